@@ -1,0 +1,151 @@
+// Package cell is the topology layer: a forest of cells (rack > node > switch
+// > leaf), the cells that every virtual cluster (VC) owns, and the search that
+// places a gang on leaves without ever breaking another VC's guarantee.
+//
+// The vocabulary is HiveD's (OSDI'20): a cell type is the shape of a subtree, a
+// chain is the path of types from a top-level type down to its leaf, level 1 is
+// the leaf. The package is pure: no clock, no randomness, no map order, no
+// goroutine, no I/O. It must not know jobs, users or policies.
+package cell
+
+// TypeName names a cell type, for example "DGX2-V100-NODE". A leaf's type is
+// also the name of its SKU.
+type TypeName string
+
+// ChainName names a chain by its top-level cell type.
+type ChainName string
+
+// NodeName names a machine. One machine may carry cells of several chains.
+type NodeName string
+
+// VCName names a virtual cluster.
+type VCName string
+
+// PinnedID names a pinned cell: one physical cell that belongs to one VC.
+type PinnedID string
+
+// Level counts from 1, the leaf, up to the top of a chain.
+type Level int8
+
+// CellID indexes the cells of one Forest, in depth-first order; -1 is none.
+type CellID int32
+
+// LeafID indexes the leaves of the physical forest, in depth-first order, so
+// that the leaves of a cell are contiguous; -1 is none.
+type LeafID int32
+
+// AllocID indexes allocations; -1 is none. An id is reused after its release.
+type AllocID int32
+
+// RootID indexes the preassigned cells of one VC (its quota units and its
+// pinned cells), in the order of the configuration; -1 is none.
+type RootID int32
+
+// Priority orders jobs: 0 to 1000 is guaranteed, -1 opportunistic.
+type Priority int16
+
+// The priority classes of OpenPAI and the range of HiveD.
+const (
+	Free          Priority = -2 // of a leaf that nobody uses
+	Opportunistic Priority = -1
+	MinGuaranteed Priority = 0
+	MaxGuaranteed Priority = 1000
+)
+
+// None marks an absent cell, leaf, allocation or root.
+const None = -1
+
+// DeviceKind says which device a leaf stands for; it names the environment
+// variable and the device files that a task gets.
+type DeviceKind string
+
+// The known device kinds.
+const (
+	NVIDIA DeviceKind = "nvidia"
+	AMD    DeviceKind = "amd"
+	TPU    DeviceKind = "tpu"
+	CPU    DeviceKind = "cpu"
+	Other  DeviceKind = "other"
+)
+
+// SKU is a leaf type with what one leaf of it carries.
+type SKU struct {
+	Name     TypeName   `json:"name"`
+	GPU      int64      `json:"gpu"`       // devices per leaf, 0 for a CPU slot
+	MilliCPU int64      `json:"milli_cpu"` // thousandths of a core
+	MemoryMB int64      `json:"memory_mb"` // MiB
+	Device   DeviceKind `json:"device"`
+	EnvVar   string     `json:"env_var,omitempty"` // set to the task's device indices
+	Files    []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
+}
+
+// LevelSpec is one level of a chain.
+type LevelSpec struct {
+	Type   TypeName `json:"type"`
+	Fanout int32    `json:"fanout"` // children per cell; 0 at the leaf
+	IsNode bool     `json:"is_node,omitempty"`
+}
+
+// ChainSpec is the path of types of one top-level cell type, leaf first:
+// Levels[0] is level 1. Exactly one level is the node level.
+type ChainSpec struct {
+	Name   ChainName   `json:"name"`
+	Levels []LevelSpec `json:"levels"`
+}
+
+// CellSpec is one physical cell as configured, children and addresses filled in
+// (config does that). Every cell of one type has the same number of children.
+// At node level Address is the node's name; at the leaf it is the device index.
+type CellSpec struct {
+	Type     TypeName   `json:"type"`
+	Address  string     `json:"address"`
+	Pinned   PinnedID   `json:"pinned,omitempty"`
+	Children []CellSpec `json:"children,omitempty"`
+}
+
+// QuotaSpec is a part of a VC's guarantee: Number cells of a chain's level.
+type QuotaSpec struct {
+	Chain  ChainName `json:"chain"`
+	Level  Level     `json:"level"`
+	Number int32     `json:"number"`
+}
+
+// VCSpec is one virtual cluster's guarantee.
+type VCSpec struct {
+	Name   VCName      `json:"name"`
+	Quota  []QuotaSpec `json:"quota,omitempty"`
+	Pinned []PinnedID  `json:"pinned,omitempty"`
+}
+
+// Spec is a whole cluster: what config reads from a cluster file, already
+// validated and with all defaults written out. Every slice is in file order
+// except SKUs, Chains and VCs, which are sorted by name so that nothing depends
+// on the order of a YAML map.
+type Spec struct {
+	SKUs   []SKU       `json:"skus"`
+	Chains []ChainSpec `json:"chains"`
+	Cells  []CellSpec  `json:"cells"` // top-level physical cells
+	VCs    []VCSpec    `json:"vcs"`
+}
+
+// Task is the placement of one gang member: leaves of one node, one SKU.
+type Task struct {
+	Node    NodeName `json:"node"`
+	SKU     TypeName `json:"sku"`
+	Leaves  []LeafID `json:"leaves"`  // ascending
+	Devices []int32  `json:"devices"` // device index of each leaf, same order
+}
+
+// Bind ties a VC's preassigned cell to the physical cell that now stands for it.
+type Bind struct {
+	Root RootID `json:"root"`
+	Cell CellID `json:"cell"`
+}
+
+// Placement is where a gang runs: one Task per member, in the members' order,
+// and the preassigned cells it uses (none for an opportunistic gang). It names
+// physical leaves, so it can be taken again at replay without any search.
+type Placement struct {
+	Tasks []Task `json:"tasks"`
+	Binds []Bind `json:"binds,omitempty"` // sorted by Root
+}

@@ -1,0 +1,185 @@
+package sched
+
+import "github.com/combsched/comb/internal/cell"
+
+// Meta says who gave a command and under which idempotency key. The same
+// subject and key give the same answer again instead of a second effect.
+type Meta struct {
+	Subject Subject `json:"subject"`
+	Key     string  `json:"key,omitempty"` // "" is never remembered
+}
+
+// Command is a wish from outside. State.Check turns it into events or refuses it.
+type Command interface{ command() Meta }
+
+// Submit asks to accept a job.
+type Submit struct {
+	Meta
+	Job *Job
+}
+
+// Stop asks to end a job. Reason is shown to users.
+type Stop struct {
+	Meta
+	Job    JobID
+	Reason string
+}
+
+// Reconfigure asks to replace the configuration while jobs run.
+type Reconfigure struct {
+	Meta
+	Config *Config
+}
+
+// Cordon takes a node out of (On) or back into placement; what runs goes on.
+type Cordon struct {
+	Meta
+	Node   cell.NodeName
+	On     bool
+	Reason string
+}
+
+func (c Submit) command() Meta      { return c.Meta }
+func (c Stop) command() Meta        { return c.Meta }
+func (c Reconfigure) command() Meta { return c.Meta }
+func (c Cordon) command() Meta      { return c.Meta }
+
+// RefusalKind classes a refusal, so that an edge can map it once.
+type RefusalKind string
+
+// The kinds of refusal.
+const (
+	Invalid  RefusalKind = "invalid"   // the command is wrong in itself
+	NotFound RefusalKind = "not_found" // it names something that does not exist
+	Conflict RefusalKind = "conflict"  // it contradicts the present state
+	Never    RefusalKind = "never_fits"
+	Busy     RefusalKind = "busy" // try again later: a limit is reached
+)
+
+// Refusal is why a command was not accepted: the user's error, shown as it is.
+type Refusal struct {
+	Kind    RefusalKind
+	Message string
+	// Reason is set when a job can never fit.
+	Reason *Reason
+}
+
+// Error gives the message alone.
+func (r *Refusal) Error() string { return r.Message }
+
+// Answer is what an accepted command did; zero values where it does not apply.
+type Answer struct {
+	Job JobID
+	// Repeated is true when the idempotency key was seen before.
+	Repeated bool
+	// Effects tells what a new configuration did to jobs.
+	Effects []string
+}
+
+// Fact is something that happened in the world. It cannot be refused; a fact
+// about an attempt that is over, or that repeats what is known, is ignored.
+type Fact interface{ fact() }
+
+// Each task fact names the attempt and the task's ordinal in its job.
+
+// TaskStarted says that the task's process exists.
+type TaskStarted struct {
+	Attempt AttemptID `json:"attempt"`
+	Task    int32     `json:"task"`
+	Host    string    `json:"host,omitempty"` // address at which other tasks reach it
+	PID     int32     `json:"pid,omitempty"`
+	Ports   []int32   `json:"ports,omitempty"`
+}
+
+// TaskExited proves that the task, with all its descendants, is gone.
+type TaskExited struct {
+	Attempt AttemptID `json:"attempt"`
+	Task    int32     `json:"task"`
+	Exit    Exit      `json:"exit"`
+}
+
+// TaskRefused says that the task could not be started there and never ran.
+type TaskRefused struct {
+	Attempt AttemptID `json:"attempt"`
+	Task    int32     `json:"task"`
+	Reason  string    `json:"reason"`
+	// Job is true when the fault is the job's own (no such directory, say) and
+	// another node would not help; the node is then not blamed.
+	Job bool `json:"job,omitempty"`
+}
+
+// TaskUnknown says that nothing proves whether the task still lives; its leaves
+// stay held until a TaskExited or TaskStarted says more.
+type TaskUnknown struct {
+	Attempt AttemptID `json:"attempt"`
+	Task    int32     `json:"task"`
+	Reason  string    `json:"reason"`
+}
+
+// NodeHealth says whether a node can run tasks. Tasks on a node that goes down
+// become unknown.
+type NodeHealth struct {
+	Node   cell.NodeName `json:"node"`
+	Up     bool          `json:"up"`
+	Reason string        `json:"reason,omitempty"`
+}
+
+// LeafHealth says whether one device works. What runs there goes on.
+type LeafHealth struct {
+	Node   cell.NodeName `json:"node"`
+	SKU    cell.TypeName `json:"sku"`
+	Device int32         `json:"device"`
+	Good   bool          `json:"good"`
+	Reason string        `json:"reason,omitempty"`
+}
+
+// Progress is what a task reported about itself. Zero values were not given.
+type Progress struct {
+	Attempt    AttemptID `json:"attempt"`
+	Task       int32     `json:"task"`
+	Step       int64     `json:"step,omitempty"`
+	Total      int64     `json:"total,omitempty"`
+	Loss       string    `json:"loss,omitempty"` // decimal text as reported: the core never computes with it
+	Iteration  Duration  `json:"iteration,omitempty"`
+	MemoryMB   int64     `json:"memory_mb,omitempty"`
+	Checkpoint bool      `json:"checkpoint,omitempty"` // all work up to now is saved
+}
+
+// Notice is a warning about a job for its user, such as a limit not enforced.
+type Notice struct {
+	Job     JobID  `json:"job"`
+	Message string `json:"message"`
+}
+
+func (TaskStarted) fact() {}
+func (TaskExited) fact()  {}
+func (TaskRefused) fact() {}
+func (TaskUnknown) fact() {}
+func (NodeHealth) fact()  {}
+func (LeafHealth) fact()  {}
+func (Progress) fact()    {}
+func (Notice) fact()      {}
+
+// Exit is how a task ended.
+type Exit struct {
+	Code   int32 `json:"code"`             // exit code; 128+signal when a signal ended it
+	Signal int32 `json:"signal,omitempty"` // the signal, 0 if none
+	// Cause is set when the platform, not the task, made it end.
+	Cause   ExitCause `json:"cause,omitempty"`
+	Message string    `json:"message,omitempty"`
+}
+
+// ExitCause is a platform's reason for a task's end.
+type ExitCause string
+
+// The platform's causes; "" is the task's own doing (or a stop that was asked).
+const (
+	SupervisorLost ExitCause = "supervisor lost" // its supervisor died; the tree was killed
+	NodeRebooted   ExitCause = "node rebooted"
+	OutOfMemory    ExitCause = "out of memory" // the task's own limit
+	NeverStarted   ExitCause = "never started" // stopped before it was started
+	NodeLost       ExitCause = "node lost"
+)
+
+// Accountable reports whether a failure with this cause counts as the job's.
+func (c ExitCause) Accountable() bool { return c == "" || c == OutOfMemory }

@@ -1,0 +1,221 @@
+package sched
+
+import "github.com/combsched/comb/internal/cell"
+
+// Event is one entry of the stream that is the database. Inputs become events
+// (accepted commands and facts), and so do decisions; Apply is the only code
+// that turns events into state. An event names everything it changes, so that
+// nothing is decided again at replay.
+//
+//	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
+//	decisions: Placed Reserved Unreserved StopSent LazilyPreempted AttemptEnded
+//	           TaskRetried JobRetried JobEnded NodeAvoided NodeSuspected Noted
+//	           Decided Quarantined
+type Event interface{ event() Kind }
+
+// Kind names an event's type in the journal. Versions are in codec.go.
+type Kind string
+
+// Record is an event with its place in the stream. Seq counts from 1.
+type Record struct {
+	Seq   uint64
+	Time  Time
+	Event Event
+}
+
+// JobSubmitted accepts a job.
+type JobSubmitted struct {
+	ID   JobID `json:"id"`
+	Job  *Job  `json:"job"`
+	Meta Meta  `json:"meta"`
+}
+
+// StopRequested accepts a stop.
+type StopRequested struct {
+	Job    JobID  `json:"job"`
+	Reason string `json:"reason,omitempty"`
+	Meta   Meta   `json:"meta"`
+}
+
+// Configured replaces the configuration. Moves say, for every attempt and
+// reservation that holds leaves, where it stands in the new cluster.
+type Configured struct {
+	Config *Config `json:"config"`
+	Moves  []Move  `json:"moves,omitempty"`
+	Meta   Meta    `json:"meta"`
+}
+
+// Move carries one attempt or reservation over to a new configuration. Leaves
+// that the new cluster lacks are dropped from Placement; an attempt that lost
+// some is Orphaned: it runs on, drains and is still accounted to its job. Lazy
+// is set when its guarantee did not survive: it becomes opportunistic.
+type Move struct {
+	Attempt   AttemptID      `json:"attempt"`
+	Placement cell.Placement `json:"placement"`
+	Lazy      bool           `json:"lazy,omitempty"`
+	Orphaned  bool           `json:"orphaned,omitempty"`
+}
+
+// NodeCordoned takes a node out of placement or back in.
+type NodeCordoned struct {
+	Node   cell.NodeName `json:"node"`
+	On     bool          `json:"on"`
+	Reason string        `json:"reason,omitempty"`
+	Meta   Meta          `json:"meta"`
+}
+
+// Placed gives a gang its cells and starts its attempt. A gang that had a
+// reservation takes exactly its cells.
+type Placed struct {
+	Attempt   AttemptID      `json:"attempt"`
+	Placement cell.Placement `json:"placement"`
+}
+
+// Reserved promises cells to a gang; it starts when all Victims are dead. The
+// victims' StopSent events follow in the same batch. The attempt id is the one
+// that Placed will use.
+type Reserved struct {
+	Attempt   AttemptID      `json:"attempt"`
+	Placement cell.Placement `json:"placement"`
+	Victims   []AttemptID    `json:"victims"`
+}
+
+// Unreserved takes a promise back: the gang waits again. Stops already sent go on.
+type Unreserved struct {
+	Attempt AttemptID `json:"attempt"`
+	Reason  string    `json:"reason"`
+}
+
+// StopSent asks the executor to end an attempt. It is irrevocable.
+type StopSent struct {
+	Attempt AttemptID  `json:"attempt"`
+	Cause   EndCause   `json:"cause"`
+	Grace   Duration   `json:"grace"`
+	By      *AttemptID `json:"by,omitempty"` // the preemptor
+}
+
+// LazilyPreempted makes a guaranteed attempt opportunistic: it keeps its leaves
+// and gives its VC's cells back.
+type LazilyPreempted struct {
+	Attempt AttemptID  `json:"attempt"`
+	By      *AttemptID `json:"by,omitempty"`
+}
+
+// EndCause says why an attempt ended, or is being ended.
+type EndCause string
+
+// The causes of an attempt's end.
+const (
+	EndSucceeded  EndCause = "succeeded"
+	EndFailed     EndCause = "failed"     // a completion policy said so
+	EndCompleted  EndCause = "completed"  // its job's attempt completed; the rest is stopped
+	EndPreempted  EndCause = "preempted"  // no retry counted
+	EndStopped    EndCause = "stopped"    // by its user
+	EndTimeLimit  EndCause = "time limit" // final
+	EndRefused    EndCause = "refused"    // a start was refused; no retry counted
+	EndPlatform   EndCause = "platform"   // supervisor or node lost; no retry counted
+	EndNeverAlive EndCause = "withdrawn"  // stopped before any task started
+)
+
+// AttemptEnded frees the attempt's cells: every task is proven dead.
+type AttemptEnded struct {
+	Attempt AttemptID `json:"attempt"`
+	Cause   EndCause  `json:"cause"`
+	Message string    `json:"message,omitempty"`
+}
+
+// TaskRetried lets a gang run again after its attempt ended, within the same
+// attempt of the job: after a preemption, a refusal, a platform fault, or (an
+// incremental task) a failure with task retries left.
+type TaskRetried struct {
+	Job     JobID `json:"job"`
+	Gang    int32 `json:"gang"`
+	Counted bool  `json:"counted,omitempty"`
+	After   Time  `json:"after,omitempty"` // not before
+}
+
+// JobRetried starts the job's next attempt: every gang waits again.
+type JobRetried struct {
+	Job     JobID  `json:"job"`
+	Counted bool   `json:"counted"`
+	After   Time   `json:"after,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// JobEnded is final. The job leaves State for the table of finished jobs.
+type JobEnded struct {
+	Job     JobID    `json:"job"`
+	Phase   Phase    `json:"phase"` // Succeeded, Failed or Stopped
+	Cause   EndCause `json:"cause"`
+	Exit    Exit     `json:"exit"` // of the task that decided it
+	Message string   `json:"message,omitempty"`
+}
+
+// NodeAvoided makes a gang avoid a node after a refusal, for a growing time.
+type NodeAvoided struct {
+	Job   JobID         `json:"job"`
+	Gang  int32         `json:"gang"`
+	Node  cell.NodeName `json:"node"`
+	Until Time          `json:"until"`
+}
+
+// NodeSuspected takes a node that refused several jobs out of placement.
+type NodeSuspected struct {
+	Node   cell.NodeName `json:"node"`
+	Until  Time          `json:"until"` // 0 ends the suspicion
+	Reason string        `json:"reason,omitempty"`
+}
+
+// Noted is what a policy must remember.
+type Noted struct {
+	VC     cell.VCName `json:"vc"`
+	Policy string      `json:"policy"`
+	Job    JobID       `json:"job"`
+	Data   []byte      `json:"data"`
+}
+
+// Decided marks that Decide ran. Digest covers the decision events of the batch,
+// so that a journal can be verified by deciding again with the same Version.
+type Decided struct {
+	Now     Time   `json:"now"`
+	Through uint64 `json:"through"` // the last input event that Decide saw
+	Digest  string `json:"digest"`
+	Version string `json:"version"`
+}
+
+// Quarantined sets a job aside whose decision panicked; it is never placed again
+// and can only be stopped.
+type Quarantined struct {
+	Job   JobID  `json:"job"`
+	Stack string `json:"stack"` // hash of the stack
+}
+
+func (JobSubmitted) event() Kind    { return "JobSubmitted" }
+func (StopRequested) event() Kind   { return "StopRequested" }
+func (Configured) event() Kind      { return "Configured" }
+func (NodeCordoned) event() Kind    { return "NodeCordoned" }
+func (TaskStarted) event() Kind     { return "TaskStarted" }
+func (TaskExited) event() Kind      { return "TaskExited" }
+func (TaskRefused) event() Kind     { return "TaskRefused" }
+func (TaskUnknown) event() Kind     { return "TaskUnknown" }
+func (NodeHealth) event() Kind      { return "NodeHealth" }
+func (LeafHealth) event() Kind      { return "LeafHealth" }
+func (Progress) event() Kind        { return "Progress" }
+func (Notice) event() Kind          { return "Notice" }
+func (Placed) event() Kind          { return "Placed" }
+func (Reserved) event() Kind        { return "Reserved" }
+func (Unreserved) event() Kind      { return "Unreserved" }
+func (StopSent) event() Kind        { return "StopSent" }
+func (LazilyPreempted) event() Kind { return "LazilyPreempted" }
+func (AttemptEnded) event() Kind    { return "AttemptEnded" }
+func (TaskRetried) event() Kind     { return "TaskRetried" }
+func (JobRetried) event() Kind      { return "JobRetried" }
+func (JobEnded) event() Kind        { return "JobEnded" }
+func (NodeAvoided) event() Kind     { return "NodeAvoided" }
+func (NodeSuspected) event() Kind   { return "NodeSuspected" }
+func (Noted) event() Kind           { return "Noted" }
+func (Decided) event() Kind         { return "Decided" }
+func (Quarantined) event() Kind     { return "Quarantined" }
+
+// KindOf returns the name under which an event is journalled.
+func KindOf(e Event) Kind { return e.event() }

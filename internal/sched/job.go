@@ -1,0 +1,178 @@
+// Package sched is the decision core: jobs, gangs and attempts, the commands
+// and facts that change them, and State, which checks, applies, decides and
+// explains. It is pure: it takes time, ids and randomness, it never fetches
+// them, and the same events give the same decisions bit for bit. It must not
+// know how tasks run, how events are stored or how users reach the system.
+package sched
+
+import (
+	"fmt"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Time is microseconds since the Unix epoch; 0 is "not yet". It never goes back.
+type Time int64
+
+// Duration is microseconds.
+type Duration int64
+
+// Units of Duration.
+const (
+	Millisecond Duration = 1000
+	Second               = 1000 * Millisecond
+	Minute               = 60 * Second
+	Hour                 = 60 * Minute
+)
+
+// Add returns t + d, saturating at the ends of the range.
+func (t Time) Add(d Duration) Time {
+	sum := t + Time(d)
+	if d > 0 && sum < t {
+		return Time(1<<63 - 1)
+	}
+	return sum
+}
+
+// JobID numbers jobs from 1 in order of acceptance and is never reused.
+type JobID int64
+
+// JobName is what the user calls a job. It is unique among the jobs that have
+// not ended; when a job ended, its name may be used again.
+type JobName string
+
+// Subject is who gave a command: a user, or "system".
+type Subject string
+
+// AttemptID names one attempt to run one gang. N counts from 1 for each gang and
+// never repeats, so a fact about an old attempt can be told from a new one's.
+type AttemptID struct {
+	Job  JobID `json:"job"`
+	Gang int32 `json:"gang"`
+	N    int32 `json:"n"`
+}
+
+// String gives "job.gang.n", the form used in paths and in what users read.
+func (a AttemptID) String() string { return fmt.Sprintf("%d.%d.%d", a.Job, a.Gang, a.N) }
+
+// Job is what was submitted, resolved and checked; it never changes afterwards.
+type Job struct {
+	Name     JobName       `json:"name"`
+	User     Subject       `json:"user"`
+	VC       cell.VCName   `json:"vc"`
+	Priority cell.Priority `json:"priority"`
+	Roles    []Role        `json:"roles"`
+	Gangs    []Gang        `json:"gangs"`
+	// Retries is OpenPAI's jobRetryCount: n accountable failures are retried;
+	// -1 any number; -2 for ever, even after success, without classification.
+	Retries     int32    `json:"retries,omitempty"`
+	LazyPreempt bool     `json:"lazy_preempt,omitempty"` // may become opportunistic instead of being stopped
+	Grace       Duration `json:"grace"`                  // between SIGTERM and SIGKILL
+	TimeLimit   Duration `json:"time_limit,omitempty"`   // of one attempt's running time; 0 is none
+	// AllowedNodes restricts placement; empty allows every node.
+	AllowedNodes []cell.NodeName `json:"allowed_nodes,omitempty"`
+	Hints        Hints           `json:"hints"`
+	// Source is the job file as submitted, without the values of its secrets.
+	Source string `json:"source,omitempty"`
+}
+
+// Role is a set of identical tasks.
+type Role struct {
+	Name   string        `json:"name"`
+	Tasks  int32         `json:"tasks"`
+	Leaves int32         `json:"leaves"`           // leaves per task, at least 1
+	SKU    cell.TypeName `json:"sku,omitempty"`    // "" allows any
+	Pinned cell.PinnedID `json:"pinned,omitempty"` // places the role in that pinned cell
+	// MinFailed tasks failed fail the job's attempt, MinSucceeded succeeded end
+	// it well; -1 disables either (FrameworkController's completion policy).
+	MinFailed    int32  `json:"min_failed"`
+	MinSucceeded int32  `json:"min_succeeded"`
+	TaskRetries  int32  `json:"task_retries,omitempty"` // only for incremental jobs
+	Launch       Launch `json:"launch"`
+}
+
+// Gang is a set of tasks that start together or not at all. An incremental job
+// has one gang per task. Every task of a job is in exactly one gang.
+type Gang struct {
+	Name string `json:"name"`
+	// Tasks are ordinals: tasks are numbered through all roles in their order.
+	Tasks []int32 `json:"tasks"`
+}
+
+// Port is a named block of ports that each task of a role asks for.
+type Port struct {
+	Label string `json:"label"`
+	Count int32  `json:"count"`
+}
+
+// Launch is what the executor needs to start a task; the core only carries it.
+// Command may hold <% $secrets.x %> references, which only the executor fills.
+type Launch struct {
+	Command  []string `json:"command"` // shell lines, run in order by one shell with -e off, as OpenPAI does
+	Image    string   `json:"image,omitempty"`
+	Env      []EnvVar `json:"env,omitempty"`
+	Ports    []Port   `json:"ports,omitempty"`
+	GPU      int64    `json:"gpu,omitempty"`
+	MilliCPU int64    `json:"milli_cpu,omitempty"`
+	MemoryMB int64    `json:"memory_mb,omitempty"`
+	ShmMB    int64    `json:"shm_mb,omitempty"`
+	WorkDir  string   `json:"work_dir,omitempty"` // "" is the attempt's own directory
+}
+
+// EnvVar is one variable of a task's environment.
+type EnvVar struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Hints are the keys of extras.comb that policies read; the core keeps them.
+type Hints struct {
+	Class       string      `json:"class,omitempty"` // strict, soft or besteffort
+	Deadlines   []Deadline  `json:"deadlines,omitempty"`
+	Duration    Duration    `json:"duration,omitempty"`
+	Iterations  int64       `json:"iterations,omitempty"`
+	Model       string      `json:"model,omitempty"`
+	GPUMemoryMB int64       `json:"gpu_memory_mb,omitempty"`
+	Queue       string      `json:"queue,omitempty"`
+	App         string      `json:"app,omitempty"`
+	Checkpoint  bool        `json:"checkpoint,omitempty"`
+	Backfill    bool        `json:"backfillable,omitempty"`
+	Packable    bool        `json:"packable,omitempty"`
+	Suspendable bool        `json:"suspendable,omitempty"`
+	Dedicated   bool        `json:"dedicated,omitempty"`
+	Roles       []RoleHints `json:"roles,omitempty"`
+}
+
+// RoleHints are the per-role keys of extras.comb; 0 is "not given".
+type RoleHints struct {
+	Role         string `json:"role"`
+	MinInstances int32  `json:"min_instances,omitempty"`
+	ElasticMin   int32  `json:"elastic_min,omitempty"`
+	ElasticMax   int32  `json:"elastic_max,omitempty"`
+}
+
+// Deadline is one step of a job's value over time since submission.
+type Deadline struct {
+	After Duration `json:"after"`
+	Value int64    `json:"value"`
+}
+
+// Config is a whole configuration of the core: the cluster and, for each VC, its
+// policy. VCs are in the order of Cluster.VCs.
+type Config struct {
+	Cluster cell.Spec  `json:"cluster"`
+	VCs     []VCConfig `json:"vcs"`
+}
+
+// VCConfig names the policy of one VC. Params are sorted by key.
+type VCConfig struct {
+	Name   cell.VCName `json:"name"`
+	Policy string      `json:"policy"` // "" is fifo
+	Params []Param     `json:"params,omitempty"`
+}
+
+// Param is one policy parameter as written in the cluster file.
+type Param struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}

@@ -1,0 +1,61 @@
+package sched
+
+import (
+	"iter"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Policy is the order inside one VC: a pure, lazy sequence over a View. It holds
+// no state of its own; what it must remember is a Noted event. Ties are broken
+// by submission order.
+type Policy interface {
+	// Rank yields the wishes of one priority's waiting gangs, best first. After
+	// each yield the View shows the effect, so an order may depend on what was
+	// just placed. Stopping early is fine.
+	Rank(View) iter.Seq[Wish]
+	// NextChange says when the order would change by itself; 0 is never.
+	NextChange(View) Time
+}
+
+// Wish is one thing a policy wants to happen next.
+type Wish struct {
+	Gang GangRef
+	// Strict makes those later in the walk of this VC wait when this wish is not
+	// met: nothing later may use a chain that this gang could use. A gang that
+	// waits for bad hardware or a back-off holds nobody up.
+	Strict bool
+}
+
+// GangRef names a gang of a job.
+type GangRef struct {
+	Job  JobID
+	Gang int32
+}
+
+// GangView is what a policy sees of one waiting gang.
+type GangView struct {
+	Ref       GangRef
+	User      Subject
+	Priority  cell.Priority
+	Submitted Time
+	Order     int64 // submission order
+	Leaves    int32
+	Hints     *Hints
+}
+
+// View is what a policy sees: one VC, one priority.
+type View interface {
+	Now() Time
+	VC() cell.VCName
+	// Waiting yields the gangs that wait, in submission order.
+	Waiting() iter.Seq[GangView]
+	// Placed reports whether the gang holds or was promised cells by now.
+	Placed(GangRef) bool
+	// Share is a user's dominant share of the VC's guarantee now, over all of
+	// its resources, in parts per million.
+	Share(Subject) int64
+}
+
+// Policies makes the policy that a VC's configuration names.
+type Policies func(VCConfig) (Policy, error)

@@ -1,0 +1,224 @@
+package sched
+
+import "github.com/combsched/comb/internal/cell"
+
+// Phase is a job's state.
+type Phase string
+
+// Job phases: Waiting -> Active -> Succeeded | Failed | Stopped, and from Active
+// back to Waiting when nothing of it runs any more.
+const (
+	Waiting   Phase = "Waiting"
+	Active    Phase = "Active"
+	Succeeded Phase = "Succeeded"
+	Failed    Phase = "Failed"
+	Stopped   Phase = "Stopped"
+)
+
+// Ended reports whether the phase is final.
+func (p Phase) Ended() bool { return p == Succeeded || p == Failed || p == Stopped }
+
+// AttemptState is drawn in attempt.go.
+type AttemptState string
+
+// Attempt states. A reservation is not an attempt yet.
+const (
+	AttemptReserving AttemptState = "Reserving" // waits for its victims' death
+	AttemptStarting  AttemptState = "Starting"
+	AttemptRunning   AttemptState = "Running"
+	AttemptSuspended AttemptState = "Suspended"
+	AttemptStopping  AttemptState = "Stopping"
+	AttemptUnknown   AttemptState = "Unknown"
+	AttemptOver      AttemptState = "Ended"
+)
+
+// TaskState is one task's state as users see it.
+type TaskState string
+
+// Task states.
+const (
+	TaskWaiting   TaskState = "Waiting"
+	TaskStarting  TaskState = "Starting"
+	TaskRunning   TaskState = "Running"
+	TaskStopping  TaskState = "Stopping"
+	TaskIsUnknown TaskState = "Unknown"
+	TaskSucceeded TaskState = "Succeeded"
+	TaskFailed    TaskState = "Failed"
+	TaskEnded     TaskState = "Ended" // stopped or preempted, neither good nor bad
+)
+
+// JobStatus is a job as users see it: computed from State, and kept as it is in
+// the table of finished jobs.
+type JobStatus struct {
+	ID        JobID           `json:"id"`
+	Name      JobName         `json:"name"`
+	User      Subject         `json:"user"`
+	VC        cell.VCName     `json:"vc"`
+	Priority  cell.Priority   `json:"priority"`
+	Phase     Phase           `json:"phase"`
+	Submitted Time            `json:"submitted"`
+	Started   Time            `json:"started,omitempty"` // first task of the first attempt
+	Ended     Time            `json:"ended,omitempty"`
+	Leaves    int32           `json:"leaves"`  // all tasks together
+	Retry     int32           `json:"retry"`   // the job's attempt, from 0
+	Counted   int32           `json:"counted"` // retries that counted
+	Preempted int32           `json:"preempted"`
+	Stopping  bool            `json:"stopping,omitempty"` // a stop was asked
+	Cause     EndCause        `json:"cause,omitempty"`
+	Exit      *Exit           `json:"exit,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Tasks     []TaskStatus    `json:"tasks"`
+	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
+	Notices   []string        `json:"notices,omitempty"`
+}
+
+// TaskStatus is one task's present or last run.
+type TaskStatus struct {
+	Role     string        `json:"role"`
+	Index    int32         `json:"index"`
+	Gang     int32         `json:"gang"`
+	State    TaskState     `json:"state"`
+	Attempt  int32         `json:"attempt"` // N of the gang's attempt, 0 before the first
+	Node     cell.NodeName `json:"node,omitempty"`
+	SKU      cell.TypeName `json:"sku,omitempty"`
+	Devices  []int32       `json:"devices,omitempty"`
+	Host     string        `json:"host,omitempty"`
+	Ports    []int32       `json:"ports,omitempty"`
+	PID      int32         `json:"pid,omitempty"`
+	Exit     *Exit         `json:"exit,omitempty"`
+	Retries  int32         `json:"retries,omitempty"`
+	Progress *TaskProgress `json:"progress,omitempty"`
+}
+
+// TaskProgress is the last progress a task reported.
+type TaskProgress struct {
+	At         Time   `json:"at"`
+	Step       int64  `json:"step"`
+	Total      int64  `json:"total,omitempty"`
+	Loss       string `json:"loss,omitempty"`
+	MemoryMB   int64  `json:"memory_mb,omitempty"`
+	Checkpoint Time   `json:"checkpoint,omitempty"` // of the last checkpoint
+}
+
+// AttemptStatus is one attempt or reservation of a gang.
+type AttemptStatus struct {
+	ID            AttemptID    `json:"id"`
+	State         AttemptState `json:"state"`
+	Opportunistic bool         `json:"opportunistic,omitempty"` // by priority or lazily preempted
+	Lazy          bool         `json:"lazy,omitempty"`
+	Orphaned      bool         `json:"orphaned,omitempty"`
+	Cause         EndCause     `json:"cause,omitempty"`
+	Placed        Time         `json:"placed,omitempty"`
+	Started       Time         `json:"started,omitempty"`
+	Ended         Time         `json:"ended,omitempty"`
+	Victims       []AttemptID  `json:"victims,omitempty"` // of a reservation, still alive
+	By            *AttemptID   `json:"by,omitempty"`      // the preemptor
+}
+
+// ReasonCode says why a job waits.
+type ReasonCode string
+
+// The reasons, from the most to the least final.
+const (
+	NeverFits         ReasonCode = "NeverFits"         // no cell of this cluster, empty and healthy, has the shape
+	QuotaExceeded     ReasonCode = "QuotaExceeded"     // more than the VC's whole guarantee
+	QuarantinedJob    ReasonCode = "Quarantined"       // set aside after an internal error
+	HeldUnknown       ReasonCode = "HeldUnknown"       // its last attempt is not proven dead
+	BackOff           ReasonCode = "BackOff"           // refused starts or a retry delay, until a time
+	BadHardware       ReasonCode = "BadHardware"       // it would fit if what is bad were healthy
+	WaitingPreemption ReasonCode = "WaitingPreemption" // its cells are reserved, victims are leaving
+	PriorityAhead     ReasonCode = "PriorityAhead"     // it would fit, but jobs before it in the order come first
+	VCBusy            ReasonCode = "VCBusy"            // too few free leaves in its VC
+	ClusterBusy       ReasonCode = "ClusterBusy"       // opportunistic: too few free leaves anywhere
+	Fragmented        ReasonCode = "Fragmented"        // enough free leaves, but not in the shape
+	NotYetDecided     ReasonCode = "NotYetDecided"     // it fits; the next decision starts it
+)
+
+// Reason is why a gang waits: the value that every interface shows.
+type Reason struct {
+	Code    ReasonCode      `json:"code"`
+	Message string          `json:"message"` // one sentence with the numbers
+	Until   Time            `json:"until,omitempty"`
+	Jobs    []JobID         `json:"jobs,omitempty"`  // who is ahead, or who is leaving
+	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes
+	Need    int32           `json:"need"`            // leaves the gang asks for
+	Free    int32           `json:"free"`            // leaves free to it now
+	Total   int32           `json:"total"`           // leaves it may ever use
+}
+
+// Explanation answers "why is my job not running".
+type Explanation struct {
+	Job      JobID        `json:"job"`
+	Name     JobName      `json:"name"`
+	VC       cell.VCName  `json:"vc"`
+	Phase    Phase        `json:"phase"`
+	Position int32        `json:"position,omitempty"` // in its VC's order among the waiting, from 1
+	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
+	Gangs    []GangReason `json:"gangs"`              // those that do not run
+}
+
+// GangReason is the reason of one gang.
+type GangReason struct {
+	Gang   int32  `json:"gang"`
+	Name   string `json:"name"`
+	Reason Reason `json:"reason"`
+}
+
+// VCStatus is a VC's guarantee and use.
+type VCStatus struct {
+	Name          cell.VCName `json:"name"`
+	Policy        string      `json:"policy"`
+	Guaranteed    int32       `json:"guaranteed"`    // leaves
+	Used          int32       `json:"used"`          // of the guarantee
+	Opportunistic int32       `json:"opportunistic"` // leaves borrowed
+	Lent          int32       `json:"lent"`          // leaves of its bound cells used by opportunistic jobs
+	Bad           int32       `json:"bad"`           // leaves of its bound cells that are bad
+	Waiting       int32       `json:"waiting"`       // jobs
+	Active        int32       `json:"active"`
+	Cells         []QuotaUse  `json:"cells"`
+}
+
+// QuotaUse is one line of a VC's guarantee.
+type QuotaUse struct {
+	Chain  cell.ChainName `json:"chain"`
+	Type   cell.TypeName  `json:"type"`
+	Level  cell.Level     `json:"level"`
+	Pinned cell.PinnedID  `json:"pinned,omitempty"`
+	Total  int32          `json:"total"` // cells
+	Bound  int32          `json:"bound"` // cells in use
+}
+
+// NodeStatus is one node.
+type NodeStatus struct {
+	Name     cell.NodeName `json:"name"`
+	Up       bool          `json:"up"`
+	Cordoned bool          `json:"cordoned,omitempty"`
+	Suspect  Time          `json:"suspect,omitempty"` // until
+	Reason   string        `json:"reason,omitempty"`
+	SKUs     []NodeSKU     `json:"skus"`
+}
+
+// NodeSKU counts one SKU's leaves on a node.
+type NodeSKU struct {
+	SKU   cell.TypeName  `json:"sku"`
+	Chain cell.ChainName `json:"chain"`
+	Total int32          `json:"total"`
+	Used  int32          `json:"used"`
+	Bad   int32          `json:"bad"`
+}
+
+// CellStatus is one physical cell with its children.
+type CellStatus struct {
+	Type     cell.TypeName `json:"type"`
+	Address  string        `json:"address"` // path from the top, joined by "/"
+	Level    cell.Level    `json:"level"`
+	Node     cell.NodeName `json:"node,omitempty"` // at and below node level
+	State    string        `json:"state"`          // Free, Used, Reserving, Reserved
+	Healthy  bool          `json:"healthy"`
+	Priority cell.Priority `json:"priority"`
+	VC       cell.VCName   `json:"vc,omitempty"`      // whose preassigned cell it is, or is inside
+	Virtual  string        `json:"virtual,omitempty"` // that preassigned cell: "<vc>/<root>"
+	Pinned   cell.PinnedID `json:"pinned,omitempty"`
+	Job      JobID         `json:"job,omitempty"` // of a used leaf
+	Children []CellStatus  `json:"children,omitempty"`
+}
