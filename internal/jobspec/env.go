@@ -1,0 +1,104 @@
+package jobspec
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// EnvInput is what the environment of one task depends on.
+type EnvInput struct {
+	Job   *sched.Job
+	Role  int32 // index into Job.Roles
+	Index int32 // of the task in its role
+	// Hosts gives the address at which the task of that ordinal is reached; ""
+	// when it is not known (an incremental job's task that does not run yet).
+	Hosts func(task int32) string
+	// Ports gives the port numbers of that task's label; empty when not known.
+	Ports func(task int32, label string) []int32
+}
+
+// PAIEnv returns OpenPAI's PAI_* variables for one task, always in the same
+// order: job, roles, then hosts and ports task by task, then the task itself. A
+// host or port that is not known has no variable.
+func PAIEnv(v EnvInput) []sched.EnvVar {
+	roles := make([]string, 0, len(v.Job.Roles))
+	for _, r := range v.Job.Roles {
+		roles = append(roles, r.Name)
+	}
+	env := []sched.EnvVar{
+		{Name: "PAI_JOB_NAME", Value: string(v.Job.Name)},
+		{Name: "PAI_USER_NAME", Value: string(v.Job.User)},
+		{Name: "PAI_TASK_ROLE_COUNT", Value: strconv.Itoa(len(roles))},
+		{Name: "PAI_TASK_ROLE_LIST", Value: strings.Join(roles, ",")},
+	}
+	for i := range v.Job.Roles {
+		env = append(env, roleEnv(&v.Job.Roles[i])...)
+	}
+	first := int32(0)
+	for i := range v.Job.Roles {
+		env = append(env, addressEnv(v, &v.Job.Roles[i], first)...)
+		first += v.Job.Roles[i].Tasks
+	}
+	return append(env,
+		sched.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_NAME", Value: v.Job.Roles[v.Role].Name},
+		sched.EnvVar{Name: "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX", Value: decimal(v.Index)},
+	)
+}
+
+// roleEnv describes a role as it was asked for.
+func roleEnv(r *sched.Role) []sched.EnvVar {
+	l := &r.Launch
+	resources := []string{
+		strconv.FormatInt(l.GPU, 10), FormatMilli(l.MilliCPU),
+		strconv.FormatInt(l.MemoryMB, 10), strconv.FormatInt(l.ShmMB, 10),
+	}
+	return []sched.EnvVar{
+		{Name: "PAI_TASK_ROLE_TASK_COUNT_" + r.Name, Value: decimal(r.Tasks)},
+		{Name: "PAI_RESOURCE_" + r.Name, Value: strings.Join(resources, ",")},
+		{Name: "PAI_MIN_FAILED_TASK_COUNT_" + r.Name, Value: decimal(r.MinFailed)},
+		{Name: "PAI_MIN_SUCCEEDED_TASK_COUNT_" + r.Name, Value: decimal(r.MinSucceeded)},
+	}
+}
+
+// addressEnv tells where the tasks of a role are; first is its first ordinal.
+func addressEnv(v EnvInput, r *sched.Role, first int32) []sched.EnvVar {
+	var env []sched.EnvVar
+	for i := range r.Tasks {
+		suffix := r.Name + "_" + decimal(i)
+		if host := v.Hosts(first + i); host != "" {
+			env = append(env, sched.EnvVar{Name: "PAI_HOST_IP_" + suffix, Value: host})
+		}
+		for _, p := range r.Launch.Ports {
+			ports := v.Ports(first+i, p.Label)
+			if len(ports) == 0 {
+				continue
+			}
+			list := make([]string, len(ports))
+			for k, port := range ports {
+				list[k] = decimal(port)
+			}
+			name := "PAI_PORT_LIST_" + suffix + "_" + p.Label
+			env = append(env, sched.EnvVar{Name: name, Value: strings.Join(list, ",")})
+		}
+	}
+	return env
+}
+
+func decimal(n int32) string { return strconv.FormatInt(int64(n), 10) }
+
+// FormatMilli writes thousandths as a decimal number without needless zeros:
+// 1500 is "1.5". Negative numbers keep their sign.
+func FormatMilli(m int64) string {
+	whole, part := m/1000, m%1000
+	if part == 0 {
+		return strconv.FormatInt(whole, 10)
+	}
+	sign := ""
+	if m < 0 {
+		sign, whole, part = "-", -whole, -part
+	}
+	digits := strings.TrimRight(strconv.FormatInt(1000+part, 10)[1:], "0")
+	return sign + strconv.FormatInt(whole, 10) + "." + digits
+}

@@ -1,0 +1,20 @@
+package jobspec
+
+import "github.com/combsched/comb/internal/sched"
+
+// The limits of a job file. They are far above real jobs and keep one stranger's
+// file from filling memory, journal or a task's environment.
+const (
+	maxSource   = 1 << 20 // bytes of the file
+	maxRendered = 1 << 20 // bytes of all commands with their references filled in
+	maxRoles    = 64
+	maxTasks    = 10_000 // of the whole job
+	maxName     = 255    // bytes of a name
+	maxLeaves   = 1 << 20
+	// maxEnvironment bounds the PAI_* variables of one task. Linux refuses to start
+	// a process whose arguments and environment exceed 2 MiB.
+	maxEnvironment = 1 << 20
+	maxPorts       = 1000 // of one task
+
+	maxDuration = 10 * 365 * 24 * sched.Hour
+)

@@ -1,0 +1,217 @@
+package jobspec
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A template is text with tags <% $root.path %>. The roots are $parameters,
+// $secrets, $data, $script and $output; [n] in a path is the same as .n. A tag
+// is replaced once: what it yields is never read as a template again.
+
+// maxPath bounds the length of a reference, as a defence against nonsense.
+const maxPath = 1024
+
+// A segment is a piece of a template: plain text, or a reference when ref is set.
+type segment struct {
+	text string // as written, tag included
+	ref  string // normalised, such as "$data.uri.0"; "" for text
+	at   int    // byte offset of text in the template
+}
+
+// splitTemplate cuts a template into segments. "<%" without "%>" behind it is
+// plain text (a shell's printf '<%d>' must work), unless a "$" follows it, which
+// can only be a tag that somebody forgot to close.
+func splitTemplate(s string) ([]segment, error) {
+	var out []segment
+	for pos := 0; pos < len(s); {
+		open := strings.Index(s[pos:], "<%")
+		if open < 0 {
+			return append(out, segment{text: s[pos:], at: pos}), nil
+		}
+		open += pos
+		length := strings.Index(s[open+2:], "%>")
+		if length < 0 {
+			if strings.HasPrefix(strings.TrimLeft(s[open+2:], " \t"), "$") {
+				return nil, fmt.Errorf("%q is not closed by %%>", clip(s[open:]))
+			}
+			return append(out, segment{text: s[pos:], at: pos}), nil
+		}
+		end := open + 2 + length + 2
+		ref, err := parseReference(s[open+2 : end-2])
+		if err != nil {
+			return nil, err
+		}
+		if open > pos {
+			out = append(out, segment{text: s[pos:open], at: pos})
+		}
+		out = append(out, segment{text: s[open:end], ref: ref, at: open})
+		pos = end
+	}
+	return out, nil
+}
+
+// parseReference checks the inside of a tag and normalises it.
+func parseReference(inside string) (string, error) {
+	ref := strings.TrimSpace(inside)
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("<%%%s%%>: %s; write <%% $parameters.NAME %%>, with $parameters, $secrets, $data, $script or $output", clip(inside), why)
+	}
+	if !strings.HasPrefix(ref, "$") {
+		return bad("it does not start with $")
+	}
+	if len(ref) > maxPath {
+		return bad("it is too long")
+	}
+	ref = bracketsToDots(ref)
+	root, path, found := strings.Cut(ref, ".")
+	switch root {
+	case "$parameters", "$secrets", "$data", "$script", "$output":
+	default:
+		return bad("there is no " + root)
+	}
+	if !found {
+		return bad("it names no field of " + root)
+	}
+	for part := range strings.SplitSeq(path, ".") {
+		if part == "" || strings.ContainsAny(part, " \t\r\n<>%{}[]\"'") {
+			return bad("it is not a path of names")
+		}
+	}
+	return ref, nil
+}
+
+// bracketsToDots turns every "[n]" into ".n"; other brackets stay and are then
+// refused.
+func bracketsToDots(s string) string {
+	var b strings.Builder
+	for {
+		open := strings.IndexByte(s, '[')
+		if open < 0 {
+			break
+		}
+		length := strings.IndexByte(s[open:], ']')
+		if length < 0 || !allDigits(s[open+1:open+length]) {
+			break
+		}
+		b.WriteString(s[:open] + "." + s[open+1:open+length])
+		s = s[open+length+1:]
+	}
+	return b.String() + s
+}
+
+func allDigits(s string) bool {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// clip shortens what an error quotes.
+func clip(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+const secretsRoot = "$secrets."
+
+// RenderSecrets replaces the <% $secrets.x %> tags that Parse leaves in a
+// command. Secrets are keyed as in Result.Secrets. It replaces once: a secret
+// that looks like a tag stays as it is. The error never holds a secret's value.
+func RenderSecrets(command string, secrets map[string]string) (string, error) {
+	segments, err := splitTemplate(command)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, s := range segments {
+		if s.ref == "" {
+			b.WriteString(s.text)
+			continue
+		}
+		key, ok := strings.CutPrefix(s.ref, secretsRoot)
+		if !ok {
+			return "", fmt.Errorf("%s is not a secret", clip(s.text))
+		}
+		value, ok := secrets[key]
+		if !ok {
+			return "", fmt.Errorf("the job has no secret %q", clip(key))
+		}
+		b.WriteString(value)
+	}
+	return b.String(), nil
+}
+
+// renderer fills templates. lookup gives a reference's value; budget is how many
+// bytes may still be written, so that a large value used often cannot fill the
+// memory.
+type renderer struct {
+	lookup func(ref string) (string, error)
+	budget *int
+}
+
+// errTooLarge says that the rendered commands exceed the limit.
+var errTooLarge = fmt.Errorf("the commands, with all references filled in, exceed %d bytes", maxRendered)
+
+// render fills every tag but secrets, whose tags stay for the executor. All
+// that is wrong in the template is returned.
+func (r renderer) render(template string) (string, []error) {
+	segments, err := splitTemplate(template)
+	if err != nil {
+		return "", []error{err}
+	}
+	var (
+		b       strings.Builder
+		errs    []error
+		secrets []string
+	)
+	for _, s := range segments {
+		text := s.text
+		if s.ref != "" {
+			value, err := r.lookup(s.ref)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if strings.HasPrefix(s.ref, secretsRoot) {
+				secrets = append(secrets, s.ref)
+			} else {
+				text = value
+			}
+		}
+		if *r.budget -= len(text); *r.budget < 0 {
+			return "", append(errs, errTooLarge)
+		}
+		b.WriteString(text)
+	}
+	out := b.String()
+	if len(errs) == 0 && !sameReferences(out, secrets) {
+		errs = append(errs, fmt.Errorf("a value that is filled in contains a <%% %%> tag; tags are filled once only, so the value must hold none"))
+	}
+	return out, errs
+}
+
+// sameReferences reports whether a rendered text holds exactly these tags: a
+// value must not smuggle in another one.
+func sameReferences(rendered string, want []string) bool {
+	segments, err := splitTemplate(rendered)
+	if err != nil {
+		return false
+	}
+	n := 0
+	for _, s := range segments {
+		if s.ref == "" {
+			continue
+		}
+		if n == len(want) || s.ref != want[n] {
+			return false
+		}
+		n++
+	}
+	return n == len(want)
+}
