@@ -1,0 +1,187 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	mediaJSON = "application/json"
+	mediaYAML = "application/yaml"
+)
+
+// Info asks who answers.
+func (c *Client) Info(ctx context.Context) (Info, error) {
+	var out Info
+	err := c.do(ctx, call{method: http.MethodGet, path: "/info"}, &out)
+	return out, err
+}
+
+// Health asks whether the server lives; it needs no token.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	var out Health
+	err := c.do(ctx, call{method: http.MethodGet, path: "/health"}, &out)
+	return out, err
+}
+
+// Submit submits a job. key "" makes a fresh one.
+func (c *Client) Submit(ctx context.Context, r SubmitRequest, key string) (Submitted, error) {
+	var out Submitted
+	k := call{method: http.MethodPost, path: "/jobs", body: jsonBody(r), media: mediaJSON}
+	if key != "" {
+		k.header = map[string]string{HeaderIdempotency: key}
+	}
+	err := c.write(ctx, k, &out)
+	c.See(out.Seq)
+	return out, err
+}
+
+// ValidateJob checks a job without submitting it.
+func (c *Client) ValidateJob(ctx context.Context, r SubmitRequest) (Validated, error) {
+	var out Validated
+	k := call{method: http.MethodPost, path: "/jobs:validate", body: jsonBody(r), media: mediaJSON}
+	err := c.do(ctx, k, &out)
+	return out, err
+}
+
+// Jobs returns one page of jobs, newest first.
+func (c *Client) Jobs(ctx context.Context, q JobQuery) (JobList, error) {
+	v := url.Values{}
+	for _, s := range q.States {
+		v.Add("state", string(s))
+	}
+	for _, s := range q.VCs {
+		v.Add("vc", string(s))
+	}
+	for _, s := range q.Users {
+		v.Add("user", string(s))
+	}
+	if q.Name != "" {
+		v.Set("name", q.Name)
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Cursor != "" {
+		v.Set("cursor", q.Cursor)
+	}
+	var out JobList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs", query: v}, &out)
+	return out, err
+}
+
+// Job returns one job by number or, newest first, by name.
+func (c *Client) Job(ctx context.Context, ref string) (Job, error) {
+	var out Job
+	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs/" + element(ref)}, &out)
+	return out, err
+}
+
+// Stop asks to end a job.
+func (c *Client) Stop(ctx context.Context, ref string, reason string) (Done, error) {
+	return c.done(ctx, "/jobs/"+element(ref)+"/stop", StopRequest{Reason: reason})
+}
+
+// Explain asks why a job waits.
+func (c *Client) Explain(ctx context.Context, ref string) (Explanation, error) {
+	var out Explanation
+	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs/" + element(ref) + "/explain"}, &out)
+	return out, err
+}
+
+// JobConfig returns the job file as submitted, secrets masked.
+func (c *Client) JobConfig(ctx context.Context, ref string) ([]byte, error) {
+	var out []byte
+	k := call{method: http.MethodGet, path: "/jobs/" + element(ref) + "/config", accept: mediaYAML}
+	err := c.do(ctx, k, &out)
+	return out, err
+}
+
+// JobEvents returns a page of a job's history after an event.
+func (c *Client) JobEvents(ctx context.Context, ref string, after uint64) (EventList, error) {
+	var out EventList
+	q := url.Values{}
+	if after > 0 {
+		q.Set("after", strconv.FormatUint(after, 10))
+	}
+	k := call{method: http.MethodGet, path: "/jobs/" + element(ref) + "/events", query: q, accept: mediaJSON}
+	err := c.do(ctx, k, &out)
+	return out, err
+}
+
+// VCs lists virtual clusters.
+func (c *Client) VCs(ctx context.Context) (VCList, error) {
+	var out VCList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/vcs"}, &out)
+	return out, err
+}
+
+// VC returns one virtual cluster.
+func (c *Client) VC(ctx context.Context, name cell.VCName) (sched.VCStatus, error) {
+	var out sched.VCStatus
+	err := c.do(ctx, call{method: http.MethodGet, path: "/vcs/" + element(string(name))}, &out)
+	return out, err
+}
+
+// Nodes lists nodes.
+func (c *Client) Nodes(ctx context.Context) (NodeList, error) {
+	var out NodeList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/nodes"}, &out)
+	return out, err
+}
+
+// Cordon takes a node out of placement; what runs there goes on.
+func (c *Client) Cordon(ctx context.Context, node cell.NodeName, reason string) (Done, error) {
+	return c.done(ctx, "/nodes/"+element(string(node))+"/cordon", CordonRequest{Reason: reason})
+}
+
+// Uncordon takes a node back into placement.
+func (c *Client) Uncordon(ctx context.Context, node cell.NodeName) (Done, error) {
+	return c.done(ctx, "/nodes/"+element(string(node))+"/uncordon", CordonRequest{})
+}
+
+// Cells returns the physical forest.
+func (c *Client) Cells(ctx context.Context) (CellList, error) {
+	var out CellList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/cells"}, &out)
+	return out, err
+}
+
+// Config returns the present configuration.
+func (c *Client) Config(ctx context.Context) (ClusterConfig, error) {
+	var out ClusterConfig
+	err := c.do(ctx, call{method: http.MethodGet, path: "/config"}, &out)
+	return out, err
+}
+
+// ApplyConfig replaces the configuration by a cluster file. etag is of the
+// configuration that is replaced; "*" replaces any.
+func (c *Client) ApplyConfig(ctx context.Context, file []byte, etag string) (Done, error) {
+	var out Done
+	k := call{method: http.MethodPut, path: "/config", body: file, media: mediaYAML,
+		header: map[string]string{"If-Match": etag}}
+	err := c.write(ctx, k, &out)
+	c.See(out.Seq)
+	return out, err
+}
+
+// ValidateConfig checks a cluster file without applying it.
+func (c *Client) ValidateConfig(ctx context.Context, file []byte) (ConfigChecked, error) {
+	var out ConfigChecked
+	k := call{method: http.MethodPost, path: "/config:validate", body: file, media: mediaYAML}
+	err := c.do(ctx, k, &out)
+	return out, err
+}
+
+// done makes a small write.
+func (c *Client) done(ctx context.Context, path string, body any) (Done, error) {
+	var out Done
+	err := c.write(ctx, call{method: http.MethodPost, path: path, body: jsonBody(body), media: mediaJSON}, &out)
+	c.See(out.Seq)
+	return out, err
+}

@@ -1,0 +1,245 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Header names beside the standard ones.
+const (
+	HeaderAfterSeq    = "Comb-After-Seq"       // on a read: wait until this event is visible
+	HeaderIdempotency = "Idempotency-Key"      // on a write: the same key has one effect
+	HeaderLogOffset   = "Comb-Log-Offset"      // on logs: the offset of the first byte
+	TrailerLogDone    = "Comb-Log-Complete"    // after followed logs: the task has ended
+	MaxIdempotencyKey = 255                    // bytes
+	maxAnswer         = 256 << 20              // bytes of one JSON answer
+	requestTimeout    = 60 * time.Second       // of one request that is not a stream
+	retryPause        = 200 * time.Millisecond // before the first retry
+)
+
+// Client speaks to one server. It is safe for concurrent use. Reads see what the
+// same client wrote before.
+type Client struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+	seq   atomic.Uint64
+}
+
+// Unreachable says that no answer came: nobody listens, or the connection broke.
+type Unreachable struct {
+	URL string
+	Err error
+}
+
+// Error names the address and the cause.
+func (u *Unreachable) Error() string {
+	return fmt.Sprintf("cannot reach the server at %s: %v", u.URL, u.Err)
+}
+
+// Unwrap gives the cause.
+func (u *Unreachable) Unwrap() error { return u.Err }
+
+// NewClient makes a client for a base address such as http://127.0.0.1:8420. The
+// token goes into the Authorization header only; redirects are never followed.
+func NewClient(base, token string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("server address %q: want http://HOST:PORT or https://HOST:PORT", base)
+	}
+	if strings.ContainsAny(token, "\r\n\x00 ") {
+		return nil, errors.New("the token holds a space or a line break: pass the file that holds only the token")
+	}
+	u.Path, u.RawQuery, u.Fragment, u.User = "", "", "", nil
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		ResponseHeaderTimeout: requestTimeout,
+		TLSHandshakeTimeout:   10 * time.Second,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       90 * time.Second,
+	}
+	return &Client{base: u, token: token, http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// URL is the server's base address.
+func (c *Client) URL() string { return c.base.String() }
+
+// Seen returns the place in the stream of this client's last write.
+func (c *Client) Seen() uint64 { return c.seq.Load() }
+
+// See makes later reads wait until the server's answers show event seq.
+func (c *Client) See(seq uint64) {
+	for {
+		old := c.seq.Load()
+		if seq <= old || c.seq.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}
+
+// NewKey returns a fresh idempotency key.
+func NewKey() string { return rand.Text() }
+
+// call is one request. Path elements are escaped by its maker.
+type call struct {
+	method string
+	path   string
+	query  url.Values
+	body   []byte
+	media  string // of the body
+	accept string
+	header map[string]string
+}
+
+// send makes the request and returns the answer when its status is 2xx; any
+// other answer becomes a *Problem, no answer an *Unreachable.
+func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
+	target := c.base.String() + Prefix + k.path
+	if len(k.query) > 0 {
+		target += "?" + k.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))
+	if err != nil {
+		return nil, err
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if k.media != "" {
+		req.Header.Set("Content-Type", k.media)
+	}
+	if k.accept != "" {
+		req.Header.Set("Accept", k.accept)
+	}
+	if s := c.seq.Load(); s > 0 && k.method == http.MethodGet {
+		req.Header.Set(HeaderAfterSeq, strconv.FormatUint(s, 10))
+	}
+	for name, value := range k.header {
+		req.Header.Set(name, value)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &Unreachable{URL: c.base.String(), Err: rootCause(err)}
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, problemOf(resp)
+}
+
+// rootCause strips the method and address that net/http adds: ours are better.
+func rootCause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// problemOf reads an error answer; one that is no problem body becomes one.
+func problemOf(resp *http.Response) error {
+	p := &Problem{}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if media != ProblemType || json.Unmarshal(body, p) != nil || p.Status == 0 {
+		p = NewProblem(resp.StatusCode, CodeForStatus(resp.StatusCode),
+			fmt.Sprintf("the server answered %s without saying why; is it a Comb server?", resp.Status))
+	}
+	p.Seconds, _ = strconv.Atoi(resp.Header.Get("Retry-After"))
+	return p
+}
+
+// do makes a request that is not a stream and decodes its JSON answer into out,
+// unless out is nil.
+func (c *Client) do(ctx context.Context, k call, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := c.send(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return &Unreachable{URL: c.base.String(), Err: err}
+	}
+	if raw, ok := out.(*[]byte); ok {
+		*raw = body
+		return nil
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("the server's answer to %s %s cannot be read: %w", k.method, k.path, err)
+	}
+	return nil
+}
+
+// write is do for a request with an effect: it carries an idempotency key, so
+// that it can be repeated when the connection breaks, and is repeated twice.
+func (c *Client) write(ctx context.Context, k call, out any) error {
+	if k.header == nil {
+		k.header = map[string]string{}
+	}
+	if k.header[HeaderIdempotency] == "" {
+		k.header[HeaderIdempotency] = NewKey()
+	}
+	pause := retryPause
+	for try := 0; ; try++ {
+		err := c.do(ctx, k, out)
+		var lost *Unreachable
+		if err == nil || try == 2 || !errors.As(err, &lost) || refused(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause *= 4
+	}
+}
+
+// refused reports that nobody listens: waiting a moment rarely helps.
+func refused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// jsonBody encodes a request; the types here always encode.
+func jsonBody(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err))
+	}
+	return b
+}
+
+// element escapes a name for a path.
+func element(name string) string { return url.PathEscape(name) }
+
+// jobElement names a job by its number.
+func jobElement(id sched.JobID) string { return strconv.FormatInt(int64(id), 10) }

@@ -1,0 +1,281 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// The names of server-sent events beside "event", the default.
+const (
+	StreamEvent  = "event"
+	StreamResync = "resync" // what was asked for is gone: read the present state again
+	StreamEnd    = "end"    // the job is over; nothing will follow
+)
+
+// maxFrame bounds one server-sent event, so that a hostile server cannot fill
+// the client's memory. A job file is at most MaxBody and is sent JSON-escaped.
+const maxFrame = 8 << 20
+
+// Resync is the data of a resync event: the stream goes on after Seq.
+type Resync struct {
+	Seq uint64 `json:"seq"`
+}
+
+// Follower receives a stream of events. A nil Resync ignores gaps. An error from
+// either ends the stream and is returned.
+type Follower struct {
+	Event  func(Event) error
+	Resync func(Resync) error
+}
+
+// errStreamEnd ends a stream that is complete.
+var errStreamEnd = errors.New("the stream is complete")
+
+// Follow streams the events after a place in the stream, of one job (ref "" is
+// all). It reconnects where it stopped when the connection breaks, and returns
+// nil at the job's end, or ctx's error.
+func (c *Client) Follow(ctx context.Context, ref string, after uint64, f Follower) error {
+	path := "/events"
+	if ref != "" {
+		path = "/jobs/" + element(ref) + "/events"
+	}
+	s := &eventStream{client: c, path: path, last: after, follower: f}
+	return persist(ctx, s.once)
+}
+
+// persist repeats a stream while the server cannot be reached or is busy, with a
+// growing pause. once reports whether it got on since the last try.
+func persist(ctx context.Context, once func(context.Context) (bool, error)) error {
+	pause, tries := retryPause, 0
+	for {
+		progress, err := once(ctx)
+		if progress {
+			pause, tries = retryPause, 0
+		}
+		if err == nil || errors.Is(err, errStreamEnd) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var lost *Unreachable
+		code := CodeOf(err)
+		if !errors.As(err, &lost) && code != CodeBusy && code != CodeUnavailable {
+			return err
+		}
+		if tries++; tries > 20 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(pause*2, 5*time.Second)
+	}
+}
+
+type eventStream struct {
+	client   *Client
+	path     string
+	last     uint64
+	follower Follower
+}
+
+// once reads one connection of the stream until it breaks.
+func (s *eventStream) once(ctx context.Context) (bool, error) {
+	k := call{method: http.MethodGet, path: s.path, accept: "text/event-stream",
+		query:  url.Values{"follow": {"true"}},
+		header: map[string]string{"Last-Event-ID": strconv.FormatUint(s.last, 10)}}
+	resp, err := s.client.send(ctx, k)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	progress := false
+	err = ReadFrames(resp.Body, func(f Frame) error {
+		progress = true
+		return s.take(f)
+	})
+	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = &Unreachable{URL: s.client.URL(), Err: io.ErrUnexpectedEOF}
+	}
+	return progress, err
+}
+
+func (s *eventStream) take(f Frame) error {
+	switch f.Name {
+	case StreamEnd:
+		return errStreamEnd
+	case StreamResync:
+		var r Resync
+		if err := json.Unmarshal(f.Data, &r); err != nil {
+			return fmt.Errorf("resync event: %w", err)
+		}
+		s.last = r.Seq
+		if s.follower.Resync == nil {
+			return nil
+		}
+		return s.follower.Resync(r)
+	case StreamEvent, "":
+		var e Event
+		if err := json.Unmarshal(f.Data, &e); err != nil {
+			return fmt.Errorf("event: %w", err)
+		}
+		if e.Seq <= s.last {
+			return nil // a repeat after a reconnect
+		}
+		s.last = e.Seq
+		return s.follower.Event(e)
+	}
+	return nil // a newer server's kind of frame
+}
+
+// Frame is one server-sent event.
+type Frame struct {
+	ID   string
+	Name string
+	Data []byte
+}
+
+// ReadFrames calls f for each server-sent event of r until r ends (nil), breaks,
+// or f fails. Comments, which servers send as heartbeats, are dropped.
+func ReadFrames(r io.Reader, f func(Frame) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxFrame)
+	frame, filled := Frame{}, false
+	for lines.Scan() {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if line == "" {
+			if filled {
+				if err := f(frame); err != nil {
+					return err
+				}
+			}
+			frame, filled = Frame{}, false
+			continue
+		}
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch key {
+		case "id":
+			frame.ID = value
+		case "event":
+			frame.Name = value
+		case "data":
+			if filled {
+				frame.Data = append(frame.Data, '\n')
+			}
+			if frame.Data = append(frame.Data, value...); len(frame.Data) > maxFrame {
+				return fmt.Errorf("an event is longer than %d bytes", maxFrame)
+			}
+			filled = true
+		}
+	}
+	return lines.Err()
+}
+
+// LogQuery names one task's log. Attempt 0 is the latest. Tail -1 is all;
+// otherwise the last Tail lines. Offset counts bytes from the log's start.
+type LogQuery struct {
+	Job     string
+	Role    string
+	Index   int32
+	Attempt int32
+	Stream  string // stdout, stderr or "" for both as they came
+	Offset  int64
+	Tail    int64
+	Follow  bool
+}
+
+// Logs copies a task's log to w. With Follow it goes on until the task's end and
+// reconnects where it stopped. It returns the task's log size seen.
+func (c *Client) Logs(ctx context.Context, q LogQuery, w io.Writer) (int64, error) {
+	if !q.Follow {
+		s := &logStream{client: c, query: q, out: w}
+		_, err := s.once(ctx)
+		return s.query.Offset, err
+	}
+	s := &logStream{client: c, query: q, out: w}
+	err := persist(ctx, s.once)
+	return s.query.Offset, err
+}
+
+type logStream struct {
+	client *Client
+	query  LogQuery
+	out    io.Writer
+}
+
+func (s *logStream) values() url.Values {
+	v := url.Values{}
+	if s.query.Attempt > 0 {
+		v.Set("attempt", strconv.FormatInt(int64(s.query.Attempt), 10))
+	}
+	if s.query.Stream != "" {
+		v.Set("stream", s.query.Stream)
+	}
+	if s.query.Offset > 0 {
+		v.Set("offset", strconv.FormatInt(s.query.Offset, 10))
+	} else if s.query.Tail >= 0 {
+		v.Set("tail", strconv.FormatInt(s.query.Tail, 10))
+	}
+	if s.query.Follow {
+		v.Set("follow", "true")
+	}
+	return v
+}
+
+// once copies what one connection gives.
+func (s *logStream) once(ctx context.Context) (bool, error) {
+	path := fmt.Sprintf("/jobs/%s/tasks/%s/%d/logs", element(s.query.Job), element(s.query.Role), s.query.Index)
+	resp, err := s.client.send(ctx, call{method: http.MethodGet, path: path, query: s.values(), accept: "text/plain"})
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	if start, err := strconv.ParseInt(resp.Header.Get(HeaderLogOffset), 10, 64); err == nil {
+		s.query.Offset = start
+	}
+	body := &readErrors{r: resp.Body}
+	n, err := io.Copy(s.out, body)
+	s.query.Offset += n
+	switch {
+	case body.err != nil:
+		return n > 0, &Unreachable{URL: s.client.URL(), Err: body.err}
+	case err != nil:
+		return n > 0, err // the writer's: a closed pipe, a full disk
+	case s.query.Follow && resp.Trailer.Get(TrailerLogDone) != "true":
+		return n > 0, &Unreachable{URL: s.client.URL(), Err: io.ErrUnexpectedEOF}
+	}
+	return n > 0, nil
+}
+
+// readErrors remembers the reader's own error, to tell it from the writer's.
+type readErrors struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (r *readErrors) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+// JobRef gives a job's number as it stands in paths.
+func JobRef(id sched.JobID) string { return jobElement(id) }

@@ -1,0 +1,187 @@
+package rest
+
+import (
+	"encoding/json"
+	"regexp"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Version is the name of this API in its paths.
+const Version = "v1"
+
+// Prefix starts every path of the API.
+const Prefix = "/api/" + Version
+
+// Limits of a request body, in bytes.
+const (
+	MaxBody       = 1 << 20 // a job file, and everything not named below
+	MaxConfigBody = 8 << 20 // a cluster file
+)
+
+// NamePattern is the allow-list for names in paths and queries: of jobs, VCs,
+// nodes and roles. What does not match names nothing.
+const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_.~-]{0,254}$`
+
+// ValidName reports whether a name matches NamePattern.
+func ValidName(name string) bool {
+	return regexp.MustCompile(NamePattern).MatchString(name)
+}
+
+// Info says what answers.
+type Info struct {
+	Name       string `json:"name" doc:"Always comb"`
+	Version    string `json:"version" doc:"Version of the program"`
+	APIVersion string `json:"api_version"`
+	Decisions  string `json:"decisions" doc:"Version of the decision code"`
+	Cluster    string `json:"cluster" doc:"Id of this data directory"`
+	Seq        uint64 `json:"seq" doc:"Last event that reads can see"`
+}
+
+// Health is all that is told without a token.
+type Health struct {
+	Status string `json:"status" doc:"ok"`
+}
+
+// SubmitRequest is the JSON form of a submission: exactly one of Source and Quick.
+type SubmitRequest struct {
+	Source string    `json:"source,omitempty" doc:"A job file (YAML) as text"`
+	Quick  *QuickJob `json:"quick,omitempty"`
+	Name   string    `json:"name,omitempty" doc:"Replaces the job's name"`
+	VC     string    `json:"vc,omitempty" doc:"Replaces the job's virtual cluster"`
+}
+
+// QuickJob is a job of one task, without a file. Empty fields take defaults.
+type QuickJob struct {
+	Name      string            `json:"name,omitempty"`
+	VC        string            `json:"vc,omitempty"`
+	Command   []string          `json:"command" doc:"Program and arguments, not a shell line"`
+	GPUs      int               `json:"gpus,omitempty"`
+	CPUs      int               `json:"cpus,omitempty"`
+	MemoryMB  int               `json:"memory_mb,omitempty"`
+	Tasks     int               `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
+	SKU       string            `json:"sku,omitempty"`
+	Priority  string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
+	Image     string            `json:"image,omitempty"`
+	WorkDir   string            `json:"work_dir,omitempty"`
+	TimeLimit string            `json:"time_limit,omitempty" doc:"Such as 90m"`
+	Env       map[string]string `json:"env,omitempty"`
+}
+
+// Submitted answers a submission.
+type Submitted struct {
+	ID       sched.JobID   `json:"id"`
+	Name     sched.JobName `json:"name"`
+	Seq      uint64        `json:"seq" doc:"Read at after_seq to see the effect"`
+	Repeated bool          `json:"repeated,omitempty" doc:"The idempotency key was seen before"`
+	Warnings []FieldError  `json:"warnings,omitempty"`
+}
+
+// Validated answers a dry run: the job is sound. What is wrong is a problem.
+type Validated struct {
+	Job      *sched.Job    `json:"job,omitempty" doc:"The job with all defaults written out"`
+	Fits     bool          `json:"fits" doc:"False when it can never be placed"`
+	Reason   *sched.Reason `json:"reason,omitempty"`
+	Warnings []FieldError  `json:"warnings,omitempty"`
+}
+
+// Job is a job's status and, when it waits, why.
+type Job struct {
+	sched.JobStatus
+	Reason   *sched.Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
+	Position int32         `json:"position,omitempty" doc:"In its VC's order, from 1"`
+}
+
+// JobList is one page of jobs, newest first.
+type JobList struct {
+	Jobs []Job  `json:"jobs"`
+	Next string `json:"next,omitempty" doc:"Cursor of the next page; empty at the end"`
+	Seq  uint64 `json:"seq" doc:"Last event that this answer saw"`
+}
+
+// JobQuery filters a list of jobs; empty fields do not filter.
+type JobQuery struct {
+	States []sched.Phase
+	VCs    []cell.VCName
+	Users  []sched.Subject
+	Name   string // a part of the name
+	Limit  int
+	Cursor string
+}
+
+// StopRequest asks to end a job.
+type StopRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
+}
+
+// CordonRequest takes a node out of placement.
+type CordonRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
+}
+
+// Done answers a write that gives nothing back but its place in the stream.
+type Done struct {
+	Seq      uint64   `json:"seq"`
+	Repeated bool     `json:"repeated,omitempty"`
+	Effects  []string `json:"effects,omitempty" doc:"What the change did to jobs"`
+}
+
+// Explanation is the core's, with the blockers' names.
+type Explanation struct {
+	sched.Explanation
+	Names []NamedJob `json:"names,omitempty" doc:"The jobs that reasons name"`
+}
+
+// NamedJob ties a number in a reason to a name.
+type NamedJob struct {
+	ID   sched.JobID   `json:"id"`
+	Name sched.JobName `json:"name"`
+	VC   cell.VCName   `json:"vc"`
+}
+
+// Event is one event of the stream.
+type Event struct {
+	Seq     uint64          `json:"seq"`
+	Time    sched.Time      `json:"time" doc:"Microseconds since 1970"`
+	Kind    sched.Kind      `json:"kind"`
+	Version int             `json:"version"`
+	Job     sched.JobID     `json:"job,omitempty"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// EventList is a job's history.
+type EventList struct {
+	Events []Event `json:"events"`
+	Next   uint64  `json:"next,omitempty" doc:"Ask again with after set to it; 0 at the end"`
+}
+
+// VCList lists virtual clusters.
+type VCList struct {
+	VCs []sched.VCStatus `json:"vcs"`
+}
+
+// NodeList lists nodes.
+type NodeList struct {
+	Nodes []sched.NodeStatus `json:"nodes"`
+}
+
+// CellList is the physical forest.
+type CellList struct {
+	Cells []sched.CellStatus `json:"cells"`
+	Names []NamedJob         `json:"names,omitempty" doc:"The jobs that cells name"`
+}
+
+// ClusterConfig is the present configuration with its tag.
+type ClusterConfig struct {
+	Config *sched.Config `json:"config"`
+	ETag   string        `json:"etag" doc:"Send it as If-Match to change what you read"`
+}
+
+// ConfigChecked answers the validation of a cluster file.
+type ConfigChecked struct {
+	Config   *sched.Config `json:"config"`
+	Changed  bool          `json:"changed" doc:"It differs from the present configuration"`
+	Effects  []string      `json:"effects,omitempty"`
+	Warnings []FieldError  `json:"warnings,omitempty"`
+}
