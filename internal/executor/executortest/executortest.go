@@ -1,0 +1,335 @@
+// Package executortest is the one suite that every executor passes: what the
+// core may rely on whatever world the tasks run in. It must not know which
+// executor it tests.
+package executortest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Program is what a task of the suite does, as the shell line that does it. An
+// executor without a shell tells programs apart by their text.
+type Program string
+
+// The programs of the suite.
+const (
+	Succeed  Program = "exit 0"
+	Fail     Program = "exit 3"
+	Linger   Program = "exec sleep 600"
+	Stubborn Program = "trap '' TERM; while :; do sleep 0.1; done"
+)
+
+// Harness is one executor in one fresh world.
+type Harness struct {
+	Executor engine.Executor
+	// Next returns the next task fact about any attempt, or nil when none comes
+	// within d. Other facts are left out.
+	Next func(d time.Duration) sched.Fact
+	// Restart replaces the executor by a new one over the same world, as a new
+	// process would find it; later calls of Executor.Do go to the new one.
+	Restart func()
+	// Nodes are two nodes with at least two devices each.
+	Nodes []cell.NodeName
+	// SKU is the type of those devices.
+	SKU cell.SKU
+	// Patience is how long to wait for a fact that must come, Silence how long to
+	// wait for one that must not.
+	Patience, Silence time.Duration
+}
+
+// Run runs the suite; each test gets a harness of its own.
+func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
+	tests := []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"Start and success", (*suite).success},
+		{"Exit code", (*suite).exitCode},
+		{"Two tasks of one gang", (*suite).twoTasks},
+		{"Stop within the grace", (*suite).stop},
+		{"An ignored stop ends in a kill", (*suite).stubborn},
+		{"A repeated start runs once", (*suite).duplicateStart},
+		{"A repeated stop is one stop", (*suite).duplicateStop},
+		{"A stop before the start wins", (*suite).stopFirst},
+		{"A stop after the end is told the end again or nothing", (*suite).stopLate},
+		{"A known start of a living task finds it", (*suite).adopt},
+		{"A known start of something gone never runs again", (*suite).knownGone},
+		{"A known start that never ran runs", (*suite).knownNew},
+		{"Attempts of one task are told apart", (*suite).attempts},
+		{"An unknown node refuses", (*suite).unknownNode},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
+	}
+}
+
+type suite struct {
+	*testing.T
+	h *Harness
+}
+
+// start is an action that runs a program as a gang with one task on each node.
+func (s *suite) start(id sched.AttemptID, p Program, nodes ...cell.NodeName) sched.Action {
+	job := &sched.Job{
+		Name: sched.JobName(fmt.Sprintf("job-%d", id.Job)), User: "tester", VC: "default",
+		Roles: []sched.Role{{Name: "worker", Tasks: int32(len(nodes)), Leaves: 1, MinFailed: 1, MinSucceeded: -1,
+			Launch: sched.Launch{Command: []string{string(p)}, MilliCPU: 100, MemoryMB: 64}}},
+		Grace: 2 * sched.Second,
+	}
+	start := &sched.Start{ID: id.Job, Job: job}
+	for i, n := range nodes {
+		job.Gangs = []sched.Gang{{Name: "all", Tasks: append(first(job.Gangs), int32(i))}}
+		start.Tasks = append(start.Tasks, sched.TaskStart{
+			Task: int32(i), Index: int32(i), SKU: s.h.SKU,
+			Place: cell.Task{Node: n, SKU: s.h.SKU.Name, Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{int32(i)}},
+		})
+	}
+	return sched.Action{Attempt: id, Start: start}
+}
+
+func first(gangs []sched.Gang) []int32 {
+	if len(gangs) == 0 {
+		return nil
+	}
+	return gangs[0].Tasks
+}
+
+func attempt(job, n int) sched.AttemptID {
+	return sched.AttemptID{Job: sched.JobID(job), N: int32(n)}
+}
+
+// started waits for the start of a task.
+func (s *suite) started(id sched.AttemptID, task int32) sched.TaskStarted {
+	s.Helper()
+	f := s.h.Next(s.h.Patience)
+	got, ok := f.(sched.TaskStarted)
+	if !ok || got.Attempt != id || got.Task != task {
+		s.Fatalf("got %#v, want the start of task %d of attempt %v", f, task, id)
+	}
+	return got
+}
+
+// exited waits for the end of a task; repeats of its start may come before.
+func (s *suite) exited(id sched.AttemptID, task int32) sched.Exit {
+	s.Helper()
+	for {
+		f := s.h.Next(s.h.Patience)
+		if again, ok := f.(sched.TaskStarted); ok && again.Attempt == id {
+			continue
+		}
+		got, ok := f.(sched.TaskExited)
+		if !ok || got.Attempt != id || got.Task != task {
+			s.Fatalf("got %#v, want the exit of task %d of attempt %v", f, task, id)
+		}
+		return got.Exit
+	}
+}
+
+// silent requires that nothing is heard.
+func (s *suite) silent() {
+	s.Helper()
+	if f := s.h.Next(s.h.Silence); f != nil {
+		s.Fatalf("got %#v, want silence", f)
+	}
+}
+
+// wantCode requires an exit by the task itself.
+func (s *suite) wantCode(got sched.Exit, code int32) {
+	s.Helper()
+	if got.Code != code || got.Cause != "" {
+		s.Fatalf("exit %+v, want code %d without a cause", got, code)
+	}
+}
+
+func (s *suite) success() {
+	a := s.start(attempt(1, 1), Succeed, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.wantCode(s.exited(a.Attempt, 0), 0)
+	s.silent()
+}
+
+func (s *suite) exitCode() {
+	a := s.start(attempt(1, 1), Fail, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.wantCode(s.exited(a.Attempt, 0), 3)
+}
+
+func (s *suite) twoTasks() {
+	a := s.start(attempt(1, 1), Linger, s.h.Nodes[0], s.h.Nodes[1])
+	s.h.Executor.Do(a)
+	seen := map[int32]bool{}
+	for range 2 {
+		f, ok := s.h.Next(s.h.Patience).(sched.TaskStarted)
+		if !ok || f.Attempt != a.Attempt {
+			s.Fatalf("got %#v, want a start", f)
+		}
+		seen[f.Task] = true
+	}
+	if !seen[0] || !seen[1] {
+		s.Fatalf("started %v, want tasks 0 and 1", seen)
+	}
+	s.end(a.Attempt, 2)
+}
+
+// end stops an attempt and waits until its tasks are gone.
+func (s *suite) end(id sched.AttemptID, tasks int) {
+	s.Helper()
+	s.h.Executor.Do(sched.Action{Attempt: id, Grace: 2 * sched.Second})
+	seen := map[int32]bool{}
+	for len(seen) < tasks {
+		f := s.h.Next(s.h.Patience)
+		if f == nil {
+			s.Fatalf("%d of %d tasks of attempt %v ended", len(seen), tasks, id)
+		}
+		if e, ok := f.(sched.TaskExited); ok && e.Attempt == id {
+			seen[e.Task] = true
+		}
+	}
+}
+
+func (s *suite) stop() {
+	a := s.start(attempt(1, 1), Linger, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.silent()
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * sched.Second})
+	e := s.exited(a.Attempt, 0)
+	if e.Signal != 15 || e.Code != 143 {
+		s.Fatalf("exit %+v, want signal 15", e)
+	}
+}
+
+func (s *suite) stubborn() {
+	a := s.start(attempt(1, 1), Stubborn, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.silent() // the trap is set by now
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	e := s.exited(a.Attempt, 0)
+	if e.Signal != 9 || e.Code != 137 {
+		s.Fatalf("exit %+v, want signal 9", e)
+	}
+	s.silent()
+}
+
+func (s *suite) duplicateStart() {
+	a := s.start(attempt(1, 1), Linger, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.silent()
+	s.end(a.Attempt, 1)
+	s.h.Executor.Do(a)
+	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
+		if again, ok := f.(sched.TaskExited); !ok || again.Attempt != a.Attempt {
+			s.Fatalf("got %#v after a start that was over", f)
+		}
+	}
+}
+
+func (s *suite) duplicateStop() {
+	a := s.start(attempt(1, 1), Stubborn, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.silent()
+	stop := sched.Action{Attempt: a.Attempt, Grace: sched.Second}
+	s.h.Executor.Do(stop)
+	s.h.Executor.Do(stop)
+	if e := s.exited(a.Attempt, 0); e.Signal != 9 {
+		s.Fatalf("exit %+v, want signal 9", e)
+	}
+}
+
+// stopFirst: the stop of an attempt may overtake its start.
+func (s *suite) stopFirst() {
+	a := s.start(attempt(1, 1), Linger, s.h.Nodes[0])
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	s.h.Executor.Do(a)
+	if e := s.exited(a.Attempt, 0); e.Cause != sched.NeverStarted && e.Signal == 0 {
+		s.Fatalf("exit %+v, want one that never started or was stopped", e)
+	}
+	s.silent()
+}
+
+func (s *suite) stopLate() {
+	a := s.start(attempt(1, 1), Fail, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.wantCode(s.exited(a.Attempt, 0), 3)
+	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
+		again, ok := f.(sched.TaskExited)
+		if !ok {
+			s.Fatalf("got %#v after the end", f)
+		}
+		s.wantCode(again.Exit, 3)
+	}
+}
+
+func (s *suite) adopt() {
+	a := s.start(attempt(1, 1), Linger, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	before := s.started(a.Attempt, 0)
+	s.h.Restart()
+	a.Known = true
+	s.h.Executor.Do(a)
+	after := s.started(a.Attempt, 0)
+	if before.PID != after.PID {
+		s.Fatalf("process %d became %d", before.PID, after.PID)
+	}
+	s.end(a.Attempt, 1)
+}
+
+func (s *suite) knownGone() {
+	a := s.start(attempt(1, 1), Fail, s.h.Nodes[0])
+	s.h.Executor.Do(a)
+	s.started(a.Attempt, 0)
+	s.wantCode(s.exited(a.Attempt, 0), 3)
+	s.h.Restart()
+	a.Known = true
+	s.h.Executor.Do(a)
+	s.wantCode(s.exited(a.Attempt, 0), 3)
+}
+
+func (s *suite) knownNew() {
+	a := s.start(attempt(1, 1), Succeed, s.h.Nodes[0])
+	a.Known = true
+	s.h.Executor.Do(a)
+	s.wantCode(s.exited(a.Attempt, 0), 0)
+}
+
+func (s *suite) attempts() {
+	one := s.start(attempt(1, 1), Linger, s.h.Nodes[0])
+	s.h.Executor.Do(one)
+	s.started(one.Attempt, 0)
+	s.end(one.Attempt, 1)
+	two := s.start(attempt(1, 2), Linger, s.h.Nodes[0])
+	s.h.Executor.Do(two)
+	s.started(two.Attempt, 0)
+	// A late stop of the first attempt leaves the second alone.
+	s.h.Executor.Do(sched.Action{Attempt: one.Attempt, Grace: sched.Second})
+	for f := s.h.Next(s.h.Silence); f != nil; f = s.h.Next(s.h.Silence) {
+		if e, ok := f.(sched.TaskExited); !ok || e.Attempt != one.Attempt {
+			s.Fatalf("got %#v, want nothing about attempt %v", f, two.Attempt)
+		}
+	}
+	s.end(two.Attempt, 1)
+}
+
+func (s *suite) unknownNode() {
+	a := s.start(attempt(1, 1), Linger, "no-such-node")
+	s.h.Executor.Do(a)
+	f, ok := s.h.Next(s.h.Patience).(sched.TaskRefused)
+	if !ok || f.Attempt != a.Attempt || f.Reason == "" {
+		s.Fatalf("got %#v, want a refusal with a reason", f)
+	}
+	s.silent()
+}

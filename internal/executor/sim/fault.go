@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"sort"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Exit makes a living task end with a code; false when it does not run.
+func (w *World) Exit(job sched.JobID, task, code int32) bool {
+	r, ok := w.living[taskKey{job, task}]
+	if !ok {
+		return false
+	}
+	if !r.running {
+		w.begin(r)
+	}
+	w.end(r, sched.Exit{Code: code})
+	return true
+}
+
+// Lose makes a living task one of which nothing is known. It lives on and owns
+// its devices until Exit or a stop ends it, or Find finds it.
+func (w *World) Lose(job sched.JobID, task int32, reason string) bool {
+	r, ok := w.living[taskKey{job, task}]
+	if !ok || r.lost != "" {
+		return false
+	}
+	r.lost = reason
+	w.report(r, r.last)
+	return true
+}
+
+// Find ends what Lose began: the task was alive all the time.
+func (w *World) Find(job sched.JobID, task int32) bool {
+	r, ok := w.living[taskKey{job, task}]
+	if !ok || r.lost == "" {
+		return false
+	}
+	r.lost = ""
+	if r.last != nil {
+		w.report(r, r.last)
+	}
+	return true
+}
+
+// Refuse makes the next starts on a node fail; times -1 is every start.
+// job says that the reason is the job's own fault. times 0 ends all refusals.
+func (w *World) Refuse(name cell.NodeName, reason string, times int, job bool) {
+	n := w.node(name)
+	if times == 0 {
+		n.refuse = nil
+		return
+	}
+	n.refuse = append(n.refuse, refusal{reason, job, times})
+}
+
+// Down cuts a node off: its tasks live on, but nothing is heard of them.
+func (w *World) Down(name cell.NodeName, reason string) {
+	w.node(name).down = true
+	w.health(sched.NodeHealth{Node: name, Reason: reason})
+}
+
+// Up makes a node reachable again. Everything that happened meanwhile is heard
+// now, and tasks that live are reported as started again.
+func (w *World) Up(name cell.NodeName) {
+	n := w.node(name)
+	wasDown := n.down
+	n.down = false
+	w.health(sched.NodeHealth{Node: name, Up: true})
+	if !wasDown {
+		return
+	}
+	held := n.held
+	n.held = nil
+	for _, r := range w.on(name) {
+		if r.last != nil {
+			w.report(r, r.last)
+		}
+	}
+	for _, f := range held {
+		f()
+	}
+}
+
+// Reboot ends all tasks of a node and makes it reachable.
+func (w *World) Reboot(name cell.NodeName) {
+	n := w.node(name)
+	n.down, n.held = false, nil
+	runs := w.on(name)
+	w.health(sched.NodeHealth{Node: name, Up: true, Reason: "rebooted"})
+	for _, r := range runs {
+		w.end(r, sched.Exit{Code: 137, Cause: sched.NodeRebooted})
+	}
+	// What ended while nobody could hear it is told now.
+	for _, r := range w.all() {
+		if r.place.Node == name && r.gone && r.last != nil {
+			w.report(r, r.last)
+		}
+	}
+}
+
+// Leaf makes one device bad or good.
+func (w *World) Leaf(h sched.LeafHealth) {
+	d := device{h.Node, h.SKU, h.Device}
+	if _, seen := w.leaves[d]; !seen {
+		w.marked = append(w.marked, d)
+	}
+	w.leaves[d] = h
+	w.tell(h)
+}
+
+// Reopen tells the world that a new engine takes over: facts that the old one
+// may have lost are told again, and actions before the first Next must be
+// repeats. Inputs that nobody took are dropped when drop is set, as a crash would.
+func (w *World) Reopen(drop bool) {
+	if drop {
+		w.pending = nil
+	}
+	w.quiet = true
+	for _, name := range w.healthy {
+		w.tell(w.node(name).fact)
+	}
+	for _, d := range w.marked {
+		w.tell(w.leaves[d])
+	}
+}
+
+// Living returns how many tasks own devices now.
+func (w *World) Living() int { return len(w.living) }
+
+// Heal makes every node reachable and every device good, and ends all refusals.
+func (w *World) Heal() {
+	for _, name := range w.healthy {
+		w.Up(name)
+	}
+	for _, d := range w.marked {
+		w.Leaf(sched.LeafHealth{Node: d.node, SKU: d.sku, Device: d.index, Good: true})
+	}
+	for _, n := range w.nodes {
+		n.refuse = nil
+	}
+	for _, r := range w.all() {
+		if !r.gone && r.lost != "" {
+			w.Find(r.key.attempt.Job, r.key.task)
+		}
+	}
+}
+
+// health keeps and tells a node's health.
+func (w *World) health(h sched.NodeHealth) {
+	n := w.node(h.Node)
+	if n.fact.Node == "" {
+		w.healthy = append(w.healthy, h.Node)
+	}
+	n.fact = h
+	w.tell(h)
+}
+
+// on returns the living runs of a node in a fixed order.
+func (w *World) on(name cell.NodeName) []*run {
+	var out []*run
+	for _, r := range w.all() {
+		if r.place.Node == name && !r.gone {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// all returns every run ever seen in a fixed order.
+func (w *World) all() []*run {
+	out := make([]*run, 0, len(w.runs))
+	for _, rs := range w.runs {
+		out = append(out, rs...)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i].key, out[j].key
+		if a.attempt.Job != b.attempt.Job {
+			return a.attempt.Job < b.attempt.Job
+		}
+		if a.attempt.Gang != b.attempt.Gang {
+			return a.attempt.Gang < b.attempt.Gang
+		}
+		if a.attempt.N != b.attempt.N {
+			return a.attempt.N < b.attempt.N
+		}
+		return a.task < b.task
+	})
+	return out
+}

@@ -1,0 +1,255 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// runKey is one task of one attempt: the identity by which actions are repeated.
+type runKey struct {
+	attempt sched.AttemptID
+	task    int32
+}
+
+// taskKey is one task of a job over all of its attempts.
+type taskKey struct {
+	job  sched.JobID
+	task int32
+}
+
+// device is one leaf as the machine knows it.
+type device struct {
+	node  cell.NodeName
+	sku   cell.TypeName
+	index int32
+}
+
+// run is one task of one attempt:
+//
+//	launched -> running -> gone
+//	    \----------------/      refused runs are gone at once
+//
+// From launched to gone it owns its devices.
+type run struct {
+	key      runKey
+	place    cell.Task
+	behavior Behavior
+	running  bool
+	began    sched.Time
+	gone     bool
+	lost     string // why nothing proves that it lives; "" when known
+	stopping bool
+	last     sched.Fact // what is true of it now, repeated after a restart
+}
+
+// node is a machine; tasks on one that is down live on, but nothing is heard of them.
+type node struct {
+	down   bool
+	fact   sched.NodeHealth
+	held   []func() // actions and reports that wait for the node to be reachable
+	refuse []refusal
+}
+
+// refusal makes later starts on a node fail.
+type refusal struct {
+	reason string
+	job    bool
+	times  int // how many more starts; -1 is all
+}
+
+func (w *World) node(name cell.NodeName) *node {
+	n, ok := w.nodes[name]
+	if !ok {
+		n = &node{}
+		w.nodes[name] = n
+	}
+	return n
+}
+
+// Do implements engine.Executor.
+func (w *World) Do(a sched.Action) {
+	if w.quiet && !a.Known {
+		w.fail("attempt %v: a new action while an engine recovers", a.Attempt)
+	}
+	if a.Start == nil {
+		w.stop(a.Attempt, a.Grace)
+		return
+	}
+	for _, t := range a.Start.Tasks {
+		w.start(a, t)
+	}
+}
+
+// start launches one task once. A repeat tells again what is true of it.
+func (w *World) start(a sched.Action, t sched.TaskStart) {
+	for _, r := range w.runs[a.Attempt] {
+		if r.key.task != t.Task {
+			continue
+		}
+		if a.Known && r.last != nil {
+			w.report(r, r.last)
+		}
+		return
+	}
+	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place}
+	w.runs[a.Attempt] = append(w.runs[a.Attempt], r)
+	if _, ok := w.stopped[a.Attempt]; ok {
+		w.end(r, sched.Exit{Cause: sched.NeverStarted})
+		return
+	}
+	if reason, job, refused := w.refused(t.Place.Node); refused {
+		w.deny(r, reason, job)
+		return
+	}
+	task := taskKey{a.Attempt.Job, t.Task}
+	r.behavior = w.opt.Behave(Task{Attempt: a.Attempt, Job: a.Start.Job,
+		Retry: a.Start.Retry, Start: t, Served: w.served[task]})
+	if r.behavior.Refuse != "" {
+		w.deny(r, r.behavior.Refuse, r.behavior.RefuseJob)
+		return
+	}
+	w.own(r, task)
+	w.launch++
+	w.after(r.behavior.StartDelay, func() { w.begin(r) })
+}
+
+// own takes the run's devices and checks that nobody else has them.
+func (w *World) own(r *run, task taskKey) {
+	if other, ok := w.living[task]; ok {
+		w.fail("task %d of job %d runs twice: attempts %v and %v", task.task, task.job, other.key.attempt, r.key.attempt)
+	}
+	w.living[task] = r
+	for _, d := range r.devices() {
+		if other, ok := w.owner[d]; ok {
+			w.fail("device %s %s:%d has two owners: attempts %v and %v", d.sku, d.node, d.index, other.key.attempt, r.key.attempt)
+		}
+		w.owner[d] = r
+	}
+}
+
+func (r *run) devices() []device {
+	var out []device
+	for _, i := range r.place.Devices {
+		out = append(out, device{r.place.Node, r.place.SKU, i})
+	}
+	return out
+}
+
+// refused says whether a start on the node fails now.
+func (w *World) refused(name cell.NodeName) (reason string, job, refused bool) {
+	if len(w.opt.Nodes) > 0 && !slices.Contains(w.opt.Nodes, name) {
+		return fmt.Sprintf("there is no node %q", name), false, true
+	}
+	n := w.node(name)
+	if n.down {
+		return "node is not reachable", false, true
+	}
+	if len(n.refuse) == 0 {
+		return "", false, false
+	}
+	first := n.refuse[0]
+	if first.times > 0 {
+		n.refuse[0].times--
+	}
+	if n.refuse[0].times == 0 {
+		n.refuse = n.refuse[1:]
+	}
+	return first.reason, first.job, true
+}
+
+// deny ends a run that never began.
+func (w *World) deny(r *run, reason string, job bool) {
+	r.gone = true
+	r.last = sched.TaskRefused{Attempt: r.key.attempt, Task: r.key.task, Reason: reason, Job: job}
+	w.after(0, func() { w.tell(r.last) })
+}
+
+// begin makes a launched run a running one.
+func (w *World) begin(r *run) {
+	if r.gone {
+		return
+	}
+	r.running, r.began = true, w.now
+	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
+	w.report(r, r.last)
+	if r.behavior.RunFor > 0 {
+		w.after(r.behavior.RunFor, func() { w.end(r, sched.Exit{Code: r.behavior.Code}) })
+	}
+}
+
+// end makes a run gone, frees its devices and says so.
+func (w *World) end(r *run, e sched.Exit) {
+	if r.gone {
+		return
+	}
+	r.gone, r.lost = true, ""
+	task := taskKey{r.key.attempt.Job, r.key.task}
+	if r.running {
+		w.served[task] += sched.Duration(w.now - r.began)
+	}
+	if w.living[task] == r {
+		delete(w.living, task)
+	}
+	for _, d := range r.devices() {
+		if w.owner[d] == r {
+			delete(w.owner, d)
+		}
+	}
+	r.last = sched.TaskExited{Attempt: r.key.attempt, Task: r.key.task, Exit: e}
+	w.report(r, r.last)
+}
+
+// report tells a fact about a run, as soon as its node can be reached.
+func (w *World) report(r *run, f sched.Fact) {
+	n := w.node(r.place.Node)
+	if n.down {
+		n.held = append(n.held, func() { w.tell(f) })
+		return
+	}
+	if r.lost != "" {
+		f = sched.TaskUnknown{Attempt: r.key.attempt, Task: r.key.task, Reason: r.lost}
+	}
+	w.after(0, func() { w.tell(f) })
+}
+
+// stop asks all tasks of an attempt to end. One that was never started is
+// remembered, so that a late start does not run it.
+func (w *World) stop(id sched.AttemptID, grace sched.Duration) {
+	runs := w.runs[id]
+	if len(runs) == 0 {
+		w.stopped[id] = grace
+		return
+	}
+	for _, r := range runs {
+		w.terminate(r, grace)
+	}
+}
+
+// terminate sends SIGTERM to one run, and SIGKILL after the grace.
+func (w *World) terminate(r *run, grace sched.Duration) {
+	if r.gone {
+		w.report(r, r.last)
+		return
+	}
+	if n := w.node(r.place.Node); n.down {
+		n.held = append(n.held, func() { w.terminate(r, grace) })
+		return
+	}
+	if r.stopping {
+		return
+	}
+	r.stopping = true
+	killed := sched.Exit{Code: 137, Signal: 9}
+	if !r.running && r.behavior.StartDelay > 0 {
+		w.end(r, sched.Exit{Cause: sched.NeverStarted})
+		return
+	}
+	if b := r.behavior; !b.Stubborn && b.StopDelay <= grace {
+		w.after(b.StopDelay, func() { w.end(r, sched.Exit{Code: 143, Signal: 15}) })
+		return
+	}
+	w.after(grace, func() { w.end(r, killed) })
+}

@@ -1,0 +1,234 @@
+// Package sim is a world in which time is a number: it implements
+// engine.Executor and engine.Inputs with one heap of future events. It has no
+// goroutine, no wall clock and no randomness of its own, so that a run depends
+// only on what the caller puts in. It checks on its own, without trusting the
+// core, that no device has two owners and that no task runs twice. It must not
+// decide anything and must not look into the core's state.
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// roundsPerInstant bounds how often the loop may come back without time passing.
+const roundsPerInstant = 10000
+
+// Behavior is how one task behaves in one attempt.
+type Behavior struct {
+	// Refuse, when set, makes the start fail with this reason; RefuseJob says
+	// that it is the job's own fault.
+	Refuse    string
+	RefuseJob bool
+	// StartDelay passes between the action and the process.
+	StartDelay sched.Duration
+	// RunFor is how long the task runs by itself; 0 is until it is told.
+	RunFor sched.Duration
+	// Code is the exit code at the end of RunFor.
+	Code int32
+	// StopDelay passes between SIGTERM and the exit. Stubborn ignores SIGTERM:
+	// the task dies when the grace is over.
+	StopDelay sched.Duration
+	Stubborn  bool
+}
+
+// Task is what a Behave hook sees of a task that is about to start.
+type Task struct {
+	Attempt sched.AttemptID
+	Job     *sched.Job
+	Retry   int32
+	Start   sched.TaskStart
+	// Served is how long earlier attempts of this task ran.
+	Served sched.Duration
+}
+
+// Options are the parts of a world.
+type Options struct {
+	// Start is the first instant; it must not be 0.
+	Start sched.Time
+	// Behave tells how a task behaves; nil is Default.
+	Behave func(Task) Behavior
+	// Nodes are the nodes that exist; none means that every node does.
+	Nodes []cell.NodeName
+	// Idle is called by Next when nothing is left to happen up to the horizon.
+	// It may give commands or faults or move the horizon. Returning false ends
+	// the inputs.
+	Idle func() bool
+}
+
+// Default lets a task run for its job's hinted duration, less what earlier
+// attempts served when the job keeps checkpoints. It exits 0 at once on SIGTERM.
+func Default(t Task) Behavior {
+	b := Behavior{RunFor: t.Job.Hints.Duration}
+	if b.RunFor > 0 && t.Job.Hints.Checkpoint {
+		b.RunFor = max(b.RunFor-t.Served, 1)
+	}
+	return b
+}
+
+// World is the simulated machine room with its clock. It outlives engines: a new
+// engine may be opened on the same journal and world.
+type World struct {
+	opt     Options
+	now     sched.Time
+	horizon sched.Time
+	future  future
+	order   uint64
+	pending []engine.Input
+	rounds  int
+
+	runs    map[sched.AttemptID][]*run
+	stopped map[sched.AttemptID]sched.Duration // stops that came before their start
+	owner   map[device]*run
+	living  map[taskKey]*run
+	served  map[taskKey]sched.Duration
+	nodes   map[cell.NodeName]*node
+	leaves  map[device]sched.LeafHealth
+	healthy []cell.NodeName // in order of first mention, for Reopen
+	marked  []device        // the same for leaves
+	quiet   bool            // an engine was reopened and has not asked for input yet
+	breach  []error
+	launch  int
+}
+
+// New returns a world in which nothing runs.
+func New(o Options) *World {
+	if o.Behave == nil {
+		o.Behave = Default
+	}
+	return &World{
+		opt: o, now: o.Start, horizon: o.Start,
+		runs:    map[sched.AttemptID][]*run{},
+		stopped: map[sched.AttemptID]sched.Duration{},
+		owner:   map[device]*run{},
+		living:  map[taskKey]*run{},
+		served:  map[taskKey]sched.Duration{},
+		nodes:   map[cell.NodeName]*node{},
+		leaves:  map[device]sched.LeafHealth{},
+	}
+}
+
+// Now returns the present instant.
+func (w *World) Now() sched.Time { return w.now }
+
+// Launches returns how many tasks were started so far, repeats not counted.
+func (w *World) Launches() int { return w.launch }
+
+// Err returns every breach seen so far: a device with two owners, a task that
+// runs twice, a loop that does not settle, an engine that acts anew after a restart.
+func (w *World) Err() error { return errors.Join(w.breach...) }
+
+// Extend moves the horizon: Next lets time pass up to it, never beyond.
+func (w *World) Extend(to sched.Time) { w.horizon = max(w.horizon, to) }
+
+// Give hands an input to the loop at the present instant.
+func (w *World) Give(in engine.Input) { w.pending = append(w.pending, in) }
+
+// Next implements engine.Inputs: commands first, then everything that happens at
+// the next instant up to the horizon, then Idle.
+func (w *World) Next(ctx context.Context, wake sched.Time) (sched.Time, []engine.Input, error) {
+	w.quiet = false
+	for ctx.Err() == nil {
+		if len(w.pending) > 0 {
+			in := w.pending
+			w.pending = nil
+			return w.now, in, w.count()
+		}
+		if w.advance(wake) {
+			if len(w.pending) == 0 && (wake == 0 || wake > w.now) {
+				continue // an event without a fact, such as the end of a grace
+			}
+			in := w.pending
+			w.pending = nil
+			return w.now, in, w.count()
+		}
+		if w.horizon > w.now {
+			w.now, w.rounds = w.horizon, 0
+		}
+		if w.opt.Idle == nil || !w.opt.Idle() {
+			return w.now, nil, io.EOF
+		}
+	}
+	return w.now, nil, ctx.Err()
+}
+
+// count fails when the loop spins at one instant.
+func (w *World) count() error {
+	if w.rounds++; w.rounds <= roundsPerInstant {
+		return nil
+	}
+	err := fmt.Errorf("sim: the loop came back %d times at one instant", w.rounds)
+	w.breach = append(w.breach, err)
+	return err
+}
+
+// advance moves to the next instant up to the horizon and lets everything due
+// happen; false when there is none.
+func (w *World) advance(wake sched.Time) bool {
+	next, found := w.horizon, false
+	if len(w.future) > 0 && w.future[0].at <= next {
+		next, found = w.future[0].at, true
+	}
+	if wake != 0 && wake <= next {
+		next, found = wake, true
+	}
+	if !found {
+		return false
+	}
+	if next > w.now {
+		w.now, w.rounds = next, 0
+	}
+	// Only what is due now: what these events cause at this very instant comes in
+	// the next round, as it would from a real executor.
+	for due := w.order; len(w.future) > 0 && w.future[0].at <= w.now && w.future[0].order <= due; {
+		heap.Pop(&w.future).(*happening).do()
+	}
+	return true
+}
+
+// after plans f for d from now.
+func (w *World) after(d sched.Duration, f func()) {
+	w.order++
+	heap.Push(&w.future, &happening{at: w.now.Add(d), order: w.order, do: f})
+}
+
+// tell hands a fact to the loop.
+func (w *World) tell(f sched.Fact) { w.pending = append(w.pending, engine.Input{Fact: f}) }
+
+// fail keeps a breach.
+func (w *World) fail(format string, args ...any) {
+	w.breach = append(w.breach, fmt.Errorf("sim: "+format, args...))
+}
+
+// happening is one future event; equal times happen in the order of planning.
+type happening struct {
+	at    sched.Time
+	order uint64
+	do    func()
+}
+
+// future is a heap of happenings.
+type future []*happening
+
+func (f future) Len() int { return len(f) }
+func (f future) Less(i, j int) bool {
+	if f[i].at != f[j].at {
+		return f[i].at < f[j].at
+	}
+	return f[i].order < f[j].order
+}
+func (f future) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f *future) Push(x any)   { *f = append(*f, x.(*happening)) }
+func (f *future) Pop() any {
+	last := len(*f) - 1
+	h := (*f)[last]
+	*f = (*f)[:last]
+	return h
+}

@@ -1,0 +1,168 @@
+package sim_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/executortest"
+	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const start = sched.Time(1_000_000)
+
+// behave is what the suite's programs do.
+func behave(t sim.Task) sim.Behavior {
+	switch executortest.Program(t.Job.Roles[0].Launch.Command[0]) {
+	case executortest.Succeed:
+		return sim.Behavior{RunFor: sched.Millisecond}
+	case executortest.Fail:
+		return sim.Behavior{RunFor: sched.Millisecond, Code: 3}
+	case executortest.Stubborn:
+		return sim.Behavior{Stubborn: true}
+	}
+	return sim.Behavior{}
+}
+
+func TestConformance(t *testing.T) {
+	executortest.Run(t, func(t *testing.T) *executortest.Harness {
+		w := sim.New(sim.Options{Start: start, Behave: behave, Nodes: []cell.NodeName{"a", "b"}})
+		t.Cleanup(func() {
+			if err := w.Err(); err != nil {
+				t.Error(err)
+			}
+		})
+		var queue []sched.Fact
+		return &executortest.Harness{
+			Executor: w,
+			Next: func(d time.Duration) sched.Fact {
+				w.Extend(w.Now().Add(sched.Duration(d.Microseconds())))
+				for len(queue) == 0 {
+					_, in, err := w.Next(context.Background(), 0)
+					if err != nil {
+						return nil
+					}
+					queue = append(queue, taskFacts(in)...)
+				}
+				f := queue[0]
+				queue = queue[1:]
+				return f
+			},
+			Restart:  func() { w.Reopen(true) },
+			Nodes:    []cell.NodeName{"a", "b"},
+			SKU:      cell.SKU{Name: "GPU", GPU: 1, Device: cell.NVIDIA},
+			Patience: time.Minute,
+			Silence:  time.Second / 2,
+		}
+	})
+}
+
+func taskFacts(in []engine.Input) []sched.Fact {
+	var out []sched.Fact
+	for _, i := range in {
+		switch i.Fact.(type) {
+		case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
+			out = append(out, i.Fact)
+		}
+	}
+	return out
+}
+
+// action starts one task of a job on a device of node a.
+func action(job, n int, device int32) sched.Action {
+	id := sched.AttemptID{Job: sched.JobID(job), N: int32(n)}
+	j := &sched.Job{Roles: []sched.Role{{Tasks: 1, Leaves: 1, Launch: sched.Launch{Command: []string{""}}}}}
+	return sched.Action{Attempt: id, Start: &sched.Start{ID: id.Job, Job: j, Tasks: []sched.TaskStart{{
+		Place: cell.Task{Node: "a", SKU: "GPU", Devices: []int32{device}},
+	}}}}
+}
+
+// The world is a check of its own: it notices what the core must never do.
+func TestBreaches(t *testing.T) {
+	tests := []struct {
+		name, want string
+		do         func(w *sim.World)
+	}{
+		{"two owners", "has two owners", func(w *sim.World) {
+			w.Do(action(1, 1, 0))
+			w.Do(action(2, 1, 0))
+		}},
+		{"task twice", "runs twice", func(w *sim.World) {
+			w.Do(action(1, 1, 0))
+			w.Do(action(1, 2, 1))
+		}},
+		{"new action in recovery", "while an engine recovers", func(w *sim.World) {
+			w.Reopen(false)
+			w.Do(action(1, 1, 0))
+		}},
+		{"no settling", "at one instant", func(w *sim.World) {
+			for range 20000 {
+				if _, _, err := w.Next(context.Background(), start); err != nil {
+					return
+				}
+			}
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := sim.New(sim.Options{Start: start})
+			test.do(w)
+			if err := w.Err(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want a breach with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// drain returns the facts up to a later instant.
+func drain(w *sim.World, d sched.Duration) []sched.Fact {
+	w.Extend(w.Now().Add(d))
+	var out []sched.Fact
+	for {
+		_, in, err := w.Next(context.Background(), 0)
+		if err != nil {
+			return out
+		}
+		for _, i := range in {
+			out = append(out, i.Fact)
+		}
+	}
+}
+
+// What happens on a node that cannot be reached is heard when it is back.
+func TestUnreachableNode(t *testing.T) {
+	w := sim.New(sim.Options{Start: start, Behave: func(sim.Task) sim.Behavior {
+		return sim.Behavior{RunFor: 10 * sched.Second}
+	}})
+	w.Do(action(1, 1, 0))
+	drain(w, sched.Second)
+	w.Down("a", "cable")
+	if got := drain(w, sched.Minute); len(got) != 1 {
+		t.Fatalf("heard %v, want the node's health alone", got)
+	}
+	w.Up("a")
+	got := drain(w, sched.Second)
+	if len(got) != 2 {
+		t.Fatalf("heard %v, want health and exit", got)
+	}
+	if e, ok := got[1].(sched.TaskExited); !ok || e.Exit.Code != 0 {
+		t.Fatalf("heard %v, want exit 0", got[1])
+	}
+}
+
+func TestRebootEndsTasks(t *testing.T) {
+	w := sim.New(sim.Options{Start: start})
+	w.Do(action(1, 1, 0))
+	drain(w, sched.Second)
+	w.Down("a", "power")
+	w.Reboot("a")
+	got := drain(w, sched.Second)
+	e, ok := got[len(got)-1].(sched.TaskExited)
+	if !ok || e.Exit.Cause != sched.NodeRebooted || w.Living() != 0 {
+		t.Fatalf("heard %v with %d living tasks, want a proof of death", got, w.Living())
+	}
+}
