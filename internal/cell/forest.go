@@ -1,0 +1,237 @@
+package cell
+
+import "fmt"
+
+// Forest is the immutable shape of the physical cluster: all cells of all
+// chains in depth-first order. Cells of one type have equal subtrees, so the
+// children of a cell and the place of a cell inside its ancestor are arithmetic.
+type Forest struct {
+	Chains []Chain
+	Cells  []Cell
+	Leaves []CellID // the level-1 cell of each leaf
+	Nodes  []Node
+	nodeOf map[NodeName]int32
+}
+
+// Chain is a chain of the forest.
+type Chain struct {
+	Name      ChainName
+	SKU       TypeName // its leaf type
+	Types     []TypeName
+	NodeLevel Level
+	Top       Level
+	Tops      []CellID // its top-level cells
+	size      []CellID // cells of a subtree, by level-1
+	leaves    []int32  // leaves of a cell, by level-1
+	fanout    []int32  // children of a cell, by level-1
+}
+
+// Cell is one physical cell. Level and Chain never change; Node is -1 above
+// node level.
+type Cell struct {
+	Parent    CellID
+	FirstLeaf LeafID
+	Node      int32 // index into Forest.Nodes
+	Chain     int16 // index into Forest.Chains
+	Level     Level
+	Address   string
+	Pinned    PinnedID
+}
+
+// Node is one machine: a node-level cell for each chain that it carries.
+type Node struct {
+	Name  NodeName
+	Cells []CellID
+}
+
+// LeavesAt returns how many leaves a cell of that level has.
+func (c *Chain) LeavesAt(l Level) int32 { return c.leaves[l-1] }
+
+// NumLeaves returns how many leaves are below a cell.
+func (f *Forest) NumLeaves(c CellID) int32 {
+	cl := &f.Cells[c]
+	return f.Chains[cl.Chain].leaves[cl.Level-1]
+}
+
+// Children returns the first child, the distance between siblings and their
+// number; a leaf has none.
+func (f *Forest) Children(c CellID) (first, step CellID, n int32) {
+	cl := &f.Cells[c]
+	ch := &f.Chains[cl.Chain]
+	if cl.Level == 1 {
+		return None, 0, 0
+	}
+	return c + 1, ch.size[cl.Level-2], ch.fanout[cl.Level-1]
+}
+
+// Contains reports whether b is a or below it.
+func (f *Forest) Contains(a, b CellID) bool {
+	cl := &f.Cells[a]
+	return b >= a && b < a+f.Chains[cl.Chain].size[cl.Level-1]
+}
+
+// Ancestor returns the cell of that level at or above c.
+func (f *Forest) Ancestor(c CellID, l Level) CellID {
+	for f.Cells[c].Level < l {
+		c = f.Cells[c].Parent
+	}
+	return c
+}
+
+// NodeIndex returns the index of a node, or -1.
+func (f *Forest) NodeIndex(n NodeName) int32 {
+	if i, ok := f.nodeOf[n]; ok {
+		return i
+	}
+	return None
+}
+
+// Path returns the addresses from the top-level cell down to c, joined by "/".
+func (f *Forest) Path(c CellID) string {
+	if p := f.Cells[c].Parent; p != None {
+		return f.Path(p) + "/" + f.Cells[c].Address
+	}
+	return f.Cells[c].Address
+}
+
+// Device returns the device index of a leaf on its node.
+func (f *Forest) Device(l LeafID) int32 {
+	var n int32
+	for _, d := range []byte(f.Cells[f.Leaves[l]].Address) {
+		n = n*10 + int32(d-'0')
+	}
+	return n
+}
+
+// FindLeaf returns the leaf of that SKU and device index on a node, or None.
+func (f *Forest) FindLeaf(n NodeName, sku TypeName, device int32) LeafID {
+	i := f.NodeIndex(n)
+	if i == None {
+		return None
+	}
+	for _, c := range f.Nodes[i].Cells {
+		if f.Chains[f.Cells[c].Chain].SKU != sku {
+			continue
+		}
+		for l := f.Cells[c].FirstLeaf; l < f.Cells[c].FirstLeaf+LeafID(f.NumLeaves(c)); l++ {
+			if f.Device(l) == device {
+				return l
+			}
+		}
+	}
+	return None
+}
+
+// chainIndex returns the index of a chain by name, or -1.
+func (f *Forest) chainIndex(n ChainName) int {
+	for i := range f.Chains {
+		if f.Chains[i].Name == n {
+			return i
+		}
+	}
+	return None
+}
+
+// newForest lays out a validated spec.
+func newForest(s *Spec) (*Forest, error) {
+	f := &Forest{nodeOf: map[NodeName]int32{}}
+	for _, cs := range s.Chains {
+		ch, err := newChain(cs)
+		if err != nil {
+			return nil, err
+		}
+		f.Chains = append(f.Chains, ch)
+	}
+	for i := range s.Cells {
+		ci := f.chainIndex(ChainName(s.Cells[i].Type))
+		if ci == None {
+			return nil, fmt.Errorf("cell %q has type %q, which is no chain", s.Cells[i].Address, s.Cells[i].Type)
+		}
+		ch := &f.Chains[ci]
+		ch.Tops = append(ch.Tops, CellID(len(f.Cells)))
+		at := place{chain: int16(ci), level: ch.Top, parent: None, node: None}
+		if err := f.add(&s.Cells[i], at); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func newChain(cs ChainSpec) (Chain, error) {
+	ch := Chain{Name: cs.Name, Top: Level(len(cs.Levels))}
+	if len(cs.Levels) == 0 || len(cs.Levels) > 32 {
+		return ch, fmt.Errorf("chain %q has %d levels, want 1 to 32", cs.Name, len(cs.Levels))
+	}
+	ch.SKU = cs.Levels[0].Type
+	size, leaves := int64(1), int64(1)
+	for i, l := range cs.Levels {
+		if i > 0 {
+			size = 1 + size*int64(l.Fanout)
+			leaves *= int64(l.Fanout)
+		}
+		if size <= 0 || size > 1<<30 || leaves <= 0 {
+			return ch, fmt.Errorf("chain %q: a cell of type %q would have %d leaves", cs.Name, l.Type, leaves)
+		}
+		if l.IsNode {
+			if ch.NodeLevel != 0 {
+				return ch, fmt.Errorf("chain %q has two node levels", cs.Name)
+			}
+			ch.NodeLevel = Level(i + 1)
+		}
+		ch.Types = append(ch.Types, l.Type)
+		ch.size = append(ch.size, CellID(size))
+		ch.leaves = append(ch.leaves, int32(leaves))
+		ch.fanout = append(ch.fanout, l.Fanout)
+	}
+	if ch.NodeLevel == 0 {
+		return ch, fmt.Errorf("chain %q has no node level", cs.Name)
+	}
+	return ch, nil
+}
+
+// place is where a cell is added.
+type place struct {
+	chain  int16
+	level  Level
+	parent CellID
+	node   int32
+}
+
+func (f *Forest) add(s *CellSpec, at place) error {
+	ch := &f.Chains[at.chain]
+	if s.Type != ch.Types[at.level-1] {
+		return fmt.Errorf("cell %q has type %q, want %q", s.Address, s.Type, ch.Types[at.level-1])
+	}
+	if at.level > 1 && int32(len(s.Children)) != ch.fanout[at.level-1] {
+		return fmt.Errorf("cell %q of type %q has %d children, want %d", s.Address, s.Type, len(s.Children), ch.fanout[at.level-1])
+	}
+	id := CellID(len(f.Cells))
+	if at.level == ch.NodeLevel {
+		at.node = f.node(NodeName(s.Address), id)
+	}
+	f.Cells = append(f.Cells, Cell{Parent: at.parent, FirstLeaf: LeafID(len(f.Leaves)), Node: at.node,
+		Chain: at.chain, Level: at.level, Address: s.Address, Pinned: s.Pinned})
+	if at.level == 1 {
+		f.Leaves = append(f.Leaves, id)
+		return nil
+	}
+	child := place{chain: at.chain, level: at.level - 1, parent: id, node: at.node}
+	for i := range s.Children {
+		if err := f.add(&s.Children[i], child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// node returns the index of the node with that name and adds a cell to it.
+func (f *Forest) node(n NodeName, c CellID) int32 {
+	i, ok := f.nodeOf[n]
+	if !ok {
+		i = int32(len(f.Nodes))
+		f.nodeOf[n] = i
+		f.Nodes = append(f.Nodes, Node{Name: n})
+	}
+	f.Nodes[i].Cells = append(f.Nodes[i].Cells, c)
+	return i
+}

@@ -1,0 +1,140 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// packLifting places all tasks of a part with holders that may be made to leave:
+// each task goes where it needs the fewest new victims, then the least loss.
+func (s *search) packLifting(bins []bin, p *part) bool {
+	start := s.mark()
+	for _, t := range p.tasks {
+		best, found := -1, option{}
+		for i := range bins {
+			o, ok := s.option(bins[i].cell, t.leaves)
+			if ok && (best < 0 || o.better(found)) {
+				best, found = i, o
+			}
+			if best >= 0 && len(found.victims) == 0 {
+				break
+			}
+		}
+		if best < 0 {
+			s.rewind(start)
+			return false
+		}
+		for _, v := range found.victims {
+			s.victims[v] = true
+		}
+		s.take(t.index, s.pick(bins[best].cell, t.leaves))
+	}
+	return true
+}
+
+// option is what placing one task in one bin would cost.
+type option struct {
+	victims []AllocID
+	loss    int64
+}
+
+func (a option) better(b option) bool {
+	return cmp.Or(cmp.Compare(len(a.victims), len(b.victims)), cmp.Compare(a.loss, b.loss)) < 0
+}
+
+// option finds the victims that make n leaves free in a cell: those with most
+// leaves there first (fewest victims), then the least loss; then whom that made
+// superfluous stays, the greatest loss first.
+func (s *search) option(id CellID, n int32) (option, bool) {
+	free, holders := s.holders(id)
+	if free >= n {
+		return option{}, true
+	}
+	slices.SortStableFunc(holders, func(a, b holder) int {
+		return cmp.Or(cmp.Compare(min(b.leaves, n-free), min(a.leaves, n-free)), cmp.Compare(a.loss, b.loss))
+	})
+	var chosen []holder
+	for _, h := range holders {
+		if free >= n {
+			break
+		}
+		chosen = append(chosen, h)
+		free += h.leaves
+	}
+	if free < n {
+		return option{}, false
+	}
+	slices.SortStableFunc(chosen, func(a, b holder) int { return cmp.Compare(b.loss, a.loss) })
+	var o option
+	for _, h := range chosen {
+		if free-h.leaves >= n {
+			free -= h.leaves
+			continue
+		}
+		o.victims = append(o.victims, h.alloc)
+		o.loss += h.loss
+	}
+	return o, true
+}
+
+// holder is an allocation that may be lifted, with its leaves in one bin.
+type holder struct {
+	alloc  AllocID
+	leaves int32
+	loss   int64
+}
+
+func (s *search) holders(id CellID) (free int32, hs []holder) {
+	first := s.c.f.Cells[id].FirstLeaf
+	for l := first; l < first+LeafID(s.c.f.NumLeaves(id)); l++ {
+		switch s.leaf(l) {
+		case leafFree:
+			free++
+		case leafLiftable:
+			a := s.c.hold[l]
+			i := slices.IndexFunc(hs, func(h holder) bool { return h.alloc == a })
+			if i < 0 {
+				i = len(hs)
+				hs = append(hs, holder{alloc: a})
+				if s.r.Loss != nil {
+					hs[i].loss = s.r.Loss(a)
+				}
+			}
+			hs[i].leaves++
+		}
+	}
+	return free, hs
+}
+
+// Trim makes a result irredundant: it drops victims, the dearest first, as long
+// as the gang still fits without lifting them. Beyond `most` victims only the
+// first `most` are tried.
+func (c *Cluster) Trim(r *Request, res Result, most int) Result {
+	order := slices.Clone(res.Victims)
+	slices.SortStableFunc(order, func(a, b AllocID) int { return cmp.Compare(c.loss(r, b), c.loss(r, a)) })
+	for i, v := range order {
+		if i >= most {
+			break
+		}
+		if !slices.Contains(res.Victims, v) {
+			continue
+		}
+		if r.Leaving != nil && r.Leaving(v) {
+			continue
+		}
+		keep := res.Victims
+		q := *r
+		q.Lift = func(a AllocID) bool { return a != v && slices.Contains(keep, a) }
+		if less, ok := c.Place(&q); ok {
+			res = less
+		}
+	}
+	return res
+}
+
+func (c *Cluster) loss(r *Request, a AllocID) int64 {
+	if r.Loss == nil {
+		return 0
+	}
+	return r.Loss(a)
+}

@@ -1,0 +1,239 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// packSteps bounds the exact packing that is tried when the greedy one fails.
+const packSteps = 20_000
+
+// pack places all tasks of a part in bins, or none.
+func (s *search) pack(bins []bin, p *part) bool {
+	var sum int32
+	for i := range bins {
+		sum += bins[i].avail
+	}
+	if sum < p.total {
+		return false
+	}
+	if s.r.Lift != nil {
+		return s.packLifting(bins, p)
+	}
+	assign, ok := s.choose(bins, p)
+	if !ok {
+		return false
+	}
+	for i, t := range p.tasks {
+		leaves := s.pick(bins[assign[i]].cell, t.leaves)
+		s.take(t.index, leaves)
+	}
+	return true
+}
+
+func (s *search) take(index int32, leaves []LeafID) {
+	for _, l := range leaves {
+		s.taken[l] = true
+	}
+	s.placed = append(s.placed, placedTask{index, leaves})
+}
+
+// choose assigns each task of a part to a bin: in the fewest bins, then under
+// the lowest common ancestor, then in the first bins of the given order.
+func (s *search) choose(bins []bin, p *part) ([]int, bool) {
+	if i := s.single(bins, p.total); i >= 0 {
+		return slices.Repeat([]int{i}, len(p.tasks)), true
+	}
+	all := make([]int, len(bins))
+	for i := range all {
+		all[i] = i
+	}
+	best, fewest, ok := s.fill(bins, all, p)
+	if !ok {
+		return nil, false
+	}
+	ch := &s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain]
+	for l := ch.NodeLevel + 1; l <= ch.Top; l++ {
+		for _, group := range s.groups(bins, l) {
+			if a, n, ok := s.fill(bins, group, p); ok && n <= fewest {
+				return a, true
+			}
+		}
+	}
+	return best, true
+}
+
+// single returns the bin that takes the whole part: the one with the lowest
+// common ancestor, the first of them in the order of bins; -1 if none can.
+func (s *search) single(bins []bin, total int32) int {
+	best, bestLevel := -1, Level(0)
+	for i := range bins {
+		if bins[i].avail < total {
+			continue
+		}
+		if s.opportunistic() {
+			return i
+		}
+		l := s.lowest(bins[i].cell, total)
+		if best < 0 || l < bestLevel {
+			best, bestLevel = i, l
+		}
+	}
+	return best
+}
+
+// groups splits bins by their ancestor at a level, the group with the least room
+// first, so that large holes stay whole.
+func (s *search) groups(bins []bin, l Level) [][]int {
+	type group struct {
+		anc   CellID
+		avail int32
+		bins  []int
+	}
+	var gs []group
+	at := map[CellID]int{}
+	for i := range bins {
+		if s.c.f.Cells[bins[i].cell].Level > l {
+			continue
+		}
+		anc := s.c.f.Ancestor(bins[i].cell, l)
+		k, ok := at[anc]
+		if !ok {
+			k = len(gs)
+			at[anc] = k
+			gs = append(gs, group{anc: anc})
+		}
+		gs[k].bins = append(gs[k].bins, i)
+		gs[k].avail += bins[i].avail
+	}
+	slices.SortStableFunc(gs, func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.avail, b.avail), cmp.Compare(a.anc, b.anc))
+	})
+	out := make([][]int, len(gs))
+	for i := range gs {
+		out[i] = gs[i].bins
+	}
+	return out
+}
+
+// fill packs a part into some bins: largest task first, each into the open bin
+// that it fills best, else into the emptiest new one; then each bin is exchanged
+// for the tightest unused one that holds its load. When that fails, an exact
+// search within packSteps decides. It returns the bins used.
+func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok bool) {
+	order := slices.Clone(in)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bins[b].avail, bins[a].avail) })
+	left := make([]int32, len(order))
+	for i, b := range order {
+		left[i] = bins[b].avail
+	}
+	where := make([]int, len(p.tasks)) // index into order
+	open := 0
+	for i, t := range p.tasks {
+		k := bestOpen(left[:open], t.leaves)
+		if k < 0 {
+			if open == len(order) || left[open] < t.leaves {
+				return s.exact(bins, order, p)
+			}
+			k = open
+			open++
+		}
+		left[k] -= t.leaves
+		where[i] = k
+	}
+	tighten(bins, order, left, open)
+	assign = make([]int, len(p.tasks))
+	for i, k := range where {
+		assign[i] = order[k]
+	}
+	return assign, open, true
+}
+
+// bestOpen returns the bin with the least room that still takes n, or -1.
+func bestOpen(left []int32, n int32) int {
+	best := -1
+	for i, l := range left {
+		if l >= n && (best < 0 || l < left[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// tighten exchanges used bins (the first `open` of order) for unused ones that
+// hold the same load with less room to spare, least load first.
+func tighten(bins []bin, order []int, left []int32, open int) {
+	byLoad := make([]int, open)
+	for i := range byLoad {
+		byLoad[i] = i
+	}
+	load := func(k int) int32 { return bins[order[k]].avail - left[k] }
+	slices.SortStableFunc(byLoad, func(a, b int) int { return cmp.Compare(load(a), load(b)) })
+	for _, k := range byLoad {
+		need := load(k)
+		best := k
+		for j := open; j < len(order); j++ {
+			if room := bins[order[j]].avail; room >= need && (room < bins[order[best]].avail ||
+				room == bins[order[best]].avail && order[j] < order[best]) {
+				best = j
+			}
+		}
+		if best != k {
+			order[k], order[best] = order[best], order[k]
+			left[k] = bins[order[k]].avail - need
+		}
+	}
+}
+
+// exact tries every assignment that differs (equal tasks and equally filled
+// bins count once) until packSteps are used up.
+func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
+	e := exactPack{tasks: p.tasks, left: make([]int32, len(order)), where: make([]int, len(p.tasks))}
+	for i, b := range order {
+		e.left[i] = bins[b].avail
+	}
+	if !e.from(0, 0) {
+		return nil, 0, false
+	}
+	assign := make([]int, len(p.tasks))
+	used := map[int]bool{}
+	for i, k := range e.where {
+		assign[i] = order[k]
+		used[k] = true
+	}
+	return assign, len(used), true
+}
+
+type exactPack struct {
+	tasks []task
+	left  []int32
+	where []int
+	steps int
+}
+
+// from places task i and all after it; equal tasks go to bins not before first.
+func (e *exactPack) from(i, first int) bool {
+	if i == len(e.tasks) {
+		return true
+	}
+	if i > 0 && e.tasks[i].leaves != e.tasks[i-1].leaves {
+		first = 0
+	}
+	last := int32(-1)
+	for k := first; k < len(e.left); k++ {
+		if e.left[k] < e.tasks[i].leaves || e.left[k] == last {
+			continue
+		}
+		if e.steps++; e.steps > packSteps {
+			return false
+		}
+		last = e.left[k]
+		e.left[k] -= e.tasks[i].leaves
+		e.where[i] = k
+		if e.from(i+1, k) {
+			return true
+		}
+		e.left[k] += e.tasks[i].leaves
+	}
+	return false
+}
