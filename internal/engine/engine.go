@@ -6,9 +6,26 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/combsched/comb/internal/sched"
 )
+
+// ErrFenced is returned by Journal.Append when the journal does not end where the
+// batch begins, or belongs to a later epoch: somebody else writes. It stops the loop.
+var ErrFenced = errors.New("the journal was written by somebody else")
+
+// ErrFull is returned by Journal.Append when the disk is full. Nothing of the
+// batch is kept; a journal that has a reserve has freed it, so that a batch
+// without new submissions can be tried at once.
+var ErrFull = errors.New("the disk is full")
+
+// ErrClosed answers commands that come when the loop has ended.
+var ErrClosed = errors.New("the server is shutting down")
+
+// ErrAhead says that a reader asked for events that do not exist yet: its
+// position comes from another journal, and it must read everything anew.
+var ErrAhead = errors.New("that position is ahead of the journal")
 
 // Input is one command or one fact. Exactly one of Command and Fact is set.
 type Input struct {
@@ -18,6 +35,7 @@ type Input struct {
 	// in the same transaction as its events, but never in an event.
 	Secrets map[string]string
 	// Reply, when set, is called once after the batch is durable (or refused).
+	// It must not block.
 	Reply func(Reply)
 }
 
@@ -33,7 +51,8 @@ type Reply struct {
 
 // Inputs is the seam to the world's time and order. Next blocks until inputs
 // are there, or until wake (0: never) has come, and returns the present time.
-// It returns io.EOF when there will be no more.
+// It returns io.EOF when there will be no more. Inputs that also have a method
+// Close(error) are told when the loop ends, and why.
 type Inputs interface {
 	Next(ctx context.Context, wake sched.Time) (now sched.Time, in []Input, err error)
 }
@@ -57,6 +76,9 @@ type Batch struct {
 	Secrets []JobSecrets
 }
 
+// Last is the sequence number of the batch's last record.
+func (b *Batch) Last() uint64 { return b.First + uint64(len(b.Records)) - 1 }
+
 // JobSecrets are the secret values of one job, by key.
 type JobSecrets struct {
 	Job    sched.JobID
@@ -64,7 +86,8 @@ type JobSecrets struct {
 }
 
 // Journal is the durable stream. Append returns only after the batch is durable,
-// or with an error and nothing of it kept.
+// or with an error and nothing of it kept; ErrFenced and ErrFull are told apart
+// with errors.Is.
 type Journal interface {
 	Append(ctx context.Context, b Batch) error
 	// Replay calls f for every record after seq, in order.
@@ -72,6 +95,68 @@ type Journal interface {
 	// Snapshot returns the latest snapshot (nil if none) and the sequence number
 	// of the last event in it.
 	Snapshot(ctx context.Context) (state []byte, seq uint64, err error)
-	// SaveSnapshot keeps a snapshot and may archive the log behind it.
+	// SaveSnapshot keeps a snapshot and may archive the log behind it. It may run
+	// beside Append.
 	SaveSnapshot(ctx context.Context, seq uint64, state []byte) error
+}
+
+// Roomy is a Journal that knows whether its disk has room for new submissions.
+type Roomy interface {
+	// Room returns nil, or an error that says what is full.
+	Room() error
+}
+
+// JobOf returns the job that an event is about; 0 if it is about none, or
+// about many (Configured).
+func JobOf(e sched.Event) sched.JobID {
+	switch e := e.(type) {
+	case sched.JobSubmitted:
+		return e.ID
+	case sched.StopRequested:
+		return e.Job
+	case sched.Notice:
+		return e.Job
+	case sched.TaskRetried:
+		return e.Job
+	case sched.JobRetried:
+		return e.Job
+	case sched.JobEnded:
+		return e.Job
+	case sched.NodeAvoided:
+		return e.Job
+	case sched.Noted:
+		return e.Job
+	case sched.Quarantined:
+		return e.Job
+	}
+	return attemptOf(e).Job
+}
+
+// attemptOf returns the attempt that an event is about; zero if none.
+func attemptOf(e any) sched.AttemptID {
+	switch e := e.(type) {
+	case sched.TaskStarted:
+		return e.Attempt
+	case sched.TaskExited:
+		return e.Attempt
+	case sched.TaskRefused:
+		return e.Attempt
+	case sched.TaskUnknown:
+		return e.Attempt
+	case sched.Progress:
+		return e.Attempt
+	case sched.Placed:
+		return e.Attempt
+	case sched.Reserved:
+		return e.Attempt
+	case sched.Unreserved:
+		return e.Attempt
+	case sched.StopSent:
+		return e.Attempt
+	case sched.LazilyPreempted:
+		return e.Attempt
+	case sched.AttemptEnded:
+		return e.Attempt
+	}
+	return sched.AttemptID{}
 }

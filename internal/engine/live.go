@@ -2,63 +2,169 @@ package engine
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/combsched/comb/internal/sched"
 )
 
-// Options are the parts of an engine.
-type Options struct {
-	Inputs   Inputs
-	Executor Executor
-	Journal  Journal
-	Policies sched.Policies
-	// Epoch is the fencing token of this process, one above its predecessor's.
-	Epoch uint64
-	// SnapshotEvery is how many events pass between snapshots; 0 is 50,000.
-	SnapshotEvery uint64
-	// OnBatch, when set, is called by the loop after each durable batch.
-	OnBatch func(Batch)
-}
-
-// Engine is the loop with its state.
-type Engine struct{}
-
-// Open recovers the state from the journal: the latest snapshot and the records
-// after it. Nothing runs yet.
-func Open(ctx context.Context, o Options) (*Engine, error) { panic("wip") }
-
-// Run repeats the executor's outstanding actions, then loops until ctx is done
-// (nil), Inputs end (nil), or the journal is lost (an error).
-func (e *Engine) Run(ctx context.Context) error { panic("wip") }
-
-// Replica returns the read replica.
-func (e *Engine) Replica() *Replica { panic("wip") }
-
-// Replica is a second fold of the same batches, for reads: lists, explanations
-// and dry runs never run in the loop.
-type Replica struct{}
-
-// Read waits until the replica has applied event seq (0: no wait), then calls f
-// with the state, which f must neither change nor keep.
-func (r *Replica) Read(ctx context.Context, seq uint64, f func(*sched.State)) error { panic("wip") }
+const (
+	// maxCommands bounds the commands that wait for the loop.
+	maxCommands = 16384
+	// maxRound bounds the inputs of one round, and so one transaction.
+	maxRound = 4096
+	// maxSleep bounds one sleep, so that a jump of the wall clock is noticed.
+	maxSleep = time.Minute
+)
 
 // Live is the Inputs of a real server: commands and facts from any goroutine,
-// wall time from the given clock.
-type Live struct{}
+// wall time from the given clock. Commands are bounded and refused when the
+// queue is full; facts are never refused or dropped.
+type Live struct {
+	now  func() sched.Time
+	more chan struct{} // holds one token when the queue may have grown
 
-// NewLive returns an empty Live. now gives the wall time.
-func NewLive(now func() sched.Time) *Live { panic("wip") }
-
-// Do hands a command in and waits for its durable outcome. A full queue refuses
-// with kind Busy at once.
-func (l *Live) Do(ctx context.Context, c sched.Command, secrets map[string]string) Reply {
-	panic("wip")
+	mu       sync.Mutex
+	queue    []Input
+	commands int   // in queue
+	closed   error // set when no more is taken
 }
 
-// Tell hands a fact in. It never blocks for longer than the loop's round.
-func (l *Live) Tell(f sched.Fact) { panic("wip") }
+// NewLive returns an empty Live. now gives the wall time.
+func NewLive(now func() sched.Time) *Live {
+	return &Live{now: now, more: make(chan struct{}, 1)}
+}
 
-// Next implements Inputs.
+// Do hands a command in and waits for its durable outcome. A full queue refuses
+// with kind Busy at once. When ctx ends first, the command's fate is unknown to
+// the caller, who may repeat it with the same idempotency key.
+func (l *Live) Do(ctx context.Context, c sched.Command, secrets map[string]string) Reply {
+	answer := make(chan Reply, 1)
+	in := Input{Command: c, Secrets: secrets, Reply: func(r Reply) { answer <- r }}
+	if r, ok := l.enqueueCommand(in); !ok {
+		return r
+	}
+	select {
+	case r := <-answer:
+		return r
+	case <-ctx.Done():
+		return Reply{Err: ctx.Err()}
+	}
+}
+
+func (l *Live) enqueueCommand(in Input) (Reply, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return Reply{Err: l.closed}, false
+	}
+	if l.commands >= maxCommands {
+		return Reply{Refusal: &sched.Refusal{Kind: sched.Busy,
+			Message: "the server has too many commands waiting; try again in a moment"}}, false
+	}
+	l.commands++
+	l.push(in)
+	return Reply{}, true
+}
+
+// Tell hands a fact in. It never waits. A fact that comes when the loop has
+// ended is not kept: the executor tells it again after the restart.
+func (l *Live) Tell(f sched.Fact) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed == nil {
+		l.push(Input{Fact: f})
+	}
+}
+
+// push adds to the queue and wakes Next; the lock is held.
+func (l *Live) push(in Input) {
+	l.queue = append(l.queue, in)
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// Next implements Inputs. It hands over all that waits, up to one round's
+// size. When ctx is done it takes nothing new, hands over what waits, and then
+// returns the error of ctx.
 func (l *Live) Next(ctx context.Context, wake sched.Time) (sched.Time, []Input, error) {
-	panic("wip")
+	for {
+		if ctx.Err() != nil {
+			l.refuseNew(ErrClosed)
+		}
+		now, in := l.now(), l.take()
+		switch {
+		case len(in) > 0:
+			return now, in, nil
+		case ctx.Err() != nil:
+			return now, nil, ctx.Err()
+		case wake != 0 && now >= wake:
+			return now, nil, nil
+		}
+		l.sleep(ctx, wake, now)
+	}
+}
+
+// sleep waits for an input, for wake, or for ctx, whatever comes first.
+func (l *Live) sleep(ctx context.Context, wake, now sched.Time) {
+	delay := maxSleep
+	if wake != 0 {
+		delay = min(delay, time.Duration(min(wake-now, sched.Time(maxSleep/time.Microsecond)))*time.Microsecond)
+	}
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	select {
+	case <-l.more:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// take removes up to one round of inputs from the head of the queue.
+func (l *Live) take() []Input {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.queue), maxRound)
+	if n == 0 {
+		return nil
+	}
+	in := l.queue[:n:n]
+	l.queue = l.queue[n:]
+	for i := range in {
+		if in[i].Command != nil {
+			l.commands--
+		}
+	}
+	if len(l.queue) == 0 {
+		l.queue = nil // lets the array go
+	}
+	return in
+}
+
+func (l *Live) refuseNew(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed == nil {
+		l.closed = why
+	}
+}
+
+// Close ends Live: commands that wait, and all that come later, are answered
+// with err (nil: ErrClosed). The engine calls it when its loop ends.
+func (l *Live) Close(err error) {
+	if err == nil {
+		err = ErrClosed
+	}
+	l.mu.Lock()
+	l.closed = err
+	rest := l.queue
+	l.queue, l.commands = nil, 0
+	l.mu.Unlock()
+	for i := range rest {
+		if rest[i].Reply != nil {
+			rest[i].Reply(Reply{Err: err})
+		}
+	}
 }

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	// replicaLag bounds the batches the replica may be behind before the loop
+	// waits for it.
+	replicaLag = 1024
+	// recentEvents is how many events followers find in memory; older ones are
+	// read from the journal.
+	recentEvents = 8192
+)
+
+// Replica is a second fold of the same batches, for reads: lists, explanations
+// and dry runs never run in the loop.
+type Replica struct {
+	journal  Journal
+	in       chan message
+	finished chan struct{} // closed when the last batch is folded in
+	once     sync.Once
+
+	mu      sync.Mutex
+	state   *sched.State
+	broken  error
+	recent  []sched.Record // the newest events, contiguous, ending at state.Seq
+	changed chan struct{}  // closed and replaced when state advances
+}
+
+// message is one durable batch on its way to the replica.
+type message struct {
+	records []sched.Record
+	// then, when set, gets a copy of the replica as of the batch, and may return
+	// a state that replaces it.
+	then func(replica *sched.State) *sched.State
+}
+
+func newReplica(s *sched.State, j Journal) *Replica {
+	return &Replica{journal: j, state: s, in: make(chan message, replicaLag),
+		finished: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// run folds batches until finish is called.
+func (r *Replica) run() {
+	defer close(r.finished)
+	for m := range r.in {
+		r.fold(m)
+	}
+}
+
+func (r *Replica) feed(m message) { r.in <- m }
+
+// finish ends the replica after what it was fed; reads go on working.
+func (r *Replica) finish() {
+	r.once.Do(func() { close(r.in) })
+	<-r.finished
+}
+
+func (r *Replica) fold(m message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return
+	}
+	for _, rec := range m.records {
+		if err := applyStored(r.state, rec); err != nil {
+			r.broken = fmt.Errorf("the read replica is broken: %w; restart the server", err)
+			break
+		}
+	}
+	r.state.TakeEnded() // the loop has passed them on
+	r.remember(m.records)
+	if m.then != nil && r.broken == nil {
+		if s := m.then(r.state.Clone()); s != nil {
+			r.state = s
+		}
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// remember keeps the newest events; the array is cut in large steps.
+func (r *Replica) remember(records []sched.Record) {
+	r.recent = append(r.recent, records...)
+	if len(r.recent) > 2*recentEvents {
+		r.recent = append([]sched.Record(nil), r.recent[len(r.recent)-recentEvents:]...)
+	}
+}
+
+// cloneAt returns a copy of the replica's state as of event seq, which it waits
+// for; nil if the replica is broken. Only the loop may call it: seq is the last
+// event that it fed.
+func (r *Replica) cloneAt(seq uint64) *sched.State {
+	var s *sched.State
+	err := r.Read(context.Background(), seq, func(state *sched.State) {
+		if state.Seq() == seq {
+			s = state.Clone()
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// Read waits until the replica has applied event seq (0: no wait), then calls f
+// with the state, which f must neither change nor keep. Reads run one at a time.
+func (r *Replica) Read(ctx context.Context, seq uint64, f func(*sched.State)) error {
+	for {
+		changed, err := r.try(seq, f)
+		if changed == nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-r.finished:
+			if changed, err := r.try(seq, f); changed == nil {
+				return err
+			}
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// try calls f if the state is at seq; else it returns what to wait for.
+func (r *Replica) try(seq uint64, f func(*sched.State)) (<-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return nil, r.broken
+	}
+	if r.state.Seq() < seq {
+		return r.changed, nil
+	}
+	f(r.state)
+	return nil, nil
+}
+
+// Follow calls f for every event after seq, in order and without a gap, until
+// ctx is done, f fails, or the loop has ended (ErrClosed). An event that f sees
+// is in the replica already. Followers have no buffer: one that is slow is read
+// for from the journal, and holds nobody up. ErrAhead says that seq does not
+// exist yet: the follower must read everything anew.
+func (r *Replica) Follow(ctx context.Context, seq uint64, f func(sched.Record) error) error {
+	for {
+		end, recent, changed, err := r.tail(seq)
+		if err != nil {
+			return err
+		}
+		if recent == nil && seq < end {
+			err = r.fromJournal(ctx, seq, end, f)
+			seq = end
+		}
+		for i := 0; i < len(recent) && err == nil; i++ {
+			err = f(recent[i])
+			seq = recent[i].Seq
+		}
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if seq < end {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-r.finished:
+			if r.at() == seq {
+				return ErrClosed
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Replica) at() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.Seq()
+}
+
+// tail returns where the replica ends, the events after seq if they are all in
+// memory, and what to wait for when there are none.
+func (r *Replica) tail(seq uint64) (uint64, []sched.Record, <-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	end := r.state.Seq()
+	switch {
+	case r.broken != nil:
+		return 0, nil, nil, r.broken
+	case seq > end:
+		return 0, nil, nil, fmt.Errorf("%w: it ends at event %d, not %d", ErrAhead, end, seq)
+	case len(r.recent) == 0 || seq+1 < r.recent[0].Seq:
+		return end, nil, r.changed, nil
+	}
+	from := seq + 1 - r.recent[0].Seq
+	return end, r.recent[from:len(r.recent):len(r.recent)], r.changed, nil
+}
+
+var errEnough = errors.New("enough")
+
+// fromJournal calls f for the events after seq up to end.
+func (r *Replica) fromJournal(ctx context.Context, seq, end uint64, f func(sched.Record) error) error {
+	err := r.journal.Replay(ctx, seq, func(rec sched.Record) error {
+		if rec.Seq > end {
+			return errEnough
+		}
+		return f(rec)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// snapshotter compares the core with the replica and saves snapshots, beside
+// the loop and one at a time.
+type snapshotter struct {
+	journal  Journal
+	log      *slog.Logger
+	busy     atomic.Bool
+	diverged atomic.Bool
+	running  sync.WaitGroup
+}
+
+// start takes copies of the core and of the replica as of the same event. Equal,
+// they are saved. Else the core's, whose decisions are durable, replaces the
+// replica: it returns it.
+func (s *snapshotter) start(core, replica *sched.State) *sched.State {
+	if s.diverged.Load() {
+		return core
+	}
+	if !s.busy.CompareAndSwap(false, true) {
+		return nil // the one before is still being written
+	}
+	s.running.Go(func() {
+		defer s.busy.Store(false)
+		s.save(core, replica)
+	})
+	return nil
+}
+
+func (s *snapshotter) save(core, replica *sched.State) {
+	state := replica.Save()
+	if !bytes.Equal(state, core.Save()) {
+		s.diverged.Store(true)
+		s.log.Error("the read replica differs from the core: reads may be wrong until the next comparison; "+
+			"please report this with the output of journal verify",
+			"seq", core.Seq(), "core", core.Digest(), "replica", replica.Digest())
+		return
+	}
+	if err := s.journal.SaveSnapshot(context.Background(), core.Seq(), state); err != nil {
+		s.log.Warn("a snapshot could not be saved; the next one is tried later", "error", err)
+	}
+}
+
+func (s *snapshotter) wait() { s.running.Wait() }

@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// tentative is a round that is applied in memory but not durable yet.
+type tentative struct {
+	batch   Batch
+	replies []Reply // by input
+	actions []sched.Action
+}
+
+// Blamer is what a panic value implements that knows the job it broke on.
+// State.Decide and State.Apply wrap their panics in one where they can tell.
+type Blamer interface {
+	BlamedJob() sched.JobID
+}
+
+// fault is a bug of ours that showed as a panic while a round was built.
+type fault struct {
+	at    int         // the input it broke on; -1: Decide
+	job   sched.JobID // 0 if it cannot be told
+	value any
+	stack string // hash
+}
+
+func (f *fault) Error() string {
+	return fmt.Sprintf("internal error (stack %s): %v", f.stack, f.value)
+}
+
+// build checks and applies all inputs in order, decides once, and collects what
+// must happen when all of it is durable.
+func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
+	at := 0
+	defer func() {
+		if v := recover(); v != nil {
+			f = newFault(v, at, in)
+		}
+	}()
+	t.batch = Batch{First: e.durable + 1, Epoch: e.o.Epoch}
+	t.replies = make([]Reply, len(in))
+	full := e.room(in)
+	for at = range in {
+		e.take(&t, now, at, &in[at], full)
+	}
+	at = -1
+	t.batch.Records = append(t.batch.Records, e.core.Decide(now)...)
+	t.batch.Ended = e.core.TakeEnded()
+	for i := range t.batch.Records {
+		t.actions = append(t.actions, e.core.Actions(t.batch.Records[i].Event)...)
+	}
+	return t, nil
+}
+
+// take checks and applies one input. Commands of one round see each other.
+func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full error) {
+	if in.Fact != nil {
+		e.apply(t, now, e.core.Accept(in.Fact))
+		return
+	}
+	if in.Command == nil {
+		t.replies[at].Err = errors.New("an input without command or fact")
+		return
+	}
+	_, submit := in.Command.(sched.Submit)
+	events, answer, refusal := e.core.Check(in.Command, now)
+	switch {
+	case refusal != nil:
+		t.replies[at].Refusal = refusal
+	case submit && full != nil && len(events) > 0:
+		t.replies[at].Refusal = busy(full)
+	default:
+		t.replies[at].Answer = answer
+		e.apply(t, now, events)
+		if submit && len(events) > 0 && len(in.Secrets) > 0 {
+			t.batch.Secrets = append(t.batch.Secrets, JobSecrets{Job: answer.Job, Values: in.Secrets})
+		}
+	}
+}
+
+// apply stamps events, folds them in, and adds them to the batch.
+func (e *Engine) apply(t *tentative, now sched.Time, events []sched.Event) {
+	for _, event := range events {
+		r := sched.Record{Seq: e.core.Seq() + 1, Time: now, Event: event}
+		e.core.Apply(r)
+		t.batch.Records = append(t.batch.Records, r)
+	}
+}
+
+// room asks the journal for room when there is a submission among the inputs.
+func (e *Engine) room(in []Input) error {
+	roomy, ok := e.o.Journal.(Roomy)
+	if !ok {
+		return nil
+	}
+	for i := range in {
+		if _, submit := in[i].Command.(sched.Submit); submit {
+			return roomy.Room()
+		}
+	}
+	return nil
+}
+
+func busy(full error) *sched.Refusal {
+	return &sched.Refusal{Kind: sched.Busy, Message: fmt.Sprintf(
+		"no new jobs are accepted for now, running jobs go on: %v; free some space on the server and try again", full)}
+}
+
+// refuseSubmits refuses the submissions among in and returns the rest.
+func refuseSubmits(in []Input, full error) []Input {
+	var rest []Input
+	for i := range in {
+		if _, submit := in[i].Command.(sched.Submit); submit {
+			reply(&in[i], Reply{Refusal: busy(full)})
+		} else {
+			rest = append(rest, in[i])
+		}
+	}
+	return rest
+}
+
+// survive rolls back after a fault and takes out of the round what caused it:
+// the input it broke on is set aside, the job it blames is quarantined, durably,
+// before anything is decided again. It returns the inputs that are left; an
+// error if nothing could be taken out, which ends the loop.
+func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault) ([]Input, error) {
+	e.o.Log.Error("internal error in the core; rolling back", "job", f.job, "error", f)
+	if err := e.refold(ctx); err != nil {
+		return in, errors.Join(f, err)
+	}
+	rest := in
+	if f.at >= 0 {
+		rest = e.setAside(in, f.at, f)
+	}
+	if f.job != 0 && f.at < 0 && !e.known(f.job) {
+		// Accepted in this very round: without its submission it never existed.
+		for i := range t.replies {
+			if _, submit := in[i].Command.(sched.Submit); submit && t.replies[i].Answer.Job == f.job {
+				return e.setAside(in, i, f), nil
+			}
+		}
+	}
+	switch {
+	case f.job != 0 && e.known(f.job) && !e.blamed[f.job]:
+		return rest, e.quarantine(ctx, f)
+	case f.at >= 0:
+		return rest, nil
+	case e.blamed[f.job]:
+		return rest, fmt.Errorf("job %d is quarantined and still breaks the decision: %w", f.job, f)
+	}
+	return rest, f
+}
+
+// setAside drops the input at index i: it is answered with the fault, or, if a
+// fact, logged, and its job's leaves stay held.
+func (e *Engine) setAside(in []Input, i int, f *fault) []Input {
+	if in[i].Fact != nil {
+		e.o.Log.Error("a fact is set aside after an internal error", "fact", fmt.Sprintf("%+v", in[i].Fact), "error", f)
+	}
+	reply(&in[i], Reply{Err: f})
+	rest := make([]Input, 0, len(in)-1)
+	rest = append(rest, in[:i]...)
+	return append(rest, in[i+1:]...)
+}
+
+func (e *Engine) known(id sched.JobID) bool {
+	_, ok := e.core.Job(id)
+	return ok
+}
+
+// quarantine journals that a job is set aside, as a batch of its own.
+func (e *Engine) quarantine(ctx context.Context, f *fault) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.Join(f, newFault(v, -1, nil))
+		}
+	}()
+	e.blamed[f.job] = true
+	r := sched.Record{Seq: e.core.Seq() + 1, Time: e.last, Event: sched.Quarantined{Job: f.job, Stack: f.stack}}
+	e.core.Apply(r)
+	b := Batch{First: r.Seq, Epoch: e.o.Epoch, Records: []sched.Record{r}, Ended: e.core.TakeEnded()}
+	if err := e.append(ctx, &b); err != nil {
+		return errors.Join(f, err)
+	}
+	e.spread(&b, nil)
+	return nil
+}
+
+// refold throws memory away and restores the last durable state. A copy of the
+// replica is exactly that once it has caught up; the journal is read only when
+// the replica cannot be trusted.
+func (e *Engine) refold(ctx context.Context) error {
+	if !e.snapshot.diverged.Load() {
+		if s := e.replica.cloneAt(e.durable); s != nil {
+			e.core = s
+			return nil
+		}
+	}
+	s, err := fold(ctx, &e.o)
+	if err != nil {
+		return fmt.Errorf("cannot restore the last durable state: %w", err)
+	}
+	if s.Seq() != e.durable {
+		return fmt.Errorf("%w: it ends at event %d instead of %d", ErrFenced, s.Seq(), e.durable)
+	}
+	e.core = s
+	return nil
+}
+
+// fold reads the state back: the latest snapshot and the records after it. A
+// snapshot that this program cannot read is passed over; the log has it all.
+func fold(ctx context.Context, o *Options) (*sched.State, error) {
+	snapshot, seq, err := o.Journal.Snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the latest snapshot: %w", err)
+	}
+	s := sched.New(o.Policies)
+	if snapshot != nil {
+		loaded, err := sched.Load(snapshot, o.Policies)
+		switch {
+		case err != nil:
+			o.Log.Warn("the snapshot cannot be used; the whole log is read", "seq", seq, "error", err)
+		case loaded.Seq() != seq:
+			o.Log.Warn("the snapshot is not of its event; the whole log is read", "seq", seq, "holds", loaded.Seq())
+		default:
+			s = loaded
+		}
+	}
+	if err := o.Journal.Replay(ctx, s.Seq(), func(r sched.Record) error { return applyStored(s, r) }); err != nil {
+		return nil, fmt.Errorf("cannot replay the journal: %w", err)
+	}
+	s.TakeEnded() // they are in the table of finished jobs already
+	return s, nil
+}
+
+// applyStored folds one record of a journal; one that does not fit is an error.
+func applyStored(s *sched.State, r sched.Record) (err error) {
+	if want := s.Seq() + 1; r.Seq != want {
+		return fmt.Errorf("event %d is missing: event %d follows", want, r.Seq)
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("event %d (%s) does not fit the events before it: %v", r.Seq, sched.KindOf(r.Event), v)
+		}
+	}()
+	s.Apply(r)
+	return nil
+}
+
+// newFault makes a fault of a recovered panic; it must be called by the
+// deferred function itself, while the stack still shows where it came from.
+func newFault(v any, at int, in []Input) *fault {
+	f := &fault{at: at, value: v, stack: stackHash()}
+	if b, ok := v.(Blamer); ok {
+		f.job = b.BlamedJob()
+	} else if at >= 0 && at < len(in) && in[at].Fact != nil {
+		f.job = attemptOf(in[at].Fact).Job
+	}
+	return f
+}
+
+// stackHash hashes the functions and lines of the stack, so that the same bug
+// has the same hash wherever it shows.
+func stackHash() string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	h := sha256.New()
+	for {
+		frame, more := frames.Next()
+		if _, err := io.WriteString(h, fmt.Sprintf("%s:%d\n", frame.Function, frame.Line)); err != nil || !more {
+			break
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

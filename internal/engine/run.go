@@ -1,0 +1,275 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	defaultSnapshotEvery = 50_000
+	minPause             = 50 * sched.Millisecond
+	maxPause             = 5 * sched.Second
+)
+
+// Options are the parts of an engine.
+type Options struct {
+	Inputs   Inputs
+	Executor Executor
+	Journal  Journal
+	Policies sched.Policies
+	// Epoch is the fencing token of this process, one above its predecessor's.
+	Epoch uint64
+	// SnapshotEvery is how many events pass between snapshots; 0 is 50,000. At
+	// the same points the replica is compared with the core.
+	SnapshotEvery uint64
+	// OnBatch, when set, is called by the loop after each durable batch, and must
+	// not keep the loop long.
+	OnBatch func(Batch)
+	// Log, when set, gets what an operator must know; nil drops it.
+	Log *slog.Logger
+}
+
+// Engine is the loop with its state. Only the goroutine of Run touches core.
+//
+// Invariant between rounds: core is exactly the fold of the durable events, and
+// durable is the sequence number of the last of them.
+type Engine struct {
+	o        Options
+	core     *sched.State
+	durable  uint64
+	checked  uint64         // durable at the last comparison with the replica
+	replica  *Replica
+	kept     []Input        // facts of rounds whose append failed, to be tried again
+	pause    sched.Duration // between retries after a failed append; 0 when all is well
+	last     sched.Time     // of the last round
+	trouble  atomic.Pointer[string]
+	blamed   map[sched.JobID]bool // quarantined by this process
+	snapshot snapshotter
+}
+
+// Health says what is wrong with an engine; all zero is well.
+type Health struct {
+	// Journal is the error of the last append when it failed.
+	Journal string
+	// Diverged is true when the replica once differed from the core.
+	Diverged bool
+}
+
+// Open recovers the state from the journal: the latest snapshot and the records
+// after it. Nothing runs yet.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if o.SnapshotEvery == 0 {
+		o.SnapshotEvery = defaultSnapshotEvery
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	core, err := fold(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{o: o, core: core, durable: core.Seq(), checked: core.Seq(), last: core.Now(), blamed: map[sched.JobID]bool{}}
+	e.replica = newReplica(core.Clone(), o.Journal)
+	e.snapshot = snapshotter{journal: o.Journal, log: o.Log}
+	return e, nil
+}
+
+// Replica returns the read replica.
+func (e *Engine) Replica() *Replica { return e.replica }
+
+// Health reports trouble that the loop lives with. It may be called from any
+// goroutine.
+func (e *Engine) Health() Health {
+	h := Health{Diverged: e.snapshot.diverged.Load()}
+	if t := e.trouble.Load(); t != nil {
+		h.Journal = *t
+	}
+	return h
+}
+
+// Run repeats the executor's outstanding actions, then loops until ctx is done
+// (nil), Inputs end (nil), or the journal is lost (an error). It may be called
+// once. At a clean end it leaves a snapshot.
+func (e *Engine) Run(ctx context.Context) (err error) {
+	go e.replica.run()
+	defer func() {
+		if c, ok := e.o.Inputs.(interface{ Close(error) }); ok {
+			c.Close(err)
+		}
+		e.replica.finish()
+		e.snapshot.wait()
+	}()
+	for _, a := range e.core.Outstanding() {
+		e.o.Executor.Do(a)
+	}
+	// What was begun is finished: a round is never cut off in the middle.
+	whole := context.WithoutCancel(ctx)
+	for {
+		now, in, err := e.o.Inputs.Next(ctx, e.wake())
+		switch {
+		case errors.Is(err, io.EOF), err != nil && ctx.Err() != nil:
+			e.close(whole)
+			return nil
+		case err != nil:
+			return fmt.Errorf("cannot take inputs: %w", err)
+		}
+		if err := e.round(whole, now, in); err != nil {
+			e.o.Log.Error("the loop stops; running work goes on", "error", err)
+			return err
+		}
+	}
+}
+
+// wake says when the loop wants to run without an input. While the journal
+// fails, that is not before the pause is over.
+func (e *Engine) wake() sched.Time {
+	w := e.core.Wake()
+	if e.pause == 0 {
+		return w
+	}
+	retry := e.last.Add(e.pause)
+	if len(e.kept) > 0 {
+		return retry
+	}
+	if w == 0 {
+		return 0
+	}
+	return max(w, retry)
+}
+
+// round makes all of in, and what Decide makes of it, durable together or not
+// at all. Its error stops the loop.
+func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
+	now = max(now, e.core.Now())
+	e.last = now
+	in = append(e.kept, in...)
+	e.kept = nil
+	for {
+		t, f := e.build(now, in)
+		if f != nil {
+			rest, err := e.survive(ctx, &t, in, f)
+			if err != nil {
+				return e.stop(rest, err)
+			}
+			in = rest
+			continue
+		}
+		err := e.append(ctx, &t.batch)
+		if err == nil {
+			e.publish(&t, in)
+			return nil
+		}
+		if errors.Is(err, ErrFenced) {
+			return e.stop(in, err)
+		}
+		if foldErr := e.refold(ctx); foldErr != nil {
+			return e.stop(in, errors.Join(err, foldErr))
+		}
+		rest := in
+		if errors.Is(err, ErrFull) {
+			rest = refuseSubmits(in, err)
+		}
+		if len(rest) == len(in) {
+			e.putOff(in, err)
+			return nil
+		}
+		in = rest // stops and facts go on, on the reserve that was freed
+	}
+}
+
+func (e *Engine) append(ctx context.Context, b *Batch) error {
+	if len(b.Records) == 0 {
+		return nil
+	}
+	if err := e.o.Journal.Append(ctx, *b); err != nil {
+		return err
+	}
+	if e.trouble.Swap(nil) != nil {
+		e.o.Log.Info("the journal takes events again")
+	}
+	e.pause = 0
+	return nil
+}
+
+// publish lets a durable batch out.
+func (e *Engine) publish(t *tentative, in []Input) {
+	if len(t.batch.Records) > 0 {
+		e.spread(&t.batch, t.actions)
+	}
+	for i, r := range t.replies {
+		if in[i].Reply != nil {
+			r.Seq = e.durable
+			in[i].Reply(r)
+		}
+	}
+}
+
+// spread hands a durable batch to the executor, the replica and OnBatch.
+func (e *Engine) spread(b *Batch, actions []sched.Action) {
+	e.durable = b.Last()
+	for _, a := range actions {
+		e.o.Executor.Do(a)
+	}
+	m := message{records: b.Records}
+	if e.durable-e.checked >= e.o.SnapshotEvery {
+		e.checked = e.durable
+		core := e.core.Clone()
+		m.then = func(replica *sched.State) *sched.State { return e.snapshot.start(core, replica) }
+	}
+	e.replica.feed(m)
+	if e.o.OnBatch != nil {
+		e.o.OnBatch(*b)
+	}
+}
+
+// putOff ends a round whose append failed: commands are answered with the
+// error, facts are kept for the next rounds.
+func (e *Engine) putOff(in []Input, err error) {
+	text := err.Error()
+	if e.trouble.Swap(&text) == nil {
+		e.o.Log.Error("the journal cannot be written; facts are kept and tried again", "error", err)
+	}
+	e.pause = min(max(2*e.pause, minPause), maxPause)
+	err = fmt.Errorf("the command could not be made durable: %w", err)
+	for i := range in {
+		if in[i].Fact != nil {
+			e.kept = append(e.kept, in[i])
+		} else {
+			reply(&in[i], Reply{Err: err})
+		}
+	}
+}
+
+// stop answers everything with err, which ends the loop.
+func (e *Engine) stop(in []Input, err error) error {
+	text := err.Error()
+	e.trouble.Store(&text)
+	for i := range in {
+		reply(&in[i], Reply{Err: err})
+	}
+	return err
+}
+
+func reply(in *Input, r Reply) {
+	if in.Reply != nil {
+		in.Reply(r)
+	}
+}
+
+// close leaves a snapshot of all that is durable, so that the next start is quick.
+func (e *Engine) close(ctx context.Context) {
+	e.replica.finish()
+	e.snapshot.wait()
+	if e.durable == 0 || e.snapshot.diverged.Load() {
+		return
+	}
+	if err := e.o.Journal.SaveSnapshot(ctx, e.durable, e.core.Save()); err != nil {
+		e.o.Log.Warn("no snapshot at the end; the next start reads more of the log", "error", err)
+	}
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// verifyEvery is how many decisions pass between checks of all invariants.
+const verifyEvery = 64
+
+// History is a journal that still has everything from its first event.
+type History interface {
+	// Replay calls f for every record after seq, in order.
+	Replay(ctx context.Context, after uint64, f func(sched.Record) error) error
+	// Snapshots calls f for every snapshot that is kept, oldest first.
+	Snapshots(ctx context.Context, f func(Kept) error) error
+}
+
+// Report is what Verify found.
+type Report struct {
+	Events    uint64 `json:"events"`
+	Decisions int    `json:"decisions"` // decided again, and equal
+	// Other counts decisions of another Version: replayed, not decided again.
+	Other      int    `json:"other"`
+	Snapshots  int    `json:"snapshots"`  // compared, and equal
+	Invariants int    `json:"invariants"` // how often all invariants were checked
+	Digest     string `json:"digest"`     // of the state after the last event
+	// Problems are what is wrong, in order; none is a sound journal. After a
+	// problem nothing later is compared.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Problem is one thing that is wrong with a journal.
+type Problem struct {
+	Seq     uint64 `json:"seq"` // the event where it shows
+	Message string `json:"message"`
+}
+
+// Verify replays a journal from its very first event. Each decision of this
+// program's sched.Version is taken again on the state as of its inputs and must
+// agree bit for bit; invariants and kept snapshots are checked on the way. An
+// error means that the journal could not be read to its end.
+func Verify(ctx context.Context, h History, policies sched.Policies) (Report, error) {
+	v := &verifier{state: sched.New(policies), kept: map[uint64][]byte{}}
+	err := h.Snapshots(ctx, func(k Kept) error {
+		v.kept[k.Seq] = k.State
+		return nil
+	})
+	if err != nil {
+		return v.report, fmt.Errorf("cannot read the snapshots: %w", err)
+	}
+	err = h.Replay(ctx, 0, v.add)
+	if err == nil {
+		err = v.flush()
+	}
+	if err == nil {
+		v.invariants()
+		v.report.Digest = v.state.Digest()
+	}
+	if err != nil && !errors.Is(err, errUnsound) {
+		return v.report, fmt.Errorf("cannot read the journal: %w", err)
+	}
+	return v.report, nil
+}
+
+// errUnsound ends a replay after a problem.
+var errUnsound = errors.New("the journal is not sound")
+
+// verifier folds a journal, holding back what is not followed by its Decided
+// marker yet: only that marker tells inputs from decisions.
+type verifier struct {
+	state  *sched.State
+	open   []sched.Record // read, not applied
+	read   uint64         // the last record read
+	kept   map[uint64][]byte
+	report Report
+}
+
+func (v *verifier) add(r sched.Record) error {
+	if r.Seq != v.read+1 {
+		return v.problem(v.read+1, "event %d follows event %d", r.Seq, v.read)
+	}
+	v.read = r.Seq
+	v.report.Events++
+	v.open = append(v.open, r)
+	_, snapshot := v.kept[r.Seq]
+	if mark, ok := r.Event.(sched.Decided); ok {
+		if err := v.decide(mark); err != nil {
+			return err
+		}
+	} else if snapshot { // cut after a batch that decided nothing
+		if err := v.flush(); err != nil {
+			return err
+		}
+	}
+	if snapshot {
+		return v.compare(r.Seq)
+	}
+	return nil
+}
+
+// decide checks the decision that ends with mark, the last of v.open.
+func (v *verifier) decide(mark sched.Decided) error {
+	n := 0
+	for n < len(v.open) && v.open[n].Seq <= mark.Through {
+		n++
+	}
+	journalled := v.open[n:]
+	v.open = v.open[:n]
+	if err := v.flush(); err != nil {
+		return err
+	}
+	if mark.Version != sched.Version {
+		v.report.Other++
+		v.open = journalled
+		return v.flush()
+	}
+	again, err := decideAgain(v.state, mark.Now)
+	if err != nil {
+		return v.problem(mark.Through, "deciding again after event %d fails: %v", mark.Through, err)
+	}
+	if err := v.same(mark, journalled, again); err != nil {
+		return err
+	}
+	v.report.Decisions++
+	if v.report.Decisions%verifyEvery == 0 {
+		v.invariants()
+	}
+	if len(v.report.Problems) > 0 {
+		return errUnsound
+	}
+	v.state.TakeEnded()
+	return nil
+}
+
+// decideAgain turns a panic into an error.
+func decideAgain(s *sched.State, now sched.Time) (r []sched.Record, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("internal error: %v", v)
+		}
+	}()
+	return s.Decide(now), nil
+}
+
+// same compares a journalled decision with the one taken again, encoded.
+func (v *verifier) same(mark sched.Decided, journalled, again []sched.Record) error {
+	for i := range max(len(journalled), len(again)) {
+		if i >= len(journalled) || i >= len(again) {
+			return v.problem(mark.Through, "the decision after event %d has %d events in the journal and %d when taken again",
+				mark.Through, len(journalled), len(again))
+		}
+		was, err := line(journalled[i])
+		if err != nil {
+			return err
+		}
+		is, err := line(again[i])
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(was, is) {
+			return v.problem(journalled[i].Seq, "journalled: %s; taken again: %s", was, is)
+		}
+	}
+	return nil
+}
+
+// line is a record in the form in which it is compared and shown.
+func line(r sched.Record) ([]byte, error) {
+	kind, version, data, err := sched.EncodeEvent(r.Event)
+	if err != nil {
+		return nil, fmt.Errorf("event %d: %w", r.Seq, err)
+	}
+	return fmt.Appendf(nil, "%d %d %s/%d %s", r.Seq, r.Time, kind, version, data), nil
+}
+
+// flush applies what is held back as it stands.
+func (v *verifier) flush() error {
+	for _, r := range v.open {
+		if err := applyStored(v.state, r); err != nil {
+			return v.problem(r.Seq, "%v", err)
+		}
+	}
+	v.open = v.open[:0:0]
+	v.state.TakeEnded()
+	return nil
+}
+
+// compare checks the kept snapshot of event seq.
+func (v *verifier) compare(seq uint64) error {
+	if !bytes.Equal(v.kept[seq], v.state.Save()) {
+		return v.problem(seq, "the snapshot of event %d differs from the events up to it", seq)
+	}
+	v.report.Snapshots++
+	return nil
+}
+
+func (v *verifier) invariants() {
+	v.report.Invariants++
+	if err := v.state.Verify(); err != nil {
+		_ = v.problem(v.state.Seq(), "an invariant is broken: %v", err)
+	}
+}
+
+// problem notes what is wrong and returns errUnsound.
+func (v *verifier) problem(seq uint64, format string, args ...any) error {
+	v.report.Problems = append(v.report.Problems, Problem{Seq: seq, Message: fmt.Sprintf(format, args...)})
+	return errUnsound
+}
