@@ -1,0 +1,58 @@
+# Everything here needs Go and make; race needs a C compiler, staticcheck and
+# fuzz may download. `make help` lists the targets.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Long runs, outside `make test`. Each may be set on the command line.
+SEEDS            ?= 2000
+SERVER_KILLS     ?= 50
+SUPERVISOR_KILLS ?= 20
+FUZZTIME         ?= 30s
+
+export CGO_ENABLED = 0
+
+.PHONY: build demo test check race staticcheck bench soak crash fuzz clean help
+
+build: ## builds bin/comb and bin/train
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
+	$(GO) build -trimpath -o bin/train ./examples/train
+
+demo: build ## runs the five experiments with real processes on this machine, live, with a report
+	$(GO) run ./internal/lab/run demo -bin bin -evidence bin/demo-evidence
+
+test: ## runs all tests (under 10 minutes on 2 cores)
+	$(GO) test -timeout 9m ./...
+
+check: ## the quick loop: vet, format, tidy, short tests
+	$(GO) vet ./...
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'not formatted: run gofmt -w on the files above' >&2; exit 1; }
+	$(GO) test -count=1 ./internal/tidy
+	$(GO) test -short -timeout 5m ./...
+
+race: ## runs the tests under the race detector (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 14m ./...
+
+staticcheck: ## runs staticcheck (downloads it the first time)
+	$(GO) run $(STATICCHECK) ./...
+
+bench: build ## measures; prints one line a figure: name{labels} value unit
+	@$(GO) run ./internal/lab/run bench -bin bin
+
+soak: ## long seeded runs of the core, the engine and the executors (SEEDS=2000)
+	$(GO) test -count=1 -timeout 4h -run 'Seed|Random|Twin' ./internal/cell ./internal/sched ./internal/engine -args -seeds $(SEEDS)
+
+crash: ## kills servers and supervisors under load (SERVER_KILLS=50 SUPERVISOR_KILLS=20)
+	$(GO) test -count=1 -timeout 1h -v -run 'Kill' ./internal/lab -args -server-kills $(SERVER_KILLS) -supervisor-kills $(SUPERVISOR_KILLS)
+
+fuzz: ## fuzzes every fuzz target for a while (FUZZTIME=30s)
+	@set -e; for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
+	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | cut -c6-); do \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$dir; done; done
+
+clean: ## removes what was built
+	rm -rf bin .tmp
+
+help: ## lists the targets
+	@grep -hE '^[a-z][a-z-]*:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
