@@ -5,16 +5,24 @@ import "github.com/combsched/comb/internal/sched"
 // The limits of a job file. They are far above real jobs and keep one stranger's
 // file from filling memory, journal or a task's environment.
 const (
-	maxSource   = 1 << 20 // bytes of the file
-	maxRendered = 1 << 20 // bytes of all commands with their references filled in
-	maxRoles    = 64
-	maxTasks    = 10_000 // of the whole job
-	maxName     = 255    // bytes of a name
-	maxLeaves   = 1 << 20
-	// maxEnvironment bounds the PAI_* variables of one task. Linux refuses to start
-	// a process whose arguments and environment exceed 2 MiB.
+	maxSource        = 1 << 20 // bytes of the file
+	maxRendered      = 1 << 20 // bytes of all commands with their references filled in
+	maxRoles         = 64
+	maxPrerequisites = 1000
+	maxTasks         = 10_000 // of the whole job
+	maxName          = 255    // characters of a name
+	maxLeaves        = 1 << 20
+	// maxEnvironment bounds the variables of one task. Linux refuses to start a
+	// process whose arguments and environment exceed 2 MiB.
 	maxEnvironment = 1 << 20
 	maxPorts       = 1000 // of one task
+	maxRetries     = 1_000_000
+	maxGPU         = 1 << 20 // of one task
+	maxCPU         = 1 << 20 // of one task
+	maxMemoryMB    = 1 << 40 // of one task
+	maxDeadlines   = 100
 
-	maxDuration = 10 * 365 * 24 * sched.Hour
+	maxDuration  = 10 * 365 * 24 * sched.Hour
+	maxGrace     = sched.Hour
+	defaultGrace = 30 * sched.Second
 )

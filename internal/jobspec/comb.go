@@ -1,0 +1,234 @@
+package jobspec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// combRole is what extras.comb says about one task role.
+type combRole struct {
+	hints   sched.RoleHints
+	node    *document.Node
+	env     []sched.EnvVar
+	workDir string
+}
+
+// readComb reads extras.comb, the keys that are Comb's own: they have types, and
+// an unknown one is an error.
+func (p *parser) readComb(m *document.MapReader) {
+	p.extras.node = m.Self()
+	p.readPriority(m.Node("priority"))
+	h := &p.job.Hints
+	p.job.TimeLimit = p.duration(m.Node("timeLimit"), sched.Millisecond, maxDuration)
+	p.job.Grace = defaultGrace
+	if n := m.Node("grace"); n != nil && n.Kind != document.Null {
+		p.job.Grace = p.duration(n, 0, maxGrace)
+	}
+	h.Checkpoint = m.Bool("checkpoint", false)
+	h.Backfill = m.Bool("backfillable", false)
+	h.Packable = m.Bool("packable", false)
+	h.Suspendable = m.Bool("suspendable", false)
+	h.Dedicated = m.Bool("dedicated", false)
+	h.Queue, h.App, h.Model = p.label(m.Node("queue")), p.label(m.Node("app")), p.label(m.Node("model"))
+	h.Class = m.String("class", document.Text{OneOf: []string{"strict", "soft", "besteffort"}})
+	h.Duration = p.duration(m.Node("duration"), sched.Millisecond, maxDuration)
+	h.Iterations = p.positive(m.Node("iterations"), math.MaxInt64)
+	h.GPUMemoryMB = p.positive(m.Node("gpuMemory"), maxMemoryMB)
+	p.readDeadlines(m)
+	p.readAllowedNodes(m)
+	p.extras.comb = map[string]combRole{}
+	for _, f := range m.Map("taskRoles", "the task roles of extras.comb").Fields() {
+		p.checkRoleName(f)
+		p.extras.comb[f.Key] = p.readCombRole(f)
+	}
+	m.Rest()
+}
+
+// readPriority reads the priority as a number, the alternative to a class.
+func (p *parser) readPriority(n *document.Node) {
+	if n == nil || n.Kind == document.Null {
+		return
+	}
+	low, high := int64(cell.Opportunistic), int64(cell.MaxGuaranteed)
+	v := cell.Priority(p.r.Int(n, document.Range{Min: low, Max: high, Default: int64(p.job.Priority)}))
+	if p.extras.priority != nil && v != p.job.Priority {
+		p.r.Problem(n, "%d contradicts jobPriorityClass %s, which is %d; leave one out", v, p.extras.priority.Text, p.job.Priority)
+		return
+	}
+	p.job.Priority = v
+}
+
+// duration reads "90s", "2h30m", "1d12h" or a number of seconds; 0 when absent.
+func (p *parser) duration(n *document.Node, low, high sched.Duration) sched.Duration {
+	if n == nil || n.Kind == document.Null {
+		return 0
+	}
+	d, ok := sched.Duration(0), false
+	if n.Kind == document.Scalar {
+		d, ok = parseDuration(n.Text)
+	}
+	switch {
+	case !ok:
+		p.r.Problem(n, "expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds")
+		return low
+	case d < low || d > high:
+		p.r.Problem(n, "the duration %s is out of range: it must be %s to %s", document.Quote(n.Text), formatDuration(low), formatDuration(high))
+		return low
+	}
+	return d
+}
+
+// parseDuration takes whole and decimal numbers with the units d, h, m, s, ms
+// and us, or a bare number of seconds. It refuses what it cannot represent.
+func parseDuration(s string) (sched.Duration, bool) {
+	if s == "" || len(s) > 40 || strings.ContainsAny(s, "xXpP_eEiInN") {
+		return 0, false
+	}
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
+		micros := math.Round(seconds * float64(sched.Second))
+		return sched.Duration(micros), math.Abs(micros) < 1<<62
+	}
+	days := int64(0)
+	if i := strings.IndexByte(s, 'd'); i >= 0 {
+		n, err := strconv.ParseUint(s[:i], 10, 16)
+		if err != nil {
+			return 0, false
+		}
+		days, s = int64(n), s[i+1:]
+		if s == "" {
+			s = "0s"
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || (days > 0 && d < 0) {
+		return 0, false
+	}
+	return sched.Duration(days)*24*sched.Hour + sched.Duration(d.Microseconds()), true
+}
+
+func formatDuration(d sched.Duration) string {
+	if d >= 24*sched.Hour && d%(24*sched.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*sched.Hour))
+	}
+	return (time.Duration(d) * time.Microsecond).String()
+}
+
+// positive reads an integer from 1; 0 when absent.
+func (p *parser) positive(n *document.Node, high int64) int64 {
+	if n == nil || n.Kind == document.Null {
+		return 0
+	}
+	return p.r.Int(n, document.Range{Min: 1, Max: high, Default: 1})
+}
+
+// label reads a short name that is shown to users.
+func (p *parser) label(n *document.Node) string {
+	s := p.r.String(n, document.Text{Max: maxName})
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		p.r.Problem(n, "%s holds a control character", document.Quote(s))
+		return ""
+	}
+	return s
+}
+
+// readDeadlines reads a staircase: later deadlines, values that do not rise.
+func (p *parser) readDeadlines(m *document.MapReader) {
+	items := m.List("deadlines")
+	if len(items) > maxDeadlines {
+		p.r.Problem(m.Node("deadlines"), "%d deadlines are too many: at most %d are allowed", len(items), maxDeadlines)
+		return
+	}
+	var last sched.Deadline
+	for i, item := range items {
+		d := p.r.Map(item, "a deadline")
+		d.Require("after", "value")
+		after := d.Node("after")
+		step := sched.Deadline{
+			After: p.duration(after, sched.Millisecond, maxDuration),
+			Value: d.Int("value", document.Range{Min: 1, Max: 1_000_000, Default: 1}),
+		}
+		d.Rest()
+		if i > 0 && step.After <= last.After && after != nil {
+			p.r.Problem(after, "each deadline must be later than the one before it")
+		}
+		if i > 0 && step.Value > last.Value {
+			p.r.Problem(d.Node("value"), "the value may not rise: it was %d at the deadline before", last.Value)
+		}
+		last = step
+		p.job.Hints.Deadlines = append(p.job.Hints.Deadlines, step)
+	}
+}
+
+func (p *parser) readAllowedNodes(m *document.MapReader) {
+	at := m.Node("allowedNodes")
+	seen := map[string]bool{}
+	for _, item := range p.r.List(at) {
+		name := p.r.String(item, document.Text{Max: maxName})
+		switch {
+		case !p.hasNode(cell.NodeName(name)):
+			p.r.Problem(item, "the cluster has no node %s; it has %s", document.Quote(name), list(p.catalogue.nodes))
+		case seen[name]:
+			p.r.Problem(item, "the node %s stands here twice", document.Quote(name))
+		default:
+			p.job.AllowedNodes = append(p.job.AllowedNodes, cell.NodeName(name))
+		}
+		seen[name] = true
+	}
+	if at != nil && at.Kind == document.List && len(at.Items) == 0 {
+		p.r.Problem(at, "an empty list would allow no node; leave the key out to allow all")
+	}
+}
+
+// readCombRole reads the keys of one task role.
+func (p *parser) readCombRole(f document.Field) combRole {
+	m := p.r.Map(f.Value, "a task role of extras.comb")
+	c := combRole{node: f.Value, hints: sched.RoleHints{Role: f.Key}}
+	c.hints.MinInstances = int32(p.positive(m.Node("minInstances"), maxTasks))
+	if m.Has("elastic") {
+		e := m.Map("elastic", "elastic")
+		e.Require("min", "max")
+		c.hints.ElasticMin = int32(p.positive(e.Node("min"), maxTasks))
+		c.hints.ElasticMax = int32(p.positive(e.Node("max"), maxTasks))
+		e.Rest()
+	} else {
+		m.Node("elastic")
+	}
+	c.workDir = p.label(m.Node("workDir"))
+	if c.workDir != "" && !strings.HasPrefix(c.workDir, "/") {
+		p.r.Problem(m.Node("workDir"), "a working directory begins with /, found %s", document.Quote(c.workDir))
+	}
+	for _, v := range m.Map("env", "env").Fields() {
+		c.env = append(c.env, sched.EnvVar{Name: v.Key, Value: p.envValue(v)})
+	}
+	m.Rest()
+	return c
+}
+
+func (p *parser) envValue(v document.Field) string {
+	value := p.r.String(v.Value, document.Text{})
+	switch {
+	case !identPattern.MatchString(v.Key):
+		p.r.Problem(v.Value, "%s is not a name for a variable: use letters, digits and _, not a digit first", document.Quote(v.Key))
+	case strings.HasPrefix(v.Key, "PAI_") || strings.HasPrefix(v.Key, "COMB_"):
+		p.r.Problem(v.Value, "names that begin with PAI_ or COMB_ are set by the system")
+	case strings.Contains(value, "<%") && strings.Contains(value, "%>"):
+		p.r.Problem(v.Value, "<%% %%> tags are filled in in commands only: write export %s=... there", v.Key)
+	case strings.ContainsRune(value, 0):
+		p.r.Problem(v.Value, "the value of a variable cannot hold a zero byte")
+	}
+	return value
+}
+
+func (p *parser) hasNode(name cell.NodeName) bool {
+	_, found := slices.BinarySearch(p.catalogue.nodes, name)
+	return found
+}

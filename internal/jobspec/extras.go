@@ -1,0 +1,101 @@
+package jobspec
+
+import (
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+)
+
+// extras is what the open part of the protocol says about scheduling.
+type extras struct {
+	gang     bool
+	priority *document.Node // where HiveD's priority class stands, nil if nowhere
+	places   map[string]placement
+	comb     map[string]combRole
+	node     *document.Node // extras.comb, nil if there is none
+}
+
+// A placement is what extras.hivedScheduler says about one task role. The nodes
+// are those of the values, for messages.
+type placement struct {
+	sku        cell.TypeName
+	pinned     cell.PinnedID
+	number     int64 // skuNum; 0 is not given
+	affinity   string
+	skuNode    *document.Node
+	pinnedNode *document.Node
+	numberNode *document.Node
+	groupNode  *document.Node
+}
+
+// OpenPAI's priority classes.
+const defaultPriority = cell.Priority(10)
+
+var priorityClasses = []string{"crit", "prod", "test", "oppo"}
+
+func classPriority(class string) cell.Priority {
+	switch class {
+	case "crit":
+		return 120
+	case "prod":
+		return 100
+	case "oppo":
+		return cell.Opportunistic
+	}
+	return defaultPriority
+}
+
+// readExtras reads the extras that mean something here and warns of the others.
+func (p *parser) readExtras(top *document.MapReader) {
+	m := top.Map("extras", "extras")
+	p.warnUnknown(m, "submitFrom", "gangAllocation", "hivedScheduler", "comb",
+		"com.microsoft.pai.runtimeplugin", "jobStatusChangeNotification")
+	for _, key := range []string{"com.microsoft.pai.runtimeplugin", "jobStatusChangeNotification"} {
+		if m.Has(key) {
+			p.r.Warn(m.Node(key), "nothing here acts on this key; it is kept in the job file")
+		}
+	}
+	p.extras.gang = m.Bool("gangAllocation", true)
+	p.readHived(m.Map("hivedScheduler", "hivedScheduler"))
+	p.readComb(m.Map("comb", "extras.comb"))
+}
+
+func (p *parser) readHived(m *document.MapReader) {
+	class := m.Node("jobPriorityClass")
+	name := p.r.String(class, document.Text{Default: "test", OneOf: priorityClasses})
+	p.job.Priority = classPriority(name)
+	if class != nil && class.Kind != document.Null {
+		p.extras.priority = class
+	}
+	p.job.LazyPreempt = m.Bool("lazyPreemptionEnable", false)
+	for _, key := range []string{"gangReleaseEnable", "ignoreK8sSuggestedNodes"} {
+		if n := m.Node(key); p.r.Bool(n, false) {
+			p.r.Warn(n, "this key has no effect here: it steers HiveD's work with Kubernetes")
+		}
+	}
+	p.extras.places = map[string]placement{}
+	for _, f := range m.Map("taskRoles", "the task roles of hivedScheduler").Fields() {
+		p.checkRoleName(f)
+		p.extras.places[f.Key] = p.readPlacement(f)
+	}
+	p.warnUnknown(m, "jobPriorityClass", "lazyPreemptionEnable", "gangReleaseEnable", "ignoreK8sSuggestedNodes", "taskRoles")
+}
+
+func (p *parser) readPlacement(f document.Field) placement {
+	m := p.r.Map(f.Value, "a task role of hivedScheduler")
+	pl := placement{
+		skuNode: m.Node("skuType"), pinnedNode: m.Node("pinnedCellId"),
+		numberNode: m.Node("skuNum"), groupNode: m.Node("affinityGroupName"),
+	}
+	pl.sku = cell.TypeName(p.r.String(pl.skuNode, document.Text{Max: maxName}))
+	pl.pinned = cell.PinnedID(p.r.String(pl.pinnedNode, document.Text{Max: maxName}))
+	if pl.numberNode != nil && pl.numberNode.Kind != document.Null {
+		pl.number = p.r.Int(pl.numberNode, document.Range{Min: 1, Max: maxLeaves, Default: 1})
+	}
+	pl.affinity = p.name(pl.groupNode)
+	if pl.sku != "" && pl.pinned != "" {
+		p.r.Problem(pl.pinnedNode, "skuType and pinnedCellId exclude each other: a pinned cell has its own SKU; leave one out")
+		pl.sku = ""
+	}
+	p.warnUnknown(m, "skuType", "skuNum", "pinnedCellId", "affinityGroupName")
+	return pl
+}

@@ -1,0 +1,180 @@
+package jobspec
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// defaultGang is the gang of all roles without an affinityGroupName.
+const defaultGang = "default"
+
+// checkTotals holds the job as a whole to its limits.
+func (p *parser) checkTotals() {
+	tasks, leaves := int64(0), int64(0)
+	for i := range p.roles {
+		r := &p.roles[i]
+		tasks += int64(r.Tasks)
+		leaves += int64(r.Tasks) * int64(r.Leaves)
+	}
+	at := p.root.Get("taskRoles")
+	if tasks > maxTasks {
+		p.r.Problem(at, "%d tasks in all roles together are too many: at most %d are allowed", tasks, maxTasks)
+	}
+	if leaves > maxLeaves {
+		p.r.Problem(at, "the job needs %d leaves: at most %d are allowed", leaves, maxLeaves)
+	}
+	if size := p.environmentSize(); size > maxEnvironment && tasks <= maxTasks {
+		p.r.Problem(at, "the PAI_* variables that tell each task where all others are would take %d bytes: at most %d are allowed; use shorter role names, fewer ports or fewer tasks", size, maxEnvironment)
+	}
+}
+
+// environmentSize bounds the bytes of one task's variables: every name, the
+// longest values, and what the system keeps for each.
+func (p *parser) environmentSize() int64 {
+	const (
+		fixed   = len("PAI_PORT_LIST___=") + len("12345") // names, index
+		address = 45                                      // the longest IPv6 text
+		port    = len("65535,")
+		pointer = 9 // and the final zero byte
+	)
+	total, own := int64(0), int64(0)
+	for i := range p.roles {
+		r := &p.roles[i]
+		each := int64(fixed + len(r.Name) + address + pointer)
+		for _, l := range r.Launch.Ports {
+			each += int64(fixed+len(r.Name)+len(l.Label)+pointer) + int64(l.Count)*int64(port)
+		}
+		total += int64(r.Tasks) * each
+		size := int64(0)
+		for _, v := range r.Launch.Env {
+			size += int64(len(v.Name) + len(v.Value) + pointer + 1)
+		}
+		own = max(own, size)
+	}
+	return total + own
+}
+
+// makeGangs groups the tasks. Task ordinals count through the roles in order.
+func (p *parser) makeGangs() {
+	if !p.extras.gang {
+		p.makeSingles()
+		return
+	}
+	first := int32(0)
+	for i := range p.roles {
+		r := &p.roles[i]
+		name := r.place.affinity
+		if name == "" {
+			name = defaultGang
+		} else {
+			p.checkGroup(i)
+		}
+		at := slices.IndexFunc(p.job.Gangs, func(g sched.Gang) bool { return g.Name == name })
+		if at < 0 {
+			at = len(p.job.Gangs)
+			p.job.Gangs = append(p.job.Gangs, sched.Gang{Name: name})
+		}
+		p.job.Gangs[at].Tasks = appendRange(p.job.Gangs[at].Tasks, first, r.Tasks)
+		first += r.Tasks
+	}
+}
+
+// makeSingles makes one gang of each task of an incremental job.
+func (p *parser) makeSingles() {
+	next := int32(0)
+	for i := range p.roles {
+		r := &p.roles[i]
+		if r.place.affinity != "" {
+			p.r.Warn(r.place.groupNode, "with extras.gangAllocation: false every task starts on its own; this group has no effect")
+		}
+		for k := range min(r.Tasks, maxTasks-next) {
+			p.job.Gangs = append(p.job.Gangs, sched.Gang{Name: r.Name + "-" + decimal(k), Tasks: []int32{next + k}})
+		}
+		next += min(r.Tasks, maxTasks-next)
+	}
+}
+
+func appendRange(tasks []int32, first, n int32) []int32 {
+	for k := range n {
+		tasks = append(tasks, first+k)
+	}
+	return tasks
+}
+
+// checkGroup compares a role with the first one of its affinity group.
+func (p *parser) checkGroup(i int) {
+	r := &p.roles[i]
+	if r.place.affinity == defaultGang && slices.ContainsFunc(p.roles, func(o role) bool { return o.place.affinity == "" }) {
+		p.r.Problem(r.place.groupNode, "%q is the group of the task roles without affinityGroupName; use another name", defaultGang)
+	}
+	for k := range i {
+		o := &p.roles[k]
+		if o.place.affinity != r.place.affinity {
+			continue
+		}
+		if o.place.sku != r.place.sku || o.place.pinned != r.place.pinned {
+			p.r.Problem(r.place.groupNode, "the task roles %s and %s are both in the group %s, so they need the same skuType and pinnedCellId", o.Name, r.Name, r.place.affinity)
+		}
+		return
+	}
+}
+
+// checkHints finds contradictions between what different keys say.
+func (p *parser) checkHints() {
+	h := &p.job.Hints
+	at := func(key string) *document.Node { return p.extras.node.Get(key) }
+	if h.Duration > 0 && h.Iterations > 0 {
+		p.r.Problem(at("iterations"), "duration and iterations both say how long the job is; leave one out")
+	}
+	if h.Packable && h.Dedicated {
+		p.r.Problem(at("dedicated"), "a dedicated job shares with nobody, so it cannot be packable too; leave one out")
+	}
+	if p.job.TimeLimit > 0 && h.Duration > p.job.TimeLimit {
+		p.r.Warn(at("timeLimit"), "the job says that it takes longer than its time limit: it will be stopped before its end")
+	}
+	p.checkClass(h, at)
+	for i := range p.roles {
+		p.checkRoleHints(&p.roles[i])
+	}
+}
+
+func (p *parser) checkClass(h *sched.Hints, at func(string) *document.Node) {
+	n := len(h.Deadlines)
+	switch {
+	case h.Class == "strict" && n != 1:
+		p.r.Problem(at("class"), "a strict job has exactly one deadline, found %d", n)
+	case h.Class == "soft" && n == 0:
+		p.r.Problem(at("class"), "a soft job needs at least one deadline: add deadlines: [{after: 2h, value: 10}]")
+	case h.Class == "besteffort" && n > 0:
+		p.r.Problem(at("deadlines"), "a besteffort job has no deadlines; make its class strict or soft, or leave them out")
+	case h.Class == "" && n > 0:
+		p.r.Problem(at("deadlines"), "a job with deadlines needs a class: strict or soft")
+	case h.Class == "strict" && p.job.Priority == cell.Opportunistic:
+		p.r.Problem(at("class"), "an opportunistic job is promised nothing, so it cannot be strict")
+	}
+	if n > 0 && h.Duration > h.Deadlines[n-1].After {
+		p.r.Warn(at("deadlines"), "the job says that it takes longer than its last deadline allows")
+	}
+}
+
+func (p *parser) checkRoleHints(r *role) {
+	h := r.comb.hints
+	at := func(key string) *document.Node { return r.comb.node.Get(key) }
+	if h.MinInstances > r.Tasks {
+		p.r.Problem(at("minInstances"), "%d is more than the role's %d instances", h.MinInstances, r.Tasks)
+	}
+	switch {
+	case h.ElasticMin > h.ElasticMax:
+		p.r.Problem(at("elastic"), "min %d is more than max %d", h.ElasticMin, h.ElasticMax)
+	case h.ElasticMax > 0 && (r.Tasks < h.ElasticMin || r.Tasks > h.ElasticMax):
+		p.r.Problem(at("elastic"), "the role's %d instances are not between min %d and max %d", r.Tasks, h.ElasticMin, h.ElasticMax)
+	case h.ElasticMax > 0 && h.MinInstances > h.ElasticMin:
+		p.r.Problem(at("elastic"), "min %d is less than the role's minInstances %d", h.ElasticMin, h.MinInstances)
+	}
+	if h.MinInstances > 0 || h.ElasticMax > 0 {
+		p.job.Hints.Roles = append(p.job.Hints.Roles, h)
+	}
+}

@@ -1,0 +1,189 @@
+package jobspec
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Env is what a job file is read against.
+type Env struct {
+	User sched.Subject
+	// Config is the cluster: its VCs, chains, SKUs, pinned cells and nodes are what
+	// a job may name. Nil is an empty cluster, on which every job is refused.
+	Config *sched.Config
+	// DefaultVC is the VC of a job that names none; "" is "default".
+	DefaultVC cell.VCName
+	// RequireImage refuses jobs with a dockerImage, because a runtime that starts
+	// plain processes cannot honour it; otherwise the image is ignored with a warning.
+	RequireImage bool
+}
+
+// Result is a job file that was accepted.
+type Result struct {
+	Job *sched.Job
+	// Secrets are the values of the file's secrets by path ("a", "a.b", "a.0"); nil
+	// if it has none. They are nowhere in Job: its Source has "******" for them.
+	Secrets map[string]string
+	// Warnings are what was accepted but has no effect or is probably not meant.
+	Warnings []string
+}
+
+// Parse reads one job file of OpenPAI's protocol v2. file names it in messages.
+// Either the result or the problems are set; the problems are all that is wrong
+// with it, in order of position.
+func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
+	root, problems := document.Parse(file, src, document.Limits{Bytes: maxSource})
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	p := &parser{
+		r: document.NewReader(), env: env, root: root, budget: maxRendered,
+		catalogue: newCatalogue(env.Config), secrets: map[string]string{},
+		job: &sched.Job{User: env.User},
+	}
+	p.read()
+	if problems := p.r.Problems(); problems != nil {
+		return nil, problems
+	}
+	p.job.Source = maskSecrets(file, src, root)
+	result := &Result{Job: p.job}
+	if len(p.secrets) > 0 {
+		result.Secrets = p.secrets
+	}
+	for _, w := range p.r.Warnings() {
+		result.Warnings = append(result.Warnings, w.String())
+	}
+	return result, nil
+}
+
+// parser holds what is known of the file while it is read. Problems go to r and
+// reading goes on, so that all are found; values then may be wrong, but nothing
+// of them leaves Parse.
+type parser struct {
+	r         *document.Reader
+	env       Env
+	catalogue *catalogue
+	root      *document.Node
+	budget    int // bytes that rendered commands may still take
+
+	parameters    *document.Node
+	secrets       map[string]string
+	prerequisites []prerequisite
+	roleNames     []string
+	roles         []role
+	deployment    *document.Node // the taskRoles of the chosen deployment
+	extras        extras
+	job           *sched.Job
+}
+
+var (
+	namePattern  = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+	identPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+)
+
+// read goes through the file so that what others refer to comes first.
+func (p *parser) read() {
+	top := p.r.Map(p.root, "a job")
+	if p.root.Kind != document.Map {
+		if p.root.Kind == document.Null {
+			p.r.Problem(p.root, "the file is empty; a job begins with protocolVersion: 2")
+		}
+		return
+	}
+	p.readHeader(top)
+	p.parameters = p.openMap(top, "parameters")
+	p.readSecrets(p.openMap(top, "secrets"))
+	p.readPrerequisites(top)
+	roles := p.readRoleNames(top)
+	p.readDeployments(top)
+	p.readExtras(top)
+	top.Rest()
+
+	opportunistic := p.job.Priority == cell.Opportunistic
+	for _, f := range roles {
+		p.roles = append(p.roles, p.readRole(f))
+	}
+	for i := range p.roles {
+		p.sizeRole(&p.roles[i], opportunistic)
+		p.job.Roles = append(p.job.Roles, p.roles[i].Role)
+	}
+	p.checkTotals()
+	p.makeGangs()
+	p.checkHints()
+}
+
+func (p *parser) readHeader(top *document.MapReader) {
+	top.Require("protocolVersion", "name", "type", "taskRoles")
+	p.r.String(top.Node("protocolVersion"), document.Text{OneOf: []string{"2"}})
+	p.r.String(top.Node("type"), document.Text{OneOf: []string{"job"}})
+	p.job.Name = sched.JobName(p.name(top.Node("name")))
+	for _, key := range []string{"version", "contributor", "description"} {
+		top.String(key, document.Text{})
+	}
+	retry := document.Range{Min: -2, Max: maxRetries}
+	p.job.Retries = int32(top.Int("jobRetryCount", retry))
+
+	defaults := top.Map("defaults", "defaults")
+	vc := string(p.env.DefaultVC)
+	if vc == "" {
+		vc = "default"
+	}
+	at := defaults.Node("virtualCluster")
+	p.job.VC = cell.VCName(p.r.String(at, document.Text{Default: vc}))
+	if _, ok := p.catalogue.vc(p.job.VC); !ok {
+		if at == nil {
+			at = p.root
+		}
+		names := p.catalogue.vcNames()
+		p.r.Problem(at, "there is no virtual cluster %s; the cluster has %s", document.Quote(string(p.job.VC)), list(names))
+	}
+	defaults.Node("deployment") // read with the deployments
+	defaults.Rest()
+}
+
+// name reads a name of OpenPAI's alphabet; "" when there is none.
+func (p *parser) name(n *document.Node) string {
+	s := p.r.String(n, document.Text{Max: maxName})
+	if s != "" && !namePattern.MatchString(s) {
+		p.r.Problem(n, "%s is not a name: use letters, digits, - and _ only", document.Quote(s))
+		return ""
+	}
+	if s == "" && n != nil && n.Kind == document.Scalar && n.Text == "" {
+		p.r.Problem(n, "a name may not be empty")
+	}
+	return s
+}
+
+// openMap reads a key whose map may hold anything.
+func (p *parser) openMap(top *document.MapReader, key string) *document.Node {
+	m := top.Map(key, key)
+	m.Fields()
+	return m.Self()
+}
+
+// warnUnknown warns of keys that nothing reads in a map that is open to any key.
+func (p *parser) warnUnknown(m *document.MapReader, known ...string) {
+	for _, f := range m.Fields() {
+		if contains(known, f.Key) {
+			continue
+		}
+		hint := document.DidYouMean(f.Key, known)
+		if !strings.Contains(hint, "did you mean") {
+			hint = "" // the list of what is known helps nobody in an open map
+		}
+		p.r.Warn(f.Value, "nothing here reads this key; it is kept in the job file%s", hint)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}

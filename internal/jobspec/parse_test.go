@@ -1,0 +1,163 @@
+package jobspec
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const jobFiles = "../../testdata/jobs"
+
+// golden compares with a file beside the job file, or rewrites it.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", filepath.Base(path), diff)
+	}
+}
+
+func jobFile(t *testing.T, path string) []byte {
+	t.Helper()
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(jobFiles, pattern))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no files %s: %v", pattern, err)
+	}
+	return paths
+}
+
+// view is what a golden file shows of an accepted job file.
+type view struct {
+	Job      *sched.Job        `json:"job"`
+	Secrets  map[string]string `json:"secrets,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
+	Source   []string          `json:"source,omitempty"` // only when it differs from the file
+}
+
+func TestGoodFiles(t *testing.T) {
+	for _, path := range files(t, "good/*.yaml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			src := jobFile(t, path)
+			result, problems := Parse(filepath.Base(path), src, testEnv())
+			if problems != nil {
+				t.Fatalf("refused:\n%v", problems)
+			}
+			checkSource(t, result)
+			checkJob(t, result)
+			v := view{Job: result.Job, Secrets: result.Secrets, Warnings: result.Warnings}
+			if result.Job.Source != string(src) {
+				v.Source = strings.Split(result.Job.Source, "\n")
+			}
+			result.Job.Source = ""
+			var out bytes.Buffer
+			enc := json.NewEncoder(&out)
+			enc.SetEscapeHTML(false)
+			enc.SetIndent("", "  ")
+			if err := enc.Encode(v); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, strings.TrimSuffix(path, ".yaml")+".json", out.Bytes())
+		})
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, path := range files(t, "bad/*.yaml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			result, problems := Parse(filepath.Base(path), jobFile(t, path), testEnv())
+			if problems == nil {
+				t.Fatal("accepted")
+			}
+			if result != nil {
+				t.Error("a file with problems gives a result")
+			}
+			golden(t, strings.TrimSuffix(path, ".yaml")+".txt", []byte(problems.Error()+"\n"))
+		})
+	}
+}
+
+// checkSource checks that the job's source gives the same job again and holds no
+// secret's value.
+func checkSource(t *testing.T, r *Result) {
+	t.Helper()
+	again, problems := Parse("again", []byte(r.Job.Source), testEnv())
+	if problems != nil {
+		t.Fatalf("the job's source is refused:\n%v\n%s", problems, r.Job.Source)
+	}
+	a, b := *r.Job, *again.Job
+	if a.Source != b.Source {
+		t.Errorf("masking again changes the source:\n%s", cmp.Diff(a.Source, b.Source))
+	}
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("the source gives another job (-first +again):\n%s", diff)
+	}
+	if len(again.Secrets) != len(r.Secrets) {
+		t.Errorf("the source has %d secrets, the file %d", len(again.Secrets), len(r.Secrets))
+	}
+	for key, value := range again.Secrets {
+		if value != secretMask {
+			t.Errorf("the source shows the secret %s", key)
+		}
+	}
+}
+
+// checkJob checks what every accepted job keeps to.
+func checkJob(t *testing.T, r *Result) {
+	t.Helper()
+	job, tasks := r.Job, int32(0)
+	for _, role := range job.Roles {
+		tasks += role.Tasks
+		if role.Tasks < 1 || role.Leaves < 1 || len(role.Launch.Command) == 0 {
+			t.Errorf("role %s: %d tasks, %d leaves, %d commands", role.Name, role.Tasks, role.Leaves, len(role.Launch.Command))
+		}
+		for _, line := range role.Launch.Command {
+			if _, err := RenderSecrets(line, r.Secrets); err != nil {
+				t.Errorf("role %s: %q cannot be filled: %v", role.Name, line, err)
+			}
+		}
+	}
+	seen := make([]int, tasks)
+	for _, g := range job.Gangs {
+		if len(g.Tasks) == 0 {
+			t.Errorf("gang %s is empty", g.Name)
+		}
+		for _, task := range g.Tasks {
+			seen[task]++
+		}
+	}
+	for task, n := range seen {
+		if n != 1 {
+			t.Errorf("task %d is in %d gangs", task, n)
+		}
+	}
+	if _, err := json.Marshal(job); err != nil {
+		t.Error(err)
+	}
+}

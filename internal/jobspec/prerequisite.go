@@ -1,0 +1,223 @@
+package jobspec
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/document"
+)
+
+// A prerequisite is something a role needs beside its commands: an image, a
+// script, data or a place for output.
+type prerequisite struct {
+	node   *document.Node
+	kind   string // dockerimage, script, data or output
+	name   string
+	uri    string // of an image
+	starts []*document.Node
+	ends   []*document.Node
+	needs  []string // names of prerequisites that come before
+	strict bool     // a failed callback fails the task
+}
+
+var prerequisiteKinds = []string{"dockerimage", "script", "data", "output"}
+
+func (p *parser) readPrerequisites(top *document.MapReader) {
+	for _, item := range top.List("prerequisites") {
+		m := p.r.Map(item, "a prerequisite")
+		pre := prerequisite{node: item}
+		m.Require("name", "type")
+		p.r.String(m.Node("protocolVersion"), document.Text{OneOf: []string{"2"}})
+		pre.name = p.name(m.Node("name"))
+		pre.kind = m.String("type", document.Text{OneOf: prerequisiteKinds})
+		for _, key := range []string{"version", "contributor", "description", "plugin"} {
+			m.String(key, document.Text{})
+		}
+		p.readURI(m, &pre)
+		p.readAuth(m)
+		p.readCallbacks(m, &pre)
+		p.warnUnknown(m, "protocolVersion", "name", "type", "version", "contributor", "description",
+			"uri", "auth", "plugin", "require", "callbacks", "failurePolicy")
+		if p.prerequisite(pre.kind, pre.name) != nil && pre.name != "" {
+			p.r.Problem(m.Node("name"), "there are two prerequisites of type %s with the name %s", pre.kind, document.Quote(pre.name))
+		}
+		p.prerequisites = append(p.prerequisites, pre)
+		if len(p.prerequisites) > maxPrerequisites {
+			p.r.Problem(item, "at most %d prerequisites are allowed", maxPrerequisites)
+			break
+		}
+	}
+	p.checkNeeds()
+}
+
+// readURI reads where the thing is: a list for data, else one string. Only a
+// plug-in's prerequisite may go without.
+func (p *parser) readURI(m *document.MapReader, pre *prerequisite) {
+	if !m.Has("plugin") {
+		m.Require("uri")
+	}
+	n := m.Node("uri")
+	if pre.kind == "data" {
+		if uris := p.r.Strings(n, document.Text{}); n != nil && n.Kind == document.List && len(uris) == 0 {
+			p.r.Problem(n, "the list needs at least one URI")
+		}
+		return
+	}
+	pre.uri = p.r.String(n, document.Text{})
+}
+
+func (p *parser) readAuth(m *document.MapReader) {
+	auth := m.Map("auth", "auth")
+	for _, key := range []string{"username", "password", "registryuri"} {
+		n := auth.Node(key)
+		if n == nil || n.Kind == document.Null {
+			continue
+		}
+		value := p.r.String(n, document.Text{})
+		segments, err := splitTemplate(value)
+		if err != nil {
+			p.r.Problem(n, "%s", err)
+		}
+		for _, s := range segments {
+			p.checkAuthReference(n, s)
+		}
+		if key == "password" && !slices.ContainsFunc(segments, func(s segment) bool { return s.ref != "" }) {
+			p.r.Warn(n, "the password stands in the job file for all to read; put it under secrets and write <%% $secrets.NAME %%> here")
+		}
+	}
+	if m.Has("auth") {
+		p.warnUnknown(auth, "username", "password", "registryuri")
+	}
+}
+
+func (p *parser) checkAuthReference(n *document.Node, s segment) {
+	if s.ref == "" {
+		return
+	}
+	if len(s.ref) <= len(secretsRoot) || s.ref[:len(secretsRoot)] != secretsRoot {
+		p.r.Problem(n, "%s: only $secrets can be used here", clip(s.text))
+		return
+	}
+	if _, err := p.lookup(nil, s.ref); err != nil {
+		p.r.Problem(n, "%s", err)
+	}
+}
+
+// readCallbacks reads the commands that run when a task starts or succeeds.
+func (p *parser) readCallbacks(m *document.MapReader, pre *prerequisite) {
+	pre.needs = m.Strings("require", document.Text{Max: maxName})
+	policy := m.String("failurePolicy", document.Text{Default: "ignore", OneOf: []string{"ignore", "fail"}})
+	pre.strict = policy == "fail"
+	for _, item := range m.List("callbacks") {
+		c := p.r.Map(item, "a callback")
+		c.Require("event", "commands")
+		event := c.String("event", document.Text{OneOf: []string{"taskStarts", "taskSucceeds"}})
+		commands := p.commandNodes(c.Node("commands"))
+		p.warnUnknown(c, "event", "commands")
+		if event == "taskSucceeds" {
+			pre.ends = append(pre.ends, commands...)
+		} else {
+			pre.starts = append(pre.starts, commands...)
+		}
+	}
+}
+
+// prerequisite finds one by type and name.
+func (p *parser) prerequisite(kind, name string) *prerequisite {
+	for i := range p.prerequisites {
+		if p.prerequisites[i].kind == kind && p.prerequisites[i].name == name {
+			return &p.prerequisites[i]
+		}
+	}
+	return nil
+}
+
+// named finds the prerequisites of a name, of whatever type.
+func (p *parser) named(name string) []int {
+	var found []int
+	for i := range p.prerequisites {
+		if p.prerequisites[i].name == name {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+func (p *parser) prerequisiteNames(kind string) []string {
+	var names []string
+	for _, pre := range p.prerequisites {
+		if kind == "" || pre.kind == kind {
+			names = append(names, pre.name)
+		}
+	}
+	return names
+}
+
+// pick finds the one prerequisite of a name and reports when it is not one.
+func (p *parser) pick(at *document.Node, name string) int {
+	found := p.named(name)
+	switch len(found) {
+	case 1:
+		return found[0]
+	case 0:
+		names := p.prerequisiteNames("")
+		p.r.Problem(at, "there is no prerequisite %s%s", document.Quote(name), document.DidYouMean(name, names))
+	default:
+		p.r.Problem(at, "there are %d prerequisites with the name %s; rename them so that this one is clear", len(found), document.Quote(name))
+	}
+	return -1
+}
+
+// checkNeeds checks what prerequisites require of each other: it must exist and
+// not go round in a circle.
+func (p *parser) checkNeeds() {
+	state := make([]int8, len(p.prerequisites)) // 1: being visited, 2: done
+	for i := range p.prerequisites {
+		p.visit(i, state)
+	}
+}
+
+func (p *parser) visit(i int, state []int8) {
+	if state[i] != 0 {
+		return
+	}
+	state[i] = 1
+	at := p.prerequisites[i].node.Get("require")
+	for _, name := range p.prerequisites[i].needs {
+		next := p.pick(at, name)
+		switch {
+		case next < 0:
+		case state[next] == 1:
+			p.r.Problem(at, "the prerequisites require each other in a circle through %s", document.Quote(name))
+		default:
+			p.visit(next, state)
+		}
+	}
+	state[i] = 2
+}
+
+// ordered returns the named prerequisites, each after those it requires, once.
+func (p *parser) ordered(names []*document.Node) []*prerequisite {
+	var (
+		out  []*prerequisite
+		seen = make([]bool, len(p.prerequisites))
+		add  func(i int)
+	)
+	add = func(i int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		for _, name := range p.prerequisites[i].needs {
+			if found := p.named(name); len(found) == 1 {
+				add(found[0])
+			}
+		}
+		out = append(out, &p.prerequisites[i])
+	}
+	for _, n := range names {
+		if i := p.pick(n, p.r.String(n, document.Text{})); i >= 0 {
+			add(i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,151 @@
+package jobspec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// QuickJob is a job of one task role that is described by a command line
+// instead of a file. A zero field is left out of the file.
+type QuickJob struct {
+	Name     string
+	VC       string
+	Priority string // a class (crit, prod, test, oppo) or an integer
+	SKU      string
+	Tasks    int32
+	GPUs     int64
+	CPUs     string // a number with at most three decimals
+	MemoryMB int64
+	Command  []string // program and arguments; the shell gets each as one word
+	Env      []sched.EnvVar
+	WorkDir  string
+	// TimeLimit and Grace are durations as extras.comb takes them.
+	TimeLimit, Grace string
+}
+
+// quickRole is the name of a quick job's only role.
+const quickRole = "main"
+
+// Source writes the job as a file of the protocol. It checks nothing: Parse
+// does, and its problems name the keys.
+func (q QuickJob) Source() string {
+	var b strings.Builder
+	line := func(depth int, format string, args ...any) {
+		b.WriteString(strings.Repeat("  ", depth))
+		fmt.Fprintf(&b, format+"\n", args...)
+	}
+	line(0, "protocolVersion: 2")
+	line(0, "name: %s", quoteYAML(q.Name))
+	line(0, "type: job")
+	if q.VC != "" {
+		line(0, "defaults:")
+		line(1, "virtualCluster: %s", quoteYAML(q.VC))
+	}
+	line(0, "taskRoles:")
+	line(1, quickRole+":")
+	if q.Tasks != 0 {
+		line(2, "instances: %d", q.Tasks)
+	}
+	line(2, "resourcePerInstance:")
+	line(3, "gpu: %d", q.GPUs)
+	line(3, "cpu: %s", plainNumber(q.CPUs))
+	line(3, "memoryMB: %d", q.MemoryMB)
+	line(2, "commands:")
+	line(3, "- %s", quoteYAML(ShellCommand(q.Command)))
+	q.extras(line)
+	return b.String()
+}
+
+// extras writes the keys that say how the job is scheduled and started.
+func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
+	_, notNumber := strconv.ParseInt(q.Priority, 10, 64)
+	class := q.Priority != "" && notNumber != nil
+	line(0, "extras:")
+	line(1, "submitFrom: comb")
+	if class || q.SKU != "" {
+		line(1, "hivedScheduler:")
+	}
+	if class {
+		line(2, "jobPriorityClass: %s", quoteYAML(q.Priority))
+	}
+	if q.SKU != "" {
+		line(2, "taskRoles:")
+		line(3, quickRole+":")
+		line(4, "skuType: %s", quoteYAML(q.SKU))
+	}
+	line(1, "comb:")
+	if q.Priority != "" && !class {
+		line(2, "priority: %s", q.Priority)
+	}
+	for _, kv := range [][2]string{{"timeLimit", q.TimeLimit}, {"grace", q.Grace}} {
+		if kv[1] != "" {
+			line(2, "%s: %s", kv[0], quoteYAML(kv[1]))
+		}
+	}
+	if q.WorkDir == "" && len(q.Env) == 0 {
+		return
+	}
+	line(2, "taskRoles:")
+	line(3, quickRole+":")
+	if q.WorkDir != "" {
+		line(4, "workDir: %s", quoteYAML(q.WorkDir))
+	}
+	if len(q.Env) > 0 {
+		line(4, "env:")
+	}
+	for _, v := range q.Env {
+		line(5, "%s: %s", quoteYAML(v.Name), quoteYAML(v.Value))
+	}
+}
+
+var numberPattern = regexp.MustCompile(`^[0-9.]+$`)
+
+// plainNumber keeps a number as it is and quotes anything else, so that it is
+// refused as what it is.
+func plainNumber(s string) string {
+	switch {
+	case s == "":
+		return "0"
+	case numberPattern.MatchString(s):
+		return s
+	}
+	return quoteYAML(s)
+}
+
+// Quick makes a job of a command line by the same way as a file: its problems
+// name the keys of that file, without lines, which nobody has seen.
+func Quick(q QuickJob, env Env) (*Result, document.Problems) {
+	result, problems := Parse("", []byte(q.Source()), env)
+	problems = slices.Clone(problems)
+	for i := range problems {
+		problems[i].Line, problems[i].Column = 0, 0
+	}
+	return result, problems
+}
+
+var (
+	safeWord = regexp.MustCompile(`^[a-zA-Z0-9_@%+=:,./-]+$`)
+	// notCommand matches first words that a shell would not take as a program.
+	notCommand = regexp.MustCompile(`=|^(case|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while)$`)
+)
+
+// ShellCommand joins words to a line that a shell splits into the same words. It
+// also breaks up what would be a template's tag.
+func ShellCommand(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		if safeWord.MatchString(w) && (i > 0 || !notCommand.MatchString(w)) {
+			quoted[i] = w
+			continue
+		}
+		w = strings.ReplaceAll(w, "'", `'\''`)
+		quoted[i] = "'" + strings.ReplaceAll(w, "<%", "<''%") + "'"
+	}
+	return strings.Join(quoted, " ")
+}

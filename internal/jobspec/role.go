@@ -1,0 +1,310 @@
+package jobspec
+
+import (
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// A role is a task role while it is read: what becomes of it, and the nodes at
+// which its problems are reported.
+type role struct {
+	sched.Role
+	node      *document.Node
+	resources *document.Node
+	ask       ask
+	chosen    map[string]*document.Node // prerequisite by script, data and output
+	place     placement
+	comb      combRole
+}
+
+// readRoleNames reads the names of the task roles, which other parts of the
+// file refer to, and returns the roles still to be read.
+func (p *parser) readRoleNames(top *document.MapReader) []document.Field {
+	m := top.Map("taskRoles", "taskRoles")
+	fields := m.Fields()
+	if n := m.Self(); n != nil && n.Kind == document.Map && len(fields) == 0 {
+		p.r.Problem(n, "a job needs at least one task role")
+	}
+	if len(fields) > maxRoles {
+		p.r.Problem(m.Self(), "%d task roles are too many: at most %d are allowed", len(fields), maxRoles)
+		fields = fields[:maxRoles]
+	}
+	for _, f := range fields {
+		if !identPattern.MatchString(f.Key) || len(f.Key) > maxName {
+			p.r.Problem(f.Value, "%s is not a name for a task role: use letters, digits and _, not a digit first, and at most %d characters", document.Quote(f.Key), maxName)
+		}
+		p.roleNames = append(p.roleNames, f.Key)
+	}
+	return fields
+}
+
+func (p *parser) readRole(f document.Field) role {
+	r := role{node: f.Value, chosen: map[string]*document.Node{}}
+	r.Name = f.Key
+	r.place = p.extras.places[f.Key]
+	r.comb = p.extras.comb[f.Key]
+	m := p.r.Map(f.Value, "a task role")
+	if f.Value.Kind == document.Null {
+		p.r.Problem(f.Value, "a task role needs the keys \"resourcePerInstance\" and \"commands\"")
+	} else {
+		m.Require("resourcePerInstance", "commands")
+	}
+	r.Tasks = int32(m.Int("instances", document.Range{Min: 1, Max: maxTasks, Default: 1}))
+	p.readCompletion(m, &r)
+	p.readTaskRetries(m, &r)
+	p.readContainer(m, &r)
+	p.readResources(m, &r)
+	image := p.readChoices(m, &r)
+	p.checkImage(m, image, &r)
+	used := p.ordered(m.List("prerequisites"))
+	own := p.commandNodes(m.Node("commands"))
+	if n := m.Node("commands"); n != nil && n.Kind == document.List && len(n.Items) == 0 {
+		p.r.Problem(n, "at least one command is needed")
+	}
+	p.makeCommands(&r, used, own)
+	if len(own) > 0 && len(r.Launch.Command) == 0 && p.budget >= 0 && p.r.Problems() == nil {
+		p.r.Problem(m.Node("commands"), "every command is empty; at least one is needed")
+	}
+	r.Launch.Env, r.Launch.WorkDir = r.comb.env, r.comb.workDir
+	m.Rest()
+	return r
+}
+
+// readCompletion reads FrameworkController's completion policy. OpenPAI's
+// default ends the job when one task fails or all of a role succeeded.
+func (p *parser) readCompletion(m *document.MapReader, r *role) {
+	c := m.Map("completion", "completion")
+	read := func(key string, def int32) int32 {
+		n := c.Node(key)
+		v := p.r.Int(n, document.Range{Min: -1, Max: maxTasks, Default: int64(def)})
+		switch {
+		case v == 0:
+			p.r.Problem(n, "0 has no meaning here: write a number of tasks, or -1 to switch the rule off")
+		case v > int64(r.Tasks):
+			p.r.Warn(n, "%d is more than the role's %d instances: it is never reached, as with -1", v, r.Tasks)
+		}
+		return int32(v)
+	}
+	r.MinFailed = read("minFailedInstances", 1)
+	r.MinSucceeded = read("minSucceededInstances", r.Tasks)
+	c.Rest()
+}
+
+func (p *parser) readTaskRetries(m *document.MapReader, r *role) {
+	n := m.Node("taskRetryCount")
+	v := p.r.Int(n, document.Range{Min: -2, Max: maxRetries})
+	if v != 0 && p.extras.gang {
+		p.r.Warn(n, "a task is retried on its own only with extras.gangAllocation: false; here the job's jobRetryCount applies")
+		v = 0
+	}
+	r.TaskRetries = int32(v)
+}
+
+func (p *parser) readContainer(m *document.MapReader, r *role) {
+	c := m.Map("extraContainerOptions", "extraContainerOptions")
+	r.Launch.ShmMB = c.Int("shmMB", document.Range{Max: maxMemoryMB})
+	if n := c.Node("infiniband"); p.r.Bool(n, false) {
+		p.r.Warn(n, "InfiniBand devices are not handed to a task by this key; a process sees those of its machine")
+	}
+	c.Rest()
+}
+
+func (p *parser) readResources(m *document.MapReader, r *role) {
+	c := m.Map("resourcePerInstance", "resourcePerInstance")
+	r.resources = c.Self()
+	if r.resources == nil {
+		r.resources = r.node
+	}
+	r.ask = ask{
+		gpu:      c.Int("gpu", document.Range{Max: maxGPU}),
+		milliCPU: p.milli(c.Node("cpu")),
+		memoryMB: c.Int("memoryMB", document.Range{Max: maxMemoryMB}),
+	}
+	r.Launch.GPU, r.Launch.MilliCPU, r.Launch.MemoryMB = r.ask.gpu, r.ask.milliCPU, r.ask.memoryMB
+	total := int64(0)
+	ports := c.Map("ports", "ports")
+	for _, f := range ports.Fields() {
+		if !identPattern.MatchString(f.Key) || len(f.Key) > maxName {
+			p.r.Problem(f.Value, "%s is not a name for a port: use letters, digits and _, not a digit first", document.Quote(f.Key))
+		}
+		if f.Value.Kind == document.Null {
+			p.r.Problem(f.Value, "how many ports of this name does a task need?")
+		}
+		n := p.r.Int(f.Value, document.Range{Min: 1, Max: maxPorts, Default: 1})
+		total += n
+		r.Launch.Ports = append(r.Launch.Ports, sched.Port{Label: f.Key, Count: int32(n)})
+	}
+	if total > maxPorts {
+		p.r.Problem(ports.Self(), "%d ports for one task are too many: at most %d are allowed", total, maxPorts)
+	}
+	c.Rest()
+}
+
+// milli reads a number with at most three decimals as thousandths.
+func (p *parser) milli(n *document.Node) int64 {
+	if n == nil || n.Kind == document.Null {
+		return 0
+	}
+	v, ok := parseMilli(n)
+	if !ok || v > maxCPU*1000 {
+		p.r.Problem(n, "expected a number of CPUs from 0 to %d, with at most three decimals", maxCPU)
+		return 0
+	}
+	return v
+}
+
+func parseMilli(n *document.Node) (int64, bool) {
+	if n.Kind != document.Scalar || (n.Type != document.Int && n.Type != document.Float) || len(n.Text) > 20 {
+		return 0, false
+	}
+	v, dot, fraction := int64(0), false, 0
+	for _, c := range []byte(n.Text) {
+		switch {
+		case c == '.' && !dot:
+			dot = true
+			continue
+		case c < '0' || c > '9':
+			return 0, false
+		case dot && fraction == 3:
+			if c != '0' {
+				return 0, false
+			}
+			continue
+		case dot:
+			fraction++
+		}
+		if v = v*10 + int64(c-'0'); v > maxCPU*1000 {
+			return 0, false
+		}
+	}
+	for ; fraction < 3; fraction++ {
+		v *= 10
+	}
+	return v, true
+}
+
+// readChoices resolves the prerequisites that a role names by type, and returns
+// its image, nil if it has none.
+func (p *parser) readChoices(m *document.MapReader, r *role) *prerequisite {
+	var image *prerequisite
+	for _, key := range []string{"dockerImage", "script", "data", "output"} {
+		n := m.Node(key)
+		name := p.r.String(n, document.Text{})
+		if name == "" {
+			if n != nil && n.Kind == document.Scalar {
+				p.r.Problem(n, "the name of a prerequisite is needed here; leave the key out for none")
+			}
+			continue
+		}
+		kind := key
+		if key == "dockerImage" {
+			kind = "dockerimage"
+		}
+		found := p.prerequisite(kind, name)
+		switch {
+		case found == nil:
+			names := p.prerequisiteNames(kind)
+			p.r.Problem(n, "there is no prerequisite %s of type %s%s", document.Quote(name), kind, document.DidYouMean(name, names))
+		case key == "dockerImage":
+			image = found
+		default:
+			r.chosen[kind] = found.node
+		}
+	}
+	return image
+}
+
+// checkImage takes the image over. A runtime of plain processes cannot honour it.
+func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role) {
+	if image == nil {
+		return
+	}
+	r.Launch.Image = image.uri
+	at := m.Node("dockerImage")
+	if p.env.RequireImage {
+		p.r.Problem(at, "the image %s cannot be used: tasks run as plain processes of the machine here; leave dockerImage out", document.Quote(image.uri))
+		return
+	}
+	p.r.Warn(at, "the image %s is ignored: tasks run as plain processes of the machine here", document.Quote(image.uri))
+}
+
+// sizeRole finds the role's SKU and how many leaves a task needs.
+func (p *parser) sizeRole(r *role, opportunistic bool) {
+	sku, ok := p.placeRole(r, opportunistic)
+	if !ok {
+		return
+	}
+	least, err := leavesFor(r.ask, sku)
+	if err != nil {
+		p.r.Problem(r.resources, "the role %s", err)
+		return
+	}
+	leaves := least
+	if given := r.place.number; given > 0 {
+		if lacks := shortfall(r.ask, sku, given); lacks != "" {
+			p.r.Problem(r.place.numberNode, "%s of SKU %s cannot hold a task: that is %s; at least %d are needed, or leave skuNum out",
+				plural(given, "leaf", "leaves"), sku.Name, lacks, least)
+			return
+		}
+		leaves = given
+	}
+	r.Leaves = int32(leaves)
+}
+
+// placeRole decides the SKU that counts and sets Role.SKU and Role.Pinned.
+func (p *parser) placeRole(r *role, opportunistic bool) (cell.SKU, bool) {
+	if r.place.pinned != "" {
+		return p.placePinned(r, opportunistic)
+	}
+	if r.place.sku != "" {
+		return p.placeSKU(r, opportunistic)
+	}
+	if _, ok := p.catalogue.vc(p.job.VC); !ok {
+		return cell.SKU{}, false // reported where the VC is named
+	}
+	usable, err := p.catalogue.usable(p.job.VC, opportunistic, r.ask)
+	if err != nil {
+		p.r.Problem(r.resources, "the role %s", err)
+		return cell.SKU{}, false
+	}
+	if len(usable) == 1 {
+		r.SKU = usable[0].Name
+	}
+	return smallest(usable), true
+}
+
+func (p *parser) placePinned(r *role, opportunistic bool) (cell.SKU, bool) {
+	at := r.place.pinnedNode
+	if opportunistic {
+		p.r.Problem(at, "an opportunistic job has no pinned cells: they belong to the guarantee of a VC; leave pinnedCellId out or use another priority")
+		return cell.SKU{}, false
+	}
+	vc, ok := p.catalogue.vc(p.job.VC)
+	if !ok {
+		return cell.SKU{}, false
+	}
+	for _, id := range vc.Pinned {
+		if id == r.place.pinned {
+			r.Pinned, r.SKU = id, p.catalogue.pinned[id]
+			return p.catalogue.sku(r.SKU), true
+		}
+	}
+	p.r.Problem(at, "VC %s has no pinned cell %s; it has %s", p.job.VC, document.Quote(string(r.place.pinned)), list(vc.Pinned))
+	return cell.SKU{}, false
+}
+
+func (p *parser) placeSKU(r *role, opportunistic bool) (cell.SKU, bool) {
+	names, owner := p.catalogue.quota[p.job.VC], "VC "+string(p.job.VC)
+	if _, ok := p.catalogue.vc(p.job.VC); opportunistic || !ok {
+		names, owner = p.catalogue.cluster, "the cluster"
+	}
+	for _, name := range names {
+		if name == r.place.sku {
+			r.SKU = name
+			return p.catalogue.sku(name), true
+		}
+	}
+	p.r.Problem(r.place.skuNode, "%s has no SKU %s; it has %s", owner, document.Quote(string(r.place.sku)), list(names))
+	return cell.SKU{}, false
+}

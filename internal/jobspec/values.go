@@ -1,0 +1,134 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/document"
+)
+
+// readSecrets flattens the secrets into paths, the keys that templates use. No
+// message here quotes a value.
+func (p *parser) readSecrets(n *document.Node) {
+	p.flatten("", n)
+}
+
+func (p *parser) flatten(path string, n *document.Node) {
+	if n == nil {
+		return
+	}
+	switch n.Kind {
+	case document.Map:
+		for _, f := range n.Fields {
+			p.flatten(join(path, f.Key), f.Value)
+		}
+	case document.List:
+		for i, item := range n.Items {
+			p.flatten(join(path, strconv.Itoa(i)), item)
+		}
+	default:
+		if path == "" {
+			return // the secrets are no map, which is reported already
+		}
+		if _, twice := p.secrets[path]; twice {
+			p.r.Problem(n, "two secrets have the path %s; rename one", document.Quote(path))
+		}
+		p.secrets[path] = scalar(n)
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// lookup gives the value of a reference in the commands of one role.
+func (p *parser) lookup(r *role, ref string) (string, error) {
+	rootName, path, _ := strings.Cut(ref, ".")
+	switch rootName {
+	case "$parameters":
+		return p.find(p.parameters, rootName, path)
+	case "$secrets":
+		if _, ok := p.secrets[path]; !ok {
+			return "", fmt.Errorf("there is no secret %s%s", document.Quote(path), document.DidYouMean(path, p.secretNames()))
+		}
+		return "", nil
+	}
+	kind := strings.TrimPrefix(rootName, "$")
+	chosen := r.chosen[kind]
+	if chosen == nil {
+		return "", fmt.Errorf("%s needs the role's key %q, which names a prerequisite of type %s; there are: %s", ref, kind, kind, list(p.prerequisiteNames(kind)))
+	}
+	if path == "version" && chosen.Get(path) == nil {
+		return "latest", nil
+	}
+	return p.find(chosen, rootName, path)
+}
+
+// find walks a path down from a node to a scalar.
+func (p *parser) find(n *document.Node, at, path string) (string, error) {
+	for part := range strings.SplitSeq(path, ".") {
+		next := n.Get(part)
+		if n != nil && n.Kind == document.List {
+			if i, err := strconv.Atoi(part); err == nil && i < len(n.Items) && allDigits(part) {
+				next = n.Items[i]
+			}
+		}
+		if next == nil {
+			return "", fmt.Errorf("%s has no %s%s", at, document.Quote(part), document.DidYouMean(part, keys(n)))
+		}
+		n, at = next, at+"."+part
+	}
+	return text(n, at)
+}
+
+// text gives a scalar as it is written, and a list of scalars joined by commas,
+// as OpenPAI does.
+func text(n *document.Node, at string) (string, error) {
+	switch n.Kind {
+	case document.Map:
+		return "", fmt.Errorf("%s is a map: name one of its values%s", at, document.DidYouMean("", keys(n)))
+	case document.List:
+		items := make([]string, len(n.Items))
+		for i, item := range n.Items {
+			if item.Kind == document.Map || item.Kind == document.List {
+				return "", fmt.Errorf("%s is a list of maps or lists: name one value, such as %s[0]", at, at)
+			}
+			items[i] = scalar(item)
+		}
+		return strings.Join(items, ","), nil
+	}
+	return scalar(n), nil
+}
+
+// scalar gives a scalar as it is written; nothing is the empty text.
+func scalar(n *document.Node) string {
+	if n.Kind == document.Null {
+		return ""
+	}
+	return n.Text
+}
+
+func keys(n *document.Node) []string {
+	if n == nil {
+		return nil
+	}
+	out := make([]string, len(n.Fields))
+	for i, f := range n.Fields {
+		out[i] = f.Key
+	}
+	return out
+}
+
+func (p *parser) secretNames() []string {
+	names := make([]string, 0, len(p.secrets))
+	for name := range p.secrets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
