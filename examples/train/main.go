@@ -114,6 +114,8 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
+	fmt.Fprintf(out, "began %s pid %d\n", time.Now().Format(time.RFC3339Nano), os.Getpid())
+	defer func() { fmt.Fprintf(out, "ended %s\n", time.Now().Format(time.RFC3339Nano)) }()
 	t := &trainer{options: o, world: w, out: out, model: newModel(o.seed), store: newStore(w, o)}
 	if w.rank == 0 {
 		if t.step, err = t.store.load(t.model); err != nil {
