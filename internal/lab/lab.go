@@ -1,0 +1,124 @@
+// Package lab proves Comb on the machine it runs on: it starts the real binary
+// as a real server, gives it real jobs, and judges what the event stream and the
+// processes' own logs show. It runs the five experiments of `make demo`, the
+// figures of `make bench` and, in its tests, the kill loops. It must use Comb
+// only as a user could, by its command line and its REST API, and must not
+// expect anything that it did not observe.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Options say where things are and go.
+type Options struct {
+	Bin      string    // folder with the programs comb and train
+	Files    string    // folder with the job and cluster files
+	Evidence string    // folder that keeps what was observed; made anew
+	Out      io.Writer // what happens, live, and the report
+	Keep     bool      // keeps the data directory and says where it is
+}
+
+// Lab is one server with everything that watches it.
+type Lab struct {
+	opts   Options
+	dir    string // thrown away at the end
+	server *Server
+	watch  *watch
+	start  time.Time
+}
+
+// experiment is one of the five.
+type experiment struct {
+	number int
+	title  string
+	run    func(context.Context, *Lab, *finding) error
+}
+
+// Demo runs the five experiments and prints the report. It returns an error when
+// an expectation failed or something was left behind; the report says which.
+func Demo(ctx context.Context, o Options) (err error) {
+	if err := os.RemoveAll(o.Evidence); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.Evidence, 0o755); err != nil {
+		return err
+	}
+	l, err := open(ctx, o, "cluster-two-vcs.yaml")
+	if err != nil {
+		return err
+	}
+	report := &report{lab: l}
+	defer func() { err = errors.Join(err, l.close()) }()
+	for _, e := range experiments() {
+		if err := l.conduct(ctx, e, report); err != nil {
+			return err
+		}
+	}
+	report.add(l.verifyJournal(ctx))
+	return report.finish()
+}
+
+// open starts a server on a throw-away data directory.
+func open(ctx context.Context, o Options, cluster string) (*Lab, error) {
+	dir, err := os.MkdirTemp("", "comb-lab-")
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{opts: o, dir: dir, start: time.Now()}
+	l.server = &Server{Bin: o.Bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(o.Evidence, "server.log"),
+		Args: []string{"--cluster", filepath.Join(o.Files, cluster)}}
+	if err := l.server.Start(ctx); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	client, err := l.server.Client()
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	l.watch = newWatch(client, o.Out)
+	l.watch.begin(ctx)
+	return l, nil
+}
+
+// close ends the server and proves that nothing of it is left.
+func (l *Lab) close() error {
+	if l.watch != nil {
+		l.watch.end()
+	}
+	errs := []error{l.server.Stop()}
+	if left := leftovers(l.dir, 5*time.Second); len(left) > 0 {
+		errs = append(errs, fmt.Errorf("processes are left behind: %v", left))
+		kill(left)
+	}
+	if l.opts.Keep {
+		fmt.Fprintf(l.opts.Out, "kept: %s\n", l.dir)
+		return errors.Join(errs...)
+	}
+	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
+}
+
+// conduct runs one experiment and writes its evidence whatever comes of it.
+func (l *Lab) conduct(ctx context.Context, e experiment, r *report) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	f := &finding{number: e.number, title: e.title, since: l.watch.seq()}
+	l.watch.heading(fmt.Sprintf("Experiment %d: %s", e.number, e.title))
+	if err := e.run(ctx, l, f); err != nil {
+		f.check(false, "the experiment ran to its end", "%v", err)
+	}
+	if err := l.writeEvidence(ctx, f); err != nil {
+		return err
+	}
+	f.print(l.opts.Out)
+	r.add(f)
+	if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
+		return errors.New("interrupted")
+	}
+	return nil
+}

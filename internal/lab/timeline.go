@@ -1,0 +1,193 @@
+package lab
+
+import (
+	"slices"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// timeline is what the event stream showed, by job and run. Times are the
+// server's.
+type timeline struct {
+	events []rest.Event
+	jobs   map[sched.JobID]*jobLine
+	byName map[sched.JobName]*jobLine // the latest of a name
+}
+
+// jobLine is one job's history.
+type jobLine struct {
+	id        sched.JobID
+	spec      *sched.Job
+	submitted sched.Time
+	ended     sched.Time // 0 while it lives
+	phase     sched.Phase
+	runs      []*taskRun
+	stops     []stopLine
+	steps     int64 // last step reported
+}
+
+// taskRun is one task in one attempt.
+type taskRun struct {
+	attempt sched.AttemptID
+	task    int32
+	role    string
+	index   int32
+	node    cell.NodeName
+	devices []int32
+	pid     int32
+	placed  sched.Time
+	started sched.Time // 0: never
+	exited  sched.Time // 0: not yet
+	freed   sched.Time // 0: its leaves are held
+	exit    sched.Exit
+}
+
+type stopLine struct {
+	at   sched.Time
+	stop sched.StopSent
+}
+
+func newTimeline() *timeline {
+	return &timeline{jobs: map[sched.JobID]*jobLine{}, byName: map[sched.JobName]*jobLine{}}
+}
+
+// add folds one event and returns it decoded.
+func (t *timeline) add(e rest.Event) (sched.Event, error) {
+	event, err := sched.DecodeEvent(e.Kind, e.Version, e.Data)
+	if err != nil {
+		return nil, err
+	}
+	t.events = append(t.events, e)
+	switch v := event.(type) {
+	case sched.JobSubmitted:
+		j := &jobLine{id: v.ID, spec: v.Job, submitted: e.Time}
+		t.jobs[v.ID], t.byName[v.Job.Name] = j, j
+	case sched.Placed:
+		t.place(e.Time, v)
+	case sched.TaskStarted:
+		if r := t.run(v.Attempt, v.Task); r != nil && r.started == 0 {
+			r.started, r.pid = e.Time, v.PID
+		}
+	case sched.TaskExited:
+		if r := t.run(v.Attempt, v.Task); r != nil {
+			r.exited, r.exit = e.Time, v.Exit
+		}
+	case sched.StopSent:
+		j := t.jobs[v.Attempt.Job]
+		j.stops = append(j.stops, stopLine{e.Time, v})
+	case sched.AttemptEnded:
+		for _, r := range t.jobs[v.Attempt.Job].runs {
+			if r.attempt == v.Attempt {
+				r.freed = e.Time
+			}
+		}
+	case sched.Progress:
+		t.jobs[v.Attempt.Job].steps = max(t.jobs[v.Attempt.Job].steps, v.Step)
+	case sched.JobEnded:
+		t.jobs[v.Job].ended, t.jobs[v.Job].phase = e.Time, v.Phase
+	}
+	return event, nil
+}
+
+func (t *timeline) place(at sched.Time, p sched.Placed) {
+	j := t.jobs[p.Attempt.Job]
+	for i, task := range j.spec.Gangs[p.Attempt.Gang].Tasks {
+		role, index := taskName(j.spec, task)
+		place := p.Placement.Tasks[i]
+		j.runs = append(j.runs, &taskRun{attempt: p.Attempt, task: task, role: role, index: index,
+			node: place.Node, devices: place.Devices, placed: at})
+	}
+}
+
+func (t *timeline) run(a sched.AttemptID, task int32) *taskRun {
+	j := t.jobs[a.Job]
+	if j == nil {
+		return nil
+	}
+	for _, r := range j.runs {
+		if r.attempt == a && r.task == task {
+			return r
+		}
+	}
+	return nil
+}
+
+// taskName gives the role and the index of a task's ordinal.
+func taskName(j *sched.Job, task int32) (string, int32) {
+	for _, r := range j.Roles {
+		if task < r.Tasks {
+			return r.Name, task
+		}
+		task -= r.Tasks
+	}
+	return "?", task
+}
+
+// started returns the runs of a job that started, in order of start.
+func (j *jobLine) started() []*taskRun {
+	var out []*taskRun
+	for _, r := range j.runs {
+		if r.started > 0 {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *taskRun) int { return int(a.started - b.started) })
+	return out
+}
+
+// nodes returns the nodes that runs used, sorted, each once.
+func nodes(runs []*taskRun) []cell.NodeName {
+	var out []cell.NodeName
+	for _, r := range runs {
+		out = append(out, r.node)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// most returns how many of the runs were alive at once, from start to exit.
+func most(runs []*taskRun) int {
+	best := 0
+	for _, r := range runs {
+		n := 0
+		for _, o := range runs {
+			if o.started <= r.started && (o.exited == 0 || o.exited > r.started) {
+				n++
+			}
+		}
+		best = max(best, n)
+	}
+	return best
+}
+
+// twoOwners returns a device that two runs held at the same time, "" if none.
+// Holding is from placement to the proof of death.
+func (t *timeline) twoOwners() string {
+	type device struct {
+		node  cell.NodeName
+		index int32
+	}
+	held := map[device][]*taskRun{}
+	for _, j := range t.jobs {
+		for _, r := range j.runs {
+			for _, d := range r.devices {
+				held[device{r.node, d}] = append(held[device{r.node, d}], r)
+			}
+		}
+	}
+	for d, runs := range held {
+		slices.SortFunc(runs, func(a, b *taskRun) int { return int(a.placed - b.placed) })
+		for i := 1; i < len(runs); i++ {
+			if runs[i-1].freed == 0 || runs[i-1].freed > runs[i].placed {
+				return string(d.node) + ": " + runs[i-1].attempt.String() + " and " + runs[i].attempt.String()
+			}
+		}
+	}
+	return ""
+}
+
+// between is the time from a to b.
+func between(a, b sched.Time) time.Duration { return time.Duration(b-a) * time.Microsecond }
