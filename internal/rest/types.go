@@ -52,20 +52,20 @@ type SubmitRequest struct {
 	VC     string    `json:"vc,omitempty" doc:"Replaces the job's virtual cluster"`
 }
 
-// QuickJob is a job of one task, without a file. Empty fields take defaults.
+// QuickJob is a job of one role, without a file. Empty fields take defaults.
 type QuickJob struct {
-	Name      string            `json:"name,omitempty"`
+	Name      string            `json:"name,omitempty" doc:"Made of the command if empty"`
 	VC        string            `json:"vc,omitempty"`
 	Command   []string          `json:"command" doc:"Program and arguments, not a shell line"`
-	GPUs      int               `json:"gpus,omitempty"`
-	CPUs      int               `json:"cpus,omitempty"`
-	MemoryMB  int               `json:"memory_mb,omitempty"`
-	Tasks     int               `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
+	GPUs      int64             `json:"gpus,omitempty" doc:"Of each task"`
+	CPUs      string            `json:"cpus,omitempty" doc:"Of each task, such as 0.5"`
+	MemoryMB  int64             `json:"memory_mb,omitempty" doc:"Of each task"`
+	Tasks     int32             `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
 	SKU       string            `json:"sku,omitempty"`
 	Priority  string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
-	Image     string            `json:"image,omitempty"`
 	WorkDir   string            `json:"work_dir,omitempty"`
 	TimeLimit string            `json:"time_limit,omitempty" doc:"Such as 90m"`
+	Grace     string            `json:"grace,omitempty" doc:"Between SIGTERM and SIGKILL, such as 30s"`
 	Env       map[string]string `json:"env,omitempty"`
 }
 
@@ -75,15 +75,26 @@ type Submitted struct {
 	Name     sched.JobName `json:"name"`
 	Seq      uint64        `json:"seq" doc:"Read at after_seq to see the effect"`
 	Repeated bool          `json:"repeated,omitempty" doc:"The idempotency key was seen before"`
-	Warnings []FieldError  `json:"warnings,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"`
 }
+
+// Verdict is what would happen to a job that is submitted now.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictStarts Verdict = "starts"
+	VerdictWaits  Verdict = "waits"
+	VerdictNever  Verdict = "never"
+)
 
 // Validated answers a dry run: the job is sound. What is wrong is a problem.
 type Validated struct {
 	Job      *sched.Job    `json:"job,omitempty" doc:"The job with all defaults written out"`
-	Fits     bool          `json:"fits" doc:"False when it can never be placed"`
+	Verdict  Verdict       `json:"verdict" enum:"starts,waits,never"`
+	Message  string        `json:"message"`
 	Reason   *sched.Reason `json:"reason,omitempty"`
-	Warnings []FieldError  `json:"warnings,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"`
 }
 
 // Job is a job's status and, when it waits, why.
@@ -183,5 +194,5 @@ type ConfigChecked struct {
 	Config   *sched.Config `json:"config"`
 	Changed  bool          `json:"changed" doc:"It differs from the present configuration"`
 	Effects  []string      `json:"effects,omitempty"`
-	Warnings []FieldError  `json:"warnings,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"`
 }

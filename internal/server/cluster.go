@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (s *Server) registerCluster(api huma.API) {
+	get := func(id, path, summary string) huma.Operation {
+		return operation(api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"cluster"}})
+	}
+	huma.Register(api, get("list-vcs", "/vcs", "List virtual clusters"), s.listVCs)
+	huma.Register(api, get("get-vc", "/vcs/{name}", "One virtual cluster"), s.getVC)
+	huma.Register(api, get("list-nodes", "/nodes", "List nodes"), s.listNodes)
+	huma.Register(api, get("list-cells", "/cells", "The physical cells as a tree"), s.listCells)
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "cordon-node", Method: http.MethodPost, Path: "/nodes/{name}/cordon",
+		Summary: "Take a node out of placement; what runs there goes on", Tags: []string{"cluster"},
+	}), s.cordon)
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "uncordon-node", Method: http.MethodPost, Path: "/nodes/{name}/uncordon",
+		Summary: "Take a node back into placement", Tags: []string{"cluster"},
+	}), s.uncordon)
+}
+
+func (s *Server) listVCs(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.VCList], error) {
+	out := rest.VCList{VCs: []sched.VCStatus{}}
+	err := s.read(ctx, in.after(), func(st *sched.State) { out.VCs = append(out.VCs, st.VCs()...) })
+	if err != nil {
+		return nil, err
+	}
+	return answer(out), nil
+}
+
+type namedRead struct {
+	AfterSeq
+	Name string `path:"name"`
+}
+
+func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[sched.VCStatus], error) {
+	if err := checkName("virtual cluster", in.Name); err != nil {
+		return nil, err
+	}
+	var found *sched.VCStatus
+	err := s.read(ctx, in.after(), func(st *sched.State) {
+		for _, vc := range st.VCs() {
+			if vc.Name == cell.VCName(in.Name) {
+				found = &vc
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, notFound("no virtual cluster %q; see comb vc list", in.Name)
+	}
+	return answer(*found), nil
+}
+
+func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.NodeList], error) {
+	out := rest.NodeList{Nodes: []sched.NodeStatus{}}
+	err := s.read(ctx, in.after(), func(st *sched.State) { out.Nodes = append(out.Nodes, st.Nodes()...) })
+	if err != nil {
+		return nil, err
+	}
+	return answer(out), nil
+}
+
+func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.CellList], error) {
+	out := rest.CellList{Cells: []sched.CellStatus{}}
+	err := s.read(ctx, in.after(), func(st *sched.State) {
+		out.Cells = append(out.Cells, st.Cells()...)
+		out.Names = cellJobs(st, out.Cells, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Names = sortedNames(out.Names)
+	return answer(out), nil
+}
+
+// cellJobs collects the names of the jobs that hold leaves. The depth is that of
+// the cluster's own levels.
+func cellJobs(st *sched.State, cells []sched.CellStatus, names []rest.NamedJob) []rest.NamedJob {
+	for _, c := range cells {
+		if c.Job != 0 {
+			names = appendName(st, names, c.Job)
+		}
+		names = cellJobs(st, c.Children, names)
+	}
+	return names
+}
+
+func appendName(st *sched.State, names []rest.NamedJob, id sched.JobID) []rest.NamedJob {
+	if n := len(names); n > 0 && names[n-1].ID == id {
+		return names
+	}
+	if spec, ok := st.Spec(id); ok {
+		names = append(names, rest.NamedJob{ID: id, Name: spec.Name, VC: spec.VC})
+	}
+	return names
+}
+
+type cordonInput struct {
+	Meta
+	Name string              `path:"name"`
+	Body *rest.CordonRequest `required:"false"`
+}
+
+func (s *Server) cordon(ctx context.Context, in *cordonInput) (*body[rest.Done], error) {
+	return s.setCordon(ctx, in, true)
+}
+
+func (s *Server) uncordon(ctx context.Context, in *cordonInput) (*body[rest.Done], error) {
+	return s.setCordon(ctx, in, false)
+}
+
+func (s *Server) setCordon(ctx context.Context, in *cordonInput, on bool) (*body[rest.Done], error) {
+	if err := checkName("node", in.Name); err != nil {
+		return nil, err
+	}
+	c := sched.Cordon{Meta: in.of(ctx), Node: cell.NodeName(in.Name), On: on}
+	if in.Body != nil {
+		c.Reason = in.Body.Reason
+	}
+	reply, err := s.do(ctx, c, nil)
+	if err != nil {
+		return nil, err
+	}
+	return answer(rest.Done{Seq: reply.Seq, Repeated: reply.Answer.Repeated, Effects: reply.Answer.Effects}), nil
+}

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (s *Server) registerConfig(api huma.API) {
+	op := func(id, method, path, summary string) huma.Operation {
+		return operation(api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
+			Tags: []string{"config"}, MaxBodyBytes: rest.MaxConfigBody})
+	}
+	huma.Register(api, op("get-config", http.MethodGet, "/config", "The present configuration with its tag"), s.getConfig)
+	huma.Register(api, op("apply-config", http.MethodPut, "/config",
+		"Replace the configuration by a cluster file; what still fits runs on"), s.applyConfig)
+	huma.Register(api, op("validate-config", http.MethodPost, "/config:validate",
+		"Check a cluster file and say what it would do"), s.validateConfig)
+}
+
+type configAnswer struct {
+	ETag string `header:"ETag"`
+	Body rest.ClusterConfig
+}
+
+// etagOf names a configuration by its content.
+func etagOf(c *sched.Config) (string, error) {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
+}
+
+func (s *Server) getConfig(ctx context.Context, in *struct{ AfterSeq }) (*configAnswer, error) {
+	c, tag, err := s.present(ctx, in.after())
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, notFound("there is no configuration yet; see comb config apply")
+	}
+	return &configAnswer{ETag: tag, Body: rest.ClusterConfig{Config: c, ETag: tag}}, nil
+}
+
+// present returns the configuration and its tag; nil before the first.
+func (s *Server) present(ctx context.Context, after uint64) (*sched.Config, string, error) {
+	var c *sched.Config
+	if err := s.read(ctx, after, func(st *sched.State) { c = st.Config() }); err != nil {
+		return nil, "", err
+	}
+	tag, err := etagOf(c)
+	if err != nil {
+		return nil, "", s.fail(err)
+	}
+	return c, tag, nil
+}
+
+type configInput struct {
+	Meta
+	IfMatch string `header:"If-Match" maxLength:"200" doc:"The tag of the configuration that is replaced; * replaces any"`
+	RawBody []byte `contentType:"application/yaml"`
+}
+
+func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.Done], error) {
+	c, _, err := s.parseConfig(in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	if in.IfMatch == "" {
+		return nil, rest.NewProblem(http.StatusPreconditionRequired, rest.CodePreconditionReq,
+			"If-Match is needed: the tag that GET /config gave, so that nobody's change is lost; * replaces any")
+	}
+	s.configMu.Lock()
+	defer s.configMu.Unlock()
+	if p := s.checkTag(ctx, in.IfMatch); p != nil {
+		return nil, p
+	}
+	reply, err := s.do(ctx, sched.Reconfigure{Meta: in.of(ctx), Config: c}, nil)
+	if err != nil {
+		return nil, err
+	}
+	// The next change must see this one, or its If-Match would be judged too early.
+	if err := s.read(ctx, reply.Seq, func(*sched.State) {}); err != nil {
+		return nil, err
+	}
+	return answer(rest.Done{Seq: reply.Seq, Repeated: reply.Answer.Repeated, Effects: reply.Answer.Effects}), nil
+}
+
+// checkTag compares If-Match with the present configuration.
+func (s *Server) checkTag(ctx context.Context, match string) error {
+	if strings.TrimSpace(match) == "*" {
+		return nil
+	}
+	_, tag, err := s.present(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for one := range strings.SplitSeq(match, ",") {
+		if strings.TrimSpace(one) == tag {
+			return nil
+		}
+	}
+	return rest.NewProblem(http.StatusPreconditionFailed, rest.CodePrecondition,
+		"the configuration has changed since it was read; read it again and decide anew")
+}
+
+type validateConfigInput struct {
+	RawBody []byte `contentType:"application/yaml"`
+}
+
+func (s *Server) validateConfig(ctx context.Context, in *validateConfigInput) (*body[rest.ConfigChecked], error) {
+	c, warnings, err := s.parseConfig(in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.ConfigChecked{Config: c, Warnings: warnings}
+	_, now, err := s.present(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := etagOf(c)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	out.Changed = tag != now
+	var refusal *sched.Refusal
+	err = s.read(ctx, 0, func(st *sched.State) {
+		var a sched.Answer
+		_, a, refusal = st.Check(sched.Reconfigure{Config: c}, max(s.opts.Now(), st.Now()))
+		out.Effects = a.Effects
+	})
+	if err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		return nil, refusalProblem(refusal)
+	}
+	return answer(out), nil
+}
+
+// parseConfig reads a cluster file and holds it to this installation.
+func (s *Server) parseConfig(src []byte) (*sched.Config, []string, error) {
+	c, problems := config.Parse("", src, s.opts.Policies...)
+	if len(problems) > 0 {
+		return nil, nil, documentProblem("the cluster file cannot be used", problems)
+	}
+	if s.opts.CheckCluster != nil {
+		if err := s.opts.CheckCluster(c); err != nil {
+			return nil, nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
+		}
+	}
+	return c, nil, nil
+}

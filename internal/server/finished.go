@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+// finishedJobs returns up to one more than a page of ended jobs, newest first.
+func (s *Server) finishedJobs(ctx context.Context, f *jobFilter) ([]sched.JobStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	ask := store.Filter{Before: f.before, Limit: maxPage}
+	if len(f.states) > 0 {
+		for _, p := range f.states {
+			if p.Ended() {
+				ask.Phases = append(ask.Phases, p)
+			}
+		}
+		if len(ask.Phases) == 0 {
+			return nil, nil
+		}
+	}
+	if len(f.vcs) == 1 {
+		ask.VC = f.vcs[0]
+	}
+	if len(f.users) == 1 {
+		ask.User = sched.Subject(f.users[0])
+	}
+	if len(f.vcs) < 2 && len(f.users) < 2 && f.name == "" {
+		ask.Limit = f.limit + 1 // the store alone answers it
+	}
+	var out []sched.JobStatus
+	for {
+		page, next, err := s.store.Finished(ctx, ask)
+		if err != nil {
+			return nil, s.fail(err)
+		}
+		for i := range page {
+			if f.wants(&page[i]) {
+				out = append(out, page[i])
+			}
+		}
+		if next == 0 || len(out) > f.limit {
+			return out, nil
+		}
+		ask.Before = next
+	}
+}
+
+// finishedJob returns an ended job by number, or the last of that name.
+func (s *Server) finishedJob(ctx context.Context, id sched.JobID, name sched.JobName) (sched.JobStatus, bool, error) {
+	if id > 0 {
+		j, ok, err := s.store.Job(ctx, id)
+		if err != nil {
+			return j, false, s.fail(err)
+		}
+		if ok {
+			return j, true, nil
+		}
+	}
+	j, ok, err := s.store.LastNamed(ctx, name)
+	if err != nil {
+		return j, false, s.fail(err)
+	}
+	return j, ok, nil
+}
+
+// errEnough ends a replay of the journal early.
+var errEnough = errors.New("enough")
+
+// history returns the events after seq, of one job unless job is 0, at most
+// limit.
+func (s *Server) history(ctx context.Context, seq uint64, job sched.JobID, limit int) ([]sched.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	if job != 0 {
+		return s.store.JobEvents(ctx, job, seq, limit)
+	}
+	var out []sched.Record
+	err := s.store.Replay(ctx, seq, func(r sched.Record) error {
+		if len(out) == limit {
+			return errEnough
+		}
+		out = append(out, r)
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return out, err
+}
+
+// checkToken returns whose token it is.
+func (s *Server) checkToken(ctx context.Context, token string) (sched.Subject, *rest.Problem) {
+	t, ok := s.store.CheckToken(ctx, token, s.opts.Now())
+	if !ok {
+		return "", unauthorized("the token is not valid here; the server's data directory holds a valid one in admin-token")
+	}
+	return t.Subject, nil
+}

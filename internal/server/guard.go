@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Limits that no request and no client can lift.
+const (
+	maxHeader     = 64 << 10         // bytes of a request's headers
+	headerTimeout = 10 * time.Second // from the first byte to the last header
+	readTimeout   = 30 * time.Second // of a request with its body
+	writeTimeout  = 60 * time.Second // of one answer, or of one frame of a stream
+	idleTimeout   = 2 * time.Minute  // between requests of one connection
+	maxStreams    = 256              // event and log streams at one time
+)
+
+// subjectKey carries the authenticated subject in a request's context.
+type subjectKey struct{}
+
+// subjectOf returns who makes the request; the guard has set it.
+func subjectOf(ctx context.Context) sched.Subject {
+	s, _ := ctx.Value(subjectKey{}).(sched.Subject)
+	return s
+}
+
+// ServeHTTP guards every route in one place: what it lets through has a known
+// host and a valid token. It fails closed.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.recover(w, r)
+	setSecurityHeaders(w.Header())
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	if p := s.checkHost(r); p != nil {
+		writeProblem(w, p)
+		return
+	}
+	if r.URL.Path == rest.Prefix+"/health" && r.Method == http.MethodGet {
+		writeJSON(w, rest.Health{Status: "ok"})
+		return
+	}
+	subject, p := s.authenticate(r)
+	if p != nil {
+		writeProblem(w, p)
+		return
+	}
+	if p := checkRequest(r); p != nil {
+		writeProblem(w, p)
+		return
+	}
+	limit := int64(rest.MaxBody)
+	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
+		limit = rest.MaxConfigBody
+	}
+	// One byte more than allowed reaches the handler, which then answers 413.
+	r.Body = http.MaxBytesReader(w, r.Body, limit+1)
+	s.route(w, r.WithContext(context.WithValue(r.Context(), subjectKey{}, subject)))
+}
+
+// route gives the request to its handler. What the router itself would answer
+// (no such path, wrong method) becomes a problem too.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	h, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	probe := &statusProbe{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		allow := probe.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		writeProblem(w, rest.NewProblem(probe.status, rest.CodeMethod,
+			fmt.Sprintf("%s is not possible here; possible: %s", r.Method, allow)))
+		return
+	}
+	writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound,
+		"no such path; see docs/api.md for the paths of "+rest.Prefix))
+}
+
+// statusProbe takes the router's own answer to learn its status.
+type statusProbe struct {
+	header http.Header
+	status int
+}
+
+func (p *statusProbe) Header() http.Header         { return p.header }
+func (p *statusProbe) WriteHeader(status int)      { p.status = status }
+func (p *statusProbe) Write(b []byte) (int, error) { return len(b), nil }
+
+// recover turns a panic into a 500 with a number that the log explains.
+func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v) // the standard way to cut a connection
+	}
+	id := rest.NewKey()[:8]
+	s.log.Error("a request panicked", "id", id, "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+	writeProblem(w, rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal,
+		"an error of the server; its log names it under id "+id))
+}
+
+func setSecurityHeaders(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// checkHost refuses a request for another name than this server's: a page that
+// rebinds its own name to this address must not reach the API.
+func (s *Server) checkHost(r *http.Request) *rest.Problem {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || s.anyHost) {
+		return nil
+	}
+	if host == "localhost" || slices.Contains(s.hosts, host) {
+		return nil
+	}
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
+		"this server does not answer to that host name; use its address, or start it with --host NAME")
+}
+
+// authenticate checks the bearer token.
+func (s *Server) authenticate(r *http.Request) (sched.Subject, *rest.Problem) {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "Bearer") || token == "" || len(token) > 512 {
+		return "", unauthorized("a token is needed: send it as Authorization: Bearer TOKEN; the server's data directory holds it in admin-token")
+	}
+	return s.checkToken(r.Context(), token)
+}
+
+func unauthorized(detail string) *rest.Problem {
+	return rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, detail)
+}
+
+// checkRequest refuses what no honest client sends.
+func checkRequest(r *http.Request) *rest.Problem {
+	p := r.URL.Path
+	if len(p) > 2048 || len(r.URL.RawQuery) > 8192 {
+		return rest.NewProblem(http.StatusRequestURITooLong, rest.CodeInvalid, "the address is too long")
+	}
+	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "\x00\\\r\n") {
+		return rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "no such path")
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" {
+		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
+	}
+	if key := r.Header.Get(rest.HeaderIdempotency); !validKey(key) {
+		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid,
+			fmt.Sprintf("%s: want 1 to %d printable characters without spaces", rest.HeaderIdempotency, rest.MaxIdempotencyKey))
+	}
+	return nil
+}
+
+func validKey(key string) bool {
+	return len(key) <= rest.MaxIdempotencyKey && strings.IndexFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
+}
+
+// openStream counts a stream in, or refuses it; the caller calls the function
+// that is returned when the stream ends.
+func (s *Server) openStream() (func(), *rest.Problem) {
+	if s.streams.Add(1) > maxStreams {
+		s.streams.Add(-1)
+		p := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy,
+			fmt.Sprintf("%d streams are open, the most that this server allows; close one or try again", maxStreams))
+		p.Seconds = 5
+		return nil, p
+	}
+	return func() { s.streams.Add(-1) }, nil
+}
+
+// writeProblem answers with a problem.
+func writeProblem(w http.ResponseWriter, p *rest.Problem) {
+	h := w.Header()
+	h.Set("Content-Type", rest.ProblemType)
+	h.Del("ETag")
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="comb"`)
+	}
+	if p.Seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.Seconds))
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}

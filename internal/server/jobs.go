@@ -1,0 +1,305 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Sizes of a page of jobs.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+func (s *Server) registerJobs(api huma.API) {
+	op := func(id, method, path, summary string) huma.Operation {
+		return operation(api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"jobs"}})
+	}
+	submit := op("submit-job", http.MethodPost, "/jobs", "Submit a job: a job file, or JSON")
+	submit.DefaultStatus = http.StatusCreated
+	huma.Register(api, submit, s.submit)
+	huma.Register(api, op("validate-job", http.MethodPost, "/jobs:validate",
+		"Check a job without submitting it, and say whether it would start"), s.validate)
+	for _, path := range []string{"/jobs", "/jobs:validate"} {
+		describeSources(api, api.OpenAPI().Paths[rest.Prefix+path].Post)
+	}
+	huma.Register(api, op("list-jobs", http.MethodGet, "/jobs", "List jobs, newest first"), s.listJobs)
+	huma.Register(api, op("get-job", http.MethodGet, "/jobs/{ref}", "One job by number, or the newest of a name"), s.getJob)
+	huma.Register(api, op("stop-job", http.MethodPost, "/jobs/{ref}/stop", "Ask to end a job"), s.stop)
+	huma.Register(api, op("explain-job", http.MethodGet, "/jobs/{ref}/explain", "Why a job waits"), s.explain)
+	huma.Register(api, op("get-job-config", http.MethodGet, "/jobs/{ref}/config",
+		"The job file as submitted, secrets masked"), s.jobConfig)
+}
+
+// describeSources adds the JSON form to the description of a route that takes a
+// job file. It is added afterwards because the router would hold a YAML body to
+// it.
+func describeSources(api huma.API, o *huma.Operation) {
+	o.RequestBody.Content = map[string]*huma.MediaType{
+		"application/yaml": {Schema: &huma.Schema{Type: "string", Description: "A job file"}},
+		"text/yaml":        {Schema: &huma.Schema{Type: "string", Description: "A job file"}},
+		"application/json": {Schema: api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.SubmitRequest](), true, "")},
+	}
+}
+
+type submitInput struct {
+	Meta
+	Name        string `query:"name" doc:"Replaces the job's name (with a YAML body)"`
+	VC          string `query:"vc" doc:"Replaces the job's virtual cluster (with a YAML body)"`
+	ContentType string `header:"Content-Type"`
+	RawBody     []byte `contentType:"application/yaml"`
+}
+
+// request reads either form of a submission.
+func (in *submitInput) request() (rest.SubmitRequest, error) {
+	media, _, _ := strings.Cut(in.ContentType, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "application/json":
+		var r rest.SubmitRequest
+		if err := strictJSON(in.RawBody, &r); err != nil {
+			return r, err
+		}
+		if (r.Source == "") == (r.Quick == nil) {
+			return r, invalid("source", "give exactly one of source (a job file) and quick")
+		}
+		return r, nil
+	case "", "text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml":
+		if len(in.RawBody) == 0 {
+			return rest.SubmitRequest{}, invalid("", "the body is empty: send a job file")
+		}
+		return rest.SubmitRequest{Source: string(in.RawBody), Name: in.Name, VC: in.VC}, nil
+	}
+	return rest.SubmitRequest{}, rest.NewProblem(http.StatusUnsupportedMediaType, rest.CodeMediaType,
+		"send a job file as application/yaml, or application/json with source or quick")
+}
+
+// strictJSON decodes one value, refuses unknown fields and says where it stopped.
+func strictJSON(src []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	offset := d.InputOffset()
+	if err == nil {
+		if _, more := d.Token(); more == io.EOF {
+			return nil
+		}
+		err = errors.New("there is more than one value")
+	}
+	field := rest.FieldError{Detail: strings.TrimPrefix(err.Error(), "json: ")}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset, field.Pointer = kind.Offset, kind.Field
+		field.Detail = fmt.Sprintf("want a %s, have a %s", kind.Type, kind.Value)
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		offset, field.Detail = int64(len(src)), "the JSON ends too early"
+	}
+	before := src[:min(max(offset-1, 0), int64(len(src)))]
+	field.Line = 1 + bytes.Count(before, []byte{'\n'})
+	field.Column = len(before) - bytes.LastIndexByte(before, '\n')
+	return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the JSON cannot be read", field)
+}
+
+func (s *Server) submit(ctx context.Context, in *submitInput) (*body[rest.Submitted], error) {
+	r, err := in.request()
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := s.parseJob(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.do(ctx, sched.Submit{Meta: in.of(ctx), Job: parsed.Job}, parsed.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.Submitted{ID: reply.Answer.Job, Name: parsed.Job.Name, Seq: reply.Seq,
+		Repeated: reply.Answer.Repeated, Warnings: parsed.Warnings}
+	if out.Repeated {
+		// The name of the first answer counts, not one that was made up again.
+		if j, err := s.find(ctx, rest.JobRef(out.ID), out.Seq); err == nil {
+			out.Name = j.Name
+		}
+	}
+	return answer(out), nil
+}
+
+// validate judges a job on a copy of the state: what it says is what the core
+// would do now.
+func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Validated], error) {
+	r, err := in.request()
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := s.parseJob(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.Validated{Job: parsed.Job, Warnings: parsed.Warnings}
+	var refusal *sched.Refusal
+	err = s.read(ctx, 0, func(st *sched.State) { refusal = s.dryRun(st, parsed.Job, &out) })
+	if err != nil {
+		return nil, err
+	}
+	if refusal != nil && refusal.Kind != sched.Never {
+		return nil, refusalProblem(refusal)
+	}
+	return answer(out), nil
+}
+
+func (s *Server) dryRun(st *sched.State, job *sched.Job, out *rest.Validated) *sched.Refusal {
+	now := max(s.opts.Now(), st.Now())
+	events, _, refusal := st.Check(sched.Submit{Job: job, Meta: sched.Meta{Subject: job.User}}, now)
+	if refusal != nil {
+		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
+		return refusal
+	}
+	try := st.Clone()
+	id := sched.JobID(0)
+	for _, e := range events {
+		try.Apply(sched.Record{Seq: try.Seq() + 1, Time: now, Event: e})
+		if e, ok := e.(sched.JobSubmitted); ok {
+			id = e.ID
+		}
+	}
+	try.Decide(now)
+	out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"
+	if ex, ok := try.Explain(id); ok && len(ex.Gangs) > 0 {
+		reason := ex.Gangs[0].Reason
+		out.Verdict, out.Message, out.Reason = rest.VerdictWaits, reason.Message, &reason
+	}
+	return nil
+}
+
+type listInput struct {
+	AfterSeq
+	State  []string `query:"state,explode" doc:"Waiting, Active, Succeeded, Failed or Stopped; may repeat"`
+	VC     []string `query:"vc,explode" doc:"May repeat"`
+	User   []string `query:"user,explode" doc:"May repeat"`
+	Name   string   `query:"name" maxLength:"255" doc:"A part of the name"`
+	Limit  int      `query:"limit" minimum:"1" maximum:"1000" doc:"Jobs of a page; 100 if not given"`
+	Cursor string   `query:"cursor" maxLength:"64" doc:"The field next of the page before"`
+}
+
+// jobFilter is a list's question in the core's types.
+type jobFilter struct {
+	states []sched.Phase
+	vcs    []string
+	users  []string
+	name   string
+	before sched.JobID // 0: from the newest
+	limit  int
+}
+
+func (in *listInput) filter() (jobFilter, error) {
+	f := jobFilter{vcs: in.VC, users: in.User, name: in.Name, limit: cmp.Or(in.Limit, defaultPage)}
+	for _, state := range in.State {
+		i := slices.IndexFunc(phases(), func(p sched.Phase) bool { return strings.EqualFold(string(p), state) })
+		if i < 0 {
+			return f, invalid("query.state", "%q is not a state: want Waiting, Active, Succeeded, Failed or Stopped", clip(state))
+		}
+		f.states = append(f.states, phases()[i])
+	}
+	if in.Cursor != "" {
+		n, err := strconv.ParseInt(in.Cursor, 10, 64)
+		if err != nil || n < 1 {
+			return f, invalid("query.cursor", "not a cursor: pass the field next of the page before")
+		}
+		f.before = sched.JobID(n)
+	}
+	return f, nil
+}
+
+func phases() []sched.Phase {
+	return []sched.Phase{sched.Waiting, sched.Active, sched.Succeeded, sched.Failed, sched.Stopped}
+}
+
+// clip shortens a stranger's text for a message.
+func clip(text string) string {
+	if len(text) > 64 {
+		return text[:64] + "..."
+	}
+	return text
+}
+
+func (f *jobFilter) wants(j *sched.JobStatus) bool {
+	return (f.before == 0 || j.ID < f.before) &&
+		(len(f.states) == 0 || slices.Contains(f.states, j.Phase)) &&
+		(len(f.vcs) == 0 || slices.Contains(f.vcs, string(j.VC))) &&
+		(len(f.users) == 0 || slices.Contains(f.users, string(j.User))) &&
+		strings.Contains(string(j.Name), f.name)
+}
+
+func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobList], error) {
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	out := rest.JobList{Jobs: []rest.Job{}}
+	err = s.read(ctx, in.after(), func(st *sched.State) {
+		out.Seq = st.Seq()
+		out.Jobs = append(out.Jobs, liveJobs(st, &f)...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	finished, err := s.finishedJobs(ctx, &f)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range finished {
+		// A job that ended since the replica was read is in both: the end counts.
+		out.Jobs = slices.DeleteFunc(out.Jobs, func(o rest.Job) bool { return o.ID == j.ID })
+		out.Jobs = append(out.Jobs, rest.Job{JobStatus: j})
+	}
+	slices.SortFunc(out.Jobs, func(a, b rest.Job) int { return cmp.Compare(b.ID, a.ID) })
+	if len(out.Jobs) > f.limit {
+		out.Jobs = out.Jobs[:f.limit]
+		out.Next = rest.JobRef(out.Jobs[f.limit-1].ID)
+	}
+	return answer(out), nil
+}
+
+// liveJobs returns up to one more than a page of jobs, newest first, with the
+// reasons of those that wait.
+func liveJobs(st *sched.State, f *jobFilter) []rest.Job {
+	var out []rest.Job
+	for _, j := range slices.Backward(st.Jobs()) {
+		if len(out) > f.limit {
+			break
+		}
+		if f.wants(&j) {
+			out = append(out, withReason(st, j))
+		}
+	}
+	return out
+}
+
+func withReason(st *sched.State, j sched.JobStatus) rest.Job {
+	out := rest.Job{JobStatus: j}
+	if j.Phase != sched.Waiting {
+		return out
+	}
+	if ex, ok := st.Explain(j.ID); ok && len(ex.Gangs) > 0 {
+		out.Reason, out.Position = &ex.Gangs[0].Reason, ex.Position
+	}
+	return out
+}

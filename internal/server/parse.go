@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// maxProblems bounds the mistakes of one answer: after that many, the file is
+// something else than what it should be.
+const maxProblems = 100
+
+// parseJob reads a submission against the present configuration.
+func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest) (*jobspec.Result, error) {
+	env := jobspec.Env{User: subjectOf(ctx), RequireImage: s.opts.RequireImage}
+	err := s.read(ctx, 0, func(st *sched.State) { env.Config = st.Config() })
+	if err != nil {
+		return nil, err
+	}
+	var result *jobspec.Result
+	var problems document.Problems
+	if r.Quick != nil {
+		result, problems = jobspec.Quick(quickOf(r.Quick), env)
+	} else {
+		result, problems = jobspec.Parse("", []byte(r.Source), env)
+	}
+	if len(problems) > 0 {
+		return nil, documentProblem("the job cannot be accepted", problems)
+	}
+	return result, override(result.Job, r, env.Config)
+}
+
+// override replaces what the submission names beside the file.
+func override(job *sched.Job, r rest.SubmitRequest, config *sched.Config) error {
+	if r.Name != "" {
+		if !rest.ValidName(r.Name) {
+			return invalid("name", "a name has 1 to 255 letters, digits and ._~-, and does not begin with . - or ~")
+		}
+		job.Name = sched.JobName(r.Name)
+	}
+	if r.VC == "" || r.VC == string(job.VC) {
+		return nil
+	}
+	var known []string
+	for _, vc := range config.VCs {
+		if string(vc.Name) == r.VC {
+			job.VC = vc.Name
+			return nil
+		}
+		known = append(known, string(vc.Name))
+	}
+	return invalid("vc", "no virtual cluster %q%s", clip(r.VC), document.DidYouMean(clip(r.VC), known))
+}
+
+// documentProblem makes one answer of all mistakes in a file.
+func documentProblem(detail string, ps document.Problems) error {
+	p := rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, detail)
+	for i, m := range ps.Sorted() {
+		if i == maxProblems {
+			p.Errors = append(p.Errors, rest.FieldError{Detail: "and more"})
+			break
+		}
+		p.Errors = append(p.Errors, rest.FieldError{Detail: m.Message, Pointer: m.Key, Line: m.Line, Column: m.Column})
+	}
+	return p
+}
+
+// quickOf turns the wire's quick job into the protocol's. A job without a name
+// gets one of its program and a few random letters.
+func quickOf(q *rest.QuickJob) jobspec.QuickJob {
+	out := jobspec.QuickJob{
+		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
+		MemoryMB: q.MemoryMB, Command: q.Command, WorkDir: q.WorkDir, TimeLimit: q.TimeLimit, Grace: q.Grace,
+	}
+	if out.Name == "" {
+		out.Name = quickName(q.Command)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Env)) {
+		out.Env = append(out.Env, sched.EnvVar{Name: name, Value: q.Env[name]})
+	}
+	return out
+}
+
+func quickName(command []string) string {
+	base := "job"
+	if len(command) > 0 {
+		base = path.Base(command[0])
+	}
+	base = strings.Map(func(r rune) rune {
+		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return unicode.ToLower(r)
+		}
+		return '-'
+	}, base)
+	base = strings.Trim(base[:min(len(base), 40)], "-")
+	if base == "" {
+		base = "job"
+	}
+	return base + "-" + strings.ToLower(rest.NewKey()[:6])
+}

@@ -1,0 +1,260 @@
+// Package server answers the REST API: it turns requests into commands for the
+// engine's loop and reads from the replica and the store, authenticates, and
+// streams events and logs. It must not decide anything, must not change state
+// other than by commands, and must not know which executor runs the tasks.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+const (
+	commandWait = 30 * time.Second // for a command's outcome to be durable
+	readWait    = 10 * time.Second // for a read to see the event it asks for
+)
+
+// Options are the parts of a server.
+type Options struct {
+	Live    *engine.Live
+	Replica *engine.Replica
+	Store   *store.Store
+	Logs    Logs
+	// Policies are the names that a cluster file may give a VC's policy.
+	Policies []string
+	// CheckCluster, when set, refuses a cluster that this installation cannot
+	// carry, such as one larger than the machine.
+	CheckCluster func(*sched.Config) error
+	RequireImage bool // refuse jobs without a container image being honoured
+	Version      string
+	Cluster      string // the data directory's id
+	// Hosts are the names, beside loopback, under which clients may call;
+	// AnyAddress also allows any literal IP address, for a public listener.
+	Hosts      []string
+	AnyAddress bool
+	Now        func() sched.Time
+	Log        *slog.Logger
+}
+
+// Server is the REST API as one http.Handler.
+type Server struct {
+	mux      *http.ServeMux
+	live     *engine.Live
+	replica  *engine.Replica
+	store    *store.Store
+	logs     Logs
+	opts     Options
+	hosts    []string
+	anyHost  bool
+	log      *slog.Logger
+	streams  atomic.Int32
+	closing  chan struct{} // closed by Close: streams end
+	once     sync.Once
+	configMu sync.Mutex // one change of the configuration at a time: If-Match is checked under it
+}
+
+// New makes the server of its parts.
+func New(o Options) *Server {
+	s, _ := build(o)
+	return s
+}
+
+// OpenAPI returns the API's description (OpenAPI 3.1, YAML). It needs no running
+// parts: the routes alone make it.
+func OpenAPI() ([]byte, error) {
+	_, api := build(Options{Version: rest.Version})
+	return api.OpenAPI().YAML()
+}
+
+func build(o Options) (*Server, huma.API) {
+	s := &Server{
+		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
+		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	for _, h := range o.Hosts {
+		s.hosts = append(s.hosts, strings.ToLower(h))
+	}
+	api := humago.New(s.mux, apiConfig())
+	s.registerInfo(api)
+	s.registerJobs(api)
+	s.registerTasks(api)
+	s.registerCluster(api)
+	s.registerConfig(api)
+	s.registerEvents(api)
+	return s, api
+}
+
+// apiConfig describes the API. Routes for documentation pages and schemas stay
+// off: the description is a file in git, not a public page.
+func apiConfig() huma.Config {
+	c := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{Title: "Comb", Version: rest.Version,
+				Description: "Shares a GPU cluster between teams with guarantees. Errors are application/problem+json."},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token": {Type: "http", Scheme: "bearer", Description: "The content of admin-token in the server's data directory"},
+				},
+			},
+			Security: []map[string][]string{{"token": {}}},
+		},
+		Formats:                      huma.DefaultFormats,
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{problemTransform},
+	}
+	return c
+}
+
+// operation fills in what all routes share.
+func operation(api huma.API, o huma.Operation) huma.Operation {
+	o.Path = rest.Prefix + o.Path
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = rest.MaxBody
+	}
+	o.BodyReadTimeout = readTimeout
+	if o.Responses == nil {
+		o.Responses = map[string]*huma.Response{}
+	}
+	o.Responses["default"] = &huma.Response{
+		Description: "What went wrong",
+		Content: map[string]*huma.MediaType{rest.ProblemType: {
+			Schema: api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem"),
+		}},
+	}
+	return o
+}
+
+// Close ends all streams, so that the listener can be shut down. Requests that
+// are under way are still answered.
+func (s *Server) Close() { s.once.Do(func() { close(s.closing) }) }
+
+// HTTP returns the server for a listener, with every timeout and limit set.
+func (s *Server) HTTP() *http.Server {
+	h := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	h.RegisterOnShutdown(s.Close)
+	return h
+}
+
+// Listen opens the listener. Without TLS, an address that other machines reach
+// is refused unless insecure says that the operator wants just that.
+func Listen(ctx context.Context, address string, insecure bool) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("listen address %q: want HOST:PORT, such as 127.0.0.1:8420", address)
+	}
+	if !insecure && !loopback(host) {
+		return nil, fmt.Errorf("listen address %q can be reached from other machines, and tokens would cross the network in clear: "+
+			"use 127.0.0.1 and a tunnel or a TLS proxy, or say --insecure-listen-without-tls", address)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, rootOf(err))
+	}
+	return l, nil
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func rootOf(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// AfterSeq is in the input of every read: what the client has written before
+// must be visible. The larger of header and query counts.
+type AfterSeq struct {
+	Header uint64 `header:"Comb-After-Seq" doc:"Wait until this event is visible"`
+	Query  uint64 `query:"after_seq" doc:"The same as the header Comb-After-Seq"`
+}
+
+func (a AfterSeq) after() uint64 { return max(a.Header, a.Query) }
+
+// Meta is in the input of every write.
+type Meta struct {
+	Key string `header:"Idempotency-Key" maxLength:"255" doc:"The same key of the same subject has one effect"`
+}
+
+func (m Meta) of(ctx context.Context) sched.Meta {
+	return sched.Meta{Subject: subjectOf(ctx), Key: m.Key}
+}
+
+// body wraps an answer for the router.
+type body[T any] struct{ Body T }
+
+func answer[T any](v T) *body[T] { return &body[T]{Body: v} }
+
+func (s *Server) registerInfo(api huma.API) {
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "get-info", Method: http.MethodGet, Path: "/info", Summary: "Who answers", Tags: []string{"server"},
+	}), func(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.Info], error) {
+		info := rest.Info{Name: "comb", Version: s.opts.Version, APIVersion: rest.Version,
+			Decisions: sched.Version, Cluster: s.opts.Cluster}
+		err := s.read(ctx, in.after(), func(st *sched.State) { info.Seq = st.Seq() })
+		if err != nil {
+			return nil, err
+		}
+		return answer(info), nil
+	})
+	// The guard answers this route before it asks for a token; it is registered
+	// so that it is described and so that wrong methods are refused.
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "get-health", Method: http.MethodGet, Path: "/health", Summary: "Whether the server lives",
+		Tags: []string{"server"}, Security: []map[string][]string{},
+	}), func(context.Context, *struct{}) (*body[rest.Health], error) {
+		return answer(rest.Health{Status: "ok"}), nil
+	})
+}
+
+// checkName refuses what cannot be a name before anything looks for it.
+func checkName(kind, name string) error {
+	if !rest.ValidName(name) {
+		return notFound("no such %s: a name has 1 to 255 letters, digits and ._~-", kind)
+	}
+	return nil
+}
+
+// sortedNames sorts and removes repeats.
+func sortedNames(names []rest.NamedJob) []rest.NamedJob {
+	slices.SortFunc(names, func(a, b rest.NamedJob) int { return int(a.ID - b.ID) })
+	return slices.CompactFunc(names, func(a, b rest.NamedJob) bool { return a.ID == b.ID })
+}
