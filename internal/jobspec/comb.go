@@ -79,10 +79,10 @@ func (p *parser) duration(n *document.Node, low, high sched.Duration) sched.Dura
 	switch {
 	case !ok:
 		p.r.Problem(n, "expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds")
-		return low
+		return 0
 	case d < low || d > high:
 		p.r.Problem(n, "the duration %s is out of range: it must be %s to %s", document.Quote(n.Text), formatDuration(low), formatDuration(high))
-		return low
+		return 0
 	}
 	return d
 }
@@ -127,7 +127,7 @@ func (p *parser) positive(n *document.Node, high int64) int64 {
 	if n == nil || n.Kind == document.Null {
 		return 0
 	}
-	return p.r.Int(n, document.Range{Min: 1, Max: high, Default: 1})
+	return p.r.Int(n, document.Range{Min: 1, Max: high})
 }
 
 // label reads a short name that is shown to users.
@@ -157,7 +157,7 @@ func (p *parser) readDeadlines(m *document.MapReader) {
 			Value: d.Int("value", document.Range{Min: 1, Max: 1_000_000, Default: 1}),
 		}
 		d.Rest()
-		if i > 0 && step.After <= last.After && after != nil {
+		if i > 0 && step.After > 0 && step.After <= last.After {
 			p.r.Problem(after, "each deadline must be later than the one before it")
 		}
 		if i > 0 && step.Value > last.Value {

@@ -43,7 +43,9 @@ func (p *parser) readDeployments(top *document.MapReader) {
 		if contains(names, name) {
 			p.r.Problem(m.Node("name"), "there are two deployments with the name %s", document.Quote(name))
 		}
-		names = append(names, name)
+		if name != "" {
+			names = append(names, name)
+		}
 		p.checkDeployment(m)
 		if name == want && name != "" {
 			p.deployment = item.Get("taskRoles")

@@ -150,7 +150,7 @@ func (p *parser) checkClass(h *sched.Hints, at func(string) *document.Node) {
 		p.r.Problem(at("class"), "a soft job needs at least one deadline: add deadlines: [{after: 2h, value: 10}]")
 	case h.Class == "besteffort" && n > 0:
 		p.r.Problem(at("deadlines"), "a besteffort job has no deadlines; make its class strict or soft, or leave them out")
-	case h.Class == "" && n > 0:
+	case h.Class == "" && n > 0 && at("class") == nil:
 		p.r.Problem(at("deadlines"), "a job with deadlines needs a class: strict or soft")
 	case h.Class == "strict" && p.job.Priority == cell.Opportunistic:
 		p.r.Problem(at("class"), "an opportunistic job is promised nothing, so it cannot be strict")
@@ -167,7 +167,7 @@ func (p *parser) checkRoleHints(r *role) {
 		p.r.Problem(at("minInstances"), "%d is more than the role's %d instances", h.MinInstances, r.Tasks)
 	}
 	switch {
-	case h.ElasticMin > h.ElasticMax:
+	case h.ElasticMax > 0 && h.ElasticMin > h.ElasticMax:
 		p.r.Problem(at("elastic"), "min %d is more than max %d", h.ElasticMin, h.ElasticMax)
 	case h.ElasticMax > 0 && (r.Tasks < h.ElasticMin || r.Tasks > h.ElasticMax):
 		p.r.Problem(at("elastic"), "the role's %d instances are not between min %d and max %d", r.Tasks, h.ElasticMin, h.ElasticMax)

@@ -96,7 +96,7 @@ func (p *parser) read() {
 	}
 	p.readHeader(top)
 	p.parameters = p.openMap(top, "parameters")
-	p.readSecrets(p.openMap(top, "secrets"))
+	p.readSecrets(top.Node("secrets"))
 	p.readPrerequisites(top)
 	roles := p.readRoleNames(top)
 	p.readDeployments(top)

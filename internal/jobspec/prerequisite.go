@@ -145,7 +145,7 @@ func (p *parser) named(name string) []int {
 func (p *parser) prerequisiteNames(kind string) []string {
 	var names []string
 	for _, pre := range p.prerequisites {
-		if kind == "" || pre.kind == kind {
+		if pre.name != "" && (kind == "" || pre.kind == kind) {
 			names = append(names, pre.name)
 		}
 	}

@@ -12,13 +12,16 @@ import (
 // readSecrets flattens the secrets into paths, the keys that templates use. No
 // message here quotes a value.
 func (p *parser) readSecrets(n *document.Node) {
-	p.flatten("", n)
+	switch {
+	case n == nil || n.Kind == document.Null:
+	case n.Kind == document.Map:
+		p.flatten("", n)
+	default:
+		p.r.Problem(n, "expected secrets as a map (name: value)")
+	}
 }
 
 func (p *parser) flatten(path string, n *document.Node) {
-	if n == nil {
-		return
-	}
 	switch n.Kind {
 	case document.Map:
 		for _, f := range n.Fields {
@@ -29,9 +32,6 @@ func (p *parser) flatten(path string, n *document.Node) {
 			p.flatten(join(path, strconv.Itoa(i)), item)
 		}
 	default:
-		if path == "" {
-			return // the secrets are no map, which is reported already
-		}
 		if _, twice := p.secrets[path]; twice {
 			p.r.Problem(n, "two secrets have the path %s; rename one", document.Quote(path))
 		}

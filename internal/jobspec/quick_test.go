@@ -1,0 +1,140 @@
+package jobspec
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+func TestQuick(t *testing.T) {
+	q := QuickJob{
+		Name: "quick-1", VC: "mixed", Priority: "prod", SKU: "K80", Tasks: 2, GPUs: 2, CPUs: "1.5", MemoryMB: 100,
+		Command:   []string{"python3", "-c", "print('<% $secrets.x %>')", "$HOME", "a\nb", "", "é"},
+		Env:       []sched.EnvVar{{Name: "A", Value: "b: c # d"}, {Name: "EMPTY", Value: ""}},
+		WorkDir:   "/srv/it's here",
+		TimeLimit: "1h", Grace: "5",
+	}
+	result, problems := Quick(q, testEnv())
+	if problems != nil {
+		t.Fatalf("refused: %v\n%s", problems, q.Source())
+	}
+	want := &sched.Job{
+		Name: "quick-1", User: "ada", VC: "mixed", Priority: 100,
+		Roles: []sched.Role{{
+			Name: "main", Tasks: 2, Leaves: 2, SKU: "K80", MinFailed: 1, MinSucceeded: 2,
+			Launch: sched.Launch{
+				Command: []string{`python3 -c 'print('\''<''% $secrets.x %>'\'')' '$HOME' 'a` + "\n" + `b' '' 'é'`},
+				GPU:     2, MilliCPU: 1500, MemoryMB: 100, WorkDir: "/srv/it's here",
+				Env: q.Env,
+			},
+		}},
+		Gangs:     []sched.Gang{{Name: "default", Tasks: []int32{0, 1}}},
+		Grace:     5 * sched.Second,
+		TimeLimit: sched.Hour,
+		Source:    q.Source(),
+	}
+	if diff := cmp.Diff(want, result.Job); diff != "" {
+		t.Errorf("job (-want +got):\n%s", diff)
+	}
+	checkSource(t, result)
+}
+
+func TestQuickTellsWhatIsWrong(t *testing.T) {
+	q := QuickJob{Name: "a b", Priority: "2000", CPUs: "many", SKU: "V1000", Tasks: -1, Command: nil}
+	_, problems := Quick(q, testEnv())
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.String())
+	}
+	want := []string{
+		`name: "a b" is not a name: use letters, digits, - and _ only`,
+		`taskRoles.main.instances: "-1" is out of range: it must be 1 to 10000`,
+		`taskRoles.main.resourcePerInstance.cpu: expected a number of CPUs from 0 to 1048576, with at most three decimals`,
+		`extras.hivedScheduler.taskRoles.main.skuType: VC default has no SKU "V1000"; it has V100`,
+		`extras.comb.priority: "2000" is out of range: it must be -1 to 1000`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if _, problems := Quick(QuickJob{Name: "ok"}, testEnv()); len(problems) != 1 || problems[0].Key != "taskRoles.main.commands" {
+		t.Errorf("no command: %v", problems)
+	}
+}
+
+// A real shell must see the very words, whatever they hold.
+func TestShellCommandGivesTheSameWords(t *testing.T) {
+	for _, words := range [][]string{
+		{"a", "b c", "", "'", `"`, `\`, "$x", "`date`", "*", "~", "a\nb", "\t", "<%d%>", "<% $secrets.x %>", "!", "#", "é", "a=b", "-n", ";", "&&"},
+		{"'''", `'\''`, "<%'%>", "<<%%"},
+	} {
+		line := ShellCommand(append([]string{"print_words"}, words...))
+		if segments, err := splitTemplate(line); err != nil || len(segments) != 1 {
+			t.Errorf("%s looks like a template: %v %v", line, segments, err)
+		}
+		script := `print_words() { for w in "$@"; do printf '%s\0' "$w"; done; }` + "\n" + line + "\n"
+		out, err := exec.Command("sh", "-c", script).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+		if !slices.Equal(got, words) {
+			t.Errorf("%s gives %q, want %q", line, got, words)
+		}
+	}
+	for first, want := range map[string]string{"nvidia-smi": "nvidia-smi", "time": "'time'", "A=b": "'A=b'"} {
+		if got := ShellCommand([]string{first}); got != want {
+			t.Errorf("%q: got %s, want %s", first, got, want)
+		}
+	}
+}
+
+// The lines around callbacks must keep or set the exit status in a real shell.
+func TestCallbackLinesDecideTheExitStatus(t *testing.T) {
+	const job = `
+protocolVersion: 2
+name: callbacks
+type: job
+prerequisites:
+  - name: pre
+    type: script
+    plugin: cmd
+    failurePolicy: POLICY
+    callbacks:
+      - {event: taskStarts, commands: ["echo start; START"]}
+      - {event: taskSucceeds, commands: ["echo end; END"]}
+taskRoles:
+  main:
+    prerequisites: [pre]
+    resourcePerInstance: {}
+    commands: ["echo own; OWN"]
+`
+	for _, c := range []struct {
+		policy, start, own, end string
+		output                  string
+		code                    int
+	}{
+		{"ignore", "true", "true", "true", "start own end", 0},
+		{"ignore", "(exit 3)", "true", "(exit 5)", "start own end", 0},
+		{"ignore", "true", "(exit 4)", "true", "start own", 4},
+		{"fail", "true", "true", "true", "start own end", 0},
+		{"fail", "(exit 3)", "true", "true", "start", 3},
+		{"fail", "true", "(exit 4)", "true", "start own", 4},
+		{"fail", "true", "true", "(exit 5)", "start own end", 5},
+	} {
+		src := strings.NewReplacer("POLICY", c.policy, "START", c.start, "OWN", c.own, "END", c.end).Replace(job)
+		result, problems := Parse("callbacks.yaml", []byte(src), testEnv())
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		cmd := exec.Command("sh", "-c", strings.Join(result.Job.Roles[0].Launch.Command, "\n"))
+		out, _ := cmd.Output()
+		if got := strings.Join(strings.Fields(string(out)), " "); got != c.output || cmd.ProcessState.ExitCode() != c.code {
+			t.Errorf("%+v: got %q, exit code %d", c, got, cmd.ProcessState.ExitCode())
+		}
+	}
+}
