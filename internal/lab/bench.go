@@ -2,7 +2,277 @@ package lab
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
 )
 
-// Bench measures and prints one line a figure: name{labels} value unit.
-func Bench(ctx context.Context, o Options) error { return ctx.Err() }
+const (
+	benchClients  = 64
+	benchTime     = 10 * time.Second
+	benchStarts   = 100     // submissions whose first instruction is waited for
+	benchJobs     = 100_000 // journalled before the recovery
+	idleTime      = 10 * time.Second
+	ticksPerSec   = 100 // of /proc/PID/stat, fixed on Linux
+	benchJobLines = `protocolVersion: 2
+name: %s
+type: job
+taskRoles:
+  worker:
+    dockerImage: none
+    resourcePerInstance: {gpu: 1, cpu: 1, memoryMB: 64}
+    commands: [%q]
+`
+)
+
+// Bench measures on a fresh server and prints one line a figure: name{labels}
+// value unit. It asserts nothing: figures are compared, not tested.
+func Bench(ctx context.Context, o Options) (err error) {
+	o.Evidence, err = os.MkdirTemp("", "comb-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(o.Evidence)
+	out := o.Out
+	o.Out = io.Discard
+	l, err := open(ctx, o, "cluster-two-vcs.yaml")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	l.watch.end() // what watches would be measured too
+	b := &bench{lab: l, out: out, client: l.watch.client}
+	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.recovery} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type bench struct {
+	lab    *Lab
+	out    io.Writer
+	client *rest.Client
+	sent   atomic.Int64
+}
+
+// figure prints one line; labels are pairs of a name and a value.
+func (b *bench) figure(name string, value float64, unit string, labels ...string) {
+	var in []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		in = append(in, fmt.Sprintf("%s=%q", labels[i], labels[i+1]))
+	}
+	fmt.Fprintf(b.out, "%s{%s} %.6g %s\n", name, strings.Join(in, ","), value, unit)
+}
+
+// quantiles prints the median, the 99th percentile and the largest.
+func (b *bench) quantiles(name string, all []time.Duration, labels ...string) {
+	slices.Sort(all)
+	for _, q := range []struct {
+		label string
+		at    int
+	}{{"0.5", len(all) / 2}, {"0.99", len(all) * 99 / 100}, {"1", len(all) - 1}} {
+		b.figure(name, float64(all[min(q.at, len(all)-1)].Microseconds())/1000, "ms", append(labels, "quantile", q.label)...)
+	}
+}
+
+// idle measures what a server costs that has nothing to do.
+func (b *bench) idle(ctx context.Context) error {
+	pid := b.lab.server.PID()
+	before, err := cpuTime(pid)
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, idleTime); err != nil {
+		return err
+	}
+	after, err := cpuTime(pid)
+	if err != nil {
+		return err
+	}
+	b.figure("comb_idle_cpu", 100*(after-before).Seconds()/idleTime.Seconds(), "percent_of_a_core", "server", "fresh")
+	return b.memory("fresh")
+}
+
+func (b *bench) memory(label string) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.lab.server.PID()))
+	if err != nil {
+		return err
+	}
+	_, rest, ok := strings.Cut(string(text), "VmRSS:")
+	if !ok {
+		return errors.New("the kernel does not tell the server's memory")
+	}
+	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	if err != nil {
+		return err
+	}
+	b.figure("comb_resident_memory", kib/1024, "MiB", "server", label)
+	return nil
+}
+
+// cpuTime is the time that a process has spent on processors.
+func cpuTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0, fmt.Errorf("cannot read the processor time in %q", text)
+	}
+	user, err1 := strconv.Atoi(f[11])
+	system, err2 := strconv.Atoi(f[12])
+	return time.Duration(user+system) * time.Second / ticksPerSec, errors.Join(err1, err2)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// starts measures from the submission to the task's first instruction, which
+// writes into a pipe, on a server that is otherwise idle.
+func (b *bench) starts(ctx context.Context) error {
+	pipe := filepath.Join(b.lab.dir, "first-instruction")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		return err
+	}
+	r, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var all []time.Duration
+	for i := range benchStarts {
+		source := fmt.Sprintf(benchJobLines, fmt.Sprintf("start-%d", i), "echo > "+pipe)
+		began := time.Now()
+		s, err := b.client.Submit(ctx, rest.SubmitRequest{Source: source}, "")
+		if err != nil {
+			return err
+		}
+		if _, err := r.Read(make([]byte, 1)); err != nil {
+			return err
+		}
+		all = append(all, time.Since(began))
+		if err := b.untilEnded(ctx, rest.JobRef(s.ID)); err != nil {
+			return err
+		}
+	}
+	b.quantiles("comb_submission_to_first_instruction", all)
+	return nil
+}
+
+func (b *bench) untilEnded(ctx context.Context, ref string) error {
+	for {
+		j, err := b.client.Job(ctx, ref)
+		if err != nil || j.Phase.Ended() {
+			return err
+		}
+		if err := sleep(ctx, poll); err != nil {
+			return err
+		}
+	}
+}
+
+// submissions measures durable submissions by many clients at once. All nodes
+// are cordoned first: the jobs wait, and no task takes the processors away.
+func (b *bench) submissions(ctx context.Context) error {
+	for _, n := range []cell.NodeName{"node-a", "node-b"} {
+		if _, err := b.client.Cordon(ctx, n, "bench"); err != nil {
+			return err
+		}
+	}
+	var mu sync.Mutex
+	var all []time.Duration
+	began := time.Now()
+	err := b.flood(ctx, func() bool { return time.Since(began) > benchTime }, func(d time.Duration) {
+		mu.Lock()
+		all = append(all, d)
+		mu.Unlock()
+	})
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	clients := strconv.Itoa(benchClients)
+	b.figure("comb_durable_submissions", float64(len(all))/took.Seconds(), "1/s", "clients", clients)
+	b.quantiles("comb_durable_submission", all, "clients", clients)
+	return nil
+}
+
+// flood submits with many clients until enough is true.
+func (b *bench) flood(ctx context.Context, enough func() bool, took func(time.Duration)) error {
+	errs := make([]error, benchClients)
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() {
+			client, err := b.lab.server.Client()
+			for err == nil && ctx.Err() == nil && !enough() {
+				source := fmt.Sprintf(benchJobLines, fmt.Sprintf("flood-%d", b.sent.Add(1)), "true")
+				began := time.Now()
+				_, err = client.Submit(ctx, rest.SubmitRequest{Source: source}, "")
+				took(time.Since(began))
+			}
+			errs[i] = err
+		})
+	}
+	group.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// recovery journals a hundred thousand jobs, kills the server and measures until
+// the next one answers with all of them.
+func (b *bench) recovery(ctx context.Context) error {
+	began, had := time.Now(), b.sent.Load()
+	err := b.flood(ctx, func() bool { return b.sent.Load() >= benchJobs }, func(time.Duration) {})
+	if err != nil {
+		return err
+	}
+	if n := b.sent.Load() - had; n > 0 {
+		b.figure("comb_durable_submissions", float64(n)/time.Since(began).Seconds(), "1/s",
+			"clients", strconv.Itoa(benchClients), "up_to", strconv.Itoa(benchJobs))
+	}
+	if err := b.memory(fmt.Sprintf("%d waiting jobs", benchJobs)); err != nil {
+		return err
+	}
+	info, err := b.client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	b.lab.server.Kill()
+	restarted := time.Now()
+	if err := b.lab.server.Start(ctx); err != nil {
+		return err
+	}
+	if b.client, err = b.lab.server.Client(); err != nil {
+		return err
+	}
+	now, err := b.client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	b.figure("comb_recovery", time.Since(restarted).Seconds(), "s", "jobs", strconv.FormatInt(b.sent.Load(), 10))
+	if now.Seq < info.Seq {
+		return fmt.Errorf("the server came back with %d events of %d", now.Seq, info.Seq)
+	}
+	return b.memory("after recovery")
+}

@@ -24,10 +24,11 @@ const (
 // Server is one `comb serve` process. It may be started again after its end, on
 // the same data directory.
 type Server struct {
-	Bin  string // folder with the programs
-	Data string
-	Log  string // file that its output is appended to
-	Args []string
+	Bin    string // folder with the programs
+	Data   string // its parent folder also takes what the server keeps for its user
+	Log    string // file that its output is appended to
+	Listen string // "" is a free port of 127.0.0.1
+	Args   []string
 	// URL is where it listens, once started.
 	URL string
 
@@ -49,7 +50,11 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"serve", "--data", s.Data, "--listen", "127.0.0.1:0"}, s.Args...)
+	listen := s.Listen
+	if listen == "" {
+		listen = "127.0.0.1:0"
+	}
+	args := append([]string{"serve", "--data", s.Data, "--listen", listen}, s.Args...)
 	s.cmd = exec.Command(filepath.Join(s.Bin, "comb"), args...)
 	s.cmd.Env = s.env()
 	s.cmd.Stdout, s.cmd.Stderr = out, out
@@ -65,13 +70,15 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.ready(ctx, from)
 }
 
-// env puts the lab's programs on the PATH, which tasks inherit.
+// env puts the lab's programs on the PATH, which tasks inherit, and keeps the
+// server's note to its user out of the user's own folders.
 func (s *Server) env() []string {
 	bin, err := filepath.Abs(s.Bin)
 	if err != nil {
 		bin = s.Bin
 	}
-	return append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"XDG_STATE_HOME="+filepath.Join(filepath.Dir(s.Data), "state"))
 }
 
 // ready waits for the address in the output since the start, then for an answer.

@@ -76,24 +76,38 @@ func (t *timeline) add(e rest.Event) (sched.Event, error) {
 			r.exited, r.exit = e.Time, v.Exit
 		}
 	case sched.StopSent:
-		j := t.jobs[v.Attempt.Job]
+		j := t.job(v.Attempt.Job)
 		j.stops = append(j.stops, stopLine{e.Time, v})
 	case sched.AttemptEnded:
-		for _, r := range t.jobs[v.Attempt.Job].runs {
+		for _, r := range t.job(v.Attempt.Job).runs {
 			if r.attempt == v.Attempt {
 				r.freed = e.Time
 			}
 		}
 	case sched.Progress:
-		t.jobs[v.Attempt.Job].steps = max(t.jobs[v.Attempt.Job].steps, v.Step)
+		j := t.job(v.Attempt.Job)
+		j.steps = max(j.steps, v.Step)
 	case sched.JobEnded:
-		t.jobs[v.Job].ended, t.jobs[v.Job].phase = e.Time, v.Phase
+		j := t.job(v.Job)
+		j.ended, j.phase = e.Time, v.Phase
 	}
 	return event, nil
 }
 
+// job returns a job's line; one that nobody reads for a job that was submitted
+// before the stream began.
+func (t *timeline) job(id sched.JobID) *jobLine {
+	if j := t.jobs[id]; j != nil {
+		return j
+	}
+	return &jobLine{id: id}
+}
+
 func (t *timeline) place(at sched.Time, p sched.Placed) {
 	j := t.jobs[p.Attempt.Job]
+	if j == nil {
+		return
+	}
 	for i, task := range j.spec.Gangs[p.Attempt.Gang].Tasks {
 		role, index := taskName(j.spec, task)
 		place := p.Placement.Tasks[i]
@@ -103,11 +117,7 @@ func (t *timeline) place(at sched.Time, p sched.Placed) {
 }
 
 func (t *timeline) run(a sched.AttemptID, task int32) *taskRun {
-	j := t.jobs[a.Job]
-	if j == nil {
-		return nil
-	}
-	for _, r := range j.runs {
+	for _, r := range t.job(a.Job).runs {
 		if r.attempt == a && r.task == task {
 			return r
 		}
