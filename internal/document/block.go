@@ -189,19 +189,20 @@ func (p *parser) atColon() bool {
 
 // entry reads one value behind its key; the position is at the colon.
 func (p *parser) entry(n *Node, keys *keySet, start int, key string, indent int) {
-	p.checkKey(n, keys, start, key)
+	keep := p.checkKey(n, keys, start, key)
 	line, column := p.position(start)
 	p.count(start)
 	p.off++ // the colon
 	p.spaces()
 	v := p.value(place{parent: n, key: key, indent: indent, inline: true})
-	if v != nil {
+	if keep && v != nil {
 		n.Fields = append(n.Fields, Field{Key: key, Line: line, Column: column, Value: v})
 	}
 }
 
-// checkKey refuses keys that are too long, double or have a special meaning.
-func (p *parser) checkKey(n *Node, keys *keySet, start int, key string) {
+// checkKey refuses keys that are too long, double or have a special meaning;
+// false means that the entry is not kept.
+func (p *parser) checkKey(n *Node, keys *keySet, start int, key string) bool {
 	switch {
 	case len(key) > maxKey:
 		p.fail(start, "the key "+Quote(key)+" is too long: at most "+itoa(maxKey)+" bytes are allowed")
@@ -211,8 +212,11 @@ func (p *parser) checkKey(n *Node, keys *keySet, start int, key string) {
 		if at := keys.add(n, key); at >= 0 {
 			f := n.Fields[at]
 			p.report(start, "the key "+Quote(key)+" is already given at line "+itoa(f.Line)+", column "+itoa(f.Column)+"; keep one of them")
+			return false
 		}
+		return true
 	}
+	return false
 }
 
 // keySet finds double keys: by a walk in a small map, by a table in a large one.

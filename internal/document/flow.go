@@ -100,7 +100,7 @@ func (p *parser) flowEntry(n *Node, keys *keySet) {
 		p.fail(p.off, "a key must be on one line; a comma or a closing } may be missing")
 		return
 	}
-	p.checkKey(n, keys, start, key)
+	keep := p.checkKey(n, keys, start, key)
 	line, column := p.position(start)
 	p.count(start)
 	p.flowBlank()
@@ -117,7 +117,7 @@ func (p *parser) flowEntry(n *Node, keys *keySet) {
 	} else {
 		v = p.flow(at)
 	}
-	if v != nil {
+	if keep && v != nil {
 		n.Fields = append(n.Fields, Field{Key: key, Line: line, Column: column, Value: v})
 	}
 }

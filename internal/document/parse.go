@@ -234,6 +234,7 @@ func (p *parser) report(off int, message string) {
 		}
 		p.problems = append(p.problems, Problem{File: p.file, Line: line, Column: column, Key: key, Message: message})
 	}
+	p.bad = p.bad || len(p.problems) >= MaxProblems
 }
 
 // position returns the line and column of a byte on the present line.
