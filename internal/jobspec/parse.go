@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -17,6 +18,9 @@ type Env struct {
 	Config *sched.Config
 	// DefaultVC is the VC of a job that names none; "" is "default".
 	DefaultVC cell.VCName
+	// Name and VC, when set, replace what the file says, as a submission may ask.
+	Name string
+	VC   cell.VCName
 	// RequireImage refuses jobs with a dockerImage, because a runtime that starts
 	// plain processes cannot honour it; otherwise the image is ignored with a warning.
 	RequireImage bool
@@ -121,6 +125,12 @@ func (p *parser) readHeader(top *document.MapReader) {
 	p.r.String(top.Node("protocolVersion"), document.Text{OneOf: []string{"2"}})
 	p.r.String(top.Node("type"), document.Text{OneOf: []string{"job"}})
 	p.job.Name = sched.JobName(p.name(top.Node("name")))
+	if p.env.Name != "" {
+		p.job.Name = sched.JobName(p.env.Name)
+		if !namePattern.MatchString(p.env.Name) || len(p.env.Name) > maxName {
+			p.outside("name", "%s is not a name: use at most %d letters, digits, - and _", document.Quote(p.env.Name), maxName)
+		}
+	}
 	for _, key := range []string{"version", "contributor", "description"} {
 		top.String(key, document.Text{})
 	}
@@ -128,21 +138,38 @@ func (p *parser) readHeader(top *document.MapReader) {
 	p.job.Retries = int32(top.Int("jobRetryCount", retry))
 
 	defaults := top.Map("defaults", "defaults")
+	p.readVC(defaults.Node("virtualCluster"))
+	defaults.Node("deployment") // read with the deployments
+	defaults.Rest()
+}
+
+func (p *parser) readVC(at *document.Node) {
 	vc := string(p.env.DefaultVC)
 	if vc == "" {
 		vc = "default"
 	}
-	at := defaults.Node("virtualCluster")
 	p.job.VC = cell.VCName(p.r.String(at, document.Text{Default: vc}))
-	if _, ok := p.catalogue.vc(p.job.VC); !ok {
-		if at == nil {
-			at = p.root
-		}
-		names := p.catalogue.vcNames()
-		p.r.Problem(at, "there is no virtual cluster %s; the cluster has %s", document.Quote(string(p.job.VC)), list(names))
+	if p.env.VC != "" {
+		p.job.VC = p.env.VC
 	}
-	defaults.Node("deployment") // read with the deployments
-	defaults.Rest()
+	if _, ok := p.catalogue.vc(p.job.VC); ok {
+		return
+	}
+	const message = "there is no virtual cluster %s; the cluster has %s"
+	quoted, names := document.Quote(string(p.job.VC)), list(p.catalogue.vcNames())
+	switch {
+	case p.env.VC != "":
+		p.outside("vc", message, quoted, names)
+	case at == nil:
+		p.r.Problem(p.root, message, quoted, names)
+	default:
+		p.r.Problem(at, message, quoted, names)
+	}
+}
+
+// outside reports a problem of something that does not stand in the file.
+func (p *parser) outside(key, format string, args ...any) {
+	p.r.Add(document.Problems{{Key: key, Message: fmt.Sprintf(format, args...)}})
 }
 
 // name reads a name of OpenPAI's alphabet; "" when there is none.

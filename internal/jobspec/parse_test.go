@@ -161,3 +161,39 @@ func checkJob(t *testing.T, r *Result) {
 		t.Error(err)
 	}
 }
+
+func TestEnv(t *testing.T) {
+	const src = `
+protocolVersion: 2
+name: from-file
+type: job
+prerequisites: [{name: image, type: dockerimage, uri: a/b}]
+taskRoles:
+  main: {dockerImage: image, resourcePerInstance: {gpu: 1}, commands: [x]}
+defaults: {virtualCluster: nowhere}
+`
+	env := testEnv()
+	env.Name, env.VC = "replaced", "mixed"
+	result, problems := Parse("", []byte(src), env)
+	if problems != nil || result.Job.Name != "replaced" || result.Job.VC != "mixed" || result.Job.Roles[0].SKU != "" {
+		t.Errorf("a submission's name and VC: %+v, %v", result, problems)
+	}
+	env.Name, env.VC, env.RequireImage = "a.b", "none", true
+	_, problems = Parse("f", []byte(src), env)
+	want := strings.Join([]string{
+		`name: "a.b" is not a name: use at most 255 letters, digits, - and _`,
+		`vc: there is no virtual cluster "none"; the cluster has all, cpu, default, mixed, pinned`,
+		`f:7:23: taskRoles.main.dockerImage: the image "a/b" cannot be used: tasks run as plain processes of the machine here; leave dockerImage out`,
+	}, "\n")
+	if diff := cmp.Diff(want, problems.Error()); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	env = Env{User: "ada", DefaultVC: "cpu", Config: testCluster()}
+	result, problems = Parse("", []byte(strings.Replace(src, "virtualCluster: nowhere", "", 1)), env)
+	if problems != nil || result.Job.VC != "cpu" {
+		t.Errorf("the default VC: %+v, %v", result, problems)
+	}
+	if _, problems := Parse("", []byte(src), Env{}); len(problems) == 0 {
+		t.Error("a job is accepted without a cluster")
+	}
+}
