@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// Filter chooses finished jobs; zero values choose all.
+type Filter struct {
+	Name   sched.JobName
+	User   sched.Subject
+	VC     string
+	Phases []sched.Phase
+	// Before is the cursor: only jobs with a smaller id.
+	Before sched.JobID
+	// Limit is at most 1,000; 0 is 100.
+	Limit int
+}
+
+// Finished lists jobs that ended, latest submission first. next is the cursor of
+// the next page, 0 if there is none.
+func (s *Store) Finished(ctx context.Context, f Filter) (jobs []sched.JobStatus, next sched.JobID, err error) {
+	limit := min(f.Limit, maxLimit)
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	where, args := f.where()
+	rows, err := s.read.QueryContext(ctx, "SELECT status FROM jobs"+where+" ORDER BY id DESC LIMIT ?", append(args, limit+1)...)
+	if err != nil {
+		return nil, 0, s.explain("cannot list jobs", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		j, err := scanStatus(rows)
+		if err != nil {
+			return nil, 0, err
+		}
+		jobs = append(jobs, j)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, 0, s.explain("cannot list jobs", err)
+	}
+	if len(jobs) > limit {
+		jobs = jobs[:limit]
+		next = jobs[limit-1].ID
+	}
+	return jobs, next, nil
+}
+
+func (f *Filter) where() (string, []any) {
+	var terms []string
+	var args []any
+	add := func(term string, arg any) {
+		terms, args = append(terms, term), append(args, arg)
+	}
+	if f.Name != "" {
+		add("name = ?", string(f.Name))
+	}
+	if f.User != "" {
+		add("user = ?", string(f.User))
+	}
+	if f.VC != "" {
+		add("vc = ?", f.VC)
+	}
+	if f.Before > 0 {
+		add("id < ?", f.Before)
+	}
+	if len(f.Phases) > 0 {
+		terms = append(terms, "phase IN (?"+strings.Repeat(", ?", len(f.Phases)-1)+")")
+		for _, p := range f.Phases {
+			args = append(args, string(p))
+		}
+	}
+	if len(terms) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(terms, " AND "), args
+}
+
+func scanStatus(row interface{ Scan(...any) error }) (sched.JobStatus, error) {
+	var data []byte
+	var j sched.JobStatus
+	if err := row.Scan(&data); err != nil {
+		return j, err
+	}
+	if err := json.Unmarshal(data, &j); err != nil {
+		return j, fmt.Errorf("the status of a finished job is damaged: %w", err)
+	}
+	return j, nil
+}
+
+// Job returns a job that has ended; false if there is none with that id.
+func (s *Store) Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) {
+	return s.one(s.read.QueryRowContext(ctx, "SELECT status FROM jobs WHERE id = ?", id))
+}
+
+// LastNamed returns the latest job of that name that has ended.
+func (s *Store) LastNamed(ctx context.Context, name sched.JobName) (sched.JobStatus, bool, error) {
+	return s.one(s.read.QueryRowContext(ctx, "SELECT status FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", string(name)))
+}
+
+func (s *Store) one(row *sql.Row) (sched.JobStatus, bool, error) {
+	j, err := scanStatus(row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return j, false, nil
+	}
+	if err != nil {
+		return j, false, s.explain("cannot read a finished job", err)
+	}
+	return j, true, nil
+}
+
+// JobEvents returns the events about one job after event seq, oldest first, at
+// most limit (0 is 1,000), from journal and archive alike. Events about no single
+// job, as a new configuration, are not among them.
+func (s *Store) JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error) {
+	if limit <= 0 {
+		limit = maxLimit
+	}
+	// The journal first: events may move to the archive meanwhile, never back.
+	live, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE job = ? AND job > 0 AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	old, err := s.archivedOf(ctx, id, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	var records []sched.Record
+	for _, e := range append(old, live...) {
+		if len(records) == limit || e.seq <= after {
+			continue
+		}
+		r, err := e.decode()
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+		after = e.seq
+	}
+	return records, nil
+}
+
+// archivedOf returns a job's archived events after event seq, at least limit if
+// there are as many.
+func (s *Store) archivedOf(ctx context.Context, id sched.JobID, after uint64, limit int) ([]stored, error) {
+	var found []stored
+	for from := uint64(0); len(found) < limit; {
+		chunk, err := s.chunk(ctx, `SELECT a.data FROM archive_jobs j JOIN archive a ON a.first = j.first
+			WHERE j.job = ? AND j.first > ? AND a.last > ? ORDER BY j.first LIMIT 1`, id, from, after)
+		if err != nil || len(chunk) == 0 {
+			return found, err
+		}
+		from = chunk[0].seq
+		for _, e := range chunk {
+			if e.job == id && e.seq > after {
+				found = append(found, e)
+			}
+		}
+	}
+	return found, nil
+}
+
+// Spec returns what was submitted for a job, live or ended; false if there is
+// none with that id.
+func (s *Store) Spec(ctx context.Context, id sched.JobID) (*sched.Job, bool, error) {
+	records, err := s.JobEvents(ctx, id, 0, 1)
+	if err != nil || len(records) == 0 {
+		return nil, false, err
+	}
+	submitted, ok := records[0].Event.(sched.JobSubmitted)
+	if !ok {
+		return nil, false, fmt.Errorf("the first event of job %d is not its submission", id)
+	}
+	return submitted.Job, true, nil
+}

@@ -1,0 +1,306 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	// pageEvents is how many events one step of a replay reads.
+	pageEvents = 1000
+	// keptSnapshots are kept, newest first, in case the newest is damaged.
+	keptSnapshots = 3
+)
+
+// stored is an event as it lies in the tables.
+type stored struct {
+	seq     uint64
+	time    sched.Time
+	kind    sched.Kind
+	version int
+	job     sched.JobID
+	sum     uint32
+	data    []byte
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum covers all of an event: SQLite itself would not notice a flipped bit.
+func (e *stored) checksum() uint32 {
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[0:], e.seq)
+	binary.LittleEndian.PutUint64(b[8:], uint64(e.time))
+	binary.LittleEndian.PutUint64(b[16:], uint64(e.version))
+	sum := crc32.Update(0, castagnoli, b[:])
+	sum = crc32.Update(sum, castagnoli, []byte(e.kind))
+	return crc32.Update(sum, castagnoli, e.data)
+}
+
+func encode(r sched.Record) (stored, error) {
+	kind, version, data, err := sched.EncodeEvent(r.Event)
+	if err != nil {
+		return stored{}, fmt.Errorf("cannot encode event %d: %w", r.Seq, err)
+	}
+	e := stored{seq: r.Seq, time: r.Time, kind: kind, version: version, job: engine.JobOf(r.Event), data: data}
+	e.sum = e.checksum()
+	return e, nil
+}
+
+func (e *stored) decode() (sched.Record, error) {
+	if e.checksum() != e.sum {
+		return sched.Record{}, fmt.Errorf("event %d is damaged: its checksum does not match; restore the data directory from a backup", e.seq)
+	}
+	event, err := sched.DecodeEvent(e.kind, e.version, e.data)
+	if err != nil {
+		return sched.Record{}, fmt.Errorf("event %d: %w", e.seq, err)
+	}
+	return sched.Record{Seq: e.seq, Time: e.time, Event: event}, nil
+}
+
+// Append implements engine.Journal: one transaction, one fsync.
+func (s *Store) Append(ctx context.Context, b engine.Batch) error {
+	if len(b.Records) == 0 {
+		return nil
+	}
+	events := make([]stored, len(b.Records))
+	for i, r := range b.Records {
+		if r.Seq != b.First+uint64(i) {
+			return fmt.Errorf("record %d of the batch is event %d instead of %d", i, r.Seq, b.First+uint64(i))
+		}
+		var err error
+		if events[i], err = encode(r); err != nil {
+			return err
+		}
+	}
+	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+		if err := claim(ctx, tx, &b); err != nil {
+			return err
+		}
+		for i := range events {
+			e := &events[i]
+			if _, err := s.writer.insert.ExecContext(ctx, e.seq, e.time, string(e.kind), e.version, e.job, e.sum, e.data); err != nil {
+				return err
+			}
+		}
+		if err := saveEnded(ctx, tx, b.Ended); err != nil {
+			return err
+		}
+		return s.saveSecrets(ctx, tx, &b)
+	})
+	return s.classify(err)
+}
+
+// claim moves the head of the journal, if it is where the batch begins and no
+// later epoch has begun.
+func claim(ctx context.Context, tx *sql.Conn, b *engine.Batch) error {
+	res, err := tx.ExecContext(ctx, "UPDATE head SET seq = ? WHERE seq = ? AND epoch = ?", b.Last(), b.First-1, b.Epoch)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 1 {
+		return err
+	}
+	var seq, epoch uint64
+	if err := tx.QueryRowContext(ctx, "SELECT seq, epoch FROM head").Scan(&seq, &epoch); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: it ends at event %d in epoch %d; the batch begins at event %d in epoch %d",
+		engine.ErrFenced, seq, epoch, b.First, b.Epoch)
+}
+
+// classify tells a full disk from other errors, and then frees the reserve.
+func (s *Store) classify(err error) error {
+	var e *sqlite.Error
+	if err == nil || !errors.As(err, &e) {
+		return err
+	}
+	full := e.Code()&0xff == sqlite3.SQLITE_FULL
+	if e.Code()&0xff == sqlite3.SQLITE_IOERR {
+		free, err := freeBytes(s.dir)
+		full = err == nil && free < 1<<20 || errors.Is(err, unix.ENOSPC)
+	}
+	if !full {
+		return err
+	}
+	s.reserve.free()
+	s.writer.shrinkLog()
+	return fmt.Errorf("%w: %w", engine.ErrFull, err)
+}
+
+// Room implements engine.Roomy: nil while the reserve is there.
+func (s *Store) Room() error { return s.reserve.room() }
+
+func saveEnded(ctx context.Context, tx *sql.Conn, ended []sched.JobStatus) error {
+	for i := range ended {
+		j := &ended[i]
+		status, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx,
+			"INSERT INTO jobs (id, name, user, vc, phase, submitted, ended, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			j.ID, string(j.Name), string(j.User), string(j.VC), string(j.Phase), j.Submitted, j.Ended, status)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replay implements engine.Journal and engine.History. It reads page by page,
+// so that a slow f holds nobody up.
+func (s *Store) Replay(ctx context.Context, after uint64, f func(sched.Record) error) error {
+	for {
+		page, err := s.page(ctx, after+1)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for i := range page {
+			if page[i].seq != after+1 {
+				return s.damaged(fmt.Sprintf("event %d is missing, event %d follows", after+1, page[i].seq))
+			}
+			r, err := page[i].decode()
+			if err != nil {
+				return err
+			}
+			if err := f(r); err != nil {
+				return err
+			}
+			after = r.Seq
+		}
+	}
+}
+
+// page returns the events from seq on, as many as fit; none at the end. Events
+// only ever move from the table to the archive, so they are looked for in that
+// order.
+func (s *Store) page(ctx context.Context, seq uint64) ([]stored, error) {
+	events, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE seq >= ? ORDER BY seq LIMIT ?", seq, pageEvents)
+	if err != nil || len(events) > 0 && events[0].seq == seq {
+		return events, err
+	}
+	chunk, err := s.chunk(ctx, "SELECT data FROM archive WHERE first <= ? AND last >= ? ORDER BY first DESC LIMIT 1", seq, seq)
+	if err != nil {
+		return nil, err
+	}
+	for len(chunk) > 0 && chunk[0].seq < seq {
+		chunk = chunk[1:]
+	}
+	if len(chunk) == 0 {
+		return events, nil // the end, or a gap
+	}
+	return chunk, nil
+}
+
+const columns = "seq, time, kind, version, job, sum, data"
+
+func (s *Store) query(ctx context.Context, query string, args ...any) ([]stored, error) {
+	rows, err := s.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, s.explain("cannot read the journal", err)
+	}
+	defer rows.Close()
+	var events []stored
+	for rows.Next() {
+		var e stored
+		if err := rows.Scan(&e.seq, &e.time, &e.kind, &e.version, &e.job, &e.sum, &e.data); err != nil {
+			return nil, s.explain("cannot read the journal", err)
+		}
+		events = append(events, e)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.explain("cannot read the journal", err)
+	}
+	return events, nil
+}
+
+// Snapshot implements engine.Journal: the newest snapshot that is intact.
+func (s *Store) Snapshot(ctx context.Context) (state []byte, seq uint64, err error) {
+	err = s.snapshots(ctx, "DESC", func(k engine.Kept, intact bool) error {
+		if !intact {
+			return nil
+		}
+		state, seq = k.State, k.Seq
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return state, seq, err
+}
+
+var errFound = errors.New("found")
+
+// Snapshots implements engine.History. A damaged snapshot is an error.
+func (s *Store) Snapshots(ctx context.Context, f func(engine.Kept) error) error {
+	return s.snapshots(ctx, "ASC", func(k engine.Kept, intact bool) error {
+		if !intact {
+			return fmt.Errorf("the snapshot of event %d is damaged", k.Seq)
+		}
+		return f(k)
+	})
+}
+
+func (s *Store) snapshots(ctx context.Context, order string, f func(k engine.Kept, intact bool) error) error {
+	rows, err := s.read.QueryContext(ctx, "SELECT seq, digest, data FROM snapshots ORDER BY seq "+order)
+	if err != nil {
+		return s.explain("cannot read the snapshots", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k engine.Kept
+		var digest, packed []byte
+		if err := rows.Scan(&k.Seq, &digest, &packed); err != nil {
+			return s.explain("cannot read the snapshots", err)
+		}
+		sum := sha256.Sum256(packed)
+		intact := string(sum[:]) == string(digest)
+		if intact {
+			if k.State, err = unpack(packed); err != nil {
+				intact = false
+			}
+		}
+		if err := f(k, intact); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// SaveSnapshot implements engine.Journal. The log behind the snapshot moves to
+// the archive in small steps, between which appends go on.
+func (s *Store) SaveSnapshot(ctx context.Context, seq uint64, state []byte) error {
+	packed, err := pack(state)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(packed)
+	err = s.writer.transact(ctx, func(tx *sql.Conn) error {
+		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO snapshots (seq, digest, data) VALUES (?, ?, ?)", seq, sum[:], packed)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx,
+			"DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)", keptSnapshots)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot save the snapshot of event %d: %w", seq, err)
+	}
+	return s.archiveUpTo(ctx, seq)
+}

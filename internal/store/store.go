@@ -1,0 +1,172 @@
+// Package store keeps Comb's durable state in one SQLite database in a data
+// directory: the journal with its archive and snapshots, finished jobs, secrets
+// and tokens. It implements engine.Journal. It must not interpret events beyond
+// what it indexes, and it must rather refuse to start than guess or start empty.
+package store
+
+import (
+	"context"
+	"crypto/cipher"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Names inside a data directory.
+const (
+	databaseFile  = "comb.db"
+	keyFile       = "key"
+	lockFile      = "lock"
+	clusterIDFile = "cluster-id"
+	reserveFile   = "reserve"
+	jobsDir       = "jobs"
+)
+
+const defaultReserve = 16 << 20
+
+// Options change how a data directory is opened.
+type Options struct {
+	// Now is the present time, noted when a directory is initialised.
+	Now sched.Time
+	// ReserveBytes is the size of the file that is freed when the disk is full,
+	// so that stops and exits can still be written; 0 is 16 MiB. Below 8 MiB it
+	// may be too small to move the write-ahead log out of the way.
+	ReserveBytes int64
+	// ReadOnly opens beside a running server: no lock, no new epoch, no writes.
+	ReadOnly bool
+}
+
+// Store is an open data directory. Its methods may be called from any goroutine.
+type Store struct {
+	dir       string
+	clusterID string
+	epoch     uint64
+	lock      *os.File // nil when read-only
+	key       []byte   // nil when read-only
+	aead      cipher.AEAD
+	reserve   *reserve
+	writer    *writer // nil when read-only
+	read      *sql.DB
+	tokens    tokens
+}
+
+// Refused says why a data directory cannot be used, and what to do about it.
+type Refused struct {
+	Dir     string
+	Problem string
+	Advice  string
+}
+
+// Error gives the directory, the problem and the advice.
+func (r *Refused) Error() string {
+	return fmt.Sprintf("data directory %s: %s; %s", r.Dir, r.Problem, r.Advice)
+}
+
+// Open opens a data directory, and initialises it if it is empty or does not
+// exist. It begins a new epoch: every writer before it is fenced off. A
+// directory that is in use, foreign, damaged, newer than this program or on a
+// network file system is refused with a *Refused.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.ReserveBytes == 0 {
+		o.ReserveBytes = defaultReserve
+	}
+	s := &Store{dir: dir}
+	if err := s.open(ctx, o); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, o Options) error {
+	if o.ReadOnly {
+		return s.openReadOnly(ctx)
+	}
+	if err := prepareDir(s.dir); err != nil {
+		return err
+	}
+	// Looked at twice: a stranger's directory must not even get a lock file, and
+	// what counts is what is there once the lock is held.
+	found, err := survey(s.dir)
+	if err != nil {
+		return err
+	}
+	if s.lock, err = lockDir(s.dir); err != nil {
+		return err
+	}
+	found, err = survey(s.dir)
+	if err != nil {
+		return err
+	}
+	if err := s.openKey(found); err != nil {
+		return err
+	}
+	if err := s.openDatabase(ctx, found, o.Now); err != nil {
+		return err
+	}
+	if err := s.bumpEpoch(ctx); err != nil {
+		return err
+	}
+	s.reserve = newReserve(filepath.Join(s.dir, reserveFile), o.ReserveBytes)
+	if err := os.MkdirAll(s.JobsDir(), 0o700); err != nil {
+		return fmt.Errorf("cannot make the jobs' directory: %w", err)
+	}
+	return s.loadTokens(ctx)
+}
+
+func (s *Store) openReadOnly(ctx context.Context) error {
+	found, err := survey(s.dir)
+	if err != nil {
+		return err
+	}
+	if found.id == "" || !found.database {
+		return &Refused{s.dir, "it holds no Comb database", "give the directory that `comb serve` was started with"}
+	}
+	s.clusterID = found.id
+	if s.read, err = openReaders(s.path(databaseFile)); err != nil {
+		return err
+	}
+	c, err := s.read.Conn(ctx)
+	if err != nil {
+		return s.explain("cannot open the database", err)
+	}
+	defer c.Close()
+	_, err = s.checkDatabase(ctx, c, found)
+	return err
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// JobsDir is where executors keep the jobs' own files.
+func (s *Store) JobsDir() string { return s.path(jobsDir) }
+
+// ClusterID is the identity of this data directory: 32 hex digits.
+func (s *Store) ClusterID() string { return s.clusterID }
+
+// Epoch is the fencing token that this Open has begun.
+func (s *Store) Epoch() uint64 { return s.epoch }
+
+// Close ends the store. Appends under way must have returned.
+func (s *Store) Close() error { return s.release() }
+
+// release closes what is open; the lock goes last.
+func (s *Store) release() error {
+	var errs []error
+	if s.read != nil {
+		errs = append(errs, s.read.Close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	tokenPrefix = "comb_"
+	// usedEvery bounds how often the last use of a token is written down.
+	usedEvery = sched.Minute
+)
+
+// Token is what is known of a token; its secret is not kept.
+type Token struct {
+	ID      string // 16 hex digits
+	Name    string
+	Subject sched.Subject
+	Created sched.Time
+	Used    sched.Time // last use, to the minute; 0: never
+}
+
+// tokens holds all tokens in memory: this process is the only one that changes them.
+type tokens struct {
+	mu   sync.Mutex
+	byID map[string]*token
+}
+
+type token struct {
+	Token
+	hash  [sha256.Size]byte
+	saved sched.Time // Used as it is in the database
+}
+
+func (s *Store) loadTokens(ctx context.Context) error {
+	s.tokens.byID = map[string]*token{}
+	rows, err := s.read.QueryContext(ctx, "SELECT id, name, subject, hash, created, used FROM tokens")
+	if err != nil {
+		return s.explain("cannot read the tokens", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t token
+		var hash []byte
+		if err := rows.Scan(&t.ID, &t.Name, &t.Subject, &hash, &t.Created, &t.Used); err != nil {
+			return s.explain("cannot read the tokens", err)
+		}
+		if copy(t.hash[:], hash) != sha256.Size {
+			return s.damaged("a token's hash is cut off")
+		}
+		t.saved = t.Used
+		s.tokens.byID[t.ID] = &t
+	}
+	return rows.Err()
+}
+
+// CreateToken makes a token for subject and returns it, "comb_<id>_<secret>" with
+// 256 random bits. It is shown this once: only its hash is kept.
+func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subject, now sched.Time) (string, Token, error) {
+	random := make([]byte, 8+32)
+	rand.Read(random) // never fails
+	secret := hex.EncodeToString(random[8:])
+	t := &token{Token: Token{ID: hex.EncodeToString(random[:8]), Name: name, Subject: subject, Created: now}}
+	t.hash = sha256.Sum256([]byte(secret))
+	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used) VALUES (?, ?, ?, ?, ?, 0)",
+			t.ID, name, string(subject), t.hash[:], now)
+		return err
+	})
+	if err != nil {
+		return "", Token{}, s.explain("cannot save the token", s.classify(err))
+	}
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	s.tokens.byID[t.ID] = t
+	return tokenPrefix + t.ID + "_" + secret, t.Token, nil
+}
+
+// CheckToken returns the token that text is; false if it is none, or revoked.
+func (s *Store) CheckToken(ctx context.Context, text string, now sched.Time) (Token, bool) {
+	rest, ok := strings.CutPrefix(text, tokenPrefix)
+	id, secret, cut := strings.Cut(rest, "_")
+	if !ok || !cut || len(text) > 200 {
+		return Token{}, false
+	}
+	hash := sha256.Sum256([]byte(secret))
+	s.tokens.mu.Lock()
+	t := s.tokens.byID[id]
+	if t == nil || subtle.ConstantTimeCompare(hash[:], t.hash[:]) != 1 {
+		s.tokens.mu.Unlock()
+		return Token{}, false
+	}
+	t.Used = max(t.Used, now)
+	due := t.Used >= t.saved.Add(usedEvery)
+	if due {
+		t.saved = t.Used
+	}
+	found := t.Token
+	s.tokens.mu.Unlock()
+	if due {
+		s.noteUse(ctx, found)
+	}
+	return found, true
+}
+
+// noteUse writes down when a token was used. That may fail: the next use a
+// minute later tries again.
+func (s *Store) noteUse(ctx context.Context, t Token) {
+	_ = s.writer.transact(ctx, func(tx *sql.Conn) error {
+		_, err := tx.ExecContext(ctx, "UPDATE tokens SET used = ? WHERE id = ?", t.Used, t.ID)
+		return err
+	})
+}
+
+// ListTokens returns all tokens, oldest first.
+func (s *Store) ListTokens() []Token {
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	list := make([]Token, 0, len(s.tokens.byID))
+	for _, t := range s.tokens.byID {
+		list = append(list, t.Token)
+	}
+	slices.SortFunc(list, func(a, b Token) int {
+		if a.Created != b.Created {
+			return int(max(-1, min(1, a.Created-b.Created)))
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return list
+}
+
+// RevokeToken ends a token at once; false if there is none with that id.
+func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
+	s.tokens.mu.Lock()
+	_, ok := s.tokens.byID[id]
+	s.tokens.mu.Unlock()
+	if !ok {
+		return false, nil
+	}
+	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM tokens WHERE id = ?", id)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("cannot revoke the token: %w", s.classify(err))
+	}
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	delete(s.tokens.byID, id)
+	return true, nil
+}
