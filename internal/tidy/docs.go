@@ -3,7 +3,9 @@ package tidy
 import (
 	"go/ast"
 	"go/token"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -105,6 +107,7 @@ const (
 )
 
 var (
+	pageLink   = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	makeCall   = regexp.MustCompile(`(?m)^\s*\$?\s*make((?: +[a-z][a-z-]*)+)`)
 	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*)\s*:`)
 	eventKind  = regexp.MustCompile(`event\(\) Kind\s*\{ return "([A-Za-z]+)" \}`)
@@ -114,6 +117,7 @@ var (
 // knows every page, a description of every event.
 func (t *tree) checkPages() {
 	t.checkMakeCalls()
+	t.checkLinks()
 	for name := range t.texts {
 		rel, ok := strings.CutPrefix(name, "docs/")
 		if ok && name != docsIndex && strings.HasSuffix(name, ".md") && !strings.Contains(t.texts[docsIndex], "("+rel) {
@@ -128,6 +132,23 @@ func (t *tree) checkPages() {
 		for _, m := range eventKind.FindAllStringSubmatch(f.src, -1) {
 			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(t.texts[eventsPage]) {
 				t.report(eventsPage, 1, "the event %s of %s is not described", m[1], f.path)
+			}
+		}
+	}
+}
+
+// checkLinks wants that every relative link of a page leads somewhere.
+func (t *tree) checkLinks() {
+	for name, text := range t.texts {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for i, line := range strings.Split(text, "\n") {
+			for _, m := range pageLink.FindAllStringSubmatch(line, -1) {
+				target := path.Join(path.Dir(name), m[1])
+				if _, err := os.Stat(filepath.Join(t.root, filepath.FromSlash(target))); err != nil {
+					t.report(name, i+1, "the link to %s leads nowhere", m[1])
+				}
 			}
 		}
 	}

@@ -66,6 +66,7 @@ func TestRules(t *testing.T) {
 		{"vague name", "internal/edge/util/a.go", "// Package util is vague.\npackage util\n", "needs a name"},
 		{"make", "README.md", "    $ make nothing\n", "no target \"nothing\""},
 		{"page", "docs/lost.md", "lost\n", "does not link to this page"},
+		{"link", "docs/README.md", "[a](gone.md)\n", "leads nowhere"},
 		{"event", "internal/sched/event.go", "// Package sched is here.\npackage sched\nfunc (X) event() Kind { return \"X\" }\n", "event X of"},
 	}
 	for _, c := range cases {
