@@ -357,3 +357,17 @@ func (c *Cluster) Blame(node int32) Blame { return c.nodes[node] }
 
 // LeafBad reports whether a leaf is at fault by itself.
 func (c *Cluster) LeafBad(l LeafID) bool { return c.bad[l] }
+
+// Idle returns how many leaves at or below a cell are free and healthy.
+func (c *Cluster) Idle(id CellID) int32 { return c.idle[id] }
+
+// Live returns the number of live allocations.
+func (c *Cluster) Live() int {
+	n := 0
+	for i := range c.allocs {
+		if c.allocs[i].live {
+			n++
+		}
+	}
+	return n
+}

@@ -52,7 +52,7 @@ type Request struct {
 	IgnoreUse    bool
 }
 
-// Result is a placement and whom it needs to leave first, in order of AllocID.
+// Result is a placement and whom it needs to leave first, in the order of the leaves.
 type Result struct {
 	Placement Placement
 	Victims   []AllocID
@@ -353,7 +353,8 @@ func (s *search) result() Result {
 	return res
 }
 
-// holdersOf returns who holds a placement's leaves now, sorted.
+// holdersOf returns who holds a placement's leaves now, in the order of leaves:
+// ids say nothing, since they differ after a restart.
 func (s *search) holdersOf(pl Placement) []AllocID {
 	var hs []AllocID
 	for _, t := range pl.Tasks {
@@ -363,6 +364,5 @@ func (s *search) holdersOf(pl Placement) []AllocID {
 			}
 		}
 	}
-	slices.Sort(hs)
 	return hs
 }

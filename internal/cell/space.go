@@ -174,3 +174,10 @@ func (c *Cluster) rootOver(id CellID) rootRef {
 	}
 	return rootRef{None, None}
 }
+
+// RootOver returns the space and the root whose bound cell a physical cell is or
+// lies in; None and None when it is not bound.
+func (c *Cluster) RootOver(id CellID) (space int32, root RootID) {
+	ref := c.rootOver(id)
+	return ref.space, ref.root
+}

@@ -167,6 +167,9 @@ type Exit struct {
 	// Cause is set when the platform, not the task, made it end.
 	Cause   ExitCause `json:"cause,omitempty"`
 	Message string    `json:"message,omitempty"`
+	// Own is true when the task had ended by itself before any stop reached it.
+	// An exit of a stopping attempt without Own counts as the stop's doing.
+	Own bool `json:"own,omitempty"`
 }
 
 // ExitCause is a platform's reason for a task's end.

@@ -9,7 +9,7 @@ import "github.com/combsched/comb/internal/cell"
 //
 //	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
 //	decisions: Placed Reserved Unreserved StopSent LazilyPreempted AttemptEnded
-//	           TaskRetried JobRetried JobEnded NodeAvoided NodeSuspected Noted
+//	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined
 type Event interface{ event() Kind }
 
@@ -134,6 +134,17 @@ type TaskRetried struct {
 	After   Time  `json:"after,omitempty"` // not before
 }
 
+// JobCompleting settles how the job's present attempt ends; what still runs of
+// it is stopped, and then the job is retried or ends.
+type JobCompleting struct {
+	Job     JobID    `json:"job"`
+	Phase   Phase    `json:"phase"` // Succeeded, Failed or Stopped
+	Cause   EndCause `json:"cause"`
+	Exit    Exit     `json:"exit"`
+	Task    int32    `json:"task"` // the task that decided it, -1 if none
+	Message string   `json:"message,omitempty"`
+}
+
 // JobRetried starts the job's next attempt: every gang waits again.
 type JobRetried struct {
 	Job     JobID  `json:"job"`
@@ -209,6 +220,7 @@ func (StopSent) event() Kind        { return "StopSent" }
 func (LazilyPreempted) event() Kind { return "LazilyPreempted" }
 func (AttemptEnded) event() Kind    { return "AttemptEnded" }
 func (TaskRetried) event() Kind     { return "TaskRetried" }
+func (JobCompleting) event() Kind   { return "JobCompleting" }
 func (JobRetried) event() Kind      { return "JobRetried" }
 func (JobEnded) event() Kind        { return "JobEnded" }
 func (NodeAvoided) event() Kind     { return "NodeAvoided" }

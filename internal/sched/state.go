@@ -1,97 +1,257 @@
 package sched
 
+import (
+	"maps"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
 const Version = "1"
 
-// State is everything the core knows: a fold over events.
+// State is everything the core knows: a fold over events. It is not safe for
+// concurrent use.
 type State struct {
+	policies Policies
+	seq      uint64
+	now      Time
+	nextJob  JobID
+	cfg      *Config
+	cl       *cell.Cluster
+	// empty is the cluster of the same configuration with nothing in use and
+	// the same health: what can ever fit is asked of it.
+	empty    *cell.Cluster
+	pol      []Policy // by space; [0] is unused
+	jobs     []job    // slots; a free slot has no spec
+	spare    []int32  // free slots
+	slots    map[JobID]int32
+	names    map[JobName]JobID
+	attempts []attempt // slots; a free one has no job
+	spareAtt []int32
+	byAlloc  []int32    // attempt slot of each cell.AllocID
+	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
+	nodes    []nodeNote // what is remembered about nodes, sorted by name
+	leaves   []leafNote // bad leaves, sorted by node, SKU, device
+	keys     keyRing
+	timers   timers
+	dirty    []JobID            // to settle, sorted; ids, since slots differ after a restart
+	look     bool               // capacity or queues changed: the walk is due
+	grew     bool               // cells became free while Decide runs
+	never    map[string]*Reason // by VC and shape; a cache of the configuration
+	ended    []JobStatus
+	out      []Record // of the Decide that runs
 }
 
+// job is one job that has not ended.
+type job struct {
+	id          JobID
+	spec        *Job
+	submitted   Time
+	started     Time
+	retry       int32
+	counted     int32
+	preempted   int32
+	stop        bool
+	stopReason  string
+	quarantined bool
+	completing  *JobCompleting
+	after       Time // no gang is placed before
+	gangs       []gang
+	tasks       []taskRun
+	notices     []string
+}
+
+// gang is one gang's place in its life: it waits (attempt None), or an attempt
+// or reservation exists, or it is over for this attempt of the job (done).
+type gang struct {
+	attempt int32 // slot, None
+	n       int32 // attempts so far
+	done    bool
+	waiting bool // it is in its queue
+	after   Time
+	faults  int32 // platform faults and refusals in a row: the back-off's exponent
+	retries int32 // counted task retries
+	avoid   []avoidance
+	last    *AttemptStatus // the last that ended
+	members []cell.Member
+	leaves  int32
+	shape   string // equal shapes have equal placements
+}
+
+// avoidance keeps a gang off a node that refused it.
+type avoidance struct {
+	Node  cell.NodeName `json:"node"`
+	Until Time          `json:"until"`
+	Times int32         `json:"times"`
+}
+
+// attempt is one attempt or reservation.
+//
+//	Reserving -> Starting -> Running -> Stopping -> Ended
+//	    |            |          |  ^        ^
+//	    v            +--------->Unknown ----+
+//	 (waits again)
+type attempt struct {
+	id         AttemptID
+	job        int32 // slot, None when this slot is free
+	state      AttemptState
+	alloc      cell.AllocID
+	cause      EndCause
+	by         *AttemptID
+	message    string
+	placed     Time
+	started    Time
+	checkpoint Time // work is saved up to here
+	lazy       bool
+	orphaned   bool
+	refused    bool
+	platform   bool
+	alive      int32 // tasks not proven dead
+	victims    []AttemptID
+}
+
+// taskRun is the present or last run of one task.
+type taskRun struct {
+	role     int32
+	index    int32
+	gang     int32
+	state    TaskState
+	dead     bool // of the present attempt: proven
+	attempt  int32
+	place    cell.Task
+	host     string
+	pid      int32
+	ports    []int32
+	exit     *Exit
+	retries  int32
+	progress *TaskProgress
+}
+
+// nodeNote is what facts and commands said about a node.
+type nodeNote struct {
+	Name    cell.NodeName `json:"name"`
+	Down    bool          `json:"down,omitempty"`
+	Cordon  bool          `json:"cordon,omitempty"`
+	Suspect Time          `json:"suspect,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
+	Refused []JobID       `json:"refused,omitempty"` // jobs refused there lately
+}
+
+// leafNote is a bad leaf.
+type leafNote struct {
+	Node   cell.NodeName `json:"node"`
+	SKU    cell.TypeName `json:"sku"`
+	Device int32         `json:"device"`
+	Reason string        `json:"reason,omitempty"`
+}
+
+const none = -1
+
 // New returns the empty state, before any Configured event.
-func New(policies Policies) *State { panic("wip") }
+func New(policies Policies) *State {
+	return &State{policies: policies, nextJob: 1, slots: map[JobID]int32{}, names: map[JobName]JobID{}, keys: newKeyRing()}
+}
 
 // Seq returns the number of events applied so far.
-func (s *State) Seq() uint64 { panic("wip") }
+func (s *State) Seq() uint64 { return s.seq }
 
 // Now returns the time of the latest event or decision: time never goes back.
-func (s *State) Now() Time { panic("wip") }
+func (s *State) Now() Time { return s.now }
 
 // Config returns the present configuration, nil before the first; do not change it.
-func (s *State) Config() *Config { panic("wip") }
-
-// Check judges a command against the state without changing it. Accepted: the
-// events to apply (none when an idempotency key repeats) and the answer.
-func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) { panic("wip") }
-
-// Accept turns a fact into the events to apply; none when it is stale or known.
-func (s *State) Accept(f Fact) []Event { panic("wip") }
-
-// Apply folds one record into the state. It never fails: a record that does not
-// fit the state is a bug and panics with the numbers.
-func (s *State) Apply(r Record) { panic("wip") }
-
-// Decide takes every decision that is due at now. It returns the records of its
-// decisions, already applied, numbered on from Seq, ending with Decided; it
-// returns nil when there was nothing to look at.
-func (s *State) Decide(now Time) []Record { panic("wip") }
-
-// Wake returns when Decide wants to run again by itself; 0 is never.
-func (s *State) Wake() Time { panic("wip") }
-
-// Actions returns what the executor must do about an event that was just
-// applied; call it after Apply of that very event, or after the whole batch.
-func (s *State) Actions(e Event) []Action { panic("wip") }
-
-// Outstanding returns the actions of all live attempts, marked Known: what an
-// executor is told after a restart.
-func (s *State) Outstanding() []Action { panic("wip") }
+func (s *State) Config() *Config { return s.cfg }
 
 // TakeEnded returns the final status of the jobs that ended since the last call.
-func (s *State) TakeEnded() []JobStatus { panic("wip") }
+func (s *State) TakeEnded() []JobStatus {
+	e := s.ended
+	s.ended = nil
+	return e
+}
 
 // Clone returns a copy that shares only what never changes.
-func (s *State) Clone() *State { panic("wip") }
+func (s *State) Clone() *State {
+	d := *s
+	if s.cl != nil {
+		d.cl, d.empty = s.cl.Clone(), s.empty.Clone()
+	}
+	d.jobs = slices.Clone(s.jobs)
+	var nt, ng int
+	for i := range s.jobs {
+		nt += len(s.jobs[i].tasks)
+		ng += len(s.jobs[i].gangs)
+	}
+	tasks, gangs := make([]taskRun, 0, nt), make([]gang, 0, ng)
+	for i := range d.jobs {
+		j := &d.jobs[i]
+		j.tasks, tasks = slab(j.tasks, tasks)
+		j.gangs, gangs = slab(j.gangs, gangs)
+	}
+	d.spare, d.spareAtt = slices.Clone(s.spare), slices.Clone(s.spareAtt)
+	d.slots, d.names = maps.Clone(s.slots), maps.Clone(s.names)
+	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
+	d.queues = slices.Clone(s.queues)
+	for i := range d.queues {
+		d.queues[i] = slices.Clone(d.queues[i])
+	}
+	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
+	d.keys = s.keys.clone()
+	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
+	d.never, d.ended, d.out = nil, slices.Clone(s.ended), nil
+	return &d
+}
 
-// Save returns the canonical snapshot of the state: equal states give equal bytes.
-func (s *State) Save() []byte { panic("wip") }
+// slab copies a into the spare room of pool and returns the copy, cut so that an
+// append to it cannot reach its neighbour, and the longer pool.
+func slab[T any](a, pool []T) ([]T, []T) {
+	n := len(pool)
+	pool = append(pool, a...)
+	return pool[n:len(pool):len(pool)], pool
+}
 
-// Load returns the state that a snapshot describes.
-func Load(snapshot []byte, policies Policies) (*State, error) { panic("wip") }
+// find returns the job with that id, nil when it is unknown or ended.
+func (s *State) find(id JobID) *job {
+	if i, ok := s.slots[id]; ok {
+		return &s.jobs[i]
+	}
+	return nil
+}
 
-// Digest is the hex SHA-256 of Save.
-func (s *State) Digest() string { panic("wip") }
+// live returns the attempt with exactly that id, nil when it is over or unknown.
+func (s *State) live(id AttemptID) *attempt {
+	j := s.find(id.Job)
+	if j == nil || id.Gang < 0 || int(id.Gang) >= len(j.gangs) {
+		return nil
+	}
+	slot := j.gangs[id.Gang].attempt
+	if slot == none || s.attempts[slot].id != id {
+		return nil
+	}
+	return &s.attempts[slot]
+}
 
-// Verify checks every invariant of the state and returns all breaches.
-func (s *State) Verify() error { panic("wip") }
+// task returns a task of an attempt that runs, nil when the ordinal is not its.
+func (s *State) task(a *attempt, ordinal int32) *taskRun {
+	j := &s.jobs[a.job]
+	if ordinal < 0 || int(ordinal) >= len(j.tasks) || j.tasks[ordinal].gang != a.id.Gang {
+		return nil
+	}
+	return &j.tasks[ordinal]
+}
 
-// Jobs returns the jobs that have not ended, in submission order.
-func (s *State) Jobs() []JobStatus { panic("wip") }
+// touch marks a job for the next Decide.
+func (s *State) touch(slot int32) {
+	id := s.jobs[slot].id
+	if i, found := slices.BinarySearch(s.dirty, id); !found {
+		s.dirty = slices.Insert(s.dirty, i, id)
+	}
+}
 
-// Job returns one job that has not ended.
-func (s *State) Job(id JobID) (JobStatus, bool) { panic("wip") }
-
-// Spec returns what was submitted for a job that has not ended.
-func (s *State) Spec(id JobID) (*Job, bool) { panic("wip") }
-
-// ByName returns the job of that name that has not ended.
-func (s *State) ByName(n JobName) (JobID, bool) { panic("wip") }
-
-// Explain says why a job's gangs wait, by the code that decides.
-func (s *State) Explain(id JobID) (Explanation, bool) { panic("wip") }
-
-// VCs returns all virtual clusters in order of name.
-func (s *State) VCs() []VCStatus { panic("wip") }
-
-// Nodes returns all nodes in order of name.
-func (s *State) Nodes() []NodeStatus { panic("wip") }
-
-// Cells returns the physical cells, top level first.
-func (s *State) Cells() []CellStatus { panic("wip") }
-
-// EncodeEvent returns an event's kind, version and JSON for the journal.
-func EncodeEvent(e Event) (kind Kind, version int, data []byte, err error) { panic("wip") }
-
-// DecodeEvent is the inverse of EncodeEvent. An unknown kind or a newer version
-// is an error.
-func DecodeEvent(kind Kind, version int, data []byte) (Event, error) { panic("wip") }
+// space returns the VC's index in the present cluster, 0 when it is gone.
+func (s *State) space(v cell.VCName) int32 {
+	if s.cl == nil {
+		return 0
+	}
+	return max(s.cl.SpaceOf(v), 0)
+}

@@ -113,6 +113,7 @@ type AttemptStatus struct {
 	Ended         Time         `json:"ended,omitempty"`
 	Victims       []AttemptID  `json:"victims,omitempty"` // of a reservation, still alive
 	By            *AttemptID   `json:"by,omitempty"`      // the preemptor
+	Message       string       `json:"message,omitempty"`
 }
 
 // ReasonCode says why a job waits.

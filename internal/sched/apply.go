@@ -1,0 +1,221 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Apply folds one record into the state. It never fails: a record that does not
+// fit the state is a bug and panics with the numbers.
+func (s *State) Apply(r Record) {
+	if r.Seq != s.seq+1 {
+		panic(fmt.Sprintf("sched: record %d does not follow %d", r.Seq, s.seq))
+	}
+	s.seq = r.Seq
+	s.now = max(s.now, r.Time)
+	switch e := r.Event.(type) {
+	case JobSubmitted:
+		s.applySubmitted(e)
+	case StopRequested:
+		s.applyStopRequested(e)
+	case Configured:
+		s.applyConfigured(e)
+	case NodeCordoned:
+		s.applyCordoned(e)
+	case Decided:
+		s.now = max(s.now, e.Now)
+		s.settled()
+	case Noted:
+	default:
+		if !s.applyFact(r.Event) && !s.applyDecision(r.Event) {
+			panic(fmt.Sprintf("sched: no rule applies event %T", r.Event))
+		}
+	}
+}
+
+// settled clears what Decide has dealt with.
+func (s *State) settled() {
+	s.dirty = s.dirty[:0]
+	s.look = false
+	for len(s.timers) > 0 && s.timers[0].at <= s.now {
+		s.expire(s.now)
+	}
+	s.dirty = s.dirty[:0]
+	s.look = false
+}
+
+func (s *State) applySubmitted(e JobSubmitted) {
+	slot := int32(len(s.jobs))
+	if n := len(s.spare); n > 0 {
+		slot, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
+		s.jobs = append(s.jobs, job{})
+	}
+	s.jobs[slot] = newJob(e.ID, e.Job, s.now)
+	s.slots[e.ID] = slot
+	s.names[e.Job.Name] = e.ID
+	s.nextJob = max(s.nextJob, e.ID+1)
+	s.keys.remember(e.Meta, e.ID)
+	for g := range s.jobs[slot].gangs {
+		s.enqueue(slot, int32(g))
+	}
+}
+
+// newJob lays out a job that waits.
+func newJob(id JobID, spec *Job, now Time) job {
+	j := job{id: id, spec: spec, submitted: now}
+	for r := range spec.Roles {
+		for i := range spec.Roles[r].Tasks {
+			j.tasks = append(j.tasks, taskRun{role: int32(r), index: i, state: TaskWaiting})
+		}
+	}
+	for g := range spec.Gangs {
+		j.gangs = append(j.gangs, newGang(&j, g))
+	}
+	return j
+}
+
+func newGang(j *job, g int) gang {
+	out := gang{attempt: none}
+	role := int32(none)
+	for _, t := range j.spec.Gangs[g].Tasks {
+		j.tasks[t].gang = int32(g)
+		r := &j.spec.Roles[j.tasks[t].role]
+		out.leaves += r.Leaves
+		if j.tasks[t].role == role {
+			out.members[len(out.members)-1].Tasks++
+			continue
+		}
+		role = j.tasks[t].role
+		out.members = append(out.members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKU: r.SKU, Pinned: r.Pinned})
+	}
+	var b strings.Builder
+	for _, m := range out.members {
+		fmt.Fprintf(&b, "%dx%d/%s/%s;", m.Tasks, m.Leaves, m.SKU, m.Pinned)
+	}
+	fmt.Fprintf(&b, "%v", j.spec.AllowedNodes)
+	out.shape = b.String()
+	return out
+}
+
+func (s *State) applyStopRequested(e StopRequested) {
+	j := s.find(e.Job)
+	if j == nil {
+		return
+	}
+	j.stop, j.stopReason = true, e.Reason
+	s.keys.remember(e.Meta, e.Job)
+	slot := s.slots[e.Job]
+	for g := range j.gangs {
+		s.dequeue(slot, int32(g))
+	}
+	s.touch(slot)
+}
+
+func (s *State) applyCordoned(e NodeCordoned) {
+	n := s.node(e.Node)
+	n.Cordon, n.Reason = e.On, e.Reason
+	s.keys.remember(e.Meta, 0)
+	if !e.On {
+		n.Suspect, n.Refused = 0, nil
+	}
+	s.blame(n)
+	s.look = true
+}
+
+// node returns what is remembered about a node, for change.
+func (s *State) node(name cell.NodeName) *nodeNote {
+	i, found := slices.BinarySearchFunc(s.nodes, name, func(n nodeNote, k cell.NodeName) int {
+		return strings.Compare(string(n.Name), string(k))
+	})
+	if !found {
+		s.nodes = slices.Insert(s.nodes, i, nodeNote{Name: name})
+	}
+	return &s.nodes[i]
+}
+
+// blame tells the cells what is remembered about a node.
+func (s *State) blame(n *nodeNote) {
+	if s.cl == nil {
+		return
+	}
+	i := s.cl.Forest().NodeIndex(n.Name)
+	if i == cell.None {
+		return
+	}
+	for _, c := range []*cell.Cluster{s.cl, s.empty} {
+		c.SetBlame(i, cell.Down, n.Down)
+		c.SetBlame(i, cell.Cordoned, n.Cordon)
+		c.SetBlame(i, cell.Suspect, n.Suspect > 0)
+	}
+}
+
+func (s *State) applyConfigured(e Configured) {
+	cl, err := cell.New(&e.Config.Cluster)
+	if err != nil {
+		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
+	}
+	s.cfg, s.cl, s.empty = e.Config, cl, cl.Clone()
+	s.never = nil
+	s.pol = make([]Policy, cl.NumSpaces())
+	for i := int32(1); i < cl.NumSpaces(); i++ {
+		if s.pol[i], err = s.policies(vcConfig(e.Config, cl.Space(i).Name)); err != nil {
+			panic(fmt.Sprintf("sched: a policy was accepted that cannot be made: %v", err))
+		}
+	}
+	s.byAlloc = nil
+	for _, m := range e.Moves {
+		s.move(m)
+	}
+	for i := range s.nodes {
+		s.blame(&s.nodes[i])
+	}
+	for i := range s.leaves {
+		s.blameLeaf(&s.leaves[i], true)
+	}
+	s.keys.remember(e.Meta, 0)
+	s.requeueAll()
+}
+
+// vcConfig returns the policy configuration of a VC, fifo when none is given.
+func vcConfig(c *Config, name cell.VCName) VCConfig {
+	for _, v := range c.VCs {
+		if v.Name == name {
+			return v
+		}
+	}
+	return VCConfig{Name: name}
+}
+
+// move puts one attempt on its cells in the new cluster.
+func (s *State) move(m Move) {
+	a := s.live(m.Attempt)
+	if a == nil {
+		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))
+	}
+	j := &s.jobs[a.job]
+	a.alloc = s.cl.Take(s.space(j.spec.VC), j.spec.Priority, m.Placement, false)
+	a.orphaned = a.orphaned || m.Orphaned
+	if (m.Lazy || a.lazy) && j.spec.Priority >= cell.MinGuaranteed {
+		s.cl.Demote(a.alloc)
+		a.lazy = true
+	}
+	s.setAlloc(a.alloc, j.gangs[a.id.Gang].attempt)
+	for i, t := range j.spec.Gangs[a.id.Gang].Tasks {
+		j.tasks[t].place = m.Placement.Tasks[i]
+	}
+}
+
+// setAlloc remembers whose an allocation is.
+func (s *State) setAlloc(id cell.AllocID, slot int32) {
+	for int(id) >= len(s.byAlloc) {
+		s.byAlloc = append(s.byAlloc, none)
+	}
+	s.byAlloc[id] = slot
+}
+
+// holder returns the attempt behind an allocation.
+func (s *State) holder(id cell.AllocID) *attempt { return &s.attempts[s.byAlloc[id]] }

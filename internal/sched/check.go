@@ -1,0 +1,227 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Limits on what one job and all jobs together may be.
+const (
+	maxTasks   = 10_000
+	maxWaiting = 200_000 // jobs that have not ended
+	maxLeaves  = 1 << 20
+)
+
+// Check judges a command against the state without changing it. Accepted: the
+// events to apply (none when an idempotency key repeats) and the answer.
+func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) {
+	if id, ok := s.keys.seen(c.command()); ok {
+		return nil, Answer{Job: id, Repeated: true}, nil
+	}
+	switch c := c.(type) {
+	case Submit:
+		return s.checkSubmit(c)
+	case Stop:
+		return s.checkStop(c)
+	case Reconfigure:
+		return s.checkReconfigure(c)
+	case Cordon:
+		return s.checkCordon(c)
+	}
+	return nil, Answer{}, refuse(Invalid, "unknown command %T", c)
+}
+
+func refuse(k RefusalKind, format string, a ...any) *Refusal {
+	return &Refusal{Kind: k, Message: fmt.Sprintf(format, a...)}
+}
+
+func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
+	if s.cl == nil {
+		return nil, Answer{}, refuse(Busy, "the cluster has no configuration yet: apply a cluster file first")
+	}
+	if r := checkJob(c.Job); r != nil {
+		return nil, Answer{}, r
+	}
+	if s.cl.SpaceOf(c.Job.VC) == cell.None {
+		return nil, Answer{}, refuse(Invalid, "there is no virtual cluster %q; there are: %s", c.Job.VC, strings.Join(s.vcNames(), ", "))
+	}
+	if id, ok := s.names[c.Job.Name]; ok {
+		return nil, Answer{}, refuse(Conflict, "job %q (id %d) has not ended yet: stop it first, or choose another name", c.Job.Name, id)
+	}
+	if len(s.slots) >= maxWaiting {
+		return nil, Answer{}, refuse(Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", len(s.slots))
+	}
+	j := newJob(s.nextJob, c.Job, s.now)
+	for g := range j.gangs {
+		if g > 0 && j.gangs[g].shape == j.gangs[g-1].shape {
+			continue
+		}
+		if why := s.neverFits(&j, g); why != nil {
+			return nil, Answer{}, &Refusal{Kind: Never, Message: why.Message, Reason: why}
+		}
+	}
+	return []Event{JobSubmitted{ID: s.nextJob, Job: c.Job, Meta: c.Meta}}, Answer{Job: s.nextJob}, nil
+}
+
+func (s *State) vcNames() []string {
+	var names []string
+	for i := int32(1); i < s.cl.NumSpaces(); i++ {
+		names = append(names, string(s.cl.Space(i).Name))
+	}
+	return names
+}
+
+// checkJob checks that a job is whole in itself; the edges have checked more and
+// said it better, so one message is enough.
+func checkJob(j *Job) *Refusal {
+	if j == nil || j.Name == "" || len(j.Name) > 255 {
+		return refuse(Invalid, "a job needs a name of 1 to 255 characters")
+	}
+	if j.Priority < cell.Opportunistic || j.Priority > cell.MaxGuaranteed {
+		return refuse(Invalid, "priority %d is outside -1 to %d", j.Priority, cell.MaxGuaranteed)
+	}
+	if j.Grace < 0 || j.TimeLimit < 0 || j.Retries < -2 {
+		return refuse(Invalid, "grace, time limit and retries must not be negative (retries: not below -2)")
+	}
+	var tasks, leaves int64
+	for _, r := range j.Roles {
+		if r.Tasks < 1 || r.Leaves < 1 || r.Tasks > maxTasks || r.Leaves > maxLeaves {
+			return refuse(Invalid, "role %q asks for %d tasks of %d leaves", r.Name, r.Tasks, r.Leaves)
+		}
+		if r.MinFailed < -1 || r.MinSucceeded < -1 || r.TaskRetries < -2 {
+			return refuse(Invalid, "role %q has a completion policy below -1", r.Name)
+		}
+		if r.Pinned != "" && j.Priority < cell.MinGuaranteed {
+			return refuse(Invalid, "role %q: an opportunistic job cannot use pinned cell %q", r.Name, r.Pinned)
+		}
+		tasks += int64(r.Tasks)
+		leaves += int64(r.Tasks) * int64(r.Leaves)
+	}
+	if tasks < 1 || tasks > maxTasks || leaves > maxLeaves {
+		return refuse(Invalid, "the job asks for %d tasks with %d leaves; the limits are %d and %d", tasks, leaves, maxTasks, maxLeaves)
+	}
+	seen := make([]bool, tasks)
+	for _, g := range j.Gangs {
+		for i, t := range g.Tasks {
+			if t < 0 || int64(t) >= tasks || seen[t] || i > 0 && g.Tasks[i-1] > t {
+				return refuse(Invalid, "gang %q: task %d does not exist, is listed twice or is out of order", g.Name, t)
+			}
+			seen[t] = true
+		}
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		return refuse(Invalid, "task %d is in no gang", i)
+	}
+	return nil
+}
+
+func (s *State) checkStop(c Stop) ([]Event, Answer, *Refusal) {
+	j := s.find(c.Job)
+	if j == nil {
+		if c.Job > 0 && c.Job < s.nextJob {
+			return nil, Answer{}, refuse(Conflict, "job %d has ended already", c.Job)
+		}
+		return nil, Answer{}, refuse(NotFound, "there is no job %d", c.Job)
+	}
+	if j.stop {
+		return nil, Answer{Job: c.Job, Repeated: true}, nil
+	}
+	return []Event{StopRequested{Job: c.Job, Reason: c.Reason, Meta: c.Meta}}, Answer{Job: c.Job}, nil
+}
+
+func (s *State) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
+	if s.cl == nil || s.cl.Forest().NodeIndex(c.Node) == cell.None {
+		return nil, Answer{}, refuse(NotFound, "there is no node %q", c.Node)
+	}
+	return []Event{NodeCordoned{Node: c.Node, On: c.On, Reason: c.Reason, Meta: c.Meta}}, Answer{}, nil
+}
+
+// checkReconfigure plans how everything that holds cells is carried over. It
+// changes nothing: the plan is in the event.
+func (s *State) checkReconfigure(c Reconfigure) ([]Event, Answer, *Refusal) {
+	next, err := cell.New(&c.Config.Cluster)
+	if err != nil {
+		return nil, Answer{}, refuse(Invalid, "%v", err)
+	}
+	for i := int32(1); i < next.NumSpaces(); i++ {
+		if _, err := s.policies(vcConfig(c.Config, next.Space(i).Name)); err != nil {
+			return nil, Answer{}, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
+		}
+	}
+	var events []Event
+	ev := Configured{Config: c.Config, Meta: c.Meta}
+	var ans Answer
+	for _, slot := range s.carryOrder() {
+		a := &s.attempts[slot]
+		if a.state == AttemptReserving {
+			events = append(events, Unreserved{Attempt: a.id, Reason: "the configuration changed"})
+			continue
+		}
+		ev.Moves = append(ev.Moves, s.planMove(next, a))
+		if line := s.describeMove(&ev.Moves[len(ev.Moves)-1], a); line != "" {
+			ans.Effects = append(ans.Effects, line)
+		}
+	}
+	return append(events, ev), ans, nil
+}
+
+// carryOrder returns the attempt slots that hold or were promised cells:
+// guaranteed ones first, by priority, then by age.
+func (s *State) carryOrder() []int32 {
+	var order []int32
+	for i := range s.attempts {
+		if s.attempts[i].job != none && s.attempts[i].id.Job != 0 {
+			order = append(order, int32(i))
+		}
+	}
+	prio := func(slot int32) cell.Priority {
+		a := &s.attempts[slot]
+		if a.lazy {
+			return cell.Opportunistic
+		}
+		return s.jobs[a.job].spec.Priority
+	}
+	slices.SortFunc(order, func(x, y int32) int {
+		if p, q := prio(x), prio(y); p != q {
+			return int(q) - int(p)
+		}
+		return compareAttempts(s.attempts[x].id, s.attempts[y].id)
+	})
+	return order
+}
+
+func compareAttempts(a, b AttemptID) int {
+	switch {
+	case a.Job != b.Job:
+		return int(a.Job - b.Job)
+	case a.Gang != b.Gang:
+		return int(a.Gang - b.Gang)
+	}
+	return int(a.N - b.N)
+}
+
+func (s *State) planMove(next *cell.Cluster, a *attempt) Move {
+	j := &s.jobs[a.job]
+	vc := next.SpaceOf(j.spec.VC)
+	got := next.Carry(s.cl.Forest(), vc, s.cl.Alloc(a.alloc))
+	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0}
+	alloc := next.Take(max(vc, 0), j.spec.Priority, m.Placement, false)
+	if m.Lazy || a.lazy {
+		next.Demote(alloc)
+	}
+	return m
+}
+
+func (s *State) describeMove(m *Move, a *attempt) string {
+	name := s.jobs[a.job].spec.Name
+	switch {
+	case m.Orphaned:
+		return fmt.Sprintf("job %s (attempt %v) runs on devices that the new configuration lacks: it drains there", name, m.Attempt)
+	case m.Lazy && !a.lazy:
+		return fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", name, m.Attempt, s.jobs[a.job].spec.VC)
+	}
+	return ""
+}

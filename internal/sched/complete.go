@@ -1,0 +1,219 @@
+package sched
+
+import (
+	"fmt"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// complete applies the completion policies of a job's roles (FrameworkController):
+// enough failures fail the job's attempt, enough successes end it well, and when
+// all tasks ended without either, it succeeded. A time limit that has passed
+// fails it.
+func (s *State) complete(slot int32) {
+	j := &s.jobs[slot]
+	if e, over := s.overTime(j); over {
+		s.emit(e)
+		return
+	}
+	roles := make([]struct{ failed, succeeded int32 }, len(j.spec.Roles))
+	done := true
+	var good *taskRun
+	for o := range j.tasks {
+		t := &j.tasks[o]
+		switch {
+		case t.state == TaskSucceeded && s.final(j, t):
+			good = t
+			if roles[t.role].succeeded++; atLeast(roles[t.role].succeeded, j.spec.Roles[t.role].MinSucceeded) {
+				s.emit(JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Exit: *t.exit, Task: int32(o)})
+				return
+			}
+		case t.state == TaskFailed && s.final(j, t):
+			if roles[t.role].failed++; atLeast(roles[t.role].failed, j.spec.Roles[t.role].MinFailed) {
+				s.emit(s.failedBy(j, int32(o)))
+				return
+			}
+		default:
+			done = false
+		}
+	}
+	if done {
+		e := JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Task: none}
+		if good != nil {
+			e.Exit = *good.exit
+		}
+		s.emit(e)
+	}
+}
+
+// atLeast compares a count with a policy; a policy below 1 is disabled.
+func atLeast(n, policy int32) bool { return policy >= 1 && n >= policy }
+
+// final reports whether a task's end counts: it will not be retried by itself,
+// and no other member's trouble makes its gang run again.
+func (s *State) final(j *job, t *taskRun) bool {
+	g := &j.gangs[t.gang]
+	if g.attempt != none {
+		a := &s.attempts[g.attempt]
+		if a.refused || a.platform || a.cause == EndPreempted {
+			return false
+		}
+	} else if g.last != nil && !ownEnd(g.last.Cause) {
+		return false
+	}
+	return t.state == TaskSucceeded || !s.taskRetry(j, t)
+}
+
+// ownEnd reports whether an attempt ended by its tasks' own doing.
+func ownEnd(c EndCause) bool { return c == EndSucceeded || c == EndFailed || c == EndCompleted }
+
+// taskRetry reports whether a failed task of an incremental job runs again.
+func (s *State) taskRetry(j *job, t *taskRun) bool {
+	role := &j.spec.Roles[t.role]
+	if len(j.spec.Gangs[t.gang].Tasks) > 1 || role.TaskRetries == 0 {
+		return false
+	}
+	return t.state == TaskFailed && (role.TaskRetries < 0 || j.gangs[t.gang].retries < role.TaskRetries)
+}
+
+func (s *State) failedBy(j *job, ordinal int32) JobCompleting {
+	t := &j.tasks[ordinal]
+	role := j.spec.Roles[t.role].Name
+	msg := fmt.Sprintf("task %s-%d failed with exit code %d", role, t.index, t.exit.Code)
+	if t.exit.Signal != 0 {
+		msg = fmt.Sprintf("task %s-%d was ended by signal %d", role, t.index, t.exit.Signal)
+	}
+	if t.exit.Message != "" {
+		msg += ": " + t.exit.Message
+	}
+	return JobCompleting{Job: j.id, Phase: Failed, Cause: EndFailed, Exit: *t.exit, Task: ordinal, Message: msg}
+}
+
+// overTime reports whether an attempt of the job ran longer than its limit.
+func (s *State) overTime(j *job) (JobCompleting, bool) {
+	if j.spec.TimeLimit == 0 {
+		return JobCompleting{}, false
+	}
+	for g := range j.gangs {
+		at := j.gangs[g].attempt
+		if at == none {
+			continue
+		}
+		if a := &s.attempts[at]; a.started > 0 && a.alive > 0 && s.now >= a.started.Add(j.spec.TimeLimit) {
+			msg := fmt.Sprintf("it ran longer than its time limit of %d s", j.spec.TimeLimit/Second)
+			return JobCompleting{Job: j.id, Phase: Failed, Cause: EndTimeLimit, Task: none, Message: msg}, true
+		}
+	}
+	return JobCompleting{}, false
+}
+
+// Exit codes with a meaning of their own (FrameworkController).
+const (
+	exitTransient = 200
+	exitConflict  = 201
+	exitPermanent = 210
+)
+
+// retryJob says whether a job whose attempt completed runs again: a transient
+// failure always, a permanent one never, else while its retries last. Retries of
+// -2 means for ever, even after success, without any classification.
+func (s *State) retryJob(j *job) (JobRetried, bool) {
+	c := j.completing
+	e := JobRetried{Job: j.id, Message: c.Message}
+	if c.Cause == EndTimeLimit {
+		return e, false
+	}
+	if j.spec.Retries == -2 {
+		e.Counted = true
+		e.After = s.now.Add(backOff(j.retry))
+		return e, true
+	}
+	if c.Phase != Failed || c.Exit.Code == exitPermanent {
+		return e, false
+	}
+	if c.Exit.Code == exitTransient || c.Exit.Code == exitConflict {
+		e.After = s.now.Add(backOff(j.retry))
+		if c.Exit.Code == exitConflict {
+			e.After = s.now.Add(conflictDelay(j.id, j.retry))
+		}
+		return e, true
+	}
+	e.Counted = true
+	e.After = s.now.Add(backOff(j.retry))
+	return e, j.spec.Retries == -1 || j.counted < j.spec.Retries
+}
+
+// backOff grows from one second to five minutes.
+func backOff(times int32) Duration {
+	return min(Second<<min(times, 20), 5*Minute)
+}
+
+// conflictDelay spreads retries after a gang conflict over 60 to 900 s, by the
+// job's id and retry instead of a random number.
+func conflictDelay(id JobID, retry int32) Duration {
+	x := uint64(id)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
+	x ^= x >> 31
+	return Duration(60+x%841) * Second
+}
+
+// retryGangs lets gangs whose attempt ended without an outcome wait again.
+func (s *State) retryGangs(slot int32) {
+	j := &s.jobs[slot]
+	if j.stop || j.completing != nil {
+		return
+	}
+	for g := range j.gangs {
+		gg := &j.gangs[g]
+		if !gg.done || gg.last == nil {
+			continue
+		}
+		e := TaskRetried{Job: j.id, Gang: int32(g)}
+		switch {
+		case gg.last.Cause == EndRefused:
+			s.avoidRefusing(j, int32(g))
+		case gg.last.Cause == EndPlatform:
+			e.After = s.now.Add(backOff(gg.faults))
+		case gg.last.Cause == EndFailed && s.taskRetry(j, &j.tasks[j.spec.Gangs[g].Tasks[0]]):
+			e.Counted = true
+			e.After = s.now.Add(backOff(gg.retries))
+		case ownEnd(gg.last.Cause):
+			continue
+		}
+		s.emit(e)
+		j = &s.jobs[slot]
+	}
+}
+
+// avoidRefusing keeps a gang off the nodes that just refused it: 10 s, doubling
+// up to 10 minutes.
+func (s *State) avoidRefusing(j *job, g int32) {
+	for _, o := range j.spec.Gangs[g].Tasks {
+		t := &j.tasks[o]
+		if t.exit == nil || t.exit.Cause != NeverStarted || t.exit.Message == "" {
+			continue
+		}
+		times := s.avoided(&j.gangs[g], t.place.Node)
+		d := min(10*Second<<min(times, 10), 10*Minute)
+		if until := s.now.Add(d); s.avoidUntil(&j.gangs[g], t.place.Node) < until {
+			s.emit(NodeAvoided{Job: j.id, Gang: g, Node: t.place.Node, Until: until})
+		}
+	}
+}
+
+func (s *State) avoided(g *gang, n cell.NodeName) int32 {
+	for _, a := range g.avoid {
+		if a.Node == n {
+			return a.Times
+		}
+	}
+	return 0
+}
+
+func (s *State) avoidUntil(g *gang, n cell.NodeName) Time {
+	for _, a := range g.avoid {
+		if a.Node == n {
+			return a.Until
+		}
+	}
+	return 0
+}

@@ -1,0 +1,243 @@
+package sched
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Decide takes every decision that is due at now. It returns the records of its
+// decisions, already applied, numbered on from Seq, ending with Decided; it
+// returns nil when there was nothing to look at.
+//
+// First what happened is settled: attempts end, jobs complete, retry or end,
+// reservations are fulfilled or taken back. Then the walk places who waits.
+func (s *State) Decide(now Time) []Record {
+	s.now = max(s.now, now)
+	s.expire(s.now)
+	if s.cl == nil || len(s.dirty) == 0 && !s.look {
+		return nil
+	}
+	through := s.seq
+	s.out = nil
+	for len(s.dirty) > 0 {
+		id := s.dirty[0]
+		s.dirty = slices.Delete(s.dirty, 0, 1)
+		if slot, ok := s.slots[id]; ok {
+			s.settle(slot)
+		}
+	}
+	s.settleNodes()
+	if s.look {
+		s.grew = true
+	}
+	for round := 0; s.grew && round < maxRounds; round++ {
+		s.grew = false
+		s.walk()
+	}
+	digest := digestOf(s.out)
+	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version})
+	out := s.out
+	s.out = nil
+	return out
+}
+
+// maxRounds bounds how often the walk starts over because a promise that was
+// taken back left cells for somebody who had been passed over already.
+const maxRounds = 8
+
+// emit applies a decision and adds it to what Decide returns.
+func (s *State) emit(e Event) {
+	r := Record{Seq: s.seq + 1, Time: s.now, Event: e}
+	s.Apply(r)
+	s.out = append(s.out, r)
+}
+
+// digestOf is the hash of a batch of decisions as they are journalled.
+func digestOf(rs []Record) string {
+	h := sha256.New()
+	for _, r := range rs {
+		kind, version, data, err := EncodeEvent(r.Event)
+		if err != nil {
+			panic(fmt.Sprintf("sched: a decision cannot be encoded: %v", err))
+		}
+		h.Write([]byte(kind))
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(version)))
+		h.Write(data)
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// settle brings one job up to date with what happened to it.
+func (s *State) settle(slot int32) {
+	id := s.jobs[slot].id
+	for g := range s.jobs[slot].gangs {
+		s.settleGang(slot, int32(g))
+	}
+	j := &s.jobs[slot]
+	if j.completing == nil && !j.stop {
+		s.complete(slot)
+	}
+	if j = &s.jobs[slot]; j.stop || j.completing != nil {
+		s.windDown(slot)
+	}
+	if s.find(id) != nil {
+		s.retryGangs(slot)
+	}
+}
+
+// settleGang ends an attempt whose tasks are all dead, stops one that cannot go
+// on, and fulfils or takes back a reservation.
+func (s *State) settleGang(slot, g int32) {
+	at := s.jobs[slot].gangs[g].attempt
+	if at == none {
+		return
+	}
+	a := &s.attempts[at]
+	if a.state == AttemptReserving {
+		s.settleReservation(a)
+		return
+	}
+	if a.alive > 0 && a.cause == "" {
+		switch {
+		case a.refused:
+			s.stopAttempt(a, EndRefused, nil)
+		case a.platform:
+			s.stopAttempt(a, EndPlatform, nil)
+		}
+	}
+	if a.alive > 0 {
+		return
+	}
+	s.emit(AttemptEnded{Attempt: a.id, Cause: s.endCause(a), Message: a.message})
+}
+
+// endCause says why an attempt, all of whose tasks are dead, ended.
+func (s *State) endCause(a *attempt) EndCause {
+	switch {
+	case a.cause != "" && a.cause != EndPreempted:
+		return a.cause
+	case a.refused:
+		return EndRefused
+	case a.platform:
+		return EndPlatform
+	}
+	j := &s.jobs[a.job]
+	ended, failed := false, false
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		ended = ended || j.tasks[o].state == TaskEnded
+		failed = failed || j.tasks[o].state == TaskFailed
+	}
+	switch {
+	case ended:
+		return EndPreempted
+	case failed:
+		return EndFailed
+	}
+	return EndSucceeded
+}
+
+// settleReservation starts a gang whose cells have been left, or takes the
+// promise back when it cannot be kept.
+func (s *State) settleReservation(a *attempt) {
+	pl := s.cl.Alloc(a.alloc).Placement
+	free := true
+	for _, t := range pl.Tasks {
+		for _, l := range t.Leaves {
+			hold, _ := s.cl.Holder(l)
+			if hold == cell.None {
+				if s.leafBad(l) {
+					s.emit(Unreserved{Attempt: a.id, Reason: "a reserved cell went bad"})
+					return
+				}
+				continue
+			}
+			free = false
+			if h := s.holder(hold); h.state == AttemptUnknown || s.leafBad(l) {
+				s.emit(Unreserved{Attempt: a.id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", h.id)})
+				return
+			}
+		}
+	}
+	if free {
+		s.emit(Placed{Attempt: a.id, Placement: pl})
+	}
+}
+
+func (s *State) leafBad(l cell.LeafID) bool {
+	f := s.cl.Forest()
+	return s.cl.LeafBad(l) || s.cl.Blame(f.Cells[f.Leaves[l]].Node) != 0
+}
+
+// stopAttempt sends a stop unless one was sent.
+func (s *State) stopAttempt(a *attempt, cause EndCause, by *AttemptID) {
+	if a.cause != "" {
+		return
+	}
+	s.emit(StopSent{Attempt: a.id, Cause: cause, Grace: s.jobs[a.job].spec.Grace, By: by})
+}
+
+// windDown ends what still runs of a job that is stopped or completing, and then
+// the job or its attempt.
+func (s *State) windDown(slot int32) {
+	j := &s.jobs[slot]
+	cause := EndStopped
+	if !j.stop {
+		cause = EndCompleted
+		if j.completing.Cause == EndTimeLimit {
+			cause = EndTimeLimit
+		}
+	}
+	busy := false
+	for g := range j.gangs {
+		at := j.gangs[g].attempt
+		if at == none {
+			continue
+		}
+		a := &s.attempts[at]
+		if a.state == AttemptReserving {
+			s.emit(Unreserved{Attempt: a.id, Reason: "its job ends"})
+			continue
+		}
+		busy = true
+		s.stopAttempt(a, cause, nil)
+	}
+	if busy {
+		return
+	}
+	if j.stop {
+		s.emit(JobEnded{Job: j.id, Phase: Stopped, Cause: EndStopped, Message: j.stopReason})
+		return
+	}
+	if e, retry := s.retryJob(j); retry {
+		s.emit(e)
+		return
+	}
+	c := j.completing
+	s.emit(JobEnded{Job: j.id, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
+}
+
+// settleNodes suspects nodes that refused several jobs, and ends suspicions.
+func (s *State) settleNodes() {
+	for i := range s.nodes {
+		n := s.nodes[i]
+		switch {
+		case n.Suspect > 0 && n.Suspect <= s.now:
+			s.emit(NodeSuspected{Node: n.Name, Reason: "the suspicion expired"})
+		case n.Suspect == 0 && len(n.Refused) >= suspectAfter:
+			why := fmt.Sprintf("%d jobs were refused there", len(n.Refused))
+			s.emit(NodeSuspected{Node: n.Name, Until: s.now.Add(suspectFor), Reason: why})
+		}
+	}
+}
+
+// A node that refuses this many jobs gets no work for so long.
+const (
+	suspectAfter = 3
+	suspectFor   = 5 * Minute
+)

@@ -1,0 +1,374 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Explain says why a job's gangs wait, by the code that decides.
+func (s *State) Explain(id JobID) (Explanation, bool) {
+	j := s.find(id)
+	if j == nil {
+		return Explanation{}, false
+	}
+	e := Explanation{Job: id, Name: j.spec.Name, VC: j.spec.VC, Phase: s.phase(j), Gangs: []GangReason{}}
+	e.Position, e.Waiting = s.position(j)
+	for g := range j.gangs {
+		gg := &j.gangs[g]
+		held := gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown
+		if gg.waiting || held || j.quarantined && gg.attempt == none {
+			e.Gangs = append(e.Gangs, GangReason{Gang: int32(g), Name: j.spec.Gangs[g].Name, Reason: s.reason(j, int32(g))})
+		}
+	}
+	return e, true
+}
+
+// position is a job's place among the waiting jobs of its VC, from 1.
+func (s *State) position(j *job) (at, waiting int32) {
+	var last JobID
+	for _, e := range s.queues[s.space(j.spec.VC)] {
+		if e.job == last {
+			continue
+		}
+		last = e.job
+		waiting++
+		if e.job == j.id {
+			at = waiting
+		}
+	}
+	return at, waiting
+}
+
+// neverFits returns why a gang could not even be placed in an empty, healthy
+// cluster of this configuration; nil when it could.
+func (s *State) neverFits(j *job, g int) *Reason {
+	key := fmt.Sprintf("%d/%d/%s", s.space(j.spec.VC), min(j.spec.Priority, 0), j.gangs[g].shape)
+	if why, ok := s.never[key]; ok {
+		return why
+	}
+	if s.never == nil || len(s.never) > 10_000 {
+		s.never = map[string]*Reason{}
+	}
+	s.never[key] = s.judgeShape(j, g)
+	return s.never[key]
+}
+
+func (s *State) judgeShape(j *job, g int) *Reason {
+	if s.cl.SpaceOf(j.spec.VC) == cell.None {
+		return &Reason{Code: NeverFits, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
+	}
+	r := s.request(j, g)
+	r.Avoided, r.IgnoreHealth = nil, true
+	if _, ok := s.empty.Place(&r); ok {
+		return nil
+	}
+	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
+	what := fmt.Sprintf("%s of the cluster", plural(why.Total, "leaf", "leaves"))
+	if j.spec.Priority >= cell.MinGuaranteed {
+		what = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", plural(why.Total, "leaf", "leaves"), j.spec.VC)
+	}
+	if why.Need > why.Total {
+		why.Code = QuotaExceeded
+		why.Message = fmt.Sprintf("job %s can never start: %s asks for %s, more than %s", j.spec.Name, s.shapeText(j, g),
+			plural(why.Need, "leaf", "leaves"), what)
+		return why
+	}
+	why.Message = fmt.Sprintf("job %s can never start: %s does not fit the cells of %s, even when all are free", j.spec.Name, s.shapeText(j, g), what)
+	return why
+}
+
+func plural(n int32, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// shapeText describes a gang, for example "a gang of 2 tasks x 4 leaves (A100)".
+func (s *State) shapeText(j *job, g int) string {
+	var parts []string
+	var tasks int32
+	for _, m := range j.gangs[g].members {
+		tasks += m.Tasks
+		p := fmt.Sprintf("%s x %s", plural(m.Tasks, "task", "tasks"), plural(m.Leaves, "leaf", "leaves"))
+		switch {
+		case m.Pinned != "":
+			p += " in pinned cell " + string(m.Pinned)
+		case m.SKU != "":
+			p += " of " + string(m.SKU)
+		}
+		parts = append(parts, p)
+	}
+	text := strings.Join(parts, " + ")
+	if tasks > 1 {
+		text = "a gang of " + text
+	}
+	if n := len(j.spec.AllowedNodes); n > 0 {
+		text += fmt.Sprintf(" on %d allowed nodes", n)
+	}
+	return text
+}
+
+// usableChain reports whether any member of a gang could use a chain.
+func (s *State) usableChain(j *job, g int, chain int16) bool {
+	space := s.space(j.spec.VC)
+	for _, m := range j.gangs[g].members {
+		if (m.Pinned != "" || m.SKU == "" || s.cl.Forest().Chains[chain].SKU == m.SKU) && s.pinFits(m, chain, space) {
+			return true
+		}
+	}
+	return false
+}
+
+// reach counts the leaves that a gang may ever use.
+func (s *State) reach(j *job, g int) int32 {
+	f := s.cl.Forest()
+	var n int32
+	sp := s.cl.Space(0)
+	guaranteed := j.spec.Priority >= cell.MinGuaranteed
+	if guaranteed {
+		sp = s.cl.Space(s.space(j.spec.VC))
+	}
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		if s.usableChain(j, g, r.Chain) && (!guaranteed || s.rootServes(j, g, r)) {
+			n += f.Chains[r.Chain].LeavesAt(r.Level)
+		}
+	}
+	return n
+}
+
+// rootServes reports whether a preassigned cell is one that a gang's members ask
+// for: pinned cells only serve those that name them.
+func (s *State) rootServes(j *job, g int, r *cell.Root) bool {
+	for _, m := range j.gangs[g].members {
+		if m.Pinned == r.Pinned {
+			return true
+		}
+	}
+	return false
+}
+
+// reason says why a gang waits now. It asks the placing code the same question
+// with one obstacle after the other taken away; the first that helps is why.
+func (s *State) reason(j *job, g int32) Reason {
+	gg := &j.gangs[g]
+	if why := s.neverFits(j, int(g)); why != nil {
+		return *why
+	}
+	r := Reason{Need: gg.leaves, Total: s.reach(j, int(g)), Free: s.freeFor(j, int(g))}
+	switch {
+	case j.quarantined:
+		return r.say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again")
+	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
+		return s.heldReason(r, gg)
+	case j.after > s.now || gg.after > s.now:
+		r.Until = max(j.after, gg.after)
+		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until))
+	case gg.attempt != none:
+		return s.reservedReason(r, gg)
+	}
+	q := s.request(j, int(g))
+	if _, ok := s.cl.Place(&q); ok {
+		return s.aheadReason(r, j)
+	}
+	if why, ok := s.avoidedReason(r, q, gg); ok {
+		return why
+	}
+	if why, ok := s.hardwareReason(r, q); ok {
+		return why
+	}
+	return s.busyReason(r, j, int(g))
+}
+
+func (r Reason) say(c ReasonCode, format string, a ...any) Reason {
+	r.Code, r.Message = c, fmt.Sprintf(format, a...)
+	return r
+}
+
+func secondsUntil(now, t Time) int64 { return int64((t - now + Time(Second) - 1) / Time(Second)) }
+
+func (s *State) heldReason(r Reason, g *gang) Reason {
+	j := &s.jobs[s.attempts[g.attempt].job]
+	for i := range j.tasks {
+		if t := &j.tasks[i]; !t.dead && t.state == TaskIsUnknown && !slices.Contains(r.Nodes, t.place.Node) {
+			r.Nodes = append(r.Nodes, t.place.Node)
+		}
+	}
+	return r.say(HeldUnknown, "nothing proves whether its tasks on %s still live; its cells stay held until that is known", nodeList(r.Nodes))
+}
+
+func (s *State) reservedReason(r Reason, g *gang) Reason {
+	a := &s.attempts[g.attempt]
+	for _, v := range a.victims {
+		if s.live(v) != nil && !slices.Contains(r.Jobs, v.Job) {
+			r.Jobs = append(r.Jobs, v.Job)
+		}
+	}
+	return r.say(WaitingPreemption, "its cells are reserved; it starts when %s stopped", s.jobList(r.Jobs))
+}
+
+// aheadReason: there is room, but the order gives it to somebody else.
+func (s *State) aheadReason(r Reason, j *job) Reason {
+	for _, e := range s.queues[s.space(j.spec.VC)] {
+		if e.job == j.id {
+			break
+		}
+		if !slices.Contains(r.Jobs, e.job) && len(r.Jobs) < maxNamed {
+			r.Jobs = append(r.Jobs, e.job)
+		}
+	}
+	if len(r.Jobs) == 0 {
+		return r.say(NotYetDecided, "it fits and starts with the next decision")
+	}
+	return r.say(PriorityAhead, "it would fit, but %s in the order of %s", s.jobList(r.Jobs)+" stand before it", j.spec.VC)
+}
+
+// maxNamed bounds how many jobs or nodes a reason names.
+const maxNamed = 10
+
+func (s *State) avoidedReason(r Reason, q cell.Request, g *gang) (Reason, bool) {
+	if q.Avoided == nil {
+		return r, false
+	}
+	q.Avoided = nil
+	if _, ok := s.cl.Place(&q); !ok {
+		return r, false
+	}
+	for _, a := range g.avoid {
+		if a.Until > s.now {
+			r.Nodes = append(r.Nodes, a.Node)
+			if r.Until == 0 || a.Until < r.Until {
+				r.Until = a.Until
+			}
+		}
+	}
+	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until)), true
+}
+
+func (s *State) hardwareReason(r Reason, q cell.Request) (Reason, bool) {
+	healthy := q
+	if _, ok := s.empty.Place(&healthy); ok {
+		q.IgnoreHealth = true
+		if _, ok := s.cl.Place(&q); !ok {
+			return r, false
+		}
+	}
+	f := s.cl.Forest()
+	for i := range f.Nodes {
+		if s.nodeAtFault(int32(i)) && len(r.Nodes) < maxNamed {
+			r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+		}
+	}
+	return r.say(BadHardware, "it would fit if what is bad or cordoned on %s were in service", nodeList(r.Nodes)), true
+}
+
+func (s *State) nodeAtFault(i int32) bool {
+	if s.cl.Blame(i) != 0 {
+		return true
+	}
+	f := s.cl.Forest()
+	for _, c := range f.Nodes[i].Cells {
+		first := f.Cells[c].FirstLeaf
+		for l := first; l < first+cell.LeafID(f.NumLeaves(c)); l++ {
+			if s.cl.LeafBad(l) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *State) busyReason(r Reason, j *job, g int) Reason {
+	guaranteed := j.spec.Priority >= cell.MinGuaranteed
+	r.Jobs = s.holdersFor(j)
+	switch {
+	case r.Free < r.Need && guaranteed:
+		return r.say(VCBusy, "%s needs %s, and of the %d of %s only %d are free; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+			r.Total, j.spec.VC, r.Free, s.usedBy(r.Jobs))
+	case r.Free < r.Need:
+		return r.say(ClusterBusy, "%s needs %s, and only %d of the cluster are free now; as an opportunistic job it takes what others leave",
+			s.shapeText(j, g), plural(r.Need, "leaf", "leaves"), r.Free)
+	}
+	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+		r.Free, s.usedBy(r.Jobs))
+}
+
+func (s *State) usedBy(jobs []JobID) string {
+	if len(jobs) == 0 {
+		return "the rest is in use"
+	}
+	return "in use by " + s.jobList(jobs)
+}
+
+// holdersFor returns the jobs that hold or were promised cells which the job
+// could use at its priority, in order of id.
+func (s *State) holdersFor(j *job) []JobID {
+	var out []JobID
+	space := s.space(j.spec.VC)
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || s.cl.Alloc(a.alloc).Space != space || s.cl.Alloc(a.alloc).Opportunistic() != (j.spec.Priority < cell.MinGuaranteed) {
+			continue
+		}
+		if !slices.Contains(out, a.id.Job) {
+			out = append(out, a.id.Job)
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), maxNamed)]
+}
+
+// freeFor counts the leaves that are free to a gang now, whatever their shape:
+// of a VC, its guarantee less what its guaranteed work uses or was promised.
+func (s *State) freeFor(j *job, g int) int32 {
+	f := s.cl.Forest()
+	if j.spec.Priority < cell.MinGuaranteed {
+		var n int32
+		for ci := range f.Chains {
+			for _, top := range f.Chains[ci].Tops {
+				if s.usableChain(j, g, int16(ci)) {
+					n += s.cl.Idle(top)
+				}
+			}
+		}
+		return n
+	}
+	n := s.reach(j, g)
+	sp := s.cl.Space(s.space(j.spec.VC))
+	for i := range sp.Roots {
+		if r := &sp.Roots[i]; s.usableChain(j, g, r.Chain) && s.rootServes(j, g, r) {
+			n -= r.Used
+		}
+	}
+	return n
+}
+
+func nodeList(ns []cell.NodeName) string {
+	if len(ns) == 0 {
+		return "no node"
+	}
+	var out []string
+	for _, n := range ns {
+		out = append(out, string(n))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (s *State) jobList(ids []JobID) string {
+	if len(ids) == 0 {
+		return "nobody"
+	}
+	var out []string
+	for _, id := range ids {
+		name := fmt.Sprintf("job %d", id)
+		if j := s.find(id); j != nil {
+			name = string(j.spec.Name)
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, ", ")
+}

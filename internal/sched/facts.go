@@ -1,0 +1,278 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Accept turns a fact into the events to apply; none when it is stale or known.
+func (s *State) Accept(f Fact) []Event {
+	switch f := f.(type) {
+	case TaskStarted:
+		if t := s.present(f.Attempt, f.Task); t == nil || t.state != TaskStarting && t.state != TaskIsUnknown {
+			return nil
+		}
+		return []Event{f}
+	case TaskExited:
+		if s.present(f.Attempt, f.Task) == nil {
+			return nil
+		}
+		return []Event{f}
+	case TaskRefused:
+		if t := s.present(f.Attempt, f.Task); t == nil || t.state != TaskStarting && t.state != TaskStopping {
+			return nil
+		}
+		return []Event{f}
+	case TaskUnknown:
+		if t := s.present(f.Attempt, f.Task); t == nil || t.state == TaskIsUnknown {
+			return nil
+		}
+		return []Event{f}
+	case Progress:
+		if s.present(f.Attempt, f.Task) == nil {
+			return nil
+		}
+		return []Event{f}
+	case Notice:
+		if j := s.find(f.Job); j == nil || slices.Contains(j.notices, f.Message) {
+			return nil
+		}
+		return []Event{f}
+	case NodeHealth:
+		return s.acceptNode(f)
+	case LeafHealth:
+		return s.acceptLeaf(f)
+	}
+	return nil
+}
+
+// present returns the task of a live attempt that is not proven dead.
+func (s *State) present(id AttemptID, ordinal int32) *taskRun {
+	a := s.live(id)
+	if a == nil || a.state == AttemptReserving {
+		return nil
+	}
+	if t := s.task(a, ordinal); t != nil && !t.dead {
+		return t
+	}
+	return nil
+}
+
+func (s *State) acceptNode(f NodeHealth) []Event {
+	if s.cl == nil || s.cl.Forest().NodeIndex(f.Node) == cell.None {
+		return nil
+	}
+	if n := s.node(f.Node); n.Down == !f.Up {
+		return nil
+	}
+	return []Event{f}
+}
+
+func (s *State) acceptLeaf(f LeafHealth) []Event {
+	if s.cl == nil || s.cl.Forest().FindLeaf(f.Node, f.SKU, f.Device) == cell.None {
+		return nil
+	}
+	if _, bad := s.findLeafNote(f.Node, f.SKU, f.Device); bad != f.Good {
+		return nil
+	}
+	return []Event{f}
+}
+
+// applyFact applies a fact; false when the event is none.
+func (s *State) applyFact(e Event) bool {
+	switch e := e.(type) {
+	case TaskStarted:
+		s.applyStarted(e)
+	case TaskExited:
+		s.applyExited(e.Attempt, e.Task, e.Exit)
+	case TaskRefused:
+		s.applyRefused(e)
+	case TaskUnknown:
+		s.applyUnknown(e.Attempt, e.Task)
+	case Progress:
+		s.applyProgress(e)
+	case Notice:
+		s.applyNotice(e)
+	case NodeHealth:
+		s.applyNodeHealth(e)
+	case LeafHealth:
+		s.applyLeafHealth(e)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *State) applyStarted(e TaskStarted) {
+	a := s.live(e.Attempt)
+	t := s.task(a, e.Task)
+	t.state, t.host, t.pid, t.ports = TaskRunning, e.Host, e.PID, e.Ports
+	j := &s.jobs[a.job]
+	if a.cause != "" {
+		t.state = TaskStopping
+	}
+	if j.started == 0 {
+		j.started = s.now
+	}
+	if a.started == 0 {
+		a.started, a.checkpoint = s.now, s.now
+		if j.spec.TimeLimit > 0 {
+			s.at(s.now.Add(j.spec.TimeLimit), j.id)
+		}
+	}
+	s.refreshState(a)
+	s.touch(a.job)
+}
+
+// refreshState derives an attempt's state from its tasks.
+func (s *State) refreshState(a *attempt) {
+	j := &s.jobs[a.job]
+	unknown, starting := false, false
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		t := &j.tasks[o]
+		unknown = unknown || !t.dead && t.state == TaskIsUnknown
+		starting = starting || !t.dead && t.state == TaskStarting
+	}
+	switch {
+	case unknown:
+		a.state = AttemptUnknown
+	case a.cause != "":
+		a.state = AttemptStopping
+	case starting:
+		a.state = AttemptStarting
+	default:
+		a.state = AttemptRunning
+	}
+}
+
+func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
+	a := s.live(id)
+	t := s.task(a, ordinal)
+	t.dead = true
+	t.exit = &x
+	a.alive--
+	switch {
+	case a.cause != "" && !x.Own:
+		t.state = TaskEnded
+	case !x.Cause.Accountable():
+		t.state = TaskEnded
+		a.platform = true
+		a.message = cmp.Or(a.message, string(x.Cause))
+	case x.Code == 0:
+		t.state = TaskSucceeded
+	default:
+		t.state = TaskFailed
+	}
+	s.refreshState(a)
+	s.touch(a.job)
+}
+
+func (s *State) applyRefused(e TaskRefused) {
+	a := s.live(e.Attempt)
+	if e.Job {
+		s.applyExited(e.Attempt, e.Task, Exit{Code: exitNotStartable, Message: e.Reason})
+		return
+	}
+	t := s.task(a, e.Task)
+	t.dead, t.state = true, TaskEnded
+	t.exit = &Exit{Cause: NeverStarted, Message: e.Reason}
+	a.alive--
+	a.refused = true
+	a.message = cmp.Or(a.message, e.Reason)
+	s.refreshState(a)
+	s.touch(a.job)
+}
+
+// exitNotStartable is the shell's code for a command that cannot be executed.
+const exitNotStartable = 126
+
+func (s *State) applyUnknown(id AttemptID, ordinal int32) {
+	a := s.live(id)
+	t := s.task(a, ordinal)
+	t.state = TaskIsUnknown
+	s.refreshState(a)
+	s.touch(a.job)
+	s.look = true
+}
+
+func (s *State) applyProgress(e Progress) {
+	a := s.live(e.Attempt)
+	t := s.task(a, e.Task)
+	p := TaskProgress{}
+	if t.progress != nil {
+		p = *t.progress
+	}
+	p.At = s.now
+	p.Step = cmp.Or(e.Step, p.Step)
+	p.Total = cmp.Or(e.Total, p.Total)
+	p.Loss = cmp.Or(e.Loss, p.Loss)
+	p.MemoryMB = cmp.Or(e.MemoryMB, p.MemoryMB)
+	if e.Checkpoint {
+		p.Checkpoint = s.now
+		a.checkpoint = s.now
+	}
+	t.progress = &p
+}
+
+// maxNotices bounds the warnings kept for one job.
+const maxNotices = 20
+
+func (s *State) applyNotice(e Notice) {
+	if j := s.find(e.Job); len(j.notices) < maxNotices {
+		j.notices = append(slices.Clip(j.notices), e.Message)
+	}
+}
+
+// applyNodeHealth also makes what runs on a node that went down unknown.
+func (s *State) applyNodeHealth(e NodeHealth) {
+	n := s.node(e.Node)
+	n.Down, n.Reason = !e.Up, e.Reason
+	s.blame(n)
+	s.look = true
+	if e.Up {
+		return
+	}
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || a.state == AttemptReserving {
+			continue
+		}
+		j := &s.jobs[a.job]
+		for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+			if t := &j.tasks[o]; !t.dead && t.place.Node == e.Node {
+				s.applyUnknown(a.id, o)
+			}
+		}
+	}
+}
+
+func (s *State) findLeafNote(n cell.NodeName, sku cell.TypeName, device int32) (int, bool) {
+	return slices.BinarySearchFunc(s.leaves, leafNote{Node: n, SKU: sku, Device: device}, func(a, b leafNote) int {
+		return cmp.Or(strings.Compare(string(a.Node), string(b.Node)), strings.Compare(string(a.SKU), string(b.SKU)),
+			cmp.Compare(a.Device, b.Device))
+	})
+}
+
+func (s *State) applyLeafHealth(e LeafHealth) {
+	i, bad := s.findLeafNote(e.Node, e.SKU, e.Device)
+	note := leafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Reason: e.Reason}
+	if e.Good && bad {
+		s.leaves = slices.Delete(s.leaves, i, i+1)
+	} else if !e.Good && !bad {
+		s.leaves = slices.Insert(s.leaves, i, note)
+	}
+	s.blameLeaf(&note, !e.Good)
+	s.look = true
+}
+
+func (s *State) blameLeaf(n *leafNote, bad bool) {
+	l := s.cl.Forest().FindLeaf(n.Node, n.SKU, n.Device)
+	if l == cell.None {
+		return
+	}
+	s.cl.SetLeafBad(l, bad)
+	s.empty.SetLeafBad(l, bad)
+}

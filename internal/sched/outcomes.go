@@ -1,0 +1,270 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// applyDecision applies a decision; false when the event is none.
+func (s *State) applyDecision(e Event) bool {
+	switch e := e.(type) {
+	case Placed:
+		s.applyPlaced(e)
+	case Reserved:
+		s.applyReserved(e)
+	case Unreserved:
+		s.applyUnreserved(e)
+	case StopSent:
+		s.applyStopSent(e)
+	case LazilyPreempted:
+		a := s.live(e.Attempt)
+		s.cl.Demote(a.alloc)
+		a.lazy, a.by = true, e.By
+	case AttemptEnded:
+		s.applyAttemptEnded(e)
+	case TaskRetried:
+		s.applyTaskRetried(e)
+	case JobCompleting:
+		s.applyCompleting(e)
+	case JobRetried:
+		s.applyJobRetried(e)
+	case JobEnded:
+		s.applyJobEnded(e)
+	case NodeAvoided:
+		s.applyAvoided(e)
+	case NodeSuspected:
+		n := s.node(e.Node)
+		n.Suspect, n.Reason, n.Refused = e.Until, e.Reason, nil
+		s.blame(n)
+		s.at(e.Until, 0)
+		s.look = true
+	case Quarantined:
+		s.applyQuarantined(e)
+	default:
+		return false
+	}
+	return true
+}
+
+// applyPlaced starts an attempt, on fresh cells or on those reserved for it.
+func (s *State) applyPlaced(e Placed) {
+	slot := s.slots[e.Attempt.Job]
+	j := &s.jobs[slot]
+	g := &j.gangs[e.Attempt.Gang]
+	var a *attempt
+	if g.attempt != none {
+		a = &s.attempts[g.attempt]
+		g.n = e.Attempt.N
+		s.cl.Promote(a.alloc)
+	} else {
+		a = s.newAttempt(slot, e.Attempt, e.Placement, false)
+	}
+	s.dequeue(slot, e.Attempt.Gang)
+	a.state, a.placed, a.victims = AttemptStarting, s.now, nil
+	tasks := j.spec.Gangs[e.Attempt.Gang].Tasks
+	a.alive = int32(len(tasks))
+	for i, o := range tasks {
+		t := &j.tasks[o]
+		*t = taskRun{role: t.role, index: t.index, gang: t.gang, retries: t.retries, progress: t.progress,
+			state: TaskStarting, attempt: e.Attempt.N, place: e.Placement.Tasks[i]}
+	}
+}
+
+// newAttempt takes cells for a gang.
+func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise bool) *attempt {
+	j := &s.jobs[slot]
+	g := &j.gangs[id.Gang]
+	if id.N != g.n+1 {
+		panic(fmt.Sprintf("sched: attempt %v follows attempt %d", id, g.n))
+	}
+	at := int32(len(s.attempts))
+	if n := len(s.spareAtt); n > 0 {
+		at, s.spareAtt = s.spareAtt[n-1], s.spareAtt[:n-1]
+	} else {
+		s.attempts = append(s.attempts, attempt{})
+	}
+	g.attempt = at
+	if !promise {
+		g.n = id.N
+	}
+	alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, pl, promise)
+	s.setAlloc(alloc, at)
+	s.attempts[at] = attempt{id: id, job: slot, alloc: alloc}
+	return &s.attempts[at]
+}
+
+func (s *State) applyReserved(e Reserved) {
+	slot := s.slots[e.Attempt.Job]
+	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
+	a.state, a.placed, a.victims = AttemptReserving, s.now, e.Victims
+}
+
+func (s *State) applyUnreserved(e Unreserved) {
+	a := s.live(e.Attempt)
+	s.freeAttempt(a)
+	s.look = true
+}
+
+// freeAttempt gives an attempt's cells back and forgets it.
+func (s *State) freeAttempt(a *attempt) {
+	g := &s.jobs[a.job].gangs[a.id.Gang]
+	s.byAlloc[a.alloc] = none
+	s.cl.Release(a.alloc)
+	s.spareAtt = append(s.spareAtt, g.attempt)
+	g.attempt = none
+	*a = attempt{job: none}
+	s.look, s.grew = true, true
+}
+
+func (s *State) applyStopSent(e StopSent) {
+	a := s.live(e.Attempt)
+	a.cause, a.by = e.Cause, e.By
+	j := &s.jobs[a.job]
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		if t := &j.tasks[o]; t.state == TaskStarting || t.state == TaskRunning {
+			t.state = TaskStopping
+		}
+	}
+	s.refreshState(a)
+}
+
+func (s *State) applyAttemptEnded(e AttemptEnded) {
+	a := s.live(e.Attempt)
+	j := &s.jobs[a.job]
+	g := &j.gangs[e.Attempt.Gang]
+	st := s.attemptStatus(a)
+	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
+	g.last = &st
+	if e.Cause == EndPreempted {
+		j.preempted++
+	}
+	for _, o := range j.spec.Gangs[e.Attempt.Gang].Tasks {
+		s.noteRefusal(j, o)
+	}
+	s.touch(a.job)
+	s.freeAttempt(a)
+	g.n = max(g.n, e.Attempt.N)
+	g.done = true // until TaskRetried or JobRetried
+	s.touchReserving()
+}
+
+// noteRefusal counts a refusing node's jobs.
+func (s *State) noteRefusal(j *job, ordinal int32) {
+	t := &j.tasks[ordinal]
+	if t.exit == nil || t.exit.Cause != NeverStarted || t.exit.Message == "" {
+		return
+	}
+	n := s.node(t.place.Node)
+	if i, found := slices.BinarySearch(n.Refused, j.id); !found {
+		n.Refused = slices.Insert(slices.Clone(n.Refused), i, j.id)
+	}
+}
+
+// touchReserving looks again at everybody who waits for cells to be left.
+func (s *State) touchReserving() {
+	for i := range s.attempts {
+		if s.attempts[i].job != none && s.attempts[i].state == AttemptReserving {
+			s.touch(s.attempts[i].job)
+		}
+	}
+}
+
+func (s *State) applyTaskRetried(e TaskRetried) {
+	slot := s.slots[e.Job]
+	j := &s.jobs[slot]
+	g := &j.gangs[e.Gang]
+	g.done, g.after = false, e.After
+	if e.Counted {
+		g.retries++
+	}
+	if e.After > s.now {
+		g.faults++
+	}
+	for _, o := range j.spec.Gangs[e.Gang].Tasks {
+		t := &j.tasks[o]
+		t.state = TaskWaiting
+		if e.Counted {
+			t.retries++
+		}
+	}
+	s.at(e.After, e.Job)
+	s.enqueue(slot, e.Gang)
+}
+
+func (s *State) applyCompleting(e JobCompleting) {
+	slot := s.slots[e.Job]
+	j := &s.jobs[slot]
+	j.completing = &e
+	for g := range j.gangs {
+		s.dequeue(slot, int32(g))
+	}
+	s.touch(slot)
+}
+
+func (s *State) applyJobRetried(e JobRetried) {
+	slot := s.slots[e.Job]
+	j := &s.jobs[slot]
+	j.completing = nil
+	j.retry++
+	if e.Counted {
+		j.counted++
+	}
+	j.after = e.After
+	for i := range j.tasks {
+		j.tasks[i].state, j.tasks[i].dead, j.tasks[i].retries = TaskWaiting, false, 0
+	}
+	for g := range j.gangs {
+		j.gangs[g].done, j.gangs[g].retries, j.gangs[g].faults = false, 0, 0
+		s.enqueue(slot, int32(g))
+	}
+	s.at(e.After, e.Job)
+}
+
+func (s *State) applyJobEnded(e JobEnded) {
+	slot := s.slots[e.Job]
+	j := &s.jobs[slot]
+	for g := range j.gangs {
+		s.dequeue(slot, int32(g))
+	}
+	st := s.status(j)
+	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping = e.Phase, e.Cause, e.Message, s.now, false
+	if e.Cause != EndStopped {
+		x := e.Exit
+		st.Exit = &x
+	}
+	s.ended = append(s.ended, st)
+	delete(s.slots, j.id)
+	if s.names[j.spec.Name] == j.id {
+		delete(s.names, j.spec.Name)
+	}
+	s.jobs[slot] = job{}
+	s.spare = append(s.spare, slot)
+}
+
+func (s *State) applyAvoided(e NodeAvoided) {
+	j := s.find(e.Job)
+	g := &j.gangs[e.Gang]
+	i := slices.IndexFunc(g.avoid, func(a avoidance) bool { return a.Node == e.Node })
+	g.avoid = slices.Clone(g.avoid)
+	if i < 0 {
+		i = len(g.avoid)
+		g.avoid = append(g.avoid, avoidance{Node: e.Node})
+	}
+	g.avoid[i].Until = e.Until
+	g.avoid[i].Times++
+	s.at(e.Until, e.Job)
+}
+
+func (s *State) applyQuarantined(e Quarantined) {
+	j := s.find(e.Job)
+	if j == nil {
+		return
+	}
+	j.quarantined = true
+	slot := s.slots[e.Job]
+	for g := range j.gangs {
+		s.dequeue(slot, int32(g))
+	}
+}

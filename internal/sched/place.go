@@ -1,0 +1,190 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// request asks for cells for one gang, with free leaves only.
+func (s *State) request(j *job, g int) cell.Request {
+	r := cell.Request{Space: s.space(j.spec.VC), Priority: j.spec.Priority, Members: j.gangs[g].members}
+	f := s.cl.Forest()
+	if len(j.spec.AllowedNodes) > 0 {
+		r.Allowed = cell.NodeSet{0}
+		for _, n := range j.spec.AllowedNodes {
+			if i := f.NodeIndex(n); i != cell.None {
+				r.Allowed = r.Allowed.Add(i)
+			}
+		}
+	}
+	for _, a := range j.gangs[g].avoid {
+		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
+			r.Avoided = r.Avoided.Add(i)
+		}
+	}
+	return r
+}
+
+// lifting returns the request with which holders below a limit may be made to
+// leave: opportunistic ones anywhere, guaranteed ones of the same VC whose
+// priority is below limit. What leaves anyway costs nothing; what may be alive
+// on a lost node is never counted on.
+func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
+	r.Leaving = func(id cell.AllocID) bool { return s.holder(id).state == AttemptStopping }
+	r.Lift = func(id cell.AllocID) bool {
+		a := s.holder(id)
+		if a.state == AttemptUnknown || a.state == AttemptStopping {
+			return false
+		}
+		al := s.cl.Alloc(id)
+		return al.Opportunistic() || al.Space == r.Space && al.Priority < limit
+	}
+	r.Loss = func(id cell.AllocID) int64 { return s.lostWork(s.holder(id)) }
+	return r
+}
+
+// lostWork is what stopping an attempt throws away: leaves times microseconds
+// since its last checkpoint, saturating.
+func (s *State) lostWork(a *attempt) int64 {
+	if a.started == 0 {
+		return 0
+	}
+	g := &s.jobs[a.job].gangs[a.id.Gang]
+	since := int64(s.now - a.checkpoint)
+	if since > (1<<62)/int64(max(g.leaves, 1)) {
+		return 1 << 62
+	}
+	return since * int64(g.leaves)
+}
+
+// plan is how one gang could get its cells now.
+type plan struct {
+	placement cell.Placement
+	victims   []cell.AllocID // must die first; empty: the cells are free
+	lazies    []cell.AllocID // become opportunistic first
+	revoked   []int32        // reservations (attempt slots) that give way
+}
+
+// plan finds cells for a gang, from harmless to disruptive: free cells; cells of
+// its VC whose holders may become opportunistic; cells of holders that are lifted,
+// opportunistic ones first, then rising priorities; and last the same with
+// reservations of lower priority revoked.
+func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
+	r := s.request(j, g)
+	r.Blocked = blocked
+	if res, ok := s.cl.Place(&r); ok {
+		return plan{placement: res.Placement}, true
+	}
+	if j.spec.Priority < cell.MinGuaranteed || r.Space == 0 {
+		return plan{}, false
+	}
+	if lazies := s.lazies(r.Space, j.spec.Priority); len(lazies) > 0 {
+		if done, res, ok := s.cl.DemotedFits(&r, lazies); ok {
+			return plan{placement: res.Placement, lazies: done}, true
+		}
+	}
+	if p, ok := s.planLifting(&r, j.spec.Priority); ok {
+		return p, true
+	}
+	return s.planRevoking(&r, j)
+}
+
+// trimMost bounds how many victims are tried for being superfluous.
+const trimMost = 64
+
+func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
+	for _, limit := range s.limits(r.Space, prio) {
+		q := s.lifting(*r, limit)
+		if res, ok := s.cl.Place(&q); ok {
+			res = s.cl.Trim(&q, res, trimMost)
+			return plan{placement: res.Placement, victims: res.Victims}, true
+		}
+	}
+	return plan{}, false
+}
+
+// limits returns 0 (only opportunistic work is lifted), then, rising, one above
+// each priority below prio that runs in the VC.
+func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
+	limits := []cell.Priority{cell.MinGuaranteed}
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || a.lazy {
+			continue
+		}
+		spec := s.jobs[a.job].spec
+		if spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && s.cl.Alloc(a.alloc).Space == space {
+			limits = append(limits, spec.Priority+1)
+		}
+	}
+	slices.Sort(limits)
+	return slices.Compact(limits)
+}
+
+// lazies returns the allocations of a VC that may become opportunistic for a
+// preemptor: lowest priority first, then the last submitted.
+func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
+	var slots []int32
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || a.lazy || a.state != AttemptStarting && a.state != AttemptRunning {
+			continue
+		}
+		spec := s.jobs[a.job].spec
+		if spec.LazyPreempt && spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && s.cl.Alloc(a.alloc).Space == space {
+			slots = append(slots, int32(i))
+		}
+	}
+	slices.SortFunc(slots, func(x, y int32) int {
+		a, b := &s.attempts[x], &s.attempts[y]
+		return cmp.Or(cmp.Compare(s.jobs[a.job].spec.Priority, s.jobs[b.job].spec.Priority), compareAttempts(b.id, a.id))
+	})
+	out := make([]cell.AllocID, len(slots))
+	for i, slot := range slots {
+		out[i] = s.attempts[slot].alloc
+	}
+	return out
+}
+
+// planRevoking tries again as if reservations of lower priority in the VC did
+// not exist, revoking as few as it needs, lowest first.
+func (s *State) planRevoking(r *cell.Request, j *job) (plan, bool) {
+	slots := s.reservations(r.Space, j.spec.Priority)
+	if len(slots) == 0 {
+		return plan{}, false
+	}
+	twin := s.cl.Clone()
+	real := s.cl
+	s.cl = twin
+	defer func() { s.cl = real }()
+	for i, slot := range slots {
+		twin.Release(s.attempts[slot].alloc)
+		if res, ok := twin.Place(r); ok {
+			return plan{placement: res.Placement, revoked: slots[:i+1]}, true
+		}
+		if p, ok := s.planLifting(r, j.spec.Priority); ok {
+			p.revoked = slots[:i+1]
+			return p, true
+		}
+	}
+	return plan{}, false
+}
+
+// reservations returns the slots of the VC's reservations below a priority, the
+// lowest and latest first.
+func (s *State) reservations(space int32, prio cell.Priority) []int32 {
+	var slots []int32
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job != none && a.state == AttemptReserving && s.cl.Alloc(a.alloc).Space == space && s.jobs[a.job].spec.Priority < prio {
+			slots = append(slots, int32(i))
+		}
+	}
+	slices.SortFunc(slots, func(x, y int32) int {
+		a, b := &s.attempts[x], &s.attempts[y]
+		return cmp.Or(cmp.Compare(s.jobs[a.job].spec.Priority, s.jobs[b.job].spec.Priority), compareAttempts(b.id, a.id))
+	})
+	return slots
+}

@@ -1,0 +1,277 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// phase derives a job's phase: Active while any attempt of it exists.
+func (s *State) phase(j *job) Phase {
+	for g := range j.gangs {
+		if at := j.gangs[g].attempt; at != none && s.attempts[at].state != AttemptReserving {
+			return Active
+		}
+	}
+	for i := range j.tasks {
+		if j.tasks[i].state == TaskSucceeded || j.tasks[i].state == TaskFailed {
+			return Active // an incremental job between its tasks
+		}
+	}
+	return Waiting
+}
+
+// status is a job as users see it.
+func (s *State) status(j *job) JobStatus {
+	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
+		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
+		Preempted: j.preempted, Stopping: j.stop, Notices: j.notices,
+		Tasks: make([]TaskStatus, 0, len(j.tasks)), Attempts: []AttemptStatus{}}
+	for g := range j.gangs {
+		st.Leaves += j.gangs[g].leaves
+		if at := j.gangs[g].attempt; at != none {
+			st.Attempts = append(st.Attempts, s.attemptStatus(&s.attempts[at]))
+		}
+		if last := j.gangs[g].last; last != nil {
+			st.Attempts = append(st.Attempts, *last)
+		}
+	}
+	for i := range j.tasks {
+		st.Tasks = append(st.Tasks, taskStatus(j, &j.tasks[i]))
+	}
+	return st
+}
+
+func taskStatus(j *job, t *taskRun) TaskStatus {
+	out := TaskStatus{Role: j.spec.Roles[t.role].Name, Index: t.index, Gang: t.gang, State: t.state, Attempt: t.attempt,
+		Exit: t.exit, Retries: t.retries, Progress: t.progress}
+	if t.state != TaskWaiting {
+		out.Node, out.SKU, out.Devices = t.place.Node, t.place.SKU, t.place.Devices
+		out.Host, out.Ports, out.PID = t.host, t.ports, t.pid
+	}
+	return out
+}
+
+func (s *State) attemptStatus(a *attempt) AttemptStatus {
+	out := AttemptStatus{ID: a.id, State: a.state, Lazy: a.lazy, Orphaned: a.orphaned, Cause: a.cause,
+		Placed: a.placed, Started: a.started, By: a.by, Message: a.message}
+	out.Opportunistic = s.cl.Alloc(a.alloc).Opportunistic()
+	for _, v := range a.victims {
+		if s.live(v) != nil {
+			out.Victims = append(out.Victims, v)
+		}
+	}
+	return out
+}
+
+// Jobs returns the jobs that have not ended, in submission order.
+func (s *State) Jobs() []JobStatus {
+	out := make([]JobStatus, 0, len(s.slots))
+	for i := range s.jobs {
+		if s.jobs[i].spec != nil {
+			out = append(out, s.status(&s.jobs[i]))
+		}
+	}
+	slices.SortFunc(out, func(a, b JobStatus) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Job returns one job that has not ended.
+func (s *State) Job(id JobID) (JobStatus, bool) {
+	j := s.find(id)
+	if j == nil {
+		return JobStatus{}, false
+	}
+	return s.status(j), true
+}
+
+// Spec returns what was submitted for a job that has not ended.
+func (s *State) Spec(id JobID) (*Job, bool) {
+	j := s.find(id)
+	if j == nil {
+		return nil, false
+	}
+	return j.spec, true
+}
+
+// ByName returns the job of that name that has not ended.
+func (s *State) ByName(n JobName) (JobID, bool) {
+	id, ok := s.names[n]
+	return id, ok
+}
+
+// VCs returns all virtual clusters in order of name.
+func (s *State) VCs() []VCStatus {
+	if s.cl == nil {
+		return []VCStatus{}
+	}
+	out := make([]VCStatus, 0, s.cl.NumSpaces())
+	for i := int32(1); i < s.cl.NumSpaces(); i++ {
+		out = append(out, s.vcStatus(i))
+	}
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		if j.spec == nil {
+			continue
+		}
+		if at := s.space(j.spec.VC); at > 0 {
+			if s.phase(j) == Active {
+				out[at-1].Active++
+			} else {
+				out[at-1].Waiting++
+			}
+		}
+	}
+	borrowed := s.borrowed()
+	for i := range out {
+		out[i].Opportunistic = int32(borrowed[i+1])
+	}
+	return out
+}
+
+func (s *State) vcStatus(space int32) VCStatus {
+	f, sp := s.cl.Forest(), s.cl.Space(space)
+	v := VCStatus{Name: sp.Name, Policy: cmp.Or(vcConfig(s.cfg, sp.Name).Policy, "fifo"), Cells: []QuotaUse{}}
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		ch := &f.Chains[r.Chain]
+		v.Guaranteed += ch.LeavesAt(r.Level)
+		v.Used += r.Used
+		u := QuotaUse{Chain: ch.Name, Type: ch.Types[r.Level-1], Level: r.Level, Pinned: r.Pinned}
+		k := slices.IndexFunc(v.Cells, func(q QuotaUse) bool { return q.Chain == u.Chain && q.Level == u.Level && q.Pinned == u.Pinned })
+		if k < 0 {
+			k = len(v.Cells)
+			v.Cells = append(v.Cells, u)
+		}
+		v.Cells[k].Total++
+		if r.Used > 0 {
+			v.Cells[k].Bound++
+		}
+		if r.Cell == cell.None {
+			continue
+		}
+		first := f.Cells[r.Cell].FirstLeaf
+		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
+			if s.leafBad(l) {
+				v.Bad++
+			}
+			if h, _ := s.cl.Holder(l); h != cell.None && s.cl.Alloc(h).Opportunistic() {
+				v.Lent++
+			}
+		}
+	}
+	return v
+}
+
+// Nodes returns all nodes in order of name.
+func (s *State) Nodes() []NodeStatus {
+	if s.cl == nil {
+		return []NodeStatus{}
+	}
+	f := s.cl.Forest()
+	out := make([]NodeStatus, 0, len(f.Nodes))
+	for i := range f.Nodes {
+		b := s.cl.Blame(int32(i))
+		n := NodeStatus{Name: f.Nodes[i].Name, Up: b&cell.Down == 0, Cordoned: b&cell.Cordoned != 0}
+		for k := range s.nodes {
+			if s.nodes[k].Name == n.Name {
+				n.Suspect, n.Reason = s.nodes[k].Suspect, s.nodes[k].Reason
+			}
+		}
+		for _, c := range f.Nodes[i].Cells {
+			n.SKUs = append(n.SKUs, s.nodeSKU(c))
+		}
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b NodeStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (s *State) nodeSKU(c cell.CellID) NodeSKU {
+	f := s.cl.Forest()
+	ch := &f.Chains[f.Cells[c].Chain]
+	out := NodeSKU{SKU: ch.SKU, Chain: ch.Name, Total: f.NumLeaves(c)}
+	first := f.Cells[c].FirstLeaf
+	for l := first; l < first+cell.LeafID(out.Total); l++ {
+		if h, _ := s.cl.Holder(l); h != cell.None {
+			out.Used++
+		}
+		if s.cl.LeafBad(l) {
+			out.Bad++
+		}
+	}
+	return out
+}
+
+// Cells returns the physical cells, top level first.
+func (s *State) Cells() []CellStatus {
+	if s.cl == nil {
+		return []CellStatus{}
+	}
+	out := []CellStatus{}
+	f := s.cl.Forest()
+	for ci := range f.Chains {
+		for _, top := range f.Chains[ci].Tops {
+			out = append(out, s.cellStatus(top, ""))
+		}
+	}
+	return out
+}
+
+func (s *State) cellStatus(id cell.CellID, prefix string) CellStatus {
+	f := s.cl.Forest()
+	c := &f.Cells[id]
+	out := CellStatus{Type: f.Chains[c.Chain].Types[c.Level-1], Address: prefix + c.Address, Level: c.Level,
+		Pinned: c.Pinned, Healthy: true, Priority: cell.Free}
+	if c.Node != cell.None {
+		out.Node = f.Nodes[c.Node].Name
+	}
+	if space, root := s.cl.RootOver(id); space != cell.None {
+		out.VC = s.cl.Space(space).Name
+		out.Virtual = fmt.Sprintf("%s/%d", out.VC, root)
+	}
+	first, step, n := f.Children(id)
+	if n == 0 {
+		s.leafStatus(&out, c.FirstLeaf)
+		return out
+	}
+	for i := int32(0); i < n; i++ {
+		k := s.cellStatus(first+cell.CellID(i)*step, out.Address+"/")
+		out.Healthy = out.Healthy && k.Healthy
+		out.Priority = max(out.Priority, k.Priority)
+		switch {
+		case i == 0:
+			out.State = k.State
+		case k.State == "Used" || out.State != k.State:
+			out.State = "Used"
+		}
+		out.Children = append(out.Children, k)
+	}
+	return out
+}
+
+func (s *State) leafStatus(out *CellStatus, l cell.LeafID) {
+	out.Healthy = !s.leafBad(l)
+	hold, promised := s.cl.Holder(l)
+	out.State = "Free"
+	switch {
+	case hold != cell.None && promised != cell.None:
+		out.State = "Reserving"
+	case hold != cell.None:
+		out.State = "Used"
+	case promised != cell.None:
+		out.State = "Reserved"
+	}
+	for _, a := range []cell.AllocID{hold, promised} {
+		if a == cell.None {
+			continue
+		}
+		out.Job = s.holder(a).id.Job
+		out.Priority = s.cl.Alloc(a).Priority
+		if s.cl.Alloc(a).Lazy {
+			out.Priority = cell.Opportunistic
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package sched
+
+import (
+	"cmp"
+	"container/heap"
+	"maps"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// queued is one waiting gang in the order of its VC: priority, then submission.
+type queued struct {
+	prio cell.Priority
+	job  JobID
+	gang int32
+	slot int32
+}
+
+func (a queued) compare(b queued) int {
+	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
+}
+
+// enqueue puts a gang into its queue.
+func (s *State) enqueue(slot, g int32) {
+	j := &s.jobs[slot]
+	j.gangs[g].waiting = true
+	q := &s.queues[s.space(j.spec.VC)]
+	e := queued{j.spec.Priority, j.id, g, slot}
+	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
+		*q = slices.Insert(*q, i, e)
+	}
+	s.look = true
+}
+
+// dequeue takes a gang out of its queue, if it is there.
+func (s *State) dequeue(slot, g int32) {
+	j := &s.jobs[slot]
+	if !j.gangs[g].waiting {
+		return
+	}
+	j.gangs[g].waiting = false
+	q := &s.queues[s.space(j.spec.VC)]
+	e := queued{j.spec.Priority, j.id, g, slot}
+	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {
+		*q = slices.Delete(*q, i, i+1)
+	}
+	s.look = true // whoever stood behind it may go now
+}
+
+// requeueAll builds the queues anew, after the VCs changed.
+func (s *State) requeueAll() {
+	s.queues = make([][]queued, s.cl.NumSpaces())
+	for slot := range s.jobs {
+		j := &s.jobs[slot]
+		for g := range j.gangs {
+			if j.spec != nil && j.gangs[g].waiting {
+				i := s.space(j.spec.VC)
+				s.queues[i] = append(s.queues[i], queued{j.spec.Priority, j.id, int32(g), int32(slot)})
+			}
+		}
+	}
+	for i := range s.queues {
+		slices.SortFunc(s.queues[i], queued.compare)
+	}
+	s.look = true
+}
+
+// timer says when a job wants to be looked at. Stale timers do no harm.
+type timer struct {
+	at  Time
+	job JobID
+}
+
+// timers is a heap by time, then job.
+type timers []timer
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (t timers) Len() int { return len(t) }
+
+// Less orders by time, then job.
+func (t timers) Less(i, k int) bool {
+	return t[i].at < t[k].at || t[i].at == t[k].at && t[i].job < t[k].job
+}
+
+// Swap exchanges two timers.
+func (t timers) Swap(i, k int) { t[i], t[k] = t[k], t[i] }
+
+// Push appends a timer.
+func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
+
+// Pop removes the last timer.
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// at sets a timer; a time of 0 sets none. Job 0 stands for the nodes.
+func (s *State) at(when Time, id JobID) {
+	if when > 0 {
+		heap.Push(&s.timers, timer{when, id})
+	}
+}
+
+// expire touches the jobs whose timers are due.
+func (s *State) expire(now Time) {
+	for len(s.timers) > 0 && s.timers[0].at <= now {
+		t := heap.Pop(&s.timers).(timer)
+		if slot, ok := s.slots[t.job]; ok {
+			s.touch(slot)
+			s.look = true
+		} else if t.job == 0 {
+			s.look = true
+		}
+	}
+}
+
+// Wake returns when Decide wants to run again by itself; 0 is never.
+func (s *State) Wake() Time {
+	var wake Time
+	if len(s.timers) > 0 {
+		wake = s.timers[0].at
+	}
+	for i := 1; i < len(s.pol) && i < len(s.queues); i++ {
+		if len(s.queues[i]) == 0 {
+			continue
+		}
+		if t := s.pol[i].NextChange(s.view(int32(i), cell.MaxGuaranteed)); t > 0 && (wake == 0 || t < wake) {
+			wake = t
+		}
+	}
+	return wake
+}
+
+// maxKeys is how many idempotency keys are remembered, oldest forgotten first.
+const maxKeys = 20_000
+
+// keyRing remembers which command came with which key.
+type keyRing struct {
+	Ring []keyEntry `json:"ring"`
+	Next int        `json:"next"` // where the next one goes once the ring is full
+	at   map[keyName]JobID
+}
+
+type keyName struct {
+	Subject Subject `json:"s"`
+	Key     string  `json:"k"`
+}
+
+type keyEntry struct {
+	keyName
+	Job JobID `json:"j"`
+}
+
+func newKeyRing() keyRing { return keyRing{at: map[keyName]JobID{}} }
+
+func (k *keyRing) clone() keyRing {
+	return keyRing{Ring: slices.Clone(k.Ring), Next: k.Next, at: maps.Clone(k.at)}
+}
+
+// seen returns the job that a command with this key was about.
+func (k *keyRing) seen(m Meta) (JobID, bool) {
+	if m.Key == "" {
+		return 0, false
+	}
+	id, ok := k.at[keyName{m.Subject, m.Key}]
+	return id, ok
+}
+
+func (k *keyRing) remember(m Meta, id JobID) {
+	if m.Key == "" {
+		return
+	}
+	e := keyEntry{keyName{m.Subject, m.Key}, id}
+	if _, ok := k.at[e.keyName]; ok {
+		return
+	}
+	k.at[e.keyName] = id
+	if len(k.Ring) < maxKeys {
+		k.Ring = append(k.Ring, e)
+		return
+	}
+	delete(k.at, k.Ring[k.Next].keyName)
+	k.Ring[k.Next] = e
+	k.Next = (k.Next + 1) % maxKeys
+}

@@ -1,0 +1,225 @@
+package sched
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// snapshotVersion is written into every snapshot; another one is refused, and
+// the log is folded instead.
+const snapshotVersion = 1
+
+// image is a state without what follows from the rest: cells are taken again
+// from the placements, queues and timers are built anew. Jobs are in order of
+// id and attempts in order of theirs, so equal states have equal images.
+type image struct {
+	Version  int            `json:"version"`
+	Seq      uint64         `json:"seq"`
+	Now      Time           `json:"now"`
+	NextJob  JobID          `json:"next_job"`
+	Config   *Config        `json:"config"`
+	Jobs     []jobImage     `json:"jobs"`
+	Attempts []attemptImage `json:"attempts"`
+	Nodes    []nodeNote     `json:"nodes"`
+	Leaves   []leafNote     `json:"leaves"`
+	Keys     keyRing        `json:"keys"`
+}
+
+type jobImage struct {
+	ID          JobID          `json:"id"`
+	Spec        *Job           `json:"spec"`
+	Submitted   Time           `json:"submitted"`
+	Started     Time           `json:"started"`
+	Retry       int32          `json:"retry"`
+	Counted     int32          `json:"counted"`
+	Preempted   int32          `json:"preempted"`
+	Stop        bool           `json:"stop"`
+	StopReason  string         `json:"stop_reason"`
+	Quarantined bool           `json:"quarantined"`
+	Completing  *JobCompleting `json:"completing"`
+	After       Time           `json:"after"`
+	Gangs       []gangImage    `json:"gangs"`
+	Tasks       []taskImage    `json:"tasks"`
+	Notices     []string       `json:"notices"`
+}
+
+type gangImage struct {
+	N       int32          `json:"n"`
+	Done    bool           `json:"done"`
+	Waiting bool           `json:"waiting"`
+	After   Time           `json:"after"`
+	Faults  int32          `json:"faults"`
+	Retries int32          `json:"retries"`
+	Avoid   []avoidance    `json:"avoid"`
+	Last    *AttemptStatus `json:"last"`
+}
+
+type taskImage struct {
+	State    TaskState     `json:"state"`
+	Dead     bool          `json:"dead"`
+	Attempt  int32         `json:"attempt"`
+	Place    cell.Task     `json:"place"`
+	Host     string        `json:"host"`
+	PID      int32         `json:"pid"`
+	Ports    []int32       `json:"ports"`
+	Exit     *Exit         `json:"exit"`
+	Retries  int32         `json:"retries"`
+	Progress *TaskProgress `json:"progress"`
+}
+
+type attemptImage struct {
+	ID         AttemptID      `json:"id"`
+	State      AttemptState   `json:"state"`
+	Placement  cell.Placement `json:"placement"`
+	Cause      EndCause       `json:"cause"`
+	By         *AttemptID     `json:"by"`
+	Message    string         `json:"message"`
+	Placed     Time           `json:"placed"`
+	Started    Time           `json:"started"`
+	Checkpoint Time           `json:"checkpoint"`
+	Lazy       bool           `json:"lazy"`
+	Orphaned   bool           `json:"orphaned"`
+	Refused    bool           `json:"refused"`
+	Platform   bool           `json:"platform"`
+	Alive      int32          `json:"alive"`
+	Victims    []AttemptID    `json:"victims"`
+}
+
+// Save returns the canonical snapshot of the state: equal states give equal bytes.
+func (s *State) Save() []byte {
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Keys: s.keys}
+	for _, n := range s.nodes {
+		if n.Down || n.Cordon || n.Suspect > 0 || n.Reason != "" || len(n.Refused) > 0 {
+			im.Nodes = append(im.Nodes, n)
+		}
+	}
+	for i := range s.jobs {
+		if s.jobs[i].spec != nil {
+			im.Jobs = append(im.Jobs, imageOf(&s.jobs[i]))
+		}
+	}
+	slices.SortFunc(im.Jobs, func(a, b jobImage) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range s.attempts {
+		if a := &s.attempts[i]; a.job != none {
+			im.Attempts = append(im.Attempts, attemptImage{ID: a.id, State: a.state, Placement: s.cl.Alloc(a.alloc).Placement,
+				Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint,
+				Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims})
+		}
+	}
+	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return compareAttempts(a.ID, b.ID) })
+	data, err := json.Marshal(&im)
+	if err != nil {
+		panic(fmt.Sprintf("sched: a state cannot be encoded: %v", err))
+	}
+	return data
+}
+
+func imageOf(j *job) jobImage {
+	out := jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
+		Preempted: j.preempted, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
+		After: j.after, Notices: j.notices}
+	for i := range j.gangs {
+		g := &j.gangs[i]
+		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.avoid, g.last})
+	}
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		out.Tasks = append(out.Tasks, taskImage{t.state, t.dead, t.attempt, t.place, t.host, t.pid, t.ports, t.exit, t.retries, t.progress})
+	}
+	return out
+}
+
+// Digest is the hex SHA-256 of Save.
+func (s *State) Digest() string {
+	sum := sha256.Sum256(s.Save())
+	return hex.EncodeToString(sum[:])
+}
+
+// Load returns the state that a snapshot describes. A snapshot that this binary
+// cannot read, or that contradicts itself, is an error: fold the log instead.
+func Load(snapshot []byte, policies Policies) (s *State, err error) {
+	var im image
+	if err := json.Unmarshal(snapshot, &im); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	if im.Version != snapshotVersion {
+		return nil, fmt.Errorf("snapshot has version %d, this binary reads %d", im.Version, snapshotVersion)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("snapshot contradicts itself: %v", p)
+		}
+	}()
+	s = New(policies)
+	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
+	s.nodes, s.leaves = im.Nodes, im.Leaves
+	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]JobID{}}
+	for _, e := range s.keys.Ring {
+		s.keys.at[e.keyName] = e.Job
+	}
+	for i := range im.Jobs {
+		s.loadJob(&im.Jobs[i])
+	}
+	if im.Config != nil {
+		s.loadCluster(&im)
+	}
+	return s, s.Verify()
+}
+
+func (s *State) loadJob(im *jobImage) {
+	j := newJob(im.ID, im.Spec, im.Submitted)
+	j.started, j.retry, j.counted, j.preempted = im.Started, im.Retry, im.Counted, im.Preempted
+	j.stop, j.stopReason, j.quarantined = im.Stop, im.StopReason, im.Quarantined
+	j.completing, j.after, j.notices = im.Completing, im.After, im.Notices
+	for i, g := range im.Gangs {
+		t := &j.gangs[i]
+		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
+		t.retries, t.avoid, t.last = g.Retries, g.Avoid, g.Last
+		s.at(g.After, im.ID)
+		for _, a := range g.Avoid {
+			s.at(a.Until, im.ID)
+		}
+	}
+	for i, t := range im.Tasks {
+		o := &j.tasks[i]
+		o.state, o.dead, o.attempt, o.place, o.host = t.State, t.Dead, t.Attempt, t.Place, t.Host
+		o.pid, o.ports, o.exit, o.retries, o.progress = t.PID, t.Ports, t.Exit, t.Retries, t.Progress
+	}
+	s.at(im.After, im.ID)
+	s.slots[im.ID] = int32(len(s.jobs))
+	s.names[im.Spec.Name] = im.ID
+	s.jobs = append(s.jobs, j)
+}
+
+// loadCluster builds the cells and takes those of all attempts again.
+func (s *State) loadCluster(im *image) {
+	s.applyConfigured(Configured{Config: im.Config})
+	for _, a := range im.Attempts {
+		slot := s.slots[a.ID.Job]
+		j := &s.jobs[slot]
+		at := int32(len(s.attempts))
+		promise := a.State == AttemptReserving
+		alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, a.Placement, promise)
+		if a.Lazy && j.spec.Priority >= cell.MinGuaranteed {
+			s.cl.Demote(alloc)
+		}
+		s.setAlloc(alloc, at)
+		j.gangs[a.ID.Gang].attempt = at
+		s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, alloc: alloc, cause: a.Cause, by: a.By,
+			message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, lazy: a.Lazy,
+			orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims})
+		if limit := j.spec.TimeLimit; limit > 0 && a.Started > 0 {
+			s.at(a.Started.Add(limit), a.ID.Job)
+		}
+	}
+	for _, n := range s.nodes {
+		s.at(n.Suspect, 0)
+	}
+	s.look = false
+}

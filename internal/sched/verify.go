@@ -1,0 +1,109 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Verify checks every invariant of the state and returns all breaches.
+func (s *State) Verify() error {
+	var errs []error
+	add := func(format string, a ...any) { errs = append(errs, fmt.Errorf("sched: "+format, a...)) }
+	if s.cl == nil {
+		return nil
+	}
+	if err := s.cl.Verify(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := s.empty.Verify(); err != nil {
+		errs = append(errs, fmt.Errorf("the empty twin: %w", err))
+	}
+	for i := range s.jobs {
+		if s.jobs[i].spec != nil {
+			s.verifyJob(int32(i), add)
+		}
+	}
+	live := 0
+	for i := range s.attempts {
+		if s.attempts[i].job != none {
+			live++
+			s.verifyAttempt(int32(i), add)
+		}
+	}
+	if n := s.cl.Live(); n != live {
+		add("%d allocations live, but %d attempts", n, live)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *State) verifyJob(slot int32, add func(string, ...any)) {
+	j := &s.jobs[slot]
+	if s.slots[j.id] != slot || s.names[j.spec.Name] != j.id {
+		add("job %d is not found by its id or name", j.id)
+	}
+	for g := range j.gangs {
+		gg := &j.gangs[g]
+		queuedNow := false
+		for _, e := range s.queues[s.space(j.spec.VC)] {
+			queuedNow = queuedNow || e.job == j.id && e.gang == int32(g) && e.slot == slot && e.prio == j.spec.Priority
+		}
+		if queuedNow != gg.waiting {
+			add("gang %d of job %d: waiting %v, in its queue %v", g, j.id, gg.waiting, queuedNow)
+		}
+		if gg.attempt == none {
+			continue
+		}
+		a := &s.attempts[gg.attempt]
+		if a.job != slot || a.id.Job != j.id || a.id.Gang != int32(g) {
+			add("gang %d of job %d points at attempt %v", g, j.id, a.id)
+		}
+		if reserving := a.state == AttemptReserving; reserving != gg.waiting {
+			add("attempt %v is %s, but its gang waits: %v", a.id, a.state, gg.waiting)
+		}
+	}
+}
+
+func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
+	a := &s.attempts[slot]
+	j := &s.jobs[a.job]
+	if s.byAlloc[a.alloc] != slot {
+		add("allocation %d of attempt %v is not its", a.alloc, a.id)
+	}
+	al := s.cl.Alloc(a.alloc)
+	if al.Promised != (a.state == AttemptReserving) || al.Lazy != a.lazy {
+		add("attempt %v is %s, lazy %v; its allocation: promised %v, lazy %v", a.id, a.state, a.lazy, al.Promised, al.Lazy)
+	}
+	tasks := j.spec.Gangs[a.id.Gang].Tasks
+	if len(al.Placement.Tasks) != len(tasks) {
+		add("attempt %v has %d tasks on cells, want %d", a.id, len(al.Placement.Tasks), len(tasks))
+		return
+	}
+	var alive int32
+	for i, o := range tasks {
+		t := &j.tasks[o]
+		if !t.dead {
+			alive++
+		}
+		want := j.spec.Roles[t.role].Leaves
+		if n := int32(len(al.Placement.Tasks[i].Leaves)); n != want && !(a.orphaned && n < want) {
+			add("task %d of attempt %v has %d leaves, want %d", o, a.id, n, want)
+		}
+		s.verifyNode(a.id, &al.Placement.Tasks[i], add)
+	}
+	if a.state != AttemptReserving && alive != a.alive {
+		add("attempt %v: %d tasks alive, counted %d", a.id, alive, a.alive)
+	}
+}
+
+// verifyNode checks that a task's leaves lie on its node and carry its SKU.
+func (s *State) verifyNode(id AttemptID, t *cell.Task, add func(string, ...any)) {
+	f := s.cl.Forest()
+	for i, l := range t.Leaves {
+		c := &f.Cells[f.Leaves[l]]
+		if f.Nodes[c.Node].Name != t.Node || f.Chains[c.Chain].SKU != t.SKU || f.Device(l) != t.Devices[i] {
+			add("attempt %v: leaf %d is not device %d of %s on %s", id, l, t.Devices[i], t.SKU, t.Node)
+		}
+	}
+}

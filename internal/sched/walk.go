@@ -1,0 +1,348 @@
+package sched
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// walk tries to place who waits: each VC's guaranteed gangs in order of VC name,
+// by priority and then by the VC's policy; then the opportunistic gangs of all
+// VCs, the VC that borrows least first.
+//
+// It terminates: a gang is placed or promised cells at most once, and a promise
+// is revoked only for a higher priority.
+func (s *State) walk() {
+	for space := int32(1); space < int32(len(s.queues)); space++ {
+		s.walkVC(space)
+	}
+	s.walkOpportunistic()
+}
+
+// walker is one VC's walk.
+type walker struct {
+	s       *State
+	space   int32
+	blocked []bool          // chains that someone earlier waits for
+	failed  map[string]bool // shapes that found nothing since capacity last grew
+}
+
+func (s *State) walkVC(space int32) {
+	w := walker{s: s, space: space, blocked: make([]bool, len(s.cl.Forest().Chains)), failed: map[string]bool{}}
+	for prio := cell.MaxGuaranteed + 1; ; {
+		next, ok := s.nextPriority(space, prio)
+		if !ok || next < cell.MinGuaranteed {
+			return
+		}
+		prio = next
+		clear(w.failed)
+		for wish := range s.pol[space].Rank(s.view(space, prio)) {
+			w.grant(wish)
+			if w.allBlocked() {
+				return
+			}
+		}
+	}
+}
+
+// nextPriority returns the highest priority below p among the waiting.
+func (s *State) nextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
+	q := s.queues[space]
+	i, _ := slices.BinarySearchFunc(q, p, func(e queued, p cell.Priority) int {
+		if e.prio >= p {
+			return -1
+		}
+		return 1
+	})
+	if i == len(q) {
+		return 0, false
+	}
+	return q[i].prio, true
+}
+
+func (w *walker) allBlocked() bool {
+	sp := w.s.cl.Space(w.space)
+	for i := range sp.Roots {
+		if !w.blocked[sp.Roots[i].Chain] {
+			return false
+		}
+	}
+	return true
+}
+
+// grant tries to give a gang its cells.
+func (w *walker) grant(wish Wish) {
+	s := w.s
+	slot, ok := s.slots[wish.Gang.Job]
+	if !ok {
+		return
+	}
+	j, g := &s.jobs[slot], wish.Gang.Gang
+	if !j.gangs[g].waiting || !s.eligible(j, g) {
+		return
+	}
+	if j.gangs[g].attempt != none {
+		s.improve(j, g, w.blocked)
+		return
+	}
+	shape := j.gangs[g].shape
+	if !w.failed[shape] {
+		if p, found := s.plan(j, int(g), w.blocked); found {
+			s.carryOut(j, g, p)
+			return
+		}
+	}
+	w.failed[shape] = len(j.gangs[g].avoid) == 0
+	if wish.Strict {
+		w.block(j, int(g))
+	}
+}
+
+// eligible reports whether a gang may be placed at all now.
+func (s *State) eligible(j *job, g int32) bool {
+	return !j.quarantined && j.after <= s.now && j.gangs[g].after <= s.now
+}
+
+// block makes those behind a gang wait for the chains it could use, unless what
+// it waits for is not in the hands of those before or behind it.
+func (w *walker) block(j *job, g int) {
+	switch w.s.reason(j, int32(g)).Code {
+	case NeverFits, QuotaExceeded, BadHardware, BackOff, QuarantinedJob, HeldUnknown:
+		return
+	}
+	f := w.s.cl.Forest()
+	for _, m := range j.gangs[g].members {
+		for ci := range f.Chains {
+			if m.Pinned != "" || m.SKU == "" || f.Chains[ci].SKU == m.SKU {
+				w.blocked[ci] = w.blocked[ci] || w.s.pinFits(m, int16(ci), w.space)
+			}
+		}
+	}
+}
+
+// pinFits reports whether a pinned member's cell is of a chain; an unpinned
+// member fits every chain of its SKU.
+func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
+	if m.Pinned == "" {
+		return true
+	}
+	sp := s.cl.Space(space)
+	for i := range sp.Roots {
+		if sp.Roots[i].Pinned == m.Pinned {
+			return sp.Roots[i].Chain == chain
+		}
+	}
+	return false
+}
+
+// improve starts a gang that waits for victims at once when free cells appeared.
+func (s *State) improve(j *job, g int32, blocked []bool) {
+	r := s.request(j, int(g))
+	r.Blocked = blocked
+	res, ok := s.cl.Place(&r)
+	if !ok {
+		return
+	}
+	a := &s.attempts[j.gangs[g].attempt]
+	id := a.id
+	s.emit(Unreserved{Attempt: id, Reason: "free cells appeared"})
+	s.emit(Placed{Attempt: id, Placement: res.Placement})
+}
+
+// carryOut turns a plan into events.
+func (s *State) carryOut(j *job, g int32, p plan) {
+	id := AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
+	for _, slot := range p.revoked {
+		s.emit(Unreserved{Attempt: s.attempts[slot].id, Reason: "a job of higher priority needs the cells"})
+	}
+	for _, a := range p.lazies {
+		s.emit(LazilyPreempted{Attempt: s.holder(a).id, By: &id})
+	}
+	if len(p.victims) == 0 {
+		s.emit(Placed{Attempt: id, Placement: p.placement})
+		return
+	}
+	victims := make([]AttemptID, len(p.victims))
+	for i, v := range p.victims {
+		victims[i] = s.holder(v).id
+	}
+	slices.SortFunc(victims, compareAttempts)
+	s.emit(Reserved{Attempt: id, Placement: p.placement, Victims: victims})
+	for _, v := range victims {
+		s.stopAttempt(s.live(v), EndPreempted, &id)
+	}
+}
+
+// walkOpportunistic gives free leaves to opportunistic gangs: one at a time to
+// the VC that borrows least, ties by name. Nobody blocks anybody.
+func (s *State) walkOpportunistic() {
+	next := make([]int, len(s.queues)) // position in each queue
+	for space := 1; space < len(s.queues); space++ {
+		next[space] = s.firstOpportunistic(space)
+	}
+	borrowed := s.borrowed()
+	failed := map[string]bool{}
+	for {
+		space := 0
+		for i := 1; i < len(s.queues); i++ {
+			if next[i] < len(s.queues[i]) && (space == 0 || borrowed[i] < borrowed[space]) {
+				space = i
+			}
+		}
+		if space == 0 {
+			return
+		}
+		e := s.queues[space][next[space]]
+		if n := s.grantOpportunistic(e, failed); n > 0 {
+			borrowed[space] += n
+		} else {
+			next[space]++
+		}
+	}
+}
+
+// firstOpportunistic returns where a queue's opportunistic gangs begin.
+func (s *State) firstOpportunistic(space int) int {
+	i, _ := slices.BinarySearchFunc(s.queues[space], cell.Opportunistic, func(e queued, p cell.Priority) int {
+		if e.prio > p {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// borrowed returns how many leaves each space uses opportunistically.
+func (s *State) borrowed() []int64 {
+	n := make([]int64, len(s.queues))
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || a.state == AttemptReserving {
+			continue
+		}
+		if al := s.cl.Alloc(a.alloc); al.Opportunistic() {
+			n[al.Space] += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
+		}
+	}
+	return n
+}
+
+// grantOpportunistic places one gang on free leaves; it returns how many it took.
+func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
+	j := &s.jobs[e.slot]
+	g := &j.gangs[e.gang]
+	if !s.eligible(j, e.gang) || failed[g.shape] {
+		return 0
+	}
+	leaves := int64(g.leaves)
+	p, ok := s.plan(j, int(e.gang), nil)
+	if !ok {
+		failed[g.shape] = len(g.avoid) == 0
+		return 0
+	}
+	s.carryOut(j, e.gang, p)
+	return leaves
+}
+
+// view is what the policy of one VC sees at one priority.
+type view struct {
+	s     *State
+	space int32
+	prio  cell.Priority
+}
+
+func (s *State) view(space int32, prio cell.Priority) View { return view{s, space, prio} }
+
+// Now implements View.
+func (v view) Now() Time { return v.s.now }
+
+// VC implements View.
+func (v view) VC() cell.VCName { return v.s.cl.Space(v.space).Name }
+
+// Waiting implements View. Gangs that leave the queue while it is read are
+// stepped over; it is read in the order of submission.
+func (v view) Waiting() iter.Seq[GangView] {
+	return func(yield func(GangView) bool) {
+		after := queued{prio: v.prio + 1}
+		for {
+			q := v.s.queues[v.space]
+			i, found := slices.BinarySearchFunc(q, after, queued.compare)
+			if found {
+				i++
+			}
+			for i < len(q) && q[i].prio > v.prio {
+				i++
+			}
+			if i == len(q) || q[i].prio != v.prio {
+				return
+			}
+			after = q[i]
+			if !yield(v.s.gangView(after)) {
+				return
+			}
+		}
+	}
+}
+
+func (s *State) gangView(e queued) GangView {
+	j := &s.jobs[e.slot]
+	return GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
+		Order: int64(e.job), Leaves: j.gangs[e.gang].leaves, Hints: &j.spec.Hints}
+}
+
+// Placed implements View.
+func (v view) Placed(r GangRef) bool {
+	j := v.s.find(r.Job)
+	return j != nil && int(r.Gang) < len(j.gangs) && j.gangs[r.Gang].attempt != none
+}
+
+// Share implements View: DRF's dominant share (NSDI'11), of a VC's guarantee.
+func (v view) Share(user Subject) int64 {
+	sum := v.s.resources(v.space, user)
+	var share int64
+	for i, t := range sum.guaranteed {
+		if t > 0 {
+			share = max(share, sum.used[i]*1_000_000/t)
+		}
+	}
+	return share
+}
+
+// amounts are sums of GPUs, thousandths of cores and MiB, with one more entry
+// for each chain's leaves.
+type amounts struct{ guaranteed, used []int64 }
+
+// resources sums a VC's guarantee, and what one user's gangs hold in the VC.
+func (s *State) resources(space int32, user Subject) amounts {
+	f := s.cl.Forest()
+	a := amounts{make([]int64, 3+len(f.Chains)), make([]int64, 3+len(f.Chains))}
+	add := func(to []int64, chain int, n int64) {
+		sku := s.cl.SKU(f.Chains[chain].SKU)
+		to[0] += n * sku.GPU
+		to[1] += n * sku.MilliCPU
+		to[2] += n * sku.MemoryMB
+		to[3+chain] += n
+	}
+	sp := s.cl.Space(space)
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		add(a.guaranteed, int(r.Chain), int64(f.Chains[r.Chain].LeavesAt(r.Level)))
+	}
+	for i := range s.attempts {
+		at := &s.attempts[i]
+		if at.job == none {
+			continue
+		}
+		al := s.cl.Alloc(at.alloc)
+		if al.Space != space || s.jobs[at.job].spec.User != user {
+			continue
+		}
+		for _, t := range al.Placement.Tasks {
+			for _, l := range t.Leaves {
+				add(a.used, int(f.Cells[f.Leaves[l]].Chain), 1)
+			}
+		}
+	}
+	return a
+}
