@@ -40,8 +40,8 @@ staticcheck: ## runs staticcheck (downloads it the first time)
 bench: build ## measures; prints one line a figure: name{labels} value unit
 	@$(GO) run ./internal/lab/run bench -bin bin
 
-soak: ## long seeded runs of the core, the engine and the executors (SEEDS=2000)
-	$(GO) test -count=1 -timeout 4h -run 'Seed|Random|Twin' ./internal/cell ./internal/sched ./internal/engine -args -seeds $(SEEDS)
+soak: ## long runs of every test that takes -seeds (SEEDS=2000)
+	$(GO) test -count=1 -timeout 4h $$(grep -rlE 'flag\.[A-Za-z0-9]+\("seeds"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|') -args -seeds $(SEEDS)
 
 crash: ## kills servers and supervisors under load (SERVER_KILLS=50 SUPERVISOR_KILLS=20)
 	$(GO) test -count=1 -timeout 1h -v -run 'Kill' ./internal/lab -args -server-kills $(SERVER_KILLS) -supervisor-kills $(SUPERVISOR_KILLS)

@@ -31,7 +31,6 @@ name: %s
 type: job
 taskRoles:
   worker:
-    dockerImage: none
     resourcePerInstance: {gpu: 1, cpu: 1, memoryMB: 64}
     commands: [%q]
 `

@@ -85,21 +85,6 @@ func (l *Lab) succeeded(f *finding, ids ...sched.JobID) {
 	f.check(len(bad) == 0, "all jobs end well", "%d of %d succeeded %s", len(ids)-len(bad), len(ids), strings.Join(bad, ", "))
 }
 
-// others lists the nodes that are not n.
-func (l *Lab) others(ctx context.Context, n cell.NodeName) ([]sched.NodeStatus, error) {
-	list, err := l.watch.client.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []sched.NodeStatus
-	for _, s := range list.Nodes {
-		if s.Name != n {
-			out = append(out, s)
-		}
-	}
-	return out, nil
-}
-
 // vcSafety: three jobs to vc1 at once run one after another on vc1's node, while
 // the other VC's node stays idle.
 func vcSafety(ctx context.Context, l *Lab, f *finding) error {

@@ -41,7 +41,6 @@ name: %s
 type: job
 taskRoles:
   worker:
-    dockerImage: none
     resourcePerInstance: {gpu: 1, cpu: 0, memoryMB: 16}
     commands:
     - exec env %s=%s %s=%d %s
