@@ -175,7 +175,7 @@ func (p *parser) readAllowedNodes(m *document.MapReader) {
 		name := p.r.String(item, document.Text{Max: maxName})
 		switch {
 		case !p.hasNode(cell.NodeName(name)):
-			p.r.Problem(item, "the cluster has no node %s; it has %s", document.Quote(name), list(p.catalogue.nodes))
+			p.r.Problem(item, "the cluster has no node %s; it has %s", document.Quote(name), list(p.catalogue.nodes()))
 		case seen[name]:
 			p.r.Problem(item, "the node %s stands here twice", document.Quote(name))
 		default:
@@ -229,6 +229,6 @@ func (p *parser) envValue(v document.Field) string {
 }
 
 func (p *parser) hasNode(name cell.NodeName) bool {
-	_, found := slices.BinarySearch(p.catalogue.nodes, name)
+	_, found := slices.BinarySearch(p.catalogue.nodes(), name)
 	return found
 }

@@ -53,7 +53,7 @@ func (p *parser) readDeployments(top *document.MapReader) {
 		m.Rest()
 	}
 	if want != "" && !contains(names, want) {
-		p.r.Problem(chosen, "there is no deployment %s%s", document.Quote(want), document.DidYouMean(want, names))
+		p.r.Problem(chosen, "there is no deployment %s%s", document.Quote(want), p.hint(want, names))
 	}
 }
 
@@ -73,7 +73,7 @@ func (p *parser) checkRoleName(f document.Field) bool {
 	if contains(p.roleNames, f.Key) {
 		return true
 	}
-	p.r.Problem(f.Value, "there is no task role %s%s", document.Quote(f.Key), document.DidYouMean(f.Key, p.roleNames))
+	p.r.Problem(f.Value, "there is no task role %s%s", document.Quote(f.Key), p.hint(f.Key, p.roleNames))
 	return false
 }
 
@@ -126,11 +126,11 @@ func items(n *document.Node) []*document.Node {
 // addCommands renders commands and appends them. Like OpenPAI it trims each; an
 // empty one is left out.
 func (p *parser) addCommands(r *role, nodes []*document.Node) {
-	if p.budget < 0 {
-		return
-	}
 	fill := renderer{budget: &p.budget, lookup: func(ref string) (string, error) { return p.lookup(r, ref) }}
 	for _, n := range nodes {
+		if p.budget < 0 || p.failed >= document.MaxProblems {
+			return
+		}
 		if n.Kind != document.Scalar {
 			continue // reported already
 		}
@@ -138,9 +138,7 @@ func (p *parser) addCommands(r *role, nodes []*document.Node) {
 		for _, err := range errs {
 			p.r.Problem(n, "%s", err)
 		}
-		if p.budget < 0 {
-			return
-		}
+		p.failed += len(errs)
 		if line = strings.TrimSpace(line); line != "" {
 			r.Launch.Command = append(r.Launch.Command, line)
 		}

@@ -46,7 +46,7 @@ func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	}
 	p := &parser{
 		r: document.NewReader(), env: env, root: root, budget: maxRendered,
-		catalogue: newCatalogue(env.Config), secrets: map[string]string{},
+		catalogue: newCatalogue(env.Config), secrets: map[string]string{}, found: map[string]found{},
 		job: &sched.Job{User: env.User},
 	}
 	p.read()
@@ -73,9 +73,13 @@ type parser struct {
 	catalogue *catalogue
 	root      *document.Node
 	budget    int // bytes that rendered commands may still take
+	hints     int // given so far
+	failed    int // references that could not be filled
+	found     map[string]found
 
 	parameters    *document.Node
 	secrets       map[string]string
+	secretNames   []string // sorted, once they are asked for
 	prerequisites []prerequisite
 	roleNames     []string
 	roles         []role
@@ -198,12 +202,21 @@ func (p *parser) warnUnknown(m *document.MapReader, known ...string) {
 		if contains(known, f.Key) {
 			continue
 		}
-		hint := document.DidYouMean(f.Key, known)
+		hint := p.hint(f.Key, known)
 		if !strings.Contains(hint, "did you mean") {
 			hint = "" // the list of what is known helps nobody in an open map
 		}
 		p.r.Warn(f.Value, "nothing here reads this key; it is kept in the job file%s", hint)
 	}
+}
+
+// hint is document.DidYouMean, but it helps only so often and among so many: a
+// hostile file must not make the comparing expensive.
+func (p *parser) hint(word string, candidates []string) string {
+	if p.hints++; p.hints > document.MaxProblems || len(candidates) > 200 {
+		return ""
+	}
+	return document.DidYouMean(word, candidates)
 }
 
 func contains(list []string, s string) bool {

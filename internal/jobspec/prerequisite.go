@@ -160,7 +160,7 @@ func (p *parser) pick(at *document.Node, name string) int {
 		return found[0]
 	case 0:
 		names := p.prerequisiteNames("")
-		p.r.Problem(at, "there is no prerequisite %s%s", document.Quote(name), document.DidYouMean(name, names))
+		p.r.Problem(at, "there is no prerequisite %s%s", document.Quote(name), p.hint(name, names))
 	default:
 		p.r.Problem(at, "there are %d prerequisites with the name %s; rename them so that this one is clear", len(found), document.Quote(name))
 	}

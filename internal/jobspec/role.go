@@ -205,7 +205,7 @@ func (p *parser) readChoices(m *document.MapReader, r *role) *prerequisite {
 		switch {
 		case found == nil:
 			names := p.prerequisiteNames(kind)
-			p.r.Problem(n, "there is no prerequisite %s of type %s%s", document.Quote(name), kind, document.DidYouMean(name, names))
+			p.r.Problem(n, "there is no prerequisite %s of type %s%s", document.Quote(name), kind, p.hint(name, names))
 		case key == "dockerImage":
 			image = found
 		default:
@@ -286,7 +286,7 @@ func (p *parser) placePinned(r *role, opportunistic bool) (cell.SKU, bool) {
 	}
 	for _, id := range vc.Pinned {
 		if id == r.place.pinned {
-			r.Pinned, r.SKU = id, p.catalogue.pinned[id]
+			r.Pinned, r.SKU = id, p.catalogue.pinned(id)
 			return p.catalogue.sku(r.SKU), true
 		}
 	}
@@ -295,9 +295,9 @@ func (p *parser) placePinned(r *role, opportunistic bool) (cell.SKU, bool) {
 }
 
 func (p *parser) placeSKU(r *role, opportunistic bool) (cell.SKU, bool) {
-	names, owner := p.catalogue.quota[p.job.VC], "VC "+string(p.job.VC)
+	names, owner := p.catalogue.quota(p.job.VC), "VC "+string(p.job.VC)
 	if _, ok := p.catalogue.vc(p.job.VC); opportunistic || !ok {
-		names, owner = p.catalogue.cluster, "the cluster"
+		names, owner = p.catalogue.cluster(), "the cluster"
 	}
 	for _, name := range names {
 		if name == r.place.sku {

@@ -14,58 +14,93 @@ type ask struct {
 	gpu, milliCPU, memoryMB int64
 }
 
-// catalogue answers which SKUs, VCs and pinned cells a cluster has.
+// catalogue answers which SKUs, VCs, pinned cells and nodes a cluster has. What
+// needs a walk over the cells is computed when it is first asked for: most jobs
+// name neither nodes nor pinned cells, and clusters are large.
 type catalogue struct {
-	skus    []cell.SKU
-	vcs     []cell.VCSpec
-	cluster []cell.TypeName                 // SKUs that physical cells have, sorted
-	quota   map[cell.VCName][]cell.TypeName // SKUs of each VC's unpinned cells, sorted
-	pinned  map[cell.PinnedID]cell.TypeName // SKU of each pinned cell
-	nodes   []cell.NodeName                 // sorted
+	spec   *cell.Spec
+	chains map[cell.ChainName]*cell.ChainSpec
+
+	walked bool
+	pins   map[cell.PinnedID]cell.TypeName // SKU of each pinned cell
+	names  []cell.NodeName                 // sorted
 }
 
-func newCatalogue(c *sched.Config) *catalogue {
-	spec := cell.Spec{}
-	if c != nil {
-		spec = c.Cluster
+func newCatalogue(config *sched.Config) *catalogue {
+	c := &catalogue{spec: &cell.Spec{}}
+	if config != nil {
+		c.spec = &config.Cluster
 	}
-	out := &catalogue{
-		skus: spec.SKUs, vcs: spec.VCs,
-		quota:  make(map[cell.VCName][]cell.TypeName),
-		pinned: make(map[cell.PinnedID]cell.TypeName),
-	}
-	chains := make(map[cell.ChainName]*cell.ChainSpec, len(spec.Chains))
-	for i := range spec.Chains {
-		chains[spec.Chains[i].Name] = &spec.Chains[i]
-	}
-	for i := range spec.Cells {
-		top := &spec.Cells[i]
-		if chain := chains[cell.ChainName(top.Type)]; chain != nil && len(chain.Levels) > 0 {
-			out.cluster = append(out.cluster, chain.Levels[0].Type)
-			out.walk(top, chain)
+	c.chains = make(map[cell.ChainName]*cell.ChainSpec, len(c.spec.Chains))
+	for i := range c.spec.Chains {
+		if chain := &c.spec.Chains[i]; len(chain.Levels) > 0 {
+			c.chains[chain.Name] = chain
 		}
 	}
-	for _, vc := range spec.VCs {
-		for _, q := range vc.Quota {
-			if chain := chains[q.Chain]; q.Number > 0 && chain != nil && len(chain.Levels) > 0 {
-				out.quota[vc.Name] = append(out.quota[vc.Name], chain.Levels[0].Type)
-			}
+	return c
+}
+
+// quota returns the SKUs of a VC's cells that are not pinned, sorted.
+func (c *catalogue) quota(vc cell.VCName) []cell.TypeName {
+	var names []cell.TypeName
+	spec, _ := c.vc(vc)
+	for _, q := range spec.Quota {
+		if chain := c.chains[q.Chain]; q.Number > 0 && chain != nil {
+			names = append(names, chain.Levels[0].Type)
 		}
-		out.quota[vc.Name] = sortedSet(out.quota[vc.Name])
 	}
-	out.cluster, out.nodes = sortedSet(out.cluster), sortedSet(out.nodes)
-	return out
+	return sortedSet(names)
+}
+
+// cluster returns the SKUs that the cluster's cells have, sorted.
+func (c *catalogue) cluster() []cell.TypeName {
+	var names []cell.TypeName
+	seen := make(map[cell.TypeName]bool, len(c.chains))
+	for i := range c.spec.Cells {
+		top := c.spec.Cells[i].Type
+		if chain := c.chains[cell.ChainName(top)]; chain != nil && !seen[top] {
+			seen[top] = true
+			names = append(names, chain.Levels[0].Type)
+		}
+	}
+	return sortedSet(names)
+}
+
+// pinned returns the SKU of a pinned cell, "" if there is none.
+func (c *catalogue) pinned(id cell.PinnedID) cell.TypeName {
+	c.walkOnce()
+	return c.pins[id]
+}
+
+// nodes returns the cluster's nodes, sorted.
+func (c *catalogue) nodes() []cell.NodeName {
+	c.walkOnce()
+	return c.names
+}
+
+func (c *catalogue) walkOnce() {
+	if c.walked {
+		return
+	}
+	c.walked, c.pins = true, map[cell.PinnedID]cell.TypeName{}
+	for i := range c.spec.Cells {
+		top := &c.spec.Cells[i]
+		if chain := c.chains[cell.ChainName(top.Type)]; chain != nil {
+			c.walk(top, chain)
+		}
+	}
+	c.names = sortedSet(c.names)
 }
 
 // walk collects the pinned cells and the nodes below a cell. A chain has few
 // levels, so that the recursion is shallow.
 func (c *catalogue) walk(at *cell.CellSpec, chain *cell.ChainSpec) {
 	if at.Pinned != "" {
-		c.pinned[at.Pinned] = chain.Levels[0].Type
+		c.pins[at.Pinned] = chain.Levels[0].Type
 	}
 	for _, l := range chain.Levels {
 		if l.Type == at.Type && l.IsNode {
-			c.nodes = append(c.nodes, cell.NodeName(at.Address))
+			c.names = append(c.names, cell.NodeName(at.Address))
 		}
 	}
 	for i := range at.Children {
@@ -79,27 +114,27 @@ func sortedSet[T ~string](list []T) []T {
 }
 
 func (c *catalogue) vc(name cell.VCName) (cell.VCSpec, bool) {
-	i := slices.IndexFunc(c.vcs, func(v cell.VCSpec) bool { return v.Name == name })
+	i := slices.IndexFunc(c.spec.VCs, func(v cell.VCSpec) bool { return v.Name == name })
 	if i < 0 {
 		return cell.VCSpec{}, false
 	}
-	return c.vcs[i], true
+	return c.spec.VCs[i], true
 }
 
 func (c *catalogue) vcNames() []cell.VCName {
-	names := make([]cell.VCName, len(c.vcs))
-	for i, v := range c.vcs {
+	names := make([]cell.VCName, len(c.spec.VCs))
+	for i, v := range c.spec.VCs {
 		names[i] = v.Name
 	}
 	return names
 }
 
 func (c *catalogue) sku(name cell.TypeName) cell.SKU {
-	i := slices.IndexFunc(c.skus, func(s cell.SKU) bool { return s.Name == name })
+	i := slices.IndexFunc(c.spec.SKUs, func(s cell.SKU) bool { return s.Name == name })
 	if i < 0 {
 		return cell.SKU{Name: name}
 	}
-	return c.skus[i]
+	return c.spec.SKUs[i]
 }
 
 // usable returns the SKUs on which a role that names none may run: those of its
@@ -108,9 +143,9 @@ func (c *catalogue) sku(name cell.TypeName) cell.SKU {
 // role without SKU on any of them, so a choice of some is refused: it would have
 // to be written down.
 func (c *catalogue) usable(vc cell.VCName, opportunistic bool, a ask) ([]cell.SKU, error) {
-	names, owner := c.quota[vc], "VC "+string(vc)
+	names, owner := c.quota(vc), "VC "+string(vc)
 	if opportunistic {
-		names, owner = c.cluster, "the cluster"
+		names, owner = c.cluster(), "the cluster"
 	}
 	if len(names) == 0 {
 		spec, _ := c.vc(vc)

@@ -3,6 +3,8 @@ package jobspec
 import (
 	"fmt"
 	"strings"
+
+	"github.com/combsched/comb/internal/document"
 )
 
 // A template is text with tags <% $root.path %>. The roots are $parameters,
@@ -175,7 +177,9 @@ func (r renderer) render(template string) (string, []error) {
 		if s.ref != "" {
 			value, err := r.lookup(s.ref)
 			if err != nil {
-				errs = append(errs, err)
+				if errs = append(errs, err); len(errs) >= document.MaxProblems {
+					return "", errs
+				}
 				continue
 			}
 			if strings.HasPrefix(s.ref, secretsRoot) {

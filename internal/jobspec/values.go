@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,10 +52,10 @@ func (p *parser) lookup(r *role, ref string) (string, error) {
 	rootName, path, _ := strings.Cut(ref, ".")
 	switch rootName {
 	case "$parameters":
-		return p.find(p.parameters, rootName, path)
+		return p.find(p.parameters, rootName, path, ref)
 	case "$secrets":
 		if _, ok := p.secrets[path]; !ok {
-			return "", fmt.Errorf("there is no secret %s%s", document.Quote(path), document.DidYouMean(path, p.secretNames()))
+			return "", fmt.Errorf("there is no secret %s%s", document.Quote(path), p.hint(path, p.sortedSecrets()))
 		}
 		return "", nil
 	}
@@ -66,11 +67,26 @@ func (p *parser) lookup(r *role, ref string) (string, error) {
 	if path == "version" && chosen.Get(path) == nil {
 		return "latest", nil
 	}
-	return p.find(chosen, rootName, path)
+	return p.find(chosen, rootName, path, kind+"/"+scalar(chosen.Get("name"))+"/"+path)
 }
 
-// find walks a path down from a node to a scalar.
-func (p *parser) find(n *document.Node, at, path string) (string, error) {
+// found is what a reference came to.
+type found struct {
+	value string
+	err   error
+}
+
+// find walks a path down from a node to a scalar, once for each key.
+func (p *parser) find(n *document.Node, at, path, key string) (string, error) {
+	f, known := p.found[key]
+	if !known {
+		f.value, f.err = p.walk(n, at, path)
+		p.found[key] = f
+	}
+	return f.value, f.err
+}
+
+func (p *parser) walk(n *document.Node, at, path string) (string, error) {
 	for part := range strings.SplitSeq(path, ".") {
 		next := n.Get(part)
 		if n != nil && n.Kind == document.List {
@@ -79,19 +95,19 @@ func (p *parser) find(n *document.Node, at, path string) (string, error) {
 			}
 		}
 		if next == nil {
-			return "", fmt.Errorf("%s has no %s%s", at, document.Quote(part), document.DidYouMean(part, keys(n)))
+			return "", fmt.Errorf("%s has no %s%s", at, document.Quote(part), p.hint(part, keys(n)))
 		}
 		n, at = next, at+"."+part
 	}
-	return text(n, at)
+	return p.text(n, at)
 }
 
 // text gives a scalar as it is written, and a list of scalars joined by commas,
 // as OpenPAI does.
-func text(n *document.Node, at string) (string, error) {
+func (p *parser) text(n *document.Node, at string) (string, error) {
 	switch n.Kind {
 	case document.Map:
-		return "", fmt.Errorf("%s is a map: name one of its values%s", at, document.DidYouMean("", keys(n)))
+		return "", fmt.Errorf("%s is a map: name one of its values%s", at, p.hint("", keys(n)))
 	case document.List:
 		items := make([]string, len(n.Items))
 		for i, item := range n.Items {
@@ -124,11 +140,9 @@ func keys(n *document.Node) []string {
 	return out
 }
 
-func (p *parser) secretNames() []string {
-	names := make([]string, 0, len(p.secrets))
-	for name := range p.secrets {
-		names = append(names, name)
+func (p *parser) sortedSecrets() []string {
+	if p.secretNames == nil {
+		p.secretNames = slices.Sorted(maps.Keys(p.secrets))
 	}
-	slices.Sort(names)
-	return names
+	return p.secretNames
 }
