@@ -40,8 +40,12 @@ func withPrograms(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.Command("go", "build", "-o", dir, "../../cmd/comb", "../../examples/train")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	args, cgo := []string{"build", "-o", dir}, "CGO_ENABLED=0"
+	if raced {
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.Command("go", append(args, "../../cmd/comb", "../../examples/train")...)
+	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "the programs under test do not build: %v\n%s", err, out)
 		return 1
