@@ -16,7 +16,7 @@ func (w *World) Exit(job sched.JobID, task, code int32) bool {
 	if !r.running {
 		w.begin(r)
 	}
-	w.end(r, sched.Exit{Code: code})
+	w.end(r, sched.Exit{Code: code, Own: !r.stopping})
 	return true
 }
 
@@ -189,4 +189,16 @@ func (w *World) all() []*run {
 		return a.task < b.task
 	})
 	return out
+}
+
+// Progress tells what a running task reports about itself; the identity in p is
+// filled in.
+func (w *World) Progress(job sched.JobID, task int32, p sched.Progress) bool {
+	r, ok := w.living[taskKey{job, task}]
+	if !ok || !r.running {
+		return false
+	}
+	p.Attempt, p.Task = r.key.attempt, task
+	w.tell(p)
+	return true
 }

@@ -176,7 +176,7 @@ func (w *World) begin(r *run) {
 	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
 	if r.behavior.RunFor > 0 {
-		w.after(r.behavior.RunFor, func() { w.end(r, sched.Exit{Code: r.behavior.Code}) })
+		w.after(r.behavior.RunFor, func() { w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping}) })
 	}
 }
 

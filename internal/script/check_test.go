@@ -1,0 +1,389 @@
+package script_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/script"
+)
+
+// checker folds the journal a second time and checks after every event what must
+// always hold. It keeps its own small books, so that it does not believe the core.
+type checker struct {
+	s        *script.Session
+	state    *sched.State
+	bytes    hash.Hash
+	err      error
+	jobs     map[sched.JobID]*sched.Job
+	over     map[sched.JobID]bool
+	live     map[sched.AttemptID]*attempt
+	last     map[gangKey]int32
+	quietly  int
+	launched int
+}
+
+type gangKey struct {
+	job  sched.JobID
+	gang int32
+}
+
+// attempt is an attempt or a reservation as the checker sees it.
+type attempt struct {
+	placed bool // false while it only reserves
+	lazy   bool
+	stop   bool
+}
+
+func newChecker(s *script.Session) *checker {
+	return &checker{
+		s: s, state: sched.New(policy.New), bytes: sha256.New(),
+		jobs: map[sched.JobID]*sched.Job{}, over: map[sched.JobID]bool{},
+		live: map[sched.AttemptID]*attempt{}, last: map[gangKey]int32{},
+	}
+}
+
+func (c *checker) fail(format string, v ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, v...)
+	}
+}
+
+// sum is what two runs of one seed must agree on: every byte of the journal.
+func (c *checker) sum() string { return hex.EncodeToString(c.bytes.Sum(nil)) }
+
+// batch checks one durable batch, event by event.
+func (c *checker) batch(b engine.Batch) {
+	for _, r := range b.Records {
+		if c.err != nil {
+			return
+		}
+		kind, version, data, err := sched.EncodeEvent(r.Event)
+		if err != nil {
+			c.fail("event %d: %v", r.Seq, err)
+			return
+		}
+		fmt.Fprintf(c.bytes, "%d %d %s %d %s\n", r.Seq, r.Time, kind, version, data)
+		c.state.Apply(r)
+		if err := c.state.Verify(); err != nil {
+			c.fail("Verify after event %d %s: %v", r.Seq, kind, err)
+		}
+		c.books(r)
+	}
+	c.state.TakeEnded()
+	c.changes(b)
+}
+
+// books checks one record against the checker's own books.
+func (c *checker) books(r sched.Record) {
+	switch e := r.Event.(type) {
+	case sched.JobSubmitted:
+		if c.jobs[e.ID] != nil {
+			c.fail("I16: job %d is accepted twice", e.ID)
+		}
+		c.jobs[e.ID] = e.Job
+	case sched.Reserved:
+		c.fresh(r, e.Attempt)
+		c.live[e.Attempt] = &attempt{}
+	case sched.Unreserved:
+		if a := c.live[e.Attempt]; a == nil || a.placed {
+			c.fail("event %d gives back a reservation that attempt %v does not have", r.Seq, e.Attempt)
+		}
+		delete(c.live, e.Attempt)
+	case sched.Placed:
+		c.placed(r, e)
+	case sched.StopSent:
+		c.stopSent(r, e)
+	case sched.LazilyPreempted:
+		c.attempt(r, e.Attempt).lazy = true
+	case sched.AttemptEnded:
+		c.attempt(r, e.Attempt)
+		delete(c.live, e.Attempt)
+	case sched.JobEnded:
+		c.jobEnded(r, e)
+	case sched.Configured:
+		for _, m := range e.Moves {
+			a := c.attempt(r, m.Attempt)
+			a.lazy = a.lazy || m.Lazy
+		}
+	case sched.Quarantined:
+		c.fail("job %d is quarantined: the core panicked", e.Job)
+	}
+}
+
+// fresh checks that attempt numbers only grow (I8).
+func (c *checker) fresh(r sched.Record, id sched.AttemptID) {
+	key := gangKey{id.Job, id.Gang}
+	if id.N <= c.last[key] {
+		c.fail("I8: event %d uses attempt %v after number %d", r.Seq, id, c.last[key])
+	}
+	if c.over[id.Job] {
+		c.fail("I8: event %d starts attempt %v of a job that is over", r.Seq, id)
+	}
+	for other := range c.live {
+		if other.Job == id.Job && other.Gang == id.Gang {
+			c.fail("I10: event %d starts attempt %v while %v lives", r.Seq, id, other)
+		}
+	}
+}
+
+func (c *checker) placed(r sched.Record, e sched.Placed) {
+	if a := c.live[e.Attempt]; a != nil && !a.placed {
+		a.placed = true
+	} else {
+		c.fresh(r, e.Attempt)
+		c.live[e.Attempt] = &attempt{placed: true}
+	}
+	c.last[gangKey{e.Attempt.Job, e.Attempt.Gang}] = e.Attempt.N
+	j := c.jobs[e.Attempt.Job]
+	if want := len(j.Gangs[e.Attempt.Gang].Tasks); len(e.Placement.Tasks) != want {
+		c.fail("I3: event %d places %d of %d tasks of attempt %v", r.Seq, len(e.Placement.Tasks), want, e.Attempt)
+	}
+}
+
+// attempt finds a live attempt.
+func (c *checker) attempt(r sched.Record, id sched.AttemptID) *attempt {
+	a := c.live[id]
+	if a == nil {
+		c.fail("I8: event %d %T is about attempt %v, which does not live", r.Seq, r.Event, id)
+		return &attempt{}
+	}
+	return a
+}
+
+// stopSent checks who preempts whom (I6).
+func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
+	victim := c.attempt(r, e.Attempt)
+	if victim.stop {
+		c.fail("event %d stops attempt %v a second time", r.Seq, e.Attempt)
+	}
+	victim.stop = true
+	if e.Cause != sched.EndPreempted {
+		return
+	}
+	if e.By == nil {
+		c.fail("I14: event %d preempts attempt %v for nobody", r.Seq, e.Attempt)
+		return
+	}
+	by, of := c.jobs[e.By.Job], c.jobs[e.Attempt.Job]
+	if of.Priority == cell.Opportunistic || victim.lazy {
+		if by.Priority == cell.Opportunistic {
+			c.fail("I6: event %d: an opportunistic job preempts attempt %v", r.Seq, e.Attempt)
+		}
+		return
+	}
+	if by.VC != of.VC {
+		c.fail("I1: event %d: %s of VC %s preempts guaranteed %s of VC %s", r.Seq, by.Name, by.VC, of.Name, of.VC)
+	}
+	if by.Priority <= of.Priority {
+		c.fail("I6: event %d: priority %d preempts %d", r.Seq, by.Priority, of.Priority)
+	}
+}
+
+func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {
+	if c.over[e.Job] {
+		c.fail("I8: event %d ends job %d a second time", r.Seq, e.Job)
+	}
+	c.over[e.Job] = true
+	for id := range c.live {
+		if id.Job == e.Job {
+			c.fail("I8: job %d ends while attempt %v lives", e.Job, id)
+		}
+	}
+}
+
+// changes checks that a configuration by itself stops nobody (I14).
+func (c *checker) changes(b engine.Batch) {
+	configured := false
+	for _, r := range b.Records {
+		switch e := r.Event.(type) {
+		case sched.Configured:
+			configured = true
+		case sched.StopSent:
+			if configured && e.By == nil && e.Cause == sched.EndPlatform {
+				c.fail("I14: the configuration of this batch stops attempt %v", e.Attempt)
+			}
+		}
+	}
+}
+
+// quiet checks what must hold when nothing is left to decide.
+func (c *checker) quiet() error {
+	c.quietly++
+	if c.state.Config() == nil {
+		return nil
+	}
+	if w := c.s.World(); w.Launches() < c.launched {
+		c.fail("I12: the number of launches fell from %d to %d", c.launched, w.Launches())
+	}
+	c.launched = c.s.World().Launches()
+	for _, j := range c.state.Jobs() {
+		c.explained(j)
+	}
+	if c.quietly%4 == 0 {
+		c.recovered()
+	}
+	if c.quietly%3 == 0 {
+		c.guaranteed()
+	}
+	return c.err
+}
+
+// explained checks that whoever waits has a reason, and that it is a true one.
+func (c *checker) explained(j sched.JobStatus) {
+	e, ok := c.state.Explain(j.ID)
+	if !ok {
+		c.fail("job %s cannot be explained", j.Name)
+		return
+	}
+	if j.Phase == sched.Waiting && len(e.Gangs) == 0 {
+		c.fail("job %s waits without a reason", j.Name)
+	}
+	for _, g := range e.Gangs {
+		r := g.Reason
+		if r.Code == sched.NotYetDecided {
+			c.fail("L1: job %s fits and waits: %s", j.Name, r.Message)
+		}
+		if r.Code == "" || r.Message == "" {
+			c.fail("job %s waits for %q: %q", j.Name, r.Code, r.Message)
+		}
+		for _, ahead := range r.Jobs {
+			if a := c.jobs[ahead]; r.Code == sched.PriorityAhead && (a == nil || a.VC == j.VC && a.Priority < j.Priority) {
+				c.fail("I4: job %s waits behind job %d of lower priority", j.Name, ahead)
+			}
+		}
+	}
+}
+
+// recovered checks that a state read back equals the present one (I12).
+func (c *checker) recovered() {
+	s, err := sched.Load(c.state.Save(), policy.New)
+	if err != nil {
+		c.fail("I12: %v", err)
+		return
+	}
+	if a, b := s.Digest(), c.state.Digest(); a != b {
+		c.fail("I12: read back, the state has digest %s instead of %s", a, b)
+	}
+	if err := s.Verify(); err != nil {
+		c.fail("I12: read back: %v", err)
+	}
+}
+
+// sound reports whether all hardware works and every attempt is known.
+func (c *checker) sound() bool {
+	for _, n := range c.state.Nodes() {
+		if !n.Up || n.Cordoned || n.Suspect != 0 {
+			return false
+		}
+		for _, k := range n.SKUs {
+			if k.Bad > 0 {
+				return false
+			}
+		}
+	}
+	for _, j := range c.state.Jobs() {
+		for _, a := range j.Attempts {
+			if a.State == sched.AttemptUnknown || a.Orphaned && a.State != sched.AttemptOver {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// guaranteed asks on a copy of the state for every part of every VC's guarantee
+// with the highest priority there is: it must be placed or promised at once,
+// whatever the others do (I1, I5).
+func (c *checker) guaranteed() {
+	if !c.sound() {
+		return
+	}
+	config := c.state.Config()
+	for _, v := range c.state.VCs() {
+		for _, q := range v.Cells {
+			tasks, leaves, sku := whole(&config.Cluster, q)
+			if tasks > 0 {
+				c.probe(v.Name, q, &sched.Job{
+					Name: "probe", User: "probe", VC: v.Name, Priority: cell.MaxGuaranteed,
+					Roles: []sched.Role{{Name: "r", Tasks: tasks, Leaves: leaves, SKU: sku, Pinned: q.Pinned, MinFailed: 1, MinSucceeded: -1}},
+				})
+			}
+		}
+	}
+}
+
+// whole gives the tasks that fill a part of a guarantee.
+func whole(spec *cell.Spec, q sched.QuotaUse) (tasks, leaves int32, sku cell.TypeName) {
+	for _, chain := range spec.Chains {
+		if chain.Name != q.Chain {
+			continue
+		}
+		tasks, leaves = q.Total, 1
+		above := false
+		for i := 1; i < int(q.Level); i++ {
+			if above {
+				tasks *= chain.Levels[i].Fanout
+			} else {
+				leaves *= chain.Levels[i].Fanout
+			}
+			above = above || chain.Levels[i].IsNode
+		}
+		return tasks, leaves, chain.Levels[0].Type
+	}
+	return 0, 0, ""
+}
+
+func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
+	j.Gangs = []sched.Gang{{Name: "all"}}
+	for t := range j.Roles[0].Tasks {
+		j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, t)
+	}
+	s := c.state.Clone()
+	now := c.s.World().Now()
+	events, answer, refusal := s.Check(sched.Submit{Meta: sched.Meta{Subject: "probe"}, Job: j}, now)
+	if refusal != nil {
+		c.fail("I1: VC %s may not ask for its own %d %s: %s", vc, q.Total, q.Type, refusal.Message)
+		return
+	}
+	for _, e := range events {
+		s.Apply(sched.Record{Seq: s.Seq() + 1, Time: now, Event: e})
+	}
+	for _, r := range s.Decide(now) {
+		switch e := r.Event.(type) {
+		case sched.Placed:
+			if e.Attempt.Job == answer.Job {
+				return
+			}
+		case sched.Reserved:
+			if e.Attempt.Job == answer.Job {
+				return
+			}
+		}
+	}
+	reason := ""
+	if e, ok := s.Explain(answer.Job); ok && len(e.Gangs) > 0 {
+		reason = string(e.Gangs[0].Reason.Code) + " " + e.Gangs[0].Reason.Message
+	}
+	c.fail("I1: VC %s cannot get its own %d %s %s: %s", vc, q.Total, q.Type, q.Pinned, reason)
+}
+
+// hopeless names the jobs that can never fit the present configuration.
+func (c *checker) hopeless() []string {
+	var out []string
+	for _, j := range c.state.Jobs() {
+		e, _ := c.state.Explain(j.ID)
+		for _, g := range e.Gangs {
+			if g.Reason.Code == sched.NeverFits || g.Reason.Code == sched.QuotaExceeded {
+				out = append(out, string(j.Name))
+				break
+			}
+		}
+	}
+	return out
+}

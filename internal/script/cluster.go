@@ -1,0 +1,314 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// doCluster gives a configuration: the first one begins the scenario, a later
+// one replaces it while jobs run. The block is a cluster file, or lines of the
+// short form; without a block the line itself is the short form of one chain.
+//
+//	cluster file=cluster.yaml
+//	cluster nodes=2 gpus=4 [switch=2] [racks=1] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf]
+func (s *Session) doCluster(c command) (string, error) {
+	config, err := s.readCluster(c)
+	if err != nil {
+		return "", err
+	}
+	m := s.meta(c.args)
+	if err := c.args.done(0); err != nil {
+		return "", err
+	}
+	if s.engine == nil {
+		if err := s.open(); err != nil {
+			return "", err
+		}
+	}
+	r, err := s.give(engine.Input{Command: sched.Reconfigure{Meta: m, Config: config}})
+	if err != nil {
+		return "", err
+	}
+	if r.Refusal != nil {
+		return s.refused(r.Refusal), nil
+	}
+	out := ""
+	for _, e := range r.Answer.Effects {
+		out += "effect: " + e + "\n"
+	}
+	return out, nil
+}
+
+// refused prints why a command was not accepted.
+func (s *Session) refused(r *sched.Refusal) string {
+	kind := string(r.Kind)
+	if r.Reason != nil {
+		kind += ", " + string(r.Reason.Code)
+	}
+	return fmt.Sprintf("refused (%s): %s\n", kind, strings.Join(strings.Fields(r.Message), " "))
+}
+
+func (s *Session) readCluster(c command) (*sched.Config, error) {
+	if name, ok := c.args.get("file"); ok {
+		src, err := s.readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		return parseClusterFile(src)
+	}
+	if strings.Contains(c.block, "physicalCluster") {
+		return parseClusterFile(c.block)
+	}
+	p := &plan{skus: map[cell.TypeName]bool{}}
+	if c.block == "" {
+		p.oneLine(c.args)
+	} else {
+		for i, line := range strings.Split(strings.TrimSpace(c.block), "\n") {
+			if err := p.read(line); err != nil {
+				return nil, fmt.Errorf("line %d of the block: %w", i+1, err)
+			}
+		}
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.config(), nil
+}
+
+// plan is a cluster in the short form.
+type plan struct {
+	spec     cell.Spec
+	skus     map[cell.TypeName]bool
+	policies []sched.VCConfig
+	err      error
+}
+
+func (p *plan) fail(format string, v ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, v...)
+	}
+}
+
+// oneLine reads the form without a block: one chain, and VCs by number of cells.
+func (p *plan) oneLine(a *args) {
+	name := a.text("chain", "gpu")
+	p.chain(name, a)
+	vcs := a.list("vcs")
+	if len(vcs) == 0 {
+		vcs = []string{"default:" + a.text("nodes", "1")}
+	}
+	for _, v := range vcs {
+		vc, quota, _ := strings.Cut(v, ":")
+		p.vc(vc)
+		p.quota(vc, name, quota)
+	}
+	for _, v := range a.list("policy") {
+		vc, policy, _ := strings.Cut(v, ":")
+		p.policy(vc, policy)
+	}
+}
+
+// read reads one line of the block: chain, pin or vc.
+func (p *plan) read(line string) error {
+	if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+		return nil
+	}
+	a, err := parseArgs(line)
+	if err != nil {
+		return err
+	}
+	name := a.word(0)
+	switch a.name {
+	case "chain":
+		p.chain(name, a)
+	case "pin":
+		p.pin(cell.PinnedID(name), a)
+	case "vc":
+		p.vc(name)
+		if v, ok := a.get("policy"); ok {
+			p.policy(name, v)
+		}
+		for _, pinned := range a.list("pinned") {
+			v := p.vc(name)
+			v.Pinned = append(v.Pinned, cell.PinnedID(pinned))
+		}
+		for _, q := range a.unknown() {
+			a.used[q.key] = true
+			p.quota(name, q.key, q.value)
+		}
+	default:
+		return fmt.Errorf("%q is none of chain, pin, vc", a.name)
+	}
+	if err := a.done(1); err != nil {
+		return err
+	}
+	return p.err
+}
+
+// chain adds a chain: racks of nodes of switches of leaves. Levels that are not
+// asked for do not exist; the top level names the chain.
+func (p *plan) chain(name string, a *args) {
+	gpus, per := a.number("gpus", 1), a.number("switch", 0)
+	racks := a.number("racks", 0)
+	names := a.list("names")
+	if len(names) == 0 {
+		prefix := a.text("prefix", "n")
+		for i := range a.number("nodes", 1) {
+			names = append(names, prefix+strconv.Itoa(int(i)+1))
+		}
+	}
+	nodes := int32(len(names))
+	if gpus < 1 || gpus > 64 || nodes < 1 || nodes > 20000 || per < 0 || (per > 0 && gpus%per != 0) || racks < 0 || (racks > 0 && nodes%racks != 0) {
+		p.fail("chain %s: %d nodes in %d racks with %d gpus, %d a switch, do not divide", name, nodes, racks, gpus, per)
+		return
+	}
+	levels := []cell.LevelSpec{{Type: cell.TypeName(name)}}
+	if per > 0 {
+		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-switch"), Fanout: per})
+		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-node"), Fanout: gpus / per, IsNode: true})
+	} else {
+		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-node"), Fanout: gpus, IsNode: true})
+	}
+	if racks > 0 {
+		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-rack"), Fanout: nodes / racks})
+	}
+	p.spec.Chains = append(p.spec.Chains, cell.ChainSpec{Name: cell.ChainName(levels[len(levels)-1].Type), Levels: levels})
+	if !p.skus[cell.TypeName(name)] {
+		p.skus[cell.TypeName(name)] = true
+		p.spec.SKUs = append(p.spec.SKUs, sku(name, a.text("device", "nvidia")))
+	}
+	tops := int(max(racks, 0))
+	if tops == 0 {
+		tops = len(names)
+	}
+	each := len(names) / tops
+	for i := range tops {
+		p.spec.Cells = append(p.spec.Cells, grow(levels, names[i*each:(i+1)*each], strconv.Itoa(i)))
+	}
+}
+
+func sku(name, device string) cell.SKU {
+	s := cell.SKU{Name: cell.TypeName(name), GPU: 1, MilliCPU: 4000, MemoryMB: 16384, Device: cell.DeviceKind(device)}
+	if s.Device == cell.CPU {
+		s.GPU = 0
+	}
+	return s
+}
+
+// grow builds one cell of the topmost of the levels; its nodes get the names.
+func grow(levels []cell.LevelSpec, names []string, address string) cell.CellSpec {
+	top := levels[len(levels)-1]
+	c := cell.CellSpec{Type: top.Type, Address: address}
+	if top.IsNode {
+		c.Address = names[0]
+		next := 0
+		c.Children = inside(levels[:len(levels)-1], top.Fanout, &next)
+		return c
+	}
+	for i, n := range names {
+		c.Children = append(c.Children, grow(levels[:len(levels)-1], []string{n}, strconv.Itoa(i)))
+	}
+	return c
+}
+
+// inside builds the cells below a node; leaves are numbered through the node.
+func inside(levels []cell.LevelSpec, n int32, next *int) []cell.CellSpec {
+	var out []cell.CellSpec
+	top := levels[len(levels)-1]
+	for i := range n {
+		c := cell.CellSpec{Type: top.Type, Address: strconv.Itoa(int(i))}
+		if len(levels) == 1 {
+			c.Address = strconv.Itoa(*next)
+			*next++
+		} else {
+			c.Children = inside(levels[:len(levels)-1], top.Fanout, next)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// vc finds or adds a VC.
+func (p *plan) vc(name string) *cell.VCSpec {
+	for i := range p.spec.VCs {
+		if p.spec.VCs[i].Name == cell.VCName(name) {
+			return &p.spec.VCs[i]
+		}
+	}
+	p.spec.VCs = append(p.spec.VCs, cell.VCSpec{Name: cell.VCName(name)})
+	p.policies = append(p.policies, sched.VCConfig{Name: cell.VCName(name)})
+	return &p.spec.VCs[len(p.spec.VCs)-1]
+}
+
+func (p *plan) policy(vc, name string) {
+	p.vc(vc)
+	for i := range p.policies {
+		if p.policies[i].Name == cell.VCName(vc) {
+			p.policies[i].Policy = name
+		}
+	}
+}
+
+// quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack" and "4xgpu" are
+// cells of that level; several are joined by "+".
+func (p *plan) quota(vc, chain, text string) {
+	i := slices.IndexFunc(p.spec.Chains, func(c cell.ChainSpec) bool { return c.Levels[0].Type == cell.TypeName(chain) })
+	if i < 0 {
+		p.fail("VC %s: there is no chain %q", vc, chain)
+		return
+	}
+	c := p.spec.Chains[i]
+	for _, part := range strings.Split(text, "+") {
+		number, level, ok := strings.Cut(part, "x")
+		if !ok {
+			level = "node"
+		}
+		n, err := strconv.ParseInt(number, 10, 32)
+		at := slices.IndexFunc(c.Levels, func(l cell.LevelSpec) bool {
+			return string(l.Type) == chain+"-"+level || (level == "gpu" && string(l.Type) == chain)
+		})
+		if err != nil || n < 0 || at < 0 {
+			p.fail("VC %s: %q is not a number of cells such as 1, 2xswitch, 1xrack or 4xgpu", vc, part)
+			return
+		}
+		v := p.vc(vc)
+		v.Quota = append(v.Quota, cell.QuotaSpec{Chain: c.Name, Level: cell.Level(at + 1), Number: int32(n)})
+	}
+}
+
+// pin names a node as a pinned cell: pin NAME node=n2 [chain=gpu].
+func (p *plan) pin(id cell.PinnedID, a *args) {
+	node, chain := a.text("node", ""), a.text("chain", "")
+	var walk func(cells []cell.CellSpec) bool
+	walk = func(cells []cell.CellSpec) bool {
+		for i := range cells {
+			c := &cells[i]
+			if c.Address == node && strings.HasSuffix(string(c.Type), "-node") && strings.HasPrefix(string(c.Type), chain) {
+				c.Pinned = id
+				return true
+			}
+			if walk(c.Children) {
+				return true
+			}
+		}
+		return false
+	}
+	if !walk(p.spec.Cells) {
+		p.fail("pin %s: there is no node %q", id, node)
+	}
+}
+
+// config sorts what a cluster file would have sorted.
+func (p *plan) config() *sched.Config {
+	slices.SortFunc(p.spec.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(p.spec.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(p.spec.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(p.policies, func(a, b sched.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return &sched.Config{Cluster: p.spec, VCs: p.policies}
+}

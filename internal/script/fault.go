@@ -1,0 +1,250 @@
+package script
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// doWait lets time pass: wait 5m.
+func (s *Session) doWait(c command) (string, error) {
+	d, err := parseDuration(c.args.word(0))
+	if err != nil {
+		return "", fmt.Errorf("wait: %w", err)
+	}
+	if err := c.args.done(1); err != nil {
+		return "", err
+	}
+	s.world.Extend(s.world.Now().Add(d))
+	return "", nil
+}
+
+// doAt lets time pass up to an instant after the script's begin: at 1h30m.
+func (s *Session) doAt(c command) (string, error) {
+	d, err := parseDuration(c.args.word(0))
+	if err != nil {
+		return "", fmt.Errorf("at: %w", err)
+	}
+	to := epochStart.Add(d)
+	if to < s.world.Now() {
+		return "", fmt.Errorf("at: it is already %s", s.clock(s.world.Now()))
+	}
+	if err := c.args.done(1); err != nil {
+		return "", err
+	}
+	s.world.Extend(to)
+	return "", nil
+}
+
+// doSet changes how tasks behave that say nothing themselves:
+// set start=0s stop=1s.
+func (s *Session) doSet(c command) (string, error) {
+	s.usual.StartDelay = c.args.duration("start", s.usual.StartDelay)
+	s.usual.StopDelay = c.args.duration("stop", s.usual.StopDelay)
+	return "", c.args.done(0)
+}
+
+// doExit makes running tasks end by themselves: exit NAME [task=worker[0]] [code=0].
+func (s *Session) doExit(c command) (string, error) {
+	code := c.args.number("code", 0)
+	return s.each(c, "runs", func(id sched.JobID, task int32) bool { return s.world.Exit(id, task, code) })
+}
+
+// doLose makes tasks unknown, though they live: lose NAME [task=...] [reason=...].
+func (s *Session) doLose(c command) (string, error) {
+	reason := c.args.text("reason", "nothing is heard of it")
+	return s.each(c, "runs and is heard of", func(id sched.JobID, task int32) bool { return s.world.Lose(id, task, reason) })
+}
+
+// doFound ends what lose began: found NAME [task=...].
+func (s *Session) doFound(c command) (string, error) {
+	return s.each(c, "is lost", s.world.Find)
+}
+
+// each does something to the tasks that a command names and says when there are none.
+func (s *Session) each(c command, what string, f func(sched.JobID, int32) bool) (string, error) {
+	id, j, err := s.job(c.args.word(0))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", c.args.name, err)
+	}
+	ts := tasks(c.args, j)
+	if err := c.args.done(1); err != nil {
+		return "", err
+	}
+	done := 0
+	for _, t := range ts {
+		if f(id, t) {
+			done++
+		}
+	}
+	if done == 0 {
+		return fmt.Sprintf("no such task of %s %s\n", j.Name, what), nil
+	}
+	return "", nil
+}
+
+// doProgress reports on a task: progress NAME [task=...] [step=N] [checkpoint].
+func (s *Session) doProgress(c command) (string, error) {
+	checkpoint := c.args.flag("checkpoint")
+	step := c.args.number("step", 0)
+	return s.each(c, "runs", func(id sched.JobID, task int32) bool {
+		return s.world.Progress(id, task, sched.Progress{Step: int64(step), Checkpoint: checkpoint})
+	})
+}
+
+// doRefuse makes the next starts on a node fail:
+// refuse NODE [times=1] [reason=...] [job], or refuse NODE off.
+func (s *Session) doRefuse(c command) (string, error) {
+	own, off := c.args.flag("job"), c.args.flag("off")
+	times := c.args.number("times", 1)
+	reason := c.args.text("reason", "the runtime failed")
+	node, err := s.nodeName(c.args.word(0))
+	if err != nil {
+		return "", err
+	}
+	if off {
+		times = 0
+	}
+	s.world.Refuse(node, reason, int(times), own)
+	return "", c.args.done(1)
+}
+
+// nodeName checks that a node was configured at some time.
+func (s *Session) nodeName(name string) (cell.NodeName, error) {
+	found := false
+	err := s.read(func(st *sched.State) {
+		for _, n := range st.Nodes() {
+			found = found || string(n.Name) == name
+		}
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("there is no node %q", name)
+	}
+	return cell.NodeName(name), err
+}
+
+// doNode changes a node: node NAME down|up|reboot|cordon|uncordon [reason=...].
+func (s *Session) doNode(c command) (string, error) {
+	reason := c.args.text("reason", "")
+	name, err := s.nodeName(c.args.word(0))
+	if err != nil {
+		return "", err
+	}
+	what := c.args.word(1)
+	cordon := sched.Cordon{Meta: s.meta(c.args), Node: name, On: what == "cordon", Reason: reason}
+	if err := c.args.done(2); err != nil {
+		return "", err
+	}
+	switch what {
+	case "down":
+		s.world.Down(name, reason)
+	case "up":
+		s.world.Up(name)
+	case "reboot":
+		s.world.Reboot(name)
+	case "cordon", "uncordon":
+		r, err := s.give(engine.Input{Command: cordon})
+		if err != nil || r.Refusal == nil {
+			return "", err
+		}
+		return s.refused(r.Refusal), nil
+	default:
+		return "", fmt.Errorf("node: %q is none of down, up, reboot, cordon, uncordon", what)
+	}
+	return "", nil
+}
+
+// doLeaf changes one device: leaf n1:0 bad|good [sku=gpu] [reason=...].
+func (s *Session) doLeaf(c command) (string, error) {
+	name, device, _ := strings.Cut(c.args.word(0), ":")
+	index, err := strconv.ParseInt(device, 10, 32)
+	if err != nil {
+		return "", fmt.Errorf("leaf: %q is not NODE:DEVICE, such as n1:0", c.args.word(0))
+	}
+	node, err := s.nodeName(name)
+	if err != nil {
+		return "", err
+	}
+	h := sched.LeafHealth{Node: node, Device: int32(index), SKU: cell.TypeName(c.args.text("sku", "")),
+		Good: c.args.word(1) == "good", Reason: c.args.text("reason", "")}
+	if h.SKU == "" {
+		h.SKU, err = s.onlySKU(node)
+	}
+	if err != nil {
+		return "", err
+	}
+	if w := c.args.word(1); w != "good" && w != "bad" {
+		return "", fmt.Errorf("leaf: %q is neither good nor bad", w)
+	}
+	s.world.Leaf(h)
+	return "", c.args.done(2)
+}
+
+// onlySKU finds the SKU of a node that has one.
+func (s *Session) onlySKU(node cell.NodeName) (cell.TypeName, error) {
+	var sku cell.TypeName
+	var several error
+	err := s.read(func(st *sched.State) {
+		for _, n := range st.Nodes() {
+			if n.Name != node {
+				continue
+			}
+			for _, k := range n.SKUs {
+				if sku != "" && sku != k.SKU {
+					several = fmt.Errorf("leaf: %s has several SKUs; say sku=%s", node, k.SKU)
+				}
+				sku = k.SKU
+			}
+		}
+	})
+	if err == nil {
+		err = several
+	}
+	return sku, err
+}
+
+// doHeal makes every node reachable, every device good and every lost task found.
+func (s *Session) doHeal(c command) (string, error) {
+	s.world.Heal()
+	return "", c.args.done(0)
+}
+
+// doRestart throws the engine's state away and recovers it from the journal.
+func (s *Session) doRestart(c command) (string, error) {
+	if err := c.args.done(0); err != nil {
+		return "", err
+	}
+	before := s.digest()
+	if err := s.reopen(false); err != nil {
+		return "", err
+	}
+	after := s.digest()
+	if before != after {
+		return "", fmt.Errorf("restart: the recovered state has digest %s, the one before had %s", after, before)
+	}
+	return "recovered\n", s.settle()
+}
+
+// doCrash arms a crash: the next append to the journal fails as if the process
+// died before or after it. Commands without an answer are given again.
+func (s *Session) doCrash(c command) (string, error) {
+	when := c.args.word(0)
+	if when != "before" && when != "after" {
+		return "", fmt.Errorf("crash: say whether before or after the next append")
+	}
+	s.journal.when = when
+	return fmt.Sprintf("armed: the process dies %s its next append\n", when), c.args.done(1)
+}
+
+// digest is the state's digest as of the last record.
+func (s *Session) digest() string {
+	var d string
+	if err := s.read(func(st *sched.State) { d = st.Digest() }); err != nil {
+		return err.Error()
+	}
+	return d
+}

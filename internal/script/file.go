@@ -1,0 +1,57 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// parseClusterFile reads a cluster file.
+func parseClusterFile(src string) (*sched.Config, error) { return nil, errors.New("a cluster file in HiveD's YAML is not read here yet") }
+
+// readFile reads a file that a script names, relative to the script itself.
+func (s *Session) readFile(name string) (string, error) {
+	f, err := os.Open(filepath.Join(s.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxScript+1))
+	if err != nil {
+		return "", err
+	}
+	if len(src) > maxScript {
+		return "", fmt.Errorf("%s is larger than %d bytes", name, maxScript)
+	}
+	return string(src), nil
+}
+
+// submitFile submits a job file of OpenPAI's protocol.
+func (s *Session) submitFile(name, src string, m sched.Meta) (string, error) {
+	var config *sched.Config
+	if err := s.read(func(st *sched.State) { config = st.Config() }); err != nil {
+		return "", err
+	}
+	r, problems := jobspec.Parse(name, []byte(src), jobspec.Env{User: m.Subject, Config: config})
+	if len(problems) > 0 {
+		var out strings.Builder
+		for _, p := range problems {
+			fmt.Fprintf(&out, "refused: %s\n", p)
+		}
+		return out.String(), nil
+	}
+	out := ""
+	for _, w := range r.Warnings {
+		out += "warning: " + w + "\n"
+	}
+	delete(s.behaviors, r.Job.Name)
+	more, err := s.submit(engine.Input{Command: sched.Submit{Meta: m, Job: r.Job}, Secrets: r.Secrets})
+	return out + more, err
+}

@@ -1,0 +1,313 @@
+package script
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Limits of a script: one that asks for more is refused.
+const (
+	maxScript = 1 << 20
+	maxLines  = 20000
+	maxTasks  = 100000
+)
+
+// stanza is a run of lines that are printed back together: comments and blank
+// lines alone, or commands with what they print.
+type stanza struct {
+	text     []string // as written, without "----" and what follows
+	commands []command
+}
+
+// command is one line of a script, with the block that "<<END" began.
+type command struct {
+	line  int
+	text  []string // as written
+	args  *args
+	block string
+}
+
+// parse cuts a script into stanzas. In a transcript, what was printed after
+// "----" up to the next blank line is left out, so that running a transcript
+// gives it again.
+func parse(src []byte) ([]stanza, error) {
+	if len(src) > maxScript {
+		return nil, fmt.Errorf("the script is %d bytes long; at most %d are read", len(src), maxScript)
+	}
+	lines := strings.Split(strings.TrimRight(string(src), "\n"), "\n")
+	if len(lines) > maxLines {
+		return nil, fmt.Errorf("the script has %d lines; at most %d are read", len(lines), maxLines)
+	}
+	var out []stanza
+	for i := 0; i < len(lines); {
+		s, next, err := parseStanza(lines, i)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s...)
+		i = next
+	}
+	return out, nil
+}
+
+// parseStanza reads from line i to the next blank line. Without "----" every
+// command becomes a stanza of its own.
+func parseStanza(lines []string, i int) ([]stanza, int, error) {
+	var s stanza
+	for ; i < len(lines) && strings.TrimSpace(lines[i]) != ""; i++ {
+		if lines[i] == "----" {
+			for ; i < len(lines) && strings.TrimSpace(lines[i]) != ""; i++ {
+			}
+			return []stanza{s}, i + 1, nil
+		}
+		if strings.HasPrefix(strings.TrimSpace(lines[i]), "#") {
+			s.text = append(s.text, lines[i])
+			continue
+		}
+		c, last, err := parseCommand(lines, i)
+		if err != nil {
+			return nil, 0, err
+		}
+		s.text = append(s.text, c.text...)
+		s.commands = append(s.commands, c)
+		i = last
+	}
+	return s.split(), i + 1, nil
+}
+
+// split makes one stanza for each command, comments before it included.
+func (s stanza) split() []stanza {
+	if len(s.commands) < 2 {
+		return []stanza{s}
+	}
+	var out []stanza
+	text := s.text
+	for _, c := range s.commands {
+		n := 0
+		for n < len(text) && text[n] != c.text[0] {
+			n++
+		}
+		n += len(c.text)
+		out = append(out, stanza{text: text[:n], commands: []command{c}})
+		text = text[n:]
+	}
+	if len(text) > 0 {
+		out = append(out, stanza{text: text})
+	}
+	return out
+}
+
+// parseCommand reads the command at line i; the index of its last line is returned.
+func parseCommand(lines []string, i int) (command, int, error) {
+	c := command{line: i + 1, text: []string{lines[i]}}
+	line := lines[i]
+	end := ""
+	if head, tail, ok := strings.Cut(line, "<<"); ok && !strings.Contains(head, `"`) {
+		line, end = head, strings.TrimSpace(tail)
+		if end == "" {
+			return c, i, fmt.Errorf("line %d: after << comes the line that ends the block, as in <<END", i+1)
+		}
+	}
+	a, err := parseArgs(line)
+	if err != nil {
+		return c, i, fmt.Errorf("line %d: %w", i+1, err)
+	}
+	c.args = a
+	if end == "" {
+		return c, i, nil
+	}
+	for j := i + 1; j < len(lines); j++ {
+		c.text = append(c.text, lines[j])
+		if strings.TrimSpace(lines[j]) == end {
+			c.block = strings.Join(lines[i+1:j], "\n") + "\n"
+			return c, j, nil
+		}
+	}
+	return c, i, fmt.Errorf("line %d: no line %q ends the block", i+1, end)
+}
+
+// args are the words of a command line: its name, words, and key=value pairs.
+type args struct {
+	name  string
+	words []string
+	pairs []pair
+	used  map[string]bool
+	err   error // the first value that did not parse
+}
+
+type pair struct{ key, value string }
+
+// parseArgs splits at blanks outside double quotes.
+func parseArgs(line string) (*args, error) {
+	a := &args{used: map[string]bool{}}
+	var fields []string
+	var field strings.Builder
+	quoted, some := false, false
+	flush := func() {
+		if some {
+			fields = append(fields, field.String())
+		}
+		field.Reset()
+		some = false
+	}
+	for _, r := range line {
+		switch {
+		case r == '"':
+			quoted, some = !quoted, true
+		case (r == ' ' || r == '\t') && !quoted:
+			flush()
+		default:
+			field.WriteRune(r)
+			some = true
+		}
+	}
+	flush()
+	if quoted {
+		return nil, fmt.Errorf("a double quote is not closed")
+	}
+	if len(fields) == 0 {
+		return nil, fmt.Errorf("a block needs a command before <<")
+	}
+	a.name = fields[0]
+	for _, f := range fields[1:] {
+		if k, v, ok := strings.Cut(f, "="); ok {
+			a.pairs = append(a.pairs, pair{k, v})
+		} else {
+			a.words = append(a.words, f)
+		}
+	}
+	return a, nil
+}
+
+// word returns the nth word, or "".
+func (a *args) word(n int) string {
+	if n < len(a.words) {
+		return a.words[n]
+	}
+	return ""
+}
+
+// flag reports whether a bare word was given, and marks it known.
+func (a *args) flag(name string) bool {
+	for i, w := range a.words {
+		if w == name {
+			a.words = append(a.words[:i:i], a.words[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// get returns the last value of a key, and marks the key known.
+func (a *args) get(key string) (string, bool) {
+	a.used[key] = true
+	for i := len(a.pairs) - 1; i >= 0; i-- {
+		if a.pairs[i].key == key {
+			return a.pairs[i].value, true
+		}
+	}
+	return "", false
+}
+
+func (a *args) text(key, otherwise string) string {
+	if v, ok := a.get(key); ok {
+		return v
+	}
+	return otherwise
+}
+
+func (a *args) number(key string, otherwise int32) int32 {
+	v, ok := a.get(key)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil {
+		a.fail("%s=%s: not a whole number", key, v)
+	}
+	return int32(n)
+}
+
+func (a *args) duration(key string, otherwise sched.Duration) sched.Duration {
+	v, ok := a.get(key)
+	if !ok {
+		return otherwise
+	}
+	d, err := parseDuration(v)
+	if err != nil {
+		a.fail("%s=%s: %v", key, v, err)
+	}
+	return d
+}
+
+func (a *args) list(key string) []string {
+	v, ok := a.get(key)
+	if !ok || v == "" {
+		return nil
+	}
+	return strings.Split(v, ",")
+}
+
+// unknown returns the pairs whose key nobody asked for.
+func (a *args) unknown() []pair {
+	var out []pair
+	for _, p := range a.pairs {
+		if !a.used[p.key] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// done returns the first error: a bad value, an unknown key, or more words than
+// the command takes.
+func (a *args) done(words int) error {
+	if a.err != nil {
+		return a.err
+	}
+	if u := a.unknown(); len(u) > 0 {
+		return fmt.Errorf("%s: %q is not a key of this command", a.name, u[0].key)
+	}
+	if len(a.words) > words {
+		return fmt.Errorf("%s: %q is not understood", a.name, a.words[words])
+	}
+	return nil
+}
+
+func (a *args) fail(format string, v ...any) {
+	if a.err == nil {
+		a.err = fmt.Errorf("%s: "+format, append([]any{a.name}, v...)...)
+	}
+}
+
+// parseDuration reads "90s", "1h30m" or "1d".
+func parseDuration(v string) (sched.Duration, error) {
+	if days, ok := strings.CutSuffix(v, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("not a duration such as 90s, 5m or 2d")
+		}
+		return sched.Duration(n) * 24 * sched.Hour, nil
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 || d > 100*365*24*time.Hour {
+		return 0, fmt.Errorf("not a duration such as 90s, 5m or 2d")
+	}
+	return sched.Duration(d.Microseconds()), nil
+}
+
+// formatDuration prints a duration without empty parts: 1h, 5m, 1m30s, 0s.
+func formatDuration(d sched.Duration) string {
+	s := (time.Duration(d) * time.Microsecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

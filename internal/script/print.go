@@ -1,0 +1,451 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// merger joins the facts of several tasks of one attempt at one instant into
+// one line: "a runs" instead of a line for each task.
+type merger struct {
+	attempt sched.AttemptID
+	at      sched.Time
+	verb    string
+	tasks   []int32
+}
+
+// line adds one line of reaction; the time is printed when it changes.
+func (s *Session) line(at sched.Time, format string, v ...any) {
+	s.flush()
+	s.write(at, fmt.Sprintf(format, v...))
+}
+
+func (s *Session) write(at sched.Time, text string) {
+	text = strings.Join(strings.Fields(text), " ")
+	fmt.Fprintf(&s.reaction, "%s  %s\n", s.clock(at), text)
+}
+
+// clock prints an instant as the time since the script began.
+func (s *Session) clock(t sched.Time) string {
+	return formatDuration(sched.Duration(t - epochStart))
+}
+
+// takeReaction returns what was printed since the last call, and whose reason to
+// wait has changed.
+func (s *Session) takeReaction() string {
+	s.flush()
+	s.printWaits()
+	out := s.reaction.String()
+	s.reaction.Reset()
+	return out
+}
+
+// merge adds a task's fact to the line that is being built.
+func (s *Session) merge(at sched.Time, id sched.AttemptID, task int32, verb string) {
+	m := &s.merged
+	if m.attempt != id || m.at != at || m.verb != verb {
+		s.flush()
+		*m = merger{attempt: id, at: at, verb: verb}
+	}
+	m.tasks = append(m.tasks, task)
+}
+
+// flush prints the merged line.
+func (s *Session) flush() {
+	m := s.merged
+	s.merged = merger{}
+	if len(m.tasks) == 0 {
+		return
+	}
+	label := s.label(m.attempt)
+	j := s.jobs[m.attempt.Job]
+	if j != nil && len(m.tasks) < len(j.Gangs[m.attempt.Gang].Tasks) {
+		var names []string
+		for _, t := range m.tasks {
+			names = append(names, taskName(j, t))
+		}
+		label = string(j.Name) + " " + strings.Join(names, " ")
+	}
+	s.write(m.at, label+" "+m.verb)
+}
+
+// taskName gives "worker[1]" for a task's ordinal.
+func taskName(j *sched.Job, task int32) string {
+	for i := range j.Roles {
+		r := &j.Roles[i]
+		if task < r.Tasks {
+			return fmt.Sprintf("%s[%d]", r.Name, task)
+		}
+		task -= r.Tasks
+	}
+	return fmt.Sprintf("task %d", task)
+}
+
+// label names an attempt by its job, and its gang when the job has several.
+func (s *Session) label(id sched.AttemptID) string {
+	j := s.jobs[id.Job]
+	if j == nil {
+		return id.String()
+	}
+	return gangLabel(j, id.Gang)
+}
+
+func gangLabel(j *sched.Job, gang int32) string {
+	if len(j.Gangs) < 2 || int(gang) >= len(j.Gangs) {
+		return string(j.Name)
+	}
+	g := &j.Gangs[gang]
+	if len(g.Tasks) == 1 {
+		return string(j.Name) + " " + taskName(j, g.Tasks[0])
+	}
+	return string(j.Name) + " " + g.Name
+}
+
+func (s *Session) labels(ids []sched.AttemptID) string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, s.label(id))
+	}
+	return strings.Join(out, ", ")
+}
+
+// by says for whom, when somebody is known.
+func (s *Session) by(id *sched.AttemptID) string {
+	if id == nil {
+		return ""
+	}
+	return " for " + s.label(*id)
+}
+
+// formatPlacement prints where a gang's tasks run: "n1:0-3 n2:0,2".
+func formatPlacement(p cell.Placement) string {
+	var out []string
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		out = append(out, formatPlace(t.Node, t.Devices))
+	}
+	return strings.Join(out, " ")
+}
+
+func formatPlace(n cell.NodeName, devices []int32) string {
+	return string(n) + ":" + formatDevices(devices)
+}
+
+// formatDevices prints device indices with runs joined: "0-3,6".
+func formatDevices(devices []int32) string {
+	d := slices.Clone(devices)
+	slices.Sort(d)
+	var out []string
+	for i := 0; i < len(d); {
+		j := i
+		for j+1 < len(d) && d[j+1] == d[j]+1 {
+			j++
+		}
+		switch {
+		case i == j:
+			out = append(out, fmt.Sprint(d[i]))
+		default:
+			out = append(out, fmt.Sprintf("%d-%d", d[i], d[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(out, ",")
+}
+
+// record prints one record of the stream.
+func (s *Session) record(r sched.Record) {
+	switch e := r.Event.(type) {
+	case sched.JobSubmitted:
+		s.jobs[e.ID] = e.Job
+		s.latest[e.Job.Name] = e.ID
+		s.line(r.Time, "%s is accepted: %s", e.Job.Name, formatJob(e.Job))
+	case sched.StopRequested:
+		s.line(r.Time, "%s is to stop", s.jobName(e.Job))
+	case sched.Configured:
+		s.configured(r.Time, e)
+	case sched.NodeCordoned:
+		s.line(r.Time, "%s is %s", e.Node, map[bool]string{true: "cordoned", false: "uncordoned"}[e.On])
+	case sched.NodeHealth:
+		s.line(r.Time, "%s is %s%s", e.Node, map[bool]string{true: "up", false: "down"}[e.Up], because(e.Reason))
+	case sched.LeafHealth:
+		s.line(r.Time, "%s:%d (%s) is %s%s", e.Node, e.Device, e.SKU,
+			map[bool]string{true: "good", false: "bad"}[e.Good], because(e.Reason))
+	case sched.NodeAvoided:
+		s.line(r.Time, "%s avoids %s until %s", gangLabel(s.jobs[e.Job], e.Gang), e.Node, s.clock(e.Until))
+	case sched.NodeSuspected:
+		s.suspected(r.Time, e)
+	case sched.Quarantined:
+		s.line(r.Time, "%s is quarantined", s.jobName(e.Job))
+	case sched.Notice:
+		s.line(r.Time, "%s notice: %s", s.jobName(e.Job), e.Message)
+	default:
+		if !s.taskFact(r) {
+			s.decision(r)
+		}
+	}
+}
+
+// taskFact prints a fact about a task; false when the record is none.
+func (s *Session) taskFact(r sched.Record) bool {
+	switch e := r.Event.(type) {
+	case sched.TaskStarted:
+		s.merge(r.Time, e.Attempt, e.Task, "runs")
+	case sched.TaskExited:
+		s.merge(r.Time, e.Attempt, e.Task, formatExit(e.Exit))
+	case sched.TaskRefused:
+		own := ""
+		if e.Job {
+			own = " (the job's own fault)"
+		}
+		s.merge(r.Time, e.Attempt, e.Task, "is refused: "+e.Reason+own)
+	case sched.TaskUnknown:
+		s.merge(r.Time, e.Attempt, e.Task, "is unknown: "+e.Reason)
+	case sched.Progress:
+		s.merge(r.Time, e.Attempt, e.Task, formatProgress(e))
+	default:
+		return false
+	}
+	return true
+}
+
+// decision prints a decision about an attempt or a job.
+func (s *Session) decision(r sched.Record) {
+	switch e := r.Event.(type) {
+	case sched.Placed:
+		n := ""
+		if e.Attempt.N > 1 {
+			n = fmt.Sprintf(" (attempt %d)", e.Attempt.N)
+		}
+		s.line(r.Time, "%s starts on %s%s", s.label(e.Attempt), formatPlacement(e.Placement), n)
+	case sched.Reserved:
+		s.line(r.Time, "%s reserves %s after %s", s.label(e.Attempt), formatPlacement(e.Placement), s.labels(e.Victims))
+	case sched.Unreserved:
+		s.line(r.Time, "%s gives its reservation back%s", s.label(e.Attempt), because(e.Reason))
+	case sched.StopSent:
+		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, s.by(e.By), formatDuration(e.Grace))
+	case sched.LazilyPreempted:
+		s.line(r.Time, "%s becomes opportunistic%s", s.label(e.Attempt), s.by(e.By))
+	case sched.AttemptEnded:
+		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
+	case sched.TaskRetried:
+		s.line(r.Time, "%s waits again%s", gangLabel(s.jobs[e.Job], e.Gang), s.again(e.Counted, e.After))
+	case sched.JobRetried:
+		s.line(r.Time, "%s is retried%s%s", s.jobName(e.Job), s.again(e.Counted, e.After), because(e.Message))
+	case sched.JobEnded:
+		s.line(r.Time, "%s %s", s.jobName(e.Job), formatEnd(e))
+		delete(s.waits, e.Job)
+	}
+}
+
+// formatEnd prints how a job ended, and why when its phase does not say that.
+func formatEnd(e sched.JobEnded) string {
+	switch e.Phase {
+	case sched.Succeeded:
+		return "has succeeded"
+	case sched.Stopped:
+		return "has stopped" + because(e.Message)
+	}
+	cause := ""
+	if e.Cause != sched.EndFailed {
+		cause = fmt.Sprintf(" (%s)", e.Cause)
+	}
+	return "has failed" + cause + because(e.Message)
+}
+
+func (s *Session) suspected(at sched.Time, e sched.NodeSuspected) {
+	if e.Until == 0 {
+		s.line(at, "%s is no longer suspect", e.Node)
+		return
+	}
+	s.line(at, "%s is suspect until %s%s", e.Node, s.clock(e.Until), because(e.Reason))
+}
+
+func (s *Session) again(counted bool, after sched.Time) string {
+	out := ""
+	if counted {
+		out = ", which counts"
+	}
+	if after != 0 {
+		out += ", not before " + s.clock(after)
+	}
+	return out
+}
+
+// configured prints a configuration and what it did to attempts.
+func (s *Session) configured(at sched.Time, e sched.Configured) {
+	var vcs []string
+	for _, v := range e.Config.VCs {
+		name := v.Policy
+		if name == "" {
+			name = "fifo"
+		}
+		vcs = append(vcs, fmt.Sprintf("%s (%s)", v.Name, name))
+	}
+	s.line(at, "configured: %s; VCs %s", formatChains(&e.Config.Cluster), strings.Join(vcs, ", "))
+	for _, m := range e.Moves {
+		if m.Orphaned {
+			s.line(at, "%s has lost leaves: %s stays", s.label(m.Attempt), formatPlacement(m.Placement))
+		}
+		if m.Lazy {
+			s.line(at, "%s becomes opportunistic", s.label(m.Attempt))
+		}
+	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func formatExit(e sched.Exit) string {
+	out := fmt.Sprintf("exits %d", e.Code)
+	if e.Cause != "" {
+		out += fmt.Sprintf(" (%s)", e.Cause)
+	}
+	return out + because(e.Message)
+}
+
+func formatProgress(e sched.Progress) string {
+	out := "reports"
+	if e.Step > 0 {
+		out += fmt.Sprintf(" step %d", e.Step)
+	}
+	if e.Checkpoint {
+		out += " a checkpoint"
+	}
+	return out
+}
+
+func (s *Session) jobName(id sched.JobID) string {
+	if j := s.jobs[id]; j != nil {
+		return string(j.Name)
+	}
+	return fmt.Sprintf("job %d", id)
+}
+
+// formatJob prints what a job asks for.
+func formatJob(j *sched.Job) string {
+	var roles []string
+	for i := range j.Roles {
+		r := &j.Roles[i]
+		text := fmt.Sprintf("%s %dx%d", r.Name, r.Tasks, r.Leaves)
+		if r.SKU != "" {
+			text += " " + string(r.SKU)
+		}
+		if r.Pinned != "" {
+			text += " in " + string(r.Pinned)
+		}
+		roles = append(roles, text)
+	}
+	out := fmt.Sprintf("%s, VC %s, %s", strings.Join(roles, ", "), j.VC, formatPriority(j.Priority))
+	if len(j.Gangs) > 1 {
+		out += fmt.Sprintf(", %d gangs", len(j.Gangs))
+	}
+	if j.LazyPreempt {
+		out += ", lazy"
+	}
+	return out
+}
+
+// classes are OpenPAI's priority classes.
+func classes() map[string]cell.Priority {
+	return map[string]cell.Priority{"crit": 120, "prod": 100, "test": 10, "oppo": cell.Opportunistic}
+}
+
+func formatPriority(p cell.Priority) string {
+	for name, value := range classes() {
+		if value == p {
+			return name
+		}
+	}
+	return fmt.Sprintf("priority %d", p)
+}
+
+// formatChains prints what a cluster is made of: "2 v100-node, 8 v100".
+func formatChains(c *cell.Spec) string {
+	var names []cell.TypeName
+	count := map[cell.TypeName]int{}
+	var walk func(cells []cell.CellSpec)
+	walk = func(cells []cell.CellSpec) {
+		for i := range cells {
+			if count[cells[i].Type] == 0 {
+				names = append(names, cells[i].Type)
+			}
+			count[cells[i].Type]++
+			walk(cells[i].Children)
+		}
+	}
+	walk(c.Cells)
+	var out []string
+	for _, n := range names {
+		out = append(out, fmt.Sprintf("%d %s", count[n], n))
+	}
+	return strings.Join(out, ", ")
+}
+
+// printWaits prints the reason of every waiting job when it has changed.
+func (s *Session) printWaits() {
+	if s.engine == nil || s.seq == 0 {
+		return
+	}
+	err := s.read(func(st *sched.State) {
+		for _, j := range st.Jobs() {
+			e, ok := st.Explain(j.ID)
+			if !ok {
+				continue
+			}
+			text := s.formatWait(e)
+			if text != s.waits[j.ID] && text != "" {
+				s.reaction.WriteString(text)
+			}
+			s.waits[j.ID] = text
+		}
+	})
+	if err != nil {
+		s.reaction.WriteString("reading the state failed: " + err.Error() + "\n")
+	}
+}
+
+// formatWait prints why the gangs of a job wait, equal reasons once.
+func (s *Session) formatWait(e sched.Explanation) string {
+	var out strings.Builder
+	j := s.jobs[e.Job]
+	for i := 0; i < len(e.Gangs); {
+		n := i + 1
+		text := s.formatReason(e.Gangs[i].Reason)
+		for n < len(e.Gangs) && s.formatReason(e.Gangs[n].Reason) == text {
+			n++
+		}
+		label := string(e.Name)
+		switch {
+		case j != nil && n-i == 1:
+			label = gangLabel(j, e.Gangs[i].Gang)
+		case n-i > 1:
+			label = fmt.Sprintf("%s (%d gangs)", e.Name, n-i)
+		}
+		fmt.Fprintf(&out, "  %s waits: %s\n", label, text)
+		i = n
+	}
+	return out.String()
+}
+
+func (s *Session) formatReason(r sched.Reason) string {
+	out := fmt.Sprintf("%s: %s", r.Code, strings.Join(strings.Fields(r.Message), " "))
+	var names []string
+	for _, id := range r.Jobs {
+		names = append(names, s.jobName(id))
+	}
+	if len(names) > 0 {
+		out += fmt.Sprintf(" [%s]", strings.Join(names, ", "))
+	}
+	if r.Until != 0 {
+		out += fmt.Sprintf(" [until %s]", s.clock(r.Until))
+	}
+	return out
+}

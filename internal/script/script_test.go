@@ -1,0 +1,176 @@
+package script_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/combsched/comb/internal/script"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what scripts print into their files")
+
+const scripts = "../../testdata/script/*.txt"
+
+// Every transcript of testdata/script prints itself again.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob(scripts)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in %s: %v", scripts, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := transcript(file, src)
+			if err != nil {
+				t.Error(err)
+			}
+			if *rewrite && (err == nil || errors.Is(err, script.ErrAssert)) {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(src), string(got)); diff != "" {
+				t.Errorf("the reaction differs (-file +now); if it is right, run with -args -rewrite:\n%s", diff)
+			}
+		})
+	}
+}
+
+func transcript(name string, src []byte) ([]byte, error) {
+	var out bytes.Buffer
+	err := script.Run(&out, name, src)
+	return out.Bytes(), err
+}
+
+// The examples of docs/script.md are transcripts too.
+func TestDocs(t *testing.T) {
+	const file = "../../docs/script.md"
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const open, shut = "```script\n", "```\n"
+	var page strings.Builder
+	rest, examples := string(src), 0
+	for {
+		before, tail, found := strings.Cut(rest, open)
+		page.WriteString(before)
+		if !found {
+			break
+		}
+		example, after, closed := strings.Cut(tail, shut)
+		if !closed {
+			t.Fatalf("%s: example %d is not closed", file, examples+1)
+		}
+		got, err := transcript(file, []byte(example))
+		if err != nil {
+			t.Errorf("example %d: %v", examples+1, err)
+		}
+		page.WriteString(open + string(got) + shut)
+		rest = after
+		examples++
+	}
+	if examples == 0 {
+		t.Fatalf("%s has no examples", file)
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(page.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(src), page.String()); diff != "" {
+		t.Errorf("an example prints something else (-page +now):\n%s", diff)
+	}
+}
+
+// A plain file of commands gives a transcript, and that gives itself.
+func TestPlainFile(t *testing.T) {
+	plain := []byte("# two jobs\ncluster nodes=1 gpus=2\nsubmit a gpus=2 duration=10s\nsubmit b duration=1s\nwait 1m\nassert ended=2\n")
+	first, err := transcript("plain", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(first, []byte("----\n")); n != 5 {
+		t.Errorf("%d commands are printed, want 5:\n%s", n, first)
+	}
+	again, err := transcript("transcript", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(first), string(again)); diff != "" {
+		t.Errorf("a transcript does not give itself:\n%s", diff)
+	}
+}
+
+func TestFailedAssert(t *testing.T) {
+	out, err := transcript("x", []byte("cluster nodes=1\nsubmit a\nassert a phase=Waiting\nassert active=1\n"))
+	if !errors.Is(err, script.ErrAssert) {
+		t.Fatalf("got %v, want ErrAssert", err)
+	}
+	if want := `FAILED: phase is "Active", not "Waiting"`; !bytes.Contains(out, []byte(want)) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+}
+
+// What is wrong in a script is said with its line.
+func TestMistakes(t *testing.T) {
+	const cluster = "cluster nodes=1 gpus=2\n"
+	tests := []struct{ src, want string }{
+		{"submit a\n", `x:1: submit: a script begins with cluster`},
+		{cluster + "sumbit a\n", `x:2: there is no command "sumbit"`},
+		{cluster + "submit a wrker=2y4\n", `x:2: submit: wrker=2y4 is neither a key of submit nor a role`},
+		{cluster + "wait soon\n", `x:2: wait: not a duration`},
+		{cluster + "wait -5s\n", `x:2: wait: not a duration`},
+		{cluster + "exit a\n", `x:2: exit: there is no job "a"`},
+		{cluster + "node n7 down\n", `x:2: there is no node "n7"`},
+		{cluster + "submit a reason=\"b\n", `x: line 2: a double quote is not closed`},
+		{"cluster <<END\nchain v nodes=1\n", `x: line 1: no line "END" ends the block`},
+		{"cluster <<END\nchain v nodes=3 racks=2\nEND\n", `do not divide`},
+		{"cluster <<END\nchain v nodes=1\nvc a w=1\nEND\n", `there is no chain "w"`},
+		{cluster + "assert a\n", `x:2: assert: say what must hold`},
+		{cluster + "at 5s\nat 1s\n", `x:3: at: it is already 5s`},
+	}
+	for _, test := range tests {
+		_, err := transcript("x", []byte(test.src))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q\n got %v\nwant %s", test.src, err, test.want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	_, err := transcript("x", bytes.Repeat([]byte("wait 1s\n"), 30000))
+	if err == nil || !strings.Contains(err.Error(), "lines") {
+		t.Errorf("got %v, want a limit on lines", err)
+	}
+	_, err = transcript("x", bytes.Repeat([]byte("#"), 2<<20))
+	if err == nil || !strings.Contains(err.Error(), "bytes") {
+		t.Errorf("got %v, want a limit on bytes", err)
+	}
+}
+
+func FuzzRun(f *testing.F) {
+	f.Add([]byte("cluster nodes=2 gpus=2\nsubmit a worker=2x1 lazy\nexit a\nrestart\nshow cells\n"))
+	f.Add([]byte("cluster <<END\nchain v nodes=1\nvc a v=1\nEND\n----\nx\n\nsubmit b vc=a\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		if len(src) > 2000 {
+			return
+		}
+		out, err := transcript("x", src)
+		if err == nil && len(src) > 0 && len(out) == 0 {
+			t.Error("a script without an error printed nothing")
+		}
+	})
+}

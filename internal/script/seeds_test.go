@@ -1,0 +1,343 @@
+package script_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/script"
+)
+
+var seeds = flag.String("seeds", "", "seeds of the random runs: N for 1 to N, or A:B; empty is a modest number")
+
+// modestSeeds is what `go test` runs.
+const modestSeeds = 300
+
+// Random scenarios on simulated machines: the invariants hold after every event,
+// a second run gives the same bytes, and when everything is healed every job
+// that can end does.
+func TestSeeds(t *testing.T) {
+	from, to := seedRange(t)
+	const lanes = 2
+	for lane := range lanes {
+		t.Run(fmt.Sprintf("lane %d", lane+1), func(t *testing.T) {
+			t.Parallel()
+			for seed := from + uint64(lane); seed <= to && !t.Failed(); seed += lanes {
+				trySeed(t, seed)
+			}
+		})
+	}
+}
+
+func seedRange(t *testing.T) (uint64, uint64) {
+	text := *seeds
+	if text == "" {
+		if testing.Short() {
+			return 1, modestSeeds / 10
+		}
+		return 1, modestSeeds
+	}
+	first, last, ok := strings.Cut(text, ":")
+	if !ok {
+		first, last = "1", text
+	}
+	from, err1 := strconv.ParseUint(first, 10, 63)
+	to, err2 := strconv.ParseUint(last, 10, 63)
+	if err1 != nil || err2 != nil || from > to {
+		t.Fatalf("-seeds %s: neither N nor A:B", text)
+	}
+	return from, to
+}
+
+func trySeed(t *testing.T, seed uint64) {
+	steps, one := generate(seed)
+	if one.err == nil {
+		two := replay(steps)
+		if two.err == nil && one.check.sum() != two.check.sum() {
+			two.err = fmt.Errorf("I13: the second run differs from the first")
+		}
+		one.err = two.err
+	}
+	if one.err == nil {
+		return
+	}
+	steps = shrink(steps, one.err)
+	t.Errorf("seed %d: %v\nto repeat: go test ./internal/script -run Seeds -args -seeds %d:%d\nshrunk to:\n%s",
+		seed, one.err, seed, seed, render(steps))
+}
+
+// step is one command of a scenario.
+type step struct{ line, block string }
+
+func render(steps []step) string {
+	var b strings.Builder
+	for _, s := range steps {
+		if s.block == "" {
+			b.WriteString(s.line + "\n")
+		} else {
+			b.WriteString(s.line + " <<END\n" + s.block + "END\n")
+		}
+	}
+	return b.String()
+}
+
+// scenario is one run with its checks.
+type scenario struct {
+	s     *script.Session
+	check *checker
+	err   error
+}
+
+func begin() *scenario {
+	sc := &scenario{s: script.New()}
+	sc.check = newChecker(sc.s)
+	sc.s.OnBatch = sc.check.batch
+	return sc
+}
+
+// do runs one step and checks what must hold when the world is quiet.
+func (sc *scenario) do(st step) string {
+	if sc.err != nil {
+		return ""
+	}
+	out, err := sc.s.Do(st.line, st.block)
+	if err != nil && strings.Contains(err.Error(), "there is no ") {
+		err = nil // a shrunk scenario may name what is no longer there
+	}
+	if sc.check.err != nil {
+		err = sc.check.err
+	}
+	if err == nil {
+		err = sc.check.quiet()
+	}
+	if err == nil && strings.Contains(out, "FAILED") {
+		err = fmt.Errorf("%s", strings.TrimSpace(out))
+	}
+	if err != nil {
+		sc.err = fmt.Errorf("%s: %w", st.line, err)
+	}
+	return out
+}
+
+// replay runs the steps of a scenario again.
+func replay(steps []step) *scenario {
+	sc := begin()
+	defer sc.s.Close()
+	for _, st := range steps {
+		sc.do(st)
+	}
+	return sc
+}
+
+// shrink leaves out steps as long as the run still fails in the same way.
+func shrink(steps []step, failure error) []step {
+	kind := failureKind(failure)
+	budget := 400
+	for size := len(steps) / 2; size >= 1; size /= 2 {
+		for i := 1; i+size <= len(steps) && budget > 0; {
+			less := append(append([]step{}, steps[:i]...), steps[i+size:]...)
+			budget--
+			if sc := replay(less); sc.err != nil && failureKind(sc.err) == kind {
+				steps = less
+			} else {
+				i += size
+			}
+		}
+	}
+	return steps
+}
+
+// failureKind is the text of an error without the command and the numbers.
+func failureKind(err error) string {
+	text := err.Error()
+	if _, after, ok := strings.Cut(text, ": "); ok {
+		text = after
+	}
+	text = strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+	return text[:min(len(text), 40)]
+}
+
+// generator makes a scenario from a seed, looking at what happened so far.
+type generator struct {
+	*rand.Rand
+	sc     *scenario
+	steps  []step
+	plan   *floor
+	names  []string
+	next   int
+	repeat []step // commands with a key, to be given twice
+}
+
+func generate(seed uint64) ([]step, *scenario) {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), sc: begin()}
+	defer g.sc.s.Close()
+	g.plan = newFloor(g)
+	g.do("set start="+g.pick("0s", "0s", "2s")+" stop="+g.pick("0s", "1s", "5s"), "")
+	g.do("cluster", g.plan.text())
+	for range 30 + g.IntN(50) {
+		g.step()
+	}
+	g.end()
+	return g.steps, g.sc
+}
+
+func (g *generator) do(line, block string) string {
+	if g.sc.err != nil {
+		return ""
+	}
+	st := step{line, block}
+	g.steps = append(g.steps, st)
+	return g.sc.do(st)
+}
+
+func (g *generator) pick(from ...string) string { return from[g.IntN(len(from))] }
+
+func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
+
+// step gives one random command.
+func (g *generator) step() {
+	choices := []struct {
+		weight int
+		do     func()
+	}{
+		{34, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
+		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {4, g.crash}, {3, g.reconfigure}, {2, g.again},
+	}
+	total := 0
+	for _, c := range choices {
+		total += c.weight
+	}
+	n := g.IntN(total)
+	for _, c := range choices {
+		if n -= c.weight; n < 0 {
+			c.do()
+			return
+		}
+	}
+}
+
+func (g *generator) submit() {
+	g.next++
+	name := fmt.Sprintf("j%d", g.next)
+	line := fmt.Sprintf("submit %s vc=%s prio=%s duration=%ds grace=%ds key=k%d", name, g.pick(g.plan.vcs...),
+		g.pick("crit", "prod", "prod", "test", "test", "oppo", "oppo", "0", "55"), 1+g.IntN(600), g.IntN(40), g.next)
+	chain := g.plan.chains[g.IntN(len(g.plan.chains))]
+	for i := range 1 + g.IntN(2)*g.IntN(2) {
+		line += fmt.Sprintf(" r%d=%dx%d", i, 1+g.IntN(3), 1+g.IntN(chain.gpus))
+		if g.chance(60) {
+			line += "@" + chain.name
+		}
+	}
+	for _, o := range []struct {
+		percent int
+		text    string
+	}{
+		{25, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
+		{20, fmt.Sprintf("retries=%d", g.IntN(3))}, {8, fmt.Sprintf("limit=%ds", 1+g.IntN(400))},
+		{8, "minFailed=2"}, {8, "minSucceeded=1"}, {8, "taskRetries=1"}, {20, "user=" + g.pick("u", "v", "w")},
+		{8, "nodes=" + g.node1() + "," + g.node1()}, {5, "pinned=" + g.pick("p1", "p2")},
+	} {
+		if g.chance(o.percent) {
+			line += " " + o.text
+		}
+	}
+	g.names = append(g.names, name)
+	if strings.Contains(g.do(line, ""), name+" is accepted:") {
+		g.repeat = append(g.repeat, step{line: line})
+	}
+}
+
+// again gives a submission that was accepted once more, with its key: it must
+// do nothing.
+func (g *generator) again() {
+	if len(g.repeat) == 0 {
+		return
+	}
+	st := g.repeat[g.IntN(len(g.repeat))]
+	out := g.do(st.line, st.block)
+	if g.sc.err == nil && strings.Contains(out, "is accepted:") {
+		g.sc.err = fmt.Errorf("I16: %s was accepted twice", st.line)
+	}
+}
+
+func (g *generator) wait() {
+	g.do("wait "+g.pick("0s", "1s", "7s", "30s", "2m", "5m", "20m"), "")
+}
+
+func (g *generator) name() string {
+	if len(g.names) == 0 {
+		return "nobody"
+	}
+	// Late jobs are more likely to live.
+	return g.names[max(g.IntN(len(g.names)), g.IntN(len(g.names)))]
+}
+
+func (g *generator) stop()         { g.do("stop "+g.name(), "") }
+func (g *generator) node1() string { return g.pick(g.plan.nodes()...) }
+
+func (g *generator) exit() {
+	line := "exit " + g.name() + " code=" + g.pick("0", "1", "137")
+	if g.chance(50) {
+		line += " task=r0[0]"
+	}
+	g.do(line, "")
+}
+
+func (g *generator) refuse() {
+	line := "refuse " + g.node1() + " times=" + g.pick("1", "2", "5")
+	if g.chance(15) {
+		line += " job"
+	}
+	g.do(line, "")
+}
+
+func (g *generator) node() {
+	g.do("node "+g.node1()+" "+g.pick("down", "down", "up", "up", "reboot", "cordon", "uncordon", "uncordon"), "")
+}
+
+func (g *generator) leaf() {
+	c := g.plan.chains[g.IntN(len(g.plan.chains))]
+	g.do(fmt.Sprintf("leaf %s%d:%d %s sku=%s", c.prefix, 1+g.IntN(c.nodes), g.IntN(c.gpus), g.pick("bad", "good"), c.name), "")
+}
+
+func (g *generator) lose() {
+	g.do(g.pick("lose ", "lose ", "found ")+g.name(), "")
+}
+
+func (g *generator) restart() { g.do("restart", "") }
+func (g *generator) crash()   { g.do("crash "+g.pick("before", "after"), "") }
+
+func (g *generator) reconfigure() {
+	changed := g.plan.change(g)
+	out := g.do("reconfigure", changed.text())
+	if g.sc.err == nil && !strings.HasPrefix(out, "refused") {
+		g.plan = changed
+	}
+}
+
+// end heals everything, goes back to the first configuration in which every job
+// was checked or stops what cannot fit, and wants all to end.
+func (g *generator) end() {
+	g.do("heal", "")
+	for _, n := range g.plan.nodes() {
+		g.do("refuse "+n+" off", "")
+		g.do("node "+n+" uncordon", "")
+		g.do("node "+n+" up", "")
+	}
+	g.do("wait 20d", "")
+	for _, name := range g.sc.check.hopeless() {
+		g.do("stop "+name, "")
+	}
+	g.do("wait 20d", "")
+	g.do("assert waiting=0 active=0 living=0", "")
+	g.do(fmt.Sprintf("assert free=%d", g.plan.leaves()), "")
+	g.do("verify", "")
+}

@@ -1,0 +1,254 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// epochStart is the instant at which every script begins: times are printed as
+// the difference to it.
+const epochStart = sched.Time(1_000_000_000 * sched.Second)
+
+// errCrash stands for the death of the process around an append.
+var errCrash = fmt.Errorf("%w: a crash that the script asked for", engine.ErrFenced)
+
+// Session is one scenario: a world, a journal that survives, and the engine that
+// lives between two restarts.
+type Session struct {
+	world   *sim.World
+	journal *crashing
+	engine  *engine.Engine
+	epoch   uint64
+	// resume lets the engine run until the world is idle; false when it ended.
+	resume func() (struct{}, bool)
+	halt   func()
+	yield  func(struct{}) bool
+	ended  error // of the engine that ended last
+
+	seq       uint64 // of the last record seen
+	jobs      map[sched.JobID]*sched.Job
+	latest    map[sched.JobName]sched.JobID
+	finished  map[sched.JobID]sched.JobStatus
+	behaviors map[sched.JobName]behavior
+	usual     sim.Behavior
+	waits     map[sched.JobID]string
+	reaction  strings.Builder
+	printed   sched.Time // of the last line
+	merged    merger
+	failed    int
+	keys      int
+	dir       string // where files that a script names are found
+	// OnBatch, when set, sees every durable batch before it is printed.
+	OnBatch func(engine.Batch)
+}
+
+// behavior overrides how a job's tasks behave.
+type behavior struct {
+	stop     *sched.Duration
+	stubborn bool
+	code     int32
+	start    *sched.Duration
+}
+
+// crashing is a journal in memory whose next append may crash the process.
+type crashing struct {
+	*engine.Memory
+	when string // "", "before" or "after"
+}
+
+// Append implements engine.Journal.
+func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
+	when := c.when
+	c.when = ""
+	if when == "before" {
+		return errCrash
+	}
+	if err := c.Memory.Append(ctx, b); err != nil {
+		return err
+	}
+	if when == "after" {
+		return errCrash
+	}
+	return nil
+}
+
+// New returns a session without a cluster.
+func New() *Session {
+	s := &Session{
+		journal:   &crashing{Memory: engine.NewMemory()},
+		jobs:      map[sched.JobID]*sched.Job{},
+		latest:    map[sched.JobName]sched.JobID{},
+		finished:  map[sched.JobID]sched.JobStatus{},
+		behaviors: map[sched.JobName]behavior{},
+		usual:     sim.Behavior{StopDelay: sched.Second},
+		waits:     map[sched.JobID]string{},
+	}
+	s.world = sim.New(sim.Options{
+		Start:  epochStart,
+		Behave: s.behave,
+		Idle:   func() bool { return s.yield(struct{}{}) },
+	})
+	return s
+}
+
+// Close ends the engine.
+func (s *Session) Close() {
+	if s.halt != nil {
+		s.halt()
+	}
+}
+
+// World returns the simulated machines.
+func (s *Session) World() *sim.World { return s.world }
+
+// Journal returns the journal.
+func (s *Session) Journal() *engine.Memory { return s.journal.Memory }
+
+// behave is how a task behaves: its job's hints, then what the script said.
+func (s *Session) behave(t sim.Task) sim.Behavior {
+	b := sim.Default(t)
+	b.StartDelay, b.StopDelay, b.Stubborn = s.usual.StartDelay, s.usual.StopDelay, s.usual.Stubborn
+	own, ok := s.behaviors[t.Job.Name]
+	if !ok {
+		return b
+	}
+	if own.stop != nil {
+		b.StopDelay = *own.stop
+	}
+	if own.start != nil {
+		b.StartDelay = *own.start
+	}
+	b.Stubborn = b.Stubborn || own.stubborn
+	b.Code = own.code
+	return b
+}
+
+// open recovers an engine from the journal and lets it run until it asks for input.
+func (s *Session) open() error {
+	s.epoch++
+	ctx := context.Background()
+	e, err := engine.Open(ctx, engine.Options{
+		Inputs: s.world, Executor: s.world, Journal: s.journal,
+		Policies: policy.New, Epoch: s.epoch, OnBatch: s.onBatch,
+	})
+	if err != nil {
+		return err
+	}
+	s.engine, s.ended = e, nil
+	// The loop runs as a coroutine: it is resumed by settle and yields in Next
+	// when nothing is left to happen, so the script stays deterministic.
+	s.resume, s.halt = iter.Pull(func(yield func(struct{}) bool) {
+		s.yield = yield
+		s.ended = e.Run(ctx)
+	})
+	return nil
+}
+
+// settle lets everything happen up to the world's horizon.
+func (s *Session) settle() error {
+	if s.engine == nil {
+		return nil
+	}
+	for {
+		if _, alive := s.resume(); alive {
+			return s.world.Err()
+		}
+		if !errors.Is(s.ended, errCrash) {
+			return errors.Join(fmt.Errorf("the engine ended: %w", s.ended), s.world.Err())
+		}
+		s.reopenLine("crash")
+		if err := s.reopen(true); err != nil {
+			return err
+		}
+	}
+}
+
+// reopen throws the engine away and recovers another from the journal.
+func (s *Session) reopen(crashed bool) error {
+	s.halt()
+	if err := s.catchUp(); err != nil {
+		return err
+	}
+	s.world.Reopen(crashed)
+	if err := s.open(); err != nil {
+		return fmt.Errorf("recovery: %w", err)
+	}
+	return nil
+}
+
+// catchUp sees what became durable in a batch whose engine died before it could
+// tell anybody.
+func (s *Session) catchUp() error {
+	b := engine.Batch{First: s.seq + 1}
+	err := s.journal.Replay(context.Background(), s.seq, func(r sched.Record) error {
+		b.Records = append(b.Records, r)
+		return nil
+	})
+	if err != nil || len(b.Records) == 0 {
+		return err
+	}
+	for _, j := range s.journal.Ended() {
+		if _, seen := s.finished[j.ID]; !seen {
+			b.Ended = append(b.Ended, j)
+		}
+	}
+	s.onBatch(b)
+	return nil
+}
+
+func (s *Session) reopenLine(what string) {
+	s.line(s.world.Now(), "%s; recovered from the journal", what)
+}
+
+// give hands a command to the engine and waits for its durable outcome. After a
+// crash the command is given again with its key, as a client would.
+func (s *Session) give(in engine.Input) (engine.Reply, error) {
+	for range 3 {
+		var got *engine.Reply
+		in.Reply = func(r engine.Reply) { got = &r }
+		s.world.Give(in)
+		if err := s.settle(); err != nil {
+			return engine.Reply{}, err
+		}
+		if got != nil && got.Err == nil {
+			return *got, nil
+		}
+	}
+	return engine.Reply{}, fmt.Errorf("%T was not answered", in.Command)
+}
+
+// meta is the identity of a command of the script.
+func (s *Session) meta(a *args) sched.Meta {
+	s.keys++
+	return sched.Meta{
+		Subject: sched.Subject(a.text("user", "user")),
+		Key:     a.text("key", fmt.Sprintf("line-%d", s.keys)),
+	}
+}
+
+// read gives the state as of the last record.
+func (s *Session) read(f func(*sched.State)) error {
+	return s.engine.Replica().Read(context.Background(), s.seq, f)
+}
+
+// onBatch sees what became durable.
+func (s *Session) onBatch(b engine.Batch) {
+	if s.OnBatch != nil {
+		s.OnBatch(b)
+	}
+	for _, r := range b.Records {
+		s.seq = r.Seq
+		s.record(r)
+	}
+	for _, j := range b.Ended {
+		s.finished[j.ID] = j
+	}
+}

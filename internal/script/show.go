@@ -1,0 +1,193 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// doShow prints state: show jobs|cells|vcs|nodes|events, or show explain NAME.
+func (s *Session) doShow(c command) (string, error) {
+	var out strings.Builder
+	what, name := c.args.word(0), c.args.word(1)
+	after := c.args.number("after", 0)
+	if err := c.args.done(2); err != nil {
+		return "", err
+	}
+	if what == "explain" {
+		return s.showExplain(name)
+	}
+	if what == "events" {
+		return s.showEvents(uint64(max(after, 0)))
+	}
+	err := s.read(func(st *sched.State) {
+		switch what {
+		case "jobs":
+			for _, j := range st.Jobs() {
+				s.showJob(&out, j)
+			}
+		case "cells":
+			for _, c := range st.Cells() {
+				s.showCell(&out, c, 0)
+			}
+		case "vcs":
+			for _, v := range st.VCs() {
+				showVC(&out, v)
+			}
+		case "nodes":
+			for _, n := range st.Nodes() {
+				s.showNode(&out, n)
+			}
+		default:
+			fmt.Fprintf(&out, "%q is none of jobs, cells, vcs, nodes, events, explain\n", what)
+		}
+	})
+	if out.Len() == 0 {
+		out.WriteString("none\n")
+	}
+	return out.String(), err
+}
+
+func (s *Session) showExplain(name string) (string, error) {
+	id, j, err := s.job(name)
+	if err != nil {
+		return "", err
+	}
+	var e sched.Explanation
+	live := false
+	err = s.read(func(st *sched.State) { e, live = st.Explain(id) })
+	if err != nil {
+		return "", err
+	}
+	if !live {
+		return fmt.Sprintf("%s has ended: %s\n", j.Name, s.finished[id].Phase), nil
+	}
+	out := fmt.Sprintf("%s is %s", e.Name, e.Phase)
+	if e.Position > 0 {
+		out += fmt.Sprintf(", %d of %d waiting in VC %s", e.Position, e.Waiting, e.VC)
+	}
+	out += "\n" + s.formatWait(e)
+	for _, g := range e.Gangs {
+		out += fmt.Sprintf("  needs %d, free %d, in all %d\n", g.Reason.Need, g.Reason.Free, g.Reason.Total)
+	}
+	return out, nil
+}
+
+// showEvents prints the journal as kinds and their JSON.
+func (s *Session) showEvents(after uint64) (string, error) {
+	var out strings.Builder
+	err := s.journal.Replay(context.Background(), after, func(r sched.Record) error {
+		kind, _, data, err := sched.EncodeEvent(r.Event)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&out, "%d %s %s %s\n", r.Seq, s.clock(r.Time), kind, data)
+		return nil
+	})
+	return out.String(), err
+}
+
+func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
+	fmt.Fprintf(out, "%s %s, VC %s, %s", j.Name, j.Phase, j.VC, formatPriority(j.Priority))
+	if j.Retry > 0 {
+		fmt.Fprintf(out, ", retry %d", j.Retry)
+	}
+	if j.Preempted > 0 {
+		fmt.Fprintf(out, ", preempted %d times", j.Preempted)
+	}
+	if j.Stopping {
+		out.WriteString(", to stop")
+	}
+	out.WriteString("\n")
+	for _, t := range j.Tasks {
+		fmt.Fprintf(out, "  %s[%d] %s", t.Role, t.Index, t.State)
+		if t.Node != "" {
+			fmt.Fprintf(out, " on %s, attempt %d", formatPlace(t.Node, t.Devices), t.Attempt)
+		}
+		if t.Exit != nil {
+			fmt.Fprintf(out, ", %s", formatExit(*t.Exit))
+		}
+		out.WriteString("\n")
+	}
+	for _, a := range j.Attempts {
+		if a.Opportunistic {
+			fmt.Fprintf(out, "  attempt %s is opportunistic\n", a.ID)
+		}
+	}
+}
+
+func (s *Session) showCell(out *strings.Builder, c sched.CellStatus, depth int) {
+	fmt.Fprintf(out, "%s%s %s %s", strings.Repeat("  ", depth), c.Type, c.Address, c.State)
+	if !c.Healthy {
+		out.WriteString(" bad")
+	}
+	if c.Virtual != "" {
+		fmt.Fprintf(out, " for %s", c.Virtual)
+	}
+	if c.Pinned != "" {
+		fmt.Fprintf(out, " pinned %s", c.Pinned)
+	}
+	if c.Job != 0 {
+		fmt.Fprintf(out, " by %s", s.jobName(c.Job))
+	}
+	out.WriteString("\n")
+	for _, child := range c.Children {
+		s.showCell(out, child, depth+1)
+	}
+}
+
+func showVC(out *strings.Builder, v sched.VCStatus) {
+	fmt.Fprintf(out, "%s (%s): %d leaves guaranteed, %d used, %d borrowed, %d lent, %d bad; %d jobs active, %d waiting\n",
+		v.Name, v.Policy, v.Guaranteed, v.Used, v.Opportunistic, v.Lent, v.Bad, v.Active, v.Waiting)
+	for _, q := range v.Cells {
+		name := string(q.Type)
+		if q.Pinned != "" {
+			name += " " + string(q.Pinned)
+		}
+		fmt.Fprintf(out, "  %s: %d of %d in use\n", name, q.Bound, q.Total)
+	}
+}
+
+func (s *Session) showNode(out *strings.Builder, n sched.NodeStatus) {
+	state := map[bool]string{true: "up", false: "down"}[n.Up]
+	if n.Cordoned {
+		state += ", cordoned"
+	}
+	if n.Suspect != 0 {
+		state += ", suspect until " + s.clock(n.Suspect)
+	}
+	fmt.Fprintf(out, "%s %s%s", n.Name, state, because(n.Reason))
+	for _, k := range n.SKUs {
+		fmt.Fprintf(out, "; %s %d of %d used", k.SKU, k.Used, k.Total)
+		if k.Bad > 0 {
+			fmt.Fprintf(out, ", %d bad", k.Bad)
+		}
+	}
+	out.WriteString("\n")
+}
+
+// doVerify checks the state's invariants, decides every batch of the journal
+// again, and compares the state with one folded from the journal alone.
+func (s *Session) doVerify(c command) (string, error) {
+	if err := c.args.done(0); err != nil {
+		return "", err
+	}
+	var invariants error
+	err := s.read(func(st *sched.State) { invariants = st.Verify() })
+	if err != nil {
+		return "", err
+	}
+	if invariants != nil {
+		return "", fmt.Errorf("verify: %w", invariants)
+	}
+	report, err := engine.Verify(context.Background(), s.journal, policy.New)
+	if err != nil {
+		return "", fmt.Errorf("verify: %w", err)
+	}
+	_ = report
+	return "verified\n", nil
+}

@@ -1,0 +1,207 @@
+package script
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// shape is "2x4@v100": tasks, leaves a task, and an SKU when it matters.
+var shape = regexp.MustCompile(`^([0-9]{1,6})x([0-9]{1,6})(?:@([^@ ]+))?$`)
+
+// doSubmit submits a job: a job file in the block, or the short form.
+//
+//	submit NAME [vc=default] [worker=2x4 ps=1x1@cpu] [prio=test] [lazy] [incremental] ...
+func (s *Session) doSubmit(c command) (string, error) {
+	a := c.args
+	m := s.meta(a)
+	if name, ok := a.get("file"); ok || c.block != "" {
+		if err := a.done(0); err != nil {
+			return "", err
+		}
+		src := c.block
+		if ok {
+			text, err := s.readFile(name)
+			if err != nil {
+				return "", err
+			}
+			src = text
+		}
+		return s.submitFile(name, src, m)
+	}
+	j, err := s.readJob(a, m)
+	if err != nil {
+		return "", err
+	}
+	return s.submit(engine.Input{Command: sched.Submit{Meta: m, Job: j}})
+}
+
+// submit gives the command and prints a refusal.
+func (s *Session) submit(in engine.Input) (string, error) {
+	r, err := s.give(in)
+	if err != nil {
+		return "", err
+	}
+	if r.Refusal == nil {
+		if r.Answer.Repeated {
+			return fmt.Sprintf("%s was accepted before\n", s.jobName(r.Answer.Job)), nil
+		}
+		return "", nil
+	}
+	return s.refused(r.Refusal), nil
+}
+
+// readJob builds a job from the short form.
+func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
+	lazy, incremental, checkpoint := a.flag("lazy"), a.flag("incremental"), a.flag("checkpoint")
+	j := &sched.Job{
+		Name: sched.JobName(a.word(0)), User: m.Subject,
+		VC:          cell.VCName(a.text("vc", "default")),
+		Priority:    priority(a),
+		Retries:     a.number("retries", 0),
+		LazyPreempt: lazy,
+		Grace:       a.duration("grace", 30*sched.Second),
+		TimeLimit:   a.duration("limit", 0),
+	}
+	j.Hints.Duration, j.Hints.Checkpoint = a.duration("duration", 0), checkpoint
+	for _, n := range a.list("nodes") {
+		j.AllowedNodes = append(j.AllowedNodes, cell.NodeName(n))
+	}
+	if j.Name == "" {
+		return nil, fmt.Errorf("submit: a job needs a name")
+	}
+	s.readBehavior(a, j.Name)
+	usual := sched.Role{
+		SKU: cell.TypeName(a.text("sku", "")), Pinned: cell.PinnedID(a.text("pinned", "")),
+		MinFailed: a.number("minFailed", 1), MinSucceeded: a.number("minSucceeded", -1),
+		TaskRetries: a.number("taskRetries", 0),
+	}
+	gpus := a.number("gpus", 1)
+	for _, p := range a.unknown() {
+		r, ok := role(p, usual)
+		if !ok {
+			return nil, fmt.Errorf("submit: %s=%s is neither a key of submit nor a role such as worker=2x4", p.key, p.value)
+		}
+		a.used[p.key] = true
+		j.Roles = append(j.Roles, r)
+	}
+	if len(j.Roles) == 0 {
+		usual.Name, usual.Tasks, usual.Leaves = "worker", 1, gpus
+		j.Roles = []sched.Role{usual}
+	}
+	gangs(j, incremental)
+	return j, a.done(1)
+}
+
+// role reads worker=2x4@v100.
+func role(p pair, usual sched.Role) (sched.Role, bool) {
+	m := shape.FindStringSubmatch(p.value)
+	if m == nil {
+		return usual, false
+	}
+	tasks, _ := strconv.Atoi(m[1])
+	leaves, _ := strconv.Atoi(m[2])
+	usual.Name, usual.Tasks, usual.Leaves = p.key, int32(min(tasks, maxTasks)), int32(leaves)
+	if m[3] != "" {
+		usual.SKU = cell.TypeName(m[3])
+	}
+	return usual, true
+}
+
+// gangs puts all tasks into one gang, or each into one of its own.
+func gangs(j *sched.Job, incremental bool) {
+	task := int32(0)
+	for i := range j.Roles {
+		for n := range j.Roles[i].Tasks {
+			if incremental {
+				j.Gangs = append(j.Gangs, sched.Gang{Name: fmt.Sprintf("%s-%d", j.Roles[i].Name, n), Tasks: []int32{task}})
+			} else if len(j.Gangs) == 0 {
+				j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: []int32{task}})
+			} else {
+				j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, task)
+			}
+			task++
+		}
+	}
+}
+
+// readBehavior keeps how the tasks of a job behave: exit=1, stop=5s or stop=never.
+func (s *Session) readBehavior(a *args, name sched.JobName) {
+	b := behavior{code: a.number("exit", 0)}
+	if v, _ := a.get("stop"); v == "never" {
+		b.stubborn = true
+	} else if v != "" {
+		d := a.duration("stop", 0)
+		b.stop = &d
+	}
+	if _, ok := a.get("start"); ok {
+		d := a.duration("start", 0)
+		b.start = &d
+	}
+	s.behaviors[name] = b
+}
+
+func priority(a *args) cell.Priority {
+	text := a.text("prio", "test")
+	if p, ok := classes()[text]; ok {
+		return p
+	}
+	n, err := strconv.ParseInt(text, 10, 16)
+	if err != nil {
+		a.fail("prio=%s: not crit, prod, test, oppo or a number", text)
+	}
+	return cell.Priority(n)
+}
+
+// job finds the job that a name means now: the last one submitted under it.
+func (s *Session) job(name string) (sched.JobID, *sched.Job, error) {
+	id, ok := s.latest[sched.JobName(name)]
+	if !ok {
+		return 0, nil, fmt.Errorf("there is no job %q", name)
+	}
+	return id, s.jobs[id], nil
+}
+
+// tasks reads the tasks that a command means: task=worker[1], or all of the job.
+func tasks(a *args, j *sched.Job) []int32 {
+	var all []int32
+	total := int32(0)
+	for i := range j.Roles {
+		total += j.Roles[i].Tasks
+	}
+	for t := range total {
+		all = append(all, t)
+	}
+	name, ok := a.get("task")
+	if !ok {
+		return all
+	}
+	i := slices.IndexFunc(all, func(t int32) bool { return taskName(j, t) == name })
+	if i < 0 {
+		a.fail("task=%s: job %s has no such task; they are named like %s", name, j.Name, taskName(j, 0))
+		return nil
+	}
+	return all[i : i+1]
+}
+
+// doStop asks to end a job: stop NAME [reason="..."].
+func (s *Session) doStop(c command) (string, error) {
+	id, _, err := s.job(c.args.word(0))
+	if err != nil {
+		return "", err
+	}
+	stop := sched.Stop{Meta: s.meta(c.args), Job: id, Reason: c.args.text("reason", "")}
+	if err := c.args.done(1); err != nil {
+		return "", err
+	}
+	r, err := s.give(engine.Input{Command: stop})
+	if err != nil || r.Refusal == nil {
+		return "", err
+	}
+	return s.refused(r.Refusal), nil
+}
