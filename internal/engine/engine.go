@@ -118,6 +118,8 @@ func JobOf(e sched.Event) sched.JobID {
 		return e.Job
 	case sched.TaskRetried:
 		return e.Job
+	case sched.JobCompleting:
+		return e.Job
 	case sched.JobRetried:
 		return e.Job
 	case sched.JobEnded:

@@ -43,7 +43,7 @@ type Engine struct {
 	o        Options
 	core     *sched.State
 	durable  uint64
-	checked  uint64         // durable at the last comparison with the replica
+	checked  uint64 // durable at the last comparison with the replica
 	replica  *Replica
 	kept     []Input        // facts of rounds whose append failed, to be tried again
 	pause    sched.Duration // between retries after a failed append; 0 when all is well

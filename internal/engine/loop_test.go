@@ -1,0 +1,460 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func TestJobsRunToTheirEnd(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	var one, two, three engine.Reply
+	r.give(submit(job("one", "a", 2, sched.Minute)), &one)
+	r.give(submit(job("two", "a", 1, sched.Minute)), &two)
+	r.give(submit(job("one", "b", 1, 0)), &three) // the name is taken within the round
+	if err := r.run(r.pass(90*sched.Second), func() {
+		if a, b := r.phase(1), r.phase(2); a != "" || b != sched.Active {
+			t.Errorf("after 90 s: one is %q, two is %q", a, b)
+		}
+	}, r.pass(sched.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if one.Err != nil || one.Answer.Job != 1 || two.Answer.Job != 2 || one.Seq != two.Seq || one.Seq == 0 {
+		t.Errorf("replies %+v %+v", one, two)
+	}
+	if three.Refusal == nil || three.Refusal.Kind != sched.Conflict {
+		t.Errorf("the second job of a name: %+v", three)
+	}
+	ended := m.Ended()
+	if len(ended) != 2 || ended[0].Phase != sched.Succeeded || ended[1].Phase != sched.Succeeded {
+		t.Errorf("ended: %+v", ended)
+	}
+	if err := r.world.Err(); err != nil {
+		t.Error(err)
+	}
+	report := sound(t, m, policy.New, r.engine.Replica())
+	if report.Decisions == 0 || report.Snapshots == 0 {
+		t.Errorf("nothing was compared: %+v", report)
+	}
+}
+
+func TestIdempotencyKeyGivesTheSameAnswer(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	s := submit(job("one", "a", 1, 0))
+	s.Key = "k1"
+	var replies [3]engine.Reply
+	r.give(s, &replies[0])
+	r.give(s, &replies[1]) // in the same round
+	if err := r.run(func() { r.give(s, &replies[2]) }); err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range replies {
+		if got.Answer.Job != 1 || got.Answer.Repeated != (i > 0) {
+			t.Errorf("reply %d: %+v", i, got)
+		}
+	}
+}
+
+// TestFailedAppend lets the disk fail in the middle of everything: facts are
+// kept, commands are told, and nothing that failed leaves a trace.
+func TestFailedAppend(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	var lost, again engine.Reply
+	failures := 0
+	err := r.run(
+		func() { r.give(submit(job("one", "a", 1, sched.Minute)), nil) },
+		func() {
+			m.Fail(func(engine.Batch) error { failures++; return errors.New("input/output error") })
+			r.give(submit(job("two", "b", 1, 0)), &lost)
+		},
+		r.pass(2*sched.Minute), // one's exit cannot be written
+		func() {
+			if r.phase(1) != sched.Active || r.engine.Health().Journal == "" {
+				t.Errorf("with a broken disk: one is %s, health %+v", r.phase(1), r.engine.Health())
+			}
+			m.Fail(nil)
+		},
+		r.pass(sched.Minute),
+		func() {
+			if got := r.phase(1); got != "" {
+				t.Errorf("when the disk works again, the exit is taken up: one is %s", got)
+			}
+			r.give(submit(job("two", "b", 1, 0)), &again)
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost.Err == nil || !strings.Contains(lost.Err.Error(), "could not be made durable") {
+		t.Errorf("the reply to a lost command: %+v", lost)
+	}
+	if again.Err != nil || again.Answer.Job != 2 {
+		t.Errorf("the repeated command: %+v", again)
+	}
+	// The exit is tried for a minute, with a pause that grows to five seconds.
+	if failures < 15 || failures > 25 {
+		t.Errorf("%d tries", failures)
+	}
+	if h := r.engine.Health(); h != (engine.Health{}) {
+		t.Errorf("health in the end: %+v", h)
+	}
+	sound(t, m, policy.New, r.engine.Replica())
+}
+
+// TestFullDisk: submissions are refused, stops and exits go on.
+func TestFullDisk(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	full := func(b engine.Batch) error {
+		for _, rec := range b.Records {
+			if sched.KindOf(rec.Event) == "JobSubmitted" {
+				return fmt.Errorf("%w: no space left", engine.ErrFull)
+			}
+		}
+		return nil
+	}
+	var refused, stopped engine.Reply
+	err := r.run(
+		func() { r.give(submit(job("one", "a", 1, 0)), nil) },
+		func() {
+			m.Fail(full)
+			r.give(submit(job("two", "b", 1, 0)), &refused)
+			r.give(sched.Stop{Job: 1}, &stopped)
+		},
+		r.pass(sched.Minute),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused.Refusal == nil || refused.Refusal.Kind != sched.Busy || !strings.Contains(refused.Refusal.Message, "no space left") {
+		t.Errorf("the submission: %+v", refused)
+	}
+	if stopped.Err != nil || stopped.Refusal != nil {
+		t.Errorf("the stop of the same round: %+v", stopped)
+	}
+	if ended := m.Ended(); len(ended) != 1 || ended[0].Phase != sched.Stopped {
+		t.Errorf("ended: %+v", ended)
+	}
+	sound(t, m, policy.New, r.engine.Replica())
+}
+
+func TestAnotherWriterStopsTheLoop(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	var reply engine.Reply
+	err := r.run(func() {
+		end := m.Ended()
+		other := engine.Batch{First: r.seq + 1, Epoch: 2, Records: []sched.Record{{Seq: r.seq + 1, Time: start, Event: sched.Notice{}}}, Ended: end}
+		if err := m.Append(ctx, other); err != nil {
+			t.Fatal(err)
+		}
+		r.give(submit(job("one", "a", 1, 0)), &reply)
+	})
+	if !errors.Is(err, engine.ErrFenced) || !errors.Is(reply.Err, engine.ErrFenced) {
+		t.Errorf("loop: %v; reply %+v", err, reply)
+	}
+	if r.world.Launches() != 0 {
+		t.Error("a fenced engine started a task")
+	}
+}
+
+// bomb is a policy that breaks when it sees a waiting job of a certain name.
+type bomb struct {
+	sched.Policy
+	tell bool // which job it was
+}
+
+type brokenOn struct{ job sched.JobID }
+
+func (b brokenOn) BlamedJob() sched.JobID { return b.job }
+
+func (b bomb) Rank(v sched.View) iter.Seq[sched.Wish] {
+	for g := range v.Waiting() {
+		if g.Hints.Model == "bomb" {
+			if b.tell {
+				panic(brokenOn{g.Ref.Job})
+			}
+			panic("broken")
+		}
+	}
+	return b.Policy.Rank(v)
+}
+
+func bombs(tell bool) sched.Policies {
+	return func(c sched.VCConfig) (sched.Policy, error) {
+		p, err := policy.New(c)
+		return bomb{p, tell}, err
+	}
+}
+
+func bombJob(vc cell.VCName) *sched.Job {
+	j := job("bomb", vc, 1, 0)
+	j.Hints.Model = "bomb"
+	return j
+}
+
+// TestQuarantine: a job that breaks the decision is set aside, durably, and all
+// others go on.
+func TestQuarantine(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	r.options.Policies = policy.New
+	var before, after engine.Reply
+	if err := r.run(
+		func() { // it must wait, so that it is there when the broken policy comes
+			r.give(submit(job("first", "a", 2, 0)), nil)
+			r.give(submit(bombJob("a")), nil)
+		},
+	); err != nil {
+		t.Fatal(err)
+	}
+	r.options.Policies = bombs(true)
+	r.world.Reopen(true)
+	if err := r.run(
+		func() {
+			r.give(submit(job("before", "b", 1, 0)), &before)
+			r.give(sched.Stop{Job: 1}, nil)
+			r.give(submit(job("after", "a", 2, 0)), &after)
+		},
+		r.pass(sched.Minute),
+		func() {
+			if p := r.phase(2); p != sched.Waiting {
+				t.Errorf("the bomb is %s", p)
+			}
+			if a, b := r.phase(3), r.phase(4); a != sched.Active || b != sched.Active {
+				t.Errorf("the others are %s and %s (%+v %+v)", a, b, before, after)
+			}
+			r.state(func(s *sched.State) {
+				x, _ := s.Explain(2)
+				if len(x.Gangs) != 1 || x.Gangs[0].Reason.Code != sched.QuarantinedJob {
+					t.Errorf("the bomb's reason: %+v", x)
+				}
+			})
+		},
+	); err != nil {
+		t.Fatal(err)
+	}
+	quarantines := 0
+	err := m.Replay(ctx, 0, func(rec sched.Record) error {
+		if q, ok := rec.Event.(sched.Quarantined); ok {
+			quarantines++
+			if q.Job != 2 || len(q.Stack) != 16 {
+				t.Errorf("%+v", q)
+			}
+		}
+		return nil
+	})
+	if err != nil || quarantines != 1 {
+		t.Errorf("%d quarantines, %v", quarantines, err)
+	}
+	sound(t, m, policy.New, r.engine.Replica())
+}
+
+// TestBombInItsFirstRound: a job that was only just accepted is not quarantined
+// but never accepted.
+func TestBombInItsFirstRound(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	r.options.Policies = bombs(true)
+	var broken, fine engine.Reply
+	r.give(submit(bombJob("a")), &broken)
+	r.give(submit(job("fine", "a", 1, 0)), &fine)
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	if broken.Err == nil || !strings.Contains(broken.Err.Error(), "internal error") {
+		t.Errorf("the bomb: %+v", broken)
+	}
+	if fine.Err != nil || r.phase(fine.Answer.Job) != sched.Active {
+		t.Errorf("the other: %+v", fine)
+	}
+	sound(t, m, policy.New, r.engine.Replica())
+}
+
+// TestUnknownCulpritStopsTheLoop: when nobody can be blamed, nothing is guessed.
+func TestUnknownCulpritStopsTheLoop(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	r.options.Policies = bombs(false)
+	var broken engine.Reply
+	err := r.run(
+		func() { r.give(submit(job("one", "b", 1, 0)), nil) },
+		func() { r.give(submit(bombJob("a")), &broken) },
+	)
+	if err == nil || !strings.Contains(err.Error(), "internal error") || broken.Err == nil {
+		t.Errorf("loop: %v; reply: %+v", err, broken)
+	}
+	if r.world.Living() != 1 {
+		t.Errorf("%d tasks live on", r.world.Living())
+	}
+	sound(t, m, policy.New, nil)
+}
+
+func TestSnapshotsShortenTheStart(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	var steps []func()
+	for i := range 30 {
+		steps = append(steps, func() { r.give(submit(job(fmt.Sprint("job", i), "a", 1, sched.Second)), nil) }, r.pass(2*sched.Second))
+	}
+	if err := r.run(steps...); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	if err := m.Snapshots(ctx, func(k engine.Kept) error { kept++; return nil }); err != nil || kept < 3 {
+		t.Fatalf("%d snapshots, %v", kept, err)
+	}
+	state, seq, err := m.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.state(func(s *sched.State) {
+		if seq != s.Seq() || string(state) != string(s.Save()) {
+			t.Errorf("the last snapshot is of event %d and not the state at %d", seq, s.Seq())
+		}
+	})
+	sound(t, m, policy.New, r.engine.Replica())
+
+	// A snapshot that cannot be read costs time, not the start.
+	if err := m.SaveSnapshot(ctx, seq, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	digest := ""
+	r.state(func(s *sched.State) { digest = s.Digest() })
+	r.open()
+	r.state(func(s *sched.State) {
+		if s.Digest() != digest {
+			t.Error("the whole log gives another state than the snapshot")
+		}
+	})
+}
+
+// TestVerifyFindsWhatWasChanged changes a journal in ways that replay alone
+// does not notice.
+func TestVerifyFindsWhatWasChanged(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	if err := r.run(
+		func() { r.give(submit(job("one", "b", 1, sched.Minute)), nil) },
+		r.pass(sched.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func([]sched.Record) []sched.Record{
+		"another leaf": func(rs []sched.Record) []sched.Record {
+			for i := range rs {
+				if p, ok := rs[i].Event.(sched.Placed); ok {
+					task := p.Placement.Tasks[0]
+					task.Leaves, task.Devices = []cell.LeafID{task.Leaves[0] + 1}, []int32{task.Devices[0] + 1}
+					p.Placement.Tasks = []cell.Task{task}
+					rs[i].Event = p
+				}
+			}
+			return rs
+		},
+		"another digest": func(rs []sched.Record) []sched.Record {
+			for i := range rs {
+				if d, ok := rs[i].Event.(sched.Decided); ok {
+					d.Digest = "0000000000000000"
+					rs[i].Event = d
+				}
+			}
+			return rs
+		},
+		"a gap": func(rs []sched.Record) []sched.Record { return append(rs[:3:3], rs[4:]...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, err := engine.Verify(ctx, changed{m, change}, policy.New)
+			if err != nil || len(report.Problems) != 1 {
+				t.Errorf("%+v %v", report, err)
+			}
+		})
+	}
+	other, err := engine.Verify(ctx, changed{m, func(rs []sched.Record) []sched.Record {
+		for i := range rs {
+			if d, ok := rs[i].Event.(sched.Decided); ok {
+				d.Version = "0"
+				rs[i].Event = d
+			}
+		}
+		return rs
+	}}, policy.New)
+	if err != nil || len(other.Problems) != 0 || other.Other == 0 || other.Decisions != 0 {
+		t.Errorf("decisions of another version: %+v %v", other, err)
+	}
+}
+
+// changed is a journal with a change.
+type changed struct {
+	*engine.Memory
+	change func([]sched.Record) []sched.Record
+}
+
+func (c changed) Replay(_ context.Context, _ uint64, f func(sched.Record) error) error {
+	var rs []sched.Record
+	if err := c.Memory.Replay(ctx, 0, func(r sched.Record) error { rs = append(rs, r); return nil }); err != nil {
+		return err
+	}
+	for _, r := range c.change(rs) {
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestFollow: no gap and no repeat, from memory and from the journal alike,
+// however slow the follower is.
+func TestFollow(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	r.open()
+	replica := r.engine.Replica()
+	results := make(chan error, 3)
+	for _, delay := range []time.Duration{0, 20 * time.Microsecond, 200 * time.Microsecond} {
+		go func() {
+			after := uint64(0)
+			results <- replica.Follow(ctx, 0, func(rec sched.Record) error {
+				if rec.Seq != after+1 {
+					return fmt.Errorf("event %d after %d", rec.Seq, after)
+				}
+				after = rec.Seq
+				time.Sleep(delay)
+				return nil
+			})
+		}()
+	}
+	for i := range 40 {
+		r.steps = append(r.steps, func() { r.give(submit(job(fmt.Sprint("job", i), "a", 1, sched.Second)), nil) }, r.pass(2*sched.Second))
+	}
+	if err := r.engine.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := <-results; !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("a follower ends with %v", err)
+		}
+	}
+	var end uint64
+	r.state(func(s *sched.State) { end = s.Seq() })
+	for _, after := range []uint64{0, 7, end - 1, end} {
+		n := uint64(0)
+		if err := replica.Follow(ctx, after, func(sched.Record) error { n++; return nil }); !errors.Is(err, engine.ErrClosed) || n != end-after {
+			t.Errorf("after %d: %d events of %d, %v", after, n, end-after, err)
+		}
+	}
+	if err := replica.Follow(ctx, end+1, func(sched.Record) error { return nil }); !errors.Is(err, engine.ErrAhead) {
+		t.Errorf("ahead: %v", err)
+	}
+}
