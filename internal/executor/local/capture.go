@@ -1,0 +1,176 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// logCaps bound one stream of one task.
+type logCaps struct {
+	FileBytes int64 `json:"file_bytes"` // size of one file
+	Files     int   `json:"files"`      // how many are kept
+	Rate      int64 `json:"rate"`       // bytes a second that are read from the task
+}
+
+// The two streams of a task.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+// logName names a file of a stream by the offset in the stream of its first
+// byte, so that rotation renames nothing and a reader's offset stays true.
+func logName(stream string, base int64) string { return fmt.Sprintf("%s.%020d", stream, base) }
+
+// capture copies one stream of a task into its log. A task that writes faster
+// than the rate is slowed down by its full pipe; what the disk does not take is
+// dropped and counted in a line of its own, so a full disk never blocks a task.
+type capture struct {
+	dir    string
+	stream string
+	caps   logCaps
+	pipe   *os.File
+	hurry  chan struct{} // closed when the task is gone: no more throttling
+	done   chan struct{} // closed when the log is complete
+
+	file    *os.File
+	size    int64   // of file
+	offset  int64   // in the stream, of the next byte
+	kept    []int64 // bases of the files
+	allowed int64   // bytes that may be read now
+	filled  time.Time
+	lost    int64 // bytes dropped
+	lines   int64 // and the line ends in them
+	retryAt time.Time
+}
+
+// newCapture returns the capture and the end of its pipe that the task gets.
+func newCapture(dir, stream string, caps logCaps) (*capture, *os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &capture{dir: dir, stream: stream, caps: caps, pipe: r,
+		hurry: make(chan struct{}), done: make(chan struct{}), filled: time.Now(), allowed: caps.Rate}
+	return c, w, nil
+}
+
+// run copies until the pipe ends.
+func (c *capture) run() {
+	defer close(c.done)
+	buf := make([]byte, 64<<10)
+	for {
+		c.throttle(int64(len(buf)))
+		n, err := c.pipe.Read(buf)
+		c.allowed -= int64(n)
+		c.write(buf[:n])
+		if err != nil {
+			break
+		}
+	}
+	c.retryAt = time.Time{}
+	c.write(nil)
+	if c.file != nil {
+		c.file.Close()
+	}
+	c.pipe.Close()
+}
+
+// finish lets the rest of the pipe through and waits for it, for a moment only:
+// someone outside the task may hold the other end.
+func (c *capture) finish() {
+	close(c.hurry)
+	_ = c.pipe.SetReadDeadline(time.Now().Add(time.Second)) // a pipe of ours always takes a deadline
+	<-c.done
+}
+
+// throttle waits until n bytes may be read.
+func (c *capture) throttle(n int64) {
+	now := time.Now()
+	c.allowed = min(c.caps.Rate, c.allowed+int64(now.Sub(c.filled).Seconds()*float64(c.caps.Rate)))
+	c.filled = now
+	if short := min(n, c.caps.Rate) - c.allowed; short > 0 {
+		select {
+		case <-time.After(time.Duration(float64(short) / float64(c.caps.Rate) * float64(time.Second))):
+		case <-c.hurry:
+		}
+	}
+}
+
+// write appends to the log, or counts what it could not append.
+func (c *capture) write(p []byte) {
+	if c.lost > 0 {
+		if time.Now().Before(c.retryAt) || !c.mark() {
+			c.drop(p)
+			return
+		}
+	}
+	if n, err := c.put(p); err != nil {
+		c.drop(p[n:])
+	}
+}
+
+// mark writes the line that tells what was dropped.
+func (c *capture) mark() bool {
+	text := fmt.Sprintf("\n[comb: %d lines, %d bytes of output dropped: the log could not be written]\n", c.lines, c.lost)
+	if _, err := c.put([]byte(text)); err != nil {
+		c.retryAt = time.Now().Add(time.Second)
+		return false
+	}
+	c.lost, c.lines = 0, 0
+	return true
+}
+
+func (c *capture) drop(p []byte) {
+	if c.lost == 0 {
+		c.retryAt = time.Now().Add(time.Second)
+	}
+	c.lost += int64(len(p))
+	c.lines += int64(bytes.Count(p, []byte{'\n'}))
+}
+
+// put writes p across as many files as it needs and returns what it wrote.
+func (c *capture) put(p []byte) (n int, err error) {
+	for len(p) > 0 {
+		if c.file == nil || c.size >= c.caps.FileBytes {
+			if err := c.rotate(); err != nil {
+				return n, err
+			}
+		}
+		part := p[:min(int64(len(p)), c.caps.FileBytes-c.size)]
+		wrote, err := c.file.Write(part)
+		n, p = n+wrote, p[wrote:]
+		c.size += int64(wrote)
+		c.offset += int64(wrote)
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// rotate begins the next file and removes what is too old. Room is made first,
+// so that a full disk gets some.
+func (c *capture) rotate() error {
+	for len(c.kept) >= c.caps.Files {
+		err := os.Remove(filepath.Join(c.dir, logName(c.stream, c.kept[0])))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		c.kept = c.kept[1:]
+	}
+	f, err := os.OpenFile(filepath.Join(c.dir, logName(c.stream, c.offset)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if c.file != nil {
+		c.file.Close()
+	}
+	c.file, c.size = f, 0
+	c.kept = append(c.kept, c.offset)
+	return nil
+}

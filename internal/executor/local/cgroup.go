@@ -1,0 +1,320 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// limits bound one task; 0 is no limit.
+type limits struct {
+	MilliCPU int64 `json:"milli_cpu,omitempty"`
+	MemoryMB int64 `json:"memory_mb,omitempty"`
+	Pids     int64 `json:"pids,omitempty"`
+}
+
+// cgroupParent is a directory of a cgroup hierarchy below which each task gets
+// a group. Version 1 has a hierarchy for each controller, version 2 one for all,
+// and a machine may have both: version 2 then serves to kill.
+type cgroupParent struct {
+	Dir         string   `json:"dir"`
+	V2          bool     `json:"v2,omitempty"`
+	Controllers []string `json:"controllers,omitempty"`
+}
+
+// wanted are the controllers of the limits.
+func wanted() []string { return []string{"cpu", "memory", "pids"} }
+
+// cgroupMount is one line of /proc/self/mountinfo.
+type cgroupMount struct {
+	root, dir string
+	v2        bool
+	options   []string
+}
+
+// findCgroups makes the parents of this data directory's groups. For what it
+// cannot have it returns the reason, by controller.
+func findCgroups(name string) ([]cgroupParent, map[string]string) {
+	missing := map[string]string{}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	own, err2 := os.ReadFile("/proc/self/cgroup")
+	if err := errors.Join(err, err2); err != nil {
+		for _, c := range wanted() {
+			missing[c] = err.Error()
+		}
+		return nil, missing
+	}
+	list, paths := parseCgroupMounts(string(mounts)), parseOwnCgroups(string(own))
+	var parents []cgroupParent
+	for _, m := range list {
+		if m.v2 {
+			parents = append(parents, openV2(m, paths[""], name, missing)...)
+		}
+	}
+	for _, c := range wanted() {
+		if held(parents, c) {
+			delete(missing, c)
+			continue
+		}
+		parents = openV1(parents, list, paths, v1Want{c, name}, missing)
+	}
+	return parents, missing
+}
+
+func held(parents []cgroupParent, controller string) bool {
+	return slices.ContainsFunc(parents, func(p cgroupParent) bool { return slices.Contains(p.Controllers, controller) })
+}
+
+type v1Want struct{ controller, name string }
+
+// openV1 adds the parent for one controller of version 1.
+func openV1(parents []cgroupParent, list []cgroupMount, paths map[string]string, w v1Want, missing map[string]string) []cgroupParent {
+	i := slices.IndexFunc(list, func(m cgroupMount) bool { return !m.v2 && slices.Contains(m.options, w.controller) })
+	if i < 0 {
+		if missing[w.controller] == "" {
+			missing[w.controller] = "this machine has no cgroup controller for it"
+		}
+		return parents
+	}
+	dir := filepath.Join(list[i].below(paths[w.controller]), w.name)
+	if p := slices.IndexFunc(parents, func(p cgroupParent) bool { return p.Dir == dir }); p >= 0 {
+		parents[p].Controllers = append(parents[p].Controllers, w.controller)
+		return parents
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		missing[w.controller] = err.Error()
+		return parents
+	}
+	delete(missing, w.controller)
+	return append(parents, cgroupParent{Dir: dir, Controllers: []string{w.controller}})
+}
+
+// openV2 makes the parent in the version 2 hierarchy: below the server's own
+// group when controllers can be handed down there, else below the top.
+func openV2(m cgroupMount, own, name string, missing map[string]string) []cgroupParent {
+	var best []cgroupParent
+	for _, base := range []string{m.below(own), m.dir} {
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			for _, c := range wanted() {
+				missing[c] = err.Error()
+			}
+			continue
+		}
+		leaveForServer(base)
+		p := cgroupParent{Dir: dir, V2: true, Controllers: handDown(base, dir)}
+		if best == nil || len(p.Controllers) > len(best[0].Controllers) {
+			if best != nil {
+				os.Remove(best[0].Dir)
+			}
+			best = []cgroupParent{p}
+		} else if dir != best[0].Dir {
+			os.Remove(dir)
+		}
+		if len(p.Controllers) == len(wanted()) || base == m.dir {
+			break
+		}
+	}
+	if best != nil {
+		for _, c := range wanted() {
+			if !slices.Contains(best[0].Controllers, c) {
+				missing[c] = "the controller is not handed down to " + best[0].Dir
+			}
+		}
+	}
+	return best
+}
+
+// handDown enables the controllers for the children of dir and returns those
+// that it got.
+func handDown(base, dir string) []string {
+	for _, c := range wanted() {
+		_ = os.WriteFile(filepath.Join(base, "cgroup.subtree_control"), []byte("+"+c), 0) // what is missing is seen below
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
+	}
+	data, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	on := strings.Fields(string(data))
+	return slices.DeleteFunc(wanted(), func(c string) bool { return !slices.Contains(on, c) })
+}
+
+// leaveForServer moves this process into a child when it is alone in its group:
+// version 2 hands controllers down only from a group without processes. A group
+// with others in it is not ours to arrange.
+func leaveForServer(base string) {
+	members := groupMembers(base)
+	if len(members) != 1 || members[0] != os.Getpid() {
+		return
+	}
+	server := filepath.Join(base, "comb-server")
+	if err := os.Mkdir(server, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
+		_ = os.WriteFile(filepath.Join(server, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+	}
+}
+
+// below returns the directory of a process's group in a mount that may show
+// only a part of the hierarchy.
+func (m cgroupMount) below(path string) string {
+	if m.root != "/" {
+		rest, ok := strings.CutPrefix(path, m.root)
+		if !ok {
+			return m.dir
+		}
+		path = rest
+	}
+	return filepath.Join(m.dir, path)
+}
+
+func parseCgroupMounts(text string) []cgroupMount {
+	var list []cgroupMount
+	for line := range strings.Lines(text) {
+		left, right, ok := strings.Cut(line, " - ")
+		l, r := strings.Fields(left), strings.Fields(right)
+		if !ok || len(l) < 5 || len(r) < 3 || r[0] != "cgroup" && r[0] != "cgroup2" {
+			continue
+		}
+		list = append(list, cgroupMount{root: l[3], dir: l[4], v2: r[0] == "cgroup2", options: strings.Split(r[2], ",")})
+	}
+	return list
+}
+
+// parseOwnCgroups returns the process's group by controller, "" for version 2.
+func parseOwnCgroups(text string) map[string]string {
+	paths := map[string]string{}
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		for c := range strings.SplitSeq(f[1], ",") {
+			paths[c] = f[2]
+		}
+	}
+	return paths
+}
+
+// groupName is the name of one task's group below each parent.
+func groupName(s *spec) string { return fmt.Sprintf("%s-%d", s.Attempt, s.Task) }
+
+// groupDirs are the directories of a task's groups, made or not.
+func groupDirs(s *spec) []string {
+	dirs := make([]string, len(s.Parents))
+	for i, p := range s.Parents {
+		dirs[i] = filepath.Join(p.Dir, groupName(s))
+	}
+	return dirs
+}
+
+// makeGroups makes a task's groups with their limits and returns what could not
+// be set, in words.
+func makeGroups(s *spec) (unenforced []string) {
+	for i, dir := range groupDirs(s) {
+		p := s.Parents[i]
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil && p.V2 && len(p.Controllers) > 0 {
+			handDown(filepath.Dir(p.Dir), p.Dir)
+		}
+		for _, c := range p.Controllers {
+			if err == nil {
+				err = setLimit(dir, c, p.V2, s.Limits)
+			}
+			if err != nil {
+				unenforced = append(unenforced, fmt.Sprintf("%s limit: %v", c, err))
+			}
+		}
+	}
+	return unenforced
+}
+
+const cpuPeriod = 100_000 // microseconds
+
+func setLimit(dir, controller string, v2 bool, l limits) error {
+	set := func(file string, v string) error {
+		return os.WriteFile(filepath.Join(dir, file), []byte(v), 0)
+	}
+	switch {
+	case controller == "pids" && l.Pids > 0:
+		return set("pids.max", fmt.Sprint(l.Pids))
+	case controller == "cpu" && l.MilliCPU > 0:
+		quota := max(l.MilliCPU*(cpuPeriod/1000), 1000) // the kernel's least quota
+		if v2 {
+			return set("cpu.max", fmt.Sprintf("%d %d", quota, cpuPeriod))
+		}
+		if err := set("cpu.cfs_period_us", fmt.Sprint(cpuPeriod)); err != nil {
+			return err
+		}
+		return set("cpu.cfs_quota_us", fmt.Sprint(quota))
+	case controller == "memory" && l.MemoryMB > 0:
+		bytes := fmt.Sprint(l.MemoryMB << 20)
+		if !v2 {
+			err := set("memory.limit_in_bytes", bytes)
+			_ = set("memory.memsw.limit_in_bytes", bytes) // absent without swap accounting
+			return err
+		}
+		_ = set("memory.swap.max", "0") // absent without swap
+		_ = set("memory.oom.group", "1")
+		return set("memory.max", bytes)
+	}
+	return nil
+}
+
+// outOfMemory counts the kernel's kills for a group's own memory limit.
+func outOfMemory(s *spec) (kills int64) {
+	for i, dir := range groupDirs(s) {
+		file := "memory.oom_control"
+		if s.Parents[i].V2 {
+			file = "memory.events"
+		}
+		data, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {
+				v, _ := strconv.ParseInt(n, 10, 64)
+				kills = max(kills, v)
+			}
+		}
+	}
+	return kills
+}
+
+// groupMembers returns the processes of a group; none when it does not exist.
+func groupMembers(dir string) []int {
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for line := range strings.Lines(string(data)) {
+		if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killGroup forbids further forks in a group and, in version 2, kills it at once.
+func killGroup(dir string) {
+	_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0)
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+}
+
+// removeGroups removes a task's empty groups; the kernel may need a moment after
+// the last process is gone.
+func removeGroups(dirs []string) {
+	for _, dir := range dirs {
+		for range 50 {
+			err := os.Remove(dir)
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}

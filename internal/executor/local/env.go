@@ -1,0 +1,149 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// environment returns a task's environment and the names of the job's own
+// variables that were left out because the platform sets them. The marker comes
+// first: it is what finds the task's processes again.
+func (t *task) environment(job *sched.Job, blocks []block, checkpoints string) (env, ignored []string) {
+	e, ts := t.e, t.start
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = t.dir + "/" + workDir
+	}
+	env = []string{
+		markerName + "=" + markerOf(e.o.Cluster, t.at.id, t.n),
+		"PATH=" + e.o.Path, "HOME=" + home, "LANG=C.UTF-8",
+	}
+	role := &job.Roles[ts.Role]
+	fixed := append(platformEnv(t, checkpoints), deviceEnv(ts.SKU, ts.Place.Devices)...)
+	for _, v := range role.Launch.Env {
+		switch {
+		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0):
+			ignored = append(ignored, strconv.Quote(v.Name))
+		case reserved(v.Name):
+			ignored = append(ignored, v.Name)
+		default:
+			env = setEnv(env, v.Name, v.Value)
+		}
+	}
+	for _, v := range jobspec.PAIEnv(jobspec.EnvInput{
+		Job: job, Role: ts.Role, Index: ts.Index,
+		Hosts: func(int32) string { return localHost },
+		Ports: func(task int32, label string) []int32 { return numbers(blocks, task, label) },
+	}) {
+		env = setEnv(env, v.Name, v.Value)
+	}
+	for _, v := range fixed {
+		env = setEnv(env, v.Name, v.Value)
+	}
+	return env, ignored
+}
+
+// setEnv replaces a variable or appends it.
+func setEnv(env []string, name, value string) []string {
+	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	if i >= 0 {
+		env[i] = name + "=" + value
+		return env
+	}
+	return append(env, name+"="+value)
+}
+
+// reserved names belong to the platform: a job that could set them could take
+// devices that are not its own, or hide from its supervisor.
+func reserved(name string) bool {
+	if strings.HasPrefix(name, "PAI_") || strings.HasPrefix(name, "COMB_") {
+		return true
+	}
+	return name == "CUDA_DEVICE_ORDER" || slices.ContainsFunc(deviceKinds(), func(k deviceKind) bool { return slices.Contains(k.vars, name) })
+}
+
+func platformEnv(t *task, checkpoints string) []sched.EnvVar {
+	ts := t.start
+	return []sched.EnvVar{
+		{Name: "COMB_JOB_ID", Value: fmt.Sprint(int64(t.at.start.ID))},
+		{Name: "COMB_JOB_NAME", Value: string(t.at.start.Job.Name)},
+		{Name: "COMB_ATTEMPT", Value: t.at.id.String()},
+		{Name: "COMB_RETRY", Value: fmt.Sprint(t.at.start.Retry)},
+		{Name: "COMB_VC", Value: string(t.at.start.Job.VC)},
+		{Name: "COMB_NODE", Value: string(ts.Place.Node)},
+		{Name: "COMB_SKU", Value: string(ts.Place.SKU)},
+		{Name: "COMB_LEAVES", Value: join(ts.Place.Devices)},
+		{Name: "COMB_CHECKPOINT_DIR", Value: checkpoints},
+		{Name: "COMB_PROGRESS_FILE", Value: t.dir + "/" + progressFile},
+	}
+}
+
+// deviceKind says which variables choose devices of a kind, and which values
+// hide them all.
+type deviceKind struct {
+	kind cell.DeviceKind
+	vars []string
+	none []string
+}
+
+// deviceKinds are the kinds whose devices a task could otherwise find by itself.
+// Every task gets every variable: its own devices', and "none" of the others.
+func deviceKinds() []deviceKind {
+	return []deviceKind{
+		{cell.NVIDIA, []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, []string{"", "void"}},
+		{cell.AMD, []string{"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}, []string{"", ""}},
+		{cell.TPU, []string{"TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"}, []string{"", ""}},
+	}
+}
+
+// deviceEnv shows a task exactly its devices. A leaf with several devices stands
+// for as many consecutive ones.
+func deviceEnv(sku cell.SKU, leaves []int32) []sched.EnvVar {
+	list := devicesOf(sku, leaves)
+	var env []sched.EnvVar
+	for _, k := range deviceKinds() {
+		for i, name := range k.vars {
+			switch {
+			case k.kind != sku.Device || len(list) == 0:
+				env = append(env, sched.EnvVar{Name: name, Value: k.none[i]})
+			case k.kind == cell.AMD && i > 0:
+				// ROCR filters before HIP counts: both together would filter twice.
+			default:
+				env = append(env, sched.EnvVar{Name: name, Value: join(list)})
+			}
+		}
+	}
+	if sku.Device == cell.NVIDIA && len(list) > 0 {
+		// Device indices are the driver's, by bus; CUDA's own order is by speed.
+		env = append(env, sched.EnvVar{Name: "CUDA_DEVICE_ORDER", Value: "PCI_BUS_ID"})
+	}
+	if sku.EnvVar != "" {
+		env = append(env, sched.EnvVar{Name: sku.EnvVar, Value: join(list)})
+	}
+	return env
+}
+
+func devicesOf(sku cell.SKU, leaves []int32) []int32 {
+	var list []int32
+	for _, l := range leaves {
+		for i := range max(sku.GPU, 0) {
+			list = append(list, l*int32(sku.GPU)+int32(i))
+		}
+	}
+	return list
+}
+
+func join(list []int32) string {
+	text := make([]string, len(list))
+	for i, n := range list {
+		text[i] = fmt.Sprint(n)
+	}
+	return strings.Join(text, ",")
+}

@@ -1,0 +1,194 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// The files of one task's directory, <jobs>/<job>/<gang>.<n>/<task>/. Each is
+// written once, or replaced as a whole by rename, so that a reader never sees a
+// half of one.
+const (
+	specFile     = "spec.json"     // server: what to run, without secrets
+	claimFile    = "started"       // link(2)ed once: who owns the one start
+	identityFile = "identity.json" // supervisor: which process the task is
+	stopFile     = "stop.json"     // server: end it
+	outcomeFile  = "outcome.json"  // supervisor: how it ended; final
+	reserveFile  = "outcome.tmp"   // becomes outcomeFile: its blocks are taken before the task can fill the disk
+	progressFile = "progress"      // task: JSON lines
+	toldFile     = "progress.told" // server: how far progress was told
+	workDir      = "work"          // the task's own directory
+	noteFile     = "supervisor.log"
+)
+
+// maxFile bounds what is read of any file above: a task runs as the same user
+// and could have written anything there.
+const maxFile = 4 << 20
+
+// spec is all that a supervisor needs. The script, which may hold secrets, comes
+// through a pipe instead.
+type spec struct {
+	Cluster  string          `json:"cluster"`
+	Attempt  sched.AttemptID `json:"attempt"`
+	Task     int32           `json:"task"`
+	Boot     string          `json:"boot"`
+	Shell    string          `json:"shell"`
+	Dir      string          `json:"dir"` // working directory
+	Env      []string        `json:"env"`
+	Host     string          `json:"host"`
+	Ports    []int32         `json:"ports,omitempty"`
+	Locks    []deviceLock    `json:"locks,omitempty"`
+	Parents  []cgroupParent  `json:"parents,omitempty"`
+	Limits   limits          `json:"limits"`
+	Logs     logCaps         `json:"logs"`
+	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
+}
+
+// marker is in the environment of every process of the task.
+func (s *spec) marker() string { return markerOf(s.Cluster, s.Attempt, s.Task) }
+
+const markerName = "COMB_TASK"
+
+func markerOf(cluster string, a sched.AttemptID, task int32) string {
+	return fmt.Sprintf("%s/%s/%d", cluster, a, task)
+}
+
+// claim says who owns the start: a supervisor, or a server that made sure that
+// no supervisor ever will.
+type claim struct {
+	Boot       string `json:"boot"`
+	Supervisor proc   `json:"supervisor"` // PID 0: the server
+}
+
+// identity names the task's main process.
+type identity struct {
+	Main proc `json:"main"`
+	// Unenforced are limits that could not be set, in words for the user.
+	Unenforced []string `json:"unenforced,omitempty"`
+}
+
+// stopOrder asks a supervisor to end its task.
+type stopOrder struct {
+	Grace sched.Duration `json:"grace"`
+}
+
+// outcome is the end: a refusal or an exit.
+type outcome struct {
+	Refused string      `json:"refused,omitempty"`
+	Job     bool        `json:"job,omitempty"` // the refusal is the job's own fault
+	Exit    *sched.Exit `json:"exit,omitempty"`
+}
+
+// place is where the parts of one jobs folder are.
+type place string
+
+func (p place) job(id sched.JobID) string {
+	return filepath.Join(string(p), fmt.Sprint(int64(id)))
+}
+
+func (p place) attempt(a sched.AttemptID) string {
+	return filepath.Join(p.job(a.Job), fmt.Sprintf("%d.%d", a.Gang, a.N))
+}
+
+func (p place) task(a sched.AttemptID, task int32) string {
+	return filepath.Join(p.attempt(a), fmt.Sprint(task))
+}
+
+// writeJSON replaces a file as a whole. It does not wait for the disk: what the
+// file says only matters to this boot of the machine.
+func writeJSON(dir, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	tmp := filepath.Join(dir, name+".new")
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, name))
+}
+
+// readJSON reads a file of a task's directory, never through a link.
+func readJSON(dir, name string, v any) error {
+	f, err := openPlain(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s is damaged: %w", filepath.Join(dir, name), err)
+	}
+	return nil
+}
+
+// writeClaim takes the one start of a task. It returns false when it was taken
+// before. link(2) makes the claim appear at once with its content.
+func writeClaim(dir string, c claim) (bool, error) {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return false, err
+	}
+	tmp := filepath.Join(dir, fmt.Sprintf("%s.%d", claimFile, os.Getpid()))
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return false, err
+	}
+	defer os.Remove(tmp)
+	err = os.Link(tmp, filepath.Join(dir, claimFile))
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// reserveOutcome takes the blocks that the outcome needs, while there are some.
+func reserveOutcome(dir string) error {
+	return os.WriteFile(filepath.Join(dir, reserveFile), make([]byte, 4096), 0o600)
+}
+
+// writeOutcome makes the end durable: the exit of a task is told once and must
+// outlive a power cut, so this is the one file that waits for the disk.
+func writeOutcome(dir string, o outcome) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, reserveFile)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(data, 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(data))); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, outcomeFile)); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,143 @@
+package local
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// strike stops and then kills everything that find names. Stopping comes first
+// because a stopped process cannot fork: once a look finds nobody new, the
+// kills leave nobody behind, however fast the tree grows. It returns how many
+// processes it found.
+func strike(find func() map[int]stat) int {
+	held := map[proc]bool{}
+	for range 50 {
+		grown := false
+		for pid, s := range find() {
+			p := proc{PID: pid, Start: s.start}
+			if held[p] {
+				continue
+			}
+			held[p], grown = true, true
+			p.signal(unix.SIGSTOP)
+		}
+		if !grown {
+			break
+		}
+	}
+	for p := range held {
+		p.signal(unix.SIGKILL)
+	}
+	return len(held)
+}
+
+// tree is what is known of a task whose supervisor is gone.
+type tree struct {
+	marker string
+	main   proc     // zero when it is not known
+	groups []string // its cgroups' directories
+}
+
+// find returns the living processes of the tree: members of its cgroups, those
+// that carry its marker, its main process and its session, and the descendants
+// of all of these.
+func (t tree) find() (map[int]stat, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]bool{}
+	for _, dir := range t.groups {
+		for _, pid := range groupMembers(dir) {
+			found[pid] = true
+		}
+	}
+	for pid, s := range all {
+		if t.owns(all, pid, s) {
+			found[pid] = true
+		}
+	}
+	delete(found, os.Getpid())
+	descend(all, found)
+	members := map[int]stat{}
+	for pid := range found {
+		if s, ok := all[pid]; ok && pid != os.Getpid() {
+			members[pid] = s
+		}
+	}
+	return members, nil
+}
+
+func (t tree) owns(all map[int]stat, pid int, s stat) bool {
+	if t.main.PID > 0 {
+		if pid == t.main.PID {
+			return s.start == t.main.Start
+		}
+		// While a session has members its number is not given to another process,
+		// so a leader that started at another time means another session.
+		if leader, ok := all[t.main.PID]; s.session == t.main.PID && (!ok || leader.start == t.main.Start) {
+			return true
+		}
+	}
+	return markerIn(pid) == t.marker
+}
+
+// end kills the tree and returns true when two looks in a row find nobody of it.
+// When that does not come within d it returns false and what stands against it.
+func (t tree) end(d time.Duration) (proven bool, why string) {
+	until := time.Now().Add(d)
+	clean := 0
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		for _, dir := range t.groups {
+			killGroup(dir)
+		}
+		var failed error
+		n := strike(func() map[int]stat {
+			found, err := t.find()
+			failed = err
+			return found
+		})
+		switch {
+		case failed != nil:
+			return false, "the list of processes cannot be read: " + failed.Error()
+		case n > 0:
+			clean = 0
+		default:
+			clean++
+		}
+		if clean == 2 {
+			return t.doubts()
+		}
+		if time.Now().After(until) {
+			return false, "processes of the task do not die of SIGKILL"
+		}
+		time.Sleep(pause)
+	}
+}
+
+// doubts says whether finding nobody proves that nobody is there. With a cgroup
+// it does; without one, a process that started later, belongs to our user and
+// may not be looked into could be one of the task's.
+func (t tree) doubts() (proven bool, why string) {
+	if slices.ContainsFunc(t.groups, isDir) {
+		return true, ""
+	}
+	all, err := processes()
+	if err != nil {
+		return false, "the list of processes cannot be read: " + err.Error()
+	}
+	for pid, s := range all {
+		if s.start >= t.main.Start && pid != os.Getpid() && hidden(pid) {
+			return false, "there is no cgroup, and a process of this user may not be looked into"
+		}
+	}
+	return true, ""
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}

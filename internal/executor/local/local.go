@@ -1,0 +1,339 @@
+// Package local runs tasks as processes of this machine. A task belongs to a
+// detached supervisor, so it outlives the server, and is found again by files
+// in the jobs folder. The package reports facts and never judges: it must not
+// choose where a task runs, retry one, or call one dead without proof.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Options say where and how an Executor runs tasks. Zero values of the limits
+// stand for the defaults in brackets.
+type Options struct {
+	Dir     string // the jobs folder of the data directory; absolute
+	Cluster string // the data directory's cluster id, in every marker
+	Self    string // path of the comb binary, which is also the supervisor
+	// Tell takes a fact. It may block for a moment and is called from many
+	// goroutines; facts about one task come in order.
+	Tell func(sched.Fact)
+	// Secrets returns the values that a job's commands refer to; nil is none.
+	Secrets func(sched.JobID) (map[string]string, error)
+	// HasNode says whether tasks of a node run here; nil takes every node.
+	HasNode      func(cell.NodeName) bool
+	RequireImage bool // refuse a job with a dockerImage instead of warning
+	Log          *slog.Logger
+
+	Path        string        // PATH of tasks [the usual system folders]
+	Pids        int64         // processes and threads of one task [4,096]
+	LogFile     int64         // bytes of one log file [8 MiB]
+	LogFiles    int           // log files kept for each stream [8]
+	LogRate     int64         // bytes a second taken from one stream [16 MiB]
+	Leftover    time.Duration // for what the main process leaves behind [2 s]
+	PortMin     int32         // first port given to tasks [20000]
+	PortMax     int32         // last one [31999]
+	NoCgroups   bool          // leave cgroups alone
+	ProveWithin time.Duration // how long a kill may take before the task is called unknown [5 s]
+}
+
+func (o *Options) fill() error {
+	switch {
+	case o.Dir == "" || !filepath.IsAbs(o.Dir):
+		return fmt.Errorf("the jobs folder %q is not an absolute path", o.Dir)
+	case o.Self == "" || o.Tell == nil || o.Cluster == "":
+		return errors.New("an executor needs its own binary, a cluster id and someone to tell facts to")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.HasNode == nil {
+		o.HasNode = func(cell.NodeName) bool { return true }
+	}
+	if o.Path == "" {
+		o.Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	def(&o.Pids, 4096)
+	def(&o.LogFile, 8<<20)
+	def(&o.LogFiles, 8)
+	def(&o.LogRate, 16<<20)
+	def(&o.Leftover, 2*time.Second)
+	def(&o.PortMin, 20000)
+	def(&o.PortMax, 31999)
+	def(&o.ProveWithin, 5*time.Second)
+	if o.PortMin < 1024 || o.PortMax > 65535 || o.PortMin > o.PortMax {
+		return fmt.Errorf("ports %d to %d are not a range within 1024 to 65535", o.PortMin, o.PortMax)
+	}
+	return nil
+}
+
+func def[T int | int32 | int64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Executor carries out the core's actions on this machine. It implements
+// engine.Executor.
+type Executor struct {
+	o        Options
+	place    place
+	boot     string
+	rebooted bool // the machine was rebooted since this folder was last used
+	shell    string
+	parents  []cgroupParent
+	missing  map[string]string // limits that cannot be enforced, and why
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	ports  ports
+
+	mu       sync.Mutex
+	attempts map[sched.AttemptID]*attempt
+	// early are stops that overtook their start.
+	early map[sched.AttemptID]sched.Duration
+	// jobs counts the live attempts of each job.
+	jobs map[sched.JobID]int
+}
+
+// attempt is a gang that was started and is not known to be over.
+type attempt struct {
+	id    sched.AttemptID
+	start *sched.Start // nil when only its files are known
+	tasks []*task
+	left  int
+}
+
+const (
+	bootFile    = "boot"
+	locksFolder = "locks"
+)
+
+// New opens the jobs folder. Nothing runs and nothing is told before Do.
+func New(o Options) (*Executor, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(o.Dir, locksFolder), 0o700); err != nil {
+		return nil, fmt.Errorf("make the jobs folder: %w", err)
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	e := &Executor{o: o, place: place(o.Dir), boot: boot, shell: findShell(),
+		missing: map[string]string{}, attempts: map[sched.AttemptID]*attempt{},
+		early: map[sched.AttemptID]sched.Duration{}, jobs: map[sched.JobID]int{}}
+	if e.shell == "" {
+		return nil, errors.New("neither /bin/bash nor /bin/sh can be run: tasks need a shell")
+	}
+	if err := e.compareBoot(); err != nil {
+		return nil, err
+	}
+	if o.NoCgroups {
+		for _, c := range wanted() {
+			e.missing[c] = "cgroups are switched off"
+		}
+	} else {
+		e.parents, e.missing = findCgroups("comb-" + safeName(o.Cluster))
+	}
+	e.ports.open(o.PortMin, o.PortMax)
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e, nil
+}
+
+func findShell() string {
+	for _, path := range []string{"/bin/bash", "/usr/bin/bash", "/bin/sh"} {
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// safeName keeps letters, digits and "-" of a name, as a part of a file name.
+func safeName(name string) string {
+	keep := []byte(name)
+	for i, c := range keep {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' {
+			keep[i] = '_'
+		}
+	}
+	return string(keep[:min(len(keep), 40)])
+}
+
+// compareBoot tells whether the machine was rebooted since the folder was used.
+// The file is replaced by Sweep, when the first round's ends are recorded.
+func (e *Executor) compareBoot() error {
+	var before string
+	err := readJSON(e.o.Dir, bootFile, &before)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e.rememberBoot()
+	}
+	e.rebooted = err != nil || before != e.boot // a damaged file is what a power cut may leave
+	return nil
+}
+
+func (e *Executor) rememberBoot() error {
+	if err := writeJSON(e.o.Dir, bootFile, e.boot); err != nil {
+		return fmt.Errorf("remember this boot: %w", err)
+	}
+	f, err := os.Open(filepath.Join(e.o.Dir, bootFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return syncDir(e.o.Dir)
+}
+
+// Close stops watching. The tasks run on; the next Executor over the same folder
+// finds them.
+func (e *Executor) Close() {
+	e.cancel()
+	e.wg.Wait()
+	for _, p := range e.parents {
+		os.Remove(p.Dir) // only when no task of this cluster is left
+	}
+}
+
+// Do carries out one action, at once and without blocking: a start makes a
+// supervisor for each task, a stop asks them. The same action again does
+// nothing more than tell the end again.
+func (e *Executor) Do(a sched.Action) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
+		return
+	}
+	if a.Start != nil {
+		e.begin(a)
+		return
+	}
+	if at := e.attempts[a.Attempt]; at != nil {
+		at.stop(a.Grace)
+		return
+	}
+	if tasks := e.onDisk(a.Attempt); len(tasks) > 0 {
+		e.adopt(a.Attempt, tasks, a.Known)
+		if at := e.attempts[a.Attempt]; at != nil {
+			at.stop(a.Grace)
+		}
+		return
+	}
+	e.early[a.Attempt] = a.Grace
+}
+
+// begin starts the goroutines of a gang's tasks.
+func (e *Executor) begin(a sched.Action) {
+	if e.attempts[a.Attempt] != nil {
+		return
+	}
+	at := &attempt{id: a.Attempt, start: a.Start, left: len(a.Start.Tasks)}
+	if at.left == 0 {
+		return
+	}
+	if a.Known {
+		e.ports.adopt(e.place.job(a.Start.ID), a.Start.ID)
+	}
+	for i := range a.Start.Tasks {
+		t := newTask(e, at, a.Start.Tasks[i].Task)
+		t.start, t.known = &a.Start.Tasks[i], a.Known
+		at.tasks = append(at.tasks, t)
+	}
+	e.run(at)
+	if grace, ok := e.early[a.Attempt]; ok {
+		delete(e.early, a.Attempt)
+		at.stop(grace)
+	}
+	for _, t := range at.tasks {
+		e.wg.Go(t.run)
+	}
+}
+
+func (e *Executor) run(at *attempt) {
+	e.attempts[at.id] = at
+	e.jobs[at.id.Job]++
+}
+
+// adopt takes up an attempt of which only the files are known. Tasks that are
+// over were told already, except perhaps before a restart.
+func (e *Executor) adopt(id sched.AttemptID, ordinals []int32, known bool) {
+	at := &attempt{id: id}
+	for _, n := range ordinals {
+		var done outcome
+		if !known && readJSON(e.place.task(id, n), outcomeFile, &done) == nil {
+			continue
+		}
+		t := newTask(e, at, n)
+		t.known = true
+		at.tasks = append(at.tasks, t)
+	}
+	at.left = len(at.tasks)
+	if at.left == 0 {
+		return
+	}
+	e.ports.adopt(e.place.job(id.Job), id.Job)
+	e.run(at)
+	for _, t := range at.tasks {
+		e.wg.Go(t.run)
+	}
+}
+
+// over is called once by each task at its end; it forgets an attempt that has
+// ended, and releases the ports of a job that has no live attempt.
+func (e *Executor) over(at *attempt) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if at.left--; at.left > 0 {
+		return
+	}
+	delete(e.attempts, at.id)
+	if e.jobs[at.id.Job]--; e.jobs[at.id.Job] <= 0 {
+		delete(e.jobs, at.id.Job)
+		e.ports.release(at.id.Job)
+	}
+}
+
+func (at *attempt) stop(grace sched.Duration) {
+	for _, t := range at.tasks {
+		t.stop(grace)
+	}
+}
+
+// tell hands a fact on, unless the executor is closed.
+func (e *Executor) tell(f sched.Fact) {
+	if e.ctx.Err() == nil {
+		e.o.Tell(f)
+	}
+}
+
+// RemoveJob deletes everything a job left: logs, work and checkpoints. A job
+// with a live attempt is refused.
+func (e *Executor) RemoveJob(id sched.JobID) error {
+	e.mu.Lock()
+	live := e.jobs[id]
+	e.mu.Unlock()
+	if live > 0 {
+		return fmt.Errorf("job %d still has %d live attempts: its files stay", id, live)
+	}
+	root, err := os.OpenRoot(e.o.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.RemoveAll(filepath.Base(e.place.job(id)))
+}

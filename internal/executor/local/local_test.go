@@ -1,0 +1,521 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/executortest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// TestMain makes the test binary its own supervisor.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "supervise" {
+		os.Exit(Supervise(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// world is one jobs folder with the executor that works on it.
+type world struct {
+	*testing.T
+	o     Options
+	e     *Executor
+	facts chan sched.Fact
+	next  sched.JobID
+}
+
+const patience = 20 * time.Second
+
+func newWorld(t *testing.T, change ...func(*Options)) *world {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, facts: make(chan sched.Fact, 10_000)}
+	w.o = Options{
+		Dir: filepath.Join(t.TempDir(), "jobs"), Self: self, Leftover: 300 * time.Millisecond,
+		Cluster: fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()),
+		Tell:    func(f sched.Fact) { w.facts <- f },
+		Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+	for _, f := range change {
+		f(&w.o)
+	}
+	w.open()
+	t.Cleanup(func() {
+		w.e.Close()
+		if left := w.e.Sweep(nil); !t.Failed() && len(left) > 0 {
+			t.Errorf("tasks were left running: %v", left)
+		}
+		w.e.Close() // now without tasks: takes the cgroups away
+		for _, p := range w.e.parents {
+			if _, err := os.Stat(p.Dir); err == nil {
+				t.Errorf("the cgroup %s was left behind", p.Dir)
+			}
+		}
+	})
+	return w
+}
+
+func (w *world) open() {
+	w.Helper()
+	var err error
+	if w.e, err = New(w.o); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// restart drops the executor, as a dying server does, and opens another one.
+func (w *world) restart() {
+	w.Helper()
+	w.e.Close()
+	w.open()
+}
+
+func gpu() cell.SKU { return cell.SKU{Name: "V100", GPU: 1, Device: cell.NVIDIA} }
+
+// action is the start of a gang of one role whose tasks run the lines.
+func (w *world) action(tasks int32, lines ...string) sched.Action {
+	w.next++
+	job := &sched.Job{Name: sched.JobName(fmt.Sprintf("job-%d", w.next)), User: "tester", VC: "default",
+		Roles: []sched.Role{{Name: "worker", Tasks: tasks, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
+			Launch: sched.Launch{Command: lines}}}}
+	start := &sched.Start{ID: w.next, Job: job}
+	for i := range tasks {
+		start.Tasks = append(start.Tasks, sched.TaskStart{Task: i, Index: i, SKU: gpu(),
+			Place: cell.Task{Node: "n1", SKU: "V100", Leaves: []cell.LeafID{cell.LeafID(i)}, Devices: []int32{i}}})
+	}
+	return sched.Action{Attempt: sched.AttemptID{Job: w.next, N: 1}, Start: start}
+}
+
+// want returns the next fact of a type, and drops others.
+func want[F sched.Fact](w *world) F {
+	w.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case f := <-w.facts:
+			if got, ok := f.(F); ok {
+				return got
+			}
+			if r, ok := f.(sched.TaskRefused); ok {
+				w.Fatalf("refused: %s", r.Reason)
+			}
+			w.Logf("passed over %+v", f)
+		case <-timeout:
+			var f F
+			w.Fatalf("no %T came", f)
+		}
+	}
+}
+
+func (w *world) exit() sched.Exit {
+	w.Helper()
+	return want[sched.TaskExited](w).Exit
+}
+
+// output returns a whole stream.
+func (w *world) output(a sched.AttemptID, task int32, stream string) string {
+	w.Helper()
+	l, err := w.e.OpenLog(LogRef{a, task, stream}, 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer l.Close()
+	data, err := io.ReadAll(l)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(data)
+}
+
+// line waits until a stream holds a line with the prefix and returns its rest.
+func (w *world) line(a sched.AttemptID, prefix string) string {
+	w.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		log, err := w.e.OpenLog(LogRef{a, 0, Stdout}, 0)
+		if err != nil {
+			continue // it has not started yet
+		}
+		log.Close()
+		for l := range strings.Lines(w.output(a, 0, Stdout)) {
+			if rest, ok := strings.CutPrefix(l, prefix); ok && strings.HasSuffix(rest, "\n") {
+				return strings.TrimSpace(rest)
+			}
+		}
+	}
+	w.Fatalf("no line %q in %q", prefix, w.output(a, 0, Stdout))
+	return ""
+}
+
+func (w *world) supervisor(a sched.AttemptID) proc {
+	w.Helper()
+	var c claim
+	if err := readJSON(w.e.place.task(a, 0), claimFile, &c); err != nil {
+		w.Fatal(err)
+	}
+	return c.Supervisor
+}
+
+func number(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// dead requires that processes are gone.
+func dead(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if s, ok := readStat(pid); ok && !s.dead() {
+			t.Errorf("process %d still lives: %+v", pid, s)
+		}
+	}
+}
+
+func TestConformance(t *testing.T) {
+	executortest.Run(t, func(t *testing.T) *executortest.Harness {
+		nodes := []cell.NodeName{"a", "b"}
+		w := newWorld(t, func(o *Options) { o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) } })
+		return &executortest.Harness{
+			Executor: doer{w},
+			Next: func(d time.Duration) sched.Fact {
+				for timeout := time.After(d); ; {
+					select {
+					case f := <-w.facts:
+						switch f.(type) {
+						case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
+							return f
+						}
+					case <-timeout:
+						return nil
+					}
+				}
+			},
+			Restart: w.restart, Nodes: nodes, SKU: gpu(),
+			Patience: patience, Silence: 500 * time.Millisecond,
+		}
+	})
+}
+
+// doer sends actions to whichever executor is the present one.
+type doer struct{ w *world }
+
+func (d doer) Do(a sched.Action) { d.w.e.Do(a) }
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want sched.Exit
+	}{
+		{"exit 0", sched.Exit{Own: true}},
+		{"exit 42", sched.Exit{Code: 42, Own: true}},
+		{"false\ntrue", sched.Exit{Own: true}}, // the shell goes on behind an error
+		{"kill -SEGV $$", sched.Exit{Code: 139, Signal: 11, Own: true}},
+		{"no-such-program", sched.Exit{Code: 127, Own: true}},
+		{"(sleep 0.2; exit 9) & wait $!", sched.Exit{Code: 9, Own: true}},
+	} {
+		w := newWorld(t)
+		a := w.action(1, c.line)
+		w.e.Do(a)
+		if s := want[sched.TaskStarted](w); s.PID <= 0 || s.Host != "127.0.0.1" {
+			t.Errorf("%q: started %+v", c.line, s)
+		}
+		if got := w.exit(); got != c.want {
+			t.Errorf("%q: exit %+v, want %+v", c.line, got, c.want)
+		}
+	}
+}
+
+func TestStreamsAndPlace(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, "echo to out", "echo to err >&2", "pwd", "ls -l /proc/self/fd | grep -c -- '->'", "read x || echo no input")
+	w.e.Do(a)
+	w.exit()
+	dir := filepath.Join(w.e.place.task(a.Attempt, 0), workDir)
+	// Descriptors 0 to 2, and the one of the listing itself.
+	if got, want := w.output(a.Attempt, 0, Stdout), "to out\n"+dir+"\n4\nno input\n"; got != want {
+		t.Errorf("stdout %q, want %q", got, want)
+	}
+	if got := w.output(a.Attempt, 0, Stderr); got != "to err\n" {
+		t.Errorf("stderr %q", got)
+	}
+}
+
+func TestStopReachesTheWholeTree(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1,
+		`sh -c 'trap "echo child asked; exit 0" TERM; echo ready; while :; do sleep 0.05; done' &`,
+		`trap 'echo asked; wait; exit 7' TERM`, `wait; wait`)
+	w.e.Do(a)
+	w.line(a.Attempt, "ready")
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 10 * sched.Second})
+	if got := w.exit(); got != (sched.Exit{Code: 7}) {
+		t.Errorf("exit %+v", got)
+	}
+	out := w.output(a.Attempt, 0, Stdout)
+	if !strings.Contains(out, "child asked\n") || !strings.Contains(out, "\nasked\n") {
+		t.Errorf("output %q", out)
+	}
+}
+
+// TestGraceOutlivesTheShell: the shell dies of SIGTERM at once, but what it ran
+// has the whole grace to write its checkpoint.
+func TestGraceOutlivesTheShell(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, `sh -c 'trap "sleep 1; echo saved; exit 0" TERM; echo ready; while :; do sleep 0.05; done'`, "echo not reached")
+	w.e.Do(a)
+	w.line(a.Attempt, "ready")
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 10 * sched.Second})
+	if got := w.exit(); got.Signal != 15 {
+		t.Errorf("exit %+v", got)
+	}
+	if out := w.output(a.Attempt, 0, Stdout); out != "ready\nsaved\n" {
+		t.Errorf("output %q", out)
+	}
+}
+
+func TestIgnoredStop(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, "trap '' TERM INT HUP", "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' &", "echo child $!", "echo ready", "while :; do sleep 0.05; done")
+	w.e.Do(a)
+	child := number(t, w.line(a.Attempt, "child "))
+	w.line(a.Attempt, "ready")
+	begin := time.Now()
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 300 * sched.Millisecond})
+	if got := w.exit(); got.Signal != 9 || got.Own {
+		t.Errorf("exit %+v", got)
+	}
+	if d := time.Since(begin); d < 300*time.Millisecond {
+		t.Errorf("killed after %v, before the grace was over", d)
+	}
+	dead(t, child)
+}
+
+// daemon detaches a process by double fork and setsid, and without the marker.
+const daemon = `env -i setsid sh -c '(trap "" TERM HUP; echo $$ >/dev/null; echo daemon $(cut -d" " -f4 /proc/self/stat); exec sleep 600) & '`
+
+func TestDaemonsEndWithTheirTask(t *testing.T) {
+	for _, groups := range []bool{true, false} {
+		w := newWorld(t, func(o *Options) { o.NoCgroups = !groups })
+		a := w.action(1, daemon, "sleep 0.2", "exit 5")
+		w.e.Do(a)
+		pid := number(t, w.line(a.Attempt, "daemon "))
+		if got := w.exit(); got != (sched.Exit{Code: 5, Own: true}) {
+			t.Errorf("exit %+v", got)
+		}
+		dead(t, pid)
+	}
+}
+
+func TestForkBombEnds(t *testing.T) {
+	for _, groups := range []bool{true, false} {
+		w := newWorld(t, func(o *Options) { o.Pids, o.NoCgroups = 60, !groups })
+		bomb := "bomb() { while :; do sleep 0.01; bomb & done; }"
+		if !groups { // nothing but the script bounds this one
+			bomb = "bomb() { if [ $1 -gt 0 ]; then bomb $(($1-1)) & bomb $(($1-1)) & fi; while :; do setsid sleep 0.05; done; }"
+		}
+		a := w.action(1, bomb, "echo ready", "bomb 6")
+		w.e.Do(a)
+		w.line(a.Attempt, "ready")
+		time.Sleep(500 * time.Millisecond)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * sched.Millisecond})
+		w.exit()
+		all, err := processes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pid := range all {
+			if strings.HasPrefix(markerIn(pid), w.o.Cluster) {
+				t.Errorf("process %d was left", pid)
+			}
+		}
+	}
+}
+
+func TestSupervisorKilled(t *testing.T) {
+	for _, groups := range []bool{true, false} {
+		w := newWorld(t, func(o *Options) { o.NoCgroups = !groups })
+		lines := []string{"(setsid sleep 600 &)", "sleep 600 &", "echo child $!", "echo main $$", "sleep 600"}
+		if groups && len(w.e.parents) > 0 {
+			lines = append([]string{daemon}, lines...) // only its cgroup names it
+		}
+		a := w.action(1, lines...)
+		w.e.Do(a)
+		want[sched.TaskStarted](w)
+		pids := []int{number(t, w.line(a.Attempt, "child ")), number(t, w.line(a.Attempt, "main "))}
+		if strings.HasPrefix(lines[0], "env") {
+			pids = append(pids, number(t, w.line(a.Attempt, "daemon ")))
+		}
+		time.Sleep(50 * time.Millisecond)
+		w.supervisor(a.Attempt).signal(unix.SIGKILL)
+		if got := w.exit(); got.Cause != sched.SupervisorLost || got.Code == 0 {
+			t.Errorf("exit %+v", got)
+		}
+		dead(t, pids...)
+		w.restart()
+		a.Known = true
+		w.e.Do(a)
+		if got := w.exit(); got.Cause != sched.SupervisorLost {
+			t.Errorf("the next server says %+v", got)
+		}
+	}
+}
+
+// TestSupervisorTold: a SIGTERM that the server did not send is the platform's
+// doing, and the task gets its chance to end well.
+func TestSupervisorTold(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, "trap 'echo asked; exit 3' TERM", "echo ready", "while :; do sleep 0.05; done")
+	w.e.Do(a)
+	w.line(a.Attempt, "ready")
+	w.supervisor(a.Attempt).signal(unix.SIGTERM)
+	if got := w.exit(); got.Cause != sched.SupervisorLost || got.Code != 3 {
+		t.Errorf("exit %+v", got)
+	}
+}
+
+func TestAdoption(t *testing.T) {
+	w := newWorld(t)
+	runs := w.action(1, "echo main $$", "sleep 600")
+	ends := w.action(1, "sleep 0.5", "exit 6")
+	loses := w.action(1, "sleep 600")
+	stops := w.action(1, "sleep 600")
+	for i, a := range []sched.Action{runs, ends, loses, stops} {
+		a.Start.Tasks[0].Place.Devices = []int32{int32(i)}
+		w.e.Do(a)
+		want[sched.TaskStarted](w)
+	}
+	pid := number(t, w.line(runs.Attempt, "main "))
+	w.e.Close()
+	w.supervisor(loses.Attempt).signal(unix.SIGKILL)
+	time.Sleep(time.Second)
+	w.open()
+	for _, a := range []sched.Action{runs, ends, loses, stops} {
+		a.Known = true
+		w.e.Do(a)
+	}
+	w.e.Do(sched.Action{Attempt: stops.Attempt, Grace: sched.Second, Known: true})
+	exits := map[sched.AttemptID]sched.Exit{}
+	for len(exits) < 3 {
+		e := want[sched.TaskExited](w)
+		exits[e.Attempt] = e.Exit
+	}
+	if e := exits[ends.Attempt]; e != (sched.Exit{Code: 6, Own: true}) {
+		t.Errorf("ended meanwhile: %+v", e)
+	}
+	if e := exits[loses.Attempt]; e.Cause != sched.SupervisorLost {
+		t.Errorf("lost meanwhile: %+v", e)
+	}
+	if e := exits[stops.Attempt]; e.Signal != 15 || e.Cause != "" {
+		t.Errorf("stopped: %+v", e)
+	}
+	if s, ok := readStat(pid); !ok || s.dead() {
+		t.Error("the running task did not survive")
+	}
+	w.e.Do(sched.Action{Attempt: runs.Attempt, Grace: sched.Second})
+	w.exit()
+	dead(t, pid)
+}
+
+func TestReboot(t *testing.T) {
+	w := newWorld(t)
+	a, gone := w.action(1, "sleep 600"), w.action(1, "sleep 600")
+	w.e.Do(a)
+	want[sched.TaskStarted](w)
+	w.e.Close()
+	w.supervisor(a.Attempt).signal(unix.SIGKILL)
+	w.e.Sweep(nil) // the machine is off
+	// What the files of another boot look like.
+	dir := w.e.place.task(a.Attempt, 0)
+	var c claim
+	if err := readJSON(dir, claimFile, &c); err != nil {
+		t.Fatal(err)
+	}
+	c.Boot = "another"
+	if err := errors.Join(writeJSON(dir, claimFile, c), writeJSON(w.o.Dir, bootFile, c.Boot)); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	a.Known, gone.Known = true, true // the files of one did not reach the disk
+	w.e.Do(a)
+	w.e.Do(gone)
+	for range 2 {
+		if got := want[sched.TaskExited](w); got.Exit.Cause != sched.NodeRebooted {
+			t.Errorf("got %+v", got)
+		}
+	}
+	w.e.Sweep(nil)
+	w.restart()
+	if w.e.rebooted {
+		t.Error("the new boot was not remembered")
+	}
+}
+
+func TestSweepKillsStrangers(t *testing.T) {
+	for _, groups := range []bool{true, false} {
+		w := newWorld(t, func(o *Options) { o.NoCgroups = !groups })
+		mine, stranger := w.action(1, "echo main $$", "sleep 600"), w.action(1, "echo main $$", "setsid sleep 600 & echo child $!", "sleep 600")
+		stranger.Start.Tasks[0].Place.Devices = []int32{1}
+		w.e.Do(mine)
+		w.e.Do(stranger)
+		pids := []int{number(t, w.line(stranger.Attempt, "main ")), number(t, w.line(stranger.Attempt, "child "))}
+		pid := number(t, w.line(mine.Attempt, "main "))
+		w.e.Close()
+		for len(w.facts) > 0 {
+			<-w.facts
+		}
+		w.open()
+		mine.Known = true
+		w.e.Do(mine)
+		if got := w.e.Sweep([]sched.AttemptID{mine.Attempt}); len(got) != 1 || got[0] != stranger.Attempt.String()+"/0" {
+			t.Errorf("swept %v", got)
+		}
+		dead(t, pids...)
+		if s, ok := readStat(pid); !ok || s.dead() {
+			t.Error("a known task was swept away")
+		}
+		w.e.Do(sched.Action{Attempt: mine.Attempt, Grace: sched.Second})
+		w.exit()
+	}
+}
+
+func TestRemoveJob(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, "ln -s / link", "echo x > file; sleep 600")
+	w.e.Do(a)
+	want[sched.TaskStarted](w)
+	if err := w.e.RemoveJob(a.Attempt.Job); err == nil {
+		t.Error("a live job's files were removed")
+	}
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.exit()
+	var err error
+	for range 100 { // the attempt is forgotten just after its exit was told
+		if err = w.e.RemoveJob(a.Attempt.Job); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, stat := os.Stat(w.e.place.job(a.Attempt.Job)); err != nil || !errors.Is(stat, fs.ErrNotExist) {
+		t.Errorf("%v, %v", err, stat)
+	}
+}

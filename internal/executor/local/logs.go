@@ -1,0 +1,255 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// LogRef names one stream of one run of one task.
+type LogRef struct {
+	Attempt sched.AttemptID
+	Task    int32
+	Stream  string // Stdout or Stderr
+}
+
+// ErrNoLog says that a task has no such log: it has not started, or its files
+// were removed. It is also an fs.ErrNotExist.
+var ErrNoLog = fmt.Errorf("there is no such log: %w", fs.ErrNotExist)
+
+// ErrRotated says that the bytes at an offset were removed by rotation.
+var ErrRotated = errors.New("this part of the log was removed to make room for later output")
+
+// Log is one stream across its files. It never follows a link. Offsets count
+// from the beginning of the stream, also when rotation has removed that.
+type Log struct {
+	root   *os.Root
+	stream string
+	at     int64 // where Read goes on
+	file   *os.File
+	open   segment // of file
+	names  []segment
+}
+
+// segment is one file of a stream: bytes base to base+size.
+type segment struct {
+	name       string
+	base, size int64
+}
+
+// OpenLog opens a log for Read from an offset in its stream, or from the first
+// byte that is kept when that is later; a negative offset counts from the end.
+// ErrNoLog says that there is none.
+func (e *Executor) OpenLog(ref LogRef, from int64) (*Log, error) {
+	if ref.Stream != Stdout && ref.Stream != Stderr {
+		return nil, fmt.Errorf("%w: a task has %s and %s, not %q", ErrNoLog, Stdout, Stderr, ref.Stream)
+	}
+	root, err := openTaskDir(e.o.Dir, e.place.task(ref.Attempt, ref.Task))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: task %d of attempt %v has no files", ErrNoLog, ref.Task, ref.Attempt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{root: root, stream: ref.Stream}
+	first, end, err := l.Bounds()
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	if from < 0 {
+		from = end + from
+	}
+	l.at = min(max(from, first), end)
+	return l, nil
+}
+
+// Offset returns where Read goes on.
+func (l *Log) Offset() int64 { return l.at }
+
+// Bounds returns the first offset that is still kept and the present end.
+func (l *Log) Bounds() (first, end int64, err error) {
+	if l.names, err = segments(l.root, l.stream); err != nil {
+		return 0, 0, err
+	}
+	if len(l.names) == 0 {
+		return 0, 0, fmt.Errorf("%w: the task has not started", ErrNoLog)
+	}
+	last := l.names[len(l.names)-1]
+	return l.names[0].base, last.base + last.size, nil
+}
+
+// segments lists a stream's files by offset.
+func segments(root *os.Root, stream string) ([]segment, error) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	var list []segment
+	for _, entry := range entries {
+		digits, ok := strings.CutPrefix(entry.Name(), stream+".")
+		base, err := strconv.ParseInt(digits, 10, 64)
+		if !ok || err != nil || base < 0 || entry.Name() != logName(stream, base) || !entry.Type().IsRegular() {
+			continue
+		}
+		if info, err := entry.Info(); err == nil {
+			list = append(list, segment{name: entry.Name(), base: base, size: info.Size()})
+		}
+	}
+	slices.SortFunc(list, func(a, b segment) int { return cmp.Compare(a.base, b.base) })
+	return list, nil
+}
+
+// Read implements io.Reader. Where rotation was faster it goes on behind the
+// gap; io.EOF says that there is no more yet.
+func (l *Log) Read(p []byte) (int, error) {
+	for {
+		n, err := l.ReadAt(p, l.at)
+		l.at += int64(n)
+		if !errors.Is(err, ErrRotated) {
+			if n > 0 && err == io.EOF {
+				err = nil
+			}
+			return n, err
+		}
+		first, _, err := l.Bounds()
+		if err != nil {
+			return 0, err
+		}
+		l.at = max(l.at, first)
+	}
+}
+
+// ReadAt implements io.ReaderAt, except that it may return less than asked for
+// at the end of a file. io.EOF says that there is no more yet, ErrRotated that
+// the offset is before what is kept. One goroutine may use a Log at a time.
+func (l *Log) ReadAt(p []byte, at int64) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for range 2 { // the second time after a fresh look at the files
+		if err := l.find(at); err != nil {
+			return 0, err
+		}
+		if l.file != nil {
+			n, err := l.file.ReadAt(p, at-l.open.base)
+			if n > 0 {
+				return n, nil
+			}
+			if err != nil && err != io.EOF {
+				return 0, err
+			}
+		}
+		first, _, err := l.Bounds()
+		if err != nil {
+			return 0, err
+		}
+		if at < first {
+			return 0, ErrRotated
+		}
+	}
+	return 0, io.EOF
+}
+
+// find makes l.file the file that holds the byte at an offset: the last one
+// that begins there or before. It stays nil before what is kept.
+func (l *Log) find(at int64) error {
+	i, exact := slices.BinarySearchFunc(l.names, at, func(s segment, at int64) int { return cmp.Compare(s.base, at) })
+	if !exact {
+		i--
+	}
+	if i >= 0 && l.file != nil && l.open.base == l.names[i].base {
+		return nil
+	}
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+	if i < 0 {
+		return nil
+	}
+	f, err := openIn(l.root, l.names[i].name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // rotated away since the look
+	}
+	if err == nil {
+		l.file, l.open = f, l.names[i]
+	}
+	return err
+}
+
+// Close implements io.Closer.
+func (l *Log) Close() error {
+	if l.file != nil {
+		l.file.Close()
+	}
+	return l.root.Close()
+}
+
+// followEvery is how often a followed log is looked at.
+const followEvery = 100 * time.Millisecond
+
+// FollowLog hands the log from an offset to f, and goes on until the task has
+// ended and all is handed over (nil), ctx is done, or an error comes. A task
+// that has not started is waited for. f must not keep its argument.
+func (e *Executor) FollowLog(ctx context.Context, ref LogRef, from int64, f func([]byte)) error {
+	buf := make([]byte, 64<<10)
+	for {
+		over := e.ended(ref)
+		next, err := e.copyLog(ref, from, buf, f)
+		if err != nil && !(errors.Is(err, ErrNoLog) && !over) {
+			return err
+		}
+		from = next
+		if over {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// copyLog hands over what there is and returns where to go on.
+func (e *Executor) copyLog(ref LogRef, from int64, buf []byte, f func([]byte)) (int64, error) {
+	l, err := e.OpenLog(ref, from)
+	if err != nil {
+		return from, err
+	}
+	defer l.Close()
+	for {
+		n, err := l.Read(buf)
+		if n > 0 {
+			f(buf[:n])
+		}
+		if err == io.EOF {
+			return l.at, nil
+		}
+		if err != nil {
+			return l.at, err
+		}
+	}
+}
+
+// ended says whether the task's end is recorded: its log grows no more.
+func (e *Executor) ended(ref LogRef) bool {
+	var o outcome
+	return readJSON(e.place.task(ref.Attempt, ref.Task), outcomeFile, &o) == nil
+}

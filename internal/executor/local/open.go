@@ -1,0 +1,113 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// errLink says that something else than a plain file stands where one belongs.
+var errLink = errors.New("is not a plain file")
+
+// openPlain opens a plain file for reading: not through a link in its last
+// element, and without waiting for the other end of a pipe.
+func openPlain(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s %w", path, errLink)
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s %w", path, errLink)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// openTaskDir opens a task's directory element by element. A task runs as our
+// own user and could put a link anywhere in its directory's path: what is opened
+// must be the very directory that stands there, not what a link points to.
+func openTaskDir(base, path string) (*os.Root, error) {
+	rel, err := filepath.Rel(base, path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range splitPath(rel) {
+		next, err := stepInto(root, name)
+		root.Close()
+		if err != nil {
+			return nil, err
+		}
+		root = next
+	}
+	return root, nil
+}
+
+func splitPath(rel string) []string {
+	var names []string
+	for rel != "." && rel != "/" && rel != "" {
+		names = append([]string{filepath.Base(rel)}, names...)
+		rel = filepath.Dir(rel)
+	}
+	return names
+}
+
+func stepInto(root *os.Root, name string) (*os.Root, error) {
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory", name)
+	}
+	next, err := root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	after, err := next.Stat(".")
+	if err == nil && !os.SameFile(before, after) {
+		err = fmt.Errorf("%s changed while it was opened", name)
+	}
+	if err != nil {
+		next.Close()
+		return nil, err
+	}
+	return next, nil
+}
+
+// openIn opens a plain file of a directory, never through a link.
+func openIn(root *os.Root, name string) (*os.File, error) {
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s %w", name, errLink)
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	after, err := f.Stat()
+	if err == nil && !os.SameFile(before, after) {
+		err = fmt.Errorf("%s changed while it was opened", name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,216 @@
+package local
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+const portsFile = "ports.json"
+
+// block is the ports of one label of one task.
+type block struct {
+	Task  int32  `json:"task"`
+	Label string `json:"label"`
+	First int32  `json:"first"`
+	Count int32  `json:"count"`
+}
+
+// ports gives every live job ports of its own. All tasks of a job get theirs at
+// its first start, so that each task knows the others' from the beginning, and
+// the job keeps them in its folder for its next attempts. The file does not wait
+// for the disk: after a power cut no task of the job lives that could know the
+// old numbers.
+type ports struct {
+	mu       sync.Mutex
+	min, max int32
+	next     int32
+	taken    map[int32]sched.JobID
+	jobs     map[sched.JobID][]block
+}
+
+// open begins at a random port, so that two servers on one machine rarely try
+// the same one at the same moment.
+func (p *ports) open(lo, hi int32) {
+	p.min, p.max = lo, hi
+	p.next = lo + rand.Int32N(hi-lo+1)
+	p.taken, p.jobs = map[int32]sched.JobID{}, map[sched.JobID][]block{}
+}
+
+// adopt registers the ports of a job that may have living tasks.
+func (p *ports) adopt(dir string, id sched.JobID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var blocks []block
+	if p.jobs[id] != nil || readJSON(dir, portsFile, &blocks) != nil {
+		return
+	}
+	p.register(id, blocks)
+}
+
+func (p *ports) register(id sched.JobID, blocks []block) {
+	p.jobs[id] = blocks
+	for _, b := range blocks {
+		if b.First < 1 || b.Count < 1 || b.First > 65535 || b.Count > 65535 {
+			continue // the file is within reach of the job's own tasks
+		}
+		for n := range b.Count {
+			p.taken[b.First+n] = id
+		}
+	}
+}
+
+func (p *ports) release(id sched.JobID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for port, owner := range p.taken {
+		if owner == id {
+			delete(p.taken, port)
+		}
+	}
+	delete(p.jobs, id)
+}
+
+// of returns the ports of all tasks of a job, giving some where it has none.
+func (p *ports) of(dir string, start *sched.Start) ([]block, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b := p.jobs[start.ID]; b != nil {
+		return b, nil
+	}
+	want := wantedPorts(start.Job)
+	if len(want) == 0 {
+		return nil, nil
+	}
+	var kept []block
+	if readJSON(dir, portsFile, &kept) == nil && p.reusable(kept, want) {
+		p.register(start.ID, kept)
+		return kept, nil
+	}
+	for i := range want {
+		first, err := p.give(want[i].Count)
+		if err != nil {
+			p.forget(want[:i])
+			return nil, err
+		}
+		want[i].First = first
+		for n := range want[i].Count {
+			p.taken[first+n] = start.ID
+		}
+	}
+	if err := writeJSON(dir, portsFile, want); err != nil {
+		p.forget(want)
+		return nil, fmt.Errorf("keep the ports: %w", err)
+	}
+	p.register(start.ID, want)
+	return want, nil
+}
+
+func (p *ports) forget(blocks []block) {
+	for _, b := range blocks {
+		for n := range b.Count {
+			delete(p.taken, b.First+n)
+		}
+	}
+}
+
+// wantedPorts lists the blocks of a job without their first ports.
+func wantedPorts(j *sched.Job) []block {
+	var want []block
+	var task int32
+	for _, r := range j.Roles {
+		for range r.Tasks {
+			for _, port := range r.Launch.Ports {
+				if port.Count > 0 {
+					want = append(want, block{Task: task, Label: port.Label, Count: port.Count})
+				}
+			}
+			task++
+		}
+	}
+	return want
+}
+
+// reusable says whether kept blocks are what is wanted, and free.
+func (p *ports) reusable(kept, want []block) bool {
+	if len(kept) != len(want) {
+		return false
+	}
+	for i, k := range kept {
+		w := want[i]
+		w.First = k.First
+		if k != w || k.First < 1 || k.First+k.Count-1 > 65535 || !p.free(k.First, k.Count) {
+			return false
+		}
+	}
+	return true
+}
+
+// give finds count free ports in a row.
+func (p *ports) give(count int32) (int32, error) {
+	size := p.max - p.min + 1
+	if count > size {
+		return 0, fmt.Errorf("%d ports in a row were asked for, the range has %d", count, size)
+	}
+	for range size {
+		first := p.next
+		if p.next++; p.next > p.max {
+			p.next = p.min
+		}
+		if first+count-1 <= p.max && p.free(first, count) {
+			p.next = first + count
+			if p.next > p.max {
+				p.next = p.min
+			}
+			return first, nil
+		}
+	}
+	return 0, fmt.Errorf("no %d free ports in a row between %d and %d", count, p.min, p.max)
+}
+
+// free asks the register and the machine.
+func (p *ports) free(first, count int32) bool {
+	for n := range count {
+		if _, ok := p.taken[first+n]; ok {
+			return false
+		}
+	}
+	for n := range count {
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", first+n))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
+}
+
+// numbers returns the ports of one label of a task, or of all for "*".
+func numbers(blocks []block, task int32, label string) []int32 {
+	var list []int32
+	for _, b := range blocks {
+		if b.Task == task && (label == b.Label || label == allLabels) {
+			for n := range b.Count {
+				list = append(list, b.First+n)
+			}
+		}
+	}
+	return list
+}
+
+// allLabels cannot be a label: those are names.
+const allLabels = "*"
+
+// noteOnce returns true the first time it is asked about a job, over restarts.
+func noteOnce(jobDir, what string) bool {
+	f, err := os.OpenFile(jobDir+"/noted."+what, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}

@@ -1,0 +1,242 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	sigOrder = unix.SIGUSR1 // to a supervisor: read the stop
+	sigEnd   = unix.SIGTERM // to a supervisor: end yourself and the task
+
+	localHost = "127.0.0.1" // where tasks of this machine reach each other
+)
+
+// prepare makes the task's directory and what its supervisor needs. A refusal
+// says why the task cannot start here.
+func (t *task) prepare() (*spec, []byte, *outcome) {
+	role, refusal := t.check()
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	e, job := t.e, t.at.start.Job
+	script, err := t.script(role.Launch.Command)
+	if err != nil {
+		return nil, nil, &outcome{Refused: err.Error(), Job: true}
+	}
+	jobDir := e.place.job(t.at.start.ID)
+	checkpoints := filepath.Join(jobDir, "checkpoint")
+	work := filepath.Join(t.dir, workDir)
+	if err := errors.Join(os.MkdirAll(checkpoints, 0o700), os.MkdirAll(work, 0o700)); err != nil {
+		return nil, nil, &outcome{Refused: "make the task's directory: " + err.Error()}
+	}
+	blocks, err := e.ports.of(jobDir, t.at.start)
+	if err != nil {
+		return nil, nil, &outcome{Refused: "give ports: " + err.Error()}
+	}
+	cwd, err := workingDir(role.Launch.WorkDir, work)
+	if err != nil {
+		return nil, nil, &outcome{Refused: err.Error(), Job: true}
+	}
+	s := &spec{
+		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell, Dir: cwd,
+		Host: localHost, Ports: numbers(blocks, t.n, allLabels),
+		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
+		Parents: e.parents,
+		Limits:  limits{MilliCPU: role.Launch.MilliCPU, MemoryMB: role.Launch.MemoryMB, Pids: e.o.Pids},
+		Logs:    logCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
+
+		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
+	}
+	var ignored []string
+	s.Env, ignored = t.environment(job, blocks, checkpoints)
+	if err := writeJSON(t.dir, specFile, s); err != nil {
+		return nil, nil, &outcome{Refused: "write the task's directory: " + err.Error()}
+	}
+	t.warn(role.Launch, ignored)
+	return s, script, nil
+}
+
+// check looks for what makes a start impossible before anything is made.
+func (t *task) check() (*sched.Role, *outcome) {
+	job, ts := t.at.start.Job, t.start
+	if !t.e.o.HasNode(ts.Place.Node) {
+		return nil, &outcome{Refused: fmt.Sprintf("node %s is not this machine", ts.Place.Node)}
+	}
+	if ts.Role < 0 || int(ts.Role) >= len(job.Roles) {
+		return nil, &outcome{Refused: fmt.Sprintf("the job has no role number %d", ts.Role), Job: true}
+	}
+	role := &job.Roles[ts.Role]
+	if role.Launch.Image != "" && t.e.o.RequireImage {
+		return nil, &outcome{Job: true, Refused: fmt.Sprintf(
+			"role %s asks for the image %s, and this server runs plain processes and was told to refuse images", role.Name, role.Launch.Image)}
+	}
+	return role, nil
+}
+
+// script is what the shell runs, with its secrets filled in.
+func (t *task) script(lines []string) ([]byte, error) {
+	text := strings.Join(lines, "\n") + "\n"
+	var secrets map[string]string
+	if t.e.o.Secrets != nil {
+		var err error
+		if secrets, err = t.e.o.Secrets(t.at.start.ID); err != nil {
+			return nil, fmt.Errorf("read the job's secrets: %w", err)
+		}
+	}
+	text, err := jobspec.RenderSecrets(text, secrets)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxScript {
+		return nil, fmt.Errorf("the commands have %d bytes, more than %d", len(text), maxScript)
+	}
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		return nil, fmt.Errorf("the commands hold a zero byte at offset %d", i)
+	}
+	return []byte(text), nil
+}
+
+// workingDir resolves a job's own directory; "" is the task's.
+func workingDir(asked, own string) (string, error) {
+	if asked == "" {
+		return own, nil
+	}
+	if !filepath.IsAbs(asked) {
+		return "", fmt.Errorf("the working directory %q is not an absolute path", asked)
+	}
+	st, err := os.Stat(asked)
+	if err != nil {
+		return "", fmt.Errorf("the working directory cannot be used: %w", err)
+	}
+	if !st.IsDir() {
+		return "", fmt.Errorf("the working directory %q is not a directory", asked)
+	}
+	return asked, nil
+}
+
+// warn tells the user, once for each job, what this runtime does not do.
+func (t *task) warn(l sched.Launch, ignored []string) {
+	jobDir := t.e.place.job(t.at.id.Job)
+	if l.Image != "" && noteOnce(jobDir, "image") {
+		t.notice(fmt.Sprintf("the image %s is ignored: tasks run as processes of this machine", l.Image))
+	}
+	if len(ignored) > 0 && noteOnce(jobDir, "env") {
+		t.notice("these variables are set by the platform, the job's values are ignored: " + strings.Join(ignored, ", "))
+	}
+	asked := map[string]bool{"cpu": l.MilliCPU > 0, "memory": l.MemoryMB > 0, "pids": true}
+	var open []string
+	for _, c := range wanted() {
+		if why, ok := t.e.missing[c]; ok && asked[c] {
+			open = append(open, fmt.Sprintf("%s (%s)", c, why))
+		}
+	}
+	if len(open) > 0 && noteOnce(jobDir, "limits") {
+		t.notice("limits that this machine does not enforce: " + strings.Join(open, "; "))
+	}
+}
+
+// spawn starts the supervisor in a session of its own and sends it the script.
+// What comes back on the pipe is its identity message.
+func (t *task) spawn(script []byte) (*os.Process, *os.File, error) {
+	stdin, feed, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer stdin.Close()
+	status, theirs, err := os.Pipe()
+	if err != nil {
+		feed.Close()
+		return nil, nil, err
+	}
+	defer theirs.Close()
+	notes, err := os.OpenFile(filepath.Join(t.dir, noteFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		feed.Close()
+		status.Close()
+		return nil, nil, err
+	}
+	defer notes.Close()
+	p, err := os.StartProcess(t.e.o.Self, []string{t.e.o.Self, "supervise", t.dir}, &os.ProcAttr{
+		Dir: "/", Env: supervisorEnv(),
+		Files: []*os.File{stdin, notes, notes, theirs},
+		Sys:   &unix.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		feed.Close()
+		status.Close()
+		return nil, nil, err
+	}
+	go func() {
+		defer feed.Close()
+		_, _ = feed.Write(append(fmt.Appendf(nil, "%d\n", len(script)), script...)) // a supervisor that is gone is seen by its end
+	}()
+	return p, status, nil
+}
+
+// supervisorEnv keeps a supervisor small: it moves bytes and waits.
+func supervisorEnv() []string {
+	return []string{"GOMAXPROCS=2", "GOGC=50"}
+}
+
+// readStatus waits for the supervisor's word; nil when it ended without one.
+func readStatus(f *os.File) *identity {
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	id := &identity{}
+	if json.Unmarshal(data, id) != nil {
+		return nil
+	}
+	return id
+}
+
+// lastLine is the end of a supervisor's notes, for a message.
+func lastLine(path string) string {
+	f, err := openPlain(path)
+	if err != nil {
+		return "it left no reason"
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > 4096 {
+		_, _ = f.Seek(-4096, io.SeekEnd)
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, 4096))
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		return strings.ToValidUTF8(last, "?")
+	}
+	return "it left no reason"
+}
+
+// onDisk lists the tasks of an attempt that have files.
+func (e *Executor) onDisk(a sched.AttemptID) []int32 {
+	entries, err := os.ReadDir(e.place.attempt(a))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			e.o.Log.Warn("list an attempt's tasks", "attempt", a, "error", err)
+		}
+		return nil
+	}
+	var tasks []int32
+	for _, entry := range entries {
+		var n int32
+		if _, err := fmt.Sscanf(entry.Name(), "%d", &n); err == nil && entry.IsDir() && fmt.Sprint(n) == entry.Name() {
+			tasks = append(tasks, n)
+		}
+	}
+	return tasks
+}

@@ -1,0 +1,187 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	progressEvery   = time.Second // at most one fact in this time
+	maxProgressLine = 4096        // bytes
+	maxProgressRead = 1 << 20     // bytes at one look; the rest waits for the next
+	maxProgressTail = 16 << 20    // bytes at the last look
+)
+
+// report is one line of a progress file. Unknown keys are ignored.
+type report struct {
+	Step       json.Number `json:"step"`
+	Total      json.Number `json:"total"`
+	Loss       json.Number `json:"loss"`
+	Iteration  float64     `json:"iteration_s"`
+	Memory     float64     `json:"memory"` // MiB
+	Checkpoint bool        `json:"checkpoint"`
+}
+
+// told is how far a task's progress file was told, so that the next server goes
+// on there. It is written one look late: what was told last may not be durable
+// when the server dies, and is then told again.
+type told struct {
+	Offset int64 `json:"offset"`
+}
+
+// progress follows one task's progress file. Between two facts only the last
+// line counts, except that a checkpoint is never passed over.
+type progress struct {
+	t        *task
+	offset   int64 // of the first byte that is not read
+	confirm  int64 // offset to write at the next look
+	written  int64
+	skipping bool // inside a line that is too long
+	point    *sched.Progress
+	latest   *sched.Progress
+	warned   bool
+}
+
+func newProgress(t *task) *progress {
+	p := &progress{t: t}
+	var before told
+	if readJSON(t.dir, toldFile, &before) == nil && before.Offset > 0 {
+		p.offset, p.confirm, p.written = before.Offset, before.Offset, before.Offset
+	}
+	return p
+}
+
+// look reads what is new and tells at most one fact.
+func (p *progress) look() {
+	if p.confirm != p.written {
+		if writeJSON(p.t.dir, toldFile, told{p.confirm}) == nil {
+			p.written = p.confirm
+		}
+	}
+	p.read(maxProgressRead)
+	if p.tellOne(&p.point) || p.tellOne(&p.latest) {
+		p.confirm = p.offset
+	}
+}
+
+// last tells all that is left, when the task has ended.
+func (p *progress) last() {
+	p.read(maxProgressTail)
+	p.tellOne(&p.point)
+	p.tellOne(&p.latest)
+}
+
+func (p *progress) tellOne(f **sched.Progress) bool {
+	if *f == nil {
+		return false
+	}
+	p.t.e.tell(**f)
+	*f = nil
+	return true
+}
+
+// read takes whole lines; a last line without its end waits.
+func (p *progress) read(limit int64) {
+	f, err := openPlain(p.t.dir + "/" + progressFile)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.warn()
+		}
+		return
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || st.Size() == p.offset {
+		return
+	} else if st.Size() < p.offset {
+		p.offset, p.skipping = 0, false // the task began the file anew
+	}
+	if _, err := f.Seek(p.offset, io.SeekStart); err != nil {
+		return
+	}
+	r := bufio.NewReaderSize(io.LimitReader(f, limit), maxProgressLine)
+	for {
+		line, err := r.ReadSlice('\n')
+		switch {
+		case err == nil:
+			p.line(line)
+		case errors.Is(err, bufio.ErrBufferFull):
+			p.skipping = true
+			p.warn()
+		default:
+			if p.skipping {
+				p.offset += int64(len(line))
+			}
+			return
+		}
+		p.offset += int64(len(line))
+	}
+}
+
+func (p *progress) line(line []byte) {
+	if p.skipping {
+		p.skipping = false
+		return
+	}
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return
+	}
+	var r report
+	if err := json.Unmarshal(line, &r); err != nil {
+		p.warn()
+		return
+	}
+	f := sched.Progress{Attempt: p.t.at.id, Task: p.t.n, Checkpoint: r.Checkpoint,
+		Step: count(r.Step), Total: count(r.Total), Loss: decimal(r.Loss),
+		Iteration: sched.Duration(bounded(r.Iteration * float64(sched.Second))), MemoryMB: bounded(r.Memory)}
+	if f.Checkpoint {
+		p.point, p.latest = &f, nil
+		return
+	}
+	p.latest = &f
+}
+
+// count takes a step, also one written as 1e3; what is no number from 0 up is 0.
+func count(n json.Number) int64 {
+	if v, err := n.Int64(); err == nil {
+		return max(v, 0)
+	}
+	v, err := n.Float64()
+	if err != nil {
+		return 0
+	}
+	return bounded(v)
+}
+
+func bounded(v float64) int64 {
+	if math.IsNaN(v) || v <= 0 {
+		return 0
+	}
+	return int64(min(v, 1<<53))
+}
+
+// decimal keeps a number's text as it was written, within reason.
+func decimal(n json.Number) string {
+	if len(n) > 32 {
+		return ""
+	}
+	return n.String()
+}
+
+func (p *progress) warn() {
+	if p.warned {
+		return
+	}
+	p.warned = true
+	if noteOnce(p.t.e.place.job(p.t.at.id.Job), "progress") {
+		p.t.notice("lines of " + "COMB_PROGRESS_FILE that are not one JSON object of at most 4096 bytes are ignored")
+	}
+}

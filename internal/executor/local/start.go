@@ -1,0 +1,132 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// startMain starts the task's shell in a session of its own and in its cgroups
+// from the first instruction on. out and err are its streams.
+func startMain(s *spec, script []byte, out, errs *os.File) (pid int, err error) {
+	text, err := scriptFile(script)
+	if err != nil {
+		return 0, err
+	}
+	defer text.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	defer null.Close()
+	attr := &syscall.ProcAttr{
+		Dir: s.Dir, Env: s.Env,
+		Files: []uintptr{null.Fd(), out.Fd(), errs.Fd(), text.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	unified := -1
+	for i, dir := range groupDirs(s) {
+		if s.Parents[i].V2 {
+			if unified, err = unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+				defer unix.Close(unified)
+			}
+		}
+	}
+	argv := []string{s.Shell, "/proc/self/fd/3"}
+	return forkIn(s, argv, attr, unified)
+}
+
+// scriptFile holds the script in memory only: it never has a name in a file
+// system, and it is in nobody's arguments.
+func scriptFile(script []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("hold the script: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "script")
+	// The shell has the script open by itself; the first line closes the extra
+	// descriptor, so that nothing the task starts inherits it.
+	if _, err := f.Write(append([]byte("exec 3<&-; "), script...)); err != nil {
+		f.Close()
+		return nil, err
+	}
+	_, err = f.Seek(0, 0)
+	return f, err
+}
+
+// forkIn forks from a thread that is in the task's version 1 groups: the child
+// is born in them, without a helper process in between and without the
+// supervisor itself being counted. The thread goes back afterwards.
+func forkIn(s *spec, argv []string, attr *syscall.ProcAttr, unified int) (pid int, err error) {
+	type result struct {
+		pid int
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		runtime.LockOSThread() // not unlocked: a thread without privileges to gain serves nothing else
+		_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		before, _ := os.ReadFile("/proc/thread-self/cgroup")
+		tid := strconv.Itoa(unix.Gettid())
+		for i, dir := range groupDirs(s) {
+			if !s.Parents[i].V2 {
+				_ = os.WriteFile(filepath.Join(dir, "tasks"), []byte(tid), 0) // seen below by its absence
+			}
+		}
+		pid, err := fork(argv, attr, unified)
+		leaveGroups(s, string(before), tid)
+		done <- result{pid, err}
+	}()
+	r := <-done
+	return r.pid, r.err
+}
+
+func fork(argv []string, attr *syscall.ProcAttr, unified int) (int, error) {
+	if unified >= 0 {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, unified
+		pid, err := syscall.ForkExec(argv[0], argv, attr)
+		if !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.E2BIG) {
+			return pid, err
+		}
+		attr.Sys.UseCgroupFD = false // a kernel that cannot start a process in a group
+	}
+	return syscall.ForkExec(argv[0], argv, attr)
+}
+
+// leaveGroups puts a thread back to where it was.
+func leaveGroups(s *spec, before, tid string) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return
+	}
+	paths := parseOwnCgroups(before)
+	for _, m := range parseCgroupMounts(string(mounts)) {
+		for _, c := range m.options {
+			if path, ok := paths[c]; ok && !m.v2 && held(s.Parents, c) {
+				_ = os.WriteFile(filepath.Join(m.below(path), "tasks"), []byte(tid), 0)
+			}
+		}
+	}
+}
+
+// exposeToOOM makes the task at least as likely a victim as any other process,
+// whatever protection the server has; the supervisor takes its own back.
+func exposeToOOM() (restore func()) {
+	const file = "/proc/self/oom_score_adj"
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return func() {}
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(string(before))); err != nil || n >= 0 {
+		return func() {}
+	}
+	_ = os.WriteFile(file, []byte("0"), 0)
+	return func() { _ = os.WriteFile(file, before, 0) }
+}

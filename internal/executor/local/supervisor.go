@@ -1,0 +1,428 @@
+package local
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What the supervisor's own exit says; the files say the rest.
+const (
+	exitDone    = 0 // the outcome is recorded
+	exitNotMine = 3 // another supervisor, or the server, owns the start
+	exitUnable  = 4 // nothing was started; the reason is on its standard error
+)
+
+// statusFD is where a supervisor tells the server that started it how the start
+// went; it may have no reader any more.
+const statusFD = 3
+
+// maxScript bounds the script that the server sends.
+const maxScript = 16 << 20
+
+// Supervise runs one task to its end: `comb supervise DIR`. It is a process of
+// its own so that the task outlives the server. The script comes on standard
+// input as "<length>\n<bytes>".
+func Supervise(args []string) int {
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "supervise takes the directory of one task; the server starts it")
+		return exitUnable
+	}
+	s, code, err := newSupervisor(args[0])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if s == nil {
+		return code
+	}
+	if refused, job := s.start(); refused != "" {
+		return s.refuse(refused, job)
+	}
+	return s.run()
+}
+
+// supervisor owns one task.
+//
+//	        +-- stop, own SIGTERM --> stopping --grace over--+
+//	running +                                                +--> killing --no child left--> recorded
+//	        +-- main process ends --> leftovers --2 s over---+
+//	        (from every state: no child left --> recorded)
+//
+// It is a subreaper: every descendant that loses its parent becomes its child.
+// When wait(2) says that it has no child, then no descendant exists.
+type supervisor struct {
+	dir     string
+	spec    *spec
+	script  []byte
+	status  *os.File
+	signals chan os.Signal
+
+	locks      []*os.File
+	captures   []*capture
+	unenforced []string
+	main       int
+
+	ended   *unix.WaitStatus // of the main process
+	looked  time.Time
+	deadln  time.Time // when to begin killing; zero is never
+	killing bool
+	stopped bool   // somebody asked for the end
+	foreign bool   // it was not the server: the supervisor itself was told to end
+	own     bool   // the main process ended before anybody asked
+	oom     bool   // the memory limit ended it
+	trouble string // why the outcome could not be recorded yet
+}
+
+func newSupervisor(dir string) (s *supervisor, code int, err error) {
+	s = &supervisor{dir: dir, spec: &spec{}, signals: make(chan os.Signal, 16)}
+	_ = unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // an old kernel: the server opens all with close-on-exec
+	unix.CloseOnExec(statusFD)
+	s.status = os.NewFile(statusFD, "status")
+	// The handlers come before the claim: a server signals only an owner.
+	signal.Notify(s.signals, unix.SIGUSR1, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	if err := readJSON(dir, specFile, s.spec); err != nil {
+		return nil, exitUnable, err
+	}
+	if s.script, err = readScript(os.Stdin); err != nil {
+		return nil, exitUnable, err
+	}
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, exitUnable, fmt.Errorf("become a subreaper: %w", err)
+	}
+	if err := reserveOutcome(dir); err != nil {
+		return nil, exitUnable, err
+	}
+	mine, err := writeClaim(dir, claim{Boot: s.spec.Boot, Supervisor: procOf(os.Getpid())})
+	if err != nil {
+		return nil, exitUnable, err
+	}
+	if !mine {
+		return nil, exitNotMine, nil
+	}
+	return s, 0, nil
+}
+
+// readScript wants the whole script: a server that died while it wrote leaves a
+// part, and a part of a script must not run.
+func readScript(r io.Reader) ([]byte, error) {
+	b := bufio.NewReader(io.LimitReader(r, maxScript+32))
+	head, err := b.ReadString('\n')
+	if err != nil {
+		return nil, errors.New("the server ended before it sent the script")
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(head))
+	if err != nil || n < 0 || n > maxScript {
+		return nil, fmt.Errorf("the script's length %q is not one of 0 to %d bytes", strings.TrimSpace(head), maxScript)
+	}
+	script := make([]byte, n)
+	if _, err := io.ReadFull(b, script); err != nil {
+		return nil, errors.New("the server ended before it sent the whole script")
+	}
+	return script, nil
+}
+
+// start starts the task, or says why it could not.
+func (s *supervisor) start() (refused string, job bool) {
+	var order stopOrder
+	if readJSON(s.dir, stopFile, &order) == nil {
+		s.stopped = true // the stop overtook the start
+		return "", false
+	}
+	if s.locks, refused = takeLocks(s.spec.Locks, s.spec.marker()); refused != "" {
+		return refused, false
+	}
+	if st, err := os.Stat(s.spec.Dir); err != nil || !st.IsDir() {
+		return fmt.Sprintf("the working directory %s does not exist or is no directory", s.spec.Dir), true
+	}
+	s.unenforced = makeGroups(s.spec)
+	var writers []*os.File
+	for _, stream := range []string{Stdout, Stderr} {
+		c, w, err := newCapture(s.dir, stream, s.spec.Logs)
+		if err != nil {
+			return "capture output: " + err.Error(), false
+		}
+		defer w.Close()
+		if err := c.rotate(); err != nil {
+			return "open the log: " + err.Error(), false
+		}
+		s.captures, writers = append(s.captures, c), append(writers, w)
+	}
+	restore := exposeToOOM()
+	pid, err := startMain(s.spec, s.script, writers[0], writers[1])
+	restore()
+	s.script = nil
+	if err != nil {
+		return fmt.Sprintf("start %s: %v", s.spec.Shell, err), false
+	}
+	s.main = pid
+	for _, c := range s.captures {
+		go c.run()
+	}
+	s.tellStarted()
+	return "", false
+}
+
+// tellStarted records who the task is and tells the server.
+func (s *supervisor) tellStarted() {
+	id := identity{Main: procOf(s.main), Unenforced: s.unenforced}
+	if err := writeJSON(s.dir, identityFile, id); err != nil {
+		s.note("record the task's process: %v", err) // the marker still names the tree
+	}
+	data, err := json.Marshal(id)
+	if err == nil {
+		_, _ = s.status.Write(append(data, '\n')) // a server that is gone reads the file
+	}
+	s.status.Close()
+}
+
+func (s *supervisor) note(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+// refuse records that nothing was started.
+func (s *supervisor) refuse(reason string, job bool) int {
+	removeGroups(groupDirs(s.spec))
+	s.record(outcome{Refused: reason, Job: job})
+	return exitDone
+}
+
+// child is one reaped process; empty says that there is no child any more.
+type child struct {
+	pid    int
+	status unix.WaitStatus
+	empty  bool
+}
+
+// reap waits for children until there is none.
+func reap(out chan<- child) {
+	for {
+		var c child
+		pid, err := unix.Wait4(-1, &c.status, unix.WALL, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			out <- child{empty: true}
+			return
+		default:
+			c.pid = pid
+			out <- c
+		}
+	}
+}
+
+// run waits for the end of the task and of everything it started.
+func (s *supervisor) run() int {
+	children := make(chan child, 64)
+	go reap(children)
+	s.takeOrder()
+	s.looked = time.Now()
+	for pause := 10 * time.Millisecond; ; {
+		select {
+		case c := <-children:
+			if c.empty {
+				return s.finish()
+			}
+			if c.pid == s.main {
+				s.mainEnded(c.status)
+			}
+		case sig := <-s.signals:
+			if sig == unix.SIGUSR1 {
+				s.takeOrder()
+			} else if !s.stopped {
+				s.foreign = true
+				s.stop(10 * time.Second)
+			}
+		case <-s.nextLook(pause):
+			s.looked = time.Now()
+			s.look()
+			if s.killing {
+				pause = min(2*pause, 200*time.Millisecond)
+			}
+		}
+	}
+}
+
+// nextLook says when to look again by itself: at the deadline, often while
+// killing, and once a second where the kernel tells nobody of memory kills. It
+// counts from the last look: a task whose children end all the time must not
+// put it off.
+func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
+	var next time.Time
+	switch {
+	case s.killing:
+		next = s.looked.Add(pause)
+	case s.watchesMemory():
+		next = s.looked.Add(time.Second)
+	}
+	if !s.killing && !s.deadln.IsZero() && (next.IsZero() || s.deadln.Before(next)) {
+		next = s.deadln
+	}
+	if next.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(next))
+}
+
+// watchesMemory is true with a memory limit of cgroup version 1, which kills one
+// process of a group and leaves the others waiting for it.
+func (s *supervisor) watchesMemory() bool {
+	for _, p := range s.spec.Parents {
+		if !p.V2 && s.spec.Limits.MemoryMB > 0 && held([]cgroupParent{p}, "memory") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *supervisor) look() {
+	if s.watchesMemory() && !s.oom && outOfMemory(s.spec) > 0 {
+		s.oom, s.killing = true, true
+	}
+	if !s.deadln.IsZero() && !time.Now().Before(s.deadln) {
+		s.killing = true
+	}
+	if s.killing {
+		for _, dir := range groupDirs(s.spec) {
+			killGroup(dir)
+		}
+		strike(s.descendants)
+	}
+}
+
+// descendants are all living processes below this one, and whoever is in the
+// task's groups.
+func (s *supervisor) descendants() map[int]stat {
+	all, err := processes()
+	if err != nil {
+		s.note("list processes: %v", err)
+		return nil
+	}
+	found := map[int]bool{os.Getpid(): true}
+	descend(all, found)
+	for _, dir := range groupDirs(s.spec) {
+		for _, pid := range groupMembers(dir) {
+			found[pid] = true
+		}
+	}
+	members := map[int]stat{}
+	for pid := range found {
+		if st, ok := all[pid]; ok && pid != os.Getpid() {
+			members[pid] = st
+		}
+	}
+	return members
+}
+
+// takeOrder obeys a stop that the server left.
+func (s *supervisor) takeOrder() {
+	var order stopOrder
+	if err := readJSON(s.dir, stopFile, &order); err == nil {
+		s.foreign = false
+		s.stop(time.Duration(max(order.Grace, 0)) * time.Microsecond)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		s.note("read the stop: %v", err)
+	}
+}
+
+// stop asks the task to end within the grace. A later stop may only shorten it.
+func (s *supervisor) stop(grace time.Duration) {
+	until := time.Now().Add(grace)
+	if s.stopped && !s.deadln.IsZero() && !until.Before(s.deadln) {
+		return
+	}
+	s.stopped, s.deadln = true, until
+	s.terminate()
+}
+
+// terminate sends SIGTERM to every process group of the task, and wakes what is
+// suspended so that it can act on it.
+func (s *supervisor) terminate() {
+	groups := map[int]bool{}
+	for _, st := range s.descendants() {
+		if st.group > 1 && st.group != unix.Getpgrp() {
+			groups[st.group] = true
+		}
+	}
+	for g := range groups {
+		_ = unix.Kill(-g, unix.SIGTERM) // a group that is gone is what is wanted
+		_ = unix.Kill(-g, unix.SIGCONT)
+	}
+}
+
+// mainEnded leaves a short time to descendants that the main process left
+// behind; during a stop they have the rest of the grace.
+func (s *supervisor) mainEnded(status unix.WaitStatus) {
+	s.ended = &status
+	s.own = !s.stopped && !s.killing
+	if s.stopped || s.killing {
+		return
+	}
+	s.deadln = time.Now().Add(time.Duration(s.spec.Leftover) * time.Microsecond)
+	s.terminate()
+}
+
+// finish records the end: there is no descendant any more.
+func (s *supervisor) finish() int {
+	for _, c := range s.captures {
+		c.finish()
+	}
+	exit := s.exit()
+	removeGroups(groupDirs(s.spec))
+	s.record(outcome{Exit: &exit})
+	return exitDone
+}
+
+func (s *supervisor) exit() sched.Exit {
+	if s.main == 0 {
+		return sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}
+	}
+	e := sched.Exit{Own: s.own}
+	switch st := s.ended; {
+	case st == nil:
+		return sched.Exit{Code: 1, Cause: sched.SupervisorLost, Message: "its exit was not seen"}
+	case st.Signaled():
+		e.Signal = int32(st.Signal())
+		e.Code = 128 + e.Signal
+	default:
+		e.Code = int32(st.ExitStatus())
+	}
+	switch {
+	case e.Code == 0:
+	case (s.oom || outOfMemory(s.spec) > 0) && (!s.stopped || s.oom):
+		e.Cause = sched.OutOfMemory
+		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)
+	case s.foreign:
+		e.Cause = sched.SupervisorLost
+		e.Message = "its supervisor was told to end, not by the server"
+	}
+	return e
+}
+
+// record writes the outcome. Until the disk takes it, the task counts as
+// running; with the directory gone there is nobody left to tell.
+func (s *supervisor) record(o outcome) {
+	for {
+		err := writeOutcome(s.dir, o)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if s.trouble != err.Error() {
+			s.trouble = err.Error()
+			s.note("record the outcome: %v", err)
+		}
+		time.Sleep(time.Second)
+	}
+}

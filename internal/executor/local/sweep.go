@@ -1,0 +1,125 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Sweep kills what runs here for attempts that the server does not know: call it
+// after the first round of actions following a start, with the attempts that
+// are live then. It looks only at processes with this cluster's marker, at this
+// jobs folder's supervisors and at this cluster's cgroups. It returns the names
+// of the tasks it killed, which are also in the log.
+func (e *Executor) Sweep(live []sched.AttemptID) []string {
+	known := map[string]bool{}
+	for _, a := range live {
+		known[a.String()] = true
+	}
+	strangers, err := e.strangers(known)
+	if err != nil {
+		e.o.Log.Warn("look for tasks that nobody knows", "error", err)
+		return nil
+	}
+	var names []string
+	for name, s := range strangers {
+		for _, p := range s.supervisors {
+			p.signal(unix.SIGKILL) // first: it would only watch its task die
+		}
+		t := tree{marker: e.o.Cluster + "/" + name, groups: s.groups}
+		proven, why := t.end(e.o.ProveWithin)
+		if proven {
+			removeGroups(s.groups)
+		}
+		e.o.Log.Warn("killed a task of an attempt that the server does not know", "task", name, "gone", proven, "reason", why)
+		names = append(names, name)
+	}
+	if err := e.rememberBoot(); err != nil {
+		e.o.Log.Warn("remember this boot", "error", err)
+	}
+	return names
+}
+
+// stranger is what was found of one unknown task.
+type stranger struct {
+	supervisors []proc
+	groups      []string
+}
+
+// strangers finds the tasks, by "attempt/task", that no known attempt has.
+func (e *Executor) strangers(known map[string]bool) (map[string]*stranger, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*stranger{}
+	get := func(attempt, task string) *stranger {
+		name := attempt + "/" + task
+		if known[attempt] || !plainTask(attempt, task) {
+			return nil
+		}
+		if found[name] == nil {
+			found[name] = &stranger{}
+		}
+		return found[name]
+	}
+	for pid, st := range all {
+		if rest, ok := strings.CutPrefix(markerIn(pid), e.o.Cluster+"/"); ok {
+			attempt, task, _ := strings.Cut(rest, "/")
+			get(attempt, task)
+		}
+		if attempt, task, ok := e.supervises(pid); ok {
+			if s := get(attempt, task); s != nil {
+				s.supervisors = append(s.supervisors, proc{PID: pid, Start: st.start})
+			}
+		}
+	}
+	for _, p := range e.parents {
+		entries, err := os.ReadDir(p.Dir)
+		if err != nil {
+			continue
+		}
+		for _, entry := range entries {
+			attempt, task, ok := strings.Cut(entry.Name(), "-")
+			if !ok || !entry.IsDir() {
+				continue
+			}
+			if s := get(attempt, task); s != nil {
+				s.groups = append(s.groups, filepath.Join(p.Dir, entry.Name()))
+			}
+		}
+	}
+	return found, nil
+}
+
+// plainTask accepts only names that this package gives.
+func plainTask(attempt, task string) bool {
+	var a sched.AttemptID
+	var n int32
+	_, err := fmt.Sscanf(attempt+" "+task, "%d.%d.%d %d", &a.Job, &a.Gang, &a.N, &n)
+	return err == nil && a.String() == attempt && fmt.Sprint(n) == task
+}
+
+// supervises reads a supervisor's task from its arguments.
+func (e *Executor) supervises(pid int) (attempt, task string, ok bool) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return "", "", false
+	}
+	args := bytes.Split(bytes.TrimSuffix(data, []byte{0}), []byte{0})
+	if len(args) != 3 || string(args[1]) != "supervise" {
+		return "", "", false
+	}
+	rel, err := filepath.Rel(e.o.Dir, string(args[2]))
+	parts := strings.Split(rel, "/")
+	if err != nil || len(parts) != 3 {
+		return "", "", false
+	}
+	return parts[0] + "." + parts[1], parts[2], true
+}

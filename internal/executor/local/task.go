@@ -1,0 +1,338 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// task is the server's side of one task: one goroutine that starts or finds its
+// supervisor, waits for its end, and tells.
+type task struct {
+	e     *Executor
+	at    *attempt
+	n     int32
+	start *sched.TaskStart // nil when only its files are known
+	known bool
+	dir   string
+
+	mu    sync.Mutex
+	made  bool // its directory exists: a stop is left there
+	order *stopOrder
+}
+
+func newTask(e *Executor, at *attempt, n int32) *task {
+	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n)}
+}
+
+// stop asks for the end. The order is left in the task's directory before its
+// supervisor is looked up, and a supervisor looks for orders after it claimed
+// the start: one of the two sees the other.
+func (t *task) stop(grace sched.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.order != nil && t.order.Grace <= grace {
+		grace = t.order.Grace
+	}
+	t.order = &stopOrder{Grace: grace}
+	if t.made {
+		t.leaveOrder()
+	}
+}
+
+// leaveOrder writes the stop and wakes the supervisor; t.mu is held.
+func (t *task) leaveOrder() {
+	if err := writeJSON(t.dir, stopFile, t.order); err != nil {
+		t.e.o.Log.Warn("leave a stop", "attempt", t.at.id, "task", t.n, "error", err)
+		// A full disk must not keep a task alive: its supervisor takes SIGTERM as
+		// the end of itself and ends the task with it.
+		defer t.signalOwner(false)
+		return
+	}
+	t.signalOwner(true)
+}
+
+func (t *task) signalOwner(ordered bool) {
+	var c claim
+	if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID == 0 {
+		return
+	}
+	if ordered {
+		c.Supervisor.signal(sigOrder)
+	} else {
+		c.Supervisor.signal(sigEnd)
+	}
+}
+
+// open makes the directory known to stops.
+func (t *task) open() (stopped bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made = true
+	if t.order != nil {
+		t.leaveOrder()
+	}
+	return t.order != nil
+}
+
+// run brings the task from whatever is on disk to its end.
+func (t *task) run() {
+	defer t.e.over(t.at)
+	var c claim
+	switch err := readJSON(t.dir, claimFile, &c); {
+	case err == nil:
+		t.open()
+		t.follow(c)
+	case !errors.Is(err, fs.ErrNotExist):
+		t.unknown("its start record cannot be read: " + err.Error())
+	case t.lostByReboot():
+		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+	case t.start == nil:
+		t.neverStarted() // a stop of something that was prepared and not started
+	default:
+		t.launch()
+	}
+}
+
+// lostByReboot is true for a task that may have run before a reboot that took
+// its files: without a trace of it, the reboot is what proves its death.
+func (t *task) lostByReboot() bool {
+	var s spec
+	err := readJSON(t.dir, specFile, &s)
+	return t.known && (err == nil && s.Boot != t.e.boot || err != nil && t.e.rebooted)
+}
+
+// launch starts a task that nobody has started.
+func (t *task) launch() {
+	s, script, refusal := t.prepare()
+	if refusal != nil {
+		t.refused(*refusal)
+		return
+	}
+	if t.open() {
+		t.neverStarted()
+		return
+	}
+	child, status, err := t.spawn(script)
+	if err != nil {
+		t.refused(outcome{Refused: "start its supervisor: " + err.Error()})
+		return
+	}
+	started := readStatus(status)
+	if started != nil {
+		t.started(s, *started)
+	}
+	p := procOf(child.Pid)
+	t.await(s, p, started != nil)
+	if t.e.ctx.Err() != nil {
+		return // the next server goes on
+	}
+	_, _ = child.Wait() // it has ended: this only takes its exit
+	t.settle(s, p)
+}
+
+// settle ends a task whose supervisor, started by us, is gone.
+func (t *task) settle(s *spec, p proc) {
+	var o outcome
+	if readJSON(t.dir, outcomeFile, &o) == nil {
+		t.tellOutcome(o)
+		return
+	}
+	mine, err := writeClaim(t.dir, claim{Boot: t.e.boot})
+	if err == nil && mine {
+		t.refused(outcome{Refused: "its supervisor did not start: " + lastLine(filepath.Join(t.dir, noteFile))})
+		return
+	}
+	var c claim
+	if err := readJSON(t.dir, claimFile, &c); err != nil {
+		t.unknown("its start record cannot be read: " + err.Error())
+		return
+	}
+	if c.Supervisor == p {
+		t.lost(s)
+		return
+	}
+	t.follow(c) // another supervisor was first
+}
+
+// follow takes up a task whose start somebody has claimed.
+func (t *task) follow(c claim) {
+	var o outcome
+	if readJSON(t.dir, outcomeFile, &o) == nil {
+		if s := t.spec(); s != nil && t.known {
+			t.identified(s)
+		}
+		t.tellOutcome(o)
+		return
+	}
+	s := t.spec()
+	switch {
+	case c.Boot != t.e.boot:
+		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+	case s == nil:
+		t.unknown("what was started cannot be read from " + filepath.Join(t.dir, specFile))
+	case c.Supervisor.PID == 0:
+		t.exited(sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was never started"}, true)
+	default:
+		told := t.identified(s)
+		if c.Supervisor.alive() {
+			t.await(s, c.Supervisor, told)
+		}
+		t.inherited(s, c)
+	}
+}
+
+// inherited ends a task whose supervisor, found on disk, is gone.
+func (t *task) inherited(s *spec, c claim) {
+	var o outcome
+	if readJSON(t.dir, outcomeFile, &o) == nil {
+		t.tellOutcome(o)
+		return
+	}
+	if t.e.ctx.Err() == nil && !c.Supervisor.alive() {
+		t.lost(s)
+	}
+}
+
+func (t *task) spec() *spec {
+	s := &spec{}
+	if readJSON(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n {
+		return nil
+	}
+	return s
+}
+
+// identified tells the start when the supervisor has recorded it.
+func (t *task) identified(s *spec) bool {
+	var id identity
+	if readJSON(t.dir, identityFile, &id) != nil {
+		return false
+	}
+	t.started(s, id)
+	return true
+}
+
+// await waits for the end of the supervisor, and tells progress meanwhile. It
+// also returns when the executor is closed.
+func (t *task) await(s *spec, p proc, told bool) {
+	w, ok := watch(p)
+	if !ok {
+		return
+	}
+	defer w.close()
+	defer context.AfterFunc(t.e.ctx, w.interrupt)()
+	progress := newProgress(t)
+	defer progress.last()
+	for t.e.ctx.Err() == nil {
+		pause := progressEvery
+		if !told {
+			pause = 10 * time.Millisecond
+		}
+		if w.wait(pause) {
+			if !told {
+				t.identified(s)
+			}
+			return
+		}
+		if !told {
+			told = t.identified(s)
+		}
+		progress.look()
+	}
+}
+
+// lost kills what a dead supervisor left. Only a proof frees the task's leaves;
+// without one it stays unknown and is looked at again.
+func (t *task) lost(s *spec) {
+	tr := tree{marker: s.marker(), groups: groupDirs(s)}
+	var id identity
+	if readJSON(t.dir, identityFile, &id) == nil {
+		tr.main = id.Main
+	}
+	said := ""
+	for t.e.ctx.Err() == nil {
+		proven, why := tr.end(t.e.o.ProveWithin)
+		if proven {
+			removeGroups(tr.groups)
+			t.exited(sched.Exit{Code: 1, Cause: sched.SupervisorLost,
+				Message: "its supervisor died; everything it had started was killed"}, true)
+			return
+		}
+		if why != said {
+			said = why
+			t.unknown(why)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-t.e.ctx.Done():
+		}
+	}
+}
+
+// neverStarted claims the start, so that no supervisor ever can, and tells.
+func (t *task) neverStarted() {
+	if err := os.MkdirAll(t.dir, 0o700); err == nil {
+		mine, err := writeClaim(t.dir, claim{Boot: t.e.boot})
+		var c claim
+		if err == nil && !mine && readJSON(t.dir, claimFile, &c) == nil {
+			t.follow(c)
+			return
+		}
+	}
+	t.exited(sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was stopped before it was started"}, true)
+}
+
+func (t *task) started(s *spec, id identity) {
+	t.e.tell(sched.TaskStarted{Attempt: t.at.id, Task: t.n, Host: s.Host, PID: int32(id.Main.PID), Ports: s.Ports})
+	for _, u := range id.Unenforced {
+		if noteOnce(t.e.place.job(t.at.id.Job), "limit-"+safeName(u)) {
+			t.notice("not enforced: " + u)
+		}
+	}
+}
+
+func (t *task) notice(text string) { t.e.tell(sched.Notice{Job: t.at.id.Job, Message: text}) }
+
+// exited tells an end. One that the server itself found is recorded first, so
+// that the next server says the same.
+func (t *task) exited(x sched.Exit, record bool) {
+	if record {
+		t.recordOutcome(outcome{Exit: &x})
+	}
+	t.e.tell(sched.TaskExited{Attempt: t.at.id, Task: t.n, Exit: x})
+}
+
+func (t *task) recordOutcome(o outcome) {
+	err := os.MkdirAll(t.dir, 0o700)
+	if err == nil {
+		err = writeOutcome(t.dir, o)
+	}
+	if err != nil {
+		t.e.o.Log.Warn("record a task's end", "attempt", t.at.id, "task", t.n, "error", err)
+	}
+}
+
+// refused records and tells that the task did not start.
+func (t *task) refused(o outcome) {
+	t.recordOutcome(o)
+	t.tellOutcome(o)
+}
+
+func (t *task) tellOutcome(o outcome) {
+	if o.Exit == nil {
+		t.e.tell(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job})
+		return
+	}
+	t.exited(*o.Exit, false)
+}
+
+func (t *task) unknown(why string) {
+	t.e.o.Log.Warn("a task's fate is unknown", "attempt", t.at.id, "task", t.n, "reason", why)
+	t.e.tell(sched.TaskUnknown{Attempt: t.at.id, Task: t.n, Reason: why})
+}
