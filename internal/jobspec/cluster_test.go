@@ -36,7 +36,7 @@ func testCluster() *sched.Config {
 		},
 		Cells: []cell.CellSpec{
 			node("V100-NODE", "V100", 8, "v0", ""), node("V100-NODE", "V100", 8, "v1", ""),
-			node("V100-NODE", "V100", 8, "v2", "PIN"), node("V100-NODE", "V100", 8, "v3", ""),
+			node("V100-NODE", "V100", 8, "v2", "PIN"), node("V100-NODE", "V100", 8, "v3", ""), node("V100-NODE", "V100", 8, "v4", ""),
 			node("K80-NODE", "K80", 4, "k0", ""), node("K80-NODE", "K80", 4, "k1", ""),
 			node("CPU-NODE", "CPU", 4, "c0", ""), node("CPU-NODE", "CPU", 4, "c1", ""),
 		},

@@ -1,0 +1,73 @@
+package jobspec
+
+import (
+	"iter"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// inOrder is the plainest policy: submission order.
+type inOrder struct{}
+
+func (inOrder) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		for g := range v.Waiting() {
+			if !yield(sched.Wish{Gang: g.Ref}) {
+				return
+			}
+		}
+	}
+}
+
+func (inOrder) NextChange(sched.View) sched.Time { return 0 }
+
+// What Parse accepts, the core must be able to place on the empty cluster.
+func TestTheCorePlacesGoodFiles(t *testing.T) {
+	policies := func(sched.VCConfig) (sched.Policy, error) { return inOrder{}, nil }
+	for _, path := range files(t, "good/*.yaml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			src, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, problems := Parse(path, src, testEnv())
+			if problems != nil {
+				t.Fatal(problems)
+			}
+			s := sched.New(policies)
+			give(t, s, sched.Reconfigure{Config: testCluster()})
+			give(t, s, sched.Submit{Job: result.Job})
+			placed := 0
+			for _, r := range s.Decide(1000) {
+				if e, ok := r.Event.(sched.Placed); ok {
+					placed += len(e.Placement.Tasks)
+				}
+			}
+			want := 0
+			for _, role := range result.Job.Roles {
+				want += int(role.Tasks)
+			}
+			if placed != want {
+				why, _ := s.Explain(1)
+				t.Errorf("%d of %d tasks are placed: %+v", placed, want, why)
+			}
+			if err := s.Verify(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func give(t *testing.T, s *sched.State, c sched.Command) {
+	t.Helper()
+	events, _, refusal := s.Check(c, 1000)
+	if refusal != nil {
+		t.Fatalf("%T is refused: %v", c, refusal)
+	}
+	for _, e := range events {
+		s.Apply(sched.Record{Seq: s.Seq() + 1, Time: 1000, Event: e})
+	}
+}
