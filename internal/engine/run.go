@@ -262,14 +262,16 @@ func reply(in *Input, r Reply) {
 	}
 }
 
-// close leaves a snapshot of all that is durable, so that the next start is quick.
+// close leaves a snapshot of all that is durable, so that the next start is
+// quick. It is the replica's: the core's clock may be ahead of its events.
 func (e *Engine) close(ctx context.Context) {
 	e.replica.finish()
 	e.snapshot.wait()
-	if e.durable == 0 || e.snapshot.diverged.Load() {
+	state := e.replica.cloneAt(e.durable)
+	if e.durable == 0 || state == nil || e.snapshot.diverged.Load() {
 		return
 	}
-	if err := e.o.Journal.SaveSnapshot(ctx, e.durable, e.core.Save()); err != nil {
+	if err := e.o.Journal.SaveSnapshot(ctx, e.durable, state.Save()); err != nil {
 		e.o.Log.Warn("no snapshot at the end; the next start reads more of the log", "error", err)
 	}
 }

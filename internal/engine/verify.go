@@ -198,10 +198,21 @@ func (v *verifier) compare(seq uint64) error {
 		return nil
 	}
 	if !bytes.Equal(v.kept[seq], v.state.Save()) {
-		return v.problem(seq, "the snapshot of event %d differs from the events up to it", seq)
+		return v.problem(seq, "the snapshot of event %d differs from the events up to it: %s", seq,
+			difference(v.kept[seq], v.state.Save()))
 	}
 	v.report.Snapshots++
 	return nil
+}
+
+// difference shows where two texts part, with what is around it.
+func difference(a, b []byte) string {
+	at := 0
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	around := func(t []byte) []byte { return t[max(0, at-60):min(len(t), at+60)] }
+	return fmt.Sprintf("at byte %d, %q against %q", at, around(a), around(b))
 }
 
 func (v *verifier) invariants() {
