@@ -151,14 +151,18 @@ func (s *Server) validateConfig(ctx context.Context, in *validateConfigInput) (*
 
 // parseConfig reads a cluster file and holds it to this installation.
 func (s *Server) parseConfig(src []byte) (*sched.Config, []string, error) {
-	c, problems := config.Parse("", src, s.opts.Policies...)
+	cluster, notes, problems := config.Parse("", src, s.opts.Policies...)
 	if len(problems) > 0 {
 		return nil, nil, documentProblem("the cluster file cannot be used", problems)
 	}
+	var warnings []string
+	for _, n := range notes {
+		warnings = append(warnings, n.String())
+	}
 	if s.opts.CheckCluster != nil {
-		if err := s.opts.CheckCluster(c); err != nil {
+		if err := s.opts.CheckCluster(cluster.Config); err != nil {
 			return nil, nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
 		}
 	}
-	return c, nil, nil
+	return cluster.Config, warnings, nil
 }

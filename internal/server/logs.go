@@ -24,20 +24,25 @@ const (
 	maxTailRead = 64 << 20 // bytes searched for the last lines
 )
 
-// Log is one task's log of one attempt. Offsets count from the log's start, also
-// when rotation has dropped its beginning.
-type Log interface {
-	// ReadAt reads at an offset; io.EOF says that there is no more yet.
-	io.ReaderAt
-	io.Closer
-	// Bounds returns the first offset that is still kept and the present end.
-	Bounds() (first, end int64, err error)
+// Log is an open log: it reads up to where the log ended when it was opened.
+type Log struct {
+	io.ReadCloser
+	// Start is the offset of the first byte; it is behind the one asked for when
+	// rotation has dropped what stood there. End is where the log ended.
+	Start, End int64
 }
 
-// Logs opens a task's log. fs.ErrNotExist says that there is none (yet). stream
-// is stdout or stderr.
+// LogRef names one stream (stdout or stderr) of one run of one task.
+type LogRef struct {
+	Attempt sched.AttemptID
+	Task    int32
+	Stream  string
+}
+
+// Logs opens a task's log at an offset. fs.ErrNotExist says that there is none
+// (yet).
 type Logs interface {
-	OpenLog(attempt sched.AttemptID, task int32, stream string) (Log, error)
+	OpenLog(ref LogRef, from int64) (Log, error)
 }
 
 func (s *Server) registerTasks(api huma.API) {
@@ -72,25 +77,25 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	if err != nil {
 		return nil, err
 	}
-	l := &logWriter{server: s, stream: in.Stream, task: task, follow: in.Follow, offset: in.Offset, tail: -1}
-	l.attempt = sched.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: in.Attempt}
+	l := &logWriter{server: s, follow: in.Follow, offset: in.Offset, tail: -1}
+	l.ref = LogRef{Attempt: sched.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: in.Attempt}, Task: task, Stream: in.Stream}
 	if in.Attempt == 0 {
-		l.attempt.N = j.Tasks[task].Attempt
+		l.ref.Attempt.N = j.Tasks[task].Attempt
 	}
 	if in.Tail != "" {
 		l.tail, _ = strconv.ParseInt(in.Tail, 10, 64)
 	}
-	if l.attempt.N == 0 && !in.Follow {
+	if l.ref.Attempt.N == 0 && !in.Follow {
 		return nil, notFound("task %s-%d has not run yet: there is no log; see comb job explain %s", in.Role, in.Index, j.Name)
 	}
 	done, p := s.openStream()
 	if p != nil {
 		return nil, withHeaders(p)
 	}
-	if err := l.open(); err != nil && !(in.Follow && errors.Is(err, fs.ErrNotExist)) {
+	if err := l.begin(); err != nil && !(in.Follow && errors.Is(err, fs.ErrNotExist)) {
 		done()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, notFound("attempt %d of task %s-%d has no log here", l.attempt.N, in.Role, in.Index)
+			return nil, notFound("attempt %d of task %s-%d has no log here", l.ref.Attempt.N, in.Role, in.Index)
 		}
 		return nil, s.fail(err)
 	}
@@ -120,74 +125,87 @@ func taskOf(j *rest.Job, role string, index int32) (int32, error) {
 
 // logWriter is one answer with a task's log.
 type logWriter struct {
-	server  *Server
-	attempt sched.AttemptID
-	task    int32
-	stream  string
-	offset  int64
-	tail    int64 // last lines; -1 is all
-	follow  bool
+	server *Server
+	ref    LogRef
+	offset int64 // of the next byte to send
+	tail   int64 // last lines; -1 is all
+	begun  bool  // offset is settled
+	follow bool
 
-	log   Log
 	w     http.ResponseWriter
 	rc    *http.ResponseController
 	token string
 }
 
-// open opens the log and finds where to begin.
-func (l *logWriter) open() error {
-	if l.attempt.N == 0 {
-		return fs.ErrNotExist
+// open opens the log at an offset.
+func (l *logWriter) open(from int64) (Log, error) {
+	if l.ref.Attempt.N == 0 {
+		return Log{}, fs.ErrNotExist
 	}
-	log, err := l.server.logs.OpenLog(l.attempt, l.task, l.stream)
+	return l.server.logs.OpenLog(l.ref, from)
+}
+
+// begin finds where the answer begins.
+func (l *logWriter) begin() error {
+	if l.begun {
+		return nil
+	}
+	log, err := l.open(l.offset)
 	if err != nil {
 		return err
 	}
-	first, end, err := log.Bounds()
-	if err == nil && l.tail >= 0 {
-		l.offset, err = tailOffset(log, max(first, end-maxTailRead), end, l.tail)
+	_ = log.Close()
+	l.offset = max(l.offset, log.Start)
+	if l.tail >= 0 {
+		if l.offset, err = l.tailOffset(log.Start, log.End); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		_ = log.Close()
-		return err
-	}
-	l.offset = max(l.offset, first)
-	l.log = log
+	l.begun = true
 	return nil
 }
 
-// tailOffset returns where the last lines begin, searching backwards from end.
-func tailOffset(r io.ReaderAt, first, end, lines int64) (int64, error) {
-	if lines == 0 {
+// tailOffset returns where the last lines begin: it reads growing pieces of the
+// end, up to maxTailRead.
+func (l *logWriter) tailOffset(first, end int64) (int64, error) {
+	if l.tail == 0 {
 		return end, nil
 	}
-	buf := make([]byte, logChunk)
-	seen := int64(0)
-	for at := end; at > first; {
-		n := min(int64(len(buf)), at-first)
-		at -= n
-		if _, err := r.ReadAt(buf[:n], at); err != nil && err != io.EOF {
+	for size := int64(logChunk); ; size *= 4 {
+		size = min(size, end-first, maxTailRead)
+		log, err := l.open(end - size)
+		if err != nil {
 			return 0, err
 		}
-		for i := n - 1; i >= 0; i-- {
-			if buf[i] != '\n' || at+i == end-1 {
-				continue // the last line's own end starts no line
-			}
-			if seen++; seen == lines {
-				return at + i + 1, nil
-			}
+		text, err := io.ReadAll(io.LimitReader(log, size))
+		_ = log.Close()
+		if err != nil {
+			return 0, err
+		}
+		at, found := lastLines(text, l.tail)
+		if found || size == end-first || size == maxTailRead || log.Start > end-size {
+			return log.Start + int64(at), nil
 		}
 	}
-	return first, nil
+}
+
+// lastLines returns where the last n lines of text begin; found is false when
+// there are fewer.
+func lastLines(text []byte, n int64) (at int, found bool) {
+	seen := int64(0)
+	for i := len(text) - 2; i >= 0; i-- { // the last byte's own line end starts no line
+		if text[i] != '\n' {
+			continue
+		}
+		if seen++; seen == n {
+			return i + 1, true
+		}
+	}
+	return 0, false
 }
 
 func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
 	l.w, l.rc, l.token = w, http.NewResponseController(w), r.Header.Get("Authorization")
-	defer func() {
-		if l.log != nil {
-			_ = l.log.Close()
-		}
-	}()
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", `inline; filename="log.txt"`)
@@ -208,13 +226,16 @@ func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
 
 // copy sends what there is behind the present offset.
 func (l *logWriter) copy() (int64, error) {
-	if l.log == nil {
-		return 0, nil
+	log, err := l.open(l.offset)
+	if err != nil {
+		return 0, err
 	}
+	defer log.Close()
+	l.offset = max(l.offset, log.Start)
 	buf := make([]byte, logChunk)
 	total := int64(0)
 	for {
-		n, err := l.log.ReadAt(buf, l.offset)
+		n, err := log.Read(buf)
 		if n > 0 {
 			_ = l.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if _, err := l.w.Write(buf[:n]); err != nil {
@@ -223,7 +244,7 @@ func (l *logWriter) copy() (int64, error) {
 			l.offset += int64(n)
 			total += int64(n)
 		}
-		if err == io.EOF || (err == nil && n == 0) {
+		if err == io.EOF {
 			return total, nil
 		}
 		if err != nil {
@@ -242,13 +263,11 @@ func (l *logWriter) followAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if l.log == nil {
-			if err := l.open(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+		n := int64(0)
+		if err = l.begin(); err == nil {
+			n, err = l.copy()
 		}
-		n, err := l.copy()
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if over {
@@ -279,19 +298,25 @@ func (l *logWriter) followAll(ctx context.Context) error {
 func (l *logWriter) over(ctx context.Context) (bool, error) {
 	var status sched.JobStatus
 	found := false
-	err := l.server.read(ctx, 0, func(st *sched.State) { status, found = st.Job(l.attempt.Job) })
+	err := l.server.read(ctx, 0, func(st *sched.State) { status, found = st.Job(l.ref.Attempt.Job) })
 	if err != nil {
 		return false, err
 	}
-	if !found || int(l.task) >= len(status.Tasks) {
+	if !found || int(l.ref.Task) >= len(status.Tasks) {
 		return true, nil
 	}
-	t := status.Tasks[l.task]
-	if l.attempt.N == 0 {
-		l.attempt.N = t.Attempt
+	t := status.Tasks[l.ref.Task]
+	if l.ref.Attempt.N == 0 {
+		l.ref.Attempt.N = t.Attempt
 	}
-	if t.Attempt != l.attempt.N {
-		return t.Attempt > l.attempt.N, nil
+	if t.Attempt != l.ref.Attempt.N {
+		return t.Attempt > l.ref.Attempt.N, nil
 	}
-	return t.State == sched.TaskSucceeded || t.State == sched.TaskFailed || t.State == sched.TaskEnded || t.State == sched.TaskWaiting && l.log != nil, nil
+	switch t.State {
+	case sched.TaskSucceeded, sched.TaskFailed, sched.TaskEnded:
+		return true, nil
+	case sched.TaskWaiting: // for its next attempt; this one is over
+		return t.Attempt > 0, nil
+	}
+	return false, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
@@ -21,7 +22,7 @@ const maxProblems = 100
 
 // parseJob reads a submission against the present configuration.
 func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest) (*jobspec.Result, error) {
-	env := jobspec.Env{User: subjectOf(ctx), RequireImage: s.opts.RequireImage}
+	env := jobspec.Env{User: subjectOf(ctx), RequireImage: s.opts.RequireImage, Name: r.Name, VC: cell.VCName(r.VC)}
 	err := s.read(ctx, 0, func(st *sched.State) { env.Config = st.Config() })
 	if err != nil {
 		return nil, err
@@ -36,29 +37,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest) (*jobspec.R
 	if len(problems) > 0 {
 		return nil, documentProblem("the job cannot be accepted", problems)
 	}
-	return result, override(result.Job, r, env.Config)
-}
-
-// override replaces what the submission names beside the file.
-func override(job *sched.Job, r rest.SubmitRequest, config *sched.Config) error {
-	if r.Name != "" {
-		if !rest.ValidName(r.Name) {
-			return invalid("name", "a name has 1 to 255 letters, digits and ._~-, and does not begin with . - or ~")
-		}
-		job.Name = sched.JobName(r.Name)
-	}
-	if r.VC == "" || r.VC == string(job.VC) {
-		return nil
-	}
-	var known []string
-	for _, vc := range config.VCs {
-		if string(vc.Name) == r.VC {
-			job.VC = vc.Name
-			return nil
-		}
-		known = append(known, string(vc.Name))
-	}
-	return invalid("vc", "no virtual cluster %q%s", clip(r.VC), document.DidYouMean(clip(r.VC), known))
+	return result, nil
 }
 
 // documentProblem makes one answer of all mistakes in a file.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -114,7 +115,7 @@ func apiConfig() huma.Config {
 			Info: &huma.Info{Title: "Comb", Version: rest.Version,
 				Description: "Shares a GPU cluster between teams with guarantees. Errors are application/problem+json."},
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"token": {Type: "http", Scheme: "bearer", Description: "The content of admin-token in the server's data directory"},
 				},
@@ -127,6 +128,22 @@ func apiConfig() huma.Config {
 		Transformers:                 []huma.Transformer{problemTransform},
 	}
 	return c
+}
+
+// schemaName names a type in the description; the core's types are told apart
+// from the API's own of the same name.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	switch path.Base(t.PkgPath()) {
+	case "sched":
+		return "Core" + name
+	case "cell":
+		return "Topology" + name
+	}
+	return name
 }
 
 // operation fills in what all routes share.
