@@ -1,0 +1,348 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+// serverVar makes this test binary a server instead of a test.
+const serverVar = "COMB_ENGINE_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(serverVar)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := serve(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// instant is an executor whose tasks are over at once.
+type instant struct{ live *engine.Live }
+
+func (x instant) Do(a sched.Action) {
+	if a.Start == nil {
+		return
+	}
+	for _, t := range a.Start.Tasks {
+		if !a.Known {
+			x.live.Tell(sched.TaskStarted{Attempt: a.Attempt, Task: t.Task, Host: "h"})
+		}
+		x.live.Tell(sched.TaskExited{Attempt: a.Attempt, Task: t.Task, Exit: sched.Exit{Code: int32(a.Attempt.Job % 2)}})
+	}
+}
+
+// durable is an engine on a real store with the wall clock.
+type durable struct {
+	store  *store.Store
+	live   *engine.Live
+	engine *engine.Engine
+	end    func() error
+}
+
+func openDurable(dir string, every uint64) (*durable, error) {
+	s, err := store.Open(ctx, dir, store.Options{Now: clock()})
+	if err != nil {
+		return nil, err
+	}
+	d := &durable{store: s, live: engine.NewLive(clock)}
+	d.engine, err = engine.Open(ctx, engine.Options{Inputs: d.live, Executor: instant{d.live}, Journal: s,
+		Policies: policy.New, Epoch: s.Epoch(), SnapshotEvery: every})
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- d.engine.Run(running) }()
+	d.end = func() error {
+		cancel()
+		return errors.Join(<-done, s.Close())
+	}
+	return d, nil
+}
+
+func (d *durable) configure() error {
+	r := d.live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system", Key: "first"}, Config: config(4)}, nil)
+	if r.Refusal != nil {
+		return r.Refusal
+	}
+	return r.Err
+}
+
+// serve submits from many goroutines and prints what was acknowledged.
+func serve(dir string) error {
+	d, err := openDurable(dir, 500)
+	if err != nil {
+		return err
+	}
+	if err := d.configure(); err != nil {
+		return err
+	}
+	fmt.Println("open")
+	var mu sync.Mutex
+	for p := range 16 {
+		go func() {
+			for n := 0; ; n++ {
+				j := job(fmt.Sprintf("p%d-%d-%d", os.Getpid(), p, n), "b", 1, 0)
+				r := d.live.Do(ctx, submit(j), map[string]string{"k": string(j.Name)})
+				mu.Lock()
+				if r.Err == nil && r.Refusal == nil {
+					fmt.Println("acked", r.Answer.Job, j.Name)
+				} else {
+					fmt.Println("failed", r.Err, r.Refusal)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	select {}
+}
+
+// TestKilledServerLosesNothing kills a server under load again and again. Every
+// acknowledged job exists exactly once, and the journal verifies.
+func TestKilledServerLosesNothing(t *testing.T) {
+	kills := 6
+	if n, err := strconv.Atoi(os.Getenv("COMB_KILL_LOOPS")); err == nil {
+		kills = n
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	random := rand.New(rand.NewPCG(3, 4))
+	acked := map[sched.JobID]sched.JobName{}
+	for range kills {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), serverVar+"="+dir)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		if !lines.Scan() || lines.Text() != "open" {
+			t.Fatalf("the server says %q", lines.Text())
+		}
+		time.AfterFunc(time.Duration(50+random.IntN(250))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		collect(t, lines, acked)
+		_ = cmd.Wait()
+	}
+	if len(acked) == 0 {
+		t.Fatal("nothing was acknowledged")
+	}
+	d, err := openDurable(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitIdle(t, d)
+	for id, name := range acked {
+		j, ok, err := d.store.Job(ctx, id)
+		if err != nil || !ok || j.Name != name || !j.Phase.Ended() {
+			t.Errorf("job %d (%s) was acknowledged: %v %v %+v", id, name, ok, err, j)
+		}
+		if values, err := d.store.Secrets(ctx, id); err != nil || values != nil {
+			t.Errorf("job %d has ended; its secrets: %v %v", id, values, err)
+		}
+	}
+	report := sound(t, d.store, policy.New, d.engine.Replica())
+	if err := d.end(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d kills, %d acknowledged jobs, %+v", kills, len(acked), report)
+}
+
+func collect(t *testing.T, lines *bufio.Scanner, acked map[sched.JobID]sched.JobName) {
+	t.Helper()
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		if len(f) > 0 && f[0] == "failed" {
+			t.Errorf("the server says %q", lines.Text())
+		}
+		if len(f) != 3 || f[0] != "acked" {
+			continue // cut off
+		}
+		id, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := acked[sched.JobID(id)]; ok {
+			t.Errorf("job %d is %s and %s", id, other, f[2])
+		}
+		acked[sched.JobID(id)] = sched.JobName(f[2])
+	}
+}
+
+// waitIdle waits until no job is left.
+func waitIdle(t testing.TB, d *durable) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		left := -1
+		if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { left = len(s.Jobs()) }); err != nil {
+			t.Fatal(err)
+		}
+		if left == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d jobs do not end", left)
+		}
+	}
+}
+
+// TestRestartFromStore ends a server in good order and begins it again.
+func TestRestartFromStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	digest := ""
+	for life := range 3 {
+		d, err := openDurable(dir, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if life > 0 {
+			if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+				if s.Digest() != digest {
+					t.Error("the state is another after the restart")
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.configure(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			if r := d.live.Do(ctx, submit(job(fmt.Sprint("job", i), "b", 2, 0)), nil); r.Err != nil || r.Refusal != nil {
+				t.Fatalf("%+v", r)
+			}
+		}
+		waitIdle(t, d)
+		report := sound(t, d.store, policy.New, nil)
+		digest = report.Digest
+		if err := d.end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := store.Open(ctx, dir, store.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if report := sound(t, s, policy.New, nil); report.Snapshots == 0 || report.Digest != digest {
+		t.Errorf("%+v", report)
+	}
+	events, err := s.JobEvents(ctx, 1, 0, 0)
+	if err != nil || len(events) < 5 {
+		t.Fatalf("%d events of job 1, %v", len(events), err)
+	}
+	var kinds []string
+	for _, e := range events {
+		kinds = append(kinds, string(sched.KindOf(e.Event)))
+	}
+	if kinds[0] != "JobSubmitted" || !slices.Contains(kinds, "Placed") || kinds[len(kinds)-1] != "JobEnded" {
+		t.Errorf("events of job 1: %v", kinds)
+	}
+}
+
+// BenchmarkSubmit prints durable submissions per second from 64 producers, and
+// how long one waits for its answer.
+func BenchmarkSubmit(b *testing.B) {
+	d, err := openDurable(filepath.Join(b.TempDir(), "data"), 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := d.configure(); err != nil {
+		b.Fatal(err)
+	}
+	took := submitAll(b, d, 64, b.N)
+	slices.Sort(took)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "submissions/s")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
+	if err := d.end(); err != nil {
+		b.Error(err)
+	}
+}
+
+// submitAll submits n jobs from several producers and returns how long each took.
+func submitAll(b *testing.B, d *durable, producers, n int) []time.Duration {
+	took := make([]time.Duration, n)
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for p := range producers {
+		all.Go(func() {
+			for i := p; i < n; i += producers {
+				begin := time.Now()
+				j := job(fmt.Sprint("job", i), "b", 1, 0)
+				j.Source = strings.Repeat("source ", 150)
+				if r := d.live.Do(ctx, submit(j), nil); r.Err != nil || r.Refusal != nil {
+					b.Errorf("%+v", r)
+					return
+				}
+				took[i] = time.Since(begin)
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	return took
+}
+
+// BenchmarkRecover prints how long a start takes on a journal of 100,000 jobs:
+// from the log alone after a crash, and from a snapshot.
+func BenchmarkRecover(b *testing.B) {
+	const jobs = 100_000
+	dir := filepath.Join(b.TempDir(), "data")
+	d, err := openDurable(dir, 1<<60)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := d.configure(); err != nil {
+		b.Fatal(err)
+	}
+	submitAll(b, d, 256, jobs)
+	waitIdle(b, d)
+	recoverOnce := func(b *testing.B) {
+		for b.Loop() {
+			s, err := store.Open(ctx, dir, store.Options{ReadOnly: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := engine.Open(ctx, engine.Options{Journal: s, Policies: policy.New})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := e.Replica().Read(ctx, 0, func(s *sched.State) {
+				b.ReportMetric(float64(s.Seq()), "events")
+			}); err != nil {
+				b.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("log", recoverOnce)
+	if err := d.end(); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("snapshot", recoverOnce)
+}
