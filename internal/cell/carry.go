@@ -15,20 +15,29 @@ type Carried struct {
 // when the VC still has a preassigned cell of the same type that is bound, or
 // can safely be bound, to the cell around those leaves. vc is None when the VC
 // is gone. The cluster is unchanged; the caller takes the placement.
-func (c *Cluster) Carry(old *Forest, vc int32, a *Alloc) Carried {
+//
+// devices are, by task, all that the tasks were started with: a device that an
+// earlier configuration lacked and this one has again is held again, but the
+// guarantee does not come back with it.
+func (c *Cluster) Carry(old *Forest, vc int32, a *Alloc, devices [][]int32) Carried {
 	var out Carried
 	moved := map[LeafID]LeafID{}
-	for _, t := range a.Placement.Tasks {
+	regained := false
+	for i, t := range a.Placement.Tasks {
 		n := Task{Node: t.Node, SKU: t.SKU}
-		for i, l := range t.Leaves {
-			to := c.f.FindLeaf(t.Node, t.SKU, t.Devices[i])
-			if to == None || c.hold[to] != None && !a.Promised {
+		for _, d := range devices[i] {
+			to := c.f.FindLeaf(t.Node, t.SKU, d)
+			if to == None || c.hold[to] != None {
 				out.Lost++
 				continue
 			}
-			moved[l] = to
+			if was := slices.Index(t.Devices, d); was >= 0 {
+				moved[t.Leaves[was]] = to
+			} else {
+				regained = true
+			}
 			n.Leaves = append(n.Leaves, to)
-			n.Devices = append(n.Devices, t.Devices[i])
+			n.Devices = append(n.Devices, d)
 		}
 		sortTask(&n)
 		out.Placement.Tasks = append(out.Placement.Tasks, n)
@@ -37,8 +46,9 @@ func (c *Cluster) Carry(old *Forest, vc int32, a *Alloc) Carried {
 		return out
 	}
 	binds, ok := c.carryBinds(old, vc, a, moved)
-	out.Placement.Binds = binds
-	out.Lazy = !ok
+	if out.Lazy = !ok || regained; !out.Lazy {
+		out.Placement.Binds = binds
+	}
 	return out
 }
 

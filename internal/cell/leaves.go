@@ -74,12 +74,14 @@ func (s *search) gather(out []LeafID, id CellID, n int32, avail map[CellID]int32
 	slices.SortStableFunc(kids, func(a, b CellID) int { return cmp.Compare(avail[b], avail[a]) })
 	for len(kids) > 0 && n > 0 {
 		// The tightest child that holds the rest; else the largest whole.
-		j := len(kids) - 1
-		for j >= 0 && avail[kids[j]] < n {
-			j--
+		tight := -1
+		for j := range kids {
+			if avail[kids[j]] >= n && (tight < 0 || avail[kids[j]] < avail[kids[tight]]) {
+				tight = j
+			}
 		}
-		if j >= 0 {
-			return s.gather(out, kids[j], n, avail)
+		if tight >= 0 {
+			return s.gather(out, kids[tight], n, avail)
 		}
 		out = s.gather(out, kids[0], avail[kids[0]], avail)
 		n -= avail[kids[0]]

@@ -36,7 +36,7 @@ type Request struct {
 	// Allowed restricts nodes when not nil; Avoided excludes nodes.
 	Allowed NodeSet
 	Avoided NodeSet
-	// Blocked excludes chains by index; nil blocks none.
+	// Blocked excludes chains by index, except for pinned members; nil is none.
 	Blocked []bool
 	// Lift says which holders may be made to leave; nil is none. Leaves that
 	// were promised to somebody are never taken.
@@ -149,7 +149,7 @@ func (s *search) parts(ps []part) bool {
 }
 
 func (s *search) usable(ci int, p *part) bool {
-	if s.r.Blocked != nil && s.r.Blocked[ci] {
+	if s.r.Blocked != nil && s.r.Blocked[ci] && p.pinned == "" {
 		return false
 	}
 	return p.pinned != "" || p.sku == "" || s.c.f.Chains[ci].SKU == p.sku

@@ -126,11 +126,23 @@ func (s *State) applyCordoned(e NodeCordoned) {
 	s.look = true
 }
 
-// node returns what is remembered about a node, for change.
-func (s *State) node(name cell.NodeName) *nodeNote {
-	i, found := slices.BinarySearchFunc(s.nodes, name, func(n nodeNote, k cell.NodeName) int {
+// noted returns what is remembered about a node, to read.
+func (s *State) noted(name cell.NodeName) nodeNote {
+	if i, found := s.findNode(name); found {
+		return s.nodes[i]
+	}
+	return nodeNote{Name: name}
+}
+
+func (s *State) findNode(name cell.NodeName) (int, bool) {
+	return slices.BinarySearchFunc(s.nodes, name, func(n nodeNote, k cell.NodeName) int {
 		return strings.Compare(string(n.Name), string(k))
 	})
+}
+
+// node returns what is remembered about a node, for change.
+func (s *State) node(name cell.NodeName) *nodeNote {
+	i, found := s.findNode(name)
 	if !found {
 		s.nodes = slices.Insert(s.nodes, i, nodeNote{Name: name})
 	}
@@ -198,15 +210,12 @@ func (s *State) move(m Move) {
 	}
 	j := &s.jobs[a.job]
 	a.alloc = s.cl.Take(s.space(j.spec.VC), j.spec.Priority, m.Placement, false)
-	a.orphaned = a.orphaned || m.Orphaned
+	a.orphaned = m.Orphaned
 	if (m.Lazy || a.lazy) && j.spec.Priority >= cell.MinGuaranteed {
 		s.cl.Demote(a.alloc)
 		a.lazy = true
 	}
 	s.setAlloc(a.alloc, j.gangs[a.id.Gang].attempt)
-	for i, t := range j.spec.Gangs[a.id.Gang].Tasks {
-		j.tasks[t].place = m.Placement.Tasks[i]
-	}
 }
 
 // setAlloc remembers whose an allocation is.

@@ -206,7 +206,11 @@ func compareAttempts(a, b AttemptID) int {
 func (s *State) planMove(next *cell.Cluster, a *attempt) Move {
 	j := &s.jobs[a.job]
 	vc := next.SpaceOf(j.spec.VC)
-	got := next.Carry(s.cl.Forest(), vc, s.cl.Alloc(a.alloc))
+	var devices [][]int32
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		devices = append(devices, j.tasks[o].place.Devices)
+	}
+	got := next.Carry(s.cl.Forest(), vc, s.cl.Alloc(a.alloc), devices)
 	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0}
 	alloc := next.Take(max(vc, 0), j.spec.Priority, m.Placement, false)
 	if m.Lazy || a.lazy {

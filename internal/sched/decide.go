@@ -17,13 +17,17 @@ import (
 // First what happened is settled: attempts end, jobs complete, retry or end,
 // reservations are fulfilled or taken back. Then the walk places who waits.
 func (s *State) Decide(now Time) []Record {
-	s.now = max(s.now, now)
-	s.expire(s.now)
+	now = max(s.now, now)
+	s.expire(now)
 	if s.cl == nil || len(s.dirty) == 0 && !s.look {
-		return nil
+		return nil // and nothing changed that a replay would not know of
 	}
+	s.now = now
 	through := s.seq
 	s.out = nil
+	if s.look {
+		s.touchReserving()
+	}
 	for len(s.dirty) > 0 {
 		id := s.dirty[0]
 		s.dirty = slices.Delete(s.dirty, 0, 1)

@@ -66,18 +66,44 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 		return nil
 	}
 	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
-	what := fmt.Sprintf("%s of the cluster", plural(why.Total, "leaf", "leaves"))
-	if j.spec.Priority >= cell.MinGuaranteed {
-		what = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", plural(why.Total, "leaf", "leaves"), j.spec.VC)
-	}
-	if why.Need > why.Total {
-		why.Code = QuotaExceeded
-		why.Message = fmt.Sprintf("job %s can never start: %s asks for %s, more than %s", j.spec.Name, s.shapeText(j, g),
-			plural(why.Need, "leaf", "leaves"), what)
+	if unknown := s.unknownIn(j, g); unknown != "" {
+		why.Message = "it can never start: " + unknown
 		return why
 	}
-	why.Message = fmt.Sprintf("job %s can never start: %s does not fit the cells of %s, even when all are free", j.spec.Name, s.shapeText(j, g), what)
+	whose := fmt.Sprintf("the %s of the cluster", plural(why.Total, "leaf", "leaves"))
+	if j.spec.Priority >= cell.MinGuaranteed {
+		whose = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", plural(why.Total, "leaf", "leaves"), j.spec.VC)
+	}
+	if why.Need > why.Total {
+		if j.spec.Priority >= cell.MinGuaranteed {
+			why.Code = QuotaExceeded
+		}
+		why.Message = fmt.Sprintf("it can never start: %s asks for %s, more than %s", s.shapeText(j, g),
+			plural(why.Need, "leaf", "leaves"), whose)
+		return why
+	}
+	why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even when all are free", s.shapeText(j, g), whose)
 	return why
+}
+
+// unknownIn says which name in a gang's request does not exist, "" if all do.
+func (s *State) unknownIn(j *job, g int) string {
+	f := s.cl.Forest()
+	for _, m := range j.gangs[g].members {
+		if m.SKU != "" && m.Pinned == "" && !slices.ContainsFunc(f.Chains, func(c cell.Chain) bool { return c.SKU == m.SKU }) {
+			return fmt.Sprintf("the cluster has no SKU %s", m.SKU)
+		}
+		roots := s.cl.Space(s.space(j.spec.VC)).Roots
+		if m.Pinned != "" && !slices.ContainsFunc(roots, func(r cell.Root) bool { return r.Pinned == m.Pinned }) {
+			return fmt.Sprintf("virtual cluster %s has no pinned cell %s", j.spec.VC, m.Pinned)
+		}
+	}
+	for _, n := range j.spec.AllowedNodes {
+		if f.NodeIndex(n) == cell.None {
+			return fmt.Sprintf("the cluster has no node %s", n)
+		}
+	}
+	return ""
 }
 
 func plural(n int32, one, many string) string {
@@ -155,33 +181,45 @@ func (s *State) rootServes(j *job, g int, r *cell.Root) bool {
 // reason says why a gang waits now. It asks the placing code the same question
 // with one obstacle after the other taken away; the first that helps is why.
 func (s *State) reason(j *job, g int32) Reason {
-	gg := &j.gangs[g]
-	if why := s.neverFits(j, int(g)); why != nil {
-		return *why
+	if why, ok := s.outsideReason(j, g); ok {
+		return why
 	}
-	r := Reason{Need: gg.leaves, Total: s.reach(j, int(g)), Free: s.freeFor(j, int(g))}
-	switch {
-	case j.quarantined:
-		return r.say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again")
-	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
-		return s.heldReason(r, gg)
-	case j.after > s.now || gg.after > s.now:
-		r.Until = max(j.after, gg.after)
-		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until))
-	case gg.attempt != none:
+	gg := &j.gangs[g]
+	r := s.newReason(j, g)
+	if gg.attempt != none {
 		return s.reservedReason(r, gg)
 	}
 	q := s.request(j, int(g))
 	if _, ok := s.cl.Place(&q); ok {
 		return s.aheadReason(r, j)
 	}
-	if why, ok := s.avoidedReason(r, q, gg); ok {
-		return why
-	}
-	if why, ok := s.hardwareReason(r, q); ok {
-		return why
-	}
 	return s.busyReason(r, j, int(g))
+}
+
+func (s *State) newReason(j *job, g int32) Reason {
+	return Reason{Need: j.gangs[g].leaves, Total: s.reach(j, int(g)), Free: s.freeFor(j, int(g))}
+}
+
+// outsideReason gives the reasons that neither the jobs before nor those behind
+// a gang have in their hands; a gang that waits for one holds nobody up.
+func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
+	gg := &j.gangs[g]
+	if why := s.neverFits(j, int(g)); why != nil {
+		return *why, true
+	}
+	switch {
+	case j.quarantined:
+		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
+	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
+		return s.heldReason(s.newReason(j, g), gg), true
+	case j.after > s.now || gg.after > s.now:
+		r := s.newReason(j, g)
+		r.Until = max(j.after, gg.after)
+		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
+	case gg.attempt != none:
+		return Reason{}, false
+	}
+	return s.faultReason(j, g)
 }
 
 func (r Reason) say(c ReasonCode, format string, a ...any) Reason {
@@ -230,14 +268,33 @@ func (s *State) aheadReason(r Reason, j *job) Reason {
 // maxNamed bounds how many jobs or nodes a reason names.
 const maxNamed = 10
 
-func (s *State) avoidedReason(r Reason, q cell.Request, g *gang) (Reason, bool) {
-	if q.Avoided == nil {
-		return r, false
+// faultReason blames nodes that the gang avoids, and bad hardware: taking either
+// or both away makes the gang fit beside what runs, or without the bad hardware
+// it could not even run alone.
+func (s *State) faultReason(j *job, g int32) (Reason, bool) {
+	q := s.request(j, int(g))
+	if _, ok := s.cl.Place(&q); ok {
+		return Reason{}, false
 	}
-	q.Avoided = nil
-	if _, ok := s.cl.Place(&q); !ok {
-		return r, false
+	open, mended := q, q
+	open.Avoided = nil
+	mended.IgnoreHealth = true
+	both := mended
+	both.Avoided = nil
+	_, fitsOpen := s.cl.Place(&open)
+	_, fitsMended := s.cl.Place(&mended)
+	_, fitsBoth := s.cl.Place(&both)
+	_, alone := s.empty.Place(&open)
+	switch {
+	case q.Avoided != nil && !fitsMended && (fitsOpen || fitsBoth):
+		return s.avoidedReason(s.newReason(j, g), &j.gangs[g]), true
+	case fitsMended || !alone:
+		return s.hardwareReason(s.newReason(j, g)), true
 	}
+	return Reason{}, false
+}
+
+func (s *State) avoidedReason(r Reason, g *gang) Reason {
 	for _, a := range g.avoid {
 		if a.Until > s.now {
 			r.Nodes = append(r.Nodes, a.Node)
@@ -246,24 +303,30 @@ func (s *State) avoidedReason(r Reason, q cell.Request, g *gang) (Reason, bool) 
 			}
 		}
 	}
-	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until)), true
+	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
 }
 
-func (s *State) hardwareReason(r Reason, q cell.Request) (Reason, bool) {
-	healthy := q
-	if _, ok := s.empty.Place(&healthy); ok {
-		q.IgnoreHealth = true
-		if _, ok := s.cl.Place(&q); !ok {
-			return r, false
-		}
-	}
+// hardwareReason names the nodes at fault; when all of them are only suspects,
+// it says until when.
+func (s *State) hardwareReason(r Reason) Reason {
 	f := s.cl.Forest()
+	suspects := true
 	for i := range f.Nodes {
-		if s.nodeAtFault(int32(i)) && len(r.Nodes) < maxNamed {
-			r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+		if !s.nodeAtFault(int32(i)) || len(r.Nodes) == maxNamed {
+			continue
+		}
+		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+		until := s.noted(f.Nodes[i].Name).Suspect
+		suspects = suspects && until > 0 && s.cl.Blame(int32(i)) == cell.Suspect
+		if r.Until == 0 || until < r.Until {
+			r.Until = until
 		}
 	}
-	return r.say(BadHardware, "it would fit if what is bad or cordoned on %s were in service", nodeList(r.Nodes)), true
+	if suspects {
+		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
+	}
+	r.Until = 0
+	return r.say(BadHardware, "it would fit if what is bad or cordoned on %s were in service", nodeList(r.Nodes))
 }
 
 func (s *State) nodeAtFault(i int32) bool {
@@ -284,7 +347,7 @@ func (s *State) nodeAtFault(i int32) bool {
 
 func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
-	r.Jobs = s.holdersFor(j)
+	r.Jobs = s.holdersFor(j, g)
 	switch {
 	case r.Free < r.Need && guaranteed:
 		return r.say(VCBusy, "%s needs %s, and of the %d of %s only %d are free; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
@@ -306,7 +369,7 @@ func (s *State) usedBy(jobs []JobID) string {
 
 // holdersFor returns the jobs that hold or were promised cells which the job
 // could use at its priority, in order of id.
-func (s *State) holdersFor(j *job) []JobID {
+func (s *State) holdersFor(j *job, g int) []JobID {
 	var out []JobID
 	space := s.space(j.spec.VC)
 	for i := range s.attempts {
@@ -314,7 +377,7 @@ func (s *State) holdersFor(j *job) []JobID {
 		if a.job == none || s.cl.Alloc(a.alloc).Space != space || s.cl.Alloc(a.alloc).Opportunistic() != (j.spec.Priority < cell.MinGuaranteed) {
 			continue
 		}
-		if !slices.Contains(out, a.id.Job) {
+		if !slices.Contains(out, a.id.Job) && s.onUsableChain(j, g, a) {
 			out = append(out, a.id.Job)
 		}
 	}
@@ -341,10 +404,40 @@ func (s *State) freeFor(j *job, g int) int32 {
 	sp := s.cl.Space(s.space(j.spec.VC))
 	for i := range sp.Roots {
 		if r := &sp.Roots[i]; s.usableChain(j, g, r.Chain) && s.rootServes(j, g, r) {
-			n -= r.Used
+			n -= s.usedIn(r)
 		}
 	}
 	return n
+}
+
+// usedIn counts the leaves of a preassigned cell that guaranteed work holds or
+// was promised, those that are both once.
+func (s *State) usedIn(r *cell.Root) int32 {
+	if r.Cell == cell.None {
+		return 0
+	}
+	var n int32
+	f := s.cl.Forest()
+	first := f.Cells[r.Cell].FirstLeaf
+	for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
+		hold, promised := s.cl.Holder(l)
+		if promised != cell.None || hold != cell.None && !s.cl.Alloc(hold).Opportunistic() {
+			n++
+		}
+	}
+	return n
+}
+
+// onUsableChain reports whether an attempt holds leaves of a chain that a gang
+// could use.
+func (s *State) onUsableChain(j *job, g int, a *attempt) bool {
+	f := s.cl.Forest()
+	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
+		if len(t.Leaves) > 0 && s.usableChain(j, g, f.Cells[f.Leaves[t.Leaves[0]]].Chain) {
+			return true
+		}
+	}
+	return false
 }
 
 func nodeList(ns []cell.NodeName) string {

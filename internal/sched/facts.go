@@ -65,7 +65,7 @@ func (s *State) acceptNode(f NodeHealth) []Event {
 	if s.cl == nil || s.cl.Forest().NodeIndex(f.Node) == cell.None {
 		return nil
 	}
-	if n := s.node(f.Node); n.Down == !f.Up {
+	if n := s.noted(f.Node); n.Down == !f.Up {
 		return nil
 	}
 	return []Event{f}
@@ -130,6 +130,7 @@ func (s *State) applyStarted(e TaskStarted) {
 // refreshState derives an attempt's state from its tasks.
 func (s *State) refreshState(a *attempt) {
 	j := &s.jobs[a.job]
+	before := a.state
 	unknown, starting := false, false
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		t := &j.tasks[o]
@@ -145,6 +146,9 @@ func (s *State) refreshState(a *attempt) {
 		a.state = AttemptStarting
 	default:
 		a.state = AttemptRunning
+	}
+	if (before == AttemptUnknown) != (a.state == AttemptUnknown) {
+		s.look = true // it can be lifted again, or no longer
 	}
 }
 

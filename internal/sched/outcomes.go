@@ -37,6 +37,9 @@ func (s *State) applyDecision(e Event) bool {
 	case NodeSuspected:
 		n := s.node(e.Node)
 		n.Suspect, n.Reason, n.Refused = e.Until, e.Reason, nil
+		if e.Until == 0 && !n.Cordon && !n.Down {
+			n.Reason = ""
+		}
 		s.blame(n)
 		s.at(e.Until, 0)
 		s.look = true
@@ -121,6 +124,7 @@ func (s *State) freeAttempt(a *attempt) {
 func (s *State) applyStopSent(e StopSent) {
 	a := s.live(e.Attempt)
 	a.cause, a.by = e.Cause, e.By
+	s.look, s.grew = true, true // its cells can be promised now
 	j := &s.jobs[a.job]
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		if t := &j.tasks[o]; t.state == TaskStarting || t.state == TaskRunning {

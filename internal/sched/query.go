@@ -138,7 +138,7 @@ func (s *State) vcStatus(space int32) VCStatus {
 		r := &sp.Roots[i]
 		ch := &f.Chains[r.Chain]
 		v.Guaranteed += ch.LeavesAt(r.Level)
-		v.Used += r.Used
+		v.Used += s.usedIn(r)
 		u := QuotaUse{Chain: ch.Name, Type: ch.Types[r.Level-1], Level: r.Level, Pinned: r.Pinned}
 		k := slices.IndexFunc(v.Cells, func(q QuotaUse) bool { return q.Chain == u.Chain && q.Level == u.Level && q.Pinned == u.Pinned })
 		if k < 0 {
@@ -175,11 +175,8 @@ func (s *State) Nodes() []NodeStatus {
 	for i := range f.Nodes {
 		b := s.cl.Blame(int32(i))
 		n := NodeStatus{Name: f.Nodes[i].Name, Up: b&cell.Down == 0, Cordoned: b&cell.Cordoned != 0}
-		for k := range s.nodes {
-			if s.nodes[k].Name == n.Name {
-				n.Suspect, n.Reason = s.nodes[k].Suspect, s.nodes[k].Reason
-			}
-		}
+		note := s.noted(n.Name)
+		n.Suspect, n.Reason = note.Suspect, note.Reason
 		for _, c := range f.Nodes[i].Cells {
 			n.SKUs = append(n.SKUs, s.nodeSKU(c))
 		}

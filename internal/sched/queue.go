@@ -96,14 +96,15 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// at sets a timer; a time of 0 sets none. Job 0 stands for the nodes.
+// at sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
 func (s *State) at(when Time, id JobID) {
-	if when > 0 {
+	if when > s.now {
 		heap.Push(&s.timers, timer{when, id})
 	}
 }
 
-// expire touches the jobs whose timers are due.
+// expire drops the timers that are due and touches their jobs. Timers are not
+// part of the state: they follow from it, and a stale one does no harm.
 func (s *State) expire(now Time) {
 	for len(s.timers) > 0 && s.timers[0].at <= now {
 		t := heap.Pop(&s.timers).(timer)

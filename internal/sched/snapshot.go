@@ -107,8 +107,11 @@ func (s *State) Save() []byte {
 	slices.SortFunc(im.Jobs, func(a, b jobImage) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none {
-			im.Attempts = append(im.Attempts, attemptImage{ID: a.id, State: a.state, Placement: s.cl.Alloc(a.alloc).Placement,
-				Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint,
+			pl := s.cl.Alloc(a.alloc).Placement
+			if a.lazy {
+				pl.Binds = nil // it gave them back
+			}
+			im.Attempts = append(im.Attempts, attemptImage{ID: a.id, State: a.state, Placement: pl, Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint,
 				Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims})
 		}
 	}

@@ -120,7 +120,7 @@ type taskRun struct {
 	state    TaskState
 	dead     bool // of the present attempt: proven
 	attempt  int32
-	place    cell.Task
+	place    cell.Task // as it was started: node, SKU and devices; its leaves now are the allocation's
 	host     string
 	pid      int32
 	ports    []int32

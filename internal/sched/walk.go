@@ -25,6 +25,7 @@ type walker struct {
 	s       *State
 	space   int32
 	blocked []bool          // chains that someone earlier waits for
+	pins    []cell.PinnedID // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 }
 
@@ -64,7 +65,7 @@ func (s *State) nextPriority(space int32, p cell.Priority) (cell.Priority, bool)
 func (w *walker) allBlocked() bool {
 	sp := w.s.cl.Space(w.space)
 	for i := range sp.Roots {
-		if !w.blocked[sp.Roots[i].Chain] {
+		if !w.blocked[sp.Roots[i].Chain] || sp.Roots[i].Pinned != "" {
 			return false
 		}
 	}
@@ -79,7 +80,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	j, g := &s.jobs[slot], wish.Gang.Gang
-	if !j.gangs[g].waiting || !s.eligible(j, g) {
+	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) {
 		return
 	}
 	if j.gangs[g].attempt != none {
@@ -107,18 +108,30 @@ func (s *State) eligible(j *job, g int32) bool {
 // block makes those behind a gang wait for the chains it could use, unless what
 // it waits for is not in the hands of those before or behind it.
 func (w *walker) block(j *job, g int) {
-	switch w.s.reason(j, int32(g)).Code {
-	case NeverFits, QuotaExceeded, BadHardware, BackOff, QuarantinedJob, HeldUnknown:
+	if _, outside := w.s.outsideReason(j, int32(g)); outside {
 		return
 	}
 	f := w.s.cl.Forest()
 	for _, m := range j.gangs[g].members {
+		if m.Pinned != "" {
+			w.pins = append(w.pins, m.Pinned)
+			continue
+		}
 		for ci := range f.Chains {
-			if m.Pinned != "" || m.SKU == "" || f.Chains[ci].SKU == m.SKU {
-				w.blocked[ci] = w.blocked[ci] || w.s.pinFits(m, int16(ci), w.space)
-			}
+			w.blocked[ci] = w.blocked[ci] || m.SKU == "" || f.Chains[ci].SKU == m.SKU
 		}
 	}
+}
+
+// pinBlocked reports whether a gang wants a pinned cell that someone earlier
+// waits for.
+func (w *walker) pinBlocked(g *gang) bool {
+	for _, m := range g.members {
+		if m.Pinned != "" && slices.Contains(w.pins, m.Pinned) {
+			return true
+		}
+	}
+	return false
 }
 
 // pinFits reports whether a pinned member's cell is of a chain; an unpinned
