@@ -139,6 +139,9 @@ func (p *parser) addCommands(r *role, nodes []*document.Node) {
 			p.r.Problem(n, "%s", err)
 		}
 		p.failed += len(errs)
+		if strings.IndexByte(line, 0) >= 0 {
+			p.r.Problem(n, "a command cannot hold a zero byte")
+		}
 		if line = strings.TrimSpace(line); line != "" {
 			r.Launch.Command = append(r.Launch.Command, line)
 		}

@@ -137,10 +137,17 @@ func checkJob(t *testing.T, r *Result) {
 		if role.Tasks < 1 || role.Leaves < 1 || len(role.Launch.Command) == 0 {
 			t.Errorf("role %s: %d tasks, %d leaves, %d commands", role.Name, role.Tasks, role.Leaves, len(role.Launch.Command))
 		}
+		var lines []string
 		for _, line := range role.Launch.Command {
-			if _, err := RenderSecrets(line, r.Secrets); err != nil {
+			filled, err := RenderSecrets(line, r.Secrets)
+			if err != nil {
 				t.Errorf("role %s: %q cannot be filled: %v", role.Name, line, err)
 			}
+			lines = append(lines, filled)
+		}
+		script, err := RenderSecrets(strings.Join(role.Launch.Command, "\n"), r.Secrets)
+		if err != nil || script != strings.Join(lines, "\n") {
+			t.Errorf("role %s: the lines joined are filled as %q, %v; alone as %q", role.Name, script, err, lines)
 		}
 	}
 	seen := make([]int, tasks)

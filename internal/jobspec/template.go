@@ -18,44 +18,53 @@ const maxPath = 1024
 type segment struct {
 	text string // as written, tag included
 	ref  string // normalised, such as "$data.uri.0"; "" for text
-	at   int    // byte offset of text in the template
 }
 
-// splitTemplate cuts a template into segments. "<%" without "%>" behind it is
-// plain text (a shell's printf '<%d>' must work), unless a "$" follows it, which
-// can only be a tag that somebody forgot to close.
+// splitTemplate cuts a template into segments. "<%" that is not closed by "%>"
+// before the next "<%" is plain text (a shell's printf '<%d>' must work), unless a
+// "$" follows it, which can only be a tag that somebody forgot to close.
 func splitTemplate(s string) ([]segment, error) {
 	var out []segment
-	for pos := 0; pos < len(s); {
-		open := strings.Index(s[pos:], "<%")
-		if open < 0 {
-			return append(out, segment{text: s[pos:], at: pos}), nil
+	start, end := 0, 0 // of the present text; of the nearest "%>" behind it
+	for open := strings.Index(s, "<%"); open >= 0; {
+		next := indexFrom(s, "<%", open+2)
+		if end >= 0 && end < open+2 {
+			end = indexFrom(s, "%>", open+2)
 		}
-		open += pos
-		length := strings.Index(s[open+2:], "%>")
-		if length < 0 {
+		if end < 0 || next >= 0 && next < end {
 			if strings.HasPrefix(strings.TrimLeft(s[open+2:], " \t"), "$") {
 				return nil, fmt.Errorf("%q is not closed by %%>", clip(s[open:]))
 			}
-			return append(out, segment{text: s[pos:], at: pos}), nil
+			open = next
+			continue
 		}
-		end := open + 2 + length + 2
-		ref, err := parseReference(s[open+2 : end-2])
+		ref, err := parseReference(s[open+2 : end])
 		if err != nil {
 			return nil, err
 		}
-		if open > pos {
-			out = append(out, segment{text: s[pos:open], at: pos})
+		if open > start {
+			out = append(out, segment{text: s[start:open]})
 		}
-		out = append(out, segment{text: s[open:end], ref: ref, at: open})
-		pos = end
+		out = append(out, segment{text: s[open : end+2], ref: ref})
+		start, open = end+2, next
+	}
+	if start < len(s) {
+		out = append(out, segment{text: s[start:]})
 	}
 	return out, nil
 }
 
+// indexFrom is strings.Index from an offset on; -1 is not found.
+func indexFrom(s, what string, from int) int {
+	if i := strings.Index(s[from:], what); i >= 0 {
+		return from + i
+	}
+	return -1
+}
+
 // parseReference checks the inside of a tag and normalises it.
 func parseReference(inside string) (string, error) {
-	ref := strings.TrimSpace(inside)
+	ref := strings.Trim(inside, " \t")
 	bad := func(why string) (string, error) {
 		return "", fmt.Errorf("<%%%s%%>: %s; write <%% $parameters.NAME %%>, with $parameters, $secrets, $data, $script or $output", clip(inside), why)
 	}
@@ -122,31 +131,44 @@ func clip(s string) string {
 
 const secretsRoot = "$secrets."
 
-// RenderSecrets replaces the <% $secrets.x %> tags that Parse leaves in a
-// command. Secrets are keyed as in Result.Secrets. It replaces once: a secret
-// that looks like a tag stays as it is. The error never holds a secret's value.
+// RenderSecrets replaces the <% $secrets.x %> tags that Parse leaves in commands;
+// several may be joined by line feeds. Secrets are keyed as in Result.Secrets. It
+// replaces once: a secret that looks like a tag stays as it is, and so does all
+// that is not a tag of a secret, because Parse has judged it. The error never
+// holds a secret's value.
 func RenderSecrets(command string, secrets map[string]string) (string, error) {
-	segments, err := splitTemplate(command)
-	if err != nil {
-		return "", err
-	}
 	var b strings.Builder
-	for _, s := range segments {
-		if s.ref == "" {
-			b.WriteString(s.text)
+	rest := command
+	for {
+		text, tag, found := strings.Cut(rest, "<%")
+		b.WriteString(text)
+		if !found {
+			return b.String(), nil
+		}
+		if !strings.HasPrefix(strings.TrimLeft(tag, " \t"), secretsRoot) {
+			b.WriteString("<%")
+			rest = tag
 			continue
 		}
-		key, ok := strings.CutPrefix(s.ref, secretsRoot)
-		if !ok {
-			return "", fmt.Errorf("%s is not a secret", clip(s.text))
+		inside, after, closed := strings.Cut(tag, "%>")
+		if !closed {
+			return "", fmt.Errorf("%q is not closed by %%>", clip("<%"+tag))
 		}
+		ref, err := parseReference(inside)
+		if err != nil {
+			return "", err
+		}
+		key := strings.TrimPrefix(ref, secretsRoot)
 		value, ok := secrets[key]
 		if !ok {
 			return "", fmt.Errorf("the job has no secret %q", clip(key))
 		}
+		if b.Len()+len(value) > 2*maxRendered {
+			return "", errTooLarge
+		}
 		b.WriteString(value)
+		rest = after
 	}
-	return b.String(), nil
 }
 
 // renderer fills templates. lookup gives a reference's value; budget is how many
@@ -182,13 +204,14 @@ func (r renderer) render(template string) (string, []error) {
 				}
 				continue
 			}
+			*r.budget -= len(value) // of a secret too, which is filled in later
 			if strings.HasPrefix(s.ref, secretsRoot) {
 				secrets = append(secrets, s.ref)
 			} else {
 				text = value
 			}
 		}
-		if *r.budget -= len(text); *r.budget < 0 {
+		if *r.budget -= len(s.text); *r.budget < 0 {
 			return "", append(errs, errTooLarge)
 		}
 		b.WriteString(text)

@@ -16,7 +16,10 @@ func TestRenderSecrets(t *testing.T) {
 		{in: "once: <% $secrets.tag %>", want: "once: <% $secrets.token %>"},
 		{in: "printf '<%d>' 1", want: "printf '<%d>' 1"},
 		{in: "<% $secrets.no %>", problem: `the job has no secret "no"`},
-		{in: "<% $parameters.x %>", problem: "<% $parameters.x %> is not a secret"},
+		{in: "<% $parameters.x %>", want: "<% $parameters.x %>"},
+		{in: "printf '<%d'\nuse <% $secrets.token %> %>", want: "printf '<%d'\nuse t0k %>"},
+		{in: "<%\n$secrets.token %>", want: "<%\n$secrets.token %>"},
+		{in: "<% $secrets. %>", problem: "<% $secrets. %>: it is not a path of names; write <% $parameters.NAME %>, with $parameters, $secrets, $data, $script or $output"},
 		{in: "<% $secrets.token", problem: `"<% $secrets.token" is not closed by %>`},
 	} {
 		got, err := RenderSecrets(c.in, secrets)
@@ -55,6 +58,41 @@ func TestDurations(t *testing.T) {
 	for _, in := range []string{"", "soon", "1e3", "0x10", "Inf", "NaN", "1_000", "d", "1d-2h", "-1d", "99999999d", "h", "1 h", strings.Repeat("9", 39)} {
 		if got, ok := parseDuration(in); ok {
 			t.Errorf("%q: accepted as %d", in, got)
+		}
+	}
+}
+
+func TestSplitTemplate(t *testing.T) {
+	for in, refs := range map[string]string{
+		"printf '<%d>' 1":                                     "",
+		"printf '<%d>'; use <% $secrets.a %>":                 "$secrets.a",
+		"<%<%<% $parameters.a %> <%":                          "$parameters.a",
+		"<%$data.uri[0]%><%$data.uri.1%>":                     "$data.uri.0 $data.uri.1",
+		"a %> b":                                              "",
+		"<% $parameters.a-b_c %>%> <%":                        "$parameters.a-b_c",
+		"<% $parameters.x[1][2].y %>":                         "$parameters.x.1.2.y",
+		"<%\t$output.name\t%>":                                "$output.name",
+		"<% $parameters.a\n%>":                                "!",
+		"<% $parameters.a <% $parameters.b %>":                "!",
+		"<% %>":                                               "!",
+		"<% $parameters." + strings.Repeat("a", 2000) + " %>": "!",
+		"<% $parameters.x[1 %>":                               "!",
+		"<% $parameters.x[a] %>":                              "!",
+		"<% $this.uri %>":                                     "!",
+	} {
+		segments, err := splitTemplate(in)
+		got, whole := "", ""
+		for _, s := range segments {
+			whole += s.text
+			if s.ref != "" {
+				got = strings.TrimSpace(got + " " + s.ref)
+			}
+		}
+		if err != nil {
+			got, whole = "!", in
+		}
+		if got != refs || whole != in {
+			t.Errorf("%q: references %q, want %q; all of it %q (%v)", clip(in), got, refs, clip(whole), err)
 		}
 	}
 }

@@ -36,6 +36,9 @@ func (p *parser) flatten(path string, n *document.Node) {
 		if _, twice := p.secrets[path]; twice {
 			p.r.Problem(n, "two secrets have the path %s; rename one", document.Quote(path))
 		}
+		if strings.IndexByte(n.Text, 0) >= 0 {
+			p.r.Problem(n, "a secret cannot hold a zero byte")
+		}
 		p.secrets[path] = scalar(n)
 	}
 }
@@ -54,10 +57,11 @@ func (p *parser) lookup(r *role, ref string) (string, error) {
 	case "$parameters":
 		return p.find(p.parameters, rootName, path, ref)
 	case "$secrets":
-		if _, ok := p.secrets[path]; !ok {
+		value, ok := p.secrets[path]
+		if !ok {
 			return "", fmt.Errorf("there is no secret %s%s", document.Quote(path), p.hint(path, p.sortedSecrets()))
 		}
-		return "", nil
+		return value, nil
 	}
 	kind := strings.TrimPrefix(rootName, "$")
 	chosen := r.chosen[kind]
