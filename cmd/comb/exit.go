@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitForbidden   = 4
+	exitConflict    = 5
+	exitUnreachable = 6
+	exitTimeout     = 7
+	exitJobFailed   = 10
+	exitJobStopped  = 11
+	exitInterrupted = 130
+)
+
+// usageError is a mistake in how the command was called.
+type usageError struct {
+	command *cobra.Command
+	err     error
+}
+
+func (u usageError) Error() string { return u.err.Error() }
+func (u usageError) Unwrap() error { return u.err }
+
+// outcome ends the program with a job's outcome; there is nothing more to say.
+type outcome int
+
+func (o outcome) Error() string { return fmt.Sprintf("exit code %d", int(o)) }
+
+// hint is an error with the command that helps next.
+type hint struct {
+	err  error
+	next string
+}
+
+func (h hint) Error() string { return h.err.Error() }
+func (h hint) Unwrap() error { return h.err }
+
+// usage makes a usage error.
+func usage(c *cobra.Command, format string, args ...any) error {
+	return usageError{c, fmt.Errorf(format, args...)}
+}
+
+// unknownVerb says which verbs or nouns there are, and the likely one first.
+func unknownVerb(c *cobra.Command, word string) error {
+	var known []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(known, sub.Name())
+		}
+	}
+	return usage(c, "%s: unknown command %q%s", c.CommandPath(), word, document.DidYouMean(word, known))
+}
+
+// args makes usage errors of a command's own check of its arguments.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, list []string) error {
+		if err := check(c, list); err != nil {
+			return usageError{c, err}
+		}
+		return nil
+	}
+}
+
+// exit prints what went wrong on stderr (what, why, what next) and returns the
+// exit code.
+func (a *app) exit(err error) int {
+	var out outcome
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &out):
+		return int(out)
+	case a.wasInterrupted() && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return exitInterrupted
+	case errors.Is(err, context.DeadlineExceeded):
+		fmt.Fprintf(a.errs, "comb: timed out after %s\n", a.timeout)
+		return exitTimeout
+	}
+	fmt.Fprintf(a.errs, "comb: %s\n", clean(err.Error(), true))
+	if next := nextStep(err); next != "" {
+		fmt.Fprintf(a.errs, "  %s\n", next)
+	}
+	return codeOf(err)
+}
+
+func (a *app) wasInterrupted() bool {
+	select {
+	case <-a.interrupted:
+		return true
+	default:
+		return false
+	}
+}
+
+// nextStep says what to try after an error.
+func nextStep(err error) string {
+	var h hint
+	if errors.As(err, &h) {
+		return h.next
+	}
+	var u usageError
+	if errors.As(err, &u) {
+		return "see: " + u.command.CommandPath() + " --help"
+	}
+	var lost *rest.Unreachable
+	if errors.As(err, &lost) {
+		return "is the server running there? start one with: comb serve"
+	}
+	switch rest.CodeOf(err) {
+	case rest.CodeUnauthorized:
+		return "name the token's file with --token-file or COMB_TOKEN_FILE; the server keeps it as admin-token in its data directory"
+	case rest.CodePrecondition:
+		return "look at it again with: comb config show"
+	}
+	return ""
+}
+
+// codeOf maps an error to an exit code.
+func codeOf(err error) int {
+	var u usageError
+	var lost *rest.Unreachable
+	switch {
+	case errors.As(err, &u):
+		return exitUsage
+	case errors.As(err, &lost):
+		return exitUnreachable
+	}
+	switch rest.CodeOf(err) {
+	case rest.CodeNotFound:
+		return exitNotFound
+	case rest.CodeUnauthorized, rest.CodeForbidden:
+		return exitForbidden
+	case rest.CodeConflict, rest.CodePrecondition, rest.CodePreconditionReq:
+		return exitConflict
+	case rest.CodeUnavailable:
+		return exitUnreachable
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return exitNotFound
+	}
+	return exitFailure
+}
+
+// jobOutcome is the exit code of a job that has ended.
+func jobOutcome(p sched.Phase) error {
+	switch p {
+	case sched.Succeeded:
+		return nil
+	case sched.Stopped:
+		return outcome(exitJobStopped)
+	}
+	return outcome(exitJobFailed)
+}
+
+// clean removes what could drive a terminal from a text that may come from
+// strangers. Line breaks stay if lines is true.
+func clean(text string, lines bool) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' && lines, r == '\t':
+			return r
+		case r < ' ', r >= 0x7f && r < 0xa0, r == '\u202e', r == '\u2066', r == '\u2067', r == '\u2068':
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// isTerminal reports whether a file is a terminal.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull && ttyIoctl(f)
+}

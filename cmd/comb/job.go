@@ -1,0 +1,356 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (a *app) jobCommand() *cobra.Command {
+	c := noun("job", "Jobs: submit, watch, explain, stop",
+		a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobStop(), a.jobExplain(), a.jobWait(), a.jobEvents())
+	return c
+}
+
+// withJob makes a command about one job, which may be named by number or name.
+func (a *app) withJob(c *cobra.Command, do func(ctx context.Context, client *rest.Client, ref string) error) *cobra.Command {
+	c.Args = args(cobra.ExactArgs(1))
+	c.ValidArgsFunction = a.complete(jobNames)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		client, err := a.client()
+		if err != nil {
+			return err
+		}
+		err = do(c.Context(), client, args[0])
+		if err != nil {
+			return a.didYouMean(c.Context(), client, err, guess{args[0], jobNames})
+		}
+		return nil
+	}
+	return c
+}
+
+func (a *app) jobSubmit() *cobra.Command {
+	var wait, dryRun bool
+	var vc, name, key string
+	c := &cobra.Command{Use: "submit FILE...", Short: "Submit job files (- is standard input)",
+		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Nothing is
+submitted by --dry-run, which says whether the job would start now, wait or never
+fit, and why.`,
+		Example: "  comb job submit train.yaml --vc vision --wait",
+		Args:    args(cobra.MinimumNArgs(1)),
+	}
+	f := c.Flags()
+	f.BoolVar(&wait, "wait", false, "wait until the jobs have ended; exit with 0, 10 (failed) or 11 (stopped)")
+	f.BoolVar(&dryRun, "dry-run", false, "check only, and say what would happen")
+	f.StringVar(&vc, "vc", "", "virtual cluster, instead of the file's")
+	f.StringVar(&name, "name", "", "job name, instead of the file's (one file only)")
+	f.StringVar(&key, "idempotency-key", "", "submitting again with the same key has no second effect (one file only)")
+	c.RunE = func(c *cobra.Command, files []string) error {
+		if len(files) > 1 && (name != "" || key != "") {
+			return usage(c, "--name and --idempotency-key go with one file")
+		}
+		client, err := a.client()
+		if err != nil {
+			return err
+		}
+		requests, err := a.readJobs(files, rest.SubmitRequest{Name: name, VC: vc})
+		if err != nil {
+			return err
+		}
+		if dryRun {
+			return a.dryRun(c.Context(), client, files, requests)
+		}
+		return a.submitAll(c.Context(), client, submission{files, requests, key, wait})
+	}
+	return c
+}
+
+// readJobs reads all files before the first is sent.
+func (a *app) readJobs(files []string, with rest.SubmitRequest) ([]rest.SubmitRequest, error) {
+	var out []rest.SubmitRequest
+	for _, file := range files {
+		data, err := a.readFile(file, rest.MaxBody)
+		if err != nil {
+			return nil, err
+		}
+		r := with
+		if r.Source = string(data); r.Source == "" {
+			return nil, fmt.Errorf("%s is empty", file)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// readFile reads a file of at most limit bytes; "-" is standard input.
+func (a *app) readFile(file string, limit int64) ([]byte, error) {
+	in := a.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", file, limit)
+	}
+	return data, nil
+}
+
+func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, requests []rest.SubmitRequest) error {
+	var all []rest.Validated
+	for i, r := range requests {
+		v, err := client.ValidateJob(ctx, r)
+		if err != nil {
+			return inFile(files[i], err)
+		}
+		a.warn(files[i], v.Warnings)
+		all = append(all, v)
+	}
+	var v any = all
+	if len(all) == 1 {
+		v = all[0]
+	}
+	err := a.show(v, func(t *table) {
+		for i, one := range all {
+			t.line("%s: %s: %s", files[i], one.Verdict, one.Message)
+		}
+	})
+	for _, one := range all {
+		if err == nil && one.Verdict == rest.VerdictNever {
+			return outcome(exitFailure)
+		}
+	}
+	return err
+}
+
+// inFile puts the file's name before each mistake, as compilers do.
+func inFile(file string, err error) error {
+	var p *rest.Problem
+	if !errors.As(err, &p) || len(p.Errors) == 0 {
+		return err
+	}
+	lines := []string{file + ": " + p.Detail}
+	for _, e := range p.Errors {
+		sep := ": "
+		if e.Line > 0 {
+			sep = ":"
+		}
+		lines = append(lines, "  "+file+sep+e.String())
+	}
+	return &located{strings.Join(lines, "\n"), err}
+}
+
+// located is an error with its place in a file.
+type located struct {
+	text string
+	err  error
+}
+
+func (l *located) Error() string { return l.text }
+func (l *located) Unwrap() error { return l.err }
+
+func (a *app) warn(file string, warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintf(a.errs, "warning: %s: %s\n", file, clean(w, false))
+	}
+}
+
+// submission is what job submit was asked.
+type submission struct {
+	files    []string
+	requests []rest.SubmitRequest
+	key      string
+	wait     bool
+}
+
+func (a *app) submitAll(ctx context.Context, client *rest.Client, s submission) error {
+	var done []rest.Submitted
+	for i, r := range s.requests {
+		out, err := client.Submit(ctx, r, s.key)
+		if err != nil {
+			return inFile(s.files[i], err)
+		}
+		a.warn(s.files[i], out.Warnings)
+		done = append(done, out)
+	}
+	var v any = done
+	if len(done) == 1 {
+		v = done[0]
+	}
+	err := a.show(v, func(t *table) {
+		for _, one := range done {
+			t.line("job %s submitted, id %d", one.Name, one.ID)
+		}
+	})
+	if err != nil || !s.wait {
+		return err
+	}
+	var worst error
+	for _, one := range done {
+		j, err := a.waitFor(ctx, client, rest.JobRef(one.ID))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.errs, clean(ending(&j), false))
+		if worst == nil || j.Phase == sched.Failed {
+			worst = first2(jobOutcome(j.Phase), worst)
+		}
+	}
+	return worst
+}
+
+func first2(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// waitFor waits until a job has ended.
+func (a *app) waitFor(ctx context.Context, client *rest.Client, ref string) (rest.Job, error) {
+	j, err := client.Job(ctx, ref)
+	if err != nil || j.Phase.Ended() {
+		return j, err
+	}
+	id := rest.JobRef(j.ID)
+	err = client.Follow(ctx, id, client.Seen(), rest.Follower{Event: func(rest.Event) error { return nil }})
+	if err != nil {
+		return j, err
+	}
+	return client.Job(ctx, id)
+}
+
+// ending is one sentence on how a job ended.
+func ending(j *rest.Job) string {
+	text := fmt.Sprintf("job %s (%d) %s", j.Name, j.ID, strings.ToLower(string(j.Phase)))
+	if j.Exit != nil && j.Phase == sched.Failed {
+		text += ", " + exitText(j.Exit)
+	}
+	if j.Message != "" {
+		text += ": " + j.Message
+	}
+	return text
+}
+
+// exitText shows how a task ended.
+func exitText(e *sched.Exit) string {
+	if e == nil {
+		return ""
+	}
+	text := "exit " + strconv.Itoa(int(e.Code))
+	if e.Signal != 0 {
+		text = "signal " + strconv.Itoa(int(e.Signal))
+	}
+	if e.Cause != "" {
+		text += " (" + string(e.Cause) + ")"
+	}
+	return text
+}
+
+func (a *app) jobStop() *cobra.Command {
+	reason, wait := "", false
+	c := &cobra.Command{Use: "stop JOB", Short: "Ask to end a job"}
+	c.Flags().StringVar(&reason, "reason", "", "shown to users")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until it has ended")
+	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+		j, err := client.Job(ctx, ref)
+		if err != nil {
+			return err
+		}
+		out, err := client.Stop(ctx, rest.JobRef(j.ID), reason)
+		if err != nil {
+			return err
+		}
+		if wait {
+			if _, err := a.waitFor(ctx, client, rest.JobRef(j.ID)); err != nil {
+				return err
+			}
+		}
+		return a.show(out, func(t *table) { t.line("job %s (%d): stop asked", j.Name, j.ID) })
+	})
+}
+
+func (a *app) jobWait() *cobra.Command {
+	c := &cobra.Command{Use: "wait JOB", Short: "Wait until a job has ended; exit with 0, 10 (failed) or 11 (stopped)"}
+	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+		j, err := a.waitFor(ctx, client, ref)
+		if err != nil {
+			return err
+		}
+		if err := a.show(j, func(t *table) { t.line("%s", ending(&j)) }); err != nil {
+			return err
+		}
+		return jobOutcome(j.Phase)
+	})
+}
+
+func (a *app) jobList() *cobra.Command {
+	var states, vcs, users []string
+	q := rest.JobQuery{}
+	all := false
+	c := &cobra.Command{Use: "list", Short: "List jobs, newest first", Args: args(cobra.NoArgs)}
+	f := c.Flags()
+	f.StringSliceVar(&states, "state", nil, "only these: waiting, active, succeeded, failed, stopped")
+	f.StringSliceVar(&vcs, "vc", nil, "only of these virtual clusters")
+	f.StringSliceVar(&users, "user", nil, "only of these users")
+	f.StringVar(&q.Name, "name", "", "only names that contain this")
+	f.IntVar(&q.Limit, "limit", 100, "at most so many (1 to 1000)")
+	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
+	f.BoolVar(&all, "all", false, "all pages")
+	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(
+		[]string{"waiting", "active", "succeeded", "failed", "stopped"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		for _, s := range states {
+			q.States = append(q.States, sched.Phase(s))
+		}
+		for _, s := range vcs {
+			q.VCs = append(q.VCs, cell.VCName(s))
+		}
+		for _, s := range users {
+			q.Users = append(q.Users, sched.Subject(s))
+		}
+		client, err := a.client()
+		if err != nil {
+			return err
+		}
+		out, err := listJobs(c.Context(), client, q, all)
+		if err != nil {
+			return err
+		}
+		err = a.show(out, func(t *table) { a.drawJobs(t, out.Jobs) })
+		if err == nil && out.Next != "" && a.format == "table" {
+			fmt.Fprintf(a.errs, "there are more: --cursor %s, or --all\n", out.Next)
+		}
+		return err
+	}
+	return c
+}
+
+func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all bool) (rest.JobList, error) {
+	out, err := client.Jobs(ctx, q)
+	for err == nil && all && out.Next != "" {
+		q.Cursor = out.Next
+		var page rest.JobList
+		page, err = client.Jobs(ctx, q)
+		out.Jobs, out.Next = append(out.Jobs, page.Jobs...), page.Next
+	}
+	return out, err
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// maxFollowed bounds the tasks whose logs are followed at once: each takes two
+// streams of the server.
+const maxFollowed = 32
+
+// logFlags are what job logs was asked.
+type logFlags struct {
+	task    string
+	attempt int32
+	stream  string
+	tail    int64
+	offset  int64
+	follow  bool
+}
+
+func (a *app) jobLogs() *cobra.Command {
+	l := logFlags{}
+	c := &cobra.Command{Use: "logs JOB", Short: "Show what a job's tasks print",
+		Long: `Show what a job's tasks print. With several tasks every line begins with the
+task's name. Standard output of tasks goes to standard output, their standard
+error to standard error. With --follow it goes on until the job has ended, also
+over attempts.`,
+		Example: "  comb job logs -f train --task worker-0"}
+	f := c.Flags()
+	f.StringVar(&l.task, "task", "", "only this task, such as worker-0")
+	f.Int32Var(&l.attempt, "attempt", 0, "only this attempt of the task's gang (default: the latest)")
+	f.StringVar(&l.stream, "stream", "", "only stdout or stderr")
+	f.Int64Var(&l.tail, "tail", 0, "only the last so many lines (default: all)")
+	f.Int64Var(&l.offset, "offset", 0, "begin at this byte")
+	f.BoolVarP(&l.follow, "follow", "f", false, "go on until the end")
+	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions([]string{"stdout", "stderr"}, cobra.ShellCompDirectiveNoFileComp))
+	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+		if l.stream != "" && l.stream != "stdout" && l.stream != "stderr" {
+			return usage(c, "--stream %q: want stdout or stderr", l.stream)
+		}
+		if l.tail < 0 || l.offset < 0 || l.attempt < 0 {
+			return usage(c, "--tail, --offset and --attempt are not negative")
+		}
+		j, err := client.Job(ctx, ref)
+		if err != nil {
+			return err
+		}
+		return a.logs(ctx, client, &j, l)
+	})
+}
+
+// logs prints or follows the logs of a job's tasks.
+func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logFlags) error {
+	tasks, err := chosen(j, l.task)
+	if err != nil {
+		return err
+	}
+	if l.follow && len(tasks) > maxFollowed {
+		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Name, len(tasks), maxFollowed)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	errs := make(chan error, 2*len(tasks))
+	for _, t := range tasks {
+		for _, s := range []string{"stdout", "stderr"} {
+			if l.stream != "" && l.stream != s {
+				continue
+			}
+			w := &lineWriter{mu: &mu, out: a.out}
+			if s == "stderr" {
+				w.out = a.errs
+			}
+			if len(tasks) > 1 {
+				w.prefix = fmt.Sprintf("%s-%d | ", t.Role, t.Index)
+			}
+			tail := &logTail{client: client, job: j, out: w, follow: l.follow, task: t,
+				query: rest.LogQuery{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index, Attempt: l.attempt,
+					Stream: s, Offset: l.offset, Tail: l.tail, Follow: l.follow}}
+			run := func() {
+				errs <- tail.run(ctx, l.attempt > 0)
+				w.finish()
+			}
+			if l.follow {
+				wg.Go(run)
+			} else {
+				run() // one after the other: their lines stay together
+			}
+		}
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen returns the tasks that a flag such as "worker-0" names; all for "".
+func chosen(j *rest.Job, name string) ([]sched.TaskStatus, error) {
+	if name == "" {
+		return j.Tasks, nil
+	}
+	cut := strings.LastIndexByte(name, '-')
+	for _, t := range j.Tasks {
+		if cut > 0 && t.Role == name[:cut] && strconv.Itoa(int(t.Index)) == name[cut+1:] {
+			return []sched.TaskStatus{t}, nil
+		}
+	}
+	var known []string
+	for _, t := range j.Tasks {
+		known = append(known, fmt.Sprintf("%s-%d", t.Role, t.Index))
+	}
+	return nil, rest.NewProblem(404, rest.CodeNotFound,
+		fmt.Sprintf("job %s has no task %q; it has %s", j.Name, name, strings.Join(known[:min(len(known), 8)], ", ")))
+}
+
+// logTail prints one stream of one task, attempt after attempt when it follows.
+type logTail struct {
+	client *rest.Client
+	job    *rest.Job
+	task   sched.TaskStatus
+	query  rest.LogQuery
+	follow bool
+	out    io.Writer
+}
+
+func (l *logTail) run(ctx context.Context, one bool) error {
+	if !l.follow {
+		if l.query.Attempt == 0 && l.task.Attempt == 0 {
+			return nil // it has not run yet
+		}
+		_, err := l.client.Logs(ctx, l.query, l.out)
+		if rest.CodeOf(err) == rest.CodeNotFound && l.query.Attempt == 0 {
+			return nil // the latest attempt has printed nothing yet
+		}
+		return err
+	}
+	if l.query.Attempt == 0 {
+		l.query.Attempt = max(l.task.Attempt, 1)
+	}
+	for {
+		if _, err := l.client.Logs(ctx, l.query, l.out); err != nil && rest.CodeOf(err) != rest.CodeNotFound {
+			return err
+		}
+		if one {
+			return nil
+		}
+		j, err := l.client.Job(ctx, rest.JobRef(l.job.ID))
+		if err != nil {
+			return err
+		}
+		last := int32(0)
+		for _, t := range j.Tasks {
+			if t.Role == l.task.Role && t.Index == l.task.Index {
+				last = t.Attempt
+			}
+		}
+		if last <= l.query.Attempt && j.Phase.Ended() {
+			return nil
+		}
+		if last > l.query.Attempt {
+			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, 0
+			continue
+		}
+		if l.ended(&j) {
+			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, 0
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// ended reports whether the attempt that was followed is over, so that only a
+// later one can print more.
+func (l *logTail) ended(j *rest.Job) bool {
+	for _, t := range j.Tasks {
+		if t.Role == l.task.Role && t.Index == l.task.Index && t.Attempt == l.query.Attempt {
+			return t.State != sched.TaskStarting && t.State != sched.TaskRunning && t.State != sched.TaskStopping && t.State != sched.TaskIsUnknown
+		}
+	}
+	return false
+}
+
+// lineWriter writes whole lines with a prefix, so that tasks do not mix within
+// a line. Without a prefix bytes pass as they come.
+type lineWriter struct {
+	mu     *sync.Mutex
+	out    io.Writer
+	prefix string
+	rest   []byte
+}
+
+// maxLine bounds what is kept of a line without an end.
+const maxLine = 64 << 10
+
+// Write implements io.Writer.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.prefix == "" {
+		return w.out.Write(p)
+	}
+	w.rest = append(w.rest, p...)
+	for {
+		end := bytes.IndexByte(w.rest, '\n')
+		if end < 0 && len(w.rest) < maxLine {
+			return len(p), nil
+		}
+		if end < 0 {
+			end = len(w.rest) - 1
+		}
+		if _, err := fmt.Fprintf(w.out, "%s%s\n", w.prefix, bytes.TrimSuffix(w.rest[:end+1], []byte{'\n'})); err != nil {
+			return 0, err
+		}
+		w.rest = w.rest[end+1:]
+	}
+}
+
+// finish writes a last line that has no end.
+func (w *lineWriter) finish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.rest) > 0 {
+		fmt.Fprintf(w.out, "%s%s\n", w.prefix, w.rest)
+		w.rest = nil
+	}
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (a *app) drawJobs(t *table, list []rest.Job) {
+	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "WAIT/RUN", "SUBMITTED")
+	for i := range list {
+		j := &list[i]
+		t.row(string(j.Name), number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
+			reasonCode(j), number(j.Leaves), tasksText(j), a.waitRun(j), a.when(j.Submitted))
+	}
+}
+
+// priority shows OpenPAI's class where there is one.
+func priority(p cell.Priority) string {
+	switch p {
+	case 120:
+		return "crit"
+	case 100:
+		return "prod"
+	case 10:
+		return "test"
+	case cell.Opportunistic:
+		return "oppo"
+	}
+	return number(p)
+}
+
+func state(j *rest.Job) string {
+	if j.Stopping && !j.Phase.Ended() {
+		return "Stopping"
+	}
+	return string(j.Phase)
+}
+
+func reasonCode(j *rest.Job) string {
+	switch {
+	case j.Reason != nil:
+		return string(j.Reason.Code)
+	case j.Phase.Ended() && j.Phase != sched.Succeeded:
+		return string(j.Cause)
+	}
+	return ""
+}
+
+// tasksText is "running/all".
+func tasksText(j *rest.Job) string {
+	running := 0
+	for _, t := range j.Tasks {
+		if t.State == sched.TaskRunning {
+			running++
+		}
+	}
+	return fmt.Sprintf("%d/%d", running, len(j.Tasks))
+}
+
+// waitRun is how long the job waited and, once started, how long it has run.
+func (a *app) waitRun(j *rest.Job) string {
+	if j.Started == 0 {
+		return a.span(j.Submitted, j.Ended)
+	}
+	return a.span(j.Submitted, j.Started) + "/" + a.span(j.Started, j.Ended)
+}
+
+func (a *app) jobGet() *cobra.Command {
+	file := false
+	c := &cobra.Command{Use: "get JOB", Short: "Show a job with its tasks"}
+	c.Flags().BoolVar(&file, "file", false, "show the job file as submitted, secrets masked")
+	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+		if file {
+			data, err := client.JobConfig(ctx, ref)
+			if err != nil {
+				return err
+			}
+			_, err = a.out.Write(data)
+			return err
+		}
+		j, err := client.Job(ctx, ref)
+		if err != nil {
+			return err
+		}
+		return a.show(j, func(t *table) { a.drawJob(t, &j) })
+	})
+}
+
+func (a *app) drawJob(t *table, j *rest.Job) {
+	t.row("name", string(j.Name))
+	t.row("id", number(j.ID))
+	t.row("user", string(j.User))
+	t.row("vc", string(j.VC))
+	t.row("priority", priority(j.Priority))
+	t.row("state", state(j))
+	if j.Reason != nil {
+		t.row("reason", string(j.Reason.Code)+": "+j.Reason.Message)
+	}
+	if j.Phase.Ended() {
+		t.row("cause", string(j.Cause))
+	}
+	if j.Exit != nil {
+		t.row("exit", exitText(j.Exit))
+	}
+	if j.Message != "" {
+		t.row("message", j.Message)
+	}
+	t.row("submitted", a.when(j.Submitted))
+	t.row("started", a.when(j.Started))
+	t.row("ended", a.when(j.Ended))
+	t.row("wait/run", a.waitRun(j))
+	t.row("retries", fmt.Sprintf("%d, %d counted, preempted %d times", j.Retry, j.Counted, j.Preempted))
+	for _, n := range j.Notices {
+		t.row("notice", n)
+	}
+	t.line("")
+	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "PID", "EXIT", "PROGRESS")
+	for i := range j.Tasks {
+		k := &j.Tasks[i]
+		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), string(k.State), number(k.Attempt), string(k.Node), string(k.SKU),
+			numbers(k.Devices), pid(k.PID), exitText(k.Exit), progress(k.Progress))
+	}
+}
+
+func pid(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return number(n)
+}
+
+func progress(p *sched.TaskProgress) string {
+	if p == nil {
+		return ""
+	}
+	text := "step " + number(p.Step)
+	if p.Total > 0 {
+		text += "/" + number(p.Total)
+	}
+	if p.Loss != "" {
+		text += ", loss " + p.Loss
+	}
+	return text
+}
+
+func (a *app) jobExplain() *cobra.Command {
+	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits: the reason, the numbers, who is ahead"},
+		func(ctx context.Context, client *rest.Client, ref string) error {
+			ex, err := client.Explain(ctx, ref)
+			if err != nil {
+				return err
+			}
+			return a.show(ex, func(t *table) { a.drawExplanation(t, &ex) })
+		})
+}
+
+func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
+	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Name, ex.Job, ex.VC, ex.Phase)
+	if ex.Position > 0 {
+		head += fmt.Sprintf(", number %d of %d that wait there", ex.Position, ex.Waiting)
+	}
+	t.line("%s", head)
+	if len(ex.Gangs) == 0 && !ex.Phase.Ended() {
+		t.line("  nothing of it waits")
+	}
+	names := map[sched.JobID]rest.NamedJob{}
+	for _, n := range ex.Names {
+		names[n.ID] = n
+	}
+	for _, g := range ex.Gangs {
+		t.line("  %s: %s: %s", g.Name, g.Reason.Code, g.Reason.Message)
+		t.line("    leaves: asks for %d, %d free to it now, %d it may ever use", g.Reason.Need, g.Reason.Free, g.Reason.Total)
+		if g.Reason.Until != 0 {
+			t.line("    until: %s", a.when(g.Reason.Until))
+		}
+		if len(g.Reason.Jobs) > 0 {
+			t.line("    jobs: %s", blockers(g.Reason.Jobs, names))
+		}
+		if len(g.Reason.Nodes) > 0 {
+			t.line("    nodes: %s", nodeList(g.Reason.Nodes))
+		}
+	}
+}
+
+func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {
+	var out []string
+	for i, id := range ids {
+		if i == 10 {
+			out = append(out, fmt.Sprintf("and %d more", len(ids)-i))
+			break
+		}
+		if n, ok := names[id]; ok {
+			out = append(out, fmt.Sprintf("%s (%d, %s)", n.Name, id, n.VC))
+		} else {
+			out = append(out, number(id))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func nodeList(nodes []cell.NodeName) string {
+	var out []string
+	for _, n := range nodes {
+		out = append(out, string(n))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (a *app) jobEvents() *cobra.Command {
+	follow := false
+	after := uint64(0)
+	c := &cobra.Command{Use: "events JOB", Short: "Show what happened to a job"}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job's end")
+	c.Flags().Uint64Var(&after, "after", 0, "only events behind this number")
+	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+		if follow {
+			return client.Follow(ctx, ref, after, rest.Follower{Event: a.printEvent})
+		}
+		var all []rest.Event
+		for {
+			page, err := client.JobEvents(ctx, ref, after)
+			if err != nil {
+				return err
+			}
+			all = append(all, page.Events...)
+			if after = page.Next; after == 0 {
+				break
+			}
+		}
+		return a.show(rest.EventList{Events: all}, func(t *table) {
+			t.head("SEQ", "TIME", "EVENT", "DATA")
+			for _, e := range all {
+				t.row(number(e.Seq), a.when(e.Time), string(e.Kind), eventData(&e))
+			}
+		})
+	})
+}
+
+// printEvent prints one event of a stream: JSON lines, or a line for people.
+func (a *app) printEvent(e rest.Event) error {
+	if a.format != "table" {
+		return json.NewEncoder(a.out).Encode(e)
+	}
+	_, err := fmt.Fprintf(a.out, "%-6d %-20s %-16s %s\n", e.Seq, a.when(e.Time), e.Kind, clean(eventData(&e), false))
+	return err
+}
+
+// eventData is an event's content in one line; a job file in it is left out.
+func eventData(e *rest.Event) string {
+	text := string(e.Data)
+	if e.Kind == sched.KindOf(sched.JobSubmitted{}) {
+		return "{...}"
+	}
+	if len(text) > 400 {
+		text = text[:400] + "..."
+	}
+	return text
+}

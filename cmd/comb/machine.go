@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// readCluster looks at this machine and reads the cluster file, nil without one.
+func (d *daemon) readCluster(ctx context.Context) (*sched.Config, error) {
+	var err error
+	if d.machine, err = local.Discover(ctx); err != nil {
+		return nil, err
+	}
+	if d.flags.cluster == "" {
+		return nil, nil
+	}
+	src, err := d.app.readFile(d.flags.cluster, rest.MaxConfigBody)
+	if err != nil {
+		return nil, err
+	}
+	c, warnings, problems := config.Parse(d.flags.cluster, src, policy.Names()...)
+	for _, w := range warnings {
+		fmt.Fprintf(d.app.errs, "warning: %s\n", clean(w.String(), false))
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	if err := d.checkCluster(c.Config); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.flags.cluster, err)
+	}
+	return c.Config, nil
+}
+
+// totals are what all leaves of a cluster stand for together.
+type totals struct{ gpus, milliCPU, memoryMB int64 }
+
+// checkCluster refuses a cluster that has more than this machine, on which all
+// its nodes run.
+func (d *daemon) checkCluster(c *sched.Config) error {
+	if d.flags.overcommit {
+		return nil
+	}
+	skus := map[cell.TypeName]cell.SKU{}
+	for _, s := range c.Cluster.SKUs {
+		skus[s.Name] = s
+	}
+	var sum totals
+	for i := range c.Cluster.Cells {
+		sum.add(&c.Cluster.Cells[i], skus)
+	}
+	var over []string
+	note := func(what string, want, have int64) {
+		if want > have {
+			over = append(over, fmt.Sprintf("%d %s of %d", want, what, have))
+		}
+	}
+	note("thousandths of a core", sum.milliCPU, int64(d.machine.Cores)*1000)
+	note("MiB of memory", sum.memoryMB, d.machine.MemoryMB)
+	if d.flags.virtualGPUs > 0 || len(d.machine.GPUs) > 0 {
+		note("GPUs", sum.gpus, int64(max(d.flags.virtualGPUs, len(d.machine.GPUs))))
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	return fmt.Errorf("all nodes of the cluster run on this machine, and it has less: the file asks for %s; "+
+		"make the file smaller, or start the server with --overcommit", strings.Join(over, ", "))
+}
+
+// add sums up the leaves of a cell; its depth is that of the cluster's levels.
+func (t *totals) add(c *cell.CellSpec, skus map[cell.TypeName]cell.SKU) {
+	if len(c.Children) == 0 {
+		s := skus[c.Type]
+		t.gpus += s.GPU
+		t.milliCPU += s.MilliCPU
+		t.memoryMB += s.MemoryMB
+	}
+	for i := range c.Children {
+		t.add(&c.Children[i], skus)
+	}
+}
+
+// ownConfig is the configuration without a file: this machine is one node, and
+// all of it belongs to one virtual cluster. Its leaves are its GPUs, each with an
+// equal part of its cores and memory; without GPUs they are its cores.
+func (d *daemon) ownConfig() *sched.Config {
+	m := &d.machine
+	sku := cell.SKU{Name: "CPU", Device: cell.CPU}
+	leaves := m.Cores
+	if gpus := max(len(m.GPUs), d.flags.virtualGPUs); gpus > 0 {
+		sku = cell.SKU{Name: "GPU", GPU: 1, Device: cell.NVIDIA}
+		leaves = gpus
+		if len(m.GPUs) > 0 && d.flags.virtualGPUs == 0 {
+			sku.Name = skuName(m.GPUs[0].Name)
+		}
+	}
+	sku.MilliCPU = int64(m.Cores) * 1000 / int64(leaves)
+	sku.MemoryMB = m.MemoryMB / int64(leaves)
+	return config.Single(m.Host, sku, leaves)
+}
+
+// skuName makes a name of what the driver calls the device.
+func skuName(device string) cell.TypeName {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, device)
+	if name = strings.Trim(name, "-"); name == "" {
+		return "GPU"
+	}
+	return cell.TypeName(name[:min(len(name), 60)])
+}
+
+// sameConfig compares two configurations by their content.
+func sameConfig(a, b *sched.Config) (bool, error) {
+	if a == nil || b == nil {
+		return a == b, nil
+	}
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return string(x) == string(y), errors.Join(errX, errY)
+}

@@ -1,0 +1,102 @@
+// Command comb is the one binary of Comb: the server, the command line that
+// speaks to it, and the supervisor of tasks. It is the only place that wires the
+// parts together; it must not hold logic of theirs.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run()) }
+
+// run is main with the exit code as its value.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, env: os.Getenv, now: time.Now,
+		tty: isTerminal(os.Stdout), interrupted: ctx.Done()}
+	root := a.root()
+	root.SetArgs(os.Args[1:])
+	return a.exit(root.ExecuteContext(ctx))
+}
+
+// app is one run of the command line: its streams, its environment and the
+// flags that every command has.
+type app struct {
+	in   io.Reader
+	out  io.Writer
+	errs io.Writer
+	env  func(string) string
+	now  func() time.Time
+	tty  bool // out is a terminal
+	// interrupted is closed by SIGINT and SIGTERM.
+	interrupted <-chan struct{}
+
+	server    string
+	tokenFile string
+	format    string
+	noHeaders bool
+	timeout   time.Duration
+}
+
+// root makes the tree of commands. Nouns first, then verbs.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "comb",
+		Short: "Share a GPU cluster between teams with guarantees",
+		Long: `Comb shares a GPU cluster between teams with guarantees: a team's virtual
+cluster is a set of cells (racks, nodes, switches, GPUs), and whatever others do
+the team can always get its cells.
+
+Start a server on this machine with "comb serve"; the other commands then find
+it by themselves. COMB_SERVER and COMB_TOKEN_FILE, or --server and --token-file,
+name another one.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed,
+5 conflict, 6 server unreachable, 7 timed out, 130 interrupted. The commands
+that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		Args:              cobra.ArbitraryArgs,
+		RunE:              nounHelp,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.server, "server", "", "address of the server, such as http://127.0.0.1:8420 (default: $COMB_SERVER, else the server started last on this machine)")
+	f.StringVar(&a.tokenFile, "token-file", "", "file with the token (default: $COMB_TOKEN_FILE, else that server's)")
+	f.StringVarP(&a.format, "output", "o", "table", "output format: table, json or yaml")
+	f.BoolVar(&a.noHeaders, "no-headers", false, "tables without the line of column names")
+	f.DurationVar(&a.timeout, "timeout", 0, "give up after this time, such as 30s (default: none)")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{c, err} })
+	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(),
+		a.configCommand(), a.journalCommand(), a.scriptCommand(), a.versionCommand())
+	root.AddCommand(superviseCommand())
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
+	return root
+}
+
+// noun makes a command that only holds verbs.
+func noun(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: nounHelp}
+	c.AddCommand(verbs...)
+	return c
+}
+
+// nounHelp answers a noun without a verb, or with one that does not exist.
+func nounHelp(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	return unknownVerb(c, args[0])
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// checkFlags checks the flags that all commands have, and starts the time limit.
+func (a *app) checkFlags(c *cobra.Command) error {
+	if !slices.Contains([]string{"table", "json", "yaml"}, a.format) {
+		return usage(c, "--output %q: want table, json or yaml", a.format)
+	}
+	if a.timeout < 0 {
+		return usage(c, "--timeout %s: want a positive time", a.timeout)
+	}
+	if a.timeout > 0 {
+		// The process ends with the command: nothing has to be released earlier.
+		ctx, cancel := context.WithTimeout(c.Context(), a.timeout)
+		context.AfterFunc(ctx, cancel)
+		c.SetContext(ctx)
+	}
+	return nil
+}
+
+// show prints a value as the user asked for: the API's own object as JSON or
+// YAML, or a table that draw fills.
+func (a *app) show(v any, draw func(*table)) error {
+	switch a.format {
+	case "json":
+		e := json.NewEncoder(a.out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(v)
+	case "yaml":
+		return a.showYAML(v)
+	}
+	t := &table{app: a, w: tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)}
+	draw(t)
+	return t.w.Flush()
+}
+
+// showYAML goes through JSON, so that both formats have the same keys.
+func (a *app) showYAML(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML(data)
+	if err != nil {
+		return err
+	}
+	_, err = a.out.Write(text)
+	return err
+}
+
+// table is plain columns for people.
+type table struct {
+	app *app
+	w   *tabwriter.Writer
+}
+
+// head prints the names of the columns.
+func (t *table) head(names ...string) {
+	if !t.app.noHeaders {
+		fmt.Fprintln(t.w, strings.Join(names, "\t"))
+	}
+}
+
+// row prints one line; empty cells show as "-".
+func (t *table) row(cells ...string) {
+	for i, c := range cells {
+		c = strings.ReplaceAll(clean(c, false), "\t", " ")
+		if c == "" {
+			c = "-"
+		}
+		cells[i] = c
+	}
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+}
+
+// line prints text that is no row.
+func (t *table) line(format string, args ...any) {
+	_ = t.w.Flush()
+	fmt.Fprintln(t.app.out, clean(fmt.Sprintf(format, args...), false))
+}
+
+// when shows a time: how long ago on a terminal, RFC 3339 otherwise.
+func (a *app) when(t sched.Time) string {
+	if t == 0 {
+		return ""
+	}
+	at := time.UnixMicro(int64(t))
+	if !a.tty {
+		return at.UTC().Format(time.RFC3339)
+	}
+	d := a.now().Sub(at)
+	if d < 0 {
+		return "in " + short(-d)
+	}
+	return short(d) + " ago"
+}
+
+// span shows the time from one moment to another, or to now when there is no end.
+func (a *app) span(from, to sched.Time) string {
+	if from == 0 {
+		return ""
+	}
+	end := a.now()
+	if to != 0 {
+		end = time.UnixMicro(int64(to))
+	}
+	return short(max(end.Sub(time.UnixMicro(int64(from))), 0))
+}
+
+// short shows a duration in its two largest units.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// number shows an integer of any kind.
+func number[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint64](n T) string {
+	return fmt.Sprint(n)
+}
+
+// numbers shows a list of integers as "0,1,5".
+func numbers(list []int32) string {
+	var out []string
+	for _, n := range list {
+		out = append(out, number(n))
+	}
+	return strings.Join(out, ",")
+}

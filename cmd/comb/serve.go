@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/store"
+)
+
+const (
+	tokenFile    = "admin-token"
+	adminUser    = "admin"
+	shutdownTime = 5 * time.Second
+	defaultAddr  = "127.0.0.1:8420"
+)
+
+// serveFlags are what comb serve was asked.
+type serveFlags struct {
+	data         string
+	listen       string
+	insecure     bool
+	hosts        []string
+	cluster      string
+	virtualGPUs  int
+	overcommit   bool
+	requireImage bool
+	logLevel     string
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	s := serveFlags{}
+	c := &cobra.Command{Use: "serve", Short: "Run the server on this machine",
+		Long: `Run the server: it accepts jobs, places them, and runs their tasks as processes of
+this machine. Without a cluster file the machine is one node with its GPUs and
+one virtual cluster, "default". With one, all nodes of the file run here.
+
+The first start makes a token and keeps it in the data directory as admin-token.
+Tasks outlive the server: the next start on the same directory finds them again.`,
+		Example: "  comb serve\n  comb serve --virtual-gpus 4 --data ./comb-data",
+		Args:    args(cobra.NoArgs)}
+	f := c.Flags()
+	f.StringVar(&s.data, "data", "", "data directory (default: $XDG_DATA_HOME/comb, else ~/.local/share/comb)")
+	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")
+	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false, "allow an address that other machines reach: tokens cross the network in clear")
+	f.StringSliceVar(&s.hosts, "host", nil, "another name under which clients reach this server (may repeat)")
+	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, if it differs from the present configuration")
+	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without")
+	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
+	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
+	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
+	_ = c.MarkFlagDirname("data")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var level slog.Level
+		if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
+			return usage(c, "--log %q: want debug, info, warn or error", s.logLevel)
+		}
+		if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
+			return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
+		}
+		s.data = first(s.data, a.defaultData())
+		d := &daemon{app: a, flags: s, log: slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))}
+		return d.run(c.Context())
+	}
+	return c
+}
+
+// daemon is one run of the server with its parts.
+type daemon struct {
+	app   *app
+	flags serveFlags
+	log   *slog.Logger
+
+	store    *store.Store
+	live     *engine.Live
+	executor *local.Executor
+	engine   *engine.Engine
+	machine  local.Machine
+}
+
+func wallTime() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+
+// run opens everything, serves until ctx is done, and closes everything in the
+// opposite order. Tasks are left alone.
+func (d *daemon) run(ctx context.Context) error {
+	file, err := d.readCluster(ctx)
+	if err != nil {
+		return err
+	}
+	listener, err := server.Listen(ctx, d.flags.listen, d.flags.insecure)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: wallTime()}); err != nil {
+		return err
+	}
+	defer d.store.Close()
+	if err := d.openEngine(ctx); err != nil {
+		return err
+	}
+	defer d.executor.Close()
+	token, err := d.adminToken(ctx)
+	if err != nil {
+		return err
+	}
+	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- d.engine.Run(loop) }()
+	if err := d.configure(ctx, file); err != nil {
+		stop()
+		return errors.Join(err, <-ended)
+	}
+	d.sweep(ctx)
+	err = d.serve(ctx, listener, serving{token, ended})
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// openEngine makes the executor and recovers the state from the journal.
+func (d *daemon) openEngine(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program's own file: %w", err)
+	}
+	d.live = engine.NewLive(wallTime)
+	d.executor, err = local.New(local.Options{
+		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
+		Secrets: func(id sched.JobID) (map[string]string, error) {
+			return d.store.Secrets(context.WithoutCancel(ctx), id)
+		},
+		RequireImage: d.flags.requireImage, Log: d.log, Path: d.app.env("PATH"),
+	})
+	if err != nil {
+		return err
+	}
+	d.engine, err = engine.Open(ctx, engine.Options{Inputs: d.live, Executor: d.executor, Journal: d.store,
+		Policies: policy.New, Epoch: d.store.Epoch(), Log: d.log})
+	if err != nil {
+		d.executor.Close()
+		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
+	}
+	return nil
+}
+
+// configure brings the configuration to what the operator asked for.
+func (d *daemon) configure(ctx context.Context, file *sched.Config) error {
+	var present *sched.Config
+	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { present = s.Config() }); err != nil {
+		return err
+	}
+	want := file
+	if want == nil && present == nil {
+		want = d.ownConfig()
+	}
+	if want == nil {
+		if d.flags.virtualGPUs > 0 {
+			d.log.Info("the directory has a configuration already: --virtual-gpus changes nothing; use comb config apply")
+		}
+		return nil
+	}
+	if same, err := sameConfig(want, present); err != nil || same {
+		return err
+	}
+	reply := d.live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: want}, nil)
+	if reply.Refusal != nil {
+		return fmt.Errorf("the configuration cannot be applied: %s", reply.Refusal.Message)
+	}
+	for _, e := range reply.Answer.Effects {
+		d.log.Warn("the new configuration", "effect", e)
+	}
+	return reply.Err
+}
+
+// sweep ends what runs here for attempts that the journal does not know.
+func (d *daemon) sweep(ctx context.Context) {
+	var live []sched.AttemptID
+	err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+		for _, j := range s.Jobs() {
+			for _, at := range j.Attempts {
+				if at.State != sched.AttemptOver {
+					live = append(live, at.ID)
+				}
+			}
+		}
+	})
+	if err == nil {
+		d.executor.Sweep(live)
+	}
+}
+
+// serving is what serve needs beside the daemon.
+type serving struct {
+	token string       // path of the token's file
+	ended <-chan error // the loop's end
+}
+
+// serve answers requests until ctx is done or the loop ends.
+func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
+	handler := server.New(server.Options{
+		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: taskLogs{d.executor},
+		Policies: policy.Names(), CheckCluster: d.checkCluster, RequireImage: d.flags.requireImage,
+		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
+		Now: wallTime, Log: d.log,
+	})
+	h := handler.HTTP()
+	e := endpoint{URL: "http://" + reachable(l.Addr()), TokenFile: v.token, PID: os.Getpid()}
+	dirs := []string{d.flags.data, d.app.stateDir()}
+	if err := announce(e, dirs...); err != nil {
+		d.log.Warn("commands on this machine need --server and --token-file", "error", err)
+	}
+	defer withdraw(e, dirs...)
+	failed := make(chan error, 1)
+	go func() { failed <- h.Serve(l) }()
+	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\n", versionText(), e.URL, v.token, d.flags.data)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("cannot serve: %w", err)
+	case err = <-v.ended:
+		if err == nil {
+			err = errors.New("the loop ended")
+		}
+	}
+	handler.Close()
+	down, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if downErr := h.Shutdown(down); downErr != nil && !errors.Is(downErr, http.ErrServerClosed) {
+		_ = h.Close()
+	}
+	return err
+}
+
+// reachable is an address that a client on this machine can use.
+func reachable(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// adminToken makes sure that the token file holds a valid token, and returns its
+// path. The token itself is never printed or logged.
+func (d *daemon) adminToken(ctx context.Context) (string, error) {
+	dir, err := filepath.Abs(d.flags.data)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, tokenFile)
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("cannot read the token: %w", err)
+	}
+	if _, ok := d.store.CheckToken(ctx, strings.TrimSpace(string(old)), wallTime()); ok {
+		return path, os.Chmod(path, 0o600)
+	}
+	text, _, err := d.store.CreateToken(ctx, "first start", adminUser, wallTime())
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(path+".new", []byte(text+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("cannot keep the token: %w", err)
+	}
+	return path, os.Rename(path+".new", path)
+}
+
+// taskLogs gives the server the executor's logs.
+type taskLogs struct{ executor *local.Executor }
+
+// OpenLog implements server.Logs.
+func (t taskLogs) OpenLog(ref server.LogRef, from int64) (server.Log, error) {
+	l, err := t.executor.OpenLog(local.LogRef{Attempt: ref.Attempt, Task: ref.Task, Stream: ref.Stream}, from)
+	if err != nil {
+		return server.Log{}, err
+	}
+	first, end, err := l.Bounds()
+	if err != nil {
+		return server.Log{}, errors.Join(err, l.Close())
+	}
+	return server.Log{ReadCloser: l, Start: min(max(from, first), end), End: end}, nil
+}

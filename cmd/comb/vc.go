@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (a *app) vcCommand() *cobra.Command {
+	list := &cobra.Command{Use: "list", Short: "List virtual clusters", Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			out, err := client.VCs(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(out, func(t *table) { drawVCs(t, out.VCs) })
+		}}
+	get := &cobra.Command{Use: "get NAME", Short: "Show one virtual cluster with its cells", Args: args(cobra.ExactArgs(1)),
+		ValidArgsFunction: a.complete(vcNames),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			out, err := client.VC(c.Context(), cell.VCName(args[0]))
+			if err != nil {
+				return a.didYouMean(c.Context(), client, err, guess{args[0], vcNames})
+			}
+			return a.show(out, func(t *table) { drawVC(t, &out) })
+		}}
+	return noun("vc", "Virtual clusters: who owns which cells", list, get)
+}
+
+func drawVCs(t *table, list []sched.VCStatus) {
+	t.head("NAME", "POLICY", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD", "WAITING", "ACTIVE")
+	for _, v := range list {
+		t.row(string(v.Name), v.Policy, number(v.Guaranteed), number(v.Used), number(v.Opportunistic),
+			number(v.Lent), number(v.Bad), number(v.Waiting), number(v.Active))
+	}
+}
+
+func drawVC(t *table, v *sched.VCStatus) {
+	t.row("name", string(v.Name))
+	t.row("policy", v.Policy)
+	t.row("guaranteed", number(v.Guaranteed)+" leaves, "+number(v.Used)+" used, "+number(v.Bad)+" bad")
+	t.row("borrowed", number(v.Opportunistic)+" leaves of others")
+	t.row("lent", number(v.Lent)+" leaves to others")
+	t.row("jobs", number(v.Active)+" active, "+number(v.Waiting)+" waiting")
+	t.line("")
+	t.head("CHAIN", "CELL TYPE", "LEVEL", "PINNED", "CELLS", "IN USE")
+	for _, q := range v.Cells {
+		t.row(string(q.Chain), string(q.Type), number(q.Level), string(q.Pinned), number(q.Total), number(q.Bound))
+	}
+}
+
+func (a *app) nodeCommand() *cobra.Command {
+	list := &cobra.Command{Use: "list", Short: "List nodes", Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			out, err := client.Nodes(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(out, func(t *table) { a.drawNodes(t, out.Nodes) })
+		}}
+	reason := ""
+	cordon := a.nodeWrite("cordon NODE", "Take a node out of placement; what runs there goes on",
+		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, error) {
+			return c.Cordon(ctx, n, reason)
+		})
+	cordon.Flags().StringVar(&reason, "reason", "", "shown to users")
+	uncordon := a.nodeWrite("uncordon NODE", "Take a node back into placement",
+		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, error) {
+			return c.Uncordon(ctx, n)
+		})
+	return noun("node", "Nodes: the machines", list, cordon, uncordon)
+}
+
+// nodeWrite makes a command that changes one node.
+func (a *app) nodeWrite(use, short string, do func(context.Context, *rest.Client, cell.NodeName) (rest.Done, error)) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args(cobra.ExactArgs(1)), ValidArgsFunction: a.complete(nodeNames),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			out, err := do(c.Context(), client, cell.NodeName(args[0]))
+			if err != nil {
+				return a.didYouMean(c.Context(), client, err, guess{args[0], nodeNames})
+			}
+			return a.show(out, func(t *table) { t.line("node %s: %sed", args[0], c.Name()) })
+		}}
+}
+
+func (a *app) drawNodes(t *table, list []sched.NodeStatus) {
+	t.head("NAME", "STATE", "SKU", "CHAIN", "TOTAL", "USED", "BAD", "REASON")
+	for _, n := range list {
+		state := a.nodeState(&n)
+		if len(n.SKUs) == 0 {
+			t.row(string(n.Name), state, "", "", "", "", "", n.Reason)
+		}
+		for i, s := range n.SKUs {
+			name, reason := string(n.Name), n.Reason
+			if i > 0 {
+				name, state, reason = " ", " ", " "
+			}
+			t.row(name, state, string(s.SKU), string(s.Chain), number(s.Total), number(s.Used), number(s.Bad), reason)
+		}
+	}
+}
+
+func (a *app) nodeState(n *sched.NodeStatus) string {
+	var parts []string
+	if n.Up {
+		parts = append(parts, "up")
+	} else {
+		parts = append(parts, "down")
+	}
+	if n.Cordoned {
+		parts = append(parts, "cordoned")
+	}
+	if n.Suspect != 0 {
+		parts = append(parts, "suspect until "+a.when(n.Suspect))
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// version is set by the linker (-X main.version=...).
+var version string
+
+// versionText is the linker's version, else the module's, else the revision.
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && v == "(devel)" && len(s.Value) >= 12 {
+			v = "devel-" + s.Value[:12]
+		}
+	}
+	return v
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this program", Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			v := struct {
+				Version   string `json:"version"`
+				API       string `json:"api"`
+				Decisions string `json:"decisions"`
+			}{versionText(), rest.Version, sched.Version}
+			return a.show(v, func(t *table) {
+				t.row("comb", v.Version)
+				t.row("api", v.API)
+				t.row("decisions", v.Decisions)
+			})
+		},
+	}
+}

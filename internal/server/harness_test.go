@@ -1,0 +1,236 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/store"
+)
+
+// world is a real store, engine and server on loopback; its executor only notes
+// what it is asked, so that a test says when tasks start and end.
+type world struct {
+	t      *testing.T
+	url    string
+	token  string
+	client *rest.Client
+	live   *engine.Live
+	store  *store.Store
+	logs   *fakeMachine
+
+	stop func()
+}
+
+// fakeMachine takes actions and holds logs.
+type fakeMachine struct {
+	mu      sync.Mutex
+	live    *engine.Live
+	actions []sched.Action
+	logs    map[string]string
+}
+
+// Do implements engine.Executor: every task starts at once, a stop ends it.
+func (m *fakeMachine) Do(a sched.Action) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.actions = append(m.actions, a)
+	if a.Start == nil {
+		for _, b := range m.actions {
+			if b.Attempt == a.Attempt && b.Start != nil {
+				for _, t := range b.Start.Tasks {
+					go m.live.Tell(sched.TaskExited{Attempt: a.Attempt, Task: t.Task, Exit: sched.Exit{Code: 143, Signal: 15}})
+				}
+			}
+		}
+		return
+	}
+	for _, t := range a.Start.Tasks {
+		go m.live.Tell(sched.TaskStarted{Attempt: a.Attempt, Task: t.Task, Host: "127.0.0.1", PID: 1})
+	}
+}
+
+func logKey(ref server.LogRef) string {
+	return fmt.Sprintf("%v/%d/%s", ref.Attempt, ref.Task, ref.Stream)
+}
+
+// print appends to a task's log.
+func (m *fakeMachine) print(ref server.LogRef, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.logs[logKey(ref)] += text
+}
+
+// OpenLog implements server.Logs.
+func (m *fakeMachine) OpenLog(ref server.LogRef, from int64) (server.Log, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, ok := m.logs[logKey(ref)]
+	if !ok {
+		return server.Log{}, fs.ErrNotExist
+	}
+	start := min(max(from, 0), int64(len(text)))
+	return server.Log{ReadCloser: io.NopCloser(strings.NewReader(text[start:])), Start: start, End: int64(len(text))}, nil
+}
+
+func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+
+// newWorld starts everything with a cluster of one node with n GPUs.
+func newWorld(t *testing.T, n int32) *world {
+	t.Helper()
+	ctx := context.Background()
+	dir := t.TempDir()
+	s, err := store.Open(ctx, dir, store.Options{Now: wall(), ReserveBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := engine.NewLive(wall)
+	machine := &fakeMachine{live: live, logs: map[string]string{}}
+	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: policy.New, Epoch: s.Epoch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop, stopLoop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(loop) }()
+	token, _, err := s.CreateToken(ctx, "test", "alice", wall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := server.New(server.Options{Live: live, Replica: e.Replica(), Store: s, Logs: machine, Policies: policy.Names(),
+		Version: "test", Cluster: s.ClusterID(), Now: wall})
+	l, err := server.Listen(ctx, "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := handler.HTTP()
+	go h.Serve(l)
+	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, store: s, logs: machine}
+	if w.client, err = rest.NewClient(w.url, token); err != nil {
+		t.Fatal(err)
+	}
+	w.stop = sync.OnceFunc(func() {
+		handler.Close()
+		h.Close()
+		stopLoop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(w.stop)
+	reply := live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: oneNode(n)}, nil)
+	if reply.Refusal != nil || reply.Err != nil {
+		t.Fatal(reply.Refusal, reply.Err)
+	}
+	w.client.See(reply.Seq)
+	return w
+}
+
+// oneNode is a cluster of one node, all of it of VC default.
+func oneNode(n int32) *sched.Config {
+	node := cell.CellSpec{Type: "NODE", Address: "n1"}
+	for i := range n {
+		node.Children = append(node.Children, cell.CellSpec{Type: "GPU", Address: fmt.Sprint(i)})
+	}
+	return &sched.Config{
+		Cluster: cell.Spec{
+			SKUs:   []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 1000, MemoryMB: 1024, Device: cell.NVIDIA}},
+			Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "GPU"}, {Type: "NODE", Fanout: n, IsNode: true}}}},
+			Cells:  []cell.CellSpec{node},
+			VCs:    []cell.VCSpec{{Name: "default", Quota: []cell.QuotaSpec{{Chain: "NODE", Level: 2, Number: 1}}}},
+		},
+		VCs: []sched.VCConfig{{Name: "default"}},
+	}
+}
+
+// request makes a raw request and returns the status, the headers and the body.
+func (w *world) request(method, path, body string, header map[string]string) (int, http.Header, string) {
+	w.t.Helper()
+	req, err := http.NewRequest(method, w.url+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	for k, v := range header {
+		if v == "" {
+			req.Header.Del(k)
+		} else {
+			req.Header.Set(k, v)
+		}
+	}
+	if host, ok := header["Host"]; ok {
+		req.Host = host
+	}
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil && !strings.Contains(err.Error(), "EOF") {
+		w.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(text)
+}
+
+// dial opens a bare connection.
+func (w *world) dial() net.Conn {
+	w.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// submit submits a quick job.
+func (w *world) submit(name string, gpus int64) rest.Submitted {
+	w.t.Helper()
+	out, err := w.client.Submit(context.Background(), rest.SubmitRequest{Quick: &rest.QuickJob{Name: name, GPUs: gpus, CPUs: "1",
+		MemoryMB: 100, Command: []string{"true"}}}, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// until polls until f holds.
+func (w *world) until(what string, f func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if f() {
+			return
+		}
+	}
+	w.t.Fatalf("waited in vain until %s", what)
+}
+
+// exit ends a task of a job's first gang.
+func (w *world) exit(id sched.JobID, n, code int32) {
+	w.live.Tell(sched.TaskExited{Attempt: sched.AttemptID{Job: id, N: n}, Task: 0, Exit: sched.Exit{Code: code}})
+}
+
+func (w *world) running(id sched.JobID) func() bool {
+	return func() bool {
+		j, err := w.client.Job(context.Background(), rest.JobRef(id))
+		return err == nil && len(j.Tasks) > 0 && j.Tasks[0].State == sched.TaskRunning
+	}
+}
