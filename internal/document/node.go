@@ -61,6 +61,15 @@ type Field struct {
 	Value  *Node // never nil; of kind Null when nothing is written
 }
 
+// At returns a node that stands at the field's key, as the place of problems.
+func (f Field) At() *Node {
+	n := &Node{Line: f.Line, Column: f.Column, key: f.Key}
+	if f.Value != nil {
+		n.file, n.parent = f.Value.file, f.Value.parent
+	}
+	return n
+}
+
 // origin maps positions of a text inside another document to the outer one.
 type origin struct {
 	line, column int  // of the text's first character

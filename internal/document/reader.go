@@ -305,8 +305,7 @@ func (m *MapReader) Rest() {
 		if m.seen[i] || len(m.r.problems) >= MaxProblems {
 			continue
 		}
-		m.r.Problem(&Node{file: f.Value.file, Line: f.Line, Column: f.Column, parent: f.Value.parent, key: f.Key},
-			"unknown key in %s%s", m.what, DidYouMean(f.Key, m.asked))
+		m.r.Problem(f.At(), "unknown key in %s%s", m.what, DidYouMean(f.Key, m.asked))
 	}
 }
 

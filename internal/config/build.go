@@ -1,0 +1,65 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// config puts together what was read. It is called when there are no problems.
+func (b *builder) config() *sched.Config {
+	c := &sched.Config{Cluster: cell.Spec{SKUs: b.usedSKUs(), Cells: b.cells}}
+	for _, ch := range b.chains {
+		c.Cluster.Chains = append(c.Cluster.Chains, ch.spec())
+	}
+	slices.SortFunc(c.Cluster.Chains, func(x, y cell.ChainSpec) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(b.vcs, func(x, y vc) int { return cmp.Compare(x.spec.Name, y.spec.Name) })
+	for _, v := range b.vcs {
+		c.Cluster.VCs = append(c.Cluster.VCs, v.spec)
+		c.VCs = append(c.VCs, v.policy)
+	}
+	return c
+}
+
+// spec returns the chain's levels, leaf first.
+func (c *chain) spec() cell.ChainSpec {
+	out := cell.ChainSpec{Name: c.name}
+	for i := len(c.levels) - 1; i >= 0; i-- {
+		l := c.levels[i]
+		out.Levels = append(out.Levels, cell.LevelSpec{Type: l.name, Fanout: int32(l.number), IsNode: l.isNode})
+	}
+	return out
+}
+
+// Single is the configuration of one machine without a cluster file: one node
+// with that many leaves, numbered from 0, in the chain "<SKU>-NODE", all of it
+// owned by the virtual cluster "default". leaves is 1 to MaxLeaves.
+func Single(node string, sku cell.SKU, leaves int) *sched.Config {
+	if sku.Device == "" {
+		sku.Device = cell.CPU
+		if sku.GPU > 0 {
+			sku.Device = cell.NVIDIA
+		}
+	}
+	sku.EnvVar = cmp.Or(sku.EnvVar, envVar(sku.Device))
+	leaves = min(max(leaves, 1), MaxLeaves)
+	top := sku.Name + "-NODE"
+	machine := cell.CellSpec{Type: top, Address: node, Children: make([]cell.CellSpec, leaves)}
+	for i := range machine.Children {
+		machine.Children[i] = cell.CellSpec{Type: sku.Name, Address: strconv.Itoa(i)}
+	}
+	return &sched.Config{
+		Cluster: cell.Spec{
+			SKUs: []cell.SKU{sku},
+			Chains: []cell.ChainSpec{{Name: cell.ChainName(top), Levels: []cell.LevelSpec{
+				{Type: sku.Name}, {Type: top, Fanout: int32(leaves), IsNode: true},
+			}}},
+			Cells: []cell.CellSpec{machine},
+			VCs:   []cell.VCSpec{{Name: "default", Quota: []cell.QuotaSpec{{Chain: cell.ChainName(top), Level: 2, Number: 1}}}},
+		},
+		VCs: []sched.VCConfig{{Name: "default"}},
+	}
+}

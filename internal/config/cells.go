@@ -1,0 +1,241 @@
+package config
+
+import (
+	"strconv"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+)
+
+// machine is one node with the cells that it carries, of all chains.
+type machine struct {
+	devices map[device]*document.Node
+	// what all its leaves carry together
+	milliCPU, memoryMB, gpu int64
+}
+
+// device names a leaf on its node.
+type device struct {
+	sku   cell.TypeName
+	index int64
+}
+
+// pin is one pinned cell.
+type pin struct {
+	at    *document.Node
+	chain *chain
+	level int // index in chain.levels
+	by    cell.VCName
+}
+
+func (b *builder) readCells(n *document.Node) {
+	b.chains = map[cell.ChainName]*chain{}
+	b.machines = map[cell.NodeName]*machine{}
+	b.pins = map[cell.PinnedID]*pin{}
+	b.tops = b.List(n)
+	if n != nil && len(b.tops) == 0 {
+		b.Problem(n, "physicalCells is empty; the cluster needs at least one cell")
+	}
+	plan := make([]*chain, len(b.tops))
+	if !b.measureAll(plan) {
+		return
+	}
+	for i, c := range plan {
+		if c == nil {
+			continue
+		}
+		e := &expander{builder: b, chain: c, sku: b.sku(c.sku())}
+		spec := e.cell(b.tops[i], spot{near: b.tops[i], address: int64(i)})
+		if c.node > 0 {
+			e.sibling(c.addresses, spec.Address, b.tops[i])
+		}
+		b.cells = append(b.cells, spec)
+	}
+}
+
+// measureAll finds the chain of every top-level cell and reports whether the
+// whole cluster is small enough to be written out.
+func (b *builder) measureAll(plan []*chain) bool {
+	var leaves, cells int64
+	for i, top := range b.tops {
+		m := b.Map(top, "the cell")
+		m.Require("cellType")
+		name := m.String("cellType", document.Text{})
+		if name == "" {
+			continue
+		}
+		c := b.chainOf(m.Node("cellType"), cell.TypeName(name))
+		if c == nil {
+			continue
+		}
+		plan[i] = c
+		c.tops++
+		leaves, cells = leaves+c.leaves, cells+c.cells
+		if leaves > MaxLeaves || cells > MaxCells {
+			b.Problem(top, "with this cell the cluster has more than %d devices or %d cells", MaxLeaves, MaxCells)
+			return false
+		}
+	}
+	return true
+}
+
+// expander writes out one top-level cell.
+type expander struct {
+	*builder
+	chain   *chain
+	sku     cell.SKU
+	unnamed bool // a warning about a node without a name was given
+}
+
+// spot is where a cell stands.
+type spot struct {
+	level   int            // index in chain.levels
+	near    *document.Node // the nearest cell that is written in the file
+	address int64          // when none is written: HiveD's running index
+	machine *machine       // at and below node level
+	pinned  cell.PinnedID  // of a cell above
+}
+
+// cell writes out one cell; n is nil for one that the file leaves out.
+func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
+	t := e.chain.levels[at.level]
+	spec := cell.CellSpec{Type: t.name}
+	var children []*document.Node
+	if n != nil {
+		m := e.Map(n, "the cell")
+		spec.Address = m.String("cellAddress", document.Text{})
+		if spec.Address != "" {
+			e.name(m.Node("cellAddress"), spec.Address, "a cell")
+		}
+		if name := m.String("cellType", document.Text{Default: string(t.name)}); name != string(t.name) {
+			e.Problem(m.Node("cellType"), "this cell has the type %s, not %s; remove the key, or correct it", t.name, document.Quote(name))
+		}
+		if id := m.Node("pinnedCellId"); id != nil {
+			spec.Pinned = e.pin(id, &at)
+		}
+		children = e.written(m, t)
+		m.Rest()
+	}
+	if spec.Address == "" {
+		spec.Address = e.index(at)
+	}
+	if at.level == e.chain.node {
+		at.machine = e.node(cell.NodeName(spec.Address), at)
+		at.address = 0
+	}
+	if at.level == len(e.chain.levels)-1 {
+		e.leaf(spec.Address, at)
+		return spec
+	}
+	spec.Children = e.children(children, at)
+	return spec
+}
+
+// written returns the children that the file writes out: all or none.
+func (e *expander) written(m *document.MapReader, t *cellType) []*document.Node {
+	children := m.List("cellChildren")
+	if len(children) == 0 || int64(len(children)) == t.number {
+		return children
+	}
+	e.Problem(m.Node("cellChildren"), "%d children are written here, but the type %s has childCellNumber %d%s",
+		len(children), t.name, t.number, childAdvice(t, len(children)))
+	return nil
+}
+
+func childAdvice(t *cellType, n int) string {
+	if t.number == 0 {
+		return "; it is a single device"
+	}
+	return "; write all of them or none, or define another type with " + strconv.Itoa(n)
+}
+
+func (e *expander) children(written []*document.Node, at spot) []cell.CellSpec {
+	t := e.chain.levels[at.level]
+	out := make([]cell.CellSpec, t.number)
+	seen := make(map[string]bool, len(written))
+	for i := range out {
+		child := at
+		child.level++
+		child.address = at.address*t.number + int64(i)
+		var n *document.Node
+		if len(written) > 0 {
+			n, child.near = written[i], written[i]
+		}
+		out[i] = e.cell(n, child)
+		if child.level != e.chain.node && child.level != len(e.chain.levels)-1 && len(written) > 0 {
+			e.sibling(seen, out[i].Address, child.near)
+		}
+	}
+	return out
+}
+
+// sibling reports an address that a cell's sibling has already. Nodes and leaves
+// have rules of their own.
+func (e *expander) sibling(seen map[string]bool, address string, at *document.Node) {
+	if seen[address] {
+		e.Problem(at, "another cell beside this one has the address %s; addresses of siblings must differ", document.Quote(address))
+	}
+	seen[address] = true
+}
+
+// index returns the address of a cell that has none written: HiveD's running
+// index, which starts again at each node.
+func (e *expander) index(at spot) string {
+	if at.level == e.chain.node && !e.unnamed {
+		e.unnamed = true
+		e.Warn(at.near, "a node has no cellAddress and is named after its index, \"%d\"; write the machine's name", at.address)
+	}
+	return strconv.FormatInt(at.address, 10)
+}
+
+// node notes that a node carries cells of this chain.
+func (e *expander) node(name cell.NodeName, at spot) *machine {
+	if first := e.chain.nodes[name]; first != nil {
+		e.Problem(at.near, "the node %s is already in the chain %s, at line %d; a machine can be in a chain only once",
+			document.Quote(string(name)), e.chain.name, first.Line)
+	} else {
+		e.chain.nodes[name] = at.near
+	}
+	m := e.machines[name]
+	if m == nil {
+		m = &machine{devices: map[device]*document.Node{}}
+		e.machines[name] = m
+	}
+	return m
+}
+
+// leaf checks a device index and counts what the leaf carries.
+func (e *expander) leaf(address string, at spot) {
+	index, err := strconv.ParseInt(address, 10, 64)
+	if err != nil || index < 0 || index > maxIndex || strconv.FormatInt(index, 10) != address {
+		e.Problem(at.near, "the address %s of a %s must be its device index: 0 to %d", document.Quote(address), e.sku.Name, maxIndex)
+		return
+	}
+	m := at.machine
+	d := device{e.sku.Name, index}
+	if first := m.devices[d]; first != nil {
+		e.Problem(at.near, "this machine has a %s with the index %d already, at line %d; indices of one type must differ", e.sku.Name, index, first.Line)
+	}
+	m.devices[d] = at.near
+	m.gpu += e.sku.GPU
+	m.milliCPU += e.sku.MilliCPU
+	m.memoryMB += e.sku.MemoryMB
+}
+
+// pin notes a pinned cell; what is below it belongs to its VC alone.
+func (e *expander) pin(n *document.Node, at *spot) cell.PinnedID {
+	id := cell.PinnedID(e.String(n, document.Text{}))
+	if id == "" || !e.name(n, string(id), "a pinned cell") {
+		return ""
+	}
+	if first := e.pins[id]; first != nil {
+		e.Problem(n, "the pinned cell %s is already at line %d; each needs its own id", document.Quote(string(id)), first.at.Line)
+		return ""
+	}
+	if at.pinned != "" {
+		e.Problem(n, "this cell is inside the pinned cell %s, which belongs to one virtual cluster as a whole; remove one of the two", document.Quote(string(at.pinned)))
+	}
+	e.pins[id] = &pin{at: n, chain: e.chain, level: at.level}
+	at.pinned = id
+	return id
+}

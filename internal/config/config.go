@@ -1,0 +1,145 @@
+// Package config reads the cluster file: HiveD's YAML unchanged, alone or as the
+// "hivedscheduler: config: |" block of an OpenPAI services-configuration file,
+// with Comb's own keys. It writes out all defaults, checks everything that can
+// be checked without a machine, and reports every problem with its place.
+//
+// It must not place or decide anything, and must not read files or the machine.
+package config
+
+import (
+	"regexp"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Unlimited is a capacity that is not checked.
+const Unlimited = -1
+
+// Capacity is what a machine has for its cells; Unlimited where not declared.
+type Capacity struct {
+	Node     cell.NodeName
+	MilliCPU int64 // thousandths of a core
+	MemoryMB int64 // MiB
+	GPU      int64 // devices
+}
+
+// Cluster is a cluster file that was read and found right.
+type Cluster struct {
+	Config *sched.Config
+	// Nodes are the capacities declared under "nodes", sorted by name.
+	Nodes []Capacity
+}
+
+// The bounds of a cluster. They are checked before anything is built.
+const (
+	MaxLeaves = 1_000_000 // devices of the whole cluster
+	MaxCells  = 2_000_000 // cells of all levels
+	MaxChains = 256
+	MaxVCs    = 1024
+	maxLevels = 32
+	maxIndex  = MaxLeaves - 1 // of a device on its node
+)
+
+// Limits are the bounds of a cluster file as a document.
+func Limits() document.Limits {
+	return document.Limits{Bytes: 8 << 20, Depth: 2 * (maxLevels + 8), Nodes: 400_000, Scalar: 8 << 20}
+}
+
+// Parse reads a cluster file. policies are the known policy names; without any,
+// every name is accepted. Warnings (accepted, but probably not meant) come with
+// or without problems; when there are problems the cluster is nil.
+func Parse(file string, src []byte, policies ...string) (c *Cluster, warnings, problems document.Problems) {
+	root, problems := document.Parse(file, src, Limits())
+	if len(problems) > 0 {
+		return nil, nil, problems
+	}
+	b := &builder{Reader: document.NewReader(), policies: policies}
+	if root = b.unwrap(root); root != nil {
+		b.read(root)
+	}
+	if problems := b.Problems(); len(problems) > 0 {
+		return nil, b.Warnings(), problems
+	}
+	return &Cluster{Config: b.config(), Nodes: b.capacities}, b.Warnings(), nil
+}
+
+// builder is one reading of one file.
+type builder struct {
+	*document.Reader
+	policies []string
+
+	types    map[cell.TypeName]*cellType
+	skus     map[cell.TypeName]*skuEntry
+	chains   map[cell.ChainName]*chain
+	tops     []*document.Node // the physicalCells
+	cells    []cell.CellSpec
+	machines map[cell.NodeName]*machine
+	pins     map[cell.PinnedID]*pin
+	vcs      []vc
+
+	capacities []Capacity
+}
+
+// unwrap finds the cluster file inside an OpenPAI services-configuration file.
+// It returns nil when there is nothing to read on.
+func (b *builder) unwrap(root *document.Node) *document.Node {
+	outer := root.Get("hivedscheduler")
+	if outer == nil || root.Get("physicalCluster") != nil || root.Get("virtualClusters") != nil {
+		return root
+	}
+	inner := outer.Get("config")
+	switch {
+	case inner == nil || inner.Kind == document.Null:
+		b.Problem(outer, "hivedscheduler needs the key \"config\" with the cluster file as a block (config: |)")
+		return nil
+	case inner.Kind == document.Map:
+		return inner
+	}
+	root, problems := inner.Inside(Limits())
+	b.Add(problems)
+	return root
+}
+
+// ignored are HiveD's keys that Comb has no use for.
+func ignored() []string {
+	return []string{"kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec"}
+}
+
+// read goes through the file in the order in which the parts need each other.
+// Each part goes on with what the earlier ones could make of the file.
+func (b *builder) read(root *document.Node) {
+	m := b.Map(root, "the cluster file")
+	m.Require("physicalCluster", "virtualClusters")
+	physical := b.Map(m.Node("physicalCluster"), "physicalCluster")
+	physical.Require("cellTypes", "physicalCells")
+	b.readTypes(physical.Node("cellTypes"))
+	b.readSKUs(physical.Node("skuTypes"))
+	b.readCells(physical.Node("physicalCells"))
+	physical.Rest()
+	sound := len(b.Problems()) == 0 // else what is missing would look over-committed
+	b.readVCs(m.Node("virtualClusters"))
+	b.readNodes(m.Node("nodes"))
+	for _, key := range ignored() {
+		if n := m.Node(key); n != nil {
+			b.Warn(n, "this key of HiveD has no effect here")
+		}
+	}
+	m.Rest()
+	if sound {
+		b.checkGuarantees()
+	}
+}
+
+// namePattern is what names of types, VCs, nodes and pinned cells are made of.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$`)
+
+// name checks a name that stands at n; what says whose, for the message.
+func (b *builder) name(n *document.Node, name, what string) bool {
+	if len(name) <= 253 && namePattern.MatchString(name) {
+		return true
+	}
+	b.Problem(n, "%s is no good name for %s: use at most 253 letters, digits, \"-\", \"_\" and \".\"", document.Quote(name), what)
+	return false
+}

@@ -1,0 +1,227 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const testdata = "../../testdata/config"
+
+func read(t *testing.T, name string) *Cluster {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join(testdata, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, problems := Parse(name, src, "drf", "fifo")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if _, err := cell.New(&c.Config.Cluster); err != nil {
+		t.Fatalf("%s: the core refuses it: %v", name, err)
+	}
+	return c
+}
+
+func TestManual(t *testing.T) {
+	c := read(t, "manual.yaml")
+	leaves := []cell.CellSpec{{Type: "K80", Address: "0"}, {Type: "K80", Address: "1"}, {Type: "K80", Address: "2"}, {Type: "K80", Address: "3"}}
+	want := &sched.Config{
+		Cluster: cell.Spec{
+			SKUs: []cell.SKU{{Name: "K80", GPU: 1, MilliCPU: 5000, MemoryMB: 54 << 10, Device: "nvidia", EnvVar: "CUDA_VISIBLE_DEVICES"}},
+			Chains: []cell.ChainSpec{{Name: "K80-NODE-POOL", Levels: []cell.LevelSpec{
+				{Type: "K80"}, {Type: "K80-NODE", Fanout: 4, IsNode: true}, {Type: "K80-NODE-POOL", Fanout: 3}}}},
+			Cells: []cell.CellSpec{{Type: "K80-NODE-POOL", Address: "0", Children: []cell.CellSpec{
+				{Type: "K80-NODE", Address: "node1", Children: leaves},
+				{Type: "K80-NODE", Address: "node2", Pinned: "VC2-PIN", Children: leaves},
+				{Type: "K80-NODE", Address: "node3", Children: leaves}}}},
+			VCs: []cell.VCSpec{
+				{Name: "vc1", Quota: []cell.QuotaSpec{{Chain: "K80-NODE-POOL", Level: 2, Number: 1}}},
+				{Name: "vc2", Quota: []cell.QuotaSpec{{Chain: "K80-NODE-POOL", Level: 2, Number: 1}}, Pinned: []cell.PinnedID{"VC2-PIN"}}},
+		},
+		VCs: []sched.VCConfig{{Name: "vc1"}, {Name: "vc2"}},
+	}
+	if d := cmp.Diff(want, c.Config); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestServicesConfiguration(t *testing.T) {
+	got := Summary(read(t, "services-configuration.yaml"))
+	want := `chain CPU-POOL: 1 CPU-POOL > 1 CPU-NODE (node) > 8 CPU-SKU; each CPU-SKU: device cpu, 0 GPU, 1 CPU, 4096 MiB
+chain GPU-POOL: 1 GPU-POOL > 2 GPU-NODE (node) > 8 GPU-SKU; each GPU-SKU: device nvidia, 1 GPU, 4 CPU, 12288 MiB
+virtual cluster default (policy fifo): 2 GPU-NODE of GPU-POOL, 1 CPU-NODE of CPU-POOL
+total: 3 nodes, 16 devices, 2 chains, 1 virtual cluster
+`
+	if got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestLarge(t *testing.T) {
+	c := read(t, "large.yaml")
+	got := Summary(c)
+	want := `chain BIG-NODE: 2 BIG-NODE (node) > 4 V100-HALF > 8 V100-QUAD > 16 V100-PAIR > 32 V100; each V100: device nvidia, 1 GPU, 6 CPU, 92160 MiB
+chain MI50-NODE: 1 MI50-NODE (node) > 2 MI50-SWITCH > 4 MI50; each MI50: device amd, 1 GPU, 8 CPU, 61440 MiB
+chain OLD-NODE: 1 OLD-NODE (node) > 1 K20; each K20: device nvidia, 1 GPU, 0 CPU, 0 MiB
+chain P100-ROW: 1 P100-ROW > 2 RACK-OF-2 > 4 P100-NODE (node) > 16 P100; each P100: device nvidia, 1 GPU, 5 CPU, 55296 MiB
+chain RACK-OF-2: 2 RACK-OF-2 > 4 P100-NODE (node) > 16 P100; each P100: device nvidia, 1 GPU, 5 CPU, 55296 MiB
+chain RACK-OF-3: 1 RACK-OF-3 > 3 P100-NODE (node) > 12 P100; each P100: device nvidia, 1 GPU, 5 CPU, 55296 MiB
+chain RACK-OF-4: 1 RACK-OF-4 > 4 P100-NODE (node) > 16 P100; each P100: device nvidia, 1 GPU, 5 CPU, 55296 MiB
+chain XEON-NODE: 1 XEON-NODE (node) > 8 XEON; each XEON: device cpu, 0 GPU, 1 CPU, 4096 MiB
+virtual cluster production (policy fifo): 1 V100-QUAD of BIG-NODE, 3 V100 of BIG-NODE, 4 P100-NODE of RACK-OF-4, 1 P100-NODE of RACK-OF-2, 2 XEON of XEON-NODE, pinned BIG-PIN, pinned RACK-PIN
+virtual cluster research (policy drf): 1 V100-HALF of BIG-NODE, 1 RACK-OF-3 of RACK-OF-3, 3 P100-NODE of P100-ROW, 1 MI50-SWITCH of MI50-NODE, 6 XEON of XEON-NODE, pinned ONE-GPU
+total: 19 nodes, 105 devices, 8 chains, 2 virtual clusters
+`
+	if got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+	big := c.Config.Cluster.Cells[1]
+	if got := addresses(&big); got != "big-2(0(0(0(8 9) 1(10 11)) 1(2(12 13) 3(14 15))) 1(2(4(0 1) 5(2 3)) 3(6(4 5) 7(6 7))))" {
+		t.Error(got)
+	}
+	if got := addresses(&c.Config.Cluster.Cells[0]); got != "big-1(0(0(0(0 1) 1(2 3)) 1(2(4 5) 3(6 7))) 1(2(4(8 9) 5(10 11)) 3(6(12 13) 7(14 15))))" {
+		t.Error(got)
+	}
+	if got := addresses(&c.Config.Cluster.Cells[6]); !strings.HasPrefix(got, "6(12(e1(0 1 2 3) e2(0 1 2 3)) 13(e3") {
+		t.Error(got)
+	}
+	if d := cmp.Diff([]Capacity{{Node: "mixed-1", MilliCPU: 48000, MemoryMB: 512 << 10, GPU: 4}}, c.Nodes); d != "" {
+		t.Error(d)
+	}
+}
+
+// addresses writes a cell's addresses as a tree.
+func addresses(s *cell.CellSpec) string {
+	if len(s.Children) == 0 {
+		return s.Address
+	}
+	var parts []string
+	for i := range s.Children {
+		parts = append(parts, addresses(&s.Children[i]))
+	}
+	return s.Address + "(" + strings.Join(parts, " ") + ")"
+}
+
+func TestWarnings(t *testing.T) {
+	src, err := os.ReadFile(filepath.Join(testdata, "large.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, warnings, _ := Parse("large.yaml", src)
+	want := `large.yaml:4:23: kubeApiServerAddress: this key of HiveD has no effect here
+large.yaml:5:19: webServerAddress: this key of HiveD has no effect here
+large.yaml:6:24: forcePodBindThreshold: this key of HiveD has no effect here
+large.yaml:7:36: waitingPodSchedulingBlockMilliSec: this key of HiveD has no effect here`
+	if got := warnings.Error(); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+	src = []byte(`physicalCluster:
+  skuTypes: {GPUX: {gpu: 1}}
+  cellTypes:
+    N: {childCellType: GPU, childCellNumber: 1, isNodeLevel: true}
+  physicalCells: [{cellType: N}, {cellType: N, pinnedCellId: P, cellAddress: n}]
+virtualClusters:
+  a:
+  b: {virtualCells: [{cellType: N, cellNumber: 0}]}
+`)
+	c, warnings, problems := Parse("f", src)
+	if c == nil || len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want = `f:2:14: physicalCluster.skuTypes.GPUX: no cell has this leaf type; did you mean GPU?
+f:5:19: physicalCluster.physicalCells[0]: a node has no cellAddress and is named after its index, "0"; write the machine's name
+f:5:62: physicalCluster.physicalCells[1].pinnedCellId: no virtual cluster has the pinned cell "P"; it is used as any other cell
+f:7:3: virtualClusters.a: this virtual cluster owns no cells; only opportunistic jobs run in it
+f:8:48: virtualClusters.b.virtualCells[0].cellNumber: this entry promises no cells`
+	if got := warnings.Error(); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestSingle(t *testing.T) {
+	c := Single("host", cell.SKU{Name: "GPU", GPU: 1, MilliCPU: 500, MemoryMB: 100}, 3)
+	if _, err := cell.New(&c.Cluster); err != nil {
+		t.Fatal(err)
+	}
+	if got := addresses(&c.Cluster.Cells[0]); got != "host(0 1 2)" {
+		t.Error(got)
+	}
+	if got, want := Summary(&Cluster{Config: c}), `chain GPU-NODE: 1 GPU-NODE (node) > 3 GPU; each GPU: device nvidia, 1 GPU, 0.5 CPU, 100 MiB
+virtual cluster default (policy fifo): 1 GPU-NODE of GPU-NODE
+total: 1 node, 3 devices, 1 chain, 1 virtual cluster
+`; got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+	if err := CheckMachine(c, Capacity{MilliCPU: 1500, MemoryMB: 300, GPU: 3}); err != nil {
+		t.Error(err)
+	}
+	if err := CheckMachine(c, Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: Unlimited}); err != nil {
+		t.Error(err)
+	}
+	err := CheckMachine(c, Capacity{MilliCPU: 1250, MemoryMB: 299, GPU: 2})
+	want := "the nodes of this cluster file all stand on this machine, and their cells together have 1.5 CPU cores, but the machine has 1.25; " +
+		"300 MiB of memory, but the machine has 299 MiB; 3 GPUs, but the machine has 2; lower the SKUs in skuTypes or the number of cells"
+	if fmt.Sprint(err) != want {
+		t.Error(err)
+	}
+}
+
+// TestHostile gives files that would exhaust memory if they were expanded before
+// they are measured.
+func TestHostile(t *testing.T) {
+	types := ""
+	for i := range 40 {
+		types += fmt.Sprintf("    T%d: {childCellType: T%d, childCellNumber: 1000, isNodeLevel: %v}\n", i, i+1, i == 0)
+	}
+	head := "physicalCluster:\n  cellTypes:\n"
+	tail := "virtualClusters: {a: {virtualCells: [{cellType: N, cellNumber: 1}]}}\n"
+	node := "    N: {childCellType: G, childCellNumber: 1000, isNodeLevel: true}\n"
+	for name, src := range map[string]string{
+		"children":    head + "    N: {childCellType: G, childCellNumber: 1000000000, isNodeLevel: true}\n  physicalCells: [{cellType: N}]\n" + tail,
+		"product":     head + types + "  physicalCells: [{cellType: T0}]\n" + tail,
+		"many tops":   head + node + "  physicalCells: [" + strings.Repeat("{cellType: N},", 100_000) + "]\n" + tail,
+		"long name":   head + "    N: {childCellType: " + strings.Repeat("G", 1<<20) + ", childCellNumber: 1, isNodeLevel: true}\n  physicalCells: [{cellType: N}]\n" + tail,
+		"long path":   head + node + "  physicalCells: [{cellType: N}]\nvirtualClusters: {a: {virtualCells: [{cellType: " + strings.Repeat("N.", 1<<20) + "N, cellNumber: 1}]}}\n",
+		"many claims": head + node + "  physicalCells: [{cellType: N, cellAddress: n}]\nvirtualClusters: {a: {virtualCells: [" + strings.Repeat("{cellType: N, cellNumber: 2000000},", 60_000) + "]}}\n",
+		"nested":      head + node + "  physicalCells: " + strings.Repeat("[", 1_000_000),
+		"wrapped":     "hivedscheduler:\n  config: |\n    a: " + strings.Repeat("{a: ", 1_000_000),
+		"many keys":   "virtualClusters:\n" + strings.Repeat("  x: 1\n", 1) + manyVCs(90_000),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		c, _, problems := Parse("f", []byte(src))
+		runtime.ReadMemStats(&after)
+		if c != nil || len(problems) == 0 {
+			t.Errorf("%s: accepted", name)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 400<<20 {
+			t.Errorf("%s: allocated %d MiB", name, used>>20)
+		}
+		if n := len(problems.Error()); n > 40_000 {
+			t.Errorf("%s: the message has %d bytes", name, n)
+		}
+	}
+}
+
+func manyVCs(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  v%d: {}\n", i)
+	}
+	return b.String()
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+)
+
+// checkGuarantees holds every chain's promises to its cells. From the top level
+// down, what is left at a level after its promises is split for the level below:
+// then every virtual cluster can have all its cells at once. Pinned cells come
+// first, because their places are fixed: the cells above one are split already.
+func (b *builder) checkGuarantees() {
+	if len(b.cells) == 0 {
+		return
+	}
+	free := b.freeBesidePinned()
+	for _, name := range slices.Sorted(maps.Keys(b.chains)) {
+		if c := b.chains[name]; c != nil && free[c] != nil {
+			b.checkChain(c, free[c])
+		}
+	}
+}
+
+// freeBesidePinned counts, for each chain and level, the largest cells that hold
+// no pinned cell of a virtual cluster.
+func (b *builder) freeBesidePinned() map[*chain][]int64 {
+	free := map[*chain][]int64{}
+	pinned := map[*chain]bool{}
+	for _, p := range b.pins {
+		pinned[p.chain] = pinned[p.chain] || p.by != ""
+	}
+	for i := range b.cells {
+		c := b.chains[cell.ChainName(b.cells[i].Type)]
+		if free[c] == nil {
+			free[c] = make([]int64, len(c.levels))
+		}
+		if !pinned[c] {
+			free[c][0]++
+			continue
+		}
+		if whole := b.carve(&b.cells[i], 0, free[c]); whole {
+			free[c][0]++
+		}
+	}
+	return free
+}
+
+// carve reports whether a cell holds no pinned cell; when it does, its whole
+// children are counted as free.
+func (b *builder) carve(s *cell.CellSpec, level int, free []int64) bool {
+	if p := b.pins[s.Pinned]; p != nil && p.by != "" {
+		return false
+	}
+	whole := 0
+	for i := range s.Children {
+		if b.carve(&s.Children[i], level+1, free) {
+			whole++
+		}
+	}
+	if whole == len(s.Children) {
+		return true
+	}
+	free[level+1] += int64(whole)
+	return false
+}
+
+// checkChain reports the first level, from the top, that promises too much.
+func (b *builder) checkChain(c *chain, free []int64) {
+	left := int64(0)
+	for level := range c.levels {
+		if level > 0 {
+			left *= c.levels[level-1].number
+		}
+		left += free[level]
+		need, last, who := b.claimed(c, level)
+		if need > left {
+			b.Problem(last, "chain %s, level %d (%s): %d cells are promised (%s), but only %d are left after the levels above%s; lower a cellNumber or add cells",
+				c.name, c.level(level), c.levels[level].name, need, cut(strings.Join(who, ", ")), left, b.pinNote(c))
+			return
+		}
+		left -= need
+	}
+}
+
+// claimed sums what is promised at a level, with the last place and the VCs.
+func (b *builder) claimed(c *chain, level int) (need int64, last *document.Node, who []string) {
+	for _, v := range b.vcs {
+		own := int64(0)
+		for _, cl := range v.claims {
+			if cl.chain == c && cl.level == level {
+				own += cl.number
+				last = cl.at
+			}
+		}
+		if own > 0 {
+			who = append(who, fmt.Sprintf("%s %d", v.spec.Name, own))
+			need += own
+		}
+	}
+	return need, last, who
+}
+
+// pinNote says that pinned cells of the chain were taken out first.
+func (b *builder) pinNote(c *chain) string {
+	n := 0
+	for _, p := range b.pins {
+		if p.chain == c && p.by != "" {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d pinned", n)
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// readNodes reads the capacities of machines and holds their cells to them.
+func (b *builder) readNodes(n *document.Node) {
+	for _, f := range b.Map(n, "nodes").Fields() {
+		m := b.Map(f.Value, "the node "+document.Quote(f.Key))
+		c := Capacity{Node: cell.NodeName(f.Key), MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: Unlimited}
+		if cpu := m.Node("cpu"); m.Has("cpu") {
+			c.MilliCPU = b.cpu(cpu)
+		}
+		if memory := m.Node("memory"); m.Has("memory") {
+			c.MemoryMB = b.memory(memory)
+		}
+		c.GPU = m.Int("gpu", document.Range{Max: MaxLeaves, Default: Unlimited})
+		m.Rest()
+		have := b.machines[c.Node]
+		if have == nil {
+			b.Problem(f.At(), "no cell is on the node %s%s", document.Quote(f.Key), document.DidYouMean(f.Key, b.nodeNames()))
+			continue
+		}
+		for _, excess := range c.excess(have.milliCPU, have.memoryMB, have.gpu) {
+			b.Problem(f.At(), "the cells of the node %s together have %s; lower the SKUs in skuTypes or the number of cells", f.Key, excess)
+		}
+		b.capacities = append(b.capacities, c)
+	}
+	slices.SortFunc(b.capacities, func(x, y Capacity) int { return cmp.Compare(x.Node, y.Node) })
+}
+
+func (b *builder) nodeNames() []string {
+	names := make([]string, 0, len(b.machines))
+	for name := range b.machines {
+		names = append(names, string(name))
+	}
+	return names
+}
+
+// excess says, for each resource, by what the sums are over the capacity.
+func (c Capacity) excess(milliCPU, memoryMB, gpu int64) []string {
+	var out []string
+	if c.MilliCPU >= 0 && milliCPU > c.MilliCPU {
+		out = append(out, fmt.Sprintf("%s CPU cores, but the machine has %s", cores(milliCPU), cores(c.MilliCPU)))
+	}
+	if c.MemoryMB >= 0 && memoryMB > c.MemoryMB {
+		out = append(out, fmt.Sprintf("%d MiB of memory, but the machine has %d MiB", memoryMB, c.MemoryMB))
+	}
+	if c.GPU >= 0 && gpu > c.GPU {
+		out = append(out, fmt.Sprintf("%d GPUs, but the machine has %d", gpu, c.GPU))
+	}
+	return out
+}
+
+// cores writes thousandths of a core as cores.
+func cores(milli int64) string {
+	if milli%1000 == 0 {
+		return fmt.Sprint(milli / 1000)
+	}
+	return strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0")
+}
+
+// CheckMachine holds a configuration to the one machine that all its nodes stand
+// for: the cells of all nodes together may not need more than m has. Resources
+// that m leaves Unlimited are not checked. The error names every excess.
+func CheckMachine(c *sched.Config, m Capacity) error {
+	skus := map[cell.TypeName]cell.SKU{}
+	for _, s := range c.Cluster.SKUs {
+		skus[s.Name] = s
+	}
+	var milliCPU, memoryMB, gpu int64
+	for i := range c.Cluster.Cells {
+		leaves, sku := int64(1), cell.TypeName("")
+		for s := &c.Cluster.Cells[i]; ; s = &s.Children[0] {
+			if len(s.Children) == 0 {
+				sku = s.Type
+				break
+			}
+			leaves *= int64(len(s.Children))
+		}
+		milliCPU += leaves * skus[sku].MilliCPU
+		memoryMB += leaves * skus[sku].MemoryMB
+		gpu += leaves * skus[sku].GPU
+	}
+	excess := m.excess(milliCPU, memoryMB, gpu)
+	if len(excess) == 0 {
+		return nil
+	}
+	return errors.New("the nodes of this cluster file all stand on this machine, and their cells together have " +
+		strings.Join(excess, "; ") + "; lower the SKUs in skuTypes or the number of cells")
+}

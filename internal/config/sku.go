@@ -1,0 +1,180 @@
+package config
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+)
+
+// skuEntry is one entry of physicalCluster.skuTypes.
+type skuEntry struct {
+	at   *document.Node
+	sku  cell.SKU
+	used bool
+}
+
+// bareSKU is a leaf type without an entry: one NVIDIA GPU, nothing else limited.
+func bareSKU(t cell.TypeName) cell.SKU {
+	return cell.SKU{Name: t, GPU: 1, Device: cell.NVIDIA, EnvVar: envVar(cell.NVIDIA)}
+}
+
+// envVar is the variable that shows a task its devices of a kind.
+func envVar(k cell.DeviceKind) string {
+	switch k {
+	case cell.NVIDIA:
+		return "CUDA_VISIBLE_DEVICES"
+	case cell.AMD:
+		return "HIP_VISIBLE_DEVICES"
+	case cell.TPU:
+		return "TPU_VISIBLE_CHIPS"
+	case cell.CPU:
+		return "COMB_CPU_SLOTS"
+	}
+	return "COMB_DEVICES"
+}
+
+func (b *builder) readSKUs(n *document.Node) {
+	b.skus = map[cell.TypeName]*skuEntry{}
+	for _, f := range b.Map(n, "skuTypes").Fields() {
+		e := &skuEntry{at: f.At()}
+		b.typeName(e.at, f.Key)
+		e.sku = b.readSKU(f)
+		b.skus[e.sku.Name] = e
+		if b.types[e.sku.Name] != nil {
+			b.Problem(e.at, "%s is a cell type with children; skuTypes describes leaf types, one device each", document.Quote(f.Key))
+		}
+	}
+}
+
+// variable is what an environment variable's name looks like.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+func (b *builder) readSKU(f document.Field) cell.SKU {
+	m := b.Map(f.Value, "the SKU "+document.Quote(f.Key))
+	s := cell.SKU{Name: cell.TypeName(f.Key)}
+	device := m.String("device", document.Text{OneOf: []string{"nvidia", "amd", "tpu", "cpu", "other"}})
+	devices := int64(0)
+	if device != "" && device != "cpu" {
+		devices = 1
+	}
+	s.GPU = m.Int("gpu", document.Range{Max: 1024, Default: devices})
+	s.MilliCPU = b.cpu(m.Node("cpu"))
+	s.MemoryMB = b.memory(m.Node("memory"))
+	s.Device = cell.DeviceKind(device)
+	switch {
+	case device == "" && s.GPU > 0:
+		s.Device = cell.NVIDIA
+	case device == "":
+		s.Device = cell.CPU
+	case device == "cpu" && s.GPU > 0:
+		b.Problem(m.Node("gpu"), "a SKU of device cpu has no GPUs; remove gpu, or name another device")
+	case device != "cpu" && device != "other" && s.GPU == 0:
+		b.Problem(m.Node("gpu"), "a SKU of device %s needs gpu: 1 or more", device)
+	}
+	s.EnvVar = m.String("envVar", document.Text{Default: envVar(s.Device)})
+	if !variable.MatchString(s.EnvVar) {
+		b.Problem(m.Node("envVar"), "%s is no name of an environment variable", document.Quote(s.EnvVar))
+	}
+	for _, item := range m.List("deviceFiles") {
+		if file := b.deviceFile(item); file != "" {
+			s.Files = append(s.Files, file)
+		}
+	}
+	m.Rest()
+	return s
+}
+
+// deviceFile checks a device file: below /dev, with at most one "%d".
+func (b *builder) deviceFile(n *document.Node) string {
+	file := b.String(n, document.Text{Max: 256})
+	plain := strings.Replace(file, "%d", "0", 1)
+	if !strings.HasPrefix(file, "/dev/") || strings.ContainsAny(plain, "%\x00\n:,") || strings.Contains(file, "..") {
+		b.Problem(n, "%s is no device file: write a path below /dev/, with %%d for the device's index", document.Quote(file))
+		return ""
+	}
+	return file
+}
+
+// cpu reads cores: 2, 0.5 or 500m. The result is in thousandths.
+func (b *builder) cpu(n *document.Node) int64 {
+	if n == nil || n.Kind == document.Null {
+		return 0
+	}
+	text := n.Text
+	scale := 1000.0
+	if rest, ok := strings.CutSuffix(text, "m"); ok {
+		text, scale = rest, 1
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if n.Kind != document.Scalar || err != nil || math.IsNaN(v) || v < 0 || v*scale > 1e9 {
+		b.Problem(n, "expected a number of cores such as 4, 0.5 or 500m, at most 1000000")
+		return 0
+	}
+	return int64(math.Round(v * scale))
+}
+
+// memoryUnits are the suffixes of an amount of memory, in bytes.
+func memoryUnits() map[string]float64 {
+	return map[string]float64{
+		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+		"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	}
+}
+
+// memory reads an amount of memory such as 54Gi or 10240Mi, in MiB.
+func (b *builder) memory(n *document.Node) int64 {
+	if n == nil || n.Kind == document.Null {
+		return 0
+	}
+	digits := strings.TrimRight(n.Text, "KMGTik")
+	unit, known := memoryUnits()[n.Text[len(digits):]]
+	v, err := strconv.ParseFloat(digits, 64)
+	if err == nil && v == 0 {
+		return 0
+	}
+	if n.Kind != document.Scalar || !known || err != nil || math.IsNaN(v) || v < 0 || v*unit > 1<<60 {
+		b.Problem(n, "expected an amount of memory with its unit, such as 54Gi or 10240Mi")
+		return 0
+	}
+	if v*unit < 1<<20 {
+		b.Problem(n, "%s is less than 1Mi, the smallest amount that counts", document.Quote(n.Text))
+	}
+	return int64(v * unit / (1 << 20))
+}
+
+// sku returns the SKU of a leaf type and notes that it is used.
+func (b *builder) sku(t cell.TypeName) cell.SKU {
+	if e := b.skus[t]; e != nil {
+		e.used = true
+		return e.sku
+	}
+	return bareSKU(t)
+}
+
+// usedSKUs returns the SKUs of all chains, sorted, and warns of the others.
+func (b *builder) usedSKUs() []cell.SKU {
+	set := map[cell.TypeName]cell.SKU{}
+	var leaves []string
+	for _, c := range b.chains {
+		if c != nil {
+			set[c.sku()] = b.sku(c.sku())
+			leaves = append(leaves, string(c.sku()))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.skus)) {
+		if e := b.skus[name]; !e.used && b.types[name] == nil {
+			b.Warn(e.at, "no cell has this leaf type%s", document.DidYouMean(string(name), leaves))
+		}
+	}
+	out := make([]cell.SKU, 0, len(set))
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		out = append(out, set[name])
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Summary describes a cluster in a few lines for people: chains with their
+// levels and sizes, the virtual clusters with their cells, and totals.
+func Summary(c *Cluster) string {
+	spec := &c.Config.Cluster
+	var b strings.Builder
+	tops := map[cell.TypeName]int64{}
+	for i := range spec.Cells {
+		tops[spec.Cells[i].Type]++
+	}
+	var leaves int64
+	for i := range spec.Chains {
+		leaves += summarizeChain(&b, spec, &spec.Chains[i], tops)
+	}
+	for i := range spec.VCs {
+		summarizeVC(&b, spec, &spec.VCs[i], c.Config.VCs[i])
+	}
+	fmt.Fprintf(&b, "total: %s, %s, %s, %s\n", plural(int64(countNodes(spec)), "node"), plural(leaves, "device"),
+		plural(int64(len(spec.Chains)), "chain"), plural(int64(len(spec.VCs)), "virtual cluster"))
+	return b.String()
+}
+
+func plural(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, tops map[cell.TypeName]int64) int64 {
+	fmt.Fprintf(b, "chain %s:", ch.Name)
+	n := tops[cell.TypeName(ch.Name)]
+	for i := len(ch.Levels) - 1; i >= 0; i-- {
+		l := ch.Levels[i]
+		fmt.Fprintf(b, " %d %s", n, l.Type)
+		if l.IsNode {
+			b.WriteString(" (node)")
+		}
+		if i > 0 {
+			b.WriteString(" >")
+			n *= int64(l.Fanout)
+		}
+	}
+	for _, s := range spec.SKUs {
+		if s.Name == ch.Levels[0].Type {
+			fmt.Fprintf(b, "; each %s: device %s, %d GPU, %s CPU, %d MiB", s.Name, s.Device, s.GPU, cores(s.MilliCPU), s.MemoryMB)
+		}
+	}
+	b.WriteByte('\n')
+	return n
+}
+
+func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c sched.VCConfig) {
+	fmt.Fprintf(b, "virtual cluster %s (policy %s):", v.Name, cmp.Or(c.Policy, "fifo"))
+	var parts []string
+	for _, q := range v.Quota {
+		for i := range spec.Chains {
+			if spec.Chains[i].Name == q.Chain {
+				parts = append(parts, fmt.Sprintf(" %d %s of %s", q.Number, spec.Chains[i].Levels[q.Level-1].Type, q.Chain))
+			}
+		}
+	}
+	for _, id := range v.Pinned {
+		parts = append(parts, fmt.Sprintf(" pinned %s", id))
+	}
+	if len(parts) == 0 {
+		parts = []string{" no cells"}
+	}
+	b.WriteString(strings.Join(parts, ",") + "\n")
+}
+
+// countNodes counts machines; one may carry cells of several chains.
+func countNodes(spec *cell.Spec) int {
+	nodeTypes := map[cell.TypeName]bool{}
+	for _, ch := range spec.Chains {
+		for _, l := range ch.Levels {
+			nodeTypes[l.Type] = nodeTypes[l.Type] || l.IsNode
+		}
+	}
+	names := map[string]bool{}
+	var walk func(s *cell.CellSpec)
+	walk = func(s *cell.CellSpec) {
+		if nodeTypes[s.Type] {
+			names[s.Address] = true
+			return
+		}
+		for i := range s.Children {
+			walk(&s.Children[i])
+		}
+	}
+	for i := range spec.Cells {
+		walk(&spec.Cells[i])
+	}
+	return len(names)
+}

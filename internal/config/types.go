@@ -1,0 +1,188 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+)
+
+// cellType is one entry of physicalCluster.cellTypes.
+type cellType struct {
+	at     *document.Node
+	name   cell.TypeName
+	child  cell.TypeName
+	number int64
+	isNode bool
+}
+
+// chain is the path of types below a type that stands at the top.
+type chain struct {
+	name   cell.ChainName
+	levels []*cellType // top first; the last is the leaf, with number 0
+	node   int         // index of the node level in levels
+	leaves int64       // of one top-level cell
+	cells  int64       // of one top-level cell, itself included
+	tops   int64       // top-level cells
+	nodes  map[cell.NodeName]*document.Node
+	// addresses of the top-level cells above node level
+	addresses map[string]bool
+}
+
+// level returns the cell package's number of the level at an index of levels.
+func (c *chain) level(i int) cell.Level { return cell.Level(len(c.levels) - i) }
+
+// sku returns the leaf type.
+func (c *chain) sku() cell.TypeName { return c.levels[len(c.levels)-1].name }
+
+// index returns the place of a type in levels, or -1.
+func (c *chain) index(t cell.TypeName) int {
+	return slices.IndexFunc(c.levels, func(l *cellType) bool { return l.name == t })
+}
+
+// path returns the quota path from the top down to a level.
+func (c *chain) path(to int) string {
+	var names []string
+	for _, l := range c.levels[:to+1] {
+		names = append(names, string(l.name))
+	}
+	return strings.Join(names, ".")
+}
+
+func (b *builder) readTypes(n *document.Node) {
+	b.types = map[cell.TypeName]*cellType{}
+	for _, f := range b.Map(n, "cellTypes").Fields() {
+		m := b.Map(f.Value, "the cell type "+document.Quote(f.Key))
+		m.Require("childCellType", "childCellNumber")
+		t := &cellType{
+			at:     f.At(),
+			name:   cell.TypeName(f.Key),
+			child:  cell.TypeName(m.String("childCellType", document.Text{})),
+			number: m.Int("childCellNumber", document.Range{Min: 1, Max: MaxLeaves, Default: 1}),
+			isNode: m.Bool("isNodeLevel", false),
+		}
+		m.Rest()
+		b.typeName(t.at, f.Key)
+		if t.child != "" {
+			b.typeName(m.Node("childCellType"), string(t.child))
+		}
+		b.types[t.name] = t
+	}
+	b.checkCycles()
+}
+
+// typeName checks a type's name: dots separate types in a quota path.
+func (b *builder) typeName(at *document.Node, name string) {
+	if b.name(at, name, "a cell type") && strings.Contains(name, ".") {
+		b.Problem(at, "the cell type %s must not contain a dot: dots separate the types of a quota path", document.Quote(name))
+	}
+}
+
+// checkCycles reports each cycle of types once and cuts it.
+func (b *builder) checkCycles() {
+	done := map[cell.TypeName]bool{}
+	for _, name := range slices.Sorted(maps.Keys(b.types)) {
+		var path []string
+		on := map[cell.TypeName]bool{}
+		for t := b.types[name]; t != nil && !done[t.name]; t = b.types[t.child] {
+			on[t.name] = true
+			path = append(path, string(t.name))
+			if on[t.child] {
+				from := slices.Index(path, string(t.child))
+				b.Problem(t.at, "the cell types contain each other: %s; a type's childCellType must lead down to a device",
+					cut(strings.Join(append(path[from:], string(t.child)), " > ")))
+				t.child = ""
+				break
+			}
+		}
+		maps.Copy(done, on)
+	}
+}
+
+// cut shortens a text for a message.
+func cut(s string) string {
+	if len(s) > 300 {
+		return s[:300] + "..."
+	}
+	return s
+}
+
+// chainOf returns the chain whose top is a type, nil when it cannot be one. The
+// first cell that uses it is the place of problems.
+func (b *builder) chainOf(at *document.Node, top cell.TypeName) *chain {
+	if c, ok := b.chains[cell.ChainName(top)]; ok {
+		return c
+	}
+	c := &chain{name: cell.ChainName(top), node: -1, leaves: 1, cells: 1, nodes: map[cell.NodeName]*document.Node{}, addresses: map[string]bool{}}
+	if !b.descend(at, c) {
+		c = nil
+	}
+	b.chains[cell.ChainName(top)] = c
+	if len(b.chains) == MaxChains+1 {
+		b.Problem(at, "there are too many chains: at most %d types may be used at the top of physicalCells", MaxChains)
+	}
+	return c
+}
+
+// descend follows the types from the top to the leaf.
+func (b *builder) descend(at *document.Node, c *chain) bool {
+	name := cell.TypeName(c.name)
+	if b.types[name] == nil {
+		b.Problem(at, "the cell type %s is not defined in cellTypes%s", document.Quote(string(name)), document.DidYouMean(string(name), b.typeNames()))
+		return false
+	}
+	nodes := 0
+	for {
+		t := b.types[name]
+		if t == nil {
+			t = &cellType{name: name}
+		}
+		if t.isNode {
+			nodes++
+			c.node = len(c.levels)
+		}
+		c.levels = append(c.levels, t)
+		if t.number == 0 || t.child == "" {
+			break
+		}
+		name = t.child
+		if len(c.levels) == maxLevels {
+			b.Problem(at, "the chain %s has more than %d levels", document.Quote(string(c.name)), maxLevels)
+			return false
+		}
+	}
+	if nodes != 1 {
+		advice := "; set isNodeLevel: true at the type that is a whole machine"
+		if nodes > 1 {
+			advice = "; a machine cannot contain another, so keep it at one of them"
+		}
+		b.Problem(at, "the types %s need exactly one node level, found %d%s", cut(c.path(len(c.levels)-1)), nodes, advice)
+		return false
+	}
+	return b.measure(at, c)
+}
+
+// measure counts what one top-level cell holds, before anything is built.
+func (b *builder) measure(at *document.Node, c *chain) bool {
+	for i := len(c.levels) - 2; i >= 0; i-- {
+		c.leaves *= c.levels[i].number
+		c.cells = 1 + c.cells*c.levels[i].number
+		if c.leaves > MaxLeaves || c.cells > MaxCells {
+			b.Problem(at, "one cell of type %s would hold more than %d devices or %d cells; check childCellNumber",
+				document.Quote(string(c.levels[i].name)), MaxLeaves, MaxCells)
+			return false
+		}
+	}
+	return true
+}
+
+func (b *builder) typeNames() []string {
+	var names []string
+	for name := range b.types {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return names
+}
