@@ -26,6 +26,7 @@ type checker struct {
 	last     map[gangKey]int32
 	quietly  int
 	launched int
+	probes   int
 }
 
 type gangKey struct {
@@ -38,6 +39,26 @@ type attempt struct {
 	placed bool // false while it only reserves
 	lazy   bool
 	stop   bool
+	place  cell.Placement
+}
+
+// device is one leaf by its place in the world.
+type device struct {
+	node  cell.NodeName
+	sku   cell.TypeName
+	index int32
+}
+
+// devices calls f for every device of an attempt that runs.
+func (a *attempt) devices(f func(device)) {
+	if !a.placed {
+		return
+	}
+	for _, t := range a.place.Tasks {
+		for _, i := range t.Devices {
+			f(device{t.Node, t.SKU, i})
+		}
+	}
 }
 
 func newChecker(s *script.Session) *checker {
@@ -70,12 +91,13 @@ func (c *checker) batch(b engine.Batch) {
 		}
 		fmt.Fprintf(c.bytes, "%d %d %s %d %s\n", r.Seq, r.Time, kind, version, data)
 		c.state.Apply(r)
-		if err := c.state.Verify(); err != nil {
-			c.fail("Verify after event %d %s: %v", r.Seq, kind, err)
-		}
 		c.books(r)
 	}
 	c.state.TakeEnded()
+	// What is inside a batch is never seen alone: it is durable as a whole.
+	if err := c.state.Verify(); err != nil {
+		c.fail("Verify after event %d: %v", c.state.Seq(), err)
+	}
 	c.changes(b)
 }
 
@@ -109,6 +131,7 @@ func (c *checker) books(r sched.Record) {
 	case sched.Configured:
 		for _, m := range e.Moves {
 			a := c.attempt(r, m.Attempt)
+			a.place = m.Placement
 			a.lazy = a.lazy || m.Lazy
 		}
 	case sched.Quarantined:
@@ -139,6 +162,7 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 		c.fresh(r, e.Attempt)
 		c.live[e.Attempt] = &attempt{placed: true}
 	}
+	c.live[e.Attempt].place = e.Placement
 	c.last[gangKey{e.Attempt.Job, e.Attempt.Gang}] = e.Attempt.N
 	j := c.jobs[e.Attempt.Job]
 	if want := len(j.Gangs[e.Attempt.Gang].Tasks); len(e.Placement.Tasks) != want {
@@ -222,6 +246,7 @@ func (c *checker) quiet() error {
 		c.fail("I12: the number of launches fell from %d to %d", c.launched, w.Launches())
 	}
 	c.launched = c.s.World().Launches()
+	c.conserved()
 	for _, j := range c.state.Jobs() {
 		c.explained(j)
 	}
@@ -232,6 +257,28 @@ func (c *checker) quiet() error {
 		c.guaranteed()
 	}
 	return c.err
+}
+
+// conserved counts what every node has in use from the checker's own books (I2, I9).
+func (c *checker) conserved() {
+	owner := map[device]sched.AttemptID{}
+	used := map[device]int32{} // by node and SKU
+	for id, a := range c.live {
+		a.devices(func(d device) {
+			if other, taken := owner[d]; taken {
+				c.fail("I2: %s %s:%d belongs to attempts %v and %v", d.sku, d.node, d.index, id, other)
+			}
+			owner[d] = id
+			used[device{node: d.node, sku: d.sku}]++
+		})
+	}
+	for _, n := range c.state.Nodes() {
+		for _, k := range n.SKUs {
+			if own := used[device{node: n.Name, sku: k.SKU}]; own != k.Used {
+				c.fail("I9: node %s has %d %s in use, the attempts say %d", n.Name, k.Used, k.SKU, own)
+			}
+		}
+	}
 }
 
 // explained checks that whoever waits has a reason, and that it is a true one.
@@ -344,6 +391,7 @@ func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
 	for t := range j.Roles[0].Tasks {
 		j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, t)
 	}
+	c.probes++
 	s := c.state.Clone()
 	now := c.s.World().Now()
 	events, answer, refusal := s.Check(sched.Submit{Meta: sched.Meta{Subject: "probe"}, Job: j}, now)

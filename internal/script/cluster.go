@@ -18,13 +18,13 @@ import (
 //	cluster file=cluster.yaml
 //	cluster nodes=2 gpus=4 [switch=2] [racks=1] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf]
 func (s *Session) doCluster(c command) (string, error) {
-	config, err := s.readCluster(c)
-	if err != nil {
-		return "", err
-	}
 	m := s.meta(c.args)
-	if err := c.args.done(0); err != nil {
-		return "", err
+	config, out, err := s.readCluster(c)
+	if err == nil {
+		err = c.args.done(0)
+	}
+	if err != nil || config == nil {
+		return out, err
 	}
 	if s.engine == nil {
 		if err := s.open(); err != nil {
@@ -36,9 +36,8 @@ func (s *Session) doCluster(c command) (string, error) {
 		return "", err
 	}
 	if r.Refusal != nil {
-		return s.refused(r.Refusal), nil
+		return out + s.refused(r.Refusal), nil
 	}
-	out := ""
 	for _, e := range r.Answer.Effects {
 		out += "effect: " + e + "\n"
 	}
@@ -54,16 +53,20 @@ func (s *Session) refused(r *sched.Refusal) string {
 	return fmt.Sprintf("refused (%s): %s\n", kind, strings.Join(strings.Fields(r.Message), " "))
 }
 
-func (s *Session) readCluster(c command) (*sched.Config, error) {
+// readCluster reads any of the three forms; no configuration and no error mean
+// that the text says what is wrong with a cluster file.
+func (s *Session) readCluster(c command) (*sched.Config, string, error) {
 	if name, ok := c.args.get("file"); ok {
 		src, err := s.readFile(name)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		return parseClusterFile(src)
+		config, out := parseClusterFile(name, src)
+		return config, out, nil
 	}
 	if strings.Contains(c.block, "physicalCluster") {
-		return parseClusterFile(c.block)
+		config, out := parseClusterFile("cluster", c.block)
+		return config, out, nil
 	}
 	p := &plan{skus: map[cell.TypeName]bool{}}
 	if c.block == "" {
@@ -71,14 +74,14 @@ func (s *Session) readCluster(c command) (*sched.Config, error) {
 	} else {
 		for i, line := range strings.Split(strings.TrimSpace(c.block), "\n") {
 			if err := p.read(line); err != nil {
-				return nil, fmt.Errorf("line %d of the block: %w", i+1, err)
+				return nil, "", fmt.Errorf("line %d of the block: %w", i+1, err)
 			}
 		}
 	}
 	if p.err != nil {
-		return nil, p.err
+		return nil, "", p.err
 	}
-	return p.config(), nil
+	return p.config(), "", nil
 }
 
 // plan is a cluster in the short form.

@@ -1,20 +1,35 @@
 package script
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
 )
 
-// parseClusterFile reads a cluster file.
-func parseClusterFile(src string) (*sched.Config, error) { return nil, errors.New("a cluster file in HiveD's YAML is not read here yet") }
+// parseClusterFile reads a cluster file. What is wrong with it, or probably not
+// meant, is the text.
+func parseClusterFile(name, src string) (*sched.Config, string) {
+	cluster, warnings, problems := config.Parse(name, []byte(src), policy.Names()...)
+	var out strings.Builder
+	for _, w := range warnings {
+		fmt.Fprintf(&out, "warning: %s\n", w)
+	}
+	for _, p := range problems {
+		fmt.Fprintf(&out, "refused: %s\n", p)
+	}
+	if len(problems) > 0 {
+		return nil, out.String()
+	}
+	return cluster.Config, out.String()
+}
 
 // readFile reads a file that a script names, relative to the script itself.
 func (s *Session) readFile(name string) (string, error) {

@@ -133,6 +133,20 @@ func (f *floor) text() string {
 	return b.String()
 }
 
+// chainOf picks a chain, mostly one that the VC owns cells of.
+func (f *floor) chainOf(g *generator, vc string) floorChain {
+	c := f.chains[g.IntN(len(f.chains))]
+	if q := f.quota[vc]; len(q) > 0 && g.chance(85) {
+		name, _, _ := strings.Cut(q[g.IntN(len(q))], "=")
+		for _, own := range f.chains {
+			if own.name == name {
+				c = own
+			}
+		}
+	}
+	return c
+}
+
 func (f *floor) nodes() []string {
 	var out []string
 	for _, c := range f.chains {

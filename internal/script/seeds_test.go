@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/combsched/comb/internal/script"
@@ -21,12 +22,13 @@ const modestSeeds = 300
 // that can end does.
 func TestSeeds(t *testing.T) {
 	from, to := seedRange(t)
+	found := &failures{kinds: map[string]bool{}}
 	const lanes = 2
 	for lane := range lanes {
 		t.Run(fmt.Sprintf("lane %d", lane+1), func(t *testing.T) {
 			t.Parallel()
-			for seed := from + uint64(lane); seed <= to && !t.Failed(); seed += lanes {
-				trySeed(t, seed)
+			for seed := from + uint64(lane); seed <= to && !found.enough(); seed += lanes {
+				found.try(t, seed)
 			}
 		})
 	}
@@ -52,16 +54,46 @@ func seedRange(t *testing.T) (uint64, uint64) {
 	return from, to
 }
 
-func trySeed(t *testing.T, seed uint64) {
+// failures are the ways in which seeds failed: each is shrunk and shown once.
+type failures struct {
+	mu    sync.Mutex
+	kinds map[string]bool
+}
+
+// maxKinds is how many ways to fail are looked for.
+const maxKinds = 6
+
+func (f *failures) enough() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.kinds) >= maxKinds
+}
+
+// first reports whether a failure is of a new kind.
+func (f *failures) first(err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kind := failureKind(err)
+	seen := f.kinds[kind]
+	f.kinds[kind] = true
+	return !seen
+}
+
+// try runs one seed, twice.
+func (f *failures) try(t *testing.T, seed uint64) {
 	steps, one := generate(seed)
 	if one.err == nil {
 		two := replay(steps)
 		if two.err == nil && one.check.sum() != two.check.sum() {
-			two.err = fmt.Errorf("I13: the second run differs from the first")
+			two.err = fmt.Errorf("again: I13: the second run differs from the first")
 		}
 		one.err = two.err
 	}
 	if one.err == nil {
+		return
+	}
+	if !f.first(one.err) {
+		t.Errorf("seed %d: %v", seed, one.err)
 		return
 	}
 	steps = shrink(steps, one.err)
@@ -182,7 +214,7 @@ func generate(seed uint64) ([]step, *scenario) {
 	g.plan = newFloor(g)
 	g.do("set start="+g.pick("0s", "0s", "2s")+" stop="+g.pick("0s", "1s", "5s"), "")
 	g.do("cluster", g.plan.text())
-	for range 30 + g.IntN(50) {
+	for range 40 + g.IntN(80) {
 		g.step()
 	}
 	g.end()
@@ -208,8 +240,8 @@ func (g *generator) step() {
 		weight int
 		do     func()
 	}{
-		{34, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
-		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {4, g.crash}, {3, g.reconfigure}, {2, g.again},
+		{45, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
+		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {4, g.crash}, {5, g.reconfigure}, {2, g.again},
 	}
 	total := 0
 	for _, c := range choices {
@@ -227,11 +259,16 @@ func (g *generator) step() {
 func (g *generator) submit() {
 	g.next++
 	name := fmt.Sprintf("j%d", g.next)
-	line := fmt.Sprintf("submit %s vc=%s prio=%s duration=%ds grace=%ds key=k%d", name, g.pick(g.plan.vcs...),
+	vc := g.pick(g.plan.vcs...)
+	line := fmt.Sprintf("submit %s vc=%s prio=%s duration=%ds grace=%ds key=k%d", name, vc,
 		g.pick("crit", "prod", "prod", "test", "test", "oppo", "oppo", "0", "55"), 1+g.IntN(600), g.IntN(40), g.next)
-	chain := g.plan.chains[g.IntN(len(g.plan.chains))]
+	chain := g.plan.chainOf(g, vc)
 	for i := range 1 + g.IntN(2)*g.IntN(2) {
-		line += fmt.Sprintf(" r%d=%dx%d", i, 1+g.IntN(3), 1+g.IntN(chain.gpus))
+		leaves := 1 + g.IntN(chain.gpus)
+		if g.chance(50) {
+			leaves = 1 + g.IntN(leaves)
+		}
+		line += fmt.Sprintf(" r%d=%dx%d", i, 1+g.IntN(3)*g.IntN(2), leaves)
 		if g.chance(60) {
 			line += "@" + chain.name
 		}
@@ -240,7 +277,7 @@ func (g *generator) submit() {
 		percent int
 		text    string
 	}{
-		{25, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
+		{40, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
 		{20, fmt.Sprintf("retries=%d", g.IntN(3))}, {8, fmt.Sprintf("limit=%ds", 1+g.IntN(400))},
 		{8, "minFailed=2"}, {8, "minSucceeded=1"}, {8, "taskRetries=1"}, {20, "user=" + g.pick("u", "v", "w")},
 		{8, "nodes=" + g.node1() + "," + g.node1()}, {5, "pinned=" + g.pick("p1", "p2")},

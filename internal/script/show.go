@@ -109,7 +109,7 @@ func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
 			fmt.Fprintf(out, " on %s, attempt %d", formatPlace(t.Node, t.Devices), t.Attempt)
 		}
 		if t.Exit != nil {
-			fmt.Fprintf(out, ", %s", formatExit(*t.Exit))
+			fmt.Fprintf(out, ", %s", strings.Replace(formatExit(*t.Exit), "exits", "exited", 1))
 		}
 		out.WriteString("\n")
 	}

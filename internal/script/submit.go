@@ -25,7 +25,9 @@ func (s *Session) doSubmit(c command) (string, error) {
 			return "", err
 		}
 		src := c.block
-		if ok {
+		if !ok {
+			name = "job"
+		} else {
 			text, err := s.readFile(name)
 			if err != nil {
 				return "", err
