@@ -1,10 +1,13 @@
 package cell
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // bindMore tentatively binds unbound preassigned cells of the VC in one chain,
 // at every level that can hold the part's smallest task, until the newly bound
-// cells of a level could hold `want` leaves. It reports whether it bound any.
+// cells of a level have room for `want` leaves. It reports whether it bound any.
 // The packing then chooses among all of them; what it does not use is unbound.
 func (s *search) bindMore(ci int16, p *part, want int32) bool {
 	sp := &s.c.spaces[s.r.Space]
@@ -27,65 +30,112 @@ func (s *search) bindMore(ci int16, p *part, want int32) bool {
 			if !s.bindBest(RootID(i), p) {
 				break
 			}
-			got += each
+			got += s.room(r.Cell)
 			grown = true
 		}
 	}
 	return grown
 }
 
-// boundHere counts the leaves of the tentatively bound cells of a level.
+// room counts the leaves below a cell that the gang could take.
+func (s *search) room(id CellID) int32 {
+	var n int32
+	for _, b := range s.nodeBins(nil, id, 0) {
+		n += b.avail
+	}
+	return n
+}
+
+// boundHere counts what the gang could take of the tentatively bound cells of a
+// level.
 func (s *search) boundHere(ci int16, l Level) int32 {
 	var n int32
 	for _, root := range s.bound {
 		if r := &s.c.spaces[s.r.Space].Roots[root]; r.Chain == ci && r.Level == l {
-			n += s.c.f.Chains[ci].LeavesAt(l)
+			n += s.room(r.Cell)
 		}
 	}
 	return n
 }
 
-// candidate ranks a physical cell for a preassigned one: first those with a bin
-// for the largest task, then by what binding it would disturb.
+// candidate ranks a physical cell for a preassigned one: by how much of the part
+// it could serve with what is free and with what may be lifted, then by what
+// binding it would disturb.
 type candidate struct {
-	cell CellID
-	fits bool
-	lent int32 // leaves in opportunistic use
-	lost int32 // leaves this gang could not use
+	cell   CellID
+	idle   int32 // leaves of the part's tasks that fit on free leaves
+	serves int32 // the same on free and liftable leaves
+	lent   int32 // leaves in opportunistic use
+	lost   int32 // leaves this gang could not use
 }
 
-func (a candidate) better(b candidate) bool {
-	if a.fits != b.fits {
-		return a.fits
+// compare prefers free leaves to room; roomy searches the other way round, since
+// a VC with few cells may need the one with more room and more victims.
+func (a candidate) compare(b candidate, roomy bool) int {
+	first, second := cmp.Compare(b.idle, a.idle), cmp.Compare(b.serves, a.serves)
+	if roomy {
+		first, second = second, first
 	}
-	return cmp.Or(cmp.Compare(a.lent, b.lent), cmp.Compare(a.lost, b.lost), cmp.Compare(a.cell, b.cell)) < 0
+	return cmp.Or(first, second, cmp.Compare(a.lent, b.lent), cmp.Compare(a.lost, b.lost))
 }
+
+// untouched reports whether no cell of that size could be better.
+func (a candidate) untouched() bool { return a.lent == 0 && a.lost == 0 }
 
 // bindBest binds a root to the best physical cell: from the lowest level with a
-// free cell that is of use (buddy allocation), or, when bad or avoided cells
-// stand in the way, from a higher one as long as every other guarantee stays
-// safe (HiveD's safe relaxed allocation).
+// free cell that serves the part as well as an untouched one would (buddy
+// allocation), or, when what is bad, avoided or in use stands in the way, from a
+// higher one, as long as every other guarantee stays safe (HiveD's safe relaxed
+// allocation).
 func (s *search) bindBest(root RootID, p *part) bool {
 	c := s.c
 	r := &c.spaces[s.r.Space].Roots[root]
 	ch := &c.f.Chains[r.Chain]
+	most := s.servedUntouched(ch, r.Level, p)
+	var found []candidate // the best of each level, lowest first
 	for l := r.Level; l <= ch.Top; l++ {
-		best, found := candidate{}, false
-		for _, free := range c.spaces[0].free[slot(r.Chain, l)] {
-			k := s.bestBelow(free, r.Level, p)
-			if k.cell != None && (!found || k.better(best)) {
-				best, found = k, true
-			}
-			if found && best.fits && best.lent == 0 && best.lost == 0 {
-				break
-			}
+		best := s.bestAt(slot(r.Chain, l), r.Level, p)
+		if best.cell == None {
+			continue
 		}
-		if found && c.bind(s.r.Space, root, best.cell) {
+		found = append(found, best)
+		if best.idle >= most || s.roomy && best.serves >= most {
+			break
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return a.compare(b, s.roomy) })
+	for _, k := range found {
+		if c.bind(s.r.Space, root, k.cell) {
 			s.bound = append(s.bound, root)
 			return true
 		}
 	}
 	return false
+}
+
+// servedUntouched is what a free, healthy cell of a level would serve of a part.
+func (s *search) servedUntouched(ch *Chain, l Level, p *part) int32 {
+	if l <= ch.NodeLevel {
+		return serve([]int32{ch.LeavesAt(l)}, p)
+	}
+	each := ch.LeavesAt(ch.NodeLevel)
+	return serve(slices.Repeat([]int32{each}, int(ch.LeavesAt(l)/each)), p)
+}
+
+// bestAt returns the best cell of a level at or below the free cells of one
+// list; its cell is None when there is none of use.
+func (s *search) bestAt(list int, l Level, p *part) candidate {
+	best := candidate{cell: None}
+	for _, free := range s.c.spaces[0].free[list] {
+		k := s.bestBelow(free, l, p)
+		if k.cell != None && (best.cell == None || k.compare(best, s.roomy) < 0) {
+			best = k
+		}
+		if best.cell != None && best.untouched() {
+			break
+		}
+	}
+	return best
 }
 
 // bestBelow returns the best cell of a level at or below a free cell; its cell
@@ -99,10 +149,10 @@ func (s *search) bestBelow(id CellID, l Level, p *part) candidate {
 	best := candidate{cell: None}
 	for i := int32(0); i < n; i++ {
 		k := s.bestBelow(first+CellID(i)*step, l, p)
-		if k.cell != None && (best.cell == None || k.better(best)) {
+		if k.cell != None && (best.cell == None || k.compare(best, s.roomy) < 0) {
 			best = k
 		}
-		if best.cell != None && best.fits && best.lent == 0 && best.lost == 0 {
+		if best.cell != None && best.untouched() {
 			break
 		}
 	}
@@ -111,21 +161,37 @@ func (s *search) bestBelow(id CellID, l Level, p *part) candidate {
 
 func (s *search) candidate(id CellID, p *part) candidate {
 	k := candidate{cell: id}
-	largest := p.tasks[0].leaves
-	var widest, avail int32
-	for _, b := range s.nodeBins(nil, id, 0) {
-		widest = max(widest, b.avail)
-		avail += b.avail
+	bins := s.nodeBins(nil, id, 0)
+	idle, avail := make([]int32, len(bins)), make([]int32, len(bins))
+	var sum int32
+	for i, b := range bins {
+		idle[i], avail[i] = b.idle, b.avail
+		sum += b.avail
 		k.lent += b.lent
 	}
-	node := s.c.f.Chains[s.c.f.Cells[id].Chain].NodeLevel
-	if most := s.c.f.Chains[s.c.f.Cells[id].Chain].LeavesAt(min(node, s.c.f.Cells[id].Level)); most < largest {
-		largest = most // it can only serve the smaller tasks
-	}
-	if avail == 0 || widest < p.tasks[len(p.tasks)-1].leaves {
+	k.lost = s.c.f.NumLeaves(id) - sum
+	k.idle, k.serves = serve(idle, p), serve(avail, p)
+	if k.serves == 0 {
 		k.cell = None
 	}
-	k.fits = widest >= largest
-	k.lost = s.c.f.NumLeaves(id) - avail
 	return k
+}
+
+// serve returns how many leaves of a part's tasks fit into bins with that room,
+// largest tasks first.
+func serve(room []int32, p *part) int32 {
+	var n, total int32
+	for _, r := range room {
+		total += r
+	}
+	for _, t := range p.tasks {
+		if n+t.leaves > total {
+			continue
+		}
+		if i := bestOpen(room, t.leaves); i >= 0 {
+			room[i] -= t.leaves
+			n += t.leaves
+		}
+	}
+	return n
 }

@@ -119,6 +119,7 @@ type search struct {
 	taken   map[LeafID]bool  // leaves of this gang so far
 	victims map[AllocID]bool // lifted so far
 	placed  []placedTask
+	roomy   bool // how candidates for binding are ranked
 }
 
 type placedTask struct {
@@ -197,6 +198,20 @@ func (s *search) inChain(ci int16, p *part) bool {
 	if s.opportunistic() {
 		return s.pack(s.opportunisticBins(ci), p)
 	}
+	for _, s.roomy = range []bool{false, true} {
+		if s.inVC(ci, p) {
+			return true
+		}
+		if s.r.Lift == nil {
+			break // free leaves are all the room there is
+		}
+	}
+	return false
+}
+
+// inVC places one part in the VC's cells of one chain, binding more and more of
+// its unbound ones.
+func (s *search) inVC(ci int16, p *part) bool {
 	start := s.mark()
 	want := p.total
 	for {
