@@ -1,0 +1,202 @@
+package server_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/combsched/comb/internal/rest"
+)
+
+// described lists the routes of the API's description, so that a route without
+// a row in the test below cannot exist.
+func described(t *testing.T) []string {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join("..", "..", "docs", "openapi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]any `yaml:"paths"`
+	}
+	if err := yaml.Unmarshal(src, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			out = append(out, strings.ToUpper(method)+" "+path)
+		}
+	}
+	if len(out) < 20 {
+		t.Fatalf("only %d routes are described", len(out))
+	}
+	return out
+}
+
+// TestEveryRouteNeedsAToken tries every route without a token, with wrong ones,
+// and with a good one.
+func TestEveryRouteNeedsAToken(t *testing.T) {
+	w := newWorld(t, 1)
+	job := w.submit("some", 1)
+	w.until("it runs", w.running(job.ID))
+	replace := strings.NewReplacer("{ref}", "some", "{role}", "main", "{index}", "0", "{name}", "n1")
+	for _, route := range described(t) {
+		method, path, _ := strings.Cut(route, " ")
+		path = replace.Replace(path)
+		open := strings.HasSuffix(path, "/health")
+		for _, token := range []string{"", "Bearer", "Bearer ", "Bearer x", "Basic " + w.token, "Bearer " + w.token + "0",
+			"Bearer " + w.token[:len(w.token)-1], "Bearer " + strings.Repeat("a", 4000)} {
+			status, header, body := w.request(method, path, "", map[string]string{"Authorization": token})
+			if open && status == http.StatusOK {
+				continue
+			}
+			if status != http.StatusUnauthorized || header.Get("Content-Type") != rest.ProblemType || header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s with %.20q: %d %s", route, token, status, body)
+			}
+			if strings.Contains(body, w.token) {
+				t.Errorf("%s gives the token away", route)
+			}
+		}
+		status, header, body := w.request(method, path, "", nil)
+		if status == http.StatusUnauthorized || status == http.StatusForbidden || status >= 500 {
+			t.Errorf("%s with a good token: %d %s", route, status, body)
+		}
+		if status >= 400 {
+			checkProblem(t, route, status, header, body)
+		}
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+			"Access-Control-Allow-Origin": "", "X-Frame-Options": "DENY"} {
+			if got := header.Get(name); got != want {
+				t.Errorf("%s: header %s is %q; want %q", route, name, got, want)
+			}
+		}
+	}
+}
+
+func checkProblem(t *testing.T, what string, status int, header http.Header, body string) rest.Problem {
+	t.Helper()
+	var p rest.Problem
+	if err := json.Unmarshal([]byte(body), &p); err != nil || header.Get("Content-Type") != rest.ProblemType ||
+		p.Status != status || p.Code == "" || p.Title == "" || p.Detail == "" {
+		t.Errorf("%s: %d %s: no problem body: %.300s", what, status, header.Get("Content-Type"), body)
+	}
+	return p
+}
+
+func TestHostileRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	yamlType := map[string]string{"Content-Type": "application/yaml"}
+	jsonType := map[string]string{"Content-Type": "application/json"}
+	long := strings.Repeat("a", 300)
+	for _, c := range []struct {
+		name, method, path, body string
+		header                   map[string]string
+		status                   int
+		says                     string
+	}{
+		{"unknown path", "GET", "/api/v1/secrets", "", nil, 404, "no such path"},
+		{"root", "GET", "/", "", nil, 404, "no such path"},
+		{"docs are off", "GET", "/docs", "", nil, 404, "no such path"},
+		{"openapi is off", "GET", "/openapi.json", "", nil, 404, "no such path"},
+		{"wrong method", "DELETE", "/api/v1/jobs", "", nil, 405, "POST"},
+		{"wrong method on health", "POST", "/api/v1/health", "", nil, 405, "GET"},
+		{"dots", "GET", "/api/v1/jobs/../config", "", nil, 404, "no such path"},
+		{"coded dots", "GET", "/api/v1/jobs/%2e%2e", "", nil, 404, ""},
+		{"coded slash", "GET", "/api/v1/jobs/a%2Fb", "", nil, 404, "no such job"},
+		{"nul", "GET", "/api/v1/jobs/a%00b", "", nil, 404, ""},
+		{"role with path", "GET", "/api/v1/jobs/x/tasks/..%2f..%2fkey/0/logs", "", nil, 404, ""},
+		{"long name", "GET", "/api/v1/jobs/" + long, "", nil, 404, "no such job"},
+		{"very long path", "GET", "/api/v1/jobs/" + strings.Repeat(long, 10), "", nil, 414, "too long"},
+		{"unknown query", "GET", "/api/v1/jobs?admin=1", "", nil, 422, "unknown query parameter"},
+		{"bad limit", "GET", "/api/v1/jobs?limit=-5", "", nil, 422, "limit"},
+		{"huge limit", "GET", "/api/v1/jobs?limit=1000000", "", nil, 422, "limit"},
+		{"bad state", "GET", "/api/v1/jobs?state=Lost", "", nil, 422, "not a state"},
+		{"bad cursor", "GET", "/api/v1/jobs?cursor=x", "", nil, 422, "cursor"},
+		{"bad after_seq", "GET", "/api/v1/jobs?after_seq=-1", "", nil, 422, "after_seq"},
+		{"bad event id", "GET", "/api/v1/events?after=abc", "", nil, 422, "not an event number"},
+		{"wrong host", "GET", "/api/v1/info", "", map[string]string{"Host": "evil.example"}, 403, "host name"},
+		{"other address", "GET", "/api/v1/info", "", map[string]string{"Host": "192.0.2.7"}, 403, "host name"},
+		{"cross site", "POST", "/api/v1/jobs", "{}", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403, "other web sites"},
+		{"long key", "POST", "/api/v1/jobs", "x", map[string]string{rest.HeaderIdempotency: long}, 400, "printable"},
+		{"spaced key", "POST", "/api/v1/jobs", "x", map[string]string{rest.HeaderIdempotency: "a b"}, 400, "printable"},
+		{"media type", "POST", "/api/v1/jobs", "x", map[string]string{"Content-Type": "text/html"}, 415, "application/yaml"},
+		{"no body", "POST", "/api/v1/jobs", "", yamlType, 400, ""},
+		{"large body", "POST", "/api/v1/jobs", strings.Repeat("#", rest.MaxBody+1), yamlType, 413, "too large"},
+		{"large config", "PUT", "/api/v1/config", strings.Repeat("#", rest.MaxConfigBody+1), yamlType, 413, "too large"},
+		{"broken json", "POST", "/api/v1/jobs", "{\n \"quick\": {]", jsonType, 400, `"line":2`},
+		{"cut json", "POST", "/api/v1/jobs", "{", jsonType, 400, "too early"},
+		{"two values", "POST", "/api/v1/jobs", "{} {}", jsonType, 400, "more than one"},
+		{"unknown field", "POST", "/api/v1/jobs", `{"quick":{"command":["x"]},"user":"root"}`, jsonType, 400, "user"},
+		{"wrong kind", "POST", "/api/v1/jobs", `{"quick":{"gpus":"many"}}`, jsonType, 400, "gpus"},
+		{"both forms", "POST", "/api/v1/jobs", `{"quick":{},"source":"x"}`, jsonType, 422, "exactly one"},
+		{"bad yaml", "POST", "/api/v1/jobs", "protocolVersion: 2\nname: [", yamlType, 422, `"line":2`},
+		{"aliases", "POST", "/api/v1/jobs", "a: &a [x]\nb: [*a, *a]\n", yamlType, 422, `"line":1`},
+		{"unknown key", "POST", "/api/v1/jobs", "protocolVersion: 2\nname: x\ntype: job\nspeed: 9\n", yamlType, 422, "speed"},
+		{"unknown stop field", "POST", "/api/v1/jobs/x/stop", `{"force":true}`, jsonType, 422, "force"},
+		{"no such job", "GET", "/api/v1/jobs/x", "", nil, 404, "no job"},
+		{"future seq", "GET", "/api/v1/nodes?after_seq=99999999999", "", nil, 503, "cannot be seen yet"},
+	} {
+		status, header, body := w.request(c.method, c.path, c.body, c.header)
+		if status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %.400s; want %d with %q", c.name, status, body, c.status, c.says)
+			continue
+		}
+		checkProblem(t, c.name, status, header, body)
+	}
+	if status, _, body := w.request("GET", "/api/v1/info", "", nil); status != 200 {
+		t.Errorf("after all that: %d %s", status, body)
+	}
+}
+
+// TestRawConnections sends what no client library would.
+func TestRawConnections(t *testing.T) {
+	w := newWorld(t, 1)
+	for name, text := range map[string]string{
+		"header injection": "GET /api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer x\nX-Admin: 1\r\n\r\n",
+		"no host":          "GET /api/v1/info HTTP/1.1\r\n\r\n",
+		"bad request line": "GARBAGE\r\n\r\n",
+		"huge header":      "GET /api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + strings.Repeat("a", 1<<20) + "\r\n\r\n",
+		"two lengths":      "POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+		"absolute target":  "GET http://evil.example/api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+	} {
+		c := w.dial()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		go func() { _, _ = io.WriteString(c, text) }()
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		if line != "" && !strings.HasPrefix(line, "HTTP/1.1 4") {
+			t.Errorf("%s: %q; want 4xx or a cut connection", name, line)
+		}
+		c.Close()
+	}
+}
+
+// TestSlowClientsAreCutOff holds connections open that say nothing more, and
+// sees that others are served and that the slow ones end by themselves.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	slow := w.dial()
+	fmt.Fprintf(slow, "GET /api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+	begun := time.Now()
+	for range 50 {
+		fmt.Fprintf(w.dial(), "POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
+	}
+	if status, _, body := w.request("GET", "/api/v1/info", "", nil); status != 200 {
+		t.Fatalf("beside slow clients: %d %s", status, body)
+	}
+	_ = slow.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.ReadAll(slow); err != nil {
+		t.Errorf("the slow connection is still open after %s: %v", time.Since(begun), err)
+	}
+}

@@ -1,0 +1,202 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server"
+)
+
+var errEnough = errors.New("enough")
+
+// collect follows until n events came.
+func collect(t *testing.T, c *rest.Client, after uint64, n int) []rest.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var out []rest.Event
+	err := c.Follow(ctx, "", after, rest.Follower{Event: func(e rest.Event) error {
+		if out = append(out, e); len(out) == n {
+			return errEnough
+		}
+		return nil
+	}})
+	if !errors.Is(err, errEnough) {
+		t.Fatalf("%d of %d events, then %v", len(out), n, err)
+	}
+	return out
+}
+
+func TestEventStreamResumesWithoutGapOrRepeat(t *testing.T) {
+	w := newWorld(t, 1)
+	for _, name := range []string{"a", "b", "c"} {
+		w.submit(name, 1)
+	}
+	all := collect(t, w.client, 0, 6)
+	for i, e := range all {
+		if e.Seq != uint64(i+1) {
+			t.Fatalf("event %d has number %d", i+1, e.Seq)
+		}
+	}
+	for from := range all {
+		part := collect(t, w.client, uint64(from), len(all)-from)
+		if part[0].Seq != uint64(from+1) {
+			t.Errorf("resumed after %d: begins at %d", from, part[0].Seq)
+		}
+	}
+}
+
+func TestStreamAheadOfTheJournalSaysResync(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	err := w.client.Follow(ctx, "", 1<<40, rest.Follower{
+		Event: func(rest.Event) error { return nil },
+		Resync: func(r rest.Resync) error {
+			if r.Seq == 0 || r.Seq > 100 {
+				t.Errorf("resync at %d", r.Seq)
+			}
+			return errEnough
+		}})
+	if !errors.Is(err, errEnough) {
+		t.Errorf("a place that does not exist: %v; want a resync", err)
+	}
+}
+
+func TestJobStreamEndsWithTheJob(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	job, other := w.submit("mine", 1), w.submit("other", 1)
+	w.until("it runs", w.running(job.ID))
+	go w.exit(job.ID, 1, 0)
+	for _, when := range []string{"live", "after its end"} {
+		last, kinds := uint64(0), map[sched.Kind]int{}
+		err := w.client.Follow(ctx, "mine", 0, rest.Follower{Event: func(e rest.Event) error {
+			if e.Job != job.ID || e.Seq <= last {
+				t.Errorf("%s: event %d of job %d after %d", when, e.Seq, e.Job, last)
+			}
+			last = e.Seq
+			kinds[e.Kind]++
+			return nil
+		}})
+		if err != nil || kinds["JobSubmitted"] != 1 || kinds["JobEnded"] != 1 {
+			t.Errorf("%s: %v, %v", when, kinds, err)
+		}
+	}
+	page, err := w.client.JobEvents(ctx, rest.JobRef(other.ID), 0)
+	if err != nil || len(page.Events) == 0 || page.Events[0].Kind != "JobSubmitted" {
+		t.Errorf("a page: %+v, %v", page, err)
+	}
+}
+
+func TestStreamsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{}}
+	refused := 0
+	for range 260 {
+		req, err := http.NewRequestWithContext(ctx, "GET", w.url+"/api/v1/events?follow=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+w.token)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != "" {
+			refused++
+			resp.Body.Close()
+		}
+	}
+	if refused != 4 {
+		t.Errorf("%d of 260 streams were refused; want 4", refused)
+	}
+	cancel()
+	w.until("the streams are closed", func() bool {
+		status, _, _ := w.request("GET", "/api/v1/events", "", nil)
+		return status == 200
+	})
+}
+
+func TestLogs(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	job := w.submit("chatty", 1)
+	w.until("it runs", w.running(job.ID))
+	ref := server.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	w.logs.print(ref, "one\ntwo\nthree\n")
+	q := rest.LogQuery{Job: "chatty", Role: "main", Index: 0}
+	for _, c := range []struct {
+		offset, tail int64
+		want         string
+	}{{0, 0, "one\ntwo\nthree\n"}, {0, 1, "three\n"}, {0, 2, "two\nthree\n"}, {0, 9, "one\ntwo\nthree\n"}, {4, 0, "two\nthree\n"}, {99, 0, ""}} {
+		var out bytes.Buffer
+		q.Offset, q.Tail = c.offset, c.tail
+		if _, err := w.client.Logs(ctx, q, &out); err != nil || out.String() != c.want {
+			t.Errorf("offset %d, tail %d: %q, %v; want %q", c.offset, c.tail, out.String(), err, c.want)
+		}
+	}
+	status, header, _ := w.request("GET", "/api/v1/jobs/chatty/tasks/main/0/logs", "", nil)
+	if status != 200 || !strings.HasPrefix(header.Get("Content-Type"), "text/plain") || header.Get("Comb-Log-Offset") != "0" {
+		t.Errorf("the log itself: %d %v", status, header)
+	}
+	for path, want := range map[string]int{"main/7": 404, "boss/0": 404, "main/0?attempt=5": 404, "main/0?stream=key": 422} {
+		full := "/api/v1/jobs/chatty/tasks/" + strings.Replace(path, "?", "/logs?", 1)
+		if !strings.Contains(path, "?") {
+			full += "/logs"
+		}
+		if status, _, body := w.request("GET", full, "", nil); status != want {
+			t.Errorf("%s: %d %s; want %d", path, status, body, want)
+		}
+	}
+}
+
+func TestFollowedLogIsCompleteAtTheEnd(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	blocker := w.submit("blocker", 1)
+	w.until("it runs", w.running(blocker.ID))
+	job := w.submit("later", 1)
+	out, in := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.client.Logs(ctx, rest.LogQuery{Job: "later", Role: "main", Follow: true}, in)
+		in.Close()
+		done <- err
+	}()
+	w.exit(blocker.ID, 1, 0)
+	w.until("the job runs", w.running(job.ID))
+	ref := server.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	var want strings.Builder
+	for i := range 5 {
+		want.WriteString(strings.Repeat("x", i*1000) + "\n")
+	}
+	go func() {
+		for i := range 5 {
+			w.logs.print(ref, strings.Repeat("x", i*1000)+"\n")
+			time.Sleep(50 * time.Millisecond)
+		}
+		w.exit(job.ID, 1, 0)
+	}()
+	got, err := io.ReadAll(out)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || string(got) != want.String() {
+		t.Errorf("followed %d bytes of %d, %v", len(got), want.Len(), err)
+	}
+}
