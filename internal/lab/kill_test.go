@@ -72,7 +72,7 @@ func newCrash(t *testing.T) *crash {
 		t.Fatal(err)
 	}
 	c.server = &Server{Bin: bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"),
-		Listen: freeAddress(t), Args: []string{"--cluster", cluster}}
+		Listen: freeAddress(t), Args: []string{"--virtual-gpus", "4", "--overcommit", "--cluster", cluster}}
 	c.start()
 	var err error
 	if c.client, err = c.server.Client(); err != nil {

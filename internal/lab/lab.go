@@ -73,7 +73,7 @@ func open(ctx context.Context, o Options, cluster string) (*Lab, error) {
 	}
 	l := &Lab{opts: o, dir: dir, start: time.Now()}
 	l.server = &Server{Bin: o.Bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(o.Evidence, "server.log"),
-		Args: []string{"--cluster", filepath.Join(o.Files, cluster)}}
+		Args: []string{"--virtual-gpus", "2", "--overcommit", "--cluster", filepath.Join(o.Files, cluster)}}
 	if err := l.server.Start(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
