@@ -39,6 +39,7 @@ type tree struct {
 	marker string
 	main   proc     // zero when it is not known
 	groups []string // its cgroups' directories
+	since  uint64   // when the supervisor started: nothing of the task is older
 }
 
 // find returns the living processes of the tree: members of its cgroups, those
@@ -130,7 +131,7 @@ func (t tree) doubts() (proven bool, why string) {
 		return false, "the list of processes cannot be read: " + err.Error()
 	}
 	for pid, s := range all {
-		if s.start >= t.main.Start && pid != os.Getpid() && hidden(pid) {
+		if s.start >= t.since && pid != os.Getpid() && hidden(pid) {
 			return false, "there is no cgroup, and a process of this user may not be looked into"
 		}
 	}

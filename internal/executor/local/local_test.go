@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // world is one jobs folder with the executor that works on it.
 type world struct {
-	*testing.T
+	testing.TB
 	o     Options
 	e     *Executor
 	facts chan sched.Fact
@@ -40,13 +40,13 @@ type world struct {
 
 const patience = 20 * time.Second
 
-func newWorld(t *testing.T, change ...func(*Options)) *world {
+func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, facts: make(chan sched.Fact, 10_000)}
+	w := &world{TB: t, facts: make(chan sched.Fact, 10_000)}
 	w.o = Options{
 		Dir: filepath.Join(t.TempDir(), "jobs"), Self: self, Leftover: 300 * time.Millisecond,
 		Cluster: fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()),
@@ -172,7 +172,7 @@ func (w *world) supervisor(a sched.AttemptID) proc {
 	return c.Supervisor
 }
 
-func number(t *testing.T, s string) int {
+func number(t testing.TB, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -182,7 +182,7 @@ func number(t *testing.T, s string) int {
 }
 
 // dead requires that processes are gone.
-func dead(t *testing.T, pids ...int) {
+func dead(t testing.TB, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
 		if s, ok := readStat(pid); ok && !s.dead() {

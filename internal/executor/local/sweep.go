@@ -22,13 +22,19 @@ func (e *Executor) Sweep(live []sched.AttemptID) []string {
 	for _, a := range live {
 		known[a.String()] = true
 	}
-	strangers, err := e.strangers(known)
+	// What starts while we look is known too, and so is what ends.
+	e.addPresent(known)
+	strangers, err := e.strangers()
+	e.addPresent(known)
 	if err != nil {
 		e.o.Log.Warn("look for tasks that nobody knows", "error", err)
 		return nil
 	}
 	var names []string
 	for name, s := range strangers {
+		if attempt, _, _ := strings.Cut(name, "/"); known[attempt] {
+			continue
+		}
 		for _, p := range s.supervisors {
 			p.signal(unix.SIGKILL) // first: it would only watch its task die
 		}
@@ -46,14 +52,23 @@ func (e *Executor) Sweep(live []sched.AttemptID) []string {
 	return names
 }
 
-// stranger is what was found of one unknown task.
+// addPresent adds the attempts that this executor was told of.
+func (e *Executor) addPresent(known map[string]bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for a := range e.attempts {
+		known[a.String()] = true
+	}
+}
+
+// stranger is what was found of one task.
 type stranger struct {
 	supervisors []proc
 	groups      []string
 }
 
-// strangers finds the tasks, by "attempt/task", that no known attempt has.
-func (e *Executor) strangers(known map[string]bool) (map[string]*stranger, error) {
+// strangers finds the tasks that have anything here, by "attempt/task".
+func (e *Executor) strangers() (map[string]*stranger, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
@@ -61,7 +76,7 @@ func (e *Executor) strangers(known map[string]bool) (map[string]*stranger, error
 	found := map[string]*stranger{}
 	get := func(attempt, task string) *stranger {
 		name := attempt + "/" + task
-		if known[attempt] || !plainTask(attempt, task) {
+		if !plainTask(attempt, task) {
 			return nil
 		}
 		if found[name] == nil {

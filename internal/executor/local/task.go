@@ -155,7 +155,7 @@ func (t *task) settle(s *spec, p proc) {
 		return
 	}
 	if c.Supervisor == p {
-		t.lost(s)
+		t.lost(s, p)
 		return
 	}
 	t.follow(c) // another supervisor was first
@@ -196,7 +196,7 @@ func (t *task) inherited(s *spec, c claim) {
 		return
 	}
 	if t.e.ctx.Err() == nil && !c.Supervisor.alive() {
-		t.lost(s)
+		t.lost(s, c.Supervisor)
 	}
 }
 
@@ -249,8 +249,8 @@ func (t *task) await(s *spec, p proc, told bool) {
 
 // lost kills what a dead supervisor left. Only a proof frees the task's leaves;
 // without one it stays unknown and is looked at again.
-func (t *task) lost(s *spec) {
-	tr := tree{marker: s.marker(), groups: groupDirs(s)}
+func (t *task) lost(s *spec, supervisor proc) {
+	tr := tree{marker: s.marker(), groups: groupDirs(s), since: supervisor.Start}
 	var id identity
 	if readJSON(t.dir, identityFile, &id) == nil {
 		tr.main = id.Main

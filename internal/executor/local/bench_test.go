@@ -1,0 +1,57 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// BenchmarkStart measures from Do to the task's first instruction, and from the
+// task's last one to the fact of its end.
+func BenchmarkStart(b *testing.B) {
+	for _, groups := range []bool{true, false} {
+		b.Run(fmt.Sprintf("cgroups=%v", groups), func(b *testing.B) { benchStart(b, groups) })
+	}
+}
+
+func benchStart(b *testing.B, groups bool) {
+	w := newWorld(b, func(o *Options) { o.NoCgroups = !groups })
+	var starts, ends []time.Duration
+	for b.Loop() {
+		a := w.action(1, "echo $EPOCHREALTIME")
+		begin := time.Now()
+		w.e.Do(a)
+		for f := range w.facts {
+			if _, ok := f.(sched.TaskExited); ok {
+				break
+			}
+		}
+		end := time.Now()
+		l, err := w.e.OpenLog(LogRef{a.Attempt, 0, Stdout}, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		buf := make([]byte, 64)
+		n, _ := l.Read(buf)
+		l.Close()
+		micros, err := strconv.ParseInt(strings.ReplaceAll(strings.TrimSpace(string(buf[:n])), ".", ""), 10, 64)
+		if err != nil {
+			b.Fatalf("the shell must be bash, which has EPOCHREALTIME: %v", err)
+		}
+		at := time.UnixMicro(micros)
+		starts, ends = append(starts, at.Sub(begin)), append(ends, end.Sub(at))
+	}
+	for _, m := range []struct {
+		name string
+		d    []time.Duration
+	}{{"start", starts}, {"end", ends}} {
+		slices.Sort(m.d)
+		b.ReportMetric(float64(m.d[len(m.d)/2].Microseconds())/1000, m.name+"-p50-ms")
+		b.ReportMetric(float64(m.d[len(m.d)*99/100].Microseconds())/1000, m.name+"-p99-ms")
+	}
+}
