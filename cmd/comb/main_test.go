@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/cli.md")
+
+// TestMain makes this test binary the comb command of the scripts, and so also
+// the supervisor of their tasks.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"comb": main})
+}
+
+// TestScripts runs the command line against real servers with real tasks.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
+			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually},
+	})
+}
+
+// untilServing waits until the file in which a server says where it is is there.
+func untilServing(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+	}
+	ts.Fatalf("the server did not start: %s is not there", args[0])
+}
+
+// eventually repeats a command until its output matches a pattern.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	want := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && want.MatchString(ts.ReadFile("stdout")) != neg {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s: never matches %q; at last:\n%s", strings.Join(args[1:], " "), args[0], ts.ReadFile("stdout"))
+		}
+	}
+}
+
+// TestCommandPage holds docs/cli.md to the help of the commands.
+func TestCommandPage(t *testing.T) {
+	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, errs: &bytes.Buffer{}, env: func(string) string { return "" }}
+	var page bytes.Buffer
+	page.WriteString(`# The command line
+
+This page is made of the help of the commands: "go test ./cmd/comb -update" writes it.
+`)
+	writeCommand(&page, a.root())
+	path := filepath.Join("..", "..", "docs", "cli.md")
+	if *update {
+		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, page.Bytes()) {
+		t.Errorf("%s is not what the commands say: run go test ./cmd/comb -update and read the difference", path)
+	}
+}
+
+func writeCommand(b *bytes.Buffer, c *cobra.Command) {
+	if c.Hidden || c.Name() == "help" {
+		return
+	}
+	c.InitDefaultHelpFlag()
+	text := c.Long
+	if text == "" {
+		text = c.Short + "."
+	}
+	b.WriteString("\n## " + c.CommandPath() + "\n\n" + text + "\n\n```\n" + strings.TrimSpace(c.UsageString()) + "\n```\n")
+	for _, sub := range c.Commands() {
+		writeCommand(b, sub)
+	}
+}
