@@ -21,7 +21,7 @@ const (
 	identityFile = "identity.json" // supervisor: which process the task is
 	stopFile     = "stop.json"     // server: end it
 	outcomeFile  = "outcome.json"  // supervisor: how it ended; final
-	reserveFile  = "outcome.tmp"   // becomes outcomeFile: its blocks are taken before the task can fill the disk
+	reserveFile  = "outcome.tmp."  // and a pid; becomes outcomeFile: its blocks are taken before the task can fill the disk
 	progressFile = "progress"      // task: JSON lines
 	toldFile     = "progress.told" // server: how far progress was told
 	workDir      = "work"          // the task's own directory
@@ -153,7 +153,13 @@ func writeClaim(dir string, c claim) (bool, error) {
 
 // reserveOutcome takes the blocks that the outcome needs, while there are some.
 func reserveOutcome(dir string) error {
-	return os.WriteFile(filepath.Join(dir, reserveFile), make([]byte, 4096), 0o600)
+	return os.WriteFile(reservePath(dir), make([]byte, 4096), 0o600)
+}
+
+// reservePath is this process's own: a supervisor that came too late must not
+// write into the outcome of another process.
+func reservePath(dir string) string {
+	return filepath.Join(dir, reserveFile+fmt.Sprint(os.Getpid()))
 }
 
 // writeOutcome makes the end durable: the exit of a task is told once and must
@@ -163,7 +169,7 @@ func writeOutcome(dir string, o outcome) error {
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, reserveFile)
+	tmp := reservePath(dir)
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "supervise" {
 		os.Exit(Supervise(os.Args[2:]))
 	}
+	if order := os.Getenv(killedServer); order != "" {
+		os.Exit(runKilledServer(order))
+	}
 	os.Exit(m.Run())
 }
 

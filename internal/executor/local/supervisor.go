@@ -106,13 +106,14 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 		return nil, exitUnable, err
 	}
 	mine, err := writeClaim(dir, claim{Boot: s.spec.Boot, Supervisor: procOf(os.Getpid())})
+	if err == nil && mine {
+		return s, 0, nil
+	}
+	os.Remove(reservePath(dir))
 	if err != nil {
 		return nil, exitUnable, err
 	}
-	if !mine {
-		return nil, exitNotMine, nil
-	}
-	return s, 0, nil
+	return nil, exitNotMine, nil
 }
 
 // readScript wants the whole script: a server that died while it wrote leaves a

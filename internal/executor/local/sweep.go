@@ -38,7 +38,7 @@ func (e *Executor) Sweep(live []sched.AttemptID) []string {
 		for _, p := range s.supervisors {
 			p.signal(unix.SIGKILL) // first: it would only watch its task die
 		}
-		t := tree{marker: e.o.Cluster + "/" + name, groups: s.groups}
+		t := tree{marker: e.o.Cluster + "/" + name, groups: s.groups, since: s.since}
 		proven, why := t.end(e.o.ProveWithin)
 		if proven {
 			removeGroups(s.groups)
@@ -65,6 +65,13 @@ func (e *Executor) addPresent(known map[string]bool) {
 type stranger struct {
 	supervisors []proc
 	groups      []string
+	since       uint64 // the earliest start of any process of it
+}
+
+func (s *stranger) add(st stat) {
+	if s.since == 0 || st.start < s.since {
+		s.since = st.start
+	}
 }
 
 // strangers finds the tasks that have anything here, by "attempt/task".
@@ -87,10 +94,13 @@ func (e *Executor) strangers() (map[string]*stranger, error) {
 	for pid, st := range all {
 		if rest, ok := strings.CutPrefix(markerIn(pid), e.o.Cluster+"/"); ok {
 			attempt, task, _ := strings.Cut(rest, "/")
-			get(attempt, task)
+			if s := get(attempt, task); s != nil {
+				s.add(st)
+			}
 		}
 		if attempt, task, ok := e.supervises(pid); ok {
 			if s := get(attempt, task); s != nil {
+				s.add(st)
 				s.supervisors = append(s.supervisors, proc{PID: pid, Start: st.start})
 			}
 		}

@@ -93,6 +93,8 @@ func (t *task) run() {
 		t.unknown("its start record cannot be read: " + err.Error())
 	case t.lostByReboot():
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+	case t.known && t.orphaned():
+		t.lost(t.spec(), proc{})
 	case t.start == nil:
 		t.neverStarted() // a stop of something that was prepared and not started
 	default:
@@ -106,6 +108,13 @@ func (t *task) lostByReboot() bool {
 	var s spec
 	err := readJSON(t.dir, specFile, &s)
 	return t.known && (err == nil && s.Boot != t.e.boot || err != nil && t.e.rebooted)
+}
+
+// orphaned is true when processes of a task live whose files are gone: the claim
+// comes before the first process, so somebody has removed it.
+func (t *task) orphaned() bool {
+	found, err := treeOf(t.spec(), proc{}).find()
+	return err != nil || len(found) > 0
 }
 
 // launch starts a task that nobody has started.
@@ -150,12 +159,8 @@ func (t *task) settle(s *spec, p proc) {
 		return
 	}
 	var c claim
-	if err := readJSON(t.dir, claimFile, &c); err != nil {
-		t.unknown("its start record cannot be read: " + err.Error())
-		return
-	}
-	if c.Supervisor == p {
-		t.lost(s, p)
+	if err := readJSON(t.dir, claimFile, &c); err != nil || c.Supervisor == p {
+		t.lost(s, p) // also when its files are gone: the marker names the tree
 		return
 	}
 	t.follow(c) // another supervisor was first
@@ -165,8 +170,8 @@ func (t *task) settle(s *spec, p proc) {
 func (t *task) follow(c claim) {
 	var o outcome
 	if readJSON(t.dir, outcomeFile, &o) == nil {
-		if s := t.spec(); s != nil && t.known {
-			t.identified(s)
+		if t.known {
+			t.identified(t.spec())
 		}
 		t.tellOutcome(o)
 		return
@@ -175,8 +180,6 @@ func (t *task) follow(c claim) {
 	switch {
 	case c.Boot != t.e.boot:
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
-	case s == nil:
-		t.unknown("what was started cannot be read from " + filepath.Join(t.dir, specFile))
 	case c.Supervisor.PID == 0:
 		t.exited(sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was never started"}, true)
 	default:
@@ -200,10 +203,12 @@ func (t *task) inherited(s *spec, c claim) {
 	}
 }
 
+// spec reads what was started. Where that cannot be read, what finds the task's
+// processes is known anyway.
 func (t *task) spec() *spec {
 	s := &spec{}
-	if readJSON(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n {
-		return nil
+	if readJSON(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n || s.Cluster != t.e.o.Cluster {
+		return &spec{Cluster: t.e.o.Cluster, Attempt: t.at.id, Task: t.n, Parents: t.e.parents, Host: localHost}
 	}
 	return s
 }
@@ -247,10 +252,14 @@ func (t *task) await(s *spec, p proc, told bool) {
 	}
 }
 
+func treeOf(s *spec, supervisor proc) tree {
+	return tree{marker: s.marker(), groups: groupDirs(s), since: supervisor.Start}
+}
+
 // lost kills what a dead supervisor left. Only a proof frees the task's leaves;
 // without one it stays unknown and is looked at again.
 func (t *task) lost(s *spec, supervisor proc) {
-	tr := tree{marker: s.marker(), groups: groupDirs(s), since: supervisor.Start}
+	tr := treeOf(s, supervisor)
 	var id identity
 	if readJSON(t.dir, identityFile, &id) == nil {
 		tr.main = id.Main

@@ -446,7 +446,9 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	at := func(step int64, checkpoint bool) bool {
-		return slices.ContainsFunc(got, func(p sched.Progress) bool { return p.Step == step && p.Checkpoint == checkpoint && p.Attempt == a.Attempt })
+		return slices.ContainsFunc(got, func(p sched.Progress) bool {
+			return p.Step == step && p.Checkpoint == checkpoint && p.Attempt == a.Attempt
+		})
 	}
 	if !at(10, true) || !at(98, true) || !at(99, false) || at(7, false) || len(got) > 6 || notices != 1 {
 		t.Errorf("%d notices, progress %+v", notices, got)

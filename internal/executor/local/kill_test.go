@@ -1,0 +1,124 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// killedServer, in the environment of the test binary, makes it a server that
+// does one action and then waits to be killed.
+const killedServer = "COMB_TEST_KILLED_SERVER"
+
+type killedOrder struct {
+	Dir, Cluster string
+	Action       sched.Action
+}
+
+func runKilledServer(text string) int {
+	var k killedOrder
+	self, err := os.Executable()
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &k)
+	}
+	if err == nil {
+		var e *Executor
+		if e, err = New(Options{Dir: k.Dir, Cluster: k.Cluster, Self: self, Tell: func(sched.Fact) {}}); err == nil {
+			fmt.Println("ready")
+			e.Do(k.Action)
+			select {}
+		}
+	}
+	fmt.Println(err)
+	return 1
+}
+
+// TestServerKilledAtEveryMoment kills a server -9 at many moments of a start.
+// The next one brings the task to its end, and it ran exactly once.
+func TestServerKilledAtEveryMoment(t *testing.T) {
+	w := newWorld(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	early, late := 0, 0
+	for i := range 30 {
+		a := w.action(1, "echo ran >> $COMB_CHECKPOINT_DIR/runs", "sleep 0.05", "exit 4")
+		order, err := json.Marshal(killedOrder{w.o.Dir, w.o.Cluster, a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := exec.Command(self)
+		server.Env = append(os.Environ(), killedServer+"="+string(order))
+		out, err := server.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 64)
+		if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
+			t.Fatalf("%q, %v", buf[:n], err)
+		}
+		time.Sleep(time.Duration(i) * 700 * time.Microsecond)
+		_ = server.Process.Kill()
+		_ = server.Wait() // it was killed
+		if _, err := os.Stat(filepath.Join(w.e.place.task(a.Attempt, 0), claimFile)); err == nil {
+			late++
+		} else {
+			early++
+		}
+		a.Known = true
+		w.e.Do(a)
+		if got := w.exit(); got != (sched.Exit{Code: 4, Own: true}) {
+			t.Errorf("killed after %d: exit %+v", i, got)
+		}
+		runs, err := os.ReadFile(filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint", "runs"))
+		if err != nil || string(runs) != "ran\n" {
+			t.Errorf("killed after %d: %d runs, %v", i, strings.Count(string(runs), "\n"), err)
+		}
+	}
+	t.Logf("%d kills before the start was claimed, %d after", early, late)
+}
+
+// TestFilesRemovedByTheTask: a task that removes its own directory is not run a
+// second time while it lives.
+func TestFilesRemovedByTheTask(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		w := newWorld(t)
+		a := w.action(1, "echo main $$ > $COMB_CHECKPOINT_DIR/pid", `cd /; rm -rf "$(dirname $COMB_PROGRESS_FILE)"`, "touch $COMB_CHECKPOINT_DIR/done", "sleep 600")
+		w.e.Do(a)
+		want[sched.TaskStarted](w)
+		points := filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint")
+		for range 500 {
+			if _, err := os.Stat(filepath.Join(points, "done")); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		text, err := os.ReadFile(filepath.Join(points, "pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if restart {
+			w.restart()
+			a.Known = true
+			w.e.Do(a)
+		} else {
+			pid := number(t, strings.TrimSpace(strings.TrimPrefix(string(text), "main ")))
+			procOf(pid).signal(9)
+		}
+		if got := w.exit(); got.Cause != sched.SupervisorLost {
+			t.Errorf("exit %+v", got)
+		}
+		dead(t, number(t, strings.TrimSpace(strings.TrimPrefix(string(text), "main "))))
+	}
+}
