@@ -154,7 +154,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitIdle(t, d)
+	waitIdle(t, d, 0)
 	for id, name := range acked {
 		j, ok, err := d.store.Job(ctx, id)
 		if err != nil || !ok || j.Name != name || !j.Phase.Ended() {
@@ -192,12 +192,12 @@ func collect(t *testing.T, lines *bufio.Scanner, acked map[sched.JobID]sched.Job
 	}
 }
 
-// waitIdle waits until no job is left.
-func waitIdle(t testing.TB, d *durable) {
+// waitIdle waits until, at event seq or later, no job is left.
+func waitIdle(t testing.TB, d *durable, seq uint64) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		left := -1
-		if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { left = len(s.Jobs()) }); err != nil {
+		if err := d.engine.Replica().Read(ctx, seq, func(s *sched.State) { left = len(s.Jobs()) }); err != nil {
 			t.Fatal(err)
 		}
 		if left == 0 {
@@ -230,12 +230,15 @@ func TestRestartFromStore(t *testing.T) {
 		if err := d.configure(); err != nil {
 			t.Fatal(err)
 		}
+		seq := uint64(0)
 		for i := range 50 {
-			if r := d.live.Do(ctx, submit(job(fmt.Sprint("job", i), "b", 2, 0)), nil); r.Err != nil || r.Refusal != nil {
+			r := d.live.Do(ctx, submit(job(fmt.Sprint("job", i), "b", 2, 0)), nil)
+			if r.Err != nil || r.Refusal != nil {
 				t.Fatalf("%+v", r)
 			}
+			seq = r.Seq
 		}
-		waitIdle(t, d)
+		waitIdle(t, d, seq)
 		report := sound(t, d.store, policy.New, nil)
 		digest = report.Digest
 		if err := d.end(); err != nil {

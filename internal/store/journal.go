@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"runtime"
+	"sync"
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
@@ -159,31 +161,83 @@ func saveEnded(ctx context.Context, tx *sql.Conn, ended []sched.JobStatus) error
 	return nil
 }
 
-// Replay implements engine.Journal and engine.History. It reads page by page,
-// so that a slow f holds nobody up.
+// Replay implements engine.Journal and engine.History. It reads page by page, so
+// that a slow f holds nobody up, and a page ahead, so that reading, decoding and
+// f go on side by side.
 func (s *Store) Replay(ctx context.Context, after uint64, f func(sched.Record) error) error {
-	for {
-		page, err := s.page(ctx, after+1)
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			return nil
-		}
-		for i := range page {
-			if page[i].seq != after+1 {
-				return s.damaged(fmt.Sprintf("event %d is missing, event %d follows", after+1, page[i].seq))
-			}
-			r, err := page[i].decode()
-			if err != nil {
+	ctx, cancel := context.WithCancel(ctx)
+	pages := make(chan decoded, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() { s.readAhead(ctx, after, pages) })
+	defer reader.Wait()
+	defer cancel()
+	for p := range pages {
+		for i := range p.records {
+			if err := f(p.records[i]); err != nil {
 				return err
 			}
-			if err := f(r); err != nil {
-				return err
-			}
-			after = r.Seq
+		}
+		if p.err != nil {
+			return p.err
 		}
 	}
+	return ctx.Err()
+}
+
+// decoded is a page of records, and the error that ends it.
+type decoded struct {
+	records []sched.Record
+	err     error
+}
+
+// readAhead sends all pages after event seq, the last of them with the error, if any.
+func (s *Store) readAhead(ctx context.Context, after uint64, to chan<- decoded) {
+	defer close(to)
+	for {
+		page, err := s.page(ctx, after+1)
+		if err == nil && len(page) == 0 {
+			return
+		}
+		d := decoded{err: err}
+		if err == nil {
+			d = s.decodePage(page, after+1)
+		}
+		select {
+		case to <- d:
+		case <-ctx.Done():
+			return
+		}
+		if d.err != nil {
+			return
+		}
+		after = page[len(page)-1].seq
+	}
+}
+
+// decodePage decodes a page that must begin with event first and have no gap, on
+// all processors. Before an error come the records that are sound.
+func (s *Store) decodePage(page []stored, first uint64) decoded {
+	records := make([]sched.Record, len(page))
+	errs := make([]error, len(page))
+	var all sync.WaitGroup
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		all.Go(func() {
+			for i := w; i < len(page); i += workers {
+				records[i], errs[i] = page[i].decode()
+			}
+		})
+	}
+	all.Wait()
+	for i := range page {
+		if want := first + uint64(i); page[i].seq != want {
+			return decoded{records[:i], s.damaged(fmt.Sprintf("event %d is missing, event %d follows", want, page[i].seq))}
+		}
+		if errs[i] != nil {
+			return decoded{records[:i], errs[i]}
+		}
+	}
+	return decoded{records: records}
 }
 
 // page returns the events from seq on, as many as fit; none at the end. Events
