@@ -63,10 +63,11 @@ func (s *search) boundHere(ci int16, l Level) int32 {
 // binding it would disturb.
 type candidate struct {
 	cell   CellID
-	idle   int32 // leaves of the part's tasks that fit on free leaves
-	serves int32 // the same on free and liftable leaves
-	lent   int32 // leaves in opportunistic use
-	lost   int32 // leaves this gang could not use
+	idle   int32  // leaves of the part's tasks that fit on free leaves
+	serves int32  // the same on free and liftable leaves
+	cost   option // of the part's largest task, when holders may be lifted
+	lent   int32  // leaves in opportunistic use
+	lost   int32  // leaves this gang could not use
 }
 
 // compare prefers free leaves to room; roomy searches the other way round, since
@@ -76,7 +77,7 @@ func (a candidate) compare(b candidate, roomy bool) int {
 	if roomy {
 		first, second = second, first
 	}
-	return cmp.Or(first, second, cmp.Compare(a.lent, b.lent), cmp.Compare(a.lost, b.lost))
+	return cmp.Or(first, second, a.cost.compare(b.cost), cmp.Compare(a.lent, b.lent), cmp.Compare(a.lost, b.lost))
 }
 
 // untouched reports whether no cell of that size could be better.
@@ -173,8 +174,126 @@ func (s *search) candidate(id CellID, p *part) candidate {
 	k.idle, k.serves = serve(idle, p), serve(avail, p)
 	if k.serves == 0 {
 		k.cell = None
+	} else if s.r.Lift != nil && k.lent > 0 {
+		k.cost = s.cheapest(bins, p)
 	}
 	return k
+}
+
+// cheapest returns what the largest task that fits any of the bins costs there.
+func (s *search) cheapest(bins []bin, p *part) option {
+	for i, t := range p.tasks {
+		if i > 0 && t.leaves == p.tasks[i-1].leaves {
+			continue
+		}
+		best, found := option{}, false
+		for _, b := range bins {
+			if o, ok := s.option(b.cell, t.leaves); ok && (!found || o.compare(best) < 0) {
+				best, found = o, true
+			}
+		}
+		if found {
+			return best
+		}
+	}
+	return option{}
+}
+
+// bindSteps bounds the exhaustive search over what could be bound to what.
+const bindSteps = 512
+
+// couldFit is a quick upper bound: the free leaves that the VC could ever reach
+// now, and a cell wide enough for the largest task. With Lift it cannot say no.
+func (s *search) couldFit(ci int16, p *part) bool {
+	if s.r.Lift != nil || s.r.IgnoreUse || s.r.IgnoreHealth {
+		return true
+	}
+	sp := &s.c.spaces[s.r.Space]
+	var room int32
+	var unbound [maxLevels]int32
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		switch {
+		case r.Chain != ci || r.Pinned != "":
+		case r.Cell == None:
+			unbound[r.Level-1]++
+		default:
+			room += s.c.idle[r.Cell]
+		}
+	}
+	owned := room
+	for l, n := range unbound {
+		if n > 0 {
+			owned += n * s.c.f.Chains[ci].LeavesAt(Level(l+1))
+		}
+	}
+	if owned == room || owned < p.total {
+		return false // no choice is left, or too little
+	}
+	for l := Level(1); l <= s.c.f.Chains[ci].Top; l++ {
+		for _, id := range s.c.spaces[0].free[slot(ci, l)] {
+			room += s.c.idle[id]
+		}
+	}
+	return room >= p.total
+}
+
+// exhaust tries every way to bind the VC's unbound cells of a chain, best first,
+// until the part can be packed or bindSteps are used up. The greedy search before
+// it finds nearly everything; this one finds the rest on small clusters.
+func (s *search) exhaust(ci int16, p *part) bool {
+	if s.pack(s.guaranteedBins(ci, ""), p) {
+		return true
+	}
+	sp := &s.c.spaces[s.r.Space]
+	for l := Level(1); l <= s.c.f.Chains[ci].Top; l++ {
+		root := slices.IndexFunc(sp.Roots, func(r Root) bool { return r.Chain == ci && r.Level == l && r.Cell == None })
+		if root < 0 {
+			continue
+		}
+		for _, k := range s.candidates(ci, l, p) {
+			if s.steps++; s.steps > bindSteps {
+				return false
+			}
+			if !s.c.bind(s.r.Space, RootID(root), k.cell) {
+				continue
+			}
+			s.bound = append(s.bound, RootID(root))
+			if s.exhaust(ci, p) {
+				return true
+			}
+			s.undoBinds(len(s.bound) - 1)
+		}
+	}
+	return false
+}
+
+// candidates returns the free cells of a level that are of use, best first.
+func (s *search) candidates(ci int16, l Level, p *part) []candidate {
+	var out []candidate
+	var add func(id CellID)
+	add = func(id CellID) {
+		if len(out) == bindSteps {
+			return
+		}
+		if s.c.f.Cells[id].Level == l {
+			if k := s.candidate(id, p); k.cell != None {
+				out = append(out, k)
+			}
+			return
+		}
+		first, step, n := s.c.f.Children(id)
+		for i := int32(0); i < n; i++ {
+			add(first + CellID(i)*step)
+		}
+	}
+	for from := l; from <= s.c.f.Chains[ci].Top; from++ {
+		for _, id := range s.c.spaces[0].free[slot(ci, from)] {
+			add(id)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b candidate) int { return a.compare(b, s.roomy) })
+	return out
 }
 
 // serve returns how many leaves of a part's tasks fit into bins with that room,

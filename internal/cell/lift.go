@@ -13,7 +13,7 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 		best, found := -1, option{}
 		for i := range bins {
 			o, ok := s.option(bins[i].cell, t.leaves)
-			if ok && (best < 0 || o.better(found)) {
+			if ok && (best < 0 || o.compare(found) < 0) {
 				best, found = i, o
 			}
 			if best >= 0 && len(found.victims) == 0 {
@@ -38,8 +38,8 @@ type option struct {
 	loss    int64
 }
 
-func (a option) better(b option) bool {
-	return cmp.Or(cmp.Compare(len(a.victims), len(b.victims)), cmp.Compare(a.loss, b.loss)) < 0
+func (a option) compare(b option) int {
+	return cmp.Or(cmp.Compare(len(a.victims), len(b.victims)), cmp.Compare(a.loss, b.loss))
 }
 
 // option finds the victims that make n leaves free in a cell: those with most

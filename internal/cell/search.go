@@ -120,6 +120,7 @@ type search struct {
 	victims map[AllocID]bool // lifted so far
 	placed  []placedTask
 	roomy   bool // how candidates for binding are ranked
+	steps   int  // binds tried by exhaust
 }
 
 type placedTask struct {
@@ -206,7 +207,11 @@ func (s *search) inChain(ci int16, p *part) bool {
 			break // free leaves are all the room there is
 		}
 	}
-	return false
+	if p.pinned != "" {
+		return false
+	}
+	s.roomy, s.steps = false, 0
+	return s.couldFit(ci, p) && s.exhaust(ci, p)
 }
 
 // inVC places one part in the VC's cells of one chain, binding more and more of

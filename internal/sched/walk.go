@@ -24,13 +24,13 @@ func (s *State) walk() {
 type walker struct {
 	s       *State
 	space   int32
-	blocked []bool          // chains that someone earlier waits for
+	blocked []JobID         // by chain: who waits for it first, 0 if nobody
 	pins    []cell.PinnedID // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 }
 
 func (s *State) walkVC(space int32) {
-	w := walker{s: s, space: space, blocked: make([]bool, len(s.cl.Forest().Chains)), failed: map[string]bool{}}
+	w := walker{s: s, space: space, blocked: make([]JobID, len(s.cl.Forest().Chains)), failed: map[string]bool{}}
 	for prio := cell.MaxGuaranteed + 1; ; {
 		next, ok := s.nextPriority(space, prio)
 		if !ok || next < cell.MinGuaranteed {
@@ -39,10 +39,10 @@ func (s *State) walkVC(space int32) {
 		prio = next
 		clear(w.failed)
 		for wish := range s.pol[space].Rank(s.view(space, prio)) {
-			w.grant(wish)
-			if w.allBlocked() {
+			if w.allBlocked(wish.Gang.Job) {
 				return
 			}
+			w.grant(wish)
 		}
 	}
 }
@@ -62,10 +62,12 @@ func (s *State) nextPriority(space int32, p cell.Priority) (cell.Priority, bool)
 	return q[i].prio, true
 }
 
-func (w *walker) allBlocked() bool {
+// allBlocked reports whether nothing is left to a job; then, in a strict order,
+// nothing is left to those behind it either.
+func (w *walker) allBlocked(id JobID) bool {
 	sp := w.s.cl.Space(w.space)
 	for i := range sp.Roots {
-		if !w.blocked[sp.Roots[i].Chain] || sp.Roots[i].Pinned != "" {
+		if by := w.blocked[sp.Roots[i].Chain]; by == 0 || by == id || sp.Roots[i].Pinned != "" {
 			return false
 		}
 	}
@@ -84,12 +86,12 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	if j.gangs[g].attempt != none {
-		s.improve(j, g, w.blocked)
+		s.improve(j, g, w.blockedFor(j.id))
 		return
 	}
 	shape := j.gangs[g].shape
 	if !w.failed[shape] {
-		if p, found := s.plan(j, int(g), w.blocked); found {
+		if p, found := s.plan(j, int(g), w.blockedFor(j.id)); found {
 			s.carryOut(j, g, p)
 			return
 		}
@@ -118,9 +120,21 @@ func (w *walker) block(j *job, g int) {
 			continue
 		}
 		for ci := range f.Chains {
-			w.blocked[ci] = w.blocked[ci] || m.SKU == "" || f.Chains[ci].SKU == m.SKU
+			if w.blocked[ci] == 0 && (m.SKU == "" || f.Chains[ci].SKU == m.SKU) {
+				w.blocked[ci] = j.id
+			}
 		}
 	}
+}
+
+// blockedFor returns the chains that a job must leave to others: the gangs of one
+// job do not hold each other up.
+func (w *walker) blockedFor(id JobID) []bool {
+	out := make([]bool, len(w.blocked))
+	for i, by := range w.blocked {
+		out[i] = by != 0 && by != id
+	}
+	return out
 }
 
 // pinBlocked reports whether a gang wants a pinned cell that someone earlier

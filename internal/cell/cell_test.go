@@ -1,0 +1,302 @@
+package cell
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// small is racks of two nodes of two switches of two leaves; quota entries are
+// {level, number} per VC.
+func small(racks int, quotas ...[]QuotaSpec) *Spec {
+	s := &Spec{SKUs: []SKU{{Name: "G"}}, Chains: []ChainSpec{{Name: "RACK", Levels: []LevelSpec{{Type: "G"},
+		{Type: "SWITCH", Fanout: 2}, {Type: "NODE", Fanout: 2, IsNode: true}, {Type: "RACK", Fanout: 2}}}}}
+	for r := range racks {
+		rack := CellSpec{Type: "RACK", Address: fmt.Sprint(r)}
+		for n := range 2 {
+			node := CellSpec{Type: "NODE", Address: fmt.Sprintf("n%d", 2*r+n)}
+			for sw := range 2 {
+				node.Children = append(node.Children, CellSpec{Type: "SWITCH", Address: fmt.Sprint(sw), Children: []CellSpec{
+					{Type: "G", Address: fmt.Sprint(2 * sw)}, {Type: "G", Address: fmt.Sprint(2*sw + 1)}}})
+			}
+			rack.Children = append(rack.Children, node)
+		}
+		s.Cells = append(s.Cells, rack)
+	}
+	for i, q := range quotas {
+		s.VCs = append(s.VCs, VCSpec{Name: VCName(fmt.Sprintf("v%d", i)), Quota: q})
+	}
+	return s
+}
+
+func quota(levelNumber ...int32) []QuotaSpec {
+	var q []QuotaSpec
+	for i := 0; i < len(levelNumber); i += 2 {
+		q = append(q, QuotaSpec{Chain: "RACK", Level: Level(levelNumber[i]), Number: levelNumber[i+1]})
+	}
+	return q
+}
+
+func mustNew(t *testing.T, s *Spec) *Cluster {
+	t.Helper()
+	c, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// dump is all of a cluster that must come back after an undo.
+func (c *Cluster) dump() string {
+	return fmt.Sprint(c.spaces, c.owner, c.hold, c.resv, c.idle, c.bad, c.nodes)
+}
+
+// satisfiable is the safety guarantee in full, by brute force: all unbound roots
+// of all VCs can be given disjoint cells at once out of the unbound ones,
+// whatever opportunistic work is there.
+func (c *Cluster) satisfiable() bool {
+	taken := make([]bool, len(c.f.Leaves))
+	var owed []Level
+	mark := func(id CellID, v bool) {
+		first := c.f.Cells[id].FirstLeaf
+		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
+			taken[l] = v
+		}
+	}
+	for si := 1; si < len(c.spaces); si++ {
+		for _, r := range c.spaces[si].Roots {
+			if r.Cell == None {
+				owed = append(owed, r.Level)
+			} else {
+				mark(r.Cell, true)
+			}
+		}
+	}
+	slices.Sort(owed)
+	slices.Reverse(owed)
+	free := func(id CellID) bool {
+		first := c.f.Cells[id].FirstLeaf
+		return !slices.Contains(taken[first:first+LeafID(c.f.NumLeaves(id))], true)
+	}
+	var try func(i int, from CellID) bool
+	try = func(i int, from CellID) bool {
+		if i == len(owed) {
+			return true
+		}
+		if i == 0 || owed[i] != owed[i-1] {
+			from = 0
+		}
+		for id := from; int(id) < len(c.f.Cells); id++ {
+			if c.f.Cells[id].Level == owed[i] && free(id) {
+				mark(id, true)
+				ok := try(i+1, id+1)
+				mark(id, false)
+				if ok {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return try(0, 0)
+}
+
+// feasible is the twin of Place without Lift for a VC: it tries every injection
+// of the VC's unbound roots into cells that keeps all guarantees satisfiable, and
+// every assignment of tasks to nodes.
+func (c *Cluster) feasible(space int32, tasks []int32) bool {
+	unbound := -1
+	for i, r := range c.spaces[space].Roots {
+		if r.Cell == None {
+			unbound = i
+			break
+		}
+	}
+	if c.packable(space, tasks) {
+		return true
+	}
+	if unbound < 0 {
+		return false
+	}
+	tried := false
+	for i := unbound; i < len(c.spaces[space].Roots); i++ {
+		r := &c.spaces[space].Roots[i]
+		if r.Cell != None || tried && c.spaces[space].Roots[i-1].Level == r.Level && c.spaces[space].Roots[i-1].Cell == None {
+			continue
+		}
+		tried = true
+		for id := range c.f.Cells {
+			if c.f.Cells[id].Level != r.Level || !c.bindAny(space, RootID(i), CellID(id)) {
+				continue
+			}
+			ok := c.feasible(space, tasks)
+			c.unbind(space, RootID(i))
+			if ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bindAny binds if the brute-force check allows it; it must agree with bind.
+func (c *Cluster) bindAny(space int32, r RootID, id CellID) bool {
+	if !c.carve(id) {
+		return false
+	}
+	c.spaces[space].Roots[r].Cell = id
+	ok := c.satisfiable()
+	c.spaces[space].Roots[r].Cell = None
+	c.restore(id)
+	if got := c.bind(space, r, id); got != ok {
+		panic(fmt.Sprintf("bind says %v, brute force says %v", got, ok))
+	}
+	return ok
+}
+
+func (c *Cluster) packable(space int32, tasks []int32) bool {
+	s := search{c: c, r: &Request{Space: space}, taken: map[LeafID]bool{}, victims: map[AllocID]bool{}}
+	var room []int32
+	for _, b := range s.guaranteedBins(0, "") {
+		room = append(room, b.avail)
+	}
+	var try func(i int) bool
+	try = func(i int) bool {
+		if i == len(tasks) {
+			return true
+		}
+		for k := range room {
+			if room[k] >= tasks[i] {
+				room[k] -= tasks[i]
+				ok := try(i + 1)
+				room[k] += tasks[i]
+				if ok {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return try(0)
+}
+
+// Random clusters: every invariant holds after every step, Place changes
+// nothing, all guarantees stay satisfiable by brute force, and what Place finds
+// or does not find is what brute force finds.
+func TestPlaceAgreesWithBruteForce(t *testing.T) {
+	missed, asked := 0, 0
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		specs := []*Spec{small(1, quota(3, 1), quota(3, 1)), small(1, quota(2, 1, 1, 1), quota(3, 1)),
+			small(2, quota(4, 1), quota(3, 1, 2, 1)), small(1, quota(2, 2), quota(2, 1, 1, 2))}
+		c := mustNew(t, specs[r.IntN(len(specs))])
+		var live []AllocID
+		for range 40 {
+			switch k := r.IntN(10); {
+			case k < 3 && len(live) > 0:
+				i := r.IntN(len(live))
+				c.Release(live[i])
+				live = slices.Delete(live, i, i+1)
+			case k == 3:
+				c.SetLeafBad(LeafID(r.IntN(len(c.f.Leaves))), r.IntN(2) == 0)
+			case k == 4:
+				c.SetBlame(int32(r.IntN(len(c.f.Nodes))), Down, r.IntN(2) == 0)
+			default:
+				q := randomRequest(r)
+				before := c.dump()
+				res, ok := c.Place(&q)
+				if c.dump() != before {
+					t.Fatalf("seed %d: Place changed the cluster", seed)
+				}
+				if q.Priority >= 0 {
+					asked++
+					brute := c.feasible(q.Space, sizes(q))
+					if ok && !brute {
+						t.Fatalf("seed %d: Place found %+v, brute force nothing", seed, res)
+					}
+					if !ok && brute {
+						missed++
+						t.Logf("seed %d: Place missed %+v", seed, q.Members)
+					}
+				}
+				if ok {
+					live = append(live, c.Take(q.Space, q.Priority, res.Placement, false))
+				}
+			}
+			if err := c.Verify(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if !c.satisfiable() {
+				t.Fatalf("seed %d: a guarantee cannot be met any more", seed)
+			}
+		}
+	}
+	if missed > 0 {
+		t.Errorf("Place missed %d of %d", missed, asked)
+	}
+}
+
+func randomRequest(r *rand.Rand) Request {
+	q := Request{Space: 1 + int32(r.IntN(2)), Priority: Priority(r.IntN(3) - 1)}
+	for range 1 + r.IntN(2) {
+		q.Members = append(q.Members, Member{Tasks: 1 + int32(r.IntN(2)), Leaves: 1 + int32(r.IntN(4))})
+	}
+	return q
+}
+
+func sizes(q Request) []int32 {
+	var out []int32
+	for _, m := range q.Members {
+		for range m.Tasks {
+			out = append(out, m.Leaves)
+		}
+	}
+	return out
+}
+
+// Carving a cell and giving it back leaves exactly the same free lists.
+func TestCarveRestoreAreInverse(t *testing.T) {
+	c := mustNew(t, small(2))
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 200 {
+		before := c.dump()
+		var got []CellID
+		for range 5 {
+			if id := CellID(r.IntN(len(c.f.Cells))); c.carve(id) {
+				got = append(got, id)
+			}
+		}
+		for _, id := range got {
+			c.restore(id)
+		}
+		if c.dump() != before {
+			t.Fatalf("after %v: %s\nbefore %s", got, c.dump(), before)
+		}
+	}
+}
+
+// Victims: fewest, then least loss; nobody is lifted needlessly.
+func TestVictims(t *testing.T) {
+	c := mustNew(t, small(1, quota(3, 1), quota(3, 1)))
+	take := func(node int32, n int32) AllocID {
+		q := Request{Space: 2, Priority: Opportunistic, Members: []Member{{Tasks: 1, Leaves: n}}, Allowed: NodeSet{}.Add(node)}
+		res, ok := c.Place(&q)
+		if !ok {
+			t.Fatal("no room")
+		}
+		return c.Take(2, Opportunistic, res.Placement, false)
+	}
+	a, b := take(0, 2), take(0, 2)
+	d := take(1, 4)
+	q := Request{Space: 1, Priority: 5, Members: []Member{{Tasks: 1, Leaves: 4}}, Lift: func(AllocID) bool { return true }}
+	res, ok := c.Place(&q)
+	if !ok || !slices.Equal(res.Victims, []AllocID{d}) {
+		t.Errorf("4 leaves: lifted %v, want only %v (not %v and %v)", res.Victims, d, a, b)
+	}
+	q.Members[0].Leaves = 2
+	q.Loss = func(x AllocID) int64 { return map[AllocID]int64{a: 9, b: 3, d: 5}[x] }
+	if res, ok = c.Place(&q); !ok || !slices.Equal(res.Victims, []AllocID{b}) {
+		t.Errorf("2 leaves: lifted %v, want %v, who loses least", res.Victims, b)
+	}
+}
