@@ -24,6 +24,7 @@ type checker struct {
 	over     map[sched.JobID]bool
 	live     map[sched.AttemptID]*attempt
 	last     map[gangKey]int32
+	world    hardware
 	quietly  int
 	launched int
 	probes   int
@@ -65,7 +66,7 @@ func newChecker(s *script.Session) *checker {
 	return &checker{
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
 		jobs: map[sched.JobID]*sched.Job{}, over: map[sched.JobID]bool{},
-		live: map[sched.AttemptID]*attempt{}, last: map[gangKey]int32{},
+		live: map[sched.AttemptID]*attempt{}, last: map[gangKey]int32{}, world: newHardware(),
 	}
 }
 
@@ -111,6 +112,7 @@ func (c *checker) books(r sched.Record) {
 		c.jobs[e.ID] = e.Job
 	case sched.Reserved:
 		c.fresh(r, e.Attempt)
+		c.reserved(r, e)
 		c.live[e.Attempt] = &attempt{}
 	case sched.Unreserved:
 		if a := c.live[e.Attempt]; a == nil || a.placed {
@@ -136,6 +138,8 @@ func (c *checker) books(r sched.Record) {
 		}
 	case sched.Quarantined:
 		c.fail("job %d is quarantined: the core panicked", e.Job)
+	default:
+		c.world.note(r.Event)
 	}
 }
 
@@ -167,6 +171,10 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 	j := c.jobs[e.Attempt.Job]
 	if want := len(j.Gangs[e.Attempt.Gang].Tasks); len(e.Placement.Tasks) != want {
 		c.fail("I3: event %d places %d of %d tasks of attempt %v", r.Seq, len(e.Placement.Tasks), want, e.Attempt)
+		return
+	}
+	if err := c.world.fits(r.Time, e.Attempt, j, e.Placement); err != nil {
+		c.fail("event %d places attempt %v wrongly: %v", r.Seq, e.Attempt, err)
 	}
 }
 
@@ -249,6 +257,11 @@ func (c *checker) quiet() error {
 	c.conserved()
 	for _, j := range c.state.Jobs() {
 		c.explained(j)
+	}
+	for _, v := range c.state.VCs() {
+		if v.Used > v.Guaranteed {
+			c.fail("I1: VC %s uses %d leaves of the %d it is guaranteed", v.Name, v.Used, v.Guaranteed)
+		}
 	}
 	if c.quietly%4 == 0 {
 		c.recovered()
