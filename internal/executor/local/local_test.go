@@ -200,23 +200,26 @@ func TestConformance(t *testing.T) {
 		w := newWorld(t, func(o *Options) { o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) } })
 		return &executortest.Harness{
 			Executor: doer{w},
-			Next: func(d time.Duration) sched.Fact {
-				for timeout := time.After(d); ; {
-					select {
-					case f := <-w.facts:
-						switch f.(type) {
-						case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
-							return f
-						}
-					case <-timeout:
-						return nil
-					}
-				}
-			},
-			Restart: w.restart, Nodes: nodes, SKU: gpu(),
+			Next:     w.nextTaskFact,
+			Restart:  w.restart, Nodes: nodes, SKU: gpu(),
 			Patience: patience, Silence: 500 * time.Millisecond,
 		}
 	})
+}
+
+// nextTaskFact returns the next fact about a task, nil when none comes within d.
+func (w *world) nextTaskFact(d time.Duration) sched.Fact {
+	for timeout := time.After(d); ; {
+		select {
+		case f := <-w.facts:
+			switch f.(type) {
+			case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
+				return f
+			}
+		case <-timeout:
+			return nil
+		}
+	}
 }
 
 // doer sends actions to whichever executor is the present one.
