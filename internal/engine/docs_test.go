@@ -1,0 +1,217 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the reference part of docs/events.md anew")
+
+const (
+	eventsPage = "../../docs/events.md"
+	beginMark  = "<!-- reference: written by go test ./internal/engine -run EventsPage -rewrite -->\n"
+)
+
+// examples are one event of every kind.
+func examples() []sched.Event {
+	id := sched.AttemptID{Job: 7, Gang: 0, N: 2}
+	by := sched.AttemptID{Job: 9, Gang: 0, N: 1}
+	place := cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "V100", Leaves: []cell.LeafID{0, 1}, Devices: []int32{0, 1}}},
+		Binds: []cell.Bind{{Root: 0, Cell: 4}}}
+	meta := sched.Meta{Subject: "ann", Key: "4f1c"}
+	return []sched.Event{
+		sched.JobSubmitted{ID: 7, Meta: meta, Job: &sched.Job{Name: "resnet", User: "ann", VC: "vision", Priority: 100,
+			Roles: []sched.Role{{Name: "worker", Tasks: 1, Leaves: 2, SKU: "V100", MinFailed: 1, MinSucceeded: -1,
+				Launch: sched.Launch{Command: []string{"python train.py"}, GPU: 2}}},
+			Gangs: []sched.Gang{{Name: "resnet", Tasks: []int32{0}}}, Grace: 30 * sched.Second}},
+		sched.StopRequested{Job: 7, Reason: "wrong data set", Meta: meta},
+		sched.Configured{Config: &sched.Config{VCs: []sched.VCConfig{{Name: "vision", Policy: "fifo"}}}, Meta: meta,
+			Moves: []sched.Move{{Attempt: id, Placement: place, Lazy: true}}},
+		sched.NodeCordoned{Node: "n1", On: true, Reason: "new memory", Meta: meta},
+		sched.TaskStarted{Attempt: id, Task: 0, Host: "10.0.0.4", PID: 4211, Ports: []int32{20001}},
+		sched.TaskExited{Attempt: id, Task: 0, Exit: sched.Exit{Code: 143, Signal: 15}},
+		sched.TaskRefused{Attempt: id, Task: 0, Reason: "no space left for its directory"},
+		sched.TaskUnknown{Attempt: id, Task: 0, Reason: "its supervisor does not answer"},
+		sched.NodeHealth{Node: "n1", Up: false, Reason: "no answer for 30 s"},
+		sched.LeafHealth{Node: "n1", SKU: "V100", Device: 1, Good: false, Reason: "Xid 79"},
+		sched.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true},
+		sched.Notice{Job: 7, Message: "the memory limit is not enforced on this machine"},
+		sched.Placed{Attempt: id, Placement: place},
+		sched.Reserved{Attempt: by, Placement: place, Victims: []sched.AttemptID{id}},
+		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},
+		sched.StopSent{Attempt: id, Cause: sched.EndPreempted, Grace: 30 * sched.Second, By: &by},
+		sched.LazilyPreempted{Attempt: id, By: &by},
+		sched.AttemptEnded{Attempt: id, Cause: sched.EndPreempted},
+		sched.TaskRetried{Job: 7, Gang: 0},
+		sched.JobCompleting{Job: 7, Phase: sched.Failed, Cause: sched.EndFailed, Exit: sched.Exit{Code: 1}, Task: 0},
+		sched.JobRetried{Job: 7, Counted: true},
+		sched.JobEnded{Job: 7, Phase: sched.Failed, Cause: sched.EndFailed, Exit: sched.Exit{Code: 1}},
+		sched.NodeAvoided{Job: 7, Gang: 0, Node: "n1", Until: 1_790_000_060_000_000},
+		sched.NodeSuspected{Node: "n1", Until: 1_790_000_600_000_000, Reason: "refused 3 jobs"},
+		sched.Noted{VC: "vision", Policy: "fifo", Job: 7, Data: []byte("{}")},
+		sched.Decided{Now: 1_790_000_000_000_000, Through: 41, Digest: "9d5ed678fe57bcca", Version: "1"},
+		sched.Quarantined{Job: 7, Stack: "c3ab8ff13720e8ad"},
+	}
+}
+
+// TestEventsPage compares the reference part of docs/events.md with the types.
+func TestEventsPage(t *testing.T) {
+	docs := comments(t)
+	var b strings.Builder
+	known := sched.Kinds()
+	all := examples()
+	if len(all) != len(known) {
+		t.Fatalf("%d examples for %d kinds", len(all), len(known))
+	}
+	for i, e := range all {
+		if sched.KindOf(known[i]) != sched.KindOf(e) {
+			t.Fatalf("example %d is a %s; the kind there is %s", i, sched.KindOf(e), sched.KindOf(known[i]))
+		}
+		b.WriteString(section(t, e, docs))
+	}
+	page, err := os.ReadFile(eventsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prose, reference, found := strings.Cut(string(page), beginMark)
+	if !found {
+		t.Fatalf("the page has no line %s", beginMark)
+	}
+	if *rewrite {
+		if err := os.WriteFile(eventsPage, []byte(prose+beginMark+b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(b.String(), reference); diff != "" {
+		t.Errorf("docs/events.md does not tell what the types are (run with -rewrite): %s", diff)
+	}
+}
+
+// section is one kind's part of the page.
+func section(t *testing.T, e sched.Event, docs map[string]string) string {
+	t.Helper()
+	kind, version, data, err := sched.EncodeEvent(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := sched.DecodeEvent(kind, version, data)
+	if diff := cmp.Diff(e, back); err != nil || diff != "" {
+		t.Errorf("%s does not come back as it was: %v %s", kind, err, diff)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n### %s, version %d\n\n", kind, version)
+	if docs[string(kind)] == "" {
+		t.Errorf("%s has no comment", kind)
+	}
+	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(docs[string(kind)]))
+	of := reflect.TypeOf(e)
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			t.Errorf("%s.%s has no JSON name", kind, f.Name)
+		}
+		optional := ""
+		if strings.Contains(options, "omitempty") {
+			optional = ", left out when empty"
+		}
+		fmt.Fprintf(&b, "* `%s`: %s%s\n", name, jsonType(f.Type), optional)
+	}
+	line, err := json.Marshal(struct {
+		Seq     uint64          `json:"seq"`
+		Time    sched.Time      `json:"time"`
+		Kind    sched.Kind      `json:"kind"`
+		Version int             `json:"version"`
+		Job     sched.JobID     `json:"job,omitempty"`
+		Data    json.RawMessage `json:"data"`
+	}{42, 1_790_000_000_000_000, kind, version, engine.JobOf(e), data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "\n```json\n%s\n```\n", line)
+	return b.String()
+}
+
+// jsonType says in words what a field is in JSON.
+func jsonType(t reflect.Type) string {
+	own := ""
+	if t.PkgPath() != "" {
+		own = " (" + t.Name() + ")"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "text" + own
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "bytes in base64"
+		}
+		return "list of " + jsonType(t.Elem())
+	case reflect.Struct:
+		return "object" + own
+	}
+	return "number" + own
+}
+
+// comments are the comments of the types of package sched, by name.
+func comments(t *testing.T) map[string]string {
+	t.Helper()
+	docs := map[string]string{}
+	paths, err := filepath.Glob("../sched/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE && len(g.Specs) == 1 {
+				docs[g.Specs[0].(*ast.TypeSpec).Name.Name] = g.Doc.Text()
+			}
+		}
+	}
+	return docs
+}
+
+// TestJobOfKnowsEveryKind fails when a new kind names a job that JobOf does not see.
+func TestJobOfKnowsEveryKind(t *testing.T) {
+	for _, e := range examples() {
+		want := sched.JobID(0)
+		v := reflect.ValueOf(e)
+		for _, name := range []string{"ID", "Job", "Attempt"} {
+			f := v.FieldByName(name)
+			if !f.IsValid() {
+				continue
+			}
+			switch x := f.Interface().(type) {
+			case sched.JobID:
+				want = x
+			case sched.AttemptID:
+				want = x.Job
+			}
+		}
+		if got := engine.JobOf(e); got != want {
+			t.Errorf("JobOf(%s) = %d, want %d", sched.KindOf(e), got, want)
+		}
+	}
+}
