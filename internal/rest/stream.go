@@ -186,14 +186,14 @@ func ReadFrames(r io.Reader, f func(Frame) error) error {
 	return lines.Err()
 }
 
-// LogQuery names one task's log. Attempt 0 is the latest. Tail -1 is all;
+// LogQuery names one task's log. Attempt 0 is the latest. Tail 0 is all;
 // otherwise the last Tail lines. Offset counts bytes from the log's start.
 type LogQuery struct {
 	Job     string
 	Role    string
 	Index   int32
 	Attempt int32
-	Stream  string // stdout, stderr or "" for both as they came
+	Stream  string // stdout or stderr; "" is stdout
 	Offset  int64
 	Tail    int64
 	Follow  bool
@@ -228,7 +228,7 @@ func (s *logStream) values() url.Values {
 	}
 	if s.query.Offset > 0 {
 		v.Set("offset", strconv.FormatInt(s.query.Offset, 10))
-	} else if s.query.Tail >= 0 {
+	} else if s.query.Tail > 0 {
 		v.Set("tail", strconv.FormatInt(s.query.Tail, 10))
 	}
 	if s.query.Follow {

@@ -37,3 +37,16 @@ func golden(t *testing.T, path string, have []byte) {
 		t.Errorf("%s is not what the code says: run go test ./%s -update and read the difference", path, "internal/server")
 	}
 }
+
+// TestRestPage wants every route in docs/rest.md.
+func TestRestPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "rest.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range described(t) {
+		if !bytes.Contains(page, []byte("| `"+route+"` |")) {
+			t.Errorf("docs/rest.md does not name %s", route)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound,
-		"no such path; see docs/api.md for the paths of "+rest.Prefix))
+		"no such path; see docs/rest.md for the paths of "+rest.Prefix))
 }
 
 // statusProbe takes the router's own answer to learn its status.
