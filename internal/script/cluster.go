@@ -162,13 +162,14 @@ func (p *plan) chain(name string, a *args) {
 	names := a.list("names")
 	if len(names) == 0 {
 		prefix := a.text("prefix", "n")
-		for i := range a.number("nodes", 1) {
+		for i := range min(a.number("nodes", 1), maxLeaves+1) {
 			names = append(names, prefix+strconv.Itoa(int(i)+1))
 		}
 	}
 	nodes := int32(len(names))
-	if gpus < 1 || gpus > 64 || nodes < 1 || nodes > 20000 || per < 0 || (per > 0 && gpus%per != 0) || racks < 0 || (racks > 0 && nodes%racks != 0) {
-		p.fail("chain %s: %d nodes in %d racks with %d gpus, %d a switch, do not divide", name, nodes, racks, gpus, per)
+	if gpus < 1 || gpus > 64 || nodes < 1 || int64(nodes)*int64(gpus) > maxLeaves || per < 0 || (per > 0 && gpus%per != 0) || racks < 0 || (racks > 0 && nodes%racks != 0) {
+		p.fail("chain %s: %d nodes in %d racks with %d gpus, %d a switch, do not divide, or are more than %d leaves",
+			name, nodes, racks, gpus, per, maxLeaves)
 		return
 	}
 	levels := []cell.LevelSpec{{Type: cell.TypeName(name)}}

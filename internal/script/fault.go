@@ -229,14 +229,22 @@ func (s *Session) doRestart(c command) (string, error) {
 	return "recovered\n", s.settle()
 }
 
-// doCrash arms a crash: the next append to the journal fails as if the process
-// died before or after it. Commands without an answer are given again.
+// doCrash arms a crash: the next append to the journal, or with append=N the Nth
+// from now, fails as if the process died before or after it. Commands without an
+// answer are given again.
 func (s *Session) doCrash(c command) (string, error) {
 	when := c.args.word(0)
 	if when != "before" && when != "after" {
 		return "", fmt.Errorf("crash: say whether before or after the next append")
 	}
-	s.journal.when = when
+	n := c.args.number("append", 1)
+	if n < 1 {
+		return "", fmt.Errorf("crash: append=%d: the next append is number 1", n)
+	}
+	s.journal.when, s.journal.in = when, n-1
+	if n > 1 {
+		return fmt.Sprintf("armed: the process dies %s its append number %d from now\n", when, n), c.args.done(1)
+	}
 	return fmt.Sprintf("armed: the process dies %s its next append\n", when), c.args.done(1)
 }
 

@@ -14,6 +14,7 @@ const (
 	maxScript = 1 << 20
 	maxLines  = 20000
 	maxTasks  = 100000
+	maxLeaves = 200000 // of a chain in the short form
 )
 
 // stanza is a run of lines that are printed back together: comments and blank

@@ -126,9 +126,10 @@ func (s *Session) run(c command) (string, error) {
 		}
 		return "", fmt.Errorf("there is no command %q; the commands are %s", c.args.name, strings.Join(names, ", "))
 	}
-	if s.engine == nil && c.args.name != "cluster" && c.args.name != "set" {
+	if s.engine == nil && !slices.Contains([]string{"cluster", "set", "crash"}, c.args.name) {
 		return "", fmt.Errorf("%s: a script begins with cluster", c.args.name)
 	}
+	s.journal.left = maxAppends
 	own, err := all[i].run(s, c)
 	if err == nil {
 		err = s.settle()

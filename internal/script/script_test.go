@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,34 @@ func TestScripts(t *testing.T) {
 				t.Errorf("the reaction differs (-file +now); if it is right, run with -args -rewrite:\n%s", diff)
 			}
 		})
+	}
+}
+
+// A crash before or after any append of any script changes nothing that an
+// assert sees, starts nothing twice and leaves a sound journal.
+func TestCrashAtEveryAppend(t *testing.T) {
+	files, err := filepath.Glob(scripts)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in %s: %v", scripts, err)
+	}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// One has crashes of its own; progress is told once, and a crash may lose it.
+		if bytes.Contains(src, []byte("\ncrash ")) || bytes.Contains(src, []byte("\nprogress ")) {
+			continue
+		}
+		for _, when := range []string{"before", "after"} {
+			for n, crashed := 1, true; crashed; n++ {
+				mode := fmt.Sprintf("crash %s append=%d\n\n", when, n)
+				out, err := transcript(file, append([]byte(mode), src...))
+				if crashed = bytes.Contains(out, []byte("crash; recovered")); err != nil {
+					t.Fatalf("%s, %s: %v\n%s", filepath.Base(file), strings.TrimSpace(mode), err, out)
+				}
+			}
+		}
 	}
 }
 
@@ -154,6 +183,14 @@ func TestLimits(t *testing.T) {
 	_, err := transcript("x", bytes.Repeat([]byte("wait 1s\n"), 30000))
 	if err == nil || !strings.Contains(err.Error(), "lines") {
 		t.Errorf("got %v, want a limit on lines", err)
+	}
+	_, err = transcript("x", []byte("cluster nodes=1\nsubmit a retries=-2 duration=1ms\nwait 10000d\n"))
+	if err == nil || !strings.Contains(err.Error(), "batches") {
+		t.Errorf("got %v, want a limit on events", err)
+	}
+	_, err = transcript("x", []byte("cluster nodes=2000000000 gpus=64\n"))
+	if err == nil || !strings.Contains(err.Error(), "leaves") {
+		t.Errorf("got %v, want a limit on leaves", err)
 	}
 	_, err = transcript("x", bytes.Repeat([]byte("#"), 2<<20))
 	if err == nil || !strings.Contains(err.Error(), "bytes") {

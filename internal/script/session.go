@@ -58,16 +58,34 @@ type behavior struct {
 	start    *sched.Duration
 }
 
-// crashing is a journal in memory whose next append may crash the process.
+// crashing is a journal in memory one of whose appends may crash the process.
 type crashing struct {
 	*engine.Memory
 	when string // "", "before" or "after"
+	in   int32  // so many appends go well first
+	left int    // appends that the present command may still cause
 }
+
+// maxAppends bounds what one command may cause.
+const maxAppends = 200_000
+
+// errEndless ends a scenario that does not come to rest.
+var errEndless = fmt.Errorf("%w: one command caused more than %d batches of events", engine.ErrFenced, maxAppends)
 
 // Append implements engine.Journal.
 func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
+	if c.left--; c.left < 0 {
+		return errEndless
+	}
 	when := c.when
-	c.when = ""
+	switch {
+	case when == "":
+	case c.in > 0:
+		c.in--
+		when = ""
+	default:
+		c.when = ""
+	}
 	if when == "before" {
 		return errCrash
 	}

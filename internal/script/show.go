@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -188,6 +189,14 @@ func (s *Session) doVerify(c command) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("verify: %w", err)
 	}
-	_ = report
+	for _, p := range report.Problems {
+		err = errors.Join(err, fmt.Errorf("verify: event %d: %s", p.Seq, p.Message))
+	}
+	if own := s.digest(); err == nil && report.Digest != own {
+		err = fmt.Errorf("verify: the journal gives a state with digest %s, the present one has %s", report.Digest, own)
+	}
+	if err != nil {
+		return "", err
+	}
 	return "verified\n", nil
 }
