@@ -38,8 +38,9 @@ type cgroupMount struct {
 	options   []string
 }
 
-// findCgroups makes the parents of this data directory's groups. For what it
-// cannot have it returns the reason, by controller.
+// findCgroups finds where this data directory's groups can be. For what cannot
+// be limited it returns the reason, by controller. Nothing is left behind:
+// supervisors make the groups.
 func findCgroups(name string) ([]cgroupParent, map[string]string) {
 	missing := map[string]string{}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -63,6 +64,9 @@ func findCgroups(name string) ([]cgroupParent, map[string]string) {
 			continue
 		}
 		parents = openV1(parents, list, paths, v1Want{c, name}, missing)
+	}
+	for _, p := range parents {
+		os.Remove(p.Dir) // fails while tasks of an earlier server are in it
 	}
 	return parents, missing
 }
@@ -216,6 +220,12 @@ func makeGroups(s *spec) (unenforced []string) {
 	for i, dir := range groupDirs(s) {
 		p := s.Parents[i]
 		err := os.MkdirAll(dir, 0o755)
+		for range 10 { // another supervisor may just have removed the empty parent
+			if !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			err = os.MkdirAll(dir, 0o755)
+		}
 		if err == nil && p.V2 && len(p.Controllers) > 0 {
 			handDown(filepath.Dir(p.Dir), p.Dir)
 		}
@@ -306,7 +316,8 @@ func killGroup(dir string) {
 }
 
 // removeGroups removes a task's empty groups; the kernel may need a moment after
-// the last process is gone.
+// the last process is gone. The last task takes the parents with it, so that a
+// server that is killed leaves nothing behind.
 func removeGroups(dirs []string) {
 	for _, dir := range dirs {
 		for range 50 {
@@ -316,5 +327,6 @@ func removeGroups(dirs []string) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
+		os.Remove(filepath.Dir(dir)) // fails while other tasks are in it
 	}
 }

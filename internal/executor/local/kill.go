@@ -90,6 +90,9 @@ func (t tree) owns(all map[int]stat, pid int, s stat) bool {
 // When that does not come within d it returns false and what stands against it.
 func (t tree) end(d time.Duration) (proven bool, why string) {
 	until := time.Now().Add(d)
+	// A group can be removed only when nobody is in it: one that goes away
+	// meanwhile proves as much as an empty one.
+	grouped := slices.ContainsFunc(t.groups, isDir)
 	clean := 0
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		for _, dir := range t.groups {
@@ -99,6 +102,11 @@ func (t tree) end(d time.Duration) (proven bool, why string) {
 		n := strike(func() map[int]stat {
 			found, err := t.find()
 			failed = err
+			for _, s := range found {
+				if t.since == 0 || s.start < t.since {
+					t.since = s.start
+				}
+			}
 			return found
 		})
 		switch {
@@ -108,6 +116,9 @@ func (t tree) end(d time.Duration) (proven bool, why string) {
 			clean = 0
 		default:
 			clean++
+		}
+		if clean == 2 && grouped {
+			return true, ""
 		}
 		if clean == 2 {
 			return t.doubts()
@@ -119,13 +130,10 @@ func (t tree) end(d time.Duration) (proven bool, why string) {
 	}
 }
 
-// doubts says whether finding nobody proves that nobody is there. With a cgroup
-// it does; without one, a process that started later, belongs to our user and
-// may not be looked into could be one of the task's.
+// doubts says whether finding nobody proves that nobody is there, where no cgroup
+// does: a process that started later, belongs to our user and may not be looked
+// into could be one of the task's.
 func (t tree) doubts() (proven bool, why string) {
-	if slices.ContainsFunc(t.groups, isDir) {
-		return true, ""
-	}
 	all, err := processes()
 	if err != nil {
 		return false, "the list of processes cannot be read: " + err.Error()

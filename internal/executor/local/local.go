@@ -205,9 +205,6 @@ func (e *Executor) rememberBoot() error {
 func (e *Executor) Close() {
 	e.cancel()
 	e.wg.Wait()
-	for _, p := range e.parents {
-		os.Remove(p.Dir) // only when no task of this cluster is left
-	}
 }
 
 // Do carries out one action, at once and without blocking: a start makes a

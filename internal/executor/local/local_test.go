@@ -65,7 +65,6 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		if left := w.e.Sweep(nil); !t.Failed() && len(left) > 0 {
 			t.Errorf("tasks were left running: %v", left)
 		}
-		w.e.Close() // now without tasks: takes the cgroups away
 		for _, p := range w.e.parents {
 			if _, err := os.Stat(p.Dir); err == nil {
 				t.Errorf("the cgroup %s was left behind", p.Dir)
