@@ -49,7 +49,11 @@ func parse(src []byte) ([]stanza, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, s...)
+		for _, st := range s {
+			if len(st.text) > 0 {
+				out = append(out, st)
+			}
+		}
 		i = next
 	}
 	return out, nil
