@@ -248,6 +248,17 @@ func (s *Session) doCrash(c command) (string, error) {
 	return fmt.Sprintf("armed: the process dies %s its next append\n", when), c.args.done(1)
 }
 
+// doDisk makes the next appends to the journal fail: disk fail [times=1]. The
+// engine keeps facts and tries again; commands are given again.
+func (s *Session) doDisk(c command) (string, error) {
+	times := c.args.number("times", 1)
+	if c.args.word(0) != "fail" || times < 1 || times > maxSick {
+		return "", fmt.Errorf("disk: the form is: disk fail times=1, with times from 1 to %d", maxSick)
+	}
+	s.journal.sick = times
+	return fmt.Sprintf("armed: the next appends fail, %d of them\n", times), c.args.done(1)
+}
+
 // digest is the state's digest as of the last record.
 func (s *Session) digest() string {
 	var d string

@@ -96,6 +96,7 @@ func handlers() []handler {
 		{"at", (*Session).doAt},
 		{"cluster", (*Session).doCluster},
 		{"crash", (*Session).doCrash},
+		{"disk", (*Session).doDisk},
 		{"exit", (*Session).doExit},
 		{"found", (*Session).doFound},
 		{"heal", (*Session).doHeal},

@@ -241,7 +241,7 @@ func (g *generator) step() {
 		do     func()
 	}{
 		{45, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
-		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {4, g.crash}, {5, g.reconfigure}, {2, g.again},
+		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {4, g.crash}, {5, g.reconfigure}, {2, g.again}, {3, g.disk},
 	}
 	total := 0
 	for _, c := range choices {
@@ -350,6 +350,7 @@ func (g *generator) lose() {
 }
 
 func (g *generator) restart() { g.do("restart", "") }
+func (g *generator) disk()    { g.do("disk fail times="+g.pick("1", "2", "3"), "") }
 func (g *generator) crash()   { g.do("crash "+g.pick("before", "after"), "") }
 
 func (g *generator) reconfigure() {

@@ -64,7 +64,11 @@ type crashing struct {
 	when string // "", "before" or "after"
 	in   int32  // so many appends go well first
 	left int    // appends that the present command may still cause
+	sick int32  // so many appends fail, and nothing of them is kept
 }
+
+// errSick is what a disk says that cannot be written for a while.
+var errSick = errors.New("the disk cannot be written: the script wants it so")
 
 // maxAppends bounds what one command may cause.
 const maxAppends = 200_000
@@ -76,6 +80,10 @@ var errEndless = fmt.Errorf("%w: one command caused more than %d batches of even
 func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
 	if c.left--; c.left < 0 {
 		return errEndless
+	}
+	if c.sick > 0 {
+		c.sick--
+		return errSick
 	}
 	when := c.when
 	switch {
@@ -226,10 +234,17 @@ func (s *Session) reopenLine(what string) {
 	s.line(s.world.Now(), "%s; recovered from the journal", what)
 }
 
+// maxTries is how often a command is given; maxSick is how many appends in a row
+// may fail, which is fewer.
+const (
+	maxTries = 5
+	maxSick  = 3
+)
+
 // give hands a command to the engine and waits for its durable outcome. After a
-// crash the command is given again with its key, as a client would.
+// crash, or when the disk failed, it is given again with its key, as a client would.
 func (s *Session) give(in engine.Input) (engine.Reply, error) {
-	for range 3 {
+	for range maxTries {
 		var got *engine.Reply
 		in.Reply = func(r engine.Reply) { got = &r }
 		s.world.Give(in)
