@@ -99,6 +99,26 @@ func TestKillLosesNothingAcked(t *testing.T) {
 	t.Logf("%d kills, %d acked batches, %d events, last snapshot at %d", loops, acks, acked, seq)
 }
 
+// TestKilledInitialisation kills a process at every stage of its first start: the
+// next one finishes what it began.
+func TestKilledInitialisation(t *testing.T) {
+	for i := range 12 {
+		dir := filepath.Join(t.TempDir(), "data")
+		cmd, _ := lines(t, "hold", dir)
+		time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		s, err := Open(context.Background(), dir, Options{ReserveBytes: 1 << 20})
+		if err != nil {
+			t.Fatalf("killed after %d ms: %v", 3*i, err)
+		}
+		fill(t, s, 1, 1)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // hold opens the store and keeps it until it is killed.
 func hold(dir string) error {
 	if _, err := Open(context.Background(), dir, Options{ReserveBytes: 1 << 20}); err != nil {
