@@ -89,11 +89,12 @@ func (s *Server) do(ctx context.Context, c sched.Command, secrets map[string]str
 	defer cancel()
 	reply := s.live.Do(ctx, c, secrets)
 	switch {
-	case reply.Refusal != nil:
-		return reply, refusalProblem(reply.Refusal)
-	case reply.Err != nil && (errors.Is(reply.Err, engine.ErrFull) || isDiskFull(reply.Err)):
+	case reply.Refusal != nil && reply.Refusal.Kind == sched.Busy && s.store.Room() != nil,
+		reply.Err != nil && (errors.Is(reply.Err, engine.ErrFull) || isDiskFull(reply.Err)):
 		return reply, rest.NewProblem(http.StatusInsufficientStorage, rest.CodeStorageFull,
 			"the server's disk is full: nothing was accepted; running jobs go on; free space in its data directory and try again")
+	case reply.Refusal != nil:
+		return reply, refusalProblem(reply.Refusal)
 	case reply.Err != nil:
 		return reply, s.fail(reply.Err)
 	}

@@ -24,7 +24,7 @@ import (
 // world is a real store, engine and server on loopback; its executor only notes
 // what it is asked, so that a test says when tasks start and end.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	url    string
 	token  string
 	client *rest.Client
@@ -89,11 +89,14 @@ func (m *fakeMachine) OpenLog(ref server.LogRef, from int64) (server.Log, error)
 func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }
 
 // newWorld starts everything with a cluster of one node with n GPUs.
-func newWorld(t *testing.T, n int32) *world {
+func newWorld(t testing.TB, n int32) *world { return openWorld(t, n, 1<<20) }
+
+// openWorld is newWorld with a reserve of so many bytes on the disk.
+func openWorld(t testing.TB, n int32, reserve int64) *world {
 	t.Helper()
 	ctx := context.Background()
 	dir := t.TempDir()
-	s, err := store.Open(ctx, dir, store.Options{Now: wall(), ReserveBytes: 1 << 20})
+	s, err := store.Open(ctx, dir, store.Options{Now: wall(), ReserveBytes: reserve})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,3 +218,18 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// TestFullDisk has a reserve that no disk can hold, which is what a full one
+// looks like.
+func TestFullDisk(t *testing.T) {
+	w := openWorld(t, 1, 1<<60)
+	r := rest.SubmitRequest{Quick: &rest.QuickJob{GPUs: 1, CPUs: "1", MemoryMB: 10, Command: []string{"true"}}}
+	var p *rest.Problem
+	_, err := w.client.Submit(context.Background(), r, "")
+	if !errors.As(err, &p) || p.Status != http.StatusInsufficientStorage || p.Code != rest.CodeStorageFull {
+		t.Errorf("a submission: %v; want 507", err)
+	}
+	if _, err := w.client.Cordon(context.Background(), "n1", "disk"); err != nil {
+		t.Errorf("what needs little space: %v", err)
+	}
+}

@@ -200,3 +200,36 @@ func TestFollowedLogIsCompleteAtTheEnd(t *testing.T) {
 		t.Errorf("followed %d bytes of %d, %v", len(got), want.Len(), err)
 	}
 }
+
+// TestRevokedTokenEndsItsStreams waits for the next sign of life of a stream,
+// at which its token is checked again.
+func TestRevokedTokenEndsItsStreams(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	ctx := context.Background()
+	text, token, err := w.store.CreateToken(ctx, "short", "bob", wall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob, err := rest.NewClient(w.url, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{}, 100)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- bob.Follow(ctx, "", 0, rest.Follower{Event: func(rest.Event) error { begun <- struct{}{}; return nil }})
+	}()
+	<-begun
+	if ok, err := w.store.RevokeToken(ctx, token.ID); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	select {
+	case err := <-ended:
+		if rest.CodeOf(err) != rest.CodeUnauthorized {
+			t.Errorf("the stream ended with %v; want unauthorized at the reconnect", err)
+		}
+	case <-time.After(40 * time.Second):
+		t.Error("the stream of a revoked token goes on")
+	}
+}
