@@ -28,6 +28,11 @@ func (s *State) Apply(r Record) {
 	case Decided:
 		s.now = max(s.now, e.Now)
 		s.settled()
+		s.again = 0
+		if e.Again {
+			s.again = e.Now + 1
+			s.at(s.again, 0)
+		}
 	case Noted:
 	default:
 		if !s.applyFact(r.Event) && !s.applyDecision(r.Event) {

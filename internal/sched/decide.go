@@ -15,7 +15,7 @@ import (
 // returns nil when there was nothing to look at.
 //
 // First what happened is settled: attempts end, jobs complete, retry or end,
-// reservations are fulfilled or taken back. Then the walk places who waits.
+// promises that cannot be kept are taken back. Then the walk places who waits.
 func (s *State) Decide(now Time) []Record {
 	now = max(s.now, now)
 	s.expire(now)
@@ -36,23 +36,16 @@ func (s *State) Decide(now Time) []Record {
 		}
 	}
 	s.settleNodes()
+	s.grew = false
 	if s.look {
-		s.grew = true
-	}
-	for round := 0; s.grew && round < maxRounds; round++ {
-		s.grew = false
 		s.walk()
 	}
 	digest := digestOf(s.out)
-	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version})
+	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
 	out := s.out
 	s.out = nil
 	return out
 }
-
-// maxRounds bounds how often the walk starts over because a promise that was
-// taken back left cells for somebody who had been passed over already.
-const maxRounds = 8
 
 // emit applies a decision and adds it to what Decide returns.
 func (s *State) emit(e Event) {
@@ -96,7 +89,7 @@ func (s *State) settle(slot int32) {
 }
 
 // settleGang ends an attempt whose tasks are all dead, stops one that cannot go
-// on, and fulfils or takes back a reservation.
+// on, and takes back a reservation that cannot be kept.
 func (s *State) settleGang(slot, g int32) {
 	at := s.jobs[slot].gangs[g].attempt
 	if at == none {
@@ -146,31 +139,36 @@ func (s *State) endCause(a *attempt) EndCause {
 	return EndSucceeded
 }
 
-// settleReservation starts a gang whose cells have been left, or takes the
-// promise back when it cannot be kept.
+// settleReservation takes a promise back that cannot be kept.
 func (s *State) settleReservation(a *attempt) {
-	pl := s.cl.Alloc(a.alloc).Placement
-	free := true
-	for _, t := range pl.Tasks {
+	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
 		for _, l := range t.Leaves {
 			hold, _ := s.cl.Holder(l)
-			if hold == cell.None {
-				if s.leafBad(l) {
-					s.emit(Unreserved{Attempt: a.id, Reason: "a reserved cell went bad"})
-					return
-				}
-				continue
-			}
-			free = false
-			if h := s.holder(hold); h.state == AttemptUnknown || s.leafBad(l) {
-				s.emit(Unreserved{Attempt: a.id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", h.id)})
+			switch {
+			case hold != cell.None && s.holder(hold).state == AttemptUnknown:
+				s.emit(Unreserved{Attempt: a.id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", s.holder(hold).id)})
+				return
+			case s.leafBad(l):
+				s.emit(Unreserved{Attempt: a.id, Reason: "a reserved cell went bad"})
 				return
 			}
 		}
 	}
-	if free {
-		s.emit(Placed{Attempt: a.id, Placement: pl})
+}
+
+// fulfil starts a gang whose reserved cells have all been left; false when some
+// have not.
+func (s *State) fulfil(a *attempt) bool {
+	pl := s.cl.Alloc(a.alloc).Placement
+	for _, t := range pl.Tasks {
+		for _, l := range t.Leaves {
+			if hold, _ := s.cl.Holder(l); hold != cell.None {
+				return false
+			}
+		}
 	}
+	s.emit(Placed{Attempt: a.id, Placement: pl})
+	return true
 }
 
 func (s *State) leafBad(l cell.LeafID) bool {
@@ -183,7 +181,21 @@ func (s *State) stopAttempt(a *attempt, cause EndCause, by *AttemptID) {
 	if a.cause != "" {
 		return
 	}
+	if cause == EndPreempted {
+		s.assertSettled(a.id)
+	}
 	s.emit(StopSent{Attempt: a.id, Cause: cause, Grace: s.jobs[a.job].spec.Grace, By: by})
+}
+
+// assertSettled checks that nobody is preempted by the Decide that placed him:
+// so within one Decide every attempt is stopped at most once, only older ones
+// are, and their number bounds the preemptions.
+func (s *State) assertSettled(id AttemptID) {
+	for _, r := range s.out {
+		if p, ok := r.Event.(Placed); ok && p.Attempt == id {
+			panic(fmt.Sprintf("sched: attempt %v is placed and preempted in one decision", id))
+		}
+	}
 }
 
 // windDown ends what still runs of a job that is stopped or completing, and then

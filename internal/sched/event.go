@@ -192,6 +192,8 @@ type Decided struct {
 	Through uint64 `json:"through"` // the last input event that Decide saw
 	Digest  string `json:"digest"`
 	Version string `json:"version"`
+	// Again asks for another decision right after this one.
+	Again bool `json:"again,omitempty"`
 }
 
 // Quarantined sets a job aside whose decision panicked; it is never placed again

@@ -124,7 +124,7 @@ func (s *State) freeAttempt(a *attempt) {
 func (s *State) applyStopSent(e StopSent) {
 	a := s.live(e.Attempt)
 	a.cause, a.by = e.Cause, e.By
-	s.look, s.grew = true, true // its cells can be promised now
+	s.look = true // its cells can be promised now
 	j := &s.jobs[a.job]
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		if t := &j.tasks[o]; t.state == TaskStarting || t.state == TaskRunning {

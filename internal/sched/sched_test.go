@@ -78,6 +78,10 @@ func (w *world) decide() {
 	if err := w.s.Verify(); err != nil {
 		w.t.Fatalf("after event %d: %v", w.s.Seq(), err)
 	}
+	for w.s.Wake() == w.now+1 { // it asked for another look at once
+		w.now++
+		w.log = append(w.log, w.s.Decide(w.now)...)
+	}
 	again := w.s.Clone()
 	again.LookAgain()
 	if more := again.Decide(w.now); len(more) > 1 {

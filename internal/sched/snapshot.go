@@ -28,6 +28,7 @@ type image struct {
 	Attempts []attemptImage `json:"attempts"`
 	Nodes    []nodeNote     `json:"nodes"`
 	Leaves   []leafNote     `json:"leaves"`
+	Again    Time           `json:"again"`
 	Keys     keyRing        `json:"keys"`
 }
 
@@ -93,7 +94,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Again: s.again, Keys: s.keys}
 	for _, n := range s.nodes {
 		if n.Down || n.Cordon || n.Suspect > 0 || n.Reason != "" || len(n.Refused) > 0 {
 			im.Nodes = append(im.Nodes, n)
@@ -161,7 +162,8 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	}()
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
-	s.nodes, s.leaves = im.Nodes, im.Leaves
+	s.nodes, s.leaves, s.again = im.Nodes, im.Leaves, im.Again
+	s.at(s.again, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]JobID{}}
 	for _, e := range s.keys.Ring {
 		s.keys.at[e.keyName] = e.Job

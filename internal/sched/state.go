@@ -38,7 +38,8 @@ type State struct {
 	timers   timers
 	dirty    []JobID            // to settle, sorted; ids, since slots differ after a restart
 	look     bool               // capacity or queues changed: the walk is due
-	grew     bool               // cells became free while Decide runs
+	grew     bool               // a promise was taken back while Decide walks
+	again    Time               // the next decision that Decided asked for
 	never    map[string]*Reason // by VC and shape; a cache of the configuration
 	ended    []JobStatus
 	out      []Record // of the Decide that runs

@@ -11,13 +11,30 @@ import (
 // by priority and then by the VC's policy; then the opportunistic gangs of all
 // VCs, the VC that borrows least first.
 //
-// It terminates: a gang is placed or promised cells at most once, and a promise
-// is revoked only for a higher priority.
+// It terminates: a gang is placed or promised cells at most once, an attempt is
+// stopped at most once, and a promise is taken back only for a higher priority or
+// for cells that are free. When one was taken back, what it leaves may serve
+// somebody who had been passed over: Decided then asks for another look at once,
+// instead of walking again now, so that nobody is placed and preempted by one
+// decision.
 func (s *State) walk() {
+	s.grew = false
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		s.walkVC(space)
 	}
+	s.fulfilAll()
 	s.walkOpportunistic()
+}
+
+// fulfilAll starts the gangs whose reserved cells have been left and that the
+// walk did not come to, because somebody blocks the way: a promise is kept.
+func (s *State) fulfilAll() {
+	for space := int32(1); space < s.cl.NumSpaces(); space++ {
+		slots := s.reservations(space, cell.MaxGuaranteed+1)
+		for i := len(slots) - 1; i >= 0; i-- {
+			s.fulfil(&s.attempts[slots[i]])
+		}
+	}
 }
 
 // walker is one VC's walk.
@@ -163,15 +180,19 @@ func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
 	return false
 }
 
-// improve starts a gang that waits for victims at once when free cells appeared.
+// improve starts a gang that waits for victims when they have left, or at once
+// when free cells appeared.
 func (s *State) improve(j *job, g int32, blocked []bool) {
+	a := &s.attempts[j.gangs[g].attempt]
+	if s.fulfil(a) {
+		return
+	}
 	r := s.request(j, int(g))
 	r.Blocked = blocked
 	res, ok := s.cl.Place(&r)
 	if !ok {
 		return
 	}
-	a := &s.attempts[j.gangs[g].attempt]
 	id := a.id
 	s.emit(Unreserved{Attempt: id, Reason: "free cells appeared"})
 	s.emit(Placed{Attempt: id, Placement: res.Placement})
