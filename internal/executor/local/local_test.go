@@ -62,6 +62,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.open()
 	t.Cleanup(func() {
 		w.e.Close()
+		w.settle()
 		if left := w.e.Sweep(nil); !t.Failed() && len(left) > 0 {
 			t.Errorf("tasks were left running: %v", left)
 		}
@@ -72,6 +73,25 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		}
 	})
 	return w
+}
+
+// settle gives supervisors that have told their end a moment to go.
+func (w *world) settle() {
+	for range 100 {
+		all, err := processes()
+		if err != nil {
+			w.Fatal(err)
+		}
+		busy := false
+		for pid := range all {
+			_, _, ok := w.e.supervises(pid)
+			busy = busy || ok
+		}
+		if !busy {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 func (w *world) open() {
