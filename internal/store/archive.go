@@ -52,7 +52,7 @@ func (s *Store) archiveChunk(ctx context.Context, seq uint64) (int, error) {
 		return 0, err
 	}
 	first, last := events[0].seq, events[len(events)-1].seq
-	return len(events), s.writer.transact(ctx, func(tx *sql.Conn) error {
+	return len(events), s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO archive (first, last, data) VALUES (?, ?, ?)", first, last, data); err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func (s *Store) Append(ctx context.Context, b engine.Batch) error {
 			return err
 		}
 	}
-	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		if err := claim(ctx, tx, &b); err != nil {
 			return err
 		}
@@ -344,7 +344,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, seq uint64, state []byte) erro
 		return err
 	}
 	sum := sha256.Sum256(packed)
-	err = s.writer.transact(ctx, func(tx *sql.Conn) error {
+	err = s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO snapshots (seq, digest, data) VALUES (?, ?, ?)", seq, sum[:], packed)
 		if err != nil {
 			return err

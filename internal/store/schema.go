@@ -96,20 +96,25 @@ func (w *writer) close() error {
 }
 
 // transact runs f in a transaction that is durable when it returns nil; after an
-// error nothing of it is kept.
-func (w *writer) transact(ctx context.Context, f func(*sql.Conn) error) error {
+// error nothing of it is kept. Once begun it is not cut off by ctx: a caller that
+// hung up must not leave the one connection in the middle of something.
+func (w *writer) transact(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := f(w.conn)
+	ctx = context.WithoutCancel(ctx)
+	_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+	if err == nil {
+		err = f(ctx, w.conn)
+	}
 	if err == nil {
 		_, err = w.conn.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
 		// SQLite has rolled back by itself after some errors; then this one fails.
-		_, _ = w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
 	}
 	return err
 }
@@ -164,7 +169,7 @@ func (s *Store) openDatabase(ctx context.Context, found contents, now sched.Time
 }
 
 func (s *Store) createDatabase(ctx context.Context, now sched.Time) error {
-	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA application_id = %d; PRAGMA user_version = %d;",
 			schema, applicationID, schemaVersion))
 		if err != nil {
@@ -271,7 +276,7 @@ func readMeta(ctx context.Context, c *sql.Conn) (map[string]string, error) {
 
 // bumpEpoch begins this process's epoch: appends of an earlier one are refused.
 func (s *Store) bumpEpoch(ctx context.Context) error {
-	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		return tx.QueryRowContext(ctx, "UPDATE head SET epoch = epoch + 1 RETURNING epoch").Scan(&s.epoch)
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
@@ -313,6 +314,27 @@ func TestTokens(t *testing.T) {
 	if _, ok := s.CheckToken(ctx, other, later); !ok {
 		t.Error("the other token is refused")
 	}
+}
+
+// TestCallersThatHangUp cancel in the middle of writes; the writer must stay whole.
+func TestCallersThatHangUp(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "data"))
+	made := 0
+	for i := range 300 {
+		short, cancel := context.WithTimeout(ctx, time.Duration(i)*2*time.Microsecond)
+		if _, _, err := s.CreateToken(short, "t", "ann", 1); err == nil {
+			made++
+		}
+		cancel()
+	}
+	if n := len(s.ListTokens()); n != made {
+		t.Errorf("%d tokens, %d were returned", n, made)
+	}
+	var rows int
+	if err := s.read.QueryRow("SELECT count(*) FROM tokens").Scan(&rows); err != nil || rows != made {
+		t.Errorf("%d tokens in the table, %d were returned, %v", rows, made, err)
+	}
+	fill(t, s, 1, 3)
 }
 
 func TestReserveComesBack(t *testing.T) {

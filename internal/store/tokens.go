@@ -72,7 +72,7 @@ func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subj
 	secret := hex.EncodeToString(random[8:])
 	t := &token{Token: Token{ID: hex.EncodeToString(random[:8]), Name: name, Subject: subject, Created: now}}
 	t.hash = sha256.Sum256([]byte(secret))
-	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used) VALUES (?, ?, ?, ?, ?, 0)",
 			t.ID, name, string(subject), t.hash[:], now)
 		return err
@@ -116,7 +116,7 @@ func (s *Store) CheckToken(ctx context.Context, text string, now sched.Time) (To
 // noteUse writes down when a token was used. That may fail: the next use a
 // minute later tries again.
 func (s *Store) noteUse(ctx context.Context, t Token) {
-	_ = s.writer.transact(ctx, func(tx *sql.Conn) error {
+	_ = s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		_, err := tx.ExecContext(ctx, "UPDATE tokens SET used = ? WHERE id = ?", t.Used, t.ID)
 		return err
 	})
@@ -147,7 +147,7 @@ func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	err := s.writer.transact(ctx, func(tx *sql.Conn) error {
+	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM tokens WHERE id = ?", id)
 		return err
 	})
