@@ -55,3 +55,25 @@ func benchStart(b *testing.B, groups bool) {
 		b.ReportMetric(float64(m.d[len(m.d)*99/100].Microseconds())/1000, m.name+"-p99-ms")
 	}
 }
+
+// BenchmarkGang measures from Do to the start of the last of 64 tasks.
+func BenchmarkGang(b *testing.B) {
+	const tasks = 64
+	w := newWorld(b)
+	var all []time.Duration
+	for b.Loop() {
+		a := w.action(tasks, "exec sleep 600")
+		begin := time.Now()
+		w.e.Do(a)
+		for range tasks {
+			want[sched.TaskStarted](w)
+		}
+		all = append(all, time.Since(begin))
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		for range tasks {
+			w.exit()
+		}
+	}
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "started-p50-ms")
+}
