@@ -98,14 +98,14 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 	if !in.Follow {
 		return s.eventPage(ctx, seq, j.ID)
 	}
-	e := &eventWriter{after: seq, job: j.ID}
-	if j.Phase.Ended() {
-		err = s.read(ctx, 0, func(st *sched.State) { e.until = st.Seq() })
-	}
+	first, err := s.history(ctx, 0, j.ID, 1)
 	if err != nil {
-		return nil, err
+		return nil, s.fail(err)
 	}
-	return s.eventStream(e)
+	if len(first) > 0 {
+		seq = max(seq, first[0].Seq-1) // what is older is not about this job
+	}
+	return s.eventStream(&eventWriter{after: seq, job: j.ID, ended: j.Phase.Ended()})
 }
 
 // eventPage answers with the events behind seq, of one job unless job is 0.
@@ -157,7 +157,7 @@ type eventWriter struct {
 	token  string
 	after  uint64
 	job    sched.JobID // 0: all
-	until  uint64      // where the job's end is known to be behind; 0: it lives
+	ended  bool        // the job of the stream is over
 }
 
 // run writes what has happened since its place, then what happens, until the
@@ -166,15 +166,19 @@ func (e *eventWriter) run(ctx context.Context) error {
 	if err := e.frame(": comb\n\n"); err != nil {
 		return err
 	}
+	if e.ended {
+		return e.past(ctx)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	records := make(chan sched.Record)
 	broken := make(chan error, 1)
 	var follower sync.WaitGroup
 	defer follower.Wait()
 	defer cancel()
+	after, job := e.after, e.job
 	follower.Go(func() {
-		broken <- e.server.replica.Follow(ctx, e.after, func(r sched.Record) error {
-			if e.job != 0 && engine.JobOf(r.Event) != e.job && r.Seq < e.until {
+		broken <- e.server.replica.Follow(ctx, after, func(r sched.Record) error {
+			if job != 0 && engine.JobOf(r.Event) != job {
 				return nil
 			}
 			select {
@@ -188,13 +192,28 @@ func (e *eventWriter) run(ctx context.Context) error {
 	return e.pump(ctx, records, broken)
 }
 
+// past writes the history of a job that has ended before the stream began.
+func (e *eventWriter) past(ctx context.Context) error {
+	for {
+		page, err := e.server.history(ctx, e.after, e.job, eventPage)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if err := e.send(r); err != nil {
+				return err
+			}
+		}
+		if len(page) < eventPage {
+			return e.end()
+		}
+	}
+}
+
 // pump writes what the follower hands over, and signs of life in between.
 func (e *eventWriter) pump(ctx context.Context, records <-chan sched.Record, broken <-chan error) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	if e.over() {
-		return e.end()
-	}
 	for {
 		var err error
 		select {
@@ -215,7 +234,7 @@ func (e *eventWriter) pump(ctx context.Context, records <-chan sched.Record, bro
 		if err != nil {
 			return err
 		}
-		if e.over() {
+		if e.ended {
 			return e.end()
 		}
 	}
@@ -244,12 +263,9 @@ func (e *eventWriter) resync(ctx context.Context) error {
 	return e.frame(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", seq, rest.StreamResync, data))
 }
 
-// send writes one record, if it is of interest.
+// send writes one record.
 func (e *eventWriter) send(r sched.Record) error {
 	e.after = r.Seq
-	if e.job != 0 && engine.JobOf(r.Event) != e.job {
-		return nil
-	}
 	w, err := wireEvent(r)
 	if err != nil {
 		return err
@@ -259,13 +275,10 @@ func (e *eventWriter) send(r sched.Record) error {
 		return err
 	}
 	if _, ended := r.Event.(sched.JobEnded); ended && e.job != 0 {
-		e.until = r.Seq
+		e.ended = true
 	}
 	return e.frame(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", r.Seq, rest.StreamEvent, data))
 }
-
-// over reports whether the job of the stream is over and all of it is sent.
-func (e *eventWriter) over() bool { return e.until != 0 && e.after >= e.until }
 
 // end tells that the job is over and ends the stream.
 func (e *eventWriter) end() error {
