@@ -10,6 +10,7 @@ SEEDS            ?= 2000
 SERVER_KILLS     ?= 50
 SUPERVISOR_KILLS ?= 20
 FUZZTIME         ?= 30s
+BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
@@ -37,8 +38,8 @@ race: ## runs the tests under the race detector (needs gcc)
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...
 
-bench: build ## measures; prints one line a figure: name{labels} value unit
-	@$(GO) run ./internal/lab/run bench -bin bin
+bench: build ## measures; prints one line a figure: name{labels} value unit (BENCH_JOBS=100000)
+	@$(GO) run ./internal/lab/run bench -bin bin -jobs $(BENCH_JOBS)
 
 soak: ## long runs of every test that takes -seeds (SEEDS=2000)
 	$(GO) test -count=1 -timeout 4h $$(grep -rlE 'flag\.[A-Za-z0-9]+\("seeds"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|') -args -seeds $(SEEDS)

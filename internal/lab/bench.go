@@ -22,8 +22,7 @@ import (
 const (
 	benchClients  = 64
 	benchTime     = 10 * time.Second
-	benchStarts   = 100     // submissions whose first instruction is waited for
-	benchJobs     = 100_000 // journalled before the recovery
+	benchStarts   = 100 // submissions whose first instruction is waited for
 	idleTime      = 10 * time.Second
 	ticksPerSec   = 100 // of /proc/PID/stat, fixed on Linux
 	benchJobLines = `protocolVersion: 2
@@ -55,7 +54,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	b := &bench{lab: l, out: out, client: l.watch.client}
 	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.recovery} {
 		if err := step(ctx); err != nil {
-			return err
+			return fmt.Errorf("%w; the server said:\n%s", err, l.server.tail(0))
 		}
 	}
 	return nil
@@ -235,22 +234,27 @@ func (b *bench) flood(ctx context.Context, enough func() bool, took func(time.Du
 		})
 	}
 	group.Wait()
-	return errors.Join(append(errs, ctx.Err())...)
+	for _, err := range append(errs, ctx.Err()) {
+		if err != nil {
+			return err // the others say the same
+		}
+	}
+	return nil
 }
 
-// recovery journals a hundred thousand jobs, kills the server and measures until
+// recovery journals many jobs, kills the server and measures until
 // the next one answers with all of them.
 func (b *bench) recovery(ctx context.Context) error {
 	began, had := time.Now(), b.sent.Load()
-	err := b.flood(ctx, func() bool { return b.sent.Load() >= benchJobs }, func(time.Duration) {})
+	err := b.flood(ctx, func() bool { return b.sent.Load() >= int64(b.lab.opts.Jobs) }, func(time.Duration) {})
 	if err != nil {
 		return err
 	}
 	if n := b.sent.Load() - had; n > 0 {
 		b.figure("comb_durable_submissions", float64(n)/time.Since(began).Seconds(), "1/s",
-			"clients", strconv.Itoa(benchClients), "up_to", strconv.Itoa(benchJobs))
+			"clients", strconv.Itoa(benchClients), "up_to", strconv.Itoa(b.lab.opts.Jobs))
 	}
-	if err := b.memory(fmt.Sprintf("%d waiting jobs", benchJobs)); err != nil {
+	if err := b.memory(fmt.Sprintf("%d waiting jobs", b.sent.Load())); err != nil {
 		return err
 	}
 	info, err := b.client.Info(ctx)

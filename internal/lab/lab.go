@@ -23,6 +23,7 @@ type Options struct {
 	Evidence string    // folder that keeps what was observed; made anew
 	Out      io.Writer // what happens, live, and the report
 	Keep     bool      // keeps the data directory and says where it is
+	Jobs     int       // of Bench: journalled before the recovery
 }
 
 // Lab is one server with everything that watches it.

@@ -127,3 +127,34 @@ func write(dir, file, line string) {
 	defer f.Close()
 	fmt.Fprintln(f, line)
 }
+
+// TestBooksNotice holds the kill loops' own instrument to its purpose: two tasks
+// of one job on one GPU at the same time must show in the books.
+func TestBooksNotice(t *testing.T) {
+	dir := t.TempDir()
+	task := func(attempt, millis string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{taskDir + "=" + dir, taskMillis + "=" + millis, "PAI_JOB_NAME=a", "COMB_TASK=" + attempt, "CUDA_VISIBLE_DEVICES=0"}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	first := task("1", "600")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil || time.Now().After(end) {
+			break
+		}
+	}
+	second := task("2", "10")
+	if err := first.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := second.Wait(); err != nil {
+		t.Error(err)
+	}
+	bad, err := os.ReadFile(filepath.Join(dir, "bad"))
+	if err != nil || !strings.Contains(string(bad), "2: job a has another owner") || !strings.Contains(string(bad), "2: gpu 0 has another owner") {
+		t.Errorf("the books say (%v):\n%s", err, bad)
+	}
+}

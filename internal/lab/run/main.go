@@ -1,7 +1,7 @@
 // Command run runs what the lab offers: the five experiments, or the figures.
 //
 //	run demo  [-bin bin] [-files testdata/lab] [-evidence bin/demo-evidence] [-keep]
-//	run bench [-bin bin] [-files testdata/lab]
+//	run bench [-bin bin] [-files testdata/lab] [-jobs 100000]
 //
 // It exits with 0 when every expectation was met, 1 when one was not, and 2 when
 // it was called wrongly.
@@ -32,6 +32,7 @@ func main() {
 	f.StringVar(&o.Files, "files", "testdata/lab", "folder with the job and cluster files")
 	f.StringVar(&o.Evidence, "evidence", "bin/demo-evidence", "folder that keeps what was observed; it is emptied first")
 	f.BoolVar(&o.Keep, "keep", false, "keep the data directory")
+	f.IntVar(&o.Jobs, "jobs", 100_000, "bench: jobs that are journalled before the recovery is measured")
 	f.Parse(os.Args[2:])
 	var err error
 	switch os.Args[1] {
