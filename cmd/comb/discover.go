@@ -25,19 +25,23 @@ type endpoint struct {
 }
 
 // stateDir is where this user's commands look for the server started last.
-func (a *app) stateDir() string {
-	if dir := a.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "comb")
-	}
-	return filepath.Join(a.env("HOME"), ".local", "state", "comb")
-}
+func (a *app) stateDir() string { return a.userDir("XDG_STATE_HOME", "state") }
 
 // defaultData is the default data directory.
-func (a *app) defaultData() string {
-	if dir := a.env("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+func (a *app) defaultData() string { return a.userDir("XDG_DATA_HOME", "share") }
+
+// userDir is Comb's own folder in one of the user's base folders. A user without
+// a home gets one below /nonexistent, where nothing can be written or found,
+// rather than one that depends on the present folder.
+func (a *app) userDir(variable, name string) string {
+	if dir := a.env(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "comb")
 	}
-	return filepath.Join(a.env("HOME"), ".local", "share", "comb")
+	home := a.env("HOME")
+	if !filepath.IsAbs(home) {
+		home = "/nonexistent"
+	}
+	return filepath.Join(home, ".local", name, "comb")
 }
 
 // announce writes the endpoint, for this user only, into each directory.

@@ -74,6 +74,9 @@ Tasks outlive the server: the next start on the same directory finds them again.
 			return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
 		}
 		s.data = first(s.data, a.defaultData())
+		if strings.HasPrefix(s.data, "/nonexistent/") {
+			return usage(c, "HOME is not set: name a data directory with --data")
+		}
 		d := &daemon{app: a, flags: s, log: slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))}
 		return d.run(c.Context())
 	}
