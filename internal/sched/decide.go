@@ -28,14 +28,11 @@ func (s *State) Decide(now Time) []Record {
 	if s.look {
 		s.touchReserving()
 	}
-	for len(s.dirty) > 0 {
-		id := s.dirty[0]
-		s.dirty = slices.Delete(s.dirty, 0, 1)
-		if slot, ok := s.slots[id]; ok {
-			s.settle(slot)
-		}
+	s.settleJobs()
+	if s.settleNodes() {
+		s.touchReserving() // a promise may lie on a node that is suspect now
+		s.settleJobs()
 	}
-	s.settleNodes()
 	s.grew = false
 	if s.look {
 		s.walk()
@@ -45,6 +42,16 @@ func (s *State) Decide(now Time) []Record {
 	out := s.out
 	s.out = nil
 	return out
+}
+
+func (s *State) settleJobs() {
+	for len(s.dirty) > 0 {
+		id := s.dirty[0]
+		s.dirty = slices.Delete(s.dirty, 0, 1)
+		if slot, ok := s.slots[id]; ok {
+			s.settle(slot)
+		}
+	}
 }
 
 // emit applies a decision and adds it to what Decide returns.
@@ -238,8 +245,10 @@ func (s *State) windDown(slot int32) {
 	s.emit(JobEnded{Job: j.id, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
 }
 
-// settleNodes suspects nodes that refused several jobs, and ends suspicions.
-func (s *State) settleNodes() {
+// settleNodes suspects nodes that refused several jobs, and ends suspicions; it
+// reports whether it changed any.
+func (s *State) settleNodes() bool {
+	before := s.seq
 	for i := range s.nodes {
 		n := s.nodes[i]
 		switch {
@@ -250,6 +259,7 @@ func (s *State) settleNodes() {
 			s.emit(NodeSuspected{Node: n.Name, Until: s.now.Add(suspectFor), Reason: why})
 		}
 	}
+	return s.seq > before
 }
 
 // A node that refuses this many jobs gets no work for so long.
