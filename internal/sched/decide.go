@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -77,9 +78,36 @@ func digestOf(rs []Record) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
+// Blame is the value of a panic inside Decide when it is known which job was
+// being decided on: a bug of ours, which the engine answers by setting the job
+// aside (Quarantined).
+type Blame struct {
+	Job   JobID
+	Value any // of the original panic
+	Stack []byte
+}
+
+// BlamedJob returns the job.
+func (b Blame) BlamedJob() JobID { return b.Job }
+
+// String gives the original panic.
+func (b Blame) String() string { return fmt.Sprintf("deciding on job %d: %v", b.Job, b.Value) }
+
+// blaming is deferred around the decisions on one job.
+func blaming(id JobID) {
+	switch p := recover().(type) {
+	case nil:
+	case Blame:
+		panic(p)
+	default:
+		panic(Blame{Job: id, Value: p, Stack: debug.Stack()})
+	}
+}
+
 // settle brings one job up to date with what happened to it.
 func (s *State) settle(slot int32) {
 	id := s.jobs[slot].id
+	defer blaming(id)
 	for g := range s.jobs[slot].gangs {
 		s.settleGang(slot, int32(g))
 	}

@@ -43,9 +43,19 @@ func (s *State) dequeue(slot, g int32) {
 	q := &s.queues[s.space(j.spec.VC)]
 	e := queued{j.spec.Priority, j.id, g, slot}
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {
-		*q = slices.Delete(*q, i, i+1)
+		*q = without(*q, i)
 	}
 	s.look = true // whoever stood behind it may go now
+}
+
+// without removes an element by moving the shorter side: most leave at the front
+// of a queue, however long it is.
+func without(q []queued, i int) []queued {
+	if i < len(q)/2 {
+		copy(q[1:i+1], q[:i])
+		return q[1:]
+	}
+	return slices.Delete(q, i, i+1)
 }
 
 // requeueAll builds the queues anew, after the VCs changed.

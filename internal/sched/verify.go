@@ -3,6 +3,7 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -25,6 +26,11 @@ func (s *State) Verify() error {
 			s.verifyJob(int32(i), add)
 		}
 	}
+	for i, q := range s.queues {
+		if !slices.IsSortedFunc(q, queued.compare) {
+			add("queue %d is out of order", i)
+		}
+	}
 	live := 0
 	for i := range s.attempts {
 		if s.attempts[i].job != none {
@@ -45,9 +51,10 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 	}
 	for g := range j.gangs {
 		gg := &j.gangs[g]
-		queuedNow := false
-		for _, e := range s.queues[s.space(j.spec.VC)] {
-			queuedNow = queuedNow || e.job == j.id && e.gang == int32(g) && e.slot == slot && e.prio == j.spec.Priority
+		e := queued{j.spec.Priority, j.id, int32(g), slot}
+		at, queuedNow := slices.BinarySearchFunc(s.queues[s.space(j.spec.VC)], e, queued.compare)
+		if queuedNow && s.queues[s.space(j.spec.VC)][at].slot != slot {
+			add("gang %d of job %d stands in its queue with slot %d, not %d", g, j.id, s.queues[s.space(j.spec.VC)][at].slot, slot)
 		}
 		if queuedNow != gg.waiting {
 			add("gang %d of job %d: waiting %v, in its queue %v", g, j.id, gg.waiting, queuedNow)

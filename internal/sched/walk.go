@@ -93,6 +93,7 @@ func (w *walker) allBlocked(id JobID) bool {
 
 // grant tries to give a gang its cells.
 func (w *walker) grant(wish Wish) {
+	defer blaming(wish.Gang.Job)
 	s := w.s
 	slot, ok := s.slots[wish.Gang.Job]
 	if !ok {
@@ -278,6 +279,7 @@ func (s *State) borrowed() []int64 {
 
 // grantOpportunistic places one gang on free leaves; it returns how many it took.
 func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
+	defer blaming(e.job)
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
 	if !s.eligible(j, e.gang) || failed[g.shape] {
