@@ -120,6 +120,7 @@ func vcSafety(ctx context.Context, l *Lab, f *finding) error {
 	f.check(len(runs) == 3 && most(runs) == 1, "the three jobs run one after another", "%d runs, at most %d at once", len(runs), most(runs))
 	f.check(len(used) == 1, "all run on vc1's node", "nodes used: %v", used)
 	l.checkIdle(f, used)
+	f.observed = fmt.Sprintf("one after another on %v; the other node idle", used)
 	own, err := l.ownIntervals(ctx, runs)
 	f.check(err == nil && len(own) == 3 && disjoint(own), "the processes' own clocks agree", "%s", spans(own, err))
 	waits := l.waits(ids...)
@@ -244,6 +245,7 @@ func preemption(ctx context.Context, l *Lab, f *finding) error {
 		return nil
 	}
 	l.checkStop(f, first, second)
+	f.observed = fmt.Sprintf("stopped after %d steps, resumed after the prod job on %s", l.steps(first, a[0].exited), b[0].node)
 	took := between(l.stopTime(first), a[0].exited)
 	f.check(took >= 0 && took < grace, "it ends within its grace", "%v after SIGTERM, exit code %d", took.Round(time.Millisecond), a[0].exit.Code)
 	f.check(a[0].exited <= b[0].started && b[0].exited <= a[1].started, "the second runs in between, on the same node",
@@ -251,6 +253,19 @@ func preemption(ctx context.Context, l *Lab, f *finding) error {
 	l.checkResult(ctx, f, l.checkResume(ctx, f, a))
 	l.succeeded(f, first, second)
 	return nil
+}
+
+// steps is the last step that a job had reported by a time.
+func (l *Lab) steps(id sched.JobID, by sched.Time) (step int64) {
+	l.watch.look(func(t *timeline) {
+		for _, e := range t.events {
+			var p sched.Progress
+			if e.Kind == "Progress" && e.Time <= by && json.Unmarshal(e.Data, &p) == nil && p.Attempt.Job == id {
+				step = max(step, p.Step)
+			}
+		}
+	})
+	return step
 }
 
 func clock(t sched.Time) string { return time.UnixMicro(int64(t)).Format("15:04:05.000") }

@@ -41,6 +41,7 @@ func opportunistic(ctx context.Context, l *Lab, f *finding) error {
 	f.check(delay < atOnce && o[0].started < p[0].exited && o[0].node != p[0].node, "the oppo job starts at once on the idle node",
 		"%v after its submission, on %s; the prod job is on %s", delay.Round(time.Millisecond), o[0].node, p[0].node)
 	l.checkStop(f, oppo, test)
+	f.observed = fmt.Sprintf("borrowed %s, gave it back to its owner, ran again on %s", o[0].node, o[1].node)
 	f.check(d[0].node == o[0].node && o[0].exited <= d[0].started && d[0].started < p[0].exited,
 		"the test job gets default's node while the prod job runs on", "on %s at %s", d[0].node, clock(d[0].started))
 	f.check(o[1].started > d[0].started, "the oppo job runs later", "again at %s on %s", clock(o[1].started), o[1].node)
@@ -93,6 +94,7 @@ func gang(ctx context.Context, l *Lab, f *finding) error {
 	}
 	f.check(g[0].placed >= b[0].exited, "neither task starts until both can", "busy ends at %s, the gang is placed at %s",
 		clock(b[0].exited), clock(g[0].placed))
+	f.observed = "neither task before both nodes were free, then both at once"
 	apart := between(g[0].started, g[1].started)
 	f.check(apart < together && g[0].node != g[1].node, "then both start together", "%v apart, on %s and %s",
 		apart.Round(time.Millisecond), g[0].node, g[1].node)
@@ -136,6 +138,7 @@ func incremental(ctx context.Context, l *Lab, f *finding) error {
 		return err
 	}
 	l.checkTwoAtATime(f, four)
+	f.observed = "one task at once, the other later; four tasks two at a time; a gang of four refused"
 	l.succeeded(f, busy, two, four)
 	return nil
 }
