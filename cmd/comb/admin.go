@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -136,11 +136,15 @@ func drawReport(t *table, r *engine.Report) {
 func (a *app) scriptCommand() *cobra.Command {
 	return &cobra.Command{Use: "script FILE", Short: "Run a scenario on a simulated cluster; no server is needed",
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			src, err := a.readFile(args[0], rest.MaxConfigBody)
 			if err != nil {
 				return err
 			}
-			return script.Run(a.out, filepath.Base(args[0]), src)
+			err = script.Run(a.out, args[0], src)
+			if err != nil && !errors.Is(err, script.ErrAssert) {
+				return usageError{c, err}
+			}
+			return err
 		}}
 }
