@@ -46,3 +46,45 @@ func BenchmarkExitWithDeepQueue(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPlace fills a cluster of many nodes with gangs and lets the oldest end
+// when it is nine tenths full.
+func BenchmarkPlace(b *testing.B) {
+	for _, nodes := range []int{64, 1024} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			s := sched.New(policy.New)
+			now := sched.Time(1)
+			apply := func(events []sched.Event) {
+				for _, e := range events {
+					s.Apply(sched.Record{Seq: s.Seq() + 1, Time: now, Event: e})
+				}
+			}
+			half := int32(nodes / 2)
+			events, _, _ := s.Check(sched.Reconfigure{Config: cluster(nodes, map[cell.VCName]int32{"a": half, "b": half})}, now)
+			apply(events)
+			var running []sched.JobID
+			leaves, i := 0, 0
+			for b.Loop() {
+				now++
+				i++
+				size := []int32{1, 2, 4}[i%3]
+				vc := []cell.VCName{"a", "b"}[i%2]
+				events, ans, no := s.Check(sched.Submit{Job: gangJob(fmt.Sprint(i), vc, 10, 1, size)}, now)
+				if no != nil {
+					b.Fatal(no)
+				}
+				apply(events)
+				s.Decide(now)
+				running = append(running, ans.Job)
+				for leaves += int(size); leaves > nodes*4*8/10; {
+					st, _ := s.Job(running[0])
+					apply(s.Accept(sched.TaskExited{Attempt: sched.AttemptID{Job: running[0], N: 1}, Task: 0}))
+					s.Decide(now)
+					leaves -= int(st.Leaves)
+					running = running[1:]
+				}
+				s.TakeEnded()
+			}
+		})
+	}
+}
