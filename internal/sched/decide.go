@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -84,7 +83,6 @@ func digestOf(rs []Record) string {
 type Blame struct {
 	Job   JobID
 	Value any // of the original panic
-	Stack []byte
 }
 
 // BlamedJob returns the job.
@@ -100,7 +98,7 @@ func blaming(id JobID) {
 	case Blame:
 		panic(p)
 	default:
-		panic(Blame{Job: id, Value: p, Stack: debug.Stack()})
+		panic(Blame{Job: id, Value: p})
 	}
 }
 

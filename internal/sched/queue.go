@@ -175,7 +175,7 @@ func (k *keyRing) seen(m Meta) (JobID, bool) {
 	if m.Key == "" {
 		return 0, false
 	}
-	id, ok := k.at[keyName{m.Subject, m.Key}]
+	id, ok := k.at[keyName(m)]
 	return id, ok
 }
 
@@ -183,7 +183,7 @@ func (k *keyRing) remember(m Meta, id JobID) {
 	if m.Key == "" {
 		return
 	}
-	e := keyEntry{keyName{m.Subject, m.Key}, id}
+	e := keyEntry{keyName(m), id}
 	if _, ok := k.at[e.keyName]; ok {
 		return
 	}
