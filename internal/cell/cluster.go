@@ -77,8 +77,9 @@ func New(s *Spec) (*Cluster, error) {
 			c.spaces[0].free[slot(int16(ci), ch.Top)].insert(top)
 		}
 	}
+	pinned := c.pinned()
 	for i := range s.VCs {
-		if err := c.addVC(&s.VCs[i]); err != nil {
+		if err := c.addVC(&s.VCs[i], pinned); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +91,7 @@ func New(s *Spec) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) addVC(v *VCSpec) error {
+func (c *Cluster) addVC(v *VCSpec, pinned map[PinnedID]CellID) error {
 	si := int32(len(c.spaces))
 	sp := Space{Name: v.Name, Parent: 0}
 	for _, q := range v.Quota {
@@ -104,8 +105,8 @@ func (c *Cluster) addVC(v *VCSpec) error {
 		c.spaces[0].owed[slot(int16(ci), q.Level)] += q.Number
 	}
 	for _, p := range v.Pinned {
-		id := c.findPinned(p)
-		if id == None {
+		id, ok := pinned[p]
+		if !ok {
 			return fmt.Errorf("virtual cluster %q: there is no pinned cell %q", v.Name, p)
 		}
 		if !c.carve(id) {
@@ -119,13 +120,15 @@ func (c *Cluster) addVC(v *VCSpec) error {
 	return nil
 }
 
-func (c *Cluster) findPinned(p PinnedID) CellID {
+// pinned finds the pinned cells by their names in one pass over all cells.
+func (c *Cluster) pinned() map[PinnedID]CellID {
+	cells := map[PinnedID]CellID{}
 	for i := range c.f.Cells {
-		if c.f.Cells[i].Pinned == p {
-			return CellID(i)
+		if p := c.f.Cells[i].Pinned; p != "" {
+			cells[p] = CellID(i)
 		}
 	}
-	return None
+	return cells
 }
 
 // Clone returns an independent copy; the shape and the placements are shared.

@@ -130,11 +130,17 @@ func deviceEnv(sku cell.SKU, leaves []int32) []sched.EnvVar {
 	return env
 }
 
+// devicesOf returns the indices of the devices that leaves stand for. A CPU slot
+// has no device: its index is the slot's own.
 func devicesOf(sku cell.SKU, leaves []int32) []int32 {
+	each := int32(max(sku.GPU, 0))
+	if sku.Device == cell.CPU {
+		each = 1
+	}
 	var list []int32
 	for _, l := range leaves {
-		for i := range max(sku.GPU, 0) {
-			list = append(list, l*int32(sku.GPU)+int32(i))
+		for i := range each {
+			list = append(list, l*each+i)
 		}
 	}
 	return list

@@ -65,7 +65,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestNoDevicesAreSeenWithoutLeaves(t *testing.T) {
-	for _, sku := range []cell.SKU{{Name: "cpu", Device: cell.CPU, MilliCPU: 1000}, {Name: "odd", Device: cell.Other, EnvVar: "MY_DEVICES", GPU: 1}} {
+	for _, sku := range []cell.SKU{{Name: "cpu", Device: cell.CPU, EnvVar: "COMB_CPU_SLOTS", MilliCPU: 1000}, {Name: "odd", Device: cell.Other, EnvVar: "MY_DEVICES", GPU: 1}} {
 		env := map[string]string{}
 		for _, v := range deviceEnv(sku, []int32{0, 1}) {
 			env[v.Name] = v.Value
