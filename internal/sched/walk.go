@@ -66,17 +66,22 @@ func (s *State) walkVC(space int32) {
 
 // nextPriority returns the highest priority below p among the waiting.
 func (s *State) nextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
-	q := s.queues[space]
-	i, _ := slices.BinarySearchFunc(q, p, func(e queued, p cell.Priority) int {
+	i := s.firstBelow(space, p)
+	if i == len(s.queues[space]) {
+		return 0, false
+	}
+	return s.queues[space][i].prio, true
+}
+
+// firstBelow returns where the gangs of a priority below p begin in a queue.
+func (s *State) firstBelow(space int32, p cell.Priority) int {
+	i, _ := slices.BinarySearchFunc(s.queues[space], p, func(e queued, p cell.Priority) int {
 		if e.prio >= p {
 			return -1
 		}
 		return 1
 	})
-	if i == len(q) {
-		return 0, false
-	}
-	return q[i].prio, true
+	return i
 }
 
 // allBlocked reports whether nothing is left to a job; then, in a strict order,
@@ -108,13 +113,16 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	shape := j.gangs[g].shape
-	if !w.failed[shape] {
-		if p, found := s.plan(j, int(g), w.blockedFor(j.id)); found {
-			s.carryOut(j, g, p)
-			return
-		}
+	if len(j.gangs[g].avoid) == 0 && w.failed[shape] {
+		return // and what it blocks is blocked already
 	}
-	w.failed[shape] = len(j.gangs[g].avoid) == 0
+	if p, found := s.plan(j, int(g), w.blockedFor(j.id)); found {
+		s.carryOut(j, g, p)
+		return
+	}
+	if len(j.gangs[g].avoid) == 0 {
+		w.failed[shape] = true
+	}
 	if wish.Strict {
 		w.block(j, int(g))
 	}
@@ -228,7 +236,7 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 func (s *State) walkOpportunistic() {
 	next := make([]int, len(s.queues)) // position in each queue
 	for space := 1; space < len(s.queues); space++ {
-		next[space] = s.firstOpportunistic(space)
+		next[space] = s.firstBelow(int32(space), cell.MinGuaranteed)
 	}
 	borrowed := s.borrowed()
 	failed := map[string]bool{}
@@ -249,17 +257,6 @@ func (s *State) walkOpportunistic() {
 			next[space]++
 		}
 	}
-}
-
-// firstOpportunistic returns where a queue's opportunistic gangs begin.
-func (s *State) firstOpportunistic(space int) int {
-	i, _ := slices.BinarySearchFunc(s.queues[space], cell.Opportunistic, func(e queued, p cell.Priority) int {
-		if e.prio > p {
-			return -1
-		}
-		return 1
-	})
-	return i
 }
 
 // borrowed returns how many leaves each space uses opportunistically.
@@ -314,22 +311,23 @@ func (v view) VC() cell.VCName { return v.s.cl.Space(v.space).Name }
 // stepped over; it is read in the order of submission.
 func (v view) Waiting() iter.Seq[GangView] {
 	return func(yield func(GangView) bool) {
-		after := queued{prio: v.prio + 1}
+		i := v.s.firstBelow(v.space, v.prio+1)
 		for {
 			q := v.s.queues[v.space]
-			i, found := slices.BinarySearchFunc(q, after, queued.compare)
-			if found {
-				i++
-			}
-			for i < len(q) && q[i].prio > v.prio {
-				i++
-			}
 			if i == len(q) || q[i].prio != v.prio {
 				return
 			}
-			after = q[i]
-			if !yield(v.s.gangView(after)) {
+			last := q[i]
+			if !yield(v.s.gangView(last)) {
 				return
+			}
+			if q = v.s.queues[v.space]; i < len(q) && q[i] == last {
+				i++
+				continue
+			}
+			at, found := slices.BinarySearchFunc(q, last, queued.compare)
+			if i = at; found {
+				i++
 			}
 		}
 	}
