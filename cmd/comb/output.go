@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -50,18 +50,29 @@ func (a *app) show(v any, draw func(*table)) error {
 	return t.w.Flush()
 }
 
-// showYAML goes through JSON, so that both formats have the same keys.
+// showYAML goes through JSON, which is YAML too, so that both formats have the
+// same keys in the same order.
 func (a *app) showYAML(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(data)
-	if err != nil {
+	var tree yaml.Node
+	if err := yaml.Unmarshal(data, &tree); err != nil {
 		return err
 	}
-	_, err = a.out.Write(text)
-	return err
+	plain(&tree)
+	e := yaml.NewEncoder(a.out)
+	e.SetIndent(2)
+	return e.Encode(&tree)
+}
+
+// plain makes a tree look as people write YAML: no braces, quotes where needed.
+func plain(n *yaml.Node) {
+	n.Style = 0
+	for _, inner := range n.Content {
+		plain(inner)
+	}
 }
 
 // table is plain columns for people.

@@ -1,8 +1,11 @@
 package document
 
 import (
+	"io"
+	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Limits bound a document. A zero field means the default's.
@@ -76,43 +79,39 @@ func (n *Node) Inside(l Limits) (*Node, Problems) {
 	return nodes[0], nil
 }
 
-// parser is a recursive descent over the bytes of the input; its recursion is
-// bounded by Limits.Depth. After a syntax error (bad) every function returns at
-// once; other problems are collected and reading goes on.
+// parser reads one input: checks of the bytes, then the library's tree, then
+// our own tree from it. Problems are collected; bad means that there is no use
+// in going on.
 type parser struct {
 	file   string
 	limits Limits
 	origin origin
 	outer  *Node
 
-	src       string
-	off       int
-	line      int // from 0
-	lineStart int
-	// column cache: the rune column of byte colOff on the line at lineStart
-	colStart, colOff, col int
-
-	depth    int
+	src      string
+	cursor   cursor
 	nodes    int
 	problems Problems
 	bad      bool
 }
 
 func (p *parser) run(src string) ([]*Node, Problems) {
-	p.src = src
-	if p.tooBig() || p.badText() {
+	if len(src) > p.limits.Bytes {
+		return nil, Problems{{File: p.file, Message: "the file is too large: at most " + bytesText(p.limits.Bytes) + " are allowed"}}
+	}
+	if p.src = src; p.badText() {
 		return nil, p.problems
 	}
 	p.src = strings.ReplaceAll(strings.TrimPrefix(p.src, "\ufeff"), "\r\n", "\n")
-	var docs []*Node
-	for !p.bad {
-		p.skipBlank()
-		if p.end() {
-			break
-		}
-		if n := p.document(); n != nil && n.Kind != Null {
-			docs = append(docs, n)
-		}
+	if !strings.HasSuffix(p.src, "\n") {
+		p.src += "\n" // the last line means the same with and without its end
+	}
+	p.cursor = newCursor(p.src)
+	p.directives()
+	p.manyValues()
+	docs, message := p.read(p.src)
+	if message != "" {
+		p.syntax(message)
 	}
 	if len(p.problems) > 0 {
 		return nil, p.problems.Sorted()
@@ -120,69 +119,23 @@ func (p *parser) run(src string) ([]*Node, Problems) {
 	return docs, nil
 }
 
-func (p *parser) tooBig() bool {
-	if len(p.src) <= p.limits.Bytes {
-		return false
-	}
-	p.problems = Problems{{File: p.file, Message: "the file is too large: at most " + bytesText(p.limits.Bytes) + " are allowed"}}
-	return true
-}
-
-// badText finds the first byte that cannot be in a text document.
-func (p *parser) badText() bool {
-	at := -1
-	message := ""
-	for i, r := range p.src {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(p.src[i:], "\ufffd"):
-			at, message = i, "this is not UTF-8 text; save the file as UTF-8"
-		case r == '\r' && !strings.HasPrefix(p.src[i:], "\r\n"):
-			at, message = i, "a carriage return without a line feed; save the file with Unix line ends"
-		case r < 0x20 && r != '\n' && r != '\t' && r != '\r', r == 0x7f:
-			at, message = i, "a control character is not allowed in the file; remove it"
-		}
-		if at >= 0 {
+// read reads the documents of a text that is a beginning of the whole one, and
+// returns what the library says against it, "" for nothing.
+func (p *parser) read(src string) (docs []*Node, message string) {
+	library := yaml.NewDecoder(strings.NewReader(src))
+	for !p.bad {
+		tree, err := decode(library)
+		if err == io.EOF {
 			break
 		}
-	}
-	if at < 0 {
-		return false
-	}
-	p.line = strings.Count(p.src[:at], "\n")
-	p.lineStart = strings.LastIndexByte(p.src[:at], '\n') + 1
-	p.fail(at, message)
-	return true
-}
-
-// document reads one document. The position is at its first content.
-func (p *parser) document() *Node {
-	explicit, inline := false, false
-	for p.atMarker("...") || p.atMarker("---") {
-		if explicit && p.atMarker("---") {
-			return nil
+		if err != nil {
+			return nil, err.Error()
 		}
-		explicit = p.atMarker("---")
-		p.off += 3
-		p.spaces()
-		if !p.atLineEnd() {
-			inline = true
-			break
+		if n := p.root(tree); n != nil && n.Kind != Null {
+			docs = append(docs, n)
 		}
-		p.skipBlank()
 	}
-	if p.end() {
-		return nil
-	}
-	if p.peek() == '%' && p.off == p.lineStart {
-		p.fail(p.off, "YAML directives are not supported; remove this line")
-		return nil
-	}
-	n := p.value(place{parent: p.outer, indent: -1, inline: inline})
-	p.skipBlank()
-	if !p.bad && !p.end() && !p.atMarker("---") && !p.atMarker("...") {
-		p.fail(p.off, "this does not belong to what is above; check the indentation and the quotes")
-	}
-	return n
+	return docs, ""
 }
 
 // place says where a value stands.
@@ -190,130 +143,43 @@ type place struct {
 	parent *Node
 	key    string
 	index  int
-	indent int  // of the map or list around it; -1 at the top
-	inline bool // behind "key:" on one line, where no map or list may begin
+	depth  int  // of maps and lists around it
+	flow   bool // inside brackets
 }
 
-// node makes a node at a byte offset and counts it.
-func (p *parser) node(kind Kind, off int, at place) *Node {
-	p.count(off)
-	line, column := p.position(off)
-	return &Node{Kind: kind, Line: line, Column: column, file: p.file, parent: at.parent, key: at.key, index: at.index}
-}
-
-func (p *parser) count(off int) {
+// count counts one key or value against the limit.
+func (p *parser) count(line, column int) {
 	p.nodes++
 	if p.nodes > p.limits.Nodes {
-		p.fail(off, "the document has too many values: at most "+itoa(p.limits.Nodes)+" keys and values are allowed")
+		p.fail(line, column, p.tooMany())
 	}
 }
 
-// enter counts one level of nesting; leave it with p.depth--.
-func (p *parser) enter(off int) {
-	p.depth++
-	if p.depth > p.limits.Depth {
-		p.fail(off, "maps and lists are nested too deep: at most "+itoa(p.limits.Depth)+" levels are allowed")
-	}
+func (p *parser) tooMany() string {
+	return "the document has too many values: at most " + strconv.Itoa(p.limits.Nodes) + " keys and values are allowed"
 }
 
-// fail reports a problem after which nothing more can be read.
-func (p *parser) fail(off int, message string) {
+// fail reports a problem after which nothing more is read.
+func (p *parser) fail(line, column int, message string) {
 	if !p.bad {
-		p.report(off, message)
+		p.report(line, column, message)
 		p.bad = true
 	}
 }
 
-// report notes a problem on the present line and goes on.
-func (p *parser) report(off int, message string) {
-	line, column := p.position(off)
+// report notes a problem at a place of this text and goes on.
+func (p *parser) report(line, column int, message string) {
+	line, column = p.outside(line, column)
 	if len(p.problems) < MaxProblems {
-		key := ""
-		if p.outer != nil {
-			key = p.outer.Path()
-		}
-		p.problems = append(p.problems, Problem{File: p.file, Line: line, Column: column, Key: key, Message: message})
+		p.problems = append(p.problems, Problem{File: p.file, Line: line, Column: column, Key: p.outer.Path(), Message: message})
 	}
 	p.bad = p.bad || len(p.problems) >= MaxProblems
 }
 
-// position returns the line and column of a byte on the present line.
-func (p *parser) position(off int) (line, column int) {
+// outside turns a place of this text into one of the file that it stands in.
+func (p *parser) outside(line, column int) (int, int) {
 	if p.origin.fixed {
 		return p.origin.line, p.origin.column
 	}
-	if p.colStart != p.lineStart || p.colOff > off || p.col == 0 {
-		p.colStart, p.colOff, p.col = p.lineStart, p.lineStart, 1
-	}
-	p.col += utf8.RuneCountInString(p.src[p.colOff:off])
-	p.colOff = off
-	return p.line + p.origin.line, p.col + p.origin.column - 1
-}
-
-func (p *parser) end() bool { return p.bad || p.off >= len(p.src) }
-
-// peek returns the byte at the position, 0 at the end.
-func (p *parser) peek() byte { return p.at(p.off) }
-
-func (p *parser) at(off int) byte {
-	if off < len(p.src) {
-		return p.src[off]
-	}
-	return 0
-}
-
-// column0 returns the byte column of the position, which in indentation is the
-// number of spaces before it.
-func (p *parser) column0() int { return p.off - p.lineStart }
-
-// atMarker reports whether a document marker stands at the start of this line.
-func (p *parser) atMarker(marker string) bool {
-	return p.off == p.lineStart && strings.HasPrefix(p.src[p.off:], marker) && isBlank(p.at(p.off+3))
-}
-
-// isBlank reports a space, tab, line end or the end of the text.
-func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == 0 }
-
-// atLineEnd reports whether only a comment may follow on this line. The
-// position is behind any spaces.
-func (p *parser) atLineEnd() bool {
-	c := p.peek()
-	return p.end() || c == '\n' || c == '#' && (p.off == p.lineStart || isBlank(p.src[p.off-1]))
-}
-
-// spaces skips spaces and tabs and reports whether there was a tab.
-func (p *parser) spaces() (tab bool) {
-	for ; p.peek() == ' ' || p.peek() == '\t'; p.off++ {
-		tab = tab || p.peek() == '\t'
-	}
-	return tab
-}
-
-// newline steps over a line end.
-func (p *parser) newline() {
-	p.off++
-	p.line++
-	p.lineStart = p.off
-}
-
-// skipBlank goes to the next content over spaces, comments and line ends, and
-// reports whether it crossed a line end.
-func (p *parser) skipBlank() (crossed bool) {
-	for !p.end() {
-		tab := p.spaces()
-		if !p.atLineEnd() {
-			if tab && strings.TrimLeft(p.src[p.lineStart:p.off], " \t") == "" {
-				p.fail(p.off-1, "a tab is used for indentation; use spaces")
-			}
-			return crossed
-		}
-		for !p.end() && p.peek() != '\n' {
-			p.off++
-		}
-		if !p.end() {
-			p.newline()
-			crossed = true
-		}
-	}
-	return crossed
+	return line - 1 + p.origin.line, column - 1 + p.origin.column
 }

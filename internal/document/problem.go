@@ -1,11 +1,13 @@
 // Package document reads a stranger's YAML: bounded before anything is built,
 // every value with its position, and every problem reported at once.
 //
-// The language is the part of YAML that people write by hand: block and flow
-// maps and lists, plain, quoted and block scalars, comments, several documents.
-// Anchors, aliases, merge keys, tags, directives and complex keys are refused
-// with advice. All work and memory are linear in the input, which is bounded by
-// Limits. The package must not know what any key means.
+// A library reads the YAML; this package bounds what it is given, turns its tree
+// into typed nodes and says what is wrong in words that help. The language is the
+// part of YAML that people write by hand: block and flow maps and lists, plain,
+// quoted and block scalars, comments, several documents. Anchors, aliases, merge
+// keys, tags, directives and complex keys are refused with advice. Work and memory
+// are linear in the input, which is bounded by Limits. The package must not know
+// what any key means.
 package document
 
 import (

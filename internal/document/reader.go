@@ -106,7 +106,7 @@ func (r *Reader) String(n *Node, t Text) string {
 		return t.Default
 	}
 	if len(t.OneOf) > 0 && !slices.Contains(t.OneOf, n.Text) {
-		r.Problem(n, "%s is not one of %s%s", Quote(n.Text), strings.Join(t.OneOf, ", "), DidYouMean(n.Text, t.OneOf))
+		r.Problem(n, "%s is not one of %s%s", Quote(n.Text), strings.Join(t.OneOf, ", "), nearest(n.Text, t.OneOf))
 		return t.Default
 	}
 	return n.Text
@@ -312,6 +312,19 @@ func (m *MapReader) Rest() {
 // DidYouMean returns "; did you mean X?" with the candidate nearest to word, or
 // the list of candidates when none is near and they are few, or "".
 func DidYouMean(word string, candidates []string) string {
+	if best := nearest(word, candidates); best != "" {
+		return best
+	}
+	if len(candidates) == 0 || len(candidates) > 20 {
+		return ""
+	}
+	known := slices.Compact(slices.Sorted(slices.Values(candidates)))
+	return "; known are " + strings.Join(known, ", ")
+}
+
+// nearest returns "; did you mean X?" with the candidate nearest to word, "" when
+// none is near.
+func nearest(word string, candidates []string) string {
 	best, distance := "", max(2, len(word)/3)+1
 	if len(word) <= 64 {
 		for _, c := range candidates {
@@ -320,14 +333,10 @@ func DidYouMean(word string, candidates []string) string {
 			}
 		}
 	}
-	if best != "" {
-		return "; did you mean " + best + "?"
-	}
-	if len(candidates) == 0 || len(candidates) > 20 {
+	if best == "" {
 		return ""
 	}
-	known := slices.Compact(slices.Sorted(slices.Values(candidates)))
-	return "; known are " + strings.Join(known, ", ")
+	return "; did you mean " + best + "?"
 }
 
 // editDistance counts insertions, deletions, changes and swaps of neighbours.
