@@ -113,7 +113,6 @@ func (p *parser) items(n *Node, y *yaml.Node, at place) {
 	n.Items = make([]*Node, 0, min(len(y.Content), p.limits.Nodes))
 	for i, item := range y.Content {
 		if !at.flow {
-			p.dashTab(y, item)
 			p.below(y, item)
 		}
 		at.key, at.index = "", i
@@ -125,20 +124,12 @@ func (p *parser) items(n *Node, y *yaml.Node, at place) {
 	}
 }
 
-// dashTab refuses a tab behind the dash of an item: what it indents depends on
-// the reader.
-func (p *parser) dashTab(list, item *yaml.Node) {
-	off := p.cursor.seek(item.Line, list.Column)
-	if strings.HasPrefix(p.src[off:], "-\t") && item.Column > list.Column {
-		p.report(item.Line, list.Column+1, "a tab behind \"-\"; use a space")
-	}
-}
-
 // below refuses a value that begins left of where its map or list allows it; the
 // library lets block texts and brackets do that.
 func (p *parser) below(y, v *yaml.Node) {
 	list := v.Kind == yaml.SequenceNode && v.Style&yaml.FlowStyle == 0
-	if v.Column < y.Column || v.Column == y.Column && !list {
+	nothing := v.Kind == yaml.ScalarNode && v.Value == "" && v.Style == 0
+	if !nothing && (v.Column < y.Column || v.Column == y.Column && !list) {
 		p.report(v.Line, v.Column, misplaced)
 	}
 }

@@ -109,9 +109,9 @@ func (p *parser) run(src string) ([]*Node, Problems) {
 	p.cursor = newCursor(p.src)
 	p.directives()
 	p.manyValues()
-	docs, message := p.read(p.src)
+	docs, message, end := p.read(p.src)
 	if message != "" {
-		p.syntax(message)
+		p.syntax(message, end)
 	}
 	if len(p.problems) > 0 {
 		return nil, p.problems.Sorted()
@@ -120,22 +120,23 @@ func (p *parser) run(src string) ([]*Node, Problems) {
 }
 
 // read reads the documents of a text that is a beginning of the whole one, and
-// returns what the library says against it, "" for nothing.
-func (p *parser) read(src string) (docs []*Node, message string) {
-	library := yaml.NewDecoder(strings.NewReader(src))
+// returns what the library says against it, "" for nothing, and how far it read.
+func (p *parser) read(src string) (docs []*Node, message string, end int) {
+	lines := &lineReader{src: src}
+	library := yaml.NewDecoder(lines)
 	for !p.bad {
 		tree, err := decode(library)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return nil, err.Error()
+			return nil, err.Error(), lines.off
 		}
 		if n := p.root(tree); n != nil && n.Kind != Null {
 			docs = append(docs, n)
 		}
 	}
-	return docs, ""
+	return docs, "", lines.off
 }
 
 // place says where a value stands.

@@ -144,6 +144,23 @@ var bad = []struct{ src, want string }{
 	{"a: 1\n- b\n", "f:2:1: a list item where a key is expected; check the indentation"},
 	{"a: - b\n", "f:1:4: a list cannot begin on this line; put its first \"- \" on the next line"},
 	{"a: x\n  b: y\n", `f:2:4: unexpected ": "; put the value in quotes, or the inner map on a line of its own with more indentation`},
+	{"?", `f:1:1: complex keys ("? ") are not supported; write "key: value"`},
+	{"{? a: b}", `f:1:4: complex keys ("? ") are not supported; write "key: value"`},
+	{"a:\n[b]\n", "f:2:1: expected \"key: value\" here, found \"[b]\"; a colon and a space must follow the key"},
+	{"a:\n|\n", "f:2:1: this does not belong to what is above; check the indentation and the quotes"},
+	{"-\ta\n", "f:1:2: a tab is used for indentation; use spaces"},
+	{"a: [b]#c\n", "f:1:7: unexpected # behind a value; put the value in quotes, or a space before the # for a comment"},
+	{"a: \"b\"#c\n", "f:1:7: unexpected # behind a value; put the value in quotes, or a space before the # for a comment"},
+	{"a: ! b\n", "f:1:4: tags (!name) are not supported; remove it, or put text that begins with ! in quotes"},
+	{"a: *b\n", "f:1:4: aliases (*name) are not supported; write the value out, or put text that begins with * in quotes"},
+	{"a: &b [*b]\n", "f:1:4: anchors (&name) are not supported; write the value out, or put text that begins with & in quotes\n" +
+		"f:1:8: aliases (*name) are not supported; write the value out, or put text that begins with * in quotes"},
+	{"&a b: c\n", "f:1:1: anchors, aliases and tags are not supported; put the key in quotes"},
+	{": a\n", "f:1:1: this does not belong to what is above; check the indentation and the quotes"},
+	{"a: b\u0085c\n", "f:1:5: a control character is not allowed in the file; remove it"},
+	{"a: b\u2028c\n", "f:1:5: an invisible character is not allowed in the file; remove it, or write it as \\u2028 in double quotes"},
+	{"a: 1\na: 2\nb: [\n", "f:2:1: the key \"a\" is already given at line 1, column 1; keep one of them\nf:3:4: the closing ] of this is missing"},
+	{"a\n...\n%TAG ! x\n---\nb\n", "f:3:1: YAML directives are not supported; remove this line"},
 	{"? a\n: b\n", `f:1:1: complex keys ("? ") are not supported; write "key: value"`},
 	{"[a]: b\n", "f:1:1: a list or map cannot be a key; put it in quotes"},
 	{"%YAML 1.2\n---\na: 1\n", "f:1:1: YAML directives are not supported; remove this line"},
@@ -207,6 +224,29 @@ func hostile() map[string]string {
 		"flow plain lines": "a: [x\n" + strings.Repeat("  x\n", million/4),
 		"colons":           strings.Repeat(":", million),
 		"one line flow":    "[" + strings.Repeat("{a: \"b\"},", million/9) + "]",
+		"tag directives":   strings.Repeat("%TAG !a! b\n", million/11) + "---\na",
+		"late directives":  "a\n...\n" + strings.Repeat("%FOO\n", million/5) + "---\na",
+		"dedent comments":  strings.Repeat("- ", 9000) + "a\n" + strings.Repeat("# x\n", million/5),
+		"indent comments":  strings.Repeat("- ", 9000) + "a\n" + strings.Repeat("  # x\n\n", million/9) + "- a",
+		"comment items":    strings.Repeat("#a\n- a # x\n#b\n", million/15),
+		"comment nulls":    strings.Repeat("-\n#x\n", million/5),
+		"long comment":     "# " + strings.Repeat("x", million) + "\na: b",
+		"deep and wide":    strings.Repeat("[", 9000) + strings.Repeat("a,", million/3) + strings.Repeat("]", 9000),
+		"deep lines":       strings.Repeat("- ", 9000) + "a\n" + strings.Repeat("- a\n", million/5),
+		"up and down":      strings.Repeat(strings.Repeat("- ", 900)+"a\n", 500),
+		"questions":        strings.Repeat("?\n", million/2),
+		"flow questions":   "[" + strings.Repeat("? a, ", million/5) + "]",
+		"colons in flow":   "[" + strings.Repeat(":,", million/2) + "]",
+		"keys in flow":     "{" + strings.Repeat("a,", million/2) + "}",
+		"hashes":           "a: b" + strings.Repeat(" a#", million/3),
+		"tight comments":   strings.Repeat("- \"a\"#x\n", million/9),
+		"literals":         strings.Repeat("- |\n a\n", million/8),
+		"late mistake":     strings.Repeat("- a\n", million/5) + "b",
+		"late bracket":     strings.Repeat("- a\n", million/5) + "- [",
+		"early bracket":    "- [\n" + strings.Repeat("a,\n", million/5),
+		"bracket per line": strings.Repeat("- [\n", million/5),
+		"late quote":       strings.Repeat("- a\n", million/5) + "- 'x",
+		"long line":        strings.Repeat("é ", million/3) + ": : :",
 	}
 }
 
@@ -226,6 +266,26 @@ func numbered(n int) string {
 	return b.String()
 }
 
+// TestPlaceInLargeFile breaks one line of a large file: the line must be told
+// also where reading again is bounded.
+func TestPlaceInLargeFile(t *testing.T) {
+	for _, lines := range []int{100, 5000, 100_000} {
+		for mistake, column := range map[string]int{"k: [x] y": 8, "k: 'x": 4, "k: x: y": 5, "k: @x": 4, "word": 1} {
+			src := numbered(lines) + mistake + "\n" + strings.ReplaceAll(numbered(lines), "k", "q")
+			start := time.Now()
+			_, problems := Parse("f", []byte(src), Limits{Bytes: 8 << 20, Nodes: 400_001})
+			if len(problems) != 1 {
+				t.Fatalf("%s: %v", mistake, problems)
+			}
+			t.Logf("%8d bytes, %-8s: %v in %v", len(src), mistake, problems, time.Since(start))
+			far := problems[0].Line - lines - 1
+			if lines <= 5000 && (far != 0 || problems[0].Column != column) || far < 0 || far > 8 {
+				t.Errorf("%d lines, %s: %v, want %d:%d", lines, mistake, problems, lines+1, column)
+			}
+		}
+	}
+}
+
 // TestHostile bounds time and memory on inputs made to exhaust a reader. The
 // time bound is far above what is needed and far below what a quadratic reader
 // would take.
@@ -238,7 +298,8 @@ func TestHostile(t *testing.T) {
 			n, problems := Parse("f", []byte(src), l)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
-			if used := after.TotalAlloc - before.TotalAlloc; used > 300<<20 {
+			t.Logf("%-16s %7d bytes, up to %6d values: %8v, %3d MiB allocated in all", name, len(src), l.filled().Nodes, took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 700<<20 {
 				t.Errorf("%s: allocated %d MiB", name, used>>20)
 			}
 			if took > 5*time.Second {

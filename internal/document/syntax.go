@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sort"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -21,6 +21,24 @@ func decode(d *yaml.Decoder) (tree *yaml.Node, err error) {
 	}()
 	tree = &yaml.Node{}
 	return tree, d.Decode(tree)
+}
+
+// lineReader hands a text out line by line, so that it knows how far the library
+// has read.
+type lineReader struct {
+	src string
+	off int
+}
+
+// Read gives no more than the rest of a line.
+func (r *lineReader) Read(b []byte) (int, error) {
+	if r.off == len(r.src) {
+		return 0, io.EOF
+	}
+	rest := r.src[r.off:]
+	n := copy(b, rest[:min(len(rest), lineEnd(rest)+1)])
+	r.off += n
+	return n, nil
 }
 
 // fault returns what the library says about a text, "" when it can read it.
@@ -40,14 +58,14 @@ func fault(src string) string {
 // syntax reports what the library says about this text. Of the place it tells a
 // line, and that not always, nor always of the mistake. So the place is sought:
 // the shortest beginning of the text that has the same fault ends in it.
-func (p *parser) syntax(message string) {
-	f := &finder{src: p.src, budget: findBudget}
+func (p *parser) syntax(message string, read int) {
+	f := &finder{src: p.src, read: read, budget: findBudget}
 	end := 0
 	switch {
 	case inBrackets(message) && f.closable(p.src):
-		message, end = unclosed, f.opening("[{", "yaml: ")
+		message, end = unclosed, f.opening()
 	case strings.Contains(message, endInQuotes):
-		end = f.opening("\"'", endInQuotes)
+		end = f.quote(message)
 	default:
 		end = f.shortest(message)
 	}
@@ -55,7 +73,7 @@ func (p *parser) syntax(message string) {
 	line, column := placeOf(p.src, end)
 	// What stands above may have problems of its own, to be told with this one.
 	p.nodes = 0
-	p.read(p.src[:strings.LastIndexByte(p.src[:end], '\n')+1])
+	_, _, _ = p.read(p.src[:strings.LastIndexByte(p.src[:end], '\n')+1])
 	p.fail(line, column, p.advice(message, end))
 }
 
@@ -77,11 +95,12 @@ func mistake(src string, end int, message string) int {
 }
 
 // findBudget bounds the bytes that are read again to find one place.
-const findBudget = 8 << 20
+const findBudget = 6 << 20
 
 // finder seeks the place of a fault by reading beginnings of the text again.
 type finder struct {
 	src    string
+	read   int // how far the library read before it saw the fault
 	budget int
 }
 
@@ -91,6 +110,40 @@ func (f *finder) try(src string) (string, bool) {
 		return "", false
 	}
 	return fault(src), true
+}
+
+// first returns the smallest of 0 to n from which on bad holds, n when it holds
+// for none below. It seeks from the end, where the mistake mostly is: near steps
+// by one, then in leaps. When the budget is spent it returns the best known.
+func (f *finder) first(n, near int, bad func(int) bool) int {
+	lo, hi := -1, n
+	for step := 1; hi > 0 && lo < 0; near-- {
+		i := max(0, hi-step)
+		switch is := bad(i); {
+		case f.budget < 0:
+			return hi
+		case is:
+			hi = i
+		default:
+			lo = i
+		}
+		if near <= 0 {
+			step *= 2
+		}
+	}
+	for hi-lo > 1 {
+		mid := (lo + hi) / 2
+		is := bad(mid)
+		if f.budget < 0 {
+			return hi
+		}
+		if is {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
 }
 
 // shortest returns the offset of the last character of the shortest beginning
@@ -104,30 +157,25 @@ func (f *finder) shortest(message string) int {
 		got, ok := f.try(f.src[:end])
 		return ok && got == message
 	}
-	starts := newCursor(f.src).starts[1:]
-	at := sort.Search(len(starts), func(i int) bool { return same(starts[i]) })
-	from, to := 0, len(f.src)
-	if at > 0 {
-		from = starts[at-1]
-	}
-	if at < len(starts) {
-		to = starts[at]
-	}
-	line := f.src[from:to]
+	starts := newCursor(f.src).starts
+	lines, _ := slices.BinarySearch(starts, f.read)
+	at := f.first(min(lines, len(starts)-1), 0, func(i int) bool { return same(starts[i]) })
+	from, to := starts[max(0, at-1)], starts[at]
+	line := strings.TrimRight(f.src[from:to], " \t\n")
 	ends := make([]int, 0, len(line))
 	for i, r := range line {
-		ends = append(ends, from+i+max(1, utf8.RuneLen(r)))
+		ends = append(ends, from+i+utf8.RuneLen(r))
 	}
-	if f.budget < 0 || len(ends) == 0 {
-		return from
+	i := 0
+	if f.budget >= 0 {
+		i = f.first(len(ends)-1, 0, func(i int) bool { return same(ends[i]) })
 	}
-	end := ends[min(sort.Search(len(ends), func(i int) bool { return same(ends[i]) }), len(ends)-1)]
-	text := strings.TrimRight(f.src[:end], " \t\n")
-	if len(text) <= from {
-		return from
+	if f.budget < 0 || i < 0 {
+		return from + len(line) - len(strings.TrimLeft(line, " "))
 	}
+	text := strings.TrimRight(f.src[:ends[i]], " ")
 	_, size := utf8.DecodeLastRuneInString(text)
-	return len(text) - size
+	return max(from, len(text)-size)
 }
 
 // inBrackets reports a fault that the end of a text inside brackets gives too.
@@ -166,29 +214,40 @@ const endInQuotes = "unexpected end of stream"
 // maxClosers is how many brackets may be open for the search to go on.
 const maxClosers = 8
 
-// opening returns the offset of the bracket or quote, one of marks, that is open
-// at the end: a text that ends before it has no fault with these words, and any
-// that ends behind it has.
-func (f *finder) opening(marks, words string) int {
+// opening returns the offset of the outermost bracket that is open at the end: a
+// text that ends before it has no fault, and any that ends behind it has.
+func (f *finder) opening() int {
 	good := func(end int) bool {
 		got, ok := f.try(f.src[:end])
-		return !ok || !strings.Contains(got, words)
+		return !ok || got == ""
 	}
 	starts := newCursor(f.src).starts
-	from, to := 0, len(f.src)
-	for i := len(starts) - 1; i >= 0; i-- {
-		if from = starts[i]; good(from) {
-			break
-		}
-		to = from
+	at := max(1, f.first(len(starts)-1, 4, func(i int) bool { return !good(starts[i]) }))
+	return mark(f.src, starts[at-1:at+1], "[{", good)
+}
+
+// quote returns the offset of the quote that is open at the end. The library
+// tells its line, except the first.
+func (f *finder) quote(message string) int {
+	good := func(end int) bool {
+		got, ok := f.try(f.src[:end])
+		return !ok || !strings.Contains(got, endInQuotes)
 	}
-	if f.budget < 0 {
-		return from
+	starts := append(newCursor(f.src).starts, len(f.src))
+	line := 1
+	if _, err := fmt.Sscanf(message, "yaml: line %d:", &line); err != nil || line < 1 || line >= len(starts) || !good(starts[line-1]) {
+		line = 1
 	}
-	for end := to; end > from; end-- {
-		if strings.IndexByte(marks, f.src[end-1]) >= 0 && good(end-1) {
+	return mark(f.src, starts[line-1:line+1], "\"'", good)
+}
+
+// mark returns the last offset of a line, given by its ends, that holds one of
+// the marks and before which all is good; the line's start when there is none.
+func mark(src string, line []int, marks string, good func(int) bool) int {
+	for end := line[1]; end > line[0]; end-- {
+		if strings.IndexByte(marks, src[end-1]) >= 0 && good(end-1) {
 			return end - 1
 		}
 	}
-	return from
+	return line[0]
 }
