@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -34,6 +36,8 @@ func (a *app) configCommand() *cobra.Command {
 
 func (a *app) configValidate() *cobra.Command {
 	return &cobra.Command{Use: "validate FILE", Short: "Check a cluster file and say what it would do to the server's jobs",
+		Long: `Check a cluster file. A running server says what the file would do to its jobs;
+without one the file alone is checked, and what it describes is shown.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.readFile(args[0], rest.MaxConfigBody)
@@ -41,10 +45,14 @@ func (a *app) configValidate() *cobra.Command {
 				return err
 			}
 			client, err := a.client()
-			if err != nil {
-				return err
+			var out rest.ConfigChecked
+			if err == nil {
+				out, err = client.ValidateConfig(c.Context(), file)
 			}
-			out, err := client.ValidateConfig(c.Context(), file)
+			var gone *rest.Unreachable
+			if errors.As(err, &gone) && !a.serverNamed() {
+				return a.validateAlone(args[0], file)
+			}
 			if err != nil {
 				return inFile(args[0], err)
 			}
@@ -60,6 +68,30 @@ func (a *app) configValidate() *cobra.Command {
 				}
 			})
 		}}
+}
+
+// validateAlone checks a cluster file when there is no server to hold it against.
+func (a *app) validateAlone(name string, src []byte) error {
+	c, warnings, problems := config.Parse(name, src, policy.Names()...)
+	out := rest.ConfigChecked{Changed: true}
+	for _, w := range warnings {
+		fmt.Fprintf(a.errs, "warning: %s\n", clean(w.String(), false))
+		out.Warnings = append(out.Warnings, w.String())
+	}
+	if len(problems) > 0 {
+		lines := []string{name + ": the cluster file cannot be used"}
+		for _, p := range problems.Sorted() {
+			lines = append(lines, "  "+p.String())
+		}
+		return &located{strings.Join(lines, "\n"), problems}
+	}
+	out.Config = c.Config
+	return a.show(out, func(t *table) {
+		t.line("%s: is sound; no server runs here that it could change", name)
+		for line := range strings.Lines(config.Summary(c)) {
+			t.line("  %s", strings.TrimSuffix(line, "\n"))
+		}
+	})
 }
 
 func (a *app) configApply() *cobra.Command {
@@ -143,7 +175,7 @@ func (a *app) scriptCommand() *cobra.Command {
 			}
 			err = script.Run(a.out, args[0], src)
 			if err != nil && !errors.Is(err, script.ErrAssert) {
-				return usageError{c, err}
+				return hint{usageError{c, err}, "the commands are in docs/script.md"}
 			}
 			return err
 		}}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ type guess struct {
 
 // didYouMean adds the likely name to a "not found".
 func (a *app) didYouMean(ctx context.Context, client *rest.Client, err error, g guess) error {
-	if rest.CodeOf(err) != rest.CodeNotFound {
+	if rest.CodeOf(err) != rest.CodeNotFound || errors.As(err, &hint{}) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

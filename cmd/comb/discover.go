@@ -107,7 +107,7 @@ func (a *app) client() (*rest.Client, error) {
 	url := first(a.server, a.env("COMB_SERVER"))
 	if url == "" {
 		if errors.Is(knownErr, fs.ErrNotExist) {
-			return nil, hint{&rest.Unreachable{URL: "(unknown)", Err: errors.New("no server was started by this user on this machine")},
+			return nil, hint{&rest.Unreachable{Err: errors.New("this user has started none on this machine")},
 				"start one with: comb serve    or name one with --server or COMB_SERVER"}
 		}
 		if knownErr != nil {
@@ -135,6 +135,9 @@ func (a *app) client() (*rest.Client, error) {
 	}
 	return c, nil
 }
+
+// serverNamed reports whether the user said which server is meant.
+func (a *app) serverNamed() bool { return first(a.server, a.env("COMB_SERVER")) != "" }
 
 func readToken(file string) (string, error) {
 	f, err := os.Open(file)

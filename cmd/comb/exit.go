@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/rest"
@@ -69,14 +72,48 @@ func unknownVerb(c *cobra.Command, word string) error {
 	return usage(c, "%s: unknown command %q%s", c.CommandPath(), word, document.DidYouMean(word, known))
 }
 
-// args makes usage errors of a command's own check of its arguments.
+// args makes usage errors of a command's own check of its arguments: they say
+// what is wanted in the words of the command's usage line. No argument may be
+// empty: in scripts that is a variable that was not set.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
+		_, want, _ := strings.Cut(strings.ReplaceAll(c.Use, "[flags] ", ""), " ")
 		if err := check(c, list); err != nil {
-			return usageError{c, err}
+			switch {
+			case want == "":
+				return usage(c, "%s takes no arguments, but there is %q", c.CommandPath(), list[0])
+			case len(list) == 0:
+				return usage(c, "%s needs %s", c.CommandPath(), want)
+			}
+			return usage(c, "%s wants %s, but there are %d arguments", c.CommandPath(), want, len(list))
+		}
+		if slices.Contains(list, "") && !strings.HasPrefix(want, "--") {
+			return usage(c, "an argument of %s is empty; it wants %s", c.CommandPath(), want)
 		}
 		return nil
 	}
+}
+
+// flagError says in plain words which flag is wrong.
+func flagError(c *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return usageError{c, err}
+	}
+	f := value.GetFlag()
+	want := f.Value.Type()
+	switch {
+	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"):
+		want = "a whole number"
+		if errors.Is(err, strconv.ErrRange) {
+			want = "a smaller number"
+		}
+	case want == "duration":
+		want = "a time such as 30s or 5m"
+	case want == "bool":
+		want = "true or false"
+	}
+	return usage(c, "--%s %q: want %s", f.Name, value.GetValue(), want)
 }
 
 // exit prints what went wrong on stderr (what, why, what next) and returns the
@@ -91,7 +128,15 @@ func (a *app) exit(err error) int {
 	case a.wasInterrupted() && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return exitInterrupted
 	case errors.Is(err, context.DeadlineExceeded):
-		fmt.Fprintf(a.errs, "comb: timed out after %s\n", a.timeout)
+		text := strings.TrimSuffix(err.Error(), ": "+context.DeadlineExceeded.Error())
+		if text == context.DeadlineExceeded.Error() {
+			text = "no answer"
+		}
+		after := ""
+		if a.timeout > 0 {
+			after = " after " + a.timeout.String()
+		}
+		fmt.Fprintf(a.errs, "comb: timed out%s: %s\n", after, clean(text, false))
 		return exitTimeout
 	}
 	fmt.Fprintf(a.errs, "comb: %s\n", clean(err.Error(), true))

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,21 +99,33 @@ func (a *app) readJobs(files []string, with rest.SubmitRequest) ([]rest.SubmitRe
 func (a *app) readFile(file string, limit int64) ([]byte, error) {
 	in := a.in
 	if file != "-" {
+		if file == "" {
+			return nil, errors.New("the name of the file is empty")
+		}
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, err
+			return nil, cannotRead(file, err)
 		}
 		defer f.Close()
 		in = f
 	}
 	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+		return nil, cannotRead(file, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", file, limit)
+		return nil, fmt.Errorf("%s is larger than %d MiB", file, limit>>20)
 	}
 	return data, nil
+}
+
+// cannotRead names the file and the cause once.
+func cannotRead(file string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("cannot read %s: %w", file, err)
 }
 
 func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, requests []rest.SubmitRequest) error {
@@ -144,8 +158,11 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 // inFile puts the file's name before each mistake, as compilers do.
 func inFile(file string, err error) error {
 	var p *rest.Problem
-	if !errors.As(err, &p) || len(p.Errors) == 0 {
+	if !errors.As(err, &p) || p.Code != rest.CodeInvalid && p.Code != rest.CodeNeverFits && p.Code != rest.CodeConflict {
 		return err
+	}
+	if file == "-" {
+		file = "standard input"
 	}
 	lines := []string{file + ": " + p.Detail}
 	for _, e := range p.Errors {
@@ -302,6 +319,9 @@ func (a *app) jobWait() *cobra.Command {
 	})
 }
 
+// jobStates are the values of job list --state.
+var jobStates = []string{"waiting", "active", "succeeded", "failed", "stopped"}
+
 func (a *app) jobList() *cobra.Command {
 	var states, vcs, users []string
 	q := rest.JobQuery{}
@@ -316,9 +336,15 @@ func (a *app) jobList() *cobra.Command {
 	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
 	f.BoolVar(&all, "all", false, "all pages")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(
-		[]string{"waiting", "active", "succeeded", "failed", "stopped"}, cobra.ShellCompDirectiveNoFileComp))
+		jobStates, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if q.Limit < 1 || q.Limit > 1000 {
+			return usage(c, "--limit %d: want 1 to 1000; --all lists every job", q.Limit)
+		}
 		for _, s := range states {
+			if !slices.Contains(jobStates, strings.ToLower(s)) {
+				return usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))
+			}
 			q.States = append(q.States, sched.Phase(s))
 		}
 		for _, s := range vcs {
@@ -336,6 +362,9 @@ func (a *app) jobList() *cobra.Command {
 			return err
 		}
 		err = a.show(out, func(t *table) { a.drawJobs(t, out.Jobs) })
+		if err == nil && len(out.Jobs) == 0 && a.format == "table" {
+			fmt.Fprintln(a.errs, "no jobs")
+		}
 		if err == nil && out.Next != "" && a.format == "table" {
 			fmt.Fprintf(a.errs, "there are more: --cursor %s, or --all\n", out.Next)
 		}

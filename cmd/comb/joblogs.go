@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,8 +59,27 @@ over attempts.`,
 		if err != nil {
 			return err
 		}
-		return a.logs(ctx, client, &j, l)
+		if !hasRun(&j) {
+			text := "no task of job " + string(j.Name) + " has started yet"
+			if j.Phase.Ended() {
+				text = "no task of job " + string(j.Name) + " ever started"
+			}
+			if j.Reason != nil {
+				text += ": " + j.Reason.Message
+			}
+			fmt.Fprintln(a.errs, clean(text, false))
+		}
+		err = a.logs(ctx, client, &j, l)
+		if rest.CodeOf(err) == rest.CodeNotFound && !errors.As(err, &hint{}) {
+			return hint{err, "see: comb job get " + string(j.Name)} // the job is known: no other name is meant
+		}
+		return err
 	})
+}
+
+// hasRun reports whether a task of the job has had an attempt.
+func hasRun(j *rest.Job) bool {
+	return slices.ContainsFunc(j.Tasks, func(t sched.TaskStatus) bool { return t.Attempt > 0 })
 }
 
 // logs prints or follows the logs of a job's tasks.
@@ -124,8 +145,11 @@ func chosen(j *rest.Job, name string) ([]sched.TaskStatus, error) {
 	for _, t := range j.Tasks {
 		known = append(known, fmt.Sprintf("%s-%d", t.Role, t.Index))
 	}
-	return nil, rest.NewProblem(404, rest.CodeNotFound,
-		fmt.Sprintf("job %s has no task %q; it has %s", j.Name, name, strings.Join(known[:min(len(known), 8)], ", ")))
+	text := strings.Join(known[:min(len(known), 8)], ", ")
+	if len(known) > 8 {
+		text += fmt.Sprintf(" and %d more", len(known)-8)
+	}
+	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Name, name)), "it has " + text}
 }
 
 // logTail prints one stream of one task, attempt after attempt when it follows.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -41,6 +42,12 @@ leaves it. Each argument reaches the program as it is.`,
 	f.BoolVarP(&detach, "detach", "d", false, "only submit")
 	c.RunE = func(c *cobra.Command, command []string) error {
 		q.Command = command
+		if command[0] == "" {
+			return usage(c, "the name of the program is empty")
+		}
+		if q.Tasks < 1 {
+			return usage(c, "--tasks %d: want 1 or more", q.Tasks)
+		}
 		var err error
 		if q.Env, err = environment(c, env); err != nil {
 			return err
@@ -51,7 +58,7 @@ leaves it. Each argument reaches the program as it is.`,
 		}
 		out, err := client.Submit(c.Context(), rest.SubmitRequest{Quick: &q}, "")
 		if err != nil {
-			return err
+			return byFlag(err)
 		}
 		a.warn(string(out.Name), out.Warnings)
 		if detach {
@@ -61,6 +68,39 @@ leaves it. Each argument reaches the program as it is.`,
 		return a.attend(c.Context(), client, rest.JobRef(out.ID))
 	}
 	return c
+}
+
+// flagOfKey are the flags of job run by the key of the job file that they become.
+var flagOfKey = map[string]string{
+	"name": "--name", "defaults.virtualCluster": "--vc", "taskRoles.main.instances": "--tasks",
+	"taskRoles.main.resourcePerInstance.gpu":       "--gpus",
+	"taskRoles.main.resourcePerInstance.cpu":       "--cpus",
+	"taskRoles.main.resourcePerInstance.memoryMB":  "--memory",
+	"extras.hivedScheduler.taskRoles.main.skuType": "--sku",
+	"extras.hivedScheduler.jobPriorityClass":       "--priority",
+	"extras.comb.priority":                         "--priority",
+	"extras.comb.timeLimit":                        "--time-limit",
+	"extras.comb.grace":                            "--grace",
+	"extras.comb.taskRoles.main.workDir":           "--workdir",
+}
+
+// byFlag names the flags where a refusal names the keys of a job file: who called
+// job run has never seen that file.
+func byFlag(err error) error {
+	var p *rest.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	for i := range p.Errors {
+		e := &p.Errors[i]
+		e.Line, e.Column = 0, 0
+		if name, ok := strings.CutPrefix(e.Pointer, "extras.comb.taskRoles.main.env."); ok {
+			e.Pointer = "--env " + name
+		} else if flag := flagOfKey[e.Pointer]; flag != "" {
+			e.Pointer = flag
+		}
+	}
+	return err
 }
 
 func environment(c *cobra.Command, list []string) (map[string]string, error) {

@@ -217,12 +217,19 @@ func nodeList(nodes []cell.NodeName) string {
 func (a *app) jobEvents() *cobra.Command {
 	follow := false
 	after := uint64(0)
-	c := &cobra.Command{Use: "events JOB", Short: "Show what happened to a job"}
+	c := &cobra.Command{Use: "events JOB", Short: "Show what happened to a job",
+		Long: "Show what happened to a job, in sentences. With -o json or yaml, the events as\nthe journal holds them; docs/events.md describes each."}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job's end")
 	c.Flags().Uint64Var(&after, "after", 0, "only events behind this number")
 	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
+		j, err := client.Job(ctx, ref)
+		if err != nil {
+			return err
+		}
+		told := newNarrator(&j)
+		ref = rest.JobRef(j.ID) // a name may get a new owner while it is followed
 		if follow {
-			return client.Follow(ctx, ref, after, rest.Follower{Event: a.printEvent})
+			return client.Follow(ctx, ref, after, rest.Follower{Event: func(e rest.Event) error { return a.printEvent(told, e) }})
 		}
 		var all []rest.Event
 		for {
@@ -236,31 +243,20 @@ func (a *app) jobEvents() *cobra.Command {
 			}
 		}
 		return a.show(rest.EventList{Events: all}, func(t *table) {
-			t.head("SEQ", "TIME", "EVENT", "DATA")
-			for _, e := range all {
-				t.row(number(e.Seq), a.when(e.Time), string(e.Kind), eventData(&e))
+			t.head("SEQ", "TIME", "EVENT", "WHAT")
+			for i := range all {
+				e := &all[i]
+				t.row(number(e.Seq), a.when(e.Time), string(e.Kind), told.tell(e))
 			}
 		})
 	})
 }
 
 // printEvent prints one event of a stream: JSON lines, or a line for people.
-func (a *app) printEvent(e rest.Event) error {
+func (a *app) printEvent(told *narrator, e rest.Event) error {
 	if a.format != "table" {
 		return json.NewEncoder(a.out).Encode(e)
 	}
-	_, err := fmt.Fprintf(a.out, "%-6d %-20s %-16s %s\n", e.Seq, a.when(e.Time), e.Kind, clean(eventData(&e), false))
+	_, err := fmt.Fprintf(a.out, "%-6d %-20s %-16s %s\n", e.Seq, a.when(e.Time), e.Kind, clean(told.tell(&e), false))
 	return err
-}
-
-// eventData is an event's content in one line; a job file in it is left out.
-func eventData(e *rest.Event) string {
-	text := string(e.Data)
-	if e.Kind == sched.KindOf(sched.JobSubmitted{}) {
-		return "{...}"
-	}
-	if len(text) > 400 {
-		text = text[:400] + "..."
-	}
-	return text
 }

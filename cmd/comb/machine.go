@@ -38,6 +38,9 @@ func (d *daemon) readCluster(ctx context.Context) (*sched.Config, error) {
 	if err := d.checkCluster(c.Config); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.flags.cluster, err)
 	}
+	if !d.hasGPUs() && !d.flags.overcommit {
+		d.log.Warn("no GPU is found on this machine: those of the cluster file are pretended", "file", d.flags.cluster)
+	}
 	return c.Config, nil
 }
 
@@ -66,7 +69,7 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 	}
 	note("thousandths of a core", sum.milliCPU, int64(d.machine.Cores)*1000)
 	note("MiB of memory", sum.memoryMB, d.machine.MemoryMB)
-	if d.flags.virtualGPUs > 0 || len(d.machine.GPUs) > 0 {
+	if d.hasGPUs() {
 		note("GPUs", sum.gpus, int64(max(d.flags.virtualGPUs, len(d.machine.GPUs))))
 	}
 	if len(over) == 0 {
@@ -75,6 +78,10 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 	return fmt.Errorf("all nodes of the cluster run on this machine, and it has less: the file asks for %s; "+
 		"make the file smaller, or start the server with --overcommit", strings.Join(over, ", "))
 }
+
+// hasGPUs reports whether this machine has GPUs, real or pretended. Where it has
+// none, the GPUs of a cluster file are pretended too.
+func (d *daemon) hasGPUs() bool { return d.flags.virtualGPUs > 0 || len(d.machine.GPUs) > 0 }
 
 // add sums up the leaves of a cell; its depth is that of the cluster's levels.
 func (t *totals) add(c *cell.CellSpec, skus map[cell.TypeName]cell.SKU) {

@@ -78,7 +78,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{c, err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(),
 		a.configCommand(), a.journalCommand(), a.scriptCommand(), a.versionCommand())
 	root.AddCommand(superviseCommand())

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/combsched/comb/internal/sched"
@@ -40,7 +41,8 @@ type Client struct {
 	seq   atomic.Uint64
 }
 
-// Unreachable says that no answer came: nobody listens, or the connection broke.
+// Unreachable says that no answer came: nobody listens, the connection broke, or
+// (without a URL) it is not known where a server is.
 type Unreachable struct {
 	URL string
 	Err error
@@ -48,6 +50,9 @@ type Unreachable struct {
 
 // Error names the address and the cause.
 func (u *Unreachable) Error() string {
+	if u.URL == "" {
+		return fmt.Sprintf("no server is known: %v", u.Err)
+	}
 	return fmt.Sprintf("cannot reach the server at %s: %v", u.URL, u.Err)
 }
 
@@ -149,8 +154,16 @@ func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 	return nil, problemOf(resp)
 }
 
-// rootCause strips the method and address that net/http adds: ours are better.
+// rootCause strips the method and address that net/http and net add: ours are
+// better. What the system says stays.
 func rootCause(err error) error {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return number
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the connection broke before the answer was complete")
+	}
 	var u *url.Error
 	if errors.As(err, &u) {
 		return u.Err

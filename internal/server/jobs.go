@@ -128,6 +128,9 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*body[rest.Submit
 		return nil, err
 	}
 	reply, err := s.do(ctx, sched.Submit{Meta: in.of(ctx), Job: parsed.Job}, parsed.Secrets)
+	if reply.Refusal != nil {
+		return nil, aboutJob(parsed.Job.Name, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -160,9 +163,18 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 		return nil, err
 	}
 	if refusal != nil && refusal.Kind != sched.Never {
-		return nil, refusalProblem(refusal)
+		return nil, aboutJob(parsed.Job.Name, refusalProblem(refusal))
 	}
 	return answer(out), nil
+}
+
+// aboutJob names the job that was refused, unless the sentence does already.
+func aboutJob(name sched.JobName, err error) error {
+	var p *rest.Problem
+	if errors.As(err, &p) && !strings.Contains(p.Detail, strconv.Quote(string(name))) {
+		p.Detail = fmt.Sprintf("job %s: %s", name, p.Detail)
+	}
+	return err
 }
 
 func (s *Server) dryRun(st *sched.State, job *sched.Job, out *rest.Validated) *sched.Refusal {

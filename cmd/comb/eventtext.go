@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// narrator tells a job's events as sentences. The events of the API stay as they
+// are; -o json shows them.
+type narrator struct {
+	tasks []string // the job's tasks by their ordinal, as main-0
+}
+
+func newNarrator(j *rest.Job) *narrator {
+	n := &narrator{}
+	for _, t := range j.Tasks {
+		n.tasks = append(n.tasks, fmt.Sprintf("%s-%d", t.Role, t.Index))
+	}
+	return n
+}
+
+// tell is an event in one sentence. An event of a newer server, which this
+// program does not know, is shown as its data.
+func (n *narrator) tell(e *rest.Event) string {
+	event, err := sched.DecodeEvent(e.Kind, e.Version, e.Data)
+	if err != nil {
+		return cut(string(e.Data), 400)
+	}
+	for _, tell := range []func(sched.Event) string{tellJob, n.tellTask, n.tellAttempt} {
+		if text := tell(event); text != "" {
+			return text
+		}
+	}
+	return cut(string(e.Data), 400)
+}
+
+func tellJob(event sched.Event) string {
+	switch e := event.(type) {
+	case sched.JobSubmitted:
+		if e.Job == nil {
+			return "submitted"
+		}
+		return fmt.Sprintf("submitted by %s to %s with priority %s", e.Meta.Subject, e.Job.VC, priority(e.Job.Priority))
+	case sched.StopRequested:
+		return "stop asked by " + string(e.Meta.Subject) + because(e.Reason)
+	case sched.JobCompleting:
+		return "the result is known: it " + phaseText(e.Phase, e.Cause) + because(e.Message)
+	case sched.JobRetried:
+		text := "the job is tried again"
+		if !e.Counted {
+			text += ", which counts no retry"
+		}
+		return text + notBefore(e.After) + because(e.Message)
+	case sched.JobEnded:
+		return "the job " + phaseText(e.Phase, e.Cause) + because(e.Message)
+	case sched.Quarantined:
+		return "set aside after a fault of the server: it is not placed any more; report it with this number: " + e.Stack
+	case sched.Notice:
+		return "note: " + e.Message
+	case sched.Noted:
+		return "remembered by the policy " + e.Policy
+	}
+	return ""
+}
+
+func (n *narrator) tellTask(event sched.Event) string {
+	switch e := event.(type) {
+	case sched.TaskStarted:
+		return fmt.Sprintf("%s runs as process %d of %s", n.task(e.Task), e.PID, e.Host)
+	case sched.TaskExited:
+		return n.task(e.Task) + " ended: " + exitText(&e.Exit) + because(e.Exit.Message)
+	case sched.TaskRefused:
+		return n.task(e.Task) + " could not be started" + because(e.Reason)
+	case sched.TaskUnknown:
+		return n.task(e.Task) + ": not known whether it lives" + because(e.Reason)
+	case sched.Progress:
+		text := n.task(e.Task) + ":"
+		if e.Step > 0 || e.Loss != "" {
+			text += " " + progress(&sched.TaskProgress{Step: e.Step, Total: e.Total, Loss: e.Loss})
+		}
+		if e.Checkpoint {
+			text += " checkpoint saved"
+		}
+		return text
+	}
+	return ""
+}
+
+func (n *narrator) tellAttempt(event sched.Event) string {
+	switch e := event.(type) {
+	case sched.Placed:
+		return fmt.Sprintf("attempt %s placed on %s", e.Attempt, places(e.Placement))
+	case sched.Reserved:
+		return fmt.Sprintf("attempt %s gets %s once %s stopped", e.Attempt, places(e.Placement), victims(e.Victims))
+	case sched.Unreserved:
+		return fmt.Sprintf("attempt %s: its reservation is taken back", e.Attempt) + because(e.Reason)
+	case sched.StopSent:
+		text := fmt.Sprintf("attempt %s told to stop within %s: %s", e.Attempt, span(e.Grace), causeText(e.Cause))
+		if e.By != nil {
+			text += fmt.Sprintf(" for job %d", e.By.Job)
+		}
+		return text
+	case sched.LazilyPreempted:
+		text := fmt.Sprintf("attempt %s runs on as opportunistic", e.Attempt)
+		if e.By != nil {
+			text += fmt.Sprintf(": its guaranteed cells go to job %d", e.By.Job)
+		}
+		return text
+	case sched.AttemptEnded:
+		return fmt.Sprintf("attempt %s over: %s", e.Attempt, causeText(e.Cause)) + because(e.Message)
+	case sched.TaskRetried:
+		text := "waits again"
+		if !e.Counted {
+			text += ", which counts no retry"
+		}
+		return text + notBefore(e.After)
+	case sched.NodeAvoided:
+		return fmt.Sprintf("avoids node %s", e.Node) + until(e.Until)
+	}
+	return ""
+}
+
+// task names a task by its ordinal in the job.
+func (n *narrator) task(i int32) string {
+	if i >= 0 && int(i) < len(n.tasks) {
+		return n.tasks[i]
+	}
+	return "task " + number(i)
+}
+
+// places is "n1 devices 0,1, n2 devices 0,1", one part a task.
+func places(p cell.Placement) string {
+	var out []string
+	for i, t := range p.Tasks {
+		if i == 8 {
+			out = append(out, fmt.Sprintf("and %d more", len(p.Tasks)-i))
+			break
+		}
+		word := "devices"
+		if len(t.Devices) == 1 {
+			word = "device"
+		}
+		out = append(out, fmt.Sprintf("%s %s %s", t.Node, word, numbers(t.Devices)))
+	}
+	return strings.Join(out, "; ")
+}
+
+func victims(list []sched.AttemptID) string {
+	var out []string
+	for _, v := range list {
+		out = append(out, v.String())
+	}
+	if len(out) == 1 {
+		return "attempt " + out[0] + " has"
+	}
+	return "attempts " + strings.Join(out, ", ") + " have"
+}
+
+func phaseText(p sched.Phase, c sched.EndCause) string {
+	text := map[sched.Phase]string{sched.Succeeded: "succeeded", sched.Failed: "failed", sched.Stopped: "is stopped"}[p]
+	if c == "" || c == sched.EndSucceeded || c == sched.EndFailed || c == sched.EndStopped {
+		return text
+	}
+	return text + " (" + causeText(c) + ")"
+}
+
+// causeText is an end's cause in the words of a sentence.
+func causeText(c sched.EndCause) string {
+	switch c {
+	case sched.EndCompleted:
+		return "the job has its result"
+	case sched.EndStopped:
+		return "stopped by its user"
+	case sched.EndTimeLimit:
+		return "its time limit is over"
+	case sched.EndRefused:
+		return "a start was refused"
+	case sched.EndPlatform:
+		return "its supervisor or node was lost"
+	case sched.EndNeverAlive:
+		return "withdrawn before any task started"
+	}
+	return string(c)
+}
+
+func because(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+func notBefore(t sched.Time) string {
+	if t == 0 {
+		return ""
+	}
+	return ", not before " + clock(t)
+}
+
+func until(t sched.Time) string {
+	if t == 0 {
+		return ""
+	}
+	return " until " + clock(t)
+}
+
+func clock(t sched.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
+
+func span(d sched.Duration) string { return short(time.Duration(d) * time.Microsecond) }
+
+// cut shortens a text to n bytes, on a border of characters.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "..."
+}
