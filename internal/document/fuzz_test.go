@@ -101,7 +101,7 @@ func asFlow(n *Node) string {
 	return "~"
 }
 
-// quoted writes a string as JSON does, with DEL escaped, which YAML wants.
+// quoted writes a string as JSON does, with what a file may not hold escaped.
 func quoted(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -109,7 +109,15 @@ func quoted(s string) string {
 	if err := e.Encode(s); err != nil {
 		return err.Error()
 	}
-	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", "\\u007f")
+	var out strings.Builder
+	for _, r := range strings.TrimSpace(b.String()) {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&out, "\\u%04x", r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
 }
 
 // TestStyles writes random values in random styles and reads them back.
