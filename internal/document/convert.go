@@ -48,7 +48,7 @@ func (p *parser) value(y *yaml.Node, at place) *Node {
 			p.items(n, y, at)
 		}
 	case yaml.ScalarNode:
-		p.scalar(n, y)
+		p.scalar(n, y, at.flow)
 	}
 	p.comment(y)
 	return n
@@ -261,10 +261,13 @@ func quotedEnd(text string, quote byte) int {
 }
 
 // scalar fills a scalar's node.
-func (p *parser) scalar(n *Node, y *yaml.Node) {
+func (p *parser) scalar(n *Node, y *yaml.Node, flow bool) {
 	n.Kind, n.Text = Scalar, y.Value
 	if y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|blockText) == 0 {
 		n.Kind, n.Type = resolve(y.Value)
+		if flow && strings.HasSuffix(y.Value, ":") {
+			p.report(y.Line, y.Column, "a \":\" without a value; put the text in quotes, or a value behind the colon")
+		}
 	}
 	if len(y.Value) > p.limits.Scalar {
 		p.fail(y.Line, y.Column, "this text is too long: at most "+bytesText(p.limits.Scalar)+" are allowed in one value")

@@ -148,6 +148,7 @@ var bad = []struct{ src, want string }{
 	{"{? a: b}", `f:1:4: complex keys ("? ") are not supported; write "key: value"`},
 	{"a:\n[b]\n", "f:2:1: expected \"key: value\" here, found \"[b]\"; a colon and a space must follow the key"},
 	{"a:\n|\n", "f:2:1: this does not belong to what is above; check the indentation and the quotes"},
+	{"{a: b:}", "f:1:5: a \":\" without a value; put the text in quotes, or a value behind the colon"},
 	{"-\ta\n", "f:1:2: a tab is used for indentation; use spaces"},
 	{"a: [b]#c\n", "f:1:7: unexpected # behind a value; put the value in quotes, or a space before the # for a comment"},
 	{"a: \"b\"#c\n", "f:1:7: unexpected # behind a value; put the value in quotes, or a space before the # for a comment"},
