@@ -52,7 +52,8 @@ type Reply struct {
 // Inputs is the seam to the world's time and order. Next blocks until inputs
 // are there, or until wake (0: never) has come, and returns the present time.
 // It returns io.EOF when there will be no more. Inputs that also have a method
-// Close(error) are told when the loop ends, and why.
+// Close(error) are told when the loop ends, and why; those with a method
+// NotBefore(sched.Time) are told, before the first Next, the time of the last event.
 type Inputs interface {
 	Next(ctx context.Context, wake sched.Time) (now sched.Time, in []Input, err error)
 }

@@ -25,6 +25,8 @@ type Live struct {
 	more chan struct{} // holds one token when the queue may have grown
 
 	mu       sync.Mutex
+	floor    sched.Time // the latest time that was given out,
+	floorAt  time.Time  // and when that was, on the clock that nobody sets
 	queue    []Input
 	commands int   // in queue
 	closed   error // set when no more is taken
@@ -94,7 +96,7 @@ func (l *Live) Next(ctx context.Context, wake sched.Time) (sched.Time, []Input, 
 		if ctx.Err() != nil {
 			l.refuseNew(ErrClosed)
 		}
-		now, in := l.now(), l.take()
+		now, in := l.time(), l.take()
 		switch {
 		case len(in) > 0:
 			return now, in, nil
@@ -105,6 +107,32 @@ func (l *Live) Next(ctx context.Context, wake sched.Time) (sched.Time, []Input, 
 		}
 		l.sleep(ctx, wake, now)
 	}
+}
+
+// NotBefore says that the world's time was t already. The engine calls it with
+// the time of the last event: after a wall clock was set back, time goes on from
+// there at its usual speed, so that no limit and no back-off waits for hours.
+func (l *Live) NotBefore(t sched.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t > l.floor {
+		l.floor, l.floorAt = t, time.Now()
+	}
+}
+
+// time is the wall's time, or what has passed since the latest time given out
+// when that is later.
+func (l *Live) time() sched.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wall := l.now()
+	if !l.floorAt.IsZero() {
+		if t := l.floor.Add(sched.Duration(time.Since(l.floorAt).Microseconds())); t > wall {
+			return t
+		}
+	}
+	l.floor, l.floorAt = wall, time.Now()
+	return wall
 }
 
 // sleep waits for an input, for wake, or for ctx, whatever comes first.

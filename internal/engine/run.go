@@ -75,6 +75,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{o: o, core: core, durable: core.Seq(), checked: core.Seq(), last: core.Now(), blamed: map[sched.JobID]bool{}}
+	if c, ok := o.Inputs.(interface{ NotBefore(sched.Time) }); ok {
+		c.NotBefore(core.Now())
+	}
 	e.replica = newReplica(core.Clone(), o.Journal)
 	e.snapshot = snapshotter{journal: o.Journal, log: o.Log}
 	return e, nil

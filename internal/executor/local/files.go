@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -109,10 +111,46 @@ func writeJSON(dir, name string, v any) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	tmp := filepath.Join(dir, name+".new")
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+	if err := writeNew(tmp, data); err != nil {
 		return err
 	}
-	return os.Rename(tmp, filepath.Join(dir, name))
+	return replace(tmp, filepath.Join(dir, name))
+}
+
+// writeNew writes a file that did not exist before. What a task may have put
+// there is removed and never opened: the other end of a pipe would be waited for.
+func writeNew(path string, data []byte) error {
+	f, err := createNew(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+func createNew(path string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(path, flags, 0o600)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, flags, 0o600)
+}
+
+// replace renames a file over whatever has the name, also over a directory that
+// a task made there.
+func replace(from, to string) error {
+	err := os.Rename(from, to)
+	if st, statErr := os.Lstat(to); err == nil || statErr != nil || !st.IsDir() {
+		return err
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // readJSON reads a file of a task's directory, never through a link.
@@ -140,7 +178,7 @@ func writeClaim(dir string, c claim) (bool, error) {
 		return false, err
 	}
 	tmp := filepath.Join(dir, fmt.Sprintf("%s.%d", claimFile, os.Getpid()))
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+	if err := writeNew(tmp, data); err != nil {
 		return false, err
 	}
 	defer os.Remove(tmp)
@@ -153,7 +191,7 @@ func writeClaim(dir string, c claim) (bool, error) {
 
 // reserveOutcome takes the blocks that the outcome needs, while there are some.
 func reserveOutcome(dir string) error {
-	return os.WriteFile(reservePath(dir), make([]byte, 4096), 0o600)
+	return writeNew(reservePath(dir), make([]byte, 4096))
 }
 
 // reservePath is this process's own: a supervisor that came too late must not
@@ -170,7 +208,7 @@ func writeOutcome(dir string, o outcome) error {
 		return err
 	}
 	tmp := reservePath(dir)
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := openReserve(tmp)
 	if err != nil {
 		return err
 	}
@@ -184,10 +222,19 @@ func writeOutcome(dir string, o outcome) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, filepath.Join(dir, outcomeFile)); err != nil {
+	if err := replace(tmp, filepath.Join(dir, outcomeFile)); err != nil {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// openReserve opens the file with the blocks that were taken, or makes it.
+func openReserve(path string) (*os.File, error) {
+	st, err := os.Lstat(path)
+	if err != nil || !st.Mode().IsRegular() {
+		return createNew(path)
+	}
+	return os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
 func syncDir(dir string) error {

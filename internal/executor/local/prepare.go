@@ -161,7 +161,7 @@ func (t *task) spawn(script []byte) (*os.Process, *os.File, error) {
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	notes, err := os.OpenFile(filepath.Join(t.dir, noteFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	notes, err := os.OpenFile(filepath.Join(t.dir, noteFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		feed.Close()
 		status.Close()

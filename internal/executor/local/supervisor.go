@@ -412,12 +412,22 @@ func (s *supervisor) exit() sched.Exit {
 	return e
 }
 
-// record writes the outcome. Until the disk takes it, the task counts as
+// recordWithin is how long an outcome is tried to be recorded where it is not for
+// want of room: then the server proves the end by itself.
+const recordWithin = time.Minute
+
+// record writes the outcome. Until a full disk takes it, the task counts as
 // running; with the directory gone there is nobody left to tell.
 func (s *supervisor) record(o outcome) {
-	for {
+	for began := time.Now(); ; {
 		err := writeOutcome(s.dir, o)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			_ = os.Chmod(s.dir, 0o700) // a task may have taken our right to write
+		}
+		if full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT); !full && time.Since(began) > recordWithin {
 			return
 		}
 		if s.trouble != err.Error() {

@@ -3,11 +3,15 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -25,6 +29,8 @@ type task struct {
 	mu    sync.Mutex
 	made  bool // its directory exists: a stop is left there
 	order *stopOrder
+	owner proc   // its supervisor, once that takes signals; zero before
+	said  string // the last trouble with leaving a stop
 }
 
 func newTask(e *Executor, at *attempt, n int32) *task {
@@ -49,7 +55,10 @@ func (t *task) stop(grace sched.Duration) {
 // leaveOrder writes the stop and wakes the supervisor; t.mu is held.
 func (t *task) leaveOrder() {
 	if err := writeJSON(t.dir, stopFile, t.order); err != nil {
-		t.e.o.Log.Warn("leave a stop", "attempt", t.at.id, "task", t.n, "error", err)
+		if t.said != err.Error() {
+			t.said = err.Error()
+			t.e.o.Log.Warn("leave a stop", "attempt", t.at.id, "task", t.n, "error", err)
+		}
 		// A full disk must not keep a task alive: its supervisor takes SIGTERM as
 		// the end of itself and ends the task with it.
 		defer t.signalOwner(false)
@@ -58,15 +67,31 @@ func (t *task) leaveOrder() {
 	t.signalOwner(true)
 }
 
+// signalOwner wakes the supervisor. Its file is asked only before it is known
+// otherwise: the task may have removed it.
 func (t *task) signalOwner(ordered bool) {
-	var c claim
-	if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID == 0 {
-		return
+	owner := t.owner
+	if owner.PID == 0 {
+		var c claim
+		if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID == 0 {
+			return
+		}
+		owner = c.Supervisor
 	}
 	if ordered {
-		c.Supervisor.signal(sigOrder)
+		owner.signal(sigOrder)
 	} else {
-		c.Supervisor.signal(sigEnd)
+		owner.signal(sigEnd)
+	}
+}
+
+// owned remembers a supervisor that takes signals.
+func (t *task) owned(p proc) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.owner = p
+	if t.order != nil && t.made {
+		t.leaveOrder() // the first may have missed it
 	}
 }
 
@@ -90,9 +115,11 @@ func (t *task) run() {
 		t.open()
 		t.follow(c)
 	case !errors.Is(err, fs.ErrNotExist):
-		t.unknown("its start record cannot be read: " + err.Error())
+		t.unreadable(err)
 	case t.lostByReboot():
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+	case t.known && t.endedBefore():
+		t.follow(claim{}) // only the claim is gone
 	case t.known && t.orphaned():
 		t.lost(t.spec(), proc{})
 	case t.start == nil:
@@ -108,6 +135,34 @@ func (t *task) lostByReboot() bool {
 	var s spec
 	err := readJSON(t.dir, specFile, &s)
 	return t.known && (err == nil && s.Boot != t.e.boot || err != nil && t.e.rebooted)
+}
+
+// unreadable ends a task whose claim is damaged, by a power cut or by the task.
+// Whatever owned it is ended: nothing can be said to it any more.
+func (t *task) unreadable(err error) {
+	var s spec
+	if specErr := readJSON(t.dir, specFile, &s); specErr == nil && s.Boot != t.e.boot || specErr != nil && t.e.rebooted {
+		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+		return
+	}
+	t.e.o.Log.Warn("a task's start record cannot be read; the task is ended", "attempt", t.at.id, "task", t.n, "error", err)
+	all, listErr := processes()
+	if listErr != nil {
+		t.unknown("its start record cannot be read: " + err.Error())
+	}
+	for pid, st := range all {
+		attempt, n, ok := t.e.supervises(pid)
+		if ok && attempt == t.at.id.String() && n == fmt.Sprint(t.n) {
+			proc{PID: pid, Start: st.start}.signal(unix.SIGKILL)
+		}
+	}
+	t.lost(t.spec(), proc{})
+}
+
+// endedBefore is true when the end of a task is recorded.
+func (t *task) endedBefore() bool {
+	_, ok := t.outcome(t.spec())
+	return ok
 }
 
 // orphaned is true when processes of a task live whose files are gone: the claim
@@ -133,11 +188,12 @@ func (t *task) launch() {
 		t.refused(outcome{Refused: "start its supervisor: " + err.Error()})
 		return
 	}
-	started := readStatus(status)
+	p := procOf(child.Pid)
+	started := t.awaitStatus(status, p)
 	if started != nil {
 		t.started(s, *started)
+		t.owned(p)
 	}
-	p := procOf(child.Pid)
 	t.await(s, p, started != nil)
 	if t.e.ctx.Err() != nil {
 		return // the next server goes on
@@ -146,10 +202,28 @@ func (t *task) launch() {
 	t.settle(s, p)
 }
 
+// awaitStatus waits for the supervisor's word; nil when none comes. The task's
+// first instruction may already hold its supervisor up.
+func (t *task) awaitStatus(f *os.File, p proc) *identity {
+	word := make(chan *identity, 1)
+	go func() { word <- readStatus(f) }()
+	care := keeper{t: t, p: p}
+	for {
+		select {
+		case id := <-word:
+			return id
+		case <-t.e.ctx.Done():
+			f.Close() // ends the read
+			return <-word
+		case <-time.After(time.Second):
+			care.look()
+		}
+	}
+}
+
 // settle ends a task whose supervisor, started by us, is gone.
 func (t *task) settle(s *spec, p proc) {
-	var o outcome
-	if readJSON(t.dir, outcomeFile, &o) == nil {
+	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
 		return
 	}
@@ -168,15 +242,16 @@ func (t *task) settle(s *spec, p proc) {
 
 // follow takes up a task whose start somebody has claimed.
 func (t *task) follow(c claim) {
-	var o outcome
-	if readJSON(t.dir, outcomeFile, &o) == nil {
+	s := t.spec()
+	lives := c.Boot == t.e.boot && c.Supervisor.alive()
+	// While its supervisor lives, an outcome may be the task's own work.
+	if o, ok := t.outcome(s); ok && !lives {
 		if t.known {
-			t.identified(t.spec())
+			t.identified(s)
 		}
 		t.tellOutcome(o)
 		return
 	}
-	s := t.spec()
 	switch {
 	case c.Boot != t.e.boot:
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
@@ -184,7 +259,8 @@ func (t *task) follow(c claim) {
 		t.exited(sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was never started"}, true)
 	default:
 		told := t.identified(s)
-		if c.Supervisor.alive() {
+		if lives {
+			t.owned(c.Supervisor)
 			t.await(s, c.Supervisor, told)
 		}
 		t.inherited(s, c)
@@ -193,14 +269,28 @@ func (t *task) follow(c claim) {
 
 // inherited ends a task whose supervisor, found on disk, is gone.
 func (t *task) inherited(s *spec, c claim) {
-	var o outcome
-	if readJSON(t.dir, outcomeFile, &o) == nil {
+	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
 		return
 	}
 	if t.e.ctx.Err() == nil && !c.Supervisor.alive() {
 		t.lost(s, c.Supervisor)
 	}
+}
+
+// outcome reads the recorded end. A supervisor records it when nobody is left in
+// the task's groups: with somebody there it is not a supervisor's word.
+func (t *task) outcome(s *spec) (o outcome, ok bool) {
+	if readJSON(t.dir, outcomeFile, &o) != nil {
+		return o, false
+	}
+	mine := spec{Attempt: t.at.id, Task: t.n, Parents: append(slices.Clone(t.e.parents), s.Parents...)}
+	for _, dir := range groupDirs(&mine) {
+		if len(groupMembers(dir)) > 0 {
+			return o, false
+		}
+	}
+	return o, true
 }
 
 // spec reads what was started. Where that cannot be read, what finds the task's
@@ -232,9 +322,10 @@ func (t *task) await(s *spec, p proc, told bool) {
 	}
 	defer w.close()
 	defer context.AfterFunc(t.e.ctx, w.interrupt)()
-	progress := newProgress(t)
+	progress, care := newProgress(t), &keeper{t: t, p: p}
 	defer progress.last()
 	for t.e.ctx.Err() == nil {
+		care.look()
 		pause := progressEvery
 		if !told {
 			pause = 10 * time.Millisecond
@@ -249,6 +340,49 @@ func (t *task) await(s *spec, p proc, told bool) {
 			told = t.identified(s)
 		}
 		progress.look()
+	}
+}
+
+// keeper sees to it that a supervisor can do its work, whatever its task, which
+// runs as the same user, does to it.
+type keeper struct {
+	t    *task
+	p    proc
+	next time.Time
+	held int // looks in a row at which the supervisor was stopped
+}
+
+// maxHeld is how many looks a supervisor may stay stopped, after which it is as
+// good as dead and is made so.
+const maxHeld = 5
+
+// look repeats a stop, so that none is lost, and wakes a supervisor that was
+// stopped; it does so once a second.
+func (k *keeper) look() {
+	now := time.Now()
+	if now.Before(k.next) {
+		return
+	}
+	k.next = now.Add(time.Second)
+	k.t.remind()
+	st, ok := readStat(k.p.PID)
+	if !ok || st.start != k.p.Start || st.state != 'T' && st.state != 't' {
+		k.held = 0
+		return
+	}
+	if k.held++; k.held > maxHeld {
+		k.p.signal(unix.SIGKILL)
+		return
+	}
+	k.p.signal(unix.SIGCONT)
+}
+
+// remind repeats a stop to a supervisor that has not ended its task.
+func (t *task) remind() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.order != nil && t.made && t.owner.PID > 0 {
+		t.leaveOrder()
 	}
 }
 

@@ -1,0 +1,156 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// start starts one task and waits until its line "ready" is out.
+func (w *world) start(lines ...string) sched.Action {
+	w.Helper()
+	a := w.action(1, append(lines, "echo ready", "sleep 600")...)
+	w.e.Do(a)
+	want[sched.TaskStarted](w)
+	return a
+}
+
+// TestStopReachesAHostileTask: whatever a task does to its own directory, a stop
+// returns at once and ends it.
+func TestStopReachesAHostileTask(t *testing.T) {
+	const dir = `d="$(dirname $COMB_PROGRESS_FILE)"; `
+	for name, line := range map[string]string{
+		"a pipe for the stop":      dir + `mkfifo $d/stop.json.new`,
+		"a link for the stop":      dir + `ln -s $COMB_CHECKPOINT_DIR/hit $d/stop.json.new`,
+		"a folder for the stop":    dir + `mkdir -p $d/stop.json/x $d/stop.json.new/x`,
+		"no claim":                 dir + `rm $d/started`,
+		"a damaged claim":          dir + `echo x > $d/started`,
+		"no directory":             dir + `rm -rf $d`,
+		"a pipe for the outcome":   dir + `for f in $d/outcome.tmp.*; do rm $f; mkfifo $f; done`,
+		"a folder for the outcome": dir + `mkdir -p $d/outcome.json/x`,
+		"a stopped supervisor":     `kill -STOP $PPID`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.start(line)
+			if name != "no directory" {
+				w.line(a.Attempt, "ready")
+			} else {
+				time.Sleep(200 * time.Millisecond)
+			}
+			called := make(chan struct{})
+			go func() {
+				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+				close(called)
+			}()
+			select {
+			case <-called:
+			case <-time.After(5 * time.Second):
+				t.Fatal("the call that stops a task hangs")
+			}
+			w.exit()
+			if _, err := os.Stat(filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint", "hit")); err == nil {
+				t.Error("the stop was written through a link")
+			}
+		})
+	}
+}
+
+// TestHeldSupervisor: one that is stopped again and again still ends its task, or
+// is given up.
+func TestHeldSupervisor(t *testing.T) {
+	w := newWorld(t)
+	a := w.start(`(while kill -STOP $PPID; do :; done) &`)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	w.exit()
+}
+
+// TestForgedOutcome: a task's own word about its end frees nothing.
+func TestForgedOutcome(t *testing.T) {
+	for name, line := range map[string]string{
+		"alive":  "",
+		"killed": `kill -KILL $PPID`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.action(1, "echo main $$", `echo '{"exit":{"Code":0}}' > $(dirname $COMB_PROGRESS_FILE)/outcome.json`, "echo forged", "sleep 1", line, "sleep 600")
+			w.e.Do(a)
+			want[sched.TaskStarted](w)
+			main := number(t, w.line(a.Attempt, "main "))
+			w.line(a.Attempt, "forged")
+			w.restart()
+			a.Known = true
+			w.e.Do(a)
+			if name == "alive" {
+				select {
+				case f := <-w.facts:
+					if x, ok := f.(sched.TaskExited); ok {
+						t.Fatalf("told the end of a living task: %+v", x)
+					}
+				case <-time.After(time.Second):
+				}
+				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+			}
+			w.exit()
+			if len(w.e.parents) > 0 || name == "alive" {
+				dead(t, main)
+			} else if st, ok := readStat(main); ok {
+				proc{PID: main, Start: st.start}.signal(unix.SIGKILL)
+			}
+		})
+	}
+}
+
+// TestEmptyClaimAfterPowerCut: a claim that did not reach the disk, of a boot
+// that is over, ends its task.
+func TestEmptyClaimAfterPowerCut(t *testing.T) {
+	w := newWorld(t)
+	a := w.start()
+	w.line(a.Attempt, "ready")
+	w.e.Close()
+	w.supervisor(a.Attempt).signal(unix.SIGKILL)
+	w.e.Sweep(nil) // the machine is off
+	dir := w.e.place.task(a.Attempt, 0)
+	var s spec
+	if err := readJSON(dir, specFile, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Boot = "another"
+	if err := writeJSON(dir, specFile, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, claimFile), 0); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	a.Known = true
+	w.e.Do(a)
+	if got := w.exit(); got.Cause != sched.NodeRebooted {
+		t.Errorf("exit %+v", got)
+	}
+}
+
+// TestEndWithoutClaim: a task that ended while no server ran, and whose claim is
+// gone, is not started again.
+func TestEndWithoutClaim(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, `rm $(dirname $COMB_PROGRESS_FILE)/started`, "echo run >> $COMB_CHECKPOINT_DIR/runs", "exit 7")
+	w.e.Do(a)
+	want[sched.TaskStarted](w)
+	w.exit()
+	w.restart()
+	a.Known = true
+	w.e.Do(a)
+	if got := w.exit(); got.Code != 7 {
+		t.Errorf("exit %+v", got)
+	}
+	runs, err := os.ReadFile(filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint", "runs"))
+	if err != nil || string(runs) != "run\n" {
+		t.Errorf("it ran: %q, %v", runs, err)
+	}
+}
