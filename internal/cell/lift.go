@@ -32,6 +32,35 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 	return true
 }
 
+// liftWhole packs a part as if all that may leave had left, and then asks each
+// bin for the fewest victims: the last resort when going from task to task, each
+// to its cheapest bin, left no room for the rest.
+func (s *search) liftWhole(bins []bin, p *part) bool {
+	assign, ok := s.choose(bins, p)
+	if !ok {
+		return false
+	}
+	need := make([]int32, len(bins))
+	for i, t := range p.tasks {
+		need[assign[i]] += t.leaves
+	}
+	start := s.mark()
+	for i, n := range need {
+		o, ok := s.option(bins[i].cell, n)
+		if !ok {
+			s.rewind(start)
+			return false
+		}
+		for _, v := range o.victims {
+			s.victims[v] = true
+		}
+	}
+	for i, t := range p.tasks {
+		s.take(t.index, s.pick(bins[assign[i]].cell, t.leaves))
+	}
+	return true
+}
+
 // option is what placing one task in one bin would cost.
 type option struct {
 	victims []AllocID

@@ -18,7 +18,7 @@ func (s *search) pack(bins []bin, p *part) bool {
 		return false
 	}
 	if s.r.Lift != nil {
-		return s.packLifting(bins, p)
+		return s.packLifting(bins, p) || s.liftWhole(bins, p)
 	}
 	assign, ok := s.choose(bins, p)
 	if !ok {
@@ -54,7 +54,7 @@ func (s *search) choose(bins []bin, p *part) ([]int, bool) {
 	}
 	ch := &s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain]
 	for l := ch.NodeLevel + 1; l <= ch.Top; l++ {
-		for _, group := range s.groups(bins, l) {
+		for _, group := range s.groups(bins, l, p.total) {
 			if a, n, ok := s.fill(bins, group, p); ok && n <= fewest {
 				return a, true
 			}
@@ -82,9 +82,9 @@ func (s *search) single(bins []bin, total int32) int {
 	return best
 }
 
-// groups splits bins by their ancestor at a level, the group with the least room
-// first, so that large holes stay whole.
-func (s *search) groups(bins []bin, l Level) [][]int {
+// groups splits bins by their ancestor at a level and returns those with enough
+// room, the least first, so that large holes stay whole.
+func (s *search) groups(bins []bin, l Level, total int32) [][]int {
 	type group struct {
 		anc   CellID
 		avail int32
@@ -106,6 +106,7 @@ func (s *search) groups(bins []bin, l Level) [][]int {
 		gs[k].bins = append(gs[k].bins, i)
 		gs[k].avail += bins[i].avail
 	}
+	gs = slices.DeleteFunc(gs, func(g group) bool { return g.avail < total })
 	slices.SortStableFunc(gs, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.avail, b.avail), cmp.Compare(a.anc, b.anc))
 	})

@@ -77,7 +77,8 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 	return res, ok
 }
 
-// part is the members of a gang with one SKU and pin; they go to one chain.
+// part is the members of a gang with one SKU and pin; they go to one chain. Those
+// of any SKU come first.
 type part struct {
 	sku    TypeName
 	pinned PinnedID
@@ -105,6 +106,7 @@ func partition(ms []Member) []part {
 			index++
 		}
 	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(min(len(a.sku), 1), min(len(b.sku), 1)) })
 	for i := range parts {
 		slices.SortStableFunc(parts[i].tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
 	}
@@ -136,6 +138,9 @@ func (s *search) parts(ps []part) bool {
 	if len(ps) == 0 {
 		return true
 	}
+	if s.together(ps) {
+		return true
+	}
 	p := &ps[0]
 	for ci := range s.c.f.Chains {
 		if !s.usable(ci, p) {
@@ -143,6 +148,31 @@ func (s *search) parts(ps []part) bool {
 		}
 		mark := s.mark()
 		if s.inChain(int16(ci), p) && s.parts(ps[1:]) {
+			return true
+		}
+		s.rewind(mark)
+	}
+	return false
+}
+
+// together packs tasks of any SKU as one part with those of a SKU: apart, the
+// first could take the only room that the others have.
+func (s *search) together(ps []part) bool {
+	p := &ps[0]
+	if p.sku != "" {
+		return false
+	}
+	for i := 1; i < len(ps); i++ {
+		if ps[i].pinned != p.pinned {
+			continue
+		}
+		rest := slices.Clone(ps[1:])
+		both := &rest[i-1]
+		both.tasks = slices.Concat(p.tasks, both.tasks)
+		both.total += p.total
+		slices.SortStableFunc(both.tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
+		mark := s.mark()
+		if s.parts(rest) {
 			return true
 		}
 		s.rewind(mark)

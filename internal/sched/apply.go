@@ -63,7 +63,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	s.slots[e.ID] = slot
 	s.names[e.Job.Name] = e.ID
 	s.nextJob = max(s.nextJob, e.ID+1)
-	s.keys.remember(e.Meta, e.ID)
+	s.keys.remember(e.Meta, e, e.ID)
 	for g := range s.jobs[slot].gangs {
 		s.enqueue(slot, int32(g))
 	}
@@ -99,9 +99,9 @@ func newGang(j *job, g int) gang {
 	}
 	var b strings.Builder
 	for _, m := range out.members {
-		fmt.Fprintf(&b, "%dx%d/%s/%s;", m.Tasks, m.Leaves, m.SKU, m.Pinned)
+		fmt.Fprintf(&b, "%dx%d/%q/%q;", m.Tasks, m.Leaves, m.SKU, m.Pinned)
 	}
-	fmt.Fprintf(&b, "%v", j.spec.AllowedNodes)
+	fmt.Fprintf(&b, "%q", j.spec.AllowedNodes)
 	out.shape = b.String()
 	return out
 }
@@ -112,7 +112,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 		return
 	}
 	j.stop, j.stopReason = true, e.Reason
-	s.keys.remember(e.Meta, e.Job)
+	s.keys.remember(e.Meta, e, e.Job)
 	slot := s.slots[e.Job]
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
@@ -123,7 +123,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 func (s *State) applyCordoned(e NodeCordoned) {
 	n := s.node(e.Node)
 	n.Cordon, n.Reason = e.On, e.Reason
-	s.keys.remember(e.Meta, 0)
+	s.keys.remember(e.Meta, e, 0)
 	if !e.On {
 		n.Suspect, n.Refused = 0, nil
 	}
@@ -193,7 +193,7 @@ func (s *State) applyConfigured(e Configured) {
 	for i := range s.leaves {
 		s.blameLeaf(&s.leaves[i], true)
 	}
-	s.keys.remember(e.Meta, 0)
+	s.keys.remember(e.Meta, e, 0)
 	s.requeueAll()
 }
 

@@ -18,8 +18,11 @@ const (
 // Check judges a command against the state without changing it. Accepted: the
 // events to apply (none when an idempotency key repeats) and the answer.
 func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) {
-	if id, ok := s.keys.seen(c.command()); ok {
-		return nil, Answer{Job: id, Repeated: true}, nil
+	if e, ok := s.keys.seen(c.command()); ok {
+		if !e.about(c) {
+			return nil, Answer{}, refuse(Conflict, "idempotency key %q was used for another command: choose a new one", e.Key)
+		}
+		return nil, Answer{Job: e.Job, Repeated: true}, nil
 	}
 	switch c := c.(type) {
 	case Submit:
@@ -105,6 +108,9 @@ func checkJob(j *Job) *Refusal {
 	}
 	seen := make([]bool, tasks)
 	for _, g := range j.Gangs {
+		if len(g.Tasks) == 0 {
+			return refuse(Invalid, "gang %q has no tasks", g.Name)
+		}
 		for i, t := range g.Tasks {
 			if t < 0 || int64(t) >= tasks || seen[t] || i > 0 && g.Tasks[i-1] > t {
 				return refuse(Invalid, "gang %q: task %d does not exist, is listed twice or is out of order", g.Name, t)
@@ -142,6 +148,9 @@ func (s *State) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
 // checkReconfigure plans how everything that holds cells is carried over. It
 // changes nothing: the plan is in the event.
 func (s *State) checkReconfigure(c Reconfigure) ([]Event, Answer, *Refusal) {
+	if c.Config == nil {
+		return nil, Answer{}, refuse(Invalid, "there is no configuration")
+	}
 	next, err := cell.New(&c.Config.Cluster)
 	if err != nil {
 		return nil, Answer{}, refuse(Invalid, "%v", err)

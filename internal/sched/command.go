@@ -181,6 +181,7 @@ const (
 	NodeRebooted   ExitCause = "node rebooted"
 	OutOfMemory    ExitCause = "out of memory" // the task's own limit
 	NeverStarted   ExitCause = "never started" // stopped before it was started
+	StartRefused   ExitCause = "start refused" // the node refused it: it never ran
 	NodeLost       ExitCause = "node lost"
 )
 

@@ -189,7 +189,7 @@ func (s *State) retryGangs(slot int32) {
 func (s *State) avoidRefusing(j *job, g int32) {
 	for _, o := range j.spec.Gangs[g].Tasks {
 		t := &j.tasks[o]
-		if t.exit == nil || t.exit.Cause != NeverStarted || t.exit.Message == "" {
+		if t.exit == nil || t.exit.Cause != StartRefused {
 			continue
 		}
 		times := s.avoided(&j.gangs[g], t.place.Node)

@@ -196,8 +196,8 @@ type Decided struct {
 	Again bool `json:"again,omitempty"`
 }
 
-// Quarantined sets a job aside whose decision panicked; it is never placed again
-// and can only be stopped.
+// Quarantined sets a job aside whose decision panicked; it gives back what it was
+// promised, is never placed again and can only be stopped.
 type Quarantined struct {
 	Job   JobID  `json:"job"`
 	Stack string `json:"stack"` // hash of the stack

@@ -22,7 +22,7 @@ func (s *State) Accept(f Fact) []Event {
 		}
 		return []Event{f}
 	case TaskRefused:
-		if t := s.present(f.Attempt, f.Task); t == nil || t.state != TaskStarting && t.state != TaskStopping {
+		if t := s.present(f.Attempt, f.Task); t == nil || t.state == TaskRunning || t.pid != 0 {
 			return nil
 		}
 		return []Event{f}
@@ -37,7 +37,7 @@ func (s *State) Accept(f Fact) []Event {
 		}
 		return []Event{f}
 	case Notice:
-		if j := s.find(f.Job); j == nil || slices.Contains(j.notices, f.Message) {
+		if j := s.find(f.Job); j == nil || len(j.notices) >= maxNotices || slices.Contains(j.notices, f.Message) {
 			return nil
 		}
 		return []Event{f}
@@ -182,7 +182,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	}
 	t := s.task(a, e.Task)
 	t.dead, t.state = true, TaskEnded
-	t.exit = &Exit{Cause: NeverStarted, Message: e.Reason}
+	t.exit = &Exit{Cause: StartRefused, Message: e.Reason}
 	a.alive--
 	a.refused = true
 	a.message = cmp.Or(a.message, e.Reason)

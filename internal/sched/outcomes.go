@@ -157,7 +157,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 // noteRefusal counts a refusing node's jobs.
 func (s *State) noteRefusal(j *job, ordinal int32) {
 	t := &j.tasks[ordinal]
-	if t.exit == nil || t.exit.Cause != NeverStarted || t.exit.Message == "" {
+	if t.exit == nil || t.exit.Cause != StartRefused {
 		return
 	}
 	n := s.node(t.place.Node)
@@ -234,7 +234,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 	}
 	st := s.status(j)
 	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping = e.Phase, e.Cause, e.Message, s.now, false
-	if e.Cause != EndStopped {
+	if e.Cause == EndSucceeded || e.Cause == EndFailed {
 		x := e.Exit
 		st.Exit = &x
 	}
@@ -270,5 +270,8 @@ func (s *State) applyQuarantined(e Quarantined) {
 	slot := s.slots[e.Job]
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
+		if at := j.gangs[g].attempt; at != none && s.attempts[at].state == AttemptReserving {
+			s.freeAttempt(&s.attempts[at])
+		}
 	}
 }

@@ -151,7 +151,7 @@ const maxKeys = 20_000
 type keyRing struct {
 	Ring []keyEntry `json:"ring"`
 	Next int        `json:"next"` // where the next one goes once the ring is full
-	at   map[keyName]JobID
+	at   map[keyName]keyEntry
 }
 
 type keyName struct {
@@ -161,33 +161,51 @@ type keyName struct {
 
 type keyEntry struct {
 	keyName
-	Job JobID `json:"j"`
+	Job  JobID `json:"j"`
+	Kind Kind  `json:"e"` // of the event that the command became
 }
 
-func newKeyRing() keyRing { return keyRing{at: map[keyName]JobID{}} }
+// about reports whether a command may be the one that came with the key before:
+// a key that is used again for something else must not swallow it.
+func (e *keyEntry) about(c Command) bool {
+	switch c := c.(type) {
+	case Submit:
+		return e.Kind == JobSubmitted{}.event()
+	case Stop:
+		return e.Kind == StopRequested{}.event() && e.Job == c.Job
+	case Reconfigure:
+		return e.Kind == Configured{}.event()
+	case Cordon:
+		return e.Kind == NodeCordoned{}.event()
+	}
+	return false
+}
+
+func newKeyRing() keyRing { return keyRing{at: map[keyName]keyEntry{}} }
 
 func (k *keyRing) clone() keyRing {
 	return keyRing{Ring: slices.Clone(k.Ring), Next: k.Next, at: maps.Clone(k.at)}
 }
 
-// seen returns the job that a command with this key was about.
-func (k *keyRing) seen(m Meta) (JobID, bool) {
+// seen returns what a command with this key was about.
+func (k *keyRing) seen(m Meta) (keyEntry, bool) {
 	if m.Key == "" {
-		return 0, false
+		return keyEntry{}, false
 	}
-	id, ok := k.at[keyName(m)]
-	return id, ok
+	e, ok := k.at[keyName(m)]
+	return e, ok
 }
 
-func (k *keyRing) remember(m Meta, id JobID) {
+// remember keeps the key of a command that became an event about a job, 0 if none.
+func (k *keyRing) remember(m Meta, ev Event, id JobID) {
 	if m.Key == "" {
 		return
 	}
-	e := keyEntry{keyName(m), id}
+	e := keyEntry{keyName(m), id, ev.event()}
 	if _, ok := k.at[e.keyName]; ok {
 		return
 	}
-	k.at[e.keyName] = id
+	k.at[e.keyName] = e
 	if len(k.Ring) < maxKeys {
 		k.Ring = append(k.Ring, e)
 		return

@@ -164,9 +164,9 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
 	s.nodes, s.leaves, s.again = im.Nodes, im.Leaves, im.Again
 	s.at(s.again, 0)
-	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]JobID{}}
+	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
 	for _, e := range s.keys.Ring {
-		s.keys.at[e.keyName] = e.Job
+		s.keys.at[e.keyName] = e
 	}
 	for i := range im.Jobs {
 		s.loadJob(&im.Jobs[i])

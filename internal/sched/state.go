@@ -72,7 +72,7 @@ type gang struct {
 	done    bool
 	waiting bool // it is in its queue
 	after   Time
-	faults  int32 // platform faults and refusals in a row: the back-off's exponent
+	faults  int32 // delayed retries of this attempt of the job: the back-off's exponent after platform faults
 	retries int32 // counted task retries
 	avoid   []avoidance
 	last    *AttemptStatus // the last that ended

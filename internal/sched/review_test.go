@@ -1,0 +1,219 @@
+package sched_test
+
+import (
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (w *world) attempt(id sched.JobID, task int) sched.AttemptID {
+	w.t.Helper()
+	j, ok := w.s.Job(id)
+	if !ok {
+		w.t.Fatalf("job %d has ended", id)
+	}
+	return sched.AttemptID{Job: id, Gang: j.Tasks[task].Gang, N: j.Tasks[task].Attempt}
+}
+
+// Only the node that refused is blamed: not those of the gang's other tasks,
+// which were stopped before they started, nor those of jobs stopped by users.
+func TestOnlyTheRefusingNodeIsBlamed(t *testing.T) {
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 4}))
+	never := sched.Exit{Code: 1, Cause: sched.NeverStarted, Message: "it was stopped before it was started"}
+	for i := range 3 {
+		g := w.submit(gangJob("g"+string(rune('0'+i)), "a", 10, 1, 4))
+		w.do(sched.Stop{Job: g})
+		w.tell(sched.TaskExited{Attempt: w.attempt(g, 0), Task: 0, Exit: never})
+	}
+	for _, n := range w.s.Nodes() {
+		want(t, string(n.Name)+" is suspect after stops", n.Suspect, 0)
+	}
+	g := w.submit(gangJob("gang", "a", 10, 2, 4))
+	at, js := w.attempt(g, 0), func() sched.JobStatus { j, _ := w.s.Job(g); return j }()
+	refuser := js.Tasks[0].Node
+	w.tell(sched.TaskRefused{Attempt: at, Task: 0, Reason: "no device"})
+	w.tell(sched.TaskExited{Attempt: at, Task: 1, Exit: never})
+	avoided := 0
+	for _, r := range w.log {
+		if e, ok := r.Event.(sched.NodeAvoided); ok {
+			avoided++
+			want(t, "the avoided node", e.Node, refuser)
+		}
+	}
+	want(t, "nodes avoided", avoided, 1)
+}
+
+// A refusal proves that a task never ran, also when nothing was known of it.
+func TestRefusedWhileUnknown(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	g := w.submit(gangJob("g", "a", 10, 1, 4))
+	at := w.attempt(g, 0)
+	w.tell(sched.NodeHealth{Node: "n0", Up: false})
+	want(t, "its cells", w.reason(g), sched.HeldUnknown)
+	w.tell(sched.TaskRefused{Attempt: at, Task: 0, Reason: "no"})
+	want(t, "it runs elsewhere", w.where(g), "n1[0 1 2 3]")
+}
+
+// A job that is set aside gives back what it was promised and never starts.
+func TestQuarantinedReservation(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	low := w.submit(gangJob("low", "a", 10, 2, 4))
+	w.start(low)
+	high := w.submit(gangJob("high", "a", 100, 1, 4))
+	want(t, "high", w.reason(high), sched.WaitingPreemption)
+	w.apply([]sched.Event{sched.Quarantined{Job: high, Stack: "x"}})
+	want(t, "high", w.reason(high), sched.QuarantinedJob)
+	w.exit(low, 0)
+	want(t, "high", w.where(high), "Waiting")
+	want(t, "low", w.where(low), "n0[0 1 2 3] n1[0 1 2 3]")
+	w.do(sched.Stop{Job: high})
+	_, there := w.s.Job(high)
+	want(t, "high is there after its stop", there, false)
+}
+
+// One key cannot stand for two different commands.
+func TestKeyOfAnotherCommand(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	m := sched.Meta{Subject: "u", Key: "k"}
+	g := w.do(sched.Submit{Meta: m, Job: gangJob("g", "a", 10, 1, 4)}).Job
+	h := w.submit(gangJob("h", "a", 10, 1, 4))
+	want(t, "the same submit", w.do(sched.Submit{Meta: m, Job: gangJob("g", "a", 10, 1, 4)}).Job, g)
+	check := func(what string, c sched.Command) {
+		if _, ans, no := w.s.Check(c, w.now); no == nil || no.Kind != sched.Conflict {
+			t.Errorf("%s with the key of a submit: got %+v, %v, want a conflict", what, ans, no)
+		}
+	}
+	check("a stop", sched.Stop{Meta: m, Job: g})
+	check("a cordon", sched.Cordon{Meta: m, Node: "n0", On: true})
+	k := sched.Meta{Subject: "u", Key: "stop"}
+	w.do(sched.Stop{Meta: k, Job: g})
+	again, err := sched.Load(w.s.Save(), policy.New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.s = again
+	want(t, "the same stop", w.do(sched.Stop{Meta: k, Job: g}).Repeated, true)
+	check("a stop of another job", sched.Stop{Meta: k, Job: h})
+}
+
+// Guaranteed work is never kept out by opportunistic work: when the choice of
+// the fewest victims leads nowhere, another packing is tried.
+func TestPreemptionPacksAgain(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	w.tell(sched.LeafHealth{Node: "n0", SKU: "G", Device: 3})
+	o := w.submit(gangJob("o", "a", -1, 1, 4)) // all of n1, one victim
+	p := w.submit(gangJob("p", "a", -1, 1, 1)) // each of these takes one leaf of n0
+	q := w.submit(gangJob("q", "a", -1, 1, 1))
+	r := w.submit(gangJob("r", "a", -1, 1, 1))
+	for _, id := range []sched.JobID{o, p, q, r} {
+		w.start(id)
+	}
+	want(t, "o", w.where(o), "n1[0 1 2 3]")
+	j := gangJob("g", "a", 10, 1, 3)
+	j.Roles = append(j.Roles, sched.Role{Name: "v", Tasks: 2, Leaves: 2, MinFailed: 1, MinSucceeded: -1})
+	j.Gangs[0].Tasks = []int32{0, 1, 2}
+	g := w.submit(j)
+	want(t, "g", w.reason(g), sched.WaitingPreemption)
+}
+
+// A role of any SKU does not take the cells that a role with a SKU needs.
+func TestAnySKUBesideSKU(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	w.tell(sched.LeafHealth{Node: "n0", SKU: "G", Device: 0})
+	w.tell(sched.LeafHealth{Node: "n0", SKU: "G", Device: 2}) // one leaf under each switch is left
+	j := gangJob("g", "a", 10, 1, 2)
+	j.Roles = append(j.Roles, sched.Role{Name: "v", Tasks: 1, Leaves: 4, SKU: "G", MinFailed: 1, MinSucceeded: -1})
+	j.Gangs[0].Tasks = []int32{0, 1}
+	g := w.submit(j)
+	want(t, "g", w.where(g), "n0[1 3] n1[0 1 2 3]")
+}
+
+// Jobs that are not whole are refused, never a panic.
+func TestHostileJobs(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	empty := gangJob("x", "a", 10, 1, 1)
+	empty.Gangs = append(empty.Gangs, sched.Gang{Name: "nobody"})
+	huge := gangJob("x", "a", 10, 1, 1)
+	huge.Roles[0].Leaves = 1<<31 - 1
+	negative := gangJob("x", "a", 10, 1, 1)
+	negative.Gangs[0].Tasks = []int32{-1}
+	for _, j := range []*sched.Job{nil, {}, empty, huge, negative} {
+		if _, _, no := w.s.Check(sched.Submit{Job: j}, w.now); no == nil {
+			t.Errorf("%+v was accepted", j)
+		}
+	}
+	if _, _, no := w.s.Check(sched.Reconfigure{}, w.now); no == nil {
+		t.Error("no configuration was accepted")
+	}
+	g := w.submit(gangJob("g", "a", 10, 1, 1))
+	at := w.attempt(g, 0)
+	for _, f := range []sched.Fact{
+		sched.TaskExited{Attempt: at, Task: -1}, sched.TaskExited{Attempt: at, Task: 1},
+		sched.TaskStarted{Attempt: sched.AttemptID{Job: g, Gang: -1, N: 1}}, sched.TaskStarted{Attempt: sched.AttemptID{Job: g, Gang: 1, N: 1}},
+		sched.TaskUnknown{Attempt: sched.AttemptID{Job: -g, N: 1}}, sched.NodeHealth{Node: "no such"}, sched.LeafHealth{Node: "n0", SKU: "G", Device: -1},
+		sched.Progress{Attempt: sched.AttemptID{Job: g, N: 2}}, sched.Notice{Job: 99},
+	} {
+		want(t, "events of a fact that fits nothing", len(w.s.Accept(f)), 0)
+	}
+}
+
+// Warnings beyond those that are kept do not fill the journal.
+func TestNoticesAreBounded(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	g := w.submit(gangJob("g", "a", 10, 1, 1))
+	n := 0
+	for i := range 100 {
+		if events := w.s.Accept(sched.Notice{Job: g, Message: string(rune('A' + i))}); len(events) > 0 {
+			w.apply(events)
+			n++
+		}
+	}
+	want(t, "notices", n, 20)
+}
+
+// A job that ran too long has no exit code: least of all that of success.
+func TestTimeLimitHasNoExit(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	j := gangJob("g", "a", 10, 1, 1)
+	j.TimeLimit = sched.Minute
+	g := w.submit(j)
+	w.start(g)
+	w.now += sched.Time(2 * sched.Minute)
+	w.decide()
+	w.exit(g, 143)
+	want(t, "ended", len(w.ended), 1)
+	want(t, "phase", w.ended[0].Phase, sched.Failed)
+	if w.ended[0].Exit != nil {
+		t.Errorf("exit %+v of a job over its time limit", *w.ended[0].Exit)
+	}
+}
+
+// BenchmarkWideIncrementalJob decides while one job of very many gangs waits at
+// the head of a full queue.
+func BenchmarkWideIncrementalJob(b *testing.B) {
+	s := sched.New(policy.New)
+	apply := func(events []sched.Event) {
+		for _, e := range events {
+			s.Apply(sched.Record{Seq: s.Seq() + 1, Time: 1, Event: e})
+		}
+	}
+	events, _, _ := s.Check(sched.Reconfigure{Config: cluster(16, map[cell.VCName]int32{"a": 16})}, 1)
+	apply(events)
+	j := gangJob("wide", "a", 10, 10_000, 1)
+	j.Gangs = nil
+	for i := range j.Roles[0].Tasks {
+		j.Gangs = append(j.Gangs, sched.Gang{Tasks: []int32{i}})
+	}
+	events, _, no := s.Check(sched.Submit{Job: j}, 1)
+	if no != nil {
+		b.Fatal(no)
+	}
+	apply(events)
+	s.Decide(1)
+	for b.Loop() {
+		s.LookAgain()
+		s.Decide(1)
+	}
+}
