@@ -46,15 +46,23 @@ func (r *reserve) free() {
 	r.why = r.full()
 }
 
-// room returns nil while the reserve is held. Else it tries to take it again.
+// room returns nil while the reserve is held and something beside it is free.
+// Else it tries to take it again.
 func (r *reserve) room() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held || time.Since(r.looked) < roomEvery {
+	if time.Since(r.looked) < roomEvery {
 		return r.why
 	}
 	r.looked = time.Now()
-	r.take()
+	if !r.held {
+		r.take()
+		return r.why
+	}
+	r.why = nil
+	if free, err := freeBytes(filepath.Dir(r.path)); err == nil && free < r.size/16 {
+		r.why = r.full()
+	}
 	return r.why
 }
 

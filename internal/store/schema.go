@@ -5,11 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"sync"
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -52,6 +55,8 @@ CREATE TABLE tokens (
 // writer is the one connection that writes. Its lock is held for a transaction.
 type writer struct {
 	db     *sql.DB
+	log    string // path of the write-ahead log
+	ahead  int64  // bytes of it that are taken from the disk before they are needed
 	mu     sync.Mutex
 	conn   *sql.Conn
 	insert *sql.Stmt // one event
@@ -69,7 +74,7 @@ func openWriter(ctx context.Context, path string) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &writer{db: db, conn: conn}, nil
+	return &writer{db: db, conn: conn, log: path + "-wal"}, nil
 }
 
 func openReaders(path string) (*sql.DB, error) {
@@ -127,10 +132,26 @@ func (w *writer) shrinkLog() {
 	defer w.mu.Unlock()
 	// Readers or a disk that is still full may be in its way: then the log stays.
 	_, _ = w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	w.takeAhead()
+}
+
+// takeAhead takes the log's blocks from the disk, so that a task that fills the
+// disk cannot have them: stops and exits are written there. Where the file
+// system cannot, or has no room, appends fail until there is room again.
+func (w *writer) takeAhead() {
+	f, err := os.OpenFile(w.log, os.O_WRONLY, 0) // unlike the database, SQLite locks nothing of this file
+	if err != nil {
+		return
+	}
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, w.ahead)
+	_ = f.Close()
 }
 
 // openDatabase opens, and creates or checks, the database of a writing store.
 func (s *Store) openDatabase(ctx context.Context, found contents, now sched.Time) error {
+	if err := s.closeToOthers(); err != nil {
+		return err
+	}
 	var err error
 	if s.writer, err = openWriter(ctx, s.path(databaseFile)); err != nil {
 		return s.explain("cannot open the database", err)
@@ -166,6 +187,25 @@ func (s *Store) openDatabase(ctx context.Context, found contents, now sched.Time
 	}
 	s.read, err = openReaders(s.path(databaseFile))
 	return err
+}
+
+// closeToOthers makes the database for its owner only, also in a directory that
+// others may enter: it holds all jobs' commands. SQLite gives its other files the
+// same mode.
+func (s *Store) closeToOthers() error {
+	f, err := os.OpenFile(s.path(databaseFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot make the database: %w", err)
+	}
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Chmod(s.path(databaseFile+end), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot close the database to other users: %w", err)
+		}
+	}
+	return nil
 }
 
 func (s *Store) createDatabase(ctx context.Context, now sched.Time) error {

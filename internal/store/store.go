@@ -114,6 +114,8 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	if err := s.bumpEpoch(ctx); err != nil {
 		return err
 	}
+	s.writer.ahead = o.ReserveBytes
+	s.writer.takeAhead()
 	s.reserve = newReserve(filepath.Join(s.dir, reserveFile), o.ReserveBytes)
 	if err := os.MkdirAll(s.JobsDir(), 0o700); err != nil {
 		return fmt.Errorf("cannot make the jobs' directory: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 var ctx = context.Background()
@@ -355,6 +356,52 @@ func TestReserveComesBack(t *testing.T) {
 	}
 	if info, err := os.Stat(s.reserve.path); err != nil || allocated(info) < s.reserve.size {
 		t.Errorf("the reserve is not taken again: %v", err)
+	}
+}
+
+// TestFullDiskLeavesTheLogItsBlocks fills a real file system to the last byte: new
+// jobs have no room, and what must be written still is.
+func TestFullDiskLeavesTheLogItsBlocks(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=20m"); err != nil {
+		t.Logf("no file system of a test's own can be mounted: %v; only the blocks are looked at", err)
+	} else {
+		t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	}
+	const reserve = 4 << 20
+	s, err := Open(t.Context(), filepath.Join(disk, "data"), Options{Now: 1, ReserveBytes: reserve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if info, err := os.Stat(s.writer.log); err != nil || allocated(info) < reserve {
+		t.Fatalf("the log's blocks are not taken: %v", err)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(disk, &st); err != nil || st.Blocks*uint64(st.Bsize) > 32<<20 {
+		return // not a disk to be filled
+	}
+	if err := s.Room(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(disk, "greedy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 1<<16))
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * roomEvery)
+	if err := s.Room(); err == nil {
+		t.Error("there is room on a full disk")
+	}
+	fill(t, s, 1, 20)
+	if n := len(replayed(t, s, 0)); n != 40 {
+		t.Errorf("%d events are kept", n)
 	}
 }
 
