@@ -1,0 +1,157 @@
+package policy_test
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// board is a VC with so many leaves: each wish is granted while leaves are free.
+type board struct {
+	waiting []sched.GangView
+	held    map[sched.Subject]int32
+	placed  map[sched.GangRef]bool
+	free    int32
+	total   int32
+}
+
+func (b *board) Now() sched.Time                   { return 0 }
+func (b *board) VC() cell.VCName                   { return "a" }
+func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
+func (b *board) Placed(r sched.GangRef) bool       { return b.placed[r] }
+func (b *board) Share(u sched.Subject) int64       { return int64(b.held[u]) * 1_000_000 / int64(b.total) }
+func (b *board) wait(u sched.Subject, leaves int32) {
+	b.add(u, leaves, sched.JobID(len(b.waiting)+1), 0)
+}
+
+func (b *board) add(u sched.Subject, leaves int32, job sched.JobID, gang int32) {
+	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves})
+}
+
+// serve grants what fits, in the policy's order; it returns the order of all
+// wishes, those that were granted, and whether every wish was strict.
+func (b *board) serve(t *testing.T, name string) (order, granted []sched.JobID, strict bool) {
+	t.Helper()
+	p, err := policy.New(sched.VCConfig{Name: "a", Policy: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict = true
+	for w := range p.Rank(b) {
+		order = append(order, w.Gang.Job)
+		strict = strict && w.Strict
+		i := slices.IndexFunc(b.waiting, func(g sched.GangView) bool { return g.Ref == w.Gang })
+		if g := b.waiting[i]; g.Leaves <= b.free {
+			b.free -= g.Leaves
+			b.held[g.User] += g.Leaves
+			b.placed[g.Ref] = true
+			granted = append(granted, g.Ref.Job)
+		}
+	}
+	return order, granted, strict
+}
+
+func newBoard(total int32) *board {
+	return &board{held: map[sched.Subject]int32{}, placed: map[sched.GangRef]bool{}, free: total, total: total}
+}
+
+func equal(t *testing.T, what string, got, want []sched.JobID) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// Users take turns by what they hold, not by how many jobs they queue; equal
+// shares go in order of submission.
+func TestDRFOrder(t *testing.T) {
+	b := newBoard(8)
+	b.wait("ann", 2) // 1
+	b.wait("ann", 2) // 2
+	b.wait("ann", 2) // 3
+	b.wait("bob", 1) // 4
+	b.wait("bob", 1) // 5
+	b.wait("eve", 4) // 6
+	order, granted, strict := b.serve(t, "drf")
+	// ann 2 | bob 1 | eve 4: then bob (1) before ann (2); 0 leaves are left.
+	equal(t, "order", order, []sched.JobID{1, 4, 6, 5, 2, 3})
+	equal(t, "granted", granted, []sched.JobID{1, 4, 6, 5})
+	if strict {
+		t.Error("a drf wish holds others up")
+	}
+}
+
+// What a user holds already counts, and a job that does not fit is passed over.
+func TestDRFPassesOver(t *testing.T) {
+	b := newBoard(8)
+	b.held["ann"], b.free = 2, 6
+	b.wait("ann", 1) // 1
+	b.wait("bob", 7) // 2: never fits beside ann's
+	b.wait("bob", 3) // 3
+	b.wait("bob", 3) // 4
+	order, granted, _ := b.serve(t, "drf")
+	equal(t, "order", order, []sched.JobID{2, 3, 1, 4})
+	equal(t, "granted", granted, []sched.JobID{3, 1})
+}
+
+// The gangs of one job stay in order, and every gang is wished for exactly once.
+func TestDRFGangs(t *testing.T) {
+	b := newBoard(4)
+	b.add("ann", 1, 1, 0)
+	b.add("ann", 1, 1, 1)
+	b.add("bob", 1, 2, 0)
+	b.add("bob", 1, 2, 1)
+	order, _, _ := b.serve(t, "drf")
+	equal(t, "order", order, []sched.JobID{1, 2, 1, 2})
+}
+
+// fifo keeps the order whatever fits, and every wish holds up those behind it.
+func TestFIFOOrder(t *testing.T) {
+	for _, name := range []string{"", "fifo"} {
+		b := newBoard(4)
+		b.wait("ann", 8)
+		b.wait("ann", 1)
+		b.wait("bob", 1)
+		order, _, strict := b.serve(t, name)
+		equal(t, "order", order, []sched.JobID{1, 2, 3})
+		if !strict {
+			t.Error("a fifo wish does not hold others up")
+		}
+	}
+}
+
+// Stopping early is fine: nothing more is asked for.
+func TestRankStops(t *testing.T) {
+	for _, name := range policy.Names() {
+		b := newBoard(4)
+		b.wait("ann", 1)
+		b.wait("bob", 1)
+		p, err := policy.New(sched.VCConfig{Policy: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for range p.Rank(b) {
+			n++
+			break
+		}
+		if n != 1 || p.NextChange(b) != 0 {
+			t.Errorf("%s: %d wishes, next change %d", name, n, p.NextChange(b))
+		}
+	}
+}
+
+// Errors name what is not known and what there is.
+func TestUnknown(t *testing.T) {
+	if _, err := policy.New(sched.VCConfig{Policy: "lottery"}); err == nil || !strings.Contains(err.Error(), `"lottery"; there are: drf, fifo`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := policy.New(sched.VCConfig{Policy: "drf", Params: []sched.Param{{Key: "weight", Value: "2"}}}); err == nil || !strings.Contains(err.Error(), `"weight"`) {
+		t.Errorf("got %v", err)
+	}
+}
