@@ -41,7 +41,6 @@ type Session struct {
 	usual     sim.Behavior
 	waits     map[sched.JobID]string
 	reaction  strings.Builder
-	printed   sched.Time // of the last line
 	merged    merger
 	failed    int
 	keys      int
