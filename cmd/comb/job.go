@@ -186,7 +186,11 @@ func (l *located) Unwrap() error { return l.err }
 
 func (a *app) warn(file string, warnings []string) {
 	for _, w := range warnings {
-		fmt.Fprintf(a.errs, "warning: %s: %s\n", file, clean(w, false))
+		sep := ": "
+		if w != "" && w[0] >= '1' && w[0] <= '9' {
+			sep = ":" // it begins with its line
+		}
+		fmt.Fprintf(a.errs, "warning: %s%s%s\n", file, sep, clean(w, false))
 	}
 }
 
@@ -203,6 +207,9 @@ func (a *app) submitAll(ctx context.Context, client *rest.Client, s submission) 
 	for i, r := range s.requests {
 		out, err := client.Submit(ctx, r, s.key)
 		if err != nil {
+			for _, one := range done {
+				fmt.Fprintf(a.errs, "job %s submitted, id %d\n", one.Name, one.ID)
+			}
 			return inFile(s.files[i], err)
 		}
 		a.warn(s.files[i], out.Warnings)

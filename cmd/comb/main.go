@@ -65,6 +65,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
+		Version:           versionText(),
 		Args:              cobra.ArbitraryArgs,
 		RunE:              nounHelp,
 	}

@@ -111,9 +111,15 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	defer listener.Close()
 	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: wallTime()}); err != nil {
+		if strings.Contains(err.Error(), "disk is full") {
+			return hint{err, "free space on the disk of " + d.flags.data + " and start again; nothing is lost"}
+		}
 		return err
 	}
 	defer d.store.Close()
+	if err := d.store.Room(); err != nil {
+		d.log.Warn("jobs are refused until there is more room", "error", err)
+	}
 	if err := d.openEngine(ctx); err != nil {
 		return err
 	}

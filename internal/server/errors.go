@@ -91,14 +91,22 @@ func (s *Server) do(ctx context.Context, c sched.Command, secrets map[string]str
 	switch {
 	case reply.Refusal != nil && reply.Refusal.Kind == sched.Busy && s.store.Room() != nil,
 		reply.Err != nil && (errors.Is(reply.Err, engine.ErrFull) || isDiskFull(reply.Err)):
-		return reply, rest.NewProblem(http.StatusInsufficientStorage, rest.CodeStorageFull,
-			"the server's disk is full: nothing was accepted; running jobs go on; free space in its data directory and try again")
+		return reply, rest.NewProblem(http.StatusInsufficientStorage, rest.CodeStorageFull, s.fullText())
 	case reply.Refusal != nil:
 		return reply, refusalProblem(reply.Refusal)
 	case reply.Err != nil:
 		return reply, s.fail(reply.Err)
 	}
 	return reply, nil
+}
+
+// fullText says how much room is missing, which an operator must know.
+func (s *Server) fullText() string {
+	why := "the disk of the data directory is full"
+	if room := s.store.Room(); room != nil {
+		why = room.Error()
+	}
+	return "the server accepts nothing now: " + why + "; running jobs go on; free space there and try again"
 }
 
 // isDiskFull recognises the system's own error and SQLite's, which keeps only

@@ -171,7 +171,7 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 // aboutJob names the job that was refused, unless the sentence does already.
 func aboutJob(name sched.JobName, err error) error {
 	var p *rest.Problem
-	if errors.As(err, &p) && !strings.Contains(p.Detail, strconv.Quote(string(name))) {
+	if errors.As(err, &p) && p.Code != rest.CodeStorageFull && !strings.Contains(p.Detail, strconv.Quote(string(name))) {
 		p.Detail = fmt.Sprintf("job %s: %s", name, p.Detail)
 	}
 	return err

@@ -21,6 +21,10 @@ func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data directory: %w", err)
 	}
+	// Who may write here can put another key or database in place of ours.
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 {
+		return &Refused{dir, fmt.Sprintf("everyone may write there (mode %04o)", info.Mode().Perm()), "run: chmod 700 " + dir}
+	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return fmt.Errorf("cannot look at the file system of %s: %w", dir, err)

@@ -189,4 +189,13 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, reserveFile)); err != nil {
 		t.Error(err)
 	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(t.Context(), dir, Options{Now: 1}); err == nil || !strings.Contains(err.Error(), "chmod 700 "+dir) {
+		t.Errorf("a directory that everyone may write to: %v", err)
+		if err == nil {
+			_ = s.Close()
+		}
+	}
 }
