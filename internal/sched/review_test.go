@@ -1,6 +1,8 @@
 package sched_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -215,5 +217,149 @@ func BenchmarkWideIncrementalJob(b *testing.B) {
 	for b.Loop() {
 		s.LookAgain()
 		s.Decide(1)
+	}
+}
+
+// mixed has nodes that each carry four GPUs and two CPU slots (two chains); VC a
+// owns switches and, with pin, the first node's GPUs; VC b owns nodes, by drf.
+func mixed(gpusA, gpusB int32, pin bool, nodes int) *sched.Config {
+	spec := cell.Spec{SKUs: []cell.SKU{{Name: "C", MilliCPU: 1000, Device: cell.CPU}, {Name: "G", GPU: 1, Device: cell.NVIDIA}},
+		Chains: []cell.ChainSpec{
+			{Name: "CN", Levels: []cell.LevelSpec{{Type: "C"}, {Type: "CN", Fanout: 2, IsNode: true}}},
+			{Name: "GN", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "GS", Fanout: 2}, {Type: "GN", Fanout: 2, IsNode: true}}}}}
+	leaf := func(ty cell.TypeName, n int) cell.CellSpec { return cell.CellSpec{Type: ty, Address: fmt.Sprint(n)} }
+	for n := range nodes {
+		name := fmt.Sprintf("n%d", n)
+		g := cell.CellSpec{Type: "GN", Address: name}
+		if n == 0 && pin {
+			g.Pinned = "P"
+		}
+		for sw := range 2 {
+			g.Children = append(g.Children, cell.CellSpec{Type: "GS", Address: fmt.Sprint(sw), Children: []cell.CellSpec{leaf("G", 2*sw), leaf("G", 2*sw+1)}})
+		}
+		spec.Cells = append(spec.Cells, g, cell.CellSpec{Type: "CN", Address: name, Children: []cell.CellSpec{leaf("C", 0), leaf("C", 1)}})
+	}
+	a := cell.VCSpec{Name: "a", Quota: []cell.QuotaSpec{{Chain: "GN", Level: 2, Number: gpusA}, {Chain: "CN", Level: 2, Number: 1}}}
+	if pin {
+		a.Pinned = []cell.PinnedID{"P"}
+	}
+	b := cell.VCSpec{Name: "b", Quota: []cell.QuotaSpec{{Chain: "GN", Level: 3, Number: gpusB}, {Chain: "CN", Level: 1, Number: 3}}}
+	spec.VCs = []cell.VCSpec{a, b}
+	return &sched.Config{Cluster: spec, VCs: []sched.VCConfig{{Name: "a"}, {Name: "b", Policy: "drf"}}}
+}
+
+// Random histories over two chains on the same nodes, with a pinned cell, mixed
+// gangs, tasks that nothing is known of, time limits, and jobs set aside: every
+// invariant holds after every event, and when all is healed every job ends.
+func TestMixedHistories(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			cfgs := []*sched.Config{mixed(2, 2, true, 4), mixed(4, 1, false, 4), mixed(1, 1, true, 3), mixed(2, 2, true, 4)}
+			w := newWorld(t, cfgs[0])
+			for step := range 150 {
+				w.now += sched.Time(r.IntN(20_000_000))
+				w.mixedStep(r, cfgs, step)
+				if r.IntN(10) == 0 {
+					again, err := sched.Load(w.s.Save(), policy.New)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want(t, "digest of a loaded state", again.Digest(), w.s.Digest())
+					w.s = again
+				}
+			}
+			w.do(sched.Reconfigure{Config: cfgs[0]})
+			for n := range 4 {
+				for d := range int32(2) {
+					w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprintf("n%d", n)), SKU: "C", Device: d, Good: true})
+				}
+			}
+			for _, r := range w.log {
+				if e, ok := r.Event.(sched.Quarantined); ok {
+					events, _, _ := w.s.Check(sched.Stop{Job: e.Job}, w.now)
+					w.apply(events)
+				}
+			}
+			w.heal(cfgs[0])
+			w.replay()
+		})
+	}
+}
+
+func mixedJob(r *rand.Rand, step int) *sched.Job {
+	j := gangJob(fmt.Sprintf("j%d", step), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, 0, 10, 100, 1000}[r.IntN(5)], 1, 1)
+	j.User = []sched.Subject{"ann", "bob"}[r.IntN(2)]
+	j.Roles = nil
+	n := int32(0)
+	for i := range 1 + r.IntN(3) {
+		role := sched.Role{Name: fmt.Sprint("r", i), Tasks: 1 + int32(r.IntN(2)), Leaves: 1 + int32(r.IntN(3)),
+			SKU: []cell.TypeName{"", "G", "G", "C"}[r.IntN(4)], MinFailed: int32(r.IntN(3)) - 1, MinSucceeded: int32(r.IntN(3)) - 1}
+		if j.VC == "a" && j.Priority >= 0 && r.IntN(4) == 0 {
+			role.Pinned, role.SKU = "P", ""
+		}
+		role.TaskRetries = int32(r.IntN(2))
+		j.Roles = append(j.Roles, role)
+		n += role.Tasks
+	}
+	j.LazyPreempt = r.IntN(3) == 0
+	j.Retries = int32(r.IntN(2))
+	if r.IntN(4) == 0 {
+		j.TimeLimit = sched.Duration(1+r.IntN(60)) * sched.Second
+	}
+	if r.IntN(6) == 0 {
+		j.AllowedNodes = []cell.NodeName{"n1", "n2"}
+	}
+	j.Gangs = nil
+	cut := r.IntN(3)
+	for o := range n {
+		if o == 0 || cut == 0 || cut == 1 && o == 2 {
+			j.Gangs = append(j.Gangs, sched.Gang{Name: fmt.Sprint(o)})
+		}
+		g := &j.Gangs[len(j.Gangs)-1]
+		g.Tasks = append(g.Tasks, o)
+	}
+	return j
+}
+
+func (w *world) mixedStep(r *rand.Rand, cfgs []*sched.Config, step int) {
+	jobs := w.s.Jobs()
+	if len(jobs) == 0 || r.IntN(4) == 0 {
+		events, _, _ := w.s.Check(sched.Submit{Job: mixedJob(r, step)}, w.now)
+		w.apply(events)
+		return
+	}
+	j := jobs[r.IntN(len(jobs))]
+	o := r.IntN(len(j.Tasks))
+	at := sched.AttemptID{Job: j.ID, Gang: j.Tasks[o].Gang, N: j.Tasks[o].Attempt}
+	node := cell.NodeName(fmt.Sprintf("n%d", r.IntN(4)))
+	switch r.IntN(14) {
+	case 0, 1, 2:
+		w.start(j.ID)
+	case 3:
+		w.exit(j.ID, []int32{0, 1, 210}[r.IntN(3)])
+	case 4, 5:
+		w.tell(sched.TaskExited{Attempt: at, Task: int32(o), Exit: sched.Exit{Code: int32(r.IntN(2)), Own: r.IntN(2) == 0,
+			Cause: []sched.ExitCause{"", "", "", sched.NeverStarted, sched.SupervisorLost, sched.OutOfMemory}[r.IntN(6)], Message: "m"}})
+	case 6:
+		w.tell(sched.TaskUnknown{Attempt: at, Task: int32(o)})
+	case 7:
+		w.tell(sched.TaskStarted{Attempt: at, Task: int32(o)})
+	case 8:
+		w.tell(sched.TaskRefused{Attempt: at, Task: int32(o), Reason: "no", Job: r.IntN(4) == 0})
+	case 9:
+		events, _, _ := w.s.Check(sched.Stop{Job: j.ID}, w.now)
+		w.apply(events)
+	case 10:
+		w.tell(sched.NodeHealth{Node: node, Up: r.IntN(2) == 0})
+	case 11:
+		w.tell(sched.LeafHealth{Node: node, SKU: []cell.TypeName{"G", "C"}[r.IntN(2)], Device: int32(r.IntN(2)), Good: r.IntN(2) == 0})
+	case 12:
+		w.do(sched.Reconfigure{Config: cfgs[r.IntN(len(cfgs))]})
+	case 13:
+		if r.IntN(8) == 0 {
+			w.apply([]sched.Event{sched.Quarantined{Job: j.ID, Stack: "x"}})
+		}
+		w.tell(sched.Progress{Attempt: at, Task: int32(o), Step: 1, Checkpoint: true})
 	}
 }
