@@ -291,7 +291,24 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	case fitsMended || !alone:
 		return s.hardwareReason(s.newReason(j, g)), true
 	}
-	return Reason{}, false
+	return s.lostReason(j, g, &both)
+}
+
+// lostReason blames attempts of which nothing is known: on a node that is in
+// service their cells count as bad, until something proves that they are dead.
+func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
+	r := s.newReason(j, g)
+	q.Lift = func(id cell.AllocID) bool { return s.holder(id).state == AttemptUnknown }
+	res, ok := s.cl.Place(q)
+	if !ok {
+		return Reason{}, false
+	}
+	for _, v := range res.Victims {
+		r.Jobs = append(r.Jobs, s.holder(v).id.Job)
+	}
+	slices.Sort(r.Jobs)
+	r.Jobs = slices.Compact(r.Jobs)
+	return r.say(HeldUnknown, "it would fit, but nothing proves whether tasks of %s still live, and their cells stay held until that is known", s.jobList(r.Jobs)), true
 }
 
 func (s *State) avoidedReason(r Reason, g *gang) Reason {

@@ -363,3 +363,15 @@ func (w *world) mixedStep(r *rand.Rand, cfgs []*sched.Config, step int) {
 		w.tell(sched.Progress{Attempt: at, Task: int32(o), Step: 1, Checkpoint: true})
 	}
 }
+
+// Cells of which nothing proves that they were left count as bad: who waits for
+// them says so, and holds nobody up.
+func TestLostTaskHoldsNobodyUp(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	o := w.submit(gangJob("o", "a", -1, 1, 4))
+	w.tell(sched.TaskUnknown{Attempt: w.attempt(o, 0), Task: 0})
+	head := w.submit(gangJob("head", "a", 10, 2, 4))
+	want(t, "head", w.reason(head), sched.HeldUnknown)
+	next := w.submit(gangJob("next", "a", 10, 1, 4))
+	want(t, "next", w.where(next), "n1[0 1 2 3]")
+}
