@@ -53,7 +53,7 @@ func (u *Unreachable) Error() string {
 	if u.URL == "" {
 		return fmt.Sprintf("no server is known: %v", u.Err)
 	}
-	return fmt.Sprintf("cannot reach the server at %s: %v", u.URL, u.Err)
+	return fmt.Sprintf("cannot reach the server at %s: %v", u.URL, rootCause(u.Err))
 }
 
 // Unwrap gives the cause.

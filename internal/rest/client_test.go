@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -225,4 +227,18 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, src []byte) {
 		_ = rest.ReadFrames(bytes.NewReader(src), func(rest.Frame) error { return nil })
 	})
+}
+
+// TestUnreachableIsPlain holds the text to the user's words: what the network
+// packages of Go add is left out.
+func TestUnreachableIsPlain(t *testing.T) {
+	for want, err := range map[string]error{
+		"cannot reach the server at http://h:1: the connection broke before the answer was complete": &rest.Unreachable{URL: "http://h:1", Err: io.ErrUnexpectedEOF},
+		"cannot reach the server at http://h:1: connection refused":                                  &rest.Unreachable{URL: "http://h:1", Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}},
+		"no server is known: none was started":                                                       &rest.Unreachable{Err: errors.New("none was started")},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
