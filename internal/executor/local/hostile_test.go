@@ -3,6 +3,7 @@ package local
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,21 @@ func TestHeldSupervisor(t *testing.T) {
 	w.exit()
 }
 
+// quiet requires that no end of a task is told for a second.
+func (w *world) quiet() {
+	w.Helper()
+	for timeout := time.After(time.Second); ; {
+		select {
+		case f := <-w.facts:
+			if x, ok := f.(sched.TaskExited); ok {
+				w.Fatalf("told the end of a living task: %+v", x)
+			}
+		case <-timeout:
+			return
+		}
+	}
+}
+
 // TestForgedOutcome: a task's own word about its end frees nothing.
 func TestForgedOutcome(t *testing.T) {
 	for name, line := range map[string]string{
@@ -87,13 +103,7 @@ func TestForgedOutcome(t *testing.T) {
 			a.Known = true
 			w.e.Do(a)
 			if name == "alive" {
-				select {
-				case f := <-w.facts:
-					if x, ok := f.(sched.TaskExited); ok {
-						t.Fatalf("told the end of a living task: %+v", x)
-					}
-				case <-time.After(time.Second):
-				}
+				w.quiet()
 				w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 			}
 			w.exit()
@@ -152,5 +162,27 @@ func TestEndWithoutClaim(t *testing.T) {
 	runs, err := os.ReadFile(filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint", "runs"))
 	if err != nil || string(runs) != "run\n" {
 		t.Errorf("it ran: %q, %v", runs, err)
+	}
+}
+
+// TestStrayWithoutCgroups: without cgroups, what cleaned its environment and left
+// its session before the supervisor died keeps the task's leaves held.
+func TestStrayWithoutCgroups(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.NoCgroups = true })
+	a := w.action(1, `(env -i setsid sh -c 'echo $$ > '$COMB_CHECKPOINT_DIR'/new; mv '$COMB_CHECKPOINT_DIR/new' '$COMB_CHECKPOINT_DIR'/pid; exec sleep 600' &)`,
+		"while ! [ -f $COMB_CHECKPOINT_DIR/pid ]; do sleep 0.01; done", "kill -KILL $PPID", "sleep 600")
+	w.e.Do(a)
+	u := want[sched.TaskUnknown](w)
+	text, err := os.ReadFile(filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint", "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := number(t, strings.TrimSpace(string(text)))
+	if !strings.Contains(u.Reason, "may be the task's") {
+		t.Errorf("unknown because %s", u.Reason)
+	}
+	procOf(pid).signal(unix.SIGKILL)
+	if got := w.exit(); got.Cause != sched.SupervisorLost {
+		t.Errorf("exit %+v", got)
 	}
 }

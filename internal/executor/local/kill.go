@@ -1,6 +1,7 @@
 package local
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -131,19 +132,44 @@ func (t tree) end(d time.Duration) (proven bool, why string) {
 }
 
 // doubts says whether finding nobody proves that nobody is there, where no cgroup
-// does: a process that started later, belongs to our user and may not be looked
-// into could be one of the task's.
+// does: what a task started with an environment of its own, in a session of its
+// own, carries no mark when its supervisor is gone.
 func (t tree) doubts() (proven bool, why string) {
 	all, err := processes()
 	if err != nil {
 		return false, "the list of processes cannot be read: " + err.Error()
 	}
+	above := ancestors(all)
 	for pid, s := range all {
-		if s.start >= t.since && pid != os.Getpid() && hidden(pid) {
+		switch {
+		case s.start < t.since || pid == os.Getpid() || above[pid]:
+		case hidden(pid):
 			return false, "there is no cgroup, and a process of this user may not be looked into"
+		case above[s.parent] && t.stray(all, pid, s):
+			return false, fmt.Sprintf("there is no cgroup, and process %d of this user, which started later and belongs to nothing else, may be the task's", pid)
 		}
 	}
 	return true, ""
+}
+
+// ancestors are the processes that inherit what a supervisor of this process
+// leaves: the first one, and all between it and this process.
+func ancestors(all map[int]stat) map[int]bool {
+	found := map[int]bool{1: true}
+	for pid := os.Getppid(); pid > 1 && !found[pid]; pid = all[pid].parent {
+		found[pid] = true
+	}
+	return found
+}
+
+// stray tells a process of our user that says of itself neither whose it is nor,
+// by an older session, that it is nobody's of the task's.
+func (t tree) stray(all map[int]stat, pid int, s stat) bool {
+	if leader, ok := all[s.session]; ok && leader.start < t.since || supervised(pid) != "" || markerIn(pid) != "" {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == os.Getuid()
 }
 
 func isDir(path string) bool {

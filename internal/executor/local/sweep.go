@@ -133,18 +133,28 @@ func plainTask(attempt, task string) bool {
 
 // supervises reads a supervisor's task from its arguments.
 func (e *Executor) supervises(pid int) (attempt, task string, ok bool) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
+	dir := supervised(pid)
+	if dir == "" {
 		return "", "", false
 	}
-	args := bytes.Split(bytes.TrimSuffix(data, []byte{0}), []byte{0})
-	if len(args) != 3 || string(args[1]) != "supervise" {
-		return "", "", false
-	}
-	rel, err := filepath.Rel(e.o.Dir, string(args[2]))
+	rel, err := filepath.Rel(e.o.Dir, dir)
 	parts := strings.Split(rel, "/")
 	if err != nil || len(parts) != 3 {
 		return "", "", false
 	}
 	return parts[0] + "." + parts[1], parts[2], true
+}
+
+// supervised returns the directory that a supervisor was given; "" for any other
+// process.
+func supervised(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	args := bytes.Split(bytes.TrimSuffix(data, []byte{0}), []byte{0})
+	if len(args) != 3 || string(args[1]) != "supervise" {
+		return ""
+	}
+	return string(args[2])
 }
