@@ -149,12 +149,25 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 }
 
 // planRevoking tries again as if reservations of lower priority in the VC did
-// not exist, revoking as few as it needs, lowest first.
+// not exist, lowest first, and keeps those that need not be revoked, unless that
+// would cost more victims.
 func (s *State) planRevoking(r *cell.Request, j *job) (plan, bool) {
 	slots := s.reservations(r.Space, j.spec.Priority)
 	if len(slots) == 0 {
 		return plan{}, false
 	}
+	p, ok := s.planWithout(r, j, slots)
+	for i := min(len(p.revoked)-2, trimMost); ok && i >= 0; i-- {
+		fewer := slices.Delete(slices.Clone(p.revoked), i, i+1)
+		if q, still := s.planWithout(r, j, fewer); still && len(q.revoked) == len(fewer) && len(q.victims) <= len(p.victims) {
+			p = q
+		}
+	}
+	return p, ok
+}
+
+// planWithout revokes one reservation after the other until the gang fits.
+func (s *State) planWithout(r *cell.Request, j *job, slots []int32) (plan, bool) {
 	twin := s.cl.Clone()
 	real := s.cl
 	s.cl = twin

@@ -375,3 +375,34 @@ func TestLostTaskHoldsNobodyUp(t *testing.T) {
 	next := w.submit(gangJob("next", "a", 10, 1, 4))
 	want(t, "next", w.where(next), "n1[0 1 2 3]")
 }
+
+// Only reservations that stand in the way are revoked.
+func TestRevokesOnlyWhatIsInTheWay(t *testing.T) {
+	w := newWorld(t, mixed(4, 0, false, 4))
+	x := gangJob("x", "a", 0, 2, 1) // C slots of n0
+	x.Roles[0].SKU = "C"
+	y := gangJob("y", "a", 0, 2, 2)
+	y.Roles[0].SKU = "G"
+	y2 := gangJob("y2", "a", 0, 2, 2)
+	y2.Roles[0].SKU = "G"
+	for _, j := range []*sched.Job{x, y, y2} {
+		w.start(w.submit(j))
+	}
+	rc := gangJob("rc", "a", 10, 2, 1)
+	rc.Roles[0].SKU = "C"
+	rg := gangJob("rg", "a", 20, 4, 2)
+	rg.Roles[0].SKU = "G"
+	c := w.submit(rc)
+	g := w.submit(rg)
+	want(t, "rc", w.reason(c), sched.WaitingPreemption)
+	want(t, "rg", w.reason(g), sched.WaitingPreemption)
+	top := gangJob("top", "a", 100, 4, 2)
+	top.Roles[0].SKU = "G"
+	p := w.submit(top)
+	want(t, "top", w.reason(p), sched.WaitingPreemption)
+	for _, r := range w.log {
+		if e, ok := r.Event.(sched.Unreserved); ok && e.Attempt.Job == c {
+			t.Errorf("rc, which uses another chain, lost its reservation: %s", e.Reason)
+		}
+	}
+}
