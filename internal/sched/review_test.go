@@ -253,38 +253,38 @@ func mixed(gpusA, gpusB int32, pin bool, nodes int) *sched.Config {
 // invariant holds after every event, and when all is healed every job ends.
 func TestMixedHistories(t *testing.T) {
 	for seed := range uint64(40) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 2))
-			cfgs := []*sched.Config{mixed(2, 2, true, 4), mixed(4, 1, false, 4), mixed(1, 1, true, 3), mixed(2, 2, true, 4)}
-			w := newWorld(t, cfgs[0])
-			for step := range 150 {
-				w.now += sched.Time(r.IntN(20_000_000))
-				w.mixedStep(r, cfgs, step)
-				if r.IntN(10) == 0 {
-					again, err := sched.Load(w.s.Save(), policy.New)
-					if err != nil {
-						t.Fatal(err)
-					}
-					want(t, "digest of a loaded state", again.Digest(), w.s.Digest())
-					w.s = again
-				}
-			}
-			w.do(sched.Reconfigure{Config: cfgs[0]})
-			for n := range 4 {
-				for d := range int32(2) {
-					w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprintf("n%d", n)), SKU: "C", Device: d, Good: true})
-				}
-			}
-			for _, r := range w.log {
-				if e, ok := r.Event.(sched.Quarantined); ok {
-					events, _, _ := w.s.Check(sched.Stop{Job: e.Job}, w.now)
-					w.apply(events)
-				}
-			}
-			w.heal(cfgs[0])
-			w.replay()
-		})
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { mixedHistory(t, seed) })
 	}
+}
+
+func mixedHistory(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	cfgs := []*sched.Config{mixed(2, 2, true, 4), mixed(4, 1, false, 4), mixed(1, 1, true, 3), mixed(2, 2, true, 4)}
+	w := newWorld(t, cfgs[0])
+	for step := range 150 {
+		w.now += sched.Time(r.IntN(20_000_000))
+		w.mixedStep(r, cfgs, step)
+		if r.IntN(10) == 0 {
+			again, err := sched.Load(w.s.Save(), policy.New)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "digest of a loaded state", again.Digest(), w.s.Digest())
+			w.s = again
+		}
+	}
+	w.do(sched.Reconfigure{Config: cfgs[0]})
+	for i := range int32(8) {
+		w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprintf("n%d", i/2)), SKU: "C", Device: i % 2, Good: true})
+	}
+	for _, r := range w.log {
+		if e, ok := r.Event.(sched.Quarantined); ok {
+			events, _, _ := w.s.Check(sched.Stop{Job: e.Job}, w.now)
+			w.apply(events)
+		}
+	}
+	w.heal(cfgs[0])
+	w.replay()
 }
 
 func mixedJob(r *rand.Rand, step int) *sched.Job {
