@@ -253,6 +253,7 @@ func (s *search) exhaust(ci int16, p *part) bool {
 		}
 		for _, k := range s.candidates(ci, l, p) {
 			if s.steps++; s.steps > bindSteps {
+				s.bounded = true
 				return false
 			}
 			if !s.c.bind(s.r.Space, RootID(root), k.cell) {

@@ -19,7 +19,10 @@ type Carried struct {
 // devices are, by task, all that the tasks were started with: a device that an
 // earlier configuration lacked and this one has again is held again, but the
 // guarantee does not come back with it.
-func (c *Cluster) Carry(old *Forest, vc int32, a *Alloc, devices [][]int32) Carried {
+//
+// A device that is still there under another SKU is the same device: it stays
+// held, and the guarantee goes.
+func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, devices [][]int32) Carried {
 	var out Carried
 	moved := map[LeafID]LeafID{}
 	regained := false
@@ -27,6 +30,10 @@ func (c *Cluster) Carry(old *Forest, vc int32, a *Alloc, devices [][]int32) Carr
 		n := Task{Node: t.Node, SKU: t.SKU}
 		for _, d := range devices[i] {
 			to := c.f.FindLeaf(t.Node, t.SKU, d)
+			if to == None {
+				to = c.findDevice(t.Node, old.SKU(t.SKU).Device, d)
+				regained = regained || to != None
+			}
 			if to == None || c.hold[to] != None {
 				out.Lost++
 				continue
@@ -45,11 +52,25 @@ func (c *Cluster) Carry(old *Forest, vc int32, a *Alloc, devices [][]int32) Carr
 	if a.Opportunistic() {
 		return out
 	}
-	binds, ok := c.carryBinds(old, vc, a, moved)
+	binds, ok := c.carryBinds(old.f, vc, a, moved)
 	if out.Lazy = !ok || regained; !out.Lazy {
 		out.Placement.Binds = binds
 	}
 	return out
+}
+
+// findDevice returns the leaf of any SKU of a device kind with that index on a
+// node, or None.
+func (c *Cluster) findDevice(n NodeName, kind DeviceKind, device int32) LeafID {
+	for i := range c.skus {
+		if c.skus[i].Device != kind {
+			continue
+		}
+		if l := c.f.FindLeaf(n, c.skus[i].Name, device); l != None {
+			return l
+		}
+	}
+	return None
 }
 
 // sortTask puts a task's leaves in order, each with its device.

@@ -56,6 +56,8 @@ type Request struct {
 type Result struct {
 	Placement Placement
 	Victims   []AllocID
+	// Bounded is set when nothing was found, but not everything was tried.
+	Bounded bool
 }
 
 // Place finds leaves for a whole gang, or nothing. Without Lift it uses free
@@ -73,6 +75,7 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 	if ok {
 		res = s.result()
 	}
+	res.Bounded = !ok && s.bounded
 	s.undoBinds(0)
 	return res, ok
 }
@@ -123,6 +126,7 @@ type search struct {
 	placed  []placedTask
 	roomy   bool // how candidates for binding are ranked
 	steps   int  // binds tried by exhaust
+	bounded bool // a search was cut short
 }
 
 type placedTask struct {

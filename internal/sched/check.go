@@ -219,7 +219,7 @@ func (s *State) planMove(next *cell.Cluster, a *attempt) Move {
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		devices = append(devices, j.tasks[o].place.Devices)
 	}
-	got := next.Carry(s.cl.Forest(), vc, s.cl.Alloc(a.alloc), devices)
+	got := next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), devices)
 	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0}
 	alloc := next.Take(max(vc, 0), j.spec.Priority, m.Placement, false)
 	if m.Lazy || a.lazy {

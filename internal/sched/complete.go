@@ -145,8 +145,10 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 
 // backOff grows from one second to five minutes.
 func backOff(times int32) Duration {
-	return min(Second<<min(times, 20), 5*Minute)
+	return min(Second<<min(times, 20), maxBackOff)
 }
+
+const maxBackOff = 5 * Minute
 
 // conflictDelay spreads retries after a gang conflict over 60 to 900 s, by the
 // job's id and retry instead of a random number.
@@ -172,7 +174,7 @@ func (s *State) retryGangs(slot int32) {
 		case gg.last.Cause == EndRefused:
 			s.avoidRefusing(j, int32(g))
 		case gg.last.Cause == EndPlatform:
-			e.After = s.now.Add(backOff(gg.faults))
+			e.After = s.now.Add(backOff(gg.faultsInARow()))
 		case gg.last.Cause == EndFailed && s.taskRetry(j, &j.tasks[j.spec.Gangs[g].Tasks[0]]):
 			e.Counted = true
 			e.After = s.now.Add(backOff(gg.retries))
@@ -182,6 +184,15 @@ func (s *State) retryGangs(slot int32) {
 		s.emit(e)
 		j = &s.jobs[slot]
 	}
+}
+
+// faultsInARow is how often a gang was delayed lately: an attempt that ran for
+// longer than any back-off starts the count anew.
+func (g *gang) faultsInARow() int32 {
+	if g.last != nil && g.last.Started > 0 && g.last.Ended > g.last.Started.Add(maxBackOff) {
+		return 0
+	}
+	return g.faults
 }
 
 // avoidRefusing keeps a gang off the nodes that just refused it: 10 s, doubling

@@ -288,8 +288,10 @@ func (s *State) settleNodes() bool {
 	return s.seq > before
 }
 
-// A node that refuses this many jobs gets no work for so long.
+// A node that refuses this many jobs within refusalsCount gets no work for so
+// long.
 const (
-	suspectAfter = 3
-	suspectFor   = 5 * Minute
+	suspectAfter  = 3
+	suspectFor    = 5 * Minute
+	refusalsCount = Hour
 )

@@ -62,8 +62,8 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	}
 	r := s.request(j, g)
 	r.Avoided, r.IgnoreHealth = nil, true
-	if _, ok := s.empty.Place(&r); ok {
-		return nil
+	if res, ok := s.empty.Place(&r); ok || res.Bounded {
+		return nil // only a proven no is one
 	}
 	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
 	if unknown := s.unknownIn(j, g); unknown != "" {

@@ -60,6 +60,7 @@ func (s *State) applyPlaced(e Placed) {
 	if g.attempt != none {
 		a = &s.attempts[g.attempt]
 		g.n = e.Attempt.N
+		s.promised--
 		s.cl.Promote(a.alloc)
 	} else {
 		a = s.newAttempt(slot, e.Attempt, e.Placement, false)
@@ -102,6 +103,7 @@ func (s *State) applyReserved(e Reserved) {
 	slot := s.slots[e.Attempt.Job]
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	a.state, a.placed, a.victims = AttemptReserving, s.now, e.Victims
+	s.promised++
 }
 
 func (s *State) applyUnreserved(e Unreserved) {
@@ -113,6 +115,9 @@ func (s *State) applyUnreserved(e Unreserved) {
 // freeAttempt gives an attempt's cells back and forgets it.
 func (s *State) freeAttempt(a *attempt) {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
+	if a.state == AttemptReserving {
+		s.promised--
+	}
 	s.byAlloc[a.alloc] = none
 	s.cl.Release(a.alloc)
 	s.spareAtt = append(s.spareAtt, g.attempt)
@@ -161,13 +166,17 @@ func (s *State) noteRefusal(j *job, ordinal int32) {
 		return
 	}
 	n := s.node(t.place.Node)
-	if i, found := slices.BinarySearch(n.Refused, j.id); !found {
-		n.Refused = slices.Insert(slices.Clone(n.Refused), i, j.id)
-	}
+	lately := slices.DeleteFunc(slices.Clone(n.Refused), func(r refusal) bool {
+		return r.Job == j.id || r.At.Add(refusalsCount) < s.now
+	})
+	n.Refused = append(lately, refusal{j.id, s.now})
 }
 
 // touchReserving looks again at everybody who waits for cells to be left.
 func (s *State) touchReserving() {
+	if s.promised == 0 {
+		return
+	}
 	for i := range s.attempts {
 		if s.attempts[i].job != none && s.attempts[i].state == AttemptReserving {
 			s.touch(s.attempts[i].job)
@@ -184,7 +193,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 		g.retries++
 	}
 	if e.After > s.now {
-		g.faults++
+		g.faults = g.faultsInARow() + 1
 	}
 	for _, o := range j.spec.Gangs[e.Gang].Tasks {
 		t := &j.tasks[o]

@@ -382,3 +382,32 @@ func encoded(t *testing.T, r sched.Record) string {
 	want(t, "an event that was read back", string(again), string(data))
 	return fmt.Sprintf("%d %d %s %s", r.Seq, r.Time, kind, data)
 }
+
+// A configuration that renames a SKU leaves the device with who runs on it.
+func TestRenamedSKU(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1, "b": 1}))
+	g := w.submit(gangJob("g", "a", 10, 1, 4))
+	w.start(g)
+	renamed := cluster(2, map[cell.VCName]int32{"a": 1, "b": 1})
+	renamed.Cluster.SKUs[0].Name = "H"
+	renamed.Cluster.Chains[0].Levels[0].Type = "H"
+	for r := range renamed.Cluster.Cells {
+		renameLeaves(&renamed.Cluster.Cells[r])
+	}
+	w.do(sched.Reconfigure{Config: renamed})
+	h := w.submit(gangJob("h", "a", 10, 1, 4))
+	want(t, "h runs on the other node", w.where(h), "n1[0 1 2 3]")
+	b := w.submit(gangJob("b", "b", 10, 1, 4))
+	want(t, "b waits for g, which is opportunistic now", w.reason(b), sched.WaitingPreemption)
+	w.exit(g, 0)
+	want(t, "b runs", w.where(b), "n0[0 1 2 3]")
+}
+
+func renameLeaves(c *cell.CellSpec) {
+	if c.Type == "G" {
+		c.Type = "H"
+	}
+	for i := range c.Children {
+		renameLeaves(&c.Children[i])
+	}
+}

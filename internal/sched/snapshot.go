@@ -210,6 +210,9 @@ func (s *State) loadCluster(im *image) {
 		j := &s.jobs[slot]
 		at := int32(len(s.attempts))
 		promise := a.State == AttemptReserving
+		if promise {
+			s.promised++
+		}
 		alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, a.Placement, promise)
 		if a.Lazy && j.spec.Priority >= cell.MinGuaranteed {
 			s.cl.Demote(alloc)

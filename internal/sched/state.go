@@ -37,6 +37,7 @@ type State struct {
 	keys     keyRing
 	timers   timers
 	dirty    []JobID            // to settle, sorted; ids, since slots differ after a restart
+	promised int                // reservations
 	look     bool               // capacity or queues changed: the walk is due
 	grew     bool               // a promise was taken back while Decide walks
 	again    Time               // the next decision that Decided asked for
@@ -137,7 +138,13 @@ type nodeNote struct {
 	Cordon  bool          `json:"cordon,omitempty"`
 	Suspect Time          `json:"suspect,omitempty"`
 	Reason  string        `json:"reason,omitempty"`
-	Refused []JobID       `json:"refused,omitempty"` // jobs refused there lately
+	Refused []refusal     `json:"refused,omitempty"` // jobs refused there lately, the oldest first
+}
+
+// refusal is one job that a node refused to start.
+type refusal struct {
+	Job JobID `json:"job"`
+	At  Time  `json:"at"`
 }
 
 // leafNote is a bad leaf.

@@ -31,12 +31,18 @@ func (s *State) Verify() error {
 			add("queue %d is out of order", i)
 		}
 	}
-	live := 0
+	live, promised := 0, 0
 	for i := range s.attempts {
 		if s.attempts[i].job != none {
 			live++
+			if s.attempts[i].state == AttemptReserving {
+				promised++
+			}
 			s.verifyAttempt(int32(i), add)
 		}
+	}
+	if promised != s.promised {
+		add("%d reservations, counted %d", promised, s.promised)
 	}
 	if n := s.cl.Live(); n != live {
 		add("%d allocations live, but %d attempts", n, live)
@@ -104,13 +110,14 @@ func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
 	}
 }
 
-// verifyNode checks that a task's leaves lie on its node and carry its SKU.
+// verifyNode checks that a task's leaves are its devices on its node. (Their SKU
+// may have another name since a configuration renamed it.)
 func (s *State) verifyNode(id AttemptID, t *cell.Task, add func(string, ...any)) {
 	f := s.cl.Forest()
 	for i, l := range t.Leaves {
 		c := &f.Cells[f.Leaves[l]]
-		if f.Nodes[c.Node].Name != t.Node || f.Chains[c.Chain].SKU != t.SKU || f.Device(l) != t.Devices[i] {
-			add("attempt %v: leaf %d is not device %d of %s on %s", id, l, t.Devices[i], t.SKU, t.Node)
+		if f.Nodes[c.Node].Name != t.Node || f.Device(l) != t.Devices[i] {
+			add("attempt %v: leaf %d is not device %d on %s", id, l, t.Devices[i], t.Node)
 		}
 	}
 }

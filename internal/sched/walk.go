@@ -29,6 +29,9 @@ func (s *State) walk() {
 // fulfilAll starts the gangs whose reserved cells have been left and that the
 // walk did not come to, because somebody blocks the way: a promise is kept.
 func (s *State) fulfilAll() {
+	if s.promised == 0 {
+		return
+	}
 	for space := int32(1); space < s.cl.NumSpaces(); space++ {
 		slots := s.reservations(space, cell.MaxGuaranteed+1)
 		for i := len(slots) - 1; i >= 0; i-- {
