@@ -205,6 +205,9 @@ const bindSteps = 512
 // couldFit is a quick upper bound: the free leaves that the VC could ever reach
 // now, and a cell wide enough for the largest task. With Lift it cannot say no.
 func (s *search) couldFit(ci int16, p *part) bool {
+	if p.tasks[0].leaves > s.widest(ci) {
+		return false
+	}
 	if s.r.Lift != nil || s.r.IgnoreUse || s.r.IgnoreHealth {
 		return true
 	}
@@ -238,6 +241,18 @@ func (s *search) couldFit(ci int16, p *part) bool {
 	return room >= p.total
 }
 
+// widest returns the largest bin that the VC's cells of a chain can have.
+func (s *search) widest(ci int16) int32 {
+	ch := &s.c.f.Chains[ci]
+	var most int32
+	for i := range s.c.spaces[s.r.Space].Roots {
+		if r := &s.c.spaces[s.r.Space].Roots[i]; r.Chain == ci && r.Pinned == "" {
+			most = max(most, ch.LeavesAt(min(r.Level, ch.NodeLevel)))
+		}
+	}
+	return most
+}
+
 // exhaust tries every way to bind the VC's unbound cells of a chain, best first,
 // until the part can be packed or bindSteps are used up. The greedy search before
 // it finds nearly everything; this one finds the rest on small clusters.
@@ -253,7 +268,9 @@ func (s *search) exhaust(ci int16, p *part) bool {
 		}
 		for _, k := range s.candidates(ci, l, p) {
 			if s.steps++; s.steps > bindSteps {
-				s.bounded = true
+				// Where every node is allowed, cells that nobody uses are alike:
+				// in an empty cluster another choice would not help.
+				s.bounded = s.bounded || s.r.Allowed != nil
 				return false
 			}
 			if !s.c.bind(s.r.Space, RootID(root), k.cell) {

@@ -148,12 +148,13 @@ func (l *Lab) checkRefusal(ctx context.Context, f *finding) {
 	_, err := l.submit(ctx, &finding{}, "gang-four.yaml", "too-large")
 	text := "it was accepted"
 	if err != nil {
-		text = oneLine(err.Error())
+		text = err.Error()
 	}
 	taken := false
 	l.watch.look(func(t *timeline) { taken = t.byName["too-large"] != nil })
-	f.check(err != nil && !errors.Is(err, ctx.Err()) && !taken && strings.Contains(text, "4") && strings.Contains(text, "2"),
-		"a gang of four on two GPUs is refused with the reason", "%s", text)
+	f.check(err != nil && !errors.Is(err, ctx.Err()) && !taken &&
+		strings.Contains(text, "asks for 4 leaves") && strings.Contains(text, "the 2 leaves that"),
+		"a gang of four on two GPUs is refused with the reason", "%s", oneLine(text))
 }
 
 func (l *Lab) checkTwoAtATime(f *finding, four sched.JobID) {

@@ -66,7 +66,7 @@ func TestStopReachesAHostileTask(t *testing.T) {
 // is given up.
 func TestHeldSupervisor(t *testing.T) {
 	w := newWorld(t)
-	a := w.start(`(while kill -STOP $PPID; do :; done) &`)
+	a := w.start(`(sleep 1; while kill -STOP $PPID; do :; done) &`)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	w.exit()
 }
