@@ -123,7 +123,7 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*body[rest.Submit
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := s.parseJob(ctx, r)
+	parsed, err := s.parseJob(ctx, r, in.of(ctx).Key)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := s.parseJob(ctx, r)
+	parsed, err := s.parseJob(ctx, r, in.of(ctx).Key)
 	if err != nil {
 		return nil, err
 	}

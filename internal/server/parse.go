@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"net/http"
 	"path"
@@ -20,8 +22,10 @@ import (
 // something else than what it should be.
 const maxProblems = 100
 
-// parseJob reads a submission against the present configuration.
-func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest) (*jobspec.Result, error) {
+// parseJob reads a submission against the present configuration. A job without a
+// name gets one that follows from the idempotency key, if there is one: the same
+// request again must be the same job.
+func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string) (*jobspec.Result, error) {
 	env := jobspec.Env{User: subjectOf(ctx), RequireImage: s.opts.RequireImage, Name: r.Name, VC: cell.VCName(r.VC)}
 	err := s.read(ctx, 0, func(st *sched.State) { env.Config = st.Config() })
 	if err != nil {
@@ -30,7 +34,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest) (*jobspec.R
 	var result *jobspec.Result
 	var problems document.Problems
 	if r.Quick != nil {
-		result, problems = jobspec.Quick(quickOf(r.Quick), env)
+		result, problems = jobspec.Quick(quickOf(r.Quick, key), env)
 	} else {
 		result, problems = jobspec.Parse("", []byte(r.Source), env)
 	}
@@ -54,14 +58,14 @@ func documentProblem(detail string, ps document.Problems) error {
 }
 
 // quickOf turns the wire's quick job into the protocol's. A job without a name
-// gets one of its program and a few random letters.
-func quickOf(q *rest.QuickJob) jobspec.QuickJob {
+// gets one of its program and a few letters of the key, random ones without it.
+func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	out := jobspec.QuickJob{
 		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
 		MemoryMB: q.MemoryMB, Command: q.Command, WorkDir: q.WorkDir, TimeLimit: q.TimeLimit, Grace: q.Grace,
 	}
 	if out.Name == "" {
-		out.Name = quickName(q.Command)
+		out.Name = quickName(q.Command, key)
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Env)) {
 		out.Env = append(out.Env, sched.EnvVar{Name: name, Value: q.Env[name]})
@@ -69,7 +73,7 @@ func quickOf(q *rest.QuickJob) jobspec.QuickJob {
 	return out
 }
 
-func quickName(command []string) string {
+func quickName(command []string, key string) string {
 	base := "job"
 	if len(command) > 0 {
 		base = path.Base(command[0])
@@ -84,5 +88,9 @@ func quickName(command []string) string {
 	if base == "" {
 		base = "job"
 	}
-	return base + "-" + strings.ToLower(rest.NewKey()[:6])
+	if key == "" {
+		key = rest.NewKey()
+	}
+	sum := sha256.Sum256([]byte(key))
+	return fmt.Sprintf("%s-%x", base, sum[:3])
 }

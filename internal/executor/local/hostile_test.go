@@ -66,7 +66,9 @@ func TestStopReachesAHostileTask(t *testing.T) {
 // is given up.
 func TestHeldSupervisor(t *testing.T) {
 	w := newWorld(t)
-	a := w.start(`(sleep 1; while kill -STOP $PPID; do :; done) &`)
+	a := w.start(`(echo ready; sleep 0.2; while kill -STOP $PPID; do :; done) & sleep 600`)
+	w.line(a.Attempt, "ready")
+	time.Sleep(400 * time.Millisecond) // by now it is being held
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	w.exit()
 }
