@@ -80,6 +80,7 @@ func platformEnv(t *task, checkpoints string) []sched.EnvVar {
 		{Name: "COMB_NODE", Value: string(ts.Place.Node)},
 		{Name: "COMB_SKU", Value: string(ts.Place.SKU)},
 		{Name: "COMB_LEAVES", Value: join(ts.Place.Devices)},
+		{Name: "COMB_DEVICE_FILES", Value: strings.Join(deviceFiles(ts.SKU, ts.Place.Devices), ",")},
 		{Name: "COMB_CHECKPOINT_DIR", Value: checkpoints},
 		{Name: "COMB_PROGRESS_FILE", Value: t.dir + "/" + progressFile},
 	}
@@ -130,13 +131,26 @@ func deviceEnv(sku cell.SKU, leaves []int32) []sched.EnvVar {
 	return env
 }
 
-// devicesOf returns the indices of the devices that leaves stand for. A CPU slot
-// has no device: its index is the slot's own.
-func devicesOf(sku cell.SKU, leaves []int32) []int32 {
-	each := int32(max(sku.GPU, 0))
-	if sku.Device == cell.CPU {
-		each = 1
+// deviceFiles returns the files of the devices that leaves stand for: "%d" in an
+// SKU's file is each device's index.
+func deviceFiles(sku cell.SKU, leaves []int32) []string {
+	var files []string
+	for _, pattern := range sku.Files {
+		if !strings.Contains(pattern, "%d") {
+			files = append(files, pattern)
+			continue
+		}
+		for _, d := range devicesOf(sku, leaves) {
+			files = append(files, strings.ReplaceAll(pattern, "%d", fmt.Sprint(d)))
+		}
 	}
+	return files
+}
+
+// devicesOf returns the indices of the devices that leaves stand for. What has no
+// GPU, such as a CPU slot, is one device: its index is the leaf's own.
+func devicesOf(sku cell.SKU, leaves []int32) []int32 {
+	each := int32(max(sku.GPU, 1))
 	var list []int32
 	for _, l := range leaves {
 		for i := range each {

@@ -655,3 +655,23 @@ func TestLogsFollowNoLinks(t *testing.T) {
 		t.Errorf("a stream that is a path: %v", err)
 	}
 }
+
+// TestDeviceFiles: a task is told its devices' files, and one that is missing
+// refuses the start instead of letting the task find out.
+func TestDeviceFiles(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, "echo files $COMB_DEVICE_FILES")
+	a.Start.Tasks[0].SKU.Files = []string{"/dev/null", "/dev/fd/%d"}
+	a.Start.Tasks[0].Place.Devices = []int32{1}
+	w.e.Do(a)
+	if got := w.line(a.Attempt, "files "); got != "/dev/null,/dev/fd/1" {
+		t.Errorf("device files %q", got)
+	}
+	w.exit()
+	b := w.action(2, "true")
+	b.Start.Tasks[0].SKU.Files = []string{"/dev/comb-has-no-such-device%d"}
+	w.e.Do(b)
+	if r := want[sched.TaskRefused](w); !strings.Contains(r.Reason, "/dev/comb-has-no-such-device") || r.Job {
+		t.Errorf("refused with %+v", r)
+	}
+}
