@@ -122,7 +122,10 @@ func (s *State) applyStopRequested(e StopRequested) {
 
 func (s *State) applyCordoned(e NodeCordoned) {
 	n := s.node(e.Node)
-	n.Cordon, n.Reason = e.On, e.Reason
+	n.Cordon, n.Cordoned = e.On, e.Reason
+	if !e.On {
+		n.Cordoned = ""
+	}
 	s.keys.remember(e.Meta, e, 0)
 	if !e.On {
 		n.Suspect, n.Refused = 0, nil

@@ -37,7 +37,7 @@ func (s *State) applyDecision(e Event) bool {
 	case NodeSuspected:
 		n := s.node(e.Node)
 		n.Suspect, n.Reason, n.Refused = e.Until, e.Reason, nil
-		if e.Until == 0 && !n.Cordon && !n.Down {
+		if e.Until == 0 && !n.Down {
 			n.Reason = ""
 		}
 		s.blame(n)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -177,6 +178,9 @@ func (s *State) Nodes() []NodeStatus {
 		n := NodeStatus{Name: f.Nodes[i].Name, Up: b&cell.Down == 0, Cordoned: b&cell.Cordoned != 0}
 		note := s.noted(n.Name)
 		n.Suspect, n.Reason = note.Suspect, note.Reason
+		if n.Cordoned && note.Cordoned != "" {
+			n.Reason = strings.TrimSuffix(note.Cordoned+"; "+note.Reason, "; ")
+		}
 		for _, c := range f.Nodes[i].Cells {
 			n.SKUs = append(n.SKUs, s.nodeSKU(c))
 		}

@@ -96,7 +96,7 @@ type attemptImage struct {
 func (s *State) Save() []byte {
 	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Again: s.again, Keys: s.keys}
 	for _, n := range s.nodes {
-		if n.Down || n.Cordon || n.Suspect > 0 || n.Reason != "" || len(n.Refused) > 0 {
+		if n.Down || n.Cordon || n.Suspect > 0 || n.Reason != "" || n.Cordoned != "" || len(n.Refused) > 0 {
 			im.Nodes = append(im.Nodes, n)
 		}
 	}

@@ -133,12 +133,13 @@ type taskRun struct {
 
 // nodeNote is what facts and commands said about a node.
 type nodeNote struct {
-	Name    cell.NodeName `json:"name"`
-	Down    bool          `json:"down,omitempty"`
-	Cordon  bool          `json:"cordon,omitempty"`
-	Suspect Time          `json:"suspect,omitempty"`
-	Reason  string        `json:"reason,omitempty"`
-	Refused []refusal     `json:"refused,omitempty"` // jobs refused there lately, the oldest first
+	Name     cell.NodeName `json:"name"`
+	Down     bool          `json:"down,omitempty"`
+	Cordon   bool          `json:"cordon,omitempty"`
+	Suspect  Time          `json:"suspect,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Cordoned string        `json:"cordoned,omitempty"` // why it is cordoned
+	Refused  []refusal     `json:"refused,omitempty"`  // jobs refused there lately, the oldest first
 }
 
 // refusal is one job that a node refused to start.
