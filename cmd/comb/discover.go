@@ -133,6 +133,7 @@ func (a *app) client() (*rest.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.OnWait = func(err error) { fmt.Fprintf(a.errs, "comb: %v; trying again\n", err) }
 	return c, nil
 }
 

@@ -37,8 +37,11 @@ const (
 type Client struct {
 	base  *url.URL
 	token string
-	http  *http.Client
-	seq   atomic.Uint64
+	// OnWait, when set, is told why a stream broke each time it starts to wait for
+	// the server. Set it before the first call.
+	OnWait func(error)
+	http   *http.Client
+	seq    atomic.Uint64
 }
 
 // Unreachable says that no answer came: nobody listens, the connection broke, or

@@ -51,12 +51,12 @@ func (c *Client) Follow(ctx context.Context, ref string, after uint64, f Followe
 		path = "/jobs/" + element(ref) + "/events"
 	}
 	s := &eventStream{client: c, path: path, last: after, follower: f}
-	return persist(ctx, s.once)
+	return c.persist(ctx, s.once)
 }
 
 // persist repeats a stream while the server cannot be reached or is busy, with a
 // growing pause. once reports whether it got on since the last try.
-func persist(ctx context.Context, once func(context.Context) (bool, error)) error {
+func (c *Client) persist(ctx context.Context, once func(context.Context) (bool, error)) error {
 	pause, tries := retryPause, 0
 	for {
 		progress, err := once(ctx)
@@ -76,6 +76,9 @@ func persist(ctx context.Context, once func(context.Context) (bool, error)) erro
 		}
 		if tries++; tries > 20 {
 			return err
+		}
+		if tries == 1 && c.OnWait != nil {
+			c.OnWait(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -208,7 +211,7 @@ func (c *Client) Logs(ctx context.Context, q LogQuery, w io.Writer) (int64, erro
 		return s.query.Offset, err
 	}
 	s := &logStream{client: c, query: q, out: w}
-	err := persist(ctx, s.once)
+	err := c.persist(ctx, s.once)
 	return s.query.Offset, err
 }
 
