@@ -44,57 +44,25 @@ func (d *daemon) readCluster(ctx context.Context) (*sched.Config, error) {
 	return c.Config, nil
 }
 
-// totals are what all leaves of a cluster stand for together.
-type totals struct{ gpus, milliCPU, memoryMB int64 }
-
 // checkCluster refuses a cluster that has more than this machine, on which all
 // its nodes run.
 func (d *daemon) checkCluster(c *sched.Config) error {
 	if d.flags.overcommit {
 		return nil
 	}
-	skus := map[cell.TypeName]cell.SKU{}
-	for _, s := range c.Cluster.SKUs {
-		skus[s.Name] = s
-	}
-	var sum totals
-	for i := range c.Cluster.Cells {
-		sum.add(&c.Cluster.Cells[i], skus)
-	}
-	var over []string
-	note := func(what string, want, have int64) {
-		if want > have {
-			over = append(over, fmt.Sprintf("%d %s of %d", want, what, have))
-		}
-	}
-	note("thousandths of a core", sum.milliCPU, int64(d.machine.Cores)*1000)
-	note("MiB of memory", sum.memoryMB, d.machine.MemoryMB)
+	have := config.Capacity{MilliCPU: int64(d.machine.Cores) * 1000, MemoryMB: d.machine.MemoryMB, GPU: config.Unlimited}
 	if d.hasGPUs() {
-		note("GPUs", sum.gpus, int64(max(d.flags.virtualGPUs, len(d.machine.GPUs))))
+		have.GPU = int64(max(d.flags.virtualGPUs, len(d.machine.GPUs)))
 	}
-	if len(over) == 0 {
-		return nil
+	if err := config.CheckMachine(c, have); err != nil {
+		return fmt.Errorf("%w; or start the server with --overcommit", err)
 	}
-	return fmt.Errorf("all nodes of the cluster run on this machine, and it has less: the file asks for %s; "+
-		"make the file smaller, or start the server with --overcommit", strings.Join(over, ", "))
+	return nil
 }
 
 // hasGPUs reports whether this machine has GPUs, real or pretended. Where it has
 // none, the GPUs of a cluster file are pretended too.
 func (d *daemon) hasGPUs() bool { return d.flags.virtualGPUs > 0 || len(d.machine.GPUs) > 0 }
-
-// add sums up the leaves of a cell; its depth is that of the cluster's levels.
-func (t *totals) add(c *cell.CellSpec, skus map[cell.TypeName]cell.SKU) {
-	if len(c.Children) == 0 {
-		s := skus[c.Type]
-		t.gpus += s.GPU
-		t.milliCPU += s.MilliCPU
-		t.memoryMB += s.MemoryMB
-	}
-	for i := range c.Children {
-		t.add(&c.Children[i], skus)
-	}
-}
 
 // ownConfig is the configuration without a file: this machine is one node, and
 // all of it belongs to one virtual cluster. Its leaves are its GPUs, each with an

@@ -94,14 +94,14 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	}
 	// Looked at twice: a stranger's directory must not even get a lock file, and
 	// what counts is what is there once the lock is held.
-	found, err := survey(s.dir)
+	_, err := survey(s.dir)
 	if err != nil {
 		return err
 	}
 	if s.lock, err = lockDir(s.dir); err != nil {
 		return err
 	}
-	found, err = survey(s.dir)
+	found, err := survey(s.dir)
 	if err != nil {
 		return err
 	}
