@@ -41,7 +41,7 @@ name: %s
 type: job
 taskRoles:
   worker:
-    resourcePerInstance: {gpu: 1, cpu: 0, memoryMB: 16}
+    resourcePerInstance: {gpu: 1, cpu: 0, memoryMB: 256}
     commands:
     - exec env %s=%s %s=%d %s
 `
