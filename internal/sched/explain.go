@@ -367,8 +367,8 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	r.Jobs = s.holdersFor(j, g)
 	switch {
 	case r.Free < r.Need && guaranteed:
-		return r.say(VCBusy, "%s needs %s, and of the %d of %s only %d are free; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-			r.Total, j.spec.VC, r.Free, s.usedBy(r.Jobs))
+		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+			j.spec.VC, r.Total, r.Free, s.usedBy(r.Jobs))
 	case r.Free < r.Need:
 		return r.say(ClusterBusy, "%s needs %s, and only %d of the cluster are free now; as an opportunistic job it takes what others leave",
 			s.shapeText(j, g), plural(r.Need, "leaf", "leaves"), r.Free)

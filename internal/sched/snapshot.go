@@ -1,11 +1,12 @@
 package sched
 
 import (
-	"cmp"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -16,15 +17,17 @@ import (
 const snapshotVersion = 1
 
 // image is a state without what follows from the rest: cells are taken again
-// from the placements, queues and timers are built anew. Jobs are in order of
-// id and attempts in order of theirs, so equal states have equal images.
+// from the placements, queues and timers are built anew. A snapshot is the image
+// on its first line and then a line for each job, so that it needs no second copy
+// in memory to be written or read. Jobs are in order of id and attempts in order
+// of theirs, so equal states have equal snapshots.
 type image struct {
 	Version  int            `json:"version"`
 	Seq      uint64         `json:"seq"`
 	Now      Time           `json:"now"`
 	NextJob  JobID          `json:"next_job"`
 	Config   *Config        `json:"config"`
-	Jobs     []jobImage     `json:"jobs"`
+	Jobs     int            `json:"jobs"` // how many lines follow
 	Attempts []attemptImage `json:"attempts"`
 	Nodes    []nodeNote     `json:"nodes"`
 	Leaves   []leafNote     `json:"leaves"`
@@ -100,12 +103,8 @@ func (s *State) Save() []byte {
 			im.Nodes = append(im.Nodes, n)
 		}
 	}
-	for i := range s.jobs {
-		if s.jobs[i].spec != nil {
-			im.Jobs = append(im.Jobs, imageOf(&s.jobs[i]))
-		}
-	}
-	slices.SortFunc(im.Jobs, func(a, b jobImage) int { return cmp.Compare(a.ID, b.ID) })
+	ids := slices.Sorted(maps.Keys(s.slots))
+	im.Jobs = len(ids)
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none {
 			pl := s.cl.Alloc(a.alloc).Placement
@@ -117,15 +116,27 @@ func (s *State) Save() []byte {
 		}
 	}
 	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return compareAttempts(a.ID, b.ID) })
-	data, err := json.Marshal(&im)
+	out := appendLine(nil, &im)
+	for i, id := range ids {
+		out = appendLine(out, imageOf(s.find(id)))
+		if i == 63 { // by now it is known how much the rest will take
+			out = slices.Grow(out, len(out)/64*len(ids))
+		}
+	}
+	return out
+}
+
+// appendLine appends a value as one line of JSON.
+func appendLine(out []byte, v any) []byte {
+	data, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("sched: a state cannot be encoded: %v", err))
 	}
-	return data
+	return append(append(out, data...), '\n')
 }
 
-func imageOf(j *job) jobImage {
-	out := jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
+func imageOf(j *job) *jobImage {
+	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
 		After: j.after, Notices: j.notices}
 	for i := range j.gangs {
@@ -149,7 +160,8 @@ func (s *State) Digest() string {
 // cannot read, or that contradicts itself, is an error: fold the log instead.
 func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	var im image
-	if err := json.Unmarshal(snapshot, &im); err != nil {
+	head, rest, _ := bytes.Cut(snapshot, []byte{'\n'})
+	if err := json.Unmarshal(head, &im); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	if im.Version != snapshotVersion {
@@ -168,13 +180,30 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	for _, e := range s.keys.Ring {
 		s.keys.at[e.keyName] = e
 	}
-	for i := range im.Jobs {
-		s.loadJob(&im.Jobs[i])
+	if err := s.loadJobs(rest, im.Jobs); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	if im.Config != nil {
 		s.loadCluster(&im)
 	}
 	return s, s.Verify()
+}
+
+// loadJobs reads a line for each job.
+func (s *State) loadJobs(lines []byte, want int) error {
+	n := 0
+	for line := range bytes.Lines(lines) {
+		var im jobImage
+		if err := json.Unmarshal(line, &im); err != nil {
+			return fmt.Errorf("job %d of %d: %w", n+1, want, err)
+		}
+		s.loadJob(&im)
+		n++
+	}
+	if n != want {
+		return fmt.Errorf("it has %d jobs instead of %d", n, want)
+	}
+	return nil
 }
 
 func (s *State) loadJob(im *jobImage) {
