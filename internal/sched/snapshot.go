@@ -117,10 +117,11 @@ func (s *State) Save() []byte {
 	}
 	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return compareAttempts(a.ID, b.ID) })
 	out := appendLine(nil, &im)
+	head := len(out)
 	for i, id := range ids {
 		out = appendLine(out, imageOf(s.find(id)))
-		if i == 63 { // by now it is known how much the rest will take
-			out = slices.Grow(out, len(out)/64*len(ids))
+		if i == 63 { // by now it is known about how much the rest will take
+			out = slices.Grow(out, (len(out)-head)/64*len(ids))
 		}
 	}
 	return out
