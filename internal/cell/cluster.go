@@ -374,3 +374,10 @@ func (c *Cluster) Live() int {
 	}
 	return n
 }
+
+// Upgrade is the inverse of Demote: the allocation is guaranteed again, in the
+// preassigned cells that binds names. They must come from Upgradable.
+func (c *Cluster) Upgrade(id AllocID, binds []Bind) {
+	c.allocs[id].Placement.Binds = binds
+	c.undemote(id)
+}

@@ -23,9 +23,9 @@ func (s NodeSet) Has(n int32) bool { return int(n/64) < len(s) && s[n/64]>>(n%64
 // Member is a number of identical tasks of a gang.
 type Member struct {
 	Tasks  int32
-	Leaves int32    // per task, on one node
-	SKU    TypeName // "" is any
-	Pinned PinnedID // only inside that pinned cell; "" is outside of all
+	Leaves int32      // per task, on one node
+	SKUs   []TypeName // sorted; none is any
+	Pinned PinnedID   // only inside that pinned cell; "" is outside of all
 }
 
 // Request is one question to Place.
@@ -83,7 +83,7 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 // part is the members of a gang with one SKU and pin; they go to one chain. Those
 // of any SKU come first.
 type part struct {
-	sku    TypeName
+	skus   []TypeName
 	pinned PinnedID
 	tasks  []task // largest first
 	total  int32
@@ -98,10 +98,10 @@ func partition(ms []Member) []part {
 	var parts []part
 	index := int32(0)
 	for _, m := range ms {
-		i := slices.IndexFunc(parts, func(p part) bool { return p.sku == m.SKU && p.pinned == m.Pinned })
+		i := slices.IndexFunc(parts, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned })
 		if i < 0 {
 			i = len(parts)
-			parts = append(parts, part{sku: m.SKU, pinned: m.Pinned})
+			parts = append(parts, part{skus: m.SKUs, pinned: m.Pinned})
 		}
 		for range m.Tasks {
 			parts[i].tasks = append(parts[i].tasks, task{index, m.Leaves})
@@ -109,7 +109,7 @@ func partition(ms []Member) []part {
 			index++
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(min(len(a.sku), 1), min(len(b.sku), 1)) })
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(min(len(a.skus), 1), min(len(b.skus), 1)) })
 	for i := range parts {
 		slices.SortStableFunc(parts[i].tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
 	}
@@ -163,7 +163,7 @@ func (s *search) parts(ps []part) bool {
 // first could take the only room that the others have.
 func (s *search) together(ps []part) bool {
 	p := &ps[0]
-	if p.sku != "" {
+	if len(p.skus) > 0 {
 		return false
 	}
 	for i := 1; i < len(ps); i++ {
@@ -188,7 +188,7 @@ func (s *search) usable(ci int, p *part) bool {
 	if s.r.Blocked != nil && s.r.Blocked[ci] && p.pinned == "" {
 		return false
 	}
-	return p.pinned != "" || p.sku == "" || s.c.f.Chains[ci].SKU == p.sku
+	return p.pinned != "" || len(p.skus) == 0 || slices.Contains(p.skus, s.c.f.Chains[ci].SKU)
 }
 
 // mark remembers how far a search is, to come back to it.

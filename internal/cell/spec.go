@@ -68,6 +68,16 @@ const (
 	Other  DeviceKind = "other"
 )
 
+// PartKind says what part of a device a leaf is; its address is then
+// "device:part".
+type PartKind string
+
+// The kinds of parts.
+const (
+	MIG   PartKind = "mig"   // a slice that the hardware isolates
+	Share PartKind = "share" // a share of one device that several tasks use
+)
+
 // SKU is a leaf type with what one leaf of it carries.
 type SKU struct {
 	Name     TypeName   `json:"name"`
@@ -76,6 +86,7 @@ type SKU struct {
 	MemoryMB int64      `json:"memory_mb"` // MiB
 	Device   DeviceKind `json:"device"`
 	EnvVar   string     `json:"env_var,omitempty"` // set to the task's device indices
+	Part     PartKind   `json:"part,omitempty"`    // a leaf is this kind of part of a device; "" is a whole one
 	Files    []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
 }
 
@@ -110,9 +121,11 @@ type QuotaSpec struct {
 	Number int32     `json:"number"`
 }
 
-// VCSpec is one virtual cluster's guarantee.
+// VCSpec is one virtual cluster's guarantee. With a Parent its cells are part of
+// the parent's: the parent's own jobs use the cells that no child has.
 type VCSpec struct {
 	Name   VCName      `json:"name"`
+	Parent VCName      `json:"parent,omitempty"` // "" divides the whole cluster
 	Quota  []QuotaSpec `json:"quota,omitempty"`
 	Pinned []PinnedID  `json:"pinned,omitempty"`
 }
@@ -134,6 +147,9 @@ type Task struct {
 	SKU     TypeName `json:"sku"`
 	Leaves  []LeafID `json:"leaves"`  // ascending
 	Devices []int32  `json:"devices"` // device index of each leaf, same order
+	// Parts says which part of its device each leaf is, same order; none when
+	// leaves are whole devices.
+	Parts []int32 `json:"parts,omitempty"`
 }
 
 // Bind ties a VC's preassigned cell to the physical cell that now stands for it.

@@ -35,7 +35,7 @@ func examples() []sched.Event {
 	meta := sched.Meta{Subject: "ann", Key: "4f1c"}
 	return []sched.Event{
 		sched.JobSubmitted{ID: 7, Meta: meta, Job: &sched.Job{Name: "resnet", User: "ann", VC: "vision", Priority: 100,
-			Roles: []sched.Role{{Name: "worker", Tasks: 1, Leaves: 2, SKU: "V100", MinFailed: 1, MinSucceeded: -1,
+			Roles: []sched.Role{{Name: "worker", Tasks: 1, Leaves: 2, SKUs: []cell.TypeName{"V100"}, MinFailed: 1, MinSucceeded: -1,
 				Launch: sched.Launch{Command: []string{"python train.py"}, GPU: 2}}},
 			Gangs: []sched.Gang{{Name: "resnet", Tasks: []int32{0}}}, Grace: 30 * sched.Second}},
 		sched.StopRequested{Job: 7, Reason: "wrong data set", Meta: meta},
@@ -55,6 +55,9 @@ func examples() []sched.Event {
 		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},
 		sched.StopSent{Attempt: id, Cause: sched.EndPreempted, Grace: 30 * sched.Second, By: &by},
 		sched.LazilyPreempted{Attempt: id, By: &by},
+		sched.Upgraded{Attempt: id, Binds: place.Binds},
+		sched.Doomed{VC: "vision", Root: 1, Cell: 20},
+		sched.Spared{VC: "vision", Root: 1},
 		sched.AttemptEnded{Attempt: id, Cause: sched.EndPreempted},
 		sched.TaskRetried{Job: 7, Gang: 0},
 		sched.JobCompleting{Job: 7, Phase: sched.Failed, Cause: sched.EndFailed, Exit: sched.Exit{Code: 1}, Task: 0},

@@ -158,6 +158,8 @@ func attemptOf(e any) sched.AttemptID {
 		return e.Attempt
 	case sched.LazilyPreempted:
 		return e.Attempt
+	case sched.Upgraded:
+		return e.Attempt
 	case sched.AttemptEnded:
 		return e.Attempt
 	}

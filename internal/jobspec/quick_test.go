@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -26,7 +27,7 @@ func TestQuick(t *testing.T) {
 	want := &sched.Job{
 		Name: "quick-1", User: "ada", VC: "mixed", Priority: 100,
 		Roles: []sched.Role{{
-			Name: "main", Tasks: 2, Leaves: 2, SKU: "K80", MinFailed: 1, MinSucceeded: 2,
+			Name: "main", Tasks: 2, Leaves: 2, SKUs: []cell.TypeName{"K80"}, MinFailed: 1, MinSucceeded: 2,
 			Launch: sched.Launch{
 				Command: []string{`python3 -c 'print('\''<''% $secrets.x %>'\'')' '$HOME' 'a` + "\n" + `b' '' 'é'`},
 				GPU:     2, MilliCPU: 1500, MemoryMB: 100, WorkDir: "/srv/it's here",

@@ -269,7 +269,7 @@ func (p *parser) placeRole(r *role, opportunistic bool) (cell.SKU, bool) {
 		return cell.SKU{}, false
 	}
 	if len(usable) == 1 {
-		r.SKU = usable[0].Name
+		r.SKUs = []cell.TypeName{usable[0].Name}
 	}
 	return smallest(usable), true
 }
@@ -286,8 +286,9 @@ func (p *parser) placePinned(r *role, opportunistic bool) (cell.SKU, bool) {
 	}
 	for _, id := range vc.Pinned {
 		if id == r.place.pinned {
-			r.Pinned, r.SKU = id, p.catalogue.pinned(id)
-			return p.catalogue.sku(r.SKU), true
+			sku := p.catalogue.pinned(id)
+			r.Pinned, r.SKUs = id, []cell.TypeName{sku}
+			return p.catalogue.sku(sku), true
 		}
 	}
 	p.r.Problem(at, "VC %s has no pinned cell %s; it has %s", p.job.VC, document.Quote(string(r.place.pinned)), list(vc.Pinned))
@@ -301,7 +302,7 @@ func (p *parser) placeSKU(r *role, opportunistic bool) (cell.SKU, bool) {
 	}
 	for _, name := range names {
 		if name == r.place.sku {
-			r.SKU = name
+			r.SKUs = []cell.TypeName{name}
 			return p.catalogue.sku(name), true
 		}
 	}

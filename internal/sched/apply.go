@@ -95,11 +95,11 @@ func newGang(j *job, g int) gang {
 			continue
 		}
 		role = j.tasks[t].role
-		out.members = append(out.members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKU: r.SKU, Pinned: r.Pinned})
+		out.members = append(out.members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: r.SKUs, Pinned: r.Pinned})
 	}
 	var b strings.Builder
 	for _, m := range out.members {
-		fmt.Fprintf(&b, "%dx%d/%q/%q;", m.Tasks, m.Leaves, m.SKU, m.Pinned)
+		fmt.Fprintf(&b, "%dx%d/%q/%q;", m.Tasks, m.Leaves, m.SKUs, m.Pinned)
 	}
 	fmt.Fprintf(&b, "%q", j.spec.AllowedNodes)
 	out.shape = b.String()

@@ -87,6 +87,12 @@ func decodeDecision(kind Kind, data []byte) (Event, error) {
 		return decode[StopSent](data)
 	case "LazilyPreempted":
 		return decode[LazilyPreempted](data)
+	case "Upgraded":
+		return decode[Upgraded](data)
+	case "Doomed":
+		return decode[Doomed](data)
+	case "Spared":
+		return decode[Spared](data)
 	case "AttemptEnded":
 		return decode[AttemptEnded](data)
 	case "TaskRetried":
@@ -113,5 +119,5 @@ func decodeDecision(kind Kind, data []byte) (Event, error) {
 
 // Kinds returns the zero value of every event, in the order of event.go.
 func Kinds() []Event {
-	return []Event{JobSubmitted{}, StopRequested{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, StopSent{}, LazilyPreempted{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}}
+	return []Event{JobSubmitted{}, StopRequested{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, StopSent{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}}
 }

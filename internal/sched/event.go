@@ -8,7 +8,7 @@ import "github.com/combsched/comb/internal/cell"
 // nothing is decided again at replay.
 //
 //	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
-//	decisions: Placed Reserved Unreserved StopSent LazilyPreempted AttemptEnded
+//	decisions: Placed Reserved Unreserved StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined
 type Event interface{ event() Kind }
@@ -42,7 +42,15 @@ type StopRequested struct {
 type Configured struct {
 	Config *Config `json:"config"`
 	Moves  []Move  `json:"moves,omitempty"`
-	Meta   Meta    `json:"meta"`
+	// Renamed VCs take their jobs along.
+	Renamed []Rename `json:"renamed,omitempty"`
+	Meta    Meta     `json:"meta"`
+}
+
+// Rename is a VC that goes on under another name.
+type Rename struct {
+	From cell.VCName `json:"from"`
+	To   cell.VCName `json:"to"`
 }
 
 // Move carries one attempt or reservation over to a new configuration. Leaves
@@ -99,6 +107,27 @@ type StopSent struct {
 type LazilyPreempted struct {
 	Attempt AttemptID  `json:"attempt"`
 	By      *AttemptID `json:"by,omitempty"`
+}
+
+// Upgraded gives a lazily preempted attempt its guarantee back, on the leaves
+// that it runs on: Binds are the preassigned cells around them.
+type Upgraded struct {
+	Attempt AttemptID   `json:"attempt"`
+	Binds   []cell.Bind `json:"binds"`
+}
+
+// Doomed charges bad hardware to a VC: one of its unbound preassigned cells is
+// bound to a bad cell, since there are fewer healthy cells than are owed.
+type Doomed struct {
+	VC   cell.VCName `json:"vc"`
+	Root cell.RootID `json:"root"`
+	Cell cell.CellID `json:"cell"`
+}
+
+// Spared is the inverse of Doomed: enough healthy cells exist again.
+type Spared struct {
+	VC   cell.VCName `json:"vc"`
+	Root cell.RootID `json:"root"`
 }
 
 // EndCause says why an attempt ended, or is being ended.
@@ -220,6 +249,9 @@ func (Reserved) event() Kind        { return "Reserved" }
 func (Unreserved) event() Kind      { return "Unreserved" }
 func (StopSent) event() Kind        { return "StopSent" }
 func (LazilyPreempted) event() Kind { return "LazilyPreempted" }
+func (Upgraded) event() Kind        { return "Upgraded" }
+func (Doomed) event() Kind          { return "Doomed" }
+func (Spared) event() Kind          { return "Spared" }
 func (AttemptEnded) event() Kind    { return "AttemptEnded" }
 func (TaskRetried) event() Kind     { return "TaskRetried" }
 func (JobCompleting) event() Kind   { return "JobCompleting" }

@@ -90,8 +90,8 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 func (s *State) unknownIn(j *job, g int) string {
 	f := s.cl.Forest()
 	for _, m := range j.gangs[g].members {
-		if m.SKU != "" && m.Pinned == "" && !slices.ContainsFunc(f.Chains, func(c cell.Chain) bool { return c.SKU == m.SKU }) {
-			return fmt.Sprintf("the cluster has no SKU %s", m.SKU)
+		if len(m.SKUs) > 0 && m.Pinned == "" && !slices.ContainsFunc(f.Chains, func(c cell.Chain) bool { return slices.Contains(m.SKUs, c.SKU) }) {
+			return fmt.Sprintf("the cluster has no SKU %s", skuText(m.SKUs))
 		}
 		roots := s.cl.Space(s.space(j.spec.VC)).Roots
 		if m.Pinned != "" && !slices.ContainsFunc(roots, func(r cell.Root) bool { return r.Pinned == m.Pinned }) {
@@ -104,6 +104,14 @@ func (s *State) unknownIn(j *job, g int) string {
 		}
 	}
 	return ""
+}
+
+func skuText(names []cell.TypeName) string {
+	var out []string
+	for _, n := range names {
+		out = append(out, string(n))
+	}
+	return strings.Join(out, " or ")
 }
 
 func plural(n int32, one, many string) string {
@@ -123,8 +131,8 @@ func (s *State) shapeText(j *job, g int) string {
 		switch {
 		case m.Pinned != "":
 			p += " in pinned cell " + string(m.Pinned)
-		case m.SKU != "":
-			p += " of " + string(m.SKU)
+		case len(m.SKUs) > 0:
+			p += " of " + skuText(m.SKUs)
 		}
 		parts = append(parts, p)
 	}
@@ -142,7 +150,7 @@ func (s *State) shapeText(j *job, g int) string {
 func (s *State) usableChain(j *job, g int, chain int16) bool {
 	space := s.space(j.spec.VC)
 	for _, m := range j.gangs[g].members {
-		if (m.Pinned != "" || m.SKU == "" || s.cl.Forest().Chains[chain].SKU == m.SKU) && s.pinFits(m, chain, space) {
+		if (m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, s.cl.Forest().Chains[chain].SKU)) && s.pinFits(m, chain, space) {
 			return true
 		}
 	}

@@ -69,20 +69,25 @@ type Job struct {
 	LazyPreempt bool     `json:"lazy_preempt,omitempty"` // may become opportunistic instead of being stopped
 	Grace       Duration `json:"grace"`                  // between SIGTERM and SIGKILL
 	TimeLimit   Duration `json:"time_limit,omitempty"`   // of one attempt's running time; 0 is none
-	// AllowedNodes restricts placement; empty allows every node.
-	AllowedNodes []cell.NodeName `json:"allowed_nodes,omitempty"`
-	Hints        Hints           `json:"hints"`
+	// AllowedNodes restricts placement; empty allows every node. AvoidedNodes are
+	// never used, PreferredNodes are used first among equally good ones.
+	AllowedNodes   []cell.NodeName `json:"allowed_nodes,omitempty"`
+	AvoidedNodes   []cell.NodeName `json:"avoided_nodes,omitempty"`
+	PreferredNodes []cell.NodeName `json:"preferred_nodes,omitempty"`
+	Hints          Hints           `json:"hints"`
 	// Source is the job file as submitted, without the values of its secrets.
 	Source string `json:"source,omitempty"`
 }
 
 // Role is a set of identical tasks.
 type Role struct {
-	Name   string        `json:"name"`
-	Tasks  int32         `json:"tasks"`
-	Leaves int32         `json:"leaves"`           // leaves per task, at least 1
-	SKU    cell.TypeName `json:"sku,omitempty"`    // "" allows any
-	Pinned cell.PinnedID `json:"pinned,omitempty"` // places the role in that pinned cell
+	Name   string `json:"name"`
+	Tasks  int32  `json:"tasks"`
+	Leaves int32  `json:"leaves"` // leaves per task, at least 1
+	// SKUs are those that the role may run on, sorted; none allows any. All of
+	// the gang's roles with equal sets go to one chain.
+	SKUs   []cell.TypeName `json:"skus,omitempty"`
+	Pinned cell.PinnedID   `json:"pinned,omitempty"` // places the role in that pinned cell
 	// MinFailed tasks failed fail the job's attempt, MinSucceeded succeeded end
 	// it well; -1 disables either (FrameworkController's completion policy).
 	MinFailed    int32  `json:"min_failed"`
@@ -97,6 +102,10 @@ type Gang struct {
 	Name string `json:"name"`
 	// Tasks are ordinals: tasks are numbered through all roles in their order.
 	Tasks []int32 `json:"tasks"`
+	// Extra gangs are the members above a partial gang's minimum, one task each:
+	// gang 0 is the minimum, an extra one starts only while that lives, ends with
+	// it, and is the first to be preempted.
+	Extra bool `json:"extra,omitempty"`
 }
 
 // Port is a named block of ports that each task of a role asks for.
@@ -169,6 +178,14 @@ type VCConfig struct {
 	Name   cell.VCName `json:"name"`
 	Policy string      `json:"policy"` // "" is fifo
 	Params []Param     `json:"params,omitempty"`
+	// Backfill says whether gangs may start before one that waits: "" and
+	// "none", "easy" or "conservative".
+	Backfill string `json:"backfill,omitempty"`
+	// MinRun is how long an attempt runs before a job of the same priority may
+	// preempt it, Budget how often that may happen to a job (0 is 3). Higher
+	// priorities and other VCs' guarantees are not held up by either.
+	MinRun Duration `json:"min_run,omitempty"`
+	Budget int32    `json:"budget,omitempty"`
 }
 
 // Param is one policy parameter as written in the cluster file.

@@ -22,6 +22,16 @@ func (s *State) applyDecision(e Event) bool {
 		a := s.live(e.Attempt)
 		s.cl.Demote(a.alloc)
 		a.lazy, a.by = true, e.By
+	case Upgraded:
+		a := s.live(e.Attempt)
+		s.cl.Upgrade(a.alloc, e.Binds)
+		a.lazy, a.by = false, nil
+	case Doomed:
+		s.cl.Doom(s.space(e.VC), e.Root, e.Cell)
+		s.look = true
+	case Spared:
+		s.cl.Spare(s.space(e.VC), e.Root)
+		s.look = true
 	case AttemptEnded:
 		s.applyAttemptEnded(e)
 	case TaskRetried:

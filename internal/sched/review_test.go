@@ -126,7 +126,7 @@ func TestAnySKUBesideSKU(t *testing.T) {
 	w.tell(sched.LeafHealth{Node: "n0", SKU: "G", Device: 0})
 	w.tell(sched.LeafHealth{Node: "n0", SKU: "G", Device: 2}) // one leaf under each switch is left
 	j := gangJob("g", "a", 10, 1, 2)
-	j.Roles = append(j.Roles, sched.Role{Name: "v", Tasks: 1, Leaves: 4, SKU: "G", MinFailed: 1, MinSucceeded: -1})
+	j.Roles = append(j.Roles, sched.Role{Name: "v", Tasks: 1, Leaves: 4, SKUs: []cell.TypeName{"G"}, MinFailed: 1, MinSucceeded: -1})
 	j.Gangs[0].Tasks = []int32{0, 1}
 	g := w.submit(j)
 	want(t, "g", w.where(g), "n0[1 3] n1[0 1 2 3]")
@@ -294,9 +294,9 @@ func mixedJob(r *rand.Rand, step int) *sched.Job {
 	n := int32(0)
 	for i := range 1 + r.IntN(3) {
 		role := sched.Role{Name: fmt.Sprint("r", i), Tasks: 1 + int32(r.IntN(2)), Leaves: 1 + int32(r.IntN(3)),
-			SKU: []cell.TypeName{"", "G", "G", "C"}[r.IntN(4)], MinFailed: int32(r.IntN(3)) - 1, MinSucceeded: int32(r.IntN(3)) - 1}
+			SKUs: [][]cell.TypeName{nil, {"G"}, {"C", "G"}, {"C"}}[r.IntN(4)], MinFailed: int32(r.IntN(3)) - 1, MinSucceeded: int32(r.IntN(3)) - 1}
 		if j.VC == "a" && j.Priority >= 0 && r.IntN(4) == 0 {
-			role.Pinned, role.SKU = "P", ""
+			role.Pinned, role.SKUs = "P", nil
 		}
 		role.TaskRetries = int32(r.IntN(2))
 		j.Roles = append(j.Roles, role)
@@ -380,24 +380,24 @@ func TestLostTaskHoldsNobodyUp(t *testing.T) {
 func TestRevokesOnlyWhatIsInTheWay(t *testing.T) {
 	w := newWorld(t, mixed(4, 0, false, 4))
 	x := gangJob("x", "a", 0, 2, 1) // C slots of n0
-	x.Roles[0].SKU = "C"
+	x.Roles[0].SKUs = []cell.TypeName{"C"}
 	y := gangJob("y", "a", 0, 2, 2)
-	y.Roles[0].SKU = "G"
+	y.Roles[0].SKUs = []cell.TypeName{"G"}
 	y2 := gangJob("y2", "a", 0, 2, 2)
-	y2.Roles[0].SKU = "G"
+	y2.Roles[0].SKUs = []cell.TypeName{"G"}
 	for _, j := range []*sched.Job{x, y, y2} {
 		w.start(w.submit(j))
 	}
 	rc := gangJob("rc", "a", 10, 2, 1)
-	rc.Roles[0].SKU = "C"
+	rc.Roles[0].SKUs = []cell.TypeName{"C"}
 	rg := gangJob("rg", "a", 20, 4, 2)
-	rg.Roles[0].SKU = "G"
+	rg.Roles[0].SKUs = []cell.TypeName{"G"}
 	c := w.submit(rc)
 	g := w.submit(rg)
 	want(t, "rc", w.reason(c), sched.WaitingPreemption)
 	want(t, "rg", w.reason(g), sched.WaitingPreemption)
 	top := gangJob("top", "a", 100, 4, 2)
-	top.Roles[0].SKU = "G"
+	top.Roles[0].SKUs = []cell.TypeName{"G"}
 	p := w.submit(top)
 	want(t, "top", w.reason(p), sched.WaitingPreemption)
 	for _, r := range w.log {

@@ -149,7 +149,7 @@ func (w *walker) block(j *job, g int) {
 			continue
 		}
 		for ci := range f.Chains {
-			if w.blocked[ci] == 0 && (m.SKU == "" || f.Chains[ci].SKU == m.SKU) {
+			if w.blocked[ci] == 0 && (len(m.SKUs) == 0 || slices.Contains(m.SKUs, f.Chains[ci].SKU)) {
 				w.blocked[ci] = j.id
 			}
 		}

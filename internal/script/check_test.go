@@ -371,7 +371,7 @@ func (c *checker) guaranteed() {
 			if tasks > 0 {
 				c.probe(v.Name, q, &sched.Job{
 					Name: "probe", User: "probe", VC: v.Name, Priority: cell.MaxGuaranteed,
-					Roles: []sched.Role{{Name: "r", Tasks: tasks, Leaves: leaves, SKU: sku, Pinned: q.Pinned, MinFailed: 1, MinSucceeded: -1}},
+					Roles: []sched.Role{{Name: "r", Tasks: tasks, Leaves: leaves, SKUs: []cell.TypeName{sku}, Pinned: q.Pinned, MinFailed: 1, MinSucceeded: -1}},
 				})
 			}
 		}

@@ -55,8 +55,8 @@ func (h *hardware) fits(now sched.Time, id sched.AttemptID, j *sched.Job, p cell
 		switch {
 		case len(t.Devices) != int(role.Leaves) || len(t.Leaves) != int(role.Leaves):
 			return fmt.Errorf("task %d gets %d devices instead of %d", ordinal, len(t.Devices), role.Leaves)
-		case role.SKU != "" && role.Pinned == "" && t.SKU != role.SKU:
-			return fmt.Errorf("task %d gets SKU %s instead of %s", ordinal, t.SKU, role.SKU)
+		case len(role.SKUs) > 0 && role.Pinned == "" && !slices.Contains(role.SKUs, t.SKU):
+			return fmt.Errorf("task %d gets SKU %s instead of %v", ordinal, t.SKU, role.SKUs)
 		case len(j.AllowedNodes) > 0 && !slices.Contains(j.AllowedNodes, t.Node):
 			return fmt.Errorf("task %d is on %s, which is not allowed", ordinal, t.Node)
 		case h.down[t.Node] || h.cordoned[t.Node]:

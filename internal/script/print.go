@@ -229,6 +229,12 @@ func (s *Session) decision(r sched.Record) {
 		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, s.by(e.By), formatDuration(e.Grace))
 	case sched.LazilyPreempted:
 		s.line(r.Time, "%s becomes opportunistic%s", s.label(e.Attempt), s.by(e.By))
+	case sched.Upgraded:
+		s.line(r.Time, "%s is guaranteed again", s.label(e.Attempt))
+	case sched.Doomed:
+		s.line(r.Time, "bad hardware is charged to %s: its cell %d is cell %d", e.VC, e.Root, e.Cell)
+	case sched.Spared:
+		s.line(r.Time, "bad hardware is no longer charged to %s: its cell %d is free", e.VC, e.Root)
 	case sched.AttemptEnded:
 		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
 	case sched.TaskRetried:
@@ -335,8 +341,8 @@ func formatJob(j *sched.Job) string {
 	for i := range j.Roles {
 		r := &j.Roles[i]
 		text := fmt.Sprintf("%s %dx%d", r.Name, r.Tasks, r.Leaves)
-		if r.SKU != "" {
-			text += " " + string(r.SKU)
+		for i, sku := range r.SKUs {
+			text += []string{" ", "|"}[min(i, 1)] + string(sku)
 		}
 		if r.Pinned != "" {
 			text += " in " + string(r.Pinned)

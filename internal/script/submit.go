@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -79,7 +80,7 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	}
 	s.readBehavior(a, j.Name)
 	usual := sched.Role{
-		SKU: cell.TypeName(a.text("sku", "")), Pinned: cell.PinnedID(a.text("pinned", "")),
+		SKUs: skuSet(a.text("sku", "")), Pinned: cell.PinnedID(a.text("pinned", "")),
 		MinFailed: a.number("minFailed", 1), MinSucceeded: a.number("minSucceeded", -1),
 		TaskRetries: a.number("taskRetries", 0),
 	}
@@ -110,9 +111,21 @@ func role(p pair, usual sched.Role) (sched.Role, bool) {
 	leaves, _ := strconv.Atoi(m[2])
 	usual.Name, usual.Tasks, usual.Leaves = p.key, int32(min(tasks, maxTasks)), int32(leaves)
 	if m[3] != "" {
-		usual.SKU = cell.TypeName(m[3])
+		usual.SKUs = skuSet(m[3])
 	}
 	return usual, true
+}
+
+// skuSet reads A100|V100.
+func skuSet(text string) []cell.TypeName {
+	var out []cell.TypeName
+	for _, n := range strings.Split(text, "|") {
+		if n != "" {
+			out = append(out, cell.TypeName(n))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // gangs puts all tasks into one gang, or each into one of its own.
