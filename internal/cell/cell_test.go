@@ -296,13 +296,13 @@ func TestVictims(t *testing.T) {
 	}
 	a, b := take(0, 2), take(0, 2)
 	d := take(1, 4)
-	q := Request{Space: 1, Priority: 5, Members: []Member{{Tasks: 1, Leaves: 4}}, Lift: func(AllocID) bool { return true }}
+	q := Request{Space: 1, Priority: 5, Members: []Member{{Tasks: 1, Leaves: 4}}, Lift: &Lift{Opportunistic: true}}
 	res, ok := c.Place(&q)
 	if !ok || !slices.Equal(res.Victims, []AllocID{d}) {
 		t.Errorf("4 leaves: lifted %v, want only %v (not %v and %v)", res.Victims, d, a, b)
 	}
 	q.Members[0].Leaves = 2
-	q.Loss = func(x AllocID) int64 { return map[AllocID]int64{a: 9, b: 3, d: 5}[x] }
+	q.Cost = func(x AllocID) Cost { return Cost{Lost: map[AllocID]int64{a: 9, b: 3, d: 5}[x]} }
 	if res, ok = c.Place(&q); !ok || !slices.Equal(res.Victims, []AllocID{b}) {
 		t.Errorf("2 leaves: lifted %v, want %v, who loses least", res.Victims, b)
 	}

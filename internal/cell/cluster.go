@@ -36,8 +36,22 @@ type Alloc struct {
 	Lazy      bool // was guaranteed and became opportunistic
 	Promised  bool
 	Placement Placement
+	mood      Mood
 	live      bool
 }
+
+// Mood says what a holder is about to do; the caller knows and tells.
+type Mood uint8
+
+// The moods of a holder.
+const (
+	Staying Mood = iota
+	Leaving      // it was told to go: waiting for its leaves costs nothing
+	Stuck        // nothing is known of it: its leaves cannot be counted on
+)
+
+// SetMood says what a holder is about to do.
+func (c *Cluster) SetMood(id AllocID, m Mood) { c.allocs[id].mood = m }
 
 // Opportunistic reports whether the allocation uses no guarantee.
 func (a *Alloc) Opportunistic() bool { return a.Lazy || a.Priority < MinGuaranteed }

@@ -64,11 +64,11 @@ func (s *search) liftWhole(bins []bin, p *part) bool {
 // option is what placing one task in one bin would cost.
 type option struct {
 	victims []AllocID
-	loss    int64
+	cost    Cost
 }
 
 func (a option) compare(b option) int {
-	return cmp.Or(cmp.Compare(len(a.victims), len(b.victims)), cmp.Compare(a.loss, b.loss))
+	return cmp.Or(cmp.Compare(len(a.victims), len(b.victims)), a.cost.compare(b.cost))
 }
 
 // option finds the victims that make n leaves free in a cell: those with most
@@ -80,7 +80,7 @@ func (s *search) option(id CellID, n int32) (option, bool) {
 		return option{}, true
 	}
 	slices.SortStableFunc(holders, func(a, b holder) int {
-		return cmp.Or(cmp.Compare(min(b.leaves, n-free), min(a.leaves, n-free)), cmp.Compare(a.loss, b.loss))
+		return cmp.Or(cmp.Compare(min(b.leaves, n-free), min(a.leaves, n-free)), a.cost.compare(b.cost))
 	})
 	var chosen []holder
 	for _, h := range holders {
@@ -93,7 +93,7 @@ func (s *search) option(id CellID, n int32) (option, bool) {
 	if free < n {
 		return option{}, false
 	}
-	slices.SortStableFunc(chosen, func(a, b holder) int { return cmp.Compare(b.loss, a.loss) })
+	slices.SortStableFunc(chosen, func(a, b holder) int { return b.cost.compare(a.cost) })
 	var o option
 	for _, h := range chosen {
 		if free-h.leaves >= n {
@@ -101,7 +101,7 @@ func (s *search) option(id CellID, n int32) (option, bool) {
 			continue
 		}
 		o.victims = append(o.victims, h.alloc)
-		o.loss += h.loss
+		o.cost = o.cost.plus(h.cost)
 	}
 	return o, true
 }
@@ -110,7 +110,7 @@ func (s *search) option(id CellID, n int32) (option, bool) {
 type holder struct {
 	alloc  AllocID
 	leaves int32
-	loss   int64
+	cost   Cost
 }
 
 func (s *search) holders(id CellID) (free int32, hs []holder) {
@@ -125,9 +125,7 @@ func (s *search) holders(id CellID) (free int32, hs []holder) {
 			if i < 0 {
 				i = len(hs)
 				hs = append(hs, holder{alloc: a})
-				if s.r.Loss != nil {
-					hs[i].loss = s.r.Loss(a)
-				}
+				hs[i].cost = s.r.cost(a)
 			}
 			hs[i].leaves++
 		}
@@ -140,20 +138,17 @@ func (s *search) holders(id CellID) (free int32, hs []holder) {
 // first `most` are tried.
 func (c *Cluster) Trim(r *Request, res Result, most int) Result {
 	order := slices.Clone(res.Victims)
-	slices.SortStableFunc(order, func(a, b AllocID) int { return cmp.Compare(c.loss(r, b), c.loss(r, a)) })
+	slices.SortStableFunc(order, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
 	for i, v := range order {
 		if i >= most {
 			break
 		}
-		if !slices.Contains(res.Victims, v) {
-			continue
-		}
-		if r.Leaving != nil && r.Leaving(v) {
+		if !slices.Contains(res.Victims, v) || c.allocs[v].mood == Leaving {
 			continue
 		}
 		keep := res.Victims
 		q := *r
-		q.Lift = func(a AllocID) bool { return a != v && slices.Contains(keep, a) }
+		q.Lift = &Lift{Also: func(a AllocID) bool { return a != v && slices.Contains(keep, a) }}
 		if less, ok := c.Place(&q); ok {
 			res = less
 		}
@@ -161,9 +156,9 @@ func (c *Cluster) Trim(r *Request, res Result, most int) Result {
 	return res
 }
 
-func (c *Cluster) loss(r *Request, a AllocID) int64 {
-	if r.Loss == nil {
-		return 0
+func (r *Request) cost(a AllocID) Cost {
+	if r.Cost == nil {
+		return Cost{}
 	}
-	return r.Loss(a)
+	return r.Cost(a)
 }

@@ -20,6 +20,21 @@ func (s NodeSet) Add(n int32) NodeSet {
 // Has reports whether a node is in the set.
 func (s NodeSet) Has(n int32) bool { return int(n/64) < len(s) && s[n/64]>>(n%64)&1 != 0 }
 
+// LeafSet is a set of leaves; nil is the empty set.
+type LeafSet []uint64
+
+// Add returns the set with a leaf in it.
+func (s LeafSet) Add(l LeafID) LeafSet {
+	for int(l/64) >= len(s) {
+		s = append(s, 0)
+	}
+	s[l/64] |= 1 << (l % 64)
+	return s
+}
+
+// Has reports whether a leaf is in the set.
+func (s LeafSet) Has(l LeafID) bool { return int(l/64) < len(s) && s[l/64]>>(l%64)&1 != 0 }
+
 // Member is a number of identical tasks of a gang.
 type Member struct {
 	Tasks  int32
@@ -33,23 +48,67 @@ type Request struct {
 	Space    int32 // the VC
 	Priority Priority
 	Members  []Member
-	// Allowed restricts nodes when not nil; Avoided excludes nodes.
-	Allowed NodeSet
-	Avoided NodeSet
+	// Allowed restricts nodes when not nil; Avoided excludes nodes; among equally
+	// good places those on Preferred nodes come first.
+	Allowed   NodeSet
+	Avoided   NodeSet
+	Preferred NodeSet
+	// Keep are leaves that this gang must not take.
+	Keep LeafSet
 	// Blocked excludes chains by index, except for pinned members; nil is none.
 	Blocked []bool
 	// Lift says which holders may be made to leave; nil is none. Leaves that
 	// were promised to somebody are never taken.
-	Lift func(AllocID) bool
-	// Leaving says which holders leave anyway: with Lift, waiting for them costs
-	// nothing, and they are listed among the victims.
-	Leaving func(AllocID) bool
-	// Loss orders holders that may be lifted: less is lifted first. nil is zero.
-	Loss func(AllocID) int64
+	Lift *Lift
+	// Cost orders holders that may be lifted: the least is lifted first. nil is zero.
+	Cost func(AllocID) Cost
+	// Gone says which holders to leave out of the picture, as if they had ended.
+	Gone func(AllocID) bool
 	// The next two are for explanations: what would fit if nothing were bad, if
 	// nothing were in use. Their placements cannot be taken.
 	IgnoreHealth bool
 	IgnoreUse    bool
+}
+
+// Lift says which holders may be made to leave. One that is stuck is never
+// counted on, one that leaves anyway costs nothing and is listed as a victim.
+type Lift struct {
+	Opportunistic bool     // those that use no guarantee, of any VC
+	Below         Priority // guaranteed ones of the same VC with a lower priority
+	// Also names further holders, whatever their mood.
+	Also func(AllocID) bool
+}
+
+// allows reports whether an allocation may be lifted for a VC.
+func (r *Request) allows(id AllocID, a *Alloc) bool {
+	switch {
+	case r.Lift.Also != nil && r.Lift.Also(id):
+		return true
+	case a.mood == Stuck:
+		return false
+	case a.Opportunistic():
+		return r.Lift.Opportunistic
+	}
+	return a.Space == r.Space && a.Priority < r.Lift.Below
+}
+
+// Cost is what lifting a holder costs: who was preempted more often is spared,
+// then who loses more work.
+type Cost struct {
+	Preempted int32
+	Lost      int64 // GPU-microseconds since the last checkpoint
+}
+
+func (a Cost) compare(b Cost) int {
+	return cmp.Or(cmp.Compare(a.Preempted, b.Preempted), cmp.Compare(a.Lost, b.Lost))
+}
+
+func (a Cost) plus(b Cost) Cost {
+	sum := Cost{a.Preempted + b.Preempted, a.Lost + b.Lost}
+	if sum.Lost < a.Lost {
+		sum.Lost = 1<<63 - 1
+	}
+	return sum
 }
 
 // Result is a placement and whom it needs to leave first, in the order of the leaves.
@@ -310,7 +369,7 @@ func (s *search) leaf(l LeafID) leafState {
 	c, r := s.c, s.r
 	node := c.f.Cells[c.f.Leaves[l]].Node
 	switch {
-	case s.taken[l], r.Allowed != nil && !r.Allowed.Has(node), r.Avoided.Has(node):
+	case s.taken[l], r.Keep.Has(l), r.Allowed != nil && !r.Allowed.Has(node), r.Avoided.Has(node):
 		return leafNo
 	case !r.IgnoreHealth && !c.healthy(l):
 		return leafNo
@@ -318,13 +377,13 @@ func (s *search) leaf(l LeafID) leafState {
 		return leafFree
 	case c.resv[l] != None:
 		return leafNo
-	case c.hold[l] == None || s.victims[c.hold[l]]:
+	case c.hold[l] == None || s.victims[c.hold[l]] || r.Gone != nil && r.Gone(c.hold[l]):
 		return leafFree
 	case r.Lift == nil:
 		return leafNo
-	case r.Leaving != nil && r.Leaving(c.hold[l]):
+	case c.allocs[c.hold[l]].mood == Leaving:
 		return leafFree
-	case r.Lift(c.hold[l]):
+	case r.allows(c.hold[l], &c.allocs[c.hold[l]]):
 		return leafLiftable
 	}
 	return leafNo

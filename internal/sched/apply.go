@@ -223,6 +223,7 @@ func (s *State) move(m Move) {
 		s.cl.Demote(a.alloc)
 		a.lazy = true
 	}
+	s.setMood(a)
 	s.setAlloc(a.alloc, j.gangs[a.id.Gang].attempt)
 }
 

@@ -306,7 +306,7 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 // service their cells count as bad, until something proves that they are dead.
 func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 	r := s.newReason(j, g)
-	q.Lift = func(id cell.AllocID) bool { return s.holder(id).state == AttemptUnknown }
+	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool { return s.holder(id).state == AttemptUnknown }}
 	res, ok := s.cl.Place(q)
 	if !ok {
 		return Reason{}, false

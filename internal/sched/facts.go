@@ -147,6 +147,7 @@ func (s *State) refreshState(a *attempt) {
 	default:
 		a.state = AttemptRunning
 	}
+	s.setMood(a)
 	if (before == AttemptUnknown) != (a.state == AttemptUnknown) {
 		s.look = true // it can be lifted again, or no longer
 	}

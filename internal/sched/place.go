@@ -32,17 +32,24 @@ func (s *State) request(j *job, g int) cell.Request {
 // priority is below limit. What leaves anyway costs nothing; what may be alive
 // on a lost node is never counted on.
 func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
-	r.Leaving = func(id cell.AllocID) bool { return s.holder(id).state == AttemptStopping }
-	r.Lift = func(id cell.AllocID) bool {
+	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
+	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.holder(id)
-		if a.state == AttemptUnknown || a.state == AttemptStopping {
-			return false
-		}
-		al := s.cl.Alloc(id)
-		return al.Opportunistic() || al.Space == r.Space && al.Priority < limit
+		return cell.Cost{Preempted: s.jobs[a.job].preempted, Lost: s.lostWork(a)}
 	}
-	r.Loss = func(id cell.AllocID) int64 { return s.lostWork(s.holder(id)) }
 	return r
+}
+
+// setMood tells the cells what an attempt is about to do.
+func (s *State) setMood(a *attempt) {
+	mood := cell.Staying
+	switch a.state {
+	case AttemptUnknown:
+		mood = cell.Stuck
+	case AttemptStopping:
+		mood = cell.Leaving
+	}
+	s.cl.SetMood(a.alloc, mood)
 }
 
 // lostWork is what stopping an attempt throws away: leaves times microseconds

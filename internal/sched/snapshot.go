@@ -252,6 +252,7 @@ func (s *State) loadCluster(im *image) {
 		s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, alloc: alloc, cause: a.Cause, by: a.By,
 			message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, lazy: a.Lazy,
 			orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims})
+		s.setMood(&s.attempts[at])
 		if limit := j.spec.TimeLimit; limit > 0 && a.Started > 0 {
 			s.at(a.Started.Add(limit), a.ID.Job)
 		}
