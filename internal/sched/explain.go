@@ -312,7 +312,12 @@ func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 		return Reason{}, false
 	}
 	for _, v := range res.Victims {
-		r.Jobs = append(r.Jobs, s.holder(v).id.Job)
+		if s.holder(v).state == AttemptUnknown { // what is leaving anyway is not to blame
+			r.Jobs = append(r.Jobs, s.holder(v).id.Job)
+		}
+	}
+	if len(r.Jobs) == 0 {
+		return Reason{}, false
 	}
 	slices.Sort(r.Jobs)
 	r.Jobs = slices.Compact(r.Jobs)
