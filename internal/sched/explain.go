@@ -8,10 +8,11 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// Explain says why a job's gangs wait, by the code that decides.
-func (s *State) Explain(id JobID) (Explanation, bool) {
+// Why says why a job's gangs wait, by the code that decides: the short form of
+// Explain, for lists.
+func (s *State) Why(id JobID) (Explanation, bool) {
 	j := s.find(id)
-	if j == nil {
+	if j == nil || s.cl == nil {
 		return Explanation{}, false
 	}
 	e := Explanation{Job: id, Name: j.spec.Name, VC: j.spec.VC, Phase: s.phase(j), Gangs: []GangReason{}}
@@ -24,22 +25,6 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		}
 	}
 	return e, true
-}
-
-// position is a job's place among the waiting jobs of its VC, from 1.
-func (s *State) position(j *job) (at, waiting int32) {
-	var last JobID
-	for _, e := range s.queues[s.space(j.spec.VC)] {
-		if e.job == last {
-			continue
-		}
-		last = e.job
-		waiting++
-		if e.job == j.id {
-			at = waiting
-		}
-	}
-	return at, waiting
 }
 
 // neverFits returns why a gang could not even be placed in an empty, healthy
@@ -259,13 +244,11 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 
 // aheadReason: there is room, but the order gives it to somebody else.
 func (s *State) aheadReason(r Reason, j *job) Reason {
-	for _, e := range s.queues[s.space(j.spec.VC)] {
-		if e.job == j.id {
+	for _, id := range s.order(s.space(j.spec.VC)) {
+		if id == j.id || len(r.Jobs) == maxNamed {
 			break
 		}
-		if !slices.Contains(r.Jobs, e.job) && len(r.Jobs) < maxNamed {
-			r.Jobs = append(r.Jobs, e.job)
-		}
+		r.Jobs = append(r.Jobs, id)
 	}
 	if len(r.Jobs) == 0 {
 		return r.say(NotYetDecided, "it fits and starts with the next decision")
@@ -495,3 +478,6 @@ func (s *State) jobList(ids []JobID) string {
 	}
 	return strings.Join(out, ", ")
 }
+
+// Explain says why a job's gangs wait.
+func (s *State) Explain(id JobID) (Explanation, bool) { return s.Why(id) }

@@ -164,7 +164,7 @@ func (w *world) where(id sched.JobID) string {
 }
 
 func (w *world) reason(id sched.JobID) sched.ReasonCode {
-	e, _ := w.s.Explain(id)
+	e, _ := w.s.Why(id)
 	if len(e.Gangs) == 0 {
 		return ""
 	}
@@ -317,7 +317,7 @@ func (w *world) heal(c *sched.Config) {
 	for round := 0; len(w.s.Jobs()) > 0; round++ {
 		if round > 400 {
 			for _, j := range w.s.Jobs() {
-				e, _ := w.s.Explain(j.ID)
+				e, _ := w.s.Why(j.ID)
 				w.t.Logf("%s %s %v %+v", j.Name, j.Phase, w.where(j.ID), e.Gangs)
 			}
 			w.t.Fatalf("%d jobs did not end", len(w.s.Jobs()))

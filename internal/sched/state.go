@@ -42,6 +42,7 @@ type State struct {
 	grew     bool               // a promise was taken back while Decide walks
 	again    Time               // the next decision that Decided asked for
 	never    map[string]*Reason // by VC and shape; a cache of the configuration
+	ranks    ranking            // a cache of the policies' orders
 	ended    []JobStatus
 	out      []Record // of the Decide that runs
 }
@@ -208,6 +209,7 @@ func (s *State) Clone() *State {
 	d.keys = s.keys.clone()
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.never, d.ended, d.out = nil, slices.Clone(s.ended), nil
+	d.ranks = ranking{}
 	return &d
 }
 

@@ -117,7 +117,7 @@ func assertTask(a *args, j sched.JobStatus, name string) []string {
 func (s *Session) reasonCodes(id sched.JobID) ([]string, error) {
 	var codes []string
 	err := s.read(func(st *sched.State) {
-		e, ok := st.Explain(id)
+		e, ok := st.Why(id)
 		for i := 0; ok && i < len(e.Gangs); i++ {
 			code := string(e.Gangs[i].Reason.Code)
 			if len(codes) == 0 || codes[len(codes)-1] != code {

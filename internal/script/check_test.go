@@ -296,7 +296,7 @@ func (c *checker) conserved() {
 
 // explained checks that whoever waits has a reason, and that it is a true one.
 func (c *checker) explained(j sched.JobStatus) {
-	e, ok := c.state.Explain(j.ID)
+	e, ok := c.state.Why(j.ID)
 	if !ok {
 		c.fail("job %s cannot be explained", j.Name)
 		return
@@ -428,7 +428,7 @@ func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
 		}
 	}
 	reason := ""
-	if e, ok := s.Explain(answer.Job); ok && len(e.Gangs) > 0 {
+	if e, ok := s.Why(answer.Job); ok && len(e.Gangs) > 0 {
 		reason = string(e.Gangs[0].Reason.Code) + " " + e.Gangs[0].Reason.Message
 	}
 	c.fail("I1: VC %s cannot get its own %d %s %s: %s", vc, q.Total, q.Type, q.Pinned, reason)
@@ -438,7 +438,7 @@ func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
 func (c *checker) hopeless() []string {
 	var out []string
 	for _, j := range c.state.Jobs() {
-		e, _ := c.state.Explain(j.ID)
+		e, _ := c.state.Why(j.ID)
 		for _, g := range e.Gangs {
 			if g.Reason.Code == sched.NeverFits || g.Reason.Code == sched.QuotaExceeded {
 				out = append(out, string(j.Name))

@@ -402,7 +402,7 @@ func (s *Session) printWaits() {
 	}
 	err := s.read(func(st *sched.State) {
 		for _, j := range st.Jobs() {
-			e, ok := st.Explain(j.ID)
+			e, ok := st.Why(j.ID)
 			if !ok {
 				continue
 			}

@@ -194,7 +194,7 @@ func (s *Server) dryRun(st *sched.State, job *sched.Job, out *rest.Validated) *s
 	}
 	try.Decide(now)
 	out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"
-	if ex, ok := try.Explain(id); ok && len(ex.Gangs) > 0 {
+	if ex, ok := try.Why(id); ok && len(ex.Gangs) > 0 {
 		reason := ex.Gangs[0].Reason
 		out.Verdict, out.Message, out.Reason = rest.VerdictWaits, reason.Message, &reason
 	}
@@ -310,7 +310,7 @@ func withReason(st *sched.State, j sched.JobStatus) rest.Job {
 	if j.Phase != sched.Waiting {
 		return out
 	}
-	if ex, ok := st.Explain(j.ID); ok && len(ex.Gangs) > 0 {
+	if ex, ok := st.Why(j.ID); ok && len(ex.Gangs) > 0 {
 		out.Reason, out.Position = &ex.Gangs[0].Reason, ex.Position
 	}
 	return out

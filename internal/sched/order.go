@@ -1,0 +1,60 @@
+package sched
+
+import "github.com/combsched/comb/internal/cell"
+
+// ranking is the order in which the jobs of each VC are served, as of one
+// moment: a cache that lists and explanations share.
+type ranking struct {
+	seq    uint64
+	now    Time
+	spaces [][]JobID
+	at     map[JobID]int32 // place in its VC's order, from 1
+}
+
+// order returns the waiting jobs of a VC in the order in which they are served:
+// by priority, then by the VC's policy as it would ask now. Opportunistic jobs
+// come last, as submitted.
+func (s *State) order(space int32) []JobID {
+	r := &s.ranks
+	if r.seq != s.seq || r.now != s.now || len(r.spaces) != len(s.queues) {
+		*r = ranking{seq: s.seq, now: s.now, spaces: make([][]JobID, len(s.queues)), at: map[JobID]int32{}}
+	}
+	if r.spaces[space] == nil && len(s.queues[space]) > 0 {
+		for _, id := range s.rank(space) {
+			if r.at[id] == 0 {
+				r.spaces[space] = append(r.spaces[space], id)
+				r.at[id] = int32(len(r.spaces[space]))
+			}
+		}
+	}
+	return r.spaces[space]
+}
+
+// rank lists the jobs of a VC's waiting gangs, best first; a job appears once
+// for each of its gangs.
+func (s *State) rank(space int32) []JobID {
+	var out []JobID
+	prio := cell.MaxGuaranteed + 1
+	for space > 0 { // those whose VC is gone are served by nobody
+		next, ok := s.nextPriority(space, prio)
+		if !ok || next < cell.MinGuaranteed {
+			break
+		}
+		prio = next
+		for wish := range s.pol[space].Rank(s.view(space, prio)) {
+			if s.find(wish.Gang.Job) != nil {
+				out = append(out, wish.Gang.Job)
+			}
+		}
+	}
+	for _, e := range s.queues[space] {
+		out = append(out, e.job) // and whom the policy did not wish for
+	}
+	return out
+}
+
+// position is a job's place among the waiting jobs of its VC, from 1.
+func (s *State) position(j *job) (at, waiting int32) {
+	order := s.order(s.space(j.spec.VC))
+	return s.ranks.at[j.id], int32(len(order))
+}
