@@ -1,0 +1,119 @@
+package twin
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// part is the tasks of a gang that must go to one chain.
+type part struct {
+	skus   []cell.TypeName
+	pinned cell.PinnedID
+	tasks  []int32
+}
+
+func parts(ms []cell.Member) []part {
+	var out []part
+	for _, m := range ms {
+		i := slices.IndexFunc(out, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned })
+		if i < 0 {
+			i = len(out)
+			out = append(out, part{skus: m.SKUs, pinned: m.Pinned})
+		}
+		for range m.Tasks {
+			out[i].tasks = append(out[i].tasks, m.Leaves)
+		}
+	}
+	for i := range out {
+		slices.SortFunc(out[i].tasks, func(a, b int32) int { return cmp.Compare(b, a) })
+	}
+	return out
+}
+
+// pack reports whether a gang's tasks fit the free leaves of the VC's cells:
+// every part in one chain, every task on one node and, when the gang uses the
+// guarantee, inside one of the VC's cells.
+func (t *Twin) pack(r *cell.Request, ps []part, roots []set, free set) bool {
+	if len(ps) == 0 {
+		return true
+	}
+	p := &ps[0]
+	for ci := range t.f.Chains {
+		if r.Blocked != nil && r.Blocked[ci] && p.pinned == "" {
+			continue
+		}
+		if len(p.skus) > 0 && !slices.Contains(p.skus, t.f.Chains[ci].SKU) {
+			continue
+		}
+		bins := t.bins(int16(ci), t.rootsOf(r, p, roots), free)
+		if t.packTasks(bins, p.tasks, func(rest []set) bool {
+			var now set
+			for _, b := range rest {
+				now |= b
+			}
+			var was set
+			for _, b := range bins {
+				was |= b
+			}
+			return t.pack(r, ps[1:], roots, free&^was|now)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// rootsOf returns the cells that a part may use: the pinned one, or all others.
+func (t *Twin) rootsOf(r *cell.Request, p *part, roots []set) []set {
+	if p.pinned == "" {
+		return roots
+	}
+	sp := t.c.Space(r.Space)
+	var out []set
+	for i := range sp.Roots {
+		if sp.Roots[i].Pinned == p.pinned {
+			out = append(out, t.cells[sp.Roots[i].Cell])
+		}
+	}
+	return out
+}
+
+// bins are the free leaves of each node of a chain in each of the VC's cells.
+func (t *Twin) bins(chain int16, roots []set, free set) []set {
+	var out []set
+	level := t.f.Chains[chain].NodeLevel
+	for id := range t.cells {
+		if t.f.Cells[id].Chain != chain || t.f.Cells[id].Level != level {
+			continue
+		}
+		for _, root := range roots {
+			if b := t.cells[id] & root & free; b != 0 {
+				out = append(out, b)
+			}
+		}
+	}
+	return out
+}
+
+// packTasks tries every assignment of tasks to bins; equally full bins are tried
+// once. done judges what is left.
+func (t *Twin) packTasks(bins []set, tasks []int32, done func([]set) bool) bool {
+	if len(tasks) == 0 {
+		return done(bins)
+	}
+	for i, b := range bins {
+		if b.size() < tasks[0] {
+			continue
+		}
+		next := slices.Clone(bins)
+		for range tasks[0] {
+			next[i] &= next[i] - 1
+		}
+		if t.packTasks(next, tasks[1:], done) {
+			return true
+		}
+	}
+	return false
+}
