@@ -72,7 +72,8 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 		if a.job != slot || a.id.Job != j.id || a.id.Gang != int32(g) {
 			add("gang %d of job %d points at attempt %v", g, j.id, a.id)
 		}
-		if reserving := a.state == AttemptReserving; reserving != gg.waiting {
+		// A job that ends leaves its queue first and gives its promises back next.
+		if reserving := a.state == AttemptReserving; reserving != gg.waiting && !(reserving && (j.stop || j.completing != nil)) {
 			add("attempt %v is %s, but its gang waits: %v", a.id, a.state, gg.waiting)
 		}
 	}

@@ -26,6 +26,9 @@ func (s set) size() int32 {
 
 // Twin is a cluster as it was when Of looked at it.
 type Twin struct {
+	// Moves lets the preassigned cells of holders that are gone be bound anew
+	// elsewhere; without it they stay where they are.
+	Moves bool
 	c     *cell.Cluster
 	f     *cell.Forest
 	cells []set // of each cell
@@ -53,7 +56,7 @@ func (t *Twin) With(c *cell.Cluster) *Twin {
 	if c.Forest() != t.f {
 		return Of(c)
 	}
-	return &Twin{c: c, f: t.f, cells: t.cells}
+	return &Twin{Moves: t.Moves, c: c, f: t.f, cells: t.cells}
 }
 
 // debt is a preassigned cell that is not bound: it must be obtainable.
@@ -80,7 +83,7 @@ type Gone func(cell.AllocID) bool
 // bound reports whether a root still stands for a cell when some holders are
 // gone: somebody who uses the guarantee is left in it, or it is pinned or doomed.
 func (t *Twin) bound(space int32, r *cell.Root, gone Gone) bool {
-	if r.Cell == cell.None || r.Pinned != "" || r.Used == 0 || gone == nil {
+	if r.Cell == cell.None || r.Pinned != "" || r.Used == 0 || gone == nil || !t.Moves {
 		return r.Cell != cell.None
 	}
 	first := t.f.Cells[r.Cell].FirstLeaf

@@ -1,0 +1,203 @@
+package sched_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// event is one thing that can happen; events gives what is to be applied, nothing
+// when the state takes no notice.
+type event struct {
+	name   string
+	events func(*sched.State) []sched.Event
+}
+
+func command(s *sched.State, c sched.Command) []sched.Event {
+	events, _, _ := s.Check(c, s.Now())
+	return events
+}
+
+func fact(name string, f sched.Fact) event {
+	return event{name, func(s *sched.State) []sched.Event { return s.Accept(f) }}
+}
+
+// events lists what can happen in a state. Of a gang's tasks that are in one
+// state only the first is told of: the others are like it.
+func (x *explorer) events(s *sched.State) []event {
+	var out []event
+	for _, j := range x.jobs {
+		if id, known := s.ByName(j.Name); known {
+			out = append(out, event{"stop " + string(j.Name), func(s *sched.State) []sched.Event { return command(s, sched.Stop{Job: id}) }})
+		} else {
+			out = append(out, event{fmt.Sprintf("submit %s vc=%s prio=%d w=%dx%d", j.Name, j.VC, j.Priority, j.Roles[0].Tasks, j.Roles[0].Leaves),
+				func(s *sched.State) []sched.Event { return command(s, sched.Submit{Job: j}) }})
+		}
+	}
+	for _, h := range s.Held() {
+		if h.State != sched.AttemptReserving {
+			out = append(out, tasks(&h)...)
+		}
+	}
+	for _, n := range s.Nodes() {
+		word := map[bool]string{true: "down", false: "up"}[n.Up]
+		out = append(out, fact(fmt.Sprintf("node %s %s", n.Name, word), sched.NodeHealth{Node: n.Name, Up: !n.Up}))
+	}
+	bad := s.Cluster().LeafBad(0)
+	word := map[bool]string{true: "good", false: "bad"}[bad]
+	out = append(out, fact("leaf n0:0 "+word, sched.LeafHealth{Node: "n0", SKU: "G", Device: 0, Good: bad}))
+	if s.Wake() > s.Now() {
+		out = append(out, event{name: "wait for the next timer"})
+	}
+	return out
+}
+
+// tasks lists what can happen to an attempt's tasks.
+func tasks(h *sched.Held) []event {
+	var out []event
+	at := func(want ...sched.TaskState) (int32, bool) {
+		i := slices.IndexFunc(h.Tasks, func(s sched.TaskState) bool { return slices.Contains(want, s) })
+		return int32(i), i >= 0
+	}
+	name := func(what string, task int32) string { return fmt.Sprintf("%s %s task=w[%d]", what, h.Spec.Name, task) }
+	if i, ok := at(sched.TaskStarting); ok {
+		out = append(out, fact(name("started", i), sched.TaskStarted{Attempt: h.ID, Task: i, PID: 1}),
+			fact(name("refuse", i), sched.TaskRefused{Attempt: h.ID, Task: i, Reason: "no"}))
+	}
+	if i, ok := at(sched.TaskRunning); ok {
+		out = append(out, fact(name("exit code=0", i), sched.TaskExited{Attempt: h.ID, Task: i}))
+		if h.Spec.Priority >= 5 { // one that fails is enough
+			out = append(out, fact(name("exit code=1", i), sched.TaskExited{Attempt: h.ID, Task: i, Exit: sched.Exit{Code: 1}}))
+		}
+	}
+	if i, ok := at(sched.TaskStopping); ok {
+		out = append(out, fact(name("exit code=143", i), sched.TaskExited{Attempt: h.ID, Task: i, Exit: sched.Exit{Code: 143, Signal: 15}}))
+	} else if i, ok := at(sched.TaskStarting); ok && h.Cause != "" {
+		out = append(out, fact(name("never started", i), sched.TaskExited{Attempt: h.ID, Task: i, Exit: sched.Exit{Cause: sched.NeverStarted}}))
+	}
+	if i, ok := at(sched.TaskIsUnknown); ok {
+		out = append(out, fact(name("found", i), sched.TaskStarted{Attempt: h.ID, Task: i, PID: 1}),
+			fact(name("dead on its node", i), sched.TaskExited{Attempt: h.ID, Task: i, Exit: sched.Exit{Cause: sched.NodeRebooted}}))
+	} else if i, ok := at(sched.TaskStarting, sched.TaskRunning, sched.TaskStopping); ok {
+		out = append(out, fact(name("lose", i), sched.TaskUnknown{Attempt: h.ID, Task: i, Reason: "lost"}))
+	}
+	return out
+}
+
+// outcome is what an event led to; no state when nobody takes notice of it.
+type outcome struct {
+	state   *sched.State
+	applied []sched.Event
+	records []sched.Record // decisions
+	err     error
+}
+
+// transit applies an event to a copy of a state, decides, and checks what must
+// hold of every step.
+func (x *explorer) transit(s *sched.State, e event) (out outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			out.err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	to := s.Clone()
+	now := max(s.Now(), 1)
+	if e.events == nil {
+		now = s.Wake()
+	} else if out.applied = e.events(to); len(out.applied) == 0 {
+		return outcome{}
+	}
+	for _, ev := range out.applied {
+		to.Apply(sched.Record{Seq: to.Seq() + 1, Time: now, Event: ev})
+		if err := to.Verify(); err != nil {
+			return outcome{err: fmt.Errorf("before the decisions: %w", err)}
+		}
+	}
+	out.state = to
+	for rounds := 0; ; rounds++ {
+		before := to.Clone()
+		records := to.Decide(now)
+		if out.err = stepped(before, to, records); out.err != nil {
+			return out
+		}
+		out.records = append(out.records, records...)
+		if to.Wake() != to.Now()+1 {
+			break
+		}
+		if now++; rounds > 20 {
+			out.err = errors.New("L2: it asks for another look again and again")
+			return out
+		}
+	}
+	to.TakeEnded()
+	out.err = twice(to, out.applied)
+	return out
+}
+
+// twice checks that a fact told again changes nothing (I16).
+func twice(s *sched.State, applied []sched.Event) error {
+	for _, e := range applied {
+		switch e := e.(type) {
+		case sched.Fact:
+			if again := s.Accept(e); len(again) > 0 {
+				return fmt.Errorf("I16: %T is accepted a second time", e)
+			}
+		case sched.JobSubmitted:
+			if events, _, refusal := s.Check(sched.Submit{Job: e.Job}, s.Now()); s.Attempts(e.ID) != nil && (refusal == nil || len(events) > 0) {
+				return fmt.Errorf("I16: job %q is accepted a second time", e.Job.Name)
+			}
+		case sched.StopRequested:
+			if events := command(s, sched.Stop{Job: e.Job}); s.Attempts(e.Job) == nil && len(events) > 0 {
+				return fmt.Errorf("I16: job %d, which is over, can be stopped", e.Job)
+			}
+		}
+	}
+	return nil
+}
+
+func reload(s *sched.State) (*sched.State, error) {
+	back, err := sched.Load(s.Save(), policy.New)
+	if err != nil {
+		return nil, fmt.Errorf("I12: %w", err)
+	}
+	if a, b := back.Digest(), s.Digest(); a != b {
+		return nil, fmt.Errorf("I12: read back, the state has digest %s instead of %s", a, b)
+	}
+	return back, nil
+}
+
+// restarted checks that an event after a restart leads to what it led to without.
+func (x *explorer) restarted(back *sched.State, to outcome, e event) error {
+	again := x.transit(back, e)
+	if again.err != nil {
+		return again.err
+	}
+	if a, b := again.state.Digest(), to.state.Digest(); a != b {
+		return fmt.Errorf("I12: after a restart the event leads to digest %s instead of %s:\nwith:    %s\nwithout: %s",
+			a, b, kinds(again.records), kinds(to.records))
+	}
+	return nil
+}
+
+func kinds(rs []sched.Record) []string {
+	var out []string
+	for _, r := range rs {
+		out = append(out, fmt.Sprintf("%s%+v", sched.KindOf(r.Event), r.Event))
+	}
+	return out
+}
+
+// leavesOf is the set of leaves of a placement, as bits.
+func leavesOf(pl cell.Placement) uint64 {
+	var out uint64
+	for _, t := range pl.Tasks {
+		for _, l := range t.Leaves {
+			out |= 1 << l
+		}
+	}
+	return out
+}

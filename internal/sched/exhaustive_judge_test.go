@@ -1,0 +1,291 @@
+package sched_test
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/cell/twin"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// judge checks everything that must hold of a state in which Decide has nothing
+// left to do.
+func judge(s *sched.State) error {
+	if err := s.Verify(); err != nil {
+		return err
+	}
+	tw := twin.Of(s.Cluster())
+	if !tw.Safe() {
+		return fmt.Errorf("I1: the unused guarantees of all VCs can no longer be had at once")
+	}
+	if err := owned(s); err != nil {
+		return err
+	}
+	if err := waiting(s, tw); err != nil {
+		return err
+	}
+	if err := explained(s); err != nil {
+		return err
+	}
+	again := s.Clone()
+	again.LookAgain()
+	if more := again.Decide(s.Now()); len(more) > 1 {
+		return fmt.Errorf("L2: deciding again at the same instant did more: %s", kinds(more))
+	}
+	return nil
+}
+
+// owned checks that every leaf has one owner, every gang all its leaves, and that
+// what is counted is what is there (I2, I3, I9).
+func owned(s *sched.State) error {
+	c := s.Cluster()
+	var held, promised uint64
+	used := map[cell.VCName]uint64{}
+	for _, h := range s.Held() {
+		mask := leavesOf(h.Placement)
+		list := &held
+		if h.State == sched.AttemptReserving {
+			list = &promised
+		}
+		if *list&mask != 0 {
+			return fmt.Errorf("I2: attempt %v has leaves that belong to another", h.ID)
+		}
+		*list |= mask
+		if !h.Lazy && h.Spec.Priority >= cell.MinGuaranteed {
+			used[h.Spec.VC] |= mask // what is held by one and promised to another counts once
+		}
+		for i, t := range h.Placement.Tasks {
+			if int32(len(t.Leaves)) != h.Want[i] {
+				return fmt.Errorf("I3: task %d of attempt %v has %d leaves instead of %d", i, h.ID, len(t.Leaves), h.Want[i])
+			}
+		}
+	}
+	for l := range cell.LeafID(len(c.Forest().Leaves)) {
+		h, p := c.Holder(l)
+		if (h != cell.None) != (held>>l&1 != 0) || (p != cell.None) != (promised>>l&1 != 0) {
+			return fmt.Errorf("I9: leaf %d is held by %d and promised to %d, but the attempts say %v and %v", l, h, p, held>>l&1 != 0, promised>>l&1 != 0)
+		}
+		idle := h == cell.None && p == cell.None && !c.LeafBad(l) && c.Blame(c.Forest().Cells[c.Forest().Leaves[l]].Node) == 0
+		if (c.Idle(c.Forest().Leaves[l]) == 1) != idle {
+			return fmt.Errorf("I9: leaf %d is idle: %v, counted %d", l, idle, c.Idle(c.Forest().Leaves[l]))
+		}
+	}
+	for _, v := range s.VCs() {
+		if n := int32(bits.OnesCount64(used[v.Name])); v.Used != n || n > v.Guaranteed {
+			return fmt.Errorf("I9: VC %s uses %d of %d guaranteed leaves, its attempts hold %d", v.Name, v.Used, v.Guaranteed, n)
+		}
+	}
+	return nil
+}
+
+// waiting checks that nobody waits who could be placed (L1), and that the first of
+// each VC's line gets its guarantee by free cells or by those of lower rank (I5).
+func waiting(s *sched.State, tw *twin.Twin) error {
+	served := map[int32]bool{}
+	for _, w := range s.Waiting() {
+		if w.Promise {
+			continue
+		}
+		if w.Spec.Priority < cell.MinGuaranteed {
+			if tw.Fits(&w.Request, nil) {
+				return fmt.Errorf("L1: %s fits the free leaves and waits", w.Spec.Name)
+			}
+			continue
+		}
+		if served[w.Space] {
+			continue // it may be the turn of the one ahead
+		}
+		served[w.Space] = true
+		if tw.Fits(&w.Request, below(s, w)) {
+			return fmt.Errorf("I5: %s is the first of its line and could have its cells if those of lower rank left, but waits for nobody", w.Spec.Name)
+		}
+	}
+	return nil
+}
+
+// below says who must leave for a gang: opportunistic work and its VC's work of
+// lower priority, but not what may be alive on a lost node.
+func below(s *sched.State, w sched.InLine) twin.Gone {
+	may := map[cell.AllocID]bool{}
+	for _, h := range s.Held() {
+		free := h.Lazy || h.Spec.Priority < cell.MinGuaranteed
+		may[h.Alloc] = h.State != sched.AttemptUnknown && (free || h.Spec.VC == w.Spec.VC && h.Spec.Priority < w.Spec.Priority)
+	}
+	return func(id cell.AllocID) bool { return may[id] }
+}
+
+// explained checks that whoever waits has a true reason.
+func explained(s *sched.State) error {
+	for _, w := range s.Waiting() {
+		e, ok := s.Explain(w.Job)
+		if !ok || len(e.Gangs) == 0 {
+			return fmt.Errorf("%s waits without a reason", w.Spec.Name)
+		}
+		for _, g := range e.Gangs {
+			if r := g.Reason; r.Code == sched.NotYetDecided || r.Code == "" || r.Message == "" {
+				return fmt.Errorf("L1: %s waits for %q: %q", w.Spec.Name, r.Code, r.Message)
+			}
+		}
+	}
+	return nil
+}
+
+// stepped checks one Decide: who was placed and preempted for whom.
+func stepped(before, after *sched.State, records []sched.Record) error {
+	st := step{live: map[sched.AttemptID]*sched.Held{}, before: before}
+	for _, h := range before.Held() {
+		st.live[h.ID] = &h
+	}
+	running := len(st.live)
+	for _, r := range records {
+		if err := st.record(r); err != nil {
+			return err
+		}
+	}
+	if st.stops > running {
+		return fmt.Errorf("I6: %d are preempted, but only %d ran", st.stops, running)
+	}
+	return st.order(after)
+}
+
+// step follows one Decide with its own books.
+type step struct {
+	before *sched.State
+	live   map[sched.AttemptID]*sched.Held
+	fresh  []sched.AttemptID
+	stops  int
+}
+
+func (st *step) record(r sched.Record) error {
+	switch e := r.Event.(type) {
+	case sched.Placed:
+		return st.begins(e.Attempt, e.Placement, sched.AttemptStarting)
+	case sched.Reserved:
+		if err := st.begins(e.Attempt, e.Placement, sched.AttemptReserving); err != nil {
+			return err
+		}
+		return st.enough(e)
+	case sched.Unreserved:
+		delete(st.live, e.Attempt)
+	case sched.AttemptEnded:
+		if h := st.live[e.Attempt]; h == nil || slices.ContainsFunc(h.Tasks, func(s sched.TaskState) bool { return s != "" }) {
+			return fmt.Errorf("I10: attempt %v ends, but its tasks are not all proven dead", e.Attempt)
+		}
+		delete(st.live, e.Attempt)
+	case sched.LazilyPreempted:
+		h := st.live[e.Attempt]
+		if h == nil || h.Lazy || !h.Spec.LazyPreempt {
+			return fmt.Errorf("attempt %v cannot become opportunistic", e.Attempt)
+		}
+		lazy := *h
+		lazy.Lazy = true
+		st.live[e.Attempt] = &lazy
+	case sched.StopSent:
+		return st.stopped(e)
+	case sched.JobEnded:
+		for id := range st.live {
+			if id.Job == e.Job {
+				return fmt.Errorf("I8: job %d ends while attempt %v lives", e.Job, id)
+			}
+		}
+	}
+	return nil
+}
+
+// begins checks that a gang has at most one attempt, with a new number (I8, I10).
+func (st *step) begins(id sched.AttemptID, pl cell.Placement, state sched.AttemptState) error {
+	if h := st.live[id]; h != nil && (h.State != sched.AttemptReserving || state == sched.AttemptReserving) {
+		return fmt.Errorf("I10: attempt %v begins twice", id)
+	}
+	for other := range st.live {
+		if other.Job == id.Job && other.Gang == id.Gang && other != id {
+			return fmt.Errorf("I10: attempt %v begins while %v lives", id, other)
+		}
+	}
+	n := st.before.Attempts(id.Job)
+	if n == nil || id.N <= n[id.Gang] {
+		return fmt.Errorf("I8: attempt %v begins after number %v", id, n)
+	}
+	spec, _ := st.before.Spec(id.Job)
+	st.live[id] = &sched.Held{ID: id, State: state, Spec: spec, Placement: pl}
+	st.fresh = append(st.fresh, id)
+	if state == sched.AttemptReserving {
+		return nil
+	}
+	for other, h := range st.live {
+		if other != id && h.State != sched.AttemptReserving && leavesOf(h.Placement)&leavesOf(pl) != 0 {
+			return fmt.Errorf("I2: attempt %v gets leaves of %v", id, other)
+		}
+	}
+	return nil
+}
+
+// enough checks that a promise holds once its victims have left, and that none of
+// them could stay (I6).
+func (st *step) enough(e sched.Reserved) error {
+	want := leavesOf(e.Placement)
+	for other, h := range st.live {
+		if h.State == sched.AttemptReserving {
+			continue
+		}
+		needed := leavesOf(h.Placement)&want != 0
+		if needed != slices.Contains(e.Victims, other) {
+			return fmt.Errorf("I6: attempt %v stands in the way of %v: %v, is its victim: %v", other, e.Attempt, needed, !needed)
+		}
+		if needed && h.State == sched.AttemptUnknown {
+			return fmt.Errorf("I6: attempt %v counts on the death of %v, which may be alive on a lost node", e.Attempt, other)
+		}
+	}
+	return nil
+}
+
+// stopped checks who preempts whom (I6): rank falls.
+func (st *step) stopped(e sched.StopSent) error {
+	victim := st.live[e.Attempt]
+	if victim == nil || victim.Cause != "" || slices.Contains(st.fresh, e.Attempt) {
+		return fmt.Errorf("I6: attempt %v cannot be stopped now", e.Attempt)
+	}
+	over := *victim
+	over.Cause = e.Cause
+	st.live[e.Attempt] = &over
+	if e.Cause != sched.EndPreempted {
+		return nil
+	}
+	st.stops++
+	if e.By == nil || st.live[*e.By] == nil {
+		return fmt.Errorf("I6: attempt %v is preempted for nobody", e.Attempt)
+	}
+	by := st.live[*e.By].Spec
+	switch {
+	case by.Priority < cell.MinGuaranteed:
+		return fmt.Errorf("I6: an opportunistic job preempts attempt %v", e.Attempt)
+	case victim.Lazy || victim.Spec.Priority < cell.MinGuaranteed:
+		return nil
+	case by.VC != victim.Spec.VC:
+		return fmt.Errorf("I1: %s of VC %s preempts guaranteed %s of VC %s", by.Name, by.VC, victim.Spec.Name, victim.Spec.VC)
+	case by.Priority <= victim.Spec.Priority:
+		return fmt.Errorf("I6: priority %d preempts %d", by.Priority, victim.Spec.Priority)
+	}
+	return nil
+}
+
+// order checks that nobody was placed while a higher priority of the same VC
+// waits that could have been placed in his stead (I4).
+func (st *step) order(after *sched.State) error {
+	for _, w := range after.Waiting() {
+		if w.Promise || w.Spec.Priority < cell.MinGuaranteed {
+			continue
+		}
+		for _, h := range after.Held() {
+			if !slices.Contains(st.fresh, h.ID) || h.Spec.VC != w.Spec.VC || h.Spec.Priority >= w.Spec.Priority {
+				continue
+			}
+			if twin.Of(after.Cluster()).Fits(&w.Request, func(id cell.AllocID) bool { return id == h.Alloc }) {
+				return fmt.Errorf("I4: %s is placed while %s, of higher priority, could be", h.Spec.Name, w.Spec.Name)
+			}
+		}
+	}
+	return nil
+}

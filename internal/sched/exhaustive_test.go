@@ -1,0 +1,209 @@
+package sched_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+var depth = flag.Int("depth", 6, "how many events follow each other in the exhaustive search")
+
+// scope is a small world of which every history is tried.
+type scope struct {
+	name   string
+	quotas map[cell.VCName][]cell.QuotaSpec
+	jobs   []*sched.Job
+}
+
+// pair is two nodes of two switches of two leaves, n0 and n1.
+func pair(quotas map[cell.VCName][]cell.QuotaSpec) *sched.Config {
+	cfg := &sched.Config{Cluster: cell.Spec{SKUs: []cell.SKU{{Name: "G", GPU: 1, Device: cell.NVIDIA}},
+		Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "SWITCH", Fanout: 2}, {Type: "NODE", Fanout: 2, IsNode: true}}}}}}
+	for n := range 2 {
+		node := cell.CellSpec{Type: "NODE", Address: fmt.Sprintf("n%d", n)}
+		for sw := range 2 {
+			node.Children = append(node.Children, cell.CellSpec{Type: "SWITCH", Address: fmt.Sprint(sw), Children: []cell.CellSpec{
+				{Type: "G", Address: fmt.Sprint(2 * sw)}, {Type: "G", Address: fmt.Sprint(2*sw + 1)}}})
+		}
+		cfg.Cluster.Cells = append(cfg.Cluster.Cells, node)
+	}
+	for _, n := range []cell.VCName{"a", "b"} {
+		cfg.Cluster.VCs = append(cfg.Cluster.VCs, cell.VCSpec{Name: n, Quota: quotas[n]})
+		cfg.VCs = append(cfg.VCs, sched.VCConfig{Name: n})
+	}
+	return cfg
+}
+
+func owns(levelNumber ...int32) []cell.QuotaSpec {
+	var out []cell.QuotaSpec
+	for i := 0; i < len(levelNumber); i += 2 {
+		out = append(out, cell.QuotaSpec{Chain: "NODE", Level: cell.Level(levelNumber[i]), Number: levelNumber[i+1]})
+	}
+	return out
+}
+
+func lazy(j *sched.Job) *sched.Job { j.LazyPreempt = true; return j }
+
+// scopes differ in how the VCs' cells and the jobs' sizes lie to each other: whole
+// nodes, and parts of nodes with room that nobody owns.
+func scopes() []scope {
+	return []scope{
+		{"nodes", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(3, 1)}, []*sched.Job{
+			lazy(gangJob("low", "a", 1, 2, 2)), gangJob("high", "a", 5, 1, 4), gangJob("guest", "b", cell.Opportunistic, 2, 2), gangJob("own", "b", 0, 1, 3)}},
+		{"parts", map[cell.VCName][]cell.QuotaSpec{"a": owns(2, 2), "b": owns(2, 1, 1, 1)}, []*sched.Job{
+			lazy(gangJob("low", "a", 1, 2, 1)), gangJob("high", "a", 5, 2, 2), gangJob("guest", "a", cell.Opportunistic, 2, 3), gangJob("own", "b", 3, 1, 2)}},
+	}
+}
+
+// Every history of four jobs of two VCs on two nodes, with faults, refusals and
+// restarts, to the depth that -depth gives: all invariants hold after every event.
+func TestExhaustive(t *testing.T) {
+	for _, sc := range scopes() {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
+			x := &explorer{scope: sc, seen: map[[16]byte]int8{}}
+			first := sched.New(policy.New)
+			end := x.transit(first, event{"configure", func(s *sched.State) []sched.Event {
+				return command(s, sched.Reconfigure{Config: pair(sc.quotas)})
+			}})
+			if end.err != nil {
+				t.Fatal(end.err)
+			}
+			x.run(end.state, *depth)
+			if x.breach != "" {
+				t.Error(x.breach)
+			}
+			t.Logf("%s, depth %d: %d transitions, %d distinct states", sc.name, *depth, x.transitions, len(x.seen))
+		})
+	}
+}
+
+// explorer walks all histories. Of a state that several histories lead to only
+// the one that leaves most depth goes on.
+type explorer struct {
+	scope
+	mu          sync.Mutex
+	seen        map[[16]byte]int8 // the greatest depth left with which a state was met
+	transitions int
+	breach      string
+}
+
+// lanes is how many histories are walked at a time.
+const lanes = 2
+
+func (x *explorer) run(from *sched.State, depth int) {
+	type work struct {
+		state *sched.State
+		path  []string
+	}
+	todo := make(chan work)
+	var wg sync.WaitGroup
+	for range lanes {
+		wg.Go(func() {
+			for w := range todo {
+				x.explore(w.state, w.path, depth-len(w.path))
+			}
+		})
+	}
+	x.meet(from, depth)
+	head := min(2, depth)
+	var split func(s *sched.State, path []string)
+	split = func(s *sched.State, path []string) {
+		if len(path) == head {
+			todo <- work{s, path}
+			return
+		}
+		x.expand(s, path, depth-len(path), split)
+	}
+	split(from, nil)
+	close(todo)
+	wg.Wait()
+}
+
+func (x *explorer) explore(s *sched.State, path []string, left int) {
+	if left > 0 {
+		x.expand(s, path, left, func(s *sched.State, path []string) { x.explore(s, path, left-1) })
+	}
+}
+
+// meet notes a state and says whether it is new and whether there is a reason to
+// go on from it.
+func (x *explorer) meet(s *sched.State, left int) (fresh, more bool) {
+	key := s.Key()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	best, known := x.seen[key]
+	if known && int(best) >= left {
+		return false, false
+	}
+	x.seen[key] = int8(left)
+	return !known, true
+}
+
+// expand tries every event that is possible in a state.
+func (x *explorer) expand(s *sched.State, path []string, left int, next func(*sched.State, []string)) {
+	var back *sched.State // the state as it is after a restart
+	for _, e := range x.events(s) {
+		if x.broken() {
+			return
+		}
+		to := x.transit(s, e)
+		here := append(path[:len(path):len(path)], e.name)
+		if to.err != nil {
+			x.fail(here, to.err)
+			return
+		}
+		if to.state == nil {
+			continue
+		}
+		fresh, more := x.meet(to.state, left-1)
+		x.count()
+		if !more {
+			continue
+		}
+		if fresh {
+			if err := judge(to.state); err != nil {
+				x.fail(here, err)
+				return
+			}
+			if back == nil {
+				var err error
+				if back, err = reload(s); err != nil {
+					x.fail(path, err)
+					return
+				}
+			}
+			if err := x.restarted(back, to, e); err != nil {
+				x.fail(append(here[:len(here)-1:len(here)-1], "restart", e.name), err)
+				return
+			}
+		}
+		next(to.state, here)
+	}
+}
+
+func (x *explorer) broken() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.breach != ""
+}
+
+func (x *explorer) count() {
+	x.mu.Lock()
+	x.transitions++
+	x.mu.Unlock()
+}
+
+func (x *explorer) fail(path []string, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.breach == "" {
+		x.breach = fmt.Sprintf("scope %s: %v\nthe events:\n  %s", x.name, err, strings.Join(path, "\n  "))
+	}
+}
