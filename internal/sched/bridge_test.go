@@ -2,6 +2,7 @@ package sched
 
 import (
 	"crypto/sha256"
+	"maps"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -112,3 +113,6 @@ func (s *State) Attempts(id JobID) []int32 {
 	}
 	return out
 }
+
+// IDs lists the jobs that have not ended.
+func (s *State) IDs() []JobID { return slices.Sorted(maps.Keys(s.slots)) }

@@ -132,30 +132,41 @@ func explained(s *sched.State) error {
 	return nil
 }
 
-// stepped checks one Decide: who was placed and preempted for whom.
-func stepped(before, after *sched.State, records []sched.Record) error {
-	st := step{live: map[sched.AttemptID]*sched.Held{}, before: before}
-	for _, h := range before.Held() {
+// step follows one Decide with its own books: who was placed and preempted for
+// whom.
+type step struct {
+	live    map[sched.AttemptID]*sched.Held
+	numbers map[sched.JobID][]int32 // how many attempts each gang had
+	specs   map[sched.JobID]*sched.Job
+	fresh   []sched.AttemptID
+	stops   int
+	running int
+}
+
+// newStep opens the books before Decide runs.
+func newStep(s *sched.State) *step {
+	st := &step{live: map[sched.AttemptID]*sched.Held{}, numbers: map[sched.JobID][]int32{}, specs: map[sched.JobID]*sched.Job{}}
+	for _, h := range s.Held() {
 		st.live[h.ID] = &h
 	}
-	running := len(st.live)
+	st.running = len(st.live)
+	for _, id := range s.IDs() {
+		st.numbers[id] = s.Attempts(id)
+		st.specs[id], _ = s.Spec(id)
+	}
+	return st
+}
+
+func (st *step) check(after *sched.State, records []sched.Record) error {
 	for _, r := range records {
 		if err := st.record(r); err != nil {
 			return err
 		}
 	}
-	if st.stops > running {
-		return fmt.Errorf("I6: %d are preempted, but only %d ran", st.stops, running)
+	if st.stops > st.running {
+		return fmt.Errorf("I6: %d are preempted, but only %d ran", st.stops, st.running)
 	}
 	return st.order(after)
-}
-
-// step follows one Decide with its own books.
-type step struct {
-	before *sched.State
-	live   map[sched.AttemptID]*sched.Held
-	fresh  []sched.AttemptID
-	stops  int
 }
 
 func (st *step) record(r sched.Record) error {
@@ -204,12 +215,11 @@ func (st *step) begins(id sched.AttemptID, pl cell.Placement, state sched.Attemp
 			return fmt.Errorf("I10: attempt %v begins while %v lives", id, other)
 		}
 	}
-	n := st.before.Attempts(id.Job)
+	n := st.numbers[id.Job]
 	if n == nil || id.N <= n[id.Gang] {
 		return fmt.Errorf("I8: attempt %v begins after number %v", id, n)
 	}
-	spec, _ := st.before.Spec(id.Job)
-	st.live[id] = &sched.Held{ID: id, State: state, Spec: spec, Placement: pl}
+	st.live[id] = &sched.Held{ID: id, State: state, Spec: st.specs[id.Job], Placement: pl}
 	st.fresh = append(st.fresh, id)
 	if state == sched.AttemptReserving {
 		return nil
@@ -274,6 +284,9 @@ func (st *step) stopped(e sched.StopSent) error {
 // order checks that nobody was placed while a higher priority of the same VC
 // waits that could have been placed in his stead (I4).
 func (st *step) order(after *sched.State) error {
+	if len(st.fresh) == 0 {
+		return nil
+	}
 	for _, w := range after.Waiting() {
 		if w.Promise || w.Spec.Priority < cell.MinGuaranteed {
 			continue

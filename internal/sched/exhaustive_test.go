@@ -3,6 +3,7 @@ package sched_test
 import (
 	"flag"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,10 @@ func scopes() []scope {
 // Every history of four jobs of two VCs on two nodes, with faults, refusals and
 // restarts, to the depth that -depth gives: all invariants hold after every event.
 func TestExhaustive(t *testing.T) {
+	if testing.Short() {
+		*depth = min(*depth, 4)
+	}
+	debug.SetGCPercent(400) // states are many and short-lived
 	for _, sc := range scopes() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +116,7 @@ func (x *explorer) run(from *sched.State, depth int) {
 			}
 		})
 	}
-	x.meet(from, depth)
+	x.meet(from.Key(), depth)
 	head := min(2, depth)
 	var split func(s *sched.State, path []string)
 	split = func(s *sched.State, path []string) {
@@ -134,8 +139,7 @@ func (x *explorer) explore(s *sched.State, path []string, left int) {
 
 // meet notes a state and says whether it is new and whether there is a reason to
 // go on from it.
-func (x *explorer) meet(s *sched.State, left int) (fresh, more bool) {
-	key := s.Key()
+func (x *explorer) meet(key [16]byte, left int) (fresh, more bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	best, known := x.seen[key]
@@ -162,7 +166,8 @@ func (x *explorer) expand(s *sched.State, path []string, left int, next func(*sc
 		if to.state == nil {
 			continue
 		}
-		fresh, more := x.meet(to.state, left-1)
+		key := to.state.Key()
+		fresh, more := x.meet(key, left-1)
 		x.count()
 		if !more {
 			continue
@@ -179,7 +184,7 @@ func (x *explorer) expand(s *sched.State, path []string, left int, next func(*sc
 					return
 				}
 			}
-			if err := x.restarted(back, to, e); err != nil {
+			if err := restarted(back, to, key, e); err != nil {
 				x.fail(append(here[:len(here)-1:len(here)-1], "restart", e.name), err)
 				return
 			}
