@@ -1,20 +1,53 @@
 package policy
 
 import (
+	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/combsched/comb/internal/sched"
 )
 
 // fifo serves strictly in order of submission: whoever cannot start makes those
-// behind it wait for the chains that it could use.
-type fifo struct{}
+// behind it wait for the chains that it could use. With the parameter preempt a
+// gang that waits also takes cells back from those submitted later, the last
+// first: one that was preempted, or hit by a fault, and whose cells are in use.
+type fifo struct{ preempt bool }
+
+func newFIFO(params []sched.Param) (sched.Policy, error) {
+	var p fifo
+	for _, kv := range params {
+		switch {
+		case kv.Key != "preempt":
+			return nil, fmt.Errorf("policy \"fifo\" takes no parameter %q; it takes: preempt", kv.Key)
+		case kv.Value != "true" && kv.Value != "false":
+			return nil, fmt.Errorf("parameter \"preempt\" of policy \"fifo\" is true or false, not %q", kv.Value)
+		}
+		p.preempt = kv.Value == "true"
+	}
+	return p, nil
+}
 
 // Rank implements sched.Policy.
-func (fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
+func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		for g := range v.Waiting() {
-			if !yield(sched.Wish{Gang: g.Ref, Strict: true}) {
+			w := sched.Wish{Gang: g.Ref, Strict: true}
+			if p.preempt {
+				w.Over = later(v, g.Order)
+			}
+			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// later yields the running gangs of jobs submitted later, the last first.
+func later(v sched.View, order int64) iter.Seq[sched.GangRef] {
+	return func(yield func(sched.GangRef) bool) {
+		for _, g := range slices.Backward(slices.Collect(v.Running())) {
+			if g.Order <= order || !yield(g.Ref) {
 				return
 			}
 		}

@@ -19,7 +19,7 @@ func New(c sched.VCConfig) (sched.Policy, error) {
 	var p sched.Policy
 	switch c.Policy {
 	case "", "fifo":
-		p = fifo{}
+		return newFIFO(c.Params)
 	case "drf":
 		p = drf{}
 	default:

@@ -14,6 +14,7 @@ import (
 // board is a VC with so many leaves: each wish is granted while leaves are free.
 type board struct {
 	waiting []sched.GangView
+	running []sched.GangView
 	held    map[sched.Subject]int32
 	placed  map[sched.GangRef]bool
 	free    int32
@@ -23,6 +24,7 @@ type board struct {
 func (b *board) Now() sched.Time                   { return 0 }
 func (b *board) VC() cell.VCName                   { return "a" }
 func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
+func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }
 func (b *board) Placed(r sched.GangRef) bool       { return b.placed[r] }
 func (b *board) Share(u sched.Subject) int64       { return int64(b.held[u]) * 1_000_000 / int64(b.total) }
 func (b *board) wait(u sched.Subject, leaves int32) {

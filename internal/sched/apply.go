@@ -60,6 +60,9 @@ func (s *State) applySubmitted(e JobSubmitted) {
 		s.jobs = append(s.jobs, job{})
 	}
 	s.jobs[slot] = newJob(e.ID, e.Job, s.now)
+	if e.Job.partial() {
+		s.partials++
+	}
 	s.slots[e.ID] = slot
 	s.names[e.Job.Name] = e.ID
 	s.nextJob = max(s.nextJob, e.ID+1)
@@ -225,6 +228,7 @@ func (s *State) move(m Move) {
 	}
 	s.setMood(a)
 	s.setAlloc(a.alloc, j.gangs[a.id.Gang].attempt)
+	s.timeMinRun(a)
 }
 
 // setAlloc remembers whose an allocation is.

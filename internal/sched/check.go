@@ -115,7 +115,10 @@ func checkJob(j *Job) *Refusal {
 		return refuse(Invalid, "the job asks for %d tasks with %d leaves; the limits are %d and %d", tasks, leaves, maxTasks, maxLeaves)
 	}
 	seen := make([]bool, tasks)
-	for _, g := range j.Gangs {
+	for i, g := range j.Gangs {
+		if g.Extra != (j.partial() && i > 0) || g.Extra && len(g.Tasks) != 1 {
+			return refuse(Invalid, "gang %q: in a partial gang the first gang is the minimum, and all others are single extra members", g.Name)
+		}
 		if len(g.Tasks) == 0 {
 			return refuse(Invalid, "gang %q has no tasks", g.Name)
 		}

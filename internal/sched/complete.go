@@ -33,6 +33,7 @@ func (s *State) complete(slot int32) {
 				s.emit(s.failedBy(j, int32(o)))
 				return
 			}
+		case s.stoppedExtra(j, t): // its minimum is over without it
 		default:
 			done = false
 		}
@@ -178,6 +179,7 @@ func (s *State) retryGangs(slot int32) {
 		case gg.last.Cause == EndFailed && s.taskRetry(j, &j.tasks[j.spec.Gangs[g].Tasks[0]]):
 			e.Counted = true
 			e.After = s.now.Add(backOff(gg.retries))
+		case s.endedWithMinimum(j, int32(g)):
 		case ownEnd(gg.last.Cause):
 			continue
 		}

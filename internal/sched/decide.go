@@ -24,6 +24,7 @@ func (s *State) Decide(now Time) []Record {
 	}
 	s.now = now
 	through := s.seq
+	s.through = through
 	s.out = nil
 	if s.look {
 		s.touchReserving()
@@ -139,10 +140,15 @@ func (s *State) settleGang(slot, g int32) {
 			s.stopAttempt(a, EndRefused, nil)
 		case a.platform:
 			s.stopAttempt(a, EndPlatform, nil)
+		case s.isExtra(a) && !s.minimumLives(&s.jobs[slot]):
+			s.stopAttempt(a, s.extraCause(&s.jobs[slot]), nil)
 		}
 	}
 	if a.alive > 0 {
 		return
+	}
+	if g == 0 {
+		s.unreserveExtras(slot)
 	}
 	s.emit(AttemptEnded{Attempt: a.id, Cause: s.endCause(a), Message: a.message})
 }
@@ -215,19 +221,14 @@ func (s *State) stopAttempt(a *attempt, cause EndCause, by *AttemptID) {
 		return
 	}
 	if cause == EndPreempted {
-		s.assertSettled(a.id)
+		s.assertOlder(a)
+	}
+	if a.id.Gang == 0 {
+		s.unreserveExtras(a.job)
 	}
 	s.emit(StopSent{Attempt: a.id, Cause: cause, Grace: s.jobs[a.job].spec.Grace, By: by})
-}
-
-// assertSettled checks that nobody is preempted by the Decide that placed him:
-// so within one Decide every attempt is stopped at most once, only older ones
-// are, and their number bounds the preemptions.
-func (s *State) assertSettled(id AttemptID) {
-	for _, r := range s.out {
-		if p, ok := r.Event.(Placed); ok && p.Attempt == id {
-			panic(fmt.Sprintf("sched: attempt %v is placed and preempted in one decision", id))
-		}
+	if a.id.Gang == 0 {
+		s.stopExtras(a.job, cause, by)
 	}
 }
 

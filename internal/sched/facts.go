@@ -122,6 +122,7 @@ func (s *State) applyStarted(e TaskStarted) {
 		if j.spec.TimeLimit > 0 {
 			s.at(s.now.Add(j.spec.TimeLimit), j.id)
 		}
+		s.timeMinRun(a)
 	}
 	s.refreshState(a)
 	s.touch(a.job)

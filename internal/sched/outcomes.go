@@ -22,10 +22,12 @@ func (s *State) applyDecision(e Event) bool {
 		a := s.live(e.Attempt)
 		s.cl.Demote(a.alloc)
 		a.lazy, a.by = true, e.By
+		s.keepLazy(a)
 	case Upgraded:
 		a := s.live(e.Attempt)
 		s.cl.Upgrade(a.alloc, e.Binds)
-		a.lazy, a.by = false, nil
+		s.dropLazy(a)
+		a.lazy, a.by, a.since = false, nil, s.seq
 	case Doomed:
 		s.cl.Doom(s.space(e.VC), e.Root, e.Cell)
 		s.look = true
@@ -76,13 +78,16 @@ func (s *State) applyPlaced(e Placed) {
 		a = s.newAttempt(slot, e.Attempt, e.Placement, false)
 	}
 	s.dequeue(slot, e.Attempt.Gang)
-	a.state, a.placed, a.victims = AttemptStarting, s.now, nil
+	a.state, a.placed, a.since, a.victims = AttemptStarting, s.now, s.seq, nil
 	tasks := j.spec.Gangs[e.Attempt.Gang].Tasks
 	a.alive = int32(len(tasks))
 	for i, o := range tasks {
 		t := &j.tasks[o]
 		*t = taskRun{role: t.role, index: t.index, gang: t.gang, retries: t.retries, progress: t.progress,
 			state: TaskStarting, attempt: e.Attempt.N, place: e.Placement.Tasks[i]}
+	}
+	if e.Attempt.Gang == 0 {
+		s.enqueueExtras(slot)
 	}
 }
 
@@ -112,7 +117,7 @@ func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise 
 func (s *State) applyReserved(e Reserved) {
 	slot := s.slots[e.Attempt.Job]
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
-	a.state, a.placed, a.victims = AttemptReserving, s.now, e.Victims
+	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
 	s.promised++
 }
 
@@ -128,6 +133,9 @@ func (s *State) freeAttempt(a *attempt) {
 	if a.state == AttemptReserving {
 		s.promised--
 	}
+	if a.lazy {
+		s.dropLazy(a)
+	}
 	s.byAlloc[a.alloc] = none
 	s.cl.Release(a.alloc)
 	s.spareAtt = append(s.spareAtt, g.attempt)
@@ -139,6 +147,9 @@ func (s *State) freeAttempt(a *attempt) {
 func (s *State) applyStopSent(e StopSent) {
 	a := s.live(e.Attempt)
 	a.cause, a.by = e.Cause, e.By
+	if e.Attempt.Gang == 0 {
+		s.dequeueExtras(a.job)
+	}
 	s.look = true // its cells can be promised now
 	j := &s.jobs[a.job]
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
@@ -156,7 +167,10 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
 	g.last = &st
-	if e.Cause == EndPreempted {
+	if e.Attempt.Gang == 0 {
+		s.dequeueExtras(a.job)
+	}
+	if e.Cause == EndPreempted && !s.isExtra(a) {
 		j.preempted++
 	}
 	for _, o := range j.spec.Gangs[e.Attempt.Gang].Tasks {
@@ -258,6 +272,9 @@ func (s *State) applyJobEnded(e JobEnded) {
 		st.Exit = &x
 	}
 	s.ended = append(s.ended, st)
+	if j.spec.partial() {
+		s.partials--
+	}
 	delete(s.slots, j.id)
 	if s.names[j.spec.Name] == j.id {
 		delete(s.names, j.spec.Name)

@@ -35,10 +35,18 @@ func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.holder(id)
-		return cell.Cost{Preempted: s.jobs[a.job].preempted, Lost: s.lostWork(a)}
+		c := cell.Cost{Preempted: min(s.jobs[a.job].preempted, fullGang-1), Lost: s.lostWork(a)}
+		if !s.isExtra(a) {
+			c.Preempted += fullGang
+		}
+		return c
 	}
 	return r
 }
+
+// fullGang is what stopping a full gang costs more than stopping a member above a
+// minimum, in preemptions suffered: so those go first.
+const fullGang = 1 << 10
 
 // setMood tells the cells what an attempt is about to do.
 func (s *State) setMood(a *attempt) {
@@ -72,6 +80,7 @@ type plan struct {
 	victims   []cell.AllocID // must die first; empty: the cells are free
 	lazies    []cell.AllocID // become opportunistic first
 	revoked   []int32        // reservations (attempt slots) that give way
+	over      bool           // some of its own priority give way, as the policy says
 }
 
 // plan finds cells for a gang, from harmless to disruptive: free cells; cells of
@@ -101,15 +110,40 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 // trimMost bounds how many victims are tried for being superfluous.
 const trimMost = 64
 
+// planLifting makes room by stopping others: opportunistic work alone, then with
+// members above a minimum, then with full gangs, of rising priorities.
 func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
-	for _, limit := range s.limits(r.Space, prio) {
+	limits := s.limits(r.Space, prio)
+	if p, ok := s.planLifted(s.lifting(*r, limits[0])); ok {
+		return p, true
+	}
+	for _, limit := range limits[1:] {
+		q := s.lifting(*r, cell.MinGuaranteed)
+		if q.Lift.Also = s.extrasBelow(r.Space, limit); q.Lift.Also == nil {
+			break
+		}
+		if p, ok := s.planLifted(q); ok {
+			return p, true
+		}
+	}
+	for _, limit := range limits[1:] {
 		q := s.lifting(*r, limit)
-		if res, ok := s.cl.Place(&q); ok {
-			res = s.cl.Trim(&q, res, trimMost)
-			return plan{placement: res.Placement, victims: res.Victims}, true
+		q.Lift.Also = s.extrasBelow(r.Space, prio)
+		if p, ok := s.planLifted(q); ok {
+			return p, true
 		}
 	}
 	return plan{}, false
+}
+
+// planLifted is one such try.
+func (s *State) planLifted(q cell.Request) (plan, bool) {
+	res, ok := s.cl.Place(&q)
+	if !ok {
+		return plan{}, false
+	}
+	res = s.withExtras(q, s.cl.Trim(&q, res, trimMost))
+	return plan{placement: res.Placement, victims: res.Victims}, true
 }
 
 // limits returns 0 (only opportunistic work is lifted), then, rising, one above
@@ -131,7 +165,8 @@ func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
 }
 
 // lazies returns the allocations of a VC that may become opportunistic for a
-// preemptor: lowest priority first, then the last submitted.
+// preemptor: members above a minimum first, then the lowest priority, then the
+// last submitted.
 func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	var slots []int32
 	for i := range s.attempts {
@@ -146,7 +181,8 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	}
 	slices.SortFunc(slots, func(x, y int32) int {
 		a, b := &s.attempts[x], &s.attempts[y]
-		return cmp.Or(cmp.Compare(s.jobs[a.job].spec.Priority, s.jobs[b.job].spec.Priority), compareAttempts(b.id, a.id))
+		return cmp.Or(s.extraFirst(a, b), cmp.Compare(s.jobs[a.job].spec.Priority, s.jobs[b.job].spec.Priority),
+			compareAttempts(b.id, a.id))
 	})
 	out := make([]cell.AllocID, len(slots))
 	for i, slot := range slots {

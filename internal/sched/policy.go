@@ -25,6 +25,12 @@ type Wish struct {
 	// met: nothing later may use a chain that this gang could use. A gang that
 	// waits for bad hardware or a back-off holds nobody up.
 	Strict bool
+	// Over yields running gangs of this priority that stand behind this one, the
+	// last in the order first: they may be made to leave for it when it does not
+	// fit otherwise. It is read only then. nil makes nobody leave. Whoever has not
+	// run for the VC's minimum run time, or used up its budget of preemptions, is
+	// left alone.
+	Over iter.Seq[GangRef]
 }
 
 // GangRef names a gang of a job.
@@ -33,7 +39,7 @@ type GangRef struct {
 	Gang int32
 }
 
-// GangView is what a policy sees of one waiting gang.
+// GangView is what a policy sees of one gang.
 type GangView struct {
 	Ref       GangRef
 	User      Subject
@@ -42,14 +48,19 @@ type GangView struct {
 	Order     int64 // submission order
 	Leaves    int32
 	Hints     *Hints
+	Started   Time // when its live attempt began to run; 0 before
 }
 
 // View is what a policy sees: one VC, one priority.
 type View interface {
 	Now() Time
 	VC() cell.VCName
-	// Waiting yields the gangs that wait, in submission order.
+	// Waiting yields the gangs that wait for cells, or for their guarantee after
+	// a lazy preemption, in submission order. A wish for one of the latter is an
+	// upgrade: it blocks nobody and makes nobody leave.
 	Waiting() iter.Seq[GangView]
+	// Running yields the gangs that run with a guarantee, in submission order.
+	Running() iter.Seq[GangView]
 	// Placed reports whether the gang holds or was promised cells by now.
 	Placed(GangRef) bool
 	// Share is a user's dominant share of the VC's guarantee now, over all of

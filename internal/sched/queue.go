@@ -21,9 +21,12 @@ func (a queued) compare(b queued) int {
 	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
 }
 
-// enqueue puts a gang into its queue.
+// enqueue puts a gang into its queue; a member above a minimum only while that runs.
 func (s *State) enqueue(slot, g int32) {
 	j := &s.jobs[slot]
+	if j.spec.Gangs[g].Extra && !s.minimumLives(j) {
+		return
+	}
 	j.gangs[g].waiting = true
 	q := &s.queues[s.space(j.spec.VC)]
 	e := queued{j.spec.Priority, j.id, g, slot}
@@ -73,6 +76,7 @@ func (s *State) requeueAll() {
 	for i := range s.queues {
 		slices.SortFunc(s.queues[i], queued.compare)
 	}
+	s.relistLazy()
 	s.look = true
 }
 

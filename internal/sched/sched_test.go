@@ -386,7 +386,9 @@ func encoded(t *testing.T, r sched.Record) string {
 // A configuration that renames a SKU leaves the device with who runs on it.
 func TestRenamedSKU(t *testing.T) {
 	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1, "b": 1}))
-	g := w.submit(gangJob("g", "a", 10, 1, 4))
+	old := gangJob("g", "a", 10, 1, 4)
+	old.Roles[0].SKUs = []cell.TypeName{"G"}
+	g := w.submit(old)
 	w.start(g)
 	renamed := cluster(2, map[cell.VCName]int32{"a": 1, "b": 1})
 	renamed.Cluster.SKUs[0].Name = "H"

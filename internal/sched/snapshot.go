@@ -227,6 +227,9 @@ func (s *State) loadJob(im *jobImage) {
 		o.pid, o.ports, o.exit, o.retries, o.progress = t.PID, t.Ports, t.Exit, t.Retries, t.Progress
 	}
 	s.at(im.After, im.ID)
+	if im.Spec.partial() {
+		s.partials++
+	}
 	s.slots[im.ID] = int32(len(s.jobs))
 	s.names[im.Spec.Name] = im.ID
 	s.jobs = append(s.jobs, j)
@@ -253,6 +256,10 @@ func (s *State) loadCluster(im *image) {
 			message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, lazy: a.Lazy,
 			orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims})
 		s.setMood(&s.attempts[at])
+		s.timeMinRun(&s.attempts[at])
+		if a.Lazy {
+			s.keepLazy(&s.attempts[at])
+		}
 		if limit := j.spec.TimeLimit; limit > 0 && a.Started > 0 {
 			s.at(a.Started.Add(limit), a.ID.Job)
 		}

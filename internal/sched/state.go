@@ -32,12 +32,15 @@ type State struct {
 	spareAtt []int32
 	byAlloc  []int32    // attempt slot of each cell.AllocID
 	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
+	lazy     [][]queued // lazily preempted gangs by space, sorted
 	nodes    []nodeNote // what is remembered about nodes, sorted by name
 	leaves   []leafNote // bad leaves, sorted by node, SKU, device
 	keys     keyRing
 	timers   timers
 	dirty    []JobID            // to settle, sorted; ids, since slots differ after a restart
 	promised int                // reservations
+	partials int                // jobs with members above a minimum
+	through  uint64             // the last event before the Decide that runs
 	look     bool               // capacity or queues changed: the walk is due
 	grew     bool               // a promise was taken back while Decide walks
 	again    Time               // the next decision that Decided asked for
@@ -111,7 +114,8 @@ type attempt struct {
 	orphaned   bool
 	refused    bool
 	platform   bool
-	alive      int32 // tasks not proven dead
+	since      uint64 // the event that gave it what it has; only Decide's assertions read it
+	alive      int32  // tasks not proven dead
 	victims    []AttemptID
 }
 
@@ -204,6 +208,10 @@ func (s *State) Clone() *State {
 	d.queues = slices.Clone(s.queues)
 	for i := range d.queues {
 		d.queues[i] = slices.Clone(d.queues[i])
+	}
+	d.lazy = slices.Clone(s.lazy)
+	for i := range d.lazy {
+		d.lazy[i] = slices.Clone(d.lazy[i])
 	}
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
 	d.keys = s.keys.clone()

@@ -26,6 +26,7 @@ func (s *State) Verify() error {
 			s.verifyJob(int32(i), add)
 		}
 	}
+	s.verifyLazy(add)
 	for i, q := range s.queues {
 		if !slices.IsSortedFunc(q, queued.compare) {
 			add("queue %d is out of order", i)
@@ -61,6 +62,9 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 		at, queuedNow := slices.BinarySearchFunc(s.queues[s.space(j.spec.VC)], e, queued.compare)
 		if queuedNow && s.queues[s.space(j.spec.VC)][at].slot != slot {
 			add("gang %d of job %d stands in its queue with slot %d, not %d", g, j.id, s.queues[s.space(j.spec.VC)][at].slot, slot)
+		}
+		if gg.waiting && j.spec.Gangs[g].Extra && !s.minimumLives(j) {
+			add("gang %d of job %d waits, but its minimum does not run", g, j.id)
 		}
 		if queuedNow != gg.waiting {
 			add("gang %d of job %d: waiting %v, in its queue %v", g, j.id, gg.waiting, queuedNow)

@@ -64,27 +64,25 @@ func (s *State) walkVC(space int32) {
 			}
 			w.grant(wish)
 		}
+		w.extras(prio)
 	}
 }
 
-// nextPriority returns the highest priority below p among the waiting.
+// nextPriority returns the highest priority below p among those that wait for
+// cells or for an upgrade.
 func (s *State) nextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
-	i := s.firstBelow(space, p)
-	if i == len(s.queues[space]) {
-		return 0, false
+	next, ok := cell.Opportunistic, false
+	for _, q := range [][]queued{s.queues[space], s.lazy[space]} {
+		if i := below(q, p); i < len(q) && (!ok || q[i].prio > next) {
+			next, ok = q[i].prio, true
+		}
 	}
-	return s.queues[space][i].prio, true
+	return next, ok
 }
 
 // firstBelow returns where the gangs of a priority below p begin in a queue.
 func (s *State) firstBelow(space int32, p cell.Priority) int {
-	i, _ := slices.BinarySearchFunc(s.queues[space], p, func(e queued, p cell.Priority) int {
-		if e.prio >= p {
-			return -1
-		}
-		return 1
-	})
-	return i
+	return below(s.queues[space], p)
 }
 
 // allBlocked reports whether nothing is left to a job; then, in a strict order,
@@ -108,6 +106,10 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	j, g := &s.jobs[slot], wish.Gang.Gang
+	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(&j.gangs[g]) {
+		w.upgrade(&s.attempts[at])
+		return
+	}
 	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) {
 		return
 	}
@@ -119,7 +121,15 @@ func (w *walker) grant(wish Wish) {
 	if len(j.gangs[g].avoid) == 0 && w.failed[shape] {
 		return // and what it blocks is blocked already
 	}
-	if p, found := s.plan(j, int(g), w.blockedFor(j.id)); found {
+	blocked := w.blockedFor(j.id)
+	if s.placeWhole(j, blocked) {
+		return
+	}
+	p, found := s.plan(j, int(g), blocked)
+	if !found {
+		p, found = s.planOver(j, int(g), wish.Over, blocked)
+	}
+	if found {
 		s.carryOut(j, g, p)
 		return
 	}
@@ -214,10 +224,11 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 func (s *State) carryOut(j *job, g int32, p plan) {
 	id := AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
 	for _, slot := range p.revoked {
+		s.assertBehind(id, &s.attempts[slot], false)
 		s.emit(Unreserved{Attempt: s.attempts[slot].id, Reason: "a job of higher priority needs the cells"})
 	}
-	for _, a := range p.lazies {
-		s.emit(LazilyPreempted{Attempt: s.holder(a).id, By: &id})
+	for _, alloc := range p.lazies {
+		s.makeLazy(s.holder(alloc), id, p.over)
 	}
 	if len(p.victims) == 0 {
 		s.emit(Placed{Attempt: id, Placement: p.placement})
@@ -226,6 +237,9 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	victims := make([]AttemptID, len(p.victims))
 	for i, v := range p.victims {
 		victims[i] = s.holder(v).id
+		if a := s.holder(v); a.cause == "" {
+			s.assertBehind(id, a, p.over)
+		}
 	}
 	slices.SortFunc(victims, compareAttempts)
 	s.emit(Reserved{Attempt: id, Placement: p.placement, Victims: victims})
@@ -237,6 +251,14 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 // walkOpportunistic gives free leaves to opportunistic gangs: one at a time to
 // the VC that borrows least, ties by name. Nobody blocks anybody.
 func (s *State) walkOpportunistic() {
+	s.lend(false)
+	if s.partials > 0 {
+		s.lend(true)
+	}
+}
+
+// lend is the walk of the full gangs, or of the members above a minimum.
+func (s *State) lend(extras bool) {
 	next := make([]int, len(s.queues)) // position in each queue
 	for space := 1; space < len(s.queues); space++ {
 		next[space] = s.firstBelow(int32(space), cell.MinGuaranteed)
@@ -254,7 +276,9 @@ func (s *State) walkOpportunistic() {
 			return
 		}
 		e := s.queues[space][next[space]]
-		if n := s.grantOpportunistic(e, failed); n > 0 {
+		if s.extra(e) != extras {
+			next[space]++
+		} else if n := s.grantOpportunistic(e, failed); n > 0 {
 			borrowed[space] += n
 		} else {
 			next[space]++
@@ -277,7 +301,8 @@ func (s *State) borrowed() []int64 {
 	return n
 }
 
-// grantOpportunistic places one gang on free leaves; it returns how many it took.
+// grantOpportunistic places one gang on free leaves; it returns how many it took,
+// without those of members above its minimum that went along.
 func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 	defer blaming(e.job)
 	j := &s.jobs[e.slot]
@@ -285,7 +310,13 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 	if !s.eligible(j, e.gang) || failed[g.shape] {
 		return 0
 	}
+	if s.extra(e) && !s.extraEligible(j) {
+		return 0
+	}
 	leaves := int64(g.leaves)
+	if s.placeWhole(j, nil) {
+		return leaves
+	}
 	p, ok := s.plan(j, int(e.gang), nil)
 	if !ok {
 		failed[g.shape] = len(g.avoid) == 0
@@ -310,10 +341,33 @@ func (v view) Now() Time { return v.s.now }
 // VC implements View.
 func (v view) VC() cell.VCName { return v.s.cl.Space(v.space).Name }
 
-// Waiting implements View. Gangs that leave the queue while it is read are
-// stepped over; it is read in the order of submission.
+// Waiting implements View: the gangs that wait, and among them those that wait for
+// an upgrade. The members above a minimum come later, without the policy.
 func (v view) Waiting() iter.Seq[GangView] {
 	return func(yield func(GangView) bool) {
+		lazies := v.s.laziesAt(v.space, v.prio, false)
+		for e := range v.queued() {
+			for ; len(lazies) > 0 && lazies[0].compare(e) < 0; lazies = lazies[1:] {
+				if !yield(v.s.gangView(lazies[0])) {
+					return
+				}
+			}
+			if !v.s.extra(e) && !yield(v.s.gangView(e)) {
+				return
+			}
+		}
+		for _, e := range lazies {
+			if !yield(v.s.gangView(e)) {
+				return
+			}
+		}
+	}
+}
+
+// queued yields the queue's entries of the view's priority, in the order of
+// submission. Gangs that leave the queue while it is read are stepped over.
+func (v view) queued() iter.Seq[queued] {
+	return func(yield func(queued) bool) {
 		i := v.s.firstBelow(v.space, v.prio+1)
 		for {
 			q := v.s.queues[v.space]
@@ -321,7 +375,7 @@ func (v view) Waiting() iter.Seq[GangView] {
 				return
 			}
 			last := q[i]
-			if !yield(v.s.gangView(last)) {
+			if !yield(last) {
 				return
 			}
 			if q = v.s.queues[v.space]; i < len(q) && q[i] == last {
@@ -339,7 +393,7 @@ func (v view) Waiting() iter.Seq[GangView] {
 func (s *State) gangView(e queued) GangView {
 	j := &s.jobs[e.slot]
 	return GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
-		Order: int64(e.job), Leaves: j.gangs[e.gang].leaves, Hints: &j.spec.Hints}
+		Order: int64(e.job), Leaves: j.gangs[e.gang].leaves, Hints: &j.spec.Hints, Started: s.startOf(&j.gangs[e.gang])}
 }
 
 // Placed implements View.

@@ -1,0 +1,314 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// A partial gang is gang 0, the minimum, and members above it, each a gang of its
+// own (Gang.Extra). A member above the minimum waits in the queue only while the
+// minimum runs, is placed when all full gangs of its priority had their chance,
+// makes nobody leave but opportunistic work, is the first to be preempted, and
+// ends with its minimum.
+
+// extra reports whether a queued gang is a member above a minimum.
+func (s *State) extra(e queued) bool { return s.jobs[e.slot].spec.Gangs[e.gang].Extra }
+
+// partial reports whether a job has members above its minimum.
+func (j *Job) partial() bool { return len(j.Gangs) > 1 && j.Gangs[1].Extra }
+
+// minimumLives reports whether a job's minimum has an attempt that is not
+// stopping: then the members above it may wait, run and be placed.
+func (s *State) minimumLives(j *job) bool {
+	at := j.gangs[0].attempt
+	return at != none && s.attempts[at].state != AttemptReserving && s.attempts[at].cause == "" && s.attempts[at].alive > 0
+}
+
+// extraEligible reports whether a member above the minimum may be placed now: not
+// beside a minimum of which nothing is known, nor beside one that was made
+// opportunistic, which would be stopped before the member.
+func (s *State) extraEligible(j *job) bool {
+	if !s.minimumLives(j) {
+		return false
+	}
+	a := &s.attempts[j.gangs[0].attempt]
+	return a.state != AttemptUnknown && !a.lazy
+}
+
+// enqueueExtras lets the members above a minimum wait, now that it was placed.
+func (s *State) enqueueExtras(slot int32) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+		if gg := &j.gangs[g]; !gg.done && gg.attempt == none {
+			s.enqueue(slot, int32(g))
+		}
+	}
+}
+
+// dequeueExtras takes those that wait out of the queue: their minimum ends.
+func (s *State) dequeueExtras(slot int32) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+		s.dequeue(slot, int32(g))
+	}
+}
+
+// stopExtras ends the members above a minimum that ends: promises to them are
+// taken back first.
+func (s *State) stopExtras(slot int32, cause EndCause, by *AttemptID) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && s.attempts[at].state != AttemptReserving {
+			s.stopAttempt(&s.attempts[at], cause, by)
+		}
+	}
+}
+
+// demoteExtras makes the members above a minimum opportunistic, since the minimum
+// became that.
+func (s *State) demoteExtras(slot int32, by *AttemptID) {
+	j := &s.jobs[slot]
+	s.unreserveExtras(slot)
+	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && !s.attempts[at].lazy {
+			s.emit(LazilyPreempted{Attempt: s.attempts[at].id, By: by})
+		}
+	}
+}
+
+// unreserveExtras takes back what was promised to members above a minimum.
+func (s *State) unreserveExtras(slot int32) {
+	j := &s.jobs[slot]
+	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && s.attempts[at].state == AttemptReserving {
+			s.emit(Unreserved{Attempt: s.attempts[at].id, Reason: "the minimum of its job ends"})
+		}
+	}
+}
+
+// extraCause says why a member above a minimum ends whose minimum has ended: for
+// the same cause, unless the minimum ended by its own doing.
+func (s *State) extraCause(j *job) EndCause {
+	if last := j.gangs[0].last; last != nil && !ownEnd(last.Cause) {
+		return last.Cause
+	}
+	return EndCompleted
+}
+
+// minimumOver reports whether a job's minimum ended by its own doing and will not
+// run again: members above it that were stopped then neither failed nor succeeded
+// and keep nobody from completing the job.
+func (s *State) minimumOver(j *job) bool {
+	g := &j.gangs[0]
+	return j.spec.partial() && g.done && g.last != nil && ownEnd(g.last.Cause)
+}
+
+// stoppedExtra reports whether a task belongs to a member above a minimum that is
+// over, and does not run any more.
+func (s *State) stoppedExtra(j *job, t *taskRun) bool {
+	return t.gang > 0 && s.minimumOver(j) && j.gangs[t.gang].attempt == none
+}
+
+// isExtra reports whether an attempt is one of a member above a minimum.
+func (s *State) isExtra(a *attempt) bool { return s.jobs[a.job].spec.Gangs[a.id.Gang].Extra }
+
+// extrasBelow returns a rule that names the guaranteed members above a minimum in
+// a VC with a priority below a limit; nil when there are no partial gangs.
+func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID) bool {
+	if s.partials == 0 {
+		return nil
+	}
+	return func(id cell.AllocID) bool {
+		a := s.holder(id)
+		al := s.cl.Alloc(id)
+		return s.isExtra(a) && al.Space == space && !al.Opportunistic() && al.Priority < limit && a.state != AttemptUnknown
+	}
+}
+
+// withExtras looks again at victims among which there are minimums: the members
+// above these will leave with them, which may save somebody else.
+func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
+	if s.partials == 0 {
+		return res
+	}
+	victims := slices.Clone(res.Victims)
+	for _, v := range res.Victims {
+		a := s.holder(v)
+		j := &s.jobs[a.job]
+		for g := 1; a.id.Gang == 0 && j.spec.partial() && g < len(j.gangs); g++ {
+			if at := j.gangs[g].attempt; at != none && s.attempts[at].state != AttemptReserving && s.attempts[at].state != AttemptUnknown {
+				victims = append(victims, s.attempts[at].alloc)
+			}
+		}
+	}
+	if len(victims) == len(res.Victims) {
+		return res
+	}
+	r.Lift = &cell.Lift{Also: func(id cell.AllocID) bool { return slices.Contains(victims, id) }}
+	if better, ok := s.cl.Place(&r); ok {
+		if better = s.cl.Trim(&r, better, trimMost); s.fullGangs(better) < s.fullGangs(res) {
+			return better
+		}
+	}
+	return res
+}
+
+// fullGangs counts the victims that are no members above a minimum.
+func (s *State) fullGangs(res cell.Result) int {
+	n := 0
+	for _, v := range res.Victims {
+		if !s.isExtra(s.holder(v)) {
+			n++
+		}
+	}
+	return n
+}
+
+// planExtra finds cells for a member above the minimum: free ones, or such as
+// opportunistic work holds.
+func (s *State) planExtra(j *job, g int, blocked []bool) (plan, bool) {
+	r := s.request(j, g)
+	r.Blocked = blocked
+	if res, ok := s.cl.Place(&r); ok {
+		return plan{placement: res.Placement}, true
+	}
+	if j.spec.Priority < cell.MinGuaranteed || r.Space == 0 {
+		return plan{}, false
+	}
+	return s.planLifted(s.lifting(r, cell.MinGuaranteed))
+}
+
+// extras places the members above the minimum of one priority that wait, after
+// all full gangs of that priority had their chance, and upgrades those that were
+// made opportunistic together with their minimum.
+func (w *walker) extras(prio cell.Priority) {
+	s := w.s
+	if s.partials == 0 {
+		return
+	}
+	for _, e := range s.laziesAt(w.space, prio, true) {
+		if j := &s.jobs[e.slot]; s.extraEligible(j) {
+			w.upgrade(&s.attempts[j.gangs[e.gang].attempt])
+		}
+	}
+	for e := range (view{s, w.space, prio}).queued() {
+		if s.extra(e) {
+			w.grantExtra(e)
+		}
+	}
+}
+
+func (w *walker) grantExtra(e queued) {
+	defer blaming(e.job)
+	s := w.s
+	j := &s.jobs[e.slot]
+	g := &j.gangs[e.gang]
+	if !s.extraEligible(j) || !s.eligible(j, e.gang) || w.pinBlocked(g) {
+		return
+	}
+	if g.attempt != none {
+		s.improve(j, e.gang, w.blockedFor(j.id))
+		return
+	}
+	if len(g.avoid) == 0 && w.failed[g.shape] {
+		return
+	}
+	if p, ok := s.planExtra(j, int(e.gang), w.blockedFor(j.id)); ok {
+		s.carryOut(j, e.gang, p)
+	} else if len(g.avoid) == 0 {
+		w.failed[g.shape] = true
+	}
+}
+
+// placeWhole places a minimum with all its members above it at once on free
+// cells, so that they are packed together; false when there is no room, or when
+// others of its priority wait: then those come before the members above it.
+func (s *State) placeWhole(j *job, blocked []bool) bool {
+	if !j.spec.partial() || s.others(j) {
+		return false
+	}
+	r := s.request(j, 0)
+	r.Blocked = blocked
+	r.Members = slices.Clone(r.Members)
+	gangs := []int32{0}
+	for g := 1; g < len(j.gangs); g++ {
+		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && s.eligible(j, int32(g)) {
+			q := s.request(j, g)
+			r.Members = append(r.Members, q.Members...)
+			r.Avoided = union(r.Avoided, q.Avoided)
+			gangs = append(gangs, int32(g))
+		}
+	}
+	if len(gangs) == 1 {
+		return false
+	}
+	res, ok := s.cl.Place(&r)
+	if !ok {
+		return false
+	}
+	first := 0
+	for _, g := range gangs {
+		n := first + len(j.spec.Gangs[g].Tasks)
+		s.emit(Placed{Attempt: AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}, Placement: s.cut(res.Placement, first, n)})
+		first = n
+	}
+	return true
+}
+
+// cut returns some tasks of a placement, with the preassigned cells around them.
+func (s *State) cut(pl cell.Placement, from, to int) cell.Placement {
+	f := s.cl.Forest()
+	out := cell.Placement{Tasks: pl.Tasks[from:to:to]}
+	for _, b := range pl.Binds {
+		if slices.ContainsFunc(out.Tasks, func(t cell.Task) bool { return f.Contains(b.Cell, f.Leaves[t.Leaves[0]]) }) {
+			out.Binds = append(out.Binds, b)
+		}
+	}
+	return out
+}
+
+func union(a, b cell.NodeSet) cell.NodeSet {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	out := slices.Clone(a)
+	for i, w := range b {
+		out[i] |= w
+	}
+	return out
+}
+
+// others reports whether full gangs of other jobs wait at a job's priority, in its
+// VC or, when it is opportunistic, in any.
+func (s *State) others(j *job) bool {
+	for space := range int32(len(s.queues)) {
+		if j.spec.Priority >= cell.MinGuaranteed && space != s.space(j.spec.VC) {
+			continue
+		}
+		for e := range (view{s, space, j.spec.Priority}).queued() {
+			if e.job != j.id && !s.extra(e) && s.eligible(&s.jobs[e.slot], e.gang) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// endedWithMinimum reports whether a member above a minimum was stopped only
+// because its minimum ended, and that runs again.
+func (s *State) endedWithMinimum(j *job, g int32) bool {
+	spec := &j.spec.Gangs[g]
+	return spec.Extra && j.gangs[g].last.Cause == EndCompleted && !j.gangs[0].done && j.tasks[spec.Tasks[0]].state == TaskEnded
+}
+
+// extraFirst orders members above a minimum before full gangs.
+func (s *State) extraFirst(a, b *attempt) int {
+	switch x, y := s.isExtra(a), s.isExtra(b); {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}

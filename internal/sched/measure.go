@@ -1,0 +1,53 @@
+package sched
+
+import (
+	"fmt"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Why one Decide comes to an end, and why Decides cannot chase each other.
+//
+// Let every gang that wants cells stand in one list: first the guaranteed ones,
+// in each VC by priority, within a priority by the order of its policy, with the
+// members above a minimum behind all others of their priority; then all
+// opportunistic ones. Each has a weight: 0 with cells (for a guaranteed gang:
+// guaranteed ones), 1 with a promise, 2 with neither, and a guaranteed gang that
+// was made opportunistic has 2 again. The measure is the list of weights, and
+// measures compare by their first difference.
+//
+// Every decision of the walk makes the measure smaller. A placement, a promise,
+// an upgrade or a kept promise lowers one weight and raises none. A preemption,
+// immediate or lazy, and a revoked promise raise weights, but only behind the
+// gang that gains by them: that is what assertBehind checks. So one Decide is
+// finite, and without a fact or a command from outside, Decides are finite too:
+// there is no circle of jobs that take cells from each other.
+//
+// Within one Decide more is true: nobody who gained loses again (assertOlder), so
+// no attempt is placed and stopped, or upgraded and made opportunistic.
+
+// assertOlder checks that an attempt about to change its standing did not get
+// what it has in the Decide that runs.
+func (s *State) assertOlder(a *attempt) {
+	if a.since > s.through {
+		panic(fmt.Sprintf("sched: attempt %v gains and loses in one decision (event %d, begun after %d)", a.id, a.since, s.through))
+	}
+}
+
+// assertBehind checks that an attempt stands behind the gang that it makes room
+// for. Over says that the VC's policy put it behind one of its own priority.
+func (s *State) assertBehind(by AttemptID, loser *attempt, over bool) {
+	p, l := s.find(by.Job), &s.jobs[loser.job]
+	al := s.cl.Alloc(loser.alloc)
+	opportunistic := al.Opportunistic() && !al.Promised
+	guaranteed := p.spec.Priority >= cell.MinGuaranteed
+	switch {
+	case guaranteed && opportunistic:
+	case guaranteed && p.spec.VC == l.spec.VC && l.spec.Priority < p.spec.Priority && !p.spec.Gangs[by.Gang].Extra:
+	case guaranteed && p.spec.VC == l.spec.VC && l.spec.Priority == p.spec.Priority && over:
+	default:
+		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would lose its cells to %v (priority %d of %s), which does not stand before it",
+			loser.id, l.spec.Priority, l.spec.VC, by, p.spec.Priority, p.spec.VC))
+	}
+	s.assertOlder(loser)
+}

@@ -1,0 +1,189 @@
+package sched
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Within one priority only the policy can say who gives way: Wish.Over names the
+// running gangs behind the wish. Two things hold them up, and nothing else: the
+// VC's minimum run time and its budget of preemptions.
+
+// defaultBudget is how often a job may be preempted before its own priority must
+// leave it alone.
+const defaultBudget = 3
+
+// planOver finds cells for a gang that found none otherwise, at the expense of
+// its own priority: from the tail of the order as many as suffice, and then those
+// that were not needed are given back, the best in the order first.
+func (s *State) planOver(j *job, g int, over iter.Seq[GangRef], blocked []bool) (plan, bool) {
+	if over == nil || j.spec.Priority < cell.MinGuaranteed {
+		return plan{}, false
+	}
+	r := s.request(j, g)
+	r.Blocked = blocked
+	tail := s.tail(j, over)
+	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
+		if done, res, ok := s.cl.DemotedFits(&r, lazies); ok {
+			return plan{placement: res.Placement, lazies: done, over: true}, true
+		}
+	}
+	n, ok := s.shortest(r, tail)
+	if !ok {
+		return plan{}, false
+	}
+	chosen := slices.Clone(tail[:n])
+	for i := max(n-2, -1); i >= max(0, n-2-trimMost); i-- {
+		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
+		q := s.liftingThese(r, fewer)
+		if _, fits := s.cl.Place(&q); fits {
+			chosen = fewer
+		}
+	}
+	p, ok := s.planLifted(s.liftingThese(r, chosen))
+	p.over = true
+	return p, ok
+}
+
+// tail returns the allocations that may be lifted for a gang of their own
+// priority, first to go first: members above a minimum, then those that the
+// policy names.
+func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
+	var out []cell.AllocID
+	for i := len(s.attempts) - 1; s.partials > 0 && i >= 0; i-- {
+		a := &s.attempts[i]
+		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) {
+			out = append(out, a.alloc)
+		}
+	}
+	slices.SortFunc(out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
+	for ref := range over {
+		v := s.find(ref.Job)
+		if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.gangs) || v.gangs[ref.Gang].attempt == none || v.id == j.id {
+			continue
+		}
+		a := &s.attempts[v.gangs[ref.Gang].attempt]
+		if v.spec.Priority == j.spec.Priority && !s.isExtra(a) && s.yields(j, a) {
+			out = append(out, a.alloc)
+		}
+	}
+	return out
+}
+
+// yields reports whether an attempt may have to leave for a job of its own
+// priority and VC: it ran for the minimum, and its job's budget is not used up.
+func (s *State) yields(j *job, a *attempt) bool {
+	v := &s.jobs[a.job]
+	al := s.cl.Alloc(a.alloc)
+	if al.Space != s.space(j.spec.VC) || al.Opportunistic() || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning {
+		return false
+	}
+	cfg := vcConfig(s.cfg, j.spec.VC)
+	budget := cfg.Budget
+	if budget == 0 {
+		budget = defaultBudget
+	}
+	if !s.isExtra(a) && v.preempted >= budget {
+		return false
+	}
+	return cfg.MinRun == 0 || a.started > 0 && a.started.Add(cfg.MinRun) <= s.now
+}
+
+// mayBeLazy keeps the allocations whose jobs allow lazy preemption.
+func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
+	var out []cell.AllocID
+	for _, id := range ids {
+		if s.jobs[s.holder(id).job].spec.LazyPreempt {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// liftingThese returns the request with which everything below the gang's
+// priority, and some allocations of its own, may be made to leave.
+func (s *State) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
+	q := s.lifting(r, r.Priority)
+	q.Lift.Also = func(id cell.AllocID) bool { return slices.Contains(ids, id) }
+	return q
+}
+
+// shortest returns how many of the tail must be lifted at least.
+func (s *State) shortest(r cell.Request, tail []cell.AllocID) (int, bool) {
+	fits := func(n int) bool {
+		q := s.liftingThese(r, tail[:n])
+		_, ok := s.cl.Place(&q)
+		return ok
+	}
+	if len(tail) == 0 || !fits(len(tail)) {
+		return 0, false
+	}
+	short, enough := 0, len(tail) // short does not suffice, enough does
+	for short+1 < enough {
+		if mid := (short + enough) / 2; fits(mid) {
+			enough = mid
+		} else {
+			short = mid
+		}
+	}
+	return enough, true
+}
+
+// makeLazy makes an attempt opportunistic, and what stands above it with it.
+func (s *State) makeLazy(a *attempt, by AttemptID, over bool) {
+	if a.lazy {
+		return // with its minimum, already
+	}
+	s.assertBehind(by, a, over)
+	id, slot := a.id, a.job
+	s.emit(LazilyPreempted{Attempt: id, By: &by})
+	if id.Gang == 0 {
+		s.demoteExtras(slot, &by)
+	}
+}
+
+// timeMinRun looks again when an attempt has run for its VC's minimum: then its
+// own priority may preempt it.
+func (s *State) timeMinRun(a *attempt) {
+	j := &s.jobs[a.job]
+	if s.cfg == nil || a.started == 0 || j.spec.Priority < cell.MinGuaranteed {
+		return
+	}
+	if least := vcConfig(s.cfg, j.spec.VC).MinRun; least > 0 {
+		s.at(a.started.Add(least), j.id)
+	}
+}
+
+// Running implements View: full gangs, for what stands above a minimum gives way
+// before them whatever the policy says.
+func (v view) Running() iter.Seq[GangView] {
+	return func(yield func(GangView) bool) {
+		s := v.s
+		var run []queued
+		for i := range s.attempts {
+			a := &s.attempts[i]
+			if a.job == none || a.lazy || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning || s.isExtra(a) {
+				continue
+			}
+			if e := s.entry(a); e.prio == v.prio && s.cl.Alloc(a.alloc).Space == v.space {
+				run = append(run, e)
+			}
+		}
+		slices.SortFunc(run, queued.compare)
+		for _, e := range run {
+			if !yield(s.gangView(e)) {
+				return
+			}
+		}
+	}
+}
+
+// startOf returns when a gang's live attempt began to run, 0 before.
+func (s *State) startOf(g *gang) Time {
+	if g.attempt == none {
+		return 0
+	}
+	return s.attempts[g.attempt].started
+}

@@ -1,0 +1,146 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// A lazily preempted attempt keeps its place in its VC's order: it stands in a
+// list of its own beside the queue of those that wait, and a policy ranks both
+// together. When its turn comes and its VC has room around its very leaves, it is
+// guaranteed again. It never blocks anybody and never makes anybody leave.
+
+// keepLazy puts a lazily preempted attempt into its VC's list.
+func (s *State) keepLazy(a *attempt) {
+	e := s.entry(a)
+	q := &s.lazy[s.space(s.jobs[a.job].spec.VC)]
+	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
+		*q = slices.Insert(*q, i, e)
+	}
+	s.look = true
+}
+
+// dropLazy takes an attempt out of its VC's list, if it is there.
+func (s *State) dropLazy(a *attempt) {
+	q := &s.lazy[s.space(s.jobs[a.job].spec.VC)]
+	if i, found := slices.BinarySearchFunc(*q, s.entry(a), queued.compare); found {
+		*q = slices.Delete(*q, i, i+1)
+	}
+}
+
+// entry is an attempt's gang as it would stand in the queue.
+func (s *State) entry(a *attempt) queued {
+	return queued{s.jobs[a.job].spec.Priority, a.id.Job, a.id.Gang, a.job}
+}
+
+// relistLazy builds the lists anew, after the VCs changed.
+func (s *State) relistLazy() {
+	s.lazy = make([][]queued, s.cl.NumSpaces())
+	for i := range s.attempts {
+		if a := &s.attempts[i]; a.job != none && a.lazy {
+			space := s.space(s.jobs[a.job].spec.VC)
+			s.lazy[space] = append(s.lazy[space], s.entry(a))
+		}
+	}
+	for i := range s.lazy {
+		slices.SortFunc(s.lazy[i], queued.compare)
+	}
+}
+
+// laziesAt returns the lazily preempted gangs of one priority of a VC, in order
+// of submission: full gangs, or the members above a minimum.
+func (s *State) laziesAt(space int32, prio cell.Priority, extras bool) []queued {
+	q := s.lazy[space]
+	var out []queued
+	for _, e := range q[below(q, prio+1):below(q, prio)] {
+		if s.extra(e) == extras {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// below returns where the gangs of a priority below p begin.
+func below(q []queued, p cell.Priority) int {
+	i, _ := slices.BinarySearchFunc(q, p, func(e queued, p cell.Priority) int {
+		if e.prio >= p {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// upgrade guarantees a lazily preempted attempt again, if there is room.
+func (w *walker) upgrade(a *attempt) {
+	s := w.s
+	if a.state != AttemptStarting && a.state != AttemptRunning || a.orphaned || w.leavesBlocked(a) {
+		return
+	}
+	binds, ok := s.cl.Upgradable(a.alloc)
+	if !ok || !s.suits(a, binds) {
+		return
+	}
+	s.emit(Upgraded{Attempt: a.id, Binds: binds})
+}
+
+// suits reports whether an attempt's leaves, in these preassigned cells, are what
+// its tasks asked for: a configuration may have given them another SKU, or pinned
+// the cells around them.
+func (s *State) suits(a *attempt, binds []cell.Bind) bool {
+	j := &s.jobs[a.job]
+	f, sp := s.cl.Forest(), s.cl.Space(s.space(j.spec.VC))
+	tasks := s.cl.Alloc(a.alloc).Placement.Tasks
+	for i, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		role := &j.spec.Roles[j.tasks[o].role]
+		for _, l := range tasks[i].Leaves {
+			leaf := f.Leaves[l]
+			if len(role.SKUs) > 0 && !slices.Contains(role.SKUs, f.Chains[f.Cells[leaf].Chain].SKU) {
+				return false
+			}
+			if !slices.ContainsFunc(binds, func(b cell.Bind) bool { return f.Contains(b.Cell, leaf) && sp.Roots[b.Root].Pinned == role.Pinned }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// leavesBlocked reports whether somebody earlier in the order waits for the
+// chain of an attempt's leaves: an upgrade would take the room that he waits for.
+func (w *walker) leavesBlocked(a *attempt) bool {
+	f := w.s.cl.Forest()
+	for _, t := range w.s.cl.Alloc(a.alloc).Placement.Tasks {
+		for _, l := range t.Leaves[:min(len(t.Leaves), 1)] {
+			if by := w.blocked[f.Cells[f.Leaves[l]].Chain]; by != 0 && by != a.id.Job {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// verifyLazy checks that the lists hold exactly the lazily preempted attempts.
+func (s *State) verifyLazy(add func(string, ...any)) {
+	listed, lazy := 0, 0
+	for i := range s.lazy {
+		listed += len(s.lazy[i])
+		if !slices.IsSortedFunc(s.lazy[i], queued.compare) {
+			add("the list of lazily preempted gangs of space %d is out of order", i)
+		}
+	}
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || !a.lazy {
+			continue
+		}
+		lazy++
+		if _, found := slices.BinarySearchFunc(s.lazy[s.space(s.jobs[a.job].spec.VC)], s.entry(a), queued.compare); !found {
+			add("lazily preempted attempt %v is not listed", a.id)
+		}
+	}
+	if listed != lazy {
+		add("%d lazily preempted attempts, listed %d", lazy, listed)
+	}
+}
