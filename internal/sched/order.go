@@ -42,13 +42,15 @@ func (s *State) rank(space int32) []JobID {
 		}
 		prio = next
 		for wish := range s.pol[space].Rank(s.view(space, prio)) {
-			if s.find(wish.Gang.Job) != nil {
+			if j := s.find(wish.Gang.Job); j != nil && j.gangs[wish.Gang.Gang].waiting { // not an upgrade
 				out = append(out, wish.Gang.Job)
 			}
 		}
 	}
 	for _, e := range s.queues[space] {
-		out = append(out, e.job) // and whom the policy did not wish for
+		if !s.extra(e) { // its job runs
+			out = append(out, e.job) // and whom the policy did not wish for
+		}
 	}
 	return out
 }
