@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
@@ -13,6 +14,7 @@ import (
 //	assert NAME phase=Active on="n1:0-3 n2:0-3" reason=VCBusy retries=0 preempted=0 opportunistic=no
 //	assert NAME task=worker[0] state=Running on=n1:0
 //	assert waiting=1 active=2 ended=0 free=4
+//	assert cell=n1/0 state=Used, assert vc=a used=4, assert chain=rack listed="n1 n2"
 func (s *Session) doAssert(c command) (string, error) {
 	a := c.args
 	if len(a.pairs) == 0 {
@@ -20,10 +22,17 @@ func (s *Session) doAssert(c command) (string, error) {
 	}
 	var found []string
 	var err error
-	if a.word(0) == "" {
-		found, err = s.assertCounts(a)
-	} else {
+	switch {
+	case a.word(0) != "":
 		found, err = s.assertJob(a)
+	case a.has("cell"):
+		found, err = s.assertCell(a)
+	case a.has("vc"):
+		found, err = s.assertVC(a)
+	case a.has("chain"):
+		found, err = s.assertFreeCells(a)
+	default:
+		found, err = s.assertCounts(a)
 	}
 	if err != nil {
 		return "", err
@@ -73,7 +82,7 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 	if name, ok := a.get("task"); ok {
 		return assertTask(a, j, name), nil
 	}
-	codes, err := s.reasonCodes(id)
+	why, err := s.reasons(id)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +96,20 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 		}
 	}
 	opportunistic := "no"
+	var states, victims, by []string
 	for _, at := range j.Attempts {
-		if at.Opportunistic && at.State != sched.AttemptOver {
+		if at.State == sched.AttemptOver {
+			continue
+		}
+		if at.Opportunistic {
 			opportunistic = "yes"
+		}
+		states = append(states, string(at.State))
+		for _, v := range at.Victims {
+			victims = append(victims, s.label(v))
+		}
+		if at.By != nil {
+			by = append(by, s.label(*at.By))
 		}
 	}
 	exit := ""
@@ -98,7 +118,8 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 	}
 	return compare(a, []fact{
 		{"phase", string(j.Phase)}, {"on", strings.Join(places, " ")}, {"nodes", strings.Join(nodes, ",")},
-		{"reason", strings.Join(codes, ",")}, {"retries", fmt.Sprint(j.Retry)}, {"counted", fmt.Sprint(j.Counted)},
+		{"reason", why.codes}, {"ahead", why.jobs}, {"blames", why.nodes}, {"position", why.position},
+		{"attempt", join(states)}, {"victims", join(victims)}, {"by", join(by)}, {"retries", fmt.Sprint(j.Retry)}, {"counted", fmt.Sprint(j.Counted)},
 		{"preempted", fmt.Sprint(j.Preempted)}, {"opportunistic", opportunistic},
 		{"cause", string(j.Cause)}, {"exit", exit},
 	}), nil
@@ -113,19 +134,32 @@ func assertTask(a *args, j sched.JobStatus, name string) []string {
 	return []string{fmt.Sprintf("%s has no task %s", j.Name, name)}
 }
 
-// reasonCodes returns the codes of a job's waiting gangs, equal ones once.
-func (s *Session) reasonCodes(id sched.JobID) ([]string, error) {
-	var codes []string
+// join lists texts, neighbours that are equal once.
+func join(texts []string) string { return strings.Join(slices.Compact(texts), ",") }
+
+// reasons is why the waiting gangs of a job wait, in one text each.
+type reasons struct{ codes, jobs, nodes, position string }
+
+func (s *Session) reasons(id sched.JobID) (reasons, error) {
+	var codes, jobs, nodes []string
+	position := int32(0)
 	err := s.read(func(st *sched.State) {
 		e, ok := st.Why(id)
-		for i := 0; ok && i < len(e.Gangs); i++ {
-			code := string(e.Gangs[i].Reason.Code)
-			if len(codes) == 0 || codes[len(codes)-1] != code {
-				codes = append(codes, code)
+		if !ok {
+			return
+		}
+		position = e.Position
+		for _, g := range e.Gangs {
+			codes = append(codes, string(g.Reason.Code))
+			for _, ahead := range g.Reason.Jobs {
+				jobs = append(jobs, s.jobName(ahead))
+			}
+			for _, n := range g.Reason.Nodes {
+				nodes = append(nodes, string(n))
 			}
 		}
 	})
-	return codes, err
+	return reasons{join(codes), join(jobs), join(nodes), fmt.Sprint(position)}, err
 }
 
 func (s *Session) assertCounts(a *args) ([]string, error) {

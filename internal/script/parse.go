@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -216,6 +217,11 @@ func (a *args) get(key string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// has reports whether a key was given.
+func (a *args) has(key string) bool {
+	return slices.ContainsFunc(a.pairs, func(p pair) bool { return p.key == key })
 }
 
 func (a *args) text(key, otherwise string) string {

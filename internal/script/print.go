@@ -294,12 +294,21 @@ func (s *Session) configured(at sched.Time, e sched.Configured) {
 	s.line(at, "configured: %s; VCs %s", formatChains(&e.Config.Cluster), strings.Join(vcs, ", "))
 	for _, m := range e.Moves {
 		if m.Orphaned {
-			s.line(at, "%s has lost leaves: %s stays", s.label(m.Attempt), formatPlacement(m.Placement))
+			s.line(at, "%s has lost leaves%s", s.label(m.Attempt), formatKept(m.Placement))
 		}
 		if m.Lazy {
 			s.line(at, "%s becomes opportunistic", s.label(m.Attempt))
 		}
 	}
+}
+
+// formatKept prints what a change of the configuration left of a placement.
+func formatKept(p cell.Placement) string {
+	p.Tasks = slices.DeleteFunc(slices.Clone(p.Tasks), func(t cell.Task) bool { return len(t.Devices) == 0 })
+	if len(p.Tasks) == 0 {
+		return ": none stays"
+	}
+	return ": " + formatPlacement(p) + " stays"
 }
 
 func because(reason string) string {
@@ -350,7 +359,9 @@ func formatJob(j *sched.Job) string {
 		roles = append(roles, text)
 	}
 	out := fmt.Sprintf("%s, VC %s, %s", strings.Join(roles, ", "), j.VC, formatPriority(j.Priority))
-	if len(j.Gangs) > 1 {
+	if len(j.Gangs) > 1 && j.Gangs[1].Extra {
+		out += fmt.Sprintf(", %d of %d tasks at least", len(j.Gangs[0].Tasks), len(j.Gangs[0].Tasks)+len(j.Gangs)-1)
+	} else if len(j.Gangs) > 1 {
 		out += fmt.Sprintf(", %d gangs", len(j.Gangs))
 	}
 	if j.LazyPreempt {

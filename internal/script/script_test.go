@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,16 +18,28 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what scripts print into their files")
 
-const scripts = "../../testdata/script/*.txt"
+const scripts = "../../testdata/script"
 
-// Every transcript of testdata/script prints itself again.
-func TestScripts(t *testing.T) {
-	files, err := filepath.Glob(scripts)
+// scriptFiles lists all scripts, those in folders as well.
+func scriptFiles(t *testing.T) []string {
+	var files []string
+	err := filepath.WalkDir(scripts, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".txt" {
+			files = append(files, path)
+		}
+		return err
+	})
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts in %s: %v", scripts, err)
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+	return files
+}
+
+// Every transcript of testdata/script prints itself again.
+func TestScripts(t *testing.T) {
+	for _, file := range scriptFiles(t) {
+		name, _ := filepath.Rel(scripts, strings.TrimSuffix(file, ".txt"))
+		t.Run(filepath.ToSlash(name), func(t *testing.T) {
 			src, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -51,11 +64,7 @@ func TestScripts(t *testing.T) {
 // A crash before or after any append of any script changes nothing that an
 // assert sees, starts nothing twice and leaves a sound journal.
 func TestCrashAtEveryAppend(t *testing.T) {
-	files, err := filepath.Glob(scripts)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts in %s: %v", scripts, err)
-	}
-	for _, file := range files {
+	for _, file := range scriptFiles(t) {
 		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -11,11 +11,12 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// doShow prints state: show jobs|cells|vcs|nodes|events, or show explain NAME.
+// doShow prints state: show jobs|cells|free|bindings|vcs|nodes|events, or show
+// explain NAME. show cells under=n1 prints one node's.
 func (s *Session) doShow(c command) (string, error) {
 	var out strings.Builder
 	what, name := c.args.word(0), c.args.word(1)
-	after := c.args.number("after", 0)
+	after, under, chain := c.args.number("after", 0), c.args.text("under", ""), c.args.text("chain", "")
 	if err := c.args.done(2); err != nil {
 		return "", err
 	}
@@ -32,9 +33,17 @@ func (s *Session) doShow(c command) (string, error) {
 				s.showJob(&out, j)
 			}
 		case "cells":
-			for _, c := range st.Cells() {
+			cells := st.Cells()
+			if under != "" {
+				cells = findCells(cells, under, chain)
+			}
+			for _, c := range cells {
 				s.showCell(&out, c, 0)
 			}
+		case "free":
+			showFree(&out, st.Cells())
+		case "bindings":
+			showBindings(&out, st.Cells())
 		case "vcs":
 			for _, v := range st.VCs() {
 				showVC(&out, v)
@@ -44,7 +53,7 @@ func (s *Session) doShow(c command) (string, error) {
 				s.showNode(&out, n)
 			}
 		default:
-			fmt.Fprintf(&out, "%q is none of jobs, cells, vcs, nodes, events, explain\n", what)
+			fmt.Fprintf(&out, "%q is none of jobs, cells, free, bindings, vcs, nodes, events, explain\n", what)
 		}
 	})
 	if out.Len() == 0 {

@@ -12,8 +12,9 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// shape is "2x4@v100": tasks, leaves a task, and an SKU when it matters.
-var shape = regexp.MustCompile(`^([0-9]{1,6})x([0-9]{1,6})(?:@([^@ ]+))?$`)
+// shape is "2x4@v100": tasks, leaves a task, and an SKU when it matters. With
+// "1..2x4" one task is the minimum.
+var shape = regexp.MustCompile(`^(?:([0-9]{1,6})\.\.)?([0-9]{1,6})x([0-9]{1,6})(?:@([^@ ]+))?$`)
 
 // doSubmit submits a job: a job file in the block, or the short form.
 //
@@ -72,9 +73,7 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 		TimeLimit:   a.duration("limit", 0),
 	}
 	j.Hints.Duration, j.Hints.Checkpoint = a.duration("duration", 0), checkpoint
-	for _, n := range a.list("nodes") {
-		j.AllowedNodes = append(j.AllowedNodes, cell.NodeName(n))
-	}
+	j.AllowedNodes, j.AvoidedNodes, j.PreferredNodes = nodeNames(a, "nodes"), nodeNames(a, "avoid"), nodeNames(a, "prefer")
 	if j.Name == "" {
 		return nil, fmt.Errorf("submit: a job needs a name")
 	}
@@ -85,35 +84,49 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 		TaskRetries: a.number("taskRetries", 0),
 	}
 	gpus := a.number("gpus", 1)
+	var least []int32
 	for _, p := range a.unknown() {
-		r, ok := role(p, usual)
+		r, few, ok := role(p, usual)
 		if !ok {
 			return nil, fmt.Errorf("submit: %s=%s is neither a key of submit nor a role such as worker=2x4", p.key, p.value)
 		}
 		a.used[p.key] = true
 		j.Roles = append(j.Roles, r)
+		least = append(least, few)
 	}
 	if len(j.Roles) == 0 {
 		usual.Name, usual.Tasks, usual.Leaves = "worker", 1, gpus
-		j.Roles = []sched.Role{usual}
+		j.Roles, least = []sched.Role{usual}, []int32{1}
 	}
-	gangs(j, incremental)
+	gangs(j, least, incremental)
 	return j, a.done(1)
 }
 
-// role reads worker=2x4@v100.
-func role(p pair, usual sched.Role) (sched.Role, bool) {
+func nodeNames(a *args, key string) []cell.NodeName {
+	var out []cell.NodeName
+	for _, n := range a.list(key) {
+		out = append(out, cell.NodeName(n))
+	}
+	return out
+}
+
+// role reads worker=2x4@v100, or worker=1..2x4, and the least number of tasks.
+func role(p pair, usual sched.Role) (sched.Role, int32, bool) {
 	m := shape.FindStringSubmatch(p.value)
 	if m == nil {
-		return usual, false
+		return usual, 0, false
 	}
-	tasks, _ := strconv.Atoi(m[1])
-	leaves, _ := strconv.Atoi(m[2])
+	tasks, _ := strconv.Atoi(m[2])
+	leaves, _ := strconv.Atoi(m[3])
+	least := tasks
+	if m[1] != "" {
+		least, _ = strconv.Atoi(m[1])
+	}
 	usual.Name, usual.Tasks, usual.Leaves = p.key, int32(min(tasks, maxTasks)), int32(leaves)
-	if m[3] != "" {
-		usual.SKUs = skuSet(m[3])
+	if m[4] != "" {
+		usual.SKUs = skuSet(m[4])
 	}
-	return usual, true
+	return usual, int32(min(least, maxTasks)), least <= tasks
 }
 
 // skuSet reads A100|V100.
@@ -128,15 +141,18 @@ func skuSet(text string) []cell.TypeName {
 	return slices.Compact(out)
 }
 
-// gangs puts all tasks into one gang, or each into one of its own.
-func gangs(j *sched.Job, incremental bool) {
+// gangs puts the least number of tasks of every role into one gang and each task
+// above it into an extra one; of an incremental job, each task into its own.
+func gangs(j *sched.Job, least []int32, incremental bool) {
+	if !incremental {
+		j.Gangs = []sched.Gang{{Name: "all"}}
+	}
 	task := int32(0)
 	for i := range j.Roles {
 		for n := range j.Roles[i].Tasks {
-			if incremental {
-				j.Gangs = append(j.Gangs, sched.Gang{Name: fmt.Sprintf("%s-%d", j.Roles[i].Name, n), Tasks: []int32{task}})
-			} else if len(j.Gangs) == 0 {
-				j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: []int32{task}})
+			if incremental || n >= least[i] {
+				name := fmt.Sprintf("%s-%d", j.Roles[i].Name, n)
+				j.Gangs = append(j.Gangs, sched.Gang{Name: name, Tasks: []int32{task}, Extra: !incremental})
 			} else {
 				j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, task)
 			}
