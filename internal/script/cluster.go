@@ -115,6 +115,9 @@ func (p *plan) oneLine(a *args) {
 		vc, policy, _ := strings.Cut(v, ":")
 		p.policy(vc, policy)
 	}
+	for i := range p.policies {
+		p.limits(&p.policies[i], a)
+	}
 }
 
 // read reads one line of the block: chain, pin or vc.
@@ -137,6 +140,7 @@ func (p *plan) read(line string) error {
 		if v, ok := a.get("policy"); ok {
 			p.policy(name, v)
 		}
+		p.limits(p.vcConfig(name), a)
 		for _, pinned := range a.list("pinned") {
 			v := p.vc(name)
 			v.Pinned = append(v.Pinned, cell.PinnedID(pinned))
@@ -250,13 +254,27 @@ func (p *plan) vc(name string) *cell.VCSpec {
 	return &p.spec.VCs[len(p.spec.VCs)-1]
 }
 
-func (p *plan) policy(vc, name string) {
+// policy reads "drf", or "fifo:preempt" with parameters that are true.
+func (p *plan) policy(vc, text string) {
 	p.vc(vc)
-	for i := range p.policies {
-		if p.policies[i].Name == cell.VCName(vc) {
-			p.policies[i].Policy = name
-		}
+	name, params, _ := strings.Cut(text, ":")
+	v := p.vcConfig(vc)
+	v.Policy = name
+	for _, k := range strings.FieldsFunc(params, func(r rune) bool { return r == ':' }) {
+		v.Params = append(v.Params, sched.Param{Key: k, Value: "true"})
 	}
+}
+
+// vcConfig finds the policy of a VC.
+func (p *plan) vcConfig(vc string) *sched.VCConfig {
+	i := slices.IndexFunc(p.policies, func(v sched.VCConfig) bool { return v.Name == cell.VCName(vc) })
+	return &p.policies[i]
+}
+
+// limits reads what holds up preemption between jobs of one priority.
+func (p *plan) limits(v *sched.VCConfig, a *args) {
+	v.MinRun = a.duration("minRun", v.MinRun)
+	v.Budget = a.number("budget", v.Budget)
 }
 
 // quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack" and "4xgpu" are
