@@ -11,49 +11,72 @@ func (c *Cluster) Upgradable(id AllocID) ([]Bind, bool) {
 	if !a.Lazy || a.Space == 0 {
 		return nil, false
 	}
-	var binds []Bind
-	var fresh []RootID
-	ok := true
+	u := upgrade{c: c, space: a.Space}
 	for _, t := range a.Placement.Tasks {
-		for _, l := range t.Leaves {
-			if !ok || slices.ContainsFunc(binds, func(b Bind) bool { return c.f.Contains(b.Cell, c.f.Leaves[l]) }) {
-				continue
-			}
-			ref, isFresh := c.rootAround(a.Space, l)
-			if ref == None {
-				ok = false
-				continue
-			}
-			if isFresh {
-				fresh = append(fresh, ref)
-			}
-			binds = append(binds, Bind{Root: ref, Cell: c.spaces[a.Space].Roots[ref].Cell})
-		}
+		u.leaves = append(u.leaves, t.Leaves...)
 	}
-	for i := len(fresh) - 1; i >= 0; i-- {
-		c.unbind(a.Space, fresh[i])
+	ok := len(u.leaves) > 0 && u.cover(0)
+	for i := len(u.fresh) - 1; i >= 0; i-- {
+		c.unbind(a.Space, u.fresh[i])
 	}
-	if !ok || len(binds) == 0 {
+	if !ok {
 		return nil, false
 	}
-	slices.SortFunc(binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
-	return binds, true
+	slices.SortFunc(u.binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
+	return u.binds, true
 }
 
-// rootAround returns the root of a VC that is bound around a leaf, or binds the
-// smallest unbound one that may be; None when there is none.
-func (c *Cluster) rootAround(space int32, l LeafID) (root RootID, fresh bool) {
-	leaf := c.f.Leaves[l]
+// upgrade is one search for cells around leaves.
+type upgrade struct {
+	c      *Cluster
+	space  int32
+	leaves []LeafID
+	binds  []Bind
+	fresh  []RootID // bound by the search
+	steps  int
+}
+
+// upgradeMost bounds how many cells are tried for one upgrade.
+const upgradeMost = 4096
+
+// cover finds cells for the leaves from i on, going back to larger cells where a
+// small one leaves its neighbours without any.
+func (u *upgrade) cover(i int) bool {
+	c := u.c
+	for i < len(u.leaves) && slices.ContainsFunc(u.binds, func(b Bind) bool { return c.f.Contains(b.Cell, c.f.Leaves[u.leaves[i]]) }) {
+		i++
+	}
+	if i == len(u.leaves) {
+		return true
+	}
+	leaf := c.f.Leaves[u.leaves[i]]
 	if ref := c.rootOver(leaf); ref.space != None {
-		if ref.space == space {
-			return ref.root, false
+		if ref.space != u.space {
+			return false
 		}
-		return None, false
+		u.binds = append(u.binds, Bind{Root: ref.root, Cell: c.spaces[u.space].Roots[ref.root].Cell})
+		if u.cover(i + 1) {
+			return true
+		}
+		u.binds = u.binds[:len(u.binds)-1]
+		return false
 	}
-	for id := leaf; id != None; id = c.f.Cells[id].Parent {
-		if root, ok := c.rootFor(space, id); ok {
-			return root, true
+	for id := leaf; id != None && u.steps < upgradeMost; id = c.f.Cells[id].Parent {
+		u.steps++
+		if root, ok := c.rootFor(u.space, id); ok && u.within(root, id, i) {
+			return true
 		}
 	}
-	return None, false
+	return false
+}
+
+// within goes on with a root that was just bound, and unbinds it when that fails.
+func (u *upgrade) within(root RootID, id CellID, i int) bool {
+	u.binds, u.fresh = append(u.binds, Bind{Root: root, Cell: id}), append(u.fresh, root)
+	if u.cover(i + 1) {
+		return true
+	}
+	u.c.unbind(u.space, root)
+	u.binds, u.fresh = u.binds[:len(u.binds)-1], u.fresh[:len(u.fresh)-1]
+	return false
 }

@@ -226,15 +226,15 @@ func (t *Twin) bind(debts []debt, from cell.CellID, roots []set, taken set, try 
 	return false
 }
 
-// Victims returns the smallest number of candidates that must go so that a gang
-// fits; false when not even all are enough. It tries all sets, small ones first.
-func (t *Twin) Victims(r *cell.Request, candidates []cell.AllocID) (int, bool) {
-	all := func(id cell.AllocID) bool { return slices.Contains(candidates, id) }
-	if !t.Fits(r, all) {
+// Victims returns the smallest number of candidates that must go, besides those
+// that leave anyway, so that a gang fits; false when not even all are enough. It
+// tries all sets, small ones first.
+func (t *Twin) Victims(r *cell.Request, candidates, leaving []cell.AllocID) (int, bool) {
+	if !t.Fits(r, among(candidates, leaving)) {
 		return 0, false
 	}
 	for n := 0; n < len(candidates); n++ {
-		if t.some(r, candidates, nil, n) {
+		if t.some(r, candidates, leaving, n) {
 			return n, true
 		}
 	}
@@ -244,7 +244,7 @@ func (t *Twin) Victims(r *cell.Request, candidates []cell.AllocID) (int, bool) {
 // some reports whether any n of the candidates, with those chosen, are enough.
 func (t *Twin) some(r *cell.Request, candidates, chosen []cell.AllocID, n int) bool {
 	if n == 0 {
-		return t.Fits(r, func(id cell.AllocID) bool { return slices.Contains(chosen, id) })
+		return t.Fits(r, among(chosen, nil))
 	}
 	for i := range candidates {
 		if len(candidates)-i >= n && t.some(r, candidates[i+1:], append(slices.Clip(chosen), candidates[i]), n-1) {
@@ -252,4 +252,8 @@ func (t *Twin) some(r *cell.Request, candidates, chosen []cell.AllocID, n int) b
 		}
 	}
 	return false
+}
+
+func among(a, b []cell.AllocID) Gone {
+	return func(id cell.AllocID) bool { return slices.Contains(a, id) || slices.Contains(b, id) }
 }
