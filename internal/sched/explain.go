@@ -211,6 +211,8 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
 	case gg.attempt != none:
 		return Reason{}, false
+	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
+		return s.minimumReason(j, g), true
 	}
 	return s.faultReason(j, g)
 }
@@ -245,8 +247,8 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 // aheadReason: there is room, but the order gives it to somebody else.
 func (s *State) aheadReason(r Reason, j *job) Reason {
 	for _, id := range s.order(s.space(j.spec.VC)) {
-		if id == j.id || len(r.Jobs) == maxNamed {
-			break
+		if o := s.find(id); id == j.id || len(r.Jobs) == maxNamed || o != nil && o.spec.Priority < j.spec.Priority {
+			break // a member above a minimum stands behind its own priority only
 		}
 		r.Jobs = append(r.Jobs, id)
 	}

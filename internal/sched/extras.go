@@ -312,3 +312,17 @@ func (s *State) extraFirst(a, b *attempt) int {
 	}
 	return 1
 }
+
+// minimumReason says why a member above a minimum waits that may not be placed
+// beside its minimum now.
+func (s *State) minimumReason(j *job, g int32) Reason {
+	r := s.newReason(j, g)
+	if at := j.gangs[0].attempt; at != none && s.attempts[at].lazy {
+		return r.say(VCBusy, "the minimum of its job runs without a guarantee; members above it start when it is guaranteed again")
+	}
+	if at := j.gangs[0].attempt; at != none && s.attempts[at].state == AttemptUnknown {
+		r = s.heldReason(r, &j.gangs[0])
+		return r.say(HeldUnknown, "nothing proves whether the minimum of its job on %s still lives; members above it start beside it", nodeList(r.Nodes))
+	}
+	return r.say(WaitingPreemption, "the minimum of its job is about to end")
+}

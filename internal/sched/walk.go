@@ -122,7 +122,7 @@ func (w *walker) grant(wish Wish) {
 		return // and what it blocks is blocked already
 	}
 	blocked := w.blockedFor(j.id)
-	if s.placeWhole(j, blocked) {
+	if g == 0 && s.placeWhole(j, blocked) {
 		return
 	}
 	p, found := s.plan(j, int(g), blocked)
@@ -314,7 +314,7 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 		return 0
 	}
 	leaves := int64(g.leaves)
-	if s.placeWhole(j, nil) {
+	if e.gang == 0 && s.placeWhole(j, nil) {
 		return leaves
 	}
 	p, ok := s.plan(j, int(e.gang), nil)

@@ -1,10 +1,12 @@
 package script_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -125,6 +127,12 @@ func (c *checker) books(r sched.Record) {
 		c.stopSent(r, e)
 	case sched.LazilyPreempted:
 		c.attempt(r, e.Attempt).lazy = true
+	case sched.Upgraded:
+		a := c.attempt(r, e.Attempt)
+		if !a.lazy || a.stop {
+			c.fail("event %d upgrades attempt %v: lazy %v, stopping %v", r.Seq, e.Attempt, a.lazy, a.stop)
+		}
+		a.lazy = false
 	case sched.AttemptEnded:
 		c.attempt(r, e.Attempt)
 		delete(c.live, e.Attempt)
@@ -167,6 +175,7 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 		c.live[e.Attempt] = &attempt{placed: true}
 	}
 	c.live[e.Attempt].place = e.Placement
+	c.withMinimum(r, e.Attempt)
 	c.last[gangKey{e.Attempt.Job, e.Attempt.Gang}] = e.Attempt.N
 	j := c.jobs[e.Attempt.Job]
 	if want := len(j.Gangs[e.Attempt.Gang].Tasks); len(e.Placement.Tasks) != want {
@@ -176,6 +185,19 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 	if err := c.world.fits(r.Time, e.Attempt, j, e.Placement); err != nil {
 		c.fail("event %d places attempt %v wrongly: %v", r.Seq, e.Attempt, err)
 	}
+}
+
+// withMinimum checks that a member above a minimum starts only beside that.
+func (c *checker) withMinimum(r sched.Record, id sched.AttemptID) {
+	if !c.jobs[id.Job].Gangs[id.Gang].Extra {
+		return
+	}
+	for other, a := range c.live {
+		if other.Job == id.Job && other.Gang == 0 && a.placed && !a.stop && !a.lazy {
+			return
+		}
+	}
+	c.fail("I3: event %d starts attempt %v, but the minimum of its job does not run", r.Seq, id)
 }
 
 // attempt finds a live attempt.
@@ -212,9 +234,43 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	if by.VC != of.VC {
 		c.fail("I1: event %d: %s of VC %s preempts guaranteed %s of VC %s", r.Seq, by.Name, by.VC, of.Name, of.VC)
 	}
-	if by.Priority <= of.Priority {
+	if by.Gangs[e.By.Gang].Extra {
+		c.fail("I6: event %d: %v, above its job's minimum, preempts guaranteed attempt %v", r.Seq, *e.By, e.Attempt)
+	}
+	if by.Priority < of.Priority || by.Priority == of.Priority && !c.yields(r, e) {
 		c.fail("I6: event %d: priority %d preempts %d", r.Seq, by.Priority, of.Priority)
 	}
+}
+
+// yields checks a preemption within one priority: only fifo's that preempts, only
+// later jobs or members above a minimum, and neither before the minimum run time
+// nor beyond the budget.
+func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
+	of := c.jobs[e.Attempt.Job]
+	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == of.VC })
+	if i < 0 {
+		return false
+	}
+	v := c.state.Config().VCs[i]
+	j, _ := c.state.Job(e.Attempt.Job)
+	k := slices.IndexFunc(j.Attempts, func(a sched.AttemptStatus) bool { return a.ID == e.Attempt })
+	if started := j.Attempts[k].Started; v.MinRun > 0 && (started == 0 || started.Add(v.MinRun) > r.Time) && !c.minimumStops(e) {
+		return false
+	}
+	if of.Gangs[e.Attempt.Gang].Extra {
+		return true
+	}
+	return len(v.Params) == 1 && j.Preempted < cmp.Or(v.Budget, 3) && e.Attempt.Job > e.By.Job
+}
+
+// minimumStops reports whether an attempt stops only because its minimum does.
+func (c *checker) minimumStops(e sched.StopSent) bool {
+	for id, a := range c.live {
+		if id.Job == e.Attempt.Job && id.Gang == 0 && e.Attempt.Gang != 0 && a.stop {
+			return c.jobs[id.Job].Gangs[e.Attempt.Gang].Extra
+		}
+	}
+	return false
 }
 
 func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {

@@ -25,7 +25,10 @@ func newFloor(g *generator) *floor {
 	f := &floor{quota: map[string][]string{}, pinned: map[string]string{}, policy: map[string]string{}}
 	f.vcs = []string{"a", "b", "c"}[:1+g.IntN(3)]
 	for _, v := range f.vcs {
-		f.policy[v] = g.pick("fifo", "fifo", "drf")
+		f.policy[v] = g.pick("fifo", "fifo:preempt", "drf")
+		if g.chance(30) {
+			f.policy[v] += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
+		}
 	}
 	for _, name := range []string{"x", "y"}[:1+g.IntN(2)] {
 		f.addChain(g, name)

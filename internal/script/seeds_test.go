@@ -268,7 +268,11 @@ func (g *generator) submit() {
 		if g.chance(50) {
 			leaves = 1 + g.IntN(leaves)
 		}
-		line += fmt.Sprintf(" r%d=%dx%d", i, 1+g.IntN(3)*g.IntN(2), leaves)
+		tasks := fmt.Sprint(1 + g.IntN(3)*g.IntN(2))
+		if g.chance(20) {
+			tasks = "1.." + fmt.Sprint(2+g.IntN(5))
+		}
+		line += fmt.Sprintf(" r%d=%sx%d", i, tasks, leaves)
 		if g.chance(60) {
 			line += "@" + chain.name
 		}
