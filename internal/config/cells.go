@@ -10,6 +10,7 @@ import (
 // machine is one node with the cells that it carries, of all chains.
 type machine struct {
 	devices map[device]*document.Node
+	divided map[divided]*dividedUse // devices of which leaves are parts
 	// what all its leaves carry together
 	milliCPU, memoryMB, gpu int64
 }
@@ -18,6 +19,7 @@ type machine struct {
 type device struct {
 	sku   cell.TypeName
 	index int64
+	part  int64 // whole for a device that is not divided
 }
 
 // pin is one pinned cell.
@@ -40,9 +42,14 @@ func (b *builder) readCells(n *document.Node) {
 	if !b.measureAll(plan) {
 		return
 	}
+	checked := map[*chain]bool{}
 	for i, c := range plan {
 		if c == nil {
 			continue
+		}
+		if !checked[c] {
+			checked[c] = true
+			b.checkParts(c, b.tops[i])
 		}
 		e := &expander{builder: b, chain: c, sku: b.sku(c.sku())}
 		spec := e.cell(b.tops[i], spot{near: b.tops[i], address: int64(i)})
@@ -62,6 +69,7 @@ func (b *builder) measureAll(plan []*chain) bool {
 		m.Require("cellType")
 		name := m.String("cellType", document.Text{})
 		if name == "" {
+			b.lost = true
 			continue
 		}
 		c := b.chainOf(m.Node("cellType"), cell.TypeName(name))
@@ -73,6 +81,7 @@ func (b *builder) measureAll(plan []*chain) bool {
 		leaves, cells = leaves+c.leaves, cells+c.cells
 		if leaves > MaxLeaves || cells > MaxCells {
 			b.Problem(top, "with this cell the cluster has more than %d devices or %d cells", MaxLeaves, MaxCells)
+			b.lost = true
 			return false
 		}
 	}
@@ -93,6 +102,7 @@ type spot struct {
 	near    *document.Node // the nearest cell that is written in the file
 	address int64          // when none is written: HiveD's running index
 	machine *machine       // at and below node level
+	device  int64          // below a device level: the device's index
 	pinned  cell.PinnedID  // of a cell above
 }
 
@@ -101,10 +111,11 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 	t := e.chain.levels[at.level]
 	spec := cell.CellSpec{Type: t.name}
 	var children []*document.Node
+	var formerly *document.Node
 	if n != nil {
 		m := e.Map(n, "the cell")
 		spec.Address = m.String("cellAddress", document.Text{})
-		if spec.Address != "" {
+		if spec.Address != "" && !e.isPart(at.level) {
 			e.name(m.Node("cellAddress"), spec.Address, "a cell")
 		}
 		if name := m.String("cellType", document.Text{Default: string(t.name)}); name != string(t.name) {
@@ -113,6 +124,7 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 		if id := m.Node("pinnedCellId"); id != nil {
 			spec.Pinned = e.pin(id, &at)
 		}
+		formerly = e.formerly(m.Node("formerly"), "a node")
 		children = e.written(m, t)
 		m.Rest()
 	}
@@ -121,6 +133,15 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 	}
 	if at.level == e.chain.node {
 		at.machine = e.node(cell.NodeName(spec.Address), at)
+		at.address = 0
+		if formerly != nil {
+			e.nodeRename(cell.NodeName(spec.Address), formerly)
+		}
+	} else if formerly != nil {
+		e.Problem(formerly, "only a node can have an older name; remove the key, or put it at the cell that is the machine")
+	}
+	if at.level == e.chain.device {
+		at.device = e.deviceIndex(spec.Address, at)
 		at.address = 0
 	}
 	if at.level == len(e.chain.levels)-1 {
@@ -162,7 +183,7 @@ func (e *expander) children(written []*document.Node, at spot) []cell.CellSpec {
 			n, child.near = written[i], written[i]
 		}
 		out[i] = e.cell(n, child)
-		if child.level != e.chain.node && child.level != len(e.chain.levels)-1 && len(written) > 0 {
+		if child.level != e.chain.node && child.level != e.chain.device && child.level != len(e.chain.levels)-1 && len(written) > 0 {
 			e.sibling(seen, out[i].Address, child.near)
 		}
 	}
@@ -185,6 +206,9 @@ func (e *expander) index(at spot) string {
 		e.unnamed = true
 		e.Warn(at.near, "a node has no cellAddress and is named after its index, \"%d\"; write the machine's name", at.address)
 	}
+	if e.isPart(at.level) {
+		return strconv.FormatInt(at.device, 10) + ":" + strconv.FormatInt(at.address, 10)
+	}
 	return strconv.FormatInt(at.address, 10)
 }
 
@@ -198,26 +222,37 @@ func (e *expander) node(name cell.NodeName, at spot) *machine {
 	}
 	m := e.machines[name]
 	if m == nil {
-		m = &machine{devices: map[device]*document.Node{}}
+		m = &machine{devices: map[device]*document.Node{}, divided: map[divided]*dividedUse{}}
 		e.machines[name] = m
 	}
 	return m
 }
 
-// leaf checks a device index and counts what the leaf carries.
+// leaf checks a leaf's address and counts what the leaf carries.
 func (e *expander) leaf(address string, at spot) {
-	index, err := strconv.ParseInt(address, 10, 64)
-	if err != nil || index < 0 || index > maxIndex || strconv.FormatInt(index, 10) != address {
-		e.Problem(at.near, "the address %s of a %s must be its device index: 0 to %d", document.Quote(address), e.sku.Name, maxIndex)
+	d := device{sku: e.sku.Name, part: whole}
+	if e.chain.device >= 0 {
+		d.index, d.part = at.device, e.partIndex(address, at)
+	} else {
+		d.index = e.index64(address, at, "a "+string(e.sku.Name))
+	}
+	if d.index < 0 || e.chain.device >= 0 && d.part < 0 {
 		return
 	}
 	m := at.machine
-	d := device{e.sku.Name, index}
-	if first := m.devices[d]; first != nil {
-		e.Problem(at.near, "this machine has a %s with the index %d already, at line %d; indices of one type must differ", e.sku.Name, index, first.Line)
+	first := m.devices[d]
+	switch {
+	case first != nil && d.part == whole:
+		e.Problem(at.near, "this machine has a %s with the index %d already, at line %d; indices of one type must differ", e.sku.Name, d.index, first.Line)
+	case first != nil:
+		e.Problem(at.near, "this machine has a %s with the address %s already, at line %d; addresses of one type must differ", e.sku.Name, address, first.Line)
+	default:
+		e.share(m, d, at)
 	}
 	m.devices[d] = at.near
-	m.gpu += e.sku.GPU
+	if d.part == whole {
+		m.gpu += e.sku.GPU
+	}
 	m.milliCPU += e.sku.MilliCPU
 	m.memoryMB += e.sku.MemoryMB
 }

@@ -30,16 +30,22 @@ type Cluster struct {
 	Config *sched.Config
 	// Nodes are the capacities declared under "nodes", sorted by name.
 	Nodes []Capacity
+	// Renamed and RenamedNodes are the older names of virtual clusters and nodes
+	// that the file tells, sorted by the new ones.
+	Renamed      []sched.Rename
+	RenamedNodes []sched.NodeRename
 }
 
 // The bounds of a cluster. They are checked before anything is built.
 const (
-	MaxLeaves = 1_000_000 // devices of the whole cluster
-	MaxCells  = 2_000_000 // cells of all levels
-	MaxChains = 256
-	MaxVCs    = 1024
-	maxLevels = 32
-	maxIndex  = MaxLeaves - 1 // of a device on its node
+	MaxLeaves     = 1_000_000 // devices of the whole cluster
+	MaxCells      = 2_000_000 // cells of all levels
+	MaxChains     = 256
+	MaxVCs        = 1024
+	maxVCDepth    = 8 // of nested virtual clusters
+	maxNameLength = 253
+	maxLevels     = 32
+	maxIndex      = MaxLeaves - 1 // of a device on its node
 )
 
 // Limits are the bounds of a cluster file as a document.
@@ -62,7 +68,7 @@ func Parse(file string, src []byte, policies ...string) (c *Cluster, warnings, p
 	if problems := b.Problems(); len(problems) > 0 {
 		return nil, b.Warnings(), problems
 	}
-	return &Cluster{Config: b.config(), Nodes: b.capacities}, b.Warnings(), nil
+	return &Cluster{Config: b.config(), Nodes: b.capacities, Renamed: b.renamed, RenamedNodes: b.renamedNodes}, b.Warnings(), nil
 }
 
 // builder is one reading of one file.
@@ -78,8 +84,14 @@ type builder struct {
 	machines map[cell.NodeName]*machine
 	pins     map[cell.PinnedID]*pin
 	vcs      []vc
+	divides  bool // some type is a device with parts
+	full     bool // there are more than MaxVCs
+	lost     bool // a top-level cell could not be made sense of: chains may lack cells
 
-	capacities []Capacity
+	renamed      []sched.Rename
+	renamedNodes []sched.NodeRename
+	nodeRenames  []nodeRename
+	capacities   []Capacity
 }
 
 // unwrap finds the cluster file inside an OpenPAI services-configuration file.
@@ -118,8 +130,9 @@ func (b *builder) read(root *document.Node) {
 	b.readSKUs(physical.Node("skuTypes"))
 	b.readCells(physical.Node("physicalCells"))
 	physical.Rest()
-	sound := len(b.Problems()) == 0 // else what is missing would look over-committed
+	b.checkNodeRenames()
 	b.readVCs(m.Node("virtualClusters"))
+	b.renames()
 	b.readNodes(m.Node("nodes"))
 	for _, key := range ignored() {
 		if n := m.Node(key); n != nil {
@@ -127,9 +140,7 @@ func (b *builder) read(root *document.Node) {
 		}
 	}
 	m.Rest()
-	if sound {
-		b.checkGuarantees()
-	}
+	b.checkGuarantees()
 }
 
 // namePattern is what names of types, VCs, nodes and pinned cells are made of.
@@ -137,9 +148,9 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])
 
 // name checks a name that stands at n; what says whose, for the message.
 func (b *builder) name(n *document.Node, name, what string) bool {
-	if len(name) <= 253 && namePattern.MatchString(name) {
+	if len(name) <= maxNameLength && namePattern.MatchString(name) {
 		return true
 	}
-	b.Problem(n, "%s is no good name for %s: use at most 253 letters, digits, \"-\", \"_\" and \".\"", document.Quote(name), what)
+	b.Problem(n, "%s is no good name for %s: use at most %d letters, digits, \"-\", \"_\" and \".\"", document.Quote(name), what, maxNameLength)
 	return false
 }

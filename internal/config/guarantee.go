@@ -14,16 +14,40 @@ import (
 // down, what is left at a level after its promises is split for the level below:
 // then every virtual cluster can have all its cells at once. Pinned cells come
 // first, because their places are fixed: the cells above one are split already.
+// The cells of a virtual cluster are divided among those inside it in the same
+// way; pinned cells are no part of that, each belongs to the one that names it.
 func (b *builder) checkGuarantees() {
-	if len(b.cells) == 0 {
-		return
+	inside := map[cell.VCName][]*vc{}
+	for i := range b.vcs {
+		v := &b.vcs[i]
+		inside[v.spec.Parent] = append(inside[v.spec.Parent], v)
 	}
 	free := b.freeBesidePinned()
 	for _, name := range slices.Sorted(maps.Keys(b.chains)) {
-		if c := b.chains[name]; c != nil && free[c] != nil {
-			b.checkChain(c, free[c])
+		c := b.chains[name]
+		if c == nil || slices.ContainsFunc(c.levels, func(t *cellType) bool { return t.broken }) {
+			continue
+		}
+		if !b.lost && free[c] != nil {
+			b.checkChain(c, free[c], nil, inside[""])
+		}
+		for i := range b.vcs {
+			if v := &b.vcs[i]; len(inside[v.spec.Name]) > 0 {
+				b.checkChain(c, v.cells(c), v, inside[v.spec.Name])
+			}
 		}
 	}
+}
+
+// cells counts what a virtual cluster was promised of a chain, by level.
+func (v *vc) cells(c *chain) []int64 {
+	out := make([]int64, len(c.levels))
+	for _, cl := range v.claims {
+		if cl.chain == c {
+			out[cl.level] += cl.number
+		}
+	}
+	return out
 }
 
 // freeBesidePinned counts, for each chain and level, the largest cells that hold
@@ -69,27 +93,32 @@ func (b *builder) carve(s *cell.CellSpec, level int, free []int64) bool {
 	return false
 }
 
-// checkChain reports the first level, from the top, that promises too much.
-func (b *builder) checkChain(c *chain, free []int64) {
+// checkChain reports each level, from the top, that promises more than it has.
+// Owner is whose cells are divided, nil for the whole cluster.
+func (b *builder) checkChain(c *chain, free []int64, owner *vc, vcs []*vc) {
 	left := int64(0)
 	for level := range c.levels {
 		if level > 0 {
 			left *= c.levels[level-1].number
 		}
 		left += free[level]
-		need, last, who := b.claimed(c, level)
-		if need > left {
+		need, last, who := claimed(vcs, c, level)
+		switch {
+		case need <= left:
+		case owner != nil:
+			b.Problem(last, "chain %s, level %d (%s): %d cells are promised inside %s (%s), but of its cells only %d are left after the levels above; lower a cellNumber or give %s more cells",
+				c.name, c.level(level), c.levels[level].name, need, owner.spec.Name, cut(strings.Join(who, ", ")), left, owner.spec.Name)
+		default:
 			b.Problem(last, "chain %s, level %d (%s): %d cells are promised (%s), but only %d are left after the levels above%s; lower a cellNumber or add cells",
 				c.name, c.level(level), c.levels[level].name, need, cut(strings.Join(who, ", ")), left, b.pinNote(c))
-			return
 		}
-		left -= need
+		left = max(0, left-need)
 	}
 }
 
 // claimed sums what is promised at a level, with the last place and the VCs.
-func (b *builder) claimed(c *chain, level int) (need int64, last *document.Node, who []string) {
-	for _, v := range b.vcs {
+func claimed(vcs []*vc, c *chain, level int) (need int64, last *document.Node, who []string) {
+	for _, v := range vcs {
 		own := int64(0)
 		for _, cl := range v.claims {
 			if cl.chain == c && cl.level == level {

@@ -78,6 +78,7 @@ func CheckMachine(c *sched.Config, m Capacity) error {
 		skus[s.Name] = s
 	}
 	var milliCPU, memoryMB, gpu int64
+	divided, isNode := map[dividedDevice]bool{}, nodeTypes(&c.Cluster)
 	for i := range c.Cluster.Cells {
 		leaves, sku := int64(1), cell.TypeName("")
 		for s := &c.Cluster.Cells[i]; ; s = &s.Children[0] {
@@ -89,12 +90,52 @@ func CheckMachine(c *sched.Config, m Capacity) error {
 		}
 		milliCPU += leaves * skus[sku].MilliCPU
 		memoryMB += leaves * skus[sku].MemoryMB
-		gpu += leaves * skus[sku].GPU
+		if skus[sku].Part == "" {
+			gpu += leaves * skus[sku].GPU
+		} else if skus[sku].GPU > 0 {
+			countDivided(&c.Cluster.Cells[i], isNode, dividedDevice{kind: skus[sku].Device}, divided)
+		}
 	}
+	gpu += int64(len(divided))
 	excess := m.excess(milliCPU, memoryMB, gpu)
 	if len(excess) == 0 {
 		return nil
 	}
 	return errors.New("the nodes of this cluster file all stand on this machine, and their cells together have " +
 		strings.Join(excess, "; ") + "; lower the SKUs in skuTypes or the number of cells")
+}
+
+// dividedDevice names a device of which leaves are parts; leaves of several SKUs
+// may be parts of one.
+type dividedDevice struct {
+	node, device string
+	kind         cell.DeviceKind
+}
+
+// countDivided collects the devices that the leaves below a cell are parts of.
+func countDivided(s *cell.CellSpec, isNode map[cell.TypeName]bool, at dividedDevice, seen map[dividedDevice]bool) {
+	if isNode[s.Type] {
+		at.node = s.Address
+	}
+	if len(s.Children) == 0 {
+		at.device, _, _ = strings.Cut(s.Address, ":")
+		seen[at] = true
+		return
+	}
+	for i := range s.Children {
+		countDivided(&s.Children[i], isNode, at, seen)
+	}
+}
+
+// nodeTypes returns the types that are whole machines.
+func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
+	out := map[cell.TypeName]bool{}
+	for _, ch := range spec.Chains {
+		for _, l := range ch.Levels {
+			if l.IsNode {
+				out[l.Type] = true
+			}
+		}
+	}
+	return out
 }

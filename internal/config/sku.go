@@ -24,6 +24,15 @@ func bareSKU(t cell.TypeName) cell.SKU {
 	return cell.SKU{Name: t, GPU: 1, Device: cell.NVIDIA, EnvVar: envVar(cell.NVIDIA)}
 }
 
+// partVar is the variable that shows a task its parts of devices: slices are
+// named by the container toolkit's variable, shares by the devices'.
+func partVar(s cell.SKU) string {
+	if s.Part == cell.MIG && s.Device == cell.NVIDIA {
+		return "NVIDIA_VISIBLE_DEVICES"
+	}
+	return envVar(s.Device)
+}
+
 // envVar is the variable that shows a task its devices of a kind.
 func envVar(k cell.DeviceKind) string {
 	switch k {
@@ -77,7 +86,9 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	case device != "cpu" && device != "other" && s.GPU == 0:
 		b.Problem(m.Node("gpu"), "a SKU of device %s needs gpu: 1 or more", device)
 	}
-	s.EnvVar = m.String("envVar", document.Text{Default: envVar(s.Device)})
+	s.Part = cell.PartKind(m.String("part", document.Text{OneOf: []string{string(cell.MIG), string(cell.Share)}}))
+	b.checkPart(m, &s)
+	s.EnvVar = m.String("envVar", document.Text{Default: partVar(s)})
 	if !variable.MatchString(s.EnvVar) {
 		b.Problem(m.Node("envVar"), "%s is no name of an environment variable", document.Quote(s.EnvVar))
 	}
@@ -88,6 +99,19 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	}
 	m.Rest()
 	return s
+}
+
+// checkPart holds a part to what a device can be divided into.
+func (b *builder) checkPart(m *document.MapReader, s *cell.SKU) {
+	switch {
+	case s.Part == "":
+	case s.Device == cell.CPU:
+		b.Problem(m.Node("part"), "a SKU of device cpu is no part of a device; remove part, or name the device and gpu: 1")
+	case s.Part == cell.MIG && s.Device != cell.NVIDIA:
+		b.Problem(m.Node("part"), "only NVIDIA devices have MIG slices; write part: share")
+	case s.GPU > 1:
+		b.Problem(m.Node("gpu"), "a leaf that is a part of a device is one part; write gpu: 1")
+	}
 }
 
 // deviceFile checks a device file: below /dev, with at most one "%d".

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
@@ -61,7 +62,7 @@ func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, top
 }
 
 func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c sched.VCConfig) {
-	fmt.Fprintf(b, "virtual cluster %s (policy %s):", v.Name, cmp.Or(c.Policy, "fifo"))
+	fmt.Fprintf(b, "virtual cluster %s (%s):", v.Name, rules(c))
 	var parts []string
 	for _, q := range v.Quota {
 		for i := range spec.Chains {
@@ -79,18 +80,28 @@ func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c sched.VC
 	b.WriteString(strings.Join(parts, ",") + "\n")
 }
 
+// rules names the policy of a virtual cluster and what else was set.
+func rules(c sched.VCConfig) string {
+	text := "policy " + cmp.Or(c.Policy, "fifo")
+	if c.Backfill != "" {
+		text += ", backfill " + c.Backfill
+	}
+	if c.MinRun > 0 {
+		text += ", minRunTime " + (time.Duration(c.MinRun) * time.Microsecond).String()
+	}
+	if c.Budget > 0 {
+		text += fmt.Sprintf(", preemptionBudget %d", c.Budget)
+	}
+	return text
+}
+
 // countNodes counts machines; one may carry cells of several chains.
 func countNodes(spec *cell.Spec) int {
-	nodeTypes := map[cell.TypeName]bool{}
-	for _, ch := range spec.Chains {
-		for _, l := range ch.Levels {
-			nodeTypes[l.Type] = nodeTypes[l.Type] || l.IsNode
-		}
-	}
+	isNode := nodeTypes(spec)
 	names := map[string]bool{}
 	var walk func(s *cell.CellSpec)
 	walk = func(s *cell.CellSpec) {
-		if nodeTypes[s.Type] {
+		if isNode[s.Type] {
 			names[s.Address] = true
 			return
 		}

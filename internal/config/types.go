@@ -16,6 +16,9 @@ type cellType struct {
 	child  cell.TypeName
 	number int64
 	isNode bool
+	// isDevice is set where a device is divided: what is below are its parts.
+	isDevice bool
+	broken   bool // a problem of it is reported: what it holds is not known
 }
 
 // chain is the path of types below a type that stands at the top.
@@ -23,6 +26,7 @@ type chain struct {
 	name   cell.ChainName
 	levels []*cellType // top first; the last is the leaf, with number 0
 	node   int         // index of the node level in levels
+	device int         // index of the level that is one device, -1 where leaves are devices
 	leaves int64       // of one top-level cell
 	cells  int64       // of one top-level cell, itself included
 	tops   int64       // top-level cells
@@ -55,19 +59,26 @@ func (b *builder) readTypes(n *document.Node) {
 	b.types = map[cell.TypeName]*cellType{}
 	for _, f := range b.Map(n, "cellTypes").Fields() {
 		m := b.Map(f.Value, "the cell type "+document.Quote(f.Key))
+		before := b.Count()
 		m.Require("childCellType", "childCellNumber")
 		t := &cellType{
 			at:     f.At(),
 			name:   cell.TypeName(f.Key),
 			child:  cell.TypeName(m.String("childCellType", document.Text{})),
 			number: m.Int("childCellNumber", document.Range{Min: 1, Max: MaxLeaves, Default: 1}),
-			isNode: m.Bool("isNodeLevel", false),
+			isNode: m.Bool("isNodeLevel", false), isDevice: m.Bool("isDeviceLevel", false),
 		}
+		t.broken = b.Count() > before
 		m.Rest()
 		b.typeName(t.at, f.Key)
 		if t.child != "" {
 			b.typeName(m.Node("childCellType"), string(t.child))
 		}
+		if t.isNode && t.isDevice {
+			b.Problem(m.Node("isDeviceLevel"), "%s is a whole machine, so it cannot be one device; put a type for the device between the machine and its parts", document.Quote(f.Key))
+			t.isDevice = false
+		}
+		b.divides = b.divides || t.isDevice
 		b.types[t.name] = t
 	}
 	b.checkCycles()
@@ -93,7 +104,7 @@ func (b *builder) checkCycles() {
 				from := slices.Index(path, string(t.child))
 				b.Problem(t.at, "the cell types contain each other: %s; a type's childCellType must lead down to a device",
 					cut(strings.Join(append(path[from:], string(t.child)), " > ")))
-				t.child = ""
+				t.child, t.broken = "", true
 				break
 			}
 		}
@@ -115,11 +126,12 @@ func (b *builder) chainOf(at *document.Node, top cell.TypeName) *chain {
 	if c, ok := b.chains[cell.ChainName(top)]; ok {
 		return c
 	}
-	c := &chain{name: cell.ChainName(top), node: -1, leaves: 1, cells: 1, nodes: map[cell.NodeName]*document.Node{}, addresses: map[string]bool{}}
+	c := &chain{name: cell.ChainName(top), node: -1, device: -1, leaves: 1, cells: 1, nodes: map[cell.NodeName]*document.Node{}, addresses: map[string]bool{}}
 	if !b.descend(at, c) {
 		c = nil
 	}
 	b.chains[cell.ChainName(top)] = c
+	b.lost = b.lost || c == nil
 	if len(b.chains) == MaxChains+1 {
 		b.Problem(at, "there are too many chains: at most %d types may be used at the top of physicalCells", MaxChains)
 	}
@@ -133,7 +145,7 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 		b.Problem(at, "the cell type %s is not defined in cellTypes%s", document.Quote(string(name)), document.DidYouMean(string(name), b.typeNames()))
 		return false
 	}
-	nodes := 0
+	nodes, devices := 0, 0
 	for {
 		t := b.types[name]
 		if t == nil {
@@ -142,6 +154,10 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 		if t.isNode {
 			nodes++
 			c.node = len(c.levels)
+		}
+		if t.isDevice {
+			devices++
+			c.device = len(c.levels)
 		}
 		c.levels = append(c.levels, t)
 		if t.number == 0 || t.child == "" {
@@ -159,6 +175,10 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 			advice = "; a machine cannot contain another, so keep it at one of them"
 		}
 		b.Problem(at, "the types %s need exactly one node level, found %d%s", cut(c.path(len(c.levels)-1)), nodes, advice)
+		return false
+	}
+	if devices > 1 || devices == 1 && c.device < c.node {
+		b.Problem(at, "the types %s need their device level below the machine and only once; keep isDeviceLevel: true at the type that is one device", cut(c.path(len(c.levels)-1)))
 		return false
 	}
 	return b.measure(at, c)

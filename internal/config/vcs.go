@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -13,9 +12,11 @@ import (
 
 // vc is one virtual cluster with the places of its parts.
 type vc struct {
-	spec   cell.VCSpec
-	policy sched.VCConfig
-	claims []claim
+	at       *document.Node
+	spec     cell.VCSpec
+	policy   sched.VCConfig
+	claims   []claim
+	formerly *document.Node // its older name, nil if none
 }
 
 // claim is one entry of virtualCells.
@@ -31,13 +32,8 @@ func (b *builder) readVCs(n *document.Node) {
 	if n != nil && len(fields) == 0 {
 		b.Problem(n, "there is no virtual cluster; at least one is needed to submit jobs to")
 	}
-	if len(fields) > MaxVCs {
-		b.Problem(fields[MaxVCs].At(), "there are too many virtual clusters: at most %d", MaxVCs)
-		return
-	}
-	for _, f := range fields {
-		b.vcs = append(b.vcs, b.readVC(f))
-	}
+	b.readChildren(fields, "", 1)
+	b.checkVCNames()
 	for _, id := range slices.Sorted(maps.Keys(b.pins)) {
 		if p := b.pins[id]; p.by == "" {
 			b.Warn(p.at, "no virtual cluster has the pinned cell %s; it is used as any other cell", document.Quote(string(id)))
@@ -45,12 +41,40 @@ func (b *builder) readVCs(n *document.Node) {
 	}
 }
 
-func (b *builder) readVC(f document.Field) vc {
-	b.name(f.At(), f.Key, "a virtual cluster")
+// readChildren reads the virtual clusters of one level, each with those inside.
+func (b *builder) readChildren(fields []document.Field, parent cell.VCName, depth int) {
+	if depth > maxVCDepth && len(fields) > 0 {
+		b.Problem(fields[0].At(), "virtual clusters are nested too deep: at most %d levels are allowed", maxVCDepth)
+		return
+	}
+	for _, f := range fields {
+		if len(b.vcs) == MaxVCs {
+			if !b.full {
+				b.Problem(f.At(), "there are too many virtual clusters: at most %d", MaxVCs)
+			}
+			b.full = true
+			return
+		}
+		b.readVC(f, parent, depth)
+	}
+}
+
+// readVC reads one virtual cluster and those inside it. The name of one inside
+// is the path from the top, joined by dots.
+func (b *builder) readVC(f document.Field, parent cell.VCName, depth int) {
 	m := b.Map(f.Value, "the virtual cluster "+document.Quote(f.Key))
-	v := vc{spec: cell.VCSpec{Name: cell.VCName(f.Key)}}
+	children := m.Map("virtualClusters", "virtualClusters").Fields()
+	v := vc{at: f.At(), spec: cell.VCSpec{Name: cell.VCName(f.Key), Parent: parent}}
+	if b.name(v.at, f.Key, "a virtual cluster") && strings.Contains(f.Key, ".") && (parent != "" || len(children) > 0) {
+		b.Problem(v.at, "the virtual cluster %s must not contain a dot: dots separate the names of nested virtual clusters", document.Quote(f.Key))
+	}
+	if parent != "" {
+		v.spec.Name = parent + "." + v.spec.Name
+	}
 	v.policy = b.policy(m.Node("policy"))
 	v.policy.Name = v.spec.Name
+	b.vcKeys(m, &v.policy)
+	v.formerly = b.formerly(m.Node("formerly"), "a virtual cluster")
 	for _, item := range m.List("virtualCells") {
 		if c := b.readClaim(item); c.chain != nil && c.number > 0 {
 			v.claims = append(v.claims, c)
@@ -64,9 +88,27 @@ func (b *builder) readVC(f document.Field) vc {
 	}
 	m.Rest()
 	if len(m.List("virtualCells"))+len(m.List("pinnedCells")) == 0 {
-		b.Warn(f.At(), "this virtual cluster owns no cells; only opportunistic jobs run in it")
+		b.Warn(v.at, "this virtual cluster owns no cells; only opportunistic jobs run in it")
 	}
-	return v
+	b.vcs = append(b.vcs, v)
+	b.readChildren(children, v.spec.Name, depth+1)
+}
+
+// checkVCNames finds two virtual clusters with one name: "a.b" at the top and "b"
+// inside "a"; and names that are too long as a whole.
+func (b *builder) checkVCNames() {
+	first := map[cell.VCName]*document.Node{}
+	for i := range b.vcs {
+		v := &b.vcs[i]
+		switch at := first[v.spec.Name]; {
+		case at != nil:
+			b.Problem(v.at, "the virtual cluster at line %d has the name %s too; rename one of them", at.Line, document.Quote(string(v.spec.Name)))
+		case v.spec.Parent != "" && len(v.spec.Name) > maxNameLength:
+			b.Problem(v.at, "with the names of those around it this virtual cluster is called %s, longer than %d characters; shorten one",
+				document.Quote(cut(string(v.spec.Name))), maxNameLength)
+		}
+		first[v.spec.Name] = v.at
+	}
 }
 
 // addQuota adds a claim to a VC's quota, to the same chain and level's if there.
@@ -161,32 +203,4 @@ func (b *builder) readPinned(n *document.Node, by cell.VCName) cell.PinnedID {
 	}
 	p.by = by
 	return id
-}
-
-// policy reads "policy: drf" or "policy: {name: drf, params: {key: value}}".
-func (b *builder) policy(n *document.Node) sched.VCConfig {
-	var out sched.VCConfig
-	if n == nil || n.Kind == document.Null {
-		return out
-	}
-	name := n
-	if n.Kind == document.Map {
-		m := b.Map(n, "the policy")
-		m.Require("name")
-		name = m.Node("name")
-		for _, f := range m.Map("params", "the policy's params").Fields() {
-			if f.Value.Kind != document.Scalar {
-				b.Problem(f.At(), "a parameter needs a single value")
-				continue
-			}
-			out.Params = append(out.Params, sched.Param{Key: f.Key, Value: f.Value.Text})
-		}
-		m.Rest()
-		slices.SortFunc(out.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
-	}
-	out.Policy = b.String(name, document.Text{Max: 64})
-	if len(b.policies) > 0 && out.Policy != "" && !slices.Contains(b.policies, out.Policy) {
-		b.Problem(name, "there is no policy %s%s", document.Quote(out.Policy), document.DidYouMean(out.Policy, b.policies))
-	}
-	return out
 }

@@ -37,6 +37,9 @@ func (r *Reader) Add(ps Problems) {
 	r.problems = append(r.problems, ps[:min(len(ps), max(0, MaxProblems-len(r.problems)))]...)
 }
 
+// Count returns how many problems were reported so far.
+func (r *Reader) Count() int { return len(r.problems) }
+
 // Problems returns what was reported, in order of position; nil when nothing was.
 func (r *Reader) Problems() Problems {
 	if len(r.problems) == 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -74,7 +73,8 @@ func (p *parser) duration(n *document.Node, low, high sched.Duration) sched.Dura
 	}
 	d, ok := sched.Duration(0), false
 	if n.Kind == document.Scalar {
-		d, ok = parseDuration(n.Text)
+		micros, sound := document.ParseDuration(n.Text)
+		d, ok = sched.Duration(micros), sound
 	}
 	switch {
 	case !ok:
@@ -85,34 +85,6 @@ func (p *parser) duration(n *document.Node, low, high sched.Duration) sched.Dura
 		return 0
 	}
 	return d
-}
-
-// parseDuration takes whole and decimal numbers with the units d, h, m, s, ms
-// and us, or a bare number of seconds. It refuses what it cannot represent.
-func parseDuration(s string) (sched.Duration, bool) {
-	if s == "" || len(s) > 40 || strings.ContainsAny(s, "xXpP_eEiInN") {
-		return 0, false
-	}
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
-		micros := math.Round(seconds * float64(sched.Second))
-		return sched.Duration(micros), math.Abs(micros) < 1<<62
-	}
-	days := int64(0)
-	if i := strings.IndexByte(s, 'd'); i >= 0 {
-		n, err := strconv.ParseUint(s[:i], 10, 16)
-		if err != nil {
-			return 0, false
-		}
-		days, s = int64(n), s[i+1:]
-		if s == "" {
-			s = "0s"
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || (days > 0 && d < 0) {
-		return 0, false
-	}
-	return sched.Duration(days)*24*sched.Hour + sched.Duration(d.Microseconds()), true
 }
 
 func formatDuration(d sched.Duration) string {

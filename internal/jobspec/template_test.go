@@ -3,6 +3,8 @@ package jobspec
 import (
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/document"
 )
 
 func TestRenderSecrets(t *testing.T) {
@@ -51,12 +53,12 @@ func TestDurations(t *testing.T) {
 	for in, want := range map[string]int64{
 		"90": 90e6, "1.5": 1.5e6, "90s": 90e6, "2h30m": 9000e6, "1d": 86400e6, "1d12h": 129600e6, "0": 0, "250ms": 250e3, "0.5h": 1800e6,
 	} {
-		if got, ok := parseDuration(in); !ok || int64(got) != want {
+		if got, ok := document.ParseDuration(in); !ok || got != want {
 			t.Errorf("%q: %d %v, want %d", in, got, ok, want)
 		}
 	}
 	for _, in := range []string{"", "soon", "1e3", "0x10", "Inf", "NaN", "1_000", "d", "1d-2h", "-1d", "99999999d", "h", "1 h", strings.Repeat("9", 39)} {
-		if got, ok := parseDuration(in); ok {
+		if got, ok := document.ParseDuration(in); ok {
 			t.Errorf("%q: accepted as %d", in, got)
 		}
 	}

@@ -42,9 +42,16 @@ type StopRequested struct {
 type Configured struct {
 	Config *Config `json:"config"`
 	Moves  []Move  `json:"moves,omitempty"`
-	// Renamed VCs take their jobs along.
-	Renamed []Rename `json:"renamed,omitempty"`
-	Meta    Meta     `json:"meta"`
+	// Renamed VCs take their jobs along, renamed nodes what is known about them.
+	Renamed      []Rename     `json:"renamed,omitempty"`
+	RenamedNodes []NodeRename `json:"renamed_nodes,omitempty"`
+	Meta         Meta         `json:"meta"`
+}
+
+// NodeRename is a machine that goes on under another name.
+type NodeRename struct {
+	From cell.NodeName `json:"from"`
+	To   cell.NodeName `json:"to"`
 }
 
 // Rename is a VC that goes on under another name.

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const nestedVCs = `research:
+  virtualCells: [{cellType: R, cellNumber: 1}]
+  backfill: easy
+  minRunTime: 10m
+  preemptionBudget: 2
+  virtualClusters:
+    vision:
+      virtualCells: [{cellType: R.N, cellNumber: 1}]
+      formerly: old
+      virtualClusters:
+        lab: {virtualCells: [{cellType: R.N.G, cellNumber: 1}]}
+    audio: {virtualCells: [{cellType: R.N.G, cellNumber: 1}]}
+a-z: {virtualCells: [{cellType: R, cellNumber: 0}], formerly: research-old}`
+
+func TestNested(t *testing.T) {
+	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, nestedVCs)))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	quota := func(level cell.Level) []cell.QuotaSpec {
+		return []cell.QuotaSpec{{Chain: "R", Level: level, Number: 1}}
+	}
+	want := []cell.VCSpec{
+		{Name: "a-z"},
+		{Name: "research", Quota: quota(3)},
+		{Name: "research.audio", Parent: "research", Quota: quota(1)},
+		{Name: "research.vision", Parent: "research", Quota: quota(2)},
+		{Name: "research.vision.lab", Parent: "research.vision", Quota: quota(1)},
+	}
+	if d := cmp.Diff(want, c.Config.Cluster.VCs); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(sched.VCConfig{Name: "research", Backfill: "easy", MinRun: 10 * sched.Minute, Budget: 2}, c.Config.VCs[1]); d != "" {
+		t.Error(d)
+	}
+	renamed := []sched.Rename{{From: "research-old", To: "a-z"}, {From: "old", To: "research.vision"}, {From: "old.lab", To: "research.vision.lab"}}
+	if d := cmp.Diff(renamed, c.Renamed); d != "" {
+		t.Error(d)
+	}
+	if !strings.Contains(Summary(c), "virtual cluster research (policy fifo, backfill easy, minRunTime 10m0s, preemptionBudget 2): 1 R of R\n") {
+		t.Error(Summary(c))
+	}
+}
+
+func TestParts(t *testing.T) {
+	src := `physicalCluster:
+  skuTypes:
+    1g: {gpu: 1, part: mig, cpu: 1}
+    2g: {gpu: 1, part: mig}
+    S: {gpu: 1, part: share}
+  cellTypes:
+    D: {childCellType: 1g, childCellNumber: 3, isDeviceLevel: true}
+    N: {childCellType: D, childCellNumber: 2, isNodeLevel: true}
+    E: {childCellType: 2g, childCellNumber: 1, isDeviceLevel: true}
+    M: {childCellType: E, childCellNumber: 1, isNodeLevel: true}
+    X: {childCellType: S, childCellNumber: 2, isDeviceLevel: true}
+    O: {childCellType: X, childCellNumber: 1, isNodeLevel: true}
+  physicalCells:
+  - {cellType: N, cellAddress: n, cellChildren: [{}, {cellAddress: 5, cellChildren: [{}, {cellAddress: "5:4"}, {}]}]}
+  - {cellType: M, cellAddress: n, cellChildren: [{cellAddress: 5, cellChildren: [{cellAddress: "5:3"}]}]}
+  - {cellType: O, cellAddress: o}
+virtualClusters: {v: {virtualCells: [{cellType: N.D, cellNumber: 2}]}}
+nodes: {n: {gpu: 2, cpu: 6}}
+`
+	c, _, problems := Parse("f", []byte(src))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	var got []string
+	for i := range c.Config.Cluster.Cells {
+		got = append(got, addresses(&c.Config.Cluster.Cells[i]))
+	}
+	if want := "n(0(0:0 0:1 0:2) 5(5:0 5:4 5:2)) n(5(5:3)) o(0(0:0 0:1))"; strings.Join(got, " ") != want {
+		t.Error(got)
+	}
+	var vars []string
+	for _, s := range c.Config.Cluster.SKUs {
+		vars = append(vars, string(s.Name)+" "+string(s.Part)+" "+s.EnvVar)
+	}
+	if want := "1g mig NVIDIA_VISIBLE_DEVICES, 2g mig NVIDIA_VISIBLE_DEVICES, S share CUDA_VISIBLE_DEVICES"; strings.Join(vars, ", ") != want {
+		t.Error(vars)
+	}
+	// Two devices of n, one of them with parts of both types, and one of o.
+	if err := CheckMachine(c.Config, Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: 3}); err != nil {
+		t.Error(err)
+	}
+	if err := CheckMachine(c.Config, Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: 2}); err == nil {
+		t.Error("three devices on a machine with two")
+	}
+}

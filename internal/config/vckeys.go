@@ -1,0 +1,175 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// The bounds of a virtual cluster's keys.
+const (
+	maxMinRun = 30 * 24 * sched.Hour
+	maxBudget = 1_000_000
+)
+
+// vcKeys reads the keys that say how the jobs of a virtual cluster share it.
+func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
+	c.Backfill = m.String("backfill", document.Text{OneOf: []string{"none", "easy", "conservative"}})
+	c.MinRun = b.duration(m.Node("minRunTime"), maxMinRun)
+	if n := m.Node("preemptionBudget"); m.Has("preemptionBudget") {
+		c.Budget = int32(b.Int(n, document.Range{Min: 1, Max: maxBudget, Default: 1}))
+	}
+}
+
+// duration reads "90s", "2h30m", "1d12h" or a number of seconds; 0 when absent.
+func (b *builder) duration(n *document.Node, most sched.Duration) sched.Duration {
+	if n == nil || n.Kind == document.Null {
+		return 0
+	}
+	d, ok := int64(0), false
+	if n.Kind == document.Scalar {
+		d, ok = document.ParseDuration(n.Text)
+	}
+	switch {
+	case !ok:
+		b.Problem(n, "expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds")
+	case d < 0 || d > int64(most):
+		b.Problem(n, "the duration %s is out of range: it must be 0s to %s", document.Quote(n.Text), time.Duration(most)*time.Microsecond)
+	default:
+		return sched.Duration(d)
+	}
+	return 0
+}
+
+// policy reads "policy: drf" or "policy: {name: drf, params: {key: value}}".
+func (b *builder) policy(n *document.Node) sched.VCConfig {
+	var out sched.VCConfig
+	if n == nil || n.Kind == document.Null {
+		return out
+	}
+	name := n
+	if n.Kind == document.Map {
+		m := b.Map(n, "the policy")
+		m.Require("name")
+		name = m.Node("name")
+		for _, f := range m.Map("params", "the policy's params").Fields() {
+			if f.Value.Kind != document.Scalar {
+				b.Problem(f.At(), "a parameter needs a single value")
+				continue
+			}
+			out.Params = append(out.Params, sched.Param{Key: f.Key, Value: f.Value.Text})
+		}
+		m.Rest()
+		slices.SortFunc(out.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
+	}
+	out.Policy = b.String(name, document.Text{Max: 64})
+	if len(b.policies) > 0 && out.Policy != "" && !slices.Contains(b.policies, out.Policy) {
+		b.Problem(name, "there is no policy %s%s", document.Quote(out.Policy), document.DidYouMean(out.Policy, b.policies))
+	}
+	return out
+}
+
+// formerly reads an older name, nil when there is none or it is no name.
+func (b *builder) formerly(n *document.Node, what string) *document.Node {
+	if n == nil || n.Kind == document.Null {
+		return nil
+	}
+	if name := b.String(n, document.Text{}); name == "" || !b.name(n, name, what) {
+		return nil
+	}
+	return n
+}
+
+// renames lists the virtual clusters and nodes that had another name, in order
+// of the new ones, and reports contradictions.
+func (b *builder) renames() {
+	here := map[cell.VCName]*vc{}
+	for i := range b.vcs {
+		here[b.vcs[i].spec.Name] = &b.vcs[i]
+	}
+	taken := map[cell.VCName]*document.Node{}
+	for i := range b.vcs {
+		v := &b.vcs[i]
+		if v.formerly == nil {
+			continue
+		}
+		from := cell.VCName(v.formerly.Text)
+		switch other := here[from]; {
+		case other == v:
+			b.Problem(v.formerly, "this virtual cluster is called %s now; write its older name, or remove the key", document.Quote(string(from)))
+		case other != nil:
+			b.Problem(v.formerly, "the virtual cluster %s is still in this file, at line %d; only one that is gone can have got another name", document.Quote(string(from)), other.at.Line)
+		case taken[from] != nil:
+			b.Problem(v.formerly, "another virtual cluster was %s, at line %d; its jobs can go to one only", document.Quote(string(from)), taken[from].Line)
+		default:
+			taken[from] = v.formerly
+			b.renamed = append(b.renamed, sched.Rename{From: from, To: v.spec.Name})
+		}
+	}
+	b.inheritRenames(here, taken)
+	slices.SortFunc(b.renamed, func(x, y sched.Rename) int { return cmp.Compare(x.To, y.To) })
+}
+
+// inheritRenames takes the virtual clusters inside a renamed one along, unless
+// they say themselves what they were.
+func (b *builder) inheritRenames(here map[cell.VCName]*vc, taken map[cell.VCName]*document.Node) {
+	now := map[cell.VCName]cell.VCName{}
+	for _, r := range b.renamed {
+		now[r.To] = r.From
+	}
+	for i := range b.vcs { // a parent stands before its children
+		v := &b.vcs[i]
+		older, moved := now[v.spec.Parent]
+		if !moved || v.formerly != nil {
+			continue
+		}
+		from := older + v.spec.Name[len(v.spec.Parent):]
+		if here[from] == nil && taken[from] == nil {
+			taken[from], now[v.spec.Name] = v.at, from
+			b.renamed = append(b.renamed, sched.Rename{From: from, To: v.spec.Name})
+		}
+	}
+}
+
+// nodeRename notes that a node had another name.
+func (b *builder) nodeRename(to cell.NodeName, n *document.Node) {
+	from := cell.NodeName(n.Text)
+	for _, r := range b.nodeRenames {
+		if r.from == from && r.to == to {
+			return // another chain's cell of the same machine says so too
+		}
+	}
+	b.nodeRenames = append(b.nodeRenames, nodeRename{from, to, n})
+}
+
+// nodeRename is one node's "formerly".
+type nodeRename struct {
+	from, to cell.NodeName
+	at       *document.Node
+}
+
+// checkNodeRenames reports contradictions between the older names of nodes.
+func (b *builder) checkNodeRenames() {
+	was, is := map[cell.NodeName]*nodeRename{}, map[cell.NodeName]*nodeRename{}
+	for i := range b.nodeRenames {
+		r := &b.nodeRenames[i]
+		switch {
+		case r.from == r.to:
+			b.Problem(r.at, "this node is called %s now; write its older name, or remove the key", document.Quote(string(r.to)))
+		case b.machines[r.from] != nil:
+			b.Problem(r.at, "the node %s is still in this file; only one that is gone can have got another name", document.Quote(string(r.from)))
+		case was[r.from] != nil:
+			b.Problem(r.at, "the node %s was %s too, at line %d; a machine has one name", document.Quote(string(was[r.from].to)), document.Quote(string(r.from)), was[r.from].at.Line)
+		case is[r.to] != nil:
+			b.Problem(r.at, "the node was %s already, at line %d; write one older name", document.Quote(string(is[r.to].from)), is[r.to].at.Line)
+		default:
+			b.renamedNodes = append(b.renamedNodes, sched.NodeRename{From: r.from, To: r.to})
+		}
+		was[r.from], is[r.to] = r, r
+	}
+	slices.SortFunc(b.renamedNodes, func(x, y sched.NodeRename) int { return cmp.Compare(x.To, y.To) })
+}
