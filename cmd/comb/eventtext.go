@@ -58,6 +58,8 @@ func tellJob(event sched.Event) string {
 		return text + notBefore(e.After) + because(e.Message)
 	case sched.JobEnded:
 		return "the job " + phaseText(e.Phase, e.Cause) + because(e.Message)
+	case sched.Booked:
+		return booked(e)
 	case sched.Quarantined:
 		return "set aside after a fault of the server: it is not placed any more; report it with this number: " + e.Stack
 	case sched.Notice:
@@ -66,6 +68,20 @@ func tellJob(event sched.Event) string {
 		return "remembered by the policy " + e.Policy
 	}
 	return ""
+}
+
+func booked(e sched.Booked) string {
+	switch {
+	case e.Over != "":
+		return "the cells kept for it are given back" + because(e.Over)
+	case e.Start != 0:
+		return "cells are kept for it: they are free at " + clock(e.Start) + " at the latest"
+	}
+	var after []string
+	for _, id := range e.After {
+		after = append(after, fmt.Sprintf("job %d", id))
+	}
+	return "cells are kept for it until they are left by " + strings.Join(after, ", ")
 }
 
 func (n *narrator) tellTask(event sched.Event) string {

@@ -53,6 +53,7 @@ func examples() []sched.Event {
 		sched.Placed{Attempt: id, Placement: place},
 		sched.Reserved{Attempt: by, Placement: place, Victims: []sched.AttemptID{id}},
 		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},
+		sched.Booked{Job: 8, Gang: 0, Start: 1_790_000_600_000_000, Leaves: place.Tasks[0].Leaves, Binds: place.Binds},
 		sched.StopSent{Attempt: id, Cause: sched.EndPreempted, Grace: 30 * sched.Second, By: &by},
 		sched.LazilyPreempted{Attempt: id, By: &by},
 		sched.Upgraded{Attempt: id, Binds: place.Binds},

@@ -117,6 +117,8 @@ func JobOf(e sched.Event) sched.JobID {
 		return e.Job
 	case sched.Notice:
 		return e.Job
+	case sched.Booked:
+		return e.Job
 	case sched.TaskRetried:
 		return e.Job
 	case sched.JobCompleting:

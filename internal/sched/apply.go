@@ -22,6 +22,7 @@ func (s *State) Apply(r Record) {
 	case StopRequested:
 		s.applyStopRequested(e)
 	case Configured:
+		s.unbookAll() // leaves have other numbers from now on
 		s.applyConfigured(e)
 	case NodeCordoned:
 		s.applyCordoned(e)

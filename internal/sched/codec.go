@@ -83,6 +83,8 @@ func decodeDecision(kind Kind, data []byte) (Event, error) {
 		return decode[Reserved](data)
 	case "Unreserved":
 		return decode[Unreserved](data)
+	case "Booked":
+		return decode[Booked](data)
 	case "StopSent":
 		return decode[StopSent](data)
 	case "LazilyPreempted":
@@ -119,5 +121,5 @@ func decodeDecision(kind Kind, data []byte) (Event, error) {
 
 // Kinds returns the zero value of every event, in the order of event.go.
 func Kinds() []Event {
-	return []Event{JobSubmitted{}, StopRequested{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, StopSent{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}}
+	return []Event{JobSubmitted{}, StopRequested{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, Booked{}, StopSent{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}}
 }

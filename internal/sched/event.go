@@ -8,7 +8,7 @@ import "github.com/combsched/comb/internal/cell"
 // nothing is decided again at replay.
 //
 //	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
-//	decisions: Placed Reserved Unreserved StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
+//	decisions: Placed Reserved Unreserved Booked StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined
 type Event interface{ event() Kind }
@@ -99,6 +99,22 @@ type Reserved struct {
 type Unreserved struct {
 	Attempt AttemptID `json:"attempt"`
 	Reason  string    `json:"reason"`
+}
+
+// Booked keeps cells of its VC for a waiting gang at a time that declared limits
+// imply: others may start before it only where that does not make it later. A
+// later one replaces it; it is over when the gang gets cells or stops waiting.
+type Booked struct {
+	Job  JobID `json:"job"`
+	Gang int32 `json:"gang"`
+	// Start is the latest time at which its cells are free; 0: After ended first.
+	Start Time    `json:"start,omitempty"`
+	After []JobID `json:"after,omitempty"` // jobs without a limit that hold its cells
+	// Leaves and Binds are the cells kept; without them they are found anew at
+	// each decision.
+	Leaves []cell.LeafID `json:"leaves,omitempty"`
+	Binds  []cell.Bind   `json:"binds,omitempty"`
+	Over   string        `json:"over,omitempty"` // why it is taken back
 }
 
 // StopSent asks the executor to end an attempt. It is irrevocable.
@@ -254,6 +270,7 @@ func (Notice) event() Kind          { return "Notice" }
 func (Placed) event() Kind          { return "Placed" }
 func (Reserved) event() Kind        { return "Reserved" }
 func (Unreserved) event() Kind      { return "Unreserved" }
+func (Booked) event() Kind          { return "Booked" }
 func (StopSent) event() Kind        { return "StopSent" }
 func (LazilyPreempted) event() Kind { return "LazilyPreempted" }
 func (Upgraded) event() Kind        { return "Upgraded" }

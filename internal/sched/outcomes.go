@@ -16,6 +16,8 @@ func (s *State) applyDecision(e Event) bool {
 		s.applyReserved(e)
 	case Unreserved:
 		s.applyUnreserved(e)
+	case Booked:
+		s.applyBooked(e)
 	case StopSent:
 		s.applyStopSent(e)
 	case LazilyPreempted:
@@ -119,6 +121,7 @@ func (s *State) applyReserved(e Reserved) {
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
 	s.promised++
+	s.unbook(slot, e.Attempt.Gang)
 }
 
 func (s *State) applyUnreserved(e Unreserved) {

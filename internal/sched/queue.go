@@ -43,6 +43,7 @@ func (s *State) dequeue(slot, g int32) {
 		return
 	}
 	j.gangs[g].waiting = false
+	s.unbook(slot, g)
 	q := &s.queues[s.space(j.spec.VC)]
 	e := queued{j.spec.Priority, j.id, g, slot}
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {

@@ -62,6 +62,7 @@ type gangImage struct {
 	Retries int32          `json:"retries"`
 	Avoid   []avoidance    `json:"avoid"`
 	Last    *AttemptStatus `json:"last"`
+	Booked  *Booked        `json:"booked,omitempty"`
 }
 
 type taskImage struct {
@@ -142,7 +143,7 @@ func imageOf(j *job) *jobImage {
 		After: j.after, Notices: j.notices}
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.avoid, g.last})
+		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.avoid, g.last, g.booked})
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -217,6 +218,7 @@ func (s *State) loadJob(im *jobImage) {
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
 		t.retries, t.avoid, t.last = g.Retries, g.Avoid, g.Last
 		s.at(g.After, im.ID)
+		s.loadBooking(t, im.ID, int32(i), g.Booked)
 		for _, a := range g.Avoid {
 			s.at(a.Until, im.ID)
 		}

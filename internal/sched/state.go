@@ -43,6 +43,8 @@ type State struct {
 	through  uint64             // the last event before the Decide that runs
 	look     bool               // capacity or queues changed: the walk is due
 	grew     bool               // a promise was taken back while Decide walks
+	booked   []GangRef          // gangs with a booking, sorted
+	keep     cell.LeafSet       // while Decide tries a gang: what it must leave to bookings
 	again    Time               // the next decision that Decided asked for
 	never    map[string]*Reason // by VC and shape; a cache of the configuration
 	ranks    ranking            // a cache of the policies' orders
@@ -83,6 +85,7 @@ type gang struct {
 	last    *AttemptStatus // the last that ended
 	members []cell.Member
 	leaves  int32
+	booked  *Booked // what is promised to it while it waits
 	shape   string // equal shapes have equal placements
 }
 
@@ -215,6 +218,7 @@ func (s *State) Clone() *State {
 	}
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
 	d.keys = s.keys.clone()
+	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.never, d.ended, d.out = nil, slices.Clone(s.ended), nil
 	d.ranks = ranking{}

@@ -69,6 +69,7 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 		if queuedNow != gg.waiting {
 			add("gang %d of job %d: waiting %v, in its queue %v", g, j.id, gg.waiting, queuedNow)
 		}
+		s.verifyBooking(j, int32(g), add)
 		if gg.attempt == none {
 			continue
 		}

@@ -47,10 +47,18 @@ type walker struct {
 	blocked []JobID         // by chain: who waits for it first, 0 if nobody
 	pins    []cell.PinnedID // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
+	outlook *outlook        // what is booked; nil without backfill
 }
 
 func (s *State) walkVC(space int32) {
 	w := walker{s: s, space: space, blocked: make([]JobID, len(s.cl.Forest().Chains)), failed: map[string]bool{}}
+	w.outlook = s.newOutlook(space, &w)
+	w.walk()
+	w.outlook.close()
+}
+
+func (w *walker) walk() {
+	s, space := w.s, w.space
 	for prio := cell.MaxGuaranteed + 1; ; {
 		next, ok := s.nextPriority(space, prio)
 		if !ok || next < cell.MinGuaranteed {
@@ -59,7 +67,7 @@ func (s *State) walkVC(space int32) {
 		prio = next
 		clear(w.failed)
 		for wish := range s.pol[space].Rank(s.view(space, prio)) {
-			if w.allBlocked(wish.Gang.Job) {
+			if w.allBlocked(wish.Gang.Job) || w.outlook.deepEnough() {
 				return
 			}
 			w.grant(wish)
@@ -111,6 +119,10 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) {
+		return
+	}
+	if w.outlook != nil {
+		w.backfill(j, g)
 		return
 	}
 	if j.gangs[g].attempt != none {

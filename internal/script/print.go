@@ -225,6 +225,8 @@ func (s *Session) decision(r sched.Record) {
 		s.line(r.Time, "%s reserves %s after %s", s.label(e.Attempt), formatPlacement(e.Placement), s.labels(e.Victims))
 	case sched.Unreserved:
 		s.line(r.Time, "%s gives its reservation back%s", s.label(e.Attempt), because(e.Reason))
+	case sched.Booked:
+		s.line(r.Time, "%s %s", gangLabel(s.jobs[e.Job], e.Gang), s.booked(e))
 	case sched.StopSent:
 		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, s.by(e.By), formatDuration(e.Grace))
 	case sched.LazilyPreempted:
@@ -245,6 +247,21 @@ func (s *Session) decision(r sched.Record) {
 		s.line(r.Time, "%s %s", s.jobName(e.Job), formatEnd(e))
 		delete(s.waits, e.Job)
 	}
+}
+
+// booked prints what is promised to a gang that waits.
+func (s *Session) booked(e sched.Booked) string {
+	switch {
+	case e.Over != "":
+		return "gives its booking back: " + e.Over
+	case e.Start != 0:
+		return "is booked for " + s.clock(e.Start)
+	}
+	var after []string
+	for _, id := range e.After {
+		after = append(after, s.jobName(id))
+	}
+	return "is booked after " + strings.Join(after, ", ")
 }
 
 // formatEnd prints how a job ended, and why when its phase does not say that.

@@ -1,0 +1,81 @@
+package cell
+
+import "slices"
+
+// Hold binds unbound preassigned cells of a VC to the physical cells that a plan
+// for later counts on, so that a search meanwhile takes neither the preassigned
+// cell nor the room for another purpose. It returns those that it bound; when one
+// cannot be bound it changes nothing and reports false. Unhold is the inverse.
+func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
+	var held []RootID
+	for _, b := range binds {
+		r := &c.spaces[space].Roots[b.Root]
+		if r.Cell == b.Cell {
+			continue
+		}
+		if r.Cell != None || !c.bind(space, b.Root, b.Cell) {
+			c.Unhold(space, held)
+			return nil, false
+		}
+		held = append(held, b.Root)
+	}
+	return held, true
+}
+
+// Unhold gives back what Hold bound, except what is in use by now.
+func (c *Cluster) Unhold(space int32, held []RootID) {
+	for _, root := range held {
+		if r := &c.spaces[space].Roots[root]; r.Cell != None && r.Used == 0 && r.Pinned == "" {
+			c.unbind(space, root)
+		}
+	}
+}
+
+// Meets reports whether two sets have a leaf in common.
+func (s LeafSet) Meets(t LeafSet) bool {
+	for i := range min(len(s), len(t)) {
+		if s[i]&t[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// With returns the union of two sets; neither is changed.
+func (s LeafSet) With(t LeafSet) LeafSet {
+	if len(s) < len(t) {
+		s, t = t, s
+	}
+	if len(t) == 0 {
+		return s
+	}
+	out := slices.Clone(s)
+	for i := range t {
+		out[i] |= t[i]
+	}
+	return out
+}
+
+// IdleLeaves returns the leaves that are free and healthy.
+func (c *Cluster) IdleLeaves() LeafSet {
+	var out LeafSet
+	var below func(CellID)
+	below = func(id CellID) {
+		if c.idle[id] == 0 {
+			return
+		}
+		first, step, n := c.f.Children(id)
+		if n == 0 {
+			out = out.Add(c.f.Cells[id].FirstLeaf)
+		}
+		for i := int32(0); i < n; i++ {
+			below(first + CellID(i)*step)
+		}
+	}
+	for ci := range c.f.Chains {
+		for _, top := range c.f.Chains[ci].Tops {
+			below(top)
+		}
+	}
+	return out
+}

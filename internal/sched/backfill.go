@@ -1,0 +1,365 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Backfill: who waits in the order of its VC is booked for a time, and those
+// behind it may start before it where that does not make it later.
+//
+// Under `easy` the first gang that is blocked has a booking (one for each set of
+// chains), found anew at each walk, so it only moves forward. Under
+// `conservative` every waiting gang has one, up to maxBookings, and keeps its
+// cells until it starts, so that nobody's first promise is ever broken by those
+// who came later. A booking without a time (what is in the way declares no
+// limit) keeps its cells under both.
+//
+// What a booking keeps is kept by excluding its leaves from the searches of
+// others (Request.Keep) and by holding its preassigned cells bound meanwhile
+// (Cluster.Hold). It binds those of its priority and below; a higher one passes.
+
+// The bounds of the walk; docs/backfill.md prints them.
+const (
+	maxBookings   = 32  // bookings of one VC
+	maxPassing    = 512 // gangs that one walk tries behind the first that waits
+	maxInstants   = 64  // times tried for one gang beside other bookings
+	maxEarlier    = 8   // times tried to move a conservative booking forward
+	forever       = Time(1<<63 - 1)
+	modeEasy      = "easy"
+	modeConserve  = "conservative"
+	lostItsCells  = "its cells are no longer to be had then"
+)
+
+// Backfills are the modes that VCConfig.Backfill may name, beside "".
+func Backfills() []string { return []string{"none", modeEasy, modeConserve} }
+
+// book is a booking in force during one walk.
+type book struct {
+	ref    GangRef
+	prio   cell.Priority
+	start  Time // 0: from now on, since nobody knows until when
+	end    Time
+	after  []JobID
+	leaves []cell.LeafID
+	set    cell.LeafSet
+	binds  []cell.Bind
+	chains []bool
+	pins   []cell.PinnedID
+	due    bool // its time is now: who is in the way should leave any moment
+	over   bool // its gang has started
+}
+
+// timed reports whether it is known when the cells are free.
+func (b *book) timed() bool { return len(b.after) == 0 }
+
+// outlook is the bookings of one VC during one walk.
+type outlook struct {
+	s       *State
+	w       *walker
+	space   int32
+	easy    bool
+	prio    cell.Priority // the lowest priority that was reached
+	books   []book
+	held    []cell.RootID
+	failed  map[passKey]bool
+	waiting int // gangs that found nothing
+	idle    cell.LeafSet
+	ends    []ending
+	moved   bool // ends and idle must be read again
+}
+
+// passKey names an attempt to pass: equal shapes that must leave the same
+// bookings alone fare alike.
+type passKey struct {
+	shape string
+	mask  uint64 // of the bookings to leave alone
+}
+
+// newOutlook returns nil for a VC that does not backfill.
+func (s *State) newOutlook(space int32, w *walker) *outlook {
+	mode := vcConfig(s.cfg, s.cl.Space(space).Name).Backfill
+	if mode != modeEasy && mode != modeConserve || len(s.queues[space]) == 0 {
+		return nil
+	}
+	return &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, moved: true}
+}
+
+// deepEnough ends the walk of a VC: far behind, nobody is tried.
+func (o *outlook) deepEnough() bool { return o != nil && o.waiting >= maxPassing }
+
+// backfill tries to start a gang beside the bookings of others, and books it when
+// that fails and it is its turn to be booked.
+func (w *walker) backfill(j *job, g int32) {
+	o, s := w.outlook, w.s
+	o.enter(j.spec.Priority)
+	a := o.asking(j, g)
+	if j.gangs[g].attempt != none {
+		s.keep = o.kept(a, s.now, a.until(s.now))
+		s.improve(j, g, w.blockedFor(j.id))
+		s.keep = nil
+		o.again()
+		return
+	}
+	if p, ok := o.passing(a); ok {
+		s.carryOut(j, g, p)
+		o.started(a.ref)
+		return
+	}
+	o.waiting++
+	o.turn(a)
+}
+
+// asking is a gang's question to the outlook.
+type asking struct {
+	j      *job
+	g      int32
+	ref    GangRef
+	prio   cell.Priority
+	length Duration // with grace; 0 is without end
+}
+
+func (o *outlook) asking(j *job, g int32) asking {
+	a := asking{j: j, g: g, ref: GangRef{j.id, g}, prio: j.spec.Priority}
+	if j.spec.TimeLimit > 0 {
+		a.length = Duration(Time(j.spec.TimeLimit).Add(j.spec.Grace))
+	}
+	return a
+}
+
+// until is when the gang's cells are free again if it starts at a time: only a
+// limit says so, since only a limit is enforced.
+func (a asking) until(start Time) Time {
+	if a.length == 0 {
+		return forever
+	}
+	return start.Add(a.length)
+}
+
+// passing looks for cells that are to be had now without touching a booking that
+// the gang would still be in the way of.
+func (o *outlook) passing(a asking) (plan, bool) {
+	end := a.until(o.s.now)
+	p, ok := o.planBeside(a, o.mask(a, o.s.now, end))
+	if !ok || len(p.victims) == 0 {
+		return p, ok
+	}
+	// It starts when its victims have left, and ends so much later.
+	later := end.Add(o.longestGrace(p.victims))
+	if o.mask(a, o.s.now, later) == o.mask(a, o.s.now, end) {
+		return p, true
+	}
+	p, ok = o.planBeside(a, o.mask(a, o.s.now, forever))
+	return p, ok
+}
+
+func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
+	gg := &a.j.gangs[a.g]
+	key := passKey{gg.shape, mask}
+	if len(gg.avoid) == 0 && o.failed[key] {
+		return plan{}, false
+	}
+	o.s.keep = o.union(mask)
+	p, ok := o.s.plan(a.j, int(a.g), o.w.blockedFor(a.j.id))
+	o.s.keep = nil
+	if !ok && len(gg.avoid) == 0 {
+		o.failed[key] = true
+	}
+	return p, ok
+}
+
+func (o *outlook) longestGrace(victims []cell.AllocID) Duration {
+	var most Duration
+	for _, v := range victims {
+		most = max(most, o.s.jobs[o.s.holder(v).job].spec.Grace)
+	}
+	return most
+}
+
+// mask names the bookings that a gang must leave alone from one time to another:
+// those of others, of its priority or higher, that begin before it ends.
+func (o *outlook) mask(a asking, from, to Time) uint64 {
+	var m uint64
+	for i := range o.books {
+		b := &o.books[i]
+		if !b.over && b.ref != a.ref && b.prio >= a.prio && b.start < to && b.end > from {
+			m |= 1 << i
+		}
+	}
+	return m
+}
+
+func (o *outlook) union(mask uint64) cell.LeafSet {
+	var set cell.LeafSet
+	for i := range o.books {
+		if mask>>i&1 != 0 {
+			set = set.With(o.books[i].set)
+		}
+	}
+	return set
+}
+
+// kept returns the leaves of the bookings that a gang must leave alone.
+func (o *outlook) kept(a asking, from, to Time) cell.LeafSet { return o.union(o.mask(a, from, to)) }
+
+// turn is a gang's that found nothing: it keeps its booking, gets one, or waits
+// without. When nothing can be booked although it is first, those behind it wait
+// as they do without backfill.
+func (o *outlook) turn(a asking) {
+	if a.j.spec.Gangs[a.g].Extra {
+		return
+	}
+	i := o.find(a.ref)
+	if i >= 0 && (o.books[i].start != o.s.now || o.books[i].due) {
+		return
+	}
+	if i < 0 && !o.entitled(a) {
+		return
+	}
+	if _, outside := o.s.outsideReason(a.j, a.g); outside {
+		o.forget(a.ref)
+		return
+	}
+	o.forget(a.ref)
+	b, behind, ok := o.search(a, o.s.now+1)
+	switch {
+	case ok:
+		o.add(b)
+	case !behind:
+		o.w.block(a.j, int(a.g))
+	}
+}
+
+// entitled reports whether a gang may have a booking: under easy the first for
+// some chain or pinned cell that it could use, under conservative everybody.
+func (o *outlook) entitled(a asking) bool {
+	if o.live() >= maxBookings || len(o.books) >= 64 {
+		return false
+	}
+	chains, pins := o.s.wants(a.j, a.g)
+	for ci, by := range o.w.blocked {
+		chains[ci] = chains[ci] && (by == 0 || by == a.j.id)
+	}
+	for i := range o.books {
+		b := &o.books[i]
+		if !o.easy || b.over || b.prio < a.prio {
+			continue
+		}
+		for ci := range chains {
+			chains[ci] = chains[ci] && !b.chains[ci]
+		}
+		pins = slices.DeleteFunc(pins, func(p cell.PinnedID) bool { return slices.Contains(b.pins, p) })
+	}
+	return len(pins) > 0 || slices.Contains(chains, true)
+}
+
+// wants returns the chains that a gang's members could use, and the pinned cells
+// that they name.
+func (s *State) wants(j *job, g int32) (chains []bool, pins []cell.PinnedID) {
+	f := s.cl.Forest()
+	chains = make([]bool, len(f.Chains))
+	for _, m := range j.gangs[g].members {
+		if m.Pinned != "" {
+			pins = append(pins, m.Pinned)
+			continue
+		}
+		for ci := range f.Chains {
+			chains[ci] = chains[ci] || len(m.SKUs) == 0 || slices.Contains(m.SKUs, f.Chains[ci].SKU)
+		}
+	}
+	return chains, pins
+}
+
+func (o *outlook) find(ref GangRef) int {
+	return slices.IndexFunc(o.books, func(b book) bool { return b.ref == ref && !b.over })
+}
+
+func (o *outlook) live() int {
+	n := 0
+	for i := range o.books {
+		if !o.books[i].over {
+			n++
+		}
+	}
+	return n
+}
+
+// add puts a booking in force; it reports false when its cells cannot be held.
+func (o *outlook) add(b book) bool {
+	held, ok := o.s.cl.Hold(o.space, b.binds)
+	if ok {
+		o.held = append(o.held, held...)
+		o.books = append(o.books, b)
+	}
+	return ok
+}
+
+func (o *outlook) forget(ref GangRef) {
+	if i := o.find(ref); i >= 0 {
+		o.books[i].over = true
+		clear(o.failed)
+	}
+}
+
+// started follows a change in who has which cells.
+func (o *outlook) started(ref GangRef) {
+	o.forget(ref)
+	o.again()
+}
+
+// again holds the cells of all bookings after cells changed hands: what the gang
+// before left may have unbound them.
+func (o *outlook) again() {
+	o.moved = true
+	for i := range o.books {
+		b := &o.books[i]
+		if b.over {
+			continue
+		}
+		held, ok := o.s.cl.Hold(o.space, b.binds)
+		if !ok {
+			b.over = true
+			continue
+		}
+		o.held = append(o.held, held...)
+	}
+}
+
+// close journals what changed and gives the held cells back.
+func (o *outlook) close() {
+	if o == nil {
+		return
+	}
+	for _, ref := range slices.Clone(o.s.booked) {
+		j := o.s.find(ref.Job)
+		if o.s.space(j.spec.VC) == o.space && j.spec.Priority >= o.prio && o.find(ref) < 0 {
+			o.s.emit(Booked{Job: ref.Job, Gang: ref.Gang, Over: lostItsCells})
+		}
+	}
+	for i := range o.books {
+		if b := &o.books[i]; !b.over {
+			o.journal(b)
+		}
+	}
+	o.s.cl.Unhold(o.space, o.held)
+}
+
+// journal emits a booking that is not what was said before.
+func (o *outlook) journal(b *book) {
+	j := o.s.find(b.ref.Job)
+	g := &j.gangs[b.ref.Gang]
+	if g.attempt != none || b.start == o.s.now {
+		return // it has its cells, or its turn did not come
+	}
+	e := Booked{Job: b.ref.Job, Gang: b.ref.Gang, Start: b.start, After: b.after}
+	if !o.easy || !b.timed() {
+		e.Leaves, e.Binds = b.leaves, b.binds
+	}
+	was := g.booked
+	if was != nil && was.Start == e.Start && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
+		return
+	}
+	o.s.emit(e)
+}
+

@@ -1,0 +1,75 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A booking is what Booked promises to a waiting gang: that its cells are free at
+// a time, or when certain jobs have ended. It is part of the state, so a promise
+// survives a restart and everybody can read it; the walk keeps it (backfill.go).
+
+func (a GangRef) compare(b GangRef) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
+}
+
+func (s *State) applyBooked(e Booked) {
+	slot, ok := s.slots[e.Job]
+	if !ok || int(e.Gang) >= len(s.jobs[slot].gangs) {
+		return
+	}
+	if e.Over != "" {
+		s.unbook(slot, e.Gang)
+		return
+	}
+	s.setBooking(&s.jobs[slot].gangs[e.Gang], GangRef{e.Job, e.Gang}, &e)
+}
+
+func (s *State) setBooking(g *gang, ref GangRef, b *Booked) {
+	g.booked = b
+	if i, found := slices.BinarySearchFunc(s.booked, ref, GangRef.compare); !found {
+		s.booked = slices.Insert(s.booked, i, ref)
+	}
+	s.at(b.Start, ref.Job)
+}
+
+// loadBooking takes a booking over from a snapshot.
+func (s *State) loadBooking(g *gang, id JobID, at int32, b *Booked) {
+	if b != nil {
+		s.setBooking(g, GangRef{id, at}, b)
+	}
+}
+
+// unbook ends a gang's booking, if it has one.
+func (s *State) unbook(slot, g int32) {
+	j := &s.jobs[slot]
+	if j.gangs[g].booked == nil {
+		return
+	}
+	j.gangs[g].booked = nil
+	if i, found := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare); found {
+		s.booked = slices.Delete(s.booked, i, i+1)
+	}
+}
+
+func (s *State) unbookAll() {
+	for len(s.booked) > 0 {
+		last := s.booked[len(s.booked)-1]
+		s.unbook(s.slots[last.Job], last.Gang)
+	}
+}
+
+// verifyBooking checks that a gang is listed as booked if and only if it is, and
+// that only waiting gangs without an attempt are.
+func (s *State) verifyBooking(j *job, g int32, add func(string, ...any)) {
+	gg := &j.gangs[g]
+	_, listed := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare)
+	switch b := gg.booked; {
+	case listed != (b != nil):
+		add("gang %d of job %d: booked %v, listed %v", g, j.id, b != nil, listed)
+	case b != nil && (!gg.waiting || gg.attempt != none):
+		add("gang %d of job %d is booked, but it waits for nothing", g, j.id)
+	case b != nil && (b.Job != j.id || b.Gang != g || b.Start == 0 && len(b.Leaves) == 0):
+		add("gang %d of job %d has a booking that is not its: %+v", g, j.id, *b)
+	}
+}

@@ -1,0 +1,400 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// ending is when guaranteed work of a priority has left at the latest.
+type ending struct {
+	at   Time
+	prio cell.Priority
+}
+
+// overBy returns when an attempt has left its cells at the latest: its limit,
+// which is enforced, and the grace after it. Nothing else bounds it.
+func (s *State) overBy(a *attempt) (Time, bool) {
+	spec := s.jobs[a.job].spec
+	if spec.TimeLimit == 0 || a.state == AttemptUnknown || a.state == AttemptReserving {
+		return 0, false
+	}
+	return max(a.placed, a.started).Add(spec.TimeLimit).Add(spec.Grace), true
+}
+
+// gone reports whether an attempt has left by a time.
+func (s *State) gone(a *attempt, t Time) bool {
+	if a.state == AttemptStopping {
+		return true
+	}
+	end, known := s.overBy(a)
+	return known && end <= t
+}
+
+// enter takes over the bookings of a priority when the walk reaches it: first
+// those whose cells are still to be had, then the others anew.
+func (o *outlook) enter(p cell.Priority) {
+	if p == o.prio {
+		return
+	}
+	o.prio = p
+	clear(o.failed)
+	var lost []asking
+	for _, ref := range o.s.booked {
+		j := o.s.find(ref.Job)
+		if o.s.space(j.spec.VC) != o.space || j.spec.Priority != p || !o.s.eligible(j, ref.Gang) {
+			continue
+		}
+		a := o.asking(j, ref.Gang)
+		if !o.entitled(a) {
+			continue
+		}
+		if b, ok := o.restore(a); !ok || !o.add(b) {
+			lost = append(lost, a)
+		}
+	}
+	for _, a := range lost {
+		if b, _, ok := o.search(a, o.s.now); ok {
+			b.due = b.start == o.s.now && a.j.gangs[a.g].booked.Start == o.s.now
+			o.add(b)
+		}
+	}
+	o.forward()
+}
+
+// restore reads a booking that keeps its cells, when they can still be had.
+func (o *outlook) restore(a asking) (book, bool) {
+	was := a.j.gangs[a.g].booked
+	if len(was.Leaves) == 0 || was.Start != 0 && was.Start < o.s.now {
+		return book{}, false
+	}
+	b := o.newBook(a, was.Start, was.Leaves, was.Binds)
+	b.due = was.Start == o.s.now
+	if !o.obtainable(a, &b) {
+		return book{}, false
+	}
+	if was.Start == 0 {
+		b.after = o.unlimited(a, b.leaves)
+		if t, res, ok := o.earliest(a, o.instants(a, o.s.now+1)); ok {
+			return o.timedBook(a, t, res), true // by now it can be said when
+		}
+		return b, len(b.after) > 0
+	}
+	return b, true
+}
+
+func (o *outlook) newBook(a asking, start Time, leaves []cell.LeafID, binds []cell.Bind) book {
+	b := book{ref: a.ref, prio: a.prio, start: start, end: forever, leaves: leaves, binds: binds}
+	if start > 0 {
+		b.end = a.until(start)
+	}
+	b.chains, b.pins = o.s.wants(a.j, a.g)
+	for _, l := range leaves {
+		b.set = b.set.Add(l)
+	}
+	return b
+}
+
+// obtainable reports whether the leaves of a booking are still free at its start
+// as far as limits tell, and kept for nobody else then.
+func (o *outlook) obtainable(a asking, b *book) bool {
+	if b.set.Meets(o.kept(a, b.start, b.end)) {
+		return false
+	}
+	r := o.s.request(a.j, int(a.g))
+	f := o.s.cl.Forest()
+	for _, l := range b.leaves {
+		hold, promised := o.s.cl.Holder(l)
+		switch {
+		case promised != cell.None, o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
+			return false
+		case hold == cell.None:
+			continue
+		}
+		h := o.s.holder(hold)
+		if b.start == 0 && h.state != AttemptUnknown || o.yields(a, hold) || o.s.gone(h, b.start) {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// yields reports whether a holder would be lifted for a gang.
+func (o *outlook) yields(a asking, id cell.AllocID) bool {
+	al := o.s.cl.Alloc(id)
+	if o.s.holder(id).state == AttemptUnknown {
+		return false
+	}
+	return al.Opportunistic() || al.Space == o.space && al.Priority < a.prio
+}
+
+// unlimited returns the jobs in the way on some leaves that declare no limit.
+func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []JobID {
+	var out []JobID
+	for _, l := range leaves {
+		hold, _ := o.s.cl.Holder(l)
+		if hold == cell.None || o.yields(a, hold) || o.s.gone(o.s.holder(hold), forever-1) {
+			continue
+		}
+		if id := o.s.holder(hold).id.Job; !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// search books a gang from a time on: for the first instant at which it fits, or
+// behind jobs without a limit. behind says that only other bookings are in the way.
+func (o *outlook) search(a asking, from Time) (b book, behind, ok bool) {
+	if t, res, ok := o.earliest(a, o.instants(a, from)); ok {
+		return o.timedBook(a, t, res), false, true
+	}
+	res, ok := o.leastAhead(a, o.kept(a, 0, forever))
+	if !ok {
+		_, behind = o.leastAhead(a, nil)
+		return book{}, behind, false
+	}
+	b = o.newBook(a, 0, leavesOf(&res.Placement), res.Placement.Binds)
+	b.after = o.unlimited(a, b.leaves)
+	return b, true, len(b.after) > 0
+}
+
+func leavesOf(p *cell.Placement) []cell.LeafID {
+	var out []cell.LeafID
+	for _, t := range p.Tasks {
+		out = append(out, t.Leaves...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// instants returns when cells become free for a gang, in order: the ends of
+// guaranteed work and of other bookings; also `from` when that is now.
+func (o *outlook) instants(a asking, from Time) []Time {
+	o.read()
+	var out []Time
+	if from == o.s.now {
+		out = append(out, from)
+	}
+	for _, e := range o.ends {
+		if e.prio >= a.prio && e.at > from {
+			out = append(out, e.at)
+		}
+	}
+	for i, m := 0, o.mask(a, from, forever); i < len(o.books); i++ {
+		if b := &o.books[i]; m>>i&1 != 0 && b.end < forever && b.end > from {
+			out = append(out, b.end)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// read collects what the searches share, once for as long as nothing moves.
+func (o *outlook) read() {
+	if !o.moved {
+		return
+	}
+	o.moved = false
+	o.idle = o.s.cl.IdleLeaves()
+	o.ends = o.ends[:0]
+	for i := range o.s.attempts {
+		a := &o.s.attempts[i]
+		if a.job == none {
+			continue
+		}
+		al := o.s.cl.Alloc(a.alloc)
+		if end, known := o.s.overBy(a); known && al.Space == o.space && !al.Opportunistic() {
+			o.ends = append(o.ends, ending{end, al.Priority})
+		}
+	}
+}
+
+// earliest returns the first instant at which a gang fits. With nothing booked
+// for others more is free the later it is, and it halves; else it tries one after
+// the other, the first maxInstants and the last.
+func (o *outlook) earliest(a asking, times []Time) (Time, cell.Result, bool) {
+	if o.mask(a, 0, forever) != 0 {
+		if n := len(times); n > maxInstants {
+			times = append(times[:maxInstants:maxInstants], times[n-1])
+		}
+		for _, t := range times {
+			if res, ok := o.fits(a, t, nil); ok {
+				return t, res, true
+			}
+		}
+		return 0, cell.Result{}, false
+	}
+	lo, hi := 0, len(times)
+	if was := a.j.gangs[a.g].booked; was != nil && was.Start != 0 {
+		if i, found := slices.BinarySearch(times, was.Start); found {
+			if _, ok := o.fits(a, times[i], nil); !ok {
+				lo = i + 1
+			} else if hi = i; i > 0 {
+				if _, ok := o.fits(a, times[i-1], nil); !ok {
+					lo = i
+				}
+			}
+		}
+	}
+	i := lo + sort.Search(hi-lo, func(k int) bool { _, ok := o.fits(a, times[lo+k], nil); return ok })
+	if i == len(times) {
+		return 0, cell.Result{}, false
+	}
+	res, ok := o.fits(a, times[i], nil)
+	return times[i], res, ok
+}
+
+// fits asks the cells for a placement at a time: who has left by then is gone,
+// and what is booked for others then, or is in extra, is not to be had.
+func (o *outlook) fits(a asking, t Time, extra cell.LeafSet) (cell.Result, bool) {
+	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
+	r.Keep = o.kept(a, t, a.until(t)).With(extra)
+	r.Gone = func(id cell.AllocID) bool { return o.s.gone(o.s.holder(id), t) }
+	return o.s.cl.Place(&r)
+}
+
+// timedBook books what was found at a time. Among what would do it takes leaves
+// that are in use now: the idle ones can serve others in the meantime.
+func (o *outlook) timedBook(a asking, t Time, res cell.Result) book {
+	if t > o.s.now {
+		if busy, ok := o.fits(a, t, o.idle); ok {
+			res = busy
+		} else {
+			o.useBusy(a, t, &res.Placement)
+		}
+	}
+	return o.newBook(a, t, leavesOf(&res.Placement), res.Placement.Binds)
+}
+
+// useBusy exchanges the leaves of a placement for siblings that are in use
+// longer, which changes nothing for the gang.
+func (o *outlook) useBusy(a asking, t Time, p *cell.Placement) {
+	keep := o.kept(a, t, a.until(t))
+	taken := map[cell.LeafID]bool{}
+	for _, l := range leavesOf(p) {
+		taken[l] = true
+	}
+	for i := range p.Tasks {
+		task := &p.Tasks[i]
+		task.Leaves = slices.Clone(task.Leaves)
+		for from := 0; from < len(task.Leaves); {
+			parent := o.parent(task.Leaves[from])
+			to := from
+			for to < len(task.Leaves) && o.parent(task.Leaves[to]) == parent {
+				to++
+			}
+			if parent != cell.None && withinBind(o.s.cl.Forest(), p.Binds, parent) {
+				o.busiest(a, t, keep, taken, task.Leaves[from:to])
+			}
+			from = to
+		}
+	}
+}
+
+func (o *outlook) parent(l cell.LeafID) cell.CellID {
+	f := o.s.cl.Forest()
+	return f.Cells[f.Leaves[l]].Parent
+}
+
+func withinBind(f *cell.Forest, binds []cell.Bind, id cell.CellID) bool {
+	return slices.ContainsFunc(binds, func(b cell.Bind) bool { return f.Contains(b.Cell, id) })
+}
+
+// busiest replaces leaves of one cell by those of it that are in use longest.
+func (o *outlook) busiest(a asking, t Time, keep cell.LeafSet, taken map[cell.LeafID]bool, leaves []cell.LeafID) {
+	f := o.s.cl.Forest()
+	node := f.Cells[f.Leaves[leaves[0]]].Node
+	for _, l := range leaves {
+		delete(taken, l)
+	}
+	var all []cell.LeafID
+	first := f.Cells[o.parent(leaves[0])].FirstLeaf
+	for l := first; l < first+cell.LeafID(f.NumLeaves(o.parent(leaves[0]))); l++ {
+		if !taken[l] && !keep.Has(l) && f.Cells[f.Leaves[l]].Node == node && o.freeAt(a, t, l) {
+			all = append(all, l)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y cell.LeafID) int { return cmp.Compare(o.busyUntil(a, y), o.busyUntil(a, x)) })
+	copy(leaves, all)
+	slices.Sort(leaves)
+	for _, l := range leaves {
+		taken[l] = true
+	}
+}
+
+// freeAt reports whether a leaf is free for a gang at a time.
+func (o *outlook) freeAt(a asking, t Time, l cell.LeafID) bool {
+	hold, promised := o.s.cl.Holder(l)
+	if promised != cell.None || o.s.leafBad(l) {
+		return false
+	}
+	return hold == cell.None || o.s.gone(o.s.holder(hold), t) || o.yields(a, hold)
+}
+
+// busyUntil is how long a leaf serves nobody else; 0 when it could.
+func (o *outlook) busyUntil(a asking, l cell.LeafID) Time {
+	hold, _ := o.s.cl.Holder(l)
+	if hold == cell.None || o.yields(a, hold) {
+		return 0
+	}
+	end, _ := o.s.overBy(o.s.holder(hold))
+	return end
+}
+
+// leastAhead finds the shape with the least in the way: the fewest holders
+// without a limit, then the least of their work.
+func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
+	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
+	r.Keep = keep
+	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.s.gone(o.s.holder(id), forever-1) }
+	r.Lift.Also = func(id cell.AllocID) bool {
+		h := o.s.holder(id)
+		return o.s.cl.Alloc(id).Space == o.space && h.state != AttemptUnknown
+	}
+	r.Cost = func(id cell.AllocID) cell.Cost { return cell.Cost{Lost: o.s.workAhead(o.s.holder(id))} }
+	return o.s.cl.Place(&r)
+}
+
+// workAhead estimates how much an attempt without a limit has before it: its
+// hint of a duration where it gives one, else as long again as it has run.
+func (s *State) workAhead(a *attempt) int64 {
+	j := &s.jobs[a.job]
+	left := s.now - max(a.placed, a.started)
+	if d := Time(j.spec.Hints.Duration); d > left {
+		left = d - left
+	}
+	leaves := int64(j.gangs[a.id.Gang].leaves)
+	if int64(left) > (1<<62)/max(leaves, 1) {
+		return 1 << 62
+	}
+	return int64(left) * leaves
+}
+
+// forward moves the first booking of this priority that keeps its cells to an
+// earlier time when cells became free sooner than limits said.
+func (o *outlook) forward() {
+	i := slices.IndexFunc(o.books, func(b book) bool { return b.prio == o.prio && b.timed() && b.start > o.s.now && !b.over })
+	if o.easy || i < 0 {
+		return
+	}
+	b := &o.books[i]
+	j := o.s.find(b.ref.Job)
+	a := o.asking(j, b.ref.Gang)
+	times := o.instants(a, o.s.now+1)
+	times = times[:min(len(times), maxEarlier)]
+	for _, t := range times {
+		if t >= b.start {
+			return
+		}
+		if res, ok := o.fits(a, t, nil); ok {
+			o.forget(a.ref)
+			o.add(o.timedBook(a, t, res))
+			return
+		}
+	}
+}
