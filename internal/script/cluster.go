@@ -16,7 +16,7 @@ import (
 // short form; without a block the line itself is the short form of one chain.
 //
 //	cluster file=cluster.yaml
-//	cluster nodes=2 gpus=4 [switch=2] [racks=1] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf]
+//	cluster nodes=2 gpus=4 [switch=2] [racks=1] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf] [backfill=easy]
 func (s *Session) doCluster(c command) (string, error) {
 	m := s.meta(c.args)
 	config, out, err := s.readCluster(c)
@@ -275,6 +275,7 @@ func (p *plan) vcConfig(vc string) *sched.VCConfig {
 func (p *plan) limits(v *sched.VCConfig, a *args) {
 	v.MinRun = a.duration("minRun", v.MinRun)
 	v.Budget = a.number("budget", v.Budget)
+	v.Backfill = a.text("backfill", v.Backfill)
 }
 
 // quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack" and "4xgpu" are

@@ -1,0 +1,358 @@
+package sched_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// work is one job of a played day: it is submitted, and runs so long once placed.
+type work struct {
+	at     sched.Time
+	vc     cell.VCName
+	tasks  int32
+	leaves int32
+	limit  sched.Duration // 0 is none
+	run    sched.Duration
+	grace  sched.Duration
+	prio   cell.Priority
+}
+
+// day plays jobs on a State with exact ends, without an executor: what happens at
+// one instant is one batch.
+type day struct {
+	t       *testing.T
+	s       *sched.State
+	now     sched.Time
+	jobs    []work
+	started map[sched.JobID]sched.Time
+	ends    map[sched.JobID]sched.Time
+	booked  map[sched.JobID][]sched.Booked // as long as it waits
+	log     []sched.Record
+}
+
+func play(t *testing.T, c *sched.Config, jobs []work) *day {
+	t.Helper()
+	d := &day{t: t, s: sched.New(policy.New), jobs: jobs, started: map[sched.JobID]sched.Time{}, ends: map[sched.JobID]sched.Time{},
+		booked: map[sched.JobID][]sched.Booked{}}
+	d.command(sched.Reconfigure{Config: c})
+	next := 0
+	for d.decide(); next < len(jobs) || len(d.ends) > 0; d.decide() {
+		d.forward(next)
+		for id, end := range d.ends {
+			if end == d.now {
+				d.exit(id)
+			}
+		}
+		for ; next < len(jobs) && jobs[next].at == d.now; next++ {
+			d.submit(next)
+		}
+	}
+	return d
+}
+
+// forward goes to the next instant at which something happens.
+func (d *day) forward(next int) {
+	at := sched.Time(1<<63 - 1)
+	if next < len(d.jobs) {
+		at = d.jobs[next].at
+	}
+	for _, end := range d.ends {
+		at = min(at, end)
+	}
+	if w := d.s.Wake(); w > 0 {
+		at = min(at, max(w, d.now))
+	}
+	d.now = at
+}
+
+func (d *day) apply(events []sched.Event) {
+	for _, e := range events {
+		d.record(sched.Record{Seq: d.s.Seq() + 1, Time: d.now, Event: e}, true)
+	}
+}
+
+func (d *day) record(r sched.Record, apply bool) {
+	if apply {
+		d.s.Apply(r)
+	}
+	d.log = append(d.log, r)
+	switch e := r.Event.(type) {
+	case sched.Booked:
+		d.booked[e.Job] = append(d.booked[e.Job], e)
+	case sched.Placed:
+		d.started[e.Attempt.Job] = r.Time
+	}
+}
+
+func (d *day) command(c sched.Command) {
+	d.t.Helper()
+	events, _, no := d.s.Check(c, d.now)
+	if no != nil {
+		d.t.Fatalf("refused: %s", no.Message)
+	}
+	d.apply(events)
+}
+
+func (d *day) submit(i int) {
+	w := d.jobs[i]
+	j := gangJob(fmt.Sprint("j", i+1), cmp.Or(w.vc, "a"), w.prio, w.tasks, w.leaves)
+	j.TimeLimit, j.Grace = w.limit, w.grace
+	d.command(sched.Submit{Job: j})
+}
+
+func (d *day) exit(id sched.JobID) {
+	j, _ := d.s.Job(id)
+	for o, t := range j.Tasks {
+		d.apply(d.s.Accept(sched.TaskExited{Attempt: sched.AttemptID{Job: id, Gang: t.Gang, N: t.Attempt}, Task: int32(o)}))
+	}
+	delete(d.ends, id)
+}
+
+// decide lets the core decide until it has nothing more to do at this instant.
+func (d *day) decide() {
+	d.t.Helper()
+	for {
+		out := d.s.Decide(d.now)
+		var placed []sched.JobID
+		for _, r := range out {
+			d.record(r, false)
+			if e, ok := r.Event.(sched.Placed); ok {
+				placed = append(placed, e.Attempt.Job)
+			}
+		}
+		if err := d.s.Verify(); err != nil {
+			d.t.Fatal(err)
+		}
+		for _, id := range placed {
+			d.begin(id)
+		}
+		if len(out) == 0 {
+			return
+		}
+	}
+}
+
+func (d *day) begin(id sched.JobID) {
+	j, _ := d.s.Job(id)
+	for o, t := range j.Tasks {
+		d.apply(d.s.Accept(sched.TaskStarted{Attempt: sched.AttemptID{Job: id, Gang: t.Gang, N: t.Attempt}, Task: int32(o)}))
+	}
+	d.ends[id] = d.now.Add(d.jobs[id-1].run)
+}
+
+// flat is one node of n leaves that one VC owns.
+func flat(n int, mode string) *sched.Config {
+	node := cell.CellSpec{Type: "NODE", Address: "n0"}
+	for l := range n {
+		node.Children = append(node.Children, cell.CellSpec{Type: "G", Address: fmt.Sprint(l)})
+	}
+	return &sched.Config{
+		Cluster: cell.Spec{
+			SKUs:   []cell.SKU{{Name: "G", GPU: 1, Device: cell.NVIDIA}},
+			Chains: []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "NODE", Fanout: int32(n), IsNode: true}}}},
+			Cells:  []cell.CellSpec{node},
+			VCs:    []cell.VCSpec{{Name: "a", Quota: []cell.QuotaSpec{{Chain: "NODE", Level: 2, Number: 1}}}},
+		},
+		VCs: []sched.VCConfig{{Name: "a", Backfill: mode}},
+	}
+}
+
+const minute = sched.Time(sched.Minute)
+
+// starts runs jobs that need so many leaves of a flat cluster at once and returns
+// when each started, in minutes.
+func starts(t *testing.T, n int, mode string, jobs ...work) []int {
+	t.Helper()
+	d := play(t, flat(n, mode), jobs)
+	var out []int
+	for i := range jobs {
+		out = append(out, int(d.started[sched.JobID(i+1)]/minute))
+	}
+	return out
+}
+
+func need(leaves int32, minutes int) work {
+	d := sched.Duration(minutes) * sched.Minute
+	return work{tasks: 1, leaves: leaves, limit: d, run: d}
+}
+
+// The textbook's examples, by hand: 10 processors.
+func TestBackfillByHand(t *testing.T) {
+	// 1 runs on 6 until 10; 2 needs 8 and waits for it. 3 (4 for 10) ends in time;
+	// 4 (2 for 20) uses what 2 leaves, but only when nobody else is there.
+	jobs := []work{need(6, 10), need(8, 10), need(4, 10), need(2, 20)}
+	for _, c := range []struct {
+		mode string
+		want []int
+	}{{"", []int{0, 10, 20, 20}}, {"none", []int{0, 10, 20, 20}}, {"easy", []int{0, 10, 0, 10}}, {"conservative", []int{0, 10, 0, 10}}} {
+		if got := starts(t, 10, c.mode, jobs...); !slices.Equal(got, c.want) {
+			t.Errorf("backfill %q: starts %v, want %v", c.mode, got, c.want)
+		}
+	}
+	// EASY may delay the second that waits, conservative may not: 1 runs on 6
+	// until 10, 2 needs all and is first, 3 (5 for 10) would follow at 20. Now 4
+	// (4 for 10) is let in by both; 5 (2 for 30) fits nowhere before 2.
+	jobs = []work{need(6, 10), need(10, 10), need(5, 10), need(5, 40), need(6, 10)}
+	if got, want := starts(t, 10, "easy", jobs...), []int{0, 10, 20, 20, 30}; !slices.Equal(got, want) {
+		t.Errorf("easy: starts %v, want %v", got, want)
+	}
+	// 1: 5 for 10. 2: 10 for 10 at 10. 3: 6 for 10 at 20. 4: 5 for 30: easy lets it
+	// run from 20 only after 3, conservative at 30.
+	jobs = []work{need(5, 10), need(10, 10), need(6, 10), need(5, 30), need(5, 10)}
+	if got, want := starts(t, 10, "conservative", jobs...), []int{0, 10, 20, 30, 0}; !slices.Equal(got, want) {
+		t.Errorf("conservative: starts %v, want %v", got, want)
+	}
+}
+
+// Easy lets a long job pass the second that waits, conservative does not: that is
+// all their difference.
+func TestEasyDelaysTheSecond(t *testing.T) {
+	// 10 leaves. 1: 4 for 10; 2: 4 for 20; 3: 8 for 10 waits until 20; 4: 6 for 10
+	// waits: it would go at 10, and keeps 3 from nothing if it ends by 20.
+	// 5: 2 for 30: at once under easy (it is outside of what 3 needs), although 4
+	// then finds only 4+... and must wait; under conservative 4 has its promise.
+	jobs := []work{need(4, 10), need(4, 20), need(8, 10), need(6, 10), need(2, 30)}
+	if got, want := starts(t, 10, "conservative", jobs...), []int{0, 0, 20, 10, 20}; !slices.Equal(got, want) {
+		t.Errorf("conservative: starts %v, want %v", got, want)
+	}
+	if got, want := starts(t, 10, "easy", jobs...), []int{0, 0, 20, 30, 0}; !slices.Equal(got, want) {
+		t.Errorf("easy: starts %v, want %v", got, want)
+	}
+}
+
+// Without backfill a large gang waits, but nobody passes it; with it a stream of
+// small jobs cannot hold it up either.
+func TestLargeGangIsNotStarved(t *testing.T) {
+	for _, mode := range []string{"none", "easy", "conservative"} {
+		jobs := []work{need(4, 7), need(8, 10)}
+		for i := range 60 {
+			w := need(int32(1+i%3), 5+i%4)
+			w.at = sched.Time(i) * minute
+			jobs = append(jobs, w)
+		}
+		slices.SortStableFunc(jobs, func(a, b work) int { return cmp.Compare(a.at, b.at) })
+		d := play(t, flat(8, mode), jobs)
+		if got := d.started[2]; got > 7*minute {
+			t.Errorf("%s: the large gang started at %d", mode, got/minute)
+		}
+	}
+}
+
+// twinEasy is EASY backfill on a number of processors, after Lifka (1995).
+func twinEasy(procs int32, jobs []work) []sched.Time {
+	start := make([]sched.Time, len(jobs))
+	for i := range start {
+		start[i] = -1
+	}
+	type running struct {
+		n      int32
+		end    sched.Time // really
+		latest sched.Time // as declared
+	}
+	var run []running
+	var queue []int
+	now, next, free := sched.Time(0), 0, procs
+	begin := func(i int) {
+		start[i] = now
+		free -= jobs[i].leaves
+		run = append(run, running{jobs[i].leaves, now.Add(jobs[i].run), now.Add(jobs[i].limit)})
+	}
+	for {
+		for ; next < len(jobs) && jobs[next].at <= now; next++ {
+			queue = append(queue, next)
+		}
+		for len(queue) > 0 && jobs[queue[0]].leaves <= free {
+			begin(queue[0])
+			queue = queue[1:]
+		}
+		if len(queue) > 0 {
+			slices.SortStableFunc(run, func(a, b running) int { return cmp.Compare(a.latest, b.latest) })
+			then, shadow := free, sched.Time(0)
+			for _, r := range run {
+				if then >= jobs[queue[0]].leaves && r.latest > shadow {
+					break
+				}
+				then += r.n
+				shadow = r.latest
+			}
+			extra := then - jobs[queue[0]].leaves
+			rest := queue[:1:1]
+			for _, i := range queue[1:] {
+				switch inTime := now.Add(jobs[i].limit) <= shadow; {
+				case jobs[i].leaves > free || !inTime && jobs[i].leaves > extra:
+					rest = append(rest, i)
+					continue
+				case !inTime:
+					extra -= jobs[i].leaves
+				}
+				begin(i)
+			}
+			queue = rest
+		}
+		soon := sched.Time(1<<63 - 1)
+		if next < len(jobs) {
+			soon = jobs[next].at
+		}
+		for _, r := range run {
+			soon = min(soon, r.end)
+		}
+		if next == len(jobs) && len(run) == 0 {
+			return start
+		}
+		now = soon
+		run = slices.DeleteFunc(run, func(r running) bool {
+			if r.end <= now {
+				free += r.n
+				return true
+			}
+			return false
+		})
+	}
+}
+
+func randomDay(r *rand.Rand, n, most int32, exact bool) []work {
+	jobs := make([]work, n)
+	at := sched.Time(0)
+	for i := range jobs {
+		limit := sched.Duration(1+r.IntN(12)) * sched.Minute
+		run := limit
+		if !exact {
+			run = max(sched.Minute, limit*sched.Duration(1+r.IntN(4))/4)
+		}
+		jobs[i] = work{at: at, tasks: 1, leaves: 1 + r.Int32N(most), limit: limit, run: run}
+		if r.IntN(3) == 0 {
+			at += sched.Time(r.IntN(6)) * minute
+		}
+	}
+	return jobs
+}
+
+// On one flat cell easy backfill is what it is on counts, job by job.
+func TestEasyAgreesWithTwin(t *testing.T) {
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		procs := 4 + r.Int32N(9)
+		jobs := randomDay(r, 20, procs, seed%2 == 0)
+		d := play(t, flat(int(procs), "easy"), jobs)
+		for i, want := range twinEasy(procs, jobs) {
+			if got := d.started[sched.JobID(i+1)]; got != want {
+				t.Fatalf("seed %d: job %d of %d starts at %d, the twin says %d\n%s", seed, i+1, procs, got/minute, want/minute, table(jobs))
+			}
+		}
+	}
+}
+
+func table(jobs []work) string {
+	out := ""
+	for i, w := range jobs {
+		out += fmt.Sprintf("%d: at %d needs %d of %s for %d, runs %d\n", i+1, w.at/minute, w.tasks*w.leaves, w.vc, w.limit/sched.Minute, w.run/sched.Minute)
+	}
+	return out
+}
