@@ -31,6 +31,23 @@ func (c *Cluster) Unhold(space int32, held []RootID) {
 	}
 }
 
+// PlaceLater is Place at a time when some promised allocations have had their
+// leaves and left again: their promises stand in nobody's way.
+func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
+	mark := func(to func(AllocID) AllocID) {
+		for _, id := range promised {
+			for _, t := range c.allocs[id].Placement.Tasks {
+				for _, l := range t.Leaves {
+					c.setLeaf(c.resv, l, to(id))
+				}
+			}
+		}
+	}
+	mark(func(AllocID) AllocID { return None })
+	defer mark(func(id AllocID) AllocID { return id })
+	return c.Place(r)
+}
+
 // Meets reports whether two sets have a leaf in common.
 func (s LeafSet) Meets(t LeafSet) bool {
 	for i := range min(len(s), len(t)) {

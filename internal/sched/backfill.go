@@ -22,14 +22,14 @@ import (
 
 // The bounds of the walk; docs/backfill.md prints them.
 const (
-	maxBookings   = 32  // bookings of one VC
-	maxPassing    = 512 // gangs that one walk tries behind the first that waits
-	maxInstants   = 64  // times tried for one gang beside other bookings
-	maxEarlier    = 8   // times tried to move a conservative booking forward
-	forever       = Time(1<<63 - 1)
-	modeEasy      = "easy"
-	modeConserve  = "conservative"
-	lostItsCells  = "its cells are no longer to be had then"
+	maxBookings  = 32  // bookings of one VC
+	maxPassing   = 512 // gangs that one walk tries behind the first that waits
+	maxInstants  = 64  // times tried for one gang beside other bookings
+	maxEarlier   = 8   // times tried to move a conservative booking forward
+	forever      = Time(1<<63 - 1)
+	modeEasy     = "easy"
+	modeConserve = "conservative"
+	lostItsCells = "what it was booked for is no longer to be had"
 )
 
 // Backfills are the modes that VCConfig.Backfill may name, beside "".
@@ -362,4 +362,3 @@ func (o *outlook) journal(b *book) {
 	}
 	o.s.emit(e)
 }
-

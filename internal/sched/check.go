@@ -167,8 +167,12 @@ func (s *State) checkReconfigure(c Reconfigure) ([]Event, Answer, *Refusal) {
 		return nil, Answer{}, refuse(Invalid, "%v", err)
 	}
 	for i := int32(1); i < next.NumSpaces(); i++ {
-		if _, err := s.policies(vcConfig(c.Config, next.Space(i).Name)); err != nil {
-			return nil, Answer{}, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
+		v := vcConfig(c.Config, next.Space(i).Name)
+		if _, err := s.policies(v); err != nil {
+			return nil, Answer{}, refuse(Invalid, "virtual cluster %q: %v", v.Name, err)
+		}
+		if v.Backfill != "" && !slices.Contains(Backfills(), v.Backfill) {
+			return nil, Answer{}, refuse(Invalid, "virtual cluster %q: there is no way %q to backfill; there are: %s", v.Name, v.Backfill, strings.Join(Backfills(), ", "))
 		}
 	}
 	var events []Event

@@ -18,10 +18,25 @@ type ending struct {
 // which is enforced, and the grace after it. Nothing else bounds it.
 func (s *State) overBy(a *attempt) (Time, bool) {
 	spec := s.jobs[a.job].spec
-	if spec.TimeLimit == 0 || a.state == AttemptUnknown || a.state == AttemptReserving {
+	if spec.TimeLimit == 0 || a.state == AttemptUnknown {
 		return 0, false
 	}
-	return max(a.placed, a.started).Add(spec.TimeLimit).Add(spec.Grace), true
+	begin := max(a.placed, a.started)
+	if a.state == AttemptReserving {
+		begin = begin.Add(s.longestGrace(a.victims))
+	}
+	return begin.Add(spec.TimeLimit).Add(spec.Grace), true
+}
+
+// longestGrace is how long it takes attempts to leave that were told to.
+func (s *State) longestGrace(ids []AttemptID) Duration {
+	var most Duration
+	for _, id := range ids {
+		if j := s.find(id.Job); j != nil {
+			most = max(most, j.spec.Grace)
+		}
+	}
+	return most
 }
 
 // gone reports whether an attempt has left by a time.
@@ -108,18 +123,23 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 	for _, l := range b.leaves {
 		hold, promised := o.s.cl.Holder(l)
 		switch {
-		case promised != cell.None, o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
+		case promised != cell.None && !o.clears(a, promised, b.start), o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
 			return false
 		case hold == cell.None:
 			continue
 		}
 		h := o.s.holder(hold)
-		if b.start == 0 && h.state != AttemptUnknown || o.yields(a, hold) || o.s.gone(h, b.start) {
+		if b.start == 0 && h.state != AttemptUnknown || o.clears(a, hold, b.start) {
 			continue
 		}
 		return false
 	}
 	return true
+}
+
+// clears reports whether a holder is out of a gang's way at a time.
+func (o *outlook) clears(a asking, id cell.AllocID, t Time) bool {
+	return o.yields(a, id) || o.s.gone(o.s.holder(id), t)
 }
 
 // yields reports whether a holder would be lifted for a gang.
@@ -255,7 +275,22 @@ func (o *outlook) fits(a asking, t Time, extra cell.LeafSet) (cell.Result, bool)
 	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
 	r.Keep = o.kept(a, t, a.until(t)).With(extra)
 	r.Gone = func(id cell.AllocID) bool { return o.s.gone(o.s.holder(id), t) }
-	return o.s.cl.Place(&r)
+	return o.placeLater(a, &r)
+}
+
+// placeLater also leaves promises out of the picture whose holders are gone by
+// then, or of a lower priority, so that they would be taken back.
+func (o *outlook) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
+	if o.s.promised == 0 {
+		return o.s.cl.Place(r)
+	}
+	var past []cell.AllocID
+	for _, slot := range o.s.reservations(o.space, cell.MaxGuaranteed+1) {
+		if id := o.s.attempts[slot].alloc; r.Gone(id) || o.yields(a, id) {
+			past = append(past, id)
+		}
+	}
+	return o.s.cl.PlaceLater(r, past)
 }
 
 // timedBook books what was found at a time. Among what would do it takes leaves
@@ -330,10 +365,10 @@ func (o *outlook) busiest(a asking, t Time, keep cell.LeafSet, taken map[cell.Le
 // freeAt reports whether a leaf is free for a gang at a time.
 func (o *outlook) freeAt(a asking, t Time, l cell.LeafID) bool {
 	hold, promised := o.s.cl.Holder(l)
-	if promised != cell.None || o.s.leafBad(l) {
+	if promised != cell.None && !o.clears(a, promised, t) || o.s.leafBad(l) {
 		return false
 	}
-	return hold == cell.None || o.s.gone(o.s.holder(hold), t) || o.yields(a, hold)
+	return hold == cell.None || o.clears(a, hold, t)
 }
 
 // busyUntil is how long a leaf serves nobody else; 0 when it could.
@@ -357,7 +392,7 @@ func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 		return o.s.cl.Alloc(id).Space == o.space && h.state != AttemptUnknown
 	}
 	r.Cost = func(id cell.AllocID) cell.Cost { return cell.Cost{Lost: o.s.workAhead(o.s.holder(id))} }
-	return o.s.cl.Place(&r)
+	return o.placeLater(a, &r)
 }
 
 // workAhead estimates how much an attempt without a limit has before it: its

@@ -86,7 +86,7 @@ type gang struct {
 	members []cell.Member
 	leaves  int32
 	booked  *Booked // what is promised to it while it waits
-	shape   string // equal shapes have equal placements
+	shape   string  // equal shapes have equal placements
 }
 
 // avoidance keeps a gang off a node that refused it.
