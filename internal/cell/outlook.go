@@ -73,6 +73,15 @@ func (s LeafSet) With(t LeafSet) LeafSet {
 	return out
 }
 
+// Without returns the leaves of a set that are not in another; neither is changed.
+func (s LeafSet) Without(t LeafSet) LeafSet {
+	out := slices.Clone(s)
+	for i := range min(len(s), len(t)) {
+		out[i] &^= t[i]
+	}
+	return out
+}
+
 // IdleLeaves returns the leaves that are free and healthy.
 func (c *Cluster) IdleLeaves() LeafSet {
 	var out LeafSet

@@ -160,13 +160,47 @@ func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	if len(gg.avoid) == 0 && o.failed[key] {
 		return plan{}, false
 	}
-	o.s.keep = o.union(mask)
-	p, ok := o.s.plan(a.j, int(a.g), o.w.blockedFor(a.j.id))
-	o.s.keep = nil
+	keep := o.union(mask)
+	p, ok := o.planOutside(a, keep)
+	if ok {
+		o.useKept(a, mask, keep, &p)
+	}
 	if !ok && len(gg.avoid) == 0 {
 		o.failed[key] = true
 	}
 	return p, ok
+}
+
+func (o *outlook) planOutside(a asking, keep cell.LeafSet) (plan, bool) {
+	o.s.keep = keep
+	defer func() { o.s.keep = nil }()
+	return o.s.plan(a.j, int(a.g), o.w.blockedFor(a.j.id))
+}
+
+// useKept moves a gang that is gone in time onto leaves that are kept for others
+// later: those that are not serve gangs which stay longer.
+func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *plan) {
+	later := o.union(o.mask(a, 0, forever) &^ mask)
+	if later == nil || len(p.victims)+len(p.lazies)+len(p.revoked) > 0 {
+		return
+	}
+	o.read()
+	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && len(in.victims)+len(in.lazies)+len(in.revoked) == 0 {
+		*p = in
+	}
+	o.exchange(&p.placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.idle.Has(l) && o.unused(l) },
+		func(l cell.LeafID) Time {
+			if later.Has(l) {
+				return 1
+			}
+			return 0
+		})
+}
+
+// unused reports whether nobody holds a leaf or was promised it.
+func (o *outlook) unused(l cell.LeafID) bool {
+	hold, promised := o.s.cl.Holder(l)
+	return hold == cell.None && promised == cell.None && !o.s.leafBad(l)
 }
 
 func (o *outlook) longestGrace(victims []cell.AllocID) Duration {

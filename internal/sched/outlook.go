@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 
@@ -125,14 +124,10 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 		switch {
 		case promised != cell.None && !o.clears(a, promised, b.start), o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
 			return false
-		case hold == cell.None:
-			continue
+		case hold == cell.None, o.clears(a, hold, b.start):
+		case b.start != 0 || o.s.holder(hold).state == AttemptUnknown:
+			return false
 		}
-		h := o.s.holder(hold)
-		if b.start == 0 && h.state != AttemptUnknown || o.clears(a, hold, b.start) {
-			continue
-		}
-		return false
 	}
 	return true
 }
@@ -299,67 +294,12 @@ func (o *outlook) timedBook(a asking, t Time, res cell.Result) book {
 	if t > o.s.now {
 		if busy, ok := o.fits(a, t, o.idle); ok {
 			res = busy
-		} else {
-			o.useBusy(a, t, &res.Placement)
 		}
+		keep := o.kept(a, t, a.until(t))
+		o.exchange(&res.Placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.freeAt(a, t, l) },
+			func(l cell.LeafID) Time { return o.busyUntil(a, l) })
 	}
 	return o.newBook(a, t, leavesOf(&res.Placement), res.Placement.Binds)
-}
-
-// useBusy exchanges the leaves of a placement for siblings that are in use
-// longer, which changes nothing for the gang.
-func (o *outlook) useBusy(a asking, t Time, p *cell.Placement) {
-	keep := o.kept(a, t, a.until(t))
-	taken := map[cell.LeafID]bool{}
-	for _, l := range leavesOf(p) {
-		taken[l] = true
-	}
-	for i := range p.Tasks {
-		task := &p.Tasks[i]
-		task.Leaves = slices.Clone(task.Leaves)
-		for from := 0; from < len(task.Leaves); {
-			parent := o.parent(task.Leaves[from])
-			to := from
-			for to < len(task.Leaves) && o.parent(task.Leaves[to]) == parent {
-				to++
-			}
-			if parent != cell.None && withinBind(o.s.cl.Forest(), p.Binds, parent) {
-				o.busiest(a, t, keep, taken, task.Leaves[from:to])
-			}
-			from = to
-		}
-	}
-}
-
-func (o *outlook) parent(l cell.LeafID) cell.CellID {
-	f := o.s.cl.Forest()
-	return f.Cells[f.Leaves[l]].Parent
-}
-
-func withinBind(f *cell.Forest, binds []cell.Bind, id cell.CellID) bool {
-	return slices.ContainsFunc(binds, func(b cell.Bind) bool { return f.Contains(b.Cell, id) })
-}
-
-// busiest replaces leaves of one cell by those of it that are in use longest.
-func (o *outlook) busiest(a asking, t Time, keep cell.LeafSet, taken map[cell.LeafID]bool, leaves []cell.LeafID) {
-	f := o.s.cl.Forest()
-	node := f.Cells[f.Leaves[leaves[0]]].Node
-	for _, l := range leaves {
-		delete(taken, l)
-	}
-	var all []cell.LeafID
-	first := f.Cells[o.parent(leaves[0])].FirstLeaf
-	for l := first; l < first+cell.LeafID(f.NumLeaves(o.parent(leaves[0]))); l++ {
-		if !taken[l] && !keep.Has(l) && f.Cells[f.Leaves[l]].Node == node && o.freeAt(a, t, l) {
-			all = append(all, l)
-		}
-	}
-	slices.SortStableFunc(all, func(x, y cell.LeafID) int { return cmp.Compare(o.busyUntil(a, y), o.busyUntil(a, x)) })
-	copy(leaves, all)
-	slices.Sort(leaves)
-	for _, l := range leaves {
-		taken[l] = true
-	}
 }
 
 // freeAt reports whether a leaf is free for a gang at a time.

@@ -1,0 +1,73 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// exchange gives a gang other leaves of the same cells, which is the same to it:
+// of those that are to be had, the ones with the highest score.
+func (o *outlook) exchange(p *cell.Placement, free func(cell.LeafID) bool, score func(cell.LeafID) Time) {
+	x := exchanger{f: o.s.cl.Forest(), free: free, score: score, taken: map[cell.LeafID]bool{}}
+	p.Tasks = slices.Clone(p.Tasks)
+	for i := range p.Tasks {
+		p.Tasks[i].Leaves = slices.Clone(p.Tasks[i].Leaves)
+		p.Tasks[i].Devices = slices.Clone(p.Tasks[i].Devices)
+		for _, l := range p.Tasks[i].Leaves {
+			x.taken[l] = true
+		}
+	}
+	for i := range p.Tasks {
+		x.task(&p.Tasks[i], p.Binds)
+	}
+}
+
+type exchanger struct {
+	f     *cell.Forest
+	free  func(cell.LeafID) bool
+	score func(cell.LeafID) Time
+	taken map[cell.LeafID]bool // leaves of the gang
+}
+
+// task exchanges one task's leaves, cell by cell.
+func (x *exchanger) task(t *cell.Task, binds []cell.Bind) {
+	for from := 0; from < len(t.Leaves); {
+		parent := x.parent(t.Leaves[from])
+		to := from
+		for to < len(t.Leaves) && x.parent(t.Leaves[to]) == parent {
+			to++
+		}
+		if parent != cell.None && slices.ContainsFunc(binds, func(b cell.Bind) bool { return x.f.Contains(b.Cell, parent) }) {
+			x.within(parent, t.Leaves[from:to])
+		}
+		from = to
+	}
+	slices.Sort(t.Leaves)
+	for i, l := range t.Leaves {
+		t.Devices[i] = x.f.Device(l)
+	}
+}
+
+func (x *exchanger) parent(l cell.LeafID) cell.CellID { return x.f.Cells[x.f.Leaves[l]].Parent }
+
+// within exchanges leaves of one cell.
+func (x *exchanger) within(parent cell.CellID, leaves []cell.LeafID) {
+	node := x.f.Cells[x.f.Leaves[leaves[0]]].Node
+	for _, l := range leaves {
+		delete(x.taken, l)
+	}
+	all := slices.Clone(leaves)
+	first := x.f.Cells[parent].FirstLeaf
+	for l := first; l < first+cell.LeafID(x.f.NumLeaves(parent)); l++ {
+		if !x.taken[l] && !slices.Contains(leaves, l) && x.f.Cells[x.f.Leaves[l]].Node == node && x.free(l) {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b cell.LeafID) int { return cmp.Or(cmp.Compare(x.score(b), x.score(a)), cmp.Compare(a, b)) })
+	copy(leaves, all)
+	for _, l := range leaves {
+		x.taken[l] = true
+	}
+}
