@@ -196,15 +196,8 @@ func TestBackfillByHand(t *testing.T) {
 			t.Errorf("backfill %q: starts %v, want %v", c.mode, got, c.want)
 		}
 	}
-	// EASY may delay the second that waits, conservative may not: 1 runs on 6
-	// until 10, 2 needs all and is first, 3 (5 for 10) would follow at 20. Now 4
-	// (4 for 10) is let in by both; 5 (2 for 30) fits nowhere before 2.
-	jobs = []work{need(6, 10), need(10, 10), need(5, 10), need(5, 40), need(6, 10)}
-	if got, want := starts(t, 10, "easy", jobs...), []int{0, 10, 20, 20, 30}; !slices.Equal(got, want) {
-		t.Errorf("easy: starts %v, want %v", got, want)
-	}
-	// 1: 5 for 10. 2: 10 for 10 at 10. 3: 6 for 10 at 20. 4: 5 for 30: easy lets it
-	// run from 20 only after 3, conservative at 30.
+	// 1: 5 for 10. 2: all for 10, at 10. 3: 6 for 10, at 20. 4: 5 for 30, at 30. 5: 5
+	// for 10, at once.
 	jobs = []work{need(5, 10), need(10, 10), need(6, 10), need(5, 30), need(5, 10)}
 	if got, want := starts(t, 10, "conservative", jobs...), []int{0, 10, 20, 30, 0}; !slices.Equal(got, want) {
 		t.Errorf("conservative: starts %v, want %v", got, want)
@@ -214,10 +207,10 @@ func TestBackfillByHand(t *testing.T) {
 // Easy lets a long job pass the second that waits, conservative does not: that is
 // all their difference.
 func TestEasyDelaysTheSecond(t *testing.T) {
-	// 10 leaves. 1: 4 for 10; 2: 4 for 20; 3: 8 for 10 waits until 20; 4: 6 for 10
-	// waits: it would go at 10, and keeps 3 from nothing if it ends by 20.
-	// 5: 2 for 30: at once under easy (it is outside of what 3 needs), although 4
-	// then finds only 4+... and must wait; under conservative 4 has its promise.
+	// 10 leaves. 1: 4 until 10. 2: 4 until 20. 3 needs 8 and waits until 20. 4: 6 for
+	// 10, could go at 10 and be gone in time. 5: 2 for 30. Easy lets it in at once,
+	// since 3 can spare 2, and then 4 finds 4 and must wait for 3; conservative has
+	// promised 4 its 6.
 	jobs := []work{need(4, 10), need(4, 20), need(8, 10), need(6, 10), need(2, 30)}
 	if got, want := starts(t, 10, "conservative", jobs...), []int{0, 0, 20, 10, 20}; !slices.Equal(got, want) {
 		t.Errorf("conservative: starts %v, want %v", got, want)
