@@ -14,6 +14,8 @@ import (
 
 var seeds = flag.String("seeds", "", "seeds of the random runs: N for 1 to N, or A:B; empty is a modest number")
 
+var first = flag.Bool("first", false, "stop at the first random run that fails, without shrinking it")
+
 // modestSeeds is what `go test` runs.
 const modestSeeds = 300
 
@@ -66,6 +68,9 @@ const maxKinds = 6
 func (f *failures) enough() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if *first && len(f.kinds) > 0 {
+		return true
+	}
 	return len(f.kinds) >= maxKinds
 }
 
@@ -92,7 +97,7 @@ func (f *failures) try(t *testing.T, seed uint64) {
 	if one.err == nil {
 		return
 	}
-	if !f.first(one.err) {
+	if !f.first(one.err) || *first {
 		t.Errorf("seed %d: %v", seed, one.err)
 		return
 	}
