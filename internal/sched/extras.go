@@ -25,6 +25,13 @@ func (s *State) minimumLives(j *job) bool {
 	return at != none && s.attempts[at].state != AttemptReserving && s.attempts[at].cause == "" && s.attempts[at].alive > 0
 }
 
+// minimumStands is what Verify asks instead: a minimum whose last task died has
+// its attempt until the next decision.
+func (s *State) minimumStands(j *job) bool {
+	at := j.gangs[0].attempt
+	return at != none && s.attempts[at].state != AttemptReserving && (s.attempts[at].cause == "" || s.attempts[at].alive == 0)
+}
+
 // extraEligible reports whether a member above the minimum may be placed now: not
 // beside a minimum of which nothing is known, nor beside one that was made
 // opportunistic, which would be stopped before the member.

@@ -63,7 +63,7 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 		if queuedNow && s.queues[s.space(j.spec.VC)][at].slot != slot {
 			add("gang %d of job %d stands in its queue with slot %d, not %d", g, j.id, s.queues[s.space(j.spec.VC)][at].slot, slot)
 		}
-		if gg.waiting && j.spec.Gangs[g].Extra && !s.minimumLives(j) {
+		if gg.waiting && j.spec.Gangs[g].Extra && !s.minimumStands(j) {
 			add("gang %d of job %d waits, but its minimum does not run", g, j.id)
 		}
 		if queuedNow != gg.waiting {

@@ -27,6 +27,7 @@ type checker struct {
 	live     map[sched.AttemptID]*attempt
 	last     map[gangKey]int32
 	world    hardware
+	batches  int
 	quietly  int
 	launched int
 	probes   int
@@ -81,8 +82,13 @@ func (c *checker) fail(format string, v ...any) {
 // sum is what two runs of one seed must agree on: every byte of the journal.
 func (c *checker) sum() string { return hex.EncodeToString(c.bytes.Sum(nil)) }
 
+// verifyEach says in how many batches one is verified after each of its events,
+// and not only at its end.
+const verifyEach = 4
+
 // batch checks one durable batch, event by event.
 func (c *checker) batch(b engine.Batch) {
+	c.batches++
 	for _, r := range b.Records {
 		if c.err != nil {
 			return
@@ -95,9 +101,13 @@ func (c *checker) batch(b engine.Batch) {
 		fmt.Fprintf(c.bytes, "%d %d %s %d %s\n", r.Seq, r.Time, kind, version, data)
 		c.state.Apply(r)
 		c.books(r)
+		if c.batches%verifyEach == 0 {
+			if err := c.state.Verify(); err != nil {
+				c.fail("Verify inside a batch, after event %d %T: %v", r.Seq, r.Event, err)
+			}
+		}
 	}
 	c.state.TakeEnded()
-	// What is inside a batch is never seen alone: it is durable as a whole.
 	if err := c.state.Verify(); err != nil {
 		c.fail("Verify after event %d: %v", c.state.Seq(), err)
 	}
