@@ -110,11 +110,15 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 // trimMost bounds how many victims are tried for being superfluous.
 const trimMost = 64
 
-// planLifting makes room by stopping others: opportunistic work alone, then with
-// members above a minimum, then with full gangs, of rising priorities.
+// planLifting makes room by stopping others: opportunistic work alone, then beside
+// it work that becomes opportunistic, then members above a minimum, then full
+// gangs of rising priorities.
 func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	limits := s.limits(r.Space, prio)
 	if p, ok := s.planLifted(s.lifting(*r, limits[0])); ok {
+		return p, true
+	}
+	if p, ok := s.planLazyLifting(*r, s.lazies(r.Space, prio)); ok {
 		return p, true
 	}
 	for _, limit := range limits[1:] {
@@ -134,6 +138,20 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 		}
 	}
 	return plan{}, false
+}
+
+// planLazyLifting makes holders of the VC opportunistic, as many as it must, and
+// stops opportunistic work of others where the gang then goes.
+func (s *State) planLazyLifting(r cell.Request, lazies []cell.AllocID) (plan, bool) {
+	if len(lazies) == 0 {
+		return plan{}, false
+	}
+	q := s.lifting(r, cell.MinGuaranteed)
+	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
+		return s.cl.Alloc(id).Opportunistic() && s.holder(id).state != AttemptUnknown && !slices.Contains(lazies, id)
+	}}
+	done, res, ok := s.cl.DemotedFits(&q, lazies)
+	return plan{placement: res.Placement, lazies: done, victims: res.Victims}, ok
 }
 
 // planLifted is one such try.
