@@ -480,6 +480,3 @@ func (s *State) jobList(ids []JobID) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// Explain says why a job's gangs wait.
-func (s *State) Explain(id JobID) (Explanation, bool) { return s.Why(id) }

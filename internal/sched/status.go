@@ -147,24 +147,6 @@ type Reason struct {
 	Total   int32           `json:"total"`           // leaves it may ever use
 }
 
-// Explanation answers "why is my job not running".
-type Explanation struct {
-	Job      JobID        `json:"job"`
-	Name     JobName      `json:"name"`
-	VC       cell.VCName  `json:"vc"`
-	Phase    Phase        `json:"phase"`
-	Position int32        `json:"position,omitempty"` // in its VC's order among the waiting, from 1
-	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
-	Gangs    []GangReason `json:"gangs"`              // those that do not run
-}
-
-// GangReason is the reason of one gang.
-type GangReason struct {
-	Gang   int32  `json:"gang"`
-	Name   string `json:"name"`
-	Reason Reason `json:"reason"`
-}
-
 // VCStatus is a VC's guarantee and use.
 type VCStatus struct {
 	Name          cell.VCName `json:"name"`

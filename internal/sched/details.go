@@ -1,0 +1,117 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// detailsMost bounds how many gangs of one job are explained in full: those of
+// one shape wait for the same.
+const detailsMost = 4
+
+// Explain says all about why a job waits: Why, and for each shape of its gangs
+// the cells of every level and the changes that would let it start; who is before
+// it, and who holds what it could use. It takes decisions on copies, so it must
+// not be called in the loop.
+func (s *State) Explain(id JobID) (Explanation, bool) {
+	e, ok := s.Why(id)
+	if !ok {
+		return e, false
+	}
+	j := s.find(id)
+	var shapes []string
+	for i := range e.Gangs {
+		r := &e.Gangs[i]
+		gg := &j.gangs[r.Gang]
+		r.ReservedAt, r.Bound, _ = s.startBound(j, r.Gang)
+		if slices.Contains(shapes, gg.shape) {
+			continue
+		}
+		if len(shapes) == detailsMost {
+			r.Untried = true
+			continue
+		}
+		shapes = append(shapes, gg.shape)
+		s.detail(j, r)
+	}
+	e.Ahead = s.ahead(j)
+	e.Blockers = s.blockers(j, e.Gangs)
+	return e, true
+}
+
+func (s *State) detail(j *job, r *GangReason) {
+	r.Levels = s.levels(j, int(r.Gang))
+	if gg := &j.gangs[r.Gang]; gg.attempt == none {
+		q := s.request(j, int(r.Gang))
+		if res, ok := s.cl.Place(&q); !ok && res.Bounded {
+			binds, packs := cell.SearchBounds()
+			r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %d ways to bind cells or %d ways to pack tasks", binds, packs)
+		}
+	}
+	r.Suggestions, r.Untried = s.suggest(j, r.Gang, r.Reason.Code)
+}
+
+// ahead tells who is served before a job.
+func (s *State) ahead(j *job) []JobBrief {
+	var out []JobBrief
+	for _, id := range s.order(s.space(j.spec.VC)) {
+		if id == j.id || len(out) == maxNamed {
+			break
+		}
+		out = append(out, s.brief(s.find(id)))
+	}
+	return out
+}
+
+// blockers tells who holds what the gangs could use, the first to end first, and
+// whom the reasons name besides.
+func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
+	var ids []JobID
+	for _, g := range gangs {
+		more := s.endable(j, int(g.Gang))
+		more = append(more[:min(len(more), maxNamed)], g.Reason.Jobs...)
+		for _, id := range more {
+			if b := s.find(id); b != nil && s.phase(b) == Active && !slices.Contains(ids, id) && len(ids) < maxNamed {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) > 0 {
+			break // the gangs of one job wait for about the same
+		}
+	}
+	var out []JobBrief
+	for _, id := range ids {
+		out = append(out, s.brief(s.find(id)))
+	}
+	slices.SortStableFunc(out, func(a, b JobBrief) int {
+		return cmp.Or(cmp.Compare(uint64(a.Ends-1), uint64(b.Ends-1)), cmp.Compare(a.Job, b.Job))
+	})
+	return out
+}
+
+// brief is what others may know about a job.
+func (s *State) brief(j *job) JobBrief {
+	b := JobBrief{Job: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority}
+	known := true
+	for g := range j.gangs {
+		b.Leaves += j.gangs[g].leaves
+		at := j.gangs[g].attempt
+		if at == none || s.attempts[at].state == AttemptReserving {
+			continue
+		}
+		a := &s.attempts[at]
+		ends, basis := s.declaredEnd(a)
+		b.Unknown = b.Unknown || a.state == AttemptUnknown
+		if known = known && ends > 0; known || ends == 0 {
+			b.Basis = basis
+		}
+		b.Ends = max(b.Ends, ends)
+	}
+	if !known {
+		b.Ends = 0
+	}
+	return b
+}

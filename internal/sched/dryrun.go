@@ -1,0 +1,68 @@
+package sched
+
+// DryRun says what would become of a job that is submitted now: it is submitted
+// to a copy of the state, and decided on. The explanation's Places say where it
+// would start and Preempts who would have to leave first; when it would wait, or
+// could never start, its gangs have the reasons, and the estimate is there. A
+// refusal comes with an explanation only when the job can never fit.
+func (s *State) DryRun(spec *Job, m Measured) (Explanation, *Refusal) {
+	w := s.whatIf()
+	events, ans, no := w.Check(Submit{Job: spec, Meta: Meta{Subject: spec.User}}, w.at)
+	id := ans.Job
+	if no != nil {
+		if no.Kind != Never {
+			return Explanation{}, no
+		}
+		id = w.nextJob
+		events = []Event{JobSubmitted{ID: id, Job: spec}}
+	}
+	w.tell(events...)
+	if no != nil {
+		e, _ := w.Explain(id)
+		return e, no
+	}
+	all := w.Clone() // still undecided: the estimate begins here
+	preempts, _ := w.starts(id, 0)
+	e, ok := w.Explain(id)
+	if !ok {
+		e = Explanation{Job: id, Name: spec.Name, VC: spec.VC, Phase: Waiting, Gangs: []GangReason{}}
+	}
+	e.Places, e.Preempts = w.places(id), preempts
+	if len(e.Gangs) > 0 {
+		if est, known := all.Estimate(id, m); known {
+			e.Estimate = &est
+		}
+	}
+	return e, nil
+}
+
+// places tells where the gangs of a job are.
+func (s *State) places(id JobID) []GangPlace {
+	j := s.find(id)
+	if j == nil {
+		return nil
+	}
+	var out []GangPlace
+	for g := range j.gangs {
+		at := j.gangs[g].attempt
+		if at == none {
+			continue
+		}
+		p := GangPlace{Gang: int32(g), Name: j.spec.Gangs[g].Name}
+		for i, t := range s.cl.Alloc(s.attempts[at].alloc).Placement.Tasks {
+			run := &j.tasks[j.spec.Gangs[g].Tasks[i]]
+			p.Tasks = append(p.Tasks, TaskPlace{Role: j.spec.Roles[run.role].Name, Index: run.index,
+				Node: t.Node, SKU: t.SKU, Devices: t.Devices, Parts: t.Parts})
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// At returns a copy of the state as of a later time, for explanations and
+// estimates that are asked for while nothing happens.
+func (s *State) At(now Time) *State {
+	c := s.Clone()
+	c.now = max(c.now, now)
+	return c
+}

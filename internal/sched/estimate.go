@@ -1,0 +1,276 @@
+package sched
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// estimateSteps bounds an estimate: so many times a decision is taken on the
+// copy, in each of its two runs.
+const estimateSteps = 256
+
+// Estimate is when a job would start, if those that run end as they declare and
+// nobody submits a job that goes before it.
+type Estimate struct {
+	Earliest Time `json:"earliest,omitempty"` // 0: not known
+	Latest   Time `json:"latest,omitempty"`   // 0: not known
+	// Basis says in words what the times rest on, Unknown why one is missing.
+	Basis   string  `json:"basis,omitempty"`
+	Unknown string  `json:"unknown,omitempty"`
+	Jobs    []JobID `json:"jobs,omitempty"` // whose end is not known
+	// Ends are the ends that come before the latest start; at most 10.
+	Ends []EstimatedEnd `json:"ends,omitempty"`
+	// Steps is how many decisions were taken, Bounded whether there would have
+	// been more than the bound on them.
+	Steps   int32 `json:"steps"`
+	Bounded bool  `json:"bounded,omitempty"`
+}
+
+// EstimatedEnd is one end that an estimate counts on.
+type EstimatedEnd struct {
+	Job   JobID   `json:"job"`
+	Name  JobName `json:"name"`
+	At    Time    `json:"at"`
+	Basis string  `json:"basis"`
+}
+
+// Estimate runs a copy of the state forward, twice: once every attempt ends as
+// early as is likely, once as late as its limit allows. It is false when nothing
+// of the job waits. It must not be called in the loop.
+func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
+	j := s.find(id)
+	if j == nil || s.cl == nil {
+		return Estimate{}, false
+	}
+	g := int32(slices.IndexFunc(j.gangs, func(g gang) bool { return g.waiting }))
+	if g < 0 {
+		return Estimate{}, false
+	}
+	if why := s.neverFits(j, int(g)); why != nil {
+		return Estimate{Unknown: why.Message}, true
+	}
+	late := forward{whatIf: s.whatIf(), late: true, most: estimateSteps, measured: m}
+	early := forward{whatIf: s.whatIf(), most: estimateSteps, measured: m}
+	last, sure := late.run(id, g)
+	first, likely := early.run(id, g)
+	e := Estimate{Steps: int32(late.steps + early.steps), Bounded: late.bounded || early.bounded, Ends: late.log}
+	switch {
+	case sure && likely:
+		e.Earliest, e.Latest = min(first, last), max(first, last)
+	case sure:
+		e.Latest = last
+	case likely:
+		e.Earliest = first
+	}
+	if likely {
+		e.Basis = early.words()
+	}
+	if sure {
+		e.Basis = late.words()
+	}
+	if !sure || !likely {
+		f := &late
+		if sure {
+			f = &early
+		}
+		e.Unknown, e.Jobs = f.missing(id, g)
+	}
+	return e, true
+}
+
+// forward lets what runs on a copy of the state end, one after the other.
+type forward struct {
+	*whatIf
+	late     bool // ends come as late as they may
+	most     int  // steps
+	measured Measured
+	ends     ends
+	seen     map[AttemptID]AttemptState // as of which the end was planned
+	steps    int
+	bounded  bool
+	ended    int
+	kinds    []basisCount
+	log      []EstimatedEnd
+}
+
+type basisCount struct {
+	text string
+	n    int
+}
+
+// plannedEnd is when the tasks of an attempt die.
+type plannedEnd struct {
+	at    Time
+	id    AttemptID
+	exit  Exit
+	basis basis
+}
+
+// ends is a heap by time, then attempt.
+type ends []plannedEnd
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (h ends) Len() int { return len(h) }
+
+// Less orders by time, then attempt.
+func (h ends) Less(i, k int) bool {
+	return h[i].at < h[k].at || h[i].at == h[k].at && compareAttempts(h[i].id, h[k].id) < 0
+}
+
+// Swap exchanges two ends.
+func (h ends) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+
+// Push appends an end.
+func (h *ends) Push(x any) { *h = append(*h, x.(plannedEnd)) }
+
+// Pop removes the last end.
+func (h *ends) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// run goes on until the gang has its cells; it returns when that is.
+func (f *forward) run(id JobID, g int32) (Time, bool) {
+	f.seen = map[AttemptID]AttemptState{}
+	for {
+		f.decide()
+		f.steps++
+		if f.placed(id, g) {
+			return f.at, true
+		}
+		f.watch()
+		next := f.Wake()
+		if len(f.ends) > 0 && (next == 0 || f.ends[0].at < next) {
+			next = f.ends[0].at
+		}
+		if next == 0 {
+			return 0, false
+		}
+		if f.steps >= f.most {
+			f.bounded = true
+			return 0, false
+		}
+		f.at = max(f.at, next)
+		for len(f.ends) > 0 && f.ends[0].at <= f.at {
+			f.end(heap.Pop(&f.ends).(plannedEnd))
+		}
+	}
+}
+
+// watch starts the tasks of attempts that are new, and plans their ends.
+func (f *forward) watch() {
+	for i := range f.attempts {
+		a := &f.attempts[i]
+		if a.job == none || a.state == AttemptReserving || a.state == AttemptUnknown || f.seen[a.id] == a.state {
+			continue
+		}
+		id := a.id
+		if a.state == AttemptStarting {
+			for _, o := range f.jobs[a.job].spec.Gangs[id.Gang].Tasks {
+				f.fact(TaskStarted{Attempt: id, Task: o})
+			}
+		}
+		f.seen[id] = a.state
+		f.expect(a)
+	}
+}
+
+// expect plans the end of an attempt.
+func (f *forward) expect(a *attempt) {
+	if a.state == AttemptStopping {
+		at := f.at
+		if f.late {
+			at = at.Add(f.jobs[a.job].spec.Grace)
+		}
+		heap.Push(&f.ends, plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: basisStop})
+		return
+	}
+	b := f.spanOf(a, f.measured)
+	at := b.early
+	if f.late {
+		at = b.late
+	}
+	if at > 0 && !(f.late && b.basis == basisLimit) { // a time limit is kept by the core itself
+		heap.Push(&f.ends, plannedEnd{at: max(at, f.at), id: a.id, basis: b.basis})
+	}
+}
+
+// end lets an attempt's tasks die, and remembers what it was planned by.
+func (f *forward) end(p plannedEnd) {
+	a := f.live(p.id)
+	if a == nil || a.alive == 0 || a.state == AttemptStopping && p.basis != basisStop {
+		return
+	}
+	b := p.basis
+	if a.cause == EndTimeLimit {
+		b = basisLimit
+	}
+	f.ended++
+	if b != basisStop {
+		f.count(b)
+	}
+	if len(f.log) < maxNamed {
+		f.log = append(f.log, EstimatedEnd{Job: p.id.Job, Name: f.jobs[a.job].spec.Name, At: f.at, Basis: b.text()})
+	}
+	f.kill(p.id, p.exit)
+}
+
+func (f *forward) count(b basis) {
+	text := b.text()
+	for i := range f.kinds {
+		if f.kinds[i].text == text {
+			f.kinds[i].n++
+			return
+		}
+	}
+	f.kinds = append(f.kinds, basisCount{text, 1})
+}
+
+// words says what a run rests on.
+func (f *forward) words() string {
+	if len(f.kinds) == 0 {
+		return "nothing that runs has to end first"
+	}
+	var parts []string
+	for _, k := range f.kinds {
+		parts = append(parts, fmt.Sprintf("%s of %s", k.text, plural(int32(k.n), "attempt", "attempts")))
+	}
+	return strings.Join(parts, ", ") + "; if nobody submits a job that goes before it"
+}
+
+// missing says why a run did not come to the start of a gang.
+func (f *forward) missing(id JobID, g int32) (string, []JobID) {
+	if f.bounded {
+		return fmt.Sprintf("unknown: %d decisions ahead it still waits, and no more are looked at", f.most), nil
+	}
+	j := f.find(id)
+	if j == nil {
+		return "unknown: it ends before it starts", nil
+	}
+	var ids []JobID
+	var whys []string
+	for _, b := range f.endable(j, int(g)) {
+		h := f.find(b)
+		for k := range h.gangs {
+			at := h.gangs[k].attempt
+			if at == none || slices.Contains(ids, b) {
+				continue
+			}
+			if span := f.spanOf(&f.attempts[at], f.measured); span.late == 0 {
+				ids = append(ids, b)
+				whys = append(whys, fmt.Sprintf("job %s %s", h.spec.Name, span.why))
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return "unknown: " + f.reason(j, g).Message, nil
+	}
+	text := "unknown, because " + whys[0]
+	if len(whys) > 1 {
+		text += fmt.Sprintf(", and so for %d more", len(whys)-1)
+	}
+	return text, ids[:min(len(ids), maxNamed)]
+}

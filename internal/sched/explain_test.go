@@ -1,0 +1,402 @@
+package sched_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// copyOf continues a world on a copy of its state.
+func (w *world) copyOf() *world {
+	return &world{t: w.t, s: w.s.Clone(), now: max(w.now, w.s.Now())}
+}
+
+func (w *world) explain(id sched.JobID) sched.Explanation {
+	w.t.Helper()
+	before := w.s.Digest()
+	e, ok := w.s.Explain(id)
+	if !ok {
+		w.t.Fatalf("job %d cannot be explained", id)
+	}
+	want(w.t, "digest after explain", w.s.Digest(), before)
+	return e
+}
+
+// obey lets every attempt that was told to stop end.
+func (w *world) obey() {
+	for _, j := range w.s.Jobs() {
+		for _, a := range j.Attempts {
+			for o, t := range j.Tasks {
+				if a.State == sched.AttemptStopping && t.Gang == a.ID.Gang {
+					w.tell(sched.TaskExited{Attempt: a.ID, Task: int32(o), Exit: sched.Exit{Code: 143}})
+				}
+			}
+		}
+	}
+}
+
+// apply does what a suggestion says, as its user would, and returns the number of
+// the job that should have started.
+func (w *world) applySuggestion(id sched.JobID, g sched.Suggestion) sched.JobID {
+	spec, _ := w.s.Spec(id)
+	instead := func(change func(*sched.Job)) sched.JobID {
+		next := *spec
+		next.Roles = slices.Clone(spec.Roles)
+		change(&next)
+		w.do(sched.Stop{Job: id})
+		return w.submit(&next)
+	}
+	role := slices.IndexFunc(spec.Roles, func(r sched.Role) bool { return r.Name == g.Role })
+	switch g.Kind {
+	case sched.FewerTasks:
+		return instead(func(j *sched.Job) {
+			j.Roles[role].Tasks = g.Tasks
+			j.Gangs = []sched.Gang{{Name: "default"}}
+			n := int32(0)
+			for _, r := range j.Roles {
+				for range r.Tasks {
+					j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, n)
+					n++
+				}
+			}
+		})
+	case sched.SmallerTasks:
+		return instead(func(j *sched.Job) { j.Roles[role].Leaves = g.Leaves })
+	case sched.AnotherSKU:
+		return instead(func(j *sched.Job) {
+			for i := range j.Roles {
+				j.Roles[i].SKUs = []cell.TypeName{g.SKU}
+			}
+		})
+	case sched.AnotherVC:
+		return instead(func(j *sched.Job) { j.VC = g.VC })
+	case sched.AsBorrower:
+		return instead(func(j *sched.Job) { j.Priority = cell.Opportunistic })
+	case sched.AnyNode:
+		return instead(func(j *sched.Job) { j.AllowedNodes, j.AvoidedNodes = nil, nil })
+	case sched.AfterJobs, sched.WithoutAhead:
+		for _, x := range g.Jobs { // all at once, so that nobody slips in between
+			events, _, _ := w.s.Check(sched.Stop{Job: x}, w.now)
+			for _, e := range events {
+				w.s.Apply(sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e})
+			}
+			j, _ := w.s.Job(x)
+			for o, t := range j.Tasks {
+				for _, e := range w.s.Accept(sched.TaskExited{Attempt: sched.AttemptID{Job: x, Gang: t.Gang, N: t.Attempt}, Task: int32(o)}) {
+					w.s.Apply(sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e})
+				}
+			}
+		}
+		w.decide()
+	case sched.AfterTime:
+		w.runTo(g.At, nil)
+	case sched.HardwareFixed:
+		var events []sched.Event
+		for _, n := range g.Nodes {
+			events = append(events, w.s.Accept(sched.NodeHealth{Node: n, Up: true})...)
+			events = append(events, sched.NodeCordoned{Node: n})
+			for d := range int32(4) {
+				events = append(events, w.s.Accept(sched.LeafHealth{Node: n, SKU: "G", Device: d, Good: true})...)
+			}
+			events = append(events, sched.NodeSuspected{Node: n})
+		}
+		w.apply(events)
+	default:
+		w.t.Fatalf("nobody knows how to apply %q", g.Kind)
+	}
+	return id
+}
+
+// record applies events without deciding.
+func (w *world) record(events []sched.Event) {
+	for _, e := range events {
+		r := sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e}
+		w.s.Apply(r)
+		w.log = append(w.log, r)
+	}
+}
+
+// runTo lets the cluster run until a time: tasks start at once, end with their
+// own duration if runs says one and else go on until a time limit, and take their
+// whole grace when they are stopped. What falls on one instant is one batch.
+func (w *world) runTo(end sched.Time, runs map[sched.JobName]sched.Duration) {
+	due := map[sched.AttemptID]sched.Time{}
+	stopped := map[sched.AttemptID]bool{}
+	for {
+		next := w.s.Wake()
+		var over []sched.AttemptID
+		for _, j := range w.s.Jobs() {
+			w.start(j.ID)
+			spec, _ := w.s.Spec(j.ID)
+			for _, a := range j.Attempts {
+				if d := runs[j.Name]; d > 0 && due[a.ID] == 0 && a.State == sched.AttemptRunning {
+					due[a.ID] = a.Started.Add(d)
+				}
+				if a.State == sched.AttemptStopping && !stopped[a.ID] {
+					due[a.ID], stopped[a.ID] = w.now.Add(spec.Grace), true
+				}
+				if at := due[a.ID]; at > 0 && a.State != sched.AttemptOver && (at <= w.now || next == 0 || at < next) {
+					next = max(at, w.now)
+				}
+			}
+		}
+		if again := w.s.Wake(); again > 0 && (next == 0 || again < next) {
+			next = again
+		}
+		w.now = max(w.now, min(next, end))
+		if next == 0 {
+			w.now = end
+		}
+		for _, j := range w.s.Jobs() {
+			for _, a := range j.Attempts {
+				if due[a.ID] > 0 && due[a.ID] <= w.now && a.State != sched.AttemptOver {
+					over = append(over, a.ID)
+				}
+			}
+		}
+		for _, id := range over {
+			j, _ := w.s.Job(id.Job)
+			for o := range j.Tasks {
+				w.record(w.s.Accept(sched.TaskExited{Attempt: id, Task: int32(o)}))
+			}
+		}
+		w.decide()
+		if len(over) == 0 && w.now >= end {
+			return
+		}
+	}
+}
+
+// proven applies every suggestion of a job to a copy and sees it start.
+func (w *world) proven(id sched.JobID) []sched.SuggestionKind {
+	w.t.Helper()
+	w.s = w.s.At(w.now)
+	e := w.explain(id)
+	var kinds []sched.SuggestionKind
+	for _, g := range e.Gangs {
+		for _, sug := range g.Suggestions {
+			kinds = append(kinds, sug.Kind)
+			c := w.copyOf()
+			what := c.applySuggestion(id, sug)
+			c.obey()
+			if !c.started(what, g.Gang, sug.Kind) {
+				why, _ := c.s.Why(what)
+				w.t.Fatalf("job %s waits for %s; after %q it is %s: %+v", e.Name, g.Reason.Message, sug.Message, why.Phase, why.Gangs)
+			}
+			if sug.Message == "" {
+				w.t.Errorf("suggestion %+v says nothing", sug)
+			}
+		}
+	}
+	return kinds
+}
+
+// started reports whether a gang got its cells; of a job that was submitted anew,
+// any gang. (A job of higher priority may have taken them again.)
+func (w *world) started(id sched.JobID, gang int32, k sched.SuggestionKind) bool {
+	same := slices.Contains([]sched.SuggestionKind{sched.AfterJobs, sched.WithoutAhead, sched.AfterTime, sched.HardwareFixed}, k)
+	return slices.ContainsFunc(w.log, func(r sched.Record) bool {
+		e, ok := r.Event.(sched.Placed)
+		return ok && e.Attempt.Job == id && (e.Attempt.Gang == gang || !same)
+	})
+}
+
+func wantKinds(t *testing.T, what string, got []sched.SuggestionKind, want ...sched.SuggestionKind) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: suggestions %v, want %v", what, got, want)
+	}
+}
+
+func limited(j *sched.Job, d sched.Duration) *sched.Job {
+	j.TimeLimit = d
+	return j
+}
+
+// A full VC: smaller, elsewhere, later; and every one of them works.
+func TestSuggestionsForABusyVC(t *testing.T) {
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}))
+	one := w.submit(limited(gangJob("one", "a", 10, 1, 4), 10*sched.Minute))
+	two := w.submit(gangJob("two", "a", 10, 1, 2))
+	w.start(one)
+	w.start(two)
+	wait := w.submit(gangJob("wait", "a", 10, 1, 4))
+	behind := w.submit(gangJob("behind", "a", 10, 1, 1))
+	wantKinds(t, "wait", w.proven(wait), sched.SmallerTasks, sched.AnotherVC, sched.AsBorrower, sched.AfterJobs, sched.AfterTime)
+	wantKinds(t, "behind", w.proven(behind), sched.AnotherVC, sched.AsBorrower, sched.AfterJobs, sched.WithoutAhead, sched.AfterTime)
+
+	e := w.explain(behind)
+	want(t, "ahead", fmt.Sprintf("%d %s %d %s", len(e.Ahead), e.Ahead[0].Name, e.Ahead[0].Leaves, e.Ahead[0].User), "1 wait 4 u")
+	want(t, "first to end", e.Blockers[0].Name, "one")
+	want(t, "its end", e.Blockers[0].Ends, w.now.Add(10*sched.Minute))
+	want(t, "the other declares nothing", fmt.Sprintf("%d %s", e.Blockers[1].Ends, e.Blockers[1].Basis), "0 declares no time limit")
+	e = w.explain(wait)
+	if sug := e.Gangs[0].Suggestions[0]; sug.Leaves != 1 {
+		t.Errorf("two has 2 leaves, and behind takes one before wait is back: %+v", sug)
+	}
+	if sug := e.Gangs[0].Suggestions[3]; !slices.Equal(sug.Jobs, []sched.JobID{one}) {
+		t.Errorf("the job whose end helps first: %+v", sug)
+	}
+}
+
+// A gang of several tasks, hardware, nodes that it insists on.
+func TestSuggestionsForAGang(t *testing.T) {
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 3}))
+	w.submit(gangJob("one", "a", 10, 1, 4))
+	w.tell(sched.LeafHealth{Node: "n2", SKU: "G", Device: 1})
+	w.do(sched.Cordon{Node: "n3", On: true})
+	gang := w.submit(gangJob("gang", "a", 10, 2, 4))
+	got := w.proven(gang)
+	wantKinds(t, "gang", got, sched.FewerTasks, sched.SmallerTasks, sched.AfterJobs, sched.HardwareFixed)
+	e := w.explain(gang)
+	for _, sug := range e.Gangs[0].Suggestions {
+		if sug.Kind == sched.HardwareFixed && len(sug.Nodes) != 1 {
+			t.Errorf("one node is enough: %+v", sug)
+		}
+	}
+	picky := gangJob("picky", "a", 10, 1, 4)
+	picky.AllowedNodes = []cell.NodeName{"n0"}
+	w.do(sched.Stop{Job: gang})
+	wantKinds(t, "picky", w.proven(w.submit(picky)), sched.AnyNode, sched.AfterJobs)
+}
+
+// Another SKU, when one carries as much.
+func TestSuggestionOfAnotherSKU(t *testing.T) {
+	w := newWorld(t, twoSKUs())
+	on := func(name string, sku cell.TypeName) *sched.Job {
+		j := gangJob(name, "a", 10, 1, 4)
+		j.Roles[0].SKUs = []cell.TypeName{sku}
+		return j
+	}
+	w.submit(on("one", "G"))
+	w.submit(on("slots", "C"))
+	kinds := w.proven(w.submit(on("two", "G")))
+	wantKinds(t, "two", kinds, sched.AnotherSKU, sched.AfterJobs)
+}
+
+// twoSKUs is a node of G, one of H and one of CPU slots, all for one VC.
+func twoSKUs() *sched.Config {
+	cfg := cluster(2, map[cell.VCName]int32{"a": 1})
+	spec := &cfg.Cluster
+	spec.Cells, spec.Chains, spec.VCs[0].Quota = nil, nil, nil
+	spec.SKUs = []cell.SKU{{Name: "C", Device: cell.CPU}, {Name: "G", GPU: 1, Device: cell.NVIDIA}, {Name: "H", GPU: 1, Device: cell.NVIDIA}}
+	for i, leaf := range []cell.TypeName{"C", "G", "H"} {
+		top := "NODE-" + leaf
+		spec.Chains = append(spec.Chains, cell.ChainSpec{Name: cell.ChainName(top), Levels: []cell.LevelSpec{{Type: leaf}, {Type: top, Fanout: 4, IsNode: true}}})
+		node := cell.CellSpec{Type: top, Address: fmt.Sprintf("n%d", i)}
+		for d := range 4 {
+			node.Children = append(node.Children, cell.CellSpec{Type: leaf, Address: fmt.Sprint(d)})
+		}
+		spec.Cells = append(spec.Cells, node)
+		spec.VCs[0].Quota = append(spec.VCs[0].Quota, cell.QuotaSpec{Chain: cell.ChainName(top), Level: 2, Number: 1})
+	}
+	return cfg
+}
+
+// The table counts every cell of a level once.
+func TestLevels(t *testing.T) {
+	w := newWorld(t, cluster(6, map[cell.VCName]int32{"a": 2, "b": 2}))
+	one := w.submit(limited(gangJob("one", "b", 10, 1, 3), sched.Hour))
+	w.start(one)
+	w.submit(gangJob("oppo", "b", -1, 1, 2))
+	w.submit(gangJob("mine", "a", 10, 1, 4))
+	w.tell(sched.LeafHealth{Node: "n5", SKU: "G", Device: 1})
+	j := gangJob("wait", "a", 10, 2, 4)
+	j.AllowedNodes = []cell.NodeName{"n0", "n1", "n2", "n3", "n5"}
+	e := w.explain(w.submit(j))
+	got := e.Gangs[0].Levels
+	if len(got) != 4 {
+		t.Fatalf("levels: %+v", got)
+	}
+	for _, l := range got {
+		sum := l.Bad + l.Avoided + l.Lent + l.Free
+		for _, h := range l.Held {
+			sum += h.Cells
+		}
+		want(t, "cells of level "+string(l.Type), sum, l.Cells)
+	}
+	node := got[1]
+	want(t, "type", node.Type, "NODE")
+	want(t, "wanted", node.Wanted, 2)
+	want(t, "owned and unused", fmt.Sprint(node.Owned, node.Unused), "2 1")
+	want(t, "bad and avoided", fmt.Sprint(node.Bad, node.Avoided), "1 1")
+	held := fmt.Sprint(node.Held)
+	if !strings.Contains(held, "{a 1}") || !strings.Contains(held, "{b 1}") {
+		t.Errorf("held: %s", held)
+	}
+	want(t, "until", node.Until, w.now.Add(sched.Hour))
+	want(t, "leaves wanted", got[3].Wanted, 8)
+}
+
+// On random clusters with random faults every suggestion is true.
+func TestSuggestionsAreTrue(t *testing.T) {
+	kinds := map[sched.SuggestionKind]int{}
+	jobs := 0
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		cfgs := []*sched.Config{cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}), cluster(6, map[cell.VCName]int32{"a": 2, "b": 2})}
+		w := newWorld(t, cfgs[0])
+		for step := range 60 {
+			w.now += sched.Time(r.IntN(3_000_000))
+			w.step(r, cfgs, step)
+			if step%12 != 11 {
+				continue
+			}
+			for _, j := range w.s.Jobs() {
+				if e, _ := w.s.Why(j.ID); j.Phase == sched.Waiting && len(e.Gangs) > 0 && !j.Stopping {
+					jobs++
+					for _, k := range w.proven(j.ID) {
+						kinds[k]++
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d explanations, %v", jobs, kinds)
+	if len(kinds) < 8 || jobs < 100 {
+		t.Errorf("too little was tried: %d jobs, %v", jobs, kinds)
+	}
+}
+
+// The cost of one explanation, printed.
+func TestCostOfExplain(t *testing.T) {
+	w := &world{t: t, s: sched.New(policy.New), now: 1_000_000}
+	apply := func(c sched.Command) {
+		events, _, no := w.s.Check(c, w.now)
+		if no != nil {
+			t.Fatal(no)
+		}
+		for _, e := range events {
+			w.s.Apply(sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e})
+		}
+	}
+	apply(sched.Reconfigure{Config: cluster(1000, map[cell.VCName]int32{"a": 500, "b": 500})})
+	for i := range 500 {
+		apply(sched.Submit{Job: limited(gangJob(fmt.Sprint("run", i), "a", 10, 1, 4), sched.Duration(i+1)*sched.Minute)})
+	}
+	w.s.Decide(w.now)
+	for i := range 1000 {
+		apply(sched.Submit{Job: gangJob(fmt.Sprint("wait", i), "a", 10, 2, 4)})
+	}
+	w.s.Decide(w.now)
+	for _, name := range []sched.JobName{"wait0", "wait999"} {
+		id, _ := w.s.ByName(name)
+		begin := time.Now()
+		w.s.Why(id)
+		why := time.Since(begin)
+		begin = time.Now()
+		e, _ := w.s.Explain(id)
+		all := time.Since(begin)
+		begin = time.Now()
+		est, _ := w.s.Estimate(id, nil)
+		t.Logf("%s at 1,000 nodes with 1,000 waiting: Why %v, Explain %v (%d suggestions), Estimate %v (%d decisions, bounded %v: %s)",
+			name, why, all, len(e.Gangs[0].Suggestions), time.Since(begin), est.Steps, est.Bounded, est.Unknown)
+	}
+}

@@ -1,0 +1,137 @@
+package sched
+
+import "github.com/combsched/comb/internal/cell"
+
+// Explanation answers "why is my job not running": Why fills the first block,
+// Explain the second too, DryRun the third, Estimate the last field.
+type Explanation struct {
+	Job      JobID        `json:"job"`
+	Name     JobName      `json:"name"`
+	VC       cell.VCName  `json:"vc"`
+	Phase    Phase        `json:"phase"`
+	Position int32        `json:"position,omitempty"` // in its VC's order among the waiting, from 1
+	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
+	Gangs    []GangReason `json:"gangs"`              // those that do not run
+
+	Ahead    []JobBrief `json:"ahead,omitempty"`    // who is served before it, the next first; at most 10
+	Blockers []JobBrief `json:"blockers,omitempty"` // who holds what it could use, the first to end first; at most 10
+
+	Places   []GangPlace `json:"places,omitempty"`   // where its gangs would run
+	Preempts []Displaced `json:"preempts,omitempty"` // who would have to give way
+
+	Estimate *Estimate `json:"estimate,omitempty"`
+}
+
+// JobBrief is what others may know about a job that stands in their way.
+type JobBrief struct {
+	Job      JobID         `json:"job"`
+	Name     JobName       `json:"name"`
+	User     Subject       `json:"user"`
+	VC       cell.VCName   `json:"vc"`
+	Priority cell.Priority `json:"priority"`
+	Leaves   int32         `json:"leaves"`            // all its tasks together
+	Ends     Time          `json:"ends,omitempty"`    // at the latest, as it declares; 0 is not known
+	Basis    string        `json:"basis,omitempty"`   // of Ends, or why it is not known
+	Unknown  bool          `json:"unknown,omitempty"` // nothing proves whether it still lives
+}
+
+// GangReason is the reason of one gang. The gangs of a job that have the same
+// shape wait for the same: only the first has the table and the suggestions.
+type GangReason struct {
+	Gang   int32  `json:"gang"`
+	Name   string `json:"name"`
+	Reason Reason `json:"reason"`
+	// Cut says where the search for cells was cut short; empty when every
+	// possibility was tried.
+	Cut string `json:"cut,omitempty"`
+	// ReservedAt is when the gang starts at the latest, by its VC's reservation,
+	// and Bound says so in words; both are empty without one.
+	ReservedAt  Time         `json:"reserved_at,omitempty"`
+	Bound       string       `json:"bound,omitempty"`
+	Levels      []LevelUse   `json:"levels,omitempty"`
+	Suggestions []Suggestion `json:"suggestions,omitempty"`
+	// Untried is set when a bound on the cost kept some changes from being tried.
+	Untried bool `json:"untried,omitempty"`
+}
+
+// LevelUse counts the cells of one level of a chain as one gang sees them. Each
+// cell is counted once: Cells = Bad + Avoided + sum of Held + Lent + Free.
+type LevelUse struct {
+	Chain   cell.ChainName `json:"chain"`
+	Pinned  cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell
+	Level   cell.Level     `json:"level"`
+	Type    cell.TypeName  `json:"type"`
+	Cells   int32          `json:"cells"`
+	Wanted  int32          `json:"wanted"`          // the gang takes so many, tightly packed here alone
+	Owned   int32          `json:"owned,omitempty"` // its VC is guaranteed so many
+	Unused  int32          `json:"unused"`          // of these, no guaranteed work of the VC uses so many
+	Free    int32          `json:"free"`            // whole cells that nothing stands in the way of
+	Held    []VCCells      `json:"held,omitempty"`  // used or kept by guarantees, by VC
+	Lent    int32          `json:"lent"`            // used by opportunistic work alone
+	Bad     int32          `json:"bad"`             // something in it is bad, cordoned or down
+	Avoided int32          `json:"avoided"`         // the gang may not use all of its nodes
+	Until   Time           `json:"until,omitempty"` // when the first of those in use is left, by declared limits
+}
+
+// VCCells counts cells that a VC's guarantee keeps.
+type VCCells struct {
+	VC    cell.VCName `json:"vc"`
+	Cells int32       `json:"cells"`
+}
+
+// SuggestionKind names a change that would let a job start.
+type SuggestionKind string
+
+// The kinds of suggestion, in the order in which they are tried and listed.
+const (
+	FewerTasks    SuggestionKind = "fewer_tasks"
+	SmallerTasks  SuggestionKind = "smaller_tasks"
+	AnotherSKU    SuggestionKind = "another_sku"
+	AnotherVC     SuggestionKind = "another_vc"
+	AsBorrower    SuggestionKind = "opportunistic"
+	AnyNode       SuggestionKind = "any_node"
+	AfterJobs     SuggestionKind = "after_jobs"
+	WithoutAhead  SuggestionKind = "without_ahead"
+	AfterTime     SuggestionKind = "after_time"
+	HardwareFixed SuggestionKind = "hardware_fixed"
+)
+
+// Suggestion is one change after which the deciding code was seen to start the
+// gang, with nothing else changed. Only what the kind needs is set.
+type Suggestion struct {
+	Kind    SuggestionKind  `json:"kind"`
+	Message string          `json:"message"`
+	Role    string          `json:"role,omitempty"`
+	Tasks   int32           `json:"tasks,omitempty"`  // of that role
+	Leaves  int32           `json:"leaves,omitempty"` // per task of that role
+	SKU     cell.TypeName   `json:"sku,omitempty"`
+	VC      cell.VCName     `json:"vc,omitempty"`
+	Jobs    []JobID         `json:"jobs,omitempty"`  // that end, or leave the queue
+	Nodes   []cell.NodeName `json:"nodes,omitempty"` // to mend
+	At      Time            `json:"at,omitempty"`
+	// Preempts are jobs that are stopped or made opportunistic for it first.
+	Preempts []JobID `json:"preempts,omitempty"`
+}
+
+// GangPlace is where a dry run put one gang.
+type GangPlace struct {
+	Gang  int32       `json:"gang"`
+	Name  string      `json:"name"`
+	Tasks []TaskPlace `json:"tasks"`
+}
+
+// TaskPlace is where one task would run.
+type TaskPlace struct {
+	Role    string        `json:"role"`
+	Index   int32         `json:"index"`
+	Node    cell.NodeName `json:"node"`
+	SKU     cell.TypeName `json:"sku"`
+	Devices []int32       `json:"devices"`
+	Parts   []int32       `json:"parts,omitempty"`
+}
+
+// Displaced is a job that gives way to one that starts.
+type Displaced struct {
+	JobBrief
+	Lazily bool `json:"lazily,omitempty"` // it runs on as opportunistic
+}

@@ -1,0 +1,335 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// levels counts, for one gang, the cells of every chain that it could use: how
+// many it wants of each level, and what became of all of them.
+func (s *State) levels(j *job, g int) []LevelUse {
+	var out []LevelUse
+	for _, sc := range s.scopes(j, g) {
+		at := s.lookAtLeaves(j, g, &sc)
+		for l := sc.level; l >= 1; l-- {
+			out = append(out, s.levelUse(j, &sc, at, l))
+		}
+	}
+	return out
+}
+
+// scope is the cells that some members of a gang may use: a chain, or one pinned
+// cell of it.
+type scope struct {
+	chain   int16
+	level   cell.Level // of the tops
+	tops    []cell.CellID
+	pinned  cell.PinnedID
+	members []cell.Member
+}
+
+func (s *State) scopes(j *job, g int) []scope {
+	var out []scope
+	f := s.cl.Forest()
+	for ci := range f.Chains {
+		ch := &f.Chains[ci]
+		sc := scope{chain: int16(ci), level: ch.Top, tops: ch.Tops}
+		for _, m := range j.gangs[g].members {
+			if m.Pinned == "" && (len(m.SKUs) == 0 || slices.Contains(m.SKUs, ch.SKU)) {
+				sc.members = append(sc.members, m)
+			}
+		}
+		if len(sc.members) > 0 {
+			out = append(out, sc)
+		}
+	}
+	roots := s.cl.Space(s.space(j.spec.VC)).Roots
+	for i := range roots {
+		r := &roots[i]
+		if r.Pinned == "" || r.Cell == cell.None {
+			continue
+		}
+		sc := scope{chain: r.Chain, level: r.Level, tops: []cell.CellID{r.Cell}, pinned: r.Pinned}
+		for _, m := range j.gangs[g].members {
+			if m.Pinned == r.Pinned {
+				sc.members = append(sc.members, m)
+			}
+		}
+		if len(sc.members) > 0 {
+			out = append(out, sc)
+		}
+	}
+	return out
+}
+
+// leafView is one leaf as a gang sees it.
+type leafView struct {
+	bad, avoided, lent bool
+	own                bool  // guaranteed work of the gang's own VC has it
+	held               int32 // the space whose guarantee has it, 0 for none
+	until              Time  // when it is left, 0 when that is not known
+}
+
+// lookAtLeaves views the leaves of all tops of a scope, in order.
+func (s *State) lookAtLeaves(j *job, g int, sc *scope) []leafView {
+	f := s.cl.Forest()
+	r := s.request(j, g)
+	var out []leafView
+	ends := map[cell.CellID]Time{}
+	for _, top := range sc.tops {
+		first := f.Cells[top].FirstLeaf
+		for l := first; l < first+cell.LeafID(f.NumLeaves(top)); l++ {
+			v := s.leafView(&r, l)
+			if root := s.foreign(&r, l); root != cell.None {
+				v.held = s.rootSpace(root)
+				v.until = s.rootLeft(root, ends)
+			}
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (s *State) leafView(r *cell.Request, l cell.LeafID) leafView {
+	f := s.cl.Forest()
+	node := f.Cells[f.Leaves[l]].Node
+	v := leafView{bad: s.leafBad(l), avoided: r.Avoided.Has(node) || r.Allowed != nil && !r.Allowed.Has(node)}
+	hold, promised := s.cl.Holder(l)
+	if hold != cell.None {
+		v.lent = s.cl.Alloc(hold).Opportunistic()
+		if promised == cell.None {
+			v.until, _ = s.declaredEnd(s.holder(hold))
+		}
+		if !v.lent {
+			v.held = s.cl.Alloc(hold).Space
+		}
+	}
+	if promised != cell.None {
+		v.held = s.cl.Alloc(promised).Space
+	}
+	v.own = v.held == r.Space && v.held > 0
+	return v
+}
+
+// foreign returns the cell around a leaf that is bound to another VC than a
+// guaranteed request's, used or not; none for an opportunistic one, which may
+// borrow what is free there.
+func (s *State) foreign(r *cell.Request, l cell.LeafID) cell.CellID {
+	f := s.cl.Forest()
+	space, root := s.cl.RootOver(f.Leaves[l])
+	if r.Priority < cell.MinGuaranteed || space <= 0 || s.within(r.Space, space) {
+		return cell.None
+	}
+	return s.cl.Space(space).Roots[root].Cell
+}
+
+func (s *State) rootSpace(c cell.CellID) int32 {
+	space, _ := s.cl.RootOver(c)
+	return space
+}
+
+// rootLeft is when the last guaranteed work in a bound cell ends, so that the
+// cell may serve another VC; 0 when that is not known. ends remembers it.
+func (s *State) rootLeft(c cell.CellID, ends map[cell.CellID]Time) Time {
+	if end, ok := ends[c]; ok {
+		return end
+	}
+	f := s.cl.Forest()
+	first := f.Cells[c].FirstLeaf
+	var last Time
+	for l := first; l < first+cell.LeafID(f.NumLeaves(c)); l++ {
+		hold, promised := s.cl.Holder(l)
+		end := Time(0)
+		if hold != cell.None && promised == cell.None {
+			end, _ = s.declaredEnd(s.holder(hold))
+		}
+		if (hold != cell.None || promised != cell.None) && end == 0 {
+			last = 0
+			break
+		}
+		last = max(last, end)
+	}
+	ends[c] = last
+	return last
+}
+
+// within reports whether a space is another or one that it divides.
+func (s *State) within(space, outer int32) bool {
+	for ; space > 0; space = s.cl.Space(space).Parent {
+		if space == outer {
+			return true
+		}
+	}
+	return false
+}
+
+// levelUse counts the cells of one level; a cell's leaves stand side by side.
+func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) LevelUse {
+	ch := &s.cl.Forest().Chains[sc.chain]
+	size := ch.LeavesAt(l)
+	u := LevelUse{Chain: ch.Name, Pinned: sc.pinned, Level: l, Type: ch.Types[l-1],
+		Cells: int32(len(leaves)) / size, Wanted: wantedCells(sc.members, size)}
+	held := make([]int32, s.cl.NumSpaces())
+	scratch := make([]int32, s.cl.NumSpaces())
+	for i := range u.Cells {
+		c := leaves[i*size : (i+1)*size]
+		switch space, kind := judgeCell(c, scratch); kind {
+		case cellBad:
+			u.Bad++
+		case cellAvoided:
+			u.Avoided++
+		case cellHeld:
+			held[space]++
+			u.Until = sooner(u.Until, leftAt(c))
+		case cellLent:
+			u.Lent++
+			u.Until = sooner(u.Until, leftAt(c))
+		default:
+			u.Free++
+		}
+	}
+	for space, n := range held {
+		if n > 0 {
+			u.Held = append(u.Held, VCCells{s.cl.Space(int32(space)).Name, n})
+		}
+	}
+	slices.SortFunc(u.Held, func(a, b VCCells) int { return cmp.Compare(a.VC, b.VC) })
+	if j.spec.Priority >= cell.MinGuaranteed {
+		u.Owned, u.Unused = s.owned(j, sc, leaves, l)
+	}
+	return u
+}
+
+type cellKind int8
+
+const (
+	cellFree cellKind = iota
+	cellBad
+	cellAvoided
+	cellHeld
+	cellLent
+)
+
+// judgeCell puts a whole cell into one class: the first obstacle that waiting
+// does not remove counts, then guarantees, then borrowers. Of a cell that several
+// VCs have a part of, it names the one with most leaves. scratch is all zero.
+func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
+	var bad, avoided, lent bool
+	for i := range c {
+		v := &c[i]
+		bad, avoided, lent = bad || v.bad, avoided || v.avoided, lent || v.lent
+		if v.held > 0 {
+			if scratch[v.held]++; scratch[v.held] > scratch[space] || scratch[v.held] == scratch[space] && v.held < space {
+				space = v.held
+			}
+		}
+	}
+	for i := range c {
+		scratch[c[i].held] = 0
+	}
+	switch {
+	case bad:
+		return 0, cellBad
+	case avoided:
+		return 0, cellAvoided
+	case space > 0:
+		return space, cellHeld
+	case lent:
+		return 0, cellLent
+	}
+	return 0, cellFree
+}
+
+// leftAt is when everything in a cell is left; 0 when that is not known.
+func leftAt(c []leafView) Time {
+	var last Time
+	for i := range c {
+		v := &c[i]
+		if (v.held > 0 || v.lent) && v.until == 0 {
+			return 0
+		}
+		last = max(last, v.until)
+	}
+	return last
+}
+
+// sooner is the earlier of two times of which 0 is not known.
+func sooner(a, b Time) Time {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// owned counts the cells of a level that the gang's VC is guaranteed in a scope,
+// and those of them that its guaranteed work does not use.
+func (s *State) owned(j *job, sc *scope, leaves []leafView, l cell.Level) (owned, unused int32) {
+	f := s.cl.Forest()
+	ch := &f.Chains[sc.chain]
+	size := ch.LeavesAt(l)
+	roots := s.cl.Space(s.space(j.spec.VC)).Roots
+	for i := range roots {
+		r := &roots[i]
+		if r.Chain != sc.chain || r.Pinned != sc.pinned || r.Level < l {
+			continue
+		}
+		n := ch.LeavesAt(r.Level) / size
+		owned += n
+		unused += n
+		if r.Cell == cell.None {
+			continue
+		}
+		top := f.Ancestor(r.Cell, sc.level)
+		i, _ := slices.BinarySearch(sc.tops, top)
+		first := int32(i)*ch.LeavesAt(sc.level) + int32(f.Cells[r.Cell].FirstLeaf-f.Cells[top].FirstLeaf)
+		for k := range n {
+			c := leaves[first+k*size : first+(k+1)*size]
+			if slices.ContainsFunc(c, func(v leafView) bool { return v.own }) {
+				unused--
+			}
+		}
+	}
+	return owned, unused
+}
+
+// wantedCells is how many cells of a size hold the members, if nothing else were
+// in them: a task larger than a cell takes whole ones, smaller ones share.
+func wantedCells(members []cell.Member, size int32) int32 {
+	type open struct{ room, cells int32 }
+	var rooms []open
+	var n int32
+	sorted := slices.SortedStableFunc(slices.Values(members), func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) })
+	for _, m := range sorted {
+		tasks := m.Tasks
+		if m.Leaves >= size {
+			n += tasks * ((m.Leaves + size - 1) / size)
+			continue
+		}
+		had := len(rooms)
+		for i := range had {
+			o := &rooms[i]
+			per := o.room / m.Leaves
+			full := min(tasks, o.cells*per)
+			if full == 0 {
+				continue
+			}
+			took := (full + per - 1) / per
+			rooms = append(rooms, open{o.room - per*m.Leaves, full / per})
+			if rest := full % per; rest > 0 {
+				rooms = append(rooms, open{o.room - rest*m.Leaves, 1})
+			}
+			rooms[i].cells -= took
+			tasks -= full
+		}
+		per := size / m.Leaves
+		n += (tasks + per - 1) / per
+		rooms = append(rooms, open{size - per*m.Leaves, tasks / per})
+		if rest := tasks % per; rest > 0 {
+			rooms = append(rooms, open{size - rest*m.Leaves, 1})
+		}
+		rooms = slices.DeleteFunc(rooms, func(o open) bool { return o.cells == 0 || o.room == 0 })
+	}
+	return n
+}

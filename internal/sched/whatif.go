@@ -1,0 +1,117 @@
+package sched
+
+import "slices"
+
+// whatIf is a copy of a state on which a change is tried: the deciding code says
+// what would come of it.
+type whatIf struct {
+	*State
+	at Time
+}
+
+func (s *State) whatIf() *whatIf { return &whatIf{s.Clone(), s.now} }
+
+// tell applies what would happen.
+func (w *whatIf) tell(events ...Event) {
+	for _, e := range events {
+		w.Apply(Record{Seq: w.seq + 1, Time: w.at, Event: e})
+	}
+}
+
+// fact applies a fact, if it still says something.
+func (w *whatIf) fact(f Fact) { w.tell(w.Accept(f)...) }
+
+// againMost bounds how often a decision asks for another one right after it.
+const againMost = 16
+
+// decide decides, and again as long as a decision asks for it at once; it
+// returns the decisions.
+func (w *whatIf) decide() []Record {
+	log := w.Decide(w.at)
+	for i := 0; i < againMost && w.again == w.now+1; i++ {
+		w.at = w.again
+		log = append(log, w.Decide(w.at)...)
+	}
+	w.TakeEnded()
+	return log
+}
+
+// finish lets a job leave: it is stopped, and its tasks are proven dead.
+func (w *whatIf) finish(id JobID) {
+	j := w.find(id)
+	if j == nil {
+		return
+	}
+	if !j.stop {
+		w.tell(StopRequested{Job: id})
+	}
+	w.killTasks(id, Exit{})
+}
+
+func (w *whatIf) killTasks(id JobID, x Exit) {
+	for g := range w.find(id).gangs {
+		if at := w.find(id).gangs[g].attempt; at != none {
+			w.kill(w.attempts[at].id, x)
+		}
+	}
+}
+
+// kill proves all tasks of an attempt dead.
+func (w *whatIf) kill(id AttemptID, x Exit) {
+	if j := w.find(id.Job); j != nil {
+		for _, o := range j.spec.Gangs[id.Gang].Tasks {
+			w.fact(TaskExited{Attempt: id, Task: o, Exit: x})
+		}
+	}
+}
+
+// placed reports whether a gang holds its cells.
+func (w *whatIf) placed(id JobID, g int32) bool {
+	j := w.find(id)
+	if j == nil || int(g) >= len(j.gangs) {
+		return false
+	}
+	at := j.gangs[g].attempt
+	return at != none && w.attempts[at].state != AttemptReserving && w.attempts[at].state != AttemptUnknown
+}
+
+// starts decides, lets those leave whom a gang preempts, and says whether it then
+// runs, and who gave way.
+func (w *whatIf) starts(id JobID, g int32) (preempts []Displaced, ok bool) {
+	for _, r := range w.decide() {
+		switch e := r.Event.(type) {
+		case StopSent:
+			if e.By != nil && e.By.Job == id {
+				preempts = w.displaced(preempts, e.Attempt.Job, false)
+			}
+		case LazilyPreempted:
+			if e.By != nil && e.By.Job == id {
+				preempts = w.displaced(preempts, e.Attempt.Job, true)
+			}
+		}
+	}
+	j := w.find(id)
+	if j == nil || int(g) >= len(j.gangs) {
+		return nil, false
+	}
+	if at := j.gangs[g].attempt; at != none && w.attempts[at].state == AttemptReserving {
+		for _, v := range slices.Clone(w.attempts[at].victims) {
+			preempts = w.displaced(preempts, v.Job, false)
+			w.kill(v, Exit{Code: exitStopped})
+		}
+		w.decide()
+	}
+	return preempts, w.placed(id, g)
+}
+
+// displaced adds a job to those that give way, once.
+func (w *whatIf) displaced(list []Displaced, id JobID, lazily bool) []Displaced {
+	j := w.find(id)
+	if j == nil || slices.ContainsFunc(list, func(d Displaced) bool { return d.Job == id }) {
+		return list
+	}
+	return append(list, Displaced{w.brief(j), lazily})
+}
+
+// exitStopped is the exit code of a task that obeys a stop.
+const exitStopped = 143
