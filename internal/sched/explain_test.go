@@ -386,17 +386,18 @@ func TestCostOfExplain(t *testing.T) {
 		apply(sched.Submit{Job: gangJob(fmt.Sprint("wait", i), "a", 10, 2, 4)})
 	}
 	w.s.Decide(w.now)
-	for _, name := range []sched.JobName{"wait0", "wait999"} {
+	for _, name := range []sched.JobName{"wait0", "wait20", "wait999"} {
 		id, _ := w.s.ByName(name)
 		begin := time.Now()
 		w.s.Why(id)
 		why := time.Since(begin)
 		begin = time.Now()
 		e, _ := w.s.Explain(id)
-		all := time.Since(begin)
-		begin = time.Now()
-		est, _ := w.s.Estimate(id, nil)
-		t.Logf("%s at 1,000 nodes with 1,000 waiting: Why %v, Explain %v (%d suggestions), Estimate %v (%d decisions, bounded %v: %s)",
-			name, why, all, len(e.Gangs[0].Suggestions), time.Since(begin), est.Steps, est.Bounded, est.Unknown)
+		t.Logf("%s at 1,000 nodes with 1,000 waiting: Why %v, Explain %v (%d suggestions)", name, why, time.Since(begin), len(e.Gangs[0].Suggestions))
+		if name == "wait0" {
+			begin = time.Now()
+			est, _ := w.s.Estimate(id, nil)
+			t.Logf("Estimate of %s %v (%d decisions)", name, time.Since(begin), est.Steps)
+		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	aheadMost   = 8  // jobs that stand before it
 	mendMost    = 16 // nodes at fault
 	othersMost  = 8  // other SKUs, other VCs
-	forwardMost = 64 // steps until declared ends let it start
+	forwardMost = 32 // steps until declared ends let it start
 )
 
 // suggester looks for changes that would let one gang start.
@@ -300,33 +300,40 @@ func (t *suggester) carries(name cell.TypeName, r *Role) bool {
 		sku.MilliCPU*n >= r.Launch.MilliCPU && sku.MemoryMB*n >= r.Launch.MemoryMB
 }
 
-// afterJobs looks for one job whose end lets the gang start, the one that ends
-// first by its declared limits; or else for a set of them.
+// afterJobs looks for the jobs that have to end: the first ones by their declared
+// limits that suffice, and of them only those that are needed.
 func (t *suggester) afterJobs() {
 	ids := t.s.endable(t.j, int(t.g))
 	if len(ids) > endsMost {
 		ids, t.cut = ids[:endsMost], true
 	}
-	for _, id := range ids {
-		if preempts, ok := t.without(id); ok {
-			t.addAfter(preempts, id)
-			return
+	if set, preempts := t.fewest(ids); len(set) > 0 {
+		t.addAfter(preempts, set...)
+	}
+}
+
+// fewest returns the jobs of a list without which the gang starts: of the
+// shortest beginning that suffices, those that are needed.
+func (t *suggester) fewest(ids []JobID) ([]JobID, []Displaced) {
+	if _, ok := t.without(ids...); !ok || len(ids) == 0 {
+		return nil, nil
+	}
+	n := sort.Search(len(ids)-1, func(i int) bool { _, ok := t.without(ids[:i+1]...); return ok })
+	set := slices.Clone(ids[:n+1])
+	if preempts, ok := t.without(ids[n]); ok {
+		return ids[n : n+1], preempts
+	}
+	for i := n - 1; i >= 0; i-- {
+		fewer := slices.Delete(slices.Clone(set), i, i+1)
+		if _, still := t.without(fewer...); still {
+			set = fewer
 		}
 	}
-	for n := 2; n <= len(ids); n++ {
-		if _, ok := t.without(ids[:n]...); ok {
-			set := slices.Clone(ids[:n])
-			for i := n - 2; i >= 0; i-- {
-				fewer := slices.Delete(slices.Clone(set), i, i+1)
-				if _, still := t.without(fewer...); still {
-					set = fewer
-				}
-			}
-			preempts, _ := t.without(set...)
-			t.addAfter(preempts, set...)
-			return
-		}
+	preempts, ok := t.without(set...)
+	if !ok {
+		return nil, nil
 	}
+	return set, preempts
 }
 
 func (t *suggester) addAfter(preempts []Displaced, ids ...JobID) {
@@ -385,20 +392,19 @@ func (s *State) endable(j *job, g int) []JobID {
 	return out
 }
 
-// withoutAhead looks for a waiting job that alone keeps the gang from starting.
+// withoutAhead looks for waiting jobs that alone keep the gang from starting.
 func (t *suggester) withoutAhead() {
-	for i, id := range t.s.order(t.s.space(t.j.spec.VC)) {
-		if id == t.j.id {
-			return
+	ids := t.s.order(t.s.space(t.j.spec.VC))
+	ids = ids[:max(0, slices.Index(ids, t.j.id))]
+	if len(ids) > aheadMost {
+		ids, t.cut = ids[:aheadMost], true
+	}
+	if set, preempts := t.fewest(ids); len(set) > 0 {
+		verb := "stands before it, were"
+		if len(set) > 1 {
+			verb = "stand before it, were all"
 		}
-		if i == aheadMost {
-			t.cut = true
-			return
-		}
-		if preempts, ok := t.without(id); ok {
-			t.add(Suggestion{Kind: WithoutAhead, Jobs: []JobID{id}}, preempts, "it would start if %s, which stands before it, were withdrawn", t.s.jobList([]JobID{id}))
-			return
-		}
+		t.add(Suggestion{Kind: WithoutAhead, Jobs: set}, preempts, "it would start if %s, which %s withdrawn", t.s.jobList(set), verb)
 	}
 }
 
