@@ -95,6 +95,8 @@ type Validated struct {
 	Message  string        `json:"message"`
 	Reason   *sched.Reason `json:"reason,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
+	// The job's number in it is the one that it would get.
+	Explanation *Explanation `json:"explanation,omitempty" doc:"Where it would start and who would have to leave first, or why it waits and until when"`
 }
 
 // Job is a job's status and, when it waits, why.

@@ -349,20 +349,27 @@ func TestSuggestionsAreTrue(t *testing.T) {
 			if step%12 != 11 {
 				continue
 			}
-			for _, j := range w.s.Jobs() {
-				if e, _ := w.s.Why(j.ID); j.Phase == sched.Waiting && len(e.Gangs) > 0 && !j.Stopping {
-					jobs++
-					for _, k := range w.proven(j.ID) {
-						kinds[k]++
-					}
-				}
-			}
+			jobs += w.proveAll(kinds)
 		}
 	}
 	t.Logf("%d explanations, %v", jobs, kinds)
 	if len(kinds) < 8 || jobs < 100 {
 		t.Errorf("too little was tried: %d jobs, %v", jobs, kinds)
 	}
+}
+
+// proveAll proves the suggestions for all jobs that wait, and counts both.
+func (w *world) proveAll(kinds map[sched.SuggestionKind]int) (jobs int) {
+	for _, j := range w.s.Jobs() {
+		if e, _ := w.s.Why(j.ID); j.Phase != sched.Waiting || len(e.Gangs) == 0 || j.Stopping {
+			continue
+		}
+		jobs++
+		for _, k := range w.proven(j.ID) {
+			kinds[k]++
+		}
+	}
+	return jobs
 }
 
 // The cost of one explanation, printed.

@@ -91,22 +91,23 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if j.Phase.Ended() {
 		return answer(out), nil
 	}
-	err = s.read(ctx, in.after(), func(st *sched.State) {
+	known, err := s.measured(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.think(ctx, in.after(), func(st *sched.State) {
 		ex, ok := st.Explain(j.ID)
 		if !ok {
 			return // it ended in between
 		}
-		out.Explanation = ex
-		for _, g := range ex.Gangs {
-			for _, id := range g.Reason.Jobs {
-				out.Names = appendName(st, out.Names, id)
-			}
+		if est, waits := st.Estimate(j.ID, known); waits {
+			ex.Estimate = &est
 		}
+		out.Explanation, out.Names = ex, namesIn(st, &ex)
 	})
 	if err != nil {
 		return nil, err
 	}
-	out.Names = sortedNames(out.Names)
 	return answer(out), nil
 }
 

@@ -157,8 +157,12 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 		return nil, err
 	}
 	out := rest.Validated{Job: parsed.Job, Warnings: parsed.Warnings}
+	known, err := s.measured(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var refusal *sched.Refusal
-	err = s.read(ctx, 0, func(st *sched.State) { refusal = s.dryRun(st, parsed.Job, &out) })
+	err = s.think(ctx, 0, func(st *sched.State) { refusal = dryRun(st, parsed.Job, known, &out) })
 	if err != nil {
 		return nil, err
 	}
@@ -175,30 +179,6 @@ func aboutJob(name sched.JobName, err error) error {
 		p.Detail = fmt.Sprintf("job %s: %s", name, p.Detail)
 	}
 	return err
-}
-
-func (s *Server) dryRun(st *sched.State, job *sched.Job, out *rest.Validated) *sched.Refusal {
-	now := max(s.opts.Now(), st.Now())
-	events, _, refusal := st.Check(sched.Submit{Job: job, Meta: sched.Meta{Subject: job.User}}, now)
-	if refusal != nil {
-		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
-		return refusal
-	}
-	try := st.Clone()
-	id := sched.JobID(0)
-	for _, e := range events {
-		try.Apply(sched.Record{Seq: try.Seq() + 1, Time: now, Event: e})
-		if e, ok := e.(sched.JobSubmitted); ok {
-			id = e.ID
-		}
-	}
-	try.Decide(now)
-	out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"
-	if ex, ok := try.Why(id); ok && len(ex.Gangs) > 0 {
-		reason := ex.Gangs[0].Reason
-		out.Verdict, out.Message, out.Reason = rest.VerdictWaits, reason.Message, &reason
-	}
-	return nil
 }
 
 type listInput struct {

@@ -69,7 +69,8 @@ type Server struct {
 	streams  atomic.Int32
 	closing  chan struct{} // closed by Close: streams end
 	once     sync.Once
-	configMu sync.Mutex // one change of the configuration at a time: If-Match is checked under it
+	thinking chan struct{} // holds a token for each explanation that is being worked out
+	configMu sync.Mutex    // one change of the configuration at a time: If-Match is checked under it
 }
 
 // New makes the server of its parts.
@@ -89,6 +90,7 @@ func build(o Options) (*Server, huma.API) {
 	s := &Server{
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
+		thinking: make(chan struct{}, thinkers),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+const (
+	// thinkers is how many explanations, dry runs and estimates are worked out at
+	// a time: each takes decisions on copies of the state.
+	thinkers = 2
+	// measuredJobs is how many ended jobs estimates learn run times from.
+	measuredJobs = 500
+)
+
+// think calls f with a copy of the state as of now, which f may do with as it
+// likes: neither the loop nor other readers wait for it.
+func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) error {
+	select {
+	case s.thinking <- struct{}{}:
+		defer func() { <-s.thinking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var copied *sched.State
+	if err := s.read(ctx, after, func(st *sched.State) { copied = st.At(s.opts.Now()) }); err != nil {
+		return err
+	}
+	f(copied)
+	return nil
+}
+
+// measured sums up how long the last jobs that ended well ran.
+func (s *Server) measured(ctx context.Context) (sched.Measured, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	jobs, _, err := s.store.Finished(ctx, store.Filter{Phases: []sched.Phase{sched.Succeeded}, Limit: measuredJobs})
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	out := sched.Measured{}
+	for i := range jobs {
+		out.Add(&jobs[i])
+	}
+	return out, nil
+}
+
+// namesIn names the jobs that an explanation mentions by number.
+func namesIn(st *sched.State, ex *sched.Explanation) []rest.NamedJob {
+	var out []rest.NamedJob
+	add := func(ids []sched.JobID) {
+		for _, id := range ids {
+			out = appendName(st, out, id)
+		}
+	}
+	for _, g := range ex.Gangs {
+		add(g.Reason.Jobs)
+		for _, change := range g.Suggestions {
+			add(change.Jobs)
+			add(change.Preempts)
+		}
+	}
+	if ex.Estimate != nil {
+		add(ex.Estimate.Jobs)
+	}
+	return sortedNames(out)
+}
+
+// dryRun judges a job on a copy of the state: what it says is what the core would
+// do now.
+func dryRun(st *sched.State, job *sched.Job, known sched.Measured, out *rest.Validated) *sched.Refusal {
+	ex, refusal := st.DryRun(job, known)
+	if refusal != nil {
+		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
+		if refusal.Kind == sched.Never {
+			out.Explanation = &rest.Explanation{Explanation: ex, Names: namesIn(st, &ex)}
+		}
+		return refusal
+	}
+	out.Explanation = &rest.Explanation{Explanation: ex, Names: namesIn(st, &ex)}
+	switch {
+	case len(ex.Gangs) > 0:
+		out.Verdict, out.Message, out.Reason = rest.VerdictWaits, ex.Gangs[0].Reason.Message, &ex.Gangs[0].Reason
+	case len(ex.Preempts) > 0:
+		out.Verdict = rest.VerdictStarts
+		out.Message = fmt.Sprintf("it would start once %d jobs have given way", len(ex.Preempts))
+		if len(ex.Preempts) == 1 {
+			out.Message = fmt.Sprintf("it would start once %s has given way", ex.Preempts[0].Name)
+		}
+	default:
+		out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"
+	}
+	return nil
+}
