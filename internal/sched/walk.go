@@ -13,10 +13,10 @@ import (
 //
 // It terminates: a gang is placed or promised cells at most once, an attempt is
 // stopped at most once, and a promise is taken back only for a higher priority or
-// for cells that are free. When one was taken back, what it leaves may serve
-// somebody who had been passed over: Decided then asks for another look at once,
-// instead of walking again now, so that nobody is placed and preempted by one
-// decision.
+// for cells that are free (measure.go says it for all decisions). When one was
+// taken back, what it leaves may serve somebody who had been passed over: Decided
+// then asks for another look at once, instead of walking again now, so that nobody
+// is placed and preempted by one decision.
 func (s *State) walk() {
 	s.grew = false
 	for space := int32(1); space < int32(len(s.queues)); space++ {
@@ -252,6 +252,9 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 		if a := s.holder(v); a.cause == "" {
 			s.assertBehind(id, a, p.over)
 		}
+	}
+	if p.over || s.partials > 0 {
+		s.grew = true // what the victims leave over may serve who could not have stopped them
 	}
 	slices.SortFunc(victims, compareAttempts)
 	s.emit(Reserved{Attempt: id, Placement: p.placement, Victims: victims})
