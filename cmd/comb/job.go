@@ -47,8 +47,9 @@ func (a *app) jobSubmit() *cobra.Command {
 	var vc, name, key string
 	c := &cobra.Command{Use: "submit FILE...", Short: "Submit job files (- is standard input)",
 		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Nothing is
-submitted by --dry-run, which says whether the job would start now, wait or never
-fit, and why.`,
+submitted by --dry-run, which says whether the job would start now, where, and who
+would have to give way for it; or why it would wait, until when, and what would let
+it start.`,
 		Example: "  comb job submit train.yaml --vc vision --wait",
 		Args:    args(cobra.MinimumNArgs(1)),
 	}
@@ -145,6 +146,9 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 	err := a.show(v, func(t *table) {
 		for i, one := range all {
 			t.line("%s: %s: %s", files[i], one.Verdict, one.Message)
+			if one.Explanation != nil {
+				a.drawDryRun(t, one.Explanation)
+			}
 		}
 	})
 	for _, one := range all {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -149,69 +148,6 @@ func progress(p *sched.TaskProgress) string {
 		text += ", loss " + p.Loss
 	}
 	return text
-}
-
-func (a *app) jobExplain() *cobra.Command {
-	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits: the reason, the numbers, who is ahead"},
-		func(ctx context.Context, client *rest.Client, ref string) error {
-			ex, err := client.Explain(ctx, ref)
-			if err != nil {
-				return err
-			}
-			return a.show(ex, func(t *table) { a.drawExplanation(t, &ex) })
-		})
-}
-
-func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
-	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Name, ex.Job, ex.VC, ex.Phase)
-	if ex.Position > 0 {
-		head += fmt.Sprintf(", number %d of %d that wait there", ex.Position, ex.Waiting)
-	}
-	t.line("%s", head)
-	if len(ex.Gangs) == 0 && !ex.Phase.Ended() {
-		t.line("  nothing of it waits")
-	}
-	names := map[sched.JobID]rest.NamedJob{}
-	for _, n := range ex.Names {
-		names[n.ID] = n
-	}
-	for _, g := range ex.Gangs {
-		t.line("  %s: %s: %s", g.Name, g.Reason.Code, g.Reason.Message)
-		t.line("    leaves: asks for %d, %d free to it now, %d it may ever use", g.Reason.Need, g.Reason.Free, g.Reason.Total)
-		if g.Reason.Until != 0 {
-			t.line("    until: %s", a.when(g.Reason.Until))
-		}
-		if len(g.Reason.Jobs) > 0 {
-			t.line("    jobs: %s", blockers(g.Reason.Jobs, names))
-		}
-		if len(g.Reason.Nodes) > 0 {
-			t.line("    nodes: %s", nodeList(g.Reason.Nodes))
-		}
-	}
-}
-
-func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {
-	var out []string
-	for i, id := range ids {
-		if i == 10 {
-			out = append(out, fmt.Sprintf("and %d more", len(ids)-i))
-			break
-		}
-		if n, ok := names[id]; ok {
-			out = append(out, fmt.Sprintf("%s (%d, %s)", n.Name, id, n.VC))
-		} else {
-			out = append(out, number(id))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-func nodeList(nodes []cell.NodeName) string {
-	var out []string
-	for _, n := range nodes {
-		out = append(out, string(n))
-	}
-	return strings.Join(out, ", ")
 }
 
 func (a *app) jobEvents() *cobra.Command {

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (a *app) jobExplain() *cobra.Command {
+	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits, who is ahead, what would let it start, and when it will",
+		Long: `Say why a job waits: the reason, the cells of every level that it could use, who is
+ahead of it and who holds what it wants. Below stand changes that would let it start
+now, each tried by the code that decides, and an estimate of when it starts if nothing
+is changed. docs/explain.md describes it all; comb job submit --dry-run tells the same
+of a job that is not submitted.`},
+		func(ctx context.Context, client *rest.Client, ref string) error {
+			ex, err := client.Explain(ctx, ref)
+			if err != nil {
+				return err
+			}
+			return a.show(ex, func(t *table) { a.drawExplanation(t, &ex) })
+		})
+}
+
+func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
+	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Name, ex.Job, ex.VC, ex.Phase)
+	if ex.Position > 0 {
+		head += fmt.Sprintf(", number %d of %d that wait there", ex.Position, ex.Waiting)
+	}
+	t.line("%s", head)
+	if len(ex.Gangs) == 0 && !ex.Phase.Ended() {
+		t.line("  nothing of it waits")
+	}
+	a.drawReasons(t, ex)
+}
+
+// drawReasons shows why gangs wait, what would help, and when they start.
+func (a *app) drawReasons(t *table, ex *rest.Explanation) {
+	names := map[sched.JobID]rest.NamedJob{}
+	for _, n := range ex.Names {
+		names[n.ID] = n
+	}
+	for i := range ex.Gangs {
+		a.drawGang(t, &ex.Gangs[i], names)
+	}
+	a.drawStanding(t, "ahead of it", ex.Ahead)
+	a.drawStanding(t, "in the way", ex.Blockers)
+	if ex.Estimate != nil {
+		a.drawEstimate(t, ex.Estimate)
+	}
+}
+
+func (a *app) drawGang(t *table, g *sched.GangReason, names map[sched.JobID]rest.NamedJob) {
+	t.line("  %s: %s: %s", g.Name, g.Reason.Code, g.Reason.Message)
+	t.line("    leaves: asks for %d, %d free to it now, %d it may ever use", g.Reason.Need, g.Reason.Free, g.Reason.Total)
+	if g.Reason.Until != 0 {
+		t.line("    until: %s", a.when(g.Reason.Until))
+	}
+	if len(g.Reason.Jobs) > 0 {
+		t.line("    jobs: %s", blockers(g.Reason.Jobs, names))
+	}
+	if len(g.Reason.Nodes) > 0 {
+		t.line("    nodes: %s", nodeList(g.Reason.Nodes))
+	}
+	if g.Cut != "" {
+		t.line("    %s", g.Cut)
+	}
+	if g.Bound != "" {
+		t.line("    starts at the latest %s: %s", a.when(g.ReservedAt), g.Bound)
+	}
+	a.drawLevels(t, g.Levels)
+	for i, change := range g.Suggestions {
+		if i == 0 {
+			t.line("    what would let it start:")
+		}
+		t.line("      - %s", a.suggestion(&change))
+	}
+	if g.Untried {
+		t.line("    (not every change was tried)")
+	}
+}
+
+func (a *app) suggestion(g *sched.Suggestion) string {
+	if g.At != 0 && a.when(g.At) != "" {
+		return g.Message + " (" + a.when(g.At) + ")"
+	}
+	return g.Message
+}
+
+// drawLevels is the table of cells that a gang could use.
+func (a *app) drawLevels(t *table, levels []sched.LevelUse) {
+	if len(levels) == 0 {
+		return
+	}
+	t.head("    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD", "AVOIDED", "NEXT LEFT")
+	for i := range levels {
+		l := &levels[i]
+		var held []string
+		for _, h := range l.Held {
+			held = append(held, fmt.Sprintf("%s:%d", h.VC, h.Cells))
+		}
+		chain := string(l.Chain)
+		if l.Pinned != "" {
+			chain += " (pinned " + string(l.Pinned) + ")"
+		}
+		t.row("    "+chain, string(l.Type), number(l.Wanted), number(l.Cells), number(l.Owned), number(l.Unused), number(l.Free),
+			strings.Join(held, ","), number(l.Lent), number(l.Bad), number(l.Avoided), a.when(l.Until))
+	}
+}
+
+// drawStanding lists jobs that stand in the way.
+func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief) {
+	if len(jobs) == 0 {
+		return
+	}
+	t.line("  %s:", what)
+	for i := range jobs {
+		t.line("    %s", a.brief(&jobs[i]))
+	}
+}
+
+func (a *app) brief(j *sched.JobBrief) string {
+	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %d leaves", j.Name, j.Job, j.User, j.VC, priority(j.Priority), j.Leaves)
+	switch {
+	case j.Ends != 0:
+		text += fmt.Sprintf(", ends by %s (%s)", a.when(j.Ends), j.Basis)
+	case j.Basis != "":
+		text += ", " + j.Basis
+	}
+	return text
+}
+
+func (a *app) drawEstimate(t *table, e *sched.Estimate) {
+	switch {
+	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
+		t.line("  estimated start: between %s and %s", a.when(e.Earliest), a.when(e.Latest))
+	case e.Latest != 0:
+		t.line("  estimated start: %s", a.when(e.Latest))
+	case e.Earliest != 0:
+		t.line("  estimated start: not before %s", a.when(e.Earliest))
+	default:
+		t.line("  estimated start: unknown")
+	}
+	if e.Basis != "" {
+		t.line("    rests on %s", e.Basis)
+	}
+	if e.Unknown != "" {
+		t.line("    %s", e.Unknown)
+	}
+	for i, end := range e.Ends {
+		if i == 0 && e.Latest != 0 {
+			t.line("    after these ends:")
+		}
+		if e.Latest != 0 {
+			t.line("      %s (%d) %s, by %s", end.Name, end.Job, a.when(end.At), end.Basis)
+		}
+	}
+}
+
+// drawDryRun shows what a job that is not submitted would come to.
+func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
+	for _, g := range ex.Places {
+		for _, p := range g.Tasks {
+			t.line("  %s-%d on %s, %s %s", p.Role, p.Index, p.Node, p.SKU, numbers(p.Devices))
+		}
+	}
+	for i := range ex.Preempts {
+		p := &ex.Preempts[i]
+		how := "stopped for it"
+		if p.Lazily {
+			how = "made opportunistic for it"
+		}
+		t.line("  %s: %s", how, a.brief(&p.JobBrief))
+	}
+	if ex.Position > 0 {
+		t.line("  number %d of %d that would wait in %s", ex.Position, ex.Waiting, ex.VC)
+	}
+	a.drawReasons(t, ex)
+}
+
+func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {
+	var out []string
+	for i, id := range ids {
+		if i == 10 {
+			out = append(out, fmt.Sprintf("and %d more", len(ids)-i))
+			break
+		}
+		if n, ok := names[id]; ok {
+			out = append(out, fmt.Sprintf("%s (%d, %s)", n.Name, id, n.VC))
+		} else {
+			out = append(out, number(id))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func nodeList(nodes []cell.NodeName) string {
+	var out []string
+	for _, n := range nodes {
+		out = append(out, string(n))
+	}
+	return strings.Join(out, ", ")
+}
