@@ -14,7 +14,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo test check race staticcheck bench soak crash fuzz clean help
+.PHONY: build demo test check race staticcheck bench bench-core soak crash fuzz clean help
 
 build: ## builds bin/comb and bin/train
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
@@ -38,8 +38,11 @@ race: ## runs the tests under the race detector (needs gcc)
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...
 
-bench: build ## measures; prints one line a figure: name{labels} value unit (BENCH_JOBS=100000)
+bench: build bench-core ## measures; prints one line a figure: name{labels} value unit (BENCH_JOBS=100000)
 	@$(GO) run ./internal/lab/run bench -bin bin -jobs $(BENCH_JOBS)
+
+bench-core: ## measures only the decision core (ONLY=load-4096 for a part, BENCH_FLAGS='-cpuprofile FILE')
+	@$(GO) run ./internal/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
 
 soak: ## long runs of every test that takes -seeds (SEEDS=2000)
 	$(GO) test -count=1 -timeout 4h $$(grep -rlE 'flag\.[A-Za-z0-9]+\("seeds"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|') -args -seeds $(SEEDS)

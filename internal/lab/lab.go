@@ -24,6 +24,7 @@ type Options struct {
 	Out      io.Writer // what happens, live, and the report
 	Keep     bool      // keeps the data directory and says where it is
 	Jobs     int       // of Bench: journalled before the recovery
+	Only     string    // of BenchCore: figures whose name contains it; "" is all
 }
 
 // Lab is one server with everything that watches it.

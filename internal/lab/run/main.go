@@ -2,6 +2,7 @@
 //
 //	run demo  [-bin bin] [-files testdata/lab] [-evidence bin/demo-evidence] [-keep]
 //	run bench [-bin bin] [-files testdata/lab] [-jobs 100000]
+//	run core  [-only load-4096] [-cpuprofile file]
 //
 // It exits with 0 when every expectation was met, 1 when one was not, and 2 when
 // it was called wrongly.
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"syscall"
 
 	"github.com/combsched/comb/internal/lab"
@@ -23,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "run: say what: demo or bench")
+		fmt.Fprintln(os.Stderr, "run: say what: demo, bench or core")
 		os.Exit(2)
 	}
 	o := lab.Options{Out: os.Stdout}
@@ -33,6 +35,8 @@ func main() {
 	f.StringVar(&o.Evidence, "evidence", "bin/demo-evidence", "folder that keeps what was observed; it is emptied first")
 	f.BoolVar(&o.Keep, "keep", false, "keep the data directory")
 	f.IntVar(&o.Jobs, "jobs", 100_000, "bench: jobs that are journalled before the recovery is measured")
+	f.StringVar(&o.Only, "only", "", "core: only the figures whose name contains this")
+	profile := f.String("cpuprofile", "", "core: write a profile of the processor's time to this file")
 	f.Parse(os.Args[2:])
 	var err error
 	switch os.Args[1] {
@@ -40,11 +44,30 @@ func main() {
 		err = lab.Demo(ctx, o)
 	case "bench":
 		err = lab.Bench(ctx, o)
+	case "core":
+		err = core(ctx, o, *profile)
 	default:
-		err = errors.New("unknown: say demo or bench")
+		err = errors.New("unknown: say demo, bench or core")
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "run %s: %v\n", os.Args[1], err)
 		os.Exit(1)
 	}
+}
+
+// core measures the decision core, with a profile if a file is named for it.
+func core(ctx context.Context, o lab.Options, profile string) error {
+	if profile == "" {
+		return lab.BenchCore(ctx, o)
+	}
+	f, err := os.Create(profile)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	err = lab.BenchCore(ctx, o)
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.Close())
 }

@@ -1,0 +1,316 @@
+package lab
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// coreWorld drives the decision core alone, in memory: what a server does between
+// reading its inputs and writing its journal. Events go to a ring in memory.
+type coreWorld struct {
+	s      *sched.State
+	rng    *rand.Rand
+	now    sched.Time
+	next   sched.JobID
+	log    []sched.Record
+	vcs    []coreVC
+	jobs   map[sched.JobID]*coreJob
+	shapes map[coreShape]*sched.Job
+	// told are the facts that the next step hands over: tasks that were stopped.
+	told []sched.Event
+
+	busy    time.Duration // in Apply and Decide
+	placed  int           // gangs
+	members int
+	preempt int // attempts stopped for another
+	waited  int // gangs that were not placed at once
+	took    []time.Duration
+	first   time.Duration // what the last submission took alone
+}
+
+// coreVC is what one VC holds and waits for, in leaves.
+type coreVC struct {
+	name    cell.VCName
+	quota   int
+	demand  int // of guaranteed jobs, running or waiting
+	running []*coreJob
+}
+
+// coreJob is one gang that has not ended.
+type coreJob struct {
+	id      sched.JobID
+	spec    *sched.Job
+	vc      int
+	leaves  int
+	attempt sched.AttemptID // of the present attempt; N is 0 while it waits
+	at      int             // place among the running ones of its list
+	spent   time.Duration   // in the steps that submitted and placed it
+}
+
+// coreShape says what a job looks like: jobs of one shape share their description
+// except for the name, as the core only reads it.
+type coreShape struct {
+	vc, gpus int
+	prio     cell.Priority
+}
+
+const (
+	coreVCs      = 8
+	coreLog      = 1 << 16
+	corePerNode  = 8
+	coreRackSize = 8
+	coreLoad     = 0.9
+	coreSeed     = 1
+	testPriority = 10
+	prodPriority = 100
+)
+
+// coreSizes are the gangs' sizes in GPUs with their weights: up to 8 GPUs one
+// task, above that tasks of 8 GPUs.
+var coreSizes = []struct{ gpus, weight int }{{1, 30}, {2, 15}, {4, 15}, {8, 18}, {16, 10}, {32, 7}, {64, 5}}
+
+// coreCells makes nodes of GPU, 2-GPU switch, 4-GPU socket and node, so many of
+// them a rack.
+func coreCells(nodes, rack int) cell.Spec {
+	spec := cell.Spec{SKUs: []cell.SKU{{Name: "GPU", GPU: 1, MilliCPU: 4000, MemoryMB: 65536, Device: cell.NVIDIA}},
+		Chains: []cell.ChainSpec{{Name: "RACK", Levels: []cell.LevelSpec{{Type: "GPU"}, {Type: "SWITCH", Fanout: 2},
+			{Type: "SOCKET", Fanout: 2}, {Type: "NODE", Fanout: 2, IsNode: true}, {Type: "RACK", Fanout: int32(rack)}}}}}
+	var build func(l int, address string) cell.CellSpec
+	node, device := 0, 0
+	build = func(l int, address string) cell.CellSpec {
+		level := spec.Chains[0].Levels[l]
+		switch l {
+		case 0:
+			address = strconv.Itoa(device % corePerNode)
+			device++
+		case 3:
+			address = fmt.Sprintf("n%05d", node)
+			node++
+		}
+		c := cell.CellSpec{Type: level.Type, Address: address}
+		for i := range level.Fanout {
+			c.Children = append(c.Children, build(l-1, strconv.Itoa(int(i))))
+		}
+		return c
+	}
+	for r := range nodes / rack {
+		spec.Cells = append(spec.Cells, build(4, fmt.Sprintf("r%04d", r)))
+	}
+	return spec
+}
+
+// coreConfig divides the racks equally among eight VCs of one policy.
+func coreConfig(nodes int, order string) *sched.Config {
+	cfg := &sched.Config{Cluster: coreCells(nodes, coreRackSize)}
+	for i := range coreVCs {
+		name := cell.VCName(fmt.Sprintf("vc%d", i))
+		quota := cell.QuotaSpec{Chain: "RACK", Level: 5, Number: int32(nodes / coreRackSize / coreVCs)}
+		cfg.Cluster.VCs = append(cfg.Cluster.VCs, cell.VCSpec{Name: name, Quota: []cell.QuotaSpec{quota}})
+		cfg.VCs = append(cfg.VCs, sched.VCConfig{Name: name, Policy: order})
+	}
+	return cfg
+}
+
+// newCoreWorld starts a core with a configuration.
+func newCoreWorld(cfg *sched.Config) *coreWorld {
+	w := &coreWorld{s: sched.New(policy.New), rng: rand.New(rand.NewPCG(coreSeed, coreSeed)), now: 1, next: 1,
+		log: make([]sched.Record, coreLog), jobs: map[sched.JobID]*coreJob{}, shapes: map[coreShape]*sched.Job{}}
+	for _, v := range cfg.Cluster.VCs {
+		c := coreVC{name: v.Name}
+		for _, q := range v.Quota {
+			for _, ch := range cfg.Cluster.Chains {
+				n := int(q.Number)
+				for _, l := range ch.Levels[1:q.Level] {
+					n *= int(l.Fanout)
+				}
+				c.quota += n
+			}
+		}
+		w.vcs = append(w.vcs, c)
+	}
+	w.step(sched.Configured{Config: cfg})
+	return w
+}
+
+// step applies events and decides; only that is timed. It returns the decisions
+// and what it took.
+func (w *coreWorld) step(events ...sched.Event) ([]sched.Record, time.Duration) {
+	w.now += 1000
+	began := time.Now()
+	for _, e := range events {
+		r := sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e}
+		w.s.Apply(r)
+		w.log[r.Seq%coreLog] = r
+	}
+	out := w.s.Decide(w.now)
+	for _, r := range out {
+		w.log[r.Seq%coreLog] = r
+	}
+	took := time.Since(began)
+	w.busy += took
+	return out, took
+}
+
+// round is a step, with what follows from its decisions: stopped tasks exit in
+// the next step, and so on until nothing is left to do. first, if any, is the job
+// that the events submit.
+func (w *coreWorld) round(first *coreJob, events ...sched.Event) {
+	for len(events) > 0 {
+		out, took := w.step(events...)
+		if first != nil {
+			first.spent += took
+			w.first = took
+		}
+		w.told = w.told[:0]
+		for _, r := range out {
+			w.note(r.Event, took, first)
+		}
+		if first != nil && first.attempt.N == 0 {
+			w.waited++
+		}
+		first, events = nil, w.told
+	}
+	w.s.TakeEnded()
+}
+
+// note keeps the books on one decision.
+func (w *coreWorld) note(e sched.Event, took time.Duration, first *coreJob) {
+	switch e := e.(type) {
+	case sched.Placed:
+		j := w.jobs[e.Attempt.Job]
+		if j != first {
+			j.spent += took
+		}
+		j.attempt = e.Attempt
+		j.at = len(w.vcs[j.vc].running)
+		w.vcs[j.vc].running = append(w.vcs[j.vc].running, j)
+		w.placed++
+		w.members += len(e.Placement.Tasks)
+		w.took = append(w.took, j.spent)
+		j.spent = 0
+	case sched.StopSent:
+		j := w.jobs[e.Attempt.Job]
+		w.preempt++
+		w.told = w.exits(w.told, j, sched.Exit{Code: 143, Signal: 15})
+		w.leave(j)
+	case sched.JobEnded:
+		j := w.jobs[e.Job]
+		if j.spec.Priority >= cell.MinGuaranteed {
+			w.vcs[j.vc].demand -= j.leaves
+		}
+		delete(w.jobs, e.Job)
+	}
+}
+
+// exits appends the facts that prove the death of all of a job's tasks.
+func (w *coreWorld) exits(to []sched.Event, j *coreJob, x sched.Exit) []sched.Event {
+	for t := range j.spec.Gangs[0].Tasks {
+		to = append(to, sched.TaskExited{Attempt: j.attempt, Task: int32(t), Exit: x})
+	}
+	return to
+}
+
+// leave takes a job out of the list of those that run.
+func (w *coreWorld) leave(j *coreJob) {
+	list := w.vcs[j.vc].running
+	last := list[len(list)-1]
+	list[j.at], last.at = last, j.at
+	w.vcs[j.vc].running = list[:len(list)-1]
+	j.attempt.N = 0
+}
+
+// end lets a running job succeed.
+func (w *coreWorld) end(j *coreJob) {
+	events := w.exits(nil, j, sched.Exit{})
+	w.leave(j)
+	w.round(nil, events...)
+}
+
+// describe makes a job's description; those of one shape share all but the name.
+func (w *coreWorld) describe(sh coreShape, id sched.JobID) *sched.Job {
+	shared := w.shapes[sh]
+	if shared == nil {
+		tasks, leaves := int32(1), int32(sh.gpus)
+		if sh.gpus > corePerNode {
+			tasks, leaves = int32(sh.gpus/corePerNode), corePerNode
+		}
+		shared = &sched.Job{User: sched.Subject(fmt.Sprintf("user%d", sh.gpus%5)), VC: w.vcs[sh.vc].name, Priority: sh.prio, Grace: 30 * sched.Second,
+			Roles: []sched.Role{{Name: "worker", Tasks: tasks, Leaves: leaves, SKUs: []cell.TypeName{"GPU"}, MinFailed: 1, MinSucceeded: -1,
+				Launch: sched.Launch{Command: []string{"python train.py"}, Image: "train"}}}}
+		g := sched.Gang{Name: "worker"}
+		for t := range tasks {
+			g.Tasks = append(g.Tasks, t)
+		}
+		shared.Gangs = []sched.Gang{g}
+		w.shapes[sh] = shared
+	}
+	job := *shared
+	job.Name = sched.JobName("job-" + strconv.Itoa(int(id)))
+	return &job
+}
+
+// submit hands a job over and lets the core decide.
+func (w *coreWorld) submit(sh coreShape) *coreJob {
+	id := w.next
+	w.next++
+	j := &coreJob{id: id, spec: w.describe(sh, id), vc: sh.vc, leaves: sh.gpus}
+	w.jobs[id] = j
+	if sh.prio >= cell.MinGuaranteed {
+		w.vcs[sh.vc].demand += sh.gpus
+	}
+	w.round(j, sched.JobSubmitted{ID: id, Job: j.spec})
+	return j
+}
+
+// size draws a gang's GPUs.
+func (w *coreWorld) size(most int) int {
+	for {
+		sum := 0
+		for _, s := range coreSizes {
+			sum += s.weight
+		}
+		at := w.rng.IntN(sum)
+		for _, s := range coreSizes {
+			if at -= s.weight; at < 0 && s.gpus <= most {
+				return s.gpus
+			} else if at < 0 {
+				break
+			}
+		}
+	}
+}
+
+// arrive submits one gang to a random VC. Before, random gangs of the VC end until
+// its load stays within nine tenths; a prod gang takes its room from others.
+func (w *coreWorld) arrive(prio cell.Priority) {
+	sh := coreShape{vc: w.rng.IntN(len(w.vcs)), gpus: w.size(64), prio: prio}
+	v := &w.vcs[sh.vc]
+	for prio != prodPriority && v.demand+sh.gpus > int(coreLoad*float64(v.quota)) && w.endGuaranteed(v) {
+	}
+	w.submit(sh)
+}
+
+// endGuaranteed ends a random guaranteed job of a VC; false when none runs.
+func (w *coreWorld) endGuaranteed(v *coreVC) bool {
+	if n := len(v.running); n > 0 {
+		from := w.rng.IntN(n)
+		for i := range n {
+			if j := v.running[(from+i)%n]; j.spec.Priority >= cell.MinGuaranteed {
+				w.end(j)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reset forgets what was measured, so that only what follows counts.
+func (w *coreWorld) reset() {
+	w.busy, w.placed, w.members, w.preempt, w.waited, w.took = 0, 0, 0, 0, 0, w.took[:0]
+}
