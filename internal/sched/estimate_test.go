@@ -1,0 +1,191 @@
+package sched_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (w *world) estimate(id sched.JobID, m sched.Measured) sched.Estimate {
+	w.t.Helper()
+	w.s = w.s.At(w.now)
+	before := w.s.Digest()
+	e, ok := w.s.Estimate(id, m)
+	if !ok {
+		w.t.Fatalf("job %d has no estimate", id)
+	}
+	want(w.t, "digest after an estimate", w.s.Digest(), before)
+	return e
+}
+
+// placedAt is when a job first got its cells.
+func (w *world) placedAt(id sched.JobID) sched.Time {
+	for _, r := range w.log {
+		if e, ok := r.Event.(sched.Placed); ok && e.Attempt.Job == id {
+			return r.Time
+		}
+	}
+	return 0
+}
+
+// The story is told with real events: with exact limits the job starts within the
+// range, whatever waits before it.
+func TestEstimateComesTrue(t *testing.T) {
+	known, spread := 0, 0
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}))
+		var jobs []sched.JobID
+		runs := map[sched.JobName]sched.Duration{}
+		for i := range 14 {
+			w.now += sched.Time(r.IntN(30_000_000))
+			j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{10, 10, 10, 100}[r.IntN(4)],
+				1+int32(r.IntN(2)), 1+int32(r.IntN(4)))
+			if j.VC == "b" {
+				j.Roles[0].Tasks, j.Gangs[0].Tasks = 1, []int32{0}
+			}
+			j.Roles[0].MinSucceeded = -1
+			limited(j, sched.Duration(1+r.IntN(50))*sched.Minute)
+			if r.IntN(2) == 0 {
+				runs[j.Name] = j.TimeLimit // it ends by itself at its limit
+			}
+			jobs = append(jobs, w.submit(j))
+			w.start(jobs[i])
+		}
+		for _, id := range jobs {
+			if j, ok := w.s.Job(id); !ok || j.Phase != sched.Waiting {
+				continue
+			}
+			e := w.estimate(id, nil)
+			if e.Earliest == 0 || e.Latest < e.Earliest {
+				t.Fatalf("seed %d: job %d: %+v", seed, id, e)
+			}
+			known++
+			if e.Latest > e.Earliest {
+				spread++
+			}
+			c := w.copyOf()
+			c.runTo(e.Latest, runs)
+			if at := c.placedAt(id); at < e.Earliest || at > e.Latest {
+				t.Errorf("seed %d: job %d started at %d, estimated %d to %d", seed, id, at, e.Earliest, e.Latest)
+			}
+		}
+	}
+	t.Logf("%d estimates came true, %d of them ranges", known, spread)
+	if known < 40 {
+		t.Errorf("only %d jobs waited", known)
+	}
+}
+
+// What a time rests on is said, and so is why there is none.
+func TestEstimateBasis(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	hinted := gangJob("hinted", "a", 10, 1, 4)
+	hinted.Hints.Duration = 10 * sched.Minute
+	mute := w.submit(gangJob("train-7", "a", 10, 1, 4))
+	w.start(mute)
+	w.start(w.submit(hinted))
+	one := w.submit(gangJob("one", "a", 10, 1, 4))
+	two := w.submit(gangJob("two", "a", 10, 1, 4))
+
+	e := w.estimate(one, nil)
+	want(t, "one", fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint(w.now.Add(10*sched.Minute), " ", w.now.Add(10*sched.Minute)))
+	want(t, "its basis", strings.HasPrefix(e.Basis, "the declared duration of 1 attempt"), true)
+	want(t, "its end", e.Ends[0].Name, "hinted")
+
+	e = w.estimate(two, nil)
+	want(t, "two", fmt.Sprint(e.Earliest, e.Latest), "0 0")
+	if e.Unknown != "unknown, because job train-7 declares no time limit, and so for 1 more" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
+		t.Errorf("why two has none: %+v", e)
+	}
+
+	// Two earlier runs of the same work say how long train-7 takes.
+	m := sched.Measured{}
+	for i, d := range []sched.Duration{20 * sched.Minute, 40 * sched.Minute} {
+		m.Add(&sched.JobStatus{Name: sched.JobName(fmt.Sprint("train-", i)), User: "u", Phase: sched.Succeeded, Started: 1, Ended: sched.Time(1).Add(d)})
+	}
+	m.Add(&sched.JobStatus{Name: "train-3", User: "u", Phase: sched.Failed, Started: 1, Ended: 2})
+	m.Add(&sched.JobStatus{Name: "train-4", User: "v", Phase: sched.Succeeded, Started: 1, Ended: sched.Time(1).Add(sched.Hour)})
+	e = w.estimate(two, m)
+	want(t, "two by measure", fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint(w.now.Add(30*sched.Minute), " ", w.now.Add(40*sched.Minute)))
+	want(t, "its basis", strings.Contains(e.Basis, "the run times of earlier jobs of that name of 1 attempt"), true)
+
+	// What runs on past its declared duration says nothing any more.
+	w.now = w.now.Add(11 * sched.Minute)
+	e = w.estimate(one, nil)
+	want(t, "past", e.Latest, 0)
+	want(t, "why", strings.HasPrefix(e.Unknown, "unknown, because job "), true)
+}
+
+// A long queue is looked at only so far.
+func TestEstimateBound(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1}))
+	var last sched.JobID
+	for i := range 300 {
+		last = w.submit(limited(gangJob(fmt.Sprint(i), "a", 10, 1, 4), sched.Minute))
+	}
+	e := w.estimate(last, nil)
+	want(t, "bounded", e.Bounded, true)
+	want(t, "why", strings.Contains(e.Unknown, "256 decisions ahead it still waits"), true)
+}
+
+// A dry run says where a job would start, what gives way, or why it waits, and
+// changes nothing; submitted, the job does just that.
+func TestDryRun(t *testing.T) {
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}))
+	run := w.submit(limited(gangJob("run", "a", 10, 1, 4), sched.Hour))
+	w.start(run)
+	for i := range 3 {
+		w.start(w.submit(gangJob(fmt.Sprint("oppo", i), "a", -1, 1, 4)))
+	}
+	before := w.s.Digest()
+	dry := func(j *sched.Job) sched.Explanation {
+		e, no := w.s.DryRun(j, nil)
+		if no != nil {
+			t.Fatal(no)
+		}
+		want(t, "digest after a dry run", w.s.Digest(), before)
+		return e
+	}
+	takes := gangJob("takes", "b", 10, 1, 4)
+	e := dry(takes)
+	if len(e.Places) != 1 || len(e.Preempts) != 1 || len(e.Gangs) != 0 || e.Preempts[0].Lazily {
+		t.Fatalf("it takes one opportunistic job's cells: %+v", e)
+	}
+	c := w.copyOf()
+	id := c.submit(takes)
+	c.obey()
+	p := e.Places[0].Tasks[0]
+	want(t, "where", c.where(id), fmt.Sprintf("%s%v", p.Node, p.Devices))
+
+	waits := dry(gangJob("waits", "a", 10, 2, 4))
+	want(t, "reason", waits.Gangs[0].Reason.Code, sched.VCBusy)
+	want(t, "estimate", waits.Estimate.Latest, w.now.Add(sched.Hour+sched.Second))
+	want(t, "position", fmt.Sprint(waits.Position, waits.Waiting), "1 1")
+
+	e, no := w.s.DryRun(gangJob("large", "a", 10, 3, 4), nil)
+	if no == nil || no.Kind != sched.Never || len(e.Gangs) != 1 || len(e.Gangs[0].Suggestions) == 0 {
+		t.Errorf("never, but smaller: %+v, %v", e, no)
+	}
+	if _, no := w.s.DryRun(gangJob("run", "a", 10, 1, 4), nil); no == nil || no.Kind != sched.Conflict {
+		t.Errorf("a name in use: %v", no)
+	}
+	want(t, "digest at the end", w.s.Digest(), before)
+}
+
+// A lazily preempted job is told as such.
+func TestDryRunDemotes(t *testing.T) {
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 1}))
+	lazy := gangJob("lazy", "a", 10, 1, 4)
+	lazy.LazyPreempt = true
+	w.start(w.submit(lazy))
+	e, no := w.s.DryRun(gangJob("prod", "a", 100, 1, 4), nil)
+	if no != nil || len(e.Places) != 1 || len(e.Preempts) != 1 || !e.Preempts[0].Lazily {
+		t.Errorf("prod makes lazy opportunistic: %+v, %v", e, no)
+	}
+}
