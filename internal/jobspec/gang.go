@@ -80,6 +80,36 @@ func (p *parser) makeGangs() {
 		p.job.Gangs[at].Tasks = appendRange(p.job.Gangs[at].Tasks, first, r.Tasks)
 		first += r.Tasks
 	}
+	p.makeExtras()
+}
+
+// makeExtras takes the tasks above every role's minInstances out of the gang and
+// makes a gang of its own of each: the job starts with its minimum, and they come
+// and go as there is room.
+func (p *parser) makeExtras() {
+	var least []int32
+	var extras []sched.Gang
+	first := int32(0)
+	for i := range p.roles {
+		r := &p.roles[i]
+		n := r.Tasks
+		if few := r.comb.hints.MinInstances; few > 0 && few < n {
+			if len(p.job.Gangs) > 1 {
+				p.r.Warn(r.comb.node.Get("minInstances"), "a job with several affinity groups starts with all its instances: minInstances has no effect")
+				return
+			}
+			n = few
+		}
+		least = appendRange(least, first, n)
+		for k := n; k < r.Tasks; k++ {
+			extras = append(extras, sched.Gang{Name: r.Name + "-" + decimal(k), Tasks: []int32{first + k}, Extra: true})
+		}
+		first += r.Tasks
+	}
+	if len(extras) > 0 {
+		p.job.Gangs[0].Tasks = least
+		p.job.Gangs = append(p.job.Gangs, extras...)
+	}
 }
 
 // makeSingles makes one gang of each task of an incremental job.

@@ -127,6 +127,51 @@ func TestFIFOOrder(t *testing.T) {
 	}
 }
 
+// With preempt, fifo names those that were submitted later, the last first; it
+// reads who runs only when it is asked.
+func TestFIFOPreempts(t *testing.T) {
+	for _, c := range []struct {
+		params []sched.Param
+		want   []sched.JobID
+	}{
+		{nil, nil},
+		{[]sched.Param{{Key: "preempt", Value: "false"}}, nil},
+		{[]sched.Param{{Key: "preempt", Value: "true"}}, []sched.JobID{9, 7, 6}},
+	} {
+		b := newBoard(4)
+		b.add("ann", 1, 5, 0)
+		for _, id := range []sched.JobID{3, 6, 7, 9} {
+			b.running = append(b.running, sched.GangView{Ref: sched.GangRef{Job: id}, Order: int64(id)})
+		}
+		p, err := policy.New(sched.VCConfig{Policy: "fifo", Params: c.params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for w := range p.Rank(b) {
+			var got []sched.JobID
+			if w.Over != nil {
+				for g := range w.Over {
+					got = append(got, g.Job)
+				}
+			}
+			equal(t, "over", got, c.want)
+		}
+	}
+}
+
+// A parameter that fifo does not know, or a value that is no truth, is refused.
+func TestFIFOParameters(t *testing.T) {
+	for _, c := range []struct{ key, value, want string }{
+		{"preempt", "yes", `parameter "preempt" of policy "fifo" is true or false, not "yes"`},
+		{"weight", "2", `policy "fifo" takes no parameter "weight"; it takes: preempt`},
+	} {
+		_, err := policy.New(sched.VCConfig{Policy: "fifo", Params: []sched.Param{{Key: c.key, Value: c.value}}})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s=%s: %v, want %s", c.key, c.value, err, c.want)
+		}
+	}
+}
+
 // Stopping early is fine: nothing more is asked for.
 func TestRankStops(t *testing.T) {
 	for _, name := range policy.Names() {

@@ -95,9 +95,14 @@ func transcript(name string, src []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// The examples of docs/script.md are transcripts too.
+// The examples of these pages are transcripts too.
 func TestDocs(t *testing.T) {
-	const file = "../../docs/script.md"
+	for _, page := range []string{"script", "preemption"} {
+		t.Run(page, func(t *testing.T) { checkExamples(t, "../../docs/"+page+".md") })
+	}
+}
+
+func checkExamples(t *testing.T, file string) {
 	src, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
