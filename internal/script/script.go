@@ -97,6 +97,7 @@ func handlers() []handler {
 		{"cluster", (*Session).doCluster},
 		{"crash", (*Session).doCrash},
 		{"disk", (*Session).doDisk},
+		{"dryrun", (*Session).doDryRun},
 		{"exit", (*Session).doExit},
 		{"found", (*Session).doFound},
 		{"heal", (*Session).doHeal},

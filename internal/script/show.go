@@ -62,31 +62,6 @@ func (s *Session) doShow(c command) (string, error) {
 	return out.String(), err
 }
 
-func (s *Session) showExplain(name string) (string, error) {
-	id, j, err := s.job(name)
-	if err != nil {
-		return "", err
-	}
-	var e sched.Explanation
-	live := false
-	err = s.read(func(st *sched.State) { e, live = st.Explain(id) })
-	if err != nil {
-		return "", err
-	}
-	if !live {
-		return fmt.Sprintf("%s has ended: %s\n", j.Name, s.finished[id].Phase), nil
-	}
-	out := fmt.Sprintf("%s is %s", e.Name, e.Phase)
-	if e.Position > 0 {
-		out += fmt.Sprintf(", %d of %d waiting in VC %s", e.Position, e.Waiting, e.VC)
-	}
-	out += "\n" + s.formatWait(e)
-	for _, g := range e.Gangs {
-		out += fmt.Sprintf("  needs %d, free %d, in all %d\n", g.Reason.Need, g.Reason.Free, g.Reason.Total)
-	}
-	return out, nil
-}
-
 // showEvents prints the journal as kinds and their JSON.
 func (s *Session) showEvents(after uint64) (string, error) {
 	var out strings.Builder

@@ -1,0 +1,162 @@
+package script
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// showExplain prints all that is known about why a job waits: show explain NAME.
+func (s *Session) showExplain(name string) (string, error) {
+	id, j, err := s.job(name)
+	if err != nil {
+		return "", err
+	}
+	var e sched.Explanation
+	live := false
+	err = s.read(func(st *sched.State) {
+		now := st.At(s.world.Now())
+		if e, live = now.Explain(id); !live {
+			return
+		}
+		if est, ok := now.Estimate(id, sched.Measured{}); ok {
+			e.Estimate = &est
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	if !live {
+		return fmt.Sprintf("%s has ended: %s\n", j.Name, s.finished[id].Phase), nil
+	}
+	return s.formatExplanation(e), nil
+}
+
+// doDryRun says what would become of a job, without submitting it. It takes what
+// submit takes in its short form.
+func (s *Session) doDryRun(c command) (string, error) {
+	kept := maps.Clone(s.behaviors) // a running job of the same name stays as it is
+	j, err := s.readJob(c.args, s.meta(c.args))
+	s.behaviors = kept
+	if err != nil {
+		return "", err
+	}
+	var e sched.Explanation
+	var no *sched.Refusal
+	err = s.read(func(st *sched.State) { e, no = st.At(s.world.Now()).DryRun(j, sched.Measured{}) })
+	if err != nil {
+		return "", err
+	}
+	if no != nil {
+		return "would be " + s.refused(no), nil
+	}
+	var out strings.Builder
+	for _, g := range e.Places {
+		var tasks []string
+		for _, t := range g.Tasks {
+			tasks = append(tasks, formatPlace(t.Node, t.Devices))
+		}
+		fmt.Fprintf(&out, "%s would start on %s\n", gangLabel(j, g.Gang), strings.Join(tasks, " "))
+	}
+	for _, d := range e.Preempts {
+		what := "would be told to stop"
+		if d.Lazily {
+			what = "would become opportunistic"
+		}
+		fmt.Fprintf(&out, "  %s %s\n", d.Name, what)
+	}
+	if len(e.Gangs) > 0 {
+		s.jobs[e.Job] = j // its name is needed, and nobody else has the id
+		out.WriteString(s.formatExplanation(e))
+		delete(s.jobs, e.Job)
+	}
+	return out.String(), nil
+}
+
+// formatExplanation prints an explanation with all that belongs to it.
+func (s *Session) formatExplanation(e sched.Explanation) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s is %s", e.Name, e.Phase)
+	if e.Position > 0 {
+		fmt.Fprintf(&out, ", %d of %d waiting in VC %s", e.Position, e.Waiting, e.VC)
+	}
+	out.WriteString("\n" + s.formatWait(e))
+	for i := range e.Gangs {
+		s.explainGang(&out, &e.Gangs[i])
+	}
+	for _, b := range e.Blockers {
+		fmt.Fprintf(&out, "  in the way: %s, %d leaves", b.Name, b.Leaves)
+		if b.Ends != 0 {
+			fmt.Fprintf(&out, ", ends by %s", s.clock(b.Ends))
+		}
+		out.WriteString("\n")
+	}
+	if e.Estimate != nil {
+		fmt.Fprintf(&out, "  starts %s\n", s.formatEstimate(e.Estimate))
+	}
+	return out.String()
+}
+
+// explainGang prints the cells of every level as a gang sees them, and what would
+// let it start.
+func (s *Session) explainGang(out *strings.Builder, g *sched.GangReason) {
+	fmt.Fprintf(out, "  needs %d, free %d, in all %d\n", g.Reason.Need, g.Reason.Free, g.Reason.Total)
+	if g.Cut != "" {
+		fmt.Fprintf(out, "  %s\n", g.Cut)
+	}
+	if g.Bound != "" {
+		fmt.Fprintf(out, "  %s", g.Bound)
+		if g.ReservedAt != 0 {
+			fmt.Fprintf(out, ": %s at the latest", s.clock(g.ReservedAt))
+		}
+		out.WriteString("\n")
+	}
+	for _, l := range g.Levels {
+		fmt.Fprintf(out, "  %s: %d wanted of %d", l.Type, l.Wanted, l.Cells)
+		for _, part := range []struct {
+			n    int32
+			what string
+		}{{l.Owned, "guaranteed"}, {l.Unused, "of these unused"}, {l.Free, "free"}, {l.Lent, "lent"}, {l.Bad, "bad"}, {l.Avoided, "avoided"}} {
+			if part.n > 0 {
+				fmt.Fprintf(out, ", %d %s", part.n, part.what)
+			}
+		}
+		for _, h := range l.Held {
+			fmt.Fprintf(out, ", %d held for %s", h.Cells, h.VC)
+		}
+		if l.Until != 0 {
+			fmt.Fprintf(out, ", one until %s", s.clock(l.Until))
+		}
+		out.WriteString("\n")
+	}
+	for _, change := range g.Suggestions {
+		fmt.Fprintf(out, "  %s", change.Message)
+		if change.At != 0 {
+			fmt.Fprintf(out, " (%s)", s.clock(change.At))
+		}
+		out.WriteString("\n")
+	}
+}
+
+func (s *Session) formatEstimate(e *sched.Estimate) string {
+	out := ""
+	switch {
+	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
+		out = fmt.Sprintf("between %s and %s", s.clock(e.Earliest), s.clock(e.Latest))
+	case e.Latest != 0:
+		out = "at " + s.clock(e.Latest)
+	case e.Earliest != 0:
+		out = "not before " + s.clock(e.Earliest)
+	default:
+		out = "at a time that is not known"
+	}
+	if e.Basis != "" {
+		out += "; it rests on " + e.Basis
+	}
+	if e.Unknown != "" {
+		out += ": " + e.Unknown
+	}
+	return out
+}
