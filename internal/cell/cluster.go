@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -15,18 +16,40 @@ import (
 //
 // A leaf is held by at most one allocation and promised to at most one.
 type Cluster struct {
-	f      *Forest
-	skus   []SKU
+	f    *Forest
+	skus []SKU
+	// spaces are the physical cluster, the VCs sorted by name, and then those VCs
+	// again that divide their cells among child VCs, as containers.
 	spaces []Space
-	owner  []rootRef // of each cell: the root that is bound to exactly this cell
-	hold   []AllocID // of each leaf
-	resv   []AllocID // of each leaf
-	bad    []bool    // of each leaf: its own fault
-	nodes  []Blame   // of each node
-	idle   []int32   // of each cell: leaves below that are free and healthy
+	vcs    int32      // spaces that are VCs
+	owner  []rootRef  // of each cell: the VC's root that is bound to exactly this cell
+	hold   []AllocID  // of each leaf
+	resv   []AllocID  // of each leaf
+	bad    []bool     // of each leaf: its own fault
+	nodes  []Blame    // of each node
+	state  []leafUse  // of each leaf, as counted in the next three
+	idle   []int32    // of each cell: leaves below that are free and healthy
+	soft   []int32    // of each cell: healthy leaves below that guaranteed work may have by lifting
+	sick   []int32    // of each cell: leaves below that are not healthy
+	keys   [][]binKey // by chain and bin: the class in which a node stands
+	whose  [][]int32  // by chain and bin: the VC in one of whose bound cells the node lies, None if in none
+	all    []binIndex // by chain: every node
 	allocs []Alloc
 	spare  []AllocID // released ids, last released first
+	ill    int32     // leaves that are not healthy
+	doomed int32     // roots that are bound to bad cells
+	tmp    *scratch  // of searches; a clone makes its own
 }
+
+// leafUse says in which count a leaf stands.
+type leafUse uint8
+
+const (
+	useIdle leafUse = iota
+	useSoft         // held by who leaves, or opportunistically by who may be lifted
+	useBusy
+	useSick
+)
 
 // Alloc is a set of leaves with a holder that the caller knows. A promised
 // allocation holds nothing yet.
@@ -51,7 +74,14 @@ const (
 )
 
 // SetMood says what a holder is about to do.
-func (c *Cluster) SetMood(id AllocID, m Mood) { c.allocs[id].mood = m }
+func (c *Cluster) SetMood(id AllocID, m Mood) {
+	a := &c.allocs[id]
+	if a.mood == m {
+		return
+	}
+	a.mood = m
+	c.recountAll(&a.Placement)
+}
 
 // Opportunistic reports whether the allocation uses no guarantee.
 func (a *Alloc) Opportunistic() bool { return a.Lazy || a.Priority < MinGuaranteed }
@@ -73,9 +103,11 @@ func New(s *Spec) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{f: f, skus: s.SKUs, owner: make([]rootRef, len(f.Cells)), idle: make([]int32, len(f.Cells)),
-		hold: make([]AllocID, len(f.Leaves)), resv: make([]AllocID, len(f.Leaves)),
-		bad: make([]bool, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes))}
+	c := &Cluster{f: f, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
+		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
+		hold: make([]AllocID, len(f.Leaves)), resv: make([]AllocID, len(f.Leaves)), state: make([]leafUse, len(f.Leaves)),
+		bad: make([]bool, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
+		keys: make([][]binKey, len(f.Chains)), whose: make([][]int32, len(f.Chains)), all: make([]binIndex, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
 		c.idle[i] = f.NumLeaves(CellID(i))
@@ -83,66 +115,28 @@ func New(s *Spec) (*Cluster, error) {
 	for i := range c.hold {
 		c.hold[i], c.resv[i] = None, None
 	}
-	c.spaces = []Space{{Parent: None, free: make([]cellList, len(f.Chains)*maxLevels), owed: make([]int32, len(f.Chains)*maxLevels)}}
 	for ci := range f.Chains {
-		ch := &f.Chains[ci]
-		for _, top := range ch.Tops {
-			c.spaces[0].Roots = append(c.spaces[0].Roots, Root{Chain: int16(ci), Level: ch.Top, Cell: top})
-			c.spaces[0].free[slot(int16(ci), ch.Top)].insert(top)
-		}
+		c.indexChain(int16(ci))
 	}
-	pinned := c.pinned()
-	for i := range s.VCs {
-		if err := c.addVC(&s.VCs[i], pinned); err != nil {
-			return nil, err
-		}
-	}
-	for ci := range f.Chains {
-		if !c.safe(int16(ci)) {
-			return nil, fmt.Errorf("chain %q has too few cells for the guarantees of its virtual clusters", f.Chains[ci].Name)
-		}
+	c.addPhysical()
+	if err := c.addVCs(s); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Cluster) addVC(v *VCSpec, pinned map[PinnedID]CellID) error {
-	si := int32(len(c.spaces))
-	sp := Space{Name: v.Name, Parent: 0}
-	for _, q := range v.Quota {
-		ci := c.f.chainIndex(q.Chain)
-		if ci == None || q.Level < 1 || q.Level > c.f.Chains[ci].Top || q.Number < 0 {
-			return fmt.Errorf("virtual cluster %q: chain %q level %d number %d does not exist", v.Name, q.Chain, q.Level, q.Number)
-		}
-		for range q.Number {
-			sp.Roots = append(sp.Roots, Root{Chain: int16(ci), Level: q.Level, Cell: None})
-		}
-		c.spaces[0].owed[slot(int16(ci), q.Level)] += q.Number
+// indexChain puts every node of a chain into its index.
+func (c *Cluster) indexChain(ci int16) {
+	ch := &c.f.Chains[ci]
+	c.keys[ci], c.whose[ci] = make([]binKey, len(ch.NodeCells)), make([]int32, len(ch.NodeCells))
+	if len(ch.NodeCells) == 0 {
+		return
 	}
-	for _, p := range v.Pinned {
-		id, ok := pinned[p]
-		if !ok {
-			return fmt.Errorf("virtual cluster %q: there is no pinned cell %q", v.Name, p)
-		}
-		if !c.carve(id) {
-			return fmt.Errorf("virtual cluster %q: pinned cell %q belongs to another already", v.Name, p)
-		}
-		cl := &c.f.Cells[id]
-		c.owner[id] = rootRef{si, RootID(len(sp.Roots))}
-		sp.Roots = append(sp.Roots, Root{Chain: cl.Chain, Level: cl.Level, Pinned: p, Cell: id})
+	whole := c.key(ch, ch.NodeCells[0])
+	for b := range ch.NodeCells {
+		c.keys[ci][b], c.whose[ci][b] = whole, None
+		c.all[ci].add(whole, int32(b), len(ch.NodeCells))
 	}
-	c.spaces = append(c.spaces, sp)
-	return nil
-}
-
-// pinned finds the pinned cells by their names in one pass over all cells.
-func (c *Cluster) pinned() map[PinnedID]CellID {
-	cells := map[PinnedID]CellID{}
-	for i := range c.f.Cells {
-		if p := c.f.Cells[i].Pinned; p != "" {
-			cells[p] = CellID(i)
-		}
-	}
-	return cells
 }
 
 // Clone returns an independent copy; the shape and the placements are shared.
@@ -150,17 +144,17 @@ func (c *Cluster) Clone() *Cluster {
 	d := *c
 	d.spaces = slices.Clone(c.spaces)
 	for i := range d.spaces {
-		sp := &d.spaces[i]
-		sp.Roots = slices.Clone(sp.Roots)
-		sp.owed = slices.Clone(sp.owed)
-		sp.free = slices.Clone(sp.free)
-		for j := range sp.free {
-			sp.free[j] = slices.Clone(sp.free[j])
-		}
+		d.spaces[i] = c.spaces[i].clone()
 	}
 	d.owner, d.hold, d.resv = slices.Clone(c.owner), slices.Clone(c.hold), slices.Clone(c.resv)
-	d.bad, d.nodes, d.idle = slices.Clone(c.bad), slices.Clone(c.nodes), slices.Clone(c.idle)
+	d.bad, d.nodes, d.state = slices.Clone(c.bad), slices.Clone(c.nodes), slices.Clone(c.state)
+	d.idle, d.soft, d.sick = slices.Clone(c.idle), slices.Clone(c.soft), slices.Clone(c.sick)
+	d.keys, d.whose, d.all = slices.Clone(c.keys), slices.Clone(c.whose), slices.Clone(c.all)
+	for i := range d.keys {
+		d.keys[i], d.whose[i], d.all[i] = slices.Clone(c.keys[i]), slices.Clone(c.whose[i]), c.all[i].clone()
+	}
 	d.allocs, d.spare = slices.Clone(c.allocs), slices.Clone(c.spare)
+	d.tmp = nil
 	return &d
 }
 
@@ -169,19 +163,18 @@ func (c *Cluster) Forest() *Forest { return c.f }
 
 // SpaceOf returns the index of a VC, or None.
 func (c *Cluster) SpaceOf(v VCName) int32 {
-	for i := 1; i < len(c.spaces); i++ {
-		if c.spaces[i].Name == v {
-			return int32(i)
-		}
+	i, found := slices.BinarySearchFunc(c.spaces[1:1+c.vcs], v, func(s Space, v VCName) int { return cmp.Compare(s.Name, v) })
+	if !found {
+		return None
 	}
-	return None
+	return int32(i) + 1
 }
 
 // Space returns a space to read; 0 is the physical cluster.
 func (c *Cluster) Space(i int32) *Space { return &c.spaces[i] }
 
-// NumSpaces returns the number of spaces, the physical one included.
-func (c *Cluster) NumSpaces() int32 { return int32(len(c.spaces)) }
+// NumSpaces returns the number of VCs and one more for the physical cluster.
+func (c *Cluster) NumSpaces() int32 { return c.vcs + 1 }
 
 // SKU returns a leaf type by name; the zero SKU when it is unknown.
 func (c *Cluster) SKU(n TypeName) SKU {
@@ -212,7 +205,7 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 	c.allocs[id] = Alloc{Space: vc, Priority: p, Promised: promise, Placement: pl, live: true}
 	for _, b := range pl.Binds {
 		r := &c.spaces[vc].Roots[b.Root]
-		if r.Cell == None && !c.bind(vc, b.Root, b.Cell) || r.Cell != b.Cell {
+		if r.Cell == None && !c.rebind(vc, b.Root, b.Cell) || r.Cell != b.Cell {
 			panic(fmt.Sprintf("cell: root %d of %q cannot be bound to cell %d (is %d)", b.Root, c.spaces[vc].Name, b.Cell, r.Cell))
 		}
 	}
@@ -220,14 +213,15 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 	if promise {
 		list = c.resv
 	}
-	for _, t := range pl.Tasks {
-		for _, l := range t.Leaves {
+	for i := range pl.Tasks {
+		for _, l := range pl.Tasks[i].Leaves {
 			if list[l] != None {
 				panic(fmt.Sprintf("cell: leaf %d already belongs to allocation %d", l, list[l]))
 			}
-			c.setLeaf(list, l, id)
+			list[l] = id
 		}
 	}
+	c.recountAll(&pl)
 	c.useRoots(id, 1)
 	return id
 }
@@ -236,15 +230,15 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 func (c *Cluster) Promote(id AllocID) {
 	a := &c.allocs[id]
 	a.Promised = false
-	for _, t := range a.Placement.Tasks {
-		for _, l := range t.Leaves {
+	for i := range a.Placement.Tasks {
+		for _, l := range a.Placement.Tasks[i].Leaves {
 			if c.hold[l] != None {
 				panic(fmt.Sprintf("cell: leaf %d is still held by allocation %d", l, c.hold[l]))
 			}
-			c.setLeaf(c.hold, l, id)
-			c.setLeaf(c.resv, l, None)
+			c.hold[l], c.resv[l] = id, None
 		}
 	}
+	c.recountAll(&a.Placement)
 }
 
 // Release ends an allocation: its leaves are free of it and preassigned cells
@@ -255,11 +249,12 @@ func (c *Cluster) Release(id AllocID) {
 	if a.Promised {
 		list = c.resv
 	}
-	for _, t := range a.Placement.Tasks {
-		for _, l := range t.Leaves {
-			c.setLeaf(list, l, None)
+	for i := range a.Placement.Tasks {
+		for _, l := range a.Placement.Tasks[i].Leaves {
+			list[l] = None
 		}
 	}
+	c.recountAll(&a.Placement)
 	if !a.Lazy {
 		c.useRoots(id, -1)
 	}
@@ -272,6 +267,7 @@ func (c *Cluster) Release(id AllocID) {
 func (c *Cluster) Demote(id AllocID) {
 	c.useRoots(id, -1)
 	c.allocs[id].Lazy = true
+	c.recountAll(&c.allocs[id].Placement)
 }
 
 // undemote is the inverse of Demote while nothing else changed.
@@ -279,11 +275,12 @@ func (c *Cluster) undemote(id AllocID) {
 	a := &c.allocs[id]
 	a.Lazy = false
 	for _, b := range a.Placement.Binds {
-		if c.spaces[a.Space].Roots[b.Root].Cell == None && !c.bind(a.Space, b.Root, b.Cell) {
+		if c.spaces[a.Space].Roots[b.Root].Cell == None && !c.rebind(a.Space, b.Root, b.Cell) {
 			panic(fmt.Sprintf("cell: root %d cannot be bound again to cell %d", b.Root, b.Cell))
 		}
 	}
 	c.useRoots(id, 1)
+	c.recountAll(&a.Placement)
 }
 
 // useRoots counts an allocation's leaves in (sign 1) or out (-1) of the
@@ -294,72 +291,124 @@ func (c *Cluster) useRoots(id AllocID, sign int32) {
 		r := &c.spaces[a.Space].Roots[b.Root]
 		first := c.f.Cells[b.Cell].FirstLeaf
 		end := first + LeafID(c.f.NumLeaves(b.Cell))
-		for _, t := range a.Placement.Tasks {
-			for _, l := range t.Leaves {
+		for i := range a.Placement.Tasks {
+			leaves := a.Placement.Tasks[i].Leaves
+			if n := len(leaves); n > 0 && leaves[0] >= first && leaves[n-1] < end {
+				r.Used += sign * int32(n) // the usual case: a task lies in one
+				continue
+			}
+			for _, l := range leaves {
 				if l >= first && l < end {
 					r.Used += sign
 				}
 			}
 		}
-		if r.Used == 0 && r.Pinned == "" {
+		if r.Used == 0 && r.Pinned == "" && !r.Doomed {
 			c.unbind(a.Space, b.Root)
 		}
 	}
 }
 
-// setLeaf writes one entry of hold or resv and keeps the idle counters.
-func (c *Cluster) setLeaf(list []AllocID, l LeafID, to AllocID) {
-	was := c.leafIdle(l)
-	list[l] = to
-	c.recount(l, was)
-}
-
-func (c *Cluster) leafIdle(l LeafID) bool {
-	return c.hold[l] == None && c.resv[l] == None && c.healthy(l)
+// use says in which count a leaf belongs.
+func (c *Cluster) use(l LeafID) leafUse {
+	h := c.hold[l]
+	switch {
+	case !c.healthy(l):
+		return useSick
+	case c.resv[l] != None:
+		return useBusy
+	case h == None:
+		return useIdle
+	}
+	if a := &c.allocs[h]; a.mood == Leaving || a.mood == Staying && a.Opportunistic() {
+		return useSoft
+	}
+	return useBusy
 }
 
 func (c *Cluster) healthy(l LeafID) bool {
 	return !c.bad[l] && c.nodes[c.f.Cells[c.f.Leaves[l]].Node] == 0
 }
 
-func (c *Cluster) recount(l LeafID, was bool) {
-	is := c.leafIdle(l)
-	if is == was {
+// recountAll brings the counts of a placement's leaves and nodes up to date.
+func (c *Cluster) recountAll(pl *Placement) {
+	for i := range pl.Tasks {
+		c.recount(pl.Tasks[i].Leaves)
+	}
+}
+
+// recount brings the counts of leaves of one node-level cell up to date.
+func (c *Cluster) recount(leaves []LeafID) {
+	changed := false
+	for _, l := range leaves {
+		was, is := c.state[l], c.use(l)
+		if was == is {
+			continue
+		}
+		changed = true
+		c.state[l] = is
+		c.shift(c.f.Leaves[l], was, -1)
+		c.shift(c.f.Leaves[l], is, 1)
+	}
+	if changed {
+		cl := &c.f.Cells[c.f.Leaves[leaves[0]]]
+		c.refresh(cl.Chain, cl.Bin)
+	}
+}
+
+// shift adds to one count of a cell and of all above it.
+func (c *Cluster) shift(id CellID, use leafUse, d int32) {
+	var count []int32
+	switch use {
+	case useIdle:
+		count = c.idle
+	case useSoft:
+		count = c.soft
+	case useSick:
+		count = c.sick
+		c.ill += d
+	default:
 		return
 	}
-	d := int32(1)
-	if was {
-		d = -1
-	}
-	for id := c.f.Leaves[l]; id != None; id = c.f.Cells[id].Parent {
-		c.idle[id] += d
+	for ; id != None; id = c.f.parent[id] {
+		count[id] += d
 	}
 }
 
 // SetLeafBad says whether one leaf is at fault by itself.
 func (c *Cluster) SetLeafBad(l LeafID, bad bool) {
-	was := c.leafIdle(l)
-	c.bad[l] = bad
-	c.recount(l, was)
+	c.sicken(l, func() { c.bad[l] = bad })
 }
 
 // SetBlame adds (on) or removes faults of a node.
 func (c *Cluster) SetBlame(node int32, b Blame, on bool) {
+	old := c.nodes[node]
+	blame := old&^b | b*onBit(on)
+	if (old == 0) == (blame == 0) {
+		c.nodes[node] = blame
+		return
+	}
 	for _, id := range c.f.Nodes[node].Cells {
 		first := c.f.Cells[id].FirstLeaf
-		end := first + LeafID(c.f.NumLeaves(id))
-		was := make([]bool, end-first)
-		for l := first; l < end; l++ {
-			was[l-first] = c.leafIdle(l)
+		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
+			c.nodes[node] = old
+			c.sicken(l, func() { c.nodes[node] = blame })
 		}
-		old := c.nodes[node]
-		c.nodes[node] = old&^b | b*onBit(on)
-		for l := first; l < end; l++ {
-			c.recount(l, was[l-first])
-		}
-		c.nodes[node] = old
 	}
-	c.nodes[node] = c.nodes[node]&^b | b*onBit(on)
+	c.nodes[node] = blame
+}
+
+// sicken changes a leaf's health and what depends on it.
+func (c *Cluster) sicken(l LeafID, change func()) {
+	space, free := c.freeAround(c.f.Leaves[l])
+	if space != None {
+		c.countBad(space, free, -1)
+	}
+	change()
+	c.recount([]LeafID{l})
+	if space != None {
+		c.countBad(space, free, 1)
+	}
 }
 
 func onBit(on bool) Blame {

@@ -1,8 +1,168 @@
 package cell
 
-// Doom binds an unbound root to a bad free cell, so that the shortage of healthy
-// cells is charged to a VC by name (HiveD's doomed bad cells).
-func (c *Cluster) Doom(space int32, root RootID, id CellID) {}
+// Ailing returns the next charge of bad hardware that is due: when a container
+// has fewer healthy cells than it owes, an unbound root of the VC with most of
+// them (ties: the first by name) is to be bound to a bad free cell, the one with
+// fewest unhealthy leaves, so that the guarantees of all others hold on what is
+// healthy (HiveD's doomed bad cells; there the VC is random).
+func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
+	for up := range c.spaces {
+		s := &c.spaces[up]
+		if s.free == nil || c.ill == 0 {
+			continue
+		}
+		for ci := range c.f.Chains {
+			ch := &c.f.Chains[ci]
+			for l := c.sound(int32(up), int16(ci)); l != 0 && l <= ch.Top; l++ {
+				if space, root, id, ok = c.charge(int32(up), int16(ci), l); ok {
+					return space, root, id, true
+				}
+			}
+		}
+	}
+	return None, None, None, false
+}
 
-// Spare is the inverse of Doom.
-func (c *Cluster) Spare(space int32, root RootID) {}
+// charge finds whom to charge for a bad cell of one level, and which.
+func (c *Cluster) charge(up int32, chain int16, l Level) (space int32, root RootID, id CellID, ok bool) {
+	slot := c.f.slot(chain, l)
+	space = None
+	for i := range c.spaces {
+		s := &c.spaces[i]
+		if s.Parent == up && len(s.unbound[slot]) > 0 &&
+			(space == None || len(s.unbound[slot]) > len(c.spaces[space].unbound[slot])) {
+			space = int32(i)
+		}
+	}
+	if space == None {
+		return None, None, None, false
+	}
+	list := c.spaces[space].unbound[slot]
+	root = list[len(list)-1]
+	tried := CellID(None)
+	for {
+		id = c.illest(up, slot, l, tried)
+		if id == None {
+			return None, None, None, false
+		}
+		if c.canDoom(space, root, id) {
+			return space, root, id, true
+		}
+		tried = id
+	}
+}
+
+// illest returns the unhealthy cell of a level under the free cells of a
+// container that comes after `after` in the order of unhealthy leaves, then id.
+func (c *Cluster) illest(up int32, slot int, l Level, after CellID) CellID {
+	best := CellID(None)
+	later := func(a, b CellID) bool { return c.sick[a] > c.sick[b] || c.sick[a] == c.sick[b] && a > b }
+	var look func(id CellID)
+	look = func(id CellID) {
+		if c.sick[id] == 0 {
+			return
+		}
+		if c.f.Cells[id].Level == l {
+			if (after == None || later(id, after)) && (best == None || later(best, id)) {
+				best = id
+			}
+			return
+		}
+		first, step, n := c.f.Children(id)
+		for i := int32(0); i < n; i++ {
+			look(first + CellID(i)*step)
+		}
+	}
+	ch := &c.f.Chains[c.f.chainOfSlot(slot)]
+	for from := l; from <= ch.Top; from++ {
+		for _, id := range c.spaces[up].free[ch.slot0+int(from)-1] {
+			look(id)
+		}
+	}
+	return best
+}
+
+func (f *Forest) chainOfSlot(slot int) int {
+	ci := 0
+	for ci+1 < len(f.Chains) && f.Chains[ci+1].slot0 <= slot {
+		ci++
+	}
+	return ci
+}
+
+func (c *Cluster) canDoom(space int32, root RootID, id CellID) bool {
+	if !c.bind(space, root, id) {
+		return false
+	}
+	c.unbind(space, root)
+	return true
+}
+
+// Doom binds an unbound root to a bad free cell, as Ailing said.
+func (c *Cluster) Doom(space int32, root RootID, id CellID) {
+	if !c.rebind(space, root, id) {
+		panic("cell: a doomed root cannot be bound")
+	}
+	c.spaces[space].Roots[root].Doomed = true
+	c.doomed++
+}
+
+// Recovered returns a doomed root that nobody uses and that need not be charged
+// any more: there are enough healthy cells again.
+func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
+	if c.doomed == 0 {
+		return None, None, false
+	}
+	for si := range c.spaces {
+		for ri := range c.spaces[si].Roots {
+			r := &c.spaces[si].Roots[ri]
+			if !r.Doomed || !c.unused(int32(si), r) {
+				continue
+			}
+			id, up := r.Cell, c.spaces[si].Parent
+			c.unbind(int32(si), RootID(ri)) // which spares it
+			well := c.sound(up, r.Chain) == 0
+			c.Doom(int32(si), RootID(ri), id)
+			if well {
+				return int32(si), RootID(ri), true
+			}
+		}
+	}
+	return None, None, false
+}
+
+// unused reports whether nothing of a bound root is in use.
+func (c *Cluster) unused(space int32, r *Root) bool {
+	if s := &c.spaces[space]; s.free != nil {
+		return s.free[c.slotOf(r.Cell)].has(r.Cell)
+	}
+	return r.Used == 0
+}
+
+// Spare is the inverse of Doom; one that is in use stays bound, as any other.
+func (c *Cluster) Spare(space int32, root RootID) {
+	r := &c.spaces[space].Roots[root]
+	if c.unused(space, r) {
+		c.unbind(space, root)
+		return
+	}
+	r.Doomed = false
+	c.doomed--
+}
+
+// SpaceName returns the name of the VC that a space is, and whether it is the
+// container that the VC's children divide.
+func (c *Cluster) SpaceName(space int32) (name VCName, container bool) {
+	return c.spaces[space].Name, space > c.vcs
+}
+
+// ContainerOf returns the container that a VC's children divide, None if it has
+// no children.
+func (c *Cluster) ContainerOf(v VCName) int32 {
+	for i := int(c.vcs) + 1; i < len(c.spaces); i++ {
+		if c.spaces[i].Name == v {
+			return int32(i)
+		}
+	}
+	return None
+}

@@ -1,6 +1,9 @@
 package cell
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Forest is the immutable shape of the physical cluster: all cells of all
 // chains in depth-first order. Cells of one type have equal subtrees, so the
@@ -11,6 +14,10 @@ type Forest struct {
 	Leaves []CellID // the level-1 cell of each leaf
 	Nodes  []Node
 	nodeOf map[NodeName]int32
+	parent []CellID // of each cell
+	device []int32  // of each leaf: its device's index on its node
+	part   []int32  // of each leaf: which part of the device it is, 0 when whole
+	slots  int      // (chain, level) pairs
 }
 
 // Chain is a chain of the forest.
@@ -21,9 +28,13 @@ type Chain struct {
 	NodeLevel Level
 	Top       Level
 	Tops      []CellID // its top-level cells
+	NodeCells []CellID // its node-level cells; a cell's Bin is its place here
 	size      []CellID // cells of a subtree, by level-1
 	leaves    []int32  // leaves of a cell, by level-1
 	fanout    []int32  // children of a cell, by level-1
+	inside    []Level  // levels of a node-level cell's subtree, in depth-first order
+	slot0     int      // where its levels begin among the slots
+	parts     bool     // its leaves are parts of devices
 }
 
 // Cell is one physical cell. Level and Chain never change; Node is -1 above
@@ -32,6 +43,7 @@ type Cell struct {
 	Parent    CellID
 	FirstLeaf LeafID
 	Node      int32 // index into Forest.Nodes
+	Bin       int32 // index into the chain's NodeCells, None above node level
 	Chain     int16 // index into Forest.Chains
 	Level     Level
 	Address   string
@@ -95,16 +107,22 @@ func (f *Forest) Path(c CellID) string {
 }
 
 // Device returns the device index of a leaf on its node.
-func (f *Forest) Device(l LeafID) int32 {
-	var n int32
-	for _, d := range []byte(f.Cells[f.Leaves[l]].Address) {
-		n = n*10 + int32(d-'0')
-	}
-	return n
+func (f *Forest) Device(l LeafID) int32 { return f.device[l] }
+
+// Part returns which part of its device a leaf is; 0 for a whole device.
+func (f *Forest) Part(l LeafID) int32 { return f.part[l] }
+
+// ChainOf returns the chain of a leaf.
+func (f *Forest) ChainOf(l LeafID) *Chain { return &f.Chains[f.Cells[f.Leaves[l]].Chain] }
+
+// FindLeaf returns the leaf of that SKU and device index on a node, or None; of
+// a device in parts it is the first.
+func (f *Forest) FindLeaf(n NodeName, sku TypeName, device int32) LeafID {
+	return f.FindPart(n, sku, device, 0)
 }
 
-// FindLeaf returns the leaf of that SKU and device index on a node, or None.
-func (f *Forest) FindLeaf(n NodeName, sku TypeName, device int32) LeafID {
+// FindPart returns the leaf that is one part of a device, or None.
+func (f *Forest) FindPart(n NodeName, sku TypeName, device, part int32) LeafID {
 	i := f.NodeIndex(n)
 	if i == None {
 		return None
@@ -114,12 +132,29 @@ func (f *Forest) FindLeaf(n NodeName, sku TypeName, device int32) LeafID {
 			continue
 		}
 		for l := f.Cells[c].FirstLeaf; l < f.Cells[c].FirstLeaf+LeafID(f.NumLeaves(c)); l++ {
-			if f.Device(l) == device {
+			if f.device[l] == device && f.part[l] == part {
 				return l
 			}
 		}
 	}
 	return None
+}
+
+// slot numbers a chain's level among those of all chains.
+func (f *Forest) slot(chain int16, l Level) int { return f.Chains[chain].slot0 + int(l) - 1 }
+
+// parseLeaf reads a leaf's address: a device index, or device:part.
+func parseLeaf(address string) (device, part int32) {
+	d, p, _ := strings.Cut(address, ":")
+	return number(d), number(p)
+}
+
+func number(text string) int32 {
+	var n int32
+	for _, d := range []byte(text) {
+		n = n*10 + int32(d-'0')
+	}
+	return n
 }
 
 // chainIndex returns the index of a chain by name, or -1.
@@ -140,8 +175,14 @@ func newForest(s *Spec) (*Forest, error) {
 		if err != nil {
 			return nil, err
 		}
+		ch.slot0 = f.slots
+		f.slots += int(ch.Top)
+		for i := range s.SKUs {
+			ch.parts = ch.parts || s.SKUs[i].Name == ch.SKU && s.SKUs[i].Part != ""
+		}
 		f.Chains = append(f.Chains, ch)
 	}
+	f.reserve(s)
 	for i := range s.Cells {
 		ci := f.chainIndex(ChainName(s.Cells[i].Type))
 		if ci == None {
@@ -186,7 +227,35 @@ func newChain(cs ChainSpec) (Chain, error) {
 	if ch.NodeLevel == 0 {
 		return ch, fmt.Errorf("chain %q has no node level", cs.Name)
 	}
+	ch.inside = ch.below(nil, ch.NodeLevel)
 	return ch, nil
+}
+
+// below appends the levels of a cell's subtree in depth-first order.
+func (c *Chain) below(out []Level, l Level) []Level {
+	out = append(out, l)
+	if l == 1 {
+		return out
+	}
+	for range c.fanout[l-1] {
+		out = c.below(out, l-1)
+	}
+	return out
+}
+
+// reserve makes room for all cells at once.
+func (f *Forest) reserve(s *Spec) {
+	var cells, leaves int64
+	for i := range s.Cells {
+		if ci := f.chainIndex(ChainName(s.Cells[i].Type)); ci != None {
+			ch := &f.Chains[ci]
+			cells += int64(ch.size[ch.Top-1])
+			leaves += int64(ch.leaves[ch.Top-1])
+		}
+	}
+	cells, leaves = min(cells, 1<<24), min(leaves, 1<<24)
+	f.Cells, f.parent = make([]Cell, 0, cells), make([]CellID, 0, cells)
+	f.Leaves, f.device, f.part = make([]CellID, 0, leaves), make([]int32, 0, leaves), make([]int32, 0, leaves)
 }
 
 // place is where a cell is added.
@@ -208,11 +277,18 @@ func (f *Forest) add(s *CellSpec, at place) error {
 	id := CellID(len(f.Cells))
 	if at.level == ch.NodeLevel {
 		at.node = f.node(NodeName(s.Address), id)
+		ch.NodeCells = append(ch.NodeCells, id)
 	}
-	f.Cells = append(f.Cells, Cell{Parent: at.parent, FirstLeaf: LeafID(len(f.Leaves)), Node: at.node,
+	bin := int32(len(ch.NodeCells)) - 1
+	if at.level > ch.NodeLevel {
+		bin = None
+	}
+	f.Cells = append(f.Cells, Cell{Parent: at.parent, FirstLeaf: LeafID(len(f.Leaves)), Node: at.node, Bin: bin,
 		Chain: at.chain, Level: at.level, Address: s.Address, Pinned: s.Pinned})
+	f.parent = append(f.parent, at.parent)
 	if at.level == 1 {
-		f.Leaves = append(f.Leaves, id)
+		d, p := parseLeaf(s.Address)
+		f.Leaves, f.device, f.part = append(f.Leaves, id), append(f.device, d), append(f.part, p)
 		return nil
 	}
 	child := place{chain: at.chain, level: at.level - 1, parent: id, node: at.node}

@@ -6,37 +6,79 @@ import (
 )
 
 // packLifting places all tasks of a part with holders that may be made to leave:
-// each task goes where it needs the fewest new victims, then the least loss.
+// each task goes where it needs the fewest new victims, then the least cost.
 func (s *search) packLifting(bins []bin, p *part) bool {
 	start := s.mark()
+	slices.SortStableFunc(bins, func(a, b bin) int { return cmp.Compare(b.idle, a.idle) })
+	var options []option
+	size := int32(0)
 	for _, t := range p.tasks {
-		best, found := -1, option{}
-		for i := range bins {
-			o, ok := s.option(bins[i].cell, t.leaves)
-			if ok && (best < 0 || o.compare(found) < 0) {
-				best, found = i, o
-			}
-			if best >= 0 && len(found.victims) == 0 {
-				break
-			}
+		if t.leaves != size {
+			size = t.leaves
+			options = s.options(bins, t.leaves, len(p.tasks))
 		}
-		if best < 0 {
+		if len(options) == 0 {
 			s.rewind(start)
 			return false
 		}
-		for _, v := range found.victims {
-			s.victims[v] = true
+		o := options[0]
+		apart := false
+		for _, v := range o.victims {
+			apart = apart || s.reaches(v, bins[o.bin].cell)
+			s.lift(v)
 		}
-		s.take(t.index, s.pick(bins[best].cell, t.leaves))
+		s.take(t.index, s.pick(&bins[o.bin], t.leaves))
+		if apart { // a victim's leaves elsewhere became free
+			options = s.options(bins, size, len(p.tasks))
+			continue
+		}
+		options = options[1:]
+		if again, ok := s.option(&bins[o.bin], size); ok {
+			again.bin = o.bin
+			i, _ := slices.BinarySearchFunc(options, again, option.order)
+			options = slices.Insert(options, i, again)
+		}
 	}
 	return true
+}
+
+// maxOptions bounds for how many bins victims are looked for, beside two for
+// each task: those with most free leaves.
+const maxOptions = 64
+
+// options returns what n leaves would cost in each bin, the cheapest first.
+func (s *search) options(bins []bin, n int32, tasks int) []option {
+	var out []option
+	for i := range bins {
+		o, ok := s.option(&bins[i], n)
+		if !ok {
+			continue
+		}
+		o.bin = i
+		if out = append(out, o); len(out) >= maxOptions+2*tasks {
+			s.cut = true
+			break
+		}
+	}
+	slices.SortFunc(out, option.order)
+	return out
+}
+
+// reaches reports whether an allocation has leaves outside of a node.
+func (s *search) reaches(id AllocID, node CellID) bool {
+	for _, t := range s.c.allocs[id].Placement.Tasks {
+		if len(t.Leaves) > 0 && !s.c.f.Contains(node, s.c.f.Leaves[t.Leaves[0]]) {
+			return true
+		}
+	}
+	return false
 }
 
 // liftWhole packs a part as if all that may leave had left, and then asks each
 // bin for the fewest victims: the last resort when going from task to task, each
 // to its cheapest bin, left no room for the rest.
 func (s *search) liftWhole(bins []bin, p *part) bool {
-	assign, ok := s.choose(bins, p)
+	assign, _, _, ok := s.chooseAny(bins, p)
 	if !ok {
 		return false
 	}
@@ -46,36 +88,51 @@ func (s *search) liftWhole(bins []bin, p *part) bool {
 	}
 	start := s.mark()
 	for i, n := range need {
-		o, ok := s.option(bins[i].cell, n)
+		if n == 0 {
+			continue
+		}
+		o, ok := s.option(&bins[i], n)
 		if !ok {
 			s.rewind(start)
 			return false
 		}
 		for _, v := range o.victims {
-			s.victims[v] = true
+			s.lift(v)
 		}
 	}
-	for i, t := range p.tasks {
-		s.take(t.index, s.pick(bins[assign[i]].cell, t.leaves))
-	}
+	s.assign(bins, assign, p)
 	return true
+}
+
+// chooseAny is choose without looking for a common ancestor inside a node, which
+// depends on who is lifted.
+func (s *search) chooseAny(bins []bin, p *part) ([]int, int, Level, bool) {
+	for i := range bins {
+		if bins[i].avail >= p.total {
+			return slices.Repeat([]int{i}, len(p.tasks)), 1, 0, true
+		}
+	}
+	return s.choose(bins, p)
 }
 
 // option is what placing one task in one bin would cost.
 type option struct {
 	victims []AllocID
 	cost    Cost
+	bin     int
 }
 
 func (a option) compare(b option) int {
 	return cmp.Or(cmp.Compare(len(a.victims), len(b.victims)), a.cost.compare(b.cost))
 }
 
-// option finds the victims that make n leaves free in a cell: those with most
-// leaves there first (fewest victims), then the least loss; then whom that made
-// superfluous stays, the greatest loss first.
-func (s *search) option(id CellID, n int32) (option, bool) {
-	free, holders := s.holders(id)
+func (a option) order(b option) int { return cmp.Or(a.compare(b), cmp.Compare(a.bin, b.bin)) }
+
+// option finds the victims that make n leaves of a bin free: those with most
+// leaves there first (fewest victims), then the least cost; then whom that made
+// superfluous stays, the dearest first.
+func (s *search) option(b *bin, n int32) (option, bool) {
+	free, holders := s.holders(b)
 	if free >= n {
 		return option{}, true
 	}
@@ -94,7 +151,7 @@ func (s *search) option(id CellID, n int32) (option, bool) {
 		return option{}, false
 	}
 	slices.SortStableFunc(chosen, func(a, b holder) int { return b.cost.compare(a.cost) })
-	var o option
+	o := option{victims: make([]AllocID, 0, len(chosen))}
 	for _, h := range chosen {
 		if free-h.leaves >= n {
 			free -= h.leaves
@@ -113,7 +170,18 @@ type holder struct {
 	cost   Cost
 }
 
-func (s *search) holders(id CellID) (free int32, hs []holder) {
+func (s *search) holders(b *bin) (free int32, hs []holder) {
+	if b.parts == nil {
+		return s.holdersIn(nil, b.cell)
+	}
+	for _, p := range b.parts {
+		more, with := s.holdersIn(hs, p)
+		free, hs = free+more, with
+	}
+	return free, hs
+}
+
+func (s *search) holdersIn(hs []holder, id CellID) (free int32, out []holder) {
 	first := s.c.f.Cells[id].FirstLeaf
 	for l := first; l < first+LeafID(s.c.f.NumLeaves(id)); l++ {
 		switch s.leaf(l) {
@@ -124,36 +192,12 @@ func (s *search) holders(id CellID) (free int32, hs []holder) {
 			i := slices.IndexFunc(hs, func(h holder) bool { return h.alloc == a })
 			if i < 0 {
 				i = len(hs)
-				hs = append(hs, holder{alloc: a})
-				hs[i].cost = s.r.cost(a)
+				hs = append(hs, holder{alloc: a, cost: s.r.cost(a)})
 			}
 			hs[i].leaves++
 		}
 	}
 	return free, hs
-}
-
-// Trim makes a result irredundant: it drops victims, the dearest first, as long
-// as the gang still fits without lifting them. Beyond `most` victims only the
-// first `most` are tried.
-func (c *Cluster) Trim(r *Request, res Result, most int) Result {
-	order := slices.Clone(res.Victims)
-	slices.SortStableFunc(order, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
-	for i, v := range order {
-		if i >= most {
-			break
-		}
-		if !slices.Contains(res.Victims, v) || c.allocs[v].mood == Leaving {
-			continue
-		}
-		keep := res.Victims
-		q := *r
-		q.Lift = &Lift{Also: func(a AllocID) bool { return a != v && slices.Contains(keep, a) }}
-		if less, ok := c.Place(&q); ok {
-			res = less
-		}
-	}
-	return res
 }
 
 func (r *Request) cost(a AllocID) Cost {

@@ -9,77 +9,97 @@ import (
 const packSteps = 20_000
 
 // pack places all tasks of a part in bins, or none.
-func (s *search) pack(bins []bin, p *part) bool {
-	var sum int32
+func (s *search) pack(ci int16, bins []bin, p *part) bool {
+	var sum int64
 	for i := range bins {
-		sum += bins[i].avail
+		sum += int64(bins[i].avail)
 	}
-	if sum < p.total {
+	if sum < int64(p.total) {
 		return false
 	}
 	if s.r.Lift != nil {
 		return s.packLifting(bins, p) || s.liftWhole(bins, p)
 	}
-	assign, ok := s.choose(bins, p)
-	if !ok {
-		return false
+	assign, _, _, ok := s.choose(bins, p)
+	if ok {
+		s.assign(bins, assign, p)
 	}
+	return ok
+}
+
+func (s *search) assign(bins []bin, where []int, p *part) {
 	for i, t := range p.tasks {
-		leaves := s.pick(bins[assign[i]].cell, t.leaves)
-		s.take(t.index, leaves)
+		s.take(t.index, s.pick(&bins[where[i]], t.leaves))
 	}
-	return true
 }
 
 func (s *search) take(index int32, leaves []LeafID) {
 	for _, l := range leaves {
-		s.taken[l] = true
+		s.t.taken[l] = s.t.epoch
 	}
 	s.placed = append(s.placed, placedTask{index, leaves})
 }
 
 // choose assigns each task of a part to a bin: in the fewest bins, then under
-// the lowest common ancestor, then in the first bins of the given order.
-func (s *search) choose(bins []bin, p *part) ([]int, bool) {
-	if i := s.single(bins, p.total); i >= 0 {
-		return slices.Repeat([]int{i}, len(p.tasks)), true
+// the lowest common ancestor, then in the first bins of the given order. It
+// returns how many bins it uses and the level of their common ancestor, one
+// above the top when there is none.
+func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level, ok bool) {
+	if len(bins) == 0 {
+		return nil, 0, 0, false
+	}
+	ch := &s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain]
+	if i, l := s.one(bins, p.total); i >= 0 {
+		return slices.Repeat([]int{i}, len(p.tasks)), 1, l, true
+	}
+	each := int32(0)
+	for i := range bins {
+		each = max(each, bins[i].avail)
+	}
+	least := int((p.total + each - 1) / each)
+	var near []int
+	nearUsed, nearLevel := 0, Level(0)
+	for l := ch.NodeLevel + 1; l <= ch.Top && near == nil; l++ {
+		for _, group := range s.groups(bins, l, p.total) {
+			if a, n, ok := s.fill(bins, group, p); ok && (near == nil || n < nearUsed) {
+				near, nearUsed, nearLevel = a, n, l
+			}
+			if near != nil && nearUsed == least {
+				return near, nearUsed, nearLevel, true
+			}
+		}
 	}
 	all := make([]int, len(bins))
 	for i := range all {
 		all[i] = i
 	}
 	best, fewest, ok := s.fill(bins, all, p)
-	if !ok {
-		return nil, false
+	switch {
+	case near != nil && (!ok || nearUsed <= fewest):
+		return near, nearUsed, nearLevel, true
+	case !ok:
+		return nil, 0, 0, false
 	}
-	ch := &s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain]
-	for l := ch.NodeLevel + 1; l <= ch.Top; l++ {
-		for _, group := range s.groups(bins, l, p.total) {
-			if a, n, ok := s.fill(bins, group, p); ok && n <= fewest {
-				return a, true
-			}
-		}
-	}
-	return best, true
+	return best, fewest, ch.Top + 1, true
 }
 
-// single returns the bin that takes the whole part: the one with the lowest
-// common ancestor, the first of them in the order of bins; -1 if none can.
-func (s *search) single(bins []bin, total int32) int {
+// one returns the bin that takes n leaves: the one with the lowest common
+// ancestor, the first of them in the order of bins; -1 if none can.
+func (s *search) one(bins []bin, n int32) (int, Level) {
 	best, bestLevel := -1, Level(0)
 	for i := range bins {
-		if bins[i].avail < total {
+		if bins[i].avail < n {
 			continue
 		}
+		l := s.lowest(&bins[i], n)
 		if s.opportunistic() {
-			return i
+			return i, l
 		}
-		l := s.lowest(bins[i].cell, total)
 		if best < 0 || l < bestLevel {
 			best, bestLevel = i, l
 		}
 	}
-	return best
+	return best, bestLevel
 }
 
 // groups splits bins by their ancestor at a level and returns those with enough
@@ -123,7 +143,9 @@ func (s *search) groups(bins []bin, l Level, total int32) [][]int {
 // search within packSteps decides. It returns the bins used.
 func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok bool) {
 	order := slices.Clone(in)
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bins[b].avail, bins[a].avail) })
+	if slices.ContainsFunc(order, func(i int) bool { return bins[i].avail != bins[order[0]].avail }) {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bins[b].avail, bins[a].avail) })
+	}
 	left := make([]int32, len(order))
 	for i, b := range order {
 		left[i] = bins[b].avail

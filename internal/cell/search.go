@@ -115,32 +115,62 @@ func (a Cost) plus(b Cost) Cost {
 type Result struct {
 	Placement Placement
 	Victims   []AllocID
-	// Bounded is set when nothing was found, but not everything was tried.
-	Bounded bool
+	// Bounded is set when nothing was found, but not everything was tried; Cut
+	// when the victims are irredundant, but may not be the fewest.
+	Bounded, Cut bool
 }
 
 // Place finds leaves for a whole gang, or nothing. Without Lift it uses free
 // leaves only: fewest nodes, then the lowest common ancestor, then the tightest
-// fit. With Lift it asks for the fewest victims first. The cluster is unchanged
-// afterwards.
+// fit. With Lift it asks for the fewest victims first; no victim is superfluous.
+// The cluster is unchanged afterwards.
 //
 // A guaranteed gang uses its VC's preassigned cells: those bound already, and as
 // many unbound ones as it needs, bound to the physical cells that disturb least.
 func (c *Cluster) Place(r *Request) (Result, bool) {
-	s := search{c: c, r: r, taken: map[LeafID]bool{}, victims: map[AllocID]bool{}}
-	parts := partition(r.Members)
-	ok := s.parts(parts)
+	if len(r.Preferred) > 0 {
+		q := *r
+		q.Preferred, q.Allowed = nil, r.Preferred.and(r.Allowed)
+		if res, ok := c.place(&q); ok && len(res.Victims) == 0 {
+			return res, true
+		}
+	}
+	res, ok := c.place(r)
+	if ok && r.Lift != nil && !r.IgnoreUse && len(res.Victims) > 0 {
+		res = c.fewest(r, res)
+	}
+	return res, ok
+}
+
+func (c *Cluster) place(r *Request) (Result, bool) {
+	s := search{c: c, r: r, t: c.scratch()}
+	s.plain = r.Keep == nil && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
+		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
+	var one [1]part
+	ok := s.parts(partition(r.Members, one[:0]))
 	var res Result
 	if ok {
 		res = s.result()
 	}
-	res.Bounded = !ok && s.bounded
+	res.Bounded, res.Cut = !ok && s.bounded, s.cut
 	s.undoBinds(0)
 	return res, ok
 }
 
-// part is the members of a gang with one SKU and pin; they go to one chain. Those
-// of any SKU come first.
+// and returns the nodes that are in both sets; a nil set allows all.
+func (s NodeSet) and(t NodeSet) NodeSet {
+	if t == nil {
+		return s
+	}
+	out := make(NodeSet, min(len(s), len(t)))
+	for i := range out {
+		out[i] = s[i] & t[i]
+	}
+	return out
+}
+
+// part is the members of a gang with one set of SKUs and one pin; they go to one
+// chain. Those of any SKU come first.
 type part struct {
 	skus   []TypeName
 	pinned PinnedID
@@ -153,14 +183,15 @@ type task struct {
 	leaves int32
 }
 
-func partition(ms []Member) []part {
-	var parts []part
+func (p *part) smallest() int32 { return p.tasks[len(p.tasks)-1].leaves }
+
+func partition(ms []Member, parts []part) []part {
 	index := int32(0)
 	for _, m := range ms {
 		i := slices.IndexFunc(parts, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned })
 		if i < 0 {
 			i = len(parts)
-			parts = append(parts, part{skus: m.SKUs, pinned: m.Pinned})
+			parts = append(parts, part{skus: m.SKUs, pinned: m.Pinned, tasks: make([]task, 0, m.Tasks)})
 		}
 		for range m.Tasks {
 			parts[i].tasks = append(parts[i].tasks, task{index, m.Leaves})
@@ -168,24 +199,59 @@ func partition(ms []Member) []part {
 			index++
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(min(len(a.skus), 1), min(len(b.skus), 1)) })
+	if len(parts) > 1 {
+		slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(min(len(a.skus), 1), min(len(b.skus), 1)) })
+	}
 	for i := range parts {
-		slices.SortStableFunc(parts[i].tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
+		if len(ms) > 1 {
+			slices.SortStableFunc(parts[i].tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
+		}
 	}
 	return parts
+}
+
+// scratch is memory that searches use again. Marks hold the number of the search
+// that set them.
+type scratch struct {
+	epoch  uint32
+	taken  []uint32 // by leaf
+	lifted []uint32 // by allocation
+	avail  []int32  // by cell within a node
+	bins   []bin
+}
+
+func (c *Cluster) scratch() *scratch {
+	if c.tmp == nil {
+		c.tmp = &scratch{taken: make([]uint32, len(c.f.Leaves))}
+		for i := range c.f.Chains {
+			c.tmp.avail = make([]int32, max(len(c.tmp.avail), len(c.f.Chains[i].inside)))
+		}
+	}
+	t := c.tmp
+	if t.epoch++; t.epoch == 0 {
+		clear(t.taken)
+		clear(t.lifted)
+		t.epoch = 1
+	}
+	if n := len(c.allocs); len(t.lifted) < n {
+		t.lifted = append(t.lifted, make([]uint32, n+n/2+16-len(t.lifted))...)
+	}
+	return t
 }
 
 // search is one Place. Everything it changes in the cluster is in bound.
 type search struct {
 	c       *Cluster
 	r       *Request
-	bound   []RootID         // tentatively bound, in order
-	taken   map[LeafID]bool  // leaves of this gang so far
-	victims map[AllocID]bool // lifted so far
+	t       *scratch
+	bound   []RootID  // tentatively bound, in order
+	victims []AllocID // lifted so far
 	placed  []placedTask
+	plain   bool // what cells count is what this gang could take
 	roomy   bool // how candidates for binding are ranked
 	steps   int  // binds tried by exhaust
 	bounded bool // a search was cut short
+	cut     bool // not all victims were looked at
 }
 
 type placedTask struct {
@@ -222,15 +288,15 @@ func (s *search) parts(ps []part) bool {
 // first could take the only room that the others have.
 func (s *search) together(ps []part) bool {
 	p := &ps[0]
-	if len(p.skus) > 0 {
-		return false
-	}
 	for i := 1; i < len(ps); i++ {
-		if ps[i].pinned != p.pinned {
+		if len(p.skus) > 0 && !overlap(p.skus, ps[i].skus) || ps[i].pinned != p.pinned {
 			continue
 		}
 		rest := slices.Clone(ps[1:])
 		both := &rest[i-1]
+		if len(p.skus) > 0 {
+			both.skus = common(p.skus, both.skus)
+		}
 		both.tasks = slices.Concat(p.tasks, both.tasks)
 		both.total += p.total
 		slices.SortStableFunc(both.tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
@@ -243,6 +309,14 @@ func (s *search) together(ps []part) bool {
 	return false
 }
 
+func overlap(a, b []TypeName) bool {
+	return slices.ContainsFunc(a, func(n TypeName) bool { return slices.Contains(b, n) })
+}
+
+func common(a, b []TypeName) []TypeName {
+	return slices.DeleteFunc(slices.Clone(a), func(n TypeName) bool { return !slices.Contains(b, n) })
+}
+
 func (s *search) usable(ci int, p *part) bool {
 	if s.r.Blocked != nil && s.r.Blocked[ci] && p.pinned == "" {
 		return false
@@ -251,32 +325,29 @@ func (s *search) usable(ci int, p *part) bool {
 }
 
 // mark remembers how far a search is, to come back to it.
-type mark struct {
-	bound, placed int
-	victims       []AllocID
-}
+type mark struct{ bound, placed, victims int }
 
-func (s *search) mark() mark {
-	m := mark{bound: len(s.bound), placed: len(s.placed)}
-	for v := range s.victims { // sorted below
-		m.victims = append(m.victims, v)
-	}
-	slices.Sort(m.victims)
-	return m
-}
+func (s *search) mark() mark { return mark{len(s.bound), len(s.placed), len(s.victims)} }
 
 func (s *search) rewind(m mark) {
 	for _, p := range s.placed[m.placed:] {
 		for _, l := range p.leaves {
-			delete(s.taken, l)
+			s.t.taken[l] = 0
 		}
 	}
 	s.placed = s.placed[:m.placed]
-	clear(s.victims)
-	for _, v := range m.victims {
-		s.victims[v] = true
+	for _, v := range s.victims[m.victims:] {
+		s.t.lifted[v] = 0
 	}
+	s.victims = s.victims[:m.victims]
 	s.undoBinds(m.bound)
+}
+
+func (s *search) lift(v AllocID) {
+	if s.t.lifted[v] != s.t.epoch {
+		s.t.lifted[v] = s.t.epoch
+		s.victims = append(s.victims, v)
+	}
 }
 
 func (s *search) undoBinds(n int) {
@@ -287,34 +358,69 @@ func (s *search) undoBinds(n int) {
 	}
 }
 
+// counted reports whether the counts of a chain's cells say what this gang could
+// take: none of its own tasks is there yet.
+func (s *search) counted(ci int16) bool {
+	if !s.plain {
+		return false
+	}
+	for i := range s.placed {
+		if s.c.f.Cells[s.c.f.Leaves[s.placed[i].leaves[0]]].Chain == ci {
+			return false
+		}
+	}
+	return true
+}
+
 // inChain places one part in one chain.
 func (s *search) inChain(ci int16, p *part) bool {
+	if p.pinned != "" {
+		return s.pack(ci, s.pinnedBins(ci, p.pinned), p)
+	}
 	if s.opportunistic() {
-		return s.pack(s.opportunisticBins(ci), p)
+		if s.counted(ci) && s.single(&s.c.all[ci], ci, p, 0) {
+			return true
+		}
+		return s.pack(ci, s.bins(&s.c.all[ci], ci, p.smallest()), p)
 	}
 	for _, s.roomy = range []bool{false, true} {
 		if s.inVC(ci, p) {
 			return true
 		}
-		if s.r.Lift == nil {
-			break // free leaves are all the room there is
+		if s.r.Lift == nil || !s.growable(ci) {
+			break // free leaves, or bound cells, are all the room there is
 		}
-	}
-	if p.pinned != "" {
-		return false
 	}
 	s.roomy, s.steps = false, 0
 	return s.couldFit(ci, p) && s.exhaust(ci, p)
 }
 
-// inVC places one part in the VC's cells of one chain, binding more and more of
-// its unbound ones.
+// growable reports whether the VC has cells of a chain that are not bound.
+func (s *search) growable(ci int16) bool {
+	ch := &s.c.f.Chains[ci]
+	for l := range int(ch.Top) {
+		if len(s.c.spaces[s.r.Space].unbound[ch.slot0+l]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// inVC places one part in the VC's cells of one chain: in those that are bound
+// when no fresh one could be better, else binding more and more of the others.
 func (s *search) inVC(ci int16, p *part) bool {
 	start := s.mark()
 	want := p.total
+	grows := s.growable(ci)
+	if s.r.Lift == nil && s.packBound(ci, p, grows) {
+		return true
+	}
+	if s.r.Lift == nil && !grows {
+		return false
+	}
 	for {
-		grown := p.pinned == "" && s.bindMore(ci, p, want)
-		if s.pack(s.guaranteedBins(ci, p.pinned), p) {
+		grown := grows && s.bindMore(ci, p, want)
+		if s.packBound(ci, p, false) {
 			return true
 		}
 		if !grown {
@@ -325,115 +431,45 @@ func (s *search) inVC(ci int16, p *part) bool {
 	}
 }
 
-// bin is a node, or the part of a node that a preassigned cell below node level
-// is: tasks never span bins.
-type bin struct {
-	cell  CellID
-	avail int32 // leaves that this gang could take
-	idle  int32 // of these, free already
-	used  int32 // leaves used by guaranteed work (opportunistic gangs stay away from them)
-	lent  int32 // leaves used by opportunistic work
-	width Level // level of the preassigned cell it lies in: small ones are used first
-}
-
-func (s *search) newBin(id CellID, width Level) bin {
-	b := bin{cell: id, width: width}
-	first := s.c.f.Cells[id].FirstLeaf
-	for l := first; l < first+LeafID(s.c.f.NumLeaves(id)); l++ {
-		switch s.leaf(l) {
-		case leafFree:
-			b.avail++
-			b.idle++
-		case leafLiftable:
-			b.avail++
-		}
-		if h := s.c.hold[l]; h != None && s.c.allocs[h].Opportunistic() {
-			b.lent++
-		} else if h != None || s.c.resv[l] != None {
-			b.used++
-		}
-	}
-	return b
-}
-
-type leafState int8
-
-const (
-	leafNo leafState = iota
-	leafLiftable
-	leafFree
-)
-
-// leaf says what this gang may do with a leaf.
-func (s *search) leaf(l LeafID) leafState {
-	c, r := s.c, s.r
-	node := c.f.Cells[c.f.Leaves[l]].Node
-	switch {
-	case s.taken[l], r.Keep.Has(l), r.Allowed != nil && !r.Allowed.Has(node), r.Avoided.Has(node):
-		return leafNo
-	case !r.IgnoreHealth && !c.healthy(l):
-		return leafNo
-	case r.IgnoreUse:
-		return leafFree
-	case c.resv[l] != None:
-		return leafNo
-	case c.hold[l] == None || s.victims[c.hold[l]] || r.Gone != nil && r.Gone(c.hold[l]):
-		return leafFree
-	case r.Lift == nil:
-		return leafNo
-	case c.allocs[c.hold[l]].mood == Leaving:
-		return leafFree
-	case r.allows(c.hold[l], &c.allocs[c.hold[l]]):
-		return leafLiftable
-	}
-	return leafNo
-}
-
-// opportunisticBins are all nodes of the chain. Order: pack beside other
-// opportunistic work, away from guaranteed work (HiveD's order for them).
-func (s *search) opportunisticBins(ci int16) []bin {
+// packBound packs a part into the VC's bound cells of a chain; with ideal only
+// if no other cells could hold it closer together.
+func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	ch := &s.c.f.Chains[ci]
-	var bins []bin
-	for _, top := range ch.Tops {
-		bins = s.nodeBins(bins, top, ch.Top)
+	x := &s.c.spaces[s.r.Space].index[ci]
+	want := Level(0)
+	if ideal {
+		want = ch.fit(p.total)
 	}
-	slices.SortStableFunc(bins, func(a, b bin) int {
-		return cmp.Or(cmp.Compare(b.lent, a.lent), cmp.Compare(a.used, b.used), cmp.Compare(a.cell, b.cell))
-	})
-	return bins
-}
-
-// guaranteedBins are the nodes in the VC's bound cells of the chain. Order: the
-// fullest first, small preassigned cells before large ones.
-func (s *search) guaranteedBins(ci int16, pin PinnedID) []bin {
-	var bins []bin
-	sp := &s.c.spaces[s.r.Space]
-	for i := range sp.Roots {
-		r := &sp.Roots[i]
-		if r.Chain == ci && r.Cell != None && r.Pinned == pin {
-			bins = s.nodeBins(bins, r.Cell, r.Level)
+	if s.r.Lift == nil && s.counted(ci) {
+		if s.single(x, ci, p, want) {
+			return true
+		}
+		if ideal && p.total <= ch.LeavesAt(ch.NodeLevel) {
+			return false
 		}
 	}
-	slices.SortStableFunc(bins, func(a, b bin) int {
-		return cmp.Or(cmp.Compare(a.avail, b.avail), cmp.Compare(a.width, b.width), cmp.Compare(a.cell, b.cell))
-	})
-	return bins
+	bins := s.bins(x, ci, p.smallest())
+	if !ideal {
+		return s.pack(ci, bins, p)
+	}
+	assign, used, level, ok := s.choose(bins, p)
+	each := ch.LeavesAt(ch.NodeLevel)
+	if !ok || used > int((p.total+each-1)/each) || level > want {
+		return false
+	}
+	s.assign(bins, assign, p)
+	return true
 }
 
-// nodeBins appends the bins at or below a cell that can take anything.
-func (s *search) nodeBins(bins []bin, id CellID, width Level) []bin {
-	f := s.c.f
-	if f.Cells[id].Level <= f.Chains[f.Cells[id].Chain].NodeLevel {
-		if b := s.newBin(id, width); b.avail > 0 {
-			bins = append(bins, b)
+// fit returns the lowest level of a chain with room for n leaves; one above the
+// top when there is none.
+func (c *Chain) fit(n int32) Level {
+	for l := Level(1); l <= c.Top; l++ {
+		if c.LeavesAt(l) >= n {
+			return l
 		}
-		return bins
 	}
-	first, step, n := f.Children(id)
-	for i := int32(0); i < n; i++ {
-		bins = s.nodeBins(bins, first+CellID(i)*step, width)
-	}
-	return bins
+	return c.Top + 1
 }
 
 // result reads the placement off the search.
@@ -441,22 +477,29 @@ func (s *search) result() Result {
 	var res Result
 	slices.SortFunc(s.placed, func(a, b placedTask) int { return cmp.Compare(a.index, b.index) })
 	f := s.c.f
-	binds := map[RootID]bool{}
+	n := 0
+	for i := range s.placed {
+		n += len(s.placed[i].leaves)
+	}
+	devices := make([]int32, 0, n)
+	res.Placement.Tasks = make([]Task, 0, len(s.placed))
 	for _, p := range s.placed {
 		top := &f.Cells[f.Leaves[p.leaves[0]]]
-		t := Task{Node: f.Nodes[top.Node].Name, SKU: f.Chains[top.Chain].SKU, Leaves: p.leaves}
+		ch := &f.Chains[top.Chain]
+		t := Task{Node: f.Nodes[top.Node].Name, SKU: ch.SKU, Leaves: p.leaves}
 		for _, l := range p.leaves {
-			t.Devices = append(t.Devices, f.Device(l))
+			devices = append(devices, f.device[l])
+			if ch.parts {
+				t.Parts = append(t.Parts, f.part[l])
+			}
 		}
+		t.Devices = devices[len(devices)-len(p.leaves) : len(devices) : len(devices)]
 		res.Placement.Tasks = append(res.Placement.Tasks, t)
 		if s.opportunistic() {
 			continue
 		}
-		ref := s.c.rootOver(f.Leaves[p.leaves[0]])
-		if !binds[ref.root] {
-			binds[ref.root] = true
-			cell := s.c.spaces[ref.space].Roots[ref.root].Cell
-			res.Placement.Binds = append(res.Placement.Binds, Bind{Root: ref.root, Cell: cell})
+		for _, l := range p.leaves {
+			s.bindOf(&res.Placement, l)
 		}
 	}
 	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
@@ -466,13 +509,27 @@ func (s *search) result() Result {
 	return res
 }
 
+// bindOf adds the preassigned cell of a leaf to a placement.
+func (s *search) bindOf(pl *Placement, l LeafID) {
+	leaf := s.c.f.Leaves[l]
+	for i := len(pl.Binds) - 1; i >= 0; i-- {
+		if s.c.f.Contains(pl.Binds[i].Cell, leaf) {
+			return
+		}
+	}
+	ref := s.c.rootOver(leaf)
+	pl.Binds = append(pl.Binds, Bind{Root: ref.root, Cell: s.c.spaces[ref.space].Roots[ref.root].Cell})
+}
+
 // holdersOf returns who holds a placement's leaves now, in the order of leaves:
 // ids say nothing, since they differ after a restart.
 func (s *search) holdersOf(pl Placement) []AllocID {
 	var hs []AllocID
-	for _, t := range pl.Tasks {
-		for _, l := range t.Leaves {
-			if h := s.c.hold[l]; h != None && !slices.Contains(hs, h) {
+	seen := map[AllocID]bool{}
+	for i := range pl.Tasks {
+		for _, l := range pl.Tasks[i].Leaves {
+			if h := s.c.hold[l]; h != None && !seen[h] {
+				seen[h] = true
 				hs = append(hs, h)
 			}
 		}

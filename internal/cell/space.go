@@ -1,24 +1,33 @@
 package cell
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
 
-// Space is a part of the cluster that is divided further. The physical cluster
-// is the root space: its roots are the top-level cells. A VC is a space whose
-// roots, its preassigned cells, bind to cells of its parent while in use.
+// Space is a part of the cluster: the physical cluster, whose roots are the
+// top-level cells, or a VC, whose roots (its preassigned cells) bind to cells of
+// the space that it is part of while they are in use. A VC with child VCs is
+// there twice: as a container, which the children divide, and as the VC whose
+// jobs use what no child has.
 //
-// free holds, by (chain, level), the cells of this space that no child space
-// has, maximally merged and sorted; owed counts the children's roots that are
-// not bound. The safety invariant, at every chain and level: what is free, or
-// can be split off, covers what is owed (HiveD, OSDI'20, section 4).
+// Of a container, free holds by slot (chain and level) the cells that no child
+// has, maximally merged and sorted; they lie in its bound roots. owed counts the
+// children's roots that are not bound. The safety invariant, at every chain and
+// level: what is free, or can be split off, or would come with a root that is not
+// bound yet, covers what is owed (HiveD, OSDI'20, section 4); and the same for
+// healthy cells, as soon as what is missing is charged to VCs (see Doom).
 type Space struct {
-	Name   VCName // "" is the physical cluster
-	Parent int32  // index of the parent space, None for the physical cluster
-	Roots  []Root
-	free   []cellList // by chain*32 + level-1
-	owed   []int32    // same index
+	Name    VCName // "" is the physical cluster
+	Parent  int32  // the container that it is part of, None for the physical cluster
+	Roots   []Root
+	unbound [][]RootID // by slot: roots that are not bound, the last first
+	free    []cellList // of containers, by slot
+	owed    []int32    // of containers, by slot
+	badFree []int32    // of containers, by slot: cells in free ones that are not healthy
+	at      []rootAt   // of containers: where roots are bound, sorted by cell
+	index   []binIndex // of VCs, by chain
 }
 
 // Root is one preassigned cell.
@@ -26,14 +35,41 @@ type Root struct {
 	Chain  int16
 	Level  Level
 	Pinned PinnedID // pinned roots are bound for ever
+	Doomed bool     // bound to a bad cell, since there are too few healthy ones
 	Cell   CellID   // the physical cell it is bound to, None while unbound
 	Used   int32    // leaves below it that guaranteed allocations of the VC hold or were promised
+}
+
+// rootAt is a bound root of a container.
+type rootAt struct {
+	cell CellID
+	root RootID
+}
+
+func (s *Space) clone() Space {
+	d := *s
+	d.Roots, d.owed, d.badFree, d.at = slices.Clone(s.Roots), slices.Clone(s.owed), slices.Clone(s.badFree), slices.Clone(s.at)
+	d.unbound, d.free, d.index = slices.Clone(s.unbound), slices.Clone(s.free), slices.Clone(s.index)
+	for i := range d.unbound {
+		d.unbound[i] = slices.Clone(s.unbound[i])
+	}
+	for i := range d.free {
+		d.free[i] = slices.Clone(s.free[i])
+	}
+	for i := range d.index {
+		d.index[i] = s.index[i].clone()
+	}
+	return d
 }
 
 // cellList is a sorted set of cells.
 type cellList []CellID
 
 func (l *cellList) insert(c CellID) {
+	if n := len(*l); n == 0 || (*l)[n-1] < c {
+		*l = append(*l, c)
+		return
+	}
 	i, found := slices.BinarySearch(*l, c)
 	if found {
 		panic(fmt.Sprintf("cell: cell %d is already free", c))
@@ -54,29 +90,78 @@ func (l cellList) has(c CellID) bool {
 	return found
 }
 
-const maxLevels = 32
+// slotOf returns where a cell of that kind stands in a space's lists.
+func (c *Cluster) slotOf(id CellID) int {
+	cl := &c.f.Cells[id]
+	return c.f.slot(cl.Chain, cl.Level)
+}
 
-func slot(chain int16, l Level) int { return int(chain)*maxLevels + int(l) - 1 }
+// setFree puts a cell into the free list of a container, or takes it out.
+func (c *Cluster) setFree(space int32, id CellID, on bool) {
+	list := &c.spaces[space].free[c.slotOf(id)]
+	if on {
+		list.insert(id)
+		c.countBad(space, id, 1)
+	} else {
+		list.remove(id)
+		c.countBad(space, id, -1)
+	}
+}
 
-// carve takes a cell out of the free lists of the physical space, splitting its
-// free ancestors. It reports false, and changes nothing, when no ancestor is free.
-func (c *Cluster) carve(id CellID) bool {
-	s, f := &c.spaces[0], c.f
-	anc := id
-	for !s.free[slot(f.Cells[anc].Chain, f.Cells[anc].Level)].has(anc) {
-		anc = f.Cells[anc].Parent
-		if anc == None {
-			return false
+// countBad adds the unhealthy cells at and below a free cell to their counts.
+func (c *Cluster) countBad(space int32, id CellID, sign int32) {
+	if c.sick[id] == 0 {
+		return
+	}
+	c.spaces[space].badFree[c.slotOf(id)] += sign
+	first, step, n := c.f.Children(id)
+	for i := int32(0); i < n; i++ {
+		c.countBad(space, first+CellID(i)*step, sign)
+	}
+}
+
+// freeAbove returns the free cell of a container that a cell is or lies in; None
+// when there is none.
+func (c *Cluster) freeAbove(space int32, id CellID) CellID {
+	free := c.spaces[space].free
+	cl := &c.f.Cells[id]
+	for i := c.f.slot(cl.Chain, cl.Level); id != None; i++ {
+		if free[i].has(id) {
+			return id
+		}
+		id = c.f.parent[id]
+	}
+	return None
+}
+
+// freeAround returns the container and its free cell around a cell, None and
+// None when the cell belongs to a VC.
+func (c *Cluster) freeAround(id CellID) (space int32, free CellID) {
+	for si := range c.spaces {
+		if c.spaces[si].free == nil {
+			continue
+		}
+		if free := c.freeAbove(int32(si), id); free != None {
+			return int32(si), free
 		}
 	}
-	s.free[slot(f.Cells[anc].Chain, f.Cells[anc].Level)].remove(anc)
+	return None, None
+}
+
+// carve takes a cell out of the free lists of a container, splitting its free
+// ancestor. It reports false, and changes nothing, when no ancestor is free.
+func (c *Cluster) carve(space int32, id CellID) bool {
+	anc := c.freeAbove(space, id)
+	if anc == None {
+		return false
+	}
+	c.setFree(space, anc, false)
 	for anc != id {
-		first, step, n := f.Children(anc)
+		first, step, n := c.f.Children(anc)
 		keep := first + (id-first)/step*step
-		list := &s.free[slot(f.Cells[first].Chain, f.Cells[first].Level)]
 		for i := int32(0); i < n; i++ {
 			if ch := first + CellID(i)*step; ch != keep {
-				list.insert(ch)
+				c.setFree(space, ch, true)
 			}
 		}
 		anc = keep
@@ -85,38 +170,59 @@ func (c *Cluster) carve(id CellID) bool {
 }
 
 // restore is the inverse of carve: the cell is free again and merges with its
-// free siblings upwards as far as it can.
-func (c *Cluster) restore(id CellID) {
-	s, f := &c.spaces[0], c.f
+// free siblings upwards as far as it can. A container's root that is all free
+// again is given back to the container's own parent.
+func (c *Cluster) restore(space int32, id CellID) {
+	s := &c.spaces[space]
 	for {
-		parent := f.Cells[id].Parent
-		list := &s.free[slot(f.Cells[id].Chain, f.Cells[id].Level)]
-		if parent == None {
-			list.insert(id)
-			return
+		if space != 0 {
+			if root := s.rootAtCell(id); root != None {
+				if s.Roots[root].Doomed {
+					break
+				}
+				c.unbind(space, root)
+				return
+			}
 		}
-		first, step, n := f.Children(parent)
+		parent := c.f.parent[id]
+		if parent == None {
+			break
+		}
+		first, step, n := c.f.Children(parent)
+		list := s.free[c.slotOf(id)]
 		for i := int32(0); i < n; i++ {
 			if sib := first + CellID(i)*step; sib != id && !list.has(sib) {
-				list.insert(id)
+				c.setFree(space, id, true)
 				return
 			}
 		}
 		for i := int32(0); i < n; i++ {
-			list.remove(first + CellID(i)*step)
+			if sib := first + CellID(i)*step; sib != id {
+				c.setFree(space, sib, false)
+			}
 		}
 		id = parent
 	}
+	c.setFree(space, id, true)
 }
 
-// safe reports whether the free cells of a chain still cover what is owed at
-// every level, by splitting from the top down.
-func (c *Cluster) safe(chain int16) bool {
-	s, ch := &c.spaces[0], &c.f.Chains[chain]
+// rootAtCell returns the root of a container that is bound to exactly a cell.
+func (s *Space) rootAtCell(id CellID) RootID {
+	i, found := slices.BinarySearchFunc(s.at, id, func(r rootAt, id CellID) int { return cmp.Compare(r.cell, id) })
+	if !found {
+		return None
+	}
+	return s.at[i].root
+}
+
+// safe reports whether what a container has of a chain still covers what it owes
+// at every level, by splitting from the top down.
+func (c *Cluster) safe(space int32, chain int16) bool {
+	s, ch := &c.spaces[space], &c.f.Chains[chain]
 	var left int64
 	for l := ch.Top; l >= 1; l-- {
-		i := slot(chain, l)
-		left += int64(len(s.free[i])) - int64(s.owed[i])
+		i := ch.slot0 + int(l) - 1
+		left += int64(s.has(i)) - int64(s.owed[i])
 		if left < 0 {
 			return false
 		}
@@ -127,36 +233,157 @@ func (c *Cluster) safe(chain int16) bool {
 	return true
 }
 
+// has counts the free cells of a slot, those of unbound roots included.
+func (s *Space) has(slot int) int {
+	n := len(s.free[slot])
+	if s.Parent != None {
+		n += len(s.unbound[slot])
+	}
+	return n
+}
+
+// sound is safe for healthy cells only: it returns the highest level at which
+// there are fewer than are owed, 0 when there is none.
+func (c *Cluster) sound(space int32, chain int16) Level {
+	s, ch := &c.spaces[space], &c.f.Chains[chain]
+	var all, need int64
+	for l := ch.Top; l >= 1; l-- {
+		i := ch.slot0 + int(l) - 1
+		all += int64(s.has(i))
+		need += int64(s.owed[i])
+		if s.owed[i] > 0 && all-int64(s.badFree[i]) < need {
+			return l
+		}
+		if l > 1 {
+			all *= int64(ch.fanout[l-1])
+			need *= int64(ch.fanout[l-1])
+		}
+	}
+	return 0
+}
+
+// container returns where a root takes its cell from.
+func (c *Cluster) container(space int32, r *Root) int32 {
+	if r.Pinned != "" {
+		return 0
+	}
+	return c.spaces[space].Parent
+}
+
 // bind ties an unbound root to a physical cell. It reports false, and changes
-// nothing, when the cell is not free or another guarantee would break.
+// nothing, when the cell is not to be had or another guarantee would break: one
+// that healthy cells can meet may not break because of a binding that could go
+// elsewhere.
 func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
 	r := &c.spaces[space].Roots[root]
-	if !c.carve(id) {
+	up := c.container(space, r)
+	sound := c.sound(up, r.Chain) == 0
+	if !c.open(up, id, false) {
 		return false
 	}
-	owed := &c.spaces[0].owed[slot(r.Chain, r.Level)]
+	c.carve(up, id)
+	owed := &c.spaces[up].owed[c.f.slot(r.Chain, r.Level)]
 	if r.Pinned == "" {
 		*owed--
 	}
-	if !c.safe(r.Chain) {
+	if !c.safe(up, r.Chain) || sound && c.sound(up, r.Chain) != 0 {
 		if r.Pinned == "" {
 			*owed++
 		}
-		c.restore(id)
+		c.restore(up, id)
 		return false
 	}
-	r.Cell = id
-	c.owner[id] = rootRef{space, root}
+	c.tie(space, root, id)
 	return true
+}
+
+// rebind is bind for what was decided before: it does not judge again, since on
+// the way to a state that is safe there may be others.
+func (c *Cluster) rebind(space int32, root RootID, id CellID) bool {
+	r := &c.spaces[space].Roots[root]
+	up := c.container(space, r)
+	if !c.open(up, id, true) {
+		return false
+	}
+	c.carve(up, id)
+	if r.Pinned == "" {
+		c.spaces[up].owed[c.f.slot(r.Chain, r.Level)]--
+	}
+	c.tie(space, root, id)
+	return true
+}
+
+// tie writes a binding down.
+func (c *Cluster) tie(space int32, root RootID, id CellID) {
+	s := &c.spaces[space]
+	r := &s.Roots[root]
+	r.Cell = id
+	if r.Pinned == "" {
+		list := &s.unbound[c.f.slot(r.Chain, r.Level)]
+		i, _ := slices.BinarySearchFunc(*list, root, func(a, b RootID) int { return cmp.Compare(b, a) })
+		*list = slices.Delete(*list, i, i+1)
+	}
+	if s.free != nil {
+		i, _ := slices.BinarySearchFunc(s.at, id, func(r rootAt, id CellID) int { return cmp.Compare(r.cell, id) })
+		s.at = slices.Insert(s.at, i, rootAt{id, root})
+		c.setFree(space, id, true)
+		return
+	}
+	c.owner[id] = rootRef{space, root}
+	if r.Pinned == "" {
+		c.enlist(space, id, true)
+	}
+}
+
+// open makes a cell lie under a free cell of a container, binding a root of the
+// container around it when it must (decided: without judging); restore undoes
+// that by itself.
+func (c *Cluster) open(space int32, id CellID, decided bool) bool {
+	s := &c.spaces[space]
+	if c.freeAbove(space, id) != None {
+		return true
+	}
+	if s.Parent == None {
+		return false
+	}
+	for anc := id; anc != None; anc = c.f.parent[anc] {
+		list := s.unbound[c.slotOf(anc)]
+		if len(list) == 0 {
+			continue
+		}
+		root := list[len(list)-1]
+		if decided && c.rebind(space, root, anc) || !decided && c.bind(space, root, anc) {
+			return true
+		}
+	}
+	return false
 }
 
 // unbind is the inverse of bind.
 func (c *Cluster) unbind(space int32, root RootID) {
-	r := &c.spaces[space].Roots[root]
-	c.owner[r.Cell] = rootRef{None, None}
-	c.restore(r.Cell)
-	c.spaces[0].owed[slot(r.Chain, r.Level)]++
-	r.Cell = None
+	s := &c.spaces[space]
+	r := &s.Roots[root]
+	id := r.Cell
+	up := c.container(space, r)
+	if s.free != nil {
+		if s.free[c.slotOf(id)].has(id) {
+			c.setFree(space, id, false)
+		}
+		i, _ := slices.BinarySearchFunc(s.at, id, func(r rootAt, id CellID) int { return cmp.Compare(r.cell, id) })
+		s.at = slices.Delete(s.at, i, i+1)
+	} else {
+		c.enlist(space, id, false)
+		c.owner[id] = rootRef{None, None}
+	}
+	if r.Doomed {
+		c.doomed--
+	}
+	r.Cell, r.Doomed = None, false
+	list := &s.unbound[c.f.slot(r.Chain, r.Level)]
+	i, _ := slices.BinarySearchFunc(*list, root, func(a, b RootID) int { return cmp.Compare(b, a) })
+	*list = slices.Insert(*list, i, root)
+	c.spaces[up].owed[c.f.slot(r.Chain, r.Level)]++
+	c.restore(up, id)
 }
 
 // rootRef names a root of a space.
@@ -167,7 +394,7 @@ type rootRef struct {
 
 // rootOver returns the preassigned cell that a physical cell is or lies in.
 func (c *Cluster) rootOver(id CellID) rootRef {
-	for ; id != None; id = c.f.Cells[id].Parent {
+	for ; id != None; id = c.f.parent[id] {
 		if c.owner[id].space != None {
 			return c.owner[id]
 		}
@@ -180,4 +407,49 @@ func (c *Cluster) rootOver(id CellID) rootRef {
 func (c *Cluster) RootOver(id CellID) (space int32, root RootID) {
 	ref := c.rootOver(id)
 	return ref.space, ref.root
+}
+
+// Bound is a binding that no allocation accounts for: of a container's root, or
+// of a doomed one.
+type Bound struct {
+	Space  int32  `json:"space"`
+	Root   RootID `json:"root"`
+	Cell   CellID `json:"cell"`
+	Doomed bool   `json:"doomed,omitempty"`
+}
+
+// Bound returns the bindings that no allocation accounts for, containers before
+// what is part of them.
+func (c *Cluster) Bound() []Bound {
+	var out []Bound
+	depth := func(b Bound) (n int) {
+		for up := c.spaces[b.Space].Parent; up != None; up = c.spaces[up].Parent {
+			n++
+		}
+		return n
+	}
+	for si := 1; si < len(c.spaces); si++ {
+		for ri := range c.spaces[si].Roots {
+			r := &c.spaces[si].Roots[ri]
+			if r.Cell != None && r.Pinned == "" && (r.Doomed || c.spaces[si].free != nil) {
+				out = append(out, Bound{int32(si), RootID(ri), r.Cell, r.Doomed})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Bound) int { return cmp.Compare(depth(a), depth(b)) })
+	return out
+}
+
+// Rebind makes bindings that Bound returned, in a cluster in which nothing is in
+// use yet.
+func (c *Cluster) Rebind(bs []Bound) {
+	for _, b := range bs {
+		if !c.rebind(b.Space, b.Root, b.Cell) {
+			panic(fmt.Sprintf("cell: root %d of space %d cannot be bound to cell %d", b.Root, b.Space, b.Cell))
+		}
+		if b.Doomed {
+			c.spaces[b.Space].Roots[b.Root].Doomed = true
+			c.doomed++
+		}
+	}
 }

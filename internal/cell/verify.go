@@ -3,6 +3,7 @@ package cell
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Verify checks every invariant of the cluster and returns all breaches: one
@@ -13,12 +14,18 @@ func (c *Cluster) Verify() error {
 	var errs []error
 	add := func(format string, a ...any) { errs = append(errs, fmt.Errorf("cell: "+format, a...)) }
 	c.verifyAllocs(add)
-	c.verifyIdle(add)
+	c.verifyCounts(add)
+	c.verifyIndex(add)
 	c.verifyRoots(add)
-	c.verifyPartition(add)
-	for ci := range c.f.Chains {
-		if !c.safe(int16(ci)) {
-			add("chain %q: free cells do not cover the unbound guarantees", c.f.Chains[ci].Name)
+	for si := range c.spaces {
+		if c.spaces[si].free == nil {
+			continue
+		}
+		c.verifyPartition(int32(si), add)
+		for ci := range c.f.Chains {
+			if !c.safe(int32(si), int16(ci)) {
+				add("chain %q of %q: free cells do not cover the unbound guarantees", c.f.Chains[ci].Name, c.spaces[si].Name)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -55,49 +62,116 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 	}
 }
 
-func (c *Cluster) verifyIdle(add func(string, ...any)) {
-	idle := make([]int32, len(c.f.Cells))
+func (c *Cluster) verifyCounts(add func(string, ...any)) {
+	n := len(c.f.Cells)
+	idle, soft, sick := make([]int32, n), make([]int32, n), make([]int32, n)
 	for l := range c.f.Leaves {
-		if !c.leafIdle(LeafID(l)) {
-			continue
+		use := c.use(LeafID(l))
+		if use != c.state[l] {
+			add("leaf %d stands in count %d, but belongs to %d", l, c.state[l], use)
 		}
-		for id := c.f.Leaves[l]; id != None; id = c.f.Cells[id].Parent {
-			idle[id]++
+		count := map[leafUse][]int32{useIdle: idle, useSoft: soft, useSick: sick}[use]
+		for id := c.f.Leaves[l]; id != None && count != nil; id = c.f.parent[id] {
+			count[id]++
 		}
 	}
 	for id := range idle {
-		if idle[id] != c.idle[id] {
-			add("cell %d has %d idle leaves, counted %d", id, idle[id], c.idle[id])
+		if idle[id] != c.idle[id] || soft[id] != c.soft[id] || sick[id] != c.sick[id] {
+			add("cell %d has %d idle, %d soft, %d sick leaves, counted %d, %d, %d", id,
+				idle[id], soft[id], sick[id], c.idle[id], c.soft[id], c.sick[id])
+		}
+	}
+}
+
+// verifyIndex checks that every bin stands in the class of its key, everywhere it
+// should, and nowhere else.
+func (c *Cluster) verifyIndex(add func(string, ...any)) {
+	for ci := range c.f.Chains {
+		ch := &c.f.Chains[ci]
+		for b, id := range ch.NodeCells {
+			if k := c.key(ch, id); k != c.keys[ci][b] {
+				add("node cell %d has key %v, noted %v", id, k, c.keys[ci][b])
+			}
+			whose := int32(None)
+			if ref := c.rootOver(id); ref.space != None && c.spaces[ref.space].Roots[ref.root].Pinned == "" {
+				whose = ref.space
+			}
+			if whose != c.whose[ci][b] {
+				add("node cell %d belongs to space %d, noted %d", id, whose, c.whose[ci][b])
+			}
+		}
+		c.verifyClasses(&c.all[ci], ci, func(int) bool { return true }, add)
+		for si := int32(1); si <= c.vcs; si++ {
+			c.verifyClasses(&c.spaces[si].index[ci], ci, func(b int) bool { return c.whose[ci][b] == si }, add)
+		}
+	}
+}
+
+func (c *Cluster) verifyClasses(x *binIndex, ci int, in func(int) bool, add func(string, ...any)) {
+	for b := range c.f.Chains[ci].NodeCells {
+		n := 0
+		for i := range x.classes {
+			if s := &x.classes[i].bins; s.next(int32(b)) == int32(b) {
+				n++
+				if x.classes[i].key != c.keys[ci][b] {
+					add("bin %d stands in the wrong class", b)
+				}
+			}
+		}
+		if want := map[bool]int{true: 1}[in(b)]; n != want {
+			add("bin %d stands in %d classes, want %d", b, n, want)
 		}
 	}
 }
 
 func (c *Cluster) verifyRoots(add func(string, ...any)) {
-	owed := make([]int32, len(c.spaces[0].owed))
+	owed := make([][]int32, len(c.spaces))
+	for si := range c.spaces {
+		owed[si] = make([]int32, c.f.slots)
+	}
 	for si := 1; si < len(c.spaces); si++ {
 		for ri := range c.spaces[si].Roots {
-			r := &c.spaces[si].Roots[ri]
-			if r.Cell == None {
-				owed[slot(r.Chain, r.Level)]++
-			} else if c.owner[r.Cell] != (rootRef{int32(si), RootID(ri)}) {
-				add("root %d of %q is bound to cell %d, which belongs to %v", ri, c.spaces[si].Name, r.Cell, c.owner[r.Cell])
-			}
-			if used := c.countUsed(int32(si), r); used != r.Used || r.Pinned == "" && (used > 0) != (r.Cell != None) {
-				add("root %d of %q: %d leaves used, counted %d, bound to cell %d", ri, c.spaces[si].Name, used, r.Used, r.Cell)
-			}
+			c.verifyRoot(int32(si), RootID(ri), owed, add)
 		}
 	}
-	for i := range owed {
-		if owed[i] != c.spaces[0].owed[i] {
-			add("chain %d level %d: %d cells owed, counted %d", i/maxLevels, i%maxLevels+1, owed[i], c.spaces[0].owed[i])
+	for si := range c.spaces {
+		for i, n := range c.spaces[si].owed {
+			if n != owed[si][i] {
+				add("space %d slot %d: %d cells owed, counted %d", si, i, owed[si][i], n)
+			}
 		}
 	}
 }
 
-func (c *Cluster) countUsed(space int32, r *Root) int32 {
-	if r.Cell == None {
-		return 0
+func (c *Cluster) verifyRoot(si int32, ri RootID, owed [][]int32, add func(string, ...any)) {
+	s := &c.spaces[si]
+	r := &s.Roots[ri]
+	slot := c.f.slot(r.Chain, r.Level)
+	if listed := slices.Contains(s.unbound[slot], ri); listed != (r.Cell == None) {
+		add("root %d of %q is bound to cell %d, among the unbound: %v", ri, s.Name, r.Cell, listed)
 	}
+	if r.Cell == None {
+		owed[s.Parent][slot]++
+		return
+	}
+	if s.free != nil {
+		if s.rootAtCell(r.Cell) != ri {
+			add("root %d of container %q is not noted at cell %d", ri, s.Name, r.Cell)
+		}
+		if s.free[slot].has(r.Cell) != r.Doomed {
+			add("root %d of container %q is bound to cell %d and unused", ri, s.Name, r.Cell)
+		}
+		return
+	}
+	if c.owner[r.Cell] != (rootRef{si, ri}) {
+		add("root %d of %q is bound to cell %d, which belongs to %v", ri, s.Name, r.Cell, c.owner[r.Cell])
+	}
+	if used := c.countUsed(si, r); used != r.Used || r.Pinned == "" && !r.Doomed && used == 0 {
+		add("root %d of %q: %d leaves used, counted %d, bound to cell %d", ri, s.Name, used, r.Used, r.Cell)
+	}
+}
+
+func (c *Cluster) countUsed(space int32, r *Root) int32 {
 	var n int32
 	for id := range c.allocs {
 		a := &c.allocs[id]
@@ -115,45 +189,70 @@ func (c *Cluster) countUsed(space int32, r *Root) int32 {
 	return n
 }
 
-// verifyPartition checks that every leaf lies in exactly one free or bound cell.
-func (c *Cluster) verifyPartition(add func(string, ...any)) {
+// verifyPartition checks that the cells of a container are divided: every leaf
+// lies in exactly one free cell or one cell bound to a child, and nothing free is
+// split without need.
+func (c *Cluster) verifyPartition(space int32, add func(string, ...any)) {
+	s := &c.spaces[space]
 	cover := make([]int8, len(c.f.Leaves))
-	count := func(id CellID) {
+	count := func(id CellID, d int8) {
 		first := c.f.Cells[id].FirstLeaf
 		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
-			cover[l]++
+			cover[l] += d
 		}
 	}
-	for _, list := range c.spaces[0].free {
+	bad := make([]int32, c.f.slots)
+	for _, list := range s.free {
 		for i, id := range list {
 			if i > 0 && list[i-1] >= id {
 				add("free list is not sorted at cell %d", id)
 			}
-			count(id)
+			count(id, 1)
+			c.addBad(bad, id)
 		}
 	}
-	for id := range c.owner {
-		if c.owner[id].space != None {
-			count(CellID(id))
+	if !slices.Equal(bad, s.badFree) {
+		add("space %d: unhealthy free cells by slot are %v, counted %v", space, bad, s.badFree)
+	}
+	for si := 1; si < len(c.spaces); si++ {
+		for ri := range c.spaces[si].Roots {
+			if r := &c.spaces[si].Roots[ri]; r.Cell != None && c.container(int32(si), r) == space {
+				count(r.Cell, 1)
+			}
+		}
+	}
+	for i := range s.Roots {
+		if s.Roots[i].Cell != None {
+			count(s.Roots[i].Cell, -1)
 		}
 	}
 	for l, n := range cover {
-		if n != 1 {
-			add("leaf %d lies in %d free or bound cells, want 1", l, n)
+		if n != 0 {
+			add("space %d: leaf %d is covered %d times too often", space, l, n)
 		}
 	}
 	for id := range c.f.Cells {
-		if c.allChildrenFree(CellID(id)) {
+		if c.allChildrenFree(s, CellID(id)) {
 			add("cell %d is split although all its children are free", id)
 		}
 	}
 }
 
-func (c *Cluster) allChildrenFree(id CellID) bool {
+func (c *Cluster) addBad(bad []int32, id CellID) {
+	if c.sick[id] > 0 {
+		bad[c.slotOf(id)]++
+	}
+	first, step, n := c.f.Children(id)
+	for i := int32(0); i < n; i++ {
+		c.addBad(bad, first+CellID(i)*step)
+	}
+}
+
+func (c *Cluster) allChildrenFree(s *Space, id CellID) bool {
 	first, step, n := c.f.Children(id)
 	for i := int32(0); i < n; i++ {
 		child := first + CellID(i)*step
-		if !c.spaces[0].free[slot(c.f.Cells[child].Chain, c.f.Cells[child].Level)].has(child) {
+		if !s.free[c.slotOf(child)].has(child) {
 			return false
 		}
 	}

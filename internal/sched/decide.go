@@ -34,9 +34,14 @@ func (s *State) Decide(now Time) []Record {
 		s.touchReserving() // a promise may lie on a node that is suspect now
 		s.settleJobs()
 	}
+	s.settleDoomed()
 	s.grew = false
 	if s.look {
 		s.walk()
+	}
+	if before := s.seq; before > through {
+		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
+		s.grew = s.grew || s.seq > before
 	}
 	digest := digestOf(s.out)
 	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})

@@ -145,12 +145,15 @@ type Doomed struct {
 	VC   cell.VCName `json:"vc"`
 	Root cell.RootID `json:"root"`
 	Cell cell.CellID `json:"cell"`
+	// Container is set when the cell is one that the VC's children divide.
+	Container bool `json:"container,omitempty"`
 }
 
 // Spared is the inverse of Doomed: enough healthy cells exist again.
 type Spared struct {
-	VC   cell.VCName `json:"vc"`
-	Root cell.RootID `json:"root"`
+	VC        cell.VCName `json:"vc"`
+	Root      cell.RootID `json:"root"`
+	Container bool        `json:"container,omitempty"`
 }
 
 // EndCause says why an attempt ended, or is being ended.

@@ -266,6 +266,9 @@ const maxNamed = 10
 // it could not even run alone.
 func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	q := s.request(j, int(g))
+	if j.spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
+		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
+	}
 	if _, ok := s.cl.Place(&q); ok {
 		return Reason{}, false
 	}
@@ -291,7 +294,11 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 // service their cells count as bad, until something proves that they are dead.
 func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 	r := s.newReason(j, g)
-	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool { return s.holder(id).state == AttemptUnknown }}
+	lift := cell.Lift{Also: func(id cell.AllocID) bool { return s.holder(id).state == AttemptUnknown }}
+	if q.Lift != nil {
+		lift.Opportunistic, lift.Below = q.Lift.Opportunistic, q.Lift.Below
+	}
+	q.Lift = &lift
 	res, ok := s.cl.Place(q)
 	if !ok {
 		return Reason{}, false

@@ -154,7 +154,7 @@ func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
 	}
 	r.Lift = &cell.Lift{Also: func(id cell.AllocID) bool { return slices.Contains(victims, id) }}
 	if better, ok := s.cl.Place(&r); ok {
-		if better = s.cl.Trim(&r, better, trimMost); s.fullGangs(better) < s.fullGangs(res) {
+		if s.fullGangs(better) < s.fullGangs(res) {
 			return better
 		}
 	}

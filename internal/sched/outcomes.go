@@ -31,10 +31,10 @@ func (s *State) applyDecision(e Event) bool {
 		s.dropLazy(a)
 		a.lazy, a.by, a.since = false, nil, s.seq
 	case Doomed:
-		s.cl.Doom(s.space(e.VC), e.Root, e.Cell)
+		s.cl.Doom(s.charged(e.VC, e.Container), e.Root, e.Cell)
 		s.look = true
 	case Spared:
-		s.cl.Spare(s.space(e.VC), e.Root)
+		s.cl.Spare(s.charged(e.VC, e.Container), e.Root)
 		s.look = true
 	case AttemptEnded:
 		s.applyAttemptEnded(e)

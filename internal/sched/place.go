@@ -160,7 +160,7 @@ func (s *State) planLifted(q cell.Request) (plan, bool) {
 	if !ok {
 		return plan{}, false
 	}
-	res = s.withExtras(q, s.cl.Trim(&q, res, trimMost))
+	res = s.withExtras(q, res)
 	return plan{placement: res.Placement, victims: res.Victims}, true
 }
 

@@ -31,6 +31,7 @@ type image struct {
 	Attempts []attemptImage `json:"attempts"`
 	Nodes    []nodeNote     `json:"nodes"`
 	Leaves   []leafNote     `json:"leaves"`
+	Bound    []cell.Bound   `json:"bound,omitempty"`
 	Again    Time           `json:"again"`
 	Keys     keyRing        `json:"keys"`
 }
@@ -99,6 +100,9 @@ type attemptImage struct {
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
 	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Again: s.again, Keys: s.keys}
+	if s.cl != nil {
+		im.Bound = s.cl.Bound()
+	}
 	for _, n := range s.nodes {
 		if n.Down || n.Cordon || n.Suspect > 0 || n.Reason != "" || n.Cordoned != "" || len(n.Refused) > 0 {
 			im.Nodes = append(im.Nodes, n)
@@ -240,6 +244,7 @@ func (s *State) loadJob(im *jobImage) {
 // loadCluster builds the cells and takes those of all attempts again.
 func (s *State) loadCluster(im *image) {
 	s.applyConfigured(Configured{Config: im.Config})
+	s.cl.Rebind(im.Bound)
 	for _, a := range im.Attempts {
 		slot := s.slots[a.ID.Job]
 		j := &s.jobs[slot]

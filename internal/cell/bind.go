@@ -1,0 +1,528 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// bindMore tentatively binds unbound preassigned cells of the VC in one chain,
+// at every level that can hold the part's smallest task, until the newly bound
+// cells of a level have room for `want` leaves. Where no single cell can hold a
+// task it binds several of one node. It reports whether it bound any; the packing
+// then chooses among all of them, and what it does not use is unbound.
+func (s *search) bindMore(ci int16, p *part, want int32) bool {
+	ch := &s.c.f.Chains[ci]
+	sp := &s.c.spaces[s.r.Space]
+	grown := false
+	for l := Level(1); l <= ch.Top; l++ {
+		each := ch.LeavesAt(l)
+		list := len(sp.unbound[ch.slot0+int(l)-1])
+		if list == 0 || each < p.smallest() {
+			continue
+		}
+		lack := want - s.roomAt(ci, l)
+		if lack <= 0 {
+			continue
+		}
+		if k := (lack + each - 1) / each; k > 2 && list > 2 {
+			grown = s.bindMany(ci, l, p, lack) || grown
+			continue
+		}
+		for ; lack > 0 && len(sp.unbound[ch.slot0+int(l)-1]) > 0; grown = true {
+			got, ok := s.bindBest(ci, l, p)
+			if !ok {
+				break
+			}
+			lack -= got
+		}
+	}
+	if p.tasks[0].leaves > s.widest(ci) {
+		grown = s.join(ci, p) || grown
+	}
+	return grown
+}
+
+// roomAt counts what the gang could take of the tentatively bound cells of a
+// level.
+func (s *search) roomAt(ci int16, l Level) int32 {
+	var n int32
+	for _, root := range s.bound {
+		if r := &s.c.spaces[s.r.Space].Roots[root]; r.Chain == ci && r.Level == l {
+			n += s.room(r.Cell)
+		}
+	}
+	return n
+}
+
+// room counts the leaves below a cell that the gang could take.
+func (s *search) room(id CellID) int32 {
+	cl := &s.c.f.Cells[id]
+	if s.counted(cl.Chain) && s.r.Allowed == nil && len(s.r.Avoided) == 0 {
+		if s.r.Lift != nil {
+			return s.c.idle[id] + s.c.soft[id]
+		}
+		return s.c.idle[id]
+	}
+	var n int32
+	for _, b := range s.nodeBins(nil, id) {
+		n += b.avail
+	}
+	return n
+}
+
+// widest returns the largest task that one preassigned cell of a chain could hold.
+func (s *search) widest(ci int16) int32 {
+	ch := &s.c.f.Chains[ci]
+	roots := s.c.spaces[s.r.Space].Roots
+	var most int32
+	for i := range roots {
+		if r := &roots[i]; r.Chain == ci && r.Pinned == "" {
+			if most = max(most, ch.LeavesAt(min(r.Level, ch.NodeLevel))); r.Level >= ch.NodeLevel {
+				return most
+			}
+		}
+	}
+	return most
+}
+
+// candidate ranks a physical cell for a preassigned one: by how much of the part
+// it could serve with what is free and with what may be lifted, then by what
+// binding it would disturb.
+type candidate struct {
+	cell   CellID
+	idle   int32  // leaves of the part's tasks that fit on free leaves
+	serves int32  // the same on free and liftable leaves
+	cost   option // of the part's largest task, when holders may be lifted
+	lent   int32  // leaves in opportunistic use
+	lost   int32  // leaves this gang could not use
+	whole  bool   // it is taken out of a larger cell that is healthy
+}
+
+// compare prefers free leaves to room; roomy searches the other way round, since
+// a VC with few cells may need the one with more room and more victims.
+func (a *candidate) compare(b *candidate, roomy bool) int {
+	first, second := cmp.Compare(b.idle, a.idle), cmp.Compare(b.serves, a.serves)
+	if roomy {
+		first, second = second, first
+	}
+	if c := cmp.Or(first, second, a.cost.compare(b.cost), cmp.Compare(a.lent, b.lent), cmp.Compare(a.lost, b.lost)); c != 0 {
+		return c
+	}
+	if a.whole != b.whole {
+		if a.whole {
+			return 1
+		}
+		return -1
+	}
+	return 0
+}
+
+// untouched reports whether no cell of that size could be better.
+func (a *candidate) untouched() bool { return a.lent == 0 && a.lost == 0 && !a.whole }
+
+// source is the free cells of one level of a container.
+type source struct {
+	space int32
+	level Level
+}
+
+// sources lists where a VC's root of a level may be bound: buddy allocation goes
+// from the lowest level up; then to where an unbound root of the container itself
+// could be bound, and so on.
+func (s *search) sources(ci int16, l Level) []source {
+	ch := &s.c.f.Chains[ci]
+	var out []source
+	for up := s.c.spaces[s.r.Space].Parent; up != None; up = s.c.spaces[up].Parent {
+		for from := l; from <= ch.Top; from++ {
+			out = append(out, source{up, from})
+		}
+		sp := &s.c.spaces[up]
+		for l <= ch.Top && len(sp.unbound[ch.slot0+int(l)-1]) == 0 {
+			l++
+		}
+	}
+	return out
+}
+
+// bindBest binds one root of a level to the best physical cell: from the lowest
+// level with a free cell that serves the part as well as an untouched one would
+// (buddy allocation), or, when what is bad, avoided or in use stands in the way,
+// from a higher one, as long as every other guarantee stays safe (HiveD's safe
+// relaxed allocation). It returns the room that this gave.
+func (s *search) bindBest(ci int16, l Level, p *part) (int32, bool) {
+	ch := &s.c.f.Chains[ci]
+	most := s.servedUntouched(ch, l, p)
+	var found []candidate // the best of each source
+	for _, src := range s.sources(ci, l) {
+		best := s.bestAt(ch, src, l, p)
+		if best.cell == None {
+			continue
+		}
+		found = append(found, best)
+		if best.idle >= most || s.roomy && best.serves >= most {
+			break
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return a.compare(&b, s.roomy) })
+	for i := range found {
+		if s.bindTo(ch.slot0+int(l)-1, found[i].cell) {
+			return s.room(found[i].cell), true
+		}
+	}
+	return 0, false
+}
+
+// bindTo binds the first unbound root of a slot to a cell.
+func (s *search) bindTo(slot int, id CellID) bool {
+	list := s.c.spaces[s.r.Space].unbound[slot]
+	if len(list) == 0 {
+		return false
+	}
+	root := list[len(list)-1]
+	if !s.c.bind(s.r.Space, root, id) {
+		return false
+	}
+	s.bound = append(s.bound, root)
+	return true
+}
+
+// bindMany binds as many roots of a level as give room for n leaves, to the best
+// cells first: each is looked at once.
+func (s *search) bindMany(ci int16, l Level, p *part, n int32) bool {
+	ch := &s.c.f.Chains[ci]
+	grown := false
+	for _, k := range s.candidates(ci, l, p, maxBins) {
+		if n <= 0 || len(s.c.spaces[s.r.Space].unbound[ch.slot0+int(l)-1]) == 0 {
+			break
+		}
+		if s.bindTo(ch.slot0+int(l)-1, k.cell) {
+			n -= s.room(k.cell)
+			grown = true
+		}
+	}
+	return grown
+}
+
+// servedUntouched is what a free, healthy cell of a level would serve of a part.
+func (s *search) servedUntouched(ch *Chain, l Level, p *part) int32 {
+	if l <= ch.NodeLevel {
+		return serve([]int32{ch.LeavesAt(l)}, p)
+	}
+	each := ch.LeavesAt(ch.NodeLevel)
+	return serve(slices.Repeat([]int32{each}, int(ch.LeavesAt(l)/each)), p)
+}
+
+// bestAt returns the best cell of a level at or below the free cells of a
+// source; its cell is None when there is none of use.
+func (s *search) bestAt(ch *Chain, src source, l Level, p *part) candidate {
+	best := candidate{cell: None}
+	for _, free := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
+		whole := s.c.sick[free] == 0 && src.level > l && s.c.sick[ch.Tops[0]] >= 0 && s.anySick(ch)
+		k := s.bestBelow(free, l, p)
+		k.whole = whole
+		if k.cell != None && (best.cell == None || k.compare(&best, s.roomy) < 0) {
+			best = k
+		}
+		if best.cell != None && best.untouched() {
+			break
+		}
+	}
+	return best
+}
+
+// anySick reports whether anything of a chain is unhealthy.
+func (s *search) anySick(ch *Chain) bool {
+	for _, top := range ch.Tops {
+		if s.c.sick[top] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// bestBelow returns the best cell of a level at or below a free cell; its cell
+// is None when the gang could use no leaf of it.
+func (s *search) bestBelow(id CellID, l Level, p *part) candidate {
+	f := s.c.f
+	if f.Cells[id].Level == l {
+		return s.candidate(id, p)
+	}
+	first, step, n := f.Children(id)
+	best := candidate{cell: None}
+	for i := int32(0); i < n; i++ {
+		k := s.bestBelow(first+CellID(i)*step, l, p)
+		if k.cell != None && (best.cell == None || k.compare(&best, s.roomy) < 0) {
+			best = k
+		}
+		if best.cell != None && best.untouched() {
+			break
+		}
+	}
+	return best
+}
+
+func (s *search) candidate(id CellID, p *part) candidate {
+	k := candidate{cell: id}
+	bins := s.nodeBins(nil, id)
+	idle, avail := make([]int32, len(bins)), make([]int32, len(bins))
+	var sum int32
+	for i := range bins {
+		idle[i], avail[i] = bins[i].idle, bins[i].avail
+		sum += bins[i].avail
+		k.lent += bins[i].soft
+	}
+	k.lost = s.c.f.NumLeaves(id) - sum
+	k.idle, k.serves = serve(idle, p), serve(avail, p)
+	if k.serves == 0 && sum > 0 && p.smallest() > s.c.f.NumLeaves(id) {
+		k.serves = sum // a part of what a task needs
+	}
+	if k.serves == 0 {
+		k.cell = None
+	} else if s.r.Lift != nil && k.lent > 0 {
+		k.cost = s.cheapest(bins, p)
+	}
+	return k
+}
+
+// cheapest returns what the largest task that fits any of the bins costs there.
+func (s *search) cheapest(bins []bin, p *part) option {
+	for i, t := range p.tasks {
+		if i > 0 && t.leaves == p.tasks[i-1].leaves {
+			continue
+		}
+		best, found := option{}, false
+		for b := range bins {
+			if o, ok := s.option(&bins[b], t.leaves); ok && (!found || o.compare(best) < 0) {
+				best, found = o, true
+			}
+		}
+		if found {
+			return best
+		}
+	}
+	return option{}
+}
+
+// join binds several cells below node level inside one node, so that a task fits
+// that none of them could hold: quotas below the node combine where they are
+// adjacent. Nodes of which the VC has parts already come first, then those with
+// most to give.
+func (s *search) join(ci int16, p *part) bool {
+	ch := &s.c.f.Chains[ci]
+	size := p.tasks[0].leaves
+	if size > ch.LeavesAt(ch.NodeLevel) {
+		return false
+	}
+	nodes := s.joinable(ci)
+	grown := false
+	var want int32
+	for _, t := range p.tasks {
+		want += t.leaves
+	}
+	for i, node := range nodes {
+		if i == bindSteps || want <= 0 {
+			s.bounded = s.bounded || i == bindSteps
+			break
+		}
+		mark := len(s.bound)
+		if got := s.fillNode(ch, node, min(want, ch.LeavesAt(ch.NodeLevel))); got < size && s.ownRoom(ch, node) < size {
+			s.undoBinds(mark)
+			continue
+		}
+		if len(s.bound) > mark {
+			grown = true
+		}
+		want -= size
+	}
+	return grown
+}
+
+// joinable lists the nodes in which the VC has parts, or could have some, those
+// with most room first.
+func (s *search) joinable(ci int16) []CellID {
+	ch := &s.c.f.Chains[ci]
+	type option struct {
+		node CellID
+		room int32
+	}
+	var all []option
+	for _, id := range ch.NodeCells {
+		if room := s.ownRoom(ch, id) + s.freeRoom(ch, id); room > 0 {
+			all = append(all, option{id, room})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b option) int { return cmp.Compare(b.room, a.room) })
+	out := make([]CellID, len(all))
+	for i := range all {
+		out[i] = all[i].node
+	}
+	return out
+}
+
+// ownRoom is what the gang could take of the VC's bound parts of a node.
+func (s *search) ownRoom(ch *Chain, node CellID) int32 {
+	x := &s.c.spaces[s.r.Space].index[s.c.f.Cells[node].Chain]
+	i, found := slices.BinarySearchFunc(x.parts, s.c.f.Cells[node].Bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
+	if !found {
+		return 0
+	}
+	b := s.partBin(ch, &x.parts[i])
+	return b.avail
+}
+
+// freeRoom is what the gang could take of a node's cells that are free to bind.
+func (s *search) freeRoom(ch *Chain, node CellID) int32 {
+	var n int32
+	for i := CellID(0); int(i) < len(ch.inside); i++ {
+		if up := s.c.spaces[s.r.Space].Parent; s.c.spaces[up].free[s.c.slotOf(node+i)].has(node + i) {
+			n += s.room(node + i)
+		} else if i == 0 && s.c.freeAbove(up, node) != None {
+			return s.room(node)
+		}
+	}
+	return n
+}
+
+// fillNode binds cells inside a node, large ones first, until they have room for
+// n leaves; it returns how much they got.
+func (s *search) fillNode(ch *Chain, node CellID, n int32) int32 {
+	got := s.ownRoom(ch, node)
+	for l := ch.NodeLevel; l >= 1; l-- {
+		slot := ch.slot0 + int(l) - 1
+		for i := CellID(0); int(i) < len(ch.inside) && got < n; i++ {
+			if ch.inside[i] != l || len(s.c.spaces[s.r.Space].unbound[slot]) == 0 {
+				continue
+			}
+			if room := s.room(node + i); room > 0 && s.bindTo(slot, node+i) {
+				got += room
+			}
+		}
+	}
+	return got
+}
+
+// bindSteps bounds the exhaustive search over what could be bound to what.
+const bindSteps = 512
+
+// couldFit is a quick upper bound: the free leaves that the VC could ever reach
+// now. With Lift it cannot say no.
+func (s *search) couldFit(ci int16, p *part) bool {
+	if !s.growable(ci) {
+		return false // no choice is left
+	}
+	if s.r.Lift != nil || s.r.IgnoreUse || s.r.IgnoreHealth || s.r.Gone != nil {
+		return true
+	}
+	ch := &s.c.f.Chains[ci]
+	sp := &s.c.spaces[s.r.Space]
+	var room, owned int32
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		if r.Chain != ci || r.Pinned != "" {
+			continue
+		}
+		if r.Cell != None {
+			room += s.c.idle[r.Cell]
+			owned += s.c.idle[r.Cell]
+		} else {
+			owned += ch.LeavesAt(r.Level)
+		}
+	}
+	if owned < p.total {
+		return false
+	}
+	for _, src := range s.sources(ci, 1) {
+		for _, id := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
+			if room += s.c.idle[id]; room >= p.total {
+				return true
+			}
+		}
+	}
+	return room >= p.total
+}
+
+// exhaust tries every way to bind the VC's unbound cells of a chain, best first,
+// until the part can be packed or bindSteps are used up. The greedy search before
+// it finds nearly everything; this one finds the rest on small clusters.
+func (s *search) exhaust(ci int16, p *part) bool {
+	if s.packBound(ci, p, false) {
+		return true
+	}
+	ch := &s.c.f.Chains[ci]
+	for l := Level(1); l <= ch.Top; l++ {
+		slot := ch.slot0 + int(l) - 1
+		if len(s.c.spaces[s.r.Space].unbound[slot]) == 0 {
+			continue
+		}
+		for _, k := range s.candidates(ci, l, p, bindSteps) {
+			if s.steps++; s.steps > bindSteps {
+				// Where every node is allowed, cells that nobody uses are alike:
+				// in an empty cluster another choice would not help.
+				s.bounded = s.bounded || s.r.Allowed != nil || !s.r.IgnoreHealth
+				return false
+			}
+			if !s.bindTo(slot, k.cell) {
+				continue
+			}
+			if s.exhaust(ci, p) {
+				return true
+			}
+			s.undoBinds(len(s.bound) - 1)
+		}
+	}
+	return false
+}
+
+// candidates returns the free cells of a level that are of use, best first.
+func (s *search) candidates(ci int16, l Level, p *part, most int) []candidate {
+	var out []candidate
+	var add func(id CellID)
+	add = func(id CellID) {
+		if len(out) == most {
+			return
+		}
+		if s.c.f.Cells[id].Level == l {
+			if k := s.candidate(id, p); k.cell != None {
+				out = append(out, k)
+			}
+			return
+		}
+		first, step, n := s.c.f.Children(id)
+		for i := int32(0); i < n; i++ {
+			add(first + CellID(i)*step)
+		}
+	}
+	ch := &s.c.f.Chains[ci]
+	for _, src := range s.sources(ci, l) {
+		for _, id := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
+			add(id)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b candidate) int { return a.compare(&b, s.roomy) })
+	return out
+}
+
+// serve returns how many leaves of a part's tasks fit into bins with that room,
+// largest tasks first.
+func serve(room []int32, p *part) int32 {
+	if len(room) == 1 && len(p.tasks) == 1 {
+		if p.total <= room[0] {
+			return p.total
+		}
+		return 0
+	}
+	var n, total int32
+	for _, r := range room {
+		total += r
+	}
+	for _, t := range p.tasks {
+		if n+t.leaves > total {
+			continue
+		}
+		if i := bestOpen(room, t.leaves); i >= 0 {
+			room[i] -= t.leaves
+			n += t.leaves
+		}
+	}
+	return n
+}

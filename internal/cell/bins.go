@@ -1,0 +1,394 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// bin is a node, or the parts of a node that a VC's preassigned cells below node
+// level are: tasks never span bins.
+type bin struct {
+	cell  CellID   // the node-level cell
+	parts []CellID // the VC's cells in it, none for the whole node
+	avail int32    // leaves that this gang could take
+	idle  int32    // of these, free already
+	soft  int32    // leaves in opportunistic use, or left soon
+	used  int32    // leaves of others
+}
+
+type leafState int8
+
+const (
+	leafNo leafState = iota
+	leafLiftable
+	leafFree
+)
+
+// leaf says what this gang may do with a leaf.
+func (s *search) leaf(l LeafID) leafState {
+	c, r := s.c, s.r
+	h := c.hold[l]
+	switch {
+	case s.t.taken[l] == s.t.epoch || r.Keep.Has(l) || !s.nodeOK(c.f.Cells[c.f.Leaves[l]].Node):
+		return leafNo
+	case !r.IgnoreHealth && c.state[l] == useSick:
+		return leafNo
+	case r.IgnoreUse:
+		return leafFree
+	case c.resv[l] != None:
+		return leafNo
+	case h == None || s.t.lifted[h] == s.t.epoch || r.Gone != nil && r.Gone(h):
+		return leafFree
+	case r.Lift == nil:
+		return leafNo
+	case c.allocs[h].mood == Leaving:
+		return leafFree
+	case r.allows(h, &c.allocs[h]):
+		return leafLiftable
+	}
+	return leafNo
+}
+
+func (s *search) nodeOK(node int32) bool {
+	return (s.r.Allowed == nil || s.r.Allowed.Has(node)) && !s.r.Avoided.Has(node)
+}
+
+// single places a whole part in one bin of an index: the one with the lowest
+// common ancestor, then the tightest, then the first. Opportunistic gangs go
+// beside other opportunistic work, away from guaranteed work (HiveD's order for
+// them). With want, only a bin whose ancestor is as low as that will do.
+func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
+	ch := &s.c.f.Chains[ci]
+	each := ch.LeavesAt(ch.NodeLevel)
+	if p.total > each {
+		return false
+	}
+	best, bestBin, bestLevel := binKey{}, int32(None), Level(0)
+	for i := range x.classes {
+		cl := &x.classes[i]
+		if cl.bins.n == 0 || cl.key.idle < p.total {
+			continue
+		}
+		level := cl.key.lowest(ch, p.total)
+		if bestBin != None && !s.better(cl.key, level, best, bestLevel) {
+			continue
+		}
+		if b := s.firstOf(cl, ch); b != None {
+			best, bestBin, bestLevel = cl.key, b, level
+		}
+	}
+	chosen := bin{}
+	if bestBin != None {
+		chosen.cell = ch.NodeCells[bestBin]
+	}
+	for i := range x.parts {
+		b := s.partBin(ch, &x.parts[i])
+		if b.avail < p.total {
+			continue
+		}
+		level := s.lowest(&b, p.total)
+		if bestBin == None || level < bestLevel || level == bestLevel && b.avail < best.idle {
+			bestBin, bestLevel, best, chosen = x.parts[i].bin, level, binKey{idle: b.avail}, b
+		}
+	}
+	if bestBin == None || want > 0 && bestLevel > want {
+		return false
+	}
+	for _, t := range p.tasks {
+		s.take(t.index, s.pick(&chosen, t.leaves))
+	}
+	return true
+}
+
+func (s *search) better(a binKey, la Level, b binKey, lb Level) bool {
+	if s.opportunistic() {
+		return cmp.Or(cmp.Compare(b.soft, a.soft), cmp.Compare(b.idle, a.idle)) < 0
+	}
+	return cmp.Or(cmp.Compare(la, lb), cmp.Compare(a.idle, b.idle)) < 0
+}
+
+// firstOf returns the first bin of a class on a node that the gang may use.
+func (s *search) firstOf(cl *class, ch *Chain) int32 {
+	b := cl.bins.next(0)
+	for b != None && !s.nodeOK(s.c.f.Cells[ch.NodeCells[b]].Node) {
+		b = cl.bins.next(b + 1)
+	}
+	return b
+}
+
+// maxBins bounds how many bins one packing looks at.
+const maxBins = 8192
+
+// bins returns the bins of an index in which a task of n leaves would fit: the
+// fullest first; for opportunistic gangs those with most opportunistic work
+// first, then with least guaranteed work.
+func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
+	ch := &s.c.f.Chains[ci]
+	counted := s.counted(ci)
+	out := s.t.bins[:0]
+	s.t.bins = nil // nested calls make their own
+	for i := range x.parts {
+		if b := s.partBin(ch, &x.parts[i]); b.avail >= n {
+			out = append(out, b)
+		}
+	}
+	for i := range x.classes {
+		cl := &x.classes[i]
+		if cl.bins.n == 0 {
+			continue
+		}
+		b := bin{avail: cl.key.idle, idle: cl.key.idle, soft: cl.key.soft}
+		if s.r.Lift != nil {
+			b.avail += b.soft
+		}
+		if counted && b.avail < n {
+			continue
+		}
+		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
+		for o := cl.bins.next(0); o != None; o = cl.bins.next(o + 1) {
+			b.cell = ch.NodeCells[o]
+			if !s.nodeOK(s.c.f.Cells[b.cell].Node) {
+				continue
+			}
+			k := b
+			if !counted {
+				if k = s.newBin(b.cell, nil); k.avail < n {
+					continue
+				}
+			}
+			out = append(out, k)
+			if len(out) >= maxBins && s.opportunistic() {
+				s.bounded = true
+				break
+			}
+		}
+	}
+	s.order(out)
+	s.t.bins = out
+	return out
+}
+
+func (s *search) order(bins []bin) {
+	if s.opportunistic() {
+		slices.SortFunc(bins, func(a, b bin) int {
+			return cmp.Or(cmp.Compare(b.soft, a.soft), cmp.Compare(a.used, b.used), cmp.Compare(a.cell, b.cell))
+		})
+		return
+	}
+	sorted := func(a, b bin) int {
+		return cmp.Or(cmp.Compare(a.avail, b.avail), -cmp.Compare(min(len(a.parts), 1), min(len(b.parts), 1)), cmp.Compare(a.cell, b.cell))
+	}
+	if !slices.IsSortedFunc(bins, sorted) {
+		slices.SortFunc(bins, sorted)
+	}
+}
+
+// pinnedBins are the nodes of a pinned cell.
+func (s *search) pinnedBins(ci int16, pin PinnedID) []bin {
+	var bins []bin
+	sp := &s.c.spaces[s.r.Space]
+	for i := range sp.Roots {
+		if r := &sp.Roots[i]; r.Chain == ci && r.Pinned == pin {
+			bins = s.nodeBins(bins, r.Cell)
+		}
+	}
+	s.order(bins)
+	return bins
+}
+
+// nodeBins appends the bins at or below a cell that can take anything.
+func (s *search) nodeBins(bins []bin, id CellID) []bin {
+	f := s.c.f
+	cl := &f.Cells[id]
+	ch := &f.Chains[cl.Chain]
+	if cl.Level < ch.NodeLevel {
+		if b := s.newBin(ch.NodeCells[cl.Bin], []CellID{id}); b.avail > 0 {
+			bins = append(bins, b)
+		}
+		return bins
+	}
+	if cl.Level == ch.NodeLevel {
+		if b := s.newBin(id, nil); b.avail > 0 {
+			bins = append(bins, b)
+		}
+		return bins
+	}
+	first, step, n := f.Children(id)
+	for i := int32(0); i < n; i++ {
+		bins = s.nodeBins(bins, first+CellID(i)*step)
+	}
+	return bins
+}
+
+func (s *search) partBin(ch *Chain, p *partBin) bin { return s.newBin(ch.NodeCells[p.bin], p.cells) }
+
+// newBin counts what a gang could take of a node, or of parts of it.
+func (s *search) newBin(id CellID, parts []CellID) bin {
+	b := bin{cell: id, parts: parts}
+	if parts == nil {
+		s.countLeaves(&b, id)
+		return b
+	}
+	for _, p := range parts {
+		s.countLeaves(&b, p)
+	}
+	return b
+}
+
+func (s *search) countLeaves(b *bin, id CellID) {
+	c := s.c
+	cl := &c.f.Cells[id]
+	n := c.f.NumLeaves(id)
+	if s.counted(cl.Chain) {
+		if s.nodeOK(cl.Node) {
+			b.idle += c.idle[id]
+			b.soft += c.soft[id]
+			b.avail += c.idle[id]
+			if s.r.Lift != nil {
+				b.avail += c.soft[id]
+			}
+			b.used += n - c.idle[id] - c.soft[id]
+		}
+		return
+	}
+	for l := cl.FirstLeaf; l < cl.FirstLeaf+LeafID(n); l++ {
+		switch s.leaf(l) {
+		case leafFree:
+			b.avail++
+			b.idle++
+		case leafLiftable:
+			b.avail++
+		}
+		switch c.state[l] {
+		case useSoft:
+			b.soft++
+		case useBusy:
+			b.used++
+		}
+	}
+}
+
+// scan counts, for every cell of a bin, the leaves that the gang may take; the
+// counts stand in the scratch memory at a cell's distance from the node's.
+func (s *search) scan(b *bin) []int32 {
+	n := len(s.c.f.Chains[s.c.f.Cells[b.cell].Chain].inside)
+	avail := s.t.avail[:n]
+	if b.parts == nil {
+		s.scanCell(avail, b.cell, b.cell)
+		return avail
+	}
+	clear(avail)
+	for _, p := range b.parts {
+		got := s.scanCell(avail, b.cell, p)
+		for id := s.c.f.parent[p]; id >= b.cell; id = s.c.f.parent[id] {
+			avail[id-b.cell] += got
+		}
+	}
+	return avail
+}
+
+func (s *search) scanCell(avail []int32, base, id CellID) int32 {
+	first, step, n := s.c.f.Children(id)
+	var sum int32
+	if n == 0 && s.leaf(s.c.f.Cells[id].FirstLeaf) == leafFree {
+		sum = 1
+	}
+	for i := int32(0); i < n; i++ {
+		sum += s.scanCell(avail, base, first+CellID(i)*step)
+	}
+	avail[id-base] = sum
+	return sum
+}
+
+// lowest returns the level of the lowest cell of a bin that has n leaves which
+// the gang may take; one above node level when none has.
+func (s *search) lowest(b *bin, n int32) Level {
+	ch := &s.c.f.Chains[s.c.f.Cells[b.cell].Chain]
+	best := ch.NodeLevel + 1
+	for i, a := range s.scan(b) {
+		if a >= n {
+			best = min(best, ch.inside[i])
+		}
+	}
+	return best
+}
+
+// pick returns n leaves of a bin with the lowest common ancestor; among such
+// cells it takes the tightest, so that large holes stay whole. There must be n
+// free leaves.
+func (s *search) pick(b *bin, n int32) []LeafID {
+	avail := s.scan(b)
+	best := 0
+	for i, a := range avail {
+		if a >= n && s.closer(b.cell, CellID(i), CellID(best)) {
+			best = i
+		}
+	}
+	leaves := s.gather(make([]LeafID, 0, n), b.cell, CellID(best), n)
+	if !slices.IsSorted(leaves) {
+		slices.Sort(leaves)
+	}
+	return leaves
+}
+
+// closer reports whether a cell of a node is a better one to take leaves from
+// than another: lower, then tighter, then in a tighter parent, and so on; the
+// first of equal ones.
+func (s *search) closer(node, a, b CellID) bool {
+	f := s.c.f
+	if la, lb := f.Cells[node+a].Level, f.Cells[node+b].Level; la != lb {
+		return la < lb
+	}
+	for a != b {
+		if s.t.avail[a] != s.t.avail[b] {
+			return s.t.avail[a] < s.t.avail[b]
+		}
+		a, b = f.parent[node+a]-node, f.parent[node+b]-node
+	}
+	return false
+}
+
+// gather appends n free leaves below a cell of a node of which no child has n:
+// whole children first, the largest first, then the rest from the tightest child.
+func (s *search) gather(out []LeafID, node, at CellID, n int32) []LeafID {
+	if n == 0 {
+		return out
+	}
+	first, step, k := s.c.f.Children(node + at)
+	if k == 0 {
+		return append(out, s.c.f.Cells[node+at].FirstLeaf)
+	}
+	avail := s.t.avail
+	first -= node
+	if avail[at] == n { // all of it
+		for i := int32(0); i < k; i++ {
+			if c := first + CellID(i)*step; avail[c] > 0 {
+				out = s.gather(out, node, c, avail[c])
+			}
+		}
+		return out
+	}
+	kids := make([]CellID, 0, k)
+	for i := int32(0); i < k; i++ {
+		if c := first + CellID(i)*step; avail[c] > 0 {
+			kids = append(kids, c)
+		}
+	}
+	slices.SortStableFunc(kids, func(a, b CellID) int { return cmp.Compare(avail[b], avail[a]) })
+	for len(kids) > 0 && n > 0 {
+		// The tightest child that holds the rest; else the largest whole.
+		tight := -1
+		for j := range kids {
+			if avail[kids[j]] >= n && (tight < 0 || avail[kids[j]] < avail[kids[tight]]) {
+				tight = j
+			}
+		}
+		if tight >= 0 {
+			return s.gather(out, node, kids[tight], n)
+		}
+		out = s.gather(out, node, kids[0], avail[kids[0]])
+		n -= avail[kids[0]]
+		kids = kids[1:]
+	}
+	return out
+}

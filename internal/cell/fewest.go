@@ -1,0 +1,235 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// maxExact is up to how many holders every set of victims is tried.
+	maxExact = 12
+	// maxTrim bounds how many victims are tried for being superfluous; the dearest
+	// come first.
+	maxTrim = 64
+)
+
+// fewest improves a result that needs victims. When at most maxExact holders could
+// be lifted it tries every smaller set, and every set of the same size that costs
+// less; else it drops whoever turns out superfluous, which leaves the set
+// irredundant, but perhaps not the smallest (Result.Cut).
+func (c *Cluster) fewest(r *Request, res Result) Result {
+	staying := c.staying(res.Victims)
+	if len(staying) == 0 || len(staying) == 1 && r.Cost == nil {
+		return res
+	}
+	if all, few := c.liftable(r); few {
+		return c.exactly(r, res, all)
+	}
+	tasks := int32(0)
+	for _, m := range r.Members {
+		tasks += m.Tasks
+	}
+	if len(staying) == 1 || tasks == 1 && !res.Cut {
+		return res // the cheapest of each bin was compared
+	}
+	res.Cut = true
+	return c.trim(r, res, staying)
+}
+
+// staying leaves out those that leave anyway: they cost nothing.
+func (c *Cluster) staying(ids []AllocID) []AllocID {
+	out := make([]AllocID, 0, len(ids))
+	for _, v := range ids {
+		if c.allocs[v].mood != Leaving {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// liftable lists who may be lifted, by the first leaf they hold, since ids say
+// nothing; false when they are more than maxExact.
+func (c *Cluster) liftable(r *Request) ([]AllocID, bool) {
+	var out []AllocID
+	for i := range c.allocs {
+		a := &c.allocs[i]
+		if !a.live || a.Promised || a.mood == Leaving || !r.allows(AllocID(i), a) || !c.near(r, a) {
+			continue
+		}
+		if out = append(out, AllocID(i)); len(out) > maxExact {
+			return nil, false
+		}
+	}
+	slices.SortFunc(out, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
+	slices.SortStableFunc(out, func(a, b AllocID) int { return r.cost(a).compare(r.cost(b)) })
+	return out, true
+}
+
+// near reports whether an allocation holds a leaf that the gang could use.
+func (c *Cluster) near(r *Request, a *Alloc) bool {
+	for _, t := range a.Placement.Tasks {
+		if slices.ContainsFunc(r.Members, func(m Member) bool {
+			return m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, t.SKU)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cluster) firstLeaf(id AllocID) LeafID {
+	first := LeafID(len(c.hold))
+	for _, t := range c.allocs[id].Placement.Tasks {
+		if len(t.Leaves) > 0 {
+			first = min(first, t.Leaves[0])
+		}
+	}
+	return first
+}
+
+// exactly tries every set of victims that is smaller, or as large and cheaper.
+func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
+	e := exact{c: c, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
+	for e.k = 1; e.k <= e.size; e.k++ {
+		if e.from(0); e.found {
+			return e.res
+		}
+	}
+	return res
+}
+
+// exact is a search over sets of k victims.
+type exact struct {
+	c       *Cluster
+	r       *Request
+	all     []AllocID
+	set     []AllocID
+	k, size int // of the sets tried, of the set to better
+	best    Cost
+	found   bool
+	res     Result
+}
+
+// from extends the set by holders not before i and tries it when it is complete.
+func (e *exact) from(i int) {
+	if len(e.set) == e.k {
+		cost := e.c.sum(e.r, e.set)
+		if (e.found || e.k == e.size) && cost.compare(e.best) >= 0 {
+			return
+		}
+		if res, ok := e.c.with(e.r, e.set); ok {
+			e.res, e.best, e.found = res, cost, true
+		}
+		return
+	}
+	for ; i <= len(e.all)-(e.k-len(e.set)); i++ {
+		e.set = append(e.set, e.all[i])
+		e.from(i + 1)
+		e.set = e.set[:len(e.set)-1]
+	}
+}
+
+func (c *Cluster) sum(r *Request, ids []AllocID) Cost {
+	var sum Cost
+	for _, v := range c.staying(ids) {
+		sum = sum.plus(r.cost(v))
+	}
+	return sum
+}
+
+// with places a gang as if some holders, and those that leave anyway, had left.
+func (c *Cluster) with(r *Request, gone []AllocID) (Result, bool) {
+	for _, v := range gone {
+		c.vacate(v, true)
+	}
+	q := *r
+	q.Lift, q.Cost = &Lift{}, nil
+	res, ok := c.place(&q)
+	for i := len(gone) - 1; i >= 0; i-- {
+		c.vacate(gone[i], false)
+	}
+	if ok {
+		s := search{c: c, r: r}
+		res.Victims = s.holdersOf(res.Placement)
+	}
+	return res, ok
+}
+
+// vacate takes an allocation off the leaves that it holds, or puts it back.
+func (c *Cluster) vacate(id AllocID, on bool) {
+	to := id
+	if on {
+		to = None
+	}
+	pl := &c.allocs[id].Placement
+	for i := range pl.Tasks {
+		for _, l := range pl.Tasks[i].Leaves {
+			c.hold[l] = to
+		}
+	}
+	c.recountAll(pl)
+}
+
+// trim makes a set of victims irredundant: it drops them, the dearest first, as
+// long as the gang still fits.
+func (c *Cluster) trim(r *Request, res Result, staying []AllocID) Result {
+	spare := c.slack(r, res.Victims)
+	staying = slices.DeleteFunc(staying, func(v AllocID) bool { return c.leavesOf(v) > spare })
+	if len(staying) == 0 {
+		return res // without any one of them there are not enough leaves
+	}
+	slices.SortFunc(staying, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
+	slices.SortStableFunc(staying, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
+	q := *r
+	q.Lift, q.Cost = nil, nil
+	for _, v := range res.Victims {
+		c.vacate(v, true)
+	}
+	kept := []AllocID{}
+	for _, v := range staying[:min(len(staying), maxTrim)] {
+		c.vacate(v, false)
+		if less, ok := c.place(&q); ok {
+			res.Placement = less.Placement
+			kept = append(kept, v)
+			continue
+		}
+		c.vacate(v, true)
+	}
+	for _, v := range res.Victims {
+		if !slices.Contains(kept, v) {
+			c.vacate(v, false)
+		}
+	}
+	if len(kept) > 0 {
+		s := search{c: c, r: r}
+		res.Victims = s.holdersOf(res.Placement)
+	}
+	return res
+}
+
+// slack bounds how many leaves more than the gang needs there are at most when
+// all victims have left; without bound when members may go to different chains.
+func (c *Cluster) slack(r *Request, victims []AllocID) int32 {
+	var need, room int32
+	for _, m := range r.Members {
+		if m.Pinned != "" || !slices.Equal(m.SKUs, r.Members[0].SKUs) {
+			return 1 << 30
+		}
+		need += m.Tasks * m.Leaves
+	}
+	for i := range c.spaces[0].Roots {
+		room += c.idle[c.spaces[0].Roots[i].Cell]
+	}
+	for _, v := range victims {
+		room += c.leavesOf(v)
+	}
+	return room - need
+}
+
+func (c *Cluster) leavesOf(id AllocID) int32 {
+	var n int32
+	for i := range c.allocs[id].Placement.Tasks {
+		n += int32(len(c.allocs[id].Placement.Tasks[i].Leaves))
+	}
+	return n
+}

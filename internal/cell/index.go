@@ -1,0 +1,222 @@
+package cell
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// binSet is a set of bins (node-level cells of one chain) as a bitmap with a
+// summary above it: adding, removing and finding the next one cost a few words,
+// however large the cluster is.
+type binSet struct {
+	words []uint64
+	sum   []uint64 // a bit for each word that is not zero
+	n     int32
+}
+
+func newBinSet(bins int) binSet {
+	words := (bins + 63) / 64
+	both := make([]uint64, words+(words+63)/64)
+	return binSet{words: both[:words:words], sum: both[words:]}
+}
+
+func (s *binSet) add(b int32) {
+	w := b / 64
+	if s.words[w]>>(b%64)&1 == 0 {
+		s.words[w] |= 1 << (b % 64)
+		s.sum[w/64] |= 1 << (w % 64)
+		s.n++
+	}
+}
+
+func (s *binSet) remove(b int32) {
+	w := b / 64
+	if s.words[w]>>(b%64)&1 == 0 {
+		return
+	}
+	s.n--
+	if s.words[w] &^= 1 << (b % 64); s.words[w] == 0 {
+		s.sum[w/64] &^= 1 << (w % 64)
+	}
+}
+
+// next returns the first bin that is not before b, or None.
+func (s *binSet) next(b int32) int32 {
+	w := int(b / 64)
+	if w >= len(s.words) {
+		return None
+	}
+	if rest := s.words[w] >> (b % 64); rest != 0 {
+		return b + int32(bits.TrailingZeros64(rest))
+	}
+	for w++; w < len(s.words); {
+		rest := s.sum[w/64] >> (w % 64)
+		if rest == 0 {
+			w = (w/64 + 1) * 64
+			continue
+		}
+		w += bits.TrailingZeros64(rest)
+		return int32(w*64 + bits.TrailingZeros64(s.words[w]))
+	}
+	return None
+}
+
+// binKey is what bins must have in common to be equally good, wherever they are:
+// idle leaves, the most idle leaves of any cell at the three levels below the
+// node, and leaves that a guaranteed gang could have by lifting opportunistic work.
+type binKey struct {
+	idle, soft int32
+	wide       uint64 // 16 bits a level, the level below the node first
+}
+
+func (a binKey) compare(b binKey) int {
+	return cmp.Or(cmp.Compare(a.idle, b.idle), cmp.Compare(a.wide, b.wide), cmp.Compare(a.soft, b.soft))
+}
+
+// wideLevels is how many levels below the node a key describes.
+const wideLevels = 3
+
+// lowest returns the lowest level of a cell in such a bin with n idle leaves, as
+// far as the key tells; there must be n.
+func (k binKey) lowest(ch *Chain, n int32) Level {
+	if n == 1 {
+		return 1
+	}
+	for i := min(wideLevels, int(ch.NodeLevel)-2); i >= 1; i-- {
+		if int32(k.wide>>(16*(wideLevels-i))&0xffff) >= n {
+			return ch.NodeLevel - Level(i)
+		}
+	}
+	return ch.NodeLevel
+}
+
+// class is the bins with one key.
+type class struct {
+	key  binKey
+	bins binSet
+}
+
+// binIndex finds bins by what they offer. The physical cluster has one for each
+// chain, and so has every VC for the nodes that lie wholly in its bound cells;
+// nodes of which it has only parts are listed apart.
+type binIndex struct {
+	classes []class // sorted by key; some may be empty
+	parts   []partBin
+}
+
+// partBin is a node of which a VC has preassigned cells below node level bound.
+type partBin struct {
+	bin   int32
+	cells []CellID // ascending
+}
+
+func (x *binIndex) add(k binKey, bin int32, bins int) {
+	i, found := slices.BinarySearchFunc(x.classes, k, func(c class, k binKey) int { return c.key.compare(k) })
+	if !found {
+		x.classes = slices.Insert(x.classes, i, class{k, newBinSet(bins)})
+	}
+	x.classes[i].bins.add(bin)
+}
+
+func (x *binIndex) remove(k binKey, bin int32) {
+	i, _ := slices.BinarySearchFunc(x.classes, k, func(c class, k binKey) int { return c.key.compare(k) })
+	x.classes[i].bins.remove(bin)
+}
+
+func (x *binIndex) addPart(bin int32, id CellID) {
+	i, found := slices.BinarySearchFunc(x.parts, bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
+	if !found {
+		x.parts = slices.Insert(x.parts, i, partBin{bin: bin})
+	}
+	p := &x.parts[i]
+	k, _ := slices.BinarySearch(p.cells, id)
+	p.cells = slices.Insert(slices.Clone(p.cells), k, id)
+}
+
+func (x *binIndex) removePart(bin int32, id CellID) {
+	i, _ := slices.BinarySearchFunc(x.parts, bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
+	p := &x.parts[i]
+	k, _ := slices.BinarySearch(p.cells, id)
+	if p.cells = slices.Delete(slices.Clone(p.cells), k, k+1); len(p.cells) == 0 {
+		x.parts = slices.Delete(x.parts, i, i+1)
+	}
+}
+
+func (x *binIndex) clone() binIndex {
+	y := binIndex{classes: slices.Clone(x.classes), parts: slices.Clone(x.parts)}
+	var words int
+	for i := range x.classes {
+		words += len(x.classes[i].bins.words) + len(x.classes[i].bins.sum)
+	}
+	slab := make([]uint64, words)
+	for i := range y.classes {
+		s := &y.classes[i].bins
+		n, m := len(s.words), len(s.sum)
+		copy(slab, s.words)
+		copy(slab[n:], s.sum)
+		s.words, s.sum, slab = slab[:n:n], slab[n:n+m:n+m], slab[n+m:]
+	}
+	return y
+}
+
+// key describes a bin as it is now.
+func (c *Cluster) key(ch *Chain, node CellID) binKey {
+	k := binKey{idle: c.idle[node], soft: c.soft[node]}
+	var most [wideLevels]int32
+	for i := 1; i < len(ch.inside); i++ {
+		l := ch.inside[i]
+		if d := int(ch.NodeLevel-l) - 1; l > 1 && d < wideLevels {
+			most[d] = max(most[d], c.idle[node+CellID(i)])
+		}
+	}
+	for d, m := range most {
+		k.wide |= uint64(min(m, 0xffff)) << (16 * (wideLevels - 1 - d))
+	}
+	return k
+}
+
+// refresh puts a node-level cell where its present counts belong.
+func (c *Cluster) refresh(chain int16, bin int32) {
+	ch := &c.f.Chains[chain]
+	k := c.key(ch, ch.NodeCells[bin])
+	was := c.keys[chain][bin]
+	if k == was {
+		return
+	}
+	c.keys[chain][bin] = k
+	c.all[chain].remove(was, bin)
+	c.all[chain].add(k, bin, len(ch.NodeCells))
+	if sp := c.whose[chain][bin]; sp != None {
+		x := &c.spaces[sp].index[chain]
+		x.remove(was, bin)
+		x.add(k, bin, len(ch.NodeCells))
+	}
+}
+
+// enlist puts the nodes of a newly bound preassigned cell into its VC's index;
+// on false it takes them out.
+func (c *Cluster) enlist(space int32, id CellID, on bool) {
+	cl := &c.f.Cells[id]
+	ch := &c.f.Chains[cl.Chain]
+	x := &c.spaces[space].index[cl.Chain]
+	if cl.Level < ch.NodeLevel {
+		if on {
+			x.addPart(cl.Bin, id)
+		} else {
+			x.removePart(cl.Bin, id)
+		}
+		return
+	}
+	first := c.f.Cells[id+CellID(cl.Level-ch.NodeLevel)].Bin
+	n := ch.LeavesAt(cl.Level) / ch.LeavesAt(ch.NodeLevel)
+	for b := first; b < first+n; b++ {
+		if on {
+			c.whose[cl.Chain][b] = space
+			x.add(c.keys[cl.Chain][b], b, len(ch.NodeCells))
+		} else {
+			c.whose[cl.Chain][b] = None
+			x.remove(c.keys[cl.Chain][b], b)
+		}
+	}
+}
