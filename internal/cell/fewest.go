@@ -19,7 +19,7 @@ const (
 // irredundant, but perhaps not the smallest (Result.Cut).
 func (c *Cluster) fewest(r *Request, res Result) Result {
 	staying := c.staying(res.Victims)
-	if len(staying) == 0 || len(staying) == 1 && r.Cost == nil {
+	if len(staying) == 0 {
 		return res
 	}
 	if all, few := c.liftable(r); few {
@@ -90,7 +90,7 @@ func (c *Cluster) firstLeaf(id AllocID) LeafID {
 // exactly tries every set of victims that is smaller, or as large and cheaper.
 func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
 	e := exact{c: c, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
-	for e.k = 1; e.k <= e.size; e.k++ {
+	for e.k = 0; e.k <= e.size; e.k++ { // none may do, if the caller did not ask that first
 		if e.from(0); e.found {
 			return e.res
 		}

@@ -100,6 +100,20 @@ func (m *machine) Check(t *rapid.T) {
 	if !m.tw.Safe() {
 		t.Fatalf("the unused guarantees can no longer be had at once: %s", m.c.Dump())
 	}
+	for {
+		if space, root, ok := m.c.Recovered(); ok {
+			m.c.Spare(space, root)
+			continue
+		}
+		space, root, id, ok := m.c.Ailing()
+		if !ok {
+			break
+		}
+		m.c.Doom(space, root, id)
+	}
+	if !m.tw.Sound() {
+		t.Fatalf("a guarantee that no VC was charged for cannot be had on healthy cells: %s", m.c.Dump())
+	}
 }
 
 // request draws a gang; below is the least priority.
@@ -158,7 +172,6 @@ func (m *machine) Preempt(t *rapid.T) {
 	if !ok {
 		return
 	}
-	res = m.c.Trim(&q, res, 64)
 	m.victims(t, &q, res, candidates, leaving)
 	for _, v := range res.Victims {
 		m.c.SetMood(v, cell.Leaving)
@@ -345,9 +358,7 @@ func (m *machine) emptied(t *rapid.T) {
 	for n := range m.c.Forest().Nodes {
 		m.c.SetBlame(int32(n), cell.Down|cell.Cordoned|cell.Suspect, false)
 	}
-	if err := m.c.Verify(); err != nil {
-		t.Fatal(err)
-	}
+	m.Check(t)
 	for si := int32(1); si < m.c.NumSpaces(); si++ {
 		for i := range m.c.Space(si).Roots {
 			if r := &m.c.Space(si).Roots[i]; r.Cell != cell.None || r.Used != 0 {

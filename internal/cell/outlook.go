@@ -25,7 +25,7 @@ func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 // Unhold gives back what Hold bound, except what is in use by now.
 func (c *Cluster) Unhold(space int32, held []RootID) {
 	for _, root := range held {
-		if r := &c.spaces[space].Roots[root]; r.Cell != None && r.Used == 0 && r.Pinned == "" {
+		if r := &c.spaces[space].Roots[root]; r.Cell != None && r.Used == 0 && r.Pinned == "" && !r.Doomed {
 			c.unbind(space, root)
 		}
 	}
@@ -38,8 +38,9 @@ func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
 		for _, id := range promised {
 			for _, t := range c.allocs[id].Placement.Tasks {
 				for _, l := range t.Leaves {
-					c.setLeaf(c.resv, l, to(id))
+					c.resv[l] = to(id)
 				}
+				c.recount(t.Leaves)
 			}
 		}
 	}

@@ -2,6 +2,10 @@ package cell
 
 import "slices"
 
+// aroundSteps bounds how many ways to put preassigned cells around an allocation
+// are tried.
+const aroundSteps = 256
+
 // Upgradable says whether an allocation that became opportunistic could be
 // guaranteed again on the leaves that it holds, and in which preassigned cells:
 // those of its VC that are bound around its leaves, and unbound ones that may
@@ -11,72 +15,99 @@ func (c *Cluster) Upgradable(id AllocID) ([]Bind, bool) {
 	if !a.Lazy || a.Space == 0 {
 		return nil, false
 	}
-	u := upgrade{c: c, space: a.Space}
+	s := surround{c: c, space: a.Space, sound: make([]bool, len(c.f.Chains)), used: make([]bool, len(c.f.Chains))}
+	for ci := range c.f.Chains {
+		s.sound[ci] = c.allSound(int16(ci))
+	}
 	for _, t := range a.Placement.Tasks {
-		u.leaves = append(u.leaves, t.Leaves...)
+		s.leaves = append(s.leaves, t.Leaves...)
 	}
-	ok := len(u.leaves) > 0 && u.cover(0)
-	for i := len(u.fresh) - 1; i >= 0; i-- {
-		c.unbind(a.Space, u.fresh[i])
-	}
-	if !ok {
+	if len(s.leaves) == 0 || !s.from(0) {
 		return nil, false
 	}
-	slices.SortFunc(u.binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
-	return u.binds, true
+	slices.SortFunc(s.found, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
+	return s.found, true
 }
 
-// upgrade is one search for cells around leaves.
-type upgrade struct {
+// surround is a search for preassigned cells around leaves.
+type surround struct {
 	c      *Cluster
 	space  int32
 	leaves []LeafID
-	binds  []Bind
-	fresh  []RootID // bound by the search
+	sound  []bool // by chain: before the search
+	used   []bool // by chain: something was bound in it
+	binds  []Bind // so far
+	found  []Bind
 	steps  int
 }
 
-// upgradeMost bounds how many cells are tried for one upgrade.
-const upgradeMost = 4096
-
-// cover finds cells for the leaves from i on, going back to larger cells where a
-// small one leaves its neighbours without any.
-func (u *upgrade) cover(i int) bool {
-	c := u.c
-	for i < len(u.leaves) && slices.ContainsFunc(u.binds, func(b Bind) bool { return c.f.Contains(b.Cell, c.f.Leaves[u.leaves[i]]) }) {
-		i++
+// from covers the leaves from the i-th on; what it bound is unbound again. The
+// bindings are judged together, since on the way to a safe state there may be
+// others.
+func (s *surround) from(i int) bool {
+	if i == len(s.leaves) {
+		return s.judge()
 	}
-	if i == len(u.leaves) {
-		return true
+	leaf := s.c.f.Leaves[s.leaves[i]]
+	if slices.ContainsFunc(s.binds, func(b Bind) bool { return s.c.f.Contains(b.Cell, leaf) }) {
+		return s.from(i + 1)
 	}
-	leaf := c.f.Leaves[u.leaves[i]]
-	if ref := c.rootOver(leaf); ref.space != None {
-		if ref.space != u.space {
+	if ref := s.c.rootOver(leaf); ref.space != None {
+		if ref.space != s.space {
 			return false
 		}
-		u.binds = append(u.binds, Bind{Root: ref.root, Cell: c.spaces[u.space].Roots[ref.root].Cell})
-		if u.cover(i + 1) {
-			return true
-		}
-		u.binds = u.binds[:len(u.binds)-1]
-		return false
+		return s.with(i, Bind{Root: ref.root, Cell: s.c.spaces[ref.space].Roots[ref.root].Cell})
 	}
-	for id := leaf; id != None && u.steps < upgradeMost; id = c.f.Cells[id].Parent {
-		u.steps++
-		if root, ok := c.rootFor(u.space, id); ok && u.within(root, id, i) {
+	for id := leaf; id != None; id = s.c.f.parent[id] {
+		list := s.c.spaces[s.space].unbound[s.c.slotOf(id)]
+		if s.steps++; len(list) == 0 || s.steps > aroundSteps {
+			continue
+		}
+		root := list[len(list)-1]
+		if !s.c.rebind(s.space, root, id) {
+			continue
+		}
+		s.used[s.c.f.Cells[id].Chain] = true
+		ok := s.with(i, Bind{Root: root, Cell: id})
+		s.c.unbind(s.space, root)
+		if ok {
 			return true
 		}
 	}
 	return false
 }
 
-// within goes on with a root that was just bound, and unbinds it when that fails.
-func (u *upgrade) within(root RootID, id CellID, i int) bool {
-	u.binds, u.fresh = append(u.binds, Bind{Root: root, Cell: id}), append(u.fresh, root)
-	if u.cover(i + 1) {
-		return true
+func (s *surround) with(i int, b Bind) bool {
+	s.binds = append(s.binds, b)
+	ok := s.from(i + 1)
+	s.binds = s.binds[:len(s.binds)-1]
+	return ok
+}
+
+func (s *surround) judge() bool {
+	for ci := range s.used {
+		if s.used[ci] && (!s.c.allSafe(int16(ci)) || s.sound[ci] && !s.c.allSound(int16(ci))) {
+			return false
+		}
 	}
-	u.c.unbind(u.space, root)
-	u.binds, u.fresh = u.binds[:len(u.binds)-1], u.fresh[:len(u.fresh)-1]
-	return false
+	s.found = slices.Clone(s.binds)
+	return true
+}
+
+func (c *Cluster) allSafe(chain int16) bool {
+	for si := range c.spaces {
+		if c.spaces[si].free != nil && !c.safe(int32(si), chain) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Cluster) allSound(chain int16) bool {
+	for si := range c.spaces {
+		if c.spaces[si].free != nil && c.sound(int32(si), chain) != 0 {
+			return false
+		}
+	}
+	return true
 }

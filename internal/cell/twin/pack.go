@@ -34,7 +34,7 @@ func parts(ms []cell.Member) []part {
 
 // pack reports whether a gang's tasks fit the free leaves of the VC's cells:
 // every part in one chain, every task on one node and, when the gang uses the
-// guarantee, inside one of the VC's cells.
+// guarantee, in the VC's cells, of which several may lie on one node.
 func (t *Twin) pack(r *cell.Request, ps []part, roots []set, free set) bool {
 	if len(ps) == 0 {
 		return true
@@ -80,7 +80,7 @@ func (t *Twin) rootsOf(r *cell.Request, p *part, roots []set) []set {
 	return out
 }
 
-// bins are the free leaves of each node of a chain in each of the VC's cells.
+// bins are the free leaves of each node of a chain that lie in the VC's cells.
 func (t *Twin) bins(chain int16, roots []set, free set) []set {
 	var out []set
 	level := t.f.Chains[chain].NodeLevel
@@ -88,10 +88,12 @@ func (t *Twin) bins(chain int16, roots []set, free set) []set {
 		if t.f.Cells[id].Chain != chain || t.f.Cells[id].Level != level {
 			continue
 		}
+		var own set
 		for _, root := range roots {
-			if b := t.cells[id] & root & free; b != 0 {
-				out = append(out, b)
-			}
+			own |= root
+		}
+		if b := t.cells[id] & own & free; b != 0 {
+			out = append(out, b)
 		}
 	}
 	return out

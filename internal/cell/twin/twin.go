@@ -127,25 +127,42 @@ func (t *Twin) ledger(except int32, gone Gone) ledger {
 // own among those that are not bound.
 func (t *Twin) Safe() bool {
 	l := t.ledger(0, nil)
-	return t.pay(l.debts, l.bound, 0)
+	return t.pay(l.debts, l.bound, ^set(0), 0)
 }
 
-// pay gives the debts, sorted, cells outside taken; equal debts take rising cells.
-func (t *Twin) pay(debts []debt, taken set, from cell.CellID) bool {
+// Sound reports whether the guarantees could be had at once on healthy cells only.
+func (t *Twin) Sound() bool {
+	l := t.ledger(0, nil)
+	return t.pay(l.debts, l.bound, t.healthy(), 0)
+}
+
+func (t *Twin) healthy() set {
+	var out set
+	for l := range cell.LeafID(len(t.f.Leaves)) {
+		if !t.c.LeafBad(l) && t.c.Blame(t.f.Cells[t.f.Leaves[l]].Node) == 0 {
+			out |= 1 << l
+		}
+	}
+	return out
+}
+
+// pay gives the debts, sorted, cells outside taken and within some leaves; equal
+// debts take rising cells.
+func (t *Twin) pay(debts []debt, taken, within set, from cell.CellID) bool {
 	if len(debts) == 0 {
 		return true
 	}
 	d := debts[0]
 	for id := from; int(id) < len(t.cells); id++ {
 		c := &t.f.Cells[id]
-		if c.Level != d.level || c.Chain != d.chain || t.cells[id]&taken != 0 {
+		if c.Level != d.level || c.Chain != d.chain || t.cells[id]&(taken|^within) != 0 {
 			continue
 		}
 		next := cell.CellID(0)
 		if len(debts) > 1 && debts[1] == d {
 			next = id + 1
 		}
-		if t.pay(debts[1:], taken|t.cells[id], next) {
+		if t.pay(debts[1:], taken|t.cells[id], within, next) {
 			return true
 		}
 	}
@@ -175,7 +192,8 @@ func (t *Twin) usable(r *cell.Request, gone Gone) set {
 func left(id cell.AllocID, gone Gone) bool { return id != cell.None && (gone == nil || !gone(id)) }
 
 // Fits reports whether a gang could get leaves when some holders are gone, with
-// every guarantee still obtainable. It tries every way to bind the VC's cells.
+// every guarantee still obtainable, on healthy cells if it was so before. It tries
+// every way to bind some of the VC's cells.
 func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	free := t.usable(r, gone)
 	if r.Priority < cell.MinGuaranteed {
@@ -199,15 +217,23 @@ func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	}
 	own.sort()
 	ps := parts(r.Members)
-	return t.bind(own.debts, 0, roots, others.bound, func(roots []set, taken set) bool {
-		return t.pack(r, ps, roots, free) && t.pay(others.debts, taken, 0)
+	sound, healthy := t.Sound(), t.healthy()
+	return t.bind(own.debts, 0, roots, others.bound, func(roots []set, taken set, left []debt) bool {
+		owed := ledger{debts: slices.Concat(others.debts, left)}
+		owed.sort()
+		return t.pack(r, ps, roots, free) && t.pay(owed.debts, taken, ^set(0), 0) &&
+			(!sound || t.pay(owed.debts, taken, healthy, 0))
 	})
 }
 
-// bind tries every way to give the debts cells outside taken.
-func (t *Twin) bind(debts []debt, from cell.CellID, roots []set, taken set, try func([]set, set) bool) bool {
+// bind tries every way to give debts cells outside taken; those that get none are
+// left.
+func (t *Twin) bind(debts []debt, from cell.CellID, roots []set, taken set, try func([]set, set, []debt) bool) bool {
 	if len(debts) == 0 {
-		return try(roots, taken)
+		return try(roots, taken, nil)
+	}
+	if try(roots, taken, debts) {
+		return true
 	}
 	d := debts[0]
 	for id := from; int(id) < len(t.cells); id++ {
@@ -223,7 +249,13 @@ func (t *Twin) bind(debts []debt, from cell.CellID, roots []set, taken set, try 
 			return true
 		}
 	}
-	return false
+	rest := slices.IndexFunc(debts, func(o debt) bool { return o != d })
+	if rest < 0 {
+		return false
+	}
+	return t.bind(debts[rest:], 0, roots, taken, func(roots []set, taken set, left []debt) bool {
+		return try(roots, taken, slices.Concat(debts[:rest], left))
+	})
 }
 
 // Victims returns the smallest number of candidates that must go, besides those
