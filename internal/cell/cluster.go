@@ -38,6 +38,7 @@ type Cluster struct {
 	spare  []AllocID // released ids, last released first
 	ill    int32     // leaves that are not healthy
 	doomed int32     // roots that are bound to bad cells
+	stuck  int32     // allocations of which nothing is known
 	tmp    *scratch  // of searches; a clone makes its own
 }
 
@@ -79,9 +80,20 @@ func (c *Cluster) SetMood(id AllocID, m Mood) {
 	if a.mood == m {
 		return
 	}
+	c.countStuck(a, -1)
 	a.mood = m
+	c.countStuck(a, 1)
 	c.recountAll(&a.Placement)
 }
+
+func (c *Cluster) countStuck(a *Alloc, d int32) {
+	if a.mood == Stuck {
+		c.stuck += d
+	}
+}
+
+// Ailed reports whether any leaf is unhealthy, or any holder stuck.
+func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }
 
 // Opportunistic reports whether the allocation uses no guarantee.
 func (a *Alloc) Opportunistic() bool { return a.Lazy || a.Priority < MinGuaranteed }
@@ -258,6 +270,7 @@ func (c *Cluster) Release(id AllocID) {
 	if !a.Lazy {
 		c.useRoots(id, -1)
 	}
+	c.countStuck(a, -1)
 	c.allocs[id] = Alloc{}
 	c.spare = append(c.spare, id)
 }

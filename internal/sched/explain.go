@@ -269,7 +269,11 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	if j.spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
 	}
-	if _, ok := s.cl.Place(&q); ok {
+	if !s.cl.Ailed() && q.Avoided == nil {
+		return Reason{}, false
+	}
+	place := func(q *cell.Request) bool { _, ok := s.cl.PlaceLater(q, s.revocable(q)); return ok }
+	if place(&q) {
 		return Reason{}, false
 	}
 	open, mended := q, q
@@ -277,9 +281,7 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	mended.IgnoreHealth = true
 	both := mended
 	both.Avoided = nil
-	_, fitsOpen := s.cl.Place(&open)
-	_, fitsMended := s.cl.Place(&mended)
-	_, fitsBoth := s.cl.Place(&both)
+	fitsOpen, fitsMended, fitsBoth := place(&open), place(&mended), place(&both)
 	_, alone := s.empty.Place(&open)
 	switch {
 	case q.Avoided != nil && !fitsMended && (fitsOpen || fitsBoth):
@@ -288,6 +290,15 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 		return s.hardwareReason(s.newReason(j, g)), true
 	}
 	return s.lostReason(j, g, &both)
+}
+
+// revocable are the promises that would give way to a request.
+func (s *State) revocable(q *cell.Request) []cell.AllocID {
+	var out []cell.AllocID
+	for _, slot := range s.reservations(q.Space, q.Priority) {
+		out = append(out, s.attempts[slot].alloc)
+	}
+	return out
 }
 
 // lostReason blames attempts of which nothing is known: on a node that is in
@@ -299,7 +310,7 @@ func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 		lift.Opportunistic, lift.Below = q.Lift.Opportunistic, q.Lift.Below
 	}
 	q.Lift = &lift
-	res, ok := s.cl.Place(q)
+	res, ok := s.cl.PlaceLater(q, s.revocable(q))
 	if !ok {
 		return Reason{}, false
 	}
