@@ -31,7 +31,7 @@ func judge(s *sched.State) error {
 	}
 	again := s.Clone()
 	again.LookAgain()
-	if more := again.Decide(s.Now()); len(more) > 1 {
+	if more := again.Decide(s.Now()); !idle(more) {
 		return fmt.Errorf("L2: deciding again at the same instant did more: %s", kinds(more))
 	}
 	return nil
@@ -85,8 +85,8 @@ func owned(s *sched.State) error {
 func waiting(s *sched.State, tw *twin.Twin) error {
 	served := map[int32]bool{}
 	for _, w := range s.Waiting() {
-		if w.Promise {
-			continue
+		if w.Promise || w.Spec.Gangs[w.Gang].Extra {
+			continue // one above its minimum has no claim of its own
 		}
 		if w.Spec.Priority < cell.MinGuaranteed {
 			if tw.Fits(&w.Request, nil) {
@@ -141,6 +141,7 @@ type step struct {
 	fresh   []sched.AttemptID
 	stops   int
 	running int
+	passes  bool // a policy lets jobs preempt later ones of their priority
 }
 
 // newStep opens the books before Decide runs.
@@ -150,6 +151,7 @@ func newStep(s *sched.State) *step {
 		st.live[h.ID] = &h
 	}
 	st.running = len(st.live)
+	st.passes = s.Config() != nil && slices.ContainsFunc(s.Config().VCs, func(v sched.VCConfig) bool { return len(v.Params) > 0 })
 	for _, id := range s.IDs() {
 		st.numbers[id] = s.Attempts(id)
 		st.specs[id], _ = s.Spec(id)
@@ -185,9 +187,16 @@ func (st *step) record(r sched.Record) error {
 			return fmt.Errorf("I10: attempt %v ends, but its tasks are not all proven dead", e.Attempt)
 		}
 		delete(st.live, e.Attempt)
+	case sched.Upgraded:
+		if h := st.live[e.Attempt]; h == nil || !h.Lazy || h.Cause != "" {
+			return fmt.Errorf("attempt %v cannot be guaranteed again", e.Attempt)
+		}
+		firm := *st.live[e.Attempt]
+		firm.Lazy = false
+		st.live[e.Attempt] = &firm
 	case sched.LazilyPreempted:
 		h := st.live[e.Attempt]
-		if h == nil || h.Lazy || !h.Spec.LazyPreempt {
+		if h == nil || h.Lazy || !h.Spec.LazyPreempt && !h.Spec.Gangs[h.ID.Gang].Extra {
 			return fmt.Errorf("attempt %v cannot become opportunistic", e.Attempt)
 		}
 		lazy := *h
@@ -275,6 +284,8 @@ func (st *step) stopped(e sched.StopSent) error {
 		return nil
 	case by.VC != victim.Spec.VC:
 		return fmt.Errorf("I1: %s of VC %s preempts guaranteed %s of VC %s", by.Name, by.VC, victim.Spec.Name, victim.Spec.VC)
+	case by.Priority == victim.Spec.Priority && st.passes && (victim.Spec.Gangs[victim.ID.Gang].Extra || e.By.Job < victim.ID.Job):
+		return nil
 	case by.Priority <= victim.Spec.Priority:
 		return fmt.Errorf("I6: priority %d preempts %d", by.Priority, victim.Spec.Priority)
 	}
@@ -288,7 +299,7 @@ func (st *step) order(after *sched.State) error {
 		return nil
 	}
 	for _, w := range after.Waiting() {
-		if w.Promise || w.Spec.Priority < cell.MinGuaranteed {
+		if w.Promise || w.Spec.Priority < cell.MinGuaranteed || w.Spec.Gangs[w.Gang].Extra {
 			continue
 		}
 		for _, h := range after.Held() {

@@ -20,6 +20,17 @@ type scope struct {
 	name   string
 	quotas map[cell.VCName][]cell.QuotaSpec
 	jobs   []*sched.Job
+	// adjust changes the configuration, when not nil.
+	adjust func(*sched.Config)
+	less   int // depth to leave out
+}
+
+func (sc *scope) config() *sched.Config {
+	cfg := pair(sc.quotas)
+	if sc.adjust != nil {
+		sc.adjust(cfg)
+	}
+	return cfg
 }
 
 // pair is two nodes of two switches of two leaves, n0 and n1.
@@ -51,14 +62,35 @@ func owns(levelNumber ...int32) []cell.QuotaSpec {
 
 func lazy(j *sched.Job) *sched.Job { j.LazyPreempt = true; return j }
 
+// partial leaves one task in the minimum and puts the others above it.
+func partial(j *sched.Job) *sched.Job {
+	j.Gangs = nil
+	for i := range j.Roles[0].Tasks {
+		j.Gangs = append(j.Gangs, sched.Gang{Name: fmt.Sprintf("w%d", i), Tasks: []int32{i}, Extra: i > 0})
+	}
+	return j
+}
+
+func brief(j *sched.Job, d sched.Duration) *sched.Job { j.TimeLimit = d; return j }
+
+// preempting lets VC a preempt within a priority, and backfill.
+func preempting(cfg *sched.Config) {
+	cfg.VCs[0].Params = []sched.Param{{Key: "preempt", Value: "true"}}
+	cfg.VCs[0].Backfill = "easy"
+}
+
 // scopes differ in how the VCs' cells and the jobs' sizes lie to each other: whole
-// nodes, and parts of nodes with room that nobody owns.
+// nodes; parts of nodes with room that nobody owns; and, with a policy that
+// preempts and backfills, gangs with members above their minimum.
 func scopes() []scope {
 	return []scope{
 		{"nodes", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(3, 1)}, []*sched.Job{
-			lazy(gangJob("low", "a", 1, 2, 2)), gangJob("high", "a", 5, 1, 4), gangJob("guest", "b", cell.Opportunistic, 2, 2), gangJob("own", "b", 0, 1, 3)}},
+			lazy(gangJob("low", "a", 1, 2, 2)), gangJob("high", "a", 5, 1, 4), gangJob("guest", "b", cell.Opportunistic, 2, 2), gangJob("own", "b", 0, 1, 3)}, nil, 0},
 		{"parts", map[cell.VCName][]cell.QuotaSpec{"a": owns(2, 2), "b": owns(2, 1, 1, 1)}, []*sched.Job{
-			lazy(gangJob("low", "a", 1, 2, 1)), gangJob("high", "a", 5, 2, 2), gangJob("guest", "a", cell.Opportunistic, 2, 3), gangJob("own", "b", 3, 1, 2)}},
+			lazy(gangJob("low", "a", 1, 2, 1)), gangJob("high", "a", 5, 2, 2), gangJob("guest", "a", cell.Opportunistic, 2, 3), gangJob("own", "b", 3, 1, 2)}, nil, 0},
+		{"rivals", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(2, 1)}, []*sched.Job{
+			lazy(partial(gangJob("part", "a", 2, 2, 2))), brief(gangJob("rival", "a", 2, 1, 3), sched.Minute), gangJob("small", "a", 2, 1, 1),
+			partial(gangJob("guest", "b", cell.Opportunistic, 2, 2))}, preempting, 1},
 	}
 }
 
@@ -75,16 +107,16 @@ func TestExhaustive(t *testing.T) {
 			x := &explorer{scope: sc, seen: map[[16]byte]int8{}}
 			first := sched.New(policy.New)
 			end := x.transit(first, event{"configure", func(s *sched.State) []sched.Event {
-				return command(s, sched.Reconfigure{Config: pair(sc.quotas)})
+				return command(s, sched.Reconfigure{Config: sc.config()})
 			}})
 			if end.err != nil {
 				t.Fatal(end.err)
 			}
-			x.run(end.state, *depth)
+			x.run(end.state, *depth-sc.less)
 			if x.breach != "" {
 				t.Error(x.breach)
 			}
-			t.Logf("%s, depth %d: %d transitions, %d distinct states", sc.name, *depth, x.transitions, len(x.seen))
+			t.Logf("%s, depth %d: %d transitions, %d distinct states", sc.name, *depth-sc.less, x.transitions, len(x.seen))
 		})
 	}
 }
