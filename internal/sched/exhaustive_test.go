@@ -98,7 +98,7 @@ func scopes() []scope {
 // restarts, to the depth that -depth gives: all invariants hold after every event.
 func TestExhaustive(t *testing.T) {
 	if testing.Short() {
-		*depth = min(*depth, 4)
+		*depth = min(*depth, 3)
 	}
 	debug.SetGCPercent(400) // states are many and short-lived
 	for _, sc := range scopes() {
