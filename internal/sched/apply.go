@@ -105,7 +105,7 @@ func newGang(j *job, g int) gang {
 	for _, m := range out.members {
 		fmt.Fprintf(&b, "%dx%d/%q/%q;", m.Tasks, m.Leaves, m.SKUs, m.Pinned)
 	}
-	fmt.Fprintf(&b, "%q", j.spec.AllowedNodes)
+	fmt.Fprintf(&b, "%q%q%q", j.spec.AllowedNodes, j.spec.AvoidedNodes, j.spec.PreferredNodes)
 	out.shape = b.String()
 	return out
 }

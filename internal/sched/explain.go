@@ -126,7 +126,10 @@ func (s *State) shapeText(j *job, g int) string {
 		text = "a gang of " + text
 	}
 	if n := len(j.spec.AllowedNodes); n > 0 {
-		text += fmt.Sprintf(" on %d allowed nodes", n)
+		text += " on " + plural(int32(n), "allowed node", "allowed nodes")
+	}
+	if n := len(j.spec.AvoidedNodes); n > 0 {
+		text += " off " + plural(int32(n), "avoided node", "avoided nodes")
 	}
 	return text
 }
@@ -389,8 +392,12 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 		return r.say(ClusterBusy, "%s needs %s, and only %d of the cluster are free now; as an opportunistic job it takes what others leave",
 			s.shapeText(j, g), plural(r.Need, "leaf", "leaves"), r.Free)
 	}
-	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-		r.Free, s.usedBy(r.Jobs))
+	where := ""
+	if j.spec.restricted() {
+		where = " on the nodes that it may use"
+	}
+	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+		r.Free, where, s.usedBy(r.Jobs))
 }
 
 func (s *State) usedBy(jobs []JobID) string {

@@ -79,6 +79,9 @@ type Job struct {
 	Source string `json:"source,omitempty"`
 }
 
+// restricted reports whether a job may not use all nodes.
+func (j *Job) restricted() bool { return len(j.AllowedNodes)+len(j.AvoidedNodes) > 0 }
+
 // Role is a set of identical tasks.
 type Role struct {
 	Name   string `json:"name"`

@@ -11,12 +11,12 @@ import (
 func (s *State) request(j *job, g int) cell.Request {
 	r := cell.Request{Space: s.space(j.spec.VC), Priority: j.spec.Priority, Members: j.gangs[g].members, Keep: s.keep}
 	f := s.cl.Forest()
-	if len(j.spec.AllowedNodes) > 0 {
-		r.Allowed = cell.NodeSet{0}
-		for _, n := range j.spec.AllowedNodes {
-			if i := f.NodeIndex(n); i != cell.None {
-				r.Allowed = r.Allowed.Add(i)
-			}
+	if j.spec.restricted() {
+		r.Allowed = s.allowedNodes(j.spec)
+	}
+	for _, n := range j.spec.PreferredNodes {
+		if i := f.NodeIndex(n); i != cell.None {
+			r.Preferred = r.Preferred.Add(i)
 		}
 	}
 	for _, a := range j.gangs[g].avoid {
@@ -25,6 +25,27 @@ func (s *State) request(j *job, g int) cell.Request {
 		}
 	}
 	return r
+}
+
+// allowedNodes are the nodes that a job may ever use. What it avoids for good is
+// no obstacle that could go away, so it is left out here, unlike Request.Avoided.
+func (s *State) allowedNodes(spec *Job) cell.NodeSet {
+	f := s.cl.Forest()
+	out := cell.NodeSet{0}
+	for _, n := range spec.AllowedNodes {
+		if i := f.NodeIndex(n); i != cell.None && !slices.Contains(spec.AvoidedNodes, n) {
+			out = out.Add(i)
+		}
+	}
+	if len(spec.AllowedNodes) > 0 {
+		return out
+	}
+	for i := range f.Nodes {
+		if !slices.Contains(spec.AvoidedNodes, f.Nodes[i].Name) {
+			out = out.Add(int32(i))
+		}
+	}
+	return out
 }
 
 // lifting returns the request with which holders below a limit may be made to
