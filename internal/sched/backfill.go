@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -91,7 +92,7 @@ func (o *outlook) deepEnough() bool { return o != nil && o.waiting >= maxPassing
 
 // backfill tries to start a gang beside the bookings of others, and books it when
 // that fails and it is its turn to be booked.
-func (w *walker) backfill(j *job, g int32) {
+func (w *walker) backfill(j *job, g int32, over iter.Seq[GangRef]) {
 	o, s := w.outlook, w.s
 	o.enter(j.spec.Priority)
 	a := o.asking(j, g)
@@ -102,7 +103,11 @@ func (w *walker) backfill(j *job, g int32) {
 		o.again()
 		return
 	}
-	if p, ok := o.passing(a); ok {
+	p, ok := o.passing(a)
+	if !ok {
+		p, ok = o.planOver(a, over)
+	}
+	if ok {
 		s.carryOut(j, g, p)
 		o.started(a.ref)
 		return

@@ -214,6 +214,10 @@ func (w *walker) grantExtra(e queued) {
 	if !s.extraEligible(j) || !s.eligible(j, e.gang) || w.pinBlocked(g) {
 		return
 	}
+	if w.outlook != nil {
+		w.backfill(j, e.gang, nil)
+		return
+	}
 	if g.attempt != none {
 		s.improve(j, e.gang, w.blockedFor(j.id))
 		return

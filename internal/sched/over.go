@@ -47,6 +47,13 @@ func (s *State) planOver(j *job, g int, over iter.Seq[GangRef], blocked []bool) 
 	return p, ok
 }
 
+// planOver is the same beside the bookings of others.
+func (o *outlook) planOver(a asking, over iter.Seq[GangRef]) (plan, bool) {
+	o.s.keep = o.kept(a, o.s.now, forever)
+	defer func() { o.s.keep = nil }()
+	return o.s.planOver(a.j, int(a.g), over, o.w.blockedFor(a.j.id))
+}
+
 // tail returns the allocations that may be lifted for a gang of their own
 // priority, first to go first: members above a minimum, then those that the
 // policy names.

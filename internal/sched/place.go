@@ -109,6 +109,9 @@ type plan struct {
 // opportunistic ones first, then rising priorities; and last the same with
 // reservations of lower priority revoked.
 func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
+	if j.spec.Gangs[g].Extra {
+		return s.planExtra(j, g, blocked)
+	}
 	r := s.request(j, g)
 	r.Blocked = blocked
 	if res, ok := s.cl.Place(&r); ok {

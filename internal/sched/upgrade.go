@@ -83,6 +83,9 @@ func (w *walker) upgrade(a *attempt) {
 		return
 	}
 	s.emit(Upgraded{Attempt: a.id, Binds: binds})
+	if w.outlook != nil {
+		w.outlook.again()
+	}
 }
 
 // suits reports whether an attempt's leaves, in these preassigned cells, are what
@@ -108,12 +111,20 @@ func (s *State) suits(a *attempt, binds []cell.Bind) bool {
 }
 
 // leavesBlocked reports whether somebody earlier in the order waits for the
-// chain of an attempt's leaves: an upgrade would take the room that he waits for.
+// chain of an attempt's leaves, or booked some of them: an upgrade would take the
+// room that he waits for.
 func (w *walker) leavesBlocked(a *attempt) bool {
-	f := w.s.cl.Forest()
-	for _, t := range w.s.cl.Alloc(a.alloc).Placement.Tasks {
-		for _, l := range t.Leaves[:min(len(t.Leaves), 1)] {
-			if by := w.blocked[f.Cells[f.Leaves[l]].Chain]; by != 0 && by != a.id.Job {
+	s := w.s
+	var kept cell.LeafSet
+	if o := w.outlook; o != nil {
+		j := &s.jobs[a.job]
+		o.enter(j.spec.Priority)
+		kept = o.kept(o.asking(j, a.id.Gang), s.now, forever)
+	}
+	f := s.cl.Forest()
+	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
+		for _, l := range t.Leaves {
+			if by := w.blocked[f.Cells[f.Leaves[l]].Chain]; by != 0 && by != a.id.Job || kept.Has(l) {
 				return true
 			}
 		}

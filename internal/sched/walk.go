@@ -122,7 +122,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	if w.outlook != nil {
-		w.backfill(j, g)
+		w.backfill(j, g, wish.Over)
 		return
 	}
 	if j.gangs[g].attempt != none {
