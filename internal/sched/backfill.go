@@ -68,7 +68,8 @@ type outlook struct {
 	waiting int // gangs that found nothing
 	idle    cell.LeafSet
 	ends    []ending
-	moved   bool // ends and idle must be read again
+	told    []int32 // attempts of the VC that were told to stop
+	moved   bool    // ends and idle must be read again
 }
 
 // passKey names an attempt to pass: equal shapes that must leave the same
@@ -76,6 +77,7 @@ type outlook struct {
 type passKey struct {
 	shape string
 	mask  uint64 // of the bookings to leave alone
+	by    Time   // when it must have its cells, 0 for no promise
 }
 
 // newOutlook returns nil for a VC that does not backfill.
@@ -161,11 +163,17 @@ func (o *outlook) passing(a asking) (plan, bool) {
 
 func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	gg := &a.j.gangs[a.g]
-	key := passKey{gg.shape, mask}
+	key := passKey{gg.shape, mask, 0}
+	if i := o.find(a.ref); i >= 0 {
+		key.by = o.books[i].start
+	}
 	if len(gg.avoid) == 0 && o.failed[key] {
 		return plan{}, false
 	}
 	keep := o.union(mask)
+	if key.by != 0 {
+		keep = keep.With(o.leaving(key.by)) // it must not wait for who leaves later
+	}
 	p, ok := o.planOutside(a, keep)
 	if ok {
 		o.useKept(a, mask, keep, &p)

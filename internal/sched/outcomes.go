@@ -149,7 +149,7 @@ func (s *State) freeAttempt(a *attempt) {
 
 func (s *State) applyStopSent(e StopSent) {
 	a := s.live(e.Attempt)
-	a.cause, a.by = e.Cause, e.By
+	a.cause, a.by, a.told = e.Cause, e.By, s.now
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}

@@ -14,10 +14,16 @@ type ending struct {
 }
 
 // overBy returns when an attempt has left its cells at the latest: its limit,
-// which is enforced, and the grace after it. Nothing else bounds it.
+// which is enforced, or the stop that it was told, and the grace after it.
+// Nothing else bounds it.
 func (s *State) overBy(a *attempt) (Time, bool) {
 	spec := s.jobs[a.job].spec
-	if spec.TimeLimit == 0 || a.state == AttemptUnknown {
+	switch {
+	case a.state == AttemptUnknown:
+		return 0, false
+	case a.cause != "":
+		return a.told.Add(spec.Grace), true
+	case spec.TimeLimit == 0:
 		return 0, false
 	}
 	begin := max(a.placed, a.started)
@@ -40,9 +46,6 @@ func (s *State) longestGrace(ids []AttemptID) Duration {
 
 // gone reports whether an attempt has left by a time.
 func (s *State) gone(a *attempt, t Time) bool {
-	if a.state == AttemptStopping {
-		return true
-	}
 	end, known := s.overBy(a)
 	return known && end <= t
 }
@@ -216,7 +219,7 @@ func (o *outlook) read() {
 	}
 	o.moved = false
 	o.idle = o.s.cl.IdleLeaves()
-	o.ends = o.ends[:0]
+	o.ends, o.told = o.ends[:0], o.told[:0]
 	for i := range o.s.attempts {
 		a := &o.s.attempts[i]
 		if a.job == none {
@@ -225,6 +228,9 @@ func (o *outlook) read() {
 		al := o.s.cl.Alloc(a.alloc)
 		if end, known := o.s.overBy(a); known && al.Space == o.space && !al.Opportunistic() {
 			o.ends = append(o.ends, ending{end, al.Priority})
+			if a.cause != "" {
+				o.told = append(o.told, int32(i))
+			}
 		}
 	}
 }
@@ -268,9 +274,26 @@ func (o *outlook) earliest(a asking, times []Time) (Time, cell.Result, bool) {
 // and what is booked for others then, or is in extra, is not to be had.
 func (o *outlook) fits(a asking, t Time, extra cell.LeafSet) (cell.Result, bool) {
 	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
-	r.Keep = o.kept(a, t, a.until(t)).With(extra)
+	r.Keep = o.kept(a, t, a.until(t)).With(o.leaving(t)).With(extra)
 	r.Gone = func(id cell.AllocID) bool { return o.s.gone(o.s.holder(id), t) }
 	return o.placeLater(a, &r)
+}
+
+// leaving returns the leaves of those who were told to stop and may still be
+// there at a time.
+func (o *outlook) leaving(t Time) cell.LeafSet {
+	o.read()
+	var set cell.LeafSet
+	for _, slot := range o.told {
+		h := &o.s.attempts[slot]
+		if o.s.gone(h, t) {
+			continue
+		}
+		for _, l := range leavesOf(&o.s.cl.Alloc(h.alloc).Placement) {
+			set = set.Add(l)
+		}
+	}
+	return set
 }
 
 // placeLater also leaves promises out of the picture whose holders are gone by

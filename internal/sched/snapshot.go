@@ -89,6 +89,7 @@ type attemptImage struct {
 	Placed     Time           `json:"placed"`
 	Started    Time           `json:"started"`
 	Checkpoint Time           `json:"checkpoint"`
+	Told       Time           `json:"told,omitempty"`
 	Lazy       bool           `json:"lazy"`
 	Orphaned   bool           `json:"orphaned"`
 	Refused    bool           `json:"refused"`
@@ -116,7 +117,7 @@ func (s *State) Save() []byte {
 			if a.lazy {
 				pl.Binds = nil // it gave them back
 			}
-			im.Attempts = append(im.Attempts, attemptImage{ID: a.id, State: a.state, Placement: pl, Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint,
+			im.Attempts = append(im.Attempts, attemptImage{ID: a.id, State: a.state, Placement: pl, Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
 				Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims})
 		}
 	}
@@ -260,7 +261,7 @@ func (s *State) loadCluster(im *image) {
 		s.setAlloc(alloc, at)
 		j.gangs[a.ID.Gang].attempt = at
 		s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, alloc: alloc, cause: a.Cause, by: a.By,
-			message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, lazy: a.Lazy,
+			message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
 			orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims})
 		s.setMood(&s.attempts[at])
 		s.timeMinRun(&s.attempts[at])

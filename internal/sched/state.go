@@ -113,6 +113,7 @@ type attempt struct {
 	placed     Time
 	started    Time
 	checkpoint Time // work is saved up to here
+	told       Time // when it was told to stop
 	lazy       bool
 	orphaned   bool
 	refused    bool
