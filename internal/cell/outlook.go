@@ -22,6 +22,58 @@ func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 	return held, true
 }
 
+// HoldAnew is Hold for a plan that was made before: a preassigned cell that is
+// bound elsewhere by now stays there, and one whose physical cell went to another
+// VC is bound to a like one. It returns where they stand now: the plan moves with
+// them, by position.
+func (c *Cluster) HoldAnew(space int32, binds []Bind) (now []Bind, held []RootID, ok bool) {
+	for _, b := range binds {
+		r := &c.spaces[space].Roots[b.Root]
+		if r.Cell == None {
+			if !c.bind(space, b.Root, b.Cell) && !c.bindLike(space, b.Root) {
+				c.Unhold(space, held)
+				return nil, nil, false
+			}
+			held = append(held, b.Root)
+		}
+		now = append(now, Bind{Root: b.Root, Cell: r.Cell})
+	}
+	return now, held, true
+}
+
+// bindLike binds a root to the first healthy cell that is safe, split from the
+// smallest free ones.
+func (c *Cluster) bindLike(space int32, root RootID) bool {
+	r := c.spaces[space].Roots[root]
+	for l := r.Level; l <= c.f.Chains[r.Chain].Top; l++ {
+		for _, id := range slices.Clone(c.spaces[c.spaces[space].Parent].free[slot(r.Chain, l)]) {
+			if c.bindBelow(space, root, id, r.Level) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *Cluster) bindBelow(space int32, root RootID, id CellID, l Level) bool {
+	if c.f.Cells[id].Level == l {
+		first := c.f.Cells[id].FirstLeaf
+		for leaf := first; leaf < first+LeafID(c.f.NumLeaves(id)); leaf++ {
+			if !c.healthy(leaf) || c.resv[leaf] != None {
+				return false
+			}
+		}
+		return c.bind(space, root, id)
+	}
+	first, step, n := c.f.Children(id)
+	for i := int32(0); i < n; i++ {
+		if c.bindBelow(space, root, first+CellID(i)*step, l) {
+			return true
+		}
+	}
+	return false
+}
+
 // Unhold gives back what Hold bound, except what is in use by now.
 func (c *Cluster) Unhold(space int32, held []RootID) {
 	for _, root := range held {

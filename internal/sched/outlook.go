@@ -28,7 +28,7 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 	}
 	begin := max(a.placed, a.started)
 	if a.state == AttemptReserving {
-		begin = begin.Add(s.longestGrace(a.victims))
+		begin = max(begin.Add(s.longestGrace(a.victims)), s.now)
 	}
 	return begin.Add(spec.TimeLimit).Add(spec.Grace), true
 }
@@ -87,7 +87,11 @@ func (o *outlook) restore(a asking) (book, bool) {
 	if len(was.Leaves) == 0 || was.Start != 0 && was.Start < o.s.now {
 		return book{}, false
 	}
-	b := o.newBook(a, was.Start, was.Leaves, was.Binds)
+	leaves, binds, ok := o.standing(was)
+	if !ok {
+		return book{}, false
+	}
+	b := o.newBook(a, was.Start, leaves, binds)
 	b.due = was.Start == o.s.now
 	if !o.obtainable(a, &b) {
 		return book{}, false
@@ -100,6 +104,27 @@ func (o *outlook) restore(a asking) (book, bool) {
 		return b, len(b.after) > 0
 	}
 	return b, true
+}
+
+// standing returns the cells of a booking as they stand now: a booking is one of
+// virtual cells, and follows them to other physical ones.
+func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
+	binds, held, ok := o.s.cl.HoldAnew(o.space, was.Binds)
+	if !ok {
+		return nil, nil, false
+	}
+	o.held = append(o.held, held...)
+	f := o.s.cl.Forest()
+	leaves := slices.Clone(was.Leaves)
+	for i, l := range was.Leaves {
+		k := slices.IndexFunc(was.Binds, func(b cell.Bind) bool { return f.Contains(b.Cell, f.Leaves[l]) })
+		if k < 0 {
+			return nil, nil, false
+		}
+		leaves[i] = f.Cells[binds[k].Cell].FirstLeaf + l - f.Cells[was.Binds[k].Cell].FirstLeaf
+	}
+	slices.Sort(leaves)
+	return leaves, binds, true
 }
 
 func (o *outlook) newBook(a asking, start Time, leaves []cell.LeafID, binds []cell.Bind) book {
