@@ -1,6 +1,10 @@
 package cell
 
-import "slices"
+import (
+	"iter"
+	"math/bits"
+	"slices"
+)
 
 // Hold binds unbound preassigned cells of a VC to the physical cells that a plan
 // for later counts on, so that a search meanwhile takes neither the preassigned
@@ -133,6 +137,19 @@ func (s LeafSet) Without(t LeafSet) LeafSet {
 		out[i] &^= t[i]
 	}
 	return out
+}
+
+// All yields the leaves of a set in order.
+func (s LeafSet) All() iter.Seq[LeafID] {
+	return func(yield func(LeafID) bool) {
+		for i, word := range s {
+			for ; word != 0; word &= word - 1 {
+				if !yield(LeafID(i*64 + bits.TrailingZeros64(word))) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // IdleLeaves returns the leaves that are free and healthy.

@@ -68,6 +68,8 @@ type outlook struct {
 	waiting int // gangs that found nothing
 	idle    cell.LeafSet
 	ends    []ending
+	over    []Time  // by attempt slot: when it has left
+	size    int32   // leaves of the VC
 	told    []int32 // attempts of the VC that were told to stop
 	moved   bool    // ends and idle must be read again
 }
@@ -86,7 +88,12 @@ func (s *State) newOutlook(space int32, w *walker) *outlook {
 	if mode != modeEasy && mode != modeConserve || len(s.queues[space]) == 0 {
 		return nil
 	}
-	return &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, moved: true}
+	o := &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, moved: true}
+	sp := s.cl.Space(space)
+	for i := range sp.Roots {
+		o.size += s.cl.Forest().Chains[sp.Roots[i].Chain].LeavesAt(sp.Roots[i].Level)
+	}
+	return o
 }
 
 // deepEnough ends the walk of a VC: far behind, nobody is tried.

@@ -9,8 +9,9 @@ import (
 
 // ending is when guaranteed work of a priority has left at the latest.
 type ending struct {
-	at   Time
-	prio cell.Priority
+	at     Time // forever when nothing says when
+	prio   cell.Priority
+	leaves int32
 }
 
 // overBy returns when an attempt has left its cells at the latest: its limit,
@@ -42,12 +43,6 @@ func (s *State) longestGrace(ids []AttemptID) Duration {
 		}
 	}
 	return most
-}
-
-// gone reports whether an attempt has left by a time.
-func (s *State) gone(a *attempt, t Time) bool {
-	end, known := s.overBy(a)
-	return known && end <= t
 }
 
 // enter takes over the bookings of a priority when the walk reaches it: first
@@ -162,7 +157,7 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 
 // clears reports whether a holder is out of a gang's way at a time.
 func (o *outlook) clears(a asking, id cell.AllocID, t Time) bool {
-	return o.yields(a, id) || o.s.gone(o.s.holder(id), t)
+	return o.yields(a, id) || o.gone(id, t)
 }
 
 // yields reports whether a holder would be lifted for a gang.
@@ -179,7 +174,7 @@ func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []JobID {
 	var out []JobID
 	for _, l := range leaves {
 		hold, _ := o.s.cl.Holder(l)
-		if hold == cell.None || o.yields(a, hold) || o.s.gone(o.s.holder(hold), forever-1) {
+		if hold == cell.None || o.yields(a, hold) || o.gone(hold, forever-1) {
 			continue
 		}
 		if id := o.s.holder(hold).id.Job; !slices.Contains(out, id) {
@@ -224,7 +219,7 @@ func (o *outlook) instants(a asking, from Time) []Time {
 		out = append(out, from)
 	}
 	for _, e := range o.ends {
-		if e.prio >= a.prio && e.at > from {
+		if e.prio >= a.prio && e.at > from && e.at < forever {
 			out = append(out, e.at)
 		}
 	}
@@ -244,20 +239,58 @@ func (o *outlook) read() {
 	}
 	o.moved = false
 	o.idle = o.s.cl.IdleLeaves()
-	o.ends, o.told = o.ends[:0], o.told[:0]
+	o.ends, o.told, o.over = o.ends[:0], o.told[:0], o.over[:0]
 	for i := range o.s.attempts {
 		a := &o.s.attempts[i]
+		o.over = append(o.over, forever)
 		if a.job == none {
 			continue
 		}
+		if end, known := o.s.overBy(a); known {
+			o.over[i] = end
+		}
 		al := o.s.cl.Alloc(a.alloc)
-		if end, known := o.s.overBy(a); known && al.Space == o.space && !al.Opportunistic() {
-			o.ends = append(o.ends, ending{end, al.Priority})
-			if a.cause != "" {
-				o.told = append(o.told, int32(i))
-			}
+		if al.Space != o.space || al.Opportunistic() {
+			continue
+		}
+		e := ending{o.over[i], al.Priority, o.s.jobs[a.job].gangs[a.id.Gang].leaves}
+		switch {
+		case al.Promised:
+			e.leaves = 0 // its victims hold them, or nobody
+		case a.orphaned:
+			e.leaves = int32(len(leavesOf(&al.Placement)))
+		}
+		o.ends = append(o.ends, e)
+		if a.cause != "" {
+			o.told = append(o.told, int32(i))
 		}
 	}
+}
+
+// gone reports whether a holder has left by a time.
+func (o *outlook) gone(id cell.AllocID, t Time) bool {
+	o.read()
+	return o.over[o.s.byAlloc[id]] <= t
+}
+
+// roomy reports whether the VC has as many leaves as a gang needs, of whatever
+// shape, at a time when it must keep some for others: it costs little to know
+// that it has not.
+func (o *outlook) roomy(a asking, t Time, keep cell.LeafSet) bool {
+	o.read()
+	room := o.size
+	for _, e := range o.ends {
+		if e.at > t && e.prio >= a.prio {
+			room -= e.leaves
+		}
+	}
+	for l := range keep.All() {
+		hold, promised := o.s.cl.Holder(l)
+		if (hold == cell.None || o.clears(a, hold, t)) && (promised == cell.None || o.clears(a, promised, t)) {
+			room--
+		}
+	}
+	return room >= a.j.gangs[a.g].leaves
 }
 
 // earliest returns the first instant at which a gang fits. With nothing booked
@@ -298,9 +331,13 @@ func (o *outlook) earliest(a asking, times []Time) (Time, cell.Result, bool) {
 // fits asks the cells for a placement at a time: who has left by then is gone,
 // and what is booked for others then, or is in extra, is not to be had.
 func (o *outlook) fits(a asking, t Time, extra cell.LeafSet) (cell.Result, bool) {
+	keep := o.kept(a, t, a.until(t))
+	if !o.roomy(a, t, keep) {
+		return cell.Result{}, false
+	}
 	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
-	r.Keep = o.kept(a, t, a.until(t)).With(o.leaving(t)).With(extra)
-	r.Gone = func(id cell.AllocID) bool { return o.s.gone(o.s.holder(id), t) }
+	r.Keep = keep.With(o.leaving(t)).With(extra)
+	r.Gone = func(id cell.AllocID) bool { return o.gone(id, t) }
 	return o.placeLater(a, &r)
 }
 
@@ -311,7 +348,7 @@ func (o *outlook) leaving(t Time) cell.LeafSet {
 	var set cell.LeafSet
 	for _, slot := range o.told {
 		h := &o.s.attempts[slot]
-		if o.s.gone(h, t) {
+		if o.gone(h.alloc, t) {
 			continue
 		}
 		for _, l := range leavesOf(&o.s.cl.Alloc(h.alloc).Placement) {
@@ -374,7 +411,7 @@ func (o *outlook) busyUntil(a asking, l cell.LeafID) Time {
 func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
 	r.Keep = keep
-	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.s.gone(o.s.holder(id), forever-1) }
+	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
 	r.Lift.Also = func(id cell.AllocID) bool {
 		h := o.s.holder(id)
 		return o.s.cl.Alloc(id).Space == o.space && h.state != AttemptUnknown

@@ -29,6 +29,9 @@ func newFloor(g *generator) *floor {
 		if g.chance(30) {
 			f.policy[v] += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
 		}
+		if g.chance(40) {
+			f.policy[v] += " backfill=" + g.pick("easy", "conservative")
+		}
 	}
 	for _, name := range []string{"x", "y"}[:1+g.IntN(2)] {
 		f.addChain(g, name)
