@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -16,7 +14,7 @@ import (
 )
 
 // readCluster looks at this machine and reads the cluster file, nil without one.
-func (d *daemon) readCluster(ctx context.Context) (*sched.Config, error) {
+func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	var err error
 	if d.machine, err = local.Discover(ctx); err != nil {
 		return nil, err
@@ -41,7 +39,7 @@ func (d *daemon) readCluster(ctx context.Context) (*sched.Config, error) {
 	if !d.hasGPUs() && !d.flags.overcommit {
 		d.log.Warn("no GPU is found on this machine: those of the cluster file are pretended", "file", d.flags.cluster)
 	}
-	return c.Config, nil
+	return c, nil
 }
 
 // checkCluster refuses a cluster that has more than this machine, on which all
@@ -95,14 +93,4 @@ func skuName(device string) cell.TypeName {
 		return "GPU"
 	}
 	return cell.TypeName(name[:min(len(name), 60)])
-}
-
-// sameConfig compares two configurations by their content.
-func sameConfig(a, b *sched.Config) (bool, error) {
-	if a == nil || b == nil {
-		return a == b, nil
-	}
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return string(x) == string(y), errors.Join(errX, errY)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/policy"
@@ -169,14 +170,14 @@ func (d *daemon) openEngine(ctx context.Context) error {
 }
 
 // configure brings the configuration to what the operator asked for.
-func (d *daemon) configure(ctx context.Context, file *sched.Config) error {
+func (d *daemon) configure(ctx context.Context, file *config.Cluster) error {
 	var present *sched.Config
 	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { present = s.Config() }); err != nil {
 		return err
 	}
 	want := file
 	if want == nil && present == nil {
-		want = d.ownConfig()
+		want = &config.Cluster{Config: d.ownConfig()}
 	}
 	if want == nil {
 		if d.flags.virtualGPUs > 0 {
@@ -184,10 +185,7 @@ func (d *daemon) configure(ctx context.Context, file *sched.Config) error {
 		}
 		return nil
 	}
-	if same, err := sameConfig(want, present); err != nil || same {
-		return err
-	}
-	reply := d.live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: want}, nil)
+	reply := d.live.Do(ctx, want.Command(sched.Meta{Subject: "system"}), nil)
 	if reply.Refusal != nil {
 		return fmt.Errorf("the configuration cannot be applied: %s", reply.Refusal.Message)
 	}

@@ -1,89 +1,169 @@
 package cell
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Carried is where an allocation of an older cluster stands in a new one.
 type Carried struct {
 	Placement Placement
 	Lost      int32 // leaves that the new cluster lacks
 	Lazy      bool  // its guarantee did not survive: it goes on as opportunistic
+	// Clash is a device that the new cluster divides differently while several
+	// allocations use parts of it: no leaves could stand for all of them.
+	Clash string
 }
 
 // Carry finds the leaves and the preassigned cells that an allocation of an
 // older cluster has in this one (HiveD's work-preserving reconfiguration): a
-// leaf is the same when node, SKU and device index are. The guarantee survives
-// when the VC still has a preassigned cell of the same type that is bound, or
-// can safely be bound, to the cell around those leaves. vc is None when the VC
-// is gone. The cluster is unchanged; the caller takes the placement.
+// leaf is the same when node, SKU and address are. The guarantee survives when
+// the VC still has a preassigned cell of the same type, or of another type in the
+// same place with as many leaves, that is bound, or can safely be bound, to the
+// cell around those leaves; else when other cells of the VC can stand around
+// them. vc is None when the VC is gone. The cluster is unchanged; the caller
+// takes the placement.
 //
-// devices are, by task, all that the tasks were started with: a device that an
-// earlier configuration lacked and this one has again is held again, but the
-// guarantee does not come back with it.
+// started are, by task, all devices that the tasks were started with, and the
+// node's name in this cluster: a device that an earlier configuration lacked and
+// this one has again is held again, but the guarantee does not come back with it.
 //
 // A device that is still there under another SKU is the same device: it stays
-// held, and the guarantee goes.
-func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, devices [][]int32) Carried {
+// held. The guarantee goes, unless the SKU differs in nothing but its name.
+func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carried {
 	var out Carried
 	moved := map[LeafID]LeafID{}
 	regained := false
 	for i, t := range a.Placement.Tasks {
-		n := Task{Node: t.Node, SKU: t.SKU}
-		for _, d := range devices[i] {
-			to := c.f.FindLeaf(t.Node, t.SKU, d)
-			if to == None {
-				to = c.findDevice(t.Node, old.SKU(t.SKU).Device, d)
-				regained = regained || to != None
-			}
-			if to == None || c.hold[to] != None {
+		n := Task{Node: started[i].Node, SKU: t.SKU}
+		sku := old.SKU(t.SKU)
+		for k := range started[i].Devices {
+			to, same := c.carryLeaves(n.Node, sku, address(&started[i], k))
+			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.hold[l] != None }) {
 				out.Lost++
+				if len(to) > 0 && (sku.Part != "" || c.part(to[0]) != "") {
+					out.Clash = fmt.Sprintf("%s of node %s", address(&started[i], k), n.Node)
+				}
 				continue
 			}
-			if was := slices.Index(t.Devices, d); was >= 0 {
-				moved[t.Leaves[was]] = to
-			} else {
-				regained = true
+			was := slices.IndexFunc(t.Leaves, func(l LeafID) bool { return old.f.Cells[old.f.Leaves[l]].Address == address(&started[i], k) })
+			if was >= 0 && same {
+				moved[t.Leaves[was]] = to[0]
 			}
-			n.Leaves = append(n.Leaves, to)
-			n.Devices = append(n.Devices, d)
+			regained = regained || was < 0 || !same
+			if len(to) > 1 {
+				out.Lost++ // the device as a whole is gone
+			}
+			n.SKU = c.f.Chains[c.f.Cells[c.f.Leaves[to[0]]].Chain].SKU
+			for _, l := range to {
+				if !slices.Contains(n.Leaves, l) {
+					n.Leaves = append(n.Leaves, l)
+				}
+			}
 		}
-		sortTask(&n)
+		slices.Sort(n.Leaves)
+		c.nameDevices(&n)
 		out.Placement.Tasks = append(out.Placement.Tasks, n)
 	}
 	if a.Opportunistic() {
 		return out
 	}
 	binds, ok := c.carryBinds(old.f, vc, a, moved)
+	if !ok && !regained && vc != None {
+		binds, ok = c.around(vc, &out.Placement)
+	}
 	if out.Lazy = !ok || regained; !out.Lazy {
 		out.Placement.Binds = binds
 	}
 	return out
 }
 
-// findDevice returns the leaf of any SKU of a device kind with that index on a
-// node, or None.
-func (c *Cluster) findDevice(n NodeName, kind DeviceKind, device int32) LeafID {
-	for i := range c.skus {
-		if c.skus[i].Device != kind {
-			continue
-		}
-		if l := c.f.FindLeaf(n, c.skus[i].Name, device); l != None {
-			return l
-		}
+// address returns the address of a task's k-th leaf on its node.
+func address(t *Task, k int) string {
+	if k < len(t.Parts) {
+		return fmt.Sprintf("%d:%d", t.Devices[k], t.Parts[k])
 	}
-	return None
+	return strconv.Itoa(int(t.Devices[k]))
 }
 
-// sortTask puts a task's leaves in order, each with its device.
-func sortTask(t *Task) {
-	order := make([]int, len(t.Leaves))
-	for i := range order {
-		order[i] = i
+// nameDevices writes the devices and parts of a task's leaves.
+func (c *Cluster) nameDevices(t *Task) {
+	for _, l := range t.Leaves {
+		d, p, isPart := strings.Cut(c.f.Cells[c.f.Leaves[l]].Address, ":")
+		device, _ := strconv.Atoi(d)
+		t.Devices = append(t.Devices, int32(device))
+		if isPart {
+			part, _ := strconv.Atoi(p)
+			t.Parts = append(t.Parts, int32(part))
+		}
 	}
-	slices.SortFunc(order, func(a, b int) int { return int(t.Leaves[a]) - int(t.Leaves[b]) })
-	leaves, devices := slices.Clone(t.Leaves), slices.Clone(t.Devices)
-	for i, o := range order {
-		t.Leaves[i], t.Devices[i] = leaves[o], devices[o]
+}
+
+// part returns the kind of part that a leaf is.
+func (c *Cluster) part(l LeafID) PartKind {
+	return c.SKU(c.f.Chains[c.f.Cells[c.f.Leaves[l]].Chain].SKU).Part
+}
+
+// carryLeaves returns the leaves that stand for what had an address on a node:
+// the leaf of that SKU, else one of another SKU for the same device, else all
+// parts of the device, or the whole device of which it was a part. same reports
+// that nothing about it changed but names.
+func (c *Cluster) carryLeaves(n NodeName, was SKU, addr string) (found []LeafID, same bool) {
+	node := c.f.NodeIndex(n)
+	if node == None {
+		return nil, false
 	}
+	device, _, isPart := strings.Cut(addr, ":")
+	var other, parts, whole []LeafID
+	for _, id := range c.f.Nodes[node].Cells {
+		sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU)
+		first := c.f.Cells[id].FirstLeaf
+		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
+			at := c.f.Cells[c.f.Leaves[l]].Address
+			switch {
+			case at == addr && sku.Name == was.Name:
+				return []LeafID{l}, true
+			case sku.Device != was.Device:
+			case at == addr && !same && onlyRenamed(sku, was):
+				other, same = []LeafID{l}, true
+			case at == addr:
+				other = append(other, l)
+			case !isPart && strings.HasPrefix(at, addr+":"):
+				parts = append(parts, l)
+			case isPart && at == device:
+				whole = append(whole, l)
+			}
+		}
+	}
+	switch {
+	case len(other) > 0:
+		return other[:1], same
+	case len(parts) > 0:
+		return parts, false
+	}
+	return whole, false
+}
+
+// onlyRenamed reports whether two SKUs carry the same.
+func onlyRenamed(a, b SKU) bool {
+	return a.GPU == b.GPU && a.MilliCPU == b.MilliCPU && a.MemoryMB == b.MemoryMB && a.Device == b.Device && a.Part == b.Part
+}
+
+// around finds preassigned cells of a VC around all leaves of a placement, as an
+// upgrade does.
+func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
+	u := upgrade{c: c, space: vc}
+	for _, t := range pl.Tasks {
+		u.leaves = append(u.leaves, t.Leaves...)
+	}
+	ok := u.cover(0)
+	for i := len(u.fresh) - 1; i >= 0; i-- {
+		c.unbind(vc, u.fresh[i])
+	}
+	slices.SortFunc(u.binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
+	return u.binds, ok
 }
 
 // carryBinds finds a root for every preassigned cell of an allocation.
@@ -95,23 +175,26 @@ func (c *Cluster) carryBinds(old *Forest, vc int32, a *Alloc, moved map[LeafID]L
 	var fresh []RootID
 	ok := true
 	for _, b := range a.Placement.Binds {
-		cell, found := c.carryCell(old, b.Cell, a, moved)
-		if !found {
-			ok = false
-			break
-		}
-		if cell == None {
+		cells := c.carryCells(old, b.Cell, a, moved)
+		if cells == nil {
 			continue // all of its leaves are gone
 		}
-		root, isFresh := c.rootFor(vc, cell)
+		root := RootID(None)
+		for _, id := range cells {
+			var isFresh bool
+			if root, isFresh = c.rootFor(vc, id); root == None {
+				continue
+			}
+			if isFresh {
+				fresh = append(fresh, root)
+			}
+			binds = append(binds, Bind{Root: root, Cell: id})
+			break
+		}
 		if root == None {
 			ok = false
 			break
 		}
-		if isFresh {
-			fresh = append(fresh, root)
-		}
-		binds = append(binds, Bind{Root: root, Cell: cell})
 	}
 	for i := len(fresh) - 1; i >= 0; i-- {
 		c.unbind(vc, fresh[i])
@@ -123,34 +206,37 @@ func (c *Cluster) carryBinds(old *Forest, vc int32, a *Alloc, moved map[LeafID]L
 	return slices.Compact(binds), true
 }
 
-// carryCell returns the cell of the same type around the moved leaves of one
-// preassigned cell: None when none of them is left, false when there is no such
-// cell around all of them.
-func (c *Cluster) carryCell(old *Forest, was CellID, a *Alloc, moved map[LeafID]LeafID) (CellID, bool) {
-	want := old.Chains[old.Cells[was].Chain].Types[old.Cells[was].Level-1]
+// carryCells returns the cells that may stand for a preassigned cell, the best
+// first: around all its moved leaves, of the same type or with as many leaves;
+// nil when none of the leaves is left, and empty when there is no such cell.
+func (c *Cluster) carryCells(old *Forest, was CellID, a *Alloc, moved map[LeafID]LeafID) []CellID {
 	first := old.Cells[was].FirstLeaf
 	end := first + LeafID(old.NumLeaves(was))
-	cell := CellID(None)
+	var leaves []CellID
 	for _, t := range a.Placement.Tasks {
 		for _, l := range t.Leaves {
-			to, kept := moved[l]
-			if l < first || l >= end || !kept {
-				continue
-			}
-			if cell == None {
-				leaf := c.f.Leaves[to]
-				level := slices.Index(c.f.Chains[c.f.Cells[leaf].Chain].Types, want)
-				if level < 0 {
-					return None, false
-				}
-				cell = c.f.Ancestor(leaf, Level(level+1))
-			}
-			if !c.f.Contains(cell, c.f.Leaves[to]) {
-				return None, false
+			if to, kept := moved[l]; kept && l >= first && l < end {
+				leaves = append(leaves, c.f.Leaves[to])
 			}
 		}
 	}
-	return cell, true
+	if len(leaves) == 0 {
+		return nil
+	}
+	want := old.Chains[old.Cells[was].Chain].Types[old.Cells[was].Level-1]
+	ch := &c.f.Chains[c.f.Cells[leaves[0]].Chain]
+	named, shaped := []CellID{}, []CellID(nil)
+	for id := leaves[0]; id != None; id = c.f.Cells[id].Parent {
+		level := c.f.Cells[id].Level
+		switch {
+		case slices.ContainsFunc(leaves, func(l CellID) bool { return !c.f.Contains(id, l) }):
+		case ch.Types[level-1] == want:
+			named = append(named, id)
+		case ch.LeavesAt(level) == old.NumLeaves(was):
+			shaped = append(shaped, id)
+		}
+	}
+	return append(named, shaped...)
 }
 
 // rootFor returns the root of a VC that is bound to a cell, or binds the first

@@ -36,6 +36,11 @@ type Cluster struct {
 	RenamedNodes []sched.NodeRename
 }
 
+// Command is the wish to make the cluster the present configuration.
+func (c *Cluster) Command(m sched.Meta) sched.Reconfigure {
+	return sched.Reconfigure{Meta: m, Config: c.Config, Renamed: c.Renamed, RenamedNodes: c.RenamedNodes}
+}
+
 // The bounds of a cluster. They are checked before anything is built.
 const (
 	MaxLeaves     = 1_000_000 // devices of the whole cluster

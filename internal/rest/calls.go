@@ -178,6 +178,14 @@ func (c *Client) ValidateConfig(ctx context.Context, file []byte) (ConfigChecked
 	return out, err
 }
 
+// PlanConfig says every effect that a cluster file would have.
+func (c *Client) PlanConfig(ctx context.Context, file []byte) (ConfigPlanned, error) {
+	var out ConfigPlanned
+	k := call{method: http.MethodPost, path: "/config:plan", body: file, media: mediaYAML}
+	err := c.do(ctx, k, &out)
+	return out, err
+}
+
 // done makes a small write.
 func (c *Client) done(ctx context.Context, path string, body any) (Done, error) {
 	var out Done

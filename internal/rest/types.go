@@ -198,3 +198,10 @@ type ConfigChecked struct {
 	Effects  []string      `json:"effects,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
 }
+
+// ConfigPlanned is every effect that a cluster file would have.
+type ConfigPlanned struct {
+	sched.ConfigPlan
+	ETag     string   `json:"etag" doc:"Of the present configuration: apply with it as If-Match, and what was planned is what happens, unless jobs came or went"`
+	Warnings []string `json:"warnings,omitempty"`
+}

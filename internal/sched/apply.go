@@ -191,6 +191,7 @@ func (s *State) applyConfigured(e Configured) {
 		}
 	}
 	s.byAlloc = nil
+	s.rename(&e)
 	for _, m := range e.Moves {
 		s.move(m)
 	}

@@ -25,10 +25,13 @@ type Stop struct {
 	Reason string
 }
 
-// Reconfigure asks to replace the configuration while jobs run.
+// Reconfigure asks to replace the configuration while jobs run. Renamed VCs and
+// nodes had another name; what is so already changes nothing.
 type Reconfigure struct {
 	Meta
-	Config *Config
+	Config       *Config
+	Renamed      []Rename
+	RenamedNodes []NodeRename
 }
 
 // Cordon takes a node out of (On) or back into placement; what runs goes on.

@@ -256,10 +256,13 @@ func (s *State) applyNodeHealth(e NodeHealth) {
 }
 
 func (s *State) findLeafNote(n cell.NodeName, sku cell.TypeName, device int32) (int, bool) {
-	return slices.BinarySearchFunc(s.leaves, leafNote{Node: n, SKU: sku, Device: device}, func(a, b leafNote) int {
-		return cmp.Or(strings.Compare(string(a.Node), string(b.Node)), strings.Compare(string(a.SKU), string(b.SKU)),
-			cmp.Compare(a.Device, b.Device))
-	})
+	return slices.BinarySearchFunc(s.leaves, leafNote{Node: n, SKU: sku, Device: device}, leafNote.compare)
+}
+
+// compare orders by node, SKU and device.
+func (n leafNote) compare(o leafNote) int {
+	return cmp.Or(strings.Compare(string(n.Node), string(o.Node)), strings.Compare(string(n.SKU), string(o.SKU)),
+		cmp.Compare(n.Device, o.Device))
 }
 
 func (s *State) applyLeafHealth(e LeafHealth) {

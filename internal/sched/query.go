@@ -42,6 +42,7 @@ func (s *State) status(j *job) JobStatus {
 	for i := range j.tasks {
 		st.Tasks = append(st.Tasks, taskStatus(j, &j.tasks[i]))
 	}
+	s.markLost(j, st.Tasks)
 	return st
 }
 
@@ -129,7 +130,7 @@ func (s *State) VCs() []VCStatus {
 	for i := range out {
 		out[i].Opportunistic = int32(borrowed[i+1])
 	}
-	return out
+	return s.withOrphanVCs(out)
 }
 
 func (s *State) vcStatus(space int32) VCStatus {
@@ -186,6 +187,7 @@ func (s *State) Nodes() []NodeStatus {
 		}
 		out = append(out, n)
 	}
+	out = s.withOrphanNodes(out)
 	slices.SortFunc(out, func(a, b NodeStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

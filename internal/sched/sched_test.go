@@ -309,7 +309,9 @@ func (w *world) heal(c *sched.Config) {
 	w.do(sched.Reconfigure{Config: c})
 	for _, n := range w.s.Nodes() {
 		w.tell(sched.NodeHealth{Node: n.Name, Up: true})
-		w.do(sched.Cordon{Node: n.Name, On: false})
+		if !n.Gone {
+			w.do(sched.Cordon{Node: n.Name, On: false})
+		}
 		for d := range int32(4) {
 			w.tell(sched.LeafHealth{Node: n.Name, SKU: "G", Device: d, Good: true})
 		}
@@ -397,12 +399,30 @@ func TestRenamedSKU(t *testing.T) {
 		renameLeaves(&renamed.Cluster.Cells[r])
 	}
 	w.do(sched.Reconfigure{Config: renamed})
+	st, _ := w.s.Job(g)
+	want(t, "g keeps its guarantee", st.Attempts[0].Lazy, false)
 	h := w.submit(gangJob("h", "a", 10, 1, 4))
-	want(t, "h runs on the other node", w.where(h), "n1[0 1 2 3]")
+	want(t, "h waits for the one node of a", w.reason(h), sched.VCBusy)
 	b := w.submit(gangJob("b", "b", 10, 1, 4))
-	want(t, "b waits for g, which is opportunistic now", w.reason(b), sched.WaitingPreemption)
+	want(t, "b runs on the other node", w.where(b), "n1[0 1 2 3]")
 	w.exit(g, 0)
-	want(t, "b runs", w.where(b), "n0[0 1 2 3]")
+	want(t, "h runs", w.where(h), "n0[0 1 2 3]")
+}
+
+// A SKU that is renamed and carries something else is the same device, but not
+// what was promised.
+func TestChangedSKU(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1, "b": 1}))
+	g := w.submit(gangJob("g", "a", 10, 1, 4))
+	w.start(g)
+	changed := cluster(2, map[cell.VCName]int32{"a": 1, "b": 1})
+	changed.Cluster.SKUs[0].Name, changed.Cluster.SKUs[0].MemoryMB = "H", 1
+	changed.Cluster.Chains[0].Levels[0].Type = "H"
+	for r := range changed.Cluster.Cells {
+		renameLeaves(&changed.Cluster.Cells[r])
+	}
+	ans := w.do(sched.Reconfigure{Config: changed})
+	want(t, "what is said", strings.Contains(strings.Join(ans.Effects, "\n"), "job g (attempt 1.0.1) no longer fits the guarantee of a: it runs on as opportunistic"), true)
 }
 
 func renameLeaves(c *cell.CellSpec) {

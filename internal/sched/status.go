@@ -82,6 +82,7 @@ type TaskStatus struct {
 	Node     cell.NodeName `json:"node,omitempty"`
 	SKU      cell.TypeName `json:"sku,omitempty"`
 	Devices  []int32       `json:"devices,omitempty"`
+	Lost     []int32       `json:"lost,omitempty"` // devices among them that the configuration lacks now: they drain
 	Host     string        `json:"host,omitempty"`
 	Ports    []int32       `json:"ports,omitempty"`
 	PID      int32         `json:"pid,omitempty"`
@@ -151,12 +152,14 @@ type Reason struct {
 type VCStatus struct {
 	Name          cell.VCName `json:"name"`
 	Policy        string      `json:"policy"`
-	Guaranteed    int32       `json:"guaranteed"`    // leaves
-	Used          int32       `json:"used"`          // of the guarantee
-	Opportunistic int32       `json:"opportunistic"` // leaves borrowed
-	Lent          int32       `json:"lent"`          // leaves of its bound cells used by opportunistic jobs
-	Bad           int32       `json:"bad"`           // leaves of its bound cells that are bad
-	Waiting       int32       `json:"waiting"`       // jobs
+	Guaranteed    int32       `json:"guaranteed"`         // leaves
+	Used          int32       `json:"used"`               // of the guarantee
+	Opportunistic int32       `json:"opportunistic"`      // leaves borrowed
+	Orphaned      int32       `json:"orphaned,omitempty"` // devices that its jobs still use and the configuration lacks
+	Gone          bool        `json:"gone,omitempty"`     // no longer in the configuration; its jobs are
+	Lent          int32       `json:"lent"`               // leaves of its bound cells used by opportunistic jobs
+	Bad           int32       `json:"bad"`                // leaves of its bound cells that are bad
+	Waiting       int32       `json:"waiting"`            // jobs
 	Active        int32       `json:"active"`
 	Cells         []QuotaUse  `json:"cells"`
 }
@@ -178,6 +181,8 @@ type NodeStatus struct {
 	Cordoned bool          `json:"cordoned,omitempty"`
 	Suspect  Time          `json:"suspect,omitempty"` // until
 	Reason   string        `json:"reason,omitempty"`
+	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration; tasks still run there
+	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration lacks: they drain
 	SKUs     []NodeSKU     `json:"skus"`
 }
 

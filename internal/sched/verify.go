@@ -106,7 +106,7 @@ func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
 			alive++
 		}
 		want := j.spec.Roles[t.role].Leaves
-		if n := int32(len(al.Placement.Tasks[i].Leaves)); n != want && !(a.orphaned && n < want) {
+		if n := int32(len(al.Placement.Tasks[i].Leaves)); n != want && !a.orphaned {
 			add("task %d of attempt %v has %d leaves, want %d", o, a.id, n, want)
 		}
 		s.verifyNode(a.id, &al.Placement.Tasks[i], add)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -19,11 +20,11 @@ import (
 //	cluster nodes=2 gpus=4 [switch=2] [racks=1] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf] [backfill=easy]
 func (s *Session) doCluster(c command) (string, error) {
 	m := s.meta(c.args)
-	config, out, err := s.readCluster(c)
+	cluster, out, err := s.readCluster(c)
 	if err == nil {
 		err = c.args.done(0)
 	}
-	if err != nil || config == nil {
+	if err != nil || cluster == nil {
 		return out, err
 	}
 	if s.engine == nil {
@@ -31,7 +32,7 @@ func (s *Session) doCluster(c command) (string, error) {
 			return "", err
 		}
 	}
-	r, err := s.give(engine.Input{Command: sched.Reconfigure{Meta: m, Config: config}})
+	r, err := s.give(engine.Input{Command: cluster.Command(m)})
 	if err != nil {
 		return "", err
 	}
@@ -55,18 +56,18 @@ func (s *Session) refused(r *sched.Refusal) string {
 
 // readCluster reads any of the three forms; no configuration and no error mean
 // that the text says what is wrong with a cluster file.
-func (s *Session) readCluster(c command) (*sched.Config, string, error) {
+func (s *Session) readCluster(c command) (*config.Cluster, string, error) {
 	if name, ok := c.args.get("file"); ok {
 		src, err := s.readFile(name)
 		if err != nil {
 			return nil, "", err
 		}
-		config, out := parseClusterFile(name, src)
-		return config, out, nil
+		cluster, out := parseClusterFile(name, src)
+		return cluster, out, nil
 	}
 	if strings.Contains(c.block, "physicalCluster") {
-		config, out := parseClusterFile("cluster", c.block)
-		return config, out, nil
+		cluster, out := parseClusterFile("cluster", c.block)
+		return cluster, out, nil
 	}
 	p := &plan{skus: map[cell.TypeName]bool{}}
 	if c.block == "" {
@@ -81,7 +82,7 @@ func (s *Session) readCluster(c command) (*sched.Config, string, error) {
 	if p.err != nil {
 		return nil, "", p.err
 	}
-	return p.config(), "", nil
+	return &config.Cluster{Config: p.config()}, "", nil
 }
 
 // plan is a cluster in the short form.

@@ -16,7 +16,7 @@ import (
 
 // parseClusterFile reads a cluster file. What is wrong with it, or probably not
 // meant, is the text.
-func parseClusterFile(name, src string) (*sched.Config, string) {
+func parseClusterFile(name, src string) (*config.Cluster, string) {
 	cluster, warnings, problems := config.Parse(name, []byte(src), policy.Names()...)
 	var out strings.Builder
 	for _, w := range warnings {
@@ -28,7 +28,7 @@ func parseClusterFile(name, src string) (*sched.Config, string) {
 	if len(problems) > 0 {
 		return nil, out.String()
 	}
-	return cluster.Config, out.String()
+	return cluster, out.String()
 }
 
 // readFile reads a file that a script names, relative to the script itself.

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,10 @@ func (s *Session) showCell(out *strings.Builder, c sched.CellStatus, depth int) 
 
 func showVC(out *strings.Builder, v sched.VCStatus) {
 	fmt.Fprintf(out, "%s (%s): %d leaves guaranteed, %d used, %d borrowed, %d lent, %d bad; %d jobs active, %d waiting\n",
-		v.Name, v.Policy, v.Guaranteed, v.Used, v.Opportunistic, v.Lent, v.Bad, v.Active, v.Waiting)
+		v.Name, cmp.Or(v.Policy, "gone"), v.Guaranteed, v.Used, v.Opportunistic, v.Lent, v.Bad, v.Active, v.Waiting)
+	if v.Orphaned > 0 {
+		fmt.Fprintf(out, "  %d devices drain that the configuration lacks\n", v.Orphaned)
+	}
 	for _, q := range v.Cells {
 		name := string(q.Type)
 		if q.Pinned != "" {
@@ -145,7 +149,13 @@ func (s *Session) showNode(out *strings.Builder, n sched.NodeStatus) {
 	if n.Suspect != 0 {
 		state += ", suspect until " + s.clock(n.Suspect)
 	}
+	if n.Gone {
+		state += ", gone from the configuration"
+	}
 	fmt.Fprintf(out, "%s %s%s", n.Name, state, because(n.Reason))
+	if n.Orphaned > 0 {
+		fmt.Fprintf(out, "; %d drain", n.Orphaned)
+	}
 	for _, k := range n.SKUs {
 		fmt.Fprintf(out, "; %s %d of %d used", k.SKU, k.Used, k.Total)
 		if k.Bad > 0 {

@@ -25,6 +25,8 @@ func (s *Server) registerConfig(api huma.API) {
 		"Replace the configuration by a cluster file; what still fits runs on"), s.applyConfig)
 	huma.Register(api, op("validate-config", http.MethodPost, "/config:validate",
 		"Check a cluster file and say what it would do"), s.validateConfig)
+	huma.Register(api, op("plan-config", http.MethodPost, "/config:plan",
+		"Every effect that a cluster file would have on cells, nodes, virtual clusters and jobs"), s.planConfig)
 }
 
 type configAnswer struct {
@@ -86,7 +88,7 @@ func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.D
 	if p := s.checkTag(ctx, in.IfMatch); p != nil {
 		return nil, p
 	}
-	reply, err := s.do(ctx, sched.Reconfigure{Meta: in.of(ctx), Config: c}, nil)
+	reply, err := s.do(ctx, c.Command(in.of(ctx)), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -120,37 +122,50 @@ type validateConfigInput struct {
 }
 
 func (s *Server) validateConfig(ctx context.Context, in *validateConfigInput) (*body[rest.ConfigChecked], error) {
-	c, warnings, err := s.parseConfig(in.RawBody)
+	c, planned, err := s.plan(ctx, in.RawBody)
 	if err != nil {
 		return nil, err
 	}
-	out := rest.ConfigChecked{Config: c, Warnings: warnings}
-	_, now, err := s.present(ctx, 0)
+	return answer(rest.ConfigChecked{Config: c.Config, Changed: planned.Changed, Effects: planned.Effects, Warnings: planned.Warnings}), nil
+}
+
+func (s *Server) planConfig(ctx context.Context, in *validateConfigInput) (*body[rest.ConfigPlanned], error) {
+	_, planned, err := s.plan(ctx, in.RawBody)
 	if err != nil {
 		return nil, err
 	}
-	tag, err := etagOf(c)
+	return answer(*planned), nil
+}
+
+// plan holds a cluster file against the present state, on the replica.
+func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.ConfigPlanned, error) {
+	c, warnings, err := s.parseConfig(src)
 	if err != nil {
-		return nil, s.fail(err)
+		return nil, nil, err
 	}
-	out.Changed = tag != now
+	_, tag, err := s.present(ctx, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := &rest.ConfigPlanned{Warnings: warnings, ETag: tag}
 	var refusal *sched.Refusal
 	err = s.read(ctx, 0, func(st *sched.State) {
-		var a sched.Answer
-		_, a, refusal = st.Check(sched.Reconfigure{Config: c}, max(s.opts.Now(), st.Now()))
-		out.Effects = a.Effects
+		var p *sched.ConfigPlan
+		if p, refusal = st.PlanConfig(c.Command(sched.Meta{})); refusal == nil {
+			out.ConfigPlan = *p
+		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if refusal != nil {
-		return nil, refusalProblem(refusal)
+		return nil, nil, refusalProblem(refusal)
 	}
-	return answer(out), nil
+	return c, out, nil
 }
 
 // parseConfig reads a cluster file and holds it to this installation.
-func (s *Server) parseConfig(src []byte) (*sched.Config, []string, error) {
+func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 	cluster, notes, problems := config.Parse("", src, s.opts.Policies...)
 	if len(problems) > 0 {
 		return nil, nil, documentProblem("the cluster file cannot be used", problems)
@@ -164,5 +179,5 @@ func (s *Server) parseConfig(src []byte) (*sched.Config, []string, error) {
 			return nil, nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
 		}
 	}
-	return cluster.Config, warnings, nil
+	return cluster, warnings, nil
 }

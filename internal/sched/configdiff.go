@@ -1,0 +1,359 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// differ compares two configurations.
+type differ struct {
+	before, after *Config
+	ev            *Configured
+}
+
+// vcWas returns the older name of a VC, its own when it was not renamed.
+func (d *differ) vcWas(v cell.VCName) cell.VCName {
+	for _, r := range d.ev.Renamed {
+		if r.To == v {
+			return r.From
+		}
+	}
+	return v
+}
+
+func findVC(c *Config, v cell.VCName) *cell.VCSpec {
+	i := slices.IndexFunc(c.Cluster.VCs, func(s cell.VCSpec) bool { return s.Name == v })
+	if i < 0 {
+		return nil
+	}
+	return &c.Cluster.VCs[i]
+}
+
+// vcs compares the virtual clusters.
+func (d *differ) vcs() []VCChange {
+	out := []VCChange{}
+	pinsBefore, pinsAfter := pinPaths(&d.before.Cluster), pinPaths(&d.after.Cluster)
+	for i := range d.after.Cluster.VCs {
+		v := &d.after.Cluster.VCs[i]
+		c := VCChange{Name: v.Name, Kind: Changed}
+		old := findVC(d.before, d.vcWas(v.Name))
+		switch {
+		case old == nil:
+			c.Kind, old = Added, &cell.VCSpec{}
+		case old.Name != v.Name && findVC(d.before, v.Name) == nil:
+			c.Kind, c.Was = Renamed, old.Name
+		case old.Name != v.Name: // the jobs of a VC that goes join one that stays
+			c.Was, old = old.Name, findVC(d.before, v.Name)
+		}
+		c.Cells = cellsChanges(d.before, d.after, old, v)
+		c.Pins = pinChanges(old, v, pinsBefore, pinsAfter)
+		if c.Kind != Added {
+			c.Rules = ruleChanges(vcConfig(d.before, old.Name), vcConfig(d.after, v.Name))
+		} else {
+			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, vcConfig(d.after, v.Name))
+		}
+		if c.Kind != Changed || c.Was != "" || len(c.Cells)+len(c.Pins)+len(c.Rules) > 0 {
+			out = append(out, c)
+		}
+	}
+	for i := range d.before.Cluster.VCs {
+		v := &d.before.Cluster.VCs[i]
+		if now := vcNow(d.ev.Renamed, v.Name); findVC(d.after, now) != nil {
+			continue
+		}
+		out = append(out, VCChange{Name: v.Name, Kind: Removed, Cells: cellsChanges(d.before, d.after, v, &cell.VCSpec{}),
+			Pins: pinChanges(v, &cell.VCSpec{}, pinsBefore, pinsAfter)})
+	}
+	slices.SortStableFunc(out, func(a, b VCChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// cellsChanges compares two guarantees by chain and type.
+func cellsChanges(before, after *Config, was, is *cell.VCSpec) []CellsChange {
+	var out []CellsChange
+	add := func(c *Config, q cell.QuotaSpec, field func(*CellsChange) *int32) {
+		i := slices.IndexFunc(c.Cluster.Chains, func(s cell.ChainSpec) bool { return s.Name == q.Chain })
+		t := c.Cluster.Chains[i].Levels[q.Level-1].Type
+		k := slices.IndexFunc(out, func(x CellsChange) bool { return x.Chain == q.Chain && x.Type == t })
+		if k < 0 {
+			k = len(out)
+			out = append(out, CellsChange{Chain: q.Chain, Type: t})
+		}
+		*field(&out[k]) += q.Number
+	}
+	for _, q := range was.Quota {
+		add(before, q, func(c *CellsChange) *int32 { return &c.Before })
+	}
+	for _, q := range is.Quota {
+		add(after, q, func(c *CellsChange) *int32 { return &c.After })
+	}
+	return slices.DeleteFunc(out, func(c CellsChange) bool { return c.Before == c.After })
+}
+
+// pinChanges compares the pinned cells of a VC, and where they are.
+func pinChanges(was, is *cell.VCSpec, before, after map[cell.PinnedID]string) []PinChange {
+	var out []PinChange
+	for _, id := range was.Pinned {
+		c := PinChange{ID: id, Before: before[id]}
+		if slices.Contains(is.Pinned, id) {
+			c.After = after[id]
+		}
+		out = append(out, c)
+	}
+	for _, id := range is.Pinned {
+		if !slices.Contains(was.Pinned, id) {
+			out = append(out, PinChange{ID: id, After: after[id]})
+		}
+	}
+	return slices.DeleteFunc(out, func(c PinChange) bool { return c.Before == c.After })
+}
+
+// pinPaths returns the path of every pinned cell.
+func pinPaths(s *cell.Spec) map[cell.PinnedID]string {
+	out := map[cell.PinnedID]string{}
+	var walk func(c *cell.CellSpec, above string)
+	walk = func(c *cell.CellSpec, above string) {
+		if c.Pinned != "" {
+			out[c.Pinned] = above + c.Address
+		}
+		for i := range c.Children {
+			if len(c.Children[i].Children) > 0 || c.Children[i].Pinned != "" {
+				walk(&c.Children[i], above+c.Address+"/")
+			}
+		}
+	}
+	for i := range s.Cells {
+		walk(&s.Cells[i], "")
+	}
+	return out
+}
+
+// ruleChanges compares what orders the jobs of a VC.
+func ruleChanges(was, is VCConfig) []RuleChange {
+	var out []RuleChange
+	add := func(key, before, after string) {
+		if before != after {
+			out = append(out, RuleChange{Key: key, Before: before, After: after})
+		}
+	}
+	add("policy", policyText(was), policyText(is))
+	add("backfill", cmp.Or(was.Backfill, "none"), cmp.Or(is.Backfill, "none"))
+	add("minRunTime", durationText(was.MinRun), durationText(is.MinRun))
+	add("preemptionBudget", fmt.Sprint(cmp.Or(was.Budget, 3)), fmt.Sprint(cmp.Or(is.Budget, 3)))
+	return out
+}
+
+func policyText(c VCConfig) string {
+	text := cmp.Or(c.Policy, "fifo")
+	for _, p := range c.Params {
+		text += " " + p.Key + "=" + p.Value
+	}
+	return text
+}
+
+func durationText(d Duration) string { return (time.Duration(d) * time.Microsecond).String() }
+
+// skus compares the leaf types.
+func (d *differ) skus() []SKUChange {
+	out := []SKUChange{}
+	find := func(c *Config, n cell.TypeName) *cell.SKU {
+		if i := slices.IndexFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.Name == n }); i >= 0 {
+			return &c.Cluster.SKUs[i]
+		}
+		return nil
+	}
+	for i := range d.after.Cluster.SKUs {
+		now := &d.after.Cluster.SKUs[i]
+		switch was := find(d.before, now.Name); {
+		case was == nil:
+			out = append(out, SKUChange{now.Name, Added})
+		case !sameSKU(was, now):
+			out = append(out, SKUChange{now.Name, Changed})
+		}
+	}
+	for i := range d.before.Cluster.SKUs {
+		if was := &d.before.Cluster.SKUs[i]; find(d.after, was.Name) == nil {
+			out = append(out, SKUChange{was.Name, Removed})
+		}
+	}
+	slices.SortFunc(out, func(a, b SKUChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func sameSKU(a, b *cell.SKU) bool {
+	x, y := *a, *b
+	same := slices.Equal(x.Files, y.Files)
+	x.Files, y.Files = nil, nil
+	return same && reflect.DeepEqual(x, y)
+}
+
+// chains compares how many cells the chains have; either forest may be missing.
+func (d *differ) chains(old, now *cell.Forest) []ChainChange {
+	counts := map[cell.ChainName]*ChainChange{}
+	at := func(n cell.ChainName) *ChainChange {
+		if counts[n] == nil {
+			counts[n] = &ChainChange{Name: n}
+		}
+		return counts[n]
+	}
+	if old != nil {
+		for i := range old.Chains {
+			c := at(old.Chains[i].Name)
+			c.CellsBefore = int32(len(old.Chains[i].Tops))
+			c.LeavesBefore = c.CellsBefore * old.Chains[i].LeavesAt(old.Chains[i].Top)
+		}
+	}
+	for i := range now.Chains {
+		c := at(now.Chains[i].Name)
+		c.CellsAfter = int32(len(now.Chains[i].Tops))
+		c.LeavesAfter = c.CellsAfter * now.Chains[i].LeavesAt(now.Chains[i].Top)
+	}
+	out := []ChainChange{}
+	for _, c := range counts { // sorted below
+		switch c.Kind = Changed; {
+		case c.CellsBefore == 0:
+			c.Kind = Added
+		case c.CellsAfter == 0:
+			c.Kind = Removed
+		case c.CellsBefore == c.CellsAfter && c.LeavesBefore == c.LeavesAfter:
+			continue
+		}
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b ChainChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// nodes compares the machines by name and by what they carry.
+func (d *differ) nodes(old, now *cell.Forest) []NodeChange {
+	out := []NodeChange{}
+	was, is := leavesOfNodes(old), leavesOfNodes(now)
+	older := map[cell.NodeName]cell.NodeName{}
+	for _, r := range d.ev.RenamedNodes {
+		older[r.To] = r.From
+	}
+	for name, leaves := range is { // sorted below
+		c := NodeChange{Name: name, Kind: Changed, After: leaves, Before: was[name]}
+		from, renamed := older[name]
+		_, known := was[name]
+		switch {
+		case renamed:
+			c.Kind, c.Was, c.Before = Renamed, from, was[from]
+		case !known:
+			c.Kind = Added
+		case c.Before == c.After:
+			continue
+		}
+		out = append(out, c)
+	}
+	for name, leaves := range was { // sorted below
+		_, stays := is[name]
+		if !stays && nodeNow(d.ev.RenamedNodes, name) == name {
+			out = append(out, NodeChange{Name: name, Kind: Removed, Before: leaves})
+		}
+	}
+	slices.SortFunc(out, func(a, b NodeChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func leavesOfNodes(f *cell.Forest) map[cell.NodeName]int32 {
+	out := map[cell.NodeName]int32{}
+	if f == nil {
+		return out
+	}
+	for i := range f.Nodes {
+		for _, c := range f.Nodes[i].Cells {
+			out[f.Nodes[i].Name] += f.NumLeaves(c)
+		}
+	}
+	return out
+}
+
+// String says a chain's change in a sentence.
+func (c *ChainChange) String() string {
+	leaves := func(n int32) string { return plural(n, "leaf", "leaves") }
+	switch c.Kind {
+	case Added:
+		return fmt.Sprintf("chain %s is added: %s with %s", c.Name, plural(c.CellsAfter, "cell", "cells"), leaves(c.LeavesAfter))
+	case Removed:
+		return fmt.Sprintf("chain %s is removed, with %s", c.Name, leaves(c.LeavesBefore))
+	}
+	return fmt.Sprintf("chain %s changes from %s with %s to %d with %d", c.Name, plural(c.CellsBefore, "cell", "cells"), leaves(c.LeavesBefore), c.CellsAfter, c.LeavesAfter)
+}
+
+// nodeSentences says the changes of nodes; those that come or go share a line.
+func nodeSentences(nodes []NodeChange) []string {
+	var out []string
+	for _, kind := range []ChangeKind{Added, Removed} {
+		var names []string
+		for _, n := range nodes {
+			if n.Kind == kind {
+				names = append(names, string(n.Name))
+			}
+		}
+		if len(names) > 0 {
+			verb := "is"
+			if len(names) > 1 {
+				verb = "are"
+			}
+			out = append(out, fmt.Sprintf("%s %s %s: %s", plural(int32(len(names)), "node", "nodes"), verb, kind, fewNames(names)))
+		}
+	}
+	for _, n := range nodes {
+		switch n.Kind {
+		case Renamed:
+			out = append(out, fmt.Sprintf("node %s is called %s", n.Was, n.Name))
+			if n.Before != n.After {
+				out = append(out, fmt.Sprintf("node %s has %d leaves instead of %d", n.Name, n.After, n.Before))
+			}
+		case Changed:
+			out = append(out, fmt.Sprintf("node %s has %d leaves instead of %d", n.Name, n.After, n.Before))
+		}
+	}
+	return out
+}
+
+func fewNames(names []string) string {
+	const most = 20
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// lines says a VC's change in sentences.
+func (c *VCChange) lines() []string {
+	name := "virtual cluster " + string(c.Name)
+	var out []string
+	switch {
+	case c.Kind == Renamed:
+		out = append(out, fmt.Sprintf("virtual cluster %s is called %s; its jobs go along", c.Was, c.Name))
+	case c.Was != "":
+		out = append(out, fmt.Sprintf("virtual cluster %s is removed; its jobs go to %s", c.Was, c.Name))
+	case c.Kind != Changed:
+		out = append(out, name+" is "+string(c.Kind))
+	}
+	for _, q := range c.Cells {
+		out = append(out, fmt.Sprintf("%s: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before, q.After))
+	}
+	for _, p := range c.Pins {
+		switch {
+		case p.Before == "":
+			out = append(out, fmt.Sprintf("%s gets the pinned cell %s (%s)", name, p.ID, p.After))
+		case p.After == "":
+			out = append(out, fmt.Sprintf("%s loses the pinned cell %s (%s)", name, p.ID, p.Before))
+		default:
+			out = append(out, fmt.Sprintf("%s: the pinned cell %s is %s instead of %s", name, p.ID, p.After, p.Before))
+		}
+	}
+	for _, r := range c.Rules {
+		out = append(out, fmt.Sprintf("%s: %s %s -> %s", name, r.Key, r.Before, r.After))
+	}
+	return out
+}

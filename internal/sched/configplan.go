@@ -1,0 +1,297 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// ChangeKind says what a configuration does to a part of the cluster.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Added   ChangeKind = "added"
+	Removed ChangeKind = "removed"
+	Renamed ChangeKind = "renamed"
+	Changed ChangeKind = "changed"
+)
+
+// ConfigPlan is every effect that a configuration has on a running cluster. Lists
+// hold what changes, except Running, which holds all attempts.
+type ConfigPlan struct {
+	Changed bool            `json:"changed"`
+	VCs     []VCChange      `json:"vcs"`
+	Chains  []ChainChange   `json:"chains"`
+	SKUs    []SKUChange     `json:"skus"`
+	Nodes   []NodeChange    `json:"nodes"`
+	Running []RunningEffect `json:"running"`
+	Waiting []WaitingEffect `json:"waiting"`
+	Effects []string        `json:"effects"` // all of it in sentences
+}
+
+// VCChange is a VC that comes, goes or changes.
+type VCChange struct {
+	Name  cell.VCName   `json:"name"`
+	Was   cell.VCName   `json:"was,omitempty"` // its older name
+	Kind  ChangeKind    `json:"kind"`
+	Cells []CellsChange `json:"cells,omitempty"`
+	Pins  []PinChange   `json:"pins,omitempty"`
+	Rules []RuleChange  `json:"rules,omitempty"`
+}
+
+// CellsChange is how many cells of one level a VC is guaranteed.
+type CellsChange struct {
+	Chain  cell.ChainName `json:"chain"`
+	Type   cell.TypeName  `json:"type"`
+	Before int32          `json:"before"`
+	After  int32          `json:"after"`
+}
+
+// PinChange is a pinned cell that a VC gets, loses, or has at another place.
+type PinChange struct {
+	ID     cell.PinnedID `json:"id"`
+	Before string        `json:"before,omitempty"` // the cell's path; "" when it was not the VC's
+	After  string        `json:"after,omitempty"`
+}
+
+// RuleChange is a policy or another setting of a VC.
+type RuleChange struct {
+	Key    string `json:"key"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// ChainChange is how many cells a chain has at its top, and leaves.
+type ChainChange struct {
+	Name         cell.ChainName `json:"name"`
+	Kind         ChangeKind     `json:"kind"`
+	CellsBefore  int32          `json:"cells_before"`
+	CellsAfter   int32          `json:"cells_after"`
+	LeavesBefore int32          `json:"leaves_before"`
+	LeavesAfter  int32          `json:"leaves_after"`
+}
+
+// SKUChange is a leaf type that comes, goes or carries something else.
+type SKUChange struct {
+	Name cell.TypeName `json:"name"`
+	Kind ChangeKind    `json:"kind"`
+}
+
+// NodeChange is a node that comes, goes, gets another name or other leaves.
+type NodeChange struct {
+	Name   cell.NodeName `json:"name"`
+	Was    cell.NodeName `json:"was,omitempty"`
+	Kind   ChangeKind    `json:"kind"`
+	Before int32         `json:"before"` // leaves
+	After  int32         `json:"after"`
+}
+
+// Fate is what becomes of an attempt or of a waiting job.
+type Fate string
+
+// The fates. Attempts have the first five, waiting jobs the last two.
+const (
+	Keeps         Fate = "keeps"         // its cells and what they were guaranteed by
+	Opportunistic Fate = "opportunistic" // it runs on, and loses its guarantee
+	Drains        Fate = "drains"        // it runs on devices that the configuration lacks
+	DrainsLazily  Fate = "drains, opportunistic"
+	WaitsAgain    Fate = "waits again" // its reservation is taken back and planned anew
+	NeverStarts   Fate = "never"       // it cannot start even when all is free
+	CanStart      Fate = "can start"   // it could not before
+)
+
+// RunningEffect is what becomes of an attempt or reservation.
+type RunningEffect struct {
+	Attempt AttemptID   `json:"attempt"`
+	Name    JobName     `json:"name"`
+	VC      cell.VCName `json:"vc"` // afterwards
+	Fate    Fate        `json:"fate"`
+	Lost    int32       `json:"lost,omitempty"` // leaves that the configuration lacks
+}
+
+// WaitingEffect is a waiting job that can never start afterwards, or can now.
+type WaitingEffect struct {
+	Job     JobID       `json:"job"`
+	Name    JobName     `json:"name"`
+	VC      cell.VCName `json:"vc"`
+	Fate    Fate        `json:"fate"`
+	Already bool        `json:"already,omitempty"` // it could not start before either
+	Reason  string      `json:"reason,omitempty"`
+}
+
+// PlanConfig says every effect that a command would have, and changes nothing.
+func (s *State) PlanConfig(c Reconfigure) (*ConfigPlan, *Refusal) {
+	ch, no := s.change(&c)
+	if no != nil {
+		return nil, no
+	}
+	return s.effects(ch), nil
+}
+
+// effects compares the present with what comes of a change.
+func (s *State) effects(ch *change) *ConfigPlan {
+	p := &ConfigPlan{Changed: len(ch.events) > 0, VCs: []VCChange{}, Chains: []ChainChange{}, SKUs: []SKUChange{},
+		Nodes: []NodeChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
+	if !p.Changed {
+		return p
+	}
+	before := &Config{}
+	if s.cfg != nil {
+		before = s.cfg
+	}
+	d := differ{before: before, after: ch.ev.Config, ev: &ch.ev}
+	p.VCs, p.SKUs = d.vcs(), d.skus()
+	var old *cell.Forest
+	if s.cl != nil {
+		old = s.cl.Forest()
+	}
+	p.Chains, p.Nodes = d.chains(old, ch.next.Forest()), d.nodes(old, ch.next.Forest())
+	p.Running = s.runningEffects(ch)
+	p.Waiting = s.waitingEffects(ch)
+	if s.cfg != nil { // before the first, everything is new
+		p.Effects = p.sentences()
+	}
+	return p
+}
+
+func (s *State) runningEffects(ch *change) []RunningEffect {
+	out := []RunningEffect{}
+	for _, e := range ch.events {
+		if u, ok := e.(Unreserved); ok {
+			j := s.find(u.Attempt.Job)
+			out = append(out, RunningEffect{Attempt: u.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: WaitsAgain})
+		}
+	}
+	for i := range ch.ev.Moves {
+		m := &ch.ev.Moves[i]
+		a := s.live(m.Attempt)
+		j := &s.jobs[a.job]
+		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
+		for k, o := range j.spec.Gangs[m.Attempt.Gang].Tasks {
+			if !j.tasks[o].dead {
+				e.Lost += int32(len(lostDevices(&j.tasks[o], &m.Placement.Tasks[k])))
+			}
+		}
+		demoted := m.Lazy && !a.lazy
+		switch {
+		case m.Orphaned && demoted:
+			e.Fate = DrainsLazily
+		case m.Orphaned:
+			e.Fate = Drains
+		case demoted:
+			e.Fate = Opportunistic
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b RunningEffect) int { return compareAttempts(a.Attempt, b.Attempt) })
+	return out
+}
+
+// waitingEffects applies the change to a copy and asks both, for each gang that
+// waits, whether it could ever start.
+func (s *State) waitingEffects(ch *change) []WaitingEffect {
+	out := []WaitingEffect{}
+	if s.cl == nil {
+		return out
+	}
+	after := s.Clone()
+	for _, e := range ch.events {
+		after.Apply(Record{Seq: after.seq + 1, Time: after.now, Event: e})
+	}
+	for slot := range s.jobs {
+		if s.jobs[slot].spec == nil || s.jobs[slot].stop {
+			continue
+		}
+		if e, ok := s.waitingEffect(after, slot); ok {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b WaitingEffect) int { return cmp.Compare(a.Job, b.Job) })
+	return out
+}
+
+// waitingEffect judges the gangs of one job that wait.
+func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
+	was, is := &s.jobs[slot], &after.jobs[slot]
+	var then, now *Reason
+	for g := range is.gangs {
+		if !is.gangs[g].waiting {
+			continue
+		}
+		now = cmp.Or(now, after.neverFits(is, g))
+		then = cmp.Or(then, s.neverFits(was, g))
+	}
+	e := WaitingEffect{Job: is.id, Name: is.spec.Name, VC: is.spec.VC, Fate: NeverStarts, Already: then != nil}
+	switch {
+	case now != nil:
+		e.Reason = now.Message
+		return e, true
+	case then != nil:
+		return WaitingEffect{Job: e.Job, Name: e.Name, VC: e.VC, Fate: CanStart}, true
+	}
+	return e, false
+}
+
+// sentences says a plan in words, one line for each effect; equal ones of many
+// jobs share a line.
+func (p *ConfigPlan) sentences() []string {
+	var out []string
+	for i := range p.Chains {
+		out = append(out, p.Chains[i].String())
+	}
+	for _, k := range p.SKUs {
+		out = append(out, fmt.Sprintf("SKU %s is %s", k.Name, k.Kind))
+	}
+	out = append(out, nodeSentences(p.Nodes)...)
+	for i := range p.VCs {
+		out = append(out, p.VCs[i].lines()...)
+	}
+	out = append(out, p.runningSentences()...)
+	for _, w := range p.Waiting {
+		switch {
+		case w.Fate == CanStart:
+			out = append(out, fmt.Sprintf("job %s, which waits, could never start and now can", w.Name))
+		case !w.Already:
+			out = append(out, fmt.Sprintf("job %s, which waits, can never start: %s", w.Name, strings.TrimPrefix(w.Reason, "it can never start: ")))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, "cells have other addresses or another order, which changes nothing for jobs")
+	}
+	return out
+}
+
+func (p *ConfigPlan) runningSentences() []string {
+	var out []string
+	keep := 0
+	for _, r := range p.Running {
+		switch r.Fate {
+		case Keeps:
+			keep++
+		case Drains:
+			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there", r.Name, r.Attempt, lostText(r.Lost)))
+		case DrainsLazily:
+			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", r.Name, r.Attempt, lostText(r.Lost), r.VC))
+		case Opportunistic:
+			out = append(out, fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", r.Name, r.Attempt, r.VC))
+		case WaitsAgain:
+			out = append(out, fmt.Sprintf("job %s (attempt %v) was promised cells: it is planned anew", r.Name, r.Attempt))
+		}
+	}
+	if keep > 0 {
+		out = append(out, plural(int32(keep), "running attempt keeps its cells", "running attempts keep their cells"))
+	}
+	return out
+}
+
+// lostText says how many devices; a device that is only divided anew is none.
+func lostText(n int32) string {
+	if n == 0 {
+		return "a device"
+	}
+	return plural(n, "device", "devices")
+}

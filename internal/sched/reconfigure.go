@@ -1,0 +1,125 @@
+package sched
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// checkReconfigure plans how everything that holds cells is carried over. It
+// changes nothing: the plan is in the event. A configuration that is in force
+// already gives no event.
+func (s *State) checkReconfigure(c Reconfigure) ([]Event, Answer, *Refusal) {
+	ch, no := s.change(&c)
+	if no != nil {
+		return nil, Answer{}, no
+	}
+	plan := s.effects(ch)
+	return ch.events, Answer{Effects: plan.Effects}, nil
+}
+
+// change is a new configuration, checked, with how it would come to be.
+type change struct {
+	next   *cell.Cluster // with what holds cells, where it stands then
+	ev     Configured
+	events []Event // what Apply gets; none when nothing changes
+}
+
+// change checks a command and decides what becomes of everything that holds
+// cells: guaranteed attempts first, by priority, then by age.
+func (s *State) change(c *Reconfigure) (*change, *Refusal) {
+	if c.Config == nil {
+		return nil, refuse(Invalid, "there is no configuration")
+	}
+	next, err := cell.New(&c.Config.Cluster)
+	if err != nil {
+		return nil, refuse(Invalid, "%v", err)
+	}
+	for i := int32(1); i < next.NumSpaces(); i++ {
+		if _, err := s.policies(vcConfig(c.Config, next.Space(i).Name)); err != nil {
+			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
+		}
+	}
+	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}}
+	var no *Refusal
+	if ch.ev.Renamed, ch.ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
+		return nil, no
+	}
+	if s.cfg != nil && len(ch.ev.Renamed)+len(ch.ev.RenamedNodes) == 0 && sameConfig(s.cfg, c.Config) {
+		return ch, nil
+	}
+	for _, slot := range s.carryOrder() {
+		a := &s.attempts[slot]
+		if a.state == AttemptReserving {
+			ch.events = append(ch.events, Unreserved{Attempt: a.id, Reason: "the configuration changed"})
+			continue
+		}
+		m, clash := s.planMove(ch, a)
+		if clash != "" {
+			return nil, refuse(Conflict, "device %s would be divided differently while job %s uses a part of it: stop the jobs there first, or keep its parts as they are", clash, s.jobs[a.job].spec.Name)
+		}
+		ch.ev.Moves = append(ch.ev.Moves, m)
+	}
+	ch.events = append(ch.events, ch.ev)
+	return ch, nil
+}
+
+// sameConfig compares by content: an empty list is as good as none.
+func sameConfig(a, b *Config) bool {
+	return a == b || reflect.DeepEqual(a, b) || string(appendLine(nil, a)) == string(appendLine(nil, b))
+}
+
+// carryOrder returns the attempt slots that hold or were promised cells:
+// guaranteed ones first, by priority, then by age.
+func (s *State) carryOrder() []int32 {
+	var order []int32
+	for i := range s.attempts {
+		if s.attempts[i].job != none && s.attempts[i].id.Job != 0 {
+			order = append(order, int32(i))
+		}
+	}
+	prio := func(slot int32) cell.Priority {
+		a := &s.attempts[slot]
+		if a.lazy {
+			return cell.Opportunistic
+		}
+		return s.jobs[a.job].spec.Priority
+	}
+	slices.SortFunc(order, func(x, y int32) int {
+		if p, q := prio(x), prio(y); p != q {
+			return int(q) - int(p)
+		}
+		return compareAttempts(s.attempts[x].id, s.attempts[y].id)
+	})
+	return order
+}
+
+func compareAttempts(a, b AttemptID) int {
+	switch {
+	case a.Job != b.Job:
+		return int(a.Job - b.Job)
+	case a.Gang != b.Gang:
+		return int(a.Gang - b.Gang)
+	}
+	return int(a.N - b.N)
+}
+
+// planMove decides where an attempt stands in the new cluster, and takes it there.
+func (s *State) planMove(ch *change, a *attempt) (m Move, clash string) {
+	j := &s.jobs[a.job]
+	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
+	var started []cell.Task
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		t := j.tasks[o].place
+		t.Node = nodeNow(ch.ev.RenamedNodes, t.Node)
+		started = append(started, t)
+	}
+	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
+	m = Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0}
+	alloc := ch.next.Take(max(vc, 0), j.spec.Priority, m.Placement, false)
+	if m.Lazy || a.lazy {
+		ch.next.Demote(alloc)
+	}
+	return m, got.Clash
+}

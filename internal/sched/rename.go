@@ -1,0 +1,125 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// A configuration may say that a VC or a node had another name. Jobs, and what is
+// remembered about nodes, then go along: a job's description is replaced by a copy
+// with the new names, so that nothing else has to know two of them.
+
+// effectiveRenames returns the renames that mean something now: the older name is
+// gone and is still known, the new one exists. Those that were made before are
+// left out, so that a file can be applied again.
+func (s *State) effectiveRenames(c *Reconfigure, next *cell.Cluster) (vcs []Rename, nodes []NodeRename, no *Refusal) {
+	for _, r := range c.Renamed {
+		if next.SpaceOf(r.From) == cell.None && next.SpaceOf(r.To) != cell.None && s.knowsVC(r.From) {
+			vcs = append(vcs, r)
+		}
+	}
+	for _, r := range c.RenamedNodes {
+		if next.Forest().NodeIndex(r.From) != cell.None || next.Forest().NodeIndex(r.To) == cell.None || !s.knowsNode(r.From) {
+			continue
+		}
+		if s.cl != nil && s.cl.Forest().NodeIndex(r.From) != cell.None && s.cl.Forest().NodeIndex(r.To) != cell.None {
+			return nil, nil, refuse(Conflict, "the node %q cannot go on as %q: both exist now; a machine has one name, so remove \"formerly\" at %q", r.From, r.To, r.To)
+		}
+		nodes = append(nodes, r)
+	}
+	return vcs, nodes, nil
+}
+
+// knowsVC reports whether a VC exists or jobs still name it.
+func (s *State) knowsVC(v cell.VCName) bool {
+	return s.cl != nil && s.cl.SpaceOf(v) != cell.None ||
+		slices.ContainsFunc(s.jobs, func(j job) bool { return j.spec != nil && j.spec.VC == v })
+}
+
+// knowsNode reports whether a node exists or tasks still run on it.
+func (s *State) knowsNode(n cell.NodeName) bool {
+	if s.cl != nil && s.cl.Forest().NodeIndex(n) != cell.None {
+		return true
+	}
+	for i := range s.jobs {
+		for k := range s.jobs[i].tasks {
+			if t := &s.jobs[i].tasks[k]; t.state != TaskWaiting && !t.dead && t.place.Node == n {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rename takes everything that bears an older name along.
+func (s *State) rename(e *Configured) {
+	if len(e.Renamed)+len(e.RenamedNodes) == 0 {
+		return
+	}
+	for i := range s.jobs {
+		if s.jobs[i].spec != nil {
+			s.renameJob(&s.jobs[i], e)
+		}
+	}
+	// What was remembered under the new name is of an older machine.
+	s.nodes = slices.DeleteFunc(s.nodes, func(n nodeNote) bool { return takenOver(e.RenamedNodes, n.Name) })
+	for i := range s.nodes {
+		s.nodes[i].Name = nodeNow(e.RenamedNodes, s.nodes[i].Name)
+	}
+	slices.SortFunc(s.nodes, func(a, b nodeNote) int { return cmp.Compare(a.Name, b.Name) })
+	s.leaves = slices.DeleteFunc(s.leaves, func(n leafNote) bool { return takenOver(e.RenamedNodes, n.Node) })
+	for i := range s.leaves {
+		s.leaves[i].Node = nodeNow(e.RenamedNodes, s.leaves[i].Node)
+	}
+	slices.SortFunc(s.leaves, leafNote.compare)
+}
+
+// takenOver reports whether a node's name now belongs to another one.
+func takenOver(renamed []NodeRename, n cell.NodeName) bool {
+	return slices.ContainsFunc(renamed, func(r NodeRename) bool { return r.To == n })
+}
+
+func (s *State) renameJob(j *job, e *Configured) {
+	spec := *j.spec
+	spec.VC = vcNow(e.Renamed, spec.VC)
+	for _, list := range []*[]cell.NodeName{&spec.AllowedNodes, &spec.AvoidedNodes, &spec.PreferredNodes} {
+		*list = slices.Clone(*list)
+		for i, n := range *list {
+			(*list)[i] = nodeNow(e.RenamedNodes, n)
+		}
+	}
+	j.spec = &spec
+	for t := range j.tasks {
+		j.tasks[t].place.Node = nodeNow(e.RenamedNodes, j.tasks[t].place.Node)
+	}
+	for g := range j.gangs {
+		fresh := newGang(j, g)
+		j.gangs[g].shape = fresh.shape
+		j.gangs[g].avoid = slices.Clone(j.gangs[g].avoid) // clones of the state share it
+		for a := range j.gangs[g].avoid {
+			j.gangs[g].avoid[a].Node = nodeNow(e.RenamedNodes, j.gangs[g].avoid[a].Node)
+		}
+	}
+}
+
+// vcNow returns a VC's name after renames.
+func vcNow(renamed []Rename, v cell.VCName) cell.VCName {
+	for _, r := range renamed {
+		if r.From == v {
+			return r.To
+		}
+	}
+	return v
+}
+
+// nodeNow returns a node's name after renames.
+func nodeNow(renamed []NodeRename, n cell.NodeName) cell.NodeName {
+	for _, r := range renamed {
+		if r.From == n {
+			return r.To
+		}
+	}
+	return n
+}
