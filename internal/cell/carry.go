@@ -70,8 +70,8 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 	if a.Opportunistic() {
 		return out
 	}
-	binds, ok := c.carryBinds(old.f, vc, a, moved)
-	if !ok && !regained && vc != None {
+	binds, ok := c.carryBinds(old, vc, a, moved)
+	if !ok && !regained && vc != None && !old.pins(a) {
 		binds, ok = c.around(vc, &out.Placement)
 	}
 	if out.Lazy = !ok || regained; !out.Lazy {
@@ -162,12 +162,20 @@ func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
 	for i := len(u.fresh) - 1; i >= 0; i-- {
 		c.unbind(vc, u.fresh[i])
 	}
+	for _, b := range u.binds { // what did not ask for a pinned cell has no right to one
+		ok = ok && c.spaces[vc].Roots[b.Root].Pinned == ""
+	}
 	slices.SortFunc(u.binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
 	return u.binds, ok
 }
 
+// pins reports whether an allocation uses a pinned cell.
+func (c *Cluster) pins(a *Alloc) bool {
+	return slices.ContainsFunc(a.Placement.Binds, func(b Bind) bool { return c.spaces[a.Space].Roots[b.Root].Pinned != "" })
+}
+
 // carryBinds finds a root for every preassigned cell of an allocation.
-func (c *Cluster) carryBinds(old *Forest, vc int32, a *Alloc, moved map[LeafID]LeafID) ([]Bind, bool) {
+func (c *Cluster) carryBinds(old *Cluster, vc int32, a *Alloc, moved map[LeafID]LeafID) ([]Bind, bool) {
 	if vc == None {
 		return nil, false
 	}
@@ -175,26 +183,19 @@ func (c *Cluster) carryBinds(old *Forest, vc int32, a *Alloc, moved map[LeafID]L
 	var fresh []RootID
 	ok := true
 	for _, b := range a.Placement.Binds {
-		cells := c.carryCells(old, b.Cell, a, moved)
+		cells := c.carryCells(old.f, b.Cell, a, moved)
+		pin := old.spaces[a.Space].Roots[b.Root].Pinned
 		if cells == nil {
 			continue // all of its leaves are gone
 		}
-		root := RootID(None)
-		for _, id := range cells {
-			var isFresh bool
-			if root, isFresh = c.rootFor(vc, id); root == None {
-				continue
-			}
-			if isFresh {
-				fresh = append(fresh, root)
-			}
-			binds = append(binds, Bind{Root: root, Cell: id})
+		bind, isFresh := c.carryRoot(vc, cells, pin)
+		if ok = bind.Root != None; !ok {
 			break
 		}
-		if root == None {
-			ok = false
-			break
+		if isFresh {
+			fresh = append(fresh, bind.Root)
 		}
+		binds = append(binds, bind)
 	}
 	for i := len(fresh) - 1; i >= 0; i-- {
 		c.unbind(vc, fresh[i])
@@ -204,6 +205,22 @@ func (c *Cluster) carryBinds(old *Forest, vc int32, a *Alloc, moved map[LeafID]L
 	}
 	slices.SortFunc(binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
 	return slices.Compact(binds), true
+}
+
+// carryRoot binds the first cell that a root of the VC can stand for; one that is
+// pinned only for what asked for it.
+func (c *Cluster) carryRoot(vc int32, cells []CellID, pin PinnedID) (bind Bind, fresh bool) {
+	for _, id := range cells {
+		root, isFresh := c.rootFor(vc, id)
+		switch {
+		case root == None:
+		case c.spaces[vc].Roots[root].Pinned == pin:
+			return Bind{Root: root, Cell: id}, isFresh
+		case isFresh:
+			c.unbind(vc, root)
+		}
+	}
+	return Bind{Root: None}, false
 }
 
 // carryCells returns the cells that may stand for a preassigned cell, the best
