@@ -154,19 +154,19 @@ func onlyRenamed(a, b SKU) bool {
 // around finds preassigned cells of a VC around all leaves of a placement, as an
 // upgrade does.
 func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
-	u := upgrade{c: c, space: vc}
+	s := surround{c: c, space: vc, sound: make([]bool, len(c.f.Chains)), used: make([]bool, len(c.f.Chains))}
+	for ci := range c.f.Chains {
+		s.sound[ci] = c.allSound(int16(ci))
+	}
 	for _, t := range pl.Tasks {
-		u.leaves = append(u.leaves, t.Leaves...)
+		s.leaves = append(s.leaves, t.Leaves...)
 	}
-	ok := u.cover(0)
-	for i := len(u.fresh) - 1; i >= 0; i-- {
-		c.unbind(vc, u.fresh[i])
+	if !s.from(0) {
+		return nil, false
 	}
-	for _, b := range u.binds { // what did not ask for a pinned cell has no right to one
-		ok = ok && c.spaces[vc].Roots[b.Root].Pinned == ""
-	}
-	slices.SortFunc(u.binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
-	return u.binds, ok
+	slices.SortFunc(s.found, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
+	pinned := func(b Bind) bool { return c.spaces[vc].Roots[b.Root].Pinned != "" }
+	return s.found, !slices.ContainsFunc(s.found, pinned) // a pinned cell must be asked for
 }
 
 // pins reports whether an allocation uses a pinned cell.
