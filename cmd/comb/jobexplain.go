@@ -71,8 +71,11 @@ func (a *app) drawGang(t *table, g *sched.GangReason, names map[sched.JobID]rest
 	if g.Cut != "" {
 		t.line("    %s", g.Cut)
 	}
-	if g.Bound != "" {
+	switch {
+	case g.ReservedAt != 0:
 		t.line("    starts at the latest %s: %s", a.when(g.ReservedAt), g.Bound)
+	case g.Bound != "":
+		t.line("    %s", g.Bound)
 	}
 	a.drawLevels(t, g.Levels)
 	for i, change := range g.Suggestions {

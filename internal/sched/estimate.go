@@ -8,7 +8,7 @@ import (
 )
 
 // estimateSteps bounds an estimate: so many times a decision is taken on the
-// copy, in each of its two runs.
+// copy, in each of its runs.
 const estimateSteps = 256
 
 // Estimate is when a job would start, if those that run end as they declare and
@@ -36,8 +36,7 @@ type EstimatedEnd struct {
 	Basis string  `json:"basis"`
 }
 
-// Estimate runs a copy of the state forward, twice: once every attempt ends as
-// early as is likely, once as late as its limit allows. It is false when nothing
+// Estimate runs copies of the state forward at several paces. It is false when nothing
 // of the job waits. It must not be called in the loop.
 func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	j := s.find(id)
@@ -51,40 +50,57 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	if why := s.neverFits(j, int(g)); why != nil {
 		return Estimate{Unknown: why.Message}, true
 	}
-	late := forward{whatIf: s.whatIf(), late: true, most: estimateSteps, measured: m}
-	early := forward{whatIf: s.whatIf(), most: estimateSteps, measured: m}
-	last, sure := late.run(id, g)
-	first, likely := early.run(id, g)
-	e := Estimate{Steps: int32(late.steps + early.steps), Bounded: late.bounded || early.bounded, Ends: late.log}
-	switch {
-	case sure && likely:
-		e.Earliest, e.Latest = min(first, last), max(first, last)
-	case sure:
-		e.Latest = last
-	case likely:
-		e.Earliest = first
-	}
-	if likely {
-		e.Basis = early.words()
-	}
-	if sure {
-		e.Basis = late.words()
-	}
-	if !sure || !likely {
-		f := &late
-		if sure {
-			f = &early
+	e := Estimate{}
+	var sure, likely bool
+	var missed *forward
+	for _, p := range []pace{slow, prompt, quick} {
+		f := forward{whatIf: s.whatIf(), pace: p, most: estimateSteps, measured: m}
+		at, ok := f.run(id, g)
+		e.Steps += int32(f.steps)
+		e.Bounded = e.Bounded || f.bounded
+		switch {
+		case !ok:
+			if missed == nil {
+				missed = &f
+			}
+			continue
+		case p == slow:
+			sure, e.Ends = true, f.log
+			e.Latest = at
 		}
-		e.Unknown, e.Jobs = f.missing(id, g)
+		if !likely || at < e.Earliest {
+			e.Earliest = at
+		}
+		if sure {
+			e.Latest = max(e.Latest, at)
+		}
+		likely = true
+		if e.Basis == "" {
+			e.Basis = f.words()
+		}
+	}
+	if missed != nil {
+		e.Unknown, e.Jobs = missed.missing(id, g)
 	}
 	return e, true
 }
 
+// pace says how soon what runs ends: as late as its limit and its grace allow;
+// the same, but whoever is stopped ends at once; or as soon as is likely. How
+// a job ends can change who goes next, so all three are tried.
+type pace int8
+
+const (
+	slow pace = iota
+	prompt
+	quick
+)
+
 // forward lets what runs on a copy of the state end, one after the other.
 type forward struct {
 	*whatIf
-	late     bool // ends come as late as they may
-	most     int  // steps
+	pace     pace
+	most     int // steps
 	measured Measured
 	ends     ends
 	seen     map[AttemptID]AttemptState // as of which the end was planned
@@ -182,18 +198,18 @@ func (f *forward) watch() {
 func (f *forward) expect(a *attempt) {
 	if a.state == AttemptStopping {
 		at := f.at
-		if f.late {
+		if f.pace == slow {
 			at = at.Add(f.jobs[a.job].spec.Grace)
 		}
 		heap.Push(&f.ends, plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: basisStop})
 		return
 	}
 	b := f.spanOf(a, f.measured)
-	at := b.early
-	if f.late {
-		at = b.late
+	at := b.late
+	if f.pace == quick {
+		at = b.early
 	}
-	if at > 0 && !(f.late && b.basis == basisLimit) { // a time limit is kept by the core itself
+	if at > 0 && (f.pace == quick || b.basis != basisLimit) { // a time limit is kept by the core itself
 		heap.Push(&f.ends, plannedEnd{at: max(at, f.at), id: a.id, basis: b.basis})
 	}
 }

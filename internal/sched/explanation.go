@@ -45,7 +45,8 @@ type GangReason struct {
 	// possibility was tried.
 	Cut string `json:"cut,omitempty"`
 	// ReservedAt is when the gang starts at the latest, by its VC's reservation,
-	// and Bound says so in words; both are empty without one.
+	// and Bound says so in words; both are empty without one. The time alone is,
+	// when it depends on jobs that declare no limit.
 	ReservedAt  Time         `json:"reserved_at,omitempty"`
 	Bound       string       `json:"bound,omitempty"`
 	Levels      []LevelUse   `json:"levels,omitempty"`

@@ -412,7 +412,7 @@ func (t *suggester) withoutAhead() {
 // run to reach the ends that they declare.
 func (t *suggester) afterTime() {
 	w := t.s.whatIf()
-	f := forward{whatIf: w, late: true, most: forwardMost}
+	f := forward{whatIf: w, pace: slow, most: forwardMost}
 	if at, ok := f.run(t.j.id, t.g); ok {
 		text := "it would start %s from now"
 		if f.ended > 0 {
