@@ -148,13 +148,14 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate) {
 	case e.Earliest != 0:
 		t.line("  estimated start: not before %s", a.when(e.Earliest))
 	default:
-		t.line("  estimated start: unknown")
+		t.line("  estimated start: unknown: %s", e.Unknown)
+		return
 	}
 	if e.Basis != "" {
 		t.line("    rests on %s", e.Basis)
 	}
 	if e.Unknown != "" {
-		t.line("    %s", e.Unknown)
+		t.line("    the other end of the range is unknown: %s", e.Unknown)
 	}
 	for i, end := range e.Ends {
 		if i == 0 && e.Latest != 0 {

@@ -260,11 +260,11 @@ func (f *forward) words() string {
 // missing says why a run did not come to the start of a gang.
 func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 	if f.bounded {
-		return fmt.Sprintf("unknown: %d decisions ahead it still waits, and no more are looked at", f.most), nil
+		return fmt.Sprintf("%d decisions ahead it still waits, and no more are looked at", f.most), nil
 	}
 	j := f.find(id)
 	if j == nil {
-		return "unknown: it ends before it starts", nil
+		return "it ends before it starts", nil
 	}
 	var ids []JobID
 	var whys []string
@@ -282,9 +282,9 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 		}
 	}
 	if len(ids) == 0 {
-		return "unknown: " + f.reason(j, g).Message, nil
+		return f.reason(j, g).Message, nil
 	}
-	text := "unknown, because " + whys[0]
+	text := whys[0]
 	if len(whys) > 1 {
 		text += fmt.Sprintf(", and so for %d more", len(whys)-1)
 	}

@@ -100,7 +100,7 @@ func TestEstimateBasis(t *testing.T) {
 
 	e = w.estimate(two, nil)
 	want(t, "two", fmt.Sprint(e.Earliest, e.Latest), "0 0")
-	if e.Unknown != "unknown, because job train-7 declares no time limit, and so for 1 more" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
+	if e.Unknown != "job train-7 declares no time limit, and so for 1 more" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
 		t.Errorf("why two has none: %+v", e)
 	}
 
@@ -119,7 +119,7 @@ func TestEstimateBasis(t *testing.T) {
 	w.now = w.now.Add(11 * sched.Minute)
 	e = w.estimate(one, nil)
 	want(t, "past", e.Latest, 0)
-	want(t, "why", strings.HasPrefix(e.Unknown, "unknown, because job "), true)
+	want(t, "why", strings.HasPrefix(e.Unknown, "job "), true)
 }
 
 // A long queue is looked at only so far.

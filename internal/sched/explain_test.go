@@ -408,3 +408,50 @@ func TestCostOfExplain(t *testing.T) {
 		}
 	}
 }
+
+// wideNodes is a VC with twelve nodes of 16 leaves, of which one each is bad.
+func wideNodes(t *testing.T) *world {
+	cfg := cluster(2, map[cell.VCName]int32{"a": 1})
+	spec := &cfg.Cluster
+	spec.Chains = []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "NODE", Fanout: 16, IsNode: true}}}}
+	spec.VCs[0].Quota = []cell.QuotaSpec{{Chain: "NODE", Level: 2, Number: 12}}
+	spec.Cells = nil
+	for n := range 12 {
+		node := cell.CellSpec{Type: "NODE", Address: fmt.Sprintf("n%d", n)}
+		for d := range 16 {
+			node.Children = append(node.Children, cell.CellSpec{Type: "G", Address: fmt.Sprint(d)})
+		}
+		spec.Cells = append(spec.Cells, node)
+	}
+	w := newWorld(t, cfg)
+	for n := range 12 {
+		w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprintf("n%d", n)), SKU: "G", Device: 15})
+	}
+	return w
+}
+
+// A search that was cut short says so, with its bound. Such a gang has to be
+// looked for: nearly every one packs, or is soon seen not to.
+func TestCutSearch(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		j := gangJob("knapsack", "a", 10, 1, 1)
+		j.Roles, j.Gangs[0].Tasks = nil, nil
+		for left := int32(179); left > 0; {
+			n := min(left, 3+int32(r.IntN(7)))
+			left -= n
+			j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, int32(len(j.Roles)))
+			j.Roles = append(j.Roles, sched.Role{Name: fmt.Sprint("r", len(j.Roles)), Tasks: 1, Leaves: n, MinFailed: 1, MinSucceeded: -1})
+		}
+		w := wideNodes(t)
+		events, ans, _ := w.s.Check(sched.Submit{Job: j}, w.now)
+		w.apply(events)
+		if e, _ := w.s.Explain(ans.Job); len(e.Gangs) > 0 && e.Gangs[0].Cut != "" {
+			binds, packs := cell.SearchBounds()
+			want(t, "what it says", e.Gangs[0].Cut, fmt.Sprintf("not every placement was tried: the search ends after %d ways to bind cells or %d ways to pack tasks", binds, packs))
+			t.Logf("seed %d: %s", seed, e.Gangs[0].Reason.Message)
+			return
+		}
+	}
+	t.Error("no search was cut short")
+}
