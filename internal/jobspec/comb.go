@@ -43,7 +43,7 @@ func (p *parser) readComb(m *document.MapReader) {
 	h.Iterations = p.positive(m.Node("iterations"), math.MaxInt64)
 	h.GPUMemoryMB = p.positive(m.Node("gpuMemory"), maxMemoryMB)
 	p.readDeadlines(m)
-	p.readAllowedNodes(m)
+	p.readNodes(m)
 	p.extras.comb = map[string]combRole{}
 	for _, f := range m.Map("taskRoles", "the task roles of extras.comb").Fields() {
 		p.checkRoleName(f)
@@ -140,8 +140,30 @@ func (p *parser) readDeadlines(m *document.MapReader) {
 	}
 }
 
-func (p *parser) readAllowedNodes(m *document.MapReader) {
-	at := m.Node("allowedNodes")
+// readNodes reads where the job may run, where never, and where first.
+func (p *parser) readNodes(m *document.MapReader) {
+	allowed, avoided, preferred := m.Node("allowedNodes"), m.Node("avoidedNodes"), m.Node("preferredNodes")
+	p.job.AllowedNodes = p.nodeList(allowed)
+	p.job.AvoidedNodes = p.nodeList(avoided)
+	p.job.PreferredNodes = p.nodeList(preferred)
+	if allowed != nil && allowed.Kind == document.List && len(allowed.Items) == 0 {
+		p.r.Problem(allowed, "an empty list would allow no node; leave the key out to allow all")
+	}
+	for _, n := range p.job.AvoidedNodes {
+		if slices.Contains(p.job.AllowedNodes, n) || slices.Contains(p.job.PreferredNodes, n) {
+			p.r.Problem(avoided, "the node %s is avoided here, and allowed or preferred too; leave one out", document.Quote(string(n)))
+		}
+	}
+	for _, n := range p.job.PreferredNodes {
+		if len(p.job.AllowedNodes) > 0 && !slices.Contains(p.job.AllowedNodes, n) {
+			p.r.Problem(preferred, "the node %s is preferred, but allowedNodes leaves it out; add it there, or remove it here", document.Quote(string(n)))
+		}
+	}
+}
+
+// nodeList reads names of nodes that exist, each once.
+func (p *parser) nodeList(at *document.Node) []cell.NodeName {
+	var out []cell.NodeName
 	seen := map[string]bool{}
 	for _, item := range p.r.List(at) {
 		name := p.r.String(item, document.Text{Max: maxName})
@@ -151,13 +173,11 @@ func (p *parser) readAllowedNodes(m *document.MapReader) {
 		case seen[name]:
 			p.r.Problem(item, "the node %s stands here twice", document.Quote(name))
 		default:
-			p.job.AllowedNodes = append(p.job.AllowedNodes, cell.NodeName(name))
+			out = append(out, cell.NodeName(name))
 		}
 		seen[name] = true
 	}
-	if at != nil && at.Kind == document.List && len(at.Items) == 0 {
-		p.r.Problem(at, "an empty list would allow no node; leave the key out to allow all")
-	}
+	return out
 }
 
 // readCombRole reads the keys of one task role.

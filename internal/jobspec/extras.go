@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"slices"
+
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 )
@@ -17,7 +19,8 @@ type extras struct {
 // A placement is what extras.hivedScheduler says about one task role. The nodes
 // are those of the values, for messages.
 type placement struct {
-	sku        cell.TypeName
+	skus       []cell.TypeName // none: any that serves
+	skuNodes   []*document.Node
 	pinned     cell.PinnedID
 	number     int64 // skuNum; 0 is not given
 	affinity   string
@@ -86,16 +89,41 @@ func (p *parser) readPlacement(f document.Field) placement {
 		skuNode: m.Node("skuType"), pinnedNode: m.Node("pinnedCellId"),
 		numberNode: m.Node("skuNum"), groupNode: m.Node("affinityGroupName"),
 	}
-	pl.sku = cell.TypeName(p.r.String(pl.skuNode, document.Text{Max: maxName}))
+	pl.skus, pl.skuNodes = p.readSKUs(pl.skuNode)
 	pl.pinned = cell.PinnedID(p.r.String(pl.pinnedNode, document.Text{Max: maxName}))
 	if pl.numberNode != nil && pl.numberNode.Kind != document.Null {
 		pl.number = p.r.Int(pl.numberNode, document.Range{Min: 1, Max: maxLeaves, Default: 1})
 	}
 	pl.affinity = p.name(pl.groupNode)
-	if pl.sku != "" && pl.pinned != "" {
+	if len(pl.skus) > 0 && pl.pinned != "" {
 		p.r.Problem(pl.pinnedNode, "skuType and pinnedCellId exclude each other: a pinned cell has its own SKU; leave one out")
-		pl.sku = ""
+		pl.skus = nil
 	}
 	p.warnUnknown(m, "skuType", "skuNum", "pinnedCellId", "affinityGroupName")
 	return pl
+}
+
+// readSKUs reads one SKU, or a list of those that serve as well.
+func (p *parser) readSKUs(n *document.Node) (out []cell.TypeName, at []*document.Node) {
+	if n == nil || n.Kind != document.List {
+		if name := p.r.String(n, document.Text{Max: maxName}); name != "" {
+			return []cell.TypeName{cell.TypeName(name)}, []*document.Node{n}
+		}
+		return nil, nil
+	}
+	for _, item := range n.Items {
+		name := cell.TypeName(p.r.String(item, document.Text{Max: maxName}))
+		switch {
+		case item.Kind == document.Null:
+			p.r.Problem(item, "expected the name of a SKU")
+		case slices.Contains(out, name):
+			p.r.Problem(item, "the SKU %s stands here twice", document.Quote(string(name)))
+		case name != "":
+			out, at = append(out, name), append(at, item)
+		}
+	}
+	if len(n.Items) == 0 {
+		p.r.Problem(n, "an empty list would allow no SKU; leave the key out to allow all that serve")
+	}
+	return out, at
 }

@@ -134,21 +134,11 @@ func appendRange(tasks []int32, first, n int32) []int32 {
 	return tasks
 }
 
-// checkGroup compares a role with the first one of its affinity group.
+// checkGroup keeps the name of the group that roles without one are in.
 func (p *parser) checkGroup(i int) {
 	r := &p.roles[i]
 	if r.place.affinity == defaultGang && slices.ContainsFunc(p.roles, func(o role) bool { return o.place.affinity == "" }) {
 		p.r.Problem(r.place.groupNode, "%q is the group of the task roles without affinityGroupName; use another name", defaultGang)
-	}
-	for k := range i {
-		o := &p.roles[k]
-		if o.place.affinity != r.place.affinity {
-			continue
-		}
-		if o.place.sku != r.place.sku || o.place.pinned != r.place.pinned {
-			p.r.Problem(r.place.groupNode, "the task roles %s and %s are both in the group %s, so they need the same skuType and pinnedCellId", o.Name, r.Name, r.place.affinity)
-		}
-		return
 	}
 }
 

@@ -182,7 +182,7 @@ defaults: {virtualCluster: nowhere}
 	env := testEnv()
 	env.Name, env.VC = "replaced", "mixed"
 	result, problems := Parse("", []byte(src), env)
-	if problems != nil || result.Job.Name != "replaced" || result.Job.VC != "mixed" || len(result.Job.Roles[0].SKUs) > 0 {
+	if problems != nil || result.Job.Name != "replaced" || result.Job.VC != "mixed" || len(result.Job.Roles[0].SKUs) != 2 {
 		t.Errorf("a submission's name and VC: %+v, %v", result, problems)
 	}
 	env.Name, env.VC, env.RequireImage = "a.b", "none", true

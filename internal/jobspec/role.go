@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"slices"
+
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
@@ -257,7 +259,7 @@ func (p *parser) placeRole(r *role, opportunistic bool) (cell.SKU, bool) {
 	if r.place.pinned != "" {
 		return p.placePinned(r, opportunistic)
 	}
-	if r.place.sku != "" {
+	if len(r.place.skus) > 0 {
 		return p.placeSKU(r, opportunistic)
 	}
 	if _, ok := p.catalogue.vc(p.job.VC); !ok {
@@ -268,9 +270,7 @@ func (p *parser) placeRole(r *role, opportunistic bool) (cell.SKU, bool) {
 		p.r.Problem(r.resources, "the role %s", err)
 		return cell.SKU{}, false
 	}
-	if len(usable) == 1 {
-		r.SKUs = []cell.TypeName{usable[0].Name}
-	}
+	r.SKUs = skuNames(usable)
 	return smallest(usable), true
 }
 
@@ -300,12 +300,21 @@ func (p *parser) placeSKU(r *role, opportunistic bool) (cell.SKU, bool) {
 	if _, ok := p.catalogue.vc(p.job.VC); opportunistic || !ok {
 		names, owner = p.catalogue.cluster(), "the cluster"
 	}
-	for _, name := range names {
-		if name == r.place.sku {
-			r.SKUs = []cell.TypeName{name}
-			return p.catalogue.sku(name), true
+	var chosen []cell.SKU
+	for i, name := range r.place.skus {
+		at, sku := r.place.skuNodes[i], p.catalogue.sku(name)
+		switch {
+		case !slices.Contains(names, name):
+			p.r.Problem(at, "%s has no SKU %s; it has %s", owner, document.Quote(string(name)), list(names))
+		case len(r.place.skus) > 1 && r.ask.gpu > 0 && sku.GPU == 0:
+			p.r.Problem(at, "the role asks for %s, but SKU %s has none; leave it out", plural(r.ask.gpu, "GPU", "GPUs"), name)
+		default:
+			chosen = append(chosen, sku)
 		}
 	}
-	p.r.Problem(r.place.skuNode, "%s has no SKU %s; it has %s", owner, document.Quote(string(r.place.sku)), list(names))
-	return cell.SKU{}, false
+	if len(chosen) < len(r.place.skus) {
+		return cell.SKU{}, false
+	}
+	r.SKUs = sortedSet(skuNames(chosen))
+	return smallest(chosen), true
 }

@@ -139,9 +139,8 @@ func (c *catalogue) sku(name cell.TypeName) cell.SKU {
 
 // usable returns the SKUs on which a role that names none may run: those of its
 // VC, or of the cluster for an opportunistic job; only those with GPUs if it asks
-// for some, the CPU SKU if it asks for none and there is one. The core places a
-// role without SKU on any of them, so a choice of some is refused: it would have
-// to be written down.
+// for some, and those without if it asks for none and there are such. Parts of
+// devices serve only where there are no whole ones: they would be taken for them.
 func (c *catalogue) usable(vc cell.VCName, opportunistic bool, a ask) ([]cell.SKU, error) {
 	names, owner := c.quota(vc), "VC "+string(vc)
 	if opportunistic {
@@ -156,14 +155,15 @@ func (c *catalogue) usable(vc cell.VCName, opportunistic bool, a ask) ([]cell.SK
 	}
 	all, withGPU, without := c.split(names)
 	switch {
-	case a.gpu == 0 && len(without) == 1:
+	case a.gpu == 0 && len(without) > 0:
 		return without, nil
 	case a.gpu == 0:
 		return all, nil
 	case len(withGPU) == 0:
 		return nil, fmt.Errorf("asks for %s, but no SKU of %s has any; it has %s", plural(a.gpu, "GPU", "GPUs"), owner, list(names))
-	case len(withGPU) > 1 && len(without) > 0:
-		return nil, fmt.Errorf("asks for %s, and %s has SKUs with and without: give skuType, one of %s", plural(a.gpu, "GPU", "GPUs"), owner, list(skuNames(withGPU)))
+	}
+	if whole := slices.DeleteFunc(slices.Clone(withGPU), func(s cell.SKU) bool { return s.Part != "" }); len(whole) > 0 {
+		return whole, nil
 	}
 	return withGPU, nil
 }
