@@ -49,10 +49,12 @@ func (c *Cluster) HoldAnew(space int32, binds []Bind) (now []Bind, held []RootID
 // smallest free ones.
 func (c *Cluster) bindLike(space int32, root RootID) bool {
 	r := c.spaces[space].Roots[root]
-	for l := r.Level; l <= c.f.Chains[r.Chain].Top; l++ {
-		for _, id := range slices.Clone(c.spaces[c.spaces[space].Parent].free[c.f.slot(r.Chain, l)]) {
-			if c.bindBelow(space, root, id, r.Level) {
-				return true
+	for up := c.spaces[space].Parent; up != None; up = c.spaces[up].Parent {
+		for l := r.Level; l <= c.f.Chains[r.Chain].Top; l++ {
+			for _, id := range slices.Clone(c.spaces[up].free[c.f.slot(r.Chain, l)]) {
+				if c.bindBelow(space, root, id, r.Level) {
+					return true
+				}
 			}
 		}
 	}
