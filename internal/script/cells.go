@@ -196,3 +196,17 @@ func (s *Session) assertFreeCells(a *args) ([]string, error) {
 	}
 	return compare(a, []fact{{"listed", strings.Join(names, " ")}}), err
 }
+
+// cellName gives the type and the address of a cell that an event names by its
+// number. The forest is built when it is first asked for.
+func (s *Session) cellName(id cell.CellID) string {
+	if s.forest == nil {
+		c, err := cell.New(s.cluster)
+		if err != nil {
+			return fmt.Sprintf("cell %d", id)
+		}
+		s.forest = c.Forest()
+	}
+	c := &s.forest.Cells[id]
+	return fmt.Sprintf("%s %s", s.forest.Chains[c.Chain].Types[c.Level-1], s.forest.Path(id))
+}

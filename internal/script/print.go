@@ -166,6 +166,7 @@ func (s *Session) record(r sched.Record) {
 	case sched.StopRequested:
 		s.line(r.Time, "%s is to stop", s.jobName(e.Job))
 	case sched.Configured:
+		s.cluster, s.forest = &e.Config.Cluster, nil
 		s.configured(r.Time, e)
 	case sched.NodeCordoned:
 		s.line(r.Time, "%s is %s", e.Node, map[bool]string{true: "cordoned", false: "uncordoned"}[e.On])
@@ -234,9 +235,9 @@ func (s *Session) decision(r sched.Record) {
 	case sched.Upgraded:
 		s.line(r.Time, "%s is guaranteed again", s.label(e.Attempt))
 	case sched.Doomed:
-		s.line(r.Time, "bad hardware is charged to %s: its cell %d is cell %d", e.VC, e.Root, e.Cell)
+		s.line(r.Time, "bad hardware is charged to %s: its cell %s/%d is %s", e.VC, e.VC, e.Root, s.cellName(e.Cell))
 	case sched.Spared:
-		s.line(r.Time, "bad hardware is no longer charged to %s: its cell %d is free", e.VC, e.Root)
+		s.line(r.Time, "bad hardware is no longer charged to %s: its cell %s/%d is free", e.VC, e.VC, e.Root)
 	case sched.AttemptEnded:
 		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
 	case sched.TaskRetried:

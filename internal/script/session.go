@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/policy"
@@ -45,6 +46,8 @@ type Session struct {
 	failed    int
 	keys      int
 	dir       string // where files that a script names are found
+	cluster   *cell.Spec
+	forest    *cell.Forest // of the cluster, once a cell is to be named
 	// OnBatch, when set, sees every durable batch before it is printed.
 	OnBatch func(engine.Batch)
 }
