@@ -272,7 +272,8 @@ func (s *State) cut(pl cell.Placement, from, to int) cell.Placement {
 	f := s.cl.Forest()
 	out := cell.Placement{Tasks: pl.Tasks[from:to:to]}
 	for _, b := range pl.Binds {
-		if slices.ContainsFunc(out.Tasks, func(t cell.Task) bool { return f.Contains(b.Cell, f.Leaves[t.Leaves[0]]) }) {
+		inside := func(l cell.LeafID) bool { return f.Contains(b.Cell, f.Leaves[l]) }
+		if slices.ContainsFunc(out.Tasks, func(t cell.Task) bool { return slices.ContainsFunc(t.Leaves, inside) }) {
 			out.Binds = append(out.Binds, b)
 		}
 	}
