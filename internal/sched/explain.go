@@ -47,7 +47,7 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	}
 	r := s.request(j, g)
 	r.Avoided, r.IgnoreHealth = nil, true
-	if res, ok := s.empty.Place(&r); ok || res.Bounded {
+	if res, ok := s.empty.Place(&r); ok || res.Bounded && j.gangs[g].leaves <= s.reach(j, g) {
 		return nil // only a proven no is one
 	}
 	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
