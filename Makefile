@@ -6,7 +6,8 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Long runs, outside `make test`. Each may be set on the command line.
-SEEDS            ?= 2000
+SEEDS            ?= 100000
+DEPTH            ?= 8
 SERVER_KILLS     ?= 50
 SUPERVISOR_KILLS ?= 20
 FUZZTIME         ?= 30s
@@ -44,8 +45,13 @@ bench: build bench-core ## measures; prints one line a figure: name{labels} valu
 bench-core: ## measures only the decision core (ONLY=load-4096 for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
 
-soak: ## long runs of every test that takes -seeds (SEEDS=2000)
-	$(GO) test -count=1 -timeout 4h $$(grep -rlE 'flag\.[A-Za-z0-9]+\("seeds"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|') -args -seeds $(SEEDS)
+soak: ## the random runs, the exhaustive search and the random cells at full length (SEEDS=100000, DEPTH=8)
+	$(GO) test -count=1 -timeout 24h -v -run 'TestExhaustive' ./internal/sched -args -depth $(DEPTH)
+	$(GO) test -count=1 -timeout 24h -run 'TestMachine' ./internal/cell -rapid.checks=$(SEEDS) -rapid.seed=0
+	$(GO) test -count=1 -timeout 24h $$(grep -rlE 'flag\.[A-Za-z0-9]+\("seeds"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|') -args -seeds $(SEEDS)
+
+mutants: ## plants every fault of internal/mutant and lists which test catches it
+	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/mutant -args -mutants all
 
 crash: ## kills servers and supervisors under load (SERVER_KILLS=50 SUPERVISOR_KILLS=20)
 	$(GO) test -count=1 -timeout 1h -v -run 'Kill' ./internal/lab -args -server-kills $(SERVER_KILLS) -supervisor-kills $(SUPERVISOR_KILLS)

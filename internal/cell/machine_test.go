@@ -44,33 +44,69 @@ type machine struct {
 	tw       *twin.Twin
 	live     []cell.AllocID // that hold leaves, the oldest first
 	promised []cell.AllocID
+	pinned   bool // VC v0 has a pinned cell
 }
 
 func newMachine(t *rapid.T) *machine {
 	m := &machine{c: draw(t)}
 	m.tw = twin.Of(m.c)
+	for _, r := range m.c.Space(1).Roots {
+		m.pinned = m.pinned || r.Pinned != ""
+	}
 	return m
 }
 
 // draw makes a cluster of one or two racks of two nodes of four leaves, with two
-// VCs whose quotas are drawn cell by cell as long as they fit.
+// VCs, or three of which one is part of another, whose quotas are drawn cell by
+// cell as long as they fit.
 func draw(t *rapid.T) *cell.Cluster {
 	spec := racks(rapid.IntRange(1, 2).Draw(t, "racks"))
 	spec.VCs = []cell.VCSpec{{Name: "v0"}, {Name: "v1"}}
+	if rapid.IntRange(0, 3).Draw(t, "pin") == 0 {
+		spec.Cells[0].Children[0].Pinned = pin
+		spec.VCs[0].Pinned = []cell.PinnedID{pin}
+	}
+	if rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
+		spec.VCs = append(spec.VCs, cell.VCSpec{Name: "v2", Parent: "v0"})
+	}
+	second := rapid.IntRange(0, 3).Draw(t, "second chain") == 0
+	if second {
+		plain(spec)
+	}
 	c, err := cell.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range rapid.IntRange(1, 5).Draw(t, "cells") {
+	for range rapid.IntRange(1, 6).Draw(t, "cells") {
 		more := *spec
 		more.VCs = slices.Clone(spec.VCs)
-		v := &more.VCs[rapid.IntRange(0, 1).Draw(t, "vc")]
-		v.Quota = append(slices.Clip(v.Quota), cell.QuotaSpec{Chain: "RACK", Level: cell.Level(rapid.IntRange(1, 4).Draw(t, "level")), Number: 1})
+		v := &more.VCs[rapid.IntRange(0, len(spec.VCs)-1).Draw(t, "vc")]
+		q := cell.QuotaSpec{Chain: "RACK", Level: cell.Level(rapid.IntRange(1, 4).Draw(t, "level")), Number: 1}
+		if second && q.Level <= 2 {
+			q.Chain = "PLAIN"
+		}
+		v.Quota = append(slices.Clip(v.Quota), q)
 		if larger, err := cell.New(&more); err == nil {
 			c, spec = larger, &more
 		}
 	}
 	return c
+}
+
+// pin is the pinned cell's name.
+const pin = "p"
+
+// plain adds a chain of two nodes of three leaves.
+func plain(s *cell.Spec) {
+	s.SKUs = append(s.SKUs, cell.SKU{Name: "H"})
+	s.Chains = []cell.ChainSpec{{Name: "PLAIN", Levels: []cell.LevelSpec{{Type: "H"}, {Type: "PLAIN", Fanout: 3, IsNode: true}}}, s.Chains[0]}
+	for i := range 2 {
+		node := cell.CellSpec{Type: "PLAIN", Address: fmt.Sprintf("h%d", i)}
+		for l := range 3 {
+			node.Children = append(node.Children, cell.CellSpec{Type: "H", Address: fmt.Sprint(l)})
+		}
+		s.Cells = append(s.Cells, node)
+	}
 }
 
 // racks is a cluster without VCs: n racks of two nodes of two switches of two leaves.
@@ -118,9 +154,19 @@ func (m *machine) Check(t *rapid.T) {
 
 // request draws a gang; below is the least priority.
 func (m *machine) request(t *rapid.T, least int) cell.Request {
-	q := cell.Request{Space: 1 + rapid.Int32Range(0, 1).Draw(t, "space"), Priority: cell.Priority(rapid.IntRange(least, 3).Draw(t, "priority"))}
+	q := cell.Request{Space: 1 + rapid.Int32Range(0, m.c.NumSpaces()-2).Draw(t, "space"), Priority: cell.Priority(rapid.IntRange(least, 3).Draw(t, "priority"))}
 	for range rapid.IntRange(1, 2).Draw(t, "members") {
-		q.Members = append(q.Members, cell.Member{Tasks: rapid.Int32Range(1, 2).Draw(t, "tasks"), Leaves: rapid.Int32Range(1, 4).Draw(t, "leaves")})
+		member := cell.Member{Tasks: rapid.Int32Range(1, 2).Draw(t, "tasks"), Leaves: rapid.Int32Range(1, 4).Draw(t, "leaves")}
+		if len(m.c.Forest().Chains) > 1 {
+			member.SKUs = rapid.SampledFrom([][]cell.TypeName{nil, {"G"}, {"H"}, {"G", "H"}}).Draw(t, "skus")
+		}
+		if m.pinned && q.Space == 1 && q.Priority >= cell.MinGuaranteed && rapid.IntRange(0, 3).Draw(t, "pinned") == 0 {
+			member.Pinned = pin
+		}
+		q.Members = append(q.Members, member)
+	}
+	if len(m.c.Forest().Chains) > 1 && rapid.IntRange(0, 5).Draw(t, "block") == 0 {
+		q.Blocked = []bool{true, false}
 	}
 	if rapid.IntRange(0, 5).Draw(t, "avoid") == 0 {
 		q.Avoided = cell.NodeSet{}.Add(rapid.Int32Range(0, int32(len(m.c.Forest().Nodes))-1).Draw(t, "avoided"))
@@ -361,7 +407,7 @@ func (m *machine) emptied(t *rapid.T) {
 	m.Check(t)
 	for si := int32(1); si < m.c.NumSpaces(); si++ {
 		for i := range m.c.Space(si).Roots {
-			if r := &m.c.Space(si).Roots[i]; r.Cell != cell.None || r.Used != 0 {
+			if r := &m.c.Space(si).Roots[i]; r.Pinned == "" && r.Cell != cell.None || r.Used != 0 {
 				t.Fatalf("nothing is in use, but root %d of space %d is bound to %d with %d leaves used", i, si, r.Cell, r.Used)
 			}
 		}

@@ -321,7 +321,7 @@ func (s *search) usable(ci int, p *part) bool {
 	if s.r.Blocked != nil && s.r.Blocked[ci] && p.pinned == "" {
 		return false
 	}
-	return p.pinned != "" || len(p.skus) == 0 || slices.Contains(p.skus, s.c.f.Chains[ci].SKU)
+	return len(p.skus) == 0 || slices.Contains(p.skus, s.c.f.Chains[ci].SKU)
 }
 
 // mark remembers how far a search is, to come back to it.

@@ -158,7 +158,7 @@ func (c *Cluster) verifyRoot(si int32, ri RootID, owed [][]int32, add func(strin
 		if s.rootAtCell(r.Cell) != ri {
 			add("root %d of container %q is not noted at cell %d", ri, s.Name, r.Cell)
 		}
-		if s.free[slot].has(r.Cell) != r.Doomed {
+		if s.free[slot].has(r.Cell) && !r.Doomed {
 			add("root %d of container %q is bound to cell %d and unused", ri, s.Name, r.Cell)
 		}
 		return

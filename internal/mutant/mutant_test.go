@@ -31,7 +31,7 @@ type detector struct {
 
 // detectors, the fastest first.
 var detectors = []detector{
-	{"machine", []string{"./internal/cell", "-run", "^TestMachine$", "-rapid.nofailfile"}},
+	{"machine", []string{"./internal/cell", "-run", "^TestMachine$", "-rapid.nofailfile", "-rapid.shrinktime=1s"}},
 	{"exhaustive", []string{"./internal/sched", "-run", "^TestExhaustive$", "-args", "-depth", "4"}},
 	{"cell", []string{"./internal/cell", "-skip", "^TestMachine$"}},
 	{"sched", []string{"./internal/sched", "-skip", "^TestExhaustive$"}},
@@ -132,7 +132,7 @@ var (
 // else its name, how long it took and how many random runs.
 func (d detector) ask(t *testing.T, f fault, overlay string) string {
 	begin := time.Now()
-	args := append([]string{"test", "-count=1", "-vet=off", "-timeout=5m", "-overlay=" + overlay}, d.args...)
+	args := append([]string{"test", "-count=1", "-vet=off", "-timeout=4m", "-overlay=" + overlay}, d.args...)
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
@@ -146,8 +146,12 @@ func (d detector) ask(t *testing.T, f fault, overlay string) string {
 		return ""
 	}
 	note := fmt.Sprintf("%s (%s", d.name, took)
+	if strings.Contains(text, "test timed out") {
+		note += ", it went on for ever"
+	}
 	if m := aCheck.FindStringSubmatch(text); m != nil {
-		note += ", " + m[1] + " histories"
+		n, _ := strconv.Atoi(m[1])
+		note += fmt.Sprintf(", history %d", n+1)
 	}
 	least := 0
 	for _, m := range aSeed.FindAllStringSubmatch(text, -1) {

@@ -59,24 +59,6 @@ func (t *Twin) With(c *cell.Cluster) *Twin {
 	return &Twin{Moves: t.Moves, c: c, f: t.f, cells: t.cells}
 }
 
-// debt is a preassigned cell that is not bound: it must be obtainable.
-type debt struct {
-	chain int16
-	level cell.Level
-}
-
-// ledger is who has which cells: the debts of all VCs and what is bound.
-type ledger struct {
-	debts []debt
-	bound set
-}
-
-func (l *ledger) sort() {
-	slices.SortFunc(l.debts, func(a, b debt) int {
-		return cmp.Or(cmp.Compare(a.chain, b.chain), cmp.Compare(b.level, a.level))
-	})
-}
-
 // Gone says which holders to leave out of the picture; nil is none.
 type Gone func(cell.AllocID) bool
 
@@ -101,25 +83,103 @@ func (t *Twin) bound(space int32, r *cell.Root, gone Gone) bool {
 	return false
 }
 
-// ledger adds up what all VCs but one are owed and have bound.
-func (t *Twin) ledger(except int32, gone Gone) ledger {
-	var out ledger
+// claim is a root that is not bound: it must be able to get a cell of its own,
+// inside one of the cells of the space that it is part of.
+type claim struct {
+	up    int32 // the container
+	into  int32 // the container whose root this is, 0 for a VC's
+	chain int16
+	level cell.Level
+}
+
+// ground is what a container has: its roots, and what is taken of them.
+type ground struct {
+	roots []set
+	taken set
+}
+
+// ledger is who has which cells.
+type ledger struct {
+	grounds map[int32]*ground // by container
+	first   []claim           // the asking VC's containers' and its own
+	rest    []claim
+	own     []set // what the asking VC has bound
+}
+
+// spaces lists all spaces, containers before what is part of them.
+func (t *Twin) spaces() []int32 {
+	var out []int32
+	var add func(si int32)
+	add = func(si int32) {
+		if si == 0 || slices.Contains(out, si) {
+			return
+		}
+		add(t.c.Space(si).Parent)
+		out = append(out, si)
+	}
 	for si := int32(1); si < t.c.NumSpaces(); si++ {
+		add(si)
+	}
+	return out
+}
+
+// ledger adds up who has what, with the claims of one VC and of what it is part
+// of apart; 0 is nobody's.
+func (t *Twin) ledger(asking int32, gone Gone) ledger {
+	all := t.spaces()
+	out := ledger{grounds: map[int32]*ground{0: {roots: []set{^set(0)}}}}
+	line := map[int32]bool{}
+	for si := asking; si != 0; si = t.c.Space(si).Parent {
+		line[si] = true
+	}
+	for _, si := range all {
+		if si >= t.c.NumSpaces() {
+			out.grounds[si] = &ground{}
+		}
+	}
+	for _, si := range all {
 		sp := t.c.Space(si)
-		if si == except || sp.Parent != 0 {
-			continue
+		into := int32(0)
+		if si >= t.c.NumSpaces() {
+			into = si
 		}
 		for i := range sp.Roots {
 			r := &sp.Roots[i]
 			if t.bound(si, r, gone) {
-				out.bound |= t.cells[r.Cell]
-			} else {
-				out.debts = append(out.debts, debt{r.Chain, r.Level})
+				out.bound(claim{up: sp.Parent, into: into}, t.cells[r.Cell], r)
+				if si == asking && r.Pinned == "" {
+					out.own = append(out.own, t.cells[r.Cell])
+				}
+				continue
 			}
+			list := &out.rest
+			if line[si] {
+				list = &out.first
+			}
+			*list = append(*list, claim{sp.Parent, into, r.Chain, r.Level})
 		}
 	}
-	out.sort()
+	sortClaims(out.rest)
 	return out
+}
+
+// bound notes a root that has its cell.
+func (l *ledger) bound(c claim, at set, r *cell.Root) {
+	if r.Pinned != "" {
+		c.up = 0
+	}
+	l.grounds[c.up].taken |= at
+	if c.into != 0 {
+		l.grounds[c.into].roots = append(l.grounds[c.into].roots, at)
+	}
+}
+
+// sortClaims puts containers before what is part of them, and equal claims together.
+func sortClaims(cs []claim) {
+	slices.SortStableFunc(cs, func(a, b claim) int {
+		return cmp.Or(cmp.Compare(min(1, b.into), min(1, a.into)), cmp.Compare(a.up, b.up), cmp.Compare(a.into, b.into),
+			cmp.Compare(a.chain, b.chain), cmp.Compare(b.level, a.level))
+	})
 }
 
 // Safe reports whether all guarantees of all VCs can be had at once, whatever
@@ -127,13 +187,13 @@ func (t *Twin) ledger(except int32, gone Gone) ledger {
 // own among those that are not bound.
 func (t *Twin) Safe() bool {
 	l := t.ledger(0, nil)
-	return t.pay(l.debts, l.bound, ^set(0), 0)
+	return t.pay(&l, l.rest, ^set(0), 0)
 }
 
 // Sound reports whether the guarantees could be had at once on healthy cells only.
 func (t *Twin) Sound() bool {
 	l := t.ledger(0, nil)
-	return t.pay(l.debts, l.bound, t.healthy(), 0)
+	return t.pay(&l, l.rest, t.healthy(), 0)
 }
 
 func (t *Twin) healthy() set {
@@ -146,27 +206,49 @@ func (t *Twin) healthy() set {
 	return out
 }
 
-// pay gives the debts, sorted, cells outside taken and within some leaves; equal
-// debts take rising cells.
-func (t *Twin) pay(debts []debt, taken, within set, from cell.CellID) bool {
-	if len(debts) == 0 {
-		return true
-	}
-	d := debts[0]
+// give gives a claim each cell that it may have, from the cell `from` on, until
+// next is content with one.
+func (t *Twin) give(l *ledger, d claim, within set, from cell.CellID, next func(cell.CellID) bool) bool {
+	up := l.grounds[d.up]
 	for id := from; int(id) < len(t.cells); id++ {
-		c := &t.f.Cells[id]
-		if c.Level != d.level || c.Chain != d.chain || t.cells[id]&(taken|^within) != 0 {
+		at := t.cells[id]
+		if c := &t.f.Cells[id]; c.Level != d.level || c.Chain != d.chain || at&(up.taken|^within) != 0 || !inside(at, up.roots) {
 			continue
 		}
-		next := cell.CellID(0)
-		if len(debts) > 1 && debts[1] == d {
-			next = id + 1
+		up.taken |= at
+		if d.into != 0 {
+			l.grounds[d.into].roots = append(l.grounds[d.into].roots, at)
 		}
-		if t.pay(debts[1:], taken|t.cells[id], within, next) {
+		ok := next(id)
+		up.taken &^= at
+		if d.into != 0 {
+			in := l.grounds[d.into]
+			in.roots = in.roots[:len(in.roots)-1]
+		}
+		if ok {
 			return true
 		}
 	}
 	return false
+}
+
+func inside(at set, roots []set) bool {
+	return slices.ContainsFunc(roots, func(r set) bool { return at&^r == 0 })
+}
+
+// pay gives all claims, sorted, cells within some leaves; equal claims take
+// rising cells.
+func (t *Twin) pay(l *ledger, claims []claim, within set, from cell.CellID) bool {
+	if len(claims) == 0 {
+		return true
+	}
+	return t.give(l, claims[0], within, from, func(id cell.CellID) bool {
+		next := cell.CellID(0)
+		if len(claims) > 1 && claims[1] == claims[0] {
+			next = id + 1
+		}
+		return t.pay(l, claims[1:], within, next)
+	})
 }
 
 // usable are the leaves that a request may take when some holders are gone.
@@ -195,67 +277,53 @@ func left(id cell.AllocID, gone Gone) bool { return id != cell.None && (gone == 
 // every guarantee still obtainable, on healthy cells if it was so before. It tries
 // every way to bind some of the VC's cells.
 func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
-	free := t.usable(r, gone)
+	free, ps := t.usable(r, gone), parts(r.Members)
 	if r.Priority < cell.MinGuaranteed {
-		return t.pack(r, parts(r.Members), []set{^set(0)}, free)
+		return t.pack(r, ps, []set{^set(0)}, free)
 	}
-	others := t.ledger(r.Space, gone)
-	own := ledger{}
-	var roots []set
-	sp := t.c.Space(r.Space)
-	for i := range sp.Roots {
-		root := &sp.Roots[i]
-		switch {
-		case root.Pinned != "":
-			others.bound |= t.cells[root.Cell]
-		case t.bound(r.Space, root, gone):
-			roots = append(roots, t.cells[root.Cell])
-			others.bound |= t.cells[root.Cell]
-		default:
-			own.debts = append(own.debts, debt{root.Chain, root.Level})
-		}
-	}
-	own.sort()
-	ps := parts(r.Members)
+	l := t.ledger(r.Space, gone)
+	sortClaims(l.first)
 	sound, healthy := t.Sound(), t.healthy()
-	return t.bind(own.debts, 0, roots, others.bound, func(roots []set, taken set, left []debt) bool {
-		owed := ledger{debts: slices.Concat(others.debts, left)}
-		owed.sort()
-		return t.pack(r, ps, roots, free) && t.pay(owed.debts, taken, ^set(0), 0) &&
-			(!sound || t.pay(owed.debts, taken, healthy, 0))
+	return t.bind(&l, l.first, 0, binding{roots: l.own}, func(b binding) bool {
+		if !t.pack(r, ps, b.roots, free) {
+			return false
+		}
+		owed := slices.Concat(l.rest, b.left)
+		sortClaims(owed)
+		return t.pay(&l, owed, ^set(0), 0) && (!sound || t.pay(&l, owed, healthy, 0))
 	})
 }
 
-// bind tries every way to give debts cells outside taken; those that get none are
-// left.
-func (t *Twin) bind(debts []debt, from cell.CellID, roots []set, taken set, try func([]set, set, []debt) bool) bool {
-	if len(debts) == 0 {
-		return try(roots, taken, nil)
+// binding is the cells that a VC has, and the claims that were left unbound.
+type binding struct {
+	roots []set
+	left  []claim
+}
+
+// bind tries every way to give some of the claims cells.
+func (t *Twin) bind(l *ledger, claims []claim, from cell.CellID, b binding, try func(binding) bool) bool {
+	if len(claims) == 0 {
+		return try(b)
 	}
-	if try(roots, taken, debts) {
-		return true
-	}
-	d := debts[0]
-	for id := from; int(id) < len(t.cells); id++ {
-		c := &t.f.Cells[id]
-		if c.Level != d.level || c.Chain != d.chain || t.cells[id]&taken != 0 {
-			continue
-		}
-		next := cell.CellID(0)
-		if len(debts) > 1 && debts[1] == d {
+	d := claims[0]
+	if t.give(l, d, ^set(0), from, func(id cell.CellID) bool {
+		next, now := cell.CellID(0), b
+		if len(claims) > 1 && claims[1] == d {
 			next = id + 1
 		}
-		if t.bind(debts[1:], next, append(slices.Clip(roots), t.cells[id]), taken|t.cells[id], try) {
-			return true
+		if d.into == 0 {
+			now.roots = append(slices.Clip(b.roots), t.cells[id])
 		}
+		return t.bind(l, claims[1:], next, now, try)
+	}) {
+		return true
 	}
-	rest := slices.IndexFunc(debts, func(o debt) bool { return o != d })
-	if rest < 0 {
-		return false
+	same := 1
+	for same < len(claims) && claims[same] == d {
+		same++
 	}
-	return t.bind(debts[rest:], 0, roots, taken, func(roots []set, taken set, left []debt) bool {
-		return try(roots, taken, slices.Concat(debts[:rest], left))
-	})
+	b.left = slices.Concat(b.left, claims[:same])
+	return t.bind(l, claims[same:], 0, b, try)
 }
 
 // Victims returns the smallest number of candidates that must go, besides those
