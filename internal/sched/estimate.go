@@ -9,7 +9,7 @@ import (
 
 // estimateSteps bounds an estimate: so many times a decision is taken on the
 // copy, in each of its runs.
-const estimateSteps = 256
+const estimateSteps = 400
 
 // Estimate is when a job would start, if those that run end as they declare and
 // nobody submits a job that goes before it.

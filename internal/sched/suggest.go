@@ -13,12 +13,12 @@ import (
 // Bounds on how many changes are tried for one explanation: each costs a copy of
 // the state and one or two decisions.
 const (
-	triesMost   = 24 // changes of the job
-	endsMost    = 16 // jobs that might end
-	aheadMost   = 8  // jobs that stand before it
-	mendMost    = 16 // nodes at fault
-	othersMost  = 8  // other SKUs, other VCs
-	forwardMost = 32 // steps until declared ends let it start
+	triesMost   = 24  // changes of the job
+	endsMost    = 16  // jobs that might end
+	aheadMost   = 8   // jobs that stand before it
+	mendMost    = 16  // nodes at fault
+	othersMost  = 8   // other SKUs, other VCs
+	forwardMost = 100 // steps until declared ends let it start
 )
 
 // suggester looks for changes that would let one gang start.
