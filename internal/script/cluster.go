@@ -45,6 +45,34 @@ func (s *Session) doCluster(c command) (string, error) {
 	return out, nil
 }
 
+// doPlan says what a configuration would do, and changes nothing. It takes what
+// reconfigure takes.
+func (s *Session) doPlan(c command) (string, error) {
+	m := s.meta(c.args)
+	cluster, out, err := s.readCluster(c)
+	if err == nil {
+		err = c.args.done(0)
+	}
+	if err != nil || cluster == nil {
+		return out, err
+	}
+	var p *sched.ConfigPlan
+	var no *sched.Refusal
+	if err := s.read(func(st *sched.State) { p, no = st.PlanConfig(cluster.Command(m)) }); err != nil {
+		return "", err
+	}
+	if no != nil {
+		return out + "would be " + s.refused(no), nil
+	}
+	if !p.Changed {
+		out += "it would change nothing\n"
+	}
+	for _, e := range p.Effects {
+		out += "effect: " + e + "\n"
+	}
+	return out, nil
+}
+
 // refused prints why a command was not accepted.
 func (s *Session) refused(r *sched.Refusal) string {
 	kind := string(r.Kind)

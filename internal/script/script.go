@@ -104,6 +104,7 @@ func handlers() []handler {
 		{"leaf", (*Session).doLeaf},
 		{"lose", (*Session).doLose},
 		{"node", (*Session).doNode},
+		{"plan", (*Session).doPlan},
 		{"progress", (*Session).doProgress},
 		{"reconfigure", (*Session).doCluster},
 		{"refuse", (*Session).doRefuse},

@@ -75,7 +75,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 		}
 		step := 1
 		if filepath.Base(filepath.Dir(file)) == "hived" {
-			step = 4 // long scripts about what the core decides
+			step = 7 // long scripts about what the core decides
 		}
 		for i, when := range []string{"before", "after"} {
 			for n, crashed := 1+i, true; crashed; n += step {
