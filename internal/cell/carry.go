@@ -164,14 +164,13 @@ func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
 	if !s.from(0) {
 		return nil, false
 	}
-	slices.SortFunc(s.found, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
-	pinned := func(b Bind) bool { return c.spaces[vc].Roots[b.Root].Pinned != "" }
+	pinned := func(b Bind) bool { return b.Space == 0 && c.spaces[vc].Roots[b.Root].Pinned != "" }
 	return s.found, !slices.ContainsFunc(s.found, pinned) // a pinned cell must be asked for
 }
 
 // pins reports whether an allocation uses a pinned cell.
 func (c *Cluster) pins(a *Alloc) bool {
-	return slices.ContainsFunc(a.Placement.Binds, func(b Bind) bool { return c.spaces[a.Space].Roots[b.Root].Pinned != "" })
+	return slices.ContainsFunc(a.Placement.Binds, func(b Bind) bool { return b.Space == 0 && c.spaces[a.Space].Roots[b.Root].Pinned != "" })
 }
 
 // carryBinds finds a root for every preassigned cell of an allocation.
@@ -183,6 +182,9 @@ func (c *Cluster) carryBinds(old *Cluster, vc int32, a *Alloc, moved map[LeafID]
 	var fresh []RootID
 	ok := true
 	for _, b := range a.Placement.Binds {
+		if b.Space != 0 {
+			continue // what lies around it is found again
+		}
 		cells := c.carryCells(old.f, b.Cell, a, moved)
 		pin := old.spaces[a.Space].Roots[b.Root].Pinned
 		if cells == nil {
@@ -197,14 +199,14 @@ func (c *Cluster) carryBinds(old *Cluster, vc int32, a *Alloc, moved map[LeafID]
 		}
 		binds = append(binds, bind)
 	}
+	slices.SortFunc(binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
+	if binds = slices.Compact(binds); ok {
+		binds = c.withOuter(vc, binds)
+	}
 	for i := len(fresh) - 1; i >= 0; i-- {
 		c.unbind(vc, fresh[i])
 	}
-	if !ok {
-		return nil, false
-	}
-	slices.SortFunc(binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
-	return slices.Compact(binds), true
+	return binds, ok
 }
 
 // carryRoot binds the first cell that a root of the VC can stand for; one that is

@@ -216,6 +216,10 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 	}
 	c.allocs[id] = Alloc{Space: vc, Priority: p, Promised: promise, Placement: pl, live: true}
 	for _, b := range pl.Binds {
+		if b.Space != 0 {
+			c.rebindOuter(b)
+			continue
+		}
 		r := &c.spaces[vc].Roots[b.Root]
 		if r.Cell == None && !c.rebind(vc, b.Root, b.Cell) || r.Cell != b.Cell {
 			panic(fmt.Sprintf("cell: root %d of %q cannot be bound to cell %d (is %d)", b.Root, c.spaces[vc].Name, b.Cell, r.Cell))
@@ -288,6 +292,10 @@ func (c *Cluster) undemote(id AllocID) {
 	a := &c.allocs[id]
 	a.Lazy = false
 	for _, b := range a.Placement.Binds {
+		if b.Space != 0 {
+			c.rebindOuter(b)
+			continue
+		}
 		if c.spaces[a.Space].Roots[b.Root].Cell == None && !c.rebind(a.Space, b.Root, b.Cell) {
 			panic(fmt.Sprintf("cell: root %d cannot be bound again to cell %d", b.Root, b.Cell))
 		}
@@ -301,6 +309,9 @@ func (c *Cluster) undemote(id AllocID) {
 func (c *Cluster) useRoots(id AllocID, sign int32) {
 	a := &c.allocs[id]
 	for _, b := range a.Placement.Binds {
+		if b.Space != 0 {
+			continue
+		}
 		r := &c.spaces[a.Space].Roots[b.Root]
 		first := c.f.Cells[b.Cell].FirstLeaf
 		end := first + LeafID(c.f.NumLeaves(b.Cell))

@@ -13,6 +13,9 @@ import (
 func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 	var held []RootID
 	for _, b := range binds {
+		if b.Space != 0 {
+			continue // it comes with what lies in it
+		}
 		r := &c.spaces[space].Roots[b.Root]
 		if r.Cell == b.Cell {
 			continue

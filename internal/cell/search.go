@@ -503,6 +503,7 @@ func (s *search) result() Result {
 		}
 	}
 	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
+	res.Placement.Binds = s.c.withOuter(s.r.Space, res.Placement.Binds)
 	if !s.r.IgnoreUse {
 		res.Victims = s.holdersOf(res.Placement)
 	}

@@ -409,6 +409,43 @@ func (c *Cluster) RootOver(id CellID) (space int32, root RootID) {
 	return ref.space, ref.root
 }
 
+// rebindOuter binds a container's root as a decision said, unless it is bound.
+func (c *Cluster) rebindOuter(b Bind) {
+	if at := c.spaces[b.Space].Roots[b.Root].Cell; at == b.Cell {
+		return
+	} else if at != None || !c.rebind(b.Space, b.Root, b.Cell) {
+		panic(fmt.Sprintf("cell: root %d of container %d cannot be bound to cell %d (is %d)", b.Root, b.Space, b.Cell, at))
+	}
+}
+
+// withOuter puts before a VC's binds those of the containers around them.
+func (c *Cluster) withOuter(space int32, binds []Bind) []Bind {
+	if up := c.spaces[space].Parent; up == None || up == 0 {
+		return binds
+	}
+	var outer []Bind
+	for _, b := range binds {
+		if c.spaces[space].Roots[b.Root].Pinned != "" {
+			continue
+		}
+		var here []Bind
+		for up := c.spaces[space].Parent; up != 0; up = c.spaces[up].Parent {
+			id := b.Cell
+			for c.spaces[up].rootAtCell(id) == None {
+				id = c.f.parent[id]
+			}
+			here = append(here, Bind{Space: up, Root: c.spaces[up].rootAtCell(id), Cell: id})
+		}
+		slices.Reverse(here)
+		for _, h := range here {
+			if !slices.Contains(outer, h) {
+				outer = append(outer, h)
+			}
+		}
+	}
+	return append(outer, binds...)
+}
+
 // Bound is a binding that no allocation accounts for: of a container's root, or
 // of a doomed one.
 type Bound struct {

@@ -153,9 +153,11 @@ type Task struct {
 }
 
 // Bind ties a VC's preassigned cell to the physical cell that now stands for it.
+// Of a VC that is part of others it also says which cells of these lie around it.
 type Bind struct {
-	Root RootID `json:"root"`
-	Cell CellID `json:"cell"`
+	Space int32  `json:"space,omitempty"` // 0 is the VC, else a container that it is part of
+	Root  RootID `json:"root"`
+	Cell  CellID `json:"cell"`
 }
 
 // Placement is where a gang runs: one Task per member, in the members' order,
@@ -163,5 +165,5 @@ type Bind struct {
 // physical leaves, so it can be taken again at replay without any search.
 type Placement struct {
 	Tasks []Task `json:"tasks"`
-	Binds []Bind `json:"binds,omitempty"` // sorted by Root
+	Binds []Bind `json:"binds,omitempty"` // containers' first, outermost first; then sorted by Root
 }

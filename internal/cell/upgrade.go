@@ -25,7 +25,6 @@ func (c *Cluster) Upgradable(id AllocID) ([]Bind, bool) {
 	if len(s.leaves) == 0 || !s.from(0) {
 		return nil, false
 	}
-	slices.SortFunc(s.found, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
 	return s.found, true
 }
 
@@ -91,6 +90,8 @@ func (s *surround) judge() bool {
 		}
 	}
 	s.found = slices.Clone(s.binds)
+	slices.SortFunc(s.found, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
+	s.found = s.c.withOuter(s.space, s.found)
 	return true
 }
 
