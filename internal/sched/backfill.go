@@ -106,10 +106,7 @@ func (w *walker) backfill(j *job, g int32, over iter.Seq[GangRef]) {
 	o.enter(j.spec.Priority)
 	a := o.asking(j, g)
 	if j.gangs[g].attempt != none {
-		s.keep = o.kept(a, s.now, a.until(s.now))
-		s.improve(j, g, w.blockedFor(j.id))
-		s.keep = nil
-		o.again()
+		o.improve(a)
 		return
 	}
 	p, ok := o.passing(a)
@@ -117,8 +114,10 @@ func (w *walker) backfill(j *job, g int32, over iter.Seq[GangRef]) {
 		p, ok = o.planOver(a, over)
 	}
 	if ok {
+		o.release()
 		s.carryOut(j, g, p)
-		o.started(a.ref)
+		o.forget(a.ref)
+		o.again()
 		return
 	}
 	o.waiting++
@@ -356,14 +355,35 @@ func (o *outlook) forget(ref GangRef) {
 	}
 }
 
-// started follows a change in who has which cells.
-func (o *outlook) started(ref GangRef) {
-	o.forget(ref)
+// improve starts a gang that waits for victims, as State.improve does.
+func (o *outlook) improve(a asking) {
+	s := o.s
+	at := &s.attempts[a.j.gangs[a.g].attempt]
+	r := s.request(a.j, int(a.g))
+	r.Blocked, r.Keep = o.w.blockedFor(a.j.id), o.kept(a, s.now, a.until(s.now))
+	o.release()
+	defer o.again()
+	if s.fulfil(at) {
+		return
+	}
 	o.again()
+	res, ok := s.cl.Place(&r)
+	o.release()
+	if ok {
+		id := at.id
+		s.emit(Unreserved{Attempt: id, Reason: "free cells appeared"})
+		s.emit(Placed{Attempt: id, Placement: res.Placement})
+	}
 }
 
-// again holds the cells of all bookings after cells changed hands: what the gang
-// before left may have unbound them.
+// release gives back what is held. Events are only emitted without it: applied
+// again, they find the cells as they were.
+func (o *outlook) release() {
+	o.s.cl.Unhold(o.space, o.held)
+	o.held = nil
+}
+
+// again holds the cells of all bookings, after cells changed hands.
 func (o *outlook) again() {
 	o.moved = true
 	for i := range o.books {
@@ -396,7 +416,7 @@ func (o *outlook) close() {
 			o.journal(b)
 		}
 	}
-	o.s.cl.Unhold(o.space, o.held)
+	o.release()
 }
 
 // journal emits a booking that is not what was said before.

@@ -44,6 +44,9 @@ func play(t *testing.T, c *sched.Config, jobs []work) *day {
 	d.command(sched.Reconfigure{Config: c})
 	next := 0
 	for d.decide(); next < len(jobs) || len(d.ends) > 0; d.decide() {
+		if len(d.log)%7 == 0 {
+			d.reload()
+		}
 		d.forward(next)
 		for id, end := range d.ends {
 			if end == d.now {
@@ -54,7 +57,24 @@ func play(t *testing.T, c *sched.Config, jobs []work) *day {
 			d.submit(next)
 		}
 	}
+	again := sched.New(policy.New)
+	for _, r := range d.log {
+		again.Apply(r)
+	}
+	if again.Digest() != d.s.Digest() {
+		t.Fatal("applied again, the events give another state")
+	}
 	return d
+}
+
+// reload goes on with what a restart would find.
+func (d *day) reload() {
+	d.t.Helper()
+	s, err := sched.Load(d.s.Save(), policy.New)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.s = s
 }
 
 // forward goes to the next instant at which something happens.

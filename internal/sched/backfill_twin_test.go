@@ -220,6 +220,11 @@ func TestFirstPromiseIsKept(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		mode := []string{"easy", "conservative"}[seed%2]
 		cfg := cluster(4+2*r.IntN(2), map[cell.VCName]int32{"a": 2 + r.Int32N(2), "b": 1})
+		if seed%5 == 0 { // a is part of a larger VC
+			cfg.Cluster.VCs = append(cfg.Cluster.VCs, cell.VCSpec{Name: "c", Quota: cfg.Cluster.VCs[0].Quota})
+			cfg.Cluster.VCs[0].Parent = "c"
+			cfg.VCs = append(cfg.VCs, sched.VCConfig{Name: "c"})
+		}
 		for i := range cfg.VCs {
 			cfg.VCs[i].Backfill = mode
 		}
