@@ -62,16 +62,12 @@ func (s *binSet) next(b int32) int32 {
 	return None
 }
 
-// binKey is what bins must have in common to be equally good, wherever they are:
+// binKey is, in the order of idle, wide and soft, what bins must have in common to be equally good, wherever they are:
 // idle leaves, the most idle leaves of any cell at the three levels below the
 // node, and leaves that a guaranteed gang could have by lifting opportunistic work.
 type binKey struct {
 	idle, soft int32
 	wide       uint64 // 16 bits a level, the level below the node first
-}
-
-func (a binKey) compare(b binKey) int {
-	return cmp.Or(cmp.Compare(a.idle, b.idle), cmp.Compare(a.wide, b.wide), cmp.Compare(a.soft, b.soft))
 }
 
 // wideLevels is how many levels below the node a key describes.
@@ -111,8 +107,22 @@ type partBin struct {
 	cells []CellID // ascending
 }
 
+// find returns where a key stands or would stand.
+func (x *binIndex) find(k binKey) (int, bool) {
+	lo, hi := 0, len(x.classes)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if at := &x.classes[mid].key; at.idle < k.idle || at.idle == k.idle && (at.wide < k.wide || at.wide == k.wide && at.soft < k.soft) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < len(x.classes) && x.classes[lo].key == k
+}
+
 func (x *binIndex) add(k binKey, bin int32, bins int) {
-	i, found := slices.BinarySearchFunc(x.classes, k, func(c class, k binKey) int { return c.key.compare(k) })
+	i, found := x.find(k)
 	if !found {
 		x.classes = slices.Insert(x.classes, i, class{k, newBinSet(bins)})
 	}
@@ -120,7 +130,7 @@ func (x *binIndex) add(k binKey, bin int32, bins int) {
 }
 
 func (x *binIndex) remove(k binKey, bin int32) {
-	i, _ := slices.BinarySearchFunc(x.classes, k, func(c class, k binKey) int { return c.key.compare(k) })
+	i, _ := x.find(k)
 	x.classes[i].bins.remove(bin)
 }
 

@@ -60,8 +60,8 @@ func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level
 	var near []int
 	nearUsed, nearLevel := 0, Level(0)
 	for l := ch.NodeLevel + 1; l <= ch.Top && near == nil; l++ {
-		for _, group := range s.groups(bins, l, p.total) {
-			if a, n, ok := s.fill(bins, group, p); ok && (near == nil || n < nearUsed) {
+		for gs := s.groups(bins, l, p); gs.len() > 0; gs.pop() {
+			if a, n, ok := s.fill(bins, gs.first(bins), p); ok && (near == nil || n < nearUsed) {
 				near, nearUsed, nearLevel = a, n, l
 			}
 			if near != nil && nearUsed == least {
@@ -102,39 +102,79 @@ func (s *search) one(bins []bin, n int32) (int, Level) {
 	return best, bestLevel
 }
 
-// groups splits bins by their ancestor at a level and returns those with enough
-// room, the least first, so that large holes stay whole.
-func (s *search) groups(bins []bin, l Level, total int32) [][]int {
-	type group struct {
-		anc   CellID
-		avail int32
-		bins  []int
+// group is the bins under one cell.
+type group struct {
+	anc   CellID
+	avail int32 // leaves
+	fits  int32 // of the part's smallest tasks
+}
+
+// groups are the cells of a level with room for a part, the least room first, so
+// that large holes stay whole.
+type groups struct {
+	s     *search
+	level Level
+	list  []group
+}
+
+func (s *search) groups(bins []bin, l Level, p *part) *groups {
+	t := s.t
+	if t.group == nil {
+		t.group, t.inGroup = make([]int32, len(s.c.f.Cells)), make([]uint32, len(s.c.f.Cells))
 	}
-	var gs []group
-	at := map[CellID]int{}
+	t.round++
+	gs := groups{s: s, level: l, list: t.groups[:0]}
+	small := p.smallest()
 	for i := range bins {
 		if s.c.f.Cells[bins[i].cell].Level > l {
 			continue
 		}
 		anc := s.c.f.Ancestor(bins[i].cell, l)
-		k, ok := at[anc]
-		if !ok {
-			k = len(gs)
-			at[anc] = k
-			gs = append(gs, group{anc: anc})
+		if t.inGroup[anc] != t.round {
+			t.inGroup[anc], t.group[anc] = t.round, int32(len(gs.list))
+			gs.list = append(gs.list, group{anc: anc})
 		}
-		gs[k].bins = append(gs[k].bins, i)
-		gs[k].avail += bins[i].avail
+		g := &gs.list[t.group[anc]]
+		g.avail += bins[i].avail
+		g.fits += bins[i].avail / small
 	}
-	gs = slices.DeleteFunc(gs, func(g group) bool { return g.avail < total })
-	slices.SortStableFunc(gs, func(a, b group) int {
-		return cmp.Or(cmp.Compare(a.avail, b.avail), cmp.Compare(a.anc, b.anc))
-	})
-	out := make([][]int, len(gs))
-	for i := range gs {
-		out[i] = gs[i].bins
+	t.groups = gs.list
+	gs.list = slices.DeleteFunc(gs.list, func(g group) bool { return g.avail < p.total || g.fits < int32(len(p.tasks)) })
+	gs.lead()
+	return &gs
+}
+
+func (g *groups) len() int { return len(g.list) }
+
+// lead moves the group with least room to the front.
+func (g *groups) lead() {
+	best := 0
+	for i := range g.list {
+		a, b := &g.list[i], &g.list[best]
+		if a.avail < b.avail || a.avail == b.avail && a.anc < b.anc {
+			best = i
+		}
 	}
-	return out
+	if len(g.list) > 0 {
+		g.list[0], g.list[best] = g.list[best], g.list[0]
+	}
+}
+
+func (g *groups) pop() {
+	g.list = g.list[1:]
+	g.lead()
+}
+
+// first returns the bins of the first group.
+func (g *groups) first(bins []bin) []int {
+	f := g.s.c.f
+	var in []int
+	for i := range bins {
+		if f.Contains(g.list[0].anc, bins[i].cell) {
+			in = append(in, i)
+		}
+	}
+	return in
 }
 
 // fill packs a part into some bins: largest task first, each into the open bin

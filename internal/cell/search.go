@@ -218,6 +218,11 @@ type scratch struct {
 	lifted []uint32 // by allocation
 	avail  []int32  // by cell within a node
 	bins   []bin
+	// of groups: by cell, where its group stands and in which round that was said
+	group   []int32
+	inGroup []uint32
+	round   uint32
+	groups  []group
 }
 
 func (c *Cluster) scratch() *scratch {
@@ -504,7 +509,7 @@ func (s *search) result() Result {
 	}
 	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
 	res.Placement.Binds = s.c.withOuter(s.r.Space, res.Placement.Binds)
-	if !s.r.IgnoreUse {
+	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
 		res.Victims = s.holdersOf(res.Placement)
 	}
 	return res
