@@ -27,6 +27,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(cluster(someTypes, someCells, someVCs)))
 	f.Add([]byte(cluster("N: {childCellType: N, childCellNumber: 2, isNodeLevel: true}", "- {cellType: N}", "v: ")))
 	f.Add([]byte(cluster(someTypes, "- cellType: R\n  cellChildren: [{cellAddress: a, cellChildren: [{pinnedCellId: P}, {}]}, {cellAddress: b}]", "v: {policy: {name: drf, params: {a: 1}}, pinnedCells: [{pinnedCellId: P}]}")))
+	f.Add([]byte(cluster(someTypes, someCells, nestedVCs)))
+	f.Add([]byte("physicalCluster:\n  skuTypes: {P: {gpu: 1, part: share}}\n  cellTypes:\n    D: {childCellType: P, childCellNumber: 2, isDeviceLevel: true}\n    N: {childCellType: D, childCellNumber: 2, isNodeLevel: true}\n" +
+		"  physicalCells: [{cellType: N, cellAddress: n, formerly: m, cellChildren: [{cellAddress: 3, cellChildren: [{cellAddress: \"3:1\"}, {}]}, {}]}]\nvirtualClusters: {v: {virtualCells: [{cellType: N.D, cellNumber: 2}], minRunTime: 1h, backfill: none, virtualClusters: {w: {formerly: x, virtualCells: [{cellType: N.D.P, cellNumber: 4}]}}}}\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		c, warnings, problems := Parse("f", src, "drf", "fifo")
 		if (c == nil) != (len(problems) > 0) || len(problems) > document.MaxProblems || len(warnings) > document.MaxProblems {

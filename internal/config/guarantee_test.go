@@ -44,7 +44,12 @@ func TestGuaranteesAgreeWithCore(t *testing.T) {
 func randomCluster(r *rand.Rand) string {
 	gpus, nodes, racks := 1+r.IntN(4), 1+r.IntN(3), 1+r.IntN(3)
 	var b strings.Builder
-	fmt.Fprintf(&b, "physicalCluster:\n  cellTypes:\n    N: {childCellType: G, childCellNumber: %d, isNodeLevel: true}\n", gpus)
+	if r.IntN(3) == 0 { // the leaves are parts of one device
+		fmt.Fprintf(&b, "physicalCluster:\n  skuTypes: {P: {gpu: 1, part: mig}}\n  cellTypes:\n    G: {childCellType: P, childCellNumber: %d, isDeviceLevel: true}\n", 1+r.IntN(3))
+	} else {
+		b.WriteString("physicalCluster:\n  cellTypes:\n")
+	}
+	fmt.Fprintf(&b, "    N: {childCellType: G, childCellNumber: %d, isNodeLevel: true}\n", gpus)
 	fmt.Fprintf(&b, "    R: {childCellType: N, childCellNumber: %d}\n  physicalCells:\n", nodes)
 	var pins []string
 	pin := func(one int) string {
@@ -86,6 +91,22 @@ func randomCluster(r *rand.Rand) string {
 				fmt.Fprintf(&b, "    - {pinnedCellId: %s}\n", id)
 			}
 		}
+		if r.IntN(2) == 0 {
+			fmt.Fprintf(&b, "    virtualClusters:\n")
+			for child := range 1 + r.IntN(2) {
+				fmt.Fprintf(&b, "      c%d: %s\n", child, randomChild(r, 1+r.IntN(2)))
+			}
+		}
 	}
 	return b.String()
+}
+
+// randomChild writes a virtual cluster inside another, with its own inside.
+func randomChild(r *rand.Rand, depth int) string {
+	text := fmt.Sprintf("{virtualCells: [{cellType: R, cellNumber: %d}, {cellType: R.N, cellNumber: %d}, {cellType: R.N.G, cellNumber: %d}]",
+		r.IntN(6)/5, r.IntN(4)/3, r.IntN(3)/2)
+	if depth > 1 {
+		text += fmt.Sprintf(", virtualClusters: {d: %s}", randomChild(r, depth-1))
+	}
+	return text + "}"
 }

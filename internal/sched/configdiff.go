@@ -42,14 +42,14 @@ func (d *differ) vcs() []VCChange {
 	for i := range d.after.Cluster.VCs {
 		v := &d.after.Cluster.VCs[i]
 		c := VCChange{Name: v.Name, Kind: Changed}
-		old := findVC(d.before, d.vcWas(v.Name))
-		switch {
-		case old == nil:
+		from, old := d.vcWas(v.Name), findVC(d.before, v.Name)
+		if from != v.Name {
+			c.Was = from // at least jobs of that name come along
+		}
+		if older := findVC(d.before, from); old == nil && older != nil && from != v.Name {
+			c.Kind, old = Renamed, older
+		} else if old == nil {
 			c.Kind, old = Added, &cell.VCSpec{}
-		case old.Name != v.Name && findVC(d.before, v.Name) == nil:
-			c.Kind, c.Was = Renamed, old.Name
-		case old.Name != v.Name: // the jobs of a VC that goes join one that stays
-			c.Was, old = old.Name, findVC(d.before, v.Name)
 		}
 		c.Cells = cellsChanges(d.before, d.after, old, v)
 		c.Pins = pinChanges(old, v, pinsBefore, pinsAfter)
@@ -334,10 +334,11 @@ func (c *VCChange) lines() []string {
 	switch {
 	case c.Kind == Renamed:
 		out = append(out, fmt.Sprintf("virtual cluster %s is called %s; its jobs go along", c.Was, c.Name))
-	case c.Was != "":
-		out = append(out, fmt.Sprintf("virtual cluster %s is removed; its jobs go to %s", c.Was, c.Name))
 	case c.Kind != Changed:
 		out = append(out, name+" is "+string(c.Kind))
+	}
+	if c.Kind != Renamed && c.Was != "" {
+		out = append(out, fmt.Sprintf("jobs of the virtual cluster %s, which is gone, go to %s", c.Was, c.Name))
 	}
 	for _, q := range c.Cells {
 		out = append(out, fmt.Sprintf("%s: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before, q.After))

@@ -219,7 +219,8 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 	was, is := &s.jobs[slot], &after.jobs[slot]
 	var then, now *Reason
 	for g := range is.gangs {
-		if !is.gangs[g].waiting {
+		// Extra members wait only beside their minimum; others wait, or will again.
+		if gg := &is.gangs[g]; !gg.waiting && (gg.attempt != none || gg.done || is.spec.Gangs[g].Extra) {
 			continue
 		}
 		now = cmp.Or(now, after.neverFits(is, g))

@@ -23,9 +23,13 @@ type deviceLock struct {
 // and may hold anything, so files are named by a digest.
 func locksFor(dir string, t sched.TaskStart) []deviceLock {
 	locks := make([]deviceLock, 0, len(t.Place.Devices))
-	for _, d := range t.Place.Devices {
-		title := fmt.Sprintf("device %d of %s on node %s", d, t.Place.SKU, t.Place.Node)
-		sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", d, t.Place.SKU, t.Place.Node))
+	for i, d := range t.Place.Devices {
+		leaf := fmt.Sprint(d)
+		if i < len(t.Place.Parts) {
+			leaf += fmt.Sprintf(":%d", t.Place.Parts[i])
+		}
+		title := fmt.Sprintf("device %s of %s on node %s", leaf, t.Place.SKU, t.Place.Node)
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", leaf, t.Place.SKU, t.Place.Node))
 		locks = append(locks, deviceLock{Path: filepath.Join(dir, fmt.Sprintf("%x", sum[:16])), Title: title})
 	}
 	return locks

@@ -26,7 +26,7 @@ func (t *task) environment(job *sched.Job, blocks []block, checkpoints string) (
 		"PATH=" + e.o.Path, "HOME=" + home, "LANG=C.UTF-8",
 	}
 	role := &job.Roles[ts.Role]
-	fixed := append(platformEnv(t, checkpoints), deviceEnv(ts.SKU, ts.Place.Devices)...)
+	fixed := append(platformEnv(t, checkpoints), deviceEnv(ts.SKU, ts.Place)...)
 	for _, v := range role.Launch.Env {
 		switch {
 		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0):
@@ -79,8 +79,8 @@ func platformEnv(t *task, checkpoints string) []sched.EnvVar {
 		{Name: "COMB_VC", Value: string(t.at.start.Job.VC)},
 		{Name: "COMB_NODE", Value: string(ts.Place.Node)},
 		{Name: "COMB_SKU", Value: string(ts.Place.SKU)},
-		{Name: "COMB_LEAVES", Value: join(ts.Place.Devices)},
-		{Name: "COMB_DEVICE_FILES", Value: strings.Join(deviceFiles(ts.SKU, ts.Place.Devices), ",")},
+		{Name: "COMB_LEAVES", Value: leavesText(ts.Place)},
+		{Name: "COMB_DEVICE_FILES", Value: strings.Join(deviceFiles(ts.SKU, ts.Place), ",")},
 		{Name: "COMB_CHECKPOINT_DIR", Value: checkpoints},
 		{Name: "COMB_PROGRESS_FILE", Value: t.dir + "/" + progressFile},
 	}
@@ -105,54 +105,81 @@ func deviceKinds() []deviceKind {
 }
 
 // deviceEnv shows a task exactly its devices. A leaf with several devices stands
-// for as many consecutive ones.
-func deviceEnv(sku cell.SKU, leaves []int32) []sched.EnvVar {
-	list := devicesOf(sku, leaves)
+// for as many consecutive ones; slices are named "device:slice", as NVIDIA's
+// container toolkit does, and of shares the devices, each once.
+func deviceEnv(sku cell.SKU, place cell.Task) []sched.EnvVar {
+	list := join(devicesOf(sku, place))
+	mig := sku.Part == cell.MIG
+	if mig {
+		list = leavesText(place)
+	}
 	var env []sched.EnvVar
 	for _, k := range deviceKinds() {
 		for i, name := range k.vars {
 			switch {
-			case k.kind != sku.Device || len(list) == 0:
+			case k.kind != sku.Device || list == "":
 				env = append(env, sched.EnvVar{Name: name, Value: k.none[i]})
+			case mig && name == "CUDA_VISIBLE_DEVICES":
+				// CUDA knows slices by other names: it is shown the device.
+				env = append(env, sched.EnvVar{Name: name, Value: join(devicesOf(sku, place))})
 			case k.kind == cell.AMD && i > 0:
 				// ROCR filters before HIP counts: both together would filter twice.
 			default:
-				env = append(env, sched.EnvVar{Name: name, Value: join(list)})
+				env = append(env, sched.EnvVar{Name: name, Value: list})
 			}
 		}
 	}
-	if sku.Device == cell.NVIDIA && len(list) > 0 {
+	if sku.Device == cell.NVIDIA && list != "" {
 		// Device indices are the driver's, by bus; CUDA's own order is by speed.
 		env = append(env, sched.EnvVar{Name: "CUDA_DEVICE_ORDER", Value: "PCI_BUS_ID"})
 	}
 	if sku.EnvVar != "" {
-		env = append(env, sched.EnvVar{Name: sku.EnvVar, Value: join(list)})
+		env = append(env, sched.EnvVar{Name: sku.EnvVar, Value: list})
 	}
 	return env
 }
 
+// leavesText names a task's leaves: "0,1", or "3:0,3:1" for parts of devices.
+func leavesText(place cell.Task) string {
+	if len(place.Parts) != len(place.Devices) {
+		return join(place.Devices)
+	}
+	text := make([]string, len(place.Devices))
+	for i, d := range place.Devices {
+		text[i] = fmt.Sprintf("%d:%d", d, place.Parts[i])
+	}
+	return strings.Join(text, ",")
+}
+
 // deviceFiles returns the files of the devices that leaves stand for: "%d" in an
 // SKU's file is each device's index.
-func deviceFiles(sku cell.SKU, leaves []int32) []string {
+func deviceFiles(sku cell.SKU, place cell.Task) []string {
 	var files []string
 	for _, pattern := range sku.Files {
 		if !strings.Contains(pattern, "%d") {
 			files = append(files, pattern)
 			continue
 		}
-		for _, d := range devicesOf(sku, leaves) {
+		for _, d := range devicesOf(sku, place) {
 			files = append(files, strings.ReplaceAll(pattern, "%d", fmt.Sprint(d)))
 		}
 	}
 	return files
 }
 
-// devicesOf returns the indices of the devices that leaves stand for. What has no
-// GPU, such as a CPU slot, is one device: its index is the leaf's own.
-func devicesOf(sku cell.SKU, leaves []int32) []int32 {
+// devicesOf returns the indices of the devices that leaves stand for, or are
+// parts of, each once. What has no GPU, such as a CPU slot, is one device: its
+// index is the leaf's own.
+func devicesOf(sku cell.SKU, place cell.Task) []int32 {
 	each := int32(max(sku.GPU, 1))
 	var list []int32
-	for _, l := range leaves {
+	for _, l := range place.Devices {
+		if sku.Part != "" {
+			if !slices.Contains(list, l) {
+				list = append(list, l)
+			}
+			continue
+		}
 		for i := range each {
 			list = append(list, l*each+i)
 		}

@@ -67,7 +67,7 @@ func TestEnvironment(t *testing.T) {
 func TestNoDevicesAreSeenWithoutLeaves(t *testing.T) {
 	for _, sku := range []cell.SKU{{Name: "cpu", Device: cell.CPU, EnvVar: "COMB_CPU_SLOTS", MilliCPU: 1000}, {Name: "odd", Device: cell.Other, EnvVar: "MY_DEVICES", GPU: 1}} {
 		env := map[string]string{}
-		for _, v := range deviceEnv(sku, []int32{0, 1}) {
+		for _, v := range deviceEnv(sku, cell.Task{Devices: []int32{0, 1}}) {
 			env[v.Name] = v.Value
 		}
 		if v, ok := env["CUDA_VISIBLE_DEVICES"]; !ok || v != "" || env["NVIDIA_VISIBLE_DEVICES"] != "void" {
@@ -78,8 +78,26 @@ func TestNoDevicesAreSeenWithoutLeaves(t *testing.T) {
 		}
 	}
 	two := cell.SKU{Device: cell.NVIDIA, GPU: 2}
-	if got := deviceEnv(two, []int32{1, 3})[0].Value; got != "2,3,6,7" {
+	if got := deviceEnv(two, cell.Task{Devices: []int32{1, 3}})[0].Value; got != "2,3,6,7" {
 		t.Errorf("two devices a leaf: %s", got)
+	}
+	parts := cell.Task{Devices: []int32{3, 3, 5}, Parts: []int32{0, 1, 4}}
+	for _, tt := range []struct {
+		sku  cell.SKU
+		want string
+	}{
+		{cell.SKU{Device: cell.NVIDIA, GPU: 1, Part: cell.MIG, EnvVar: "NVIDIA_VISIBLE_DEVICES"}, "3:0,3:1,5:4"},
+		{cell.SKU{Device: cell.NVIDIA, GPU: 1, Part: cell.Share, EnvVar: "CUDA_VISIBLE_DEVICES"}, "3,5"},
+	} {
+		tt.sku.Files = []string{"/dev/nvidia%d", "/dev/nvidiactl"}
+		for _, v := range deviceEnv(tt.sku, parts) {
+			if v.Name == tt.sku.EnvVar && v.Value != tt.want {
+				t.Errorf("parts of devices (%s): %s", tt.sku.Part, v.Value)
+			}
+		}
+		if got := strings.Join(deviceFiles(tt.sku, parts), " "); got != "/dev/nvidia3 /dev/nvidia5 /dev/nvidiactl" {
+			t.Errorf("device files: %s", got)
+		}
 	}
 }
 
