@@ -82,7 +82,8 @@ type TaskStatus struct {
 	Node     cell.NodeName `json:"node,omitempty"`
 	SKU      cell.TypeName `json:"sku,omitempty"`
 	Devices  []int32       `json:"devices,omitempty"`
-	Lost     []int32       `json:"lost,omitempty"` // devices among them that the configuration lacks now: they drain
+	Parts    []int32       `json:"parts,omitempty"` // of each device, where leaves are parts
+	Lost     []int32       `json:"lost,omitempty"`  // devices among them that the configuration lacks now: they drain
 	Host     string        `json:"host,omitempty"`
 	Ports    []int32       `json:"ports,omitempty"`
 	PID      int32         `json:"pid,omitempty"`
