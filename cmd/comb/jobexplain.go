@@ -132,7 +132,7 @@ func (a *app) brief(j *sched.JobBrief) string {
 	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %d leaves", j.Name, j.Job, j.User, j.VC, priority(j.Priority), j.Leaves)
 	switch {
 	case j.Ends != 0:
-		text += fmt.Sprintf(", ends by %s (%s)", a.when(j.Ends), j.Basis)
+		text += fmt.Sprintf(", ends at the latest %s (%s)", a.when(j.Ends), j.Basis)
 	case j.Basis != "":
 		text += ", " + j.Basis
 	}
@@ -142,7 +142,7 @@ func (a *app) brief(j *sched.JobBrief) string {
 func (a *app) drawEstimate(t *table, e *sched.Estimate) {
 	switch {
 	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
-		t.line("  estimated start: between %s and %s", a.when(e.Earliest), a.when(e.Latest))
+		t.line("  estimated start: %s to %s", a.when(e.Earliest), a.when(e.Latest))
 	case e.Latest != 0:
 		t.line("  estimated start: %s", a.when(e.Latest))
 	case e.Earliest != 0:

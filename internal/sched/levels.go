@@ -191,8 +191,14 @@ func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) Lev
 		}
 	}
 	for space, n := range held {
-		if n > 0 {
-			u.Held = append(u.Held, VCCells{s.cl.Space(int32(space)).Name, n})
+		name := s.cl.Space(int32(space)).Name // a divided VC has two spaces
+		k := slices.IndexFunc(u.Held, func(h VCCells) bool { return h.VC == name })
+		switch {
+		case n == 0:
+		case k >= 0:
+			u.Held[k].Cells += n
+		default:
+			u.Held = append(u.Held, VCCells{name, n})
 		}
 	}
 	slices.SortFunc(u.Held, func(a, b VCCells) int { return cmp.Compare(a.VC, b.VC) })

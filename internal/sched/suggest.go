@@ -227,13 +227,13 @@ func (t *suggester) elsewhere() {
 	spec := t.j.spec
 	t.otherSKUs()
 	pinned := slices.ContainsFunc(spec.Roles, func(r Role) bool { return r.Pinned != "" })
-	tried := 0
+	tried := []cell.VCName{spec.VC}
 	for i := int32(1); i < t.s.cl.NumSpaces() && !pinned; i++ {
 		out := *spec
-		if out.VC = t.s.cl.Space(i).Name; out.VC == spec.VC {
+		if out.VC = t.s.cl.Space(i).Name; slices.Contains(tried, out.VC) {
 			continue
 		}
-		if tried++; tried > othersMost {
+		if tried = append(tried, out.VC); len(tried) > othersMost {
 			t.cut = true
 			break
 		}

@@ -335,6 +335,9 @@ func (c *checker) quiet() error {
 	if c.quietly%3 == 0 {
 		c.guaranteed()
 	}
+	if c.quietly%32 == 0 {
+		c.thought()
+	}
 	return c.err
 }
 

@@ -28,6 +28,12 @@ func TestJobLife(t *testing.T) {
 	if err != nil || len(ex.Gangs) != 1 || ex.Gangs[0].Reason.Code != sched.VCBusy || ex.Position != 1 {
 		t.Fatalf("explanation: %+v, %v; want VCBusy in position 1", ex, err)
 	}
+	if g := ex.Gangs[0]; len(g.Levels) == 0 || len(g.Suggestions) == 0 || len(ex.Blockers) != 1 || ex.Blockers[0].Name != "first" {
+		t.Errorf("explanation: %+v; want cells, changes and first in the way", ex)
+	}
+	if ex.Estimate == nil || !strings.Contains(ex.Estimate.Unknown, "first declares no time limit") {
+		t.Errorf("estimate: %+v; want that first declares no limit", ex.Estimate)
+	}
 	w.exit(first.ID, 1, 0)
 	w.until("first has succeeded", func() bool {
 		j, err := w.client.Job(ctx, "first")
