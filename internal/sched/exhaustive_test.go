@@ -22,7 +22,7 @@ type scope struct {
 	jobs   []*sched.Job
 	// adjust changes the configuration, when not nil.
 	adjust func(*sched.Config)
-	less   int // depth to leave out
+	less   int // depth to leave out: the first scope is the one that goes deepest
 }
 
 func (sc *scope) config() *sched.Config {
@@ -73,24 +73,30 @@ func partial(j *sched.Job) *sched.Job {
 
 func brief(j *sched.Job, d sched.Duration) *sched.Job { j.TimeLimit = d; return j }
 
-// preempting lets VC a preempt within a priority, and backfill.
+// preempting lets VC a preempt within a priority.
 func preempting(cfg *sched.Config) {
 	cfg.VCs[0].Params = []sched.Param{{Key: "preempt", Value: "true"}}
-	cfg.VCs[0].Backfill = "easy"
 }
+
+// backfilling lets VC a start short jobs before one that waits.
+func backfilling(cfg *sched.Config) { cfg.VCs[0].Backfill = "easy" }
 
 // scopes differ in how the VCs' cells and the jobs' sizes lie to each other: whole
 // nodes; parts of nodes with room that nobody owns; and, with a policy that
-// preempts and backfills, gangs with members above their minimum.
+// preempts, gangs with members above their minimum; and
+// short jobs before one that waits.
 func scopes() []scope {
 	return []scope{
 		{"nodes", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(3, 1)}, []*sched.Job{
 			lazy(gangJob("low", "a", 1, 2, 2)), gangJob("high", "a", 5, 1, 4), gangJob("guest", "b", cell.Opportunistic, 2, 2), gangJob("own", "b", 0, 1, 3)}, nil, 0},
 		{"parts", map[cell.VCName][]cell.QuotaSpec{"a": owns(2, 2), "b": owns(2, 1, 1, 1)}, []*sched.Job{
-			lazy(gangJob("low", "a", 1, 2, 1)), gangJob("high", "a", 5, 2, 2), gangJob("guest", "a", cell.Opportunistic, 2, 3), gangJob("own", "b", 3, 1, 2)}, nil, 0},
+			lazy(gangJob("low", "a", 1, 2, 1)), gangJob("high", "a", 5, 2, 2), gangJob("guest", "a", cell.Opportunistic, 2, 3), gangJob("own", "b", 3, 1, 2)}, nil, 1},
 		{"rivals", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(2, 1)}, []*sched.Job{
 			lazy(partial(gangJob("part", "a", 2, 2, 2))), brief(gangJob("rival", "a", 2, 1, 3), sched.Minute), gangJob("small", "a", 2, 1, 1),
 			partial(gangJob("guest", "b", cell.Opportunistic, 2, 2))}, preempting, 1},
+		{"backfill", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(2, 1)}, []*sched.Job{
+			brief(gangJob("first", "a", 2, 1, 3), sched.Minute), gangJob("large", "a", 2, 1, 4), brief(gangJob("small", "a", 1, 1, 1), sched.Second),
+			gangJob("guest", "b", cell.Opportunistic, 1, 3)}, backfilling, 1},
 	}
 }
 
