@@ -142,6 +142,9 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	if p, ok := s.planLifted(s.lifting(*r, limits[0])); ok {
 		return p, true
 	}
+	if len(limits) == 1 {
+		return plan{}, false // nobody of a lower priority runs with a guarantee
+	}
 	if p, ok := s.planLazyLifting(*r, s.lazies(r.Space, prio)); ok {
 		return p, true
 	}
