@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"context"
 	"strings"
 
@@ -43,17 +44,28 @@ func (a *app) vcCommand() *cobra.Command {
 func drawVCs(t *table, list []sched.VCStatus) {
 	t.head("NAME", "POLICY", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD", "WAITING", "ACTIVE")
 	for _, v := range list {
-		t.row(string(v.Name), v.Policy, number(v.Guaranteed), number(v.Used), number(v.Opportunistic),
+		t.row(string(v.Name), vcPolicy(&v), number(v.Guaranteed), number(v.Used), number(v.Opportunistic),
 			number(v.Lent), number(v.Bad), number(v.Waiting), number(v.Active))
 	}
 }
 
+// vcPolicy names the policy; a VC that left the configuration has none any more.
+func vcPolicy(v *sched.VCStatus) string {
+	if v.Gone {
+		return "gone"
+	}
+	return v.Policy
+}
+
 func drawVC(t *table, v *sched.VCStatus) {
 	t.row("name", string(v.Name))
-	t.row("policy", v.Policy)
+	t.row("policy", vcPolicy(v))
 	t.row("guaranteed", number(v.Guaranteed)+" leaves, "+number(v.Used)+" used, "+number(v.Bad)+" bad")
 	t.row("borrowed", number(v.Opportunistic)+" leaves of others")
 	t.row("lent", number(v.Lent)+" leaves to others")
+	if v.Orphaned > 0 {
+		t.row("draining", number(v.Orphaned)+" devices that the configuration lacks")
+	}
 	t.row("jobs", number(v.Active)+" active, "+number(v.Waiting)+" waiting")
 	t.line("")
 	t.head("CHAIN", "CELL TYPE", "LEVEL", "PINNED", "CELLS", "IN USE")
@@ -130,6 +142,12 @@ func (a *app) nodeState(n *sched.NodeStatus) string {
 	}
 	if n.Cordoned {
 		parts = append(parts, "cordoned")
+	}
+	if n.Gone {
+		parts = append(parts, "gone from the configuration")
+	}
+	if n.Orphaned > 0 {
+		parts = append(parts, fmt.Sprintf("%d draining", n.Orphaned))
 	}
 	if n.Suspect != 0 {
 		parts = append(parts, "suspect until "+a.when(n.Suspect))
