@@ -132,6 +132,7 @@ type LeafHealth struct {
 	Node   cell.NodeName `json:"node"`
 	SKU    cell.TypeName `json:"sku"`
 	Device int32         `json:"device"`
+	Part   int32         `json:"part,omitempty"` // of a device in parts
 	Good   bool          `json:"good"`
 	Reason string        `json:"reason,omitempty"`
 }

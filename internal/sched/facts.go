@@ -72,10 +72,10 @@ func (s *State) acceptNode(f NodeHealth) []Event {
 }
 
 func (s *State) acceptLeaf(f LeafHealth) []Event {
-	if s.cl == nil || s.cl.Forest().FindLeaf(f.Node, f.SKU, f.Device) == cell.None {
+	if s.cl == nil || s.cl.Forest().FindPart(f.Node, f.SKU, f.Device, f.Part) == cell.None {
 		return nil
 	}
-	if _, bad := s.findLeafNote(f.Node, f.SKU, f.Device); bad != f.Good {
+	if _, bad := s.findLeafNote(f); bad != f.Good {
 		return nil
 	}
 	return []Event{f}
@@ -255,19 +255,19 @@ func (s *State) applyNodeHealth(e NodeHealth) {
 	}
 }
 
-func (s *State) findLeafNote(n cell.NodeName, sku cell.TypeName, device int32) (int, bool) {
-	return slices.BinarySearchFunc(s.leaves, leafNote{Node: n, SKU: sku, Device: device}, leafNote.compare)
+func (s *State) findLeafNote(f LeafHealth) (int, bool) {
+	return slices.BinarySearchFunc(s.leaves, leafNote{Node: f.Node, SKU: f.SKU, Device: f.Device, Part: f.Part}, leafNote.compare)
 }
 
-// compare orders by node, SKU and device.
+// compare orders by node, SKU, device and part.
 func (n leafNote) compare(o leafNote) int {
 	return cmp.Or(strings.Compare(string(n.Node), string(o.Node)), strings.Compare(string(n.SKU), string(o.SKU)),
-		cmp.Compare(n.Device, o.Device))
+		cmp.Compare(n.Device, o.Device), cmp.Compare(n.Part, o.Part))
 }
 
 func (s *State) applyLeafHealth(e LeafHealth) {
-	i, bad := s.findLeafNote(e.Node, e.SKU, e.Device)
-	note := leafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Reason: e.Reason}
+	i, bad := s.findLeafNote(e)
+	note := leafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, Reason: e.Reason}
 	if e.Good && bad {
 		s.leaves = slices.Delete(s.leaves, i, i+1)
 	} else if !e.Good && !bad {
@@ -278,7 +278,7 @@ func (s *State) applyLeafHealth(e LeafHealth) {
 }
 
 func (s *State) blameLeaf(n *leafNote, bad bool) {
-	l := s.cl.Forest().FindLeaf(n.Node, n.SKU, n.Device)
+	l := s.cl.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part)
 	if l == cell.None {
 		return
 	}

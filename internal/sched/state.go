@@ -34,7 +34,7 @@ type State struct {
 	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
 	lazy     [][]queued // lazily preempted gangs by space, sorted
 	nodes    []nodeNote // what is remembered about nodes, sorted by name
-	leaves   []leafNote // bad leaves, sorted by node, SKU, device
+	leaves   []leafNote // bad leaves, sorted by node, SKU, device, part
 	keys     keyRing
 	timers   timers
 	dirty    []JobID            // to settle, sorted; ids, since slots differ after a restart
@@ -162,6 +162,7 @@ type leafNote struct {
 	Node   cell.NodeName `json:"node"`
 	SKU    cell.TypeName `json:"sku"`
 	Device int32         `json:"device"`
+	Part   int32         `json:"part,omitempty"`
 	Reason string        `json:"reason,omitempty"`
 }
 

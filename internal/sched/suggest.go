@@ -466,7 +466,7 @@ func (t *suggester) withMended(nodes []int32) ([]Displaced, bool) {
 		w.tell(NodeCordoned{Node: name})
 		for _, l := range slices.Clone(w.leaves) {
 			if l.Node == name {
-				w.fact(LeafHealth{Node: name, SKU: l.SKU, Device: l.Device, Good: true})
+				w.fact(LeafHealth{Node: name, SKU: l.SKU, Device: l.Device, Part: l.Part, Good: true})
 			}
 		}
 		w.tell(NodeSuspected{Node: name})

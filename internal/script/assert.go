@@ -89,7 +89,7 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 	var places, nodes []string
 	for _, t := range j.Tasks {
 		if holds(t.State) {
-			places = append(places, formatPlace(t.Node, t.Devices))
+			places = append(places, formatPlace(t.Node, t.Devices, t.Parts))
 			if len(nodes) == 0 || nodes[len(nodes)-1] != string(t.Node) {
 				nodes = append(nodes, string(t.Node))
 			}
@@ -128,7 +128,7 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 func assertTask(a *args, j sched.JobStatus, name string) []string {
 	for _, t := range j.Tasks {
 		if fmt.Sprintf("%s[%d]", t.Role, t.Index) == name {
-			return compare(a, []fact{{"state", string(t.State)}, {"on", formatPlace(t.Node, t.Devices)}, {"attempt", fmt.Sprint(t.Attempt)}})
+			return compare(a, []fact{{"state", string(t.State)}, {"on", formatPlace(t.Node, t.Devices, t.Parts)}, {"attempt", fmt.Sprint(t.Attempt)}})
 		}
 	}
 	return []string{fmt.Sprintf("%s has no task %s", j.Name, name)}

@@ -210,3 +210,8 @@ func (s *Session) cellName(id cell.CellID) string {
 	c := &s.forest.Cells[id]
 	return fmt.Sprintf("%s %s", s.forest.Chains[c.Chain].Types[c.Level-1], s.forest.Path(id))
 }
+
+// inParts reports whether the leaves of a SKU are parts of devices.
+func (s *Session) inParts(sku cell.TypeName) bool {
+	return slices.ContainsFunc(s.cluster.SKUs, func(k cell.SKU) bool { return k.Name == sku && k.Part != "" })
+}

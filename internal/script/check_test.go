@@ -51,6 +51,7 @@ type device struct {
 	node  cell.NodeName
 	sku   cell.TypeName
 	index int32
+	part  int32
 }
 
 // devices calls f for every device of an attempt that runs.
@@ -59,8 +60,12 @@ func (a *attempt) devices(f func(device)) {
 		return
 	}
 	for _, t := range a.place.Tasks {
-		for _, i := range t.Devices {
-			f(device{t.Node, t.SKU, i})
+		for n, i := range t.Devices {
+			d := device{node: t.Node, sku: t.SKU, index: i}
+			if n < len(t.Parts) {
+				d.part = t.Parts[n]
+			}
+			f(d)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (s *Session) doDryRun(c command) (string, error) {
 	for _, g := range e.Places {
 		var tasks []string
 		for _, t := range g.Tasks {
-			tasks = append(tasks, formatPlace(t.Node, t.Devices))
+			tasks = append(tasks, formatPlace(t.Node, t.Devices, t.Parts))
 		}
 		fmt.Fprintf(&out, "%s would start on %s\n", gangLabel(j, g.Gang), strings.Join(tasks, " "))
 	}

@@ -161,15 +161,20 @@ func (s *Session) doNode(c command) (string, error) {
 // doLeaf changes one device: leaf n1:0 bad|good [sku=gpu] [reason=...].
 func (s *Session) doLeaf(c command) (string, error) {
 	name, device, _ := strings.Cut(c.args.word(0), ":")
+	device, part, inParts := strings.Cut(device, ":")
+	if !inParts {
+		part = "0"
+	}
 	index, err := strconv.ParseInt(device, 10, 32)
-	if err != nil {
-		return "", fmt.Errorf("leaf: %q is not NODE:DEVICE, such as n1:0", c.args.word(0))
+	slice, wrong := strconv.ParseInt(part, 10, 32)
+	if err != nil || wrong != nil {
+		return "", fmt.Errorf("leaf: %q is not NODE:DEVICE, such as n1:0, or NODE:DEVICE:PART", c.args.word(0))
 	}
 	node, err := s.nodeName(name)
 	if err != nil {
 		return "", err
 	}
-	h := sched.LeafHealth{Node: node, Device: int32(index), SKU: cell.TypeName(c.args.text("sku", "")),
+	h := sched.LeafHealth{Node: node, Device: int32(index), Part: int32(slice), SKU: cell.TypeName(c.args.text("sku", "")),
 		Good: c.args.word(1) == "good", Reason: c.args.text("reason", "")}
 	if h.SKU == "" {
 		h.SKU, err = s.onlySKU(node)

@@ -37,7 +37,7 @@ func (h *hardware) note(e sched.Event) {
 	case sched.NodeSuspected:
 		h.suspect[e.Node] = e.Until
 	case sched.LeafHealth:
-		h.bad[device{e.Node, e.SKU, e.Device}] = !e.Good
+		h.bad[device{e.Node, e.SKU, e.Device, e.Part}] = !e.Good
 	case sched.NodeAvoided:
 		key := gangKey{e.Job, e.Gang}
 		if h.avoid[key] == nil {
@@ -66,8 +66,11 @@ func (h *hardware) fits(now sched.Time, id sched.AttemptID, j *sched.Job, p cell
 		case h.avoid[gangKey{id.Job, id.Gang}][t.Node] > now:
 			return fmt.Errorf("task %d is on %s, which refused it", ordinal, t.Node)
 		}
-		for _, index := range t.Devices {
-			d := device{t.Node, t.SKU, index}
+		for n, index := range t.Devices {
+			d := device{node: t.Node, sku: t.SKU, index: index}
+			if n < len(t.Parts) {
+				d.part = t.Parts[n]
+			}
 			if h.bad[d] || seen[d] {
 				return fmt.Errorf("task %d gets %s:%d, which is bad or given twice", ordinal, t.Node, index)
 			}

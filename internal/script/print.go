@@ -126,12 +126,19 @@ func formatPlacement(p cell.Placement) string {
 	var out []string
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
-		out = append(out, formatPlace(t.Node, t.Devices))
+		out = append(out, formatPlace(t.Node, t.Devices, t.Parts))
 	}
 	return strings.Join(out, " ")
 }
 
-func formatPlace(n cell.NodeName, devices []int32) string {
+func formatPlace(n cell.NodeName, devices, parts []int32) string {
+	if len(parts) > 0 {
+		var out []string
+		for i, p := range parts {
+			out = append(out, fmt.Sprintf("%d:%d", devices[i], p))
+		}
+		return string(n) + ":" + strings.Join(out, ",")
+	}
 	return string(n) + ":" + formatDevices(devices)
 }
 
@@ -173,7 +180,11 @@ func (s *Session) record(r sched.Record) {
 	case sched.NodeHealth:
 		s.line(r.Time, "%s is %s%s", e.Node, map[bool]string{true: "up", false: "down"}[e.Up], because(e.Reason))
 	case sched.LeafHealth:
-		s.line(r.Time, "%s:%d (%s) is %s%s", e.Node, e.Device, e.SKU,
+		part := ""
+		if s.inParts(e.SKU) {
+			part = fmt.Sprintf(":%d", e.Part)
+		}
+		s.line(r.Time, "%s:%d%s (%s) is %s%s", e.Node, e.Device, part, e.SKU,
 			map[bool]string{true: "good", false: "bad"}[e.Good], because(e.Reason))
 	case sched.NodeAvoided:
 		s.line(r.Time, "%s avoids %s until %s", gangLabel(s.jobs[e.Job], e.Gang), e.Node, s.clock(e.Until))

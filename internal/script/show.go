@@ -92,7 +92,7 @@ func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
 	for _, t := range j.Tasks {
 		fmt.Fprintf(out, "  %s[%d] %s", t.Role, t.Index, t.State)
 		if t.Node != "" {
-			fmt.Fprintf(out, " on %s, attempt %d", formatPlace(t.Node, t.Devices), t.Attempt)
+			fmt.Fprintf(out, " on %s, attempt %d", formatPlace(t.Node, t.Devices, t.Parts), t.Attempt)
 		}
 		if t.Exit != nil {
 			fmt.Fprintf(out, ", %s", strings.Replace(formatExit(*t.Exit), "exits", "exited", 1))

@@ -103,7 +103,7 @@ func (w *World) Reboot(name cell.NodeName) {
 
 // Leaf makes one device bad or good.
 func (w *World) Leaf(h sched.LeafHealth) {
-	d := device{h.Node, h.SKU, h.Device}
+	d := device{h.Node, h.SKU, h.Device, h.Part}
 	if _, seen := w.leaves[d]; !seen {
 		w.marked = append(w.marked, d)
 	}
@@ -136,7 +136,7 @@ func (w *World) Heal() {
 		w.Up(name)
 	}
 	for _, d := range w.marked {
-		w.Leaf(sched.LeafHealth{Node: d.node, SKU: d.sku, Device: d.index, Good: true})
+		w.Leaf(sched.LeafHealth{Node: d.node, SKU: d.sku, Device: d.index, Part: d.part, Good: true})
 	}
 	for _, n := range w.nodes {
 		n.refuse = nil

@@ -25,6 +25,7 @@ type device struct {
 	node  cell.NodeName
 	sku   cell.TypeName
 	index int32
+	part  int32
 }
 
 // run is one task of one attempt:
@@ -132,8 +133,12 @@ func (w *World) own(r *run, task taskKey) {
 
 func (r *run) devices() []device {
 	var out []device
-	for _, i := range r.place.Devices {
-		out = append(out, device{r.place.Node, r.place.SKU, i})
+	for n, i := range r.place.Devices {
+		d := device{node: r.place.Node, sku: r.place.SKU, index: i}
+		if n < len(r.place.Parts) {
+			d.part = r.place.Parts[n]
+		}
+		out = append(out, d)
 	}
 	return out
 }
