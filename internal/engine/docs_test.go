@@ -67,7 +67,7 @@ func examples() []sched.Event {
 		sched.NodeAvoided{Job: 7, Gang: 0, Node: "n1", Until: 1_790_000_060_000_000},
 		sched.NodeSuspected{Node: "n1", Until: 1_790_000_600_000_000, Reason: "refused 3 jobs"},
 		sched.Noted{VC: "vision", Policy: "fifo", Job: 7, Data: []byte("{}")},
-		sched.Decided{Now: 1_790_000_000_000_000, Through: 41, Digest: "9d5ed678fe57bcca", Version: "1"},
+		sched.Decided{Now: 1_790_000_000_000_000, Through: 41, Digest: "9d5ed678fe57bcca", Version: sched.Version},
 		sched.Quarantined{Job: 7, Stack: "c3ab8ff13720e8ad"},
 	}
 }

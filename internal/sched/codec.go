@@ -5,27 +5,79 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/combsched/comb/internal/cell"
 )
 
-// eventVersion is the version that every kind is written in. A kind whose
-// meaning changes gets a higher one here and a rule that reads the older.
-const eventVersion = 1
+// version is what a kind is written in. A kind whose meaning changes gets a
+// higher one here and a rule that reads the older.
+func (k Kind) version() int {
+	if k == (JobSubmitted{}).event() {
+		return 2 // 1: a role named one SKU or any, not a set
+	}
+	return 1
+}
 
 // EncodeEvent returns an event's kind, version and JSON for the journal.
 func EncodeEvent(e Event) (kind Kind, version int, data []byte, err error) {
 	data, err = json.Marshal(e)
-	return e.event(), eventVersion, data, err
+	return e.event(), e.event().version(), data, err
 }
 
 // DecodeEvent is the inverse of EncodeEvent. An unknown kind, a newer version or
 // an unknown field is an error: an old binary must not guess.
 func DecodeEvent(kind Kind, version int, data []byte) (Event, error) {
-	if version != eventVersion {
-		return nil, fmt.Errorf("event %s has version %d, and this binary reads version %d: use a newer comb", kind, version, eventVersion)
-	}
-	e, err := decodeKind(kind, data)
+	e, err := decodeVersion(kind, version, data)
 	if err != nil {
 		return nil, fmt.Errorf("event %s: %w", kind, err)
+	}
+	return e, nil
+}
+
+func decodeVersion(kind Kind, version int, data []byte) (Event, error) {
+	switch {
+	case version == kind.version():
+		return decodeKind(kind, data)
+	case version == 1 && kind == (JobSubmitted{}).event():
+		return decodeSubmitted1(data)
+	}
+	return nil, fmt.Errorf("it has version %d, and this binary reads versions up to %d: use a newer comb", version, kind.version())
+}
+
+// submitted1 is version 1 of JobSubmitted.
+type submitted1 struct {
+	ID  JobID `json:"id"`
+	Job *struct {
+		Job
+		Roles []role1 `json:"roles"`
+	} `json:"job"`
+	Meta Meta `json:"meta"`
+}
+
+// role1 is a role that names one SKU, or none for any.
+type role1 struct {
+	Role
+	SKU cell.TypeName `json:"sku"`
+}
+
+func (submitted1) event() Kind { return JobSubmitted{}.event() }
+
+func decodeSubmitted1(data []byte) (Event, error) {
+	old, err := decode[submitted1](data)
+	if err != nil {
+		return nil, err
+	}
+	o := old.(submitted1)
+	e := JobSubmitted{ID: o.ID, Meta: o.Meta}
+	if o.Job == nil {
+		return e, nil
+	}
+	e.Job = &o.Job.Job
+	for _, r := range o.Job.Roles {
+		if r.SKU != "" {
+			r.Role.SKUs = []cell.TypeName{r.SKU}
+		}
+		e.Job.Roles = append(e.Job.Roles, r.Role)
 	}
 	return e, nil
 }

@@ -1,9 +1,6 @@
 package sched
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -65,22 +62,6 @@ func (s *State) emit(e Event) {
 	r := Record{Seq: s.seq + 1, Time: s.now, Event: e}
 	s.Apply(r)
 	s.out = append(s.out, r)
-}
-
-// digestOf is the hash of a batch of decisions as they are journalled.
-func digestOf(rs []Record) string {
-	h := sha256.New()
-	for _, r := range rs {
-		kind, version, data, err := EncodeEvent(r.Event)
-		if err != nil {
-			panic(fmt.Sprintf("sched: a decision cannot be encoded: %v", err))
-		}
-		h.Write([]byte(kind))
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(version)))
-		h.Write(data)
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // Blame is the value of a panic inside Decide when it is known which job was
