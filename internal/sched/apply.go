@@ -45,12 +45,12 @@ func (s *State) Apply(r Record) {
 // settled clears what Decide has dealt with.
 func (s *State) settled() {
 	s.dirty = s.dirty[:0]
-	s.look = false
+	s.looked()
 	for len(s.timers) > 0 && s.timers[0].at <= s.now {
 		s.expire(s.now)
 	}
 	s.dirty = s.dirty[:0]
-	s.look = false
+	s.looked()
 }
 
 func (s *State) applySubmitted(e JobSubmitted) {

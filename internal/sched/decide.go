@@ -16,14 +16,14 @@ import (
 func (s *State) Decide(now Time) []Record {
 	now = max(s.now, now)
 	s.expire(now)
-	if s.cl == nil || len(s.dirty) == 0 && !s.look {
+	if s.cl == nil || len(s.dirty) == 0 && !s.looking() {
 		return nil // and nothing changed that a replay would not know of
 	}
 	s.now = now
 	through := s.seq
 	s.through = through
 	s.out = nil
-	if s.look {
+	if s.looking() {
 		s.touchReserving()
 	}
 	s.settleJobs()
@@ -33,7 +33,7 @@ func (s *State) Decide(now Time) []Record {
 	}
 	s.settleDoomed()
 	s.grew = false
-	if s.look {
+	if s.looking() {
 		s.walk()
 	}
 	if before := s.seq; before > through {

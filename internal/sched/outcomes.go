@@ -140,11 +140,11 @@ func (s *State) freeAttempt(a *attempt) {
 		s.dropLazy(a)
 	}
 	s.byAlloc[a.alloc] = none
-	s.cl.Release(a.alloc)
+	s.release(a.alloc)
 	s.spareAtt = append(s.spareAtt, g.attempt)
 	g.attempt = none
 	*a = attempt{job: none}
-	s.look, s.grew = true, true
+	s.grew = true
 }
 
 func (s *State) applyStopSent(e StopSent) {
@@ -153,7 +153,7 @@ func (s *State) applyStopSent(e StopSent) {
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
-	s.look = true // its cells can be promised now
+	s.lookAtStop(a) // its cells can be promised now
 	j := &s.jobs[a.job]
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		if t := &j.tasks[o]; t.state == TaskStarting || t.state == TaskRunning {

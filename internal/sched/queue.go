@@ -33,7 +33,7 @@ func (s *State) enqueue(slot, g int32) {
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
 		*q = slices.Insert(*q, i, e)
 	}
-	s.look = true
+	s.lookIn(s.space(j.spec.VC), j.spec.Priority)
 }
 
 // dequeue takes a gang out of its queue, if it is there.
@@ -49,7 +49,7 @@ func (s *State) dequeue(slot, g int32) {
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {
 		*q = without(*q, i)
 	}
-	s.look = true // whoever stood behind it may go now
+	s.lookIn(s.space(j.spec.VC), j.spec.Priority) // whoever stood behind it may go now
 }
 
 // without removes an element by moving the shorter side: most leave at the front
@@ -78,6 +78,7 @@ func (s *State) requeueAll() {
 		slices.SortFunc(s.queues[i], queued.compare)
 	}
 	s.relistLazy()
+	s.resetLooks()
 	s.look = true
 }
 
@@ -125,7 +126,7 @@ func (s *State) expire(now Time) {
 		t := heap.Pop(&s.timers).(timer)
 		if slot, ok := s.slots[t.job]; ok {
 			s.touch(slot)
-			s.look = true
+			s.lookIn(s.space(s.jobs[slot].spec.VC), s.jobs[slot].spec.Priority)
 		} else if t.job == 0 {
 			s.look = true
 		}

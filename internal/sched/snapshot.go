@@ -275,5 +275,5 @@ func (s *State) loadCluster(im *image) {
 	for _, n := range s.nodes {
 		s.at(n.Suspect, 0)
 	}
-	s.look = false
+	s.looked()
 }

@@ -41,7 +41,8 @@ type State struct {
 	promised int                // reservations
 	partials int                // jobs with members above a minimum
 	through  uint64             // the last event before the Decide that runs
-	look     bool               // capacity or queues changed: the walk is due
+	look     bool               // capacity or queues changed: the whole walk is due
+	looks    looks              // or parts of it
 	grew     bool               // a promise was taken back while Decide walks
 	booked   []GangRef          // gangs with a booking, sorted
 	keep     cell.LeafSet       // while Decide tries a gang: what it must leave to bookings
@@ -214,6 +215,7 @@ func (s *State) Clone() *State {
 	for i := range d.queues {
 		d.queues[i] = slices.Clone(d.queues[i])
 	}
+	d.looks.spaces = slices.Clone(s.looks.spaces)
 	d.lazy = slices.Clone(s.lazy)
 	for i := range d.lazy {
 		d.lazy[i] = slices.Clone(d.lazy[i])

@@ -20,10 +20,14 @@ import (
 func (s *State) walk() {
 	s.grew = false
 	for space := int32(1); space < int32(len(s.queues)); space++ {
-		s.walkVC(space)
+		if s.mustWalk(space) {
+			s.walkVC(space)
+		}
 	}
 	s.fulfilAll()
-	s.walkOpportunistic()
+	if s.mustLend() {
+		s.walkOpportunistic()
+	}
 }
 
 // fulfilAll starts the gangs whose reserved cells have been left and that the

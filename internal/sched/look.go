@@ -1,0 +1,86 @@
+package sched
+
+import "github.com/combsched/comb/internal/cell"
+
+// looks says what the walk must look at: a VC in which nothing changed since its
+// last walk, and whose gangs could use nothing of what changed elsewhere, would
+// only find the same again. What says nothing more precise looks at everything.
+type looks struct {
+	lend   bool   // opportunistic gangs: a leaf is free, or one of them came
+	spaces []bool // guaranteed gangs of a VC
+	some   bool   // any of these
+	// always are the VCs whose gangs also depend on time and on what others do.
+	always []bool
+	flat   bool // no VC is part of another
+}
+
+// lookIn lets the walk look at who waits in one VC with a priority.
+func (s *State) lookIn(space int32, p cell.Priority) {
+	s.looks.some = true
+	if p < cell.MinGuaranteed || int(space) >= len(s.looks.spaces) {
+		s.looks.lend = true
+	} else {
+		s.looks.spaces[space] = true
+	}
+}
+
+// looking reports whether the walk is due.
+func (s *State) looking() bool { return s.look || s.looks.some }
+
+// looked forgets what was to be looked at.
+func (s *State) looked() {
+	s.look = false
+	if s.looks.some {
+		s.looks.some, s.looks.lend = false, false
+		clear(s.looks.spaces)
+	}
+}
+
+// mustWalk reports whether a VC's walk may find something.
+func (s *State) mustWalk(space int32) bool {
+	return s.look || s.looks.spaces[space] || s.looks.always[space]
+}
+
+// mustLend reports whether the walk of the opportunistic gangs may.
+func (s *State) mustLend() bool { return s.look || s.looks.lend }
+
+// resetLooks begins anew, after the VCs changed.
+func (s *State) resetLooks() {
+	n := s.cl.NumSpaces()
+	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), flat: true}
+	for i := int32(1); i < n; i++ {
+		sp := s.cl.Space(i)
+		mode := vcConfig(s.cfg, sp.Name).Backfill
+		s.looks.always[i] = mode == modeEasy || mode == modeConserve
+		s.looks.flat = s.looks.flat && sp.Parent == 0
+	}
+}
+
+// release gives an allocation back and looks at who could use what it leaves.
+// Leaves of a guaranteed one lie in cells of its VC: as long as these stay bound,
+// they serve that VC alone, or opportunistic gangs.
+func (s *State) release(id cell.AllocID) {
+	al := s.cl.Alloc(id)
+	space, p, binds := al.Space, al.Priority, al.Placement.Binds
+	own := s.looks.flat && !al.Opportunistic() && !al.Promised
+	s.cl.Release(id)
+	sp := s.cl.Space(space)
+	for _, b := range binds {
+		own = own && sp.Roots[b.Root].Cell != cell.None
+	}
+	if !own {
+		s.look = true
+		return
+	}
+	s.lookIn(space, p)
+	s.lookIn(space, cell.Opportunistic)
+}
+
+// lookAtStop looks at who could be promised what an attempt will leave.
+func (s *State) lookAtStop(a *attempt) {
+	if al := s.cl.Alloc(a.alloc); s.looks.flat && !al.Opportunistic() {
+		s.lookIn(al.Space, al.Priority)
+		return
+	}
+	s.look = true
+}
