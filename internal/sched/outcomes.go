@@ -22,14 +22,18 @@ func (s *State) applyDecision(e Event) bool {
 		s.applyStopSent(e)
 	case LazilyPreempted:
 		a := s.live(e.Attempt)
+		s.count(a, -1)
 		s.cl.Demote(a.alloc)
 		a.lazy, a.by = true, e.By
+		s.count(a, 1)
 		s.keepLazy(a)
 	case Upgraded:
 		a := s.live(e.Attempt)
+		s.count(a, -1)
 		s.cl.Upgrade(a.alloc, e.Binds)
 		s.dropLazy(a)
 		a.lazy, a.by, a.since = false, nil, s.seq
+		s.count(a, 1)
 	case Doomed:
 		s.cl.Doom(s.charged(e.VC, e.Container), e.Root, e.Cell)
 		s.look = true
@@ -75,12 +79,14 @@ func (s *State) applyPlaced(e Placed) {
 		a = &s.attempts[g.attempt]
 		g.n = e.Attempt.N
 		s.promised--
+		s.count(a, -1)
 		s.cl.Promote(a.alloc)
 	} else {
 		a = s.newAttempt(slot, e.Attempt, e.Placement, false)
 	}
 	s.dequeue(slot, e.Attempt.Gang)
 	a.state, a.placed, a.since, a.victims = AttemptStarting, s.now, s.seq, nil
+	s.count(a, 1)
 	tasks := j.spec.Gangs[e.Attempt.Gang].Tasks
 	a.alive = int32(len(tasks))
 	for i, o := range tasks {
@@ -121,6 +127,7 @@ func (s *State) applyReserved(e Reserved) {
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
 	s.promised++
+	s.count(a, 1)
 	s.unbook(slot, e.Attempt.Gang)
 }
 
@@ -133,6 +140,7 @@ func (s *State) applyUnreserved(e Unreserved) {
 // freeAttempt gives an attempt's cells back and forgets it.
 func (s *State) freeAttempt(a *attempt) {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
+	s.count(a, -1)
 	if a.state == AttemptReserving {
 		s.promised--
 	}

@@ -195,24 +195,21 @@ func (s *State) planLifted(q cell.Request) (plan, bool) {
 // each priority below prio that runs in the VC.
 func (s *State) limits(space int32, prio cell.Priority) []cell.Priority {
 	limits := []cell.Priority{cell.MinGuaranteed}
-	for i := range s.attempts {
-		a := &s.attempts[i]
-		if a.job == none || a.lazy {
-			continue
-		}
-		spec := s.jobs[a.job].spec
-		if spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && s.cl.Alloc(a.alloc).Space == space {
-			limits = append(limits, spec.Priority+1)
+	for _, r := range s.tallies[space].ranks {
+		if r.prio < prio {
+			limits = append(limits, r.prio+1)
 		}
 	}
-	slices.Sort(limits)
-	return slices.Compact(limits)
+	return limits
 }
 
 // lazies returns the allocations of a VC that may become opportunistic for a
 // preemptor: members above a minimum first, then the lowest priority, then the
 // last submitted.
 func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
+	if !s.willingBelow(space, prio) {
+		return nil
+	}
 	var slots []int32
 	for i := range s.attempts {
 		a := &s.attempts[i]

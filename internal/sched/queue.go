@@ -79,6 +79,7 @@ func (s *State) requeueAll() {
 	}
 	s.relistLazy()
 	s.resetLooks()
+	s.tallies = s.recounted()
 	s.look = true
 }
 

@@ -272,6 +272,7 @@ func (s *State) loadCluster(im *image) {
 			s.at(a.Started.Add(limit), a.ID.Job)
 		}
 	}
+	s.tallies = s.recounted()
 	for _, n := range s.nodes {
 		s.at(n.Suspect, 0)
 	}

@@ -43,6 +43,7 @@ type State struct {
 	through  uint64             // the last event before the Decide that runs
 	look     bool               // capacity or queues changed: the whole walk is due
 	looks    looks              // or parts of it
+	tallies  []tally            // by space
 	grew     bool               // a promise was taken back while Decide walks
 	booked   []GangRef          // gangs with a booking, sorted
 	keep     cell.LeafSet       // while Decide tries a gang: what it must leave to bookings
@@ -215,6 +216,7 @@ func (s *State) Clone() *State {
 	for i := range d.queues {
 		d.queues[i] = slices.Clone(d.queues[i])
 	}
+	d.tallies = cloneTallies(s.tallies)
 	d.looks.spaces = slices.Clone(s.looks.spaces)
 	d.lazy = slices.Clone(s.lazy)
 	for i := range d.lazy {

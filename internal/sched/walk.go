@@ -279,8 +279,13 @@ func (s *State) walkOpportunistic() {
 // lend is the walk of the full gangs, or of the members above a minimum.
 func (s *State) lend(extras bool) {
 	next := make([]int, len(s.queues)) // position in each queue
+	waits := false
 	for space := 1; space < len(s.queues); space++ {
 		next[space] = s.firstBelow(int32(space), cell.MinGuaranteed)
+		waits = waits || next[space] < len(s.queues[space])
+	}
+	if !waits {
+		return
 	}
 	borrowed := s.borrowed()
 	failed := map[string]bool{}
@@ -308,14 +313,8 @@ func (s *State) lend(extras bool) {
 // borrowed returns how many leaves each space uses opportunistically.
 func (s *State) borrowed() []int64 {
 	n := make([]int64, len(s.queues))
-	for i := range s.attempts {
-		a := &s.attempts[i]
-		if a.job == none || a.state == AttemptReserving {
-			continue
-		}
-		if al := s.cl.Alloc(a.alloc); al.Opportunistic() {
-			n[al.Space] += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
-		}
+	for i := range n {
+		n[i] = s.tallies[i].borrowed
 	}
 	return n
 }

@@ -1,0 +1,89 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// tally counts the attempts of one VC, so that no decision needs to read all of
+// them. Apply keeps it; Verify counts again.
+type tally struct {
+	borrowed int64   // leaves that opportunistic attempts hold
+	ranks    []ranks // guaranteed attempts and promises, by rising priority
+}
+
+// ranks counts the guaranteed attempts and promises of one priority that were not
+// made opportunistic.
+type ranks struct {
+	prio    cell.Priority
+	all     int32
+	willing int32 // those whose jobs allow lazy preemption
+}
+
+// count adds an attempt to its VC's tally, or with -1 takes it out. It is called
+// around every change of what the tally depends on.
+func (s *State) count(a *attempt, sign int32) {
+	j := &s.jobs[a.job]
+	t := &s.tallies[s.cl.Alloc(a.alloc).Space]
+	if a.lazy || j.spec.Priority < cell.MinGuaranteed {
+		if a.state != AttemptReserving {
+			t.borrowed += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
+		}
+		return
+	}
+	i, found := slices.BinarySearchFunc(t.ranks, j.spec.Priority, func(r ranks, p cell.Priority) int { return int(r.prio) - int(p) })
+	if !found {
+		t.ranks = slices.Insert(t.ranks, i, ranks{prio: j.spec.Priority})
+	}
+	r := &t.ranks[i]
+	r.all += sign
+	if j.spec.LazyPreempt {
+		r.willing += sign
+	}
+	if r.all == 0 {
+		t.ranks = slices.Delete(t.ranks, i, i+1)
+	}
+}
+
+// recounted returns the tallies as they follow from the attempts.
+func (s *State) recounted() []tally {
+	was := s.tallies
+	s.tallies = make([]tally, s.cl.NumSpaces())
+	for i := range s.attempts {
+		if a := &s.attempts[i]; a.job != none {
+			s.count(a, 1)
+		}
+	}
+	now := s.tallies
+	s.tallies = was
+	return now
+}
+
+// willingBelow reports whether some attempt of a VC with a lower priority may
+// become opportunistic.
+func (s *State) willingBelow(space int32, p cell.Priority) bool {
+	for _, r := range s.tallies[space].ranks {
+		if r.prio < p && r.willing > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func cloneTallies(ts []tally) []tally {
+	out := slices.Clone(ts)
+	for i := range out {
+		out[i].ranks = slices.Clone(out[i].ranks)
+	}
+	return out
+}
+
+// verifyTallies counts again.
+func (s *State) verifyTallies(add func(string, ...any)) {
+	for i, want := range s.recounted() {
+		if got := s.tallies[i]; got.borrowed != want.borrowed || !slices.Equal(got.ranks, want.ranks) {
+			add("space %d is counted as %v, but has %v", i, got, want)
+		}
+	}
+}
