@@ -82,10 +82,11 @@ func (w *walker) upgrade(a *attempt) {
 	if !ok || !s.suits(a, binds) {
 		return
 	}
-	s.emit(Upgraded{Attempt: a.id, Binds: binds})
-	if w.outlook != nil {
-		w.outlook.again()
+	if o := w.outlook; o != nil {
+		o.release()
+		defer o.again()
 	}
+	s.emit(Upgraded{Attempt: a.id, Binds: binds})
 }
 
 // suits reports whether an attempt's leaves, in these preassigned cells, are what
