@@ -52,6 +52,20 @@ func (s *State) unbook(slot, g int32) {
 	}
 }
 
+// bookedBefore returns the jobs whose bookings a job must leave alone although it
+// is before them in the order: it began to wait, or waits again, after they were
+// promised their cells.
+func (s *State) bookedBefore(j *job) []JobID {
+	var out []JobID
+	for _, ref := range s.booked {
+		o := s.find(ref.Job)
+		if o.id != j.id && o.spec.VC == j.spec.VC && o.spec.Priority >= j.spec.Priority && !slices.Contains(out, o.id) && len(out) < maxNamed {
+			out = append(out, o.id)
+		}
+	}
+	return out
+}
+
 func (s *State) unbookAll() {
 	for len(s.booked) > 0 {
 		last := s.booked[len(s.booked)-1]

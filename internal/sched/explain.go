@@ -255,6 +255,10 @@ func (s *State) aheadReason(r Reason, j *job) Reason {
 		}
 		r.Jobs = append(r.Jobs, id)
 	}
+	if kept := s.bookedBefore(j); len(r.Jobs) == 0 && len(kept) > 0 {
+		r.Jobs = kept
+		return r.say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(kept), j.spec.VC)
+	}
 	if len(r.Jobs) == 0 {
 		return r.say(NotYetDecided, "it fits and starts with the next decision")
 	}
