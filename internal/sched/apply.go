@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
@@ -76,6 +77,11 @@ func (s *State) applySubmitted(e JobSubmitted) {
 // newJob lays out a job that waits.
 func newJob(id JobID, spec *Job, now Time) job {
 	j := job{id: id, spec: spec, submitted: now}
+	n := 0
+	for r := range spec.Roles {
+		n += int(spec.Roles[r].Tasks)
+	}
+	j.tasks, j.gangs = make([]taskRun, 0, n), make([]gang, 0, len(spec.Gangs))
 	for r := range spec.Roles {
 		for i := range spec.Roles[r].Tasks {
 			j.tasks = append(j.tasks, taskRun{role: int32(r), index: i, state: TaskWaiting})
@@ -101,13 +107,37 @@ func newGang(j *job, g int) gang {
 		role = j.tasks[t].role
 		out.members = append(out.members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: r.SKUs, Pinned: r.Pinned})
 	}
-	var b strings.Builder
-	for _, m := range out.members {
-		fmt.Fprintf(&b, "%dx%d/%q/%q;", m.Tasks, m.Leaves, m.SKUs, m.Pinned)
-	}
-	fmt.Fprintf(&b, "%q%q%q", j.spec.AllowedNodes, j.spec.AvoidedNodes, j.spec.PreferredNodes)
-	out.shape = b.String()
+	out.shape = shapeOf(out.members, j.spec)
 	return out
+}
+
+// shapeOf names what decides where a gang fits: each name in it with its length,
+// so that no two shapes have one text. It is made for every submission.
+func shapeOf(members []cell.Member, spec *Job) string {
+	var room [128]byte
+	b := room[:0]
+	num := func(n int, end byte) { b = append(strconv.AppendInt(b, int64(n), 10), end) }
+	text := func(s string) {
+		num(len(s), ':')
+		b = append(b, s...)
+	}
+	for i := range members {
+		m := &members[i]
+		num(int(m.Tasks), 'x')
+		num(int(m.Leaves), '/')
+		num(len(m.SKUs), '/')
+		for _, sku := range m.SKUs {
+			text(string(sku))
+		}
+		text(string(m.Pinned))
+	}
+	for _, nodes := range [...][]cell.NodeName{spec.AllowedNodes, spec.AvoidedNodes, spec.PreferredNodes} {
+		num(len(nodes), ';')
+		for _, n := range nodes {
+			text(string(n))
+		}
+	}
+	return string(b)
 }
 
 func (s *State) applyStopRequested(e StopRequested) {

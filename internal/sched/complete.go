@@ -16,7 +16,9 @@ func (s *State) complete(slot int32) {
 		s.emit(e)
 		return
 	}
-	roles := make([]struct{ failed, succeeded int32 }, len(j.spec.Roles))
+	type ends struct{ failed, succeeded int32 }
+	var room [4]ends // of most jobs' roles
+	roles := append(room[:0], make([]ends, len(j.spec.Roles))...)
 	done := true
 	var good *taskRun
 	for o := range j.tasks {

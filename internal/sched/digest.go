@@ -72,6 +72,7 @@ func (d *digest) by(a *AttemptID) {
 func (d *digest) binds(bs []cell.Bind) {
 	d.word(uint64(len(bs)))
 	for _, b := range bs {
+		d.num(int64(b.Space))
 		d.word(uint64(uint32(b.Root))<<32 | uint64(uint32(b.Cell)))
 	}
 }
