@@ -105,7 +105,7 @@ var faults = []fault{
 		new: "\t\tif s.used[ci] && s.space < 0 && ("},
 	{name: "a bind is not judged on healthy cells", file: space,
 		old: "if !c.safe(up, r.Chain) || sound && c.sound(up, r.Chain) != 0 {",
-		new: "if !c.safe(up, r.Chain) {"},
+		new: "if !c.safe(up, r.Chain) || sound && c.sound(up, r.Chain) > 99 {"},
 	{name: "a recovered cell stays charged", file: "internal/cell/doom.go",
 		old: "\tif c.doomed == 0 {\n\t\treturn None, None, false\n",
 		new: "\tif c.doomed >= 0 {\n\t\treturn None, None, false\n"},

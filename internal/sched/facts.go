@@ -119,6 +119,9 @@ func (s *State) applyStarted(e TaskStarted) {
 	}
 	if a.started == 0 {
 		a.started, a.checkpoint = s.now, s.now
+		if len(s.booked) > 0 {
+			s.look = true // its end is known now, and with it what may start before
+		}
 		if j.spec.TimeLimit > 0 {
 			s.at(s.now.Add(j.spec.TimeLimit), j.id)
 		}
