@@ -88,7 +88,7 @@ type Role struct {
 	Tasks  int32  `json:"tasks"`
 	Leaves int32  `json:"leaves"` // leaves per task, at least 1
 	// SKUs are those that the role may run on, sorted; none allows any. All of
-	// the gang's roles with equal sets go to one chain.
+	// the gang's roles with equal sets go to one chain when they can.
 	SKUs   []cell.TypeName `json:"skus,omitempty"`
 	Pinned cell.PinnedID   `json:"pinned,omitempty"` // places the role in that pinned cell
 	// MinFailed tasks failed fail the job's attempt, MinSucceeded succeeded end

@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// part is the tasks of a gang that must go to one chain.
+// part is the tasks of a gang that may go to the same chains.
 type part struct {
 	skus   []cell.TypeName
 	pinned cell.PinnedID
@@ -33,13 +33,14 @@ func parts(ms []cell.Member) []part {
 }
 
 // pack reports whether a gang's tasks fit the free leaves of the VC's cells:
-// every part in one chain, every task on one node and, when the gang uses the
+// every task on one node and, when the gang uses the
 // guarantee, in the VC's cells, of which several may lie on one node.
 func (t *Twin) pack(r *cell.Request, ps []part, roots []set, free set) bool {
 	if len(ps) == 0 {
 		return true
 	}
 	p := &ps[0]
+	var bins []set
 	for ci := range t.f.Chains {
 		if r.Blocked != nil && r.Blocked[ci] && p.pinned == "" {
 			continue
@@ -47,22 +48,19 @@ func (t *Twin) pack(r *cell.Request, ps []part, roots []set, free set) bool {
 		if len(p.skus) > 0 && !slices.Contains(p.skus, t.f.Chains[ci].SKU) {
 			continue
 		}
-		bins := t.bins(int16(ci), t.rootsOf(r, p, roots), free)
-		if t.packTasks(bins, p.tasks, func(rest []set) bool {
-			var now set
-			for _, b := range rest {
-				now |= b
-			}
-			var was set
-			for _, b := range bins {
-				was |= b
-			}
-			return t.pack(r, ps[1:], roots, free&^was|now)
-		}) {
-			return true
-		}
+		bins = append(bins, t.bins(int16(ci), t.rootsOf(r, p, roots), free)...)
 	}
-	return false
+	return t.packTasks(bins, p.tasks, func(rest []set) bool {
+		var now set
+		for _, b := range rest {
+			now |= b
+		}
+		var was set
+		for _, b := range bins {
+			was |= b
+		}
+		return t.pack(r, ps[1:], roots, free&^was|now)
+	})
 }
 
 // rootsOf returns the cells that a part may use: the pinned one, or all others.
