@@ -29,7 +29,7 @@ func (s *search) leaf(l LeafID) leafState {
 	c, r := s.c, s.r
 	h := c.hold[l]
 	switch {
-	case s.t.taken[l] == s.t.epoch || r.Keep.Has(l) || !s.nodeOK(c.f.Cells[c.f.Leaves[l]].Node):
+	case s.t.taken[l] == s.t.epoch || r.Keep != nil && r.Keep.Has(l) || s.picky && !s.nodeOK(c.f.Cells[c.f.Leaves[l]].Node):
 		return leafNo
 	case !r.IgnoreHealth && c.state[l] == useSick:
 		return leafNo

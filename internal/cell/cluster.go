@@ -36,6 +36,7 @@ type Cluster struct {
 	all    []binIndex // by chain: every node
 	allocs []Alloc
 	spare  []AllocID // released ids, last released first
+	rest   int32     // leaves that are free and healthy
 	ill    int32     // leaves that are not healthy
 	doomed int32     // roots that are bound to bad cells
 	stuck  int32     // allocations of which nothing is known
@@ -92,6 +93,9 @@ func (c *Cluster) countStuck(a *Alloc, d int32) {
 	}
 }
 
+// Full reports whether no healthy leaf is free.
+func (c *Cluster) Full() bool { return c.rest == 0 }
+
 // Ailed reports whether any leaf is unhealthy, or any holder stuck.
 func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }
 
@@ -127,6 +131,7 @@ func New(s *Spec) (*Cluster, error) {
 	for i := range c.hold {
 		c.hold[i], c.resv[i] = None, None
 	}
+	c.rest = int32(len(f.Leaves))
 	for ci := range f.Chains {
 		c.indexChain(int16(ci))
 	}
@@ -386,6 +391,7 @@ func (c *Cluster) shift(id CellID, use leafUse, d int32) {
 	switch use {
 	case useIdle:
 		count = c.idle
+		c.rest += d
 	case useSoft:
 		count = c.soft
 	case useSick:

@@ -44,7 +44,7 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 
 // maxOptions bounds for how many bins victims are looked for, beside two for
 // each task: those with most free leaves.
-const maxOptions = 64
+const maxOptions = 24
 
 // options returns what n leaves would cost in each bin, the cheapest first.
 func (s *search) options(bins []bin, n int32, tasks int) []option {

@@ -146,6 +146,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	s := search{c: c, r: r, t: c.scratch()}
 	s.plain = r.Keep == nil && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
+	s.picky = r.Allowed != nil || len(r.Avoided) > 0
 	var one [1]part
 	ok := s.parts(partition(r.Members, one[:0]))
 	var res Result
@@ -254,6 +255,7 @@ type search struct {
 	victims []AllocID // lifted so far
 	placed  []placedTask
 	plain   bool // what cells count is what this gang could take
+	picky   bool // not every node will do
 	roomy   bool // how candidates for binding are ranked
 	steps   int  // binds tried by exhaust
 	spans   int  // divisions tried by span

@@ -78,7 +78,7 @@ func (s *State) applyPlaced(e Placed) {
 	if g.attempt != none {
 		a = &s.attempts[g.attempt]
 		g.n = e.Attempt.N
-		s.promised--
+		s.unpromise(g.attempt)
 		s.count(a, -1)
 		s.cl.Promote(a.alloc)
 	} else {
@@ -126,7 +126,7 @@ func (s *State) applyReserved(e Reserved) {
 	slot := s.slots[e.Attempt.Job]
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
-	s.promised++
+	s.promises = append(s.promises, s.jobs[slot].gangs[e.Attempt.Gang].attempt)
 	s.count(a, 1)
 	s.unbook(slot, e.Attempt.Gang)
 }
@@ -137,12 +137,20 @@ func (s *State) applyUnreserved(e Unreserved) {
 	s.look = true
 }
 
+// unpromise forgets that an attempt is a reservation.
+func (s *State) unpromise(slot int32) {
+	i := slices.Index(s.promises, slot)
+	last := len(s.promises) - 1
+	s.promises[i] = s.promises[last]
+	s.promises = s.promises[:last]
+}
+
 // freeAttempt gives an attempt's cells back and forgets it.
 func (s *State) freeAttempt(a *attempt) {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
 	s.count(a, -1)
 	if a.state == AttemptReserving {
-		s.promised--
+		s.unpromise(g.attempt)
 	}
 	if a.lazy {
 		s.dropLazy(a)
@@ -209,13 +217,8 @@ func (s *State) noteRefusal(j *job, ordinal int32) {
 
 // touchReserving looks again at everybody who waits for cells to be left.
 func (s *State) touchReserving() {
-	if s.promised == 0 {
-		return
-	}
-	for i := range s.attempts {
-		if s.attempts[i].job != none && s.attempts[i].state == AttemptReserving {
-			s.touch(s.attempts[i].job)
-		}
+	for _, slot := range s.promises {
+		s.touch(s.attempts[slot].job)
 	}
 }
 

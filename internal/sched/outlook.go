@@ -361,7 +361,7 @@ func (o *outlook) leaving(t Time) cell.LeafSet {
 // placeLater also leaves promises out of the picture whose holders are gone by
 // then, or of a lower priority, so that they would be taken back.
 func (o *outlook) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
-	if o.s.promised == 0 {
+	if len(o.s.promises) == 0 {
 		return o.s.cl.Place(r)
 	}
 	var past []cell.AllocID

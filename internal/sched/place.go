@@ -274,10 +274,10 @@ func (s *State) planWithout(r *cell.Request, j *job, slots []int32) (plan, bool)
 // lowest and latest first.
 func (s *State) reservations(space int32, prio cell.Priority) []int32 {
 	var slots []int32
-	for i := 0; s.promised > 0 && i < len(s.attempts); i++ {
-		a := &s.attempts[i]
-		if a.job != none && a.state == AttemptReserving && s.cl.Alloc(a.alloc).Space == space && s.jobs[a.job].spec.Priority < prio {
-			slots = append(slots, int32(i))
+	for _, slot := range s.promises {
+		a := &s.attempts[slot]
+		if s.cl.Alloc(a.alloc).Space == space && s.jobs[a.job].spec.Priority < prio {
+			slots = append(slots, slot)
 		}
 	}
 	slices.SortFunc(slots, func(x, y int32) int {

@@ -252,7 +252,7 @@ func (s *State) loadCluster(im *image) {
 		at := int32(len(s.attempts))
 		promise := a.State == AttemptReserving
 		if promise {
-			s.promised++
+			s.promises = append(s.promises, at)
 		}
 		alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, a.Placement, promise)
 		if a.Lazy && j.spec.Priority >= cell.MinGuaranteed {

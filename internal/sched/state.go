@@ -38,7 +38,7 @@ type State struct {
 	keys     keyRing
 	timers   timers
 	dirty    []JobID            // to settle, sorted; ids, since slots differ after a restart
-	promised int                // reservations
+	promises []int32            // attempt slots of reservations, in no order
 	partials int                // jobs with members above a minimum
 	through  uint64             // the last event before the Decide that runs
 	look     bool               // capacity or queues changed: the whole walk is due
@@ -211,6 +211,7 @@ func (s *State) Clone() *State {
 	}
 	d.spare, d.spareAtt = slices.Clone(s.spare), slices.Clone(s.spareAtt)
 	d.slots, d.names = maps.Clone(s.slots), maps.Clone(s.names)
+	d.promises = slices.Clone(s.promises)
 	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
 	d.queues = slices.Clone(s.queues)
 	for i := range d.queues {

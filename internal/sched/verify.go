@@ -39,12 +39,15 @@ func (s *State) Verify() error {
 			live++
 			if s.attempts[i].state == AttemptReserving {
 				promised++
+				if !slices.Contains(s.promises, int32(i)) {
+					add("attempt %v is a reservation and not noted as one", s.attempts[i].id)
+				}
 			}
 			s.verifyAttempt(int32(i), add)
 		}
 	}
-	if promised != s.promised {
-		add("%d reservations, counted %d", promised, s.promised)
+	if promised != len(s.promises) {
+		add("%d reservations, noted %d", promised, len(s.promises))
 	}
 	if n := s.cl.Live(); n != live {
 		add("%d allocations live, but %d attempts", n, live)

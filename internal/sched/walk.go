@@ -33,7 +33,7 @@ func (s *State) walk() {
 // fulfilAll starts the gangs whose reserved cells have been left and that the
 // walk did not come to, because somebody blocks the way: a promise is kept.
 func (s *State) fulfilAll() {
-	if s.promised == 0 {
+	if len(s.promises) == 0 {
 		return
 	}
 	for space := int32(1); space < s.cl.NumSpaces(); space++ {
@@ -284,7 +284,7 @@ func (s *State) lend(extras bool) {
 		next[space] = s.firstBelow(int32(space), cell.MinGuaranteed)
 		waits = waits || next[space] < len(s.queues[space])
 	}
-	if !waits {
+	if !waits || s.cl.Full() {
 		return
 	}
 	borrowed := s.borrowed()
