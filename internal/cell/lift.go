@@ -23,9 +23,10 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 		}
 		o := options[0]
 		apart := false
-		for _, v := range o.victims {
-			apart = apart || s.reaches(v, bins[o.bin].cell)
-			s.lift(v)
+		victims, _ := s.victimsIn(&bins[o.bin], size)
+		for _, v := range victims {
+			apart = apart || s.reaches(v.alloc, bins[o.bin].cell)
+			s.lift(v.alloc)
 		}
 		s.take(t.index, s.pick(&bins[o.bin], t.leaves))
 		if apart { // a victim's leaves elsewhere became free
@@ -91,13 +92,13 @@ func (s *search) liftWhole(bins []bin, p *part) bool {
 		if n == 0 {
 			continue
 		}
-		o, ok := s.option(&bins[i], n)
+		victims, ok := s.victimsIn(&bins[i], n)
 		if !ok {
 			s.rewind(start)
 			return false
 		}
-		for _, v := range o.victims {
-			s.lift(v)
+		for _, v := range victims {
+			s.lift(v.alloc)
 		}
 	}
 	s.assign(bins, assign, p)
@@ -117,50 +118,57 @@ func (s *search) chooseAny(bins []bin, p *part) ([]int, int, Level, bool) {
 
 // option is what placing one task in one bin would cost.
 type option struct {
-	victims []AllocID
-	cost    Cost
-	bin     int
+	n    int // victims
+	cost Cost
+	bin  int
 }
 
 func (a option) compare(b option) int {
-	return cmp.Or(cmp.Compare(len(a.victims), len(b.victims)), a.cost.compare(b.cost))
+	return cmp.Or(cmp.Compare(a.n, b.n), a.cost.compare(b.cost))
 }
 
 func (a option) order(b option) int { return cmp.Or(a.compare(b), cmp.Compare(a.bin, b.bin)) }
 
-// option finds the victims that make n leaves of a bin free: those with most
-// leaves there first (fewest victims), then the least cost; then whom that made
-// superfluous stays, the dearest first.
+// option finds what making n leaves of a bin free costs.
 func (s *search) option(b *bin, n int32) (option, bool) {
+	chosen, ok := s.victimsIn(b, n)
+	o := option{n: len(chosen)}
+	for i := range chosen {
+		o.cost = o.cost.plus(chosen[i].cost)
+	}
+	return o, ok
+}
+
+// victimsIn finds the victims that make n leaves of a bin free: those with most
+// leaves there first (fewest victims), then the least cost; then whom that made
+// superfluous stays, the dearest first. What it returns stands in the scratch
+// memory until the next call.
+func (s *search) victimsIn(b *bin, n int32) ([]holder, bool) {
 	free, holders := s.holders(b)
 	if free >= n {
-		return option{}, true
+		return nil, true
 	}
 	slices.SortStableFunc(holders, func(a, b holder) int {
 		return cmp.Or(cmp.Compare(min(b.leaves, n-free), min(a.leaves, n-free)), a.cost.compare(b.cost))
 	})
-	var chosen []holder
-	for _, h := range holders {
-		if free >= n {
-			break
-		}
-		chosen = append(chosen, h)
-		free += h.leaves
+	k := 0
+	for ; k < len(holders) && free < n; k++ {
+		free += holders[k].leaves
 	}
 	if free < n {
-		return option{}, false
+		return nil, false
 	}
+	chosen := holders[:k]
 	slices.SortStableFunc(chosen, func(a, b holder) int { return b.cost.compare(a.cost) })
-	o := option{victims: make([]AllocID, 0, len(chosen))}
+	kept := chosen[:0]
 	for _, h := range chosen {
 		if free-h.leaves >= n {
 			free -= h.leaves
 			continue
 		}
-		o.victims = append(o.victims, h.alloc)
-		o.cost = o.cost.plus(h.cost)
+		kept = append(kept, h)
 	}
-	return o, true
+	return kept, true
 }
 
 // holder is an allocation that may be lifted, with its leaves in one bin.
@@ -171,13 +179,15 @@ type holder struct {
 }
 
 func (s *search) holders(b *bin) (free int32, hs []holder) {
+	hs = s.t.holders[:0]
 	if b.parts == nil {
-		return s.holdersIn(nil, b.cell)
+		free, hs = s.holdersIn(hs, b.cell)
 	}
 	for _, p := range b.parts {
 		more, with := s.holdersIn(hs, p)
 		free, hs = free+more, with
 	}
+	s.t.holders = hs
 	return free, hs
 }
 

@@ -215,11 +215,12 @@ func partition(ms []Member, parts []part) []part {
 // scratch is memory that searches use again. Marks hold the number of the search
 // that set them.
 type scratch struct {
-	epoch  uint32
-	taken  []uint32 // by leaf
-	lifted []uint32 // by allocation
-	avail  []int32  // by cell within a node
-	bins   []bin
+	epoch   uint32
+	taken   []uint32 // by leaf
+	lifted  []uint32 // by allocation
+	avail   []int32  // by cell within a node
+	holders []holder
+	bins    []bin
 	// of groups: by cell, where its group stands and in which round that was said
 	group   []int32
 	inGroup []uint32

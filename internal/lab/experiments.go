@@ -50,7 +50,7 @@ func (l *Lab) submit(ctx context.Context, f *finding, file, name string) (sched.
 		return 0, fmt.Errorf("comb job submit %s -o json prints no job: %w: %s", file, err, out)
 	}
 	f.jobs = append(f.jobs, s.ID)
-	return s.ID, nil
+	return s.ID, l.watch.until(ctx, "the submission was seen", func(t *timeline) bool { return t.jobs[s.ID] != nil })
 }
 
 func (l *Lab) untilEnded(ctx context.Context, ids ...sched.JobID) error {

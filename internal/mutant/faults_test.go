@@ -59,7 +59,7 @@ var faults = []fault{
 		old: "\tif a.alive > 0 {\n\t\treturn\n\t}\n",
 		new: "\tif a.alive > 1 {\n\t\treturn\n\t}\n"},
 	{name: "reservations are miscounted", file: "internal/sched/outcomes.go", fast: true,
-		old: "\tif a.state == AttemptReserving {\n\t\ts.promised--\n\t}\n\tif a.lazy",
+		old: "\tif a.state == AttemptReserving {\n\t\ts.unpromise(g.attempt)\n\t}\n\tif a.lazy",
 		new: "\tif a.lazy"},
 	{name: "a snapshot forgets lazy preemption", file: "internal/sched/snapshot.go",
 		old: "\t\tif a.Lazy && j.spec.Priority >= cell.MinGuaranteed {\n",

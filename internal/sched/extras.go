@@ -228,7 +228,7 @@ func (w *walker) grantExtra(e queued) {
 	if p, ok := s.planExtra(j, int(e.gang), w.blockedFor(j.id)); ok {
 		s.carryOut(j, e.gang, p)
 	} else if len(g.avoid) == 0 {
-		w.failed[g.shape] = true
+		w.fails(g.shape)
 	}
 }
 

@@ -55,7 +55,7 @@ type walker struct {
 }
 
 func (s *State) walkVC(space int32) {
-	w := walker{s: s, space: space, blocked: make([]JobID, len(s.cl.Forest().Chains)), failed: map[string]bool{}}
+	w := walker{s: s, space: space, blocked: make([]JobID, len(s.cl.Forest().Chains))}
 	w.outlook = s.newOutlook(space, &w)
 	w.walk()
 	w.outlook.close()
@@ -150,7 +150,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	if len(j.gangs[g].avoid) == 0 {
-		w.failed[shape] = true
+		w.fails(shape)
 	}
 	if wish.Strict {
 		w.block(j, int(g))
@@ -185,11 +185,25 @@ func (w *walker) block(j *job, g int) {
 // blockedFor returns the chains that a job must leave to others: the gangs of one
 // job do not hold each other up.
 func (w *walker) blockedFor(id JobID) []bool {
-	out := make([]bool, len(w.blocked))
+	var out []bool // none is what most have
 	for i, by := range w.blocked {
-		out[i] = by != 0 && by != id
+		if by == 0 || by == id {
+			continue
+		}
+		if out == nil {
+			out = make([]bool, len(w.blocked))
+		}
+		out[i] = true
 	}
 	return out
+}
+
+// fails remembers a shape that found nothing.
+func (w *walker) fails(shape string) {
+	if w.failed == nil {
+		w.failed = map[string]bool{}
+	}
+	w.failed[shape] = true
 }
 
 // pinBlocked reports whether a gang wants a pinned cell that someone earlier
