@@ -35,6 +35,10 @@ func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 // them, by position.
 func (c *Cluster) HoldAnew(space int32, binds []Bind) (now []Bind, held []RootID, ok bool) {
 	for _, b := range binds {
+		if b.Space != 0 { // it comes with what lies in it
+			now = append(now, b)
+			continue
+		}
 		r := &c.spaces[space].Roots[b.Root]
 		if r.Cell == None {
 			if !c.bind(space, b.Root, b.Cell) && !c.bindLike(space, b.Root) {

@@ -56,6 +56,32 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// A plan of a VC that is part of others names cells of theirs too, by numbers that
+// mean nothing among its own.
+func TestHoldNested(t *testing.T) {
+	spec := small(3)
+	spec.VCs = []VCSpec{{Name: "a", Quota: quota(2, 1, 4, 2)}, {Name: "a.x", Parent: "a", Quota: quota(4, 1)}}
+	c := mustNew(t, spec)
+	x := c.SpaceOf("a.x")
+	res, ok := c.Place(&Request{Space: x, Members: []Member{{Tasks: 2, Leaves: 4}}})
+	if !ok {
+		t.Fatal("no room")
+	}
+	plan := res.Placement.Binds
+	if len(plan) != 2 || plan[0].Space == 0 || int(plan[0].Root) < len(c.spaces[x].Roots) {
+		t.Fatalf("the plan shows nothing: %v", plan)
+	}
+	before := c.dump()
+	now, held, ok := c.HoldAnew(x, plan)
+	if !ok || !slices.Equal(now, plan) || len(held) != 1 {
+		t.Errorf("held %v (%v, %v) for %v", now, held, ok, plan)
+	}
+	c.Unhold(x, held)
+	if after := c.dump(); after != before {
+		t.Errorf("it left a trace:\n%s\n%s", before, after)
+	}
+}
+
 // Leaves that are promised stand in nobody's way once the promise is past.
 func TestPlaceLater(t *testing.T) {
 	c := mustNew(t, small(1, quota(3, 2)))

@@ -112,7 +112,7 @@ func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
 	f := o.s.cl.Forest()
 	leaves := slices.Clone(was.Leaves)
 	for i, l := range was.Leaves {
-		k := slices.IndexFunc(was.Binds, func(b cell.Bind) bool { return f.Contains(b.Cell, f.Leaves[l]) })
+		k := slices.IndexFunc(was.Binds, func(b cell.Bind) bool { return b.Space == 0 && f.Contains(b.Cell, f.Leaves[l]) })
 		if k < 0 {
 			return nil, nil, false
 		}
@@ -122,7 +122,10 @@ func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
 	return leaves, binds, true
 }
 
+// newBook is a booking of leaves in preassigned cells of the VC; what lies around
+// these in the VCs that it is part of comes with them.
 func (o *outlook) newBook(a asking, start Time, leaves []cell.LeafID, binds []cell.Bind) book {
+	binds = slices.DeleteFunc(slices.Clone(binds), func(b cell.Bind) bool { return b.Space != 0 })
 	b := book{ref: a.ref, prio: a.prio, start: start, end: forever, leaves: leaves, binds: binds}
 	if start > 0 {
 		b.end = a.until(start)
