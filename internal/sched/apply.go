@@ -30,10 +30,12 @@ func (s *State) Apply(r Record) {
 	case Decided:
 		s.now = max(s.now, e.Now)
 		s.settled()
-		s.again = 0
+		if s.again <= s.now { // a look that is still to come stays due
+			s.again = 0
+		}
 		if e.Again {
 			s.again = e.Now + 1
-			s.at(s.again, 0)
+			s.at(s.again, 0, 0)
 		}
 	case Noted:
 	default:

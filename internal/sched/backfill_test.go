@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -29,6 +30,7 @@ type work struct {
 type day struct {
 	t       *testing.T
 	s       *sched.State
+	old     *sched.State // as if there had been no restart
 	now     sched.Time
 	jobs    []work
 	started map[sched.JobID]sched.Time
@@ -74,7 +76,19 @@ func (d *day) reload() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	d.old = d.s
 	d.s = s
+}
+
+// compare checks that without the last restart the same would be decided.
+func (d *day) compare(out []sched.Record) {
+	d.t.Helper()
+	if d.old == nil {
+		return
+	}
+	if was := d.old.Decide(d.now); !reflect.DeepEqual(was, out) {
+		d.t.Fatalf("at %d it decides after a restart\n%+v\nand without it\n%+v", d.now, out, was)
+	}
 }
 
 // forward goes to the next instant at which something happens.
@@ -101,6 +115,9 @@ func (d *day) apply(events []sched.Event) {
 func (d *day) record(r sched.Record, apply bool) {
 	if apply {
 		d.s.Apply(r)
+		if d.old != nil {
+			d.old.Apply(r)
+		}
 	}
 	d.log = append(d.log, r)
 	switch e := r.Event.(type) {
@@ -140,6 +157,7 @@ func (d *day) decide() {
 	d.t.Helper()
 	for {
 		out := d.s.Decide(d.now)
+		d.compare(out)
 		var placed []sched.JobID
 		for _, r := range out {
 			d.record(r, false)

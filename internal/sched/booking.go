@@ -30,7 +30,7 @@ func (s *State) setBooking(g *gang, ref GangRef, b *Booked) {
 	if i, found := slices.BinarySearchFunc(s.booked, ref, GangRef.compare); !found {
 		s.booked = slices.Insert(s.booked, i, ref)
 	}
-	s.at(b.Start, ref.Job)
+	s.at(b.Start, ref.Job, ref.Gang)
 }
 
 // loadBooking takes a booking over from a snapshot.

@@ -15,6 +15,7 @@ func (o *outlook) exchange(p *cell.Placement, free func(cell.LeafID) bool, score
 	for i := range p.Tasks {
 		p.Tasks[i].Leaves = slices.Clone(p.Tasks[i].Leaves)
 		p.Tasks[i].Devices = slices.Clone(p.Tasks[i].Devices)
+		p.Tasks[i].Parts = slices.Clone(p.Tasks[i].Parts)
 		for _, l := range p.Tasks[i].Leaves {
 			x.taken[l] = true
 		}
@@ -47,6 +48,9 @@ func (x *exchanger) task(t *cell.Task, binds []cell.Bind) {
 	slices.Sort(t.Leaves)
 	for i, l := range t.Leaves {
 		t.Devices[i] = x.f.Device(l)
+		if len(t.Parts) > 0 {
+			t.Parts[i] = x.f.Part(l)
+		}
 	}
 }
 

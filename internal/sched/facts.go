@@ -123,7 +123,7 @@ func (s *State) applyStarted(e TaskStarted) {
 			s.look = true // its end is known now, and with it what may start before
 		}
 		if j.spec.TimeLimit > 0 {
-			s.at(s.now.Add(j.spec.TimeLimit), j.id)
+			s.at(s.now.Add(j.spec.TimeLimit), j.id, a.id.Gang)
 		}
 		s.timeMinRun(a)
 	}

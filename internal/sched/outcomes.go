@@ -59,7 +59,7 @@ func (s *State) applyDecision(e Event) bool {
 			n.Reason = ""
 		}
 		s.blame(n)
-		s.at(e.Until, 0)
+		s.at(e.Until, 0, 0)
 		s.look = true
 	case Quarantined:
 		s.applyQuarantined(e)
@@ -240,7 +240,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 			t.retries++
 		}
 	}
-	s.at(e.After, e.Job)
+	s.at(e.After, e.Job, e.Gang)
 	s.enqueue(slot, e.Gang)
 }
 
@@ -270,7 +270,7 @@ func (s *State) applyJobRetried(e JobRetried) {
 		j.gangs[g].done, j.gangs[g].retries, j.gangs[g].faults = false, 0, 0
 		s.enqueue(slot, int32(g))
 	}
-	s.at(e.After, e.Job)
+	s.at(e.After, e.Job, 0)
 }
 
 func (s *State) applyJobEnded(e JobEnded) {
@@ -308,7 +308,7 @@ func (s *State) applyAvoided(e NodeAvoided) {
 	}
 	g.avoid[i].Until = e.Until
 	g.avoid[i].Times++
-	s.at(e.Until, e.Job)
+	s.at(e.Until, e.Job, e.Gang)
 }
 
 func (s *State) applyQuarantined(e Quarantined) {

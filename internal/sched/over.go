@@ -159,7 +159,7 @@ func (s *State) timeMinRun(a *attempt) {
 		return
 	}
 	if least := vcConfig(s.cfg, j.spec.VC).MinRun; least > 0 {
-		s.at(a.started.Add(least), j.id)
+		s.at(a.started.Add(least), j.id, a.id.Gang)
 	}
 }
 

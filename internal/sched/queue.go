@@ -83,10 +83,11 @@ func (s *State) requeueAll() {
 	s.look = true
 }
 
-// timer says when a job wants to be looked at. Stale timers do no harm.
+// timer says when a gang wants to be looked at, or for job 0 the nodes.
 type timer struct {
-	at  Time
-	job JobID
+	at   Time
+	job  JobID
+	gang int32
 }
 
 // timers is a heap by time, then job.
@@ -114,24 +115,42 @@ func (t *timers) Pop() any {
 }
 
 // at sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
-func (s *State) at(when Time, id JobID) {
+func (s *State) at(when Time, id JobID, gang int32) {
 	if when > s.now {
-		heap.Push(&s.timers, timer{when, id})
+		heap.Push(&s.timers, timer{when, id, gang})
 	}
 }
 
 // expire drops the timers that are due and touches their jobs. Timers are not
-// part of the state: they follow from it, and a stale one does no harm.
+// part of the state, they follow from it. So those that it gives no reason for any
+// more are dropped without a look: a restarted core does not have them.
 func (s *State) expire(now Time) {
 	for len(s.timers) > 0 && s.timers[0].at <= now {
 		t := heap.Pop(&s.timers).(timer)
-		if slot, ok := s.slots[t.job]; ok {
+		if slot, ok := s.slots[t.job]; ok && s.meant(&s.jobs[slot], t) {
 			s.touch(slot)
 			s.lookIn(s.space(s.jobs[slot].spec.VC), s.jobs[slot].spec.Priority)
-		} else if t.job == 0 {
+		} else if t.job == 0 && (t.at == s.again || slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at })) {
 			s.look = true
 		}
 	}
+}
+
+// meant reports whether the state still gives a reason for a job's timer.
+func (s *State) meant(j *job, t timer) bool {
+	g := &j.gangs[t.gang]
+	switch {
+	case j.after == t.at, g.after == t.at, g.booked != nil && g.booked.Start == t.at:
+		return true
+	case slices.ContainsFunc(g.avoid, func(a avoidance) bool { return a.Until == t.at }):
+		return true
+	case g.attempt == none || s.attempts[g.attempt].started == 0:
+		return false
+	}
+	started := s.attempts[g.attempt].started
+	least := vcConfig(s.cfg, j.spec.VC).MinRun
+	return j.spec.TimeLimit > 0 && started.Add(j.spec.TimeLimit) == t.at ||
+		least > 0 && j.spec.Priority >= cell.MinGuaranteed && started.Add(least) == t.at
 }
 
 // Wake returns when Decide wants to run again by itself; 0 is never.

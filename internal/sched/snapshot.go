@@ -182,7 +182,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
 	s.nodes, s.leaves, s.again = im.Nodes, im.Leaves, im.Again
-	s.at(s.again, 0)
+	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
 	for _, e := range s.keys.Ring {
 		s.keys.at[e.keyName] = e
@@ -222,10 +222,10 @@ func (s *State) loadJob(im *jobImage) {
 		t := &j.gangs[i]
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
 		t.retries, t.avoid, t.last = g.Retries, g.Avoid, g.Last
-		s.at(g.After, im.ID)
+		s.at(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)
 		for _, a := range g.Avoid {
-			s.at(a.Until, im.ID)
+			s.at(a.Until, im.ID, int32(i))
 		}
 	}
 	for i, t := range im.Tasks {
@@ -233,7 +233,7 @@ func (s *State) loadJob(im *jobImage) {
 		o.state, o.dead, o.attempt, o.place, o.host = t.State, t.Dead, t.Attempt, t.Place, t.Host
 		o.pid, o.ports, o.exit, o.retries, o.progress = t.PID, t.Ports, t.Exit, t.Retries, t.Progress
 	}
-	s.at(im.After, im.ID)
+	s.at(im.After, im.ID, 0)
 	if im.Spec.partial() {
 		s.partials++
 	}
@@ -269,12 +269,12 @@ func (s *State) loadCluster(im *image) {
 			s.keepLazy(&s.attempts[at])
 		}
 		if limit := j.spec.TimeLimit; limit > 0 && a.Started > 0 {
-			s.at(a.Started.Add(limit), a.ID.Job)
+			s.at(a.Started.Add(limit), a.ID.Job, a.ID.Gang)
 		}
 	}
 	s.tallies = s.recounted()
 	for _, n := range s.nodes {
-		s.at(n.Suspect, 0)
+		s.at(n.Suspect, 0, 0)
 	}
 	s.looked()
 }
