@@ -127,6 +127,8 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 			text += fmt.Sprintf(": its guaranteed cells go to job %d", e.By.Job)
 		}
 		return text
+	case sched.Upgraded:
+		return fmt.Sprintf("attempt %s is guaranteed again, where it runs", e.Attempt)
 	case sched.AttemptEnded:
 		return fmt.Sprintf("attempt %s over: %s", e.Attempt, causeText(e.Cause)) + because(e.Message)
 	case sched.TaskRetried:
@@ -161,7 +163,7 @@ func places(p cell.Placement) string {
 		if len(t.Devices) == 1 {
 			word = "device"
 		}
-		out = append(out, fmt.Sprintf("%s %s %s", t.Node, word, numbers(t.Devices)))
+		out = append(out, fmt.Sprintf("%s %s %s", t.Node, word, deviceList(t.Devices, t.Parts)))
 	}
 	return strings.Join(out, "; ")
 }

@@ -129,7 +129,7 @@ func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief) {
 }
 
 func (a *app) brief(j *sched.JobBrief) string {
-	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %d leaves", j.Name, j.Job, j.User, j.VC, priority(j.Priority), j.Leaves)
+	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %s", j.Name, j.Job, j.User, j.VC, priority(j.Priority), count(j.Leaves, "leaf", "leaves"))
 	switch {
 	case j.Ends != 0:
 		text += fmt.Sprintf(", ends at the latest %s (%s)", a.when(j.Ends), j.Basis)
@@ -171,7 +171,7 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate) {
 func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
 	for _, g := range ex.Places {
 		for _, p := range g.Tasks {
-			t.line("  %s-%d on %s, %s %s", p.Role, p.Index, p.Node, p.SKU, numbers(p.Devices))
+			t.line("  %s-%d on %s, %s %s", p.Role, p.Index, p.Node, p.SKU, deviceList(p.Devices, p.Parts))
 		}
 	}
 	for i := range ex.Preempts {

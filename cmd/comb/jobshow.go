@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -116,7 +117,16 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.row("started", a.when(j.Started))
 	t.row("ended", a.when(j.Ended))
 	t.row("wait/run", a.waitRun(j))
-	t.row("retries", fmt.Sprintf("%d, %d counted, preempted %d times", j.Retry, j.Counted, j.Preempted))
+	t.row("retries", fmt.Sprintf("%d, %d counted, preempted %s", j.Retry, j.Counted, count(j.Preempted, "time", "times")))
+	if borrows(j) {
+		t.row("guarantee", "runs as opportunistic, without its guarantee, until room for that returns")
+	}
+	for i := range j.Tasks {
+		if k := &j.Tasks[i]; len(k.Lost) > 0 {
+			t.row("draining", fmt.Sprintf("%s-%d runs on %s of %s that the configuration lacks", k.Role, k.Index,
+				count(len(k.Lost), "device", "devices"), k.Node))
+		}
+	}
 	for _, n := range j.Notices {
 		t.row("notice", n)
 	}
@@ -125,8 +135,16 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
 		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), string(k.State), number(k.Attempt), string(k.Node), string(k.SKU),
-			numbers(k.Devices), pid(k.PID), exitText(k.Exit), progress(k.Progress))
+			deviceList(k.Devices, k.Parts), pid(k.PID), exitText(k.Exit), progress(k.Progress))
 	}
+}
+
+// borrows reports whether a job of guaranteed work runs without its guarantee:
+// it was preempted lazily, or a change of the configuration took the guarantee.
+func borrows(j *rest.Job) bool {
+	return j.Priority >= cell.MinGuaranteed && slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool {
+		return a.Opportunistic && a.State != sched.AttemptOver
+	})
 }
 
 func pid(n int32) string {

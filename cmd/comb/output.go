@@ -155,6 +155,27 @@ func number[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint64](n T) string {
 }
 
 // numbers shows a list of integers as "0,1,5".
+// count is "1 leaf" or "3 leaves".
+func count[N int | int32 | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// deviceList names devices as the cluster file does: 0,1, or 0:2,0:3 where each
+// is a part of a device.
+func deviceList(devices, parts []int32) string {
+	if len(parts) != len(devices) {
+		return numbers(devices)
+	}
+	var out []string
+	for i, d := range devices {
+		out = append(out, fmt.Sprintf("%d:%d", d, parts[i]))
+	}
+	return strings.Join(out, ",")
+}
+
 func numbers(list []int32) string {
 	var out []string
 	for _, n := range list {

@@ -60,11 +60,11 @@ func vcPolicy(v *sched.VCStatus) string {
 func drawVC(t *table, v *sched.VCStatus) {
 	t.row("name", string(v.Name))
 	t.row("policy", vcPolicy(v))
-	t.row("guaranteed", number(v.Guaranteed)+" leaves, "+number(v.Used)+" used, "+number(v.Bad)+" bad")
-	t.row("borrowed", number(v.Opportunistic)+" leaves of others")
-	t.row("lent", number(v.Lent)+" leaves to others")
+	t.row("guaranteed", count(v.Guaranteed, "leaf", "leaves")+", "+number(v.Used)+" used, "+number(v.Bad)+" bad")
+	t.row("borrowed", count(v.Opportunistic, "leaf", "leaves")+" of others")
+	t.row("lent", count(v.Lent, "leaf", "leaves")+" to others")
 	if v.Orphaned > 0 {
-		t.row("draining", number(v.Orphaned)+" devices that the configuration lacks")
+		t.row("draining", count(v.Orphaned, "device", "devices")+" that the configuration lacks")
 	}
 	t.row("jobs", number(v.Active)+" active, "+number(v.Waiting)+" waiting")
 	t.line("")

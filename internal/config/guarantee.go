@@ -106,11 +106,11 @@ func (b *builder) checkChain(c *chain, free []int64, owner *vc, vcs []*vc) {
 		switch {
 		case need <= left:
 		case owner != nil:
-			b.Problem(last, "chain %s, level %d (%s): %d cells are promised inside %s (%s), but of its cells only %d are left after the levels above; lower a cellNumber or give %s more cells",
-				c.name, c.level(level), c.levels[level].name, need, owner.spec.Name, cut(strings.Join(who, ", ")), left, owner.spec.Name)
+			b.Problem(last, "chain %s, level %d (%s): %s promised inside %s (%s), but of its cells only %s left after the levels above; lower a cellNumber or give %s more cells",
+				c.name, c.level(level), c.levels[level].name, plural(need, "cell")+" "+be(need), owner.spec.Name, cut(strings.Join(who, ", ")), fmt.Sprint(left)+" "+be(left), owner.spec.Name)
 		default:
-			b.Problem(last, "chain %s, level %d (%s): %d cells are promised (%s), but only %d are left after the levels above%s; lower a cellNumber or add cells",
-				c.name, c.level(level), c.levels[level].name, need, cut(strings.Join(who, ", ")), left, b.pinNote(c))
+			b.Problem(last, "chain %s, level %d (%s): %s promised (%s), but only %s left after the levels above%s; lower a cellNumber or add cells",
+				c.name, c.level(level), c.levels[level].name, plural(need, "cell")+" "+be(need), cut(strings.Join(who, ", ")), fmt.Sprint(left)+" "+be(left), b.pinNote(c))
 		}
 		left = max(0, left-need)
 	}

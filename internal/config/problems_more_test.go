@@ -13,10 +13,10 @@ func TestMoreProblems(t *testing.T) {
 	div := "G: {childCellType: P, childCellNumber: 2, isDeviceLevel: true}\nN: {childCellType: G, childCellNumber: 2, isNodeLevel: true}"
 	for name, tt := range map[string]struct{ src, want string }{
 		"nested": {cluster(someTypes, someCells, "v:\n  virtualCells: [{cellType: R.N, cellNumber: 2}]\n  virtualClusters:\n    a: {virtualCells: [{cellType: R, cellNumber: 1}]}\n    b.c: {virtualCells: [{cellType: R.N, cellNumber: 1}, {cellType: R.N.G, cellNumber: 3}]}\n    d: {virtualClusters: {e: {virtualCells: [{cellType: R.N.G, cellNumber: 1}]}}}\nw.x: {virtualClusters: {y: {}}}\nv.a: {virtualCells: [{cellType: R.N, cellNumber: 1}]}"),
-			"f:13:52: virtualClusters.v.virtualClusters.a.virtualCells[0].cellNumber: chain R, level 3 (R): 1 cells are promised inside v (v.a 1), but of its cells only 0 are left after the levels above; lower a cellNumber or give v more cells\n" +
+			"f:13:52: virtualClusters.v.virtualClusters.a.virtualCells[0].cellNumber: chain R, level 3 (R): 1 cell is promised inside v (v.a 1), but of its cells only 0 are left after the levels above; lower a cellNumber or give v more cells\n" +
 				"f:14:7: virtualClusters.v.virtualClusters.\"b.c\": the virtual cluster \"b.c\" must not contain a dot: dots separate the names of nested virtual clusters\n" +
 				"f:14:90: virtualClusters.v.virtualClusters.\"b.c\".virtualCells[1].cellNumber: chain R, level 1 (G): 3 cells are promised inside v (v.b.c 3), but of its cells only 2 are left after the levels above; lower a cellNumber or give v more cells\n" +
-				"f:15:78: virtualClusters.v.virtualClusters.d.virtualClusters.e.virtualCells[0].cellNumber: chain R, level 1 (G): 1 cells are promised inside v.d (v.d.e 1), but of its cells only 0 are left after the levels above; lower a cellNumber or give v.d more cells\n" +
+				"f:15:78: virtualClusters.v.virtualClusters.d.virtualClusters.e.virtualCells[0].cellNumber: chain R, level 1 (G): 1 cell is promised inside v.d (v.d.e 1), but of its cells only 0 are left after the levels above; lower a cellNumber or give v.d more cells\n" +
 				"f:16:3: virtualClusters.\"w.x\": the virtual cluster \"w.x\" must not contain a dot: dots separate the names of nested virtual clusters\n" +
 				"f:17:3: virtualClusters.\"v.a\": the virtual cluster at line 13 has the name \"v.a\" too; rename one of them\n" +
 				"f:17:52: virtualClusters.\"v.a\".virtualCells[0].cellNumber: chain R, level 2 (N): 3 cells are promised (v 2, v.a 1), but only 2 are left after the levels above; lower a cellNumber or add cells"},
@@ -62,8 +62,8 @@ func TestMoreProblems(t *testing.T) {
 				"f:13:50: physicalCluster.physicalCells[3].cellChildren[0]: the device 3 of this machine is a whole device at line 12, so it cannot be divided here; remove one of the two"},
 		"twice over": {cluster(someTypes+"\nM: {childCellType: G, childCellNumber: 0, isNodeLevel: true}", someCells+"\n- {cellType: M, cellAddress: m}", "v: {virtualCells: [{cellType: R, cellNumber: 2}, {cellType: R.N.G, cellNumber: 1}, {cellType: M, cellNumber: 5}], policy: nope}"),
 			"f:6:44: physicalCluster.cellTypes.M.childCellNumber: \"0\" is out of range: it must be 1 to 1000000\n" +
-				"f:12:48: virtualClusters.v.virtualCells[0].cellNumber: chain R, level 3 (R): 2 cells are promised (v 2), but only 1 are left after the levels above; lower a cellNumber or add cells\n" +
-				"f:12:82: virtualClusters.v.virtualCells[1].cellNumber: chain R, level 1 (G): 1 cells are promised (v 1), but only 0 are left after the levels above; lower a cellNumber or add cells\n" +
+				"f:12:48: virtualClusters.v.virtualCells[0].cellNumber: chain R, level 3 (R): 2 cells are promised (v 2), but only 1 is left after the levels above; lower a cellNumber or add cells\n" +
+				"f:12:82: virtualClusters.v.virtualCells[1].cellNumber: chain R, level 1 (G): 1 cell is promised (v 1), but only 0 are left after the levels above; lower a cellNumber or add cells\n" +
 				"f:12:125: virtualClusters.v.policy: there is no policy \"nope\"; known are drf, fifo"},
 	} {
 		c, _, problems := Parse("f", []byte(tt.src), "drf", "fifo")

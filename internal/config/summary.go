@@ -38,6 +38,14 @@ func plural(n int64, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// be is "is" for one thing and "are" for several.
+func be(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, tops map[cell.TypeName]int64) int64 {
 	fmt.Fprintf(b, "chain %s:", ch.Name)
 	n := tops[cell.TypeName(ch.Name)]

@@ -54,14 +54,19 @@ func (s *State) detail(j *job, r *GangReason) {
 	r.Suggestions, r.Untried = s.suggest(j, r.Gang, r.Reason.Code)
 }
 
-// ahead tells who is served before a job.
+// ahead tells who is served before a job: nobody when nothing of it waits. Of one
+// whose members above the minimum wait, those are all of its priority.
 func (s *State) ahead(j *job) []JobBrief {
 	var out []JobBrief
+	if !slices.ContainsFunc(j.gangs, func(g gang) bool { return g.waiting }) {
+		return out
+	}
 	for _, id := range s.order(s.space(j.spec.VC)) {
-		if id == j.id || len(out) == maxNamed {
+		o := s.find(id)
+		if id == j.id || o.spec.Priority < j.spec.Priority || len(out) == maxNamed {
 			break
 		}
-		out = append(out, s.brief(s.find(id)))
+		out = append(out, s.brief(o))
 	}
 	return out
 }
@@ -74,7 +79,7 @@ func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
 		more := s.endable(j, int(g.Gang))
 		more = append(more[:min(len(more), maxNamed)], g.Reason.Jobs...)
 		for _, id := range more {
-			if b := s.find(id); b != nil && s.phase(b) == Active && !slices.Contains(ids, id) && len(ids) < maxNamed {
+			if b := s.find(id); b != nil && b != j && s.phase(b) == Active && !slices.Contains(ids, id) && len(ids) < maxNamed {
 				ids = append(ids, id)
 			}
 		}

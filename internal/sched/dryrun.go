@@ -1,5 +1,7 @@
 package sched
 
+import "slices"
+
 // DryRun says what would become of a job that is submitted now: it is submitted
 // to a copy of the state, and decided on. The explanation's Places say where it
 // would start and Preempts who would have to leave first; when it would wait, or
@@ -30,11 +32,26 @@ func (s *State) DryRun(spec *Job, m Measured) (Explanation, *Refusal) {
 	}
 	e.Places, e.Preempts = w.places(id), preempts
 	if len(e.Gangs) > 0 {
+		if e.Starting() > 0 {
+			all = w.State // of what does not start with the rest
+		}
 		if est, known := all.Estimate(id, m); known {
 			e.Estimate = &est
 		}
 	}
 	return e, nil
+}
+
+// Starting counts the tasks of a dry run that start at once, or when those who
+// give way are gone, also when others of the job wait.
+func (e *Explanation) Starting() int {
+	n := 0
+	for _, p := range e.Places {
+		if !slices.ContainsFunc(e.Gangs, func(g GangReason) bool { return g.Gang == p.Gang }) {
+			n += len(p.Tasks)
+		}
+	}
+	return n
 }
 
 // places tells where the gangs of a job are.

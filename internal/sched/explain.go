@@ -165,9 +165,13 @@ func (s *State) reach(j *job, g int) int32 {
 
 // rootServes reports whether a preassigned cell is one that a gang's members ask
 // for: pinned cells only serve those that name them.
-func (s *State) rootServes(j *job, g int, r *cell.Root) bool {
+func (s *State) rootServes(j *job, g int, r *cell.Root) bool { return s.pinServes(j, g, r.Pinned) }
+
+// pinServes is rootServes by the name of the pinned cell, "" for cells that are
+// not pinned.
+func (s *State) pinServes(j *job, g int, pin cell.PinnedID) bool {
 	for _, m := range j.gangs[g].members {
-		if m.Pinned == r.Pinned {
+		if m.Pinned == pin {
 			return true
 		}
 	}
@@ -473,15 +477,34 @@ func (s *State) usedIn(r *cell.Root) int32 {
 }
 
 // onUsableChain reports whether an attempt holds leaves of a chain that a gang
-// could use.
+// could use; in its own VC, not in pinned cells that it does not ask for, nor,
+// when it asks for one, beside that.
 func (s *State) onUsableChain(j *job, g int, a *attempt) bool {
 	f := s.cl.Forest()
-	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
-		if len(t.Leaves) > 0 && s.usableChain(j, g, f.Cells[f.Leaves[t.Leaves[0]]].Chain) {
+	al := s.cl.Alloc(a.alloc)
+	own := j.spec.Priority >= cell.MinGuaranteed && !al.Opportunistic() && al.Space == s.space(j.spec.VC)
+	for _, t := range al.Placement.Tasks {
+		if len(t.Leaves) == 0 {
+			continue
+		}
+		at := f.Leaves[t.Leaves[0]]
+		if s.usableChain(j, g, f.Cells[at].Chain) && (!own || s.pinServes(j, g, s.pinAround(at, al.Space))) {
 			return true
 		}
 	}
 	return false
+}
+
+// pinAround returns the pinned cell of a VC that a leaf is in, "" if none.
+func (s *State) pinAround(at cell.CellID, space int32) cell.PinnedID {
+	f := s.cl.Forest()
+	for ; at != cell.None; at = f.Cells[at].Parent {
+		pin := f.Cells[at].Pinned
+		if pin != "" && slices.ContainsFunc(s.cl.Space(space).Roots, func(r cell.Root) bool { return r.Pinned == pin }) {
+			return pin
+		}
+	}
+	return ""
 }
 
 func nodeList(ns []cell.NodeName) string {

@@ -87,7 +87,7 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 		s.explainGang(&out, &e.Gangs[i])
 	}
 	for _, b := range e.Blockers {
-		fmt.Fprintf(&out, "  in the way: %s, %d leaves", b.Name, b.Leaves)
+		fmt.Fprintf(&out, "  in the way: %s, %s", b.Name, count(b.Leaves, "leaf", "leaves"))
 		if b.Ends != 0 {
 			fmt.Fprintf(&out, ", ends by %s", s.clock(b.Ends))
 		}

@@ -83,7 +83,7 @@ func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
 		fmt.Fprintf(out, ", retry %d", j.Retry)
 	}
 	if j.Preempted > 0 {
-		fmt.Fprintf(out, ", preempted %d times", j.Preempted)
+		fmt.Fprintf(out, ", preempted %s", count(j.Preempted, "time", "times"))
 	}
 	if j.Stopping {
 		out.WriteString(", to stop")
@@ -126,9 +126,17 @@ func (s *Session) showCell(out *strings.Builder, c sched.CellStatus, depth int) 
 	}
 }
 
+// count is "1 leaf" or "3 leaves".
+func count(n int32, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 func showVC(out *strings.Builder, v sched.VCStatus) {
-	fmt.Fprintf(out, "%s (%s): %d leaves guaranteed, %d used, %d borrowed, %d lent, %d bad; %d jobs active, %d waiting\n",
-		v.Name, cmp.Or(v.Policy, "gone"), v.Guaranteed, v.Used, v.Opportunistic, v.Lent, v.Bad, v.Active, v.Waiting)
+	fmt.Fprintf(out, "%s (%s): %s guaranteed, %d used, %d borrowed, %d lent, %d bad; %s active, %d waiting\n",
+		v.Name, cmp.Or(v.Policy, "gone"), count(v.Guaranteed, "leaf", "leaves"), v.Used, v.Opportunistic, v.Lent, v.Bad, count(v.Active, "job", "jobs"), v.Waiting)
 	if v.Orphaned > 0 {
 		fmt.Fprintf(out, "  %d devices drain that the configuration lacks\n", v.Orphaned)
 	}

@@ -81,9 +81,10 @@ func dryRun(st *sched.State, job *sched.Job, known sched.Measured, out *rest.Val
 		}
 		return refusal
 	}
-	out.Explanation = &rest.Explanation{Explanation: ex, Names: namesIn(st, &ex)}
+	out.Explanation = &rest.Explanation{Explanation: ex, Names: append(namesIn(st, &ex), rest.NamedJob{ID: ex.Job, Name: ex.Name, VC: ex.VC})}
+	starting := ex.Starting()
 	switch {
-	case len(ex.Gangs) > 0:
+	case starting == 0 && len(ex.Gangs) > 0:
 		out.Verdict, out.Message, out.Reason = rest.VerdictWaits, ex.Gangs[0].Reason.Message, &ex.Gangs[0].Reason
 	case len(ex.Preempts) > 0:
 		out.Verdict = rest.VerdictStarts
@@ -93,6 +94,13 @@ func dryRun(st *sched.State, job *sched.Job, known sched.Measured, out *rest.Val
 		}
 	default:
 		out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"
+	}
+	if out.Verdict == rest.VerdictStarts && len(ex.Gangs) > 0 {
+		all := 0
+		for _, g := range job.Gangs {
+			all += len(g.Tasks)
+		}
+		out.Message += fmt.Sprintf(", with %d of its %d tasks", starting, all)
 	}
 	return nil
 }

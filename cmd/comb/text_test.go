@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// TestEveryEventIsTold checks that the events of a job are sentences: an event
+// that the narrator forgets would be shown as its data.
+func TestEveryEventIsTold(t *testing.T) {
+	notOfJobs := map[sched.Kind]bool{"Configured": true, "NodeCordoned": true, "NodeHealth": true, "LeafHealth": true,
+		"NodeSuspected": true, "Doomed": true, "Spared": true, "Decided": true}
+	n := newNarrator(&rest.Job{})
+	for _, zero := range sched.Kinds() {
+		kind, version, data, err := sched.EncodeEvent(zero)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := n.tell(&rest.Event{Kind: kind, Version: version, Data: json.RawMessage(data)})
+		if told := !strings.HasPrefix(text, "{"); told == notOfJobs[kind] {
+			t.Errorf("%s: %q", kind, text)
+		}
+	}
+}
+
+func TestPartsOfDevicesAreShown(t *testing.T) {
+	p := cell.Placement{Tasks: []cell.Task{{Node: "n", Devices: []int32{0, 0}, Parts: []int32{1, 3}},
+		{Node: "m", Devices: []int32{4}}}}
+	if got := places(p); got != "n devices 0:1,0:3; m device 4" {
+		t.Error(got)
+	}
+}
+
+// TestJobWithoutItsGuarantee checks that a job says when it runs on without its
+// guarantee, or on devices that left the configuration.
+func TestJobWithoutItsGuarantee(t *testing.T) {
+	j := rest.Job{}
+	j.Priority = 10
+	j.Tasks = []sched.TaskStatus{{Role: "main", Node: "n", SKU: "G", Devices: []int32{3}, Lost: []int32{3}}}
+	j.Attempts = []sched.AttemptStatus{{State: sched.AttemptOver, Opportunistic: true}}
+	show := func() string {
+		var out strings.Builder
+		a := &app{out: &out, format: "table"}
+		if err := a.show(j, func(t *table) { a.drawJob(t, &j) }); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	text := show()
+	if strings.Contains(text, "guarantee") || !strings.Contains(text, "main-0 runs on 1 device of n that the configuration lacks") {
+		t.Error(text)
+	}
+	j.Attempts[0].State = sched.AttemptRunning
+	if text = show(); !strings.Contains(text, "without its guarantee") {
+		t.Error(text)
+	}
+	j.Priority = cell.Opportunistic
+	if text = show(); strings.Contains(text, "guarantee") {
+		t.Error(text)
+	}
+}
