@@ -415,17 +415,21 @@ func (s *search) couldFit(ci int16, p *part) bool {
 	}
 	ch := &s.c.f.Chains[ci]
 	sp := &s.c.spaces[s.r.Space]
-	var room, owned int32
+	var room, owned, fits int32
+	small, tasks := p.smallest(), int32(len(p.tasks))
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
 		if r.Chain != ci || r.Pinned != "" {
 			continue
 		}
-		if r.Cell != None {
-			room += s.c.idle[r.Cell]
-			owned += s.c.idle[r.Cell]
-		} else {
+		if r.Cell == None {
 			owned += ch.LeavesAt(r.Level)
+			continue
+		}
+		room += s.c.idle[r.Cell]
+		owned += s.c.idle[r.Cell]
+		if fits < tasks {
+			fits += s.fits(r.Cell, small, tasks-fits)
 		}
 	}
 	if owned < p.total {
@@ -433,12 +437,35 @@ func (s *search) couldFit(ci int16, p *part) bool {
 	}
 	for _, src := range s.sources(ci, 1) {
 		for _, id := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
-			if room += s.c.idle[id]; room >= p.total {
+			if room >= p.total && fits >= tasks {
 				return true
+			}
+			room += s.c.idle[id]
+			if fits < tasks {
+				fits += s.fits(id, small, tasks-fits)
 			}
 		}
 	}
-	return room >= p.total
+	return room >= p.total && fits >= tasks
+}
+
+// fits bounds how many tasks of n leaves the nodes at, around or below a cell
+// could hold; it need not count above enough.
+func (s *search) fits(id CellID, n, enough int32) int32 {
+	cl := &s.c.f.Cells[id]
+	if s.c.idle[id] == 0 {
+		return 0
+	}
+	ch := &s.c.f.Chains[cl.Chain]
+	if cl.Level <= ch.NodeLevel {
+		return s.c.idle[ch.NodeCells[cl.Bin]] / n
+	}
+	first, step, k := s.c.f.Children(id)
+	var sum int32
+	for i := int32(0); i < k && sum < enough; i++ {
+		sum += s.fits(first+CellID(i)*step, n, enough-sum)
+	}
+	return sum
 }
 
 // exhaust tries every way to bind the VC's unbound cells of a chain, best first,
@@ -455,12 +482,13 @@ func (s *search) exhaust(ci int16, p *part) bool {
 			continue
 		}
 		for _, k := range s.candidates(ci, l, p, bindSteps) {
-			if s.steps++; s.steps > bindSteps {
+			if s.steps++; s.steps > bindSteps || s.t.budget <= 0 {
 				// Where every node is allowed, cells that nobody uses are alike:
 				// in an empty cluster another choice would not help.
 				s.bounded = s.bounded || s.r.Allowed != nil || !s.r.IgnoreHealth
 				return false
 			}
+			s.t.budget--
 			if !s.bindTo(slot, k.cell) {
 				continue
 			}

@@ -20,27 +20,28 @@ type Cluster struct {
 	skus []SKU
 	// spaces are the physical cluster, the VCs sorted by name, and then those VCs
 	// again that divide their cells among child VCs, as containers.
-	spaces []Space
-	vcs    int32      // spaces that are VCs
-	owner  []rootRef  // of each cell: the VC's root that is bound to exactly this cell
-	hold   []AllocID  // of each leaf
-	resv   []AllocID  // of each leaf
-	bad    []bool     // of each leaf: its own fault
-	nodes  []Blame    // of each node
-	state  []leafUse  // of each leaf, as counted in the next three
-	idle   []int32    // of each cell: leaves below that are free and healthy
-	soft   []int32    // of each cell: healthy leaves below that guaranteed work may have by lifting
-	sick   []int32    // of each cell: leaves below that are not healthy
-	keys   [][]binKey // by chain and bin: the class in which a node stands
-	whose  [][]int32  // by chain and bin: the VC in one of whose bound cells the node lies, None if in none
-	all    []binIndex // by chain: every node
-	allocs []Alloc
-	spare  []AllocID // released ids, last released first
-	rest   int32     // leaves that are free and healthy
-	ill    int32     // leaves that are not healthy
-	doomed int32     // roots that are bound to bad cells
-	stuck  int32     // allocations of which nothing is known
-	tmp    *scratch  // of searches; a clone makes its own
+	spaces  []Space
+	vcs     int32      // spaces that are VCs
+	owner   []rootRef  // of each cell: the VC's root that is bound to exactly this cell
+	hold    []AllocID  // of each leaf
+	resv    []AllocID  // of each leaf
+	bad     []bool     // of each leaf: its own fault
+	nodes   []Blame    // of each node
+	state   []leafUse  // of each leaf, as counted in the next three
+	idle    []int32    // of each cell: leaves below that are free and healthy
+	soft    []int32    // of each cell: healthy leaves below that guaranteed work may have by lifting
+	sick    []int32    // of each cell: leaves below that are not healthy
+	keys    [][]binKey // by chain and bin: the class in which a node stands
+	whose   [][]int32  // by chain and bin: the VC in one of whose bound cells the node lies, None if in none
+	all     []binIndex // by chain: every node
+	allocs  []Alloc
+	spare   []AllocID // released ids, last released first
+	rest    int32     // leaves that are free and healthy
+	ill     int32     // leaves that are not healthy
+	doomed  int32     // roots that are bound to bad cells
+	stuck   int32     // allocations of which nothing is known
+	leaving int32     // allocations that were told to go
+	tmp     *scratch  // of searches; a clone makes its own
 }
 
 // leafUse says in which count a leaf stands.
@@ -81,15 +82,18 @@ func (c *Cluster) SetMood(id AllocID, m Mood) {
 	if a.mood == m {
 		return
 	}
-	c.countStuck(a, -1)
+	c.countMood(a, -1)
 	a.mood = m
-	c.countStuck(a, 1)
+	c.countMood(a, 1)
 	c.recountAll(&a.Placement)
 }
 
-func (c *Cluster) countStuck(a *Alloc, d int32) {
-	if a.mood == Stuck {
+func (c *Cluster) countMood(a *Alloc, d int32) {
+	switch a.mood {
+	case Stuck:
 		c.stuck += d
+	case Leaving:
+		c.leaving += d
 	}
 }
 
@@ -279,7 +283,7 @@ func (c *Cluster) Release(id AllocID) {
 	if !a.Lazy {
 		c.useRoots(id, -1)
 	}
-	c.countStuck(a, -1)
+	c.countMood(a, -1)
 	c.allocs[id] = Alloc{}
 	c.spare = append(c.spare, id)
 }

@@ -22,18 +22,48 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 	if len(staying) == 0 {
 		return res
 	}
-	if all, few := c.liftable(r); few {
-		return c.exactly(r, res, all)
-	}
 	tasks := int32(0)
 	for _, m := range r.Members {
 		tasks += m.Tasks
 	}
-	if len(staying) == 1 || tasks == 1 && !res.Cut {
+	all, few := c.liftable(r)
+	if !few && (tasks == 1 && !res.Cut || len(staying) == 1 && c.leaving == 0) {
 		return res // the cheapest of each bin was compared
 	}
-	res.Cut = true
-	return c.trim(r, res, staying)
+	leavers := c.leavers()
+	spare := c.slack(r, staying, leavers)
+	if !few {
+		res.Cut = true
+		if !slices.ContainsFunc(staying, func(v AllocID) bool { return c.leavesOf(v) <= spare }) {
+			return res // without any one of them there are not enough leaves
+		}
+	}
+	for _, v := range leavers {
+		c.vacate(v, true)
+	}
+	if few {
+		res = c.exactly(r, res, all)
+	}
+	if res.Cut {
+		res = c.trim(r, res, spare)
+	}
+	for _, v := range leavers {
+		c.vacate(v, false)
+	}
+	s := search{c: c, r: r}
+	res.Victims = s.holdersOf(res.Placement)
+	return res
+}
+
+// leavers are all who leave anyway; their order says nothing.
+func (c *Cluster) leavers() []AllocID {
+	var out []AllocID
+	for i := 0; i < len(c.allocs) && len(out) < int(c.leaving); i++ {
+		if a := &c.allocs[i]; a.live && a.mood == Leaving && !a.Promised {
+			out = append(out, AllocID(i))
+		}
+	}
+	return out
 }
 
 // staying leaves out those that leave anyway: they cost nothing.
@@ -87,14 +117,23 @@ func (c *Cluster) firstLeaf(id AllocID) LeafID {
 	return first
 }
 
-// exactly tries every set of victims that is smaller, or as large and cheaper.
+// setSteps bounds how often the sets of victims that are tried together may fall
+// back on trying every way to bind cells.
+const setSteps = 8 * bindSteps
+
+// exactly tries every set of victims that is smaller, or as large and cheaper,
+// while those that leave anyway are off their leaves.
 func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
 	e := exact{c: c, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
+	c.scratch().budget = setSteps
 	for e.k = 0; e.k <= e.size; e.k++ { // none may do, if the caller did not ask that first
 		if e.from(0); e.found {
+			e.res.Cut = e.cut
+			e.res.Victims = e.last
 			return e.res
 		}
 	}
+	res.Cut = e.cut
 	return res
 }
 
@@ -107,7 +146,9 @@ type exact struct {
 	k, size int // of the sets tried, of the set to better
 	best    Cost
 	found   bool
+	cut     bool // not everything was tried with each set
 	res     Result
+	last    []AllocID // the set that res needs
 }
 
 // from extends the set by holders not before i and tries it when it is complete.
@@ -117,9 +158,11 @@ func (e *exact) from(i int) {
 		if (e.found || e.k == e.size) && cost.compare(e.best) >= 0 {
 			return
 		}
-		if res, ok := e.c.with(e.r, e.set); ok {
-			e.res, e.best, e.found = res, cost, true
+		res, ok := e.c.with(e.r, e.set)
+		if ok {
+			e.res, e.best, e.found, e.last = res, cost, true, slices.Clone(e.set)
 		}
+		e.cut = e.cut || res.Bounded
 		return
 	}
 	for ; i <= len(e.all)-(e.k-len(e.set)); i++ {
@@ -137,20 +180,17 @@ func (c *Cluster) sum(r *Request, ids []AllocID) Cost {
 	return sum
 }
 
-// with places a gang as if some holders, and those that leave anyway, had left.
+// with places a gang as if some holders had left. Mostly that is not enough, so
+// the quick bound comes first.
 func (c *Cluster) with(r *Request, gone []AllocID) (Result, bool) {
 	for _, v := range gone {
 		c.vacate(v, true)
 	}
 	q := *r
-	q.Lift, q.Cost = &Lift{}, nil
+	q.Lift, q.Cost, q.wary = nil, nil, true
 	res, ok := c.place(&q)
 	for i := len(gone) - 1; i >= 0; i-- {
 		c.vacate(gone[i], false)
-	}
-	if ok {
-		s := search{c: c, r: r}
-		res.Victims = s.holdersOf(res.Placement)
 	}
 	return res, ok
 }
@@ -171,45 +211,40 @@ func (c *Cluster) vacate(id AllocID, on bool) {
 }
 
 // trim makes a set of victims irredundant: it drops them, the dearest first, as
-// long as the gang still fits.
-func (c *Cluster) trim(r *Request, res Result, staying []AllocID) Result {
-	spare := c.slack(r, res.Victims)
-	staying = slices.DeleteFunc(staying, func(v AllocID) bool { return c.leavesOf(v) > spare })
-	if len(staying) == 0 {
-		return res // without any one of them there are not enough leaves
-	}
-	slices.SortFunc(staying, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
-	slices.SortStableFunc(staying, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
+// long as the gang still fits, while those that leave anyway are off their leaves.
+func (c *Cluster) trim(r *Request, res Result, spare int32) Result {
+	victims := c.staying(res.Victims)
+	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return c.leavesOf(v) > spare })
+	slices.SortFunc(may, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
+	slices.SortStableFunc(may, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
 	q := *r
-	q.Lift, q.Cost = nil, nil
-	for _, v := range res.Victims {
+	q.Lift, q.Cost, q.wary = nil, nil, true
+	c.scratch().budget = setSteps
+	for _, v := range victims {
 		c.vacate(v, true)
 	}
-	kept := []AllocID{}
-	for _, v := range staying[:min(len(staying), maxTrim)] {
+	for _, v := range may[:min(len(may), maxTrim)] {
 		c.vacate(v, false)
 		if less, ok := c.place(&q); ok {
 			res.Placement = less.Placement
-			kept = append(kept, v)
+			victims = slices.DeleteFunc(victims, func(u AllocID) bool { return u == v })
 			continue
 		}
 		c.vacate(v, true)
 	}
-	for _, v := range res.Victims {
-		if !slices.Contains(kept, v) {
-			c.vacate(v, false)
-		}
-	}
-	if len(kept) > 0 {
-		s := search{c: c, r: r}
-		res.Victims = s.holdersOf(res.Placement)
+	for _, v := range victims {
+		c.vacate(v, false)
 	}
 	return res
 }
 
 // slack bounds how many leaves more than the gang needs there are at most when
-// all victims have left; without bound when members may go to different chains.
-func (c *Cluster) slack(r *Request, victims []AllocID) int32 {
+// all victims and those that leave anyway have left; without bound when members
+// may go to different chains, or more may be had than is idle.
+func (c *Cluster) slack(r *Request, victims, leavers []AllocID) int32 {
+	if r.Gone != nil || r.IgnoreHealth {
+		return 1 << 30
+	}
 	var need, room int32
 	for _, m := range r.Members {
 		if m.Pinned != "" || !slices.Equal(m.SKUs, r.Members[0].SKUs) {
@@ -221,6 +256,9 @@ func (c *Cluster) slack(r *Request, victims []AllocID) int32 {
 		room += c.idle[c.spaces[0].Roots[i].Cell]
 	}
 	for _, v := range victims {
+		room += c.leavesOf(v)
+	}
+	for _, v := range leavers {
 		room += c.leavesOf(v)
 	}
 	return room - need

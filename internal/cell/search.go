@@ -68,6 +68,8 @@ type Request struct {
 	// nothing were in use. Their placements cannot be taken.
 	IgnoreHealth bool
 	IgnoreUse    bool
+	// wary asks for the quick bound first, where most answers are no.
+	wary bool
 }
 
 // Lift says which holders may be made to leave. One that is stuck is never
@@ -128,6 +130,7 @@ type Result struct {
 // A guaranteed gang uses its VC's preassigned cells: those bound already, and as
 // many unbound ones as it needs, bound to the physical cells that disturb least.
 func (c *Cluster) Place(r *Request) (Result, bool) {
+	c.scratch().budget = placeSteps
 	if len(r.Preferred) > 0 {
 		q := *r
 		q.Preferred, q.Allowed = nil, r.Preferred.and(r.Allowed)
@@ -216,6 +219,7 @@ func partition(ms []Member, parts []part) []part {
 // that set them.
 type scratch struct {
 	epoch   uint32
+	budget  int      // steps of exhaust that are left, of all searches for one request
 	taken   []uint32 // by leaf
 	lifted  []uint32 // by allocation
 	avail   []int32  // by cell within a node
@@ -260,6 +264,7 @@ type search struct {
 	roomy   bool // how candidates for binding are ranked
 	steps   int  // binds tried by exhaust
 	spans   int  // divisions tried by span
+	ways    int  // orders in which parts were tried
 	bounded bool // a search was cut short
 	cut     bool // not all victims were looked at
 }
@@ -277,6 +282,10 @@ func (s *search) parts(ps []part) bool {
 	if len(ps) == 0 {
 		return true
 	}
+	if s.ways++; s.ways > waySteps {
+		s.bounded = true
+		return false
+	}
 	if s.together(ps) {
 		return true
 	}
@@ -293,6 +302,13 @@ func (s *search) parts(ps []part) bool {
 	}
 	return s.span(ps)
 }
+
+// waySteps bounds how often parts are tried together and apart, and placeSteps the
+// ways to bind cells for all of them.
+const (
+	waySteps   = 256
+	placeSteps = 4 * bindSteps
+)
 
 // together packs tasks of any SKU as one part with those of a SKU: apart, the
 // first could take the only room that the others have.
@@ -392,6 +408,9 @@ func (s *search) inChain(ci int16, p *part) bool {
 			return true
 		}
 		return s.pack(ci, s.bins(&s.c.all[ci], ci, p.smallest()), p)
+	}
+	if s.r.wary && s.growable(ci) && !s.couldFit(ci, p) {
+		return false
 	}
 	for _, s.roomy = range []bool{false, true} {
 		if s.inVC(ci, p) {

@@ -1,0 +1,61 @@
+package cell
+
+import (
+	"fmt"
+	"testing"
+)
+
+// With n roles of as many sets of SKUs there are more than n! ways to put them
+// together and apart: the search gives up in time and says so.
+func TestManyKindsOfMembers(t *testing.T) {
+	s := &Spec{VCs: []VCSpec{{Name: "v"}}}
+	for i := range 4 {
+		sku, node := TypeName(fmt.Sprint("S", i)), TypeName(fmt.Sprint("N", i))
+		s.SKUs = append(s.SKUs, SKU{Name: sku})
+		s.Chains = append(s.Chains, ChainSpec{Name: ChainName(node), Levels: []LevelSpec{{Type: sku}, {Type: node, Fanout: 2, IsNode: true}}})
+		s.Cells = append(s.Cells, CellSpec{Type: node, Address: string(node), Children: []CellSpec{{Type: sku, Address: "0"}, {Type: sku, Address: "1"}}})
+		s.VCs[0].Quota = append(s.VCs[0].Quota, QuotaSpec{Chain: ChainName(node), Level: 2, Number: 1})
+	}
+	c := mustNew(t, s)
+	q := Request{Space: 1}
+	for set := 1; set < 16; set++ { // 15 tasks for 8 leaves
+		var skus []TypeName
+		for i := range 4 {
+			if set>>i&1 != 0 {
+				skus = append(skus, s.SKUs[i].Name)
+			}
+		}
+		q.Members = append(q.Members, Member{Tasks: 1, Leaves: 1, SKUs: skus})
+	}
+	if res, ok := c.Place(&q); ok || !res.Bounded {
+		t.Errorf("15 tasks on 8 leaves: found %v, bounded %v", ok, res.Bounded)
+	}
+	q.Members = q.Members[:6]
+	if _, ok := c.Place(&q); !ok {
+		t.Error("6 tasks find no room on 8 leaves")
+	}
+}
+
+// Every set of twelve candidates is tried where ten of them must go, in a cluster
+// that is otherwise full and large: what cannot do is seen at once.
+func TestExactVictimsInALargeCluster(t *testing.T) {
+	const nodes, own = 512, 20
+	c := mustNew(t, small(nodes/2, quota(3, own), quota(3, nodes-own)))
+	take := func(space int32, p Priority, m Member) {
+		res, ok := c.Place(&Request{Space: space, Priority: p, Members: []Member{m}})
+		if !ok {
+			t.Fatal("no room")
+		}
+		c.Take(space, p, res.Placement, false)
+	}
+	for range nodes - own {
+		take(2, 0, Member{Tasks: 1, Leaves: 4})
+	}
+	for range 12 {
+		take(2, Opportunistic, Member{Tasks: 2, Leaves: 2})
+	}
+	q := Request{Space: 1, Members: []Member{{Tasks: 18, Leaves: 4}}, Lift: &Lift{Opportunistic: true}}
+	if res, ok := c.Place(&q); !ok || len(res.Victims) != 10 || res.Cut {
+		t.Errorf("found %v with %d victims, want 10; cut short: %v", ok, len(res.Victims), res.Cut)
+	}
+}
