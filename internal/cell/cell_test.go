@@ -261,10 +261,29 @@ func (c *Cluster) settleHealth() (n int) {
 		}
 		space, root, id, ok := c.Ailing()
 		if !ok {
+			c.chargesNeeded()
 			return n
 		}
 		c.Doom(space, root, id)
 		n++
+	}
+}
+
+// chargesNeeded checks that no unused charge could be taken back, by taking each back.
+func (c *Cluster) chargesNeeded() {
+	for si := range c.spaces {
+		for ri := range c.spaces[si].Roots {
+			r := &c.spaces[si].Roots[ri]
+			if !r.Doomed || !c.unused(int32(si), r) {
+				continue
+			}
+			id, up := r.Cell, c.spaces[si].Parent
+			c.unbind(int32(si), RootID(ri))
+			if c.sound(up, r.Chain) == 0 {
+				panic(fmt.Sprintf("space %d is charged for cell %d without need", si, id))
+			}
+			c.Doom(int32(si), RootID(ri), id)
+		}
 	}
 }
 

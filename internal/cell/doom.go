@@ -113,11 +113,20 @@ func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
 	if c.doomed == 0 {
 		return None, None, false
 	}
+	more := make([][]int64, len(c.f.Chains))
 	for si := range c.spaces {
 		for ri := range c.spaces[si].Roots {
 			r := &c.spaces[si].Roots[ri]
 			if !r.Doomed || !c.unused(int32(si), r) {
 				continue
+			}
+			if c.spaces[si].Parent == 0 && c.sick[r.Cell] > 0 {
+				if more[r.Chain] == nil {
+					more[r.Chain] = c.margins(0, r.Chain)
+				}
+				if more[r.Chain][r.Level-1] < 1 {
+					continue // without it there would be too few of its level again
+				}
 			}
 			id, up := r.Cell, c.spaces[si].Parent
 			c.unbind(int32(si), RootID(ri)) // which spares it
@@ -129,6 +138,23 @@ func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
 		}
 	}
 	return None, None, false
+}
+
+// margins returns how many healthy cells of each level, from the lowest, a container
+// has beyond what it owes at and above that level.
+func (c *Cluster) margins(space int32, chain int16) []int64 {
+	s, ch := &c.spaces[space], &c.f.Chains[chain]
+	out := make([]int64, ch.Top)
+	var left int64
+	for l := ch.Top; l >= 1; l-- {
+		i := ch.slot0 + int(l) - 1
+		left += int64(s.has(i)) - int64(s.owed[i])
+		out[l-1] = left - int64(s.badFree[i])
+		if l > 1 {
+			left *= int64(ch.fanout[l-1])
+		}
+	}
+	return out
 }
 
 // unused reports whether nothing of a bound root is in use.
