@@ -47,7 +47,7 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	}
 	r := s.request(j, g)
 	r.Avoided, r.IgnoreHealth = nil, true
-	if res, ok := s.empty.Place(&r); ok || res.Bounded && j.gangs[g].leaves <= s.reach(j, g) {
+	if res, ok := s.empty.Place(&r); ok || res.Bounded && j.gangs[g].leaves <= min(s.reach(j, g), s.allowedLeaves(j, g)) {
 		return nil // only a proven no is one
 	}
 	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
@@ -158,6 +158,21 @@ func (s *State) reach(j *job, g int) int32 {
 		r := &sp.Roots[i]
 		if s.usableChain(j, g, r.Chain) && (!guaranteed || s.rootServes(j, g, r)) {
 			n += f.Chains[r.Chain].LeavesAt(r.Level)
+		}
+	}
+	return n
+}
+
+// allowedLeaves counts the leaves of what a gang's members could use on the nodes
+// that its job may use.
+func (s *State) allowedLeaves(j *job, g int) int32 {
+	f := s.cl.Forest()
+	var n int32
+	allowed := s.request(j, g).Allowed
+	for l := range f.Leaves {
+		c := &f.Cells[f.Leaves[l]]
+		if (allowed == nil || allowed.Has(c.Node)) && s.usableChain(j, g, c.Chain) {
+			n++
 		}
 	}
 	return n
