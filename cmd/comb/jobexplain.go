@@ -34,7 +34,10 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 		head += fmt.Sprintf(", number %d of %d that wait there", ex.Position, ex.Waiting)
 	}
 	t.line("%s", head)
-	if len(ex.Gangs) == 0 && !ex.Phase.Ended() {
+	switch {
+	case ex.Demoted:
+		t.line("  it runs as opportunistic, without its guarantee, until room for that returns")
+	case len(ex.Gangs) == 0 && !ex.Phase.Ended():
 		t.line("  nothing of it waits")
 	}
 	a.drawReasons(t, ex)

@@ -64,3 +64,34 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+func TestRulesOfAVCAreShown(t *testing.T) {
+	v := sched.VCStatus{Name: "a", Policy: "fifo", Params: []sched.Param{{Key: "preempt", Value: "true"}}, Backfill: "easy",
+		MinRun: 20_000_000, Budget: 1, Guaranteed: 1}
+	var out strings.Builder
+	a := &app{out: &out, format: "table"}
+	if err := a.show(v, func(t *table) { drawVC(t, &v) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fifo preempt=true", "easy", "20s, then", "1 preemption of", "1 leaf, 0 used"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestExplanationOfADemotedJob(t *testing.T) {
+	ex := rest.Explanation{}
+	ex.Phase = sched.Active
+	for _, demoted := range []bool{false, true} {
+		ex.Demoted = demoted
+		var out strings.Builder
+		a := &app{out: &out, format: "table"}
+		if err := a.show(ex, func(t *table) { a.drawExplanation(t, &ex) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), "without its guarantee"); got != demoted {
+			t.Error(out.String())
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -59,7 +60,20 @@ func vcPolicy(v *sched.VCStatus) string {
 
 func drawVC(t *table, v *sched.VCStatus) {
 	t.row("name", string(v.Name))
-	t.row("policy", vcPolicy(v))
+	policy := vcPolicy(v)
+	for _, p := range v.Params {
+		policy += " " + p.Key + "=" + p.Value
+	}
+	t.row("policy", policy)
+	if !v.Gone {
+		t.row("backfill", cmp.Or(v.Backfill, "none"))
+	}
+	if v.MinRun > 0 {
+		t.row("min run time", span(v.MinRun)+", then its own priority may preempt")
+	}
+	if v.Budget > 0 {
+		t.row("budget", count(v.Budget, "preemption", "preemptions")+" of a job by its own priority")
+	}
 	t.row("guaranteed", count(v.Guaranteed, "leaf", "leaves")+", "+number(v.Used)+" used, "+number(v.Bad)+" bad")
 	t.row("borrowed", count(v.Opportunistic, "leaf", "leaves")+" of others")
 	t.row("lent", count(v.Lent, "leaf", "leaves")+" to others")

@@ -73,7 +73,7 @@ func TestLarge(t *testing.T) {
 	got := Summary(c)
 	want := `chain BIG-NODE: 2 BIG-NODE (node) > 4 V100-HALF > 8 V100-QUAD > 16 V100-PAIR > 32 V100; each V100: device nvidia, 1 GPU, 6 CPU, 92160 MiB
 chain MI50-NODE: 1 MI50-NODE (node) > 2 MI50-SWITCH > 4 MI50; each MI50: device amd, 1 GPU, 8 CPU, 61440 MiB
-chain OLD-NODE: 1 OLD-NODE (node) > 1 K20; each K20: device nvidia, 1 GPU, 0 CPU, 0 MiB
+chain OLD-NODE: 1 OLD-NODE (node) > 1 K20; each K20: device nvidia, 1 GPU, CPU not limited, memory not limited
 chain P100-ROW: 1 P100-ROW > 2 RACK-OF-2 > 4 P100-NODE (node) > 16 P100; each P100: device nvidia, 1 GPU, 5 CPU, 55296 MiB
 chain RACK-OF-2: 2 RACK-OF-2 > 4 P100-NODE (node) > 16 P100; each P100: device nvidia, 1 GPU, 5 CPU, 55296 MiB
 chain RACK-OF-3: 1 RACK-OF-3 > 3 P100-NODE (node) > 12 P100; each P100: device nvidia, 1 GPU, 5 CPU, 55296 MiB

@@ -38,6 +38,18 @@ func plural(n int64, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// amounts tells a SKU's CPU and memory; 0 is no limit.
+func amounts(s *cell.SKU) string {
+	cpu, memory := "CPU not limited", "memory not limited"
+	if s.MilliCPU > 0 {
+		cpu = cores(s.MilliCPU) + " CPU"
+	}
+	if s.MemoryMB > 0 {
+		memory = fmt.Sprintf("%d MiB", s.MemoryMB)
+	}
+	return cpu + ", " + memory
+}
+
 // be is "is" for one thing and "are" for several.
 func be(n int64) string {
 	if n == 1 {
@@ -62,7 +74,7 @@ func summarizeChain(b *strings.Builder, spec *cell.Spec, ch *cell.ChainSpec, top
 	}
 	for _, s := range spec.SKUs {
 		if s.Name == ch.Levels[0].Type {
-			fmt.Fprintf(b, "; each %s: device %s, %d GPU, %s CPU, %d MiB", s.Name, s.Device, s.GPU, cores(s.MilliCPU), s.MemoryMB)
+			fmt.Fprintf(b, "; each %s: device %s, %d GPU, %s", s.Name, s.Device, s.GPU, amounts(&s))
 		}
 	}
 	b.WriteByte('\n')
@@ -91,6 +103,9 @@ func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c sched.VC
 // rules names the policy of a virtual cluster and what else was set.
 func rules(c sched.VCConfig) string {
 	text := "policy " + cmp.Or(c.Policy, "fifo")
+	for _, p := range c.Params {
+		text += " " + p.Key + "=" + p.Value
+	}
 	if c.Backfill != "" {
 		text += ", backfill " + c.Backfill
 	}

@@ -12,6 +12,8 @@ type Explanation struct {
 	Position int32        `json:"position,omitempty"` // in its VC's order among the waiting, from 1
 	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
 	Gangs    []GangReason `json:"gangs"`              // those that do not run
+	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
+	Demoted bool `json:"demoted,omitempty"`
 
 	Ahead    []JobBrief `json:"ahead,omitempty"`    // who is served before it, the next first; at most 10
 	Blockers []JobBrief `json:"blockers,omitempty"` // who holds what it could use, the first to end first; at most 10

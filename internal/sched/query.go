@@ -135,7 +135,12 @@ func (s *State) VCs() []VCStatus {
 
 func (s *State) vcStatus(space int32) VCStatus {
 	f, sp := s.cl.Forest(), s.cl.Space(space)
-	v := VCStatus{Name: sp.Name, Policy: cmp.Or(vcConfig(s.cfg, sp.Name).Policy, "fifo"), Cells: []QuotaUse{}}
+	c := vcConfig(s.cfg, sp.Name)
+	v := VCStatus{Name: sp.Name, Policy: cmp.Or(c.Policy, "fifo"), Params: c.Params, Backfill: c.Backfill, MinRun: c.MinRun,
+		Budget: c.Budget, Cells: []QuotaUse{}}
+	if v.Backfill == "none" {
+		v.Backfill = ""
+	}
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
 		ch := &f.Chains[r.Chain]

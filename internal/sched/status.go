@@ -153,6 +153,10 @@ type Reason struct {
 type VCStatus struct {
 	Name          cell.VCName `json:"name"`
 	Policy        string      `json:"policy"`
+	Params        []Param     `json:"params,omitempty"`   // of the policy
+	Backfill      string      `json:"backfill,omitempty"` // none is left out
+	MinRun        Duration    `json:"min_run,omitempty"`  // of an attempt, before its own priority may preempt it
+	Budget        int32       `json:"budget,omitempty"`   // of preemptions within its priority, when the cluster file has one
 	Guaranteed    int32       `json:"guaranteed"`         // leaves
 	Used          int32       `json:"used"`               // of the guarantee
 	Opportunistic int32       `json:"opportunistic"`      // leaves borrowed
