@@ -187,17 +187,20 @@ func (s *search) bindTo(slot int, id CellID) bool {
 }
 
 // bindMany binds as many roots of a level as give room for n leaves, to the best
-// cells first: each is looked at once.
+// cells first: each is looked at once, and no more of them than needed when they
+// could not be better.
 func (s *search) bindMany(ci int16, l Level, p *part, n int32) bool {
-	ch := &s.c.f.Chains[ci]
 	grown := false
-	for _, k := range s.candidates(ci, l, p, maxBins) {
-		if n <= 0 || len(s.c.spaces[s.r.Space].unbound[ch.slot0+int(l)-1]) == 0 {
-			break
+	for _, enough := range []int32{n, 0} {
+		found, all := s.candidates(ci, l, p, maxBins, enough)
+		for i := 0; i < len(found) && n > 0; i++ {
+			if s.bindTo(s.c.f.slot(ci, l), found[i].cell) {
+				n -= s.room(found[i].cell)
+				grown = true
+			}
 		}
-		if s.bindTo(ch.slot0+int(l)-1, k.cell) {
-			n -= s.room(k.cell)
-			grown = true
+		if all || n <= 0 {
+			break
 		}
 	}
 	return grown
@@ -481,7 +484,8 @@ func (s *search) exhaust(ci int16, p *part) bool {
 		if len(s.c.spaces[s.r.Space].unbound[slot]) == 0 {
 			continue
 		}
-		for _, k := range s.candidates(ci, l, p, bindSteps) {
+		found, _ := s.candidates(ci, l, p, bindSteps, 0)
+		for _, k := range found {
 			if s.steps++; s.steps > bindSteps || s.t.budget <= 0 {
 				// Where every node is allowed, cells that nobody uses are alike:
 				// in an empty cluster another choice would not help.
@@ -501,33 +505,40 @@ func (s *search) exhaust(ci int16, p *part) bool {
 	return false
 }
 
-// candidates returns the free cells of a level that are of use, best first.
-func (s *search) candidates(ci int16, l Level, p *part, most int) []candidate {
-	var out []candidate
+// candidates returns the free cells of a level that are of use, best first; all is
+// false when it stopped because those that cannot be bettered have enough leaves
+// (0 is for all cells).
+func (s *search) candidates(ci int16, l Level, p *part, most int, enough int32) (out []candidate, all bool) {
+	ch := &s.c.f.Chains[ci]
+	best, got := s.servedUntouched(ch, l, p), int32(0)
+	done := func() bool { return len(out) == most || enough > 0 && got >= enough }
 	var add func(id CellID)
 	add = func(id CellID) {
-		if len(out) == most {
-			return
-		}
 		if s.c.f.Cells[id].Level == l {
-			if k := s.candidate(id, p); k.cell != None {
+			k := s.candidate(id, p)
+			if k.cell != None {
 				out = append(out, k)
+			}
+			if k.cell != None && k.idle >= best && k.untouched() {
+				got += ch.LeavesAt(l)
 			}
 			return
 		}
 		first, step, n := s.c.f.Children(id)
-		for i := int32(0); i < n; i++ {
+		for i := int32(0); i < n && !done(); i++ {
 			add(first + CellID(i)*step)
 		}
 	}
-	ch := &s.c.f.Chains[ci]
 	for _, src := range s.sources(ci, l) {
 		for _, id := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
+			if done() {
+				break
+			}
 			add(id)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b candidate) int { return a.compare(&b, s.roomy) })
-	return out
+	return out, enough == 0 || got < enough
 }
 
 // serve returns how many leaves of a part's tasks fit into bins with that room,

@@ -44,7 +44,8 @@ type machine struct {
 	tw       *twin.Twin
 	live     []cell.AllocID // that hold leaves, the oldest first
 	promised []cell.AllocID
-	pinned   bool // VC v0 has a pinned cell
+	pinned   bool                          // VC v0 has a pinned cell
+	more     func(*rapid.T, *cell.Request) // adds to a request, nil for nothing
 }
 
 func newMachine(t *rapid.T) *machine {
@@ -170,6 +171,9 @@ func (m *machine) request(t *rapid.T, least int) cell.Request {
 	}
 	if rapid.IntRange(0, 5).Draw(t, "avoid") == 0 {
 		q.Avoided = cell.NodeSet{}.Add(rapid.Int32Range(0, int32(len(m.c.Forest().Nodes))-1).Draw(t, "avoided"))
+	}
+	if m.more != nil {
+		m.more(t, &q)
 	}
 	return q
 }
