@@ -66,8 +66,12 @@ func markerOf(cluster string, a sched.AttemptID, task int32) string {
 // no supervisor ever will.
 type claim struct {
 	Boot       string `json:"boot"`
-	Supervisor proc   `json:"supervisor"` // PID 0: the server
+	Supervisor proc   `json:"supervisor"` // PID 0: the server, before anything ran
 }
+
+// pidOrphans, in a claim, is the server's that ends what runs without a claim:
+// like a dead supervisor's, it says that processes may be left.
+const pidOrphans = -1
 
 // identity names the task's main process.
 type identity struct {

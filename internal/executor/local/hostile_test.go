@@ -118,6 +118,30 @@ func TestForgedOutcome(t *testing.T) {
 	}
 }
 
+// TestForgedOutcomeWithoutClaim: a task that forges its end and removes its start
+// record as well is ended, not believed.
+func TestForgedOutcomeWithoutClaim(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.NoCgroups = true })
+	a := w.start("echo main $$", "cd $(dirname $COMB_PROGRESS_FILE)", `echo '{"exit":{"Code":0}}' > outcome.json; rm started`)
+	w.line(a.Attempt, "ready")
+	main := number(t, w.line(a.Attempt, "main "))
+	w.restart()
+	a.Known = true
+	w.e.Do(a)
+	for told := false; !told; {
+		switch f := (<-w.facts).(type) {
+		case sched.TaskExited:
+			told = true
+			if f.Exit.Cause != sched.SupervisorLost {
+				t.Errorf("exit %+v", f.Exit)
+			}
+		case sched.TaskUnknown:
+			told = true // without cgroups, another process of this user may stand against the proof
+		}
+	}
+	dead(t, main)
+}
+
 // TestEmptyClaimAfterPowerCut: a claim that did not reach the disk, of a boot
 // that is over, ends its task.
 func TestEmptyClaimAfterPowerCut(t *testing.T) {

@@ -89,12 +89,62 @@ func TestServerKilledAtEveryMoment(t *testing.T) {
 	t.Logf("%d kills before the start was claimed, %d after", early, late)
 }
 
+// TestClaimedAfterTheLook: a server saw no claim, and before it looked further
+// the supervisor that a killed server had left behind claimed the start. That
+// supervisor's task goes on, or its end is told, whatever it has done meanwhile.
+func TestClaimedAfterTheLook(t *testing.T) {
+	for name, wait := range map[string]func(w *world, a sched.Action){
+		"runs":  func(w *world, a sched.Action) { w.line(a.Attempt, "ran") },
+		"ended": func(w *world, _ sched.Action) { w.exit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.action(1, "echo ran", "sleep 0.4", "exit 4")
+			w.e.Do(a)
+			wait(w, a)
+			w.restart()
+			at := &attempt{id: a.Attempt, start: a.Start, left: 1}
+			tk := newTask(w.e, at, 0)
+			tk.start, tk.known = &a.Start.Tasks[0], true
+			tk.unclaimed()
+			if got := w.exit(); got != (sched.Exit{Code: 4, Own: true}) {
+				t.Errorf("exit %+v", got)
+			}
+			if out := w.output(a.Attempt, 0, Stdout); out != "ran\n" {
+				t.Errorf("output %q", out)
+			}
+		})
+	}
+}
+
+// TestOrphansKeepTheirClaim: once a server ends what runs without a claim, no
+// supervisor can claim that start any more, and the next server ends it too.
+func TestOrphansKeepTheirClaim(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("echo main $$", `rm $(dirname $COMB_PROGRESS_FILE)/started`)
+	w.line(a.Attempt, "ready")
+	main := number(t, w.line(a.Attempt, "main "))
+	w.e.Close()
+	dir := w.e.place.task(a.Attempt, 0)
+	if mine, err := writeClaim(dir, claim{Boot: w.e.boot, Supervisor: proc{PID: pidOrphans}}); !mine || err != nil {
+		t.Fatal(mine, err) // and the server that claimed it was killed
+	}
+	w.open()
+	a.Known = true
+	w.e.Do(a)
+	if got := w.exit(); got.Cause != sched.SupervisorLost {
+		t.Errorf("exit %+v", got)
+	}
+	dead(t, main)
+}
+
 // TestFilesRemovedByTheTask: a task that removes its own directory is not run a
 // second time while it lives.
 func TestFilesRemovedByTheTask(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := newWorld(t)
-		a := w.action(1, "echo main $$ > $COMB_CHECKPOINT_DIR/pid", `cd /; rm -rf "$(dirname $COMB_PROGRESS_FILE)"`, "touch $COMB_CHECKPOINT_DIR/done", "sleep 600")
+		a := w.action(1, "echo main $$ > $COMB_CHECKPOINT_DIR/pid", `cd /; d="$(dirname $COMB_PROGRESS_FILE)"; while [ -e $d ]; do rm -rf $d; done`, // its supervisor may just be writing there
+			"touch $COMB_CHECKPOINT_DIR/done", "sleep 600")
 		w.e.Do(a)
 		want[sched.TaskStarted](w)
 		points := filepath.Join(w.e.place.job(a.Attempt.Job), "checkpoint")
@@ -120,5 +170,8 @@ func TestFilesRemovedByTheTask(t *testing.T) {
 			t.Errorf("exit %+v", got)
 		}
 		dead(t, number(t, strings.TrimSpace(strings.TrimPrefix(string(text), "main "))))
+		if mine, err := writeClaim(w.e.place.task(a.Attempt, 0), claim{}); restart && (mine || err != nil) {
+			t.Errorf("a supervisor could still claim the start: %v, %v", mine, err)
+		}
 	}
 }

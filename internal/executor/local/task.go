@@ -73,7 +73,7 @@ func (t *task) signalOwner(ordered bool) {
 	owner := t.owner
 	if owner.PID == 0 {
 		var c claim
-		if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID == 0 {
+		if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID <= 0 {
 			return
 		}
 		owner = c.Supervisor
@@ -109,19 +109,38 @@ func (t *task) open() (stopped bool) {
 // run brings the task from whatever is on disk to its end.
 func (t *task) run() {
 	defer t.e.over(t.at)
+	if !t.claimed() {
+		t.unclaimed()
+	}
+}
+
+// claimed takes up a task whose start somebody has claimed; false when there was
+// no claim.
+func (t *task) claimed() bool {
 	var c claim
 	switch err := readJSON(t.dir, claimFile, &c); {
 	case err == nil:
 		t.open()
 		t.follow(c)
-	case !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		return false
+	default:
 		t.unreadable(err)
+	}
+	return true
+}
+
+// unclaimed takes up a task whose start nobody had claimed when that was looked
+// at. A supervisor that a killed server left behind may claim it at any moment:
+// no process is killed, and none started, before the claim was tried for.
+func (t *task) unclaimed() {
+	switch {
 	case t.lostByReboot():
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
+	case t.known && t.orphaned():
+		t.endOrphans()
 	case t.known && t.endedBefore():
 		t.follow(claim{}) // only the claim is gone
-	case t.known && t.orphaned():
-		t.lost(t.spec(), proc{})
 	case t.start == nil:
 		t.neverStarted() // a stop of something that was prepared and not started
 	default:
@@ -165,11 +184,29 @@ func (t *task) endedBefore() bool {
 	return ok
 }
 
-// orphaned is true when processes of a task live whose files are gone: the claim
-// comes before the first process, so somebody has removed it.
+// orphaned is true when processes of a task live, or when that cannot be known.
 func (t *task) orphaned() bool {
 	found, err := treeOf(t.spec(), proc{}).find()
 	return err != nil || len(found) > 0
+}
+
+// endOrphans ends processes of a task that has no claim. The claim comes before
+// the first process, so somebody has removed it; or else it was made after it
+// was looked for, and then a supervisor is at work that must not be disturbed.
+// Only taking the claim tells one from the other, and it keeps out a supervisor
+// that comes later.
+func (t *task) endOrphans() {
+	err := os.MkdirAll(t.dir, 0o700)
+	mine := false
+	if err == nil {
+		mine, err = writeClaim(t.dir, claim{Boot: t.e.boot, Supervisor: proc{PID: pidOrphans}})
+	}
+	if err != nil {
+		t.e.o.Log.Warn("claim a task whose start record is gone", "attempt", t.at.id, "task", t.n, "error", err)
+	}
+	if mine || !t.claimed() {
+		t.lost(t.spec(), proc{})
+	}
 }
 
 // launch starts a task that nobody has started.
