@@ -24,6 +24,7 @@ import (
 // The bounds of the walk; docs/backfill.md prints them.
 const (
 	maxBookings  = 32  // bookings of one VC
+	maxNoted     = 64  // bookings, with those that are over, of one walk
 	maxPassing   = 512 // gangs that one walk tries behind the first that waits
 	maxInstants  = 64  // times tried for one gang beside other bookings
 	maxEarlier   = 8   // times tried to move a conservative booking forward
@@ -287,7 +288,7 @@ func (o *outlook) turn(a asking) {
 // entitled reports whether a gang may have a booking: under easy the first for
 // some chain or pinned cell that it could use, under conservative everybody.
 func (o *outlook) entitled(a asking) bool {
-	if o.live() >= maxBookings || len(o.books) >= 64 {
+	if o.live() >= maxBookings || len(o.books) >= maxNoted {
 		return false
 	}
 	chains, pins := o.s.wants(a.j, a.g)
@@ -340,6 +341,9 @@ func (o *outlook) live() int {
 
 // add puts a booking in force; it reports false when its cells cannot be held.
 func (o *outlook) add(b book) bool {
+	if len(o.books) == maxNoted {
+		return false // mask has no bit for more
+	}
 	held, ok := o.s.cl.Hold(o.space, b.binds)
 	if ok {
 		o.held = append(o.held, held...)
