@@ -97,8 +97,8 @@ func (c *Cluster) countMood(a *Alloc, d int32) {
 	}
 }
 
-// Full reports whether no healthy leaf is free.
-func (c *Cluster) Full() bool { return c.rest == 0 }
+// Rest returns how many healthy leaves are free.
+func (c *Cluster) Rest() int32 { return c.rest }
 
 // Ailed reports whether any leaf is unhealthy, or any holder stuck.
 func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }

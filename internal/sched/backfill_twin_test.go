@@ -216,7 +216,7 @@ func mixedDay(r *rand.Rand, n int, early bool) []work {
 // Whoever is booked starts by the first time he was told, however early or late
 // the others end within their limits.
 func TestFirstPromiseIsKept(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		mode := []string{"easy", "conservative"}[seed%2]
 		cfg := cluster(4+2*r.IntN(2), map[cell.VCName]int32{"a": 2 + r.Int32N(2), "b": 1})

@@ -252,7 +252,7 @@ func mixed(gpusA, gpusB int32, pin bool, nodes int) *sched.Config {
 // gangs, tasks that nothing is known of, time limits, and jobs set aside: every
 // invariant holds after every event, and when all is healed every job ends.
 func TestMixedHistories(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range seeds(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { mixedHistory(t, seed) })
 	}
 }

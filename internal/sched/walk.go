@@ -52,6 +52,7 @@ type walker struct {
 	pins    []cell.PinnedID // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	outlook *outlook        // what is booked; nil without backfill
+	passed  bool            // a gang that may stop others of its priority found nothing
 }
 
 func (s *State) walkVC(space int32) {
@@ -147,8 +148,10 @@ func (w *walker) grant(wish Wish) {
 	}
 	if found {
 		s.carryOut(j, g, p)
+		s.grew = s.grew || w.passed // who was passed over may stop what starts now
 		return
 	}
+	w.passed = w.passed || wish.Over != nil
 	if len(j.gangs[g].avoid) == 0 {
 		w.fails(shape)
 	}
@@ -298,7 +301,7 @@ func (s *State) lend(extras bool) {
 		next[space] = s.firstBelow(int32(space), cell.MinGuaranteed)
 		waits = waits || next[space] < len(s.queues[space])
 	}
-	if !waits || s.cl.Full() {
+	if !waits || extras && s.partials == 0 {
 		return
 	}
 	borrowed := s.borrowed()
@@ -310,11 +313,12 @@ func (s *State) lend(extras bool) {
 				space = i
 			}
 		}
-		if space == 0 {
+		rest := s.cl.Rest()
+		if space == 0 || rest == 0 {
 			return
 		}
 		e := s.queues[space][next[space]]
-		if s.extra(e) != extras {
+		if s.jobs[e.slot].gangs[e.gang].leaves > rest || s.partials > 0 && s.extra(e) != extras {
 			next[space]++
 		} else if n := s.grantOpportunistic(e, failed); n > 0 {
 			borrowed[space] += n
