@@ -65,7 +65,7 @@ var faults = []fault{
 		old: "\t\tif a.Lazy && j.spec.Priority >= cell.MinGuaranteed {\n",
 		new: "\t\tif a.Lazy && j.spec.Priority > cell.MinGuaranteed+2 {\n"},
 	{name: "a snapshot forgets a back-off", file: "internal/sched/snapshot.go",
-		old: "\t\ts.at(g.After, im.ID)\n",
+		old: "\t\ts.at(g.After, im.ID, int32(i))\n",
 		new: ""},
 	{name: "the queue is in the wrong order", file: "internal/sched/queue.go",
 		old: "cmp.Compare(b.prio, a.prio), cmp.Compare(a.job, b.job)",
