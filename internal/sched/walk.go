@@ -52,7 +52,7 @@ type walker struct {
 	pins    []cell.PinnedID // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	outlook *outlook        // what is booked; nil without backfill
-	passed  bool            // a gang that may stop others of its priority found nothing
+	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
 }
 
 func (s *State) walkVC(space int32) {
@@ -60,6 +60,8 @@ func (s *State) walkVC(space int32) {
 	w.outlook = s.newOutlook(space, &w)
 	w.walk()
 	w.outlook.close()
+	// Who was passed over may stop what started after it.
+	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
 }
 
 func (w *walker) walk() {
@@ -148,10 +150,11 @@ func (w *walker) grant(wish Wish) {
 	}
 	if found {
 		s.carryOut(j, g, p)
-		s.grew = s.grew || w.passed // who was passed over may stop what starts now
 		return
 	}
-	w.passed = w.passed || wish.Over != nil
+	if wish.Over != nil && w.passed == 0 {
+		w.passed = s.seq
+	}
 	if len(j.gangs[g].avoid) == 0 {
 		w.fails(shape)
 	}
