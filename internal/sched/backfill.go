@@ -125,6 +125,19 @@ func (w *walker) backfill(j *job, g int32, over iter.Seq[GangRef]) {
 	o.turn(a)
 }
 
+// any reports whether a booking is in force.
+func (o *outlook) any() bool { return o != nil && o.live() > 0 }
+
+// blockedFor returns the chains that a gang must leave to one before it; none
+// when cells are booked for it: who found nothing to book, since they are, must
+// not hold it up, or both wait for ever.
+func (o *outlook) blockedFor(a asking) []bool {
+	if o.find(a.ref) >= 0 {
+		return nil
+	}
+	return o.w.blockedFor(a.j.id)
+}
+
 // asking is a gang's question to the outlook.
 type asking struct {
 	j      *job
@@ -194,7 +207,7 @@ func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 func (o *outlook) planOutside(a asking, keep cell.LeafSet) (plan, bool) {
 	o.s.keep = keep
 	defer func() { o.s.keep = nil }()
-	return o.s.plan(a.j, int(a.g), o.w.blockedFor(a.j.id))
+	return o.s.plan(a.j, int(a.g), o.blockedFor(a))
 }
 
 // useKept moves a gang that is gone in time onto leaves that are kept for others
@@ -364,7 +377,7 @@ func (o *outlook) improve(a asking) {
 	s := o.s
 	at := &s.attempts[a.j.gangs[a.g].attempt]
 	r := s.request(a.j, int(a.g))
-	r.Blocked, r.Keep = o.w.blockedFor(a.j.id), o.kept(a, s.now, a.until(s.now))
+	r.Blocked, r.Keep = o.blockedFor(a), o.kept(a, s.now, a.until(s.now))
 	o.release()
 	defer o.again()
 	if s.fulfil(at) {

@@ -74,8 +74,16 @@ func (w *walker) walk() {
 		prio = next
 		clear(w.failed)
 		for wish := range s.pol[space].Rank(s.view(space, prio)) {
-			if w.allBlocked(wish.Gang.Job) || w.outlook.deepEnough() {
+			if w.outlook.deepEnough() {
 				return
+			}
+			if w.allBlocked(wish.Gang.Job) {
+				if !w.outlook.any() {
+					return
+				}
+				if w.outlook.find(wish.Gang) < 0 {
+					continue // only what is booked for it can be left to a gang
+				}
 			}
 			w.grant(wish)
 		}
