@@ -219,10 +219,10 @@ func (s *search) servedUntouched(ch *Chain, l Level, p *part) int32 {
 // source; its cell is None when there is none of use.
 func (s *search) bestAt(ch *Chain, src source, l Level, p *part) candidate {
 	best := candidate{cell: None}
+	broken := src.level > l && s.anySick(ch)
 	for _, free := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
-		whole := s.c.sick[free] == 0 && src.level > l && s.c.sick[ch.Tops[0]] >= 0 && s.anySick(ch)
 		k := s.bestBelow(free, l, p)
-		k.whole = whole
+		k.whole = broken && s.c.sick[free] == 0
 		if k.cell != None && (best.cell == None || k.compare(&best, s.roomy) < 0) {
 			best = k
 		}

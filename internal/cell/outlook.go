@@ -1,8 +1,6 @@
 package cell
 
 import (
-	"iter"
-	"math/bits"
 	"slices"
 )
 
@@ -112,53 +110,6 @@ func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
 	mark(func(AllocID) AllocID { return None })
 	defer mark(func(id AllocID) AllocID { return id })
 	return c.Place(r)
-}
-
-// Meets reports whether two sets have a leaf in common.
-func (s LeafSet) Meets(t LeafSet) bool {
-	for i := range min(len(s), len(t)) {
-		if s[i]&t[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// With returns the union of two sets; neither is changed.
-func (s LeafSet) With(t LeafSet) LeafSet {
-	if len(s) < len(t) {
-		s, t = t, s
-	}
-	if len(t) == 0 {
-		return s
-	}
-	out := slices.Clone(s)
-	for i := range t {
-		out[i] |= t[i]
-	}
-	return out
-}
-
-// Without returns the leaves of a set that are not in another; neither is changed.
-func (s LeafSet) Without(t LeafSet) LeafSet {
-	out := slices.Clone(s)
-	for i := range min(len(s), len(t)) {
-		out[i] &^= t[i]
-	}
-	return out
-}
-
-// All yields the leaves of a set in order.
-func (s LeafSet) All() iter.Seq[LeafID] {
-	return func(yield func(LeafID) bool) {
-		for i, word := range s {
-			for ; word != 0; word &= word - 1 {
-				if !yield(LeafID(i*64 + bits.TrailingZeros64(word))) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // IdleLeaves returns the leaves that are free and healthy.

@@ -5,36 +5,6 @@ import (
 	"slices"
 )
 
-// NodeSet is a set of node indices; nil is the empty set.
-type NodeSet []uint64
-
-// Add returns the set with a node in it.
-func (s NodeSet) Add(n int32) NodeSet {
-	for int(n/64) >= len(s) {
-		s = append(s, 0)
-	}
-	s[n/64] |= 1 << (n % 64)
-	return s
-}
-
-// Has reports whether a node is in the set.
-func (s NodeSet) Has(n int32) bool { return int(n/64) < len(s) && s[n/64]>>(n%64)&1 != 0 }
-
-// LeafSet is a set of leaves; nil is the empty set.
-type LeafSet []uint64
-
-// Add returns the set with a leaf in it.
-func (s LeafSet) Add(l LeafID) LeafSet {
-	for int(l/64) >= len(s) {
-		s = append(s, 0)
-	}
-	s[l/64] |= 1 << (l % 64)
-	return s
-}
-
-// Has reports whether a leaf is in the set.
-func (s LeafSet) Has(l LeafID) bool { return int(l/64) < len(s) && s[l/64]>>(l%64)&1 != 0 }
-
 // Member is a number of identical tasks of a gang.
 type Member struct {
 	Tasks  int32
@@ -133,7 +103,10 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 	c.scratch().budget = placeSteps
 	if len(r.Preferred) > 0 {
 		q := *r
-		q.Preferred, q.Allowed = nil, r.Preferred.and(r.Allowed)
+		q.Preferred, q.Allowed = nil, r.Preferred
+		if r.Allowed != nil {
+			q.Allowed = q.Allowed.Both(r.Allowed)
+		}
 		if res, ok := c.place(&q); ok && len(res.Victims) == 0 {
 			return res, true
 		}
@@ -159,18 +132,6 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	res.Bounded, res.Cut = !ok && s.bounded, s.cut
 	s.undoBinds(0)
 	return res, ok
-}
-
-// and returns the nodes that are in both sets; a nil set allows all.
-func (s NodeSet) and(t NodeSet) NodeSet {
-	if t == nil {
-		return s
-	}
-	out := make(NodeSet, min(len(s), len(t)))
-	for i := range out {
-		out[i] = s[i] & t[i]
-	}
-	return out
 }
 
 // part is the members of a gang with one set of SKUs and one pin; they go to one

@@ -247,7 +247,7 @@ func (s *State) placeWhole(j *job, blocked []bool) bool {
 		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && s.eligible(j, int32(g)) {
 			q := s.request(j, g)
 			r.Members = append(r.Members, q.Members...)
-			r.Avoided = union(r.Avoided, q.Avoided)
+			r.Avoided = r.Avoided.With(q.Avoided)
 			gangs = append(gangs, int32(g))
 		}
 	}
@@ -276,17 +276,6 @@ func (s *State) cut(pl cell.Placement, from, to int) cell.Placement {
 		if slices.ContainsFunc(out.Tasks, func(t cell.Task) bool { return slices.ContainsFunc(t.Leaves, inside) }) {
 			out.Binds = append(out.Binds, b)
 		}
-	}
-	return out
-}
-
-func union(a, b cell.NodeSet) cell.NodeSet {
-	if len(a) < len(b) {
-		a, b = b, a
-	}
-	out := slices.Clone(a)
-	for i, w := range b {
-		out[i] |= w
 	}
 	return out
 }
