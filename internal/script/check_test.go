@@ -300,15 +300,20 @@ func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {
 	}
 }
 
-// changes checks that a configuration by itself stops nobody (I14).
+// changes checks that a configuration by itself stops nobody (I14). A job of which
+// something else is told in the same batch may lose attempts because of that.
 func (c *checker) changes(b engine.Batch) {
-	configured := false
+	configured, told := false, map[sched.JobID]bool{}
 	for _, r := range b.Records {
 		switch e := r.Event.(type) {
 		case sched.Configured:
 			configured = true
+		case sched.TaskExited:
+			told[e.Attempt.Job] = true
+		case sched.TaskRefused:
+			told[e.Attempt.Job] = true
 		case sched.StopSent:
-			if configured && e.By == nil && e.Cause == sched.EndPlatform {
+			if configured && e.By == nil && e.Cause == sched.EndPlatform && !told[e.Attempt.Job] {
 				c.fail("I14: the configuration of this batch stops attempt %v", e.Attempt)
 			}
 		}
