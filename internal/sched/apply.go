@@ -28,7 +28,7 @@ func (s *State) Apply(r Record) {
 	case NodeCordoned:
 		s.applyCordoned(e)
 	case Decided:
-		s.now = max(s.now, e.Now)
+		s.now, s.decided = max(s.now, e.Now), e.Now
 		s.settled()
 		if s.again <= s.now { // a look that is still to come stays due
 			s.again = 0

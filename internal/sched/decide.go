@@ -16,6 +16,7 @@ import (
 func (s *State) Decide(now Time) []Record {
 	now = max(s.now, now)
 	s.expire(now)
+	s.lookAtChanges(now)
 	if s.cl == nil || len(s.dirty) == 0 && !s.looking() {
 		return nil // and nothing changed that a replay would not know of
 	}

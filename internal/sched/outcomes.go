@@ -119,6 +119,7 @@ func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise 
 	alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, pl, promise)
 	s.setAlloc(alloc, at)
 	s.attempts[at] = attempt{id: id, job: slot, alloc: alloc}
+	s.link(at)
 	return &s.attempts[at]
 }
 
@@ -155,6 +156,7 @@ func (s *State) freeAttempt(a *attempt) {
 	if a.lazy {
 		s.dropLazy(a)
 	}
+	s.unlink(g.attempt)
 	s.byAlloc[a.alloc] = none
 	s.release(a.alloc)
 	s.spareAtt = append(s.spareAtt, g.attempt)
@@ -183,6 +185,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	a := s.live(e.Attempt)
 	j := &s.jobs[a.job]
 	g := &j.gangs[e.Attempt.Gang]
+	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
 	g.last = &st

@@ -162,35 +162,3 @@ func (s *State) timeMinRun(a *attempt) {
 		s.at(a.started.Add(least), j.id, a.id.Gang)
 	}
 }
-
-// Running implements View: full gangs, for what stands above a minimum gives way
-// before them whatever the policy says.
-func (v view) Running() iter.Seq[GangView] {
-	return func(yield func(GangView) bool) {
-		s := v.s
-		var run []queued
-		for i := range s.attempts {
-			a := &s.attempts[i]
-			if a.job == none || a.lazy || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning || s.isExtra(a) {
-				continue
-			}
-			if e := s.entry(a); e.prio == v.prio && s.cl.Alloc(a.alloc).Space == v.space {
-				run = append(run, e)
-			}
-		}
-		slices.SortFunc(run, queued.compare)
-		for _, e := range run {
-			if !yield(s.gangView(e)) {
-				return
-			}
-		}
-	}
-}
-
-// startOf returns when a gang's live attempt began to run, 0 before.
-func (s *State) startOf(g *gang) Time {
-	if g.attempt == none {
-		return 0
-	}
-	return s.attempts[g.attempt].started
-}

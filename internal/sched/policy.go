@@ -14,7 +14,8 @@ type Policy interface {
 	// each yield the View shows the effect, so an order may depend on what was
 	// just placed. Stopping early is fine.
 	Rank(View) iter.Seq[Wish]
-	// NextChange says when the order would change by itself; 0 is never.
+	// NextChange says when the order of one priority changes by itself for the
+	// first time after View.Now, the time of the last decision; 0 is never.
 	NextChange(View) Time
 }
 
@@ -48,7 +49,9 @@ type GangView struct {
 	Order     int64 // submission order
 	Leaves    int32
 	Hints     *Hints
-	Started   Time // when its live attempt began to run; 0 before
+	Started   Time     // when its live attempt began to run; 0 before
+	Since     Time     // when it began to wait or, when its attempt runs, to run
+	Ran       Duration // how long its attempts ran so far, the live one included
 }
 
 // View is what a policy sees: one VC, one priority.

@@ -78,6 +78,7 @@ func (s *State) requeueAll() {
 		slices.SortFunc(s.queues[i], queued.compare)
 	}
 	s.relistLazy()
+	s.relink()
 	s.resetLooks()
 	s.tallies = s.recounted()
 	s.look = true
@@ -160,14 +161,29 @@ func (s *State) Wake() Time {
 		wake = s.timers[0].at
 	}
 	for i := 1; i < len(s.pol) && i < len(s.queues); i++ {
-		if len(s.queues[i]) == 0 {
-			continue
-		}
-		if t := s.pol[i].NextChange(s.view(int32(i), cell.MaxGuaranteed)); t > 0 && (wake == 0 || t < wake) {
-			wake = t
-		}
+		wake = sooner(wake, s.nextChange(int32(i)))
 	}
 	return wake
+}
+
+// nextChange returns when the order of a VC changes by itself for the first time
+// after the last decision; 0 is never. Where nobody waits the order does not matter.
+func (s *State) nextChange(space int32) Time {
+	var next Time
+	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
+		next = sooner(next, s.pol[space].NextChange(view{s, space, prio, s.decided}))
+	}
+	return next
+}
+
+// lookAtChanges looks at the VCs whose order changed by itself since the last
+// decision.
+func (s *State) lookAtChanges(now Time) {
+	for i := 1; i < len(s.pol) && i < len(s.queues); i++ {
+		if t := s.nextChange(int32(i)); t > 0 && t <= now {
+			s.lookIn(int32(i), cell.MinGuaranteed)
+		}
+	}
 }
 
 // maxKeys is how many idempotency keys are remembered, oldest forgotten first.

@@ -33,6 +33,7 @@ type image struct {
 	Leaves   []leafNote     `json:"leaves"`
 	Bound    []cell.Bound   `json:"bound,omitempty"`
 	Again    Time           `json:"again"`
+	Decided  Time           `json:"decided,omitempty"`
 	Keys     keyRing        `json:"keys"`
 }
 
@@ -61,6 +62,7 @@ type gangImage struct {
 	After   Time           `json:"after"`
 	Faults  int32          `json:"faults"`
 	Retries int32          `json:"retries"`
+	Ran     Duration       `json:"ran,omitempty"`
 	Avoid   []avoidance    `json:"avoid"`
 	Last    *AttemptStatus `json:"last"`
 	Booked  *Booked        `json:"booked,omitempty"`
@@ -100,7 +102,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Again: s.again, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -148,7 +150,7 @@ func imageOf(j *job) *jobImage {
 		After: j.after, Notices: j.notices}
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.avoid, g.last, g.booked})
+		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked})
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -181,7 +183,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	}()
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
-	s.nodes, s.leaves, s.again = im.Nodes, im.Leaves, im.Again
+	s.nodes, s.leaves, s.again, s.decided = im.Nodes, im.Leaves, im.Again, im.Decided
 	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
 	for _, e := range s.keys.Ring {
@@ -221,7 +223,7 @@ func (s *State) loadJob(im *jobImage) {
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
-		t.retries, t.avoid, t.last = g.Retries, g.Avoid, g.Last
+		t.retries, t.ran, t.avoid, t.last = g.Retries, g.Ran, g.Avoid, g.Last
 		s.at(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)
 		for _, a := range g.Avoid {
@@ -263,6 +265,7 @@ func (s *State) loadCluster(im *image) {
 		s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, alloc: alloc, cause: a.Cause, by: a.By,
 			message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
 			orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims})
+		s.link(at)
 		s.setMood(&s.attempts[at])
 		s.timeMinRun(&s.attempts[at])
 		if a.Lazy {

@@ -31,6 +31,7 @@ type State struct {
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
 	byAlloc  []int32    // attempt slot of each cell.AllocID
+	holders  []int32    // by space: the first of its attempts, linked by attempt.next
 	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
 	lazy     [][]queued // lazily preempted gangs by space, sorted
 	nodes    []nodeNote // what is remembered about nodes, sorted by name
@@ -48,6 +49,7 @@ type State struct {
 	booked   []GangRef          // gangs with a booking, sorted
 	keep     cell.LeafSet       // while Decide tries a gang: what it must leave to bookings
 	again    Time               // the next decision that Decided asked for
+	decided  Time               // when the last Decide ran
 	never    map[string]*Reason // by VC and shape; a cache of the configuration
 	ranks    ranking            // a cache of the policies' orders
 	ended    []JobStatus
@@ -81,8 +83,9 @@ type gang struct {
 	done    bool
 	waiting bool // it is in its queue
 	after   Time
-	faults  int32 // delayed retries of this attempt of the job: the back-off's exponent after platform faults
-	retries int32 // counted task retries
+	faults  int32    // delayed retries of this attempt of the job: the back-off's exponent after platform faults
+	retries int32    // counted task retries
+	ran     Duration // how long its attempts ran that have ended
 	avoid   []avoidance
 	last    *AttemptStatus // the last that ended
 	members []cell.Member
@@ -123,6 +126,7 @@ type attempt struct {
 	since      uint64 // the event that gave it what it has; only Decide's assertions read it
 	alive      int32  // tasks not proven dead
 	victims    []AttemptID
+	next, prev int32 // among the attempts of its VC, in no order; slots or none
 }
 
 // taskRun is the present or last run of one task.
@@ -213,6 +217,7 @@ func (s *State) Clone() *State {
 	d.slots, d.names = maps.Clone(s.slots), maps.Clone(s.names)
 	d.promises = slices.Clone(s.promises)
 	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
+	d.holders = slices.Clone(s.holders)
 	d.queues = slices.Clone(s.queues)
 	for i := range d.queues {
 		d.queues[i] = slices.Clone(d.queues[i])

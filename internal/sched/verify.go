@@ -27,6 +27,7 @@ func (s *State) Verify() error {
 		}
 	}
 	s.verifyLazy(add)
+	s.verifyHolders(add)
 	s.verifyTallies(add)
 	for i, q := range s.queues {
 		if !slices.IsSortedFunc(q, queued.compare) {

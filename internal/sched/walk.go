@@ -378,12 +378,13 @@ type view struct {
 	s     *State
 	space int32
 	prio  cell.Priority
+	now   Time
 }
 
-func (s *State) view(space int32, prio cell.Priority) View { return view{s, space, prio} }
+func (s *State) view(space int32, prio cell.Priority) View { return view{s, space, prio, s.now} }
 
 // Now implements View.
-func (v view) Now() Time { return v.s.now }
+func (v view) Now() Time { return v.now }
 
 // VC implements View.
 func (v view) VC() cell.VCName { return v.s.cl.Space(v.space).Name }
@@ -435,12 +436,6 @@ func (v view) queued() iter.Seq[queued] {
 			}
 		}
 	}
-}
-
-func (s *State) gangView(e queued) GangView {
-	j := &s.jobs[e.slot]
-	return GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
-		Order: int64(e.job), Leaves: j.gangs[e.gang].leaves, Hints: &j.spec.Hints, Started: s.startOf(&j.gangs[e.gang])}
 }
 
 // Placed implements View.

@@ -1,0 +1,127 @@
+package sched
+
+import (
+	"iter"
+	"slices"
+)
+
+// What the policies see of the gangs that hold cells: who runs in a VC, for how
+// long, and the service that was attained (Tiresias, NSDI'19: GPUs times time).
+
+// ranFor is how long an attempt has run by now.
+func (s *State) ranFor(a *attempt) Duration {
+	if a.started == 0 {
+		return 0
+	}
+	return Duration(s.now - a.started)
+}
+
+// link puts an attempt, or a promise, into the list of its VC.
+func (s *State) link(slot int32) {
+	a := &s.attempts[slot]
+	first := &s.holders[s.cl.Alloc(a.alloc).Space]
+	a.prev, a.next = none, *first
+	if a.next != none {
+		s.attempts[a.next].prev = slot
+	}
+	*first = slot
+}
+
+// unlink takes it out again.
+func (s *State) unlink(slot int32) {
+	a := &s.attempts[slot]
+	if a.next != none {
+		s.attempts[a.next].prev = a.prev
+	}
+	if a.prev != none {
+		s.attempts[a.prev].next = a.next
+	} else {
+		s.holders[s.cl.Alloc(a.alloc).Space] = a.next
+	}
+}
+
+// relink makes the lists anew, after the VCs changed.
+func (s *State) relink() {
+	s.holders = slices.Repeat([]int32{none}, int(s.cl.NumSpaces()))
+	for i := range s.attempts {
+		if s.attempts[i].job != none {
+			s.link(int32(i))
+		}
+	}
+}
+
+// holding yields the attempts and promises of a VC, in an order that a restart may
+// change: no decision may depend on it.
+func (s *State) holding(space int32) iter.Seq[*attempt] {
+	return func(yield func(*attempt) bool) {
+		for i := s.holders[space]; i != none; i = s.attempts[i].next {
+			if !yield(&s.attempts[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Running implements View: full gangs, for what stands above a minimum gives way
+// before them whatever the policy says.
+func (v view) Running() iter.Seq[GangView] {
+	return func(yield func(GangView) bool) {
+		s := v.s
+		var run []queued
+		for a := range s.holding(v.space) {
+			if a.lazy || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning || s.isExtra(a) {
+				continue
+			}
+			if e := s.entry(a); e.prio == v.prio {
+				run = append(run, e)
+			}
+		}
+		slices.SortFunc(run, queued.compare)
+		for _, e := range run {
+			if !yield(s.gangView(e)) {
+				return
+			}
+		}
+	}
+}
+
+// gangView is what a policy sees of a gang.
+func (s *State) gangView(e queued) GangView {
+	j := &s.jobs[e.slot]
+	g := &j.gangs[e.gang]
+	v := GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
+		Order: int64(e.job), Leaves: g.leaves, Hints: &j.spec.Hints, Ran: g.ran, Since: j.submitted}
+	if g.last != nil {
+		v.Since = max(v.Since, g.last.Ended)
+	}
+	if g.attempt != none {
+		a := &s.attempts[g.attempt]
+		v.Started = a.started
+		if a.started > 0 {
+			v.Since = a.started
+			v.Ran += s.ranFor(a)
+		}
+	}
+	return v
+}
+
+// verifyHolders checks that the lists hold exactly the attempts and promises.
+func (s *State) verifyHolders(add func(string, ...any)) {
+	listed, all := 0, 0
+	for space := range s.holders {
+		for a := range s.holding(int32(space)) {
+			if listed++; a.job == none || s.cl.Alloc(a.alloc).Space != int32(space) || listed > len(s.attempts) {
+				add("attempt %v is listed for space %d", a.id, space)
+				return
+			}
+		}
+	}
+	for i := range s.attempts {
+		if s.attempts[i].job != none {
+			all++
+		}
+	}
+	if listed != all {
+		add("%d attempts are listed by VC, but there are %d", listed, all)
+	}
+}
