@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 
@@ -13,20 +12,6 @@ import (
 // gang that waits also takes cells back from those submitted later, the last
 // first: one that was preempted, or hit by a fault, and whose cells are in use.
 type fifo struct{ preempt bool }
-
-func newFIFO(params []sched.Param) (sched.Policy, error) {
-	var p fifo
-	for _, kv := range params {
-		switch {
-		case kv.Key != "preempt":
-			return nil, fmt.Errorf("policy \"fifo\" takes no parameter %q; it takes: preempt", kv.Key)
-		case kv.Value != "true" && kv.Value != "false":
-			return nil, fmt.Errorf("parameter \"preempt\" of policy \"fifo\" is true or false, not %q", kv.Value)
-		}
-		p.preempt = kv.Value == "true"
-	}
-	return p, nil
-}
 
 // Rank implements sched.Policy.
 func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {

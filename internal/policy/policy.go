@@ -5,28 +5,57 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/combsched/comb/internal/sched"
 )
 
+// maker makes one policy of its parameters; what is wrong with them it leaves in
+// the args.
+type maker struct {
+	name string
+	make func(*args) sched.Policy
+}
+
+// table lists the policies, sorted by name; docs/policies.md says when to choose
+// which.
+func table() []maker {
+	return []maker{
+		{"drf", func(*args) sched.Policy { return drf{} }},
+		{"edf", func(a *args) sched.Policy { return newEDF(a) }},
+		{"fifo", func(a *args) sched.Policy { return fifo{preempt: a.flag("preempt", false)} }},
+		{"firstfit", func(*args) sched.Policy { return firstfit() }},
+		{"gittins", func(a *args) sched.Policy { return newGittins(a) }},
+		{"las", func(a *args) sched.Policy { return newLAS(a) }},
+		{"sjf", func(*args) sched.Policy { return sjf() }},
+		{"srsf", func(*args) sched.Policy { return srsf() }},
+		{"srtf", func(*args) sched.Policy { return srtf() }},
+	}
+}
+
 // Names returns the known policies, sorted.
-func Names() []string { return []string{"drf", "fifo"} }
+func Names() []string {
+	var names []string
+	for _, m := range table() {
+		names = append(names, m.name)
+	}
+	return names
+}
 
 // New makes the policy that a VC's configuration names; "" is fifo. Errors name
-// the policy or the parameter that is not known.
+// the policy that is not known, or all parameters that are wrong.
 func New(c sched.VCConfig) (sched.Policy, error) {
-	var p sched.Policy
-	switch c.Policy {
-	case "", "fifo":
-		return newFIFO(c.Params)
-	case "drf":
-		p = drf{}
-	default:
-		return nil, fmt.Errorf("there is no policy %q; there are: %s", c.Policy, strings.Join(Names(), ", "))
+	name := c.Policy
+	if name == "" {
+		name = "fifo"
 	}
-	if len(c.Params) > 0 {
-		return nil, fmt.Errorf("policy %q takes no parameter %q", c.Policy, c.Params[0].Key)
+	all := table()
+	i := slices.IndexFunc(all, func(m maker) bool { return m.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no policy %q; there are: %s", name, strings.Join(Names(), ", "))
 	}
-	return p, nil
+	a := &args{policy: name, given: c.Params}
+	p := all[i].make(a)
+	return p, a.done()
 }

@@ -26,13 +26,14 @@ func (b *board) VC() cell.VCName                   { return "a" }
 func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
 func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }
 func (b *board) Placed(r sched.GangRef) bool       { return b.placed[r] }
+func (b *board) Free() int64                       { return int64(b.free) }
 func (b *board) Share(u sched.Subject) int64       { return int64(b.held[u]) * 1_000_000 / int64(b.total) }
 func (b *board) wait(u sched.Subject, leaves int32) {
 	b.add(u, leaves, sched.JobID(len(b.waiting)+1), 0)
 }
 
 func (b *board) add(u sched.Subject, leaves int32, job sched.JobID, gang int32) {
-	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves})
+	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves, Hints: &sched.Hints{}})
 }
 
 // serve grants what fits, in the policy's order; it returns the order of all
@@ -141,7 +142,7 @@ func TestFIFOPreempts(t *testing.T) {
 		b := newBoard(4)
 		b.add("ann", 1, 5, 0)
 		for _, id := range []sched.JobID{3, 6, 7, 9} {
-			b.running = append(b.running, sched.GangView{Ref: sched.GangRef{Job: id}, Order: int64(id)})
+			b.running = append(b.running, sched.GangView{Ref: sched.GangRef{Job: id}, Order: int64(id), Hints: &sched.Hints{}})
 		}
 		p, err := policy.New(sched.VCConfig{Policy: "fifo", Params: c.params})
 		if err != nil {
@@ -162,7 +163,7 @@ func TestFIFOPreempts(t *testing.T) {
 // A parameter that fifo does not know, or a value that is no truth, is refused.
 func TestFIFOParameters(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
-		{"preempt", "yes", `parameter "preempt" of policy "fifo" is true or false, not "yes"`},
+		{"preempt", "maybe", `parameter "preempt" of policy "fifo" is true or false, not "maybe"`},
 		{"weight", "2", `policy "fifo" takes no parameter "weight"; it takes: preempt`},
 	} {
 		_, err := policy.New(sched.VCConfig{Policy: "fifo", Params: []sched.Param{{Key: c.key, Value: c.value}}})
@@ -195,7 +196,7 @@ func TestRankStops(t *testing.T) {
 
 // Errors name what is not known and what there is.
 func TestUnknown(t *testing.T) {
-	if _, err := policy.New(sched.VCConfig{Policy: "lottery"}); err == nil || !strings.Contains(err.Error(), `"lottery"; there are: drf, fifo`) {
+	if _, err := policy.New(sched.VCConfig{Policy: "lottery"}); err == nil || !strings.Contains(err.Error(), `"lottery"; there are: drf, edf, fifo`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := policy.New(sched.VCConfig{Policy: "drf", Params: []sched.Param{{Key: "weight", Value: "2"}}}); err == nil || !strings.Contains(err.Error(), `"weight"`) {

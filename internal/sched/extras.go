@@ -199,7 +199,7 @@ func (w *walker) extras(prio cell.Priority) {
 			w.upgrade(&s.attempts[j.gangs[e.gang].attempt])
 		}
 	}
-	for e := range (view{s, w.space, prio, s.now}).queued() {
+	for e := range (view{s: s, space: w.space, prio: prio, now: s.now}).queued() {
 		if s.extra(e) {
 			w.grantExtra(e)
 		}
@@ -287,7 +287,7 @@ func (s *State) others(j *job) bool {
 		if j.spec.Priority >= cell.MinGuaranteed && space != s.space(j.spec.VC) {
 			continue
 		}
-		for e := range (view{s, space, j.spec.Priority, s.now}).queued() {
+		for e := range (view{s: s, space: space, prio: j.spec.Priority, now: s.now}).queued() {
 			if e.job != j.id && !s.extra(e) && s.eligible(&s.jobs[e.slot], e.gang) {
 				return true
 			}

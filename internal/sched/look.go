@@ -11,7 +11,8 @@ type looks struct {
 	some   bool   // any of these
 	// always are the VCs whose gangs also depend on time and on what others do.
 	always []bool
-	flat   bool // no VC is part of another
+	flat   bool    // no VC is part of another
+	owned  []int64 // leaves that a VC is guaranteed
 }
 
 // lookIn lets the walk look at who waits in one VC with a priority.
@@ -47,12 +48,16 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 // resetLooks begins anew, after the VCs changed.
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
-	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), flat: true}
+	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), flat: true, owned: make([]int64, n)}
 	for i := int32(1); i < n; i++ {
 		sp := s.cl.Space(i)
 		mode := vcConfig(s.cfg, sp.Name).Backfill
 		s.looks.always[i] = mode == modeEasy || mode == modeConserve
 		s.looks.flat = s.looks.flat && sp.Parent == 0
+		for r := range sp.Roots {
+			root := &sp.Roots[r]
+			s.looks.owned[i] += int64(s.cl.Forest().Chains[root.Chain].LeavesAt(root.Level))
+		}
 	}
 }
 

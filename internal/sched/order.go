@@ -41,7 +41,7 @@ func (s *State) rank(space int32) []JobID {
 			break
 		}
 		prio = next
-		for wish := range s.pol[space].Rank(s.view(space, prio)) {
+		for wish := range s.pol[space].Rank(view{s: s, space: space, prio: prio, now: s.now, all: true}) {
 			if j := s.find(wish.Gang.Job); j != nil && j.gangs[wish.Gang.Gang].waiting { // not an upgrade
 				out = append(out, wish.Gang.Job)
 			}

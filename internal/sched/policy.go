@@ -51,7 +51,8 @@ type GangView struct {
 	Hints     *Hints
 	Started   Time     // when its live attempt began to run; 0 before
 	Since     Time     // when it began to wait or, when its attempt runs, to run
-	Ran       Duration // how long its attempts ran so far, the live one included
+	Earlier   Duration // how long its attempts ran that have ended
+	Ran       Duration // the same with the live one
 }
 
 // View is what a policy sees: one VC, one priority.
@@ -66,6 +67,10 @@ type View interface {
 	Running() iter.Seq[GangView]
 	// Placed reports whether the gang holds or was promised cells by now.
 	Placed(GangRef) bool
+	// Free is how many leaves of the VC's guarantee no gang of this or a higher
+	// priority holds or was promised: a gang that asks for more cannot start unless
+	// somebody of its priority leaves.
+	Free() int64
 	// Share is a user's dominant share of the VC's guarantee now, over all of
 	// its resources, in parts per million.
 	Share(Subject) int64

@@ -171,7 +171,7 @@ func (s *State) Wake() Time {
 func (s *State) nextChange(space int32) Time {
 	var next Time
 	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
-		next = sooner(next, s.pol[space].NextChange(view{s, space, prio, s.decided}))
+		next = sooner(next, s.pol[space].NextChange(view{s: s, space: space, prio: prio, now: s.decided}))
 	}
 	return next
 }

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -19,6 +20,7 @@ type ranks struct {
 	prio    cell.Priority
 	all     int32
 	willing int32 // those whose jobs allow lazy preemption
+	leaves  int64
 }
 
 // count adds an attempt to its VC's tally, or with -1 takes it out. It is called
@@ -38,6 +40,7 @@ func (s *State) count(a *attempt, sign int32) {
 	}
 	r := &t.ranks[i]
 	r.all += sign
+	r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
 	if j.spec.LazyPreempt {
 		r.willing += sign
 	}
@@ -69,6 +72,20 @@ func (s *State) willingBelow(space int32, p cell.Priority) bool {
 		}
 	}
 	return false
+}
+
+// Free implements View.
+func (v view) Free() int64 {
+	if v.all {
+		return math.MaxInt64
+	}
+	free := v.s.looks.owned[v.space]
+	for _, r := range v.s.tallies[v.space].ranks {
+		if r.prio >= v.prio {
+			free -= r.leaves
+		}
+	}
+	return max(free, 0)
 }
 
 func cloneTallies(ts []tally) []tally {

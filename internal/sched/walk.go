@@ -379,9 +379,12 @@ type view struct {
 	space int32
 	prio  cell.Priority
 	now   Time
+	all   bool // for the order alone: nothing is passed over because it cannot start
 }
 
-func (s *State) view(space int32, prio cell.Priority) View { return view{s, space, prio, s.now} }
+func (s *State) view(space int32, prio cell.Priority) View {
+	return view{s: s, space: space, prio: prio, now: s.now}
+}
 
 // Now implements View.
 func (v view) Now() Time { return v.now }

@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"sort"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Tiresias (Gu et al., NSDI'19): the gang with the least attained service first,
+// which is GPUs times the time that it ran, in a few queues so that gangs of about
+// equal service do not chase each other. A gang sinks to the next queue when its
+// service reaches the queue's limit. Gangs of a better queue take cells back from
+// those of a worse one.
+
+// defaultLimits are two limits in GPU-seconds, as in the authors' simulator.
+var defaultLimits = [...]int64{3250, 7200}
+
+// levels are the limits of the queues in GPU-microseconds.
+type levels []int64
+
+func newLevels(a *args) levels {
+	seconds := a.list("limits", defaultLimits[:], true)
+	out := make(levels, len(seconds))
+	for i, s := range seconds {
+		out[i] = times(s, 1) * int64(sched.Second)
+	}
+	return out
+}
+
+// service is what a gang attained, in GPU-microseconds.
+func service(g *sched.GangView) int64 { return times(int64(g.Ran), g.Leaves) }
+
+// queue is a gang's queue, from 0.
+func (l levels) queue(g *sched.GangView) int64 {
+	s := service(g)
+	return int64(sort.Search(len(l), func(i int) bool { return s < l[i] }))
+}
+
+// change is when the first running gang sinks.
+func (l levels) change(v sched.View) sched.Time {
+	var next sched.Time
+	for g := range v.Running() {
+		if g.Started == 0 {
+			continue
+		}
+		for _, limit := range l {
+			need := (limit + int64(g.Leaves) - 1) / int64(g.Leaves) // of running time
+			if t := g.Started.Add(sched.Duration(need) - g.Earlier); t > v.Now() && (next == 0 || t < next) {
+				next = t
+			}
+		}
+	}
+	return next
+}
+
+// newLAS makes discretised two-dimensional least attained service. Within a queue
+// those that run come first; of those that wait in the first queue the earliest
+// submitted, in the others whoever was stopped last: that is the order of the
+// authors' simulator, which moves waiting gangs behind running ones after each pass.
+func newLAS(a *args) *order {
+	l := newLevels(a)
+	return &order{preempt: true, change: l.change, key: func(_ sched.View, g *sched.GangView) key {
+		k := key{rank: l.queue(g), then: int64(g.Since)}
+		if g.Started == 0 && g.Ran > 0 {
+			k.then = -int64(g.Since)
+		}
+		return k
+	}}
+}
