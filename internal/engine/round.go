@@ -199,7 +199,7 @@ func (e *Engine) quarantine(ctx context.Context, f *fault) (err error) {
 // replica is exactly that once it has caught up; the journal is read only when
 // the replica cannot be trusted.
 func (e *Engine) refold(ctx context.Context) error {
-	if !e.snapshot.diverged.Load() {
+	if e.replica != nil && !e.snapshot.diverged.Load() {
 		if s := e.replica.cloneAt(e.durable); s != nil {
 			e.core = s
 			return nil

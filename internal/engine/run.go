@@ -31,6 +31,10 @@ type Options struct {
 	// OnBatch, when set, is called by the loop after each durable batch, and must
 	// not keep the loop long.
 	OnBatch func(Batch)
+	// Alone leaves out the read replica and with it snapshots: for simulations,
+	// which nobody reads while they run. A bug of ours then ends the loop instead
+	// of putting the job aside.
+	Alone bool
 	// Log, when set, gets what an operator must know; nil drops it.
 	Log *slog.Logger
 }
@@ -78,12 +82,14 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if c, ok := o.Inputs.(interface{ NotBefore(sched.Time) }); ok {
 		c.NotBefore(core.Now())
 	}
-	e.replica = newReplica(core.Clone(), o.Journal)
+	if !o.Alone {
+		e.replica = newReplica(core.Clone(), o.Journal)
+	}
 	e.snapshot = snapshotter{journal: o.Journal, log: o.Log}
 	return e, nil
 }
 
-// Replica returns the read replica.
+// Replica returns the read replica, nil for an engine alone.
 func (e *Engine) Replica() *Replica { return e.replica }
 
 // Health reports trouble that the loop lives with. It may be called from any
@@ -100,13 +106,17 @@ func (e *Engine) Health() Health {
 // (nil), Inputs end (nil), or the journal is lost (an error). It may be called
 // once. At a clean end it leaves a snapshot.
 func (e *Engine) Run(ctx context.Context) (err error) {
-	go e.replica.run()
+	if e.replica != nil {
+		go e.replica.run()
+	}
 	defer func() {
 		if c, ok := e.o.Inputs.(interface{ Close(error) }); ok {
 			c.Close(err)
 		}
-		e.replica.finish()
-		e.snapshot.wait()
+		if e.replica != nil {
+			e.replica.finish()
+			e.snapshot.wait()
+		}
 	}()
 	for _, a := range e.core.Outstanding() {
 		e.o.Executor.Do(a)
@@ -219,6 +229,16 @@ func (e *Engine) spread(b *Batch, actions []sched.Action) {
 	for _, a := range actions {
 		e.o.Executor.Do(a)
 	}
+	if e.replica != nil {
+		e.copy(b)
+	}
+	if e.o.OnBatch != nil {
+		e.o.OnBatch(*b)
+	}
+}
+
+// copy feeds a durable batch to the replica, and now and then a snapshot.
+func (e *Engine) copy(b *Batch) {
 	m := message{records: b.Records}
 	if e.durable-e.checked >= e.o.SnapshotEvery {
 		e.checked = e.durable
@@ -226,9 +246,6 @@ func (e *Engine) spread(b *Batch, actions []sched.Action) {
 		m.then = func(replica *sched.State) *sched.State { return e.snapshot.start(core, replica) }
 	}
 	e.replica.feed(m)
-	if e.o.OnBatch != nil {
-		e.o.OnBatch(*b)
-	}
 }
 
 // putOff ends a round whose append failed: commands are answered with the
@@ -268,6 +285,9 @@ func reply(in *Input, r Reply) {
 // close leaves a snapshot of all that is durable, so that the next start is
 // quick. It is the replica's: the core's clock may be ahead of its events.
 func (e *Engine) close(ctx context.Context) {
+	if e.replica == nil {
+		return
+	}
 	e.replica.finish()
 	e.snapshot.wait()
 	state := e.replica.cloneAt(e.durable)

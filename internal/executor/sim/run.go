@@ -181,7 +181,7 @@ func (w *World) begin(r *run) {
 	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
 	if r.behavior.RunFor > 0 {
-		w.after(r.behavior.RunFor, func() { w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping}) })
+		w.after(r.behavior.takes(r.behavior.RunFor), func() { w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping}) })
 	}
 }
 
@@ -192,9 +192,7 @@ func (w *World) end(r *run, e sched.Exit) {
 	}
 	r.gone, r.lost = true, ""
 	task := taskKey{r.key.attempt.Job, r.key.task}
-	if r.running {
-		w.served[task] += sched.Duration(w.now - r.began)
-	}
+	w.serve(r, task, e)
 	if w.living[task] == r {
 		delete(w.living, task)
 	}
@@ -205,6 +203,48 @@ func (w *World) end(r *run, e sched.Exit) {
 	}
 	r.last = sched.TaskExited{Attempt: r.key.attempt, Task: r.key.task, Exit: e}
 	w.report(r, r.last)
+}
+
+// serve counts the work that a run did, and lets go of what is over.
+func (w *World) serve(r *run, task taskKey, e sched.Exit) {
+	if r.running {
+		w.served[task] += r.behavior.done(sched.Duration(w.now - r.began))
+	}
+	if !w.opt.Forget {
+		return
+	}
+	if e.Own {
+		delete(w.served, task)
+	}
+	runs := w.runs[r.key.attempt]
+	for _, other := range runs {
+		if !other.gone {
+			return
+		}
+	}
+	delete(w.runs, r.key.attempt)
+}
+
+// fullSpeed is the unit of Behavior.Speed.
+const fullSpeed = 1_000_000
+
+// done is the work that a run of so long does.
+func (b *Behavior) done(ran sched.Duration) sched.Duration {
+	ran = max(ran-b.StartUp, 0)
+	if b.Speed == 0 || b.Speed == fullSpeed {
+		return ran
+	}
+	whole, rest := ran/fullSpeed, ran%fullSpeed
+	return whole*sched.Duration(b.Speed) + rest*sched.Duration(b.Speed)/fullSpeed
+}
+
+// takes is how long a run of so much work runs, rounded up.
+func (b *Behavior) takes(work sched.Duration) sched.Duration {
+	if b.Speed == 0 || b.Speed == fullSpeed {
+		return b.StartUp + work
+	}
+	whole, rest := work/sched.Duration(b.Speed), work%sched.Duration(b.Speed)
+	return b.StartUp + whole*fullSpeed + (rest*fullSpeed+sched.Duration(b.Speed)-1)/sched.Duration(b.Speed)
 }
 
 // report tells a fact about a run, as soon as its node can be reached.
@@ -225,7 +265,9 @@ func (w *World) report(r *run, f sched.Fact) {
 func (w *World) stop(id sched.AttemptID, grace sched.Duration) {
 	runs := w.runs[id]
 	if len(runs) == 0 {
-		w.stopped[id] = grace
+		if !w.opt.Forget {
+			w.stopped[id] = grace
+		}
 		return
 	}
 	for _, r := range runs {

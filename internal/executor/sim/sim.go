@@ -27,9 +27,14 @@ type Behavior struct {
 	// that it is the job's own fault.
 	Refuse    string
 	RefuseJob bool
+	// Speed is how much work is done in a second, in millionths of a second's; 0 is
+	// full speed. StartUp passes before the first of it is done, in each run.
+	Speed   int64
+	StartUp sched.Duration
 	// StartDelay passes between the action and the process.
 	StartDelay sched.Duration
-	// RunFor is how long the task runs by itself; 0 is until it is told.
+	// RunFor is the work that the task does before it ends by itself: how long that
+	// takes at full speed. 0 is to run until it is told.
 	RunFor sched.Duration
 	// Code is the exit code at the end of RunFor.
 	Code int32
@@ -45,7 +50,8 @@ type Task struct {
 	Job     *sched.Job
 	Retry   int32
 	Start   sched.TaskStart
-	// Served is how long earlier attempts of this task ran.
+	// Served is the work that earlier attempts of this task did: how long they ran,
+	// but for start-up, at their speed.
 	Served sched.Duration
 }
 
@@ -57,6 +63,12 @@ type Options struct {
 	Behave func(Task) Behavior
 	// Nodes are the nodes that exist; none means that every node does.
 	Nodes []cell.NodeName
+	// Feed, when set, is asked for one input after the other, with times that do not
+	// fall, as they come due; false ends it.
+	Feed func() (sched.Time, engine.Input, bool)
+	// Forget lets go of what nobody can ask about again unless an engine is opened
+	// anew: attempts that are over, and the work of tasks that ended by themselves.
+	Forget bool
 	// Idle is called by Next when nothing is left to happen up to the horizon.
 	// It may give commands or faults or move the horizon. Returning false ends
 	// the inputs.
@@ -82,6 +94,7 @@ type World struct {
 	future  future
 	order   uint64
 	pending []engine.Input
+	feed    *fed // the next of Options.Feed; nil when there is none
 	rounds  int
 
 	runs    map[sched.AttemptID][]*run
@@ -103,7 +116,7 @@ func New(o Options) *World {
 	if o.Behave == nil {
 		o.Behave = Default
 	}
-	return &World{
+	w := &World{
 		opt: o, now: o.Start, horizon: o.Start,
 		runs:    map[sched.AttemptID][]*run{},
 		stopped: map[sched.AttemptID]sched.Duration{},
@@ -112,6 +125,25 @@ func New(o Options) *World {
 		served:  map[taskKey]sched.Duration{},
 		nodes:   map[cell.NodeName]*node{},
 		leaves:  map[device]sched.LeafHealth{},
+	}
+	w.refeed()
+	return w
+}
+
+// fed is an input that is not due yet.
+type fed struct {
+	at sched.Time
+	in engine.Input
+}
+
+// refeed takes the next input of the feed.
+func (w *World) refeed() {
+	w.feed = nil
+	if w.opt.Feed == nil {
+		return
+	}
+	if at, in, ok := w.opt.Feed(); ok {
+		w.feed = &fed{max(at, w.now), in}
 	}
 }
 
@@ -176,6 +208,9 @@ func (w *World) advance(wake sched.Time) bool {
 	if len(w.future) > 0 && w.future[0].at <= next {
 		next, found = w.future[0].at, true
 	}
+	if w.feed != nil && w.feed.at <= next {
+		next, found = w.feed.at, true
+	}
 	if wake != 0 && wake <= next {
 		next, found = wake, true
 	}
@@ -189,6 +224,10 @@ func (w *World) advance(wake sched.Time) bool {
 	// the next round, as it would from a real executor.
 	for due := w.order; len(w.future) > 0 && w.future[0].at <= w.now && w.future[0].order <= due; {
 		heap.Pop(&w.future).(*happening).do()
+	}
+	for w.feed != nil && w.feed.at <= w.now {
+		w.Give(w.feed.in)
+		w.refeed()
 	}
 	return true
 }
