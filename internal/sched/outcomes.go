@@ -167,7 +167,9 @@ func (s *State) freeAttempt(a *attempt) {
 
 func (s *State) applyStopSent(e StopSent) {
 	a := s.live(e.Attempt)
+	s.count(a, -1)
 	a.cause, a.by, a.told = e.Cause, e.By, s.now
+	s.count(a, 1)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}

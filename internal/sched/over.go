@@ -30,15 +30,21 @@ func (s *State) planOver(j *job, g int, over iter.Seq[GangRef], blocked []bool) 
 			return plan{placement: res.Placement, lazies: done, over: true}, true
 		}
 	}
-	n, ok := s.shortest(r, tail)
+	missing := int64(j.gangs[g].leaves) - s.unheld(r.Space, r.Priority)
+	n, ok := s.shortest(r, tail, missing)
 	if !ok {
 		return plan{}, false
 	}
 	chosen := slices.Clone(tail[:n])
+	spare := s.leavesOf(chosen) - missing
 	for i := max(n-2, -1); i >= max(0, n-2-trimMost); i-- {
+		if s.leavesOf(chosen[i:i+1]) > spare {
+			continue
+		}
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
 		q := s.liftingThese(r, fewer)
 		if _, fits := s.cl.Place(&q); fits {
+			spare -= s.leavesOf(chosen[i : i+1])
 			chosen = fewer
 		}
 	}
@@ -117,17 +123,38 @@ func (s *State) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 	return q
 }
 
-// shortest returns how many of the tail must be lifted at least.
-func (s *State) shortest(r cell.Request, tail []cell.AllocID) (int, bool) {
+// leavesOf sums the leaves of allocations.
+func (s *State) leavesOf(ids []cell.AllocID) int64 {
+	var n int64
+	for _, id := range ids {
+		a := s.holder(id)
+		n += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
+	}
+	return n
+}
+
+// shortest returns how many of the tail must be lifted at least; so many leaves
+// are missing by their number alone.
+func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (int, bool) {
 	fits := func(n int) bool {
 		q := s.liftingThese(r, tail[:n])
 		_, ok := s.cl.Place(&q)
 		return ok
 	}
-	if len(tail) == 0 || !fits(len(tail)) {
+	short := 0 // does not suffice
+	for ; missing > 0 && short < len(tail); short++ {
+		missing -= s.leavesOf(tail[short : short+1])
+	}
+	if len(tail) == 0 || missing > 0 {
 		return 0, false
 	}
-	short, enough := 0, len(tail) // short does not suffice, enough does
+	if short = max(short-1, 0); fits(short + 1) { // it does where nothing but numbers counts
+		return short + 1, true
+	}
+	if short++; short == len(tail) || !fits(len(tail)) {
+		return 0, false
+	}
+	enough := len(tail) // suffices
 	for short+1 < enough {
 		if mid := (short + enough) / 2; fits(mid) {
 			enough = mid

@@ -20,7 +20,7 @@ type ranks struct {
 	prio    cell.Priority
 	all     int32
 	willing int32 // those whose jobs allow lazy preemption
-	leaves  int64
+	leaves  int64 // without those of attempts that were told to stop: they may be promised already
 }
 
 // count adds an attempt to its VC's tally, or with -1 takes it out. It is called
@@ -40,7 +40,9 @@ func (s *State) count(a *attempt, sign int32) {
 	}
 	r := &t.ranks[i]
 	r.all += sign
-	r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
+	if a.cause == "" && !a.orphaned { // which has fewer leaves than it asked for
+		r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
+	}
 	if j.spec.LazyPreempt {
 		r.willing += sign
 	}
@@ -79,9 +81,16 @@ func (v view) Free() int64 {
 	if v.all {
 		return math.MaxInt64
 	}
-	free := v.s.looks.owned[v.space]
-	for _, r := range v.s.tallies[v.space].ranks {
-		if r.prio >= v.prio {
+	return v.s.unheld(v.space, v.prio)
+}
+
+// unheld is how many leaves of a VC's guarantee no gang of a priority or above holds
+// or was promised, but for those that leave: more than that no gang of it can get
+// while they stay.
+func (s *State) unheld(space int32, p cell.Priority) int64 {
+	free := s.looks.owned[space]
+	for _, r := range s.tallies[space].ranks {
+		if r.prio >= p {
 			free -= r.leaves
 		}
 	}

@@ -257,6 +257,10 @@ func (w *World) report(r *run, f sched.Fact) {
 	if r.lost != "" {
 		f = sched.TaskUnknown{Attempt: r.key.attempt, Task: r.key.task, Reason: r.lost}
 	}
+	if w.opt.Prompt {
+		w.tell(f)
+		return
+	}
 	w.after(0, func() { w.tell(f) })
 }
 

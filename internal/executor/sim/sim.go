@@ -69,6 +69,9 @@ type Options struct {
 	// Forget lets go of what nobody can ask about again unless an engine is opened
 	// anew: attempts that are over, and the work of tasks that ended by themselves.
 	Forget bool
+	// Prompt tells what happens to a task in the round in which it happens, together
+	// with what else is due then; without it, in a round of its own at that instant.
+	Prompt bool
 	// Idle is called by Next when nothing is left to happen up to the horizon.
 	// It may give commands or faults or move the horizon. Returning false ends
 	// the inputs.
