@@ -48,6 +48,7 @@ func (s *State) Apply(r Record) {
 // settled clears what Decide has dealt with.
 func (s *State) settled() {
 	s.dirty = s.dirty[:0]
+	s.dropEmpty()
 	s.looked()
 	for len(s.timers) > 0 && s.timers[0].at <= s.now {
 		s.expire(s.now)

@@ -129,6 +129,7 @@ func (s *State) applyReserved(e Reserved) {
 	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
 	s.promises = append(s.promises, s.jobs[slot].gangs[e.Attempt.Gang].attempt)
 	s.count(a, 1)
+	s.relist(slot, e.Attempt.Gang)
 	s.unbook(slot, e.Attempt.Gang)
 }
 
@@ -161,6 +162,7 @@ func (s *State) freeAttempt(a *attempt) {
 	s.release(a.alloc)
 	s.spareAtt = append(s.spareAtt, g.attempt)
 	g.attempt = none
+	s.relist(a.job, a.id.Gang)
 	*a = attempt{job: none}
 	s.grew = true
 }
@@ -313,6 +315,7 @@ func (s *State) applyAvoided(e NodeAvoided) {
 	}
 	g.avoid[i].Until = e.Until
 	g.avoid[i].Times++
+	s.relist(s.slots[e.Job], e.Gang)
 	s.at(e.Until, e.Job, e.Gang)
 }
 

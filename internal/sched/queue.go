@@ -32,6 +32,7 @@ func (s *State) enqueue(slot, g int32) {
 	e := queued{j.spec.Priority, j.id, g, slot}
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
 		*q = slices.Insert(*q, i, e)
+		s.list(s.space(j.spec.VC), e)
 	}
 	s.lookIn(s.space(j.spec.VC), j.spec.Priority)
 }
@@ -49,6 +50,7 @@ func (s *State) dequeue(slot, g int32) {
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {
 		*q = without(*q, i)
 	}
+	s.unlist(s.space(j.spec.VC), e)
 	s.lookIn(s.space(j.spec.VC), j.spec.Priority) // whoever stood behind it may go now
 }
 
@@ -77,6 +79,7 @@ func (s *State) requeueAll() {
 	for i := range s.queues {
 		slices.SortFunc(s.queues[i], queued.compare)
 	}
+	s.relistAll()
 	s.relistLazy()
 	s.relink()
 	s.resetLooks()

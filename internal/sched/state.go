@@ -33,6 +33,7 @@ type State struct {
 	byAlloc  []int32    // attempt slot of each cell.AllocID
 	holders  []int32    // by space: the first of its attempts, linked by attempt.next
 	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
+	lines    lineups    // of the waiting gangs, for those who pass over what does not fit
 	lazy     [][]queued // lazily preempted gangs by space, sorted
 	nodes    []nodeNote // what is remembered about nodes, sorted by name
 	leaves   []leafNote // bad leaves, sorted by node, SKU, device, part
@@ -82,6 +83,8 @@ type gang struct {
 	n       int32 // attempts so far
 	done    bool
 	waiting bool // it is in its queue
+	listed  bool // and in a line
+	single  bool // that has no shape
 	after   Time
 	faults  int32    // delayed retries of this attempt of the job: the back-off's exponent after platform faults
 	retries int32    // counted task retries
@@ -222,6 +225,7 @@ func (s *State) Clone() *State {
 	for i := range d.queues {
 		d.queues[i] = slices.Clone(d.queues[i])
 	}
+	d.lines = s.lines.clone()
 	d.tallies = cloneTallies(s.tallies)
 	d.looks.spaces = slices.Clone(s.looks.spaces)
 	d.lazy = slices.Clone(s.lazy)

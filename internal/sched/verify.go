@@ -26,6 +26,7 @@ func (s *State) Verify() error {
 			s.verifyJob(int32(i), add)
 		}
 	}
+	s.verifyLines(add)
 	s.verifyLazy(add)
 	s.verifyHolders(add)
 	s.verifyTallies(add)

@@ -306,37 +306,62 @@ func (s *State) walkOpportunistic() {
 
 // lend is the walk of the full gangs, or of the members above a minimum.
 func (s *State) lend(extras bool) {
-	next := make([]int, len(s.queues)) // position in each queue
-	waits := false
-	for space := 1; space < len(s.queues); space++ {
-		next[space] = s.firstBelow(int32(space), cell.MinGuaranteed)
-		waits = waits || next[space] < len(s.queues[space])
+	if extras && s.partials == 0 {
+		return
 	}
-	if !waits || extras && s.partials == 0 {
+	waits := s.opportunistic(extras)
+	if waits == nil {
 		return
 	}
 	borrowed := s.borrowed()
 	failed := map[string]bool{}
 	for {
-		space := 0
-		for i := 1; i < len(s.queues); i++ {
-			if next[i] < len(s.queues[i]) && (space == 0 || borrowed[i] < borrowed[space]) {
-				space = i
+		space, e := 0, queued{}
+		for i := 1; i < len(waits); i++ {
+			if space > 0 && borrowed[i] >= borrowed[space] {
+				continue
+			}
+			if f, ok := waits[i].first(failed); ok {
+				space, e = i, f
 			}
 		}
 		rest := s.cl.Rest()
 		if space == 0 || rest == 0 {
 			return
 		}
-		e := s.queues[space][next[space]]
-		if s.jobs[e.slot].gangs[e.gang].leaves > rest || s.partials > 0 && s.extra(e) != extras {
-			next[space]++
+		if s.jobs[e.slot].gangs[e.gang].leaves > rest {
+			waits[space].pass()
 		} else if n := s.grantOpportunistic(e, failed); n > 0 {
 			borrowed[space] += n
 		} else {
-			next[space]++
+			waits[space].next()
 		}
 	}
+}
+
+// opportunistic returns, by space, who waits for free leaves: full gangs, or
+// members above a minimum. It returns nil when nobody does.
+func (s *State) opportunistic(extras bool) []merge {
+	var out []merge
+	for space := 1; space < len(s.queues); space++ {
+		if u := s.lineup(int32(space), cell.Opportunistic); u != nil {
+			m := merge{s: s, space: int32(space), prio: cell.Opportunistic}
+			for i := range u.lines {
+				if u.lines[i].extra == extras {
+					m.add(i, &u.lines[i])
+				}
+			}
+			if len(m.heads) == 0 {
+				continue
+			}
+			m.order()
+			if out == nil {
+				out = make([]merge, len(s.queues))
+			}
+			out[space] = m
+		}
+	}
+	return out
 }
 
 // borrowed returns how many leaves each space uses opportunistically.

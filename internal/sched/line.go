@@ -1,0 +1,232 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// line is the gangs that wait with one priority in one VC and have one user and
+// one shape, in order of submission. When the first of them finds nothing, neither
+// do the others: so whoever passes over what does not fit reads lines, not gangs.
+//
+// Gangs that are cases of their own, since they avoid nodes or have a promise,
+// stand in a line without a shape. Opportunistic lines are of all users.
+type line struct {
+	lineKey
+	gangs []queued
+}
+
+type lineKey struct {
+	user  Subject
+	shape string // "": what one of them finds says nothing of the others
+	extra bool   // members above a minimum
+}
+
+// lineup is the lines of one priority of a VC, in no order; some may be empty.
+type lineup struct {
+	prio  cell.Priority
+	lines []line
+	at    map[lineKey]int32 // where they stand; made when it is needed
+}
+
+// lineups are the lines of all VCs. Opportunistic gangs always stand in them,
+// guaranteed ones where the VC's policy has asked for them.
+type lineups struct {
+	spaces [][]lineup
+	asked  []bool // by space
+	empty  int    // lines
+}
+
+// maxEmpty is how many empty lines may stand until they are dropped.
+const maxEmpty = 64
+
+// relistAll makes the lines anew, after the VCs changed.
+func (s *State) relistAll() {
+	n := len(s.queues)
+	s.lines = lineups{spaces: make([][]lineup, n), asked: make([]bool, n)}
+	for space, q := range s.queues {
+		for _, e := range q {
+			s.jobs[e.slot].gangs[e.gang].listed = false
+		}
+		for _, e := range q[below(q, cell.MinGuaranteed):] {
+			s.list(int32(space), e)
+		}
+	}
+}
+
+// askLines makes the lines of a VC's guaranteed gangs; from now on they are kept.
+func (s *State) askLines(space int32) {
+	if s.lines.asked[space] {
+		return
+	}
+	s.lines.asked[space] = true
+	q := s.queues[space]
+	for _, e := range q[:below(q, cell.MinGuaranteed)] {
+		s.list(space, e)
+	}
+}
+
+// lineup returns the lines of a priority, nil when there are none.
+func (s *State) lineup(space int32, p cell.Priority) *lineup {
+	for i := range s.lines.spaces[space] {
+		if u := &s.lines.spaces[space][i]; u.prio == p {
+			return u
+		}
+	}
+	return nil
+}
+
+// list puts a gang that waits into its line.
+func (s *State) list(space int32, e queued) {
+	if e.prio >= cell.MinGuaranteed && !s.lines.asked[space] {
+		return
+	}
+	g := &s.jobs[e.slot].gangs[e.gang]
+	g.listed, g.single = true, g.attempt != none || len(g.avoid) > 0
+	l := s.lineOf(space, e)
+	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); !found {
+		if len(l.gangs) == 0 {
+			s.lines.empty--
+		}
+		l.gangs = slices.Insert(l.gangs, i, e)
+	}
+}
+
+// unlist takes a gang out of its line, if it stands in one.
+func (s *State) unlist(space int32, e queued) {
+	g := &s.jobs[e.slot].gangs[e.gang]
+	if !g.listed {
+		return
+	}
+	g.listed = false
+	l := s.lineOf(space, e)
+	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); found {
+		l.gangs = without(l.gangs, i)
+		if len(l.gangs) == 0 {
+			s.lines.empty++
+		}
+	}
+}
+
+// relist puts a gang that may have become a case of its own, or is none any more,
+// where it belongs.
+func (s *State) relist(slot, g int32) {
+	j := &s.jobs[slot]
+	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || len(gg.avoid) > 0) {
+		return
+	}
+	space, e := s.space(j.spec.VC), queued{j.spec.Priority, j.id, g, slot}
+	s.unlist(space, e)
+	s.list(space, e)
+}
+
+// lineOf finds a gang's line, or begins it.
+func (s *State) lineOf(space int32, e queued) *line {
+	u := s.lineup(space, e.prio)
+	if u == nil {
+		s.lines.spaces[space] = append(s.lines.spaces[space], lineup{prio: e.prio})
+		u = s.lineup(space, e.prio)
+	}
+	if u.at == nil {
+		u.at = make(map[lineKey]int32, len(u.lines))
+		for i := range u.lines {
+			u.at[u.lines[i].lineKey] = int32(i)
+		}
+	}
+	k := s.keyOf(e)
+	i, found := u.at[k]
+	if !found {
+		i = int32(len(u.lines))
+		u.at[k] = i
+		u.lines = append(u.lines, line{lineKey: k})
+		s.lines.empty++
+	}
+	return &u.lines[i]
+}
+
+// keyOf says what kind of line a gang stands in.
+func (s *State) keyOf(e queued) lineKey {
+	j := &s.jobs[e.slot]
+	k := lineKey{extra: j.spec.Gangs[e.gang].Extra}
+	if e.prio >= cell.MinGuaranteed {
+		k.user = j.spec.User
+	}
+	if g := &j.gangs[e.gang]; !g.single {
+		k.shape = g.shape
+	}
+	return k
+}
+
+// dropEmpty drops lines that are empty once they are many; not while one reads
+// them.
+func (s *State) dropEmpty() {
+	if s.lines.empty <= maxEmpty {
+		return
+	}
+	s.lines.empty = 0
+	for _, us := range s.lines.spaces {
+		for i := range us {
+			us[i].lines = slices.DeleteFunc(us[i].lines, func(l line) bool { return len(l.gangs) == 0 })
+			us[i].at = nil
+		}
+	}
+}
+
+func (ls *lineups) clone() lineups {
+	out := lineups{spaces: slices.Clone(ls.spaces), asked: slices.Clone(ls.asked), empty: ls.empty}
+	for i := range out.spaces {
+		out.spaces[i] = slices.Clone(ls.spaces[i])
+		for k := range out.spaces[i] {
+			u := &out.spaces[i][k]
+			u.lines, u.at = slices.Clone(u.lines), nil
+			for m := range u.lines {
+				u.lines[m].gangs = slices.Clone(u.lines[m].gangs)
+			}
+		}
+	}
+	return out
+}
+
+// verifyLines compares the lines with the queues.
+func (s *State) verifyLines(add func(string, ...any)) {
+	empty := 0
+	for space, us := range s.lines.spaces {
+		listed := 0
+		for _, u := range us {
+			for i := range u.lines {
+				s.verifyLine(space, &u.lines[i], add)
+				if n := len(u.lines[i].gangs); n > 0 {
+					listed += n
+				} else {
+					empty++
+				}
+			}
+		}
+		want := s.queues[space]
+		if !s.lines.asked[space] {
+			want = want[below(want, cell.MinGuaranteed):]
+		}
+		if listed != len(want) {
+			add("space %d: %d gangs stand in lines, want %d", space, listed, len(want))
+		}
+	}
+	if empty != s.lines.empty {
+		add("%d lines are empty, counted as %d", empty, s.lines.empty)
+	}
+}
+
+func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
+	for i, e := range l.gangs {
+		at, found := slices.BinarySearchFunc(s.queues[space], e, queued.compare)
+		g := &s.jobs[e.slot].gangs[e.gang]
+		switch {
+		case !found || s.queues[space][at] != e:
+			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.gang, e.job, space)
+		case !g.listed || s.keyOf(e) != l.lineKey || i > 0 && l.gangs[i-1].compare(e) >= 0:
+			add("gang %d of job %d stands in the wrong line, or place of it", e.gang, e.job)
+		case g.single != (g.attempt != none || len(g.avoid) > 0):
+			add("gang %d of job %d is a case of its own: %v", e.gang, e.job, g.single)
+		}
+	}
+}

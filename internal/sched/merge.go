@@ -1,0 +1,115 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// merge reads lines of one priority as if they were one, in order of submission.
+// A line whose shape found nothing is left out from then on. Gangs may leave their
+// lines meanwhile.
+type merge struct {
+	s     *State
+	space int32
+	prio  cell.Priority
+	heads []head // a heap by gang
+}
+
+// head is the next gang of one line.
+type head struct {
+	line int32
+	at   int
+	e    queued
+}
+
+// add lets a merge read one more line; order is to be called after the last.
+func (m *merge) add(line int, l *line) {
+	if len(l.gangs) > 0 {
+		m.heads = append(m.heads, head{line: int32(line), e: l.gangs[0]})
+	}
+}
+
+func (m *merge) order() {
+	slices.SortFunc(m.heads, func(a, b head) int { return a.e.compare(b.e) })
+}
+
+// first returns the next gang; false at the end.
+func (m *merge) first(failed map[string]bool) (queued, bool) {
+	for len(m.heads) > 0 {
+		h := &m.heads[0]
+		l := m.line(h)
+		if l.shape != "" && failed[l.shape] {
+			m.skip()
+			continue
+		}
+		if h.at < len(l.gangs) && l.gangs[h.at] == h.e {
+			return h.e, true
+		}
+		h.at, _ = slices.BinarySearchFunc(l.gangs, h.e, queued.compare) // others left the line, or it did
+		m.settle(l.gangs)
+	}
+	return queued{}, false
+}
+
+func (m *merge) line(h *head) *line { return &m.s.lineup(m.space, m.prio).lines[h.line] }
+
+// next steps over the gang that first returned.
+func (m *merge) next() {
+	h := &m.heads[0]
+	gangs := m.line(h).gangs
+	found := h.at < len(gangs) && gangs[h.at] == h.e
+	if !found {
+		h.at, found = slices.BinarySearchFunc(gangs, h.e, queued.compare)
+	}
+	if found {
+		h.at++
+	}
+	m.settle(gangs)
+}
+
+// pass steps over the gang that first returned, for which there is no room, and so
+// over all of its shape.
+func (m *merge) pass() {
+	if m.line(&m.heads[0]).shape == "" {
+		m.next()
+		return
+	}
+	m.skip()
+}
+
+// settle reads the gang at which the first line stands now.
+func (m *merge) settle(gangs []queued) {
+	h := &m.heads[0]
+	if h.at == len(gangs) {
+		m.skip()
+		return
+	}
+	h.e = gangs[h.at]
+	m.sink()
+}
+
+// skip leaves out the first line.
+func (m *merge) skip() {
+	last := len(m.heads) - 1
+	m.heads[0] = m.heads[last]
+	m.heads = m.heads[:last]
+	m.sink()
+}
+
+// sink puts the first head where it belongs.
+func (m *merge) sink() {
+	for at := 0; ; {
+		least := at
+		for k := 2*at + 1; k <= 2*at+2 && k < len(m.heads); k++ {
+			if m.heads[k].e.compare(m.heads[least].e) < 0 {
+				least = k
+			}
+		}
+		if least == at {
+			return
+		}
+		m.heads[at], m.heads[least] = m.heads[least], m.heads[at]
+		at = least
+	}
+}
