@@ -25,15 +25,15 @@ func (drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 				}
 			}
 			u := &users[at]
-			ref := u.jobs[0].Ref
+			ref := u.head.Ref
 			if !yield(sched.Wish{Gang: ref}) {
 				return
 			}
-			u.jobs = u.jobs[1:]
 			if v.Placed(ref) {
-				u.share = v.Share(u.user)
+				u.share = v.Share(u.gangs.User)
 			}
-			if len(u.jobs) == 0 {
+			var more bool
+			if u.head, more = u.gangs.Next(); !more {
 				users = append(users[:at], users[at+1:]...)
 			}
 		}
@@ -42,27 +42,22 @@ func (drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 
 // account is one user with what he waits for.
 type account struct {
-	user  sched.Subject
-	share int64 // parts per million
-	jobs  []sched.GangView
+	gangs sched.UserGangs
+	head  sched.GangView // the next of them
+	share int64          // parts per million
 }
 
 func (a *account) before(b *account) bool {
-	return a.share < b.share || a.share == b.share && a.jobs[0].Order < b.jobs[0].Order
+	return a.share < b.share || a.share == b.share && a.head.Order < b.head.Order
 }
 
-// byUser groups the waiting gangs, users in order of their first gang.
+// byUser returns the users with gangs that wait.
 func byUser(v sched.View) []account {
 	var users []account
-	at := map[sched.Subject]int{}
-	for g := range v.Waiting() {
-		i, ok := at[g.User]
-		if !ok {
-			i = len(users)
-			at[g.User] = i
-			users = append(users, account{user: g.User, share: v.Share(g.User)})
+	for _, gs := range v.Users() {
+		if head, ok := gs.Next(); ok {
+			users = append(users, account{gs, head, v.Share(gs.User)})
 		}
-		users[i].jobs = append(users[i].jobs, g)
 	}
 	return users
 }

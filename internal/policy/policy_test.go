@@ -28,6 +28,26 @@ func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.runn
 func (b *board) Placed(r sched.GangRef) bool       { return b.placed[r] }
 func (b *board) Free() int64                       { return int64(b.free) }
 func (b *board) Share(u sched.Subject) int64       { return int64(b.held[u]) * 1_000_000 / int64(b.total) }
+func (b *board) Users() []sched.UserGangs {
+	var users []sched.UserGangs
+	for _, g := range b.waiting {
+		if slices.ContainsFunc(users, func(u sched.UserGangs) bool { return u.User == g.User }) {
+			continue
+		}
+		at := 0
+		users = append(users, sched.UserGangs{User: g.User, Next: func() (sched.GangView, bool) {
+			for at < len(b.waiting) && b.waiting[at].User != g.User {
+				at++
+			}
+			if at == len(b.waiting) {
+				return sched.GangView{}, false
+			}
+			at++
+			return b.waiting[at-1], true
+		}})
+	}
+	return users
+}
 func (b *board) wait(u sched.Subject, leaves int32) {
 	b.add(u, leaves, sched.JobID(len(b.waiting)+1), 0)
 }

@@ -63,6 +63,11 @@ type View interface {
 	// a lazy preemption, in submission order. A wish for one of the latter is an
 	// upgrade: it blocks nobody and makes nobody leave.
 	Waiting() iter.Seq[GangView]
+	// Users returns the same gangs apart by user, in no order of users, each user's
+	// in submission order. Those of a shape that found nothing in this walk are left
+	// out, since a wish for them would find the same: so passing over many gangs
+	// costs as much as their shapes.
+	Users() []UserGangs
 	// Running yields the gangs that run with a guarantee, in submission order.
 	Running() iter.Seq[GangView]
 	// Placed reports whether the gang holds or was promised cells by now.
@@ -74,6 +79,13 @@ type View interface {
 	// Share is a user's dominant share of the VC's guarantee now, over all of
 	// its resources, in parts per million.
 	Share(Subject) int64
+}
+
+// UserGangs is one user with gangs that wait. Next returns the next of them, false
+// when there is none.
+type UserGangs struct {
+	User Subject
+	Next func() (GangView, bool)
 }
 
 // Policies makes the policy that a VC's configuration names.

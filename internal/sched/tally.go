@@ -12,6 +12,9 @@ import (
 type tally struct {
 	borrowed int64   // leaves that opportunistic attempts hold
 	ranks    []ranks // guaranteed attempts and promises, by rising priority
+	// The next two are counted from when a policy asks for a user's share.
+	guaranteed []int64   // the VC's resources; see addResources
+	holdings   []holding // sorted
 }
 
 // ranks counts the guaranteed attempts and promises of one priority that were not
@@ -28,6 +31,9 @@ type ranks struct {
 func (s *State) count(a *attempt, sign int32) {
 	j := &s.jobs[a.job]
 	t := &s.tallies[s.cl.Alloc(a.alloc).Space]
+	if t.guaranteed != nil {
+		s.countHoldings(t, a, int64(sign))
+	}
 	if a.lazy || j.spec.Priority < cell.MinGuaranteed {
 		if a.state != AttemptReserving {
 			t.borrowed += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
@@ -100,15 +106,25 @@ func (s *State) unheld(space int32, p cell.Priority) int64 {
 func cloneTallies(ts []tally) []tally {
 	out := slices.Clone(ts)
 	for i := range out {
-		out[i].ranks = slices.Clone(out[i].ranks)
+		out[i].ranks, out[i].holdings = slices.Clone(out[i].ranks), slices.Clone(out[i].holdings)
 	}
 	return out
 }
 
 // verifyTallies counts again.
 func (s *State) verifyTallies(add func(string, ...any)) {
-	for i, want := range s.recounted() {
-		if got := s.tallies[i]; got.borrowed != want.borrowed || !slices.Equal(got.ranks, want.ranks) {
+	was := s.tallies
+	s.tallies = s.recounted()
+	for i := range was {
+		if was[i].guaranteed != nil {
+			s.askHoldings(int32(i))
+		}
+	}
+	now := s.tallies
+	s.tallies = was
+	for i, want := range now {
+		if got := s.tallies[i]; got.borrowed != want.borrowed || !slices.Equal(got.ranks, want.ranks) ||
+			!slices.Equal(got.guaranteed, want.guaranteed) || !slices.Equal(got.holdings, want.holdings) {
 			add("space %d is counted as %v, but has %v", i, got, want)
 		}
 	}

@@ -73,7 +73,7 @@ func (w *walker) walk() {
 		}
 		prio = next
 		clear(w.failed)
-		for wish := range s.pol[space].Rank(s.view(space, prio)) {
+		for wish := range s.pol[space].Rank(view{s: s, space: space, prio: prio, now: s.now, w: w}) {
 			if w.outlook.deepEnough() {
 				return
 			}
@@ -404,7 +404,8 @@ type view struct {
 	space int32
 	prio  cell.Priority
 	now   Time
-	all   bool // for the order alone: nothing is passed over because it cannot start
+	all   bool    // for the order alone: nothing is passed over because it cannot start
+	w     *walker // whose walk it is, if it is one
 }
 
 func (s *State) view(space int32, prio cell.Priority) View {
@@ -470,54 +471,4 @@ func (v view) queued() iter.Seq[queued] {
 func (v view) Placed(r GangRef) bool {
 	j := v.s.find(r.Job)
 	return j != nil && int(r.Gang) < len(j.gangs) && j.gangs[r.Gang].attempt != none
-}
-
-// Share implements View: DRF's dominant share (NSDI'11), of a VC's guarantee.
-func (v view) Share(user Subject) int64 {
-	sum := v.s.resources(v.space, user)
-	var share int64
-	for i, t := range sum.guaranteed {
-		if t > 0 {
-			share = max(share, sum.used[i]*1_000_000/t)
-		}
-	}
-	return share
-}
-
-// amounts are sums of GPUs, thousandths of cores and MiB, with one more entry
-// for each chain's leaves.
-type amounts struct{ guaranteed, used []int64 }
-
-// resources sums a VC's guarantee, and what one user's gangs hold in the VC.
-func (s *State) resources(space int32, user Subject) amounts {
-	f := s.cl.Forest()
-	a := amounts{make([]int64, 3+len(f.Chains)), make([]int64, 3+len(f.Chains))}
-	add := func(to []int64, chain int, n int64) {
-		sku := s.cl.SKU(f.Chains[chain].SKU)
-		to[0] += n * sku.GPU
-		to[1] += n * sku.MilliCPU
-		to[2] += n * sku.MemoryMB
-		to[3+chain] += n
-	}
-	sp := s.cl.Space(space)
-	for i := range sp.Roots {
-		r := &sp.Roots[i]
-		add(a.guaranteed, int(r.Chain), int64(f.Chains[r.Chain].LeavesAt(r.Level)))
-	}
-	for i := range s.attempts {
-		at := &s.attempts[i]
-		if at.job == none {
-			continue
-		}
-		al := s.cl.Alloc(at.alloc)
-		if al.Space != space || s.jobs[at.job].spec.User != user {
-			continue
-		}
-		for _, t := range al.Placement.Tasks {
-			for _, l := range t.Leaves {
-				add(a.used, int(f.Cells[f.Leaves[l]].Chain), 1)
-			}
-		}
-	}
-	return a
 }
