@@ -317,29 +317,50 @@ func (c *Cluster) undemote(id AllocID) {
 // preassigned cells it uses, and unbinds those that are left unused.
 func (c *Cluster) useRoots(id AllocID, sign int32) {
 	a := &c.allocs[id]
+	var room [8]Bind // enough for most
+	binds := append(room[:0], a.Placement.Binds...)
+	if len(binds) > 1 {
+		slices.SortFunc(binds, func(x, y Bind) int { return cmp.Or(cmp.Compare(x.Space, y.Space), cmp.Compare(x.Cell, y.Cell)) })
+	}
+	for i := len(binds); i > 0 && binds[i-1].Space != 0; i-- {
+		binds = binds[:i-1] // of a container
+	}
+	if len(binds) == 0 {
+		return
+	}
+	var at Bind
+	var first, end LeafID
+	for i := range a.Placement.Tasks {
+		for _, l := range a.Placement.Tasks[i].Leaves {
+			if l < first || l >= end {
+				at, first, end = c.bindAround(binds, l)
+			}
+			if at.Cell != None {
+				c.spaces[a.Space].Roots[at.Root].Used += sign
+			}
+		}
+	}
 	for _, b := range a.Placement.Binds {
 		if b.Space != 0 {
 			continue
 		}
-		r := &c.spaces[a.Space].Roots[b.Root]
-		first := c.f.Cells[b.Cell].FirstLeaf
-		end := first + LeafID(c.f.NumLeaves(b.Cell))
-		for i := range a.Placement.Tasks {
-			leaves := a.Placement.Tasks[i].Leaves
-			if n := len(leaves); n > 0 && leaves[0] >= first && leaves[n-1] < end {
-				r.Used += sign * int32(n) // the usual case: a task lies in one
-				continue
-			}
-			for _, l := range leaves {
-				if l >= first && l < end {
-					r.Used += sign
-				}
-			}
-		}
-		if r.Used == 0 && r.Pinned == "" && !r.Doomed {
+		if r := &c.spaces[a.Space].Roots[b.Root]; r.Used == 0 && r.Pinned == "" && !r.Doomed {
 			c.unbind(a.Space, b.Root)
 		}
 	}
+}
+
+// bindAround finds the one of some bindings, sorted by cell, around a leaf, and
+// the leaves for which that is so; its cell is None when there is none.
+func (c *Cluster) bindAround(binds []Bind, l LeafID) (b Bind, first, end LeafID) {
+	i, _ := slices.BinarySearchFunc(binds, l, func(b Bind, l LeafID) int { return cmp.Compare(c.f.Cells[b.Cell].FirstLeaf, l+1) })
+	if i > 0 {
+		b, first = binds[i-1], c.f.Cells[binds[i-1].Cell].FirstLeaf
+		if end = first + LeafID(c.f.NumLeaves(b.Cell)); l < end {
+			return b, first, end
+		}
+	}
+	return Bind{Cell: None}, l, l + 1
 }
 
 // use says in which count a leaf belongs.

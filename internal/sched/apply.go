@@ -47,13 +47,13 @@ func (s *State) Apply(r Record) {
 
 // settled clears what Decide has dealt with.
 func (s *State) settled() {
-	s.dirty = s.dirty[:0]
+	s.untouch()
 	s.dropEmpty()
 	s.looked()
 	for len(s.timers) > 0 && s.timers[0].at <= s.now {
 		s.expire(s.now)
 	}
-	s.dirty = s.dirty[:0]
+	s.untouch()
 	s.looked()
 }
 

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -50,9 +49,8 @@ func (s *State) Decide(now Time) []Record {
 
 func (s *State) settleJobs() {
 	for len(s.dirty) > 0 {
-		id := s.dirty[0]
-		s.dirty = slices.Delete(s.dirty, 0, 1)
-		if slot, ok := s.slots[id]; ok {
+		if slot, ok := s.slots[s.nextTouched()]; ok {
+			s.jobs[slot].touched = false
 			s.settle(slot)
 		}
 	}

@@ -89,3 +89,52 @@ func (s *State) lookAtStop(a *attempt) {
 	}
 	s.look = true
 }
+
+// touch marks a job for the next Decide.
+func (s *State) touch(slot int32) {
+	if s.jobs[slot].touched {
+		return
+	}
+	s.jobs[slot].touched = true
+	s.dirty = append(s.dirty, s.jobs[slot].id)
+	for i := len(s.dirty) - 1; i > 0; {
+		up := (i - 1) / 2
+		if s.dirty[up] <= s.dirty[i] {
+			return
+		}
+		s.dirty[up], s.dirty[i] = s.dirty[i], s.dirty[up]
+		i = up
+	}
+}
+
+// nextTouched takes the first of the jobs that are to be settled; it may be over.
+func (s *State) nextTouched() JobID {
+	q := s.dirty
+	id, last := q[0], len(q)-1
+	q[0] = q[last]
+	q = q[:last]
+	for at := 0; ; {
+		least := at
+		for k := 2*at + 1; k <= 2*at+2 && k < len(q); k++ {
+			if q[k] < q[least] {
+				least = k
+			}
+		}
+		if least == at {
+			s.dirty = q
+			return id
+		}
+		q[at], q[least] = q[least], q[at]
+		at = least
+	}
+}
+
+// untouch forgets which jobs were to be settled.
+func (s *State) untouch() {
+	for _, id := range s.dirty {
+		if slot, ok := s.slots[id]; ok {
+			s.jobs[slot].touched = false
+		}
+	}
+	s.dirty = s.dirty[:0]
+}

@@ -39,7 +39,7 @@ type State struct {
 	leaves   []leafNote // bad leaves, sorted by node, SKU, device, part
 	keys     keyRing
 	timers   timers
-	dirty    []JobID            // to settle, sorted; ids, since slots differ after a restart
+	dirty    []JobID            // to settle, a heap of ids, since slots differ after a restart
 	promises []int32            // attempt slots of reservations, in no order
 	partials int                // jobs with members above a minimum
 	through  uint64             // the last event before the Decide that runs
@@ -69,6 +69,7 @@ type job struct {
 	stop        bool
 	stopReason  string
 	quarantined bool
+	touched     bool // it is to be settled
 	completing  *JobCompleting
 	after       Time // no gang is placed before
 	gangs       []gang
@@ -277,14 +278,6 @@ func (s *State) task(a *attempt, ordinal int32) *taskRun {
 		return nil
 	}
 	return &j.tasks[ordinal]
-}
-
-// touch marks a job for the next Decide.
-func (s *State) touch(slot int32) {
-	id := s.jobs[slot].id
-	if i, found := slices.BinarySearch(s.dirty, id); !found {
-		s.dirty = slices.Insert(s.dirty, i, id)
-	}
 }
 
 // space returns the VC's index in the present cluster, 0 when it is gone.
