@@ -204,10 +204,35 @@ func (s *State) blame(n *nodeNote) {
 		return
 	}
 	for _, c := range []*cell.Cluster{s.cl, s.empty} {
-		c.SetBlame(i, cell.Down, n.Down)
-		c.SetBlame(i, cell.Cordoned, n.Cordon)
-		c.SetBlame(i, cell.Suspect, n.Suspect > 0)
+		if c != nil {
+			setBlame(c, i, n)
+		}
 	}
+}
+
+func setBlame(c *cell.Cluster, node int32, n *nodeNote) {
+	c.SetBlame(node, cell.Down, n.Down)
+	c.SetBlame(node, cell.Cordoned, n.Cordon)
+	c.SetBlame(node, cell.Suspect, n.Suspect > 0)
+}
+
+// vacant returns the cluster with nothing in use and the present health.
+func (s *State) vacant() *cell.Cluster {
+	if s.empty != nil {
+		return s.empty
+	}
+	s.empty = s.base.Clone()
+	for i := range s.nodes {
+		if at := s.base.Forest().NodeIndex(s.nodes[i].Name); at != cell.None {
+			setBlame(s.empty, at, &s.nodes[i])
+		}
+	}
+	for _, n := range s.leaves {
+		if l := s.base.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part); l != cell.None {
+			s.empty.SetLeafBad(l, true)
+		}
+	}
+	return s.empty
 }
 
 func (s *State) applyConfigured(e Configured) {
@@ -215,7 +240,7 @@ func (s *State) applyConfigured(e Configured) {
 	if err != nil {
 		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
 	}
-	s.cfg, s.cl, s.empty = e.Config, cl, cl.Clone()
+	s.cfg, s.cl, s.base, s.empty = e.Config, cl, cl.Clone(), nil
 	s.never = nil
 	s.pol = make([]Policy, cl.NumSpaces())
 	for i := int32(1); i < cl.NumSpaces(); i++ {

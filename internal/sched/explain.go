@@ -48,7 +48,7 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	}
 	r := s.request(j, g)
 	r.Avoided, r.IgnoreHealth = nil, true
-	if res, ok := s.empty.Place(&r); ok || res.Bounded && j.gangs[g].leaves <= min(s.reach(j, g), s.allowedLeaves(j, g)) {
+	if res, ok := s.vacant().Place(&r); ok || res.Bounded && j.gangs[g].leaves <= min(s.reach(j, g), s.allowedLeaves(j, g)) {
 		return nil // only a proven no is one
 	}
 	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
@@ -309,7 +309,7 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	both := mended
 	both.Avoided = nil
 	fitsOpen, fitsMended, fitsBoth := place(&open), place(&mended), place(&both)
-	_, alone := s.empty.Place(&open)
+	_, alone := s.vacant().Place(&open)
 	switch {
 	case q.Avoided != nil && !fitsMended && (fitsOpen || fitsBoth):
 		return s.avoidedReason(s.newReason(j, g), &j.gangs[g]), true

@@ -286,5 +286,7 @@ func (s *State) blameLeaf(n *leafNote, bad bool) {
 		return
 	}
 	s.cl.SetLeafBad(l, bad)
-	s.empty.SetLeafBad(l, bad)
+	if s.empty != nil {
+		s.empty.SetLeafBad(l, bad)
+	}
 }

@@ -20,8 +20,10 @@ type State struct {
 	nextJob  JobID
 	cfg      *Config
 	cl       *cell.Cluster
-	// empty is the cluster of the same configuration with nothing in use and
-	// the same health: what can ever fit is asked of it.
+	// base is the cluster as configured; it never changes, and clones share it.
+	base *cell.Cluster
+	// empty is the cluster with nothing in use and the present health, made when it
+	// is first asked: what can ever fit.
 	empty    *cell.Cluster
 	pol      []Policy // by space; [0] is unused
 	jobs     []job    // slots; a free slot has no spec
@@ -203,7 +205,7 @@ func (s *State) TakeEnded() []JobStatus {
 func (s *State) Clone() *State {
 	d := *s
 	if s.cl != nil {
-		d.cl, d.empty = s.cl.Clone(), s.empty.Clone()
+		d.cl, d.empty = s.cl.Clone(), nil
 	}
 	d.jobs = slices.Clone(s.jobs)
 	var nt, ng int

@@ -18,8 +18,10 @@ func (s *State) Verify() error {
 	if err := s.cl.Verify(); err != nil {
 		errs = append(errs, err)
 	}
-	if err := s.empty.Verify(); err != nil {
-		errs = append(errs, fmt.Errorf("the empty twin: %w", err))
+	if s.empty != nil {
+		if err := s.empty.Verify(); err != nil {
+			errs = append(errs, fmt.Errorf("the empty twin: %w", err))
+		}
 	}
 	for i := range s.jobs {
 		if s.jobs[i].spec != nil {
