@@ -544,13 +544,13 @@ func (s *search) candidates(ci int16, l Level, p *part, most int, enough int32) 
 // serve returns how many leaves of a part's tasks fit into bins with that room,
 // largest tasks first.
 func serve(room []int32, p *part) int32 {
-	if len(room) == 1 && len(p.tasks) == 1 {
-		if p.total <= room[0] {
-			return p.total
-		}
-		return 0
-	}
 	var n, total int32
+	if size := p.smallest(); size == p.tasks[0].leaves { // of equal tasks any order fits as many
+		for _, r := range room {
+			n += r / size
+		}
+		return min(n, int32(len(p.tasks))) * size
+	}
 	for _, r := range room {
 		total += r
 	}
