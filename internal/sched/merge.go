@@ -23,11 +23,10 @@ type head struct {
 	e    queued
 }
 
-// add lets a merge read one more line; order is to be called after the last.
+// add lets a merge read one more line, which is not empty; order is to be called
+// after the last.
 func (m *merge) add(line int, l *line) {
-	if len(l.gangs) > 0 {
-		m.heads = append(m.heads, head{line: int32(line), e: l.gangs[0]})
-	}
+	m.heads = append(m.heads, head{line: int32(line), e: l.gangs[0]})
 }
 
 func (m *merge) order() {

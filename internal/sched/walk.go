@@ -339,16 +339,22 @@ func (s *State) lend(extras bool) {
 	}
 }
 
+// leavesIn returns how many leaves each gang of a line with a shape wants.
+func (s *State) leavesIn(l *line) int32 {
+	return s.jobs[l.gangs[0].slot].gangs[l.gangs[0].gang].leaves
+}
+
 // opportunistic returns, by space, who waits for free leaves: full gangs, or
-// members above a minimum. It returns nil when nobody does.
+// members above a minimum; nil when nobody does for whom there could be enough.
 func (s *State) opportunistic(extras bool) []merge {
 	var out []merge
+	rest := s.cl.Rest()
 	for space := 1; space < len(s.queues); space++ {
 		if u := s.lineup(int32(space), cell.Opportunistic); u != nil {
 			m := merge{s: s, space: int32(space), prio: cell.Opportunistic}
 			for i := range u.lines {
-				if u.lines[i].extra == extras {
-					m.add(i, &u.lines[i])
+				if l := &u.lines[i]; l.extra == extras && len(l.gangs) > 0 && (l.shape == "" || s.leavesIn(l) <= rest) {
+					m.add(i, l)
 				}
 			}
 			if len(m.heads) == 0 {
