@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/trace"
+)
+
+func (a *app) traceCommand() *cobra.Command {
+	return noun("trace", "Traces: jobs of public and own clusters, for the simulator", a.traceInfo(), a.traceConvert(), a.traceGenerate())
+}
+
+// traceInput are the flags of the commands that read a trace.
+type traceInput struct {
+	trace.Options
+	throughputs string
+	format      string
+}
+
+func (in *traceInput) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&in.format, "format", "auto", "format of the trace: "+trace.FormatNames())
+	f.BoolVar(&in.Lenient, "lenient", false, "pass over bad rows and count them")
+	f.StringVar(&in.throughputs, "throughputs", "", "table of throughputs (Gavel's JSON); a gavel trace needs it")
+	f.StringVar(&in.GPU, "gpu", "", "GPU type of that table for which a gavel trace gets its run times, such as v100")
+	f.StringVar(&in.JobTable, "job-table", "", "pai_job_table of an alibaba2020 trace (default: the one beside the task table)")
+}
+
+// open reads the options' own files and opens the trace; "-" is standard input.
+func (in *traceInput) open(a *app, file string) (*trace.Reader, error) {
+	in.Format = trace.Format(in.format)
+	if in.throughputs != "" {
+		t, err := trace.ReadThroughputs(in.throughputs)
+		if err != nil {
+			return nil, err
+		}
+		in.Throughputs = t
+	}
+	if file == "-" {
+		return trace.NewReader("standard input", a.in, in.Options)
+	}
+	return trace.Open(file, in.Options)
+}
+
+// shownRows is how many bad rows are told at once.
+const shownRows = 10
+
+// goodJobs yields the jobs of a trace until the command is interrupted. Bad rows are
+// gathered and yielded as one error at the end, or when there are many.
+func goodJobs(ctx context.Context, jobs iter.Seq2[trace.Job, error]) iter.Seq2[trace.Job, error] {
+	return func(yield func(trace.Job, error) bool) {
+		var bad []error
+		n := 0
+		for j, err := range jobs {
+			if n++; n%4096 == 0 && ctx.Err() != nil {
+				yield(j, ctx.Err())
+				return
+			}
+			if err != nil {
+				if bad = append(bad, err); len(bad) == shownRows {
+					break
+				}
+				continue
+			}
+			if len(bad) == 0 && !yield(j, nil) {
+				return
+			}
+		}
+		if len(bad) > 0 {
+			yield(trace.Job{}, badTrace(bad))
+		}
+	}
+}
+
+// badTrace tells all bad rows, and how to go on without them.
+func badTrace(bad []error) error {
+	err := errors.Join(bad...)
+	var one *trace.Error
+	if !errors.As(err, &one) || !one.Row {
+		return err
+	}
+	if len(bad) == shownRows {
+		err = fmt.Errorf("%w\n(there may be more)", err)
+	}
+	return hint{err, "correct the file, or pass over bad rows with --lenient"}
+}
+
+// traceReport is what comb trace info shows.
+type traceReport struct {
+	File    string        `json:"file"`
+	Format  trace.Format  `json:"format"`
+	Skipped []trace.Count `json:"skipped,omitempty"` // entries that are no GPU jobs
+	Bad     []trace.Count `json:"bad,omitempty"`     // rows passed over by --lenient
+	Mended  []trace.Count `json:"mended,omitempty"`
+	*trace.Summary
+}
+
+func (a *app) traceInfo() *cobra.Command {
+	in, cluster := traceInput{}, ""
+	c := &cobra.Command{Use: "info FILE", Short: "Show what a trace holds",
+		Long: `Show what a trace holds: jobs, time span, virtual clusters, users, GPU sizes, run
+times, GPU-hours, and with --cluster the load that it would be. The file may be
+packed with gzip; "-" reads standard input.`,
+		Example: "  comb trace info philly_jobs.csv.gz --cluster 64x8",
+		Args:    args(cobra.ExactArgs(1))}
+	in.flags(c)
+	c.Flags().StringVar(&cluster, "cluster", "", "cluster to compare with: NODESxGPUS[:TYPE],... such as 64x8")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		shapes, err := shapesOf(c, cluster)
+		if err != nil {
+			return err
+		}
+		r, err := in.open(a, args[0])
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		s, err := trace.Summarize(goodJobs(c.Context(), r.Jobs()), shapes)
+		if err != nil {
+			return err
+		}
+		out := traceReport{args[0], r.Format(), r.Skipped(), r.Bad(), r.Odd(), s}
+		return a.show(out, func(t *table) { drawTrace(t, &out) })
+	}
+	return c
+}
+
+func shapesOf(c *cobra.Command, cluster string) ([]trace.Shape, error) {
+	if cluster == "" {
+		return nil, nil
+	}
+	shapes, err := trace.ParseShapes(cluster)
+	if err != nil {
+		return nil, usage(c, "--cluster: %w", err)
+	}
+	return shapes, nil
+}
+
+func drawTrace(t *table, r *traceReport) {
+	t.row("format", string(r.Format))
+	t.row("jobs", number(r.Jobs))
+	for _, c := range r.Skipped {
+		t.row("skipped", number(c.N)+" ("+c.What+")")
+	}
+	for _, c := range r.Bad {
+		t.row("bad", number(c.N)+" ("+c.What+")")
+	}
+	for _, c := range r.Mended {
+		t.row("mended", number(c.N)+" ("+c.What+")")
+	}
+	if r.WithoutDuration > 0 {
+		t.row("without run time", number(r.WithoutDuration))
+	}
+	t.row("span", fmt.Sprintf("%.2f days", r.SpanS/86400))
+	t.row("users", number(r.Users))
+	if r.Apps > 0 {
+		t.row("apps", number(r.Apps))
+	}
+	t.row("GPU-hours", hours(r.GPUHours))
+	t.row("GPUs per job", fmt.Sprintf("%.2f on average, at most %d", r.MeanGPUs, r.LargestGang))
+	if l := r.Load; l != nil {
+		t.row("load", fmt.Sprintf("%.3f of %d GPUs", l.Load, l.GPUs))
+		if l.TooLarge > 0 {
+			t.row("too large", count(l.TooLarge, "job needs", "jobs need")+" more GPUs than there are")
+		}
+	}
+	t.row("classes", countList(r.Classes))
+	t.row("outcomes", countList(r.Outcomes))
+	t.row("models", countList(r.Models))
+	t.row("GPU types", countList(r.SKUs))
+	d := r.DurationS
+	t.line("")
+	t.head("RUN TIME", "MEAN", "MIN", "P10", "P25", "P50", "P75", "P90", "P95", "P99", "MAX")
+	t.row("seconds", whole(d.Mean), whole(d.Min), whole(d.P10), whole(d.P25), whole(d.P50), whole(d.P75), whole(d.P90),
+		whole(d.P95), whole(d.P99), whole(d.Max))
+	t.line("")
+	t.head("GPUS", "JOBS", "SHARE", "GPU-HOURS", "SHARE")
+	for _, s := range r.Sizes {
+		t.row(number(s.GPUs), number(s.Jobs), percent(float64(s.Jobs), float64(r.Jobs)), hours(s.GPUHours), percent(s.GPUHours, r.GPUHours))
+	}
+	t.line("")
+	t.head("VC", "JOBS", "USERS", "GPU-HOURS", "SHARE", "LARGEST GANG")
+	for _, v := range r.VCs {
+		t.row(v.Name, number(v.Jobs), number(v.Users), hours(v.GPUHours), percent(v.GPUHours, r.GPUHours), number(v.LargestGang))
+	}
+}
+
+func hours(h float64) string { return strconv.FormatFloat(h, 'f', 1, 64) }
+func whole(s float64) string { return strconv.FormatFloat(s, 'f', 0, 64) }
+
+func percent(part, all float64) string {
+	if all == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(100*part/all, 'f', 2, 64) + "%"
+}
+
+func countList(list []trace.Count) string {
+	var out []string
+	for _, c := range list {
+		out = append(out, c.What+" "+number(c.N))
+	}
+	return strings.Join(out, ", ")
+}

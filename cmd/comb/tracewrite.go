@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/trace"
+)
+
+// traceOutput are the flags of the commands that write a trace. Their --output
+// is a file and hides the global one, which would choose a format of tables.
+type traceOutput struct{ file, to string }
+
+func (o *traceOutput) flags(c *cobra.Command) {
+	c.Flags().StringVarP(&o.file, "output", "o", "", `file to write, packed when it ends with .gz; "-" is standard output`)
+	c.Flags().StringVar(&o.to, "to", "comb", "format to write: comb, tiresias, philly-csv or chronus")
+	_ = c.MarkFlagRequired("output")
+}
+
+// create begins the file.
+func (o *traceOutput) create(a *app, c *cobra.Command) (*trace.Writer, error) {
+	known := false
+	for _, f := range trace.Writable() {
+		known = known || string(f) == o.to
+	}
+	switch {
+	case !known:
+		return nil, usage(c, "--to %q: want comb, tiresias, philly-csv or chronus", o.to)
+	case o.file == "":
+		return nil, usage(c, "-o: name the file to write")
+	case o.file == "-":
+		return trace.NewWriter(a.out, trace.Format(o.to))
+	}
+	if info, err := os.Stat(o.file); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file; name another one, or - for standard output", o.file)
+	}
+	return trace.Create(o.file, trace.Format(o.to))
+}
+
+// write writes all jobs. What the format could not carry is told on stderr, and
+// so is all else, so that standard output is the trace alone.
+func (o *traceOutput) write(a *app, c *cobra.Command, jobs iter.Seq2[trace.Job, error]) error {
+	w, err := o.create(a, c)
+	if err != nil {
+		return err
+	}
+	for j, err := range jobs {
+		if err == nil {
+			err = w.Write(&j)
+		}
+		if err != nil {
+			w.Abort()
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	to := o.file
+	if to == "-" {
+		to = "standard output"
+	}
+	fmt.Fprintf(a.errs, "wrote %s to %s (%s)\n", count(w.Jobs(), "job", "jobs"), clean(to, false), o.to)
+	tellCounts(a.errs, "lost: "+o.to+" has no place for", w.Lost())
+	return nil
+}
+
+func tellCounts(out io.Writer, what string, list []trace.Count) {
+	for _, c := range list {
+		fmt.Fprintf(out, "%s %s (%s)\n", what, clean(c.What, false), count(c.N, "job", "jobs"))
+	}
+}
+
+func (a *app) traceConvert() *cobra.Command {
+	in, out := traceInput{}, traceOutput{}
+	c := &cobra.Command{Use: "convert [flags] IN -o OUT", Short: "Write a trace in another format",
+		Long: `Write a trace in another format, its jobs in order of submission. The comb format
+carries everything; what another one has no place for is counted and told.`,
+		Example: "  comb trace convert cluster_job_log.json -o philly.jsonl.gz",
+		Args:    args(cobra.ExactArgs(1))}
+	in.flags(c)
+	out.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		r, err := in.open(a, args[0])
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if err := out.write(a, c, goodJobs(c.Context(), r.InOrder())); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.errs, "read as %s\n", r.Format())
+		tellCounts(a.errs, "passed over:", r.Skipped())
+		tellCounts(a.errs, "bad:", r.Bad())
+		tellCounts(a.errs, "mended:", r.Odd())
+		return nil
+	}
+	return c
+}
+
+func (a *app) traceGenerate() *cobra.Command {
+	spec, out := trace.Spec{}, traceOutput{}
+	cluster, load, slo, mix := "", "", "", ""
+	about := "Generate a trace from a seed: the same flags give the same bytes on every machine.\nThe kinds, whose sources are in docs/traces.md:\n"
+	names := ""
+	for i, k := range trace.Kinds() {
+		about += fmt.Sprintf("\n  %-8s %s", k.Name, k.About)
+		if i > 0 {
+			names += ", "
+		}
+		names += k.Name
+	}
+	c := &cobra.Command{Use: "generate [flags] -o FILE", Short: "Generate a trace with published distributions", Long: about,
+		Example: "  comb trace generate --kind philly --jobs 10000 --load 0.9 --cluster 64x8 --slo survey -o trace.jsonl",
+		Args:    args(cobra.NoArgs)}
+	f := c.Flags()
+	f.StringVar(&spec.Kind, "kind", "philly", names)
+	f.Int64Var(&spec.Jobs, "jobs", 1000, "how many jobs")
+	f.Uint64Var(&spec.Seed, "seed", 1, "seed")
+	f.StringVar(&load, "load", "", "GPU-time asked for, as a part of the cluster's, such as 0.9; sets the rate of arrivals")
+	f.StringVar(&cluster, "cluster", "", "cluster for --load; no job is larger: NODESxGPUS,... such as 64x8")
+	f.Int64Var(&spec.PerDay, "rate", 0, "jobs a day, instead of --load (default: the kind's own)")
+	f.StringVar(&slo, "slo", "none", "none, or survey: classes, deadlines and estimates as users of Chronus' survey give them")
+	f.StringVar(&mix, "slo-mix", "35/35/30", "parts of strict, soft and best-effort jobs under the survey")
+	out.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var err error
+		if spec.Cluster, err = shapesOf(c, cluster); err != nil {
+			return err
+		}
+		if spec.LoadMilli, err = loadOf(c, load); err != nil {
+			return err
+		}
+		if spec.Mix, err = trace.ParseMix(mix); err != nil {
+			return usage(c, "--slo-mix %w", err)
+		}
+		if slo != "none" && slo != "survey" {
+			return usage(c, "--slo %q: want none or survey", slo)
+		}
+		spec.Survey = slo == "survey"
+		jobs, err := trace.Generate(spec)
+		if err != nil {
+			return usageError{c, err}
+		}
+		return out.write(a, c, goodJobs(c.Context(), func(yield func(trace.Job, error) bool) {
+			jobs(func(j trace.Job) bool { return yield(j, nil) })
+		}))
+	}
+	return c
+}
+
+// loadOf reads --load in thousandths.
+func loadOf(c *cobra.Command, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f >= 0.001 && f <= 1000) {
+		return 0, usage(c, "--load %q: want a number from 0.001 to 1000, such as 0.9", text)
+	}
+	return int64(f*1000 + 0.5), nil
+}

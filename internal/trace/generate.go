@@ -1,0 +1,301 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math/big"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Spec says what to generate. The same Spec gives the same jobs on every machine.
+type Spec struct {
+	Kind string
+	Jobs int64
+	Seed uint64
+	// LoadMilli, where it is not 0, sets the rate of arrivals so that the jobs ask
+	// for so many thousandths of the Cluster's GPU-time; see LoadOn.
+	LoadMilli int64
+	// Cluster also bounds the size of a job.
+	Cluster []Shape
+	// PerDay is the rate of arrivals without LoadMilli; 0 is the kind's own.
+	PerDay int64
+	// Survey adds deadlines and estimates; Mix is the weights of strict, soft and
+	// best-effort jobs, all 0 for 35, 35, 30.
+	Survey bool
+	Mix    [3]int64
+}
+
+// Kind describes a generator.
+type Kind struct{ Name, About string }
+
+// Kinds lists the generators.
+func Kinds() []Kind {
+	var out []Kind
+	for _, k := range kinds() {
+		out = append(out, Kind{k.name, k.about})
+	}
+	return out
+}
+
+// maxJobs bounds a generated trace.
+const maxJobs = 1_000_000_000
+
+// Generate gives the jobs of a Spec in order of submission, in constant memory.
+// Submission 0 is midnight before a Monday. Jobs are numbered from 0.
+func Generate(s Spec) (iter.Seq[Job], error) {
+	k, err := s.check()
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{spec: s, kind: k, powers: newPowers()}
+	g.prepare()
+	if g.gap, err = g.meanGap(); err != nil {
+		return nil, err
+	}
+	return g.jobs, nil
+}
+
+func (s *Spec) check() (*kind, error) {
+	all := kinds()
+	i := slices.IndexFunc(all, func(k kind) bool { return k.name == s.Kind })
+	if i < 0 {
+		var names []string
+		for _, k := range all {
+			names = append(names, k.name)
+		}
+		return nil, fmt.Errorf("there is no kind of trace %q%s", s.Kind, document.DidYouMean(s.Kind, names))
+	}
+	k := &all[i]
+	if len(s.Cluster) > 0 {
+		total := TotalGPUs(s.Cluster)
+		k.sizes = slices.DeleteFunc(k.sizes, func(z sizeKind) bool { return int64(z.gpus) > total })
+	}
+	s.Survey = s.Survey || k.survey
+	if s.Mix == [3]int64{} {
+		s.Mix = [3]int64{35, 35, 30}
+	}
+	switch {
+	case s.Jobs < 1 || s.Jobs > maxJobs:
+		return nil, fmt.Errorf("%d jobs: want 1 to %d", s.Jobs, maxJobs)
+	case s.LoadMilli < 0 || s.LoadMilli > 1_000_000:
+		return nil, errors.New("the load must be above 0 and at most 1000")
+	case s.LoadMilli > 0 && len(s.Cluster) == 0:
+		return nil, errors.New("a load needs the cluster that it is for")
+	case s.LoadMilli > 0 && s.PerDay > 0:
+		return nil, errors.New("a load and a rate of arrivals exclude each other")
+	case s.PerDay < 0 || s.PerDay > 1<<32:
+		return nil, fmt.Errorf("%d jobs a day: want 1 to %d", s.PerDay, int64(1)<<32)
+	}
+	for _, w := range s.Mix {
+		if w < 0 || w > 1_000_000 {
+			return nil, errors.New("the parts of strict, soft and best-effort jobs must be 0 to 1000000")
+		}
+	}
+	return k, nil
+}
+
+// generator draws from three streams, so that the shapes of jobs do not change
+// with the load, nor with the survey.
+type generator struct {
+	spec   Spec
+	kind   *kind
+	powers *powers
+	gap    uint64 // mean time between two jobs in nanoseconds
+
+	sizes, vcs, users, outcomes weights
+	vcNames, userNames          []string
+	usersOf                     int // in each VC
+}
+
+// prepare makes the tables that each draw looks into.
+func (g *generator) prepare() {
+	k := g.kind
+	var list []int64
+	for _, z := range k.sizes {
+		list = append(list, z.weight)
+	}
+	g.sizes = newWeights(list...)
+	g.usersOf = k.users
+	if len(k.vcs) > 0 {
+		g.vcs = newWeights(k.vcs...)
+		g.usersOf = max(1, k.users/len(k.vcs))
+		for i := range k.vcs {
+			g.vcNames = append(g.vcNames, "vc"+strconv.Itoa(i+1))
+		}
+	}
+	g.users = zipf(g.usersOf)
+	for i := range g.usersOf * max(1, len(k.vcs)) {
+		g.userNames = append(g.userNames, "user"+strconv.Itoa(i+1))
+	}
+	list = nil
+	for _, o := range k.outcomes {
+		list = append(list, o.weight)
+	}
+	if len(list) > 0 {
+		g.outcomes = newWeights(list...)
+	}
+}
+
+// shape draws all of a job but when it comes.
+func (g *generator) shape(r random, j *Job) {
+	z := &g.kind.sizes[g.sizes.pick(r)]
+	*j = Job{GPUs: z.gpus, Duration: z.last.draw(r, g.powers)}
+	if len(z.milli) > 0 {
+		j.GPUMilli = z.milli[r.below(int64(len(z.milli)))]
+	}
+	vc := 0
+	if len(g.vcNames) > 0 {
+		vc = g.vcs.pick(r)
+		j.VC = g.vcNames[vc]
+	}
+	j.User = g.userNames[vc*g.usersOf+g.users.pick(r)]
+	if m := g.kind.models; len(m) > 0 {
+		j.Model = m[r.below(int64(len(m)))]
+	}
+	if o := g.kind.outcomes; len(o) > 0 {
+		j.Outcome = o[g.outcomes.pick(r)].outcome
+	}
+}
+
+// The streams of one seed.
+const (
+	shapeStream uint64 = iota + 1
+	arrivalStream
+	surveyStream
+)
+
+// meanGap is the mean time between two jobs. For a load all shapes are drawn once
+// for their sum, and drawn again later.
+func (g *generator) meanGap() (uint64, error) {
+	const day = 86_400_000_000_000 // nanoseconds
+	gap := big.NewInt(day / g.kind.perDay)
+	if g.spec.PerDay > 0 {
+		gap = big.NewInt(day / g.spec.PerDay)
+	}
+	if g.spec.LoadMilli > 0 {
+		r := newRandom(g.spec.Seed, shapeStream)
+		work := new(big.Int)
+		var j Job
+		for range g.spec.Jobs {
+			g.shape(r, &j)
+			work.Add(work, big.NewInt(int64(timeOf(&j)))) // thousandths of a GPU-second
+		}
+		// Thousandths of load cancel those of work; the rest is seconds to nanoseconds.
+		capacity := big.NewInt(TotalGPUs(g.spec.Cluster))
+		capacity.Mul(capacity, big.NewInt(g.spec.LoadMilli)).Mul(capacity, big.NewInt(g.spec.Jobs))
+		gap = work.Mul(work, big.NewInt(1_000_000_000)).Div(work, capacity)
+	}
+	length := new(big.Int).Mul(gap, big.NewInt(g.spec.Jobs))
+	if length.Cmp(big.NewInt(maxTime/2*1000)) > 0 {
+		return 0, fmt.Errorf("%d jobs would arrive over more than 50 years; ask for fewer jobs or a higher load", g.spec.Jobs)
+	}
+	return gap.Uint64(), nil
+}
+
+// jobs is the sequence.
+func (g *generator) jobs(yield func(Job) bool) {
+	shapes := newRandom(g.spec.Seed, shapeStream)
+	arrivals := newRandom(g.spec.Seed, arrivalStream)
+	s := survey{random: newRandom(g.spec.Seed, surveyStream), mix: newWeights(g.spec.Mix[:]...)}
+	w := newWeek(g.kind)
+	at := uint64(0) // nanoseconds of a time in which all hours have the same rate
+	var j Job
+	for n := range g.spec.Jobs {
+		at = min(at+g.wait(arrivals), uint64(maxTime)*1000)
+		g.shape(shapes, &j)
+		j.ID = strconv.FormatInt(n, 10)
+		j.Submit = w.at(sched.Duration(at / 1000))
+		if g.spec.Survey {
+			s.apply(&j)
+		}
+		if !yield(j) {
+			return
+		}
+	}
+}
+
+// wait draws the time between two jobs in nanoseconds, at most a century.
+func (g *generator) wait(r random) uint64 {
+	hi, lo := bits.Mul64(g.gap, uint64(r.exponential()))
+	if hi>>fracBits > 0 {
+		return uint64(maxTime) * 1000
+	}
+	return min(hi<<(64-fracBits)|lo>>fracBits, uint64(maxTime)*1000)
+}
+
+// week turns time at a constant rate into time with busy and quiet hours: each
+// hour gets as much of the week as jobs arrive in it.
+type week struct {
+	upTo [169]sched.Duration // time at the constant rate until each hour begins
+	hour int                 // of the week, where the last job came
+	n    int64               // weeks before
+}
+
+const wholeWeek = 168 * sched.Hour
+
+func newWeek(k *kind) *week {
+	w := &week{}
+	var share [168]int64
+	sum := int64(0)
+	for h := range share {
+		share[h] = 10_000
+		if k.hours != nil {
+			share[h] = k.hours[h%24] * k.days[h/24]
+		}
+		sum += share[h]
+	}
+	seen := int64(0)
+	for h := range share {
+		w.upTo[h] = sched.Duration(big128(int64(wholeWeek), seen, sum))
+		seen += share[h]
+	}
+	w.upTo[168] = wholeWeek
+	return w
+}
+
+// big128 is a*b/c without overflow on the way.
+func big128(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(q)
+}
+
+// at gives whole seconds; times must rise from call to call.
+func (w *week) at(d sched.Duration) sched.Time {
+	if n := int64(d / wholeWeek); n > w.n {
+		w.n, w.hour = n, 0
+	}
+	d -= sched.Duration(w.n) * wholeWeek
+	for d >= w.upTo[w.hour+1] {
+		w.hour++
+	}
+	in := big128(int64(d-w.upTo[w.hour]), int64(sched.Hour), int64(w.upTo[w.hour+1]-w.upTo[w.hour]))
+	t := sched.Duration(w.n)*wholeWeek + sched.Duration(w.hour)*sched.Hour + sched.Duration(in)
+	return sched.Time(t / sched.Second * sched.Second)
+}
+
+// ParseMix reads the parts of strict, soft and best-effort jobs, such as 35/35/30.
+func ParseMix(text string) ([3]int64, error) {
+	var mix [3]int64
+	parts := strings.Split(text, "/")
+	sum := int64(0)
+	for i, p := range parts {
+		n, err := strconv.ParseInt(p, 10, 32)
+		if err != nil || n < 0 || n > 1_000_000 || len(parts) != 3 {
+			return mix, fmt.Errorf("%q: want the parts of strict, soft and best-effort jobs, such as 35/35/30", text)
+		}
+		mix[i] = n
+		sum += n
+	}
+	if sum == 0 {
+		return mix, fmt.Errorf("%q: one of the parts must be above 0", text)
+	}
+	return mix, nil
+}

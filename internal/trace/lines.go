@@ -1,0 +1,113 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// lines reads a text line by line, unpacked if it is gzip, and knows where it is.
+type lines struct {
+	file string
+	n    int // the line that next gave last, from 1
+	buf  *bufio.Reader
+	in   *bounded
+}
+
+// newLines looks at the first bytes: gzip is known by its magic number.
+func newLines(file string, r io.Reader, maxBytes int64) (*lines, error) {
+	if maxBytes <= 0 {
+		maxBytes = DefaultMaxBytes
+	}
+	raw := bufio.NewReaderSize(r, 64<<10)
+	in := &bounded{r: raw, left: maxBytes, most: maxBytes}
+	if magic, _ := raw.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(raw)
+		if err != nil {
+			return nil, &Error{File: file, Kind: "bad gzip", Text: "the file begins like gzip but is not: " + err.Error() + "; fetch it again"}
+		}
+		in.r = z
+	}
+	l := &lines{file: file, in: in, buf: bufio.NewReaderSize(in, maxLine)}
+	if bom, _ := l.buf.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
+		_, _ = l.buf.Discard(3)
+	}
+	return l, nil
+}
+
+// peek gives up to 64 KiB of what comes, for telling formats apart.
+func (l *lines) peek() []byte {
+	b, _ := l.buf.Peek(64 << 10)
+	return b
+}
+
+// next gives the next line without its end; the bytes are valid until the next
+// call. It ends with io.EOF. A line that is too long is an *Error with Row.
+func (l *lines) next() ([]byte, error) {
+	b, err := l.buf.ReadSlice('\n')
+	if len(b) == 0 && err != nil {
+		return nil, l.broken(err)
+	}
+	l.n++
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, l.tooLong()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, l.broken(err)
+	}
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	return bytes.TrimSuffix(b, []byte("\r")), nil
+}
+
+// tooLong passes over the rest of a line that does not fit into the buffer.
+func (l *lines) tooLong() error {
+	for {
+		_, err := l.buf.ReadSlice('\n')
+		if err == nil || errors.Is(err, io.EOF) {
+			return &Error{File: l.file, Line: l.n, Kind: "line too long", Row: true,
+				Text: fmt.Sprintf("the line is longer than %d bytes; is this the right format?", maxLine)}
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return l.broken(err)
+		}
+	}
+}
+
+// broken tells the end of a file from a file that cannot be read on.
+func (l *lines) broken(err error) error {
+	switch {
+	case errors.Is(err, errBound):
+		return &Error{File: l.file, Line: l.n + 1, Kind: "file too large",
+			Text: fmt.Sprintf("the file has more than %d bytes after unpacking; split it", l.in.most)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &Error{File: l.file, Line: l.n + 1, Kind: "bad gzip", Text: "the gzip data end too early: the file is not whole; fetch it again"}
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	}
+	return &Error{File: l.file, Line: l.n + 1, Kind: "unreadable", Text: "cannot read on: " + err.Error()}
+}
+
+var errBound = errors.New("more bytes than allowed")
+
+// bounded reads at most a number of bytes and then fails, unlike io.LimitReader,
+// which would make a short trace of a long one.
+type bounded struct {
+	r          io.Reader
+	left, most int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		var one [1]byte
+		if n, err := b.r.Read(one[:]); n == 0 {
+			return 0, err
+		}
+		return 0, errBound
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

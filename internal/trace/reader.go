@@ -1,0 +1,250 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Options say how to read a trace. The zero value detects the format and stops at
+// nothing: each bad row is an error that the caller sees.
+type Options struct {
+	Format  Format // "" and "auto" look into the file
+	Lenient bool   // pass over bad rows and count them
+	// Throughputs and GPU turn the steps of a gavel trace into run times: GPU is
+	// the type whose speed is taken, such as "v100".
+	Throughputs *perf.Throughputs
+	GPU         string
+	// JobTable is the pai_job_table that belongs to a pai_task_table; where it is
+	// empty and a file of that name lies beside the task table, that is read.
+	JobTable string
+	MaxBytes int64 // after decompression; 0 is DefaultMaxBytes
+}
+
+// source gives the jobs of one file in its order. skip says in a few words why an
+// entry is no job of ours; the end is io.EOF.
+type source interface {
+	next() (job Job, skip string, err error)
+}
+
+// Reader reads one trace, once.
+type Reader struct {
+	file    string
+	format  Format
+	src     source
+	close   []io.Closer
+	lenient bool
+	used    bool
+	skipped counts
+	bad     counts
+	odd     counts
+}
+
+// Open opens a trace file, gzip or plain. An unknown format, a missing column or
+// an option that the format needs is an error here; a bad row is one of Jobs.
+func Open(path string, o Options) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the trace: %w", err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return nil, fmt.Errorf("%s is a folder; name the file with the jobs in it, such as %s", path, filepath.Join(path, "pai_task_table.csv"))
+	}
+	if o.JobTable == "" {
+		o.JobTable = beside(path, "pai_job_table.csv", "pai_job_table.csv.gz")
+	}
+	r, err := NewReader(path, f, o)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r.close = append(r.close, f)
+	return r, nil
+}
+
+// beside gives the first of the names that is a file in the folder of path.
+func beside(path string, names ...string) string {
+	for _, name := range names {
+		p := filepath.Join(filepath.Dir(path), name)
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
+			return p
+		}
+	}
+	return ""
+}
+
+// NewReader reads a trace from a stream; name stands for it in errors.
+func NewReader(name string, in io.Reader, o Options) (*Reader, error) {
+	l, err := newLines(name, in, o.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{file: name, format: o.Format, lenient: o.Lenient}
+	if o.Format == "" || o.Format == Auto {
+		if r.format, err = detect(l); err != nil {
+			return nil, err
+		}
+	}
+	f := formatNamed(r.format)
+	if f == nil {
+		return nil, fmt.Errorf("there is no trace format %q; want one of %s", o.Format, FormatNames())
+	}
+	if r.src, err = f.open(l, &opening{o, r}); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = &Error{File: name, Kind: "empty", Text: "the file is empty"}
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+// opening is what a format gets to begin with.
+type opening struct {
+	Options
+	reader *Reader
+}
+
+// odd counts something in the file that was mended or left out.
+func (o *opening) odd(what string) { o.reader.odd.add(what) }
+
+// Format is the format that is read, also where it was detected.
+func (r *Reader) Format() Format { return r.format }
+
+// Skipped counts the entries that are no jobs of ours, such as jobs without a GPU,
+// and Bad those that Lenient passed over, by what is wrong with them.
+func (r *Reader) Skipped() []Count { return r.skipped }
+
+// Bad counts what Lenient passed over, by what was wrong.
+func (r *Reader) Bad() []Count { return r.bad }
+
+// Odd counts what was mended: it is complete only when all jobs were read.
+func (r *Reader) Odd() []Count { return r.odd }
+
+// Close closes the file.
+func (r *Reader) Close() error {
+	var errs []error
+	for _, c := range r.close {
+		errs = append(errs, c.Close())
+	}
+	r.close = nil
+	return errors.Join(errs...)
+}
+
+// Jobs gives the jobs in the file's order, in constant memory for every format but
+// alibaba2020, whose jobs are spread over the file. Submit counts from the file's
+// own zero, and where that is a date from the first job of the file, so that it can
+// be negative there. An error of a row does not end the sequence: whoever goes on
+// gets the next row. After another error there is nothing more.
+func (r *Reader) Jobs() iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		if r.used {
+			yield(Job{}, errors.New("this trace was read already; open it again"))
+			return
+		}
+		r.used = true
+		for {
+			job, skip, err := r.src.next()
+			var bad *Error
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case errors.As(err, &bad) && bad.Row && r.lenient:
+				r.bad.add(bad.Kind)
+				continue
+			case err != nil:
+				if !yield(Job{}, err) || bad == nil || !bad.Row {
+					return
+				}
+				continue
+			case skip != "":
+				r.skipped.add(skip)
+				continue
+			}
+			if !yield(job, nil) {
+				return
+			}
+		}
+	}
+}
+
+// InOrder gives the jobs by Submit, those of one time in the file's order. A
+// format whose zero is a date or unknown (see Rebased) is moved so that the first
+// job is submitted at 0. A comb trace is in order and streams; the others are read
+// into memory first, and their errors come first.
+func (r *Reader) InOrder() iter.Seq2[Job, error] {
+	if r.format == Comb {
+		return r.Jobs()
+	}
+	return func(yield func(Job, error) bool) {
+		var all []Job
+		for j, err := range r.Jobs() {
+			if err == nil {
+				all = append(all, j)
+			} else if !yield(Job{}, err) {
+				return
+			}
+		}
+		sortBySubmit(all)
+		if formatNamed(r.format).rebase && len(all) > 0 {
+			rebase(all, all[0].Submit)
+		}
+		for i := range all {
+			if !yield(all[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+func sortBySubmit(all []Job) {
+	slices.SortStableFunc(all, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
+}
+
+// rebase moves all times so that zero becomes 0.
+func rebase(all []Job, zero sched.Time) {
+	for i := range all {
+		all[i].Submit -= zero
+		for k := range all[i].Attempts {
+			all[i].Attempts[k].Start -= zero
+		}
+	}
+}
+
+// shownErrors is how many bad rows Load tells about.
+const shownErrors = 10
+
+// Load reads a whole trace in the order of InOrder. Where rows are bad it tells the
+// first ten of them at once.
+func Load(path string, o Options) ([]Job, *Reader, error) {
+	r, err := Open(path, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Close()
+	var all []Job
+	var errs []error
+	for j, err := range r.InOrder() {
+		if err != nil {
+			if errs = append(errs, err); len(errs) == shownErrors {
+				break
+			}
+			continue
+		}
+		if len(errs) == 0 {
+			all = append(all, j)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, nil, errors.Join(errs...)
+	}
+	return all, r, nil
+}

@@ -1,0 +1,103 @@
+// Package trace reads the traces of GPU clusters that were published (Philly,
+// Helios, Alibaba, Tiresias, Gavel, Chronus) and Comb's own format into one type,
+// Job, writes some of them, sums them up, and generates traces from a seed. It
+// knows files and units; it must not know policies, clusters' cells or the core's
+// State: whoever replays a trace makes jobs of the core from it.
+//
+// Everything in a file is taken for hostile: lengths, numbers and the size after
+// decompression are bounded, and a mistake is an *Error with file, line and column.
+package trace
+
+import "github.com/combsched/comb/internal/sched"
+
+// Job is one submission of a trace. Zero is "the trace does not say", except where
+// a field says otherwise. Times are in microseconds, as in the core.
+type Job struct {
+	ID   string // as in the trace, unique there
+	User string // who submitted it
+	VC   string // virtual cluster, queue or team
+	App  string // the group of jobs that it belongs to, such as a hyper-parameter search
+
+	// Submit counts from the trace's start; 0 is a time like any other.
+	Submit sched.Time
+	// Duration is how long the job runs at full speed on its GPUs; 0 is unknown,
+	// or that it was still running when the trace was taken.
+	Duration sched.Duration
+	// Estimate is what its user thought Duration would be.
+	Estimate sched.Duration
+
+	GPUs     int32    // of the whole gang, at least 1
+	GPUMilli int32    // thousandths of a GPU that each of GPUs is used by; 0 is whole GPUs
+	SKUs     []string // GPU types that it may run on, sorted; none is any
+	MilliCPU int64    // thousandths of a CPU, of the whole gang
+	MemoryMB int64    // main memory in MiB, of the whole gang
+	Nodes    int32    // on how many nodes it ran
+	Tasks    []Task   // the parts of the gang, where the trace has them
+
+	Priority int32
+	Weight   int64  // thousandths of a share; 1000 is the usual one
+	Class    string // Strict, Soft or BestEffort, as in sched.Hints
+	// Deadlines count from Submit and rise; their values do not.
+	Deadlines []sched.Deadline
+
+	Model      string
+	Iterations int64
+	Interval   sched.Duration // between two reports of progress
+
+	Attempts []Attempt
+	Outcome  Outcome
+	Failure  string // class of a failure: "timeout", "node" or "memory"
+}
+
+// The classes of a job: one deadline that counts, deadlines of falling value, none.
+const (
+	Strict     = "strict"
+	Soft       = "soft"
+	BestEffort = "besteffort"
+)
+
+// Task is a set of equal instances of a gang, such as the workers.
+type Task struct {
+	Name      string
+	Instances int32 // at least 1
+	// GPUMilli, MilliCPU and MemoryMB are those of one instance; 1000 is a whole
+	// GPU or CPU.
+	GPUMilli int32
+	MilliCPU int64
+	MemoryMB int64
+	SKU      string
+}
+
+// Attempt is one of the times that a job was started.
+type Attempt struct {
+	Start    sched.Time     // like Job.Submit
+	Duration sched.Duration // 0 is unknown
+	GPUs     int32
+	Nodes    int32
+}
+
+// Outcome is how a job ended; "" is unknown.
+type Outcome string
+
+// The outcomes.
+const (
+	Passed Outcome = "passed"
+	Failed Outcome = "failed"
+	Killed Outcome = "killed" // by its user
+)
+
+// Bounds on what a trace may say. They are far above every public trace, and keep
+// sums of a million jobs inside 64 bits.
+const (
+	MaxGPUs     = 1 << 20
+	maxTime     = int64(100*365*24) * int64(sched.Hour) // a century
+	maxCount    = int64(1) << 50                        // iterations, memory, processors
+	maxText     = 4096                                  // bytes of one text
+	maxLine     = 1 << 20                               // bytes of one line
+	maxEntry    = 8 << 20                               // bytes of one entry of a JSON array
+	maxList     = 4096                                  // entries of a list inside a job
+	maxFields   = 256                                   // columns
+	maxPriority = 1 << 20
+	// DefaultMaxBytes bounds a file's size after decompression.
+	DefaultMaxBytes = int64(16) << 30
+)
