@@ -1,0 +1,408 @@
+package metrics
+
+import (
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const none = -1
+
+// gang is one gang of a job that has not ended:
+//
+//	idle --JobSubmitted, JobRetried, TaskRetried--> waiting | backing off
+//	waiting --Placed--> (holds leaves) --AttemptEnded--> idle
+//	waiting --its job stops or completes--> idle
+//
+// While it holds leaves its time is cut into segments of one speed: each change
+// of speed, of neighbours or of what is saved ends one.
+type gang struct {
+	job   *job
+	index int32
+	need  int32  // leaves
+	skus  uint64 // that it may run on
+	extra bool   // a member above a minimum: its waits are not counted
+
+	wait  waitState
+	since sched.Time // when the wait or back-off began
+	until sched.Time // when the back-off ends
+	pool  *pool      // what it waits for
+	mark  sched.Duration
+	// Time in the queue so far, by cause.
+	fair, frag, backOff sched.Duration
+
+	slot      int32 // among those that hold leaves, none when it does not
+	n         int32 // its attempt
+	tasks     []cell.Task
+	leaves    int32
+	lazy      bool
+	ran       bool       // a task of the attempt started
+	placed    sched.Time // begin of the attempt
+	from      sched.Time // begin of the present segment
+	speed     int64
+	crowded   int32  // its nodes that it shares with other gangs
+	loose     uint64 // leaf-microseconds since its work was last saved
+	fresh     uint64 // microseconds of work, at full speed, since then
+	kept      uint64 // microseconds of work that counted, of all attempts
+	preempted bool   // its last attempt was
+}
+
+type waitState uint8
+
+const (
+	notWaiting waitState = iota
+	inQueue
+	backingOff
+)
+
+// beginWait puts a gang into the queue, from a later time on if so asked.
+func (f *Fold) beginWait(g *gang, after sched.Time) {
+	if g.extra || g.wait != notWaiting || g.slot != none {
+		return
+	}
+	f.change(g.job.vc, waiting, 1)
+	g.since = f.now
+	if after > f.now {
+		g.wait, g.until = backingOff, after
+		f.later.push(backOff{after, g.job.id, g})
+		return
+	}
+	g.wait = inQueue
+	f.resumeWait(g)
+}
+
+// resumeWait marks where the gang's pool stands.
+func (f *Fold) resumeWait(g *gang) {
+	if g.wait != inQueue {
+		return
+	}
+	g.pool = f.poolOf(g.job.vc, g.job.spec.Priority, g.skus)
+	g.mark = g.pool.below(g.need, f.now)
+	g.since = f.now
+}
+
+// backOffEnds puts a gang into the queue when its delay is over.
+func (f *Fold) backOffEnds(e backOff) {
+	g := e.g
+	if g.job.id != e.job || g.wait != backingOff || g.until != e.at {
+		return
+	}
+	g.backOff += sched.Duration(e.at - g.since)
+	g.wait, g.since = inQueue, e.at
+	g.pool = f.poolOf(g.job.vc, g.job.spec.Priority, g.skus)
+	g.mark = g.pool.below(g.need, e.at)
+}
+
+// pauseWait books the time in the queue so far: what the VC had no free quota for
+// is its fair share's doing, the rest fragmentation's (ATC'19, section 3.1).
+func (f *Fold) pauseWait(g *gang) {
+	if g.wait != inQueue {
+		return
+	}
+	fair := g.pool.below(g.need, f.now) - g.mark
+	g.fair += fair
+	g.frag += sched.Duration(f.now-g.since) - fair
+}
+
+// endWait takes a gang out of the queue.
+func (f *Fold) endWait(g *gang) {
+	switch g.wait {
+	case notWaiting:
+		return
+	case backingOff:
+		g.backOff += sched.Duration(f.now - g.since)
+	default:
+		f.pauseWait(g)
+	}
+	g.wait, g.pool = notWaiting, nil
+	f.change(g.job.vc, waiting, -1)
+}
+
+// placed begins an attempt.
+func (f *Fold) placed(e *sched.Placed) {
+	j := f.jobs[e.Attempt.Job]
+	if j == nil || int(e.Attempt.Gang) >= len(j.gangs) || j.gangs[e.Attempt.Gang].slot != none {
+		f.fail("attempt %v is placed and does not wait", e.Attempt)
+		return
+	}
+	g := &j.gangs[e.Attempt.Gang]
+	f.endWait(g)
+	if j.started == 0 {
+		j.started = f.now
+	}
+	j.attempts++
+	if g.preempted && f.moves(g, e.Placement.Tasks) {
+		j.migrated++
+		j.vc.ended.migrations++
+	}
+	g.preempted, g.ran, g.lazy, g.n, g.placed = false, false, false, e.Attempt.N, f.now
+	g.slot = f.newSlot(g)
+	f.change(j.vc, running, 1)
+	f.occupy(g, &e.Placement)
+}
+
+func (f *Fold) newSlot(g *gang) int32 {
+	if n := len(f.slots); n > 0 {
+		slot := f.slots[n-1]
+		f.slots = f.slots[:n-1]
+		f.live[slot] = g
+		return slot
+	}
+	f.live = append(f.live, g)
+	return int32(len(f.live) - 1)
+}
+
+// moves reports whether a placement uses a node that the gang's last one did not.
+func (f *Fold) moves(g *gang, tasks []cell.Task) bool {
+	r := &f.room
+	r.stamp++
+	for i := range g.tasks {
+		if len(g.tasks[i].Leaves) > 0 {
+			r.nodes[r.spots[r.spotOf[g.tasks[i].Leaves[0]]].node].stamp = r.stamp
+		}
+	}
+	for i := range tasks {
+		if len(tasks[i].Leaves) > 0 && r.nodes[r.spots[r.spotOf[tasks[i].Leaves[0]]].node].stamp != r.stamp {
+			return true
+		}
+	}
+	return false
+}
+
+// occupy lets a gang hold the leaves of a placement.
+func (f *Fold) occupy(g *gang, p *cell.Placement) {
+	for i := range p.Tasks {
+		for _, l := range p.Tasks[i].Leaves {
+			if int(l) >= len(f.room.spotOf) || l < 0 {
+				f.fail("attempt %d.%d.%d is placed on leaf %d, which does not exist", g.job.id, g.index, g.n, l)
+				return
+			}
+		}
+	}
+	g.tasks, g.leaves, g.from, g.speed, g.crowded = p.Tasks, 0, f.now, FullSpeed, 0
+	if f.o.Speed != nil {
+		g.speed = f.o.Speed(sched.AttemptID{Job: g.job.id, Gang: g.index, N: g.n}, g.job.spec, p)
+	}
+	for i := range g.tasks {
+		if n := len(g.tasks[i].Leaves); n > 0 {
+			f.hold(g.tasks[i].Leaves)
+			g.leaves += int32(n)
+		}
+	}
+	f.countGang(g, 1)
+	f.moveIn(g)
+}
+
+// vacate is the inverse of occupy.
+func (f *Fold) vacate(g *gang) {
+	if g.slot == none {
+		g.tasks = nil // leaves may have other numbers from now on
+		return
+	}
+	f.cut(g)
+	f.moveOut(g)
+	f.countGang(g, -1)
+	for i := range g.tasks {
+		if len(g.tasks[i].Leaves) > 0 {
+			f.release(g.tasks[i].Leaves)
+		}
+	}
+	g.leaves = 0
+}
+
+// countGang counts a gang's leaves for its VC, as guaranteed or not.
+func (f *Fold) countGang(g *gang, sign int32) {
+	a := g.job.vc
+	if g.lazy || g.job.spec.Priority < cell.MinGuaranteed {
+		f.change(a, opportunistic, int64(sign*g.leaves))
+		return
+	}
+	f.change(a, guaranteed, int64(sign*g.leaves))
+	run, sku := int32(0), uint8(0)
+	for i := range g.tasks {
+		if len(g.tasks[i].Leaves) == 0 {
+			continue
+		}
+		if s := f.room.spots[f.room.spotOf[g.tasks[i].Leaves[0]]].sku; s != sku {
+			f.use(a, sku, sign*run)
+			run, sku = 0, s
+		}
+		run += int32(len(g.tasks[i].Leaves))
+	}
+	if run > 0 {
+		f.use(a, sku, sign*run)
+	}
+}
+
+// moveIn makes a gang a lodger of its nodes.
+func (f *Fold) moveIn(g *gang) {
+	r := &f.room
+	r.stamp++
+	var nodes int32
+	for i := range g.tasks {
+		if len(g.tasks[i].Leaves) == 0 {
+			continue
+		}
+		n := &r.nodes[r.spots[r.spotOf[g.tasks[i].Leaves[0]]].node]
+		if n.stamp == r.stamp {
+			continue
+		}
+		n.stamp = r.stamp
+		nodes++
+		if n.count == 1 {
+			f.crowd(f.live[n.sum], 1)
+		}
+		if n.count > 0 {
+			g.crowded++
+		}
+		n.count++
+		n.sum += int64(g.slot)
+	}
+	g.job.nodes = max(g.job.nodes, nodes)
+}
+
+// moveOut is the inverse of moveIn.
+func (f *Fold) moveOut(g *gang) {
+	r := &f.room
+	r.stamp++
+	for i := range g.tasks {
+		if len(g.tasks[i].Leaves) == 0 {
+			continue
+		}
+		n := &r.nodes[r.spots[r.spotOf[g.tasks[i].Leaves[0]]].node]
+		if n.stamp == r.stamp {
+			continue
+		}
+		n.stamp = r.stamp
+		n.count--
+		n.sum -= int64(g.slot)
+		if n.count == 1 {
+			f.crowd(f.live[n.sum], -1)
+		}
+	}
+}
+
+// crowd tells a gang that one more of its nodes is shared, or one less.
+func (f *Fold) crowd(g *gang, d int32) {
+	if g.crowded == 0 || g.crowded+d == 0 {
+		f.cut(g)
+	}
+	g.crowded += d
+}
+
+// cut ends a segment: its time counts with the speed and neighbours it had.
+func (f *Fold) cut(g *gang) {
+	dt := uint64(f.now - g.from)
+	g.from = f.now
+	if dt == 0 {
+		return
+	}
+	j := g.job
+	gpu := dt * uint64(g.leaves)
+	j.gpu += gpu
+	j.effective += scale(gpu, g.speed)
+	g.loose += gpu
+	if g.crowded > 0 {
+		j.shared += gpu
+	}
+	if g.ran {
+		g.fresh += scale(dt, g.speed)
+	}
+}
+
+// liveGang returns the gang with that attempt, nil when it has another or none.
+func (f *Fold) liveGang(id sched.AttemptID) *gang {
+	j := f.jobs[id.Job]
+	if j == nil || int(id.Gang) >= len(j.gangs) {
+		return nil
+	}
+	if g := &j.gangs[id.Gang]; g.slot != none && g.n == id.N {
+		return g
+	}
+	return nil
+}
+
+// SetSpeed says that an attempt runs at another speed from now on, in millionths
+// of full speed: its neighbours changed, or it was suspended (0, counted as such)
+// or resumed. now must not be before the last record.
+func (f *Fold) SetSpeed(now sched.Time, id sched.AttemptID, speed int64) {
+	if now > f.now {
+		f.advance(now)
+	}
+	if g := f.liveGang(id); g != nil {
+		f.cut(g)
+		if speed == 0 && g.speed > 0 {
+			g.job.suspended++
+			g.job.vc.ended.suspends++
+		}
+		g.speed = speed
+	}
+}
+
+// started begins the work of an attempt: until then it only held its leaves.
+func (f *Fold) started(id sched.AttemptID) {
+	if g := f.liveGang(id); g != nil && !g.ran {
+		f.cut(g)
+		g.ran = true
+	}
+}
+
+// checkpoint saves all work of an attempt up to now.
+func (f *Fold) checkpoint(id sched.AttemptID) {
+	if g := f.liveGang(id); g != nil {
+		f.cut(g)
+		g.kept += g.fresh
+		g.loose, g.fresh = 0, 0
+	}
+}
+
+func (f *Fold) setLazy(id sched.AttemptID, lazy bool) {
+	if g := f.liveGang(id); g != nil {
+		f.countGang(g, -1)
+		g.lazy = lazy
+		f.countGang(g, 1)
+	}
+}
+
+func (f *Fold) attemptEnded(e *sched.AttemptEnded) {
+	if g := f.liveGang(e.Attempt); g != nil {
+		f.endAttempt(g, e.Cause)
+	}
+}
+
+// endAttempt gives the leaves back and judges the work.
+func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
+	j := g.job
+	tasks := g.tasks
+	f.vacate(g)
+	f.live[g.slot] = nil
+	f.slots = append(f.slots, g.slot)
+	g.slot, g.tasks = none, tasks
+	f.change(j.vc, running, -1)
+	if loses(cause, j.spec) {
+		j.wasted += g.loose
+	} else {
+		g.kept += g.fresh
+	}
+	g.loose, g.fresh = 0, 0
+	if cause == sched.EndPreempted && !g.extra {
+		g.preempted = true
+		j.preempted++
+		j.vc.ended.preemptions++
+	}
+	if !g.extra {
+		j.bars = addBar(j.bars, Bar{g.placed, f.now, cause})
+	}
+}
+
+// loses reports whether an attempt that ended so loses the work since its last
+// checkpoint. A job that saves its work when it is asked to stop loses nothing by
+// a preemption; what a user stopped, or did not need any more, is not lost.
+func loses(c sched.EndCause, spec *sched.Job) bool {
+	switch c {
+	case sched.EndSucceeded, sched.EndCompleted, sched.EndStopped:
+		return false
+	case sched.EndPreempted:
+		return !spec.Hints.Checkpoint
+	}
+	return true
+}

@@ -1,0 +1,194 @@
+// Package metrics folds the core's events into figures: completion times, waits
+// by cause, use of GPUs, fairness, fragmentation. The simulator and the server
+// use the same fold, so what is measured in one is measured in the other. It must
+// not decide anything, and reads no clock: all times come from the records. Every
+// figure is defined in docs/metrics.md.
+//
+// A Fold keeps integers and computes fractions once, at the end: the same records
+// give the same bytes on every machine. Its memory grows with the jobs that have
+// not ended; of an ended one it keeps 24 bytes, for exact percentiles.
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// FullSpeed is the speed of an attempt that nothing slows down: speeds are in
+// millionths.
+const FullSpeed = 1_000_000
+
+// Facts are what events do not say about a job. Zero values are unknown: the
+// duration is then derived from the attempts, app and model from the job's hints.
+type Facts struct {
+	// Duration is the job's ideal run time: its work at full speed, alone.
+	Duration sched.Duration
+	TraceID  string // its name in the trace it came from
+	App      string // jobs of one app in one VC share a finish-time fairness
+	Model    string
+}
+
+// Options say what a fold cannot see and where it sends what it does not keep.
+type Options struct {
+	// Policy is named in the summary.
+	Policy string
+	// Origin is what times are printed relative to, in tables and plots; 0 gives
+	// seconds since 1970.
+	Origin sched.Time
+	// Facts, when set, is asked once for each job, when it is submitted.
+	Facts func(sched.JobID, *sched.Job) Facts
+	// Speed, when set, is asked when an attempt is placed or moved, in millionths
+	// of full speed. SetSpeed changes it later.
+	Speed func(sched.AttemptID, *sched.Job, *cell.Placement) int64
+	// Ended, when set, gets each job once, as it ends; those that have not ended
+	// come in order of id when the fold finishes. The row is valid during the call.
+	Ended func(*Row)
+	// Width is the least width of a row of the timeline; 0 is one second.
+	Width sched.Duration
+	// Steps bounds the rows of the timeline for each VC; 0 is 1024.
+	Steps int
+}
+
+// Fold folds records into figures. Use New.
+type Fold struct {
+	o       Options
+	records uint64
+	events  int64
+	now     sched.Time
+	began   bool // a job was submitted: everything is counted from then on
+	start   sched.Time
+	end     sched.Time // of the job that ended last
+	open    int        // jobs that have not ended
+	jobs    map[sched.JobID]*job
+	spare   []*job
+	live    []*gang // gangs that hold leaves, by slot; nil is unused
+	slots   []int32 // unused slots
+	vcs     []*account
+	vcOf    map[cell.VCName]*account
+	apps    map[appKey]*app
+	room    room
+	later   pending // gangs that wait from a later time on
+	line    timeline
+	gantt   gantt
+	row     Row
+	err     error
+}
+
+// New returns a fold that has seen nothing.
+func New(o Options) *Fold {
+	if o.Width <= 0 {
+		o.Width = sched.Second
+	}
+	if o.Steps <= 0 {
+		o.Steps = 1024
+	}
+	o.Steps = max(o.Steps, 2)
+	f := &Fold{o: o, jobs: map[sched.JobID]*job{}, vcOf: map[cell.VCName]*account{}, apps: map[appKey]*app{}}
+	f.room.init()
+	f.line = timeline{width: o.Width, limit: o.Steps}
+	return f
+}
+
+// Records returns how many records were added.
+func (f *Fold) Records() uint64 { return f.records }
+
+// Add folds records, which must come in order and without a gap. What does not
+// fit what came before is a bug of the caller and is reported by Finish.
+func (f *Fold) Add(rs []sched.Record) {
+	for i := range rs {
+		f.records++
+		if rs[i].Time > f.now {
+			f.advance(rs[i].Time)
+		}
+		f.add(rs[i].Event)
+	}
+}
+
+// add folds one event at the present time.
+func (f *Fold) add(e sched.Event) {
+	switch e := e.(type) {
+	case sched.Decided, sched.JobCompleting, sched.TaskExited, sched.StopSent:
+		f.addFrequent(e)
+	case sched.JobSubmitted:
+		f.events++
+		f.submitted(e)
+	case sched.Placed:
+		f.events++
+		f.placed(&e)
+	case sched.TaskStarted:
+		f.started(e.Attempt)
+	case sched.AttemptEnded:
+		f.events++
+		f.attemptEnded(&e)
+	case sched.JobEnded:
+		f.jobEnded(&e)
+	case sched.Progress:
+		if e.Checkpoint {
+			f.checkpoint(e.Attempt)
+		}
+	case sched.TaskRetried:
+		f.retried(e.Job, e.Gang, e.After)
+	case sched.JobRetried:
+		f.jobRetried(&e)
+	case sched.StopRequested:
+		f.stopWaiting(e.Job)
+	case sched.Quarantined:
+		f.stopWaiting(e.Job)
+	case sched.LazilyPreempted:
+		f.setLazy(e.Attempt, true)
+	case sched.Upgraded:
+		f.setLazy(e.Attempt, false)
+	case sched.Configured:
+		f.configured(&e)
+	default:
+		f.addHealth(e)
+	}
+}
+
+// addFrequent folds what is frequent and changes little.
+func (f *Fold) addFrequent(e sched.Event) {
+	switch e := e.(type) {
+	case sched.JobCompleting:
+		f.stopWaiting(e.Job)
+	case sched.StopSent:
+		f.events++
+	}
+}
+
+// addHealth folds what happens to nodes and leaves.
+func (f *Fold) addHealth(e sched.Event) {
+	switch e := e.(type) {
+	case sched.NodeHealth:
+		f.blame(e.Node, cell.Down, !e.Up)
+	case sched.NodeSuspected:
+		f.blame(e.Node, cell.Suspect, e.Until > 0)
+	case sched.NodeCordoned:
+		f.blame(e.Node, cell.Cordoned, e.On)
+		if !e.On {
+			f.blame(e.Node, cell.Suspect, false)
+		}
+	case sched.LeafHealth:
+		f.blameLeaf(e)
+	}
+}
+
+// advance lets time pass: nothing changes on the way but gangs whose back-off
+// ends, and rows of the timeline that are complete.
+func (f *Fold) advance(t sched.Time) {
+	for len(f.later) > 0 && f.later[0].at <= t {
+		f.backOffEnds(f.later.pop())
+	}
+	if f.began {
+		f.line.advance(f, t)
+	}
+	f.now = t
+}
+
+// fail remembers the first record that does not fit.
+func (f *Fold) fail(format string, args ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf("record %d: %s", f.records, fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,350 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// room is the cluster's leaves. A leaf is in use while an attempt holds it,
+// whatever its health; else bad while it is broken or its node gets no new work;
+// else idle. The three add up to all leaves.
+type room struct {
+	forest  *cell.Forest
+	skus    []cell.TypeName
+	spots   []spot
+	spotOf  []int32  // of each leaf
+	held    []uint16 // of each leaf: attempts that hold it
+	bad     []bool   // of each leaf: its own fault
+	nodes   []lodgers
+	stamp   uint32 // tells the nodes that the present walk has met
+	idleBy  []int32
+	totalBy []int32
+	pools   []*pool // of opportunistic gangs
+	// cur counts leaves by state; stray are the idle ones on nodes that are not
+	// wholly idle. area are the integrals in leaf-microseconds.
+	cur    [numStates]int64
+	area   [numStates]uint64
+	closed [numStates]uint64 // area when no job was left
+	last   sched.Time
+	// What is known about nodes and leaves outlives a configuration.
+	nodeNotes map[cell.NodeName]cell.Blame
+	leafNotes map[leafName]bool
+}
+
+const (
+	inUse = iota
+	idle
+	bad
+	stray
+	numStates
+)
+
+// spot is the node-level cell of one chain: leaves of one SKU on one machine.
+type spot struct {
+	node        int32
+	sku         uint8
+	total, idle int32
+	first       cell.LeafID
+}
+
+// strays are its idle leaves unless all of it is idle.
+func (s *spot) strays() int64 {
+	if s.idle == s.total {
+		return 0
+	}
+	return int64(s.idle)
+}
+
+// lodgers are the attempts on one node. With one lodger the sum is its slot.
+type lodgers struct {
+	blame cell.Blame
+	count int32
+	sum   int64
+	stamp uint32
+}
+
+// leafName names a leaf over configurations.
+type leafName struct {
+	node   cell.NodeName
+	sku    cell.TypeName
+	device int32
+	part   int32
+}
+
+func (r *room) init() {
+	r.nodeNotes, r.leafNotes = map[cell.NodeName]cell.Blame{}, map[leafName]bool{}
+}
+
+// build lays out a cluster of which nobody holds anything.
+func (r *room) build(f *cell.Forest) {
+	r.forest, r.spots, r.pools = f, nil, nil
+	r.skus = r.skus[:0]
+	n := len(f.Leaves)
+	r.spotOf, r.held, r.bad = make([]int32, n), make([]uint16, n), make([]bool, n)
+	r.nodes = make([]lodgers, len(f.Nodes))
+	for i := range f.Nodes {
+		r.nodes[i].blame = r.nodeNotes[f.Nodes[i].Name]
+	}
+	for i := range f.Chains {
+		if !slices.Contains(r.skus, f.Chains[i].SKU) {
+			r.skus = append(r.skus, f.Chains[i].SKU)
+		}
+	}
+	r.idleBy, r.totalBy = make([]int32, len(r.skus)), make([]int32, len(r.skus))
+	// Each mark sets one leaf: their order does not matter.
+	for name := range r.leafNotes {
+		if l := f.FindPart(name.node, name.sku, name.device, name.part); l != cell.None {
+			r.bad[l] = true
+		}
+	}
+	r.cur = [numStates]int64{}
+	for i := range f.Chains {
+		r.buildChain(&f.Chains[i])
+	}
+}
+
+func (r *room) buildChain(ch *cell.Chain) {
+	sku := r.skuIndex(ch.SKU)
+	for _, id := range ch.NodeCells {
+		c := &r.forest.Cells[id]
+		s := spot{node: c.Node, sku: sku, total: r.forest.NumLeaves(id), first: c.FirstLeaf}
+		for l := s.first; l < s.first+cell.LeafID(s.total); l++ {
+			r.spotOf[l] = int32(len(r.spots))
+			if r.healthy(l, s.node) {
+				s.idle++
+			}
+		}
+		r.spots = append(r.spots, s)
+		r.cur[idle] += int64(s.idle)
+		r.cur[bad] += int64(s.total - s.idle)
+		r.cur[stray] += s.strays()
+		r.idleBy[sku] += s.idle
+		r.totalBy[sku] += s.total
+	}
+}
+
+// skuIndex returns the place of a SKU; those behind the 64th share one.
+func (r *room) skuIndex(n cell.TypeName) uint8 {
+	return uint8(min(max(slices.Index(r.skus, n), 0), 63))
+}
+
+func (r *room) healthy(l cell.LeafID, node int32) bool { return !r.bad[l] && r.nodes[node].blame == 0 }
+
+// settle integrates up to an instant.
+func (r *room) settle(now sched.Time) {
+	if dt := uint64(now - r.last); dt > 0 {
+		for i := range r.cur {
+			r.area[i] += uint64(r.cur[i]) * dt
+		}
+		r.last = now
+	}
+}
+
+// shift moves leaves of a spot between the states; the two changes are of used
+// and of idle leaves, the rest are bad.
+func (f *Fold) shift(s *spot, used, free int32) {
+	r := &f.room
+	if f.began {
+		r.settle(f.now)
+	}
+	r.cur[inUse] += int64(used)
+	r.cur[bad] -= int64(used + free)
+	r.cur[idle] += int64(free)
+	r.cur[stray] -= s.strays()
+	s.idle += free
+	r.cur[stray] += s.strays()
+	if free == 0 {
+		return
+	}
+	r.idleBy[s.sku] += free
+	for _, p := range r.pools {
+		if p.mask>>s.sku&1 != 0 {
+			p.change(f.now, free)
+		}
+	}
+}
+
+// hold lets one more attempt hold leaves of one spot.
+func (f *Fold) hold(leaves []cell.LeafID) {
+	r := &f.room
+	s := &r.spots[r.spotOf[leaves[0]]]
+	var used, free int32
+	for _, l := range leaves {
+		if r.held[l]++; r.held[l] > 1 {
+			continue
+		}
+		used++
+		if r.healthy(l, s.node) {
+			free--
+		}
+	}
+	f.shift(s, used, free)
+}
+
+// release is the inverse of hold.
+func (f *Fold) release(leaves []cell.LeafID) {
+	r := &f.room
+	s := &r.spots[r.spotOf[leaves[0]]]
+	var used, free int32
+	for _, l := range leaves {
+		if r.held[l]--; r.held[l] > 0 {
+			continue
+		}
+		used--
+		if r.healthy(l, s.node) {
+			free++
+		}
+	}
+	f.shift(s, used, free)
+}
+
+// blame marks a node as bad for one reason, or no longer.
+func (f *Fold) blame(name cell.NodeName, b cell.Blame, on bool) {
+	r := &f.room
+	if on {
+		r.nodeNotes[name] |= b
+	} else if r.nodeNotes[name] &^= b; r.nodeNotes[name] == 0 {
+		delete(r.nodeNotes, name)
+	}
+	if r.forest == nil {
+		return
+	}
+	node := r.forest.NodeIndex(name)
+	if node == cell.None {
+		return
+	}
+	was := r.nodes[node].blame
+	r.nodes[node].blame = r.nodeNotes[name]
+	if (was == 0) == (r.nodes[node].blame == 0) {
+		return
+	}
+	for _, id := range r.forest.Nodes[node].Cells {
+		s := &r.spots[r.spotOf[r.forest.Cells[id].FirstLeaf]]
+		f.shift(s, 0, f.idleIn(s)-s.idle)
+	}
+}
+
+// idleIn counts a spot's idle leaves.
+func (f *Fold) idleIn(s *spot) (n int32) {
+	for l := s.first; l < s.first+cell.LeafID(s.total); l++ {
+		if f.room.held[l] == 0 && f.room.healthy(l, s.node) {
+			n++
+		}
+	}
+	return n
+}
+
+// blameLeaf marks one leaf as bad or good.
+func (f *Fold) blameLeaf(e sched.LeafHealth) {
+	r := &f.room
+	name := leafName{e.Node, e.SKU, e.Device, e.Part}
+	if e.Good {
+		delete(r.leafNotes, name)
+	} else {
+		r.leafNotes[name] = true
+	}
+	if r.forest == nil {
+		return
+	}
+	if l := r.forest.FindPart(e.Node, e.SKU, e.Device, e.Part); l != cell.None {
+		r.bad[l] = !e.Good
+		s := &r.spots[r.spotOf[l]]
+		f.shift(s, 0, f.idleIn(s)-s.idle)
+	}
+}
+
+// configured starts anew with another cluster: what waits and what runs is
+// carried over.
+func (f *Fold) configured(e *sched.Configured) {
+	cl, err := cell.New(&e.Config.Cluster)
+	if err != nil {
+		f.fail("a configuration cannot be built: %v", err)
+		return
+	}
+	f.eachGang(func(g *gang) {
+		f.pauseWait(g)
+		f.vacate(g)
+	})
+	if f.began {
+		f.room.settle(f.now)
+	}
+	f.renameNodes(e.RenamedNodes)
+	f.room.build(cl.Forest())
+	f.reopenAccounts(cl, e.Renamed)
+	for i := range e.Moves {
+		if g := f.liveGang(e.Moves[i].Attempt); g != nil {
+			g.lazy = g.lazy || e.Moves[i].Lazy
+			f.occupy(g, &e.Moves[i].Placement)
+		}
+	}
+	f.eachGang(f.resumeWait)
+}
+
+// renameNodes moves what is known about machines to their new names; what was
+// known under a new name before was another machine's.
+func (f *Fold) renameNodes(renamed []sched.NodeRename) {
+	if len(renamed) == 0 {
+		return
+	}
+	now, taken := map[cell.NodeName]cell.NodeName{}, map[cell.NodeName]bool{}
+	for _, r := range renamed {
+		now[r.From], taken[r.To] = r.To, true
+	}
+	nodes, leaves := f.room.nodeNotes, f.room.leafNotes
+	f.room.init()
+	// Both fill maps: the order does not matter.
+	for name, b := range nodes {
+		if to, ok := now[name]; ok {
+			f.room.nodeNotes[to] = b
+		} else if !taken[name] {
+			f.room.nodeNotes[name] = b
+		}
+	}
+	for leaf := range leaves {
+		if to, ok := now[leaf.node]; ok {
+			leaf.node = to
+		} else if taken[leaf.node] {
+			continue
+		}
+		f.room.leafNotes[leaf] = true
+	}
+}
+
+// reopenAccounts gives the VCs their new names and guarantees.
+func (f *Fold) reopenAccounts(cl *cell.Cluster, renamed []sched.Rename) {
+	was := make([]*account, len(renamed))
+	for i, r := range renamed {
+		was[i] = f.vcOf[r.From]
+		delete(f.vcOf, r.From)
+	}
+	for i, r := range renamed {
+		if was[i] == nil {
+			continue
+		}
+		if old := f.vcOf[r.To]; old != nil { // one that was taken out before
+			for f.vcOf[old.name] != nil {
+				old.name += " (before)"
+			}
+			f.vcOf[old.name] = old
+		}
+		was[i].name, f.vcOf[r.To] = r.To, was[i]
+	}
+	for _, a := range f.vcs {
+		f.change(a, quota, -a.cur[quota])
+		a.gone, a.pools = true, nil
+		a.quota, a.used = make([]int32, len(f.room.skus)), make([]int32, len(f.room.skus))
+	}
+	for i := int32(1); i < cl.NumSpaces(); i++ {
+		sp := cl.Space(i)
+		a := f.account(sp.Name)
+		a.gone = false
+		for k := range sp.Roots {
+			ch := &cl.Forest().Chains[sp.Roots[k].Chain]
+			n := ch.LeavesAt(sp.Roots[k].Level)
+			a.quota[f.room.skuIndex(ch.SKU)] += n
+			f.change(a, quota, int64(n))
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package metrics
+
+import (
+	"bufio"
+	"cmp"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// timeline keeps the integrals at equal distances. When there are more than its
+// limit it forgets every second one and doubles the distance: so rows are means
+// over equal times that lose no area, and their number is bounded.
+type timeline struct {
+	width sched.Duration
+	limit int
+	start sched.Time
+	next  sched.Time // end of the present row
+	rows  [][]uint64 // integrals at the end of each row: the room's, then 4 for each VC
+}
+
+// shown are the series of a VC in the timeline, in order.
+const shown = int(opportunistic) + 1
+
+func (l *timeline) begin(now sched.Time) {
+	l.start, l.next = now, now.Add(l.width)
+}
+
+// advance closes the rows that end by t.
+func (l *timeline) advance(f *Fold, t sched.Time) {
+	for l.next <= t {
+		f.now = max(f.now, l.next)
+		l.rows = append(l.rows, f.integrals())
+		for len(l.rows) >= l.limit || int64(t-l.start)/int64(l.width) >= 4*int64(l.limit) {
+			l.halve()
+		}
+		l.next = l.start.Add(l.width * sched.Duration(len(l.rows)+1))
+	}
+}
+
+// halve doubles the width. A row that is then incomplete is forgotten: its area is
+// in the next one.
+func (l *timeline) halve() {
+	n := len(l.rows) / 2
+	for i := range n {
+		l.rows[i] = l.rows[2*i+1]
+	}
+	clear(l.rows[n:])
+	l.rows = l.rows[:n]
+	l.width *= 2
+}
+
+// integrals returns all integrals up to now.
+func (f *Fold) integrals() []uint64 {
+	out := make([]uint64, 0, int(numStates)+shown*len(f.vcs))
+	f.room.settle(f.now)
+	out = append(out, f.room.area[:]...)
+	for _, a := range f.vcs {
+		a.settle(f.now)
+		out = append(out, a.area[:shown]...)
+		out = append(out, a.area[quota])
+	}
+	return out
+}
+
+// Point is one row of the timeline: means over its time, of one VC, or of the
+// cluster when VC is "".
+type Point struct {
+	At            sched.Time // begin of the row
+	VC            string
+	Waiting       Number // gangs
+	Running       Number // gangs
+	Guaranteed    Number // leaves in use within guarantees
+	Opportunistic Number // leaves in use beyond them
+	Idle          Number // of the cluster: idle leaves; of a VC: leaves of its guarantee that it does not use
+	Bad           Number // of the cluster; not defined for a VC
+}
+
+// Timeline is a run over time. Steps are rows of equal width, the last may be
+// shorter; each has the cluster first, then the VCs in order of name.
+type Timeline struct {
+	Origin sched.Time
+	Width  sched.Duration
+	VCs    []string
+	Steps  [][]Point
+	End    sched.Time
+}
+
+// points turns the integrals into means; the last row ends at end.
+func (f *Fold) points(end sched.Time) Timeline {
+	l := &f.line
+	out := Timeline{Origin: f.o.Origin, Width: l.width, End: end}
+	order := make([]int, len(f.vcs))
+	for i := range f.vcs {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(f.vcs[a].name, f.vcs[b].name) })
+	for _, i := range order {
+		out.VCs = append(out.VCs, string(f.vcs[i].name))
+	}
+	was, at := []uint64(nil), l.start
+	rows := l.rows
+	if end > l.start.Add(l.width*sched.Duration(len(rows))) {
+		rows = append(slices.Clip(rows), f.integrals())
+	}
+	for i, row := range rows {
+		to := min(l.start.Add(l.width*sched.Duration(i+1)), end)
+		if to <= at {
+			break
+		}
+		out.Steps = append(out.Steps, step(at, to, was, row, order, out.VCs))
+		was, at = row, to
+	}
+	return out
+}
+
+// step is one row of all VCs.
+func step(at, to sched.Time, was, is []uint64, order []int, names []string) []Point {
+	mean := func(i int) Number {
+		switch {
+		case i >= len(is):
+			return 0
+		case i >= len(was):
+			return ratio(float64(is[i]), float64(to-at))
+		}
+		return ratio(float64(is[i]-was[i]), float64(to-at))
+	}
+	ps := make([]Point, 1, len(order)+1)
+	all := Point{At: at, Idle: mean(idle), Bad: mean(bad)}
+	for k, i := range order {
+		base := numStates + (shown+1)*i
+		p := Point{At: at, VC: names[k], Waiting: mean(base + int(waiting)), Running: mean(base + int(running)),
+			Guaranteed: mean(base + int(guaranteed)), Opportunistic: mean(base + int(opportunistic)), Bad: undefined()}
+		p.Idle = max(mean(base+shown)-p.Guaranteed, 0)
+		all.Waiting += p.Waiting
+		all.Running += p.Running
+		all.Guaranteed += p.Guaranteed
+		all.Opportunistic += p.Opportunistic
+		ps = append(ps, p)
+	}
+	ps[0] = all
+	return ps
+}
+
+// WriteCSV writes timeline.csv.
+func (t *Timeline) WriteCSV(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	b := []byte("time_s,vc,waiting_gangs,running_gangs,gpus_guaranteed,gpus_opportunistic,gpus_idle,gpus_bad\n")
+	for _, ps := range t.Steps {
+		for i := range ps {
+			p := &ps[i]
+			b = appendText(append(appendSeconds(b, int64(p.At-t.Origin)), ','), p.VC)
+			for _, n := range [...]Number{p.Waiting, p.Running, p.Guaranteed, p.Opportunistic, p.Idle, p.Bad} {
+				if b = append(b, ','); n.Defined() {
+					b = n.append(b)
+				}
+			}
+			b = append(b, '\n')
+		}
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
+		b = b[:0]
+	}
+	if _, err := out.Write(b); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// Describe says how wide the rows are.
+func (t *Timeline) Describe() string {
+	return strconv.Itoa(len(t.Steps)) + " rows of " + string(appendSeconds(nil, int64(t.Width))) + " s"
+}
