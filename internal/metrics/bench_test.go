@@ -29,7 +29,7 @@ func busy(jobs int) [][]sched.Record {
 			s.start(at, attempt(sched.JobID(k+1), 1), cell.LeafID(node*8+int32(k/64)%8))
 		}
 		if i < jobs {
-			s.submit(at, sched.JobID(i+1), string(rune('a'+i%8)), 1, 1)
+			s.submit(at, sched.JobID(i+1), string(rune('a'+i%8)), "1x1")
 		}
 		s.add(at, sched.Decided{Now: s.now})
 		batches = append(batches, s.records[from:])

@@ -192,10 +192,10 @@ func (f *Fold) occupy(g *gang, p *cell.Placement) {
 	f.moveIn(g)
 }
 
-// vacate is the inverse of occupy.
+// vacate is the inverse of occupy. A gang that holds nothing forgets where it was.
 func (f *Fold) vacate(g *gang) {
 	if g.slot == none {
-		g.tasks = nil // leaves may have other numbers from now on
+		g.tasks, g.preempted = nil, false // leaves may have other numbers from now on
 		return
 	}
 	f.cut(g)

@@ -110,30 +110,39 @@ func (f *Fold) points(end sched.Time) Timeline {
 		if to <= at {
 			break
 		}
-		out.Steps = append(out.Steps, step(at, to, was, row, order, out.VCs))
+		out.Steps = append(out.Steps, out.step(window{at, to, was, row}, order))
 		was, at = row, to
 	}
 	return out
 }
 
-// step is one row of all VCs.
-func step(at, to sched.Time, was, is []uint64, order []int, names []string) []Point {
-	mean := func(i int) Number {
-		switch {
-		case i >= len(is):
-			return 0
-		case i >= len(was):
-			return ratio(float64(is[i]), float64(to-at))
-		}
-		return ratio(float64(is[i]-was[i]), float64(to-at))
+// window is a time with the integrals at its begin and its end.
+type window struct {
+	from, to sched.Time
+	was, is  []uint64
+}
+
+// mean is the mean of one integral; VCs may be added on the way.
+func (w *window) mean(i int) Number {
+	var was uint64
+	switch {
+	case i >= len(w.is):
+		return 0
+	case i < len(w.was):
+		was = w.was[i]
 	}
+	return ratio(float64(w.is[i]-was), float64(w.to-w.from))
+}
+
+// step is one row of all VCs, which stand in the integrals in the given order.
+func (t *Timeline) step(w window, order []int) []Point {
 	ps := make([]Point, 1, len(order)+1)
-	all := Point{At: at, Idle: mean(idle), Bad: mean(bad)}
+	all := Point{At: w.from, Idle: w.mean(idle), Bad: w.mean(bad)}
 	for k, i := range order {
 		base := numStates + (shown+1)*i
-		p := Point{At: at, VC: names[k], Waiting: mean(base + int(waiting)), Running: mean(base + int(running)),
-			Guaranteed: mean(base + int(guaranteed)), Opportunistic: mean(base + int(opportunistic)), Bad: undefined()}
-		p.Idle = max(mean(base+shown)-p.Guaranteed, 0)
+		p := Point{At: w.from, VC: t.VCs[k], Waiting: w.mean(base + int(waiting)), Running: w.mean(base + int(running)),
+			Guaranteed: w.mean(base + int(guaranteed)), Opportunistic: w.mean(base + int(opportunistic)), Bad: undefined()}
+		p.Idle = max(w.mean(base+shown)-p.Guaranteed, 0)
 		all.Waiting += p.Waiting
 		all.Running += p.Running
 		all.Guaranteed += p.Guaranteed
