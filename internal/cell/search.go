@@ -119,6 +119,9 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 }
 
 func (c *Cluster) place(r *Request) (Result, bool) {
+	if r.Space == 0 && r.Priority >= MinGuaranteed {
+		return Result{}, false // its VC is gone: nobody owes it a cell
+	}
 	s := search{c: c, r: r, t: c.scratch()}
 	s.plain = r.Keep == nil && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)

@@ -172,11 +172,21 @@ func (s *State) allowedLeaves(j *job, g int) int32 {
 	allowed := s.request(j, g).Allowed
 	for l := range f.Leaves {
 		c := &f.Cells[f.Leaves[l]]
-		if (allowed == nil || allowed.Has(c.Node)) && s.usableChain(j, g, c.Chain) {
+		if (allowed == nil || allowed.Has(c.Node)) && s.usableChain(j, g, c.Chain) && !s.pinnedAway(j, g, f.Leaves[l]) {
 			n++
 		}
 	}
 	return n
+}
+
+// pinnedAway reports whether a cell lies in a pinned one that a guaranteed gang
+// may not use: another VC's, or one that it does not name.
+func (s *State) pinnedAway(j *job, g int, id cell.CellID) bool {
+	if j.spec.Priority < cell.MinGuaranteed {
+		return false
+	}
+	space, root := s.empty.RootOver(id)
+	return space != cell.None && (space != s.space(j.spec.VC) || !s.rootServes(j, g, &s.empty.Space(space).Roots[root]))
 }
 
 // rootServes reports whether a preassigned cell is one that a gang's members ask

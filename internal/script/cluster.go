@@ -17,7 +17,7 @@ import (
 // short form; without a block the line itself is the short form of one chain.
 //
 //	cluster file=cluster.yaml
-//	cluster nodes=2 gpus=4 [switch=2] [racks=1] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf] [backfill=easy]
+//	cluster nodes=2 gpus=4 [switch=2] [racks=1] [parts=2] [chain=gpu] [vcs=a:1,b:2xswitch] [policy=a:drf] [backfill=easy]
 func (s *Session) doCluster(c command) (string, error) {
 	m := s.meta(c.args)
 	cluster, out, err := s.readCluster(c)
@@ -170,6 +170,7 @@ func (p *plan) read(line string) error {
 			p.policy(name, v)
 		}
 		p.limits(p.vcConfig(name), a)
+		p.vc(name).Parent = cell.VCName(a.text("parent", ""))
 		for _, pinned := range a.list("pinned") {
 			v := p.vc(name)
 			v.Pinned = append(v.Pinned, cell.PinnedID(pinned))
@@ -187,11 +188,13 @@ func (p *plan) read(line string) error {
 	return p.err
 }
 
-// chain adds a chain: racks of nodes of switches of leaves. Levels that are not
-// asked for do not exist; the top level names the chain.
+// chain adds a chain: racks of nodes of switches of devices, of parts of devices
+// where parts=N says so. Levels that are not asked for do not exist; the top level
+// names the chain.
 func (p *plan) chain(name string, a *args) {
-	gpus, per := a.number("gpus", 1), a.number("switch", 0)
+	gpus, per, parts := a.number("gpus", 1), a.number("switch", 0), a.number("parts", 0)
 	racks := a.number("racks", 0)
+	leaf := sku(name, a.text("device", "nvidia"), parts > 0)
 	names := a.list("names")
 	if len(names) == 0 {
 		prefix := a.text("prefix", "n")
@@ -200,42 +203,58 @@ func (p *plan) chain(name string, a *args) {
 		}
 	}
 	nodes := int32(len(names))
-	if gpus < 1 || gpus > 64 || nodes < 1 || int64(nodes)*int64(gpus) > maxLeaves || per < 0 || (per > 0 && gpus%per != 0) || racks < 0 || (racks > 0 && nodes%racks != 0) {
+	each := int64(gpus) * int64(max(parts, 1)) // leaves of a node
+	switch {
+	case gpus < 1 || gpus > 64 || parts < 0 || parts > 64 || nodes < 1 || int64(nodes)*each > maxLeaves,
+		per < 0 || (per > 0 && gpus%per != 0) || racks < 0 || (racks > 0 && nodes%racks != 0):
 		p.fail("chain %s: %d nodes in %d racks with %d gpus, %d a switch, do not divide, or are more than %d leaves",
 			name, nodes, racks, gpus, per, maxLeaves)
 		return
+	case parts > 0 && leaf.Device == cell.CPU:
+		p.fail("chain %s: CPUs have no parts; remove parts=%d", name, parts)
+		return
 	}
 	levels := []cell.LevelSpec{{Type: cell.TypeName(name)}}
-	if per > 0 {
-		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-switch"), Fanout: per})
-		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-node"), Fanout: gpus / per, IsNode: true})
-	} else {
-		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-node"), Fanout: gpus, IsNode: true})
+	above := func(suffix string, fanout int32) {
+		if fanout > 0 {
+			levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + suffix), Fanout: fanout, IsNode: suffix == "-node"})
+		}
 	}
+	above("-gpu", parts)
+	above("-switch", per)
+	above("-node", gpus/max(per, 1))
 	if racks > 0 {
-		levels = append(levels, cell.LevelSpec{Type: cell.TypeName(name + "-rack"), Fanout: nodes / racks})
+		above("-rack", nodes/racks)
 	}
 	p.spec.Chains = append(p.spec.Chains, cell.ChainSpec{Name: cell.ChainName(levels[len(levels)-1].Type), Levels: levels})
-	if !p.skus[cell.TypeName(name)] {
-		p.skus[cell.TypeName(name)] = true
-		p.spec.SKUs = append(p.spec.SKUs, sku(name, a.text("device", "nvidia")))
+	if !p.skus[leaf.Name] {
+		p.skus[leaf.Name] = true
+		p.spec.SKUs = append(p.spec.SKUs, leaf)
 	}
 	tops := int(max(racks, 0))
 	if tops == 0 {
 		tops = len(names)
 	}
-	each := len(names) / tops
+	inRack := len(names) / tops
 	for i := range tops {
-		p.spec.Cells = append(p.spec.Cells, grow(levels, names[i*each:(i+1)*each], strconv.Itoa(i)))
+		p.spec.Cells = append(p.spec.Cells, grow(levels, names[i*inRack:(i+1)*inRack], strconv.Itoa(i)))
 	}
 }
 
-func sku(name, device string) cell.SKU {
+func sku(name, device string, inParts bool) cell.SKU {
 	s := cell.SKU{Name: cell.TypeName(name), GPU: 1, MilliCPU: 4000, MemoryMB: 16384, Device: cell.DeviceKind(device)}
 	if s.Device == cell.CPU {
 		s.GPU = 0
 	}
+	if inParts {
+		s.Part = cell.Share
+	}
 	return s
+}
+
+// inParts reports whether the leaves of a chain of the short form are parts.
+func inParts(levels []cell.LevelSpec) bool {
+	return len(levels) > 1 && levels[1].Type == levels[0].Type+"-gpu"
 }
 
 // grow builds one cell of the topmost of the levels; its nodes get the names.
@@ -254,16 +273,24 @@ func grow(levels []cell.LevelSpec, names []string, address string) cell.CellSpec
 	return c
 }
 
-// inside builds the cells below a node; leaves are numbered through the node.
+// inside builds the cells below a node; devices are numbered through the node,
+// parts through their device.
 func inside(levels []cell.LevelSpec, n int32, next *int) []cell.CellSpec {
 	var out []cell.CellSpec
 	top := levels[len(levels)-1]
 	for i := range n {
 		c := cell.CellSpec{Type: top.Type, Address: strconv.Itoa(int(i))}
-		if len(levels) == 1 {
+		switch {
+		case len(levels) == 2 && inParts(levels):
+			c.Address = strconv.Itoa(*next)
+			for part := range top.Fanout {
+				c.Children = append(c.Children, cell.CellSpec{Type: levels[0].Type, Address: fmt.Sprintf("%d:%d", *next, part)})
+			}
+			*next++
+		case len(levels) == 1:
 			c.Address = strconv.Itoa(*next)
 			*next++
-		} else {
+		default:
 			c.Children = inside(levels[:len(levels)-1], top.Fanout, next)
 		}
 		out = append(out, c)
@@ -307,8 +334,9 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 	v.Backfill = a.text("backfill", v.Backfill)
 }
 
-// quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack" and "4xgpu" are
-// cells of that level; several are joined by "+".
+// quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack", "4xgpu" and, of a
+// chain whose devices are in parts, "5xpart" are cells of that level; several are
+// joined by "+".
 func (p *plan) quota(vc, chain, text string) {
 	i := slices.IndexFunc(p.spec.Chains, func(c cell.ChainSpec) bool { return c.Levels[0].Type == cell.TypeName(chain) })
 	if i < 0 {
@@ -316,6 +344,10 @@ func (p *plan) quota(vc, chain, text string) {
 		return
 	}
 	c := p.spec.Chains[i]
+	leaf := "gpu"
+	if inParts(c.Levels) {
+		leaf = "part"
+	}
 	for _, part := range strings.Split(text, "+") {
 		number, level, ok := strings.Cut(part, "x")
 		if !ok {
@@ -323,10 +355,10 @@ func (p *plan) quota(vc, chain, text string) {
 		}
 		n, err := strconv.ParseInt(number, 10, 32)
 		at := slices.IndexFunc(c.Levels, func(l cell.LevelSpec) bool {
-			return string(l.Type) == chain+"-"+level || (level == "gpu" && string(l.Type) == chain)
+			return string(l.Type) == chain+"-"+level || (level == leaf && string(l.Type) == chain)
 		})
 		if err != nil || n < 0 || at < 0 {
-			p.fail("VC %s: %q is not a number of cells such as 1, 2xswitch, 1xrack or 4xgpu", vc, part)
+			p.fail("VC %s: %q is not a number of cells such as 1, 2xswitch, 1xrack, 4xgpu or, of a device in parts, 5xpart", vc, part)
 			return
 		}
 		v := p.vc(vc)

@@ -2,41 +2,96 @@ package script_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // floor is a random cluster in the short form.
 type floor struct {
 	chains []floorChain
-	vcs    []string
-	quota  map[string][]string // by VC: chain=cells
-	pins   []string            // lines
-	pinned map[string]string   // VC by pin
+	vcs    []string           // parents before their children
+	quota  map[string][]share // by VC
+	pins   []string           // lines
+	pinned map[string]string  // VC by pin
 	policy map[string]string
 }
 
+// floorChain is a chain; parts is 0 where leaves are whole devices.
 type floorChain struct {
-	name, prefix                    string
-	nodes, gpus, perSwitch, perRack int
+	name, prefix                           string
+	nodes, gpus, parts, perSwitch, perRack int
 }
 
-// newFloor makes one or two chains and shares them out among the VCs.
-func newFloor(g *generator) *floor {
-	f := &floor{quota: map[string][]string{}, pinned: map[string]string{}, policy: map[string]string{}}
-	f.vcs = []string{"a", "b", "c"}[:1+g.IntN(3)]
-	for _, v := range f.vcs {
-		f.policy[v] = g.pick("fifo", "fifo:preempt", "drf")
-		if g.chance(30) {
-			f.policy[v] += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
-		}
-		if g.chance(40) {
-			f.policy[v] += " backfill=" + g.pick("easy", "conservative")
-		}
+// share is a part of a VC's quota: so many cells of a chain's level.
+type share struct {
+	chain string
+	cells int
+	level string // rack, node, switch, gpu or part
+}
+
+func (s share) text() string {
+	if s.level == "node" {
+		return fmt.Sprintf("%s=%d", s.chain, s.cells)
 	}
+	return fmt.Sprintf("%s=%dx%s", s.chain, s.cells, s.level)
+}
+
+// level is a level of a chain, with how many leaves a cell of it has.
+type level struct {
+	name   string
+	leaves int
+}
+
+// levels lists a chain's levels from the top.
+func (c *floorChain) levels() []level {
+	each := max(1, c.parts)
+	var out []level
+	if c.perRack > 0 {
+		out = append(out, level{"rack", c.perRack * c.leaves()})
+	}
+	out = append(out, level{"node", c.leaves()})
+	if c.perSwitch > 0 {
+		out = append(out, level{"switch", c.perSwitch * each})
+	}
+	out = append(out, level{"gpu", each})
+	if c.parts > 0 {
+		out = append(out, level{"part", 1})
+	}
+	return out
+}
+
+// leaves is how many leaves a node has.
+func (c *floorChain) leaves() int { return c.gpus * max(1, c.parts) }
+
+// newFloor makes one or two chains and shares them out among the VCs, of which
+// some share theirs among children.
+func newFloor(g *generator) *floor {
+	f := &floor{quota: map[string][]share{}, pinned: map[string]string{}, policy: map[string]string{}}
+	f.vcs = []string{"a", "b", "c"}[:1+g.IntN(3)]
 	for _, name := range []string{"x", "y"}[:1+g.IntN(2)] {
 		f.addChain(g, name)
 	}
+	for _, v := range slices.Clone(f.vcs) {
+		if g.chance(30) {
+			f.addChildren(g, v)
+		}
+	}
+	for _, v := range f.vcs {
+		f.policy[v] = randomPolicy(g)
+	}
 	return f
+}
+
+func randomPolicy(g *generator) string {
+	policy := g.pick("fifo", "fifo:preempt", "drf")
+	if g.chance(30) {
+		policy += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
+	}
+	if g.chance(40) {
+		policy += " backfill=" + g.pick("easy", "conservative")
+	}
+	return policy
 }
 
 func (f *floor) addChain(g *generator, name string) {
@@ -46,6 +101,9 @@ func (f *floor) addChain(g *generator, name string) {
 	}
 	if c.nodes%2 == 0 && g.chance(50) {
 		c.perRack = 2
+	}
+	if c.gpus <= 4 && g.chance(40) {
+		c.parts = 1 + g.IntN(4)
 	}
 	f.chains = append(f.chains, c)
 	left := c.nodes
@@ -61,34 +119,98 @@ func (f *floor) addChain(g *generator, name string) {
 		n := g.IntN(left + 1)
 		left -= n
 		if n > 0 {
-			f.quota[v] = append(f.quota[v], fmt.Sprintf("%s=%s", name, f.cells(g, c, n)))
+			f.quota[v] = append(f.quota[v], cells(g, &c, n))
 		}
 	}
 }
 
 // cells asks for n nodes in one of the ways that give the same leaves.
-func (f *floor) cells(g *generator, c floorChain, n int) string {
+func cells(g *generator, c *floorChain, n int) share {
 	switch {
 	case c.perRack > 0 && n >= c.perRack && n%c.perRack == 0 && g.chance(50):
-		return fmt.Sprintf("%dxrack", n/c.perRack)
+		return share{c.name, n / c.perRack, "rack"}
 	case c.perSwitch > 0 && g.chance(40):
-		return fmt.Sprintf("%dxswitch", n*c.gpus/c.perSwitch)
+		return share{c.name, n * c.gpus / c.perSwitch, "switch"}
+	case c.parts > 0 && g.chance(20):
+		return share{c.name, n * c.leaves(), "part"}
 	case g.chance(20):
-		return fmt.Sprintf("%dxgpu", n*c.gpus)
+		return share{c.name, n * c.gpus, "gpu"}
 	}
-	return fmt.Sprint(n)
+	return share{c.name, n, "node"}
+}
+
+// addChildren gives one or two children some of a VC's cells, whole or divided
+// further, and sometimes its pinned cell; they may have children in their turn.
+func (f *floor) addChildren(g *generator, v string) {
+	left := slices.Clone(f.quota[v])
+	for _, name := range []string{".u", ".w"}[:1+g.IntN(2)] {
+		child := v + name
+		if slices.Contains(f.vcs, child) {
+			continue
+		}
+		f.vcs = append(f.vcs, child)
+		for i := range left {
+			n := g.IntN(left[i].cells + 1)
+			if n == 0 {
+				continue
+			}
+			left[i].cells -= n
+			own := left[i]
+			own.cells = n
+			f.quota[child] = append(f.quota[child], f.divide(g, own))
+		}
+		for _, pin := range []string{"p1", "p2"} {
+			if f.pinned[pin] == v && g.chance(30) {
+				f.pinned[pin] = child
+			}
+		}
+		if strings.Count(child, ".") < 3 && g.chance(25) {
+			f.addChildren(g, child)
+		}
+	}
+}
+
+// divide asks for a share's cells, or for some cells of a lower level that fit
+// into them.
+func (f *floor) divide(g *generator, s share) share {
+	levels := f.chain(s.chain).levels()
+	at := slices.IndexFunc(levels, func(l level) bool { return l.name == s.level })
+	if at < 0 || at == len(levels)-1 || g.chance(50) {
+		return s
+	}
+	to := levels[at+1+g.IntN(len(levels)-1-at)]
+	n := s.cells * levels[at].leaves / to.leaves
+	return share{s.chain, n - g.IntN(2)*g.IntN(n), to.name}
+}
+
+func (f *floor) chain(name string) *floorChain {
+	for i := range f.chains {
+		if f.chains[i].name == name {
+			return &f.chains[i]
+		}
+	}
+	return nil
+}
+
+// parent is the VC that a VC is part of, "" for none.
+func parent(vc string) string {
+	if at := strings.LastIndexByte(vc, '.'); at >= 0 {
+		return vc[:at]
+	}
+	return ""
 }
 
 // change gives another configuration: some valid, some not.
 func (f *floor) change(g *generator) *floor {
-	n := &floor{chains: append([]floorChain{}, f.chains...), vcs: append([]string{}, f.vcs...),
-		quota: map[string][]string{}, pins: f.pins, pinned: f.pinned, policy: f.policy}
+	n := &floor{chains: slices.Clone(f.chains), vcs: slices.Clone(f.vcs), quota: map[string][]share{},
+		pins: f.pins, pinned: maps.Clone(f.pinned), policy: maps.Clone(f.policy)}
 	for v, q := range f.quota {
-		n.quota[v] = append([]string{}, q...)
+		n.quota[v] = slices.Clone(q)
 	}
 	c := &n.chains[g.IntN(len(n.chains))]
 	step := max(1, c.perRack)
-	switch g.IntN(5) {
+	v := g.pick(n.vcs...)
+	switch g.IntN(9) {
 	case 0:
 		c.nodes += step
 	case 1:
@@ -96,16 +218,38 @@ func (f *floor) change(g *generator) *floor {
 			c.nodes -= step
 		}
 	case 2:
-		delete(n.quota, g.pick(n.vcs...)) // keeps only its pinned cells
+		delete(n.quota, v) // keeps only its pinned cells
 	case 3:
-		v := g.pick(n.vcs...)
 		if q := n.quota[v]; len(q) > 0 {
 			n.quota[v] = q[1:]
 		}
 	case 4:
-		n.quota[g.pick(n.vcs...)] = []string{fmt.Sprintf("%s=%d", c.name, 1+g.IntN(c.nodes+2))}
+		n.quota[v] = []share{{c.name, 1 + g.IntN(c.nodes+2), "node"}}
+	case 5:
+		n.addChildren(g, v)
+	case 6:
+		n.without(v)
+	case 7:
+		n.policy[v] = randomPolicy(g)
+	case 8: // other parts of the same devices, or none
+		if c.gpus <= 4 {
+			c.parts = g.IntN(5)
+		}
+	}
+	for _, v := range n.vcs {
+		if n.policy[v] == "" {
+			n.policy[v] = randomPolicy(g)
+		}
 	}
 	return n
+}
+
+// without removes a VC with all its children, unless no VC would be left.
+func (f *floor) without(vc string) {
+	stay := slices.DeleteFunc(slices.Clone(f.vcs), func(v string) bool { return v == vc || strings.HasPrefix(v, vc+".") })
+	if len(stay) > 0 {
+		f.vcs = stay
+	}
 }
 
 // text is the block of a cluster command.
@@ -113,6 +257,9 @@ func (f *floor) text() string {
 	var b strings.Builder
 	for _, c := range f.chains {
 		fmt.Fprintf(&b, "chain %s nodes=%d gpus=%d prefix=%s", c.name, c.nodes, c.gpus, c.prefix)
+		if c.parts > 0 {
+			fmt.Fprintf(&b, " parts=%d", c.parts)
+		}
 		if c.perSwitch > 0 {
 			fmt.Fprintf(&b, " switch=%d", c.perSwitch)
 		}
@@ -126,8 +273,11 @@ func (f *floor) text() string {
 	}
 	for _, v := range f.vcs {
 		fmt.Fprintf(&b, "vc %s policy=%s", v, f.policy[v])
+		if up := parent(v); up != "" {
+			b.WriteString(" parent=" + up)
+		}
 		for _, q := range f.quota[v] {
-			b.WriteString(" " + q)
+			b.WriteString(" " + q.text())
 		}
 		for _, pin := range []string{"p1", "p2"} {
 			if f.pinned[pin] == v {
@@ -140,17 +290,11 @@ func (f *floor) text() string {
 }
 
 // chainOf picks a chain, mostly one that the VC owns cells of.
-func (f *floor) chainOf(g *generator, vc string) floorChain {
-	c := f.chains[g.IntN(len(f.chains))]
+func (f *floor) chainOf(g *generator, vc string) *floorChain {
 	if q := f.quota[vc]; len(q) > 0 && g.chance(85) {
-		name, _, _ := strings.Cut(q[g.IntN(len(q))], "=")
-		for _, own := range f.chains {
-			if own.name == name {
-				c = own
-			}
-		}
+		return f.chain(q[g.IntN(len(q))].chain)
 	}
-	return c
+	return &f.chains[g.IntN(len(f.chains))]
 }
 
 func (f *floor) nodes() []string {
@@ -166,7 +310,7 @@ func (f *floor) nodes() []string {
 func (f *floor) leaves() int {
 	n := 0
 	for _, c := range f.chains {
-		n += c.nodes * c.gpus
+		n += c.nodes * c.leaves()
 	}
 	return n
 }

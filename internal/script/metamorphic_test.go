@@ -39,7 +39,7 @@ var (
 	jobName  = regexp.MustCompile(`\bj(\d+)\b`)
 	itsName  = regexp.MustCompile(`\bname(\d+)\b`)
 	nodeName = regexp.MustCompile(`\b([xy])(\d+)\b`)
-	ownsVC   = regexp.MustCompile(`(?m)(\bvc=|^vc )([abc])\b`)
+	ownsVC   = regexp.MustCompile(`(?m)(\bvc=|\bparent=|^vc )([abc])\b`)
 )
 
 // renamings change names: of jobs against their order, which decides nothing; of
@@ -81,7 +81,7 @@ func TestRenaming(t *testing.T) {
 		for _, r := range renamings() {
 			other := make([]step, len(steps))
 			for i, st := range steps {
-				other[i] = step{r.there(st.line), r.there(st.block)}
+				other[i] = step{line: r.there(st.line), block: r.there(st.block)}
 			}
 			renamed, _ := told(t, other)
 			if got := r.back(renamed); got != plain {

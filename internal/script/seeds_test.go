@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,8 +107,12 @@ func (f *failures) try(t *testing.T, seed uint64) {
 		seed, one.err, seed, seed, render(steps))
 }
 
-// step is one command of a scenario.
-type step struct{ line, block string }
+// step is one command of a scenario. One that is kept makes the end what it should
+// be: without it a scenario would fail for another reason.
+type step struct {
+	line, block string
+	keep        bool
+}
 
 func render(steps []step) string {
 	var b strings.Builder
@@ -125,6 +130,7 @@ func render(steps []step) string {
 type scenario struct {
 	s     *script.Session
 	check *checker
+	last  step // the one that failed
 	err   error
 }
 
@@ -154,7 +160,7 @@ func (sc *scenario) do(st step) string {
 		err = fmt.Errorf("%s", strings.TrimSpace(out))
 	}
 	if err != nil {
-		sc.err = fmt.Errorf("%s: %w", st.line, err)
+		sc.last, sc.err = st, fmt.Errorf("%s: %w", st.line, err)
 	}
 	return out
 }
@@ -171,13 +177,21 @@ func replay(steps []step) *scenario {
 
 // shrink leaves out steps as long as the run still fails in the same way.
 func shrink(steps []step, failure error) []step {
-	kind := failureKind(failure)
+	kind, last := failureKind(failure), steps[len(steps)-1]
 	budget := 400
 	for size := len(steps) / 2; size >= 1; size /= 2 {
 		for i := 1; i+size <= len(steps) && budget > 0; {
-			less := append(append([]step{}, steps[:i]...), steps[i+size:]...)
+			less := slices.Clone(steps[:i])
+			for k, st := range steps[i:] {
+				if k >= size || st.keep {
+					less = append(less, st)
+				}
+			}
+			if len(less) == len(steps) {
+				break // what is kept stands at the end
+			}
 			budget--
-			if sc := replay(less); sc.err != nil && failureKind(sc.err) == kind {
+			if sc := replay(less); sc.err != nil && failureKind(sc.err) == kind && sc.last.keep == last.keep {
 				steps = less
 			} else {
 				i += size
@@ -210,6 +224,7 @@ type generator struct {
 	plan   *floor
 	names  []string
 	next   int
+	ending bool
 	repeat []step // commands with a key, to be given twice
 }
 
@@ -230,7 +245,7 @@ func (g *generator) do(line, block string) string {
 	if g.sc.err != nil {
 		return ""
 	}
-	st := step{line, block}
+	st := step{line, block, g.ending}
 	g.steps = append(g.steps, st)
 	return g.sc.do(st)
 }
@@ -269,7 +284,7 @@ func (g *generator) submit() {
 		g.pick("crit", "prod", "prod", "test", "test", "oppo", "oppo", "0", "55"), 1+g.IntN(600), g.IntN(40), g.next)
 	chain := g.plan.chainOf(g, vc)
 	for i := range 1 + g.IntN(2)*g.IntN(2) {
-		leaves := 1 + g.IntN(chain.gpus)
+		leaves := 1 + g.IntN(chain.leaves())
 		if g.chance(50) {
 			leaves = 1 + g.IntN(leaves)
 		}
@@ -353,7 +368,11 @@ func (g *generator) node() {
 
 func (g *generator) leaf() {
 	c := g.plan.chains[g.IntN(len(g.plan.chains))]
-	g.do(fmt.Sprintf("leaf %s%d:%d %s sku=%s", c.prefix, 1+g.IntN(c.nodes), g.IntN(c.gpus), g.pick("bad", "good"), c.name), "")
+	at := fmt.Sprintf("%s%d:%d", c.prefix, 1+g.IntN(c.nodes), g.IntN(c.gpus))
+	if c.parts > 0 {
+		at += fmt.Sprintf(":%d", g.IntN(c.parts))
+	}
+	g.do(fmt.Sprintf("leaf %s %s sku=%s", at, g.pick("bad", "good"), c.name), "")
 }
 
 func (g *generator) lose() {
@@ -375,6 +394,7 @@ func (g *generator) reconfigure() {
 // end heals everything, goes back to the first configuration in which every job
 // was checked or stops what cannot fit, and wants all to end.
 func (g *generator) end() {
+	g.ending = true
 	g.do("heal", "")
 	for _, n := range g.plan.nodes() {
 		g.do("refuse "+n+" off", "")
