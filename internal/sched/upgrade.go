@@ -103,7 +103,9 @@ func (s *State) suits(a *attempt, binds []cell.Bind) bool {
 			if len(role.SKUs) > 0 && !slices.Contains(role.SKUs, f.Chains[f.Cells[leaf].Chain].SKU) {
 				return false
 			}
-			if !slices.ContainsFunc(binds, func(b cell.Bind) bool { return b.Space == 0 && f.Contains(b.Cell, leaf) && sp.Roots[b.Root].Pinned == role.Pinned }) {
+			if !slices.ContainsFunc(binds, func(b cell.Bind) bool {
+				return b.Space == 0 && f.Contains(b.Cell, leaf) && sp.Roots[b.Root].Pinned == role.Pinned
+			}) {
 				return false
 			}
 		}
