@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -41,6 +42,7 @@ func modest(t *testing.T, values map[string]string) {
 // machine is a cluster with the allocations that the history made.
 type machine struct {
 	c        *cell.Cluster
+	spec     *cell.Spec
 	tw       *twin.Twin
 	live     []cell.AllocID // that hold leaves, the oldest first
 	promised []cell.AllocID
@@ -49,7 +51,8 @@ type machine struct {
 }
 
 func newMachine(t *rapid.T) *machine {
-	m := &machine{c: draw(t)}
+	m := &machine{}
+	m.c, m.spec = draw(t)
 	m.tw = twin.Of(m.c)
 	for _, r := range m.c.Space(1).Roots {
 		m.pinned = m.pinned || r.Pinned != ""
@@ -59,9 +62,13 @@ func newMachine(t *rapid.T) *machine {
 
 // draw makes a cluster of one or two racks of two nodes of four leaves, with two
 // VCs, or three of which one is part of another, whose quotas are drawn cell by
-// cell as long as they fit.
-func draw(t *rapid.T) *cell.Cluster {
+// cell as long as they fit. Leaves are whole devices or parts of devices, and a
+// second chain stands on machines of its own or on those of the first.
+func draw(t *rapid.T) (*cell.Cluster, *cell.Spec) {
 	spec := racks(rapid.IntRange(1, 2).Draw(t, "racks"))
+	if rapid.IntRange(0, 2).Draw(t, "parts") == 0 {
+		divide(spec, "G", 2, 0)
+	}
 	spec.VCs = []cell.VCSpec{{Name: "v0"}, {Name: "v1"}}
 	if rapid.IntRange(0, 3).Draw(t, "pin") == 0 {
 		spec.Cells[0].Children[0].Pinned = pin
@@ -72,7 +79,10 @@ func draw(t *rapid.T) *cell.Cluster {
 	}
 	second := rapid.IntRange(0, 3).Draw(t, "second chain") == 0
 	if second {
-		plain(spec)
+		plain(spec, []string{"h", "n"}[rapid.IntRange(0, 1).Draw(t, "machine")])
+		if rapid.Bool().Draw(t, "parts of the second") {
+			divide(spec, "H", 3, 4)
+		}
 	}
 	c, err := cell.New(spec)
 	if err != nil {
@@ -91,20 +101,61 @@ func draw(t *rapid.T) *cell.Cluster {
 			c, spec = larger, &more
 		}
 	}
-	return c
+	return c, spec
+}
+
+// divide makes the leaves of a SKU parts of devices, so many of each; the devices
+// of a machine are numbered from first on.
+func divide(s *cell.Spec, sku cell.TypeName, parts, first int) {
+	i := slices.IndexFunc(s.SKUs, func(k cell.SKU) bool { return k.Name == sku })
+	s.SKUs[i].Part = cell.MIG
+	next, last := 0, ""
+	eachLeaf(s, func(c *cell.CellSpec, node string) {
+		if node != last {
+			next, last = 0, node
+		}
+		if c.Type == sku {
+			c.Address = fmt.Sprintf("%d:%d", first+next/parts, next%parts)
+			next++
+		}
+	})
+}
+
+// eachLeaf calls f for every leaf of a file, with the name of its machine.
+func eachLeaf(s *cell.Spec, f func(c *cell.CellSpec, node string)) {
+	machine := func(c *cell.CellSpec) bool {
+		return slices.ContainsFunc(s.Chains, func(ch cell.ChainSpec) bool {
+			return slices.ContainsFunc(ch.Levels, func(l cell.LevelSpec) bool { return l.Type == c.Type && l.IsNode })
+		})
+	}
+	var walk func(c *cell.CellSpec, node string)
+	walk = func(c *cell.CellSpec, node string) {
+		if machine(c) {
+			node = c.Address
+		}
+		if len(c.Children) == 0 {
+			f(c, node)
+		}
+		for i := range c.Children {
+			walk(&c.Children[i], node)
+		}
+	}
+	for i := range s.Cells {
+		walk(&s.Cells[i], "")
+	}
 }
 
 // pin is the pinned cell's name.
 const pin = "p"
 
-// plain adds a chain of two nodes of three leaves.
-func plain(s *cell.Spec) {
+// plain adds a chain of two nodes of three leaves, on machines of that prefix.
+func plain(s *cell.Spec, prefix string) {
 	s.SKUs = append(s.SKUs, cell.SKU{Name: "H"})
 	s.Chains = []cell.ChainSpec{{Name: "PLAIN", Levels: []cell.LevelSpec{{Type: "H"}, {Type: "PLAIN", Fanout: 3, IsNode: true}}}, s.Chains[0]}
 	for i := range 2 {
-		node := cell.CellSpec{Type: "PLAIN", Address: fmt.Sprintf("h%d", i)}
+		node := cell.CellSpec{Type: "PLAIN", Address: fmt.Sprint(prefix, i)}
 		for l := range 3 {
-			node.Children = append(node.Children, cell.CellSpec{Type: "H", Address: fmt.Sprint(l)})
+			node.Children = append(node.Children, cell.CellSpec{Type: "H", Address: fmt.Sprint(4 + l)})
 		}
 		s.Cells = append(s.Cells, node)
 	}
@@ -185,7 +236,41 @@ func (m *machine) place(t *rapid.T, q *cell.Request) (cell.Result, bool) {
 	if after := m.c.Dump(); after != before {
 		t.Fatalf("Place changed the cluster from\n%s\nto\n%s", before, after)
 	}
+	for i := range res.Placement.Tasks {
+		if err := m.named(&res.Placement.Tasks[i]); ok && err != nil {
+			t.Fatalf("%v; %s", err, m.c.Dump())
+		}
+	}
 	return res, ok
+}
+
+// named checks what a placement calls a task's leaves against the file: their
+// node, SKU, device and, where leaves are parts of devices, part.
+func (m *machine) named(task *cell.Task) error {
+	var leaves []cell.Task // of the file, in its order
+	eachLeaf(m.spec, func(c *cell.CellSpec, node string) {
+		leaf := cell.Task{Node: cell.NodeName(node), SKU: c.Type, Devices: make([]int32, 1)}
+		device, part, inParts := strings.Cut(c.Address, ":")
+		fmt.Sscan(device, &leaf.Devices[0])
+		if inParts {
+			leaf.Parts = make([]int32, 1)
+			fmt.Sscan(part, &leaf.Parts[0])
+		}
+		leaves = append(leaves, leaf)
+	})
+	for i, l := range task.Leaves {
+		want, is := leaves[l], cell.Task{Node: task.Node, SKU: task.SKU, Devices: task.Devices[i : i+1]}
+		if len(task.Parts) > 0 {
+			is.Parts = task.Parts[i : i+1]
+		}
+		if fmt.Sprint(is) != fmt.Sprint(want) {
+			return fmt.Errorf("leaf %d is %+v, and is called %+v", l, want, is)
+		}
+		if found := m.c.Forest().FindPart(want.Node, want.SKU, want.Devices[0], append(want.Parts, 0)[0]); found != l {
+			return fmt.Errorf("looking for leaf %d by its names finds %d", l, found)
+		}
+	}
+	return nil
 }
 
 // Place puts a gang on free leaves.

@@ -16,8 +16,8 @@ import (
 func TestShapes(t *testing.T) {
 	modest(t, map[string]string{"rapid.seed": "3", "rapid.checks": "120"})
 	rapid.Check(t, func(t *rapid.T) {
-		c := shape(t)
-		m := &shaped{machine{c: c, tw: twin.Of(c), pinned: len(c.Space(1).Roots) > 0 && slices.ContainsFunc(c.Space(1).Roots, func(r cell.Root) bool { return r.Pinned == pin })}}
+		c, spec := shape(t)
+		m := &shaped{machine{c: c, spec: spec, tw: twin.Of(c), pinned: len(c.Space(1).Roots) > 0 && slices.ContainsFunc(c.Space(1).Roots, func(r cell.Root) bool { return r.Pinned == pin })}}
 		m.more = m.restrict
 		t.Repeat(rapid.StateMachineActions(m))
 		m.emptied(t)
@@ -101,9 +101,9 @@ func (m *shaped) Imagine(t *rapid.T) {
 
 // shape draws a cluster: machines with two kinds of devices, deep machines,
 // machines of one leaf; pinned leaves and racks, and VCs in VCs in VCs.
-func shape(t *rapid.T) *cell.Cluster {
-	kind := rapid.IntRange(0, 2).Draw(t, "shape")
-	spec := []func() *cell.Spec{twoKinds, deep, single}[kind]()
+func shape(t *rapid.T) (*cell.Cluster, *cell.Spec) {
+	kind := rapid.IntRange(0, 3).Draw(t, "shape")
+	spec := []func() *cell.Spec{twoKinds, deep, single, sliced}[kind]()
 	spec.VCs = []cell.VCSpec{{Name: "v0"}, {Name: "v1"}}
 	if rapid.Bool().Draw(t, "nested") {
 		spec.VCs = append(spec.VCs, cell.VCSpec{Name: "v2", Parent: "v1"}, cell.VCSpec{Name: "v3", Parent: "v2"})
@@ -137,7 +137,7 @@ func shape(t *rapid.T) *cell.Cluster {
 			c, spec = larger, &more
 		}
 	}
-	return c
+	return c, spec
 }
 
 // twoKinds is three machines of three G and two H each; a machine is the top of
@@ -155,6 +155,28 @@ func twoKinds() *cell.Spec {
 			s.Cells = append(s.Cells, box)
 		}
 	}
+	return s
+}
+
+// sliced is two machines of two whole G and two devices of three slices S each.
+func sliced() *cell.Spec {
+	s := &cell.Spec{SKUs: []cell.SKU{{Name: "G"}, {Name: "S"}}, Chains: []cell.ChainSpec{
+		{Name: "GBOX", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "GBOX", Fanout: 2, IsNode: true}}},
+		{Name: "SBOX", Levels: []cell.LevelSpec{{Type: "S"}, {Type: "DEVICE", Fanout: 3}, {Type: "SBOX", Fanout: 2, IsNode: true}}}}}
+	for n := range 2 {
+		whole := cell.CellSpec{Type: "GBOX", Address: fmt.Sprint("n", n)}
+		slices := cell.CellSpec{Type: "SBOX", Address: fmt.Sprint("n", n)}
+		for d := range 2 {
+			whole.Children = append(whole.Children, cell.CellSpec{Type: "G", Address: fmt.Sprint(d)})
+			device := cell.CellSpec{Type: "DEVICE", Address: fmt.Sprint(2 + d)}
+			for range 3 {
+				device.Children = append(device.Children, cell.CellSpec{Type: "S"})
+			}
+			slices.Children = append(slices.Children, device)
+		}
+		s.Cells = append(s.Cells, whole, slices)
+	}
+	divide(s, "S", 3, 2)
 	return s
 }
 
