@@ -234,6 +234,7 @@ func (f *floor) change(g *generator) *floor {
 	case 8: // other parts of the same devices, or none
 		if c.gpus <= 4 {
 			c.parts = g.IntN(5)
+			n.wholeUnless(c)
 		}
 	}
 	for _, v := range n.vcs {
@@ -242,6 +243,18 @@ func (f *floor) change(g *generator) *floor {
 		}
 	}
 	return n
+}
+
+// wholeUnless makes shares of parts into as many of devices, where a chain has no
+// parts any more.
+func (f *floor) wholeUnless(c *floorChain) {
+	for _, q := range f.quota {
+		for i := range q {
+			if q[i].chain == c.name && q[i].level == "part" && c.parts == 0 {
+				q[i].level = "gpu"
+			}
+		}
+	}
 }
 
 // without removes a VC with all its children, unless no VC would be left.
