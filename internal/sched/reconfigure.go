@@ -24,6 +24,8 @@ type change struct {
 	next   *cell.Cluster // with what holds cells, where it stands then
 	ev     Configured
 	events []Event // what Apply gets; none when nothing changes
+	// lent are the jobs whose first gang is opportunistic there; looked up only.
+	lent map[JobID]bool
 }
 
 // change checks a command and decides what becomes of everything that holds
@@ -41,7 +43,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
-	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}}
+	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}, lent: map[JobID]bool{}}
 	var no *Refusal
 	if ch.ev.Renamed, ch.ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
@@ -117,6 +119,11 @@ func (s *State) planMove(ch *change, a *attempt) (m Move, clash string) {
 	}
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
 	m = Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0}
+	if s.isExtra(a) && ch.lent[a.id.Job] && j.spec.Priority >= cell.MinGuaranteed {
+		m.Lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
+	} else if a.id.Gang == 0 {
+		ch.lent[a.id.Job] = m.Lazy || a.lazy
+	}
 	alloc := ch.next.Take(max(vc, 0), j.spec.Priority, m.Placement, false)
 	if m.Lazy || a.lazy {
 		ch.next.Demote(alloc)

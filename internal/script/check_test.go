@@ -331,6 +331,7 @@ func (c *checker) quiet() error {
 	}
 	c.launched = c.s.World().Launches()
 	c.conserved()
+	c.extras()
 	for _, j := range c.state.Jobs() {
 		c.explained(j)
 	}
@@ -349,6 +350,21 @@ func (c *checker) quiet() error {
 		c.thought()
 	}
 	return c.err
+}
+
+// extras checks that no member above a minimum is guaranteed beside a minimum that
+// is not.
+func (c *checker) extras() {
+	for id, a := range c.live {
+		if !c.jobs[id.Job].Gangs[id.Gang].Extra || !a.placed || a.lazy || a.stop {
+			continue
+		}
+		for other, m := range c.live {
+			if other.Job == id.Job && other.Gang == 0 && m.lazy && !m.stop {
+				c.fail("I3: attempt %v is guaranteed beside its minimum %v, which is not", id, other)
+			}
+		}
+	}
 }
 
 // conserved counts what every node has in use from the checker's own books (I2, I9).
