@@ -275,6 +275,9 @@ func (s *State) owned(j *job, sc *scope, leaves []leafView, l cell.Level) (owned
 	f := s.cl.Forest()
 	ch := &f.Chains[sc.chain]
 	size := ch.LeavesAt(l)
+	if s.space(j.spec.VC) == 0 {
+		return 0, 0 // its VC is gone
+	}
 	roots := s.cl.Space(s.space(j.spec.VC)).Roots
 	for i := range roots {
 		r := &roots[i]

@@ -119,7 +119,7 @@ func (s *State) planMove(ch *change, a *attempt) (m Move, clash string) {
 	}
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
 	m = Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0}
-	if s.isExtra(a) && ch.lent[a.id.Job] && j.spec.Priority >= cell.MinGuaranteed {
+	if s.isExtra(a) && !a.lazy && ch.lent[a.id.Job] && j.spec.Priority >= cell.MinGuaranteed {
 		m.Lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
 	} else if a.id.Gang == 0 {
 		ch.lent[a.id.Job] = m.Lazy || a.lazy
