@@ -64,61 +64,115 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	} else {
 		s.jobs = append(s.jobs, job{})
 	}
-	s.jobs[slot] = newJob(e.ID, e.Job, s.now)
+	j := &s.jobs[slot]
+	*j = s.newJob(e.ID, e.Job, s.now, j)
 	if e.Job.partial() {
 		s.partials++
 	}
-	s.slots[e.ID] = slot
+	s.slots.put(e.ID, slot)
 	s.names[e.Job.Name] = e.ID
 	s.nextJob = max(s.nextJob, e.ID+1)
 	s.keys.remember(e.Meta, e, e.ID)
-	for g := range s.jobs[slot].gangs {
+	for g := range j.gangs {
 		s.enqueue(slot, int32(g))
 	}
 }
 
-// newJob lays out a job that waits.
-func newJob(id JobID, spec *Job, now Time) job {
-	j := job{id: id, spec: spec, submitted: now}
+// newJob lays out a job that waits, in the memory of one that has ended, if any.
+func (s *State) newJob(id JobID, spec *Job, now Time, room *job) job {
+	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now}
 	n := 0
 	for r := range spec.Roles {
 		n += int(spec.Roles[r].Tasks)
 	}
-	j.tasks, j.gangs = make([]taskRun, 0, n), make([]gang, 0, len(spec.Gangs))
+	if room != nil {
+		j.tasks, j.gangs = room.tasks[:0], room.gangs[:0]
+	}
+	j.tasks, j.gangs = slices.Grow(j.tasks, n), slices.Grow(j.gangs, len(spec.Gangs))
 	for r := range spec.Roles {
 		for i := range spec.Roles[r].Tasks {
 			j.tasks = append(j.tasks, taskRun{role: int32(r), index: i, state: TaskWaiting})
 		}
 	}
 	for g := range spec.Gangs {
-		j.gangs = append(j.gangs, newGang(&j, g))
+		j.gangs = append(j.gangs, s.newGang(&j, g))
 	}
 	return j
 }
 
-func newGang(j *job, g int) gang {
+// keepTasks is for how many tasks a job that ended leaves its memory to the next.
+const keepTasks = 64
+
+// vacate frees the slot of a job that has ended.
+func (s *State) vacate(j *job) {
+	was := *j
+	*j = job{}
+	if cap(was.tasks) <= keepTasks {
+		clear(was.tasks)
+		clear(was.gangs)
+		j.tasks, j.gangs = was.tasks[:0], was.gangs[:0]
+	}
+}
+
+func (s *State) newGang(j *job, g int) gang {
 	out := gang{attempt: none}
+	var room [8]cell.Member
+	members := room[:0]
 	role := int32(none)
 	for _, t := range j.spec.Gangs[g].Tasks {
 		j.tasks[t].gang = int32(g)
 		r := &j.spec.Roles[j.tasks[t].role]
 		out.leaves += r.Leaves
 		if j.tasks[t].role == role {
-			out.members[len(out.members)-1].Tasks++
+			members[len(members)-1].Tasks++
 			continue
 		}
 		role = j.tasks[t].role
-		out.members = append(out.members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: r.SKUs, Pinned: r.Pinned})
+		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: r.SKUs, Pinned: r.Pinned})
 	}
-	out.shape = shapeOf(out.members, j.spec)
+	sh := s.shapeOf(members, j.spec)
+	out.members, out.shape = sh.members, sh.text
 	return out
 }
 
-// shapeOf names what decides where a gang fits: each name in it with its length,
-// so that no two shapes have one text. It is made for every submission.
-func shapeOf(members []cell.Member, spec *Job) string {
-	var room [128]byte
-	b := room[:0]
+// shape is what decides where a gang fits, with a text that no other shape has.
+type shape struct {
+	text    string
+	members []cell.Member
+}
+
+// Most jobs look like one that was submitted before: so many shapes are kept, if
+// their texts are no longer than that.
+const (
+	maxShapes    = 1024
+	maxShapeText = 256
+)
+
+// shapeOf returns the shape of a gang: that of an earlier one, if it is known. It
+// is asked for at every submission.
+func (s *State) shapeOf(members []cell.Member, spec *Job) shape {
+	var room [maxShapeText]byte
+	text := appendShape(room[:0], members, spec)
+	if known, ok := s.shapes[string(text)]; ok {
+		return known
+	}
+	fresh := shape{string(text), slices.Clone(members)}
+	for i := range fresh.members {
+		m := &fresh.members[i]
+		m.SKUs = slices.Clone(m.SKUs) // so that no job's description is kept for it
+	}
+	if len(text) <= maxShapeText {
+		if s.shapes == nil || len(s.shapes) >= maxShapes {
+			s.shapes = map[string]shape{}
+		}
+		s.shapes[fresh.text] = fresh
+	}
+	return fresh
+}
+
+// appendShape writes a shape as text: each name in it with its length, so that no
+// two shapes have one text.
+func appendShape(b []byte, members []cell.Member, spec *Job) []byte {
 	num := func(n int, end byte) { b = append(strconv.AppendInt(b, int64(n), 10), end) }
 	text := func(s string) {
 		num(len(s), ':')
@@ -140,7 +194,7 @@ func shapeOf(members []cell.Member, spec *Job) string {
 			text(string(n))
 		}
 	}
-	return string(b)
+	return b
 }
 
 func (s *State) applyStopRequested(e StopRequested) {
@@ -150,7 +204,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 	}
 	j.stop, j.stopReason = true, e.Reason
 	s.keys.remember(e.Meta, e, e.Job)
-	slot := s.slots[e.Job]
+	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}
@@ -250,6 +304,11 @@ func (s *State) applyConfigured(e Configured) {
 	}
 	s.byAlloc = nil
 	s.rename(&e)
+	for i := range s.jobs {
+		if j := &s.jobs[i]; j.spec != nil {
+			j.space = s.space(j.spec.VC)
+		}
+	}
 	for _, m := range e.Moves {
 		s.move(m)
 	}
@@ -280,7 +339,7 @@ func (s *State) move(m Move) {
 		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))
 	}
 	j := &s.jobs[a.job]
-	a.alloc = s.cl.Take(s.space(j.spec.VC), j.spec.Priority, m.Placement, false)
+	a.alloc = s.cl.Take(j.space, j.spec.Priority, m.Placement, false)
 	a.orphaned = m.Orphaned
 	if (m.Lazy || a.lazy) && j.spec.Priority >= cell.MinGuaranteed {
 		s.cl.Demote(a.alloc)

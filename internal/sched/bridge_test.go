@@ -2,7 +2,6 @@ package sched
 
 import (
 	"crypto/sha256"
-	"maps"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -115,4 +114,4 @@ func (s *State) Attempts(id JobID) []int32 {
 }
 
 // IDs lists the jobs that have not ended.
-func (s *State) IDs() []JobID { return slices.Sorted(maps.Keys(s.slots)) }
+func (s *State) IDs() []JobID { return s.slots.ids() }

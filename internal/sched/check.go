@@ -62,10 +62,10 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	if id, ok := s.names[c.Job.Name]; ok {
 		return nil, Answer{}, refuse(Conflict, "job %q (id %d) has not ended yet: stop it first, or choose another name", c.Job.Name, id)
 	}
-	if len(s.slots) >= maxWaiting {
-		return nil, Answer{}, refuse(Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", len(s.slots))
+	if s.slots.n >= maxWaiting {
+		return nil, Answer{}, refuse(Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", s.slots.n)
 	}
-	j := newJob(s.nextJob, c.Job, s.now)
+	j := s.newJob(s.nextJob, c.Job, s.now, nil)
 	for g := range j.gangs {
 		if g > 0 && j.gangs[g].shape == j.gangs[g-1].shape {
 			continue

@@ -49,7 +49,7 @@ func (s *State) Decide(now Time) []Record {
 
 func (s *State) settleJobs() {
 	for len(s.dirty) > 0 {
-		if slot, ok := s.slots[s.nextTouched()]; ok {
+		if slot, ok := s.slots.get(s.nextTouched()); ok {
 			s.jobs[slot].touched = false
 			s.settle(slot)
 		}

@@ -71,7 +71,7 @@ func (s *State) applyDecision(e Event) bool {
 
 // applyPlaced starts an attempt, on fresh cells or on those reserved for it.
 func (s *State) applyPlaced(e Placed) {
-	slot := s.slots[e.Attempt.Job]
+	slot := s.slots.of(e.Attempt.Job)
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Attempt.Gang]
 	var a *attempt
@@ -116,7 +116,7 @@ func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise 
 	if !promise {
 		g.n = id.N
 	}
-	alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, pl, promise)
+	alloc := s.cl.Take(j.space, j.spec.Priority, pl, promise)
 	s.setAlloc(alloc, at)
 	s.attempts[at] = attempt{id: id, job: slot, alloc: alloc}
 	s.link(at)
@@ -124,7 +124,7 @@ func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise 
 }
 
 func (s *State) applyReserved(e Reserved) {
-	slot := s.slots[e.Attempt.Job]
+	slot := s.slots.of(e.Attempt.Job)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
 	s.promises = append(s.promises, s.jobs[slot].gangs[e.Attempt.Gang].attempt)
@@ -230,7 +230,7 @@ func (s *State) touchReserving() {
 }
 
 func (s *State) applyTaskRetried(e TaskRetried) {
-	slot := s.slots[e.Job]
+	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Gang]
 	g.done, g.after = false, e.After
@@ -252,7 +252,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 }
 
 func (s *State) applyCompleting(e JobCompleting) {
-	slot := s.slots[e.Job]
+	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
 	j.completing = &e
 	for g := range j.gangs {
@@ -262,7 +262,7 @@ func (s *State) applyCompleting(e JobCompleting) {
 }
 
 func (s *State) applyJobRetried(e JobRetried) {
-	slot := s.slots[e.Job]
+	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
 	j.completing = nil
 	j.retry++
@@ -281,7 +281,7 @@ func (s *State) applyJobRetried(e JobRetried) {
 }
 
 func (s *State) applyJobEnded(e JobEnded) {
-	slot := s.slots[e.Job]
+	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
@@ -296,11 +296,11 @@ func (s *State) applyJobEnded(e JobEnded) {
 	if j.spec.partial() {
 		s.partials--
 	}
-	delete(s.slots, j.id)
+	s.slots.remove(j.id)
 	if s.names[j.spec.Name] == j.id {
 		delete(s.names, j.spec.Name)
 	}
-	s.jobs[slot] = job{}
+	s.vacate(j)
 	s.spare = append(s.spare, slot)
 }
 
@@ -325,7 +325,7 @@ func (s *State) applyQuarantined(e Quarantined) {
 		return
 	}
 	j.quarantined = true
-	slot := s.slots[e.Job]
+	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 		if at := j.gangs[g].attempt; at != none && s.attempts[at].state == AttemptReserving {

@@ -9,7 +9,7 @@ import (
 
 // request asks for cells for one gang, with free leaves only.
 func (s *State) request(j *job, g int) cell.Request {
-	r := cell.Request{Space: s.space(j.spec.VC), Priority: j.spec.Priority, Members: j.gangs[g].members, Keep: s.keep}
+	r := cell.Request{Space: j.space, Priority: j.spec.Priority, Members: j.gangs[g].members, Keep: s.keep}
 	f := s.cl.Forest()
 	if j.spec.restricted() {
 		r.Allowed = s.allowedNodes(j.spec)

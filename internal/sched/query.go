@@ -70,7 +70,7 @@ func (s *State) attemptStatus(a *attempt) AttemptStatus {
 
 // Jobs returns the jobs that have not ended, in submission order.
 func (s *State) Jobs() []JobStatus {
-	out := make([]JobStatus, 0, len(s.slots))
+	out := make([]JobStatus, 0, s.slots.n)
 	for i := range s.jobs {
 		if s.jobs[i].spec != nil {
 			out = append(out, s.status(&s.jobs[i]))

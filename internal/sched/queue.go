@@ -28,13 +28,13 @@ func (s *State) enqueue(slot, g int32) {
 		return
 	}
 	j.gangs[g].waiting = true
-	q := &s.queues[s.space(j.spec.VC)]
+	q := &s.queues[j.space]
 	e := queued{j.spec.Priority, j.id, g, slot}
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
 		*q = slices.Insert(*q, i, e)
-		s.list(s.space(j.spec.VC), e)
+		s.list(j.space, e)
 	}
-	s.lookIn(s.space(j.spec.VC), j.spec.Priority)
+	s.lookIn(j.space, j.spec.Priority)
 }
 
 // dequeue takes a gang out of its queue, if it is there.
@@ -45,13 +45,13 @@ func (s *State) dequeue(slot, g int32) {
 	}
 	j.gangs[g].waiting = false
 	s.unbook(slot, g)
-	q := &s.queues[s.space(j.spec.VC)]
+	q := &s.queues[j.space]
 	e := queued{j.spec.Priority, j.id, g, slot}
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {
 		*q = without(*q, i)
 	}
-	s.unlist(s.space(j.spec.VC), e)
-	s.lookIn(s.space(j.spec.VC), j.spec.Priority) // whoever stood behind it may go now
+	s.unlist(j.space, e)
+	s.lookIn(j.space, j.spec.Priority) // whoever stood behind it may go now
 }
 
 // without removes an element by moving the shorter side: most leave at the front
@@ -71,7 +71,7 @@ func (s *State) requeueAll() {
 		j := &s.jobs[slot]
 		for g := range j.gangs {
 			if j.spec != nil && j.gangs[g].waiting {
-				i := s.space(j.spec.VC)
+				i := j.space
 				s.queues[i] = append(s.queues[i], queued{j.spec.Priority, j.id, int32(g), int32(slot)})
 			}
 		}
@@ -131,7 +131,7 @@ func (s *State) at(when Time, id JobID, gang int32) {
 func (s *State) expire(now Time) {
 	for len(s.timers) > 0 && s.timers[0].at <= now {
 		t := heap.Pop(&s.timers).(timer)
-		if slot, ok := s.slots[t.job]; ok && s.meant(&s.jobs[slot], t) {
+		if slot, ok := s.slots.get(t.job); ok && s.meant(&s.jobs[slot], t) {
 			s.touch(slot)
 			s.lookIn(s.space(s.jobs[slot].spec.VC), s.jobs[slot].spec.Priority)
 		} else if t.job == 0 && (t.at == s.again || slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at })) {

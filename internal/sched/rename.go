@@ -95,7 +95,7 @@ func (s *State) renameJob(j *job, e *Configured) {
 		j.tasks[t].place.Node = nodeNow(e.RenamedNodes, j.tasks[t].place.Node)
 	}
 	for g := range j.gangs {
-		fresh := newGang(j, g)
+		fresh := s.newGang(j, g)
 		j.gangs[g].shape = fresh.shape
 		j.gangs[g].avoid = slices.Clone(j.gangs[g].avoid) // clones of the state share it
 		for a := range j.gangs[g].avoid {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -111,7 +110,7 @@ func (s *State) Save() []byte {
 			im.Nodes = append(im.Nodes, n)
 		}
 	}
-	ids := slices.Sorted(maps.Keys(s.slots))
+	ids := s.slots.ids()
 	im.Jobs = len(ids)
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none {
@@ -216,7 +215,7 @@ func (s *State) loadJobs(lines []byte, want int) error {
 }
 
 func (s *State) loadJob(im *jobImage) {
-	j := newJob(im.ID, im.Spec, im.Submitted)
+	j := s.newJob(im.ID, im.Spec, im.Submitted, nil)
 	j.started, j.retry, j.counted, j.preempted = im.Started, im.Retry, im.Counted, im.Preempted
 	j.stop, j.stopReason, j.quarantined = im.Stop, im.StopReason, im.Quarantined
 	j.completing, j.after, j.notices = im.Completing, im.After, im.Notices
@@ -239,7 +238,7 @@ func (s *State) loadJob(im *jobImage) {
 	if im.Spec.partial() {
 		s.partials++
 	}
-	s.slots[im.ID] = int32(len(s.jobs))
+	s.slots.put(im.ID, int32(len(s.jobs)))
 	s.names[im.Spec.Name] = im.ID
 	s.jobs = append(s.jobs, j)
 }
@@ -249,7 +248,7 @@ func (s *State) loadCluster(im *image) {
 	s.applyConfigured(Configured{Config: im.Config})
 	s.cl.Rebind(im.Bound)
 	for _, a := range im.Attempts {
-		slot := s.slots[a.ID.Job]
+		slot := s.slots.of(a.ID.Job)
 		j := &s.jobs[slot]
 		at := int32(len(s.attempts))
 		promise := a.State == AttemptReserving

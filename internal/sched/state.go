@@ -28,7 +28,7 @@ type State struct {
 	pol      []Policy // by space; [0] is unused
 	jobs     []job    // slots; a free slot has no spec
 	spare    []int32  // free slots
-	slots    map[JobID]int32
+	slots    slotTable
 	names    map[JobName]JobID
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
@@ -55,6 +55,7 @@ type State struct {
 	decided  Time               // when the last Decide ran
 	never    map[string]*Reason // by VC and shape; a cache of the configuration
 	ranks    ranking            // a cache of the policies' orders
+	shapes   map[string]shape   // a cache of what jobs asked for lately, by its text
 	ended    []JobStatus
 	out      []Record // of the Decide that runs
 }
@@ -63,6 +64,7 @@ type State struct {
 type job struct {
 	id          JobID
 	spec        *Job
+	space       int32 // of its VC, 0 when that is gone
 	submitted   Time
 	started     Time
 	retry       int32
@@ -182,7 +184,7 @@ const none = -1
 
 // New returns the empty state, before any Configured event.
 func New(policies Policies) *State {
-	return &State{policies: policies, nextJob: 1, slots: map[JobID]int32{}, names: map[JobName]JobID{}, keys: newKeyRing()}
+	return &State{policies: policies, nextJob: 1, names: map[JobName]JobID{}, keys: newKeyRing()}
 }
 
 // Seq returns the number of events applied so far.
@@ -220,7 +222,7 @@ func (s *State) Clone() *State {
 		j.gangs, gangs = slab(j.gangs, gangs)
 	}
 	d.spare, d.spareAtt = slices.Clone(s.spare), slices.Clone(s.spareAtt)
-	d.slots, d.names = maps.Clone(s.slots), maps.Clone(s.names)
+	d.slots, d.names = s.slots.clone(), maps.Clone(s.names)
 	d.promises = slices.Clone(s.promises)
 	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
 	d.holders = slices.Clone(s.holders)
@@ -240,7 +242,7 @@ func (s *State) Clone() *State {
 	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.never, d.ended, d.out = nil, slices.Clone(s.ended), nil
-	d.ranks = ranking{}
+	d.ranks, d.shapes = ranking{}, nil
 	return &d
 }
 
@@ -254,7 +256,7 @@ func slab[T any](a, pool []T) ([]T, []T) {
 
 // find returns the job with that id, nil when it is unknown or ended.
 func (s *State) find(id JobID) *job {
-	if i, ok := s.slots[id]; ok {
+	if i, ok := s.slots.get(id); ok {
 		return &s.jobs[i]
 	}
 	return nil

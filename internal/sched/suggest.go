@@ -120,7 +120,7 @@ func gangWith(spec *Job, role int32) int32 {
 // couldFit asks the placing code alone whether a job would find cells, with
 // preemption but without those before it: no means that trying it is in vain.
 func (t *suggester) couldFit(spec *Job) bool {
-	j := newJob(t.base.nextJob, spec, t.base.now)
+	j := t.base.newJob(t.base.nextJob, spec, t.base.now, nil)
 	_, ok := t.base.plan(&j, int(gangWith(spec, t.role())), nil)
 	return ok
 }
@@ -366,7 +366,7 @@ func (s *State) endable(j *job, g int) []JobID {
 	var all []holder
 	for i := range s.attempts {
 		a := &s.attempts[i]
-		if a.job == none || a.job == s.slots[j.id] || a.state == AttemptReserving {
+		if a.job == none || a.job == s.slots.of(j.id) || a.state == AttemptReserving {
 			continue
 		}
 		al := s.cl.Alloc(a.alloc)

@@ -124,7 +124,7 @@ func (w *walker) allBlocked(id JobID) bool {
 func (w *walker) grant(wish Wish) {
 	defer blaming(wish.Gang.Job)
 	s := w.s
-	slot, ok := s.slots[wish.Gang.Job]
+	slot, ok := s.slots.get(wish.Gang.Job)
 	if !ok {
 		return
 	}
