@@ -72,7 +72,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	s.slots.put(e.ID, slot)
 	s.names[e.Job.Name] = e.ID
 	s.nextJob = max(s.nextJob, e.ID+1)
-	s.keys.remember(e.Meta, e, e.ID)
+	s.keys.remember(e.Meta, e.event(), e.ID)
 	for g := range j.gangs {
 		s.enqueue(slot, int32(g))
 	}
@@ -203,7 +203,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 		return
 	}
 	j.stop, j.stopReason = true, e.Reason
-	s.keys.remember(e.Meta, e, e.Job)
+	s.keys.remember(e.Meta, e.event(), e.Job)
 	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
@@ -217,7 +217,7 @@ func (s *State) applyCordoned(e NodeCordoned) {
 	if !e.On {
 		n.Cordoned = ""
 	}
-	s.keys.remember(e.Meta, e, 0)
+	s.keys.remember(e.Meta, e.event(), 0)
 	if !e.On {
 		n.Suspect, n.Refused = 0, nil
 	}
@@ -318,7 +318,7 @@ func (s *State) applyConfigured(e Configured) {
 	for i := range s.leaves {
 		s.blameLeaf(&s.leaves[i], true)
 	}
-	s.keys.remember(e.Meta, e, 0)
+	s.keys.remember(e.Meta, e.event(), 0)
 	s.requeueAll()
 }
 

@@ -22,7 +22,7 @@ func (s *State) Decide(now Time) []Record {
 	s.now = now
 	through := s.seq
 	s.through = through
-	s.out = nil
+	s.beginOut()
 	if s.looking() {
 		s.touchReserving()
 	}
@@ -42,9 +42,28 @@ func (s *State) Decide(now Time) []Record {
 	}
 	digest := digestOf(s.out)
 	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
+	return s.endOut()
+}
+
+// outRoom is for how many records memory is taken at once.
+const outRoom = 256
+
+// beginOut makes room for what Decide returns.
+func (s *State) beginOut() {
+	if cap(s.room)-len(s.room) < 8 {
+		s.room = make([]Record, 0, outRoom)
+	}
+	s.out = s.room[len(s.room):]
+}
+
+// endOut returns the records of a Decide; their memory is never used again.
+func (s *State) endOut() []Record {
 	out := s.out
+	if n := len(s.room) + len(out); n <= cap(s.room) {
+		s.room = s.room[:n]
+	}
 	s.out = nil
-	return out
+	return slices.Clip(out)
 }
 
 func (s *State) settleJobs() {

@@ -1,8 +1,9 @@
 package sched
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
-	"strconv"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -20,10 +21,11 @@ func digestOf(rs []Record) string {
 	for i := range rs {
 		d.event(rs[i].Event)
 	}
-	var b [16]byte
-	text := strconv.AppendUint(b[:0], uint64(d), 16)
-	const zeros = "0000000000000000"
-	return zeros[:16-len(text)] + string(text)
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(d))
+	var text [16]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:])
 }
 
 // word mixes in one number: multiply by an odd constant, then fold the high bits,
@@ -46,14 +48,16 @@ func (d *digest) flag(b bool) {
 
 func (d *digest) text(s string) {
 	d.word(uint64(len(s)))
-	for len(s) > 0 {
-		n := min(8, len(s))
+	for ; len(s) >= 8; s = s[8:] {
+		d.word(uint64(s[0])<<56 | uint64(s[1])<<48 | uint64(s[2])<<40 | uint64(s[3])<<32 |
+			uint64(s[4])<<24 | uint64(s[5])<<16 | uint64(s[6])<<8 | uint64(s[7]))
+	}
+	if len(s) > 0 {
 		var x uint64
-		for i := range n {
+		for i := range len(s) {
 			x = x<<8 | uint64(s[i])
 		}
 		d.word(x)
-		s = s[n:]
 	}
 }
 

@@ -161,7 +161,7 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.dead = true
-	t.exit = &x
+	t.exit, t.exited = x, true
 	a.alive--
 	switch {
 	case a.cause != "" && !x.Own:
@@ -187,7 +187,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	}
 	t := s.task(a, e.Task)
 	t.dead, t.state = true, TaskEnded
-	t.exit = &Exit{Cause: StartRefused, Message: e.Reason}
+	t.exit, t.exited = Exit{Cause: StartRefused, Message: e.Reason}, true
 	a.alive--
 	a.refused = true
 	a.message = cmp.Or(a.message, e.Reason)

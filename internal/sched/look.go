@@ -132,7 +132,7 @@ func (s *State) nextTouched() JobID {
 // untouch forgets which jobs were to be settled.
 func (s *State) untouch() {
 	for _, id := range s.dirty {
-		if slot, ok := s.slots[id]; ok {
+		if slot, ok := s.slots.get(id); ok {
 			s.jobs[slot].touched = false
 		}
 	}

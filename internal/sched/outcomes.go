@@ -212,7 +212,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 // noteRefusal counts a refusing node's jobs.
 func (s *State) noteRefusal(j *job, ordinal int32) {
 	t := &j.tasks[ordinal]
-	if t.exit == nil || t.exit.Cause != StartRefused {
+	if !t.exited || t.exit.Cause != StartRefused {
 		return
 	}
 	n := s.node(t.place.Node)

@@ -57,6 +57,9 @@ func (s *State) dequeue(slot, g int32) {
 // without removes an element by moving the shorter side: most leave at the front
 // of a queue, however long it is.
 func without(q []queued, i int) []queued {
+	if len(q) == 1 {
+		return q[:0] // and its memory is used again
+	}
 	if i < len(q)/2 {
 		copy(q[1:i+1], q[:i])
 		return q[1:]
@@ -241,12 +244,13 @@ func (k *keyRing) seen(m Meta) (keyEntry, bool) {
 	return e, ok
 }
 
-// remember keeps the key of a command that became an event about a job, 0 if none.
-func (k *keyRing) remember(m Meta, ev Event, id JobID) {
+// remember keeps the key of a command that became an event of some kind about a
+// job, 0 if none.
+func (k *keyRing) remember(m Meta, of Kind, id JobID) {
 	if m.Key == "" {
 		return
 	}
-	e := keyEntry{keyName(m), id, ev.event()}
+	e := keyEntry{keyName(m), id, of}
 	if _, ok := k.at[e.keyName]; ok {
 		return
 	}

@@ -153,7 +153,12 @@ func imageOf(j *job) *jobImage {
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		out.Tasks = append(out.Tasks, taskImage{t.state, t.dead, t.attempt, t.place, t.host, t.pid, t.ports, t.exit, t.retries, t.progress})
+		im := taskImage{t.state, t.dead, t.attempt, t.place, t.host, t.pid, t.ports, nil, t.retries, t.progress}
+		if t.exited {
+			x := t.exit
+			im.Exit = &x
+		}
+		out.Tasks = append(out.Tasks, im)
 	}
 	return out
 }
@@ -232,7 +237,10 @@ func (s *State) loadJob(im *jobImage) {
 	for i, t := range im.Tasks {
 		o := &j.tasks[i]
 		o.state, o.dead, o.attempt, o.place, o.host = t.State, t.Dead, t.Attempt, t.Place, t.Host
-		o.pid, o.ports, o.exit, o.retries, o.progress = t.PID, t.Ports, t.Exit, t.Retries, t.Progress
+		o.pid, o.ports, o.retries, o.progress = t.PID, t.Ports, t.Retries, t.Progress
+		if o.exited = t.Exit != nil; o.exited {
+			o.exit = *t.Exit
+		}
 	}
 	s.at(im.After, im.ID, 0)
 	if im.Spec.partial() {

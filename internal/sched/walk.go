@@ -56,8 +56,13 @@ type walker struct {
 }
 
 func (s *State) walkVC(space int32) {
+	if len(s.queues[space])+len(s.lazy[space]) == 0 {
+		return
+	}
 	w := walker{s: s, space: space, blocked: make([]JobID, len(s.cl.Forest().Chains))}
-	w.outlook = s.newOutlook(space, &w)
+	if s.looks.always[space] {
+		w.outlook = s.newOutlook(space, &w)
+	}
 	w.walk()
 	w.outlook.close()
 	// Who was passed over may stop what started after it.
@@ -290,8 +295,9 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	}
 	slices.SortFunc(victims, compareAttempts)
 	s.emit(Reserved{Attempt: id, Placement: p.placement, Victims: victims})
+	by := id // which escapes, as id need not
 	for _, v := range victims {
-		s.stopAttempt(s.live(v), EndPreempted, &id)
+		s.stopAttempt(s.live(v), EndPreempted, &by)
 	}
 }
 
@@ -429,7 +435,8 @@ func (v view) VC() cell.VCName { return v.s.cl.Space(v.space).Name }
 func (v view) Waiting() iter.Seq[GangView] {
 	return func(yield func(GangView) bool) {
 		lazies := v.s.laziesAt(v.space, v.prio, false)
-		for e := range v.queued() {
+		c := v.cursor()
+		for e, more := c.next(); more; e, more = c.next() {
 			for ; len(lazies) > 0 && lazies[0].compare(e) < 0; lazies = lazies[1:] {
 				if !yield(v.s.gangView(lazies[0])) {
 					return
@@ -448,29 +455,42 @@ func (v view) Waiting() iter.Seq[GangView] {
 }
 
 // queued yields the queue's entries of the view's priority, in the order of
-// submission. Gangs that leave the queue while it is read are stepped over.
+// submission.
 func (v view) queued() iter.Seq[queued] {
 	return func(yield func(queued) bool) {
-		i := v.s.firstBelow(v.space, v.prio+1)
-		for {
-			q := v.s.queues[v.space]
-			if i == len(q) || q[i].prio != v.prio {
-				return
-			}
-			last := q[i]
-			if !yield(last) {
-				return
-			}
-			if q = v.s.queues[v.space]; i < len(q) && q[i] == last {
-				i++
-				continue
-			}
-			at, found := slices.BinarySearchFunc(q, last, queued.compare)
-			if i = at; found {
-				i++
-			}
+		c := v.cursor()
+		for e, more := c.next(); more && yield(e); e, more = c.next() {
 		}
 	}
+}
+
+// cursor reads a queue's entries of one priority. Gangs that leave the queue
+// while it is read are stepped over.
+type cursor struct {
+	view
+	at   int
+	last queued // what was read last; its job is 0 at the beginning
+}
+
+func (v view) cursor() cursor { return cursor{view: v, at: v.s.firstBelow(v.space, v.prio+1)} }
+
+// next returns the next entry; false at the end.
+func (c *cursor) next() (queued, bool) {
+	q := c.s.queues[c.space]
+	if c.last.job != 0 {
+		found := c.at < len(q) && q[c.at] == c.last
+		if !found {
+			c.at, found = slices.BinarySearchFunc(q, c.last, queued.compare)
+		}
+		if found {
+			c.at++
+		}
+	}
+	if c.at == len(q) || q[c.at].prio != c.prio {
+		return queued{}, false
+	}
+	c.last = q[c.at]
+	return c.last, true
 }
 
 // Placed implements View.
