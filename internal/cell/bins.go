@@ -64,10 +64,15 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 		return false
 	}
 	best, bestBin, bestLevel := binKey{}, int32(None), Level(0)
-	for i := range x.classes {
+	ideal := ch.fit(p.total)
+	first, _ := x.find(binKey{idle: p.total})
+	for i := first; i < len(x.classes); i++ {
 		cl := &x.classes[i]
-		if cl.bins.n == 0 || cl.key.idle < p.total {
+		if cl.bins.n == 0 {
 			continue
+		}
+		if bestBin != None && bestLevel == ideal && !s.opportunistic() {
+			break // those that follow have more room
 		}
 		level := cl.key.lowest(ch, p.total)
 		if bestBin != None && !s.better(cl.key, level, best, bestLevel) {
@@ -269,10 +274,15 @@ func (s *search) countLeaves(b *bin, id CellID) {
 }
 
 // scan counts, for every cell of a bin, the leaves that the gang may take; the
-// counts stand in the scratch memory at a cell's distance from the node's.
+// counts stand in s.avail at a cell's distance from the node's.
 func (s *search) scan(b *bin) []int32 {
 	n := len(s.c.f.Chains[s.c.f.Cells[b.cell].Chain].inside)
+	if s.untouched(b) {
+		s.avail = s.c.idle[b.cell : int(b.cell)+n]
+		return s.avail
+	}
 	avail := s.t.avail[:n]
+	s.avail = avail
 	if b.parts == nil {
 		s.scanCell(avail, b.cell, b.cell)
 		return avail
@@ -285,6 +295,22 @@ func (s *search) scan(b *bin) []int32 {
 		}
 	}
 	return avail
+}
+
+// untouched reports whether what cells count is what the gang could take of a
+// whole node: it has nothing of it yet.
+func (s *search) untouched(b *bin) bool {
+	if !s.plain || s.r.Lift != nil || b.parts != nil || s.picky && !s.nodeOK(s.c.f.Cells[b.cell].Node) {
+		return false
+	}
+	first := s.c.f.Cells[b.cell].FirstLeaf
+	end := first + LeafID(s.c.f.NumLeaves(b.cell))
+	for i := range s.placed {
+		if l := s.placed[i].leaves[0]; l >= first && l < end {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *search) scanCell(avail []int32, base, id CellID) int32 {
@@ -318,17 +344,39 @@ func (s *search) lowest(b *bin, n int32) Level {
 // free leaves.
 func (s *search) pick(b *bin, n int32) []LeafID {
 	avail := s.scan(b)
+	out := s.leafRoom(n)
+	if avail[0] == n { // all of them
+		first := s.c.f.Cells[b.cell].FirstLeaf
+		for l := first; len(out) < int(n); l++ {
+			if avail[s.c.f.Leaves[l]-b.cell] > 0 {
+				out = append(out, l)
+			}
+		}
+		return out
+	}
 	best := 0
 	for i, a := range avail {
 		if a >= n && s.closer(b.cell, CellID(i), CellID(best)) {
 			best = i
 		}
 	}
-	leaves := s.gather(make([]LeafID, 0, n), b.cell, CellID(best), n)
+	leaves := s.gather(out, b.cell, CellID(best), n)
 	if !slices.IsSorted(leaves) {
 		slices.Sort(leaves)
 	}
 	return leaves
+}
+
+// leafRoom returns memory for n leaves of a task: that of all tasks is taken at
+// once.
+func (s *search) leafRoom(n int32) []LeafID {
+	if cap(s.leaves)-len(s.leaves) < int(n) {
+		s.leaves = make([]LeafID, 0, max(n, s.lack))
+	}
+	s.lack -= n
+	at := len(s.leaves)
+	s.leaves = s.leaves[:at+int(n)]
+	return s.leaves[at : at : at+int(n)]
 }
 
 // closer reports whether a cell of a node is a better one to take leaves from
@@ -340,8 +388,8 @@ func (s *search) closer(node, a, b CellID) bool {
 		return la < lb
 	}
 	for a != b {
-		if s.t.avail[a] != s.t.avail[b] {
-			return s.t.avail[a] < s.t.avail[b]
+		if s.avail[a] != s.avail[b] {
+			return s.avail[a] < s.avail[b]
 		}
 		a, b = f.parent[node+a]-node, f.parent[node+b]-node
 	}
@@ -358,7 +406,7 @@ func (s *search) gather(out []LeafID, node, at CellID, n int32) []LeafID {
 	if k == 0 {
 		return append(out, s.c.f.Cells[node+at].FirstLeaf)
 	}
-	avail := s.t.avail
+	avail := s.avail
 	first -= node
 	if avail[at] == n { // all of it
 		for i := int32(0); i < k; i++ {
@@ -368,7 +416,8 @@ func (s *search) gather(out []LeafID, node, at CellID, n int32) []LeafID {
 		}
 		return out
 	}
-	kids := make([]CellID, 0, k)
+	var room [8]CellID
+	kids := room[:0]
 	for i := int32(0); i < k; i++ {
 		if c := first + CellID(i)*step; avail[c] > 0 {
 			kids = append(kids, c)

@@ -157,7 +157,7 @@ func (c *Cluster) addPinned(s *Spec) error {
 func (c *Cluster) pinned() map[PinnedID]CellID {
 	cells := map[PinnedID]CellID{}
 	for i := range c.f.Cells {
-		if p := c.f.Cells[i].Pinned; p != "" {
+		if p := c.f.names[i].pinned; p != "" {
 			cells[p] = CellID(i)
 		}
 	}

@@ -48,7 +48,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 				}
 				continue
 			}
-			was := slices.IndexFunc(t.Leaves, func(l LeafID) bool { return old.f.Cells[old.f.Leaves[l]].Address == address(&started[i], k) })
+			was := slices.IndexFunc(t.Leaves, func(l LeafID) bool { return old.f.Address(old.f.Leaves[l]) == address(&started[i], k) })
 			if was >= 0 && same {
 				moved[t.Leaves[was]] = to[0]
 			}
@@ -91,7 +91,7 @@ func address(t *Task, k int) string {
 // nameDevices writes the devices and parts of a task's leaves.
 func (c *Cluster) nameDevices(t *Task) {
 	for _, l := range t.Leaves {
-		d, p, isPart := strings.Cut(c.f.Cells[c.f.Leaves[l]].Address, ":")
+		d, p, isPart := strings.Cut(c.f.Address(c.f.Leaves[l]), ":")
 		device, _ := strconv.Atoi(d)
 		t.Devices = append(t.Devices, int32(device))
 		if isPart {
@@ -121,7 +121,7 @@ func (c *Cluster) carryLeaves(n NodeName, was SKU, addr string) (found []LeafID,
 		sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU)
 		first := c.f.Cells[id].FirstLeaf
 		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
-			at := c.f.Cells[c.f.Leaves[l]].Address
+			at := c.f.Address(c.f.Leaves[l])
 			switch {
 			case at == addr && sku.Name == was.Name:
 				return []LeafID{l}, true

@@ -42,6 +42,7 @@ type Cluster struct {
 	stuck   int32     // allocations of which nothing is known
 	leaving int32     // allocations that were told to go
 	tmp     *scratch  // of searches; a clone makes its own
+	climb   []rise    // memory of shift; a clone makes its own
 }
 
 // leafUse says in which count a leaf stands.
@@ -175,7 +176,7 @@ func (c *Cluster) Clone() *Cluster {
 		d.keys[i], d.whose[i], d.all[i] = slices.Clone(c.keys[i]), slices.Clone(c.whose[i]), c.all[i].clone()
 	}
 	d.allocs, d.spare = slices.Clone(c.allocs), slices.Clone(c.spare)
-	d.tmp = nil
+	d.tmp, d.climb = nil, nil
 	return &d
 }
 
@@ -394,15 +395,20 @@ func (c *Cluster) recountAll(pl *Placement) {
 // recount brings the counts of leaves of one node-level cell up to date.
 func (c *Cluster) recount(leaves []LeafID) {
 	changed := false
-	for _, l := range leaves {
-		was, is := c.state[l], c.use(l)
+	for i, n := 0, 0; i < len(leaves); i += n {
+		was, is := c.state[leaves[i]], c.use(leaves[i])
+		for n = 1; i+n < len(leaves) && c.state[leaves[i+n]] == was && c.use(leaves[i+n]) == is; n++ {
+		}
 		if was == is {
 			continue
 		}
 		changed = true
-		c.state[l] = is
-		c.shift(c.f.Leaves[l], was, -1)
-		c.shift(c.f.Leaves[l], is, 1)
+		same := leaves[i : i+n]
+		for _, l := range same {
+			c.state[l] = is
+		}
+		c.shift(same, was, -1)
+		c.shift(same, is, 1)
 	}
 	if changed {
 		cl := &c.f.Cells[c.f.Leaves[leaves[0]]]
@@ -410,24 +416,46 @@ func (c *Cluster) recount(leaves []LeafID) {
 	}
 }
 
-// shift adds to one count of a cell and of all above it.
-func (c *Cluster) shift(id CellID, use leafUse, d int32) {
+// shift adds d for each of some leaves of one node to a count of its cell and of
+// all cells above it: level by level, so that each cell is written once.
+func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 	var count []int32
 	switch use {
 	case useIdle:
 		count = c.idle
-		c.rest += d
+		c.rest += d * int32(len(leaves))
 	case useSoft:
 		count = c.soft
 	case useSick:
 		count = c.sick
-		c.ill += d
+		c.ill += d * int32(len(leaves))
 	default:
 		return
 	}
-	for ; id != None; id = c.f.parent[id] {
-		count[id] += d
+	climb := c.climb[:0]
+	for _, l := range leaves {
+		climb = append(climb, rise{c.f.Leaves[l], d})
 	}
+	for len(climb) > 0 && climb[0].cell != None {
+		n := 0
+		for _, r := range climb {
+			count[r.cell] += r.d
+			if r.cell = c.f.parent[r.cell]; n > 0 && climb[n-1].cell == r.cell {
+				climb[n-1].d += r.d
+			} else {
+				climb[n] = r
+				n++
+			}
+		}
+		climb = climb[:n]
+	}
+	c.climb = climb
+}
+
+// rise is what is added to a cell's count on the way up.
+type rise struct {
+	cell CellID
+	d    int32
 }
 
 // SetLeafBad says whether one leaf is at fault by itself.

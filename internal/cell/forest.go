@@ -15,6 +15,7 @@ type Forest struct {
 	Nodes  []Node
 	nodeOf map[NodeName]int32
 	parent []CellID // of each cell
+	names  []naming // of each cell
 	device []int32  // of each leaf: its device's index on its node
 	part   []int32  // of each leaf: which part of the device it is, 0 when whole
 	slots  int      // (chain, level) pairs
@@ -46,8 +47,13 @@ type Cell struct {
 	Bin       int32 // index into the chain's NodeCells, None above node level
 	Chain     int16 // index into Forest.Chains
 	Level     Level
-	Address   string
-	Pinned    PinnedID
+}
+
+// naming is what the configuration calls a cell: apart from Cell, since a decision
+// reads many cells and no names.
+type naming struct {
+	address string
+	pinned  PinnedID
 }
 
 // Node is one machine: a node-level cell for each chain that it carries.
@@ -101,10 +107,16 @@ func (f *Forest) NodeIndex(n NodeName) int32 {
 // Path returns the addresses from the top-level cell down to c, joined by "/".
 func (f *Forest) Path(c CellID) string {
 	if p := f.Cells[c].Parent; p != None {
-		return f.Path(p) + "/" + f.Cells[c].Address
+		return f.Path(p) + "/" + f.names[c].address
 	}
-	return f.Cells[c].Address
+	return f.names[c].address
 }
+
+// Address returns a cell's own address.
+func (f *Forest) Address(c CellID) string { return f.names[c].address }
+
+// Pinned returns the name under which a cell is pinned, "" if it is not.
+func (f *Forest) Pinned(c CellID) PinnedID { return f.names[c].pinned }
 
 // Device returns the device index of a leaf on its node.
 func (f *Forest) Device(l LeafID) int32 { return f.device[l] }
@@ -254,7 +266,7 @@ func (f *Forest) reserve(s *Spec) {
 		}
 	}
 	cells, leaves = min(cells, 1<<24), min(leaves, 1<<24)
-	f.Cells, f.parent = make([]Cell, 0, cells), make([]CellID, 0, cells)
+	f.Cells, f.parent, f.names = make([]Cell, 0, cells), make([]CellID, 0, cells), make([]naming, 0, cells)
 	f.Leaves, f.device, f.part = make([]CellID, 0, leaves), make([]int32, 0, leaves), make([]int32, 0, leaves)
 }
 
@@ -284,7 +296,8 @@ func (f *Forest) add(s *CellSpec, at place) error {
 		bin = None
 	}
 	f.Cells = append(f.Cells, Cell{Parent: at.parent, FirstLeaf: LeafID(len(f.Leaves)), Node: at.node, Bin: bin,
-		Chain: at.chain, Level: at.level, Address: s.Address, Pinned: s.Pinned})
+		Chain: at.chain, Level: at.level})
+	f.names = append(f.names, naming{s.Address, s.Pinned})
 	f.parent = append(f.parent, at.parent)
 	if at.level == 1 {
 		d, p := parseLeaf(s.Address)

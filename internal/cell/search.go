@@ -122,18 +122,24 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	if r.Space == 0 && r.Priority >= MinGuaranteed {
 		return Result{}, false // its VC is gone: nobody owes it a cell
 	}
-	s := search{c: c, r: r, t: c.scratch()}
+	t := c.scratch()
+	s := &t.search
+	t.request = *r
+	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
+	for i := range r.Members {
+		s.lack += r.Members[i].Tasks * r.Members[i].Leaves
+	}
 	s.plain = r.Keep == nil && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
 	s.picky = r.Allowed != nil || len(r.Avoided) > 0
-	var one [1]part
-	ok := s.parts(partition(r.Members, one[:0]))
+	ok := s.parts(t.partition(r.Members, t.one[:0]))
 	var res Result
 	if ok {
 		res = s.result()
 	}
 	res.Bounded, res.Cut = !ok && s.bounded, s.cut
 	s.undoBinds(0)
+	t.request = Request{} // which may hold on to much
 	return res, ok
 }
 
@@ -154,13 +160,16 @@ type task struct {
 
 func (p *part) smallest() int32 { return p.tasks[len(p.tasks)-1].leaves }
 
-func partition(ms []Member, parts []part) []part {
+// partition divides a gang's tasks among its parts.
+func (t *scratch) partition(ms []Member, parts []part) []part {
 	index := int32(0)
+	t.tasks = t.tasks[:0]
 	for _, m := range ms {
 		i := slices.IndexFunc(parts, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned })
 		if i < 0 {
 			i = len(parts)
-			parts = append(parts, part{skus: m.SKUs, pinned: m.Pinned, tasks: make([]task, 0, m.Tasks)})
+			parts = append(parts, part{skus: m.SKUs, pinned: m.Pinned, tasks: t.tasks})
+			t.tasks = nil // of the first part alone
 		}
 		for range m.Tasks {
 			parts[i].tasks = append(parts[i].tasks, task{index, m.Leaves})
@@ -176,6 +185,9 @@ func partition(ms []Member, parts []part) []part {
 			slices.SortStableFunc(parts[i].tasks, func(a, b task) int { return cmp.Compare(b.leaves, a.leaves) })
 		}
 	}
+	if len(parts) > 0 {
+		t.tasks = parts[0].tasks
+	}
 	return parts
 }
 
@@ -189,6 +201,11 @@ type scratch struct {
 	avail   []int32  // by cell within a node
 	holders []holder
 	bins    []bin
+	search  search // the one that runs
+	request Request
+	one     [1]part
+	tasks   []task
+	binds   []Bind
 	// of groups: by cell, where its group stands and in which round that was said
 	group   []int32
 	inGroup []uint32
@@ -223,14 +240,17 @@ type search struct {
 	bound   []RootID  // tentatively bound, in order
 	victims []AllocID // lifted so far
 	placed  []placedTask
-	plain   bool // what cells count is what this gang could take
-	picky   bool // not every node will do
-	roomy   bool // how candidates for binding are ranked
-	steps   int  // binds tried by exhaust
-	spans   int  // divisions tried by span
-	ways    int  // orders in which parts were tried
-	bounded bool // a search was cut short
-	cut     bool // not all victims were looked at
+	plain   bool     // what cells count is what this gang could take
+	picky   bool     // not every node will do
+	roomy   bool     // how candidates for binding are ranked
+	steps   int      // binds tried by exhaust
+	spans   int      // divisions tried by span
+	ways    int      // orders in which parts were tried
+	bounded bool     // a search was cut short
+	cut     bool     // not all victims were looked at
+	lack    int32    // leaves of tasks for which no memory was taken yet
+	leaves  []LeafID // memory for those of tasks
+	avail   []int32  // what scan counted
 }
 
 type placedTask struct {
@@ -475,6 +495,7 @@ func (s *search) result() Result {
 		n += len(s.placed[i].leaves)
 	}
 	devices := make([]int32, 0, n)
+	res.Placement.Binds = s.t.binds[:0]
 	res.Placement.Tasks = make([]Task, 0, len(s.placed))
 	for _, p := range s.placed {
 		top := &f.Cells[f.Leaves[p.leaves[0]]]
@@ -496,7 +517,8 @@ func (s *search) result() Result {
 		}
 	}
 	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
-	res.Placement.Binds = s.c.withOuter(s.r.Space, res.Placement.Binds)
+	s.t.binds = res.Placement.Binds
+	res.Placement.Binds = s.c.withOuter(s.r.Space, append([]Bind(nil), s.t.binds...))
 	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
 		res.Victims = s.holdersOf(res.Placement)
 	}

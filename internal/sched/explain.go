@@ -525,7 +525,7 @@ func (s *State) onUsableChain(j *job, g int, a *attempt) bool {
 func (s *State) pinAround(at cell.CellID, space int32) cell.PinnedID {
 	f := s.cl.Forest()
 	for ; at != cell.None; at = f.Cells[at].Parent {
-		pin := f.Cells[at].Pinned
+		pin := f.Pinned(at)
 		if pin != "" && slices.ContainsFunc(s.cl.Space(space).Roots, func(r cell.Root) bool { return r.Pinned == pin }) {
 			return pin
 		}

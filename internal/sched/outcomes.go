@@ -315,7 +315,7 @@ func (s *State) applyAvoided(e NodeAvoided) {
 	}
 	g.avoid[i].Until = e.Until
 	g.avoid[i].Times++
-	s.relist(s.slots[e.Job], e.Gang)
+	s.relist(s.slots.of(e.Job), e.Gang)
 	s.at(e.Until, e.Job, e.Gang)
 }
 

@@ -237,8 +237,8 @@ func (s *State) Cells() []CellStatus {
 func (s *State) cellStatus(id cell.CellID, prefix string) CellStatus {
 	f := s.cl.Forest()
 	c := &f.Cells[id]
-	out := CellStatus{Type: f.Chains[c.Chain].Types[c.Level-1], Address: prefix + c.Address, Level: c.Level,
-		Pinned: c.Pinned, Healthy: true, Priority: cell.Free}
+	out := CellStatus{Type: f.Chains[c.Chain].Types[c.Level-1], Address: prefix + f.Address(id), Level: c.Level,
+		Pinned: f.Pinned(id), Healthy: true, Priority: cell.Free}
 	if c.Node != cell.None {
 		out.Node = f.Nodes[c.Node].Name
 	}
