@@ -22,7 +22,6 @@ func (inOrder) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-func (inOrder) NextChange(sched.View) sched.Time { return 0 }
 
 // What Parse accepts, the core must be able to place on the empty cluster.
 func TestTheCorePlacesGoodFiles(t *testing.T) {

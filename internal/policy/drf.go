@@ -61,6 +61,3 @@ func byUser(v sched.View) []account {
 	}
 	return users
 }
-
-// NextChange implements sched.Policy: shares change only with events.
-func (drf) NextChange(sched.View) sched.Time { return 0 }

@@ -11,29 +11,42 @@ const bestEffort = 1 << 61
 // any, is best effort. With preempt (the default) a gang takes cells back from
 // those with later deadlines, and best effort goes by shortest remaining run time;
 // without it goes by submission and nobody is stopped.
-func newEDF(a *args) *order {
+func newEDF(a *args) sched.Policy {
 	preempt := a.flag("preempt", true)
-	o := &order{preempt: preempt, key: func(v sched.View, g *sched.GangView) key {
-		if d, ok := deadline(g, v.Now()); ok {
-			return key{rank: int64(d)}
-		}
+	effort := func(g *sched.GangView) sched.Key {
 		if !preempt {
-			return key{rank: bestEffort}
+			return sched.Key{Rank: bestEffort}
 		}
-		return key{rank: bestEffort + min(remaining(g), bestEffort-1)}
-	}}
-	if preempt {
-		o.change = func(v sched.View) sched.Time {
-			var next sched.Time
-			for g := range v.Running() {
-				if d, ok := deadline(&g, v.Now()); ok && (next == 0 || d < next) {
-					next = d
-				}
-			}
-			return next
-		}
+		return sched.Key{Rank: bestEffort + min(remaining(g), bestEffort-1)}
 	}
-	return o
+	o := &order{preempt: preempt, key: func(g *sched.GangView) sched.Key {
+		if d, ok := deadline(g, 0); ok {
+			return sched.Key{Rank: int64(d)}
+		}
+		return effort(g)
+	}}
+	o.late = func(v sched.View, r sched.Ranked) (sched.Key, bool) {
+		if r.Key.Rank > int64(v.Now()) {
+			return sched.Key{}, false
+		}
+		g := v.Gang(r.Ref)
+		if d, ok := deadline(&g, v.Now()); ok {
+			return sched.Key{Rank: int64(d)}, true
+		}
+		return effort(&g), true
+	}
+	if !preempt {
+		return o
+	}
+	return &timed{o, func(v sched.View) sched.Time {
+		var next sched.Time
+		for g := range v.Running() {
+			if d, ok := deadline(&g, v.Now()); ok && (next == 0 || d < next) {
+				next = d
+			}
+		}
+		return next
+	}}
 }
 
 // deadline is the first deadline of a gang's job after now; false when none is left.

@@ -31,13 +31,17 @@ func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
 // later yields the running gangs of jobs submitted later, the last first.
 func later(v sched.View, order int64) iter.Seq[sched.GangRef] {
 	return func(yield func(sched.GangRef) bool) {
-		for _, g := range slices.Backward(slices.Collect(v.Running())) {
-			if g.Order <= order || !yield(g.Ref) {
+		var run []sched.Ranked
+		for g := range v.Running() {
+			if g.Order > order {
+				run = append(run, sched.Ranked{Ref: g.Ref, Order: g.Order})
+			}
+		}
+		slices.SortFunc(run, func(a, b sched.Ranked) int { return compare(b, a) })
+		for _, g := range run {
+			if !yield(g.Ref) {
 				return
 			}
 		}
 	}
 }
-
-// NextChange implements sched.Policy: the order never changes by itself.
-func (fifo) NextChange(sched.View) sched.Time { return 0 }

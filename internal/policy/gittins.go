@@ -19,16 +19,16 @@ type gittins struct {
 // to take, by the service of past jobs that attained at least as much. As in the
 // authors' simulator the expected service is counted from zero, not from what the
 // gang attained. Gangs of a better index take cells back within a queue too.
-func newGittins(a *args) *order {
+func newGittins(a *args) sched.Policy {
 	l := newLevels(a)
 	h := gittins{past: a.list("history", doublings(), false), delta: a.number("delta", defaultLimits[0], 1, 1<<40)}
 	h.sums = make([]int64, len(h.past)+1)
 	for i, s := range h.past {
 		h.sums[i+1] = h.sums[i] + s
 	}
-	return &order{preempt: true, change: l.change, key: func(_ sched.View, g *sched.GangView) key {
-		return key{rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(service(g)/int64(sched.Second)))}
-	}}
+	return &timed{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
+		return sched.Key{Rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(service(g)/int64(sched.Second)))}
+	}}, l.change}
 }
 
 // doublings stand for a history that nobody gave: jobs of one GPU-minute to twelve

@@ -57,13 +57,13 @@ func (l levels) change(v sched.View) sched.Time {
 // those that run come first; of those that wait in the first queue the earliest
 // submitted, in the others whoever was stopped last: that is the order of the
 // authors' simulator, which moves waiting gangs behind running ones after each pass.
-func newLAS(a *args) *order {
+func newLAS(a *args) sched.Policy {
 	l := newLevels(a)
-	return &order{preempt: true, change: l.change, key: func(_ sched.View, g *sched.GangView) key {
-		k := key{rank: l.queue(g), then: int64(g.Since)}
+	return &timed{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
+		k := sched.Key{Rank: l.queue(g), Then: int64(g.Since)}
 		if g.Started == 0 && g.Ran > 0 {
-			k.then = -int64(g.Since)
+			k.Then = -int64(g.Since)
 		}
 		return k
-	}}
+	}}, l.change}
 }

@@ -10,52 +10,42 @@ import (
 
 // order is a policy that sorts the gangs of a priority by a key. Whoever does not
 // fit is passed over. Where it preempts, a gang that waits takes cells back from
-// running gangs whose key is worse, the worst first; equal keys leave each other
+// running gangs whose rank is worse, the worst first; equal ranks leave each other
 // alone.
 type order struct {
-	// key is made at View.Now; the smaller is served first. Ties go by order of
-	// submission.
-	key     func(v sched.View, g *sched.GangView) key
+	// key is that of a gang that waits, or runs; Then says only who is served first
+	// among those of one rank. A gang that waits keeps its key.
+	key     func(*sched.GangView) sched.Key
 	preempt bool
-	// change says when the order of running gangs changes by itself; nil is never.
-	change func(v sched.View) sched.Time
+	// late, when set, is the key of a gang that waits and whose own key no longer
+	// holds, which is then larger; false where it holds.
+	late func(sched.View, sched.Ranked) (sched.Key, bool)
 }
 
-// key is compared part by part. Rank decides who may preempt whom; then only says
-// who is served first among those of one rank.
-type key struct{ rank, then int64 }
+// Key implements sched.Keyed.
+func (o *order) Key(g *sched.GangView) sched.Key { return o.key(g) }
 
-func (a key) compare(b key) int {
-	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.then, b.then))
+// timed is an order that changes by itself: those that run get worse.
+type timed struct {
+	*order
+	change func(sched.View) sched.Time
 }
 
-// keyed is one gang with its key.
-type keyed struct {
-	key    key
-	order  int64
-	leaves int32
-	ref    sched.GangRef
-}
-
-func (a *keyed) before(b *keyed) bool {
-	return cmp.Or(a.key.compare(b.key), cmp.Compare(a.order, b.order), cmp.Compare(a.ref.Gang, b.ref.Gang)) < 0
-}
+// NextChange implements sched.Timed.
+func (t *timed) NextChange(v sched.View) sched.Time { return t.change(v) }
 
 // Rank implements sched.Policy.
 func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		wait := o.keyed(v, v.Waiting())
-		wait.init()
 		run := o.running(v)
-		for len(wait) > 0 {
-			g := wait.pop()
-			w := sched.Wish{Gang: g.ref}
-			if len(run) > 0 && run[0].key.rank > g.key.rank {
-				w.Over = behind(run, g.key.rank)
-			} else if free := v.Free(); free == 0 {
-				return // and whoever comes later cannot preempt either
-			} else if int64(g.leaves) > free {
-				continue
+		from := int64(-1 << 63)
+		if len(run) > 0 {
+			from = run[0].Key.Rank
+		}
+		for g := range o.waiting(v, from) {
+			w := sched.Wish{Gang: g.Ref}
+			if from > g.Key.Rank && len(run) > 0 {
+				w.Over = behind(run, g.Key.Rank)
 			}
 			if !yield(w) {
 				return
@@ -64,78 +54,69 @@ func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// running returns who runs, the last in the order first; nobody where the policy
-// does not preempt.
-func (o *order) running(v sched.View) []keyed {
-	if !o.preempt {
-		return nil
+// waiting yields those who wait, each in the place of the key that holds now.
+func (o *order) waiting(v sched.View, from int64) iter.Seq[sched.Ranked] {
+	if o.late == nil {
+		return v.Ordered(from)
 	}
-	run := o.keyed(v, v.Running())
-	slices.SortFunc(run, func(a, b keyed) int {
-		return cmp.Or(b.key.compare(a.key), cmp.Compare(b.order, a.order), cmp.Compare(b.ref.Gang, a.ref.Gang))
-	})
-	return run
-}
-
-// behind yields the gangs of a worse rank.
-func behind(run []keyed, rank int64) iter.Seq[sched.GangRef] {
-	return func(yield func(sched.GangRef) bool) {
-		for i := range run {
-			if run[i].key.rank <= rank || !yield(run[i].ref) {
+	return func(yield func(sched.Ranked) bool) {
+		var late []sched.Ranked // the best last
+		for g := range v.Ordered(from) {
+			if k, moved := o.late(v, g); moved {
+				g.Key = k
+				i, _ := slices.BinarySearchFunc(late, g, func(a, b sched.Ranked) int { return compare(b, a) })
+				late = slices.Insert(late, i, g)
+				continue
+			}
+			for ; len(late) > 0 && compare(late[len(late)-1], g) < 0; late = late[:len(late)-1] {
+				if !yield(late[len(late)-1]) {
+					return
+				}
+			}
+			if !yield(g) {
+				return
+			}
+		}
+		for _, g := range slices.Backward(late) {
+			if !yield(g) {
 				return
 			}
 		}
 	}
 }
 
-func (o *order) keyed(v sched.View, gangs iter.Seq[sched.GangView]) queue {
-	var out queue
-	for g := range gangs {
-		out = append(out, keyed{o.key(v, &g), g.Order, g.Leaves, g.Ref})
+// compare orders gangs by key, then by submission.
+func compare(a, b sched.Ranked) int {
+	return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
+}
+
+// running returns who runs, the last in the order first; nobody where the policy
+// does not preempt.
+func (o *order) running(v sched.View) []sched.Ranked {
+	if !o.preempt {
+		return nil
 	}
-	return out
-}
-
-// NextChange implements sched.Policy.
-func (o *order) NextChange(v sched.View) sched.Time {
-	if o.change == nil {
-		return 0
+	var run []sched.Ranked
+	for g := range v.Running() {
+		k := o.key(&g)
+		if o.late != nil {
+			if moved, late := o.late(v, sched.Ranked{Ref: g.Ref, Key: k}); late {
+				k = moved
+			}
+		}
+		run = append(run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
 	}
-	return o.change(v)
+	slices.SortFunc(run, func(a, b sched.Ranked) int { return compare(b, a) })
+	return run
 }
 
-// queue is a heap, best first: few of many who wait are ever looked at.
-type queue []keyed
-
-func (q queue) init() {
-	for i := len(q)/2 - 1; i >= 0; i-- {
-		q.down(i)
-	}
-}
-
-func (q *queue) pop() keyed {
-	h := *q
-	best, last := h[0], len(h)-1
-	h[0] = h[last]
-	h = h[:last]
-	h.down(0)
-	*q = h
-	return best
-}
-
-func (q queue) down(i int) {
-	for {
-		k := 2*i + 1
-		if k >= len(q) {
-			return
+// behind yields the gangs of a worse rank.
+func behind(run []sched.Ranked, rank int64) iter.Seq[sched.GangRef] {
+	return func(yield func(sched.GangRef) bool) {
+		for i := range run {
+			if run[i].Key.Rank <= rank || !yield(run[i].Ref) {
+				return
+			}
 		}
-		if k+1 < len(q) && q[k+1].before(&q[k]) {
-			k++
-		}
-		if !q[k].before(&q[i]) {
-			return
-		}
-		q[i], q[k] = q[k], q[i]
-		i = k
 	}
 }

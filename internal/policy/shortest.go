@@ -37,21 +37,21 @@ func times(t int64, leaves int32) int64 {
 
 // firstfit serves in order of submission and passes over what does not fit.
 func firstfit() *order {
-	return &order{key: func(sched.View, *sched.GangView) key { return key{} }}
+	return &order{key: func(*sched.GangView) sched.Key { return sched.Key{} }}
 }
 
 // sjf serves the shortest declared run time first and preempts nobody.
 func sjf() *order {
-	return &order{key: func(_ sched.View, g *sched.GangView) key { return key{rank: duration(g)} }}
+	return &order{key: func(g *sched.GangView) sched.Key { return sched.Key{Rank: duration(g)} }}
 }
 
 // srtf serves the shortest remaining run time first, and preempts.
 func srtf() *order {
-	return &order{preempt: true, key: func(_ sched.View, g *sched.GangView) key { return key{rank: remaining(g)} }}
+	return &order{preempt: true, key: func(g *sched.GangView) sched.Key { return sched.Key{Rank: remaining(g)} }}
 }
 
 // srsf serves the shortest remaining service first, which is the remaining run
 // time times the GPUs, and preempts (Tiresias, NSDI'19, section 2).
 func srsf() *order {
-	return &order{preempt: true, key: func(_ sched.View, g *sched.GangView) key { return key{rank: times(remaining(g), g.Leaves)} }}
+	return &order{preempt: true, key: func(g *sched.GangView) sched.Key { return sched.Key{Rank: times(remaining(g), g.Leaves)} }}
 }

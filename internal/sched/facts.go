@@ -119,6 +119,7 @@ func (s *State) applyStarted(e TaskStarted) {
 	}
 	if a.started == 0 {
 		a.started, a.checkpoint = s.now, s.now
+		s.stir(j.space)
 		if len(s.booked) > 0 {
 			s.look = true // its end is known now, and with it what may start before
 		}
@@ -154,6 +155,7 @@ func (s *State) refreshState(a *attempt) {
 	s.setMood(a)
 	if (before == AttemptUnknown) != (a.state == AttemptUnknown) {
 		s.look = true // it can be lifted again, or no longer
+		s.stir(j.space)
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 )
 
 // line is the gangs that wait with one priority in one VC and have one user and
-// one shape, in order of submission. When the first of them finds nothing, neither
+// one shape, in order of submission; in a VC whose policy is Keyed, of all users and
+// in order of their keys. When the first of them finds nothing, neither
 // do the others: so whoever passes over what does not fit reads lines, not gangs.
 //
 // Gangs that are cases of their own, since they avoid nodes or have a promise,
@@ -84,6 +85,11 @@ func (s *State) list(space int32, e queued) {
 	}
 	g := &s.jobs[e.slot].gangs[e.gang]
 	g.listed, g.single = true, g.attempt != none || len(g.avoid) > 0
+	if k, ok := s.pol[space].(Keyed); ok && e.prio >= cell.MinGuaranteed && !s.extra(e) {
+		v := s.gangView(e)
+		g.key = k.Key(&v)
+		e.key = g.key
+	}
 	l := s.lineOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); !found {
 		if len(l.gangs) == 0 {
@@ -100,6 +106,7 @@ func (s *State) unlist(space int32, e queued) {
 		return
 	}
 	g.listed = false
+	e.key, g.key = g.key, Key{}
 	l := s.lineOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); found {
 		l.gangs = without(l.gangs, i)
@@ -116,7 +123,7 @@ func (s *State) relist(slot, g int32) {
 	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || len(gg.avoid) > 0) {
 		return
 	}
-	space, e := s.space(j.spec.VC), queued{j.spec.Priority, j.id, g, slot}
+	space, e := s.space(j.spec.VC), queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
 	s.unlist(space, e)
 	s.list(space, e)
 }
@@ -149,7 +156,7 @@ func (s *State) lineOf(space int32, e queued) *line {
 func (s *State) keyOf(e queued) lineKey {
 	j := &s.jobs[e.slot]
 	k := lineKey{extra: j.spec.Gangs[e.gang].Extra}
-	if e.prio >= cell.MinGuaranteed {
+	if _, keyed := s.pol[s.space(j.spec.VC)].(Keyed); !keyed && e.prio >= cell.MinGuaranteed {
 		k.user = j.spec.User
 	}
 	if g := &j.gangs[e.gang]; !g.single {
@@ -218,10 +225,14 @@ func (s *State) verifyLines(add func(string, ...any)) {
 
 func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
 	for i, e := range l.gangs {
-		at, found := slices.BinarySearchFunc(s.queues[space], e, queued.compare)
 		g := &s.jobs[e.slot].gangs[e.gang]
+		plain := e
+		plain.key = Key{}
+		at, found := slices.BinarySearchFunc(s.queues[space], plain, queued.compare)
 		switch {
-		case !found || s.queues[space][at] != e:
+		case e.key != g.key:
+			add("gang %d of job %d stands in its line by %v, not by %v", e.gang, e.job, e.key, g.key)
+		case !found || s.queues[space][at] != plain:
 			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.gang, e.job, space)
 		case !g.listed || s.keyOf(e) != l.lineKey || i > 0 && l.gangs[i-1].compare(e) >= 0:
 			add("gang %d of job %d stands in the wrong line, or place of it", e.gang, e.job)

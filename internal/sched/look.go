@@ -10,9 +10,11 @@ type looks struct {
 	spaces []bool // guaranteed gangs of a VC
 	some   bool   // any of these
 	// always are the VCs whose gangs also depend on time and on what others do.
-	always []bool
-	flat   bool    // no VC is part of another
-	owned  []int64 // leaves that a VC is guaranteed
+	always  []bool
+	flat    bool    // no VC is part of another
+	owned   []int64 // leaves that a VC is guaranteed
+	timed   []int32 // VCs whose order changes by itself
+	changes []turn  // by space
 }
 
 // lookIn lets the walk look at who waits in one VC with a priority.
@@ -48,12 +50,15 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 // resetLooks begins anew, after the VCs changed.
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
-	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), flat: true, owned: make([]int64, n)}
+	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), flat: true, owned: make([]int64, n), changes: make([]turn, n)}
 	for i := int32(1); i < n; i++ {
 		sp := s.cl.Space(i)
 		mode := vcConfig(s.cfg, sp.Name).Backfill
 		s.looks.always[i] = mode == modeEasy || mode == modeConserve
 		s.looks.flat = s.looks.flat && sp.Parent == 0
+		if _, ok := s.pol[i].(Timed); ok {
+			s.looks.timed = append(s.looks.timed, i)
+		}
 		for r := range sp.Roots {
 			root := &sp.Roots[r]
 			s.looks.owned[i] += int64(s.cl.Forest().Chains[root.Chain].LeavesAt(root.Level))

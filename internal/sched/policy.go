@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"iter"
 
 	"github.com/combsched/comb/internal/cell"
@@ -14,8 +15,42 @@ type Policy interface {
 	// each yield the View shows the effect, so an order may depend on what was
 	// just placed. Stopping early is fine.
 	Rank(View) iter.Seq[Wish]
+}
+
+// Keyed is a Policy whose order of those who wait is that of a key, which stays the
+// same as long as a gang waits: View.Ordered then costs nothing for whom it does
+// not come to.
+type Keyed interface {
+	Policy
+	// Key is made of what the gang is while it waits.
+	Key(*GangView) Key
+}
+
+// Key is compared part by part; the smaller is served first. Ties go by submission.
+type Key struct{ Rank, Then int64 }
+
+// Compare orders keys.
+func (a Key) Compare(b Key) int {
+	if c := cmp.Compare(a.Rank, b.Rank); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Then, b.Then)
+}
+
+// Ranked is a gang that waits, with its key.
+type Ranked struct {
+	Ref    GangRef
+	Key    Key
+	Order  int64 // of submission
+	Leaves int32
+}
+
+// Timed is a Policy whose order changes by itself.
+type Timed interface {
+	Policy
 	// NextChange says when the order of one priority changes by itself for the
-	// first time after View.Now, the time of the last decision; 0 is never.
+	// first time after View.Now, the time of the last decision; 0 is never. It
+	// depends on nothing but who runs and since when.
 	NextChange(View) Time
 }
 
@@ -68,7 +103,14 @@ type View interface {
 	// out, since a wish for them would find the same: so passing over many gangs
 	// costs as much as their shapes.
 	Users() []UserGangs
-	// Running yields the gangs that run with a guarantee, in submission order.
+	// Ordered yields the same gangs by the key of a Keyed policy. From that rank on it
+	// leaves out those that ask for more than Free, as nobody makes room for them,
+	// and always those of a shape that found nothing in this walk.
+	Ordered(from int64) iter.Seq[Ranked]
+	// Gang returns what is to be seen of a gang that waits or runs.
+	Gang(GangRef) GangView
+	// Running yields the gangs that run with a guarantee, in no order: one that a
+	// restart may change, so nothing may depend on it.
 	Running() iter.Seq[GangView]
 	// Placed reports whether the gang holds or was promised cells by now.
 	Placed(GangRef) bool

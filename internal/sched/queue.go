@@ -15,10 +15,18 @@ type queued struct {
 	job  JobID
 	gang int32
 	slot int32
+	key  Key // in the lines of a VC whose policy has one; else zero
 }
 
+// compare orders by priority, by key where there is one, then by submission.
 func (a queued) compare(b queued) int {
-	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
+	if c := cmp.Compare(b.prio, a.prio); c != 0 {
+		return c
+	}
+	if c := a.key.Compare(b.key); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
 }
 
 // enqueue puts a gang into its queue; a member above a minimum only while that runs.
@@ -28,8 +36,9 @@ func (s *State) enqueue(slot, g int32) {
 		return
 	}
 	j.gangs[g].waiting = true
+	s.stir(j.space)
 	q := &s.queues[j.space]
-	e := queued{j.spec.Priority, j.id, g, slot}
+	e := queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
 		*q = slices.Insert(*q, i, e)
 		s.list(j.space, e)
@@ -44,9 +53,10 @@ func (s *State) dequeue(slot, g int32) {
 		return
 	}
 	j.gangs[g].waiting = false
+	s.stir(j.space)
 	s.unbook(slot, g)
 	q := &s.queues[j.space]
-	e := queued{j.spec.Priority, j.id, g, slot}
+	e := queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {
 		*q = without(*q, i)
 	}
@@ -75,7 +85,7 @@ func (s *State) requeueAll() {
 		for g := range j.gangs {
 			if j.spec != nil && j.gangs[g].waiting {
 				i := j.space
-				s.queues[i] = append(s.queues[i], queued{j.spec.Priority, j.id, int32(g), int32(slot)})
+				s.queues[i] = append(s.queues[i], queued{prio: j.spec.Priority, job: j.id, gang: int32(g), slot: int32(slot)})
 			}
 		}
 	}
@@ -166,28 +176,43 @@ func (s *State) Wake() Time {
 	if len(s.timers) > 0 {
 		wake = s.timers[0].at
 	}
-	for i := 1; i < len(s.pol) && i < len(s.queues); i++ {
-		wake = sooner(wake, s.nextChange(int32(i)))
+	for _, space := range s.looks.timed {
+		wake = sooner(wake, s.nextChange(space))
 	}
 	return wake
 }
 
+// turn is when the order of a VC changes by itself; it is known until somebody
+// begins or ceases to wait or to run there.
+type turn struct {
+	known bool
+	at    Time
+}
+
+// stir forgets when the order of a VC changes.
+func (s *State) stir(space int32) { s.looks.changes[space].known = false }
+
 // nextChange returns when the order of a VC changes by itself for the first time
 // after the last decision; 0 is never. Where nobody waits the order does not matter.
 func (s *State) nextChange(space int32) Time {
-	var next Time
-	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
-		next = sooner(next, s.pol[space].NextChange(view{s: s, space: space, prio: prio, now: s.decided}))
+	c := &s.looks.changes[space]
+	if c.known && (c.at == 0 || c.at > s.decided) {
+		return c.at
 	}
-	return next
+	*c = turn{known: true}
+	p := s.pol[space].(Timed)
+	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
+		c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: prio, now: s.decided}))
+	}
+	return c.at
 }
 
 // lookAtChanges looks at the VCs whose order changed by itself since the last
 // decision.
 func (s *State) lookAtChanges(now Time) {
-	for i := 1; i < len(s.pol) && i < len(s.queues); i++ {
-		if t := s.nextChange(int32(i)); t > 0 && t <= now {
-			s.lookIn(int32(i), cell.MinGuaranteed)
+	for _, space := range s.looks.timed {
+		if t := s.nextChange(space); t > 0 && t <= now {
+			s.lookIn(space, cell.MinGuaranteed)
 		}
 	}
 }

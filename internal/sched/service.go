@@ -67,18 +67,12 @@ func (s *State) holding(space int32) iter.Seq[*attempt] {
 func (v view) Running() iter.Seq[GangView] {
 	return func(yield func(GangView) bool) {
 		s := v.s
-		var run []queued
-		for a := range s.holding(v.space) {
-			if a.lazy || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning || s.isExtra(a) {
+		for i := s.holders[v.space]; i != none; i = s.attempts[i].next {
+			a := &s.attempts[i]
+			if s.jobs[a.job].spec.Priority != v.prio || a.lazy || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning || s.isExtra(a) {
 				continue
 			}
-			if e := s.entry(a); e.prio == v.prio {
-				run = append(run, e)
-			}
-		}
-		slices.SortFunc(run, queued.compare)
-		for _, e := range run {
-			if !yield(s.gangView(e)) {
+			if !yield(s.gangView(s.entry(a))) {
 				return
 			}
 		}

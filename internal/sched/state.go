@@ -91,6 +91,7 @@ type gang struct {
 	waiting bool // it is in its queue
 	listed  bool // and in a line
 	single  bool // that has no shape
+	key     Key  // by which it stands there
 	after   Time
 	faults  int32    // delayed retries of this attempt of the job: the back-off's exponent after platform faults
 	retries int32    // counted task retries
@@ -234,7 +235,7 @@ func (s *State) Clone() *State {
 	}
 	d.lines = s.lines.clone()
 	d.tallies = cloneTallies(s.tallies)
-	d.looks.spaces = slices.Clone(s.looks.spaces)
+	d.looks.spaces, d.looks.changes = slices.Clone(s.looks.spaces), slices.Clone(s.looks.changes)
 	d.lazy = slices.Clone(s.lazy)
 	for i := range d.lazy {
 		d.lazy[i] = slices.Clone(d.lazy[i])

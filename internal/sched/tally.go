@@ -30,7 +30,9 @@ type ranks struct {
 // around every change of what the tally depends on.
 func (s *State) count(a *attempt, sign int32) {
 	j := &s.jobs[a.job]
-	t := &s.tallies[s.cl.Alloc(a.alloc).Space]
+	space := s.cl.Alloc(a.alloc).Space
+	t := &s.tallies[space]
+	s.stir(space)
 	if t.guaranteed != nil {
 		s.countHoldings(t, a, int64(sign))
 	}

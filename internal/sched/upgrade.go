@@ -31,7 +31,7 @@ func (s *State) dropLazy(a *attempt) {
 
 // entry is an attempt's gang as it would stand in the queue.
 func (s *State) entry(a *attempt) queued {
-	return queued{s.jobs[a.job].spec.Priority, a.id.Job, a.id.Gang, a.job}
+	return queued{prio: s.jobs[a.job].spec.Priority, job: a.id.Job, gang: a.id.Gang, slot: a.job}
 }
 
 // relistLazy builds the lists anew, after the VCs changed.

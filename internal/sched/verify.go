@@ -66,7 +66,7 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 	}
 	for g := range j.gangs {
 		gg := &j.gangs[g]
-		e := queued{j.spec.Priority, j.id, int32(g), slot}
+		e := queued{prio: j.spec.Priority, job: j.id, gang: int32(g), slot: slot}
 		at, queuedNow := slices.BinarySearchFunc(s.queues[s.space(j.spec.VC)], e, queued.compare)
 		if queuedNow && s.queues[s.space(j.spec.VC)][at].slot != slot {
 			add("gang %d of job %d stands in its queue with slot %d, not %d", g, j.id, s.queues[s.space(j.spec.VC)][at].slot, slot)

@@ -1,0 +1,68 @@
+package sched
+
+import (
+	"iter"
+	"slices"
+)
+
+// Ordered implements View. The gangs that wait for an upgrade, which are few, get
+// their keys now.
+func (v view) Ordered(from int64) iter.Seq[Ranked] {
+	return func(yield func(Ranked) bool) {
+		s := v.s
+		s.askLines(v.space)
+		m := merge{s: s, space: v.space, prio: v.prio}
+		if up := s.lineup(v.space, v.prio); up != nil {
+			for i := range up.lines {
+				if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
+					m.add(i, l)
+				}
+			}
+		}
+		m.order()
+		lazies := v.keyedLazies()
+		for {
+			e, ok := m.first(v.w.fruitless())
+			if ok && e.key.Rank >= from && int64(s.jobs[e.slot].gangs[e.gang].leaves) > v.Free() {
+				m.pass()
+				continue
+			}
+			if len(lazies) > 0 && (!ok || lazies[0].compare(e) < 0) {
+				e, lazies = lazies[0], lazies[1:]
+			} else if !ok {
+				return
+			}
+			lazy := !s.jobs[e.slot].gangs[e.gang].waiting
+			if !yield(Ranked{GangRef{e.job, e.gang}, e.key, int64(e.job), s.jobs[e.slot].gangs[e.gang].leaves}) {
+				return
+			}
+			if !lazy {
+				m.next()
+			}
+		}
+	}
+}
+
+// keyedLazies are the gangs of the view that wait for an upgrade, in order.
+func (v view) keyedLazies() []queued {
+	lazies := v.s.laziesAt(v.space, v.prio, false)
+	k, ok := v.s.pol[v.space].(Keyed)
+	if !ok {
+		return lazies
+	}
+	for i := range lazies {
+		g := v.s.gangView(lazies[i])
+		lazies[i].key = k.Key(&g)
+	}
+	slices.SortFunc(lazies, queued.compare)
+	return lazies
+}
+
+// Gang implements View.
+func (v view) Gang(r GangRef) GangView {
+	slot, ok := v.s.slots.get(r.Job)
+	if !ok || r.Gang < 0 || int(r.Gang) >= len(v.s.jobs[slot].gangs) {
+		return GangView{Ref: r, Hints: &Hints{}}
+	}
+	return v.s.gangView(queued{prio: v.prio, job: r.Job, gang: r.Gang, slot: slot})
+}
