@@ -378,9 +378,11 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 	f.slots = append(f.slots, g.slot)
 	g.slot, g.tasks = none, tasks
 	f.change(j.vc, running, -1)
-	if loses(cause, j.spec) {
+	lost, failed := loses(cause, j.spec), cause == sched.EndFailed || cause == sched.EndTimeLimit
+	if lost {
 		j.wasted += g.loose
-	} else {
+	}
+	if !lost || failed { // a failure is lost, but it is what the job came to
 		g.kept += g.fresh
 	}
 	g.loose, g.fresh = 0, 0

@@ -374,16 +374,22 @@ func (f *Fold) stopWaiting(id sched.JobID) {
 	}
 }
 
-// retried lets a gang wait again.
-func (f *Fold) retried(id sched.JobID, index int32, after sched.Time) {
-	if j := f.jobs[id]; j != nil && int(index) < len(j.gangs) {
-		f.beginWait(&j.gangs[index], after)
+// retried lets a gang wait again; after a failure it begins anew.
+func (f *Fold) retried(e *sched.TaskRetried) {
+	j := f.jobs[e.Job]
+	if j == nil || int(e.Gang) >= len(j.gangs) {
+		return
 	}
+	if e.Counted {
+		j.gangs[e.Gang].kept = 0
+	}
+	f.beginWait(&j.gangs[e.Gang], e.After)
 }
 
 func (f *Fold) jobRetried(e *sched.JobRetried) {
 	if j := f.jobs[e.Job]; j != nil {
 		for g := range j.gangs {
+			j.gangs[g].kept = 0
 			f.beginWait(&j.gangs[g], e.After)
 		}
 	}

@@ -129,7 +129,7 @@ func (f *Fold) add(e sched.Event) {
 			f.checkpoint(e.Attempt)
 		}
 	case sched.TaskRetried:
-		f.retried(e.Job, e.Gang, e.After)
+		f.retried(&e)
 	case sched.JobRetried:
 		f.jobRetried(&e)
 	case sched.StopRequested:

@@ -109,7 +109,8 @@ func (w *twin) before(e sched.Event) {
 		lost := !slices.Contains([]sched.EndCause{sched.EndSucceeded, sched.EndCompleted, sched.EndStopped}, e.Cause)
 		if lost && !(e.Cause == sched.EndPreempted && j.spec.Hints.Checkpoint) {
 			j.wasted += g.loose
-		} else {
+		}
+		if !lost || j.spec.Hints.Checkpoint && e.Cause == sched.EndPreempted || e.Cause == sched.EndFailed || e.Cause == sched.EndTimeLimit {
 			g.kept += g.fresh
 		}
 		g.loose, g.fresh, g.was = 0, 0, nil
@@ -140,10 +141,13 @@ func (w *twin) after(e sched.Event) {
 		j := w.jobs[e.Job]
 		j.completing = false
 		for g := range j.gangs {
-			j.gangs[g].after = e.After
+			j.gangs[g].after, j.gangs[g].kept = e.After, 0
 		}
 	case sched.TaskRetried:
-		w.jobs[e.Job].gangs[e.Gang].after = e.After
+		g := &w.jobs[e.Job].gangs[e.Gang]
+		if g.after = e.After; e.Counted {
+			g.kept = 0
+		}
 	case sched.Placed:
 		j := w.jobs[e.Attempt.Job]
 		g := &j.gangs[e.Attempt.Gang]
