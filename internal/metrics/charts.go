@@ -37,8 +37,9 @@ func distribution(id, title, description string, curves []curve) string {
 	c.x = axis{min: low, max: max(float64(hi)/float64(sched.Second), 2*low), from: c.left, to: c.right, log: true}
 	c.y = axis{min: 0, max: 1, from: c.bottom, to: c.top}
 	c.axes(logTicks(c.x.min, c.x.max), []tick{{0, "0 %"}, {.25, "25 %"}, {.5, "50 %"}, {.75, "75 %"}, {1, "100 %"}}, "completion time (logarithmic)")
-	var keys []key
-	for i, v := range curves {
+	keys := make([]key, len(curves))
+	for i := len(curves) - 1; i >= 0; i-- { // the first on top
+		v := &curves[i]
 		class := fmt.Sprintf("l%d", i%maxSeries)
 		if i > 0 && len(curves) > 4 {
 			class += " thin"
@@ -46,9 +47,9 @@ func distribution(id, title, description string, curves []curve) string {
 		if i >= maxSeries/2 {
 			class += " dash"
 		}
-		keys = append(keys, key{class, v.name, true})
+		keys[i] = key{class, v.name, true}
 		median := secondsOf(percentile(v.values, 50))
-		c.path(class, fmt.Sprintf("%s: %d jobs, half of them within %s", v.name, len(v.values), spanOf(median)), cdf(v.values), false)
+		c.path(class, fmt.Sprintf("%s: %d jobs, half of them within %s", v.name, len(v.values), spanOf(median)), cdf(v.values), true)
 	}
 	c.legend(keys)
 	return c.String()
@@ -213,38 +214,59 @@ const maxBarsOfVCs = 20
 
 // waitsChart shows the mean waits of each VC by cause.
 func (r *Result) waitsChart() string {
-	vcs := slices.DeleteFunc(slices.Clone(r.Waits), func(w Waits) bool { return w.Jobs == 0 })
-	total := func(w *Waits) Number { return w.FairShare + w.Fragmentation + w.Other }
-	slices.SortStableFunc(vcs, func(a, b Waits) int { return cmp.Compare(total(&b), total(&a)) })
-	more := max(len(vcs)-maxBarsOfVCs, 0)
-	vcs = vcs[:len(vcs)-more]
+	var rows []stack
+	for _, w := range r.Waits {
+		if w.Jobs > 0 {
+			rows = append(rows, stack{w.VC, [3]Number{w.FairShare, w.Fragmentation, w.Other}})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b stack) int { return cmp.Compare(b.total(), a.total()) })
+	more := max(len(rows)-maxBarsOfVCs, 0)
 	description := "Mean time that a job's completion takes beyond its ideal duration, by virtual cluster and cause."
 	if more > 0 {
 		description += fmt.Sprintf(" %d virtual clusters with shorter waits are left out.", more)
 	}
-	const row = 24
-	c := newChart("waits", "Waits by virtual cluster and cause", description, max(float64(row*len(vcs)), row))
+	return stacks(newStacks("waits", "Waits by virtual cluster and cause", description, len(rows)-more), rows[:len(rows)-more], causes)
+}
+
+// stack is one bar of three parts in seconds.
+type stack struct {
+	label string
+	parts [3]Number
+}
+
+func (s *stack) total() Number { return s.parts[0] + s.parts[1] + s.parts[2] }
+
+const stackRow = 24
+
+func newStacks(id, title, description string, rows int) *chart {
+	c := newChart(id, title, description, float64(stackRow*max(rows, 1)))
 	c.left = 150
+	return c
+}
+
+// stacks draws bars of times side by side.
+func stacks(c *chart, rows []stack, names [3]string) string {
 	top := 1e-6
-	for i := range vcs {
-		top = max(top, float64(total(&vcs[i])))
+	for i := range rows {
+		top = max(top, float64(rows[i].total()))
 	}
 	c.x = axis{max: top, from: c.left, to: c.right - 70}
 	c.axes(timeTicks(top), nil, "mean per finished job")
-	for i := range vcs {
-		w := &vcs[i]
-		y, x := c.top+float64(row*i), 0.0
-		c.addf(`<text class="label" x="%s" y="%s" text-anchor="end">%s</text>`, px(c.left-8), px(y+15), esc(clip(w.VC, 20)))
-		for k, part := range []Number{w.FairShare, w.Fragmentation, w.Other} {
+	for i := range rows {
+		r := &rows[i]
+		y, x := c.top+float64(stackRow*i), 0.0
+		c.addf(`<text class="label" x="%s" y="%s" text-anchor="end">%s</text>`, px(c.left-8), px(y+15), esc(clip(r.label, 20)))
+		for k, part := range r.parts {
 			if part > 0 {
 				from, to := c.x.at(x), c.x.at(x+float64(part))
-				c.bar(fmt.Sprintf("f%d", k), from, y+4, to-from, row-8, fmt.Sprintf("%s, %s: %s", w.VC, causes[k], spanOf(part)))
+				c.bar(fmt.Sprintf("f%d", k), box{from, y + 4, to - from, stackRow - 8}, fmt.Sprintf("%s, %s: %s", r.label, names[k], spanOf(part)))
 				x += float64(part)
 			}
 		}
-		c.addf(`<text x="%s" y="%s">%s</text>`, px(c.x.at(x)+6), px(y+15), esc(spanOf(total(w))))
+		c.addf(`<text x="%s" y="%s">%s</text>`, px(c.x.at(x)+6), px(y+15), esc(spanOf(r.total())))
 	}
-	c.legend([]key{{"f0", causes[0], false}, {"f1", causes[1], false}, {"f2", causes[2], false}})
+	c.legend([]key{{"f0", names[0], false}, {"f1", names[1], false}, {"f2", names[2], false}})
 	return c.String()
 }
 
@@ -296,7 +318,7 @@ func (c *chart) job(j *ganttJob, y float64, class string, run window) {
 	for _, b := range j.bars {
 		from, to := c.x.at(since(b.From, run.from)), c.x.at(since(b.To, run.from))
 		cause := cmp.Or(string(b.Cause), "still running")
-		c.bar(class, from, y+3, to-from, 10, fmt.Sprintf("%s of %s, %d GPUs: %s, %s", j.row.Name, j.row.VC, j.row.GPUs, span(since(b.To, b.From)), cause))
+		c.bar(class, box{from, y + 3, to - from, 10}, fmt.Sprintf("%s of %s, %d GPUs: %s, %s", j.row.Name, j.row.VC, j.row.GPUs, span(since(b.To, b.From)), cause))
 		if b.Cause == sched.EndPreempted {
 			c.addf(`<line class="cut" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(to), px(to), px(y+1), px(y+15))
 		}

@@ -88,9 +88,9 @@ func newPage(title string) *page {
 const pageStyle = `body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,Helvetica,Arial,sans-serif}` +
 	`main{max-width:960px;margin:0 auto;padding:32px 24px 64px}h1{font-size:26px;line-height:1.25;margin:0;overflow-wrap:anywhere}` +
 	`h2{font-size:17px;margin:40px 0 8px}.lead{color:var(--mute);margin:4px 0 24px}.note{color:var(--mute);font-size:13px}` +
-	`.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(140px,1fr));gap:1px;background:var(--rule);border:1px solid var(--rule);border-radius:8px;overflow:hidden;margin:0}` +
+	`.cards{display:grid;grid-template-columns:repeat(4,1fr);gap:1px;background:var(--rule);border:1px solid var(--rule);border-radius:8px;overflow:hidden;margin:0}` +
 	`.cards div{background:var(--paper);padding:12px 14px}.cards dt{color:var(--mute);font-size:13px}.cards dd{margin:0;font-size:20px;font-weight:600;font-variant-numeric:tabular-nums}` +
-	`figure{margin:40px 0 0}figure svg{display:block;width:100%;height:auto}` +
+	`@media(max-width:640px){.cards{grid-template-columns:repeat(2,1fr)}}figure{margin:40px 0 0}figure svg{display:block;width:100%;height:auto}` +
 	`.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}caption{text-align:left;font-weight:600;font-size:15px;margin:40px 0 8px}` +
 	`th,td{padding:5px 10px;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}` +
 	`th{color:var(--mute);font-weight:600}th:first-child,td:first-child{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:90px}tbody th{color:var(--ink)}` +

@@ -164,7 +164,8 @@ func TestSample(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	for i, name := range []string{"fifo", "shortest first", "las"} {
+	var dirs []string
+	for i, name := range []string{"fifo", "first fit", "las"} {
 		to := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
 		if err := os.MkdirAll(to, 0o777); err != nil {
 			t.Fatal(err)
@@ -176,6 +177,21 @@ func TestSample(t *testing.T) {
 		}
 		if info.Size() > 250_000 {
 			t.Errorf("the report of %s has %d bytes", name, info.Size())
+		}
+		dirs = append(dirs, to)
+	}
+	c, err := metrics.Compare(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := metrics.PhillyOf(dirs[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range map[string]func(io.Writer) error{"compare.html": c.WriteHTML, "philly.html": p.WriteHTML, "compare.txt": c.WriteText, "philly.txt": p.WriteText} {
+		var b bytes.Buffer
+		if err := errors.Join(write(&b), os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o666)); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

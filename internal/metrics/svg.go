@@ -58,7 +58,7 @@ const chartStyle = `:root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--m
 	`--c0:#5aa9e6;--c1:#f2a154;--c2:#45c4a0;--c3:#d98cc0;--c4:#8fd0f5;--c5:#e0c341;--c6:#b09cf0;--c7:#c99b7d;--none:#3a434d;--bad:#ff8a80}}` +
 	`.chart{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Helvetica,Arial,sans-serif;fill:var(--mute)}` +
 	`.chart .head{font-size:15px;font-weight:600;fill:var(--ink)}.chart .label{fill:var(--ink)}` +
-	`.grid{stroke:var(--rule);stroke-width:1}.axis{stroke:var(--mute);stroke-width:1}` +
+	`.grid{stroke:var(--mute);stroke-opacity:.25;stroke-width:1}.axis{stroke:var(--mute);stroke-width:1}` +
 	`.line{fill:none;stroke-width:2;stroke-linejoin:round}.thin{stroke-width:1.25}.dash{stroke-dasharray:6 3}.span{stroke:var(--none);stroke-width:2}` +
 	`.cut{stroke:var(--ink);stroke-width:1.5}` +
 	`.f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}.f6{fill:var(--c6)}.f7{fill:var(--c7)}` +
@@ -114,10 +114,8 @@ type tick struct {
 
 // valueTicks are about five round values from 0 to max, the last not below it.
 func valueTicks(max float64) []tick {
-	if max <= 0 {
-		max = 1
-	}
-	step := math.Pow(10, math.Floor(math.Log10(max/5)))
+	max = math.Max(max, 1) // of things, so no smaller steps than one
+	step := math.Max(math.Pow(10, math.Floor(math.Log10(max/5))), 1)
 	for _, k := range []float64{1, 2, 5, 10} {
 		if max/(step*k) <= 6 {
 			step *= k
@@ -181,13 +179,21 @@ func timeTicks(max float64) []tick {
 	return out
 }
 
-// logTicks are the round times of a logarithmic axis.
+// logTicks are the round times of a logarithmic axis, at most nine.
 func logTicks(min, max float64) []tick {
+	all := []float64{0.001, 0.01, 0.1, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600,
+		86400, 2 * 86400, 7 * 86400, 14 * 86400, 30 * 86400, 90 * 86400, 365 * 86400}
 	var out []tick
-	for _, v := range []float64{0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400} {
+	for _, v := range all {
 		if v >= min && v <= max {
 			out = append(out, tick{v, span(v)})
 		}
+	}
+	for len(out) > 9 {
+		for i := range (len(out) + 1) / 2 {
+			out[i] = out[2*i]
+		}
+		out = out[:(len(out)+1)/2]
 	}
 	return out
 }
@@ -219,7 +225,7 @@ type key struct {
 func (c *chart) legend(keys []key) {
 	x := 0.0
 	for _, k := range keys {
-		label := clip(k.label, 26)
+		label := clip(k.label, 32)
 		if w := 34 + 6.6*float64(utf8.RuneCountInString(label)); x+w > c.width {
 			return
 		}
@@ -272,10 +278,13 @@ func (c *chart) area(class, title string, low, high []point) {
 	c.addf(`Z"><title>%s</title></path>`, esc(title))
 }
 
+// box is a place in the drawing.
+type box struct{ x, y, w, h float64 }
+
 // bar draws one bar with a title.
-func (c *chart) bar(class string, x, y, w, h float64, title string) {
+func (c *chart) bar(class string, b box, title string) {
 	c.addf(`<rect class="%s" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`,
-		class, px(x), px(y), px(max(w, 0.5)), px(h), esc(title))
+		class, px(b.x), px(b.y), px(max(b.w, 0.5)), px(b.h), esc(title))
 }
 
 // seconds of a time since another.
