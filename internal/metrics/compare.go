@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -157,10 +158,31 @@ func (r *ComparisonRow) judge() {
 
 // change writes a difference; "" for the first run and where there is none.
 func (r *ComparisonRow) change(i int) string {
-	if i == 0 || !r.Diff[i].Defined() {
+	switch d := float64(r.Diff[i]) * 100; {
+	case i == 0 || !r.Diff[i].Defined() || d == 0:
 		return ""
+	case math.Abs(d) < 0.1:
+		return fmt.Sprintf("%+.1g %%", d)
+	default:
+		return fmt.Sprintf("%+.1f %%", d)
 	}
-	return fmt.Sprintf("%+.1f %%", float64(r.Diff[i])*100)
+}
+
+// shown writes a value for people: with as many decimals as it takes to tell runs
+// apart.
+func (n Number) shown() string {
+	decimals := 4
+	switch {
+	case !n.Defined():
+		return "-"
+	case n == Number(math.Trunc(float64(n))):
+		decimals = 0
+	case n >= 1000:
+		decimals = 1
+	case n >= 10:
+		decimals = 2
+	}
+	return strconv.FormatFloat(float64(n), 'f', decimals, 64)
 }
 
 // WriteText writes a table for people; * marks the best.
@@ -181,7 +203,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 			if r.Best[i] {
 				mark = "*"
 			}
-			fmt.Fprintf(t, "%s%s\t", v.text("-"), mark)
+			fmt.Fprintf(t, "%s%s\t", v.shown(), mark)
 			if i > 0 {
 				fmt.Fprintf(t, "%s\t", r.change(i))
 			}
@@ -246,7 +268,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 			if r.Best[i] {
 				class = ` class="best"`
 			}
-			p.addf(`<td><span%s>%s</span> <span class="diff">%s</span></td>`, class, esc(v.text("-")), esc(r.change(i)))
+			p.addf(`<td><span%s>%s</span> <span class="diff">%s</span></td>`, class, esc(v.shown()), esc(r.change(i)))
 		}
 		p.addf("</tr>\n")
 	}

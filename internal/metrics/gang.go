@@ -126,10 +126,9 @@ func (f *Fold) placed(e *sched.Placed) {
 	}
 	g := &j.gangs[e.Attempt.Gang]
 	f.endWait(g)
-	if j.started == 0 {
+	if j.attempts++; j.attempts == 1 {
 		j.started = f.now
 	}
-	j.attempts++
 	if g.preempted && f.moves(g, e.Placement.Tasks) {
 		j.migrated++
 		j.vc.ended.migrations++
@@ -180,7 +179,8 @@ func (f *Fold) occupy(g *gang, p *cell.Placement) {
 	}
 	g.tasks, g.leaves, g.from, g.speed, g.crowded = p.Tasks, 0, f.now, FullSpeed, 0
 	if f.o.Speed != nil {
-		g.speed = f.o.Speed(sched.AttemptID{Job: g.job.id, Gang: g.index, N: g.n}, g.job.spec, p)
+		own := *p // the callee may keep it; without one nothing is allocated
+		g.speed = f.o.Speed(sched.AttemptID{Job: g.job.id, Gang: g.index, N: g.n}, g.job.spec, &own)
 	}
 	for i := range g.tasks {
 		if n := len(g.tasks[i].Leaves); n > 0 {

@@ -288,10 +288,16 @@ func (r *PhillyReport) WriteText(w io.Writer) error {
 		fmt.Fprintln(w, s.title)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, row := range append([][]string{s.head}, s.rows...) {
-			for _, c := range row {
-				fmt.Fprintf(t, "  %s\t", printable(clip(c, 40)))
+			for k, c := range row {
+				if k > 0 {
+					fmt.Fprint(t, "\t")
+				}
+				fmt.Fprintf(t, "  %s", printable(clip(c, 40)))
 			}
 			fmt.Fprintln(t)
+		}
+		if len(s.rows) == 0 {
+			fmt.Fprintln(t, "  none")
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -309,7 +315,11 @@ func (r *PhillyReport) WriteHTML(w io.Writer) error {
 	p.addf("<h1>Where the time goes</h1>\n<p class=\"lead\">The study that was made of Philly (ATC'19), of these jobs.</p>\n")
 	var rows []stack
 	for _, d := range r.Delay {
-		rows = append(rows, stack{d.Size + " GPUs", [3]Number{d.FairShare, d.Fragmentation, d.BackOff}})
+		name := d.Size + " GPUs"
+		if d.Size == "1" {
+			name = "1 GPU"
+		}
+		rows = append(rows, stack{name, [3]Number{d.FairShare, d.Fragmentation, d.BackOff}})
 	}
 	names := [3]string{causes[0], causes[1], "back-off"}
 	p.figure(stacks(newStacks("delay", "Delay by size and cause", "Mean time in the queue by the job's GPUs and the cause.", len(rows)), rows, names))

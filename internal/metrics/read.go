@@ -64,7 +64,7 @@ type rowParser struct {
 func (p *rowParser) row() Row {
 	r := Row{ID: sched.JobID(p.int(math.MaxInt64)), TraceID: p.text(), Name: p.text(), VC: p.text(), User: p.text(), App: p.text(), Model: p.text(),
 		GPUs: int32(p.int(math.MaxInt32)), Nodes: int32(p.int(math.MaxInt32)), Submit: sched.Time(p.seconds()), Start: sched.Time(p.seconds()),
-		End: sched.Time(p.seconds()), Phase: sched.Phase(p.text()), Cause: sched.EndCause(p.text()), Class: p.text()}
+		End: sched.Time(p.seconds()), Phase: p.phase(), Cause: sched.EndCause(p.text()), Class: p.text()}
 	p.seconds() // jct_s follows from the others
 	r.Duration = sched.Duration(p.seconds())
 	p.seconds() // queue_s as well
@@ -86,6 +86,15 @@ func (p *rowParser) text() string {
 	}
 	p.next++
 	return strings.Clone(p.fields[p.at[p.next-1]])
+}
+
+// phase takes a job's phase.
+func (p *rowParser) phase() sched.Phase {
+	s := sched.Phase(p.text())
+	if p.err == nil && s != sched.Waiting && s != sched.Active && !s.Ended() {
+		p.err = fmt.Errorf("%q is no phase of a job", s)
+	}
+	return s
 }
 
 func (p *rowParser) int(limit int64) int64 {

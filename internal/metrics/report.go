@@ -147,6 +147,9 @@ func (p *page) table(caption string, head []string, rows [][]string) {
 		}
 		p.addf("</tr>\n")
 	}
+	if len(rows) == 0 {
+		p.addf(`<tr><td colspan="%d">none</td></tr>`, len(head))
+	}
 	p.addf("</tbody></table></div>\n")
 }
 

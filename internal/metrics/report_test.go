@@ -249,20 +249,23 @@ type runner struct {
 // play lets time pass: who ends first ends first, and who waits starts where there
 // is room. A job of more than a third of an hour may be preempted once on the way.
 func (m *machines) play(s *stream, to float64, mode uint64) {
-	for {
-		next := -1
-		for i := range m.running {
-			if m.running[i].end <= to && (next < 0 || m.running[i].end < m.running[next].end) {
-				next = i
-			}
-		}
-		if next < 0 {
-			break
-		}
-		m.leave(s, m.running[next], mode)
-		m.running = append(m.running[:next], m.running[next+1:]...)
+	for i := m.next(to); i >= 0; i = m.next(to) {
+		r := m.running[i]
+		m.running = append(m.running[:i], m.running[i+1:]...)
+		m.leave(s, r, mode)
 	}
 	m.fill(s, float64(s.now)/float64(sched.Second), mode)
+}
+
+// next is who ends first by then, -1 for nobody.
+func (m *machines) next(to float64) int {
+	next := -1
+	for i := range m.running {
+		if m.running[i].end <= to && (next < 0 || m.running[i].end < m.running[next].end) {
+			next = i
+		}
+	}
+	return next
 }
 
 func (m *machines) leave(s *stream, r runner, mode uint64) {

@@ -76,7 +76,7 @@ func (j *JobsWriter) Write(r *Row) {
 	b = appendInts(b, int64(r.GPUs), int64(r.Nodes))
 	over := r.Phase.Ended()
 	b = j.time(b, r.Submit, true)
-	b = j.time(b, r.Start, r.Start > 0)
+	b = j.time(b, r.Start, r.Attempts > 0)
 	b = j.time(b, r.End, over)
 	for _, s := range [...]string{string(r.Phase), string(r.Cause), r.Class} {
 		b = appendText(append(b, ','), s)
