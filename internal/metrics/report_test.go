@@ -56,7 +56,7 @@ func TestGoldenReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := metrics.Options{Policy: "fifo", Origin: sched.Time(1_000_000_000 * sched.Second)}
+	o := metrics.Options{Policy: "fifo", Origin: sched.Time(1_000_000_000 * sched.Second), Steps: 32}
 	folder(t, dir, o, history(t, "", commandsOf(string(text))))
 	for _, name := range []string{"summary.json", "jobs.csv", "timeline.csv", "report.html", "jobs.svg"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
@@ -155,6 +155,18 @@ func TestHostileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	unsafeIn(t, string(page))
+	p, err := metrics.PhillyOf(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var study, text bytes.Buffer
+	if err := errors.Join(p.WriteHTML(&study), p.WriteText(&text)); err != nil {
+		t.Fatal(err)
+	}
+	unsafeIn(t, study.String())
+	if strings.ContainsAny(text.String(), "\x00\x1b\u202e") {
+		t.Errorf("the text could command a terminal: %q", text.String())
+	}
 }
 
 // TestSample writes a large report when it is asked to; and always checks that a
