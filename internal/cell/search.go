@@ -113,7 +113,8 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 	}
 	res, ok := c.place(r)
 	if ok && r.Lift != nil && !r.IgnoreUse && len(res.Victims) > 0 {
-		res = c.fewest(r, res)
+		q := *r // which escapes, as r need not
+		res = c.fewest(&q, res)
 	}
 	return res, ok
 }

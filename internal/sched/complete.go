@@ -27,7 +27,7 @@ func (s *State) complete(slot int32) {
 		case t.state == TaskSucceeded && s.final(j, t):
 			good = t
 			if roles[t.role].succeeded++; atLeast(roles[t.role].succeeded, j.spec.Roles[t.role].MinSucceeded) {
-				s.emit(JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Exit: t.exit, Task: int32(o)})
+				s.emit(JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Exit: *t.exit, Task: int32(o)})
 				return
 			}
 		case t.state == TaskFailed && s.final(j, t):
@@ -43,7 +43,7 @@ func (s *State) complete(slot int32) {
 	if done {
 		e := JobCompleting{Job: j.id, Phase: Succeeded, Cause: EndSucceeded, Task: none}
 		if good != nil {
-			e.Exit = good.exit
+			e.Exit = *good.exit
 		}
 		s.emit(e)
 	}
@@ -89,7 +89,7 @@ func (s *State) failedBy(j *job, ordinal int32) JobCompleting {
 	if t.exit.Message != "" {
 		msg += ": " + t.exit.Message
 	}
-	return JobCompleting{Job: j.id, Phase: Failed, Cause: EndFailed, Exit: t.exit, Task: ordinal, Message: msg}
+	return JobCompleting{Job: j.id, Phase: Failed, Cause: EndFailed, Exit: *t.exit, Task: ordinal, Message: msg}
 }
 
 // overTime reports whether an attempt of the job ran longer than its limit.
@@ -204,7 +204,7 @@ func (g *gang) faultsInARow() int32 {
 func (s *State) avoidRefusing(j *job, g int32) {
 	for _, o := range j.spec.Gangs[g].Tasks {
 		t := &j.tasks[o]
-		if !t.exited || t.exit.Cause != StartRefused {
+		if t.exit == nil || t.exit.Cause != StartRefused {
 			continue
 		}
 		times := s.avoided(&j.gangs[g], t.place.Node)

@@ -41,7 +41,7 @@ func (s *State) Decide(now Time) []Record {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew = s.grew || s.seq > before
 	}
-	digest := digestOf(s.out)
+	digest := s.mem.text(digestOf(s.out))
 	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
 	return s.endOut()
 }
@@ -51,17 +51,17 @@ const outRoom = 256
 
 // beginOut makes room for what Decide returns.
 func (s *State) beginOut() {
-	if cap(s.room)-len(s.room) < 8 {
-		s.room = make([]Record, 0, outRoom)
+	if cap(s.mem.records)-len(s.mem.records) < 8 {
+		s.mem.records = make([]Record, 0, outRoom)
 	}
-	s.out = s.room[len(s.room):]
+	s.out = s.mem.records[len(s.mem.records):]
 }
 
 // endOut returns the records of a Decide; their memory is never used again.
 func (s *State) endOut() []Record {
 	out := s.out
-	if n := len(s.room) + len(out); n <= cap(s.room) {
-		s.room = s.room[:n]
+	if n := len(s.mem.records) + len(out); n <= cap(s.mem.records) {
+		s.mem.records = s.mem.records[:n]
 	}
 	s.out = nil
 	return slices.Clip(out)

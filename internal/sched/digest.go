@@ -1,8 +1,6 @@
 package sched
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/combsched/comb/internal/cell"
@@ -16,16 +14,12 @@ import (
 type digest uint64
 
 // digestOf is the digest of a batch of decisions.
-func digestOf(rs []Record) string {
+func digestOf(rs []Record) digest {
 	d := digest(0x9E3779B97F4A7C15)
 	for i := range rs {
 		d.event(rs[i].Event)
 	}
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(d))
-	var text [16]byte
-	hex.Encode(text[:], b[:])
-	return string(text[:])
+	return d
 }
 
 // word mixes in one number: multiply by an odd constant, then fold the high bits,

@@ -163,7 +163,7 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.dead = true
-	t.exit, t.exited = x, true
+	t.exit = s.mem.exits.keep(x)
 	a.alive--
 	switch {
 	case a.cause != "" && !x.Own:
@@ -189,7 +189,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	}
 	t := s.task(a, e.Task)
 	t.dead, t.state = true, TaskEnded
-	t.exit, t.exited = Exit{Cause: StartRefused, Message: e.Reason}, true
+	t.exit = s.mem.exits.keep(Exit{Cause: StartRefused, Message: e.Reason})
 	a.alive--
 	a.refused = true
 	a.message = cmp.Or(a.message, e.Reason)

@@ -192,7 +192,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
-	g.last = &st
+	g.last = s.mem.attempts.keep(st)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
@@ -212,7 +212,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 // noteRefusal counts a refusing node's jobs.
 func (s *State) noteRefusal(j *job, ordinal int32) {
 	t := &j.tasks[ordinal]
-	if !t.exited || t.exit.Cause != StartRefused {
+	if t.exit == nil || t.exit.Cause != StartRefused {
 		return
 	}
 	n := s.node(t.place.Node)
@@ -254,7 +254,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 func (s *State) applyCompleting(e JobCompleting) {
 	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
-	j.completing = &e
+	j.completing = s.mem.completing.keep(e)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}
@@ -289,8 +289,10 @@ func (s *State) applyJobEnded(e JobEnded) {
 	st := s.status(j)
 	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping = e.Phase, e.Cause, e.Message, s.now, false
 	if e.Cause == EndSucceeded || e.Cause == EndFailed {
-		x := e.Exit
-		st.Exit = &x
+		st.Exit = s.mem.exits.keep(e.Exit)
+	}
+	if s.ended == nil {
+		s.ended = s.mem.ended.take(1)[:0]
 	}
 	s.ended = append(s.ended, st)
 	if j.spec.partial() {

@@ -29,7 +29,7 @@ func (s *State) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Stopping: j.stop, Notices: j.notices,
-		Tasks: make([]TaskStatus, 0, len(j.tasks)), Attempts: make([]AttemptStatus, 0, len(j.gangs))}
+		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.mem.attempts.take(len(j.gangs))[:0]}
 	for g := range j.gangs {
 		st.Leaves += j.gangs[g].leaves
 		if at := j.gangs[g].attempt; at != none {
@@ -39,14 +39,8 @@ func (s *State) status(j *job) JobStatus {
 			st.Attempts = append(st.Attempts, *last)
 		}
 	}
-	exits := make([]Exit, 0, len(j.tasks))
 	for i := range j.tasks {
-		t := &j.tasks[i]
-		st.Tasks = append(st.Tasks, taskStatus(j, t))
-		if t.exited {
-			exits = append(exits, t.exit)
-			st.Tasks[i].Exit = &exits[len(exits)-1]
-		}
+		st.Tasks = append(st.Tasks, taskStatus(j, &j.tasks[i]))
 	}
 	s.markLost(j, st.Tasks)
 	return st
@@ -54,7 +48,7 @@ func (s *State) status(j *job) JobStatus {
 
 func taskStatus(j *job, t *taskRun) TaskStatus {
 	out := TaskStatus{Role: j.spec.Roles[t.role].Name, Index: t.index, Gang: t.gang, State: t.state, Attempt: t.attempt,
-		Retries: t.retries, Progress: t.progress}
+		Exit: t.exit, Retries: t.retries, Progress: t.progress}
 	if t.state != TaskWaiting {
 		out.Node, out.SKU, out.Devices, out.Parts = t.place.Node, t.place.SKU, t.place.Devices, t.place.Parts
 		out.Host, out.Ports, out.PID = t.host, t.ports, t.pid

@@ -153,12 +153,7 @@ func imageOf(j *job) *jobImage {
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		im := taskImage{t.state, t.dead, t.attempt, t.place, t.host, t.pid, t.ports, nil, t.retries, t.progress}
-		if t.exited {
-			x := t.exit
-			im.Exit = &x
-		}
-		out.Tasks = append(out.Tasks, im)
+		out.Tasks = append(out.Tasks, taskImage{t.state, t.dead, t.attempt, t.place, t.host, t.pid, t.ports, t.exit, t.retries, t.progress})
 	}
 	return out
 }
@@ -237,10 +232,7 @@ func (s *State) loadJob(im *jobImage) {
 	for i, t := range im.Tasks {
 		o := &j.tasks[i]
 		o.state, o.dead, o.attempt, o.place, o.host = t.State, t.Dead, t.Attempt, t.Place, t.Host
-		o.pid, o.ports, o.retries, o.progress = t.PID, t.Ports, t.Retries, t.Progress
-		if o.exited = t.Exit != nil; o.exited {
-			o.exit = *t.Exit
-		}
+		o.pid, o.ports, o.exit, o.retries, o.progress = t.PID, t.Ports, t.Exit, t.Retries, t.Progress
 	}
 	s.at(im.After, im.ID, 0)
 	if im.Spec.partial() {

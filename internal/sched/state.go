@@ -58,7 +58,7 @@ type State struct {
 	shapes   map[string]shape   // a cache of what jobs asked for lately, by its text
 	ended    []JobStatus
 	out      []Record // of the Decide that runs
-	room     []Record // memory for those of the next ones
+	mem      memory
 }
 
 // job is one job that has not ended.
@@ -151,8 +151,7 @@ type taskRun struct {
 	host     string
 	pid      int32
 	ports    []int32
-	exit     Exit // if it exited
-	exited   bool
+	exit     *Exit
 	retries  int32
 	progress *TaskProgress
 }
@@ -244,7 +243,7 @@ func (s *State) Clone() *State {
 	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
-	d.never, d.ended, d.out, d.room = nil, slices.Clone(s.ended), nil, nil
+	d.never, d.ended, d.out, d.mem = nil, slices.Clone(s.ended), nil, memory{}
 	d.ranks, d.shapes = ranking{}, nil
 	return &d
 }

@@ -59,9 +59,11 @@ func (s *State) walkVC(space int32) {
 	if len(s.queues[space])+len(s.lazy[space]) == 0 {
 		return
 	}
-	w := walker{s: s, space: space, blocked: make([]JobID, len(s.cl.Forest().Chains))}
+	w := &s.mem.walker
+	clear(w.blocked)
+	*w = walker{s: s, space: space, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
 	if s.looks.always[space] {
-		w.outlook = s.newOutlook(space, &w)
+		w.outlook = s.newOutlook(space, w)
 	}
 	w.walk()
 	w.outlook.close()

@@ -1,0 +1,62 @@
+package sched
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+)
+
+// memory is what a State takes memory from for small things that never change once
+// they are made: many at once, since taking memory costs as much as filling it. What
+// was handed out is never used again, so clones and readers may keep it. A clone
+// begins with memory of its own.
+type memory struct {
+	records    []Record // for what Decide returns; all up to its length were handed out
+	exits      chunk[Exit]
+	attempts   chunk[AttemptStatus]
+	tasks      chunk[TaskStatus]
+	ended      chunk[JobStatus]
+	completing chunk[JobCompleting]
+	digests    *strings.Builder
+	walker     walker // of the VC that is walked
+}
+
+// chunkSize is for how many values memory is taken at once, and so how many others
+// one that is kept for long can keep.
+const chunkSize = 16
+
+// chunk is memory for values of one type.
+type chunk[T any] struct{ free []T }
+
+// take returns memory for n values; an append to it goes elsewhere.
+func (c *chunk[T]) take(n int) []T {
+	if len(c.free) < n {
+		c.free = make([]T, max(n, chunkSize))
+	}
+	out := c.free[:n:n]
+	c.free = c.free[n:]
+	return out
+}
+
+// keep returns a copy of a value.
+func (c *chunk[T]) keep(v T) *T {
+	p := &c.take(1)[0]
+	*p = v
+	return p
+}
+
+// text writes a digest as 16 hexadecimal digits.
+func (m *memory) text(d digest) string {
+	const size = 16
+	if m.digests == nil || m.digests.Cap()-m.digests.Len() < size {
+		m.digests = &strings.Builder{}
+		m.digests.Grow(chunkSize * size)
+	}
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(d))
+	var text [size]byte
+	hex.Encode(text[:], b[:])
+	m.digests.Write(text[:])
+	all := m.digests.String()
+	return all[len(all)-size:]
+}
