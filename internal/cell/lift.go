@@ -12,7 +12,7 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 	slices.SortStableFunc(bins, func(a, b bin) int { return cmp.Compare(b.idle, a.idle) })
 	var options []option
 	size := int32(0)
-	for _, t := range p.tasks {
+	for i, t := range p.tasks {
 		if t.leaves != size {
 			size = t.leaves
 			options = s.options(bins, t.leaves, len(p.tasks))
@@ -32,6 +32,9 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 		if apart { // a victim's leaves elsewhere became free
 			options = s.options(bins, size, len(p.tasks))
 			continue
+		}
+		if i == len(p.tasks)-1 {
+			break
 		}
 		options = options[1:]
 		if again, ok := s.option(&bins[o.bin], size); ok {

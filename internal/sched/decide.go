@@ -185,6 +185,9 @@ func (s *State) endCause(a *attempt) EndCause {
 
 // settleReservation takes a promise back that cannot be kept.
 func (s *State) settleReservation(a *attempt) {
+	if !s.cl.Ailed() {
+		return // asked whenever one of many victims has left
+	}
 	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
 		for _, l := range t.Leaves {
 			hold, _ := s.cl.Holder(l)

@@ -118,7 +118,9 @@ func (s *State) stoppedExtra(j *job, t *taskRun) bool {
 }
 
 // isExtra reports whether an attempt is one of a member above a minimum.
-func (s *State) isExtra(a *attempt) bool { return s.jobs[a.job].spec.Gangs[a.id.Gang].Extra }
+func (s *State) isExtra(a *attempt) bool {
+	return s.partials > 0 && s.jobs[a.job].spec.Gangs[a.id.Gang].Extra
+}
 
 // extrasBelow returns a rule that names the guaranteed members above a minimum in
 // a VC with a priority below a limit; nil when there are no partial gangs.
