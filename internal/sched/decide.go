@@ -207,8 +207,8 @@ func (s *State) settleReservation(a *attempt) {
 // have not.
 func (s *State) fulfil(a *attempt) bool {
 	pl := s.cl.Alloc(a.alloc).Placement
-	for _, t := range pl.Tasks {
-		for _, l := range t.Leaves {
+	for ; int(a.left) < len(pl.Tasks); a.left++ {
+		for _, l := range pl.Tasks[a.left].Leaves {
 			if hold, _ := s.cl.Holder(l); hold != cell.None {
 				return false
 			}

@@ -117,8 +117,10 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	}
 	r := s.request(j, g)
 	r.Blocked = blocked
-	if res, ok := s.cl.Place(&r); ok {
-		return plan{placement: res.Placement}, true
+	if j.gangs[g].leaves <= s.cl.Rest() { // else free leaves do not suffice
+		if res, ok := s.cl.Place(&r); ok {
+			return plan{placement: res.Placement}, true
+		}
 	}
 	if j.spec.Priority < cell.MinGuaranteed || r.Space == 0 {
 		return plan{}, false

@@ -136,6 +136,7 @@ type attempt struct {
 	since      uint64 // the event that gave it what it has; only Decide's assertions read it
 	alive      int32  // tasks not proven dead
 	victims    []AttemptID
+	left       int32 // of a promise: tasks from the first on whose leaves nobody holds any more; a cache
 	next, prev int32 // among the attempts of its VC, in no order; slots or none
 }
 

@@ -257,7 +257,7 @@ func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
 // when free cells appeared.
 func (s *State) improve(j *job, g int32, blocked []bool) {
 	a := &s.attempts[j.gangs[g].attempt]
-	if s.fulfil(a) {
+	if s.fulfil(a) || j.gangs[g].leaves > s.cl.Rest() {
 		return
 	}
 	r := s.request(j, int(g))
