@@ -99,9 +99,10 @@ type View interface {
 	// upgrade: it blocks nobody and makes nobody leave.
 	Waiting() iter.Seq[GangView]
 	// Users returns the same gangs apart by user, in no order of users, each user's
-	// in submission order. Those of a shape that found nothing in this walk are left
-	// out, since a wish for them would find the same: so passing over many gangs
-	// costs as much as their shapes.
+	// in submission order. Those that ask for more than Free are left out, and those
+	// of a shape that found nothing in this walk, since a wish for them that makes
+	// nobody leave would find nothing: so passing over many gangs costs as much as
+	// their shapes.
 	Users() []UserGangs
 	// Ordered yields the same gangs by the key of a Keyed policy. From that rank on it
 	// leaves out those that ask for more than Free, as nobody makes room for them,

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 )
@@ -22,8 +23,9 @@ func (v view) Users() []UserGangs {
 		return u
 	}
 	if up := s.lineup(v.space, v.prio); up != nil {
+		free := v.roomFor()
 		for i := range up.lines {
-			if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
+			if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 && (l.shape == "" || int64(s.leavesIn(l)) <= free) {
 				user(l.user).merge.add(i, l)
 			}
 		}
@@ -67,9 +69,17 @@ func (u *userGangs) next() (GangView, bool) {
 	return u.v.s.gangView(e), true
 }
 
+// roomFor bounds the leaves of the gangs that grant could place.
+func (v view) roomFor() int64 {
+	if v.w == nil || v.w.outlook != nil {
+		return math.MaxInt64
+	}
+	return v.Free()
+}
+
 // fruitless returns the shapes of which grant passes over all gangs.
 func (w *walker) fruitless() map[string]bool {
-	if w == nil || w.outlook != nil {
+	if w == nil || w.outlook != nil { // bookings are made for who cannot start
 		return nil
 	}
 	return w.failed
