@@ -272,6 +272,7 @@ func (w *world) step(r *rand.Rand, cfgs []*sched.Config, step int) {
 	case k < 6:
 		j := gangJob(fmt.Sprintf("j%d", step), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, -1, 0, 10, 100}[r.IntN(5)],
 			1+int32(r.IntN(3)), 1+int32(r.IntN(4)))
+		j.User = sched.Subject(fmt.Sprintf("u%d", step%3))
 		j.LazyPreempt = r.IntN(3) == 0
 		j.Retries = int32(r.IntN(3))
 		if r.IntN(3) == 0 {

@@ -1,0 +1,81 @@
+package sched_test
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// plainDRF is drf as its paper has it: it reads every gang that waits, and wishes
+// for each of them.
+type plainDRF struct{}
+
+func (plainDRF) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		waits := slices.Collect(v.Waiting())
+		for len(waits) > 0 {
+			best := 0 // of each user the first counts, and they come in order of submission
+			for i := range waits {
+				if v.Share(waits[i].User) < v.Share(waits[best].User) {
+					best = i
+				}
+			}
+			if !yield(sched.Wish{Gang: waits[best].Ref}) {
+				return
+			}
+			waits = slices.Delete(waits, best, best+1)
+		}
+	}
+}
+
+func (plainDRF) NextChange(sched.View) sched.Time { return 0 }
+
+// Whoever passes over gangs by their shapes decides as one that tries each of them.
+func TestUsersLeaveOutNobodyWhoCouldStart(t *testing.T) {
+	drf := func(cfg *sched.Config) *sched.Config {
+		for i := range cfg.VCs {
+			cfg.VCs[i].Policy = "drf"
+		}
+		return cfg
+	}
+	cfgs := []*sched.Config{drf(cluster(4, map[cell.VCName]int32{"a": 2, "b": 1})), drf(cluster(6, map[cell.VCName]int32{"a": 2, "b": 2}))}
+	passed := 0
+	for seed := range seeds(200) {
+		plain := &world{t: t, now: 1_000_000, s: sched.New(func(sched.VCConfig) (sched.Policy, error) { return plainDRF{}, nil })}
+		fast := &world{t: t, now: 1_000_000, s: sched.New(policy.New)}
+		for _, w := range []*world{plain, fast} {
+			w.do(sched.Reconfigure{Config: cfgs[0]})
+			r := rand.New(rand.NewPCG(seed, 17))
+			for step := range 100 {
+				w.now += sched.Time(r.IntN(3_000_000))
+				if k := r.IntN(8); k > 0 && k < 4 { // more wait than random histories have
+					job := gangJob(fmt.Sprintf("more%d", step), "a", cell.Priority(r.IntN(2)), 1, 1+r.Int32N(4))
+					job.User = sched.Subject(fmt.Sprintf("u%d", r.IntN(3)))
+					events, _, _ := w.s.Check(sched.Submit{Job: job}, w.now)
+					w.apply(events)
+				}
+				w.step(r, cfgs, step)
+			}
+		}
+		if len(plain.log) != len(fast.log) {
+			t.Fatalf("seed %d: %d events, but %d when each gang is tried", seed, len(fast.log), len(plain.log))
+		}
+		for i := range fast.log {
+			if a, b := encoded(t, fast.log[i]), encoded(t, plain.log[i]); a != b {
+				t.Fatalf("seed %d: %s\nbut when each gang is tried: %s", seed, a, b)
+			}
+		}
+		if waits := fast.s.Waiting(); len(waits) > 3 {
+			passed++
+		}
+	}
+	if passed < 5 {
+		t.Errorf("only %d histories end with many who wait: they show nothing", passed)
+	}
+}
