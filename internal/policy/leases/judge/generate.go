@@ -1,0 +1,160 @@
+package judge
+
+import "github.com/combsched/comb/internal/policy/leases"
+
+// Family is a kind of instances.
+type Family struct {
+	// Name is how reports call it.
+	Name string
+	// Jobs and Leases are the instance's size; a soft job has four options, a strict one one.
+	Jobs, Leases int
+	// Soft is the share of soft jobs, in percent.
+	Soft int
+	// Guaranteed is the share of jobs that must be planned, in percent. They have a
+	// plan, hidden from the solver unless Warm: the capacity is made for it.
+	Guaranteed int
+	// Warm gives the guaranteed jobs their leases of the hidden plan as cached ones.
+	Warm bool
+	// Load is the GPU-leases wanted in percent of those there are: above 100 is overload.
+	Load int
+}
+
+// Point is one point of reward in the instances' unit.
+const Point = 1_000_000
+
+// stream is a small generator of random numbers (splitmix64), so that instances
+// depend on nothing but their seed.
+type stream uint64
+
+func (r *stream) next() uint64 {
+	*r += 0x9E3779B97F4A7C15
+	z := uint64(*r)
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// below returns a number from 0 to n-1.
+func (r *stream) below(n int) int { return int(r.next() >> 11 % uint64(n)) }
+
+// quantile draws from a distribution given by its values at equally far quantiles.
+func (r *stream) quantile(values []int) int {
+	i := r.below(len(values) - 1)
+	return values[i] + r.below(values[i+1]-values[i]+1)
+}
+
+// Run times in minutes, at every tenth of the jobs that are in a contended system
+// at one time, and sizes in GPUs, both after the published trace MIX1: long jobs
+// stay longer, so they are seen more often than they are submitted.
+var (
+	minutes = []int{20, 40, 60, 100, 160, 250, 400, 650, 1000, 1600, 2400}
+	sizes   = []int{1, 1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16, 16, 24, 32}
+)
+
+// leaseMinutes is the published lease.
+const leaseMinutes = 20
+
+// Generate makes an instance of a family. The same seed gives the same one.
+func Generate(f Family, seed uint64) *leases.Problem {
+	r := stream(seed*0x1000193 + uint64(len(f.Name)))
+	p := &leases.Problem{Capacity: make([]int32, f.Leases)}
+	area := 0
+	for range f.Jobs {
+		job := draw(&r, f)
+		area += int(job.GPUs) * int(job.Need)
+		p.Jobs = append(p.Jobs, job)
+	}
+	capacity := area * 100 / (f.Load * horizon(p))
+	capacity = max(capacity+7, 32) / 8 * 8
+	for t := range p.Capacity {
+		p.Capacity[t] = int32(capacity)
+	}
+	if f.Guaranteed > 0 {
+		guarantee(p, &r, f)
+	}
+	p.Now = Point / int64(p.Capacity[0])
+	if r.below(2) == 0 {
+		p.Now = -p.Now
+	}
+	return p
+}
+
+// horizon is how many leases the jobs use if each may use all before its last deadline.
+func horizon(p *leases.Problem) int {
+	end := int32(1)
+	for _, job := range p.Jobs {
+		end = max(end, job.Options[len(job.Options)-1].Leases)
+	}
+	return int(end)
+}
+
+// draw makes a job by the survey's deadlines: the first at 1.2 to 2 times the run
+// time, or the published traces' 1.1 to 5 with median 1.97.
+func draw(r *stream, f Family) leases.Job {
+	for {
+		run := r.quantile(minutes)
+		done := r.below(run) * r.below(100) / 100
+		gpus := leases.RoundUp(sizes[r.below(len(sizes))], 8).GPUs
+		log := 0
+		for g := gpus; g > 1; g /= 2 {
+			log++
+		}
+		estimate := run * (200 + 5*2*(1+log)/2) * 11 / 2000 // times 1 + (1+log2 g)*0.5/20, times 1.1
+		need := (estimate - done + leaseMinutes - 1) / leaseMinutes
+		// Percent of the run time.
+		factors := []int{r.quantile([]int{115, 145, 165, 180, 197, 215, 235, 260, 300, 400})}
+		if r.below(100) < f.Soft {
+			d := factors[0]
+			factors = append(factors, d*(110+r.below(36))/100, d*(140+r.below(40))/100, d*(165+r.below(55))/100)
+		}
+		job := leases.Job{GPUs: int32(gpus), Need: int32(need)}
+		for i, d := range factors {
+			m := min((run*d/100-done)/leaseMinutes, f.Leases)
+			if i > 0 {
+				m = max(m, int(job.Options[i-1].Leases))
+			}
+			job.Options = append(job.Options, leases.Option{Leases: int32(m), Reward: []int64{10, 8, 5, 2}[i] * Point})
+		}
+		if m := int(job.Options[0].Leases); m < f.Leases && need <= m {
+			return job
+		}
+	}
+}
+
+// guarantee makes jobs guaranteed and the capacity just enough for a hidden plan
+// in which each meets one of its deadlines.
+func guarantee(p *leases.Problem, r *stream, f Family) {
+	used := make([]int32, len(p.Capacity))
+	top := int32(0)
+	for j := range p.Jobs {
+		job := &p.Jobs[j]
+		if r.below(100) >= f.Guaranteed {
+			continue
+		}
+		job.Guaranteed = true
+		m := int(job.Options[r.below(len(job.Options))].Leases)
+		cached := leases.Vector(nil)
+		for range job.Need {
+			t := emptiest(used[:m], cached)
+			cached = cached.With(t)
+			used[t] += job.GPUs
+			top = max(top, used[t])
+		}
+		if f.Warm {
+			job.Cached = cached
+		}
+	}
+	for t := range p.Capacity {
+		p.Capacity[t] = max(p.Capacity[t], (top+7)/8*8)
+	}
+}
+
+func emptiest(used []int32, but leases.Vector) int {
+	best := -1
+	for t := range used {
+		if !but.Has(t) && (best < 0 || used[t] < used[best]) {
+			best = t
+		}
+	}
+	return best
+}
