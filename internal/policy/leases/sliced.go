@@ -91,31 +91,33 @@ func (s *sliced) add(c int32, set []uint64) {
 	}
 }
 
-// largest keeps of a set the n leases with the largest numbers, the later among
-// equals; the set has at least n.
-func (s *sliced) largest(n int, set, tie []uint64) {
-	copy(tie, set)
+// tightest keeps of a set the n leases whose numbers suit c best, the later among
+// equals: first those whose lowest bit from c's on is c's own, then the next bit.
+// Where sizes are powers of two this is a buddy allocator's choice: what is left
+// of the others stays whole for larger requests. The set has at least n.
+func (s *sliced) tightest(c int32, n int, set, rest []uint64) {
+	copy(rest, set)
 	clear(set)
-	for k := s.planes - 1; k >= 0 && n > 0; k-- {
-		plane := s.bits[k*s.words:][:len(tie)]
+	for k := bits.TrailingZeros32(uint32(c)); k < s.planes && n > 0; k++ {
+		plane := s.bits[k*s.words:][:len(rest)]
 		have := 0
 		for i, w := range plane {
-			have += bits.OnesCount64(w & tie[i])
+			have += bits.OnesCount64(w & rest[i])
 		}
-		if have >= n {
+		if have > n {
 			for i, w := range plane {
-				tie[i] &= w
+				rest[i] &= w
 			}
-			continue
+			break
 		}
 		n -= have
 		for i, w := range plane {
-			set[i] |= w & tie[i]
-			tie[i] &^= w
+			set[i] |= w & rest[i]
+			rest[i] &^= w
 		}
 	}
-	latest(n, tie)
-	for i, w := range tie {
+	latest(n, rest)
+	for i, w := range rest {
 		set[i] |= w
 	}
 }

@@ -15,7 +15,7 @@ type Limits struct {
 }
 
 // DefaultLimits take about 3 ms for 400 rows and 250 leases.
-func DefaultLimits() Limits { return Limits{Prices: 150, Rounds: 600} }
+func DefaultLimits() Limits { return Limits{Prices: 60, Rounds: 60000} }
 
 // row is a job as the solver sees it: rewards scaled, options that can be chosen.
 type row struct {
@@ -55,7 +55,8 @@ type Solver struct {
 	avail  []uint64
 	tie    []uint64
 	out    []int32
-	pool   []int32
+	undo   undo
+	work   int
 }
 
 // saved is a state of the solver to come back to.
@@ -137,6 +138,7 @@ func (s *Solver) begin(p *Problem) {
 	s.avail, s.tie = grown(s.avail, s.words), grown(s.tie, s.words)
 	s.keys, s.order = grown(s.keys, len(p.Jobs)), grown(s.order, len(p.Jobs))
 	s.value = 0
+	s.undo.round = 0
 	s.seed = 0x9E3779B97F4A7C15
 	s.save(&s.before) // empty
 }
@@ -156,9 +158,9 @@ func (s *Solver) row(job *Job) row {
 	return r
 }
 
-// insert gives row j the best option that the leases left allow; most chooses
-// leases with the most GPUs left, else the latest. It reports whether one did.
-func (s *Solver) insert(j int32, most bool) bool {
+// insert gives row j the best option that the leases left allow; tight chooses
+// leases whose GPUs left suit it best, else the latest. It reports whether one did.
+func (s *Solver) insert(j int32, tight bool) bool {
 	r := &s.rows[j]
 	if len(r.options) == 0 {
 		return false
@@ -176,10 +178,13 @@ func (s *Solver) insert(j int32, most bool) bool {
 	m := r.options[option].Leases
 	avail = avail[:(m+63)/64]
 	first(m, avail)
-	if most {
-		s.left.largest(int(r.need), avail, s.tie[:len(avail)])
+	if tight {
+		s.left.tightest(r.gpus, int(r.need), avail, s.tie[:len(avail)])
 	} else {
 		latest(int(r.need), avail)
+	}
+	if s.undo.round > 0 {
+		s.touch(j)
 	}
 	s.give(j, option, avail)
 	return true
@@ -216,11 +221,11 @@ func (s *Solver) rank(key func(r *row) int64) {
 	})
 }
 
-func (s *Solver) fill(most bool) {
+func (s *Solver) fill(tight bool) {
 	for _, guaranteed := range []bool{true, false} {
 		for _, j := range s.order {
 			if s.chosen[j] == none && s.rows[j].guaranteed == guaranteed {
-				s.insert(j, most)
+				s.insert(j, tight)
 			}
 		}
 	}
@@ -249,14 +254,14 @@ func (s *Solver) construct(p *Problem, limits Limits) {
 	s.warm(p)
 	s.rank(density)
 	s.fill(false)
-	for _, most := range []bool{false, true} {
+	for _, tight := range []bool{false, true} {
 		s.restore(&s.before)
-		s.fill(most)
+		s.fill(tight)
 	}
 	s.rank(bigFirst)
-	for _, most := range []bool{false, true} {
+	for _, tight := range []bool{false, true} {
 		s.restore(&s.before)
-		s.fill(most)
+		s.fill(tight)
 	}
 	s.prices.find(s.rows, p.Capacity, s.best.value&(placed-1), limits.Prices)
 	s.rank(func(r *row) int64 {
@@ -266,9 +271,9 @@ func (s *Solver) construct(p *Problem, limits Limits) {
 		}
 		return best
 	})
-	for _, most := range []bool{false, true} {
+	for _, tight := range []bool{false, true} {
 		s.restore(&s.before)
-		s.fill(most)
+		s.fill(tight)
 	}
 }
 

@@ -15,8 +15,11 @@ type Family struct {
 	Guaranteed int
 	// Warm gives the guaranteed jobs their leases of the hidden plan as cached ones.
 	Warm bool
-	// Load is the GPU-leases wanted in percent of those there are: above 100 is overload.
+	// Load is what the first deadlines need at the tightest time, in percent of what
+	// there is: above 100 not all can be met.
 	Load int
+	// Heavy draws 1, 2, 4 and 8 GPUs alike, else sizes are MIX1's.
+	Heavy bool
 }
 
 // Point is one point of reward in the instances' unit.
@@ -48,8 +51,22 @@ func (r *stream) quantile(values []int) int {
 // stay longer, so they are seen more often than they are submitted.
 var (
 	minutes = []int{20, 40, 60, 100, 160, 250, 400, 650, 1000, 1600, 2400}
-	sizes   = []int{1, 1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16, 16, 24, 32}
+	sizes   = []size{{1, 650}, {2, 30}, {4, 166}, {8, 137}, {16, 15}, {32, 2}}
+	heavy   = []size{{1, 250}, {2, 250}, {4, 250}, {8, 250}}
 )
+
+// size is a number of GPUs and how many jobs of 1,000 ask for it.
+type size struct{ gpus, share int }
+
+func (r *stream) size(of []size) int {
+	n := r.below(1000)
+	for _, s := range of {
+		if n -= s.share; n < 0 {
+			return s.gpus
+		}
+	}
+	return 1
+}
 
 // leaseMinutes is the published lease.
 const leaseMinutes = 20
@@ -58,16 +75,15 @@ const leaseMinutes = 20
 func Generate(f Family, seed uint64) *leases.Problem {
 	r := stream(seed*0x1000193 + uint64(len(f.Name)))
 	p := &leases.Problem{Capacity: make([]int32, f.Leases)}
-	area := 0
+	largest := int32(8)
 	for range f.Jobs {
 		job := draw(&r, f)
-		area += int(job.GPUs) * int(job.Need)
+		largest = max(largest, job.GPUs)
 		p.Jobs = append(p.Jobs, job)
 	}
-	capacity := area * 100 / (f.Load * horizon(p))
-	capacity = max(capacity+7, 32) / 8 * 8
+	capacity := max(int32(peak(p)*100/f.Load+7)/8*8, largest)
 	for t := range p.Capacity {
-		p.Capacity[t] = int32(capacity)
+		p.Capacity[t] = capacity
 	}
 	if f.Guaranteed > 0 {
 		guarantee(p, &r, f)
@@ -79,13 +95,20 @@ func Generate(f Family, seed uint64) *leases.Problem {
 	return p
 }
 
-// horizon is how many leases the jobs use if each may use all before its last deadline.
-func horizon(p *leases.Problem) int {
-	end := int32(1)
+// peak is how many GPUs it takes so that, up to any lease, there are as many
+// GPU-leases as the first deadlines up to there need.
+func peak(p *leases.Problem) int {
+	need := make([]int, len(p.Capacity)+1)
 	for _, job := range p.Jobs {
-		end = max(end, job.Options[len(job.Options)-1].Leases)
+		need[job.Options[0].Leases] += int(job.GPUs) * int(job.Need)
 	}
-	return int(end)
+	sum, most := 0, 0
+	for t, n := range need {
+		if sum += n; t > 0 {
+			most = max(most, (sum+t-1)/t)
+		}
+	}
+	return most
 }
 
 // draw makes a job by the survey's deadlines: the first at 1.2 to 2 times the run
@@ -94,7 +117,11 @@ func draw(r *stream, f Family) leases.Job {
 	for {
 		run := r.quantile(minutes)
 		done := r.below(run) * r.below(100) / 100
-		gpus := leases.RoundUp(sizes[r.below(len(sizes))], 8).GPUs
+		of := sizes
+		if f.Heavy {
+			of = heavy
+		}
+		gpus := leases.RoundUp(r.size(of), 8).GPUs
 		log := 0
 		for g := gpus; g > 1; g /= 2 {
 			log++

@@ -33,11 +33,15 @@ func cached(t *testing.T, p *leases.Problem) Verdict {
 var families = []Family{
 	{Name: "over30", Jobs: 30, Leases: 250, Soft: 100, Load: 150},
 	{Name: "over60", Jobs: 60, Leases: 250, Soft: 100, Load: 150},
+	{Name: "over60h", Jobs: 60, Leases: 250, Soft: 100, Load: 150, Heavy: true},
 	{Name: "over100", Jobs: 100, Leases: 250, Soft: 100, Load: 130},
 	{Name: "over100b", Jobs: 100, Leases: 250, Soft: 100, Load: 200},
+	{Name: "over100h", Jobs: 100, Leases: 250, Soft: 100, Load: 150, Heavy: true},
 	{Name: "over160mix", Jobs: 160, Leases: 250, Soft: 50, Load: 150},
-	{Name: "half100", Jobs: 100, Leases: 250, Soft: 100, Load: 120, Guaranteed: 50},
+	{Name: "over400str", Jobs: 400, Leases: 250, Soft: 0, Load: 150},
+	{Name: "half100", Jobs: 100, Leases: 250, Soft: 100, Load: 130, Guaranteed: 50},
 	{Name: "all100", Jobs: 100, Leases: 250, Soft: 100, Load: 100, Guaranteed: 100},
+	{Name: "all100h", Jobs: 100, Leases: 250, Soft: 100, Load: 100, Guaranteed: 100, Heavy: true},
 	{Name: "all160mix", Jobs: 160, Leases: 250, Soft: 50, Load: 100, Guaranteed: 100, Warm: true},
 }
 
