@@ -53,15 +53,15 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 				moved[t.Leaves[was]] = to[0]
 			}
 			regained = regained || was < 0 || !same
-			if len(to) > 1 {
-				out.Lost++ // the device as a whole is gone
+			again := slices.Contains(n.Leaves, to[0]) || out.Placement.holds(to[0])
+			if len(to) > 1 || again {
+				out.Lost++ // the device as a whole is gone, or it stands for several of its parts
+			}
+			if again {
+				continue
 			}
 			n.SKU = c.f.Chains[c.f.Cells[c.f.Leaves[to[0]]].Chain].SKU
-			for _, l := range to {
-				if !slices.Contains(n.Leaves, l) {
-					n.Leaves = append(n.Leaves, l)
-				}
-			}
+			n.Leaves = append(n.Leaves, to...)
 		}
 		slices.Sort(n.Leaves)
 		c.nameDevices(&n)
@@ -78,6 +78,11 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 		out.Placement.Binds = binds
 	}
 	return out
+}
+
+// holds reports whether a leaf belongs to one of the tasks.
+func (p *Placement) holds(l LeafID) bool {
+	return slices.ContainsFunc(p.Tasks, func(t Task) bool { return slices.Contains(t.Leaves, l) })
 }
 
 // address returns the address of a task's k-th leaf on its node.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // small is racks of two nodes of two switches of two leaves; quota entries are
@@ -200,7 +202,7 @@ func (c *Cluster) packable(space int32, tasks []int32) bool {
 // or does not find is what brute force finds.
 func TestPlaceAgreesWithBruteForce(t *testing.T) {
 	missed, asked, dooms := 0, 0, 0
-	for seed := range uint64(300) {
+	for seed := range seeds.Of(t, 300) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		specs := []*Spec{small(1, quota(3, 1), quota(3, 1)), small(1, quota(2, 1, 1, 1), quota(3, 1)),
 			small(2, quota(4, 1), quota(3, 1, 2, 1)), small(1, quota(2, 2), quota(2, 1, 1, 2))}
@@ -246,7 +248,7 @@ func TestPlaceAgreesWithBruteForce(t *testing.T) {
 	if missed > 0 {
 		t.Errorf("Place missed %d of %d", missed, asked)
 	}
-	if dooms < 100 {
+	if dooms < 100 && seeds.Modest() {
 		t.Errorf("only %d charges of bad hardware", dooms)
 	}
 }

@@ -43,6 +43,7 @@ type Cluster struct {
 	leaving int32     // allocations that were told to go
 	tmp     *scratch  // of searches; a clone makes its own
 	climb   []rise    // memory of shift; a clone makes its own
+	blind   bool      // during a search that imagines that nothing is bad
 }
 
 // leafUse says in which count a leaf stands.

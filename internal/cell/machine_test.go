@@ -5,19 +5,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/cell/twin"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // Random histories of a small cluster, step by step beside a dumb twin that tries
 // everything: what can be placed, what is safe, who must leave for whom, and that
 // every step can be undone exactly.
 func TestMachine(t *testing.T) {
-	modest(t, map[string]string{"rapid.seed": "1", "rapid.checks": "1000"})
+	if !modest(t, 1000) {
+		return
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t)
 		t.Repeat(rapid.StateMachineActions(m))
@@ -25,18 +29,28 @@ func TestMachine(t *testing.T) {
 	})
 }
 
+// given are the flags of the command line.
+var given = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { names[f.Name] = true })
+	return names
+})
+
 // modest sets flags that the command line left alone: the same runs each time,
-// and not too many.
-func modest(t *testing.T, values map[string]string) {
-	flag.Visit(func(f *flag.Flag) { delete(values, f.Name) })
-	if testing.Short() && values["rapid.checks"] != "" {
-		values["rapid.checks"] = "100"
-	}
-	for name, v := range values {
-		if err := flag.Set(name, v); err != nil {
+// and not too many. Each slice of a long run has histories of its own; of a slice
+// that is too small for one it reports false.
+func modest(t *testing.T, checks uint64) bool {
+	asked := given()
+	from, to := seeds.Range(t, checks)
+	for name, v := range map[string]uint64{"rapid.seed": from << 32, "rapid.checks": to + 1 - from} {
+		if asked[name] {
+			continue
+		}
+		if err := flag.Set(name, fmt.Sprint(v)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return from <= to
 }
 
 // machine is a cluster with the allocations that the history made.

@@ -132,6 +132,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	}
 	s.plain = r.Keep == nil && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
+	c.blind = r.IgnoreHealth
 	s.picky = r.Allowed != nil || len(r.Avoided) > 0
 	ok := s.parts(t.partition(r.Members, t.one[:0]))
 	var res Result
@@ -141,6 +142,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	res.Bounded, res.Cut = !ok && s.bounded, s.cut
 	s.undoBinds(0)
 	t.request = Request{} // which may hold on to much
+	c.blind = false
 	return res, ok
 }
 

@@ -14,7 +14,9 @@ import (
 // Random histories of clusters of unusual shapes, with requests that restrict
 // where a gang may go, beside the twin.
 func TestShapes(t *testing.T) {
-	modest(t, map[string]string{"rapid.seed": "3", "rapid.checks": "120"})
+	if !modest(t, 120) {
+		return
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		c, spec := shape(t)
 		m := &shaped{machine{c: c, spec: spec, tw: twin.Of(c), pinned: len(c.Space(1).Roots) > 0 && slices.ContainsFunc(c.Space(1).Roots, func(r cell.Root) bool { return r.Pinned == pin })}}

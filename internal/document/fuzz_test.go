@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // FuzzParse checks on any input: no panic, limits kept, positions inside the
@@ -122,7 +124,7 @@ func quoted(s string) string {
 
 // TestStyles writes random values in random styles and reads them back.
 func TestStyles(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range seeds.Of(t, 3000) {
 		w := &writer{r: rand.New(rand.NewPCG(seed, 1))}
 		v := w.random(0)
 		src := w.root(v)

@@ -4,25 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // TestRandomRuns lets seeded users, faults, failing disks and restarts loose on
 // the loop. After every durable batch all invariants hold in the replica; in the
 // end every job is over and the journal verifies.
 func TestRandomRuns(t *testing.T) {
-	seeds := 30
-	if n, err := strconv.Atoi(os.Getenv("COMB_SEEDS")); err == nil {
-		seeds = n
-	}
-	for seed := range uint64(seeds) {
+	for seed := range seeds.Of(t, 30) {
 		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { randomRun(t, seed) }) {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // work is one job of a played day: it is submitted, and runs so long once placed.
@@ -367,7 +368,7 @@ func randomDay(r *rand.Rand, n, most int32, exact bool) []work {
 
 // On one flat cell easy backfill is what it is on counts, job by job.
 func TestEasyAgreesWithTwin(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range seeds.Of(t, 150) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		procs := 4 + r.Int32N(9)
 		jobs := randomDay(r, 20, procs, seed%2 == 0)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // slots is conservative backfill drawn on paper: a line for each processor, what
@@ -159,7 +160,7 @@ func (p *slots) draw(job int, from sched.Time, booked bool) bool {
 
 // On one flat cell conservative backfill is what it is on paper, job by job.
 func TestConservativeAgreesWithTwin(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range seeds.Of(t, 150) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		procs := 3 + r.Int32N(8)
 		jobs := randomDay(r, 20, procs, true)
@@ -216,7 +217,7 @@ func mixedDay(r *rand.Rand, n int, early bool) []work {
 // Whoever is booked starts by the first time he was told, however early or late
 // the others end within their limits.
 func TestFirstPromiseIsKept(t *testing.T) {
-	for seed := range seeds(300) {
+	for seed := range seeds.Of(t, 300) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		mode := []string{"easy", "conservative"}[seed%2]
 		cfg := cluster(4+2*r.IntN(2), map[cell.VCName]int32{"a": 2 + r.Int32N(2), "b": 1})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // TestPlanAgreesWithApply changes the configuration of random clusters in every
@@ -19,7 +20,7 @@ import (
 func TestPlanAgreesWithApply(t *testing.T) {
 	fates := map[sched.Fate]int{}
 	renamed := 0
-	for seed := range uint64(40) {
+	for seed := range seeds.Of(t, 40) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		first := randomConfig(r)
 		first.Renamed, first.RenamedNodes = nil, nil
@@ -51,11 +52,11 @@ func TestPlanAgreesWithApply(t *testing.T) {
 		w.replay()
 	}
 	for _, f := range []sched.Fate{sched.Keeps, sched.Opportunistic, sched.Drains, sched.WaitsAgain, sched.NeverStarts, sched.CanStart} {
-		if fates[f] == 0 {
+		if fates[f] == 0 && seeds.Modest() {
 			t.Errorf("no change made a job's fate %q: the test looks at less than it should; %v", f, fates)
 		}
 	}
-	if renamed == 0 {
+	if renamed == 0 && seeds.Modest() {
 		t.Error("no virtual cluster was renamed")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 func (w *world) estimate(id sched.JobID, m sched.Measured) sched.Estimate {
@@ -37,7 +38,7 @@ func (w *world) placedAt(id sched.JobID) sched.Time {
 // range, whatever waits before it.
 func TestEstimateComesTrue(t *testing.T) {
 	known, spread := 0, 0
-	for seed := range uint64(12) {
+	for seed := range seeds.Of(t, 12) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}))
 		var jobs []sched.JobID
@@ -77,7 +78,7 @@ func TestEstimateComesTrue(t *testing.T) {
 		}
 	}
 	t.Logf("%d estimates came true, %d of them ranges", known, spread)
-	if known < 80 {
+	if known < 80 && seeds.Modest() {
 		t.Errorf("only %d jobs waited", known)
 	}
 }

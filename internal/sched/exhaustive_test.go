@@ -11,6 +11,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 var depth = flag.Int("depth", 6, "how many events follow each other in the exhaustive search")
@@ -110,6 +111,7 @@ func TestExhaustive(t *testing.T) {
 	for _, sc := range scopes() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
+			seeds.Covered(t, "depth %d", *depth-sc.less)
 			x := &explorer{scope: sc, seen: map[[16]byte]int8{}}
 			first := sched.New(policy.New)
 			end := x.transit(first, event{"configure", func(s *sched.State) []sched.Event {

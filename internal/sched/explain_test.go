@@ -11,6 +11,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // copyOf continues a world on a copy of its state.
@@ -339,7 +340,7 @@ func TestLevels(t *testing.T) {
 func TestSuggestionsAreTrue(t *testing.T) {
 	kinds := map[sched.SuggestionKind]int{}
 	jobs := 0
-	for seed := range uint64(16) {
+	for seed := range seeds.Of(t, 16) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		cfgs := []*sched.Config{cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}), cluster(6, map[cell.VCName]int32{"a": 2, "b": 2})}
 		w := newWorld(t, cfgs[0])
@@ -353,7 +354,7 @@ func TestSuggestionsAreTrue(t *testing.T) {
 		}
 	}
 	t.Logf("%d explanations, %v", jobs, kinds)
-	if len(kinds) < 8 || jobs < 100 {
+	if seeds.Modest() && (len(kinds) < 8 || jobs < 100) {
 		t.Errorf("too little was tried: %d jobs, %v", jobs, kinds)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // ranked is a gang's place in the list that the measure compares (measure.go).
@@ -161,11 +162,11 @@ func (l *ledger) of(m map[ranked]int, k ranked) int {
 // preempted more often than the budget between two submissions.
 func TestMeasure(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(300) {
+	for seed := range seeds.Of(t, 300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { measured(t, seed, seen) })
 	}
 	for _, what := range []string{"Upgraded", "LazilyPreempted", "over", "extra stopped", "extra placed"} {
-		if seen[what] < 10 {
+		if seen[what] < 10 && seeds.Modest() {
 			t.Errorf("the runs saw %q only %d times", what, seen[what])
 		}
 	}

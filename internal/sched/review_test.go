@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 func (w *world) attempt(id sched.JobID, task int) sched.AttemptID {
@@ -252,7 +253,7 @@ func mixed(gpusA, gpusB int32, pin bool, nodes int) *sched.Config {
 // gangs, tasks that nothing is known of, time limits, and jobs set aside: every
 // invariant holds after every event, and when all is healed every job ends.
 func TestMixedHistories(t *testing.T) {
-	for seed := range seeds(40) {
+	for seed := range seeds.Of(t, 40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { mixedHistory(t, seed) })
 	}
 }

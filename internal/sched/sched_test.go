@@ -10,6 +10,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // cluster makes n nodes of 4 leaves in racks of two; quota gives node cells.
@@ -224,18 +225,9 @@ func TestNeverFits(t *testing.T) {
 // point leads to the same state, a replay gives the same decisions, and when all
 // faults are healed every job ends.
 func TestRandomHistories(t *testing.T) {
-	for seed := range seeds(200) {
+	for seed := range seeds.Of(t, 200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomHistory(t, seed) })
 	}
-}
-
-// seeds is how many histories to try: a fifth in the short form, which also runs
-// under the race detector.
-func seeds(n uint64) uint64 {
-	if testing.Short() {
-		return n / 5
-	}
-	return n
 }
 
 func randomHistory(t *testing.T, seed uint64) {

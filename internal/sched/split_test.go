@@ -9,13 +9,14 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // Under fifo it does not matter for who runs in the end whether events are decided
 // on together or one by one, as long as the sizes leave no gaps.
 func TestSplitBatches(t *testing.T) {
 	contested := 0
-	for seed := range uint64(150) {
+	for seed := range seeds.Of(t, 150) {
 		cfg := cluster(4, map[cell.VCName]int32{"a": 2, "b": 1})
 		whole, split := newWorld(t, cfg), newWorld(t, cfg)
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -37,7 +38,7 @@ func TestSplitBatches(t *testing.T) {
 			}
 		}
 	}
-	if contested < 500 {
+	if contested < 500 && seeds.Modest() {
 		t.Errorf("only %d times did some run while others waited: the histories show nothing", contested)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // Histories that must come out alike although something about them differs.
@@ -68,12 +70,8 @@ func renamings() []renaming {
 
 // Renaming jobs, nodes or VCs changes nothing but names.
 func TestRenaming(t *testing.T) {
-	n := uint64(alikeSeeds)
-	if testing.Short() {
-		n = 5
-	}
-	for seed := range n {
-		steps, sc := generate(seed + 1)
+	for seed := range seeds.Of(t, alikeSeeds) {
+		steps, sc := generate(seed)
 		if sc.err != nil {
 			continue // TestSeeds tells of it
 		}
@@ -85,7 +83,7 @@ func TestRenaming(t *testing.T) {
 			}
 			renamed, _ := told(t, other)
 			if got := r.back(renamed); got != plain {
-				t.Errorf("seed %d: with other names of %s the run differs:\n%s", seed+1, r.what, difference(plain, got))
+				t.Errorf("seed %d: with other names of %s the run differs:\n%s", seed, r.what, difference(plain, got))
 			}
 		}
 	}
@@ -105,19 +103,15 @@ func difference(a, b string) string {
 // The same history on one and on sixteen processors gives the same bytes.
 func TestProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	n := uint64(alikeSeeds)
-	if testing.Short() {
-		n = 5
-	}
-	for seed := range n {
+	for seed := range seeds.Of(t, alikeSeeds) {
 		runtime.GOMAXPROCS(1)
-		steps, one := generate(seed + 1)
+		steps, one := generate(seed)
 		if one.err != nil {
 			continue // TestSeeds tells of it
 		}
 		runtime.GOMAXPROCS(16)
 		if many := replay(steps); one.check.sum() != many.check.sum() {
-			t.Errorf("seed %d: one processor and sixteen give different journals", seed+1)
+			t.Errorf("seed %d: one processor and sixteen give different journals", seed)
 		}
 	}
 }

@@ -5,26 +5,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/combsched/comb/internal/script"
+	"github.com/combsched/comb/internal/seeds"
 )
 
-var seeds = flag.String("seeds", "", "seeds of the random runs: N for 1 to N, or A:B; empty is a modest number")
-
 var first = flag.Bool("first", false, "stop at the first random run that fails, without shrinking it")
-
-// modestSeeds is what `go test` runs.
-const modestSeeds = 300
 
 // Random scenarios on simulated machines: the invariants hold after every event,
 // a second run gives the same bytes, and when everything is healed every job
 // that can end does.
 func TestSeeds(t *testing.T) {
-	from, to := seedRange(t)
+	from, to := seeds.Range(t, seeds.Unit)
 	found := &failures{kinds: map[string]bool{}}
 	const lanes = 2
 	for lane := range lanes {
@@ -35,26 +30,6 @@ func TestSeeds(t *testing.T) {
 			}
 		})
 	}
-}
-
-func seedRange(t *testing.T) (uint64, uint64) {
-	text := *seeds
-	if text == "" {
-		if testing.Short() {
-			return 1, modestSeeds / 10
-		}
-		return 1, modestSeeds
-	}
-	first, last, ok := strings.Cut(text, ":")
-	if !ok {
-		first, last = "1", text
-	}
-	from, err1 := strconv.ParseUint(first, 10, 63)
-	to, err2 := strconv.ParseUint(last, 10, 63)
-	if err1 != nil || err2 != nil || from > to {
-		t.Fatalf("-seeds %s: neither N nor A:B", text)
-	}
-	return from, to
 }
 
 // failures are the ways in which seeds failed: each is shrunk and shown once.

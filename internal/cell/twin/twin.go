@@ -283,7 +283,7 @@ func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	}
 	l := t.ledger(r.Space, gone)
 	sortClaims(l.first)
-	sound, healthy := t.Sound(), t.healthy()
+	sound, healthy := !r.IgnoreHealth && t.Sound(), t.healthy()
 	return t.bind(&l, l.first, 0, binding{roots: l.own}, func(b binding) bool {
 		if !t.pack(r, ps, b.roots, free) {
 			return false

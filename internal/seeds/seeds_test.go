@@ -1,0 +1,71 @@
+package seeds
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Slices that follow each other cover every seed once, whatever their size.
+func TestSlices(t *testing.T) {
+	for _, modest := range []uint64{1, 12, 40, 299, 300, 301, 3000} {
+		next := uint64(1)
+		for _, s := range []string{"1:1", "2:7", "8:300", "301:310", "311:5000"} {
+			from, to, err := slice(s, modest)
+			if err != nil || from != next || to+1 < from {
+				t.Fatalf("modest %d: %s is %d to %d, %v; want from %d", modest, s, from, to, err, next)
+			}
+			next = to + 1
+		}
+		if _, to, err := slice("5000", modest); err != nil || to+1 != next {
+			t.Errorf("modest %d: in one it ends at %d, in slices at %d, %v", modest, to, next-1, err)
+		}
+	}
+	for _, bad := range []string{"0", "x", "3:2", "1:", ":4", "-1", "1:2:3", "99999999999999"} {
+		if _, _, err := slice(bad, 300); err == nil {
+			t.Errorf("-seeds %s is accepted", bad)
+		}
+	}
+	if from, to, err := slice("", 40); from != 1 || to != 40 || err != nil {
+		t.Errorf("without -seeds: %d to %d, %v", from, to, err)
+	}
+}
+
+// fixed are the files whose random numbers are no histories to have more of.
+var fixed = map[string]string{
+	"internal/cell/bench_test.go":           "a benchmark's workload",
+	"internal/sched/bench_test.go":          "a benchmark's workload",
+	"internal/sched/backfill_bench_test.go": "a benchmark's workload",
+	"internal/engine/durable_test.go":       "moments of kills, and their number is COMB_KILL_LOOPS",
+	"internal/store/crash_test.go":          "moments of kills, and their number is COMB_KILL_LOOPS",
+}
+
+// Every file of random tests takes its seeds from here, so that make soak, which
+// runs the packages that do, runs them all.
+func TestAllRandomTestsTakeSeeds(t *testing.T) {
+	root := filepath.Join("..", "..")
+	random := 0
+	err := filepath.WalkDir(filepath.Join(root, "internal"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") || strings.Contains(path, filepath.Join("internal", "seeds")) {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		text := string(src)
+		if !strings.Contains(text, "rand.New(") && !strings.Contains(text, "rapid.Check(") {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		if name = filepath.ToSlash(name); fixed[name] != "" {
+			return err
+		}
+		if random++; !strings.Contains(text, "seeds.") && !strings.Contains(text, "modest(t, ") {
+			t.Errorf("%s draws random numbers and takes no seeds: use seeds.Of, or name it in the list of this test", name)
+		}
+		return err
+	})
+	if err != nil || random < 10 {
+		t.Errorf("%d files of random tests found: %v", random, err)
+	}
+}
