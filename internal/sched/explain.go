@@ -48,7 +48,7 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	}
 	r := s.request(j, g)
 	r.Avoided, r.IgnoreHealth = nil, true
-	if res, ok := s.vacant().Place(&r); ok || res.Bounded && j.gangs[g].leaves <= min(s.reach(j, g), s.allowedLeaves(j, g)) {
+	if res, ok := s.vacant().Place(&r); ok || res.Bounded && j.gangs[g].leaves <= s.reach(j, g) && s.packs(j, g, r) {
 		return nil // only a proven no is one
 	}
 	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
@@ -164,19 +164,19 @@ func (s *State) reach(j *job, g int) int32 {
 	return n
 }
 
-// allowedLeaves counts the leaves of what a gang's members could use on the nodes
-// that its job may use.
-func (s *State) allowedLeaves(j *job, g int) int32 {
+// packs reports whether a gang's tasks would fit the nodes that it may use if its VC
+// owned all of them, but for what is pinned elsewhere: a search over nodes alone,
+// which is nearly always exact.
+func (s *State) packs(j *job, g int, r cell.Request) bool {
 	f := s.cl.Forest()
-	var n int32
-	allowed := s.request(j, g).Allowed
+	r.Priority = cell.Opportunistic
 	for l := range f.Leaves {
-		c := &f.Cells[f.Leaves[l]]
-		if (allowed == nil || allowed.Has(c.Node)) && s.usableChain(j, g, c.Chain) && !s.pinnedAway(j, g, f.Leaves[l]) {
-			n++
+		if s.pinnedAway(j, g, f.Leaves[l]) {
+			r.Keep = r.Keep.Add(cell.LeafID(l))
 		}
 	}
-	return n
+	res, ok := s.vacant().Place(&r)
+	return ok || res.Bounded
 }
 
 // pinnedAway reports whether a cell lies in a pinned one that a guaranteed gang
@@ -185,8 +185,8 @@ func (s *State) pinnedAway(j *job, g int, id cell.CellID) bool {
 	if j.spec.Priority < cell.MinGuaranteed {
 		return false
 	}
-	space, root := s.empty.RootOver(id)
-	return space != cell.None && (space != s.space(j.spec.VC) || !s.rootServes(j, g, &s.empty.Space(space).Roots[root]))
+	space, root := s.base.RootOver(id)
+	return space != cell.None && (space != s.space(j.spec.VC) || !s.rootServes(j, g, &s.base.Space(space).Roots[root]))
 }
 
 // rootServes reports whether a preassigned cell is one that a gang's members ask
