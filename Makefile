@@ -15,7 +15,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo test check race staticcheck bench bench-core soak crash fuzz clean help
+.PHONY: build demo test check race staticcheck bench bench-core soak soak-seeds soak-depth crash fuzz clean help
 
 build: ## builds bin/comb and bin/train
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
@@ -45,10 +45,23 @@ bench: build bench-core ## measures; prints one line a figure: name{labels} valu
 bench-core: ## measures only the decision core (ONLY=load-4096 for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
 
-soak: ## the random runs, the exhaustive search and the random cells at full length (SEEDS=100000, DEPTH=8)
-	$(GO) test -count=1 -timeout 24h -v -run 'TestExhaustive' ./internal/sched -args -depth $(DEPTH)
-	$(GO) test -count=1 -timeout 24h -run 'TestMachine' ./internal/cell -rapid.checks=$(SEEDS) -rapid.seed=0
-	$(GO) test -count=1 -timeout 24h $$(grep -rlE 'flag\.[A-Za-z0-9]+\("seeds"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|') -args -seeds $(SEEDS)
+soak: soak-seeds soak-depth ## all random tests and the exhaustive search at full length (SEEDS=100000 or FROM:TO, DEPTH=8)
+
+# The packages of the random tests, and these tests: who takes its seeds from -seeds.
+RANDOM_FILES = $$(grep -rlE 'seeds\.(Of|Range)\(t, |modest\(t, ' --include='*_test.go' internal)
+RANDOM_TESTS = $$(awk '/^func Test/ { split($$2, name, "(") } /seeds\.(Of|Range)\(t, |modest\(t, / { print name[1] }' $(RANDOM_FILES) | sort -u | paste -sd '|')
+COVERED = $(CURDIR)/bin/soak.txt
+
+soak-seeds: ## all random tests (SEEDS=100000, or a slice of it such as 20001:30000)
+	@mkdir -p bin
+	@echo "# seeds $(SEEDS) at $(VERSION), $$(date -u '+%F %T')" >> $(COVERED)
+	$(GO) test -count=1 -timeout 120h -run "^($(RANDOM_TESTS))$$" $$(dirname $(RANDOM_FILES) | sort -u | sed 's|^|./|') -args -seeds $(SEEDS) -covered $(COVERED); \
+	  failed=$$?; cat $(COVERED); exit $$failed
+
+soak-depth: ## the exhaustive search (DEPTH=8)
+	@mkdir -p bin
+	@echo "# depth $(DEPTH) at $(VERSION), $$(date -u '+%F %T')" >> $(COVERED)
+	$(GO) test -count=1 -timeout 24h -v -run '^TestExhaustive$$' ./internal/sched -args -depth $(DEPTH) -covered $(COVERED)
 
 mutants: ## plants every fault of internal/mutant and lists which test catches it
 	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/mutant -args -mutants all

@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -16,9 +15,8 @@ import (
 	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/script"
+	"github.com/combsched/comb/internal/seeds"
 )
-
-var seeds = flag.Int("seeds", 60, "random histories on which fold and twin must agree")
 
 // history runs commands of the scenario language and returns their batches.
 func history(t *testing.T, dir string, commands [][2]string) [][]sched.Record {
@@ -187,12 +185,12 @@ func TestTwinOnScripts(t *testing.T) {
 
 // And on random histories.
 func TestTwinOnSeeds(t *testing.T) {
-	for seed := range *seeds {
-		batches := history(t, "", randomCommands(uint64(seed)))
+	for seed := range seeds.Of(t, 60) {
+		batches := history(t, "", randomCommands(seed))
 		hint(batches)
 		agree(t, batches)
 		if t.Failed() {
-			for _, c := range randomCommands(uint64(seed)) {
+			for _, c := range randomCommands(seed) {
 				t.Log(c[0])
 			}
 			t.Fatalf("seed %d", seed)

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -42,6 +43,9 @@ var fixed = map[string]string{
 	"internal/store/crash_test.go":          "moments of kills, and their number is COMB_KILL_LOOPS",
 }
 
+// takesSeeds is how the Makefile finds the random tests.
+var takesSeeds = regexp.MustCompile(`seeds\.(Of|Range)\(t, |modest\(t, `)
+
 // Every file of random tests takes its seeds from here, so that make soak, which
 // runs the packages that do, runs them all.
 func TestAllRandomTestsTakeSeeds(t *testing.T) {
@@ -60,7 +64,7 @@ func TestAllRandomTestsTakeSeeds(t *testing.T) {
 		if name = filepath.ToSlash(name); fixed[name] != "" {
 			return err
 		}
-		if random++; !strings.Contains(text, "seeds.") && !strings.Contains(text, "modest(t, ") {
+		if random++; !takesSeeds.MatchString(text) {
 			t.Errorf("%s draws random numbers and takes no seeds: use seeds.Of, or name it in the list of this test", name)
 		}
 		return err
