@@ -98,7 +98,7 @@ func (c *cursor) object(each func(key []byte)) {
 	}
 	own := len(c.keys)
 	for first := true; c.err == nil && c.look() != '}'; first = false {
-		if !first && !c.take(',') {
+		if !first && !c.comma('}') {
 			return
 		}
 		key := c.str()
@@ -118,12 +118,22 @@ func (c *cursor) array(each func()) {
 		return
 	}
 	for n := 0; c.err == nil && c.look() != ']'; n++ {
-		if n > 0 && !c.take(',') {
+		if n > 0 && !c.comma(']') {
 			return
 		}
 		each()
 	}
 	c.leave(']')
+}
+
+// comma passes over what must follow a value that the closing sign does not.
+func (c *cursor) comma(closing byte) bool {
+	if c.look() != ',' {
+		c.wrong("want , or " + string(rune(closing)))
+		return false
+	}
+	c.at++
+	return true
 }
 
 func (c *cursor) enter(open byte) bool {

@@ -56,6 +56,7 @@ func (l *lines) next() ([]byte, error) {
 		return nil, l.tooLong()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
+		l.n-- // broken counts this line
 		return nil, l.broken(err)
 	}
 	b = bytes.TrimSuffix(b, []byte("\n"))
