@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) traceCommand() *cobra.Command {
-	return noun("trace", "Traces: jobs of public and own clusters, for the simulator", a.traceInfo(), a.traceConvert(), a.traceGenerate())
+	return noun("trace", "Traces: lists of jobs of public and own clusters (docs/traces.md)", a.traceInfo(), a.traceConvert(), a.traceGenerate())
 }
 
 // traceInput are the flags of the commands that read a trace.
@@ -33,8 +33,9 @@ func (in *traceInput) flags(c *cobra.Command) {
 	f.StringVar(&in.JobTable, "job-table", "", "pai_job_table of an alibaba2020 trace (default: the one beside the task table)")
 }
 
-// open reads the options' own files and opens the trace; "-" is standard input.
-func (in *traceInput) open(a *app, file string) (*trace.Reader, error) {
+// open reads the options' own files and opens the trace; "-" is standard input. An
+// interrupt closes it, which ends reading.
+func (in *traceInput) open(a *app, c *cobra.Command, file string) (*trace.Reader, error) {
 	in.Format = trace.Format(in.format)
 	if in.throughputs != "" {
 		t, err := trace.ReadThroughputs(in.throughputs)
@@ -46,7 +47,11 @@ func (in *traceInput) open(a *app, file string) (*trace.Reader, error) {
 	if file == "-" {
 		return trace.NewReader("standard input", a.in, in.Options)
 	}
-	return trace.Open(file, in.Options)
+	r, err := trace.Open(file, in.Options)
+	if err == nil {
+		context.AfterFunc(c.Context(), func() { _ = r.Close() })
+	}
+	return r, err
 }
 
 // shownRows is how many bad rows are told at once.
@@ -64,6 +69,10 @@ func goodJobs(ctx context.Context, jobs iter.Seq2[trace.Job, error]) iter.Seq2[t
 				return
 			}
 			if err != nil {
+				if ctx.Err() != nil { // the file was closed for it
+					yield(j, ctx.Err())
+					return
+				}
 				if bad = append(bad, err); len(bad) == shownRows {
 					break
 				}
@@ -117,7 +126,7 @@ packed with gzip; "-" reads standard input.`,
 		if err != nil {
 			return err
 		}
-		r, err := in.open(a, args[0])
+		r, err := in.open(a, c, args[0])
 		if err != nil {
 			return err
 		}

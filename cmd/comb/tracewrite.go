@@ -19,7 +19,6 @@ type traceOutput struct{ file, to string }
 func (o *traceOutput) flags(c *cobra.Command) {
 	c.Flags().StringVarP(&o.file, "output", "o", "", `file to write, packed when it ends with .gz; "-" is standard output`)
 	c.Flags().StringVar(&o.to, "to", "comb", "format to write: comb, tiresias, philly-csv or chronus")
-	_ = c.MarkFlagRequired("output")
 }
 
 // create begins the file.
@@ -32,7 +31,7 @@ func (o *traceOutput) create(a *app, c *cobra.Command) (*trace.Writer, error) {
 	case !known:
 		return nil, usage(c, "--to %q: want comb, tiresias, philly-csv or chronus", o.to)
 	case o.file == "":
-		return nil, usage(c, "-o: name the file to write")
+		return nil, usage(c, "name the file to write with -o")
 	case o.file == "-":
 		return trace.NewWriter(a.out, trace.Format(o.to))
 	}
@@ -86,7 +85,7 @@ carries everything; what another one has no place for is counted and told.`,
 	in.flags(c)
 	out.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		r, err := in.open(a, args[0])
+		r, err := in.open(a, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -125,6 +124,7 @@ func (a *app) traceGenerate() *cobra.Command {
 	f.StringVar(&load, "load", "", "GPU-time asked for, as a part of the cluster's, such as 0.9; sets the rate of arrivals")
 	f.StringVar(&cluster, "cluster", "", "cluster for --load; no job is larger: NODESxGPUS,... such as 64x8")
 	f.Int64Var(&spec.PerDay, "rate", 0, "jobs a day, instead of --load (default: the kind's own)")
+	f.Int64Var(&spec.AppJobs, "app-jobs", 0, "make apps of 1 to so many jobs, alike and submitted together (default: none)")
 	f.StringVar(&slo, "slo", "none", "none, or survey: classes, deadlines and estimates as users of Chronus' survey give them")
 	f.StringVar(&mix, "slo-mix", "35/35/30", "parts of strict, soft and best-effort jobs under the survey")
 	out.flags(c)

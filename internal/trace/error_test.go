@@ -163,19 +163,23 @@ func cutGzip() string {
 func TestFileErrors(t *testing.T) {
 	for _, c := range fileErrors {
 		for _, lenient := range []bool{false, true} {
-			r, err := NewReader("f", strings.NewReader(c.text), Options{Lenient: lenient})
-			if err == nil {
-				for _, e := range r.Jobs() {
-					if e != nil {
-						err = e
-					}
-				}
-			}
-			if err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := readAll(c.text, Options{Lenient: lenient}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %s", c.name, err, c.want)
 			}
 		}
 	}
+}
+
+// readAll gives all errors of a text.
+func readAll(text string, o Options) error {
+	r, err := NewReader("f", strings.NewReader(text), o)
+	if err != nil {
+		return err
+	}
+	for _, e := range r.Jobs() {
+		err = errors.Join(err, e)
+	}
+	return err
 }
 
 // TestOptions checks what is wrong outside the file.
@@ -198,13 +202,7 @@ func TestOptions(t *testing.T) {
 		{"wrong format", phillyHead, Options{Format: Tiresias}, "f:1: the header lacks num_gpu, submit_time, duration; is this the right format?"},
 	}
 	for _, c := range cases {
-		r, err := NewReader("f", strings.NewReader(c.text), c.o)
-		if err == nil {
-			for _, e := range r.Jobs() {
-				err = errors.Join(err, e)
-			}
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := readAll(c.text, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}

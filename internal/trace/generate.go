@@ -30,6 +30,9 @@ type Spec struct {
 	// best-effort jobs, all 0 for 35, 35, 30.
 	Survey bool
 	Mix    [3]int64
+	// AppJobs, where it is not 0, makes apps, such as hyper-parameter searches: 1 to
+	// AppJobs jobs that are submitted together, with one user, VC, size and model.
+	AppJobs int64
 }
 
 // Kind describes a generator.
@@ -45,7 +48,7 @@ func Kinds() []Kind {
 }
 
 // maxJobs bounds a generated trace.
-const maxJobs = 1_000_000_000
+const maxJobs = 100_000_000
 
 // Generate gives the jobs of a Spec in order of submission, in constant memory.
 // Submission 0 is midnight before a Monday. Jobs are numbered from 0.
@@ -90,6 +93,8 @@ func (s *Spec) check() (*kind, error) {
 		return nil, errors.New("a load needs the cluster that it is for")
 	case s.LoadMilli > 0 && s.PerDay > 0:
 		return nil, errors.New("a load and a rate of arrivals exclude each other")
+	case s.AppJobs < 0 || s.AppJobs > 1_000_000:
+		return nil, fmt.Errorf("%d jobs in an app: want 1 to 1000000", s.AppJobs)
 	case s.PerDay < 0 || s.PerDay > 1<<32:
 		return nil, fmt.Errorf("%d jobs a day: want 1 to %d", s.PerDay, int64(1)<<32)
 	}
@@ -169,9 +174,42 @@ const (
 	shapeStream uint64 = iota + 1
 	arrivalStream
 	surveyStream
+	appStream
 )
 
-// meanGap is the mean time between two jobs. For a load all shapes are drawn once
+// shapes draws the jobs one after the other, those of an app alike.
+type shapes struct {
+	g    *generator
+	r    random
+	apps random
+	lead Job   // the first of the app
+	left int64 // jobs of the app that are to come
+	n    int64 // apps
+}
+
+func (g *generator) shapes() *shapes {
+	return &shapes{g: g, r: newRandom(g.spec.Seed, shapeStream), apps: newRandom(g.spec.Seed, appStream)}
+}
+
+// next draws a job and says whether it arrives on its own.
+func (s *shapes) next(j *Job) bool {
+	s.g.shape(s.r, j)
+	if s.g.spec.AppJobs == 0 {
+		return true
+	}
+	first := s.left == 0
+	if first {
+		s.n++
+		s.left = s.apps.between(1, s.g.spec.AppJobs)
+		s.lead = *j
+		s.lead.App = "app" + strconv.FormatInt(s.n, 10)
+	}
+	s.left--
+	j.App, j.User, j.VC, j.GPUs, j.GPUMilli, j.Model = s.lead.App, s.lead.User, s.lead.VC, s.lead.GPUs, s.lead.GPUMilli, s.lead.Model
+	return first
+}
+
+// meanGap is the mean time between two jobs, or two apps. For a load all shapes are drawn once
 // for their sum, and drawn again later.
 func (g *generator) meanGap() (uint64, error) {
 	const day = 86_400_000_000_000 // nanoseconds
@@ -180,11 +218,10 @@ func (g *generator) meanGap() (uint64, error) {
 		gap = big.NewInt(day / g.spec.PerDay)
 	}
 	if g.spec.LoadMilli > 0 {
-		r := newRandom(g.spec.Seed, shapeStream)
-		work := new(big.Int)
+		drawn, work := g.shapes(), new(big.Int)
 		var j Job
 		for range g.spec.Jobs {
-			g.shape(r, &j)
+			drawn.next(&j)
 			work.Add(work, big.NewInt(int64(timeOf(&j)))) // thousandths of a GPU-second
 		}
 		// Thousandths of load cancel those of work; the rest is seconds to nanoseconds.
@@ -196,20 +233,24 @@ func (g *generator) meanGap() (uint64, error) {
 	if length.Cmp(big.NewInt(maxTime/2*1000)) > 0 {
 		return 0, fmt.Errorf("%d jobs would arrive over more than 50 years; ask for fewer jobs or a higher load", g.spec.Jobs)
 	}
+	if n := g.spec.AppJobs; n > 0 {
+		gap.Mul(gap, big.NewInt(n+1)).Rsh(gap, 1)
+	}
 	return gap.Uint64(), nil
 }
 
 // jobs is the sequence.
 func (g *generator) jobs(yield func(Job) bool) {
-	shapes := newRandom(g.spec.Seed, shapeStream)
+	drawn := g.shapes()
 	arrivals := newRandom(g.spec.Seed, arrivalStream)
 	s := survey{random: newRandom(g.spec.Seed, surveyStream), mix: newWeights(g.spec.Mix[:]...)}
 	w := newWeek(g.kind)
 	at := uint64(0) // nanoseconds of a time in which all hours have the same rate
 	var j Job
 	for n := range g.spec.Jobs {
-		at = min(at+g.wait(arrivals), uint64(maxTime)*1000)
-		g.shape(shapes, &j)
+		if drawn.next(&j) {
+			at = min(at+g.wait(arrivals), uint64(maxTime)*1000)
+		}
 		j.ID = strconv.FormatInt(n, 10)
 		j.Submit = w.at(sched.Duration(at / 1000))
 		if g.spec.Survey {

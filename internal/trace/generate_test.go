@@ -132,6 +132,34 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestApps checks that an app's jobs come together and are alike, that apps have
+// the wanted sizes, and that the load is kept.
+func TestApps(t *testing.T) {
+	jobs := generated(t, Spec{Kind: "poisson", Jobs: 30_000, Seed: 6, AppJobs: 9, LoadMilli: 900, Cluster: []Shape{{Nodes: 16, GPUs: 8}}})
+	sizes := map[string]int{}
+	work := gpuTime(0)
+	for i, j := range jobs {
+		work.add(timeOf(&j))
+		sizes[j.App]++
+		if i == 0 || jobs[i-1].App != j.App {
+			continue
+		}
+		if p := jobs[i-1]; p.Submit != j.Submit || p.User != j.User || p.VC != j.VC || p.GPUs != j.GPUs {
+			t.Fatalf("%+v and %+v are one app", p, j)
+		}
+	}
+	most := 0
+	for _, n := range sizes {
+		most = max(most, n)
+	}
+	if mean := 30_000 / float64(len(sizes)); math.Abs(mean-5) > 0.15 || most != 9 {
+		t.Errorf("apps of %g jobs, at most %d", mean, most)
+	}
+	if load := work.hours() * 3600 * 1e6 / float64(jobs[len(jobs)-1].Submit) / 128; math.Abs(load/0.9-1) > 0.05 {
+		t.Errorf("load %g", load)
+	}
+}
+
 // TestHours checks that the busiest hours and days get their part of the jobs.
 func TestHours(t *testing.T) {
 	var hour [24]float64
@@ -224,12 +252,13 @@ func TestGenerateErrors(t *testing.T) {
 		want   string
 	}{
 		{func(s *Spec) { s.Kind = "phily" }, `there is no kind of trace "phily"; did you mean philly?`},
-		{func(s *Spec) { s.Jobs = 0 }, "0 jobs: want 1 to 1000000000"},
+		{func(s *Spec) { s.Jobs = 0 }, "0 jobs: want 1 to 100000000"},
 		{func(s *Spec) { s.LoadMilli = -1 }, "the load must be above 0 and at most 1000"},
 		{func(s *Spec) { s.LoadMilli = 900 }, "a load needs the cluster that it is for"},
 		{func(s *Spec) { s.LoadMilli, s.PerDay, s.Cluster = 900, 5, []Shape{{Nodes: 1, GPUs: 1}} }, "exclude each other"},
 		{func(s *Spec) { s.PerDay = -1 }, "-1 jobs a day: want 1 to 4294967296"},
 		{func(s *Spec) { s.PerDay, s.Jobs = 1, 100_000 }, "over more than 50 years; ask for fewer jobs or a higher load"},
+		{func(s *Spec) { s.AppJobs = -1 }, "-1 jobs in an app: want 1 to 1000000"},
 		{func(s *Spec) { s.Mix[1] = -3 }, "must be 0 to 1000000"},
 	}
 	for _, c := range cases {

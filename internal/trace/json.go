@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -20,7 +19,7 @@ type cursor struct {
 	at    int
 	line  int      // of b[0]
 	row   bool     // a mistake is one of this entry only
-	keys  []string // those around what is read, for errors
+	keys  [][]byte // those around what is read, for errors
 	depth int
 	err   *Error
 	names *interner
@@ -43,7 +42,7 @@ func (c *cursor) fail(at int, kind, format string, args ...any) {
 	at = min(max(at, 0), len(c.b))
 	before := c.b[:at]
 	c.err = &Error{File: c.file, Line: c.line + bytes.Count(before, []byte("\n")), Column: at - bytes.LastIndexByte(before, '\n'),
-		Field: strings.Join(c.keys, "."), Kind: kind, Text: fmt.Sprintf(format, args...), Row: c.row}
+		Field: string(bytes.Join(c.keys, []byte("."))), Kind: kind, Text: fmt.Sprintf(format, args...), Row: c.row}
 }
 
 // look passes over white space and gives the next byte, or 0 at the end.
@@ -105,7 +104,10 @@ func (c *cursor) object(each func(key []byte)) {
 		if !c.take(':') {
 			return
 		}
-		c.keys = append(c.keys, c.names.of(key))
+		if len(c.text) > 0 {
+			key = bytes.Clone(key) // it had escapes, and the next text overwrites it
+		}
+		c.keys = append(c.keys, key)
 		each(key)
 		c.keys = c.keys[:own]
 	}
@@ -154,6 +156,7 @@ func (c *cursor) str() []byte {
 	if c.err != nil {
 		return nil
 	}
+	c.text = c.text[:0]
 	if c.look() != '"' {
 		c.wrong("want a text in quotes")
 		return nil
@@ -184,7 +187,6 @@ func (c *cursor) checked(b []byte, at int) []byte {
 
 // escaped reads a string with backslashes, which begins at start.
 func (c *cursor) escaped(start int) []byte {
-	c.text = c.text[:0]
 	for i := start; i < len(c.b) && c.err == nil; {
 		switch c.b[i] {
 		case '"':

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
@@ -40,6 +41,7 @@ type Reader struct {
 	file    string
 	format  Format
 	src     source
+	closing sync.Mutex
 	close   []io.Closer
 	lenient bool
 	used    bool
@@ -129,8 +131,10 @@ func (r *Reader) Bad() []Count { return r.bad }
 // Odd counts what was mended: it is complete only when all jobs were read.
 func (r *Reader) Odd() []Count { return r.odd }
 
-// Close closes the file.
+// Close closes the file. It may be called while jobs are read, and ends that.
 func (r *Reader) Close() error {
+	r.closing.Lock()
+	defer r.closing.Unlock()
 	var errs []error
 	for _, c := range r.close {
 		errs = append(errs, c.Close())
@@ -185,37 +189,40 @@ func (r *Reader) InOrder() iter.Seq2[Job, error] {
 		return r.Jobs()
 	}
 	return func(yield func(Job, error) bool) {
-		var all []Job
+		var all []*Job
+		var block []Job // jobs are large: they are not moved
 		for j, err := range r.Jobs() {
-			if err == nil {
-				all = append(all, j)
-			} else if !yield(Job{}, err) {
-				return
+			if err != nil {
+				if !yield(Job{}, err) {
+					return
+				}
+				continue
 			}
+			if len(block) == cap(block) {
+				block = make([]Job, 0, 512)
+			}
+			block = append(block, j)
+			all = append(all, &block[len(block)-1])
 		}
-		sortBySubmit(all)
+		slices.SortStableFunc(all, func(a, b *Job) int { return cmp.Compare(a.Submit, b.Submit) })
+		zero := sched.Time(0)
 		if formatNamed(r.format).rebase && len(all) > 0 {
-			rebase(all, all[0].Submit)
+			zero = all[0].Submit
 		}
-		for i := range all {
-			if !yield(all[i], nil) {
+		for _, j := range all {
+			rebase(j, zero)
+			if !yield(*j, nil) {
 				return
 			}
 		}
 	}
 }
 
-func sortBySubmit(all []Job) {
-	slices.SortStableFunc(all, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
-}
-
 // rebase moves all times so that zero becomes 0.
-func rebase(all []Job, zero sched.Time) {
-	for i := range all {
-		all[i].Submit -= zero
-		for k := range all[i].Attempts {
-			all[i].Attempts[k].Start -= zero
-		}
+func rebase(j *Job, zero sched.Time) {
+	j.Submit -= zero
+	for i := range j.Attempts {
+		j.Attempts[i].Start -= zero
 	}
 }
 
