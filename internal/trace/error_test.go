@@ -90,6 +90,7 @@ var rowErrors = []struct{ name, text, want, kind string }{
 	{"philly: status", "[{\"status\":\"Pass\",\"jobid\":\"a\",\"submitted_time\":\"2017-10-07 01:11:39\",\"attempts\":[{\"detail\":[{\"ip\":\"m\",\"gpus\":[\"g\"]}]}]},\n{\"status\":\"Died\"}]", `f:2:11: status: "Died" is no status; want Pass, Failed or Killed`, "unknown word"},
 	{"philly: no id", "[{\"status\":\"Pass\",\"jobid\":\"a\",\"submitted_time\":\"2017-10-07 01:11:39\",\"attempts\":[{\"detail\":[{\"ip\":\"m\",\"gpus\":[\"g\"]}]}]},\n{\"attempts\":[]}]", "f:2:1: the job has no jobid", "no value"},
 	{"philly: no time", "[{\"status\":\"Pass\",\"jobid\":\"a\",\"submitted_time\":\"2017-10-07 01:11:39\",\"attempts\":[{\"detail\":[{\"ip\":\"m\",\"gpus\":[\"g\"]}]}]},\n{\"jobid\":\"b\",\"submitted_time\":null}]", `f:2:1: job "b" has no submitted_time`, "no value"},
+	{"philly: one line", `[{"jobid":"a","submitted_time":"2017-10-07 01:11:39","attempts":[{"detail":[{"gpus":["g"]}]}]}, {"jobid":7}]`, `f:1:106: jobid: want a text in quotes, found "7}"`, "bad JSON"},
 	{"philly: deep", "[{\"status\":\"Pass\",\"jobid\":\"a\",\"submitted_time\":\"2017-10-07 01:11:39\",\"attempts\":[{\"detail\":[{\"ip\":\"m\",\"gpus\":[\"g\"]}]}]},\n{\"x\":" + strings.Repeat("[", 99) + strings.Repeat("]", 99) + "}]", "more than 32 values inside each other", "bad JSON"},
 }
 
@@ -141,12 +142,12 @@ var fileErrors = []struct{ name, text, want string }{
 	{"comb version 0", "{\"comb_trace\":0}\n", `f:1: the first line must be {"comb_trace":1}`},
 	{"not gzip", "\x1f\x8bxxxxxxxxxxxxxx", "f: the file begins like gzip but is not"},
 	{"cut gzip", cutGzip(), "the gzip data end too early: the file is not whole; fetch it again"},
-	{"philly: no comma", `[{"jobid":"a","attempts":[],"submitted_time":"2017-10-07 01:11:39"} {"jobid":"b"}]`, "f:1: a comma between two entries is missing"},
-	{"philly: comma", `[{"jobid":"a","attempts":[],"submitted_time":"2017-10-07 01:11:39"},]`, "f:1: a comma before the end of the array; remove it"},
-	{"philly: number", `[7, {"jobid":"a","attempts":[]}]`, `f:1: want an entry in { }, found "7"`},
-	{"philly: cut", "[{\"jobid\":\"a\",\"attempts\":[],\n", "f:1: the file ends inside the array: it is not whole"},
-	{"philly: behind", "[{\"jobid\":\"a\",\"attempts\":[],\"submitted_time\":\"2017-10-07 01:11:39\"}]\n!", `f:2: want nothing behind the array, found "!"`},
-	{"philly: huge", "[{\"jobid\":\"a\",\"attempts\":[\n" + strings.Repeat(strings.Repeat(" ", 1<<19)+"\n", 20), "f:17: the entry that begins on line 1 has more than 8388608 bytes"},
+	{"philly: no comma", `[{"jobid":"a","attempts":[],"submitted_time":"2017-10-07 01:11:39"} {"jobid":"b"}]`, "f:1:69: a comma between two entries is missing"},
+	{"philly: comma", `[{"jobid":"a","attempts":[],"submitted_time":"2017-10-07 01:11:39"},]`, "f:1:69: a comma before the end of the array; remove it"},
+	{"philly: number", `[7, {"jobid":"a","attempts":[]}]`, `f:1:2: want an entry in { }, found "7"`},
+	{"philly: cut", "[{\"jobid\":\"a\",\"attempts\":[],\n", "f:2:1: the file ends inside the array: it is not whole"},
+	{"philly: behind", "[{\"jobid\":\"a\",\"attempts\":[],\"submitted_time\":\"2017-10-07 01:11:39\"}]\n!", `f:2:1: want nothing behind the array, found "!"`},
+	{"philly: huge", "[{\"jobid\":\"a\",\"attempts\":[\n" + strings.Repeat(strings.Repeat(" ", 1<<19)+"\n", 20), "f:18:1: the entry that begins on line 1 has more than 8388608 bytes"},
 }
 
 func cutGzip() string {

@@ -14,16 +14,17 @@ import (
 // to be read in a second, and because encoding/json does not say where a value of
 // the wrong type stands.
 type cursor struct {
-	file  string
-	b     []byte
-	at    int
-	line  int      // of b[0]
-	row   bool     // a mistake is one of this entry only
-	keys  [][]byte // those around what is read, for errors
-	depth int
-	err   *Error
-	names *interner
-	text  []byte // of a string with escapes
+	file string
+	b    []byte
+	at   int
+	// line and column are those of b[0], from 1 and 0.
+	line, column int
+	row          bool     // a mistake is one of this entry only
+	keys         [][]byte // those around what is read, for errors
+	depth        int
+	err          *Error
+	names        *interner
+	text         []byte // of a string with escapes
 }
 
 // maxDepth bounds nesting.
@@ -31,7 +32,7 @@ const maxDepth = 32
 
 // reset begins with another value, whose first byte is on the given line.
 func (c *cursor) reset(b []byte, line int) {
-	c.b, c.at, c.line, c.err, c.depth, c.keys = b, 0, line, nil, 0, c.keys[:0]
+	c.b, c.at, c.line, c.column, c.err, c.depth, c.keys = b, 0, line, 0, nil, 0, c.keys[:0]
 }
 
 // fail notes a mistake at the byte at.
@@ -41,7 +42,11 @@ func (c *cursor) fail(at int, kind, format string, args ...any) {
 	}
 	at = min(max(at, 0), len(c.b))
 	before := c.b[:at]
-	c.err = &Error{File: c.file, Line: c.line + bytes.Count(before, []byte("\n")), Column: at - bytes.LastIndexByte(before, '\n'),
+	column := at - bytes.LastIndexByte(before, '\n')
+	if column == at+1 {
+		column += c.column // still on the first line
+	}
+	c.err = &Error{File: c.file, Line: c.line + bytes.Count(before, []byte("\n")), Column: column,
 		Field: string(bytes.Join(c.keys, []byte("."))), Kind: kind, Text: fmt.Sprintf(format, args...), Row: c.row}
 }
 

@@ -2,9 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"math"
 
 	"github.com/combsched/comb/internal/sched"
@@ -20,7 +17,7 @@ func knowsPhilly(_ []string, head []byte) bool {
 // its GPUs and Nodes those of its widest attempt, since the log does not say what
 // was asked for. A job without attempts, or without GPUs in them, is passed over.
 func openPhilly(l *lines, o *opening) (source, error) {
-	p := &philly{in: entries{lines: l}, o: o}
+	p := &philly{in: entries{lines: l, line: 1}, o: o}
 	p.c = cursor{file: l.file, names: &interner{}, row: true}
 	return p, nil
 }
@@ -33,12 +30,13 @@ type philly struct {
 }
 
 func (p *philly) next() (Job, string, error) {
-	b, line, err := p.in.next()
+	b, err := p.in.next()
 	if err != nil {
 		return Job{}, "", err
 	}
 	c := &p.c
-	c.reset(b, line)
+	c.reset(b, p.in.fromLine)
+	c.column = p.in.fromColumn
 	j := Job{}
 	submitted, hasID := int64(math.MinInt64), false
 	c.object(func(key []byte) {
@@ -181,144 +179,5 @@ func (p *philly) status() Outcome {
 	default:
 		p.c.fail(at, "unknown word", "%s is no status; want Pass, Failed or Killed", quoted(b))
 		return ""
-	}
-}
-
-// entries cuts a JSON array that does not fit into memory into its entries.
-type entries struct {
-	*lines
-	rest  []byte // of the current line
-	begun bool
-	ended bool
-	count int
-	buf   []byte
-}
-
-// next gives one entry and the line on which it begins.
-func (e *entries) next() ([]byte, int, error) {
-	if e.ended {
-		return nil, 0, io.EOF
-	}
-	b, err := e.signs()
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case b == ']':
-		return nil, 0, e.tail()
-	case b != '{':
-		return nil, 0, e.wrong("want an entry in { }, found " + quoted([]byte{b}))
-	}
-	e.count++
-	return e.whole()
-}
-
-// signs passes over what stands between entries and gives the byte that follows.
-func (e *entries) signs() (byte, error) {
-	if !e.begun {
-		b, err := e.sign()
-		if err != nil {
-			return 0, err
-		}
-		if b != '[' {
-			return 0, e.wrong("want a JSON array of jobs, found " + quoted([]byte{b}))
-		}
-		e.begun = true
-		e.rest = e.rest[1:]
-		return e.sign()
-	}
-	b, err := e.sign()
-	if err == nil && b == ',' {
-		e.rest = e.rest[1:]
-		if b, err = e.sign(); err == nil && b == ']' {
-			return 0, e.wrong("a comma before the end of the array; remove it")
-		}
-	} else if err == nil && b == '{' {
-		return 0, e.wrong("a comma between two entries is missing")
-	}
-	return b, err
-}
-
-// sign gives the next byte that is no white space, without passing over it.
-func (e *entries) sign() (byte, error) {
-	for {
-		e.rest = bytes.TrimLeft(e.rest, " \t\r\n")
-		if len(e.rest) > 0 {
-			return e.rest[0], nil
-		}
-		if err := e.more(); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// more reads a line; the file must not end before the array does.
-func (e *entries) more() error {
-	line, err := e.lines.next()
-	var bad *Error
-	switch {
-	case errors.Is(err, io.EOF) && e.n == 0:
-		return io.EOF
-	case errors.Is(err, io.EOF):
-		return e.wrong("the file ends inside the array: it is not whole")
-	case errors.As(err, &bad):
-		bad.Row = false // where the next entry begins is not known
-		return bad
-	case err != nil:
-		return err
-	}
-	e.rest = line
-	return nil
-}
-
-func (e *entries) wrong(text string) error {
-	e.ended = true
-	return &Error{File: e.file, Line: max(e.n, 1), Kind: "bad JSON", Text: text}
-}
-
-// tail wants that nothing follows the array.
-func (e *entries) tail() error {
-	e.rest = e.rest[1:]
-	for {
-		if rest := bytes.TrimSpace(e.rest); len(rest) > 0 {
-			return e.wrong("want nothing behind the array, found " + quoted(rest))
-		}
-		line, err := e.lines.next()
-		if err != nil {
-			e.ended = true
-			return err
-		}
-		e.rest = line
-	}
-}
-
-// whole collects an entry up to its closing brace, knowing only quotes and depth.
-func (e *entries) whole() ([]byte, int, error) {
-	e.buf = e.buf[:0]
-	line, depth, quote := e.n, 0, false
-	for {
-		for i := 0; i < len(e.rest); i++ {
-			switch c := e.rest[i]; {
-			case quote && c == '\\':
-				i++
-			case c == '"':
-				quote = !quote
-			case quote:
-			case c == '{' || c == '[':
-				depth++
-			case c == '}' || c == ']':
-				if depth--; depth == 0 {
-					e.buf = append(e.buf, e.rest[:i+1]...)
-					e.rest = e.rest[i+1:]
-					return e.buf, line, nil
-				}
-			}
-		}
-		e.buf = append(append(e.buf, e.rest...), '\n')
-		if len(e.buf) > maxEntry {
-			return nil, 0, e.wrong(fmt.Sprintf("the entry that begins on line %d has more than %d bytes", line, maxEntry))
-		}
-		if err := e.more(); err != nil {
-			return nil, 0, err
-		}
 	}
 }
