@@ -95,8 +95,10 @@ carries everything; what another one has no place for is counted and told.`,
 		}
 		fmt.Fprintf(a.errs, "read as %s\n", r.Format())
 		tellCounts(a.errs, "passed over:", r.Skipped())
-		tellCounts(a.errs, "bad:", r.Bad())
-		tellCounts(a.errs, "mended:", r.Odd())
+		tellCounts(a.errs, "passed over, bad:", r.Bad())
+		for _, m := range r.Odd() {
+			fmt.Fprintf(a.errs, "mended: %s (%d times)\n", clean(m.What, false), m.N)
+		}
 		return nil
 	}
 	return c

@@ -213,9 +213,12 @@ func (s *paiSource) gathered() {
 func (s *paiSource) task(r *row) {
 	id := r.id(s.f[0])
 	t := Task{Name: r.text(s.f[1]), Instances: int32(r.whole(s.f[2], someGPUs)),
-		MilliCPU: r.optional(s.f[6], 1, anyCount),                        // hundredths of a CPU, to one place
+		MilliCPU: r.optional(s.f[6], 1, anyCount),                        // hundredths of a CPU, with one more digit
 		MemoryMB: r.optional(s.f[7], 3, span{0, maxCount}) * 1024 / 1000, // GB
-		GPUMilli: int32(r.optional(s.f[8], 1, span{0, 1000 * 1024})), SKU: sku(r.text(s.f[9]))}
+		GPUMilli: int32(r.optional(s.f[8], 1, span{0, 1000 * 1024}))}
+	if !absent(r.raw(s.f[9])) {
+		t.SKU = r.text(s.f[9])
+	}
 	status := string(r.raw(s.f[3]))
 	start, end := r.optional(s.f[4], 6, anyTime), r.optional(s.f[5], 6, anyTime)
 	noStart, noEnd := absent(r.raw(s.f[4])), absent(r.raw(s.f[5]))
@@ -244,14 +247,6 @@ func (s *paiSource) task(r *row) {
 	} else {
 		j.job.GPUs = int32(total)
 	}
-}
-
-// sku leaves out what names no type.
-func sku(s string) string {
-	if s == "MISC" || absent([]byte(s)) {
-		return ""
-	}
-	return s
 }
 
 // gpus is how many GPUs a task needs, parts of a GPU counting as one.

@@ -102,7 +102,7 @@ func detect(l *lines) (Format, error) {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	var first []string
 	for name := range strings.SplitSeq(string(line), ",") {
-		first = append(first, strings.TrimSpace(name))
+		first = append(first, strings.Trim(name, " \t\r\""))
 	}
 	for _, f := range formats() {
 		if f.knows(first, head) {

@@ -227,6 +227,28 @@ func TestRounding(t *testing.T) {
 	}
 }
 
+// TestHostileTexts checks that what another program puts into a job can be read.
+func TestHostileTexts(t *testing.T) {
+	job := Job{ID: "a\x1b\n\"\\,\xff", GPUs: 1, VC: "v\r\n\x7f", Class: Soft, Deadlines: []sched.Deadline{{After: 1, Value: 2}, {After: 2, Value: 1}}}
+	for _, to := range Writable() {
+		text, _ := written(t, to, []Job{job})
+		got := read(t, string(text), Options{})[0]
+		if want := "a\uFFFD\uFFFD\"\\,\uFFFD"; got.ID != want {
+			t.Errorf("%s: %q", to, got.ID)
+		}
+		if to == Chronus && (got.VC != "v\uFFFD\uFFFD\uFFFD" || got.Deadlines[1].After != 2*sched.Minute) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestQuotedHeader detects a table whose names are in quotes.
+func TestQuotedHeader(t *testing.T) {
+	if jobs := read(t, "\"job_id\",\"submit_s\",\"duration_s\",\"num_gpus\",\"vc\"\r\n\"1\",\"0\",\"5\",\"2\",\"a\"\"b\"\r\n", Options{}); len(jobs) != 1 || jobs[0].VC != `a"b` || jobs[0].GPUs != 2 {
+		t.Error(jobs)
+	}
+}
+
 // TestCreate checks that a file appears whole or not at all.
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
@@ -265,6 +287,11 @@ func TestCreate(t *testing.T) {
 		t.Errorf("left behind: %v", files)
 	}
 	w, _ := NewWriter(&bytes.Buffer{}, Comb)
+	for _, bad := range []Job{{GPUs: 1}, {ID: "1"}, {ID: "1", GPUs: 1, Submit: -1}, {ID: "1", GPUs: 1, Duration: -1}} {
+		if err := w.Write(&bad); err == nil || !strings.Contains(err.Error(), "want an id, at least one GPU and no negative times") {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
 	_ = w.Write(&Job{ID: "1", GPUs: 1, Submit: 5})
 	if err := w.Write(&job); err == nil || !strings.Contains(err.Error(), "in order") {
 		t.Error(err)

@@ -110,10 +110,13 @@ func (w *Writer) Jobs() int64 { return w.jobs }
 // format cannot carry, or only rounded.
 func (w *Writer) Lost() []Count { return w.lost }
 
-// Write adds one job.
+// Write adds one job. It refuses one that no reader would take.
 func (w *Writer) Write(j *Job) error {
-	if j.Submit < w.last {
-		return fmt.Errorf("job %s is submitted before the one written last; give the jobs in order", j.ID)
+	switch {
+	case j.ID == "" || j.GPUs < 1 || j.Submit < 0 || j.Duration < 0:
+		return fmt.Errorf("job %q with %d GPUs, submitted at %d us, of %d us: want an id, at least one GPU and no negative times", j.ID, j.GPUs, j.Submit, j.Duration)
+	case j.Submit < w.last:
+		return fmt.Errorf("job %q is submitted before the one written last; give the jobs in order", j.ID)
 	}
 	w.last = j.Submit
 	w.jobs++
@@ -146,11 +149,13 @@ func (w *Writer) chronus(j *Job) {
 		if j.Class == Soft {
 			class = Soft
 		}
+		last := sched.Duration(-1)
 		for i, d := range j.Deadlines {
 			if i > 0 {
 				times, values = times+"-", values+"-"
 			}
-			times, values = times+w.minutes("deadlines", d.After), values+number(d.Value)
+			last = max(last+1, w.units("deadlines", d.After, sched.Minute)) // they must rise
+			times, values = times+number(last), values+number(d.Value)
 		}
 	} else if j.Class != BestEffort {
 		w.lost.add("class")
@@ -206,6 +211,12 @@ func (w *Writer) cells(values ...string) {
 		if i > 0 {
 			w.buf = append(w.buf, ',')
 		}
+		v = strings.Map(func(r rune) rune {
+			if r < ' ' || r == 0x7f {
+				return utf8.RuneError
+			}
+			return r
+		}, v)
 		if strings.ContainsAny(v, `,"`) {
 			v = `"` + strings.ReplaceAll(v, `"`, `""`) + `"`
 		}
@@ -214,12 +225,17 @@ func (w *Writer) cells(values ...string) {
 	w.buf = append(w.buf, '\n')
 }
 
-func (w *Writer) seconds(key string, d sched.Duration) string { return w.units(key, d, sched.Second) }
-func (w *Writer) minutes(key string, d sched.Duration) string { return w.units(key, d, sched.Minute) }
+func (w *Writer) seconds(key string, d sched.Duration) string {
+	return number(w.units(key, d, sched.Second))
+}
+
+func (w *Writer) minutes(key string, d sched.Duration) string {
+	return number(w.units(key, d, sched.Minute))
+}
 
 // units rounds a time to whole units, but nothing that takes time to 0 unless it is
 // a moment.
-func (w *Writer) units(key string, d, unit sched.Duration) string {
+func (w *Writer) units(key string, d, unit sched.Duration) sched.Duration {
 	n := (d + unit/2) / unit
 	if n == 0 && d > 0 && key != "submit_us" {
 		n = 1
@@ -227,7 +243,7 @@ func (w *Writer) units(key string, d, unit sched.Duration) string {
 	if n*unit != d {
 		w.lost.add(key + " rounded")
 	}
-	return number(n)
+	return n
 }
 
 func number[T ~int32 | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
@@ -308,12 +324,13 @@ func appendString(b []byte, key, s string) []byte {
 	return appendText(append(append(append(b, `,"`...), key...), `":`...), s)
 }
 
-// appendText quotes as JSON does; what is no UTF-8 becomes U+FFFD.
+// appendText quotes as JSON does; what is no UTF-8, and what the reader would not
+// take, becomes U+FFFD.
 func appendText(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
 			b = append(b, c)
 			i++
 			continue
@@ -322,8 +339,8 @@ func appendText(b []byte, s string) []byte {
 		switch {
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)
-		case r < ' ':
-			b = fmt.Appendf(b, `\u%04x`, r)
+		case r < ' ' || r == 0x7f:
+			b = utf8.AppendRune(b, utf8.RuneError)
 		default:
 			b = utf8.AppendRune(b, r)
 		}
