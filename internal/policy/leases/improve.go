@@ -1,150 +1,155 @@
 package leases
 
-// undo remembers what a round of local search changes.
-type undo struct {
+// search is the state of local search. What a round changes is remembered, so that
+// a round that made things worse costs no more to undo than it cost.
+type search struct {
+	seed  uint64
+	moves int
+	out   []int32 // the rows that the round took out
+
+	round int32   // 0 outside of local search
+	stamp []int32 // the last round in which a row was remembered
 	left  []uint64
 	value int64
 	rows  []int32
 	was   []int32
 	bits  []uint64
-	stamp []int32 // the round in which a row was last remembered
-	round int32
 }
 
-func (s *Solver) mark() {
-	u := &s.undo
-	u.left = append(u.left[:0], s.left.bits...)
-	u.value = s.value
-	u.rows, u.was, u.bits = u.rows[:0], u.was[:0], u.bits[:0]
-	u.round++
+func (h *search) begin(rows int) {
+	h.seed, h.moves, h.round = 0x9E3779B97F4A7C15, 0, 0
+	h.stamp = grown(h.stamp, rows)
+	clear(h.stamp)
 }
 
-// touch remembers a row before it changes.
-func (s *Solver) touch(j int32) {
-	u := &s.undo
-	if u.stamp[j] != u.round {
-		u.stamp[j] = u.round
-		u.rows = append(u.rows, j)
-		u.was = append(u.was, s.chosen[j])
-		u.bits = append(u.bits, s.has(j)...)
+// random returns a number from 0 to n-1 (xorshift, always the same sequence).
+func (h *search) random(n int) int {
+	h.seed ^= h.seed << 13
+	h.seed ^= h.seed >> 7
+	h.seed ^= h.seed << 17
+	return int(h.seed >> 33 % uint64(n))
+}
+
+// touch remembers a row before it changes for the first time in a round.
+func (h *search) touch(s *Solver, j int32) {
+	if h.stamp[j] != h.round {
+		h.stamp[j] = h.round
+		h.rows = append(h.rows, j)
+		h.was = append(h.was, s.chosen[j])
+		h.bits = append(h.bits, s.has(j)...)
 	}
 }
 
-func (s *Solver) back() {
-	u := &s.undo
-	copy(s.left.bits, u.left)
-	s.value = u.value
-	for i, j := range u.rows {
-		s.chosen[j] = u.was[i]
-		copy(s.has(j), u.bits[i*s.words:][:s.words])
+// next starts a round.
+func (h *search) next(s *Solver) {
+	h.round++
+	h.left = append(h.left[:0], s.left.bits...)
+	h.value = s.value
+	h.rows, h.was, h.bits = h.rows[:0], h.was[:0], h.bits[:0]
+}
+
+// undo takes a round back.
+func (h *search) undo(s *Solver) {
+	copy(s.left.bits, h.left)
+	s.value = h.value
+	for i, j := range h.rows {
+		s.chosen[j] = h.was[i]
+		copy(s.has(j), h.bits[i*s.words:][:s.words])
 	}
 }
 
-func (s *Solver) random(n int) int {
-	s.seed ^= s.seed << 13
-	s.seed ^= s.seed >> 7
-	s.seed ^= s.seed << 17
-	return int(s.seed >> 33 % uint64(n))
-}
+// mostOut is how many rows a round takes out. Fewer find less, more cost more than
+// they find.
+const mostOut = 14
 
-func (s *Solver) improve(work int) {
+// improve goes on from the best plan by ruin and recreate: a round takes out rows
+// that compete for one lease and puts rows in again. A round that lost nothing is
+// kept, since a plan of equal value may lead further.
+func (s *Solver) improve(moves int) {
 	s.restore(&s.best)
-	if len(s.rows) == 0 {
+	if len(s.rows) == 0 || s.words == 0 {
 		return
 	}
-	s.undo.stamp = grown(s.undo.stamp, len(s.rows))
-	clear(s.undo.stamp)
-	s.undo.round = 0
-	s.work = 0
-	for s.work < work {
-		s.mark()
-		s.round()
-		worst := int64(0)
-		if HEAT > 0 {
-			worst = int64(HEAT << 20) * int64(work - min(s.work, work)) / int64(work) * int64(s.random(1024)) / 1024
-		}
-		if s.value < s.undo.value-worst {
-			s.back()
-		} else if s.value > s.best.value {
-			s.save(&s.best)
+	most := s.prices.bound
+	for i := range s.rows {
+		if s.rows[i].guaranteed && len(s.rows[i].options) > 0 {
+			most += placed
 		}
 	}
-	s.restore(&s.best)
+	for s.search.moves < moves && s.value < most {
+		s.search.next(s)
+		s.ruin()
+		if s.value < s.search.value {
+			s.search.undo(s)
+		}
+	}
 }
 
-var HEAT int = 0
-var REL = 0
-var BLINK = 0
-var UPG, OUT = true, 3
-
-func (s *Solver) round() {
-	u := int32(s.random(len(s.rows)))
+// ruin takes out a row that has not its best option and some of those that hold
+// one of the leases that it could use, and recreates the plan.
+func (s *Solver) ruin() {
+	h := &s.search
+	u := h.random(len(s.rows))
 	for range 8 {
 		if s.chosen[u] != 0 && len(s.rows[u].options) > 0 {
 			break
 		}
-		u = int32(s.random(len(s.rows)))
+		u = h.random(len(s.rows))
 	}
+	h.moves += 4 + len(s.rows)/8 // looking through the rows costs as well
 	if len(s.rows[u].options) == 0 {
-		s.work++
 		return
 	}
-	s.touch(u)
 	if s.chosen[u] != none {
-		s.take(u)
+		s.take(int32(u))
 	}
-	t := s.random(int(s.rows[u].options[0].Leases))
+	t := h.random(int(s.rows[u].options[0].Leases))
 	word, bit := t/64, uint64(1)<<(t%64)
-	out := s.out[:0]
+	h.out = h.out[:0]
 	for k, c := range s.chosen {
 		if c != none && s.bits[k*s.words+word]&bit != 0 {
-			out = append(out, int32(k))
+			h.out = append(h.out, int32(k))
 		}
 	}
-	n := min(1 + s.random(OUT), len(out))
+	n := min(1+h.random(mostOut), len(h.out))
 	for i := range n {
-		k := i + s.random(len(out)-i)
-		out[i], out[k] = out[k], out[i]
-		s.touch(out[i])
-		s.take(out[i])
+		k := i + h.random(len(h.out)-i)
+		h.out[i], h.out[k] = h.out[k], h.out[i]
+		s.take(h.out[i])
 	}
-	s.out = out
-	tight := s.random(2) == 0
-	s.work += 2*n + 4
-	s.insert(u, tight)
-	for _, k := range out[:n] {
-		if BLINK > 0 && s.random(BLINK) == 0 { continue }
-		s.insert(k, tight)
+	h.moves += 2 * n
+	s.insert(int32(u), false)
+	s.recreate(h.out[:n])
+}
+
+// recreate puts rows back in, then others by reward against price, and gives rows
+// better options where there is room.
+func (s *Solver) recreate(out []int32) {
+	for _, k := range out {
+		s.insert(k, false)
 	}
 	for _, j := range s.order {
-		switch {
-		case s.chosen[j] == none:
-			s.work++
-			s.insert(j, tight)
-		case s.chosen[j] > 0:
-			s.work++
-			s.upgrade(j, tight)
+		if s.chosen[j] == none {
+			s.search.moves++
+			s.insert(j, false)
+		} else if s.chosen[j] > 0 {
+			s.search.moves++
+			s.upgrade(j)
 		}
 	}
-	s.work += len(s.order) >> 3
 }
 
 // upgrade gives a row an earlier deadline where there is room.
-func (s *Solver) upgrade(j int32, tight bool) {
-	r := &s.rows[j]
+func (s *Solver) upgrade(j int32) {
+	r, has := &s.rows[j], s.has(j)
 	m := r.options[s.chosen[j]-1].Leases
 	avail := s.avail[:(m+63)/64]
 	s.left.atLeast(r.gpus, avail)
-	has := s.has(j)
 	for i := range avail {
 		avail[i] |= has[i]
 	}
-	if countBefore(m, avail) < r.need {
-		return
+	if countBefore(m, avail) >= r.need {
+		s.take(j)
+		s.insert(j, false)
 	}
-	s.touch(j)
-	s.take(j)
-	s.insert(j, tight)
 }
-
-func (s *Solver) current() {}

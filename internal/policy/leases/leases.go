@@ -97,7 +97,7 @@ type Problem struct {
 // The bounds of a problem. With them no sum of the solver overflows.
 const (
 	MaxLeases = 2048
-	MaxJobs   = 1 << 16
+	MaxJobs   = 1 << 15
 	MaxGPUs   = 1 << 19 // of a job, and of a lease
 	MaxReward = 1 << 30 // of an option, and of Now
 )
@@ -158,8 +158,7 @@ type Plan struct {
 	Reward int64
 	// Used is how many GPUs of lease 0 are used.
 	Used int64
-	// Bound is a proven upper bound of the objective of any plan, complete or not;
-	// rewards alone where Complete is false.
+	// Bound is a proven upper bound of the objective of any complete plan.
 	Bound int64
 	// Unplaced counts the guaranteed jobs without an option: 0 in a complete plan.
 	Unplaced int

@@ -108,8 +108,8 @@ func (q *prices) step(gap int64, aim float64) bool {
 	length := float64(aim * float64(float64(gap)/norm))
 	blocks := q.blocks[:0]
 	for t, price := range q.trial {
-		price = min(max(price+int64(float64(length*float64(q.excess[t]))), 0), MaxReward)
-		b := block{price, 1}
+		change := min(max(float64(length*float64(q.excess[t])), -MaxReward), MaxReward)
+		b := block{min(max(price+int64(change), 0), MaxReward), 1}
 		for len(blocks) > 0 {
 			last := blocks[len(blocks)-1]
 			if last.sum*b.count >= b.sum*last.count {
@@ -121,7 +121,7 @@ func (q *prices) step(gap int64, aim float64) bool {
 		}
 		blocks = append(blocks, b)
 	}
-	t := 0
+	t := 0 // the blocks' averages, rounded down, are the prices
 	for _, b := range blocks {
 		for range b.count {
 			q.trial[t] = b.sum / b.count
@@ -129,4 +129,13 @@ func (q *prices) step(gap int64, aim float64) bool {
 		}
 	}
 	return true
+}
+
+// worth is a row's best reward against what it costs.
+func (q *prices) worth(r *row) int64 {
+	best := int64(0)
+	for _, o := range r.options {
+		best = max(best, o.Reward<<20/(q.cost(r.gpus, r.need, o.Leases)+1))
+	}
+	return best
 }

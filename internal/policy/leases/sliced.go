@@ -91,24 +91,22 @@ func (s *sliced) add(c int32, set []uint64) {
 	}
 }
 
-// tightest keeps of a set the n leases whose numbers suit c best, the later among
-// equals: first those whose lowest bit from c's on is c's own, then the next bit.
-// Where sizes are powers of two this is a buddy allocator's choice: what is left
-// of the others stays whole for larger requests. The set has at least n.
-func (s *sliced) tightest(c int32, n int, set, rest []uint64) {
+// largest keeps of a set the n leases with the largest numbers, the later among
+// equals; the set has at least n. rest is scratch of the same length.
+func (s *sliced) largest(n int, set, rest []uint64) {
 	copy(rest, set)
 	clear(set)
-	for k := bits.TrailingZeros32(uint32(c)); k < s.planes && n > 0; k++ {
+	for k := s.planes - 1; k >= 0; k-- {
 		plane := s.bits[k*s.words:][:len(rest)]
 		have := 0
 		for i, w := range plane {
 			have += bits.OnesCount64(w & rest[i])
 		}
-		if have > n {
+		if have >= n {
 			for i, w := range plane {
 				rest[i] &= w
 			}
-			break
+			continue
 		}
 		n -= have
 		for i, w := range plane {

@@ -10,20 +10,23 @@ import (
 type Limits struct {
 	// Prices is how many steps the search for prices takes.
 	Prices int
-	// Rounds is how many times local search takes jobs out and puts jobs in.
-	Rounds int
+	// Moves is how often local search tries to put a job into leases.
+	Moves int
 }
 
 // DefaultLimits take about 3 ms for 400 rows and 250 leases.
-func DefaultLimits() Limits { return Limits{Prices: 60, Rounds: 60000} }
+func DefaultLimits() Limits { return Limits{Prices: 60, Moves: 60_000} }
 
 // row is a job as the solver sees it: rewards scaled, options that can be chosen.
 type row struct {
 	gpus, need int32
 	guaranteed bool
-	options    []Option
 	skipped    int32 // options of the job before options[0]
+	options    []Option
 }
+
+// last is how many leases the last option reaches.
+func (r *row) last() int32 { return r.options[len(r.options)-1].Leases }
 
 // none is the chosen option of a job that has none.
 const none = -1
@@ -34,32 +37,26 @@ const placed = int64(1) << 46
 // Solver solves problems one after the other with the same memory. The zero value
 // is ready. It is not safe for use from two goroutines at once.
 type Solver struct {
-	words   int
-	shift   int
+	words   int // of a lease vector
+	shift   int // rewards are scaled by 1<<shift
 	options []Option
 	rows    []row
-	now     int64
 
-	left   sliced // GPUs left in each lease
+	// The state: what is left of each lease, each row's option and leases.
+	left   sliced
 	chosen []int32
 	bits   []uint64 // row j's leases are bits[j*words:][:words]
-	value  int64
+	value  int64    // scaled rewards, and placed for each guaranteed row
 
-	prices prices
-	keys   []int64
-	order  []int32
-	seed   uint64
-
-	best   saved
-	before saved
-	avail  []uint64
-	tie    []uint64
-	out    []int32
-	undo   undo
-	work   int
+	best, empty saved
+	prices      prices
+	keys        []int64
+	order       []int32 // of the last rank
+	search      search
+	avail, rest []uint64
 }
 
-// saved is a state of the solver to come back to.
+// saved is a state to come back to.
 type saved struct {
 	left   []uint64
 	chosen []int32
@@ -81,46 +78,36 @@ func (s *Solver) restore(from *saved) {
 	s.value = from.value
 }
 
-// has returns the leases of row j.
-func (s *Solver) has(j int32) []uint64 { return s.bits[int(j)*s.words:][:s.words] }
-
-func (s *Solver) worth(j, option int32) int64 {
-	r := &s.rows[j]
-	v := r.options[option].Reward
-	if r.guaranteed {
-		v += placed
-	}
-	return v
-}
-
-// Solve writes into plan the best selection it finds for a problem within limits,
-// or returns what is wrong with the problem.
+// Solve writes into plan the best selection that it finds for a problem within
+// limits. The same problem and limits give the same plan on every machine,
+// whatever was solved before. A guaranteed job is left out only where no way to
+// place it was found; never when the cached leases of the guaranteed jobs fit
+// together. Errors say what is wrong with the problem.
 func (s *Solver) Solve(p *Problem, limits Limits, plan *Plan) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
 	s.begin(p)
-	s.construct(p, limits)
-	s.improve(limits.Rounds)
-	s.current()
+	s.construct(p, limits.Prices)
+	s.improve(limits.Moves)
+	s.shiftCurrent(p)
 	s.write(p, plan)
 	return nil
 }
 
+// begin reads the problem into an empty state.
 func (s *Solver) begin(p *Problem) {
+	n := len(p.Jobs)
 	s.words = (len(p.Capacity) + 63) / 64
-	total, top, count := int64(0), int64(1), 0
+	top, count := int64(1), 0
 	for i := range p.Jobs {
-		total += int64(p.Jobs[i].GPUs)
 		count += len(p.Jobs[i].Options)
 		for _, o := range p.Jobs[i].Options {
 			top = max(top, o.Reward)
 		}
 	}
 	s.shift = max(0, 30-bits.Len64(uint64(top)))
-	s.now = p.Now
-	s.options = grown(s.options, count)[:0]
-	s.rows = grown(s.rows, len(p.Jobs))
+	s.options, s.rows = grown(s.options, count)[:0], grown(s.rows, n)
 	for i := range p.Jobs {
 		s.rows[i] = s.row(&p.Jobs[i])
 	}
@@ -129,18 +116,17 @@ func (s *Solver) begin(p *Problem) {
 		most = max(most, c)
 	}
 	s.left.set(p.Capacity, bits.Len32(uint32(most)))
-	s.chosen = grown(s.chosen, len(p.Jobs))
+	s.chosen, s.bits = grown(s.chosen, n), grown(s.bits, n*s.words)
 	for i := range s.chosen {
 		s.chosen[i] = none
 	}
-	s.bits = grown(s.bits, len(p.Jobs)*s.words)
 	clear(s.bits)
-	s.avail, s.tie = grown(s.avail, s.words), grown(s.tie, s.words)
-	s.keys, s.order = grown(s.keys, len(p.Jobs)), grown(s.order, len(p.Jobs))
+	s.avail, s.rest = grown(s.avail, s.words), grown(s.rest, s.words)
+	s.keys, s.order = grown(s.keys, n), grown(s.order, n)
 	s.value = 0
-	s.undo.round = 0
-	s.seed = 0x9E3779B97F4A7C15
-	s.save(&s.before) // empty
+	s.search.begin(n)
+	s.save(&s.empty)
+	s.save(&s.best)
 }
 
 func (s *Solver) row(job *Job) row {
@@ -158,74 +144,85 @@ func (s *Solver) row(job *Job) row {
 	return r
 }
 
-// insert gives row j the best option that the leases left allow; tight chooses
-// leases whose GPUs left suit it best, else the latest. It reports whether one did.
-func (s *Solver) insert(j int32, tight bool) bool {
-	r := &s.rows[j]
-	if len(r.options) == 0 {
-		return false
+// construct makes plans in several orders, and keeps the best in s.best. The rows
+// stay ranked by reward against price.
+func (s *Solver) construct(p *Problem, steps int) {
+	s.warm(p)
+	s.rank(density)
+	s.fill(false)
+	s.restore(&s.empty)
+	s.fill(false)
+	s.rank(bigFirst)
+	for _, spread := range []bool{false, true} {
+		s.restore(&s.empty)
+		s.fill(spread)
 	}
-	last := r.options[len(r.options)-1].Leases
-	avail := s.avail[:(last+63)/64]
-	s.left.atLeast(r.gpus, avail)
-	if countBefore(last, avail) < r.need {
-		return false
+	s.prices.find(s.rows, p.Capacity, s.best.value&(placed-1), steps)
+	s.rank(s.prices.worth)
+	s.restore(&s.empty)
+	s.fill(false)
+}
+
+// warm gives the rows their cached leases as far as they fit, guaranteed ones first.
+func (s *Solver) warm(p *Problem) {
+	for _, guaranteed := range []bool{true, false} {
+		for j := range p.Jobs {
+			if p.Jobs[j].Guaranteed == guaranteed {
+				s.warmRow(int32(j), p.Jobs[j].Cached)
+			}
+		}
+	}
+}
+
+func (s *Solver) warmRow(j int32, cached Vector) {
+	r, end := &s.rows[j], int32(cached.End())
+	if len(r.options) == 0 || cached.Count() != int(r.need) || end > r.last() {
+		return
+	}
+	set := s.avail[:(end+63)/64]
+	s.left.atLeast(r.gpus, set)
+	for i := range set {
+		if cached[i]&^set[i] != 0 {
+			return
+		}
 	}
 	option := int32(0)
-	for countBefore(r.options[option].Leases, avail) < r.need {
+	for r.options[option].Leases < end {
 		option++
 	}
-	m := r.options[option].Leases
-	avail = avail[:(m+63)/64]
-	first(m, avail)
-	if tight {
-		s.left.tightest(r.gpus, int(r.need), avail, s.tie[:len(avail)])
-	} else {
-		latest(int(r.need), avail)
-	}
-	if s.undo.round > 0 {
-		s.touch(j)
-	}
-	s.give(j, option, avail)
-	return true
-}
-
-// give puts row j into leases that have room for it.
-func (s *Solver) give(j, option int32, set []uint64) {
-	s.left.sub(s.rows[j].gpus, set)
-	copy(s.has(j), set)
-	s.chosen[j] = option
-	s.value += s.worth(j, option)
-}
-
-// take takes row j out of its leases.
-func (s *Solver) take(j int32) {
-	has := s.has(j)
-	s.left.add(s.rows[j].gpus, has)
-	clear(has)
-	s.value -= s.worth(j, s.chosen[j])
-	s.chosen[j] = none
+	s.give(j, option, cached[:len(set)])
 }
 
 // rank sorts the rows into order, the largest key first, the first row among equals.
 func (s *Solver) rank(key func(r *row) int64) {
 	for j := range s.rows {
-		s.keys[j] = key(&s.rows[j])
+		s.keys[j] = -1
+		if len(s.rows[j].options) > 0 {
+			s.keys[j] = key(&s.rows[j])
+		}
 		s.order[j] = int32(j)
 	}
 	slices.SortFunc(s.order, func(a, b int32) int {
-		if c := cmp.Compare(s.keys[b], s.keys[a]); c != 0 {
-			return c
-		}
-		return cmp.Compare(a, b)
+		return cmp.Or(cmp.Compare(s.keys[b], s.keys[a]), cmp.Compare(a, b))
 	})
 }
 
-func (s *Solver) fill(tight bool) {
+// density is the reward for each GPU-lease.
+func density(r *row) int64 {
+	return r.options[0].Reward << 20 / (int64(r.gpus) * int64(r.need))
+}
+
+// bigFirst ranks by size, then least slack, then latest deadline: Chronus' order.
+func bigFirst(r *row) int64 {
+	return int64(r.gpus)<<32 + int64(MaxLeases-(r.last()-r.need))<<16 + int64(r.last())
+}
+
+// fill puts in what is out, the guaranteed rows first, in s.order.
+func (s *Solver) fill(spread bool) {
 	for _, guaranteed := range []bool{true, false} {
 		for _, j := range s.order {
 			if s.chosen[j] == none && s.rows[j].guaranteed == guaranteed {
-				s.insert(j, tight)
+				s.insert(j, spread)
 			}
 		}
 	}
@@ -234,78 +231,111 @@ func (s *Solver) fill(tight bool) {
 	}
 }
 
-func density(r *row) int64 {
+// insert gives row j the best option that the leases left allow, if one does, and
+// for it the latest leases, which are the cheapest, or with spread those that have
+// most left.
+func (s *Solver) insert(j int32, spread bool) {
+	r := &s.rows[j]
 	if len(r.options) == 0 {
-		return -1
+		return
 	}
-	return r.options[0].Reward << 20 / (int64(r.gpus) * int64(r.need))
+	last := r.last()
+	avail := s.avail[:(last+63)/64]
+	s.left.atLeast(r.gpus, avail)
+	if countBefore(last, avail) < r.need {
+		return
+	}
+	option := int32(0)
+	for countBefore(r.options[option].Leases, avail) < r.need {
+		option++
+	}
+	m := r.options[option].Leases
+	avail = avail[:(m+63)/64]
+	first(m, avail)
+	if spread {
+		s.left.largest(int(r.need), avail, s.rest[:len(avail)])
+	} else {
+		latest(int(r.need), avail)
+	}
+	s.give(j, option, avail)
 }
 
-func bigFirst(r *row) int64 {
-	if len(r.options) == 0 {
-		return -1
-	}
-	last := r.options[len(r.options)-1].Leases
-	return int64(r.gpus)<<32 - int64(last-r.need)<<12 - int64(last)
+// give puts row j into leases that have room for it.
+func (s *Solver) give(j, option int32, set []uint64) {
+	s.search.touch(s, j)
+	s.left.sub(s.rows[j].gpus, set)
+	copy(s.has(j), set)
+	s.chosen[j] = option
+	s.value += s.worth(j)
 }
 
-func (s *Solver) construct(p *Problem, limits Limits) {
-	s.save(&s.best)
-	s.warm(p)
-	s.rank(density)
-	s.fill(false)
-	for _, tight := range []bool{false, true} {
-		s.restore(&s.before)
-		s.fill(tight)
-	}
-	s.rank(bigFirst)
-	for _, tight := range []bool{false, true} {
-		s.restore(&s.before)
-		s.fill(tight)
-	}
-	s.prices.find(s.rows, p.Capacity, s.best.value&(placed-1), limits.Prices)
-	s.rank(func(r *row) int64 {
-		best := int64(-1)
-		for _, o := range r.options {
-			best = max(best, o.Reward<<20/(s.prices.cost(r.gpus, r.need, o.Leases)+1))
-		}
-		return best
-	})
-	for _, tight := range []bool{false, true} {
-		s.restore(&s.before)
-		s.fill(tight)
-	}
+// take takes row j out of its leases.
+func (s *Solver) take(j int32) {
+	s.search.touch(s, j)
+	s.value -= s.worth(j)
+	has := s.has(j)
+	s.left.add(s.rows[j].gpus, has)
+	clear(has)
+	s.chosen[j] = none
 }
 
-// warm gives the rows their cached leases as far as they fit.
-func (s *Solver) warm(p *Problem) {
-	for i := range p.Jobs {
-		j, r, cached := int32(i), &s.rows[i], p.Jobs[i].Cached
-		end := int32(cached.End())
-		if len(r.options) == 0 || cached.Count() != int(r.need) || int(end) > len(p.Capacity) || end > r.options[len(r.options)-1].Leases {
+// has returns the leases of row j.
+func (s *Solver) has(j int32) []uint64 { return s.bits[int(j)*s.words:][:s.words] }
+
+// worth is what row j adds to the value.
+func (s *Solver) worth(j int32) int64 {
+	v := s.rows[j].options[s.chosen[j]].Reward
+	if s.rows[j].guaranteed {
+		v += placed
+	}
+	return v
+}
+
+// shiftCurrent moves single leases to or from lease 0, larger jobs first, as the
+// sign of Now wants. It changes no reward.
+func (s *Solver) shiftCurrent(p *Problem) {
+	if p.Now == 0 || s.words == 0 {
+		return
+	}
+	s.rank(func(r *row) int64 { return int64(r.gpus) })
+	for _, j := range s.order {
+		c := s.chosen[j]
+		if c == none || Vector(s.has(j)).Has(0) == (p.Now > 0) {
 			continue
 		}
-		set := s.avail[:(end+63)/64]
-		s.left.atLeast(r.gpus, set)
-		fits := true
-		for w := range set {
-			fits = fits && cached[w]&^set[w] == 0
+		g, has := s.rows[j].gpus, s.has(j)
+		to := s.rest[:s.words]
+		s.left.atLeast(g, to)
+		if p.Now > 0 {
+			first(1, to)
+		} else {
+			first(s.rows[j].options[c].Leases, to)
+			for i := range to {
+				to[i] &^= has[i]
+			}
+			to[0] &^= 1
 		}
-		if !fits {
+		if countBefore(int32(len(to)*64), to) == 0 {
 			continue
 		}
-		option := int32(0)
-		for r.options[option].Leases < end {
-			option++
+		latest(1, to)
+		from := append(s.avail[:0], has...)
+		if p.Now > 0 {
+			latest(1, from)
+		} else {
+			first(1, from)
 		}
-		s.give(j, option, cached[:len(set)])
+		s.left.add(g, from)
+		s.left.sub(g, to)
+		for i := range to {
+			has[i] = has[i]&^from[i] | to[i]
+		}
 	}
 }
 
 func (s *Solver) write(p *Problem, plan *Plan) {
-	n := len(p.Jobs)
 	plan.words = s.words
-	plan.Chosen = grown(plan.Chosen, n)
+	plan.Chosen = grown(plan.Chosen, len(p.Jobs))
 	plan.bits = append(plan.bits[:0], s.bits...)
 	plan.Reward, plan.Used, plan.Unplaced = 0, 0, 0
 	for j := range p.Jobs {
@@ -323,7 +353,7 @@ func (s *Solver) write(p *Problem, plan *Plan) {
 			plan.Used += int64(p.Jobs[j].GPUs)
 		}
 	}
-	plan.Bound = (s.prices.bound+1<<s.shift-1)>>s.shift
+	plan.Bound = (s.prices.bound + 1<<s.shift - 1) >> s.shift
 	if p.Now > 0 && len(p.Capacity) > 0 {
 		plan.Bound += p.Now * int64(p.Capacity[0])
 	}

@@ -15,11 +15,13 @@ type Family struct {
 	Guaranteed int
 	// Warm gives the guaranteed jobs their leases of the hidden plan as cached ones.
 	Warm bool
+	// Tight gives each lease only what the hidden plan uses.
+	Tight bool
 	// Load is what the first deadlines need at the tightest time, in percent of what
 	// there is: above 100 not all can be met.
 	Load int
-	// Heavy draws 1, 2, 4 and 8 GPUs alike, else sizes are MIX1's.
-	Heavy bool
+	// Even draws 1, 2, 4 and 8 GPUs alike, else sizes are MIX1's.
+	Even bool
 }
 
 // Point is one point of reward in the instances' unit.
@@ -52,7 +54,7 @@ func (r *stream) quantile(values []int) int {
 var (
 	minutes = []int{20, 40, 60, 100, 160, 250, 400, 650, 1000, 1600, 2400}
 	sizes   = []size{{1, 650}, {2, 30}, {4, 166}, {8, 137}, {16, 15}, {32, 2}}
-	heavy   = []size{{1, 250}, {2, 250}, {4, 250}, {8, 250}}
+	even    = []size{{1, 250}, {2, 250}, {4, 250}, {8, 250}}
 )
 
 // size is a number of GPUs and how many jobs of 1,000 ask for it.
@@ -88,7 +90,7 @@ func Generate(f Family, seed uint64) *leases.Problem {
 	if f.Guaranteed > 0 {
 		guarantee(p, &r, f)
 	}
-	p.Now = Point / int64(p.Capacity[0])
+	p.Now = Point / int64(max(p.Capacity[0], 1))
 	if r.below(2) == 0 {
 		p.Now = -p.Now
 	}
@@ -118,8 +120,8 @@ func draw(r *stream, f Family) leases.Job {
 		run := r.quantile(minutes)
 		done := r.below(run) * r.below(100) / 100
 		of := sizes
-		if f.Heavy {
-			of = heavy
+		if f.Even {
+			of = even
 		}
 		gpus := leases.RoundUp(r.size(of), 8).GPUs
 		log := 0
@@ -172,7 +174,11 @@ func guarantee(p *leases.Problem, r *stream, f Family) {
 		}
 	}
 	for t := range p.Capacity {
-		p.Capacity[t] = max(p.Capacity[t], (top+7)/8*8)
+		if f.Tight {
+			p.Capacity[t] = used[t]
+		} else {
+			p.Capacity[t] = max(p.Capacity[t], (top+7)/8*8)
+		}
 	}
 }
 
