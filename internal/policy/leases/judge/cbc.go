@@ -142,9 +142,6 @@ func CBC(p *leases.Problem, dir string, seconds int) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, fmt.Errorf("cbc (Debian's package coinor-cbc): %w", err)
 	}
-	if os.Getenv("CBC_LOG") != "" {
-		os.WriteFile(os.Getenv("CBC_LOG"), out, 0o644)
-	}
 	return read(string(out))
 }
 
