@@ -62,6 +62,9 @@ func (h *search) undo(s *Solver) {
 // they find.
 const mostOut = 14
 
+// movesPerRow is how many moves each row may add: a few rows are soon tried out.
+const movesPerRow = 2500
+
 // improve goes on from the best plan by ruin and recreate: a round takes out rows
 // that compete for one lease and puts rows in again. A round that lost nothing is
 // kept, since a plan of equal value may lead further.
@@ -76,6 +79,7 @@ func (s *Solver) improve(moves int) {
 			most += placed
 		}
 	}
+	moves = min(moves, movesPerRow*len(s.rows))
 	for s.search.moves < moves && s.value < most {
 		s.search.next(s)
 		s.ruin()

@@ -10,12 +10,13 @@ import (
 type Limits struct {
 	// Prices is how many steps the search for prices takes.
 	Prices int
-	// Moves is how often local search tries to put a job into leases.
+	// Moves is how often local search tries to put a job into leases, at most; few
+	// jobs get fewer.
 	Moves int
 }
 
 // DefaultLimits take about 3 ms for 400 rows and 250 leases.
-func DefaultLimits() Limits { return Limits{Prices: 60, Moves: 60_000} }
+func DefaultLimits() Limits { return Limits{Prices: 60, Moves: 75_000} }
 
 // row is a job as the solver sees it: rewards scaled, options that can be chosen.
 type row struct {
