@@ -51,6 +51,7 @@ type book struct {
 	pins   []cell.PinnedID
 	due    bool // its time is now: who is in the way should leave any moment
 	over   bool // its gang has started
+	ranked bool // the walk came to its gang: it stands before those that are still to come
 }
 
 // timed reports whether it is known when the cells are free.
@@ -73,6 +74,14 @@ type outlook struct {
 	size    int32   // leaves of the VC
 	told    []int32 // attempts of the VC that were told to stop
 	moved   bool    // ends and idle must be read again
+	passed  []passed
+	changes int // bookings that ended or moved in this walk
+}
+
+// passed is a gang that found nothing at its turn.
+type passed struct {
+	asking
+	changes int // of bookings, before its last try
 }
 
 // passKey names an attempt to pass: equal shapes that must leave the same
@@ -103,26 +112,80 @@ func (o *outlook) deepEnough() bool { return o != nil && o.waiting >= maxPassing
 // backfill tries to start a gang beside the bookings of others, and books it when
 // that fails and it is its turn to be booked.
 func (w *walker) backfill(j *job, g int32, over iter.Seq[GangRef]) {
-	o, s := w.outlook, w.s
+	o := w.outlook
 	o.enter(j.spec.Priority)
 	a := o.asking(j, g)
+	a.over, a.blocked = over != nil, o.blockedFor(a)
 	if j.gangs[g].attempt != none {
 		o.improve(a)
 		return
 	}
-	p, ok := o.passing(a)
-	if !ok {
-		p, ok = o.planOver(a, over)
+	if o.startWhole(a) || o.start(a) {
+		return
 	}
-	if ok {
-		o.release()
-		s.carryOut(j, g, p)
-		o.forget(a.ref)
-		o.again()
+	if p, ok := o.planOver(a, over); ok {
+		o.carryOut(a, p)
 		return
 	}
 	o.waiting++
+	o.passed = append(o.passed, passed{a, o.changes})
 	o.turn(a)
+}
+
+// start starts a gang, or reserves cells for it, where it passes the bookings of
+// others.
+func (o *outlook) start(a asking) bool {
+	p, ok := o.passing(a)
+	if ok {
+		o.carryOut(a, p)
+	}
+	return ok
+}
+
+func (o *outlook) carryOut(a asking, p plan) {
+	o.release()
+	o.s.carryOut(a.j, a.g, p)
+	o.started(a)
+}
+
+// started ends the booking of a gang that got cells, and those that it passed.
+func (o *outlook) started(a asking) {
+	o.forget(a.ref)
+	o.again()
+	o.displace(a)
+}
+
+// displace ends the bookings behind a gang that may stop others of its priority,
+// where it took their cells: they are booked anew at their turn.
+func (o *outlook) displace(a asking) {
+	for i := range o.books {
+		if b := &o.books[i]; o.passes(a, b) && !o.obtainable(o.asking(o.s.find(b.ref.Job), b.ref.Gang), b) {
+			o.end(b)
+		}
+	}
+	o.rehold()
+}
+
+// passes reports whether a booking is no obstacle to a gang of its priority that
+// may stop those behind it: a rank is one for gangs that run and gangs that are
+// booked, or it would stop at the next look whom it lets start at this.
+func (o *outlook) passes(a asking, b *book) bool {
+	return a.over && !b.over && !b.ranked && b.prio == a.prio && b.ref != a.ref
+}
+
+// revisit tries those again that found nothing before a booking moved. Each round
+// but the last places somebody, and none makes a booking, so it ends.
+func (o *outlook) revisit() {
+	for again := o != nil; again; {
+		again = false
+		for i := range o.passed {
+			p := &o.passed[i]
+			if g := &p.j.gangs[p.g]; p.changes != o.changes && g.waiting && g.attempt == none {
+				p.changes = o.changes
+				again = o.start(p.asking) || again
+			}
+		}
+	}
 }
 
 // any reports whether a booking is in force.
@@ -140,11 +203,13 @@ func (o *outlook) blockedFor(a asking) []bool {
 
 // asking is a gang's question to the outlook.
 type asking struct {
-	j      *job
-	g      int32
-	ref    GangRef
-	prio   cell.Priority
-	length Duration // with grace; 0 is without end
+	j       *job
+	g       int32
+	ref     GangRef
+	prio    cell.Priority
+	length  Duration // with grace; 0 is without end
+	over    bool     // it may stop those behind it
+	blocked []bool   // chains that it must leave to those before it
 }
 
 func (o *outlook) asking(j *job, g int32) asking {
@@ -207,7 +272,7 @@ func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 func (o *outlook) planOutside(a asking, keep cell.LeafSet) (plan, bool) {
 	o.s.keep = keep
 	defer func() { o.s.keep = nil }()
-	return o.s.plan(a.j, int(a.g), o.blockedFor(a))
+	return o.s.plan(a.j, int(a.g), a.blocked)
 }
 
 // useKept moves a gang that is gone in time onto leaves that are kept for others
@@ -250,7 +315,7 @@ func (o *outlook) mask(a asking, from, to Time) uint64 {
 	var m uint64
 	for i := range o.books {
 		b := &o.books[i]
-		if !b.over && b.ref != a.ref && b.prio >= a.prio && b.start < to && b.end > from {
+		if !b.over && b.ref != a.ref && b.prio >= a.prio && b.start < to && b.end > from && !o.passes(a, b) {
 			m |= 1 << i
 		}
 	}
@@ -289,10 +354,13 @@ func (o *outlook) turn(a asking) {
 		return
 	}
 	o.forget(a.ref)
+	o.rehold()
 	b, behind, ok := o.search(a, o.s.now+1)
 	switch {
 	case ok:
+		b.ranked = true
 		o.add(b)
+		o.displace(a)
 	case !behind:
 		o.w.block(a.j, int(a.g))
 	}
@@ -365,10 +433,27 @@ func (o *outlook) add(b book) bool {
 	return ok
 }
 
+// forget ends a gang's booking, if it has one.
 func (o *outlook) forget(ref GangRef) {
 	if i := o.find(ref); i >= 0 {
-		o.books[i].over = true
-		clear(o.failed)
+		o.end(&o.books[i])
+	}
+}
+
+func (o *outlook) end(b *book) {
+	b.over = true
+	o.changes++
+	clear(o.failed)
+}
+
+// reach notes that the walk came to a gang.
+func (o *outlook) reach(ref GangRef, p cell.Priority) {
+	if o == nil {
+		return
+	}
+	o.enter(p)
+	if i := o.find(ref); i >= 0 {
+		o.books[i].ranked = true
 	}
 }
 
@@ -377,7 +462,7 @@ func (o *outlook) improve(a asking) {
 	s := o.s
 	at := &s.attempts[a.j.gangs[a.g].attempt]
 	r := s.request(a.j, int(a.g))
-	r.Blocked, r.Keep = o.blockedFor(a), o.kept(a, s.now, a.until(s.now))
+	r.Blocked, r.Keep = a.blocked, o.kept(a, s.now, a.until(s.now))
 	o.release()
 	defer o.again()
 	if s.fulfil(at) {
@@ -410,11 +495,19 @@ func (o *outlook) again() {
 		}
 		held, ok := o.s.cl.Hold(o.space, b.binds)
 		if !ok {
-			b.over = true
+			o.end(b)
 			continue
 		}
 		o.held = append(o.held, held...)
 	}
+}
+
+// rehold holds what the bookings in force need, and nothing else.
+func (o *outlook) rehold() {
+	moved := o.moved
+	o.release()
+	o.again()
+	o.moved = moved
 }
 
 // close journals what changed and gives the held cells back.

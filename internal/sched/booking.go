@@ -52,14 +52,15 @@ func (s *State) unbook(slot, g int32) {
 	}
 }
 
-// bookedBefore returns the jobs whose bookings a job must leave alone although it
-// is before them in the order: it began to wait, or waits again, after they were
-// promised their cells.
-func (s *State) bookedBefore(j *job) []JobID {
+// bookedBefore returns the jobs whose bookings a gang must leave alone although
+// they are not before it in the order: it began to wait, or waits again, after
+// they were promised their cells. Its own job is one when another of its gangs is
+// booked.
+func (s *State) bookedBefore(j *job, g int32) []JobID {
 	var out []JobID
 	for _, ref := range s.booked {
 		o := s.find(ref.Job)
-		if o.id != j.id && o.spec.VC == j.spec.VC && o.spec.Priority >= j.spec.Priority && !slices.Contains(out, o.id) && len(out) < maxNamed {
+		if ref != (GangRef{j.id, g}) && o.spec.VC == j.spec.VC && o.spec.Priority >= j.spec.Priority && !slices.Contains(out, o.id) && len(out) < maxNamed {
 			out = append(out, o.id)
 		}
 	}

@@ -217,7 +217,7 @@ func (s *State) reason(j *job, g int32) Reason {
 	}
 	q := s.request(j, int(g))
 	if _, ok := s.cl.Place(&q); ok {
-		return s.aheadReason(r, j)
+		return s.aheadReason(r, j, g)
 	}
 	return s.busyReason(r, j, int(g))
 }
@@ -278,15 +278,18 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 }
 
 // aheadReason: there is room, but the order gives it to somebody else.
-func (s *State) aheadReason(r Reason, j *job) Reason {
+func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	for _, id := range s.order(s.space(j.spec.VC)) {
 		if o := s.find(id); id == j.id || len(r.Jobs) == maxNamed || o != nil && o.spec.Priority < j.spec.Priority {
 			break // a member above a minimum stands behind its own priority only
 		}
 		r.Jobs = append(r.Jobs, id)
 	}
-	if kept := s.bookedBefore(j); len(r.Jobs) == 0 && len(kept) > 0 {
+	if kept := s.bookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
 		r.Jobs = kept
+		if slices.Equal(kept, []JobID{j.id}) {
+			return r.say(PriorityAhead, "it would fit, but its cells are kept for another gang of its job, which was booked first")
+		}
 		return r.say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(kept), j.spec.VC)
 	}
 	if len(r.Jobs) == 0 {

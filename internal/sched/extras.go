@@ -238,8 +238,22 @@ func (w *walker) grantExtra(e queued) {
 // cells, so that they are packed together; false when there is no room, or when
 // others of its priority wait: then those come before the members above it.
 func (s *State) placeWhole(j *job, blocked []bool) bool {
+	w, ok := s.planWhole(j, blocked)
+	if ok {
+		s.startWhole(j, w)
+	}
+	return ok
+}
+
+// whole is where a minimum and members above it go together.
+type whole struct {
+	gangs     []int32
+	placement cell.Placement // the tasks of the gangs, one gang after the other
+}
+
+func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
 	if !j.spec.partial() || s.others(j) {
-		return false
+		return whole{}, false
 	}
 	r := s.request(j, 0)
 	r.Blocked = blocked
@@ -254,19 +268,35 @@ func (s *State) placeWhole(j *job, blocked []bool) bool {
 		}
 	}
 	if len(gangs) == 1 {
-		return false
+		return whole{}, false
 	}
 	res, ok := s.cl.Place(&r)
-	if !ok {
-		return false
-	}
+	return whole{gangs, res.Placement}, ok
+}
+
+func (s *State) startWhole(j *job, w whole) {
 	first := 0
-	for _, g := range gangs {
+	for _, g := range w.gangs {
 		n := first + len(j.spec.Gangs[g].Tasks)
-		s.emit(Placed{Attempt: AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}, Placement: s.cut(res.Placement, first, n)})
+		s.emit(Placed{Attempt: AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}, Placement: s.cut(w.placement, first, n)})
 		first = n
 	}
-	return true
+}
+
+// startWhole is placeWhole beside the bookings of others.
+func (o *outlook) startWhole(a asking) bool {
+	if a.g != 0 || !a.j.spec.partial() {
+		return false
+	}
+	o.s.keep = o.kept(a, o.s.now, a.until(o.s.now))
+	w, ok := o.s.planWhole(a.j, a.blocked)
+	o.s.keep = nil
+	if ok {
+		o.release()
+		o.s.startWhole(a.j, w)
+		o.started(a)
+	}
+	return ok
 }
 
 // cut returns some tasks of a placement, with the preassigned cells around them.

@@ -52,6 +52,7 @@ func (o *outlook) enter(p cell.Priority) {
 		return
 	}
 	o.prio = p
+	o.passed = o.passed[:0]
 	clear(o.failed)
 	var lost []asking
 	for _, ref := range o.s.booked {
@@ -65,6 +66,7 @@ func (o *outlook) enter(p cell.Priority) {
 		}
 		if b, ok := o.restore(a); !ok || !o.add(b) {
 			lost = append(lost, a)
+			o.rehold() // without what it held to see whether it stands
 		}
 	}
 	for _, a := range lost {
@@ -455,8 +457,10 @@ func (o *outlook) forward() {
 			return
 		}
 		if res, ok := o.fits(a, t, nil); ok {
+			moved := o.timedBook(a, t, res)
 			o.forget(a.ref)
-			o.add(o.timedBook(a, t, res))
+			o.rehold()
+			o.add(moved)
 			return
 		}
 	}

@@ -57,7 +57,7 @@ func (s *State) planOver(j *job, g int, over iter.Seq[GangRef], blocked []bool) 
 func (o *outlook) planOver(a asking, over iter.Seq[GangRef]) (plan, bool) {
 	o.s.keep = o.kept(a, o.s.now, forever)
 	defer func() { o.s.keep = nil }()
-	return o.s.planOver(a.j, int(a.g), over, o.blockedFor(a))
+	return o.s.planOver(a.j, int(a.g), over, a.blocked)
 }
 
 // tail returns the allocations that may be lifted for a gang of their own

@@ -80,22 +80,35 @@ func (w *walker) walk() {
 		}
 		prio = next
 		clear(w.failed)
-		for wish := range s.pol[space].Rank(view{s: s, space: space, prio: prio, now: s.now, w: w}) {
-			if w.outlook.deepEnough() {
-				return
-			}
-			if w.allBlocked(wish.Gang.Job) {
-				if !w.outlook.any() {
-					return
-				}
-				if w.outlook.find(wish.Gang) < 0 {
-					continue // only what is booked for it can be left to a gang
-				}
-			}
-			w.grant(wish)
+		goOn := w.rank(prio)
+		w.outlook.revisit()
+		if !goOn {
+			return
 		}
 		w.extras(prio)
 	}
+}
+
+// rank grants the wishes of one priority; it reports false when nothing is left
+// to those behind either.
+func (w *walker) rank(prio cell.Priority) bool {
+	v := view{s: w.s, space: w.space, prio: prio, now: w.s.now, w: w}
+	for wish := range w.s.pol[w.space].Rank(v) {
+		if w.outlook.deepEnough() {
+			return false
+		}
+		w.outlook.reach(wish.Gang, prio)
+		if w.allBlocked(wish.Gang.Job) {
+			if !w.outlook.any() {
+				return false
+			}
+			if w.outlook.find(wish.Gang) < 0 {
+				continue // only what is booked for it can be left to a gang
+			}
+		}
+		w.grant(wish)
+	}
+	return true
 }
 
 // nextPriority returns the highest priority below p among those that wait for

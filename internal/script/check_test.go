@@ -25,6 +25,8 @@ type checker struct {
 	jobs     map[sched.JobID]*sched.Job
 	over     map[sched.JobID]bool
 	live     map[sched.AttemptID]*attempt
+	started  map[sched.AttemptID]uint64 // the last event of the batch that placed it
+	lastLook sched.Time
 	last     map[gangKey]int32
 	world    hardware
 	batches  int
@@ -74,7 +76,7 @@ func newChecker(s *script.Session) *checker {
 	return &checker{
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
 		jobs: map[sched.JobID]*sched.Job{}, over: map[sched.JobID]bool{},
-		live: map[sched.AttemptID]*attempt{}, last: map[gangKey]int32{}, world: newHardware(),
+		live: map[sched.AttemptID]*attempt{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{}, world: newHardware(),
 	}
 }
 
@@ -304,6 +306,7 @@ func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {
 // something else is told in the same batch may lose attempts because of that.
 func (c *checker) changes(b engine.Batch) {
 	configured, told := false, map[sched.JobID]bool{}
+	c.regretted(b)
 	for _, r := range b.Records {
 		switch e := r.Event.(type) {
 		case sched.Configured:
@@ -316,6 +319,26 @@ func (c *checker) changes(b engine.Batch) {
 			if configured && e.By == nil && e.Cause == sched.EndPlatform && !told[e.Attempt.Job] {
 				c.fail("I14: the configuration of this batch stops attempt %v", e.Attempt)
 			}
+		}
+	}
+}
+
+// regretted checks that nobody is started, or promised cells, and preempted at the
+// next look although nothing happened in between.
+func (c *checker) regretted(b engine.Batch) {
+	inputs := false
+	for _, r := range b.Records {
+		switch e := r.Event.(type) {
+		case sched.Placed:
+			c.started[e.Attempt] = b.Records[len(b.Records)-1].Seq
+		case sched.StopSent:
+			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.lastLook+1 {
+				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
+			}
+		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
+			inputs = true
+		case sched.Decided:
+			c.lastLook = r.Time
 		}
 	}
 }

@@ -88,7 +88,7 @@ func randomPolicy(g *generator) string {
 	if g.chance(30) {
 		policy += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
 	}
-	if g.chance(40) {
+	if g.chance(40) || *booked {
 		policy += " backfill=" + g.pick("easy", "conservative")
 	}
 	return policy

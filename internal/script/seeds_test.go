@@ -15,6 +15,8 @@ import (
 
 var first = flag.Bool("first", false, "stop at the first random run that fails, without shrinking it")
 
+var booked = flag.Bool("booked", false, "every virtual cluster of the random runs has backfill")
+
 // Random scenarios on simulated machines: the invariants hold after every event,
 // a second run gives the same bytes, and when everything is healed every job
 // that can end does.
