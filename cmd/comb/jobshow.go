@@ -117,7 +117,11 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.row("started", a.when(j.Started))
 	t.row("ended", a.when(j.Ended))
 	t.row("wait/run", a.waitRun(j))
-	t.row("retries", fmt.Sprintf("%d, %d counted, preempted %s", j.Retry, j.Counted, count(j.Preempted, "time", "times")))
+	preempted := count(j.Preempted, "time", "times")
+	if j.Yielded > 0 {
+		preempted += fmt.Sprintf(", told to leave by its own priority %s", count(j.Yielded, "time", "times"))
+	}
+	t.row("retries", fmt.Sprintf("%d, %d counted, preempted %s", j.Retry, j.Counted, preempted))
 	if borrows(j) {
 		t.row("guarantee", "runs as opportunistic, without its guarantee, until room for that returns")
 	}

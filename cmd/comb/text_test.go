@@ -66,8 +66,9 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 }
 
 func TestRulesOfAVCAreShown(t *testing.T) {
+	budget := int32(1)
 	v := sched.VCStatus{Name: "a", Policy: "fifo", Params: []sched.Param{{Key: "preempt", Value: "true"}}, Backfill: "easy",
-		MinRun: 20_000_000, Budget: 1, Guaranteed: 1}
+		MinRun: 20_000_000, Budget: &budget, Guaranteed: 1}
 	var out strings.Builder
 	a := &app{out: &out, format: "table"}
 	if err := a.show(v, func(t *table) { drawVC(t, &v) }); err != nil {

@@ -71,8 +71,8 @@ func drawVC(t *table, v *sched.VCStatus) {
 	if v.MinRun > 0 {
 		t.row("min run time", span(v.MinRun)+", then its own priority may preempt")
 	}
-	if v.Budget > 0 {
-		t.row("budget", count(v.Budget, "preemption", "preemptions")+" of a job by its own priority")
+	if v.Budget != nil {
+		t.row("budget", count(*v.Budget, "preemption", "preemptions")+" of a job by its own priority")
 	}
 	t.row("guaranteed", count(v.Guaranteed, "leaf", "leaves")+", "+number(v.Used)+" used, "+number(v.Bad)+" bad")
 	t.row("borrowed", count(v.Opportunistic, "leaf", "leaves")+" of others")

@@ -42,7 +42,8 @@ func TestNested(t *testing.T) {
 	if d := cmp.Diff(want, c.Config.Cluster.VCs); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(sched.VCConfig{Name: "research", Backfill: "easy", MinRun: 10 * sched.Minute, Budget: 2}, c.Config.VCs[1]); d != "" {
+	budget := int32(2)
+	if d := cmp.Diff(sched.VCConfig{Name: "research", Backfill: "easy", MinRun: 10 * sched.Minute, Budget: &budget}, c.Config.VCs[1]); d != "" {
 		t.Error(d)
 	}
 	renamed := []sched.Rename{{From: "research-old", To: "a-z"}, {From: "old", To: "research.vision"}, {From: "old.lab", To: "research.vision.lab"}}
@@ -98,5 +99,21 @@ nodes: {n: {gpu: 2, cpu: 6}}
 	}
 	if err := CheckMachine(c.Config, Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: 2}); err == nil {
 		t.Error("three devices on a machine with two")
+	}
+}
+
+// A budget of preemptions may be 0; only where it is not given the default holds.
+func TestBudget(t *testing.T) {
+	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, "a: {preemptionBudget: 0}\nb: {preemptionBudget: null}\nc: {}")))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for i, want := range []int32{0, 3, 3} {
+		if got := c.Config.VCs[i].PreemptionBudget(); got != want {
+			t.Errorf("VC %s has a budget of %d, want %d", c.Config.VCs[i].Name, got, want)
+		}
+	}
+	if !strings.Contains(Summary(c), "preemptionBudget 0)") {
+		t.Error(Summary(c))
 	}
 }

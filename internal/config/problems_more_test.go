@@ -22,10 +22,10 @@ func TestMoreProblems(t *testing.T) {
 				"f:17:52: virtualClusters.\"v.a\".virtualCells[0].cellNumber: chain R, level 2 (N): 3 cells are promised (v 2, v.a 1), but only 2 are left after the levels above; lower a cellNumber or add cells"},
 		"deep": {cluster(someTypes, someCells, "v: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {}}}}}}}}}}}}}}}}}"),
 			"f:10:179: virtualClusters.v.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a: virtual clusters are nested too deep: at most 8 levels are allowed"},
-		"vc keys": {cluster(someTypes, someCells, "v: {backfill: eazy, minRunTime: 1y, preemptionBudget: 0}\nw: {backfill: [a], minRunTime: 40d, preemptionBudget: many}"),
+		"vc keys": {cluster(someTypes, someCells, "v: {backfill: eazy, minRunTime: 1y, preemptionBudget: -1}\nw: {backfill: [a], minRunTime: 40d, preemptionBudget: many}"),
 			"f:10:17: virtualClusters.v.backfill: \"eazy\" is not one of none, easy, conservative; did you mean easy?\n" +
 				"f:10:35: virtualClusters.v.minRunTime: expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds\n" +
-				"f:10:57: virtualClusters.v.preemptionBudget: \"0\" is out of range: it must be 1 to 1000000\n" +
+				"f:10:57: virtualClusters.v.preemptionBudget: \"-1\" is out of range: it must be 0 to 1000000\n" +
 				"f:11:17: virtualClusters.w.backfill: expected a string, found a list\n" +
 				"f:11:34: virtualClusters.w.minRunTime: the duration \"40d\" is out of range: it must be 0s to 720h0m0s\n" +
 				"f:11:57: virtualClusters.w.preemptionBudget: expected an integer, found the text \"many\""},

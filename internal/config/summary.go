@@ -112,8 +112,8 @@ func rules(c sched.VCConfig) string {
 	if c.MinRun > 0 {
 		text += ", minRunTime " + (time.Duration(c.MinRun) * time.Microsecond).String()
 	}
-	if c.Budget > 0 {
-		text += fmt.Sprintf(", preemptionBudget %d", c.Budget)
+	if c.Budget != nil {
+		text += fmt.Sprintf(", preemptionBudget %d", *c.Budget)
 	}
 	return text
 }

@@ -20,8 +20,9 @@ const (
 func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	c.Backfill = m.String("backfill", document.Text{OneOf: []string{"none", "easy", "conservative"}})
 	c.MinRun = b.duration(m.Node("minRunTime"), maxMinRun)
-	if n := m.Node("preemptionBudget"); m.Has("preemptionBudget") {
-		c.Budget = int32(b.Int(n, document.Range{Min: 1, Max: maxBudget, Default: 1}))
+	if n := m.Node("preemptionBudget"); n != nil && n.Kind != document.Null {
+		budget := int32(b.Int(n, document.Range{Max: maxBudget}))
+		c.Budget = &budget
 	}
 }
 

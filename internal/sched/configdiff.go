@@ -145,7 +145,7 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("policy", policyText(was), policyText(is))
 	add("backfill", cmp.Or(was.Backfill, "none"), cmp.Or(is.Backfill, "none"))
 	add("minRunTime", durationText(was.MinRun), durationText(is.MinRun))
-	add("preemptionBudget", fmt.Sprint(cmp.Or(was.Budget, 3)), fmt.Sprint(cmp.Or(is.Budget, 3)))
+	add("preemptionBudget", fmt.Sprint(was.PreemptionBudget()), fmt.Sprint(is.PreemptionBudget()))
 	return out
 }
 

@@ -120,3 +120,34 @@ func TestSubmissionsOfVersion1(t *testing.T) {
 		t.Error("a version of the future is read")
 	}
 }
+
+// A budget that was not given is 3, as it was when 0 stood for that; 0 is none.
+func TestBudgetsInTheJournal(t *testing.T) {
+	for _, c := range []struct {
+		vc   string
+		want int32
+	}{
+		{`{"name":"a","policy":""}`, 3},
+		{`{"name":"a","policy":"","budget":2}`, 2},
+		{`{"name":"a","policy":"","budget":0}`, 0},
+	} {
+		data := `{"config":{"cluster":{"skus":null,"chains":null,"vcs":null},"vcs":[` + c.vc + `]},"meta":{}}`
+		e, err := DecodeEvent("Configured", 1, []byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, version, written, err := EncodeEvent(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := DecodeEvent("Configured", version, written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []Event{e, again} {
+			if got := e.(Configured).Config.VCs[0].PreemptionBudget(); got != c.want {
+				t.Errorf("%s: a budget of %d, want %d", c.vc, got, c.want)
+			}
+		}
+	}
+}

@@ -185,10 +185,22 @@ type VCConfig struct {
 	// "none", "easy" or "conservative".
 	Backfill string `json:"backfill,omitempty"`
 	// MinRun is how long an attempt runs before a job of the same priority may
-	// preempt it, Budget how often that may happen to a job (0 is 3). Higher
+	// preempt it, Budget how often that may happen to a job (nil is 3). Higher
 	// priorities and other VCs' guarantees are not held up by either.
 	MinRun Duration `json:"min_run,omitempty"`
-	Budget int32    `json:"budget,omitempty"`
+	Budget *int32   `json:"budget,omitempty"`
+}
+
+// defaultBudget is how often a job may be preempted by its own priority where the
+// VC does not say.
+const defaultBudget = 3
+
+// PreemptionBudget is how often its own priority may preempt a job.
+func (c *VCConfig) PreemptionBudget() int32 {
+	if c.Budget == nil {
+		return defaultBudget
+	}
+	return *c.Budget
 }
 
 // Param is one policy parameter as written in the cluster file.

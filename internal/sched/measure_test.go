@@ -196,7 +196,8 @@ func measured(t *testing.T, seed uint64, seen map[string]int) {
 	cfg := cluster(4, map[cell.VCName]int32{"a": 2, "b": 1})
 	for i := range cfg.VCs {
 		cfg.VCs[i].Params = []sched.Param{{Key: "preempt", Value: "true"}}
-		cfg.VCs[i].Budget = 2
+		cfg.VCs[i].Budget = new(int32)
+		*cfg.VCs[i].Budget = 2
 	}
 	w := newWorld(t, cfg)
 	l := newLedger(t)

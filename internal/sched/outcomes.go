@@ -172,6 +172,7 @@ func (s *State) applyStopSent(e StopSent) {
 	s.count(a, -1)
 	a.cause, a.by, a.told = e.Cause, e.By, s.now
 	s.count(a, 1)
+	s.countYield(a)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}

@@ -11,10 +11,6 @@ import (
 // running gangs behind the wish. Two things hold them up, and nothing else: the
 // VC's minimum run time and its budget of preemptions.
 
-// defaultBudget is how often a job may be preempted before its own priority must
-// leave it alone.
-const defaultBudget = 3
-
 // planOver finds cells for a gang that found none otherwise, at the expense of
 // its own priority: from the tail of the order as many as suffice, and then those
 // that were not needed are given back, the best in the order first.
@@ -94,11 +90,7 @@ func (s *State) yields(j *job, a *attempt) bool {
 		return false
 	}
 	cfg := vcConfig(s.cfg, j.spec.VC)
-	budget := cfg.Budget
-	if budget == 0 {
-		budget = defaultBudget
-	}
-	if !s.isExtra(a) && v.preempted >= budget {
+	if !s.isExtra(a) && v.yielded >= cfg.PreemptionBudget() {
 		return false
 	}
 	return cfg.MinRun == 0 || a.started > 0 && a.started.Add(cfg.MinRun) <= s.now
@@ -163,6 +155,19 @@ func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (in
 		}
 	}
 	return enough, true
+}
+
+// countYield counts a stop against the budget of a job: one by its own priority in
+// its VC, of a full gang that runs with a guarantee. It counts when it is sent,
+// since it is not taken back, and the preemptor may be gone when it is obeyed.
+func (s *State) countYield(a *attempt) {
+	if a.cause != EndPreempted || a.by == nil || a.lazy || s.isExtra(a) {
+		return
+	}
+	j := &s.jobs[a.job]
+	if by := s.find(a.by.Job); by != nil && by.spec.VC == j.spec.VC && by.spec.Priority == j.spec.Priority && by.spec.Priority >= cell.MinGuaranteed {
+		j.yielded++
+	}
 }
 
 // makeLazy makes an attempt opportunistic, and what stands above it with it.

@@ -28,7 +28,7 @@ func (s *State) phase(j *job) Phase {
 func (s *State) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
-		Preempted: j.preempted, Stopping: j.stop, Notices: j.notices,
+		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: j.notices,
 		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.mem.attempts.take(len(j.gangs))[:0]}
 	for g := range j.gangs {
 		st.Leaves += j.gangs[g].leaves

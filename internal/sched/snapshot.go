@@ -44,6 +44,7 @@ type jobImage struct {
 	Retry       int32          `json:"retry"`
 	Counted     int32          `json:"counted"`
 	Preempted   int32          `json:"preempted"`
+	Yielded     int32          `json:"yielded,omitempty"`
 	Stop        bool           `json:"stop"`
 	StopReason  string         `json:"stop_reason"`
 	Quarantined bool           `json:"quarantined"`
@@ -145,7 +146,7 @@ func appendLine(out []byte, v any) []byte {
 
 func imageOf(j *job) *jobImage {
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
-		Preempted: j.preempted, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
+		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
 		After: j.after, Notices: j.notices}
 	for i := range j.gangs {
 		g := &j.gangs[i]
@@ -217,6 +218,7 @@ func (s *State) loadJobs(lines []byte, want int) error {
 func (s *State) loadJob(im *jobImage) {
 	j := s.newJob(im.ID, im.Spec, im.Submitted, nil)
 	j.started, j.retry, j.counted, j.preempted = im.Started, im.Retry, im.Counted, im.Preempted
+	j.yielded = im.Yielded
 	j.stop, j.stopReason, j.quarantined = im.Stop, im.StopReason, im.Quarantined
 	j.completing, j.after, j.notices = im.Completing, im.After, im.Notices
 	for i, g := range im.Gangs {

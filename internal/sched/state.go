@@ -71,6 +71,7 @@ type job struct {
 	retry       int32
 	counted     int32
 	preempted   int32
+	yielded     int32 // stops by its own priority: what its VC's budget bounds
 	stop        bool
 	stopReason  string
 	quarantined bool

@@ -63,6 +63,7 @@ type JobStatus struct {
 	Retry     int32           `json:"retry"`   // the job's attempt, from 0
 	Counted   int32           `json:"counted"` // retries that counted
 	Preempted int32           `json:"preempted"`
+	Yielded   int32           `json:"yielded,omitempty"`  // stops by its own priority, which its VC's budget bounds
 	Stopping  bool            `json:"stopping,omitempty"` // a stop was asked
 	Cause     EndCause        `json:"cause,omitempty"`
 	Exit      *Exit           `json:"exit,omitempty"`
@@ -156,7 +157,7 @@ type VCStatus struct {
 	Params        []Param     `json:"params,omitempty"`   // of the policy
 	Backfill      string      `json:"backfill,omitempty"` // none is left out
 	MinRun        Duration    `json:"min_run,omitempty"`  // of an attempt, before its own priority may preempt it
-	Budget        int32       `json:"budget,omitempty"`   // of preemptions within its priority, when the cluster file has one
+	Budget        *int32      `json:"budget,omitempty"`   // of preemptions within its priority, when the cluster file has one
 	Guaranteed    int32       `json:"guaranteed"`         // leaves
 	Used          int32       `json:"used"`               // of the guarantee
 	Opportunistic int32       `json:"opportunistic"`      // leaves borrowed

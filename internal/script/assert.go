@@ -120,7 +120,7 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 		{"phase", string(j.Phase)}, {"on", strings.Join(places, " ")}, {"nodes", strings.Join(nodes, ",")},
 		{"reason", why.codes}, {"ahead", why.jobs}, {"blames", why.nodes}, {"position", why.position},
 		{"attempt", join(states)}, {"victims", join(victims)}, {"by", join(by)}, {"retries", fmt.Sprint(j.Retry)}, {"counted", fmt.Sprint(j.Counted)},
-		{"preempted", fmt.Sprint(j.Preempted)}, {"opportunistic", opportunistic},
+		{"preempted", fmt.Sprint(j.Preempted)}, {"yielded", fmt.Sprint(j.Yielded)}, {"opportunistic", opportunistic},
 		{"cause", string(j.Cause)}, {"exit", exit},
 	}), nil
 }

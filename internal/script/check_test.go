@@ -1,7 +1,6 @@
 package script_test
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -25,6 +24,7 @@ type checker struct {
 	jobs     map[sched.JobID]*sched.Job
 	over     map[sched.JobID]bool
 	live     map[sched.AttemptID]*attempt
+	yielded  map[sched.JobID]int32      // stops by its own priority
 	started  map[sched.AttemptID]uint64 // the last event of the batch that placed it
 	lastLook sched.Time
 	last     map[gangKey]int32
@@ -76,7 +76,7 @@ func newChecker(s *script.Session) *checker {
 	return &checker{
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
 		jobs: map[sched.JobID]*sched.Job{}, over: map[sched.JobID]bool{},
-		live: map[sched.AttemptID]*attempt{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{}, world: newHardware(),
+		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{}, world: newHardware(),
 	}
 }
 
@@ -242,6 +242,9 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 		return
 	}
 	by, of := c.jobs[e.By.Job], c.jobs[e.Attempt.Job]
+	if by.VC == of.VC && by.Priority == of.Priority && !victim.lazy && !of.Gangs[e.Attempt.Gang].Extra {
+		c.yielded[e.Attempt.Job]++
+	}
 	if of.Priority == cell.Opportunistic || victim.lazy {
 		if by.Priority == cell.Opportunistic {
 			c.fail("I6: event %d: an opportunistic job preempts attempt %v", r.Seq, e.Attempt)
@@ -277,7 +280,7 @@ func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 	if of.Gangs[e.Attempt.Gang].Extra {
 		return true
 	}
-	return len(v.Params) == 1 && j.Preempted < cmp.Or(v.Budget, 3) && e.Attempt.Job > e.By.Job
+	return len(v.Params) == 1 && c.yielded[e.Attempt.Job] <= v.PreemptionBudget() && e.Attempt.Job > e.By.Job
 }
 
 // minimumStops reports whether an attempt stops only because its minimum does.

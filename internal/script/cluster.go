@@ -330,7 +330,9 @@ func (p *plan) vcConfig(vc string) *sched.VCConfig {
 // limits reads what holds up preemption between jobs of one priority.
 func (p *plan) limits(v *sched.VCConfig, a *args) {
 	v.MinRun = a.duration("minRun", v.MinRun)
-	v.Budget = a.number("budget", v.Budget)
+	if n := a.number("budget", -1); n >= 0 {
+		v.Budget = &n
+	}
 	v.Backfill = a.text("backfill", v.Backfill)
 }
 
