@@ -324,7 +324,9 @@ func (s *search) join(ci int16, p *part) bool {
 	}
 	for i, node := range nodes {
 		if i == bindSteps || want <= 0 {
-			s.bounded = s.bounded || i == bindSteps
+			if i == bindSteps {
+				s.hit |= boundBinds
+			}
 			break
 		}
 		mark := len(s.bound)
@@ -489,7 +491,13 @@ func (s *search) exhaust(ci int16, p *part) bool {
 			if s.steps++; s.steps > bindSteps || s.t.budget <= 0 {
 				// Where every node is allowed, cells that nobody uses are alike:
 				// in an empty cluster another choice would not help.
-				s.bounded = s.bounded || s.r.Allowed != nil || !s.r.IgnoreHealth
+				switch {
+				case s.r.Allowed == nil && s.r.IgnoreHealth:
+				case s.steps > bindSteps:
+					s.hit |= boundBinds
+				default:
+					s.hit |= boundAllBinds
+				}
 				return false
 			}
 			s.t.budget--

@@ -163,7 +163,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 			}
 			out = append(out, k)
 			if len(out) >= maxBins && s.opportunistic() {
-				s.bounded = true
+				s.hit |= boundBins
 				break
 			}
 		}

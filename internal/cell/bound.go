@@ -1,5 +1,50 @@
 package cell
 
-// SearchBounds returns how many ways to bind a VC's cells, and how many ways to
-// pack tasks on what is bound, are tried before a search gives up (Bounded).
-func SearchBounds() (binds, packs int) { return bindSteps, packSteps }
+import (
+	"fmt"
+	"strings"
+)
+
+// Bounds are the bounds that a search reached: it did not try everything.
+type Bounds uint16
+
+// One bit for each bound.
+const (
+	boundBinds Bounds = 1 << iota
+	boundAllBinds
+	boundPacks
+	boundWays
+	boundSpans
+	boundBins
+	boundVictimBins
+	boundSets
+	boundExact
+)
+
+// boundWords says what each bound is, in the order of the bits.
+var boundWords = [...]string{
+	fmt.Sprintf("%d ways to bind cells", bindSteps),
+	fmt.Sprintf("%d ways to bind cells for all kinds of members together", placeSteps),
+	fmt.Sprintf("%d ways to pack tasks", packSteps),
+	fmt.Sprintf("%d ways to put kinds of members together and apart", waySteps),
+	fmt.Sprintf("%d ways to divide members among chains", spanSteps),
+	fmt.Sprintf("%d nodes", maxBins),
+	fmt.Sprintf("%d nodes, and two for each task, in which victims are looked for", maxOptions),
+	fmt.Sprintf("%d ways to bind cells for sets of victims", setSteps),
+	fmt.Sprintf("the sets of victims among %d gangs", maxExact),
+}
+
+// String lists the bounds that were reached: "512 ways to bind cells or 20000
+// ways to pack tasks"; empty for none.
+func (b Bounds) String() string {
+	var words []string
+	for i, w := range boundWords {
+		if b>>i&1 != 0 {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " or ")
+}
+
+// AllBounds returns what every search is bounded by, for the documentation.
+func AllBounds() []string { return boundWords[:] }

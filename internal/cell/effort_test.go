@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +30,9 @@ func TestManyKindsOfMembers(t *testing.T) {
 	}
 	if res, ok := c.Place(&q); ok || !res.Bounded {
 		t.Errorf("15 tasks on 8 leaves: found %v, bounded %v", ok, res.Bounded)
+	}
+	if res, _ := c.Place(&q); !strings.Contains(res.Bounds.String(), "256 ways to put kinds of members together and apart") {
+		t.Errorf("it says that it ended after %q", res.Bounds)
 	}
 	q.Members = q.Members[:6]
 	if _, ok := c.Place(&q); !ok {

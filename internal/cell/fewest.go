@@ -33,7 +33,7 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 	leavers := c.leavers()
 	spare := c.slack(r, staying, leavers)
 	if !few {
-		res.Cut = true
+		res.Cut, res.Bounds = true, res.Bounds|boundExact
 		if !slices.ContainsFunc(staying, func(v AllocID) bool { return c.leavesOf(v) <= spare }) {
 			return res // without any one of them there are not enough leaves
 		}
@@ -128,12 +128,12 @@ func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
 	c.scratch().budget = setSteps
 	for e.k = 0; e.k <= e.size; e.k++ { // none may do, if the caller did not ask that first
 		if e.from(0); e.found {
-			e.res.Cut = e.cut
+			e.res.Cut, e.res.Bounds = e.cut != 0, e.cut
 			e.res.Victims = e.last
 			return e.res
 		}
 	}
-	res.Cut = e.cut
+	res.Cut, res.Bounds = e.cut != 0, res.Bounds|e.cut
 	return res
 }
 
@@ -146,7 +146,7 @@ type exact struct {
 	k, size int // of the sets tried, of the set to better
 	best    Cost
 	found   bool
-	cut     bool // not everything was tried with each set
+	cut     Bounds // not everything was tried with each set
 	res     Result
 	last    []AllocID // the set that res needs
 }
@@ -162,7 +162,12 @@ func (e *exact) from(i int) {
 		if ok {
 			e.res, e.best, e.found, e.last = res, cost, true, slices.Clone(e.set)
 		}
-		e.cut = e.cut || res.Bounded
+		if res.Bounded {
+			e.cut |= res.Bounds
+			if res.Bounds&boundAllBinds != 0 {
+				e.cut = e.cut&^boundAllBinds | boundSets // its steps are shared by all sets
+			}
+		}
 		return
 	}
 	for ; i <= len(e.all)-(e.k-len(e.set)); i++ {

@@ -60,7 +60,7 @@ func (s *search) options(bins []bin, n int32, tasks int) []option {
 		}
 		o.bin = i
 		if out = append(out, o); len(out) >= maxOptions+2*tasks {
-			s.cut = true
+			s.hit |= boundVictimBins
 			break
 		}
 	}

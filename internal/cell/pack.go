@@ -256,7 +256,9 @@ func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
 		e.left[i] = bins[b].avail
 	}
 	if !e.from(0, 0) {
-		s.bounded = s.bounded || e.steps > packSteps
+		if e.steps > packSteps {
+			s.hit |= boundPacks
+		}
 		return nil, 0, false
 	}
 	assign := make([]int, len(p.tasks))

@@ -90,6 +90,7 @@ type Result struct {
 	// Bounded is set when nothing was found, but not everything was tried; Cut
 	// when the victims are irredundant, but may not be the fewest.
 	Bounded, Cut bool
+	Bounds       Bounds // those that Bounded and Cut are about
 }
 
 // Place finds leaves for a whole gang, or nothing. Without Lift it uses free
@@ -139,7 +140,10 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	if ok {
 		res = s.result()
 	}
-	res.Bounded, res.Cut = !ok && s.bounded, s.cut
+	res.Bounded, res.Cut = !ok && s.hit&^boundVictimBins != 0, s.hit&boundVictimBins != 0
+	if res.Bounded || res.Cut {
+		res.Bounds = s.hit
+	}
 	s.undoBinds(0)
 	t.request = Request{} // which may hold on to much
 	c.blind = false
@@ -249,8 +253,7 @@ type search struct {
 	steps   int      // binds tried by exhaust
 	spans   int      // divisions tried by span
 	ways    int      // orders in which parts were tried
-	bounded bool     // a search was cut short
-	cut     bool     // not all victims were looked at
+	hit     Bounds   // a search was cut short, or not all victims were looked at
 	lack    int32    // leaves of tasks for which no memory was taken yet
 	leaves  []LeafID // memory for those of tasks
 	avail   []int32  // what scan counted
@@ -270,7 +273,7 @@ func (s *search) parts(ps []part) bool {
 		return true
 	}
 	if s.ways++; s.ways > waySteps {
-		s.bounded = true
+		s.hit |= boundWays
 		return false
 	}
 	if s.together(ps) {

@@ -24,7 +24,7 @@ func (s *search) span(ps []part) bool {
 	for _, ci := range chains {
 		for k := len(p.tasks) - 1; k >= 1; k-- {
 			if s.spans++; s.spans > spanSteps {
-				s.bounded = true
+				s.hit |= boundSpans
 				return false
 			}
 			mark := s.mark()

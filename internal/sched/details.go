@@ -44,14 +44,31 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 
 func (s *State) detail(j *job, r *GangReason) {
 	r.Levels = s.levels(j, int(r.Gang))
-	if gg := &j.gangs[r.Gang]; gg.attempt == none {
-		q := s.request(j, int(r.Gang))
-		if res, ok := s.cl.Place(&q); !ok && res.Bounded {
-			binds, packs := cell.SearchBounds()
-			r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %d ways to bind cells or %d ways to pack tasks", binds, packs)
-		}
+	if b := s.cutShort(j, r.Gang); b != 0 {
+		r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %s", b)
 	}
 	r.Suggestions, r.Untried = s.suggest(j, r.Gang, r.Reason.Code)
+}
+
+// cutShort returns the bounds that the searches for a gang's cells reach now, on
+// free ones and on those of all that it may make leave, when they find nothing.
+func (s *State) cutShort(j *job, g int32) cell.Bounds {
+	if j.gangs[g].attempt != none {
+		return 0
+	}
+	var hit cell.Bounds
+	q := s.request(j, int(g))
+	if res, ok := s.cl.Place(&q); !ok {
+		hit = res.Bounds
+	}
+	if j.spec.Priority < cell.MinGuaranteed || j.spec.Gangs[g].Extra {
+		return hit
+	}
+	q = s.lifting(q, j.spec.Priority)
+	if res, ok := s.cl.Place(&q); !ok && res.Bounded {
+		hit |= res.Bounds
+	}
+	return hit
 }
 
 // ahead tells who is served before a job: nobody when nothing of it waits. Of one
