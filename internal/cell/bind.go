@@ -7,9 +7,8 @@ import (
 
 // bindMore tentatively binds unbound preassigned cells of the VC in one chain,
 // at every level that can hold the part's smallest task, until the newly bound
-// cells of a level have room for `want` leaves. Where no single cell can hold a
-// task it binds several of one node. It reports whether it bound any; the packing
-// then chooses among all of them, and what it does not use is unbound.
+// cells of a level have room for `want` leaves. It reports whether it bound any;
+// the packing then chooses among all of them, and what it does not use is unbound.
 func (s *search) bindMore(ci int16, p *part, want int32) bool {
 	ch := &s.c.f.Chains[ci]
 	sp := &s.c.spaces[s.r.Space]
@@ -35,9 +34,6 @@ func (s *search) bindMore(ci int16, p *part, want int32) bool {
 			}
 			lack -= got
 		}
-	}
-	if p.tasks[0].leaves > s.widest(ci) {
-		grown = s.join(ci, p) || grown
 	}
 	return grown
 }
@@ -306,62 +302,87 @@ func (s *search) cheapest(bins []bin, p *part) option {
 	return option{}
 }
 
+// combines reports whether the VC has unbound cells below node level, and the part
+// a task that is larger than some of them.
+func (s *search) combines(ci int16, p *part) bool { return s.narrowest(ci) < p.tasks[0].leaves }
+
+// narrowest returns the size of the VC's smallest unbound cell below node level; a
+// number above all sizes when it has none.
+func (s *search) narrowest(ci int16) int32 {
+	ch := &s.c.f.Chains[ci]
+	for l := Level(1); l < ch.NodeLevel; l++ {
+		if len(s.c.spaces[s.r.Space].unbound[ch.slot0+int(l)-1]) > 0 {
+			return ch.LeavesAt(l)
+		}
+	}
+	return 1 << 30
+}
+
 // join binds several cells below node level inside one node, so that a task fits
 // that none of them could hold: quotas below the node combine where they are
-// adjacent. Nodes of which the VC has parts already come first, then those with
-// most to give.
+// adjacent. It reports whether it bound any.
 func (s *search) join(ci int16, p *part) bool {
 	ch := &s.c.f.Chains[ci]
-	size := p.tasks[0].leaves
-	if size > ch.LeavesAt(ch.NodeLevel) {
+	least := s.narrowest(ci)
+	if p.tasks[0].leaves > ch.LeavesAt(ch.NodeLevel) {
 		return false
 	}
-	nodes := s.joinable(ci)
-	grown := false
-	var want int32
-	for _, t := range p.tasks {
-		want += t.leaves
-	}
-	for i, node := range nodes {
-		if i == bindSteps || want <= 0 {
-			if i == bindSteps {
-				s.hit |= boundBinds
-			}
+	first, rest := len(s.bound), p.tasks
+	for i, n := range s.joinable(ci, p) {
+		if len(rest) == 0 || rest[0].leaves <= least { // those that are left need one cell each
+			break
+		}
+		if i == bindSteps {
+			s.hit |= boundBinds
 			break
 		}
 		mark := len(s.bound)
-		if got := s.fillNode(ch, node, min(want, ch.LeavesAt(ch.NodeLevel))); got < size && s.ownRoom(ch, node) < size {
+		want, _ := within(rest, n.room)
+		got, left := within(rest, s.fillNode(ch, n.node, want))
+		if got == 0 {
 			s.undoBinds(mark)
 			continue
 		}
-		if len(s.bound) > mark {
-			grown = true
-		}
-		want -= size
+		rest = left
 	}
-	return grown
+	return len(s.bound) > first
 }
 
-// joinable lists the nodes in which the VC has parts, or could have some, those
-// with most room first.
-func (s *search) joinable(ci int16) []CellID {
-	ch := &s.c.f.Chains[ci]
-	type option struct {
-		node CellID
-		room int32
-	}
-	var all []option
-	for _, id := range ch.NodeCells {
-		if room := s.ownRoom(ch, id) + s.freeRoom(ch, id); room > 0 {
-			all = append(all, option{id, room})
+// within returns how many leaves the tasks have that fit into a node's room, the
+// largest first, and the other tasks.
+func within(tasks []task, room int32) (leaves int32, others []task) {
+	for i := range tasks {
+		if n := tasks[i].leaves; leaves+n <= room {
+			leaves += n
+		} else {
+			others = append(others, tasks[i])
 		}
 	}
-	slices.SortStableFunc(all, func(a, b option) int { return cmp.Compare(b.room, a.room) })
-	out := make([]CellID, len(all))
-	for i := range all {
-		out[i] = all[i].node
+	return leaves, others
+}
+
+// nodeRoom is a node with what the gang could take of it.
+type nodeRoom struct {
+	node   CellID
+	room   int32
+	serves int32 // leaves of the part's tasks
+}
+
+// joinable lists the nodes in which the VC has parts, or could have some: those that
+// serve most of a part first, and of these the tightest.
+func (s *search) joinable(ci int16, p *part) []nodeRoom {
+	ch := &s.c.f.Chains[ci]
+	var all []nodeRoom
+	for _, id := range ch.NodeCells {
+		if room := s.ownRoom(ch, id) + s.freeRoom(ch, id); room > 0 {
+			serves, _ := within(p.tasks, room)
+			all = append(all, nodeRoom{id, room, serves})
+		}
 	}
-	return out
+	slices.SortStableFunc(all, func(a, b nodeRoom) int {
+		return cmp.Or(cmp.Compare(b.serves, a.serves), cmp.Compare(a.room, b.room))
+	})
+	return all
 }
 
 // ownRoom is what the gang could take of the VC's bound parts of a node.

@@ -63,3 +63,32 @@ func TestExactVictimsInALargeCluster(t *testing.T) {
 		t.Errorf("found %v with %d victims, want 10; cut short: %v", ok, len(res.Victims), res.Cut)
 	}
 }
+
+// A VC that owns a whole node and single leaves joins the leaves side by side for a
+// task that none of them could hold, when its node is in use: also where only one
+// of many nodes has room for them.
+func TestPartsCombineBesideWholeNodes(t *testing.T) {
+	const racks = 16
+	c := mustNew(t, small(racks, quota(3, 1, 1, 6)))
+	take := func(q *Request) Result {
+		t.Helper()
+		res, ok := c.Place(q)
+		if !ok {
+			t.Fatalf("no room for %+v; %s", q, res.Bounds)
+		}
+		c.Take(q.Space, q.Priority, res.Placement, false)
+		return res
+	}
+	for n := int32(1); n < 2*racks-1; n++ { // all but the first node and the last
+		take(&Request{Priority: Opportunistic, Members: []Member{{Tasks: 1, Leaves: 1}}, Allowed: NodeSet{0}.Add(n)})
+	}
+	take(&Request{Space: 1, Members: []Member{{Tasks: 1, Leaves: 4}}})
+	// Two kinds of tasks: the large one must not lose its cells to the small one.
+	res := take(&Request{Space: 1, Members: []Member{{Tasks: 1, Leaves: 1}, {Tasks: 1, Leaves: 4}}})
+	if n := len(res.Placement.Binds); n != 5 {
+		t.Errorf("it lies in %d preassigned cells, want 5 leaves", n)
+	}
+	if err := c.Verify(); err != nil {
+		t.Error(err)
+	}
+}

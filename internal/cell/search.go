@@ -426,10 +426,9 @@ func (s *search) growable(ci int16) bool {
 }
 
 // inVC places one part in the VC's cells of one chain: in those that are bound
-// when no fresh one could be better, else binding more and more of the others.
+// when no fresh one could be better, else binding more and more of the others, one
+// cell for each task where that will do, else several side by side.
 func (s *search) inVC(ci int16, p *part) bool {
-	start := s.mark()
-	want := p.total
 	grows := s.growable(ci)
 	if s.r.Lift == nil && s.packBound(ci, p, grows) {
 		return true
@@ -437,8 +436,21 @@ func (s *search) inVC(ci int16, p *part) bool {
 	if s.r.Lift == nil && !grows {
 		return false
 	}
-	for {
-		grown := grows && s.bindMore(ci, p, want)
+	apart := grows && p.tasks[0].leaves > s.widest(ci)
+	if !apart && s.grow(ci, p, false) {
+		return true
+	}
+	return grows && s.combines(ci, p) && s.grow(ci, p, true)
+}
+
+// grow binds more and more of the VC's unbound cells of a chain, with joined also
+// several side by side for one task, until the part can be packed.
+func (s *search) grow(ci int16, p *part, joined bool) bool {
+	start := s.mark()
+	grows := s.growable(ci)
+	for want := p.total; ; want *= 2 {
+		grown := joined && s.join(ci, p)
+		grown = grows && s.bindMore(ci, p, want) || grown
 		if s.packBound(ci, p, false) {
 			return true
 		}
@@ -446,7 +458,6 @@ func (s *search) inVC(ci int16, p *part) bool {
 			s.rewind(start)
 			return false
 		}
-		want *= 2
 	}
 }
 
