@@ -92,6 +92,7 @@ type candidate struct {
 	lent   int32  // leaves in opportunistic use
 	lost   int32  // leaves this gang could not use
 	whole  bool   // it is taken out of a larger cell that is healthy
+	other  int32  // leaves on nodes that are not preferred, when some are
 }
 
 // compare prefers free leaves to room; roomy searches the other way round, since
@@ -110,11 +111,11 @@ func (a *candidate) compare(b *candidate, roomy bool) int {
 		}
 		return -1
 	}
-	return 0
+	return cmp.Compare(a.other, b.other)
 }
 
 // untouched reports whether no cell of that size could be better.
-func (a *candidate) untouched() bool { return a.lent == 0 && a.lost == 0 && !a.whole }
+func (a *candidate) untouched() bool { return a.lent == 0 && a.lost == 0 && !a.whole && a.other == 0 }
 
 // source is the free cells of one level of a container.
 type source struct {
@@ -269,6 +270,9 @@ func (s *search) candidate(id CellID, p *part) candidate {
 		idle[i], avail[i] = bins[i].idle, bins[i].avail
 		sum += bins[i].avail
 		k.lent += bins[i].soft
+		if s.fond && s.likes(bins[i].cell) == 0 {
+			k.other += bins[i].avail
+		}
 	}
 	k.lost = s.c.f.NumLeaves(id) - sum
 	k.idle, k.serves = serve(idle, p), serve(avail, p)
@@ -300,131 +304,6 @@ func (s *search) cheapest(bins []bin, p *part) option {
 		}
 	}
 	return option{}
-}
-
-// combines reports whether the VC has unbound cells below node level, and the part
-// a task that is larger than some of them.
-func (s *search) combines(ci int16, p *part) bool { return s.narrowest(ci) < p.tasks[0].leaves }
-
-// narrowest returns the size of the VC's smallest unbound cell below node level; a
-// number above all sizes when it has none.
-func (s *search) narrowest(ci int16) int32 {
-	ch := &s.c.f.Chains[ci]
-	for l := Level(1); l < ch.NodeLevel; l++ {
-		if len(s.c.spaces[s.r.Space].unbound[ch.slot0+int(l)-1]) > 0 {
-			return ch.LeavesAt(l)
-		}
-	}
-	return 1 << 30
-}
-
-// join binds several cells below node level inside one node, so that a task fits
-// that none of them could hold: quotas below the node combine where they are
-// adjacent. It reports whether it bound any.
-func (s *search) join(ci int16, p *part) bool {
-	ch := &s.c.f.Chains[ci]
-	least := s.narrowest(ci)
-	if p.tasks[0].leaves > ch.LeavesAt(ch.NodeLevel) {
-		return false
-	}
-	first, rest := len(s.bound), p.tasks
-	for i, n := range s.joinable(ci, p) {
-		if len(rest) == 0 || rest[0].leaves <= least { // those that are left need one cell each
-			break
-		}
-		if i == bindSteps {
-			s.hit |= boundBinds
-			break
-		}
-		mark := len(s.bound)
-		want, _ := within(rest, n.room)
-		got, left := within(rest, s.fillNode(ch, n.node, want))
-		if got == 0 {
-			s.undoBinds(mark)
-			continue
-		}
-		rest = left
-	}
-	return len(s.bound) > first
-}
-
-// within returns how many leaves the tasks have that fit into a node's room, the
-// largest first, and the other tasks.
-func within(tasks []task, room int32) (leaves int32, others []task) {
-	for i := range tasks {
-		if n := tasks[i].leaves; leaves+n <= room {
-			leaves += n
-		} else {
-			others = append(others, tasks[i])
-		}
-	}
-	return leaves, others
-}
-
-// nodeRoom is a node with what the gang could take of it.
-type nodeRoom struct {
-	node   CellID
-	room   int32
-	serves int32 // leaves of the part's tasks
-}
-
-// joinable lists the nodes in which the VC has parts, or could have some: those that
-// serve most of a part first, and of these the tightest.
-func (s *search) joinable(ci int16, p *part) []nodeRoom {
-	ch := &s.c.f.Chains[ci]
-	var all []nodeRoom
-	for _, id := range ch.NodeCells {
-		if room := s.ownRoom(ch, id) + s.freeRoom(ch, id); room > 0 {
-			serves, _ := within(p.tasks, room)
-			all = append(all, nodeRoom{id, room, serves})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b nodeRoom) int {
-		return cmp.Or(cmp.Compare(b.serves, a.serves), cmp.Compare(a.room, b.room))
-	})
-	return all
-}
-
-// ownRoom is what the gang could take of the VC's bound parts of a node.
-func (s *search) ownRoom(ch *Chain, node CellID) int32 {
-	x := &s.c.spaces[s.r.Space].index[s.c.f.Cells[node].Chain]
-	i, found := slices.BinarySearchFunc(x.parts, s.c.f.Cells[node].Bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
-	if !found {
-		return 0
-	}
-	b := s.partBin(ch, &x.parts[i])
-	return b.avail
-}
-
-// freeRoom is what the gang could take of a node's cells that are free to bind.
-func (s *search) freeRoom(ch *Chain, node CellID) int32 {
-	var n int32
-	for i := CellID(0); int(i) < len(ch.inside); i++ {
-		if up := s.c.spaces[s.r.Space].Parent; s.c.spaces[up].free[s.c.slotOf(node+i)].has(node + i) {
-			n += s.room(node + i)
-		} else if i == 0 && s.c.freeAbove(up, node) != None {
-			return s.room(node)
-		}
-	}
-	return n
-}
-
-// fillNode binds cells inside a node, large ones first, until they have room for
-// n leaves; it returns how much they got.
-func (s *search) fillNode(ch *Chain, node CellID, n int32) int32 {
-	got := s.ownRoom(ch, node)
-	for l := ch.NodeLevel; l >= 1; l-- {
-		slot := ch.slot0 + int(l) - 1
-		for i := CellID(0); int(i) < len(ch.inside) && got < n; i++ {
-			if ch.inside[i] != l || len(s.c.spaces[s.r.Space].unbound[slot]) == 0 {
-				continue
-			}
-			if room := s.room(node + i); room > 0 && s.bindTo(slot, node+i) {
-				got += room
-			}
-		}
-	}
-	return got
 }
 
 // bindSteps bounds the exhaustive search over what could be bound to what.

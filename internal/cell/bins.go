@@ -183,6 +183,11 @@ func (s *search) order(bins []bin) {
 	sorted := func(a, b bin) int {
 		return cmp.Or(cmp.Compare(a.avail, b.avail), -cmp.Compare(min(len(a.parts), 1), min(len(b.parts), 1)), cmp.Compare(a.cell, b.cell))
 	}
+	if s.fond {
+		sorted = func(a, b bin) int {
+			return cmp.Or(cmp.Compare(a.avail, b.avail), s.likes(b.cell)-s.likes(a.cell), cmp.Compare(a.cell, b.cell))
+		}
+	}
 	if !slices.IsSortedFunc(bins, sorted) {
 		slices.SortFunc(bins, sorted)
 	}

@@ -366,3 +366,47 @@ func TestVictims(t *testing.T) {
 		t.Errorf("2 leaves: lifted %v, want %v, who loses least", res.Victims, b)
 	}
 }
+
+// Preferred nodes come first among equally good places, task by task: as many tasks
+// as fit are on them, but not at the price of more nodes or a wider spread.
+func TestPreferredNodes(t *testing.T) {
+	for _, own := range [][]QuotaSpec{quota(3, 8), quota(4, 4)} {
+		for _, free := range []bool{false, true} {
+			c := mustNew(t, small(4, own))
+			place := func(prefer []int32, tasks, leaves int32) []NodeName {
+				t.Helper()
+				q := Request{Space: 1, Members: []Member{{Tasks: tasks, Leaves: leaves}}}
+				if free {
+					q.Space, q.Priority = 0, Opportunistic
+				}
+				for _, n := range prefer {
+					q.Preferred = q.Preferred.Add(n)
+				}
+				res, ok := c.Place(&q)
+				if !ok {
+					t.Fatal("no room")
+				}
+				var on []NodeName
+				for _, task := range res.Placement.Tasks {
+					on = append(on, task.Node)
+				}
+				slices.Sort(on)
+				return on
+			}
+			for _, x := range []struct {
+				prefer        []int32
+				tasks, leaves int32
+				want          string
+			}{
+				{[]int32{5}, 1, 4, "[n5]"},       // all of it
+				{[]int32{5}, 2, 4, "[n4 n5]"},    // one of two, in one rack
+				{[]int32{5, 6}, 2, 4, "[n4 n5]"}, // both, but not in two racks
+				{[]int32{2, 5}, 2, 2, "[n2 n2]"}, // on one node
+			} {
+				if got := fmt.Sprint(place(x.prefer, x.tasks, x.leaves)); got != x.want {
+					t.Errorf("quota %v, opportunistic %v: %d x %d that prefers %v is on %s, want %s", own, free, x.tasks, x.leaves, x.prefer, got, x.want)
+				}
+			}
+		}
+	}
+}

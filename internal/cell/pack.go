@@ -61,10 +61,11 @@ func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level
 	nearUsed, nearLevel := 0, Level(0)
 	for l := ch.NodeLevel + 1; l <= ch.Top && near == nil; l++ {
 		for gs := s.groups(bins, l, p); gs.len() > 0; gs.pop() {
-			if a, n, ok := s.fill(bins, gs.first(bins), p); ok && (near == nil || n < nearUsed) {
+			a, n, ok := s.fill(bins, gs.first(bins), p)
+			if ok && (near == nil || n < nearUsed || n == nearUsed && s.liked(bins, a) > s.liked(bins, near)) {
 				near, nearUsed, nearLevel = a, n, l
 			}
-			if near != nil && nearUsed == least {
+			if near != nil && nearUsed == least && (!s.fond || gs.len() == 1) {
 				return near, nearUsed, nearLevel, true
 			}
 		}
@@ -93,9 +94,12 @@ func (s *search) one(bins []bin, n int32) (int, Level) {
 		}
 		l := s.lowest(&bins[i], n)
 		if s.opportunistic() {
-			return i, l
+			if !s.fond {
+				return i, l
+			}
+			l = bestLevel // the order of bins says which is better
 		}
-		if best < 0 || l < bestLevel {
+		if best < 0 || l < bestLevel || l == bestLevel && s.fond && s.likes(bins[i].cell) > s.likes(bins[best].cell) {
 			best, bestLevel = i, l
 		}
 	}
@@ -204,7 +208,7 @@ func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok
 		left[k] -= t.leaves
 		where[i] = k
 	}
-	tighten(bins, order, left, open)
+	s.tighten(bins, order, left, open)
 	assign = make([]int, len(p.tasks))
 	for i, k := range where {
 		assign[i] = order[k]
@@ -224,8 +228,9 @@ func bestOpen(left []int32, n int32) int {
 }
 
 // tighten exchanges used bins (the first `open` of order) for unused ones that
-// hold the same load with less room to spare, least load first.
-func tighten(bins []bin, order []int, left []int32, open int) {
+// hold the same load with less room to spare, or on a preferred node, least load
+// first.
+func (s *search) tighten(bins []bin, order []int, left []int32, open int) {
 	byLoad := make([]int, open)
 	for i := range byLoad {
 		byLoad[i] = i
@@ -236,8 +241,12 @@ func tighten(bins []bin, order []int, left []int32, open int) {
 		need := load(k)
 		best := k
 		for j := open; j < len(order); j++ {
-			if room := bins[order[j]].avail; room >= need && (room < bins[order[best]].avail ||
-				room == bins[order[best]].avail && order[j] < order[best]) {
+			a, b := &bins[order[j]], &bins[order[best]]
+			liked := 0
+			if s.fond {
+				liked = s.likes(a.cell) - s.likes(b.cell)
+			}
+			if a.avail >= need && (liked > 0 || liked == 0 && (a.avail < b.avail || a.avail == b.avail && order[j] < order[best])) {
 				best = j
 			}
 		}

@@ -109,6 +109,9 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 			q.Allowed = q.Allowed.Both(r.Allowed)
 		}
 		if res, ok := c.place(&q); ok && len(res.Victims) == 0 {
+			if soft, ok := c.place(r); ok && len(soft.Victims) == 0 && c.closer(&soft.Placement, &res.Placement) {
+				return soft, true
+			}
 			return res, true
 		}
 	}
@@ -135,6 +138,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
 	c.blind = r.IgnoreHealth
 	s.picky = r.Allowed != nil || len(r.Avoided) > 0
+	s.fond = len(r.Preferred) > 0
 	ok := s.parts(t.partition(r.Members, t.one[:0]))
 	var res Result
 	if ok {
@@ -248,6 +252,7 @@ type search struct {
 	victims []AllocID // lifted so far
 	placed  []placedTask
 	plain   bool     // what cells count is what this gang could take
+	fond    bool     // some nodes are preferred
 	picky   bool     // not every node will do
 	roomy   bool     // how candidates for binding are ranked
 	steps   int      // binds tried by exhaust
@@ -394,7 +399,7 @@ func (s *search) inChain(ci int16, p *part) bool {
 		return s.pack(ci, s.pinnedBins(ci, p.pinned), p)
 	}
 	if s.opportunistic() {
-		if s.counted(ci) && s.single(&s.c.all[ci], ci, p, 0) {
+		if !s.fond && s.counted(ci) && s.single(&s.c.all[ci], ci, p, 0) {
 			return true
 		}
 		return s.pack(ci, s.bins(&s.c.all[ci], ci, p.smallest()), p)
@@ -470,7 +475,7 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	if ideal {
 		want = ch.fit(p.total)
 	}
-	if s.r.Lift == nil && s.counted(ci) {
+	if s.r.Lift == nil && !s.fond && s.counted(ci) {
 		if s.single(x, ci, p, want) {
 			return true
 		}
