@@ -140,6 +140,59 @@ func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
 	return None, None, false
 }
 
+// Charge is an unbound preassigned cell that stands for a bad one.
+type Charge struct {
+	Space int32
+	Root  RootID
+	Cell  CellID
+}
+
+// Doomed returns how many charges there are.
+func (c *Cluster) Doomed() int { return int(c.doomed) }
+
+// Transfer finds a charge that can go to another VC: from one that suffers by it to
+// one of the same container that does not need such cells and has as large a one
+// unbound. helps is asked about the first while the charge is moved; the cluster is
+// unchanged afterwards.
+func (c *Cluster) Transfer(suffers, needs func(space int32, chain int16) bool, helps func(space int32) bool) (was, is Charge, ok bool) {
+	for si := range c.spaces {
+		for ri := range c.spaces[si].Roots {
+			r := &c.spaces[si].Roots[ri]
+			if !r.Doomed || !c.unused(int32(si), r) || !suffers(int32(si), r.Chain) {
+				continue
+			}
+			was = Charge{int32(si), RootID(ri), r.Cell}
+			if is, ok = c.transferTo(was, needs, helps); ok {
+				return was, is, true
+			}
+		}
+	}
+	return Charge{}, Charge{}, false
+}
+
+func (c *Cluster) transferTo(was Charge, needs func(int32, int16) bool, helps func(int32) bool) (is Charge, ok bool) {
+	r := &c.spaces[was.Space].Roots[was.Root]
+	slot := c.f.slot(r.Chain, r.Level)
+	for i := range c.spaces {
+		list := c.spaces[i].unbound[slot]
+		if int32(i) == was.Space || c.spaces[i].Parent != c.spaces[was.Space].Parent || len(list) == 0 || needs(int32(i), r.Chain) {
+			continue
+		}
+		is = Charge{int32(i), list[len(list)-1], was.Cell}
+		c.Spare(was.Space, was.Root)
+		if ok = c.canDoom(is.Space, is.Root, is.Cell); ok {
+			c.Doom(is.Space, is.Root, is.Cell)
+			ok = helps(was.Space)
+			c.Spare(is.Space, is.Root)
+		}
+		c.Doom(was.Space, was.Root, was.Cell)
+		if ok {
+			return is, true
+		}
+	}
+	return Charge{}, false
+}
+
 // margins returns how many healthy cells of each level, from the lowest, a container
 // has beyond what it owes at and above that level.
 func (c *Cluster) margins(space int32, chain int16) []int64 {

@@ -33,6 +33,8 @@ func (s *State) Decide(now Time) []Record {
 		s.settleJobs()
 	}
 	s.settleDoomed()
+	for s.moveCharge() {
+	}
 	s.grew = false
 	if s.looking() {
 		s.walk()
@@ -41,6 +43,7 @@ func (s *State) Decide(now Time) []Record {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew = s.grew || s.seq > before
 	}
+	s.grew = s.moveCharge() || s.grew
 	digest := s.mem.text(digestOf(s.out))
 	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
 	return s.endOut()

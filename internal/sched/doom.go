@@ -21,6 +21,86 @@ func (s *State) settleDoomed() {
 	}
 }
 
+// helpedMost bounds how many waiting gangs of a VC are tried before a charge is
+// moved for them.
+const helpedMost = 16
+
+// moveCharge moves one charge from a VC in which nobody who waits could start, but
+// somebody could without it, to one where nobody waits for such cells. It reports
+// whether it did. A charge never goes to a VC that needs it, so charges do not go
+// round: each move leaves fewer where somebody waits.
+func (s *State) moveCharge() bool {
+	if s.cl.Doomed() == 0 {
+		return false
+	}
+	suffers := func(space int32, chain int16) bool { return s.needsCells(space, chain) && !s.couldStart(space) }
+	was, is, ok := s.cl.Transfer(suffers, s.needsCells, s.couldStart)
+	if !ok {
+		return false
+	}
+	name, container := s.cl.SpaceName(was.Space)
+	s.emit(Spared{VC: name, Root: was.Root, Container: container})
+	name, container = s.cl.SpaceName(is.Space)
+	s.emit(Doomed{VC: name, Root: is.Root, Cell: is.Cell, Container: container})
+	return true
+}
+
+// needsCells reports whether guaranteed gangs of a VC, or of those inside it, wait
+// for cells of a chain, or for their guarantee.
+func (s *State) needsCells(space int32, chain int16) bool {
+	for v := range int32(len(s.queues)) {
+		if !s.inside(v, space) {
+			continue
+		}
+		if len(s.lazy[v]) > 0 {
+			return true
+		}
+		for _, e := range s.queues[v] {
+			if e.prio < cell.MinGuaranteed {
+				break
+			}
+			if chains, _ := s.wants(&s.jobs[e.slot], e.gang); chains[chain] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inside reports whether a VC is a space, or lies in one.
+func (s *State) inside(v, space int32) bool {
+	for v > 0 && v != space {
+		v = s.cl.Space(v).Parent
+	}
+	return v == space && v > 0
+}
+
+// couldStart reports whether a waiting gang of a VC, or of one inside it, would
+// find cells as the cluster stands.
+func (s *State) couldStart(space int32) bool {
+	tried := 0
+	for v := range int32(len(s.queues)) {
+		if !s.inside(v, space) {
+			continue
+		}
+		for _, e := range s.queues[v] {
+			j := &s.jobs[e.slot]
+			if e.prio < cell.MinGuaranteed || tried == helpedMost {
+				break
+			}
+			if !s.eligible(j, e.gang) || j.gangs[e.gang].attempt != none {
+				continue
+			}
+			tried++
+			r := s.lifting(s.request(j, int(e.gang)), e.prio)
+			if _, ok := s.cl.Place(&r); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // charged returns the space that a charge is about.
 func (s *State) charged(vc cell.VCName, container bool) int32 {
 	if container {

@@ -428,7 +428,7 @@ func (c *checker) explained(j sched.JobStatus) {
 	}
 	for _, g := range e.Gangs {
 		r := g.Reason
-		if r.Code == sched.NotYetDecided {
+		if wake := c.state.Wake(); r.Code == sched.NotYetDecided && (wake == 0 || wake > c.s.World().Now()+1) { // else a look is due
 			c.fail("L1: job %s fits and waits: %s", j.Name, r.Message)
 		}
 		if r.Code == "" || r.Message == "" {
