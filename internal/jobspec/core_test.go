@@ -22,7 +22,6 @@ func (inOrder) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-
 // What Parse accepts, the core must be able to place on the empty cluster.
 func TestTheCorePlacesGoodFiles(t *testing.T) {
 	policies := func(sched.VCConfig) (sched.Policy, error) { return inOrder{}, nil }

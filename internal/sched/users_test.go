@@ -10,6 +10,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // plainDRF is drf as its paper has it: it reads every gang that waits, and wishes
@@ -34,8 +35,6 @@ func (plainDRF) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-func (plainDRF) NextChange(sched.View) sched.Time { return 0 }
-
 // Whoever passes over gangs by their shapes decides as one that tries each of them.
 func TestUsersLeaveOutNobodyWhoCouldStart(t *testing.T) {
 	drf := func(cfg *sched.Config) *sched.Config {
@@ -46,7 +45,7 @@ func TestUsersLeaveOutNobodyWhoCouldStart(t *testing.T) {
 	}
 	cfgs := []*sched.Config{drf(cluster(4, map[cell.VCName]int32{"a": 2, "b": 1})), drf(cluster(6, map[cell.VCName]int32{"a": 2, "b": 2}))}
 	passed := 0
-	for seed := range seeds(200) {
+	for seed := range seeds.Of(t, 200) {
 		plain := &world{t: t, now: 1_000_000, s: sched.New(func(sched.VCConfig) (sched.Policy, error) { return plainDRF{}, nil })}
 		fast := &world{t: t, now: 1_000_000, s: sched.New(policy.New)}
 		for _, w := range []*world{plain, fast} {
