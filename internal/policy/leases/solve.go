@@ -10,8 +10,8 @@ import (
 type Limits struct {
 	// Prices is how many steps the search for prices takes.
 	Prices int
-	// Moves is how often local search tries to put a job into leases, at most; few
-	// jobs get fewer.
+	// Moves is how often local search tries to put a job into leases, at most: few
+	// jobs get fewer, and a problem whose gap to the bound stays wide up to 5 times more.
 	Moves int
 }
 

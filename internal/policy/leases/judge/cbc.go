@@ -145,35 +145,38 @@ func CBC(p *leases.Problem, dir string, seconds int) (Verdict, error) {
 	return read(string(out))
 }
 
-// read understands cbc's report.
+// read understands cbc's report. Where time ran out before the search began, the
+// bound is that of the first relaxation.
 func read(out string) (Verdict, error) {
 	var v Verdict
-	known := false
+	relaxed := int64(0)
 	for line := range strings.SplitSeq(out, "\n") {
 		key, value, _ := strings.Cut(line, ":")
 		switch key {
 		case "Result - Optimal solution found":
-			v.Optimal, known = true, true
+			v.Optimal = true
+		case "Result - Problem proven infeasible":
+			v.Infeasible = true
 		case "Objective value":
 			v.Found = points(value)
-		case "Upper bound", "Lower bound":
-			v.Bound, known = max(points(value), -points(value)), true
+		case "Upper bound", "Lower bound": // cbc turns maximising around in some versions
+			v.Bound = max(points(value), -points(value))
 		}
-		if strings.HasPrefix(line, "Result - Problem proven infeasible") {
-			v.Infeasible, known = true, true
+		if first, ok := strings.CutPrefix(line, "Continuous objective value is "); ok {
+			first, _, _ = strings.Cut(first, " ")
+			relaxed = points(first)
 		}
 	}
-	if v.Bound == 0 && v.Optimal {
+	switch {
+	case v.Optimal:
 		v.Bound = v.Found
+	case v.Bound == 0:
+		v.Bound = relaxed
 	}
-	return v, errUnknown(known, out)
-}
-
-func errUnknown(known bool, out string) error {
-	if known {
-		return nil
+	if v.Bound == 0 && !v.Optimal && !v.Infeasible {
+		return v, fmt.Errorf("cbc's answer has neither a result nor a bound: %q", out[max(0, len(out)-400):])
 	}
-	return fmt.Errorf("cbc's answer has neither a result nor a bound: %q", out[max(0, len(out)-400):])
+	return v, nil
 }
 
 func points(text string) int64 {
