@@ -16,8 +16,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo test check race staticcheck bench bench-core soak soak-seeds soak-depth crash fuzz clean help
-.PHONY: build demo test check race staticcheck bench bench-core solvers soak crash fuzz clean help
+.PHONY: build demo test check race staticcheck bench bench-core solvers soak soak-seeds soak-depth crash fuzz clean help
 
 build: ## builds bin/comb and bin/train
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
@@ -64,13 +63,9 @@ soak-depth: ## the exhaustive search (DEPTH=8)
 	@mkdir -p bin
 	@echo "# depth $(DEPTH) at $(VERSION), $$(date -u '+%F %T')" >> $(COVERED)
 	$(GO) test -count=1 -timeout 24h -v -run '^TestExhaustive$$' ./internal/sched -args -depth $(DEPTH) -covered $(COVERED)
+
 solvers: ## lets cbc judge lease selection, 20 s an instance (needs coinor-cbc; CBC_INSTANCES=1 of each family)
 	$(GO) test -count=1 -timeout 2h -v -run TestCBC ./internal/policy/leases/judge -args -cbc $(CBC_INSTANCES)
-
-soak: ## the random runs, the exhaustive search and the random cells at full length (SEEDS=100000, DEPTH=8)
-	$(GO) test -count=1 -timeout 24h -v -run 'TestExhaustive' ./internal/sched -args -depth $(DEPTH)
-	$(GO) test -count=1 -timeout 24h -run 'TestMachine' ./internal/cell -rapid.checks=$(SEEDS) -rapid.seed=0
-	$(GO) test -count=1 -timeout 24h $$(grep -rlE 'flag\.[A-Za-z0-9]+\("seeds"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's|^|./|') -args -seeds $(SEEDS)
 
 mutants: ## plants every fault of internal/mutant and lists which test catches it
 	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/mutant -args -mutants all
