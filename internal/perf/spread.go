@@ -55,3 +55,28 @@ func (s *Spreads) Models() []string {
 	}
 	return out
 }
+
+// On is the speed of a model on so many GPUs that are spread over so many nodes, by
+// the nearest entry: tables are made for 2, 4 and 8 GPUs on 2 and 4 nodes. More GPUs
+// count as the next size that there is, up to the largest; a number of nodes that
+// has no entry as the largest below it. One node, and a model without an entry, is
+// full speed.
+func (s *Spreads) On(model string, gpus, nodes int32) Speed {
+	best := Spread{Speed: FullSpeed}
+	if nodes <= 1 {
+		return FullSpeed
+	}
+	from, _ := slices.BinarySearchFunc(s.List, Spread{Model: model}, Spread.compare)
+	for _, e := range s.List[from:] {
+		if e.Model != model || best.GPUs >= gpus && e.GPUs > best.GPUs {
+			break
+		}
+		if e.GPUs > best.GPUs {
+			best = Spread{GPUs: e.GPUs, Speed: FullSpeed}
+		}
+		if e.Nodes <= nodes {
+			best.Speed = e.Speed
+		}
+	}
+	return best.Speed
+}

@@ -202,3 +202,6 @@ func (w *World) Progress(job sched.JobID, task int32, p sched.Progress) bool {
 	w.tell(p)
 	return true
 }
+
+// At plans a fault, or whatever else happens to the machines, for d from now.
+func (w *World) At(d sched.Duration, f func()) { w.after(d, f) }

@@ -107,7 +107,7 @@ func (w *World) start(a sched.Action, t sched.TaskStart) {
 	}
 	task := taskKey{a.Attempt.Job, t.Task}
 	r.behavior = w.opt.Behave(Task{Attempt: a.Attempt, Job: a.Start.Job,
-		Retry: a.Start.Retry, Start: t, Served: w.served[task]})
+		Retry: a.Start.Retry, Start: t, Gang: a.Start.Tasks, Served: w.served[task]})
 	if r.behavior.Refuse != "" {
 		w.deny(r, r.behavior.Refuse, r.behavior.RefuseJob)
 		return

@@ -50,6 +50,7 @@ type Task struct {
 	Job     *sched.Job
 	Retry   int32
 	Start   sched.TaskStart
+	Gang    []sched.TaskStart // all that start with it
 	// Served is the work that earlier attempts of this task did: how long they ran,
 	// but for start-up, at their speed.
 	Served sched.Duration

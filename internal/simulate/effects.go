@@ -1,0 +1,116 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// maxSeconds bounds times in flags: a century.
+const maxSeconds = 100 * 366 * 24 * 3600
+
+// parseRestartCost reads SECONDS or log2:SECONDS, which is times 1 + log2 of the
+// GPUs (Chronus' model of checkpoint and resume). Fractions of a second are allowed.
+func parseRestartCost(text string) (func(int32) sched.Duration, error) {
+	if text == "" {
+		return nil, nil
+	}
+	word, grows := strings.CutPrefix(text, "log2:")
+	d, err := seconds(word)
+	if err != nil {
+		return nil, fmt.Errorf("--restart-cost is SECONDS or log2:SECONDS, not %q", text)
+	}
+	return func(gpus int32) sched.Duration {
+		if !grows {
+			return d
+		}
+		return d + sched.Duration(math.Round(float64(d)*math.Log2(float64(max(gpus, 1)))))
+	}, nil
+}
+
+// seconds reads a time in seconds.
+func seconds(text string) (sched.Duration, error) {
+	var f float64
+	var tail string
+	if n, _ := fmt.Sscanf(text, "%g%s", &f, &tail); n != 1 || !(f >= 0 && f <= maxSeconds) {
+		return 0, fmt.Errorf("%q is not a time in seconds", text)
+	}
+	return sched.Duration(math.Round(f * 1e6)), nil
+}
+
+// parseNoise reads how wrong policies are about run times: survey draws from the
+// errors that users make (trace.SurveyFactor), uniform:PERCENT evenly between so
+// much less and more. The result is the estimate in thousandths of the truth for
+// the i-th job.
+func parseNoise(text string, seed uint64) (func(uint64) int64, error) {
+	kind, param, _ := strings.Cut(text, ":")
+	switch {
+	case text == "":
+		return nil, nil
+	case text == "survey":
+		return func(i uint64) int64 { return trace.SurveyFactor(mix(seed, i)) }, nil
+	case kind == "uniform":
+		n, err := number("the percentage", param, 99)
+		if err != nil {
+			return nil, fmt.Errorf("--noise uniform:PERCENT: %w", err)
+		}
+		return func(i uint64) int64 { return 1000 - 10*n + int64(mix(seed, i)%uint64(20*n+1)) }, nil
+	}
+	return nil, fmt.Errorf("--noise is survey or uniform:PERCENT, not %q", text)
+}
+
+// mix spreads a seed and a number over 64 bits (SplitMix64's last step).
+func mix(seed, i uint64) uint64 {
+	x := seed*0x9E3779B97F4A7C15 + i + 0x632BE59BD9B4E019
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// faults are failures of nodes: exponentially distributed times between them, each
+// node by itself, and a fixed time until it was rebooted.
+type faults struct {
+	mtbf, repair sched.Duration
+	seed         uint64
+}
+
+func parseFaults(text string, seed uint64) (*faults, error) {
+	if text == "" {
+		return nil, nil
+	}
+	mtbf, repair, ok := strings.Cut(text, ",")
+	a, err1 := seconds(mtbf)
+	b, err2 := seconds(repair)
+	if !ok || err1 != nil || err2 != nil || a < sched.Second || b < sched.Second {
+		return nil, fmt.Errorf("--faults is MTBF,REPAIR in seconds, each at least 1, not %q", text)
+	}
+	return &faults{a, b, seed}, nil
+}
+
+// plan lets the nodes of a world fail as long as busy says that something is to come.
+func (f *faults) plan(w *sim.World, c *sched.Config, busy func() bool) {
+	for i, name := range nodesOf(c.Cluster.Cells, c) {
+		rng := rand.New(rand.NewPCG(f.seed, uint64(i)))
+		var fail func()
+		fail = func() {
+			if !busy() {
+				return
+			}
+			w.Down(name, "it failed")
+			w.At(f.repair, func() {
+				w.Reboot(name)
+				w.At(f.next(rng), fail)
+			})
+		}
+		w.At(f.next(rng), fail)
+	}
+}
+
+func (f *faults) next(rng *rand.Rand) sched.Duration {
+	return max(sched.Duration(math.Round(-math.Log(1-rng.Float64())*float64(f.mtbf))), 1)
+}

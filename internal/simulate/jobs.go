@@ -1,0 +1,104 @@
+package simulate
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// Shape says into which members a gang of a trace is cut.
+type Shape string
+
+// The shapes: a gang up to a node is one member, above that full nodes and a
+// remainder; or every GPU is a member of its own.
+const (
+	NodeShape Shape = "node"
+	GPUShape  Shape = "gpu"
+)
+
+// maxMembers bounds the members of one gang.
+const maxMembers = 10_000
+
+// jobs makes jobs of the core from those of a trace.
+type jobs struct {
+	shape Shape
+	node  int32           // GPUs of the largest node
+	types []cell.TypeName // of the cluster, sorted
+	one   bool            // all go to onlyVC
+	noise func(uint64) int64
+	n     uint64 // jobs so far
+}
+
+func newJobs(s *Spec, p *plan) jobs {
+	b := jobs{shape: s.Shape, node: p.nodeGPUs, one: p.one, noise: p.noise}
+	for _, sku := range p.config.Cluster.SKUs {
+		b.types = append(b.types, sku.Name)
+	}
+	return b
+}
+
+// job is one of them. Its gang is all of it; a checkpoint loses nothing when it is
+// preempted.
+func (b *jobs) job(t *trace.Job) *sched.Job {
+	j := &sched.Job{Name: sched.JobName(t.ID), User: sched.Subject(t.User), VC: cell.VCName(t.VC),
+		Hints: sched.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
+			App: t.App, Checkpoint: true}}
+	if t.Estimate > 0 {
+		j.Hints.Duration = t.Estimate
+	}
+	if b.n++; b.noise != nil {
+		j.Hints.Duration = max(t.Duration/1000*sched.Duration(b.noise(b.n)), 1)
+	}
+	if b.one {
+		j.VC = onlyVC
+	}
+	if j.User == "" {
+		j.User = "user"
+	}
+	full, size := t.GPUs/b.node, b.node
+	rest := t.GPUs % b.node
+	if b.shape == GPUShape {
+		full, size, rest = t.GPUs, 1, 0
+	}
+	skus := b.skus(t)
+	b.role(j, sched.Role{Name: "worker", Tasks: full, Leaves: size, SKUs: skus})
+	b.role(j, sched.Role{Name: "rest", Tasks: min(rest, 1), Leaves: rest, SKUs: skus})
+	n := int32(0)
+	for i := range j.Roles {
+		n += j.Roles[i].Tasks
+	}
+	j.Gangs = []sched.Gang{{Name: "all", Tasks: ordinals(n)}}
+	return j
+}
+
+// role adds a role that has tasks. All of its tasks must succeed, and one that
+// fails fails the job.
+func (b *jobs) role(j *sched.Job, r sched.Role) {
+	if r.Tasks == 0 {
+		return
+	}
+	r.MinFailed, r.MinSucceeded = 1, -1
+	j.Roles = append(j.Roles, r)
+}
+
+func ordinals(n int32) []int32 {
+	out := make([]int32, min(n, maxMembers+1))
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
+}
+
+// skus are the types that a job asks for and the cluster has; none is any.
+func (b *jobs) skus(t *trace.Job) []cell.TypeName {
+	var out []cell.TypeName
+	for _, s := range t.SKUs {
+		if slices.Contains(b.types, cell.TypeName(s)) {
+			out = append(out, cell.TypeName(s))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,93 @@
+package simulate_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/simulate"
+)
+
+// data returns a file of the public traces, "" where they are not at hand; what was
+// not checked is then printed.
+func data(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv("COMB_DATA")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	file := filepath.Join(dir, name)
+	if _, err := os.Stat(file); err != nil {
+		t.Logf("not checked, since the public traces are not at hand (COMB_DATA): %v", err)
+		return ""
+	}
+	return file
+}
+
+func run(t *testing.T, trace string, s simulate.Spec) *simulate.Result {
+	t.Helper()
+	r, err := simulate.Run(context.Background(), s, &simulate.Trace{Path: trace}, simulate.Options{Policies: policy.New})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// near compares a figure with its reference; share is relative to it.
+func near(t *testing.T, what string, got metrics.Number, want, slack float64) {
+	t.Helper()
+	if math.Abs(float64(got)-want) > slack {
+		t.Errorf("%s is %.4f, want %.4f +- %.4f", what, float64(got), want, slack)
+	}
+}
+
+// The results of the public Tiresias simulator, which counts free GPUs: average JCT
+// within the tolerance of the reference, other times by as many seconds, p95 by its
+// own tolerance, preemptions equal where the tolerance is small.
+func TestTiresias(t *testing.T) {
+	for _, c := range []struct {
+		trace, cluster, policy     string
+		avg, p50, p95, makespan, q float64
+		preempted                  int64 // -1 is only printed
+		tolerance                  float64
+	}{
+		{"60_job.csv", "15x4", "fifo", 178.4, 125.0, 308.1, 3271, 0, 0, 0.0005},
+		{"60_job.csv", "32x4", "srtf", 178.4, 125.0, 308.1, 3271, 0, 0, 0.0005},
+		{"60_job.csv", "15x4", "las", 178.4, 125.0, 308.1, 3271, 0, 0, 0.0005},
+		{"60_job.csv", "4x4", "fifo", 200.8, 149.5, 366.1, 3335, 22.4, 0, 0.005},
+		{"60_job.csv", "4x4", "firstfit", 190.7, 130.0, 366.1, 3271, 12.3, 0, 0.005},
+		{"60_job.csv", "4x4", "srtf", 192.1, 126.5, 386.8, 3271, 13.7, 4, 0.005},
+		{"60_job.csv", "4x4", "srsf", 195.9, 126.5, 461.9, 3315, 17.5, 7, 0.01},
+		{"480_synth_job.csv", "15x4", "fifo", 5672.4, 4285.0, 13647.6, 29938, 4833.4, 0, 0.005},
+		{"480_synth_job.csv", "15x4", "firstfit", 2238.3, 794.0, 9913.2, 30615, 1399.3, 0, 0.005},
+		{"480_synth_job.csv", "15x4", "srtf", 1525.3, 521.0, 8300.6, 30760, 686.3, 826, 0.005},
+		{"480_synth_job.csv", "15x4", "srsf", 1416.6, 512.5, 5672.7, 31005, 577.5, 190, 0.005},
+		{"480_synth_job.csv", "15x4", "las:limits=3250/7200", 2049.0, 529.5, 12886.6, 31833, 1210.0, -1, 0.03},
+		{"480_synth_job.csv", "15x4", "gittins:limits=3250/7200,history=@" + data(t, "tiresias/yarn-gput1000.csv"), 1979.0, 534.5, 12822.2, 29842, 1140.0, -1, 0.03},
+	} {
+		file := data(t, "tiresias/"+c.trace)
+		if file == "" {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s/%s/%.12s", c.trace, c.cluster, c.policy), func(t *testing.T) {
+			s := run(t, file, simulate.Spec{Cluster: c.cluster, Placement: "count", Policy: c.policy}).Summary
+			t.Logf("avg %.1f p50 %.1f p95 %.1f makespan %.0f queueing %.1f preemptions %d", s.JCTAvg, s.JCTP50, s.JCTP95, s.Makespan, s.QueueAvg, s.Preemptions)
+			slack := c.tolerance * c.avg
+			near(t, "the average JCT", s.JCTAvg, c.avg, slack)
+			near(t, "the median JCT", s.JCTP50, c.p50, max(slack, 0.5))
+			near(t, "p95 of the JCT", s.JCTP95, c.p95, max(c.tolerance*c.p95, 0.5))
+			near(t, "the average queueing", s.QueueAvg, c.q, max(slack, 0.1))
+			if c.preempted >= 0 {
+				near(t, "the makespan", s.Makespan, c.makespan, max(slack, 0.5))
+				if s.Preemptions != c.preempted {
+					t.Errorf("%d preemptions, want %d", s.Preemptions, c.preempted)
+				}
+			}
+		})
+	}
+}

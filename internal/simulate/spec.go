@@ -1,0 +1,263 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// Spec says in words what is simulated: the flags of comb sim run, and one cell of a
+// sweep. Empty fields have the defaults that docs/simulate.md names.
+type Spec struct {
+	Cluster     string            `json:"cluster"`                // NODESxGPUS[:TYPE],..., or a cluster file
+	Racks       int32             `json:"racks,omitempty"`        // of each kind of node
+	Policy      string            `json:"policy"`                 // NAME[:key=value,...]
+	VCs         string            `json:"vcs,omitempty"`          // "", from-trace, or a cluster file
+	VCPolicies  map[string]string `json:"vc_policies,omitempty"`  // by VC, over Policy
+	Placement   string            `json:"placement,omitempty"`    // cells (default) or count
+	Quota       string            `json:"quota,omitempty"`        // cells (default) or count
+	Shape       Shape             `json:"shape,omitempty"`        // node (default) or gpu
+	RestartCost string            `json:"restart_cost,omitempty"` // SECONDS or log2:SECONDS
+	Noise       string            `json:"noise,omitempty"`        // survey or uniform:PERCENT, on what policies think of run times
+	Faults      string            `json:"faults,omitempty"`       // MTBF,REPAIR in seconds, of each node
+	Spreads     string            `json:"spreads,omitempty"`      // file of speeds by nodes used
+	Seed        uint64            `json:"seed"`
+}
+
+// onlyVC is the virtual cluster of a run without any.
+const onlyVC = "default"
+
+// plan is a spec that was read and found right.
+type plan struct {
+	config   *sched.Config
+	nodeGPUs int32
+	one      bool // all jobs go to onlyVC
+	restart  func(gpus int32) sched.Duration
+	spreads  *perf.Spreads
+	noise    func(i uint64) int64 // thousandths
+	faults   *faults
+}
+
+// read makes a plan; all that is wrong is said at once. open opens the trace for a
+// look at what it asks for, where something depends on that.
+func (s *Spec) read(t *Trace) (*plan, error) {
+	var wrong problems
+	p := &plan{}
+	wrong.add(oneOf("--placement", s.Placement, "cells", "count"))
+	wrong.add(oneOf("--quota", s.Quota, "cells", "count"))
+	wrong.add(oneOf("--shape", string(s.Shape), string(NodeShape), string(GPUShape)))
+	var err error
+	p.restart, err = parseRestartCost(s.RestartCost)
+	wrong.add(err)
+	p.noise, err = parseNoise(s.Noise, s.Seed)
+	wrong.add(err)
+	p.faults, err = parseFaults(s.Faults, s.Seed)
+	wrong.add(err)
+	if s.Spreads != "" {
+		p.spreads, err = trace.ReadSpreads(s.Spreads)
+		wrong.add(err)
+	}
+	if err := wrong.all(); err != nil {
+		return nil, err
+	}
+	return p, s.readCluster(p, t)
+}
+
+// oneOf checks a flag's word; the first is the default.
+func oneOf(flag, got string, words ...string) error {
+	if got == "" || slices.Contains(words, got) {
+		return nil
+	}
+	return fmt.Errorf("%s is %s, not %q", flag, strings.Join(words, " or "), got)
+}
+
+// readCluster makes the configuration.
+func (s *Spec) readCluster(p *plan, t *Trace) error {
+	if isFile(s.Cluster) {
+		return s.readClusterFile(p)
+	}
+	shapes, err := trace.ParseShapes(s.Cluster)
+	if err != nil {
+		return fmt.Errorf("--cluster: %w", err)
+	}
+	l := Layout{Racks: s.Racks, Count: s.Placement == "count", CountQuota: s.Quota == "count"}
+	p.nodeGPUs = l.NodeGPUs(shapes)
+	shares, err := s.shares(p, &l, shapes, t)
+	if err != nil {
+		return err
+	}
+	vc, err := t.policy(s.Policy)
+	if err != nil {
+		return err
+	}
+	if p.config, err = l.Cluster(shapes, shares, vc); err != nil {
+		return err
+	}
+	return s.setPolicies(p, t)
+}
+
+// isFile reports whether a cluster is named by a file.
+func isFile(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// readClusterFile takes cells, virtual clusters and their policies from a file; the
+// flag's policy is that of VCs that name none.
+func (s *Spec) readClusterFile(p *plan) error {
+	if s.VCs != "" || s.Racks != 0 || s.Placement == "count" || s.Quota == "count" {
+		return fmt.Errorf("--cluster %s is a cluster file, which says what --vcs, --racks, --placement and --quota would", s.Cluster)
+	}
+	src, err := os.ReadFile(s.Cluster)
+	if err != nil {
+		return fmt.Errorf("--cluster: %w", err)
+	}
+	c, _, found := config.Parse(s.Cluster, src)
+	if len(found) > 0 {
+		return found
+	}
+	p.config = c.Config
+	for _, ch := range p.config.Cluster.Chains {
+		leaves := int32(1)
+		for _, l := range ch.Levels[1:] {
+			if leaves *= l.Fanout; l.IsNode {
+				break
+			}
+		}
+		p.nodeGPUs = max(p.nodeGPUs, leaves)
+	}
+	return s.setPolicies(p, nil)
+}
+
+// shares says what each VC owns.
+func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Share, error) {
+	perNode := func(sh trace.Shape) int32 {
+		if l.Count || l.CountQuota {
+			return sh.GPUs
+		}
+		return 1
+	}
+	switch s.VCs {
+	case "":
+		p.one = true
+		one := Share{Name: onlyVC}
+		for _, sh := range shapes {
+			own := sh.Nodes * perNode(sh)
+			one.Own = append(one.Own, own)
+		}
+		return []Share{one}, nil
+	case "from-trace":
+	default:
+		return nil, fmt.Errorf("--vcs %q is neither from-trace nor, with --cluster FILE, in that file", s.VCs)
+	}
+	if len(shapes) != 1 {
+		return nil, fmt.Errorf("--vcs from-trace divides nodes of one kind; --cluster %q has %d kinds", s.Cluster, len(shapes))
+	}
+	demands, err := Demands(t.jobs())
+	if err != nil {
+		return nil, err
+	}
+	shares, err := Divide(demands, shapes[0].Nodes, shapes[0].GPUs)
+	for i := range shares {
+		shares[i].Own[0] *= perNode(shapes[0])
+	}
+	return shares, err
+}
+
+// setPolicies gives single VCs policies of their own.
+func (s *Spec) setPolicies(p *plan, t *Trace) error {
+	var wrong problems
+	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
+		i := slices.IndexFunc(p.config.VCs, func(v sched.VCConfig) bool { return string(v.Name) == name })
+		if i < 0 {
+			wrong.add(fmt.Errorf("--vc-policy: there is no virtual cluster %q; there are: %s", name, vcNames(p.config)))
+			continue
+		}
+		vc, err := t.policy(s.VCPolicies[name])
+		vc.Name = cell.VCName(name)
+		wrong.add(err)
+		p.config.VCs[i] = vc
+	}
+	return wrong.all()
+}
+
+func vcNames(c *sched.Config) string {
+	var names []string
+	for _, v := range c.VCs {
+		names = append(names, string(v.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+// ParsePolicy reads NAME[:key=value,...]. A key alone is true. The keys backfill,
+// minRun (seconds) and budget (a number or none) are the VC's, all others the
+// policy's. In a simulation the budget is none unless it is given: the published
+// policies know of none.
+func ParsePolicy(text string) (sched.VCConfig, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	budget := int32(1<<31 - 1)
+	vc := sched.VCConfig{Policy: name, Budget: &budget}
+	var wrong problems
+	for _, kv := range strings.Split(rest, ",") {
+		key, value, given := strings.Cut(kv, "=")
+		if !given {
+			value = "true"
+		}
+		switch key {
+		case "":
+			if kv != "" || rest != "" {
+				wrong.add(fmt.Errorf("policy %q: want NAME:key=value,... and found %q", text, kv))
+			}
+		case "backfill":
+			vc.Backfill = value
+		case "minRun":
+			n, err := number("minRun", value, 1<<32)
+			wrong.add(err)
+			vc.MinRun = sched.Duration(n) * sched.Second
+		case "budget":
+			if value != "none" {
+				n, err := number("budget", value, 1<<31-1)
+				wrong.add(err)
+				budget = int32(n)
+			}
+		default:
+			vc.Params = append(vc.Params, sched.Param{Key: key, Value: value})
+		}
+	}
+	slices.SortFunc(vc.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
+	return vc, wrong.all()
+}
+
+func number(what, text string, most int64) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("%s is a number from 0 to %d, not %q", what, most, text)
+	}
+	return n, nil
+}
+
+// problems gathers what is wrong.
+type problems []string
+
+func (p *problems) add(err error) {
+	if err != nil {
+		*p = append(*p, err.Error())
+	}
+}
+
+func (p problems) all() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s", strings.Join(p, "\n"))
+}

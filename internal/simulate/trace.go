@@ -1,0 +1,139 @@
+package simulate
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// Trace is a trace that can be read more than once: what the VCs own, and medians in
+// the parameters of policies, depend on all of it. Sweeps keep it in memory.
+type Trace struct {
+	Path    string
+	Options trace.Options
+	kept    []trace.Job
+}
+
+// Keep reads the whole trace into memory.
+func (t *Trace) Keep() error {
+	if t.kept != nil {
+		return nil
+	}
+	jobs, _, err := trace.Load(t.Path, t.Options)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(jobs, func(a, b trace.Job) int { return int(min(max(a.Submit-b.Submit, -1), 1)) })
+	t.kept = jobs
+	return nil
+}
+
+// jobs yields the jobs in order of their submission. A trace of our own format is
+// read again each time, in constant memory; others are kept, as they may have to be
+// sorted.
+func (t *Trace) jobs() iter.Seq2[trace.Job, error] {
+	return func(yield func(trace.Job, error) bool) {
+		if t.kept == nil {
+			r, err := trace.Open(t.Path, t.Options)
+			if err != nil {
+				yield(trace.Job{}, err)
+				return
+			}
+			defer r.Close()
+			if r.Format() == trace.Comb {
+				r.InOrder()(yield)
+				return
+			}
+			if err := t.Keep(); err != nil {
+				yield(trace.Job{}, err)
+				return
+			}
+		}
+		for i := range t.kept {
+			if !yield(t.kept[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// policy reads a policy, in which the limit "median" stands for the median GPU-time
+// of the trace's jobs in GPU-seconds, and a history "@FILE" for the samples of a file.
+func (t *Trace) policy(text string) (sched.VCConfig, error) {
+	vc, err := ParsePolicy(text)
+	if err != nil {
+		return vc, err
+	}
+	for i := range vc.Params {
+		p := &vc.Params[i]
+		file, named := strings.CutPrefix(p.Value, "@")
+		switch {
+		case named:
+			samples, err := trace.ReadSamples(file)
+			if err != nil {
+				return vc, err
+			}
+			p.Value = join(samples)
+		case p.Value == "median" && t != nil:
+			m, err := t.medianService()
+			if err != nil {
+				return vc, err
+			}
+			p.Value = strconv.FormatInt(m, 10)
+		}
+	}
+	return vc, nil
+}
+
+func join(list []int64) string {
+	words := make([]string, len(list))
+	for i, n := range list {
+		words[i] = strconv.FormatInt(n, 10)
+	}
+	return strings.Join(words, "/")
+}
+
+// medianService is the median GPU-seconds of a job.
+func (t *Trace) medianService() (int64, error) {
+	var all []int64
+	for j, err := range t.jobs() {
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, int64(j.Duration/sched.Second)*int64(j.GPUs))
+	}
+	if len(all) == 0 {
+		return 0, fmt.Errorf("%s has no jobs, so no median", t.Path)
+	}
+	slices.Sort(all)
+	return max(all[len(all)/2], 1), nil
+}
+
+// nodesOf lists the nodes below cells, in order.
+func nodesOf(cells []cell.CellSpec, c *sched.Config) []cell.NodeName {
+	isNode := map[cell.TypeName]bool{}
+	for _, ch := range c.Cluster.Chains {
+		for _, l := range ch.Levels {
+			isNode[l.Type] = isNode[l.Type] || l.IsNode
+		}
+	}
+	var out []cell.NodeName
+	var walk func([]cell.CellSpec)
+	walk = func(cells []cell.CellSpec) {
+		for i := range cells {
+			if isNode[cells[i].Type] {
+				out = append(out, cell.NodeName(cells[i].Address))
+			} else {
+				walk(cells[i].Children)
+			}
+		}
+	}
+	walk(cells)
+	return out
+}
