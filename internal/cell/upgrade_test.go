@@ -49,3 +49,27 @@ func TestUpgrade(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An allocation is not guaranteed again where that would leave another VC without
+// cells that it is owed, though nobody uses these yet.
+func TestUpgradeIsJudged(t *testing.T) {
+	c := mustNew(t, small(2, quota(3, 1), quota(4, 1, 3, 1)))
+	take := func(space, node int32) AllocID {
+		q := Request{Space: space, Members: []Member{{Tasks: 1, Leaves: 4}}, Allowed: NodeSet{}.Add(node)}
+		res, ok := c.Place(&q)
+		if !ok {
+			t.Fatalf("no room for space %d on node %d", space, node)
+		}
+		return c.Take(space, 0, res.Placement, false)
+	}
+	id := take(1, 0)
+	c.Demote(id)
+	other := take(2, 2) // in the second rack, so the first is the one that is owed
+	if binds, ok := c.Upgradable(id); ok {
+		t.Errorf("the rack that the other VC is owed would be split: %v", binds)
+	}
+	c.Release(other)
+	if _, ok := c.Upgradable(id); !ok {
+		t.Error("either rack may be split again, but it stays opportunistic")
+	}
+}
