@@ -2,9 +2,9 @@ package sched
 
 import "slices"
 
-// slotTable finds the slots of jobs by id. Ids are given out one after the other,
-// so the id itself is a good hash: jobs of one time stand beside each other.
-// Collisions go to the next free cell.
+// slotTable finds the slots of jobs by id. Collisions go to the next free cell. Ids
+// are given out one after the other, so they must not be their own hash: they would
+// stand in one long row, whose end every removal would have to look for.
 type slotTable struct {
 	cells []slotCell // a power of two of them, at most half of them full
 	n     int
@@ -17,7 +17,10 @@ type slotCell struct {
 }
 
 // home is where a job's search begins.
-func (t *slotTable) home(id JobID) int { return int(id) & (len(t.cells) - 1) }
+func (t *slotTable) home(id JobID) int {
+	const golden = 0x9E3779B97F4A7C15 // multiples of the golden ratio lie evenly (Knuth, 6.4)
+	return int(uint64(id) * golden >> 32 & uint64(len(t.cells)-1))
+}
 
 // after is the cell after another.
 func (t *slotTable) after(i int) int { return (i + 1) & (len(t.cells) - 1) }
