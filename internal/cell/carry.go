@@ -12,9 +12,10 @@ type Carried struct {
 	Placement Placement
 	Lost      int32 // leaves that the new cluster lacks
 	Lazy      bool  // its guarantee did not survive: it goes on as opportunistic
-	// Clash is a device that the new cluster divides differently while several
-	// allocations use parts of it: no leaves could stand for all of them.
-	Clash string
+	// Drains are leaves of devices that the new cluster divides differently while
+	// several allocations use parts of them: another one holds them, and until this
+	// one has ended, too, they serve nobody else.
+	Drains []LeafID
 }
 
 // Carry finds the leaves and the preassigned cells that an allocation of an
@@ -44,7 +45,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.hold[l] != None }) {
 				out.Lost++
 				if len(to) > 0 && (sku.Part != "" || c.part(to[0]) != "") {
-					out.Clash = fmt.Sprintf("%s of node %s", address(&started[i], k), n.Node)
+					out.Drains = append(out.Drains, to...)
 				}
 				continue
 			}
@@ -67,6 +68,8 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 		c.nameDevices(&n)
 		out.Placement.Tasks = append(out.Placement.Tasks, n)
 	}
+	slices.Sort(out.Drains)
+	out.Drains = slices.Compact(out.Drains)
 	if a.Opportunistic() {
 		return out
 	}

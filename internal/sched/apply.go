@@ -341,6 +341,7 @@ func (s *State) move(m Move) {
 	j := &s.jobs[a.job]
 	a.alloc = s.cl.Take(j.space, j.spec.Priority, m.Placement, false)
 	a.orphaned, a.left = m.Orphaned, 0
+	s.drain(a, m.Drains)
 	if (m.Lazy || a.lazy) && j.spec.Priority >= cell.MinGuaranteed {
 		s.cl.Demote(a.alloc)
 		a.lazy = true

@@ -287,6 +287,10 @@ func (s *State) blameLeaf(n *leafNote, bad bool) {
 	if l == cell.None {
 		return
 	}
+	s.setLeafBad(l, bad || s.drains(l))
+}
+
+func (s *State) setLeafBad(l cell.LeafID, bad bool) {
 	s.cl.SetLeafBad(l, bad)
 	if s.empty != nil {
 		s.empty.SetLeafBad(l, bad)

@@ -15,6 +15,31 @@ type orphan struct {
 	device int32
 }
 
+// drain makes leaves count as bad until an attempt has ended that runs on their
+// devices without holding them.
+func (s *State) drain(a *attempt, leaves []cell.LeafID) {
+	a.drains = leaves
+	for _, l := range leaves {
+		s.setLeafBad(l, true)
+	}
+}
+
+// drained gives leaves back when an attempt has ended that drained from them, unless
+// others still do, or they are bad by themselves.
+func (s *State) drained(leaves []cell.LeafID) {
+	f := s.cl.Forest()
+	for _, l := range leaves {
+		sick := slices.ContainsFunc(s.leaves, func(n leafNote) bool { return f.FindPart(n.Node, n.SKU, n.Device, n.Part) == l })
+		s.setLeafBad(l, sick || s.drains(l))
+		s.look = true
+	}
+}
+
+// drains reports whether an attempt drains from a leaf that it does not hold.
+func (s *State) drains(l cell.LeafID) bool {
+	return slices.ContainsFunc(s.attempts, func(a attempt) bool { return a.job != none && slices.Contains(a.drains, l) })
+}
+
 // orphans lists them in order of node.
 func (s *State) orphans() []orphan {
 	var out []orphan

@@ -163,7 +163,9 @@ func (s *State) freeAttempt(a *attempt) {
 	s.spareAtt = append(s.spareAtt, g.attempt)
 	g.attempt = none
 	s.relist(a.job, a.id.Gang)
+	drains := a.drains
 	*a = attempt{job: none}
+	s.drained(drains)
 	s.grew = true
 }
 

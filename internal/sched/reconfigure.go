@@ -57,11 +57,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 			ch.events = append(ch.events, Unreserved{Attempt: a.id, Reason: "the configuration changed"})
 			continue
 		}
-		m, clash := s.planMove(ch, a)
-		if clash != "" {
-			return nil, refuse(Conflict, "device %s would be divided differently while job %s uses a part of it: stop the jobs there first, or keep its parts as they are", clash, s.jobs[a.job].spec.Name)
-		}
-		ch.ev.Moves = append(ch.ev.Moves, m)
+		ch.ev.Moves = append(ch.ev.Moves, s.planMove(ch, a))
 	}
 	ch.events = append(ch.events, ch.ev)
 	return ch, nil
@@ -108,7 +104,7 @@ func compareAttempts(a, b AttemptID) int {
 }
 
 // planMove decides where an attempt stands in the new cluster, and takes it there.
-func (s *State) planMove(ch *change, a *attempt) (m Move, clash string) {
+func (s *State) planMove(ch *change, a *attempt) Move {
 	j := &s.jobs[a.job]
 	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
 	var started []cell.Task
@@ -118,7 +114,7 @@ func (s *State) planMove(ch *change, a *attempt) (m Move, clash string) {
 		started = append(started, t)
 	}
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
-	m = Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0}
+	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
 	if s.isExtra(a) && !a.lazy && ch.lent[a.id.Job] && j.spec.Priority >= cell.MinGuaranteed {
 		m.Lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
 	} else if a.id.Gang == 0 {
@@ -128,5 +124,5 @@ func (s *State) planMove(ch *change, a *attempt) (m Move, clash string) {
 	if m.Lazy || a.lazy {
 		ch.next.Demote(alloc)
 	}
-	return m, got.Clash
+	return m
 }

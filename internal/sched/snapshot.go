@@ -98,6 +98,7 @@ type attemptImage struct {
 	Platform   bool           `json:"platform"`
 	Alive      int32          `json:"alive"`
 	Victims    []AttemptID    `json:"victims"`
+	Drains     []cell.LeafID  `json:"drains,omitempty"`
 }
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
@@ -120,7 +121,7 @@ func (s *State) Save() []byte {
 				pl.Binds = nil // it gave them back
 			}
 			im.Attempts = append(im.Attempts, attemptImage{ID: a.id, State: a.state, Placement: pl, Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
-				Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims})
+				Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims, Drains: a.drains})
 		}
 	}
 	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return compareAttempts(a.ID, b.ID) })
@@ -268,6 +269,7 @@ func (s *State) loadCluster(im *image) {
 			orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims})
 		s.link(at)
 		s.setMood(&s.attempts[at])
+		s.drain(&s.attempts[at], a.Drains)
 		s.timeMinRun(&s.attempts[at])
 		if a.Lazy {
 			s.keepLazy(&s.attempts[at])

@@ -132,6 +132,7 @@ type attempt struct {
 	told       Time // when it was told to stop
 	lazy       bool
 	orphaned   bool
+	drains     []cell.LeafID // that count as bad until it has ended
 	refused    bool
 	platform   bool
 	since      uint64 // the event that gave it what it has; only Decide's assertions read it
