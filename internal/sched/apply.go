@@ -286,6 +286,11 @@ func (s *State) vacant() *cell.Cluster {
 			s.empty.SetLeafBad(l, true)
 		}
 	}
+	for i := range s.attempts {
+		for _, l := range s.attempts[i].drains {
+			s.empty.SetLeafBad(l, true)
+		}
+	}
 	return s.empty
 }
 
