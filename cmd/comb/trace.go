@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/simulate"
 	"github.com/combsched/comb/internal/trace"
 )
 
@@ -33,16 +34,27 @@ func (in *traceInput) flags(c *cobra.Command) {
 	f.StringVar(&in.JobTable, "job-table", "", "pai_job_table of an alibaba2020 trace (default: the one beside the task table)")
 }
 
-// open reads the options' own files and opens the trace; "-" is standard input. An
-// interrupt closes it, which ends reading.
-func (in *traceInput) open(a *app, c *cobra.Command, file string) (*trace.Reader, error) {
+// prepare reads the options' own files.
+func (in *traceInput) prepare() error {
 	in.Format = trace.Format(in.format)
-	if in.throughputs != "" {
-		t, err := trace.ReadThroughputs(in.throughputs)
-		if err != nil {
-			return nil, err
-		}
-		in.Throughputs = t
+	if in.throughputs == "" {
+		return nil
+	}
+	t, err := trace.ReadThroughputs(in.throughputs)
+	in.Throughputs = t
+	return err
+}
+
+// source is a trace to replay.
+func (in *traceInput) source(file string) (*simulate.Trace, error) {
+	err := in.prepare()
+	return &simulate.Trace{Path: file, Options: in.Options}, err
+}
+
+// open opens a trace; "-" is standard input.
+func (in *traceInput) open(a *app, c *cobra.Command, file string) (*trace.Reader, error) {
+	if err := in.prepare(); err != nil {
+		return nil, err
 	}
 	if file == "-" {
 		return trace.NewReader("standard input", a.in, in.Options)

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/simulate"
+)
+
+func (a *app) simCommand() *cobra.Command {
+	return noun("sim", "Simulations: a trace on a cluster under a policy, by the code that runs live", a.simRun(), a.simCompare(), a.simReport())
+}
+
+// simFlags are what says how a trace is replayed.
+type simFlags struct {
+	trace traceInput
+	file  string
+	dir   string
+	spec  simulate.Spec
+}
+
+func (s *simFlags) flags(c *cobra.Command) {
+	s.trace.flags(c)
+	f := c.Flags()
+	f.StringVar(&s.file, "trace", "", "trace to replay")
+	f.StringVar(&s.spec.Cluster, "cluster", "", "NODESxGPUS[:TYPE],..., such as 64x8, or a cluster file")
+	f.Int32Var(&s.spec.Racks, "racks", 0, "racks that the nodes of each kind stand in; 0 is none")
+	f.StringVar(&s.spec.Policy, "policy", "fifo", "NAME[:key=value,...], such as las:limits=3250/7200; backfill, minRun and budget are the virtual cluster's")
+	f.StringVar(&s.spec.VCs, "vcs", "", `"from-trace" divides the nodes among the trace's virtual clusters (default: one that has all)`)
+	f.StringToStringVar(&s.spec.VCPolicies, "vc-policy", nil, "policy of one virtual cluster: VC=NAME[:key=value]; may be given several times")
+	f.StringVar(&s.spec.Placement, "placement", "cells", `"cells", or "count": where GPUs are does not matter`)
+	f.StringVar(&s.spec.Quota, "quota", "cells", `"cells", or "count": virtual clusters own numbers of GPUs`)
+	f.StringVar((*string)(&s.spec.Shape), "shape", "node", `"node": gangs are full nodes and a remainder; "gpu": each GPU is a task of its own`)
+	f.StringVar(&s.spec.RestartCost, "restart-cost", "", "SECONDS, or log2:SECONDS (times 1 + log2 of the GPUs), of each start after the first")
+	f.StringVar(&s.spec.Noise, "noise", "", "how wrong policies are about run times: survey or uniform:PERCENT")
+	f.StringVar(&s.spec.Faults, "faults", "", "MTBF,REPAIR of each node in seconds")
+	f.StringVar(&s.spec.Spreads, "spreads", "", "file with the speed of models on several nodes (Chronus' model_info.json)")
+	f.Uint64Var(&s.spec.Seed, "seed", 1, "seed of everything random")
+	f.StringVarP(&s.dir, "output", "o", "", "folder for the results")
+}
+
+func (s *simFlags) check(c *cobra.Command) error {
+	var missing []string
+	for _, f := range []struct{ name, value string }{{"--trace", s.file}, {"--cluster", s.spec.Cluster}, {"-o", s.dir}} {
+		if f.value == "" {
+			missing = append(missing, f.name)
+		}
+	}
+	if len(missing) > 0 {
+		return usage(c, "give %v", missing)
+	}
+	return nil
+}
+
+func (a *app) simRun() *cobra.Command {
+	s := simFlags{}
+	c := &cobra.Command{Use: "run", Short: "Replay a trace and write what came of it",
+		Long: `Replay a trace on a cluster under a policy, with the decision code that runs live,
+and write summary.json, jobs.csv, timeline.csv, report.html (no network needed) and
+manifest.json into a folder. Equal inputs and seed give equal bytes, but for the
+three figures of what the run took.`,
+		Example: "  comb sim run --trace philly_jobs.csv.gz --cluster 64x8 --vcs from-trace --policy las -o out/las",
+		Args:    args(cobra.NoArgs)}
+	s.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := s.check(c); err != nil {
+			return err
+		}
+		t, err := s.trace.source(s.file)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		r, err := simulate.RunInto(c.Context(), s.dir, versionText(), s.spec, t, simulate.Options{Policies: policy.New}, func() metrics.Cost { return costSince(began) })
+		if err != nil {
+			return traceError(err)
+		}
+		return a.show(r.Summary, func(t *table) { drawRun(t, s.dir, r) })
+	}
+	return c
+}
+
+// traceError adds how to go on after a bad row.
+func traceError(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return badTrace([]error{err})
+}
+
+// drawRun shows the figures that most want to see.
+func drawRun(t *table, dir string, r *simulate.Result) {
+	s := &r.Summary
+	t.row("jobs", fmt.Sprintf("%d, of which %d ended", s.Jobs, s.Finished))
+	if r.Refused > 0 {
+		t.row("refused", fmt.Sprintf("%d that can never run here; the first: %s", r.Refused, r.Reason))
+	}
+	t.row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
+	t.row("queueing", fmt.Sprintf("%.0f s on average: %.0f s behind the fair share, %.0f s for want of shape", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
+	t.row("makespan", fmt.Sprintf("%.0f s", s.Makespan))
+	t.row("utilization", fmt.Sprintf("%.1f %%", 100*s.GPUUtilization))
+	t.row("preemptions", number(s.Preemptions))
+	t.row("took", fmt.Sprintf("%.1f s of CPU, %d events, %d MiB", s.CPU, r.Records, s.PeakRSS>>20))
+	t.row("results", filepath.Join(dir, "report.html"))
+}
+
+// costSince measures this program.
+func costSince(began time.Time) metrics.Cost {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return metrics.Cost{}
+	}
+	cpu := time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return metrics.Cost{CPU: metrics.Number(cpu.Seconds()), Wall: metrics.Number(time.Since(began).Seconds()), PeakRSS: u.Maxrss << 10}
+}
+
+func (a *app) simCompare() *cobra.Command {
+	var html string
+	c := &cobra.Command{Use: "compare DIR...", Short: "Compare the results of several runs",
+		Long: `Compare the folders of several runs: one column a run, the best of each figure
+marked, with the difference to the first.`,
+		Args: args(cobra.MinimumNArgs(1))}
+	c.Flags().StringVar(&html, "html", "", "also write a page with the plots of all runs")
+	c.RunE = func(c *cobra.Command, dirs []string) error {
+		cmp, err := metrics.Compare(dirs)
+		if err != nil {
+			return err
+		}
+		if html != "" {
+			if err := writeFile(html, cmp.WriteHTML); err != nil {
+				return err
+			}
+		}
+		if a.format == "table" {
+			return cmp.WriteText(a.out)
+		}
+		return a.show(cmp, nil)
+	}
+	return c
+}
+
+func (a *app) simReport() *cobra.Command {
+	report := noun("report", "Studies of the results of a run")
+	var html string
+	c := &cobra.Command{Use: "philly DIR", Short: "The study of the Philly trace (ATC'19), of your own run",
+		Long: `Delay by cause and gang size, utilization by size, locality and co-location,
+failures by class and size, GPU time by final state.`,
+		Args: args(cobra.ExactArgs(1))}
+	c.Flags().StringVar(&html, "html", "", "also write it as a page")
+	c.RunE = func(c *cobra.Command, dirs []string) error {
+		r, err := metrics.PhillyOf(dirs[0])
+		if err != nil {
+			return err
+		}
+		if html != "" {
+			if err := writeFile(html, r.WriteHTML); err != nil {
+				return err
+			}
+		}
+		if a.format == "table" {
+			return r.WriteText(a.out)
+		}
+		return a.show(r, nil)
+	}
+	report.AddCommand(c)
+	return report
+}
+
+// writeFile writes a file with what write gives.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

@@ -1,0 +1,112 @@
+package simulate
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Manifest says how a folder of results came about: equal manifests but for the
+// version have equal results.
+type Manifest struct {
+	Version string `json:"version"` // of the program
+	Core    string `json:"core"`    // of the decision code
+	Spec    Spec   `json:"spec"`
+	Trace   string `json:"trace"` // file name, without its folder
+	// TraceHash and ClusterHash are the SHA-256 of the files; the latter is empty
+	// where no file names the cluster.
+	TraceHash   string `json:"trace_sha256"`
+	ClusterHash string `json:"cluster_sha256,omitempty"`
+	Submitted   int    `json:"submitted"`
+	Refused     int    `json:"refused,omitempty"`
+	Reason      string `json:"reason,omitempty"` // of the first job that was refused
+	Records     uint64 `json:"records"`
+}
+
+// RunInto replays a trace and writes the folder of results: summary.json, jobs.csv,
+// timeline.csv, report.html with its SVG files, manifest.json. The folder is made;
+// files that a former run left there are replaced. cost, when set, measures what the
+// run took.
+func RunInto(ctx context.Context, dir, version string, spec Spec, t *Trace, o Options, cost func() metrics.Cost) (*Result, error) {
+	m := Manifest{Version: version, Core: sched.Version, Spec: spec, Trace: filepath.Base(t.Path)}
+	var err error
+	if m.TraceHash, err = hashFile(t.Path); err != nil {
+		return nil, err
+	}
+	if isFile(spec.Cluster) {
+		m.Spec.Cluster = filepath.Base(spec.Cluster)
+		if m.ClusterHash, err = hashFile(spec.Cluster); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("cannot make the folder of results: %w", err)
+	}
+	r, err := runJobs(ctx, filepath.Join(dir, "jobs.csv"), spec, t, o)
+	if err != nil {
+		return nil, err
+	}
+	m.Submitted, m.Refused, m.Reason, m.Records = r.Submitted, r.Refused, r.Reason, r.Records
+	if cost != nil {
+		r.Summary.Cost = cost()
+	}
+	if err := r.WriteDir(dir); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return r, os.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644)
+}
+
+// runJobs runs with the table of jobs written as they end; a run that fails leaves
+// none.
+func runJobs(ctx context.Context, file string, spec Spec, t *Trace, o Options) (r *Result, err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the results: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file)
+		}
+	}()
+	defer f.Close()
+	buffer := bufio.NewWriterSize(f, 1<<16)
+	w := metrics.NewJobsWriter(buffer, Origin)
+	also := o.Ended
+	o.Ended = func(row *metrics.Row) {
+		w.Write(row)
+		if also != nil {
+			also(row)
+		}
+	}
+	if r, err = Run(ctx, spec, t, o); err != nil {
+		return nil, err
+	}
+	return r, errors.Join(w.Close(), buffer.Flush(), f.Close())
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
