@@ -20,9 +20,10 @@ type board struct {
 	free    int32
 	total   int32
 	keyed   sched.Keyed
+	now     sched.Time
 }
 
-func (b *board) Now() sched.Time                   { return 0 }
+func (b *board) Now() sched.Time                   { return b.now }
 func (b *board) VC() cell.VCName                   { return "a" }
 func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
 func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }
@@ -30,7 +31,8 @@ func (b *board) Placed(r sched.GangRef) bool       { return b.placed[r] }
 func (b *board) Free() int64                       { return int64(b.free) }
 func (b *board) Share(u sched.Subject) int64       { return int64(b.held[u]) * 1_000_000 / int64(b.total) }
 func (b *board) Gang(r sched.GangRef) sched.GangView {
-	return b.waiting[slices.IndexFunc(b.waiting, func(g sched.GangView) bool { return g.Ref == r })]
+	all := slices.Concat(b.waiting, b.running)
+	return all[slices.IndexFunc(all, func(g sched.GangView) bool { return g.Ref == r })]
 }
 func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
 	var out []sched.Ranked

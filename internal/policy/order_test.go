@@ -1,0 +1,201 @@
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const second = sched.Duration(sched.Second)
+
+// put adds a gang that waits, or runs when it has a start.
+func (b *board) put(id sched.JobID, leaves int32, h sched.Hints, started sched.Time, earlier sched.Duration) {
+	g := sched.GangView{Ref: sched.GangRef{Job: id}, Order: int64(id), Leaves: leaves, Hints: &h, Started: started, Earlier: earlier, Ran: earlier}
+	if started > 0 {
+		g.Since, g.Ran = started, earlier+sched.Duration(b.Now()-started)
+		b.running = append(b.running, g)
+		return
+	}
+	b.waiting = append(b.waiting, g)
+}
+
+// wishes lists the wishes of a policy: who, and who may leave for him.
+func wishes(t *testing.T, b *board, text string) string {
+	t.Helper()
+	p := made(t, text)
+	b.keyed, _ = p.(sched.Keyed)
+	var out []string
+	for w := range p.Rank(b) {
+		line := ids(w.Gang)
+		if w.Over != nil {
+			line += "<" + ids(slices.Collect(w.Over)...)
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, " ")
+}
+
+func ids(refs ...sched.GangRef) string {
+	var out []string
+	for _, r := range refs {
+		out = append(out, string(rune('0'+r.Job)))
+	}
+	return strings.Join(out, ",")
+}
+
+// made makes a policy of NAME:key=value,...
+func made(t *testing.T, text string) sched.Policy {
+	t.Helper()
+	name, rest, _ := strings.Cut(text, ":")
+	c := sched.VCConfig{Policy: name}
+	for _, kv := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' }) {
+		k, v, _ := strings.Cut(kv, "=")
+		c.Params = append(c.Params, sched.Param{Key: k, Value: v})
+	}
+	p, err := policy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// long is a job that declares a run time.
+func long(seconds int64) sched.Hints { return sched.Hints{Duration: sched.Duration(seconds) * second} }
+
+// Run times: the shortest first, those that nobody declared last; what fits nowhere
+// is not wished for, nor is anything when nothing is free.
+func TestShortestFirst(t *testing.T) {
+	fill := func(free int32) *board {
+		b := newBoard(8)
+		b.free = free
+		b.put(1, 1, long(50), 0, 0)
+		b.put(2, 1, sched.Hints{}, 0, 0)
+		b.put(3, 4, long(20), 0, 0)
+		b.put(4, 1, long(30), 0, 25*second) // 5 s are left
+		return b
+	}
+	for _, c := range []struct {
+		policy string
+		free   int32
+		want   string
+	}{
+		{"firstfit", 8, "1 2 3 4"},
+		{"firstfit", 2, "1 2 4"},
+		{"sjf", 8, "3 4 1 2"},
+		{"sjf", 1, "4 1 2"},
+		{"sjf", 0, ""},
+		{"srtf", 8, "4 3 1 2"},
+		{"srsf", 8, "4 1 3 2"}, // 5, 50, 4 x 20
+	} {
+		if got := wishes(t, fill(c.free), c.policy); got != c.want {
+			t.Errorf("%s with %d free: %s, want %s", c.policy, c.free, got, c.want)
+		}
+	}
+}
+
+// A gang takes cells back from those with more left to do, the worst first, and
+// leaves its equals alone.
+func TestShortestRemainingPreempts(t *testing.T) {
+	b := newBoard(8)
+	b.now, b.free = sched.Time(100*second), 0
+	b.put(5, 2, long(80), sched.Time(70*second), 0)      // 50 s left, 100 GPU-seconds
+	b.put(6, 1, long(90), sched.Time(80*second), 0)      // 70 s
+	b.put(7, 1, long(40), sched.Time(90*second), 0)      // 30 s
+	b.put(1, 1, long(30), 0, 0)                          // equal to 7
+	b.put(2, 1, long(60), 0, 0)                          // before 6
+	b.put(3, 1, long(95), 0, 0)                          // behind all
+	b.put(4, 1, long(100), 0, sched.Duration(80*second)) // 20 s
+	if got, want := wishes(t, b, "srtf"), "4<6,5,7 1<6,5 2<6"; got != want {
+		t.Errorf("srtf: %s, want %s", got, want)
+	}
+	if got, want := wishes(t, b, "srsf"), "4<5,6,7 1<5,6 2<5,6 3<5"; got != want {
+		t.Errorf("srsf: %s, want %s", got, want)
+	}
+}
+
+// Attained service counts GPUs times time, over all attempts. A gang of a better
+// queue takes from those of worse ones only; in a queue whoever runs comes first.
+func TestLeastAttainedService(t *testing.T) {
+	b := newBoard(8)
+	b.now, b.free = sched.Time(1000*second), 0
+	b.put(5, 4, sched.Hints{}, sched.Time(980*second), 0)           // 80 GPU-seconds: queue 0
+	b.put(6, 4, sched.Hints{}, sched.Time(990*second), 20*second)   // 40 + 80: queue 1
+	b.put(7, 1, sched.Hints{}, sched.Time(999*second), 1000*second) // 1001: queue 2
+	b.put(1, 1, sched.Hints{}, 0, 0)                                // queue 0
+	b.put(2, 1, sched.Hints{}, 0, 150*second)                       // queue 1
+	b.put(3, 2, sched.Hints{}, 0, 600*second)                       // queue 2
+	if got, want := wishes(t, b, "las:limits=100/1000"), "1<7,6 2<7"; got != want {
+		t.Errorf("las: %s, want %s", got, want)
+	}
+	// 5 reaches 100 GPU-seconds 25 s after its start; 6 reached them 5 s after its
+	// own, and reaches 1000 after 230 s; 7 is in the last queue.
+	p := made(t, "las:limits=100/1000").(sched.Timed)
+	for _, c := range []struct{ now, want sched.Duration }{{1000, 1005}, {1005, 1220}, {1220, 1230}, {1230, 0}} {
+		b.now = sched.Time(c.now * second)
+		if got := p.NextChange(b); got != sched.Time(c.want*second) {
+			t.Errorf("after %d s the order changes at %d s, want %d", c.now, got/sched.Time(second), c.want)
+		}
+	}
+}
+
+// The index by hand: of the jobs 10, 20, 100 and 400 with a quantum of 50.
+func TestGittins(t *testing.T) {
+	// Attained 0: two of four end within 50, spending 10+20+50+50 = 130: 2/130.
+	// Attained 15: one of three, 20+50+50 = 120: 1/120. Attained 25: none within 50.
+	b := newBoard(8)
+	b.put(1, 1, sched.Hints{}, 0, 25*second)
+	b.put(2, 1, sched.Hints{}, 0, 15*second)
+	b.put(3, 1, sched.Hints{}, 0, 0)
+	b.now = sched.Time(100 * second)
+	b.put(4, 1, sched.Hints{}, sched.Time(85*second), 0) // 15, as 2 has
+	if got, want := wishes(t, b, "gittins:limits=1000,delta=50,history=10/20/100/400"), "3<4 2 1"; got != want {
+		t.Errorf("gittins: %s, want %s", got, want)
+	}
+}
+
+// Deadlines: the earliest first; one that has passed counts no more, and a soft
+// job then has its next.
+func TestEarliestDeadline(t *testing.T) {
+	due := func(d sched.Duration, after ...sched.Duration) sched.Hints {
+		h := sched.Hints{Duration: d * second}
+		for _, a := range after {
+			h.Deadlines = append(h.Deadlines, sched.Deadline{After: a * second, Value: 10})
+		}
+		return h
+	}
+	b := newBoard(8)
+	b.now = sched.Time(100 * second)
+	b.put(1, 1, due(9, 300), 0, 0)
+	b.put(2, 1, due(70, 50), 0, 0)     // too late: best effort, 70 s
+	b.put(3, 1, due(9, 90, 200), 0, 0) // its second deadline
+	b.put(4, 1, due(30), 0, 0)         // best effort, 30 s
+	b.put(5, 1, due(9, 150), 0, 0)
+	b.put(6, 1, due(500, 400), sched.Time(50*second), 0)
+	b.put(7, 1, due(100), sched.Time(50*second), 0) // best effort, 50 s are left
+	if got, want := wishes(t, b, "edf"), "5<7,6 3<7,6 1<7,6 4<7 2"; got != want {
+		t.Errorf("edf: %s, want %s", got, want)
+	}
+	if got, want := wishes(t, b, "edf:preempt=no"), "5 3 1 2 4"; got != want {
+		t.Errorf("edf without preemption: %s, want %s", got, want)
+	}
+	if got := made(t, "edf").(sched.Timed).NextChange(b); got != sched.Time(400*second) {
+		t.Errorf("the order changes at %d", got)
+	}
+}
+
+// All that is wrong with parameters is said at once.
+func TestParameters(t *testing.T) {
+	_, err := policy.New(sched.VCConfig{Policy: "gittins", Params: []sched.Param{{Key: "delta", Value: "0"}, {Key: "history", Value: "5/x"}, {Key: "limits", Value: "7/7"}, {Key: "weight", Value: "1"}}})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{`"delta" of policy "gittins" is a number from 1 to`, `"history" of policy "gittins" is a list of rising numbers such as 3250/7200, not "5/x"`,
+		`"limits" of policy "gittins" is a list`, `takes no parameter "weight"; it takes: limits, history, delta`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nlacks %s", err, want)
+		}
+	}
+}
