@@ -349,7 +349,7 @@ func (s *search) lowest(b *bin, n int32) Level {
 // free leaves.
 func (s *search) pick(b *bin, n int32) []LeafID {
 	avail := s.scan(b)
-	out := s.leafRoom(n)
+	out := carve(&s.t.newLeaves, int(n))
 	if avail[0] == n { // all of them
 		first := s.c.f.Cells[b.cell].FirstLeaf
 		for l := first; len(out) < int(n); l++ {
@@ -370,18 +370,6 @@ func (s *search) pick(b *bin, n int32) []LeafID {
 		slices.Sort(leaves)
 	}
 	return leaves
-}
-
-// leafRoom returns memory for n leaves of a task: that of all tasks is taken at
-// once.
-func (s *search) leafRoom(n int32) []LeafID {
-	if cap(s.leaves)-len(s.leaves) < int(n) {
-		s.leaves = make([]LeafID, 0, max(n, s.lack))
-	}
-	s.lack -= n
-	at := len(s.leaves)
-	s.leaves = s.leaves[:at+int(n)]
-	return s.leaves[at : at : at+int(n)]
 }
 
 // closer reports whether a cell of a node is a better one to take leaves from

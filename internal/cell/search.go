@@ -131,9 +131,6 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	s := &t.search
 	t.request = *r
 	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
-	for i := range r.Members {
-		s.lack += r.Members[i].Tasks * r.Members[i].Leaves
-	}
 	s.plain = r.Keep == nil && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
 	c.blind = r.IgnoreHealth
@@ -217,6 +214,11 @@ type scratch struct {
 	one     [1]part
 	tasks   []task
 	binds   []Bind
+	// what placements are made of: memory for many at once, none of it used twice
+	newLeaves  []LeafID
+	newDevices []int32
+	newTasks   []Task
+	newBinds   []Bind
 	// of groups: by cell, where its group stands and in which round that was said
 	group   []int32
 	inGroup []uint32
@@ -251,17 +253,15 @@ type search struct {
 	bound   []RootID  // tentatively bound, in order
 	victims []AllocID // lifted so far
 	placed  []placedTask
-	plain   bool     // what cells count is what this gang could take
-	fond    bool     // some nodes are preferred
-	picky   bool     // not every node will do
-	roomy   bool     // how candidates for binding are ranked
-	steps   int      // binds tried by exhaust
-	spans   int      // divisions tried by span
-	ways    int      // orders in which parts were tried
-	hit     Bounds   // a search was cut short, or not all victims were looked at
-	lack    int32    // leaves of tasks for which no memory was taken yet
-	leaves  []LeafID // memory for those of tasks
-	avail   []int32  // what scan counted
+	plain   bool    // what cells count is what this gang could take
+	fond    bool    // some nodes are preferred
+	picky   bool    // not every node will do
+	roomy   bool    // how candidates for binding are ranked
+	steps   int     // binds tried by exhaust
+	spans   int     // divisions tried by span
+	ways    int     // orders in which parts were tried
+	hit     Bounds  // a search was cut short, or not all victims were looked at
+	avail   []int32 // what scan counted
 }
 
 type placedTask struct {
@@ -516,9 +516,9 @@ func (s *search) result() Result {
 	for i := range s.placed {
 		n += len(s.placed[i].leaves)
 	}
-	devices := make([]int32, 0, n)
+	devices := carve(&s.t.newDevices, n)
 	res.Placement.Binds = s.t.binds[:0]
-	res.Placement.Tasks = make([]Task, 0, len(s.placed))
+	res.Placement.Tasks = carve(&s.t.newTasks, len(s.placed))
 	for _, p := range s.placed {
 		top := &f.Cells[f.Leaves[p.leaves[0]]]
 		ch := &f.Chains[top.Chain]
@@ -540,11 +540,28 @@ func (s *search) result() Result {
 	}
 	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
 	s.t.binds = res.Placement.Binds
-	res.Placement.Binds = s.c.withOuter(s.r.Space, append([]Bind(nil), s.t.binds...))
+	res.Placement.Binds = s.c.withOuter(s.r.Space, append(carve(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
 	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
 		res.Victims = s.holdersOf(res.Placement)
 	}
 	return res
+}
+
+// carveMost is for how many values memory is taken at once, and so how many others
+// one that is kept for long can keep.
+const carveMost = 32
+
+// carve returns memory for n values; an append beyond them goes elsewhere.
+func carve[T any](from *[]T, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	if len(*from) < n {
+		*from = make([]T, max(n, carveMost))
+	}
+	out := (*from)[:0:n]
+	*from = (*from)[n:]
+	return out
 }
 
 // bindOf adds the preassigned cell of a leaf to a placement.

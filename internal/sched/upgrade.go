@@ -63,6 +63,9 @@ func (s *State) laziesAt(space int32, prio cell.Priority, extras bool) []queued 
 
 // below returns where the gangs of a priority below p begin.
 func below(q []queued, p cell.Priority) int {
+	if len(q) == 0 || q[0].prio < p {
+		return 0
+	}
 	i, _ := slices.BinarySearchFunc(q, p, func(e queued, p cell.Priority) int {
 		if e.prio >= p {
 			return -1
