@@ -230,3 +230,36 @@ func (c *Cluster) enlist(space int32, id CellID, on bool) {
 		}
 	}
 }
+
+// scanMost bounds how many nodes of one class Samples reads.
+const scanMost = 64
+
+// Samples returns nodes with idle leaves that a VC may reach, ascending: of every
+// class of its bound nodes, and of those that nobody has bound wholly, up to so
+// many. What it costs grows with the classes, not with the nodes.
+func (c *Cluster) Samples(space int32, each int) []int32 {
+	var out []int32
+	read := func(ch *Chain, x *binIndex, whose []int32, want int32) {
+		for i := range x.classes {
+			if x.classes[i].key.idle == 0 {
+				continue
+			}
+			bins := &x.classes[i].bins
+			found, at := 0, bins.next(0)
+			for n := 0; n < scanMost && found < each && at != None; n++ {
+				if whose[at] == want {
+					out = append(out, c.f.Cells[ch.NodeCells[at]].Node)
+					found++
+				}
+				at = bins.next(at + 1)
+			}
+		}
+	}
+	for ci := range c.f.Chains {
+		ch := &c.f.Chains[ci]
+		read(ch, &c.spaces[space].index[ci], c.whose[ci], space)
+		read(ch, &c.all[ci], c.whose[ci], None)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -80,14 +80,16 @@ const (
 
 // SKU is a leaf type with what one leaf of it carries.
 type SKU struct {
-	Name     TypeName   `json:"name"`
-	GPU      int64      `json:"gpu"`       // devices per leaf, 0 for a CPU slot
-	MilliCPU int64      `json:"milli_cpu"` // thousandths of a core
-	MemoryMB int64      `json:"memory_mb"` // MiB
-	Device   DeviceKind `json:"device"`
-	EnvVar   string     `json:"env_var,omitempty"` // set to the task's device indices
-	Part     PartKind   `json:"part,omitempty"`    // a leaf is this kind of part of a device; "" is a whole one
-	Files    []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
+	Name     TypeName `json:"name"`
+	GPU      int64    `json:"gpu"`       // devices per leaf, 0 for a CPU slot
+	MilliCPU int64    `json:"milli_cpu"` // thousandths of a core
+	MemoryMB int64    `json:"memory_mb"` // MiB
+	// GPUMemoryMB is the memory of each device in MiB; 0 is not known.
+	GPUMemoryMB int64      `json:"gpu_memory_mb,omitempty"`
+	Device      DeviceKind `json:"device"`
+	EnvVar      string     `json:"env_var,omitempty"` // set to the task's device indices
+	Part        PartKind   `json:"part,omitempty"`    // a leaf is this kind of part of a device; "" is a whole one
+	Files       []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
 }
 
 // LevelSpec is one level of a chain.

@@ -75,6 +75,7 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	s.GPU = m.Int("gpu", document.Range{Max: 1024, Default: devices})
 	s.MilliCPU = b.cpu(m.Node("cpu"))
 	s.MemoryMB = b.memory(m.Node("memory"))
+	s.GPUMemoryMB = b.memory(m.Node("gpuMemory"))
 	s.Device = cell.DeviceKind(device)
 	switch {
 	case device == "" && s.GPU > 0:

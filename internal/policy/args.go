@@ -96,6 +96,84 @@ func (a *args) number(key string, otherwise, least, most int64) int64 {
 	return n
 }
 
+// choice reads one of a few words; the first is the default.
+func (a *args) choice(key string, words ...string) string {
+	v, ok := a.take(key)
+	switch {
+	case !ok:
+		return words[0]
+	case !slices.Contains(words, v):
+		a.fail(key, strings.Join(words, " or "), v)
+		return words[0]
+	}
+	return v
+}
+
+// thousandths reads a decimal number such as 0.25 as 250, within bounds.
+func (a *args) thousandths(key string, otherwise, least, most int64) int64 {
+	v, ok := a.take(key)
+	if !ok {
+		return otherwise
+	}
+	whole, part, _ := strings.Cut(v, ".")
+	n, err := strconv.ParseUint(whole+part+strings.Repeat("0", max(3-len(part), 0)), 10, 40)
+	if err != nil || whole == "" || len(part) > 3 || int64(n) < least || int64(n) > most {
+		a.fail(key, fmt.Sprintf("a number from %s to %s with at most three decimals", decimal(least), decimal(most)), v)
+		return otherwise
+	}
+	return int64(n)
+}
+
+// decimal writes thousandths.
+func decimal(n int64) string {
+	if n%1000 == 0 {
+		return strconv.FormatInt(n/1000, 10)
+	}
+	return strings.TrimRight(fmt.Sprintf("%d.%03d", n/1000, n%1000), "0")
+}
+
+// pairs reads a list such as ann:2/bob:1: names with what follows each.
+func (a *args) pairs(key, want string) [][2]string {
+	v, ok := a.take(key)
+	if !ok {
+		return nil
+	}
+	parts := strings.Split(v, "/")
+	if len(parts) > maxList {
+		a.fail(key, fmt.Sprintf("a list of at most %d", maxList), v)
+		return nil
+	}
+	var out [][2]string
+	for _, p := range parts {
+		name, rest, found := strings.Cut(p, ":")
+		if !found || slices.ContainsFunc(out, func(o [2]string) bool { return o[0] == name }) {
+			a.fail(key, want, v)
+			return nil
+		}
+		out = append(out, [2]string{name, rest})
+	}
+	return out
+}
+
+// weights reads a list such as ann:2/bob:1 of whole numbers from 1 to 1,000,000;
+// whoever is not in it weighs 1.
+func (a *args) weights(key string) map[string]int64 {
+	want := "a list of names with whole weights from 1 to 1000000, such as ann:2/bob:1"
+	out := map[string]int64{}
+	for _, p := range a.pairs(key, want) {
+		n, err := strconv.ParseInt(p[1], 10, 64)
+		if err != nil || n < 1 || n > maxWeight {
+			a.fail(key, want, p[0]+":"+p[1])
+			return nil
+		}
+		out[p[0]] = n
+	}
+	return out
+}
+
+// maxWeight bounds weights, so that a share times a weight is an int64.
+const maxWeight = 1_000_000
+
 // done returns all that is wrong, and what is not known.
 func (a *args) done() error {
 	for _, p := range a.given {

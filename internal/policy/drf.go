@@ -6,58 +6,103 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// drf serves the user with the smallest dominant share first (Dominant Resource
-// Fairness, Ghodsi et al., NSDI'11, Algorithm 1): the user's largest fraction of
-// any resource that the VC is guaranteed. A user's own jobs are in order of
-// submission; equal shares in order of the users' next jobs. A job that
-// does not fit is passed over, so nobody is held up.
-type drf struct{}
+// drf serves whoever has the smallest dominant share first (Dominant Resource
+// Fairness, Ghodsi et al., NSDI'11, Algorithm 1, and weights as in section 4.3):
+// the largest fraction of any resource that the VC is guaranteed, divided by the
+// weight. The gangs of one user are in order of submission; equal shares go in order of
+// the next gangs. What does not fit is passed over, so nobody is held up, and
+// nobody is stopped.
+//
+// Resources are GPUs, GPU memory, cores, memory and the leaves of each SKU. A share
+// counts what the leaves carry that somebody holds, not what his tasks ask for:
+// nobody else can use the rest of a leaf.
+type drf struct {
+	// by=user (default) or by=team, which is the queue that a job names: the
+	// paper's users are either.
+	by sched.By
+	// weights=ann:2/bob:1 are of users or teams; 1 for whoever is not in it.
+	weights map[string]int64
+}
+
+func newDRF(a *args) drf {
+	return drf{by: newBy(a), weights: a.weights("weights")}
+}
+
+// newBy reads whether users or teams share.
+func newBy(a *args) sched.By {
+	if a.choice("by", "user", "team") == "team" {
+		return sched.ByQueue
+	}
+	return sched.ByUser
+}
 
 // Rank implements sched.Policy.
-func (drf) Rank(v sched.View) iter.Seq[sched.Wish] {
+func (p drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		users := byUser(v)
-		for len(users) > 0 {
-			at := 0
-			for i := range users {
-				if users[i].before(&users[at]) {
-					at = i
+		free := v.Free()
+		if free == 0 {
+			return
+		}
+		for all := p.waiting(v); len(all) > 0 && free > 0; {
+			at := first(all)
+			u := &all[at]
+			next := u.gangs.Pass
+			if int64(u.head.Leaves) <= free {
+				if !yield(sched.Wish{Gang: u.head.Ref}) {
+					return
+				}
+				next = u.gangs.Next
+				if v.Placed(u.head.Ref) {
+					free, u.share = v.Free(), v.Share(p.by, u.gangs.Party)
 				}
 			}
-			u := &users[at]
-			ref := u.head.Ref
-			if !yield(sched.Wish{Gang: ref}) {
-				return
-			}
-			if v.Placed(ref) {
-				u.share = v.Share(u.gangs.User)
-			}
 			var more bool
-			if u.head, more = u.gangs.Next(); !more {
-				users = append(users[:at], users[at+1:]...)
+			if u.head, more = next(); !more {
+				all = append(all[:at], all[at+1:]...)
 			}
 		}
 	}
 }
 
-// account is one user with what he waits for.
+// account is one user or team with what it waits for.
 type account struct {
-	gangs sched.UserGangs
-	head  sched.GangView // the next of them
-	share int64          // parts per million
+	gangs  sched.PartyGangs
+	head   sched.GangView // the next of them
+	share  int64          // parts per million
+	weight int64
 }
 
 func (a *account) before(b *account) bool {
-	return a.share < b.share || a.share == b.share && a.head.Order < b.head.Order
+	x, y := a.share*b.weight, b.share*a.weight
+	return x < y || x == y && a.head.Order < b.head.Order
 }
 
-// byUser returns the users with gangs that wait.
-func byUser(v sched.View) []account {
-	var users []account
-	for _, gs := range v.Users() {
-		if head, ok := gs.Next(); ok {
-			users = append(users, account{gs, head, v.Share(gs.User)})
+// first returns whose turn it is.
+func first(all []account) int {
+	at := 0
+	for i := range all {
+		if all[i].before(&all[at]) {
+			at = i
 		}
 	}
-	return users
+	return at
+}
+
+// waiting returns who waits.
+func (p drf) waiting(v sched.View) []account {
+	var out []account
+	for _, gs := range v.Parties(p.by) {
+		if head, ok := gs.Next(); ok {
+			out = append(out, account{gs, head, v.Share(p.by, gs.Party), weightOf(p.weights, gs.Party)})
+		}
+	}
+	return out
+}
+
+// weightOf is the weight of a party that is told apart by one thing.
+func weightOf(weights map[string]int64, p sched.Party) int64 {
+	if w := weights[p.Queue+string(p.User)+p.App]; w > 0 {
+		return w
+	}
+	return 1
 }

@@ -22,15 +22,19 @@ type maker struct {
 // which.
 func table() []maker {
 	return []maker{
-		{"drf", func(*args) sched.Policy { return drf{} }},
+
+		{"capacity", func(a *args) sched.Policy { return newCapacity(a) }},
+		{"drf", func(a *args) sched.Policy { return newDRF(a) }},
 		{"edf", func(a *args) sched.Policy { return newEDF(a) }},
 		{"fifo", func(a *args) sched.Policy { return fifo{preempt: a.flag("preempt", false)} }},
 		{"firstfit", func(*args) sched.Policy { return firstfit() }},
 		{"gittins", func(a *args) sched.Policy { return newGittins(a) }},
 		{"las", func(a *args) sched.Policy { return newLAS(a) }},
+		{"offers", func(a *args) sched.Policy { return newOffers(a) }},
 		{"sjf", func(*args) sched.Policy { return sjf() }},
 		{"srsf", func(*args) sched.Policy { return srsf() }},
 		{"srtf", func(*args) sched.Policy { return srtf() }},
+		{"tetris", func(a *args) sched.Policy { return newTetris(a) }},
 	}
 }
 

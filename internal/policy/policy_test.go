@@ -15,12 +15,14 @@ import (
 type board struct {
 	waiting []sched.GangView
 	running []sched.GangView
-	held    map[sched.Subject]int32
+	held    map[sched.Party]int32
 	placed  map[sched.GangRef]bool
 	free    int32
 	total   int32
 	keyed   sched.Keyed
 	now     sched.Time
+	notes   map[sched.JobID][]byte
+	nodes   []sched.NodeView
 }
 
 func (b *board) Now() sched.Time                   { return b.now }
@@ -29,7 +31,6 @@ func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.wait
 func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }
 func (b *board) Placed(r sched.GangRef) bool       { return b.placed[r] }
 func (b *board) Free() int64                       { return int64(b.free) }
-func (b *board) Share(u sched.Subject) int64       { return int64(b.held[u]) * 1_000_000 / int64(b.total) }
 func (b *board) Gang(r sched.GangRef) sched.GangView {
 	all := slices.Concat(b.waiting, b.running)
 	return all[slices.IndexFunc(all, func(g sched.GangView) bool { return g.Ref == r })]
@@ -44,26 +45,87 @@ func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
 	slices.SortStableFunc(out, func(a, b sched.Ranked) int { return a.Key.Compare(b.Key) })
 	return slices.Values(out)
 }
-func (b *board) Users() []sched.UserGangs {
-	var users []sched.UserGangs
-	for _, g := range b.waiting {
-		if slices.ContainsFunc(users, func(u sched.UserGangs) bool { return u.User == g.User }) {
+func (b *board) Guaranteed() int64               { return int64(b.total) }
+func (b *board) Nodes() iter.Seq[sched.NodeView] { return slices.Values(b.nodes) }
+func (b *board) Note(id sched.JobID) []byte      { return b.notes[id] }
+func (b *board) Share(by sched.By, p sched.Party) int64 {
+	return b.Held(by, p) * 1_000_000 / int64(b.total)
+}
+func (b *board) Held(by sched.By, p sched.Party) int64 {
+	var n int64
+	for of, leaves := range b.held {
+		if partyOf(by, of) == p {
+			n += int64(leaves)
+		}
+	}
+	return n
+}
+func (b *board) Holders(by sched.By) iter.Seq2[sched.Party, int64] {
+	return func(yield func(sched.Party, int64) bool) {
+		seen := map[sched.Party]bool{}
+		for of := range b.held {
+			if p := partyOf(by, of); !seen[p] {
+				seen[p] = true
+				if n := b.Held(by, p); n > 0 && !yield(p, n) {
+					return
+				}
+			}
+		}
+	}
+}
+func partyOf(by sched.By, p sched.Party) sched.Party {
+	var out sched.Party
+	if by&sched.ByUser != 0 {
+		out.User = p.User
+	}
+	if by&sched.ByQueue != 0 {
+		out.Queue = p.Queue
+	}
+	if by&sched.ByApp != 0 {
+		out.App = p.App
+	}
+	return out
+}
+
+func whose(g *sched.GangView) sched.Party {
+	return sched.Party{Queue: g.Hints.Queue, User: g.User, App: g.Hints.App}
+}
+
+// Parties reads the gangs that wait as they are now.
+func (b *board) Parties(by sched.By) []sched.PartyGangs {
+	var out []sched.PartyGangs
+	for i := range b.waiting {
+		p := partyOf(by, whose(&b.waiting[i]))
+		if slices.ContainsFunc(out, func(o sched.PartyGangs) bool { return o.Party == p }) {
 			continue
 		}
-		at := 0
-		users = append(users, sched.UserGangs{User: g.User, Next: func() (sched.GangView, bool) {
-			for at < len(b.waiting) && b.waiting[at].User != g.User {
-				at++
+		at, last := 0, int32(0)
+		passed := map[int32]bool{}
+		next := func() (sched.GangView, bool) {
+			for ; at < len(b.waiting); at++ {
+				if g := &b.waiting[at]; partyOf(by, whose(g)) == p && !passed[g.Leaves] {
+					at++
+					last = g.Leaves
+					return *g, true
+				}
 			}
-			if at == len(b.waiting) {
-				return sched.GangView{}, false
+			return sched.GangView{}, false
+		}
+		pass := func() (sched.GangView, bool) {
+			passed[last] = true
+			return next()
+		}
+		var leaves int64
+		for k := range b.waiting {
+			if partyOf(by, whose(&b.waiting[k])) == p {
+				leaves += int64(b.waiting[k].Leaves)
 			}
-			at++
-			return b.waiting[at-1], true
-		}})
+		}
+		out = append(out, sched.PartyGangs{Party: p, Leaves: leaves, Next: next, Pass: pass})
 	}
-	return users
+	return out
 }
+
 func (b *board) wait(u sched.Subject, leaves int32) {
 	b.add(u, leaves, sched.JobID(len(b.waiting)+1), 0)
 }
@@ -88,7 +150,7 @@ func (b *board) serve(t *testing.T, name string) (order, granted []sched.JobID, 
 		i := slices.IndexFunc(b.waiting, func(g sched.GangView) bool { return g.Ref == w.Gang })
 		if g := b.waiting[i]; g.Leaves <= b.free {
 			b.free -= g.Leaves
-			b.held[g.User] += g.Leaves
+			b.held[whose(&g)] += g.Leaves
 			b.placed[g.Ref] = true
 			granted = append(granted, g.Ref.Job)
 		}
@@ -97,7 +159,7 @@ func (b *board) serve(t *testing.T, name string) (order, granted []sched.JobID, 
 }
 
 func newBoard(total int32) *board {
-	return &board{held: map[sched.Subject]int32{}, placed: map[sched.GangRef]bool{}, free: total, total: total}
+	return &board{held: map[sched.Party]int32{}, placed: map[sched.GangRef]bool{}, free: total, total: total}
 }
 
 func equal(t *testing.T, what string, got, want []sched.JobID) {
@@ -119,7 +181,7 @@ func TestDRFOrder(t *testing.T) {
 	b.wait("eve", 4) // 6
 	order, granted, strict := b.serve(t, "drf")
 	// ann 2 | bob 1 | eve 4: then bob (1) before ann (2); 0 leaves are left.
-	equal(t, "order", order, []sched.JobID{1, 4, 6, 5, 2, 3})
+	equal(t, "order", order, []sched.JobID{1, 4, 6, 5})
 	equal(t, "granted", granted, []sched.JobID{1, 4, 6, 5})
 	if strict {
 		t.Error("a drf wish holds others up")
@@ -129,13 +191,13 @@ func TestDRFOrder(t *testing.T) {
 // What a user holds already counts, and a job that does not fit is passed over.
 func TestDRFPassesOver(t *testing.T) {
 	b := newBoard(8)
-	b.held["ann"], b.free = 2, 6
+	b.held[sched.Party{User: "ann"}], b.free = 2, 6
 	b.wait("ann", 1) // 1
 	b.wait("bob", 7) // 2: never fits beside ann's
 	b.wait("bob", 3) // 3
 	b.wait("bob", 3) // 4
 	order, granted, _ := b.serve(t, "drf")
-	equal(t, "order", order, []sched.JobID{2, 3, 1, 4})
+	equal(t, "order", order, []sched.JobID{3, 1})
 	equal(t, "granted", granted, []sched.JobID{3, 1})
 }
 
@@ -234,7 +296,7 @@ func TestRankStops(t *testing.T) {
 
 // Errors name what is not known and what there is.
 func TestUnknown(t *testing.T) {
-	if _, err := policy.New(sched.VCConfig{Policy: "lottery"}); err == nil || !strings.Contains(err.Error(), `"lottery"; there are: drf, edf, fifo`) {
+	if _, err := policy.New(sched.VCConfig{Policy: "lottery"}); err == nil || !strings.Contains(err.Error(), `"lottery"; there are: capacity, drf, edf, fifo`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := policy.New(sched.VCConfig{Policy: "drf", Params: []sched.Param{{Key: "weight", Value: "2"}}}); err == nil || !strings.Contains(err.Error(), `"weight"`) {

@@ -38,6 +38,7 @@ func (s *State) Apply(r Record) {
 			s.at(s.again, 0, 0)
 		}
 	case Noted:
+		s.applyNoted(e)
 	default:
 		if !s.applyFact(r.Event) && !s.applyDecision(r.Event) {
 			panic(fmt.Sprintf("sched: no rule applies event %T", r.Event))
@@ -324,6 +325,7 @@ func (s *State) applyConfigured(e Configured) {
 		s.blameLeaf(&s.leaves[i], true)
 	}
 	s.keys.remember(e.Meta, e.event(), 0)
+	s.forgetNotes()
 	s.requeueAll()
 }
 

@@ -279,6 +279,10 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 
 // aheadReason: there is room, but the order gives it to somebody else.
 func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
+	if why, until := s.restrained(j, g); why != "" {
+		r.Until = until
+		return r.say(HeldBack, "it would fit, but %s", why)
+	}
 	for _, id := range s.order(s.space(j.spec.VC)) {
 		if o := s.find(id); id == j.id || len(r.Jobs) == maxNamed || o != nil && o.spec.Priority < j.spec.Priority {
 			break // a member above a minimum stands behind its own priority only
@@ -296,6 +300,15 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 		return r.say(NotYetDecided, "it fits and starts with the next decision")
 	}
 	return r.say(PriorityAhead, "it would fit, but %s in the order of %s", s.jobList(r.Jobs)+" stand before it", j.spec.VC)
+}
+
+// restrained asks the policy of a gang's VC why it makes it wait.
+func (s *State) restrained(j *job, g int32) (string, Time) {
+	space := s.space(j.spec.VC)
+	if p, ok := s.pol[space].(Restrainer); ok && j.spec.Priority >= cell.MinGuaranteed {
+		return p.Restrains(s.view(space, j.spec.Priority), GangRef{j.id, g})
+	}
+	return "", 0
 }
 
 // maxNamed bounds how many jobs or nodes a reason names.

@@ -6,20 +6,20 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// line is the gangs that wait with one priority in one VC and have one user and
-// one shape, in order of submission; in a VC whose policy is Keyed, of all users and
+// line is the gangs that wait with one priority in one VC and have one party and
+// one shape, in order of submission; in a VC whose policy is Keyed, of all parties and
 // in order of their keys. When the first of them finds nothing, neither
 // do the others: so whoever passes over what does not fit reads lines, not gangs.
 //
 // Gangs that are cases of their own, since they avoid nodes or have a promise,
-// stand in a line without a shape. Opportunistic lines are of all users.
+// stand in a line without a shape. Opportunistic lines are of all parties.
 type line struct {
 	lineKey
 	gangs []queued
 }
 
 type lineKey struct {
-	user  Subject
+	party Party
 	shape string // "": what one of them finds says nothing of the others
 	extra bool   // members above a minimum
 }
@@ -35,8 +35,8 @@ type lineup struct {
 // guaranteed ones where the VC's policy has asked for them.
 type lineups struct {
 	spaces [][]lineup
-	asked  []bool // by space
-	empty  int    // lines
+	asked  []By // by space: how parties are told apart, 0 while nobody asked
+	empty  int  // lines
 }
 
 // maxEmpty is how many empty lines may stand until they are dropped.
@@ -45,7 +45,7 @@ const maxEmpty = 64
 // relistAll makes the lines anew, after the VCs changed.
 func (s *State) relistAll() {
 	n := len(s.queues)
-	s.lines = lineups{spaces: make([][]lineup, n), asked: make([]bool, n)}
+	s.lines = lineups{spaces: make([][]lineup, n), asked: make([]By, n)}
 	for space, q := range s.queues {
 		for _, e := range q {
 			s.jobs[e.slot].gangs[e.gang].listed = false
@@ -57,13 +57,18 @@ func (s *State) relistAll() {
 }
 
 // askLines makes the lines of a VC's guaranteed gangs; from now on they are kept.
-func (s *State) askLines(space int32) {
-	if s.lines.asked[space] {
+// A policy always asks for the same.
+func (s *State) askLines(space int32, by By) {
+	if s.lines.asked[space] == by {
 		return
 	}
-	s.lines.asked[space] = true
 	q := s.queues[space]
-	for _, e := range q[:below(q, cell.MinGuaranteed)] {
+	q = q[:below(q, cell.MinGuaranteed)]
+	for _, e := range q {
+		s.unlist(space, e)
+	}
+	s.lines.asked[space] = by
+	for _, e := range q {
 		s.list(space, e)
 	}
 }
@@ -80,7 +85,7 @@ func (s *State) lineup(space int32, p cell.Priority) *lineup {
 
 // list puts a gang that waits into its line.
 func (s *State) list(space int32, e queued) {
-	if e.prio >= cell.MinGuaranteed && !s.lines.asked[space] {
+	if e.prio >= cell.MinGuaranteed && s.lines.asked[space] == 0 {
 		return
 	}
 	g := &s.jobs[e.slot].gangs[e.gang]
@@ -141,7 +146,7 @@ func (s *State) lineOf(space int32, e queued) *line {
 			u.at[u.lines[i].lineKey] = int32(i)
 		}
 	}
-	k := s.keyOf(e)
+	k := s.keyOf(space, e)
 	i, found := u.at[k]
 	if !found {
 		i = int32(len(u.lines))
@@ -153,11 +158,11 @@ func (s *State) lineOf(space int32, e queued) *line {
 }
 
 // keyOf says what kind of line a gang stands in.
-func (s *State) keyOf(e queued) lineKey {
+func (s *State) keyOf(space int32, e queued) lineKey {
 	j := &s.jobs[e.slot]
 	k := lineKey{extra: j.spec.Gangs[e.gang].Extra}
-	if _, keyed := s.pol[s.space(j.spec.VC)].(Keyed); !keyed && e.prio >= cell.MinGuaranteed {
-		k.user = j.spec.User
+	if e.prio >= cell.MinGuaranteed {
+		k.party = s.lines.asked[space].party(j.spec)
 	}
 	if g := &j.gangs[e.gang]; !g.single {
 		k.shape = g.shape
@@ -211,7 +216,7 @@ func (s *State) verifyLines(add func(string, ...any)) {
 			}
 		}
 		want := s.queues[space]
-		if !s.lines.asked[space] {
+		if s.lines.asked[space] == 0 {
 			want = want[below(want, cell.MinGuaranteed):]
 		}
 		if listed != len(want) {
@@ -234,7 +239,7 @@ func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
 			add("gang %d of job %d stands in its line by %v, not by %v", e.gang, e.job, e.key, g.key)
 		case !found || s.queues[space][at] != plain:
 			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.gang, e.job, space)
-		case !g.listed || s.keyOf(e) != l.lineKey || i > 0 && l.gangs[i-1].compare(e) >= 0:
+		case !g.listed || s.keyOf(int32(space), e) != l.lineKey || i > 0 && l.gangs[i-1].compare(e) >= 0:
 			add("gang %d of job %d stands in the wrong line, or place of it", e.gang, e.job)
 		case g.single != (g.attempt != none || len(g.avoid) > 0):
 			add("gang %d of job %d is a case of its own: %v", e.gang, e.job, g.single)

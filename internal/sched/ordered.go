@@ -10,7 +10,7 @@ import (
 func (v view) Ordered(from int64) iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
 		s := v.s
-		s.askLines(v.space)
+		s.askLines(v.space, byKey)
 		m := merge{s: s, space: v.space, prio: v.prio}
 		if up := s.lineup(v.space, v.prio); up != nil {
 			for i := range up.lines {

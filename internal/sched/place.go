@@ -19,6 +19,9 @@ func (s *State) request(j *job, g int) cell.Request {
 			r.Preferred = r.Preferred.Add(i)
 		}
 	}
+	if len(j.spec.PreferredNodes) == 0 {
+		r.Preferred = s.prefer
+	}
 	for _, a := range j.gangs[g].avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
 			r.Avoided = r.Avoided.Add(i)

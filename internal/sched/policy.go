@@ -8,7 +8,7 @@ import (
 )
 
 // Policy is the order inside one VC: a pure, lazy sequence over a View. It holds
-// no state of its own; what it must remember is a Noted event. Ties are broken
+// no state of its own; what it must remember it notes (Wish.Note). Ties are broken
 // by submission order.
 type Policy interface {
 	// Rank yields the wishes of one priority's waiting gangs, best first. After
@@ -50,8 +50,16 @@ type Timed interface {
 	Policy
 	// NextChange says when the order of one priority changes by itself for the
 	// first time after View.Now, the time of the last decision; 0 is never. It
-	// depends on nothing but who runs and since when.
+	// depends on nothing but who waits, who runs and since when, and what is noted.
 	NextChange(View) Time
+}
+
+// Restrainer is a Policy that makes gangs wait that would fit, for a limit or for a
+// time. It is asked only for explanations.
+type Restrainer interface {
+	// Restrains says why a gang must wait though it fits, in a clause, and until
+	// when, 0 where that is not known; "" is that it need not.
+	Restrains(View, GangRef) (why string, until Time)
 }
 
 // Wish is one thing a policy wants to happen next.
@@ -67,6 +75,19 @@ type Wish struct {
 	// run for the VC's minimum run time, or used up its budget of preemptions, is
 	// left alone.
 	Over iter.Seq[GangRef]
+	// Prefer are nodes to use if the gang fits on them alone, when its job names
+	// none itself.
+	Prefer cell.NodeSet
+	// Note is something to remember. A wish with a note and no gang is that alone.
+	Note *Note
+}
+
+// Note is what a policy remembers about a job, or with job 0 about its VC, until
+// it notes something else, the job ends, or the VC gets another policy. It becomes
+// a Noted event.
+type Note struct {
+	Job  JobID
+	Data []byte // empty forgets
 }
 
 // GangRef names a gang of a job.
@@ -83,6 +104,8 @@ type GangView struct {
 	Submitted Time
 	Order     int64 // submission order
 	Leaves    int32
+	Members   []cell.Member // what its tasks ask for; only to read
+	Shape     string        // of Parties: when one does not fit, nor do others of its shape; "" is like no other
 	Hints     *Hints
 	Started   Time     // when its live attempt began to run; 0 before
 	Since     Time     // when it began to wait or, when its attempt runs, to run
@@ -98,12 +121,11 @@ type View interface {
 	// a lazy preemption, in submission order. A wish for one of the latter is an
 	// upgrade: it blocks nobody and makes nobody leave.
 	Waiting() iter.Seq[GangView]
-	// Users returns the same gangs apart by user, in no order of users, each user's
-	// in submission order. Those that ask for more than Free are left out, and those
-	// of a shape that found nothing in this walk, since a wish for them that makes
-	// nobody leave would find nothing: so passing over many gangs costs as much as
-	// their shapes.
-	Users() []UserGangs
+	// Parties returns the same gangs apart by party, in no order of parties, each
+	// party's in submission order. Those of a shape that found nothing in this walk
+	// are left out, since a wish for them would find the same: so passing over many
+	// gangs costs as much as their shapes. A policy always asks for one By.
+	Parties(By) []PartyGangs
 	// Ordered yields the same gangs by the key of a Keyed policy. From that rank on it
 	// leaves out those that ask for more than Free, as nobody makes room for them,
 	// and always those of a shape that found nothing in this walk.
@@ -119,16 +141,45 @@ type View interface {
 	// priority holds or was promised: a gang that asks for more cannot start unless
 	// somebody of its priority leaves.
 	Free() int64
-	// Share is a user's dominant share of the VC's guarantee now, over all of
-	// its resources, in parts per million.
-	Share(Subject) int64
+	// Guaranteed is how many leaves the VC is guaranteed.
+	Guaranteed() int64
+	// Share is a party's dominant share of the VC's guarantee now, in parts per
+	// million: the largest over GPUs, GPU memory, cores, memory and each SKU. What
+	// the leaves carry that its gangs hold counts, at all priorities.
+	Share(By, Party) int64
+	// Held is how many leaves a party's guaranteed gangs of this or a higher
+	// priority hold or were promised, without those that were told to stop.
+	Held(By, Party) int64
+	// Holders yields the parties that hold any, with how many, in order.
+	Holders(By) iter.Seq2[Party, int64]
+	// Nodes yields nodes on which this VC may find idle leaves, some of each kind
+	// of offer: the cost does not grow with the cluster.
+	Nodes() iter.Seq[NodeView]
+	// Note is what the policy noted last about a job, or with 0 about the VC; nil
+	// when it noted nothing.
+	Note(JobID) []byte
 }
 
-// UserGangs is one user with gangs that wait. Next returns the next of them, false
-// when there is none.
-type UserGangs struct {
-	User Subject
-	Next func() (GangView, bool)
+// PartyGangs is one party with gangs that wait, for so many leaves in all. Next
+// returns the next of them, false when there is none; Pass does the same and
+// leaves out all of the shape of the one returned last.
+type PartyGangs struct {
+	Party  Party
+	Leaves int64
+	Next   func() (GangView, bool)
+	Pass   func() (GangView, bool)
+}
+
+// NodeView is one machine with what it offers, in the order of its chains.
+type NodeView struct {
+	Node   int32 // for Wish.Prefer
+	Offers []Offer
+}
+
+// Offer is how many leaves of a SKU a machine has, and how many are idle and healthy.
+type Offer struct {
+	SKU      cell.TypeName
+	Idle, Of int32
 }
 
 // Policies makes the policy that a VC's configuration names.

@@ -84,7 +84,7 @@ func (s *State) gangView(e queued) GangView {
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
 	v := GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
-		Order: int64(e.job), Leaves: g.leaves, Hints: &j.spec.Hints, Earlier: g.ran, Ran: g.ran, Since: j.submitted}
+		Order: int64(e.job), Leaves: g.leaves, Members: g.members, Shape: g.shape, Hints: &j.spec.Hints, Earlier: g.ran, Ran: g.ran, Since: j.submitted}
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)
 	}

@@ -28,6 +28,7 @@ type image struct {
 	Config   *Config        `json:"config"`
 	Jobs     int            `json:"jobs"` // how many lines follow
 	Attempts []attemptImage `json:"attempts"`
+	Notes    []Noted        `json:"notes,omitempty"`
 	Nodes    []nodeNote     `json:"nodes"`
 	Leaves   []leafNote     `json:"leaves"`
 	Bound    []cell.Bound   `json:"bound,omitempty"`
@@ -53,6 +54,7 @@ type jobImage struct {
 	Gangs       []gangImage    `json:"gangs"`
 	Tasks       []taskImage    `json:"tasks"`
 	Notices     []string       `json:"notices"`
+	Note        *note          `json:"note,omitempty"`
 }
 
 type gangImage struct {
@@ -103,7 +105,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -148,7 +150,7 @@ func appendLine(out []byte, v any) []byte {
 func imageOf(j *job) *jobImage {
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
-		After: j.after, Notices: j.notices}
+		After: j.after, Notices: j.notices, Note: j.note}
 	for i := range j.gangs {
 		g := &j.gangs[i]
 		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked})
@@ -184,7 +186,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	}()
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
-	s.nodes, s.leaves, s.again, s.decided = im.Nodes, im.Leaves, im.Again, im.Decided
+	s.notes, s.nodes, s.leaves, s.again, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Decided
 	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
 	for _, e := range s.keys.Ring {
@@ -221,7 +223,7 @@ func (s *State) loadJob(im *jobImage) {
 	j.started, j.retry, j.counted, j.preempted = im.Started, im.Retry, im.Counted, im.Preempted
 	j.yielded = im.Yielded
 	j.stop, j.stopReason, j.quarantined = im.Stop, im.StopReason, im.Quarantined
-	j.completing, j.after, j.notices = im.Completing, im.After, im.Notices
+	j.completing, j.after, j.notices, j.note = im.Completing, im.After, im.Notices, im.Note
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults

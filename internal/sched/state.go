@@ -37,6 +37,7 @@ type State struct {
 	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
 	lines    lineups    // of the waiting gangs, for those who pass over what does not fit
 	lazy     [][]queued // lazily preempted gangs by space, sorted
+	notes    []Noted    // what policies remember about their VCs, sorted by VC
 	nodes    []nodeNote // what is remembered about nodes, sorted by name
 	leaves   []leafNote // bad leaves, sorted by node, SKU, device, part
 	keys     keyRing
@@ -50,6 +51,7 @@ type State struct {
 	tallies  []tally            // by space
 	grew     bool               // a promise was taken back while Decide walks
 	booked   []GangRef          // gangs with a booking, sorted
+	prefer   cell.NodeSet       // while Decide tries a gang: where its policy wants it
 	keep     cell.LeafSet       // while Decide tries a gang: what it must leave to bookings
 	again    Time               // the next decision that Decided asked for
 	decided  Time               // when the last Decide ran
@@ -81,6 +83,7 @@ type job struct {
 	gangs       []gang
 	tasks       []taskRun
 	notices     []string
+	note        *note // of its VC's policy
 }
 
 // gang is one gang's place in its life: it waits (attempt None), or an attempt
@@ -242,6 +245,7 @@ func (s *State) Clone() *State {
 	for i := range d.lazy {
 		d.lazy[i] = slices.Clone(d.lazy[i])
 	}
+	d.notes = slices.Clone(s.notes)
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
 	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)

@@ -131,6 +131,7 @@ const (
 	BackOff           ReasonCode = "BackOff"           // refused starts or a retry delay, until a time
 	BadHardware       ReasonCode = "BadHardware"       // it would fit if what is bad were healthy
 	WaitingPreemption ReasonCode = "WaitingPreemption" // its cells are reserved, victims are leaving
+	HeldBack          ReasonCode = "HeldBack"          // it would fit, but its VC's policy keeps it waiting, such as for a limit
 	PriorityAhead     ReasonCode = "PriorityAhead"     // it would fit, but jobs before it in the order come first
 	VCBusy            ReasonCode = "VCBusy"            // too few free leaves in its VC
 	ClusterBusy       ReasonCode = "ClusterBusy"       // opportunistic: too few free leaves anywhere

@@ -12,9 +12,7 @@ import (
 type tally struct {
 	borrowed int64   // leaves that opportunistic attempts hold
 	ranks    []ranks // guaranteed attempts and promises, by rising priority
-	// The next two are counted from when a policy asks for a user's share.
-	guaranteed []int64   // the VC's resources; see addResources
-	holdings   []holding // sorted
+	holdings holdings
 }
 
 // ranks counts the guaranteed attempts and promises of one priority that were not
@@ -33,8 +31,10 @@ func (s *State) count(a *attempt, sign int32) {
 	space := s.cl.Alloc(a.alloc).Space
 	t := &s.tallies[space]
 	s.stir(space)
-	if t.guaranteed != nil {
-		s.countHoldings(t, a, int64(sign))
+	for by := By(1); t.holdings.asked>>by != 0; by++ {
+		if t.holdings.asked>>by&1 != 0 {
+			s.countHoldings(&t.holdings, by, a, int64(sign))
+		}
 	}
 	if a.lazy || j.spec.Priority < cell.MinGuaranteed {
 		if a.state != AttemptReserving {
@@ -86,7 +86,7 @@ func (s *State) willingBelow(space int32, p cell.Priority) bool {
 
 // Free implements View.
 func (v view) Free() int64 {
-	if v.all {
+	if v.all || v.w != nil && v.w.outlook != nil {
 		return math.MaxInt64
 	}
 	return v.s.unheld(v.space, v.prio)
@@ -108,7 +108,7 @@ func (s *State) unheld(space int32, p cell.Priority) int64 {
 func cloneTallies(ts []tally) []tally {
 	out := slices.Clone(ts)
 	for i := range out {
-		out[i].ranks, out[i].holdings = slices.Clone(out[i].ranks), slices.Clone(out[i].holdings)
+		out[i].ranks, out[i].holdings = slices.Clone(out[i].ranks), out[i].holdings.clone()
 	}
 	return out
 }
@@ -118,15 +118,16 @@ func (s *State) verifyTallies(add func(string, ...any)) {
 	was := s.tallies
 	s.tallies = s.recounted()
 	for i := range was {
-		if was[i].guaranteed != nil {
-			s.askHoldings(int32(i))
+		for by := By(1); was[i].holdings.asked>>by != 0; by++ {
+			if was[i].holdings.asked>>by&1 != 0 {
+				s.askHoldings(int32(i), by)
+			}
 		}
 	}
 	now := s.tallies
 	s.tallies = was
 	for i, want := range now {
-		if got := s.tallies[i]; got.borrowed != want.borrowed || !slices.Equal(got.ranks, want.ranks) ||
-			!slices.Equal(got.guaranteed, want.guaranteed) || !slices.Equal(got.holdings, want.holdings) {
+		if got := s.tallies[i]; got.borrowed != want.borrowed || !slices.Equal(got.ranks, want.ranks) || !got.holdings.equal(&want.holdings) {
 			add("space %d is counted as %v, but has %v", i, got, want)
 		}
 	}

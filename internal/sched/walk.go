@@ -94,6 +94,12 @@ func (w *walker) walk() {
 func (w *walker) rank(prio cell.Priority) bool {
 	v := view{s: w.s, space: w.space, prio: prio, now: w.s.now, w: w}
 	for wish := range w.s.pol[w.space].Rank(v) {
+		if wish.Note != nil {
+			w.remember(wish.Note)
+		}
+		if wish.Gang.Job == 0 {
+			continue
+		}
 		if w.outlook.deepEnough() {
 			return false
 		}
@@ -144,6 +150,8 @@ func (w *walker) allBlocked(id JobID) bool {
 func (w *walker) grant(wish Wish) {
 	defer blaming(wish.Gang.Job)
 	s := w.s
+	s.prefer = wish.Prefer
+	defer func() { s.prefer = nil }()
 	slot, ok := s.slots.get(wish.Gang.Job)
 	if !ok {
 		return

@@ -310,15 +310,21 @@ func (p *plan) vc(name string) *cell.VCSpec {
 	return &p.spec.VCs[len(p.spec.VCs)-1]
 }
 
-// policy reads "drf", or "fifo:preempt" with parameters that are true.
+// policy reads "drf", or with parameters "las:limits=3250/7200,preempt": one without
+// a value is true.
 func (p *plan) policy(vc, text string) {
 	p.vc(vc)
 	name, params, _ := strings.Cut(text, ":")
 	v := p.vcConfig(vc)
 	v.Policy = name
-	for _, k := range strings.FieldsFunc(params, func(r rune) bool { return r == ':' }) {
-		v.Params = append(v.Params, sched.Param{Key: k, Value: "true"})
+	for _, p := range strings.FieldsFunc(params, func(r rune) bool { return r == ',' }) {
+		key, value, given := strings.Cut(p, "=")
+		if !given {
+			value = "true"
+		}
+		v.Params = append(v.Params, sched.Param{Key: key, Value: value})
 	}
+	slices.SortFunc(v.Params, func(a, b sched.Param) int { return strings.Compare(a.Key, b.Key) })
 }
 
 // vcConfig finds the policy of a VC.

@@ -83,8 +83,17 @@ func newFloor(g *generator) *floor {
 	return f
 }
 
+// floorPolicies are what VCs choose from; jobs name queues p.q, p.r and d, and apps.
+func floorPolicies() []string {
+	const queues = "queues=p:60:80/p.q:70/p.r:30:50/d:40"
+	return []string{"fifo", "fifo:preempt", "drf", "drf:by=team,weights=d:3/q:2",
+		"capacity", "capacity:" + queues, "capacity:minimumUserLimit=25,preempt,userLimitFactor=1.5,wait=5," + queues,
+		"capacity:interval=60,preempt,round=0.5,userLimitFactor=100," + queues,
+		"tetris", "tetris:by=team,fairness=0.5,work=0", "offers", "offers:by=app,refuse=60", "offers:hoard"}
+}
+
 func randomPolicy(g *generator) string {
-	policy := g.pick("fifo", "fifo:preempt", "drf")
+	policy := g.pick(floorPolicies()...)
 	if g.chance(30) {
 		policy += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
 	}

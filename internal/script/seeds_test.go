@@ -281,6 +281,7 @@ func (g *generator) submit() {
 		text    string
 	}{
 		{40, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
+		{60, "queue=" + g.pick("q", "p.r", "d", "p", "z")}, {20, "app=" + g.pick("m", "n")},
 		{20, fmt.Sprintf("retries=%d", g.IntN(3))}, {30, fmt.Sprintf("limit=%ds", 1+g.IntN(400))},
 		{8, "minFailed=2"}, {8, "minSucceeded=1"}, {8, "taskRetries=1"}, {20, "user=" + g.pick("u", "v", "w")},
 		{8, "nodes=" + g.node1() + "," + g.node1()}, {5, "avoid=" + g.node1()}, {10, "prefer=" + g.node1()}, {5, "pinned=" + g.pick("p1", "p2")},

@@ -23,7 +23,7 @@ func (plainDRF) Rank(v sched.View) iter.Seq[sched.Wish] {
 		for len(waits) > 0 {
 			best := 0 // of each user the first counts, and they come in order of submission
 			for i := range waits {
-				if v.Share(waits[i].User) < v.Share(waits[best].User) {
+				if v.Share(sched.ByUser, sched.Party{User: waits[i].User}) < v.Share(sched.ByUser, sched.Party{User: waits[best].User}) {
 					best = i
 				}
 			}
@@ -36,7 +36,7 @@ func (plainDRF) Rank(v sched.View) iter.Seq[sched.Wish] {
 }
 
 // Whoever passes over gangs by their shapes decides as one that tries each of them.
-func TestUsersLeaveOutNobodyWhoCouldStart(t *testing.T) {
+func TestPartiesLeaveOutNobodyWhoCouldStart(t *testing.T) {
 	drf := func(cfg *sched.Config) *sched.Config {
 		for i := range cfg.VCs {
 			cfg.VCs[i].Policy = "drf"

@@ -1,0 +1,208 @@
+package policy
+
+import (
+	"encoding/json"
+	"iter"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// offers is Mesos' two-level scheduling (Hindman et al., NSDI'11) inside one VC:
+// what is free is offered to one framework at a time, the one with the smallest
+// dominant share first. A framework takes the first of its gangs that fits, and
+// what remains is offered again. One that can use nothing declines, and is offered
+// no more than it declined until the filter ends. It sees only what it is offered,
+// so a gang that needs more than is ever free at once starves, unless it hoards:
+// then nobody else gets what it could use, until it starts. Who began to hoard
+// first comes first, so two that hoard cannot block each other.
+type offers struct {
+	drf
+	// refuse is how long a declined offer filters: refuse=5 seconds, Mesos' default
+	// of refuse_seconds.
+	refuse sched.Duration
+	// hoard=no: whether a framework keeps what is too little for it.
+	hoard bool
+}
+
+// newOffers reads by=user (default) or by=app, which says what a framework is, and
+// weights as drf does.
+func newOffers(a *args) *offers {
+	o := &offers{drf: drf{by: sched.ByUser}}
+	if a.choice("by", "user", "app") == "app" {
+		o.by = sched.ByApp
+	}
+	o.weights = a.weights("weights")
+	o.refuse = sched.Duration(a.number("refuse", 5, 0, 86_400)) * sched.Second
+	o.hoard = a.flag("hoard", false)
+	return o
+}
+
+// answer is what is remembered of a framework with the first of its jobs that
+// wait: that it declined an offer, or that it hoards.
+type answer struct {
+	Until  sched.Time `json:"until,omitempty"`  // it is filtered until then
+	Leaves int64      `json:"leaves,omitempty"` // unless more than so many are free
+	Missed bool       `json:"missed,omitempty"` // it might have been offered something meanwhile
+	Hoards sched.Time `json:"hoards,omitempty"` // since then
+}
+
+func answered(v sched.View, job sched.JobID) (a answer) {
+	if data := v.Note(job); data != nil && json.Unmarshal(data, &a) != nil {
+		return answer{}
+	}
+	return a
+}
+
+// note makes a wish that the answer is remembered.
+func (a answer) note(job sched.JobID) sched.Wish {
+	data, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // three numbers and a truth
+	}
+	return sched.Wish{Note: &sched.Note{Job: job, Data: data}}
+}
+
+// Rank implements sched.Policy.
+func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		if v.Free() == 0 {
+			return
+		}
+		all := o.frameworks(v)
+		for ok := true; len(all) > 0 && v.Free() > 0; {
+			at, more := next(all), false
+			switch u := &all[at]; {
+			case u.Hoards > 0:
+				more, ok = o.keep(v, u, yield)
+			case u.waits == 0 && u.Until > v.Now() && v.Free() <= u.Leaves:
+				if !u.Missed {
+					u.Missed = true
+					ok = yield(u.note(u.head.Ref.Job))
+				}
+			default:
+				more, ok = o.offer(v, u, yield)
+			}
+			if !ok {
+				return
+			}
+			if !more {
+				all = append(all[:at], all[at+1:]...)
+			}
+		}
+	}
+}
+
+// framework is one with gangs that wait.
+type framework struct {
+	account
+	answer             // to the last offer
+	waits  sched.JobID // the first of its jobs that got nothing now
+}
+
+// next returns whom to serve: who hoards, the first to begin first, then the
+// smallest share.
+func next(all []framework) int {
+	at := 0
+	for i := range all {
+		a, b := &all[i], &all[at]
+		switch {
+		case a.Hoards > 0 && b.Hoards > 0:
+			if a.Hoards < b.Hoards || a.Hoards == b.Hoards && a.head.Order < b.head.Order {
+				at = i
+			}
+		case a.Hoards > 0, b.Hoards == 0 && a.before(&b.account):
+			at = i
+		}
+	}
+	return at
+}
+
+// frameworks returns those with gangs that wait.
+func (o *offers) frameworks(v sched.View) []framework {
+	var out []framework
+	for _, u := range o.waiting(v) {
+		a := answered(v, u.head.Ref.Job)
+		if !o.hoard {
+			a.Hoards = 0
+		}
+		out = append(out, framework{account: u, answer: a})
+	}
+	return out
+}
+
+// keep serves one that hoards: nobody else gets what it could use.
+func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (more, ok bool) {
+	ref := u.head.Ref
+	if !yield(sched.Wish{Gang: ref, Strict: true}) {
+		return false, false
+	}
+	if !v.Placed(ref) {
+		return false, true
+	}
+	u.answer, u.share = answer{}, v.Share(o.by, u.gangs.Party)
+	u.head, more = u.gangs.Next()
+	return more, true
+}
+
+// offer gives a framework the choice; it reports whether it took something and
+// wants more, and whether to go on.
+func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) (more, ok bool) {
+	free := v.Free()
+	for more = true; more; {
+		ref := u.head.Ref
+		if int64(u.head.Leaves) <= free {
+			if !yield(sched.Wish{Gang: ref}) {
+				return false, false
+			}
+			if v.Placed(ref) {
+				u.share = v.Share(o.by, u.gangs.Party)
+				u.head, more = u.gangs.Next()
+				return more, true
+			}
+			u.head, more = u.gangs.Next()
+		} else {
+			u.head, more = u.gangs.Pass()
+		}
+		if u.waits == 0 {
+			u.waits = ref.Job
+		}
+	}
+	switch {
+	case o.hoard:
+		return false, yield(answer{Hoards: v.Now()}.note(u.waits))
+	case o.refuse == 0:
+		return false, true
+	}
+	return false, yield(answer{Until: v.Now().Add(o.refuse), Leaves: free}.note(u.waits))
+}
+
+// Restrains implements sched.Restrainer: the filters.
+func (o *offers) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
+	g, ok := find(v, ref)
+	if !ok {
+		return "", 0
+	}
+	for _, u := range o.frameworks(v) {
+		if p := u.gangs.Party; p == (sched.Party{User: g.User}) || o.by == sched.ByApp && p.App == g.Hints.App {
+			if u.Until > v.Now() && v.Free() <= u.Leaves {
+				return "its framework declined an offer and is made no other for a while", u.Until
+			}
+		}
+	}
+	return "", 0
+}
+
+// NextChange implements sched.Timed: the first filter to end of a framework that
+// missed something.
+func (o *offers) NextChange(v sched.View) sched.Time {
+	if o.hoard || o.refuse == 0 || v.Free() == 0 {
+		return 0
+	}
+	var next sched.Time
+	for _, a := range o.frameworks(v) {
+		if a.Missed && a.Until > v.Now() && (next == 0 || a.Until < next) {
+			next = a.Until
+		}
+	}
+	return next
+}

@@ -1,0 +1,93 @@
+package sched
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// What policies remember: the last note about each job, and about each VC. A note
+// belongs to the policy that wrote it; another policy of the VC does not see it.
+
+// note is what a policy noted about a job.
+type note struct {
+	Policy string `json:"policy"`
+	Data   []byte `json:"data"`
+}
+
+// policyOf is the name of a VC's policy.
+func (s *State) policyOf(name cell.VCName) string {
+	return cmp.Or(vcConfig(s.cfg, name).Policy, "fifo")
+}
+
+// Note implements View.
+func (v view) Note(id JobID) []byte { return v.s.note(v.VC(), id) }
+
+func (s *State) note(vc cell.VCName, id JobID) []byte {
+	policy := s.policyOf(vc)
+	if id == 0 {
+		if i, found := s.findNote(vc); found && s.notes[i].Policy == policy {
+			return s.notes[i].Data
+		}
+		return nil
+	}
+	if j := s.find(id); j != nil && j.note != nil && j.note.Policy == policy && j.spec.VC == vc {
+		return j.note.Data
+	}
+	return nil
+}
+
+func (s *State) findNote(vc cell.VCName) (int, bool) {
+	return slices.BinarySearchFunc(s.notes, vc, func(n Noted, k cell.VCName) int { return cmp.Compare(n.VC, k) })
+}
+
+// remember writes a policy's note down, unless that is what it noted last. It is
+// no change for those who wait.
+func (w *walker) remember(n *Note) {
+	s := w.s
+	vc := s.cl.Space(w.space).Name
+	if bytes.Equal(s.note(vc, n.Job), n.Data) || n.Job != 0 && s.find(n.Job) == nil {
+		return
+	}
+	if w.passed > 0 {
+		w.passed++
+	}
+	s.emit(Noted{VC: vc, Policy: s.policyOf(vc), Job: n.Job, Data: n.Data})
+}
+
+func (s *State) applyNoted(e Noted) {
+	if space := s.space(e.VC); space > 0 {
+		s.stir(space)
+	}
+	if e.Job != 0 {
+		if j := s.find(e.Job); j != nil {
+			if j.note = nil; len(e.Data) > 0 {
+				j.note = &note{e.Policy, e.Data}
+			}
+		}
+		return
+	}
+	i, found := s.findNote(e.VC)
+	switch {
+	case found && len(e.Data) == 0:
+		s.notes = slices.Delete(s.notes, i, i+1)
+	case found:
+		s.notes[i] = e
+	case len(e.Data) > 0:
+		s.notes = slices.Insert(s.notes, i, e)
+	}
+}
+
+// forgetNotes drops the notes of policies that a configuration has replaced.
+func (s *State) forgetNotes() {
+	s.notes = slices.DeleteFunc(s.notes, func(n Noted) bool {
+		return s.space(n.VC) == 0 || s.policyOf(n.VC) != n.Policy
+	})
+	for i := range s.jobs {
+		if j := &s.jobs[i]; j.spec != nil && j.note != nil && s.policyOf(j.spec.VC) != j.note.Policy {
+			j.note = nil
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package sched
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// By says how the gangs of a VC are told apart: by one or several of these.
+type By uint8
+
+// What gangs are told apart by.
+const (
+	ByUser  By = 1 << iota
+	ByQueue    // Hints.Queue
+	ByApp      // Hints.App
+	byKey      // nothing: all are one party, in order of their keys
+)
+
+// Party is whose gangs are meant. What they are not told apart by is empty.
+type Party struct {
+	Queue string
+	User  Subject
+	App   string
+}
+
+// party returns whose a job is.
+func (b By) party(j *Job) Party {
+	var p Party
+	if b&ByUser != 0 {
+		p.User = j.User
+	}
+	if b&ByQueue != 0 {
+		p.Queue = j.Hints.Queue
+	}
+	if b&ByApp != 0 {
+		p.App = j.Hints.App
+	}
+	return p
+}
+
+// Compare orders parties by queue, then user, then app.
+func (p Party) Compare(o Party) int {
+	return cmp.Or(strings.Compare(p.Queue, o.Queue), strings.Compare(string(p.User), string(o.User)), strings.Compare(p.App, o.App))
+}
+
+// Parties implements View.
+func (v view) Parties(by By) []PartyGangs {
+	s := v.s
+	s.askLines(v.space, by)
+	var all []*partyGangs
+	at := map[Party]*partyGangs{}
+	party := func(name Party) *partyGangs {
+		u := at[name]
+		if u == nil {
+			u = &partyGangs{v: v, name: name, merge: merge{s: s, space: v.space, prio: v.prio}}
+			at[name] = u
+			all = append(all, u)
+		}
+		return u
+	}
+	if up := s.lineup(v.space, v.prio); up != nil {
+		for i := range up.lines {
+			if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
+				u := party(l.party)
+				u.merge.add(i, l)
+				u.leaves += s.leavesOfLine(l)
+			}
+		}
+	}
+	for _, e := range s.laziesAt(v.space, v.prio, false) {
+		u := party(by.party(s.jobs[e.slot].spec))
+		u.lazies = append(u.lazies, e)
+		u.leaves += int64(s.jobs[e.slot].gangs[e.gang].leaves)
+	}
+	out := make([]PartyGangs, len(all))
+	for i, u := range all {
+		u.merge.order()
+		out[i] = PartyGangs{u.name, u.leaves, u.next, u.pass}
+	}
+	return out
+}
+
+// leavesOfLine sums what the gangs of a line want.
+func (s *State) leavesOfLine(l *line) int64 {
+	if l.shape != "" {
+		return int64(s.leavesIn(l)) * int64(len(l.gangs))
+	}
+	var n int64
+	for _, e := range l.gangs {
+		n += int64(s.jobs[e.slot].gangs[e.gang].leaves)
+	}
+	return n
+}
+
+// partyGangs reads the gangs of one party: those that wait, and those that wait
+// for an upgrade.
+type partyGangs struct {
+	v      view
+	name   Party
+	leaves int64
+	merge  merge
+	read   bool // what the merge comes to was returned
+	lazies []queued
+}
+
+func (u *partyGangs) next() (GangView, bool) {
+	if u.read {
+		u.merge.next()
+		u.read = false
+	}
+	e, ok := u.merge.first(u.v.w.fruitless())
+	switch {
+	case len(u.lazies) > 0 && (!ok || u.lazies[0].compare(e) < 0):
+		e, u.lazies = u.lazies[0], u.lazies[1:]
+	case !ok:
+		return GangView{}, false
+	default:
+		u.read = true
+	}
+	g := u.v.s.gangView(e)
+	if w := u.v.w; w != nil && w.outlook != nil || u.v.s.jobs[e.slot].gangs[e.gang].single || !u.read {
+		g.Shape = ""
+	}
+	return g, true
+}
+
+// pass is next without the others of the last one's shape.
+func (u *partyGangs) pass() (GangView, bool) {
+	if u.read {
+		u.merge.pass()
+		u.read = false
+	}
+	return u.next()
+}
+
+// fruitless returns the shapes of which grant passes over all gangs.
+func (w *walker) fruitless() map[string]bool {
+	if w == nil || w.outlook != nil { // bookings are made for who cannot start
+		return nil
+	}
+	return w.failed
+}
+
+// holding is how many leaves of one chain a party's gangs of one priority hold in
+// a VC, or were promised.
+type holding struct {
+	by     By
+	party  Party
+	prio   cell.Priority
+	chain  int16
+	leaves int64
+	// staying are those of guaranteed gangs that were not told to stop.
+	staying int64
+}
+
+func (h *holding) compare(o *holding) int {
+	return cmp.Or(cmp.Compare(h.by, o.by), h.party.Compare(o.party), cmp.Compare(o.prio, h.prio), cmp.Compare(h.chain, o.chain))
+}
+
+// holdings are the holdings of a VC, sorted, told apart in each way that some
+// policy asked for: from then on they are kept.
+type holdings struct {
+	asked uint8   // a bit for each By
+	owned []int64 // the VC's resources; see addResources
+	list  []holding
+}
+
+func (hs *holdings) clone() holdings {
+	return holdings{hs.asked, hs.owned, slices.Clone(hs.list)}
+}
+
+func (hs *holdings) equal(o *holdings) bool {
+	return hs.asked == o.asked && slices.Equal(hs.owned, o.owned) && slices.Equal(hs.list, o.list)
+}
+
+// from returns where the holdings of a party begin, or of all with the zero party.
+func (hs *holdings) from(by By, p Party) int {
+	i, _ := slices.BinarySearchFunc(hs.list, holding{by: by, party: p, prio: cell.MaxGuaranteed + 1},
+		func(h, k holding) int { return h.compare(&k) })
+	return i
+}
+
+// Share implements View: DRF's dominant share (NSDI'11), of a VC's guarantee.
+func (v view) Share(by By, p Party) int64 {
+	hs := v.s.holdings(v.space, by)
+	used := make([]int64, len(hs.owned))
+	for i := hs.from(by, p); i < len(hs.list) && hs.list[i].by == by && hs.list[i].party == p; i++ {
+		v.s.addResources(used, int(hs.list[i].chain), hs.list[i].leaves)
+	}
+	var share int64
+	for i, of := range hs.owned {
+		if of > 0 {
+			share = max(share, used[i]*1_000_000/of)
+		}
+	}
+	return share
+}
+
+// Held implements View.
+func (v view) Held(by By, p Party) int64 {
+	hs := v.s.holdings(v.space, by)
+	var n int64
+	for i := hs.from(by, p); i < len(hs.list) && hs.list[i].by == by && hs.list[i].party == p; i++ {
+		if hs.list[i].prio >= v.prio {
+			n += hs.list[i].staying
+		}
+	}
+	return n
+}
+
+// Holders implements View.
+func (v view) Holders(by By) iter.Seq2[Party, int64] {
+	return func(yield func(Party, int64) bool) {
+		hs := v.s.holdings(v.space, by)
+		for i := hs.from(by, Party{}); i < len(hs.list) && hs.list[i].by == by; {
+			p, n := hs.list[i].party, int64(0)
+			for ; i < len(hs.list) && hs.list[i].by == by && hs.list[i].party == p; i++ {
+				if hs.list[i].prio >= v.prio {
+					n += hs.list[i].staying
+				}
+			}
+			if n > 0 && !yield(p, n) {
+				return
+			}
+		}
+	}
+}
+
+// samples is how many nodes of each kind of offer a policy sees.
+const samples = 4
+
+// Nodes implements View.
+func (v view) Nodes() iter.Seq[NodeView] {
+	return func(yield func(NodeView) bool) {
+		cl := v.s.cl
+		f := cl.Forest()
+		for _, n := range cl.Samples(v.space, samples) {
+			nv := NodeView{Node: n}
+			for _, c := range f.Nodes[n].Cells {
+				of := f.NumLeaves(c)
+				nv.Offers = append(nv.Offers, Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: cl.Idle(c), Of: of})
+			}
+			if !yield(nv) {
+				return
+			}
+		}
+	}
+}
+
+// Guaranteed implements View.
+func (v view) Guaranteed() int64 { return v.s.looks.owned[v.space] }
+
+// addResources adds leaves of a chain to sums of GPUs, MiB of GPU memory,
+// thousandths of cores and MiB, with one more entry for each chain's leaves. It is
+// what the leaves carry, which nobody else can use, and not what tasks ask for.
+func (s *State) addResources(to []int64, chain int, n int64) {
+	sku := s.cl.SKU(s.cl.Forest().Chains[chain].SKU)
+	to[0] += n * sku.GPU
+	to[1] += n * sku.GPU * sku.GPUMemoryMB
+	to[2] += n * sku.MilliCPU
+	to[3] += n * sku.MemoryMB
+	to[4+chain] += n
+}
+
+// holdings returns the holdings of a VC; it begins to count those that were not
+// asked for before.
+func (s *State) holdings(space int32, by By) *holdings {
+	hs := &s.tallies[space].holdings
+	if hs.asked>>by&1 == 0 {
+		s.askHoldings(space, by)
+	}
+	return hs
+}
+
+func (s *State) askHoldings(space int32, by By) {
+	hs, f := &s.tallies[space].holdings, s.cl.Forest()
+	if hs.asked == 0 {
+		hs.owned = make([]int64, 4+len(f.Chains))
+		sp := s.cl.Space(space)
+		for i := range sp.Roots {
+			r := &sp.Roots[i]
+			s.addResources(hs.owned, int(r.Chain), int64(f.Chains[r.Chain].LeavesAt(r.Level)))
+		}
+	}
+	hs.asked |= 1 << by
+	for a := range s.holding(space) {
+		s.countHoldings(hs, by, a, 1)
+	}
+}
+
+// countHoldings adds an attempt's leaves to what its party holds, or with -1 takes
+// them away.
+func (s *State) countHoldings(hs *holdings, by By, a *attempt, sign int64) {
+	f, spec := s.cl.Forest(), s.jobs[a.job].spec
+	h := holding{by: by, party: by.party(spec), prio: spec.Priority}
+	stays := !a.lazy && spec.Priority >= cell.MinGuaranteed && a.cause == "" && !a.orphaned
+	add := func() {
+		if stays {
+			h.staying = h.leaves
+		}
+		hs.hold(h)
+	}
+	for _, task := range s.cl.Alloc(a.alloc).Placement.Tasks {
+		for _, l := range task.Leaves {
+			if chain := f.Cells[f.Leaves[l]].Chain; chain != h.chain {
+				add()
+				h.chain, h.leaves = chain, 0
+			}
+			h.leaves += sign
+		}
+	}
+	add()
+}
+
+// hold adds to what a party holds.
+func (hs *holdings) hold(h holding) {
+	if h.leaves == 0 {
+		return
+	}
+	i, found := slices.BinarySearchFunc(hs.list, h, func(o, k holding) int { return o.compare(&k) })
+	if !found {
+		hs.list = slices.Insert(hs.list, i, h)
+		return
+	}
+	at := &hs.list[i]
+	at.leaves += h.leaves
+	at.staying += h.staying
+	if at.leaves == 0 {
+		hs.list = slices.Delete(hs.list, i, i+1)
+	}
+}
