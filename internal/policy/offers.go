@@ -20,7 +20,7 @@ type offers struct {
 	// refuse is how long a declined offer filters: refuse=5 seconds, Mesos' default
 	// of refuse_seconds.
 	refuse sched.Duration
-	// hoard=no: whether a framework keeps what is too little for it.
+	// hoard=no: whether a framework keeps what is too little for its first gang.
 	hoard bool
 }
 
@@ -72,7 +72,7 @@ func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
 		for ok := true; len(all) > 0 && v.Free() > 0; {
 			at, more := next(all), false
 			switch u := &all[at]; {
-			case u.Hoards > 0:
+			case o.hoard:
 				more, ok = o.keep(v, u, yield)
 			case u.waits == 0 && u.Until > v.Now() && v.Free() <= u.Leaves:
 				if !u.Missed {
@@ -124,20 +124,23 @@ func (o *offers) frameworks(v sched.View) []framework {
 		a := answered(v, u.head.Ref.Job)
 		if !o.hoard {
 			a.Hoards = 0
+		} else {
+			a.Until = 0
 		}
 		out = append(out, framework{account: u, answer: a})
 	}
 	return out
 }
 
-// keep serves one that hoards: nobody else gets what it could use.
+// keep offers something to one that hoards: what its first gang could use nobody
+// else gets.
 func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (more, ok bool) {
 	ref := u.head.Ref
 	if !yield(sched.Wish{Gang: ref, Strict: true}) {
 		return false, false
 	}
 	if !v.Placed(ref) {
-		return false, true
+		return false, u.Hoards > 0 || yield(answer{Hoards: v.Now()}.note(ref.Job))
 	}
 	u.answer, u.share = answer{}, v.Share(o.by, u.gangs.Party)
 	u.head, more = u.gangs.Next()
@@ -167,10 +170,7 @@ func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) 
 			u.waits = ref.Job
 		}
 	}
-	switch {
-	case o.hoard:
-		return false, yield(answer{Hoards: v.Now()}.note(u.waits))
-	case o.refuse == 0:
+	if o.refuse == 0 {
 		return false, true
 	}
 	return false, yield(answer{Until: v.Now().Add(o.refuse), Leaves: free}.note(u.waits))
