@@ -1,8 +1,10 @@
 package policy
 
 import (
-	"encoding/json"
+	"fmt"
 	"iter"
+	"strconv"
+	"strings"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -40,26 +42,39 @@ func newOffers(a *args) *offers {
 // answer is what is remembered of a framework with the first of its jobs that
 // wait: that it declined an offer, or that it hoards.
 type answer struct {
-	Until  sched.Time `json:"until,omitempty"`  // it is filtered until then
-	Leaves int64      `json:"leaves,omitempty"` // unless more than so many are free
-	Missed bool       `json:"missed,omitempty"` // it might have been offered something meanwhile
-	Hoards sched.Time `json:"hoards,omitempty"` // since then
+	until  sched.Time // it is filtered until then
+	leaves int64      // unless more than so many are free
+	missed bool       // it might have been offered something meanwhile
+	hoards sched.Time // since then
 }
 
+// answered reads a note: "declined UNTIL LEAVES", "missed UNTIL LEAVES" or
+// "hoards SINCE".
 func answered(v sched.View, job sched.JobID) (a answer) {
-	if data := v.Note(job); data != nil && json.Unmarshal(data, &a) != nil {
-		return answer{}
+	kind, rest, _ := strings.Cut(string(v.Note(job)), " ")
+	at, leaves, _ := strings.Cut(rest, " ")
+	t, err := strconv.ParseInt(at, 10, 64)
+	switch {
+	case err != nil:
+	case kind == "hoards":
+		a.hoards = sched.Time(t)
+	default:
+		a.until, a.missed = sched.Time(t), kind == "missed"
+		a.leaves, _ = strconv.ParseInt(leaves, 10, 64)
 	}
 	return a
 }
 
 // note makes a wish that the answer is remembered.
 func (a answer) note(job sched.JobID) sched.Wish {
-	data, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // three numbers and a truth
+	text := fmt.Sprintf("declined %d %d", a.until, a.leaves)
+	switch {
+	case a.hoards > 0:
+		text = fmt.Sprintf("hoards %d", a.hoards)
+	case a.missed:
+		text = fmt.Sprintf("missed %d %d", a.until, a.leaves)
 	}
-	return sched.Wish{Note: &sched.Note{Job: job, Data: data}}
+	return sched.Wish{Note: &sched.Note{Job: job, Data: []byte(text)}}
 }
 
 // Rank implements sched.Policy.
@@ -74,9 +89,9 @@ func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
 			switch u := &all[at]; {
 			case o.hoard:
 				more, ok = o.keep(v, u, yield)
-			case u.waits == 0 && u.Until > v.Now() && v.Free() <= u.Leaves:
-				if !u.Missed {
-					u.Missed = true
+			case u.waits == 0 && u.until > v.Now() && v.Free() <= u.leaves:
+				if !u.missed {
+					u.missed = true
 					ok = yield(u.note(u.head.Ref.Job))
 				}
 			default:
@@ -106,11 +121,11 @@ func next(all []framework) int {
 	for i := range all {
 		a, b := &all[i], &all[at]
 		switch {
-		case a.Hoards > 0 && b.Hoards > 0:
-			if a.Hoards < b.Hoards || a.Hoards == b.Hoards && a.head.Order < b.head.Order {
+		case a.hoards > 0 && b.hoards > 0:
+			if a.hoards < b.hoards || a.hoards == b.hoards && a.head.Order < b.head.Order {
 				at = i
 			}
-		case a.Hoards > 0, b.Hoards == 0 && a.before(&b.account):
+		case a.hoards > 0, b.hoards == 0 && a.before(&b.account):
 			at = i
 		}
 	}
@@ -123,9 +138,9 @@ func (o *offers) frameworks(v sched.View) []framework {
 	for _, u := range o.waiting(v) {
 		a := answered(v, u.head.Ref.Job)
 		if !o.hoard {
-			a.Hoards = 0
+			a.hoards = 0
 		} else {
-			a.Until = 0
+			a.until = 0
 		}
 		out = append(out, framework{account: u, answer: a})
 	}
@@ -140,7 +155,7 @@ func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (
 		return false, false
 	}
 	if !v.Placed(ref) {
-		return false, u.Hoards > 0 || yield(answer{Hoards: v.Now()}.note(ref.Job))
+		return false, u.hoards > 0 || yield(answer{hoards: v.Now()}.note(ref.Job))
 	}
 	u.answer, u.share = answer{}, v.Share(o.by, u.gangs.Party)
 	u.head, more = u.gangs.Next()
@@ -173,7 +188,7 @@ func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) 
 	if o.refuse == 0 {
 		return false, true
 	}
-	return false, yield(answer{Until: v.Now().Add(o.refuse), Leaves: free}.note(u.waits))
+	return false, yield(answer{until: v.Now().Add(o.refuse), leaves: free}.note(u.waits))
 }
 
 // Restrains implements sched.Restrainer: the filters.
@@ -184,8 +199,8 @@ func (o *offers) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time)
 	}
 	for _, u := range o.frameworks(v) {
 		if p := u.gangs.Party; p == (sched.Party{User: g.User}) || o.by == sched.ByApp && p.App == g.Hints.App {
-			if u.Until > v.Now() && v.Free() <= u.Leaves {
-				return "its framework declined an offer and is made no other for a while", u.Until
+			if u.until > v.Now() && v.Free() <= u.leaves {
+				return "its framework declined an offer and is made no other for a while", u.until
 			}
 		}
 	}
@@ -200,8 +215,8 @@ func (o *offers) NextChange(v sched.View) sched.Time {
 	}
 	var next sched.Time
 	for _, a := range o.frameworks(v) {
-		if a.Missed && a.Until > v.Now() && (next == 0 || a.Until < next) {
-			next = a.Until
+		if a.missed && a.until > v.Now() && (next == 0 || a.until < next) {
+			next = a.until
 		}
 	}
 	return next

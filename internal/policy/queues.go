@@ -120,20 +120,17 @@ func (a *args) share(key string, t *tree, level []int, up int) {
 
 // nameLeaves says by which names jobs find their queues.
 func (t *tree) nameLeaves() {
-	short := map[string]int{}
+	last := func(i int) string { return t.queues[i].name[strings.LastIndexByte(t.queues[i].name, '.')+1:] }
+	named := map[string]int{} // how many leaves have a last part
 	for i := range t.queues {
-		if q := &t.queues[i]; len(q.below) == 0 {
-			t.leaves[q.name] = i
-			last := q.name[strings.LastIndexByte(q.name, '.')+1:]
-			if _, twice := short[last]; twice {
-				i = -1
-			}
-			short[last] = i
+		if len(t.queues[i].below) == 0 {
+			t.leaves[t.queues[i].name] = i
+			named[last(i)]++
 		}
 	}
-	for name, i := range short {
-		if _, taken := t.leaves[name]; !taken && i >= 0 {
-			t.leaves[name] = i
+	for i := range t.queues {
+		if _, taken := t.leaves[last(i)]; len(t.queues[i].below) == 0 && named[last(i)] == 1 && !taken {
+			t.leaves[last(i)] = i
 		}
 	}
 	var ok bool

@@ -50,6 +50,7 @@ type batch struct {
 	gangs []piece
 	align int64 // parts per million
 	node  int32 // where it is aligned best, -1 if nowhere
+	cut   bool  // more wait than were read
 }
 
 // piece is one gang.
@@ -83,8 +84,6 @@ func (t *tetris) Rank(v sched.View) iter.Seq[sched.Wish] {
 		}
 		p := &packer{t: t, v: v}
 		p.collect()
-		p.look()
-		p.means()
 		for len(p.batches) > 0 {
 			at := p.best()
 			b := &p.batches[at]
@@ -96,24 +95,40 @@ func (t *tetris) Rank(v sched.View) iter.Seq[sched.Wish] {
 			if !yield(w) {
 				return
 			}
-			placed, party := v.Placed(g.Ref), b.party
-			if b.gangs = b.gangs[1:]; !placed && g.Shape != "" {
-				b.gangs = nil // nor do the others fit
-			}
-			if placed {
-				p.shares[party] = v.Share(t.by, p.parties[party])
-				p.look()
+			failed := ""
+			if b.gangs = b.gangs[1:]; v.Placed(g.Ref) {
+				p.placed(b)
+			} else {
+				failed = g.Shape // nor do the others of that shape fit
 			}
 			free := v.Free()
 			p.batches = slices.DeleteFunc(p.batches, func(b batch) bool {
-				return len(b.gangs) == 0 || int64(b.gangs[0].gang.Leaves) > free
+				return len(b.gangs) == 0 || int64(b.gangs[0].gang.Leaves) > free || failed != "" && b.gangs[0].gang.Shape == failed
 			})
 		}
 	}
 }
 
-// collect reads the gangs that wait and might fit.
+// placed brings everything up to date after a gang of a batch was placed.
+func (p *packer) placed(b *batch) {
+	if len(b.gangs) == 0 && b.cut {
+		p.collect()
+		return
+	}
+	p.shares[b.party] = p.v.Share(p.t.by, p.parties[b.party])
+	p.look()
+	for i := range p.batches {
+		if b := &p.batches[i]; len(b.gangs) > 0 {
+			b.align, b.node = p.align(b.gangs[0].gang.Members)
+		}
+	}
+}
+
+// collect reads the gangs that wait and might fit: of those for which no machine
+// has idle leaves only the first, since it could only take those of others.
 func (p *packer) collect() {
+	p.parties, p.shares, p.batches = nil, nil, nil
+	p.look()
 	free := p.v.Free()
 	for i, gs := range p.v.Parties(p.t.by) {
 		p.parties = append(p.parties, gs.Party)
@@ -129,16 +144,20 @@ func (p *packer) collect() {
 			if !found || g.Shape == "" {
 				k = len(p.batches)
 				at[g.Shape] = k
-				p.batches = append(p.batches, batch{party: i})
+				b := batch{party: i}
+				b.align, b.node = p.align(g.Members)
+				p.batches = append(p.batches, b)
 			}
 			b := &p.batches[k]
-			if b.gangs = append(b.gangs, piece{g, workOf(&g)}); int64(len(b.gangs)) < p.t.depth {
+			if b.gangs = append(b.gangs, piece{g, workOf(&g)}); b.align > 0 && int64(len(b.gangs)) < p.t.depth || g.Shape == "" {
 				g, ok = gs.Next()
 			} else {
+				b.cut = true
 				g, ok = gs.Pass()
 			}
 		}
 	}
+	p.means()
 }
 
 // maxWork bounds work, so that it can be multiplied.
@@ -153,16 +172,11 @@ func workOf(g *sched.GangView) int64 {
 	return min(times(left/int64(sched.Second)+1, g.Leaves), maxWork)
 }
 
-// look reads the machines and aligns every batch with them.
+// look reads the machines.
 func (p *packer) look() {
 	p.bins = p.bins[:0]
 	for n := range p.v.Nodes() {
 		p.bins = append(p.bins, bin{n, make([]int32, len(n.Offers))})
-	}
-	for i := range p.batches {
-		if b := &p.batches[i]; len(b.gangs) > 0 {
-			b.align, b.node = p.align(b.gangs[0].gang.Members)
-		}
 	}
 }
 

@@ -88,3 +88,57 @@ func BenchmarkPlace(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFair looks at a VC in which gangs of some users and shapes wait that do
+// not fit: with nothing free, or with leaves free on different nodes.
+func BenchmarkFair(b *testing.B) {
+	for _, name := range []string{"fifo", "srtf", "drf", "capacity", "tetris", "offers"} {
+		for _, idle := range []int32{0, 1} {
+			for _, depth := range []int{1_000, 10_000} {
+				b.Run(fmt.Sprintf("%s/idle=%d/waiting=%d", name, idle, depth), func(b *testing.B) { fairDepth(b, name, idle, depth) })
+			}
+		}
+	}
+}
+
+func fairDepth(b *testing.B, name string, idle int32, depth int) {
+	s := sched.New(policy.New)
+	now := sched.Time(1)
+	cfg := cluster(16, map[cell.VCName]int32{"a": 16})
+	cfg.VCs = []sched.VCConfig{{Name: "a", Policy: name}}
+	apply := func(c sched.Command) {
+		events, _, no := s.Check(c, now)
+		if no != nil {
+			b.Fatal(no)
+		}
+		for _, e := range events {
+			s.Apply(sched.Record{Seq: s.Seq() + 1, Time: now, Event: e})
+		}
+	}
+	apply(sched.Reconfigure{Config: cfg})
+	for i := range 16 {
+		j := gangJob(fmt.Sprintf("r%d", i), "a", 10, 1, 4-idle)
+		j.User = sched.Subject(fmt.Sprintf("u%d", i%8))
+		apply(sched.Submit{Job: j})
+	}
+	s.Decide(now)
+	next := 0
+	submit := func() {
+		j := gangJob(fmt.Sprint(next), "a", 10, int32(1+next%2), int32(2+next%3))
+		j.User, j.Hints.Duration = sched.Subject(fmt.Sprintf("u%d", next%10)), sched.Duration(1+next%100)*sched.Minute
+		apply(sched.Submit{Job: j})
+		next++
+	}
+	for range depth {
+		submit()
+	}
+	s.Decide(now)
+	for b.Loop() {
+		now++
+		b.StopTimer()
+		submit()
+		b.StartTimer()
+		s.Decide(now)
+		s.Wake()
+	}
+}
