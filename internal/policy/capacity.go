@@ -18,8 +18,8 @@ import (
 //
 // One user of a queue with capacity C, of which U are active (they wait or hold in it),
 // gets at most min(max(C/U, C*minimumUserLimit/100), guarantee*userLimitFactor)
-// leaves, rounded up; C is the guarantee, or what the queue would use where it is
-// beyond that. A gang is whole, so that whoever holds nothing may start one that
+// leaves, rounded up; C is the guarantee, or what the queue would use where that is
+// more. A gang is whole, so that whoever holds nothing may start one that
 // exceeds a limit: it could never start otherwise.
 //
 // With preempt, a queue below its ideal takes cells back from queues beyond theirs, in
@@ -226,10 +226,7 @@ func (u *usage) allows(q int, t *tenant, need int64) bool {
 // limit is how many leaves one user of a leaf queue may hold.
 func (u *usage) limit(q int, need int64) int64 {
 	guarantee := u.total * u.c.tree.queues[q].share // in millionths of a leaf, as are the others
-	c := guarantee
-	if u.used[q]*whole >= guarantee {
-		c = (u.used[q] + need) * whole
-	}
+	c := max(guarantee, (u.used[q]+need)*whole)
 	active := int64(0)
 	for i := range u.tenants[q] {
 		if t := &u.tenants[q][i]; t.used > 0 || t.waits > 0 {

@@ -23,6 +23,7 @@ type board struct {
 	now     sched.Time
 	notes   map[sched.JobID][]byte
 	nodes   []sched.NodeView
+	jobs    sched.JobID
 }
 
 func (b *board) Now() sched.Time                   { return b.now }
