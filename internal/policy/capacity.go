@@ -67,12 +67,18 @@ type usage struct {
 	alive   []int      // lines with a head in or below the queue
 }
 
-func (c *capacity) usage(v sched.View) *usage {
+// usage reads what everybody uses, and with all what everybody waits for, also who
+// asks for more than is free.
+func (c *capacity) usage(v sched.View, all bool) *usage {
 	n := len(c.tree.queues)
 	u := &usage{c: c, v: v, total: v.Guaranteed(), used: make([]int64, n), waits: make([]int64, n),
 		tenants: make([][]tenant, n), alive: make([]int, n)}
+	waits := v.Parties(byLeaf, all)
+	if len(waits) == 0 {
+		return u
+	}
 	u.count()
-	for _, gs := range v.Parties(byLeaf) {
+	for _, gs := range waits {
 		q := c.tree.leaf(gs.Party.Queue)
 		t := u.tenant(q, gs.Party.User)
 		t.waits += gs.Leaves
@@ -125,19 +131,17 @@ func (u *usage) live(q, n int) {
 func (c *capacity) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		free := v.Free()
-		if free == 0 && !c.preempt {
-			return
-		}
-		u := c.usage(v)
+		u := c.usage(v, c.preempt || free > 0)
 		r := u.claim()
-		for free > 0 || r != nil {
+		for {
 			q, t, l := u.next()
 			if q < 0 {
 				return
 			}
 			g := &t.lines[l].head
 			over := r.claims(q, t, g)
-			if !u.allows(q, t, int64(g.Leaves)) || int64(g.Leaves) > free && over == nil {
+			promised := g.Started == 0 && v.Placed(g.Ref)
+			if !promised && !u.allows(q, t, int64(g.Leaves)) || !fits(g, free) && over == nil {
 				u.step(q, t, l, true)
 				continue
 			}
@@ -246,7 +250,7 @@ func (c *capacity) Restrains(v sched.View, ref sched.GangRef) (string, sched.Tim
 	if !ok {
 		return "", 0
 	}
-	u := c.usage(v)
+	u := c.usage(v, true)
 	q := c.tree.leaf(g.Hints.Queue)
 	t, need := u.tenant(q, g.User), int64(g.Leaves)
 	if u.allows(q, t, need) {
@@ -276,7 +280,7 @@ func (c *capacity) NextChange(v sched.View) sched.Time {
 	if !c.preempt {
 		return 0
 	}
-	return c.usage(v).nextRound()
+	return c.usage(v, true).nextRound()
 }
 
 // noteRound writes down that a round took cells back.

@@ -40,14 +40,11 @@ func newBy(a *args) sched.By {
 func (p drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		free := v.Free()
-		if free == 0 {
-			return
-		}
-		for all := p.waiting(v); len(all) > 0 && free > 0; {
+		for all := p.waiting(v, false); len(all) > 0; {
 			at := first(all)
 			u := &all[at]
 			next := u.gangs.Pass
-			if int64(u.head.Leaves) <= free {
+			if fits(&u.head, free) {
 				if !yield(sched.Wish{Gang: u.head.Ref}) {
 					return
 				}
@@ -88,16 +85,19 @@ func first(all []account) int {
 	return at
 }
 
-// waiting returns who waits.
-func (p drf) waiting(v sched.View) []account {
+// waiting returns who waits; with all also for more than is free.
+func (p drf) waiting(v sched.View, all bool) []account {
 	var out []account
-	for _, gs := range v.Parties(p.by) {
+	for _, gs := range v.Parties(p.by, all) {
 		if head, ok := gs.Next(); ok {
 			out = append(out, account{gs, head, v.Share(p.by, gs.Party), weightOf(p.weights, gs.Party)})
 		}
 	}
 	return out
 }
+
+// fits reports whether a wish for a gang may find anything with so many leaves free.
+func fits(g *sched.GangView, free int64) bool { return int64(g.Leaves) <= free || g.Shape == "" }
 
 // weightOf is the weight of a party that is told apart by one thing.
 func weightOf(weights map[string]int64, p sched.Party) int64 {

@@ -221,7 +221,7 @@ func TestTetrisFairness(t *testing.T) {
 // An offer goes to the smallest share, which declines; the filter lasts 5 s, unless
 // more is free.
 func TestOffers(t *testing.T) {
-	p := make1(t, "offers", "")
+	p := make1(t, "offers", "").(sched.Timed)
 	b := newBoard(4)
 	b.now, b.notes = sched.Time(100*sched.Second), map[sched.JobID][]byte{}
 	b.held[sched.Party{User: "small"}], b.free = 3, 1

@@ -80,16 +80,13 @@ func (a answer) note(job sched.JobID) sched.Wish {
 // Rank implements sched.Policy.
 func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		if v.Free() == 0 {
-			return
-		}
 		all := o.frameworks(v)
-		for ok := true; len(all) > 0 && v.Free() > 0; {
+		for ok := true; len(all) > 0; {
 			at, more := next(all), false
 			switch u := &all[at]; {
 			case o.hoard:
 				more, ok = o.keep(v, u, yield)
-			case u.waits == 0 && u.until > v.Now() && v.Free() <= u.leaves:
+			case u.waits == 0 && u.head.Shape != "" && u.until > v.Now() && v.Free() <= u.leaves:
 				if !u.missed {
 					u.missed = true
 					ok = yield(u.note(u.head.Ref.Job))
@@ -135,7 +132,7 @@ func next(all []framework) int {
 // frameworks returns those with gangs that wait.
 func (o *offers) frameworks(v sched.View) []framework {
 	var out []framework
-	for _, u := range o.waiting(v) {
+	for _, u := range o.waiting(v, v.Free() > 0) {
 		a := answered(v, u.head.Ref.Job)
 		if !o.hoard {
 			a.hoards = 0
@@ -168,7 +165,7 @@ func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) 
 	free := v.Free()
 	for more = true; more; {
 		ref := u.head.Ref
-		if int64(u.head.Leaves) <= free {
+		if fits(&u.head, free) {
 			if !yield(sched.Wish{Gang: ref}) {
 				return false, false
 			}
@@ -185,7 +182,7 @@ func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) 
 			u.waits = ref.Job
 		}
 	}
-	if o.refuse == 0 {
+	if o.refuse == 0 || free == 0 {
 		return false, true
 	}
 	return false, yield(answer{until: v.Now().Add(o.refuse), leaves: free}.note(u.waits))

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -93,7 +94,7 @@ func whose(g *sched.GangView) sched.Party {
 }
 
 // Parties reads the gangs that wait as they are now.
-func (b *board) Parties(by sched.By) []sched.PartyGangs {
+func (b *board) Parties(by sched.By, all bool) []sched.PartyGangs {
 	var out []sched.PartyGangs
 	for i := range b.waiting {
 		p := partyOf(by, whose(&b.waiting[i]))
@@ -104,7 +105,7 @@ func (b *board) Parties(by sched.By) []sched.PartyGangs {
 		passed := map[int32]bool{}
 		next := func() (sched.GangView, bool) {
 			for ; at < len(b.waiting); at++ {
-				if g := &b.waiting[at]; partyOf(by, whose(g)) == p && !passed[g.Leaves] {
+				if g := &b.waiting[at]; partyOf(by, whose(g)) == p && !passed[g.Leaves] && (all || int64(g.Leaves) <= b.Free()) {
 					at++
 					last = g.Leaves
 					return *g, true
@@ -132,7 +133,7 @@ func (b *board) wait(u sched.Subject, leaves int32) {
 }
 
 func (b *board) add(u sched.Subject, leaves int32, job sched.JobID, gang int32) {
-	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves, Hints: &sched.Hints{}})
+	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: job, Gang: gang}, User: u, Order: int64(job), Leaves: leaves, Shape: fmt.Sprint(leaves), Hints: &sched.Hints{}})
 }
 
 // serve grants what fits, in the policy's order; it returns the order of all

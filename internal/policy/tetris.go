@@ -79,9 +79,6 @@ type packer struct {
 // Rank implements sched.Policy.
 func (t *tetris) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		if v.Free() == 0 {
-			return
-		}
 		p := &packer{t: t, v: v}
 		p.collect()
 		for len(p.batches) > 0 {
@@ -103,7 +100,7 @@ func (t *tetris) Rank(v sched.View) iter.Seq[sched.Wish] {
 			}
 			free := v.Free()
 			p.batches = slices.DeleteFunc(p.batches, func(b batch) bool {
-				return len(b.gangs) == 0 || int64(b.gangs[0].gang.Leaves) > free || failed != "" && b.gangs[0].gang.Shape == failed
+				return len(b.gangs) == 0 || !fits(&b.gangs[0].gang, free) || failed != "" && b.gangs[0].gang.Shape == failed
 			})
 		}
 	}
@@ -128,15 +125,18 @@ func (p *packer) placed(b *batch) {
 // has idle leaves only the first, since it could only take those of others.
 func (p *packer) collect() {
 	p.parties, p.shares, p.batches = nil, nil, nil
+	free, waits := p.v.Free(), p.v.Parties(p.t.by, false)
+	if len(waits) == 0 {
+		return
+	}
 	p.look()
-	free := p.v.Free()
-	for i, gs := range p.v.Parties(p.t.by) {
+	for i, gs := range waits {
 		p.parties = append(p.parties, gs.Party)
 		p.shares = append(p.shares, p.v.Share(p.t.by, gs.Party))
 		at := map[string]int{}
 		g, ok := gs.Next()
 		for ok {
-			if int64(g.Leaves) > free {
+			if !fits(&g, free) {
 				g, ok = gs.Pass()
 				continue
 			}
@@ -196,7 +196,7 @@ func (p *packer) align(members []cell.Member) (best int64, node int32) {
 		for k := range members {
 			m := &members[k]
 			for _, o := range p.bins[i].Offers {
-				if fits(m, o.SKU) && o.Idle >= m.Leaves {
+				if takes(m, o.SKU) && o.Idle >= m.Leaves {
 					best = max(best, part(min(m.Tasks, o.Idle/m.Leaves)*m.Leaves, o))
 				}
 			}
@@ -210,7 +210,7 @@ func part(leaves int32, o sched.Offer) int64 {
 	return int64(leaves) * int64(o.Idle) * 1_000_000 / (int64(o.Of) * int64(o.Of))
 }
 
-func fits(m *cell.Member, sku cell.TypeName) bool {
+func takes(m *cell.Member, sku cell.TypeName) bool {
 	return len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku)
 }
 
@@ -223,7 +223,7 @@ func (b *bin) holds(members []cell.Member) (int64, bool) {
 		m := &members[k]
 		need, at := m.Tasks*m.Leaves, -1
 		for i, o := range b.Offers {
-			if fits(m, o.SKU) && b.rest[i] >= need && (at < 0 || b.rest[i] > b.rest[at]) {
+			if takes(m, o.SKU) && b.rest[i] >= need && (at < 0 || b.rest[i] > b.rest[at]) {
 				at = i
 			}
 		}

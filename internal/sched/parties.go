@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -48,25 +49,30 @@ func (p Party) Compare(o Party) int {
 }
 
 // Parties implements View.
-func (v view) Parties(by By) []PartyGangs {
+func (v view) Parties(by By, all bool) []PartyGangs {
 	s := v.s
 	s.askLines(v.space, by)
-	var all []*partyGangs
+	var found []*partyGangs
 	at := map[Party]*partyGangs{}
 	party := func(name Party) *partyGangs {
 		u := at[name]
 		if u == nil {
 			u = &partyGangs{v: v, name: name, merge: merge{s: s, space: v.space, prio: v.prio}}
 			at[name] = u
-			all = append(all, u)
+			found = append(found, u)
 		}
 		return u
 	}
 	if up := s.lineup(v.space, v.prio); up != nil {
+		free := v.roomFor()
 		for i := range up.lines {
-			if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
-				u := party(l.party)
-				u.merge.add(i, l)
+			l := &up.lines[i]
+			if l.extra || len(l.gangs) == 0 || !all && l.shape != "" && int64(s.leavesIn(l)) > free {
+				continue
+			}
+			u := party(l.party)
+			u.merge.add(i, l)
+			if all {
 				u.leaves += s.leavesOfLine(l)
 			}
 		}
@@ -76,8 +82,8 @@ func (v view) Parties(by By) []PartyGangs {
 		u.lazies = append(u.lazies, e)
 		u.leaves += int64(s.jobs[e.slot].gangs[e.gang].leaves)
 	}
-	out := make([]PartyGangs, len(all))
-	for i, u := range all {
+	out := make([]PartyGangs, len(found))
+	for i, u := range found {
 		u.merge.order()
 		out[i] = PartyGangs{u.name, u.leaves, u.next, u.pass}
 	}
@@ -135,6 +141,14 @@ func (u *partyGangs) pass() (GangView, bool) {
 		u.read = false
 	}
 	return u.next()
+}
+
+// roomFor bounds the leaves of the gangs that grant could place.
+func (v view) roomFor() int64 {
+	if v.w == nil {
+		return math.MaxInt64
+	}
+	return v.Free()
 }
 
 // fruitless returns the shapes of which grant passes over all gangs.

@@ -105,12 +105,15 @@ type GangView struct {
 	Order     int64 // submission order
 	Leaves    int32
 	Members   []cell.Member // what its tasks ask for; only to read
-	Shape     string        // of Parties: when one does not fit, nor do others of its shape; "" is like no other
-	Hints     *Hints
-	Started   Time     // when its live attempt began to run; 0 before
-	Since     Time     // when it began to wait or, when its attempt runs, to run
-	Earlier   Duration // how long its attempts ran that have ended
-	Ran       Duration // the same with the live one
+	// Shape is set by View.Parties: when one gang does not fit, nor do others of its
+	// shape. "" is like no other: it may have cells or a promise already, and gets
+	// its wish however little is free.
+	Shape   string
+	Hints   *Hints
+	Started Time     // when its live attempt began to run; 0 before
+	Since   Time     // when it began to wait or, when its attempt runs, to run
+	Earlier Duration // how long its attempts ran that have ended
+	Ran     Duration // the same with the live one
 }
 
 // View is what a policy sees: one VC, one priority.
@@ -123,9 +126,10 @@ type View interface {
 	Waiting() iter.Seq[GangView]
 	// Parties returns the same gangs apart by party, in no order of parties, each
 	// party's in submission order. Those of a shape that found nothing in this walk
-	// are left out, since a wish for them would find the same: so passing over many
-	// gangs costs as much as their shapes. A policy always asks for one By.
-	Parties(By) []PartyGangs
+	// are left out, since a wish for them would find the same, and unless all is set
+	// those that ask for more than Free: so passing over many gangs costs as much as
+	// their shapes. A policy always asks for one By.
+	Parties(by By, all bool) []PartyGangs
 	// Ordered yields the same gangs by the key of a Keyed policy. From that rank on it
 	// leaves out those that ask for more than Free, as nobody makes room for them,
 	// and always those of a shape that found nothing in this walk.
@@ -160,7 +164,8 @@ type View interface {
 	Note(JobID) []byte
 }
 
-// PartyGangs is one party with gangs that wait, for so many leaves in all. Next
+// PartyGangs is one party with gangs that wait. Leaves is for how many in all,
+// counted where all were asked for. Next
 // returns the next of them, false when there is none; Pass does the same and
 // leaves out all of the shape of the one returned last.
 type PartyGangs struct {
