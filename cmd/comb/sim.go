@@ -81,7 +81,8 @@ three figures of what the run took.`,
 			return err
 		}
 		began := time.Now()
-		r, err := simulate.RunInto(c.Context(), s.dir, versionText(), s.spec, t, simulate.Options{Policies: policy.New}, func() metrics.Cost { return costSince(began) })
+		out := simulate.Folder{Dir: s.dir, Version: versionText(), Cost: func() metrics.Cost { return costSince(began) }}
+		r, err := simulate.RunInto(c.Context(), out, s.spec, t, simulate.Options{Policies: policy.New})
 		if err != nil {
 			return traceError(err)
 		}

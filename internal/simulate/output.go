@@ -33,12 +33,20 @@ type Manifest struct {
 	Records     uint64 `json:"records"`
 }
 
+// Folder is where results go.
+type Folder struct {
+	Dir     string
+	Version string // of the program
+	// Cost, when set, measures at the end what the run took.
+	Cost func() metrics.Cost
+}
+
 // RunInto replays a trace and writes the folder of results: summary.json, jobs.csv,
 // timeline.csv, report.html with its SVG files, manifest.json. The folder is made;
-// files that a former run left there are replaced. cost, when set, measures what the
-// run took.
-func RunInto(ctx context.Context, dir, version string, spec Spec, t *Trace, o Options, cost func() metrics.Cost) (*Result, error) {
-	m := Manifest{Version: version, Core: sched.Version, Spec: spec, Trace: filepath.Base(t.Path)}
+// files that a former run left there are replaced.
+func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*Result, error) {
+	dir := out.Dir
+	m := Manifest{Version: out.Version, Core: sched.Version, Spec: spec, Trace: filepath.Base(t.Path)}
 	var err error
 	if m.TraceHash, err = hashFile(t.Path); err != nil {
 		return nil, err
@@ -57,8 +65,8 @@ func RunInto(ctx context.Context, dir, version string, spec Spec, t *Trace, o Op
 		return nil, err
 	}
 	m.Submitted, m.Refused, m.Reason, m.Records = r.Submitted, r.Refused, r.Reason, r.Records
-	if cost != nil {
-		r.Summary.Cost = cost()
+	if out.Cost != nil {
+		r.Summary.Cost = out.Cost()
 	}
 	if err := r.WriteDir(dir); err != nil {
 		return nil, err
