@@ -151,18 +151,28 @@ func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (
 	if !yield(sched.Wish{Gang: ref, Strict: true}) {
 		return false, false
 	}
-	if !v.Placed(ref) {
-		return false, u.hoards > 0 || yield(answer{hoards: v.Now()}.note(ref.Job))
+	ok = true
+	switch {
+	case v.Placed(ref):
+		u.share = v.Share(o.by, u.gangs.Party)
+		if u.waits == 0 {
+			u.hoards = 0 // that is what it hoarded for
+		}
+	case u.waits == 0:
+		if u.waits = ref.Job; u.hoards == 0 {
+			u.hoards = v.Now()
+			ok = yield(u.note(ref.Job))
+		}
 	}
-	u.answer, u.share = answer{}, v.Share(o.by, u.gangs.Party)
 	u.head, more = u.gangs.Next()
-	return more, true
+	return more, ok
 }
 
 // offer gives a framework the choice; it reports whether it took something and
 // wants more, and whether to go on.
 func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) (more, ok bool) {
 	free := v.Free()
+	u.until = 0 // who takes something is offered what remains
 	for more = true; more; {
 		ref := u.head.Ref
 		if fits(&u.head, free) {

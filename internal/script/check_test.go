@@ -262,9 +262,9 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	}
 }
 
-// yields checks a preemption within one priority: only fifo's that preempts, only
-// later jobs or members above a minimum, and neither before the minimum run time
-// nor beyond the budget.
+// yields checks a preemption within one priority: only of a policy that preempts,
+// only later jobs under fifo and those of other queues under capacity, or members
+// above a minimum, and neither before the minimum run time nor beyond the budget.
 func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 	of := c.jobs[e.Attempt.Job]
 	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == of.VC })
@@ -280,7 +280,12 @@ func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 	if of.Gangs[e.Attempt.Gang].Extra {
 		return true
 	}
-	return len(v.Params) == 1 && c.yielded[e.Attempt.Job] <= v.PreemptionBudget() && e.Attempt.Job > e.By.Job
+	behind := e.Attempt.Job > e.By.Job
+	if v.Policy == "capacity" {
+		behind = of.Hints.Queue != c.jobs[e.By.Job].Hints.Queue
+	}
+	preempts := slices.ContainsFunc(v.Params, func(p sched.Param) bool { return p.Key == "preempt" })
+	return preempts && behind && c.yielded[e.Attempt.Job] <= v.PreemptionBudget()
 }
 
 // minimumStops reports whether an attempt stops only because its minimum does.
