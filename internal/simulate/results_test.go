@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/metrics"
@@ -89,5 +90,30 @@ func TestTiresias(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Nodes that fail lose nothing but time: every job ends, and the same seed gives the
+// same run.
+func TestFaults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.csv")
+	var rows strings.Builder
+	rows.WriteString("job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n")
+	for i := range 40 {
+		fmt.Fprintf(&rows, "%d,%d,%d,10,vgg16,%d,10\n", i, 1+i%7, 30*i, 200+37*(i%11))
+	}
+	if err := os.WriteFile(file, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"fifo", "srtf", "las:limits=100/1000"} {
+		s := simulate.Spec{Cluster: "4x4", Policy: p, Faults: "1000,60", Seed: 3}
+		a, b := run(t, file, s), run(t, file, s)
+		if a.Summary.Finished != 40 || a.Records != b.Records || a.Summary.JCTAvg != b.Summary.JCTAvg {
+			t.Errorf("%s: %d jobs ended; %d and %d records, JCT %v and %v", p, a.Summary.Finished, a.Records, b.Records, a.Summary.JCTAvg, b.Summary.JCTAvg)
+		}
+		s.Faults = ""
+		if calm := run(t, file, s); calm.Summary.JCTAvg >= a.Summary.JCTAvg {
+			t.Errorf("%s: JCT %v with faults, %v without", p, a.Summary.JCTAvg, calm.Summary.JCTAvg)
+		}
 	}
 }

@@ -41,6 +41,7 @@ type run struct {
 	running  bool
 	began    sched.Time
 	gone     bool
+	told     bool   // that it is gone
 	lost     string // why nothing proves that it lives; "" when known
 	stopping bool
 	last     sched.Fact // what is true of it now, repeated after a restart
@@ -169,7 +170,7 @@ func (w *World) refused(name cell.NodeName) (reason string, job, refused bool) {
 func (w *World) deny(r *run, reason string, job bool) {
 	r.gone = true
 	r.last = sched.TaskRefused{Attempt: r.key.attempt, Task: r.key.task, Reason: reason, Job: job}
-	w.after(0, func() { w.tell(r.last) })
+	w.after(0, func() { w.tell(r.last); w.forget(r) })
 }
 
 // begin makes a launched run a running one.
@@ -205,20 +206,24 @@ func (w *World) end(r *run, e sched.Exit) {
 	w.report(r, r.last)
 }
 
-// serve counts the work that a run did, and lets go of what is over.
+// serve counts the work that a run did.
 func (w *World) serve(r *run, task taskKey, e sched.Exit) {
 	if r.running {
 		w.served[task] += r.behavior.done(sched.Duration(w.now - r.began))
 	}
+	if w.opt.Forget && e.Own {
+		delete(w.served, task)
+	}
+}
+
+// forget lets go of an attempt all of whose tasks are gone and told of.
+func (w *World) forget(r *run) {
+	r.told = r.gone
 	if !w.opt.Forget {
 		return
 	}
-	if e.Own {
-		delete(w.served, task)
-	}
-	runs := w.runs[r.key.attempt]
-	for _, other := range runs {
-		if !other.gone {
+	for _, other := range w.runs[r.key.attempt] {
+		if !other.told {
 			return
 		}
 	}
@@ -251,7 +256,7 @@ func (b *Behavior) takes(work sched.Duration) sched.Duration {
 func (w *World) report(r *run, f sched.Fact) {
 	n := w.node(r.place.Node)
 	if n.down {
-		n.held = append(n.held, func() { w.tell(f) })
+		n.held = append(n.held, func() { w.tell(f); w.forget(r) })
 		return
 	}
 	if r.lost != "" {
@@ -259,9 +264,10 @@ func (w *World) report(r *run, f sched.Fact) {
 	}
 	if w.opt.Prompt {
 		w.tell(f)
+		w.forget(r)
 		return
 	}
-	w.after(0, func() { w.tell(f) })
+	w.after(0, func() { w.tell(f); w.forget(r) })
 }
 
 // stop asks all tasks of an attempt to end. One that was never started is
