@@ -22,7 +22,6 @@ type maker struct {
 // which.
 func table() []maker {
 	return []maker{
-
 		{"capacity", func(a *args) sched.Policy { return newCapacity(a) }},
 		{"drf", func(a *args) sched.Policy { return newDRF(a) }},
 		{"edf", func(a *args) sched.Policy { return newEDF(a) }},
