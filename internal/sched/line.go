@@ -90,11 +90,8 @@ func (s *State) list(space int32, e queued) {
 	}
 	g := &s.jobs[e.slot].gangs[e.gang]
 	g.listed, g.single = true, g.attempt != none || len(g.avoid) > 0
-	if k, ok := s.pol[space].(Keyed); ok && e.prio >= cell.MinGuaranteed && !s.extra(e) {
-		v := s.gangView(e)
-		g.key = k.Key(&v)
-		e.key = g.key
-	}
+	g.key = s.policyKey(space, e) // whatever another policy gave it before
+	e.key = g.key
 	l := s.lineOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); !found {
 		if len(l.gangs) == 0 {
@@ -102,6 +99,17 @@ func (s *State) list(space int32, e queued) {
 		}
 		l.gangs = slices.Insert(l.gangs, i, e)
 	}
+}
+
+// policyKey is the key by which a gang stands in its line: zero where the policy has
+// none.
+func (s *State) policyKey(space int32, e queued) Key {
+	k, ok := s.pol[space].(Keyed)
+	if !ok || e.prio < cell.MinGuaranteed || s.extra(e) {
+		return Key{}
+	}
+	v := s.gangView(e)
+	return k.Key(&v)
 }
 
 // unlist takes a gang out of its line, if it stands in one.
@@ -237,6 +245,8 @@ func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
 		switch {
 		case e.key != g.key:
 			add("gang %d of job %d stands in its line by %v, not by %v", e.gang, e.job, e.key, g.key)
+		case found && g.key != s.policyKey(int32(space), plain):
+			add("gang %d of job %d stands in its line by %v, but now has %v", e.gang, e.job, g.key, s.policyKey(int32(space), plain))
 		case !found || s.queues[space][at] != plain:
 			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.gang, e.job, space)
 		case !g.listed || s.keyOf(int32(space), e) != l.lineKey || i > 0 && l.gangs[i-1].compare(e) >= 0:
