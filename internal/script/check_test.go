@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -17,22 +16,24 @@ import (
 // checker folds the journal a second time and checks after every event what must
 // always hold. It keeps its own small books, so that it does not believe the core.
 type checker struct {
-	s        *script.Session
-	state    *sched.State
-	bytes    hash.Hash
-	err      error
-	jobs     map[sched.JobID]*sched.Job
-	over     map[sched.JobID]bool
-	live     map[sched.AttemptID]*attempt
-	yielded  map[sched.JobID]int32      // stops by its own priority
-	started  map[sched.AttemptID]uint64 // the last event of the batch that placed it
-	lastLook sched.Time
-	last     map[gangKey]int32
-	world    hardware
-	batches  int
-	quietly  int
-	launched int
-	probes   int
+	s         *script.Session
+	state     *sched.State
+	bytes     hash.Hash
+	err       error
+	jobs      map[sched.JobID]*sched.Job
+	submitted map[sched.JobID]sched.Time
+	over      map[sched.JobID]bool
+	live      map[sched.AttemptID]*attempt
+	yielded   map[sched.JobID]int32      // stops by its own priority
+	ran       map[gangKey]sched.Duration // how long a gang's attempts ran that are over
+	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
+	lastLook  sched.Time
+	last      map[gangKey]int32
+	world     hardware
+	batches   int
+	quietly   int
+	launched  int
+	probes    int
 }
 
 type gangKey struct {
@@ -42,10 +43,11 @@ type gangKey struct {
 
 // attempt is an attempt or a reservation as the checker sees it.
 type attempt struct {
-	placed bool // false while it only reserves
-	lazy   bool
-	stop   bool
-	place  cell.Placement
+	placed  bool // false while it only reserves
+	lazy    bool
+	stop    bool
+	place   cell.Placement
+	started sched.Time // when the first of its tasks ran
 }
 
 // device is one leaf by its place in the world.
@@ -75,8 +77,8 @@ func (a *attempt) devices(f func(device)) {
 func newChecker(s *script.Session) *checker {
 	return &checker{
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
-		jobs: map[sched.JobID]*sched.Job{}, over: map[sched.JobID]bool{},
-		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{}, world: newHardware(),
+		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
+		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{}, world: newHardware(),
 	}
 }
 
@@ -128,7 +130,7 @@ func (c *checker) books(r sched.Record) {
 		if c.jobs[e.ID] != nil {
 			c.fail("I16: job %d is accepted twice", e.ID)
 		}
-		c.jobs[e.ID] = e.Job
+		c.jobs[e.ID], c.submitted[e.ID] = e.Job, r.Time
 	case sched.Reserved:
 		c.fresh(r, e.Attempt)
 		c.reserved(r, e)
@@ -150,8 +152,14 @@ func (c *checker) books(r sched.Record) {
 			c.fail("event %d upgrades attempt %v: lazy %v, stopping %v", r.Seq, e.Attempt, a.lazy, a.stop)
 		}
 		a.lazy = false
+	case sched.TaskStarted:
+		if a := c.attempt(r, e.Attempt); a.started == 0 {
+			a.started = r.Time
+		}
 	case sched.AttemptEnded:
-		c.attempt(r, e.Attempt)
+		if a := c.attempt(r, e.Attempt); a.started > 0 {
+			c.ran[gangKey{e.Attempt.Job, e.Attempt.Gang}] += sched.Duration(r.Time - a.started)
+		}
 		delete(c.live, e.Attempt)
 	case sched.JobEnded:
 		c.jobEnded(r, e)
@@ -260,42 +268,6 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	if by.Priority < of.Priority || by.Priority == of.Priority && !c.yields(r, e) {
 		c.fail("I6: event %d: priority %d preempts %d", r.Seq, by.Priority, of.Priority)
 	}
-}
-
-// yields checks a preemption within one priority: only of a policy that preempts,
-// only later jobs under fifo and those of other queues under capacity, or members
-// above a minimum, and neither before the minimum run time nor beyond the budget.
-func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
-	of := c.jobs[e.Attempt.Job]
-	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == of.VC })
-	if i < 0 {
-		return false
-	}
-	v := c.state.Config().VCs[i]
-	j, _ := c.state.Job(e.Attempt.Job)
-	k := slices.IndexFunc(j.Attempts, func(a sched.AttemptStatus) bool { return a.ID == e.Attempt })
-	if started := j.Attempts[k].Started; v.MinRun > 0 && (started == 0 || started.Add(v.MinRun) > r.Time) && !c.minimumStops(e) {
-		return false
-	}
-	if of.Gangs[e.Attempt.Gang].Extra {
-		return true
-	}
-	behind := e.Attempt.Job > e.By.Job
-	if v.Policy == "capacity" {
-		behind = of.Hints.Queue != c.jobs[e.By.Job].Hints.Queue
-	}
-	preempts := slices.ContainsFunc(v.Params, func(p sched.Param) bool { return p.Key == "preempt" })
-	return preempts && behind && c.yielded[e.Attempt.Job] <= v.PreemptionBudget()
-}
-
-// minimumStops reports whether an attempt stops only because its minimum does.
-func (c *checker) minimumStops(e sched.StopSent) bool {
-	for id, a := range c.live {
-		if id.Job == e.Attempt.Job && id.Gang == 0 && e.Attempt.Gang != 0 && a.stop {
-			return c.jobs[id.Job].Gangs[e.Attempt.Gang].Extra
-		}
-	}
-	return false
 }
 
 func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {

@@ -89,6 +89,7 @@ func floorPolicies() []string {
 	return []string{"fifo", "fifo:preempt", "drf", "drf:by=team,weights=d:3/q:2",
 		"capacity", "capacity:" + queues, "capacity:minimumUserLimit=25,preempt,userLimitFactor=1.5,wait=5," + queues,
 		"capacity:interval=60,preempt,round=0.5,userLimitFactor=100," + queues,
+		"srtf", "srsf", "sjf", "edf", "edf:preempt=no", "las", "las:limits=60/600/3000", "gittins", "gittins:delta=60,limits=100/1000", "firstfit",
 		"tetris", "tetris:by=team,fairness=0.5,work=0", "offers", "offers:by=app,refuse=60", "offers:hoard"}
 }
 

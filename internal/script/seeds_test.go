@@ -257,8 +257,8 @@ func (g *generator) submit() {
 	g.next++
 	name := fmt.Sprintf("j%d", g.next)
 	vc := g.pick(g.plan.vcs...)
-	line := fmt.Sprintf("submit %s vc=%s prio=%s duration=%ds grace=%ds key=k%d", name, vc,
-		g.pick("crit", "prod", "prod", "test", "test", "oppo", "oppo", "0", "55"), 1+g.IntN(600), g.IntN(40), g.next)
+	line := fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d", name, vc,
+		g.pick("crit", "prod", "prod", "test", "test", "oppo", "oppo", "0", "55"), g.runTime(), g.IntN(40), g.next)
 	chain := g.plan.chainOf(g, vc)
 	for i := range 1 + g.IntN(2)*g.IntN(2) {
 		leaves := 1 + g.IntN(chain.leaves())
@@ -294,6 +294,24 @@ func (g *generator) submit() {
 	if strings.Contains(g.do(line, ""), name+" is accepted:") {
 		g.repeat = append(g.repeat, step{line: line})
 	}
+}
+
+// runTime says how long a job runs; some declare another time or none.
+func (g *generator) runTime() string {
+	text := fmt.Sprintf("duration=%ds", 1+g.IntN(600))
+	switch {
+	case g.chance(15):
+		text = fmt.Sprintf("runs=%ds", 1+g.IntN(600))
+	case g.chance(20):
+		text += fmt.Sprintf(" runs=%ds", 1+g.IntN(600))
+	}
+	if after := 1 + g.IntN(1200); g.chance(25) {
+		text += fmt.Sprintf(" deadline=%ds", after)
+		if g.chance(30) {
+			text += fmt.Sprintf(",%ds", after+1+g.IntN(1200))
+		}
+	}
+	return text
 }
 
 // again gives a submission that was accepted once more, with its key: it must

@@ -58,6 +58,7 @@ type behavior struct {
 	stubborn bool
 	code     int32
 	start    *sched.Duration
+	runs     sched.Duration // 0 is what the job declares
 }
 
 // crashing is a journal in memory one of whose appends may crash the process.
@@ -153,6 +154,12 @@ func (s *Session) behave(t sim.Task) sim.Behavior {
 	}
 	if own.start != nil {
 		b.StartDelay = *own.start
+	}
+	if own.runs > 0 {
+		b.RunFor = own.runs
+		if t.Job.Hints.Checkpoint {
+			b.RunFor = max(b.RunFor-t.Served, 1)
+		}
 	}
 	b.Stubborn = b.Stubborn || own.stubborn
 	b.Code = own.code

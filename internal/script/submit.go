@@ -74,6 +74,7 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	}
 	j.Hints.Queue, j.Hints.App = a.text("queue", ""), a.text("app", "")
 	j.Hints.Duration, j.Hints.Checkpoint = a.duration("duration", 0), checkpoint
+	j.Hints.Deadlines = deadlines(a)
 	j.AllowedNodes, j.AvoidedNodes, j.PreferredNodes = nodeNames(a, "nodes"), nodeNames(a, "avoid"), nodeNames(a, "prefer")
 	if j.Name == "" {
 		return nil, fmt.Errorf("submit: a job needs a name")
@@ -101,6 +102,21 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	}
 	gangs(j, least, incremental)
 	return j, a.done(1)
+}
+
+// deadlines reads deadline=10m, or deadline=10m,1h where the value of the job falls.
+func deadlines(a *args) []sched.Deadline {
+	var out []sched.Deadline
+	all := a.list("deadline")
+	for i, text := range all {
+		d, err := parseDuration(text)
+		if err != nil || d <= 0 || i > 0 && d <= out[i-1].After {
+			a.fail("deadline=%s: not times after the submission, each later than the one before it", strings.Join(all, ","))
+			return nil
+		}
+		out = append(out, sched.Deadline{After: d, Value: int64(len(all) - i)})
+	}
+	return out
 }
 
 func nodeNames(a *args, key string) []cell.NodeName {
@@ -162,7 +178,8 @@ func gangs(j *sched.Job, least []int32, incremental bool) {
 	}
 }
 
-// readBehavior keeps how the tasks of a job behave: exit=1, stop=5s or stop=never.
+// readBehavior keeps how the tasks of a job behave: exit=1, stop=5s or stop=never,
+// runs=5m where that is not what the job declares.
 func (s *Session) readBehavior(a *args, name sched.JobName) {
 	b := behavior{code: a.number("exit", 0)}
 	if v, _ := a.get("stop"); v == "never" {
@@ -171,6 +188,7 @@ func (s *Session) readBehavior(a *args, name sched.JobName) {
 		d := a.duration("stop", 0)
 		b.stop = &d
 	}
+	b.runs = a.duration("runs", 0)
 	if _, ok := a.get("start"); ok {
 		d := a.duration("start", 0)
 		b.start = &d

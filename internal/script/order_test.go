@@ -1,0 +1,128 @@
+package script_test
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Who may preempt whom within one priority, by the checker's own books.
+
+// yields checks a preemption within one priority: only by a policy that preempts,
+// only of who stands behind in its order or above a minimum, and neither before the
+// minimum run time nor beyond the budget.
+func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
+	of := c.jobs[e.Attempt.Job]
+	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == of.VC })
+	if i < 0 {
+		return false
+	}
+	v := c.state.Config().VCs[i]
+	j, _ := c.state.Job(e.Attempt.Job)
+	k := slices.IndexFunc(j.Attempts, func(a sched.AttemptStatus) bool { return a.ID == e.Attempt })
+	if started := j.Attempts[k].Started; v.MinRun > 0 && (started == 0 || started.Add(v.MinRun) > r.Time) && !c.minimumStops(e) {
+		return false
+	}
+	if of.Gangs[e.Attempt.Gang].Extra {
+		return true
+	}
+	return c.yielded[e.Attempt.Job] <= v.PreemptionBudget() && c.behind(v, r.Time, e)
+}
+
+// minimumStops reports whether an attempt stops only because its minimum does.
+func (c *checker) minimumStops(e sched.StopSent) bool {
+	for id, a := range c.live {
+		if id.Job == e.Attempt.Job && id.Gang == 0 && e.Attempt.Gang != 0 && a.stop {
+			return c.jobs[id.Job].Gangs[e.Attempt.Gang].Extra
+		}
+	}
+	return false
+}
+
+// behind reports whether a policy's order has a gang that is preempted behind the
+// one that it makes room for.
+func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) bool {
+	by, of := gangKey{e.By.Job, e.By.Gang}, gangKey{e.Attempt.Job, e.Attempt.Gang}
+	switch preempts := parameter(v, "preempt"); v.Policy {
+	case "fifo":
+		return preempts == "true" && of.job > by.job
+	case "capacity":
+		return preempts == "true" && c.jobs[of.job].Hints.Queue != c.jobs[by.job].Hints.Queue
+	case "edf":
+		return preempts != "no" && c.urgency(by, now) < c.urgency(of, now)
+	case "srtf":
+		return c.remaining(by, now) < c.remaining(of, now)
+	case "srsf":
+		return c.leavesTimes(by, c.remaining(by, now)) < c.leavesTimes(of, c.remaining(of, now))
+	case "las":
+		return c.queue(v, by, now) < c.queue(v, of, now)
+	case "gittins": // and by the index within a queue
+		return c.queue(v, by, now) <= c.queue(v, of, now)
+	}
+	return false
+}
+
+func parameter(v sched.VCConfig, key string) string {
+	for _, p := range v.Params {
+		if p.Key == key {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+// service is how long a gang has run, in all its attempts.
+func (c *checker) service(g gangKey, now sched.Time) sched.Duration {
+	ran := c.ran[g]
+	for id, a := range c.live {
+		if id.Job == g.job && id.Gang == g.gang && a.started > 0 {
+			ran += sched.Duration(now - a.started)
+		}
+	}
+	return ran
+}
+
+// remaining is what a job declares less what the gang has run, at least a microsecond;
+// endless where it declares nothing.
+func (c *checker) remaining(g gangKey, now sched.Time) float64 {
+	if d := c.jobs[g.job].Hints.Duration; d > 0 {
+		return float64(max(d-c.service(g, now), 1))
+	}
+	return math.Inf(1)
+}
+
+func (c *checker) leavesTimes(g gangKey, d float64) float64 {
+	j := c.jobs[g.job]
+	n := int32(0)
+	for _, t := range j.Gangs[g.gang].Tasks {
+		n += roleOf(j, t).Leaves
+	}
+	return float64(n) * d
+}
+
+// urgency is a job's next deadline, or when none is left what remains of it, which
+// comes after all deadlines.
+func (c *checker) urgency(g gangKey, now sched.Time) float64 {
+	for _, d := range c.jobs[g.job].Hints.Deadlines {
+		if at := c.submitted[g.job].Add(d.After); at > now {
+			return float64(at) - 1e16 // below zero for some hundred years
+		}
+	}
+	return c.remaining(g, now)
+}
+
+// queue is which of the queues of attained service a gang stands in.
+func (c *checker) queue(v sched.VCConfig, g gangKey, now sched.Time) int {
+	limits := []string{"3250", "7200"}
+	if text := parameter(v, "limits"); text != "" {
+		limits = strings.Split(text, "/")
+	}
+	served := c.leavesTimes(g, float64(c.service(g, now))/float64(sched.Second))
+	return len(limits) - len(slices.DeleteFunc(limits, func(l string) bool {
+		n, err := strconv.ParseFloat(l, 64)
+		return err == nil && served >= n
+	}))
+}
