@@ -17,7 +17,6 @@ type stream struct {
 	gpus    int32
 	now     sched.Time
 	records []sched.Record
-	names   int
 }
 
 func newStream(nodes, gpus int32, vcs ...string) *stream {

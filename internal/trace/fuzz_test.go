@@ -11,10 +11,7 @@ import (
 // FuzzReader reads any bytes as any format: nothing panics, every job keeps the
 // bounds, and what was read survives as a comb trace.
 func FuzzReader(f *testing.F) {
-	var formats []Format
-	for _, x := range []Format{Auto, Comb, Philly, PhillyCSV, Helios, Alibaba2020, Alibaba2023, Tiresias, Gavel, Chronus} {
-		formats = append(formats, x)
-	}
+	formats := []Format{Auto, Comb, Philly, PhillyCSV, Helios, Alibaba2020, Alibaba2023, Tiresias, Gavel, Chronus}
 	for _, name := range []string{"philly.json", "philly.csv", "helios.csv", "alibaba2020/pai_task_table.csv", "alibaba2023.csv", "tiresias.csv",
 		"gavel.trace", "chronus.csv", "comb.jsonl"} {
 		b, err := os.ReadFile(sample(name))
