@@ -36,18 +36,26 @@ func (l levels) queue(g *sched.GangView) int64 {
 	return int64(sort.Search(len(l), func(i int) bool { return s < l[i] }))
 }
 
+// until is when a running gang sinks for the first time after an instant.
+func (l levels) until(after sched.Time, g *sched.GangView) sched.Time {
+	if g.Started == 0 {
+		return 0
+	}
+	for _, limit := range l {
+		need := (limit + int64(g.Leaves) - 1) / int64(g.Leaves) // of running time
+		if t := g.Started.Add(sched.Duration(need) - g.Earlier); t > after {
+			return t
+		}
+	}
+	return 0
+}
+
 // change is when the first running gang sinks.
 func (l levels) change(v sched.View) sched.Time {
 	var next sched.Time
 	for g := range v.Running() {
-		if g.Started == 0 {
-			continue
-		}
-		for _, limit := range l {
-			need := (limit + int64(g.Leaves) - 1) / int64(g.Leaves) // of running time
-			if t := g.Started.Add(sched.Duration(need) - g.Earlier); t > v.Now() && (next == 0 || t < next) {
-				next = t
-			}
+		if t := l.until(v.Now(), &g); t > 0 && (next == 0 || t < next) {
+			next = t
 		}
 	}
 	return next
@@ -59,11 +67,11 @@ func (l levels) change(v sched.View) sched.Time {
 // authors' simulator, which moves waiting gangs behind running ones after each pass.
 func newLAS(a *args) sched.Policy {
 	l := newLevels(a)
-	return &timed{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
+	return &aging{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
 		k := sched.Key{Rank: l.queue(g), Then: int64(g.Since)}
 		if g.Started == 0 && g.Ran > 0 {
 			k.Then = -int64(g.Since)
 		}
 		return k
-	}}, l.change}
+	}}, l.until}
 }

@@ -34,17 +34,26 @@ type timed struct {
 // NextChange implements sched.Timed.
 func (t *timed) NextChange(v sched.View) sched.Time { return t.change(v) }
 
+// aging is an order in which those that run get worse now and then, each by itself.
+type aging struct {
+	*order
+	until func(sched.Time, *sched.GangView) sched.Time
+}
+
+// Until implements sched.Aging.
+func (a *aging) Until(after sched.Time, g *sched.GangView) sched.Time { return a.until(after, g) }
+
 // Rank implements sched.Policy.
 func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		run := o.running(v)
-		from := int64(-1 << 63)
-		if len(run) > 0 {
-			from = run[0].Key.Rank
+		run, from := o.running(v), int64(-1<<63)
+		for g := range run {
+			from = g.Key.Rank
+			break
 		}
 		for g := range o.waiting(v, from) {
 			w := sched.Wish{Gang: g.Ref}
-			if from > g.Key.Rank && len(run) > 0 {
+			if from > g.Key.Rank {
 				w.Over = behind(run, g.Key.Rank)
 			}
 			if !yield(w) {
@@ -90,31 +99,32 @@ func compare(a, b sched.Ranked) int {
 	return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
 }
 
-// running returns who runs, the last in the order first; nobody where the policy
+// running yields who runs, the last in the order first; nobody where the policy
 // does not preempt.
-func (o *order) running(v sched.View) []sched.Ranked {
-	if !o.preempt {
-		return nil
+func (o *order) running(v sched.View) iter.Seq[sched.Ranked] {
+	switch {
+	case !o.preempt:
+		return func(func(sched.Ranked) bool) {}
+	case o.late == nil:
+		return v.Standing()
 	}
 	var run []sched.Ranked
 	for g := range v.Running() {
 		k := o.key(&g)
-		if o.late != nil {
-			if moved, late := o.late(v, sched.Ranked{Ref: g.Ref, Key: k}); late {
-				k = moved
-			}
+		if moved, late := o.late(v, sched.Ranked{Ref: g.Ref, Key: k}); late {
+			k = moved
 		}
 		run = append(run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
 	}
 	slices.SortFunc(run, func(a, b sched.Ranked) int { return compare(b, a) })
-	return run
+	return slices.Values(run)
 }
 
 // behind yields the gangs of a worse rank.
-func behind(run []sched.Ranked, rank int64) iter.Seq[sched.GangRef] {
+func behind(run iter.Seq[sched.Ranked], rank int64) iter.Seq[sched.GangRef] {
 	return func(yield func(sched.GangRef) bool) {
-		for i := range run {
-			if run[i].Key.Rank <= rank || !yield(run[i].Ref) {
+		for g := range run {
+			if g.Key.Rank <= rank || !yield(g.Ref) {
 				return
 			}
 		}

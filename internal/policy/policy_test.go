@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -31,8 +32,18 @@ func (b *board) Now() sched.Time                   { return b.now }
 func (b *board) VC() cell.VCName                   { return "a" }
 func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
 func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }
-func (b *board) Placed(r sched.GangRef) bool       { return b.placed[r] }
-func (b *board) Free() int64                       { return int64(b.free) }
+func (b *board) Standing() iter.Seq[sched.Ranked] {
+	var out []sched.Ranked
+	for _, g := range b.running {
+		out = append(out, sched.Ranked{Ref: g.Ref, Key: b.keyed.Key(&g), Order: g.Order, Leaves: g.Leaves})
+	}
+	slices.SortFunc(out, func(a, b sched.Ranked) int {
+		return cmp.Or(b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order))
+	})
+	return slices.Values(out)
+}
+func (b *board) Placed(r sched.GangRef) bool { return b.placed[r] }
+func (b *board) Free() int64                 { return int64(b.free) }
 func (b *board) Gang(r sched.GangRef) sched.GangView {
 	all := slices.Concat(b.waiting, b.running)
 	return all[slices.IndexFunc(all, func(g sched.GangView) bool { return g.Ref == r })]

@@ -120,6 +120,7 @@ func (s *State) applyStarted(e TaskStarted) {
 	if a.started == 0 {
 		a.started, a.checkpoint = s.now, s.now
 		s.stir(j.space)
+		s.rerun(a)
 		if len(s.booked) > 0 {
 			s.look = true // its end is known now, and with it what may start before
 		}
@@ -156,6 +157,7 @@ func (s *State) refreshState(a *attempt) {
 	if (before == AttemptUnknown) != (a.state == AttemptUnknown) {
 		s.look = true // it can be lifted again, or no longer
 		s.stir(j.space)
+		s.rerun(a)
 	}
 }
 

@@ -56,7 +56,8 @@ func (s *State) resetLooks() {
 		mode := vcConfig(s.cfg, sp.Name).Backfill
 		s.looks.always[i] = mode == modeEasy || mode == modeConserve
 		s.looks.flat = s.looks.flat && sp.Parent == 0
-		if _, ok := s.pol[i].(Timed); ok {
+		switch s.pol[i].(type) {
+		case Timed, Aging:
 			s.looks.timed = append(s.looks.timed, i)
 		}
 		for r := range sp.Roots {

@@ -45,6 +45,15 @@ type Ranked struct {
 	Leaves int32
 }
 
+// Aging is a Keyed policy under which the key of a gang that runs stays the same until
+// some time, too.
+type Aging interface {
+	Keyed
+	// Until says when that key changes by itself for the first time after an instant,
+	// which may have passed; 0 is never. It depends on nothing but the gang.
+	Until(after Time, g *GangView) Time
+}
+
 // Timed is a Policy whose order changes by itself.
 type Timed interface {
 	Policy
@@ -139,6 +148,8 @@ type View interface {
 	// Running yields the gangs that run with a guarantee, in no order: one that a
 	// restart may change, so nothing may depend on it.
 	Running() iter.Seq[GangView]
+	// Standing yields the same gangs by the key of a Keyed policy, the last first.
+	Standing() iter.Seq[Ranked]
 	// Placed reports whether the gang holds or was promised cells by now.
 	Placed(GangRef) bool
 	// Free is how many leaves of the VC's guarantee no gang of this or a higher

@@ -200,9 +200,15 @@ func (s *State) nextChange(space int32) Time {
 		return c.at
 	}
 	*c = turn{known: true}
-	p := s.pol[space].(Timed)
+	p, timed := s.pol[space].(Timed)
 	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
-		c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: prio, now: s.decided}))
+		if timed {
+			c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: prio, now: s.decided}))
+			continue
+		}
+		for r := range s.runnersAt(space, prio) {
+			c.at = sooner(c.at, r.until)
+		}
 	}
 	return c.at
 }

@@ -30,6 +30,7 @@ func (s *State) link(slot int32) {
 // unlink takes it out again.
 func (s *State) unlink(slot int32) {
 	a := &s.attempts[slot]
+	s.unrun(a)
 	if a.next != none {
 		s.attempts[a.next].prev = a.prev
 	}
@@ -43,7 +44,9 @@ func (s *State) unlink(slot int32) {
 // relink makes the lists anew, after the VCs changed.
 func (s *State) relink() {
 	s.holders = slices.Repeat([]int32{none}, int(s.cl.NumSpaces()))
+	s.running = make([]runners, s.cl.NumSpaces())
 	for i := range s.attempts {
+		s.attempts[i].ranked, s.attempts[i].stale = false, false
 		if s.attempts[i].job != none {
 			s.link(int32(i))
 		}
@@ -69,7 +72,7 @@ func (v view) Running() iter.Seq[GangView] {
 		s := v.s
 		for i := s.holders[v.space]; i != none; i = s.attempts[i].next {
 			a := &s.attempts[i]
-			if s.jobs[a.job].spec.Priority != v.prio || a.lazy || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning || s.isExtra(a) {
+			if s.jobs[a.job].spec.Priority != v.prio || !s.runs(a) {
 				continue
 			}
 			if !yield(s.gangView(s.entry(a))) {

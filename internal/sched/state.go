@@ -49,6 +49,7 @@ type State struct {
 	look     bool               // capacity or queues changed: the whole walk is due
 	looks    looks              // or parts of it
 	tallies  []tally            // by space
+	running  []runners          // by space
 	grew     bool               // a promise was taken back while Decide walks
 	booked   []GangRef          // gangs with a booking, sorted
 	prefer   cell.NodeSet       // while Decide tries a gang: where its policy wants it
@@ -143,6 +144,9 @@ type attempt struct {
 	victims    []AttemptID
 	left       int32 // of a promise: tasks from the first on whose leaves nobody holds any more; a cache
 	next, prev int32 // among the attempts of its VC, in no order; slots or none
+	rank       Key   // by which it stands in the order of its VC, if it is ranked
+	ranked     bool
+	stale      bool // it may have to stand elsewhere
 }
 
 // taskRun is the present or last run of one task.
@@ -239,7 +243,7 @@ func (s *State) Clone() *State {
 		d.queues[i] = slices.Clone(d.queues[i])
 	}
 	d.lines = s.lines.clone()
-	d.tallies = cloneTallies(s.tallies)
+	d.tallies, d.running = cloneTallies(s.tallies), cloneRunners(s.running)
 	d.looks.spaces, d.looks.changes = slices.Clone(s.looks.spaces), slices.Clone(s.looks.changes)
 	d.lazy = slices.Clone(s.lazy)
 	for i := range d.lazy {

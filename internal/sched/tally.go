@@ -31,6 +31,7 @@ func (s *State) count(a *attempt, sign int32) {
 	space := s.cl.Alloc(a.alloc).Space
 	t := &s.tallies[space]
 	s.stir(space)
+	s.rerun(a)
 	for by := By(1); t.holdings.asked>>by != 0; by++ {
 		if t.holdings.asked>>by&1 != 0 {
 			s.countHoldings(&t.holdings, by, a, int64(sign))

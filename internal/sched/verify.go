@@ -31,6 +31,7 @@ func (s *State) Verify() error {
 	s.verifyLines(add)
 	s.verifyLazy(add)
 	s.verifyHolders(add)
+	s.verifyRunners(add)
 	s.verifyTallies(add)
 	for i, q := range s.queues {
 		if !slices.IsSortedFunc(q, queued.compare) {

@@ -1,0 +1,191 @@
+package sched
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// runner is a gang that runs in a VC whose policy is Keyed, as Standing shows it.
+type runner struct {
+	Ranked
+	prio  cell.Priority
+	until Time  // its key holds before then; 0 is for as long as it runs
+	slot  int32 // of its attempt
+}
+
+// compare orders by priority, then the last in the policy's order first.
+func (a runner) compare(b runner) int {
+	return cmp.Or(cmp.Compare(b.prio, a.prio), b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order), cmp.Compare(b.Ref.Gang, a.Ref.Gang))
+}
+
+// runners are the gangs that run in one VC, in order. They follow from the state:
+// they are made when somebody asks, and from then on only those are read again
+// that something happened to, or whose keys no longer hold.
+type runners struct {
+	kept    bool
+	at      Time // when the keys were made; those of an Aging policy hold longer
+	soonest Time // no key ceases to hold before; 0 is never
+	list    []runner
+	stale   []int32 // attempts that something happened to
+}
+
+func cloneRunners(rs []runners) []runners {
+	out := slices.Clone(rs)
+	for i := range out {
+		out[i].list, out[i].stale = slices.Clone(out[i].list), slices.Clone(out[i].stale)
+	}
+	return out
+}
+
+// Standing implements View.
+func (v view) Standing() iter.Seq[Ranked] {
+	return func(yield func(Ranked) bool) {
+		for r := range v.s.runnersAt(v.space, v.prio) {
+			if !yield(r.Ranked) {
+				return
+			}
+		}
+	}
+}
+
+// runnersAt yields those of one priority. They must not change meanwhile.
+func (s *State) runnersAt(space int32, p cell.Priority) iter.Seq[*runner] {
+	return func(yield func(*runner) bool) {
+		list := s.runnersOf(space)
+		at, _ := slices.BinarySearchFunc(list, p, func(r runner, p cell.Priority) int { return cmp.Compare(p, r.prio) })
+		for ; at < len(list) && list[at].prio == p; at++ {
+			if !yield(&list[at]) {
+				return
+			}
+		}
+	}
+}
+
+// runs reports whether an attempt is one that policies see run: a full gang, for
+// what stands above a minimum gives way before them whatever the policy says.
+func (s *State) runs(a *attempt) bool {
+	return !a.lazy && a.cause == "" && (a.state == AttemptStarting || a.state == AttemptRunning) && !s.isExtra(a)
+}
+
+// rerun notes that something happened to an attempt.
+func (s *State) rerun(a *attempt) {
+	r := &s.running[s.cl.Alloc(a.alloc).Space]
+	if !r.kept || a.stale {
+		return
+	}
+	a.stale = true
+	r.stale = append(r.stale, s.jobs[a.job].gangs[a.id.Gang].attempt)
+}
+
+// unrun takes an attempt that ends out of its list.
+func (s *State) unrun(a *attempt) {
+	if !a.ranked {
+		return
+	}
+	r := &s.running[s.cl.Alloc(a.alloc).Space]
+	if i, found := slices.BinarySearchFunc(r.list, s.runnerOf(a), runner.compare); found {
+		r.list = slices.Delete(r.list, i, i+1)
+	}
+	a.ranked = false
+}
+
+// runnerOf is an attempt with the key by which it stands in its list.
+func (s *State) runnerOf(a *attempt) runner {
+	ref := GangRef{a.id.Job, a.id.Gang}
+	return runner{Ranked: Ranked{Ref: ref, Key: a.rank, Order: int64(ref.Job)}, prio: s.jobs[a.job].spec.Priority}
+}
+
+// runnersOf brings the list of a VC up to date.
+func (s *State) runnersOf(space int32) []runner {
+	r := &s.running[space]
+	k, keyed := s.pol[space].(Keyed)
+	if !keyed {
+		return nil
+	}
+	_, ages := k.(Aging)
+	if !r.kept {
+		r.kept, r.at = true, s.now
+		for i := s.holders[space]; i != none; i = s.attempts[i].next {
+			s.rerun(&s.attempts[i])
+		}
+	}
+	if !ages && r.at != s.now || ages && r.soonest > 0 && r.soonest <= s.now {
+		s.rekey(r, k, ages)
+	}
+	for _, slot := range r.stale {
+		a := &s.attempts[slot]
+		if a.job == none || !a.stale || s.cl.Alloc(a.alloc).Space != space {
+			continue // its memory has another attempt
+		}
+		a.stale = false
+		s.unrun(a)
+		if s.runs(a) {
+			e := s.keyed(k, slot)
+			i, _ := slices.BinarySearchFunc(r.list, e, runner.compare)
+			r.list = slices.Insert(r.list, i, e)
+			r.soonest = sooner(r.soonest, e.until)
+		}
+	}
+	r.stale = r.stale[:0]
+	return r.list
+}
+
+// rekey makes the keys anew that may not hold any more.
+func (s *State) rekey(r *runners, k Keyed, ages bool) {
+	r.at, r.soonest = s.now, 0
+	moved := false
+	for i := range r.list {
+		if e := &r.list[i]; !ages || e.until > 0 && e.until <= s.now {
+			*e = s.keyed(k, e.slot)
+			moved = true
+		}
+		r.soonest = sooner(r.soonest, r.list[i].until)
+	}
+	if moved {
+		slices.SortFunc(r.list, runner.compare)
+	}
+}
+
+// keyed makes the key of an attempt that runs.
+func (s *State) keyed(k Keyed, slot int32) runner {
+	a := &s.attempts[slot]
+	g := s.gangView(s.entry(a))
+	a.ranked, a.rank = true, k.Key(&g)
+	e := s.runnerOf(a)
+	e.Leaves, e.slot = g.Leaves, slot
+	if aging, ok := k.(Aging); ok {
+		e.until = aging.Until(s.decided, &g)
+	}
+	return e
+}
+
+// verifyRunners makes the lists again and compares.
+func (s *State) verifyRunners(add func(string, ...any)) {
+	for space := range s.running {
+		r := &s.running[space]
+		k, keyed := s.pol[space].(Keyed)
+		if !r.kept || !keyed {
+			continue
+		}
+		_, ages := k.(Aging)
+		list, want := s.runnersOf(int32(space)), 0
+		for a := range s.holding(int32(space)) {
+			if !s.runs(a) {
+				continue
+			}
+			want++
+			g := s.gangView(s.entry(a))
+			if i, found := slices.BinarySearchFunc(list, s.runnerOf(a), runner.compare); !found || list[i].Ref != g.Ref {
+				add("attempt %v runs and does not stand in the order of space %d", a.id, space)
+			} else if now := k.Key(&g); (ages || r.at == s.now) && now != a.rank {
+				add("attempt %v runs with the key %v, not %v", a.id, now, a.rank)
+			}
+		}
+		if want != len(list) || !slices.IsSortedFunc(list, runner.compare) {
+			add("%d gangs of space %d run, %d stand in its order", want, space, len(list))
+		}
+	}
+}
