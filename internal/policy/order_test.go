@@ -132,11 +132,16 @@ func TestLeastAttainedService(t *testing.T) {
 	}
 	// 5 reaches 100 GPU-seconds 25 s after its start; 6 reached them 5 s after its
 	// own, and reaches 1000 after 230 s; 7 is in the last queue.
-	p := made(t, "las:limits=100/1000").(sched.Timed)
+	p := made(t, "las:limits=100/1000").(sched.Aging)
 	for _, c := range []struct{ now, want sched.Duration }{{1000, 1005}, {1005, 1220}, {1220, 1230}, {1230, 0}} {
-		b.now = sched.Time(c.now * second)
-		if got := p.NextChange(b); got != sched.Time(c.want*second) {
-			t.Errorf("after %d s the order changes at %d s, want %d", c.now, got/sched.Time(second), c.want)
+		var first sched.Time
+		for i := range b.running {
+			if at := p.Until(sched.Time(c.now*second), &b.running[i]); at > 0 && (first == 0 || at < first) {
+				first = at
+			}
+		}
+		if first != sched.Time(c.want*second) {
+			t.Errorf("after %d s the order changes at %d s, want %d", c.now, first/sched.Time(second), c.want)
 		}
 	}
 }
