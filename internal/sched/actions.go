@@ -26,7 +26,7 @@ func (s *State) startAction(a *attempt, known bool) Action {
 		if t.dead {
 			continue
 		}
-		start.Tasks = append(start.Tasks, TaskStart{Task: o, Role: t.role, Index: t.index, Place: t.place, SKU: s.cl.SKU(t.place.SKU)})
+		start.Tasks = append(start.Tasks, TaskStart{Task: o, Role: t.role, Index: t.index, Place: *t.place, SKU: s.cl.SKU(t.place.SKU)})
 	}
 	return Action{Attempt: a.id, Start: start, Known: known}
 }

@@ -92,7 +92,7 @@ func (s *State) applyPlaced(e Placed) {
 	for i, o := range tasks {
 		t := &j.tasks[o]
 		*t = taskRun{role: t.role, index: t.index, gang: t.gang, retries: t.retries, progress: t.progress,
-			state: TaskStarting, attempt: e.Attempt.N, place: e.Placement.Tasks[i]}
+			state: TaskStarting, attempt: e.Attempt.N, place: &e.Placement.Tasks[i]}
 	}
 	if e.Attempt.Gang == 0 {
 		s.enqueueExtras(slot)

@@ -50,7 +50,8 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 	out := TaskStatus{Role: j.spec.Roles[t.role].Name, Index: t.index, Gang: t.gang, State: t.state, Attempt: t.attempt,
 		Exit: t.exit, Retries: t.retries, Progress: t.progress}
 	if t.state != TaskWaiting {
-		out.Node, out.SKU, out.Devices, out.Parts = t.place.Node, t.place.SKU, t.place.Devices, t.place.Parts
+		p := t.started()
+		out.Node, out.SKU, out.Devices, out.Parts = p.Node, p.SKU, p.Devices, p.Parts
 		out.Host, out.Ports, out.PID = t.host, t.ports, t.pid
 	}
 	return out

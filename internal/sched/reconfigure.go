@@ -109,7 +109,7 @@ func (s *State) planMove(ch *change, a *attempt) Move {
 	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
 	var started []cell.Task
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
-		t := j.tasks[o].place
+		t := j.tasks[o].started()
 		t.Node = nodeNow(ch.ev.RenamedNodes, t.Node)
 		started = append(started, t)
 	}

@@ -92,7 +92,10 @@ func (s *State) renameJob(j *job, e *Configured) {
 	}
 	j.spec = &spec
 	for t := range j.tasks {
-		j.tasks[t].place.Node = nodeNow(e.RenamedNodes, j.tasks[t].place.Node)
+		if p := j.tasks[t].started(); j.tasks[t].place != nil {
+			p.Node = nodeNow(e.RenamedNodes, p.Node)
+			j.tasks[t].place = &p
+		}
 	}
 	for g := range j.gangs {
 		fresh := s.newGang(j, g)

@@ -157,7 +157,7 @@ func imageOf(j *job) *jobImage {
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		out.Tasks = append(out.Tasks, taskImage{t.state, t.dead, t.attempt, t.place, t.host, t.pid, t.ports, t.exit, t.retries, t.progress})
+		out.Tasks = append(out.Tasks, taskImage{t.state, t.dead, t.attempt, t.started(), t.host, t.pid, t.ports, t.exit, t.retries, t.progress})
 	}
 	return out
 }
@@ -236,7 +236,10 @@ func (s *State) loadJob(im *jobImage) {
 	}
 	for i, t := range im.Tasks {
 		o := &j.tasks[i]
-		o.state, o.dead, o.attempt, o.place, o.host = t.State, t.Dead, t.Attempt, t.Place, t.Host
+		o.state, o.dead, o.attempt, o.host = t.State, t.Dead, t.Attempt, t.Host
+		if t.Attempt > 0 {
+			o.place = &im.Tasks[i].Place
+		}
 		o.pid, o.ports, o.exit, o.retries, o.progress = t.PID, t.Ports, t.Exit, t.Retries, t.Progress
 	}
 	s.at(im.After, im.ID, 0)

@@ -157,13 +157,21 @@ type taskRun struct {
 	state    TaskState
 	dead     bool // of the present attempt: proven
 	attempt  int32
-	place    cell.Task // as it was started: node, SKU and devices; its leaves now are the allocation's
+	place    *cell.Task // as it was started: node, SKU and devices; its leaves now are the allocation's; nil before
 	host     string
 	pid      int32
 	ports    []int32
 	exit     *Exit
 	retries  int32
 	progress *TaskProgress
+}
+
+// started is where a task was started last; zero before it ever was.
+func (t *taskRun) started() cell.Task {
+	if t.place == nil {
+		return cell.Task{}
+	}
+	return *t.place
 }
 
 // nodeNote is what facts and commands said about a node.
