@@ -34,7 +34,7 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 	spare := c.slack(r, staying, leavers)
 	if !few {
 		res.Cut, res.Bounds = true, res.Bounds|boundExact
-		if !slices.ContainsFunc(staying, func(v AllocID) bool { return c.leavesOf(v) <= spare }) {
+		if !slices.ContainsFunc(staying, func(v AllocID) bool { return c.superfluous(r, v, spare) }) {
 			return res // without any one of them there are not enough leaves
 		}
 	}
@@ -125,9 +125,17 @@ const setSteps = 8 * bindSteps
 // while those that leave anyway are off their leaves.
 func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
 	e := exact{c: c, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
+	e.short = r.leaves() - c.unheld(r)
+	e.gains = make([]int32, len(all))
+	for i, v := range all {
+		if c.owns(r, v) {
+			e.gains[i] = c.leavesOf(v)
+			e.most = max(e.most, e.gains[i])
+		}
+	}
 	c.scratch().budget = setSteps
 	for e.k = 0; e.k <= e.size; e.k++ { // none may do, if the caller did not ask that first
-		if e.from(0); e.found {
+		if e.from(0, 0); e.found {
 			e.res.Cut, e.res.Bounds = e.cut != 0, e.cut
 			e.res.Victims = e.last
 			return e.res
@@ -142,6 +150,9 @@ type exact struct {
 	c       *Cluster
 	r       *Request
 	all     []AllocID
+	gains   []int32 // leaves of the VC's guarantee that each leaves
+	most    int32   // of these
+	short   int32   // how many of them are missing
 	set     []AllocID
 	k, size int // of the sets tried, of the set to better
 	best    Cost
@@ -151,8 +162,12 @@ type exact struct {
 	last    []AllocID // the set that res needs
 }
 
-// from extends the set by holders not before i and tries it when it is complete.
-func (e *exact) from(i int) {
+// from extends the set, which leaves so many leaves of the guarantee, by holders not
+// before i and tries it when it is complete.
+func (e *exact) from(i int, gain int32) {
+	if gain+int32(e.k-len(e.set))*e.most < e.short {
+		return
+	}
 	if len(e.set) == e.k {
 		cost := e.c.sum(e.r, e.set)
 		if (e.found || e.k == e.size) && cost.compare(e.best) >= 0 {
@@ -172,7 +187,7 @@ func (e *exact) from(i int) {
 	}
 	for ; i <= len(e.all)-(e.k-len(e.set)); i++ {
 		e.set = append(e.set, e.all[i])
-		e.from(i + 1)
+		e.from(i+1, gain+e.gains[i])
 		e.set = e.set[:len(e.set)-1]
 	}
 }
@@ -217,9 +232,9 @@ func (c *Cluster) vacate(id AllocID, on bool) {
 
 // trim makes a set of victims irredundant: it drops them, the dearest first, as
 // long as the gang still fits, while those that leave anyway are off their leaves.
-func (c *Cluster) trim(r *Request, res Result, spare int32) Result {
+func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	victims := c.staying(res.Victims)
-	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return c.leavesOf(v) > spare })
+	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
 	slices.SortFunc(may, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
 	slices.SortStableFunc(may, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
 	q := *r
@@ -244,18 +259,29 @@ func (c *Cluster) trim(r *Request, res Result, spare int32) Result {
 }
 
 // slack bounds how many leaves more than the gang needs there are at most when
-// all victims and those that leave anyway have left; without bound when members
-// may go to different chains, or more may be had than is idle.
-func (c *Cluster) slack(r *Request, victims, leavers []AllocID) int32 {
+// all victims and those that leave anyway have left: idle anywhere, and not held by
+// its VC's own gangs of the VC's guarantee.
+type slack struct{ room, own int32 }
+
+// slack has no bound where more may be had than is idle; nor for room when members
+// may go to different chains.
+func (c *Cluster) slack(r *Request, victims, leavers []AllocID) slack {
+	const much = 1 << 30
 	if r.Gone != nil || r.IgnoreHealth {
-		return 1 << 30
+		return slack{much, much}
 	}
-	var need, room int32
+	need := r.leaves()
+	own := c.unheld(r) - need
+	for _, v := range victims {
+		if c.owns(r, v) {
+			own += c.leavesOf(v)
+		}
+	}
+	var room int32
 	for _, m := range r.Members {
 		if m.Pinned != "" || !slices.Equal(m.SKUs, r.Members[0].SKUs) {
-			return 1 << 30
+			return slack{much, own}
 		}
-		need += m.Tasks * m.Leaves
 	}
 	for i := range c.spaces[0].Roots {
 		room += c.idle[c.spaces[0].Roots[i].Cell]
@@ -266,7 +292,48 @@ func (c *Cluster) slack(r *Request, victims, leavers []AllocID) int32 {
 	for _, v := range leavers {
 		room += c.leavesOf(v)
 	}
-	return room - need
+	return slack{room - need, own}
+}
+
+// superfluous reports whether there may be enough leaves if a victim stays.
+func (c *Cluster) superfluous(r *Request, v AllocID, spare slack) bool {
+	n := c.leavesOf(v)
+	return n <= spare.room && (n <= spare.own || !c.owns(r, v))
+}
+
+// owns reports whether a holder has leaves of the guarantee of a gang's VC.
+func (c *Cluster) owns(r *Request, id AllocID) bool {
+	a := &c.allocs[id]
+	return a.Space == r.Space && !a.Opportunistic()
+}
+
+// leaves is how many leaves the gang asks for.
+func (r *Request) leaves() int32 {
+	var n int32
+	for _, m := range r.Members {
+		n += m.Tasks * m.Leaves
+	}
+	return n
+}
+
+// unheld is how many leaves of a VC's guarantee its own gangs do not hold, but for
+// those that leave anyway: more than that no gang of it gets while they stay. An
+// opportunistic gang may get any.
+func (c *Cluster) unheld(r *Request) int32 {
+	if r.Priority < MinGuaranteed || r.Gone != nil {
+		return 1 << 29
+	}
+	var n int32
+	sp := &c.spaces[r.Space]
+	for i := range sp.Roots {
+		n += c.f.Chains[sp.Roots[i].Chain].LeavesAt(sp.Roots[i].Level)
+	}
+	for i := range c.allocs {
+		if a := &c.allocs[i]; a.live && c.owns(r, AllocID(i)) && !a.Promised && a.mood != Leaving {
+			n -= c.leavesOf(AllocID(i))
+		}
+	}
+	return n
 }
 
 func (c *Cluster) leavesOf(id AllocID) int32 {

@@ -40,6 +40,7 @@ type Request struct {
 	IgnoreUse    bool
 	// wary asks for the quick bound first, where most answers are no.
 	wary bool
+	dry  bool // only whether there is a place is asked
 }
 
 // Lift says which holders may be made to leave. One that is stuck is never
@@ -123,6 +124,18 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 	return res, ok
 }
 
+// Fits reports whether Place finds leaves, without asking for the fewest victims.
+func (c *Cluster) Fits(r *Request) bool {
+	c.scratch().budget = placeSteps
+	q := *r
+	q.dry = true
+	if _, ok := c.place(&q); ok || len(r.Preferred) == 0 {
+		return ok
+	}
+	_, ok := c.Place(r) // which also looks at the preferred nodes alone
+	return ok
+}
+
 func (c *Cluster) place(r *Request) (Result, bool) {
 	if r.Space == 0 && r.Priority >= MinGuaranteed {
 		return Result{}, false // its VC is gone: nobody owes it a cell
@@ -138,7 +151,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	s.fond = len(r.Preferred) > 0
 	ok := s.parts(t.partition(r.Members, t.one[:0]))
 	var res Result
-	if ok {
+	if ok && !r.dry {
 		res = s.result()
 	}
 	res.Bounded, res.Cut = !ok && s.hit&^boundVictimBins != 0, s.hit&boundVictimBins != 0

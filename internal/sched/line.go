@@ -108,8 +108,8 @@ func (s *State) policyKey(space int32, e queued) Key {
 	if !ok || e.prio < cell.MinGuaranteed || s.extra(e) {
 		return Key{}
 	}
-	v := s.gangView(e)
-	return k.Key(&v)
+	s.mem.gang = s.gangView(e)
+	return k.Key(&s.mem.gang)
 }
 
 // unlist takes a gang out of its line, if it stands in one.

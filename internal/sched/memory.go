@@ -18,7 +18,9 @@ type memory struct {
 	ended      chunk[JobStatus]
 	completing chunk[JobCompleting]
 	digests    *strings.Builder
-	walker     walker // of the VC that is walked
+	walker     walker   // of the VC that is walked
+	gang       GangView // whose key is made
+	also       []bool   // by allocation: those that planOver may lift
 }
 
 // chunkSize is for how many values memory is taken at once, and so how many others

@@ -39,7 +39,7 @@ func (s *State) planOver(j *job, g int, over iter.Seq[GangRef], blocked []bool) 
 		}
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
 		q := s.liftingThese(r, fewer)
-		if _, fits := s.cl.Place(&q); fits {
+		if s.cl.Fits(&q) {
 			spare -= s.leavesOf(chosen[i : i+1])
 			chosen = fewer
 		}
@@ -108,10 +108,17 @@ func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 }
 
 // liftingThese returns the request with which everything below the gang's
-// priority, and some allocations of its own, may be made to leave.
+// priority, and some allocations of its own, may be made to leave. It holds until
+// the next is made.
 func (s *State) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 	q := s.lifting(r, r.Priority)
-	q.Lift.Also = func(id cell.AllocID) bool { return slices.Contains(ids, id) }
+	also := slices.Grow(s.mem.also[:0], len(s.byAlloc))[:len(s.byAlloc)]
+	clear(also)
+	for _, id := range ids {
+		also[id] = true
+	}
+	s.mem.also = also
+	q.Lift.Also = func(id cell.AllocID) bool { return also[id] }
 	return q
 }
 
@@ -130,8 +137,7 @@ func (s *State) leavesOf(ids []cell.AllocID) int64 {
 func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (int, bool) {
 	fits := func(n int) bool {
 		q := s.liftingThese(r, tail[:n])
-		_, ok := s.cl.Place(&q)
-		return ok
+		return s.cl.Fits(&q)
 	}
 	short := 0 // does not suffice
 	for ; missing > 0 && short < len(tail); short++ {

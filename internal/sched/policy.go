@@ -22,7 +22,7 @@ type Policy interface {
 // not come to.
 type Keyed interface {
 	Policy
-	// Key is made of what the gang is while it waits.
+	// Key is made of what the gang is while it waits. It must not keep the view.
 	Key(*GangView) Key
 }
 

@@ -152,12 +152,13 @@ func (s *State) rekey(r *runners, k Keyed, ages bool) {
 // keyed makes the key of an attempt that runs.
 func (s *State) keyed(k Keyed, slot int32) runner {
 	a := &s.attempts[slot]
-	g := s.gangView(s.entry(a))
-	a.ranked, a.rank = true, k.Key(&g)
+	g := &s.mem.gang
+	*g = s.gangView(s.entry(a))
+	a.ranked, a.rank = true, k.Key(g)
 	e := s.runnerOf(a)
 	e.Leaves, e.slot = g.Leaves, slot
 	if aging, ok := k.(Aging); ok {
-		e.until = aging.Until(s.decided, &g)
+		e.until = aging.Until(s.decided, g)
 	}
 	return e
 }
