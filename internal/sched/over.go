@@ -68,15 +68,27 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 		}
 	}
 	slices.SortFunc(out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
+	cfg := vcConfig(s.cfg, j.spec.VC)
+	var named map[JobID]int32 // gangs of jobs that have several: together they stay within the budget
 	for ref := range over {
 		v := s.find(ref.Job)
 		if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.gangs) || v.gangs[ref.Gang].attempt == none || v.id == j.id {
 			continue
 		}
 		a := &s.attempts[v.gangs[ref.Gang].attempt]
-		if v.spec.Priority == j.spec.Priority && !s.isExtra(a) && s.yields(j, a) {
-			out = append(out, a.alloc)
+		if v.spec.Priority != j.spec.Priority || s.isExtra(a) || !s.yields(j, a) {
+			continue
 		}
+		if len(v.gangs) > 1 {
+			if v.yielded+named[v.id] >= cfg.PreemptionBudget() {
+				continue
+			}
+			if named == nil {
+				named = map[JobID]int32{}
+			}
+			named[v.id]++
+		}
+		out = append(out, a.alloc)
 	}
 	return out
 }
