@@ -78,12 +78,17 @@ func Run(ctx context.Context, spec Spec, t *Trace, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.run(ctx, &spec, t, o)
+}
+
+// run replays a trace as planned.
+func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next, stop := iter.Pull2(t.jobs())
 	defer stop()
 	r := &runner{plan: p, o: o, next: next, stop: cancel, work: map[*sched.Job]work{}, byID: map[sched.JobID]*sched.Job{}}
-	r.make = newJobs(&spec, p)
+	r.make = newJobs(spec, p)
 	r.fold = metrics.New(metrics.Options{Policy: spec.Policy, Origin: Origin, Facts: r.facts, Speed: r.speedOf, Ended: o.Ended})
 	w := sim.New(sim.Options{Start: Origin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
 	w.Extend(math.MaxInt64)

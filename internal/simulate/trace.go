@@ -34,6 +34,17 @@ func (t *Trace) Keep() error {
 	return nil
 }
 
+// only is the part of a kept trace that belongs to one VC.
+func (t *Trace) only(vc cell.VCName) *Trace {
+	part := &Trace{Path: t.Path, Options: t.Options, kept: []trace.Job{}}
+	for i := range t.kept {
+		if t.kept[i].VC == string(vc) {
+			part.kept = append(part.kept, t.kept[i])
+		}
+	}
+	return part
+}
+
 // jobs yields the jobs in order of their submission. A trace of our own format is
 // read again each time, in constant memory; others are kept, as they may have to be
 // sorted.
