@@ -9,6 +9,7 @@ import (
 // level are: tasks never span bins.
 type bin struct {
 	cell  CellID   // the node-level cell
+	place int32    // in the index: which of equal ones comes first
 	parts []CellID // the VC's cells in it, none for the whole node
 	avail int32    // leaves that this gang could take
 	idle  int32    // of these, free already
@@ -68,7 +69,7 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	first, _ := x.find(binKey{idle: p.total})
 	for i := first; i < len(x.classes); i++ {
 		cl := &x.classes[i]
-		if cl.bins.n == 0 {
+		if cl.places.n == 0 {
 			continue
 		}
 		if bestBin != None && bestLevel == ideal && !s.opportunistic() {
@@ -78,7 +79,7 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 		if bestBin != None && !s.better(cl.key, level, best, bestLevel) {
 			continue
 		}
-		if b := s.firstOf(cl, ch); b != None {
+		if b := s.firstOf(x, cl, ch); b != None {
 			best, bestBin, bestLevel = cl.key, b, level
 		}
 	}
@@ -113,12 +114,13 @@ func (s *search) better(a binKey, la Level, b binKey, lb Level) bool {
 }
 
 // firstOf returns the first bin of a class on a node that the gang may use.
-func (s *search) firstOf(cl *class, ch *Chain) int32 {
-	b := cl.bins.next(0)
-	for b != None && !s.nodeOK(s.c.f.Cells[ch.NodeCells[b]].Node) {
-		b = cl.bins.next(b + 1)
+func (s *search) firstOf(x *binIndex, cl *class, ch *Chain) int32 {
+	for o := cl.places.next(0); o != None; o = cl.places.next(o + 1) {
+		if b := x.bin(o); s.nodeOK(s.c.f.Cells[ch.NodeCells[b]].Node) {
+			return b
+		}
 	}
-	return b
+	return None
 }
 
 // maxBins bounds how many bins one packing looks at.
@@ -139,7 +141,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	}
 	for i := range x.classes {
 		cl := &x.classes[i]
-		if cl.bins.n == 0 {
+		if cl.places.n == 0 {
 			continue
 		}
 		b := bin{avail: cl.key.idle, idle: cl.key.idle, soft: cl.key.soft}
@@ -150,8 +152,8 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 			continue
 		}
 		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
-		for o := cl.bins.next(0); o != None; o = cl.bins.next(o + 1) {
-			b.cell = ch.NodeCells[o]
+		for o := cl.places.next(0); o != None; o = cl.places.next(o + 1) {
+			b.cell, b.place = ch.NodeCells[x.bin(o)], o
 			if !s.nodeOK(s.c.f.Cells[b.cell].Node) {
 				continue
 			}
@@ -160,6 +162,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 				if k = s.newBin(b.cell, nil); k.avail < n {
 					continue
 				}
+				k.place = o
 			}
 			out = append(out, k)
 			if len(out) >= maxBins && s.opportunistic() {
@@ -181,11 +184,11 @@ func (s *search) order(bins []bin) {
 		return
 	}
 	sorted := func(a, b bin) int {
-		return cmp.Or(cmp.Compare(a.avail, b.avail), -cmp.Compare(min(len(a.parts), 1), min(len(b.parts), 1)), cmp.Compare(a.cell, b.cell))
+		return cmp.Or(cmp.Compare(a.avail, b.avail), -cmp.Compare(min(len(a.parts), 1), min(len(b.parts), 1)), cmp.Compare(a.place, b.place), cmp.Compare(a.cell, b.cell))
 	}
 	if s.fond {
 		sorted = func(a, b bin) int {
-			return cmp.Or(cmp.Compare(a.avail, b.avail), s.likes(b.cell)-s.likes(a.cell), cmp.Compare(a.cell, b.cell))
+			return cmp.Or(cmp.Compare(a.avail, b.avail), s.likes(b.cell)-s.likes(a.cell), cmp.Compare(a.place, b.place), cmp.Compare(a.cell, b.cell))
 		}
 	}
 	if !slices.IsSortedFunc(bins, sorted) {

@@ -90,7 +90,16 @@ func (c *Cluster) addRoots(space int32, r Root, n int32) {
 	s := &c.spaces[space]
 	slot := c.f.slot(r.Chain, r.Level)
 	first := RootID(len(s.Roots))
+	nodes := int32(0) // of each
+	if ch := &c.f.Chains[r.Chain]; r.Level >= ch.NodeLevel && s.index != nil {
+		nodes = ch.LeavesAt(r.Level) / ch.LeavesAt(ch.NodeLevel)
+	}
 	for range n {
+		if nodes > 0 {
+			x := &s.index[r.Chain]
+			r.place = int32(len(x.bins))
+			x.bins = append(x.bins, make([]int32, nodes)...)
+		}
 		s.Roots = append(s.Roots, r)
 	}
 	list := make([]RootID, 0, int(n)+len(s.unbound[slot]))

@@ -33,6 +33,7 @@ type Cluster struct {
 	sick    []int32    // of each cell: leaves below that are not healthy
 	keys    [][]binKey // by chain and bin: the class in which a node stands
 	whose   [][]int32  // by chain and bin: the VC in one of whose bound cells the node lies, None if in none
+	seat    [][]int32  // by chain and bin: where it stands in that VC's index
 	all     []binIndex // by chain: every node
 	allocs  []Alloc
 	spare   []AllocID // released ids, last released first
@@ -129,7 +130,7 @@ func New(s *Spec) (*Cluster, error) {
 		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
 		hold: make([]AllocID, len(f.Leaves)), resv: make([]AllocID, len(f.Leaves)), state: make([]leafUse, len(f.Leaves)),
 		bad: make([]bool, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
-		keys: make([][]binKey, len(f.Chains)), whose: make([][]int32, len(f.Chains)), all: make([]binIndex, len(f.Chains))}
+		keys: make([][]binKey, len(f.Chains)), whose: make([][]int32, len(f.Chains)), seat: make([][]int32, len(f.Chains)), all: make([]binIndex, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
 		c.idle[i] = f.NumLeaves(CellID(i))
@@ -151,7 +152,7 @@ func New(s *Spec) (*Cluster, error) {
 // indexChain puts every node of a chain into its index.
 func (c *Cluster) indexChain(ci int16) {
 	ch := &c.f.Chains[ci]
-	c.keys[ci], c.whose[ci] = make([]binKey, len(ch.NodeCells)), make([]int32, len(ch.NodeCells))
+	c.keys[ci], c.whose[ci], c.seat[ci] = make([]binKey, len(ch.NodeCells)), make([]int32, len(ch.NodeCells)), make([]int32, len(ch.NodeCells))
 	if len(ch.NodeCells) == 0 {
 		return
 	}
@@ -172,9 +173,9 @@ func (c *Cluster) Clone() *Cluster {
 	d.owner, d.hold, d.resv = slices.Clone(c.owner), slices.Clone(c.hold), slices.Clone(c.resv)
 	d.bad, d.nodes, d.state = slices.Clone(c.bad), slices.Clone(c.nodes), slices.Clone(c.state)
 	d.idle, d.soft, d.sick = slices.Clone(c.idle), slices.Clone(c.soft), slices.Clone(c.sick)
-	d.keys, d.whose, d.all = slices.Clone(c.keys), slices.Clone(c.whose), slices.Clone(c.all)
+	d.keys, d.whose, d.seat, d.all = slices.Clone(c.keys), slices.Clone(c.whose), slices.Clone(c.seat), slices.Clone(c.all)
 	for i := range d.keys {
-		d.keys[i], d.whose[i], d.all[i] = slices.Clone(c.keys[i]), slices.Clone(c.whose[i]), c.all[i].clone()
+		d.keys[i], d.whose[i], d.seat[i], d.all[i] = slices.Clone(c.keys[i]), slices.Clone(c.whose[i]), slices.Clone(c.seat[i]), c.all[i].clone()
 	}
 	d.allocs, d.spare = slices.Clone(c.allocs), slices.Clone(c.spare)
 	d.tmp, d.climb = nil, nil

@@ -78,7 +78,8 @@ func (c *Cluster) staying(ids []AllocID) []AllocID {
 }
 
 // liftable lists who may be lifted, by the first leaf they hold, since ids say
-// nothing; false when they are more than maxExact.
+// nothing, and leaves by their place in the VC, since others decide where that
+// lies; false when they are more than maxExact.
 func (c *Cluster) liftable(r *Request) ([]AllocID, bool) {
 	var out []AllocID
 	for i := range c.allocs {
@@ -107,14 +108,29 @@ func (c *Cluster) near(r *Request, a *Alloc) bool {
 	return false
 }
 
+// firstLeaf is where the first leaf of an allocation lies: in its VC's cells where
+// whole nodes are bound, else in the cluster.
 func (c *Cluster) firstLeaf(id AllocID) LeafID {
-	first := LeafID(len(c.hold))
+	first := LeafID(2 * len(c.hold))
 	for _, t := range c.allocs[id].Placement.Tasks {
 		if len(t.Leaves) > 0 {
-			first = min(first, t.Leaves[0])
+			first = min(first, c.leafPlace(t.Leaves[0]))
 		}
 	}
 	return first
+}
+
+// leafPlace numbers leaves as their VC sees them; those on nodes that no VC has
+// come after all of them.
+func (c *Cluster) leafPlace(l LeafID) LeafID {
+	cl := &c.f.Cells[c.f.Leaves[l]]
+	if c.whose[cl.Chain][cl.Bin] == None {
+		return l + LeafID(len(c.hold))
+	}
+	ch := &c.f.Chains[cl.Chain]
+	first := c.f.Cells[ch.NodeCells[0]].FirstLeaf
+	node := c.f.Cells[ch.NodeCells[cl.Bin]].FirstLeaf
+	return first + LeafID(c.seat[cl.Chain][cl.Bin]*ch.LeavesAt(ch.NodeLevel)) + l - node
 }
 
 // setSteps bounds how often the sets of victims that are tried together may fall

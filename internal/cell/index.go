@@ -89,16 +89,30 @@ func (k binKey) lowest(ch *Chain, n int32) Level {
 
 // class is the bins with one key.
 type class struct {
-	key  binKey
-	bins binSet
+	key    binKey
+	places binSet
 }
 
 // binIndex finds bins by what they offer. The physical cluster has one for each
 // chain, and so has every VC for the nodes that lie wholly in its bound cells;
 // nodes of which it has only parts are listed apart.
+//
+// A class holds places. In the cluster's index a place is a bin; in a VC's it is
+// where the node lies in the VC's own preassigned cells, one after the other. So
+// which of equally good nodes a VC takes never depends on where others left room:
+// alone on its cells it would take the same one.
 type binIndex struct {
 	classes []class // sorted by key; some may be empty
 	parts   []partBin
+	bins    []int32 // of VCs, by place: the bin, while it is bound
+}
+
+// bin returns the bin at a place.
+func (x *binIndex) bin(place int32) int32 {
+	if x.bins == nil {
+		return place
+	}
+	return x.bins[place]
 }
 
 // partBin is a node of which a VC has preassigned cells below node level bound.
@@ -121,17 +135,17 @@ func (x *binIndex) find(k binKey) (int, bool) {
 	return lo, lo < len(x.classes) && x.classes[lo].key == k
 }
 
-func (x *binIndex) add(k binKey, bin int32, bins int) {
+func (x *binIndex) add(k binKey, place int32, places int) {
 	i, found := x.find(k)
 	if !found {
-		x.classes = slices.Insert(x.classes, i, class{k, newBinSet(bins)})
+		x.classes = slices.Insert(x.classes, i, class{k, newBinSet(places)})
 	}
-	x.classes[i].bins.add(bin)
+	x.classes[i].places.add(place)
 }
 
-func (x *binIndex) remove(k binKey, bin int32) {
+func (x *binIndex) remove(k binKey, place int32) {
 	i, _ := x.find(k)
-	x.classes[i].bins.remove(bin)
+	x.classes[i].places.remove(place)
 }
 
 func (x *binIndex) addPart(bin int32, id CellID) {
@@ -154,14 +168,14 @@ func (x *binIndex) removePart(bin int32, id CellID) {
 }
 
 func (x *binIndex) clone() binIndex {
-	y := binIndex{classes: slices.Clone(x.classes), parts: slices.Clone(x.parts)}
+	y := binIndex{classes: slices.Clone(x.classes), parts: slices.Clone(x.parts), bins: slices.Clone(x.bins)}
 	var words int
 	for i := range x.classes {
-		words += len(x.classes[i].bins.words) + len(x.classes[i].bins.sum)
+		words += len(x.classes[i].places.words) + len(x.classes[i].places.sum)
 	}
 	slab := make([]uint64, words)
 	for i := range y.classes {
-		s := &y.classes[i].bins
+		s := &y.classes[i].places
 		n, m := len(s.words), len(s.sum)
 		copy(slab, s.words)
 		copy(slab[n:], s.sum)
@@ -199,14 +213,15 @@ func (c *Cluster) refresh(chain int16, bin int32) {
 	c.all[chain].add(k, bin, len(ch.NodeCells))
 	if sp := c.whose[chain][bin]; sp != None {
 		x := &c.spaces[sp].index[chain]
-		x.remove(was, bin)
-		x.add(k, bin, len(ch.NodeCells))
+		place := c.seat[chain][bin]
+		x.remove(was, place)
+		x.add(k, place, len(x.bins))
 	}
 }
 
 // enlist puts the nodes of a newly bound preassigned cell into its VC's index;
 // on false it takes them out.
-func (c *Cluster) enlist(space int32, id CellID, on bool) {
+func (c *Cluster) enlist(space int32, root RootID, id CellID, on bool) {
 	cl := &c.f.Cells[id]
 	ch := &c.f.Chains[cl.Chain]
 	x := &c.spaces[space].index[cl.Chain]
@@ -221,12 +236,13 @@ func (c *Cluster) enlist(space int32, id CellID, on bool) {
 	first := c.f.Cells[id+CellID(cl.Level-ch.NodeLevel)].Bin
 	n := ch.LeavesAt(cl.Level) / ch.LeavesAt(ch.NodeLevel)
 	for b := first; b < first+n; b++ {
+		place := c.spaces[space].Roots[root].place + b - first
 		if on {
-			c.whose[cl.Chain][b] = space
-			x.add(c.keys[cl.Chain][b], b, len(ch.NodeCells))
+			c.whose[cl.Chain][b], c.seat[cl.Chain][b], x.bins[place] = space, place, b
+			x.add(c.keys[cl.Chain][b], place, len(x.bins))
 		} else {
 			c.whose[cl.Chain][b] = None
-			x.remove(c.keys[cl.Chain][b], b)
+			x.remove(c.keys[cl.Chain][b], place)
 		}
 	}
 }
@@ -244,14 +260,14 @@ func (c *Cluster) Samples(space int32, each int) []int32 {
 			if x.classes[i].key.idle == 0 {
 				continue
 			}
-			bins := &x.classes[i].bins
-			found, at := 0, bins.next(0)
+			places := &x.classes[i].places
+			found, at := 0, places.next(0)
 			for n := 0; n < scanMost && found < each && at != None; n++ {
-				if whose[at] == want {
-					out = append(out, c.f.Cells[ch.NodeCells[at]].Node)
+				if b := x.bin(at); whose[b] == want {
+					out = append(out, c.f.Cells[ch.NodeCells[b]].Node)
 					found++
 				}
-				at = bins.next(at + 1)
+				at = places.next(at + 1)
 			}
 		}
 	}

@@ -38,6 +38,7 @@ type Root struct {
 	Doomed bool     // bound to a bad cell, since there are too few healthy ones
 	Cell   CellID   // the physical cell it is bound to, None while unbound
 	Used   int32    // leaves below it that guaranteed allocations of the VC hold or were promised
+	place  int32    // of its first node in the VC's index
 }
 
 // rootAt is a bound root of a container.
@@ -331,7 +332,7 @@ func (c *Cluster) tie(space int32, root RootID, id CellID) {
 	}
 	c.owner[id] = rootRef{space, root}
 	if r.Pinned == "" {
-		c.enlist(space, id, true)
+		c.enlist(space, root, id, true)
 	}
 }
 
@@ -372,7 +373,7 @@ func (c *Cluster) unbind(space int32, root RootID) {
 		i, _ := slices.BinarySearchFunc(s.at, id, func(r rootAt, id CellID) int { return cmp.Compare(r.cell, id) })
 		s.at = slices.Delete(s.at, i, i+1)
 	} else {
-		c.enlist(space, id, false)
+		c.enlist(space, root, id, false)
 		c.owner[id] = rootRef{None, None}
 	}
 	if r.Doomed {

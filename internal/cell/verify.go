@@ -100,27 +100,44 @@ func (c *Cluster) verifyIndex(add func(string, ...any)) {
 				add("node cell %d belongs to space %d, noted %d", id, whose, c.whose[ci][b])
 			}
 		}
-		c.verifyClasses(&c.all[ci], ci, func(int) bool { return true }, add)
+		c.verifyClasses(&c.all[ci], ci, func(b int) (int, bool) { return b, true }, add)
 		for si := int32(1); si <= c.vcs; si++ {
-			c.verifyClasses(&c.spaces[si].index[ci], ci, func(b int) bool { return c.whose[ci][b] == si }, add)
+			c.verifyClasses(&c.spaces[si].index[ci], ci, func(b int) (int, bool) { return int(c.seat[ci][b]), c.whose[ci][b] == si }, add)
 		}
 	}
 }
 
-func (c *Cluster) verifyClasses(x *binIndex, ci int, in func(int) bool, add func(string, ...any)) {
+// verifyClasses checks one index; place says where each bin should stand in it, and
+// whether it should.
+func (c *Cluster) verifyClasses(x *binIndex, ci int, place func(int) (int, bool), add func(string, ...any)) {
+	want, have := 0, 0
+	for i := range x.classes {
+		have += int(x.classes[i].places.n)
+	}
 	for b := range c.f.Chains[ci].NodeCells {
+		at, in := place(b)
+		if !in {
+			continue
+		}
+		want++
+		if x.bin(int32(at)) != int32(b) {
+			add("place %d is of bin %d, want %d", at, x.bin(int32(at)), b)
+		}
 		n := 0
 		for i := range x.classes {
-			if s := &x.classes[i].bins; s.next(int32(b)) == int32(b) {
+			if s := &x.classes[i].places; s.next(int32(at)) == int32(at) {
 				n++
 				if x.classes[i].key != c.keys[ci][b] {
 					add("bin %d stands in the wrong class", b)
 				}
 			}
 		}
-		if want := map[bool]int{true: 1}[in(b)]; n != want {
-			add("bin %d stands in %d classes, want %d", b, n, want)
+		if n != 1 {
+			add("bin %d stands in %d classes, want 1", b, n)
 		}
+	}
+	if have != want {
+		add("an index has %d bins, want %d", have, want)
 	}
 }
 

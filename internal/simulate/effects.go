@@ -46,7 +46,7 @@ func seconds(text string) (sched.Duration, error) {
 // parseNoise reads how wrong policies are about run times: survey draws from the
 // errors that users make (trace.SurveyFactor), uniform:PERCENT evenly between so
 // much less and more. The result is the estimate in thousandths of the truth for
-// the i-th job.
+// the job with a number.
 func parseNoise(text string, seed uint64) (func(uint64) int64, error) {
 	kind, param, _ := strings.Cut(text, ":")
 	switch {

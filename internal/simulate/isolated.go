@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/metrics"
@@ -26,13 +25,13 @@ type Isolation struct {
 // times are when a job began and ended.
 type times struct{ start, end sched.Time }
 
-// Isolated replays a trace once with all VCs on one cluster, and then each VC of
-// those named (none: all) alone on the nodes that are its share. Where VCs own cells
-// every job must start and end at the same instant in both: what a team gets does not
-// depend on others (the sharing anomaly of HiveD, OSDI'20, stated as an equality).
-// The spec must divide a cluster in the short form with --vcs from-trace; faults and
-// racks belong to one cluster and are refused.
-func Isolated(ctx context.Context, spec Spec, t *Trace, o Options, vcs ...cell.VCName) ([]Isolation, error) {
+// Isolated replays a trace once with all VCs on one cluster, and then each VC alone
+// on the nodes that are its share. Where VCs own cells every job must start and end
+// at the same instant in both: what a team gets does not depend on others (the
+// sharing anomaly of HiveD, OSDI'20, stated as an equality). The spec must divide a
+// cluster in the short form with --vcs from-trace; faults and racks belong to one
+// cluster and are refused.
+func Isolated(ctx context.Context, spec Spec, t *Trace, o Options) ([]Isolation, error) {
 	if isFile(spec.Cluster) || spec.VCs != "from-trace" || spec.Faults != "" || spec.Racks != 0 {
 		return nil, fmt.Errorf("a comparison with private clusters needs --cluster NODESxGPUS and --vcs from-trace, without --faults and --racks")
 	}
@@ -47,53 +46,61 @@ func Isolated(ctx context.Context, spec Spec, t *Trace, o Options, vcs ...cell.V
 	if err != nil {
 		return nil, err
 	}
-	shared, err := p.times(ctx, &spec, t, o)
-	if err != nil {
+	c := comparison{plan: p, spec: &spec, o: o, shape: shapes[0]}
+	if c.shared, err = c.times(ctx, p, t); err != nil {
 		return nil, err
 	}
-	var out []Isolation
-	for i := range p.config.VCs {
-		name := p.config.VCs[i].Name
-		if len(vcs) > 0 && !slices.Contains(vcs, name) {
-			continue
+	out := make([]Isolation, len(p.config.VCs))
+	for i := range out {
+		if out[i], err = c.alone(ctx, t, i); err != nil {
+			return nil, fmt.Errorf("virtual cluster %q alone: %w", p.config.VCs[i].Name, err)
 		}
-		own := p.config.Cluster.VCs[i].Quota[0].Number
-		if owns := (spec.Placement == "count" || spec.Quota == "count"); owns {
-			own /= shapes[0].GPUs
-		}
-		one, err := p.private(&spec, i, trace.Shape{Nodes: own, GPUs: shapes[0].GPUs, Type: shapes[0].Type})
-		if err != nil {
-			return nil, err
-		}
-		part := t.only(name)
-		alone, err := one.times(ctx, &spec, part, o)
-		if err != nil {
-			return nil, fmt.Errorf("virtual cluster %q alone: %w", name, err)
-		}
-		d := Isolation{VC: name, Nodes: own, Jobs: len(part.kept)}
-		for k := range part.kept {
-			d.compare(part.kept[k].ID, shared[part.kept[k].ID], alone[part.kept[k].ID])
-		}
-		out = append(out, d)
 	}
 	return out, nil
 }
 
-// private is the plan of the i-th VC alone on nodes of its own.
-func (p *plan) private(spec *Spec, i int, own trace.Shape) (*plan, error) {
-	l := Layout{Count: spec.Placement == "count", CountQuota: spec.Quota == "count"}
-	one := *p
-	share := Share{Name: p.config.VCs[i].Name, Own: []int32{p.config.Cluster.VCs[i].Quota[0].Number}}
+// comparison is what the private runs of Isolated have in common.
+type comparison struct {
+	plan   *plan
+	spec   *Spec
+	o      Options
+	shape  trace.Shape // of the nodes
+	shared map[string]times
+}
+
+// alone runs the i-th VC on a cluster of its own, and compares.
+func (c *comparison) alone(ctx context.Context, t *Trace, i int) (Isolation, error) {
+	vc, own := c.plan.config.VCs[i], c.plan.config.Cluster.VCs[i].Quota[0].Number
+	l := Layout{Count: c.spec.Placement == "count", CountQuota: c.spec.Quota == "count"}
+	d := Isolation{VC: vc.Name, Nodes: own}
+	if l.Count || l.CountQuota {
+		d.Nodes /= c.shape.GPUs
+	}
+	private := *c.plan
 	var err error
-	one.config, err = l.Cluster([]trace.Shape{own}, []Share{share}, p.config.VCs[i])
-	return &one, err
+	private.config, err = l.Cluster([]trace.Shape{{Nodes: d.Nodes, GPUs: c.shape.GPUs, Type: c.shape.Type}}, []Share{{vc.Name, []int32{own}}}, vc)
+	if err != nil {
+		return d, err
+	}
+	part := t.only(vc.Name)
+	alone, err := c.times(ctx, &private, part)
+	if err != nil {
+		return d, err
+	}
+	d.Jobs = len(part.kept)
+	for k := range part.kept {
+		id := part.kept[k].ID
+		d.compare(id, c.shared[id], alone[id])
+	}
+	return d, nil
 }
 
 // times runs a plan and returns when each job began and ended.
-func (p *plan) times(ctx context.Context, spec *Spec, t *Trace, o Options) (map[string]times, error) {
+func (c *comparison) times(ctx context.Context, p *plan, t *Trace) (map[string]times, error) {
 	all := make(map[string]times, len(t.kept))
+	o := c.o
 	o.Ended = func(r *metrics.Row) { all[r.TraceID] = times{r.Start, r.End} }
-	_, err := p.run(ctx, spec, t, o)
+	_, err := p.run(ctx, c.spec, t, o)
 	return all, err
 }
 

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"hash/fnv"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -28,7 +29,6 @@ type jobs struct {
 	types []cell.TypeName // of the cluster, sorted
 	one   bool            // all go to onlyVC
 	noise func(uint64) int64
-	n     uint64 // jobs so far
 }
 
 func newJobs(s *Spec, p *plan) jobs {
@@ -48,8 +48,11 @@ func (b *jobs) job(t *trace.Job) *sched.Job {
 	if t.Estimate > 0 {
 		j.Hints.Duration = t.Estimate
 	}
-	if b.n++; b.noise != nil {
-		j.Hints.Duration = max(t.Duration/1000*sched.Duration(b.noise(b.n)), 1)
+	if b.noise != nil {
+		// By name, so that a job has the same error in every part of the trace.
+		h := fnv.New64a()
+		h.Write([]byte(t.ID))
+		j.Hints.Duration = max(t.Duration/1000*sched.Duration(b.noise(h.Sum64())), 1)
 	}
 	if b.one {
 		j.VC = onlyVC

@@ -1,0 +1,85 @@
+package simulate_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// isolated compares the VCs of a trace with private clusters of their own.
+func isolated(t *testing.T, file string, s simulate.Spec) []simulate.Isolation {
+	t.Helper()
+	s.VCs = "from-trace"
+	list, err := simulate.Isolated(context.Background(), s, &simulate.Trace{Path: file}, simulate.Options{Policies: policy.New})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// equal demands that nobody noticed the others.
+func equal(t *testing.T, list []simulate.Isolation) {
+	t.Helper()
+	for _, d := range list {
+		if d.Different > 0 {
+			t.Errorf("VC %s with %d nodes: %d of %d jobs differ; the first: %s", d.VC, d.Nodes, d.Different, d.Jobs, d.First)
+		}
+	}
+}
+
+// generated writes a contended trace with several VCs.
+func generated(t *testing.T, jobs int64) string {
+	t.Helper()
+	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: 1100, Cluster: []trace.Shape{{Nodes: 40, GPUs: 8}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("job_id,submit_s,duration_s,num_gpus,vc\n")
+	for j := range all {
+		fmt.Fprintf(&b, "%s,%d,%d,%d,%s\n", j.ID, j.Submit/1_000_000, max(j.Duration/1_000_000, 1), min(j.GPUs, 16), j.VC)
+	}
+	file := filepath.Join(t.TempDir(), "trace.csv")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What a VC with cells of its own gets does not depend on the others: every job
+// starts and ends at the same instant as on a private cluster of these cells. With
+// numbers of GPUs instead of cells it does.
+func TestSharingChangesNothing(t *testing.T) {
+	file := generated(t, 3000)
+	for _, p := range []string{"fifo", "firstfit", "srtf", "las:limits=3600/36000"} {
+		equal(t, isolated(t, file, simulate.Spec{Cluster: "40x8", Policy: p, Noise: "survey", RestartCost: "30"}))
+	}
+	different := 0
+	for _, d := range isolated(t, file, simulate.Spec{Cluster: "40x8", Policy: "fifo", Quota: "count"}) {
+		different += d.Different
+	}
+	if different == 0 {
+		t.Error("numbers of GPUs guarantee as much as cells: the trace is not contended")
+	}
+}
+
+// The same on the public Philly trace, all 15 VCs.
+func TestSharingChangesNothingOnPhilly(t *testing.T) {
+	if file := data(t, "philly/philly_jobs.csv.gz"); file != "" && !testing.Short() {
+		equal(t, isolated(t, file, simulate.Spec{Cluster: "64x8", Policy: "fifo"}))
+	}
+}
+
+func TestIsolatedWantsADividedCluster(t *testing.T) {
+	_, err := simulate.Isolated(context.Background(), simulate.Spec{Cluster: "4x8", Policy: "fifo"}, &simulate.Trace{}, simulate.Options{Policies: policy.New})
+	if err == nil || !strings.Contains(err.Error(), "--vcs from-trace") {
+		t.Errorf("got %v", err)
+	}
+}
