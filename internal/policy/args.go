@@ -115,13 +115,35 @@ func (a *args) thousandths(key string, otherwise, least, most int64) int64 {
 	if !ok {
 		return otherwise
 	}
-	whole, part, _ := strings.Cut(v, ".")
-	n, err := strconv.ParseUint(whole+part+strings.Repeat("0", max(3-len(part), 0)), 10, 40)
-	if err != nil || whole == "" || len(part) > 3 || int64(n) < least || int64(n) > most {
+	n, ok := parseThousandths(v)
+	if !ok || n < least || n > most {
 		a.fail(key, fmt.Sprintf("a number from %s to %s with at most three decimals", decimal(least), decimal(most)), v)
 		return otherwise
 	}
-	return int64(n)
+	return n
+}
+
+// parseThousandths reads a decimal number.
+func parseThousandths(v string) (int64, bool) {
+	whole, part, _ := strings.Cut(v, ".")
+	n, err := strconv.ParseUint(whole+part+strings.Repeat("0", max(3-len(part), 0)), 10, 40)
+	return int64(n), err == nil && whole != "" && len(part) <= 3
+}
+
+// factors reads a list such as vgg16:1.7/resnet50:1.05 of numbers from 1 to 1000, in
+// thousandths.
+func (a *args) factors(key string) map[string]int64 {
+	want := "a list of names with numbers from 1 to 1000, such as vgg16:1.7/resnet50:1.05"
+	out := map[string]int64{}
+	for _, p := range a.pairs(key, want) {
+		n, ok := parseThousandths(p[1])
+		if !ok || n < 1000 || n > 1_000_000 {
+			a.fail(key, want, p[0]+":"+p[1])
+			return nil
+		}
+		out[p[0]] = n
+	}
+	return out
 }
 
 // decimal writes thousandths.

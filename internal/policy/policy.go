@@ -34,6 +34,7 @@ func table() []maker {
 		{"srsf", func(*args) sched.Policy { return srsf() }},
 		{"srtf", func(*args) sched.Policy { return srtf() }},
 		{"tetris", func(a *args) sched.Policy { return newTetris(a) }},
+		{"themis", func(a *args) sched.Policy { return newThemis(a) }},
 	}
 }
 
