@@ -18,6 +18,9 @@ func (s *search) pack(ci int16, bins []bin, p *part) bool {
 		return false
 	}
 	if s.r.Lift != nil {
+		if l := s.reach(ci); l <= s.c.f.Chains[ci].Top {
+			return s.liftNear(bins, p, l)
+		}
 		return s.packLifting(bins, p) || s.liftWhole(bins, p)
 	}
 	assign, _, _, ok := s.choose(bins, p)
@@ -59,7 +62,8 @@ func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level
 	least := int((p.total + each - 1) / each)
 	var near []int
 	nearUsed, nearLevel := 0, Level(0)
-	for l := ch.NodeLevel + 1; l <= ch.Top && near == nil; l++ {
+	reach := s.reach(s.c.f.Cells[bins[0].cell].Chain)
+	for l := ch.NodeLevel + 1; l <= min(ch.Top, reach) && near == nil; l++ {
 		for gs := s.groups(bins, l, p); gs.len() > 0; gs.pop() {
 			a, n, ok := s.fill(bins, gs.first(bins), p)
 			if ok && (near == nil || n < nearUsed || n == nearUsed && s.liked(bins, a) > s.liked(bins, near)) {
@@ -69,6 +73,9 @@ func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level
 				return near, nearUsed, nearLevel, true
 			}
 		}
+	}
+	if reach <= ch.Top {
+		return near, nearUsed, nearLevel, near != nil
 	}
 	all := make([]int, len(bins))
 	for i := range all {
@@ -93,6 +100,9 @@ func (s *search) one(bins []bin, n int32) (int, Level) {
 			continue
 		}
 		l := s.lowest(&bins[i], n)
+		if l > s.reach(s.c.f.Cells[bins[i].cell].Chain) {
+			continue
+		}
 		if s.opportunistic() {
 			if !s.fond {
 				return i, l

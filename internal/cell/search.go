@@ -25,6 +25,10 @@ type Request struct {
 	Preferred NodeSet
 	// Keep are leaves that this gang must not take.
 	Keep LeafSet
+	// Reach says, by chain, how far apart the leaves may be that the gang gets of it:
+	// there is a cell of at most that level around them, and members that could
+	// use several chains go to one; 0 is any distance, and nil that of every chain.
+	Reach []Level
 	// Blocked excludes chains by index, except for pinned members; nil is none.
 	Blocked []bool
 	// Lift says which holders may be made to leave; nil is none. Leaves that
@@ -288,7 +292,7 @@ func (s *search) opportunistic() bool { return s.r.Priority < MinGuaranteed }
 // earlier part when a later one fails.
 func (s *search) parts(ps []part) bool {
 	if len(ps) == 0 {
-		return true
+		return s.near()
 	}
 	if s.ways++; s.ways > waySteps {
 		s.hit |= boundWays
@@ -486,7 +490,7 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	x := &s.c.spaces[s.r.Space].index[ci]
 	want := Level(0)
 	if ideal {
-		want = ch.fit(p.total)
+		want = ch.Fit(p.total)
 	}
 	if s.r.Lift == nil && !s.fond && s.counted(ci) {
 		if s.single(x, ci, p, want) {
@@ -509,9 +513,9 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	return true
 }
 
-// fit returns the lowest level of a chain with room for n leaves; one above the
+// Fit returns the lowest level of a chain with room for n leaves; one above the
 // top when there is none.
-func (c *Chain) fit(n int32) Level {
+func (c *Chain) Fit(n int32) Level {
 	for l := Level(1); l <= c.Top; l++ {
 		if c.LeavesAt(l) >= n {
 			return l

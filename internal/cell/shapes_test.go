@@ -38,6 +38,11 @@ func (m *shaped) restrict(t *rapid.T, q *cell.Request) {
 		}
 		return out
 	}
+	if rapid.IntRange(0, 2).Draw(t, "near") == 0 {
+		for ci := range m.c.Forest().Chains {
+			q.Reach = append(q.Reach, cell.Level(rapid.IntRange(0, int(m.c.Forest().Chains[ci].Top)).Draw(t, "reach")))
+		}
+	}
 	switch rapid.IntRange(0, 7).Draw(t, "restricted") {
 	case 0:
 		q.Allowed = some("allowed")

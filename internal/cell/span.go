@@ -9,7 +9,7 @@ const spanSteps = 64
 // to one chain, as many as fit there, the rest to the others.
 func (s *search) span(ps []part) bool {
 	p := &ps[0]
-	if p.pinned != "" || len(p.tasks) < 2 {
+	if p.pinned != "" || len(p.tasks) < 2 || s.r.Reach != nil {
 		return false
 	}
 	var chains []int

@@ -48,8 +48,18 @@ func (t *Twin) pack(r *cell.Request, ps []part, roots []set, free set) bool {
 		if len(p.skus) > 0 && !slices.Contains(p.skus, t.f.Chains[ci].SKU) {
 			continue
 		}
-		bins = append(bins, t.bins(int16(ci), t.rootsOf(r, p, roots), free)...)
+		own := t.bins(int16(ci), t.rootsOf(r, p, roots), free)
+		if r.Reach != nil && t.packIn(r, ps, own, roots, free) {
+			return true
+		}
+		bins = append(bins, own...)
 	}
+	return r.Reach == nil && t.packIn(r, ps, bins, roots, free)
+}
+
+// packIn packs the first part into some bins, and then the others.
+func (t *Twin) packIn(r *cell.Request, ps []part, bins, roots []set, free set) bool {
+	p := &ps[0]
 	return t.packTasks(bins, p.tasks, func(rest []set) bool {
 		var now set
 		for _, b := range rest {
@@ -76,6 +86,29 @@ func (t *Twin) rootsOf(r *cell.Request, p *part, roots []set) []set {
 		}
 	}
 	return out
+}
+
+// near reports whether a gang fits when, for each chain with a reach, all leaves
+// outside of one cell of that level are taken away, whichever cell that is.
+func (t *Twin) near(r *cell.Request, ci int, free set, try func(set) bool) bool {
+	if r.Reach == nil || ci == len(t.f.Chains) {
+		return try(free)
+	}
+	if r.Reach[ci] == 0 || r.Reach[ci] > t.f.Chains[ci].Top {
+		return t.near(r, ci+1, free, try)
+	}
+	var all set
+	for id := range t.cells {
+		if int(t.f.Cells[id].Chain) == ci {
+			all |= t.cells[id]
+		}
+	}
+	for id := range t.cells {
+		if c := &t.f.Cells[id]; int(c.Chain) == ci && c.Level == r.Reach[ci] && t.near(r, ci+1, free&^all|free&t.cells[id], try) {
+			return true
+		}
+	}
+	return false
 }
 
 // bins are the free leaves of each node of a chain that lie in the VC's cells.

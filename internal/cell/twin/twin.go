@@ -279,13 +279,13 @@ func left(id cell.AllocID, gone Gone) bool { return id != cell.None && (gone == 
 func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	free, ps := t.usable(r, gone), parts(r.Members)
 	if r.Priority < cell.MinGuaranteed {
-		return t.pack(r, ps, []set{^set(0)}, free)
+		return t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, []set{^set(0)}, free) })
 	}
 	l := t.ledger(r.Space, gone)
 	sortClaims(l.first)
 	sound, healthy := !r.IgnoreHealth && t.Sound(), t.healthy()
 	return t.bind(&l, l.first, 0, binding{roots: l.own}, func(b binding) bool {
-		if !t.pack(r, ps, b.roots, free) {
+		if !t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, b.roots, free) }) {
 			return false
 		}
 		owed := slices.Concat(l.rest, b.left)

@@ -1,0 +1,121 @@
+package cell
+
+// reach is the highest level at which the leaves that a gang gets of a chain may
+// meet; one that is above all levels where it does not matter.
+func (s *search) reach(ci int16) Level {
+	if s.r.Reach == nil || s.r.Reach[ci] == 0 {
+		return noLevel
+	}
+	return s.r.Reach[ci]
+}
+
+// near reports whether what was placed is within reach, also where several parts
+// share a chain.
+func (s *search) near() bool {
+	if s.r.Reach == nil {
+		return true
+	}
+	f := s.c.f
+	for i := range s.placed {
+		ci := f.Cells[f.Leaves[s.placed[i].leaves[0]]].Chain
+		if l := s.reach(ci); l <= f.Chains[ci].Top && !s.under(ci, f.Ancestor(f.Leaves[s.placed[i].leaves[0]], l)) {
+			return false
+		}
+	}
+	return true
+}
+
+// under reports whether all leaves that were placed in a chain lie below a cell.
+func (s *search) under(ci int16, at CellID) bool {
+	f := s.c.f
+	for i := range s.placed {
+		for _, l := range s.placed[i].leaves {
+			if id := f.Leaves[l]; f.Cells[id].Chain == ci && !f.Contains(at, id) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// liftNear is packing with holders that may be made to leave, below one cell of a
+// level: the one that needs the fewest victims, then the least cost.
+func (s *search) liftNear(bins []bin, p *part, l Level) bool {
+	if l <= s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain].NodeLevel {
+		return s.packLifting(s.inside(bins, l), &part{skus: p.skus, pinned: p.pinned, tasks: []task{{leaves: p.total}}, total: p.total}) && s.deal(p)
+	}
+	start, lifted := s.mark(), len(s.victims)
+	best, bestOf := option{}, []bin(nil)
+	for gs := s.groups(bins, l, p); gs.len() > 0; gs.pop() {
+		var under []bin
+		for _, i := range gs.first(bins) {
+			under = append(under, bins[i])
+		}
+		if s.packLifting(under, p) || s.liftWhole(under, p) {
+			o := option{n: len(s.victims) - lifted}
+			for _, v := range s.victims[lifted:] {
+				o.cost = o.cost.plus(s.r.cost(v))
+			}
+			if bestOf == nil || o.compare(best) < 0 {
+				best, bestOf = o, under
+			}
+		}
+		s.rewind(start)
+	}
+	return bestOf != nil && (s.packLifting(bestOf, p) || s.liftWhole(bestOf, p))
+}
+
+// inside cuts bins to the cells of a level in their nodes.
+func (s *search) inside(bins []bin, l Level) []bin {
+	f := s.c.f
+	var out []bin
+	for i := range bins {
+		b := &bins[i]
+		if l == f.Cells[b.cell].Level {
+			out = append(out, *b)
+			continue
+		}
+		parts := b.parts
+		if parts == nil {
+			parts = []CellID{b.cell}
+		}
+		for _, c := range f.below(b.cell, l) {
+			var own []CellID
+			for _, p := range parts {
+				if f.Contains(p, c) {
+					own = []CellID{c}
+				} else if f.Contains(c, p) {
+					own = append(own, p)
+				}
+			}
+			if k := s.newBin(b.cell, own); len(own) > 0 && k.avail > 0 {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// below lists the cells of a level at or below a cell.
+func (f *Forest) below(id CellID, l Level) []CellID {
+	if f.Cells[id].Level == l {
+		return []CellID{id}
+	}
+	var out []CellID
+	first, step, n := f.Children(id)
+	for i := int32(0); i < n; i++ {
+		out = append(out, f.below(first+CellID(i)*step, l)...)
+	}
+	return out
+}
+
+// deal divides what was placed last, as one task, among the tasks of a part.
+func (s *search) deal(p *part) bool {
+	leaves := s.placed[len(s.placed)-1].leaves
+	s.placed = s.placed[:len(s.placed)-1]
+	for _, t := range p.tasks {
+		s.placed = append(s.placed, placedTask{t.index, leaves[:t.leaves:t.leaves]})
+		leaves = leaves[t.leaves:]
+	}
+	return true
+}

@@ -1,0 +1,253 @@
+package auction
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// teller is an agent that bids a table as it stands, and keeps whole GPUs.
+type teller struct {
+	nothing int64
+	rows    []Row
+}
+
+func (t *teller) Bid([]int32) (int64, []Row) { return t.nothing, t.rows }
+
+func (t *teller) Split(row int, keep int64) []int32 {
+	out := make([]int32, len(t.rows[row].Take))
+	for l, n := range t.rows[row].Take {
+		out[l] = int32(min(int64(n), keep))
+		keep -= int64(out[l])
+	}
+	return out
+}
+
+// linear bids for up to n GPUs of one lot, with an rho of work/k for k of them.
+func linear(nothing, work int64, n int32) *teller {
+	t := &teller{nothing: nothing}
+	for k := int32(1); k <= n; k++ {
+		t.rows = append(t.rows, Row{Take: []int32{k}, Rho: work / int64(k)})
+	}
+	return t
+}
+
+func kept(r Result) (out []int32) {
+	for _, o := range r.Outcomes {
+		n := int32(0)
+		for _, k := range o.Kept {
+			n += k
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// Two apps and two nodes of two GPUs. Worked out by hand: A is sensitive to placement, with
+// rho 1 on one node and 2 across both; B does not care, 1 with two GPUs anywhere. Both
+// have rho 4 with nothing. Placed apart, each has a node of its own, product 1; that is
+// also what each gets alone, so nobody pays.
+//
+// On one whole node and two halves (2, 1, 1) A takes the node and B the halves: 1 * 1.
+// The other way round would be 1/2 * 1.
+func TestPlacementSensitive(t *testing.T) {
+	a := &teller{4 * PPM, []Row{{[]int32{0, 1, 1}, 2 * PPM}, {[]int32{2, 0, 0}, 1 * PPM}}}
+	b := &teller{4 * PPM, []Row{{[]int32{2, 0, 0}, 1 * PPM}, {[]int32{0, 1, 1}, 1 * PPM}}}
+	for _, agents := range [][]Agent{{a, b}, {b, a}} {
+		r := Hold([]int32{2, 1, 1}, agents)
+		at := slices.Index(agents, Agent(a))
+		if got := r.Outcomes[at].Kept; !slices.Equal(got, []int32{2, 0, 0}) {
+			t.Errorf("A keeps %v, want the whole node", got)
+		}
+		if got := r.Outcomes[1-at].Kept; !slices.Equal(got, []int32{0, 1, 1}) {
+			t.Errorf("B keeps %v, want the halves", got)
+		}
+		for i := range agents {
+			if f := r.Outcomes[i].Fraction; f != PPM {
+				t.Errorf("agent %d keeps %d ppm, want all: nobody stands in its way", i, f)
+			}
+		}
+	}
+	// Only the node is there: A's valuations are 1/4 and 1, B's too. The first named
+	// wins; without it B would have gone from 1/4 to 1, so it keeps a quarter.
+	r := Hold([]int32{2, 0, 0}, []Agent{a, b})
+	if o := r.Outcomes[0]; o.Won != 2 || o.Fraction != PPM/4 || kept(r)[0] != 0 || r.Left[0] != 2 {
+		t.Errorf("one node: %+v, left %v", o, r.Left)
+	}
+}
+
+// Two agents with valuations k/12 for k of four GPUs, and 1/24 for none. By hand:
+// the products are 3 for (3,1) and (1,3), 4 for (2,2), so each wins two. Without the
+// other each would have four, so each pays for 2/4 and keeps one of two GPUs.
+func TestPaymentsByHand(t *testing.T) {
+	r := Hold([]int32{4}, []Agent{linear(24*PPM, 12*PPM, 4), linear(24*PPM, 12*PPM, 4)})
+	for i, o := range r.Outcomes {
+		if o.Won != 2 || o.Fraction != PPM/2 || o.Kept[0] != 1 {
+			t.Errorf("agent %d: %+v, want two won, half of them kept", i, o)
+		}
+	}
+	if r.Left[0] != 2 || r.Cut {
+		t.Errorf("left %v, cut %v", r.Left, r.Cut)
+	}
+	// Three agents and six GPUs: two each; without one the others have three each, so
+	// the fraction is (2/3)*(2/3).
+	r = Hold([]int32{6}, []Agent{linear(24*PPM, 12*PPM, 6), linear(24*PPM, 12*PPM, 6), linear(24*PPM, 12*PPM, 6)})
+	for i, o := range r.Outcomes {
+		if o.Won != 2 || o.Fraction != 444_444 {
+			t.Errorf("agent %d of three: %+v", i, o)
+		}
+	}
+}
+
+// An agent that claims more than the truth wins more and keeps no more; one that
+// scales its claim changes nothing, for only ratios matter.
+func TestOverstating(t *testing.T) {
+	honest := func() *teller { return linear(24*PPM, 12*PPM, 4) }
+	truth := kept(Hold([]int32{4}, []Agent{honest(), honest()}))[0]
+	for name, rho := range map[string][]int64{ // claimed for 1 to 4 GPUs
+		"twice as much for three":     {12, 6, 2, 2},
+		"nothing of use but all four": {24, 24, 24, 1},
+		"everything is twice as good": {6, 3, 2, 1},
+		"steeper":                     {12, 4, 1, 1},
+	} {
+		liar := honest()
+		for k := range rho {
+			liar.rows[k].Rho = rho[k] * PPM
+		}
+		if got := kept(Hold([]int32{4}, []Agent{liar, honest()}))[0]; got > truth {
+			t.Errorf("%s: it keeps %d GPUs, the truth brings %d", name, got, truth)
+		}
+	}
+	scaled := honest()
+	scaled.nothing /= 3
+	for k := range scaled.rows {
+		scaled.rows[k].Rho /= 3
+	}
+	if got := kept(Hold([]int32{4}, []Agent{scaled, honest()})); !slices.Equal(got, []int32{truth, truth}) {
+		t.Errorf("scaled claims bring %v", got)
+	}
+}
+
+// What no agent may do is ignored: rows that take more than there is, of lots that
+// are not there, or nothing.
+func TestBadRows(t *testing.T) {
+	bad := &teller{4 * PPM, []Row{{[]int32{3}, 1}, {[]int32{-1}, 1}, {[]int32{1, 1}, 1}, {[]int32{0}, 1}, {nil, 1}}}
+	r := Hold([]int32{2}, []Agent{bad})
+	if r.Outcomes[0].Row != -1 || r.Left[0] != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r := Hold(nil, nil); len(r.Outcomes) != 0 {
+		t.Errorf("an empty auction: %+v", r)
+	}
+}
+
+// brute tries every choice of rows.
+func brute(lots []int32, bids []*teller, from int, left []int32, product float64, best *float64) {
+	if from == len(bids) {
+		*best = max(*best, product)
+		return
+	}
+	brute(lots, bids, from+1, left, product/float64(bids[from].nothing), best)
+	for _, r := range bids[from].rows {
+		rest := slices.Clone(left)
+		ok := true
+		for l := range rest {
+			rest[l] -= r.Take[l]
+			ok = ok && rest[l] >= 0
+		}
+		if ok {
+			brute(lots, bids, from+1, rest, product/float64(r.Rho), best)
+		}
+	}
+}
+
+// On small tables the winners are those that trying everything finds, and nobody
+// keeps more than it won or than there is.
+func TestTwin(t *testing.T) {
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		lots := make([]int32, 1+rng.IntN(3))
+		for l := range lots {
+			lots[l] = int32(1 + rng.IntN(4))
+		}
+		var bids []*teller
+		var agents []Agent
+		for range 1 + rng.IntN(4) {
+			b := &teller{nothing: int64(2+rng.IntN(8)) * PPM}
+			for range rng.IntN(6) {
+				r := Row{Take: make([]int32, len(lots)), Rho: int64(1+rng.IntN(6)) * PPM}
+				for l := range lots {
+					r.Take[l] = int32(rng.IntN(int(lots[l]) + 1))
+				}
+				if slices.Max(r.Take) == 0 {
+					continue // is no row
+				}
+				b.rows = append(b.rows, r)
+			}
+			bids, agents = append(bids, b), append(agents, b)
+		}
+		r := Hold(lots, agents)
+		want, got := 0.0, 1.0
+		brute(lots, bids, 0, lots, 1, &want)
+		left := slices.Clone(lots)
+		for i, o := range r.Outcomes {
+			if o.Row < 0 {
+				got /= float64(bids[i].nothing)
+				continue
+			}
+			got /= float64(bids[i].rows[o.Row].Rho)
+			if o.Fraction < 0 || o.Fraction > PPM {
+				t.Errorf("seed %d: a fraction of %d ppm", seed, o.Fraction)
+			}
+			for l := range left {
+				left[l] -= o.Kept[l]
+			}
+		}
+		if math.Abs(got/want-1) > 1e-9 || r.Cut {
+			t.Errorf("seed %d: product %g, the best is %g (cut %v)", seed, got, want, r.Cut)
+		}
+		if !slices.Equal(left, r.Left) || slices.Min(left) < 0 {
+			t.Errorf("seed %d: %v are left, want %v", seed, r.Left, left)
+		}
+	}
+}
+
+// Above the bound an auction says that it was cut short, and still hands out no more
+// than there is.
+func TestBound(t *testing.T) {
+	var agents []Agent
+	for range 12 {
+		agents = append(agents, linear(24*PPM, 12*PPM, 40))
+	}
+	r := Hold([]int32{40}, agents)
+	if !r.Cut || r.Left[0] < 0 {
+		t.Errorf("cut %v, left %v", r.Cut, r.Left)
+	}
+}
+
+// The logarithms agree with those of the mathematics library to seven digits, and
+// never fall where the argument rises.
+func TestLogarithms(t *testing.T) {
+	last := int64(-1)
+	for x := int64(1); x < math.MaxInt64/3; x += 1 + x/7 {
+		got := Log2(x)
+		if want := math.Log2(float64(x)); math.Abs(float64(got)/(1<<logBits)-want) > 1e-7 {
+			t.Fatalf("log2(%d) is %d", x, got)
+		}
+		if got < last {
+			t.Fatalf("log2(%d) falls", x)
+		}
+		last = got
+	}
+	for k := range 200 {
+		log := -float64(k) / 10
+		if got, want := Exp2(int64(log*(1<<logBits))), math.Exp2(log)*PPM; math.Abs(float64(got)-want) > 2 {
+			t.Errorf("2^%g is %d ppm, want %.1f", log, got, want)
+		}
+	}
+	if fmt.Sprint(Log2(0), Log2(1), Log2(2)>>logBits, Log2(math.MaxInt64)>>logBits, Exp2(1), Exp2(-1<<40)) != "0 0 1 62 1000000 0" {
+		t.Error("the ends of the range are wrong")
+	}
+}
