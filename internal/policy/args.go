@@ -82,6 +82,23 @@ func (a *args) list(key string, otherwise []int64, strictly bool) []int64 {
 	return out
 }
 
+// patience reads seconds, or never, which is a time below 0.
+func (a *args) patience(key string, otherwise sched.Duration) sched.Duration {
+	v, ok := a.take(key)
+	if !ok {
+		return otherwise
+	}
+	if v == "never" {
+		return -1
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 || n > maxLease {
+		a.fail(key, fmt.Sprintf("a number of seconds from 0 to %d, or never", maxLease), v)
+		return otherwise
+	}
+	return sched.Duration(n) * sched.Second
+}
+
 // number reads a whole number within bounds.
 func (a *args) number(key string, otherwise, least, most int64) int64 {
 	v, ok := a.take(key)

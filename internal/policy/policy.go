@@ -30,6 +30,7 @@ func table() []maker {
 		{"gittins", func(a *args) sched.Policy { return newGittins(a) }},
 		{"las", func(a *args) sched.Policy { return newLAS(a) }},
 		{"offers", func(a *args) sched.Policy { return newOffers(a) }},
+		{"philly", func(a *args) sched.Policy { return newPhilly(a) }},
 		{"sjf", func(*args) sched.Policy { return sjf() }},
 		{"srsf", func(*args) sched.Policy { return srsf() }},
 		{"srtf", func(*args) sched.Policy { return srtf() }},

@@ -34,7 +34,6 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 		agents[i] = m.agent(at, lots)
 	}
 	auction.Hold(offer, agents)
-	won := map[sched.GangRef]bool{}
 	for i := range agents {
 		for _, c := range agents[i].(*agent).kept {
 			if c.expired >= 0 {
@@ -47,13 +46,12 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 			if c.expired >= 0 {
 				continue
 			}
-			won[c.gang.Ref] = true
-			if !yield(sched.Wish{Gang: c.gang.Ref, Prefer: c.nodes, Over: m.over(func(e *expired) bool { return !e.won && e.app != bidders[i] })}) {
+			if !yield(sched.Wish{Gang: c.gang.Ref, Only: c.nodes, Over: m.over(func(e *expired) bool { return !e.won && e.app != bidders[i] })}) {
 				return
 			}
 		}
 	}
-	m.leftovers(len(bidders), won, yield)
+	m.leftovers(len(bidders), yield)
 }
 
 // lots are what is offered: idle leaves, no more than the VC's guarantee has free,
@@ -105,7 +103,7 @@ func (m *market) leased(a *app) bool {
 // leftovers yields those that did not bid: those whose jobs care where they run
 // first, each in an order that the seed and the time say; then those that bid and
 // got less than they want, by rho. Nobody is lifted for them.
-func (m *market) leftovers(bid int, won map[sched.GangRef]bool, yield func(sched.Wish) bool) {
+func (m *market) leftovers(bid int, yield func(sched.Wish) bool) {
 	type turn struct {
 		app    int
 		lot    uint64
@@ -133,7 +131,7 @@ func (m *market) leftovers(bid int, won map[sched.GangRef]bool, yield func(sched
 	})
 	for _, u := range turns {
 		for _, g := range m.apps[u.app].waits {
-			if won[g.Ref] || int64(g.Leaves) > m.v.Free() {
+			if m.v.Placed(g.Ref) || int64(g.Leaves) > m.v.Free() {
 				continue
 			}
 			if !yield(sched.Wish{Gang: g.Ref}) {
@@ -173,8 +171,8 @@ type agent struct {
 // candidate is a gang that an app wants cells for.
 type candidate struct {
 	gang    *sched.GangView
-	expired int // in market.expired, -1 for one that waits
-	nodes   cell.NodeSet
+	expired int          // in market.expired, -1 for one that waits
+	nodes   cell.NodeSet // that it won, nil where it won cells of another gang
 }
 
 // plan is where the first gangs of an app would go.
@@ -260,7 +258,7 @@ func (a *agent) place(c *candidate, left []int32, way int) (take []int32, nodes 
 		}
 		return take, nodes, false, true
 	}
-	used, widest := int32(0), int32(1)
+	used, widest, known := int32(0), int32(1), true
 	for _, m := range c.gang.Members {
 		for range m.Tasks {
 			at := a.choose(c, left, take, m.Leaves, way)
@@ -272,10 +270,14 @@ func (a *agent) place(c *candidate, left []int32, way int) (take []int32, nodes 
 			}
 			take[at] += m.Leaves
 			widest = max(widest, a.lots[at].of)
-			if a.lots[at].node >= 0 {
+			known = known && a.lots[at].node >= 0
+			if known {
 				nodes = nodes.Add(a.lots[at].node)
 			}
 		}
+	}
+	if !known {
+		nodes = nil
 	}
 	return take, nodes, used > (c.gang.Leaves+widest-1)/widest, true
 }

@@ -134,6 +134,9 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 	if c.Phase != Failed || c.Exit.Code == exitPermanent {
 		return e, false
 	}
+	if p, ok := s.pol[s.space(j.spec.VC)].(Judge); ok && p.Permanent(c.Exit) {
+		return e, false
+	}
 	if c.Exit.Code == exitTransient || c.Exit.Code == exitConflict {
 		e.After = s.now.Add(backOff(j.retry))
 		if c.Exit.Code == exitConflict {

@@ -14,6 +14,14 @@ func (s *State) request(j *job, g int) cell.Request {
 	if j.spec.restricted() {
 		r.Allowed = s.allowedNodes(j.spec)
 	}
+	if s.only != nil && r.Allowed != nil {
+		r.Allowed = r.Allowed.Both(s.only)
+	} else if s.only != nil {
+		r.Allowed = s.only
+	}
+	if s.near != Anywhere {
+		r.Reach = s.meeting(r.Members)
+	}
 	for _, n := range j.spec.PreferredNodes {
 		if i := f.NodeIndex(n); i != cell.None {
 			r.Preferred = r.Preferred.Add(i)
@@ -28,6 +36,32 @@ func (s *State) request(j *job, g int) cell.Request {
 		}
 	}
 	return r
+}
+
+// meeting says, by chain, at which level the leaves of a gang must meet.
+func (s *State) meeting(members []cell.Member) []cell.Level {
+	f := s.cl.Forest()
+	out := make([]cell.Level, len(f.Chains))
+	for i := range f.Chains {
+		ch := &f.Chains[i]
+		leaves := int32(0)
+		for _, m := range members {
+			if len(m.SKUs) == 0 || slices.Contains(m.SKUs, ch.SKU) {
+				leaves += m.Tasks * m.Leaves
+			}
+		}
+		level := ch.NodeLevel
+		switch s.near {
+		case OneSwitch:
+			level = max(level-1, 1)
+		case OneRack:
+			level++
+		}
+		if level = max(level, ch.Fit(leaves)); level <= ch.Top {
+			out[i] = level
+		}
+	}
+	return out
 }
 
 // allowedNodes are the nodes that a job may ever use. What it avoids for good is

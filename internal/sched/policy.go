@@ -71,6 +71,13 @@ type Restrainer interface {
 	Restrains(View, GangRef) (why string, until Time)
 }
 
+// Judge is a Policy that says which failures no retry will mend.
+type Judge interface {
+	Policy
+	// Permanent reports whether a job that failed like this must not run again.
+	Permanent(Exit) bool
+}
+
 // Wish is one thing a policy wants to happen next.
 type Wish struct {
 	Gang GangRef
@@ -87,9 +94,26 @@ type Wish struct {
 	// Prefer are nodes to use if the gang fits on them alone, when its job names
 	// none itself.
 	Prefer cell.NodeSet
+	// Only, when not nil, are the nodes that the gang may be placed on now.
+	Only cell.NodeSet
+	// Within is how far apart the gang's leaves may be.
+	Within Within
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
 }
+
+// Within is how far apart the leaves of a gang may be. A gang that is too large for
+// what it is limited to may be as far apart as its size needs.
+type Within uint8
+
+// The limits, from the widest; a switch is the largest cell below a node, and a rack
+// the smallest above.
+const (
+	Anywhere Within = iota
+	OneRack
+	OneNode
+	OneSwitch
+)
 
 // Note is what a policy remembers about a job, or with job 0 about its VC, until
 // it notes something else, the job ends, or the VC gets another policy. It becomes

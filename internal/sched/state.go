@@ -53,6 +53,8 @@ type State struct {
 	grew     bool               // a promise was taken back while Decide walks
 	booked   []GangRef          // gangs with a booking, sorted
 	prefer   cell.NodeSet       // while Decide tries a gang: where its policy wants it
+	only     cell.NodeSet       // where it may be alone, nil for anywhere
+	near     Within             // and how far apart it may be
 	keep     cell.LeafSet       // while Decide tries a gang: what it must leave to bookings
 	again    Time               // the next decision that Decided asked for
 	decided  Time               // when the last Decide ran

@@ -150,8 +150,8 @@ func (w *walker) allBlocked(id JobID) bool {
 func (w *walker) grant(wish Wish) {
 	defer blaming(wish.Gang.Job)
 	s := w.s
-	s.prefer = wish.Prefer
-	defer func() { s.prefer = nil }()
+	s.prefer, s.only, s.near = wish.Prefer, wish.Only, wish.Within
+	defer func() { s.prefer, s.only, s.near = nil, nil, Anywhere }()
 	slot, ok := s.slots.get(wish.Gang.Job)
 	if !ok {
 		return
@@ -173,7 +173,11 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	shape := j.gangs[g].shape
-	if len(j.gangs[g].avoid) == 0 && w.failed[shape] {
+	if wish.Within != Anywhere {
+		shape += string(rune('0' + wish.Within)) // others may be farther apart
+	}
+	picky := len(j.gangs[g].avoid) > 0 || wish.Only != nil
+	if !picky && w.failed[shape] {
 		return // and what it blocks is blocked already
 	}
 	blocked := w.blockedFor(j.id)
@@ -191,7 +195,7 @@ func (w *walker) grant(wish Wish) {
 	if wish.Over != nil && w.passed == 0 {
 		w.passed = s.seq
 	}
-	if len(j.gangs[g].avoid) == 0 {
+	if !picky {
 		w.fails(shape)
 	}
 	if wish.Strict {

@@ -90,7 +90,9 @@ func floorPolicies() []string {
 		"capacity", "capacity:" + queues, "capacity:minimumUserLimit=25,preempt,userLimitFactor=1.5,wait=5," + queues,
 		"capacity:interval=60,preempt,round=0.5,userLimitFactor=100," + queues,
 		"srtf", "srsf", "sjf", "edf", "edf:preempt=no", "las", "las:limits=60/600/3000", "gittins", "gittins:delta=60,limits=100/1000", "firstfit",
-		"tetris", "tetris:by=team,fairness=0.5,work=0", "offers", "offers:by=app,refuse=60", "offers:hoard"}
+		"tetris", "tetris:by=team,fairness=0.5,work=0", "offers", "offers:by=app,refuse=60", "offers:hoard",
+		"themis", "themis:auction=off,lease=60", "themis:f=0.5,lease=30,slow=m:2,seed=7",
+		"philly", "philly:switch=30,node=60,rack=never", "philly:node=never,permanent=1/2,small=4"}
 }
 
 func randomPolicy(g *generator) string {

@@ -72,7 +72,7 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 		Grace:       a.duration("grace", 30*sched.Second),
 		TimeLimit:   a.duration("limit", 0),
 	}
-	j.Hints.Queue, j.Hints.App = a.text("queue", ""), a.text("app", "")
+	j.Hints.Queue, j.Hints.App, j.Hints.Model = a.text("queue", ""), a.text("app", ""), a.text("model", "")
 	j.Hints.Duration, j.Hints.Checkpoint = a.duration("duration", 0), checkpoint
 	j.Hints.Deadlines = deadlines(a)
 	j.AllowedNodes, j.AvoidedNodes, j.PreferredNodes = nodeNames(a, "nodes"), nodeNames(a, "avoid"), nodeNames(a, "prefer")

@@ -143,24 +143,22 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// brute tries every choice of rows.
-func brute(lots []int32, bids []*teller, from int, left []int32, product float64, best *float64) {
-	if from == len(bids) {
-		*best = max(*best, product)
-		return
+// brute tries every choice of rows, and returns the largest product of valuations.
+func brute(left []int32, bids []*teller) float64 {
+	if len(bids) == 0 {
+		return 1
 	}
-	brute(lots, bids, from+1, left, product/float64(bids[from].nothing), best)
-	for _, r := range bids[from].rows {
+	best := brute(left, bids[1:]) / float64(bids[0].nothing)
+	for _, r := range bids[0].rows {
 		rest := slices.Clone(left)
-		ok := true
 		for l := range rest {
 			rest[l] -= r.Take[l]
-			ok = ok && rest[l] >= 0
 		}
-		if ok {
-			brute(lots, bids, from+1, rest, product/float64(r.Rho), best)
+		if slices.Min(rest) >= 0 {
+			best = max(best, brute(rest, bids[1:])/float64(r.Rho))
 		}
 	}
+	return best
 }
 
 // On small tables the winners are those that trying everything finds, and nobody
@@ -189,8 +187,7 @@ func TestTwin(t *testing.T) {
 			bids, agents = append(bids, b), append(agents, b)
 		}
 		r := Hold(lots, agents)
-		want, got := 0.0, 1.0
-		brute(lots, bids, 0, lots, 1, &want)
+		want, got := brute(lots, bids), 1.0
 		left := slices.Clone(lots)
 		for i, o := range r.Outcomes {
 			if o.Row < 0 {

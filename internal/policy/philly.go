@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// philly is how Microsoft's Philly cluster placed its jobs (Jeon et al., ATC'19): in
+// order of submission, passing over what does not fit, and as close together as may
+// be. A gang insists on one switch, then on one node, then on one rack, each for some
+// time from when it began to wait; only then may it be anywhere. Smaller gangs insist
+// longer: good places come sooner for them.
+//
+// Jobs that failed in a way that a retry does not mend are not retried.
+type philly struct {
+	// patience is how long a gang insists on each level, 0 not at all and below 0
+	// for ever: switch=0, node=300 and rack=300 seconds, where the paper tries for two to
+	// three minutes, waits for two, and does that a few times.
+	patience [3]sched.Duration
+	// small=8: gangs of fewer leaves insist longer, by the same time again for each
+	// halving (ours: the paper says only that smaller jobs relax later).
+	small int64
+	// permanent are exit codes that are not retried, such as 1/2/126/127/139.
+	permanent []int64
+}
+
+// phillyLevels are what a gang insists on, in this order.
+var phillyLevels = [...]sched.Within{sched.OneSwitch, sched.OneNode, sched.OneRack}
+
+func newPhilly(a *args) sched.Policy {
+	p := &philly{small: a.number("small", 8, 1, 1<<20), permanent: a.list("permanent", nil, true)}
+	for i, key := range []string{"switch", "node", "rack"} {
+		p.patience[i] = a.patience(key, []sched.Duration{0, 300, 300}[i]*sched.Second)
+	}
+	return p
+}
+
+// Key implements sched.Keyed: all are alike, so the order is that of submission.
+func (p *philly) Key(*sched.GangView) sched.Key { return sched.Key{} }
+
+// Permanent implements sched.Judge.
+func (p *philly) Permanent(e sched.Exit) bool {
+	return e.Cause == "" && slices.Contains(p.permanent, int64(e.Code))
+}
+
+// times is how many times longer than a large gang one insists.
+func (p *philly) times(leaves int32) int64 {
+	return 1 + int64(bits.Len64(uint64((p.small-1)/int64(max(leaves, 1)))))
+}
+
+// within is what a gang insists on now, and until when; 0 is for ever.
+func (p *philly) within(g *sched.GangView, now sched.Time) (sched.Within, sched.Time) {
+	until := g.Since
+	for i, d := range p.patience {
+		if g.Leaves == 1 {
+			break // as close as can be anywhere
+		}
+		if d < 0 {
+			return phillyLevels[i], 0
+		}
+		if until = until.Add(d * sched.Duration(p.times(g.Leaves))); now < until {
+			return phillyLevels[i], until
+		}
+	}
+	return sched.Anywhere, 0
+}
+
+// Rank implements sched.Policy.
+func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		for r := range v.Ordered(math.MinInt64) {
+			g := v.Gang(r.Ref)
+			w, _ := p.within(&g, v.Now())
+			if !yield(sched.Wish{Gang: r.Ref, Within: w}) {
+				return
+			}
+		}
+	}
+}
+
+// NextChange implements sched.Timed: the first gang to give in.
+func (p *philly) NextChange(v sched.View) sched.Time {
+	var next sched.Time
+	for g := range v.Waiting() {
+		if _, until := p.within(&g, v.Now()); until > 0 && (next == 0 || until < next) {
+			next = until
+		}
+	}
+	return next
+}
+
+// Restrains implements sched.Restrainer.
+func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
+	g := v.Gang(ref)
+	switch w, until := p.within(&g, v.Now()); w {
+	case sched.OneSwitch:
+		return "it insists on cells under one switch", until
+	case sched.OneNode:
+		return "it insists on one node, or as few as may be", until
+	case sched.OneRack:
+		return "it insists on one rack, or as few as may be", until
+	}
+	return "", 0
+}
