@@ -106,7 +106,7 @@ var faults = []fault{
 	{name: "a bind is not judged on healthy cells", file: space,
 		old: "if !c.safe(up, r.Chain) || sound && c.sound(up, r.Chain) != 0 {",
 		new: "if !c.safe(up, r.Chain) || sound && c.sound(up, r.Chain) > 99 {"},
-	{name: "a task's parts are all called the first", file: "internal/cell/search.go",
+	{name: "a task's parts are all called the first", file: "internal/cell/result.go",
 		old: "t.Parts = append(t.Parts, f.part[l])",
 		new: "t.Parts = append(t.Parts, f.part[p.leaves[0]])"},
 	{name: "a device stands for several of its parts twice", file: "internal/cell/carry.go",

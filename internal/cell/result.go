@@ -1,0 +1,91 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// result reads the placement off the search.
+func (s *search) result() Result {
+	var res Result
+	slices.SortFunc(s.placed, func(a, b placedTask) int { return cmp.Compare(a.index, b.index) })
+	f := s.c.f
+	n := 0
+	for i := range s.placed {
+		n += len(s.placed[i].leaves)
+	}
+	devices := carve(&s.t.newDevices, n)
+	res.Placement.Binds = s.t.binds[:0]
+	res.Placement.Tasks = carve(&s.t.newTasks, len(s.placed))
+	for _, p := range s.placed {
+		top := &f.Cells[f.Leaves[p.leaves[0]]]
+		ch := &f.Chains[top.Chain]
+		t := Task{Node: f.Nodes[top.Node].Name, SKU: ch.SKU, Leaves: p.leaves}
+		for _, l := range p.leaves {
+			devices = append(devices, f.device[l])
+			if ch.parts {
+				t.Parts = append(t.Parts, f.part[l])
+			}
+		}
+		t.Devices = devices[len(devices)-len(p.leaves) : len(devices) : len(devices)]
+		res.Placement.Tasks = append(res.Placement.Tasks, t)
+		if s.opportunistic() {
+			continue
+		}
+		for _, l := range p.leaves {
+			s.bindOf(&res.Placement, l)
+		}
+	}
+	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
+	s.t.binds = res.Placement.Binds
+	res.Placement.Binds = s.c.withOuter(s.r.Space, append(carve(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
+	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
+		res.Victims = s.holdersOf(res.Placement)
+	}
+	return res
+}
+
+// carveMost is for how many values memory is taken at once, and so how many others
+// one that is kept for long can keep.
+const carveMost = 32
+
+// carve returns memory for n values; an append beyond them goes elsewhere.
+func carve[T any](from *[]T, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	if len(*from) < n {
+		*from = make([]T, max(n, carveMost))
+	}
+	out := (*from)[:0:n]
+	*from = (*from)[n:]
+	return out
+}
+
+// bindOf adds the preassigned cell of a leaf to a placement.
+func (s *search) bindOf(pl *Placement, l LeafID) {
+	leaf := s.c.f.Leaves[l]
+	for i := len(pl.Binds) - 1; i >= 0; i-- {
+		if s.c.f.Contains(pl.Binds[i].Cell, leaf) {
+			return
+		}
+	}
+	ref := s.c.rootOver(leaf)
+	pl.Binds = append(pl.Binds, Bind{Root: ref.root, Cell: s.c.spaces[ref.space].Roots[ref.root].Cell})
+}
+
+// holdersOf returns who holds a placement's leaves now, in the order of leaves:
+// ids say nothing, since they differ after a restart.
+func (s *search) holdersOf(pl Placement) []AllocID {
+	var hs []AllocID
+	seen := map[AllocID]bool{}
+	for i := range pl.Tasks {
+		for _, l := range pl.Tasks[i].Leaves {
+			if h := s.c.hold[l]; h != None && !seen[h] {
+				seen[h] = true
+				hs = append(hs, h)
+			}
+		}
+	}
+	return hs
+}
