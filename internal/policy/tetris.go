@@ -95,7 +95,7 @@ func (t *tetris) Rank(v sched.View) iter.Seq[sched.Wish] {
 			failed := ""
 			if b.gangs = b.gangs[1:]; v.Placed(g.Ref) {
 				p.placed(b)
-			} else {
+			} else if !g.Delayed {
 				failed = g.Shape // nor do the others of that shape fit
 			}
 			free := v.Free()

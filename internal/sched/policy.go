@@ -141,7 +141,10 @@ type GangView struct {
 	// Shape is set by View.Parties: when one gang does not fit, nor do others of its
 	// shape. "" is like no other: it may have cells or a promise already, and gets
 	// its wish however little is free.
-	Shape   string
+	Shape string
+	// Delayed gangs wait until a time, after a refusal or a failure: a wish for one
+	// finds nothing, whatever is free, and says nothing of others of its shape.
+	Delayed bool
 	Hints   *Hints
 	Started Time     // when its live attempt began to run; 0 before
 	Since   Time     // when it began to wait or, when its attempt runs, to run
