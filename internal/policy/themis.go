@@ -80,7 +80,7 @@ func (t *themis) NextChange(v sched.View) sched.Time {
 func (t *themis) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		m := t.market(v)
-		if m.free+m.leaving == 0 {
+		if m.apps == nil {
 			return
 		}
 		if t.auction {
@@ -201,7 +201,7 @@ type expired struct {
 
 // market reads the view.
 func (t *themis) market(v sched.View) *market {
-	m := &market{t: t, v: v, now: v.Now(), total: v.Guaranteed(), free: v.Free()}
+	m := &market{t: t, v: v, now: v.Now(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
 	named := map[string]int{}
 	jobs := map[sched.JobID]int{} // that run
 	last := sched.JobID(0)        // the job that was read last
@@ -232,7 +232,8 @@ func (t *themis) market(v sched.View) *market {
 			m.leaving += int64(g.Leaves)
 		}
 	}
-	if last = 0; m.free+m.leaving == 0 {
+	if last = 0; m.free+m.leaving == 0 && len(v.Parties(sched.ByApp, false)) == 0 {
+		m.apps = nil // nobody could get anything
 		return m
 	}
 	for g := range v.Waiting() {
@@ -273,10 +274,7 @@ func (m *market) serve(yield func(sched.Wish) bool) {
 	for i := range m.apps {
 		a := &m.apps[i]
 		for k := range a.waits {
-			if int64(a.waits[k].Leaves) > m.free+m.leaving {
-				continue
-			}
-			if !yield(sched.Wish{Gang: a.waits[k].Ref, Over: m.over(func(e *expired) bool { return m.apps[e.app].rho < a.rho })}) {
+			if fits(&a.waits[k], m.free+m.leaving) && !yield(sched.Wish{Gang: a.waits[k].Ref, Over: m.over(func(e *expired) bool { return m.apps[e.app].rho < a.rho })}) {
 				return
 			}
 		}

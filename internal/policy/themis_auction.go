@@ -92,7 +92,7 @@ func (m *market) bidders() []int {
 
 // useful reports whether an app waits for something that could be free.
 func (m *market) useful(a *app) bool {
-	return slices.ContainsFunc(a.waits, func(g sched.GangView) bool { return int64(g.Leaves) <= m.free+m.leaving })
+	return slices.ContainsFunc(a.waits, func(g sched.GangView) bool { return fits(&g, m.free+m.leaving) })
 }
 
 // leased reports whether a lease of an app has ended.
@@ -131,10 +131,7 @@ func (m *market) leftovers(bid int, yield func(sched.Wish) bool) {
 	})
 	for _, u := range turns {
 		for _, g := range m.apps[u.app].waits {
-			if m.v.Placed(g.Ref) || int64(g.Leaves) > m.v.Free() {
-				continue
-			}
-			if !yield(sched.Wish{Gang: g.Ref}) {
+			if fits(&g, m.v.Free()) && !yield(sched.Wish{Gang: g.Ref}) {
 				return
 			}
 		}

@@ -127,11 +127,17 @@ func (u *partyGangs) next() (GangView, bool) {
 	default:
 		u.read = true
 	}
-	g := u.v.s.gangView(e)
-	if w := u.v.w; w != nil && w.outlook != nil || u.v.s.jobs[e.slot].gangs[e.gang].single || !u.read {
+	return u.v.waiting(e, !u.read), true
+}
+
+// waiting is what a policy sees of a gang that waits, or with lazy for an upgrade:
+// the shape is left out where one gang says nothing of others.
+func (v view) waiting(e queued, lazy bool) GangView {
+	g := v.s.gangView(e)
+	if lazy || v.w != nil && v.w.outlook != nil || v.s.jobs[e.slot].gangs[e.gang].single {
 		g.Shape = ""
 	}
-	return g, true
+	return g
 }
 
 // pass is next without the others of the last one's shape.

@@ -94,9 +94,10 @@ type Wish struct {
 	// Prefer are nodes to use if the gang fits on them alone, when its job names
 	// none itself.
 	Prefer cell.NodeSet
-	// Only, when not nil, are the nodes that the gang may be placed on now.
-	Only cell.NodeSet
-	// Within is how far apart the gang's leaves may be.
+	// Only, when not nil, are the nodes that the gang may be placed on now, and Within
+	// how far apart its leaves may be. Under backfill neither holds: a booking is for
+	// where there will be room.
+	Only   cell.NodeSet
 	Within Within
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
@@ -138,7 +139,7 @@ type GangView struct {
 	Order     int64 // submission order
 	Leaves    int32
 	Members   []cell.Member // what its tasks ask for; only to read
-	// Shape is set by View.Parties: when one gang does not fit, nor do others of its
+	// Shape is set by View.Parties and View.Waiting: when one gang does not fit, nor do others of its
 	// shape. "" is like no other: it may have cells or a promise already, and gets
 	// its wish however little is free.
 	Shape string

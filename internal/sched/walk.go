@@ -150,7 +150,9 @@ func (w *walker) allBlocked(id JobID) bool {
 func (w *walker) grant(wish Wish) {
 	defer blaming(wish.Gang.Job)
 	s := w.s
-	s.prefer, s.only, s.near = wish.Prefer, wish.Only, wish.Within
+	if s.prefer = wish.Prefer; w.outlook == nil {
+		s.only, s.near = wish.Only, wish.Within
+	}
 	defer func() { s.prefer, s.only, s.near = nil, nil, Anywhere }()
 	slot, ok := s.slots.get(wish.Gang.Job)
 	if !ok {
@@ -465,16 +467,16 @@ func (v view) Waiting() iter.Seq[GangView] {
 		c := v.cursor()
 		for e, more := c.next(); more; e, more = c.next() {
 			for ; len(lazies) > 0 && lazies[0].compare(e) < 0; lazies = lazies[1:] {
-				if !yield(v.s.gangView(lazies[0])) {
+				if !yield(v.waiting(lazies[0], true)) {
 					return
 				}
 			}
-			if !v.s.extra(e) && !yield(v.s.gangView(e)) {
+			if !v.s.extra(e) && !yield(v.waiting(e, false)) {
 				return
 			}
 		}
 		for _, e := range lazies {
-			if !yield(v.s.gangView(e)) {
+			if !yield(v.waiting(e, true)) {
 				return
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -529,6 +530,9 @@ func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
 	reason := ""
 	if e, ok := s.Why(answer.Job); ok && len(e.Gangs) > 0 {
 		reason = string(e.Gangs[0].Reason.Code) + " " + e.Gangs[0].Reason.Message
+	}
+	if strings.HasPrefix(reason, string(sched.HeldBack)) {
+		return // by its own policy, which says why
 	}
 	c.fail("I1: VC %s cannot get its own %d %s %s: %s", vc, q.Total, q.Type, q.Pinned, reason)
 }

@@ -59,10 +59,24 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 		return c.leavesTimes(by, c.remaining(by, now)) < c.leavesTimes(of, c.remaining(of, now))
 	case "las":
 		return c.queue(v, by, now) < c.queue(v, of, now)
+	case "themis":
+		return leaseEnded(v, c.live[e.Attempt].started, now)
 	case "gittins": // and by the index within a queue
 		return c.queue(v, by, now) <= c.queue(v, of, now)
 	}
 	return false
+}
+
+// leaseEnded reports whether a lease that began with an attempt, or a later one, has
+// ended within the last minute.
+func leaseEnded(v sched.VCConfig, started, now sched.Time) bool {
+	lease := sched.Duration(1200)
+	if n, err := strconv.Atoi(parameter(v, "lease")); err == nil {
+		lease = sched.Duration(n)
+	}
+	lease *= sched.Second
+	ran := sched.Duration(now - started)
+	return started > 0 && ran >= lease && ran%lease < sched.Minute
 }
 
 func parameter(v sched.VCConfig, key string) string {
