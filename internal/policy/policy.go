@@ -23,6 +23,7 @@ type maker struct {
 func table() []maker {
 	return []maker{
 		{"capacity", func(a *args) sched.Policy { return newCapacity(a) }},
+		{"chronus", func(a *args) sched.Policy { return newChronus(a) }},
 		{"drf", func(a *args) sched.Policy { return newDRF(a) }},
 		{"edf", func(a *args) sched.Policy { return newEDF(a) }},
 		{"fifo", func(a *args) sched.Policy { return fifo{preempt: a.flag("preempt", false)} }},

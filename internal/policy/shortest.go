@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -34,6 +35,31 @@ func times(t int64, leaves int32) int64 {
 	}
 	return t * int64(leaves)
 }
+
+// plus adds two times, saturating.
+func plus(a, b int64) int64 {
+	if a > unknown-b {
+		return unknown
+	}
+	return a + b
+}
+
+// scale is a * b / c, rounded down, saturating; none is negative, c is not 0.
+func scale(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return unknown
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	if q > unknown {
+		return unknown
+	}
+	return int64(q)
+}
+
+// starts is 1 + log2 of a number of GPUs, rounded up: how much longer a large job
+// takes to start (Chronus' artifact).
+func starts(leaves int32) int64 { return 1 + int64(bits.Len32(uint32(max(leaves, 1)-1))) }
 
 // firstfit serves in order of submission and passes over what does not fit.
 func firstfit() *order {

@@ -57,15 +57,35 @@ func (w *walker) remember(n *Note) {
 	s.emit(Noted{VC: vc, Policy: s.policyOf(vc), Job: n.Job, Data: n.Data})
 }
 
+// applyJobNote keeps a note about a job. A key may depend on it, so gangs that wait
+// leave their lines for that moment.
+func (s *State) applyJobNote(slot int32, e Noted) {
+	j := &s.jobs[slot]
+	var listed []queued
+	if _, keyed := s.pol[j.space].(Keyed); keyed {
+		for g := range j.gangs {
+			if q := (queued{prio: j.spec.Priority, job: j.id, gang: int32(g), slot: slot}); j.gangs[g].listed {
+				listed = append(listed, q)
+				s.unlist(j.space, q)
+			}
+		}
+		s.stir(j.space)
+	}
+	if j.note = nil; len(e.Data) > 0 {
+		j.note = &note{e.Policy, e.Data}
+	}
+	for _, q := range listed {
+		s.list(j.space, q)
+	}
+}
+
 func (s *State) applyNoted(e Noted) {
 	if space := s.space(e.VC); space > 0 {
 		s.stir(space)
 	}
 	if e.Job != 0 {
-		if j := s.find(e.Job); j != nil {
-			if j.note = nil; len(e.Data) > 0 {
-				j.note = &note{e.Policy, e.Data}
-			}
+		if slot, ok := s.slots.get(e.Job); ok {
+			s.applyJobNote(slot, e)
 		}
 		return
 	}

@@ -22,7 +22,8 @@ type Policy interface {
 // not come to.
 type Keyed interface {
 	Policy
-	// Key is made of what the gang is while it waits. It must not keep the view.
+	// Key is made of what the gang is while it waits; when its job gets another note
+	// it may change. It must not keep the view.
 	Key(*GangView) Key
 }
 
@@ -99,6 +100,8 @@ type Wish struct {
 	// where there will be room.
 	Only   cell.NodeSet
 	Within Within
+	// SKU, where it is set, is the only type of leaves that the gang may get now.
+	SKU cell.TypeName
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
 }
@@ -145,12 +148,15 @@ type GangView struct {
 	Shape string
 	// Delayed gangs wait until a time, after a refusal or a failure: a wish for one
 	// finds nothing, whatever is free, and says nothing of others of its shape.
-	Delayed bool
-	Hints   *Hints
-	Started Time     // when its live attempt began to run; 0 before
-	Since   Time     // when it began to wait or, when its attempt runs, to run
-	Earlier Duration // how long its attempts ran that have ended
-	Ran     Duration // the same with the live one
+	Delayed  bool
+	Hints    *Hints
+	Gangs    int32         // how many gangs its job has
+	Note     []byte        // what the policy noted last about the job; only to read
+	Progress *TaskProgress // what its first task reported last; nil before; only to read
+	Started  Time          // when its live attempt began to run; 0 before
+	Since    Time          // when it began to wait or, when its attempt runs, to run
+	Earlier  Duration      // how long its attempts ran that have ended
+	Ran      Duration      // the same with the live one
 }
 
 // View is what a policy sees: one VC, one priority.
@@ -201,6 +207,16 @@ type View interface {
 	// Note is what the policy noted last about a job, or with 0 about the VC; nil
 	// when it noted nothing.
 	Note(JobID) []byte
+	// Pools are what the VC is guaranteed, by type.
+	Pools() []Pool
+}
+
+// Pool is what a VC is guaranteed of one type: so many leaves, on nodes that have
+// at most Node of them. What is bad counts as well.
+type Pool struct {
+	SKU    cell.TypeName
+	Leaves int64
+	Node   int32
 }
 
 // PartyGangs is one party with gangs that wait. Leaves is for how many in all,

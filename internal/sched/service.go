@@ -92,6 +92,13 @@ func (s *State) gangView(e queued) GangView {
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)
 	}
+	v.Gangs = int32(len(j.gangs))
+	if j.note != nil {
+		v.Note = j.note.Data
+	}
+	if tasks := j.spec.Gangs[e.gang].Tasks; len(tasks) > 0 {
+		v.Progress = j.tasks[tasks[0]].progress
+	}
 	if g.attempt != none {
 		a := &s.attempts[g.attempt]
 		v.Started = a.started

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -132,4 +133,20 @@ func (s *State) verifyTallies(add func(string, ...any)) {
 			add("space %d is counted as %v, but has %v", i, got, want)
 		}
 	}
+}
+
+// Pools implements View.
+func (v view) Pools() []Pool {
+	f, sp := v.s.cl.Forest(), v.s.cl.Space(v.space)
+	var out []Pool
+	for i := range sp.Roots {
+		chain := &f.Chains[sp.Roots[i].Chain]
+		at, found := slices.BinarySearchFunc(out, chain.SKU, func(p Pool, k cell.TypeName) int { return cmp.Compare(p.SKU, k) })
+		if !found {
+			out = slices.Insert(out, at, Pool{SKU: chain.SKU})
+		}
+		out[at].Leaves += int64(chain.LeavesAt(sp.Roots[i].Level))
+		out[at].Node = max(out[at].Node, int32(chain.LeavesAt(chain.NodeLevel)))
+	}
+	return out
 }

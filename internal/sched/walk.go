@@ -166,24 +166,21 @@ func (w *walker) grant(wish Wish) {
 	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) {
 		return
 	}
-	if w.outlook != nil {
+	if w.outlook != nil { // which cannot be held to one type
 		w.backfill(j, g, wish.Over)
 		return
 	}
 	if j.gangs[g].attempt != none {
-		s.improve(j, g, w.blockedFor(j.id))
+		s.improve(j, g, w.blockedWish(wish))
 		return
 	}
-	shape := j.gangs[g].shape
-	if wish.Within != Anywhere {
-		shape += string(rune('0' + wish.Within)) // others may be farther apart
-	}
+	shape := wish.shape(j.gangs[g].shape)
 	picky := len(j.gangs[g].avoid) > 0 || wish.Only != nil
 	if !picky && w.failed[shape] {
 		return // and what it blocks is blocked already
 	}
-	blocked := w.blockedFor(j.id)
-	if g == 0 && s.placeWhole(j, blocked) {
+	blocked := w.blockedWish(wish)
+	if g == 0 && wish.SKU == "" && s.placeWhole(j, blocked) {
 		return
 	}
 	p, found := s.plan(j, int(g), blocked)
@@ -242,6 +239,34 @@ func (w *walker) blockedFor(id JobID) []bool {
 			out = make([]bool, len(w.blocked))
 		}
 		out[i] = true
+	}
+	return out
+}
+
+// shape tells wishes apart of which one may be granted when another is not.
+func (w *Wish) shape(of string) string {
+	if w.Within != Anywhere {
+		of += string(rune('0' + w.Within)) // others may be farther apart
+	}
+	if w.SKU != "" {
+		of += "@" + string(w.SKU)
+	}
+	return of
+}
+
+// blockedWish returns the chains that a wish must leave alone: those that its job
+// must leave to others, and all but those of the type that it names.
+func (w *walker) blockedWish(wish Wish) []bool {
+	out := w.blockedFor(wish.Gang.Job)
+	if wish.SKU == "" {
+		return out
+	}
+	f := w.s.cl.Forest()
+	if out == nil {
+		out = make([]bool, len(f.Chains))
+	}
+	for i := range f.Chains {
+		out[i] = out[i] || f.Chains[i].SKU != wish.SKU
 	}
 	return out
 }

@@ -1,0 +1,302 @@
+package policy
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// chronus guarantees deadlines with leases (Gao et al., Chronus, SoCC'21). Time is
+// cut into leases, counted from 1970, so that those of 20 minutes begin on the
+// hour. A job with deadlines is judged at the next slot boundary: it is guaranteed
+// one of them when enough leases are left before it beside what is promised, else it
+// is demoted to best effort. At each lease boundary a plan says which guaranteed
+// jobs hold the lease that begins; they keep their cells until it ends. Best effort
+// takes the rest, the shortest remaining service first.
+//
+// What it remembers are notes: of a job what it was promised and which leases it is
+// to have, of the VC for which lease the last plan was made. Only a job that is one
+// gang can be guaranteed. A lower priority is planned as if it had the VC for itself.
+type chronus struct {
+	// lease=1200 and slot=300 seconds, as in the authors' artifact.
+	lease, slot sched.Duration
+	// restart=30 seconds times 1 + log2 GPUs is what a start costs: the artifact's 0.4
+	// minutes to resume and 0.1 to checkpoint.
+	restart int64
+	// safety=10 percent is added to run times, as in the artifact.
+	safety int64
+	// round=up plans 10 GPUs as 16 on nodes of 8, round=split as 8+2.
+	split bool
+	// reward=adaptive, use, or keep: whether plans use much of the lease that begins,
+	// or keep it free. adaptive keeps it free while a demoted job is there.
+	reward string
+	// rules=ours or published: see leases.Rules.
+	rules leases.Rules
+	// profiler=off, or a share of the VC where jobs run first: see profile.go.
+	profiler
+}
+
+func newChronus(a *args) *chronus {
+	c := &chronus{
+		lease:   sched.Duration(a.number("lease", 1200, 60, 1_000_000)) * sched.Second,
+		slot:    sched.Duration(a.number("slot", 300, 1, 1_000_000)) * sched.Second,
+		restart: a.number("restart", 30, 0, 100_000),
+		safety:  a.number("safety", 10, 0, 1000),
+		split:   a.choice("round", "up", "split") == "split",
+		reward:  a.choice("reward", "adaptive", "use", "keep"),
+	}
+	if a.choice("rules", "ours", "published") == "published" {
+		c.rules = leases.PublishedRules()
+	}
+	if c.lease%c.slot != 0 {
+		a.wrong = append(a.wrong, `parameter "lease" of policy "chronus" must be a multiple of "slot"`)
+	}
+	c.profiler = newProfiler(a)
+	return c
+}
+
+// The classes in which gangs wait; within one the second number decides.
+const (
+	minRank       = math.MinInt64
+	rankUndecided = math.MinInt64     // waits for a slot boundary: not served
+	rankHolder    = math.MinInt64 + 1 // holds the lease
+	rankEffort    = 0                 // and more: remaining service of best effort
+	rankPromised  = 1 << 60           // and more: when it must start at the latest
+	rankLate      = 1 << 61           // and more: the demoted whose deadlines have passed
+	maxWithin     = 1<<60 - 1
+)
+
+// Key implements sched.Keyed.
+func (c *chronus) Key(g *sched.GangView) sched.Key {
+	r := readRecord(g.Note)
+	switch {
+	case r.kind == undecided && hasDeadline(g):
+		return sched.Key{Rank: rankUndecided}
+	case r.kind == holds:
+		return sched.Key{Rank: rankHolder, Then: -int64(g.Leaves)}
+	case r.guaranteed():
+		return sched.Key{Rank: rankPromised + min(c.latestStart(g), maxWithin)}
+	}
+	return sched.Key{Rank: rankEffort + min(c.service(g), maxWithin)}
+}
+
+// hasDeadline reports whether a gang can be guaranteed anything.
+func hasDeadline(g *sched.GangView) bool {
+	return len(g.Hints.Deadlines) > 0 && g.Gangs == 1 && g.Hints.Class != "besteffort"
+}
+
+// estimate is how long a gang runs in all, as it is planned: its run time, one start
+// in each lease, and the margin of safety.
+func (c *chronus) estimate(g *sched.GangView) int64 {
+	t := c.measured(g)
+	if t == unknown {
+		return unknown
+	}
+	start := sched.Duration(c.restart*starts(g.Leaves)) * sched.Second
+	t = plus(t, scale(t, int64(start), int64(c.lease)))
+	return plus(t, scale(t, c.safety, 100))
+}
+
+// left is what an estimate leaves to run; at least 1.
+func (c *chronus) left(g *sched.GangView) int64 {
+	e := c.estimate(g)
+	if e == unknown {
+		return unknown
+	}
+	return max(e-int64(g.Ran), 1)
+}
+
+// service is what is left in GPU-microseconds.
+func (c *chronus) service(g *sched.GangView) int64 { return times(c.left(g), g.Leaves) }
+
+// latestStart is when a gang must start to meet its last deadline.
+func (c *chronus) latestStart(g *sched.GangView) int64 {
+	d := g.Hints.Deadlines
+	return max(int64(g.Submitted.Add(d[len(d)-1].After))-c.left(g), 0)
+}
+
+// late is the key of a demoted gang that can meet no deadline any more.
+func (c *chronus) late(g *sched.GangView, now sched.Time) (sched.Key, bool) {
+	if !hasDeadline(g) || readRecord(g.Note).kind != demoted || c.latestStart(g) >= int64(now) {
+		return sched.Key{}, false
+	}
+	return sched.Key{Rank: rankLate + min(c.service(g), maxWithin)}, true
+}
+
+// look is one call of Rank.
+type look struct {
+	*chronus
+	v     sched.View
+	yield func(sched.Wish) bool
+	now   sched.Time
+	n     int64 // the lease in which it is
+	pools []sched.Pool
+	all   []planned // with boundary or admission: who is guaranteed
+	force []sched.GangView
+	run   []sched.Ranked // those who may have to leave, the worst first
+	stops bool           // whether anybody may
+}
+
+// Rank implements sched.Policy.
+func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), pools: v.Pools()}
+		l.n = int64(l.now) / int64(c.lease)
+		prio, some := l.priority()
+		if !some {
+			return
+		}
+		boundary := leaseOf(v.Note(0), prio) < l.n
+		if boundary && !l.plan() {
+			return
+		}
+		due := l.due()
+		if len(due) > 0 && !l.admit(due) {
+			return
+		}
+		l.stops = boundary
+		if boundary || len(l.force) > 0 || l.waits() {
+			l.findRunning()
+		}
+		if l.holders() && l.forced() {
+			l.rest()
+		}
+	}
+}
+
+// due returns those whose deadlines are to be judged: they were there at the last
+// slot boundary.
+func (l *look) due() []sched.GangView {
+	var due []sched.GangView
+	slot := int64(l.now) / int64(l.slot) * int64(l.slot)
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank != rankUndecided {
+			break
+		}
+		if g := l.v.Gang(r.Ref); int64(g.Submitted) <= slot && l.profiled(&g) {
+			due = append(due, g)
+		}
+	}
+	return due
+}
+
+// waits reports whether somebody waits who holds the lease.
+func (l *look) waits() bool {
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank != rankUndecided {
+			return r.Key.Rank == rankHolder
+		}
+	}
+	return false
+}
+
+// findRunning lists who may have to leave: all that hold no lease.
+func (l *look) findRunning() {
+	for g := range l.v.Running() {
+		if readRecord(g.Note).kind == holds {
+			continue
+		}
+		k := l.Key(&g)
+		if moved, late := l.late(&g, l.now); late {
+			k = moved
+		}
+		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
+	}
+	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
+}
+
+// holders serves those who hold the lease and do not run; all others make room.
+func (l *look) holders() bool {
+	var waiting []sched.GangRef
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank > rankHolder {
+			break
+		}
+		if r.Key.Rank == rankHolder {
+			waiting = append(waiting, r.Ref)
+		}
+	}
+	for _, ref := range waiting {
+		g := l.v.Gang(ref)
+		if !l.yield(sched.Wish{Gang: ref, SKU: l.sku(&g), Over: behind(l.run, math.MinInt64)}) {
+			return false
+		}
+	}
+	return true
+}
+
+// forced serves demoted jobs that can end within the lease, the least service first.
+// They too make room for themselves.
+func (l *look) forced() bool {
+	slices.SortStableFunc(l.force, func(a, b sched.GangView) int { return cmp.Compare(l.service(&a), l.service(&b)) })
+	for i := range l.force {
+		g := &l.force[i]
+		if !l.yield(sched.Wish{Gang: g.Ref, Over: behind(l.run, l.service(g))}) {
+			return false
+		}
+	}
+	return true
+}
+
+// rest fills what is left. At a boundary the worse make room for the better.
+func (l *look) rest() {
+	from, room := int64(rankHolder+1), int64(0) // which those behind hold
+	if l.stops && len(l.run) > 0 {
+		from = l.run[0].Key.Rank
+		for _, r := range l.run {
+			room += int64(r.Leaves)
+		}
+	}
+	at, gone := len(l.run), int64(0)
+	for r := range l.ordered(from) {
+		if r.Key.Rank <= rankHolder {
+			continue
+		}
+		for ; at > 0 && l.run[at-1].Key.Rank <= r.Key.Rank; at-- {
+			room -= int64(l.run[at-1].Leaves)
+		}
+		free := l.v.Free()
+		if int64(r.Leaves) > free+max(room-gone, 0) {
+			continue
+		}
+		w := sched.Wish{Gang: r.Ref}
+		if l.stops && room > gone && int64(r.Leaves) > free {
+			w.Over = behind(l.run, r.Key.Rank)
+		}
+		if !l.yield(w) {
+			return
+		}
+		if w.Over != nil && l.v.Placed(r.Ref) {
+			gone += int64(r.Leaves) - free
+		}
+	}
+}
+
+// ordered yields who waits in the order that holds now.
+func (l *look) ordered(from int64) iter.Seq[sched.Ranked] {
+	o := &order{late: func(v sched.View, r sched.Ranked) (sched.Key, bool) {
+		if r.Key.Rank <= rankHolder || r.Key.Rank >= rankPromised {
+			return sched.Key{}, false
+		}
+		g := v.Gang(r.Ref)
+		return l.late(&g, l.now)
+	}}
+	return o.waiting(l.v, from)
+}
+
+// NextChange implements sched.Timed: the next slot boundary while somebody waits to be
+// judged, else the next lease boundary.
+func (c *chronus) NextChange(v sched.View) sched.Time {
+	step := c.lease
+	for r := range v.Ordered(math.MaxInt64) {
+		if r.Key.Rank == rankUndecided {
+			step = c.slot
+		}
+		break
+	}
+	return sched.Time((int64(v.Now())/int64(step) + 1) * int64(step))
+}

@@ -1,0 +1,327 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// planned is a guaranteed gang as a plan sees it.
+type planned struct {
+	g    sched.GangView
+	r    record
+	pool int
+	gpus leases.Rounded
+	need int64 // leases, 0 when it has outrun its estimate
+	runs bool
+}
+
+// ends is how many leases from a first one on end before each deadline.
+func (l *look) ends(g *sched.GangView, first int64) []int32 {
+	out := make([]int32, len(g.Hints.Deadlines))
+	for i, d := range g.Hints.Deadlines {
+		out[i] = int32(min(max(int64(g.Submitted.Add(d.After))/int64(l.lease)-first, 0), leases.MaxLeases))
+	}
+	return out
+}
+
+// need is how many leases a gang needs that has so much left: less than a twentieth
+// of a lease, which starting late may cost, is no lease.
+func (c *chronus) need(left int64) int64 {
+	if left <= 0 {
+		return 0
+	}
+	left = max(left-int64(c.lease)/20, 1)
+	return (left-1)/int64(c.lease) + 1
+}
+
+// rounded is a gang as it is planned in a pool.
+func (l *look) rounded(g *sched.GangView, pool int) leases.Rounded {
+	node := int(l.pools[pool].Node)
+	if l.split && int(g.Leaves) > node {
+		return leases.Split(int(g.Leaves), node)
+	}
+	return leases.RoundUp(int(g.Leaves), node)
+}
+
+// gather lists the guaranteed gangs in order of submission, and reports whether
+// demoted ones are there; those that wait and can end within the lease are kept
+// in force.
+func (l *look) gather() (someDemoted bool) {
+	l.all, l.force = l.all[:0], l.force[:0]
+	rest := int64(l.lease) - int64(l.now)%int64(l.lease)
+	add := func(g *sched.GangView, runs bool) {
+		r := readRecord(g.Note)
+		switch {
+		case r.guaranteed():
+			l.all = append(l.all, l.planned(g, r, runs))
+		case r.kind == demoted && hasDeadline(g):
+			someDemoted = true
+			if left := l.left(g); !runs && left <= rest {
+				l.force = append(l.force, *g)
+			}
+		}
+	}
+	for g := range l.v.Waiting() {
+		add(&g, false)
+	}
+	for g := range l.v.Running() {
+		add(&g, true)
+	}
+	slices.SortFunc(l.all, func(a, b planned) int { return cmp.Compare(a.g.Order, b.g.Order) })
+	return someDemoted
+}
+
+// planned reads a guaranteed gang as it stood when the lease began.
+func (l *look) planned(g *sched.GangView, r record, runs bool) planned {
+	p := planned{g: *g, r: r, runs: runs}
+	p.pool = max(slices.IndexFunc(l.pools, func(q sched.Pool) bool { return q.SKU == r.sku }), 0)
+	p.gpus = l.rounded(g, p.pool)
+	ran := int64(g.Ran)
+	if runs && g.Started > 0 {
+		ran -= min(int64(l.now)%int64(l.lease), int64(l.now-g.Started))
+	}
+	if e := l.estimate(g); e != unknown {
+		p.need = l.need(e - ran)
+	}
+	return p
+}
+
+// plan says who holds the lease that begins. It reports whether to go on.
+func (l *look) plan() bool {
+	someDemoted := l.gather()
+	var said sum
+	for pool := range l.pools {
+		if !l.planPool(pool, someDemoted, &said) {
+			return false
+		}
+	}
+	prio, ok := l.priority()
+	if !ok {
+		return false
+	}
+	entry := fmt.Sprintf("%d: %d guaranteed, %d hold %d GPUs, rounding wastes %d", l.n, said.jobs, said.hold, said.gpus, said.waste)
+	return l.yield(remember(0, withLease(l.v.Note(0), prio, entry)))
+}
+
+// sum is what a plan says in all.
+type sum struct{ jobs, hold, gpus, waste int }
+
+// priority is that of the gangs of this look.
+func (l *look) priority() (cell.Priority, bool) {
+	for r := range l.v.Ordered(minRank) {
+		return l.v.Gang(r.Ref).Priority, true
+	}
+	return 0, false
+}
+
+// planPool plans the gangs of one pool and notes what came out.
+func (l *look) planPool(pool int, someDemoted bool, said *sum) bool {
+	var in []*planned
+	for i := range l.all {
+		p := &l.all[i]
+		if p.pool != pool {
+			continue
+		}
+		ends := l.ends(&p.g, l.n)
+		switch {
+		case p.need == 0:
+			if !l.yield(remember(p.g.Ref.Job, []byte("demoted outran its estimate"))) {
+				return false
+			}
+		case int64(ends[len(ends)-1]) < p.need:
+			if !l.yield(remember(p.g.Ref.Job, []byte("demoted its guarantee is broken"))) {
+				return false
+			}
+		default:
+			in = append(in, p)
+		}
+	}
+	if len(in) == 0 {
+		return true
+	}
+	p := l.problem(pool, in, someDemoted)
+	var out leases.Plan
+	var solver leases.Solver
+	if err := solver.Solve(p, leases.DefaultLimits(), &out); err != nil {
+		panic(err) // bounded above
+	}
+	return l.tell(in, &out, said)
+}
+
+// problem writes the gangs of a pool as a problem of leases.
+func (l *look) problem(pool int, in []*planned, someDemoted bool) *leases.Problem {
+	p := &leases.Problem{Now: 1}
+	if l.reward == "keep" || l.reward == "adaptive" && someDemoted {
+		p.Now = -1
+	}
+	full := l.capacity(pool)
+	top, horizon := int64(1), int32(1)
+	for _, q := range in {
+		horizon = max(horizon, slices.Max(l.ends(&q.g, l.n)))
+		for _, d := range q.g.Hints.Deadlines {
+			top = max(top, d.Value)
+		}
+	}
+	p.Capacity = make([]int32, horizon)
+	for t := range p.Capacity {
+		p.Capacity[t] = full
+	}
+	for _, q := range in {
+		j := leases.Job{GPUs: int32(q.gpus.GPUs), Need: int32(q.need), Guaranteed: true, Cached: q.cached(l.n)}
+		last := int64(leases.MaxReward)
+		for i, m := range l.ends(&q.g, l.n) {
+			// Rewards are multiples of the pool's GPUs, so that Now only decides ties.
+			d := q.g.Hints.Deadlines[i]
+			most := max(leases.MaxReward/int64(full+1), 1)
+			last = min(last, scaled(max(d.Value, 0), top, most)*int64(full+1))
+			j.Options = append(j.Options, leases.Option{Leases: m, Reward: last})
+		}
+		p.Jobs = append(p.Jobs, j)
+	}
+	return p
+}
+
+// scaled is a value, made smaller where the largest is more than so much.
+func scaled(value, top, most int64) int64 {
+	if top <= most {
+		return value
+	}
+	return scale(value, most, top)
+}
+
+// cached is what the last plan gave, cut to what is needed: what ran ahead of its
+// leases gives back the first.
+func (p *planned) cached(first int64) leases.Vector {
+	set := p.r.leases(first)
+	for i := range set {
+		for extra := int64(set.Count()) - p.need; extra > 0 && set[i] != 0; extra-- {
+			set[i] &= set[i] - 1
+		}
+	}
+	return set
+}
+
+// tell notes who has which leases.
+func (l *look) tell(in []*planned, out *leases.Plan, said *sum) bool {
+	for j, p := range in {
+		said.jobs++
+		r := p.r
+		set := out.Leases(j)
+		r.kind, r.option = plannedFor, max(out.Chosen[j], 0)
+		switch {
+		case out.Chosen[j] < 0:
+			r.kind = promised // to be tried again
+		case set.Has(0):
+			r.kind = holds
+			said.hold++
+			said.gpus += int(p.g.Leaves)
+			said.waste += p.gpus.Waste
+		}
+		if r.kind == p.r.kind && r.option == p.r.option && equalSets(p.r.leases(l.n), set) {
+			continue
+		}
+		if !l.yield(remember(p.g.Ref.Job, r.text(set, l.n))) {
+			return false
+		}
+	}
+	return true
+}
+
+// admit judges the deadlines of those who came since the last slot.
+func (l *look) admit(due []sched.GangView) bool {
+	l.gather()
+	tests := make([]leases.Admission, len(l.pools))
+	for pool := range tests {
+		l.open(&tests[pool], pool)
+	}
+	rest := int64(l.lease) - int64(l.now)%int64(l.lease)
+	for i := range due {
+		g := &due[i]
+		r, ok := l.judge(tests, g)
+		note := r.text(nil, 0)
+		if !ok {
+			note = []byte(words[demoted])
+			if l.left(g) <= rest {
+				l.force = append(l.force, *g)
+			}
+		}
+		if !l.yield(remember(g.Ref.Job, note)) {
+			return false
+		}
+	}
+	return true
+}
+
+// judge finds a pool in which a deadline can be guaranteed.
+func (l *look) judge(tests []leases.Admission, g *sched.GangView) (record, bool) {
+	need := l.need(l.left(g))
+	if need > leases.MaxLeases {
+		return record{}, false
+	}
+	ends := l.ends(g, l.n+1)
+	for pool := range tests {
+		if !usable(g, l.pools[pool].SKU) {
+			continue
+		}
+		v := tests[pool].Admit(leases.Request{GPUs: int32(l.rounded(g, pool).GPUs), Need: int32(need), Deadlines: ends})
+		if v.Admitted() {
+			return record{kind: promised, option: int32(v.Option), sku: l.pools[pool].SKU}, true
+		}
+	}
+	return record{}, false
+}
+
+// usable reports whether all members of a gang can use a type.
+func usable(g *sched.GangView, sku cell.TypeName) bool {
+	for _, m := range g.Members {
+		if len(m.SKUs) > 0 && !slices.Contains(m.SKUs, sku) {
+			return false
+		}
+	}
+	return true
+}
+
+// open begins a test with what is left of a pool from the next lease on.
+func (l *look) open(a *leases.Admission, pool int) {
+	full := l.capacity(pool)
+	var left []int32
+	for i := range l.all {
+		p := &l.all[i]
+		if p.pool != pool || p.r.kind == promised {
+			continue
+		}
+		set := p.r.leases(l.n + 1)
+		for end := set.End(); len(left) < end; {
+			left = append(left, full)
+		}
+		for t := range left {
+			if set.Has(t) {
+				left[t] -= int32(p.gpus.GPUs)
+			}
+		}
+	}
+	a.Reset(left, full, l.rules)
+	for i := range l.all {
+		if p := &l.all[i]; p.pool == pool && p.r.kind == promised && int(p.r.option) < len(p.g.Hints.Deadlines) {
+			a.Admit(leases.Request{GPUs: int32(p.gpus.GPUs), Need: int32(max(p.need, 1)), Deadlines: l.ends(&p.g, l.n+1)[p.r.option:][:1]})
+		}
+	}
+}
+
+// capacity is what plans may use of a pool.
+func (l *look) capacity(pool int) int32 {
+	return int32(min(max(l.pools[pool].Leaves-l.share(l.pools[pool]), 1), leases.MaxGPUs))
+}
+
+// sku is the type that a guaranteed gang was planned on, where there are several.
+func (l *look) sku(g *sched.GangView) cell.TypeName {
+	if r := readRecord(g.Note); len(l.pools) > 1 && r.guaranteed() {
+		return r.sku
+	}
+	return ""
+}

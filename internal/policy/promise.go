@@ -1,0 +1,158 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What chronus remembers of a job:
+//
+//	(nothing)                     its deadlines were not judged, or it has none
+//	demoted [REASON]              it is best effort
+//	promised OPTION SKU           one of its deadlines is guaranteed, since the last plan
+//	planned OPTION SKU LEASES     and it has leases before it, such as 7-9/12
+//	holds OPTION SKU LEASES       and it holds the one that runs
+//	profiles SINCE                it is measured
+//
+// and of the VC, for each priority: PRIORITY LEASE: what the plan for the lease says.
+
+// kind is what a note says.
+type kind uint8
+
+const (
+	undecided kind = iota
+	demoted
+	promised
+	plannedFor
+	holds
+	profiles
+)
+
+// words are how a kind is written.
+var words = [...]string{"", "demoted", "promised", "planned", "holds", "profiles"}
+
+// record is a note about a job, read.
+type record struct {
+	kind   kind
+	option int32
+	sku    cell.TypeName
+	rest   []byte // the leases as written, or since when
+}
+
+func (r *record) guaranteed() bool {
+	return r.kind == promised || r.kind == plannedFor || r.kind == holds
+}
+
+// readRecord reads a note; what it does not understand says nothing.
+func readRecord(note []byte) (r record) {
+	word, rest, _ := bytes.Cut(note, []byte(" "))
+	for i, w := range words {
+		if string(word) == w {
+			r.kind = kind(i)
+		}
+	}
+	if !r.guaranteed() {
+		r.rest = rest
+		return r
+	}
+	option, rest, _ := bytes.Cut(rest, []byte(" "))
+	sku, rest, _ := bytes.Cut(rest, []byte(" "))
+	n, _ := strconv.ParseInt(string(option), 10, 32)
+	r.option, r.sku, r.rest = int32(n), cell.TypeName(sku), rest
+	return r
+}
+
+// leases returns the leases from a first one on, which becomes lease 0.
+func (r *record) leases(first int64) leases.Vector {
+	var out leases.Vector
+	for rest := r.rest; len(rest) > 0; {
+		var part []byte
+		part, rest, _ = bytes.Cut(rest, []byte("/"))
+		from, to, some := bytes.Cut(part, []byte("-"))
+		a, _ := strconv.ParseInt(string(from), 10, 64)
+		b := a
+		if some {
+			b, _ = strconv.ParseInt(string(to), 10, 64)
+		}
+		for t := max(a, first); t <= b && t < first+leases.MaxLeases; t++ {
+			out = out.With(int(t - first))
+		}
+	}
+	return out
+}
+
+// text writes a record with leases counted from a first one.
+func (r *record) text(set leases.Vector, first int64) []byte {
+	out := fmt.Appendf(nil, "%s %d %s", words[r.kind], r.option, r.sku)
+	end, sep := set.End(), byte(' ')
+	for t := 0; t < end; t++ {
+		if !set.Has(t) {
+			continue
+		}
+		from := t
+		for set.Has(t + 1) {
+			t++
+		}
+		out = strconv.AppendInt(append(out, sep), first+int64(from), 10)
+		if t > from {
+			out = strconv.AppendInt(append(out, '-'), first+int64(t), 10)
+		}
+		sep = '/'
+	}
+	return out
+}
+
+// equalSets reports whether two sets hold the same leases.
+func equalSets(a, b leases.Vector) bool {
+	for i := range max(len(a), len(b)) {
+		var x, y uint64
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return false
+		}
+	}
+	return true
+}
+
+// leaseOf returns for which lease the last plan of a priority was made; 0 is none.
+func leaseOf(note []byte, prio cell.Priority) int64 {
+	for len(note) > 0 {
+		var entry []byte
+		entry, note, _ = bytes.Cut(note, []byte("; "))
+		p, rest, _ := bytes.Cut(entry, []byte(" "))
+		if string(p) == strconv.Itoa(int(prio)) {
+			rest, _, _ = bytes.Cut(rest, []byte(":"))
+			n, _ := strconv.ParseInt(string(rest), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// withLease replaces the entry of a priority.
+func withLease(note []byte, prio cell.Priority, entry string) []byte {
+	var out []byte
+	for len(note) > 0 {
+		var e []byte
+		e, note, _ = bytes.Cut(note, []byte("; "))
+		if p, _, _ := bytes.Cut(e, []byte(" ")); string(p) != strconv.Itoa(int(prio)) {
+			out = append(append(out, e...), "; "...)
+		}
+	}
+	return fmt.Appendf(out, "%d %s", prio, entry)
+}
+
+// remember makes a wish that is a note about a job.
+func remember(job sched.JobID, data []byte) sched.Wish {
+	return sched.Wish{Note: &sched.Note{Job: job, Data: data}}
+}
