@@ -61,7 +61,6 @@ func newChronus(a *args) *chronus {
 
 // The classes in which gangs wait; within one the second number decides.
 const (
-	minRank       = math.MinInt64
 	rankUndecided = math.MinInt64     // waits for a slot boundary: not served
 	rankHolder    = math.MinInt64 + 1 // holds the lease
 	rankEffort    = 0                 // and more: remaining service of best effort

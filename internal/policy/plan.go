@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -113,7 +114,7 @@ type sum struct{ jobs, hold, gpus, waste int }
 
 // priority is that of the gangs of this look.
 func (l *look) priority() (cell.Priority, bool) {
-	for r := range l.v.Ordered(minRank) {
+	for r := range l.v.Ordered(math.MaxInt64) {
 		return l.v.Gang(r.Ref).Priority, true
 	}
 	return 0, false
