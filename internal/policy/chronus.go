@@ -221,7 +221,7 @@ func (l *look) holders() bool {
 	}
 	for _, ref := range waiting {
 		g := l.v.Gang(ref)
-		if !l.yield(sched.Wish{Gang: ref, SKU: l.sku(&g), Over: behind(l.run, math.MinInt64)}) {
+		if !l.yield(sched.Wish{Gang: ref, SKU: l.sku(&g), Over: behind(slices.Values(l.run), math.MinInt64)}) {
 			return false
 		}
 	}
@@ -234,7 +234,7 @@ func (l *look) forced() bool {
 	slices.SortStableFunc(l.force, func(a, b sched.GangView) int { return cmp.Compare(l.service(&a), l.service(&b)) })
 	for i := range l.force {
 		g := &l.force[i]
-		if !l.yield(sched.Wish{Gang: g.Ref, Over: behind(l.run, l.service(g))}) {
+		if !l.yield(sched.Wish{Gang: g.Ref, Over: behind(slices.Values(l.run), l.service(g))}) {
 			return false
 		}
 	}
@@ -264,7 +264,7 @@ func (l *look) rest() {
 		}
 		w := sched.Wish{Gang: r.Ref}
 		if l.stops && room > gone && int64(r.Leaves) > free {
-			w.Over = behind(l.run, r.Key.Rank)
+			w.Over = behind(slices.Values(l.run), r.Key.Rank)
 		}
 		if !l.yield(w) {
 			return

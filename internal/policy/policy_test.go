@@ -60,6 +60,9 @@ func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
 }
 func (b *board) Guaranteed() int64               { return int64(b.total) }
 func (b *board) Nodes() iter.Seq[sched.NodeView] { return slices.Values(b.nodes) }
+func (b *board) Pools() []sched.Pool {
+	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
+}
 func (b *board) Note(id sched.JobID) []byte      { return b.notes[id] }
 func (b *board) Share(by sched.By, p sched.Party) int64 {
 	return b.Held(by, p) * 1_000_000 / int64(b.total)
@@ -309,7 +312,7 @@ func TestRankStops(t *testing.T) {
 
 // Errors name what is not known and what there is.
 func TestUnknown(t *testing.T) {
-	if _, err := policy.New(sched.VCConfig{Policy: "lottery"}); err == nil || !strings.Contains(err.Error(), `"lottery"; there are: capacity, drf, edf, fifo`) {
+	if _, err := policy.New(sched.VCConfig{Policy: "lottery"}); err == nil || !strings.Contains(err.Error(), `"lottery"; there are: capacity, chronus, drf, edf, fifo`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := policy.New(sched.VCConfig{Policy: "drf", Params: []sched.Param{{Key: "weight", Value: "2"}}}); err == nil || !strings.Contains(err.Error(), `"weight"`) {

@@ -69,13 +69,17 @@ func (s *State) applyJobNote(slot int32, e Noted) {
 				s.unlist(j.space, q)
 			}
 		}
-		s.stir(j.space)
 	}
 	if j.note = nil; len(e.Data) > 0 {
 		j.note = &note{e.Policy, e.Data}
 	}
 	for _, q := range listed {
 		s.list(j.space, q)
+	}
+	for g := range j.gangs {
+		if at := j.gangs[g].attempt; at != none {
+			s.rerun(&s.attempts[at])
+		}
 	}
 }
 
