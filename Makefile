@@ -16,7 +16,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo test check race staticcheck bench bench-core solvers soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo test check race staticcheck bench bench-core bench-sim solvers soak soak-seeds soak-depth crash fuzz clean help
 
 build: ## builds bin/comb and bin/train
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
@@ -40,11 +40,14 @@ race: ## runs the tests under the race detector (needs gcc)
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...
 
-bench: build bench-core ## measures; prints one line a figure: name{labels} value unit (BENCH_JOBS=100000)
+bench: build bench-core bench-sim ## measures; prints one line a figure: name{labels} value unit (BENCH_JOBS=100000)
 	@$(GO) run ./internal/lab/run bench -bin bin -jobs $(BENCH_JOBS)
 
 bench-core: ## measures only the decision core (ONLY=load-4096 for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
+
+bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH_FLAGS='-cpuprofile FILE')
+	@$(GO) run ./internal/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)
 
 soak: soak-seeds soak-depth ## all random tests and the exhaustive search at full length (SEEDS=100000 or FROM:TO, DEPTH=8)
 

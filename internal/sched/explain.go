@@ -31,15 +31,22 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 // neverFits returns why a gang could not even be placed in an empty, healthy
 // cluster of this configuration; nil when it could.
 func (s *State) neverFits(j *job, g int) *Reason {
-	key := fmt.Sprintf("%d/%d/%s", s.space(j.spec.VC), min(j.spec.Priority, 0), j.gangs[g].shape)
+	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape}
 	if why, ok := s.never[key]; ok {
 		return why
 	}
 	if s.never == nil || len(s.never) > 10_000 {
-		s.never = map[string]*Reason{}
+		s.never = map[whatFits]*Reason{}
 	}
 	s.never[key] = s.judgeShape(j, g)
 	return s.never[key]
+}
+
+// whatFits is what the cells being all free, the fit of a gang depends on.
+type whatFits struct {
+	space int32
+	prio  cell.Priority // 0 for all guaranteed ones
+	shape string
 }
 
 func (s *State) judgeShape(j *job, g int) *Reason {
@@ -318,6 +325,9 @@ const maxNamed = 10
 // or both away makes the gang fit beside what runs, or without the bad hardware
 // it could not even run alone.
 func (s *State) faultReason(j *job, g int32) (Reason, bool) {
+	if !s.cl.Ailed() && len(j.gangs[g].avoid) == 0 {
+		return Reason{}, false
+	}
 	q := s.request(j, int(g))
 	if j.spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}

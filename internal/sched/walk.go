@@ -61,7 +61,8 @@ func (s *State) walkVC(space int32) {
 	}
 	w := &s.mem.walker
 	clear(w.blocked)
-	*w = walker{s: s, space: space, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
+	clear(w.failed)
+	*w = walker{s: s, space: space, failed: w.failed, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
 	if s.looks.always[space] {
 		w.outlook = s.newOutlook(space, w)
 	}

@@ -3,6 +3,7 @@
 //	run demo  [-bin bin] [-files testdata/lab] [-evidence bin/demo-evidence] [-keep]
 //	run bench [-bin bin] [-files testdata/lab] [-jobs 100000]
 //	run core  [-only load-4096] [-cpuprofile file]
+//	run sim   [-bin bin] [-only philly-las] [-cpuprofile file]
 //
 // It exits with 0 when every expectation was met, 1 when one was not, and 2 when
 // it was called wrongly.
@@ -25,7 +26,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "run: say what: demo, bench or core")
+		fmt.Fprintln(os.Stderr, "run: say what: demo, bench, core or sim")
 		os.Exit(2)
 	}
 	o := lab.Options{Out: os.Stdout}
@@ -35,8 +36,8 @@ func main() {
 	f.StringVar(&o.Evidence, "evidence", "bin/demo-evidence", "folder that keeps what was observed; it is emptied first")
 	f.BoolVar(&o.Keep, "keep", false, "keep the data directory")
 	f.IntVar(&o.Jobs, "jobs", 100_000, "bench: jobs that are journalled before the recovery is measured")
-	f.StringVar(&o.Only, "only", "", "core: only the figures whose name contains this")
-	profile := f.String("cpuprofile", "", "core: write a profile of the processor's time to this file")
+	f.StringVar(&o.Only, "only", "", "core, sim: only the figures whose name contains this")
+	profile := f.String("cpuprofile", "", "core, sim: write a profile of the processor's time to this file")
 	f.Parse(os.Args[2:])
 	var err error
 	switch os.Args[1] {
@@ -45,9 +46,11 @@ func main() {
 	case "bench":
 		err = lab.Bench(ctx, o)
 	case "core":
-		err = core(ctx, o, *profile)
+		err = profiled(ctx, o, *profile, lab.BenchCore)
+	case "sim":
+		err = profiled(ctx, o, *profile, lab.BenchSim)
 	default:
-		err = errors.New("unknown: say demo, bench or core")
+		err = errors.New("unknown: say demo, bench, core or sim")
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "run %s: %v\n", os.Args[1], err)
@@ -55,10 +58,10 @@ func main() {
 	}
 }
 
-// core measures the decision core, with a profile if a file is named for it.
-func core(ctx context.Context, o lab.Options, profile string) error {
+// profiled measures, with a profile if a file is named for it.
+func profiled(ctx context.Context, o lab.Options, profile string, measure func(context.Context, lab.Options) error) error {
 	if profile == "" {
-		return lab.BenchCore(ctx, o)
+		return measure(ctx, o)
 	}
 	f, err := os.Create(profile)
 	if err != nil {
@@ -67,7 +70,7 @@ func core(ctx context.Context, o lab.Options, profile string) error {
 	if err := pprof.StartCPUProfile(f); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	err = lab.BenchCore(ctx, o)
+	err = measure(ctx, o)
 	pprof.StopCPUProfile()
 	return errors.Join(err, f.Close())
 }

@@ -1,0 +1,163 @@
+package lab
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// BenchSim measures simulations: events (submissions, starts, stops, exits) for each
+// second that this process spent on processors in the loop, with the trace in memory
+// and without results; then whole runs of the program, as they report themselves. It
+// reads the public traces below COMB_DATA; what is not there is replaced by a generated
+// trace of the same size.
+func BenchSim(ctx context.Context, o Options) error {
+	dir, err := os.MkdirTemp("", "comb-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &simBench{bench: bench{out: o.Out}, o: o, dir: dir}
+	philly := simCase{file: "philly/philly_jobs.csv.gz", jobs: 82_247, spec: simulate.Spec{Cluster: "64x8", VCs: "from-trace"}}
+	tiresias := simCase{file: "tiresias/480_synth_job.csv", jobs: 480, spec: simulate.Spec{Cluster: "15x4", Placement: "count"}}
+	for _, p := range []string{"fifo", "firstfit", "srtf", "las"} {
+		err = errors.Join(err, b.loop(ctx, philly, p))
+	}
+	for _, p := range []string{"fifo", "srtf", "las", "gittins"} {
+		err = errors.Join(err, b.loop(ctx, tiresias, p))
+	}
+	million := simCase{jobs: 1_000_000, spec: simulate.Spec{Cluster: "4096x8"}}
+	return errors.Join(err, b.whole(ctx, philly, "fifo"), b.whole(ctx, philly, "las"), b.whole(ctx, million, "fifo"))
+}
+
+type simBench struct {
+	bench
+	o   Options
+	dir string
+}
+
+// simCase is a trace with the cluster that it is replayed on.
+type simCase struct {
+	file string // below COMB_DATA; "" is generated
+	jobs int64
+	spec simulate.Spec
+}
+
+// trace returns the case's file and how it is named in the figures.
+func (b *simBench) trace(c *simCase) (path, label string, err error) {
+	if c.file != "" {
+		path = filepath.Join(cmp.Or(os.Getenv("COMB_DATA"), filepath.Join("..", "shared", "data")), c.file)
+		if _, err := os.Stat(path); err == nil {
+			return path, filepath.Base(filepath.Dir(path)), nil
+		}
+	}
+	label = fmt.Sprintf("generated-%d", c.jobs)
+	path = filepath.Join(b.dir, label)
+	if _, err := os.Stat(path); err == nil {
+		return path, label, nil
+	}
+	return path, label, generate(path, c)
+}
+
+// generate writes a trace with Philly's distributions that asks for nine tenths of the
+// case's cluster.
+func generate(path string, c *simCase) (err error) {
+	shapes, err := trace.ParseShapes(c.spec.Cluster)
+	if err != nil {
+		return err
+	}
+	jobs, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: c.jobs, LoadMilli: 900, Cluster: shapes})
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	out := bufio.NewWriter(f)
+	w, err := trace.NewWriter(out, trace.Comb)
+	if err != nil {
+		return err
+	}
+	for j := range jobs {
+		if err := w.Write(&j); err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.Close(), out.Flush())
+}
+
+// loop measures the loop alone.
+func (b *simBench) loop(ctx context.Context, c simCase, name string) error {
+	path, label, err := b.trace(&c)
+	if err != nil || !strings.Contains("sim-"+label+"-"+name, b.o.Only) {
+		return err
+	}
+	t := &simulate.Trace{Path: path}
+	if err := t.Keep(); err != nil {
+		return err
+	}
+	c.spec.Policy = name
+	runtime.GC()
+	before, err := ownTime()
+	if err != nil {
+		return err
+	}
+	r, err := simulate.Run(ctx, c.spec, t, simulate.Options{Policies: policy.New})
+	if err != nil {
+		return err
+	}
+	after, err := ownTime()
+	b.figure("sim_events_per_s", float64(r.Summary.Events)/(after-before).Seconds(), "1/s_of_cpu", "policy", name, "trace", label)
+	return err
+}
+
+// ownTime is what this process has spent on processors.
+func ownTime() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+// whole measures a run of the program with all its results.
+func (b *simBench) whole(ctx context.Context, c simCase, name string) error {
+	path, label, err := b.trace(&c)
+	if err != nil || !strings.Contains("sim-run-"+label+"-"+name, b.o.Only) {
+		return err
+	}
+	out := filepath.Join(b.dir, "out")
+	args := []string{"sim", "run", "--trace", path, "--cluster", c.spec.Cluster, "--policy", name, "-o", out}
+	if c.spec.VCs != "" {
+		args = append(args, "--vcs", c.spec.VCs)
+	}
+	if said, err := exec.CommandContext(ctx, filepath.Join(b.o.Bin, "comb"), args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("comb %s: %w: %s", strings.Join(args, " "), err, said)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "summary.json"))
+	if err != nil {
+		return err
+	}
+	var s metrics.Summary
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	b.figure("sim_run_cpu", float64(s.CPU), "s", "policy", name, "trace", label)
+	b.figure("sim_run_peak_memory", float64(s.PeakRSS)/(1<<20), "MiB", "policy", name, "trace", label)
+	return nil
+}
