@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,6 +80,9 @@ three figures of what the run took.`,
 		t, err := s.trace.source(s.file)
 		if err != nil {
 			return err
+		}
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(simulate.GCPercent)
 		}
 		began := time.Now()
 		out := simulate.Folder{Dir: s.dir, Version: versionText(), Cost: func() metrics.Cost { return costSince(began) }}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -58,15 +59,24 @@ type simCase struct {
 	spec simulate.Spec
 }
 
-// trace returns the case's file and how it is named in the figures.
-func (b *simBench) trace(c *simCase) (path, label string, err error) {
+// trace returns the case's file and how it is named in the figures; "" when the figure,
+// so named, is not asked for.
+func (b *simBench) trace(c *simCase, figure string) (path, label string, err error) {
 	if c.file != "" {
-		path = filepath.Join(cmp.Or(os.Getenv("COMB_DATA"), filepath.Join("..", "shared", "data")), c.file)
-		if _, err := os.Stat(path); err == nil {
-			return path, filepath.Base(filepath.Dir(path)), nil
+		path, label = filepath.Join(cmp.Or(os.Getenv("COMB_DATA"), filepath.Join("..", "shared", "data")), c.file), filepath.Dir(c.file)
+		if _, err := os.Stat(path); err != nil {
+			path = ""
 		}
 	}
-	label = fmt.Sprintf("generated-%d", c.jobs)
+	if path == "" {
+		label = fmt.Sprintf("generated-%d", c.jobs)
+	}
+	if !strings.Contains(fmt.Sprintf(figure, label), b.o.Only) {
+		return "", label, nil
+	}
+	if path != "" {
+		return path, label, nil
+	}
 	path = filepath.Join(b.dir, label)
 	if _, err := os.Stat(path); err == nil {
 		return path, label, nil
@@ -105,8 +115,8 @@ func generate(path string, c *simCase) (err error) {
 
 // loop measures the loop alone.
 func (b *simBench) loop(ctx context.Context, c simCase, name string) error {
-	path, label, err := b.trace(&c)
-	if err != nil || !strings.Contains("sim-"+label+"-"+name, b.o.Only) {
+	path, label, err := b.trace(&c, "sim-%s-"+name)
+	if err != nil || path == "" {
 		return err
 	}
 	t := &simulate.Trace{Path: path}
@@ -115,6 +125,7 @@ func (b *simBench) loop(ctx context.Context, c simCase, name string) error {
 	}
 	c.spec.Policy = name
 	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(simulate.GCPercent))
 	before, err := ownTime()
 	if err != nil {
 		return err
@@ -137,8 +148,8 @@ func ownTime() (time.Duration, error) {
 
 // whole measures a run of the program with all its results.
 func (b *simBench) whole(ctx context.Context, c simCase, name string) error {
-	path, label, err := b.trace(&c)
-	if err != nil || !strings.Contains("sim-run-"+label+"-"+name, b.o.Only) {
+	path, label, err := b.trace(&c, "sim-run-%s-"+name)
+	if err != nil || path == "" {
 		return err
 	}
 	out := filepath.Join(b.dir, "out")

@@ -1,48 +1,14 @@
 package simulate_test
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/simulate"
-	"github.com/combsched/comb/internal/trace"
 )
-
-// generated writes a trace with Philly's distributions for 64 nodes of 8 GPUs.
-func generated(tb testing.TB, jobs int64) string {
-	tb.Helper()
-	shapes, err := trace.ParseShapes("64x8")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, LoadMilli: 900, Cluster: shapes})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	f, err := os.Create(filepath.Join(tb.TempDir(), "trace"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out := bufio.NewWriter(f)
-	w, err := trace.NewWriter(out, trace.Comb)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for j := range all {
-		if err := w.Write(&j); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	if err := errors.Join(w.Close(), out.Flush(), f.Close()); err != nil {
-		tb.Fatal(err)
-	}
-	return f.Name()
-}
 
 // BenchmarkLoop measures the loop alone, with the trace in memory and without results:
 // on Philly's trace where COMB_DATA has it, else on a generated one.

@@ -35,7 +35,7 @@ func equal(t *testing.T, list []simulate.Isolation) {
 }
 
 // generated writes a contended trace with several VCs.
-func generated(t *testing.T, jobs int64) string {
+func generated(t testing.TB, jobs int64) string {
 	t.Helper()
 	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: 1100, Cluster: []trace.Shape{{Nodes: 40, GPUs: 8}}})
 	if err != nil {

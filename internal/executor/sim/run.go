@@ -37,6 +37,7 @@ type device struct {
 type run struct {
 	key      runKey
 	place    cell.Task
+	node     *node
 	behavior Behavior
 	running  bool
 	began    sched.Time
@@ -50,6 +51,7 @@ type run struct {
 // node is a machine; tasks on one that is down live on, but nothing is heard of them.
 type node struct {
 	down   bool
+	runs   []*run // that own devices here
 	fact   sched.NodeHealth
 	held   []func() // actions and reports that wait for the node to be reachable
 	refuse []refusal
@@ -96,7 +98,7 @@ func (w *World) start(a sched.Action, t sched.TaskStart) {
 		}
 		return
 	}
-	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place}
+	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place, node: w.node(t.Place.Node)}
 	w.runs[a.Attempt] = append(w.runs[a.Attempt], r)
 	if _, ok := w.stopped[a.Attempt]; ok {
 		w.end(r, sched.Exit{Cause: sched.NeverStarted})
@@ -115,7 +117,7 @@ func (w *World) start(a sched.Action, t sched.TaskStart) {
 	}
 	w.own(r, task)
 	w.launch++
-	w.after(r.behavior.StartDelay, func() { w.begin(r) })
+	w.plan(r.behavior.StartDelay, happening{what: begins, run: r})
 }
 
 // own takes the run's devices and checks that nobody else has them.
@@ -124,24 +126,35 @@ func (w *World) own(r *run, task taskKey) {
 		w.fail("task %d of job %d runs twice: attempts %v and %v", task.task, task.job, other.key.attempt, r.key.attempt)
 	}
 	w.living[task] = r
-	for _, d := range r.devices() {
-		if other, ok := w.owner[d]; ok {
-			w.fail("device %s %s:%d has two owners: attempts %v and %v", d.sku, d.node, d.index, other.key.attempt, r.key.attempt)
+	for _, other := range r.node.runs {
+		for n, d := range r.place.Devices {
+			if other.owns(r.place.SKU, d, r.part(n)) {
+				w.fail("device %s %s:%d has two owners: attempts %v and %v", r.place.SKU, r.place.Node, d, other.key.attempt, r.key.attempt)
+			}
 		}
-		w.owner[d] = r
 	}
+	r.node.runs = append(r.node.runs, r)
 }
 
-func (r *run) devices() []device {
-	var out []device
-	for n, i := range r.place.Devices {
-		d := device{node: r.place.Node, sku: r.place.SKU, index: i}
-		if n < len(r.place.Parts) {
-			d.part = r.place.Parts[n]
-		}
-		out = append(out, d)
+// owns reports whether a run has a device of its node, or that part of it.
+func (r *run) owns(sku cell.TypeName, device, part int32) bool {
+	if r.place.SKU != sku {
+		return false
 	}
-	return out
+	for n, d := range r.place.Devices {
+		if d == device && r.part(n) == part {
+			return true
+		}
+	}
+	return false
+}
+
+// part is the part that a run has of its n-th device.
+func (r *run) part(n int) int32 {
+	if n < len(r.place.Parts) {
+		return r.place.Parts[n]
+	}
+	return 0
 }
 
 // refused says whether a start on the node fails now.
@@ -182,7 +195,7 @@ func (w *World) begin(r *run) {
 	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
 	if r.behavior.RunFor > 0 {
-		w.after(r.behavior.takes(r.behavior.RunFor), func() { w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping}) })
+		w.plan(r.behavior.takes(r.behavior.RunFor), happening{what: finishes, run: r})
 	}
 }
 
@@ -197,10 +210,8 @@ func (w *World) end(r *run, e sched.Exit) {
 	if w.living[task] == r {
 		delete(w.living, task)
 	}
-	for _, d := range r.devices() {
-		if w.owner[d] == r {
-			delete(w.owner, d)
-		}
+	if i := slices.Index(r.node.runs, r); i >= 0 {
+		r.node.runs = slices.Delete(r.node.runs, i, i+1)
 	}
 	r.last = sched.TaskExited{Attempt: r.key.attempt, Task: r.key.task, Exit: e}
 	w.report(r, r.last)
@@ -208,11 +219,14 @@ func (w *World) end(r *run, e sched.Exit) {
 
 // serve counts the work that a run did.
 func (w *World) serve(r *run, task taskKey, e sched.Exit) {
+	if w.opt.Forget && e.Own {
+		if len(w.served) > 0 {
+			delete(w.served, task)
+		}
+		return
+	}
 	if r.running {
 		w.served[task] += r.behavior.done(sched.Duration(w.now - r.began))
-	}
-	if w.opt.Forget && e.Own {
-		delete(w.served, task)
 	}
 }
 
@@ -254,7 +268,7 @@ func (b *Behavior) takes(work sched.Duration) sched.Duration {
 
 // report tells a fact about a run, as soon as its node can be reached.
 func (w *World) report(r *run, f sched.Fact) {
-	n := w.node(r.place.Node)
+	n := r.node
 	if n.down {
 		n.held = append(n.held, func() { w.tell(f); w.forget(r) })
 		return
@@ -291,7 +305,7 @@ func (w *World) terminate(r *run, grace sched.Duration) {
 		w.report(r, r.last)
 		return
 	}
-	if n := w.node(r.place.Node); n.down {
+	if n := r.node; n.down {
 		n.held = append(n.held, func() { w.terminate(r, grace) })
 		return
 	}
@@ -299,14 +313,13 @@ func (w *World) terminate(r *run, grace sched.Duration) {
 		return
 	}
 	r.stopping = true
-	killed := sched.Exit{Code: 137, Signal: 9}
 	if !r.running && r.behavior.StartDelay > 0 {
 		w.end(r, sched.Exit{Cause: sched.NeverStarted})
 		return
 	}
 	if b := r.behavior; !b.Stubborn && b.StopDelay <= grace {
-		w.after(b.StopDelay, func() { w.end(r, sched.Exit{Code: 143, Signal: 15}) })
+		w.plan(b.StopDelay, happening{what: obeys, run: r})
 		return
 	}
-	w.after(grace, func() { w.end(r, killed) })
+	w.plan(grace, happening{what: isKilled, run: r})
 }

@@ -7,7 +7,6 @@
 package sim
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +102,6 @@ type World struct {
 
 	runs    map[sched.AttemptID][]*run
 	stopped map[sched.AttemptID]sched.Duration // stops that came before their start
-	owner   map[device]*run
 	living  map[taskKey]*run
 	served  map[taskKey]sched.Duration
 	nodes   map[cell.NodeName]*node
@@ -124,7 +122,6 @@ func New(o Options) *World {
 		opt: o, now: o.Start, horizon: o.Start,
 		runs:    map[sched.AttemptID][]*run{},
 		stopped: map[sched.AttemptID]sched.Duration{},
-		owner:   map[device]*run{},
 		living:  map[taskKey]*run{},
 		served:  map[taskKey]sched.Duration{},
 		nodes:   map[cell.NodeName]*node{},
@@ -227,7 +224,7 @@ func (w *World) advance(wake sched.Time) bool {
 	// Only what is due now: what these events cause at this very instant comes in
 	// the next round, as it would from a real executor.
 	for due := w.order; len(w.future) > 0 && w.future[0].at <= w.now && w.future[0].order <= due; {
-		heap.Pop(&w.future).(*happening).do()
+		w.happen(w.future.pop())
 	}
 	for w.feed != nil && w.feed.at <= w.now {
 		w.Give(w.feed.in)
@@ -238,8 +235,30 @@ func (w *World) advance(wake sched.Time) bool {
 
 // after plans f for d from now.
 func (w *World) after(d sched.Duration, f func()) {
+	w.plan(d, happening{what: isOther, do: f})
+}
+
+// plan plans what happens d from now.
+func (w *World) plan(d sched.Duration, h happening) {
 	w.order++
-	heap.Push(&w.future, &happening{at: w.now.Add(d), order: w.order, do: f})
+	h.at, h.order = w.now.Add(d), w.order
+	w.future.push(h)
+}
+
+// happen lets it happen.
+func (w *World) happen(h happening) {
+	switch r := h.run; h.what {
+	case begins:
+		w.begin(r)
+	case finishes:
+		w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping})
+	case obeys:
+		w.end(r, sched.Exit{Code: 143, Signal: 15})
+	case isKilled:
+		w.end(r, sched.Exit{Code: 137, Signal: 9})
+	default:
+		h.do()
+	}
 }
 
 // tell hands a fact to the loop.
@@ -254,24 +273,54 @@ func (w *World) fail(format string, args ...any) {
 type happening struct {
 	at    sched.Time
 	order uint64
-	do    func()
+	what  what
+	run   *run   // that it happens to
+	do    func() // of isOther
+}
+
+// what can happen: to a run, or else.
+type what uint8
+
+const (
+	isOther  what = iota
+	begins        // it starts
+	finishes      // its work is done
+	obeys         // it ends because it was asked to
+	isKilled      // it did not, in time
+)
+
+func (h *happening) before(o *happening) bool {
+	return h.at < o.at || h.at == o.at && h.order < o.order
 }
 
 // future is a heap of happenings.
-type future []*happening
+type future []happening
 
-func (f future) Len() int { return len(f) }
-func (f future) Less(i, j int) bool {
-	if f[i].at != f[j].at {
-		return f[i].at < f[j].at
+func (f *future) push(h happening) {
+	*f = append(*f, h)
+	q := *f
+	for i := len(q) - 1; i > 0 && q[i].before(&q[(i-1)/2]); i = (i - 1) / 2 {
+		q[i], q[(i-1)/2] = q[(i-1)/2], q[i]
 	}
-	return f[i].order < f[j].order
 }
-func (f future) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
-func (f *future) Push(x any)   { *f = append(*f, x.(*happening)) }
-func (f *future) Pop() any {
-	last := len(*f) - 1
-	h := (*f)[last]
-	*f = (*f)[:last]
-	return h
+
+func (f *future) pop() happening {
+	q := *f
+	first, last := q[0], len(q)-1
+	q[0], q[last] = q[last], happening{}
+	q = q[:last]
+	*f = q
+	for at := 0; ; {
+		least := at
+		for k := 2*at + 1; k <= 2*at+2 && k < last; k++ {
+			if q[k].before(&q[least]) {
+				least = k
+			}
+		}
+		if least == at {
+			return first
+		}
+		q[at], q[least] = q[least], q[at]
+		at = least
+	}
 }
