@@ -19,6 +19,7 @@ type memory struct {
 	completing chunk[JobCompleting]
 	digests    *strings.Builder
 	walker     walker   // of the VC that is walked
+	heads      []head   // of Ordered
 	gang       GangView // whose key is made
 	also       []bool   // by allocation: those that planOver may lift
 }

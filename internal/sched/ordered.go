@@ -11,7 +11,9 @@ func (v view) Ordered(from int64) iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
 		s := v.s
 		s.askLines(v.space, byKey)
-		m := merge{s: s, space: v.space, prio: v.prio}
+		m := merge{s: s, space: v.space, prio: v.prio, heads: s.mem.heads[:0]}
+		s.mem.heads = nil // who reads a second time meanwhile takes other memory
+		defer func() { s.mem.heads = m.heads }()
 		if up := s.lineup(v.space, v.prio); up != nil {
 			for i := range up.lines {
 				if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
