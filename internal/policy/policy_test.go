@@ -63,7 +63,7 @@ func (b *board) Nodes() iter.Seq[sched.NodeView] { return slices.Values(b.nodes)
 func (b *board) Pools() []sched.Pool {
 	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
 }
-func (b *board) Note(id sched.JobID) []byte      { return b.notes[id] }
+func (b *board) Note(id sched.JobID) []byte { return b.notes[id] }
 func (b *board) Share(by sched.By, p sched.Party) int64 {
 	return b.Held(by, p) * 1_000_000 / int64(b.total)
 }

@@ -126,15 +126,15 @@ func (a *app) add(t *themis, g *sched.GangView) {
 	a.start, a.order = min(a.start, g.Submitted), min(a.order, g.Order)
 	length := t.length(g)
 	left := length - int64(g.Ran)
-	a.work = sum(a.work, times(length, g.Leaves))
-	a.left = sum(a.left, times(left, g.Leaves))
+	a.work = total(a.work, times(length, g.Leaves))
+	a.left = total(a.left, times(left, g.Leaves))
 	a.longest, a.last = max(a.longest, length), max(a.last, left)
 	a.most += int64(g.Leaves)
 	a.slow = max(a.slow, t.slow[g.Hints.Model])
 }
 
-// sum adds what is not negative, saturating.
-func sum(a, b int64) int64 {
+// total adds what is not negative, saturating.
+func total(a, b int64) int64 {
 	if a > unknown-b {
 		return unknown
 	}
@@ -171,7 +171,7 @@ func (a *app) shared(t *themis, now sched.Time, gpus, slow int64) int64 {
 		past, gpus = past+int64(t.lease), a.most
 	}
 	left := max(a.left/gpus, a.last)
-	return sum(past, mulDiv(left, slow, 1000))
+	return total(past, mulDiv(left, slow, 1000))
 }
 
 // fairness is rho in parts per million.
