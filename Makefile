@@ -16,7 +16,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo test check race staticcheck bench bench-core bench-sim solvers soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo test check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 build: ## builds bin/comb and bin/train
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
@@ -69,6 +69,9 @@ soak-depth: ## the exhaustive search (DEPTH=8)
 
 solvers: ## lets cbc judge lease selection, 20 s an instance (needs coinor-cbc; CBC_INSTANCES=1 of each family)
 	$(GO) test -count=1 -timeout 2h -v -run TestCBC ./internal/policy/leases/judge -args -cbc $(CBC_INSTANCES)
+
+reproduce: ## runs every published result against ours and writes docs/results.md (needs the public traces, COMB_DATA)
+	$(GO) test -count=1 -timeout 1h -v -run 'TestChronusBaselines' ./internal/simulate -args -results $(CURDIR)/docs/results.md
 
 mutants: ## plants every fault of internal/mutant and lists which test catches it
 	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/mutant -args -mutants all

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,10 @@ func (s *simFlags) check(c *cobra.Command) error {
 		}
 	}
 	if len(missing) > 0 {
-		return usage(c, "give %v", missing)
+		return usage(c, "give %s", strings.Join(missing, ", "))
+	}
+	if err := s.spec.Check(policy.New); err != nil {
+		return usageError{c, err}
 	}
 	return nil
 }

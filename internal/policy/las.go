@@ -65,8 +65,15 @@ func (l levels) change(v sched.View) sched.Time {
 // those that run come first; of those that wait in the first queue the earliest
 // submitted, in the others whoever was stopped last: that is the order of the
 // authors' simulator, which moves waiting gangs behind running ones after each pass.
+// With order=submission each queue is strictly by submission, and who came earlier
+// takes cells back from who came later: fairer to long jobs, and dearer.
 func newLAS(a *args) sched.Policy {
 	l := newLevels(a)
+	if a.choice("order", "stopped", "submission") == "submission" {
+		return &aging{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
+			return sched.Key{Rank: min(l.queue(g), mostQueues)<<queueBits + min(int64(g.Submitted), 1<<queueBits-1)}
+		}}, l.until}
+	}
 	return &aging{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
 		k := sched.Key{Rank: l.queue(g), Then: int64(g.Since)}
 		if g.Started == 0 && g.Ran > 0 {
@@ -75,3 +82,10 @@ func newLAS(a *args) sched.Policy {
 		return k
 	}}, l.until}
 }
+
+// queueBits leaves room below a queue's number for an instant in microseconds. Beyond
+// mostQueues queues the others count as one.
+const (
+	queueBits  = 56
+	mostQueues = 126
+)

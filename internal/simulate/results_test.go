@@ -47,16 +47,16 @@ func near(t *testing.T, what string, got metrics.Number, want, slack float64) {
 	}
 }
 
-// The results of the public Tiresias simulator, which counts free GPUs: average JCT
-// within the tolerance of the reference, other times by as many seconds, p95 by its
-// own tolerance, preemptions equal where the tolerance is small.
-func TestTiresias(t *testing.T) {
-	for _, c := range []struct {
-		trace, cluster, policy     string
-		avg, p50, p95, makespan, q float64
-		preempted                  int64 // -1 is only printed
-		tolerance                  float64
-	}{
+// tiresiasRow is a row of the public Tiresias simulator's results.
+type tiresiasRow struct {
+	trace, cluster, policy     string
+	avg, p50, p95, makespan, q float64
+	preempted                  int64 // -1 is only printed
+	tolerance                  float64
+}
+
+func tiresiasRows(t *testing.T) []tiresiasRow {
+	return []tiresiasRow{
 		{"60_job.csv", "15x4", "fifo", 178.4, 125.0, 308.1, 3271, 0, 0, 0.0005},
 		{"60_job.csv", "32x4", "srtf", 178.4, 125.0, 308.1, 3271, 0, 0, 0.0005},
 		{"60_job.csv", "15x4", "las", 178.4, 125.0, 308.1, 3271, 0, 0, 0.0005},
@@ -70,7 +70,14 @@ func TestTiresias(t *testing.T) {
 		{"480_synth_job.csv", "15x4", "srsf", 1416.6, 512.5, 5672.7, 31005, 577.5, 190, 0.005},
 		{"480_synth_job.csv", "15x4", "las:limits=3250/7200", 2049.0, 529.5, 12886.6, 31833, 1210.0, -1, 0.03},
 		{"480_synth_job.csv", "15x4", "gittins:limits=3250/7200,history=@" + data(t, "tiresias/yarn-gput1000.csv"), 1979.0, 534.5, 12822.2, 29842, 1140.0, -1, 0.03},
-	} {
+	}
+}
+
+// The results of the public Tiresias simulator, which counts free GPUs: average JCT
+// within the tolerance of the reference, other times by as many seconds, p95 by its
+// own tolerance, preemptions equal where the tolerance is small.
+func TestTiresias(t *testing.T) {
+	for _, c := range tiresiasRows(t) {
 		file := data(t, "tiresias/"+c.trace)
 		if file == "" {
 			continue

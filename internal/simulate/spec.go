@@ -51,8 +51,16 @@ type plan struct {
 // read makes a plan; all that is wrong is said at once. open opens the trace for a
 // look at what it asks for, where something depends on that.
 func (s *Spec) read(t *Trace) (*plan, error) {
-	var wrong problems
 	p := &plan{}
+	if err := s.effects(p); err != nil {
+		return nil, err
+	}
+	return p, s.readCluster(p, t)
+}
+
+// effects reads what needs neither the cluster nor the trace.
+func (s *Spec) effects(p *plan) error {
+	var wrong problems
 	wrong.add(oneOf("--placement", s.Placement, "cells", "count"))
 	wrong.add(oneOf("--quota", s.Quota, "cells", "count"))
 	wrong.add(oneOf("--shape", string(s.Shape), string(NodeShape), string(GPUShape)))
@@ -67,10 +75,7 @@ func (s *Spec) read(t *Trace) (*plan, error) {
 		p.spreads, err = trace.ReadSpreads(s.Spreads)
 		wrong.add(err)
 	}
-	if err := wrong.all(); err != nil {
-		return nil, err
-	}
-	return p, s.readCluster(p, t)
+	return wrong.all()
 }
 
 // oneOf checks a flag's word; the first is the default.

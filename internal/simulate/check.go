@@ -1,0 +1,77 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// Check finds everything that is wrong with a Spec and that can be known before the
+// trace is read, all at once, a line each. policies knows which policies there are
+// and what they take.
+func (s *Spec) Check(policies sched.Policies) error {
+	var wrong problems
+	if err := s.effects(&plan{}); err != nil {
+		wrong.add(err)
+	}
+	wrong.add(s.checkCluster())
+	if s.VCs != "" && s.VCs != "from-trace" {
+		wrong.add(fmt.Errorf("--vcs is from-trace, not %q; other divisions stand in a cluster file (--cluster FILE)", s.VCs))
+	}
+	wrong.add(checkPolicy("--policy", s.Policy, policies))
+	for _, vc := range slices.Sorted(maps.Keys(s.VCPolicies)) {
+		wrong.add(checkPolicy("--vc-policy "+vc, s.VCPolicies[vc], policies))
+	}
+	return wrong.all()
+}
+
+// checkCluster checks what --cluster and --racks say.
+func (s *Spec) checkCluster() error {
+	if isFile(s.Cluster) {
+		return nil // its reader says what is wrong, with lines
+	}
+	if _, err := os.Stat(s.Cluster); err == nil {
+		return fmt.Errorf("--cluster %s is no regular file: name a cluster file, or give NODESxGPUS[:TYPE],... such as 64x8", s.Cluster)
+	}
+	shapes, err := trace.ParseShapes(s.Cluster)
+	if err != nil {
+		if strings.ContainsAny(s.Cluster, "./") {
+			return fmt.Errorf("--cluster: there is no file %q", s.Cluster)
+		}
+		return fmt.Errorf("--cluster: %w", err)
+	}
+	for _, sh := range shapes {
+		if s.Racks < 0 || s.Racks > 0 && sh.Nodes%s.Racks != 0 {
+			return fmt.Errorf("--racks %d: %d nodes do not divide among them; choose a number that divides the nodes", s.Racks, sh.Nodes)
+		}
+	}
+	return nil
+}
+
+// checkPolicy makes the policy that a flag names, with 1 for what only the trace says.
+func checkPolicy(flag, text string, policies sched.Policies) error {
+	vc, err := (*Trace)(nil).policy(text)
+	if err == nil {
+		for i := range vc.Params {
+			if vc.Params[i].Value == "median" {
+				vc.Params[i].Value = "1"
+			}
+		}
+		_, err = policies(vc)
+	}
+	var missing *fs.PathError
+	if errors.As(err, &missing) {
+		return fmt.Errorf("%s: cannot read %s: %w", flag, missing.Path, missing.Err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", flag, text, err)
+	}
+	return nil
+}

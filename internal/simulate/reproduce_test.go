@@ -1,0 +1,175 @@
+package simulate_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/simulate"
+)
+
+var resultsPage = flag.String("results", "", "run every published result, also the slow ones, and write this page")
+
+// figure is one published number with its tolerance, beside ours.
+type figure struct {
+	name              string
+	want, slack, ours float64
+}
+
+func (f *figure) within() bool { return math.Abs(f.ours-f.want) <= f.slack }
+
+// chronusRow is a row of the baselines on the Chronus trace: the miss rate of jobs
+// with deadlines, and the mean latency of best effort in minutes.
+type chronusRow struct {
+	name, policy  string
+	miss, latency float64
+	// rule of the reference; it places on nodes what it chose by count, see reference.
+	rule string
+	// onNodes tells that ours is compared on nodes, not by count.
+	onNodes, slow bool
+	note          string
+}
+
+const held = "the reference places on nodes of 8, and holds the GPUs of a chosen job that does not fit; ours counts, and is that rule without the defect"
+
+// A row is one line.
+var chronusRows = []chronusRow{
+	{"FIFO (head of line)", "fifo", 0.666, 2298, "fifo", true, false, "on nodes, as the reference does"},
+	{"Yarn-CS (skips what does not fit)", "firstfit", 0.653, 1718, "firstfit", false, false, held},
+	{"EDF, non-preemptive", "edf:preempt=no", 0.104, 762, "edf-stay", false, false, held},
+	{"SRTF", "srtf", 0.017, 355, "srtf", false, true, ""},
+	{"EDF, preemptive", "edf", 0.004, 1451, "edf", false, true, held},
+	{"Tiresias, one limit at the median", "las:limits=median,order=submission", 0.303, 1094, "las", false, true, held},
+}
+
+// compared is what came of a row: ours against the reference's figures, the
+// reference's rule run here with its defect against these figures, and ours against
+// that rule without the defect.
+type compared struct {
+	row                    chronusRow
+	published, twin, alike []figure
+}
+
+func figures(wantMiss, wantLatency, miss, latency float64) []figure {
+	return []figure{{"miss rate", wantMiss, max(0.05*wantMiss, 0.005), miss}, {"latency", wantLatency, 0.05 * wantLatency, latency}}
+}
+
+func within(list []figure) bool { return list[0].within() && list[1].within() }
+
+// compareChronus runs a row. Where ours differs from the published figures, the rule
+// run with the reference's defect must give these, and without it ours.
+func compareChronus(t *testing.T, file string, row chronusRow) compared {
+	t.Helper()
+	s := simulate.Spec{Cluster: "120x8", Policy: row.policy, RestartCost: "log2:30"}
+	if !row.onNodes {
+		s.Placement = "count"
+	}
+	sum := run(t, file, s).Summary
+	miss, latency := float64(sum.SLOMissRate), float64(sum.BELatencyAvg)/60
+	c := compared{row: row, published: figures(row.miss, row.latency, miss, latency)}
+	if within(c.published) {
+		return c
+	}
+	m, l := referenceFigures(t, file, row.rule, true)
+	c.twin = figures(row.miss, row.latency, m, l)
+	m, l = referenceFigures(t, file, row.rule, false)
+	c.alike = figures(m, l, miss, latency)
+	if !within(c.twin) || !within(c.alike) {
+		t.Errorf("%s differs from the reference, and its defect does not explain it: ours %+v, the rule with it %+v, ours against the rule without it %+v", row.policy, c.published, c.twin, c.alike)
+	}
+	return c
+}
+
+// The baselines of Chronus on its trace.
+func TestChronusBaselines(t *testing.T) {
+	file := data(t, "chronus/trace_job_Philly_MIX1.csv.gz")
+	if file == "" || testing.Short() {
+		return
+	}
+	var done []compared
+	for _, row := range chronusRows {
+		if !row.slow || *resultsPage != "" {
+			done = append(done, compareChronus(t, file, row))
+		}
+	}
+	for i := range done {
+		t.Logf("%s: %+v", done[i].row.policy, done[i].published)
+	}
+	if *resultsPage == "" {
+		return
+	}
+	if err := os.WriteFile(*resultsPage, []byte(page(t, done)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// page is docs/results.md.
+func page(t *testing.T, chronus []compared) string {
+	var b strings.Builder
+	b.WriteString(resultsHead)
+	for i := range chronus {
+		writeRow(&b, &chronus[i])
+	}
+	b.WriteString("\n## Tiresias' simulator\n\nThe trace of 60 jobs and the synthetic one of 480, `--placement count`, no restart cost. Times are in seconds.\n\n| trace | cluster | policy | figure | expected | ours | difference |\n|---|---|---|---|---|---|---|\n")
+	for _, c := range tiresiasRows(t) {
+		file := data(t, "tiresias/"+c.trace)
+		s := run(t, file, simulate.Spec{Cluster: c.cluster, Placement: "count", Policy: c.policy}).Summary
+		name, _, _ := strings.Cut(c.policy, ",history")
+		for _, f := range []figure{{"average JCT", c.avg, 0, float64(s.JCTAvg)}, {"p95 of the JCT", c.p95, 0, float64(s.JCTP95)}, {"makespan", c.makespan, 0, float64(s.Makespan)}} {
+			fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %.1f | %.1f | %+.2f %% |\n", c.trace, c.cluster, name, f.name, f.want, f.ours, 100*(f.ours/f.want-1))
+		}
+	}
+	b.WriteString(sharing(t))
+	return b.String()
+}
+
+const resultsHead = `# Results
+
+"make reproduce" writes this page from the public traces: what was published, ours, and
+the difference.
+
+## Baselines of Chronus
+
+The trace Philly_MIX1 of its artifact, 120 nodes of 8 GPUs, ` + "`--restart-cost log2:30`, `--placement count`" + `
+where nothing else is said. The miss rate is over jobs with deadlines; the latency is the mean
+completion time of best-effort jobs in minutes. The tolerance is 5 %, or 0.005 of the miss rate.
+
+| system | ours | figure | expected | ours | difference | |
+|---|---|---|---|---|---|---|
+`
+
+func writeRow(b *strings.Builder, c *compared) {
+	for i, f := range c.published {
+		word := "within tolerance"
+		if !f.within() {
+			word = fmt.Sprintf("the reference's rule with its defect: %.4g, without it: %.4g", c.twin[i].ours, c.alike[i].want)
+		}
+		fmt.Fprintf(b, "| %s | `%s` | %s | %.4g | %.4g | %+.1f %% | %s |\n", c.row.name, c.row.policy, f.name, f.want, f.ours, 100*(f.ours/f.want-1), word)
+	}
+}
+
+// sharing is the section on the sharing anomaly.
+func sharing(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("\n## The sharing anomaly\n\nEvery virtual cluster of the Philly trace, alone on its share of the nodes and in the shared cluster: how many jobs start or end at another instant, and by how many hours in all they end later and earlier.\n\n| cluster | policy | quota | jobs | differ | hours later | hours earlier |\n|---|---|---|---|---|---|---|\n")
+	for _, s := range []simulate.Spec{{Cluster: "64x8", Policy: "fifo"}, {Cluster: "56x8", Policy: "fifo"}, {Cluster: "80x8", Policy: "fifo"}, {Cluster: "64x8", Policy: "las"}, {Cluster: "64x8", Policy: "fifo", Quota: "count"}} {
+		jobs, differ, late, early := 0, 0, 0.0, 0.0
+		list := isolated(t, data(t, "philly/philly_jobs.csv.gz"), s)
+		if s.Quota != "count" {
+			equal(t, list)
+		}
+		for _, d := range list {
+			jobs, differ = jobs+d.Jobs, differ+d.Different
+			late, early = late+minutes(int64(d.Late))/60, early+minutes(int64(d.Early))/60
+		}
+		quota := s.Quota
+		if quota == "" {
+			quota = "cells"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %d | %d | %.0f | %.0f |\n", s.Cluster, s.Policy, quota, jobs, differ, late, early)
+	}
+	return b.String()
+}
