@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) simCommand() *cobra.Command {
-	return noun("sim", "Simulations: a trace on a cluster under a policy, by the code that runs live", a.simRun(), a.simCompare(), a.simReport())
+	return noun("sim", "Simulations: a trace on a cluster under a policy, by the code that runs live", a.simRun(), a.simSweep(), a.simCompare(), a.simReport())
 }
 
 // simFlags are what says how a trace is replayed.
@@ -47,6 +47,7 @@ func (s *simFlags) flags(c *cobra.Command) {
 	f.StringVar(&s.spec.Noise, "noise", "", "how wrong policies are about run times: survey or uniform:PERCENT")
 	f.StringVar(&s.spec.Faults, "faults", "", "MTBF,REPAIR of each node in seconds")
 	f.StringVar(&s.spec.Spreads, "spreads", "", "file with the speed of models on several nodes (Chronus' model_info.json)")
+	f.Float64Var(&s.spec.Load, "load", 0, "factor by which jobs arrive faster (default 1)")
 	f.Uint64Var(&s.spec.Seed, "seed", 1, "seed of everything random")
 	f.StringVarP(&s.dir, "output", "o", "", "folder for the results")
 }

@@ -50,9 +50,7 @@ func (b *jobs) job(t *trace.Job) *sched.Job {
 	}
 	if b.noise != nil {
 		// By name, so that a job has the same error in every part of the trace.
-		h := fnv.New64a()
-		h.Write([]byte(t.ID))
-		j.Hints.Duration = max(t.Duration/1000*sched.Duration(b.noise(h.Sum64())), 1)
+		j.Hints.Duration = max(t.Duration/1000*sched.Duration(b.noise(hashText(t.ID))), 1)
 	}
 	if b.one {
 		j.VC = onlyVC
@@ -104,4 +102,11 @@ func (b *jobs) skus(t *trace.Job) []cell.TypeName {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// hashText is a number for a text (FNV-1a).
+func hashText(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -27,10 +29,49 @@ type Manifest struct {
 	// where no file names the cluster.
 	TraceHash   string `json:"trace_sha256"`
 	ClusterHash string `json:"cluster_sha256,omitempty"`
+	SpreadsHash string `json:"spreads_sha256,omitempty"`
 	Submitted   int    `json:"submitted"`
 	Refused     int    `json:"refused,omitempty"`
 	Reason      string `json:"reason,omitempty"` // of the first job that was refused
 	Records     uint64 `json:"records"`
+}
+
+const manifestFile = "manifest.json"
+
+// newManifest says what can be said before a run.
+func newManifest(spec *Spec, t *Trace) (Manifest, error) {
+	m := Manifest{Core: sched.Version, Spec: *spec, Trace: filepath.Base(t.Path)}
+	var err error
+	if m.TraceHash, err = hashFile(t.Path); err != nil {
+		return m, err
+	}
+	if isFile(spec.Cluster) {
+		m.Spec.Cluster = filepath.Base(spec.Cluster)
+		if m.ClusterHash, err = hashFile(spec.Cluster); err != nil {
+			return m, err
+		}
+	}
+	if spec.Spreads != "" {
+		m.Spec.Spreads = filepath.Base(spec.Spreads)
+		m.SpreadsHash, err = hashFile(spec.Spreads)
+	}
+	return m, err
+}
+
+// finished reports whether a folder holds the results of a run like this one.
+func (m Manifest) finished(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if err != nil {
+		return false
+	}
+	var was Manifest
+	if json.Unmarshal(text, &was) != nil {
+		return false
+	}
+	was.Version, was.Submitted, was.Refused, was.Reason, was.Records = "", 0, 0, "", 0
+	a, err1 := json.Marshal(was)
+	b, err2 := json.Marshal(m)
+	return err1 == nil && err2 == nil && bytes.Equal(a, b)
 }
 
 // Folder is where results go.
@@ -46,19 +87,17 @@ type Folder struct {
 // files that a former run left there are replaced.
 func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*Result, error) {
 	dir := out.Dir
-	m := Manifest{Version: out.Version, Core: sched.Version, Spec: spec, Trace: filepath.Base(t.Path)}
-	var err error
-	if m.TraceHash, err = hashFile(t.Path); err != nil {
+	m, err := newManifest(&spec, t)
+	if err != nil {
 		return nil, err
 	}
-	if isFile(spec.Cluster) {
-		m.Spec.Cluster = filepath.Base(spec.Cluster)
-		if m.ClusterHash, err = hashFile(spec.Cluster); err != nil {
-			return nil, err
-		}
-	}
+	m.Version = out.Version
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of results: %w", err)
+	}
+	// It is written last: a folder with a manifest is finished.
+	if err := os.Remove(filepath.Join(dir, manifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	r, err := runJobs(ctx, filepath.Join(dir, "jobs.csv"), spec, t, o)
 	if err != nil {
@@ -75,7 +114,7 @@ func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*
 	if err != nil {
 		return nil, err
 	}
-	return r, os.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644)
+	return r, os.WriteFile(filepath.Join(dir, manifestFile), append(text, '\n'), 0o644)
 }
 
 // runJobs runs with the table of jobs written as they end; a run that fails leaves

@@ -56,6 +56,7 @@ type runner struct {
 	plan   *plan
 	o      Options
 	make   jobs
+	load   float64 // 0 is 1
 	next   func() (trace.Job, error, bool)
 	stop   context.CancelFunc
 	fold   *metrics.Fold
@@ -92,7 +93,7 @@ func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Resul
 	defer cancel()
 	next, stop := iter.Pull2(t.jobs())
 	defer stop()
-	r := &runner{plan: p, o: o, next: next, stop: cancel, work: map[*sched.Job]work{}, byID: map[sched.JobID]*sched.Job{}}
+	r := &runner{plan: p, o: o, load: spec.Load, next: next, stop: cancel, work: map[*sched.Job]work{}, byID: map[sched.JobID]*sched.Job{}}
 	r.make = newJobs(spec, p)
 	r.fold = metrics.New(metrics.Options{Policy: spec.Policy, Origin: Origin, Facts: r.facts, Speed: r.speedOf, Ended: o.Ended})
 	w := sim.New(sim.Options{Start: Origin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
@@ -136,6 +137,9 @@ func (r *runner) feed() (sched.Time, engine.Input, bool) {
 		return 0, engine.Input{}, false
 	}
 	r.last = t.Submit
+	if r.load != 0 {
+		t.Submit = sched.Time(math.Round(float64(t.Submit) / r.load))
+	}
 	j := r.make.job(&t)
 	r.work[j] = work{t.Duration, t.GPUs, t.ID}
 	r.result.Submitted++

@@ -31,8 +31,15 @@ type Spec struct {
 	Noise       string            `json:"noise,omitempty"`        // survey or uniform:PERCENT, on what policies think of run times
 	Faults      string            `json:"faults,omitempty"`       // MTBF,REPAIR in seconds, of each node
 	Spreads     string            `json:"spreads,omitempty"`      // file of speeds by nodes used
+	Load        float64           `json:"load,omitempty"`         // arrivals come so many times as fast; 0 is 1
 	Seed        uint64            `json:"seed"`
 }
+
+// The bounds of Load.
+const (
+	minLoad = 0.001
+	maxLoad = 1000.0
+)
 
 // onlyVC is the virtual cluster of a run without any.
 const onlyVC = "default"
@@ -71,6 +78,9 @@ func (s *Spec) effects(p *plan) error {
 	wrong.add(err)
 	p.faults, err = parseFaults(s.Faults, s.Seed)
 	wrong.add(err)
+	if s.Load != 0 && !(s.Load >= minLoad && s.Load <= maxLoad) {
+		wrong.add(fmt.Errorf("--load is a number from %g to %g, not %g", minLoad, maxLoad, s.Load))
+	}
 	if s.Spreads != "" {
 		p.spreads, err = trace.ReadSpreads(s.Spreads)
 		wrong.add(err)

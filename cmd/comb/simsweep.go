@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/simulate"
+)
+
+func (a *app) simSweep() *cobra.Command {
+	dir, workers := "", 0
+	c := &cobra.Command{Use: "sweep FILE -o DIR", Short: "Replay a trace under many policies, loads and seeds",
+		Long: `Replay a trace under every combination of the policies, loads and seeds of a file
+(docs/simulate.md), several at a time, each into a folder of its own, and write
+sweep.csv. A cell whose folder holds the results of the same inputs is not run
+again: an interrupted sweep goes on where it was. What comes of it does not depend
+on --workers.`,
+		Example: "  comb sim sweep sweep.yaml -o out/sweep",
+		Args:    args(cobra.ExactArgs(1))}
+	c.Flags().StringVarP(&dir, "output", "o", "", "folder for the results")
+	c.Flags().IntVar(&workers, "workers", 0, "runs side by side (default: one for each processor)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if dir == "" {
+			return usage(c, "give -o, the folder for the results")
+		}
+		if workers < 0 {
+			return usage(c, "--workers %d: want 1 or more", workers)
+		}
+		return a.sweep(c, args[0], dir, workers)
+	}
+	return c
+}
+
+// sweep runs a sweep file into a folder.
+func (a *app) sweep(c *cobra.Command, file, dir string, workers int) error {
+	src, err := a.readFile(file, rest.MaxConfigBody)
+	if err != nil {
+		return err
+	}
+	s, found := simulate.ParseSweep(file, src)
+	if len(found) > 0 {
+		return usageError{c, found}
+	}
+	o := simulate.SweepOptions{Folder: simulate.Folder{Dir: dir, Version: versionText()}, Options: simulate.Options{Policies: policy.New}, Workers: workers}
+	if err := s.Check(o.Options); err != nil {
+		return usageError{c, err}
+	}
+	p := sweepProgress{w: a.errs, all: len(s.Cells()), began: time.Now(), shown: isTerminal(os.Stderr)}
+	o.Done = p.cell
+	cells, err := s.Run(c.Context(), o)
+	p.end()
+	if cells == nil {
+		return traceError(err)
+	}
+	if err != nil {
+		return hint{err, "run it again to go on: finished cells are kept"}
+	}
+	if err := s.WriteFile(dir, cells); err != nil {
+		return err
+	}
+	if err := a.show(cells, func(t *table) { drawSweep(t, dir, cells) }); err != nil {
+		return err
+	}
+	return sweepErrors(cells)
+}
+
+// sweepErrors tells which cells failed.
+func sweepErrors(cells []simulate.Cell) error {
+	var bad []error
+	for i := range cells {
+		if c := &cells[i]; c.Err != nil && len(bad) < shownRows {
+			bad = append(bad, fmt.Errorf("%s: %w", c.Dir, c.Err))
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return badTrace(bad)
+}
+
+func drawSweep(t *table, dir string, cells []simulate.Cell) {
+	t.head("POLICY", "LOAD", "SEED", "JOBS", "JCT", "P95", "QUEUEING", "UTILIZATION", "PREEMPTIONS")
+	for i := range cells {
+		c := &cells[i]
+		load, seed := strconv.FormatFloat(c.Spec.Load, 'g', -1, 64), strconv.FormatUint(c.Spec.Seed, 10)
+		if c.Summary == nil {
+			t.row(c.Spec.Policy, load, seed, "failed")
+			continue
+		}
+		s := c.Summary
+		t.row(c.Spec.Policy, load, seed, number(s.Finished), whole(float64(s.JCTAvg)), whole(float64(s.JCTP95)), whole(float64(s.QueueAvg)),
+			percent(float64(s.GPUUtilization), 1), number(s.Preemptions))
+	}
+	t.line("")
+	t.row("table", filepath.Join(dir, "sweep.csv"))
+}
+
+// sweepProgress tells on a terminal how far a sweep is; elsewhere it is silent.
+type sweepProgress struct {
+	w                io.Writer
+	all, done, fresh int
+	began            time.Time
+	shown            bool
+}
+
+// cell counts a finished cell.
+func (p *sweepProgress) cell(c *simulate.Cell) {
+	if p.done++; !c.Kept {
+		p.fresh++
+	}
+	if !p.shown {
+		return
+	}
+	line := fmt.Sprintf("%d of %d", p.done, p.all)
+	if took := time.Since(p.began); p.fresh > 0 {
+		each := took / time.Duration(p.fresh)
+		line += fmt.Sprintf(", %.1f a minute, %s left", float64(time.Minute)/float64(max(each, 1)), (each * time.Duration(p.all-p.done)).Round(time.Second))
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+}
+
+func (p *sweepProgress) end() {
+	if p.shown && p.done > 0 {
+		fmt.Fprintln(p.w)
+	}
+}

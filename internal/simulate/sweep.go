@@ -1,0 +1,247 @@
+package simulate
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// Sweep is a set of runs that differ in policy, load and seed: one cell for each
+// combination.
+type Sweep struct {
+	Trace    string // beside the file, unless absolute
+	Options  trace.Options
+	Base     Spec // of all cells
+	Policies []string
+	Loads    []float64
+	Seeds    []uint64
+}
+
+// maxCells bounds a sweep.
+const maxCells = 10_000
+
+// Cell is one run of a sweep.
+type Cell struct {
+	Dir  string `json:"dir"` // inside the sweep's folder
+	Spec Spec   `json:"spec"`
+	// Summary is what came of it; Err why nothing did. Kept tells that a former run
+	// had made it.
+	Summary *metrics.Summary `json:"summary,omitempty"`
+	Kept    bool             `json:"kept,omitempty"`
+	Err     error            `json:"-"`
+}
+
+// ParseSweep reads a sweep file (docs/simulate.md). Files that it names are looked for
+// beside it.
+func ParseSweep(file string, src []byte) (*Sweep, document.Problems) {
+	root, ps := document.Parse(file, src, document.DefaultLimits())
+	if len(ps) > 0 {
+		return nil, ps
+	}
+	r := document.NewReader()
+	m := r.Map(root, "a sweep")
+	m.Require("trace", "cluster", "policies")
+	text := func(key string) string { return m.String(key, document.Text{Max: 4096}) }
+	beside := func(name string) string {
+		if name == "" || filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(filepath.Dir(file), name)
+	}
+	s := &Sweep{Trace: beside(text("trace")), Options: trace.Options{Format: trace.Format(text("format")), Lenient: m.Bool("lenient", false)}}
+	s.Base = Spec{Cluster: text("cluster"), VCs: text("vcs"), Racks: int32(m.Int("racks", document.Range{})),
+		Placement: text("placement"), Quota: text("quota"), Shape: Shape(text("shape")), RestartCost: text("restartCost"),
+		Noise: text("noise"), Faults: text("faults"), Spreads: beside(text("spreads"))}
+	if near := beside(s.Base.Cluster); isFile(near) {
+		s.Base.Cluster = near
+	}
+	s.Policies = m.Strings("policies", document.Text{Max: 4096})
+	for _, n := range m.List("loads") {
+		s.Loads = append(s.Loads, r.Float(n, 1, minLoad, maxLoad))
+	}
+	for _, n := range m.List("seeds") {
+		s.Seeds = append(s.Seeds, uint64(r.Int(n, document.Range{Max: 1 << 53})))
+	}
+	m.Rest()
+	if len(s.Loads) == 0 {
+		s.Loads = []float64{1}
+	}
+	if len(s.Seeds) == 0 {
+		s.Seeds = []uint64{1}
+	}
+	if n := len(s.Policies) * len(s.Loads) * len(s.Seeds); n > maxCells || n == 0 && r.Count() == 0 {
+		r.Problem(m.Self(), "policies, loads and seeds make %d cells; a sweep has 1 to %d", n, maxCells)
+	}
+	return s, r.Problems()
+}
+
+// Cells lists the runs in order: by policy, load, seed. A folder is named after them,
+// so a sweep that is extended keeps what it has.
+func (s *Sweep) Cells() []Cell {
+	var out []Cell
+	for _, p := range s.Policies {
+		for _, l := range s.Loads {
+			for _, seed := range s.Seeds {
+				c := Cell{Spec: s.Base}
+				c.Spec.Policy, c.Spec.Load, c.Spec.Seed = p, l, seed
+				c.Dir = fmt.Sprintf("%s,load=%s,seed=%d", plainName(p), strconv.FormatFloat(l, 'g', -1, 64), seed)
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// plainName makes a file name of a policy; what is long or has other signs ends with
+// a number that tells it from others.
+func plainName(text string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("=,.-_", r) {
+			return r
+		}
+		return '_'
+	}, text)
+	if plain != text || len(plain) > 80 {
+		plain = fmt.Sprintf("%.80s-%08x", plain, uint32(hashText(text)))
+	}
+	return plain
+}
+
+// SweepOptions are what a sweep needs beside its file.
+type SweepOptions struct {
+	Folder
+	Options
+	Workers int // runs side by side; 0 is one for each processor
+	// Done, when set, is told of each cell that is finished, one call at a time.
+	Done func(*Cell)
+}
+
+// Run runs the cells that are not finished yet: those in whose folder a manifest says
+// the same. What comes of a cell does not depend on how many run side by side. It
+// returns all cells, also when the context is done: those without a summary and
+// without an error were not run.
+func (s *Sweep) Run(ctx context.Context, o SweepOptions) ([]Cell, error) {
+	t := &Trace{Path: s.Trace, Options: s.Options}
+	if err := t.Keep(); err != nil {
+		return nil, err
+	}
+	cells := s.Cells()
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	work := make(chan *Cell)
+	var all sync.WaitGroup
+	var one sync.Mutex
+	for range min(o.Workers, len(cells)) {
+		all.Go(func() {
+			for c := range work {
+				c.run(ctx, t, &o)
+				one.Lock()
+				if o.Done != nil && ctx.Err() == nil {
+					o.Done(c)
+				}
+				one.Unlock()
+			}
+		})
+	}
+	for i := range cells {
+		if ctx.Err() == nil {
+			work <- &cells[i]
+		}
+	}
+	close(work)
+	all.Wait()
+	return cells, ctx.Err()
+}
+
+// run makes one cell, or finds it made.
+func (c *Cell) run(ctx context.Context, t *Trace, o *SweepOptions) {
+	out := o.Folder
+	out.Dir = filepath.Join(o.Dir, c.Dir)
+	m, err := newManifest(&c.Spec, t)
+	if err == nil && m.finished(out.Dir) {
+		if c.Summary, err = metrics.ReadSummary(out.Dir); err == nil {
+			c.Kept = true
+			return
+		}
+	}
+	r, err := RunInto(ctx, out, c.Spec, t, o.Options)
+	switch {
+	case err == nil:
+		c.Summary = &r.Summary
+	case ctx.Err() == nil:
+		c.Err = err
+	}
+}
+
+// WriteSweep writes a table over all cells as CSV: what does not change from run to
+// run, so equal sweeps have equal tables.
+func WriteSweep(w io.Writer, cells []Cell) error {
+	out := csv.NewWriter(w)
+	err := out.Write([]string{"policy", "load", "seed", "jobs", "finished", "jct_avg_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "makespan_s",
+		"queue_avg_s", "preemptions", "gpu_utilization", "fragmentation", "rho_p95", "jain_rho", "slo_miss_rate", "be_latency_avg_s"})
+	for i := range cells {
+		c := &cells[i]
+		if c.Summary == nil {
+			continue
+		}
+		f := &c.Summary.Figures
+		row := []string{c.Spec.Policy, strconv.FormatFloat(c.Spec.Load, 'g', -1, 64), strconv.FormatUint(c.Spec.Seed, 10),
+			strconv.FormatInt(f.Jobs, 10), strconv.FormatInt(f.Finished, 10)}
+		for _, n := range []metrics.Number{f.JCTAvg, f.JCTP50, f.JCTP95, f.JCTP99, f.Makespan, f.QueueAvg, metrics.Number(f.Preemptions), f.GPUUtilization,
+			f.Fragmentation, f.RhoP95, f.JainRho, f.SLOMissRate, f.BELatencyAvg} {
+			row = append(row, figure(n))
+		}
+		err = errors.Join(err, out.Write(row))
+	}
+	out.Flush()
+	return errors.Join(err, out.Error())
+}
+
+// figure writes a number as summary.json does; nothing where it is not defined.
+func figure(n metrics.Number) string {
+	if !n.Defined() {
+		return ""
+	}
+	b, _ := n.MarshalJSON()
+	return string(b)
+}
+
+// WriteFile writes the table of a sweep into its folder.
+func (s *Sweep) WriteFile(dir string, cells []Cell) error {
+	f, err := os.Create(filepath.Join(dir, "sweep.csv"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(WriteSweep(f, cells), f.Close())
+}
+
+// Check finds what is wrong with any cell before the trace is read, each thing once.
+func (s *Sweep) Check(o Options) error {
+	var wrong problems
+	for _, p := range s.Policies {
+		spec := s.Base
+		spec.Policy = p
+		if err := spec.Check(o.Policies); err != nil {
+			for _, line := range strings.Split(err.Error(), "\n") {
+				if !slices.Contains(wrong, line) {
+					wrong = append(wrong, line)
+				}
+			}
+		}
+	}
+	return wrong.all()
+}
