@@ -131,7 +131,9 @@ func (r *reference) minute() {
 func (r *reference) choose() {
 	preempts := r.rule == "srtf" || r.rule == "edf" || r.rule == "las"
 	list := slices.DeleteFunc(slices.Clone(r.jobs), func(j *refJob) bool { return j.running && !preempts })
-	slices.SortFunc(list, r.compare)
+	if !slices.IsSortedFunc(list, r.compare) {
+		slices.SortFunc(list, r.compare)
+	}
 	room := r.free
 	if preempts {
 		room = 960

@@ -39,7 +39,7 @@ const held = "the reference places on nodes of 8, and holds the GPUs of a chosen
 var chronusRows = []chronusRow{
 	{"FIFO (head of line)", "fifo", 0.666, 2298, "fifo", true, false, "on nodes, as the reference does"},
 	{"Yarn-CS (skips what does not fit)", "firstfit", 0.653, 1718, "firstfit", false, false, held},
-	{"EDF, non-preemptive", "edf:preempt=no", 0.104, 762, "edf-stay", false, false, held},
+	{"EDF, non-preemptive", "edf:preempt=no", 0.104, 762, "edf-stay", false, true, held},
 	{"SRTF", "srtf", 0.017, 355, "srtf", false, true, ""},
 	{"EDF, preemptive", "edf", 0.004, 1451, "edf", false, true, held},
 	{"Tiresias, one limit at the median", "las:limits=median,order=submission", 0.303, 1094, "las", false, true, held},
