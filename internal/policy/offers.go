@@ -155,8 +155,9 @@ func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (
 	switch {
 	case v.Placed(ref):
 		u.share = v.Share(o.by, u.gangs.Party)
-		if u.waits == 0 {
-			u.hoards = 0 // that is what it hoarded for
+		if u.waits == 0 && u.hoards > 0 { // that is what it hoarded for
+			u.hoards = 0
+			ok = yield(sched.Wish{Note: &sched.Note{Job: ref.Job}})
 		}
 	case u.waits == 0:
 		if u.waits = ref.Job; u.hoards == 0 {
