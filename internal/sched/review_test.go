@@ -261,6 +261,9 @@ func TestMixedHistories(t *testing.T) {
 func mixedHistory(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	cfgs := []*sched.Config{mixed(2, 2, true, 4), mixed(4, 1, false, 4), mixed(1, 1, true, 3), mixed(2, 2, true, 4)}
+	if seed%2 == 0 {
+		withPolicies(r, cfgs)
+	}
 	w := newWorld(t, cfgs[0])
 	for step := range 150 {
 		w.now += sched.Time(r.IntN(20_000_000))
@@ -326,7 +329,9 @@ func mixedJob(r *rand.Rand, step int) *sched.Job {
 func (w *world) mixedStep(r *rand.Rand, cfgs []*sched.Config, step int) {
 	jobs := w.s.Jobs()
 	if len(jobs) == 0 || r.IntN(4) == 0 {
-		events, _, _ := w.s.Check(sched.Submit{Job: mixedJob(r, step)}, w.now)
+		j := mixedJob(r, step)
+		hint(r, j, cfgs)
+		events, _, _ := w.s.Check(sched.Submit{Job: j}, w.now)
 		w.apply(events)
 		return
 	}

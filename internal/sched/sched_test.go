@@ -85,13 +85,41 @@ func (w *world) decide() {
 	}
 	again := w.s.Clone()
 	again.LookAgain()
-	if more := again.Decide(w.now); len(more) > 1 {
+	if more := again.Decide(w.now); slices.ContainsFunc(more, decides) && !w.takesBack(more) {
 		for _, r := range w.log[max(0, len(w.log)-12):] {
 			w.t.Log(encoded(w.t, r))
 		}
 		w.t.Fatalf("after event %d, deciding again at the same instant did more: %#v", w.s.Seq(), more)
 	}
 	w.ended = append(w.ended, w.s.TakeEnded()...)
+}
+
+// decides reports whether a record changes more than what policies remember.
+func decides(r sched.Record) bool {
+	switch r.Event.(type) {
+	case sched.Noted, sched.Decided:
+		return false
+	}
+	return true
+}
+
+// takesBack reports whether the first decision of another look stops somebody who had
+// been promised the cells on which it runs. Who would have to stop work of its own
+// priority takes no promise back, and finds the other running only when it is looked
+// at again; ARCHITECTURE.md names that limit.
+func (w *world) takesBack(more []sched.Record) bool {
+	e, ok := more[slices.IndexFunc(more, decides)].Event.(sched.Reserved)
+	if !ok {
+		return false
+	}
+	by, _ := w.s.Job(e.Attempt.Job)
+	return slices.ContainsFunc(e.Victims, func(v sched.AttemptID) bool {
+		of, _ := w.s.Job(v.Job)
+		return of.Priority <= by.Priority && of.VC == by.VC && slices.ContainsFunc(w.log, func(r sched.Record) bool {
+			promise, ok := r.Event.(sched.Reserved)
+			return ok && promise.Attempt == v
+		})
+	})
 }
 
 func (w *world) do(c sched.Command) sched.Answer {
@@ -234,6 +262,9 @@ func randomHistory(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	cfgs := []*sched.Config{cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}), cluster(4, map[cell.VCName]int32{"a": 1, "b": 3}),
 		cluster(6, map[cell.VCName]int32{"a": 2, "b": 2}), cluster(2, map[cell.VCName]int32{"b": 2})}
+	if seed%2 == 0 { // else strict queues, which are the most likely to hold somebody up
+		withPolicies(r, cfgs)
+	}
 	w := newWorld(t, cfgs[0])
 	for step := range 120 {
 		w.now += sched.Time(r.IntN(3_000_000))
@@ -267,6 +298,7 @@ func (w *world) step(r *rand.Rand, cfgs []*sched.Config, step int) {
 		j.User = sched.Subject(fmt.Sprintf("u%d", step%3))
 		j.LazyPreempt = r.IntN(3) == 0
 		j.Retries = int32(r.IntN(3))
+		hint(r, j, cfgs)
 		if r.IntN(3) == 0 {
 			j.Gangs = nil
 			for i := range j.Roles[0].Tasks {

@@ -1,0 +1,62 @@
+package sched_test
+
+import (
+	"math/rand/v2"
+
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// withPolicies gives every VC of every configuration one of all policies, with some
+// parameters and limits to its preemption. Backfill is left to the random scenarios:
+// bookings behind who has not started move with time.
+func withPolicies(r *rand.Rand, cfgs []*sched.Config) []*sched.Config {
+	for _, cfg := range cfgs {
+		for i := range cfg.VCs {
+			drawPolicy(r, &cfg.VCs[i])
+		}
+	}
+	return cfgs
+}
+
+func drawPolicy(r *rand.Rand, v *sched.VCConfig) {
+	names := policy.Names()
+	v.Policy = names[r.IntN(len(names))]
+	params := map[string][]sched.Param{
+		"fifo":     {{Key: "preempt", Value: "true"}},
+		"capacity": {{Key: "preempt", Value: "true"}, {Key: "queues", Value: "p:60:80/d:40"}, {Key: "round", Value: "0.5"}},
+		"edf":      {{Key: "preempt", Value: "no"}},
+		"las":      {{Key: "limits", Value: "20/200"}},
+		"gittins":  {{Key: "delta", Value: "30"}, {Key: "limits", Value: "50/500"}},
+		"offers":   {{Key: "hoard", Value: "true"}},
+	}
+	if r.IntN(2) == 0 {
+		v.Params = params[v.Policy]
+	}
+	if r.IntN(3) == 0 {
+		v.MinRun = sched.Duration(1+r.IntN(60)) * sched.Second
+	}
+	if r.IntN(3) == 0 {
+		budget := r.Int32N(3)
+		v.Budget = &budget
+	}
+}
+
+// hint declares for a job what policies go by, where they were drawn.
+func hint(r *rand.Rand, j *sched.Job, cfgs []*sched.Config) {
+	if cfgs[0].VCs[0].Policy == "" {
+		return
+	}
+	if r.IntN(4) > 0 {
+		j.Hints.Duration = sched.Duration(1+r.IntN(300)) * sched.Second
+	}
+	if r.IntN(3) == 0 {
+		first := sched.Duration(1+r.IntN(600)) * sched.Second
+		j.Hints.Deadlines = []sched.Deadline{{After: first, Value: 2}, {After: first + sched.Minute, Value: 1}}
+	}
+	if r.IntN(3) == 0 {
+		j.TimeLimit = sched.Duration(1+r.IntN(600)) * sched.Second
+	}
+	j.Hints.Queue = []string{"", "p", "d"}[r.IntN(3)]
+	j.Hints.App = []string{"", "m"}[r.IntN(2)]
+}
