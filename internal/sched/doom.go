@@ -25,16 +25,23 @@ func (s *State) settleDoomed() {
 // moved for them.
 const helpedMost = 16
 
-// moveCharge moves one charge from a VC in which nobody who waits could start, but
-// somebody could without it, to one where nobody waits for such cells. It reports
-// whether it did. A charge never goes to a VC that needs it, so charges do not go
-// round: each move leaves fewer where somebody waits.
+// moveCharge moves one charge from a VC in which somebody waits who could start
+// without it, and nobody of that priority or a higher one with it, to one where nobody
+// waits for such cells. It reports whether it did. A charge never goes to a VC that
+// needs it, so charges do not go round: each move leaves fewer where somebody waits.
 func (s *State) moveCharge() bool {
 	if s.cl.Doomed() == 0 {
 		return false
 	}
-	suffers := func(space int32, chain int16) bool { return s.needsCells(space, chain) && !s.couldStart(space) }
-	was, is, ok := s.cl.Transfer(suffers, s.needsCells, s.couldStart)
+	with := cell.Opportunistic
+	suffers := func(space int32, chain int16) bool {
+		if !s.needsCells(space, chain) {
+			return false
+		}
+		with = s.couldStart(space)
+		return true
+	}
+	was, is, ok := s.cl.Transfer(suffers, s.needsCells, func(space int32) bool { return s.couldStart(space) > with })
 	if !ok {
 		return false
 	}
@@ -75,17 +82,17 @@ func (s *State) inside(v, space int32) bool {
 	return v == space && v > 0
 }
 
-// couldStart reports whether a waiting gang of a VC, or of one inside it, would
-// find cells as the cluster stands.
-func (s *State) couldStart(space int32) bool {
-	tried := 0
+// couldStart returns the highest priority of a waiting gang of a VC, or of one inside
+// it, that would find cells as the cluster stands; Opportunistic when none would.
+func (s *State) couldStart(space int32) cell.Priority {
+	tried, best := 0, cell.Opportunistic
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
 			continue
 		}
 		for _, e := range s.queues[v] {
 			j := &s.jobs[e.slot]
-			if e.prio < cell.MinGuaranteed || tried == helpedMost {
+			if e.prio <= best || tried == helpedMost {
 				break
 			}
 			if !s.eligible(j, e.gang) || j.gangs[e.gang].attempt != none {
@@ -94,11 +101,11 @@ func (s *State) couldStart(space int32) bool {
 			tried++
 			r := s.lifting(s.request(j, int(e.gang)), e.prio)
 			if _, ok := s.cl.Place(&r); ok {
-				return true
+				best = e.prio
 			}
 		}
 	}
-	return false
+	return best
 }
 
 // charged returns the space that a charge is about.
