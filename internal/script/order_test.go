@@ -76,7 +76,7 @@ func leaseEnded(v sched.VCConfig, started, now sched.Time) bool {
 	}
 	lease *= sched.Second
 	ran := sched.Duration(now - started)
-	return started > 0 && ran >= lease && ran%lease < sched.Minute
+	return started > 0 && ran >= lease && ran%lease <= min(lease/20, sched.Minute)
 }
 
 func parameter(v sched.VCConfig, key string) string {

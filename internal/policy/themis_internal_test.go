@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// GPU time of an app of two jobs of two tasks that run ten minutes: a task 10, a job
+// 20, the app 40 GPU-minutes; and its finish-time fairness, worked out by hand.
+func TestThemisApp(t *testing.T) {
+	p := &themis{lease: 20 * sched.Minute}
+	var a app
+	hints := &sched.Hints{App: "search", Duration: 10 * sched.Minute}
+	job := sched.GangView{Leaves: 2, Hints: hints}
+	for range 2 {
+		a.add(p, &job)
+	}
+	if m := int64(sched.Minute); a.work != 40*m || a.left != 40*m || a.most != 4 || a.longest != 10*m {
+		t.Errorf("work %d, left %d GPU-minutes, at most %d GPUs, longest %d minutes", a.work/m, a.left/m, a.most, a.longest/m)
+	}
+	minutes := func(got int64) int64 { return got / int64(sched.Minute) }
+	for _, c := range []struct{ total, apps, want int64 }{
+		{4, 1, 10},  // alone on all four GPUs
+		{4, 2, 20},  // on two of them
+		{16, 4, 10}, // on four of sixteen
+		{16, 2, 10}, // it cannot use more than four
+	} {
+		if got := minutes(a.alone(c.total, c.apps)); got != c.want {
+			t.Errorf("on 1/%d of %d GPUs it takes %d minutes, want %d", c.apps, c.total, got, c.want)
+		}
+	}
+	now := sched.Time(5 * sched.Minute) // since it was submitted, all of which it waited
+	for _, c := range []struct{ gpus, slow, want int64 }{
+		{4, 1000, 15}, // 5 + 40/4
+		{2, 1000, 25}, // 5 + 40/2
+		{2, 1500, 35}, // 5 + 1.5 * 40/2
+		{0, 1000, 35}, // 5 + a lease, then 40/4
+	} {
+		if got := minutes(a.shared(p, now, c.gpus, c.slow)); got != c.want {
+			t.Errorf("with %d GPUs, %d/1000 slower, it takes %d minutes, want %d", c.gpus, c.slow, got, c.want)
+		}
+	}
+	m := &market{t: p, now: now, total: 4, count: 2}
+	if got := m.fairness(&a, 2, 1000); got != 1_250_000 { // 25 of 20 minutes
+		t.Errorf("rho is %d ppm, want 1250000", got)
+	}
+	// One job stops early: half of the work goes with it.
+	var b app
+	b.add(p, &job)
+	if got := minutes(b.alone(4, 2)); got != 10 {
+		t.Errorf("one job takes %d minutes on two GPUs, want 10", got)
+	}
+}
+
+// A lease ends at multiples of its length after the start, for a short while.
+func TestThemisLeases(t *testing.T) {
+	p := &themis{lease: 20 * sched.Minute}
+	start := sched.Time(1000 * sched.Second)
+	for _, c := range []struct {
+		after sched.Duration
+		want  bool
+	}{
+		{0, false}, {19 * sched.Minute, false}, {20 * sched.Minute, true}, {20*sched.Minute + 59*sched.Second, true},
+		{21 * sched.Minute, false}, {40 * sched.Minute, true}, {50 * sched.Minute, false},
+	} {
+		g := sched.GangView{Started: start}
+		if got := p.expired(&g, start.Add(c.after)); got != c.want {
+			t.Errorf("%d s after the start: %v, want %v", c.after/sched.Second, got, c.want)
+		}
+	}
+	if p.expired(&sched.GangView{}, start) {
+		t.Error("a gang that has not started has no lease")
+	}
+}
+
+// Without a declared run time a gang counts with twice what it ran; one that outran
+// its declaration is about to end.
+func TestThemisLength(t *testing.T) {
+	p := &themis{lease: 20 * sched.Minute}
+	for _, c := range []struct{ declared, ran, want sched.Duration }{
+		{0, 0, 20 * sched.Minute}, {0, sched.Hour, 2 * sched.Hour}, {sched.Hour, sched.Minute, sched.Hour}, {sched.Minute, sched.Hour, sched.Hour + 1},
+	} {
+		g := sched.GangView{Ran: c.ran, Hints: &sched.Hints{Duration: c.declared}}
+		if got := p.length(&g); got != int64(c.want) {
+			t.Errorf("%d declared, %d ran: %d, want %d", c.declared, c.ran, got, c.want)
+		}
+	}
+}
+
+// Smaller gangs insist longer, each level in its turn.
+func TestPhillyLevels(t *testing.T) {
+	p := &philly{patience: [3]sched.Duration{0, 60 * sched.Second, 30 * sched.Second}, small: 8}
+	for _, c := range []struct {
+		leaves int32
+		waited sched.Duration
+		want   sched.Within
+		until  sched.Duration
+	}{
+		{8, 0, sched.OneNode, 60}, {8, 60, sched.OneRack, 90}, {8, 90, sched.Anywhere, 0}, {16, 59, sched.OneNode, 60},
+		{4, 60, sched.OneNode, 120}, {4, 120, sched.OneRack, 180}, {2, 170, sched.OneNode, 180}, {1, 0, sched.Anywhere, 0},
+	} {
+		since := sched.Time(5 * sched.Hour)
+		g := sched.GangView{Leaves: c.leaves, Since: since}
+		want := sched.Time(0)
+		if c.until > 0 {
+			want = since.Add(c.until * sched.Second)
+		}
+		if w, until := p.within(&g, since.Add(c.waited*sched.Second)); w != c.want || until != want {
+			t.Errorf("%d leaves after %d s: %d until %d, want %d until %d", c.leaves, c.waited, w, until-since, c.want, want-since)
+		}
+	}
+	p.patience[1] = -1
+	g := sched.GangView{Leaves: 4}
+	if w, until := p.within(&g, sched.Time(10_000*sched.Hour)); w != sched.OneNode || until != 0 {
+		t.Errorf("never: %d until %d", w, until)
+	}
+}
