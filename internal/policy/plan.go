@@ -95,7 +95,7 @@ func (l *look) planned(g *sched.GangView, r record, runs bool) planned {
 // plan says who holds the lease that begins. It reports whether to go on.
 func (l *look) plan() bool {
 	someDemoted := l.gather()
-	var said sum
+	var said outcome
 	for pool := range l.pools {
 		if !l.planPool(pool, someDemoted, &said) {
 			return false
@@ -109,8 +109,8 @@ func (l *look) plan() bool {
 	return l.yield(remember(0, withLease(l.v.Note(0), prio, entry)))
 }
 
-// sum is what a plan says in all.
-type sum struct{ jobs, hold, gpus, waste int }
+// outcome is what a plan says in all.
+type outcome struct{ jobs, hold, gpus, waste int }
 
 // priority is that of the gangs of this look.
 func (l *look) priority() (cell.Priority, bool) {
@@ -121,7 +121,7 @@ func (l *look) priority() (cell.Priority, bool) {
 }
 
 // planPool plans the gangs of one pool and notes what came out.
-func (l *look) planPool(pool int, someDemoted bool, said *sum) bool {
+func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
 	var in []*planned
 	for i := range l.all {
 		p := &l.all[i]
@@ -208,7 +208,7 @@ func (p *planned) cached(first int64) leases.Vector {
 }
 
 // tell notes who has which leases.
-func (l *look) tell(in []*planned, out *leases.Plan, said *sum) bool {
+func (l *look) tell(in []*planned, out *leases.Plan, said *outcome) bool {
 	for j, p := range in {
 		said.jobs++
 		r := p.r

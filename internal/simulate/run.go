@@ -21,8 +21,9 @@ import (
 )
 
 // Origin is the instant at which every simulation begins: a trace's times count
-// from it.
-const Origin = sched.Time(1_000_000_000 * sched.Second)
+// from it. It is a midnight, so that hours of a trace, and leases of policies, begin
+// on the hour.
+const Origin = sched.Time(1_000_080_000 * sched.Second)
 
 // GCPercent is what programs that simulate give to debug.SetGCPercent: almost all that
 // a simulation allocates is short-lived and what it keeps is small, so collecting less
