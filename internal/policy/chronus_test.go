@@ -206,3 +206,21 @@ func TestChronusParameters(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// The shortest waiting allowance first: 1 may wait 20 minutes, 2 10, 3 has no deadline,
+// 4 cannot meet its own. Who runs and is hopeless makes room, for all but the hopeless.
+func TestGenie(t *testing.T) {
+	b := chronusBoard(2)
+	b.dated(2, 60*minutes, 70*minutes) // 1
+	b.look(make1(t, "genie", ""))
+	b.now += sched.Time(20 * minutes)
+	b.running[0].Ran = 5 * minutes // it would end 5 minutes after its deadline
+	b.dated(1, 40*minutes, 60*minutes)
+	b.dated(1, 40*minutes, 50*minutes)
+	b.dated(1, 5*minutes)
+	b.dated(1, 40*minutes, 30*minutes)
+	is(t, "order", b.look(make1(t, "genie", "")), "3<1, 2<1, 4<1, 5")
+	b.running[0].Ran = 15 * minutes // in time
+	b.free = 1
+	is(t, "one is free", b.look(make1(t, "genie", "")), "3!, 2, 4, 5")
+}
