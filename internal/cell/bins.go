@@ -61,11 +61,11 @@ func (s *search) nodeOK(node int32) bool {
 func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	ch := &s.c.f.Chains[ci]
 	each := ch.LeavesAt(ch.NodeLevel)
-	if p.total > each {
+	if p.total > each || s.narrow(ci) { // the classes do not tell all levels apart
 		return false
 	}
 	best, bestBin, bestLevel := binKey{}, int32(None), Level(0)
-	ideal, reach := ch.Fit(p.total), s.reach(ci)
+	ideal := ch.Fit(p.total)
 	first, _ := x.find(binKey{idle: p.total})
 	for i := first; i < len(x.classes); i++ {
 		cl := &x.classes[i]
@@ -76,7 +76,7 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 			break // those that follow have more room
 		}
 		level := cl.key.lowest(ch, p.total)
-		if level > reach || bestBin != None && !s.better(cl.key, level, best, bestLevel) {
+		if bestBin != None && !s.better(cl.key, level, best, bestLevel) {
 			continue
 		}
 		if b := s.firstOf(x, cl, ch); b != None {
@@ -93,9 +93,6 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 			continue
 		}
 		level := s.lowest(&b, p.total)
-		if level > reach {
-			continue
-		}
 		if bestBin == None || level < bestLevel || level == bestLevel && b.avail < best.idle {
 			bestBin, bestLevel, best, chosen = x.parts[i].bin, level, binKey{idle: b.avail}, b
 		}

@@ -31,6 +31,11 @@ func (s *search) pack(ci int16, bins []bin, p *part) bool {
 }
 
 func (s *search) assign(bins []bin, where []int, p *part) {
+	if b := &bins[where[0]]; s.narrow(s.c.f.Cells[b.cell].Chain) {
+		s.take(0, s.pick(b, p.total)) // which are close together
+		s.deal(p)
+		return
+	}
 	for i, t := range p.tasks {
 		s.take(t.index, s.pick(&bins[where[i]], t.leaves))
 	}

@@ -9,6 +9,9 @@ func (s *search) reach(ci int16) Level {
 	return s.r.Reach[ci]
 }
 
+// narrow reports whether a gang must stay below one cell inside a node.
+func (s *search) narrow(ci int16) bool { return s.reach(ci) < s.c.f.Chains[ci].NodeLevel }
+
 // near reports whether what was placed is within reach, also where several parts
 // share a chain.
 func (s *search) near() bool {

@@ -492,7 +492,7 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	if ideal {
 		want = ch.Fit(p.total)
 	}
-	if s.r.Lift == nil && !s.fond && s.counted(ci) {
+	if s.r.Lift == nil && !s.fond && s.counted(ci) && !s.narrow(ci) {
 		if s.single(x, ci, p, want) {
 			return true
 		}
