@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // teller is an agent that bids a table as it stands, and keeps whole GPUs.
@@ -164,7 +166,7 @@ func brute(left []int32, bids []*teller) float64 {
 // On small tables the winners are those that trying everything finds, and nobody
 // keeps more than it won or than there is.
 func TestTwin(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range seeds.Of(t, 400) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		lots := make([]int32, 1+rng.IntN(3))
 		for l := range lots {
