@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"iter"
-	"math/bits"
 	"slices"
 
 	"github.com/combsched/comb/internal/policy/auction"
@@ -126,36 +125,18 @@ func (a *app) add(t *themis, g *sched.GangView) {
 	a.start, a.order = min(a.start, g.Submitted), min(a.order, g.Order)
 	length := t.length(g)
 	left := length - int64(g.Ran)
-	a.work = total(a.work, times(length, g.Leaves))
-	a.left = total(a.left, times(left, g.Leaves))
+	a.work = plus(a.work, times(length, g.Leaves))
+	a.left = plus(a.left, times(left, g.Leaves))
 	a.longest, a.last = max(a.longest, length), max(a.last, left)
 	a.most += int64(g.Leaves)
 	a.slow = max(a.slow, t.slow[g.Hints.Model])
-}
-
-// total adds what is not negative, saturating.
-func total(a, b int64) int64 {
-	if a > unknown-b {
-		return unknown
-	}
-	return a + b
-}
-
-// mulDiv is a*b/c, saturating; nothing is negative, and c is at least 1.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi >= uint64(c) {
-		return unknown
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, unknown))
 }
 
 // alone is the time that the app would take on an equal part of the VC, T_id. The
 // paper has N times the time on the whole VC, which for an app that cannot use all
 // of that is longer than its part takes, and the same for one that can.
 func (a *app) alone(total, apps int64) int64 {
-	part := mulDiv(a.work, apps, max(total, 1)) // on total/apps GPUs
+	part := scale(a.work, apps, max(total, 1)) // on total/apps GPUs
 	if a.most*apps <= total {
 		part = a.work / a.most
 	}
@@ -171,12 +152,12 @@ func (a *app) shared(t *themis, now sched.Time, gpus, slow int64) int64 {
 		past, gpus = past+int64(t.lease), a.most
 	}
 	left := max(a.left/gpus, a.last)
-	return total(past, mulDiv(left, slow, 1000))
+	return plus(past, scale(left, slow, 1000))
 }
 
 // fairness is rho in parts per million.
 func (m *market) fairness(a *app, gpus, slow int64) int64 {
-	return max(mulDiv(a.shared(m.t, m.now, gpus, slow), auction.PPM, a.alone(m.total, m.count)), 1)
+	return max(scale(a.shared(m.t, m.now, gpus, slow), auction.PPM, a.alone(m.total, m.count)), 1)
 }
 
 // market is who wants what at one decision.
