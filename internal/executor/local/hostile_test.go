@@ -212,3 +212,20 @@ func TestStrayWithoutCgroups(t *testing.T) {
 		t.Errorf("exit %+v", got)
 	}
 }
+
+// TestSessionsBefore: a session that anybody older is in, whether its leader lives
+// or not, and those from outside of the namespace cannot be a task's.
+func TestSessionsBefore(t *testing.T) {
+	all := map[int]stat{
+		10: {start: 5, session: 10}, 11: {start: 50, session: 10}, // its leader lives
+		21: {start: 6, session: 20}, 22: {start: 51, session: 20}, // its leader is gone
+		30: {start: 52, session: 0},
+		40: {start: 53, session: 40}, 41: {start: 54, session: 40}, // as young as the task
+	}
+	older := sessionsBefore(all, 50)
+	for session, want := range map[int]bool{0: true, 10: true, 20: true, 40: false} {
+		if older[session] != want {
+			t.Errorf("session %d: older %v, want %v", session, older[session], want)
+		}
+	}
+}

@@ -140,12 +140,13 @@ func (t tree) doubts() (proven bool, why string) {
 		return false, "the list of processes cannot be read: " + err.Error()
 	}
 	above := ancestors(all)
+	older := sessionsBefore(all, t.since)
 	for pid, s := range all {
 		switch {
-		case s.start < t.since || pid == os.Getpid() || above[pid]:
+		case s.start < t.since || pid == os.Getpid() || above[pid] || older[s.session]:
 		case hidden(pid):
 			return false, "there is no cgroup, and a process of this user may not be looked into"
-		case above[s.parent] && t.stray(all, pid, s):
+		case above[s.parent] && t.stray(pid):
 			return false, fmt.Sprintf("there is no cgroup, and process %d of this user, which started later and belongs to nothing else, may be the task's", pid)
 		}
 	}
@@ -162,10 +163,23 @@ func ancestors(all map[int]stat) map[int]bool {
 	return found
 }
 
-// stray tells a process of our user that says of itself neither whose it is nor,
-// by an older session, that it is nobody's of the task's.
-func (t tree) stray(all map[int]stat, pid int, s stat) bool {
-	if leader, ok := all[s.session]; ok && leader.start < t.since || supervised(pid) != "" || markerIn(pid) != "" {
+// sessionsBefore are the sessions that were there before the moment since: nobody
+// joins a session but by birth, and a supervisor opens its own, so what is in them
+// is nobody's of the task's. Session 0 stands for all those whose leader lives
+// outside of this namespace of processes.
+func sessionsBefore(all map[int]stat, since uint64) map[int]bool {
+	older := map[int]bool{0: true}
+	for _, s := range all {
+		if s.start < since {
+			older[s.session] = true
+		}
+	}
+	return older
+}
+
+// stray tells a process of our user that does not say of itself whose it is.
+func (t tree) stray(pid int) bool {
+	if supervised(pid) != "" || markerIn(pid) != "" {
 		return false
 	}
 	var st unix.Stat_t
