@@ -6,8 +6,10 @@ import "github.com/combsched/comb/internal/cell"
 // identity: the same start twice starts one set of processes.
 type Action struct {
 	Attempt AttemptID
-	// Start is set for a start, nil for a stop.
+	// Start is set for a start; without it and without a Rotation it is a stop.
 	Start *Start
+	// Rotation is set when the tasks of an attempt that runs must follow it from now on.
+	Rotation *Rotation
 	// Grace is how long a stop waits between asking and killing.
 	Grace Duration
 	// Known is true when the action repeats, after a restart, one that may have
@@ -22,7 +24,29 @@ type Start struct {
 	Job   *Job
 	Retry int32 // the job's attempt, from 0
 	Tasks []TaskStart
+	// Rotation is what its tasks follow from the beginning; nil lets them run all the time.
+	Rotation *Rotation
 }
+
+// Rotation says who runs when on leaves that several attempts share: in the round
+// (now - Epoch) / Quantum the attempts of the turn with that number, modulo the number
+// of turns, run, and all others are suspended. With one turn all run at once: they
+// are packed. Whoever carries it out goes by the clock alone, so a server that is dead
+// freezes nobody, and all tasks of a gang switch together.
+type Rotation struct {
+	Turns   [][]AttemptID `json:"turns"`
+	Quantum Duration      `json:"quantum,omitempty"` // more than 0 with several turns
+	Epoch   Time          `json:"epoch"`
+}
+
+// Ability is something that not every executor can do.
+type Ability string
+
+// The abilities that a policy may need.
+const (
+	CanSuspend Ability = "suspend" // several attempts take turns on the same leaves
+	CanPack    Ability = "pack"    // several attempts run on the same leaves at once
+)
 
 // TaskStart is one task of a gang.
 type TaskStart struct {

@@ -187,6 +187,9 @@ const (
 	NeverStarted   ExitCause = "never started" // stopped before it was started
 	StartRefused   ExitCause = "start refused" // the node refused it: it never ran
 	NodeLost       ExitCause = "node lost"
+	// SuspendTimeout is of a task that did not acknowledge its suspension in time: it
+	// was given its grace for a checkpoint and stopped. No retry is counted.
+	SuspendTimeout ExitCause = "suspend timed out"
 )
 
 // Accountable reports whether a failure with this cause counts as the job's.

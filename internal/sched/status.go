@@ -101,6 +101,14 @@ type TaskProgress struct {
 	Loss       string `json:"loss,omitempty"`
 	MemoryMB   int64  `json:"memory_mb,omitempty"`
 	Checkpoint Time   `json:"checkpoint,omitempty"` // of the last checkpoint
+	// Use is what its devices were seen to do; nil where nobody looks.
+	Use *DeviceUse `json:"use,omitempty"`
+}
+
+// DeviceUse is a sample of the devices of one task.
+type DeviceUse struct {
+	Util     int32 `json:"util"`      // mean, in parts per thousand
+	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them
 }
 
 // AttemptStatus is one attempt or reservation of a gang.
