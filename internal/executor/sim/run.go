@@ -40,7 +40,8 @@ type run struct {
 	node     *node
 	behavior Behavior
 	running  bool
-	began    sched.Time
+	pace     pace
+	due      uint64 // the order of the happening that finishes its work
 	gone     bool
 	told     bool   // that it is gone
 	lost     string // why nothing proves that it lives; "" when known
@@ -191,11 +192,34 @@ func (w *World) begin(r *run) {
 	if r.gone {
 		return
 	}
-	r.running, r.began = true, w.now
+	r.running = true
+	r.pace = pace{from: w.now, startUp: r.behavior.StartUp, speed: r.behavior.Speed}
 	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
+	w.planEnd(r)
+}
+
+// planEnd plans the end of a running task's work, as it is paced now.
+func (w *World) planEnd(r *run) {
 	if r.behavior.RunFor > 0 {
-		w.plan(r.behavior.takes(r.behavior.RunFor), happening{what: finishes, run: r})
+		w.plan(r.pace.takes(r.behavior.RunFor), happening{what: finishes, run: r})
+		r.due = w.order
+	}
+}
+
+// SetSpeed lets the tasks of an attempt work at another speed from now on, in
+// millionths of full speed and at least 1: because its neighbours changed, say. What
+// they did so far counts at the speed they had.
+func (w *World) SetSpeed(id sched.AttemptID, speed int64) {
+	for _, r := range w.runs[id] {
+		if r.gone || r.behavior.Speed == speed {
+			continue
+		}
+		r.behavior.Speed = speed
+		if r.running {
+			r.pace.change(w.now, speed)
+			w.planEnd(r)
+		}
 	}
 }
 
@@ -226,7 +250,7 @@ func (w *World) serve(r *run, task taskKey, e sched.Exit) {
 		return
 	}
 	if r.running {
-		w.served[task] += r.behavior.done(sched.Duration(w.now - r.began))
+		w.served[task] += r.pace.done(w.now)
 	}
 }
 
@@ -242,28 +266,6 @@ func (w *World) forget(r *run) {
 		}
 	}
 	delete(w.runs, r.key.attempt)
-}
-
-// fullSpeed is the unit of Behavior.Speed.
-const fullSpeed = 1_000_000
-
-// done is the work that a run of so long does.
-func (b *Behavior) done(ran sched.Duration) sched.Duration {
-	ran = max(ran-b.StartUp, 0)
-	if b.Speed == 0 || b.Speed == fullSpeed {
-		return ran
-	}
-	whole, rest := ran/fullSpeed, ran%fullSpeed
-	return whole*sched.Duration(b.Speed) + rest*sched.Duration(b.Speed)/fullSpeed
-}
-
-// takes is how long a run of so much work runs, rounded up.
-func (b *Behavior) takes(work sched.Duration) sched.Duration {
-	if b.Speed == 0 || b.Speed == fullSpeed {
-		return b.StartUp + work
-	}
-	whole, rest := work/sched.Duration(b.Speed), work%sched.Duration(b.Speed)
-	return b.StartUp + whole*fullSpeed + (rest*fullSpeed+sched.Duration(b.Speed)-1)/sched.Duration(b.Speed)
 }
 
 // report tells a fact about a run, as soon as its node can be reached.

@@ -251,7 +251,9 @@ func (w *World) happen(h happening) {
 	case begins:
 		w.begin(r)
 	case finishes:
-		w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping})
+		if h.order == r.due { // else its speed has changed since
+			w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping})
+		}
 	case obeys:
 		w.end(r, sched.Exit{Code: 143, Signal: 15})
 	case isKilled:

@@ -166,3 +166,53 @@ func TestRebootEndsTasks(t *testing.T) {
 		t.Fatalf("heard %v with %d living tasks, want a proof of death", got, w.Living())
 	}
 }
+
+// A task whose speed changes twice: 100 s of work, 10 s of start-up. 20 s at full
+// speed do 10 s of it, 60 s at half speed 30, and the 60 that are left take 240 s at a
+// quarter. The last change comes while it works, the first end that was planned (at
+// 110 s) and the second (at 200 s) must not happen.
+func TestSpeedChanges(t *testing.T) {
+	w := sim.New(sim.Options{Start: start, Behave: func(sim.Task) sim.Behavior {
+		return sim.Behavior{RunFor: 100 * sched.Second, StartUp: 10 * sched.Second}
+	}})
+	w.Do(action(1, 1, 0))
+	drain(w, 20*sched.Second)
+	w.SetSpeed(sched.AttemptID{Job: 1, N: 1}, 500_000)
+	drain(w, 60*sched.Second)
+	w.SetSpeed(sched.AttemptID{Job: 1, N: 1}, 250_000)
+	if got := drain(w, 240*sched.Second-1); len(got) != 0 {
+		t.Fatalf("too early: %v", got)
+	}
+	got := drain(w, 1)
+	if e, ok := got[0].(sched.TaskExited); !ok || e.Exit.Code != 0 || w.Now() != start.Add(320*sched.Second) {
+		t.Fatalf("at %d heard %v, want its end at 320 s", w.Now(), got)
+	}
+}
+
+// A change during start-up: what is left of it passes, whatever the speed. The work of
+// 7 s at 300,000 millionths takes 23.333334 s, rounded up.
+func TestSpeedChangesInStartUp(t *testing.T) {
+	w := sim.New(sim.Options{Start: start, Behave: func(sim.Task) sim.Behavior {
+		return sim.Behavior{RunFor: 7 * sched.Second, StartUp: 10 * sched.Second, Speed: 600_000}
+	}})
+	w.Do(action(1, 1, 0))
+	drain(w, 4*sched.Second)
+	w.SetSpeed(sched.AttemptID{Job: 1, N: 1}, 300_000)
+	if got := drain(w, 29_333_333); len(got) != 0 {
+		t.Fatalf("too early: %v", got)
+	}
+	if got := drain(w, 1); len(got) != 1 {
+		t.Fatalf("at %d heard %v, want its end", w.Now(), got)
+	}
+}
+
+// A speed that never ends the work neither overflows nor holds the world up.
+func TestSlowestSpeed(t *testing.T) {
+	w := sim.New(sim.Options{Start: start, Behave: func(sim.Task) sim.Behavior {
+		return sim.Behavior{RunFor: 1 << 55, Speed: 1}
+	}})
+	w.Do(action(1, 1, 0))
+	if got := drain(w, 1<<50); len(got) != 1 {
+		t.Fatalf("heard %v, want its start alone", got)
+	}
+}
