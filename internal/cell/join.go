@@ -99,17 +99,47 @@ func (s *search) ownRoom(ch *Chain, node CellID) int32 {
 	return b.avail
 }
 
-// freeRoom is what the gang could take of a node's cells that are free to bind.
+// freeRoom is what the gang could take of a node's cells that are free to bind: in
+// free cells of the VC's container, and in cells that it could get around them.
 func (s *search) freeRoom(ch *Chain, node CellID) int32 {
+	up := s.c.spaces[s.r.Space].Parent
+	if s.c.openable(up, node) {
+		return s.room(node)
+	}
+	left := make([]int, ch.NodeLevel) // of the container's own cells, by level
+	for l := range left {
+		left[l] = len(s.c.spaces[up].unbound[ch.slot0+l])
+	}
 	var n int32
-	for i := CellID(0); int(i) < len(ch.inside); i++ {
-		if up := s.c.spaces[s.r.Space].Parent; s.c.spaces[up].free[s.c.slotOf(node+i)].has(node + i) {
-			n += s.room(node + i)
-		} else if i == 0 && s.c.freeAbove(up, node) != None {
-			return s.room(node)
+	for i := CellID(0); int(i) < len(ch.inside); {
+		id, l := node+i, ch.inside[i]
+		own := left[l-1] > 0 && s.c.openable(s.c.spaces[up].Parent, id)
+		if !own && !s.c.spaces[up].free[s.c.slotOf(id)].has(id) {
+			i++
+			continue
 		}
+		if own {
+			left[l-1]--
+		}
+		n += s.room(id)
+		i += ch.size[l-1] // past what lies in it
 	}
 	return n
+}
+
+// openable reports whether a cell lies under a free cell of a container, or whether
+// a root of the container could be bound around it, if that is safe.
+func (c *Cluster) openable(space int32, id CellID) bool {
+	if c.freeAbove(space, id) != None {
+		return true
+	}
+	up := c.spaces[space].Parent
+	for ; up != None && id != None; id = c.f.parent[id] {
+		if len(c.spaces[space].unbound[c.slotOf(id)]) > 0 && c.openable(up, id) {
+			return true
+		}
+	}
+	return false
 }
 
 // fillNode binds cells inside a node, large ones first, until they have room for
