@@ -102,6 +102,9 @@ func (n *narrator) tellTask(event sched.Event) string {
 		if e.Checkpoint {
 			text += " checkpoint saved"
 		}
+		if e.Use != nil {
+			text += " " + deviceUse(e.Use)
+		}
 		return text
 	}
 	return ""

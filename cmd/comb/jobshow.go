@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -162,14 +163,25 @@ func progress(p *sched.TaskProgress) string {
 	if p == nil {
 		return ""
 	}
-	text := "step " + number(p.Step)
-	if p.Total > 0 {
-		text += "/" + number(p.Total)
+	var parts []string
+	switch {
+	case p.Total > 0:
+		parts = append(parts, "step "+number(p.Step)+"/"+number(p.Total))
+	case p.Step > 0 || p.Use == nil:
+		parts = append(parts, "step "+number(p.Step))
 	}
 	if p.Loss != "" {
-		text += ", loss " + p.Loss
+		parts = append(parts, "loss "+p.Loss)
 	}
-	return text
+	if p.Use != nil {
+		parts = append(parts, deviceUse(p.Use))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// deviceUse is what a task's devices were seen to do.
+func deviceUse(u *sched.DeviceUse) string {
+	return fmt.Sprintf("devices %d%% busy, %s MiB", u.Util/10, number(u.MemoryMB))
 }
 
 func (a *app) jobEvents() *cobra.Command {

@@ -48,7 +48,7 @@ func examples() []sched.Event {
 		sched.TaskUnknown{Attempt: id, Task: 0, Reason: "its supervisor does not answer"},
 		sched.NodeHealth{Node: "n1", Up: false, Reason: "no answer for 30 s"},
 		sched.LeafHealth{Node: "n1", SKU: "V100", Device: 1, Good: false, Reason: "Xid 79"},
-		sched.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true},
+		sched.Progress{Attempt: id, Task: 0, Step: 400, Total: 1000, Loss: "0.231", Checkpoint: true, Use: &sched.DeviceUse{Util: 870, MemoryMB: 14200}},
 		sched.Notice{Job: 7, Message: "the memory limit is not enforced on this machine"},
 		sched.Placed{Attempt: id, Placement: place},
 		sched.Reserved{Attempt: by, Placement: place, Victims: []sched.AttemptID{id}},

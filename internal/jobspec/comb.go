@@ -35,7 +35,9 @@ func (p *parser) readComb(m *document.MapReader) {
 	h.Checkpoint = m.Bool("checkpoint", false)
 	h.Backfill = m.Bool("backfillable", false)
 	h.Packable = m.Bool("packable", false)
-	h.Suspendable = m.Bool("suspendable", false)
+	h.Suspendable = m.Bool("suspendable", m.Has("suspend"))
+	p.readSuspend(m)
+	h.MembersSignal = p.signal(m.Node("membersSignal"), "")
 	h.Dedicated = m.Bool("dedicated", false)
 	h.Queue, h.App, h.Model = p.label(m.Node("queue")), p.label(m.Node("app")), p.label(m.Node("model"))
 	h.Class = m.String("class", document.Text{OneOf: []string{"strict", "soft", "besteffort"}})
@@ -50,6 +52,36 @@ func (p *parser) readComb(m *document.MapReader) {
 		p.extras.comb[f.Key] = p.readCombRole(f)
 	}
 	m.Rest()
+}
+
+// readSuspend reads how tasks are asked before they are suspended.
+func (p *parser) readSuspend(m *document.MapReader) {
+	n := m.Node("suspend")
+	if n == nil || n.Kind == document.Null {
+		return
+	}
+	s := m.Map("suspend", "suspend")
+	c := &sched.SuspendContract{Signal: p.signal(s.Node("signal"), "USR1"), Timeout: defaultSuspendTimeout}
+	if t := s.Node("timeout"); t != nil && t.Kind != document.Null {
+		c.Timeout = p.duration(t, 100*sched.Millisecond, maxSuspendTimeout)
+	}
+	s.Rest()
+	if !p.job.Hints.Suspendable {
+		p.r.Problem(n, "suspendable is false: leave it out, or leave out suspend")
+	}
+	p.job.Hints.Suspend = c
+}
+
+// signals are those that a job may be told something by: none of them means
+// anything to a program that does not ask for it, but to end.
+func signals() []string { return []string{"USR1", "USR2", "HUP", "WINCH", "URG"} }
+
+// signal reads the name of a signal.
+func (p *parser) signal(n *document.Node, absent string) string {
+	if n == nil || n.Kind == document.Null {
+		return absent
+	}
+	return p.r.String(n, document.Text{OneOf: signals()})
 }
 
 // readPriority reads the priority as a number, the alternative to a class.

@@ -65,7 +65,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		role("") + "\ndeployments: [{taskRoles: {main: {" + odd + ": 1}}}]",
 		role("") + "\nextras: {comb: {taskRoles: {main: {" + odd + ": 1}}}}",
 		role("") + "\nextras: {comb: {taskRoles: {main: {elastic: {" + odd + ": 1}}}}}",
-		"extras: {comb: {deadlines: [{" + odd + ": 1}]}}",
+		"extras: {comb: {deadlines: [{" + odd + ": 1}]}}", "extras: {comb: {suspend: {" + odd + ": 1}}}",
 	} {
 		documented(known(t, file, odd))
 	}

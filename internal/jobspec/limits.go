@@ -25,4 +25,7 @@ const (
 	maxDuration  = 10 * 365 * 24 * sched.Hour
 	maxGrace     = sched.Hour
 	defaultGrace = 30 * sched.Second
+
+	maxSuspendTimeout     = 10 * sched.Minute
+	defaultSuspendTimeout = 10 * sched.Second
 )

@@ -48,6 +48,17 @@ const (
 	CanPack    Ability = "pack"    // several attempts run on the same leaves at once
 )
 
+// Words says what the ability is, behind "can".
+func (a Ability) Words() string {
+	switch a {
+	case CanSuspend:
+		return "suspend tasks and let them go on"
+	case CanPack:
+		return "run the tasks of several jobs on one device"
+	}
+	return string(a)
+}
+
 // TaskStart is one task of a gang.
 type TaskStart struct {
 	Task  int32 // ordinal in the job

@@ -147,6 +147,8 @@ type Progress struct {
 	Iteration  Duration  `json:"iteration,omitempty"`
 	MemoryMB   int64     `json:"memory_mb,omitempty"`
 	Checkpoint bool      `json:"checkpoint,omitempty"` // all work up to now is saved
+	// Use is what its devices were seen to do: the executor's own observation.
+	Use *DeviceUse `json:"use,omitempty"`
 }
 
 // Notice is a warning about a job for its user, such as a limit not enforced.

@@ -223,6 +223,7 @@ func (s *State) applyProgress(e Progress) {
 	p.Total = cmp.Or(e.Total, p.Total)
 	p.Loss = cmp.Or(e.Loss, p.Loss)
 	p.MemoryMB = cmp.Or(e.MemoryMB, p.MemoryMB)
+	p.Use = cmp.Or(e.Use, p.Use)
 	if e.Checkpoint {
 		p.Checkpoint = s.now
 		a.checkpoint = s.now

@@ -139,20 +139,32 @@ type EnvVar struct {
 
 // Hints are the keys of extras.comb that policies read; the core keeps them.
 type Hints struct {
-	Class       string      `json:"class,omitempty"` // strict, soft or besteffort
-	Deadlines   []Deadline  `json:"deadlines,omitempty"`
-	Duration    Duration    `json:"duration,omitempty"`
-	Iterations  int64       `json:"iterations,omitempty"`
-	Model       string      `json:"model,omitempty"`
-	GPUMemoryMB int64       `json:"gpu_memory_mb,omitempty"`
-	Queue       string      `json:"queue,omitempty"`
-	App         string      `json:"app,omitempty"`
-	Checkpoint  bool        `json:"checkpoint,omitempty"`
-	Backfill    bool        `json:"backfillable,omitempty"`
-	Packable    bool        `json:"packable,omitempty"`
-	Suspendable bool        `json:"suspendable,omitempty"`
-	Dedicated   bool        `json:"dedicated,omitempty"`
-	Roles       []RoleHints `json:"roles,omitempty"`
+	Class       string     `json:"class,omitempty"` // strict, soft or besteffort
+	Deadlines   []Deadline `json:"deadlines,omitempty"`
+	Duration    Duration   `json:"duration,omitempty"`
+	Iterations  int64      `json:"iterations,omitempty"`
+	Model       string     `json:"model,omitempty"`
+	GPUMemoryMB int64      `json:"gpu_memory_mb,omitempty"`
+	Queue       string     `json:"queue,omitempty"`
+	App         string     `json:"app,omitempty"`
+	Checkpoint  bool       `json:"checkpoint,omitempty"`
+	Backfill    bool       `json:"backfillable,omitempty"`
+	Packable    bool       `json:"packable,omitempty"`
+	Suspendable bool       `json:"suspendable,omitempty"`
+	// Suspend is how its tasks are asked before they are suspended; nil asks nobody.
+	Suspend *SuspendContract `json:"suspend,omitempty"`
+	// MembersSignal tells its tasks that a member came or went; "" tells nobody.
+	MembersSignal string      `json:"members_signal,omitempty"`
+	Dedicated     bool        `json:"dedicated,omitempty"`
+	Roles         []RoleHints `json:"roles,omitempty"`
+}
+
+// SuspendContract is of a job whose tasks bring themselves to their memory minimum
+// before they are suspended, and acknowledge that. A job that has one leaves
+// hardly anything in the memory of its devices while it is suspended.
+type SuspendContract struct {
+	Signal  string   `json:"signal"`  // asks a task, such as "USR1"
+	Timeout Duration `json:"timeout"` // for the acknowledgement
 }
 
 // RoleHints are the per-role keys of extras.comb; 0 is "not given".

@@ -72,6 +72,13 @@ type Restrainer interface {
 	Restrains(View, GangRef) (why string, until Time)
 }
 
+// Needer is a Policy that works only with an executor that can do more than start
+// and stop: a configuration that gives it to a VC elsewhere is refused.
+type Needer interface {
+	Policy
+	Needs() []Ability
+}
+
 // Judge is a Policy that says which failures no retry will mend.
 type Judge interface {
 	Policy

@@ -363,6 +363,9 @@ func formatProgress(e sched.Progress) string {
 	if e.Checkpoint {
 		out += " a checkpoint"
 	}
+	if e.Use != nil {
+		out += fmt.Sprintf(" %d MiB in use", e.Use.MemoryMB)
+	}
 	return out
 }
 

@@ -148,6 +148,11 @@ func (w *World) refeed() {
 	}
 }
 
+// Abilities implements engine.Able: the simulated world can do everything.
+func (w *World) Abilities() []sched.Ability {
+	return []sched.Ability{sched.CanSuspend, sched.CanPack}
+}
+
 // Now returns the present instant.
 func (w *World) Now() sched.Time { return w.now }
 
