@@ -124,6 +124,8 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 			text += fmt.Sprintf(" for job %d", e.By.Job)
 		}
 		return text
+	case sched.Joined:
+		return fmt.Sprintf("attempt %s joins attempt %s on %s", e.Attempt, e.Host, places(e.Placement))
 	case sched.LazilyPreempted:
 		text := fmt.Sprintf("attempt %s runs on as opportunistic", e.Attempt)
 		if e.By != nil {

@@ -55,6 +55,8 @@ func examples() []sched.Event {
 		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},
 		sched.Booked{Job: 8, Gang: 0, Start: 1_790_000_600_000_000, Leaves: place.Tasks[0].Leaves, Binds: place.Binds},
 		sched.StopSent{Attempt: id, Cause: sched.EndPreempted, Grace: 30 * sched.Second, By: &by},
+		sched.Joined{Attempt: id, Host: by, Placement: cell.Placement{Tasks: place.Tasks}},
+		sched.Rotated{Rotation: sched.Rotation{Turns: [][]sched.AttemptID{{by}, {id}}, Quantum: sched.Minute, Epoch: 1_790_000_000_000_000}},
 		sched.LazilyPreempted{Attempt: id, By: &by},
 		sched.Upgraded{Attempt: id, Binds: place.Binds},
 		sched.Doomed{VC: "vision", Root: 1, Cell: 20},
@@ -123,9 +125,10 @@ func section(t *testing.T, e sched.Event, docs map[string]string) string {
 		t.Errorf("%s has no comment", kind)
 	}
 	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(docs[string(kind)]))
-	of := reflect.TypeOf(e)
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(e)) {
+		if f.Anonymous {
+			continue // its fields follow
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" {
 			t.Errorf("%s.%s has no JSON name", kind, f.Name)

@@ -193,6 +193,8 @@ func attemptOf(e any) sched.AttemptID {
 		return e.Attempt
 	case sched.StopSent:
 		return e.Attempt
+	case sched.Joined:
+		return e.Attempt
 	case sched.LazilyPreempted:
 		return e.Attempt
 	case sched.Upgraded:

@@ -363,6 +363,12 @@ func (f *Fold) setLazy(id sched.AttemptID, lazy bool) {
 	}
 }
 
+func (f *Fold) setAllLazy(ids []sched.AttemptID, lazy bool) {
+	for _, id := range ids {
+		f.setLazy(id, lazy)
+	}
+}
+
 func (f *Fold) attemptEnded(e *sched.AttemptEnded) {
 	if g := f.liveGang(e.Attempt); g != nil {
 		f.endAttempt(g, e.Cause)

@@ -117,6 +117,9 @@ func (f *Fold) add(e sched.Event) {
 	case sched.Placed:
 		f.events++
 		f.placed(&e)
+	case sched.Joined:
+		f.events++
+		f.placed(&sched.Placed{Attempt: e.Attempt, Placement: e.Placement})
 	case sched.TaskStarted:
 		f.started(e.Attempt)
 	case sched.AttemptEnded:
@@ -138,8 +141,10 @@ func (f *Fold) add(e sched.Event) {
 		f.stopWaiting(e.Job)
 	case sched.LazilyPreempted:
 		f.setLazy(e.Attempt, true)
+		f.setAllLazy(e.With, true)
 	case sched.Upgraded:
 		f.setLazy(e.Attempt, false)
+		f.setAllLazy(e.With, false)
 	case sched.Configured:
 		f.configured(&e)
 	default:

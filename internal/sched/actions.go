@@ -10,6 +10,12 @@ func (s *State) Actions(e Event) []Action {
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
 			return []Action{s.startAction(a, false)}
 		}
+	case Joined:
+		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
+			return []Action{s.startAction(a, false)}
+		}
+	case Rotated:
+		return s.rotationActions(&e.Rotation)
 	case StopSent:
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
 			return []Action{{Attempt: e.Attempt, Grace: e.Grace}}
@@ -18,9 +24,23 @@ func (s *State) Actions(e Event) []Action {
 	return nil
 }
 
+// rotationActions tells all who stand in a rotation. One that was replaced in the same
+// batch is told as it is now.
+func (s *State) rotationActions(r *Rotation) []Action {
+	var out []Action
+	for _, turn := range r.Turns {
+		for _, id := range turn {
+			if a := s.live(id); a != nil && a.alive > 0 && a.share != 0 {
+				out = append(out, Action{Attempt: id, Rotation: s.rotationToTell(a)})
+			}
+		}
+	}
+	return out
+}
+
 func (s *State) startAction(a *attempt, known bool) Action {
 	j := &s.jobs[a.job]
-	start := &Start{ID: j.id, Job: j.spec, Retry: j.retry}
+	start := &Start{ID: j.id, Job: j.spec, Retry: j.retry, Rotation: s.rotationToTell(a)}
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		t := &j.tasks[o]
 		if t.dead {
@@ -29,6 +49,16 @@ func (s *State) startAction(a *attempt, known bool) Action {
 		start.Tasks = append(start.Tasks, TaskStart{Task: o, Role: t.role, Index: t.index, Place: *t.place, SKU: s.cl.SKU(t.place.SKU)})
 	}
 	return Action{Attempt: a.id, Start: start, Known: known}
+}
+
+// rotationToTell is a copy of an attempt's rotation: the state's own changes.
+func (s *State) rotationToTell(a *attempt) *Rotation {
+	r := s.rotationOf(a)
+	if r == nil {
+		return nil
+	}
+	c := *r
+	return &c
 }
 
 // Outstanding returns the actions of all live attempts, marked Known: what an

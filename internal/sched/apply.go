@@ -346,15 +346,21 @@ func (s *State) move(m Move) {
 		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))
 	}
 	j := &s.jobs[a.job]
-	a.alloc = s.cl.Take(j.space, j.spec.Priority, m.Placement, false)
-	a.orphaned, a.left = m.Orphaned, 0
-	s.drain(a, m.Drains)
-	if (m.Lazy || a.lazy) && j.spec.Priority >= cell.MinGuaranteed {
-		s.cl.Demote(a.alloc)
-		a.lazy = true
+	lazy := (m.Lazy || a.lazy) && j.spec.Priority >= cell.MinGuaranteed
+	if !a.joined { // whom it shares its leaves with moves along, next
+		alloc := s.cl.Take(j.space, j.spec.Priority, m.Placement, false)
+		if lazy {
+			s.cl.Demote(alloc)
+		}
+		first := j.gangs[a.id.Gang].attempt
+		s.setAlloc(alloc, first)
+		for at := first; at != none; at = s.attempts[at].mate {
+			s.attempts[at].alloc = alloc
+		}
 	}
+	a.orphaned, a.left, a.lazy = m.Orphaned, 0, lazy
+	s.drain(a, m.Drains)
 	s.setMood(a)
-	s.setAlloc(a.alloc, j.gangs[a.id.Gang].attempt)
 	s.timeMinRun(a)
 }
 

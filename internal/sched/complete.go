@@ -102,7 +102,7 @@ func (s *State) overTime(j *job) (JobCompleting, bool) {
 		if at == none {
 			continue
 		}
-		if a := &s.attempts[at]; a.started > 0 && a.alive > 0 && s.now >= a.started.Add(j.spec.TimeLimit) {
+		if a := &s.attempts[at]; a.started > 0 && a.alive > 0 && s.ranFor(a) >= j.spec.TimeLimit {
 			msg := fmt.Sprintf("it ran longer than its time limit of %d s", j.spec.TimeLimit/Second)
 			return JobCompleting{Job: j.id, Phase: Failed, Cause: EndTimeLimit, Task: none, Message: msg}, true
 		}

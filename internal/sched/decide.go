@@ -158,7 +158,16 @@ func (s *State) settleGang(slot, g int32) {
 	if g == 0 {
 		s.unreserveExtras(slot)
 	}
+	left := int32(none)
+	if s.shared(a) { // who stays on its leaves has them to themselves
+		if left = s.first(a); left == at {
+			left = a.mate
+		}
+	}
 	s.emit(AttemptEnded{Attempt: a.id, Cause: s.endCause(a), Message: a.message})
+	if left != none {
+		s.settleTurns(left)
+	}
 }
 
 // endCause says why an attempt, all of whose tasks are dead, ended.
@@ -195,8 +204,10 @@ func (s *State) settleReservation(a *attempt) {
 		for _, l := range t.Leaves {
 			hold, _ := s.cl.Holder(l)
 			switch {
-			case hold != cell.None && s.holder(hold).state == AttemptUnknown:
-				s.emit(Unreserved{Attempt: a.id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", s.holder(hold).id)})
+			case hold != cell.None && s.stuck(hold):
+				lost := s.membersOf(hold)
+				i := slices.IndexFunc(lost, func(m *attempt) bool { return m.state == AttemptUnknown })
+				s.emit(Unreserved{Attempt: a.id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", lost[i].id)})
 				return
 			case s.leafBad(l):
 				s.emit(Unreserved{Attempt: a.id, Reason: "a reserved cell went bad"})

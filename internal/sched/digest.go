@@ -96,6 +96,18 @@ func (d *digest) placement(p *cell.Placement) {
 	d.binds(p.Binds)
 }
 
+func (d *digest) rotation(r *Rotation) {
+	d.word(uint64(len(r.Turns)))
+	for _, turn := range r.Turns {
+		d.word(uint64(len(turn)))
+		for _, id := range turn {
+			d.attempt(id)
+		}
+	}
+	d.num(int64(r.Quantum))
+	d.num(int64(r.Epoch))
+}
+
 func (d *digest) exit(x *Exit) {
 	d.word(uint64(uint32(x.Code))<<32 | uint64(uint32(x.Signal)))
 	d.text(string(x.Cause))
@@ -126,6 +138,12 @@ func (d *digest) event(e Event) {
 		d.text(string(e.Cause))
 		d.num(int64(e.Grace))
 		d.by(e.By)
+	case Joined:
+		d.attempt(e.Attempt)
+		d.attempt(e.Host)
+		d.placement(&e.Placement)
+	case Rotated:
+		d.rotation(&e.Rotation)
 	case AttemptEnded:
 		d.attempt(e.Attempt)
 		d.text(string(e.Cause))

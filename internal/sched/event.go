@@ -8,7 +8,7 @@ import "github.com/combsched/comb/internal/cell"
 // nothing is decided again at replay.
 //
 //	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
-//	decisions: Placed Reserved Unreserved Booked StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
+//	decisions: Placed Joined Rotated Reserved Unreserved Booked StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined
 type Event interface{ event() Kind }
@@ -128,17 +128,35 @@ type StopSent struct {
 	By      *AttemptID `json:"by,omitempty"` // the preemptor
 }
 
+// Joined starts an attempt on the leaves that Host holds, and maybe others already: the
+// same leaves for the same tasks, with no bindings of its own. A Rotated that names all
+// of them follows in the same batch.
+type Joined struct {
+	Attempt   AttemptID      `json:"attempt"`
+	Host      AttemptID      `json:"host"`
+	Placement cell.Placement `json:"placement"`
+}
+
+// Rotated says how the attempts that share leaves take turns from now on: all of them
+// that live stand in it once. It comes when one joins or has ended, and when the turns
+// change; whoever is left alone has the only turn.
+type Rotated struct {
+	Rotation
+}
+
 // LazilyPreempted makes a guaranteed attempt opportunistic: it keeps its leaves
 // and gives its VC's cells back.
 type LazilyPreempted struct {
-	Attempt AttemptID  `json:"attempt"`
-	By      *AttemptID `json:"by,omitempty"`
+	Attempt AttemptID   `json:"attempt"`
+	With    []AttemptID `json:"with,omitempty"` // who shares its leaves: they become it, too
+	By      *AttemptID  `json:"by,omitempty"`
 }
 
 // Upgraded gives a lazily preempted attempt its guarantee back, on the leaves
 // that it runs on: Binds are the preassigned cells around them.
 type Upgraded struct {
 	Attempt AttemptID   `json:"attempt"`
+	With    []AttemptID `json:"with,omitempty"` // who shares its leaves: they get it back, too
 	Binds   []cell.Bind `json:"binds"`
 }
 
@@ -278,6 +296,8 @@ func (Reserved) event() Kind        { return "Reserved" }
 func (Unreserved) event() Kind      { return "Unreserved" }
 func (Booked) event() Kind          { return "Booked" }
 func (StopSent) event() Kind        { return "StopSent" }
+func (Joined) event() Kind          { return "Joined" }
+func (Rotated) event() Kind         { return "Rotated" }
 func (LazilyPreempted) event() Kind { return "LazilyPreempted" }
 func (Upgraded) event() Kind        { return "Upgraded" }
 func (Doomed) event() Kind          { return "Doomed" }

@@ -368,7 +368,7 @@ func (s *State) revocable(q *cell.Request) []cell.AllocID {
 // service their cells count as bad, until something proves that they are dead.
 func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 	r := s.newReason(j, g)
-	lift := cell.Lift{Also: func(id cell.AllocID) bool { return s.holder(id).state == AttemptUnknown }}
+	lift := cell.Lift{Also: func(id cell.AllocID) bool { return s.stuck(id) }}
 	if q.Lift != nil {
 		lift.Opportunistic, lift.Below = q.Lift.Opportunistic, q.Lift.Below
 	}
@@ -378,8 +378,10 @@ func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 		return Reason{}, false
 	}
 	for _, v := range res.Victims {
-		if s.holder(v).state == AttemptUnknown { // what is leaving anyway is not to blame
-			r.Jobs = append(r.Jobs, s.holder(v).id.Job)
+		for _, m := range s.membersOf(v) {
+			if m.state == AttemptUnknown { // what is leaving anyway is not to blame
+				r.Jobs = append(r.Jobs, m.id.Job)
+			}
 		}
 	}
 	if len(r.Jobs) == 0 {

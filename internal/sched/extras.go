@@ -131,7 +131,7 @@ func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID)
 	return func(id cell.AllocID) bool {
 		a := s.holder(id)
 		al := s.cl.Alloc(id)
-		return s.isExtra(a) && al.Space == space && !al.Opportunistic() && al.Priority < limit && a.state != AttemptUnknown
+		return s.isExtra(a) && al.Space == space && !al.Opportunistic() && al.Priority < limit && !s.stuck(id)
 	}
 }
 

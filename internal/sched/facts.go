@@ -124,9 +124,7 @@ func (s *State) applyStarted(e TaskStarted) {
 		if len(s.booked) > 0 {
 			s.look = true // its end is known now, and with it what may start before
 		}
-		if j.spec.TimeLimit > 0 {
-			s.at(s.now.Add(j.spec.TimeLimit), j.id, a.id.Gang)
-		}
+		s.timeLimit(a)
 		s.timeMinRun(a)
 	}
 	s.refreshState(a)
@@ -171,6 +169,9 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	case a.cause != "" && !x.Own:
 		t.state = TaskEnded
 	case !x.Cause.Accountable():
+		if x.Cause == SuspendTimeout {
+			s.jobs[a.job].gangs[a.id.Gang].alone = true
+		}
 		t.state = TaskEnded
 		a.platform = true
 		a.message = cmp.Or(a.message, string(x.Cause))
@@ -223,7 +224,13 @@ func (s *State) applyProgress(e Progress) {
 	p.Total = cmp.Or(e.Total, p.Total)
 	p.Loss = cmp.Or(e.Loss, p.Loss)
 	p.MemoryMB = cmp.Or(e.MemoryMB, p.MemoryMB)
-	p.Use = cmp.Or(e.Use, p.Use)
+	if e.Use != nil {
+		use := *e.Use
+		if p.Use != nil {
+			use.MemoryMB = max(use.MemoryMB, p.Use.MemoryMB)
+		}
+		p.Use = &use
+	}
 	if e.Checkpoint {
 		p.Checkpoint = s.now
 		a.checkpoint = s.now

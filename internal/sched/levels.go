@@ -100,7 +100,7 @@ func (s *State) leafView(r *cell.Request, l cell.LeafID) leafView {
 	if hold != cell.None {
 		v.lent = s.cl.Alloc(hold).Opportunistic()
 		if promised == cell.None {
-			v.until, _ = s.declaredEnd(s.holder(hold))
+			v.until = s.allocEnd(hold)
 		}
 		if !v.lent {
 			v.held = s.cl.Alloc(hold).Space
@@ -143,7 +143,7 @@ func (s *State) rootLeft(c cell.CellID, ends map[cell.CellID]Time) Time {
 		hold, promised := s.cl.Holder(l)
 		end := Time(0)
 		if hold != cell.None && promised == cell.None {
-			end, _ = s.declaredEnd(s.holder(hold))
+			end = s.allocEnd(hold)
 		}
 		if (hold != cell.None || promised != cell.None) && end == 0 {
 			last = 0

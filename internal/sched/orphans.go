@@ -51,7 +51,7 @@ func (s *State) orphans() []orphan {
 		j := &s.jobs[a.job]
 		for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
 			t := &j.tasks[o]
-			if t.dead {
+			if t.dead || s.doneBefore(a, k) {
 				continue
 			}
 			for _, d := range lostDevices(t, &s.cl.Alloc(a.alloc).Placement.Tasks[k]) {
@@ -61,6 +61,21 @@ func (s *State) orphans() []orphan {
 	}
 	slices.SortFunc(out, func(x, y orphan) int { return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.device, y.device)) })
 	return out
+}
+
+// doneBefore reports whether a task before this one, of an earlier member of the same
+// allocation, lives on its devices: they are listed once.
+func (s *State) doneBefore(a *attempt, k int) bool {
+	if !a.joined {
+		return false
+	}
+	for at := s.first(a); s.attempts[at].id != a.id; at = s.attempts[at].mate {
+		m := &s.attempts[at]
+		if o := s.jobs[m.job].spec.Gangs[m.id.Gang].Tasks[k]; !s.jobs[m.job].tasks[o].dead {
+			return true
+		}
+	}
+	return false
 }
 
 // lostDevices returns the devices that a task was started with and that the
@@ -118,7 +133,7 @@ func (s *State) withOrphanVCs(vcs []VCStatus) []VCStatus {
 		}
 		v.Active++
 		for g := range j.gangs {
-			if slot := j.gangs[g].attempt; slot != none && s.attempts[slot].state != AttemptReserving {
+			if slot := j.gangs[g].attempt; slot != none && s.attempts[slot].state != AttemptReserving && !s.attempts[slot].joined {
 				for _, t := range s.cl.Alloc(s.attempts[slot].alloc).Placement.Tasks {
 					v.Opportunistic += int32(len(t.Leaves))
 				}

@@ -20,20 +20,14 @@ func (s *State) applyDecision(e Event) bool {
 		s.applyBooked(e)
 	case StopSent:
 		s.applyStopSent(e)
+	case Joined:
+		s.applyJoined(e)
+	case Rotated:
+		s.applyRotated(e)
 	case LazilyPreempted:
-		a := s.live(e.Attempt)
-		s.count(a, -1)
-		s.cl.Demote(a.alloc)
-		a.lazy, a.by = true, e.By
-		s.count(a, 1)
-		s.keepLazy(a)
+		s.applyLazily(e)
 	case Upgraded:
-		a := s.live(e.Attempt)
-		s.count(a, -1)
-		s.cl.Upgrade(a.alloc, e.Binds)
-		s.dropLazy(a)
-		a.lazy, a.by, a.since = false, nil, s.seq
-		s.count(a, 1)
+		s.applyUpgraded(e)
 	case Doomed:
 		s.cl.Doom(s.charged(e.VC, e.Container), e.Root, e.Cell)
 		s.look = true
@@ -69,6 +63,34 @@ func (s *State) applyDecision(e Event) bool {
 	return true
 }
 
+// applyLazily makes an allocation opportunistic.
+func (s *State) applyLazily(e LazilyPreempted) {
+	a := s.live(e.Attempt)
+	s.count(a, -1)
+	s.cl.Demote(a.alloc)
+	for at := s.first(a); at != none; at = s.attempts[at].mate {
+		m := &s.attempts[at]
+		m.lazy, m.by = true, e.By
+		s.rerun(m)
+		s.keepLazy(m)
+	}
+	s.count(a, 1)
+}
+
+// applyUpgraded gives an allocation its guarantee back.
+func (s *State) applyUpgraded(e Upgraded) {
+	a := s.live(e.Attempt)
+	s.count(a, -1)
+	s.cl.Upgrade(a.alloc, e.Binds)
+	for at := s.first(a); at != none; at = s.attempts[at].mate {
+		m := &s.attempts[at]
+		s.dropLazy(m)
+		m.lazy, m.by, m.since = false, nil, s.seq
+		s.rerun(m)
+	}
+	s.count(a, 1)
+}
+
 // applyPlaced starts an attempt, on fresh cells or on those reserved for it.
 func (s *State) applyPlaced(e Placed) {
 	slot := s.slots.of(e.Attempt.Job)
@@ -84,25 +106,44 @@ func (s *State) applyPlaced(e Placed) {
 	} else {
 		a = s.newAttempt(slot, e.Attempt, e.Placement, false)
 	}
-	s.dequeue(slot, e.Attempt.Gang)
-	a.state, a.placed, a.since, a.victims = AttemptStarting, s.now, s.seq, nil
+	s.begin(slot, a, e.Placement.Tasks)
 	s.count(a, 1)
-	tasks := j.spec.Gangs[e.Attempt.Gang].Tasks
+	if e.Attempt.Gang == 0 {
+		s.enqueueExtras(slot)
+	}
+}
+
+// begin starts the tasks of an attempt, which has its leaves.
+func (s *State) begin(slot int32, a *attempt, places []cell.Task) {
+	j := &s.jobs[slot]
+	s.dequeue(slot, a.id.Gang)
+	a.state, a.placed, a.since, a.victims = AttemptStarting, s.now, s.seq, nil
+	tasks := j.spec.Gangs[a.id.Gang].Tasks
 	a.alive = int32(len(tasks))
 	for i, o := range tasks {
 		t := &j.tasks[o]
 		*t = taskRun{role: t.role, index: t.index, gang: t.gang, retries: t.retries, progress: t.progress,
-			state: TaskStarting, attempt: e.Attempt.N, place: &e.Placement.Tasks[i]}
-	}
-	if e.Attempt.Gang == 0 {
-		s.enqueueExtras(slot)
+			state: TaskStarting, attempt: a.id.N, place: &places[i]}
 	}
 }
 
 // newAttempt takes cells for a gang.
 func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise bool) *attempt {
 	j := &s.jobs[slot]
-	g := &j.gangs[id.Gang]
+	at := s.attemptSlot(slot, id)
+	if !promise {
+		j.gangs[id.Gang].n = id.N
+	}
+	alloc := s.cl.Take(j.space, j.spec.Priority, pl, promise)
+	s.setAlloc(alloc, at)
+	s.attempts[at] = attempt{id: id, job: slot, alloc: alloc, mate: none}
+	s.link(at)
+	return &s.attempts[at]
+}
+
+// attemptSlot gives a gang a slot for its next attempt.
+func (s *State) attemptSlot(slot int32, id AttemptID) int32 {
+	g := &s.jobs[slot].gangs[id.Gang]
 	if id.N != g.n+1 {
 		panic(fmt.Sprintf("sched: attempt %v follows attempt %d", id, g.n))
 	}
@@ -113,14 +154,7 @@ func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise 
 		s.attempts = append(s.attempts, attempt{})
 	}
 	g.attempt = at
-	if !promise {
-		g.n = id.N
-	}
-	alloc := s.cl.Take(j.space, j.spec.Priority, pl, promise)
-	s.setAlloc(alloc, at)
-	s.attempts[at] = attempt{id: id, job: slot, alloc: alloc}
-	s.link(at)
-	return &s.attempts[at]
+	return at
 }
 
 func (s *State) applyReserved(e Reserved) {
@@ -147,7 +181,7 @@ func (s *State) unpromise(slot int32) {
 	s.promises = s.promises[:last]
 }
 
-// freeAttempt gives an attempt's cells back and forgets it.
+// freeAttempt gives an attempt's cells back, unless others share them, and forgets it.
 func (s *State) freeAttempt(a *attempt) {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
 	s.count(a, -1)
@@ -158,8 +192,13 @@ func (s *State) freeAttempt(a *attempt) {
 		s.dropLazy(a)
 	}
 	s.unlink(g.attempt)
-	s.byAlloc[a.alloc] = none
-	s.release(a.alloc)
+	if alloc := a.alloc; s.part(g.attempt) {
+		s.count(s.holder(alloc), 1)
+		s.setMood(s.holder(alloc))
+	} else {
+		s.byAlloc[alloc] = none
+		s.release(alloc)
+	}
 	s.spareAtt = append(s.spareAtt, g.attempt)
 	g.attempt = none
 	s.relist(a.job, a.id.Gang)

@@ -28,10 +28,24 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 		return 0, false
 	}
 	begin := max(a.placed, a.started)
+	if a.share != 0 {
+		return s.reaches(a, spec.TimeLimit).Add(spec.Grace), true
+	}
 	if a.state == AttemptReserving {
 		begin = max(begin.Add(s.longestGrace(a.victims)), s.now)
 	}
 	return begin.Add(spec.TimeLimit).Add(spec.Grace), true
+}
+
+// leftBy is the same of an attempt with all that share its leaves.
+func (s *State) leftBy(a *attempt) (Time, bool) {
+	last, known := s.overBy(a)
+	for at := s.first(a); known && s.shared(a) && at != none; at = s.attempts[at].mate {
+		var end Time
+		end, known = s.overBy(&s.attempts[at])
+		last = max(last, end)
+	}
+	return last, known
 }
 
 // longestGrace is how long it takes attempts to leave that were told to.
@@ -153,7 +167,7 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 		case promised != cell.None && !o.clears(a, promised, b.start), o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
 			return false
 		case hold == cell.None, o.clears(a, hold, b.start):
-		case b.start != 0 || o.s.holder(hold).state == AttemptUnknown:
+		case b.start != 0 || o.s.stuck(hold):
 			return false
 		}
 	}
@@ -168,7 +182,7 @@ func (o *outlook) clears(a asking, id cell.AllocID, t Time) bool {
 // yields reports whether a holder would be lifted for a gang.
 func (o *outlook) yields(a asking, id cell.AllocID) bool {
 	al := o.s.cl.Alloc(id)
-	if o.s.holder(id).state == AttemptUnknown {
+	if o.s.stuck(id) {
 		return false
 	}
 	return al.Opportunistic() || al.Space == o.space && al.Priority < a.prio
@@ -182,8 +196,10 @@ func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []JobID {
 		if hold == cell.None || o.yields(a, hold) || o.gone(hold, forever-1) {
 			continue
 		}
-		if id := o.s.holder(hold).id.Job; !slices.Contains(out, id) {
-			out = append(out, id)
+		for _, m := range o.s.membersOf(hold) {
+			if _, known := o.s.overBy(m); !known && !slices.Contains(out, m.id.Job) {
+				out = append(out, m.id.Job)
+			}
 		}
 	}
 	slices.Sort(out)
@@ -251,11 +267,11 @@ func (o *outlook) read() {
 		if a.job == none {
 			continue
 		}
-		if end, known := o.s.overBy(a); known {
+		if end, known := o.s.leftBy(a); known {
 			o.over[i] = end
 		}
 		al := o.s.cl.Alloc(a.alloc)
-		if al.Space != o.space || al.Opportunistic() {
+		if al.Space != o.space || al.Opportunistic() || a.joined {
 			continue
 		}
 		e := ending{o.over[i], al.Priority, o.s.jobs[a.job].gangs[a.id.Gang].leaves}
@@ -266,7 +282,7 @@ func (o *outlook) read() {
 			e.leaves = int32(len(leavesOf(&al.Placement)))
 		}
 		o.ends = append(o.ends, e)
-		if a.cause != "" {
+		if o.s.stays(a) == nil {
 			o.told = append(o.told, int32(i))
 		}
 	}
@@ -407,7 +423,7 @@ func (o *outlook) busyUntil(a asking, l cell.LeafID) Time {
 	if hold == cell.None || o.yields(a, hold) {
 		return 0
 	}
-	end, _ := o.s.overBy(o.s.holder(hold))
+	end, _ := o.s.leftBy(o.s.holder(hold))
 	return end
 }
 
@@ -418,8 +434,7 @@ func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r.Keep = keep
 	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
 	r.Lift.Also = func(id cell.AllocID) bool {
-		h := o.s.holder(id)
-		return o.s.cl.Alloc(id).Space == o.space && h.state != AttemptUnknown
+		return o.s.cl.Alloc(id).Space == o.space && !o.s.stuck(id)
 	}
 	r.Cost = func(id cell.AllocID) cell.Cost { return cell.Cost{Lost: o.s.workAhead(o.s.holder(id))} }
 	return o.placeLater(a, &r)

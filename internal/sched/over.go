@@ -69,7 +69,8 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 	}
 	slices.SortFunc(out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
 	cfg := vcConfig(s.cfg, j.spec.VC)
-	var named map[JobID]int32 // gangs of jobs that have several: together they stay within the budget
+	var also map[cell.AllocID]int // members of shared allocations that were named
+	var named map[JobID]int32     // gangs of jobs that have several: together they stay within the budget
 	for ref := range over {
 		v := s.find(ref.Job)
 		if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.gangs) || v.gangs[ref.Gang].attempt == none || v.id == j.id {
@@ -87,6 +88,14 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 				named = map[JobID]int32{}
 			}
 			named[v.id]++
+		}
+		if s.shared(a) {
+			if also == nil {
+				also = map[cell.AllocID]int{}
+			}
+			if also[a.alloc]++; also[a.alloc] < len(s.membersOf(a.alloc)) {
+				continue // who shares its leaves has to stand behind as well
+			}
 		}
 		out = append(out, a.alloc)
 	}
@@ -112,7 +121,7 @@ func (s *State) yields(j *job, a *attempt) bool {
 func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	var out []cell.AllocID
 	for _, id := range ids {
-		if s.jobs[s.holder(id).job].spec.LazyPreempt {
+		if s.willing(s.holder(id)) {
 			out = append(out, id)
 		}
 	}
@@ -193,9 +202,11 @@ func (s *State) makeLazy(a *attempt, by AttemptID, over bool) {
 	if a.lazy {
 		return // with its minimum, already
 	}
-	s.assertBehind(by, a, over)
+	for _, m := range s.membersOf(a.alloc) {
+		s.assertBehind(by, m, over)
+	}
 	id, slot := a.id, a.job
-	s.emit(LazilyPreempted{Attempt: id, By: &by})
+	s.emit(LazilyPreempted{Attempt: id, With: s.with(a), By: &by})
 	if id.Gang == 0 {
 		s.demoteExtras(slot, &by)
 	}

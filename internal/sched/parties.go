@@ -308,7 +308,9 @@ func (s *State) askHoldings(space int32, by By) {
 	}
 	hs.asked |= 1 << by
 	for a := range s.holding(space) {
-		s.countHoldings(hs, by, a, 1)
+		if !a.joined {
+			s.countHoldings(hs, by, s.counted(a), 1)
+		}
 	}
 }
 

@@ -93,29 +93,54 @@ func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.holder(id)
-		c := cell.Cost{Preempted: min(s.jobs[a.job].preempted, fullGang-1), Lost: s.lostWork(a)}
-		if !s.isExtra(a) {
-			c.Preempted += fullGang
+		c := s.cost(a)
+		for at := a.mate; at != none; at = s.attempts[at].mate { // who shares its leaves stops, too
+			also := s.cost(&s.attempts[at])
+			c.Preempted, c.Lost = c.Preempted+also.Preempted, c.Lost+min(also.Lost, 1<<62-c.Lost)
 		}
 		return c
 	}
 	return r
 }
 
+// cost is what stopping an attempt costs.
+func (s *State) cost(a *attempt) cell.Cost {
+	c := cell.Cost{Preempted: min(s.jobs[a.job].preempted, fullGang-1), Lost: min(s.lostWork(a), 1<<62)}
+	if !s.isExtra(a) {
+		c.Preempted += fullGang
+	}
+	return c
+}
+
 // fullGang is what stopping a full gang costs more than stopping a member above a
 // minimum, in preemptions suffered: so those go first.
 const fullGang = 1 << 10
 
-// setMood tells the cells what an attempt is about to do.
+// setMood tells the cells what an attempt is about to do, with those that share its
+// leaves: these leave when all do, and nobody may count on them when one is lost.
 func (s *State) setMood(a *attempt) {
-	mood := cell.Staying
-	switch a.state {
-	case AttemptUnknown:
-		mood = cell.Stuck
-	case AttemptStopping:
-		mood = cell.Leaving
+	mood := a.mood()
+	if s.shared(a) {
+		mood = s.holder(a.alloc).mood()
+		for _, m := range s.membersOf(a.alloc) {
+			if mood == cell.Stuck || m.mood() == cell.Stuck {
+				mood = cell.Stuck
+			} else if m.mood() != mood {
+				mood = cell.Staying
+			}
+		}
 	}
 	s.cl.SetMood(a.alloc, mood)
+}
+
+func (a *attempt) mood() cell.Mood {
+	switch a.state {
+	case AttemptUnknown:
+		return cell.Stuck
+	case AttemptStopping:
+		return cell.Leaving
+	}
+	return cell.Staying
 }
 
 // lostWork is what stopping an attempt throws away: leaves times microseconds
@@ -125,7 +150,7 @@ func (s *State) lostWork(a *attempt) int64 {
 		return 0
 	}
 	g := &s.jobs[a.job].gangs[a.id.Gang]
-	since := int64(s.now - a.checkpoint)
+	since := int64(s.ranSince(a, a.checkpoint))
 	if since > (1<<62)/int64(max(g.leaves, 1)) {
 		return 1 << 62
 	}
@@ -217,7 +242,7 @@ func (s *State) planLazyLifting(r cell.Request, lazies []cell.AllocID) (plan, bo
 	}
 	q := s.lifting(r, cell.MinGuaranteed)
 	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
-		return s.cl.Alloc(id).Opportunistic() && s.holder(id).state != AttemptUnknown && !slices.Contains(lazies, id)
+		return s.cl.Alloc(id).Opportunistic() && !s.stuck(id) && !slices.Contains(lazies, id)
 	}}
 	done, res, ok := s.cl.DemotedFits(&q, lazies)
 	return plan{placement: res.Placement, lazies: done, victims: res.Victims}, ok
@@ -231,6 +256,17 @@ func (s *State) planLifted(q cell.Request) (plan, bool) {
 	}
 	res = s.withExtras(q, res)
 	return plan{placement: res.Placement, victims: res.Victims}, true
+}
+
+// steady reports whether an attempt, with all that share its leaves, starts or runs and
+// was not told to stop.
+func (s *State) steady(a *attempt) bool {
+	for at := s.first(a); at != none; at = s.attempts[at].mate {
+		if m := &s.attempts[at]; m.state != AttemptStarting && m.state != AttemptRunning {
+			return false
+		}
+	}
+	return true
 }
 
 // limits returns 0 (only opportunistic work is lifted), then, rising, one above
@@ -255,11 +291,11 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	var slots []int32
 	for i := range s.attempts {
 		a := &s.attempts[i]
-		if a.job == none || a.lazy || a.state != AttemptStarting && a.state != AttemptRunning {
+		if a.job == none || a.lazy || a.joined || !s.steady(a) {
 			continue
 		}
 		spec := s.jobs[a.job].spec
-		if spec.LazyPreempt && spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && s.cl.Alloc(a.alloc).Space == space {
+		if s.willing(a) && spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && s.cl.Alloc(a.alloc).Space == space {
 			slots = append(slots, int32(i))
 		}
 	}

@@ -60,6 +60,9 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 func (s *State) attemptStatus(a *attempt) AttemptStatus {
 	out := AttemptStatus{ID: a.id, State: a.state, Lazy: a.lazy, Orphaned: a.orphaned, Cause: a.cause,
 		Placed: a.placed, Started: a.started, By: a.by, Message: a.message}
+	if r := s.rotationOf(a); r != nil && a.state == AttemptRunning && !r.Runs(a.id, s.now) {
+		out.State = AttemptSuspended
+	}
 	out.Opportunistic = s.cl.Alloc(a.alloc).Opportunistic()
 	for _, v := range a.victims {
 		if s.live(v) != nil {

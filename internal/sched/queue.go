@@ -166,7 +166,7 @@ func (s *State) meant(j *job, t timer) bool {
 	}
 	started := s.attempts[g.attempt].started
 	least := vcConfig(s.cfg, j.spec.VC).MinRun
-	return j.spec.TimeLimit > 0 && started.Add(j.spec.TimeLimit) == t.at ||
+	return j.spec.TimeLimit > 0 && s.reaches(&s.attempts[g.attempt], j.spec.TimeLimit) == t.at ||
 		least > 0 && j.spec.Priority >= cell.MinGuaranteed && started.Add(least) == t.at
 }
 

@@ -106,6 +106,13 @@ func compareAttempts(a, b AttemptID) int {
 // planMove decides where an attempt stands in the new cluster, and takes it there.
 func (s *State) planMove(ch *change, a *attempt) Move {
 	j := &s.jobs[a.job]
+	if a.joined { // it stays with whom it shares its leaves with, who stands before it
+		host := s.holder(a.alloc).id
+		i := slices.IndexFunc(ch.ev.Moves, func(m Move) bool { return m.Attempt == host })
+		m := ch.ev.Moves[i]
+		m.Attempt = a.id
+		return m
+	}
 	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
 	var started []cell.Task
 	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {

@@ -3,6 +3,8 @@ package sched
 import (
 	"fmt"
 	"strings"
+
+	"github.com/combsched/comb/internal/cell"
 )
 
 // basis is what the expected end of an attempt rests on.
@@ -42,10 +44,6 @@ type span struct {
 // its job declares or how long the same ran before says when it likely does.
 func (s *State) spanOf(a *attempt, m Measured) span {
 	spec := s.jobs[a.job].spec
-	from := a.started
-	if from == 0 {
-		from = s.now
-	}
 	seen, measured := m[MeasuredKey{spec.User, namePrefix(spec.Name)}]
 	limit, likely := spec.TimeLimit, spec.Hints.Duration
 	out := span{basis: basisDeclared, why: "declares no time limit"}
@@ -56,15 +54,15 @@ func (s *State) spanOf(a *attempt, m Measured) span {
 	case a.state == AttemptUnknown:
 		return span{why: "has tasks of which nothing proves whether they still live"}
 	case limit > 0:
-		out.late, out.basis = from.Add(limit), basisLimit
+		out.late, out.basis = s.reaches(a, limit), basisLimit
 		out.early = out.late
 		if likely > 0 {
-			out.early = from.Add(min(likely, limit))
+			out.early = s.reaches(a, min(likely, limit))
 		}
 	case likely > 0:
-		out.early, out.late = from.Add(likely), from.Add(likely)
+		out.early, out.late = s.reaches(a, likely), s.reaches(a, likely)
 		if out.basis == basisMeasured {
-			out.late = from.Add(max(likely, seen.Max))
+			out.late = s.reaches(a, max(likely, seen.Max))
 		}
 		if out.late < s.now {
 			return span{why: "runs longer than expected and declares no time limit"}
@@ -85,6 +83,20 @@ func (s *State) declaredEnd(a *attempt) (Time, string) {
 		return 0, b.why
 	}
 	return b.late, b.basis.text()
+}
+
+// allocEnd is when an allocation is given back by what the jobs of its members
+// declare; 0 when that is not known of all.
+func (s *State) allocEnd(id cell.AllocID) Time {
+	var last Time
+	for at := s.byAlloc[id]; at != none; at = s.attempts[at].mate {
+		end, _ := s.declaredEnd(&s.attempts[at])
+		if end == 0 {
+			return 0
+		}
+		last = max(last, end)
+	}
+	return last
 }
 
 // Measured are the run times of jobs that ended well, by user and by what their

@@ -8,12 +8,26 @@ import (
 // What the policies see of the gangs that hold cells: who runs in a VC, for how
 // long, and the service that was attained (Tiresias, NSDI'19: GPUs times time).
 
-// ranFor is how long an attempt has run by now.
+// ranFor is how long an attempt has run by now: on shared leaves only its turns count.
 func (s *State) ranFor(a *attempt) Duration {
-	if a.started == 0 {
+	switch {
+	case a.started == 0:
 		return 0
+	case a.share == 0:
+		return Duration(s.now - a.started)
 	}
-	return Duration(s.now - a.started)
+	return a.ran + s.ranSince(a, max(a.started, s.shares[a.share-1].since))
+}
+
+// ranSince returns how long an attempt ran from an instant on; before its present
+// rotation it is taken to have run all the time.
+func (s *State) ranSince(a *attempt, from Time) Duration {
+	if a.share == 0 {
+		return Duration(s.now - from)
+	}
+	sh := &s.shares[a.share-1]
+	before := Duration(max(sh.since-from, 0))
+	return before + sh.rotation.Ran(a.id, max(from, sh.since), s.now)
 }
 
 // link puts an attempt, or a promise, into the list of its VC.

@@ -32,9 +32,16 @@ type image struct {
 	Nodes    []nodeNote     `json:"nodes"`
 	Leaves   []leafNote     `json:"leaves"`
 	Bound    []cell.Bound   `json:"bound,omitempty"`
+	Shares   []shareImage   `json:"shares,omitempty"` // in order of their first attempts
 	Again    Time           `json:"again"`
 	Decided  Time           `json:"decided,omitempty"`
 	Keys     keyRing        `json:"keys"`
+}
+
+// shareImage is how the members of an allocation take turns.
+type shareImage struct {
+	Rotation Rotation `json:"rotation"`
+	Since    Time     `json:"since"`
 }
 
 type jobImage struct {
@@ -68,6 +75,7 @@ type gangImage struct {
 	Avoid   []avoidance    `json:"avoid"`
 	Last    *AttemptStatus `json:"last"`
 	Booked  *Booked        `json:"booked,omitempty"`
+	Alone   bool           `json:"alone,omitempty"`
 }
 
 type taskImage struct {
@@ -101,6 +109,9 @@ type attemptImage struct {
 	Alive      int32          `json:"alive"`
 	Victims    []AttemptID    `json:"victims"`
 	Drains     []cell.LeafID  `json:"drains,omitempty"`
+	Host       *AttemptID     `json:"host,omitempty"`  // whose leaves it shares, if it is not the first who has them
+	Share      int32          `json:"share,omitempty"` // number in Shares, from 1
+	Ran        Duration       `json:"ran,omitempty"`
 }
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
@@ -118,15 +129,11 @@ func (s *State) Save() []byte {
 	im.Jobs = len(ids)
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none {
-			pl := s.cl.Alloc(a.alloc).Placement
-			if a.lazy {
-				pl.Binds = nil // it gave them back
-			}
-			im.Attempts = append(im.Attempts, attemptImage{ID: a.id, State: a.state, Placement: pl, Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
-				Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims, Drains: a.drains})
+			im.Attempts = append(im.Attempts, s.imageOfAttempt(a))
 		}
 	}
 	slices.SortFunc(im.Attempts, func(a, b attemptImage) int { return compareAttempts(a.ID, b.ID) })
+	im.Shares = s.numberShares(im.Attempts)
 	out := appendLine(nil, &im)
 	head := len(out)
 	for i, id := range ids {
@@ -147,13 +154,50 @@ func appendLine(out []byte, v any) []byte {
 	return append(append(out, data...), '\n')
 }
 
+func (s *State) imageOfAttempt(a *attempt) attemptImage {
+	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
+		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims, Drains: a.drains, Share: a.share, Ran: a.ran}
+	if a.joined {
+		host := s.holder(a.alloc).id
+		im.Host = &host
+		return im
+	}
+	im.Placement = s.cl.Alloc(a.alloc).Placement
+	if a.lazy {
+		im.Placement.Binds = nil // it gave them back
+	}
+	return im
+}
+
+// numberShares numbers the rotations in the order in which attempts name them, since
+// their places in memory differ after a restart.
+func (s *State) numberShares(attempts []attemptImage) []shareImage {
+	if len(s.shares) == 0 {
+		return nil
+	}
+	var out []shareImage
+	numbers := make([]int32, len(s.shares)+1)
+	for i := range attempts {
+		n := attempts[i].Share
+		if n == 0 {
+			continue
+		}
+		if numbers[n] == 0 {
+			out = append(out, shareImage{s.shares[n-1].rotation, s.shares[n-1].since})
+			numbers[n] = int32(len(out))
+		}
+		attempts[i].Share = numbers[n]
+	}
+	return out
+}
+
 func imageOf(j *job) *jobImage {
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
 		After: j.after, Notices: j.notices, Note: j.note}
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked})
+		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked, g.alone})
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -227,7 +271,7 @@ func (s *State) loadJob(im *jobImage) {
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
-		t.retries, t.ran, t.avoid, t.last = g.Retries, g.Ran, g.Avoid, g.Last
+		t.retries, t.ran, t.avoid, t.last, t.alone = g.Retries, g.Ran, g.Avoid, g.Last, g.Alone
 		s.at(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)
 		for _, a := range g.Avoid {
@@ -255,37 +299,51 @@ func (s *State) loadJob(im *jobImage) {
 func (s *State) loadCluster(im *image) {
 	s.applyConfigured(Configured{Config: im.Config})
 	s.cl.Rebind(im.Bound)
-	for _, a := range im.Attempts {
-		slot := s.slots.of(a.ID.Job)
-		j := &s.jobs[slot]
-		at := int32(len(s.attempts))
-		promise := a.State == AttemptReserving
-		if promise {
-			s.promises = append(s.promises, at)
-		}
-		alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, a.Placement, promise)
-		if a.Lazy && j.spec.Priority >= cell.MinGuaranteed {
-			s.cl.Demote(alloc)
-		}
-		s.setAlloc(alloc, at)
-		j.gangs[a.ID.Gang].attempt = at
-		s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, alloc: alloc, cause: a.Cause, by: a.By,
-			message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
-			orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims})
-		s.link(at)
-		s.setMood(&s.attempts[at])
-		s.drain(&s.attempts[at], a.Drains)
-		s.timeMinRun(&s.attempts[at])
-		if a.Lazy {
-			s.keepLazy(&s.attempts[at])
-		}
-		if limit := j.spec.TimeLimit; limit > 0 && a.Started > 0 {
-			s.at(a.Started.Add(limit), a.ID.Job, a.ID.Gang)
-		}
+	for _, sh := range im.Shares {
+		s.shares = append(s.shares, sharing{rotation: sh.Rotation, since: sh.Since})
+	}
+	for i := range im.Attempts {
+		s.loadAttempt(&im.Attempts[i])
 	}
 	s.tallies = s.recounted()
 	for _, n := range s.nodes {
 		s.at(n.Suspect, 0, 0)
 	}
 	s.looked()
+}
+
+// loadAttempt puts an attempt back on its cells, or beside whom it shares them with.
+func (s *State) loadAttempt(a *attemptImage) {
+	slot := s.slots.of(a.ID.Job)
+	j := &s.jobs[slot]
+	at := int32(len(s.attempts))
+	promise := a.State == AttemptReserving
+	if promise {
+		s.promises = append(s.promises, at)
+	}
+	s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, cause: a.Cause, by: a.By,
+		message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
+		orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims, mate: none, share: a.Share, ran: a.Ran})
+	if a.Share != 0 {
+		s.shares[a.Share-1].members++
+	}
+	j.gangs[a.ID.Gang].attempt = at
+	if a.Host != nil {
+		s.join(at, s.live(*a.Host).alloc)
+	} else {
+		alloc := s.cl.Take(s.space(j.spec.VC), j.spec.Priority, a.Placement, promise)
+		if a.Lazy && j.spec.Priority >= cell.MinGuaranteed {
+			s.cl.Demote(alloc)
+		}
+		s.setAlloc(alloc, at)
+		s.attempts[at].alloc = alloc
+	}
+	s.link(at)
+	s.setMood(&s.attempts[at])
+	s.drain(&s.attempts[at], a.Drains)
+	s.timeMinRun(&s.attempts[at])
+	if a.Lazy {
+		s.keepLazy(&s.attempts[at])
+	}
+	s.timeLimit(&s.attempts[at])
 }

@@ -32,7 +32,8 @@ type State struct {
 	names    map[JobName]JobID
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
-	byAlloc  []int32    // attempt slot of each cell.AllocID
+	byAlloc  []int32    // attempt slot of each cell.AllocID, of its first member
+	shares   []sharing  // how the members of allocations take turns
 	holders  []int32    // by space: the first of its attempts, linked by attempt.next
 	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
 	lines    lineups    // of the waiting gangs, for those who pass over what does not fit
@@ -103,6 +104,7 @@ type gang struct {
 	faults  int32    // delayed retries of this attempt of the job: the back-off's exponent after platform faults
 	retries int32    // counted task retries
 	ran     Duration // how long its attempts ran that have ended
+	alone   bool     // it never shares leaves: a task of it was too slow to suspend
 	avoid   []avoidance
 	last    *AttemptStatus // the last that ended
 	members []cell.Member
@@ -141,8 +143,12 @@ type attempt struct {
 	drains     []cell.LeafID // that count as bad until it has ended
 	refused    bool
 	platform   bool
-	since      uint64 // the event that gave it what it has; only Decide's assertions read it
-	alive      int32  // tasks not proven dead
+	joined     bool     // it is not the first member of its allocation
+	mate       int32    // the next member of its allocation; a slot or none
+	share      int32    // by which rotation it runs: its number in State.shares, from 1; 0 is all the time
+	ran        Duration // before that rotation
+	since      uint64   // the event that gave it what it has; only Decide's assertions read it
+	alive      int32    // tasks not proven dead
 	victims    []AttemptID
 	left       int32 // of a promise: tasks from the first on whose leaves nobody holds any more; a cache
 	next, prev int32 // among the attempts of its VC, in no order; slots or none
@@ -247,7 +253,7 @@ func (s *State) Clone() *State {
 	d.slots, d.names = s.slots.clone(), maps.Clone(s.names)
 	d.promises = slices.Clone(s.promises)
 	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
-	d.holders = slices.Clone(s.holders)
+	d.holders, d.shares = slices.Clone(s.holders), slices.Clone(s.shares)
 	d.queues = slices.Clone(s.queues)
 	for i := range d.queues {
 		d.queues[i] = slices.Clone(d.queues[i])

@@ -25,14 +25,17 @@ type ranks struct {
 	leaves  int64 // without those of attempts that were told to stop: they may be promised already
 }
 
-// count adds an attempt to its VC's tally, or with -1 takes it out. It is called
-// around every change of what the tally depends on.
+// count adds an attempt, with all that share its leaves, to its VC's tally, or with -1
+// takes them out. It is called around every change of what the tally depends on.
 func (s *State) count(a *attempt, sign int32) {
+	s.rerun(a)
+	if s.shared(a) {
+		a = s.counted(a)
+	}
 	j := &s.jobs[a.job]
 	space := s.cl.Alloc(a.alloc).Space
 	t := &s.tallies[space]
 	s.stir(space)
-	s.rerun(a)
 	for by := By(1); t.holdings.asked>>by != 0; by++ {
 		if t.holdings.asked>>by&1 != 0 {
 			s.countHoldings(&t.holdings, by, a, int64(sign))
@@ -53,7 +56,7 @@ func (s *State) count(a *attempt, sign int32) {
 	if a.cause == "" && !a.orphaned { // which has fewer leaves than it asked for
 		r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
 	}
-	if j.spec.LazyPreempt {
+	if s.willing(a) {
 		r.willing += sign
 	}
 	if r.all == 0 {
@@ -61,12 +64,35 @@ func (s *State) count(a *attempt, sign int32) {
 	}
 }
 
+// counted returns the member of an allocation to whom its leaves are counted: the first
+// that was not told to stop, or the first when all were.
+func (s *State) counted(a *attempt) *attempt {
+	if m := s.stays(a); m != nil {
+		return m
+	}
+	return s.holder(a.alloc)
+}
+
+// willing reports whether an allocation may become opportunistic: the jobs of all its
+// members allow it.
+func (s *State) willing(a *attempt) bool {
+	if !s.shared(a) {
+		return s.jobs[a.job].spec.LazyPreempt
+	}
+	for at := s.first(a); at != none; at = s.attempts[at].mate {
+		if !s.jobs[s.attempts[at].job].spec.LazyPreempt {
+			return false
+		}
+	}
+	return true
+}
+
 // recounted returns the tallies as they follow from the attempts.
 func (s *State) recounted() []tally {
 	was := s.tallies
 	s.tallies = make([]tally, s.cl.NumSpaces())
 	for i := range s.attempts {
-		if a := &s.attempts[i]; a.job != none {
+		if a := &s.attempts[i]; a.job != none && !a.joined {
 			s.count(a, 1)
 		}
 	}

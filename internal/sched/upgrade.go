@@ -78,18 +78,19 @@ func below(q []queued, p cell.Priority) int {
 // upgrade guarantees a lazily preempted attempt again, if there is room.
 func (w *walker) upgrade(a *attempt) {
 	s := w.s
-	if a.state != AttemptStarting && a.state != AttemptRunning || a.orphaned || w.leavesBlocked(a) {
+	if !s.steady(a) || a.orphaned || w.leavesBlocked(a) {
 		return
 	}
 	binds, ok := s.cl.Upgradable(a.alloc)
-	if !ok || !s.suits(a, binds) {
+	members := s.membersOf(a.alloc)
+	if !ok || slices.ContainsFunc(members, func(m *attempt) bool { return !s.suits(m, binds) }) {
 		return
 	}
 	if o := w.outlook; o != nil {
 		o.release()
 		defer o.again()
 	}
-	s.emit(Upgraded{Attempt: a.id, Binds: binds})
+	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
 }
 
 // suits reports whether an attempt's leaves, in these preassigned cells, are what

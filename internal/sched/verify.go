@@ -33,6 +33,7 @@ func (s *State) Verify() error {
 	s.verifyHolders(add)
 	s.verifyRunners(add)
 	s.verifyTallies(add)
+	s.verifyShares(add)
 	for i, q := range s.queues {
 		if !slices.IsSortedFunc(q, queued.compare) {
 			add("queue %d is out of order", i)
@@ -41,7 +42,9 @@ func (s *State) Verify() error {
 	live, promised := 0, 0
 	for i := range s.attempts {
 		if s.attempts[i].job != none {
-			live++
+			if !s.attempts[i].joined {
+				live++
+			}
 			if s.attempts[i].state == AttemptReserving {
 				promised++
 				if !slices.Contains(s.promises, int32(i)) {
@@ -55,7 +58,7 @@ func (s *State) Verify() error {
 		add("%d reservations, noted %d", promised, len(s.promises))
 	}
 	if n := s.cl.Live(); n != live {
-		add("%d allocations live, but %d attempts", n, live)
+		add("%d allocations live, but %d attempts hold one", n, live)
 	}
 	return errors.Join(errs...)
 }
@@ -96,7 +99,7 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {
 	a := &s.attempts[slot]
 	j := &s.jobs[a.job]
-	if s.byAlloc[a.alloc] != slot {
+	if s.byAlloc[a.alloc] != slot && !a.joined {
 		add("allocation %d of attempt %v is not its", a.alloc, a.id)
 	}
 	al := s.cl.Alloc(a.alloc)

@@ -338,11 +338,14 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 		s.emit(Placed{Attempt: id, Placement: p.placement})
 		return
 	}
-	victims := make([]AttemptID, len(p.victims))
-	for i, v := range p.victims {
-		victims[i] = s.holder(v).id
-		if a := s.holder(v); a.cause == "" {
-			s.assertBehind(id, a, p.over)
+	victims := make([]AttemptID, 0, len(p.victims))
+	for _, v := range p.victims {
+		for at := s.byAlloc[v]; at != none; at = s.attempts[at].mate {
+			a := &s.attempts[at]
+			victims = append(victims, a.id)
+			if a.cause == "" {
+				s.assertBehind(id, a, p.over)
+			}
 		}
 	}
 	if p.over || s.partials > 0 {

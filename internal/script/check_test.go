@@ -146,13 +146,17 @@ func (c *checker) books(r sched.Record) {
 	case sched.StopSent:
 		c.stopSent(r, e)
 	case sched.LazilyPreempted:
-		c.attempt(r, e.Attempt).lazy = true
-	case sched.Upgraded:
-		a := c.attempt(r, e.Attempt)
-		if !a.lazy || a.stop {
-			c.fail("event %d upgrades attempt %v: lazy %v, stopping %v", r.Seq, e.Attempt, a.lazy, a.stop)
+		for _, id := range append(e.With, e.Attempt) {
+			c.attempt(r, id).lazy = true
 		}
-		a.lazy = false
+	case sched.Upgraded:
+		for _, id := range append(e.With, e.Attempt) {
+			a := c.attempt(r, id)
+			if !a.lazy || a.stop {
+				c.fail("event %d upgrades attempt %v: lazy %v, stopping %v", r.Seq, id, a.lazy, a.stop)
+			}
+			a.lazy = false
+		}
 	case sched.TaskStarted:
 		if a := c.attempt(r, e.Attempt); a.started == 0 {
 			a.started = r.Time

@@ -241,6 +241,10 @@ func (s *Session) decision(r sched.Record) {
 		s.line(r.Time, "%s %s", gangLabel(s.jobs[e.Job], e.Gang), s.booked(e))
 	case sched.StopSent:
 		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, s.by(e.By), formatDuration(e.Grace))
+	case sched.Joined:
+		s.line(r.Time, "%s joins %s on %s", s.label(e.Attempt), s.label(e.Host), formatPlacement(e.Placement))
+	case sched.Rotated:
+		s.line(r.Time, "%s", s.turns(&e.Rotation))
 	case sched.LazilyPreempted:
 		s.line(r.Time, "%s becomes opportunistic%s", s.label(e.Attempt), s.by(e.By))
 	case sched.Upgraded:
@@ -259,6 +263,21 @@ func (s *Session) decision(r sched.Record) {
 		s.line(r.Time, "%s %s", s.jobName(e.Job), formatEnd(e))
 		delete(s.waits, e.Job)
 	}
+}
+
+// turns prints who runs when.
+func (s *Session) turns(r *sched.Rotation) string {
+	var turns []string
+	for _, turn := range r.Turns {
+		turns = append(turns, strings.Join(strings.Split(s.labels(turn), ", "), " + "))
+	}
+	if len(turns) == 1 && len(r.Turns[0]) == 1 {
+		return turns[0] + " runs alone"
+	}
+	if len(turns) == 1 {
+		return turns[0] + " run together"
+	}
+	return fmt.Sprintf("turns of %s: %s", formatDuration(r.Quantum), strings.Join(turns, ", "))
 }
 
 // booked prints what is promised to a gang that waits.
