@@ -16,7 +16,7 @@ import (
 // that does not fit waits, and nobody else gets the GPUs for which it was chosen: that
 // is the reference's defect, of which a scheduler that counts GPUs knows nothing.
 type reference struct {
-	rule  string // fifo, firstfit, edf-stay, srtf, edf or las
+	rule  string // fifo, firstfit, edf-stay, srtf, edf, las or themis
 	nodes bool   // jobs are placed on nodes of 8; else GPUs are only counted
 	free  int32
 	room  []int32 // by node
@@ -33,6 +33,7 @@ type refJob struct {
 	overhead, deadline float64
 	job                *trace.Job
 	running            bool
+	lease              float64       // how long it ran since its lease began
 	parts              map[int]int32 // GPUs by node
 	end                float64
 }
@@ -51,6 +52,8 @@ func (r *reference) compare(a, b *refJob) int {
 	switch r.rule {
 	case "srtf":
 		c = cmp.Compare(a.left, b.left)
+	case "themis":
+		c = cmp.Compare(r.rho(b), r.rho(a))
 	case "las":
 		c = flag(a.ran*float64(a.gpus) >= r.limit) - flag(b.ran*float64(b.gpus) >= r.limit)
 	case "edf", "edf-stay":
@@ -63,6 +66,16 @@ func (r *reference) compare(a, b *refJob) int {
 		}
 	}
 	return cmp.Or(c, cmp.Compare(a.order, b.order))
+}
+
+// themisLease is the lease of the fairness order, in minutes.
+const themisLease = 60
+
+// rho is the finish-time fairness of a job: the time that it takes in all, if nobody
+// stops it from now on, by the time that it would take on an equal part.
+func (r *reference) rho(j *refJob) float64 {
+	slower := float64(j.gpus) * float64(len(r.jobs)) / 960
+	return (r.now - j.submit + j.left) / ((j.ran + j.left) * max(1, slower))
 }
 
 // place gives a job its GPUs: on the tightest node, or on empty ones and the rest on
@@ -118,6 +131,7 @@ func (r *reference) minute() {
 		j.overhead -= lost
 		j.left -= 1 - lost
 		j.ran++
+		j.lease++
 		if j.left > 1e-9 {
 			return false
 		}
@@ -129,14 +143,17 @@ func (r *reference) minute() {
 
 // choose takes jobs in order while they fit by count, and starts and stops accordingly.
 func (r *reference) choose() {
-	preempts := r.rule == "srtf" || r.rule == "edf" || r.rule == "las"
-	list := slices.DeleteFunc(slices.Clone(r.jobs), func(j *refJob) bool { return j.running && !preempts })
+	preempts := r.rule == "srtf" || r.rule == "edf" || r.rule == "las" || r.rule == "themis"
+	list := slices.DeleteFunc(slices.Clone(r.jobs), func(j *refJob) bool { return j.running && (!preempts || r.rule == "themis" && j.lease < themisLease) })
 	if !slices.IsSortedFunc(list, r.compare) {
 		slices.SortFunc(list, r.compare)
 	}
 	room := r.free
-	if preempts {
-		room = 960
+	for _, j := range list {
+		if j.running { // and may be stopped
+			room += j.gpus
+			j.lease = 0
+		}
 	}
 	var start []*refJob
 	for _, j := range list {
@@ -169,6 +186,7 @@ func (r *reference) start(list []*refJob) {
 			}
 			continue
 		}
+		j.lease = 0
 		if j.running = true; j.ran > 0 {
 			j.overhead = 0.5 * (1 + math.Log2(float64(j.gpus)))
 		}

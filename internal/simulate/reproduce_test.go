@@ -43,6 +43,7 @@ var chronusRows = []chronusRow{
 	{"SRTF", "srtf", 0.017, 355, "srtf", false, true, ""},
 	{"EDF, preemptive", "edf", 0.004, 1451, "edf", false, true, held},
 	{"Tiresias, one limit at the median", "las:limits=median,order=submission", 0.303, 1094, "las", false, true, held},
+	{"Fairness of finish times, leases of an hour, no auction", "themis:auction=off,lease=3600", 0.036, 352, "themis", false, true, held},
 }
 
 // compared is what came of a row: ours against the reference's figures, the
@@ -155,11 +156,25 @@ func writeRow(b *strings.Builder, c *compared) {
 	}
 }
 
+// sharingRuns are the comparisons of the section on sharing.
+func sharingRuns() []simulate.Spec {
+	var out []simulate.Spec
+	for _, cluster := range []string{"64x8", "56x8", "80x8"} {
+		for _, policy := range []string{"fifo", "las"} {
+			out = append(out, simulate.Spec{Cluster: cluster, Policy: policy})
+		}
+	}
+	for _, policy := range []string{"fifo", "las"} {
+		out = append(out, simulate.Spec{Cluster: "64x8", Policy: policy, Quota: "count"})
+	}
+	return out
+}
+
 // sharing is the section on the sharing anomaly.
 func sharing(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("\n## The sharing anomaly\n\nEvery virtual cluster of the Philly trace, alone on its share of the nodes and in the shared cluster: how many jobs start or end at another instant, and by how many hours in all they end later and earlier.\n\n| cluster | policy | quota | jobs | differ | hours later | hours earlier |\n|---|---|---|---|---|---|---|\n")
-	for _, s := range []simulate.Spec{{Cluster: "64x8", Policy: "fifo"}, {Cluster: "56x8", Policy: "fifo"}, {Cluster: "80x8", Policy: "fifo"}, {Cluster: "64x8", Policy: "las"}, {Cluster: "64x8", Policy: "fifo", Quota: "count"}} {
+	for _, s := range sharingRuns() {
 		jobs, differ, late, early := 0, 0, 0.0, 0.0
 		list := isolated(t, data(t, "philly/philly_jobs.csv.gz"), s)
 		if s.Quota != "count" {
