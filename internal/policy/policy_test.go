@@ -107,6 +107,15 @@ func whose(g *sched.GangView) sched.Party {
 	return sched.Party{Queue: g.Hints.Queue, User: g.User, App: g.Hints.App}
 }
 
+// Lines returns a line for each gang that waits.
+func (b *board) Lines(by sched.By, _ func(sched.Party) int) []sched.Line {
+	var out []sched.Line
+	for _, g := range b.waiting {
+		out = append(out, sched.Line{Party: partyOf(by, whose(&g)), Gangs: 1, First: []sched.GangView{g}})
+	}
+	return out
+}
+
 // Parties reads the gangs that wait as they are now.
 func (b *board) Parties(by sched.By, all bool) []sched.PartyGangs {
 	var out []sched.PartyGangs

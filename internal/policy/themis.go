@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/policy/auction"
@@ -24,6 +25,9 @@ type themis struct {
 	f int64
 	// lease=1200 seconds, the paper's value.
 	lease sched.Duration
+	// round=300 seconds, at most a quarter of a lease: leases that end in one round, counted
+	// from 1970, are auctioned together at its end (ours: a larger offer, and fewer auctions).
+	round sched.Duration
 	// auction=on; off serves by rho alone.
 	auction bool
 	// seed of the order in which the others get leftovers.
@@ -41,6 +45,10 @@ func newThemis(a *args) sched.Policy {
 		seed:    a.number("seed", 1, 0, 1<<40),
 		slow:    a.factors("slow"),
 	}
+	t.round = sched.Duration(a.number("round", min(300, int64(t.lease/sched.Second)/4), 0, maxLease)) * sched.Second
+	if t.round > t.lease/4 {
+		a.wrong = append(a.wrong, `parameter "round" of policy "themis" must be at most a quarter of "lease"`)
+	}
 	return t
 }
 
@@ -48,8 +56,8 @@ func newThemis(a *args) sched.Policy {
 const maxLease = 366 * 86_400
 
 // grace is how long after its lease has ended a gang may be lifted, until its next
-// lease begins: a server may look a little late.
-func (t *themis) grace() sched.Duration { return min(t.lease/20+1, sched.Minute) }
+// lease begins: until its round ends, and a little longer, for a server may look late.
+func (t *themis) grace() sched.Duration { return t.round + min(t.lease/20+1, sched.Minute) }
 
 // expired reports whether a gang's lease has just ended.
 func (t *themis) expired(g *sched.GangView, now sched.Time) bool {
@@ -60,19 +68,32 @@ func (t *themis) expired(g *sched.GangView, now sched.Time) bool {
 	return ran >= t.lease && ran%t.lease < t.grace()
 }
 
-// NextChange implements sched.Timed: the end of the next lease.
+// NextChange implements sched.Timed: the end of the first round in which a lease ends.
 func (t *themis) NextChange(v sched.View) sched.Time {
 	var next sched.Time
 	for g := range v.Running() {
 		if g.Started == 0 {
 			continue
 		}
-		n := (v.Now() - g.Started) / sched.Time(t.lease)
-		if at := g.Started + (n+1)*sched.Time(t.lease); next == 0 || at < next {
+		ran := sched.Duration(v.Now() - g.Started)
+		at := t.roundUp(g.Started.Add(ran / t.lease * t.lease))
+		if ran < t.lease || at <= v.Now() {
+			at = t.roundUp(g.Started.Add((ran/t.lease + 1) * t.lease))
+		}
+		if next == 0 || at < next {
 			next = at
 		}
 	}
 	return next
+}
+
+// roundUp is the end of the round in which an instant is.
+func (t *themis) roundUp(at sched.Time) sched.Time {
+	if t.round == 0 {
+		return at
+	}
+	r := sched.Time(t.round)
+	return (at + r - 1) / r * r
 }
 
 // Rank implements sched.Policy.
@@ -167,9 +188,10 @@ type market struct {
 	now     sched.Time
 	total   int64
 	count   int64 // of apps
-	apps    []app
+	apps    []*app
 	free    int64
 	leaving int64 // GPUs of the gangs whose lease has ended
+	more    int   // apps that wait for something that could be free, and were not read
 	// expired are those gangs, of the smallest rho first.
 	expired []expired
 }
@@ -180,59 +202,110 @@ type expired struct {
 	won  bool // its cells again
 }
 
-// market reads the view.
+// sampled is how many gangs of one shape and about one run time are read, the first
+// submitted: of equal run times they have the largest rho.
+const sampled = 4
+
+// byApp is how gangs that wait are told apart.
+const byApp = sched.ByApp | sched.ByLength
+
+// reader makes apps of gangs.
+type reader struct {
+	m     *market
+	named map[string]int
+	jobs  map[sched.JobID]int // of several gangs
+	room  []app
+}
+
+// app returns the app of a gang.
+func (r *reader) app(g *sched.GangView) *app {
+	at, known := 0, false
+	switch {
+	case g.Hints.App != "":
+		at, known = r.named[g.Hints.App]
+	case g.Gangs > 1:
+		at, known = r.jobs[g.Ref.Job]
+	}
+	if !known {
+		at = len(r.m.apps)
+		if len(r.room) == 0 {
+			r.room = make([]app, 64)
+		}
+		r.room[0].name = g.Hints.App
+		r.m.apps, r.room = append(r.m.apps, &r.room[0]), r.room[1:]
+		if g.Hints.App != "" {
+			r.named[g.Hints.App] = at
+		} else if g.Gangs > 1 {
+			r.jobs[g.Ref.Job] = at
+		}
+	}
+	return r.m.apps[at]
+}
+
+// market reads the view: who runs, and the first of those who wait.
 func (t *themis) market(v sched.View) *market {
 	m := &market{t: t, v: v, now: v.Now(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
-	named := map[string]int{}
-	jobs := map[sched.JobID]int{} // that run
-	last := sched.JobID(0)        // the job that was read last
-	find := func(g *sched.GangView, running bool) *app {
-		at, ok := jobs[g.Ref.Job]
-		if g.Hints.App != "" {
-			at, ok = named[g.Hints.App]
-		} else if !ok && g.Ref.Job == last {
-			at, ok = len(m.apps)-1, true
-		}
-		if !ok {
-			at = len(m.apps)
-			m.apps = append(m.apps, app{name: g.Hints.App})
-			if g.Hints.App != "" {
-				named[g.Hints.App] = at
-			} else if last = g.Ref.Job; running {
-				jobs[last] = at
-			}
-		}
-		m.apps[at].add(t, g)
-		return &m.apps[at]
-	}
+	r := reader{m: m, named: map[string]int{}, jobs: map[sched.JobID]int{}}
+	var runs []sched.GangView
 	for g := range v.Running() {
-		a := find(&g, true)
-		a.runs = append(a.runs, g)
-		a.held += int64(g.Leaves)
+		runs = append(runs, g)
 		if t.expired(&g, m.now) {
 			m.leaving += int64(g.Leaves)
 		}
 	}
-	if last = 0; m.free+m.leaving == 0 && len(v.Parties(sched.ByApp, false)) == 0 {
-		m.apps = nil // nobody could get anything
-		return m
+	lines := v.Lines(byApp, func(p sched.Party) int {
+		if p.Length < 0 || !t.auction {
+			return math.MaxInt
+		}
+		return sampled
+	})
+	if !slices.ContainsFunc(lines, func(l sched.Line) bool { return fits(&l.First[0], m.free+m.leaving) }) {
+		return m // nobody could get anything
 	}
-	for g := range v.Waiting() {
-		a := find(&g, false)
-		a.waits = append(a.waits, g)
+	m.apps = make([]*app, 0, len(runs)+2*len(lines))
+	for i := range runs {
+		a := r.app(&runs[i])
+		a.add(t, &runs[i])
+		a.runs = join(a.runs, runs[i:i+1])
+		a.held += int64(runs[i].Leaves)
 	}
-	m.count = int64(len(m.apps))
+	for i := range lines {
+		l := &lines[i]
+		for k := range l.First {
+			a := r.app(&l.First[k])
+			a.add(t, &l.First[k])
+			a.waits = join(a.waits, l.First[k:k+1])
+		}
+		if n := l.Gangs - len(l.First); n > 0 {
+			m.count += int64(n)
+			if fits(&l.First[0], m.free+m.leaving) {
+				m.more += n
+			}
+		}
+	}
+	for i := range m.apps { // lines come in no order
+		slices.SortFunc(m.apps[i].waits, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	}
+	m.count += int64(len(m.apps))
 	m.rank()
 	return m
+}
+
+// join appends one gang; the first costs nothing.
+func join(to, one []sched.GangView) []sched.GangView {
+	if to == nil {
+		return one[:1:1]
+	}
+	return append(to, one[0])
 }
 
 // rank sorts the apps by rho, the largest first, and lists whose lease has ended.
 func (m *market) rank() {
 	for i := range m.apps {
-		a := &m.apps[i]
+		a := m.apps[i]
 		a.rho = m.fairness(a, a.most, 1000)
 	}
-	slices.SortFunc(m.apps, func(a, b app) int { return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.order, b.order)) })
+	slices.SortFunc(m.apps, func(a, b *app) int { return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.order, b.order)) })
 	for i := len(m.apps) - 1; i >= 0; i-- {
 		from := len(m.expired)
 		for _, g := range m.apps[i].runs {
@@ -253,7 +326,7 @@ func compareGangs(a, b *sched.GangView) int {
 // smaller one whose leases have ended.
 func (m *market) serve(yield func(sched.Wish) bool) {
 	for i := range m.apps {
-		a := &m.apps[i]
+		a := m.apps[i]
 		for k := range a.waits {
 			if fits(&a.waits[k], m.free+m.leaving) && !yield(sched.Wish{Gang: a.waits[k].Ref, Over: m.over(func(e *expired) bool { return m.apps[e.app].rho < a.rho })}) {
 				return

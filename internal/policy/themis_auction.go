@@ -80,13 +80,13 @@ func (m *market) bidders() []int {
 	var want []int
 	n := 0
 	for i := range m.apps {
-		if a := &m.apps[i]; m.useful(a) || m.leased(a) {
+		if a := m.apps[i]; m.useful(a) || m.leased(a) {
 			if n++; len(want) < maxBidders {
 				want = append(want, i)
 			}
 		}
 	}
-	most := (int64(n)*(1000-m.t.f) + 999) / 1000
+	most := (int64(n+m.more)*(1000-m.t.f) + 999) / 1000
 	return want[:min(int64(len(want)), max(most, 1))]
 }
 
@@ -111,10 +111,10 @@ func (m *market) leftovers(bid int, yield func(sched.Wish) bool) {
 		bidder bool
 	}
 	var turns []turn
-	bidders := m.bidders()
+	bidders, free := m.bidders(), m.v.Free()
 	for i := range m.apps {
-		a := &m.apps[i]
-		if len(a.waits) > 0 {
+		a := m.apps[i]
+		if slices.ContainsFunc(a.waits, func(g sched.GangView) bool { return fits(&g, free) }) {
 			turns = append(turns, turn{i, draw(m.t.seed, m.now, a.order), a.slow > 1000, slices.Contains(bidders[:bid], i)})
 		}
 	}
@@ -131,6 +131,26 @@ func (m *market) leftovers(bid int, yield func(sched.Wish) bool) {
 	})
 	for _, u := range turns {
 		for _, g := range m.apps[u.app].waits {
+			if fits(&g, m.v.Free()) && !yield(sched.Wish{Gang: g.Ref}) {
+				return
+			}
+		}
+	}
+	m.unread(yield)
+}
+
+// unread yields those that were not read, while something is free: of about one run
+// time and shape in order of submission, these in an order that the seed says.
+func (m *market) unread(yield func(sched.Wish) bool) {
+	if m.count == int64(len(m.apps)) || m.v.Free() == 0 {
+		return
+	}
+	lines := m.v.Parties(byApp, false)
+	slices.SortFunc(lines, func(a, b sched.PartyGangs) int {
+		return cmp.Or(cmp.Compare(draw(m.t.seed, m.now, int64(a.Party.Length)), draw(m.t.seed, m.now, int64(b.Party.Length))), a.Party.Compare(b.Party))
+	})
+	for i := range lines {
+		for g, ok := lines[i].Next(); ok; g, ok = lines[i].Next() {
 			if fits(&g, m.v.Free()) && !yield(sched.Wish{Gang: g.Ref}) {
 				return
 			}
@@ -181,7 +201,7 @@ type plan struct {
 // agent makes the agent of an app: what it holds it wants to keep, then its jobs are
 // served in the order of submission.
 func (m *market) agent(at int, lots []lot) *agent {
-	a := &agent{m: m, app: &m.apps[at], lots: lots, stays: m.apps[at].held}
+	a := &agent{m: m, app: m.apps[at], lots: lots, stays: m.apps[at].held}
 	for i := range m.expired {
 		if e := &m.expired[i]; e.app == at {
 			a.stays -= int64(e.gang.Leaves)

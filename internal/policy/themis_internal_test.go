@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"iter"
 	"testing"
 
 	"github.com/combsched/comb/internal/sched"
@@ -72,6 +73,39 @@ func TestThemisLeases(t *testing.T) {
 	if p.expired(&sched.GangView{}, start) {
 		t.Error("a gang that has not started has no lease")
 	}
+}
+
+// Leases that end in one round are taken at its end: one that ends at 21 minutes past is
+// open from 25 to 26, and until then no look is due for it.
+func TestThemisRounds(t *testing.T) {
+	p := &themis{lease: 20 * sched.Minute, round: 5 * sched.Minute}
+	start := sched.Time(sched.Minute)
+	for _, c := range []struct {
+		at   sched.Duration
+		want bool
+	}{{20 * sched.Minute, false}, {21 * sched.Minute, true}, {25 * sched.Minute, true}, {26*sched.Minute + 59*sched.Second, true}, {27 * sched.Minute, false}} {
+		if got := p.expired(&sched.GangView{Started: start}, sched.Time(c.at)); got != c.want {
+			t.Errorf("at %d s: %v, want %v", c.at/sched.Second, got, c.want)
+		}
+	}
+	for _, c := range []struct{ now, want sched.Duration }{{2, 25}, {20, 25}, {21, 25}, {24, 25}, {25, 45}, {41, 45}, {45, 65}} {
+		v := running{now: sched.Time(c.now * sched.Minute), gang: sched.GangView{Started: start}}
+		if got := p.NextChange(v); got != sched.Time(c.want*sched.Minute) {
+			t.Errorf("at %d min the next look is at %d s, want %d min", c.now, got/sched.Time(sched.Second), c.want)
+		}
+	}
+}
+
+// running is a view of one gang that runs.
+type running struct {
+	sched.View
+	now  sched.Time
+	gang sched.GangView
+}
+
+func (r running) Now() sched.Time { return r.now }
+func (r running) Running() iter.Seq[sched.GangView] {
+	return func(yield func(sched.GangView) bool) { yield(r.gang) }
 }
 
 // Without a declared run time a gang counts with twice what it ran; one that outran

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -18,7 +19,10 @@ const (
 	ByUser  By = 1 << iota
 	ByQueue    // Hints.Queue
 	ByApp      // Hints.App
-	byKey      // nothing: all are one party, in order of their keys
+	// ByLength tells apart how long jobs of one gang declare to run, in quarters of
+	// doublings, and only where they name no app. It is for View.Lines alone.
+	ByLength
+	byKey // nothing: all are one party, in order of their keys
 )
 
 // Party is whose gangs are meant. What they are not told apart by is empty.
@@ -26,6 +30,9 @@ type Party struct {
 	Queue string
 	User  Subject
 	App   string
+	// Length is a class of run times, 0 where none is declared; -1 is of jobs of an app
+	// or of several gangs, which belong together however long they run.
+	Length int16
 }
 
 // party returns whose a job is.
@@ -40,12 +47,70 @@ func (b By) party(j *Job) Party {
 	if b&ByApp != 0 {
 		p.App = j.Hints.App
 	}
+	if b&ByLength != 0 {
+		p.Length = lengthClass(j)
+	}
 	return p
+}
+
+// lengthClass is a job's Party.Length.
+func lengthClass(j *Job) int16 {
+	d := uint64(max(j.Hints.Duration, 0))
+	switch n := bits.Len64(d); {
+	case j.Hints.App != "" || len(j.Gangs) > 1:
+		return -1
+	case n < 3:
+		return int16(d)
+	default:
+		return int16(n)<<2 | int16(d>>(n-3)&3)
+	}
 }
 
 // Compare orders parties by queue, then user, then app.
 func (p Party) Compare(o Party) int {
-	return cmp.Or(strings.Compare(p.Queue, o.Queue), strings.Compare(string(p.User), string(o.User)), strings.Compare(p.App, o.App))
+	return cmp.Or(strings.Compare(p.Queue, o.Queue), strings.Compare(string(p.User), string(o.User)), strings.Compare(p.App, o.App), cmp.Compare(p.Length, o.Length))
+}
+
+// Line is gangs of one party and one shape that wait.
+type Line struct {
+	Party Party
+	Gangs int        // how many they are
+	First []GangView // the first of them in order of submission
+}
+
+// linesRoom is for how many gangs memory is taken at once.
+const linesRoom = 64
+
+// Lines implements View.
+func (v view) Lines(by By, most func(Party) int) []Line {
+	s := v.s
+	s.askLines(v.space, by)
+	lazies := s.laziesAt(v.space, v.prio, false)
+	var out []Line
+	var room []GangView
+	if up := s.lineup(v.space, v.prio); up != nil {
+		out = make([]Line, 0, len(up.lines)+len(lazies))
+		for i := range up.lines {
+			l := &up.lines[i]
+			if l.extra || len(l.gangs) == 0 {
+				continue
+			}
+			n := min(len(l.gangs), most(l.party))
+			if len(room) < n {
+				room = make([]GangView, max(n, linesRoom))
+			}
+			first := room[:n:n]
+			room = room[n:]
+			for k := range first {
+				first[k] = v.waiting(l.gangs[k], false)
+			}
+			out = append(out, Line{l.party, len(l.gangs), first})
+		}
+	}
+	for _, e := range lazies {
+		out = append(out, Line{by.party(s.jobs[e.slot].spec), 1, []GangView{v.waiting(e, true)}})
+	}
+	return out
 }
 
 // Parties implements View.

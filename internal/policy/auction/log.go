@@ -52,25 +52,13 @@ func Exp2(log int64) int64 {
 	return int64((scaled + 1<<(logBits-1)) >> logBits)
 }
 
-// roots returns 2^-(1/2), 2^-(1/4) and so on, times 2^32.
+// roots returns 2^-(1/2), 2^-(1/4) and so on, times 2^32, rounded down: each the square
+// root of the one before.
 func roots() [24]uint64 {
-	var out [24]uint64
-	x := uint64(1) << (logBits - 1) // a half
-	for i := range out {
-		x = root(x)
-		out[i] = x
+	return [...]uint64{
+		3037000499, 3611622602, 3938502375, 4112874772, 4202935002, 4248701964,
+		4271771996, 4283353945, 4289156689, 4292061009, 4293513906, 4294240539,
+		4294603902, 4294785595, 4294876444, 4294921869, 4294944582, 4294955938,
+		4294961616, 4294964455, 4294965875, 4294966585, 4294966940, 4294967117,
 	}
-	return out
-}
-
-// root is the square root of a number below 1, both times 2^32.
-func root(x uint64) uint64 {
-	n := x << logBits
-	r := uint64(0)
-	for bit := uint64(1) << logBits; bit > 0; bit >>= 1 {
-		if t := r | bit; bit <= 1<<31 && t*t <= n {
-			r = t
-		}
-	}
-	return r
 }
