@@ -253,8 +253,18 @@ func (a *agent) Bid(offer []int32) (nothing int64, rows []auction.Row) {
 			a.plans = append(a.plans, p)
 		}
 	}
-	return a.m.fairness(a.app, a.stays, 1000), rows
+	nothing = a.m.fairness(a.app, a.stays, 1000)
+	if a.stays == 0 {
+		nothing = times(nothing, unbounded)
+	}
+	return nothing, rows
 }
+
+// unbounded is how many times worse than waiting for one lease it is to hold nothing:
+// an app that never gets anything never ends, so its rho has no bound (the paper). With
+// less an app that has waited for long would hardly gain by a first gang, and lose to
+// others for ever.
+const unbounded = 1000
 
 // place says what a gang would take of what is left of the lots, and whether it is
 // on more nodes than it needs.
