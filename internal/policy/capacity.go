@@ -145,7 +145,7 @@ func (c *capacity) Rank(v sched.View) iter.Seq[sched.Wish] {
 				u.step(q, t, l, true)
 				continue
 			}
-			if !yield(sched.Wish{Gang: g.Ref, Over: over}) {
+			if !yield(sched.Wish{Gang: g.Ref, Over: over, Passes: r.passes}) {
 				return
 			}
 			placed := v.Placed(g.Ref)

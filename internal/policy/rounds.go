@@ -133,6 +133,13 @@ func (r *claim) victims(rounds int64) iter.Seq[sched.GangRef] {
 	}
 }
 
+// passes reports whether a gang that is booked belongs to a queue that is over: those
+// of others could not be stopped if they ran.
+func (r *claim) passes(ref sched.GangRef) bool {
+	h := r.v.Gang(ref).Hints
+	return h != nil && r.over(r.c.tree.leaf(h.Queue)) > 0
+}
+
 // allowance is what so many rounds may take in all, in millionths of a leaf.
 func (r *claim) allowance(rounds int64) int64 {
 	return r.total * min(rounds*r.c.round, 1000) * (whole / 1000)

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -111,11 +110,11 @@ func (o *outlook) deepEnough() bool { return o != nil && o.waiting >= maxPassing
 
 // backfill tries to start a gang beside the bookings of others, and books it when
 // that fails and it is its turn to be booked.
-func (w *walker) backfill(j *job, g int32, over iter.Seq[GangRef]) {
+func (w *walker) backfill(j *job, g int32, wish Wish) {
 	o := w.outlook
 	o.enter(j.spec.Priority)
 	a := o.asking(j, g)
-	a.over, a.blocked = over != nil, o.blockedFor(a)
+	a.over, a.behind, a.blocked = wish.Over != nil, wish.Passes, o.blockedFor(a)
 	if j.gangs[g].attempt != none {
 		o.improve(a)
 		return
@@ -123,7 +122,7 @@ func (w *walker) backfill(j *job, g int32, over iter.Seq[GangRef]) {
 	if o.startWhole(a) || o.start(a) {
 		return
 	}
-	if p, ok := o.planOver(a, over); ok {
+	if p, ok := o.planOver(a, wish.Over); ok {
 		o.carryOut(a, p)
 		return
 	}
@@ -170,7 +169,7 @@ func (o *outlook) displace(a asking) {
 // may stop those behind it: a rank is one for gangs that run and gangs that are
 // booked, or it would stop at the next look whom it lets start at this.
 func (o *outlook) passes(a asking, b *book) bool {
-	return a.over && !b.over && !b.ranked && b.prio == a.prio && b.ref != a.ref
+	return a.over && !b.over && !b.ranked && b.prio == a.prio && b.ref != a.ref && (a.behind == nil || a.behind(b.ref))
 }
 
 // revisit tries those again that found nothing before a booking moved. Each round
@@ -207,9 +206,10 @@ type asking struct {
 	g       int32
 	ref     GangRef
 	prio    cell.Priority
-	length  Duration // with grace; 0 is without end
-	over    bool     // it may stop those behind it
-	blocked []bool   // chains that it must leave to those before it
+	length  Duration           // with grace; 0 is without end
+	over    bool               // it may stop those behind it
+	behind  func(GangRef) bool // who they are among the booked, nil for all to come
+	blocked []bool             // chains that it must leave to those before it
 }
 
 func (o *outlook) asking(j *job, g int32) asking {

@@ -217,7 +217,7 @@ func (w *walker) grantExtra(e queued) {
 		return
 	}
 	if w.outlook != nil {
-		w.backfill(j, e.gang, nil)
+		w.backfill(j, e.gang, Wish{})
 		return
 	}
 	if g.attempt != none {

@@ -99,6 +99,10 @@ type Wish struct {
 	// run for the VC's minimum run time, or used up its budget of preemptions, is
 	// left alone.
 	Over iter.Seq[GangRef]
+	// Passes says, with Over, whether a gang that waits with a booking stands behind
+	// this one as those do: it would be named if it ran. nil is that all do to which
+	// the walk comes later.
+	Passes func(GangRef) bool
 	// Prefer are nodes to use if the gang fits on them alone, when its job names
 	// none itself.
 	Prefer cell.NodeSet

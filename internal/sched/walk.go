@@ -168,7 +168,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	if w.outlook != nil { // which cannot be held to one type
-		w.backfill(j, g, wish.Over)
+		w.backfill(j, g, wish)
 		return
 	}
 	if j.gangs[g].attempt != none {
