@@ -253,13 +253,21 @@ func (t *themis) market(v sched.View) *market {
 			m.leaving += int64(g.Leaves)
 		}
 	}
-	lines := v.Lines(byApp, func(p sched.Party) int {
-		if p.Length < 0 || !t.auction {
+	some := false
+	lines := v.Lines(byApp, func(l *sched.Line) int {
+		useful := int64(l.Leaves) <= m.free+m.leaving
+		some = some || useful
+		switch {
+		case l.Party.Length < 0 || l.Leaves == 0:
+			return math.MaxInt
+		case !useful:
+			return 0
+		case !t.auction:
 			return math.MaxInt
 		}
 		return sampled
 	})
-	if !slices.ContainsFunc(lines, func(l sched.Line) bool { return fits(&l.First[0], m.free+m.leaving) }) {
+	if !some {
 		return m // nobody could get anything
 	}
 	m.apps = make([]*app, 0, len(runs)+2*len(lines))
@@ -278,7 +286,7 @@ func (t *themis) market(v sched.View) *market {
 		}
 		if n := l.Gangs - len(l.First); n > 0 {
 			m.count += int64(n)
-			if fits(&l.First[0], m.free+m.leaving) {
+			if int64(l.Leaves) <= m.free+m.leaving {
 				m.more += n
 			}
 		}

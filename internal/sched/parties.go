@@ -73,16 +73,17 @@ func (p Party) Compare(o Party) int {
 
 // Line is gangs of one party and one shape that wait.
 type Line struct {
-	Party Party
-	Gangs int        // how many they are
-	First []GangView // the first of them in order of submission
+	Party  Party
+	Leaves int32      // that each asks for; 0 where they are of several shapes
+	Gangs  int        // how many they are
+	First  []GangView // the first of them in order of submission
 }
 
 // linesRoom is for how many gangs memory is taken at once.
 const linesRoom = 64
 
 // Lines implements View.
-func (v view) Lines(by By, most func(Party) int) []Line {
+func (v view) Lines(by By, most func(*Line) int) []Line {
 	s := v.s
 	s.askLines(v.space, by)
 	lazies := s.laziesAt(v.space, v.prio, false)
@@ -95,20 +96,23 @@ func (v view) Lines(by By, most func(Party) int) []Line {
 			if l.extra || len(l.gangs) == 0 {
 				continue
 			}
-			n := min(len(l.gangs), most(l.party))
+			out = append(out, Line{Party: l.party, Gangs: len(l.gangs)})
+			line := &out[len(out)-1]
+			if l.shape != "" {
+				line.Leaves = s.leavesIn(l)
+			}
+			n := min(len(l.gangs), most(line))
 			if len(room) < n {
 				room = make([]GangView, max(n, linesRoom))
 			}
-			first := room[:n:n]
-			room = room[n:]
-			for k := range first {
-				first[k] = v.waiting(l.gangs[k], false)
+			line.First, room = room[:n:n], room[n:]
+			for k := range line.First {
+				line.First[k] = v.waiting(l.gangs[k], false)
 			}
-			out = append(out, Line{l.party, len(l.gangs), first})
 		}
 	}
 	for _, e := range lazies {
-		out = append(out, Line{by.party(s.jobs[e.slot].spec), 1, []GangView{v.waiting(e, true)}})
+		out = append(out, Line{by.party(s.jobs[e.slot].spec), 0, 1, []GangView{v.waiting(e, true)}})
 	}
 	return out
 }

@@ -187,7 +187,7 @@ type View interface {
 	// Lines returns the same gangs by party and shape, in no order of lines: of each line how
 	// many they are, and so many of the first as the function says. So what it costs
 	// does not grow with who waits.
-	Lines(By, func(Party) int) []Line
+	Lines(By, func(*Line) int) []Line
 	// Ordered yields the same gangs by the key of a Keyed policy. From that rank on it
 	// leaves out those that ask for more than Free, as nobody makes room for them,
 	// and always those of a shape that found nothing in this walk.
