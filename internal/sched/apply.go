@@ -301,7 +301,7 @@ func (s *State) applyConfigured(e Configured) {
 		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
 	}
 	s.cfg, s.cl, s.base, s.empty = e.Config, cl, cl.Clone(), nil
-	s.never = nil
+	s.never, s.close = nil, nil
 	s.pol = make([]Policy, cl.NumSpaces())
 	for i := int32(1); i < cl.NumSpaces(); i++ {
 		if s.pol[i], err = s.policies(vcConfig(e.Config, cl.Space(i).Name)); err != nil {

@@ -35,12 +35,15 @@ func (s *State) neverFits(j *job, g int) *Reason {
 	if why, ok := s.never[key]; ok {
 		return why
 	}
-	if s.never == nil || len(s.never) > 10_000 {
+	if s.never == nil || len(s.never) > maxJudged {
 		s.never = map[whatFits]*Reason{}
 	}
 	s.never[key] = s.judgeShape(j, g)
 	return s.never[key]
 }
+
+// maxJudged bounds what is remembered of shapes.
+const maxJudged = 10_000
 
 // whatFits is what the cells being all free, the fit of a gang depends on.
 type whatFits struct {
@@ -54,7 +57,7 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 		return &Reason{Code: NeverFits, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
 	}
 	r := s.request(j, g)
-	r.Avoided, r.IgnoreHealth = nil, true
+	r.Avoided, r.Reach, r.IgnoreHealth = nil, nil, true
 	if res, ok := s.vacant().Place(&r); ok || res.Bounded && j.gangs[g].leaves <= s.reach(j, g) && s.packs(j, g, r) {
 		return nil // only a proven no is one
 	}

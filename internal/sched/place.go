@@ -20,7 +20,7 @@ func (s *State) request(j *job, g int) cell.Request {
 		r.Allowed = s.only
 	}
 	if s.near != Anywhere {
-		r.Reach = s.meeting(r.Members)
+		r.Reach = s.meeting(j, g, r)
 	}
 	for _, n := range j.spec.PreferredNodes {
 		if i := f.NodeIndex(n); i != cell.None {
@@ -38,8 +38,41 @@ func (s *State) request(j *job, g int) cell.Request {
 	return r
 }
 
-// meeting says, by chain, at which level the leaves of a gang must meet.
-func (s *State) meeting(members []cell.Member) []cell.Level {
+// closeness is what it depends on how far apart a gang must be let.
+type closeness struct {
+	whatFits
+	near Within
+}
+
+// meeting says, by chain, at which level the leaves of a gang must meet: as near as
+// the wish says or, where it would not fit even the empty cells like that, as near as
+// it would; nil is anywhere.
+func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
+	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape}, s.near}
+	if levels, ok := s.close[key]; ok {
+		return levels
+	}
+	if r.Allowed = nil; j.spec.restricted() {
+		r.Allowed = s.allowedNodes(j.spec)
+	}
+	r.Keep, r.IgnoreHealth = nil, true
+	for near := s.near; near > Anywhere; near-- {
+		r.Reach = s.nearness(r.Members, near)
+		if res, ok := s.vacant().Place(&r); ok || res.Bounded {
+			break
+		}
+		r.Reach = nil
+	}
+	if s.close == nil || len(s.close) > maxJudged {
+		s.close = map[closeness][]cell.Level{}
+	}
+	s.close[key] = r.Reach
+	return r.Reach
+}
+
+// nearness says, by chain, at which level leaves that are so near meet, and no lower
+// than so many can.
+func (s *State) nearness(members []cell.Member, near Within) []cell.Level {
 	f := s.cl.Forest()
 	out := make([]cell.Level, len(f.Chains))
 	for i := range f.Chains {
@@ -51,7 +84,7 @@ func (s *State) meeting(members []cell.Member) []cell.Level {
 			}
 		}
 		level := ch.NodeLevel
-		switch s.near {
+		switch near {
 		case OneSwitch:
 			level = max(level-1, 1)
 		case OneRack:

@@ -43,25 +43,26 @@ type State struct {
 	leaves   []leafNote // bad leaves, sorted by node, SKU, device, part
 	keys     keyRing
 	timers   timers
-	dirty    []JobID              // to settle, a heap of ids, since slots differ after a restart
-	promises []int32              // attempt slots of reservations, in no order
-	partials int                  // jobs with members above a minimum
-	through  uint64               // the last event before the Decide that runs
-	look     bool                 // capacity or queues changed: the whole walk is due
-	looks    looks                // or parts of it
-	tallies  []tally              // by space
-	running  []runners            // by space
-	grew     bool                 // a promise was taken back while Decide walks
-	booked   []GangRef            // gangs with a booking, sorted
-	prefer   cell.NodeSet         // while Decide tries a gang: where its policy wants it
-	only     cell.NodeSet         // where it may be alone, nil for anywhere
-	near     Within               // and how far apart it may be
-	keep     cell.LeafSet         // while Decide tries a gang: what it must leave to bookings
-	again    Time                 // the next decision that Decided asked for
-	decided  Time                 // when the last Decide ran
-	never    map[whatFits]*Reason // by VC and shape; a cache of the configuration
-	ranks    ranking              // a cache of the policies' orders
-	shapes   map[string]shape     // a cache of what jobs asked for lately, by its text
+	dirty    []JobID                    // to settle, a heap of ids, since slots differ after a restart
+	promises []int32                    // attempt slots of reservations, in no order
+	partials int                        // jobs with members above a minimum
+	through  uint64                     // the last event before the Decide that runs
+	look     bool                       // capacity or queues changed: the whole walk is due
+	looks    looks                      // or parts of it
+	tallies  []tally                    // by space
+	running  []runners                  // by space
+	grew     bool                       // a promise was taken back while Decide walks
+	booked   []GangRef                  // gangs with a booking, sorted
+	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
+	only     cell.NodeSet               // where it may be alone, nil for anywhere
+	near     Within                     // and how far apart it may be
+	keep     cell.LeafSet               // while Decide tries a gang: what it must leave to bookings
+	again    Time                       // the next decision that Decided asked for
+	decided  Time                       // when the last Decide ran
+	never    map[whatFits]*Reason       // by VC and shape; a cache of the configuration
+	close    map[closeness][]cell.Level // the same
+	ranks    ranking                    // a cache of the policies' orders
+	shapes   map[string]shape           // a cache of what jobs asked for lately, by its text
 	ended    []JobStatus
 	out      []Record // of the Decide that runs
 	mem      memory
@@ -270,7 +271,7 @@ func (s *State) Clone() *State {
 	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
-	d.never, d.ended, d.out, d.mem = nil, slices.Clone(s.ended), nil, memory{}
+	d.never, d.close, d.ended, d.out, d.mem = nil, nil, slices.Clone(s.ended), nil, memory{}
 	d.ranks, d.shapes = ranking{}, nil
 	return &d
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -459,86 +458,6 @@ func (c *checker) sound() bool {
 		}
 	}
 	return true
-}
-
-// guaranteed asks on a copy of the state for every part of every VC's guarantee
-// with the highest priority there is: it must be placed or promised at once,
-// whatever the others do (I1, I5).
-func (c *checker) guaranteed() {
-	if !c.sound() {
-		return
-	}
-	config := c.state.Config()
-	for _, v := range c.state.VCs() {
-		for _, q := range v.Cells {
-			tasks, leaves, sku := whole(&config.Cluster, q)
-			if tasks > 0 {
-				c.probe(v.Name, q, &sched.Job{
-					Name: "probe", User: "probe", VC: v.Name, Priority: cell.MaxGuaranteed,
-					Roles: []sched.Role{{Name: "r", Tasks: tasks, Leaves: leaves, SKUs: []cell.TypeName{sku}, Pinned: q.Pinned, MinFailed: 1, MinSucceeded: -1}},
-				})
-			}
-		}
-	}
-}
-
-// whole gives the tasks that fill a part of a guarantee.
-func whole(spec *cell.Spec, q sched.QuotaUse) (tasks, leaves int32, sku cell.TypeName) {
-	for _, chain := range spec.Chains {
-		if chain.Name != q.Chain {
-			continue
-		}
-		tasks, leaves = q.Total, 1
-		above := false
-		for i := 1; i < int(q.Level); i++ {
-			if above {
-				tasks *= chain.Levels[i].Fanout
-			} else {
-				leaves *= chain.Levels[i].Fanout
-			}
-			above = above || chain.Levels[i].IsNode
-		}
-		return tasks, leaves, chain.Levels[0].Type
-	}
-	return 0, 0, ""
-}
-
-func (c *checker) probe(vc cell.VCName, q sched.QuotaUse, j *sched.Job) {
-	j.Gangs = []sched.Gang{{Name: "all"}}
-	for t := range j.Roles[0].Tasks {
-		j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, t)
-	}
-	c.probes++
-	s := c.state.Clone()
-	now := c.s.World().Now()
-	events, answer, refusal := s.Check(sched.Submit{Meta: sched.Meta{Subject: "probe"}, Job: j}, now)
-	if refusal != nil {
-		c.fail("I1: VC %s may not ask for its own %d %s: %s", vc, q.Total, q.Type, refusal.Message)
-		return
-	}
-	for _, e := range events {
-		s.Apply(sched.Record{Seq: s.Seq() + 1, Time: now, Event: e})
-	}
-	for _, r := range s.Decide(now) {
-		switch e := r.Event.(type) {
-		case sched.Placed:
-			if e.Attempt.Job == answer.Job {
-				return
-			}
-		case sched.Reserved:
-			if e.Attempt.Job == answer.Job {
-				return
-			}
-		}
-	}
-	reason := ""
-	if e, ok := s.Why(answer.Job); ok && len(e.Gangs) > 0 {
-		reason = string(e.Gangs[0].Reason.Code) + " " + e.Gangs[0].Reason.Message
-	}
-	if strings.HasPrefix(reason, string(sched.HeldBack)) {
-		return // by its own policy, which says why
-	}
-	c.fail("I1: VC %s cannot get its own %d %s %s: %s", vc, q.Total, q.Type, q.Pinned, reason)
 }
 
 // hopeless names the jobs that can never fit the present configuration.
