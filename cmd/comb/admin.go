@@ -15,18 +15,19 @@ import (
 
 func (a *app) journalCommand() *cobra.Command {
 	data := ""
-	verify := &cobra.Command{Use: "verify", Short: "Replay a data directory's journal and take every decision again",
-		Long: `Replay a data directory's journal from its first event: every decision of this
-version is taken again and must agree bit for bit, and every invariant is checked.
-The server may run meanwhile. Nothing is written.`,
+	verify := &cobra.Command{Use: "verify", Short: "Replay a journal and take every decision again",
+		Long: `Replay a journal from its first event: every decision of this version is taken
+again and must agree bit for bit, and every invariant is checked. The journal is that
+of a data directory, whose server may run meanwhile, or the file that
+"comb sim run --journal" wrote. Nothing is written.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := store.Open(c.Context(), first(data, a.defaultData()), store.Options{ReadOnly: true})
+			h, err := store.OpenHistory(c.Context(), first(data, a.defaultData()))
 			if err != nil {
 				return err
 			}
-			defer s.Close()
-			report, err := engine.Verify(c.Context(), s, policy.New)
+			defer h.Close()
+			report, err := engine.Verify(c.Context(), h, policy.New)
 			if err != nil {
 				return err
 			}
@@ -36,8 +37,7 @@ The server may run meanwhile. Nothing is written.`,
 			}
 			return err
 		}}
-	verify.Flags().StringVar(&data, "data", "", "data directory (default: that of comb serve)")
-	_ = verify.MarkFlagDirname("data")
+	verify.Flags().StringVar(&data, "data", "", "data directory, or the journal file of a simulation (default: that of comb serve)")
 	return noun("journal", "The journal: the stream of events that is the database", verify)
 }
 

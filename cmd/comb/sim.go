@@ -16,7 +16,9 @@ import (
 
 	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/store"
 )
 
 func (a *app) simCommand() *cobra.Command {
@@ -25,9 +27,10 @@ func (a *app) simCommand() *cobra.Command {
 
 // simFlags are what says how a trace is replayed.
 type simFlags struct {
-	trace traceInput
-	file  string
-	dir   string
+	trace   traceInput
+	file    string
+	dir     string
+	journal string
 	spec  simulate.Spec
 }
 
@@ -49,6 +52,7 @@ func (s *simFlags) flags(c *cobra.Command) {
 	f.StringVar(&s.spec.Spreads, "spreads", "", "file with the speed of models on several nodes (Chronus' model_info.json)")
 	f.Float64Var(&s.spec.Load, "load", 0, "factor by which jobs arrive faster (default 1)")
 	f.Uint64Var(&s.spec.Seed, "seed", 1, "seed of everything random")
+	f.StringVar(&s.journal, "journal", "", "also write the journal to this file, for comb journal verify, comb sim replay and comb sim report")
 	f.StringVarP(&s.dir, "output", "o", "", "folder for the results")
 }
 
@@ -91,13 +95,36 @@ three figures of what the run took.`,
 		}
 		began := time.Now()
 		out := simulate.Folder{Dir: s.dir, Version: versionText(), Cost: func() metrics.Cost { return costSince(began) }}
-		r, err := simulate.RunInto(c.Context(), out, s.spec, t, simulate.Options{Policies: policy.New})
+		var r *simulate.Result
+		err = journalled(s.journal, func(o simulate.Options) (err error) {
+			r, err = simulate.RunInto(c.Context(), out, s.spec, t, o)
+			return err
+		})
 		if err != nil {
 			return traceError(err)
 		}
 		return a.show(r.Summary, func(t *table) { drawRun(t, s.dir, r) })
 	}
 	return c
+}
+
+// journalled runs a simulation whose journal goes to a file; without a name it is in
+// memory. A run that fails leaves no file.
+func journalled(file string, run func(simulate.Options) error) error {
+	o := simulate.Options{Policies: policy.New}
+	if file == "" {
+		return run(o)
+	}
+	w, err := store.CreateFile(file)
+	if err != nil {
+		return err
+	}
+	o.Journal = w
+	if err := run(o); err != nil {
+		w.Abort()
+		return err
+	}
+	return w.Close()
 }
 
 // traceError adds how to go on after a bad row.
@@ -162,13 +189,14 @@ marked, with the difference to the first.`,
 func (a *app) simReport() *cobra.Command {
 	report := noun("report", "Studies of the results of a run")
 	var html string
-	c := &cobra.Command{Use: "philly DIR", Short: "The study of the Philly trace (ATC'19), of your own run",
+	c := &cobra.Command{Use: "philly DIR|JOURNAL", Short: "The study of the Philly trace (ATC'19), of your own run or cluster",
 		Long: `Delay by cause and gang size, utilization by size, locality and co-location,
-failures by class and size, GPU time by final state.`,
+failures by class and size, GPU time by final state: of the results of a run, of the
+data directory of a server, or of a journal that "comb sim run --journal" wrote.`,
 		Args: args(cobra.ExactArgs(1))}
 	c.Flags().StringVar(&html, "html", "", "also write it as a page")
 	c.RunE = func(c *cobra.Command, dirs []string) error {
-		r, err := metrics.PhillyOf(dirs[0])
+		r, err := phillyOf(c.Context(), dirs[0])
 		if err != nil {
 			return err
 		}
@@ -184,6 +212,19 @@ failures by class and size, GPU time by final state.`,
 	}
 	report.AddCommand(c)
 	return report
+}
+
+// phillyOf makes the study of a folder of results or of a journal.
+func phillyOf(ctx context.Context, path string) (*metrics.PhillyReport, error) {
+	if _, err := os.Stat(filepath.Join(path, "jobs.csv")); err == nil {
+		return metrics.PhillyOf(path)
+	}
+	h, err := store.OpenHistory(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	return metrics.PhillyOfEvents(func(f func(sched.Record) error) error { return h.Replay(ctx, 0, f) })
 }
 
 // writeFile writes a file with what write gives.

@@ -250,6 +250,27 @@ func PhillyOf(dir string) (*PhillyReport, error) {
 	return p.Report(), nil
 }
 
+// PhillyOfEvents makes the report of a journal: replay gives its records in order.
+// Jobs that have not ended count with what they held until the last event.
+func PhillyOfEvents(replay func(func(sched.Record) error) error) (*PhillyReport, error) {
+	var p Philly
+	f := New(Options{Ended: p.Add})
+	last := sched.Time(0)
+	one := make([]sched.Record, 1)
+	err := replay(func(r sched.Record) error {
+		one[0], last = r, r.Time
+		f.Add(one)
+		return nil
+	})
+	if err == nil {
+		_, err = f.Finish(last)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Report(), nil
+}
+
 // section is one table of the report.
 type section struct {
 	title string
