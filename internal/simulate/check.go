@@ -57,7 +57,7 @@ func (s *Spec) checkCluster() error {
 
 // checkPolicy makes the policy that a flag names, with 1 for what only the trace says.
 func checkPolicy(flag, text string, policies sched.Policies) error {
-	vc, err := (*Trace)(nil).policy(text)
+	vc, err := readPolicy(text, nil)
 	if err == nil {
 		for i := range vc.Params {
 			if vc.Params[i].Value == "median" {

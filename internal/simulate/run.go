@@ -16,8 +16,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/trace"
 )
 
 // Origin is the instant at which every simulation begins: a trace's times count
@@ -56,26 +56,34 @@ type Result struct {
 type runner struct {
 	plan   *plan
 	o      Options
-	make   jobs
-	load   float64 // 0 is 1
-	next   func() (trace.Job, error, bool)
+	story  story
+	world  *sim.World
 	stop   context.CancelFunc
 	fold   *metrics.Fold
-	last   sched.Time
-	work   map[*sched.Job]work // of jobs that have not ended
-	byID   map[sched.JobID]*sched.Job
 	result Result
 	err    error
-	began  bool
-	done   bool       // the trace has no more jobs
 	end    sched.Time // of the last batch
 }
 
-// work is what the world knows of a job and the core does not.
-type work struct {
-	duration sched.Duration
-	gpus     int32
-	id       string
+// story is what comes from outside in a run: inputs in order of time, and how much
+// work jobs have.
+type story interface {
+	// feed gives the next input and its time; false ends it. The first one is the
+	// configuration, and is asked for before there is a world.
+	feed(*runner) (sched.Time, engine.Input, bool)
+	// work is how long a task that starts will work at full speed, and its exit code;
+	// 0 is until it is told to end.
+	work(*sim.Task) (sched.Duration, int32)
+	// facts are what is known of a job that was just submitted.
+	facts(sched.JobID, *sched.Job) metrics.Facts
+	// gpus is the size of a job's gang.
+	gpus(*sched.Job) int32
+	// fact sees what happened in the world before the loop does.
+	fact(sched.Fact)
+	// ended lets go of a job.
+	ended(*sched.JobStatus)
+	// busy reports whether anything is to come.
+	busy() bool
 }
 
 // Run replays a trace to its end. It stops at the first job that cannot be read, or
@@ -90,26 +98,34 @@ func Run(ctx context.Context, spec Spec, t *Trace, o Options) (*Result, error) {
 
 // run replays a trace as planned.
 func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	next, stop := iter.Pull2(t.jobs())
 	defer stop()
-	r := &runner{plan: p, o: o, load: spec.Load, next: next, stop: cancel, work: map[*sched.Job]work{}, byID: map[sched.JobID]*sched.Job{}}
-	r.make = newJobs(spec, p)
-	r.fold = metrics.New(metrics.Options{Policy: spec.Policy, Origin: Origin, Facts: r.facts, Speed: r.speedOf, Ended: o.Ended})
-	w := sim.New(sim.Options{Start: Origin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
-	w.Extend(math.MaxInt64)
+	return p.play(ctx, spec.Policy, &traceStory{make: newJobs(spec, p), load: spec.Load, next: next,
+		todo: map[*sched.Job]work{}, byID: map[sched.JobID]*sched.Job{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
+}
+
+// stage is when a run begins, and when it is over at the latest.
+type stage struct{ begin, horizon sched.Time }
+
+// play lets a story happen.
+func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Options) (*Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &runner{plan: p, o: o, story: s, stop: cancel}
+	r.fold = metrics.New(metrics.Options{Policy: policy, Origin: at.begin, Facts: s.facts, Speed: r.speedOf, Ended: o.Ended})
+	r.world = sim.New(sim.Options{Start: at.begin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
+	r.world.Extend(at.horizon)
 	if p.faults != nil {
-		p.faults.plan(w, p.config, func() bool { return !r.done || len(r.work) > 0 })
+		p.faults.plan(r.world, p.config, s.busy)
 	}
 	if o.Journal == nil {
 		r.o.Journal = &engine.Sink{}
 	}
-	e, err := engine.Open(ctx, engine.Options{Inputs: w, Executor: w, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.see, Alone: true})
+	e, err := engine.Open(ctx, engine.Options{Inputs: r, Executor: r.world, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.see, Alone: true})
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(e.Run(ctx), r.err, w.Err()); err != nil {
+	if err := errors.Join(e.Run(ctx), r.err, r.world.Err()); err != nil {
 		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -119,33 +135,21 @@ func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Resul
 	return &r.result, err
 }
 
-// feed gives the configuration, then one job after the other.
-func (r *runner) feed() (sched.Time, engine.Input, bool) {
-	meta := sched.Meta{Subject: "simulation"}
-	if !r.began {
-		r.began = true
-		return Origin, engine.Input{Command: sched.Reconfigure{Meta: meta, Config: r.plan.config}, Reply: r.configured}, true
+// Next implements engine.Inputs: those of the world.
+func (r *runner) Next(ctx context.Context, wake sched.Time) (sched.Time, []engine.Input, error) {
+	now, in, err := r.world.Next(ctx, wake)
+	for i := range in {
+		if in[i].Fact != nil {
+			r.story.fact(in[i].Fact)
+		}
 	}
-	t, err, ok := r.next()
-	if err == nil && ok && t.Submit < r.last {
-		err = fmt.Errorf("job %q is submitted before the job that precedes it: sort the trace", t.ID)
-	}
-	if err != nil {
-		r.fail(err)
-	}
-	if err != nil || !ok {
-		r.done = true
-		return 0, engine.Input{}, false
-	}
-	r.last = t.Submit
-	if r.load != 0 {
-		t.Submit = sched.Time(math.Round(float64(t.Submit) / r.load))
-	}
-	j := r.make.job(&t)
-	r.work[j] = work{t.Duration, t.GPUs, t.ID}
-	r.result.Submitted++
-	return Origin + t.Submit, engine.Input{Command: sched.Submit{Meta: meta, Job: j}, Reply: func(a engine.Reply) { r.answer(j, a) }}, true
+	return now, in, err
 }
+
+func (r *runner) feed() (sched.Time, engine.Input, bool) { return r.story.feed(r) }
+
+// meta names who gives the commands of a run.
+func meta() sched.Meta { return sched.Meta{Subject: "simulation"} }
 
 // fail ends the run.
 func (r *runner) fail(err error) {
@@ -162,40 +166,35 @@ func (r *runner) configured(a engine.Reply) {
 	}
 }
 
-// answer counts a job that was not accepted.
-func (r *runner) answer(j *sched.Job, a engine.Reply) {
+// accepted counts a submission; it is false when the cluster can never run the job.
+func (r *runner) accepted(j *sched.Job, a engine.Reply) bool {
 	switch {
 	case a.Err != nil:
 		r.fail(a.Err)
 	case a.Refusal != nil:
-		delete(r.work, j)
 		if r.result.Refused++; r.result.Refused == 1 {
 			r.result.Reason = fmt.Sprintf("job %q: %s", j.Name, a.Refusal.Message)
 		}
 	default:
-		r.byID[a.Answer.Job] = j
+		return true
 	}
+	return false
 }
 
-// facts tells the figures what the core does not know.
-func (r *runner) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
-	w := r.work[j]
-	return metrics.Facts{Duration: max(w.duration, 1), TraceID: w.id, App: j.Hints.App, Model: j.Hints.Model}
-}
-
-// behave is how a task behaves: all of a gang do its work side by side.
+// behave is how a task behaves: all of a gang do their work side by side.
 func (r *runner) behave(t sim.Task) sim.Behavior {
-	w := r.work[t.Job]
-	b := sim.Behavior{RunFor: max(w.duration-t.Served, 1)}
+	var b sim.Behavior
+	b.RunFor, b.Code = r.story.work(&t)
+	gpus := r.story.gpus(t.Job)
 	if t.Attempt.N > 1 && r.plan.restart != nil {
-		b.StartUp = r.plan.restart(w.gpus)
+		b.StartUp = r.plan.restart(gpus)
 	}
 	if r.plan.spreads != nil {
 		nodes := make([]cell.NodeName, len(t.Gang))
 		for i := range t.Gang {
 			nodes[i] = t.Gang[i].Place.Node
 		}
-		b.Speed = r.speed(t.Job, w.gpus, nodes)
+		b.Speed = perf.Speed(r.speed(t.Job, gpus, nodes))
 	}
 	return b
 }
@@ -209,7 +208,7 @@ func (r *runner) speedOf(_ sched.AttemptID, j *sched.Job, p *cell.Placement) int
 	for i := range p.Tasks {
 		nodes[i] = p.Tasks[i].Node
 	}
-	return r.speed(j, r.work[j].gpus, nodes)
+	return r.speed(j, r.story.gpus(j), nodes)
 }
 
 // speed looks a gang on some nodes up.
@@ -218,13 +217,11 @@ func (r *runner) speed(j *sched.Job, gpus int32, nodes []cell.NodeName) int64 {
 	return int64(r.plan.spreads.On(j.Hints.Model, gpus, int32(len(slices.Compact(nodes)))))
 }
 
-// see lets go of jobs that have ended.
+// see folds a batch and lets go of jobs that have ended.
 func (r *runner) see(b engine.Batch) {
 	r.fold.Add(b.Records)
 	for i := range b.Ended {
-		id := b.Ended[i].ID
-		delete(r.work, r.byID[id])
-		delete(r.byID, id)
+		r.story.ended(&b.Ended[i])
 	}
 	if n := len(b.Records); n > 0 {
 		r.result.Records, r.end = b.Records[n-1].Seq, b.Records[n-1].Time

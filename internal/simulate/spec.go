@@ -99,7 +99,7 @@ func oneOf(flag, got string, words ...string) error {
 // readCluster makes the configuration.
 func (s *Spec) readCluster(p *plan, t *Trace) error {
 	if isFile(s.Cluster) {
-		return s.readClusterFile(p)
+		return s.readClusterFile(p, t)
 	}
 	shapes, err := trace.ParseShapes(s.Cluster)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Spec) readCluster(p *plan, t *Trace) error {
 	if err != nil {
 		return err
 	}
-	vc, err := t.policy(s.Policy)
+	vc, err := readPolicy(s.Policy, t.medianService)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func isFile(name string) bool {
 
 // readClusterFile takes cells, virtual clusters and their policies from a file; the
 // flag's policy is that of VCs that name none.
-func (s *Spec) readClusterFile(p *plan) error {
+func (s *Spec) readClusterFile(p *plan, t *Trace) error {
 	if s.VCs != "" || s.Racks != 0 || s.Placement == "count" || s.Quota == "count" {
 		return fmt.Errorf("--cluster %s is a cluster file, which says what --vcs, --racks, --placement and --quota would", s.Cluster)
 	}
@@ -151,7 +151,7 @@ func (s *Spec) readClusterFile(p *plan) error {
 		}
 		p.nodeGPUs = max(p.nodeGPUs, leaves)
 	}
-	return s.setPolicies(p, nil)
+	return s.setPolicies(p, t)
 }
 
 // shares says what each VC owns.
@@ -198,7 +198,7 @@ func (s *Spec) setPolicies(p *plan, t *Trace) error {
 			wrong.add(fmt.Errorf("--vc-policy: there is no virtual cluster %q; there are: %s", name, vcNames(p.config)))
 			continue
 		}
-		vc, err := t.policy(s.VCPolicies[name])
+		vc, err := readPolicy(s.VCPolicies[name], t.medianService)
 		vc.Name = cell.VCName(name)
 		wrong.add(err)
 		p.config.VCs[i] = vc

@@ -74,9 +74,10 @@ func (t *Trace) jobs() iter.Seq2[trace.Job, error] {
 	}
 }
 
-// policy reads a policy, in which the limit "median" stands for the median GPU-time
-// of the trace's jobs in GPU-seconds, and a history "@FILE" for the samples of a file.
-func (t *Trace) policy(text string) (sched.VCConfig, error) {
+// readPolicy reads a policy, in which the limit "median" stands for the median GPU-time
+// of all jobs in GPU-seconds, and a history "@FILE" for the samples of a file. Without
+// a median it stays as it is.
+func readPolicy(text string, median func() (int64, error)) (sched.VCConfig, error) {
 	vc, err := ParsePolicy(text)
 	if err != nil {
 		return vc, err
@@ -91,8 +92,8 @@ func (t *Trace) policy(text string) (sched.VCConfig, error) {
 				return vc, err
 			}
 			p.Value = join(samples)
-		case p.Value == "median" && t != nil:
-			m, err := t.medianService()
+		case p.Value == "median" && median != nil:
+			m, err := median()
 			if err != nil {
 				return vc, err
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -40,7 +41,7 @@ type run struct {
 	node     *node
 	behavior Behavior
 	running  bool
-	pace     pace
+	pace     perf.Pace
 	due      uint64 // the order of the happening that finishes its work
 	gone     bool
 	told     bool   // that it is gone
@@ -193,7 +194,7 @@ func (w *World) begin(r *run) {
 		return
 	}
 	r.running = true
-	r.pace = pace{from: w.now, startUp: r.behavior.StartUp, speed: r.behavior.Speed}
+	r.pace = perf.NewPace(w.now, r.behavior.StartUp, r.behavior.Speed)
 	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
 	w.planEnd(r)
@@ -202,22 +203,22 @@ func (w *World) begin(r *run) {
 // planEnd plans the end of a running task's work, as it is paced now.
 func (w *World) planEnd(r *run) {
 	if r.behavior.RunFor > 0 {
-		w.plan(r.pace.takes(r.behavior.RunFor), happening{what: finishes, run: r})
+		w.plan(r.pace.Takes(r.behavior.RunFor), happening{what: finishes, run: r})
 		r.due = w.order
 	}
 }
 
-// SetSpeed lets the tasks of an attempt work at another speed from now on, in
-// millionths of full speed and at least 1: because its neighbours changed, say. What
-// they did so far counts at the speed they had.
-func (w *World) SetSpeed(id sched.AttemptID, speed int64) {
+// SetSpeed lets the tasks of an attempt work at another speed from now on, at least 1:
+// because its neighbours changed, say. What they did so far counts at the speed they
+// had.
+func (w *World) SetSpeed(id sched.AttemptID, speed perf.Speed) {
 	for _, r := range w.runs[id] {
 		if r.gone || r.behavior.Speed == speed {
 			continue
 		}
 		r.behavior.Speed = speed
 		if r.running {
-			r.pace.change(w.now, speed)
+			r.pace.Change(w.now, speed)
 			w.planEnd(r)
 		}
 	}
@@ -250,7 +251,7 @@ func (w *World) serve(r *run, task taskKey, e sched.Exit) {
 		return
 	}
 	if r.running {
-		w.served[task] += r.pace.done(w.now)
+		w.served[task] += r.pace.Done(w.now)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -26,9 +27,9 @@ type Behavior struct {
 	// that it is the job's own fault.
 	Refuse    string
 	RefuseJob bool
-	// Speed is how much work is done in a second, in millionths of a second's; 0 is
-	// full speed. StartUp passes before the first of it is done, in each run.
-	Speed   int64
+	// Speed is how much work is done in a second; 0 is full speed. StartUp passes
+	// before the first of it is done, in each run.
+	Speed   perf.Speed
 	StartUp sched.Duration
 	// StartDelay passes between the action and the process.
 	StartDelay sched.Duration
