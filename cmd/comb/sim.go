@@ -22,7 +22,7 @@ import (
 )
 
 func (a *app) simCommand() *cobra.Command {
-	return noun("sim", "Simulations: a trace on a cluster under a policy, by the code that runs live", a.simRun(), a.simSweep(), a.simCompare(), a.simReport())
+	return noun("sim", "Simulations: a trace on a cluster under a policy, by the code that runs live", a.simRun(), a.simReplay(), a.simSweep(), a.simCompare(), a.simReport())
 }
 
 // simFlags are what says how a trace is replayed.
@@ -31,29 +31,37 @@ type simFlags struct {
 	file    string
 	dir     string
 	journal string
-	spec  simulate.Spec
+	// vcPolicies are VC=POLICY as given
+	vcPolicies []string
+	spec       simulate.Spec
+}
+
+// shared are the flags of a run and of a replay.
+func (s *simFlags) shared(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&s.vcPolicies, "vc-policy", nil, "policy of one virtual cluster: VC=NAME[:key=value,...]; may be given several times")
+	f.StringVar(&s.spec.RestartCost, "restart-cost", "", "SECONDS, or log2:SECONDS (times 1 + log2 of the GPUs), of each start after the first")
+	f.StringVar(&s.spec.Noise, "noise", "", "how wrong policies are about run times: survey or uniform:PERCENT")
+	f.StringVar(&s.spec.Spreads, "spreads", "", "file with the speed of models on several nodes (Chronus' model_info.json)")
+	f.Uint64Var(&s.spec.Seed, "seed", 1, "seed of everything random")
+	f.StringVar(&s.journal, "journal", "", "also write the journal to this file, for comb journal verify, comb sim replay and comb sim report")
+	f.StringVarP(&s.dir, "output", "o", "", "folder for the results")
 }
 
 func (s *simFlags) flags(c *cobra.Command) {
 	s.trace.flags(c)
+	s.shared(c)
 	f := c.Flags()
 	f.StringVar(&s.file, "trace", "", "trace to replay")
 	f.StringVar(&s.spec.Cluster, "cluster", "", "NODESxGPUS[:TYPE],..., such as 64x8, or a cluster file")
 	f.Int32Var(&s.spec.Racks, "racks", 0, "racks that the nodes of each kind stand in; 0 is none")
 	f.StringVar(&s.spec.Policy, "policy", "fifo", "NAME[:key=value,...], such as las:limits=3250/7200; backfill, minRun and budget are the virtual cluster's")
 	f.StringVar(&s.spec.VCs, "vcs", "", `"from-trace" divides the nodes among the trace's virtual clusters (default: one that has all)`)
-	f.StringToStringVar(&s.spec.VCPolicies, "vc-policy", nil, "policy of one virtual cluster: VC=NAME[:key=value]; may be given several times")
 	f.StringVar(&s.spec.Placement, "placement", "cells", `"cells", or "count": where GPUs are does not matter`)
 	f.StringVar(&s.spec.Quota, "quota", "cells", `"cells", or "count": virtual clusters own numbers of GPUs`)
 	f.StringVar((*string)(&s.spec.Shape), "shape", "node", `"node": gangs are full nodes and a remainder; "gpu": each GPU is a task of its own`)
-	f.StringVar(&s.spec.RestartCost, "restart-cost", "", "SECONDS, or log2:SECONDS (times 1 + log2 of the GPUs), of each start after the first")
-	f.StringVar(&s.spec.Noise, "noise", "", "how wrong policies are about run times: survey or uniform:PERCENT")
 	f.StringVar(&s.spec.Faults, "faults", "", "MTBF,REPAIR of each node in seconds")
-	f.StringVar(&s.spec.Spreads, "spreads", "", "file with the speed of models on several nodes (Chronus' model_info.json)")
 	f.Float64Var(&s.spec.Load, "load", 0, "factor by which jobs arrive faster (default 1)")
-	f.Uint64Var(&s.spec.Seed, "seed", 1, "seed of everything random")
-	f.StringVar(&s.journal, "journal", "", "also write the journal to this file, for comb journal verify, comb sim replay and comb sim report")
-	f.StringVarP(&s.dir, "output", "o", "", "folder for the results")
 }
 
 func (s *simFlags) check(c *cobra.Command) error {
@@ -66,8 +74,27 @@ func (s *simFlags) check(c *cobra.Command) error {
 	if len(missing) > 0 {
 		return usage(c, "give %s", strings.Join(missing, ", "))
 	}
+	if err := s.readVCPolicies(c); err != nil {
+		return err
+	}
 	if err := s.spec.Check(policy.New); err != nil {
 		return usageError{c, err}
+	}
+	return nil
+}
+
+// readVCPolicies reads what --vc-policy gives. A policy may hold commas.
+func (s *simFlags) readVCPolicies(c *cobra.Command) error {
+	s.spec.VCPolicies = map[string]string{}
+	for _, text := range s.vcPolicies {
+		vc, policy, ok := strings.Cut(text, "=")
+		if !ok || vc == "" || policy == "" {
+			return usage(c, "--vc-policy %q: want VC=NAME[:key=value,...]", text)
+		}
+		if _, twice := s.spec.VCPolicies[vc]; twice {
+			return usage(c, "--vc-policy: the virtual cluster %q has two policies", vc)
+		}
+		s.spec.VCPolicies[vc] = policy
 	}
 	return nil
 }
@@ -90,15 +117,8 @@ three figures of what the run took.`,
 		if err != nil {
 			return err
 		}
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(simulate.GCPercent)
-		}
-		began := time.Now()
-		out := simulate.Folder{Dir: s.dir, Version: versionText(), Cost: func() metrics.Cost { return costSince(began) }}
-		var r *simulate.Result
-		err = journalled(s.journal, func(o simulate.Options) (err error) {
-			r, err = simulate.RunInto(c.Context(), out, s.spec, t, o)
-			return err
+		r, err := s.run(func(out simulate.Folder, o simulate.Options) (*simulate.Result, error) {
+			return simulate.RunInto(c.Context(), out, s.spec, t, o)
 		})
 		if err != nil {
 			return traceError(err)
@@ -106,6 +126,20 @@ three figures of what the run took.`,
 		return a.show(r.Summary, func(t *table) { drawRun(t, s.dir, r) })
 	}
 	return c
+}
+
+// run runs a simulation into the folder and the journal that the flags say.
+func (s *simFlags) run(sim func(simulate.Folder, simulate.Options) (*simulate.Result, error)) (r *simulate.Result, err error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(simulate.GCPercent)
+	}
+	began := time.Now()
+	out := simulate.Folder{Dir: s.dir, Version: versionText(), Cost: func() metrics.Cost { return costSince(began) }}
+	err = journalled(s.journal, func(o simulate.Options) (err error) {
+		r, err = sim(out, o)
+		return err
+	})
+	return r, err
 }
 
 // journalled runs a simulation whose journal goes to a file; without a name it is in
@@ -139,6 +173,11 @@ func traceError(err error) error {
 func drawRun(t *table, dir string, r *simulate.Result) {
 	s := &r.Summary
 	t.row("jobs", fmt.Sprintf("%d, of which %d ended", s.Jobs, s.Finished))
+	if p := r.Past; p != nil {
+		t.row("replayed", fmt.Sprintf("%s, %s, %s and %s", count(p.Jobs, "job", "jobs"), count(p.Stops, "stop", "stops"),
+			count(p.NodeFaults, "node fault", "node faults"), count(p.LeafFaults, "device fault", "device faults")))
+		t.row("censored", fmt.Sprintf("%d that had not ended: their work is what they had done; %d left out that had not run", p.Censored, p.LeftOut))
+	}
 	if r.Refused > 0 {
 		t.row("refused", fmt.Sprintf("%d that can never run here; the first: %s", r.Refused, r.Reason))
 	}

@@ -26,6 +26,25 @@ func (s *Spec) Check(policies sched.Policies) error {
 		wrong.add(fmt.Errorf("--vcs is from-trace, not %q; other divisions stand in a cluster file (--cluster FILE)", s.VCs))
 	}
 	wrong.add(checkPolicy("--policy", s.Policy, policies))
+	wrong.add(s.checkVCPolicies(policies))
+	return wrong.all()
+}
+
+// CheckReplay does so for a replay of a journal.
+func (s *Spec) CheckReplay(policies sched.Policies) error {
+	var wrong problems
+	if err := s.effects(&plan{}); err != nil {
+		wrong.add(err)
+	}
+	if s.Policy != "" {
+		wrong.add(checkPolicy("--policy", s.Policy, policies))
+	}
+	wrong.add(s.checkVCPolicies(policies))
+	return wrong.all()
+}
+
+func (s *Spec) checkVCPolicies(policies sched.Policies) error {
+	var wrong problems
 	for _, vc := range slices.Sorted(maps.Keys(s.VCPolicies)) {
 		wrong.add(checkPolicy("--vc-policy "+vc, s.VCPolicies[vc], policies))
 	}

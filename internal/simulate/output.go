@@ -34,6 +34,9 @@ type Manifest struct {
 	Refused     int    `json:"refused,omitempty"`
 	Reason      string `json:"reason,omitempty"` // of the first job that was refused
 	Records     uint64 `json:"records"`
+	// Past is set where a journal was replayed; Trace and TraceHash are then those of the
+	// journal, whose hash covers all of its events.
+	Past *PastCounts `json:"past,omitempty"`
 }
 
 const manifestFile = "manifest.json"
@@ -51,11 +54,16 @@ func newManifest(spec *Spec, t *Trace) (Manifest, error) {
 			return m, err
 		}
 	}
+	return m, m.tables(spec)
+}
+
+// tables names the tables of speeds.
+func (m *Manifest) tables(spec *Spec) (err error) {
 	if spec.Spreads != "" {
 		m.Spec.Spreads = filepath.Base(spec.Spreads)
 		m.SpreadsHash, err = hashFile(spec.Spreads)
 	}
-	return m, err
+	return err
 }
 
 // finished reports whether a folder holds the results of a run like this one.
@@ -69,6 +77,9 @@ func (m Manifest) finished(dir string) bool {
 		return false
 	}
 	was.Version, was.Submitted, was.Refused, was.Reason, was.Records = "", 0, 0, "", 0
+	if was.Past != nil {
+		return false
+	}
 	a, err1 := json.Marshal(was)
 	b, err2 := json.Marshal(m)
 	return err1 == nil && err2 == nil && bytes.Equal(a, b)
@@ -86,11 +97,30 @@ type Folder struct {
 // timeline.csv, report.html with its SVG files, manifest.json. The folder is made;
 // files that a former run left there are replaced.
 func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*Result, error) {
-	dir := out.Dir
 	m, err := newManifest(&spec, t)
 	if err != nil {
 		return nil, err
 	}
+	return out.fill(m, Origin, o, func(o Options) (*Result, error) { return Run(ctx, spec, t, o) })
+}
+
+// ReplayInto lets a journal happen again and writes the same folder.
+func ReplayInto(ctx context.Context, out Folder, spec Spec, j *Journal, o Options) (*Result, error) {
+	m := Manifest{Core: sched.Version, Spec: spec, Trace: filepath.Base(j.Path)}
+	if err := m.tables(&spec); err != nil {
+		return nil, err
+	}
+	p, old, err := spec.readPast(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	m.TraceHash = old.digest
+	return out.fill(m, old.origin, o, func(o Options) (*Result, error) { return p.replay(ctx, &spec, j, old, o) })
+}
+
+// fill runs and writes a folder of results.
+func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Options) (*Result, error)) (*Result, error) {
+	dir := out.Dir
 	m.Version = out.Version
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of results: %w", err)
@@ -99,11 +129,11 @@ func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*
 	if err := os.Remove(filepath.Join(dir, manifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	r, err := runJobs(ctx, filepath.Join(dir, "jobs.csv"), spec, t, o)
+	r, err := runJobs(filepath.Join(dir, "jobs.csv"), origin, o, run)
 	if err != nil {
 		return nil, err
 	}
-	m.Submitted, m.Refused, m.Reason, m.Records = r.Submitted, r.Refused, r.Reason, r.Records
+	m.Submitted, m.Refused, m.Reason, m.Records, m.Past = r.Submitted, r.Refused, r.Reason, r.Records, r.Past
 	if out.Cost != nil {
 		r.Summary.Cost = out.Cost()
 	}
@@ -119,7 +149,7 @@ func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*
 
 // runJobs runs with the table of jobs written as they end; a run that fails leaves
 // none.
-func runJobs(ctx context.Context, file string, spec Spec, t *Trace, o Options) (r *Result, err error) {
+func runJobs(file string, origin sched.Time, o Options, run func(Options) (*Result, error)) (r *Result, err error) {
 	f, err := os.Create(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the results: %w", err)
@@ -131,7 +161,7 @@ func runJobs(ctx context.Context, file string, spec Spec, t *Trace, o Options) (
 	}()
 	defer f.Close()
 	buffer := bufio.NewWriterSize(f, 1<<16)
-	w := metrics.NewJobsWriter(buffer, Origin)
+	w := metrics.NewJobsWriter(buffer, origin)
 	also := o.Ended
 	o.Ended = func(row *metrics.Row) {
 		w.Write(row)
@@ -139,7 +169,7 @@ func runJobs(ctx context.Context, file string, spec Spec, t *Trace, o Options) (
 			also(row)
 		}
 	}
-	if r, err = Run(ctx, spec, t, o); err != nil {
+	if r, err = run(o); err != nil {
 		return nil, err
 	}
 	return r, errors.Join(w.Close(), buffer.Flush(), f.Close())

@@ -50,6 +50,8 @@ type Result struct {
 	Refused int
 	Reason  string
 	Records uint64
+	// Past says what of a journal was repeated; nil where none was.
+	Past *PastCounts
 }
 
 // runner is one run.
@@ -189,32 +191,31 @@ func (r *runner) behave(t sim.Task) sim.Behavior {
 	if t.Attempt.N > 1 && r.plan.restart != nil {
 		b.StartUp = r.plan.restart(gpus)
 	}
-	if r.plan.spreads != nil {
-		nodes := make([]cell.NodeName, len(t.Gang))
-		for i := range t.Gang {
-			nodes[i] = t.Gang[i].Place.Node
-		}
-		b.Speed = perf.Speed(r.speed(t.Job, gpus, nodes))
+	nodes := make([]cell.NodeName, len(t.Gang))
+	for i := range t.Gang {
+		nodes[i] = t.Gang[i].Place.Node
 	}
+	b.Speed = perf.Speed(r.plan.speed(t.Job, gpus, nodes))
 	return b
 }
 
 // speedOf is the speed of a placement, for the figures.
 func (r *runner) speedOf(_ sched.AttemptID, j *sched.Job, p *cell.Placement) int64 {
-	if r.plan.spreads == nil {
-		return metrics.FullSpeed
-	}
 	nodes := make([]cell.NodeName, len(p.Tasks))
 	for i := range p.Tasks {
 		nodes[i] = p.Tasks[i].Node
 	}
-	return r.speed(j, r.story.gpus(j), nodes)
+	return r.plan.speed(j, r.story.gpus(j), nodes)
 }
 
 // speed looks a gang on some nodes up.
-func (r *runner) speed(j *sched.Job, gpus int32, nodes []cell.NodeName) int64 {
+func (p *plan) speed(j *sched.Job, gpus int32, nodes []cell.NodeName) int64 {
+	if p.spreads == nil {
+		return metrics.FullSpeed
+	}
+	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)
-	return int64(r.plan.spreads.On(j.Hints.Model, gpus, int32(len(slices.Compact(nodes)))))
+	return int64(p.spreads.On(j.Hints.Model, gpus, int32(len(slices.Compact(nodes)))))
 }
 
 // see folds a batch and lets go of jobs that have ended.

@@ -53,6 +53,7 @@ type plan struct {
 	spreads  *perf.Spreads
 	noise    func(i uint64) int64 // thousandths
 	faults   *faults
+	policies func(*sched.Config) *sched.Config // puts those of the flags into a journal's
 }
 
 // read makes a plan; all that is wrong is said at once. open opens the trace for a

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/store"
+)
+
+func (a *app) simReplay() *cobra.Command {
+	s := simFlags{}
+	c := &cobra.Command{Use: "replay JOURNAL -o DIR", Short: "Replay a journal, perhaps under another policy",
+		Long: `Let what a journal tells happen again: the same submissions, stops by users, changes
+of the configuration and faults of nodes and devices at their times, on the cluster
+and the virtual clusters that the journal has. Each task works as long as it did
+then. With --policy it tells what would have happened under another policy.
+
+The journal is the data directory of a server, which may run meanwhile, or a file
+that "comb sim run --journal" wrote. Jobs that had not ended count as done with what
+they had done by then; how many is told (docs/simulate.md).`,
+		Example: "  comb sim replay ~/.local/share/comb --policy las -o out/las",
+		Args:    args(cobra.ExactArgs(1))}
+	s.shared(c)
+	c.Flags().StringVar(&s.spec.Policy, "policy", "", "NAME[:key=value,...] for all virtual clusters (default: their own)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if s.dir == "" {
+			return usage(c, "give -o, the folder for the results")
+		}
+		if err := s.readVCPolicies(c); err != nil {
+			return err
+		}
+		if err := s.spec.CheckReplay(policy.New); err != nil {
+			return usageError{c, err}
+		}
+		h, err := store.OpenHistory(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		j := &simulate.Journal{Path: args[0], Replay: h.Replay}
+		r, err := s.run(func(out simulate.Folder, o simulate.Options) (*simulate.Result, error) {
+			return simulate.ReplayInto(c.Context(), out, s.spec, j, o)
+		})
+		if err != nil {
+			return err
+		}
+		return a.show(r.Summary, func(t *table) { drawRun(t, s.dir, r) })
+	}
+	return c
+}

@@ -1,0 +1,323 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Replay lets what a journal tells happen again, on its own cluster: submissions,
+// stops by users, changes of the configuration and faults of nodes and devices at their
+// times. Each task works as long as it did then. A policy in the spec takes the place of
+// the virtual clusters' own: what would have happened here under it. Of the spec it reads
+// Policy ("" is the journal's own), VCPolicies, RestartCost, Noise, Spreads and Seed.
+func Replay(ctx context.Context, spec Spec, j *Journal, o Options) (*Result, error) {
+	p, old, err := spec.readPast(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	return p.replay(ctx, &spec, j, old, o)
+}
+
+// readPast makes a plan of a journal.
+func (s *Spec) readPast(ctx context.Context, j *Journal) (*plan, *past, error) {
+	p := &plan{}
+	if err := s.effects(p); err != nil {
+		return nil, nil, err
+	}
+	old, err := readPast(ctx, j, p)
+	if err == nil {
+		p.policies, err = s.overrides(old)
+	}
+	return p, old, err
+}
+
+// replay reads a journal for the second time and lets it happen.
+func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o Options) (*Result, error) {
+	p.config = p.policies(old.config)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next, stop := iter.Pull2(func(yield func(sched.Record, error) bool) {
+		err := j.Replay(ctx, 0, func(r sched.Record) error {
+			if !yield(r, nil) {
+				return context.Canceled
+			}
+			return nil
+		})
+		if err != nil && ctx.Err() == nil {
+			yield(sched.Record{}, err)
+		}
+	})
+	defer stop()
+	s := &pastStory{past: old, next: next, policies: p.policies, noise: p.noise, todo: map[*sched.Job]*again{},
+		byID: map[sched.JobID]*again{}, then: map[sched.JobID]*again{}, names: map[sched.JobName]bool{}}
+	r, err := p.play(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s, stage{old.origin, old.horizon()}, o)
+	if err == nil {
+		r.Past = &old.counts
+	}
+	return r, err
+}
+
+// ownPolicies names the policies of a configuration.
+func ownPolicies(c *sched.Config) string {
+	var names []string
+	for i := range c.VCs {
+		names = append(names, cmp.Or(c.VCs[i].Policy, "fifo"))
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), "+")
+}
+
+// overrides gives a function that puts the policies of the flags into a configuration.
+// What a flag does not say about a virtual cluster stays: its backfill, its least run
+// time and its budget of preemptions.
+func (s *Spec) overrides(old *past) (func(*sched.Config) *sched.Config, error) {
+	var wrong problems
+	texts := map[cell.VCName]string{}
+	for i := range old.config.VCs {
+		if name := old.config.VCs[i].Name; s.Policy != "" {
+			texts[name] = s.Policy
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
+		if !slices.ContainsFunc(old.config.VCs, func(v sched.VCConfig) bool { return string(v.Name) == name }) {
+			wrong.add(fmt.Errorf("--vc-policy: there is no virtual cluster %q; there are: %s", name, vcNames(old.config)))
+		}
+		texts[cell.VCName(name)] = s.VCPolicies[name]
+	}
+	read := map[string]sched.VCConfig{}
+	for _, text := range texts {
+		if _, done := read[text]; !done {
+			vc, err := readPolicy(text, old.medianService)
+			wrong.add(err)
+			read[text] = vc
+		}
+	}
+	return func(c *sched.Config) *sched.Config {
+		out := *c
+		out.VCs = slices.Clone(c.VCs)
+		for i := range out.VCs {
+			vc := &out.VCs[i]
+			text, ok := texts[vc.Name]
+			if !ok && s.Policy != "" { // a virtual cluster that came later
+				text, ok = s.Policy, true
+			}
+			if ok {
+				override(vc, text, read[text])
+			}
+		}
+		return &out
+	}, wrong.all()
+}
+
+// override puts a policy into a virtual cluster.
+func override(vc *sched.VCConfig, text string, by sched.VCConfig) {
+	vc.Policy, vc.Params = by.Policy, by.Params
+	_, keys, _ := strings.Cut(text, ":")
+	for _, kv := range strings.Split(keys, ",") {
+		switch key, _, _ := strings.Cut(kv, "="); key {
+		case "backfill":
+			vc.Backfill = by.Backfill
+		case "minRun":
+			vc.MinRun = by.MinRun
+		case "budget":
+			vc.Budget = by.Budget
+		}
+	}
+}
+
+// pastStory lets a journal happen again.
+type pastStory struct {
+	*past
+	next     func() (sched.Record, error, bool)
+	policies func(*sched.Config) *sched.Config
+	noise    func(uint64) int64
+	began    bool
+	done     bool
+	todo     map[*sched.Job]*again
+	byID     map[sched.JobID]*again // by the id that they have now
+	then     map[sched.JobID]*again // by the id that they had then
+	names    map[sched.JobName]bool // of jobs that have not ended
+}
+
+// again is a job that was submitted again and has not ended.
+type again struct {
+	old   *pastJob
+	job   *sched.Job
+	was   sched.JobID
+	id    sched.JobID
+	ended []int32 // how many runs each task ended by itself
+	stop  bool    // its user stops it as soon as it is accepted
+}
+
+// feed implements story: the next command of the journal. What else happens on the way
+// to it is planned at its time.
+func (s *pastStory) feed(r *runner) (sched.Time, engine.Input, bool) {
+	for {
+		rec, err, ok := s.next()
+		if err != nil {
+			r.fail(err)
+		}
+		if err != nil || !ok {
+			s.done = true
+			return 0, engine.Input{}, false
+		}
+		if in, is := s.input(r, rec); is {
+			return rec.Time, in, true
+		}
+		if s.began { // nothing else comes before the configuration
+			s.happens(r, rec)
+		}
+	}
+}
+
+// input makes a command of an event that came from one.
+func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
+	switch e := rec.Event.(type) {
+	case sched.Configured:
+		s.began = true
+		return engine.Input{Reply: r.configured, Command: sched.Reconfigure{Meta: meta(), Config: s.policies(e.Config),
+			Renamed: e.Renamed, RenamedNodes: e.RenamedNodes}}, true
+	case sched.NodeCordoned:
+		return engine.Input{Command: sched.Cordon{Meta: meta(), Node: e.Node, On: e.On, Reason: e.Reason}}, true
+	case sched.JobSubmitted:
+		old := s.jobs[e.ID]
+		if old == nil || old.unknown() {
+			return engine.Input{}, false
+		}
+		return s.submit(r, old, &e), true
+	}
+	return engine.Input{}, false
+}
+
+// submit submits a job again. Names are those of then, but where a job of that name
+// still runs that had ended by then.
+func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engine.Input {
+	a := &again{old: old, job: e.Job, was: e.ID, ended: make([]int32, len(old.tasks))}
+	for s.names[a.job.Name] {
+		a.job.Name = sched.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
+	}
+	if most := old.longest(); s.noise != nil && most > 0 {
+		a.job.Hints.Duration = max(most/1000*sched.Duration(s.noise(uint64(e.ID))), 1)
+	}
+	s.names[a.job.Name] = true
+	s.todo[a.job], s.then[e.ID] = a, a
+	r.result.Submitted++
+	return engine.Input{Command: sched.Submit{Meta: meta(), Job: a.job}, Reply: func(reply engine.Reply) {
+		if !r.accepted(a.job, reply) {
+			s.forget(a)
+			return
+		}
+		a.id = reply.Answer.Job
+		s.byID[a.id] = a
+		if a.stop {
+			s.stopNow(r, a)
+		}
+	}}
+}
+
+func (s *pastStory) stopNow(r *runner, a *again) {
+	r.world.Give(engine.Input{Command: sched.Stop{Meta: meta(), Job: a.id}})
+}
+
+func (s *pastStory) forget(a *again) {
+	delete(s.todo, a.job)
+	delete(s.then, a.was)
+	delete(s.names, a.job.Name)
+	delete(s.byID, a.id)
+}
+
+// happens plans what was no command: stops, which name a job that may have another id
+// now or may have ended, and faults.
+func (s *pastStory) happens(r *runner, rec sched.Record) {
+	w := r.world
+	at := func(f func()) { w.At(sched.Duration(rec.Time-w.Now()), f) }
+	rebooted := s.reboots[rec.Seq]
+	switch e := rec.Event.(type) {
+	case sched.StopRequested:
+		at(func() {
+			if a := s.then[e.Job]; a != nil && a.id == 0 {
+				a.stop = true
+			} else if a != nil {
+				s.stopNow(r, a)
+			}
+		})
+	case sched.NodeHealth:
+		switch {
+		case slices.Contains(rebooted, e.Node) || e.Up && e.Reason == "rebooted":
+			at(func() { w.Reboot(e.Node) })
+		case e.Up:
+			at(func() { w.Up(e.Node) })
+		default:
+			at(func() { w.Down(e.Node, e.Reason) })
+		}
+	case sched.LeafHealth:
+		at(func() { w.Leaf(e) })
+	case sched.TaskExited:
+		for _, n := range rebooted {
+			at(func() { w.Reboot(n) })
+		}
+	}
+}
+
+// work implements story. A task that ended by itself does as much work again, and ends
+// as it did; one that did not runs until it is stopped, as it was then. One that
+// had not ended, or that did not run then, works as long as is known of its job.
+func (s *pastStory) work(t *sim.Task) (sched.Duration, int32) {
+	a := s.todo[t.Job]
+	task := &a.old.tasks[t.Start.Task]
+	work, code := sched.Duration(0), int32(0)
+	switch n := int(a.ended[t.Start.Task]); {
+	case n < len(task.runs):
+		work, code = task.runs[n].work, task.runs[n].code
+	case a.old.open:
+		work = cmp.Or(task.tail, a.old.longest(), a.old.declared)
+	case len(task.runs) > 0:
+		last := task.runs[len(task.runs)-1]
+		work, code = last.work, last.code
+	default:
+		return 0, 0
+	}
+	if a.old.checkpoint {
+		work -= t.Served
+	}
+	return max(work, 1), code
+}
+
+// facts implements story.
+func (s *pastStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
+	a := s.todo[j]
+	return metrics.Facts{Duration: a.old.longest(), TraceID: strconv.FormatInt(int64(a.was), 10), App: j.Hints.App, Model: j.Hints.Model}
+}
+
+// gpus implements story.
+func (s *pastStory) gpus(j *sched.Job) int32 { return s.todo[j].old.gpus }
+
+// fact implements story: it counts the runs that ended by themselves.
+func (s *pastStory) fact(f sched.Fact) {
+	e, ok := f.(sched.TaskExited)
+	if a := s.byID[e.Attempt.Job]; ok && e.Exit.Own && a != nil {
+		a.ended[e.Task]++
+	}
+}
+
+// ended implements story.
+func (s *pastStory) ended(j *sched.JobStatus) {
+	if a := s.byID[j.ID]; a != nil {
+		s.forget(a)
+	}
+}
+
+// busy implements story.
+func (s *pastStory) busy() bool { return !s.done || len(s.todo) > 0 }
