@@ -35,13 +35,23 @@ func locksFor(dir string, t sched.TaskStart) []deviceLock {
 	return locks
 }
 
-// takeLocks holds all locks until the process ends, or none.
-func takeLocks(locks []deviceLock, owner string) (held []*os.File, refused string) {
+// shareLocks lets other attempts in, whose rotation says that they share the
+// devices. They stay shared: to become the only owner again would for a moment
+// give them up.
+func shareLocks(held []*os.File) {
+	for _, f := range held {
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // from more to less: nobody stands against it
+	}
+}
+
+// takeLocks holds all locks until the process ends, or none. how is LOCK_EX, or
+// LOCK_SH for devices that several attempts share.
+func takeLocks(locks []deviceLock, owner string, how int) (held []*os.File, refused string) {
 	for _, l := range locks {
 		f, err := os.OpenFile(l.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err == nil {
 			held = append(held, f)
-			err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+			err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		}
 		switch {
 		case errors.Is(err, unix.EWOULDBLOCK):

@@ -71,7 +71,7 @@ func reserved(name string) bool {
 
 func platformEnv(t *task, checkpoints string) []sched.EnvVar {
 	ts := t.start
-	return []sched.EnvVar{
+	env := []sched.EnvVar{
 		{Name: "COMB_JOB_ID", Value: fmt.Sprint(int64(t.at.start.ID))},
 		{Name: "COMB_JOB_NAME", Value: string(t.at.start.Job.Name)},
 		{Name: "COMB_ATTEMPT", Value: t.at.id.String()},
@@ -84,6 +84,10 @@ func platformEnv(t *task, checkpoints string) []sched.EnvVar {
 		{Name: "COMB_CHECKPOINT_DIR", Value: checkpoints},
 		{Name: "COMB_PROGRESS_FILE", Value: t.dir + "/" + progressFile},
 	}
+	if t.at.start.Job.Hints.Suspend != nil {
+		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: t.dir + "/" + ackFile})
+	}
+	return env
 }
 
 // deviceKind says which variables choose devices of a kind, and which values

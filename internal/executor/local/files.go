@@ -22,6 +22,8 @@ const (
 	claimFile    = "started"       // link(2)ed once: who owns the one start
 	identityFile = "identity.json" // supervisor: which process the task is
 	stopFile     = "stop.json"     // server: end it
+	rotationFile = "rotation.json" // server: who has which turn
+	ackFile      = "suspended"     // task: it is at its memory minimum and may be frozen
 	outcomeFile  = "outcome.json"  // supervisor: how it ended; final
 	reserveFile  = "outcome.tmp."  // and a pid; becomes outcomeFile: its blocks are taken before the task can fill the disk
 	progressFile = "progress"      // task: JSON lines
@@ -51,6 +53,7 @@ type spec struct {
 	Limits   limits          `json:"limits"`
 	Logs     logCaps         `json:"logs"`
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
+	Suspend  *contract       `json:"suspend,omitempty"`
 }
 
 // marker is in the environment of every process of the task.

@@ -103,6 +103,8 @@ type Executor struct {
 	attempts map[sched.AttemptID]*attempt
 	// early are stops that overtook their start.
 	early map[sched.AttemptID]sched.Duration
+	// turns are rotations that overtook their start.
+	turns map[sched.AttemptID]*sched.Rotation
 	// jobs counts the live attempts of each job.
 	jobs map[sched.JobID]int
 }
@@ -134,7 +136,7 @@ func New(o Options) (*Executor, error) {
 	}
 	e := &Executor{o: o, place: place(o.Dir), boot: boot, shell: findShell(),
 		missing: map[string]string{}, attempts: map[sched.AttemptID]*attempt{},
-		early: map[sched.AttemptID]sched.Duration{}, jobs: map[sched.JobID]int{}}
+		early: map[sched.AttemptID]sched.Duration{}, turns: map[sched.AttemptID]*sched.Rotation{}, jobs: map[sched.JobID]int{}}
 	if e.shell == "" {
 		return nil, errors.New("neither /bin/bash nor /bin/sh can be run: tasks need a shell")
 	}
@@ -220,6 +222,10 @@ func (e *Executor) Do(a sched.Action) {
 		e.begin(a)
 		return
 	}
+	if a.Rotation != nil {
+		e.rotate(a.Attempt, a.Rotation)
+		return
+	}
 	if at := e.attempts[a.Attempt]; at != nil {
 		at.stop(a.Grace)
 		return
@@ -246,9 +252,14 @@ func (e *Executor) begin(a sched.Action) {
 	if a.Known {
 		e.ports.adopt(e.place.job(a.Start.ID), a.Start.ID)
 	}
+	turn := turnOrder{rotation: a.Start.Rotation, given: a.Known || a.Start.Rotation != nil}
+	if r, ok := e.turns[a.Attempt]; ok {
+		delete(e.turns, a.Attempt)
+		turn = turnOrder{rotation: r, given: true}
+	}
 	for i := range a.Start.Tasks {
 		t := newTask(e, at, a.Start.Tasks[i].Task)
-		t.start, t.known = &a.Start.Tasks[i], a.Known
+		t.start, t.known, t.turn = &a.Start.Tasks[i], a.Known, turn
 		at.tasks = append(at.tasks, t)
 	}
 	e.run(at)

@@ -58,6 +58,7 @@ func (t *task) prepare() (*spec, []byte, *outcome) {
 		Logs:    logCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
+		Suspend:  contractOf(job),
 	}
 	var ignored []string
 	s.Env, ignored = t.environment(job, blocks, checkpoints)

@@ -70,6 +70,7 @@ type supervisor struct {
 	signals chan os.Signal
 
 	locks      []*os.File
+	part       suspension
 	captures   []*capture
 	unenforced []string
 	main       int
@@ -142,7 +143,7 @@ func (s *supervisor) start() (refused string, job bool) {
 		s.stopped = true // the stop overtook the start
 		return "", false
 	}
-	if s.locks, refused = takeLocks(s.spec.Locks, s.spec.marker()); refused != "" {
+	if refused = s.lock(); refused != "" || s.stopped {
 		return refused, false
 	}
 	if st, err := os.Stat(s.spec.Dir); err != nil || !st.IsDir() {
@@ -174,6 +175,30 @@ func (s *supervisor) start() (refused string, job bool) {
 	}
 	s.tellStarted()
 	return "", false
+}
+
+// lockPatience is how long the start of an attempt that shares its devices waits
+// for their holder to share them, too: it is told at the same time.
+const lockPatience = 30 * time.Second
+
+// lock takes the task's devices, or says why it cannot; a stop ends the wait.
+func (s *supervisor) lock() (refused string) {
+	var r sched.Rotation
+	if readJSON(s.dir, rotationFile, &r) != nil || !shares(&r) {
+		s.locks, refused = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_EX)
+		return refused
+	}
+	for until := time.Now().Add(lockPatience); ; time.Sleep(20 * time.Millisecond) {
+		s.locks, refused = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_SH)
+		if refused == "" || time.Now().After(until) {
+			return refused
+		}
+		var order stopOrder
+		if readJSON(s.dir, stopFile, &order) == nil {
+			s.stopped = true
+			return ""
+		}
+	}
 }
 
 // tellStarted records who the task is and tells the server.
@@ -229,6 +254,8 @@ func (s *supervisor) run() int {
 	children := make(chan child, 64)
 	go reap(children)
 	s.takeOrder()
+	s.follow()
+	s.part.had = s.part.phase == running
 	s.looked = time.Now()
 	for pause := 10 * time.Millisecond; ; {
 		select {
@@ -242,6 +269,7 @@ func (s *supervisor) run() int {
 		case sig := <-s.signals:
 			if sig == unix.SIGUSR1 {
 				s.takeOrder()
+				s.follow()
 			} else if !s.stopped {
 				s.foreign = true
 				s.stop(10 * time.Second)
@@ -271,6 +299,9 @@ func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
 	if !s.killing && !s.deadln.IsZero() && (next.IsZero() || s.deadln.Before(next)) {
 		next = s.deadln
 	}
+	if turn := s.part.next; !turn.IsZero() && (next.IsZero() || turn.Before(next)) {
+		next = turn
+	}
 	if next.IsZero() {
 		return nil
 	}
@@ -289,6 +320,9 @@ func (s *supervisor) watchesMemory() bool {
 }
 
 func (s *supervisor) look() {
+	if turn := s.part.next; !turn.IsZero() && !time.Now().Before(turn) {
+		s.follow()
+	}
 	if s.watchesMemory() && !s.oom && outOfMemory(s.spec) > 0 {
 		s.oom, s.killing = true, true
 	}
@@ -345,6 +379,7 @@ func (s *supervisor) stop(grace time.Duration) {
 		return
 	}
 	s.stopped, s.deadln = true, until
+	s.wake()
 	s.terminate()
 }
 
@@ -372,6 +407,7 @@ func (s *supervisor) mainEnded(status unix.WaitStatus) {
 		return
 	}
 	s.deadln = time.Now().Add(time.Duration(s.spec.Leftover) * time.Microsecond)
+	s.wake()
 	s.terminate()
 }
 
@@ -381,6 +417,7 @@ func (s *supervisor) finish() int {
 		c.finish()
 	}
 	exit := s.exit()
+	s.part.locks.remove()
 	removeGroups(groupDirs(s.spec))
 	s.record(outcome{Exit: &exit})
 	return exitDone
@@ -401,6 +438,10 @@ func (s *supervisor) exit() sched.Exit {
 		e.Code = int32(st.ExitStatus())
 	}
 	switch {
+	case s.part.expiry && !s.own:
+		e.Cause = sched.SuspendTimeout
+		e.Message = fmt.Sprintf("it did not acknowledge its suspension within %v",
+			time.Duration(s.spec.Suspend.Timeout)*time.Microsecond)
 	case e.Code == 0:
 	case (s.oom || outOfMemory(s.spec) > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory

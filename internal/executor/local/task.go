@@ -29,6 +29,7 @@ type task struct {
 	mu    sync.Mutex
 	made  bool // its directory exists: a stop is left there
 	order *stopOrder
+	turn  turnOrder
 	owner proc   // its supervisor, once that takes signals; zero before
 	said  string // the last trouble with leaving a stop
 }
@@ -93,6 +94,7 @@ func (t *task) owned(p proc) {
 	if t.order != nil && t.made {
 		t.leaveOrder() // the first may have missed it
 	}
+	t.leaveRotation()
 }
 
 // open makes the directory known to stops.
@@ -100,6 +102,7 @@ func (t *task) open() (stopped bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.made = true
+	t.leaveRotation()
 	if t.order != nil {
 		t.leaveOrder()
 	}
@@ -420,6 +423,9 @@ func (t *task) remind() {
 	defer t.mu.Unlock()
 	if t.order != nil && t.made && t.owner.PID > 0 {
 		t.leaveOrder()
+	}
+	if t.turn.late {
+		t.leaveRotation()
 	}
 }
 

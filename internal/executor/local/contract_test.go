@@ -1,0 +1,216 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// cooperative makes an action's job one that is asked before it is suspended.
+func cooperative(a sched.Action, timeout sched.Duration) sched.Action {
+	a.Start.Job.Hints.Suspend = &sched.SuspendContract{Signal: "USR1", Timeout: timeout}
+	a.Start.Job.Grace = 10 * sched.Second
+	return a
+}
+
+// obliging is the script of docs/suspension.md around a job that ticks.
+func obliging() []string {
+	return append([]string{
+		`small() { echo small >> $COMB_CHECKPOINT_DIR/log; : > "$COMB_SUSPEND_FILE"`,
+		`  while [ -e "$COMB_SUSPEND_FILE" ]; do sleep 0.02; done; echo large >> $COMB_CHECKPOINT_DIR/log; }`,
+		`trap small USR1`,
+	}, ticking()[1])
+}
+
+func (w *world) log(job sched.JobID) string {
+	w.Helper()
+	data, err := os.ReadFile(filepath.Join(w.e.place.job(job), "checkpoint", "log"))
+	if err != nil && !os.IsNotExist(err) {
+		w.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(data)), " ")
+}
+
+func TestTaskIsAskedAndAcknowledges(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		w := newWorld(t, change)
+		a := cooperative(w.action(1, obliging()...), 60*sched.Second)
+		w.e.Do(a)
+		w.grows(1)
+		for range 2 {
+			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+			w.eventually("it acknowledges", func() bool { return strings.HasSuffix(w.log(1), "small") })
+			w.suspended(1)
+			w.still(1, "ticks", "log")
+			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+			w.grows(1)
+		}
+		if got := w.log(1); got != "small large small large" {
+			t.Errorf("it saw %q", got)
+		}
+		w.end(a.Attempt)
+	})
+}
+
+// Two obliging jobs in short turns: neither runs before the other has left.
+func TestObligingJobsTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	one, two := cooperative(w.action(1, obliging()...), 60*sched.Second), cooperative(w.action(1, obliging()...), 60*sched.Second)
+	r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt}, {two.Attempt}}, Quantum: quantum, Epoch: now()}
+	one.Start.Rotation, two.Start.Rotation = r, r
+	w.e.Do(one)
+	w.e.Do(two)
+	for range 2 {
+		w.grows(1)
+		w.grows(2)
+	}
+	rounds := int((now()-r.Epoch)/sched.Time(quantum)) + 1
+	w.end(one.Attempt, two.Attempt)
+	apart(t, w.ticks(1), w.ticks(2), rounds)
+	for job := range sched.JobID(2) {
+		if !strings.HasPrefix(w.log(job+1), "small large") {
+			t.Errorf("job %d saw %q", job+1, w.log(job+1))
+		}
+	}
+}
+
+// A task that does not acknowledge, or with something that is no plain file, is
+// given its grace for a checkpoint, and says why it ended.
+func TestNoAcknowledgement(t *testing.T) {
+	for name, answer := range map[string]string{
+		"nothing":      `:`,
+		"a link":       `echo x > real; ln -s $PWD/real "$COMB_SUSPEND_FILE"`,
+		"a dead link":  `ln -s /no/such/thing "$COMB_SUSPEND_FILE"`,
+		"a folder":     `mkdir "$COMB_SUSPEND_FILE"`,
+		"a full one":   `mkdir -p "$COMB_SUSPEND_FILE/a/b"`,
+		"a pipe":       `mkfifo "$COMB_SUSPEND_FILE"`,
+		"the own link": `ln -s "$COMB_SUSPEND_FILE" "$COMB_SUSPEND_FILE"`,
+		"no rights":    `chmod 0 "$(dirname "$COMB_SUSPEND_FILE")"; sleep 0.1; chmod 700 "$(dirname "$COMB_SUSPEND_FILE")"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a := cooperative(w.action(1, append([]string{
+				`trap 'echo saved > $COMB_CHECKPOINT_DIR/model; exit 0' TERM`, `trap '` + answer + `' USR1`}, ticking()[1])...), sched.Second)
+			w.e.Do(a)
+			w.grows(1)
+			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+			x := w.exit()
+			if x.Cause != sched.SuspendTimeout || !strings.Contains(x.Message, "within 1s") || x.Own {
+				t.Errorf("exit %+v", x)
+			}
+			if x.Cause.Accountable() {
+				t.Error("that counts as the job's failure")
+			}
+			if _, err := os.Stat(filepath.Join(w.e.place.job(1), "checkpoint", "model")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A huge acknowledgement is one, and is not read; one that was there before is not.
+func TestHugeAndStaleAcknowledgement(t *testing.T) {
+	w := newWorld(t)
+	a := cooperative(w.action(1, append([]string{
+		`: > "$COMB_SUSPEND_FILE"`,
+		`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log; sleep 0.5; echo answers >> $COMB_CHECKPOINT_DIR/log; truncate -s 1T "$COMB_SUSPEND_FILE"' USR1`}, ticking()[1])...), 60*sched.Second)
+	w.e.Do(a)
+	w.grows(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.eventually("it answers", func() bool { return w.log(1) == "asked answers" })
+	w.suspended(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.grows(1)
+	if _, err := os.Lstat(filepath.Join(w.e.place.task(a.Attempt, 0), ackFile)); !os.IsNotExist(err) {
+		t.Errorf("the acknowledgement is still there: %v", err)
+	}
+	w.end(a.Attempt)
+}
+
+// The signal goes to the topmost process that catches it and to no other: the shell
+// and the children of who catches it would die.
+func TestWhoIsAsked(t *testing.T) {
+	w := newWorld(t)
+	inner := `trap 'echo inner >> $COMB_CHECKPOINT_DIR/log; : > "$COMB_SUSPEND_FILE"' USR1; ` +
+		`(trap 'echo below >> $COMB_CHECKPOINT_DIR/log' USR1; while :; do sleep 0.02; done) & ` + ticking()[1]
+	a := cooperative(w.action(1, "cat > inner.sh <<'X'", inner, "X", "echo main $$", "bash inner.sh", "echo never"), 60*sched.Second)
+	w.e.Do(a)
+	w.grows(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.eventually("it is asked", func() bool { return w.log(1) != "" })
+	w.suspended(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.grows(1)
+	if got := w.log(1); got != "inner" {
+		t.Errorf("asked: %q", got)
+	}
+	w.end(a.Attempt)
+}
+
+// The end of the other and a stop in the middle of being asked change nothing for the worse.
+func TestRotationEndsWhileATaskIsAsked(t *testing.T) {
+	w := newWorld(t)
+	a := cooperative(w.action(1, append([]string{`trap 'echo asked >> $COMB_CHECKPOINT_DIR/log' USR1`}, ticking()[1])...), sched.Hour)
+	w.e.Do(a)
+	w.grows(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.eventually("it is asked", func() bool { return w.log(1) != "" })
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	w.grows(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.eventually("it is asked again", func() bool { return w.log(1) == "asked asked" })
+	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+	if x := w.exit(); x.Cause != "" || x.Signal != 15 {
+		t.Errorf("exit %+v", x)
+	}
+}
+
+func TestSignalMask(t *testing.T) {
+	for _, tt := range []struct {
+		mask string
+		sig  unix.Signal
+		want bool
+	}{
+		{"0000000000000200", unix.SIGUSR1, true}, {"0000000000000200", unix.SIGUSR2, false},
+		{"ffffffffffffffff", 64, true}, {"", unix.SIGUSR1, false}, {"zz", unix.SIGUSR1, false},
+		{"ffffffffffffffff", 0, false}, {"ffffffffffffffff", 65, false},
+	} {
+		if got := hasSignal(tt.mask, tt.sig); got != tt.want {
+			t.Errorf("signal %d in %q: %v", tt.sig, tt.mask, got)
+		}
+	}
+}
+
+// A damaged rotation is passed over: the task goes on as before.
+func TestDamagedRotation(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, ticking()...)
+	w.e.Do(a)
+	w.grows(1)
+	file := filepath.Join(w.e.place.task(a.Attempt, 0), rotationFile)
+	for _, text := range []string{"", "{", `{"turns":[[1]]}`, `{"turns":[[],[]],"quantum":1000000}`, `{"turns":[[{"job":1,"gang":0,"n":1}],[]],"quantum":-5}`} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.supervisor(a.Attempt).signal(sigOrder)
+		w.grows(1)
+	}
+	// The server's word replaces a folder that the task made of the file.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(file, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.suspended(1)
+	time.Sleep(time.Millisecond)
+	w.end(a.Attempt)
+}

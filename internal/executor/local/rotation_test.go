@@ -1,0 +1,90 @@
+package local
+
+import (
+	"math"
+	"testing"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+func at(job int) sched.AttemptID { return sched.AttemptID{Job: sched.JobID(job), N: 1} }
+
+// turn is a rotation whose turns have one attempt each, of jobs 1, 2, ...
+func turn(quantum sched.Duration, epoch sched.Time, n int) sched.Rotation {
+	r := sched.Rotation{Quantum: quantum, Epoch: epoch}
+	for i := range n {
+		r.Turns = append(r.Turns, []sched.AttemptID{at(i + 1)})
+	}
+	return r
+}
+
+func TestTurnsByTheClock(t *testing.T) {
+	r := turn(10*sched.Second, 100_000_000, 3)
+	for _, tt := range []struct {
+		job   int
+		now   sched.Time // seconds
+		runs  bool
+		until sched.Time
+	}{
+		{1, 100, true, 110}, {1, 109, true, 110}, {1, 110, false, 130}, {1, 129, false, 130}, {1, 130, true, 140},
+		{2, 100, false, 110}, {2, 110, true, 120}, {2, 120, false, 140},
+		{3, 100, false, 120}, {3, 120, true, 130},
+		{3, 99, true, 100}, {1, 99, false, 100}, {2, 99, false, 110}, // before the epoch
+		{1, 70, true, 80}, {3, 65, true, 70},
+	} {
+		turns := turnsOf(r, at(tt.job))
+		if runs, until := turns.at(tt.now * 1_000_000); runs != tt.runs || until != tt.until*1_000_000 {
+			t.Errorf("job %d at %d s: %v until %d, want %v until %d s", tt.job, tt.now, runs, until, tt.runs, tt.until)
+		}
+	}
+}
+
+// Exactly one turn runs at any instant, and what at says of the change is so.
+func TestEveryInstantHasOneTurn(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		r := turn(20*sched.Millisecond, 1_000_000, n)
+		for now := sched.Time(0); now < 3_000_000; now += 3_331 {
+			runs := 0
+			for job := 1; job <= n; job++ {
+				turns := turnsOf(r, at(job))
+				mine, until := turns.at(now)
+				if mine {
+					runs++
+				}
+				before, _ := turns.at(until - 1)
+				after, _ := turns.at(until)
+				if until <= now || before != mine || after == mine {
+					t.Fatalf("%d turns, job %d at %d: %v until %d, then %v", n, job, now, mine, until, after)
+				}
+			}
+			if runs != 1 {
+				t.Fatalf("%d of %d turns run at %d", runs, n, now)
+			}
+		}
+	}
+}
+
+func TestRotationsThatSuspendNobody(t *testing.T) {
+	good := turn(sched.Second, 0, 2)
+	for name, r := range map[string]sched.Rotation{
+		"none": {}, "one turn": turn(0, 0, 1), "a stranger's": {Turns: [][]sched.AttemptID{{at(8)}, {at(9)}}, Quantum: sched.Second},
+		"no quantum":      {Turns: good.Turns},
+		"tiny quantum":    {Turns: good.Turns, Quantum: 1},
+		"huge quantum":    {Turns: good.Turns, Quantum: math.MaxInt64},
+		"negative epoch":  {Turns: good.Turns, Quantum: sched.Second, Epoch: math.MinInt64},
+		"epoch of no end": {Turns: good.Turns, Quantum: sched.Second, Epoch: math.MaxInt64},
+	} {
+		turns := turnsOf(r, at(1))
+		for _, now := range []sched.Time{0, 1, 1_700_000_000_000_000, math.MaxInt64} {
+			if runs, until := turns.at(now); !runs || until != 0 {
+				t.Errorf("%s: at %d it runs: %v, until %d", name, now, runs, until)
+			}
+		}
+	}
+	if shares(nil) || shares(&sched.Rotation{Turns: [][]sched.AttemptID{{at(1)}}}) {
+		t.Error("one member shares with nobody")
+	}
+	if !shares(&good) || !shares(&sched.Rotation{Turns: [][]sched.AttemptID{{at(1), at(2)}}}) {
+		t.Error("two members share")
+	}
+}

@@ -1,0 +1,307 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// phase is how far a suspension is.
+//
+//	running --not its turn--> asked --acknowledged--> freezing --all still--> frozen
+//	   ^  \----(nobody is asked)-------------------------^                       |
+//	   +------------its turn, and the others of the rotation are frozen----------+
+//
+// Asked too long, it is stopped. A stop leads from everywhere to running.
+type phase uint8
+
+const (
+	running phase = iota
+	asked
+	freezing
+	frozen
+)
+
+// The pace of looks at a suspension.
+const (
+	askedPause  = 20 * time.Millisecond
+	freezePause = 20 * time.Millisecond
+	turnPause   = 20 * time.Millisecond // for others that have not left yet
+	clockPause  = time.Second           // so that a jump of the wall clock is noticed
+)
+
+// contract is how a task is asked to make itself small.
+type contract struct {
+	Signal  int            `json:"signal"`
+	Timeout sched.Duration `json:"timeout"`
+	Grace   sched.Duration `json:"grace"` // for a checkpoint when it does not
+}
+
+// contractOf reads a job's contract; nil when it has none.
+func contractOf(j *sched.Job) *contract {
+	c := j.Hints.Suspend
+	if c == nil {
+		return nil
+	}
+	sig := unix.SignalNum("SIG" + c.Signal)
+	if sig == 0 {
+		sig = unix.SIGUSR1
+	}
+	return &contract{Signal: int(sig), Timeout: c.Timeout, Grace: j.Grace}
+}
+
+// suspension is a supervisor's part in a rotation.
+type suspension struct {
+	turns  turns
+	phase  phase
+	had    bool          // it ran before: there is something to be asked for
+	until  time.Time     // when an asked task must have acknowledged
+	told   map[proc]bool // who was asked
+	stops  map[proc]bool // who is held by SIGSTOP
+	locks  turnLocks
+	next   time.Time // when to look again; zero is never
+	expiry bool      // it did not acknowledge in time
+}
+
+// follow takes up the rotation that the server left.
+func (s *supervisor) follow() {
+	var r sched.Rotation
+	if err := readJSON(s.dir, rotationFile, &r); err != nil {
+		return // there is none, or it is damaged: the present one goes on
+	}
+	if shares(&r) {
+		shareLocks(s.locks)
+	}
+	p := &s.part
+	p.turns = turnsOf(r, s.spec.Attempt)
+	if p.turns.always() {
+		p.locks.leave()
+	} else if err := p.locks.open(s.spec.Locks, s.spec.Attempt); err != nil {
+		s.note("take turns: %v", err)
+	}
+	s.takeTurn()
+}
+
+// takeTurn brings the task to what the rotation says now, a step at a time.
+func (s *supervisor) takeTurn() {
+	p := &s.part
+	p.next = time.Time{}
+	if s.stopped || s.killing || s.ended != nil || s.main == 0 {
+		return
+	}
+	now := time.Now()
+	wall := sched.Time(now.UnixMicro())
+	mine, until := p.turns.at(wall)
+	pause := clockPause
+	if left := until - wall; left < sched.Time(clockPause.Microseconds()) {
+		pause = time.Duration(left) * time.Microsecond
+	}
+	switch {
+	case p.phase == running:
+		pause = s.stayOrGo(mine, pause)
+	case p.phase == frozen || p.turns.always():
+		pause = s.comeBack(mine, pause)
+	case p.phase == asked:
+		pause = s.awaitAck(now)
+	default:
+		pause = s.freeze()
+	}
+	if p.turns.always() && p.phase == running || s.stopped {
+		return
+	}
+	p.next = now.Add(max(pause, time.Millisecond))
+}
+
+// stayOrGo begins a suspension when the turn is over. A task that had no turn yet
+// has nothing to make small.
+func (s *supervisor) stayOrGo(mine bool, pause time.Duration) time.Duration {
+	p := &s.part
+	if mine {
+		p.locks.enter()
+		return pause
+	}
+	c := s.spec.Suspend
+	if c == nil || !p.had {
+		return s.freeze()
+	}
+	_ = os.Remove(s.ackPath()) // a folder with something in it stays, and is no acknowledgement
+	p.phase, p.told = asked, map[proc]bool{}
+	p.until = time.Now().Add(time.Duration(c.Timeout) * time.Microsecond)
+	return s.awaitAck(time.Now())
+}
+
+// awaitAck asks whoever catches the signal, and looks for the answer.
+func (s *supervisor) awaitAck(now time.Time) time.Duration {
+	p, c := &s.part, s.spec.Suspend
+	if len(p.told) == 0 {
+		for _, one := range s.catchers(unix.Signal(c.Signal)) {
+			p.told[one] = true
+			one.signal(unix.Signal(c.Signal))
+		}
+	}
+	if st, err := os.Lstat(s.ackPath()); err == nil && st.Mode().IsRegular() {
+		return s.freeze()
+	}
+	if now.Before(p.until) {
+		return min(askedPause, time.Until(p.until))
+	}
+	p.expiry = true
+	s.stop(time.Duration(c.Grace) * time.Microsecond)
+	return 0
+}
+
+func (s *supervisor) ackPath() string { return filepath.Join(s.dir, ackFile) }
+
+// freeze holds the whole tree still; when that is done the others may run.
+func (s *supervisor) freeze() time.Duration {
+	s.part.phase = freezing
+	for range 20 {
+		if s.still() {
+			s.part.phase = frozen
+			s.part.locks.leave()
+			return turnPause
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return freezePause
+}
+
+// still freezes what moves, and reports whether nothing did: the cgroup is frozen,
+// and everything outside of it is stopped. A stopped process cannot fork, so that
+// looks come to an end.
+func (s *supervisor) still() bool {
+	dir := s.freezer()
+	if dir != "" {
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) // seen below by its effect
+	}
+	members := s.descendants()
+	quiet := members != nil && (dir == "" || isFrozen(dir))
+	for pid, st := range members {
+		if st.state == 'T' || st.state == 't' || dir != "" && inGroup(pid, dir) {
+			continue
+		}
+		one := proc{PID: pid, Start: st.start}
+		if s.part.stops == nil {
+			s.part.stops = map[proc]bool{}
+		}
+		s.part.stops[one], quiet = true, false
+		one.signal(unix.SIGSTOP)
+	}
+	return quiet
+}
+
+// comeBack lets the tree go on when its turn has come and nobody of another turn
+// runs; until then it looks that nobody woke it.
+func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
+	p := &s.part
+	if !mine {
+		s.still()
+		return pause
+	}
+	if !p.turns.always() && !p.locks.enterAlone(&p.turns) {
+		return min(turnPause, max(pause, time.Millisecond))
+	}
+	p.had = true
+	s.wake()
+	for one := range p.told {
+		one.signal(unix.SIGCONT)
+	}
+	p.told = nil
+	return pause
+}
+
+// wake ends a suspension, however far it is.
+func (s *supervisor) wake() {
+	p := &s.part
+	if p.phase == running {
+		return
+	}
+	_ = os.Remove(s.ackPath()) // what cannot be removed was no acknowledgement
+	if dir := s.freezer(); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0); err != nil {
+			s.note("thaw %s: %v", dir, err)
+		}
+	}
+	for one := range p.stops {
+		one.signal(unix.SIGCONT)
+	}
+	p.phase, p.stops, p.next = running, nil, time.Time{}
+}
+
+// freezer is the task's cgroup that can be frozen; "" when there is none.
+func (s *supervisor) freezer() string {
+	for i, dir := range groupDirs(s.spec) {
+		if !s.spec.Parents[i].V2 {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.freeze")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// isFrozen asks the kernel whether everything in a group is still.
+func isFrozen(dir string) bool {
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
+	return err == nil && strings.Contains("\n"+string(data), "\nfrozen 1\n")
+}
+
+// inGroup reports whether a process is in a task's group of version 2, or below it.
+func inGroup(pid int, dir string) bool {
+	data, err := os.ReadFile("/proc/" + itoa(pid) + "/cgroup")
+	if err != nil {
+		return true // it is gone
+	}
+	path := parseOwnCgroups(string(data))[""] + "/"
+	return strings.Contains(path, "/"+filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)+"/")
+}
+
+// catchers are those of the task that a signal is for.
+func (s *supervisor) catchers(sig unix.Signal) []proc {
+	all, err := processes()
+	if err != nil {
+		s.note("list processes: %v", err)
+		return nil
+	}
+	return catchersBelow(all, os.Getpid(), sig)
+}
+
+// catchersBelow returns the topmost processes below another that catch a signal.
+// What does not catch it would die of it.
+func catchersBelow(all map[int]stat, top int, sig unix.Signal) []proc {
+	children := map[int][]int{}
+	for pid, st := range all {
+		children[st.parent] = append(children[st.parent], pid)
+	}
+	var found []proc
+	for queue := children[top]; len(queue) > 0; {
+		pid := queue[0]
+		queue = queue[1:]
+		if catches(pid, sig) {
+			found = append(found, proc{PID: pid, Start: all[pid].start})
+			continue
+		}
+		queue = append(queue, children[pid]...)
+	}
+	return found
+}
+
+// catches reads from a process's status whether it has a handler for a signal.
+func catches(pid int, sig unix.Signal) bool {
+	data, err := os.ReadFile("/proc/" + itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(data)) {
+		if mask, ok := strings.CutPrefix(line, "SigCgt:"); ok {
+			return hasSignal(strings.TrimSpace(mask), sig)
+		}
+	}
+	return false
+}

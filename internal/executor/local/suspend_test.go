@@ -1,0 +1,325 @@
+package local
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Two ways to suspend: by the freezer of a cgroup, where there is one, and by signals.
+func bothWays(t *testing.T, test func(t *testing.T, change func(*Options))) {
+	t.Run("cgroups", func(t *testing.T) { test(t, func(*Options) {}) })
+	t.Run("signals", func(t *testing.T) { test(t, func(o *Options) { o.NoCgroups = true }) })
+}
+
+// quantum is long enough for several lines in one turn on a busy machine.
+const quantum = 400 * sched.Millisecond
+
+// ticking writes a line with the time, from the shell and from a descendant in a
+// session of its own.
+func ticking() []string {
+	return []string{
+		`setsid sh -c 'while :; do sleep 0.01; echo x >> $COMB_CHECKPOINT_DIR/ticks.child; done' &`,
+		`while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; done`}
+}
+
+func (w *world) ticks(job sched.JobID) []int {
+	w.Helper()
+	data, err := os.ReadFile(filepath.Join(w.e.place.job(job), "checkpoint", "ticks"))
+	if err != nil && !os.IsNotExist(err) {
+		w.Fatal(err)
+	}
+	var all []int
+	for line := range strings.Lines(string(data)) {
+		if strings.HasSuffix(line, "\n") {
+			all = append(all, number(w, strings.TrimSpace(line)))
+		}
+	}
+	return all
+}
+
+// still requires that a file of a job does not grow.
+func (w *world) still(job sched.JobID, names ...string) {
+	w.Helper()
+	size := func(name string) int64 {
+		st, err := os.Stat(filepath.Join(w.e.place.job(job), "checkpoint", name))
+		if err != nil {
+			return 0
+		}
+		return st.Size()
+	}
+	before := map[string]int64{}
+	for _, name := range names {
+		before[name] = size(name)
+	}
+	time.Sleep(300 * time.Millisecond)
+	for _, name := range names {
+		if now := size(name); now != before[name] {
+			w.Errorf("job %d: %s grows from %d to %d bytes while it is suspended", job, name, before[name], now)
+		}
+	}
+}
+
+// eventually waits until f holds.
+func (w *world) eventually(what string, f func() bool) {
+	w.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if f() {
+			return
+		}
+	}
+	w.Fatalf("in vain: %s", what)
+}
+
+// grows waits until a job works.
+func (w *world) grows(job sched.JobID) {
+	w.Helper()
+	before := len(w.ticks(job))
+	w.eventually(fmt.Sprintf("job %d works", job), func() bool { return len(w.ticks(job)) > before+2 })
+}
+
+// suspended waits until a job stands still.
+func (w *world) suspended(job sched.JobID) {
+	w.Helper()
+	last, since := -1, time.Now()
+	w.eventually(fmt.Sprintf("job %d stands still", job), func() bool {
+		if n := len(w.ticks(job)); n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > 500*time.Millisecond
+	})
+}
+
+func now() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+
+// never is a rotation in which the attempt has no turn for an hour.
+func never(a sched.AttemptID) *sched.Rotation {
+	other := sched.AttemptID{Job: 1_000_000, N: 1}
+	return &sched.Rotation{Turns: [][]sched.AttemptID{{other}, {a}}, Quantum: sched.Hour, Epoch: now() - 1}
+}
+
+// always is what is left when the others are gone.
+func always(a sched.AttemptID) *sched.Rotation {
+	return &sched.Rotation{Turns: [][]sched.AttemptID{{a}}, Epoch: now()}
+}
+
+func (w *world) end(ids ...sched.AttemptID) {
+	w.Helper()
+	for _, id := range ids {
+		w.e.Do(sched.Action{Attempt: id, Grace: sched.Second})
+	}
+	for range ids {
+		w.exit()
+	}
+}
+
+// apart requires that two jobs worked in turn: their times, in one line, change
+// hands a few times and not with each other tick.
+func apart(t testing.TB, a, b []int, rounds int) {
+	t.Helper()
+	type tick struct{ at, who int }
+	var all []tick
+	for _, x := range a {
+		all = append(all, tick{x, 0})
+	}
+	for _, x := range b {
+		all = append(all, tick{x, 1})
+	}
+	slices.SortFunc(all, func(x, y tick) int { return cmp.Compare(x.at, y.at) })
+	changes := 0
+	for i := 1; i < len(all); i++ {
+		if all[i].who != all[i-1].who {
+			changes++
+		}
+	}
+	if changes < 3 || changes > rounds+2 {
+		t.Errorf("%d and %d ticks change hands %d times in %d rounds", len(a), len(b), changes, rounds)
+	}
+}
+
+// TestTakingTurns lets a job that runs share its device with another, kills the
+// server in the middle, and looks that both work only in turn all the time.
+func TestTakingTurns(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		w := newWorld(t, change)
+		one, two := w.action(1, ticking()...), w.action(1, ticking()...)
+		w.e.Do(one)
+		w.grows(1)
+		r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt}, {two.Attempt}}, Quantum: quantum, Epoch: now()}
+		begun := int(r.Epoch)
+		two.Start.Rotation = r
+		w.e.Do(two)
+		w.e.Do(sched.Action{Attempt: one.Attempt, Rotation: r})
+		w.e.Do(sched.Action{Attempt: two.Attempt, Rotation: r})
+		w.grows(2)
+		w.grows(1)
+		w.e.Close() // the server dies: the rotation goes on
+		w.grows(2)
+		w.grows(1)
+		w.grows(2)
+		w.open()
+		for _, a := range []sched.Action{one, two} {
+			a.Known, a.Start.Rotation = true, r
+			w.e.Do(a)
+		}
+		w.grows(1)
+		w.grows(2)
+		w.end(one.Attempt, two.Attempt)
+		// The joiner's first turn tells from when on both share.
+		b := w.ticks(2)
+		a := slices.DeleteFunc(w.ticks(1), func(x int) bool { return x < b[0] })
+		apart(t, a, b, int((now()-sched.Time(begun))/sched.Time(quantum))+1)
+	})
+}
+
+// A gang's tasks, and whatever they start, are still together; what is new in the
+// tree is held as well.
+func TestSuspendedTreeIsStill(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		w := newWorld(t, change)
+		// Each line starts a new process; two levels of children that fork all the time.
+		a := w.action(2, `for i in 1 2 3; do (while :; do /bin/true; echo x >> $COMB_CHECKPOINT_DIR/forks; done) & done`,
+			ticking()[0], ticking()[1])
+		w.e.Do(a)
+		w.grows(1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.suspended(1)
+		w.still(1, "ticks", "ticks.child", "forks")
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+		w.grows(1)
+		w.end2(a.Attempt)
+	})
+}
+
+// end2 ends a gang of two.
+func (w *world) end2(id sched.AttemptID) {
+	w.Helper()
+	w.e.Do(sched.Action{Attempt: id, Grace: sched.Second})
+	w.exit()
+	w.exit()
+}
+
+// A stop wakes a suspended task: it has its grace for a checkpoint.
+func TestStopOfASuspendedTask(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		w := newWorld(t, change)
+		a := w.action(1, append([]string{`trap 'echo saved > $COMB_CHECKPOINT_DIR/model; exit 7' TERM`}, ticking()...)...)
+		w.e.Do(a)
+		w.grows(1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.suspended(1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Duration(patience.Microseconds())})
+		if x := w.exit(); x.Code != 7 || x.Cause != "" {
+			t.Errorf("exit %+v", x)
+		}
+		if data, err := os.ReadFile(filepath.Join(w.e.place.job(1), "checkpoint", "model")); err != nil || string(data) != "saved\n" {
+			t.Errorf("the checkpoint: %q, %v", data, err)
+		}
+	})
+}
+
+// A frozen tree whose supervisor is killed is ended and proven dead.
+func TestSupervisorKilledWhileSuspended(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		w := newWorld(t, change)
+		a := w.action(1, append([]string{"echo main $$"}, ticking()...)...)
+		w.e.Do(a)
+		pid := number(t, w.line(a.Attempt, "main "))
+		w.grows(1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.suspended(1)
+		w.e.Close() // nobody looks
+		s := w.supervisor(a.Attempt)
+		s.signal(unix.SIGKILL)
+		w.eventually("the supervisor is gone", func() bool { return !s.alive() })
+		w.open()
+		a.Known, a.Start.Rotation = true, never(a.Attempt)
+		w.e.Do(a)
+		if x := w.exit(); x.Cause != sched.SupervisorLost {
+			t.Errorf("exit %+v", x)
+		}
+		dead(t, pid)
+	})
+}
+
+// What starts out of its turn waits for it, and a rotation that a dead server left
+// out is made up for by the next.
+func TestStartOutOfTurn(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		w := newWorld(t, change)
+		a := w.action(1, "sleep 0.5", "echo done")
+		r := never(a.Attempt)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: r}) // it overtakes the start
+		w.e.Do(a)
+		want[sched.TaskStarted](w)
+		if f := w.nextTaskFact(2 * time.Second); f != nil {
+			t.Fatalf("a task without a turn tells %+v", f)
+		}
+		w.restart()
+		a.Known, a.Start.Rotation = true, nil // by now it is alone
+		w.e.Do(a)
+		if x := w.exit(); x.Code != 0 {
+			t.Errorf("exit %+v", x)
+		}
+	})
+}
+
+// TestPackedAttempts: two attempts of several tasks run at once on the same devices
+// and have nothing else in common; a third that was told of no rotation is refused.
+func TestPackedAttempts(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.action(2, ticking()...), w.action(2, ticking()...)
+	role(one).Ports = []sched.Port{{Label: "a", Count: 2}}
+	role(two).Ports = role(one).Ports
+	w.e.Do(one)
+	w.grows(1)
+	r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt, two.Attempt}}, Epoch: now()}
+	two.Start.Rotation = r
+	w.e.Do(two)
+	w.e.Do(sched.Action{Attempt: one.Attempt, Rotation: r})
+	seen := map[int32]bool{}
+	for range 4 {
+		s := want[sched.TaskStarted](w)
+		for _, p := range s.Ports {
+			if seen[p] {
+				t.Errorf("port %d is given twice", p)
+			}
+			seen[p] = true
+		}
+	}
+	if len(seen) != 8 {
+		t.Errorf("ports %v", seen)
+	}
+	w.grows(1)
+	w.grows(2)
+	three := w.action(1, "true")
+	w.e.Do(three)
+	if x := w.refused(); !strings.Contains(x.Reason, "still has an owner") {
+		t.Errorf("%+v", x)
+	}
+	// The first ends: the second goes on, and takes in another.
+	w.end2(one.Attempt)
+	w.grows(2)
+	four := w.action(2, ticking()...)
+	r = &sched.Rotation{Turns: [][]sched.AttemptID{{two.Attempt, four.Attempt}}, Epoch: now()}
+	four.Start.Rotation = r
+	w.e.Do(four)
+	w.e.Do(sched.Action{Attempt: two.Attempt, Rotation: r})
+	w.grows(four.Attempt.Job)
+	w.e.Do(sched.Action{Attempt: two.Attempt, Grace: sched.Second})
+	w.end2(four.Attempt)
+	w.exit()
+	w.exit()
+	if left, _ := filepath.Glob(filepath.Join(w.o.Dir, locksFolder, "*.*")); len(left) > 0 {
+		t.Errorf("locks of turns are left: %v", left)
+	}
+}

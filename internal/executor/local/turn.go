@@ -1,0 +1,62 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// turnOrder is what the server wants a task to follow.
+type turnOrder struct {
+	rotation *sched.Rotation // nil: it runs all the time
+	given    bool            // the server said so; else what the task has is left alone
+	late     bool            // it could not be written yet
+}
+
+// rotate gives an attempt another rotation; e.mu is held. One that is over needs
+// none, one that has not begun gets it then.
+func (e *Executor) rotate(id sched.AttemptID, r *sched.Rotation) {
+	if at := e.attempts[id]; at != nil {
+		for _, t := range at.tasks {
+			t.rotate(r)
+		}
+		return
+	}
+	if len(e.onDisk(id)) == 0 {
+		e.turns[id] = r
+	}
+}
+
+func (t *task) rotate(r *sched.Rotation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn = turnOrder{rotation: r, given: true}
+	t.leaveRotation()
+}
+
+// leaveRotation writes the task's rotation and wakes its supervisor; t.mu is held.
+// As with a stop, either the supervisor that begins finds the file, or it is known
+// and gets the signal.
+func (t *task) leaveRotation() {
+	if !t.turn.given || !t.made {
+		return
+	}
+	r := sched.Rotation{}
+	if t.turn.rotation != nil {
+		r = *t.turn.rotation
+	} else if _, err := os.Lstat(filepath.Join(t.dir, rotationFile)); errors.Is(err, fs.ErrNotExist) {
+		return // it never had one
+	}
+	err := writeJSON(t.dir, rotationFile, r)
+	if t.turn.late = err != nil; err != nil {
+		if t.said != err.Error() {
+			t.said = err.Error()
+			t.e.o.Log.Warn("leave a rotation; it is tried again", "attempt", t.at.id, "task", t.n, "error", err)
+		}
+		return
+	}
+	t.signalOwner(true)
+}

@@ -1,0 +1,96 @@
+package local
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// turnLocks keep two turns of a rotation apart: while an attempt runs, it holds a
+// lock on a file of its own for each of its devices, and lets go when it is frozen.
+// The clock alone says whose turn it is; these say whether the others have left.
+type turnLocks struct {
+	devices []deviceLock
+	files   []*os.File
+}
+
+// turnPath is the lock file of one attempt on one device.
+func turnPath(l deviceLock, a sched.AttemptID) string { return l.Path + "." + a.String() }
+
+// open makes an attempt's own files, once. What is in them does not matter.
+func (l *turnLocks) open(devices []deviceLock, own sched.AttemptID) error {
+	if l.files != nil {
+		return nil
+	}
+	for _, d := range devices {
+		f, err := os.OpenFile(turnPath(d, own), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			l.remove()
+			return fmt.Errorf("lock %s: %w", d.Title, err)
+		}
+		l.files = append(l.files, f)
+	}
+	l.devices = devices
+	return nil
+}
+
+// enter says that the attempt runs.
+func (l *turnLocks) enter() { l.set(unix.F_WRLCK) }
+
+// leave says that it does not.
+func (l *turnLocks) leave() { l.set(unix.F_UNLCK) }
+
+func (l *turnLocks) set(kind int16) {
+	for _, f := range l.files {
+		lock := unix.Flock_t{Type: kind, Whence: io.SeekStart}
+		_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock) // nobody else locks this file; on an old kernel the clock alone decides
+	}
+}
+
+// enterAlone enters unless an attempt of another turn runs. It says so first and
+// looks then: of two that try at once, at least one sees the other.
+func (l *turnLocks) enterAlone(t *turns) bool {
+	l.enter()
+	for _, other := range t.others() {
+		for _, d := range l.devices {
+			if lockedBy(turnPath(d, other)) {
+				l.leave()
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lockedBy reports whether whoever has this file runs.
+func lockedBy(path string) bool {
+	f, err := openPlain(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart}
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock) == nil && lock.Type != unix.F_UNLCK
+}
+
+// remove gives the files up for good.
+func (l *turnLocks) remove() {
+	for _, f := range l.files {
+		os.Remove(f.Name())
+		f.Close()
+	}
+	l.files, l.devices = nil, nil
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// hasSignal reads one bit of a mask that /proc shows in hexadecimal digits.
+func hasSignal(mask string, sig unix.Signal) bool {
+	bits, err := strconv.ParseUint(mask, 16, 64)
+	return err == nil && sig > 0 && sig <= 64 && bits>>(sig-1)&1 == 1
+}
