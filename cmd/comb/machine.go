@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -43,8 +44,13 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 }
 
 // checkCluster refuses a cluster that has more than this machine, on which all
-// its nodes run.
+// its nodes run, and policies that need what its executor cannot do.
 func (d *daemon) checkCluster(c *sched.Config) error {
+	if d.executor != nil { // else it is looked at again when there is one
+		if err := engine.CheckAbilities(c, policy.New, d.executor); err != nil {
+			return err
+		}
+	}
 	if d.flags.overcommit {
 		return nil
 	}

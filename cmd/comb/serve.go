@@ -180,10 +180,16 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) error {
 		want = &config.Cluster{Config: d.ownConfig()}
 	}
 	if want == nil {
+		if err := engine.CheckAbilities(present, policy.New, d.executor); err != nil {
+			return hint{err, "start with --cluster and a file that gives it another policy"}
+		}
 		if d.flags.virtualGPUs > 0 {
 			d.log.Info("the directory has a configuration already: --virtual-gpus changes nothing; use comb config apply")
 		}
 		return nil
+	}
+	if err := engine.CheckAbilities(want.Config, policy.New, d.executor); err != nil {
+		return err
 	}
 	reply := d.live.Do(ctx, want.Command(sched.Meta{Subject: "system"}), nil)
 	if reply.Refusal != nil {

@@ -23,6 +23,7 @@ const (
 	Fail     Program = "exit 3"
 	Linger   Program = "exec sleep 600"
 	Stubborn Program = "trap '' TERM; while :; do sleep 0.1; done"
+	Brief    Program = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"
 )
 
 // Harness is one executor in one fresh world.
@@ -38,6 +39,10 @@ type Harness struct {
 	Nodes []cell.NodeName
 	// SKU is the type of those devices.
 	SKU cell.SKU
+	// Now is the world's time, which rotations go by.
+	Now func() sched.Time
+	// Rotates is false for an executor that cannot suspend yet: its tests are left out.
+	Rotates bool
 	// Patience is how long to wait for a fact that must come, Silence how long to
 	// wait for one that must not.
 	Patience, Silence time.Duration
@@ -45,10 +50,7 @@ type Harness struct {
 
 // Run runs the suite; each test gets a harness of its own.
 func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
-	tests := []struct {
-		name string
-		run  func(*suite)
-	}{
+	tests := []test{
 		{"Start and success", (*suite).success},
 		{"Exit code", (*suite).exitCode},
 		{"Two tasks of one gang", (*suite).twoTasks},
@@ -67,6 +69,18 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
 	}
+	if !fresh(t).Rotates {
+		return
+	}
+	for _, test := range rotations() {
+		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
+	}
+}
+
+// test is one property.
+type test struct {
+	name string
+	run  func(*suite)
 }
 
 type suite struct {

@@ -44,6 +44,7 @@ type Options struct {
 	PortMin     int32         // first port given to tasks [20000]
 	PortMax     int32         // last one [31999]
 	NoCgroups   bool          // leave cgroups alone
+	NoSuspend   bool          // say that tasks cannot be suspended here
 	ProveWithin time.Duration // how long a kill may take before the task is called unknown [5 s]
 }
 
@@ -102,7 +103,9 @@ type Executor struct {
 	mu       sync.Mutex
 	attempts map[sched.AttemptID]*attempt
 	// early are stops that overtook their start.
-	early map[sched.AttemptID]sched.Duration
+	early       map[sched.AttemptID]sched.Duration
+	suspendOnce sync.Once
+	canSuspend  bool
 	// turns are rotations that overtook their start.
 	turns map[sched.AttemptID]*sched.Rotation
 	// jobs counts the live attempts of each job.

@@ -221,6 +221,7 @@ func TestConformance(t *testing.T) {
 			Executor: doer{w},
 			Next:     w.nextTaskFact,
 			Restart:  w.restart, Nodes: nodes, SKU: gpu(),
+			Now: now, Rotates: true,
 			Patience: patience, Silence: 500 * time.Millisecond,
 		}
 	})

@@ -1,0 +1,69 @@
+package local
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Abilities implements engine.Able. Tasks can be suspended where there is a freezer
+// or where a process that is stopped stands still.
+func (e *Executor) Abilities() []sched.Ability {
+	can := []sched.Ability{sched.CanPack}
+	if e.suspends() {
+		can = append(can, sched.CanSuspend)
+	}
+	return can
+}
+
+// suspends looks once, when it is first asked.
+func (e *Executor) suspends() bool {
+	e.suspendOnce.Do(func() {
+		e.canSuspend = !e.o.NoSuspend && (slices.ContainsFunc(e.parents, freezes) || e.stopsProcess())
+	})
+	return e.canSuspend
+}
+
+// freezes tries a group below a parent: the parent itself comes and goes with the tasks.
+func freezes(p cgroupParent) bool {
+	if !p.V2 {
+		return false
+	}
+	dir := filepath.Join(p.Dir, "probe-"+itoa(os.Getpid()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return false
+	}
+	defer removeGroups([]string{dir})
+	return os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) == nil &&
+		os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0) == nil
+}
+
+// stopsProcess tries SIGSTOP on a process of our own: some sandboxes do not know it.
+func (e *Executor) stopsProcess() bool {
+	cmd := exec.Command(e.shell, "-c", "exec sleep 60")
+	if cmd.Start() != nil {
+		return false
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	p := procOf(cmd.Process.Pid)
+	p.signal(unix.SIGSTOP)
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		st, ok := readStat(p.PID)
+		if !ok || st.start != p.Start || st.dead() {
+			return false
+		}
+		if st.state == 'T' {
+			return true
+		}
+	}
+	return false
+}

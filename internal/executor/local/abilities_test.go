@@ -1,0 +1,22 @@
+package local
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func TestAbilities(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		var x engine.Able = newWorld(t, change).e
+		if got := x.Abilities(); !slices.Contains(got, sched.CanSuspend) || !slices.Contains(got, sched.CanPack) {
+			t.Errorf("it can %v", got)
+		}
+	})
+	w := newWorld(t, func(o *Options) { o.NoSuspend = true })
+	if got := w.e.Abilities(); !slices.Equal(got, []sched.Ability{sched.CanPack}) {
+		t.Errorf("it can %v", got)
+	}
+}
