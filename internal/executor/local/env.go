@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +87,9 @@ func platformEnv(t *task, checkpoints string) []sched.EnvVar {
 	}
 	if t.at.start.Job.Hints.Suspend != nil {
 		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: t.dir + "/" + ackFile})
+	}
+	if varies(t.at.start.Job) {
+		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: filepath.Join(t.e.place.job(t.at.id.Job), membersFile)})
 	}
 	return env
 }

@@ -44,6 +44,8 @@ type Options struct {
 	PortMin     int32         // first port given to tasks [20000]
 	PortMax     int32         // last one [31999]
 	NoCgroups   bool          // leave cgroups alone
+	Sampler     string        // program that is asked what GPUs do, as nvidia-smi is [nvidia-smi]
+	SampleEvery time.Duration // how often [10 s]
 	NoSuspend   bool          // say that tasks cannot be suspended here
 	ProveWithin time.Duration // how long a kill may take before the task is called unknown [5 s]
 }
@@ -72,6 +74,10 @@ func (o *Options) fill() error {
 	def(&o.PortMin, 20000)
 	def(&o.PortMax, 31999)
 	def(&o.ProveWithin, 5*time.Second)
+	def(&o.SampleEvery, 10*time.Second)
+	if o.Sampler == "" {
+		o.Sampler = "nvidia-smi"
+	}
 	if o.PortMin < 1024 || o.PortMax > 65535 || o.PortMin > o.PortMax {
 		return fmt.Errorf("ports %d to %d are not a range within 1024 to 65535", o.PortMin, o.PortMax)
 	}
@@ -99,6 +105,9 @@ type Executor struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	ports  ports
+
+	samples *sampler
+	roster  roster
 
 	mu       sync.Mutex
 	attempts map[sched.AttemptID]*attempt
@@ -154,6 +163,8 @@ func New(o Options) (*Executor, error) {
 		e.parents, e.missing = findCgroups("comb-" + safeName(o.Cluster))
 	}
 	e.ports.open(o.PortMin, o.PortMax)
+	e.roster = roster{e: e, jobs: map[sched.JobID]*crew{}}
+	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -264,6 +275,9 @@ func (e *Executor) begin(a sched.Action) {
 		t := newTask(e, at, a.Start.Tasks[i].Task)
 		t.start, t.known, t.turn = &a.Start.Tasks[i], a.Known, turn
 		at.tasks = append(at.tasks, t)
+		if a.Known {
+			e.roster.expect(t)
+		}
 	}
 	e.run(at)
 	if grace, ok := e.early[a.Attempt]; ok {
@@ -321,6 +335,7 @@ func (e *Executor) over(at *attempt) {
 
 func (at *attempt) stop(grace sched.Duration) {
 	for _, t := range at.tasks {
+		t.e.roster.leaving(t)
 		t.stop(grace)
 	}
 }

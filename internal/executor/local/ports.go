@@ -202,6 +202,22 @@ func numbers(blocks []block, task int32, label string) []int32 {
 	return list
 }
 
+// labelled returns the ports of one task of a job by label.
+func (p *ports) labelled(id sched.JobID, task int32) map[string][]int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list map[string][]int32
+	for _, b := range p.jobs[id] {
+		if b.Task == task {
+			if list == nil {
+				list = map[string][]int32{}
+			}
+			list[b.Label] = numbers([]block{b}, task, b.Label)
+		}
+	}
+	return list
+}
+
 // allLabels cannot be a label: those are names.
 const allLabels = "*"
 

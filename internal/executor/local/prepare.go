@@ -45,6 +45,9 @@ func (t *task) prepare() (*spec, []byte, *outcome) {
 	if err != nil {
 		return nil, nil, &outcome{Refused: "give ports: " + err.Error()}
 	}
+	if err := e.roster.ensure(t); err != nil {
+		return nil, nil, &outcome{Refused: "write the job's members: " + err.Error()}
+	}
 	cwd, err := workingDir(role.Launch.WorkDir, work)
 	if err != nil {
 		return nil, nil, &outcome{Refused: err.Error(), Job: true}

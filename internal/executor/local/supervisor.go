@@ -162,6 +162,7 @@ func (s *supervisor) start() (refused string, job bool) {
 		}
 		s.captures, writers = append(s.captures, c), append(writers, w)
 	}
+	s.part.had = s.inTurn()
 	restore := exposeToOOM()
 	pid, err := startMain(s.spec, s.script, writers[0], writers[1])
 	restore()
@@ -255,7 +256,6 @@ func (s *supervisor) run() int {
 	go reap(children)
 	s.takeOrder()
 	s.follow()
-	s.part.had = s.part.phase == running
 	s.looked = time.Now()
 	for pause := 10 * time.Millisecond; ; {
 		select {

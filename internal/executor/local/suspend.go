@@ -87,6 +87,17 @@ func (s *supervisor) follow() {
 	s.takeTurn()
 }
 
+// inTurn reports whether a task that starts now may run.
+func (s *supervisor) inTurn() bool {
+	var r sched.Rotation
+	if readJSON(s.dir, rotationFile, &r) != nil {
+		return true
+	}
+	turns := turnsOf(r, s.spec.Attempt)
+	mine, _ := turns.at(sched.Time(time.Now().UnixMicro()))
+	return mine
+}
+
 // takeTurn brings the task to what the rotation says now, a step at a time.
 func (s *supervisor) takeTurn() {
 	p := &s.part

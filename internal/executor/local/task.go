@@ -112,6 +112,7 @@ func (t *task) open() (stopped bool) {
 // run brings the task from whatever is on disk to its end.
 func (t *task) run() {
 	defer t.e.over(t.at)
+	defer t.e.roster.leave(t)
 	if !t.claimed() {
 		t.unclaimed()
 	}
@@ -364,6 +365,7 @@ func (t *task) await(s *spec, p proc, told bool) {
 	defer context.AfterFunc(t.e.ctx, w.interrupt)()
 	progress, care := newProgress(t), &keeper{t: t, p: p}
 	defer progress.last()
+	defer t.e.samples.watch(t)()
 	for t.e.ctx.Err() == nil {
 		care.look()
 		pause := progressEvery
@@ -475,6 +477,7 @@ func (t *task) neverStarted() {
 }
 
 func (t *task) started(s *spec, id identity) {
+	t.e.roster.join(t, s.Host)
 	t.e.tell(sched.TaskStarted{Attempt: t.at.id, Task: t.n, Host: s.Host, PID: int32(id.Main.PID), Ports: s.Ports})
 	for _, u := range id.Unenforced {
 		if noteOnce(t.e.place.job(t.at.id.Job), "limit-"+safeName(u)) {
@@ -519,6 +522,7 @@ func (t *task) tellOutcome(o outcome) {
 }
 
 func (t *task) unknown(why string) {
+	t.e.roster.leave(t)
 	t.e.o.Log.Warn("a task's fate is unknown", "attempt", t.at.id, "task", t.n, "reason", why)
 	t.e.tell(sched.TaskUnknown{Attempt: t.at.id, Task: t.n, Reason: why})
 }

@@ -1,0 +1,216 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// membersFile, in a job's folder, says who of the job runs. All its tasks read it.
+const membersFile = "members.json"
+
+// membersPause gathers changes that come together: a gang starts, a server that
+// was restarted finds tasks again.
+const membersPause = 100 * time.Millisecond
+
+// membership is what the file holds.
+type membership struct {
+	Version int64    `json:"version"`
+	Members []member `json:"members"`
+}
+
+type member struct {
+	Role    string             `json:"role"`
+	Index   int32              `json:"index"`
+	Host    string             `json:"host"`
+	Ports   map[string][]int32 `json:"ports,omitempty"`
+	Leaving bool               `json:"leaving,omitempty"` // it was asked to stop
+
+	supervisor proc
+}
+
+// roster keeps the members of every job whose tasks may come and go.
+type roster struct {
+	e     *Executor
+	files sync.Mutex // one writer at a time
+	mu    sync.Mutex
+	jobs  map[sched.JobID]*crew
+}
+
+// crew are the members of one job.
+type crew struct {
+	version int64
+	signal  unix.Signal // 0 tells nobody
+	members map[int32]*member
+	// expected are tasks of which it is not known yet whether they live: until it is,
+	// a file without them would say something wrong.
+	expected map[int32]bool
+	changed  bool
+	writing  bool // somebody will write
+}
+
+// varies reports whether tasks of a job may come and go while others run.
+func varies(j *sched.Job) bool { return len(j.Gangs) > 1 }
+
+// of returns the crew of a task's job, nil where nobody keeps one; r.mu is held.
+func (r *roster) of(t *task) *crew {
+	if t.start == nil || !varies(t.at.start.Job) {
+		return nil
+	}
+	id := t.at.id.Job
+	c := r.jobs[id]
+	if c == nil {
+		c = &crew{members: map[int32]*member{}, expected: map[int32]bool{}}
+		var before membership
+		if readJSON(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 && before.Version < 1<<53 {
+			c.version = before.Version
+		}
+		if name := t.at.start.Job.Hints.MembersSignal; name != "" {
+			c.signal = unix.SignalNum("SIG" + name)
+		}
+		r.jobs[id] = c
+	}
+	return c
+}
+
+// ensure makes the file of a job that has none, so that its first task finds one.
+func (r *roster) ensure(t *task) error {
+	if !varies(t.at.start.Job) {
+		return nil
+	}
+	r.files.Lock()
+	defer r.files.Unlock()
+	dir := r.e.place.job(t.at.id.Job)
+	if _, err := os.Lstat(filepath.Join(dir, membersFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return writeJSON(dir, membersFile, membership{Members: []member{}})
+}
+
+// expect says that a task may live already.
+func (r *roster) expect(t *task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.of(t); c != nil {
+		c.expected[t.n] = true
+	}
+}
+
+// join says that a task runs.
+func (r *roster) join(t *task, host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.of(t)
+	if c == nil {
+		return
+	}
+	delete(c.expected, t.n)
+	m := &member{Role: t.at.start.Job.Roles[t.start.Role].Name, Index: t.start.Index, Host: host}
+	m.Ports = r.e.ports.labelled(t.at.id.Job, t.n)
+	if before := c.members[t.n]; before != nil {
+		m.Leaving = before.Leaving
+	}
+	var k claim
+	if readJSON(t.dir, claimFile, &k) == nil && k.Boot == r.e.boot {
+		m.supervisor = k.Supervisor
+	}
+	c.members[t.n] = m
+	r.change(t.at.id.Job, c)
+}
+
+// leaving says that a task was asked to stop; one that does not run yet is none.
+func (r *roster) leaving(t *task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.of(t)
+	if c == nil || c.members[t.n] == nil || c.members[t.n].Leaving {
+		return
+	}
+	c.members[t.n].Leaving = true
+	r.change(t.at.id.Job, c)
+}
+
+// leave says that a task is over.
+func (r *roster) leave(t *task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.of(t)
+	if c == nil || r.e.ctx.Err() != nil {
+		return // a server that ends knows nothing of an end of the task
+	}
+	delete(c.expected, t.n)
+	delete(c.members, t.n)
+	r.change(t.at.id.Job, c)
+}
+
+// change has the file written in a moment; r.mu is held.
+func (r *roster) change(id sched.JobID, c *crew) {
+	c.changed = true
+	if c.writing || len(c.expected) > 0 {
+		return
+	}
+	c.writing = true
+	r.e.wg.Go(func() { r.write(id, c) })
+}
+
+// write writes the file until nothing changes any more.
+func (r *roster) write(id sched.JobID, c *crew) {
+	for {
+		select {
+		case <-r.e.ctx.Done():
+			return
+		case <-time.After(membersPause):
+		}
+		r.mu.Lock()
+		if !c.changed || len(c.expected) > 0 {
+			c.writing = false
+			if len(c.members)+len(c.expected) == 0 {
+				delete(r.jobs, id)
+			}
+			r.mu.Unlock()
+			return
+		}
+		c.changed = false
+		c.version++
+		now := membership{Version: c.version, Members: []member{}}
+		for _, n := range slices.Sorted(maps.Keys(c.members)) {
+			now.Members = append(now.Members, *c.members[n])
+		}
+		r.mu.Unlock()
+		r.files.Lock()
+		err := writeJSON(r.e.place.job(id), membersFile, now)
+		r.files.Unlock()
+		if err != nil {
+			r.e.o.Log.Warn("tell a job's tasks of its members; the next change does", "job", id, "error", err)
+			continue
+		}
+		if c.signal != 0 {
+			tellMembers(now.Members, c.signal)
+		}
+	}
+}
+
+// tellMembers signals those of each task that catch the signal.
+func tellMembers(list []member, sig unix.Signal) {
+	all, err := processes()
+	if err != nil {
+		return // the file says it all
+	}
+	for _, m := range list {
+		if st, ok := all[m.supervisor.PID]; !ok || st.start != m.supervisor.Start {
+			continue
+		}
+		for _, p := range catchersBelow(all, m.supervisor.PID, sig) {
+			p.signal(sig)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// fakeDriver is a program that answers as nvidia-smi does, from two files.
+type fakeDriver struct {
+	t   testing.TB
+	dir string
+}
+
+func newFakeDriver(t testing.TB) *fakeDriver {
+	f := &fakeDriver{t, t.TempDir()}
+	f.write("smi", "#!/bin/sh\ncd "+f.dir+"\ncase $1 in --query-gpu=index,uuid,*) cat gpus;; --query-compute-apps=gpu_uuid,*) cat apps;; *) exit 9;; esac\n")
+	if err := os.Chmod(filepath.Join(f.dir, "smi"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.write("apps", "")
+	return f
+}
+
+func (f *fakeDriver) write(name, text string) {
+	f.t.Helper()
+	path := filepath.Join(f.dir, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fakeDriver) options(o *Options) {
+	o.Sampler, o.SampleEvery = filepath.Join(f.dir, "smi"), 20*time.Millisecond
+}
+
+// use returns the next sample of a task.
+func (w *world) use(id sched.AttemptID, task int32) sched.DeviceUse {
+	w.Helper()
+	for {
+		p := want[sched.Progress](w)
+		if p.Attempt == id && p.Task == task && p.Use != nil {
+			return *p.Use
+		}
+	}
+}
+
+func TestSamplesAreToldWhenTheyChange(t *testing.T) {
+	f := newFakeDriver(t)
+	f.write("gpus", "0, GPU-a, 40, 1000, 10000\n1, GPU-b, 80, 3000, 10000\n2, GPU-c, 99, 9999, 10000\n")
+	w := newWorld(t, f.options)
+	a := w.action(1, "sleep 600")
+	a.Start.Tasks[0].Place.Devices = []int32{0, 1}
+	w.e.Do(a)
+	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 600, MemoryMB: 3000}) {
+		t.Errorf("the first sample: %+v", got)
+	}
+	// Too little to tell, then by utilisation, then by memory.
+	f.write("gpus", "0, GPU-a, 45, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")
+	time.Sleep(300 * time.Millisecond)
+	f.write("gpus", "0, GPU-a, 20, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")
+	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 500, MemoryMB: 3400}) {
+		t.Errorf("less busy: %+v", got)
+	}
+	f.write("gpus", "0, GPU-a, 20, 4000, 10000\n1, GPU-b, 80, 3400, 10000\n")
+	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 500, MemoryMB: 4000}) {
+		t.Errorf("more memory: %+v", got)
+	}
+	w.end(a.Attempt)
+}
+
+// Two packed tasks are told apart by their processes; without those, nothing is told.
+func TestSamplesOfASharedDevice(t *testing.T) {
+	f := newFakeDriver(t)
+	f.write("gpus", "0, GPU-a, 90, 9000, 10000\n")
+	w := newWorld(t, f.options)
+	one, two := w.action(1, "echo main $$", "sleep 600"), w.action(1, "echo main $$", "sleep 600")
+	r := &sched.Rotation{Turns: [][]sched.AttemptID{{one.Attempt, two.Attempt}}, Epoch: now()}
+	one.Start.Rotation, two.Start.Rotation = r, r
+	w.e.Do(one)
+	w.e.Do(two)
+	first, second := number(t, w.line(one.Attempt, "main ")), number(t, w.line(two.Attempt, "main "))
+	f.write("apps", fmt.Sprintf("GPU-a, %d, 2000\nGPU-a, %d, 6000\nGPU-z, %d, 1\nGPU-a, %d, [N/A]\nGPU-a, %d, 500\n",
+		first, second, first, second, os.Getpid()))
+	seen := map[sched.AttemptID]int64{}
+	for seen[one.Attempt] != 2000 || seen[two.Attempt] != 6000 {
+		p := want[sched.Progress](w)
+		if p.Use.Util != 900 {
+			t.Fatalf("%+v", p.Use)
+		}
+		seen[p.Attempt] = p.Use.MemoryMB
+	}
+	w.end(one.Attempt, two.Attempt)
+}
+
+// Who has no turn gets no sample: what the device does is another's work.
+func TestSuspendedTaskIsNotSampled(t *testing.T) {
+	f := newFakeDriver(t)
+	f.write("gpus", "0, GPU-a, 90, 9000, 10000\n")
+	w := newWorld(t, f.options)
+	a := w.action(1, "sleep 600")
+	a.Start.Rotation = never(a.Attempt)
+	w.e.Do(a)
+	want[sched.TaskStarted](w)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		select {
+		case x := <-w.facts:
+			t.Fatalf("got %+v", x)
+		default:
+		}
+	}
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	if got := w.use(a.Attempt, 0); got.Util != 900 {
+		t.Errorf("%+v", got)
+	}
+	w.end(a.Attempt)
+}
+
+// Whatever the program does, tasks run on, and good answers count again.
+func TestHostileSamples(t *testing.T) {
+	f := newFakeDriver(t)
+	good := "0, GPU-a, 50, 100, 1000\n"
+	w := newWorld(t, f.options)
+	f.write("gpus", good)
+	a := w.action(1, "sleep 600")
+	w.e.Do(a)
+	w.use(a.Attempt, 0)
+	for i, bad := range []string{
+		"", "no devices were found\n", "0, GPU-a, 50, 100\n", "0, GPU-a, 50, 100, 1000, 7\n", "x, GPU-a, 50, 100, 1000\n",
+		"-1, GPU-a, 50, 100, 1000\n", good + good, "99999999999, GPU-a, 50, 100, 1000\n", "0, GPU-a, [N/A], 100, 1000\n",
+		"0, GPU-a, 101, 100, 1000\n", "0, GPU-a, 50, -4, 1000\n", "0, GPU-a, 50, 99999999999999999999, 1000\n",
+		strings.Repeat("1, GPU-a, 50, 100, 1000\n", 5000), strings.Repeat("x", 3<<20), "\"0, GPU", "\x00\xff\n",
+	} {
+		text := bad
+		if devices, err := parseDevices(text); err == nil && len(devices) > 0 {
+			t.Errorf("answer %d gives %v", i, devices)
+		}
+	}
+	f.write("gpus", strings.Repeat("x", 3<<20))
+	time.Sleep(200 * time.Millisecond)
+	f.write("gpus", "0, GPU-a, 90, 100, 1000\n")
+	if got := w.use(a.Attempt, 0); got.Util != 900 {
+		t.Errorf("%+v", got)
+	}
+	w.end(a.Attempt)
+	for _, bad := range []string{"GPU-a, 1\n", "GPU-a, 1, 2, 3\n", strings.Repeat("GPU-a, 1, 2\n", 5000)} {
+		if apps, err := parseApps(bad); err == nil {
+			t.Errorf("processes %.20q give %v", bad, apps)
+		}
+	}
+	apps, err := parseApps("GPU-a, 0, 5\nGPU-a, -3, 5\nGPU-a, 7, [Not Supported]\nGPU-a, 8, 5\n")
+	if err != nil || len(apps) != 1 || apps[0].pid != 8 {
+		t.Errorf("%v, %v", apps, err)
+	}
+}
+
+func TestNoticeableChange(t *testing.T) {
+	for _, tt := range []struct {
+		before, now *sched.DeviceUse
+		total       int64
+		want        bool
+	}{
+		{nil, &sched.DeviceUse{}, 0, true},
+		{&sched.DeviceUse{Util: 500}, &sched.DeviceUse{Util: 599}, 0, false},
+		{&sched.DeviceUse{Util: 500}, &sched.DeviceUse{Util: 400}, 0, true},
+		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 1499}, 10000, false},
+		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 500}, 10000, true},
+		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 1052}, 0, false},
+		{&sched.DeviceUse{MemoryMB: 1000}, &sched.DeviceUse{MemoryMB: 1053}, 0, true},
+		{&sched.DeviceUse{}, &sched.DeviceUse{}, 0, false},
+	} {
+		if got := noticeable(tt.before, tt.now, tt.total); got != tt.want {
+			t.Errorf("%+v to %+v of %d: %v", tt.before, tt.now, tt.total, got)
+		}
+	}
+}
