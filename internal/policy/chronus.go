@@ -61,7 +61,7 @@ func newChronus(a *args) *chronus {
 
 // The classes in which gangs wait; within one the second number decides.
 const (
-	rankUndecided = math.MinInt64     // waits for a slot boundary: not served
+	rankUndecided = math.MinInt64     // waits for a slot boundary, or for the profiler
 	rankHolder    = math.MinInt64 + 1 // holds the lease
 	rankEffort    = 0                 // and more: remaining service of best effort
 	rankPromised  = 1 << 60           // and more: when it must start at the latest
@@ -73,7 +73,7 @@ const (
 func (c *chronus) Key(g *sched.GangView) sched.Key {
 	r := readRecord(g.Note)
 	switch {
-	case r.kind == undecided && hasDeadline(g):
+	case r.kind == profiles || !c.profiled(g) || r.kind == undecided && hasDeadline(g):
 		return sched.Key{Rank: rankUndecided}
 	case r.kind == holds:
 		return sched.Key{Rank: rankHolder, Then: -int64(g.Leaves)}
@@ -136,6 +136,8 @@ type look struct {
 	pools []sched.Pool
 	all   []planned // with boundary or admission: who is guaranteed
 	force []sched.GangView
+	ended []sched.GangView // whose profile has ended
+	pool  pool
 	run   []sched.Ranked // those who may have to leave, the worst first
 	stops bool           // whether anybody may
 }
@@ -153,8 +155,14 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 		if boundary && !l.plan() {
 			return
 		}
-		due := l.due()
+		if !l.measure() {
+			return
+		}
+		due := append(l.due(), l.ended...)
 		if len(due) > 0 && !l.admit(due) {
+			return
+		}
+		if !l.profile() {
 			return
 		}
 		l.stops = boundary
@@ -195,6 +203,7 @@ func (l *look) waits() bool {
 
 // findRunning lists who may have to leave: all that hold no lease.
 func (l *look) findRunning() {
+	l.run = l.run[:0]
 	for g := range l.v.Running() {
 		if readRecord(g.Note).kind == holds {
 			continue
@@ -297,5 +306,9 @@ func (c *chronus) NextChange(v sched.View) sched.Time {
 		}
 		break
 	}
-	return sched.Time((int64(v.Now())/int64(step) + 1) * int64(step))
+	next := sched.Time((int64(v.Now())/int64(step) + 1) * int64(step))
+	if at := c.change(v); at > 0 && at < next {
+		next = at
+	}
+	return next
 }

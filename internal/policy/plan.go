@@ -131,11 +131,11 @@ func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
 		ends := l.ends(&p.g, l.n)
 		switch {
 		case p.need == 0:
-			if !l.yield(remember(p.g.Ref.Job, []byte("demoted outran its estimate"))) {
+			if !l.yield(remember(p.g.Ref.Job, p.r.demote("outran its estimate"))) {
 				return false
 			}
 		case int64(ends[len(ends)-1]) < p.need:
-			if !l.yield(remember(p.g.Ref.Job, []byte("demoted its guarantee is broken"))) {
+			if !l.yield(remember(p.g.Ref.Job, p.r.demote("its guarantee is broken"))) {
 				return false
 			}
 		default:
@@ -246,8 +246,8 @@ func (l *look) admit(due []sched.GangView) bool {
 		r, ok := l.judge(tests, g)
 		note := r.text(nil, 0)
 		if !ok {
-			note = []byte(words[demoted])
-			if l.left(g) <= rest {
+			note = r.demote("")
+			if g.Started == 0 && l.left(g) <= rest {
 				l.force = append(l.force, *g)
 			}
 		}
@@ -260,9 +260,9 @@ func (l *look) admit(due []sched.GangView) bool {
 
 // judge finds a pool in which a deadline can be guaranteed.
 func (l *look) judge(tests []leases.Admission, g *sched.GangView) (record, bool) {
-	need := l.need(l.left(g))
+	need, was := l.need(l.left(g)), readRecord(g.Note)
 	if need > leases.MaxLeases {
-		return record{}, false
+		return was, false
 	}
 	ends := l.ends(g, l.n+1)
 	for pool := range tests {
@@ -271,10 +271,10 @@ func (l *look) judge(tests []leases.Admission, g *sched.GangView) (record, bool)
 		}
 		v := tests[pool].Admit(leases.Request{GPUs: int32(l.rounded(g, pool).GPUs), Need: int32(need), Deadlines: ends})
 		if v.Admitted() {
-			return record{kind: promised, option: int32(v.Option), sku: l.pools[pool].SKU}, true
+			return record{kind: promised, option: int32(v.Option), sku: l.pools[pool].SKU, profiled: was.profiled, measured: was.measured}, true
 		}
 	}
-	return record{}, false
+	return was, false
 }
 
 // usable reports whether all members of a gang can use a type.

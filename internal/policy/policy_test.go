@@ -108,10 +108,12 @@ func whose(g *sched.GangView) sched.Party {
 }
 
 // Lines returns a line for each gang that waits.
-func (b *board) Lines(by sched.By, _ func(*sched.Line) int) []sched.Line {
+func (b *board) Lines(by sched.By, most func(*sched.Line) int) []sched.Line {
 	var out []sched.Line
 	for _, g := range b.waiting {
-		out = append(out, sched.Line{Party: partyOf(by, whose(&g)), Gangs: 1, First: []sched.GangView{g}})
+		l := sched.Line{Party: partyOf(by, whose(&g)), Leaves: g.Leaves, Gangs: 1}
+		l.First = []sched.GangView{g}[:min(most(&l), 1)]
+		out = append(out, l)
 	}
 	return out
 }

@@ -1,11 +1,251 @@
 package policy
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
 
-type profiler struct{}
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
 
-func newProfiler(a *args) profiler { a.choice("profiler", "off"); return profiler{} }
+// profiler is Chronus' first stage (SoCC'21, section 4): every job runs first for a short
+// time on a few nodes' worth of its VC, which plans leave alone. A job that is short, or
+// buggy, ends there. Of the others the run time is measured from the progress that they
+// report, instead of being believed.
+//
+// The dry run of the authors' artifact gives the times: a job of g GPUs is measured for
+// 30 g seconds, at most 120; one of at most five minutes may end where it is; and one user
+// has at most all but half a node of the pool.
+type profiler struct {
+	// nodes is profiler=off, or so many nodes' worth of each type.
+	nodes int64
+	// profileTime=120 seconds is the longest profile, as in the artifact.
+	profileTime int64
+}
 
-func (profiler) measured(g *sched.GangView) int64 { return duration(g) }
-func (profiler) profiled(*sched.GangView) bool    { return true }
-func (profiler) share(sched.Pool) int64           { return 0 }
+// The times of the artifact, in seconds.
+const (
+	profileEach  = 30  // for each GPU
+	profileShort = 300 // a run time that may be spent in the pool
+)
+
+func newProfiler(a *args) profiler {
+	p := profiler{profileTime: a.number("profileTime", 120, 1, 100_000)}
+	if v, ok := a.take("profiler"); ok && v != "off" {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || n < 1 || n > 64 {
+			a.fail("profiler", "off or a number of nodes from 1 to 64", v)
+		}
+		p.nodes = n
+	}
+	return p
+}
+
+// measured is the run time of a gang as it was measured, else as declared.
+func (p profiler) measured(g *sched.GangView) int64 {
+	if p.nodes > 0 {
+		if r := readRecord(g.Note); r.measured > 0 {
+			return r.measured
+		}
+	}
+	return duration(g)
+}
+
+// profiled reports whether a gang has been in the pool, or need not be.
+func (p profiler) profiled(g *sched.GangView) bool {
+	if p.nodes == 0 {
+		return true
+	}
+	r := readRecord(g.Note)
+	return r.profiled
+}
+
+// share is how many leaves of a type are the pool: never all.
+func (p profiler) share(pool sched.Pool) int64 {
+	return min(p.nodes*int64(pool.Node), pool.Leaves-1)
+}
+
+// lasts is how long a gang is measured, from its start.
+func (p profiler) lasts(g *sched.GangView) sched.Duration {
+	return sched.Duration(min(p.profileTime, profileEach*int64(g.Leaves))) * sched.Second
+}
+
+// shows is the run time that a gang's progress tells, 0 where it told nothing since it
+// started: all of its steps at the pace of those that it made.
+func shows(g *sched.GangView) int64 {
+	p := g.Progress
+	if p == nil || p.Step <= 0 || g.Started == 0 || p.At <= g.Started {
+		return 0
+	}
+	total := max(p.Total, g.Hints.Iterations)
+	if total < p.Step || total > math.MaxInt64/int64(sched.Second) {
+		return 0
+	}
+	ran := int64(g.Earlier) + int64(p.At-g.Started)
+	return scale(ran, total, p.Step)
+}
+
+// until is when the profile of a gang that runs ends.
+func (p profiler) until(g *sched.GangView) sched.Time {
+	last := p.lasts(g)
+	if t := shows(g); t > 0 && t <= profileShort*int64(sched.Second) {
+		last = max(last, profileShort*sched.Second)
+	}
+	return g.Started.Add(last - g.Earlier)
+}
+
+// change is when the first profile ends.
+func (p profiler) change(v sched.View) sched.Time {
+	var next sched.Time
+	if p.nodes == 0 {
+		return 0
+	}
+	for g := range v.Running() {
+		if r := readRecord(g.Note); r.kind != profiles || g.Started == 0 {
+			continue
+		}
+		if t := p.until(&g); t > v.Now() && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	return next
+}
+
+// pool is what profiles hold, and cost.
+type pool struct {
+	used  []int64 // leaves, by type
+	users map[sched.Subject]int64
+	cost  profilerCost
+}
+
+// measure ends profiles; it reports whether to go on. Those that have deadlines are to be
+// judged at once.
+func (l *look) measure() bool {
+	if l.nodes == 0 {
+		return true
+	}
+	l.pool = pool{make([]int64, len(l.pools)), map[sched.Subject]int64{}, l.cost()}
+	var ended []sched.GangView
+	for g := range l.v.Running() {
+		r := readRecord(g.Note)
+		switch {
+		case r.kind != profiles:
+		case g.Started > 0 && l.until(&g) <= l.now:
+			ended = append(ended, g)
+		default:
+			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g)
+		}
+	}
+	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	for i := range ended {
+		g, cost := &ended[i], &l.pool.cost
+		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), g.Leaves)
+		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(sched.Second))
+		r := record{profiled: true, measured: shows(g)}
+		g.Note = r.text(nil, 0)
+		if hasDeadline(g) {
+			l.ended = append(l.ended, *g)
+		} else if !l.yield(remember(g.Ref.Job, g.Note)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *pool) take(at int, g *sched.GangView) {
+	p.used[at] += int64(g.Leaves)
+	p.users[g.User] += int64(g.Leaves)
+}
+
+// profile starts profiles while the pool has room; best effort makes room for them. It
+// reports whether to go on.
+func (l *look) profile() bool {
+	if l.nodes == 0 {
+		return true
+	}
+	var waiting []sched.GangView
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank != rankUndecided {
+			break
+		}
+		if g := l.v.Gang(r.Ref); !l.profiled(&g) {
+			waiting = append(waiting, g)
+		}
+	}
+	if len(waiting) > 0 {
+		l.findRunning()
+	}
+	for i := range waiting {
+		g := &waiting[i]
+		at, some := l.poolFor(g)
+		switch {
+		case !some: // larger than any pool: what it declares must do
+			r := record{profiled: true}
+			if !l.yield(remember(g.Ref.Job, r.text(nil, 0))) {
+				return false
+			}
+			continue
+		case at < 0 || !l.admits(g, l.pools[at]):
+			continue
+		}
+		if !l.yield(sched.Wish{Gang: g.Ref, SKU: l.pools[at].SKU, Over: behind(slices.Values(l.run), rankHolder)}) {
+			return false
+		}
+		if !l.v.Placed(g.Ref) {
+			continue
+		}
+		l.pool.take(at, g)
+		if readRecord(g.Note).kind != profiles {
+			l.pool.cost.started++
+			if !l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.pools[at].SKU))) {
+				return false
+			}
+		}
+	}
+	return l.yield(remember(0, withEntry(l.v.Note(0), "profiler", l.pool.cost.text())))
+}
+
+// admits reports whether a user may have one more gang in a pool.
+func (l *look) admits(g *sched.GangView, p sched.Pool) bool {
+	has := l.pool.users[g.User]
+	return has == 0 || has+int64(g.Leaves) <= l.share(p)-int64(p.Node)/2
+}
+
+// poolOf is the number of a type.
+func (l *look) poolOf(sku cell.TypeName) int {
+	return max(slices.IndexFunc(l.pools, func(p sched.Pool) bool { return p.SKU == sku }), 0)
+}
+
+// poolFor is the first pool with room for a gang, -1 where none has any now, and whether
+// one is large enough at all.
+func (l *look) poolFor(g *sched.GangView) (at int, some bool) {
+	for i := range l.pools {
+		if share := l.share(l.pools[i]); usable(g, l.pools[i].SKU) && int64(g.Leaves) <= share {
+			if some = true; l.pool.used[i]+int64(g.Leaves) <= share {
+				return i, true
+			}
+		}
+	}
+	return -1, some
+}
+
+// profilerCost is what the profiler cost so far. Who was started and not measured ended in
+// the pool, or is there.
+type profilerCost struct{ started, measured, spent int64 }
+
+func (c *profilerCost) text() string {
+	return fmt.Sprintf("%d started, %d measured, %d GPU-seconds", c.started, c.measured, c.spent)
+}
+
+// cost reads what is noted about the VC.
+func (l *look) cost() (c profilerCost) {
+	for e := range bytes.SplitSeq(l.v.Note(0), []byte("; ")) {
+		if rest, ok := bytes.CutPrefix(e, []byte("profiler ")); ok {
+			_, _ = fmt.Sscanf(string(rest), "%d started, %d measured, %d GPU-seconds", &c.started, &c.measured, &c.spent)
+		}
+	}
+	return c
+}

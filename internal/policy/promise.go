@@ -17,9 +17,11 @@ import (
 //	promised OPTION SKU           one of its deadlines is guaranteed, since the last plan
 //	planned OPTION SKU LEASES     and it has leases before it, such as 7-9/12
 //	holds OPTION SKU LEASES       and it holds the one that runs
-//	profiles SINCE                it is measured
+//	profiles SKU                  it is measured
 //
-// and of the VC, for each priority: PRIORITY LEASE: what the plan for the lease says.
+// each, once it was in the profiler's pool, behind "measured SECONDSs; ", with 0 where
+// nothing came out; and of the VC, for each priority, PRIORITY LEASE: what the plan for the
+// lease says, and profiler: what profiles cost.
 
 // kind is what a note says.
 type kind uint8
@@ -41,7 +43,10 @@ type record struct {
 	kind   kind
 	option int32
 	sku    cell.TypeName
-	rest   []byte // the leases as written, or since when
+	rest   []byte // the leases as written, or what else follows
+	// profiled is that it was in the pool; measured is its run time, 0 where nothing came out.
+	profiled bool
+	measured int64
 }
 
 func (r *record) guaranteed() bool {
@@ -50,6 +55,12 @@ func (r *record) guaranteed() bool {
 
 // readRecord reads a note; what it does not understand says nothing.
 func readRecord(note []byte) (r record) {
+	if rest, ok := bytes.CutPrefix(note, []byte("measured ")); ok {
+		var seconds []byte
+		seconds, note, _ = bytes.Cut(rest, []byte("s; "))
+		n, _ := strconv.ParseInt(string(seconds), 10, 64)
+		r.profiled, r.measured = true, min(max(n, 0), 1<<40)*int64(sched.Second)
+	}
 	word, rest, _ := bytes.Cut(note, []byte(" "))
 	for i, w := range words {
 		if string(word) == w {
@@ -88,7 +99,11 @@ func (r *record) leases(first int64) leases.Vector {
 
 // text writes a record with leases counted from a first one.
 func (r *record) text(set leases.Vector, first int64) []byte {
-	out := fmt.Appendf(nil, "%s %d %s", words[r.kind], r.option, r.sku)
+	out := r.head()
+	if !r.guaranteed() {
+		return append(append(out, words[r.kind]...), r.rest...)
+	}
+	out = fmt.Appendf(out, "%s %d %s", words[r.kind], r.option, r.sku)
 	end, sep := set.End(), byte(' ')
 	for t := 0; t < end; t++ {
 		if !set.Has(t) {
@@ -103,6 +118,23 @@ func (r *record) text(set leases.Vector, first int64) []byte {
 			out = strconv.AppendInt(append(out, '-'), first+int64(t), 10)
 		}
 		sep = '/'
+	}
+	return out
+}
+
+// head is what is written before the rest.
+func (r *record) head() []byte {
+	if !r.profiled {
+		return nil
+	}
+	return fmt.Appendf(nil, "measured %ds; ", (r.measured+int64(sched.Second)-1)/int64(sched.Second))
+}
+
+// demote writes that a gang is best effort, and why; "" says nothing.
+func (r *record) demote(why string) []byte {
+	out := append(r.head(), words[demoted]...)
+	if why != "" {
+		out = append(append(out, ' '), why...)
 	}
 	return out
 }
@@ -141,15 +173,20 @@ func leaseOf(note []byte, prio cell.Priority) int64 {
 
 // withLease replaces the entry of a priority.
 func withLease(note []byte, prio cell.Priority, entry string) []byte {
+	return withEntry(note, strconv.Itoa(int(prio)), entry)
+}
+
+// withEntry replaces the entry that begins with a word.
+func withEntry(note []byte, word, entry string) []byte {
 	var out []byte
 	for len(note) > 0 {
 		var e []byte
 		e, note, _ = bytes.Cut(note, []byte("; "))
-		if p, _, _ := bytes.Cut(e, []byte(" ")); string(p) != strconv.Itoa(int(prio)) {
+		if w, _, _ := bytes.Cut(e, []byte(" ")); string(w) != word {
 			out = append(append(out, e...), "; "...)
 		}
 	}
-	return fmt.Appendf(out, "%d %s", prio, entry)
+	return fmt.Appendf(out, "%s %s", word, entry)
 }
 
 // remember makes a wish that is a note about a job.

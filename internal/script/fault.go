@@ -87,12 +87,13 @@ func (s *Session) each(c command, what string, f func(sched.JobID, int32) bool) 
 	return "", nil
 }
 
-// doProgress reports on a task: progress NAME [task=...] [step=N] [checkpoint].
+// doProgress reports on a task: progress NAME [task=...] [step=N] [total=N] [loss=TEXT] [checkpoint].
 func (s *Session) doProgress(c command) (string, error) {
 	checkpoint := c.args.flag("checkpoint")
-	step := c.args.number("step", 0)
+	step, total := c.args.number("step", 0), c.args.number("total", 0)
+	loss := c.args.text("loss", "")
 	return s.each(c, "runs", func(id sched.JobID, task int32) bool {
-		return s.world.Progress(id, task, sched.Progress{Step: int64(step), Checkpoint: checkpoint})
+		return s.world.Progress(id, task, sched.Progress{Step: int64(step), Total: int64(total), Loss: loss, Checkpoint: checkpoint})
 	})
 }
 

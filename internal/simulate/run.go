@@ -64,6 +64,7 @@ type runner struct {
 	fold   *metrics.Fold
 	result Result
 	err    error
+	tells  bool // jobs tell their progress
 	end    sched.Time // of the last batch
 }
 
@@ -113,7 +114,7 @@ type stage struct{ begin, horizon sched.Time }
 func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &runner{plan: p, o: o, story: s, stop: cancel}
+	r := &runner{plan: p, o: o, story: s, tells: listens(p.config), stop: cancel}
 	r.fold = metrics.New(metrics.Options{Policy: policy, Origin: at.begin, Facts: s.facts, Speed: r.speedOf, Ended: o.Ended})
 	r.world = sim.New(sim.Options{Start: at.begin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
 	r.world.Extend(at.horizon)
@@ -187,6 +188,9 @@ func (r *runner) accepted(j *sched.Job, a engine.Reply) bool {
 func (r *runner) behave(t sim.Task) sim.Behavior {
 	var b sim.Behavior
 	b.RunFor, b.Code = r.story.work(&t)
+	if r.tells {
+		b.Tell = tellAfter
+	}
 	gpus := r.story.gpus(t.Job)
 	if t.Attempt.N > 1 && r.plan.restart != nil {
 		b.StartUp = r.plan.restart(gpus)
@@ -197,6 +201,21 @@ func (r *runner) behave(t sim.Task) sim.Behavior {
 	}
 	b.Speed = perf.Speed(r.plan.speed(t.Job, gpus, nodes))
 	return b
+}
+
+// tellAfter is when a job tells its progress, where a policy's profiler listens.
+const tellAfter = 10 * sched.Second
+
+// listens reports whether a VC's policy measures run times.
+func listens(c *sched.Config) bool {
+	for i := range c.VCs {
+		for _, p := range c.VCs[i].Params {
+			if p.Key == "profiler" && p.Value != "off" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // speedOf is the speed of a placement, for the figures.

@@ -198,6 +198,20 @@ func (w *World) begin(r *run) {
 	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
 	w.planEnd(r)
+	if r.behavior.Tell > 0 && r.key.task == 0 {
+		w.after(r.behavior.Tell, func() { w.tellWork(r) })
+	}
+}
+
+// tellWork tells the progress of a run, if it still lives.
+func (w *World) tellWork(r *run) {
+	if r.gone || r.node.down || r.lost != "" {
+		return
+	}
+	served := w.served[taskKey{r.key.attempt.Job, r.key.task}]
+	w.tell(sched.Progress{Attempt: r.key.attempt, Task: r.key.task,
+		Step:  int64((served + r.pace.Done(w.now)) / sched.Millisecond),
+		Total: int64((served + r.behavior.RunFor) / sched.Millisecond)})
 }
 
 // planEnd plans the end of a running task's work, as it is paced now.

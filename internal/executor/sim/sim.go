@@ -36,6 +36,9 @@ type Behavior struct {
 	// RunFor is the work that the task does before it ends by itself: how long that
 	// takes at full speed. 0 is to run until it is told.
 	RunFor sched.Duration
+	// Tell, when above 0, is when the first task of a job tells its progress, once, after
+	// its start: milliseconds of work.
+	Tell sched.Duration
 	// Code is the exit code at the end of RunFor.
 	Code int32
 	// StopDelay passes between SIGTERM and the exit. Stubborn ignores SIGTERM:
