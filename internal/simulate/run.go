@@ -64,7 +64,7 @@ type runner struct {
 	fold   *metrics.Fold
 	result Result
 	err    error
-	tells  bool // jobs tell their progress
+	tells  bool       // jobs tell their progress
 	end    sched.Time // of the last batch
 }
 
