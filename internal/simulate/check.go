@@ -22,8 +22,8 @@ func (s *Spec) Check(policies sched.Policies) error {
 		wrong.add(err)
 	}
 	wrong.add(s.checkCluster())
-	if s.VCs != "" && s.VCs != "from-trace" {
-		wrong.add(fmt.Errorf("--vcs is from-trace, not %q; other divisions stand in a cluster file (--cluster FILE)", s.VCs))
+	if s.VCs != "" && s.VCs != "from-trace" && !isFile(s.VCs) {
+		wrong.add(fmt.Errorf("--vcs is from-trace or a cluster file; there is no file %q", s.VCs))
 	}
 	wrong.add(checkPolicy("--policy", s.Policy, policies))
 	wrong.add(s.checkVCPolicies(policies))

@@ -25,10 +25,11 @@ type Manifest struct {
 	Core    string `json:"core"`    // of the decision code
 	Spec    Spec   `json:"spec"`
 	Trace   string `json:"trace"` // file name, without its folder
-	// TraceHash and ClusterHash are the SHA-256 of the files; the latter is empty
-	// where no file names the cluster.
+	// TraceHash, ClusterHash and VCsHash are the SHA-256 of the files; the latter two are
+	// empty where no file names the cluster or its virtual clusters.
 	TraceHash   string `json:"trace_sha256"`
 	ClusterHash string `json:"cluster_sha256,omitempty"`
+	VCsHash     string `json:"vcs_sha256,omitempty"`
 	SpreadsHash string `json:"spreads_sha256,omitempty"`
 	Submitted   int    `json:"submitted"`
 	Refused     int    `json:"refused,omitempty"`
@@ -51,6 +52,12 @@ func newManifest(spec *Spec, t *Trace) (Manifest, error) {
 	if isFile(spec.Cluster) {
 		m.Spec.Cluster = filepath.Base(spec.Cluster)
 		if m.ClusterHash, err = hashFile(spec.Cluster); err != nil {
+			return m, err
+		}
+	}
+	if isFile(spec.VCs) {
+		m.Spec.VCs = filepath.Base(spec.VCs)
+		if m.VCsHash, err = hashFile(spec.VCs); err != nil {
 			return m, err
 		}
 	}

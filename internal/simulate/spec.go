@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/trace"
@@ -108,16 +107,23 @@ func (s *Spec) readCluster(p *plan, t *Trace) error {
 	}
 	l := Layout{Racks: s.Racks, Count: s.Placement == "count", CountQuota: s.Quota == "count"}
 	p.nodeGPUs = l.NodeGPUs(shapes)
-	shares, err := s.shares(p, &l, shapes, t)
-	if err != nil {
-		return err
-	}
 	vc, err := readPolicy(s.Policy, t.medianService)
 	if err != nil {
 		return err
 	}
+	var shares []Share
+	if !isFile(s.VCs) {
+		if shares, err = s.shares(p, &l, shapes, t); err != nil {
+			return err
+		}
+	}
 	if p.config, err = l.Cluster(shapes, shares, vc); err != nil {
 		return err
+	}
+	if isFile(s.VCs) {
+		if err := vcsOf(p.config, s.VCs, l.Count || l.CountQuota, s.Policy, vc); err != nil {
+			return err
+		}
 	}
 	return s.setPolicies(p, t)
 }
@@ -131,18 +137,26 @@ func isFile(name string) bool {
 // readClusterFile takes cells, virtual clusters and their policies from a file; the
 // flag's policy is that of VCs that name none.
 func (s *Spec) readClusterFile(p *plan, t *Trace) error {
-	if s.VCs != "" || s.Racks != 0 || s.Placement == "count" || s.Quota == "count" {
-		return fmt.Errorf("--cluster %s is a cluster file, which says what --vcs, --racks, --placement and --quota would", s.Cluster)
+	if s.VCs == "from-trace" || s.Racks != 0 || s.Placement == "count" || s.Quota == "count" {
+		return fmt.Errorf("--cluster %s is a cluster file, which says what --vcs from-trace, --racks, --placement and --quota would", s.Cluster)
 	}
-	src, err := os.ReadFile(s.Cluster)
+	vc, err := readPolicy(s.Policy, t.medianService)
 	if err != nil {
-		return fmt.Errorf("--cluster: %w", err)
+		return err
 	}
-	c, _, found := config.Parse(s.Cluster, src)
-	if len(found) > 0 {
-		return found
+	if p.config, err = readClusterConfig("--cluster", s.Cluster); err != nil {
+		return err
 	}
-	p.config = c.Config
+	if s.VCs != "" {
+		err = vcsOf(p.config, s.VCs, false, s.Policy, vc)
+	} else {
+		for i := range p.config.VCs {
+			p.config.VCs[i] = orGiven(p.config.VCs[i], s.Policy, vc)
+		}
+	}
+	if err != nil {
+		return err
+	}
 	for _, ch := range p.config.Cluster.Chains {
 		leaves := int32(1)
 		for _, l := range ch.Levels[1:] {
@@ -174,7 +188,7 @@ func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Sha
 		return []Share{one}, nil
 	case "from-trace":
 	default:
-		return nil, fmt.Errorf("--vcs %q is neither from-trace nor, with --cluster FILE, in that file", s.VCs)
+		return nil, fmt.Errorf("--vcs %q is neither from-trace nor a file", s.VCs)
 	}
 	if len(shapes) != 1 {
 		return nil, fmt.Errorf("--vcs from-trace divides nodes of one kind; --cluster %q has %d kinds", s.Cluster, len(shapes))

@@ -65,8 +65,10 @@ func ParseSweep(file string, src []byte) (*Sweep, document.Problems) {
 	s.Base = Spec{Cluster: text("cluster"), VCs: text("vcs"), Racks: int32(m.Int("racks", document.Range{})),
 		Placement: text("placement"), Quota: text("quota"), Shape: Shape(text("shape")), RestartCost: text("restartCost"),
 		Noise: text("noise"), Faults: text("faults"), Spreads: beside(text("spreads"))}
-	if near := beside(s.Base.Cluster); isFile(near) {
-		s.Base.Cluster = near
+	for _, name := range []*string{&s.Base.Cluster, &s.Base.VCs} {
+		if near := beside(*name); isFile(near) {
+			*name = near
+		}
 	}
 	s.Policies = m.Strings("policies", document.Text{Max: 4096})
 	for _, n := range m.List("loads") {
