@@ -28,15 +28,16 @@ const (
 // leaf says what this gang may do with a leaf.
 func (s *search) leaf(l LeafID) leafState {
 	c, r := s.c, s.r
-	h := c.hold[l]
+	at := &c.leaves[l]
+	h := at.hold
 	switch {
 	case s.t.taken[l] == s.t.epoch || r.Keep != nil && r.Keep.Has(l) || s.picky && !s.nodeOK(c.f.Cells[c.f.Leaves[l]].Node):
 		return leafNo
-	case !r.IgnoreHealth && c.state[l] == useSick:
+	case !r.IgnoreHealth && at.use == useSick:
 		return leafNo
 	case r.IgnoreUse:
 		return leafFree
-	case c.resv[l] != None:
+	case at.resv != None:
 		return leafNo
 	case h == None || s.t.lifted[h] == s.t.epoch || r.Gone != nil && r.Gone(h):
 		return leafFree
@@ -272,7 +273,7 @@ func (s *search) countLeaves(b *bin, id CellID) {
 		case leafLiftable:
 			b.avail++
 		}
-		switch c.state[l] {
+		switch c.leaves[l].use {
 		case useSoft:
 			b.soft++
 		case useBusy:

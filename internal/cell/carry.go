@@ -42,7 +42,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 		sku := old.SKU(t.SKU)
 		for k := range started[i].Devices {
 			to, same := c.carryLeaves(n.Node, sku, address(&started[i], k))
-			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.hold[l] != None }) {
+			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.leaves[l].hold != None }) {
 				out.Lost++
 				if len(to) > 0 && (sku.Part != "" || c.part(to[0]) != "") {
 					out.Drains = append(out.Drains, to...)

@@ -55,7 +55,7 @@ func (c *Cluster) dump() string {
 	for i := range spaces {
 		spaces[i].index = nil // Verify checks it; what was a class once may be empty
 	}
-	return fmt.Sprint(spaces, c.owner, c.hold, c.resv, c.idle, c.soft, c.sick, c.bad, c.nodes)
+	return fmt.Sprint(spaces, c.owner, c.leaves, c.idle, c.soft, c.sick, c.nodes)
 }
 
 // satisfiable is the safety guarantee in full, by brute force: all unbound roots

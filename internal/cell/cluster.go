@@ -21,13 +21,10 @@ type Cluster struct {
 	// spaces are the physical cluster, the VCs sorted by name, and then those VCs
 	// again that divide their cells among child VCs, as containers.
 	spaces  []Space
-	vcs     int32      // spaces that are VCs
-	owner   []rootRef  // of each cell: the VC's root that is bound to exactly this cell
-	hold    []AllocID  // of each leaf
-	resv    []AllocID  // of each leaf
-	bad     []bool     // of each leaf: its own fault
+	vcs     int32     // spaces that are VCs
+	owner   []rootRef // of each cell: the VC's root that is bound to exactly this cell
+	leaves  []leaf
 	nodes   []Blame    // of each node
-	state   []leafUse  // of each leaf, as counted in the next three
 	idle    []int32    // of each cell: leaves below that are free and healthy
 	soft    []int32    // of each cell: healthy leaves below that guaranteed work may have by lifting
 	sick    []int32    // of each cell: leaves below that are not healthy
@@ -46,6 +43,23 @@ type Cluster struct {
 	climb   []rise    // memory of shift; a clone makes its own
 	blind   bool      // during a search that imagines that nothing is bad
 }
+
+// leaf is what may change about a leaf: together, since a decision reads and writes
+// all of it.
+type leaf struct {
+	hold AllocID // who holds it
+	resv AllocID // to whom it is promised
+	use  leafUse // as counted in its cells
+	ail  ailing
+}
+
+// ailing says why a leaf is not healthy; zero is healthy.
+type ailing uint8
+
+const (
+	ailLeaf ailing = 1 << iota // its own fault
+	ailNode                    // its node's
+)
 
 // leafUse says in which count a leaf stands.
 type leafUse uint8
@@ -128,15 +142,14 @@ func New(s *Spec) (*Cluster, error) {
 	}
 	c := &Cluster{f: f, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
 		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
-		hold: make([]AllocID, len(f.Leaves)), resv: make([]AllocID, len(f.Leaves)), state: make([]leafUse, len(f.Leaves)),
-		bad: make([]bool, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
+		leaves: make([]leaf, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
 		keys: make([][]binKey, len(f.Chains)), whose: make([][]int32, len(f.Chains)), seat: make([][]int32, len(f.Chains)), all: make([]binIndex, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
 		c.idle[i] = f.NumLeaves(CellID(i))
 	}
-	for i := range c.hold {
-		c.hold[i], c.resv[i] = None, None
+	for i := range c.leaves {
+		c.leaves[i] = leaf{hold: None, resv: None}
 	}
 	c.rest = int32(len(f.Leaves))
 	for ci := range f.Chains {
@@ -170,8 +183,7 @@ func (c *Cluster) Clone() *Cluster {
 	for i := range d.spaces {
 		d.spaces[i] = c.spaces[i].clone()
 	}
-	d.owner, d.hold, d.resv = slices.Clone(c.owner), slices.Clone(c.hold), slices.Clone(c.resv)
-	d.bad, d.nodes, d.state = slices.Clone(c.bad), slices.Clone(c.nodes), slices.Clone(c.state)
+	d.owner, d.leaves, d.nodes = slices.Clone(c.owner), slices.Clone(c.leaves), slices.Clone(c.nodes)
 	d.idle, d.soft, d.sick = slices.Clone(c.idle), slices.Clone(c.soft), slices.Clone(c.sick)
 	d.keys, d.whose, d.seat, d.all = slices.Clone(c.keys), slices.Clone(c.whose), slices.Clone(c.seat), slices.Clone(c.all)
 	for i := range d.keys {
@@ -214,7 +226,9 @@ func (c *Cluster) SKU(n TypeName) SKU {
 func (c *Cluster) Alloc(a AllocID) *Alloc { return &c.allocs[a] }
 
 // Holder returns who holds a leaf and to whom it is promised, None for nobody.
-func (c *Cluster) Holder(l LeafID) (hold, promised AllocID) { return c.hold[l], c.resv[l] }
+func (c *Cluster) Holder(l LeafID) (hold, promised AllocID) {
+	return c.leaves[l].hold, c.leaves[l].resv
+}
 
 // Take gives the leaves of a placement to a new allocation, which holds them
 // (promise false) or is promised them while others may still hold them. The
@@ -237,16 +251,13 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 			panic(fmt.Sprintf("cell: root %d of %q cannot be bound to cell %d (is %d)", b.Root, c.spaces[vc].Name, b.Cell, r.Cell))
 		}
 	}
-	list := c.hold
-	if promise {
-		list = c.resv
-	}
 	for i := range pl.Tasks {
 		for _, l := range pl.Tasks[i].Leaves {
-			if list[l] != None {
-				panic(fmt.Sprintf("cell: leaf %d already belongs to allocation %d", l, list[l]))
+			at := c.leaves[l].owner(promise)
+			if *at != None {
+				panic(fmt.Sprintf("cell: leaf %d already belongs to allocation %d", l, *at))
 			}
-			list[l] = id
+			*at = id
 		}
 	}
 	c.recountAll(&pl)
@@ -260,10 +271,11 @@ func (c *Cluster) Promote(id AllocID) {
 	a.Promised = false
 	for i := range a.Placement.Tasks {
 		for _, l := range a.Placement.Tasks[i].Leaves {
-			if c.hold[l] != None {
-				panic(fmt.Sprintf("cell: leaf %d is still held by allocation %d", l, c.hold[l]))
+			at := &c.leaves[l]
+			if at.hold != None {
+				panic(fmt.Sprintf("cell: leaf %d is still held by allocation %d", l, at.hold))
 			}
-			c.hold[l], c.resv[l] = id, None
+			at.hold, at.resv = id, None
 		}
 	}
 	c.recountAll(&a.Placement)
@@ -273,13 +285,9 @@ func (c *Cluster) Promote(id AllocID) {
 // that nobody uses any more are unbound.
 func (c *Cluster) Release(id AllocID) {
 	a := &c.allocs[id]
-	list := c.hold
-	if a.Promised {
-		list = c.resv
-	}
 	for i := range a.Placement.Tasks {
 		for _, l := range a.Placement.Tasks[i].Leaves {
-			list[l] = None
+			*c.leaves[l].owner(a.Promised) = None
 		}
 	}
 	c.recountAll(&a.Placement)
@@ -368,23 +376,27 @@ func (c *Cluster) bindAround(binds []Bind, l LeafID) (b Bind, first, end LeafID)
 
 // use says in which count a leaf belongs.
 func (c *Cluster) use(l LeafID) leafUse {
-	h := c.hold[l]
+	at := &c.leaves[l]
 	switch {
-	case !c.healthy(l):
+	case at.ail != 0:
 		return useSick
-	case c.resv[l] != None:
+	case at.resv != None:
 		return useBusy
-	case h == None:
+	case at.hold == None:
 		return useIdle
 	}
-	if a := &c.allocs[h]; a.mood == Leaving || a.mood == Staying && a.Opportunistic() {
+	if a := &c.allocs[at.hold]; a.mood == Leaving || a.mood == Staying && a.Opportunistic() {
 		return useSoft
 	}
 	return useBusy
 }
 
-func (c *Cluster) healthy(l LeafID) bool {
-	return !c.bad[l] && c.nodes[c.f.Cells[c.f.Leaves[l]].Node] == 0
+// owner is where a leaf names its holder, or with promised to whom it is promised.
+func (l *leaf) owner(promised bool) *AllocID {
+	if promised {
+		return &l.resv
+	}
+	return &l.hold
 }
 
 // recountAll brings the counts of a placement's leaves and nodes up to date.
@@ -398,8 +410,8 @@ func (c *Cluster) recountAll(pl *Placement) {
 func (c *Cluster) recount(leaves []LeafID) {
 	changed := false
 	for i, n := 0, 0; i < len(leaves); i += n {
-		was, is := c.state[leaves[i]], c.use(leaves[i])
-		for n = 1; i+n < len(leaves) && c.state[leaves[i+n]] == was && c.use(leaves[i+n]) == is; n++ {
+		was, is := c.leaves[leaves[i]].use, c.use(leaves[i])
+		for n = 1; i+n < len(leaves) && c.leaves[leaves[i+n]].use == was && c.use(leaves[i+n]) == is; n++ {
 		}
 		if was == is {
 			continue
@@ -407,7 +419,7 @@ func (c *Cluster) recount(leaves []LeafID) {
 		changed = true
 		same := leaves[i : i+n]
 		for _, l := range same {
-			c.state[l] = is
+			c.leaves[l].use = is
 		}
 		c.shift(same, was, -1)
 		c.shift(same, is, 1)
@@ -434,9 +446,25 @@ func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 	default:
 		return
 	}
+	first := c.f.Leaves[leaves[0]]
+	if len(leaves) == 1 {
+		for id := first; id != None; id = c.f.parent[id] {
+			count[id] += d
+		}
+		return
+	}
 	climb := c.climb[:0]
-	for _, l := range leaves {
-		climb = append(climb, rise{c.f.Leaves[l], d})
+	if cl := &c.f.Cells[first]; len(leaves) == int(c.f.Chains[cl.Chain].LeavesAt(c.f.Chains[cl.Chain].NodeLevel)) {
+		ch := &c.f.Chains[cl.Chain]
+		node := ch.NodeCells[cl.Bin]
+		for i, l := range ch.inside {
+			count[int(node)+i] += d * ch.leaves[l-1]
+		}
+		climb = append(climb, rise{c.f.parent[node], d * int32(len(leaves))})
+	} else {
+		for _, l := range leaves {
+			climb = append(climb, rise{c.f.Leaves[l], d})
+		}
 	}
 	for len(climb) > 0 && climb[0].cell != None {
 		n := 0
@@ -462,34 +490,35 @@ type rise struct {
 
 // SetLeafBad says whether one leaf is at fault by itself.
 func (c *Cluster) SetLeafBad(l LeafID, bad bool) {
-	c.sicken(l, func() { c.bad[l] = bad })
+	c.sicken(l, ailLeaf, bad)
 }
 
 // SetBlame adds (on) or removes faults of a node.
 func (c *Cluster) SetBlame(node int32, b Blame, on bool) {
 	old := c.nodes[node]
 	blame := old&^b | b*onBit(on)
+	c.nodes[node] = blame
 	if (old == 0) == (blame == 0) {
-		c.nodes[node] = blame
 		return
 	}
 	for _, id := range c.f.Nodes[node].Cells {
 		first := c.f.Cells[id].FirstLeaf
 		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
-			c.nodes[node] = old
-			c.sicken(l, func() { c.nodes[node] = blame })
+			c.sicken(l, ailNode, blame != 0)
 		}
 	}
-	c.nodes[node] = blame
 }
 
-// sicken changes a leaf's health and what depends on it.
-func (c *Cluster) sicken(l LeafID, change func()) {
+// sicken says whether a leaf ails from a fault, and changes what depends on it.
+func (c *Cluster) sicken(l LeafID, from ailing, on bool) {
 	space, free := c.freeAround(c.f.Leaves[l])
 	if space != None {
 		c.countBad(space, free, -1)
 	}
-	change()
+	at := &c.leaves[l]
+	if at.ail &^= from; on {
+		at.ail |= from
+	}
 	c.recount([]LeafID{l})
 	if space != None {
 		c.countBad(space, free, 1)
@@ -507,7 +536,7 @@ func onBit(on bool) Blame {
 func (c *Cluster) Blame(node int32) Blame { return c.nodes[node] }
 
 // LeafBad reports whether a leaf is at fault by itself.
-func (c *Cluster) LeafBad(l LeafID) bool { return c.bad[l] }
+func (c *Cluster) LeafBad(l LeafID) bool { return c.leaves[l].ail&ailLeaf != 0 }
 
 // Idle returns how many leaves at or below a cell are free and healthy.
 func (c *Cluster) Idle(id CellID) int32 { return c.idle[id] }

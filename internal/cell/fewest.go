@@ -111,7 +111,7 @@ func (c *Cluster) near(r *Request, a *Alloc) bool {
 // firstLeaf is where the first leaf of an allocation lies: in its VC's cells where
 // whole nodes are bound, else in the cluster.
 func (c *Cluster) firstLeaf(id AllocID) LeafID {
-	first := LeafID(2 * len(c.hold))
+	first := LeafID(2 * len(c.leaves))
 	for _, t := range c.allocs[id].Placement.Tasks {
 		if len(t.Leaves) > 0 {
 			first = min(first, c.leafPlace(t.Leaves[0]))
@@ -125,7 +125,7 @@ func (c *Cluster) firstLeaf(id AllocID) LeafID {
 func (c *Cluster) leafPlace(l LeafID) LeafID {
 	cl := &c.f.Cells[c.f.Leaves[l]]
 	if c.whose[cl.Chain][cl.Bin] == None {
-		return l + LeafID(len(c.hold))
+		return l + LeafID(len(c.leaves))
 	}
 	ch := &c.f.Chains[cl.Chain]
 	first := c.f.Cells[ch.NodeCells[0]].FirstLeaf
@@ -240,7 +240,7 @@ func (c *Cluster) vacate(id AllocID, on bool) {
 	pl := &c.allocs[id].Placement
 	for i := range pl.Tasks {
 		for _, l := range pl.Tasks[i].Leaves {
-			c.hold[l] = to
+			c.leaves[l].hold = to
 		}
 	}
 	c.recountAll(pl)

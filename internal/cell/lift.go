@@ -201,7 +201,7 @@ func (s *search) holdersIn(hs []holder, id CellID) (free int32, out []holder) {
 		case leafFree:
 			free++
 		case leafLiftable:
-			a := s.c.hold[l]
+			a := s.c.leaves[l].hold
 			i := slices.IndexFunc(hs, func(h holder) bool { return h.alloc == a })
 			if i < 0 {
 				i = len(hs)

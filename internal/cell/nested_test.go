@@ -174,7 +174,7 @@ func rebuilt(t *testing.T, c *Cluster) {
 	t.Helper()
 	d := mustNew(t, family())
 	for l := range c.f.Leaves {
-		d.SetLeafBad(LeafID(l), c.bad[l])
+		d.SetLeafBad(LeafID(l), c.LeafBad(LeafID(l)))
 	}
 	d.Rebind(c.Bound())
 	for id := len(c.allocs) - 1; id >= 0; id-- {

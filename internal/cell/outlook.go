@@ -70,7 +70,7 @@ func (c *Cluster) bindBelow(space int32, root RootID, id CellID, l Level) bool {
 	if c.f.Cells[id].Level == l {
 		first := c.f.Cells[id].FirstLeaf
 		for leaf := first; leaf < first+LeafID(c.f.NumLeaves(id)); leaf++ {
-			if !c.healthy(leaf) || c.resv[leaf] != None {
+			if c.leaves[leaf].ail != 0 || c.leaves[leaf].resv != None {
 				return false
 			}
 		}
@@ -101,7 +101,7 @@ func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
 		for _, id := range promised {
 			for _, t := range c.allocs[id].Placement.Tasks {
 				for _, l := range t.Leaves {
-					c.resv[l] = to(id)
+					c.leaves[l].resv = to(id)
 				}
 				c.recount(t.Leaves)
 			}

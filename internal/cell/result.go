@@ -81,7 +81,7 @@ func (s *search) holdersOf(pl Placement) []AllocID {
 	seen := map[AllocID]bool{}
 	for i := range pl.Tasks {
 		for _, l := range pl.Tasks[i].Leaves {
-			if h := s.c.hold[l]; h != None && !seen[h] {
+			if h := s.c.leaves[l].hold; h != None && !seen[h] {
 				seen[h] = true
 				hs = append(hs, h)
 			}

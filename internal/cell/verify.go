@@ -32,8 +32,8 @@ func (c *Cluster) Verify() error {
 }
 
 func (c *Cluster) verifyAllocs(add func(string, ...any)) {
-	hold := make([]AllocID, len(c.hold))
-	resv := make([]AllocID, len(c.resv))
+	hold := make([]AllocID, len(c.leaves))
+	resv := make([]AllocID, len(c.leaves))
 	for i := range hold {
 		hold[i], resv[i] = None, None
 	}
@@ -56,8 +56,8 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 		}
 	}
 	for l := range hold {
-		if hold[l] != c.hold[l] || resv[l] != c.resv[l] {
-			add("leaf %d: held by %d, promised to %d, but its allocations say %d and %d", l, c.hold[l], c.resv[l], hold[l], resv[l])
+		if hold[l] != c.leaves[l].hold || resv[l] != c.leaves[l].resv {
+			add("leaf %d: held by %d, promised to %d, but its allocations say %d and %d", l, c.leaves[l].hold, c.leaves[l].resv, hold[l], resv[l])
 		}
 	}
 }
@@ -67,12 +67,17 @@ func (c *Cluster) verifyCounts(add func(string, ...any)) {
 	idle, soft, sick := make([]int32, n), make([]int32, n), make([]int32, n)
 	for l := range c.f.Leaves {
 		use := c.use(LeafID(l))
-		if use != c.state[l] {
-			add("leaf %d stands in count %d, but belongs to %d", l, c.state[l], use)
+		if use != c.leaves[l].use {
+			add("leaf %d stands in count %d, but belongs to %d", l, c.leaves[l].use, use)
 		}
 		count := map[leafUse][]int32{useIdle: idle, useSoft: soft, useSick: sick}[use]
 		for id := c.f.Leaves[l]; id != None && count != nil; id = c.f.parent[id] {
 			count[id]++
+		}
+	}
+	for l := range c.leaves {
+		if node := c.f.Cells[c.f.Leaves[l]].Node; (c.leaves[l].ail&ailNode != 0) != (c.nodes[node] != 0) {
+			add("leaf %d ails from %b, its node from %b", l, c.leaves[l].ail, c.nodes[node])
 		}
 	}
 	for id := range idle {

@@ -134,7 +134,7 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 	if c.Phase != Failed || c.Exit.Code == exitPermanent {
 		return e, false
 	}
-	if p, ok := s.pol[s.space(j.spec.VC)].(Judge); ok && p.Permanent(c.Exit) {
+	if p, ok := s.pol[j.space].(Judge); ok && p.Permanent(c.Exit) {
 		return e, false
 	}
 	if c.Exit.Code == exitTransient || c.Exit.Code == exitConflict {

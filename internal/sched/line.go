@@ -136,7 +136,7 @@ func (s *State) relist(slot, g int32) {
 	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || len(gg.avoid) > 0) {
 		return
 	}
-	space, e := s.space(j.spec.VC), queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
+	space, e := j.space, queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
 	s.unlist(space, e)
 	s.list(space, e)
 }

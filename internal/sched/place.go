@@ -207,7 +207,7 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	if j.spec.Gangs[g].Extra {
 		return s.planExtra(j, g, blocked)
 	}
-	if p := j.spec.Priority; p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(s.space(j.spec.VC), p) {
+	if p := j.spec.Priority; p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(j.space, p) {
 		return plan{}, false
 	}
 	r := s.request(j, g)

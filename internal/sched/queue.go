@@ -146,7 +146,7 @@ func (s *State) expire(now Time) {
 		t := heap.Pop(&s.timers).(timer)
 		if slot, ok := s.slots.get(t.job); ok && s.meant(&s.jobs[slot], t) {
 			s.touch(slot)
-			s.lookIn(s.space(s.jobs[slot].spec.VC), s.jobs[slot].spec.Priority)
+			s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)
 		} else if t.job == 0 && (t.at == s.again || slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at })) {
 			s.look = true
 		}
