@@ -205,6 +205,10 @@ func (s *search) bindMany(ci int16, l Level, p *part, n int32) bool {
 
 // servedUntouched is what a free, healthy cell of a level would serve of a part.
 func (s *search) servedUntouched(ch *Chain, l Level, p *part) int32 {
+	if size := p.smallest(); size == p.tasks[0].leaves {
+		node := ch.LeavesAt(min(l, ch.NodeLevel))
+		return min(ch.LeavesAt(l)/node*(node/size), int32(len(p.tasks))) * size
+	}
 	if l <= ch.NodeLevel {
 		return serve([]int32{ch.LeavesAt(l)}, p)
 	}
@@ -263,6 +267,12 @@ func (s *search) bestBelow(id CellID, l Level, p *part) candidate {
 
 func (s *search) candidate(id CellID, p *part) candidate {
 	k := candidate{cell: id}
+	if f := s.c.f; s.c.idle[id] == f.NumLeaves(id) && s.counted(f.Cells[id].Chain) && !s.fond && !s.picky {
+		if k.serves = s.servedUntouched(&f.Chains[f.Cells[id].Chain], f.Cells[id].Level, p); k.serves > 0 {
+			k.idle = k.serves
+			return k
+		}
+	}
 	bins := s.nodeBins(nil, id)
 	idle, avail := make([]int32, len(bins)), make([]int32, len(bins))
 	var sum int32

@@ -67,21 +67,21 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	}
 	best, bestBin, bestLevel := binKey{}, int32(None), Level(0)
 	ideal := ch.Fit(p.total)
-	first, _ := x.find(binKey{idle: p.total})
-	for i := first; i < len(x.classes); i++ {
-		cl := &x.classes[i]
-		if cl.places.n == 0 {
+	kinds := &s.c.kinds[ci]
+	for _, kind := range kinds.order[kinds.from(binKey{idle: p.total}):] {
+		if !x.some(kind) {
 			continue
 		}
 		if bestBin != None && bestLevel == ideal && !s.opportunistic() {
 			break // those that follow have more room
 		}
-		level := cl.key.lowest(ch, p.total)
-		if bestBin != None && !s.better(cl.key, level, best, bestLevel) {
+		key := kinds.keys[kind]
+		level := key.lowest(ch, p.total)
+		if bestBin != None && !s.better(key, level, best, bestLevel) {
 			continue
 		}
-		if b := s.firstOf(x, cl, ch); b != None {
-			best, bestBin, bestLevel = cl.key, b, level
+		if b := s.firstOf(x, kind, ch); b != None {
+			best, bestBin, bestLevel = key, b, level
 		}
 	}
 	chosen := bin{}
@@ -114,9 +114,10 @@ func (s *search) better(a binKey, la Level, b binKey, lb Level) bool {
 	return cmp.Or(cmp.Compare(la, lb), cmp.Compare(a.idle, b.idle)) < 0
 }
 
-// firstOf returns the first bin of a class on a node that the gang may use.
-func (s *search) firstOf(x *binIndex, cl *class, ch *Chain) int32 {
-	for o := cl.places.next(0); o != None; o = cl.places.next(o + 1) {
+// firstOf returns the first bin of a kind on a node that the gang may use.
+func (s *search) firstOf(x *binIndex, kind int32, ch *Chain) int32 {
+	places := &x.classes[kind]
+	for o := places.next(0); o != None; o = places.next(o + 1) {
 		if b := x.bin(o); s.nodeOK(s.c.f.Cells[ch.NodeCells[b]].Node) {
 			return b
 		}
@@ -140,12 +141,13 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 			out = append(out, b)
 		}
 	}
-	for i := range x.classes {
-		cl := &x.classes[i]
-		if cl.places.n == 0 {
+	kinds := &s.c.kinds[ci]
+	for _, kind := range kinds.order {
+		if !x.some(kind) {
 			continue
 		}
-		b := bin{avail: cl.key.idle, idle: cl.key.idle, soft: cl.key.soft}
+		key, places := &kinds.keys[kind], &x.classes[kind]
+		b := bin{avail: key.idle, idle: key.idle, soft: key.soft}
 		if s.r.Lift != nil {
 			b.avail += b.soft
 		}
@@ -153,7 +155,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 			continue
 		}
 		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
-		for o := cl.places.next(0); o != None; o = cl.places.next(o + 1) {
+		for o := places.next(0); o != None; o = places.next(o + 1) {
 			b.cell, b.place = ch.NodeCells[x.bin(o)], o
 			if !s.nodeOK(s.c.f.Cells[b.cell].Node) {
 				continue

@@ -24,14 +24,14 @@ type Cluster struct {
 	vcs     int32     // spaces that are VCs
 	owner   []rootRef // of each cell: the VC's root that is bound to exactly this cell
 	leaves  []leaf
-	nodes   []Blame    // of each node
-	idle    []int32    // of each cell: leaves below that are free and healthy
-	soft    []int32    // of each cell: healthy leaves below that guaranteed work may have by lifting
-	sick    []int32    // of each cell: leaves below that are not healthy
-	keys    [][]binKey // by chain and bin: the class in which a node stands
-	whose   [][]int32  // by chain and bin: the VC in one of whose bound cells the node lies, None if in none
-	seat    [][]int32  // by chain and bin: where it stands in that VC's index
+	nodes   []Blame // of each node
+	idle    []int32 // of each cell: leaves below that are free and healthy
+	soft    []int32 // of each cell: healthy leaves below that guaranteed work may have by lifting
+	sick    []int32 // of each cell: leaves below that are not healthy
+	bins    [][]nodeBin
+	kinds   []kinds    // by chain
 	all     []binIndex // by chain: every node
+	late    []binSet   // by chain: bins that may stand elsewhere there by now
 	allocs  []Alloc
 	spare   []AllocID // released ids, last released first
 	rest    int32     // leaves that are free and healthy
@@ -143,7 +143,7 @@ func New(s *Spec) (*Cluster, error) {
 	c := &Cluster{f: f, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
 		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
 		leaves: make([]leaf, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
-		keys: make([][]binKey, len(f.Chains)), whose: make([][]int32, len(f.Chains)), seat: make([][]int32, len(f.Chains)), all: make([]binIndex, len(f.Chains))}
+		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]binSet, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
 		c.idle[i] = f.NumLeaves(CellID(i))
@@ -165,13 +165,13 @@ func New(s *Spec) (*Cluster, error) {
 // indexChain puts every node of a chain into its index.
 func (c *Cluster) indexChain(ci int16) {
 	ch := &c.f.Chains[ci]
-	c.keys[ci], c.whose[ci], c.seat[ci] = make([]binKey, len(ch.NodeCells)), make([]int32, len(ch.NodeCells)), make([]int32, len(ch.NodeCells))
+	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), newBinSet(len(ch.NodeCells))
 	if len(ch.NodeCells) == 0 {
 		return
 	}
-	whole := c.key(ch, ch.NodeCells[0])
+	whole := c.kinds[ci].number(c.key(ch, ch.NodeCells[0]))
 	for b := range ch.NodeCells {
-		c.keys[ci][b], c.whose[ci][b] = whole, None
+		c.bins[ci][b] = nodeBin{kind: whole, listed: whole, whose: None}
 		c.all[ci].add(whole, int32(b), len(ch.NodeCells))
 	}
 }
@@ -185,9 +185,9 @@ func (c *Cluster) Clone() *Cluster {
 	}
 	d.owner, d.leaves, d.nodes = slices.Clone(c.owner), slices.Clone(c.leaves), slices.Clone(c.nodes)
 	d.idle, d.soft, d.sick = slices.Clone(c.idle), slices.Clone(c.soft), slices.Clone(c.sick)
-	d.keys, d.whose, d.seat, d.all = slices.Clone(c.keys), slices.Clone(c.whose), slices.Clone(c.seat), slices.Clone(c.all)
-	for i := range d.keys {
-		d.keys[i], d.whose[i], d.seat[i], d.all[i] = slices.Clone(c.keys[i]), slices.Clone(c.whose[i]), slices.Clone(c.seat[i]), c.all[i].clone()
+	d.bins, d.kinds, d.all, d.late = slices.Clone(c.bins), slices.Clone(c.kinds), slices.Clone(c.all), slices.Clone(c.late)
+	for i := range d.bins {
+		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].clone()
 	}
 	d.allocs, d.spare = slices.Clone(c.allocs), slices.Clone(c.spare)
 	d.tmp, d.climb = nil, nil

@@ -124,13 +124,14 @@ func (c *Cluster) firstLeaf(id AllocID) LeafID {
 // come after all of them.
 func (c *Cluster) leafPlace(l LeafID) LeafID {
 	cl := &c.f.Cells[c.f.Leaves[l]]
-	if c.whose[cl.Chain][cl.Bin] == None {
+	at := &c.bins[cl.Chain][cl.Bin]
+	if at.whose == None {
 		return l + LeafID(len(c.leaves))
 	}
 	ch := &c.f.Chains[cl.Chain]
 	first := c.f.Cells[ch.NodeCells[0]].FirstLeaf
 	node := c.f.Cells[ch.NodeCells[cl.Bin]].FirstLeaf
-	return first + LeafID(c.seat[cl.Chain][cl.Bin]*ch.LeavesAt(ch.NodeLevel)) + l - node
+	return first + LeafID(at.seat*ch.LeavesAt(ch.NodeLevel)) + l - node
 }
 
 // setSteps bounds how often the sets of victims that are tried together may fall

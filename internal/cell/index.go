@@ -12,7 +12,6 @@ import (
 type binSet struct {
 	words []uint64
 	sum   []uint64 // a bit for each word that is not zero
-	n     int32
 }
 
 func newBinSet(bins int) binSet {
@@ -23,23 +22,18 @@ func newBinSet(bins int) binSet {
 
 func (s *binSet) add(b int32) {
 	w := b / 64
-	if s.words[w]>>(b%64)&1 == 0 {
-		s.words[w] |= 1 << (b % 64)
-		s.sum[w/64] |= 1 << (w % 64)
-		s.n++
-	}
+	s.words[w] |= 1 << (b % 64)
+	s.sum[w/64] |= 1 << (w % 64)
 }
 
 func (s *binSet) remove(b int32) {
 	w := b / 64
-	if s.words[w]>>(b%64)&1 == 0 {
-		return
-	}
-	s.n--
 	if s.words[w] &^= 1 << (b % 64); s.words[w] == 0 {
 		s.sum[w/64] &^= 1 << (w % 64)
 	}
 }
+
+func (s *binSet) clone() binSet { return binSet{slices.Clone(s.words), slices.Clone(s.sum)} }
 
 // next returns the first bin that is not before b, or None.
 func (s *binSet) next(b int32) int32 {
@@ -87,10 +81,73 @@ func (k binKey) lowest(ch *Chain, n int32) Level {
 	return ch.NodeLevel
 }
 
-// class is the bins with one key.
-type class struct {
-	key    binKey
-	places binSet
+// less orders keys by idle, wide and soft.
+func (k *binKey) less(o *binKey) bool {
+	return k.idle < o.idle || k.idle == o.idle && (k.wide < o.wide || k.wide == o.wide && k.soft < o.soft)
+}
+
+// kinds are the keys that bins of one chain have or had. Each has a number that
+// stays, by which all indexes name it.
+type kinds struct {
+	keys  []binKey // by number
+	order []int32  // the numbers, by key
+	table []int32  // by hash: a number and one more; 0 is none; at most half full
+}
+
+// number returns the number of a key.
+func (ks *kinds) number(k binKey) int32 {
+	if 2*len(ks.keys) >= len(ks.table) {
+		ks.table = make([]int32, max(64, 2*len(ks.table)))
+		for n := range ks.keys {
+			ks.table[ks.home(&ks.keys[n])] = int32(n) + 1
+		}
+	}
+	at := ks.home(&k)
+	if n := ks.table[at]; n != 0 {
+		return n - 1
+	}
+	n := int32(len(ks.keys))
+	ks.keys = append(ks.keys, k)
+	ks.table[at] = n + 1
+	ks.order = slices.Insert(ks.order, ks.from(k), n)
+	return n
+}
+
+// home is where a key stands in the table, or would stand.
+func (ks *kinds) home(k *binKey) int {
+	const golden = 0x9E3779B97F4A7C15 // multiples of the golden ratio lie evenly (Knuth, 6.4)
+	i := int(((uint64(uint32(k.idle))<<32|uint64(uint32(k.soft)))*golden ^ k.wide) * golden >> 32)
+	for ; ; i++ {
+		i &= len(ks.table) - 1
+		if n := ks.table[i]; n == 0 || ks.keys[n-1] == *k {
+			return i
+		}
+	}
+}
+
+// from returns where the numbers of keys that are not less than one begin.
+func (ks *kinds) from(k binKey) int {
+	lo, hi := 0, len(ks.order)
+	for lo < hi {
+		if mid := (lo + hi) / 2; ks.keys[ks.order[mid]].less(&k) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+func (ks *kinds) clone() kinds {
+	return kinds{slices.Clone(ks.keys), slices.Clone(ks.order), slices.Clone(ks.table)}
+}
+
+// nodeBin is what is noted about a bin.
+type nodeBin struct {
+	kind   int32 // the number of its key
+	listed int32 // that under which it stands in the cluster's index, if it is late there
+	whose  int32 // the VC in one of whose bound cells the node lies, None if in none
+	seat   int32 // where it stands in that VC's index
 }
 
 // binIndex finds bins by what they offer. The physical cluster has one for each
@@ -102,7 +159,8 @@ type class struct {
 // which of equally good nodes a VC takes never depends on where others left room:
 // alone on its cells it would take the same one.
 type binIndex struct {
-	classes []class // sorted by key; some may be empty
+	classes []binSet // by the number of their key
+	size    []int32  // of each class
 	parts   []partBin
 	bins    []int32 // of VCs, by place: the bin, while it is bound
 }
@@ -121,31 +179,26 @@ type partBin struct {
 	cells []CellID // ascending
 }
 
-// find returns where a key stands or would stand.
-func (x *binIndex) find(k binKey) (int, bool) {
-	lo, hi := 0, len(x.classes)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if at := &x.classes[mid].key; at.idle < k.idle || at.idle == k.idle && (at.wide < k.wide || at.wide == k.wide && at.soft < k.soft) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+// some reports whether any bin is of a kind.
+func (x *binIndex) some(kind int32) bool { return int(kind) < len(x.size) && x.size[kind] > 0 }
+
+// add puts a place, which is not there, into the class of a kind; there are so many
+// places.
+func (x *binIndex) add(kind, place int32, places int) {
+	for int(kind) >= len(x.size) {
+		x.classes, x.size = append(x.classes, binSet{}), append(x.size, 0)
 	}
-	return lo, lo < len(x.classes) && x.classes[lo].key == k
+	if len(x.classes[kind].words) == 0 {
+		x.classes[kind] = newBinSet(places)
+	}
+	x.classes[kind].add(place)
+	x.size[kind]++
 }
 
-func (x *binIndex) add(k binKey, place int32, places int) {
-	i, found := x.find(k)
-	if !found {
-		x.classes = slices.Insert(x.classes, i, class{k, newBinSet(places)})
-	}
-	x.classes[i].places.add(place)
-}
-
-func (x *binIndex) remove(k binKey, place int32) {
-	i, _ := x.find(k)
-	x.classes[i].places.remove(place)
+// remove takes a place out of the class in which it stands.
+func (x *binIndex) remove(kind, place int32) {
+	x.classes[kind].remove(place)
+	x.size[kind]--
 }
 
 func (x *binIndex) addPart(bin int32, id CellID) {
@@ -168,14 +221,14 @@ func (x *binIndex) removePart(bin int32, id CellID) {
 }
 
 func (x *binIndex) clone() binIndex {
-	y := binIndex{classes: slices.Clone(x.classes), parts: slices.Clone(x.parts), bins: slices.Clone(x.bins)}
+	y := binIndex{classes: slices.Clone(x.classes), size: slices.Clone(x.size), parts: slices.Clone(x.parts), bins: slices.Clone(x.bins)}
 	var words int
 	for i := range x.classes {
-		words += len(x.classes[i].places.words) + len(x.classes[i].places.sum)
+		words += len(x.classes[i].words) + len(x.classes[i].sum)
 	}
 	slab := make([]uint64, words)
 	for i := range y.classes {
-		s := &y.classes[i].places
+		s := &y.classes[i]
 		n, m := len(s.words), len(s.sum)
 		copy(slab, s.words)
 		copy(slab[n:], s.sum)
@@ -187,6 +240,9 @@ func (x *binIndex) clone() binIndex {
 // key describes a bin as it is now.
 func (c *Cluster) key(ch *Chain, node CellID) binKey {
 	k := binKey{idle: c.idle[node], soft: c.soft[node]}
+	if k.idle == 0 {
+		return k
+	}
 	var most [wideLevels]int32
 	for i := 1; i < len(ch.inside); i++ {
 		l := ch.inside[i]
@@ -203,20 +259,32 @@ func (c *Cluster) key(ch *Chain, node CellID) binKey {
 // refresh puts a node-level cell where its present counts belong.
 func (c *Cluster) refresh(chain int16, bin int32) {
 	ch := &c.f.Chains[chain]
-	k := c.key(ch, ch.NodeCells[bin])
-	was := c.keys[chain][bin]
-	if k == was {
+	b := &c.bins[chain][bin]
+	was := b.kind
+	if b.kind = c.kinds[chain].number(c.key(ch, ch.NodeCells[bin])); b.kind == was {
 		return
 	}
-	c.keys[chain][bin] = k
-	c.all[chain].remove(was, bin)
-	c.all[chain].add(k, bin, len(ch.NodeCells))
-	if sp := c.whose[chain][bin]; sp != None {
-		x := &c.spaces[sp].index[chain]
-		place := c.seat[chain][bin]
-		x.remove(was, place)
-		x.add(k, place, len(x.bins))
+	c.late[chain].add(bin)
+	if b.whose != None {
+		x := &c.spaces[b.whose].index[chain]
+		x.remove(was, b.seat)
+		x.add(b.kind, b.seat, len(x.bins))
 	}
+}
+
+// everywhere returns the index of all nodes of a chain. Few ask for it, so it is
+// brought up to date only here.
+func (c *Cluster) everywhere(chain int16) *binIndex {
+	x, late, bins := &c.all[chain], &c.late[chain], c.bins[chain]
+	for i := late.next(0); i != None; i = late.next(i + 1) {
+		late.remove(i)
+		if b := &bins[i]; b.listed != b.kind {
+			x.remove(b.listed, i)
+			x.add(b.kind, i, len(bins))
+			b.listed = b.kind
+		}
+	}
+	return x
 }
 
 // enlist puts the nodes of a newly bound preassigned cell into its VC's index;
@@ -237,12 +305,13 @@ func (c *Cluster) enlist(space int32, root RootID, id CellID, on bool) {
 	n := ch.LeavesAt(cl.Level) / ch.LeavesAt(ch.NodeLevel)
 	for b := first; b < first+n; b++ {
 		place := c.spaces[space].Roots[root].place + b - first
+		at := &c.bins[cl.Chain][b]
 		if on {
-			c.whose[cl.Chain][b], c.seat[cl.Chain][b], x.bins[place] = space, place, b
-			x.add(c.keys[cl.Chain][b], place, len(x.bins))
+			at.whose, at.seat, x.bins[place] = space, place, b
+			x.add(at.kind, place, len(x.bins))
 		} else {
-			c.whose[cl.Chain][b] = None
-			x.remove(c.keys[cl.Chain][b], place)
+			at.whose = None
+			x.remove(at.kind, place)
 		}
 	}
 }
@@ -255,15 +324,16 @@ const scanMost = 64
 // many. What it costs grows with the classes, not with the nodes.
 func (c *Cluster) Samples(space int32, each int) []int32 {
 	var out []int32
-	read := func(ch *Chain, x *binIndex, whose []int32, want int32) {
-		for i := range x.classes {
-			if x.classes[i].key.idle == 0 {
+	read := func(ci int, x *binIndex, want int32) {
+		ch := &c.f.Chains[ci]
+		for _, kind := range c.kinds[ci].order {
+			if !x.some(kind) || c.kinds[ci].keys[kind].idle == 0 {
 				continue
 			}
-			places := &x.classes[i].places
+			places := &x.classes[kind]
 			found, at := 0, places.next(0)
 			for n := 0; n < scanMost && found < each && at != None; n++ {
-				if b := x.bin(at); whose[b] == want {
+				if b := x.bin(at); c.bins[ci][b].whose == want {
 					out = append(out, c.f.Cells[ch.NodeCells[b]].Node)
 					found++
 				}
@@ -272,9 +342,8 @@ func (c *Cluster) Samples(space int32, each int) []int32 {
 		}
 	}
 	for ci := range c.f.Chains {
-		ch := &c.f.Chains[ci]
-		read(ch, &c.spaces[space].index[ci], c.whose[ci], space)
-		read(ch, &c.all[ci], c.whose[ci], None)
+		read(ci, &c.spaces[space].index[ci], space)
+		read(ci, c.everywhere(int16(ci)), None)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

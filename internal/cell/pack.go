@@ -138,10 +138,7 @@ type groups struct {
 
 func (s *search) groups(bins []bin, l Level, p *part) *groups {
 	t := s.t
-	if t.group == nil {
-		t.group, t.inGroup = make([]int32, len(s.c.f.Cells)), make([]uint32, len(s.c.f.Cells))
-	}
-	t.round++
+	t.lay(len(s.c.f.Cells))
 	gs := groups{s: s, level: l, list: t.groups[:0]}
 	small := p.smallest()
 	for i := range bins {
@@ -161,6 +158,17 @@ func (s *search) groups(bins []bin, l Level, p *part) *groups {
 	gs.list = slices.DeleteFunc(gs.list, func(g group) bool { return g.avail < p.total || g.fits < int32(len(p.tasks)) })
 	gs.lead()
 	return &gs
+}
+
+// lay makes room for the groups of one level.
+func (t *scratch) lay(cells int) {
+	if t.group == nil {
+		t.group, t.inGroup = make([]int32, cells), make([]uint32, cells)
+	}
+	if t.round++; t.round == 0 {
+		clear(t.inGroup)
+		t.round = 1
+	}
 }
 
 func (g *groups) len() int { return len(g.list) }

@@ -416,10 +416,10 @@ func (s *search) inChain(ci int16, p *part) bool {
 		return s.pack(ci, s.pinnedBins(ci, p.pinned), p)
 	}
 	if s.opportunistic() {
-		if !s.fond && s.counted(ci) && s.single(&s.c.all[ci], ci, p, 0) {
+		if !s.fond && s.counted(ci) && s.single(s.c.everywhere(ci), ci, p, 0) {
 			return true
 		}
-		return s.pack(ci, s.bins(&s.c.all[ci], ci, p.smallest()), p)
+		return s.pack(ci, s.bins(s.c.everywhere(ci), ci, p.smallest()), p)
 	}
 	if s.r.wary && s.growable(ci) && !s.couldFit(ci, p) {
 		return false
@@ -499,6 +499,9 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 		if ideal && p.total <= ch.LeavesAt(ch.NodeLevel) {
 			return false
 		}
+	}
+	if s.wholes(x, ci, p) {
+		return s.packWholes(x, ci, p, want)
 	}
 	bins := s.bins(x, ci, p.smallest())
 	if !ideal {

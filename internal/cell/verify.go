@@ -94,20 +94,20 @@ func (c *Cluster) verifyIndex(add func(string, ...any)) {
 	for ci := range c.f.Chains {
 		ch := &c.f.Chains[ci]
 		for b, id := range ch.NodeCells {
-			if k := c.key(ch, id); k != c.keys[ci][b] {
-				add("node cell %d has key %v, noted %v", id, k, c.keys[ci][b])
+			if k, noted := c.key(ch, id), c.kinds[ci].keys[c.bins[ci][b].kind]; k != noted {
+				add("node cell %d has key %v, noted %v", id, k, noted)
 			}
 			whose := int32(None)
 			if ref := c.rootOver(id); ref.space != None && c.spaces[ref.space].Roots[ref.root].Pinned == "" {
 				whose = ref.space
 			}
-			if whose != c.whose[ci][b] {
-				add("node cell %d belongs to space %d, noted %d", id, whose, c.whose[ci][b])
+			if whose != c.bins[ci][b].whose {
+				add("node cell %d belongs to space %d, noted %d", id, whose, c.bins[ci][b].whose)
 			}
 		}
-		c.verifyClasses(&c.all[ci], ci, func(b int) (int, bool) { return b, true }, add)
+		c.verifyClasses(c.everywhere(int16(ci)), ci, func(b int) (int, bool) { return b, true }, add)
 		for si := int32(1); si <= c.vcs; si++ {
-			c.verifyClasses(&c.spaces[si].index[ci], ci, func(b int) (int, bool) { return int(c.seat[ci][b]), c.whose[ci][b] == si }, add)
+			c.verifyClasses(&c.spaces[si].index[ci], ci, func(b int) (int, bool) { return int(c.bins[ci][b].seat), c.bins[ci][b].whose == si }, add)
 		}
 	}
 }
@@ -116,8 +116,8 @@ func (c *Cluster) verifyIndex(add func(string, ...any)) {
 // whether it should.
 func (c *Cluster) verifyClasses(x *binIndex, ci int, place func(int) (int, bool), add func(string, ...any)) {
 	want, have := 0, 0
-	for i := range x.classes {
-		have += int(x.classes[i].places.n)
+	for _, n := range x.size {
+		have += int(n)
 	}
 	for b := range c.f.Chains[ci].NodeCells {
 		at, in := place(b)
@@ -129,10 +129,10 @@ func (c *Cluster) verifyClasses(x *binIndex, ci int, place func(int) (int, bool)
 			add("place %d is of bin %d, want %d", at, x.bin(int32(at)), b)
 		}
 		n := 0
-		for i := range x.classes {
-			if s := &x.classes[i].places; s.next(int32(at)) == int32(at) {
+		for kind := range x.classes {
+			if s := &x.classes[kind]; s.next(int32(at)) == int32(at) {
 				n++
-				if x.classes[i].key != c.keys[ci][b] {
+				if int32(kind) != c.bins[ci][b].kind {
 					add("bin %d stands in the wrong class", b)
 				}
 			}
