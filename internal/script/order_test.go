@@ -68,15 +68,19 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 }
 
 // leaseEnded reports whether a lease that began with an attempt, or a later one, has
-// ended within the last minute.
+// ended within the last round, or a minute after it.
 func leaseEnded(v sched.VCConfig, started, now sched.Time) bool {
 	lease := sched.Duration(1200)
 	if n, err := strconv.Atoi(parameter(v, "lease")); err == nil {
 		lease = sched.Duration(n)
 	}
-	lease *= sched.Second
+	round := min(300, lease/4)
+	if n, err := strconv.Atoi(parameter(v, "round")); err == nil {
+		round = sched.Duration(n)
+	}
+	lease, round = lease*sched.Second, round*sched.Second
 	ran := sched.Duration(now - started)
-	return started > 0 && ran >= lease && ran%lease <= min(lease/20, sched.Minute)
+	return started > 0 && ran >= lease && ran%lease <= round+min(lease/20, sched.Minute)
 }
 
 func parameter(v sched.VCConfig, key string) string {
