@@ -201,6 +201,8 @@ func causeText(c sched.EndCause) string {
 		return "stopped by its user"
 	case sched.EndTimeLimit:
 		return "its time limit is over"
+	case sched.EndEarly:
+		return "its policy saw that it brings nothing more"
 	case sched.EndRefused:
 		return "a start was refused"
 	case sched.EndPlatform:

@@ -36,7 +36,16 @@ func newPhilly(a *args) sched.Policy {
 	for i, key := range []string{"switch", "node", "rack"} {
 		p.patience[i] = a.patience(key, []sched.Duration{0, 300, 300}[i]*sched.Second)
 	}
+	if e := newEarly(a); e.mode != "off" {
+		return &attentive{p, e}
+	}
 	return p
+}
+
+// attentive is philly with early stopping.
+type attentive struct {
+	*philly
+	early
 }
 
 // Key implements sched.Keyed: all are alike, so the order is that of submission.

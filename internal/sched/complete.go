@@ -123,7 +123,7 @@ const (
 func (s *State) retryJob(j *job) (JobRetried, bool) {
 	c := j.completing
 	e := JobRetried{Job: j.id, Message: c.Message}
-	if c.Cause == EndTimeLimit {
+	if c.Cause == EndTimeLimit || c.Cause == EndEarly {
 		return e, false
 	}
 	if j.spec.Retries == -2 {

@@ -122,6 +122,9 @@ func (s *State) settle(slot int32) {
 	if j.completing == nil && !j.stop {
 		s.complete(slot)
 	}
+	if j = &s.jobs[slot]; j.completing == nil && !j.stop {
+		s.watch(slot)
+	}
 	if j = &s.jobs[slot]; j.stop || j.completing != nil {
 		s.windDown(slot)
 	}

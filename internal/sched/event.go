@@ -188,6 +188,7 @@ const (
 	EndPreempted  EndCause = "preempted"  // no retry counted
 	EndStopped    EndCause = "stopped"    // by its user
 	EndTimeLimit  EndCause = "time limit" // final
+	EndEarly      EndCause = "early"      // its policy saw that it brings nothing more; final
 	EndRefused    EndCause = "refused"    // a start was refused; no retry counted
 	EndPlatform   EndCause = "platform"   // supervisor or node lost; no retry counted
 	EndNeverAlive EndCause = "withdrawn"  // stopped before any task started

@@ -236,6 +236,9 @@ func (s *State) applyProgress(e Progress) {
 		a.checkpoint = s.now
 	}
 	t.progress = &p
+	if _, ok := s.pol[s.jobs[a.job].space].(Watcher); ok {
+		s.touch(a.job)
+	}
 }
 
 // maxNotices bounds the warnings kept for one job.

@@ -1,0 +1,33 @@
+package sched
+
+import "bytes"
+
+// Watcher is a Policy that watches what jobs report.
+type Watcher interface {
+	Policy
+	// Watch is asked when a job's first gang reported its progress, and maybe again: what
+	// it is to remember of that, nil for nothing new, and why the job is to be stopped, ""
+	// where it goes on.
+	Watch(*GangView) (note []byte, stop string)
+}
+
+// watch lets a VC's policy see what a job reported.
+func (s *State) watch(slot int32) {
+	j := &s.jobs[slot]
+	w, ok := s.pol[max(j.space, 0)].(Watcher)
+	if !ok || len(j.spec.Gangs) == 0 {
+		return
+	}
+	g := s.gangView(queued{prio: j.spec.Priority, job: j.id, slot: slot})
+	if g.Progress == nil || g.Started == 0 {
+		return
+	}
+	vc := s.cl.Space(j.space).Name
+	note, why := w.Watch(&g)
+	if note != nil && !bytes.Equal(note, s.note(vc, j.id)) {
+		s.emit(Noted{VC: vc, Policy: s.policyOf(vc), Job: j.id, Data: note})
+	}
+	if why != "" {
+		s.emit(JobCompleting{Job: s.jobs[slot].id, Phase: Stopped, Cause: EndEarly, Task: none, Message: why})
+	}
+}
