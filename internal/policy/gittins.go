@@ -22,13 +22,24 @@ type gittins struct {
 func newGittins(a *args) sched.Policy {
 	l := newLevels(a)
 	h := gittins{past: a.list("history", doublings(), false), delta: a.number("delta", defaultLimits[0], 1, 1<<40)}
+	h.add()
+	if a.flag("learn", false) {
+		return &learned{l, h}
+	}
+	return &timed{&order{preempt: true, key: func(g *sched.GangView) sched.Key { return h.key(l, g) }}, l.change}
+}
+
+// key is by queue, then by index, the largest first.
+func (h *gittins) key(l levels, g *sched.GangView) sched.Key {
+	return sched.Key{Rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(service(g)/int64(sched.Second)))}
+}
+
+// add sums the history up.
+func (h *gittins) add() {
 	h.sums = make([]int64, len(h.past)+1)
 	for i, s := range h.past {
-		h.sums[i+1] = h.sums[i] + s
+		h.sums[i+1] = plus(h.sums[i], s)
 	}
-	return &timed{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
-		return sched.Key{Rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(service(g)/int64(sched.Second)))}
-	}}, l.change}
 }
 
 // doublings stand for a history that nobody gave: jobs of one GPU-minute to twelve

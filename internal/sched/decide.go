@@ -286,6 +286,7 @@ func (s *State) windDown(slot int32) {
 		return
 	}
 	if j.stop {
+		s.learn(slot)
 		s.emit(JobEnded{Job: j.id, Phase: Stopped, Cause: EndStopped, Message: j.stopReason})
 		return
 	}
@@ -293,6 +294,8 @@ func (s *State) windDown(slot int32) {
 		s.emit(e)
 		return
 	}
+	s.learn(slot)
+	j = &s.jobs[slot]
 	c := j.completing
 	s.emit(JobEnded{Job: j.id, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
 }

@@ -31,3 +31,32 @@ func (s *State) watch(slot int32) {
 		s.emit(JobCompleting{Job: s.jobs[slot].id, Phase: Stopped, Cause: EndEarly, Task: none, Message: why})
 	}
 }
+
+// Learner is a Policy that learns from the jobs of its VC that end.
+type Learner interface {
+	Policy
+	// Learn is asked once for each gang of a job that ends. It returns what is to be noted
+	// about the VC, given what is, or nil for nothing new.
+	Learn(note []byte, g *GangView) []byte
+}
+
+// learn lets a VC's policy learn from a job that ends.
+func (s *State) learn(slot int32) {
+	j := &s.jobs[slot]
+	l, ok := s.pol[max(j.space, 0)].(Learner)
+	if !ok {
+		return
+	}
+	vc := s.cl.Space(j.space).Name
+	was := s.note(vc, 0)
+	note := was
+	for g := range j.gangs {
+		v := s.gangView(queued{prio: j.spec.Priority, job: j.id, gang: int32(g), slot: slot})
+		if now := l.Learn(note, &v); now != nil {
+			note = now
+		}
+	}
+	if !bytes.Equal(was, note) {
+		s.emit(Noted{VC: vc, Policy: s.policyOf(vc), Data: note})
+	}
+}
