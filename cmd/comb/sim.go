@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/simulate"
@@ -36,12 +37,16 @@ type simFlags struct {
 	spec       simulate.Spec
 }
 
+// speedsUsage is what --throughputs of a simulation is for.
+const speedsUsage = "table of speeds, ours or Gavel's (docs/simulate.md); without one everybody has full speed"
+
 // shared are the flags of a run and of a replay.
 func (s *simFlags) shared(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&s.vcPolicies, "vc-policy", nil, "policy of one virtual cluster: VC=NAME[:key=value,...]; may be given several times")
 	f.StringVar(&s.spec.RestartCost, "restart-cost", "", "SECONDS, or log2:SECONDS (times 1 + log2 of the GPUs), of each start after the first")
 	f.StringVar(&s.spec.Noise, "noise", "", "how wrong policies are about run times: survey or uniform:PERCENT")
+	f.StringVar(&s.spec.Without, "without", "", "effects on speed to switch off, joined by commas: "+perf.EffectNames())
 	f.StringVar(&s.spec.Spreads, "spreads", "", "file with the speed of models on several nodes (Chronus' model_info.json)")
 	f.Uint64Var(&s.spec.Seed, "seed", 1, "seed of everything random")
 	f.StringVar(&s.journal, "journal", "", "also write the journal to this file, for comb journal verify, comb sim replay and comb sim report")
@@ -52,6 +57,8 @@ func (s *simFlags) flags(c *cobra.Command) {
 	s.trace.flags(c)
 	s.shared(c)
 	f := c.Flags()
+	f.Lookup("throughputs").Usage = speedsUsage + "; a gavel trace needs Gavel's"
+	f.Lookup("gpu").Usage = "GPU type of the table of throughputs that run times are for, such as v100"
 	f.StringVar(&s.file, "trace", "", "trace to replay")
 	f.StringVar(&s.spec.Cluster, "cluster", "", "NODESxGPUS[:TYPE],..., such as 64x8, or a cluster file")
 	f.Int32Var(&s.spec.Racks, "racks", 0, "racks that the nodes of each kind stand in; 0 is none")
@@ -77,6 +84,7 @@ func (s *simFlags) check(c *cobra.Command) error {
 	if err := s.readVCPolicies(c); err != nil {
 		return err
 	}
+	s.spec.Throughputs, s.spec.GPU = s.trace.throughputs, s.trace.GPU
 	if err := s.spec.Check(policy.New); err != nil {
 		return usageError{c, err}
 	}

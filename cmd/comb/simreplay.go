@@ -23,6 +23,8 @@ they had done by then; how many is told (docs/simulate.md).`,
 		Args:    args(cobra.ExactArgs(1))}
 	s.shared(c)
 	c.Flags().StringVar(&s.spec.Policy, "policy", "", "NAME[:key=value,...] for all virtual clusters (default: their own)")
+	c.Flags().StringVar(&s.spec.Throughputs, "throughputs", "", speedsUsage)
+	c.Flags().StringVar(&s.spec.GPU, "gpu", "", "GPU type of the table of throughputs that has full speed, such as v100")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if s.dir == "" {
 			return usage(c, "give -o, the folder for the results")

@@ -40,8 +40,8 @@ func (in *traceInput) prepare() error {
 	if in.throughputs == "" {
 		return nil
 	}
-	t, err := trace.ReadThroughputs(in.throughputs)
-	in.Throughputs = t
+	var err error
+	in.Throughputs, _, err = trace.ReadSpeeds(in.throughputs)
 	return err
 }
 

@@ -7,7 +7,8 @@ import "github.com/combsched/comb/internal/sched"
 type Pace struct {
 	from    sched.Time
 	startUp sched.Duration // that passes from then on before work goes on
-	did     sched.Duration // work before it
+	did     sched.Duration // work before it, and millionths of a microsecond of it
+	part    sched.Duration
 	speed   Speed
 }
 
@@ -22,12 +23,22 @@ func NewPace(from sched.Time, startUp sched.Duration, speed Speed) Pace {
 
 // Done is the work that is done at an instant, in time at full speed, rounded down.
 func (p *Pace) Done(now sched.Time) sched.Duration {
+	did, _ := p.done(now)
+	return did
+}
+
+// full is the unit of speeds.
+const full = sched.Duration(FullSpeed)
+
+// done is the work with its fraction.
+func (p *Pace) done(now sched.Time) (did, part sched.Duration) {
 	ran := max(sched.Duration(now-p.from)-p.startUp, 0)
 	if p.speed == FullSpeed {
-		return p.did + ran
+		return p.did + ran, p.part
 	}
-	full, speed := sched.Duration(FullSpeed), sched.Duration(p.speed)
-	return p.did + ran/full*speed + ran%full*speed/full
+	speed := sched.Duration(p.speed)
+	part = ran%full*speed + p.part
+	return p.did + ran/full*speed + part/full, part % full
 }
 
 // never is how long work takes that is not done in any time worth counting.
@@ -37,21 +48,25 @@ const never = sched.Duration(1) << 60
 // all, rounded up.
 func (p *Pace) Takes(work sched.Duration) sched.Duration {
 	work = max(work-p.did, 0)
-	if p.speed == FullSpeed {
-		return p.startUp + work
+	if work == 0 {
+		return p.startUp
 	}
-	full, speed := sched.Duration(FullSpeed), sched.Duration(max(p.speed, 1))
+	if p.speed == FullSpeed {
+		return p.startUp + work // a part of a microsecond that is done saves none
+	}
+	// Millionths of work over the speed, rounded up, in steps that do not overflow.
+	speed := sched.Duration(p.speed)
 	whole, rest := work/speed, work%speed
 	if whole > never/full {
 		return never
 	}
-	return p.startUp + whole*full + (rest*full+speed-1)/speed
+	return p.startUp + whole*full + (rest*full-p.part+speed-1)/speed
 }
 
 // Change goes on at another speed, at least 1. What was done counts at the speed that
 // it had.
 func (p *Pace) Change(now sched.Time, speed Speed) {
-	p.did = p.Done(now)
+	p.did, p.part = p.done(now)
 	p.startUp = max(p.startUp-sched.Duration(now-p.from), 0)
 	p.from, p.speed = now, max(speed, 1)
 }

@@ -82,8 +82,9 @@ func (p Pair) compare(o Pair) int {
 // publishes one. Both lists are sorted and hold no two entries for the same thing;
 // NewThroughputs makes them so.
 type Throughputs struct {
-	Alone []Alone
-	Pairs []Pair
+	Alone   []Alone
+	Pairs   []Pair
+	workers []string // of Alone, sorted
 }
 
 // NewThroughputs sorts both lists. Of several entries for the same thing the first
@@ -91,10 +92,16 @@ type Throughputs struct {
 func NewThroughputs(alone []Alone, pairs []Pair) *Throughputs {
 	slices.SortStableFunc(alone, Alone.compare)
 	slices.SortStableFunc(pairs, Pair.compare)
-	return &Throughputs{
+	t := &Throughputs{
 		Alone: slices.CompactFunc(alone, func(a, b Alone) bool { return a.compare(b) == 0 }),
 		Pairs: slices.CompactFunc(pairs, func(a, b Pair) bool { return a.compare(b) == 0 }),
 	}
+	for _, a := range t.Alone {
+		if n := len(t.workers); n == 0 || t.workers[n-1] != a.Worker {
+			t.workers = append(t.workers, a.Worker)
+		}
+	}
+	return t
 }
 
 // Rate is the throughput of a work that has its GPUs for itself. It is false where
@@ -120,15 +127,10 @@ func (t *Throughputs) Together(worker string, a, b Work) (rateA, rateB Rate, ok 
 }
 
 // Workers lists the types of workers, sorted.
-func (t *Throughputs) Workers() []string {
-	var out []string
-	for _, a := range t.Alone {
-		if len(out) == 0 || out[len(out)-1] != a.Worker {
-			out = append(out, a.Worker)
-		}
-	}
-	return out
-}
+func (t *Throughputs) Workers() []string { return slices.Clone(t.workers) }
+
+// Has reports whether the table has a GPU type, in capitals or not.
+func (t *Throughputs) Has(gpu string) bool { return t.worker(gpu) != "" }
 
 // Works lists what was measured on a worker, sorted.
 func (t *Throughputs) Works(worker string) []Work {

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/trace"
 )
@@ -14,23 +16,40 @@ import (
 // maxSeconds bounds times in flags: a century.
 const maxSeconds = 100 * 366 * 24 * 3600
 
-// parseRestartCost reads SECONDS or log2:SECONDS, which is times 1 + log2 of the
-// GPUs (Chronus' model of checkpoint and resume). Fractions of a second are allowed.
-func parseRestartCost(text string) (func(int32) sched.Duration, error) {
-	if text == "" {
-		return nil, nil
+// speeds reads what says how fast jobs run, and what their changes cost.
+func (s *Spec) speeds(p *plan) error {
+	var wrong problems
+	m := perf.Model{Reference: s.GPU}
+	var err error
+	if m.Off, err = perf.ParseEffects(s.Without); err != nil {
+		wrong.add(fmt.Errorf("--without: %w", err))
 	}
-	word, grows := strings.CutPrefix(text, "log2:")
-	d, err := seconds(word)
-	if err != nil {
-		return nil, fmt.Errorf("--restart-cost is SECONDS or log2:SECONDS, not %q", text)
+	if s.Throughputs != "" {
+		m.Throughputs, m.Factors, err = trace.ReadSpeeds(s.Throughputs)
+		wrong.add(err)
 	}
-	return func(gpus int32) sched.Duration {
-		if !grows {
-			return d
+	if s.Spreads != "" {
+		m.Spreads, err = trace.ReadSpreads(s.Spreads)
+		wrong.add(err)
+	}
+	if t := m.Throughputs; t != nil && s.GPU != "" && !t.Has(s.GPU) {
+		wrong.add(fmt.Errorf("--gpu %s: the table of throughputs has no such type%s", s.GPU, document.DidYouMean(s.GPU, t.Workers())))
+	}
+	if m.Factors != nil {
+		p.costs = m.Factors.Costs
+	}
+	if s.RestartCost != "" {
+		if p.costs.Restart, err = perf.ParseCost(s.RestartCost); err != nil {
+			wrong.add(fmt.Errorf("--restart-cost: %w", err))
 		}
-		return d + sched.Duration(math.Round(float64(d)*math.Log2(float64(max(gpus, 1)))))
-	}, nil
+	}
+	if m.Off&perf.OnCosts != 0 {
+		p.costs = perf.Costs{}
+	}
+	if m.Throughputs != nil || m.Factors != nil || m.Spreads != nil {
+		p.model = &m
+	}
+	return wrong.all()
 }
 
 // seconds reads a time in seconds.

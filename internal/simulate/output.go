@@ -30,11 +30,13 @@ type Manifest struct {
 	TraceHash   string `json:"trace_sha256"`
 	ClusterHash string `json:"cluster_sha256,omitempty"`
 	VCsHash     string `json:"vcs_sha256,omitempty"`
-	SpreadsHash string `json:"spreads_sha256,omitempty"`
-	Submitted   int    `json:"submitted"`
-	Refused     int    `json:"refused,omitempty"`
-	Reason      string `json:"reason,omitempty"` // of the first job that was refused
-	Records     uint64 `json:"records"`
+	// ThroughputsHash and SpreadsHash are those of the tables of speeds.
+	ThroughputsHash string `json:"throughputs_sha256,omitempty"`
+	SpreadsHash     string `json:"spreads_sha256,omitempty"`
+	Submitted       int    `json:"submitted"`
+	Refused         int    `json:"refused,omitempty"`
+	Reason          string `json:"reason,omitempty"` // of the first job that was refused
+	Records         uint64 `json:"records"`
 	// Past is set where a journal was replayed; Trace and TraceHash are then those of the
 	// journal, whose hash covers all of its events.
 	Past *PastCounts `json:"past,omitempty"`
@@ -65,12 +67,21 @@ func newManifest(spec *Spec, t *Trace) (Manifest, error) {
 }
 
 // tables names the tables of speeds.
-func (m *Manifest) tables(spec *Spec) (err error) {
-	if spec.Spreads != "" {
-		m.Spec.Spreads = filepath.Base(spec.Spreads)
-		m.SpreadsHash, err = hashFile(spec.Spreads)
+func (m *Manifest) tables(spec *Spec) error {
+	for _, f := range []struct {
+		path      string
+		name, sum *string
+	}{{spec.Throughputs, &m.Spec.Throughputs, &m.ThroughputsHash}, {spec.Spreads, &m.Spec.Spreads, &m.SpreadsHash}} {
+		if f.path == "" {
+			continue
+		}
+		var err error
+		*f.name = filepath.Base(f.path)
+		if *f.sum, err = hashFile(f.path); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // finished reports whether a folder holds the results of a run like this one.

@@ -88,12 +88,12 @@ func (j *pastJob) unknown() bool { return j.open && j.longest() == 0 && j.declar
 // pastReader folds a journal into a past.
 type pastReader struct {
 	*past
-	plan *plan
-	open map[sched.JobID]*sched.Job
-	live map[sched.AttemptID]*pastAttempt
-	up   map[cell.NodeName]sched.Record // the last time that a node came up
-	hash hash.Hash
-	last sched.Record
+	crowd *crowd
+	open  map[sched.JobID]*sched.Job
+	live  map[sched.AttemptID]*pastAttempt
+	up    map[cell.NodeName]sched.Record // the last time that a node came up
+	hash  hash.Hash
+	last  sched.Record
 }
 
 // pastAttempt is an attempt that has not ended.
@@ -110,8 +110,9 @@ type pastAttempt struct {
 // readPast reads a journal once. The plan says what starts and places cost: the work
 // that a task did is the time that it ran, less start-up, times its speed.
 func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
-	r := &pastReader{past: &past{jobs: map[sched.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}}, plan: p,
+	r := &pastReader{past: &past{jobs: map[sched.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}},
 		open: map[sched.JobID]*sched.Job{}, live: map[sched.AttemptID]*pastAttempt{}, up: map[cell.NodeName]sched.Record{}, hash: sha256.New()}
+	r.crowd = newCrowd(p, r.faster)
 	if err := j.Replay(ctx, 0, r.add); err != nil {
 		return nil, err
 	}
@@ -150,6 +151,7 @@ func (r *pastReader) add(rec sched.Record) error {
 		if r.config == nil {
 			r.config, r.origin = e.Config, rec.Time
 		}
+		r.crowd.configure(&e.Config.Cluster)
 	case sched.NodeHealth, sched.LeafHealth:
 		r.health(e)
 	default:
@@ -170,14 +172,20 @@ func (r *pastReader) job(e sched.Event) {
 		r.counts.Stops++
 	case sched.JobEnded:
 		delete(r.open, e.Job)
+		r.crowd.forget(e.Job)
 	case sched.Placed:
-		r.placed(&e)
+		r.placed(e.Attempt, &e.Placement)
+	case sched.Joined:
+		r.placed(e.Attempt, &e.Placement)
 	case sched.StopSent:
 		if a := r.live[e.Attempt]; a != nil {
 			a.stopping = true
 		}
 	case sched.AttemptEnded:
 		delete(r.live, e.Attempt)
+		r.crowd.leave(e.Attempt)
+	case sched.Rotated:
+		r.crowd.rotate(&e.Rotation)
 	case sched.TaskRefused:
 		r.counts.Dropped++
 	case sched.TaskStarted:
@@ -192,28 +200,40 @@ func (r *pastReader) submitted(e sched.JobSubmitted) {
 	n := int32(0)
 	for i := range e.Job.Roles {
 		n += e.Job.Roles[i].Tasks
-		j.gpus += e.Job.Roles[i].Tasks * e.Job.Roles[i].Leaves
 	}
+	j.gpus = leavesOf(e.Job)
 	j.tasks = make([]pastTask, n)
 	r.jobs[e.ID], r.open[e.ID] = j, e.Job
 	r.counts.Jobs++
 }
 
-func (r *pastReader) placed(e *sched.Placed) {
-	spec := r.open[e.Attempt.Job]
-	if spec == nil || int(e.Attempt.Gang) >= len(spec.Gangs) {
+func (r *pastReader) placed(id sched.AttemptID, p *cell.Placement) {
+	spec := r.open[id.Job]
+	if spec == nil || int(id.Gang) >= len(spec.Gangs) {
 		return
 	}
-	a := &pastAttempt{job: r.jobs[e.Attempt.Job], tasks: spec.Gangs[e.Attempt.Gang].Tasks, speed: perf.FullSpeed}
+	a := &pastAttempt{job: r.jobs[id.Job], tasks: spec.Gangs[id.Gang].Tasks, speed: perf.FullSpeed}
 	a.paces = make([]*perf.Pace, len(a.tasks))
-	for i := range min(len(e.Placement.Tasks), len(a.tasks)) {
-		a.nodes = append(a.nodes, e.Placement.Tasks[i].Node)
+	for i := range min(len(p.Tasks), len(a.tasks)) {
+		a.nodes = append(a.nodes, p.Tasks[i].Node)
 	}
-	if e.Attempt.N > 1 && r.plan.restart != nil {
-		a.startUp = r.plan.restart(a.job.gpus)
+	r.live[id] = a
+	a.speed = r.crowd.enter(id, spec, p.Tasks)
+	a.startUp = r.crowd.startUp(id, a.job.gpus)
+}
+
+// faster lets an attempt work at another speed from now on.
+func (r *pastReader) faster(id sched.AttemptID, speed perf.Speed) {
+	a := r.live[id]
+	if a == nil {
+		return
 	}
-	a.speed = perf.Speed(r.plan.speed(spec, a.job.gpus, a.nodes))
-	r.live[e.Attempt] = a
+	a.speed = speed
+	for _, p := range a.paces {
+		if p != nil {
+			p.Change(r.last.Time, speed)
+		}
+	}
 }
 
 // at finds a task of a live attempt; i is below 0 where there is none.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -56,16 +55,19 @@ type Result struct {
 
 // runner is one run.
 type runner struct {
-	plan   *plan
-	o      Options
-	story  story
-	world  *sim.World
-	stop   context.CancelFunc
-	fold   *metrics.Fold
-	result Result
-	err    error
-	tells  bool       // jobs tell their progress
-	end    sched.Time // of the last batch
+	plan  *plan
+	o     Options
+	story story
+	world *sim.World
+	stop  context.CancelFunc
+	fold  *metrics.Fold
+	crowd *crowd
+	// changed are speeds that the figures were not told of yet.
+	changed []change
+	result  Result
+	err     error
+	tells   bool       // jobs tell their progress
+	end     sched.Time // of the last batch
 }
 
 // story is what comes from outside in a run: inputs in order of time, and how much
@@ -115,6 +117,8 @@ func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Opt
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &runner{plan: p, o: o, story: s, tells: listens(p.config), stop: cancel}
+	r.crowd = newCrowd(p, r.faster)
+	r.crowd.configure(&p.config.Cluster)
 	r.fold = metrics.New(metrics.Options{Policy: policy, Origin: at.begin, Facts: s.facts, Speed: r.speedOf, Ended: o.Ended})
 	r.world = sim.New(sim.Options{Start: at.begin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
 	r.world.Extend(at.horizon)
@@ -192,14 +196,12 @@ func (r *runner) behave(t sim.Task) sim.Behavior {
 		b.Tell = tellAfter
 	}
 	gpus := r.story.gpus(t.Job)
-	if t.Attempt.N > 1 && r.plan.restart != nil {
-		b.StartUp = r.plan.restart(gpus)
-	}
-	nodes := make([]cell.NodeName, len(t.Gang))
+	places := make([]cell.Task, len(t.Gang))
 	for i := range t.Gang {
-		nodes[i] = t.Gang[i].Place.Node
+		places[i] = t.Gang[i].Place
 	}
-	b.Speed = perf.Speed(r.plan.speed(t.Job, gpus, nodes))
+	b.Speed = r.crowd.enter(t.Attempt, t.Job, places)
+	b.StartUp = r.crowd.startUp(t.Attempt, gpus)
 	return b
 }
 
@@ -218,28 +220,31 @@ func listens(c *sched.Config) bool {
 	return false
 }
 
-// speedOf is the speed of a placement, for the figures.
-func (r *runner) speedOf(_ sched.AttemptID, j *sched.Job, p *cell.Placement) int64 {
-	nodes := make([]cell.NodeName, len(p.Tasks))
-	for i := range p.Tasks {
-		nodes[i] = p.Tasks[i].Node
-	}
-	return r.plan.speed(j, r.story.gpus(j), nodes)
+// faster lets an attempt work at another speed, in the world and in the figures.
+func (r *runner) faster(id sched.AttemptID, speed perf.Speed) {
+	r.world.SetSpeed(id, speed)
+	r.changed = append(r.changed, change{id, speed})
 }
 
-// speed looks a gang on some nodes up.
-func (p *plan) speed(j *sched.Job, gpus int32, nodes []cell.NodeName) int64 {
-	if p.spreads == nil {
-		return metrics.FullSpeed
-	}
-	nodes = slices.Clone(nodes)
-	slices.Sort(nodes)
-	return int64(p.spreads.On(j.Hints.Model, gpus, int32(len(slices.Compact(nodes)))))
+// change is a speed that the figures are to learn of once they know the attempt.
+type change struct {
+	id    sched.AttemptID
+	speed perf.Speed
+}
+
+// speedOf is the speed of a placement, for the figures.
+func (r *runner) speedOf(id sched.AttemptID, j *sched.Job, p *cell.Placement) int64 {
+	return int64(r.crowd.enter(id, j, p.Tasks))
 }
 
 // see folds a batch and lets go of jobs that have ended.
 func (r *runner) see(b engine.Batch) {
 	r.fold.Add(b.Records)
+	r.crowd.see(b.Records)
+	for _, c := range r.changed {
+		r.fold.SetSpeed(r.world.Now(), c.id, int64(c.speed))
+	}
+	r.changed = r.changed[:0]
 	for i := range b.Ended {
 		r.story.ended(&b.Ended[i])
 	}

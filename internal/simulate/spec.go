@@ -29,7 +29,10 @@ type Spec struct {
 	RestartCost string            `json:"restart_cost,omitempty"` // SECONDS or log2:SECONDS
 	Noise       string            `json:"noise,omitempty"`        // survey or uniform:PERCENT, on what policies think of run times
 	Faults      string            `json:"faults,omitempty"`       // MTBF,REPAIR in seconds, of each node
+	Throughputs string            `json:"throughputs,omitempty"`  // file of speeds, ours or Gavel's
+	GPU         string            `json:"gpu,omitempty"`          // type that run times are for
 	Spreads     string            `json:"spreads,omitempty"`      // file of speeds by nodes used
+	Without     string            `json:"without,omitempty"`      // effects on speed that are switched off
 	Load        float64           `json:"load,omitempty"`         // arrivals come so many times as fast; 0 is 1
 	Seed        uint64            `json:"seed"`
 }
@@ -47,9 +50,9 @@ const onlyVC = "default"
 type plan struct {
 	config   *sched.Config
 	nodeGPUs int32
-	one      bool // all jobs go to onlyVC
-	restart  func(gpus int32) sched.Duration
-	spreads  *perf.Spreads
+	one      bool        // all jobs go to onlyVC
+	model    *perf.Model // nil is full speed for everybody
+	costs    perf.Costs
 	noise    func(i uint64) int64 // thousandths
 	faults   *faults
 	policies func(*sched.Config) *sched.Config // puts those of the flags into a journal's
@@ -72,18 +75,13 @@ func (s *Spec) effects(p *plan) error {
 	wrong.add(oneOf("--quota", s.Quota, "cells", "count"))
 	wrong.add(oneOf("--shape", string(s.Shape), string(NodeShape), string(GPUShape)))
 	var err error
-	p.restart, err = parseRestartCost(s.RestartCost)
-	wrong.add(err)
+	wrong.add(s.speeds(p))
 	p.noise, err = parseNoise(s.Noise, s.Seed)
 	wrong.add(err)
 	p.faults, err = parseFaults(s.Faults, s.Seed)
 	wrong.add(err)
 	if s.Load != 0 && !(s.Load >= minLoad && s.Load <= maxLoad) {
 		wrong.add(fmt.Errorf("--load is a number from %g to %g, not %g", minLoad, maxLoad, s.Load))
-	}
-	if s.Spreads != "" {
-		p.spreads, err = trace.ReadSpreads(s.Spreads)
-		wrong.add(err)
 	}
 	return wrong.all()
 }

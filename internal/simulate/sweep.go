@@ -64,7 +64,8 @@ func ParseSweep(file string, src []byte) (*Sweep, document.Problems) {
 	s := &Sweep{Trace: beside(text("trace")), Options: trace.Options{Format: trace.Format(text("format")), Lenient: m.Bool("lenient", false)}}
 	s.Base = Spec{Cluster: text("cluster"), VCs: text("vcs"), Racks: int32(m.Int("racks", document.Range{})),
 		Placement: text("placement"), Quota: text("quota"), Shape: Shape(text("shape")), RestartCost: text("restartCost"),
-		Noise: text("noise"), Faults: text("faults"), Spreads: beside(text("spreads"))}
+		Noise: text("noise"), Faults: text("faults"), Spreads: beside(text("spreads")),
+		Throughputs: beside(text("throughputs")), GPU: text("gpu"), Without: text("without")}
 	for _, name := range []*string{&s.Base.Cluster, &s.Base.VCs} {
 		if near := beside(*name); isFile(near) {
 			*name = near
@@ -137,6 +138,13 @@ type SweepOptions struct {
 // without an error were not run.
 func (s *Sweep) Run(ctx context.Context, o SweepOptions) ([]Cell, error) {
 	t := &Trace{Path: s.Trace, Options: s.Options}
+	t.Options.GPU = s.Base.GPU
+	if file := s.Base.Throughputs; file != "" {
+		var err error
+		if t.Options.Throughputs, _, err = trace.ReadSpeeds(file); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.Keep(); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,16 @@ func ReadThroughputs(path string) (*perf.Throughputs, error) {
 }
 
 func throughputs(c *cursor) (*perf.Throughputs, error) {
+	t := c.table()
+	c.end()
+	if c.err != nil {
+		return nil, c.err
+	}
+	return t, nil
+}
+
+// table reads a table in Gavel's format.
+func (c *cursor) table() *perf.Throughputs {
 	var alone []perf.Alone
 	var pairs []perf.Pair
 	c.object(func(key []byte) {
@@ -44,11 +54,7 @@ func throughputs(c *cursor) (*perf.Throughputs, error) {
 			})
 		})
 	})
-	c.end()
-	if c.err != nil {
-		return nil, c.err
-	}
-	return perf.NewThroughputs(alone, pairs), nil
+	return perf.NewThroughputs(alone, pairs)
 }
 
 // rate reads steps per second.

@@ -1,0 +1,313 @@
+package simulate
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// crowd knows who runs where, and so how fast everybody works. When a gang comes or
+// goes only those on the same machines are looked at.
+type crowd struct {
+	model  *perf.Model
+	costs  perf.Costs
+	forest *cell.Forest
+	rooms  map[cell.NodeName]*room
+	live   map[sched.AttemptID]*lodger
+	family map[sched.JobID][]*lodger // the gangs of jobs that may hold more or fewer GPUs
+	last   map[gangKey][]*room       // where gangs were that have no attempt now
+	gangs  map[sched.JobID]int32     // above the last of these
+	round  uint64                    // of looking around
+	// changed is told of everybody who works at another speed from now on, but for who
+	// enters.
+	changed func(sched.AttemptID, perf.Speed)
+}
+
+// room is a machine with the gangs on it.
+type room struct {
+	lodgers []*lodger
+	spread  int32 // of them on several machines
+}
+
+// lodger is a gang that holds its GPUs.
+type lodger struct {
+	id       sched.AttemptID
+	rooms    []*room
+	gpus     int32
+	family   bool   // its job has members above a minimum
+	moved    bool   // it is on a machine that its last attempt was not on
+	round    uint64 // in which it was looked at last
+	standing perf.Standing
+	// sharing are those on the same GPUs, itself not among them, turns how many turns
+	// they all take; only who has the same turn is Beside it.
+	sharing []sched.AttemptID
+	speed   perf.Speed
+}
+
+// gangKey is one gang of one job.
+type gangKey struct {
+	job  sched.JobID
+	gang int32
+}
+
+// newCrowd is an empty cluster. Without a model everybody has full speed and nothing
+// is kept.
+func newCrowd(p *plan, changed func(sched.AttemptID, perf.Speed)) *crowd {
+	return &crowd{model: p.model, costs: p.costs, rooms: map[cell.NodeName]*room{}, live: map[sched.AttemptID]*lodger{},
+		family: map[sched.JobID][]*lodger{}, last: map[gangKey][]*room{}, gangs: map[sched.JobID]int32{}, changed: changed}
+}
+
+// see follows what the core decided: who is gone, who shares, other cells.
+func (c *crowd) see(records []sched.Record) {
+	if c.model == nil {
+		return
+	}
+	for i := range records {
+		switch e := records[i].Event.(type) {
+		case sched.AttemptEnded:
+			c.leave(e.Attempt)
+		case sched.Rotated:
+			c.rotate(&e.Rotation)
+		case sched.JobEnded:
+			c.forget(e.Job)
+		case sched.Configured:
+			c.configure(&e.Config.Cluster)
+		}
+	}
+}
+
+// configure takes the cells of a configuration, which was found right. Who is there
+// keeps the locality that it had.
+func (c *crowd) configure(spec *cell.Spec) {
+	if c.model == nil {
+		return
+	}
+	if cl, err := cell.New(spec); err == nil {
+		c.forest = cl.Forest()
+	}
+}
+
+// forget lets go of where the gangs of an ended job were. Without a cost of migrations
+// there is nothing to forget.
+func (c *crowd) forget(id sched.JobID) {
+	for g := range c.gangs[id] {
+		delete(c.last, gangKey{id, g})
+	}
+	delete(c.gangs, id)
+}
+
+// startUp is what the start of an attempt costs that has entered, of a job with so many
+// GPUs.
+func (c *crowd) startUp(id sched.AttemptID, gpus int32) sched.Duration {
+	if id.N <= 1 {
+		return 0
+	}
+	cost := c.costs.Restart.Of(gpus)
+	if l := c.live[id]; l != nil && l.moved {
+		cost += c.costs.Migrate.Of(gpus)
+	}
+	return cost
+}
+
+// enter lets a gang begin, and gives its speed. One that is there already stays as it is.
+func (c *crowd) enter(id sched.AttemptID, j *sched.Job, tasks []cell.Task) perf.Speed {
+	if c.model == nil {
+		return perf.FullSpeed
+	}
+	if l := c.live[id]; l != nil {
+		return l.speed
+	}
+	l := &lodger{id: id, speed: perf.FullSpeed, standing: perf.Standing{Model: j.Hints.Model}}
+	c.settle(l, tasks)
+	l.standing.Wants = l.gpus
+	if l.family = slices.ContainsFunc(j.Gangs, func(g sched.Gang) bool { return g.Extra }); l.family {
+		c.family[id.Job] = append(c.family[id.Job], l)
+		l.standing.Wants = leavesOf(j)
+	}
+	was, ok := c.last[gangKey{id.Job, id.Gang}]
+	if o := c.live[sched.AttemptID{Job: id.Job, Gang: id.Gang, N: id.N - 1}]; o != nil {
+		was, ok = o.rooms, true // it leaves at this instant
+	}
+	if ok {
+		l.moved = slices.ContainsFunc(l.rooms, func(r *room) bool { return !slices.Contains(was, r) })
+		delete(c.last, gangKey{id.Job, id.Gang})
+	}
+	c.live[id] = l
+	c.look(l)
+	c.around(l)
+	return l.speed
+}
+
+// leavesOf is how many GPUs a job has when all of its tasks run.
+func leavesOf(j *sched.Job) int32 {
+	n := int32(0)
+	for i := range j.Roles {
+		n += j.Roles[i].Tasks * j.Roles[i].Leaves
+	}
+	return n
+}
+
+// settle gives a gang its place.
+func (c *crowd) settle(l *lodger, tasks []cell.Task) {
+	least, most := cell.LeafID(cell.None), cell.LeafID(cell.None)
+	for i := range tasks {
+		t := &tasks[i]
+		l.gpus += int32(len(t.Leaves))
+		l.standing.Type = string(t.SKU)
+		if r := c.room(t.Node); !slices.Contains(l.rooms, r) {
+			l.rooms = append(l.rooms, r)
+		}
+		for _, leaf := range t.Leaves {
+			if least == cell.None || leaf < least {
+				least = leaf
+			}
+			most = max(most, leaf)
+		}
+	}
+	l.standing.Nodes = int32(len(l.rooms))
+	l.standing.Locality = c.locality(least, most)
+	for _, r := range l.rooms {
+		r.lodgers = append(r.lodgers, l)
+		if len(l.rooms) > 1 {
+			r.spread++
+		}
+	}
+}
+
+// locality is that of the lowest cell with two leaves, and so all between them.
+func (c *crowd) locality(a, b cell.LeafID) perf.Locality {
+	if a == b || c.forest == nil || int(b) >= len(c.forest.Leaves) {
+		return perf.OneGPU
+	}
+	ch := c.forest.ChainOf(a)
+	for level := cell.Level(2); level <= ch.Top && ch == c.forest.ChainOf(b); level++ {
+		if !c.forest.Contains(c.forest.Ancestor(c.forest.Leaves[a], level), c.forest.Leaves[b]) {
+			continue
+		}
+		switch above := level - ch.NodeLevel; {
+		case above > 1:
+			return perf.CrossRack
+		case above == 1:
+			return perf.SameRack
+		case above == 0:
+			return perf.SameNode
+		case level == 2:
+			return perf.SameSwitch
+		}
+		return perf.SameSocket
+	}
+	if ch.Top == ch.NodeLevel {
+		return perf.SameRack // there are no racks
+	}
+	return perf.CrossRack
+}
+
+// leave lets a gang go.
+func (c *crowd) leave(id sched.AttemptID) {
+	l := c.live[id]
+	if l == nil {
+		return
+	}
+	delete(c.live, id)
+	if c.costs.Migrate != (perf.Cost{}) {
+		c.last[gangKey{id.Job, id.Gang}] = l.rooms
+		c.gangs[id.Job] = max(c.gangs[id.Job], id.Gang+1)
+	}
+	isIt := func(o *lodger) bool { return o == l }
+	for _, r := range l.rooms {
+		r.lodgers = slices.DeleteFunc(r.lodgers, isIt)
+		if len(l.rooms) > 1 {
+			r.spread--
+		}
+	}
+	if l.family {
+		if c.family[id.Job] = slices.DeleteFunc(c.family[id.Job], isIt); len(c.family[id.Job]) == 0 {
+			delete(c.family, id.Job)
+		}
+	}
+	c.around(l)
+}
+
+// rotate lets attempts that share GPUs take turns from now on.
+func (c *crowd) rotate(r *sched.Rotation) {
+	if c.model == nil {
+		return
+	}
+	all := slices.Concat(r.Turns...)
+	for _, turn := range r.Turns {
+		for _, id := range turn {
+			l := c.live[id]
+			if l == nil {
+				continue
+			}
+			l.sharing = slices.DeleteFunc(slices.Clone(all), func(o sched.AttemptID) bool { return o == id })
+			l.standing.Beside = nil
+			for _, o := range turn {
+				if m := c.live[o]; m != nil && o != id {
+					l.standing.Beside = append(l.standing.Beside, perf.Work{Model: m.standing.Model, Scale: m.standing.Wants})
+				}
+			}
+			l.standing.TurnsEvery = 0
+			if len(r.Turns) > 1 {
+				l.standing.TurnsEvery = int64(r.Quantum)
+			}
+			if c.look(l) {
+				c.changed(l.id, l.speed)
+			}
+		}
+	}
+}
+
+// around looks at those whom the coming or going of a gang concerns, each once: who is
+// on its machines, and where it is one of several gangs of a job the others.
+func (c *crowd) around(l *lodger) {
+	c.round++
+	l.round = c.round
+	once := func(list []*lodger) {
+		for _, o := range list {
+			if o.round != c.round {
+				o.round = c.round
+				if c.look(o) {
+					c.changed(o.id, o.speed)
+				}
+			}
+		}
+	}
+	for _, r := range l.rooms {
+		once(r.lodgers)
+	}
+	once(c.family[l.id.Job])
+}
+
+// look finds the present speed of a gang, and reports whether it is another one.
+func (c *crowd) look(l *lodger) bool {
+	s := &l.standing
+	s.Has, s.HostMates, s.NICMates = l.gpus, 0, 0
+	if l.family {
+		s.Has = 0
+		for _, o := range c.family[l.id.Job] {
+			s.Has += o.gpus
+		}
+	}
+	for _, r := range l.rooms {
+		s.HostMates = max(s.HostMates, int32(len(r.lodgers)-1-len(l.sharing)))
+		if len(l.rooms) > 1 {
+			s.NICMates = max(s.NICMates, r.spread-1-int32(len(l.sharing)))
+		}
+	}
+	s.SuspendCost = int64(c.costs.Suspend.Of(l.gpus))
+	was := l.speed
+	l.speed = c.model.Speed(s)
+	return l.speed != was
+}
+
+func (c *crowd) room(n cell.NodeName) *room {
+	r := c.rooms[n]
+	if r == nil {
+		r = &room{}
+		c.rooms[n] = r
+	}
+	return r
+}
