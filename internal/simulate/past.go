@@ -105,6 +105,21 @@ type pastAttempt struct {
 	startUp  sched.Duration
 	speed    perf.Speed
 	stopping bool
+	// turns is the rotation that it follows, nil when it runs all the time; ran is how
+	// long it ran until since, when that began.
+	turns *sched.Rotation
+	ran   sched.Duration
+	since sched.Time
+}
+
+// clock is how long an attempt ran, as an instant: paces go by it, since nobody works
+// while others have their turn.
+func (a *pastAttempt) clock(id sched.AttemptID, now sched.Time) sched.Time {
+	ran := sched.Duration(now - a.since)
+	if a.turns != nil {
+		ran = a.turns.Ran(id, a.since, now)
+	}
+	return sched.Time(a.ran + ran)
 }
 
 // readPast reads a journal once. The plan says what starts and places cost: the work
@@ -120,9 +135,9 @@ func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
 		return nil, fmt.Errorf("%s has no configuration: nothing happened there yet", j.Path)
 	}
 	r.end, r.digest = r.last.Time, hex.EncodeToString(r.hash.Sum(nil))
-	for _, a := range r.live {
+	for id, a := range r.live {
 		for i := range a.tasks {
-			r.runEnds(a, i, nil)
+			r.runEnds(id, a, i, nil)
 		}
 	}
 	for id := range r.open {
@@ -185,7 +200,7 @@ func (r *pastReader) job(e sched.Event) {
 		delete(r.live, e.Attempt)
 		r.crowd.leave(e.Attempt)
 	case sched.Rotated:
-		r.crowd.rotate(&e.Rotation)
+		r.rotated(&e.Rotation)
 	case sched.TaskRefused:
 		r.counts.Dropped++
 	case sched.TaskStarted:
@@ -212,7 +227,7 @@ func (r *pastReader) placed(id sched.AttemptID, p *cell.Placement) {
 	if spec == nil || int(id.Gang) >= len(spec.Gangs) {
 		return
 	}
-	a := &pastAttempt{job: r.jobs[id.Job], tasks: spec.Gangs[id.Gang].Tasks, speed: perf.FullSpeed}
+	a := &pastAttempt{job: r.jobs[id.Job], tasks: spec.Gangs[id.Gang].Tasks, speed: perf.FullSpeed, since: r.last.Time}
 	a.paces = make([]*perf.Pace, len(a.tasks))
 	for i := range min(len(p.Tasks), len(a.tasks)) {
 		a.nodes = append(a.nodes, p.Tasks[i].Node)
@@ -231,9 +246,22 @@ func (r *pastReader) faster(id sched.AttemptID, speed perf.Speed) {
 	a.speed = speed
 	for _, p := range a.paces {
 		if p != nil {
-			p.Change(r.last.Time, speed)
+			p.Change(a.clock(id, r.last.Time), speed)
 		}
 	}
+}
+
+// rotated lets attempts that share GPUs take turns from now on.
+func (r *pastReader) rotated(turns *sched.Rotation) {
+	for _, turn := range turns.Turns {
+		for _, id := range turn {
+			if a := r.live[id]; a != nil {
+				a.ran = sched.Duration(a.clock(id, r.last.Time))
+				a.since, a.turns = r.last.Time, turns
+			}
+		}
+	}
+	r.crowd.rotate(turns)
 }
 
 // at finds a task of a live attempt; i is below 0 where there is none.
@@ -246,7 +274,7 @@ func (r *pastReader) at(id sched.AttemptID, task int32) (a *pastAttempt, i int) 
 
 func (r *pastReader) started(e sched.TaskStarted) {
 	if a, i := r.at(e.Attempt, e.Task); i >= 0 && a.paces[i] == nil {
-		p := perf.NewPace(r.last.Time, a.startUp, a.speed)
+		p := perf.NewPace(a.clock(e.Attempt, r.last.Time), a.startUp, a.speed)
 		a.paces[i] = &p
 	}
 }
@@ -266,15 +294,15 @@ func (r *pastReader) exited(e sched.TaskExited) {
 		r.counts.Dropped++
 	}
 	if !x.Own && (a.stopping || !x.Cause.Accountable()) {
-		r.runEnds(a, i, nil)
+		r.runEnds(e.Attempt, a, i, nil)
 		return
 	}
-	r.runEnds(a, i, &x)
+	r.runEnds(e.Attempt, a, i, &x)
 }
 
 // runEnds counts the work of a run that ends now; exit is that of a task which ended by
 // itself.
-func (r *pastReader) runEnds(a *pastAttempt, i int, exit *sched.Exit) {
+func (r *pastReader) runEnds(id sched.AttemptID, a *pastAttempt, i int, exit *sched.Exit) {
 	p := a.paces[i]
 	if p == nil || int(a.tasks[i]) >= len(a.job.tasks) {
 		return
@@ -284,7 +312,7 @@ func (r *pastReader) runEnds(a *pastAttempt, i int, exit *sched.Exit) {
 	if !a.job.checkpoint {
 		t.tail = 0
 	}
-	t.tail += p.Done(r.last.Time)
+	t.tail += p.Done(a.clock(id, r.last.Time))
 	if exit != nil {
 		t.runs = append(t.runs, pastRun{t.tail, exit.Code})
 		t.tail = 0
