@@ -397,6 +397,7 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 		j.preempted++
 		j.vc.ended.preemptions++
 	}
+	g.preempted = g.preempted || cause == sched.EndMigrated
 	if !g.extra {
 		j.bars = addBar(j.bars, Bar{g.placed, f.now, cause})
 	}
@@ -409,7 +410,7 @@ func loses(c sched.EndCause, spec *sched.Job) bool {
 	switch c {
 	case sched.EndSucceeded, sched.EndCompleted, sched.EndStopped:
 		return false
-	case sched.EndPreempted:
+	case sched.EndPreempted, sched.EndMigrated:
 		return !spec.Hints.Checkpoint
 	}
 	return true

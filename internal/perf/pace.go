@@ -3,13 +3,16 @@ package perf
 import "github.com/combsched/comb/internal/sched"
 
 // Pace is how the work of one run goes: at one speed since an instant, with what was
-// done before. A run works from when it began; NewPace begins one.
+// done before. A run works from when it began, and on shared leaves in the turns of its
+// attempt; NewPace begins one.
 type Pace struct {
 	from    sched.Time
 	startUp sched.Duration // that passes from then on before work goes on
 	did     sched.Duration // work before it, and millionths of a microsecond of it
 	part    sched.Duration
 	speed   Speed
+	turns   *sched.Rotation // nil is all the time
+	id      sched.AttemptID // whose turns count
 }
 
 // NewPace begins a run that works at a speed when its start-up is over. Speed 0 is
@@ -19,6 +22,14 @@ func NewPace(from sched.Time, startUp sched.Duration, speed Speed) Pace {
 		speed = FullSpeed
 	}
 	return Pace{from: from, startUp: startUp, speed: speed}
+}
+
+// ran is how long the run ran since the last change.
+func (p *Pace) ran(now sched.Time) sched.Duration {
+	if p.turns == nil {
+		return sched.Duration(now - p.from)
+	}
+	return p.turns.Ran(p.id, p.from, now)
 }
 
 // Done is the work that is done at an instant, in time at full speed, rounded down.
@@ -32,7 +43,7 @@ const full = sched.Duration(FullSpeed)
 
 // done is the work with its fraction.
 func (p *Pace) done(now sched.Time) (did, part sched.Duration) {
-	ran := max(sched.Duration(now-p.from)-p.startUp, 0)
+	ran := max(p.ran(now)-p.startUp, 0)
 	if p.speed == FullSpeed {
 		return p.did + ran, p.part
 	}
@@ -45,8 +56,18 @@ func (p *Pace) done(now sched.Time) (did, part sched.Duration) {
 const never = sched.Duration(1) << 60
 
 // Takes is how long it takes from the last change on until so much work is done in
-// all, rounded up.
+// all, rounded up; the turns of others are part of it, and however many they are, the
+// answer is arithmetic.
 func (p *Pace) Takes(work sched.Duration) sched.Duration {
+	d := p.running(work)
+	if p.turns == nil {
+		return d
+	}
+	return min(sched.Duration(p.turns.After(p.id, p.from, d)-p.from), never)
+}
+
+// running is how much of that the run runs.
+func (p *Pace) running(work sched.Duration) sched.Duration {
 	work = max(work-p.did, 0)
 	if work == 0 {
 		return p.startUp
@@ -67,6 +88,13 @@ func (p *Pace) Takes(work sched.Duration) sched.Duration {
 // it had.
 func (p *Pace) Change(now sched.Time, speed Speed) {
 	p.did, p.part = p.done(now)
-	p.startUp = max(p.startUp-sched.Duration(now-p.from), 0)
+	p.startUp = max(p.startUp-p.ran(now), 0)
 	p.from, p.speed = now, max(speed, 1)
+}
+
+// Rotate goes on at another speed and in the turns of an attempt; nil turns are all the
+// time.
+func (p *Pace) Rotate(now sched.Time, speed Speed, turns *sched.Rotation, id sched.AttemptID) {
+	p.Change(now, speed)
+	p.turns, p.id = turns, id
 }

@@ -28,6 +28,7 @@ func table() []maker {
 		{"edf", func(a *args) sched.Policy { return newEDF(a) }},
 		{"fifo", func(a *args) sched.Policy { return fifo{preempt: a.flag("preempt", false)} }},
 		{"firstfit", func(*args) sched.Policy { return firstfit() }},
+		{"gandiva", func(a *args) sched.Policy { return newGandiva(a) }},
 		{"genie", func(a *args) sched.Policy { return newGenie(a) }},
 		{"gittins", func(a *args) sched.Policy { return newGittins(a) }},
 		{"las", func(a *args) sched.Policy { return newLAS(a) }},

@@ -60,6 +60,10 @@ func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
 }
 func (b *board) Guaranteed() int64               { return int64(b.total) }
 func (b *board) Nodes() iter.Seq[sched.NodeView] { return slices.Values(b.nodes) }
+func (b *board) Allocations() []sched.Allocation { return nil }
+func (b *board) Node(i int32) sched.NodeView     { return sched.NodeView{Node: i} }
+func (b *board) Machines() int32                 { return 0 }
+
 func (b *board) Pools() []sched.Pool {
 	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
 }

@@ -176,7 +176,7 @@ func (s *State) settleGang(slot, g int32) {
 // endCause says why an attempt, all of whose tasks are dead, ended.
 func (s *State) endCause(a *attempt) EndCause {
 	switch {
-	case a.cause != "" && a.cause != EndPreempted:
+	case a.cause != "" && a.cause != EndPreempted && a.cause != EndMigrated:
 		return a.cause
 	case a.refused:
 		return EndRefused
@@ -190,6 +190,8 @@ func (s *State) endCause(a *attempt) EndCause {
 		failed = failed || j.tasks[o].state == TaskFailed
 	}
 	switch {
+	case ended && a.cause != "":
+		return a.cause
 	case ended:
 		return EndPreempted
 	case failed:

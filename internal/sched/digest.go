@@ -138,6 +138,10 @@ func (d *digest) event(e Event) {
 		d.text(string(e.Cause))
 		d.num(int64(e.Grace))
 		d.by(e.By)
+		d.word(uint64(len(e.Nodes)))
+		for _, n := range e.Nodes {
+			d.text(string(n))
+		}
 	case Joined:
 		d.attempt(e.Attempt)
 		d.attempt(e.Host)

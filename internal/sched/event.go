@@ -126,6 +126,8 @@ type StopSent struct {
 	Cause   EndCause   `json:"cause"`
 	Grace   Duration   `json:"grace"`
 	By      *AttemptID `json:"by,omitempty"` // the preemptor
+	// Nodes are where a gang that is migrated should run next.
+	Nodes []cell.NodeName `json:"nodes,omitempty"`
 }
 
 // Joined starts an attempt on the leaves that Host holds, and maybe others already: the
@@ -186,6 +188,7 @@ const (
 	EndFailed     EndCause = "failed"     // a completion policy said so
 	EndCompleted  EndCause = "completed"  // its job's attempt completed; the rest is stopped
 	EndPreempted  EndCause = "preempted"  // no retry counted
+	EndMigrated   EndCause = "migrated"   // it runs again elsewhere; no retry counted
 	EndStopped    EndCause = "stopped"    // by its user
 	EndTimeLimit  EndCause = "time limit" // final
 	EndEarly      EndCause = "early"      // its policy saw that it brings nothing more; final

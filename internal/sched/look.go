@@ -12,6 +12,7 @@ type looks struct {
 	// always are the VCs whose gangs also depend on time and on what others do.
 	always  []bool
 	flat    bool    // no VC is part of another
+	tuned   []bool  // VCs whose policy is a Tuner
 	owned   []int64 // leaves that a VC is guaranteed
 	timed   []int32 // VCs whose order changes by itself
 	changes []turn  // by space
@@ -50,12 +51,13 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 // resetLooks begins anew, after the VCs changed.
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
-	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), flat: true, owned: make([]int64, n), changes: make([]turn, n)}
+	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), tuned: make([]bool, n), flat: true, owned: make([]int64, n), changes: make([]turn, n)}
 	for i := int32(1); i < n; i++ {
 		sp := s.cl.Space(i)
 		mode := vcConfig(s.cfg, sp.Name).Backfill
 		s.looks.always[i] = mode == modeEasy || mode == modeConserve
 		s.looks.flat = s.looks.flat && sp.Parent == 0
+		_, s.looks.tuned[i] = s.pol[i].(Tuner)
 		switch s.pol[i].(type) {
 		case Timed, Aging:
 			s.looks.timed = append(s.looks.timed, i)

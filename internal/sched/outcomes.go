@@ -117,6 +117,7 @@ func (s *State) applyPlaced(e Placed) {
 func (s *State) begin(slot int32, a *attempt, places []cell.Task) {
 	j := &s.jobs[slot]
 	s.dequeue(slot, a.id.Gang)
+	j.gangs[a.id.Gang].meant = nil
 	a.state, a.placed, a.since, a.victims = AttemptStarting, s.now, s.seq, nil
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
 	a.alive = int32(len(tasks))
@@ -214,6 +215,7 @@ func (s *State) applyStopSent(e StopSent) {
 	a.cause, a.by, a.told = e.Cause, e.By, s.now
 	s.count(a, 1)
 	s.countYield(a)
+	s.jobs[a.job].gangs[a.id.Gang].meant = e.Nodes
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
@@ -240,6 +242,9 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	}
 	if e.Cause == EndPreempted && !s.isExtra(a) {
 		j.preempted++
+	}
+	if e.Cause != EndMigrated {
+		g.meant = nil
 	}
 	for _, o := range j.spec.Gangs[e.Attempt.Gang].Tasks {
 		s.noteRefusal(j, o)

@@ -79,6 +79,15 @@ type Needer interface {
 	Needs() []Ability
 }
 
+// Tuner is a Policy that changes how those run who have their cells.
+type Tuner interface {
+	Policy
+	// Tune yields wishes for turns and for moves among the gangs of one priority, also
+	// when nobody waits. It is asked behind Rank, whenever a VC is looked at; a Tuner
+	// that is Timed is asked for its next change where gangs run, too.
+	Tune(View) iter.Seq[Wish]
+}
+
 // Judge is a Policy that says which failures no retry will mend.
 type Judge interface {
 	Policy
@@ -113,6 +122,19 @@ type Wish struct {
 	Within Within
 	// SKU, where it is set, is the only type of leaves that the gang may get now.
 	SKU cell.TypeName
+	// Turns, where it is set, asks for no cells: the gangs in it share the leaves that all
+	// but one of them hold, the gangs of one turn running at once (packed) and the turns
+	// one after the other (sliced), each for Quantum. Gang is the one that waits, and
+	// joins; when it runs as well, the others run by other turns than now. All who hold
+	// the leaves are in it. Nobody is stopped for it. It is refused where the gangs differ
+	// in shape, where a job does not let itself be suspended (hint suspendable) or packed
+	// (hint packable), or where their memory does not fit together.
+	Turns   [][]GangRef
+	Quantum Duration
+	// Move stops Gang, which runs, so that it is placed again: it waits with Moved set
+	// and prefers the nodes that were found for it within Only and Within. It is refused
+	// where the gang fits nowhere else now, and to jobs without checkpoints.
+	Move bool
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
 }
@@ -159,8 +181,10 @@ type GangView struct {
 	Shape string
 	// Delayed gangs wait until a time, after a refusal or a failure: a wish for one
 	// finds nothing, whatever is free, and says nothing of others of its shape.
-	Delayed  bool
-	Hints    *Hints
+	Delayed bool
+	Hints   *Hints
+	// Moved gangs were stopped so that they run elsewhere: they should be first.
+	Moved    bool
 	Gangs    int32         // how many gangs its job has
 	Note     []byte        // what the policy noted last about the job; only to read
 	Progress *TaskProgress // what its first task reported last; nil before; only to read
@@ -224,6 +248,29 @@ type View interface {
 	Note(JobID) []byte
 	// Pools are what the VC is guaranteed, by type.
 	Pools() []Pool
+	// Allocations are the leaves that full gangs of this priority hold with a guarantee,
+	// in order of the first gang on each.
+	Allocations() []Allocation
+	// Node is what a machine offers by number, Machines how many there are.
+	Node(int32) NodeView
+	Machines() int32
+}
+
+// Allocation is a set of leaves with the gangs that run there.
+type Allocation struct {
+	Gangs  []GangRef // in order of their jobs
+	Nodes  []int32   // ascending
+	Leaves int32
+	Shape  string
+	Memory int64 // of the smallest of its devices in MiB; 0 is not known
+	// Steady is that all its gangs start or run and none was told to stop: else its
+	// turns stay as they are.
+	Steady bool
+	// Turns, Quantum and Since are how its gangs take turns, and since when; nil when
+	// there was never more than one.
+	Turns   [][]GangRef
+	Quantum Duration
+	Since   Time
 }
 
 // Pool is what a VC is guaranteed of one type: so many leaves, on nodes that have

@@ -201,6 +201,11 @@ func (s *State) nextChange(space int32) Time {
 	}
 	*c = turn{known: true}
 	p, timed := s.pol[space].(Timed)
+	if timed && s.looks.tuned[space] {
+		for _, r := range s.tallies[space].ranks {
+			c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: r.prio, now: s.decided}))
+		}
+	}
 	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
 		if timed {
 			c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: prio, now: s.decided}))

@@ -99,6 +99,10 @@ func (s *State) renameJob(j *job, e *Configured) {
 	}
 	for g := range j.gangs {
 		fresh := s.newGang(j, g)
+		j.gangs[g].meant = slices.Clone(j.gangs[g].meant)
+		for i, n := range j.gangs[g].meant {
+			j.gangs[g].meant[i] = nodeNow(e.RenamedNodes, n)
+		}
 		j.gangs[g].shape = fresh.shape
 		j.gangs[g].avoid = slices.Clone(j.gangs[g].avoid) // clones of the state share it
 		for a := range j.gangs[g].avoid {

@@ -102,6 +102,7 @@ func (s *State) gangView(e queued) GangView {
 	g := &j.gangs[e.gang]
 	v := GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
 		Order: int64(e.job), Leaves: g.leaves, Members: g.members, Shape: g.shape, Hints: &j.spec.Hints, Earlier: g.ran, Ran: g.ran, Since: j.submitted}
+	v.Moved = g.meant != nil
 	v.Delayed = !s.eligible(j, e.gang)
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)

@@ -21,8 +21,9 @@ import (
 // number, from 1, for as long as they live, also when they are alone again.
 type sharing struct {
 	rotation Rotation
-	since    Time  // when it began
-	members  int32 // attempts that name it; 0 is a free slot
+	since    Time   // when it began
+	at       uint64 // the event that said so; only Decide reads it
+	members  int32  // attempts that name it; 0 is a free slot
 }
 
 // shared reports whether an attempt is not alone on its leaves.
@@ -173,7 +174,7 @@ func (s *State) applyRotated(e Rotated) {
 	}
 	number := a.share
 	sh := &s.shares[number-1]
-	sh.rotation, sh.since = e.Rotation, s.now
+	sh.rotation, sh.since, sh.at = e.Rotation, s.now, s.seq
 	for at := s.first(a); at != none; at = s.attempts[at].mate {
 		m := &s.attempts[at]
 		if m.share != number {

@@ -65,17 +65,18 @@ type jobImage struct {
 }
 
 type gangImage struct {
-	N       int32          `json:"n"`
-	Done    bool           `json:"done"`
-	Waiting bool           `json:"waiting"`
-	After   Time           `json:"after"`
-	Faults  int32          `json:"faults"`
-	Retries int32          `json:"retries"`
-	Ran     Duration       `json:"ran,omitempty"`
-	Avoid   []avoidance    `json:"avoid"`
-	Last    *AttemptStatus `json:"last"`
-	Booked  *Booked        `json:"booked,omitempty"`
-	Alone   bool           `json:"alone,omitempty"`
+	N       int32           `json:"n"`
+	Done    bool            `json:"done"`
+	Waiting bool            `json:"waiting"`
+	After   Time            `json:"after"`
+	Faults  int32           `json:"faults"`
+	Retries int32           `json:"retries"`
+	Ran     Duration        `json:"ran,omitempty"`
+	Avoid   []avoidance     `json:"avoid"`
+	Last    *AttemptStatus  `json:"last"`
+	Booked  *Booked         `json:"booked,omitempty"`
+	Alone   bool            `json:"alone,omitempty"`
+	Meant   []cell.NodeName `json:"meant,omitempty"`
 }
 
 type taskImage struct {
@@ -197,7 +198,7 @@ func imageOf(j *job) *jobImage {
 		After: j.after, Notices: j.notices, Note: j.note}
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked, g.alone})
+		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked, g.alone, g.meant})
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -271,7 +272,7 @@ func (s *State) loadJob(im *jobImage) {
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
-		t.retries, t.ran, t.avoid, t.last, t.alone = g.Retries, g.Ran, g.Avoid, g.Last, g.Alone
+		t.retries, t.ran, t.avoid, t.last, t.alone, t.meant = g.Retries, g.Ran, g.Avoid, g.Last, g.Alone, g.Meant
 		s.at(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)
 		for _, a := range g.Avoid {

@@ -102,10 +102,11 @@ type gang struct {
 	single  bool // that has no shape
 	key     Key  // by which it stands there
 	after   Time
-	faults  int32    // delayed retries of this attempt of the job: the back-off's exponent after platform faults
-	retries int32    // counted task retries
-	ran     Duration // how long its attempts ran that have ended
-	alone   bool     // it never shares leaves: a task of it was too slow to suspend
+	faults  int32           // delayed retries of this attempt of the job: the back-off's exponent after platform faults
+	retries int32           // counted task retries
+	ran     Duration        // how long its attempts ran that have ended
+	meant   []cell.NodeName // where it should run next, after a migration; nil for anywhere
+	alone   bool            // it never shares leaves: a task of it was too slow to suspend
 	avoid   []avoidance
 	last    *AttemptStatus // the last that ended
 	members []cell.Member

@@ -52,11 +52,12 @@ type walker struct {
 	pins    []cell.PinnedID // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	outlook *outlook        // what is booked; nil without backfill
+	moves   int             // gangs that were stopped to move
 	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
 }
 
 func (s *State) walkVC(space int32) {
-	if len(s.queues[space])+len(s.lazy[space]) == 0 {
+	if len(s.queues[space])+len(s.lazy[space]) == 0 && !s.looks.tuned[space] {
 		return
 	}
 	w := &s.mem.walker
@@ -67,6 +68,9 @@ func (s *State) walkVC(space int32) {
 		w.outlook = s.newOutlook(space, w)
 	}
 	w.walk()
+	if s.looks.tuned[space] {
+		w.tune()
+	}
 	w.outlook.close()
 	// Who was passed over may stop what started after it.
 	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
@@ -99,6 +103,10 @@ func (w *walker) rank(prio cell.Priority) bool {
 			w.remember(wish.Note)
 		}
 		if wish.Gang.Job == 0 {
+			continue
+		}
+		if wish.Turns != nil || wish.Move {
+			w.adjust(&wish)
 			continue
 		}
 		if w.outlook.deepEnough() {
@@ -160,6 +168,9 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	j, g := &s.jobs[slot], wish.Gang.Gang
+	if s.prefer == nil && j.gangs[g].meant != nil {
+		s.prefer = s.meantFor(&j.gangs[g])
+	}
 	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(&j.gangs[g]) {
 		w.upgrade(&s.attempts[at])
 		return
@@ -201,6 +212,17 @@ func (w *walker) grant(wish Wish) {
 	if wish.Strict {
 		w.block(j, int(g))
 	}
+}
+
+// meantFor are the nodes where a gang that moves should run.
+func (s *State) meantFor(g *gang) cell.NodeSet {
+	var out cell.NodeSet
+	for _, n := range g.meant {
+		if i := s.cl.Forest().NodeIndex(n); i != cell.None {
+			out = out.Add(i)
+		}
+	}
+	return out
 }
 
 // eligible reports whether a gang may be placed at all now.

@@ -195,6 +195,7 @@ func (p *plan) chain(name string, a *args) {
 	gpus, per, parts := a.number("gpus", 1), a.number("switch", 0), a.number("parts", 0)
 	racks := a.number("racks", 0)
 	leaf := sku(name, a.text("device", "nvidia"), parts > 0)
+	leaf.GPUMemoryMB = int64(a.number("gpuMemory", 0))
 	names := a.list("names")
 	if len(names) == 0 {
 		prefix := a.text("prefix", "n")

@@ -92,8 +92,12 @@ func (s *Session) doProgress(c command) (string, error) {
 	checkpoint := c.args.flag("checkpoint")
 	step, total := c.args.number("step", 0), c.args.number("total", 0)
 	loss := c.args.text("loss", "")
+	var use *sched.DeviceUse
+	if util, memory := c.args.number("util", 0), c.args.number("memory", 0); util != 0 || memory != 0 {
+		use = &sched.DeviceUse{Util: util * 10, MemoryMB: int64(memory)}
+	}
 	return s.each(c, "runs", func(id sched.JobID, task int32) bool {
-		return s.world.Progress(id, task, sched.Progress{Step: int64(step), Total: int64(total), Loss: loss, Checkpoint: checkpoint})
+		return s.world.Progress(id, task, sched.Progress{Step: int64(step), Total: int64(total), Loss: loss, Checkpoint: checkpoint, Use: use})
 	})
 }
 

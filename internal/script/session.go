@@ -10,6 +10,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/sim"
+	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -59,6 +60,7 @@ type behavior struct {
 	code     int32
 	start    *sched.Duration
 	runs     sched.Duration // 0 is what the job declares
+	packed   int64          // speed beside others in parts per hundred; 0 is full speed
 }
 
 // crashing is a journal in memory one of whose appends may crash the process.
@@ -162,7 +164,7 @@ func (s *Session) behave(t sim.Task) sim.Behavior {
 		}
 	}
 	b.Stubborn = b.Stubborn || own.stubborn
-	b.Code = own.code
+	b.Code, b.Packed = own.code, perf.Speed(own.packed*10_000)
 	return b
 }
 

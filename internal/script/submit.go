@@ -63,6 +63,7 @@ func (s *Session) submit(in engine.Input) (string, error) {
 // readJob builds a job from the short form.
 func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	lazy, incremental, checkpoint := a.flag("lazy"), a.flag("incremental"), a.flag("checkpoint")
+	packable, suspendable, releases := a.flag("packable"), a.flag("suspendable"), a.flag("releases")
 	j := &sched.Job{
 		Name: sched.JobName(a.word(0)), User: m.Subject,
 		VC:          cell.VCName(a.text("vc", "default")),
@@ -75,6 +76,10 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	j.Hints.Queue, j.Hints.App, j.Hints.Model = a.text("queue", ""), a.text("app", ""), a.text("model", "")
 	j.Hints.Duration, j.Hints.Checkpoint = a.duration("duration", 0), checkpoint
 	j.Hints.Deadlines = deadlines(a)
+	j.Hints.Packable, j.Hints.Suspendable, j.Hints.GPUMemoryMB = packable, suspendable || releases, int64(a.number("memory", 0))
+	if releases {
+		j.Hints.Suspend = &sched.SuspendContract{}
+	}
 	j.AllowedNodes, j.AvoidedNodes, j.PreferredNodes = nodeNames(a, "nodes"), nodeNames(a, "avoid"), nodeNames(a, "prefer")
 	if j.Name == "" {
 		return nil, fmt.Errorf("submit: a job needs a name")
@@ -188,7 +193,7 @@ func (s *Session) readBehavior(a *args, name sched.JobName) {
 		d := a.duration("stop", 0)
 		b.stop = &d
 	}
-	b.runs = a.duration("runs", 0)
+	b.runs, b.packed = a.duration("runs", 0), int64(a.number("packed", 0))
 	if _, ok := a.get("start"); ok {
 		d := a.duration("start", 0)
 		b.start = &d

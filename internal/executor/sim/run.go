@@ -42,7 +42,8 @@ type run struct {
 	behavior Behavior
 	running  bool
 	pace     perf.Pace
-	due      uint64 // the order of the happening that finishes its work
+	turns    *sched.Rotation // by which it runs; nil is all the time
+	due      uint64          // the order of the happening that finishes its work
 	gone     bool
 	told     bool   // that it is gone
 	lost     string // why nothing proves that it lives; "" when known
@@ -80,7 +81,11 @@ func (w *World) Do(a sched.Action) {
 	if w.quiet && !a.Known {
 		w.fail("attempt %v: a new action while an engine recovers", a.Attempt)
 	}
-	if a.Start == nil {
+	switch {
+	case a.Start == nil && a.Rotation != nil:
+		w.rotate(a.Attempt, a.Rotation)
+		return
+	case a.Start == nil:
 		w.stop(a.Attempt, a.Grace)
 		return
 	}
@@ -95,12 +100,15 @@ func (w *World) start(a sched.Action, t sched.TaskStart) {
 		if r.key.task != t.Task {
 			continue
 		}
+		if t := a.Start.Rotation; t != nil && (r.turns == nil || !r.turns.Equal(t) || r.turns.Epoch != t.Epoch) {
+			w.rotate(a.Attempt, t)
+		}
 		if a.Known && r.last != nil {
 			w.report(r, r.last)
 		}
 		return
 	}
-	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place, node: w.node(t.Place.Node)}
+	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place, node: w.node(t.Place.Node), turns: a.Start.Rotation}
 	w.runs[a.Attempt] = append(w.runs[a.Attempt], r)
 	if _, ok := w.stopped[a.Attempt]; ok {
 		w.end(r, sched.Exit{Cause: sched.NeverStarted})
@@ -130,7 +138,7 @@ func (w *World) own(r *run, task taskKey) {
 	w.living[task] = r
 	for _, other := range r.node.runs {
 		for n, d := range r.place.Devices {
-			if other.owns(r.place.SKU, d, r.part(n)) {
+			if other.owns(r.place.SKU, d, r.part(n)) && !r.sharing(other) {
 				w.fail("device %s %s:%d has two owners: attempts %v and %v", r.place.SKU, r.place.Node, d, other.key.attempt, r.key.attempt)
 			}
 		}
@@ -194,12 +202,18 @@ func (w *World) begin(r *run) {
 		return
 	}
 	r.running = true
-	r.pace = perf.NewPace(w.now, r.behavior.StartUp, r.behavior.Speed)
+	r.pace = perf.NewPace(w.now, r.behavior.StartUp, w.speedOf(r))
+	if r.turns != nil {
+		r.pace.Rotate(w.now, w.speedOf(r), r.turns, r.key.attempt)
+	}
 	r.last = sched.TaskStarted{Attempt: r.key.attempt, Task: r.key.task, Host: string(r.place.Node)}
 	w.report(r, r.last)
 	w.planEnd(r)
 	if r.behavior.Tell > 0 && r.key.task == 0 {
 		w.after(r.behavior.Tell, func() { w.tellWork(r) })
+	}
+	if r.behavior.Report > 0 {
+		w.plan(r.behavior.Report, happening{what: reports, run: r})
 	}
 }
 
@@ -232,7 +246,7 @@ func (w *World) SetSpeed(id sched.AttemptID, speed perf.Speed) {
 		}
 		r.behavior.Speed = speed
 		if r.running {
-			r.pace.Change(w.now, speed)
+			r.pace.Change(w.now, w.speedOf(r))
 			w.planEnd(r)
 		}
 	}

@@ -45,6 +45,16 @@ type Behavior struct {
 	// the task dies when the grace is over.
 	StopDelay sched.Duration
 	Stubborn  bool
+	// Packed is the speed at which it works beside others on the same devices, in
+	// millionths of its own; 0 is as fast as alone. Switch is what it loses of each of
+	// its turns.
+	Packed perf.Speed
+	Switch sched.Duration
+	// Report is how often it tells its progress, 0 never: the work done in milliseconds
+	// as its steps, and how its devices are used (see sched.DeviceUse).
+	Report   sched.Duration
+	Util     int32
+	MemoryMB int64
 }
 
 // Task is what a Behave hook sees of a task that is about to start.
@@ -267,6 +277,8 @@ func (w *World) happen(h happening) {
 		w.end(r, sched.Exit{Code: 143, Signal: 15})
 	case isKilled:
 		w.end(r, sched.Exit{Code: 137, Signal: 9})
+	case reports:
+		w.observe(r)
 	default:
 		h.do()
 	}
@@ -298,6 +310,7 @@ const (
 	finishes      // its work is done
 	obeys         // it ends because it was asked to
 	isKilled      // it did not, in time
+	reports       // it tells its progress
 )
 
 func (h *happening) before(o *happening) bool {

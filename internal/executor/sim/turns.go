@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// rotate lets the tasks of an attempt run by a rotation from now on. What they did so
+// far counts as it was. The cost does not depend on how many turns there will be.
+func (w *World) rotate(id sched.AttemptID, r *sched.Rotation) {
+	for _, run := range w.runs[id] {
+		run.turns = r
+		if run.running && !run.gone {
+			run.pace.Rotate(w.now, w.speedOf(run), r, id)
+			w.planEnd(run)
+		}
+	}
+}
+
+// speedOf is how fast a run works while it runs: its own speed, times what is left of
+// it beside those who run at once, and less what each switch costs.
+func (w *World) speedOf(r *run) perf.Speed {
+	speed := r.behavior.Speed
+	if speed == 0 {
+		speed = perf.FullSpeed
+	}
+	t := r.turns
+	if t == nil {
+		return speed
+	}
+	if k := t.Turn(r.key.attempt); k >= 0 && len(t.Turns[k]) > 1 && r.behavior.Packed > 0 {
+		speed = max(speed*r.behavior.Packed/perf.FullSpeed, 1)
+	}
+	if len(t.Turns) > 1 && r.behavior.Switch > 0 {
+		cost := min(r.behavior.Switch, t.Quantum)
+		speed = max(speed*perf.Speed((t.Quantum-cost)*1000/t.Quantum)/1000, 1)
+	}
+	return speed
+}
+
+// sharing reports whether two runs may own one device: the rotation of the one names the
+// other.
+func (r *run) sharing(o *run) bool {
+	return r.turns != nil && r.turns.Turn(o.key.attempt) >= 0
+}
+
+// observe tells what a task does and how its devices are used, and plans the next time.
+func (w *World) observe(r *run) {
+	b := &r.behavior
+	if r.gone || r.stopping || r.lost != "" || b.Report <= 0 {
+		return
+	}
+	if r.turns == nil || r.turns.Runs(r.key.attempt, w.now) {
+		p := sched.Progress{Attempt: r.key.attempt, Task: r.key.task, Step: int64(r.pace.Done(w.now) / sched.Millisecond)}
+		if b.Util > 0 || b.MemoryMB > 0 {
+			p.Use = &sched.DeviceUse{Util: b.Util, MemoryMB: b.MemoryMB}
+		}
+		if !r.node.down {
+			w.tell(p)
+		}
+	}
+	w.plan(b.Report, happening{what: reports, run: r})
+}
