@@ -40,7 +40,11 @@ func (s *State) status(j *job) JobStatus {
 		}
 	}
 	for i := range j.tasks {
-		st.Tasks = append(st.Tasks, taskStatus(j, &j.tasks[i]))
+		t := taskStatus(j, &j.tasks[i])
+		if at := j.gangs[t.Gang].attempt; t.State == TaskRunning && at != none && s.suspended(&s.attempts[at]) {
+			t.State = TaskSuspended
+		}
+		st.Tasks = append(st.Tasks, t)
 	}
 	s.markLost(j, st.Tasks)
 	return st
@@ -60,7 +64,7 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 func (s *State) attemptStatus(a *attempt) AttemptStatus {
 	out := AttemptStatus{ID: a.id, State: a.state, Lazy: a.lazy, Orphaned: a.orphaned, Cause: a.cause,
 		Placed: a.placed, Started: a.started, By: a.by, Message: a.message}
-	if r := s.rotationOf(a); r != nil && a.state == AttemptRunning && !r.Runs(a.id, s.now) {
+	if a.state == AttemptRunning && s.suspended(a) {
 		out.State = AttemptSuspended
 	}
 	out.Opportunistic = s.cl.Alloc(a.alloc).Opportunistic()
@@ -70,6 +74,20 @@ func (s *State) attemptStatus(a *attempt) AttemptStatus {
 		}
 	}
 	return out
+}
+
+// suspended reports whether others have their turn on an attempt's leaves.
+func (s *State) suspended(a *attempt) bool {
+	r := s.rotationOf(a)
+	return r != nil && a.cause == "" && !r.Runs(a.id, s.now)
+}
+
+// AsOf is the state as of a later time, to be read at once: who has whose turn depends
+// on it, though nothing happened. It shares everything with the state.
+func (s *State) AsOf(now Time) *State {
+	c := *s
+	c.now, c.mem = max(s.now, now), memory{}
+	return &c
 }
 
 // Jobs returns the jobs that have not ended, in submission order.

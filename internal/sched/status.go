@@ -40,6 +40,7 @@ const (
 	TaskWaiting   TaskState = "Waiting"
 	TaskStarting  TaskState = "Starting"
 	TaskRunning   TaskState = "Running"
+	TaskSuspended TaskState = "Suspended" // others have their turn on its leaves; never stored
 	TaskStopping  TaskState = "Stopping"
 	TaskIsUnknown TaskState = "Unknown"
 	TaskSucceeded TaskState = "Succeeded"

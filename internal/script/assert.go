@@ -53,7 +53,7 @@ func (s *Session) status(id sched.JobID) (sched.JobStatus, error) {
 		return j, nil
 	}
 	var j sched.JobStatus
-	err := s.read(func(st *sched.State) { j, _ = st.Job(id) })
+	err := s.read(func(st *sched.State) { j, _ = st.AsOf(s.world.Now()).Job(id) })
 	return j, err
 }
 
@@ -165,7 +165,7 @@ func (s *Session) reasons(id sched.JobID) (reasons, error) {
 func (s *Session) assertCounts(a *args) ([]string, error) {
 	var waiting, active, free int32
 	err := s.read(func(st *sched.State) {
-		for _, j := range st.Jobs() {
+		for _, j := range st.AsOf(s.world.Now()).Jobs() {
 			switch j.Phase {
 			case sched.Waiting:
 				waiting++

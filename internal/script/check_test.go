@@ -29,6 +29,8 @@ type checker struct {
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
 	lastLook  sched.Time
 	last      map[gangKey]int32
+	alone     map[gangKey]bool // gangs that never share again
+	memory    map[cell.TypeName]int64
 	world     hardware
 	batches   int
 	quietly   int
@@ -48,7 +50,12 @@ type attempt struct {
 	stop    bool
 	place   cell.Placement
 	started sched.Time // when the first of its tasks ran
+	turns   *sched.Rotation
+	since   sched.Time     // when these began
+	had     sched.Duration // how long it ran before
 }
+
+type placedTask = cell.Task
 
 // device is one leaf by its place in the world.
 type device struct {
@@ -78,7 +85,8 @@ func newChecker(s *script.Session) *checker {
 	return &checker{
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
 		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
-		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{}, world: newHardware(),
+		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
+		alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
 	}
 }
 
@@ -144,6 +152,10 @@ func (c *checker) books(r sched.Record) {
 		c.placed(r, e)
 	case sched.StopSent:
 		c.stopSent(r, e)
+	case sched.Joined:
+		c.joined(r, e)
+	case sched.Rotated:
+		c.rotated(r, e)
 	case sched.LazilyPreempted:
 		for _, id := range append(e.With, e.Attempt) {
 			c.attempt(r, id).lazy = true
@@ -162,12 +174,15 @@ func (c *checker) books(r sched.Record) {
 		}
 	case sched.AttemptEnded:
 		if a := c.attempt(r, e.Attempt); a.started > 0 {
-			c.ran[gangKey{e.Attempt.Job, e.Attempt.Gang}] += sched.Duration(r.Time - a.started)
+			c.ran[gangKey{e.Attempt.Job, e.Attempt.Gang}] += c.had(e.Attempt, a, r.Time)
 		}
 		delete(c.live, e.Attempt)
 	case sched.JobEnded:
 		c.jobEnded(r, e)
 	case sched.Configured:
+		for _, k := range e.Config.Cluster.SKUs {
+			c.memory[k.Name] = k.GPUMemoryMB
+		}
 		for _, m := range e.Moves {
 			a := c.attempt(r, m.Attempt)
 			a.place = m.Placement
@@ -382,7 +397,8 @@ func (c *checker) conserved() {
 	for id, a := range c.live {
 		a.devices(func(d device) {
 			if other, taken := owner[d]; taken {
-				c.fail("I2: %s %s:%d belongs to attempts %v and %v", d.sku, d.node, d.index, id, other)
+				c.shares(id, other)
+				return
 			}
 			owner[d] = id
 			used[device{node: d.node, sku: d.sku}]++

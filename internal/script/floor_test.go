@@ -19,8 +19,8 @@ type floor struct {
 
 // floorChain is a chain; parts is 0 where leaves are whole devices.
 type floorChain struct {
-	name, prefix                           string
-	nodes, gpus, parts, perSwitch, perRack int
+	name, prefix                                   string
+	nodes, gpus, parts, perSwitch, perRack, memory int
 }
 
 // share is a part of a VC's quota: so many cells of a chain's level.
@@ -91,6 +91,7 @@ func floorPolicies() []string {
 		"capacity:interval=60,preempt,round=0.5,userLimitFactor=100," + queues,
 		"srtf", "srsf", "sjf", "edf", "edf:preempt=no", "las", "las:limits=60/600/3000", "gittins", "gittins:delta=60,limits=100/1000", "firstfit",
 		"tetris", "tetris:by=team,fairness=0.5,work=0", "offers", "offers:by=app,refuse=60", "offers:hoard",
+		"gandiva", "gandiva:quantum=10,window=20,settle=1", "gandiva:quantum=7,sharers=2,pack=no,moves=100,settle=1", "gandiva:quantum=10,window=5,settle=5,free=0.25,moves=50",
 		"themis", "themis:auction=off,lease=60", "themis:f=0.5,lease=30,slow=m:2,seed=7",
 		"philly", "philly:switch=30,node=60,rack=never", "philly:node=never,permanent=1/2,small=4"}
 }
@@ -116,6 +117,9 @@ func (f *floor) addChain(g *generator, name string) {
 	}
 	if c.gpus <= 4 && g.chance(40) {
 		c.parts = 1 + g.IntN(4)
+	}
+	if g.chance(60) {
+		c.memory = 16_000
 	}
 	f.chains = append(f.chains, c)
 	left := c.nodes
@@ -282,6 +286,9 @@ func (f *floor) text() string {
 	var b strings.Builder
 	for _, c := range f.chains {
 		fmt.Fprintf(&b, "chain %s nodes=%d gpus=%d prefix=%s", c.name, c.nodes, c.gpus, c.prefix)
+		if c.memory > 0 {
+			fmt.Fprintf(&b, " gpuMemory=%d", c.memory)
+		}
 		if c.parts > 0 {
 			fmt.Fprintf(&b, " parts=%d", c.parts)
 		}

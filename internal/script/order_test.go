@@ -97,7 +97,7 @@ func (c *checker) service(g gangKey, now sched.Time) sched.Duration {
 	ran := c.ran[g]
 	for id, a := range c.live {
 		if id.Job == g.job && id.Gang == g.gang && a.started > 0 {
-			ran += sched.Duration(now - a.started)
+			ran += c.had(id, a, now)
 		}
 	}
 	return ran

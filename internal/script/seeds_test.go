@@ -238,7 +238,7 @@ func (g *generator) step() {
 		do     func()
 	}{
 		{45, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
-		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {4, g.crash}, {5, g.reconfigure}, {2, g.again}, {3, g.disk},
+		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {6, g.progress}, {4, g.crash}, {5, g.reconfigure}, {2, g.again}, {3, g.disk},
 	}
 	total := 0
 	for _, c := range choices {
@@ -283,6 +283,7 @@ func (g *generator) submit() {
 		{40, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
 		{60, "queue=" + g.pick("q", "p.r", "d", "p", "z")}, {20, "app=" + g.pick("m", "n")},
 		{20, fmt.Sprintf("retries=%d", g.IntN(3))}, {30, fmt.Sprintf("limit=%ds", 1+g.IntN(400))},
+		{35, "suspendable"}, {12, "releases"}, {30, "packable"}, {40, fmt.Sprintf("memory=%d", 2000*(1+g.IntN(8)))}, {20, "packed=70"},
 		{8, "minFailed=2"}, {8, "minSucceeded=1"}, {8, "taskRetries=1"}, {20, "user=" + g.pick("u", "v", "w")},
 		{8, "nodes=" + g.node1() + "," + g.node1()}, {5, "avoid=" + g.node1()}, {10, "prefer=" + g.node1()}, {5, "pinned=" + g.pick("p1", "p2")},
 	} {
@@ -294,6 +295,21 @@ func (g *generator) submit() {
 	if strings.Contains(g.do(line, ""), name+" is accepted:") {
 		g.repeat = append(g.repeat, step{line: line})
 	}
+}
+
+// progress lets a job tell how far it is, and what is seen of its devices.
+func (g *generator) progress() {
+	if len(g.names) == 0 {
+		return
+	}
+	line := fmt.Sprintf("progress %s step=%d", g.names[len(g.names)-1-g.IntN(min(len(g.names), 8))], 1+g.IntN(1000))
+	if g.chance(70) {
+		line += fmt.Sprintf(" util=%d memory=%d", 1+g.IntN(100), 1000*(1+g.IntN(12)))
+	}
+	if g.chance(20) {
+		line += " checkpoint"
+	}
+	g.do(line, "")
 }
 
 // runTime says how long a job runs; some declare another time or none.

@@ -30,7 +30,7 @@ func (s *Session) doShow(c command) (string, error) {
 	err := s.read(func(st *sched.State) {
 		switch what {
 		case "jobs":
-			for _, j := range st.Jobs() {
+			for _, j := range st.AsOf(s.world.Now()).Jobs() {
 				s.showJob(&out, j)
 			}
 		case "cells":

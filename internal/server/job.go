@@ -34,10 +34,10 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	err := s.read(ctx, after, func(st *sched.State) {
 		var status sched.JobStatus
 		if number > 0 {
-			status, found = st.Job(sched.JobID(number))
+			status, found = st.AsOf(s.opts.Now()).Job(sched.JobID(number))
 		}
 		if id, ok := st.ByName(sched.JobName(ref)); ok && !found {
-			status, found = st.Job(id)
+			status, found = st.AsOf(s.opts.Now()).Job(id)
 		}
 		if found {
 			out = withReason(st, status)

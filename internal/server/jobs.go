@@ -248,7 +248,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	out := rest.JobList{Jobs: []rest.Job{}}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
-		out.Jobs = append(out.Jobs, liveJobs(st, &f)...)
+		out.Jobs = append(out.Jobs, liveJobs(st, s.opts.Now(), &f)...)
 	})
 	if err != nil {
 		return nil, err
@@ -272,9 +272,9 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 
 // liveJobs returns up to one more than a page of jobs, newest first, with the
 // reasons of those that wait.
-func liveJobs(st *sched.State, f *jobFilter) []rest.Job {
+func liveJobs(st *sched.State, now sched.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
-	for _, j := range slices.Backward(st.Jobs()) {
+	for _, j := range slices.Backward(st.AsOf(now).Jobs()) {
 		if len(out) > f.limit {
 			break
 		}
