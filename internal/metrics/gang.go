@@ -35,9 +35,11 @@ type gang struct {
 	tasks     []cell.Task
 	leaves    int32
 	lazy      bool
-	ran       bool       // a task of the attempt started
-	placed    sched.Time // begin of the attempt
-	from      sched.Time // begin of the present segment
+	guest     bool            // its leaves are counted to another who shares them
+	turns     *sched.Rotation // by which it runs; nil is all the time
+	ran       bool            // a task of the attempt started
+	placed    sched.Time      // begin of the attempt
+	from      sched.Time      // begin of the present segment
 	speed     int64
 	crowded   int32  // its nodes that it shares with other gangs
 	loose     uint64 // leaf-microseconds since its work was last saved
@@ -118,7 +120,8 @@ func (f *Fold) endWait(g *gang) {
 }
 
 // placed begins an attempt.
-func (f *Fold) placed(e *sched.Placed) {
+// A guest is placed beside others.
+func (f *Fold) placed(e *sched.Placed, guest bool) {
 	j := f.jobs[e.Attempt.Job]
 	if j == nil || int(e.Attempt.Gang) >= len(j.gangs) || j.gangs[e.Attempt.Gang].slot != none {
 		f.fail("attempt %v is placed and does not wait", e.Attempt)
@@ -134,6 +137,7 @@ func (f *Fold) placed(e *sched.Placed) {
 		j.vc.ended.migrations++
 	}
 	g.preempted, g.ran, g.lazy, g.n, g.placed = false, false, false, e.Attempt.N, f.now
+	g.turns, g.guest = nil, guest
 	g.slot = f.newSlot(g)
 	f.change(j.vc, running, 1)
 	f.occupy(g, &e.Placement)
@@ -212,6 +216,9 @@ func (f *Fold) vacate(g *gang) {
 // countGang counts a gang's leaves for its VC, as guaranteed or not.
 func (f *Fold) countGang(g *gang, sign int32) {
 	a := g.job.vc
+	if g.guest {
+		return
+	}
 	if g.lazy || g.job.spec.Priority < cell.MinGuaranteed {
 		f.change(a, opportunistic, int64(sign*g.leaves))
 		return
@@ -281,6 +288,32 @@ func (f *Fold) moveOut(g *gang) {
 	}
 }
 
+// rotated lets those who share leaves take turns: from now on only its own count for
+// each. The leaves count once, to the first of them.
+func (f *Fold) rotated(e *sched.Rotated) {
+	first := e.Turns[0][0]
+	for _, turn := range e.Turns {
+		for _, id := range turn {
+			if id.Job < first.Job || id.Job == first.Job && id.Gang < first.Gang {
+				first = id
+			}
+		}
+	}
+	for _, turn := range e.Turns {
+		for _, id := range turn {
+			g := f.liveGang(id)
+			if g == nil {
+				continue
+			}
+			f.cut(g)
+			g.turns = &e.Rotation
+			f.countGang(g, -1)
+			g.guest = id != first
+			f.countGang(g, 1)
+		}
+	}
+}
+
 // crowd tells a gang that one more of its nodes is shared, or one less.
 func (f *Fold) crowd(g *gang, d int32) {
 	if g.crowded == 0 || g.crowded+d == 0 {
@@ -292,11 +325,18 @@ func (f *Fold) crowd(g *gang, d int32) {
 // cut ends a segment: its time counts with the speed and neighbours it had.
 func (f *Fold) cut(g *gang) {
 	dt := uint64(f.now - g.from)
+	j := g.job
+	if g.turns != nil && dt > 0 {
+		id := sched.AttemptID{Job: j.id, Gang: g.index, N: g.n}
+		dt = uint64(g.turns.Ran(id, g.from, f.now))
+		n := g.turns.Suspensions(id, g.from, f.now)
+		j.suspended += int32(n)
+		j.vc.ended.suspends += n
+	}
 	g.from = f.now
 	if dt == 0 {
 		return
 	}
-	j := g.job
 	gpu := dt * uint64(g.leaves)
 	j.gpu += gpu
 	j.effective += scale(gpu, g.speed)

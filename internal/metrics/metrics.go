@@ -116,10 +116,12 @@ func (f *Fold) add(e sched.Event) {
 		f.submitted(e)
 	case sched.Placed:
 		f.events++
-		f.placed(&e)
+		f.placed(&e, false)
 	case sched.Joined:
 		f.events++
-		f.placed(&sched.Placed{Attempt: e.Attempt, Placement: e.Placement})
+		f.placed(&sched.Placed{Attempt: e.Attempt, Placement: e.Placement}, true)
+	case sched.Rotated:
+		f.rotated(&e)
 	case sched.TaskStarted:
 		f.started(e.Attempt)
 	case sched.AttemptEnded:

@@ -22,6 +22,7 @@ type twin struct {
 	end    sched.Time
 	jobs   map[sched.JobID]*twinJob
 	vcs    map[string]*twinVC
+	turns  map[sched.AttemptID]*sched.Rotation
 	used   float64 // leaf-microseconds
 	idle   float64
 	stray  float64
@@ -47,6 +48,7 @@ type twinJob struct {
 	gpu, shared float64
 	wasted      float64
 	preempted   int32
+	suspended   int32
 	migrated    int32
 	attempts    int32
 	app         *twinApp
@@ -78,7 +80,7 @@ type twinGang struct {
 }
 
 func newTwin() *twin {
-	return &twin{s: sched.New(policy.New), jobs: map[sched.JobID]*twinJob{}, vcs: map[string]*twinVC{}}
+	return &twin{s: sched.New(policy.New), jobs: map[sched.JobID]*twinJob{}, vcs: map[string]*twinVC{}, turns: map[sched.AttemptID]*sched.Rotation{}}
 }
 
 func (w *twin) add(r sched.Record) {
@@ -107,15 +109,18 @@ func (w *twin) before(e sched.Event) {
 		g := &j.gangs[e.Attempt.Gang]
 		g.live = false
 		lost := !slices.Contains([]sched.EndCause{sched.EndSucceeded, sched.EndCompleted, sched.EndStopped}, e.Cause)
-		if lost && !(e.Cause == sched.EndPreempted && j.spec.Hints.Checkpoint) {
+		if lost && !((e.Cause == sched.EndPreempted || e.Cause == sched.EndMigrated) && j.spec.Hints.Checkpoint) {
 			j.wasted += g.loose
 		}
-		if !lost || j.spec.Hints.Checkpoint && e.Cause == sched.EndPreempted || e.Cause == sched.EndFailed || e.Cause == sched.EndTimeLimit {
+		if !lost || j.spec.Hints.Checkpoint && (e.Cause == sched.EndPreempted || e.Cause == sched.EndMigrated) || e.Cause == sched.EndFailed || e.Cause == sched.EndTimeLimit {
 			g.kept += g.fresh
 		}
 		g.loose, g.fresh, g.was = 0, 0, nil
 		if e.Cause == sched.EndPreempted && !g.extra {
 			j.preempted++
+			g.was = g.nodes
+		}
+		if e.Cause == sched.EndMigrated {
 			g.was = g.nodes
 		}
 		w.events++
@@ -147,6 +152,15 @@ func (w *twin) after(e sched.Event) {
 		g := &w.jobs[e.Job].gangs[e.Gang]
 		if g.after = e.After; e.Counted {
 			g.kept = 0
+		}
+	case sched.Joined:
+		w.after(sched.Placed{Attempt: e.Attempt, Placement: e.Placement})
+	case sched.Rotated:
+		r := &e.Rotation
+		for _, turn := range e.Turns {
+			for _, id := range turn {
+				w.turns[id] = r
+			}
 		}
 	case sched.Placed:
 		j := w.jobs[e.Attempt.Job]
@@ -419,7 +433,7 @@ func (w *twin) freeQuota() map[string]map[cell.TypeName]int32 {
 		by := out[string(st.VC)]
 		for g := range w.jobs[st.ID].gangs {
 			h := w.held(&st, int32(g))
-			if h.opportunistic || by == nil {
+			if h.opportunistic || by == nil || w.guest(h.id) {
 				continue
 			}
 			for sku, n := range h.by {
@@ -432,6 +446,7 @@ func (w *twin) freeQuota() map[string]map[cell.TypeName]int32 {
 
 // holding is what one gang holds.
 type holding struct {
+	id            sched.AttemptID
 	opportunistic bool
 	leaves        int32
 	by            map[cell.TypeName]int32
@@ -444,7 +459,7 @@ func (w *twin) held(st *sched.JobStatus, g int32) holding {
 		if a.ID.Gang != g || a.State == sched.AttemptReserving || a.State == sched.AttemptOver {
 			continue
 		}
-		h.opportunistic = a.Opportunistic
+		h.id, h.opportunistic = a.ID, a.Opportunistic
 		left := w.jobs[st.ID].gangs[g].left
 		for k, o := range w.jobs[st.ID].spec.Gangs[g].Tasks {
 			t := &st.Tasks[o]
@@ -467,11 +482,15 @@ func (w *twin) passJob(st *sched.JobStatus, dt float64, crowd map[cell.NodeName]
 	for i := range j.gangs {
 		g := &j.gangs[i]
 		h := w.held(st, int32(i))
-		gpu := float64(h.leaves) * dt
+		ran := dt
+		if t := w.turns[h.id]; t != nil {
+			ran = w.turn(j, t, h.id, dt)
+		}
+		gpu := float64(h.leaves) * ran
 		j.gpu += gpu
 		g.loose += gpu
 		if g.live && g.ran {
-			g.fresh += dt
+			g.fresh += ran
 		}
 		for n := range h.nodes {
 			if crowd[n] > 1 {
@@ -491,6 +510,40 @@ func (w *twin) passJob(st *sched.JobStatus, dt float64, crowd map[cell.NodeName]
 			g.frag += dt
 		}
 	}
+}
+
+// turn is how much of the last stretch of time an attempt had its turn, read turn by turn.
+func (w *twin) turn(j *twinJob, t *sched.Rotation, id sched.AttemptID, dt float64) (ran float64) {
+	for at := w.now - sched.Time(dt); at < w.now; {
+		next := w.now
+		if c := t.Change(at); c > 0 {
+			next = min(c, next)
+		}
+		if t.Runs(id, at) {
+			ran += float64(next - at)
+			if !t.Runs(id, next) {
+				j.suspended++
+			}
+		}
+		at = next
+	}
+	return ran
+}
+
+// guest reports whether another attempt that shares its leaves comes before it.
+func (w *twin) guest(id sched.AttemptID) bool {
+	t := w.turns[id]
+	if t == nil {
+		return false
+	}
+	for _, turn := range t.Turns {
+		for _, o := range turn {
+			if (o.Job < id.Job || o.Job == id.Job && o.Gang < id.Gang) && w.turns[o] == t && w.jobs[o.Job].gangs[o.Gang].live {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // waits reports whether all tasks of a gang wait.
@@ -530,6 +583,7 @@ func (w *twin) figures(vc string) metrics.Figures {
 		first = min(first, j.submit)
 		gpu += j.gpu
 		f.Preemptions += int64(j.preempted)
+		f.Suspends += int64(j.suspended)
 		f.Migrations += int64(j.migrated)
 		if !j.app.open && !apps[j.app] {
 			apps[j.app] = true

@@ -94,6 +94,24 @@ func (r *Rotation) Ran(id AttemptID, from, to Time) Duration {
 	return r.had(k, to) - r.had(k, from)
 }
 
+// Suspensions returns how many turns of an attempt end after one instant and not after
+// another; with a single turn there are none.
+func (r *Rotation) Suspensions(id AttemptID, from, to Time) int64 {
+	k := r.Turn(id)
+	if k < 0 || len(r.Turns) < 2 || to <= from {
+		return 0
+	}
+	period := r.Quantum * Duration(len(r.Turns))
+	ended := func(at Time) int64 {
+		d := Duration(at-r.Epoch) - Duration(k+1)*r.Quantum
+		if d < 0 {
+			return 0
+		}
+		return int64(d/period) + 1
+	}
+	return ended(to) - ended(from)
+}
+
 // After returns when an attempt has had its turn for so long since an instant; the end
 // of time when it never will.
 func (r *Rotation) After(id AttemptID, from Time, d Duration) Time {

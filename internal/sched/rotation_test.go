@@ -51,6 +51,15 @@ func TestRotationAgreesWithTicks(t *testing.T) {
 		if got := r.Ran(id, from, to); got != want {
 			t.Fatalf("%+v: %v ran for %d of [%d, %d), want %d", r, id, got, from, to, want)
 		}
+		ends := int64(0)
+		for at := from + 1; at <= to && len(r.Turns) > 1; at++ {
+			if at > r.Epoch && r.Runs(id, at-1) && !r.Runs(id, at) {
+				ends++
+			}
+		}
+		if got := r.Suspensions(id, from, to); got != ends {
+			t.Fatalf("%+v: %v is suspended %d times in (%d, %d], want %d", r, id, got, from, to, ends)
+		}
 		need := Duration(1 + rng.IntN(20))
 		at, had := from, Duration(0)
 		for ; had < need && at < 1000; at++ {
