@@ -60,10 +60,16 @@ type crash struct {
 
 func newCrash(t *testing.T) *crash {
 	t.Helper()
+	return newCrashOn(t, killCluster)
+}
+
+// newCrashOn starts a server with a cluster of one node with four GPUs.
+func newCrashOn(t *testing.T, file string) *crash {
+	t.Helper()
 	dir := t.TempDir()
 	c := &crash{t: t, dir: dir, books: filepath.Join(dir, "books"), acked: map[string]sched.JobID{}}
 	cluster := filepath.Join(dir, "cluster.yaml")
-	for name, text := range map[string]string{cluster: killCluster} {
+	for name, text := range map[string]string{cluster: file} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +200,12 @@ func (c *crash) checkEnd() {
 			c.t.Errorf("%s ran, but nobody was told that it was accepted", name)
 		}
 	}
+	c.checkAfter()
+}
+
+// checkAfter is what must hold when all is over, whatever ran.
+func (c *crash) checkAfter() {
+	c.t.Helper()
 	c.checkCells()
 	c.checkStream()
 	if err := c.server.Stop(); err != nil {

@@ -1,58 +1,50 @@
 package local
 
 import (
-	"slices"
-
 	"github.com/combsched/comb/internal/sched"
 )
 
-// The bounds of a rotation that is followed: what a task wrote into its own folder
-// must neither keep its supervisor busy nor overflow. Beyond them it runs always.
+// The bounds of a rotation that is followed, beside its own: what a task wrote into
+// its folder must neither keep its supervisor busy nor overflow. Beyond them it runs
+// always.
 const (
 	minQuantum = 10 * sched.Millisecond
-	maxQuantum = 1000 * 24 * sched.Hour
 	maxEpoch   = sched.Time(1) << 60
 )
 
-// turns is a rotation as one of its attempts sees it. The zero value has no end.
+// turns is a rotation as one of its attempts sees it.
 type turns struct {
-	r    sched.Rotation
-	mine int // the number of its turn; -1 when it always runs
+	r      sched.Rotation
+	own    sched.AttemptID
+	slices bool // it does not run all the time
 }
 
 // turnsOf holds a rotation against the attempt that follows it.
 func turnsOf(r sched.Rotation, own sched.AttemptID) turns {
-	t := turns{r: r, mine: -1}
-	if len(r.Turns) < 2 || r.Quantum < minQuantum || r.Quantum > maxQuantum || r.Epoch < 0 || r.Epoch > maxEpoch {
-		return t
-	}
-	t.mine = slices.IndexFunc(r.Turns, func(turn []sched.AttemptID) bool { return slices.Contains(turn, own) })
+	t := turns{r: r, own: own}
+	t.slices = len(r.Turns) > 1 && r.Check() == nil && r.Quantum >= minQuantum &&
+		r.Epoch >= 0 && r.Epoch <= maxEpoch && r.Turn(own) >= 0
 	return t
 }
 
 // always reports whether the attempt runs all the time.
-func (t *turns) always() bool { return len(t.r.Turns) < 2 || t.mine < 0 }
+func (t *turns) always() bool { return !t.slices }
 
-// at says whether the attempt has its turn, and when that changes; a rotation under
-// which it always runs never changes that, and says 0.
+// at says whether the attempt has its turn, and until when nothing changes; 0 is for
+// ever.
 func (t *turns) at(now sched.Time) (runs bool, until sched.Time) {
-	if t.always() {
+	if t.always() || now > maxEpoch {
 		return true, 0
 	}
-	n, q := int64(len(t.r.Turns)), int64(t.r.Quantum)
-	round := floorDiv(int64(now-t.r.Epoch), q)
-	ahead := floorMod(int64(t.mine)-round, n)
-	if ahead == 0 {
-		ahead, runs = 1, true
-	}
-	return runs, t.r.Epoch + sched.Time((round+ahead)*q)
+	return t.r.Runs(t.own, now), t.r.Change(now)
 }
 
 // others are the attempts that must be suspended while this one runs.
 func (t *turns) others() []sched.AttemptID {
 	var list []sched.AttemptID
+	mine := t.r.Turn(t.own)
 	for i, turn := range t.r.Turns {
-		if i != t.mine {
+		if i != mine {
 			list = append(list, turn...)
 		}
 	}
@@ -69,14 +61,3 @@ func shares(r *sched.Rotation) bool {
 	}
 	return members > 1
 }
-
-// floorDiv rounds down, also below 0: before the epoch the rounds go on backwards.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }

@@ -26,41 +26,18 @@ func TestTurnsByTheClock(t *testing.T) {
 		runs  bool
 		until sched.Time
 	}{
-		{1, 100, true, 110}, {1, 109, true, 110}, {1, 110, false, 130}, {1, 129, false, 130}, {1, 130, true, 140},
-		{2, 100, false, 110}, {2, 110, true, 120}, {2, 120, false, 140},
-		{3, 100, false, 120}, {3, 120, true, 130},
-		{3, 99, true, 100}, {1, 99, false, 100}, {2, 99, false, 110}, // before the epoch
-		{1, 70, true, 80}, {3, 65, true, 70},
+		{1, 100, true, 110}, {1, 109, true, 110}, {1, 110, false, 120}, {1, 129, false, 130}, {1, 130, true, 140},
+		{2, 100, false, 110}, {2, 110, true, 120}, {2, 120, false, 130}, {3, 100, false, 110}, {3, 120, true, 130},
+		{3, 99, false, 110}, {1, 99, true, 110}, // before the epoch it is as at the epoch
 	} {
 		turns := turnsOf(r, at(tt.job))
 		if runs, until := turns.at(tt.now * 1_000_000); runs != tt.runs || until != tt.until*1_000_000 {
 			t.Errorf("job %d at %d s: %v until %d, want %v until %d s", tt.job, tt.now, runs, until, tt.runs, tt.until)
 		}
 	}
-}
-
-// Exactly one turn runs at any instant, and what at says of the change is so.
-func TestEveryInstantHasOneTurn(t *testing.T) {
-	for n := 2; n <= 5; n++ {
-		r := turn(20*sched.Millisecond, 1_000_000, n)
-		for now := sched.Time(0); now < 3_000_000; now += 3_331 {
-			runs := 0
-			for job := 1; job <= n; job++ {
-				turns := turnsOf(r, at(job))
-				mine, until := turns.at(now)
-				if mine {
-					runs++
-				}
-				before, _ := turns.at(until - 1)
-				after, _ := turns.at(until)
-				if until <= now || before != mine || after == mine {
-					t.Fatalf("%d turns, job %d at %d: %v until %d, then %v", n, job, now, mine, until, after)
-				}
-			}
-			if runs != 1 {
-				t.Fatalf("%d of %d turns run at %d", runs, n, now)
-			}
-		}
+	two := turnsOf(sched.Rotation{Turns: [][]sched.AttemptID{{at(1), at(2)}, {at(3)}, {at(4)}}, Quantum: sched.Second}, at(2))
+	if got := two.others(); len(got) != 2 || got[0] != at(3) || got[1] != at(4) {
+		t.Errorf("the others are %v", got)
 	}
 }
 
