@@ -19,13 +19,15 @@ func cooperative(a sched.Action, timeout sched.Duration) sched.Action {
 	return a
 }
 
-// obliging is the script of docs/suspension.md around a job that ticks.
+// obliging is the script of docs/suspension.md around a job that ticks, and goes on
+// for 30 ticks before it is small.
 func obliging() []string {
-	return append([]string{
+	return []string{
 		`small() { echo small >> $COMB_CHECKPOINT_DIR/log; : > "$COMB_SUSPEND_FILE"`,
 		`  while [ -e "$COMB_SUSPEND_FILE" ]; do sleep 0.02; done; echo large >> $COMB_CHECKPOINT_DIR/log; }`,
-		`trap small USR1`,
-	}, ticking()[1])
+		`left=-1; trap 'left=30' USR1`,
+		`while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; case $left in`,
+		`  -1) ;; 0) small; left=-1;; *) left=$((left-1));; esac; done`}
 }
 
 func (w *world) log(job sched.JobID) string {

@@ -14,12 +14,12 @@ import (
 )
 
 // killedServer, in the environment of the test binary, makes it a server that
-// does one action and then waits to be killed.
+// does some actions and then waits to be killed.
 const killedServer = "COMB_TEST_KILLED_SERVER"
 
 type killedOrder struct {
 	Dir, Cluster string
-	Action       sched.Action
+	Actions      []sched.Action
 }
 
 func runKilledServer(text string) int {
@@ -32,7 +32,9 @@ func runKilledServer(text string) int {
 		var e *Executor
 		if e, err = New(Options{Dir: k.Dir, Cluster: k.Cluster, Self: self, Tell: func(sched.Fact) {}}); err == nil {
 			fmt.Println("ready")
-			e.Do(k.Action)
+			for _, a := range k.Actions {
+				e.Do(a)
+			}
 			select {}
 		}
 	}
@@ -44,33 +46,10 @@ func runKilledServer(text string) int {
 // The next one brings the task to its end, and it ran exactly once.
 func TestServerKilledAtEveryMoment(t *testing.T) {
 	w := newWorld(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	early, late := 0, 0
 	for i := range 30 {
 		a := w.action(1, "echo ran >> $COMB_CHECKPOINT_DIR/runs", "sleep 0.05", "exit 4")
-		order, err := json.Marshal(killedOrder{w.o.Dir, w.o.Cluster, a})
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := exec.Command(self)
-		server.Env = append(os.Environ(), killedServer+"="+string(order))
-		out, err := server.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
-		buf := make([]byte, 64)
-		if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
-			t.Fatalf("%q, %v", buf[:n], err)
-		}
-		time.Sleep(time.Duration(i) * 700 * time.Microsecond)
-		_ = server.Process.Kill()
-		_ = server.Wait() // it was killed
+		w.killedServer(time.Duration(i)*700*time.Microsecond, a)
 		if _, err := os.Stat(filepath.Join(w.e.place.task(a.Attempt, 0), claimFile)); err == nil {
 			late++
 		} else {
@@ -87,6 +66,62 @@ func TestServerKilledAtEveryMoment(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills before the start was claimed, %d after", early, late)
+}
+
+// killedServer runs a server that does the actions and is killed -9 after a while.
+func (w *world) killedServer(after time.Duration, actions ...sched.Action) {
+	w.Helper()
+	order, err := json.Marshal(killedOrder{w.o.Dir, w.o.Cluster, actions})
+	if err != nil {
+		w.Fatal(err)
+	}
+	server := exec.Command(w.o.Self)
+	server.Env = append(os.Environ(), killedServer+"="+string(order))
+	out, err := server.StdoutPipe()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		w.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
+		w.Fatalf("%q, %v", buf[:n], err)
+	}
+	time.Sleep(after)
+	_ = server.Process.Kill()
+	_ = server.Wait() // it was killed
+}
+
+// TestServerKilledInARotation kills servers -9 at many moments of handing out
+// rotations. Whatever each of them left, the last one's holds, and nobody ever runs
+// in another's turn.
+func TestServerKilledInARotation(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.action(1, ticking()...), w.action(1, ticking()...)
+	epoch := now()
+	turns := [][]sched.AttemptID{{one.Attempt}, {two.Attempt}}
+	r := &sched.Rotation{Turns: turns, Quantum: quantum, Epoch: epoch}
+	one.Start.Rotation, two.Start.Rotation = r, r
+	w.e.Do(one)
+	w.e.Do(two)
+	w.grows(1)
+	w.grows(2)
+	w.e.Close()
+	one.Known, two.Known = true, true
+	for i := range 12 {
+		next := &sched.Rotation{Turns: turns, Quantum: quantum + sched.Duration(i%3)*sched.Millisecond, Epoch: epoch + sched.Time(i)}
+		w.killedServer(time.Duration(i)*3*time.Millisecond, one, two,
+			sched.Action{Attempt: one.Attempt, Rotation: next}, sched.Action{Attempt: two.Attempt, Rotation: next})
+	}
+	w.open()
+	w.e.Do(one)
+	w.e.Do(two)
+	w.grows(1)
+	w.grows(2)
+	rounds := int((now()-epoch)/sched.Time(quantum)) + 1
+	w.end(one.Attempt, two.Attempt)
+	apart(t, w.ticks(1), w.ticks(2), rounds+12) // each new rotation may change the turn
 }
 
 // TestClaimedAfterTheLook: a server saw no claim, and before it looked further
