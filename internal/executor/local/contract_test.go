@@ -27,7 +27,7 @@ func obliging() []string {
 		`  while [ -e "$COMB_SUSPEND_FILE" ]; do sleep 0.02; done; echo large >> $COMB_CHECKPOINT_DIR/log; }`,
 		`left=-1; trap 'left=30' USR1`,
 		`while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; case $left in`,
-		`  -1) ;; 0) small; left=-1;; *) left=$((left-1));; esac; done`}
+		`  -1) ;; 0) left=-1; small;; *) left=$((left-1));; esac; done`}
 }
 
 func (w *world) log(job sched.JobID) string {

@@ -57,15 +57,18 @@ func contractOf(j *sched.Job) *contract {
 
 // suspension is a supervisor's part in a rotation.
 type suspension struct {
-	turns  turns
-	phase  phase
-	had    bool          // it ran before: there is something to be asked for
-	until  time.Time     // when an asked task must have acknowledged
-	told   map[proc]bool // who was asked
-	stops  map[proc]bool // who is held by SIGSTOP
-	locks  turnLocks
-	next   time.Time // when to look again; zero is never
-	expiry bool      // it did not acknowledge in time
+	turns turns
+	phase phase
+	had   bool          // it ran before: there is something to be asked for
+	until time.Time     // when an asked task must have acknowledged
+	told  map[proc]bool // who was asked
+	stops map[proc]bool // who is held by SIGSTOP
+	locks turnLocks
+	next  time.Time // when to look again; zero is never
+	// after is the end of a turn that it lost because it left the one before so late:
+	// else it would keep the others out for ever.
+	after  sched.Time
+	expiry bool // it did not acknowledge in time
 }
 
 // follow takes up the rotation that the server left.
@@ -78,6 +81,9 @@ func (s *supervisor) follow() {
 		shareLocks(s.locks)
 	}
 	p := &s.part
+	if !r.Equal(&p.turns.r) || r.Epoch != p.turns.r.Epoch {
+		p.after = 0
+	}
 	p.turns = turnsOf(r, s.spec.Attempt)
 	if p.turns.always() {
 		p.locks.leave()
@@ -87,6 +93,9 @@ func (s *supervisor) follow() {
 	s.takeTurn()
 }
 
+// wallClock is the time that rotations go by.
+func wallClock() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+
 // inTurn reports whether a task that starts now may run.
 func (s *supervisor) inTurn() bool {
 	var r sched.Rotation
@@ -94,7 +103,7 @@ func (s *supervisor) inTurn() bool {
 		return true
 	}
 	turns := turnsOf(r, s.spec.Attempt)
-	mine, _ := turns.at(sched.Time(time.Now().UnixMicro()))
+	mine, _ := turns.at(wallClock())
 	return mine
 }
 
@@ -106,7 +115,7 @@ func (s *supervisor) takeTurn() {
 		return
 	}
 	now := time.Now()
-	wall := sched.Time(now.UnixMicro())
+	wall := wallClock()
 	mine, until := p.turns.at(wall)
 	pause := clockPause
 	if left := until - wall; left < sched.Time(clockPause.Microseconds()) {
@@ -116,7 +125,7 @@ func (s *supervisor) takeTurn() {
 	case p.phase == running:
 		pause = s.stayOrGo(mine, pause)
 	case p.phase == frozen || p.turns.always():
-		pause = s.comeBack(mine, pause)
+		pause = s.comeBack(mine && wall >= p.after, pause)
 	case p.phase == asked:
 		pause = s.awaitAck(now)
 	default:
@@ -175,6 +184,9 @@ func (s *supervisor) freeze() time.Duration {
 		if s.still() {
 			s.part.phase = frozen
 			s.part.locks.leave()
+			if mine, until := s.part.turns.at(wallClock()); mine {
+				s.part.after = until
+			}
 			return turnPause
 		}
 		time.Sleep(time.Millisecond)
