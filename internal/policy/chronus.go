@@ -228,9 +228,10 @@ func (l *look) holders() bool {
 			waiting = append(waiting, r.Ref)
 		}
 	}
+	none := func(ref sched.GangRef) bool { return readRecord(l.v.Gang(ref).Note).kind != holds }
 	for _, ref := range waiting {
 		g := l.v.Gang(ref)
-		if !l.yield(sched.Wish{Gang: ref, SKU: l.sku(&g), Over: behind(slices.Values(l.run), math.MinInt64)}) {
+		if !l.yield(sched.Wish{Gang: ref, SKU: l.sku(&g), Over: behind(slices.Values(l.run), math.MinInt64), Passes: none}) {
 			return false
 		}
 	}

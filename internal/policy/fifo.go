@@ -20,6 +20,7 @@ func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
 			w := sched.Wish{Gang: g.Ref, Strict: true}
 			if p.preempt {
 				w.Over = later(v, g.Order)
+				w.Passes = func(ref sched.GangRef) bool { return v.Gang(ref).Order > g.Order }
 			}
 			if !yield(w) {
 				return

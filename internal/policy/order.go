@@ -51,10 +51,19 @@ func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 			from = g.Key.Rank
 			break
 		}
+		if o.preempt {
+			for g := range v.Promised() {
+				from = max(from, o.now(v, g).Rank)
+			}
+		}
 		for g := range o.waiting(v, from) {
 			w := sched.Wish{Gang: g.Ref}
 			if from > g.Key.Rank {
 				w.Over = behind(run, g.Key.Rank)
+				w.Passes = func(ref sched.GangRef) bool {
+					b := v.Gang(ref)
+					return o.now(v, sched.Ranked{Ref: ref, Key: o.key(&b)}).Rank > g.Key.Rank
+				}
 			}
 			if !yield(w) {
 				return
@@ -110,14 +119,21 @@ func (o *order) running(v sched.View) iter.Seq[sched.Ranked] {
 	}
 	var run []sched.Ranked
 	for g := range v.Running() {
-		k := o.key(&g)
-		if moved, late := o.late(v, sched.Ranked{Ref: g.Ref, Key: k}); late {
-			k = moved
-		}
+		k := o.now(v, sched.Ranked{Ref: g.Ref, Key: o.key(&g)})
 		run = append(run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
 	}
 	slices.SortFunc(run, func(a, b sched.Ranked) int { return compare(b, a) })
 	return slices.Values(run)
+}
+
+// now is the key of a gang that holds now.
+func (o *order) now(v sched.View, g sched.Ranked) sched.Key {
+	if o.late != nil {
+		if k, moved := o.late(v, g); moved {
+			return k
+		}
+	}
+	return g.Key
 }
 
 // behind yields the gangs of a worse rank.

@@ -42,6 +42,9 @@ func (b *board) Standing() iter.Seq[sched.Ranked] {
 	})
 	return slices.Values(out)
 }
+func (b *board) Promised() iter.Seq[sched.Ranked] {
+	return func(func(sched.Ranked) bool) {}
+}
 func (b *board) Placed(r sched.GangRef) bool { return b.placed[r] }
 func (b *board) Free() int64                 { return int64(b.free) }
 func (b *board) Gang(r sched.GangRef) sched.GangView {

@@ -122,7 +122,7 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 	if o.startWhole(a) || o.start(a) {
 		return
 	}
-	if p, ok := o.planOver(a, wish.Over); ok {
+	if p, ok := o.planOver(a, wish); ok {
 		o.carryOut(a, p)
 		return
 	}

@@ -11,22 +11,52 @@ import (
 // running gangs behind the wish. Two things hold them up, and nothing else: the
 // VC's minimum run time and its budget of preemptions.
 
-// planOver finds cells for a gang that found none otherwise, at the expense of
-// its own priority: from the tail of the order as many as suffice, and then those
-// that were not needed are given back, the best in the order first.
-func (s *State) planOver(j *job, g int, over iter.Seq[GangRef], blocked []bool) (plan, bool) {
-	if over == nil || j.spec.Priority < cell.MinGuaranteed {
+// planOver finds cells for a gang that found none otherwise, at the expense of its own
+// priority: of those who were promised cells and stand behind it, else of those who
+// run, else of both.
+func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
+	if wish.Over == nil || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
 	r := s.request(j, g)
 	r.Blocked = blocked
-	tail := s.tail(j, over)
+	missing := int64(j.gangs[g].leaves) - s.unheld(r.Space, r.Priority)
+	promised := s.promisedBehind(j, wish)
+	lower := slices.Clone(promised)
+	if len(promised) > 0 {
+		lower = append(s.reservations(r.Space, j.spec.Priority), promised...)
+	}
+	own := s.promisedLeaves(promised)
+	p, ok := plan{}, false
+	if missing <= own {
+		p, ok = s.planRevoking(lower, func([]int32) (plan, bool) { return s.planHigher(&r, r.Priority) })
+	}
+	tail := []cell.AllocID(nil)
+	if !ok {
+		tail = s.tail(j, wish.Over)
+		p, ok = s.planStopping(r, tail, missing)
+	}
+	if !ok && len(tail) > 0 && missing <= own+s.leavesOf(tail) {
+		if len(lower) == 0 {
+			lower = s.reservations(r.Space, j.spec.Priority)
+		}
+		p, ok = s.planRevoking(lower, func(revoked []int32) (plan, bool) {
+			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)))
+		})
+	}
+	p.over = true
+	return p, ok
+}
+
+// planStopping stops gangs from the tail of the order, as many as suffice, and then
+// gives those back that were not needed, the best in the order first; so many leaves
+// are missing by their number alone.
+func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64) (plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies); ok {
-			return plan{placement: res.Placement, lazies: done, over: true}, true
+			return plan{placement: res.Placement, lazies: done}, true
 		}
 	}
-	missing := int64(j.gangs[g].leaves) - s.unheld(r.Space, r.Priority)
 	n, ok := s.shortest(r, tail, missing)
 	if !ok {
 		return plan{}, false
@@ -44,16 +74,50 @@ func (s *State) planOver(j *job, g int, over iter.Seq[GangRef], blocked []bool) 
 			chosen = fewer
 		}
 	}
-	p, ok := s.planLifted(s.liftingThese(r, chosen))
-	p.over = true
-	return p, ok
+	return s.planLifted(s.liftingThese(r, chosen))
+}
+
+// promisedBehind returns the reservations of a gang's own priority that it may have
+// taken back, the first to go first: members above a minimum, and those of whom the
+// policy says that they stand behind it. What this decision promised stays.
+func (s *State) promisedBehind(j *job, wish Wish) []int32 {
+	var out []int32
+	if len(s.promises) == 0 {
+		return nil
+	}
+	for _, slot := range s.reservations(s.space(j.spec.VC), j.spec.Priority+1) {
+		a := &s.attempts[slot]
+		if s.jobs[a.job].spec.Priority != j.spec.Priority || a.id.Job == j.id || a.since > s.through {
+			continue
+		}
+		if s.isExtra(a) || wish.Passes != nil && wish.Passes(GangRef{a.id.Job, a.id.Gang}) {
+			out = append(out, slot)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y int32) int { return s.extraFirst(&s.attempts[x], &s.attempts[y]) })
+	return out
+}
+
+// ofPriority keeps the reservations of one priority.
+func (s *State) ofPriority(slots []int32, p cell.Priority) []int32 {
+	return slices.DeleteFunc(slices.Clone(slots), func(slot int32) bool { return s.jobs[s.attempts[slot].job].spec.Priority != p })
+}
+
+// promisedLeaves sums the leaves of reservations.
+func (s *State) promisedLeaves(slots []int32) int64 {
+	var n int64
+	for _, slot := range slots {
+		a := &s.attempts[slot]
+		n += int64(s.jobs[a.job].gangs[a.id.Gang].leaves)
+	}
+	return n
 }
 
 // planOver is the same beside the bookings of others.
-func (o *outlook) planOver(a asking, over iter.Seq[GangRef]) (plan, bool) {
+func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
 	o.s.keep = o.kept(a, o.s.now, forever)
 	defer func() { o.s.keep = nil }()
-	return o.s.planOver(a.j, int(a.g), over, a.blocked)
+	return o.s.planOver(a.j, int(a.g), wish, a.blocked)
 }
 
 // tail returns the allocations that may be lifted for a gang of their own

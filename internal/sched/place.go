@@ -228,7 +228,9 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	if p, ok := s.planLifting(&r, j.spec.Priority); ok {
 		return p, true
 	}
-	return s.planRevoking(&r, j)
+	return s.planRevoking(s.reservations(r.Space, j.spec.Priority), func([]int32) (plan, bool) {
+		return s.planHigher(&r, j.spec.Priority)
+	})
 }
 
 // trimMost bounds how many victims are tried for being superfluous.
@@ -344,18 +346,16 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	return out
 }
 
-// planRevoking tries again as if reservations of lower priority in the VC did
-// not exist, lowest first, and keeps those that need not be revoked, unless that
-// would cost more victims.
-func (s *State) planRevoking(r *cell.Request, j *job) (plan, bool) {
-	slots := s.reservations(r.Space, j.spec.Priority)
+// planRevoking tries again as if reservations did not exist, the first named first,
+// and keeps those that need not be revoked, unless that would cost more victims.
+func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
 	if len(slots) == 0 {
 		return plan{}, false
 	}
-	p, ok := s.planWithout(r, j, slots)
+	p, ok := s.planWithout(slots, try)
 	for i := min(len(p.revoked)-2, trimMost); ok && i >= 0; i-- {
 		fewer := slices.Delete(slices.Clone(p.revoked), i, i+1)
-		if q, still := s.planWithout(r, j, fewer); still && len(q.revoked) == len(fewer) && len(q.victims) <= len(p.victims) {
+		if q, still := s.planWithout(fewer, try); still && len(q.revoked) == len(fewer) && len(q.victims) <= len(p.victims) {
 			p = q
 		}
 	}
@@ -363,22 +363,27 @@ func (s *State) planRevoking(r *cell.Request, j *job) (plan, bool) {
 }
 
 // planWithout revokes one reservation after the other until the gang fits.
-func (s *State) planWithout(r *cell.Request, j *job, slots []int32) (plan, bool) {
+func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
 	twin := s.cl.Clone()
 	real := s.cl
 	s.cl = twin
 	defer func() { s.cl = real }()
 	for i, slot := range slots {
 		twin.Release(s.attempts[slot].alloc)
-		if res, ok := twin.Place(r); ok {
-			return plan{placement: res.Placement, revoked: slots[:i+1]}, true
-		}
-		if p, ok := s.planLifting(r, j.spec.Priority); ok {
+		if p, ok := try(slots[:i+1]); ok {
 			p.revoked = slots[:i+1]
 			return p, true
 		}
 	}
 	return plan{}, false
+}
+
+// planHigher finds free cells, or such as lower priorities can be made to leave.
+func (s *State) planHigher(r *cell.Request, prio cell.Priority) (plan, bool) {
+	if res, ok := s.cl.Place(r); ok {
+		return plan{placement: res.Placement}, true
+	}
+	return s.planLifting(r, prio)
 }
 
 // reservations returns the slots of the VC's reservations below a priority, the

@@ -108,9 +108,9 @@ type Wish struct {
 	// run for the VC's minimum run time, or used up its budget of preemptions, is
 	// left alone.
 	Over iter.Seq[GangRef]
-	// Passes says, with Over, whether a gang that waits with a booking stands behind
-	// this one as those do: it would be named if it ran. nil is that all do to which
-	// the walk comes later.
+	// Passes says, with Over, whether a gang that waits with a booking, or was promised
+	// cells, stands behind this one as those do: it would be named if it ran. nil is
+	// that of the booked all do to which the walk comes later, and nobody else.
 	Passes func(GangRef) bool
 	// Prefer are nodes to use if the gang fits on them alone, when its job names
 	// none itself.
@@ -223,6 +223,9 @@ type View interface {
 	Running() iter.Seq[GangView]
 	// Standing yields the same gangs by the key of a Keyed policy, the last first.
 	Standing() iter.Seq[Ranked]
+	// Promised yields those that wait and were promised cells by the key of a Keyed
+	// policy, in no order.
+	Promised() iter.Seq[Ranked]
 	// Placed reports whether the gang holds or was promised cells by now.
 	Placed(GangRef) bool
 	// Free is how many leaves of the VC's guarantee no gang of this or a higher

@@ -51,6 +51,24 @@ func (v view) Standing() iter.Seq[Ranked] {
 	}
 }
 
+// Promised implements View.
+func (v view) Promised() iter.Seq[Ranked] {
+	return func(yield func(Ranked) bool) {
+		s := v.s
+		k, ok := s.pol[v.space].(Keyed)
+		for _, slot := range s.promises {
+			a := &s.attempts[slot]
+			if !ok || s.cl.Alloc(a.alloc).Space != v.space || s.jobs[a.job].spec.Priority != v.prio {
+				continue
+			}
+			g := s.gangView(s.entry(a))
+			if !yield(Ranked{g.Ref, k.Key(&g), g.Order, g.Leaves}) {
+				return
+			}
+		}
+	}
+}
+
 // runnersAt yields those of one priority. They must not change meanwhile.
 func (s *State) runnersAt(space int32, p cell.Priority) iter.Seq[*runner] {
 	return func(yield func(*runner) bool) {

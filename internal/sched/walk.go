@@ -197,7 +197,7 @@ func (w *walker) grant(wish Wish) {
 	}
 	p, found := s.plan(j, int(g), blocked)
 	if !found {
-		p, found = s.planOver(j, int(g), wish.Over, blocked)
+		p, found = s.planOver(j, int(g), wish, blocked)
 	}
 	if found {
 		s.carryOut(j, g, p)
@@ -350,8 +350,12 @@ func (s *State) improve(j *job, g int32, blocked []bool) {
 func (s *State) carryOut(j *job, g int32, p plan) {
 	id := AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
 	for _, slot := range p.revoked {
-		s.assertBehind(id, &s.attempts[slot], false)
-		s.emit(Unreserved{Attempt: s.attempts[slot].id, Reason: "a job of higher priority needs the cells"})
+		s.assertBehind(id, &s.attempts[slot], p.over)
+		why := "a job of higher priority needs the cells"
+		if s.jobs[s.attempts[slot].job].spec.Priority == s.find(id.Job).spec.Priority {
+			why = "a job before it needs the cells"
+		}
+		s.emit(Unreserved{Attempt: s.attempts[slot].id, Reason: why})
 	}
 	for _, alloc := range p.lazies {
 		s.makeLazy(s.holder(alloc), id, p.over)

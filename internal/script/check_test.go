@@ -323,8 +323,7 @@ func (c *checker) changes(b engine.Batch) {
 }
 
 // regretted checks that nobody is started, or promised cells, and preempted at the
-// next look although nothing happened in between. Members above a minimum are left
-// out: they may be promised cells before a full gang of their priority waits.
+// next look although nothing happened in between.
 func (c *checker) regretted(b engine.Batch) {
 	inputs := false
 	for _, r := range b.Records {
@@ -332,7 +331,7 @@ func (c *checker) regretted(b engine.Batch) {
 		case sched.Placed:
 			c.started[e.Attempt] = b.Records[len(b.Records)-1].Seq
 		case sched.StopSent:
-			if at := c.started[e.Attempt]; !c.jobs[e.Attempt.Job].Gangs[e.Attempt.Gang].Extra && e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.lastLook+1 {
+			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.lastLook+1 {
 				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
 			}
 		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
