@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,16 +43,16 @@ func TestHostileFilesAreReadInTime(t *testing.T) {
 		"half tags":          head + main(lines("<%$parameters.")),
 		"brackets":           head + main(lines("<%$parameters.a"+strings.Repeat("[0]", 300)+"%>")),
 	} {
-		began := time.Now()
+		began := busy(t)
 		_, problems := Parse(name, []byte(src), testEnv())
-		took := time.Since(began)
+		took := busy(t) - began
 		first := ""
 		if len(problems) > 0 {
 			first = problems[0].String()
 		}
 		t.Logf("%s: %d bytes, %v, %d problems, first %s", name, len(src), took, len(problems), clip(first))
 		if took > 10*time.Second {
-			t.Errorf("%s takes %v", name, took)
+			t.Errorf("%s takes %v of processor time", name, took)
 		}
 		for _, p := range problems {
 			if len(p.Message) > 2000 {
@@ -78,4 +79,15 @@ func BenchmarkParse(b *testing.B) {
 			b.Fatal(problems)
 		}
 	}
+}
+
+// busy is the processor time that this process has used: unlike the clock it says as
+// much on a loaded machine.
+func busy(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
