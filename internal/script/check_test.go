@@ -26,6 +26,9 @@ type checker struct {
 	live      map[sched.AttemptID]*attempt
 	yielded   map[sched.JobID]int32      // stops by its own priority
 	ran       map[gangKey]sched.Duration // how long a gang's attempts ran that are over
+	ended     map[gangKey]sched.Time     // when the last of them was
+	victims   map[sched.AttemptID][]sched.AttemptID
+	rounds    map[cell.VCName]taking
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
 	lastLook  sched.Time
 	last      map[gangKey]int32
@@ -85,7 +88,8 @@ func newChecker(s *script.Session) *checker {
 	return &checker{
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
 		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
-		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
+		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
+		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
 		alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
 	}
 }
@@ -157,6 +161,9 @@ func (c *checker) books(r sched.Record) {
 	case sched.Rotated:
 		c.rotated(r, e)
 	case sched.LazilyPreempted:
+		if e.By != nil {
+			c.within(r, *e.By, e.Attempt)
+		}
 		for _, id := range append(e.With, e.Attempt) {
 			c.attempt(r, id).lazy = true
 		}
@@ -176,6 +183,7 @@ func (c *checker) books(r sched.Record) {
 		if a := c.attempt(r, e.Attempt); a.started > 0 {
 			c.ran[gangKey{e.Attempt.Job, e.Attempt.Gang}] += c.had(e.Attempt, a, r.Time)
 		}
+		c.ended[gangKey{e.Attempt.Job, e.Attempt.Gang}] = r.Time
 		delete(c.live, e.Attempt)
 	case sched.JobEnded:
 		c.jobEnded(r, e)
@@ -183,6 +191,7 @@ func (c *checker) books(r sched.Record) {
 		for _, k := range e.Config.Cluster.SKUs {
 			c.memory[k.Name] = k.GPUMemoryMB
 		}
+		clear(c.rounds)
 		for _, m := range e.Moves {
 			a := c.attempt(r, m.Attempt)
 			a.place = m.Placement
@@ -268,6 +277,7 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 		c.fail("I14: event %d preempts attempt %v for nobody", r.Seq, e.Attempt)
 		return
 	}
+	c.needed(r, e)
 	by, of := c.jobs[e.By.Job], c.jobs[e.Attempt.Job]
 	if by.VC == of.VC && by.Priority == of.Priority && !victim.lazy && !of.Gangs[e.Attempt.Gang].Extra {
 		c.yielded[e.Attempt.Job]++
@@ -287,6 +297,7 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	if by.Priority < of.Priority || by.Priority == of.Priority && !c.yields(r, e) {
 		c.fail("I6: event %d: priority %d preempts %d", r.Seq, by.Priority, of.Priority)
 	}
+	c.within(r, *e.By, e.Attempt)
 }
 
 func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {

@@ -93,6 +93,7 @@ func roleOf(j *sched.Job, ordinal int32) *sched.Role {
 // reserved checks that a preemptor's victims are exactly those who stand on its
 // cells and were not leaving already (I6).
 func (c *checker) reserved(r sched.Record, e sched.Reserved) {
+	c.victims[e.Attempt] = e.Victims
 	wanted := map[device]bool{}
 	place := attempt{placed: true, place: e.Placement}
 	place.devices(func(d device) { wanted[d] = true })

@@ -68,19 +68,20 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 }
 
 // leaseEnded reports whether a lease that began with an attempt, or a later one, has
-// ended within the last round, or a minute after it.
+// ended within the last minute or the round of auctions before it.
 func leaseEnded(v sched.VCConfig, started, now sched.Time) bool {
-	lease := sched.Duration(1200)
-	if n, err := strconv.Atoi(parameter(v, "lease")); err == nil {
-		lease = sched.Duration(n)
-	}
-	round := min(300, lease/4)
-	if n, err := strconv.Atoi(parameter(v, "round")); err == nil {
-		round = sched.Duration(n)
-	}
-	lease, round = lease*sched.Second, round*sched.Second
+	lease := seconds(v, "lease", 1200)
+	round := seconds(v, "round", min(300, int64(lease/sched.Second)/4))
 	ran := sched.Duration(now - started)
-	return started > 0 && ran >= lease && ran%lease <= round+min(lease/20, sched.Minute)
+	return started > 0 && ran >= lease && ran%lease <= round+min(lease/20+1, sched.Minute)
+}
+
+// seconds reads a parameter of a policy.
+func seconds(v sched.VCConfig, key string, otherwise int64) sched.Duration {
+	if n, err := strconv.ParseInt(parameter(v, key), 10, 64); err == nil {
+		otherwise = n
+	}
+	return sched.Duration(otherwise) * sched.Second
 }
 
 func parameter(v sched.VCConfig, key string) string {
