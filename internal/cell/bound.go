@@ -19,6 +19,7 @@ const (
 	boundVictimBins
 	boundSets
 	boundExact
+	boundTrim
 )
 
 // boundWords says what each bound is, in the order of the bits.
@@ -32,6 +33,7 @@ var boundWords = [...]string{
 	fmt.Sprintf("%d nodes, and two for each task, in which victims are looked for", maxOptions),
 	fmt.Sprintf("%d ways to bind cells for sets of victims", setSteps),
 	fmt.Sprintf("the sets of victims among %d gangs", maxExact),
+	fmt.Sprintf("%d searches for victims that may stay", maxTrim),
 }
 
 // String lists the bounds that were reached: "512 ways to bind cells or 20000

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -90,5 +91,45 @@ func TestPartsCombineBesideWholeNodes(t *testing.T) {
 	}
 	if err := c.Verify(); err != nil {
 		t.Error(err)
+	}
+}
+
+// However many victims there are, none is superfluous: also the cheapest, which are
+// asked last, when more dear ones than are searched for are all needed.
+func TestManyVictimsAreNeeded(t *testing.T) {
+	const dear = 2 * maxTrim
+	spec := &Spec{SKUs: []SKU{{Name: "A"}, {Name: "B"}}, VCs: []VCSpec{{Name: "v"}}}
+	for i, nodes := range []int{dear, 5} {
+		sku := spec.SKUs[i].Name
+		spec.Chains = append(spec.Chains, ChainSpec{Name: ChainName("N" + sku), Levels: []LevelSpec{{Type: sku}, {Type: "N" + sku, Fanout: 1, IsNode: true}}})
+		spec.VCs[0].Quota = append(spec.VCs[0].Quota, QuotaSpec{Chain: ChainName("N" + sku), Level: 2, Number: int32(nodes)})
+		for n := range nodes {
+			spec.Cells = append(spec.Cells, CellSpec{Type: "N" + sku, Address: fmt.Sprint(sku, n), Children: []CellSpec{{Type: sku, Address: "0"}}})
+		}
+	}
+	c := mustNew(t, spec)
+	cost := map[AllocID]Cost{}
+	fill := func(sku TypeName, tasks int32, lost int64) AllocID {
+		res, ok := c.Place(&Request{Space: 1, Priority: Opportunistic, Members: []Member{{Tasks: tasks, Leaves: 1, SKUs: []TypeName{sku}}}})
+		if !ok {
+			t.Fatal("no room")
+		}
+		id := c.Take(1, Opportunistic, res.Placement, false)
+		cost[id] = Cost{Lost: lost}
+		return id
+	}
+	for range dear {
+		fill("A", 1, 10)
+	}
+	cheap := []AllocID{fill("B", 1, 1), fill("B", 1, 1)}
+	three := fill("B", 3, 5) // once it leaves, the cheap ones may stay
+	q := Request{Space: 1, Members: []Member{{Tasks: dear, Leaves: 1, SKUs: []TypeName{"A"}}, {Tasks: 3, Leaves: 1, SKUs: []TypeName{"B"}}},
+		Lift: &Lift{Opportunistic: true}, Cost: func(id AllocID) Cost { return cost[id] }}
+	res, ok := c.Place(&q)
+	if !ok || !slices.Contains(res.Victims, three) || slices.Contains(res.Victims, cheap[0]) || slices.Contains(res.Victims, cheap[1]) || len(res.Victims) != dear+1 {
+		t.Errorf("found %v: %d victims, want %d; the cheap ones %v are among %v", ok, len(res.Victims), dear+1, cheap, res.Victims)
+	}
+	if res.Bounds&boundTrim != 0 {
+		t.Error("the search for victims that may stay was cut short")
 	}
 }

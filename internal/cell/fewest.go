@@ -8,8 +8,8 @@ import (
 const (
 	// maxExact is up to how many holders every set of victims is tried.
 	maxExact = 12
-	// maxTrim bounds how many victims are tried for being superfluous; the dearest
-	// come first.
+	// maxTrim bounds how often a search finds that a victim is needed after all, which
+	// by numbers alone could stay; the dearest are tried first.
 	maxTrim = 64
 )
 
@@ -245,34 +245,6 @@ func (c *Cluster) vacate(id AllocID, on bool) {
 		}
 	}
 	c.recountAll(pl)
-}
-
-// trim makes a set of victims irredundant: it drops them, the dearest first, as
-// long as the gang still fits, while those that leave anyway are off their leaves.
-func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
-	victims := c.staying(res.Victims)
-	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
-	slices.SortFunc(may, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
-	slices.SortStableFunc(may, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
-	q := *r
-	q.Lift, q.Cost, q.wary = nil, nil, true
-	c.scratch().budget = setSteps
-	for _, v := range victims {
-		c.vacate(v, true)
-	}
-	for _, v := range may[:min(len(may), maxTrim)] {
-		c.vacate(v, false)
-		if less, ok := c.place(&q); ok {
-			res.Placement = less.Placement
-			victims = slices.DeleteFunc(victims, func(u AllocID) bool { return u == v })
-			continue
-		}
-		c.vacate(v, true)
-	}
-	for _, v := range victims {
-		c.vacate(v, false)
-	}
-	return res
 }
 
 // slack bounds how many leaves more than the gang needs there are at most when

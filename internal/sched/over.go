@@ -63,16 +63,17 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 	}
 	chosen := slices.Clone(tail[:n])
 	spare := s.leavesOf(chosen) - missing
-	for i := max(n-2, -1); i >= max(0, n-2-trimMost); i-- {
+	for i, missed := n-2, 0; i >= 0 && missed < trimMost; i-- {
 		if s.leavesOf(chosen[i:i+1]) > spare {
 			continue
 		}
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		q := s.liftingThese(r, fewer)
-		if s.cl.Fits(&q) {
-			spare -= s.leavesOf(chosen[i : i+1])
-			chosen = fewer
+		if q := s.liftingThese(r, fewer); !s.cl.Fits(&q) {
+			missed++
+			continue
 		}
+		spare -= s.leavesOf(chosen[i : i+1])
+		chosen = fewer
 	}
 	return s.planLifted(s.liftingThese(r, chosen))
 }

@@ -233,7 +233,8 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	})
 }
 
-// trimMost bounds how many victims are tried for being superfluous.
+// trimMost bounds how often somebody turns out to be needed who was tried for being
+// superfluous.
 const trimMost = 64
 
 // planLifting makes room by stopping others: opportunistic work alone, then beside
@@ -353,10 +354,12 @@ func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, boo
 		return plan{}, false
 	}
 	p, ok := s.planWithout(slots, try)
-	for i := min(len(p.revoked)-2, trimMost); ok && i >= 0; i-- {
+	for i, missed := len(p.revoked)-2, 0; ok && i >= 0 && missed < trimMost; i-- {
 		fewer := slices.Delete(slices.Clone(p.revoked), i, i+1)
 		if q, still := s.planWithout(fewer, try); still && len(q.revoked) == len(fewer) && len(q.victims) <= len(p.victims) {
 			p = q
+		} else {
+			missed++
 		}
 	}
 	return p, ok

@@ -1,0 +1,134 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// trim makes a set of victims irredundant: it drops them, the dearest first, as long
+// as the gang still fits, while those that leave anyway are off their leaves. Whoever
+// is needed while others leave is needed when some of these stay: one round is enough.
+func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
+	victims := c.staying(res.Victims)
+	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
+	slices.SortFunc(may, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
+	slices.SortStableFunc(may, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
+	q := *r
+	q.Lift, q.Cost, q.wary = nil, nil, true
+	c.scratch().budget = setSteps
+	for _, v := range victims {
+		c.vacate(v, true)
+	}
+	rooms, kept := c.rooms(r), map[AllocID]bool{}
+	for missed := 0; len(may) > 0; may = may[1:] {
+		v := may[0]
+		if !c.superfluous(r, v, spare) || !c.spared(r, rooms, v) {
+			continue
+		}
+		if missed == maxTrim {
+			res.Bounds |= boundTrim
+			break
+		}
+		c.vacate(v, false)
+		less, ok := c.place(&q)
+		if !ok {
+			c.vacate(v, true)
+			missed++
+			continue
+		}
+		res.Placement, kept[v] = less.Placement, true
+		spare.room -= c.leavesOf(v)
+		if c.owns(r, v) {
+			spare.own -= c.leavesOf(v)
+		}
+		rooms = c.rooms(r)
+	}
+	for _, v := range victims {
+		if !kept[v] {
+			c.vacate(v, false)
+		}
+	}
+	return res
+}
+
+// room is for how many tasks of a size and some SKUs there are idle leaves, node by
+// node, and how many a gang has of that size and above: with less it cannot fit.
+type room struct {
+	skus []TypeName // none is any
+	size int32
+	need int32
+	have int64
+}
+
+// rooms counts what is idle on the nodes that a gang could use, as it is now.
+func (c *Cluster) rooms(r *Request) []room {
+	var out []room
+	for _, m := range r.Members {
+		if m.Pinned == "" && !slices.ContainsFunc(out, func(k room) bool { return k.size == m.Leaves && slices.Equal(k.skus, m.SKUs) }) {
+			out = append(out, room{skus: m.SKUs, size: m.Leaves})
+		}
+	}
+	for i := range out {
+		k := &out[i]
+		for _, m := range r.Members {
+			if m.Pinned == "" && m.Leaves >= k.size && k.covers(m.SKUs) {
+				k.need += m.Tasks
+			}
+		}
+		for ci := range c.f.Chains {
+			if k.covers([]TypeName{c.f.Chains[ci].SKU}) {
+				k.have += c.roomIn(r, int16(ci), k.size)
+			}
+		}
+	}
+	return out
+}
+
+// covers reports whether what may be of some SKUs can only be where the room is.
+func (k *room) covers(skus []TypeName) bool {
+	return len(k.skus) == 0 || len(skus) > 0 && !slices.ContainsFunc(skus, func(n TypeName) bool { return !slices.Contains(k.skus, n) })
+}
+
+// roomIn counts the tasks of a size that the idle leaves of a chain have room for.
+func (c *Cluster) roomIn(r *Request, ci int16, size int32) int64 {
+	var n int64
+	for b, id := range c.f.Chains[ci].NodeCells {
+		if c.others(r, ci, int32(b)) {
+			continue
+		}
+		n += int64(c.idle[id] / size)
+	}
+	return n
+}
+
+// others reports whether a node lies in a bound cell of another VC.
+func (c *Cluster) others(r *Request, ci int16, bin int32) bool {
+	w := c.bins[ci][bin].whose
+	return w != None && w != r.Space
+}
+
+// spared reports whether, by numbers alone, there is room for a gang's tasks when a
+// victim stays, whose leaves are counted as idle now.
+func (c *Cluster) spared(r *Request, rooms []room, v AllocID) bool {
+	own := map[CellID]int32{} // idle leaves by node
+	for _, t := range c.allocs[v].Placement.Tasks {
+		for _, l := range t.Leaves {
+			if cl := &c.f.Cells[c.f.Leaves[l]]; c.leaves[l].use == useIdle && !c.others(r, cl.Chain, cl.Bin) {
+				own[c.f.Chains[cl.Chain].NodeCells[cl.Bin]]++
+			}
+		}
+	}
+	for i := range rooms {
+		k := &rooms[i]
+		left := k.have
+		for node, n := range own { // a sum: the order does not matter
+			if k.covers([]TypeName{c.f.Chains[c.f.Cells[node].Chain].SKU}) {
+				left -= int64(c.idle[node]/k.size - (c.idle[node]-n)/k.size)
+			}
+		}
+		if left < int64(k.need) {
+			return false
+		}
+	}
+	return true
+}
