@@ -286,7 +286,7 @@ func (s *search) candidate(id CellID, p *part) candidate {
 	}
 	k.lost = s.c.f.NumLeaves(id) - sum
 	k.idle, k.serves = serve(idle, p), serve(avail, p)
-	if k.serves == 0 && sum > 0 && p.smallest() > s.c.f.NumLeaves(id) {
+	if cl := &s.c.f.Cells[id]; k.serves == 0 && sum > 0 && (p.smallest() > s.c.f.NumLeaves(id) || cl.Level < s.c.f.Chains[cl.Chain].NodeLevel) {
 		k.serves = sum // a part of what a task needs
 	}
 	if k.serves == 0 {

@@ -133,3 +133,38 @@ func TestManyVictimsAreNeeded(t *testing.T) {
 		t.Error("the search for victims that may stay was cut short")
 	}
 }
+
+// Two cells of two leaves, each with a bad leaf or one that a lost task holds, combine
+// for a task of two: in a cluster too large to try every way to bind them.
+func TestHalvesCombine(t *testing.T) {
+	const racks = 16
+	for name, hurt := range map[string]func(c *Cluster, l LeafID){
+		"bad": func(c *Cluster, l LeafID) { c.SetLeafBad(l, true) },
+		"lost": func(c *Cluster, l LeafID) {
+			leaves := LeafSet{}
+			for o := range LeafID(8 * racks) {
+				if o != l {
+					leaves = leaves.Add(o)
+				}
+			}
+			res, ok := c.Place(&Request{Priority: Opportunistic, Members: []Member{{Tasks: 1, Leaves: 1}}, Keep: leaves})
+			if !ok {
+				t.Fatal("no room")
+			}
+			c.SetMood(c.Take(0, Opportunistic, res.Placement, false), Stuck)
+		},
+	} {
+		c := mustNew(t, small(racks, quota(2, 3)))
+		for l := range LeafID(8 * racks) {
+			if l%2 == 0 || l/4 != 2*racks-1 && l%4 == 1 { // only the last node has two halves
+				hurt(c, l)
+			}
+		}
+		for _, lift := range []*Lift{nil, {Opportunistic: true}} {
+			res, ok := c.Place(&Request{Space: 1, Members: []Member{{Tasks: 1, Leaves: 2}}, Lift: lift})
+			if !ok || len(res.Placement.Binds) != 2 {
+				t.Errorf("%s: found %v in %d preassigned cells, want 2; %s", name, ok, len(res.Placement.Binds), res.Bounds)
+			}
+		}
+	}
+}

@@ -5,9 +5,27 @@ import (
 	"slices"
 )
 
-// combines reports whether the VC has unbound cells below node level, and the part
-// a task that is larger than some of them.
-func (s *search) combines(ci int16, p *part) bool { return s.narrowest(ci) < p.tasks[0].leaves }
+// combines reports whether the VC has unbound cells below node level, and the part a
+// task that is larger than some of them, or than what some of them still have.
+func (s *search) combines(ci int16, p *part) bool {
+	least := s.narrowest(ci)
+	return least < p.tasks[0].leaves || least < wide && s.holed(ci) && p.tasks[0].leaves > 1
+}
+
+// holed reports whether cells of a chain may have leaves that the gang cannot use,
+// though nobody uses their guarantee: bad ones, or such as others hold or keep.
+func (s *search) holed(ci int16) bool {
+	ch := &s.c.f.Chains[ci]
+	return s.r.Keep != nil || s.c.stuck > 0 || s.anySick(ch) || s.r.Lift == nil && s.anyLent(ch)
+}
+
+// anyLent reports whether anybody who could be lifted is in a chain.
+func (s *search) anyLent(ch *Chain) bool {
+	return slices.ContainsFunc(ch.Tops, func(top CellID) bool { return s.c.soft[top] > 0 })
+}
+
+// wide is more leaves than any cell has.
+const wide = 1 << 30
 
 // narrowest returns the size of the VC's smallest unbound cell below node level; a
 // number above all sizes when it has none.
@@ -18,7 +36,7 @@ func (s *search) narrowest(ci int16) int32 {
 			return ch.LeavesAt(l)
 		}
 	}
-	return 1 << 30
+	return wide
 }
 
 // join binds several cells below node level inside one node, so that a task fits
@@ -26,9 +44,12 @@ func (s *search) narrowest(ci int16) int32 {
 // adjacent. It reports whether it bound any.
 func (s *search) join(ci int16, p *part) bool {
 	ch := &s.c.f.Chains[ci]
-	least := s.narrowest(ci)
+	least, holed := s.narrowest(ci), s.holed(ci)
 	if p.tasks[0].leaves > ch.LeavesAt(ch.NodeLevel) {
 		return false
+	}
+	if holed {
+		least = 1
 	}
 	first, rest := len(s.bound), p.tasks
 	for i, n := range s.joinable(ci, p) {
