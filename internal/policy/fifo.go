@@ -16,16 +16,14 @@ type fifo struct{ preempt bool }
 // Rank implements sched.Policy.
 func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		for g := range v.Waiting() {
+		v.Waiting()(func(g sched.GangView) bool {
 			w := sched.Wish{Gang: g.Ref, Strict: true}
 			if p.preempt {
 				w.Over = later(v, g.Order)
 				w.Passes = func(ref sched.GangRef) bool { return v.Gang(ref).Order > g.Order }
 			}
-			if !yield(w) {
-				return
-			}
-		}
+			return yield(w)
+		})
 	}
 }
 

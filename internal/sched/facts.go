@@ -22,7 +22,7 @@ func (s *State) Accept(f Fact) []Event {
 		}
 		return []Event{f}
 	case TaskRefused:
-		if t := s.present(f.Attempt, f.Task); t == nil || t.state == TaskRunning || t.pid != 0 {
+		if t := s.present(f.Attempt, f.Task); t == nil || t.state == TaskRunning || t.runs().pid != 0 {
 			return nil
 		}
 		return []Event{f}
@@ -109,7 +109,7 @@ func (s *State) applyFact(e Event) bool {
 func (s *State) applyStarted(e TaskStarted) {
 	a := s.live(e.Attempt)
 	t := s.task(a, e.Task)
-	t.state, t.host, t.pid, t.ports = TaskRunning, e.Host, e.PID, e.Ports
+	t.state, t.begun = TaskRunning, s.mem.begun.keep(begun{e.Host, e.PID, e.Ports})
 	j := &s.jobs[a.job]
 	if a.cause != "" {
 		t.state = TaskStopping

@@ -13,6 +13,7 @@ import (
 type memory struct {
 	records    []Record // for what Decide returns; all up to its length were handed out
 	exits      chunk[Exit]
+	begun      chunk[begun]
 	attempts   chunk[AttemptStatus]
 	tasks      chunk[TaskStatus]
 	ended      chunk[JobStatus]

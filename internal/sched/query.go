@@ -56,7 +56,8 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 	if t.state != TaskWaiting {
 		p := t.started()
 		out.Node, out.SKU, out.Devices, out.Parts = p.Node, p.SKU, p.Devices, p.Parts
-		out.Host, out.Ports, out.PID = t.host, t.ports, t.pid
+		b := t.runs()
+		out.Host, out.Ports, out.PID = b.host, b.ports, b.pid
 	}
 	return out
 }

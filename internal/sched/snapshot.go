@@ -202,7 +202,8 @@ func imageOf(j *job) *jobImage {
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		out.Tasks = append(out.Tasks, taskImage{t.state, t.dead, t.attempt, t.started(), t.host, t.pid, t.ports, t.exit, t.retries, t.progress})
+		b := t.runs()
+		out.Tasks = append(out.Tasks, taskImage{t.state, t.dead, t.attempt, t.started(), b.host, b.pid, b.ports, t.exit, t.retries, t.progress})
 	}
 	return out
 }
@@ -281,11 +282,14 @@ func (s *State) loadJob(im *jobImage) {
 	}
 	for i, t := range im.Tasks {
 		o := &j.tasks[i]
-		o.state, o.dead, o.attempt, o.host = t.State, t.Dead, t.Attempt, t.Host
+		o.state, o.dead, o.attempt = t.State, t.Dead, t.Attempt
 		if t.Attempt > 0 {
 			o.place = &im.Tasks[i].Place
 		}
-		o.pid, o.ports, o.exit, o.retries, o.progress = t.PID, t.Ports, t.Exit, t.Retries, t.Progress
+		if t.Host != "" || t.PID != 0 || t.Ports != nil {
+			o.begun = &begun{t.Host, t.PID, t.Ports}
+		}
+		o.exit, o.retries, o.progress = t.Exit, t.Retries, t.Progress
 	}
 	s.at(im.After, im.ID, 0)
 	if im.Spec.partial() {

@@ -168,12 +168,26 @@ type taskRun struct {
 	dead     bool // of the present attempt: proven
 	attempt  int32
 	place    *cell.Task // as it was started: node, SKU and devices; its leaves now are the allocation's; nil before
-	host     string
-	pid      int32
-	ports    []int32
+	begun    *begun     // what its start told; nil before
 	exit     *Exit
 	retries  int32
 	progress *TaskProgress
+}
+
+// begun is what is known of a task since it runs: apart from taskRun, as it is
+// only looked at from outside.
+type begun struct {
+	host  string
+	pid   int32
+	ports []int32
+}
+
+// runs is what the start of a task told; zero before.
+func (t *taskRun) runs() begun {
+	if t.begun == nil {
+		return begun{}
+	}
+	return *t.begun
 }
 
 // started is where a task was started last; zero before it ever was.

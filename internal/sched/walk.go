@@ -54,6 +54,9 @@ type walker struct {
 	outlook *outlook        // what is booked; nil without backfill
 	moves   int             // gangs that were stopped to move
 	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
+	view    view            // what the policy sees of the priority that is walked
+	over    bool            // of it: nothing is left to those behind
+	yield   func(Wish) bool // hear, made once
 }
 
 func (s *State) walkVC(space int32) {
@@ -63,7 +66,7 @@ func (s *State) walkVC(space int32) {
 	w := &s.mem.walker
 	clear(w.blocked)
 	clear(w.failed)
-	*w = walker{s: s, space: space, failed: w.failed, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
+	*w = walker{s: s, space: space, failed: w.failed, yield: w.yield, blocked: slices.Grow(w.blocked[:0], len(s.cl.Forest().Chains))[:len(s.cl.Forest().Chains)]}
 	if s.looks.always[space] {
 		w.outlook = s.newOutlook(space, w)
 	}
@@ -97,32 +100,42 @@ func (w *walker) walk() {
 // rank grants the wishes of one priority; it reports false when nothing is left
 // to those behind either.
 func (w *walker) rank(prio cell.Priority) bool {
-	v := view{s: w.s, space: w.space, prio: prio, now: w.s.now, w: w}
-	for wish := range w.s.pol[w.space].Rank(v) {
-		if wish.Note != nil {
-			w.remember(wish.Note)
-		}
-		if wish.Gang.Job == 0 {
-			continue
-		}
-		if wish.Turns != nil || wish.Move {
-			w.adjust(&wish)
-			continue
-		}
-		if w.outlook.deepEnough() {
+	w.view, w.over = view{s: w.s, space: w.space, prio: prio, now: w.s.now, w: w}, false
+	if w.yield == nil {
+		w.yield = w.hear
+	}
+	w.s.pol[w.space].Rank(&w.view)(w.yield)
+	return !w.over
+}
+
+// hear grants one wish; false ends the priority. It is called as a loop's body
+// would be, which would have to be made anew for each walk.
+func (w *walker) hear(wish Wish) bool {
+	if wish.Note != nil {
+		w.remember(wish.Note)
+	}
+	if wish.Gang.Job == 0 {
+		return true
+	}
+	if wish.Turns != nil || wish.Move {
+		w.adjust(&wish)
+		return true
+	}
+	if w.outlook.deepEnough() {
+		w.over = true
+		return false
+	}
+	w.outlook.reach(wish.Gang, w.view.prio)
+	if w.allBlocked(wish.Gang.Job) {
+		if !w.outlook.any() {
+			w.over = true
 			return false
 		}
-		w.outlook.reach(wish.Gang, prio)
-		if w.allBlocked(wish.Gang.Job) {
-			if !w.outlook.any() {
-				return false
-			}
-			if w.outlook.find(wish.Gang) < 0 {
-				continue // only what is booked for it can be left to a gang
-			}
+		if w.outlook.find(wish.Gang) < 0 {
+			return true // only what is booked for it can be left to a gang
 		}
-		w.grant(wish)
 	}
+	w.grant(wish)
 	return true
 }
 
