@@ -31,7 +31,7 @@ func (s *search) leaf(l LeafID) leafState {
 	at := &c.leaves[l]
 	h := at.hold
 	switch {
-	case s.t.taken[l] == s.t.epoch || r.Keep != nil && r.Keep.Has(l) || s.picky && !s.nodeOK(c.f.Cells[c.f.Leaves[l]].Node):
+	case s.t.taken[l] == s.t.epoch || r.Keep != nil && r.Keep.Has(l) || s.picky && !s.nodeOK(c.f.Cells[at.node].Node):
 		return leafNo
 	case !r.IgnoreHealth && at.use == useSick:
 		return leafNo

@@ -40,7 +40,6 @@ type Cluster struct {
 	stuck   int32     // allocations of which nothing is known
 	leaving int32     // allocations that were told to go
 	tmp     *scratch  // of searches; a clone makes its own
-	climb   []rise    // memory of shift; a clone makes its own
 	blind   bool      // during a search that imagines that nothing is bad
 }
 
@@ -49,9 +48,14 @@ type Cluster struct {
 type leaf struct {
 	hold AllocID // who holds it
 	resv AllocID // to whom it is promised
+	node CellID  // the node-level cell in which it lies
+	at   uint16  // how far behind that its own cell stands, if that is less than far
 	use  leafUse // as counted in its cells
 	ail  ailing
 }
+
+// far is more than how far behind its node's cell a leaf's cell can be noted to stand.
+const far = 1<<16 - 1
 
 // ailing says why a leaf is not healthy; zero is healthy.
 type ailing uint8
@@ -148,8 +152,10 @@ func New(s *Spec) (*Cluster, error) {
 		c.owner[i] = rootRef{None, None}
 		c.idle[i] = f.NumLeaves(CellID(i))
 	}
-	for i := range c.leaves {
-		c.leaves[i] = leaf{hold: None, resv: None}
+	for i, id := range f.Leaves {
+		cl := &f.Cells[id]
+		node := f.Chains[cl.Chain].NodeCells[cl.Bin]
+		c.leaves[i] = leaf{hold: None, resv: None, node: node, at: uint16(min(id-node, far))}
 	}
 	c.rest = int32(len(f.Leaves))
 	for ci := range f.Chains {
@@ -190,7 +196,7 @@ func (c *Cluster) Clone() *Cluster {
 		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].clone()
 	}
 	d.allocs, d.spare = slices.Clone(c.allocs), slices.Clone(c.spare)
-	d.tmp, d.climb = nil, nil
+	d.tmp = nil
 	return &d
 }
 
@@ -406,17 +412,25 @@ func (c *Cluster) recountAll(pl *Placement) {
 	}
 }
 
-// recount brings the counts of leaves of one node-level cell up to date.
+// recount brings the counts of leaves up to date: run by run of neighbours that
+// change alike.
 func (c *Cluster) recount(leaves []LeafID) {
-	changed := false
+	changed := CellID(None) // the node-level cell whose counts changed
 	for i, n := 0, 0; i < len(leaves); i += n {
-		was, is := c.leaves[leaves[i]].use, c.use(leaves[i])
-		for n = 1; i+n < len(leaves) && c.leaves[leaves[i+n]].use == was && c.use(leaves[i+n]) == is; n++ {
+		at := &c.leaves[leaves[i]]
+		was, is, node := at.use, c.use(leaves[i]), at.node
+		for n = 1; i+n < len(leaves); n++ {
+			if o := &c.leaves[leaves[i+n]]; o.use != was || o.node != node || c.use(leaves[i+n]) != is {
+				break
+			}
 		}
 		if was == is {
 			continue
 		}
-		changed = true
+		if changed != node && changed != None {
+			c.refresh(changed)
+		}
+		changed = node
 		same := leaves[i : i+n]
 		for _, l := range same {
 			c.leaves[l].use = is
@@ -424,68 +438,50 @@ func (c *Cluster) recount(leaves []LeafID) {
 		c.shift(same, was, -1)
 		c.shift(same, is, 1)
 	}
-	if changed {
-		cl := &c.f.Cells[c.f.Leaves[leaves[0]]]
-		c.refresh(cl.Chain, cl.Bin)
+	if changed != None {
+		c.refresh(changed)
 	}
 }
 
-// shift adds d for each of some leaves of one node to a count of its cell and of
-// all cells above it: level by level, so that each cell is written once.
+// shift adds d for each of some leaves of one node-level cell to a count of its
+// cell and of all cells above it.
 func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 	var count []int32
+	n := int32(len(leaves))
 	switch use {
 	case useIdle:
 		count = c.idle
-		c.rest += d * int32(len(leaves))
+		c.rest += d * n
 	case useSoft:
 		count = c.soft
 	case useSick:
 		count = c.sick
-		c.ill += d * int32(len(leaves))
+		c.ill += d * n
 	default:
 		return
 	}
-	first := c.f.Leaves[leaves[0]]
-	if len(leaves) == 1 {
-		for id := first; id != None; id = c.f.parent[id] {
-			count[id] += d
-		}
-		return
-	}
-	climb := c.climb[:0]
-	if cl := &c.f.Cells[first]; len(leaves) == int(c.f.Chains[cl.Chain].LeavesAt(c.f.Chains[cl.Chain].NodeLevel)) {
-		ch := &c.f.Chains[cl.Chain]
-		node := ch.NodeCells[cl.Bin]
+	node := c.leaves[leaves[0]].node
+	cl := &c.f.Cells[node]
+	ch := &c.f.Chains[cl.Chain]
+	inside := count[node : int(node)+len(ch.inside)]
+	if n == ch.LeavesAt(ch.NodeLevel) {
 		for i, l := range ch.inside {
-			count[int(node)+i] += d * ch.leaves[l-1]
+			inside[i] += d * ch.leaves[l-1]
 		}
-		climb = append(climb, rise{c.f.parent[node], d * int32(len(leaves))})
 	} else {
 		for _, l := range leaves {
-			climb = append(climb, rise{c.f.Leaves[l], d})
-		}
-	}
-	for len(climb) > 0 && climb[0].cell != None {
-		n := 0
-		for _, r := range climb {
-			count[r.cell] += r.d
-			if r.cell = c.f.parent[r.cell]; n > 0 && climb[n-1].cell == r.cell {
-				climb[n-1].d += r.d
-			} else {
-				climb[n] = r
-				n++
+			i := int32(c.leaves[l].at)
+			if i == far {
+				i = int32(c.f.Leaves[l] - node)
+			}
+			for ; i >= 0; i = ch.up[i] {
+				inside[i] += d
 			}
 		}
-		climb = climb[:n]
 	}
-	c.climb = climb
-}
-
-// rise is what is added to a cell's count on the way up.
-type rise struct {
-	cell CellID
-	d    int32
+	for id := cl.Parent; id != None; id = c.f.parent[id] {
+		count[id] += d * n
+	}
 }
 
 // SetLeafBad says whether one leaf is at fault by itself.

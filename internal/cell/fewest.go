@@ -123,7 +123,7 @@ func (c *Cluster) firstLeaf(id AllocID) LeafID {
 // leafPlace numbers leaves as their VC sees them; those on nodes that no VC has
 // come after all of them.
 func (c *Cluster) leafPlace(l LeafID) LeafID {
-	cl := &c.f.Cells[c.f.Leaves[l]]
+	cl := &c.f.Cells[c.leaves[l].node]
 	at := &c.bins[cl.Chain][cl.Bin]
 	if at.whose == None {
 		return l + LeafID(len(c.leaves))

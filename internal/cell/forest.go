@@ -34,6 +34,7 @@ type Chain struct {
 	leaves    []int32  // leaves of a cell, by level-1
 	fanout    []int32  // children of a cell, by level-1
 	inside    []Level  // levels of a node-level cell's subtree, in depth-first order
+	up        []int32  // of each of these cells: where its parent stands among them, -1 for the first
 	slot0     int      // where its levels begin among the slots
 	parts     bool     // its leaves are parts of devices
 }
@@ -240,6 +241,14 @@ func newChain(cs ChainSpec) (Chain, error) {
 		return ch, fmt.Errorf("chain %q has no node level", cs.Name)
 	}
 	ch.inside = ch.below(nil, ch.NodeLevel)
+	ch.up = make([]int32, len(ch.inside))
+	for i := range ch.up {
+		up := i - 1
+		for up >= 0 && ch.inside[up] != ch.inside[i]+1 {
+			up--
+		}
+		ch.up[i] = int32(up)
+	}
 	return ch, nil
 }
 

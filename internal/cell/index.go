@@ -257,11 +257,11 @@ func (c *Cluster) key(ch *Chain, node CellID) binKey {
 }
 
 // refresh puts a node-level cell where its present counts belong.
-func (c *Cluster) refresh(chain int16, bin int32) {
-	ch := &c.f.Chains[chain]
+func (c *Cluster) refresh(node CellID) {
+	chain, bin := c.f.Cells[node].Chain, c.f.Cells[node].Bin
 	b := &c.bins[chain][bin]
 	was := b.kind
-	if b.kind = c.kinds[chain].number(c.key(ch, ch.NodeCells[bin])); b.kind == was {
+	if b.kind = c.kinds[chain].number(c.key(&c.f.Chains[chain], node)); b.kind == was {
 		return
 	}
 	c.late[chain].add(bin)

@@ -18,7 +18,7 @@ func (s *search) result() Result {
 	res.Placement.Binds = s.t.binds[:0]
 	res.Placement.Tasks = carve(&s.t.newTasks, len(s.placed))
 	for _, p := range s.placed {
-		top := &f.Cells[f.Leaves[p.leaves[0]]]
+		top := &f.Cells[s.c.leaves[p.leaves[0]].node]
 		ch := &f.Chains[top.Chain]
 		t := Task{Node: f.Nodes[top.Node].Name, SKU: ch.SKU, Leaves: p.leaves}
 		for _, l := range p.leaves {
@@ -64,7 +64,10 @@ func carve[T any](from *[]T, n int) []T {
 
 // bindOf adds the preassigned cell of a leaf to a placement.
 func (s *search) bindOf(pl *Placement, l LeafID) {
-	leaf := s.c.f.Leaves[l]
+	leaf := s.c.leaves[l].node
+	if cl := &s.c.f.Cells[leaf]; s.c.bins[cl.Chain][cl.Bin].whose != s.r.Space {
+		leaf = s.c.f.Leaves[l] // parts of the node are bound, or it is pinned
+	}
 	for i := len(pl.Binds) - 1; i >= 0; i-- {
 		if s.c.f.Contains(pl.Binds[i].Cell, leaf) {
 			return

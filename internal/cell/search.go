@@ -403,7 +403,7 @@ func (s *search) counted(ci int16) bool {
 		return false
 	}
 	for i := range s.placed {
-		if s.c.f.Cells[s.c.f.Leaves[s.placed[i].leaves[0]]].Chain == ci {
+		if s.c.f.Cells[s.c.leaves[s.placed[i].leaves[0]].node].Chain == ci {
 			return false
 		}
 	}
