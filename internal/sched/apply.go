@@ -71,7 +71,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 		s.partials++
 	}
 	s.slots.put(e.ID, slot)
-	s.names[e.Job.Name] = e.ID
+	s.names.put(slot, s.jobs)
 	s.nextJob = max(s.nextJob, e.ID+1)
 	s.keys.remember(e.Meta, e.event(), e.ID)
 	for g := range j.gangs {

@@ -236,7 +236,11 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
-	g.last = s.mem.attempts.keep(st)
+	last := s.mem.attempts.take(1)
+	last[0] = st
+	if g.last = &last[0]; len(j.gangs) == 1 {
+		j.lasts = last
+	}
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
@@ -336,7 +340,11 @@ func (s *State) applyJobEnded(e JobEnded) {
 	st := s.status(j)
 	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping = e.Phase, e.Cause, e.Message, s.now, false
 	if e.Cause == EndSucceeded || e.Cause == EndFailed {
-		st.Exit = s.mem.exits.keep(e.Exit)
+		if c := j.completing; c != nil && c.Exit == e.Exit {
+			st.Exit = &c.Exit // which never changes
+		} else {
+			st.Exit = s.mem.exits.keep(e.Exit)
+		}
 	}
 	if s.ended == nil {
 		s.ended = s.mem.ended.take(1)[:0]
@@ -346,9 +354,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 		s.partials--
 	}
 	s.slots.remove(j.id)
-	if s.names[j.spec.Name] == j.id {
-		delete(s.names, j.spec.Name)
-	}
+	s.names.remove(j, slot)
 	s.vacate(j)
 	s.spare = append(s.spare, slot)
 }

@@ -29,15 +29,9 @@ func (s *State) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: j.notices,
-		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.mem.attempts.take(len(j.gangs))[:0]}
+		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
 	for g := range j.gangs {
 		st.Leaves += j.gangs[g].leaves
-		if at := j.gangs[g].attempt; at != none {
-			st.Attempts = append(st.Attempts, s.attemptStatus(&s.attempts[at]))
-		}
-		if last := j.gangs[g].last; last != nil {
-			st.Attempts = append(st.Attempts, *last)
-		}
 	}
 	for i := range j.tasks {
 		t := taskStatus(j, &j.tasks[i])
@@ -48,6 +42,23 @@ func (s *State) status(j *job) JobStatus {
 	}
 	s.markLost(j, st.Tasks)
 	return st
+}
+
+// attemptsOf returns a job's live attempts and the last ended of each gang.
+func (s *State) attemptsOf(j *job) []AttemptStatus {
+	if len(j.lasts) == 1 && j.gangs[0].attempt == none && j.gangs[0].last == &j.lasts[0] {
+		return j.lasts // as it is: it never changes
+	}
+	out := s.mem.attempts.take(len(j.gangs))[:0]
+	for g := range j.gangs {
+		if at := j.gangs[g].attempt; at != none {
+			out = append(out, s.attemptStatus(&s.attempts[at]))
+		}
+		if last := j.gangs[g].last; last != nil {
+			out = append(out, *last)
+		}
+	}
+	return out
 }
 
 func taskStatus(j *job, t *taskRun) TaskStatus {
@@ -123,8 +134,11 @@ func (s *State) Spec(id JobID) (*Job, bool) {
 
 // ByName returns the job of that name that has not ended.
 func (s *State) ByName(n JobName) (JobID, bool) {
-	id, ok := s.names[n]
-	return id, ok
+	slot, ok := s.names.get(n, s.jobs)
+	if !ok {
+		return 0, false
+	}
+	return s.jobs[slot].id, true
 }
 
 // VCs returns all virtual clusters in order of name.

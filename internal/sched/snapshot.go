@@ -296,8 +296,8 @@ func (s *State) loadJob(im *jobImage) {
 		s.partials++
 	}
 	s.slots.put(im.ID, int32(len(s.jobs)))
-	s.names[im.Spec.Name] = im.ID
 	s.jobs = append(s.jobs, j)
+	s.names.put(int32(len(s.jobs))-1, s.jobs)
 }
 
 // loadCluster builds the cells and takes those of all attempts again.

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -29,7 +28,7 @@ type State struct {
 	jobs     []job    // slots; a free slot has no spec
 	spare    []int32  // free slots
 	slots    slotTable
-	names    map[JobName]JobID
+	names    nameTable
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
 	byAlloc  []int32    // attempt slot of each cell.AllocID, of its first member
@@ -82,10 +81,12 @@ type job struct {
 	stop        bool
 	stopReason  string
 	quarantined bool
-	touched     bool // it is to be settled
+	touched     bool   // it is to be settled
+	named       uint32 // the hash of its name
 	completing  *JobCompleting
 	after       Time // no gang is placed before
 	gangs       []gang
+	lasts       []AttemptStatus // of a job with one gang: its last attempt; it never changes once made
 	tasks       []taskRun
 	notices     []string
 	note        *note // of its VC's policy
@@ -228,7 +229,7 @@ const none = -1
 
 // New returns the empty state, before any Configured event.
 func New(policies Policies) *State {
-	return &State{policies: policies, nextJob: 1, names: map[JobName]JobID{}, keys: newKeyRing()}
+	return &State{policies: policies, nextJob: 1, names: newNameTable(), keys: newKeyRing()}
 }
 
 // Seq returns the number of events applied so far.
@@ -266,7 +267,7 @@ func (s *State) Clone() *State {
 		j.gangs, gangs = slab(j.gangs, gangs)
 	}
 	d.spare, d.spareAtt = slices.Clone(s.spare), slices.Clone(s.spareAtt)
-	d.slots, d.names = s.slots.clone(), maps.Clone(s.names)
+	d.slots, d.names = s.slots.clone(), s.names.clone()
 	d.promises = slices.Clone(s.promises)
 	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
 	d.holders, d.shares = slices.Clone(s.holders), slices.Clone(s.shares)
