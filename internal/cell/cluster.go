@@ -83,6 +83,7 @@ type Alloc struct {
 	Lazy      bool // was guaranteed and became opportunistic
 	Promised  bool
 	Placement Placement
+	leaves    int32 // how many it holds, or was promised
 	mood      Mood
 	live      bool
 }
@@ -109,7 +110,23 @@ func (c *Cluster) SetMood(id AllocID, m Mood) {
 	c.recountAll(&a.Placement)
 }
 
+// staysOn reports whether an allocation holds leaves of its VC's guarantee and was
+// not told to go.
+func (a *Alloc) staysOn() bool {
+	return a.live && !a.Promised && !a.Opportunistic() && a.mood != Leaving
+}
+
+// countHeld counts an allocation in (sign 1) or out (-1) of what its VC's gangs hold
+// of the guarantee: around every change of what that depends on.
+func (c *Cluster) countHeld(a *Alloc, sign int32) {
+	if a.staysOn() {
+		c.spaces[a.Space].held += sign * a.leaves
+	}
+}
+
+// countMood counts an allocation in (d is 1) or out (-1) of all that its mood matters to.
 func (c *Cluster) countMood(a *Alloc, d int32) {
+	c.countHeld(a, d)
 	switch a.mood {
 	case Stuck:
 		c.stuck += d
@@ -266,6 +283,11 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 			*at = id
 		}
 	}
+	a := &c.allocs[id]
+	for i := range pl.Tasks {
+		a.leaves += int32(len(pl.Tasks[i].Leaves))
+	}
+	c.countHeld(a, 1)
 	c.recountAll(&pl)
 	c.useRoots(id, 1)
 	return id
@@ -275,6 +297,7 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 func (c *Cluster) Promote(id AllocID) {
 	a := &c.allocs[id]
 	a.Promised = false
+	c.countHeld(a, 1)
 	for i := range a.Placement.Tasks {
 		for _, l := range a.Placement.Tasks[i].Leaves {
 			at := &c.leaves[l]
@@ -309,6 +332,7 @@ func (c *Cluster) Release(id AllocID) {
 // gives its preassigned cells back (lazy preemption).
 func (c *Cluster) Demote(id AllocID) {
 	c.useRoots(id, -1)
+	c.countHeld(&c.allocs[id], -1)
 	c.allocs[id].Lazy = true
 	c.recountAll(&c.allocs[id].Placement)
 }
@@ -317,6 +341,7 @@ func (c *Cluster) Demote(id AllocID) {
 func (c *Cluster) undemote(id AllocID) {
 	a := &c.allocs[id]
 	a.Lazy = false
+	c.countHeld(a, 1)
 	for _, b := range a.Placement.Binds {
 		if b.Space != 0 {
 			c.rebindOuter(b)

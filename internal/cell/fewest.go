@@ -317,18 +317,7 @@ func (c *Cluster) unheld(r *Request) int32 {
 	for i := range sp.Roots {
 		n += c.f.Chains[sp.Roots[i].Chain].LeavesAt(sp.Roots[i].Level)
 	}
-	for i := range c.allocs {
-		if a := &c.allocs[i]; a.live && c.owns(r, AllocID(i)) && !a.Promised && a.mood != Leaving {
-			n -= c.leavesOf(AllocID(i))
-		}
-	}
-	return n
+	return n - sp.held
 }
 
-func (c *Cluster) leavesOf(id AllocID) int32 {
-	var n int32
-	for i := range c.allocs[id].Placement.Tasks {
-		n += int32(len(c.allocs[id].Placement.Tasks[i].Leaves))
-	}
-	return n
-}
+func (c *Cluster) leavesOf(id AllocID) int32 { return c.allocs[id].leaves }

@@ -37,10 +37,21 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 	for i := range hold {
 		hold[i], resv[i] = None, None
 	}
+	held := make([]int32, len(c.spaces))
 	for id := range c.allocs {
 		a := &c.allocs[id]
 		if !a.live {
 			continue
+		}
+		var n int32
+		for _, t := range a.Placement.Tasks {
+			n += int32(len(t.Leaves))
+		}
+		if n != a.leaves {
+			add("allocation %d has %d leaves, counted %d", id, n, a.leaves)
+		}
+		if a.staysOn() {
+			held[a.Space] += n
 		}
 		list := hold
 		if a.Promised {
@@ -53,6 +64,11 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 				}
 				list[l] = AllocID(id)
 			}
+		}
+	}
+	for si := range c.spaces {
+		if c.spaces[si].held != held[si] {
+			add("space %d: its gangs hold %d leaves, counted %d", si, held[si], c.spaces[si].held)
 		}
 	}
 	for l := range hold {

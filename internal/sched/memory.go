@@ -19,10 +19,12 @@ type memory struct {
 	ended      chunk[JobStatus]
 	completing chunk[JobCompleting]
 	digests    *strings.Builder
-	walker     walker   // of the VC that is walked
-	heads      []head   // of Ordered
-	gang       GangView // whose key is made
-	also       []bool   // by allocation: those that planOver may lift
+	walker     walker          // of the VC that is walked
+	heads      []head          // of Ordered
+	waits      []merge         // of opportunistic
+	failed     map[string]bool // shapes, of lend
+	gang       GangView        // whose key is made
+	also       []bool          // by allocation: those that planOver may lift
 }
 
 // chunkSize is for how many values memory is taken at once, and so how many others

@@ -417,7 +417,11 @@ func (s *State) lend(extras bool) {
 		return
 	}
 	borrowed := s.borrowed()
-	failed := map[string]bool{}
+	if s.mem.failed == nil {
+		s.mem.failed = map[string]bool{}
+	}
+	failed := s.mem.failed
+	clear(failed)
 	for {
 		space, e := 0, queued{}
 		for i := 1; i < len(waits); i++ {
@@ -448,13 +452,18 @@ func (s *State) leavesIn(l *line) int32 {
 }
 
 // opportunistic returns, by space, who waits for free leaves: full gangs, or
-// members above a minimum; nil when nobody does for whom there could be enough.
+// members above a minimum; nil when nobody does for whom there could be enough. What
+// it returns stands in the memory of the next call.
 func (s *State) opportunistic(extras bool) []merge {
-	var out []merge
+	for len(s.mem.waits) < len(s.queues) {
+		s.mem.waits = append(s.mem.waits, merge{})
+	}
+	some, out := false, s.mem.waits[:len(s.queues)]
 	rest := s.cl.Rest()
 	for space := 1; space < len(s.queues); space++ {
+		out[space].heads = out[space].heads[:0]
 		if u := s.lineup(int32(space), cell.Opportunistic); u != nil {
-			m := merge{s: s, space: int32(space), prio: cell.Opportunistic}
+			m := merge{s: s, space: int32(space), prio: cell.Opportunistic, heads: out[space].heads}
 			for i := range u.lines {
 				if l := &u.lines[i]; l.extra == extras && len(l.gangs) > 0 && (l.shape == "" || s.leavesIn(l) <= rest) {
 					m.add(i, l)
@@ -464,11 +473,12 @@ func (s *State) opportunistic(extras bool) []merge {
 				continue
 			}
 			m.order()
-			if out == nil {
-				out = make([]merge, len(s.queues))
-			}
 			out[space] = m
+			some = true
 		}
+	}
+	if !some {
+		return nil
 	}
 	return out
 }
