@@ -96,7 +96,7 @@ type reaction struct {
 type floor struct {
 	allocs []sched.Allocation
 	used   map[int32]*machine // by node, those with gangs of the VC
-	nodes  []int32            // the same, ascending
+	nodes  []int32            // the same, in order of the first gang on each: as in a cluster of the VC's own
 }
 
 // machine is a node with gangs of the VC.
@@ -121,7 +121,6 @@ func survey(v sched.View) *floor {
 			m.gangs += len(a.Gangs)
 		}
 	}
-	slices.Sort(f.nodes)
 	return f
 }
 
@@ -191,7 +190,7 @@ func (r *reaction) alike(g *sched.GangView) []int32 {
 			all = append(all, node{n, (of - free) * 1_000_000 / of})
 		}
 	}
-	slices.SortFunc(all, func(a, b node) int { return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(a.n, b.n)) })
+	slices.SortStableFunc(all, func(a, b node) int { return cmp.Compare(a.load, b.load) })
 	var out []int32
 	for _, n := range all[:min(len(all), mostTried)] {
 		out = append(out, n.n)

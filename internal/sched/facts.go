@@ -229,6 +229,12 @@ func (s *State) applyProgress(e Progress) {
 		if p.Use != nil {
 			use.MemoryMB = max(use.MemoryMB, p.Use.MemoryMB)
 		}
+		if s.shared(a) { // what is seen is of all who are there
+			use.MemoryMB = 0
+			if p.Use != nil {
+				use.MemoryMB = p.Use.MemoryMB
+			}
+		}
 		p.Use = &use
 	}
 	if e.Checkpoint {

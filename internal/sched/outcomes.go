@@ -196,6 +196,7 @@ func (s *State) freeAttempt(a *attempt) {
 	if alloc := a.alloc; s.part(g.attempt) {
 		s.count(s.holder(alloc), 1)
 		s.setMood(s.holder(alloc))
+		s.lookIn(s.jobs[a.job].space, s.jobs[a.job].spec.Priority) // there is room beside those who stay
 	} else {
 		s.byAlloc[alloc] = none
 		s.release(alloc)

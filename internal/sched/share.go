@@ -278,6 +278,9 @@ func (s *State) verifyShares(add func(string, ...any)) {
 // verifyMembers checks the members of one allocation.
 func (s *State) verifyMembers(head *attempt, add func(string, ...any)) {
 	members := s.membersOf(head.alloc)
+	if slices.ContainsFunc(members, func(m *attempt) bool { return m.since == s.seq }) {
+		return // one joined, and its turn comes with the next event
+	}
 	j := &s.jobs[head.job]
 	lives := 0
 	for i, m := range members {
@@ -293,9 +296,6 @@ func (s *State) verifyMembers(head *attempt, add func(string, ...any)) {
 		}
 		if !alike(&k.gangs[m.id.Gang], &j.gangs[head.id.Gang]) {
 			add("attempts %v and %v share leaves and differ in shape", head.id, m.id)
-		}
-		if m.since == s.seq {
-			return // it joined, and its turn comes with the next event
 		}
 		if m.share != head.share {
 			add("attempts %v and %v share leaves and follow different rotations", head.id, m.id)

@@ -109,7 +109,7 @@ type TaskProgress struct {
 // DeviceUse is a sample of the devices of one task.
 type DeviceUse struct {
 	Util     int32 `json:"util"`      // mean, in parts per thousand
-	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most so far
+	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while nobody shared them
 }
 
 // AttemptStatus is one attempt or reservation of a gang.

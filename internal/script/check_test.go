@@ -39,6 +39,7 @@ type checker struct {
 	quietly   int
 	launched  int
 	probes    int
+	joins     int
 }
 
 type gangKey struct {

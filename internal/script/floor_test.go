@@ -97,11 +97,15 @@ func floorPolicies() []string {
 }
 
 func randomPolicy(g *generator) string {
-	policy := g.pick(floorPolicies()...)
+	policies := floorPolicies()
+	if g.shared {
+		policies = slices.DeleteFunc(policies, func(p string) bool { return !strings.HasPrefix(p, "gandiva") && p != "fifo:preempt" })
+	}
+	policy := g.pick(policies...)
 	if g.chance(30) {
 		policy += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
 	}
-	if g.chance(40) || *booked {
+	if g.chance(40) && !g.shared || *booked {
 		policy += " backfill=" + g.pick("easy", "conservative")
 	}
 	return policy

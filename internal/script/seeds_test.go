@@ -34,10 +34,25 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// The same where everybody shares: gandiva in every virtual cluster, small gangs that
+// let themselves be suspended and packed, and much progress.
+func TestSharedSeeds(t *testing.T) {
+	from, to := seeds.Range(t, seeds.Unit/4)
+	found := &failures{kinds: map[string]bool{}, shared: true}
+	for seed := from; seed <= to && !found.enough(); seed++ {
+		found.try(t, seed)
+	}
+	if !t.Failed() && found.joins == 0 {
+		t.Error("nobody shared anything")
+	}
+}
+
 // failures are the ways in which seeds failed: each is shrunk and shown once.
 type failures struct {
-	mu    sync.Mutex
-	kinds map[string]bool
+	mu     sync.Mutex
+	kinds  map[string]bool
+	shared bool // everybody shares
+	joins  int
 }
 
 // maxKinds is how many ways to fail are looked for.
@@ -64,7 +79,10 @@ func (f *failures) first(err error) bool {
 
 // try runs one seed, twice.
 func (f *failures) try(t *testing.T, seed uint64) {
-	steps, one := generate(seed)
+	steps, one := generate(seed, f.shared)
+	f.mu.Lock()
+	f.joins += one.check.joins
+	f.mu.Unlock()
 	if one.err == nil {
 		two := replay(steps)
 		if two.err == nil && one.check.sum() != two.check.sum() {
@@ -199,14 +217,15 @@ type generator struct {
 	sc     *scenario
 	steps  []step
 	plan   *floor
+	shared bool
 	names  []string
 	next   int
 	ending bool
 	repeat []step // commands with a key, to be given twice
 }
 
-func generate(seed uint64) ([]step, *scenario) {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), sc: begin()}
+func generate(seed uint64, shared bool) ([]step, *scenario) {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), sc: begin(), shared: shared}
 	defer g.sc.s.Close()
 	g.plan = newFloor(g)
 	g.do("set start="+g.pick("0s", "0s", "2s")+" stop="+g.pick("0s", "1s", "5s"), "")
@@ -276,6 +295,12 @@ func (g *generator) submit() {
 			line += "@x|y"
 		}
 	}
+	suspendable := 35
+	if g.shared {
+		suspendable = 90
+		line = fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=1x%d", name, vc,
+			g.pick("prod", "test", "test", "test"), g.runTime(), g.IntN(40), g.next, 1+g.IntN(2)*g.IntN(2))
+	}
 	for _, o := range []struct {
 		percent int
 		text    string
@@ -283,7 +308,7 @@ func (g *generator) submit() {
 		{40, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
 		{60, "queue=" + g.pick("q", "p.r", "d", "p", "z")}, {20, "app=" + g.pick("m", "n")},
 		{20, fmt.Sprintf("retries=%d", g.IntN(3))}, {30, fmt.Sprintf("limit=%ds", 1+g.IntN(400))},
-		{35, "suspendable"}, {12, "releases"}, {30, "packable"}, {40, fmt.Sprintf("memory=%d", 2000*(1+g.IntN(8)))}, {20, "packed=70"},
+		{suspendable, "suspendable"}, {12, "releases"}, {30, "packable"}, {40, fmt.Sprintf("memory=%d", 2000*(1+g.IntN(8)))}, {20, "packed=70"},
 		{8, "minFailed=2"}, {8, "minSucceeded=1"}, {8, "taskRetries=1"}, {20, "user=" + g.pick("u", "v", "w")},
 		{8, "nodes=" + g.node1() + "," + g.node1()}, {5, "avoid=" + g.node1()}, {10, "prefer=" + g.node1()}, {5, "pinned=" + g.pick("p1", "p2")},
 	} {

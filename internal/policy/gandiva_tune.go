@@ -1,0 +1,371 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+	"iter"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Gandiva's introspection: what it does about gangs that run. Those that take turns are
+// watched, and the two that use their devices least are packed into one turn when their
+// memory fits. After a while packed gangs are judged by what they do against what they
+// did alone in their turns: together they must do at least as much as by turns, which is
+// 1, or they are parted. When devices become free that nobody takes who waits, gangs move
+// there from shared devices, and together from several nodes; and while somebody waits
+// who would fit by number, a node that is almost free is emptied.
+
+// watch is what is noted about a job with a gang that shares devices.
+type watch struct {
+	// The window that is open: since when, with how much run and how many steps done.
+	At     sched.Time     `json:"at"`
+	Ran    sched.Duration `json:"ran"`
+	Step   int64          `json:"step"`
+	Packed bool           `json:"packed,omitempty"`
+	// What was seen of it in turns of its own: steps in a thousand seconds of running,
+	// and use of its devices in thousandths.
+	Rate int64 `json:"rate,omitempty"`
+	Util int32 `json:"util,omitempty"`
+	// Bad are jobs that it was packed with in vain, the last few.
+	Bad []sched.JobID `json:"bad,omitempty"`
+}
+
+// mostBad bounds how many vain partners are remembered.
+const mostBad = 8
+
+// guest is a gang on shared devices, as of a look.
+type guest struct {
+	sched.GangView
+	watch
+	fresh bool // the watch is to be noted
+}
+
+// introspection is one look at the gangs that run.
+type introspection struct {
+	p     *gandiva
+	v     sched.View
+	yield func(sched.Wish) bool
+}
+
+// Tune implements sched.Tuner.
+func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		in := &introspection{p, v, yield}
+		allocs := v.Allocations()
+		for i := range allocs {
+			if a := &allocs[i]; p.pack && a.Steady && len(a.Gangs) > 1 && !in.profile(a) {
+				return
+			}
+		}
+		if p.moves > 0 {
+			in.migrate(allocs)
+		}
+	}
+}
+
+// NextChange implements sched.Timed: the next look at those who may be packed, and when
+// a gang has run for long enough to be moved.
+func (p *gandiva) NextChange(v sched.View) sched.Time {
+	var next sched.Time
+	sooner := func(t sched.Time) {
+		if t > v.Now() && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	allocs := v.Allocations()
+	for i := range allocs {
+		a := &allocs[i]
+		if len(a.Gangs) < 2 {
+			continue
+		}
+		packable := 0
+		for _, ref := range a.Gangs {
+			g := v.Gang(ref)
+			if g.Hints.Packable && g.Gangs == 1 {
+				packable++
+			}
+			if p.moves > 0 && g.Hints.Checkpoint && g.Started > 0 {
+				sooner(g.Started.Add(p.settle))
+			}
+		}
+		if p.pack && packable > 1 {
+			sooner(a.Since.Add((sched.Duration(v.Now()-a.Since)/p.window + 1) * p.window))
+		}
+	}
+	return next
+}
+
+// profile watches the gangs of one allocation, and packs or parts them.
+func (in *introspection) profile(a *sched.Allocation) bool {
+	turns := make([][]*guest, len(a.Turns))
+	var all []*guest
+	for i, turn := range a.Turns {
+		for _, ref := range turn {
+			g := in.guest(ref, len(turn) > 1)
+			turns[i], all = append(turns[i], g), append(all, g)
+		}
+	}
+	changed := in.part(turns)
+	if changed == nil {
+		for _, g := range all {
+			in.learn(g)
+		}
+		changed = in.join(a, turns)
+	}
+	for _, g := range all {
+		if g.fresh && !in.yield(sched.Wish{Note: g.note()}) {
+			return false
+		}
+	}
+	return changed == nil || in.yield(sched.Wish{Gang: a.Gangs[0], Turns: changed, Quantum: in.p.quantum})
+}
+
+// guest reads what is known of a gang, and opens a window when none is open for how it
+// runs now.
+func (in *introspection) guest(r sched.GangRef, packed bool) *guest {
+	g := &guest{GangView: in.v.Gang(r)}
+	if len(g.Note) == 0 || json.Unmarshal(g.Note, &g.watch) != nil || g.Packed != packed {
+		g.open(in.v.Now(), packed)
+	}
+	return g
+}
+
+// open begins a window.
+func (g *guest) open(now sched.Time, packed bool) {
+	g.At, g.watch.Ran, g.Packed, g.fresh = now, g.GangView.Ran, packed, true
+	g.Step = g.step()
+}
+
+func (g *guest) step() int64 {
+	if g.Progress == nil {
+		return 0
+	}
+	return g.Progress.Step
+}
+
+// note is the watch as it is remembered; of jobs with several gangs nothing is.
+func (g *guest) note() *sched.Note {
+	data, err := json.Marshal(g.watch)
+	if err != nil || g.Gangs > 1 {
+		return &sched.Note{Job: g.Ref.Job}
+	}
+	return &sched.Note{Job: g.Ref.Job, Data: data}
+}
+
+// rate is how many steps a gang did in a thousand seconds of running since its window
+// began; false when that is not long enough ago, or the gang told nothing lately.
+func (in *introspection) rate(g *guest) (int64, bool) {
+	ran := g.GangView.Ran - g.watch.Ran
+	if g.Progress == nil || g.Progress.At.Add(in.p.window/5) < in.v.Now() {
+		return 0, false
+	}
+	if in.v.Now() < g.At.Add(in.p.window) || ran < sched.Second || g.step() <= g.Step || g.Gangs > 1 {
+		return 0, false
+	}
+	steps := min(g.step()-g.Step, 1<<30)
+	return steps * 1_000_000 / int64(ran/sched.Millisecond), true
+}
+
+// learn closes the window of a gang that has turns of its own, when it is over.
+func (in *introspection) learn(g *guest) {
+	rate, ok := in.rate(g)
+	if !ok || g.Packed {
+		return
+	}
+	g.Rate = max(rate, 1)
+	if g.Progress.Use != nil {
+		g.Util = g.Progress.Use.Util
+	}
+	g.open(in.v.Now(), false)
+}
+
+// part returns the turns without a pair that does less together than by turns; nil when
+// there is none.
+func (in *introspection) part(turns [][]*guest) [][]sched.GangRef {
+	for i, turn := range turns {
+		if len(turn) != 2 || turn[0].Rate == 0 || turn[1].Rate == 0 {
+			continue
+		}
+		x, y := turn[0], turn[1]
+		a, enough := in.rate(x)
+		b, also := in.rate(y)
+		if !enough || !also || a*1000/x.Rate+b*1000/y.Rate >= 1000 {
+			continue
+		}
+		x.spoil(y.Ref.Job)
+		y.spoil(x.Ref.Job)
+		x.open(in.v.Now(), false)
+		y.open(in.v.Now(), false)
+		return refsOf(slices.Concat(turns[:i], [][]*guest{{x}, {y}}, turns[i+1:]))
+	}
+	return nil
+}
+
+func (g *guest) spoil(with sched.JobID) {
+	g.Bad = append(g.Bad, with)
+	g.Bad = g.Bad[max(len(g.Bad)-mostBad, 0):]
+}
+
+// join returns the turns with the two gangs in one that use their devices least, if they
+// may be packed; nil when there are none.
+func (in *introspection) join(a *sched.Allocation, turns [][]*guest) [][]sched.GangRef {
+	var free []int // turns of one gang of which enough is known
+	for i, turn := range turns {
+		if g := turn[0]; len(turn) == 1 && g.Hints.Packable && g.Gangs == 1 && g.Rate > 0 {
+			free = append(free, i)
+		}
+	}
+	slices.SortStableFunc(free, func(x, y int) int { return cmp.Compare(turns[x][0].Util, turns[y][0].Util) })
+	for n, i := range free {
+		for _, k := range free[n+1:] {
+			x, y := turns[i][0], turns[k][0]
+			if slices.Contains(x.Bad, y.Ref.Job) || !fitTogether(a, x, y) {
+				continue
+			}
+			x.open(in.v.Now(), true)
+			y.open(in.v.Now(), true)
+			pair := []*guest{x, y}
+			rest := slices.Clone(turns)
+			rest[min(i, k)] = pair
+			return refsOf(slices.Delete(rest, max(i, k), max(i, k)+1))
+		}
+	}
+	return nil
+}
+
+// fitTogether reports whether two gangs fit into the memory of an allocation's devices,
+// as far as is known. The core judges.
+func fitTogether(a *sched.Allocation, x, y *guest) bool {
+	m, n := x.memory(), y.memory()
+	return m > 0 && n > 0 && m+n <= a.Memory
+}
+
+func (g *guest) memory() int64 {
+	n := g.Hints.GPUMemoryMB
+	if g.Progress != nil && g.Progress.Use != nil {
+		n = max(n, g.Progress.Use.MemoryMB)
+	}
+	return n
+}
+
+func refsOf(turns [][]*guest) [][]sched.GangRef {
+	var out [][]sched.GangRef
+	for _, turn := range turns {
+		var refs []sched.GangRef
+		for _, g := range turn {
+			refs = append(refs, g.Ref)
+		}
+		out = append(out, refs)
+	}
+	return out
+}
+
+// migrate moves gangs as long as the budget lasts.
+func (in *introspection) migrate(allocs []sched.Allocation) {
+	budget := in.budget()
+	if len(budget) >= int(in.p.moves) || in.v.Free() <= 0 {
+		return
+	}
+	free := in.v.Free()
+	for i := range allocs {
+		a := &allocs[i]
+		w := sched.Wish{Move: true}
+		switch apart := len(a.Nodes) > 1 && in.oneNode(a); {
+		case !a.Steady || int64(a.Leaves) > free:
+			continue
+		case len(a.Turns) > 1: // to leaves of its own
+		case len(a.Gangs) == 1 && apart:
+			w.Within = sched.OneNode
+		default:
+			continue
+		}
+		moved, goOn := in.move(a, w, &budget)
+		if !goOn {
+			return
+		}
+		if moved {
+			free -= int64(a.Leaves)
+		}
+	}
+	in.empty(allocs, &budget)
+}
+
+// oneNode reports whether a gang on several nodes would have room on one.
+func (in *introspection) oneNode(a *sched.Allocation) bool {
+	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := idle(in.v, n); return of >= int64(a.Leaves) })
+}
+
+// empty moves gangs off the node with the most free devices, to nodes with fewer, while
+// somebody waits for whom enough is free, but not in one place.
+func (in *introspection) empty(allocs []sched.Allocation, budget *[]sched.Time) {
+	waits := false
+	for g := range in.v.Waiting() {
+		waits = waits || !g.Delayed && g.Leaves > 1 && int64(g.Leaves) <= in.v.Free()
+	}
+	if !waits {
+		return
+	}
+	f := survey(in.v)
+	best, most := int32(-1), int64(0)
+	others := cell.NodeSet{}
+	for _, n := range f.nodes {
+		free, of := idle(in.v, n)
+		if free*1000 >= in.p.free*of && free > most {
+			best, most = n, free
+		}
+	}
+	for _, n := range f.nodes {
+		if free, _ := idle(in.v, n); n != best && free > 0 && free <= most {
+			others = others.Add(n)
+		}
+	}
+	for i := range allocs {
+		a := &allocs[i]
+		if best < 0 || !a.Steady || !slices.Equal(a.Nodes, []int32{best}) || len(a.Gangs) > 1 {
+			continue
+		}
+		if _, goOn := in.move(a, sched.Wish{Move: true, Only: others}, budget); !goOn {
+			return
+		}
+	}
+}
+
+// move asks for one gang of an allocation that may be moved, the one that ran least
+// first; it reports whether one is on its way, and whether more may be.
+func (in *introspection) move(a *sched.Allocation, w sched.Wish, budget *[]sched.Time) (moved, goOn bool) {
+	var of []sched.GangView
+	for _, ref := range a.Gangs {
+		if g := in.v.Gang(ref); g.Hints.Checkpoint && g.Started > 0 && g.Started.Add(in.p.settle) <= in.v.Now() {
+			of = append(of, g)
+		}
+	}
+	slices.SortStableFunc(of, func(x, y sched.GangView) int { return cmp.Compare(x.Ran, y.Ran) })
+	if len(of) == 0 {
+		return false, true
+	}
+	w.Gang = of[0].Ref
+	if !in.yield(w) {
+		return false, false
+	}
+	if !in.v.Gang(w.Gang).Moved {
+		return false, true
+	}
+	*budget = append(*budget, in.v.Now())
+	data, err := json.Marshal(*budget)
+	if err != nil || !in.yield(sched.Wish{Note: &sched.Note{Data: data}}) {
+		return true, false
+	}
+	return true, len(*budget) < int(in.p.moves)
+}
+
+// budget is when gangs were moved within the last hour.
+func (in *introspection) budget() []sched.Time {
+	var times []sched.Time
+	if data := in.v.Note(0); len(data) > 0 && json.Unmarshal(data, &times) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(times, func(t sched.Time) bool { return t.Add(sched.Hour) <= in.v.Now() })
+}
