@@ -64,7 +64,7 @@ func newCrash(t *testing.T) *crash {
 }
 
 // newCrashOn starts a server with a cluster of one node with four GPUs.
-func newCrashOn(t *testing.T, file string) *crash {
+func newCrashOn(t *testing.T, file string, change ...func(*Server)) *crash {
 	t.Helper()
 	dir := t.TempDir()
 	c := &crash{t: t, dir: dir, books: filepath.Join(dir, "books"), acked: map[string]sched.JobID{}}
@@ -79,6 +79,9 @@ func newCrashOn(t *testing.T, file string) *crash {
 	}
 	c.server = &Server{Bin: bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"),
 		Listen: freeAddress(t), Args: []string{"--virtual-gpus", "4", "--overcommit", "--cluster", cluster}}
+	for _, f := range change {
+		f(c.server)
+	}
 	c.start()
 	var err error
 	if c.client, err = c.server.Client(); err != nil {

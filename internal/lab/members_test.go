@@ -50,8 +50,16 @@ extras:
 // them back, and the server is killed while they are away. The member that stays is
 // told each time.
 func TestElasticJobGrowsAndShrinks(t *testing.T) {
-	t.Parallel()
-	c := newCrashOn(t, fmt.Sprintf(policyCluster, "fifo"))
+	for _, policy := range []string{"fifo", "gandiva"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			growAndShrink(t, policy)
+		})
+	}
+}
+
+func growAndShrink(t *testing.T, policy string) {
+	c := newCrashOn(t, fmt.Sprintf(policyCluster, policy))
 	elastic := c.submit(fmt.Sprintf(elasticJob, c.books))
 	c.sees("0,1,2")
 	large := c.submit(largeJob)

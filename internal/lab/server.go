@@ -29,6 +29,7 @@ type Server struct {
 	Log    string // file that its output is appended to
 	Listen string // "" is a free port of 127.0.0.1
 	Args   []string
+	Path   string // "" or a folder in front of its PATH
 	// URL is where it listens, once started.
 	URL string
 
@@ -77,7 +78,11 @@ func (s *Server) env() []string {
 	if err != nil {
 		bin = s.Bin
 	}
-	return append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+	path := bin + string(os.PathListSeparator) + os.Getenv("PATH")
+	if s.Path != "" {
+		path = s.Path + string(os.PathListSeparator) + path
+	}
+	return append(os.Environ(), "PATH="+path,
 		"XDG_STATE_HOME="+filepath.Join(filepath.Dir(s.Data), "state"))
 }
 

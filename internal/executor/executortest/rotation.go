@@ -112,7 +112,7 @@ func (s *suite) rotationOutlives() {
 		s.silent()
 	}
 	s.h.Restart()
-	a.Start.Rotation, b.Start.Rotation = nil, nil // they are alone by now, each
+	a.Start.Rotation, b.Start.Rotation = s.rotation(0, a.Attempt), s.rotation(0, b.Attempt) // they are alone by now, each
 	a.Known, b.Known = true, true
 	s.h.Executor.Do(a)
 	s.wantCode(s.exited(a.Attempt, 0), 0)

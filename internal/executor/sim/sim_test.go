@@ -22,6 +22,8 @@ func behave(t sim.Task) sim.Behavior {
 		return sim.Behavior{RunFor: sched.Millisecond}
 	case executortest.Fail:
 		return sim.Behavior{RunFor: sched.Millisecond, Code: 3}
+	case executortest.Brief:
+		return sim.Behavior{RunFor: sched.Second}
 	case executortest.Stubborn:
 		return sim.Behavior{Stubborn: true}
 	}
@@ -52,7 +54,8 @@ func TestConformance(t *testing.T) {
 				queue = queue[1:]
 				return f
 			},
-			Restart:  func() { w.Reopen(true) },
+			Restart: func() { w.Reopen(true) },
+			Now:     w.Now, Rotates: true,
 			Nodes:    []cell.NodeName{"a", "b"},
 			SKU:      cell.SKU{Name: "GPU", GPU: 1, Device: cell.NVIDIA},
 			Patience: time.Minute,

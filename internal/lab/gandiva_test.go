@@ -1,0 +1,120 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// TestGandivaLive runs two training gangs on the same four GPUs by turns of a second.
+// The server is killed while one of them is suspended: they go on by turns without
+// it. A more important job takes the GPUs from both, and they go on from their
+// checkpoints. Both learn what they learn alone.
+func TestGandivaLive(t *testing.T) {
+	for name, how := range map[string]string{
+		"frozen": "    suspendable: true",
+		// train does not acknowledge: it is stopped, and does not share any more.
+		"stopped": "    suspend: {timeout: 2s}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCrashOn(t, fmt.Sprintf(policyCluster, "{name: gandiva, params: {quantum: 1}}"))
+			const steps = 250
+			first := c.submit(fmt.Sprintf(trainJob, "first", steps, how))
+			c.await(first, "it trains", func(j rest.Job) bool { return stepOf(j) >= 10 })
+			second := c.submit(fmt.Sprintf(trainJob, "second", steps, how))
+			if name == "frozen" {
+				c.takeTurns(first, second)
+				c.preempts(first, second)
+			}
+			for _, id := range []sched.JobID{first, second} {
+				j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
+				if j.Phase != sched.Succeeded || j.Counted != 0 {
+					t.Errorf("%s is %s with %d counted retries: %s", j.Name, j.Phase, j.Counted, j.Message)
+				}
+				c.learned(id, steps, name == "frozen")
+			}
+			if causes := c.causes(first, second); slices.Contains(causes, sched.SuspendTimeout) != (name == "stopped") {
+				t.Errorf("the attempts ended for %v", causes)
+			}
+			c.checkAfter()
+		})
+	}
+}
+
+// takeTurns waits until each was suspended, kills the server, and wants that
+// both get on by turns while it is dead.
+func (c *crash) takeTurns(ids ...sched.JobID) {
+	c.t.Helper()
+	for _, id := range ids {
+		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == sched.AttemptSuspended })
+	}
+	c.server.Kill()
+	before := c.logged(ids)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		now := c.logged(ids)
+		if now[0] > before[0] && now[1] > before[1] {
+			break
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("without the server the jobs do not get on: %v, then %v", before, now)
+		}
+	}
+	c.start()
+}
+
+// preempts gives all GPUs to a more important job: both are stopped, also the one that
+// is suspended, with time for a checkpoint.
+func (c *crash) preempts(ids ...sched.JobID) {
+	c.t.Helper()
+	urgent := c.submit(strings.Replace(largeJob, "gpu: 3", "gpu: 4", 1))
+	c.await(urgent, "it ends", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
+	for _, id := range ids {
+		c.await(id, "it was preempted", func(j rest.Job) bool { return j.Preempted > 0 })
+	}
+}
+
+// logged is how much the tasks of jobs have printed; it asks no server.
+func (c *crash) logged(ids []sched.JobID) []int64 {
+	c.t.Helper()
+	out := make([]int64, len(ids))
+	for i, id := range ids {
+		files, err := filepath.Glob(filepath.Join(c.server.Data, "jobs", fmt.Sprint(id), "*", "0", "stdout.*"))
+		if err != nil || len(files) == 0 {
+			c.t.Fatalf("job %d has no log: %v", id, err)
+		}
+		for _, f := range files {
+			if st, err := os.Stat(f); err == nil {
+				out[i] += st.Size()
+			}
+		}
+	}
+	return out
+}
+
+// causes are the platform's causes of all ends of tasks of some jobs.
+func (c *crash) causes(ids ...sched.JobID) []sched.ExitCause {
+	c.t.Helper()
+	var out []sched.ExitCause
+	for _, id := range ids {
+		events, err := c.client.JobEvents(c.t.Context(), rest.JobRef(id), 0)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, e := range events.Events {
+			var x sched.TaskExited
+			if e.Kind == "TaskExited" && json.Unmarshal(e.Data, &x) == nil {
+				out = append(out, x.Exit.Cause)
+			}
+		}
+	}
+	return out
+}
