@@ -89,6 +89,7 @@ type builder struct {
 	machines map[cell.NodeName]*machine
 	pins     map[cell.PinnedID]*pin
 	vcs      []vc
+	halfLife sched.Duration
 	divides  bool // some type is a device with parts
 	full     bool // there are more than MaxVCs
 	lost     bool // a top-level cell could not be made sense of: chains may lack cells
@@ -139,6 +140,7 @@ func (b *builder) read(root *document.Node) {
 	b.readVCs(m.Node("virtualClusters"))
 	b.renames()
 	b.readNodes(m.Node("nodes"))
+	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)
 	for _, key := range ignored() {
 		if n := m.Node(key); n != nil {
 			b.Warn(n, "this key of HiveD has no effect here")

@@ -112,6 +112,9 @@ func rules(c sched.VCConfig) string {
 	if c.MinRun > 0 {
 		text += ", minRunTime " + (time.Duration(c.MinRun) * time.Microsecond).String()
 	}
+	if c.Weight > 0 {
+		text += fmt.Sprintf(", opportunisticWeight %d", c.Weight)
+	}
 	if c.Budget != nil {
 		text += fmt.Sprintf(", preemptionBudget %d", *c.Budget)
 	}

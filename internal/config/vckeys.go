@@ -14,6 +14,8 @@ import (
 const (
 	maxMinRun = 30 * 24 * sched.Hour
 	maxBudget = 1_000_000
+	maxWeight = 1_000_000
+	maxHalf   = 366 * 24 * sched.Hour
 )
 
 // vcKeys reads the keys that say how the jobs of a virtual cluster share it.
@@ -23,6 +25,9 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	if n := m.Node("preemptionBudget"); n != nil && n.Kind != document.Null {
 		budget := int32(b.Int(n, document.Range{Max: maxBudget}))
 		c.Budget = &budget
+	}
+	if n := m.Node("opportunisticWeight"); n != nil && n.Kind != document.Null {
+		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
 	}
 }
 

@@ -300,6 +300,7 @@ func (s *State) applyConfigured(e Configured) {
 	if err != nil {
 		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
 	}
+	s.accrueAll()
 	s.cfg, s.cl, s.base, s.empty = e.Config, cl, cl.Clone(), nil
 	s.never, s.close = nil, nil
 	s.pol = make([]Policy, cl.NumSpaces())

@@ -154,6 +154,9 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	p.Waiting = s.waitingEffects(ch)
 	if s.cfg != nil { // before the first, everything is new
 		p.Effects = p.sentences()
+		if was, is := s.cfg.HalfLife, ch.ev.Config.HalfLife; was != is {
+			p.Effects = append(p.Effects, fmt.Sprintf("what virtual clusters borrowed is forgotten with a half-life of %s, no longer %s", durationText(is), durationText(was)))
+		}
 	}
 	return p
 }

@@ -186,6 +186,8 @@ type Deadline struct {
 type Config struct {
 	Cluster cell.Spec  `json:"cluster"`
 	VCs     []VCConfig `json:"vcs"`
+	// HalfLife is how fast it is forgotten what VCs borrowed; 0 remembers nothing.
+	HalfLife Duration `json:"half_life,omitempty"`
 }
 
 // VCConfig names the policy of one VC. Params are sorted by key.
@@ -201,6 +203,8 @@ type VCConfig struct {
 	// priorities and other VCs' guarantees are not held up by either.
 	MinRun Duration `json:"min_run,omitempty"`
 	Budget *int32   `json:"budget,omitempty"`
+	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
+	Weight int64 `json:"weight,omitempty"`
 }
 
 // defaultBudget is how often a job may be preempted by its own priority where the

@@ -14,6 +14,7 @@ type looks struct {
 	flat    bool    // no VC is part of another
 	tuned   []bool  // VCs whose policy is a Tuner
 	owned   []int64 // leaves that a VC is guaranteed
+	chains  []int64 // leaves of each chain
 	timed   []int32 // VCs whose order changes by itself
 	changes []turn  // by space
 }
@@ -52,6 +53,10 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
 	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), tuned: make([]bool, n), flat: true, owned: make([]int64, n), changes: make([]turn, n)}
+	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
+	for _, l := range s.cl.Forest().Leaves {
+		s.looks.chains[s.cl.Forest().Cells[l].Chain]++
+	}
 	for i := int32(1); i < n; i++ {
 		sp := s.cl.Space(i)
 		mode := vcConfig(s.cfg, sp.Name).Backfill

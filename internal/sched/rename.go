@@ -63,6 +63,13 @@ func (s *State) rename(e *Configured) {
 			s.renameJob(&s.jobs[i], e)
 		}
 	}
+	s.debts = slices.DeleteFunc(s.debts, func(d debt) bool {
+		return slices.ContainsFunc(e.Renamed, func(r Rename) bool { return r.To == d.VC })
+	})
+	for i := range s.debts {
+		s.debts[i].VC = vcNow(e.Renamed, s.debts[i].VC)
+	}
+	slices.SortFunc(s.debts, func(a, b debt) int { return cmp.Compare(a.VC, b.VC) })
 	// What was remembered under the new name is of an older machine.
 	s.nodes = slices.DeleteFunc(s.nodes, func(n nodeNote) bool { return takenOver(e.RenamedNodes, n.Name) })
 	for i := range s.nodes {

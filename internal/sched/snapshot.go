@@ -29,6 +29,7 @@ type image struct {
 	Jobs     int            `json:"jobs"` // how many lines follow
 	Attempts []attemptImage `json:"attempts"`
 	Notes    []Noted        `json:"notes,omitempty"`
+	Debts    []debt         `json:"debts,omitempty"`
 	Nodes    []nodeNote     `json:"nodes"`
 	Leaves   []leafNote     `json:"leaves"`
 	Bound    []cell.Bound   `json:"bound,omitempty"`
@@ -117,7 +118,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Debts: s.debts, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -232,6 +233,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	}()
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
+	s.debts = im.Debts
 	s.notes, s.nodes, s.leaves, s.again, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Decided
 	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}

@@ -50,6 +50,8 @@ type State struct {
 	looks    looks                      // or parts of it
 	tallies  []tally                    // by space
 	running  []runners                  // by space
+	debts    []debt                     // what VCs borrowed over time, sorted by VC
+	recount  bool                       // tallies are made anew: no time passes
 	grew     bool                       // a promise was taken back while Decide walks
 	booked   []GangRef                  // gangs with a booking, sorted
 	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
@@ -282,7 +284,7 @@ func (s *State) Clone() *State {
 	for i := range d.lazy {
 		d.lazy[i] = slices.Clone(d.lazy[i])
 	}
-	d.notes = slices.Clone(s.notes)
+	d.notes, d.debts = slices.Clone(s.notes), slices.Clone(s.debts)
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
 	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)

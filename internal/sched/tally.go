@@ -12,6 +12,7 @@ import (
 // them. Apply keeps it; Verify counts again.
 type tally struct {
 	borrowed int64   // leaves that opportunistic attempts hold
+	lent     []int64 // the same by chain, where the configuration has a half-life
 	ranks    []ranks // guaranteed attempts and promises, by rising priority
 	holdings holdings
 }
@@ -43,6 +44,8 @@ func (s *State) count(a *attempt, sign int32) {
 	}
 	if a.lazy || j.spec.Priority < cell.MinGuaranteed {
 		if a.state != AttemptReserving {
+			s.accrue(space)
+			s.borrows(t, a, int64(sign))
 			t.borrowed += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
 		}
 		return
@@ -90,14 +93,14 @@ func (s *State) willing(a *attempt) bool {
 // recounted returns the tallies as they follow from the attempts.
 func (s *State) recounted() []tally {
 	was := s.tallies
-	s.tallies = make([]tally, s.cl.NumSpaces())
+	s.tallies, s.recount = make([]tally, s.cl.NumSpaces()), true
 	for i := range s.attempts {
 		if a := &s.attempts[i]; a.job != none && !a.joined {
 			s.count(a, 1)
 		}
 	}
 	now := s.tallies
-	s.tallies = was
+	s.tallies, s.recount = was, false
 	return now
 }
 
@@ -137,6 +140,7 @@ func cloneTallies(ts []tally) []tally {
 	out := slices.Clone(ts)
 	for i := range out {
 		out[i].ranks, out[i].holdings = slices.Clone(out[i].ranks), out[i].holdings.clone()
+		out[i].lent = slices.Clone(out[i].lent)
 	}
 	return out
 }
@@ -155,10 +159,27 @@ func (s *State) verifyTallies(add func(string, ...any)) {
 	now := s.tallies
 	s.tallies = was
 	for i, want := range now {
-		if got := s.tallies[i]; got.borrowed != want.borrowed || !slices.Equal(got.ranks, want.ranks) || !got.holdings.equal(&want.holdings) {
+		if got := s.tallies[i]; got.borrowed != want.borrowed || !equalLent(got.lent, want.lent) || !slices.Equal(got.ranks, want.ranks) || !got.holdings.equal(&want.holdings) {
 			add("space %d is counted as %v, but has %v", i, got, want)
 		}
 	}
+}
+
+// equalLent compares counts; none at all are zeros.
+func equalLent(a, b []int64) bool {
+	for i := range max(len(a), len(b)) {
+		var x, y int64
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return false
+		}
+	}
+	return true
 }
 
 // Pools implements View.

@@ -440,6 +440,9 @@ func (s *State) lend(extras bool) {
 			waits[space].pass()
 		} else if n := s.grantOpportunistic(e, failed); n > 0 {
 			borrowed[space] += n
+			if s.cfg.HalfLife > 0 {
+				borrowed[space] = s.owes(int32(space))
+			}
 		} else {
 			waits[space].next()
 		}
@@ -483,11 +486,14 @@ func (s *State) opportunistic(extras bool) []merge {
 	return out
 }
 
-// borrowed returns how many leaves each space uses opportunistically.
+// borrowed returns how many leaves each space uses opportunistically, or with a
+// half-life what it owes for that and earlier use.
 func (s *State) borrowed() []int64 {
 	n := make([]int64, len(s.queues))
 	for i := range n {
-		n[i] = s.tallies[i].borrowed
+		if n[i] = s.tallies[i].borrowed; s.cfg.HalfLife > 0 && i > 0 {
+			n[i] = s.owes(int32(i))
+		}
 	}
 	return n
 }

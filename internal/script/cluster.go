@@ -118,6 +118,7 @@ type plan struct {
 	spec     cell.Spec
 	skus     map[cell.TypeName]bool
 	policies []sched.VCConfig
+	halfLife sched.Duration
 	err      error
 }
 
@@ -147,6 +148,7 @@ func (p *plan) oneLine(a *args) {
 	for i := range p.policies {
 		p.limits(&p.policies[i], a)
 	}
+	p.halfLife = a.duration("halfLife", 0)
 }
 
 // read reads one line of the block: chain, pin or vc.
@@ -170,6 +172,7 @@ func (p *plan) read(line string) error {
 			p.policy(name, v)
 		}
 		p.limits(p.vcConfig(name), a)
+		p.halfLife = a.duration("halfLife", p.halfLife) // of all
 		p.vc(name).Parent = cell.VCName(a.text("parent", ""))
 		for _, pinned := range a.list("pinned") {
 			v := p.vc(name)
@@ -341,6 +344,7 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 		v.Budget = &n
 	}
 	v.Backfill = a.text("backfill", v.Backfill)
+	v.Weight = int64(a.number("weight", int32(v.Weight)))
 }
 
 // quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack", "4xgpu" and, of a
@@ -403,5 +407,5 @@ func (p *plan) config() *sched.Config {
 	slices.SortFunc(p.spec.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.policies, func(a, b sched.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	return &sched.Config{Cluster: p.spec, VCs: p.policies}
+	return &sched.Config{Cluster: p.spec, VCs: p.policies, HalfLife: p.halfLife}
 }

@@ -1,0 +1,171 @@
+package sched
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// What VCs borrowed over time. Where the configuration has a half-life, opportunistic
+// capacity goes first to the VC that borrows and borrowed least: the dominant share,
+// over the types of leaves, of its mean use, in which what is a half-life ago counts half,
+// together with its use now, divided by its weight. Both parts are leaves, so use now counts
+// at once and one decision does not give everything to one VC.
+//
+// The mean m of a use u that did not change for a time t becomes m f + u (1 - f), where
+// f is 2 to the power of -t over the half-life: in fixed point, from events alone.
+
+// debt is what one VC borrowed, as of a time.
+type debt struct {
+	VC   cell.VCName `json:"vc"`
+	At   Time        `json:"at"`
+	Past []past      `json:"past,omitempty"` // by SKU
+}
+
+// past is the decayed mean of the leaves of one SKU, times 2^20.
+type past struct {
+	SKU  cell.TypeName `json:"sku"`
+	Mean int64         `json:"mean"`
+}
+
+const meanBits = 20
+
+// borrows counts an attempt's leaves, by chain, into what its VC borrows now.
+func (s *State) borrows(t *tally, a *attempt, sign int64) {
+	if s.cfg.HalfLife == 0 {
+		return
+	}
+	f := s.cl.Forest()
+	if t.lent == nil {
+		t.lent = make([]int64, len(f.Chains))
+	}
+	for _, task := range s.cl.Alloc(a.alloc).Placement.Tasks {
+		for _, l := range task.Leaves {
+			t.lent[f.Cells[f.Leaves[l]].Chain] += sign
+		}
+	}
+}
+
+// accrue brings the debt of a VC up to date, before what it borrows changes.
+func (s *State) accrue(space int32) {
+	if s.cfg == nil || s.cfg.HalfLife == 0 || space == 0 || s.recount {
+		return
+	}
+	name := s.cl.Space(space).Name
+	i, found := s.findDebt(name)
+	if !found {
+		s.debts = slices.Insert(s.debts, i, debt{VC: name, At: s.now})
+	}
+	d := &s.debts[i]
+	if d.At >= s.now {
+		return
+	}
+	f := s.cl.Forest()
+	means := make([]past, 0, len(f.Chains))
+	for c := range f.Chains {
+		sku := f.Chains[c].SKU
+		if slices.ContainsFunc(means, func(p past) bool { return p.SKU == sku }) {
+			continue
+		}
+		if m := s.meanUse(space, d, sku); m > 0 {
+			means = append(means, past{sku, m})
+		}
+	}
+	d.At, d.Past = s.now, means
+}
+
+// accrueAll does so for all VCs, before the configuration changes.
+func (s *State) accrueAll() {
+	for space := int32(1); s.cl != nil && space < s.cl.NumSpaces(); space++ {
+		s.accrue(space)
+	}
+}
+
+func (s *State) findDebt(vc cell.VCName) (int, bool) {
+	return slices.BinarySearchFunc(s.debts, vc, func(d debt, k cell.VCName) int { return cmp.Compare(d.VC, k) })
+}
+
+// meanUse is the mean of one SKU by now.
+func (s *State) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
+	var mean int64
+	for _, p := range d.Past {
+		if p.SKU == sku {
+			mean = p.Mean
+		}
+	}
+	keep := decay(Duration(s.now-d.At), s.cfg.HalfLife)
+	return parts(mean, keep) + parts(s.lentOf(space, sku)<<meanBits, 1<<decayBits-keep)
+}
+
+// lentOf is how many leaves of a SKU a VC borrows now.
+func (s *State) lentOf(space int32, sku cell.TypeName) (n int64) {
+	for c, leaves := range s.tallies[space].lent {
+		if s.cl.Forest().Chains[c].SKU == sku {
+			n += leaves
+		}
+	}
+	return n
+}
+
+// owes is by what VCs are compared: parts of 10^9 of the cluster, for each unit of weight.
+func (s *State) owes(space int32) int64 {
+	d := debt{At: s.now}
+	if i, found := s.findDebt(s.cl.Space(space).Name); found {
+		d = s.debts[i]
+	}
+	weight := max(vcConfig(s.cfg, s.cl.Space(space).Name).Weight, 1)
+	most := int64(0)
+	f := s.cl.Forest()
+	for c := range f.Chains {
+		sku, of := f.Chains[c].SKU, int64(0)
+		for k := range f.Chains {
+			if f.Chains[k].SKU == sku {
+				of += s.looks.chains[k]
+			}
+		}
+		use := s.meanUse(space, &d, sku) + s.lentOf(space, sku)<<meanBits
+		hi, lo := bits.Mul64(uint64(use), 1_000_000_000)
+		q, _ := bits.Div64(hi, lo, max(uint64(of)<<meanBits, hi+1))
+		most = max(most, int64(q)/weight)
+	}
+	return most
+}
+
+// decayBits are the binary digits of a factor.
+const decayBits = 32
+
+// parts multiplies with a factor.
+func parts(n int64, factor uint64) int64 {
+	hi, lo := bits.Mul64(uint64(n), factor)
+	return int64(hi<<decayBits | lo>>decayBits)
+}
+
+// decay is 2 to the power of -t over the half-life, times 2^32, rounded down: halvings,
+// then the roots of 1/2 that the binary digits of the rest name.
+func decay(t, half Duration) uint64 {
+	whole := t / half
+	if t < 0 || whole >= decayBits {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(t%half), 1<<decayBits)
+	rest, _ := bits.Div64(hi, lo, uint64(half))
+	out := uint64(1) << decayBits
+	for i, root := range halfRoots() {
+		if rest>>(decayBits-1-i)&1 == 1 {
+			out = out * root >> decayBits
+		}
+	}
+	return out >> whole
+}
+
+// halfRoots returns 2^-(1/2), 2^-(1/4) and so on, times 2^32, rounded down.
+func halfRoots() [24]uint64 {
+	return [...]uint64{
+		3037000499, 3611622602, 3938502375, 4112874772, 4202935002, 4248701964,
+		4271771996, 4283353945, 4289156689, 4292061009, 4293513906, 4294240539,
+		4294603902, 4294785595, 4294876444, 4294921869, 4294944582, 4294955938,
+		4294961616, 4294964455, 4294965875, 4294966585, 4294966940, 4294967117,
+	}
+}
