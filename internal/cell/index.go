@@ -316,6 +316,17 @@ func (c *Cluster) enlist(space int32, root RootID, id CellID, on bool) {
 	}
 }
 
+// LiesIn reports whether a node lies in a bound cell of a VC.
+func (c *Cluster) LiesIn(node, space int32) bool {
+	for _, id := range c.f.Nodes[node].Cells {
+		ci := c.f.Cells[id].Chain
+		if b, found := slices.BinarySearch(c.f.Chains[ci].NodeCells, id); found && c.bins[ci][b].whose == space {
+			return true
+		}
+	}
+	return false
+}
+
 // scanMost bounds how many nodes of one class Samples reads.
 const scanMost = 64
 

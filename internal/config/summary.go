@@ -112,6 +112,9 @@ func rules(c sched.VCConfig) string {
 	if c.MinRun > 0 {
 		text += ", minRunTime " + (time.Duration(c.MinRun) * time.Microsecond).String()
 	}
+	if c.Placement != "" {
+		text += ", placement " + c.Placement
+	}
 	if c.Weight > 0 {
 		text += fmt.Sprintf(", opportunisticWeight %d", c.Weight)
 	}

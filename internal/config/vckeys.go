@@ -21,6 +21,7 @@ const (
 // vcKeys reads the keys that say how the jobs of a virtual cluster share it.
 func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	c.Backfill = m.String("backfill", document.Text{OneOf: []string{"none", "easy", "conservative"}})
+	c.Placement = m.String("placement", document.Text{OneOf: []string{"pack", "spread"}})
 	c.MinRun = b.duration(m.Node("minRunTime"), maxMinRun)
 	if n := m.Node("preemptionBudget"); n != nil && n.Kind != document.Null {
 		budget := int32(b.Int(n, document.Range{Max: maxBudget}))

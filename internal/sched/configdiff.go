@@ -145,6 +145,7 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("policy", policyText(was), policyText(is))
 	add("backfill", cmp.Or(was.Backfill, "none"), cmp.Or(is.Backfill, "none"))
 	add("minRunTime", durationText(was.MinRun), durationText(is.MinRun))
+	add("placement", cmp.Or(was.Placement, placePack), cmp.Or(is.Placement, placePack))
 	add("opportunisticWeight", fmt.Sprint(max(was.Weight, 1)), fmt.Sprint(max(is.Weight, 1)))
 	add("preemptionBudget", fmt.Sprint(was.PreemptionBudget()), fmt.Sprint(is.PreemptionBudget()))
 	return out

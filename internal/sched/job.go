@@ -203,6 +203,9 @@ type VCConfig struct {
 	// priorities and other VCs' guarantees are not held up by either.
 	MinRun Duration `json:"min_run,omitempty"`
 	Budget *int32   `json:"budget,omitempty"`
+	// Placement is how the VC chooses among equal places: "" and "pack" take the
+	// fullest nodes, "spread" the emptiest.
+	Placement string `json:"placement,omitempty"`
 	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
 	Weight int64 `json:"weight,omitempty"`
 }

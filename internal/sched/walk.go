@@ -184,6 +184,9 @@ func (w *walker) grant(wish Wish) {
 	if s.prefer == nil && j.gangs[g].meant != nil {
 		s.prefer = s.meantFor(&j.gangs[g])
 	}
+	if s.prefer == nil && j.gangs[g].attempt == none && vcConfig(s.cfg, j.spec.VC).Placement == placeSpread {
+		s.prefer = s.emptiest(w.space, &j.gangs[g])
+	}
 	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(&j.gangs[g]) {
 		w.upgrade(&s.attempts[at])
 		return

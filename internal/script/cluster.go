@@ -344,6 +344,7 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 		v.Budget = &n
 	}
 	v.Backfill = a.text("backfill", v.Backfill)
+	v.Placement = a.text("placement", v.Placement)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))
 }
 
