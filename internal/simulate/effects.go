@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/executor/sim"
 	"github.com/combsched/comb/internal/perf"
@@ -91,45 +92,85 @@ func mix(seed, i uint64) uint64 {
 	return x ^ x>>31
 }
 
-// faults are failures of nodes: exponentially distributed times between them, each
-// node by itself, and a fixed time until it was rebooted.
+// faults are failures of nodes and of leaves: exponentially distributed times between
+// them, each node and leaf by itself, and a fixed time until it was repaired.
 type faults struct {
-	mtbf, repair sched.Duration
-	seed         uint64
+	node, leaf *failing // nil never fails
+	seed       uint64
 }
 
+// failing is how often something fails and how long that lasts.
+type failing struct{ mtbf, repair sched.Duration }
+
+// parseFaults reads MTBF,REPAIR of nodes and leaf:MTBF,REPAIR of leaves; both are
+// joined by a slash.
 func parseFaults(text string, seed uint64) (*faults, error) {
 	if text == "" {
 		return nil, nil
 	}
-	mtbf, repair, ok := strings.Cut(text, ",")
-	a, err1 := seconds(mtbf)
-	b, err2 := seconds(repair)
-	if !ok || err1 != nil || err2 != nil || a < sched.Second || b < sched.Second {
-		return nil, fmt.Errorf("--faults is MTBF,REPAIR in seconds, each at least 1, not %q", text)
-	}
-	return &faults{a, b, seed}, nil
-}
-
-// plan lets the nodes of a world fail as long as busy says that something is to come.
-func (f *faults) plan(w *sim.World, c *sched.Config, busy func() bool) {
-	for i, name := range nodesOf(c.Cluster.Cells, c) {
-		rng := rand.New(rand.NewPCG(f.seed, uint64(i)))
-		var fail func()
-		fail = func() {
-			if !busy() {
-				return
-			}
-			w.Down(name, "it failed")
-			w.At(f.repair, func() {
-				w.Reboot(name)
-				w.At(f.next(rng), fail)
-			})
+	f := &faults{seed: seed}
+	for part := range strings.SplitSeq(text, "/") {
+		to := &f.node
+		if rest, ok := strings.CutPrefix(part, "leaf:"); ok {
+			part, to = rest, &f.leaf
+		} else {
+			part = strings.TrimPrefix(part, "node:")
 		}
-		w.At(f.next(rng), fail)
+		mtbf, repair, ok := strings.Cut(part, ",")
+		a, err1 := seconds(mtbf)
+		b, err2 := seconds(repair)
+		if !ok || err1 != nil || err2 != nil || a < sched.Second || b < sched.Second || *to != nil {
+			return nil, fmt.Errorf("--faults is MTBF,REPAIR of nodes in seconds, each at least 1, or leaf:MTBF,REPAIR of devices, or both joined by a slash, not %q", text)
+		}
+		*to = &failing{a, b}
+	}
+	return f, nil
+}
+
+// leafSeeds keeps the seeds of leaves apart from those of nodes.
+const leafSeeds = 1 << 32
+
+// plan lets the nodes and leaves of a world fail as long as busy says that something
+// is to come. A node that fails takes its tasks with it when it is rebooted; what runs on
+// a bad leaf goes on, and nothing starts there until it is repaired.
+func (f *faults) plan(w *sim.World, c *sched.Config, busy func() bool) {
+	if f.node != nil {
+		for i, name := range nodesOf(c.Cluster.Cells, c) {
+			f.node.plan(w, rand.New(rand.NewPCG(f.seed, uint64(i))), busy,
+				func() { w.Down(name, "it failed") }, func() { w.Reboot(name) })
+		}
+	}
+	cl, err := cell.New(&c.Cluster)
+	if f.leaf == nil || err != nil { // the core will refuse it and say why
+		return
+	}
+	forest := cl.Forest()
+	for l, id := range forest.Leaves {
+		leaf := cell.LeafID(l)
+		h := sched.LeafHealth{Node: forest.Nodes[forest.Cells[id].Node].Name, SKU: forest.ChainOf(leaf).SKU,
+			Device: forest.Device(leaf), Part: forest.Part(leaf), Reason: "it failed"}
+		good := h
+		good.Good, good.Reason = true, ""
+		f.leaf.plan(w, rand.New(rand.NewPCG(f.seed, leafSeeds+uint64(l))), busy, func() { w.Leaf(h) }, func() { w.Leaf(good) })
 	}
 }
 
-func (f *faults) next(rng *rand.Rand) sched.Duration {
+// plan lets one thing fail and be repaired again and again.
+func (f *failing) plan(w *sim.World, rng *rand.Rand, busy func() bool, down, up func()) {
+	var fail func()
+	fail = func() {
+		if !busy() {
+			return
+		}
+		down()
+		w.At(f.repair, func() {
+			up()
+			w.At(f.next(rng), fail)
+		})
+	}
+	w.At(f.next(rng), fail)
+}
+
+func (f *failing) next(rng *rand.Rand) sched.Duration {
 	return max(sched.Duration(math.Round(-math.Log(1-rng.Float64())*float64(f.mtbf))), 1)
 }

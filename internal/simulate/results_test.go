@@ -6,11 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/simulate"
 )
 
@@ -102,6 +105,66 @@ func TestTiresias(t *testing.T) {
 
 // Nodes that fail lose nothing but time: every job ends, and the same seed gives the
 // same run. (An order that preempts may by chance do better with faults.)
+// Devices that fail: nothing starts on one that is bad, what runs there goes on, and
+// each is repaired after the time given. The same seed gives the same faults.
+func TestFaultsOfDevices(t *testing.T) {
+	file := mixed(t, 5, 200)
+	type fault struct {
+		at sched.Time
+		h  sched.LeafHealth
+	}
+	faults := func(seed uint64) (list []fault) {
+		bad := map[[2]any]sched.Time{}
+		_, err := simulate.Run(context.Background(), simulate.Spec{Cluster: "6x4", Policy: "firstfit", Faults: "leaf:90000,1800", Seed: seed}, &simulate.Trace{Path: file},
+			simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
+				for _, r := range b.Records {
+					switch e := r.Event.(type) {
+					case sched.LeafHealth:
+						key := [2]any{e.Node, e.Device}
+						if since, was := bad[key]; was == !e.Good || e.Good && sched.Duration(r.Time-since) != 1800*sched.Second {
+							t.Errorf("%+v at %d, bad since %d", e, r.Time, since)
+						}
+						bad[key] = r.Time
+						if e.Good {
+							delete(bad, key)
+						}
+						list = append(list, fault{r.Time, e})
+					case sched.NodeHealth:
+						t.Errorf("a node fails: %+v", e)
+					case sched.Placed:
+						for _, task := range e.Placement.Tasks {
+							for _, d := range task.Devices {
+								if _, is := bad[[2]any{task.Node, d}]; is {
+									t.Errorf("%v starts on %s:%d, which is bad", e.Attempt, task.Node, d)
+								}
+							}
+						}
+					}
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	a, b := faults(3), faults(3)
+	if len(a) < 20 || !slices.Equal(a, b) {
+		t.Errorf("%d faults, then %d", len(a), len(b))
+	}
+	if slices.Equal(a, faults(4)) {
+		t.Error("another seed makes no difference")
+	}
+}
+
+func TestFaultsAreChecked(t *testing.T) {
+	for _, text := range []string{"1000", "leaf:", "leaf:10,10/leaf:10,10", "10,10/20,20", "gpu:10,10", "10,0.5", "10,10,10", "10,10/"} {
+		s := simulate.Spec{Cluster: "1x1", Policy: "fifo", Faults: text}
+		if err := s.Check(policy.New); err == nil || !strings.Contains(err.Error(), "--faults is MTBF,REPAIR") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.csv")
 	var rows strings.Builder
@@ -117,6 +180,10 @@ func TestFaults(t *testing.T) {
 		a, b := run(t, file, s), run(t, file, s)
 		if a.Summary.Finished != 40 || a.Records != b.Records || a.Summary.JCTAvg != b.Summary.JCTAvg {
 			t.Errorf("%s: %d jobs ended; %d and %d records, JCT %v and %v", p, a.Summary.Finished, a.Records, b.Records, a.Summary.JCTAvg, b.Summary.JCTAvg)
+		}
+		s.Faults = "leaf:2000,100/1000,60"
+		if both := run(t, file, s); both.Summary.Finished != 40 || both.Records <= a.Records {
+			t.Errorf("%s: with bad devices as well %d jobs ended, in %d records after %d", p, both.Summary.Finished, both.Records, a.Records)
 		}
 		s.Faults = ""
 		if calm := run(t, file, s); p == "fifo" && calm.Summary.JCTAvg >= a.Summary.JCTAvg {
