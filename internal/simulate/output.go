@@ -136,19 +136,26 @@ func ReplayInto(ctx context.Context, out Folder, spec Spec, j *Journal, o Option
 	return out.fill(m, old.origin, o, func(o Options) (*Result, error) { return p.replay(ctx, &spec, j, old, o) })
 }
 
-// fill runs and writes a folder of results.
-func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Options) (*Result, error)) (*Result, error) {
-	dir := out.Dir
+// unfinished is the folder inside a folder of results in which they are written.
+const unfinished = ".unfinished"
+
+// fill runs and writes a folder of results. They get their places when all of them are
+// written, the manifest last: a folder with one is finished, and a run that does not
+// come to its end leaves what was there.
+func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Options) (*Result, error)) (r *Result, err error) {
 	m.Version = out.Version
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	dir := filepath.Join(out.Dir, unfinished)
+	_, missing := os.Stat(out.Dir)
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of results: %w", err)
 	}
-	// It is written last: a folder with a manifest is finished.
-	if err := os.Remove(filepath.Join(dir, manifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	r, err := runJobs(filepath.Join(dir, "jobs.csv"), origin, o, run)
-	if err != nil {
+	defer func() {
+		os.RemoveAll(dir)
+		if err != nil && missing != nil {
+			os.Remove(out.Dir) // if nobody else put anything there
+		}
+	}()
+	if r, err = runJobs(filepath.Join(dir, "jobs.csv"), origin, o, run); err != nil {
 		return nil, err
 	}
 	m.Submitted, m.Refused, m.Reason, m.Records, m.Past = r.Submitted, r.Refused, r.Reason, r.Records, r.Past
@@ -162,21 +169,38 @@ func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Option
 	if err != nil {
 		return nil, err
 	}
-	return r, os.WriteFile(filepath.Join(dir, manifestFile), append(text, '\n'), 0o644)
+	if err := os.WriteFile(filepath.Join(dir, manifestFile), append(text, '\n'), 0o644); err != nil {
+		return nil, err
+	}
+	return r, out.publish(dir)
 }
 
-// runJobs runs with the table of jobs written as they end; a run that fails leaves
-// none.
-func runJobs(file string, origin sched.Time, o Options, run func(Options) (*Result, error)) (r *Result, err error) {
+// publish moves what was written to its place.
+func (out Folder) publish(from string) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(out.Dir, manifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, f := range files {
+		if f.Name() != manifestFile {
+			err = errors.Join(err, os.Rename(filepath.Join(from, f.Name()), filepath.Join(out.Dir, f.Name())))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(from, manifestFile), filepath.Join(out.Dir, manifestFile))
+}
+
+// runJobs runs with the table of jobs written as they end.
+func runJobs(file string, origin sched.Time, o Options, run func(Options) (*Result, error)) (*Result, error) {
 	f, err := os.Create(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the results: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(file)
-		}
-	}()
 	defer f.Close()
 	buffer := bufio.NewWriterSize(f, 1<<16)
 	w := metrics.NewJobsWriter(buffer, origin)
@@ -187,7 +211,8 @@ func runJobs(file string, origin sched.Time, o Options, run func(Options) (*Resu
 			also(row)
 		}
 	}
-	if r, err = run(o); err != nil {
+	r, err := run(o)
+	if err != nil {
 		return nil, err
 	}
 	return r, errors.Join(w.Close(), buffer.Flush(), f.Close())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/policy"
@@ -105,47 +106,59 @@ func TestTiresias(t *testing.T) {
 
 // Nodes that fail lose nothing but time: every job ends, and the same seed gives the
 // same run. (An order that preempts may by chance do better with faults.)
+// brokenDevices watches what happens to devices in a run.
+type brokenDevices struct {
+	t    *testing.T
+	bad  map[[2]any]sched.Time
+	list []sched.Record
+}
+
+func (d *brokenDevices) see(r sched.Record) {
+	switch e := r.Event.(type) {
+	case sched.LeafHealth:
+		key := [2]any{e.Node, e.Device}
+		since, was := d.bad[key]
+		if was != e.Good || e.Good && sched.Duration(r.Time-since) != 1800*sched.Second {
+			d.t.Errorf("%+v at %d, bad since %d", e, r.Time, since)
+		}
+		d.bad[key] = r.Time
+		if e.Good {
+			delete(d.bad, key)
+		}
+		d.list = append(d.list, sched.Record{Time: r.Time, Event: e})
+	case sched.NodeHealth:
+		d.t.Errorf("a node fails: %+v", e)
+	case sched.Placed:
+		for i := range e.Placement.Tasks {
+			d.starts(&e.Placement.Tasks[i])
+		}
+	}
+}
+
+func (d *brokenDevices) starts(task *cell.Task) {
+	for _, device := range task.Devices {
+		if _, is := d.bad[[2]any{task.Node, device}]; is {
+			d.t.Errorf("something starts on %s:%d, which is bad", task.Node, device)
+		}
+	}
+}
+
 // Devices that fail: nothing starts on one that is bad, what runs there goes on, and
 // each is repaired after the time given. The same seed gives the same faults.
 func TestFaultsOfDevices(t *testing.T) {
 	file := mixed(t, 5, 200)
-	type fault struct {
-		at sched.Time
-		h  sched.LeafHealth
-	}
-	faults := func(seed uint64) (list []fault) {
-		bad := map[[2]any]sched.Time{}
-		_, err := simulate.Run(context.Background(), simulate.Spec{Cluster: "6x4", Policy: "firstfit", Faults: "leaf:90000,1800", Seed: seed}, &simulate.Trace{Path: file},
-			simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
+	faults := func(seed uint64) []sched.Record {
+		d := brokenDevices{t: t, bad: map[[2]any]sched.Time{}}
+		r, err := simulate.Run(context.Background(), simulate.Spec{Cluster: "6x4", Policy: "firstfit", Faults: "leaf:90000,1800", Seed: seed},
+			&simulate.Trace{Path: file}, simulate.Options{Policies: policy.New, OnBatch: func(b engine.Batch) {
 				for _, r := range b.Records {
-					switch e := r.Event.(type) {
-					case sched.LeafHealth:
-						key := [2]any{e.Node, e.Device}
-						if since, was := bad[key]; was == !e.Good || e.Good && sched.Duration(r.Time-since) != 1800*sched.Second {
-							t.Errorf("%+v at %d, bad since %d", e, r.Time, since)
-						}
-						bad[key] = r.Time
-						if e.Good {
-							delete(bad, key)
-						}
-						list = append(list, fault{r.Time, e})
-					case sched.NodeHealth:
-						t.Errorf("a node fails: %+v", e)
-					case sched.Placed:
-						for _, task := range e.Placement.Tasks {
-							for _, d := range task.Devices {
-								if _, is := bad[[2]any{task.Node, d}]; is {
-									t.Errorf("%v starts on %s:%d, which is bad", e.Attempt, task.Node, d)
-								}
-							}
-						}
-					}
+					d.see(r)
 				}
 			}})
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || r.Summary.Finished != 200 || r.Summary.Preemptions != 0 {
+			t.Fatalf("%+v %v", r, err)
 		}
-		return list
+		return d.list
 	}
 	a, b := faults(3), faults(3)
 	if len(a) < 20 || !slices.Equal(a, b) {

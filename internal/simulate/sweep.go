@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -148,6 +149,10 @@ func (s *Sweep) Run(ctx context.Context, o SweepOptions) ([]Cell, error) {
 	if err := t.Keep(); err != nil {
 		return nil, err
 	}
+	// What a former sweep came to does not stand for this one before it is over.
+	if err := os.Remove(filepath.Join(o.Dir, tableFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	cells := s.Cells()
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -230,13 +235,20 @@ func figure(n metrics.Number) string {
 	return string(b)
 }
 
+// tableFile is the table of a sweep in its folder.
+const tableFile = "sweep.csv"
+
 // WriteFile writes the table of a sweep into its folder.
 func (s *Sweep) WriteFile(dir string, cells []Cell) error {
-	f, err := os.Create(filepath.Join(dir, "sweep.csv"))
+	name := filepath.Join(dir, tableFile)
+	f, err := os.Create(name + unfinished)
 	if err != nil {
 		return err
 	}
-	return errors.Join(WriteSweep(f, cells), f.Close())
+	if err := errors.Join(WriteSweep(f, cells), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(name+unfinished, name)
 }
 
 // Check finds what is wrong with any cell before the trace is read, each thing once.

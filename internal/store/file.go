@@ -40,7 +40,7 @@ func CreateFile(path string) (*FileWriter, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("cannot write the journal: %s is no regular file; name another one", path)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	f, err := os.Create(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".unfinished"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the journal: %w", err)
 	}
