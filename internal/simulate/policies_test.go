@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,27 +134,42 @@ func number(t *testing.T, n metrics.Number) string {
 	return string(text)
 }
 
-// changes shows the lines that differ, each below its policy.
+// changes shows the lines that differ, each with its policy.
 func changes(want, got string) string {
-	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	a, b := blocks(want), blocks(got)
 	var out strings.Builder
-	head := ""
-	for i := range max(len(a), len(b)) {
-		x, y := "", ""
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(b) {
-			y = b[i]
-		}
-		if y != "" && y[0] != ' ' {
-			head = y
-		}
-		if x != y {
-			fmt.Fprintf(&out, "%s:%d\n  -%s\n  +%s\n", head, i+1, x, y)
+	for _, p := range slices.Sorted(maps.Keys(merged(a, b))) {
+		for i := range max(len(a[p]), len(b[p])) {
+			was, is := at(a[p], i), at(b[p], i)
+			if was != is {
+				fmt.Fprintf(&out, "%s\n  -%s\n  +%s\n", p, was, is)
+			}
 		}
 	}
 	return out.String()
+}
+
+// blocks are the lines of each policy.
+func blocks(text string) map[string][]string {
+	out := map[string][]string{}
+	for block := range strings.SplitSeq(text, "\n\n") {
+		lines := strings.Split(strings.TrimSpace(block), "\n")
+		out[lines[0]] = lines
+	}
+	return out
+}
+
+func merged(a, b map[string][]string) map[string][]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
 }
 
 // When arrivals stop, every policy drains every queue: all jobs end, with nodes and
