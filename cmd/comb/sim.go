@@ -186,6 +186,12 @@ func drawRun(t *table, dir string, r *simulate.Result) {
 			count(p.NodeFaults, "node fault", "node faults"), count(p.LeafFaults, "device fault", "device faults")))
 		t.row("censored", fmt.Sprintf("%d that had not ended: their work is what they had done; %d left out that had not run", p.Censored, p.LeftOut))
 	}
+	for _, c := range r.Trace.Bad {
+		t.row("bad rows", number(c.N)+" passed over ("+c.What+")")
+	}
+	if r.Timeless > 0 {
+		t.row("without run time", count(r.Timeless, "job, which ends as soon as it starts", "jobs, which end as soon as they start"))
+	}
 	if r.Refused > 0 {
 		t.row("refused", fmt.Sprintf("%d that can never run here; the first: %s", r.Refused, r.Reason))
 	}

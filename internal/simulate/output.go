@@ -33,10 +33,12 @@ type Manifest struct {
 	// ThroughputsHash and SpreadsHash are those of the tables of speeds.
 	ThroughputsHash string `json:"throughputs_sha256,omitempty"`
 	SpreadsHash     string `json:"spreads_sha256,omitempty"`
-	Submitted       int    `json:"submitted"`
-	Refused         int    `json:"refused,omitempty"`
-	Reason          string `json:"reason,omitempty"` // of the first job that was refused
-	Records         uint64 `json:"records"`
+	TraceCounts
+	Timeless  int    `json:"without_run_time,omitempty"` // jobs that end as soon as they start
+	Submitted int    `json:"submitted"`
+	Refused   int    `json:"refused,omitempty"`
+	Reason    string `json:"reason,omitempty"` // of the first job that was refused
+	Records   uint64 `json:"records"`
 	// Past is set where a journal was replayed; Trace and TraceHash are then those of the
 	// journal, whose hash covers all of its events.
 	Past *PastCounts `json:"past,omitempty"`
@@ -95,6 +97,7 @@ func (m Manifest) finished(dir string) bool {
 		return false
 	}
 	was.Version, was.Submitted, was.Refused, was.Reason, was.Records = "", 0, 0, "", 0
+	was.TraceCounts, was.Timeless = TraceCounts{}, 0
 	if was.Past != nil {
 		return false
 	}
@@ -159,6 +162,7 @@ func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Option
 		return nil, err
 	}
 	m.Submitted, m.Refused, m.Reason, m.Records, m.Past = r.Submitted, r.Refused, r.Reason, r.Records, r.Past
+	m.TraceCounts, m.Timeless = r.Trace, r.Timeless
 	if out.Cost != nil {
 		r.Summary.Cost = out.Cost()
 	}

@@ -49,6 +49,10 @@ type Result struct {
 	Refused int
 	Reason  string
 	Records uint64
+	// Timeless are the jobs whose run time the trace does not tell: they end as soon as
+	// they start.
+	Timeless int
+	Trace    TraceCounts
 	// Past says what of a journal was repeated; nil where none was.
 	Past *PastCounts
 }
@@ -105,8 +109,12 @@ func Run(ctx context.Context, spec Spec, t *Trace, o Options) (*Result, error) {
 func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Result, error) {
 	next, stop := iter.Pull2(t.jobs())
 	defer stop()
-	return p.play(ctx, spec.Policy, &traceStory{make: newJobs(spec, p), load: spec.Load, next: next,
+	r, err := p.play(ctx, spec.Policy, &traceStory{make: newJobs(spec, p), load: spec.Load, next: next,
 		todo: map[*sched.Job]work{}, byID: map[sched.JobID]*sched.Job{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
+	if err == nil {
+		r.Trace = t.counts
+	}
+	return r, err
 }
 
 // stage is when a run begins, and when it is over at the latest.

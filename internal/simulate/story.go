@@ -54,6 +54,9 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 	j := s.make.job(&t)
 	s.todo[j] = work{t.Duration, t.GPUs, t.ID}
 	r.result.Submitted++
+	if t.Duration == 0 {
+		r.result.Timeless++
+	}
 	return Origin + t.Submit, engine.Input{Command: sched.Submit{Meta: meta(), Job: j}, Reply: func(a engine.Reply) {
 		if r.accepted(j, a) {
 			s.byID[a.Answer.Job] = j

@@ -18,17 +18,29 @@ type Trace struct {
 	Path    string
 	Options trace.Options
 	kept    []trace.Job
+	counts  TraceCounts
 }
+
+// TraceCounts are what of a trace did not become a job, and what was guessed.
+type TraceCounts struct {
+	Skipped []trace.Count `json:"skipped,omitempty"` // entries that are no GPU jobs
+	Bad     []trace.Count `json:"bad,omitempty"`     // rows passed over by Lenient
+	Mended  []trace.Count `json:"mended,omitempty"`
+}
+
+// count takes what a reader counted, when it came to its end.
+func (t *Trace) count(r *trace.Reader) { t.counts = TraceCounts{r.Skipped(), r.Bad(), r.Odd()} }
 
 // Keep reads the whole trace into memory.
 func (t *Trace) Keep() error {
 	if t.kept != nil {
 		return nil
 	}
-	jobs, _, err := trace.Load(t.Path, t.Options)
+	jobs, r, err := trace.Load(t.Path, t.Options)
 	if err != nil {
 		return err
 	}
+	t.count(r)
 	slices.SortStableFunc(jobs, func(a, b trace.Job) int { return int(min(max(a.Submit-b.Submit, -1), 1)) })
 	t.kept = jobs
 	return nil
@@ -36,7 +48,7 @@ func (t *Trace) Keep() error {
 
 // only is the part of a kept trace that belongs to one VC.
 func (t *Trace) only(vc cell.VCName) *Trace {
-	part := &Trace{Path: t.Path, Options: t.Options, kept: []trace.Job{}}
+	part := &Trace{Path: t.Path, Options: t.Options, counts: t.counts, kept: []trace.Job{}}
 	for i := range t.kept {
 		if t.kept[i].VC == string(vc) {
 			part.kept = append(part.kept, t.kept[i])
@@ -59,6 +71,7 @@ func (t *Trace) jobs() iter.Seq2[trace.Job, error] {
 			defer r.Close()
 			if r.Format() == trace.Comb {
 				r.InOrder()(yield)
+				t.count(r)
 				return
 			}
 			if err := t.Keep(); err != nil {

@@ -116,9 +116,9 @@ func (r *row) raw(f field) []byte {
 }
 
 // absent reports whether a column is not there or holds nothing; tables written by
-// pandas hold nan.
+// pandas hold nan, or None where a text was missing.
 func absent(b []byte) bool {
-	return len(b) == 0 || len(b) == 3 && (b[0]|0x20) == 'n' && (b[1]|0x20) == 'a' && (b[2]|0x20) == 'n'
+	return len(b) == 0 || len(b) <= 4 && (bytes.EqualFold(b, []byte("nan")) || bytes.EqualFold(b, []byte("none")))
 }
 
 // text gives a column as text; texts that repeat share memory.

@@ -142,10 +142,11 @@ func chronusDeadlines(r *row, times, values field) []sched.Deadline {
 
 // openHelios reads a cluster_log.csv of SenseTime's Helios traces (Hu et al.,
 // SC'21): dates as submission times, run times in seconds. Jobs without a GPU are
-// passed over.
+// passed over, and so are those without a run time that were cancelled before they
+// started.
 func openHelios(l *lines, o *opening) (source, error) {
 	t := newTable(l, ',')
-	f, err := t.header("job_id", "user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "duration")
+	f, err := t.header("job_id", "user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "duration", "?start_time")
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +155,13 @@ func openHelios(l *lines, o *opening) (source, error) {
 		j := Job{ID: r.id(f[0]), User: r.text(f[1]), VC: r.text(f[2]), GPUs: r.gpus(f[3]),
 			MilliCPU: r.optional(f[4], 3, anyCount), Nodes: int32(r.optional(f[5], 0, span{0, MaxGPUs}))}
 		j.Outcome, j.Failure = slurmState(string(r.raw(f[6])))
-		if j.Outcome == "" {
+		if j.Outcome == "" && r.err == nil {
 			o.odd("state " + string(r.raw(f[6])) + " taken as unknown")
 		}
 		j.Submit = zero.since(r, f[7])
+		if f[9].at >= 0 && absent(r.raw(f[9])) && absent(r.raw(f[8])) {
+			return j, skipNoAttempt
+		}
 		j.Duration = sched.Duration(r.seconds(f[8]))
 		return j, withoutGPU(&j)
 	}}, nil
