@@ -44,7 +44,7 @@ func newJobs(s *Spec, p *plan) jobs {
 func (b *jobs) job(t *trace.Job) *sched.Job {
 	j := &sched.Job{Name: sched.JobName(t.ID), User: sched.Subject(t.User), VC: cell.VCName(t.VC),
 		Hints: sched.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
-			App: t.App, Checkpoint: true}}
+			App: t.App, Checkpoint: true, Suspendable: true, Packable: true}}
 	if t.Estimate > 0 {
 		j.Hints.Duration = t.Estimate
 	}

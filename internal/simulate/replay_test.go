@@ -18,17 +18,19 @@ import (
 	"github.com/combsched/comb/internal/trace"
 )
 
-// life is when a job was submitted, began and ended, and how long it was in the queue.
+// life is when a job was submitted, began and ended, how long it was in the queue and
+// how often it was preempted or suspended.
 type life struct {
 	submit, start, end sched.Time
 	queue              sched.Duration
+	breaks             int32
 	phase              sched.Phase
 }
 
 // lives gathers the jobs of a run by their name in what was replayed.
 func lives(into map[string]life, name func(*metrics.Row) string) func(*metrics.Row) {
 	return func(r *metrics.Row) {
-		into[name(r)] = life{r.Submit, r.Start, r.End, r.FairShare + r.Fragmentation, r.Phase}
+		into[name(r)] = life{r.Submit, r.Start, r.End, r.FairShare + r.Fragmentation, r.Preemptions + r.Suspends, r.Phase}
 	}
 }
 
@@ -81,6 +83,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 		{Policy: "las:limits=3250/7200", RestartCost: "60", Shape: simulate.GPUShape},
 		{Policy: "chronus:profiler=off,lease=1200", RestartCost: "20"},
 		{Policy: "themis:lease=1200"},
+		{Policy: "gandiva", RestartCost: "30"},
 	} {
 		t.Run(spec.Policy, func(t *testing.T) {
 			spec.Cluster, spec.Seed = "6x4", 1
@@ -99,7 +102,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 				if was[id] != is[id] {
 					t.Fatalf("job %s: %+v, then %+v", id, was[id], is[id])
 				}
-				if was[id].queue > 0 {
+				if was[id].queue > 0 || was[id].breaks > 0 {
 					waited++
 				}
 			}
