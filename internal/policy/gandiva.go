@@ -134,8 +134,11 @@ func idle(v sched.View, node int32) (free, of int64) {
 
 // serve yields what can be done for one gang, the best first; false when that is all.
 func (r *reaction) serve(g *sched.GangView) bool {
-	if g.Delayed {
+	switch {
+	case g.Delayed:
 		return true
+	case r.v.Placed(g.Ref): // it was promised cells, or waits for its guarantee
+		return r.yield(sched.Wish{Gang: g.Ref})
 	}
 	if int64(g.Leaves) <= r.v.Free() && (g.Shape == "" || !r.misses[g.Shape]) {
 		if !r.place(g) {

@@ -28,9 +28,12 @@ func (w *walker) together(wish *Wish) {
 		return
 	}
 	g := &j.gangs[wish.Gang.Gang]
-	if g.attempt != none {
+	switch {
+	case s.attemptOf(wish.Gang) != nil:
 		s.retune(host, wish)
 		return
+	case g.attempt != none:
+		return // it has a promise, which is kept
 	}
 	if !g.waiting || !s.eligible(j, wish.Gang.Gang) || w.pinBlocked(g) || !s.fitsOn(j, wish.Gang.Gang, host) {
 		return
