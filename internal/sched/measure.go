@@ -23,6 +23,11 @@ import (
 // finite, and without a fact or a command from outside, Decides are finite too:
 // there is no circle of jobs that take cells from each other.
 //
+// A gang that joins others on their leaves lowers its weight, too, and other turns change
+// none. A move alone raises one, that of the gang which moves: a decision makes at most
+// maxMoves of them in a VC, and the gang can come back only by a fact, its death, so
+// that moves make no circle by themselves. How many there are is for the policy to bound.
+//
 // Within one Decide more is true: nobody who gained loses again (assertOlder), so
 // no attempt is placed and stopped, or upgraded and made opportunistic.
 
