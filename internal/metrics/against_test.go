@@ -149,10 +149,7 @@ func (w *twin) checkTimeline(t *testing.T, l *metrics.Timeline) {
 		held += float64(step[0].Guaranteed+step[0].Opportunistic) * dt
 		idle += float64(step[0].Idle) * dt
 	}
-	var gpu float64
-	for _, j := range w.jobs {
-		gpu += j.gpu
-	}
+	gpu := w.held
 	if math.Abs(held-gpu) > 1e-6*max(1, gpu) || math.Abs(idle-w.idle) > 1e-6*max(1, w.idle) {
 		t.Errorf("the timeline holds %v in use and %v idle, the twin %v and %v", held, idle, gpu, w.idle)
 	}

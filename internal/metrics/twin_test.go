@@ -24,6 +24,7 @@ type twin struct {
 	vcs    map[string]*twinVC
 	turns  map[sched.AttemptID]*sched.Rotation
 	used   float64 // leaf-microseconds
+	held   float64 // the same by what gangs hold, shared leaves once
 	idle   float64
 	stray  float64
 	used0  float64 // the same when no job was left
@@ -335,7 +336,7 @@ func (w *twin) pass(to sched.Time) {
 	crowd := map[cell.NodeName]int{}
 	for _, st := range w.s.Jobs() {
 		for g := range w.jobs[st.ID].gangs {
-			for n := range w.held(&st, int32(g)).nodes {
+			for n := range w.holds(&st, int32(g)).nodes {
 				crowd[n]++
 			}
 		}
@@ -432,7 +433,7 @@ func (w *twin) freeQuota() map[string]map[cell.TypeName]int32 {
 	for _, st := range w.s.Jobs() {
 		by := out[string(st.VC)]
 		for g := range w.jobs[st.ID].gangs {
-			h := w.held(&st, int32(g))
+			h := w.holds(&st, int32(g))
 			if h.opportunistic || by == nil || w.guest(h.id) {
 				continue
 			}
@@ -453,7 +454,7 @@ type holding struct {
 	nodes         map[cell.NodeName]bool
 }
 
-func (w *twin) held(st *sched.JobStatus, g int32) holding {
+func (w *twin) holds(st *sched.JobStatus, g int32) holding {
 	h := holding{by: map[cell.TypeName]int32{}, nodes: map[cell.NodeName]bool{}}
 	for _, a := range st.Attempts {
 		if a.ID.Gang != g || a.State == sched.AttemptReserving || a.State == sched.AttemptOver {
@@ -481,10 +482,13 @@ func (w *twin) passJob(st *sched.JobStatus, dt float64, crowd map[cell.NodeName]
 	j := w.jobs[st.ID]
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		h := w.held(st, int32(i))
+		h := w.holds(st, int32(i))
 		ran := dt
 		if t := w.turns[h.id]; t != nil {
 			ran = w.turn(j, t, h.id, dt)
+		}
+		if !w.guest(h.id) {
+			w.held += float64(h.leaves) * dt
 		}
 		gpu := float64(h.leaves) * ran
 		j.gpu += gpu
