@@ -101,8 +101,13 @@ func wholes(live map[sched.AttemptID]cell.Placement, a sched.JobID) []cell.NodeN
 	return out
 }
 
-// row is one job of a trace; times are in minutes.
-func row(id, user, model string, gpus, at, minutes int) string {
+// row is one job of a trace; times are in minutes. The model of user a is picky about places,
+// that of all others is not.
+func row(id, user string, gpus, at, minutes int) string {
+	model := "easy"
+	if user == "a" {
+		model = "picky"
+	}
 	return fmt.Sprintf(`{"id":%q,"submit_us":%d,"duration_us":%d,"gpus":%d,"user":%q,"app":%q,"model":%q}`+"\n", id, at*60e6, minutes*60e6, gpus, user, user, model)
 }
 
@@ -115,9 +120,9 @@ func row(id, user, model string, gpus, at, minutes int) string {
 func TestInstantaneousFairness(t *testing.T) {
 	var rows strings.Builder
 	for i, minutes := range []int{600, 600, 60, 600, 60, 600} {
-		rows.WriteString(row(fmt.Sprint("b", i), "b", "easy", 1, 0, minutes))
+		rows.WriteString(row(fmt.Sprint("b", i), "b", 1, 0, minutes))
 	}
-	rows.WriteString(row("a", "a", "picky", 2, 1, 120))
+	rows.WriteString(row("a", "a", 2, 1, 120))
 	drf := watch(t, "drf", rows.String())
 	if drf.nodes != 2 || drf.hours/2 < 2 {
 		t.Errorf("drf: a ran on %d nodes and took %.2f of 2 hours", drf.nodes, drf.hours)
@@ -137,10 +142,10 @@ func TestInstantaneousFairness(t *testing.T) {
 // the cluster it would take two hours.
 func TestLeastServiceStarves(t *testing.T) {
 	var rows strings.Builder
-	rows.WriteString(row("a", "a", "picky", 2, 0, 120))
+	rows.WriteString(row("a", "a", 2, 0, 120))
 	for at := 0; at < 360; at += 10 {
 		for i := range 6 {
-			rows.WriteString(row(fmt.Sprint("b", at, "-", i), "b", "easy", 1, at, 10))
+			rows.WriteString(row(fmt.Sprint("b", at, "-", i), "b", 1, at, 10))
 		}
 	}
 	las := watch(t, "las", rows.String())
