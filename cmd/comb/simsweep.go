@@ -61,7 +61,8 @@ func (a *app) sweep(c *cobra.Command, file, dir string, workers int) error {
 		return traceError(err)
 	}
 	if err != nil {
-		return hint{err, "run it again to go on: finished cells are kept"}
+		fmt.Fprintln(a.errs, "interrupted; run it again to go on: finished cells are kept")
+		return err
 	}
 	if err := s.WriteFile(dir, cells); err != nil {
 		return err
