@@ -1,0 +1,128 @@
+package sched
+
+import "github.com/combsched/comb/internal/cell"
+
+// walkOpportunistic gives free leaves to opportunistic gangs: one at a time to
+// the VC that borrows least, ties by name. Nobody blocks anybody.
+func (s *State) walkOpportunistic() {
+	s.lend(false)
+	if s.partials > 0 {
+		s.lend(true)
+	}
+}
+
+// lend is the walk of the full gangs, or of the members above a minimum.
+func (s *State) lend(extras bool) {
+	if extras && s.partials == 0 {
+		return
+	}
+	waits := s.opportunistic(extras)
+	if waits == nil {
+		return
+	}
+	borrowed := s.borrowed()
+	if s.mem.failed == nil {
+		s.mem.failed = map[string]bool{}
+	}
+	failed := s.mem.failed
+	clear(failed)
+	for {
+		space, e := 0, queued{}
+		for i := 1; i < len(waits); i++ {
+			if space > 0 && borrowed[i] >= borrowed[space] {
+				continue
+			}
+			if f, ok := waits[i].first(failed); ok {
+				space, e = i, f
+			}
+		}
+		rest := s.cl.Rest()
+		if space == 0 || rest == 0 {
+			return
+		}
+		if s.jobs[e.slot].gangs[e.gang].leaves > rest {
+			waits[space].pass()
+		} else if n := s.grantOpportunistic(e, failed); n > 0 {
+			borrowed[space] += n
+			if s.cfg.HalfLife > 0 {
+				borrowed[space] = s.owes(int32(space))
+			}
+		} else {
+			waits[space].next()
+		}
+	}
+}
+
+// leavesIn returns how many leaves each gang of a line with a shape wants.
+func (s *State) leavesIn(l *line) int32 {
+	return s.jobs[l.gangs[0].slot].gangs[l.gangs[0].gang].leaves
+}
+
+// opportunistic returns, by space, who waits for free leaves: full gangs, or
+// members above a minimum; nil when nobody does for whom there could be enough. What
+// it returns stands in the memory of the next call.
+func (s *State) opportunistic(extras bool) []merge {
+	for len(s.mem.waits) < len(s.queues) {
+		s.mem.waits = append(s.mem.waits, merge{})
+	}
+	some, out := false, s.mem.waits[:len(s.queues)]
+	rest := s.cl.Rest()
+	for space := 1; space < len(s.queues); space++ {
+		out[space].heads = out[space].heads[:0]
+		if u := s.lineup(int32(space), cell.Opportunistic); u != nil {
+			m := merge{s: s, space: int32(space), prio: cell.Opportunistic, heads: out[space].heads}
+			for i := range u.lines {
+				if l := &u.lines[i]; l.extra == extras && len(l.gangs) > 0 && (l.shape == "" || s.leavesIn(l) <= rest) {
+					m.add(i, l)
+				}
+			}
+			if len(m.heads) == 0 {
+				continue
+			}
+			m.order()
+			out[space] = m
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return out
+}
+
+// borrowed returns how many leaves each space uses opportunistically, or with a
+// half-life what it owes for that and earlier use.
+func (s *State) borrowed() []int64 {
+	n := make([]int64, len(s.queues))
+	for i := range n {
+		if n[i] = s.tallies[i].borrowed; s.cfg.HalfLife > 0 && i > 0 {
+			n[i] = s.owes(int32(i))
+		}
+	}
+	return n
+}
+
+// grantOpportunistic places one gang on free leaves; it returns how many it took,
+// without those of members above its minimum that went along.
+func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
+	defer blaming(e.job)
+	j := &s.jobs[e.slot]
+	g := &j.gangs[e.gang]
+	if !s.eligible(j, e.gang) || failed[g.shape] {
+		return 0
+	}
+	if s.extra(e) && !s.extraEligible(j) {
+		return 0
+	}
+	leaves := int64(g.leaves)
+	if e.gang == 0 && s.placeWhole(j, nil) {
+		return leaves
+	}
+	p, ok := s.plan(j, int(e.gang), nil)
+	if !ok {
+		failed[g.shape] = len(g.avoid) == 0
+		return 0
+	}
+	s.carryOut(j, e.gang, p)
+	return leaves
+}
