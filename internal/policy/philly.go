@@ -51,6 +51,9 @@ type attentive struct {
 // Key implements sched.Keyed: all are alike, so the order is that of submission.
 func (p *philly) Key(*sched.GangView) sched.Key { return sched.Key{} }
 
+// Dedicates implements sched.Dedicator.
+func (p *philly) Dedicates() {}
+
 // Permanent implements sched.Judge.
 func (p *philly) Permanent(e sched.Exit) bool {
 	return e.Cause == "" && slices.Contains(p.permanent, int64(e.Code))

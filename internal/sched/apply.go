@@ -70,6 +70,9 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	if e.Job.partial() {
 		s.partials++
 	}
+	if e.Job.Hints.Dedicated {
+		s.loners++
+	}
 	s.slots.put(e.ID, slot)
 	s.names.put(slot, s.jobs)
 	s.nextJob = max(s.nextJob, e.ID+1)
@@ -194,6 +197,9 @@ func appendShape(b []byte, members []cell.Member, spec *Job) []byte {
 		for _, n := range nodes {
 			text(string(n))
 		}
+	}
+	if spec.Hints.Dedicated {
+		b = append(b, '!')
 	}
 	return b
 }

@@ -354,6 +354,9 @@ func (s *State) applyJobEnded(e JobEnded) {
 	if j.spec.partial() {
 		s.partials--
 	}
+	if j.spec.Hints.Dedicated {
+		s.loners--
+	}
 	s.slots.remove(j.id)
 	s.names.remove(j, slot)
 	s.vacate(j)

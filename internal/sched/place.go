@@ -30,6 +30,7 @@ func (s *State) request(j *job, g int) cell.Request {
 	if len(j.spec.PreferredNodes) == 0 {
 		r.Preferred = s.prefer
 	}
+	r.Avoided = s.closed(j)
 	for _, a := range j.gangs[g].avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
 			r.Avoided = r.Avoided.Add(i)

@@ -297,6 +297,9 @@ func (s *State) loadJob(im *jobImage) {
 	if im.Spec.partial() {
 		s.partials++
 	}
+	if im.Spec.Hints.Dedicated {
+		s.loners++
+	}
 	s.slots.put(im.ID, int32(len(s.jobs)))
 	s.jobs = append(s.jobs, j)
 	s.names.put(int32(len(s.jobs))-1, s.jobs)

@@ -45,6 +45,7 @@ type State struct {
 	dirty    []JobID                    // to settle, a heap of ids, since slots differ after a restart
 	promises []int32                    // attempt slots of reservations, in no order
 	partials int                        // jobs with members above a minimum
+	loners   int                        // jobs that want their nodes for themselves
 	through  uint64                     // the last event before the Decide that runs
 	look     bool                       // capacity or queues changed: the whole walk is due
 	looks    looks                      // or parts of it

@@ -62,7 +62,7 @@ func (s *Session) submit(in engine.Input) (string, error) {
 
 // readJob builds a job from the short form.
 func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
-	lazy, incremental, checkpoint := a.flag("lazy"), a.flag("incremental"), a.flag("checkpoint")
+	lazy, incremental, checkpoint, dedicated := a.flag("lazy"), a.flag("incremental"), a.flag("checkpoint"), a.flag("dedicated")
 	packable, suspendable, releases := a.flag("packable"), a.flag("suspendable"), a.flag("releases")
 	j := &sched.Job{
 		Name: sched.JobName(a.word(0)), User: m.Subject,
@@ -74,7 +74,7 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 		TimeLimit:   a.duration("limit", 0),
 	}
 	j.Hints.Queue, j.Hints.App, j.Hints.Model = a.text("queue", ""), a.text("app", ""), a.text("model", "")
-	j.Hints.Duration, j.Hints.Checkpoint = a.duration("duration", 0), checkpoint
+	j.Hints.Duration, j.Hints.Checkpoint, j.Hints.Dedicated = a.duration("duration", 0), checkpoint, dedicated
 	j.Hints.Deadlines = deadlines(a)
 	j.Hints.Packable, j.Hints.Suspendable, j.Hints.GPUMemoryMB = packable, suspendable || releases, int64(a.number("memory", 0))
 	if releases {
