@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,6 +20,9 @@ import (
 // it. A more important job takes the GPUs from both, and they go on from their
 // checkpoints. Both learn what they learn alone.
 func TestGandivaLive(t *testing.T) {
+	if !testing.Short() {
+		t.Run("packed", packed)
+	}
 	for name, how := range map[string]string{
 		"frozen": "    suspendable: true",
 		// train does not acknowledge: it is stopped, and does not share any more.
@@ -69,6 +73,67 @@ func (c *crash) takeTurns(ids ...sched.JobID) {
 		}
 	}
 	c.start()
+}
+
+// packedCluster knows how much memory its GPUs have, and packs after a short look.
+const packedCluster = `physicalCluster:
+  skuTypes:
+    LAB-GPU: {gpu: 1, cpu: 0, memory: 256Mi, gpuMemory: 16000Mi}
+  cellTypes:
+    LAB-NODE: {childCellType: LAB-GPU, childCellNumber: 4, isNodeLevel: true}
+  physicalCells:
+  - {cellType: LAB-NODE, cellAddress: node-a}
+virtualClusters:
+  default:
+    virtualCells: [{cellType: LAB-NODE, cellNumber: 1}]
+    policy: {name: gandiva, params: {quantum: 1, window: 20, moves: 0}}
+`
+
+// packed: two training gangs that use little of their GPUs take turns at first
+// and are then packed. The server is killed while both run at once.
+func packed(t *testing.T) {
+	t.Parallel()
+	c := newCrashOn(t, packedCluster, withDriver(t))
+	const steps = 700
+	how := "    suspendable: true\n    packable: true\n    gpuMemory: 4000"
+	ids := []sched.JobID{c.submit(fmt.Sprintf(trainJob, "first", steps, how)), c.submit(fmt.Sprintf(trainJob, "second", steps, how))}
+	for _, id := range ids {
+		c.await(id, "it is suspended", func(j rest.Job) bool { return j.Attempts[0].State == sched.AttemptSuspended })
+	}
+	c.untilRotated("both are packed", func(r sched.Rotation) bool { return len(r.Turns) == 1 && len(r.Turns[0]) == 2 })
+	c.server.Kill()
+	time.Sleep(500 * time.Millisecond)
+	c.start()
+	for _, id := range ids {
+		j := c.await(id, "it ends", func(j rest.Job) bool { return j.Phase.Ended() })
+		if j.Phase != sched.Succeeded || j.Counted+j.Preempted != 0 {
+			t.Errorf("%s is %s with %d counted retries and %d preemptions: %s", j.Name, j.Phase, j.Counted, j.Preempted, j.Message)
+		}
+		c.learned(id, steps, false)
+	}
+	c.checkAfter()
+}
+
+// untilRotated follows the events until a rotation is as it should be.
+func (c *crash) untilRotated(what string, f func(sched.Rotation) bool) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
+	defer cancel()
+	found := false
+	var seen []sched.Rotation
+	err := c.client.Follow(ctx, "", 0, rest.Follower{Event: func(e rest.Event) error {
+		var r sched.Rotation
+		if e.Kind == "Rotated" && json.Unmarshal(e.Data, &r) == nil {
+			seen = append(seen, r)
+			if found = f(r); found {
+				cancel()
+			}
+		}
+		return nil
+	}})
+	if !found {
+		c.t.Fatalf("waited in vain until %s (%v): %v", what, err, seen)
+	}
 }
 
 // preempts gives all GPUs to a more important job: both are stopped, also the one that

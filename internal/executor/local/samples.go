@@ -300,7 +300,8 @@ func (t *task) settled(now sched.Time) bool {
 		return true
 	}
 	turns := turnsOf(*t.turn.rotation, t.at.id)
-	return !slices.ContainsFunc([]sched.Time{now, now.Add(-settledAfter)}, func(at sched.Time) bool {
+	before := now.Add(-min(settledAfter, turns.r.Quantum/2))
+	return !slices.ContainsFunc([]sched.Time{now, before}, func(at sched.Time) bool {
 		runs, _ := turns.at(at)
 		return !runs
 	})
