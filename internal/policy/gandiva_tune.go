@@ -56,7 +56,7 @@ func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
 		in := &introspection{p, v, yield}
 		allocs := v.Allocations()
 		for i := range allocs {
-			if a := &allocs[i]; p.pack && a.Steady && len(a.Gangs) > 1 && !in.profile(a) {
+			if a := &allocs[i]; p.pack && a.Steady && len(a.Gangs) > 1 && in.seen(a) && !in.profile(a) {
 				return
 			}
 		}
@@ -96,6 +96,15 @@ func (p *gandiva) NextChange(v sched.View) sched.Time {
 		}
 	}
 	return next
+}
+
+// seen reports whether there is anything to watch: a gang that is new here, or one that
+// told something.
+func (in *introspection) seen(a *sched.Allocation) bool {
+	return slices.ContainsFunc(a.Gangs, func(r sched.GangRef) bool {
+		g := in.v.Gang(r)
+		return g.Progress != nil || g.Gangs == 1 && len(g.Note) == 0
+	})
 }
 
 // profile watches the gangs of one allocation, and packs or parts them.

@@ -24,6 +24,7 @@ type memory struct {
 	waits      []merge         // of opportunistic
 	failed     map[string]bool // shapes, of lend
 	gang       GangView        // whose key is made
+	known      known           // of Allocations
 	also       []bool          // by allocation: those that planOver may lift
 }
 

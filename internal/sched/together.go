@@ -315,6 +315,9 @@ func (w *walker) adjust(wish *Wish) {
 // Allocations implements View.
 func (v view) Allocations() []Allocation {
 	s := v.s
+	if k := &s.mem.known; k.seq == s.seq && k.space == v.space && k.prio == v.prio {
+		return k.list // a look asks more than once
+	}
 	var out []Allocation
 	for i := s.holders[v.space]; i != none; i = s.attempts[i].next {
 		a := &s.attempts[i]
@@ -324,7 +327,16 @@ func (v view) Allocations() []Allocation {
 		out = append(out, s.allocation(a))
 	}
 	slices.SortFunc(out, func(x, y Allocation) int { return compareRefs(x.Gangs[0], y.Gangs[0]) })
+	s.mem.known = known{s.seq, v.space, v.prio, out}
 	return out
+}
+
+// known are the allocations of a VC's priority after the event with a number.
+type known struct {
+	seq   uint64
+	space int32
+	prio  cell.Priority
+	list  []Allocation
 }
 
 func compareRefs(a, b GangRef) int {

@@ -20,7 +20,7 @@ import (
 // Half of the trials have a deadline.
 func searches(t testing.TB, seed uint64) string {
 	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := rand.New(rand.NewPCG(1, seed))
 	var b strings.Builder
 	b.WriteString("{\"comb_trace\":1}\n")
 	now, id := 0.0, 0

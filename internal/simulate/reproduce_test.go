@@ -161,7 +161,7 @@ func writeRow(b *strings.Builder, c *compared) {
 func sharingRuns() []simulate.Spec {
 	var out []simulate.Spec
 	for _, cluster := range []string{"64x8", "56x8", "80x8"} {
-		for _, policy := range []string{"fifo", "las", "gandiva"} {
+		for _, policy := range []string{"fifo", "las"} {
 			out = append(out, simulate.Spec{Cluster: cluster, Policy: policy})
 		}
 	}
