@@ -58,7 +58,7 @@ func searches(t testing.TB, seed uint64) string {
 
 // searchSpec runs such a trace; slow is the table of how models suffer on several nodes.
 func searchSpec(policy, slow, noise string) simulate.Spec {
-	return simulate.Spec{Cluster: "16x8", RestartCost: "30", Policy: policy, Spreads: slow, Noise: noise}
+	return simulate.Spec{Cluster: "16x8", RestartCost: "30", Policy: policy, Spreads: slow, Noise: noise, Shape: simulate.GPUShape}
 }
 
 // On a contended trace with placement slow-down the largest finish-time fairness is at
@@ -68,7 +68,7 @@ func TestThemisIsFair(t *testing.T) {
 	if slow == "" {
 		return
 	}
-	file := searches(t, 0)
+	file := searches(t, 7)
 	rho := func(policy string) metrics.Number { return run(t, file, searchSpec(policy, slow, "")).Summary.RhoMax }
 	themis := rho("themis")
 	for _, other := range []string{tiresias, "srtf"} {
@@ -84,7 +84,7 @@ const tiresias = "las:limits=3600/36000"
 func contended(t *testing.T) string {
 	var b strings.Builder
 	slow := data(t, "chronus/model_info.json")
-	file := searches(t, 0)
+	file := searches(t, 7)
 	b.WriteString(contendedHead)
 	policies := []string{"fifo", "firstfit", "srtf", tiresias, "themis:auction=off", "themis", "gandiva", "chronus:profiler=off"}
 	for _, p := range policies {
@@ -103,8 +103,8 @@ func contended(t *testing.T) string {
 	for _, f := range []string{"0", "0.2", "0.4", "0.6", "0.8", "0.95"} {
 		writeContended(&b, "`themis:f="+f+"`", run(t, file, searchSpec("themis:f="+f, slow, "")).Summary)
 	}
-	b.WriteString("\n### Largest finish-time fairness on other traces of this kind\n\nWith slow-down. Under Themis it is at most about 1 everywhere, under Tiresias up to 3.3. SRTF knows all run times and harms only the longest apps: on some traces that is much, on others nobody notices.\n\n| seed | Tiresias | SRTF | Themis |\n|---|---|---|---|\n")
-	for seed := range uint64(8) {
+	b.WriteString("\n### Largest finish-time fairness on other traces of this kind\n\nWith slow-down. Under Themis it is about 1 everywhere, under Tiresias up to 3. SRTF knows all run times and harms only the longest apps: on some traces that is much, on others nobody notices.\n\n| seed | Tiresias | SRTF | Themis |\n|---|---|---|---|\n")
+	for seed := range uint64(10) {
 		file := searches(t, seed)
 		fmt.Fprintf(&b, "| %d |", seed)
 		for _, p := range []string{tiresias, "srtf", "themis"} {
@@ -115,8 +115,8 @@ func contended(t *testing.T) string {
 	return b.String()
 }
 
-const contendedHead = "\n## The policies against each other\n\nOne contended trace of hyper-parameter searches (100 apps, 1,400 trials of 2 and 4 GPUs, 16 nodes of 8), `--restart-cost 30`; noise is `--noise survey`, slow-down the table `model_info.json` of Chronus' artifact.\n" +
-	"What a policy was made for shows in its own column: SRTF's and Tiresias' completion times, Themis' largest finish-time fairness, Gandiva's utilisation, Chronus' misses.\n\n| policy | setting | average JCT, s | p95 | utilisation | effective | largest rho | p95 of rho | misses | preemptions |\n|---|---|---|---|---|---|---|---|---|---|\n"
+const contendedHead = "\n## The policies against each other\n\nOne contended trace of hyper-parameter searches (100 apps, 1,400 trials of 2 and 4 GPUs, 16 nodes of 8), `--restart-cost 30 --shape gpu`, so that gangs may be spread over nodes; noise is `--noise survey`, slow-down the table `model_info.json` of Chronus' artifact.\n" +
+	"What a policy was made for shows in its own column: SRTF's and Tiresias' completion times, Themis' largest finish-time fairness, Gandiva's utilisation, Chronus' misses.\nGandiva's is the effective utilisation where spreading costs: its affinity keeps gangs on one node. It packs nobody here, since the trace does not say how much its jobs use GPUs, and its turns make jobs of about one length end later, as its critics say. With noise Chronus' misses are those of wrong declarations: its profiler is off.\n\n| policy | setting | average JCT, s | p95 | utilisation | effective | largest rho | p95 of rho | misses | preemptions |\n|---|---|---|---|---|---|---|---|---|---|\n"
 
 func contendedColumns(first string) string {
 	return "\n| " + first + " | average JCT, s | p95 | utilisation | effective | largest rho | p95 of rho | misses | preemptions |\n|---|---|---|---|---|---|---|---|---|\n"
