@@ -82,6 +82,50 @@ func TestObligingJobsTakeTurns(t *testing.T) {
 	}
 }
 
+// Who starts in a turn of its own waits until the one that was alone has made itself
+// small: it was told of the rotation only now.
+func TestStartWaitsForTheOther(t *testing.T) {
+	w := newWorld(t)
+	host, guest := cooperative(w.action(1, obliging()...), 60*sched.Second), w.action(1, ticking()...)
+	w.e.Do(host)
+	w.grows(1)
+	r := &sched.Rotation{Turns: [][]sched.AttemptID{{host.Attempt}, {guest.Attempt}}, Quantum: 60 * sched.Second}
+	r.Epoch = now() - sched.Time(r.Quantum) - sched.Time(sched.Second)
+	guest.Start.Rotation = r
+	w.e.Do(sched.Action{Attempt: host.Attempt, Rotation: r})
+	w.e.Do(guest)
+	w.grows(2)
+	if before, after := w.ticks(1), w.ticks(2); before[len(before)-1] >= after[0] {
+		t.Errorf("the guest runs since %d, the host until %d", after[0], before[len(before)-1])
+	}
+	w.end(host.Attempt, guest.Attempt)
+}
+
+// A stop of a task that has made itself small does not tell it to take its memory again.
+func TestStopLeavesTheAcknowledgement(t *testing.T) {
+	w := newWorld(t)
+	a := cooperative(w.action(1, append([]string{`trap 'echo term >> $COMB_CHECKPOINT_DIR/log; exit 1' TERM`}, obliging()...)...), 60*sched.Second)
+	w.e.Do(a)
+	w.grows(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.suspended(1)
+	w.end(a.Attempt)
+	if got := w.log(1); got != "small term" {
+		t.Errorf("it saw %q", got)
+	}
+}
+
+// A task that writes a huge rotation into its folder keeps nobody busy.
+func TestHugeRotation(t *testing.T) {
+	r := sched.Rotation{Turns: make([][]sched.AttemptID, 2), Quantum: sched.Second}
+	for i := range 300_000 {
+		r.Turns[i%2] = append(r.Turns[i%2], sched.AttemptID{Job: sched.JobID(i), N: 1})
+	}
+	if turns := turnsOf(r, r.Turns[0][0]); !turns.always() {
+		t.Error("it is followed")
+	}
+}
+
 // A task that does not acknowledge, or with something that is no plain file, is
 // given its grace for a checkpoint, and says why it ended.
 func TestNoAcknowledgement(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 const (
 	minQuantum = 10 * sched.Millisecond
 	maxEpoch   = sched.Time(1) << 60
+	maxMembers = 256
 )
 
 // turns is a rotation as one of its attempts sees it.
@@ -22,7 +23,11 @@ type turns struct {
 // turnsOf holds a rotation against the attempt that follows it.
 func turnsOf(r sched.Rotation, own sched.AttemptID) turns {
 	t := turns{r: r, own: own}
-	t.slices = len(r.Turns) > 1 && r.Check() == nil && r.Quantum >= minQuantum &&
+	members := 0
+	for _, turn := range r.Turns {
+		members += len(turn)
+	}
+	t.slices = len(r.Turns) > 1 && members <= maxMembers && r.Check() == nil && r.Quantum >= minQuantum &&
 		r.Epoch >= 0 && r.Epoch <= maxEpoch && r.Turn(own) >= 0
 	return t
 }

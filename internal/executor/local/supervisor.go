@@ -162,7 +162,7 @@ func (s *supervisor) start() (refused string, job bool) {
 		}
 		s.captures, writers = append(s.captures, c), append(writers, w)
 	}
-	s.part.had = s.inTurn()
+	s.part.had, s.part.fresh = s.inTurn(), true
 	restore := exposeToOOM()
 	pid, err := startMain(s.spec, s.script, writers[0], writers[1])
 	restore()

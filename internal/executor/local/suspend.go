@@ -60,6 +60,7 @@ type suspension struct {
 	turns turns
 	phase phase
 	had   bool          // it ran before: there is something to be asked for
+	fresh bool          // it has just started: others may still have the turn before
 	until time.Time     // when an asked task must have acknowledged
 	told  map[proc]bool // who was asked
 	stops map[proc]bool // who is held by SIGSTOP
@@ -78,7 +79,8 @@ func (s *supervisor) follow() {
 		return // there is none, or it is damaged: the present one goes on
 	}
 	if shares(&r) {
-		shareLocks(s.locks)
+		// Only when this one's lock of turns is held, or it is frozen, do others come in.
+		defer shareLocks(s.locks)
 	}
 	p := &s.part
 	if !r.Equal(&p.turns.r) || r.Epoch != p.turns.r.Epoch {
@@ -141,9 +143,17 @@ func (s *supervisor) takeTurn() {
 // has nothing to make small.
 func (s *supervisor) stayOrGo(mine bool, pause time.Duration) time.Duration {
 	p := &s.part
-	if mine {
+	fresh := p.fresh
+	p.fresh = false
+	switch {
+	case mine && fresh && !p.turns.always() && !p.locks.enterAlone(&p.turns):
+		p.had = false
+		return s.freeze()
+	case mine:
 		p.locks.enter()
 		return pause
+	case p.had:
+		p.locks.enter() // it runs until it is still, also when it was alone until now
 	}
 	c := s.spec.Suspend
 	if c == nil || !p.had {
@@ -184,7 +194,7 @@ func (s *supervisor) freeze() time.Duration {
 		if s.still() {
 			s.part.phase = frozen
 			s.part.locks.leave()
-			if mine, until := s.part.turns.at(wallClock()); mine {
+			if mine, until := s.part.turns.at(wallClock()); mine && s.part.had {
 				s.part.after = until
 			}
 			return turnPause
@@ -230,6 +240,7 @@ func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 		return min(turnPause, max(pause, time.Millisecond))
 	}
 	p.had = true
+	s.allow()
 	s.wake()
 	for one := range p.told {
 		one.signal(unix.SIGCONT)
@@ -238,13 +249,21 @@ func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 	return pause
 }
 
+// allow tells a task that made itself small that its turn has come. A stop does not:
+// the turn is somebody else's, and the memory of the devices as well.
+func (s *supervisor) allow() {
+	_ = os.Remove(s.ackPath()) // what cannot be removed was no acknowledgement
+}
+
 // wake ends a suspension, however far it is.
 func (s *supervisor) wake() {
 	p := &s.part
-	if p.phase == running {
+	switch p.phase {
+	case running:
 		return
+	case asked:
+		s.allow()
 	}
-	_ = os.Remove(s.ackPath()) // what cannot be removed was no acknowledgement
 	if dir := s.freezer(); dir != "" {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0); err != nil {
 			s.note("thaw %s: %v", dir, err)
