@@ -248,6 +248,9 @@ func TestSupervisorKilledWhileSuspended(t *testing.T) {
 			t.Errorf("exit %+v", x)
 		}
 		dead(t, pid)
+		if left, err := filepath.Glob(filepath.Join(w.e.o.Dir, locksFolder, "*."+a.Attempt.String())); err != nil || len(left) > 0 {
+			t.Errorf("locks of its turns stay: %v, %v", left, err)
+		}
 	})
 }
 

@@ -448,6 +448,7 @@ func (t *task) lost(s *spec, supervisor proc) {
 		proven, why := tr.end(t.e.o.ProveWithin)
 		if proven {
 			removeGroups(tr.groups)
+			t.dropTurnLocks()
 			t.exited(sched.Exit{Code: 1, Cause: sched.SupervisorLost,
 				Message: "its supervisor died; everything it had started was killed"}, true)
 			return
@@ -460,6 +461,17 @@ func (t *task) lost(s *spec, supervisor proc) {
 		case <-time.After(time.Second):
 		case <-t.e.ctx.Done():
 		}
+	}
+}
+
+// dropTurnLocks removes what a supervisor that died left among the locks. It goes by
+// what the server knows of the start: the task can write its own folder.
+func (t *task) dropTurnLocks() {
+	if t.start == nil {
+		return
+	}
+	for _, l := range locksFor(filepath.Join(t.e.o.Dir, locksFolder), *t.start) {
+		os.Remove(turnPath(l, t.at.id))
 	}
 }
 
