@@ -83,10 +83,12 @@ func TestObligingJobsTakeTurns(t *testing.T) {
 }
 
 // Who starts in a turn of its own waits until the one that was alone has made itself
-// small: it was told of the rotation only now.
+// small: it was told of the rotation only now. For a moment the guest's shell may run
+// before it is held.
 func TestStartWaitsForTheOther(t *testing.T) {
 	w := newWorld(t)
-	host, guest := cooperative(w.action(1, obliging()...), 60*sched.Second), w.action(1, ticking()...)
+	slow := strings.Split(strings.ReplaceAll(strings.Join(obliging(), "\n"), "left=30", "left=300"), "\n")
+	host, guest := cooperative(w.action(1, slow...), 60*sched.Second), w.action(1, append([]string{"sleep 1"}, ticking()...)...)
 	w.e.Do(host)
 	w.grows(1)
 	r := &sched.Rotation{Turns: [][]sched.AttemptID{{host.Attempt}, {guest.Attempt}}, Quantum: 60 * sched.Second}
