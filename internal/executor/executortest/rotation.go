@@ -93,15 +93,21 @@ func (s *suite) bothStarted(ids ...sched.AttemptID) {
 	}
 }
 
-// rotationOutlives: it holds without the executor, and the next one may change it.
-func (s *suite) rotationOutlives() {
-	a, b := s.start(attempt(1, 1), Brief, s.h.Nodes[0]), s.start(attempt(2, 1), Linger, s.h.Nodes[0])
-	r := s.rotation(sched.Hour, b.Attempt, a.Attempt)
-	a.Start.Rotation, b.Start.Rotation = r, r
-	for _, x := range []sched.Action{b, a} {
+// beside starts an attempt whose turn comes in an hour, and the one that has it.
+func (s *suite) beside(p Program) (waits, runs sched.Action) {
+	waits, runs = s.start(attempt(1, 1), p, s.h.Nodes[0]), s.start(attempt(2, 1), Linger, s.h.Nodes[0])
+	r := s.rotation(sched.Hour, runs.Attempt, waits.Attempt)
+	waits.Start.Rotation, runs.Start.Rotation = r, r
+	for _, x := range []sched.Action{runs, waits} {
 		s.h.Executor.Do(x)
 		s.started(x.Attempt, 0)
 	}
+	return waits, runs
+}
+
+// rotationOutlives: it holds without the executor, and the next one may change it.
+func (s *suite) rotationOutlives() {
+	a, b := s.beside(Brief)
 	s.h.Restart()
 	for _, x := range []sched.Action{b, a} {
 		x.Known = true
@@ -123,13 +129,7 @@ func (s *suite) rotationOutlives() {
 
 // stopSuspended: it obeys SIGTERM, so it was woken for that.
 func (s *suite) stopSuspended() {
-	a, b := s.start(attempt(1, 1), Linger, s.h.Nodes[0]), s.start(attempt(2, 1), Linger, s.h.Nodes[0])
-	r := s.rotation(sched.Hour, b.Attempt, a.Attempt)
-	a.Start.Rotation, b.Start.Rotation = r, r
-	for _, x := range []sched.Action{b, a} {
-		s.h.Executor.Do(x)
-		s.started(x.Attempt, 0)
-	}
+	a, b := s.beside(Linger)
 	s.silent()
 	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * sched.Second})
 	if e := s.exited(a.Attempt, 0); e.Signal != 15 || e.Cause != "" {
