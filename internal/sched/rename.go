@@ -100,8 +100,14 @@ func (s *State) renameJob(j *job, e *Configured) {
 	j.spec = &spec
 	for t := range j.tasks {
 		if p := j.tasks[t].started(); j.tasks[t].place != nil {
+			was := p.Node
 			p.Node = nodeNow(e.RenamedNodes, p.Node)
 			j.tasks[t].place = &p
+			if p.Node != was && j.tasks[t].state != TaskWaiting {
+				// Whoever runs there keeps its turns by the older name: a gang that joined
+				// would look for it by the new one, and they would run at the same time.
+				j.gangs[j.tasks[t].gang].alone = true
+			}
 		}
 	}
 	for g := range j.gangs {

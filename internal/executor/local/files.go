@@ -54,6 +54,7 @@ type spec struct {
 	Logs     logCaps         `json:"logs"`
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
+	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
 }
 
 // marker is in the environment of every process of the task.

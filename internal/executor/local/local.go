@@ -198,6 +198,13 @@ func (e *Executor) compareBoot() error {
 		return e.rememberBoot()
 	}
 	e.rebooted = err != nil || before != e.boot // a damaged file is what a power cut may leave
+	if err == nil && e.rebooted {
+		// Nobody of that time lives; locks of turns would stay for ever, a file for each attempt.
+		locks := filepath.Join(e.o.Dir, locksFolder)
+		if err := errors.Join(os.RemoveAll(locks), os.Mkdir(locks, 0o700)); err != nil {
+			return fmt.Errorf("empty the folder of locks after a reboot: %w", err)
+		}
+	}
 	return nil
 }
 

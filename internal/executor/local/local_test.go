@@ -477,10 +477,17 @@ func TestReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Boot = "another"
+	turn := filepath.Join(w.o.Dir, locksFolder, "0123."+a.Attempt.String()) // as one who took turns leaves it
+	if err := os.WriteFile(turn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(writeJSON(dir, claimFile, c), writeJSON(w.o.Dir, bootFile, c.Boot)); err != nil {
 		t.Fatal(err)
 	}
 	w.open()
+	if _, err := os.Stat(turn); !os.IsNotExist(err) {
+		t.Errorf("a lock of another boot stays: %v", err)
+	}
 	a.Known, gone.Known = true, true // the files of one did not reach the disk
 	w.e.Do(a)
 	w.e.Do(gone)

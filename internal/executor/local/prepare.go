@@ -62,6 +62,7 @@ func (t *task) prepare() (*spec, []byte, *outcome) {
 
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
 		Suspend:  contractOf(job),
+		Grace:    job.Grace,
 	}
 	var ignored []string
 	s.Env, ignored = t.environment(job, blocks, checkpoints)

@@ -28,6 +28,9 @@ type stat struct {
 	start   uint64
 }
 
+// stopped is true for a process that a signal or a debugger holds.
+func (s stat) stopped() bool { return s.state == 'T' || s.state == 't' }
+
 func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
 
 // readStat returns false when there is no such process.
@@ -127,6 +130,31 @@ func descend(all map[int]stat, found map[int]bool) {
 			}
 		}
 	}
+}
+
+// waitsForStart reports whether a process that was told to stop, and sleeps inside the
+// kernel, waits for a stopped child to start its program: after vfork, which shells,
+// Python and Go use, a parent takes no signal before that.
+func waitsForStart(pid int, members map[int]stat) bool {
+	for child, st := range members {
+		if st.parent == pid && st.stopped() && oneMemory(pid, child) {
+			return true
+		}
+	}
+	return false
+}
+
+// oneMemory reports whether two processes share their address space; where the kernel
+// does not tell, whether they run the same program.
+func oneMemory(a, b int) bool {
+	const kcmpVM = 1
+	differ, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpVM, 0, 0, 0)
+	if errno == 0 {
+		return differ == 0
+	}
+	one, err := os.Readlink("/proc/" + itoa(a) + "/exe")
+	other, err2 := os.Readlink("/proc/" + itoa(b) + "/exe")
+	return err == nil && err2 == nil && one == other
 }
 
 // maxEnviron bounds what is read of a process's environment: the kernel allows

@@ -438,10 +438,8 @@ func (s *supervisor) exit() sched.Exit {
 		e.Code = int32(st.ExitStatus())
 	}
 	switch {
-	case s.part.expiry && !s.own:
-		e.Cause = sched.SuspendTimeout
-		e.Message = fmt.Sprintf("it did not acknowledge its suspension within %v",
-			time.Duration(s.spec.Suspend.Timeout)*time.Microsecond)
+	case s.part.expiry != "" && !s.own:
+		e.Cause, e.Message = sched.SuspendTimeout, s.part.expiry
 	case e.Code == 0:
 	case (s.oom || outOfMemory(s.spec) > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ import (
 //	   ^  \----(nobody is asked)-------------------------^                       |
 //	   +------------its turn, and the others of the rotation are frozen----------+
 //
-// Asked too long, it is stopped. A stop leads from everywhere to running.
+// Asked too long, or not still in time, it is stopped. A stop leads from everywhere to running.
 type phase uint8
 
 const (
@@ -35,11 +36,15 @@ const (
 	clockPause  = time.Second           // so that a jump of the wall clock is noticed
 )
 
+// stillWithin is how long a tree is tried to be held still. A process may escape SIGSTOP:
+// it waits inside the kernel, or somebody wakes it again and again. It would keep
+// the others of its rotation out for ever.
+const stillWithin = time.Minute
+
 // contract is how a task is asked to make itself small.
 type contract struct {
 	Signal  int            `json:"signal"`
 	Timeout sched.Duration `json:"timeout"`
-	Grace   sched.Duration `json:"grace"` // for a checkpoint when it does not
 }
 
 // contractOf reads a job's contract; nil when it has none.
@@ -52,7 +57,7 @@ func contractOf(j *sched.Job) *contract {
 	if sig == 0 {
 		sig = unix.SIGUSR1
 	}
-	return &contract{Signal: int(sig), Timeout: c.Timeout, Grace: j.Grace}
+	return &contract{Signal: int(sig), Timeout: c.Timeout}
 }
 
 // suspension is a supervisor's part in a rotation.
@@ -61,7 +66,7 @@ type suspension struct {
 	phase phase
 	had   bool          // it ran before: there is something to be asked for
 	fresh bool          // it has just started: others may still have the turn before
-	until time.Time     // when an asked task must have acknowledged
+	until time.Time     // when an asked task must have acknowledged, when one that is frozen must be still
 	told  map[proc]bool // who was asked
 	stops map[proc]bool // who is held by SIGSTOP
 	locks turnLocks
@@ -69,7 +74,7 @@ type suspension struct {
 	// after is the end of a turn that it lost because it left the one before so late:
 	// else it would keep the others out for ever.
 	after  sched.Time
-	expiry bool // it did not acknowledge in time
+	expiry string // what it did not do in time; "" is nothing
 }
 
 // follow takes up the rotation that the server left.
@@ -180,8 +185,13 @@ func (s *supervisor) awaitAck(now time.Time) time.Duration {
 	if now.Before(p.until) {
 		return min(askedPause, time.Until(p.until))
 	}
-	p.expiry = true
-	s.stop(time.Duration(c.Grace) * time.Microsecond)
+	return s.expire(fmt.Sprintf("it did not acknowledge its suspension within %v", time.Duration(c.Timeout)*time.Microsecond))
+}
+
+// expire stops a task that cannot be suspended, with the time it has for a checkpoint.
+func (s *supervisor) expire(why string) time.Duration {
+	s.part.expiry = why
+	s.stop(time.Duration(s.spec.Grace) * time.Microsecond)
 	return 0
 }
 
@@ -189,7 +199,9 @@ func (s *supervisor) ackPath() string { return filepath.Join(s.dir, ackFile) }
 
 // freeze holds the whole tree still; when that is done the others may run.
 func (s *supervisor) freeze() time.Duration {
-	s.part.phase = freezing
+	if s.part.phase != freezing {
+		s.part.phase, s.part.until = freezing, time.Now().Add(stillWithin)
+	}
 	for range 20 {
 		if s.still() {
 			s.part.phase = frozen
@@ -201,12 +213,15 @@ func (s *supervisor) freeze() time.Duration {
 		}
 		time.Sleep(time.Millisecond)
 	}
+	if time.Now().After(s.part.until) {
+		return s.expire(fmt.Sprintf("its processes could not be held still within %v", stillWithin))
+	}
 	return freezePause
 }
 
 // still freezes what moves, and reports whether nothing did: the cgroup is frozen,
-// and everything outside of it is stopped. A stopped process cannot fork, so that
-// looks come to an end.
+// and everything outside of it is stopped, or cannot go on before what is stopped
+// does. A stopped process cannot fork, so that looks come to an end.
 func (s *supervisor) still() bool {
 	dir := s.freezer()
 	if dir != "" {
@@ -215,10 +230,13 @@ func (s *supervisor) still() bool {
 	members := s.descendants()
 	quiet := members != nil && (dir == "" || isFrozen(dir))
 	for pid, st := range members {
-		if st.state == 'T' || st.state == 't' || dir != "" && inGroup(pid, dir) {
+		if st.stopped() || dir != "" && inGroup(pid, dir) {
 			continue
 		}
 		one := proc{PID: pid, Start: st.start}
+		if s.part.stops[one] && st.state == 'D' && waitsForStart(pid, members) {
+			continue
+		}
 		if s.part.stops == nil {
 			s.part.stops = map[proc]bool{}
 		}

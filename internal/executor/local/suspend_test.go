@@ -2,8 +2,10 @@ package local
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -325,4 +327,64 @@ func TestPackedAttempts(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(w.o.Dir, locksFolder, "*.*")); len(left) > 0 {
 		t.Errorf("locks of turns are left: %v", left)
 	}
+}
+
+// A tree that nothing can hold still would keep the others of its rotation out for
+// ever: here the kernel never says that the group is frozen.
+func TestWhatCannotBeHeldStillIsStopped(t *testing.T) {
+	parent := t.TempDir()
+	s := &supervisor{dir: t.TempDir(), main: os.Getpid(), spec: &spec{Attempt: sched.AttemptID{Job: 1, N: 1},
+		Parents: []cgroupParent{{Dir: parent, V2: true}}, Grace: sched.Minute}}
+	group := groupDirs(s.spec)[0]
+	if err := errors.Join(os.MkdirAll(group, 0o700), os.WriteFile(filepath.Join(group, "cgroup.freeze"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.part.turns = turnsOf(*never(s.spec.Attempt), s.spec.Attempt)
+	s.part.had = true
+	s.takeTurn()
+	if s.part.phase != freezing || s.stopped || s.part.next.IsZero() {
+		t.Fatalf("after one look: phase %d, stopped %v, next look %v", s.part.phase, s.stopped, s.part.next)
+	}
+	if left := time.Until(s.part.until); left < stillWithin-30*time.Second || left > stillWithin {
+		t.Errorf("it has %v to be still, want nearly %v", left, stillWithin)
+	}
+	s.part.until = time.Now()
+	s.takeTurn()
+	if grace := time.Until(s.deadln); !s.stopped || s.part.phase != running || grace < 30*time.Second || grace > time.Minute {
+		t.Errorf("too late: stopped %v with %v, phase %d; want a stop with the job's grace", s.stopped, grace, s.part.phase)
+	}
+	s.takeTurn()
+	s.ended = new(unix.WaitStatus)
+	if e := s.exit(); e.Cause != sched.SuspendTimeout || !strings.Contains(e.Message, "held still") {
+		t.Errorf("its exit is %+v", e)
+	}
+}
+
+// A shell that starts one program after the other is stopped again and again, often
+// between vfork and exec: then it takes no signal before its child goes on.
+func TestStoppedBetweenForkAndExec(t *testing.T) {
+	c := exec.Command("/bin/sh", "-c", "while :; do /bin/true; done")
+	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = unix.Kill(-c.Process.Pid, unix.SIGKILL)
+		_ = c.Wait()
+	}()
+	s := &supervisor{dir: t.TempDir(), spec: &spec{}}
+	waited := 0
+	for round := range 300 {
+		for end := time.Now().Add(5 * time.Second); s.part.phase != frozen; {
+			if s.freeze(); time.Now().After(end) {
+				t.Fatalf("round %d: the shell is not still after five seconds", round)
+			}
+		}
+		if st, ok := readStat(c.Process.Pid); ok && st.state == 'D' {
+			waited++
+		}
+		s.wake()
+		time.Sleep(time.Duration(round%7) * 300 * time.Microsecond)
+	}
+	t.Logf("it waited for its child in %d of 300 rounds", waited)
 }
