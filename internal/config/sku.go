@@ -144,33 +144,16 @@ func (b *builder) cpu(n *document.Node) int64 {
 	return int64(math.Round(v * scale))
 }
 
-// memoryUnits are the suffixes of an amount of memory, in bytes.
-func memoryUnits() map[string]float64 {
-	return map[string]float64{
-		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
-		"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
-	}
-}
-
 // memory reads an amount of memory such as 54Gi or 10240Mi, in MiB.
 func (b *builder) memory(n *document.Node) int64 {
 	if n == nil || n.Kind == document.Null {
 		return 0
 	}
-	digits := strings.TrimRight(n.Text, "KMGTik")
-	unit, known := memoryUnits()[n.Text[len(digits):]]
-	v, err := strconv.ParseFloat(digits, 64)
-	if err == nil && v == 0 {
-		return 0
+	mib, ok := document.ParseMemory(n.Text)
+	if n.Kind != document.Scalar || !ok {
+		b.Problem(n, "expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts")
 	}
-	if n.Kind != document.Scalar || !known || err != nil || math.IsNaN(v) || v < 0 || v*unit > 1<<60 {
-		b.Problem(n, "expected an amount of memory with its unit, such as 54Gi or 10240Mi")
-		return 0
-	}
-	if v*unit < 1<<20 {
-		b.Problem(n, "%s is less than 1Mi, the smallest amount that counts", document.Quote(n.Text))
-	}
-	return int64(v * unit / (1 << 20))
+	return mib
 }
 
 // sku returns the SKU of a leaf type and notes that it is used.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -43,7 +44,7 @@ func (p *parser) readComb(m *document.MapReader) {
 	h.Class = m.String("class", document.Text{OneOf: []string{"strict", "soft", "besteffort"}})
 	h.Duration = p.duration(m.Node("duration"), sched.Millisecond, maxDuration)
 	h.Iterations = p.positive(m.Node("iterations"), math.MaxInt64)
-	h.GPUMemoryMB = p.positive(m.Node("gpuMemory"), maxMemoryMB)
+	h.GPUMemoryMB = p.memory(m.Node("gpuMemory"))
 	p.readDeadlines(m)
 	p.readNodes(m)
 	p.extras.comb = map[string]combRole{}
@@ -132,6 +133,25 @@ func (p *parser) positive(n *document.Node, high int64) int64 {
 		return 0
 	}
 	return p.r.Int(n, document.Range{Min: 1, Max: high})
+}
+
+// memory reads an amount such as 16Gi, or a number of MiB; 0 when absent.
+func (p *parser) memory(n *document.Node) int64 {
+	if n == nil || n.Kind == document.Null {
+		return 0
+	}
+	if _, err := strconv.ParseInt(n.Text, 10, 64); n.Kind == document.Scalar && err == nil {
+		return p.positive(n, maxMemoryMB)
+	}
+	mib, ok := document.ParseMemory(n.Text)
+	switch {
+	case n.Kind != document.Scalar || !ok:
+		p.r.Problem(n, "expected an amount of memory with its unit, such as 16Gi, or a number of MiB")
+	case mib < 1 || mib > maxMemoryMB:
+		p.r.Problem(n, "%s is out of range: it must be 1Mi to %dMi", document.Quote(n.Text), int64(maxMemoryMB))
+		return 0
+	}
+	return mib
 }
 
 // label reads a short name that is shown to users.
