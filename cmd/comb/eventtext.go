@@ -142,6 +142,8 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 			text += ", which counts no retry"
 		}
 		return text + notBefore(e.After)
+	case sched.Sized:
+		return fmt.Sprintf("may have %d members, as its policy says", e.Size)
 	case sched.NodeAvoided:
 		return fmt.Sprintf("avoids node %s", e.Node) + until(e.Until)
 	}
@@ -201,6 +203,8 @@ func causeText(c sched.EndCause) string {
 		return "stopped by its user"
 	case sched.EndTimeLimit:
 		return "its time limit is over"
+	case sched.EndResized:
+		return "its policy gave the job another size, or paused it"
 	case sched.EndEarly:
 		return "its policy saw that it brings nothing more"
 	case sched.EndRefused:

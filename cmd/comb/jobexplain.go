@@ -34,6 +34,9 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 		head += fmt.Sprintf(", number %d of %d that wait there", ex.Position, ex.Waiting)
 	}
 	t.line("%s", head)
+	if ex.Most > 0 {
+		t.line("  the policy lets it have %d of its %d members", ex.Size, ex.Most)
+	}
 	switch {
 	case ex.Demoted:
 		t.line("  it runs as opportunistic, without its guarantee, until room for that returns")

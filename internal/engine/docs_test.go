@@ -54,6 +54,7 @@ func examples() []sched.Event {
 		sched.Reserved{Attempt: by, Placement: place, Victims: []sched.AttemptID{id}},
 		sched.Unreserved{Attempt: by, Reason: "its job was stopped"},
 		sched.Booked{Job: 8, Gang: 0, Start: 1_790_000_600_000_000, Leaves: place.Tasks[0].Leaves, Binds: place.Binds},
+		sched.Sized{Job: 7, Size: 3},
 		sched.StopSent{Attempt: id, Cause: sched.EndPreempted, Grace: 30 * sched.Second, By: &by},
 		sched.Joined{Attempt: id, Host: by, Placement: cell.Placement{Tasks: place.Tasks}},
 		sched.Rotated{Rotation: sched.Rotation{Turns: [][]sched.AttemptID{{by}, {id}}, Quantum: sched.Minute, Epoch: 1_790_000_000_000_000}},

@@ -154,6 +154,8 @@ func JobOf(e sched.Event) sched.JobID {
 		return e.Job
 	case sched.Booked:
 		return e.Job
+	case sched.Sized:
+		return e.Job
 	case sched.TaskRetried:
 		return e.Job
 	case sched.JobCompleting:

@@ -57,6 +57,47 @@ func (p *parser) environmentSize() int64 {
 	return total + own
 }
 
+// stretch gives the elastic role of a job as many tasks as it may ever have: the job
+// needs its least, and begins with its instances. Only one role can be elastic, of a job
+// of one gang in which no other role has a minimum, or sizes would not say whose tasks
+// they count.
+func (p *parser) stretch() {
+	one, tasks := -1, int32(0)
+	for i := range p.roles {
+		r := &p.roles[i]
+		r.least = r.comb.hints.MinInstances
+		tasks += r.Tasks
+		if r.comb.hints.ElasticMax > 0 && one < 0 {
+			one = i
+		}
+	}
+	if one < 0 {
+		return
+	}
+	r := &p.roles[one]
+	h := &r.comb.hints
+	for i := range p.roles {
+		o := &p.roles[i]
+		if !p.extras.gang || o.place.affinity != r.place.affinity || i != one && (o.comb.hints.ElasticMax > 0 || o.least > 0 && o.least < o.Tasks) {
+			p.r.Warn(r.comb.node.Get("elastic"), "only one role of a job of one gang is elastic, where no other has minInstances: elastic has no effect")
+			return
+		}
+	}
+	if r.Tasks < h.ElasticMin || r.Tasks > h.ElasticMax || h.MinInstances > h.ElasticMin {
+		return // which is said elsewhere
+	}
+	if r.least == 0 {
+		r.least = h.ElasticMin
+	}
+	if r.MinSucceeded == r.Tasks { // all of them
+		r.MinSucceeded = h.ElasticMax
+	}
+	r.Tasks = h.ElasticMax
+	if r.least < r.Tasks && r.instances < r.Tasks {
+		p.job.Size = tasks
+	}
+}
+
 // makeGangs groups the tasks. Task ordinals count through the roles in order.
 func (p *parser) makeGangs() {
 	if !p.extras.gang {
@@ -93,7 +134,7 @@ func (p *parser) makeExtras() {
 	for i := range p.roles {
 		r := &p.roles[i]
 		n := r.Tasks
-		if few := r.comb.hints.MinInstances; few > 0 && few < n {
+		if few := r.least; few > 0 && few < n {
 			if len(p.job.Gangs) > 1 {
 				p.r.Warn(r.comb.node.Get("minInstances"), "a job with several affinity groups starts with all its instances: minInstances has no effect")
 				return
@@ -183,14 +224,14 @@ func (p *parser) checkClass(h *sched.Hints, at func(string) *document.Node) {
 func (p *parser) checkRoleHints(r *role) {
 	h := r.comb.hints
 	at := func(key string) *document.Node { return r.comb.node.Get(key) }
-	if h.MinInstances > r.Tasks {
-		p.r.Problem(at("minInstances"), "%d is more than the role's %d instances", h.MinInstances, r.Tasks)
+	if h.MinInstances > r.instances {
+		p.r.Problem(at("minInstances"), "%d is more than the role's %d instances", h.MinInstances, r.instances)
 	}
 	switch {
 	case h.ElasticMax > 0 && h.ElasticMin > h.ElasticMax:
 		p.r.Problem(at("elastic"), "min %d is more than max %d", h.ElasticMin, h.ElasticMax)
-	case h.ElasticMax > 0 && (r.Tasks < h.ElasticMin || r.Tasks > h.ElasticMax):
-		p.r.Problem(at("elastic"), "the role's %d instances are not between min %d and max %d", r.Tasks, h.ElasticMin, h.ElasticMax)
+	case h.ElasticMax > 0 && (r.instances < h.ElasticMin || r.instances > h.ElasticMax):
+		p.r.Problem(at("elastic"), "the role's %d instances are not between min %d and max %d", r.instances, h.ElasticMin, h.ElasticMax)
 	case h.ElasticMax > 0 && h.MinInstances > h.ElasticMin:
 		p.r.Problem(at("elastic"), "min %d is less than the role's minInstances %d", h.ElasticMin, h.MinInstances)
 	}

@@ -117,6 +117,9 @@ func (p *parser) read() {
 	}
 	for i := range p.roles {
 		p.sizeRole(&p.roles[i], opportunistic)
+	}
+	p.stretch()
+	for i := range p.roles {
 		p.job.Roles = append(p.job.Roles, p.roles[i].Role)
 	}
 	p.checkTotals()

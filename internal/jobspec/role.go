@@ -18,6 +18,8 @@ type role struct {
 	chosen    map[string]*document.Node // prerequisite by script, data and output
 	place     placement
 	comb      combRole
+	instances int32 // as written; Tasks of an elastic role are as many as it may have
+	least     int32 // without which the job does not start; 0 is all
 }
 
 // readRoleNames reads the names of the task roles, which other parts of the
@@ -53,6 +55,7 @@ func (p *parser) readRole(f document.Field) role {
 		m.Require("resourcePerInstance", "commands")
 	}
 	r.Tasks = int32(m.Int("instances", document.Range{Min: 1, Max: maxTasks, Default: 1}))
+	r.instances = r.Tasks
 	p.readCompletion(m, &r)
 	p.readTaskRetries(m, &r)
 	p.readContainer(m, &r)

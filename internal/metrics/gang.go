@@ -432,7 +432,7 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 		g.kept += g.fresh
 	}
 	g.loose, g.fresh = 0, 0
-	if cause == sched.EndPreempted && !g.extra {
+	if (cause == sched.EndPreempted || cause == sched.EndResized) && !g.extra {
 		g.preempted = true
 		j.preempted++
 		j.vc.ended.preemptions++
@@ -450,7 +450,7 @@ func loses(c sched.EndCause, spec *sched.Job) bool {
 	switch c {
 	case sched.EndSucceeded, sched.EndCompleted, sched.EndStopped:
 		return false
-	case sched.EndPreempted, sched.EndMigrated:
+	case sched.EndPreempted, sched.EndMigrated, sched.EndResized:
 		return !spec.Hints.Checkpoint
 	}
 	return true

@@ -84,7 +84,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 
 // newJob lays out a job that waits, in the memory of one that has ended, if any.
 func (s *State) newJob(id JobID, spec *Job, now Time, room *job) job {
-	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now}
+	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now, size: spec.usualSize()}
 	n := 0
 	for r := range spec.Roles {
 		n += int(spec.Roles[r].Tasks)
@@ -307,6 +307,7 @@ func (s *State) applyConfigured(e Configured) {
 		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
 	}
 	s.accrueAll()
+	was := s.cfg
 	s.cfg, s.cl, s.base, s.empty = e.Config, cl, cl.Clone(), nil
 	s.never, s.close = nil, nil
 	s.pol = make([]Policy, cl.NumSpaces())
@@ -334,6 +335,9 @@ func (s *State) applyConfigured(e Configured) {
 	s.keys.remember(e.Meta, e.event(), 0)
 	s.forgetNotes()
 	s.requeueAll()
+	if was != nil {
+		s.forgetSizes(was, e.Renamed)
+	}
 }
 
 // vcConfig returns the policy configuration of a VC, fifo when none is given.

@@ -114,7 +114,7 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 	o := w.outlook
 	o.enter(j.spec.Priority)
 	a := o.asking(j, g)
-	a.over, a.behind, a.blocked = wish.Over != nil, wish.Passes, o.blockedFor(a)
+	a.over, a.behind, a.blocked, a.size = wish.Over != nil, wish.Passes, o.blockedFor(a), wish.Size
 	if j.gangs[g].attempt != none {
 		o.improve(a)
 		return
@@ -143,6 +143,7 @@ func (o *outlook) start(a asking) bool {
 
 func (o *outlook) carryOut(a asking, p plan) {
 	o.release()
+	o.s.size = sized{a.j.id, a.size}
 	o.s.carryOut(a.j, a.g, p)
 	o.started(a)
 }
@@ -210,6 +211,7 @@ type asking struct {
 	over    bool               // it may stop those behind it
 	behind  func(GangRef) bool // who they are among the booked, nil for all to come
 	blocked []bool             // chains that it must leave to those before it
+	size    int32              // how many members it is to have; 0 is the usual ones
 }
 
 func (o *outlook) asking(j *job, g int32) asking {

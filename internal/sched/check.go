@@ -114,6 +114,9 @@ func checkJob(j *Job) *Refusal {
 	if tasks < 1 || tasks > maxTasks || leaves > maxLeaves {
 		return refuse(Invalid, "the job asks for %d tasks with %d leaves; the limits are %d and %d", tasks, leaves, maxTasks, maxLeaves)
 	}
+	if z := j.Size; z != 0 && (!j.partial() || z < j.sizes().Least || z > j.sizes().Most) {
+		return refuse(Invalid, "the job begins with %d tasks, which is not between its minimum and all of them", z)
+	}
 	seen := make([]bool, tasks)
 	for i, g := range j.Gangs {
 		if g.Extra != (j.partial() && i > 0) || g.Extra && len(g.Tasks) != 1 {

@@ -58,7 +58,7 @@ func (s *State) final(j *job, t *taskRun) bool {
 	g := &j.gangs[t.gang]
 	if g.attempt != none {
 		a := &s.attempts[g.attempt]
-		if a.refused || a.platform || a.cause == EndPreempted || a.cause == EndMigrated {
+		if a.refused || a.platform || a.cause.Resumes() {
 			return false
 		}
 	} else if g.last != nil && !ownEnd(g.last.Cause) {

@@ -176,7 +176,7 @@ func (s *State) settleGang(slot, g int32) {
 // endCause says why an attempt, all of whose tasks are dead, ended.
 func (s *State) endCause(a *attempt) EndCause {
 	switch {
-	case a.cause != "" && a.cause != EndPreempted && a.cause != EndMigrated:
+	case a.cause != "" && !a.cause.Resumes():
 		return a.cause
 	case a.refused:
 		return EndRefused

@@ -165,6 +165,9 @@ func (d *digest) event(e Event) {
 		d.text(string(e.Cause))
 		d.exit(&e.Exit)
 		d.text(e.Message)
+	case Sized:
+		d.num(int64(e.Job))
+		d.num(int64(e.Size))
 	case TaskRetried:
 		d.num(int64(e.Job))
 		d.num(int64(e.Gang))

@@ -8,7 +8,7 @@ import "github.com/combsched/comb/internal/cell"
 // nothing is decided again at replay.
 //
 //	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
-//	decisions: Placed Joined Rotated Reserved Unreserved Booked StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
+//	decisions: Placed Joined Rotated Reserved Unreserved Booked Sized StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined
 type Event interface{ event() Kind }
@@ -120,6 +120,13 @@ type Booked struct {
 	Over   string        `json:"over,omitempty"` // why it is taken back
 }
 
+// Sized says how many members an elastic job may have from now on: the first so many.
+// It comes with a start and when a policy gives the job another size.
+type Sized struct {
+	Job  JobID `json:"job"`
+	Size int32 `json:"size"`
+}
+
 // StopSent asks the executor to end an attempt. It is irrevocable.
 type StopSent struct {
 	Attempt AttemptID  `json:"attempt"`
@@ -189,6 +196,7 @@ const (
 	EndCompleted  EndCause = "completed"  // its job's attempt completed; the rest is stopped
 	EndPreempted  EndCause = "preempted"  // no retry counted
 	EndMigrated   EndCause = "migrated"   // it runs again elsewhere; no retry counted
+	EndResized    EndCause = "resized"  // its policy gave its job another size, or paused it; no retry counted
 	EndStopped    EndCause = "stopped"    // by its user
 	EndTimeLimit  EndCause = "time limit" // final
 	EndEarly      EndCause = "early"      // its policy saw that it brings nothing more; final
@@ -196,6 +204,10 @@ const (
 	EndPlatform   EndCause = "platform"   // supervisor or node lost; no retry counted
 	EndNeverAlive EndCause = "withdrawn"  // stopped before any task started
 )
+
+// Resumes reports whether who was told to stop for this cause goes on later, where it
+// was if it keeps checkpoints, without a retry counted.
+func (c EndCause) Resumes() bool { return c == EndPreempted || c == EndMigrated || c == EndResized }
 
 // AttemptEnded frees the attempt's cells: every task is proven dead.
 type AttemptEnded struct {
@@ -299,6 +311,7 @@ func (Placed) event() Kind          { return "Placed" }
 func (Reserved) event() Kind        { return "Reserved" }
 func (Unreserved) event() Kind      { return "Unreserved" }
 func (Booked) event() Kind          { return "Booked" }
+func (Sized) event() Kind           { return "Sized" }
 func (StopSent) event() Kind        { return "StopSent" }
 func (Joined) event() Kind          { return "Joined" }
 func (Rotated) event() Kind         { return "Rotated" }

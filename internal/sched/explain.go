@@ -17,6 +17,9 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 	}
 	e := Explanation{Job: id, Name: j.spec.Name, VC: j.spec.VC, Phase: s.phase(j), Gangs: []GangReason{}}
 	e.Position, e.Waiting = s.position(j)
+	if j.spec.partial() && j.size < j.spec.sizes().Most {
+		e.Size, e.Most = j.size, j.spec.sizes().Most
+	}
 	for g := range j.gangs {
 		gg := &j.gangs[g]
 		e.Demoted = e.Demoted || gg.attempt != none && s.attempts[gg.attempt].lazy && s.attempts[gg.attempt].state != AttemptStopping

@@ -12,6 +12,10 @@ type Explanation struct {
 	Position int32        `json:"position,omitempty"` // in its VC's order among the waiting, from 1
 	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
 	Gangs    []GangReason `json:"gangs"`              // those that do not run
+	// Size is how many of the Most members of an elastic job its policy lets it have; both
+	// are 0 where it may have all.
+	Size int32 `json:"size,omitempty"`
+	Most int32 `json:"most,omitempty"`
 	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
 	Demoted bool `json:"demoted,omitempty"`
 

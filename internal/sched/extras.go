@@ -234,9 +234,10 @@ func (w *walker) grantExtra(e queued) {
 	}
 }
 
-// placeWhole places a minimum with all its members above it at once on free
-// cells, so that they are packed together; false when there is no room, or when
-// others of its priority wait: then those come before the members above it.
+// placeWhole places a minimum with the members above it that its size gives it at once
+// on free cells, so that they are packed together; false when there is no room, or when
+// others of its priority wait: then those come before the members above it, unless its
+// policy asked for the size.
 func (s *State) placeWhole(j *job, blocked []bool) bool {
 	w, ok := s.planWhole(j, blocked)
 	if ok {
@@ -252,7 +253,8 @@ type whole struct {
 }
 
 func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
-	if !j.spec.partial() || s.others(j) {
+	size := s.sizeFor(j)
+	if !j.spec.partial() || (s.size.job != j.id || s.size.n == 0) && s.others(j) {
 		return whole{}, false
 	}
 	r := s.request(j, 0)
@@ -260,7 +262,7 @@ func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
 	r.Members = slices.Clone(r.Members)
 	gangs := []int32{0}
 	for g := 1; g < len(j.gangs); g++ {
-		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && s.eligible(j, int32(g)) {
+		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && j.within(int32(g), size) && s.eligible(j, int32(g)) {
 			q := s.request(j, g)
 			r.Members = append(r.Members, q.Members...)
 			r.Avoided = r.Avoided.With(q.Avoided)
@@ -275,6 +277,7 @@ func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
 }
 
 func (s *State) startWhole(j *job, w whole) {
+	s.setSize(j)
 	first := 0
 	for _, g := range w.gangs {
 		n := first + len(j.spec.Gangs[g].Tasks)
@@ -288,6 +291,7 @@ func (o *outlook) startWhole(a asking) bool {
 	if a.g != 0 || !a.j.spec.partial() {
 		return false
 	}
+	o.s.size = sized{a.j.id, a.size}
 	o.s.keep = o.kept(a, o.s.now, a.until(o.s.now))
 	w, ok := o.s.planWhole(a.j, a.blocked)
 	o.s.keep = nil

@@ -69,6 +69,9 @@ type Job struct {
 	LazyPreempt bool     `json:"lazy_preempt,omitempty"` // may become opportunistic instead of being stopped
 	Grace       Duration `json:"grace"`                  // between SIGTERM and SIGKILL
 	TimeLimit   Duration `json:"time_limit,omitempty"`   // of one attempt's running time; 0 is none
+	// Size is how many members an elastic job begins with where its VC's policy does not
+	// say, and those for which it declares its run time; 0 is all.
+	Size int32 `json:"size,omitempty"`
 	// AllowedNodes restricts placement; empty allows every node. AvoidedNodes are
 	// never used, PreferredNodes are used first among equally good ones.
 	AllowedNodes   []cell.NodeName `json:"allowed_nodes,omitempty"`

@@ -18,6 +18,8 @@ func (s *State) applyDecision(e Event) bool {
 		s.applyUnreserved(e)
 	case Booked:
 		s.applyBooked(e)
+	case Sized:
+		s.applySized(e)
 	case StopSent:
 		s.applyStopSent(e)
 	case Joined:

@@ -135,6 +135,12 @@ type Wish struct {
 	// and prefers the nodes that were found for it within Only and Within. It is refused
 	// where the gang fits nowhere else now, and to jobs without checkpoints.
 	Move bool
+	// Size, where it is set, is how many members of an elastic job there may be from now
+	// on: the first so many. Those of a gang that waits start together on free cells, or
+	// from the least on as they find room; of one that runs, more start, or the last are
+	// stopped. Pause stops them all: only to jobs with checkpoints. A size that is not
+	// within the gang's Sizes is refused. Where it is not set a gang starts with its usual size.
+	Size int32
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
 }
@@ -173,7 +179,7 @@ type GangView struct {
 	Priority  cell.Priority
 	Submitted Time
 	Order     int64 // submission order
-	Leaves    int32
+	Leaves    int32         // of an elastic job, of its least size
 	Members   []cell.Member // what its tasks ask for; only to read
 	// Shape is set by View.Parties and View.Waiting: when one gang does not fit, nor do others of its
 	// shape. "" is like no other: it may have cells or a promise already, and gets
@@ -186,6 +192,7 @@ type GangView struct {
 	// Moved gangs were stopped so that they run elsewhere: they should be first.
 	Moved    bool
 	Gangs    int32         // how many gangs its job has
+	Sizes    Sizes         // of an elastic job, how many members it can have
 	Note     []byte        // what the policy noted last about the job; only to read
 	Progress *TaskProgress // what its first task reported last; nil before; only to read
 	Started  Time          // when its live attempt began to run; 0 before

@@ -29,10 +29,11 @@ func (a queued) compare(b queued) int {
 	return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
 }
 
-// enqueue puts a gang into its queue; a member above a minimum only while that runs.
+// enqueue puts a gang into its queue; a member above a minimum only while that runs
+// and within its job's size.
 func (s *State) enqueue(slot, g int32) {
 	j := &s.jobs[slot]
-	if j.spec.Gangs[g].Extra && !s.minimumLives(j) {
+	if j.spec.Gangs[g].Extra && !(s.minimumLives(j) && j.within(g, j.size)) {
 		return
 	}
 	j.gangs[g].waiting = true

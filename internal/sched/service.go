@@ -107,7 +107,13 @@ func (s *State) gangView(e queued) GangView {
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)
 	}
-	v.Gangs = int32(len(j.gangs))
+	if v.Gangs = int32(len(j.gangs)); e.gang == 0 && j.spec.partial() {
+		v.Sizes = j.spec.sizes()
+		v.Sizes.Now = j.size
+		for i := range j.gangs[1:] {
+			v.Sizes.Each = max(v.Sizes.Each, j.gangs[1+i].leaves)
+		}
+	}
 	if j.note != nil {
 		v.Note = j.note.Data
 	}

@@ -63,6 +63,7 @@ type jobImage struct {
 	Tasks       []taskImage    `json:"tasks"`
 	Notices     []string       `json:"notices"`
 	Note        *note          `json:"note,omitempty"`
+	Size        int32          `json:"size,omitempty"` // where it is not the usual one
 }
 
 type gangImage struct {
@@ -197,6 +198,9 @@ func imageOf(j *job) *jobImage {
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
 		After: j.after, Notices: j.notices, Note: j.note}
+	if j.size != j.spec.usualSize() {
+		out.Size = j.size
+	}
 	for i := range j.gangs {
 		g := &j.gangs[i]
 		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked, g.alone, g.meant})
@@ -270,6 +274,9 @@ func (s *State) loadJob(im *jobImage) {
 	j := s.newJob(im.ID, im.Spec, im.Submitted, nil)
 	j.started, j.retry, j.counted, j.preempted = im.Started, im.Retry, im.Counted, im.Preempted
 	j.yielded = im.Yielded
+	if im.Size != 0 {
+		j.size = im.Size
+	}
 	j.stop, j.stopReason, j.quarantined = im.Stop, im.StopReason, im.Quarantined
 	j.completing, j.after, j.notices, j.note = im.Completing, im.After, im.Notices, im.Note
 	for i, g := range im.Gangs {

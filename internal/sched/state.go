@@ -58,6 +58,7 @@ type State struct {
 	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
 	only     cell.NodeSet               // where it may be alone, nil for anywhere
 	near     Within                     // and how far apart it may be
+	size     sized                      // how many members it is to have
 	keep     cell.LeafSet               // while Decide tries a gang: what it must leave to bookings
 	again    Time                       // the next decision that Decided asked for
 	decided  Time                       // when the last Decide ran
@@ -93,6 +94,7 @@ type job struct {
 	tasks       []taskRun
 	notices     []string
 	note        *note // of its VC's policy
+	size        int32 // members that it may have, of a partial job
 }
 
 // gang is one gang's place in its life: it waits (attempt None), or an attempt

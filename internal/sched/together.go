@@ -300,7 +300,7 @@ func (w *walker) tune() {
 	}
 }
 
-// adjust grants a wish for turns or for a move.
+// adjust grants a wish for turns, for a move or for another size.
 func (w *walker) adjust(wish *Wish) {
 	defer blaming(wish.Gang.Job)
 	switch {
@@ -309,6 +309,8 @@ func (w *walker) adjust(wish *Wish) {
 		w.together(wish)
 	case wish.Move:
 		w.move(wish)
+	case wish.Size != 0:
+		w.resize(wish)
 	}
 }
 

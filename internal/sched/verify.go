@@ -78,6 +78,9 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 		if gg.waiting && j.spec.Gangs[g].Extra && !s.minimumStands(j) {
 			add("gang %d of job %d waits, but its minimum does not run", g, j.id)
 		}
+		if gg.waiting && !j.within(int32(g), j.size) {
+			add("gang %d of job %d waits, but the job has a size of %d", g, j.id, j.size)
+		}
 		if queuedNow != gg.waiting {
 			add("gang %d of job %d: waiting %v, in its queue %v", g, j.id, gg.waiting, queuedNow)
 		}

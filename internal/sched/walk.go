@@ -117,7 +117,7 @@ func (w *walker) hear(wish Wish) bool {
 	if wish.Gang.Job == 0 {
 		return true
 	}
-	if wish.Turns != nil || wish.Move {
+	if wish.Turns != nil || wish.Move || wish.Size != 0 && w.s.resizes(&wish) {
 		w.adjust(&wish)
 		return true
 	}
@@ -175,12 +175,16 @@ func (w *walker) grant(wish Wish) {
 	if s.prefer = wish.Prefer; w.outlook == nil {
 		s.only, s.near = wish.Only, wish.Within
 	}
-	defer func() { s.prefer, s.only, s.near = nil, nil, Anywhere }()
+	defer func() { s.prefer, s.only, s.near, s.size = nil, nil, Anywhere, sized{} }()
 	slot, ok := s.slots.get(wish.Gang.Job)
 	if !ok {
 		return
 	}
 	j, g := &s.jobs[slot], wish.Gang.Gang
+	if wish.Size != 0 && !j.canHave(g, wish.Size) {
+		return
+	}
+	s.size = sized{j.id, wish.Size}
 	if s.prefer == nil && j.gangs[g].meant != nil {
 		s.prefer = s.meantFor(&j.gangs[g])
 	}
@@ -375,6 +379,9 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	}
 	for _, alloc := range p.lazies {
 		s.makeLazy(s.holder(alloc), id, p.over)
+	}
+	if g == 0 {
+		s.setSize(s.find(id.Job))
 	}
 	if len(p.victims) == 0 {
 		s.emit(Placed{Attempt: id, Placement: p.placement})

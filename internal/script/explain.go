@@ -82,6 +82,9 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 	if e.Position > 0 {
 		fmt.Fprintf(&out, ", %d of %d waiting in VC %s", e.Position, e.Waiting, e.VC)
 	}
+	if e.Most > 0 {
+		fmt.Fprintf(&out, ", may have %d of its %d members", e.Size, e.Most)
+	}
 	out.WriteString("\n" + s.formatWait(e))
 	for i := range e.Gangs {
 		s.explainGang(&out, &e.Gangs[i])

@@ -239,6 +239,8 @@ func (s *Session) decision(r sched.Record) {
 		s.line(r.Time, "%s gives its reservation back%s", s.label(e.Attempt), because(e.Reason))
 	case sched.Booked:
 		s.line(r.Time, "%s %s", gangLabel(s.jobs[e.Job], e.Gang), s.booked(e))
+	case sched.Sized:
+		s.line(r.Time, "%s is to have %s", s.jobName(e.Job), count(e.Size, "member", "members"))
 	case sched.StopSent:
 		s.line(r.Time, "%s is told to stop (%s%s), grace %s", s.label(e.Attempt), e.Cause, s.by(e.By), formatDuration(e.Grace))
 	case sched.Joined:
@@ -412,6 +414,9 @@ func formatJob(j *sched.Job) string {
 	out := fmt.Sprintf("%s, VC %s, %s", strings.Join(roles, ", "), j.VC, formatPriority(j.Priority))
 	if len(j.Gangs) > 1 && j.Gangs[1].Extra {
 		out += fmt.Sprintf(", %d of %d tasks at least", len(j.Gangs[0].Tasks), len(j.Gangs[0].Tasks)+len(j.Gangs)-1)
+		if j.Size > 0 {
+			out += fmt.Sprintf(", %d at first", j.Size)
+		}
 	} else if len(j.Gangs) > 1 {
 		out += fmt.Sprintf(", %d gangs", len(j.Gangs))
 	}

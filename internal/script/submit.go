@@ -72,6 +72,7 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 		LazyPreempt: lazy,
 		Grace:       a.duration("grace", 30*sched.Second),
 		TimeLimit:   a.duration("limit", 0),
+		Size:        a.number("size", 0),
 	}
 	j.Hints.Queue, j.Hints.App, j.Hints.Model = a.text("queue", ""), a.text("app", ""), a.text("model", "")
 	j.Hints.Duration, j.Hints.Checkpoint, j.Hints.Dedicated = a.duration("duration", 0), checkpoint, dedicated

@@ -1,0 +1,184 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+)
+
+// How many members an elastic job has. Its gangs are those of a partial gang: gang 0 is
+// the least that it can do with, and each member above that is a gang of its own. The
+// size says how many there may be: the first so many. Those above it do not wait, so
+// nothing else in the core asks for a size. A policy gives it with a start or later
+// (Wish.Size), one event names it, and it stays until the next.
+
+// Pause as Wish.Size stops a gang that runs, with the members above its minimum: it
+// waits again, and starts when a wish asks for that.
+const Pause = -1
+
+// Sizes are how many members a job can have; all 0 of a job that is not elastic.
+type Sizes struct {
+	Least, Most int32
+	// Usual is how many it begins with where no policy says, and those for which it
+	// declares its run time; Now is what it was given last.
+	Usual, Now int32
+	Each       int32 // leaves of a member above the least, of the largest
+}
+
+// sized is a wish for a size.
+type sized struct {
+	job JobID
+	n   int32
+}
+
+// sizes returns what a job can have; only of a partial one.
+func (j *Job) sizes() Sizes {
+	least := int32(len(j.Gangs[0].Tasks))
+	z := Sizes{Least: least, Most: least + int32(len(j.Gangs)) - 1}
+	if z.Usual = j.Size; z.Usual == 0 {
+		z.Usual = z.Most
+	}
+	return z
+}
+
+// usualSize is with how many members a job begins; 0 of one that has one size.
+func (j *Job) usualSize() int32 {
+	if !j.partial() {
+		return 0
+	}
+	return j.sizes().Usual
+}
+
+// within reports whether a gang is one of the first so many members of its job.
+func (j *job) within(g int32, size int32) bool {
+	gang := &j.spec.Gangs[g]
+	return !gang.Extra || int32(len(j.spec.Gangs[0].Tasks))+g <= size
+}
+
+// canHave reports whether a size makes sense for a gang.
+func (j *job) canHave(g, size int32) bool {
+	if size == Pause {
+		return true
+	}
+	if g != 0 || !j.spec.partial() {
+		return false
+	}
+	z := j.spec.sizes()
+	return z.Least <= size && size <= z.Most
+}
+
+// sizeFor is how many members a job gets that starts now.
+func (s *State) sizeFor(j *job) int32 {
+	if s.size.job == j.id && s.size.n > 0 {
+		return s.size.n
+	}
+	return j.spec.usualSize()
+}
+
+// setSize gives a job the size with which it starts.
+func (s *State) setSize(j *job) {
+	if n := s.sizeFor(j); j.spec.partial() && n != j.size {
+		s.emit(Sized{Job: j.id, Size: n})
+	}
+}
+
+// applySized lets the members within the size wait, if their minimum runs, and no
+// others.
+func (s *State) applySized(e Sized) {
+	slot := s.slots.of(e.Job)
+	j := &s.jobs[slot]
+	j.size = e.Size
+	for g := int32(1); int(g) < len(j.gangs); g++ {
+		gg := &j.gangs[g]
+		switch in := j.within(g, j.size); {
+		case gg.waiting && !in:
+			s.dequeue(slot, g)
+		case in && !gg.waiting && !gg.done && gg.attempt == none:
+			s.enqueue(slot, g)
+		}
+	}
+	s.stir(j.space)
+}
+
+// resizes reports whether a wish is for another size of a gang that runs.
+func (s *State) resizes(wish *Wish) bool {
+	a := s.attemptOf(wish.Gang)
+	return wish.Size == Pause || a != nil && !a.lazy
+}
+
+// resize gives a job that runs another number of members: those above it are stopped,
+// the last first, or more of them wait. Members that got their cells by this very
+// decision are left alone, and so is the size.
+func (w *walker) resize(wish *Wish) {
+	s := w.s
+	a := s.attemptOf(wish.Gang)
+	if a == nil || a.cause != "" || a.alive == 0 || a.lazy || a.since > s.through {
+		return
+	}
+	slot := a.job
+	if j := &s.jobs[slot]; j.quarantined || j.stop || j.completing != nil || !j.canHave(wish.Gang.Gang, wish.Size) {
+		return
+	}
+	if wish.Size == Pause {
+		s.pause(a)
+		return
+	}
+	if j := &s.jobs[slot]; j.size == wish.Size || s.fresh(j, wish.Size) {
+		return
+	}
+	s.cutPromises(slot, wish.Size)
+	s.emit(Sized{Job: wish.Gang.Job, Size: wish.Size})
+	for g := int32(len(s.jobs[slot].gangs)) - 1; g > 0; g-- {
+		j := &s.jobs[slot]
+		if at := j.gangs[g].attempt; at != none && !j.within(g, wish.Size) {
+			s.stopAttempt(&s.attempts[at], EndResized, nil)
+		}
+	}
+	s.grew = true // members may wait now whose turn is over
+}
+
+// pause stops a gang that can go on later where it was.
+func (s *State) pause(a *attempt) {
+	j := &s.jobs[a.job]
+	if a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) || s.fresh(j, 0) {
+		return
+	}
+	s.stopAttempt(a, EndResized, nil)
+}
+
+// fresh reports whether a member above a size got its cells by this very decision.
+func (s *State) fresh(j *job, size int32) bool {
+	for g := int32(1); j.spec.partial() && int(g) < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].since > s.through {
+			return true
+		}
+	}
+	return false
+}
+
+// cutPromises takes back what was promised to members above a size.
+func (s *State) cutPromises(slot, size int32) {
+	for g := int32(1); int(g) < len(s.jobs[slot].gangs); g++ {
+		j := &s.jobs[slot]
+		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].state == AttemptReserving {
+			s.emit(Unreserved{Attempt: s.attempts[at].id, Reason: "its job gets a smaller size"})
+		}
+	}
+}
+
+// forgetSizes gives the jobs of VCs that have another policy now the size that they
+// begin with.
+func (s *State) forgetSizes(was *Config, renamed []Rename) {
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		if j.spec == nil || !j.spec.partial() || j.size == j.spec.usualSize() {
+			continue
+		}
+		name := j.spec.VC
+		if i := slices.IndexFunc(renamed, func(r Rename) bool { return r.To == name }); i >= 0 {
+			name = renamed[i].From
+		}
+		if cmp.Or(vcConfig(was, name).Policy, "fifo") != s.policyOf(j.spec.VC) {
+			s.applySized(Sized{Job: j.id, Size: j.spec.usualSize()})
+		}
+	}
+}
