@@ -115,6 +115,9 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 	case sched.Placed:
 		return fmt.Sprintf("attempt %s placed on %s", e.Attempt, places(e.Placement))
 	case sched.Reserved:
+		if len(e.Victims) == 0 {
+			return fmt.Sprintf("attempt %s is to run on %s, once the one before it stopped", e.Attempt, places(e.Placement))
+		}
 		return fmt.Sprintf("attempt %s gets %s once %s stopped", e.Attempt, places(e.Placement), victims(e.Victims))
 	case sched.Unreserved:
 		return fmt.Sprintf("attempt %s: its reservation is taken back", e.Attempt) + because(e.Reason)

@@ -196,6 +196,9 @@ func (w *watch) describe(event sched.Event) (string, sched.JobID) {
 	case sched.Placed:
 		return fmt.Sprintf("attempt %d is placed", v.Attempt.N), v.Attempt.Job
 	case sched.Reserved:
+		if len(v.Victims) == 0 {
+			return fmt.Sprintf("it is to move: attempt %d has its cells", v.Attempt.N), v.Attempt.Job
+		}
 		return fmt.Sprintf("its cell is reserved, %d attempts are being stopped for it", len(v.Victims)), v.Attempt.Job
 	case sched.Unreserved:
 		return "its reservation is taken back: " + v.Reason, v.Attempt.Job

@@ -76,18 +76,20 @@ func (p *gandiva) NextChange(v sched.View) sched.Time {
 		}
 	}
 	allocs := v.Allocations()
+	in := &introspection{p: p, v: v}
+	if budget := in.budget(); p.moves > 0 && len(budget) >= int(p.moves) {
+		sooner(budget[0].Add(sched.Hour))
+	}
+	waits := p.moves > 0 && in.somebodyWaits()
 	for i := range allocs {
 		a := &allocs[i]
-		if len(a.Gangs) < 2 {
-			continue
-		}
 		packable := 0
 		for _, ref := range a.Gangs {
 			g := v.Gang(ref)
 			if g.Hints.Packable && g.Gangs == 1 {
 				packable++
 			}
-			if p.moves > 0 && g.Hints.Checkpoint && g.Started > 0 {
+			if p.moves > 0 && g.Hints.Checkpoint && g.Started > 0 && (waits || len(a.Gangs) > 1 || len(a.Nodes) > 1) {
 				sooner(g.Started.Add(p.settle))
 			}
 		}
@@ -310,11 +312,7 @@ func (in *introspection) oneNode(a *sched.Allocation) bool {
 // empty moves gangs off the node with the most free devices, to nodes with fewer, while
 // somebody waits for whom enough is free, but not in one place.
 func (in *introspection) empty(allocs []sched.Allocation, budget *[]sched.Time) {
-	waits := false
-	for g := range in.v.Waiting() {
-		waits = waits || !g.Delayed && g.Leaves > 1 && int64(g.Leaves) <= in.v.Free()
-	}
-	if !waits {
+	if !in.somebodyWaits() {
 		return
 	}
 	f := survey(in.v)
@@ -340,6 +338,16 @@ func (in *introspection) empty(allocs []sched.Allocation, budget *[]sched.Time) 
 			return
 		}
 	}
+}
+
+// somebodyWaits reports whether a gang waits for whom enough is free by number.
+func (in *introspection) somebodyWaits() bool {
+	for g := range in.v.Waiting() {
+		if !g.Delayed && g.Leaves > 1 && int64(g.Leaves) <= in.v.Free() {
+			return true
+		}
+	}
+	return false
 }
 
 // move asks for one gang of an allocation that may be moved, the one that ran least

@@ -119,7 +119,7 @@ func (s *State) vacate(j *job) {
 }
 
 func (s *State) newGang(j *job, g int) gang {
-	out := gang{attempt: none}
+	out := gang{attempt: none, next: none}
 	var room [8]cell.Member
 	members := room[:0]
 	role := int32(none)

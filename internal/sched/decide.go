@@ -136,6 +136,7 @@ func (s *State) settle(slot int32) {
 // settleGang ends an attempt whose tasks are all dead, stops one that cannot go
 // on, and takes back a reservation that cannot be kept.
 func (s *State) settleGang(slot, g int32) {
+	s.settleMove(&s.jobs[slot].gangs[g])
 	at := s.jobs[slot].gangs[g].attempt
 	if at == none {
 		return
@@ -167,7 +168,11 @@ func (s *State) settleGang(slot, g int32) {
 			left = a.mate
 		}
 	}
-	s.emit(AttemptEnded{Attempt: a.id, Cause: s.endCause(a), Message: a.message})
+	cause := s.endCause(a)
+	if cause != EndMigrated {
+		s.stay(&s.jobs[slot].gangs[g], "it does not move any more")
+	}
+	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: a.message})
 	if left != none {
 		s.settleTurns(left)
 	}
@@ -225,6 +230,9 @@ func (s *State) settleReservation(a *attempt) {
 // fulfil starts a gang whose reserved cells have all been left; false when some
 // have not.
 func (s *State) fulfil(a *attempt) bool {
+	if s.moving(a) {
+		return false
+	}
 	pl := s.cl.Alloc(a.alloc).Placement
 	for ; int(a.left) < len(pl.Tasks); a.left++ {
 		for _, l := range pl.Tasks[a.left].Leaves {
@@ -272,6 +280,7 @@ func (s *State) windDown(slot int32) {
 	}
 	busy := false
 	for g := range j.gangs {
+		s.stay(&j.gangs[g], "its job ends")
 		at := j.gangs[g].attempt
 		if at == none {
 			continue

@@ -90,8 +90,9 @@ type Placed struct {
 }
 
 // Reserved promises cells to a gang; it starts when all Victims are dead. The
-// victims' StopSent events follow in the same batch. The attempt id is the one
-// that Placed will use.
+// victims' StopSent events follow in the same batch. Without victims it is where a
+// gang moves, whose own StopSent came right before. The attempt id is the one that
+// Placed will use.
 type Reserved struct {
 	Attempt   AttemptID      `json:"attempt"`
 	Placement cell.Placement `json:"placement"`
@@ -133,7 +134,7 @@ type StopSent struct {
 	Cause   EndCause   `json:"cause"`
 	Grace   Duration   `json:"grace"`
 	By      *AttemptID `json:"by,omitempty"` // the preemptor
-	// Nodes are where a gang that is migrated should run next.
+	// Nodes are where a gang that is migrated runs next; Reserved says it in full.
 	Nodes []cell.NodeName `json:"nodes,omitempty"`
 }
 

@@ -156,7 +156,11 @@ func (s *State) attemptSlot(slot int32, id AttemptID) int32 {
 	} else {
 		s.attempts = append(s.attempts, attempt{})
 	}
-	g.attempt = at
+	if g.attempt != none {
+		g.next = at // it moves
+	} else {
+		g.attempt = at
+	}
 	return at
 }
 
@@ -164,7 +168,7 @@ func (s *State) applyReserved(e Reserved) {
 	slot := s.slots.of(e.Attempt.Job)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
-	s.promises = append(s.promises, s.jobs[slot].gangs[e.Attempt.Gang].attempt)
+	s.promises = append(s.promises, s.slotOf(a))
 	s.count(a, 1)
 	s.relist(slot, e.Attempt.Gang)
 	s.unbook(slot, e.Attempt.Gang)
@@ -187,15 +191,16 @@ func (s *State) unpromise(slot int32) {
 // freeAttempt gives an attempt's cells back, unless others share them, and forgets it.
 func (s *State) freeAttempt(a *attempt) {
 	g := &s.jobs[a.job].gangs[a.id.Gang]
+	slot := s.slotOf(a)
 	s.count(a, -1)
 	if a.state == AttemptReserving {
-		s.unpromise(g.attempt)
+		s.unpromise(slot)
 	}
 	if a.lazy {
 		s.dropLazy(a)
 	}
-	s.unlink(g.attempt)
-	if alloc := a.alloc; s.part(g.attempt) {
+	s.unlink(slot)
+	if alloc := a.alloc; s.part(slot) {
 		s.count(s.holder(alloc), 1)
 		s.setMood(s.holder(alloc))
 		s.lookIn(s.jobs[a.job].space, s.jobs[a.job].spec.Priority) // there is room beside those who stay
@@ -203,8 +208,12 @@ func (s *State) freeAttempt(a *attempt) {
 		s.byAlloc[alloc] = none
 		s.release(alloc)
 	}
-	s.spareAtt = append(s.spareAtt, g.attempt)
-	g.attempt = none
+	s.spareAtt = append(s.spareAtt, slot)
+	if slot == g.next {
+		g.next = none
+	} else {
+		g.attempt = none
+	}
 	s.relist(a.job, a.id.Gang)
 	drains := a.drains
 	*a = attempt{job: none}
@@ -302,6 +311,9 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 		}
 	}
 	s.at(e.After, e.Job, e.Gang)
+	if g.next != none { // it has left, and starts where it was promised to
+		g.attempt, g.next = g.next, none
+	}
 	s.enqueue(slot, e.Gang)
 }
 
@@ -389,8 +401,10 @@ func (s *State) applyQuarantined(e Quarantined) {
 	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
-		if at := j.gangs[g].attempt; at != none && s.attempts[at].state == AttemptReserving {
-			s.freeAttempt(&s.attempts[at])
+		for _, at := range [...]int32{j.gangs[g].attempt, j.gangs[g].next} {
+			if at != none && s.attempts[at].state == AttemptReserving {
+				s.freeAttempt(&s.attempts[at])
+			}
 		}
 	}
 }

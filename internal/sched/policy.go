@@ -131,9 +131,10 @@ type Wish struct {
 	// (hint packable), or where their memory does not fit together.
 	Turns   [][]GangRef
 	Quantum Duration
-	// Move stops Gang, which runs, so that it is placed again: it waits with Moved set
-	// and prefers the nodes that were found for it within Only and Within. It is refused
-	// where the gang fits nowhere else now, and to jobs without checkpoints.
+	// Move stops Gang, which runs, so that it runs elsewhere: the cells that were found
+	// for it within Only and Within are promised to it while it leaves. Should the promise
+	// be taken back it waits with Moved set. It is refused where the gang fits nowhere else
+	// now, and to jobs without checkpoints.
 	Move bool
 	// Size, where it is set, is how many members of an elastic job there may be from now
 	// on: the first so many. Those of a gang that waits start together on free cells, or

@@ -51,8 +51,10 @@ func (s *State) attemptsOf(j *job) []AttemptStatus {
 	}
 	out := s.mem.attempts.take(len(j.gangs))[:0]
 	for g := range j.gangs {
-		if at := j.gangs[g].attempt; at != none {
-			out = append(out, s.attemptStatus(&s.attempts[at]))
+		for _, at := range [...]int32{j.gangs[g].attempt, j.gangs[g].next} {
+			if at != none {
+				out = append(out, s.attemptStatus(&s.attempts[at]))
+			}
 		}
 		if last := j.gangs[g].last; last != nil {
 			out = append(out, *last)

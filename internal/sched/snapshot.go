@@ -344,7 +344,11 @@ func (s *State) loadAttempt(a *attemptImage) {
 	if a.Share != 0 {
 		s.shares[a.Share-1].members++
 	}
-	j.gangs[a.ID.Gang].attempt = at
+	if g := &j.gangs[a.ID.Gang]; promise && (g.attempt != none || g.done) {
+		g.next = at
+	} else {
+		g.attempt = at
+	}
 	if a.Host != nil {
 		s.join(at, s.live(*a.Host).alloc)
 	} else {

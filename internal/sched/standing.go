@@ -95,7 +95,7 @@ func (s *State) rerun(a *attempt) {
 		return
 	}
 	a.stale = true
-	r.stale = append(r.stale, s.jobs[a.job].gangs[a.id.Gang].attempt)
+	r.stale = append(r.stale, s.slotOf(a))
 }
 
 // unrun takes an attempt that ends out of its list.

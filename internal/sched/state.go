@@ -8,7 +8,7 @@ import (
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "7"
+const Version = "8"
 
 // State is everything the core knows: a fold over events. It is not safe for
 // concurrent use.
@@ -101,6 +101,7 @@ type job struct {
 // or reservation exists, or it is over for this attempt of the job (done).
 type gang struct {
 	attempt int32 // slot, None
+	next    int32 // slot of the promise to which it moves while its attempt leaves, None
 	n       int32 // attempts so far
 	done    bool
 	waiting bool // it is in its queue
@@ -111,7 +112,7 @@ type gang struct {
 	faults  int32           // delayed retries of this attempt of the job: the back-off's exponent after platform faults
 	retries int32           // counted task retries
 	ran     Duration        // how long its attempts ran that have ended
-	meant   []cell.NodeName // where it should run next, after a migration; nil for anywhere
+	meant   []cell.NodeName // where it was to run next, since it was told to move; nil else
 	alone   bool            // it never shares leaves: a task of it was too slow to suspend
 	avoid   []avoidance
 	last    *AttemptStatus // the last that ended
@@ -319,11 +320,13 @@ func (s *State) live(id AttemptID) *attempt {
 	if j == nil || id.Gang < 0 || int(id.Gang) >= len(j.gangs) {
 		return nil
 	}
-	slot := j.gangs[id.Gang].attempt
-	if slot == none || s.attempts[slot].id != id {
-		return nil
+	g := &j.gangs[id.Gang]
+	for _, slot := range [...]int32{g.attempt, g.next} {
+		if slot != none && s.attempts[slot].id == id {
+			return &s.attempts[slot]
+		}
 	}
-	return &s.attempts[slot]
+	return nil
 }
 
 // task returns a task of an attempt that runs, nil when the ordinal is not its.

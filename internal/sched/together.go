@@ -239,7 +239,11 @@ func (s *State) retune(host *attempt, wish *Wish) {
 func (w *walker) move(wish *Wish) {
 	s := w.s
 	a := s.attemptOf(wish.Gang)
-	if a == nil || w.moves == maxMoves || w.outlook != nil || !s.movable(a) {
+	if a == nil || w.outlook != nil || !s.movable(a) {
+		return
+	}
+	if w.moves == maxMoves {
+		s.grew = true // at the next look, which is at once: it must not depend on what else happens
 		return
 	}
 	j := &s.jobs[a.job]
@@ -259,27 +263,7 @@ func (w *walker) move(wish *Wish) {
 		return
 	}
 	w.moves++
-	s.assertOlder(a)
-	s.emit(StopSent{Attempt: a.id, Cause: EndMigrated, Grace: j.spec.Grace, Nodes: nodesOf(res.Placement.Tasks)})
-}
-
-// movable reports whether a gang may be stopped for another place: it saves its work
-// when it is asked to, and it and its leaves are in order.
-func (s *State) movable(a *attempt) bool {
-	j := &s.jobs[a.job]
-	return j.spec.Hints.Checkpoint && !j.spec.partial() && !j.quarantined && a.state == AttemptRunning && a.cause == "" && a.alive > 0 &&
-		a.since <= s.through && !a.orphaned && !s.cl.Alloc(a.alloc).Opportunistic()
-}
-
-// nodesOf returns the nodes of a placement, each once.
-func nodesOf(tasks []cell.Task) []cell.NodeName {
-	var out []cell.NodeName
-	for _, t := range tasks {
-		if !slices.Contains(out, t.Node) {
-			out = append(out, t.Node)
-		}
-	}
-	return out
+	s.sendTo(a, res.Placement)
 }
 
 // tune asks a VC's policy what it would change among those who run.

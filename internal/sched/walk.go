@@ -185,9 +185,6 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	s.size = sized{j.id, wish.Size}
-	if s.prefer == nil && j.gangs[g].meant != nil {
-		s.prefer = s.meantFor(&j.gangs[g])
-	}
 	if s.prefer == nil && j.gangs[g].attempt == none && vcConfig(s.cfg, j.spec.VC).Placement == placeSpread {
 		s.prefer = s.emptiest(w.space, &j.gangs[g])
 	}
@@ -232,17 +229,6 @@ func (w *walker) grant(wish Wish) {
 	if wish.Strict {
 		w.block(j, int(g))
 	}
-}
-
-// meantFor are the nodes where a gang that moves should run.
-func (s *State) meantFor(g *gang) cell.NodeSet {
-	var out cell.NodeSet
-	for _, n := range g.meant {
-		if i := s.cl.Forest().NodeIndex(n); i != cell.None {
-			out = out.Add(i)
-		}
-	}
-	return out
 }
 
 // eligible reports whether a gang may be placed at all now.

@@ -49,14 +49,15 @@ type gangKey struct {
 
 // attempt is an attempt or a reservation as the checker sees it.
 type attempt struct {
-	placed  bool // false while it only reserves
-	lazy    bool
-	stop    bool
-	place   cell.Placement
-	started sched.Time // when the first of its tasks ran
-	turns   *sched.Rotation
-	since   sched.Time     // when these began
-	had     sched.Duration // how long it ran before
+	placed   bool // false while it only reserves
+	lazy     bool
+	stop     bool
+	migrates bool // it was told to stop so that it runs elsewhere
+	place    cell.Placement
+	started  sched.Time // when the first of its tasks ran
+	turns    *sched.Rotation
+	since    sched.Time     // when these began
+	had      sched.Duration // how long it ran before
 }
 
 type placedTask = cell.Task
@@ -146,6 +147,7 @@ func (c *checker) books(r sched.Record) {
 		c.jobs[e.ID], c.submitted[e.ID] = e.Job, r.Time
 	case sched.Reserved:
 		c.fresh(r, e.Attempt)
+		c.moves(r, e)
 		c.reserved(r, e)
 		c.live[e.Attempt] = &attempt{}
 	case sched.Unreserved:
@@ -214,15 +216,36 @@ func (c *checker) fresh(r sched.Record, id sched.AttemptID) {
 	if c.over[id.Job] {
 		c.fail("I8: event %d starts attempt %v of a job that is over", r.Seq, id)
 	}
-	for other := range c.live {
-		if other.Job == id.Job && other.Gang == id.Gang {
+	for other, a := range c.live {
+		if other.Job == id.Job && other.Gang == id.Gang && !a.migrates {
 			c.fail("I10: event %d starts attempt %v while %v lives", r.Seq, id, other)
 		}
 	}
 }
 
+// moves checks that a reservation waits for somebody: for victims, or for its own gang,
+// which leaves to run there. Its cells are nobody's until then.
+func (c *checker) moves(r sched.Record, e sched.Reserved) {
+	for other := range c.live {
+		if other.Job == e.Attempt.Job && other.Gang == e.Attempt.Gang {
+			if len(e.Victims) > 0 || other.N+1 != e.Attempt.N {
+				c.fail("I10: event %d: attempt %v moves to %v, after %v", r.Seq, other, e.Attempt, e.Victims)
+			}
+			return
+		}
+	}
+	if len(e.Victims) == 0 {
+		c.fail("I6: event %d: attempt %v is promised cells and waits for nobody", r.Seq, e.Attempt)
+	}
+}
+
 func (c *checker) placed(r sched.Record, e sched.Placed) {
 	if a := c.live[e.Attempt]; a != nil && !a.placed {
+		for other := range c.live {
+			if other.Job == e.Attempt.Job && other.Gang == e.Attempt.Gang && other != e.Attempt {
+				c.fail("I10: event %d starts attempt %v while %v lives", r.Seq, e.Attempt, other)
+			}
+		}
 		a.placed = true
 	} else {
 		c.fresh(r, e.Attempt)
@@ -270,7 +293,7 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	if victim.stop {
 		c.fail("event %d stops attempt %v a second time", r.Seq, e.Attempt)
 	}
-	victim.stop = true
+	victim.stop, victim.migrates = true, e.Cause == sched.EndMigrated
 	if e.Cause != sched.EndPreempted {
 		return
 	}

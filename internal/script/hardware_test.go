@@ -104,7 +104,7 @@ func (c *checker) reserved(r sched.Record, e sched.Reserved) {
 		if victim && !stands {
 			c.fail("I6: event %d: victim %v does not stand on a cell of %v", r.Seq, id, e.Attempt)
 		}
-		if stands && !victim && !a.stop {
+		if stands && !victim && (!a.stop || len(e.Victims) == 0) {
 			c.fail("I6: event %d: attempt %v stands on a cell of %v and is no victim", r.Seq, id, e.Attempt)
 		}
 	}

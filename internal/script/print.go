@@ -234,7 +234,11 @@ func (s *Session) decision(r sched.Record) {
 		}
 		s.line(r.Time, "%s starts on %s%s", s.label(e.Attempt), formatPlacement(e.Placement), n)
 	case sched.Reserved:
-		s.line(r.Time, "%s reserves %s after %s", s.label(e.Attempt), formatPlacement(e.Placement), s.labels(e.Victims))
+		if len(e.Victims) == 0 {
+			s.line(r.Time, "%s is to move to %s", s.label(e.Attempt), formatPlacement(e.Placement))
+		} else {
+			s.line(r.Time, "%s reserves %s after %s", s.label(e.Attempt), formatPlacement(e.Placement), s.labels(e.Victims))
+		}
 	case sched.Unreserved:
 		s.line(r.Time, "%s gives its reservation back%s", s.label(e.Attempt), because(e.Reason))
 	case sched.Booked:

@@ -165,7 +165,8 @@ func sharingRuns() []simulate.Spec {
 			out = append(out, simulate.Spec{Cluster: cluster, Policy: policy})
 		}
 	}
-	for _, policy := range []string{"fifo", "las"} {
+	out = append(out, simulate.Spec{Cluster: "64x8", Policy: "gandiva"})
+	for _, policy := range []string{"fifo", "las", "gandiva"} {
 		out = append(out, simulate.Spec{Cluster: "64x8", Policy: policy, Quota: "count"})
 	}
 	return out

@@ -1,0 +1,76 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// A gang that moves has two attempts: one that leaves, and the next, to which its new
+// cells are promised meanwhile. So nobody can take them, of its own VC or of another,
+// and where it goes does not depend on who else is in the cluster. The promise is one
+// like others: it becomes the gang's attempt when the gang waits again, it gives way
+// to higher priorities, and it is taken back when it cannot be kept.
+
+// slotOf returns the slot of a live attempt.
+func (s *State) slotOf(a *attempt) int32 {
+	g := &s.jobs[a.job].gangs[a.id.Gang]
+	if g.next != none && s.attempts[g.next].id == a.id {
+		return g.next
+	}
+	return g.attempt
+}
+
+// moving reports whether an attempt is the promise to a gang that has not left yet.
+func (s *State) moving(a *attempt) bool {
+	g := &s.jobs[a.job].gangs[a.id.Gang]
+	return g.next != none && s.attempts[g.next].id == a.id
+}
+
+// sendTo stops a gang so that it runs again on other cells, which are promised to it.
+func (s *State) sendTo(a *attempt, to cell.Placement) {
+	s.assertOlder(a)
+	id := a.id
+	s.emit(StopSent{Attempt: id, Cause: EndMigrated, Grace: s.jobs[a.job].spec.Grace, Nodes: nodesOf(to.Tasks)})
+	id.N++
+	s.emit(Reserved{Attempt: id, Placement: to})
+}
+
+// settleMove takes a promise back to which a gang cannot move any more.
+func (s *State) settleMove(g *gang) {
+	if g.next == none {
+		return
+	}
+	if g.attempt != none && s.attempts[g.attempt].state == AttemptUnknown {
+		s.stay(g, fmt.Sprintf("attempt %v may be alive on a lost node", s.attempts[g.attempt].id))
+		return
+	}
+	s.settleReservation(&s.attempts[g.next])
+}
+
+// stay takes back the promise to which a gang was to move, if there is one.
+func (s *State) stay(g *gang, why string) {
+	if g.next != none {
+		s.emit(Unreserved{Attempt: s.attempts[g.next].id, Reason: why})
+	}
+}
+
+// movable reports whether a gang may be stopped for another place: it saves its work
+// when it is asked to, and it and its leaves are in order.
+func (s *State) movable(a *attempt) bool {
+	j := &s.jobs[a.job]
+	return j.spec.Hints.Checkpoint && !j.spec.partial() && !j.quarantined && a.state == AttemptRunning && a.cause == "" && a.alive > 0 &&
+		a.since <= s.through && !a.orphaned && !s.cl.Alloc(a.alloc).Opportunistic()
+}
+
+// nodesOf returns the nodes of a placement, each once.
+func nodesOf(tasks []cell.Task) []cell.NodeName {
+	var out []cell.NodeName
+	for _, t := range tasks {
+		if !slices.Contains(out, t.Node) {
+			out = append(out, t.Node)
+		}
+	}
+	return out
+}
