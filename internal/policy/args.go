@@ -82,7 +82,7 @@ func (a *args) list(key string, otherwise []int64, strictly bool) []int64 {
 	return out
 }
 
-// patience reads seconds, or never, which is a time below 0.
+// patience reads a time, or never, which is a time below 0.
 func (a *args) patience(key string, otherwise sched.Duration) sched.Duration {
 	v, ok := a.take(key)
 	if !ok {
@@ -91,12 +91,34 @@ func (a *args) patience(key string, otherwise sched.Duration) sched.Duration {
 	if v == "never" {
 		return -1
 	}
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 0 || n > maxLease {
-		a.fail(key, fmt.Sprintf("a number of seconds from 0 to %d, or never", maxLease), v)
+	n, ok := parseSeconds(v)
+	if !ok || n > maxLease {
+		a.fail(key, fmt.Sprintf("a time of 0 to %d seconds such as 300 or 5m, or never", maxLease), v)
 		return otherwise
 	}
 	return sched.Duration(n) * sched.Second
+}
+
+// seconds reads a time within bounds, which are in seconds as the default is.
+func (a *args) seconds(key string, otherwise, least, most int64) sched.Duration {
+	v, ok := a.take(key)
+	if !ok {
+		return sched.Duration(otherwise) * sched.Second
+	}
+	n, ok := parseSeconds(v)
+	if !ok || n < least || n > most {
+		a.fail(key, fmt.Sprintf("a time of %d to %d seconds, such as 90, 90s or 5m", least, most), v)
+		n = otherwise
+	}
+	return sched.Duration(n) * sched.Second
+}
+
+// parseSeconds reads a whole number of seconds, or of s, m, h or d.
+func parseSeconds(v string) (int64, bool) {
+	digits := strings.TrimRight(v, "smhd")
+	unit, known := map[string]int64{"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[v[len(digits):]]
+	n, err := strconv.ParseUint(digits, 10, 40)
+	return int64(n) * unit, known && err == nil
 }
 
 // number reads a whole number within bounds.

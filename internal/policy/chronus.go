@@ -42,9 +42,9 @@ type chronus struct {
 
 func newChronus(a *args) *chronus {
 	c := &chronus{
-		lease:   sched.Duration(a.number("lease", 1200, 60, 1_000_000)) * sched.Second,
-		slot:    sched.Duration(a.number("slot", 300, 1, 1_000_000)) * sched.Second,
-		restart: a.number("restart", 30, 0, 100_000),
+		lease:   a.seconds("lease", 1200, 60, 1_000_000),
+		slot:    a.seconds("slot", 300, 1, 1_000_000),
+		restart: int64(a.seconds("restart", 30, 0, 100_000) / sched.Second),
 		safety:  a.number("safety", 10, 0, 1000),
 		split:   a.choice("round", "up", "split") == "split",
 		reward:  a.choice("reward", "adaptive", "use", "keep"),

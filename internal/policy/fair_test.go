@@ -90,7 +90,7 @@ func TestFairParameters(t *testing.T) {
 		{"capacity", "round=1.5", `parameter "round" of policy "capacity" is a number from 0.001 to 1 with at most three decimals, not "1.5"`},
 		{"tetris", "fairness=1", `parameter "fairness" of policy "tetris" is a number from 0 to 0.999 with at most three decimals, not "1"`},
 		{"tetris", "work=.5", `parameter "work" of policy "tetris" is a number from 0 to 100 with at most three decimals, not ".5"`},
-		{"offers", "refuse=x hoard=maybe", `parameter "refuse" of policy "offers" is a number from 0 to 86400, not "x"; parameter "hoard" of policy "offers" is true or false, not "maybe"`},
+		{"offers", "refuse=x hoard=maybe", `parameter "refuse" of policy "offers" is a time of 0 to 86400 seconds, such as 90, 90s or 5m, not "x"; parameter "hoard" of policy "offers" is true or false, not "maybe"`},
 	} {
 		_, err := policy.New(sched.VCConfig{Policy: c.policy, Params: params(c.params)})
 		if err == nil || err.Error() != c.want {

@@ -42,12 +42,12 @@ type gandiva struct {
 
 func newGandiva(a *args) sched.Policy {
 	return &gandiva{
-		quantum: sched.Duration(a.number("quantum", 60, 1, 86_400)) * sched.Second,
+		quantum: a.seconds("quantum", 60, 1, 86_400),
 		sharers: a.number("sharers", 4, 1, 16),
 		pack:    a.flag("pack", true),
-		window:  sched.Duration(a.number("window", 300, 1, 86_400)) * sched.Second,
+		window:  a.seconds("window", 300, 1, 86_400),
 		moves:   a.number("moves", 10, 0, 1000),
-		settle:  sched.Duration(a.number("settle", 600, 1, maxLease)) * sched.Second,
+		settle:  a.seconds("settle", 600, 1, maxLease),
 		free:    a.thousandths("free", 750, 1, 1000),
 	}
 }

@@ -34,7 +34,7 @@ func newOffers(a *args) *offers {
 		o.by = sched.ByApp
 	}
 	o.weights = a.weights("weights")
-	o.refuse = sched.Duration(a.number("refuse", 5, 0, 86_400)) * sched.Second
+	o.refuse = a.seconds("refuse", 5, 0, 86_400)
 	o.hoard = a.flag("hoard", false)
 	return o
 }

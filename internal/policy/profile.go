@@ -33,7 +33,7 @@ const (
 )
 
 func newProfiler(a *args) profiler {
-	p := profiler{profileTime: a.number("profileTime", 120, 1, 100_000)}
+	p := profiler{profileTime: int64(a.seconds("profileTime", 120, 1, 100_000) / sched.Second)}
 	if v, ok := a.take("profiler"); ok && v != "off" {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || n < 1 || n > 64 {

@@ -38,8 +38,8 @@ type rounds struct {
 
 func newRounds(a *args) rounds {
 	return rounds{preempt: a.flag("preempt", false),
-		interval: sched.Duration(a.number("interval", 3, 1, 86_400)) * sched.Second,
-		wait:     sched.Duration(a.number("wait", 15, 0, 86_400)) * sched.Second,
+		interval: a.seconds("interval", 3, 1, 86_400),
+		wait:     a.seconds("wait", 15, 0, 86_400),
 		round:    a.thousandths("round", 100, 1, 1000), dead: a.thousandths("dead", 100, 0, 1000),
 		natural: a.thousandths("natural", 200, 10, 1000)}
 }

@@ -40,12 +40,12 @@ type themis struct {
 func newThemis(a *args) sched.Policy {
 	t := &themis{
 		f:       a.thousandths("f", 800, 0, 1000),
-		lease:   sched.Duration(a.number("lease", 1200, 1, maxLease)) * sched.Second,
+		lease:   a.seconds("lease", 1200, 1, maxLease),
 		auction: a.flag("auction", true),
 		seed:    a.number("seed", 1, 0, 1<<40),
 		slow:    a.factors("slow"),
 	}
-	t.round = sched.Duration(a.number("round", min(300, int64(t.lease/sched.Second)/4), 0, maxLease)) * sched.Second
+	t.round = a.seconds("round", min(300, int64(t.lease/sched.Second)/4), 0, maxLease)
 	if t.round > t.lease/4 {
 		a.wrong = append(a.wrong, `parameter "round" of policy "themis" must be at most a quarter of "lease"`)
 	}
