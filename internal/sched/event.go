@@ -197,7 +197,7 @@ const (
 	EndCompleted  EndCause = "completed"  // its job's attempt completed; the rest is stopped
 	EndPreempted  EndCause = "preempted"  // no retry counted
 	EndMigrated   EndCause = "migrated"   // it runs again elsewhere; no retry counted
-	EndResized    EndCause = "resized"  // its policy gave its job another size, or paused it; no retry counted
+	EndResized    EndCause = "resized"    // its policy gave its job another size, or paused it; no retry counted
 	EndStopped    EndCause = "stopped"    // by its user
 	EndTimeLimit  EndCause = "time limit" // final
 	EndEarly      EndCause = "early"      // its policy saw that it brings nothing more; final

@@ -179,7 +179,7 @@ type GangView struct {
 	User      Subject
 	Priority  cell.Priority
 	Submitted Time
-	Order     int64 // submission order
+	Order     int64         // submission order
 	Leaves    int32         // of an elastic job, of its least size
 	Members   []cell.Member // what its tasks ask for; only to read
 	// Shape is set by View.Parties and View.Waiting: when one gang does not fit, nor do others of its
