@@ -37,13 +37,33 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	if ex.Most > 0 {
 		t.line("  the policy lets it have %d of its %d members", ex.Size, ex.Most)
 	}
+	for i := range ex.Shares {
+		a.drawShare(t, &ex.Shares[i])
+	}
 	switch {
 	case ex.Demoted:
 		t.line("  it runs as opportunistic, without its guarantee, until room for that returns")
-	case len(ex.Gangs) == 0 && !ex.Phase.Ended():
+	case len(ex.Gangs)+len(ex.Shares) == 0 && !ex.Phase.Ended():
 		t.line("  nothing of it waits")
 	}
 	a.drawReasons(t, ex)
+}
+
+// drawShare says with whom a gang shares its GPUs and whose turn it is.
+func (a *app) drawShare(t *table, g *sched.GangShare) {
+	var with []string
+	for i := range g.With {
+		with = append(with, fmt.Sprintf("%s (%d)", g.With[i].Name, g.With[i].Job))
+	}
+	others := strings.Join(with, ", ")
+	switch {
+	case g.Quantum == 0:
+		t.line("  %s shares its GPUs with %s; they run at once", g.Name, others)
+	case g.Runs:
+		t.line("  %s takes turns of %s with %s: it runs until %s", g.Name, span(g.Quantum), others, a.when(g.Next))
+	default:
+		t.line("  %s takes turns of %s with %s: it is suspended until %s", g.Name, span(g.Quantum), others, a.when(g.Next))
+	}
 }
 
 // drawReasons shows why gangs wait, what would help, and when they start.

@@ -23,6 +23,9 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 	for g := range j.gangs {
 		gg := &j.gangs[g]
 		e.Demoted = e.Demoted || gg.attempt != none && s.attempts[gg.attempt].lazy && s.attempts[gg.attempt].state != AttemptStopping
+		if gg.attempt != none && s.shared(&s.attempts[gg.attempt]) {
+			e.Shares = append(e.Shares, s.shareOf(j, &s.attempts[gg.attempt]))
+		}
 		held := gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown
 		if gg.waiting || held || j.quarantined && gg.attempt == none {
 			e.Gangs = append(e.Gangs, GangReason{Gang: int32(g), Name: j.spec.Gangs[g].Name, Reason: s.reason(j, int32(g))})

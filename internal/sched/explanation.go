@@ -16,6 +16,7 @@ type Explanation struct {
 	// are 0 where it may have all.
 	Size int32 `json:"size,omitempty"`
 	Most int32 `json:"most,omitempty"`
+	Shares []GangShare `json:"shares,omitempty"` // those that run beside others on the same leaves
 	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
 	Demoted bool `json:"demoted,omitempty"`
 
@@ -26,6 +27,19 @@ type Explanation struct {
 	Preempts []Displaced `json:"preempts,omitempty"` // who would have to give way
 
 	Estimate *Estimate `json:"estimate,omitempty"`
+}
+
+// GangShare says with whom a gang shares its leaves. With a quantum they take turns:
+// it has Turn, from 1, of Turns; else all of them run at once.
+type GangShare struct {
+	Gang    int32      `json:"gang"`
+	Name    string     `json:"name"`
+	With    []JobBrief `json:"with"`
+	Quantum Duration   `json:"quantum,omitempty"`
+	Turn    int32      `json:"turn,omitempty"`
+	Turns   int32      `json:"turns,omitempty"`
+	Runs    bool       `json:"runs"`           // now
+	Next    Time       `json:"next,omitempty"` // when that changes, unless they change the turns
 }
 
 // JobBrief is what others may know about a job that stands in their way.

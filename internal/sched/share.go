@@ -328,3 +328,25 @@ func (s *State) verifyMembers(head *attempt, add func(string, ...any)) {
 func alike(a, b *gang) bool {
 	return slices.EqualFunc(a.members, b.members, func(x, y cell.Member) bool { return x.Tasks == y.Tasks && x.Leaves == y.Leaves })
 }
+
+// shareOf says with whom a gang shares its leaves, and how.
+func (s *State) shareOf(j *job, a *attempt) GangShare {
+	out := GangShare{Gang: a.id.Gang, Name: j.spec.Gangs[a.id.Gang].Name, Runs: true}
+	for _, id := range s.with(a) {
+		if !slices.ContainsFunc(out.With, func(b JobBrief) bool { return b.Job == id.Job }) {
+			out.With = append(out.With, s.brief(s.find(id.Job)))
+		}
+	}
+	if r := s.rotationOf(a); r != nil && len(r.Turns) > 1 {
+		mine := r.Turn(a.id)
+		out.Quantum, out.Turn, out.Turns = r.Quantum, int32(mine)+1, int32(len(r.Turns))
+		out.Runs, out.Next = r.Runs(a.id, s.now), r.Change(s.now)
+		for range r.Turns {
+			if r.Runs(a.id, out.Next) != out.Runs {
+				break
+			}
+			out.Next = r.Change(out.Next)
+		}
+	}
+	return out
+}

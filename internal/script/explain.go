@@ -86,6 +86,9 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 		fmt.Fprintf(&out, ", may have %d of its %d members", e.Size, e.Most)
 	}
 	out.WriteString("\n" + s.formatWait(e))
+	for i := range e.Shares {
+		s.explainShare(&out, &e.Shares[i])
+	}
 	for i := range e.Gangs {
 		s.explainGang(&out, &e.Gangs[i])
 	}
@@ -100,6 +103,22 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 		fmt.Fprintf(&out, "  starts %s\n", s.formatEstimate(e.Estimate))
 	}
 	return out.String()
+}
+
+// explainShare prints with whom a gang shares its leaves.
+func (s *Session) explainShare(out *strings.Builder, g *sched.GangShare) {
+	fmt.Fprintf(out, "  %s shares its leaves with", g.Name)
+	for i := range g.With {
+		fmt.Fprintf(out, " %s", g.With[i].Name)
+	}
+	switch {
+	case g.Quantum == 0:
+		out.WriteString(": they run at once\n")
+	case g.Runs:
+		fmt.Fprintf(out, ": turn %d of %d, it runs until %s\n", g.Turn, g.Turns, s.clock(g.Next))
+	default:
+		fmt.Fprintf(out, ": turn %d of %d, it is suspended until %s\n", g.Turn, g.Turns, s.clock(g.Next))
+	}
 }
 
 // explainGang prints the cells of every level as a gang sees them, and what would
