@@ -127,6 +127,8 @@ func (a *app) traceGenerate() *cobra.Command {
 	f.StringVar(&cluster, "cluster", "", "cluster for --load; no job is larger: NODESxGPUS,... such as 64x8")
 	f.Int64Var(&spec.PerDay, "rate", 0, "jobs a day, instead of --load (default: the kind's own)")
 	f.Int64Var(&spec.AppJobs, "app-jobs", 0, "make apps of 1 to so many jobs, alike and submitted together (default: none)")
+	f.Int64Var(&spec.Elastic, "elastic", 0, "let jobs have from 1/N to N times their GPUs (default: one size)")
+	f.BoolVar(&spec.Loss, "loss", false, "let jobs report a loss that falls")
 	f.StringVar(&slo, "slo", "none", "none, or survey: classes, deadlines and estimates as users of Chronus' survey give them")
 	f.StringVar(&mix, "slo-mix", "35/35/30", "parts of strict, soft and best-effort jobs under the survey")
 	out.flags(c)

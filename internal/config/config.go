@@ -90,6 +90,7 @@ type builder struct {
 	pins     map[cell.PinnedID]*pin
 	vcs      []vc
 	halfLife sched.Duration
+	speeds   []sched.Throughput
 	divides  bool // some type is a device with parts
 	full     bool // there are more than MaxVCs
 	lost     bool // a top-level cell could not be made sense of: chains may lack cells
@@ -141,6 +142,7 @@ func (b *builder) read(root *document.Node) {
 	b.renames()
 	b.readNodes(m.Node("nodes"))
 	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)
+	b.readThroughputs(m.Node("throughputs"))
 	for _, key := range ignored() {
 		if n := m.Node(key); n != nil {
 			b.Warn(n, "this key of HiveD has no effect here")

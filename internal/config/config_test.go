@@ -114,6 +114,29 @@ func addresses(s *cell.CellSpec) string {
 	return s.Address + "(" + strings.Join(parts, " ") + ")"
 }
 
+// Throughputs come in order, however they are written; what is wrong is said where it stands.
+func TestThroughputs(t *testing.T) {
+	const base = `physicalCluster:
+  cellTypes: {N: {childCellType: GPU, childCellNumber: 2, isNodeLevel: true}}
+  physicalCells: [{cellType: N, cellAddress: n}]
+virtualClusters: {b: {virtualCells: [{cellType: N, cellNumber: 1}]}}
+throughputs: `
+	c, _, problems := Parse("f", []byte(base+`{vgg: {GPU: {2: 19, 1: 10}}, "*": {"*": {1: 1}}}`))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := []sched.Throughput{{Model: "*", GPUs: 1, Rate: 1}, {Model: "vgg", SKU: "GPU", GPUs: 1, Rate: 10}, {Model: "vgg", SKU: "GPU", GPUs: 2, Rate: 19}}
+	if diff := cmp.Diff(want, c.Config.Throughputs); diff != "" {
+		t.Error(diff)
+	}
+	_, _, problems = Parse("f", []byte(base+`{vgg: {TPU: {1: 1}, GPU: {0: 1, 1: 0, 2: 5, "02": 6}}}`))
+	for _, text := range []string{`no leaf is of the type "TPU"`, `"0" is not a number of GPUs`, `each once`} {
+		if got := problems.Error(); !strings.Contains(got, text) {
+			t.Errorf("%s is not among the problems: %s", text, got)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	src, err := os.ReadFile(filepath.Join(testdata, "large.yaml"))
 	if err != nil {

@@ -224,3 +224,53 @@ func TestGenie(t *testing.T) {
 	b.free = 1
 	is(t, "one is free", b.look(make1(t, "genie", "")), "3!, 2, 4, 5")
 }
+
+// rates are what is measured of a model: 10, 19 and 34 on 1, 2 and 4 of a type, of which b has
+// half.
+func rates() []sched.Throughput {
+	return []sched.Throughput{
+		{Model: "m", SKU: "a", GPUs: 1, Rate: 100}, {Model: "m", SKU: "a", GPUs: 2, Rate: 190}, {Model: "m", SKU: "a", GPUs: 4, Rate: 340},
+		{Model: "m", SKU: "b", GPUs: 1, Rate: 50}, {Model: "m", SKU: "b", GPUs: 2, Rate: 95}, {Model: "m", SKU: "b", GPUs: 4, Rate: 170},
+	}
+}
+
+// pooled is a board of two types.
+type pooled struct {
+	*board
+	pools []sched.Pool
+}
+
+func (p *pooled) Pools() []sched.Pool { return p.pools }
+
+// The fewest GPUs that meet the deadline, on the type that does. An hour on 4 of a is 107
+// minutes on 2 and 204 on one; on b it takes twice as long.
+func TestGenieChoosesTheFewest(t *testing.T) {
+	for _, c := range []struct {
+		deadline sched.Duration
+		pools    []sched.Pool
+		want     sched.Wish
+	}{
+		{60 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 4}},
+		{107 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 3}},
+		{108 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 2}},
+		{204 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 1}},
+		{59 * minutes, []sched.Pool{{SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{}},
+		{60 * minutes, []sched.Pool{{SKU: "a", Leaves: 3, Node: 8}}, sched.Wish{}}, // the VC has too few
+		{204 * minutes, []sched.Pool{{SKU: "b", Leaves: 8, Node: 8}}, sched.Wish{Size: 3}},
+		{204 * minutes, []sched.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 1, SKU: "a"}},
+		{408 * minutes, []sched.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, sched.Wish{Size: 1, SKU: "b"}},
+	} {
+		b := chronusBoard(8)
+		b.dated(1, 60*minutes, c.deadline)
+		b.waiting[0].Sizes, b.waiting[0].Speeds = sched.Sizes{Least: 1, Most: 4, Usual: 4, Now: 4, Each: 1}, rates()
+		p := make1(t, "genie", "")
+		b.keyed = p.(sched.Keyed)
+		var got []sched.Wish
+		for w := range p.Rank(&pooled{b, c.pools}) {
+			got = append(got, w)
+		}
+		if len(got) != 1 || got[0].Size != c.want.Size || got[0].SKU != c.want.SKU {
+			t.Errorf("deadline %d min on %v: got %+v, want %+v", c.deadline/minutes, c.pools, got, c.want)
+		}
+	}
+}

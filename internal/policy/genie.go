@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/sched"
@@ -9,12 +11,16 @@ import (
 
 // genie serves the shortest waiting allowance first (Chen et al., GENIE, TPDS 31(1),
 // 2020): the time that a job may still wait if it is to meet its last deadline by the
-// run time that it declares. Jobs without a deadline come next, as submitted; those
-// that can meet none any more come last. Nobody who can meet a deadline is stopped,
+// run time that it declares; of an elastic job, with as many GPUs as make it fastest.
+// Jobs without a deadline come next, as submitted; those that can meet none any more
+// come last. Nobody who can meet a deadline is stopped,
 // but a job that runs and can not makes room for anybody else: the published rule
 // ends it for good, which an order cannot do.
 //
-// The fewest GPUs that meet a deadline are not chosen: gangs have one size.
+// An elastic job gets the fewest GPUs that meet its deadline from now on, by the offline
+// model: the throughputs of its model by type and number of GPUs. It waits until so many
+// are free. A job of which the model knows nothing, or that has no deadline which it can
+// meet, has its usual size.
 type genie struct{ *order }
 
 // rankHopeless is added to the rank of those that can meet no deadline any more.
@@ -24,7 +30,7 @@ func newGenie(*args) sched.Policy {
 	return &genie{&order{
 		key: func(g *sched.GangView) sched.Key {
 			if d, ok := lastDeadline(g); ok && remaining(g) != unknown {
-				return sched.Key{Rank: max(int64(d)-remaining(g), 0)}
+				return sched.Key{Rank: max(int64(d)-fastest(g), 0)}
 			}
 			return sched.Key{Rank: bestEffort}
 		},
@@ -43,6 +49,55 @@ func lastDeadline(g *sched.GangView) (sched.Time, bool) {
 	return g.Submitted.Add(g.Hints.Deadlines[n-1].After), true
 }
 
+// fastest is how long a gang still takes with the GPUs that make it fastest. Who runs keeps
+// its size.
+func fastest(g *sched.GangView) int64 {
+	left := remaining(g)
+	if !sizable(g) {
+		return left
+	}
+	if g.Started > 0 { // how long it took before was of its usual size, for all we know
+		ran := int64(g.Ran - g.Earlier)
+		return max(atSize(g, max(duration(g)-int64(g.Earlier), 1), declaredOn(g), g.Sizes.Now)-ran, 1)
+	}
+	best := int64(unknown)
+	for _, sku := range skusOf(g) {
+		for _, n := range peaks(g, sku) {
+			best = min(best, atSize(g, left, sku, n))
+		}
+	}
+	return best
+}
+
+// fewest is with how many members, and on which type, a gang meets its deadline on the
+// fewest GPUs that its VC is guaranteed; of equally few, on the type that comes first. The
+// size is 0 where it meets none or nothing is known.
+func (p *genie) fewest(v sched.View, g *sched.GangView) sched.Wish {
+	w := sched.Wish{Gang: g.Ref}
+	d, ok := lastDeadline(g)
+	left := remaining(g)
+	if !ok || left == unknown || !sizable(g) {
+		return w
+	}
+	slack := int64(d) - int64(v.Now())
+	if fastest(g) > slack {
+		return w
+	}
+	pools := v.Pools()
+	for n := g.Sizes.Least; n <= g.Sizes.Most; n++ {
+		for _, pool := range pools {
+			if usable(g, pool.SKU) && int64(gpusOf(g, n)) <= pool.Leaves && atSize(g, left, pool.SKU, n) <= slack {
+				w.Size = n
+				if len(pools) > 1 {
+					w.SKU = pool.SKU
+				}
+				return w
+			}
+		}
+	}
+	return w
+}
+
 // Rank implements sched.Policy.
 func (p *genie) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
@@ -51,16 +106,38 @@ func (p *genie) Rank(v sched.View) iter.Seq[sched.Wish] {
 		if len(hopeless) > 0 {
 			from = rankHopeless
 		}
-		for g := range p.waiting(v, from) {
-			w := sched.Wish{Gang: g.Ref}
-			if len(hopeless) > 0 && g.Key.Rank < rankHopeless {
-				w.Over = behind(slices.Values(hopeless), g.Key.Rank)
+		for r := range p.waiting(v, from) {
+			g := v.Gang(r.Ref)
+			w := p.fewest(v, &g)
+			if len(hopeless) > 0 && r.Key.Rank < rankHopeless {
+				w.Over = behind(slices.Values(hopeless), r.Key.Rank)
+			} else if short(v, &g, w.Size) > 0 {
+				continue
 			}
 			if !yield(w) {
 				return
 			}
 		}
 	}
+}
+
+// short is how many GPUs are not free that a size needs.
+func short(v sched.View, g *sched.GangView, size int32) int64 {
+	if size == 0 {
+		return 0
+	}
+	return max(int64(gpusOf(g, size))-v.Free(), 0)
+}
+
+// Restrains implements sched.Restrainer.
+func (p *genie) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
+	g := v.Gang(ref)
+	w := p.fewest(v, &g)
+	if short(v, &g, w.Size) == 0 {
+		return "", 0
+	}
+	return fmt.Sprintf("to meet its deadline it needs %d of its %d members at once, on %d GPUs; free are %d",
+		w.Size, g.Sizes.Most, gpusOf(&g, w.Size), max(v.Free(), 0)), sched.Time(p.key(&g).Rank) + 1
 }
 
 // hopeless lists who runs and can meet no deadline any more, the last submitted first.
@@ -78,12 +155,24 @@ func (p *genie) hopeless(v sched.View) []sched.Ranked {
 }
 
 // NextChange implements sched.Timed: who outruns its declaration is hopeless at its
-// deadline.
+// deadline, and who waits for a size when it can meet it with none any more.
 func (p *genie) NextChange(v sched.View) sched.Time {
 	var next sched.Time
 	for g := range v.Running() {
 		if d, ok := lastDeadline(&g); ok && d+1 > v.Now() && (next == 0 || d+1 < next) {
 			next = d + 1
+		}
+	}
+	if !v.Measured() {
+		return next
+	}
+	for r := range v.Ordered(math.MaxInt64) {
+		at := sched.Time(r.Key.Rank) + 1
+		if r.Key.Rank >= bestEffort || next > 0 && at >= next {
+			break
+		}
+		if g := v.Gang(r.Ref); at > v.Now() && sizable(&g) {
+			return at
 		}
 	}
 	return next

@@ -66,6 +66,9 @@ func (b *board) Nodes() iter.Seq[sched.NodeView] { return slices.Values(b.nodes)
 func (b *board) Allocations() []sched.Allocation { return nil }
 func (b *board) Node(i int32) sched.NodeView     { return sched.NodeView{Node: i} }
 func (b *board) Machines() int32                 { return 0 }
+func (b *board) Measured() bool {
+	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
+}
 
 func (b *board) Pools() []sched.Pool {
 	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}

@@ -191,6 +191,8 @@ type Config struct {
 	VCs     []VCConfig `json:"vcs"`
 	// HalfLife is how fast it is forgotten what VCs borrowed; 0 remembers nothing.
 	HalfLife Duration `json:"half_life,omitempty"`
+	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
+	Throughputs []Throughput `json:"throughputs,omitempty"`
 }
 
 // VCConfig names the policy of one VC. Params are sorted by key.

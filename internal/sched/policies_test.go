@@ -12,6 +12,9 @@ import (
 // bookings behind who has not started move with time.
 func withPolicies(r *rand.Rand, cfgs []*sched.Config) []*sched.Config {
 	for _, cfg := range cfgs {
+		if r.IntN(2) == 0 { // what genie chooses sizes by
+			cfg.Throughputs = []sched.Throughput{{Model: sched.AnyModel, GPUs: 1, Rate: 10}, {Model: sched.AnyModel, GPUs: 2, Rate: 19}, {Model: sched.AnyModel, GPUs: 4, Rate: 34}}
+		}
 		for i := range cfg.VCs {
 			drawPolicy(r, &cfg.VCs[i])
 		}

@@ -194,6 +194,7 @@ type GangView struct {
 	Moved    bool
 	Gangs    int32         // how many gangs its job has
 	Sizes    Sizes         // of an elastic job, how many members it can have
+	Speeds   []Throughput  // what was measured of its model, by type and GPUs; only to read
 	Note     []byte        // what the policy noted last about the job; only to read
 	Progress *TaskProgress // what its first task reported last; nil before; only to read
 	Started  Time          // when its live attempt began to run; 0 before
@@ -257,6 +258,8 @@ type View interface {
 	// Note is what the policy noted last about a job, or with 0 about the VC; nil
 	// when it noted nothing.
 	Note(JobID) []byte
+	// Measured reports whether the configuration has a table of throughputs (GangView.Speeds).
+	Measured() bool
 	// Pools are what the VC is guaranteed, by type.
 	Pools() []Pool
 	// Allocations are the leaves that full gangs of this priority hold with a guarantee,

@@ -34,6 +34,9 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 	if c.Config == nil {
 		return nil, refuse(Invalid, "there is no configuration")
 	}
+	if no := checkThroughputs(c.Config.Throughputs); no != nil {
+		return nil, no
+	}
 	next, err := cell.New(&c.Config.Cluster)
 	if err != nil {
 		return nil, refuse(Invalid, "%v", err)

@@ -107,6 +107,9 @@ func (s *State) gangView(e queued) GangView {
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)
 	}
+	if len(s.cfg.Throughputs) > 0 {
+		v.Speeds = s.speedsOf(j.spec)
+	}
 	if v.Gangs = int32(len(j.gangs)); e.gang == 0 && j.spec.partial() {
 		v.Sizes = j.spec.sizes()
 		v.Sizes.Now = j.size

@@ -119,6 +119,7 @@ type plan struct {
 	skus     map[cell.TypeName]bool
 	policies []sched.VCConfig
 	halfLife sched.Duration
+	speeds   []sched.Throughput
 	err      error
 }
 
@@ -126,6 +127,27 @@ func (p *plan) fail(format string, v ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, v...)
 	}
+}
+
+// readSpeeds reads what is known of how fast models run: speeds=resnet:1:1000,resnet:2@V100:1900,
+// each a model, a number of GPUs, maybe of a type, and a rate.
+func (p *plan) readSpeeds(a *args) {
+	for _, text := range a.list("speeds") {
+		parts := strings.Split(text, ":")
+		if len(parts) != 3 {
+			p.fail("speeds=%s: not a model, a number of GPUs and a rate, such as resnet:2:1900", text)
+			return
+		}
+		gpus, sku, _ := strings.Cut(parts[1], "@")
+		n, err1 := strconv.ParseInt(gpus, 10, 32)
+		rate, err2 := strconv.ParseInt(parts[2], 10, 64)
+		if err1 != nil || err2 != nil {
+			p.fail("speeds=%s: the GPUs and the rate are whole numbers", text)
+			return
+		}
+		p.speeds = append(p.speeds, sched.Throughput{Model: parts[0], SKU: cell.TypeName(sku), GPUs: int32(n), Rate: rate})
+	}
+	slices.SortFunc(p.speeds, sched.Throughput.Compare)
 }
 
 // oneLine reads the form without a block: one chain, and VCs by number of cells.
@@ -149,6 +171,7 @@ func (p *plan) oneLine(a *args) {
 		p.limits(&p.policies[i], a)
 	}
 	p.halfLife = a.duration("halfLife", 0)
+	p.readSpeeds(a)
 }
 
 // read reads one line of the block: chain, pin or vc.
@@ -173,6 +196,7 @@ func (p *plan) read(line string) error {
 		}
 		p.limits(p.vcConfig(name), a)
 		p.halfLife = a.duration("halfLife", p.halfLife) // of all
+		p.readSpeeds(a)
 		p.vc(name).Parent = cell.VCName(a.text("parent", ""))
 		for _, pinned := range a.list("pinned") {
 			v := p.vc(name)
@@ -408,5 +432,5 @@ func (p *plan) config() *sched.Config {
 	slices.SortFunc(p.spec.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.policies, func(a, b sched.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	return &sched.Config{Cluster: p.spec, VCs: p.policies, HalfLife: p.halfLife}
+	return &sched.Config{Cluster: p.spec, VCs: p.policies, HalfLife: p.halfLife, Throughputs: p.speeds}
 }

@@ -140,11 +140,17 @@ func (c *crowd) enter(id sched.AttemptID, j *sched.Job, tasks []cell.Task) perf.
 	return l.speed
 }
 
-// leavesOf is how many GPUs a job has when all of its tasks run.
+// leavesOf is how many GPUs a job has when all of its tasks run; of an elastic one those
+// of its usual size, for which its run time is.
 func leavesOf(j *sched.Job) int32 {
-	n := int32(0)
+	n, left := int32(0), j.Size
 	for i := range j.Roles {
-		n += j.Roles[i].Tasks * j.Roles[i].Leaves
+		tasks := j.Roles[i].Tasks
+		if j.Size > 0 {
+			tasks = min(tasks, left)
+			left -= tasks
+		}
+		n += tasks * j.Roles[i].Leaves
 	}
 	return n
 }

@@ -53,6 +53,19 @@ func (s *Spec) speeds(p *plan) error {
 	return wrong.all()
 }
 
+// offline gives policies what the model of speeds knows of types and numbers of GPUs,
+// unless the cluster file says it.
+func (p *plan) offline(c *sched.Config) {
+	if p.model == nil || len(c.Throughputs) > 0 {
+		return
+	}
+	var types []cell.TypeName
+	for _, sku := range c.Cluster.SKUs {
+		types = append(types, sku.Name)
+	}
+	c.Throughputs = p.model.Offline(types)
+}
+
 // seconds reads a time in seconds.
 func seconds(text string) (sched.Duration, error) {
 	var f float64

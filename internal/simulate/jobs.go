@@ -58,6 +58,10 @@ func (b *jobs) job(t *trace.Job) *sched.Job {
 	if j.User == "" {
 		j.User = "user"
 	}
+	if t.MaxGPUs > t.MinGPUs {
+		b.elastic(j, t)
+		return j
+	}
 	full, size := t.GPUs/b.node, b.node
 	rest := t.GPUs % b.node
 	if b.shape == GPUShape {
@@ -72,6 +76,20 @@ func (b *jobs) job(t *trace.Job) *sched.Job {
 	}
 	j.Gangs = []sched.Gang{{Name: "all", Tasks: ordinals(n)}}
 	return j
+}
+
+// elastic gives a job one member a GPU: the least that it can have start together.
+func (b *jobs) elastic(j *sched.Job, t *trace.Job) {
+	most := min(t.MaxGPUs, maxMembers)
+	least := min(t.MinGPUs, most)
+	b.role(j, sched.Role{Name: "worker", Tasks: most, Leaves: 1, SKUs: b.skus(t)})
+	j.Gangs = []sched.Gang{{Name: "all", Tasks: ordinals(least)}}
+	for o := least; o < most; o++ {
+		j.Gangs = append(j.Gangs, sched.Gang{Name: "more", Tasks: []int32{o}, Extra: true})
+	}
+	if t.GPUs < most {
+		j.Size = t.GPUs
+	}
 }
 
 // role adds a role that has tasks. All of its tasks must succeed, and one that

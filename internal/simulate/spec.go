@@ -65,7 +65,11 @@ func (s *Spec) read(t *Trace) (*plan, error) {
 	if err := s.effects(p); err != nil {
 		return nil, err
 	}
-	return p, s.readCluster(p, t)
+	if err := s.readCluster(p, t); err != nil {
+		return nil, err
+	}
+	p.offline(p.config)
+	return p, nil
 }
 
 // effects reads what needs neither the cluster nor the trace.

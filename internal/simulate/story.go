@@ -68,6 +68,9 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 
 // work implements story: what of the job's run time is left.
 func (s *traceStory) work(t *sim.Task) (sched.Duration, int32) {
+	if t.Job.Gangs[t.Attempt.Gang].Extra {
+		return 0, 0 // the members above the minimum help as long as it runs
+	}
 	return max(s.todo[t.Job].duration-t.Served, 1), 0
 }
 

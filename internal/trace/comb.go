@@ -85,6 +85,10 @@ func (s *combSource) check(j *Job) {
 		s.c.fail(0, isEmpty, "job %q has no gpus; want at least 1", j.ID)
 	case j.Submit < s.last:
 		s.c.fail(0, "out of order", "job %q is submitted before the one above it; sort the lines by submit_us", j.ID)
+	case (j.MinGPUs == 0) != (j.MaxGPUs == 0) || j.MinGPUs > 0 && (j.GPUs < j.MinGPUs || j.GPUs > j.MaxGPUs):
+		s.c.fail(0, "contradiction", "job %q: gpus_min and gpus_max come together, with gpus between them", j.ID)
+	case j.Loss != nil && (j.Loss.Last > j.Loss.First || j.Loss.Half == 0):
+		s.c.fail(0, "contradiction", "job %q: a loss falls from first to last, and has half_us above 0", j.ID)
 	case len(j.Deadlines) > 0 && j.Class == BestEffort:
 		s.c.fail(0, "contradiction", "job %q has deadlines and is besteffort; remove one of the two", j.ID)
 	}
@@ -140,6 +144,13 @@ func (s *combSource) rareKey(j *Job, key []byte) {
 		j.Estimate = sched.Duration(c.whole(anyTime))
 	case "gpu_milli":
 		j.GPUMilli = int32(c.whole(partOfGPU))
+	case "gpus_min":
+		j.MinGPUs = int32(c.whole(someGPUs))
+	case "gpus_max":
+		j.MaxGPUs = int32(c.whole(someGPUs))
+	case "loss":
+		loss := s.curve()
+		j.Loss = &loss
 	case "skus":
 		j.SKUs = nil
 		s.list(func() { j.SKUs = append(j.SKUs, c.name()) })
@@ -177,7 +188,7 @@ func (s *combSource) rareKey(j *Job, key []byte) {
 func combKeys() []string {
 	return []string{"id", "submit_us", "duration_us", "gpus", "user", "vc", "app", "model", "class", "outcome", "estimate_us",
 		"gpu_milli", "skus", "milli_cpu", "memory_mb", "nodes", "tasks", "priority", "weight_milli", "deadlines", "iterations",
-		"interval_us", "attempts", "failure"}
+		"interval_us", "attempts", "failure", "gpus_min", "gpus_max", "loss"}
 }
 
 func (s *combSource) unknown(key []byte, known []string) {
@@ -249,6 +260,27 @@ func (s *combSource) deadline() (d sched.Deadline) {
 		}
 	})
 	return d
+}
+
+// anyLoss is a loss in billionths, at most a million.
+var anyLoss = span{0, 1_000_000_000_000_000}
+
+func (s *combSource) curve() (v Curve) {
+	c := &s.c
+	known := []string{"first", "last", "half_us"}
+	c.object(func(key []byte) {
+		switch slices.Index(known, string(key)) {
+		case 0:
+			v.First = c.number(9, anyLoss)
+		case 1:
+			v.Last = c.number(9, anyLoss)
+		case 2:
+			v.Half = sched.Duration(c.whole(anyTime))
+		default:
+			s.unknown(key, known)
+		}
+	})
+	return v
 }
 
 func (s *combSource) attempt() (a Attempt) {

@@ -22,6 +22,10 @@ const (
 // rowErrors are mistakes of one row: the text, and the error of its last row. The
 // row before it is good, so a lenient reader gets that one and counts the other.
 var rowErrors = []struct{ name, text, want, kind string }{
+	{"sizes", combHead + `{"id":"1","submit_us":0,"gpus":1}` + "\n" + `{"id":"x","submit_us":0,"gpus":2,"gpus_min":1}`, `job "x": gpus_min and gpus_max come together, with gpus between them`, "contradiction"},
+	{"sizes around", combHead + `{"id":"1","submit_us":0,"gpus":1}` + "\n" + `{"id":"x","submit_us":0,"gpus":9,"gpus_min":1,"gpus_max":8}`, `job "x": gpus_min and gpus_max come together, with gpus between them`, "contradiction"},
+	{"loss rises", combHead + `{"id":"1","submit_us":0,"gpus":1}` + "\n" + `{"id":"x","submit_us":0,"gpus":1,"loss":{"first":1,"last":2,"half_us":1}}`, `job "x": a loss falls from first to last, and has half_us above 0`, "contradiction"},
+	{"loss for ever", combHead + `{"id":"1","submit_us":0,"gpus":1}` + "\n" + `{"id":"x","submit_us":0,"gpus":1,"loss":{"first":2,"last":1}}`, `job "x": a loss falls from first to last, and has half_us above 0`, "contradiction"},
 	{"letters", phillyHead + "1,0,1,1,a\n2,x,1,1,a", `f:3:3: submit_s: "x" is not a number`, "not a number"},
 	{"nan", phillyHead + "1,0,1,1,a\n2,0,nan,1,a", `f:3:5: duration_s: "nan" is not a number`, "not a number"},
 	{"inf", phillyHead + "1,0,1,1,a\n2,0,1e999,1,a", `f:3:5: duration_s: "1e999" is not a number`, "not a number"},

@@ -33,6 +33,11 @@ type Spec struct {
 	// AppJobs, where it is not 0, makes apps, such as hyper-parameter searches: 1 to
 	// AppJobs jobs that are submitted together, with one user, VC, size and model.
 	AppJobs int64
+	// Elastic, where it is above 1, lets a job have between one part in so many of its GPUs
+	// and so many times as many, as far as Cluster has them.
+	Elastic int64
+	// Loss lets jobs report one that falls.
+	Loss bool
 }
 
 // Kind describes a generator.
@@ -95,6 +100,8 @@ func (s *Spec) check() (*kind, error) {
 		return nil, errors.New("a load and a rate of arrivals exclude each other")
 	case s.AppJobs < 0 || s.AppJobs > 1_000_000:
 		return nil, fmt.Errorf("%d jobs in an app: want 1 to 1000000", s.AppJobs)
+	case s.Elastic < 0 || s.Elastic > 1024:
+		return nil, fmt.Errorf("sizes from 1/%d to %d times: want a factor from 1 to 1024", s.Elastic, s.Elastic)
 	case s.PerDay < 0 || s.PerDay > 1<<32:
 		return nil, fmt.Errorf("%d jobs a day: want 1 to %d", s.PerDay, int64(1)<<32)
 	}
@@ -175,6 +182,7 @@ const (
 	arrivalStream
 	surveyStream
 	appStream
+	lossStream
 )
 
 // shapes draws the jobs one after the other, those of an app alike.
@@ -244,6 +252,7 @@ func (g *generator) jobs(yield func(Job) bool) {
 	drawn := g.shapes()
 	arrivals := newRandom(g.spec.Seed, arrivalStream)
 	s := survey{random: newRandom(g.spec.Seed, surveyStream), mix: newWeights(g.spec.Mix[:]...)}
+	losses := newRandom(g.spec.Seed, lossStream)
 	w := newWeek(g.kind)
 	at := uint64(0) // nanoseconds of a time in which all hours have the same rate
 	var j Job
@@ -252,6 +261,10 @@ func (g *generator) jobs(yield func(Job) bool) {
 			at = min(at+g.wait(arrivals), uint64(maxTime)*1000)
 		}
 		j.ID = strconv.FormatInt(n, 10)
+		g.stretch(&j)
+		if g.spec.Loss {
+			j.Loss = lossOf(losses, j.Duration)
+		}
 		j.Submit = w.at(sched.Duration(at / 1000))
 		if g.spec.Survey {
 			s.apply(&j)
@@ -260,6 +273,24 @@ func (g *generator) jobs(yield func(Job) bool) {
 			return
 		}
 	}
+}
+
+// stretch makes a job elastic.
+func (g *generator) stretch(j *Job) {
+	f := int32(g.spec.Elastic)
+	if f <= 1 {
+		return
+	}
+	j.MinGPUs, j.MaxGPUs = (j.GPUs+f-1)/f, min(j.GPUs*f, MaxGPUs)
+	if len(g.spec.Cluster) > 0 {
+		j.MaxGPUs = max(min(j.MaxGPUs, int32(min(TotalGPUs(g.spec.Cluster), MaxGPUs))), j.GPUs)
+	}
+}
+
+// lossOf draws a loss (the distributions are ours): from 2 to 3 down to 0.1 to 1, half the way
+// within a 20th to a 5th of the run time.
+func lossOf(r random, d sched.Duration) *Curve {
+	return &Curve{First: r.between(2000, 3000) * 1e6, Last: r.between(100, 1000) * 1e6, Half: max(d/1000*sched.Duration(r.between(50, 200)), 1)}
 }
 
 // wait draws the time between two jobs in nanoseconds, at most a century.

@@ -160,6 +160,29 @@ func TestApps(t *testing.T) {
 	}
 }
 
+// TestElastic checks that jobs stay what they were, with sizes around theirs.
+func TestElastic(t *testing.T) {
+	spec := Spec{Kind: "poisson", Jobs: 1000, Seed: 6, Cluster: []Shape{{Nodes: 2, GPUs: 8}}}
+	plain := generated(t, spec)
+	spec.Elastic, spec.Loss = 4, true
+	seen := map[[3]int32]bool{}
+	for i, j := range generated(t, spec) {
+		seen[[3]int32{j.MinGPUs, j.GPUs, j.MaxGPUs}] = true
+		if c := j.Loss; c.At(0) != c.First || c.At(j.Duration) >= c.First || c.At(j.Duration) <= c.Last {
+			t.Fatalf("job %s of %d us has the loss %+v", j.ID, j.Duration, *c)
+		}
+		j.MinGPUs, j.MaxGPUs, j.Loss = 0, 0, nil
+		if fmt.Sprint(plain[i]) != fmt.Sprint(j) {
+			t.Fatalf("%+v became %+v", plain[i], j)
+		}
+	}
+	for _, want := range [][3]int32{{1, 1, 4}, {1, 2, 8}, {1, 4, 16}, {2, 8, 16}} {
+		if !seen[want] {
+			t.Errorf("no job of %v GPUs; there are %v", want, seen)
+		}
+	}
+}
+
 // TestHours checks that the busiest hours and days get their part of the jobs.
 func TestHours(t *testing.T) {
 	var hour [24]float64

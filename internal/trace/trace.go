@@ -26,13 +26,16 @@ type Job struct {
 	// Estimate is what its user thought Duration would be.
 	Estimate sched.Duration
 
-	GPUs     int32    // of the whole gang, at least 1
-	GPUMilli int32    // thousandths of a GPU that each of GPUs is used by; 0 is whole GPUs
-	SKUs     []string // GPU types that it may run on, sorted; none is any
-	MilliCPU int64    // thousandths of a CPU, of the whole gang
-	MemoryMB int64    // main memory in MiB, of the whole gang
-	Nodes    int32    // on how many nodes it ran
-	Tasks    []Task   // the parts of the gang, where the trace has them
+	GPUs int32 // of the whole gang, at least 1
+	// MinGPUs and MaxGPUs are how many an elastic job can have, and GPUs those for which
+	// Duration is; both are 0 of a job of one size.
+	MinGPUs, MaxGPUs int32
+	GPUMilli         int32    // thousandths of a GPU that each of GPUs is used by; 0 is whole GPUs
+	SKUs             []string // GPU types that it may run on, sorted; none is any
+	MilliCPU         int64    // thousandths of a CPU, of the whole gang
+	MemoryMB         int64    // main memory in MiB, of the whole gang
+	Nodes            int32    // on how many nodes it ran
+	Tasks            []Task   // the parts of the gang, where the trace has them
 
 	Priority int32
 	Weight   int64  // thousandths of a share; 1000 is the usual one
@@ -43,6 +46,7 @@ type Job struct {
 	Model      string
 	Iterations int64
 	Interval   sched.Duration // between two reports of progress
+	Loss       *Curve         // what a training reports
 
 	Attempts []Attempt
 	Outcome  Outcome
@@ -74,6 +78,23 @@ type Attempt struct {
 	Duration sched.Duration // 0 is unknown
 	GPUs     int32
 	Nodes    int32
+}
+
+// Curve is the loss of a training: it begins at First, and has come half the way to Last
+// when Half of the run time is done, two thirds at twice that, and so on: Last +
+// (First - Last) * Half / (Half + work), in billionths. So trainings can be compared early.
+type Curve struct {
+	First, Last int64
+	Half        sched.Duration
+}
+
+// At is the loss after so much work, which is not negative.
+func (c *Curve) At(work sched.Duration) int64 {
+	if c.Half <= 0 {
+		return c.Last
+	}
+	gap := big128(max(c.First-c.Last, 0), int64(c.Half), int64(c.Half)+int64(work))
+	return c.Last + gap
 }
 
 // Outcome is how a job ended; "" is unknown.

@@ -180,6 +180,8 @@ func TestRoundTrips(t *testing.T) {
 		{ID: "2", Submit: sched.Time(180 * sched.Second), Duration: 60 * sched.Second, GPUs: 1, VC: "c", Class: Soft,
 			Deadlines: []sched.Deadline{{After: 120 * sched.Second, Value: 10}, {After: 180 * sched.Second, Value: 2}}},
 		{ID: "3", Submit: sched.Time(180 * sched.Second), GPUs: 1, Class: BestEffort},
+		{ID: "4", Submit: sched.Time(180 * sched.Second), GPUs: 2, Class: BestEffort, MinGPUs: 1, MaxGPUs: 8,
+			Loss: &Curve{First: 2_000_000_000, Last: 12_500_000, Half: sched.Minute}},
 	}
 	keep := map[Format]func(Job) Job{
 		PhillyCSV: func(j Job) Job {
@@ -192,13 +194,14 @@ func TestRoundTrips(t *testing.T) {
 			if j.Class == "" {
 				j.Class = BestEffort
 			}
+			j.MinGPUs, j.MaxGPUs, j.Loss = 0, 0, nil
 			return j
 		},
 		Comb: func(j Job) Job { return j },
 	}
 	lost := map[Format]string{
-		PhillyCSV: "[{class 2} {deadlines 1} {interval_us 1} {iterations 1} {model 1}]",
-		Tiresias:  "[{class 2} {deadlines 1} {vc 2}]", Chronus: "[{class 1}]", Comb: "[]",
+		PhillyCSV: "[{class 3} {deadlines 1} {gpus_max 1} {gpus_min 1} {interval_us 1} {iterations 1} {loss 1} {model 1}]",
+		Tiresias:  "[{class 3} {deadlines 1} {gpus_max 1} {gpus_min 1} {loss 1} {vc 2}]", Chronus: "[{class 1} {gpus_max 1} {gpus_min 1} {loss 1}]", Comb: "[]",
 	}
 	for _, to := range Writable() {
 		text, gone := written(t, to, whole)
@@ -211,6 +214,17 @@ func TestRoundTrips(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, read(t, string(text), Options{})); diff != "" {
 			t.Errorf("%s:\n%s", to, diff)
+		}
+	}
+}
+
+// TestLoss checks the curve by hand: half of what it can fall after half_us, two thirds after
+// twice that.
+func TestLoss(t *testing.T) {
+	c := Curve{First: 3_000_000_000, Last: 0, Half: 100}
+	for work, want := range map[sched.Duration]int64{0: 3_000_000_000, 100: 1_500_000_000, 200: 1_000_000_000, 900: 300_000_000} {
+		if got := c.At(work); got != want {
+			t.Errorf("after %d: %d, want %d", work, got, want)
 		}
 	}
 }

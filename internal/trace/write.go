@@ -192,6 +192,9 @@ func saidBy(j *Job) []string {
 	say(j.Estimate != 0, "estimate_us")
 	say(j.GPUMilli != 0, "gpu_milli")
 	say(len(j.SKUs) > 0, "skus")
+	say(j.MinGPUs != 0, "gpus_min")
+	say(j.MaxGPUs != 0, "gpus_max")
+	say(j.Loss != nil, "loss")
 	say(j.MilliCPU != 0, "milli_cpu")
 	say(j.MemoryMB != 0, "memory_mb")
 	say(j.Nodes != 0, "nodes")
@@ -265,6 +268,12 @@ func appendJob(b []byte, j *Job) []byte {
 	b = appendString(b, "failure", j.Failure)
 	b = appendInt(b, "estimate_us", int64(j.Estimate))
 	b = appendInt(b, "gpu_milli", int64(j.GPUMilli))
+	b = appendInt(b, "gpus_min", int64(j.MinGPUs))
+	b = appendInt(b, "gpus_max", int64(j.MaxGPUs))
+	if c := j.Loss; c != nil {
+		b = append(appendBillionths(append(b, `,"loss":{"first":`...), c.First), `,"last":`...)
+		b = append(appendInt(appendBillionths(b, c.Last), "half_us", int64(c.Half)), '}')
+	}
 	b = appendInt(b, "milli_cpu", j.MilliCPU)
 	b = appendInt(b, "memory_mb", j.MemoryMB)
 	b = appendInt(b, "nodes", int64(j.Nodes))
@@ -315,6 +324,15 @@ func appendInt(b []byte, key string, n int64) []byte {
 		return b
 	}
 	return strconv.AppendInt(append(append(append(b, `,"`...), key...), `":`...), n, 10)
+}
+
+// appendBillionths writes a number that is not negative.
+func appendBillionths(b []byte, n int64) []byte {
+	b = strconv.AppendInt(b, n/1e9, 10)
+	if n%1e9 == 0 {
+		return b
+	}
+	return append(b, strings.TrimRight(fmt.Sprintf(".%09d", n%1e9), "0")...)
 }
 
 func appendString(b []byte, key, s string) []byte {

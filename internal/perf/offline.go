@@ -1,0 +1,76 @@
+package perf
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Offline is what a model of speeds knows of types and numbers of GPUs, as policies may
+// plan by it (sched.Config.Throughputs), for the types of a cluster. Effects that are
+// switched off are not in it. Where there is a table of throughputs, it alone counts for
+// the models in it.
+func (m *Model) Offline(types []cell.TypeName) []sched.Throughput {
+	if m == nil || m.Off&OnGPUs != 0 {
+		return nil
+	}
+	var out []sched.Throughput
+	if t := m.Throughputs; t != nil {
+		for _, sku := range types {
+			worker := t.worker(string(sku))
+			for _, a := range t.Alone {
+				if a.Worker == worker && a.Rate > 0 {
+					out = append(out, sched.Throughput{Model: a.Work.Model, SKU: sku, GPUs: a.Work.Scale, Rate: min(int64(a.Rate), sched.MaxRate)})
+				}
+			}
+		}
+	}
+	if f := m.Factors; f != nil {
+		for _, s := range f.GPUs {
+			for _, sku := range f.typesOf(s.Model, types, m.Off&OnType != 0) {
+				rate := s.Rate.times(find(f.Types, s.Model, string(sku)))
+				out = append(out, sched.Throughput{Model: s.Model, SKU: sku, GPUs: s.GPUs, Rate: int64(rate)})
+			}
+		}
+	}
+	slices.SortStableFunc(out, sched.Throughput.Compare)
+	out = slices.CompactFunc(out, func(a, b sched.Throughput) bool { return a.Compare(b) == 0 })
+	return out[:min(len(out), sched.MaxThroughputs)]
+}
+
+// typesOf are the types on which a model has speeds of its own; else the one that stands
+// for all.
+func (f *Factors) typesOf(model string, types []cell.TypeName, off bool) []cell.TypeName {
+	for _, t := range types {
+		if !off && find(f.Types, model, string(t)) != FullSpeed {
+			return types
+		}
+	}
+	return []cell.TypeName{""}
+}
+
+// On is the throughput of one model on a number of GPUs of a type, from its part of a
+// table (sched.GangView.Speeds): linear between two entries, as on the last beyond it,
+// and falling to 0 with the GPUs below the first. It is 0 where nothing is known.
+func On(speeds []sched.Throughput, sku cell.TypeName, gpus int32) int64 {
+	own := func(t sched.Throughput) bool { return t.SKU == sku }
+	if !slices.ContainsFunc(speeds, own) {
+		sku = ""
+	}
+	var low sched.Throughput
+	for _, high := range speeds {
+		switch {
+		case high.SKU != sku:
+			continue
+		case gpus <= high.GPUs:
+			// Rates are at most 2^50: the product may need more than 63 bits.
+			return low.Rate + part(high.Rate-low.Rate, int64(gpus-low.GPUs), int64(high.GPUs-low.GPUs))
+		}
+		low = high
+	}
+	return low.Rate
+}
+
+// part is n * a / b for 0 <= a <= b, rounded down, whatever the sign of n.
+func part(n, a, b int64) int64 { return n/b*a + n%b*a/b }
