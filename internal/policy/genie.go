@@ -155,11 +155,15 @@ func (p *genie) hopeless(v sched.View) []sched.Ranked {
 }
 
 // NextChange implements sched.Timed: who outruns its declaration is hopeless at its
-// deadline, and who waits for a size when it can meet it with none any more.
+// deadline, who starts and does not run yet when it could not meet it any more, and who waits for a size when it can meet it with none any more.
 func (p *genie) NextChange(v sched.View) sched.Time {
 	var next sched.Time
 	for g := range v.Running() {
-		if d, ok := lastDeadline(&g); ok && d+1 > v.Now() && (next == 0 || d+1 < next) {
+		d, ok := lastDeadline(&g)
+		if g.Started == 0 && remaining(&g) != unknown { // it waits as well
+			d = sched.Time(p.key(&g).Rank)
+		}
+		if ok && d+1 > v.Now() && (next == 0 || d+1 < next) {
 			next = d + 1
 		}
 	}

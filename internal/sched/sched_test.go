@@ -56,6 +56,8 @@ type world struct {
 	now   sched.Time
 	log   []sched.Record
 	ended []sched.JobStatus
+	// policies make them for a replay; nil is policy.New.
+	policies sched.Policies
 }
 
 func newWorld(t *testing.T, c *sched.Config) *world {
@@ -97,10 +99,12 @@ func (w *world) decide() {
 // decides reports whether a record changes more than what policies remember.
 func decides(r sched.Record) bool {
 	switch r.Event.(type) {
-	case sched.Noted, sched.Decided:
+	case sched.Noted, sched.Decided, sched.Sized:
 		return false
 	}
-	return true
+	// Who started behind the walk, since its promise was kept, is paused at the next look.
+	e, stop := r.Event.(sched.StopSent)
+	return !stop || e.Cause != sched.EndResized
 }
 
 // takesBack reports whether the first decision of another look stops somebody who had
@@ -376,6 +380,9 @@ func (w *world) heal(c *sched.Config) {
 // replay folds the log into a new state and decides again at each marker.
 func (w *world) replay() {
 	s := sched.New(policy.New)
+	if w.policies != nil {
+		s = sched.New(w.policies)
+	}
 	var inputs []sched.Record
 	for _, r := range w.log {
 		d, ok := r.Event.(sched.Decided)

@@ -106,12 +106,12 @@ func (s *State) resizes(wish *Wish) bool {
 }
 
 // resize gives a job that runs another number of members: those above it are stopped,
-// the last first, or more of them wait. Members that got their cells by this very
-// decision are left alone, and so is the size.
+// the last first, or more of them wait. Who got cells by this very decision is left alone
+// until the next, which is asked for.
 func (w *walker) resize(wish *Wish) {
 	s := w.s
 	a := s.attemptOf(wish.Gang)
-	if a == nil || a.cause != "" || a.alive == 0 || a.lazy || a.since > s.through {
+	if a == nil || a.cause != "" || a.alive == 0 || a.lazy {
 		return
 	}
 	slot := a.job
@@ -122,7 +122,10 @@ func (w *walker) resize(wish *Wish) {
 		s.pause(a)
 		return
 	}
-	if j := &s.jobs[slot]; j.size == wish.Size || s.fresh(j, wish.Size) {
+	if j := &s.jobs[slot]; j.size == wish.Size {
+		return
+	} else if a.since > s.through || s.fresh(j, wish.Size) {
+		s.grew = true
 		return
 	}
 	s.cutPromises(slot, wish.Size)
@@ -133,16 +136,19 @@ func (w *walker) resize(wish *Wish) {
 			s.stopAttempt(&s.attempts[at], EndResized, nil)
 		}
 	}
-	s.grew = true // members may wait now whose turn is over
+	s.grew = true // members may wait now whose turn is over, and leaves be left
 }
 
 // pause stops a gang that can go on later where it was.
 func (s *State) pause(a *attempt) {
 	j := &s.jobs[a.job]
-	if a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) || s.fresh(j, 0) {
+	if a.state != AttemptStarting && a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) {
 		return
 	}
-	s.stopAttempt(a, EndResized, nil)
+	if s.grew = true; a.since > s.through || s.fresh(j, 0) {
+		return
+	}
+	s.stopAttempt(a, EndResized, nil) // what it leaves can be promised now
 }
 
 // fresh reports whether a member above a size got its cells by this very decision.

@@ -1,12 +1,15 @@
 package sched_test
 
 import (
+	"cmp"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
 )
 
 // told is a policy that wishes what a test says, for who waits and for who runs.
@@ -198,4 +201,80 @@ func TestUsualSize(t *testing.T) {
 	p.sizes[1] = 4
 	w.look()
 	want(t, "four", w.where(one), "n0[0] n0[1] n0[2] n0[3]")
+}
+
+// whim is a policy that gives each job another size every 20 seconds, for no reason.
+type whim struct{}
+
+func (whim) size(v sched.View, g *sched.GangView) int32 {
+	x := uint64(g.Ref.Job)*0x9E3779B97F4A7C15 + uint64(v.Now()/sched.Time(20*sched.Second))*0xBF58476D1CE4E5B9
+	x ^= x >> 29
+	if x%5 == 0 {
+		return sched.Pause
+	}
+	return int32(x / 5 % 8) // which may be no size of the job
+}
+
+func (p whim) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		for g := range v.Waiting() {
+			if n := p.size(v, &g); n != sched.Pause && !yield(sched.Wish{Gang: g.Ref, Size: n}) {
+				return
+			}
+		}
+	}
+}
+
+func (p whim) Tune(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		var all []sched.GangView
+		for g := range v.Running() {
+			all = append(all, g)
+		}
+		slices.SortFunc(all, func(a, b sched.GangView) int { return cmp.Or(int(a.Ref.Job-b.Ref.Job), int(a.Ref.Gang-b.Ref.Gang)) })
+		for i := range all {
+			if n := p.size(v, &all[i]); n != 0 && !yield(sched.Wish{Gang: all[i].Ref, Size: n}) {
+				return
+			}
+		}
+	}
+}
+
+func (whim) NextChange(v sched.View) sched.Time {
+	const every = sched.Time(20 * sched.Second)
+	return (v.Now()/every + 1) * every
+}
+
+// Sizes that change at random, with faults, refusals and other configurations: every
+// invariant holds after every event, and a replay decides the same.
+func TestRandomSizes(t *testing.T) {
+	resized := 0
+	for seed := range seeds.Of(t, 60) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		cfgs := []*sched.Config{cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}), cluster(4, map[cell.VCName]int32{"a": 1, "b": 3})}
+		cfgs[1].VCs[0].Policy = "another"
+		w := &world{t: t, now: 1_000_000, policies: func(sched.VCConfig) (sched.Policy, error) { return whim{}, nil }}
+		w.s = sched.New(w.policies)
+		w.do(sched.Reconfigure{Config: cfgs[0]})
+		for step := range 150 {
+			w.now += sched.Time(r.IntN(8_000_000))
+			if r.IntN(3) > 0 {
+				w.step(r, cfgs, step)
+				continue
+			}
+			j := randomJob(r, 1000+step)
+			j.Hints.Checkpoint = r.IntN(2) == 0
+			events, _, _ := w.s.Check(sched.Submit{Job: j}, w.now)
+			w.apply(events)
+		}
+		for _, rec := range w.log {
+			if e, ok := rec.Event.(sched.StopSent); ok && e.Cause == sched.EndResized {
+				resized++
+			}
+		}
+		w.replay()
+	}
+	if resized == 0 {
+		t.Error("nobody was resized")
+	}
 }

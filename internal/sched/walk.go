@@ -39,7 +39,10 @@ func (s *State) fulfilAll() {
 	for space := int32(1); space < s.cl.NumSpaces(); space++ {
 		slots := s.reservations(space, cell.MaxGuaranteed+1)
 		for i := len(slots) - 1; i >= 0; i-- {
-			s.fulfil(&s.attempts[slots[i]])
+			j := &s.jobs[s.attempts[slots[i]].job]
+			if s.fulfil(&s.attempts[slots[i]]) && j.spec.partial() {
+				s.grew = true // members above its minimum may wait now whose turn is over
+			}
 		}
 	}
 }
