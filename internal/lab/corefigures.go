@@ -15,7 +15,8 @@ import (
 
 // BenchCore measures the decision core alone, through Apply and Decide, with
 // events written to memory. Times are those that the core's thread spent on a
-// processor, except where a clock on the wall is named.
+// processor, but for the latency of gangs that come one after the other, which is
+// on the wall.
 func BenchCore(ctx context.Context, o Options) error {
 	b := &bench{out: o.Out}
 	runtime.LockOSThread() // whose clock is read
@@ -102,25 +103,18 @@ func (w *coreWorld) arrival(preempting bool) {
 		prio = prodPriority
 	}
 	w.arrive(prio)
-	for {
-		waits := 0
-		for _, j := range w.jobs {
-			if j.attempt.N == 0 && j.spec.Priority < cell.MinGuaranteed {
-				waits++
-			}
-		}
-		if waits >= len(w.vcs) {
-			return
-		}
+	for w.spare < len(w.vcs) {
 		w.submit(coreShape{vc: w.rng.IntN(len(w.vcs)), gpus: w.size(corePerNode), prio: cell.Opportunistic})
 	}
 }
 
 // measure lets gangs arrive for a while.
 func (w *coreWorld) measure(preempting bool) {
-	for began := time.Now(); time.Since(began) < coreFor && w.placed < coreMost; {
-		w.arrival(preempting)
-	}
+	w.steadily(func() {
+		for began := time.Now(); time.Since(began) < coreFor && w.placed < coreMost; {
+			w.arrival(preempting)
+		}
+	})
 }
 
 // report prints what was measured.
@@ -128,7 +122,7 @@ func (b *bench) report(w *coreWorld, suffix string, nodes int) {
 	label := []string{"nodes", strconv.Itoa(nodes)}
 	b.figure("comb_core_members_per_s"+suffix, float64(w.members)/w.busy.Seconds(), "1/s", label...)
 	b.figure("comb_core_gangs_per_s"+suffix, float64(w.placed)/w.busy.Seconds(), "1/s", label...)
-	b.fine("comb_core_gang_latency"+suffix, w.took, label...)
+	b.usual("comb_core_gang_latency"+suffix, w.took, label...) // the worst was when others had the processor
 	used, quota := 0, 0
 	for _, v := range w.vcs {
 		quota += v.quota
@@ -140,17 +134,19 @@ func (b *bench) report(w *coreWorld, suffix string, nodes int) {
 	b.figure("comb_core_gangs_that_waited"+suffix, 100*float64(w.waited)/float64(w.placed), "percent", label...)
 }
 
-// fine prints quantiles in microseconds.
-func (b *bench) fine(name string, all []time.Duration, labels ...string) {
-	if len(all) == 0 {
-		return
+// usual prints the median and the 99th percentile in microseconds.
+func (b *bench) usual(name string, all []time.Duration, labels ...string) {
+	if slices.Sort(all); len(all) > 0 {
+		us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+		b.figure(name, us(all[len(all)/2]), "us", append(labels, "quantile", "0.5")...)
+		b.figure(name, us(all[len(all)*99/100]), "us", append(labels, "quantile", "0.99")...)
 	}
-	slices.Sort(all)
-	for _, q := range []struct {
-		label string
-		at    int
-	}{{"0.5", len(all) / 2}, {"0.99", len(all) * 99 / 100}, {"1", len(all) - 1}} {
-		b.figure(name, float64(all[q.at].Nanoseconds())/1000, "us", append(labels, "quantile", q.label)...)
+}
+
+// fine prints also the worst.
+func (b *bench) fine(name string, all []time.Duration, labels ...string) {
+	if b.usual(name, all, labels...); len(all) > 0 {
+		b.figure(name, float64(all[len(all)-1].Nanoseconds())/1000, "us", append(labels, "quantile", "1")...)
 	}
 }
 
