@@ -77,7 +77,7 @@ func (r *Replica) fold(m message) {
 			break
 		}
 	}
-	r.state.TakeEnded() // the loop has passed them on
+	r.state.DropEnded() // the loop has passed them on
 	r.remember(m.records)
 	if m.then != nil && r.broken == nil {
 		if s := m.then(r.state.Clone()); s != nil {

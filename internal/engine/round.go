@@ -238,7 +238,7 @@ func fold(ctx context.Context, o *Options) (*sched.State, error) {
 	if err := o.Journal.Replay(ctx, s.Seq(), func(r sched.Record) error { return applyStored(s, r) }); err != nil {
 		return nil, fmt.Errorf("cannot replay the journal: %w", err)
 	}
-	s.TakeEnded() // they are in the table of finished jobs already
+	s.DropEnded() // they are in the table of finished jobs already
 	return s, nil
 }
 

@@ -134,7 +134,7 @@ func (v *verifier) decide(mark sched.Decided) error {
 	if len(v.report.Problems) > 0 {
 		return errUnsound
 	}
-	v.state.TakeEnded()
+	v.state.DropEnded()
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (v *verifier) flush() error {
 		}
 	}
 	v.open = v.open[:0:0]
-	v.state.TakeEnded()
+	v.state.DropEnded()
 	return nil
 }
 

@@ -18,9 +18,9 @@ func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		v.Waiting()(func(g sched.GangView) bool {
 			w := sched.Wish{Gang: g.Ref, Strict: true}
-			if p.preempt {
-				w.Over = later(v, g.Order)
-				w.Passes = func(ref sched.GangRef) bool { return v.Gang(ref).Order > g.Order }
+			if order := g.Order; p.preempt {
+				w.Over = later(v, order)
+				w.Passes = func(ref sched.GangRef) bool { return v.Gang(ref).Order > order }
 			}
 			return yield(w)
 		})

@@ -66,7 +66,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 		s.jobs = append(s.jobs, job{})
 	}
 	j := &s.jobs[slot]
-	*j = s.newJob(e.ID, e.Job, s.now, j)
+	*j = s.newJob(e.ID, e.Job, s.now, s.mem.rooms.take())
 	if e.Job.partial() {
 		s.partials++
 	}
@@ -83,16 +83,13 @@ func (s *State) applySubmitted(e JobSubmitted) {
 }
 
 // newJob lays out a job that waits, in the memory of one that has ended, if any.
-func (s *State) newJob(id JobID, spec *Job, now Time, room *job) job {
+func (s *State) newJob(id JobID, spec *Job, now Time, in room) job {
 	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now, size: spec.usualSize()}
 	n := 0
 	for r := range spec.Roles {
 		n += int(spec.Roles[r].Tasks)
 	}
-	if room != nil {
-		j.tasks, j.gangs = room.tasks[:0], room.gangs[:0]
-	}
-	j.tasks, j.gangs = slices.Grow(j.tasks, n), slices.Grow(j.gangs, len(spec.Gangs))
+	j.tasks, j.gangs = slices.Grow(in.tasks, n), slices.Grow(in.gangs, len(spec.Gangs))
 	for r := range spec.Roles {
 		for i := range spec.Roles[r].Tasks {
 			j.tasks = append(j.tasks, taskRun{role: int32(r), index: i, state: TaskWaiting})
@@ -102,20 +99,6 @@ func (s *State) newJob(id JobID, spec *Job, now Time, room *job) job {
 		j.gangs = append(j.gangs, s.newGang(&j, g))
 	}
 	return j
-}
-
-// keepTasks is for how many tasks a job that ended leaves its memory to the next.
-const keepTasks = 64
-
-// vacate frees the slot of a job that has ended.
-func (s *State) vacate(j *job) {
-	was := *j
-	*j = job{}
-	if cap(was.tasks) <= keepTasks {
-		clear(was.tasks)
-		clear(was.gangs)
-		j.tasks, j.gangs = was.tasks[:0], was.gangs[:0]
-	}
 }
 
 func (s *State) newGang(j *job, g int) gang {

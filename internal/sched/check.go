@@ -65,7 +65,7 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	if s.slots.n >= maxWaiting {
 		return nil, Answer{}, refuse(Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", s.slots.n)
 	}
-	j := s.newJob(s.nextJob, c.Job, s.now, nil)
+	j := s.newJob(s.nextJob, c.Job, s.now, room{})
 	for g := range j.gangs {
 		if g > 0 && j.gangs[g].shape == j.gangs[g-1].shape {
 			continue

@@ -16,9 +16,9 @@ type memory struct {
 	begun      chunk[begun]
 	attempts   chunk[AttemptStatus]
 	tasks      chunk[TaskStatus]
-	ended      chunk[JobStatus]
 	completing chunk[JobCompleting]
 	digests    *strings.Builder
+	rooms      rooms
 	walker     walker          // of the VC that is walked
 	heads      []head          // of Ordered
 	waits      []merge         // of opportunistic
@@ -66,4 +66,39 @@ func (m *memory) text(d digest) string {
 	m.digests.Write(text[:])
 	all := m.digests.String()
 	return all[len(all)-size:]
+}
+
+// room is memory for the tasks and gangs of a job.
+type room struct {
+	tasks []taskRun
+	gangs []gang
+}
+
+// rooms are those that jobs left, the last first.
+type rooms []room
+
+// keepRooms is how many are kept at most, and keepTasks for how many tasks one may be.
+const (
+	keepRooms = 1024
+	keepTasks = 64
+)
+
+// leave keeps the memory of a job that is over, of which nobody knows any more.
+func (rs *rooms) leave(j *job) {
+	if len(*rs) < keepRooms && cap(j.tasks) <= keepTasks {
+		clear(j.tasks)
+		clear(j.gangs)
+		*rs = append(*rs, room{j.tasks[:0], j.gangs[:0]})
+	}
+}
+
+// take returns one of them, or an empty one.
+func (rs *rooms) take() room {
+	last := len(*rs) - 1
+	if last < 0 {
+		return room{}
+	}
+	out := (*rs)[last]
+	*rs = (*rs)[:last]
+	return out
 }

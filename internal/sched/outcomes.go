@@ -352,19 +352,6 @@ func (s *State) applyJobEnded(e JobEnded) {
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}
-	st := s.status(j)
-	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping = e.Phase, e.Cause, e.Message, s.now, false
-	if e.Cause == EndSucceeded || e.Cause == EndFailed {
-		if c := j.completing; c != nil && c.Exit == e.Exit {
-			st.Exit = &c.Exit // which never changes
-		} else {
-			st.Exit = s.mem.exits.keep(e.Exit)
-		}
-	}
-	if s.ended == nil {
-		s.ended = s.mem.ended.take(1)[:0]
-	}
-	s.ended = append(s.ended, st)
 	if j.spec.partial() {
 		s.partials--
 	}
@@ -373,7 +360,8 @@ func (s *State) applyJobEnded(e JobEnded) {
 	}
 	s.slots.remove(j.id)
 	s.names.remove(j, slot)
-	s.vacate(j)
+	s.ended = append(s.ended, endedJob{*j, e, s.now})
+	*j = job{}
 	s.spare = append(s.spare, slot)
 }
 

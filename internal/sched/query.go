@@ -44,6 +44,21 @@ func (s *State) status(j *job) JobStatus {
 	return st
 }
 
+// finalStatus is a job that is over as users see it.
+func (s *State) finalStatus(j *endedJob) JobStatus {
+	e := &j.end
+	st := s.status(&j.job)
+	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping = e.Phase, e.Cause, e.Message, j.at, false
+	if e.Cause == EndSucceeded || e.Cause == EndFailed {
+		if c := j.completing; c != nil && c.Exit == e.Exit {
+			st.Exit = &c.Exit // which never changes
+		} else {
+			st.Exit = s.mem.exits.keep(e.Exit)
+		}
+	}
+	return st
+}
+
 // attemptsOf returns a job's live attempts and the last ended of each gang.
 func (s *State) attemptsOf(j *job) []AttemptStatus {
 	if len(j.lasts) == 1 && j.gangs[0].attempt == none && j.gangs[0].last == &j.lasts[0] {

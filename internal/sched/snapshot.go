@@ -271,7 +271,7 @@ func (s *State) loadJobs(lines []byte, want int) error {
 }
 
 func (s *State) loadJob(im *jobImage) {
-	j := s.newJob(im.ID, im.Spec, im.Submitted, nil)
+	j := s.newJob(im.ID, im.Spec, im.Submitted, room{})
 	j.started, j.retry, j.counted, j.preempted = im.Started, im.Retry, im.Counted, im.Preempted
 	j.yielded = im.Yielded
 	if im.Size != 0 {

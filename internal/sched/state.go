@@ -66,7 +66,7 @@ type State struct {
 	close    map[closeness][]cell.Level // the same
 	ranks    ranking                    // a cache of the policies' orders
 	shapes   map[string]shape           // a cache of what jobs asked for lately, by its text
-	ended    []JobStatus
+	ended    []endedJob // since somebody asked
 	out      []Record // of the Decide that runs
 	mem      memory
 }
@@ -247,11 +247,33 @@ func (s *State) Now() Time { return s.now }
 // Config returns the present configuration, nil before the first; do not change it.
 func (s *State) Config() *Config { return s.cfg }
 
+// endedJob is a job that is over, with how and when: its status is made for who asks.
+type endedJob struct {
+	job
+	end JobEnded
+	at  Time
+}
+
 // TakeEnded returns the final status of the jobs that ended since the last call.
 func (s *State) TakeEnded() []JobStatus {
-	e := s.ended
-	s.ended = nil
-	return e
+	if len(s.ended) == 0 {
+		return nil
+	}
+	out := make([]JobStatus, len(s.ended))
+	for i := range s.ended {
+		out[i] = s.finalStatus(&s.ended[i])
+	}
+	s.DropEnded()
+	return out
+}
+
+// DropEnded forgets the jobs that ended, where nobody wants their status.
+func (s *State) DropEnded() {
+	for i := range s.ended {
+		s.mem.rooms.leave(&s.ended[i].job)
+	}
+	clear(s.ended)
+	s.ended = s.ended[:0]
 }
 
 // Clone returns a copy that shares only what never changes.
@@ -266,9 +288,19 @@ func (s *State) Clone() *State {
 		nt += len(s.jobs[i].tasks)
 		ng += len(s.jobs[i].gangs)
 	}
+	for i := range s.ended {
+		nt += len(s.ended[i].tasks)
+		ng += len(s.ended[i].gangs)
+	}
 	tasks, gangs := make([]taskRun, 0, nt), make([]gang, 0, ng)
 	for i := range d.jobs {
 		j := &d.jobs[i]
+		j.tasks, tasks = slab(j.tasks, tasks)
+		j.gangs, gangs = slab(j.gangs, gangs)
+	}
+	d.ended = slices.Clone(s.ended)
+	for i := range d.ended {
+		j := &d.ended[i]
 		j.tasks, tasks = slab(j.tasks, tasks)
 		j.gangs, gangs = slab(j.gangs, gangs)
 	}
@@ -293,7 +325,7 @@ func (s *State) Clone() *State {
 	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
-	d.never, d.close, d.ended, d.out, d.mem = nil, nil, slices.Clone(s.ended), nil, memory{}
+	d.never, d.close, d.out, d.mem = nil, nil, nil, memory{}
 	d.ranks, d.shapes = ranking{}, nil
 	return &d
 }

@@ -120,7 +120,7 @@ func gangWith(spec *Job, role int32) int32 {
 // couldFit asks the placing code alone whether a job would find cells, with
 // preemption but without those before it: no means that trying it is in vain.
 func (t *suggester) couldFit(spec *Job) bool {
-	j := t.base.newJob(t.base.nextJob, spec, t.base.now, nil)
+	j := t.base.newJob(t.base.nextJob, spec, t.base.now, room{})
 	_, ok := t.base.plan(&j, int(gangWith(spec, t.role())), nil)
 	return ok
 }

@@ -32,7 +32,7 @@ func (w *whatIf) decide() []Record {
 		w.at = w.again
 		log = append(log, w.Decide(w.at)...)
 	}
-	w.TakeEnded()
+	w.DropEnded()
 	return log
 }
 
