@@ -191,7 +191,7 @@ func victims(list []sched.AttemptID) string {
 
 func phaseText(p sched.Phase, c sched.EndCause) string {
 	text := map[sched.Phase]string{sched.Succeeded: "succeeded", sched.Failed: "failed", sched.Stopped: "is stopped"}[p]
-	if c == "" || c == sched.EndSucceeded || c == sched.EndFailed || c == sched.EndStopped {
+	if c == 0 || c == sched.EndSucceeded || c == sched.EndFailed || c == sched.EndStopped {
 		return text
 	}
 	return text + " (" + causeText(c) + ")"
@@ -217,7 +217,7 @@ func causeText(c sched.EndCause) string {
 	case sched.EndNeverAlive:
 		return "withdrawn before any task started"
 	}
-	return string(c)
+	return c.String()
 }
 
 func because(text string) string {

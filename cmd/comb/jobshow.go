@@ -50,7 +50,7 @@ func reasonCode(j *rest.Job) string {
 	case j.Reason != nil:
 		return string(j.Reason.Code)
 	case j.Phase.Ended() && j.Phase != sched.Succeeded:
-		return string(j.Cause)
+		return j.Cause.String()
 	}
 	return ""
 }
@@ -106,7 +106,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		t.row("reason", string(j.Reason.Code)+": "+j.Reason.Message)
 	}
 	if j.Phase.Ended() {
-		t.row("cause", string(j.Cause))
+		t.row("cause", j.Cause.String())
 	}
 	if j.Exit != nil {
 		t.row("exit", exitText(j.Exit))
@@ -139,7 +139,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "PID", "EXIT", "PROGRESS")
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
-		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), string(k.State), number(k.Attempt), string(k.Node), string(k.SKU),
+		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
 			deviceList(k.Devices, k.Parts), pid(k.PID), exitText(k.Exit), progress(k.Progress))
 	}
 }

@@ -317,7 +317,7 @@ func (c *chart) job(j *ganttJob, y float64, class string, run window) {
 	c.addf(`<line class="span" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(c.x.at(since(j.row.Submit, run.from))), px(c.x.at(since(to, run.from))), px(y+8), px(y+8))
 	for _, b := range j.bars {
 		from, to := c.x.at(since(b.From, run.from)), c.x.at(since(b.To, run.from))
-		cause := cmp.Or(string(b.Cause), "still running")
+		cause := cmp.Or(b.Cause.String(), "still running")
 		c.bar(class, box{from, y + 3, to - from, 10}, fmt.Sprintf("%s of %s, %d GPUs: %s, %s", j.row.Name, j.row.VC, j.row.GPUs, span(since(b.To, b.From)), cause))
 		if b.Cause == sched.EndPreempted {
 			c.addf(`<line class="cut" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(to), px(to), px(y+1), px(y+15))

@@ -355,13 +355,13 @@ func failureClass(e *sched.JobEnded) string {
 	case e.Exit.Cause != "":
 		return string(e.Exit.Cause)
 	case e.Cause == sched.EndTimeLimit:
-		return string(e.Cause)
+		return e.Cause.String()
 	case e.Exit.Signal != 0:
 		return "signal " + strconv.Itoa(int(e.Exit.Signal))
 	case e.Exit.Code != 0:
 		return "exit " + strconv.Itoa(int(e.Exit.Code))
 	}
-	return string(e.Cause)
+	return e.Cause.String()
 }
 
 // stopWaiting ends the waits of a job that will not start any more, or not before

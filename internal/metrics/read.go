@@ -64,7 +64,7 @@ type rowParser struct {
 func (p *rowParser) row() Row {
 	r := Row{ID: sched.JobID(p.int(math.MaxInt64)), TraceID: p.text(), Name: p.text(), VC: p.text(), User: p.text(), App: p.text(), Model: p.text(),
 		GPUs: int32(p.int(math.MaxInt32)), Nodes: int32(p.int(math.MaxInt32)), Submit: sched.Time(p.seconds()), Start: sched.Time(p.seconds()),
-		End: sched.Time(p.seconds()), Phase: p.phase(), Cause: sched.EndCause(p.text()), Class: p.text()}
+		End: sched.Time(p.seconds()), Phase: p.phase(), Cause: p.cause(), Class: p.text()}
 	p.seconds() // jct_s follows from the others
 	r.Duration = sched.Duration(p.seconds())
 	p.seconds() // queue_s as well
@@ -95,6 +95,14 @@ func (p *rowParser) phase() sched.Phase {
 		p.err = fmt.Errorf("%q is no phase of a job", s)
 	}
 	return s
+}
+
+// cause takes why a job's last attempt ended.
+func (p *rowParser) cause() (c sched.EndCause) {
+	if err := c.UnmarshalText([]byte(p.text())); p.err == nil {
+		p.err = err
+	}
+	return c
 }
 
 func (p *rowParser) int(limit int64) int64 {

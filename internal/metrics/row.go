@@ -78,7 +78,7 @@ func (j *JobsWriter) Write(r *Row) {
 	b = j.time(b, r.Submit, true)
 	b = j.time(b, r.Start, r.Attempts > 0)
 	b = j.time(b, r.End, over)
-	for _, s := range [...]string{string(r.Phase), string(r.Cause), r.Class} {
+	for _, s := range [...]string{string(r.Phase), r.Cause.String(), r.Class} {
 		b = appendText(append(b, ','), s)
 	}
 	b = append(b, ',')

@@ -125,7 +125,7 @@ func (f *Fold) censor() {
 			if g.slot != none {
 				f.cut(g)
 				phase = sched.Active
-				bars = addBar(bars, Bar{g.placed, f.now, ""})
+				bars = addBar(bars, Bar{g.placed, f.now, 0})
 			}
 		}
 		r := f.fill(j)

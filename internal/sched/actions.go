@@ -76,7 +76,7 @@ func (s *State) Outstanding() []Action {
 	for _, slot := range slots {
 		a := &s.attempts[slot]
 		out = append(out, s.startAction(a, true))
-		if a.cause != "" {
+		if a.cause != 0 {
 			out = append(out, Action{Attempt: a.id, Grace: s.jobs[a.job].spec.Grace, Known: true})
 		}
 	}

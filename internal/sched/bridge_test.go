@@ -52,7 +52,7 @@ func (s *State) Held() []Held {
 		for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
 			state := j.tasks[o].state
 			if j.tasks[o].dead {
-				state = ""
+				state = 0
 			}
 			h.Tasks = append(h.Tasks, state)
 			h.Want = append(h.Want, j.spec.Roles[j.tasks[o].role].Leaves)

@@ -146,7 +146,7 @@ func (s *State) settleGang(slot, g int32) {
 		s.settleReservation(a)
 		return
 	}
-	if a.alive > 0 && a.cause == "" {
+	if a.alive > 0 && a.cause == 0 {
 		switch {
 		case a.refused:
 			s.stopAttempt(a, EndRefused, nil)
@@ -181,7 +181,7 @@ func (s *State) settleGang(slot, g int32) {
 // endCause says why an attempt, all of whose tasks are dead, ended.
 func (s *State) endCause(a *attempt) EndCause {
 	switch {
-	case a.cause != "" && !a.cause.Resumes():
+	case a.cause != 0 && !a.cause.Resumes():
 		return a.cause
 	case a.refused:
 		return EndRefused
@@ -195,7 +195,7 @@ func (s *State) endCause(a *attempt) EndCause {
 		failed = failed || j.tasks[o].state == TaskFailed
 	}
 	switch {
-	case ended && a.cause != "":
+	case ended && a.cause != 0:
 		return a.cause
 	case ended:
 		return EndPreempted
@@ -252,7 +252,7 @@ func (s *State) leafBad(l cell.LeafID) bool {
 
 // stopAttempt sends a stop unless one was sent.
 func (s *State) stopAttempt(a *attempt, cause EndCause, by *AttemptID) {
-	if a.cause != "" {
+	if a.cause != 0 {
 		return
 	}
 	if cause == EndPreempted {

@@ -135,7 +135,7 @@ func (d *digest) event(e Event) {
 		d.text(e.Reason)
 	case StopSent:
 		d.attempt(e.Attempt)
-		d.text(string(e.Cause))
+		d.text(e.Cause.String())
 		d.num(int64(e.Grace))
 		d.by(e.By)
 		d.word(uint64(len(e.Nodes)))
@@ -150,19 +150,19 @@ func (d *digest) event(e Event) {
 		d.rotation(&e.Rotation)
 	case AttemptEnded:
 		d.attempt(e.Attempt)
-		d.text(string(e.Cause))
+		d.text(e.Cause.String())
 		d.text(e.Message)
 	case JobCompleting:
 		d.num(int64(e.Job))
 		d.text(string(e.Phase))
-		d.text(string(e.Cause))
+		d.text(e.Cause.String())
 		d.exit(&e.Exit)
 		d.num(int64(e.Task))
 		d.text(e.Message)
 	case JobEnded:
 		d.num(int64(e.Job))
 		d.text(string(e.Phase))
-		d.text(string(e.Cause))
+		d.text(e.Cause.String())
 		d.exit(&e.Exit)
 		d.text(e.Message)
 	case Sized:

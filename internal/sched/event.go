@@ -187,28 +187,69 @@ type Spared struct {
 	Container bool        `json:"container,omitempty"`
 }
 
-// EndCause says why an attempt ended, or is being ended.
-type EndCause string
+// EndCause says why an attempt ended, or is being ended; 0 is not yet. Its text is what
+// journals and interfaces hold.
+type EndCause int8
 
 // The causes of an attempt's end.
 const (
-	EndSucceeded  EndCause = "succeeded"
-	EndFailed     EndCause = "failed"     // a completion policy said so
-	EndCompleted  EndCause = "completed"  // its job's attempt completed; the rest is stopped
-	EndPreempted  EndCause = "preempted"  // no retry counted
-	EndMigrated   EndCause = "migrated"   // it runs again elsewhere; no retry counted
-	EndResized    EndCause = "resized"    // its policy gave its job another size, or paused it; no retry counted
-	EndStopped    EndCause = "stopped"    // by its user
-	EndTimeLimit  EndCause = "time limit" // final
-	EndEarly      EndCause = "early"      // its policy saw that it brings nothing more; final
-	EndRefused    EndCause = "refused"    // a start was refused; no retry counted
-	EndPlatform   EndCause = "platform"   // supervisor or node lost; no retry counted
-	EndNeverAlive EndCause = "withdrawn"  // stopped before any task started
+	EndSucceeded  EndCause = 1 + iota
+	EndFailed              // a completion policy said so
+	EndCompleted           // its job's attempt completed; the rest is stopped
+	EndPreempted           // no retry counted
+	EndMigrated            // it runs again elsewhere; no retry counted
+	EndResized             // its policy gave its job another size, or paused it; no retry counted
+	EndStopped             // by its user
+	EndTimeLimit           // final
+	EndEarly               // its policy saw that it brings nothing more; final
+	EndRefused             // a start was refused; no retry counted
+	EndPlatform            // supervisor or node lost; no retry counted
+	EndNeverAlive          // stopped before any task started
 )
 
 // Resumes reports whether who was told to stop for this cause goes on later, where it
 // was if it keeps checkpoints, without a retry counted.
 func (c EndCause) Resumes() bool { return c == EndPreempted || c == EndMigrated || c == EndResized }
+
+// String returns the cause in words; "" for none.
+func (c EndCause) String() string {
+	switch c {
+	case EndSucceeded:
+		return "succeeded"
+	case EndFailed:
+		return "failed"
+	case EndCompleted:
+		return "completed"
+	case EndPreempted:
+		return "preempted"
+	case EndMigrated:
+		return "migrated"
+	case EndResized:
+		return "resized"
+	case EndStopped:
+		return "stopped"
+	case EndTimeLimit:
+		return "time limit"
+	case EndEarly:
+		return "early"
+	case EndRefused:
+		return "refused"
+	case EndPlatform:
+		return "platform"
+	case EndNeverAlive:
+		return "withdrawn"
+	}
+	return ""
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (c EndCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *EndCause) UnmarshalText(text []byte) (err error) {
+	*c, err = named[EndCause](text, "cause of an attempt's end")
+	return err
+}
 
 // AttemptEnded frees the attempt's cells: every task is proven dead.
 type AttemptEnded struct {

@@ -76,7 +76,7 @@ func tasks(h *sched.Held) []event {
 	}
 	if i, ok := at(sched.TaskStopping); ok {
 		out = append(out, fact(name("exit code=143", i), sched.TaskExited{Attempt: h.ID, Task: i, Exit: sched.Exit{Code: 143, Signal: 15}}))
-	} else if i, ok := at(sched.TaskStarting); ok && h.Cause != "" {
+	} else if i, ok := at(sched.TaskStarting); ok && h.Cause != 0 {
 		out = append(out, fact(name("never started", i), sched.TaskExited{Attempt: h.ID, Task: i, Exit: sched.Exit{Cause: sched.NeverStarted}}))
 	}
 	if i, ok := at(sched.TaskIsUnknown); ok {

@@ -190,12 +190,12 @@ func (st *step) record(r sched.Record) error {
 	case sched.Unreserved:
 		delete(st.live, e.Attempt)
 	case sched.AttemptEnded:
-		if h := st.live[e.Attempt]; h == nil || slices.ContainsFunc(h.Tasks, func(s sched.TaskState) bool { return s != "" }) {
+		if h := st.live[e.Attempt]; h == nil || slices.ContainsFunc(h.Tasks, func(s sched.TaskState) bool { return s != 0 }) {
 			return fmt.Errorf("I10: attempt %v ends, but its tasks are not all proven dead", e.Attempt)
 		}
 		delete(st.live, e.Attempt)
 	case sched.Upgraded:
-		if h := st.live[e.Attempt]; h == nil || !h.Lazy || h.Cause != "" {
+		if h := st.live[e.Attempt]; h == nil || !h.Lazy || h.Cause != 0 {
 			return fmt.Errorf("attempt %v cannot be guaranteed again", e.Attempt)
 		}
 		firm := *st.live[e.Attempt]
@@ -270,7 +270,7 @@ func (st *step) enough(e sched.Reserved) error {
 // stopped checks who preempts whom (I6): rank falls.
 func (st *step) stopped(e sched.StopSent) error {
 	victim := st.live[e.Attempt]
-	if victim == nil || victim.Cause != "" || slices.Contains(st.fresh, e.Attempt) {
+	if victim == nil || victim.Cause != 0 || slices.Contains(st.fresh, e.Attempt) {
 		return fmt.Errorf("I6: attempt %v cannot be stopped now", e.Attempt)
 	}
 	over := *victim

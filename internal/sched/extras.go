@@ -22,14 +22,14 @@ func (j *Job) partial() bool { return len(j.Gangs) > 1 && j.Gangs[1].Extra }
 // stopping: then the members above it may wait, run and be placed.
 func (s *State) minimumLives(j *job) bool {
 	at := j.gangs[0].attempt
-	return at != none && s.attempts[at].state != AttemptReserving && s.attempts[at].cause == "" && s.attempts[at].alive > 0
+	return at != none && s.attempts[at].state != AttemptReserving && s.attempts[at].cause == 0 && s.attempts[at].alive > 0
 }
 
 // minimumStands is what Verify asks instead: a minimum whose last task died has
 // its attempt until the next decision.
 func (s *State) minimumStands(j *job) bool {
 	at := j.gangs[0].attempt
-	return at != none && s.attempts[at].state != AttemptReserving && (s.attempts[at].cause == "" || s.attempts[at].alive == 0)
+	return at != none && s.attempts[at].state != AttemptReserving && (s.attempts[at].cause == 0 || s.attempts[at].alive == 0)
 }
 
 // extraEligible reports whether a member above the minimum may be placed now: not

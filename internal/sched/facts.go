@@ -111,7 +111,7 @@ func (s *State) applyStarted(e TaskStarted) {
 	t := s.task(a, e.Task)
 	t.state, t.begun = TaskRunning, s.mem.begun.keep(begun{e.Host, e.PID, e.Ports})
 	j := &s.jobs[a.job]
-	if a.cause != "" {
+	if a.cause != 0 {
 		t.state = TaskStopping
 	}
 	if j.started == 0 {
@@ -144,7 +144,7 @@ func (s *State) refreshState(a *attempt) {
 	switch {
 	case unknown:
 		a.state = AttemptUnknown
-	case a.cause != "":
+	case a.cause != 0:
 		a.state = AttemptStopping
 	case starting:
 		a.state = AttemptStarting
@@ -166,7 +166,7 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	t.exit = s.mem.exits.keep(x)
 	a.alive--
 	switch {
-	case a.cause != "" && !x.Own:
+	case a.cause != 0 && !x.Own:
 		t.state = TaskEnded
 	case !x.Cause.Accountable():
 		if x.Cause == SuspendTimeout {

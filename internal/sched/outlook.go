@@ -22,7 +22,7 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 	switch {
 	case a.state == AttemptUnknown:
 		return 0, false
-	case a.cause != "":
+	case a.cause != 0:
 		return a.told.Add(spec.Grace), true
 	case spec.TimeLimit == 0:
 		return 0, false

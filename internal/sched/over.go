@@ -172,7 +172,7 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 func (s *State) yields(j *job, a *attempt) bool {
 	v := &s.jobs[a.job]
 	al := s.cl.Alloc(a.alloc)
-	if al.Space != s.space(j.spec.VC) || al.Opportunistic() || a.cause != "" || a.state != AttemptStarting && a.state != AttemptRunning {
+	if al.Space != s.space(j.spec.VC) || al.Opportunistic() || a.cause != 0 || a.state != AttemptStarting && a.state != AttemptRunning {
 		return false
 	}
 	cfg := vcConfig(s.cfg, j.spec.VC)

@@ -388,7 +388,7 @@ func (s *State) askHoldings(space int32, by By) {
 func (s *State) countHoldings(hs *holdings, by By, a *attempt, sign int64) {
 	f, spec := s.cl.Forest(), s.jobs[a.job].spec
 	h := holding{by: by, party: by.party(spec), prio: spec.Priority}
-	stays := !a.lazy && spec.Priority >= cell.MinGuaranteed && a.cause == "" && !a.orphaned
+	stays := !a.lazy && spec.Priority >= cell.MinGuaranteed && a.cause == 0 && !a.orphaned
 	add := func() {
 		if stays {
 			h.staying = h.leaves

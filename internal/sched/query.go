@@ -108,7 +108,7 @@ func (s *State) attemptStatus(a *attempt) AttemptStatus {
 // suspended reports whether others have their turn on an attempt's leaves.
 func (s *State) suspended(a *attempt) bool {
 	r := s.rotationOf(a)
-	return r != nil && a.cause == "" && !r.Runs(a.id, s.now)
+	return r != nil && a.cause == 0 && !r.Runs(a.id, s.now)
 }
 
 // AsOf is the state as of a later time, to be read at once: who has whose turn depends

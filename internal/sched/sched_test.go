@@ -188,7 +188,7 @@ func (w *world) where(id sched.JobID) string {
 	var out []string
 	for _, t := range j.Tasks {
 		if t.Node == "" {
-			out = append(out, string(t.State))
+			out = append(out, t.State.String())
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s%v", t.Node, t.Devices))

@@ -69,13 +69,13 @@ func (s *State) stuck(id cell.AllocID) bool {
 // stop; nil when all were.
 func (s *State) stays(a *attempt) *attempt {
 	if !s.shared(a) {
-		if a.cause == "" {
+		if a.cause == 0 {
 			return a
 		}
 		return nil
 	}
 	for at := s.first(a); at != none; at = s.attempts[at].mate {
-		if s.attempts[at].cause == "" {
+		if s.attempts[at].cause == 0 {
 			return &s.attempts[at]
 		}
 	}

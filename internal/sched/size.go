@@ -111,7 +111,7 @@ func (s *State) resizes(wish *Wish) bool {
 func (w *walker) resize(wish *Wish) {
 	s := w.s
 	a := s.attemptOf(wish.Gang)
-	if a == nil || a.cause != "" || a.alive == 0 || a.lazy {
+	if a == nil || a.cause != 0 || a.alive == 0 || a.lazy {
 		return
 	}
 	slot := a.job

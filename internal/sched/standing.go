@@ -85,7 +85,7 @@ func (s *State) runnersAt(space int32, p cell.Priority) iter.Seq[*runner] {
 // runs reports whether an attempt is one that policies see run: a full gang, for
 // what stands above a minimum gives way before them whatever the policy says.
 func (s *State) runs(a *attempt) bool {
-	return !a.lazy && a.cause == "" && (a.state == AttemptStarting || a.state == AttemptRunning) && !s.isExtra(a)
+	return !a.lazy && a.cause == 0 && (a.state == AttemptStarting || a.state == AttemptRunning) && !s.isExtra(a)
 }
 
 // rerun notes that something happened to an attempt.

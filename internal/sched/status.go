@@ -1,6 +1,10 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"fmt"
+
+	"github.com/combsched/comb/internal/cell"
+)
 
 // Phase is a job's state.
 type Phase string
@@ -18,35 +22,117 @@ const (
 // Ended reports whether the phase is final.
 func (p Phase) Ended() bool { return p == Succeeded || p == Failed || p == Stopped }
 
-// AttemptState is drawn in attempt.go.
-type AttemptState string
+// AttemptState is drawn in attempt.go. Its text is what journals and interfaces hold.
+type AttemptState int8
 
 // Attempt states. A reservation is not an attempt yet.
 const (
-	AttemptReserving AttemptState = "Reserving" // waits for its victims' death
-	AttemptStarting  AttemptState = "Starting"
-	AttemptRunning   AttemptState = "Running"
-	AttemptSuspended AttemptState = "Suspended"
-	AttemptStopping  AttemptState = "Stopping"
-	AttemptUnknown   AttemptState = "Unknown"
-	AttemptOver      AttemptState = "Ended"
+	AttemptReserving AttemptState = 1 + iota // waits for its victims' death
+	AttemptStarting
+	AttemptRunning
+	AttemptSuspended
+	AttemptStopping
+	AttemptUnknown
+	AttemptOver
 )
 
-// TaskState is one task's state as users see it.
-type TaskState string
+// String returns the state's name; "" for none.
+func (s AttemptState) String() string {
+	switch s {
+	case AttemptReserving:
+		return "Reserving"
+	case AttemptStarting:
+		return "Starting"
+	case AttemptRunning:
+		return "Running"
+	case AttemptSuspended:
+		return "Suspended"
+	case AttemptStopping:
+		return "Stopping"
+	case AttemptUnknown:
+		return "Unknown"
+	case AttemptOver:
+		return "Ended"
+	}
+	return ""
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s AttemptState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *AttemptState) UnmarshalText(text []byte) (err error) {
+	*s, err = named[AttemptState](text, "state of an attempt")
+	return err
+}
+
+// TaskState is one task's state as users see it; its text is what journals and
+// interfaces hold.
+type TaskState int8
 
 // Task states.
 const (
-	TaskWaiting   TaskState = "Waiting"
-	TaskStarting  TaskState = "Starting"
-	TaskRunning   TaskState = "Running"
-	TaskSuspended TaskState = "Suspended" // others have their turn on its leaves; never stored
-	TaskStopping  TaskState = "Stopping"
-	TaskIsUnknown TaskState = "Unknown"
-	TaskSucceeded TaskState = "Succeeded"
-	TaskFailed    TaskState = "Failed"
-	TaskEnded     TaskState = "Ended" // stopped or preempted, neither good nor bad
+	TaskWaiting TaskState = 1 + iota
+	TaskStarting
+	TaskRunning
+	TaskSuspended // others have their turn on its leaves; never stored
+	TaskStopping
+	TaskIsUnknown
+	TaskSucceeded
+	TaskFailed
+	TaskEnded // stopped or preempted, neither good nor bad
 )
+
+// String returns the state's name; "" for none.
+func (s TaskState) String() string {
+	switch s {
+	case TaskWaiting:
+		return "Waiting"
+	case TaskStarting:
+		return "Starting"
+	case TaskRunning:
+		return "Running"
+	case TaskSuspended:
+		return "Suspended"
+	case TaskStopping:
+		return "Stopping"
+	case TaskIsUnknown:
+		return "Unknown"
+	case TaskSucceeded:
+		return "Succeeded"
+	case TaskFailed:
+		return "Failed"
+	case TaskEnded:
+		return "Ended"
+	}
+	return ""
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s TaskState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *TaskState) UnmarshalText(text []byte) (err error) {
+	*s, err = named[TaskState](text, "state of a task")
+	return err
+}
+
+// named returns the value of a name; no name is 0. Values are numbered from 1 without
+// a gap.
+func named[T interface {
+	~int8
+	String() string
+}](text []byte, what string) (T, error) {
+	if len(text) == 0 {
+		return 0, nil
+	}
+	for v := T(1); v.String() != ""; v++ {
+		if v.String() == string(text) {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no %s", text, what)
+}
 
 // JobStatus is a job as users see it: computed from State, and kept as it is in
 // the table of finished jobs.

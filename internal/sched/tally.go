@@ -56,7 +56,7 @@ func (s *State) count(a *attempt, sign int32) {
 	}
 	r := &t.ranks[i]
 	r.all += sign
-	if a.cause == "" && !a.orphaned { // which has fewer leaves than it asked for
+	if a.cause == 0 && !a.orphaned { // which has fewer leaves than it asked for
 		r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
 	}
 	if s.willing(a) {

@@ -68,7 +68,7 @@ func (s *State) hostOf(wish *Wish) *attempt {
 		return nil
 	}
 	for _, m := range s.membersOf(host.alloc) {
-		if m.cause != "" || m.alive == 0 {
+		if m.cause != 0 || m.alive == 0 {
 			return nil
 		}
 	}
@@ -335,7 +335,7 @@ func (s *State) allocation(head *attempt) Allocation {
 	out := Allocation{Leaves: g.leaves, Shape: g.shape, Steady: s.steady(head) && !head.orphaned, Memory: s.deviceMemory(head)}
 	for _, m := range s.membersOf(head.alloc) {
 		out.Gangs = append(out.Gangs, GangRef{m.id.Job, m.id.Gang})
-		out.Steady = out.Steady && m.cause == ""
+		out.Steady = out.Steady && m.cause == 0
 	}
 	f := s.cl.Forest()
 	for _, t := range s.cl.Alloc(head.alloc).Placement.Tasks {

@@ -381,7 +381,7 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 		for at := s.byAlloc[v]; at != none; at = s.attempts[at].mate {
 			a := &s.attempts[at]
 			victims = append(victims, a.id)
-			if a.cause == "" {
+			if a.cause == 0 {
 				s.assertBehind(id, a, p.over)
 			}
 		}

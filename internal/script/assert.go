@@ -104,7 +104,7 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 		if at.Opportunistic {
 			opportunistic = "yes"
 		}
-		states = append(states, string(at.State))
+		states = append(states, at.State.String())
 		for _, v := range at.Victims {
 			victims = append(victims, s.label(v))
 		}
@@ -121,14 +121,14 @@ func (s *Session) assertJob(a *args) ([]string, error) {
 		{"reason", why.codes}, {"ahead", why.jobs}, {"blames", why.nodes}, {"position", why.position},
 		{"attempt", join(states)}, {"victims", join(victims)}, {"by", join(by)}, {"retries", fmt.Sprint(j.Retry)}, {"counted", fmt.Sprint(j.Counted)},
 		{"preempted", fmt.Sprint(j.Preempted)}, {"yielded", fmt.Sprint(j.Yielded)}, {"opportunistic", opportunistic},
-		{"cause", string(j.Cause)}, {"exit", exit},
+		{"cause", j.Cause.String()}, {"exit", exit},
 	}), nil
 }
 
 func assertTask(a *args, j sched.JobStatus, name string) []string {
 	for _, t := range j.Tasks {
 		if fmt.Sprintf("%s[%d]", t.Role, t.Index) == name {
-			return compare(a, []fact{{"state", string(t.State)}, {"on", formatPlace(t.Node, t.Devices, t.Parts)}, {"attempt", fmt.Sprint(t.Attempt)}})
+			return compare(a, []fact{{"state", t.State.String()}, {"on", formatPlace(t.Node, t.Devices, t.Parts)}, {"attempt", fmt.Sprint(t.Attempt)}})
 		}
 	}
 	return []string{fmt.Sprintf("%s has no task %s", j.Name, name)}
