@@ -117,8 +117,7 @@ func (s *State) newGang(j *job, g int) gang {
 		role = j.tasks[t].role
 		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: r.SKUs, Pinned: r.Pinned})
 	}
-	sh := s.shapeOf(members, j.spec)
-	out.members, out.shape = sh.members, sh.text
+	out.shape = s.shapeOf(members, j.spec)
 	return out
 }
 
@@ -137,20 +136,20 @@ const (
 
 // shapeOf returns the shape of a gang: that of an earlier one, if it is known. It
 // is asked for at every submission.
-func (s *State) shapeOf(members []cell.Member, spec *Job) shape {
+func (s *State) shapeOf(members []cell.Member, spec *Job) *shape {
 	var room [maxShapeText]byte
 	text := appendShape(room[:0], members, spec)
 	if known, ok := s.shapes[string(text)]; ok {
 		return known
 	}
-	fresh := shape{string(text), slices.Clone(members)}
+	fresh := &shape{string(text), slices.Clone(members)}
 	for i := range fresh.members {
 		m := &fresh.members[i]
 		m.SKUs = slices.Clone(m.SKUs) // so that no job's description is kept for it
 	}
 	if len(text) <= maxShapeText {
 		if s.shapes == nil || len(s.shapes) >= maxShapes {
-			s.shapes = map[string]shape{}
+			s.shapes = map[string]*shape{}
 		}
 		s.shapes[fresh.text] = fresh
 	}
@@ -192,7 +191,10 @@ func (s *State) applyStopRequested(e StopRequested) {
 	if j == nil {
 		return
 	}
-	j.stop, j.stopReason = true, e.Reason
+	j.stop = true
+	if e.Reason != "" {
+		j.alter().stopReason = e.Reason
+	}
 	s.keys.remember(e.Meta, e.event(), e.Job)
 	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
@@ -277,7 +279,7 @@ func (s *State) vacant() *cell.Cluster {
 		}
 	}
 	for i := range s.attempts {
-		for _, l := range s.attempts[i].drains {
+		for _, l := range s.attempts[i].rare().drains {
 			s.empty.SetLeafBad(l, true)
 		}
 	}

@@ -250,11 +250,11 @@ func (o *outlook) passing(a asking) (plan, bool) {
 
 func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	gg := &a.j.gangs[a.g]
-	key := passKey{gg.shape, mask, 0}
+	key := passKey{gg.shape.text, mask, 0}
 	if i := o.find(a.ref); i >= 0 {
 		key.by = o.books[i].start
 	}
-	if len(gg.avoid) == 0 && o.failed[key] {
+	if !gg.avoids() && o.failed[key] {
 		return plan{}, false
 	}
 	keep := o.union(mask)
@@ -265,7 +265,7 @@ func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	if ok {
 		o.useKept(a, mask, keep, &p)
 	}
-	if !ok && len(gg.avoid) == 0 {
+	if !ok && !gg.avoids() {
 		o.failed[key] = true
 	}
 	return p, ok
@@ -396,7 +396,7 @@ func (o *outlook) entitled(a asking) bool {
 func (s *State) wants(j *job, g int32) (chains []bool, pins []cell.PinnedID) {
 	f := s.cl.Forest()
 	chains = make([]bool, len(f.Chains))
-	for _, m := range j.gangs[g].members {
+	for _, m := range j.gangs[g].shape.members {
 		if m.Pinned != "" {
 			pins = append(pins, m.Pinned)
 			continue
@@ -542,7 +542,7 @@ func (o *outlook) journal(b *book) {
 	if !o.easy || !b.timed() {
 		e.Leaves, e.Binds = b.leaves, b.binds
 	}
-	was := g.booked
+	was := g.rare().booked
 	if was != nil && was.Start == e.Start && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
 		return
 	}

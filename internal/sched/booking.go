@@ -26,7 +26,7 @@ func (s *State) applyBooked(e Booked) {
 }
 
 func (s *State) setBooking(g *gang, ref GangRef, b *Booked) {
-	g.booked = b
+	g.alter().booked = b
 	if i, found := slices.BinarySearchFunc(s.booked, ref, GangRef.compare); !found {
 		s.booked = slices.Insert(s.booked, i, ref)
 	}
@@ -43,10 +43,10 @@ func (s *State) loadBooking(g *gang, id JobID, at int32, b *Booked) {
 // unbook ends a gang's booking, if it has one.
 func (s *State) unbook(slot, g int32) {
 	j := &s.jobs[slot]
-	if j.gangs[g].booked == nil {
+	if odd := j.gangs[g].odd; odd == nil || odd.booked == nil {
 		return
 	}
-	j.gangs[g].booked = nil
+	j.gangs[g].alter().booked = nil
 	if i, found := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare); found {
 		s.booked = slices.Delete(s.booked, i, i+1)
 	}
@@ -79,7 +79,7 @@ func (s *State) unbookAll() {
 func (s *State) verifyBooking(j *job, g int32, add func(string, ...any)) {
 	gg := &j.gangs[g]
 	_, listed := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare)
-	switch b := gg.booked; {
+	switch b := gg.rare().booked; {
 	case listed != (b != nil):
 		add("gang %d of job %d: booked %v, listed %v", g, j.id, b != nil, listed)
 	case b != nil && (!gg.waiting || gg.attempt != none):

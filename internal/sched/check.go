@@ -67,7 +67,7 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	}
 	j := s.newJob(s.nextJob, c.Job, s.now, room{})
 	for g := range j.gangs {
-		if g > 0 && j.gangs[g].shape == j.gangs[g-1].shape {
+		if g > 0 && j.gangs[g].shape.text == j.gangs[g-1].shape.text {
 			continue
 		}
 		if why := s.neverFits(&j, g); why != nil {

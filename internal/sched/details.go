@@ -27,14 +27,14 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		r := &e.Gangs[i]
 		gg := &j.gangs[r.Gang]
 		r.ReservedAt, r.Bound, _ = s.startBound(j, r.Gang)
-		if slices.Contains(shapes, gg.shape) {
+		if slices.Contains(shapes, gg.shape.text) {
 			continue
 		}
 		if len(shapes) == detailsMost {
 			r.Untried = true
 			continue
 		}
-		shapes = append(shapes, gg.shape)
+		shapes = append(shapes, gg.shape.text)
 		s.detail(j, r)
 	}
 	e.Ahead = s.ahead(j)

@@ -37,7 +37,7 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 // neverFits returns why a gang could not even be placed in an empty, healthy
 // cluster of this configuration; nil when it could.
 func (s *State) neverFits(j *job, g int) *Reason {
-	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape}
+	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
 	if why, ok := s.never[key]; ok {
 		return why
 	}
@@ -91,7 +91,7 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 // unknownIn says which name in a gang's request does not exist, "" if all do.
 func (s *State) unknownIn(j *job, g int) string {
 	f := s.cl.Forest()
-	for _, m := range j.gangs[g].members {
+	for _, m := range j.gangs[g].shape.members {
 		if len(m.SKUs) > 0 && m.Pinned == "" && !slices.ContainsFunc(f.Chains, func(c cell.Chain) bool { return slices.Contains(m.SKUs, c.SKU) }) {
 			return fmt.Sprintf("the cluster has no SKU %s", skuText(m.SKUs))
 		}
@@ -127,7 +127,7 @@ func plural(n int32, one, many string) string {
 func (s *State) shapeText(j *job, g int) string {
 	var parts []string
 	var tasks int32
-	for _, m := range j.gangs[g].members {
+	for _, m := range j.gangs[g].shape.members {
 		tasks += m.Tasks
 		p := fmt.Sprintf("%s x %s", plural(m.Tasks, "task", "tasks"), plural(m.Leaves, "leaf", "leaves"))
 		switch {
@@ -154,7 +154,7 @@ func (s *State) shapeText(j *job, g int) string {
 // usableChain reports whether any member of a gang could use a chain.
 func (s *State) usableChain(j *job, g int, chain int16) bool {
 	space := s.space(j.spec.VC)
-	for _, m := range j.gangs[g].members {
+	for _, m := range j.gangs[g].shape.members {
 		if (m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, s.cl.Forest().Chains[chain].SKU)) && s.pinFits(m, chain, space) {
 			return true
 		}
@@ -212,7 +212,7 @@ func (s *State) rootServes(j *job, g int, r *cell.Root) bool { return s.pinServe
 // pinServes is rootServes by the name of the pinned cell, "" for cells that are
 // not pinned.
 func (s *State) pinServes(j *job, g int, pin cell.PinnedID) bool {
-	for _, m := range j.gangs[g].members {
+	for _, m := range j.gangs[g].shape.members {
 		if m.Pinned == pin {
 			return true
 		}
@@ -254,9 +254,9 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
 	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
 		return s.heldReason(s.newReason(j, g), gg), true
-	case j.after > s.now || gg.after > s.now:
+	case j.rare().after > s.now || gg.after > s.now:
 		r := s.newReason(j, g)
-		r.Until = max(j.after, gg.after)
+		r.Until = max(j.rare().after, gg.after)
 		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
 	case gg.attempt != none:
 		return Reason{}, false
@@ -285,7 +285,7 @@ func (s *State) heldReason(r Reason, g *gang) Reason {
 
 func (s *State) reservedReason(r Reason, g *gang) Reason {
 	a := &s.attempts[g.attempt]
-	for _, v := range a.victims {
+	for _, v := range a.rare().victims {
 		if s.live(v) != nil && !slices.Contains(r.Jobs, v.Job) {
 			r.Jobs = append(r.Jobs, v.Job)
 		}
@@ -334,7 +334,7 @@ const maxNamed = 10
 // or both away makes the gang fit beside what runs, or without the bad hardware
 // it could not even run alone.
 func (s *State) faultReason(j *job, g int32) (Reason, bool) {
-	if !s.cl.Ailed() && len(j.gangs[g].avoid) == 0 {
+	if !s.cl.Ailed() && !j.gangs[g].avoids() {
 		return Reason{}, false
 	}
 	q := s.request(j, int(g))
@@ -402,7 +402,7 @@ func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 }
 
 func (s *State) avoidedReason(r Reason, g *gang) Reason {
-	for _, a := range g.avoid {
+	for _, a := range g.rare().avoid {
 		if a.Until > s.now {
 			r.Nodes = append(r.Nodes, a.Node)
 			if r.Until == 0 || a.Until < r.Until {

@@ -224,13 +224,13 @@ func (w *walker) grantExtra(e queued) {
 		s.improve(j, e.gang, w.blockedFor(j.id))
 		return
 	}
-	if len(g.avoid) == 0 && w.failed[g.shape] {
+	if !g.avoids() && w.failed[g.shape.text] {
 		return
 	}
 	if p, ok := s.planExtra(j, int(e.gang), w.blockedFor(j.id)); ok {
 		s.carryOut(j, e.gang, p)
-	} else if len(g.avoid) == 0 {
-		w.fails(g.shape)
+	} else if !g.avoids() {
+		w.fails(g.shape.text)
 	}
 }
 

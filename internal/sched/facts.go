@@ -37,7 +37,7 @@ func (s *State) Accept(f Fact) []Event {
 		}
 		return []Event{f}
 	case Notice:
-		if j := s.find(f.Job); j == nil || len(j.notices) >= maxNotices || slices.Contains(j.notices, f.Message) {
+		if j := s.find(f.Job); j == nil || len(j.rare().notices) >= maxNotices || slices.Contains(j.rare().notices, f.Message) {
 			return nil
 		}
 		return []Event{f}
@@ -174,7 +174,7 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 		}
 		t.state = TaskEnded
 		a.platform = true
-		a.message = cmp.Or(a.message, string(x.Cause))
+		a.say(string(x.Cause))
 	case x.Code == 0:
 		t.state = TaskSucceeded
 	default:
@@ -195,7 +195,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	t.exit = s.mem.exits.keep(Exit{Cause: StartRefused, Message: e.Reason})
 	a.alive--
 	a.refused = true
-	a.message = cmp.Or(a.message, e.Reason)
+	a.say(e.Reason)
 	s.refreshState(a)
 	s.touch(a.job)
 }
@@ -251,8 +251,8 @@ func (s *State) applyProgress(e Progress) {
 const maxNotices = 20
 
 func (s *State) applyNotice(e Notice) {
-	if j := s.find(e.Job); len(j.notices) < maxNotices {
-		j.notices = append(slices.Clip(j.notices), e.Message)
+	if o := s.find(e.Job).alter(); len(o.notices) < maxNotices {
+		o.notices = append(slices.Clip(o.notices), e.Message)
 	}
 }
 

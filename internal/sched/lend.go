@@ -108,7 +108,7 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 	defer blaming(e.job)
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
-	if !s.eligible(j, e.gang) || failed[g.shape] {
+	if !s.eligible(j, e.gang) || failed[g.shape.text] {
 		return 0
 	}
 	if s.extra(e) && !s.extraEligible(j) {
@@ -120,7 +120,7 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 	}
 	p, ok := s.plan(j, int(e.gang), nil)
 	if !ok {
-		failed[g.shape] = len(g.avoid) == 0
+		failed[g.shape.text] = !g.avoids()
 		return 0
 	}
 	s.carryOut(j, e.gang, p)

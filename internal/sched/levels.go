@@ -36,7 +36,7 @@ func (s *State) scopes(j *job, g int) []scope {
 	for ci := range f.Chains {
 		ch := &f.Chains[ci]
 		sc := scope{chain: int16(ci), level: ch.Top, tops: ch.Tops}
-		for _, m := range j.gangs[g].members {
+		for _, m := range j.gangs[g].shape.members {
 			if m.Pinned == "" && (len(m.SKUs) == 0 || slices.Contains(m.SKUs, ch.SKU)) {
 				sc.members = append(sc.members, m)
 			}
@@ -52,7 +52,7 @@ func (s *State) scopes(j *job, g int) []scope {
 			continue
 		}
 		sc := scope{chain: r.Chain, level: r.Level, tops: []cell.CellID{r.Cell}, pinned: r.Pinned}
-		for _, m := range j.gangs[g].members {
+		for _, m := range j.gangs[g].shape.members {
 			if m.Pinned == r.Pinned {
 				sc.members = append(sc.members, m)
 			}

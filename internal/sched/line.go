@@ -89,7 +89,7 @@ func (s *State) list(space int32, e queued) {
 		return
 	}
 	g := &s.jobs[e.slot].gangs[e.gang]
-	g.listed, g.single = true, g.attempt != none || len(g.avoid) > 0
+	g.listed, g.single = true, g.attempt != none || g.avoids()
 	g.key = s.policyKey(space, e) // whatever another policy gave it before
 	e.key = g.key
 	l := s.lineOf(space, e)
@@ -133,7 +133,7 @@ func (s *State) unlist(space int32, e queued) {
 // where it belongs.
 func (s *State) relist(slot, g int32) {
 	j := &s.jobs[slot]
-	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || len(gg.avoid) > 0) {
+	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || gg.avoids()) {
 		return
 	}
 	space, e := j.space, queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
@@ -173,7 +173,7 @@ func (s *State) keyOf(space int32, e queued) lineKey {
 		k.party = s.lines.asked[space].party(j.spec)
 	}
 	if g := &j.gangs[e.gang]; !g.single {
-		k.shape = g.shape
+		k.shape = g.shape.text
 	}
 	return k
 }
@@ -251,7 +251,7 @@ func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
 			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.gang, e.job, space)
 		case !g.listed || s.keyOf(int32(space), e) != l.lineKey || i > 0 && l.gangs[i-1].compare(e) >= 0:
 			add("gang %d of job %d stands in the wrong line, or place of it", e.gang, e.job)
-		case g.single != (g.attempt != none || len(g.avoid) > 0):
+		case g.single != (g.attempt != none || g.avoids()):
 			add("gang %d of job %d is a case of its own: %v", e.gang, e.job, g.single)
 		}
 	}

@@ -33,8 +33,8 @@ func (s *State) note(vc cell.VCName, id JobID) []byte {
 		}
 		return nil
 	}
-	if j := s.find(id); j != nil && j.note != nil && j.note.Policy == policy && j.spec.VC == vc {
-		return j.note.Data
+	if j := s.find(id); j != nil && j.noted() != nil && j.noted().Policy == policy && j.spec.VC == vc {
+		return j.noted().Data
 	}
 	return nil
 }
@@ -70,8 +70,10 @@ func (s *State) applyJobNote(slot int32, e Noted) {
 			}
 		}
 	}
-	if j.note = nil; len(e.Data) > 0 {
-		j.note = &note{e.Policy, e.Data}
+	if len(e.Data) > 0 {
+		j.alter().note = &note{e.Policy, e.Data}
+	} else if j.noted() != nil {
+		j.alter().note = nil
 	}
 	for _, q := range listed {
 		s.list(j.space, q)
@@ -110,8 +112,8 @@ func (s *State) forgetNotes() {
 		return s.space(n.VC) == 0 || s.policyOf(n.VC) != n.Policy
 	})
 	for i := range s.jobs {
-		if j := &s.jobs[i]; j.spec != nil && j.note != nil && s.policyOf(j.spec.VC) != j.note.Policy {
-			j.note = nil
+		if j := &s.jobs[i]; j.spec != nil && j.noted() != nil && s.policyOf(j.spec.VC) != j.noted().Policy {
+			j.alter().note = nil
 		}
 	}
 }

@@ -18,7 +18,9 @@ type orphan struct {
 // drain makes leaves count as bad until an attempt has ended that runs on their
 // devices without holding them.
 func (s *State) drain(a *attempt, leaves []cell.LeafID) {
-	a.drains = leaves
+	if leaves != nil || a.rare().drains != nil {
+		a.alter().drains = leaves
+	}
 	for _, l := range leaves {
 		s.setLeafBad(l, true)
 	}
@@ -37,7 +39,7 @@ func (s *State) drained(leaves []cell.LeafID) {
 
 // drains reports whether an attempt drains from a leaf that it does not hold.
 func (s *State) drains(l cell.LeafID) bool {
-	return slices.ContainsFunc(s.attempts, func(a attempt) bool { return a.job != none && slices.Contains(a.drains, l) })
+	return slices.ContainsFunc(s.attempts, func(a attempt) bool { return a.job != none && a.odd != nil && slices.Contains(a.odd.drains, l) })
 }
 
 // orphans lists them in order of node.

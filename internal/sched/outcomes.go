@@ -119,8 +119,11 @@ func (s *State) applyPlaced(e Placed) {
 func (s *State) begin(slot int32, a *attempt, places []cell.Task) {
 	j := &s.jobs[slot]
 	s.dequeue(slot, a.id.Gang)
-	j.gangs[a.id.Gang].meant = nil
-	a.state, a.placed, a.since, a.victims = AttemptStarting, s.now, s.seq, nil
+	j.gangs[a.id.Gang].intend(nil)
+	a.state, a.placed, a.since = AttemptStarting, s.now, s.seq
+	if a.rare().victims != nil {
+		a.alter().victims = nil
+	}
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
 	a.alive = int32(len(tasks))
 	for i, o := range tasks {
@@ -167,7 +170,7 @@ func (s *State) attemptSlot(slot int32, id AttemptID) int32 {
 func (s *State) applyReserved(e Reserved) {
 	slot := s.slots.of(e.Attempt.Job)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
-	a.state, a.placed, a.since, a.victims = AttemptReserving, s.now, s.seq, e.Victims
+	a.state, a.placed, a.since, a.odd = AttemptReserving, s.now, s.seq, &oddAttempt{victims: e.Victims}
 	s.promises = append(s.promises, s.slotOf(a))
 	s.count(a, 1)
 	s.relist(slot, e.Attempt.Gang)
@@ -215,7 +218,7 @@ func (s *State) freeAttempt(a *attempt) {
 		g.attempt = none
 	}
 	s.relist(a.job, a.id.Gang)
-	drains := a.drains
+	drains := a.rare().drains
 	*a = attempt{job: none}
 	s.drained(drains)
 	s.grew = true
@@ -227,7 +230,7 @@ func (s *State) applyStopSent(e StopSent) {
 	a.cause, a.by, a.told = e.Cause, e.By, s.now
 	s.count(a, 1)
 	s.countYield(a)
-	s.jobs[a.job].gangs[a.id.Gang].meant = e.Nodes
+	s.jobs[a.job].gangs[a.id.Gang].intend(e.Nodes)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
@@ -248,11 +251,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
-	last := s.mem.attempts.take(1)
-	last[0] = st
-	if g.last = &last[0]; len(j.gangs) == 1 {
-		j.lasts = last
-	}
+	g.last = s.mem.attempts.keep(st)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
@@ -260,7 +259,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 		j.preempted++
 	}
 	if e.Cause != EndMigrated {
-		g.meant = nil
+		g.intend(nil)
 	}
 	for _, o := range j.spec.Gangs[e.Attempt.Gang].Tasks {
 		s.noteRefusal(j, o)
@@ -335,7 +334,9 @@ func (s *State) applyJobRetried(e JobRetried) {
 	if e.Counted {
 		j.counted++
 	}
-	j.after = e.After
+	if j.rare().after != e.After {
+		j.alter().after = e.After
+	}
 	for i := range j.tasks {
 		j.tasks[i].state, j.tasks[i].dead, j.tasks[i].retries = TaskWaiting, false, 0
 	}
@@ -368,14 +369,15 @@ func (s *State) applyJobEnded(e JobEnded) {
 func (s *State) applyAvoided(e NodeAvoided) {
 	j := s.find(e.Job)
 	g := &j.gangs[e.Gang]
-	i := slices.IndexFunc(g.avoid, func(a avoidance) bool { return a.Node == e.Node })
-	g.avoid = slices.Clone(g.avoid)
+	all := slices.Clone(g.rare().avoid)
+	i := slices.IndexFunc(all, func(a avoidance) bool { return a.Node == e.Node })
 	if i < 0 {
-		i = len(g.avoid)
-		g.avoid = append(g.avoid, avoidance{Node: e.Node})
+		i = len(all)
+		all = append(all, avoidance{Node: e.Node})
 	}
-	g.avoid[i].Until = e.Until
-	g.avoid[i].Times++
+	all[i].Until = e.Until
+	all[i].Times++
+	g.alter().avoid = all
 	s.relist(s.slots.of(e.Job), e.Gang)
 	s.at(e.Until, e.Job, e.Gang)
 }

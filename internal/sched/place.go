@@ -9,7 +9,7 @@ import (
 
 // request asks for cells for one gang, with free leaves only.
 func (s *State) request(j *job, g int) cell.Request {
-	r := cell.Request{Space: j.space, Priority: j.spec.Priority, Members: j.gangs[g].members, Keep: s.keep}
+	r := cell.Request{Space: j.space, Priority: j.spec.Priority, Members: j.gangs[g].shape.members, Keep: s.keep}
 	f := s.cl.Forest()
 	if j.spec.restricted() {
 		r.Allowed = s.allowedNodes(j.spec)
@@ -31,7 +31,7 @@ func (s *State) request(j *job, g int) cell.Request {
 		r.Preferred = s.prefer
 	}
 	r.Avoided = s.closed(j)
-	for _, a := range j.gangs[g].avoid {
+	for _, a := range j.gangs[g].rare().avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
 			r.Avoided = r.Avoided.Add(i)
 		}
@@ -49,7 +49,7 @@ type closeness struct {
 // the wish says or, where it would not fit even the empty cells like that, as near as
 // it would; nil is anywhere.
 func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
-	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape}, s.near}
+	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}, s.near}
 	if levels, ok := s.close[key]; ok {
 		return levels
 	}

@@ -28,7 +28,7 @@ func (s *State) phase(j *job) Phase {
 func (s *State) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
-		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: j.notices,
+		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: j.rare().notices,
 		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
 	for g := range j.gangs {
 		st.Leaves += j.gangs[g].leaves
@@ -61,9 +61,6 @@ func (s *State) finalStatus(j *endedJob) JobStatus {
 
 // attemptsOf returns a job's live attempts and the last ended of each gang.
 func (s *State) attemptsOf(j *job) []AttemptStatus {
-	if len(j.lasts) == 1 && j.gangs[0].attempt == none && j.gangs[0].last == &j.lasts[0] {
-		return j.lasts // as it is: it never changes
-	}
 	out := s.mem.attempts.take(len(j.gangs))[:0]
 	for g := range j.gangs {
 		for _, at := range [...]int32{j.gangs[g].attempt, j.gangs[g].next} {
@@ -92,12 +89,12 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 
 func (s *State) attemptStatus(a *attempt) AttemptStatus {
 	out := AttemptStatus{ID: a.id, State: a.state, Lazy: a.lazy, Orphaned: a.orphaned, Cause: a.cause,
-		Placed: a.placed, Started: a.started, By: a.by, Message: a.message}
+		Placed: a.placed, Started: a.started, By: a.by, Message: a.rare().message}
 	if a.state == AttemptRunning && s.suspended(a) {
 		out.State = AttemptSuspended
 	}
 	out.Opportunistic = s.cl.Alloc(a.alloc).Opportunistic()
-	for _, v := range a.victims {
+	for _, v := range a.rare().victims {
 		if s.live(v) != nil {
 			out.Victims = append(out.Victims, v)
 		}

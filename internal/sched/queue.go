@@ -157,10 +157,11 @@ func (s *State) expire(now Time) {
 // meant reports whether the state still gives a reason for a job's timer.
 func (s *State) meant(j *job, t timer) bool {
 	g := &j.gangs[t.gang]
+	odd := g.rare()
 	switch {
-	case j.after == t.at, g.after == t.at, g.booked != nil && g.booked.Start == t.at:
+	case j.rare().after == t.at, g.after == t.at, odd.booked != nil && odd.booked.Start == t.at:
 		return true
-	case slices.ContainsFunc(g.avoid, func(a avoidance) bool { return a.Until == t.at }):
+	case slices.ContainsFunc(odd.avoid, func(a avoidance) bool { return a.Until == t.at }):
 		return true
 	case g.attempt == none || s.attempts[g.attempt].started == 0:
 		return false

@@ -111,15 +111,17 @@ func (s *State) renameJob(j *job, e *Configured) {
 		}
 	}
 	for g := range j.gangs {
-		fresh := s.newGang(j, g)
-		j.gangs[g].meant = slices.Clone(j.gangs[g].meant)
-		for i, n := range j.gangs[g].meant {
-			j.gangs[g].meant[i] = nodeNow(e.RenamedNodes, n)
+		j.gangs[g].shape = s.newGang(j, g).shape
+		if j.gangs[g].odd == nil {
+			continue
 		}
-		j.gangs[g].shape = fresh.shape
-		j.gangs[g].avoid = slices.Clone(j.gangs[g].avoid) // clones of the state share it
-		for a := range j.gangs[g].avoid {
-			j.gangs[g].avoid[a].Node = nodeNow(e.RenamedNodes, j.gangs[g].avoid[a].Node)
+		odd := j.gangs[g].alter()
+		odd.meant, odd.avoid = slices.Clone(odd.meant), slices.Clone(odd.avoid)
+		for i, n := range odd.meant {
+			odd.meant[i] = nodeNow(e.RenamedNodes, n)
+		}
+		for a := range odd.avoid {
+			odd.avoid[a].Node = nodeNow(e.RenamedNodes, odd.avoid[a].Node)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func (s *State) ranFor(a *attempt) Duration {
 	case a.share == 0:
 		return Duration(s.now - a.started)
 	}
-	return a.ran + s.ranSince(a, max(a.started, s.shares[a.share-1].since))
+	return a.rare().ran + s.ranSince(a, max(a.started, s.shares[a.share-1].since))
 }
 
 // ranSince returns how long an attempt ran from an instant on; before its present
@@ -60,7 +60,7 @@ func (s *State) relink() {
 	s.holders = slices.Repeat([]int32{none}, int(s.cl.NumSpaces()))
 	s.running = make([]runners, s.cl.NumSpaces())
 	for i := range s.attempts {
-		s.attempts[i].ranked, s.attempts[i].stale = false, false
+		s.attempts[i].standing = 0
 		if s.attempts[i].job != none {
 			s.link(int32(i))
 		}
@@ -101,8 +101,8 @@ func (s *State) gangView(e queued) GangView {
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
 	v := GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
-		Order: int64(e.job), Leaves: g.leaves, Members: g.members, Shape: g.shape, Hints: &j.spec.Hints, Earlier: g.ran, Ran: g.ran, Since: j.submitted}
-	v.Moved = g.meant != nil
+		Order: int64(e.job), Leaves: g.leaves, Members: g.shape.members, Shape: g.shape.text, Hints: &j.spec.Hints, Earlier: g.ran, Ran: g.ran, Since: j.submitted}
+	v.Moved = g.odd != nil && g.odd.meant != nil
 	v.Delayed = !s.eligible(j, e.gang)
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)
@@ -117,8 +117,8 @@ func (s *State) gangView(e queued) GangView {
 			v.Sizes.Each = max(v.Sizes.Each, j.gangs[1+i].leaves)
 		}
 	}
-	if j.note != nil {
-		v.Note = j.note.Data
+	if n := j.noted(); n != nil {
+		v.Note = n.Data
 	}
 	if tasks := j.spec.Gangs[e.gang].Tasks; len(tasks) > 0 {
 		v.Progress = j.tasks[tasks[0]].progress

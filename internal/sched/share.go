@@ -167,7 +167,8 @@ func (s *State) applyRotated(e Rotated) {
 	}
 	for at := s.first(a); at != none; at = s.attempts[at].mate {
 		m := &s.attempts[at]
-		m.ran = s.ranFor(m)
+		ran := s.ranFor(m)
+		m.alter().ran = ran
 	}
 	if a.share == 0 {
 		a.share = s.newShare()
@@ -214,10 +215,10 @@ func (s *State) reaches(a *attempt, d Duration) Time {
 		return from.Add(d)
 	}
 	sh := &s.shares[a.share-1]
-	if d <= a.ran {
+	if d <= a.rare().ran {
 		return min(from.Add(d), s.now)
 	}
-	return sh.rotation.After(a.id, max(from, sh.since), d-a.ran)
+	return sh.rotation.After(a.id, max(from, sh.since), d-a.rare().ran)
 }
 
 // timeLimit looks again when an attempt has run for its job's limit.
@@ -326,7 +327,7 @@ func (s *State) verifyMembers(head *attempt, add func(string, ...any)) {
 
 // alike reports whether two gangs could use the same leaves task by task.
 func alike(a, b *gang) bool {
-	return slices.EqualFunc(a.members, b.members, func(x, y cell.Member) bool { return x.Tasks == y.Tasks && x.Leaves == y.Leaves })
+	return slices.EqualFunc(a.shape.members, b.shape.members, func(x, y cell.Member) bool { return x.Tasks == y.Tasks && x.Leaves == y.Leaves })
 }
 
 // shareOf says with whom a gang shares its leaves, and how.

@@ -158,8 +158,9 @@ func appendLine(out []byte, v any) []byte {
 }
 
 func (s *State) imageOfAttempt(a *attempt) attemptImage {
-	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: a.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
-		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: a.victims, Drains: a.drains, Share: a.share, Ran: a.ran}
+	odd := a.rare()
+	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: odd.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
+		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Share: a.share, Ran: odd.ran}
 	if a.joined {
 		host := s.holder(a.alloc).id
 		im.Host = &host
@@ -195,15 +196,17 @@ func (s *State) numberShares(attempts []attemptImage) []shareImage {
 }
 
 func imageOf(j *job) *jobImage {
+	odd := j.rare()
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
-		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: j.stopReason, Quarantined: j.quarantined, Completing: j.completing,
-		After: j.after, Notices: j.notices, Note: j.note}
+		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: odd.stopReason, Quarantined: j.quarantined, Completing: j.completing,
+		After: odd.after, Notices: odd.notices, Note: odd.note}
 	if j.size != j.spec.usualSize() {
 		out.Size = j.size
 	}
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, g.avoid, g.last, g.booked, g.alone, g.meant})
+		odd := g.rare()
+		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, odd.avoid, g.last, odd.booked, g.alone, odd.meant})
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -277,12 +280,17 @@ func (s *State) loadJob(im *jobImage) {
 	if im.Size != 0 {
 		j.size = im.Size
 	}
-	j.stop, j.stopReason, j.quarantined = im.Stop, im.StopReason, im.Quarantined
-	j.completing, j.after, j.notices, j.note = im.Completing, im.After, im.Notices, im.Note
+	j.stop, j.quarantined, j.completing = im.Stop, im.Quarantined, im.Completing
+	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Note != nil {
+		j.odd = &oddJob{im.After, im.StopReason, im.Notices, im.Note}
+	}
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
-		t.retries, t.ran, t.avoid, t.last, t.alone, t.meant = g.Retries, g.Ran, g.Avoid, g.Last, g.Alone, g.Meant
+		t.retries, t.ran, t.last, t.alone = g.Retries, g.Ran, g.Last, g.Alone
+		if g.Avoid != nil || g.Meant != nil {
+			t.odd = &oddGang{meant: g.Meant, avoid: g.Avoid}
+		}
 		s.at(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)
 		for _, a := range g.Avoid {
@@ -339,8 +347,11 @@ func (s *State) loadAttempt(a *attemptImage) {
 		s.promises = append(s.promises, at)
 	}
 	s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, cause: a.Cause, by: a.By,
-		message: a.Message, placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
-		orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, victims: a.Victims, mate: none, share: a.Share, ran: a.Ran})
+		placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
+		orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, mate: none, share: a.Share})
+	if a.Message != "" || a.Victims != nil || a.Ran != 0 {
+		s.attempts[at].odd = &oddAttempt{message: a.Message, victims: a.Victims, ran: a.Ran}
+	}
 	if a.Share != 0 {
 		s.shares[a.Share-1].members++
 	}

@@ -65,5 +65,5 @@ func (s *State) unbound(space int32, g *gang) (n int32) {
 
 // usableBy reports whether some member of a gang can use a SKU.
 func usableBy(g *gang, sku cell.TypeName) bool {
-	return slices.ContainsFunc(g.members, func(m cell.Member) bool { return len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku) })
+	return slices.ContainsFunc(g.shape.members, func(m cell.Member) bool { return len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku) })
 }

@@ -91,23 +91,23 @@ func (s *State) runs(a *attempt) bool {
 // rerun notes that something happened to an attempt.
 func (s *State) rerun(a *attempt) {
 	r := &s.running[s.cl.Alloc(a.alloc).Space]
-	if !r.kept || a.stale {
+	if !r.kept || a.standing&isStale != 0 {
 		return
 	}
-	a.stale = true
+	a.standing |= isStale
 	r.stale = append(r.stale, s.slotOf(a))
 }
 
 // unrun takes an attempt that ends out of its list.
 func (s *State) unrun(a *attempt) {
-	if !a.ranked {
+	if a.standing&isRanked == 0 {
 		return
 	}
 	r := &s.running[s.cl.Alloc(a.alloc).Space]
 	if i, found := slices.BinarySearchFunc(r.list, s.runnerOf(a), runner.compare); found {
 		r.list = slices.Delete(r.list, i, i+1)
 	}
-	a.ranked = false
+	a.standing &^= isRanked
 }
 
 // runnerOf is an attempt with the key by which it stands in its list.
@@ -135,10 +135,10 @@ func (s *State) runnersOf(space int32) []runner {
 	}
 	for _, slot := range r.stale {
 		a := &s.attempts[slot]
-		if a.job == none || !a.stale || s.cl.Alloc(a.alloc).Space != space {
+		if a.job == none || a.standing&isStale == 0 || s.cl.Alloc(a.alloc).Space != space {
 			continue // its memory has another attempt
 		}
-		a.stale = false
+		a.standing &^= isStale
 		s.unrun(a)
 		if s.runs(a) {
 			e := s.keyed(k, slot)
@@ -172,7 +172,7 @@ func (s *State) keyed(k Keyed, slot int32) runner {
 	a := &s.attempts[slot]
 	g := &s.mem.gang
 	*g = s.gangView(s.entry(a))
-	a.ranked, a.rank = true, k.Key(g)
+	a.standing, a.rank = a.standing|isRanked, k.Key(g)
 	e := s.runnerOf(a)
 	e.Leaves, e.slot = g.Leaves, slot
 	if aging, ok := k.(Aging); ok {

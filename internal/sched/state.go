@@ -65,36 +65,66 @@ type State struct {
 	never    map[whatFits]*Reason       // by VC and shape; a cache of the configuration
 	close    map[closeness][]cell.Level // the same
 	ranks    ranking                    // a cache of the policies' orders
-	shapes   map[string]shape           // a cache of what jobs asked for lately, by its text
-	ended    []endedJob // since somebody asked
-	out      []Record // of the Decide that runs
+	shapes   map[string]*shape          // a cache of what jobs asked for lately, by its text
+	ended    []endedJob                 // since somebody asked
+	out      []Record                   // of the Decide that runs
 	mem      memory
 }
 
-// job is one job that has not ended.
+// job is one job that has not ended: two lines of a processor's cache. Thousands of
+// them are far away in memory, so what few jobs have stands apart, here and in gangs
+// and attempts.
 type job struct {
 	id          JobID
 	spec        *Job
 	space       int32 // of its VC, 0 when that is gone
-	submitted   Time
-	started     Time
 	retry       int32
 	counted     int32
 	preempted   int32
-	yielded     int32 // stops by its own priority: what its VC's budget bounds
-	stop        bool
-	stopReason  string
-	quarantined bool
-	touched     bool   // it is to be settled
+	yielded     int32  // stops by its own priority: what its VC's budget bounds
 	named       uint32 // the hash of its name
-	completing  *JobCompleting
-	after       Time // no gang is placed before
+	size        int32  // members that it may have, of a partial job
+	stop        bool
+	quarantined bool
+	touched     bool // it is to be settled
+	submitted   Time
+	started     Time
 	gangs       []gang
-	lasts       []AttemptStatus // of a job with one gang: its last attempt; it never changes once made
 	tasks       []taskRun
-	notices     []string
-	note        *note // of its VC's policy
-	size        int32 // members that it may have, of a partial job
+	completing  *JobCompleting
+	odd         *oddJob // nil for most
+}
+
+// oddJob is what few jobs have. It never changes, since clones share it: who changes
+// something takes another.
+type oddJob struct {
+	after      Time // no gang is placed before
+	stopReason string
+	notices    []string
+	note       *note // of its VC's policy
+}
+
+// rare is what few jobs have, to read.
+func (j *job) rare() oddJob {
+	if j.odd == nil {
+		return oddJob{}
+	}
+	return *j.odd
+}
+
+// noted is what a policy noted about a job, nil for nothing.
+func (j *job) noted() *note {
+	if j.odd == nil {
+		return nil
+	}
+	return j.odd.note
+}
+
+// alter returns what few jobs have, to change.
+func (j *job) alter() *oddJob {
+	o := j.rare()
+	j.odd = &o
+	return j.odd
 }
 
 // gang is one gang's place in its life: it waits (attempt None), or an attempt
@@ -103,23 +133,52 @@ type gang struct {
 	attempt int32 // slot, None
 	next    int32 // slot of the promise to which it moves while its attempt leaves, None
 	n       int32 // attempts so far
-	done    bool
-	waiting bool // it is in its queue
-	listed  bool // and in a line
-	single  bool // that has no shape
-	key     Key  // by which it stands there
-	after   Time
-	faults  int32           // delayed retries of this attempt of the job: the back-off's exponent after platform faults
-	retries int32           // counted task retries
-	ran     Duration        // how long its attempts ran that have ended
-	meant   []cell.NodeName // where it was to run next, since it was told to move; nil else
-	alone   bool            // it never shares leaves: a task of it was too slow to suspend
-	avoid   []avoidance
-	last    *AttemptStatus // the last that ended
-	members []cell.Member
 	leaves  int32
-	booked  *Booked // what is promised to it while it waits
-	shape   string  // equal shapes have equal placements
+	faults  int32 // delayed retries of this attempt of the job: the back-off's exponent after platform faults
+	retries int32 // counted task retries
+	done    bool
+	waiting bool           // it is in its queue
+	listed  bool           // and in a line
+	single  bool           // that has no shape
+	alone   bool           // it never shares leaves: a task of it was too slow to suspend
+	shape   *shape         // equal shapes have equal placements
+	key     Key            // by which it stands in its line
+	after   Time           // it is not placed before
+	ran     Duration       // how long its attempts ran that have ended
+	last    *AttemptStatus // the last that ended
+	odd     *oddGang       // nil for most
+}
+
+// oddGang is what few gangs have; it never changes, as oddJob.
+type oddGang struct {
+	meant  []cell.NodeName // where it was to run next, since it was told to move; nil else
+	avoid  []avoidance
+	booked *Booked // what is promised to it while it waits
+}
+
+// rare is what few gangs have, to read.
+func (g *gang) rare() oddGang {
+	if g.odd == nil {
+		return oddGang{}
+	}
+	return *g.odd
+}
+
+// alter returns what few gangs have, to change.
+func (g *gang) alter() *oddGang {
+	o := g.rare()
+	g.odd = &o
+	return g.odd
+}
+
+// avoids reports whether a gang keeps off a node.
+func (g *gang) avoids() bool { return g.odd != nil && len(g.odd.avoid) > 0 }
+
+// intend says where a gang is to run next, when it is told to move; nil else.
+func (g *gang) intend(nodes []cell.NodeName) {
+	if nodes != nil || g.odd != nil && g.odd.meant != nil {
+		g.alter().meant = nodes
+	}
 }
 
 // avoidance keeps a gang off a node that refused it.
@@ -138,32 +197,66 @@ type avoidance struct {
 type attempt struct {
 	id         AttemptID
 	job        int32 // slot, None when this slot is free
-	state      AttemptState
 	alloc      cell.AllocID
-	cause      EndCause
-	by         *AttemptID
-	message    string
+	next, prev int32 // among the attempts of its VC, in no order; slots or none
+	mate       int32 // the next member of its allocation; a slot or none
+	share      int32 // by which rotation it runs: its number in State.shares, from 1; 0 is all the time
+	alive      int32 // tasks not proven dead
+	left       int32 // of a promise: tasks from the first on whose leaves nobody holds any more; a cache
 	placed     Time
 	started    Time
-	checkpoint Time // work is saved up to here
-	told       Time // when it was told to stop
+	checkpoint Time   // work is saved up to here
+	told       Time   // when it was told to stop
+	since      uint64 // the event that gave it what it has; only Decide's assertions read it
+	rank       Key    // by which it stands in the order of its VC, if it is ranked
+	by         *AttemptID
+	odd        *oddAttempt // nil for most
+	state      AttemptState
+	cause      EndCause
+	standing   standing
 	lazy       bool
 	orphaned   bool
-	drains     []cell.LeafID // that count as bad until it has ended
 	refused    bool
 	platform   bool
-	joined     bool     // it is not the first member of its allocation
-	mate       int32    // the next member of its allocation; a slot or none
-	share      int32    // by which rotation it runs: its number in State.shares, from 1; 0 is all the time
-	ran        Duration // before that rotation
-	since      uint64   // the event that gave it what it has; only Decide's assertions read it
-	alive      int32    // tasks not proven dead
-	victims    []AttemptID
-	left       int32 // of a promise: tasks from the first on whose leaves nobody holds any more; a cache
-	next, prev int32 // among the attempts of its VC, in no order; slots or none
-	rank       Key   // by which it stands in the order of its VC, if it is ranked
-	ranked     bool
-	stale      bool // it may have to stand elsewhere
+	joined     bool // it is not the first member of its allocation
+}
+
+// standing says whether an attempt is ranked, and whether it may have to stand elsewhere.
+type standing uint8
+
+const (
+	isRanked standing = 1 << iota
+	isStale
+)
+
+// oddAttempt is what few attempts have; it never changes, as oddJob.
+type oddAttempt struct {
+	message string
+	ran     Duration      // before the rotation by which it runs
+	drains  []cell.LeafID // that count as bad until it has ended
+	victims []AttemptID
+}
+
+// rare is what few attempts have, to read.
+func (a *attempt) rare() oddAttempt {
+	if a.odd == nil {
+		return oddAttempt{}
+	}
+	return *a.odd
+}
+
+// alter returns what few attempts have, to change.
+func (a *attempt) alter() *oddAttempt {
+	o := a.rare()
+	a.odd = &o
+	return a.odd
+}
+
+// say keeps the first message about an attempt's end.
+func (a *attempt) say(message string) {
+	if message != "" && a.rare().message == "" {
+		a.alter().message = message
+	}
 }
 
 // taskRun is the present or last run of one task.
@@ -171,13 +264,13 @@ type taskRun struct {
 	role     int32
 	index    int32
 	gang     int32
-	state    TaskState
-	dead     bool // of the present attempt: proven
 	attempt  int32
+	retries  int32
+	state    TaskState
+	dead     bool       // of the present attempt: proven
 	place    *cell.Task // as it was started: node, SKU and devices; its leaves now are the allocation's; nil before
 	begun    *begun     // what its start told; nil before
 	exit     *Exit
-	retries  int32
 	progress *TaskProgress
 }
 

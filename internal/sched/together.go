@@ -332,7 +332,7 @@ func compareRefs(a, b GangRef) int {
 // allocation is what a policy sees of one.
 func (s *State) allocation(head *attempt) Allocation {
 	g := &s.jobs[head.job].gangs[head.id.Gang]
-	out := Allocation{Leaves: g.leaves, Shape: g.shape, Steady: s.steady(head) && !head.orphaned, Memory: s.deviceMemory(head)}
+	out := Allocation{Leaves: g.leaves, Shape: g.shape.text, Steady: s.steady(head) && !head.orphaned, Memory: s.deviceMemory(head)}
 	for _, m := range s.membersOf(head.alloc) {
 		out.Gangs = append(out.Gangs, GangRef{m.id.Job, m.id.Gang})
 		out.Steady = out.Steady && m.cause == 0

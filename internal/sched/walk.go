@@ -206,8 +206,8 @@ func (w *walker) grant(wish Wish) {
 		s.improve(j, g, w.blockedWish(wish))
 		return
 	}
-	shape := wish.shape(j.gangs[g].shape)
-	picky := len(j.gangs[g].avoid) > 0 || wish.Only != nil
+	shape := wish.shape(j.gangs[g].shape.text)
+	picky := j.gangs[g].avoids() || wish.Only != nil
 	if !picky && w.failed[shape] {
 		return // and what it blocks is blocked already
 	}
@@ -236,7 +236,7 @@ func (w *walker) grant(wish Wish) {
 
 // eligible reports whether a gang may be placed at all now.
 func (s *State) eligible(j *job, g int32) bool {
-	return !j.quarantined && j.after <= s.now && j.gangs[g].after <= s.now
+	return !j.quarantined && j.rare().after <= s.now && j.gangs[g].after <= s.now
 }
 
 // block makes those behind a gang wait for the chains it could use, unless what
@@ -246,7 +246,7 @@ func (w *walker) block(j *job, g int) {
 		return
 	}
 	f := w.s.cl.Forest()
-	for _, m := range j.gangs[g].members {
+	for _, m := range j.gangs[g].shape.members {
 		if m.Pinned != "" {
 			w.pins = append(w.pins, m.Pinned)
 			continue
@@ -314,7 +314,7 @@ func (w *walker) fails(shape string) {
 // pinBlocked reports whether a gang wants a pinned cell that someone earlier
 // waits for.
 func (w *walker) pinBlocked(g *gang) bool {
-	for _, m := range g.members {
+	for _, m := range g.shape.members {
 		if m.Pinned != "" && slices.Contains(w.pins, m.Pinned) {
 			return true
 		}

@@ -95,7 +95,7 @@ func (w *whatIf) starts(id JobID, g int32) (preempts []Displaced, ok bool) {
 		return nil, false
 	}
 	if at := j.gangs[g].attempt; at != none && w.attempts[at].state == AttemptReserving {
-		for _, v := range slices.Clone(w.attempts[at].victims) {
+		for _, v := range slices.Clone(w.attempts[at].rare().victims) {
 			preempts = w.displaced(preempts, v.Job, false)
 			w.kill(v, Exit{Code: exitStopped})
 		}
