@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -22,12 +23,11 @@ func digestOf(rs []Record) digest {
 	return d
 }
 
-// word mixes in one number: multiply by an odd constant, then fold the high bits,
-// which depend on all bits below them, onto the low ones.
+// word mixes in one number: the two halves of a product that depends on all bits so
+// far, one folded onto the other.
 func (d *digest) word(x uint64) {
-	h := (uint64(*d) ^ x) * 0xBF58476D1CE4E5B9
-	h = (h ^ h>>32) * 0x94D049BB133111EB
-	*d = digest(h ^ h>>29)
+	hi, lo := bits.Mul64(uint64(*d)^x, 0xBF58476D1CE4E5B9)
+	*d = digest(hi ^ lo)
 }
 
 func (d *digest) num(x int64) { d.word(uint64(x)) }
@@ -40,18 +40,41 @@ func (d *digest) flag(b bool) {
 	}
 }
 
+// text mixes in a text: as one number with its length where it is short, as most are,
+// else its length and then eight bytes at a time, the last eight maybe again in part.
 func (d *digest) text(s string) {
-	d.word(uint64(len(s)))
-	for ; len(s) >= 8; s = s[8:] {
-		d.word(uint64(s[0])<<56 | uint64(s[1])<<48 | uint64(s[2])<<40 | uint64(s[3])<<32 |
-			uint64(s[4])<<24 | uint64(s[5])<<16 | uint64(s[6])<<8 | uint64(s[7]))
-	}
-	if len(s) > 0 {
-		var x uint64
-		for i := range len(s) {
-			x = x<<8 | uint64(s[i])
+	n := len(s)
+	switch {
+	case n > 8:
+		d.word(uint64(n))
+		for at := 0; at < n-8; at += 8 {
+			d.word(four(s[at:])<<32 | four(s[at+4:]))
 		}
-		d.word(x)
+		d.word(four(s[n-8:])<<32 | four(s[n-4:]))
+	case n == 8:
+		d.word(uint64(n))
+		d.word(four(s)<<32 | four(s[4:]))
+	case n >= 4:
+		d.word(uint64(n)<<56 | four(s)<<24 | four(s[n-4:])&0xFFFFFF)
+	case n > 0:
+		d.word(uint64(n)<<56 | uint64(s[0])<<16 | uint64(s[n/2])<<8 | uint64(s[n-1]))
+	default:
+		d.word(1 << 63)
+	}
+}
+
+// four returns the first four bytes of a text.
+func four(s string) uint64 {
+	return uint64(s[0])<<24 | uint64(s[1])<<16 | uint64(s[2])<<8 | uint64(s[3])
+}
+
+// nums mixes in numbers, two at a time; how many there are is mixed in elsewhere.
+func nums[T ~int32](d *digest, all []T) {
+	for ; len(all) > 1; all = all[2:] {
+		d.word(uint64(uint32(all[0]))<<32 | uint64(uint32(all[1])))
+	}
+	if len(all) > 0 {
+		d.word(uint64(uint32(all[0])))
 	}
 }
 
@@ -81,17 +104,10 @@ func (d *digest) placement(p *cell.Placement) {
 		t := &p.Tasks[i]
 		d.text(string(t.Node))
 		d.text(string(t.SKU))
-		d.word(uint64(len(t.Leaves)))
-		for _, l := range t.Leaves {
-			d.num(int64(l))
-		}
-		d.word(uint64(len(t.Devices))<<32 | uint64(len(t.Parts)))
-		for _, v := range t.Devices {
-			d.num(int64(v))
-		}
-		for _, v := range t.Parts {
-			d.num(int64(v))
-		}
+		d.word(uint64(len(t.Leaves))<<42 | uint64(len(t.Devices))<<21 | uint64(len(t.Parts)))
+		nums(d, t.Leaves)
+		nums(d, t.Devices)
+		nums(d, t.Parts)
 	}
 	d.binds(p.Binds)
 }
