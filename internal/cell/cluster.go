@@ -40,6 +40,7 @@ type Cluster struct {
 	stuck   int32     // allocations of which nothing is known
 	leaving int32     // allocations that were told to go
 	tmp     *scratch  // of searches; a clone makes its own
+	row     []LeafID  // of held; the same
 	blind   bool      // during a search that imagines that nothing is bad
 }
 
@@ -75,74 +76,11 @@ const (
 	useSick
 )
 
-// Alloc is a set of leaves with a holder that the caller knows. A promised
-// allocation holds nothing yet.
-type Alloc struct {
-	Space     int32 // the VC, also of an opportunistic allocation
-	Priority  Priority
-	Lazy      bool // was guaranteed and became opportunistic
-	Promised  bool
-	Placement Placement
-	leaves    int32 // how many it holds, or was promised
-	mood      Mood
-	live      bool
-}
-
-// Mood says what a holder is about to do; the caller knows and tells.
-type Mood uint8
-
-// The moods of a holder.
-const (
-	Staying Mood = iota
-	Leaving      // it was told to go: waiting for its leaves costs nothing
-	Stuck        // nothing is known of it: its leaves cannot be counted on
-)
-
-// SetMood says what a holder is about to do.
-func (c *Cluster) SetMood(id AllocID, m Mood) {
-	a := &c.allocs[id]
-	if a.mood == m {
-		return
-	}
-	c.countMood(a, -1)
-	a.mood = m
-	c.countMood(a, 1)
-	c.recountAll(&a.Placement)
-}
-
-// staysOn reports whether an allocation holds leaves of its VC's guarantee and was
-// not told to go.
-func (a *Alloc) staysOn() bool {
-	return a.live && !a.Promised && !a.Opportunistic() && a.mood != Leaving
-}
-
-// countHeld counts an allocation in (sign 1) or out (-1) of what its VC's gangs hold
-// of the guarantee: around every change of what that depends on.
-func (c *Cluster) countHeld(a *Alloc, sign int32) {
-	if a.staysOn() {
-		c.spaces[a.Space].held += sign * a.leaves
-	}
-}
-
-// countMood counts an allocation in (d is 1) or out (-1) of all that its mood matters to.
-func (c *Cluster) countMood(a *Alloc, d int32) {
-	c.countHeld(a, d)
-	switch a.mood {
-	case Stuck:
-		c.stuck += d
-	case Leaving:
-		c.leaving += d
-	}
-}
-
 // Rest returns how many healthy leaves are free.
 func (c *Cluster) Rest() int32 { return c.rest }
 
 // Ailed reports whether any leaf is unhealthy, or any holder stuck.
 func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }
-
-// Opportunistic reports whether the allocation uses no guarantee.
-func (a *Alloc) Opportunistic() bool { return a.Lazy || a.Priority < MinGuaranteed }
 
 // Blame says why a node must get no new work; the zero value is healthy.
 type Blame uint8
@@ -213,7 +151,7 @@ func (c *Cluster) Clone() *Cluster {
 		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].clone()
 	}
 	d.allocs, d.spare = slices.Clone(c.allocs), slices.Clone(c.spare)
-	d.tmp = nil
+	d.tmp, d.row = nil, nil
 	return &d
 }
 
@@ -264,6 +202,8 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 		c.allocs = append(c.allocs, Alloc{})
 	}
 	c.allocs[id] = Alloc{Space: vc, Priority: p, Promised: promise, Placement: pl, live: true}
+	c.allocs[id].setBinds(pl.Binds)
+	c.allocs[id].setLeaves()
 	for _, b := range pl.Binds {
 		if b.Space != 0 {
 			c.rebindOuter(b)
@@ -284,11 +224,8 @@ func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID
 		}
 	}
 	a := &c.allocs[id]
-	for i := range pl.Tasks {
-		a.leaves += int32(len(pl.Tasks[i].Leaves))
-	}
 	c.countHeld(a, 1)
-	c.recountAll(&pl)
+	c.recountAll(a)
 	c.useRoots(id, 1)
 	return id
 }
@@ -307,25 +244,34 @@ func (c *Cluster) Promote(id AllocID) {
 			at.hold, at.resv = id, None
 		}
 	}
-	c.recountAll(&a.Placement)
+	c.recountAll(a)
 }
 
 // Release ends an allocation: its leaves are free of it and preassigned cells
-// that nobody uses any more are unbound.
-func (c *Cluster) Release(id AllocID) {
+// that nobody uses any more are unbound. It reports whether none was.
+func (c *Cluster) Release(id AllocID) (kept bool) {
 	a := &c.allocs[id]
-	for i := range a.Placement.Tasks {
-		for _, l := range a.Placement.Tasks[i].Leaves {
+	for i := 0; ; i++ {
+		leaves, more := c.held(a, i)
+		if !more {
+			break
+		}
+		for _, l := range leaves {
 			*c.leaves[l].owner(a.Promised) = None
 		}
 	}
-	c.recountAll(&a.Placement)
+	c.recountAll(a)
 	if !a.Lazy {
 		c.useRoots(id, -1)
 	}
 	c.countMood(a, -1)
+	kept = true
+	for _, b := range a.binds() {
+		kept = kept && (b.Space != 0 || c.spaces[a.Space].Roots[b.Root].Cell != None)
+	}
 	c.allocs[id] = Alloc{}
 	c.spare = append(c.spare, id)
+	return kept
 }
 
 // Demote makes a guaranteed allocation opportunistic: it keeps its leaves and
@@ -334,7 +280,7 @@ func (c *Cluster) Demote(id AllocID) {
 	c.useRoots(id, -1)
 	c.countHeld(&c.allocs[id], -1)
 	c.allocs[id].Lazy = true
-	c.recountAll(&c.allocs[id].Placement)
+	c.recountAll(&c.allocs[id])
 }
 
 // undemote is the inverse of Demote while nothing else changed.
@@ -342,7 +288,7 @@ func (c *Cluster) undemote(id AllocID) {
 	a := &c.allocs[id]
 	a.Lazy = false
 	c.countHeld(a, 1)
-	for _, b := range a.Placement.Binds {
+	for _, b := range a.binds() {
 		if b.Space != 0 {
 			c.rebindOuter(b)
 			continue
@@ -352,7 +298,7 @@ func (c *Cluster) undemote(id AllocID) {
 		}
 	}
 	c.useRoots(id, 1)
-	c.recountAll(&a.Placement)
+	c.recountAll(a)
 }
 
 // useRoots counts an allocation's leaves in (sign 1) or out (-1) of the
@@ -360,7 +306,7 @@ func (c *Cluster) undemote(id AllocID) {
 func (c *Cluster) useRoots(id AllocID, sign int32) {
 	a := &c.allocs[id]
 	var room [8]Bind // enough for most
-	binds := append(room[:0], a.Placement.Binds...)
+	binds := append(room[:0], a.binds()...)
 	if len(binds) > 1 {
 		slices.SortFunc(binds, func(x, y Bind) int { return cmp.Or(cmp.Compare(x.Space, y.Space), cmp.Compare(x.Cell, y.Cell)) })
 	}
@@ -372,8 +318,12 @@ func (c *Cluster) useRoots(id AllocID, sign int32) {
 	}
 	var at Bind
 	var first, end LeafID
-	for i := range a.Placement.Tasks {
-		for _, l := range a.Placement.Tasks[i].Leaves {
+	for i := 0; ; i++ {
+		leaves, more := c.held(a, i)
+		if !more {
+			break
+		}
+		for _, l := range leaves {
 			if l < first || l >= end {
 				at, first, end = c.bindAround(binds, l)
 			}
@@ -382,7 +332,7 @@ func (c *Cluster) useRoots(id AllocID, sign int32) {
 			}
 		}
 	}
-	for _, b := range a.Placement.Binds {
+	for _, b := range a.binds() {
 		if b.Space != 0 {
 			continue
 		}
@@ -430,10 +380,14 @@ func (l *leaf) owner(promised bool) *AllocID {
 	return &l.hold
 }
 
-// recountAll brings the counts of a placement's leaves and nodes up to date.
-func (c *Cluster) recountAll(pl *Placement) {
-	for i := range pl.Tasks {
-		c.recount(pl.Tasks[i].Leaves)
+// recountAll brings the counts of an allocation's leaves and nodes up to date.
+func (c *Cluster) recountAll(a *Alloc) {
+	for i := 0; ; i++ {
+		leaves, more := c.held(a, i)
+		if !more {
+			return
+		}
+		c.recount(leaves)
 	}
 }
 
@@ -576,6 +530,6 @@ func (c *Cluster) Live() int {
 // Upgrade is the inverse of Demote: the allocation is guaranteed again, in the
 // preassigned cells that binds names. They must come from Upgradable.
 func (c *Cluster) Upgrade(id AllocID, binds []Bind) {
-	c.allocs[id].Placement.Binds = binds
+	c.allocs[id].setBinds(binds)
 	c.undemote(id)
 }

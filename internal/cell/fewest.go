@@ -238,13 +238,17 @@ func (c *Cluster) vacate(id AllocID, on bool) {
 	if on {
 		to = None
 	}
-	pl := &c.allocs[id].Placement
-	for i := range pl.Tasks {
-		for _, l := range pl.Tasks[i].Leaves {
+	a := &c.allocs[id]
+	for i := 0; ; i++ {
+		leaves, more := c.held(a, i)
+		if !more {
+			break
+		}
+		for _, l := range leaves {
 			c.leaves[l].hold = to
 		}
 	}
-	c.recountAll(pl)
+	c.recountAll(a)
 }
 
 // slack bounds how many leaves more than the gang needs there are at most when

@@ -43,12 +43,13 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 		if !a.live {
 			continue
 		}
-		var n int32
-		for _, t := range a.Placement.Tasks {
-			n += int32(len(t.Leaves))
+		n := a.leaves
+		again := Alloc{Placement: a.Placement}
+		if again.setLeaves(); again.leaves != n || again.first != a.first {
+			add("allocation %d has %d leaves from %d on, counted %d from %d on", id, again.leaves, again.first, n, a.first)
 		}
-		if n != a.leaves {
-			add("allocation %d has %d leaves, counted %d", id, n, a.leaves)
+		if !slices.Equal(a.binds(), a.Placement.Binds) {
+			add("allocation %d uses the cells %v, noted are %v", id, a.Placement.Binds, a.binds())
 		}
 		if a.staysOn() {
 			held[a.Space] += n

@@ -79,14 +79,9 @@ func (s *State) resetLooks() {
 // they serve that VC alone, or opportunistic gangs.
 func (s *State) release(id cell.AllocID) {
 	al := s.cl.Alloc(id)
-	space, p, binds := al.Space, al.Priority, al.Placement.Binds
+	space, p := al.Space, al.Priority
 	own := s.looks.flat && !al.Opportunistic() && !al.Promised
-	s.cl.Release(id)
-	sp := s.cl.Space(space)
-	for _, b := range binds {
-		own = own && sp.Roots[b.Root].Cell != cell.None
-	}
-	if !own {
+	if kept := s.cl.Release(id); !own || !kept {
 		s.look = true
 		return
 	}
