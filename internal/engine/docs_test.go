@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -160,6 +161,9 @@ func jsonType(t reflect.Type) string {
 	own := ""
 	if t.PkgPath() != "" {
 		own = " (" + t.Name() + ")"
+	}
+	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		return "text" + own
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
