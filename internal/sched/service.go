@@ -2,7 +2,6 @@ package sched
 
 import (
 	"iter"
-	"slices"
 )
 
 // What the policies see of the gangs that hold cells: who runs in a VC, for how
@@ -33,31 +32,26 @@ func (s *State) ranSince(a *attempt, from Time) Duration {
 // link puts an attempt, or a promise, into the list of its VC.
 func (s *State) link(slot int32) {
 	a := &s.attempts[slot]
-	first := &s.holders[s.cl.Alloc(a.alloc).Space]
-	a.prev, a.next = none, *first
-	if a.next != none {
-		s.attempts[a.next].prev = slot
-	}
-	*first = slot
+	list := &s.holders[s.cl.Alloc(a.alloc).Space]
+	a.at = int32(len(*list))
+	*list = append(*list, slot)
 }
 
-// unlink takes it out again.
+// unlink takes it out again; the last one takes its place.
 func (s *State) unlink(slot int32) {
 	a := &s.attempts[slot]
 	s.unrun(a)
-	if a.next != none {
-		s.attempts[a.next].prev = a.prev
-	}
-	if a.prev != none {
-		s.attempts[a.prev].next = a.next
-	} else {
-		s.holders[s.cl.Alloc(a.alloc).Space] = a.next
-	}
+	list := &s.holders[s.cl.Alloc(a.alloc).Space]
+	last := len(*list) - 1
+	moves := (*list)[last]
+	(*list)[a.at] = moves
+	s.attempts[moves].at = a.at
+	*list = (*list)[:last]
 }
 
 // relink makes the lists anew, after the VCs changed.
 func (s *State) relink() {
-	s.holders = slices.Repeat([]int32{none}, int(s.cl.NumSpaces()))
+	s.holders = make([][]int32, s.cl.NumSpaces())
 	s.running = make([]runners, s.cl.NumSpaces())
 	for i := range s.attempts {
 		s.attempts[i].standing = 0
@@ -71,7 +65,7 @@ func (s *State) relink() {
 // change: no decision may depend on it.
 func (s *State) holding(space int32) iter.Seq[*attempt] {
 	return func(yield func(*attempt) bool) {
-		for i := s.holders[space]; i != none; i = s.attempts[i].next {
+		for _, i := range s.holders[space] {
 			if !yield(&s.attempts[i]) {
 				return
 			}
@@ -84,7 +78,7 @@ func (s *State) holding(space int32) iter.Seq[*attempt] {
 func (v view) Running() iter.Seq[GangView] {
 	return func(yield func(GangView) bool) {
 		s := v.s
-		for i := s.holders[v.space]; i != none; i = s.attempts[i].next {
+		for _, i := range s.holders[v.space] {
 			a := &s.attempts[i]
 			if s.jobs[a.job].spec.Priority != v.prio || !s.runs(a) {
 				continue
@@ -138,9 +132,10 @@ func (s *State) gangView(e queued) GangView {
 func (s *State) verifyHolders(add func(string, ...any)) {
 	listed, all := 0, 0
 	for space := range s.holders {
-		for a := range s.holding(int32(space)) {
-			if listed++; a.job == none || s.cl.Alloc(a.alloc).Space != int32(space) || listed > len(s.attempts) {
-				add("attempt %v is listed for space %d", a.id, space)
+		for at, slot := range s.holders[space] {
+			a := &s.attempts[slot]
+			if listed++; a.job == none || s.cl.Alloc(a.alloc).Space != int32(space) || a.at != int32(at) {
+				add("attempt %v is listed for space %d at %d, not at %d", a.id, space, at, a.at)
 				return
 			}
 		}

@@ -126,7 +126,7 @@ func (s *State) runnersOf(space int32) []runner {
 	_, ages := k.(Aging)
 	if !r.kept {
 		r.kept, r.at = true, s.now
-		for i := s.holders[space]; i != none; i = s.attempts[i].next {
+		for _, i := range s.holders[space] {
 			s.rerun(&s.attempts[i])
 		}
 	}

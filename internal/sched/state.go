@@ -33,7 +33,7 @@ type State struct {
 	spareAtt []int32
 	byAlloc  []int32    // attempt slot of each cell.AllocID, of its first member
 	shares   []sharing  // how the members of allocations take turns
-	holders  []int32    // by space: the first of its attempts, linked by attempt.next
+	holders  [][]int32  // by space: its attempts and promises, in no order
 	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
 	lines    lineups    // of the waiting gangs, for those who pass over what does not fit
 	lazy     [][]queued // lazily preempted gangs by space, sorted
@@ -198,7 +198,7 @@ type attempt struct {
 	id         AttemptID
 	job        int32 // slot, None when this slot is free
 	alloc      cell.AllocID
-	next, prev int32 // among the attempts of its VC, in no order; slots or none
+	at         int32 // where it stands among the attempts of its VC
 	mate       int32 // the next member of its allocation; a slot or none
 	share      int32 // by which rotation it runs: its number in State.shares, from 1; 0 is all the time
 	alive      int32 // tasks not proven dead
@@ -402,6 +402,9 @@ func (s *State) Clone() *State {
 	d.promises = slices.Clone(s.promises)
 	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
 	d.holders, d.shares = slices.Clone(s.holders), slices.Clone(s.shares)
+	for i := range d.holders {
+		d.holders[i] = slices.Clone(d.holders[i])
+	}
 	d.queues = slices.Clone(s.queues)
 	for i := range d.queues {
 		d.queues[i] = slices.Clone(d.queues[i])

@@ -305,7 +305,7 @@ func (v view) Allocations() []Allocation {
 		return k.list // a look asks more than once
 	}
 	var out []Allocation
-	for i := s.holders[v.space]; i != none; i = s.attempts[i].next {
+	for _, i := range s.holders[v.space] {
 		a := &s.attempts[i]
 		if a.joined || a.state == AttemptReserving || s.jobs[a.job].spec.Priority != v.prio || s.isExtra(a) || s.cl.Alloc(a.alloc).Opportunistic() {
 			continue
