@@ -269,7 +269,7 @@ func (l *look) rest() {
 			room -= int64(l.run[at-1].Leaves)
 		}
 		free := l.v.Free()
-		if int64(r.Leaves) > free+max(room-gone, 0) {
+		if int64(r.Leaves)-max(room-gone, 0) > free { // which may be endless
 			continue
 		}
 		w := sched.Wish{Gang: r.Ref}
@@ -312,4 +312,17 @@ func (c *chronus) NextChange(v sched.View) sched.Time {
 		next = at
 	}
 	return next
+}
+
+// Restrains implements sched.Restrainer: who is to be judged waits for the slot, who is to
+// be measured for room in the pool.
+func (c *chronus) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
+	g := v.Gang(ref)
+	switch {
+	case c.Key(&g).Rank != rankUndecided:
+		return "", 0
+	case !c.profiled(&g):
+		return "it runs in the profiler's pool first, and waits for room there", 0
+	}
+	return "its deadlines are judged when the next slot begins", sched.Time((int64(v.Now())/int64(c.slot) + 1) * int64(c.slot))
 }

@@ -62,12 +62,12 @@ func (e *early) Watch(g *sched.GangView) (note []byte, stop string) {
 		return nil, ""
 	}
 	t, known := readTrend(g.Note)
-	if known && t.seen == p.At {
+	if known && t.seen == p.LossAt { // what tells of something else is no report
 		return nil, ""
 	}
 	loss := billionths(p.Loss)
 	falls := !known || loss < t.best-max(scale(max(t.best, -t.best), e.epsilon, 1000), 0)
-	if t.seen, t.reports = p.At, t.reports+1; falls {
+	if t.seen, t.reports = p.LossAt, t.reports+1; falls {
 		t.best, t.step, t.reports = loss, p.Step, 0
 	}
 	note = t.text()

@@ -26,8 +26,9 @@ func TestEarly(t *testing.T) {
 			}
 			ran := sched.Duration(i+1) * sched.Hour
 			g.Ran = ran
-			g.Progress = &sched.TaskProgress{At: g.Started.Add(ran), Step: int64(10 * (i + 1)), Total: 100, Loss: loss}
+			g.Progress = &sched.TaskProgress{At: g.Started.Add(ran), StepAt: g.Started.Add(ran), Step: int64(10 * (i + 1)), Total: 100, Loss: loss, LossAt: g.Started.Add(ran)}
 			g.Note, stop = w.Watch(&g)
+			g.Progress.At++ // what is seen of the devices is told as well
 			if again, _ := w.Watch(&g); again != nil {
 				t.Errorf("a report counts twice: %s", again)
 			}

@@ -77,14 +77,14 @@ func (p profiler) lasts(g *sched.GangView) sched.Duration {
 // started: all of its steps at the pace of those that it made.
 func shows(g *sched.GangView) int64 {
 	p := g.Progress
-	if p == nil || p.Step <= 0 || g.Started == 0 || p.At <= g.Started {
+	if p == nil || p.Step <= 0 || g.Started == 0 || p.StepAt <= g.Started {
 		return 0
 	}
 	total := max(p.Total, g.Hints.Iterations)
 	if total < p.Step || total > math.MaxInt64/int64(sched.Second) {
 		return 0
 	}
-	ran := int64(g.Earlier) + int64(p.At-g.Started)
+	ran := int64(g.Earlier) + int64(p.StepAt-g.Started)
 	return scale(ran, total, p.Step)
 }
 

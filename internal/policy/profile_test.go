@@ -29,7 +29,7 @@ func TestProfiler(t *testing.T) {
 	if at := p.(sched.Timed).NextChange(b); at != b.now+sched.Time(120*sched.Second) {
 		t.Errorf("the next look is at %d", at)
 	}
-	b.running[0].Progress = &sched.TaskProgress{At: b.now + sched.Time(60*sched.Second), Step: 10, Total: 1000}
+	b.running[0].Progress = &sched.TaskProgress{At: b.now + sched.Time(110*sched.Second), StepAt: b.now + sched.Time(60*sched.Second), Step: 10, Total: 1000}
 	b.now += sched.Time(120 * sched.Second)
 	for i := range b.running {
 		b.running[i].Ran = 120 * sched.Second
@@ -46,7 +46,7 @@ func TestProfilerShort(t *testing.T) {
 	is(t, "begin", b.look(p), "1!, (1 profiles gpu)")
 	b.free = 0
 	b.profiled("bob", 1, 60*minutes) // somebody waits
-	b.running[0].Progress = &sched.TaskProgress{At: b.now + sched.Time(10*sched.Second), Step: 1, Total: 20}
+	b.running[0].Progress = &sched.TaskProgress{At: b.now + sched.Time(10*sched.Second), StepAt: b.now + sched.Time(10*sched.Second), Step: 1, Total: 20}
 	b.now += sched.Time(30 * sched.Second)
 	is(t, "after 30 s", b.look(p), "2<0")
 	if at := p.(sched.Timed).NextChange(b); at != b.running[0].Started+sched.Time(300*sched.Second) {

@@ -323,6 +323,7 @@ func (s *State) applyConfigured(e Configured) {
 	if was != nil {
 		s.forgetSizes(was, e.Renamed)
 	}
+	s.resetDebts()
 }
 
 // vcConfig returns the policy configuration of a VC, fifo when none is given.

@@ -83,6 +83,13 @@ func (s *State) accrueAll() {
 	}
 }
 
+// resetDebts follows a configuration: whoever is new, or owed nothing yet, begins now with what it
+// borrows, and who is no more, or has no half-life any more, is forgotten.
+func (s *State) resetDebts() {
+	s.debts = slices.DeleteFunc(s.debts, func(d debt) bool { return s.cfg.HalfLife == 0 || s.space(d.VC) == 0 })
+	s.accrueAll()
+}
+
 func (s *State) findDebt(vc cell.VCName) (int, bool) {
 	return slices.BinarySearchFunc(s.debts, vc, func(d debt, k cell.VCName) int { return cmp.Compare(d.VC, k) })
 }

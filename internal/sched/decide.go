@@ -241,7 +241,9 @@ func (s *State) fulfil(a *attempt) bool {
 			}
 		}
 	}
+	space := s.cl.Alloc(a.alloc).Space
 	s.emit(Placed{Attempt: a.id, Placement: pl})
+	s.grew = s.grew || s.looks.tuned[space] // who was passed over may share its leaves now
 	return true
 }
 

@@ -42,6 +42,9 @@ func (x *explorer) events(s *sched.State) []event {
 		if h.State != sched.AttemptReserving {
 			out = append(out, tasks(&h)...)
 		}
+		if h.Spec.Hints.Packable && h.State == sched.AttemptRunning && h.Cause == 0 {
+			out = append(out, reports(s, &h)...)
+		}
 	}
 	for _, n := range s.Nodes() {
 		word := map[bool]string{true: "down", false: "up"}[n.Up]
@@ -54,6 +57,20 @@ func (x *explorer) events(s *sched.State) []event {
 		out = append(out, event{name: "wait for the next timer"})
 	}
 	return out
+}
+
+// reports lets a gang tell that it makes progress, a few times, and what is seen of its devices.
+func reports(s *sched.State, h *sched.Held) []event {
+	j, _ := s.Job(h.ID.Job)
+	step := int64(0)
+	if p := j.Tasks[0].Progress; p != nil {
+		step = p.Step
+	}
+	if step >= 30 {
+		return nil
+	}
+	return []event{fact(fmt.Sprintf("progress %s step=%d", h.Spec.Name, step+10),
+		sched.Progress{Attempt: h.ID, Step: step + 10, Use: &sched.DeviceUse{Util: 200, MemoryMB: 5000}})}
 }
 
 // tasks lists what can happen to an attempt's tasks.
@@ -161,6 +178,7 @@ func replay(s *sched.State, e event, due sched.Time) []sched.Record {
 func twice(s *sched.State, applied []sched.Event) error {
 	for _, e := range applied {
 		switch e := e.(type) {
+		case sched.Progress: // the last one counts, however often it is told
 		case sched.Fact:
 			if again := s.Accept(e); len(again) > 0 {
 				return fmt.Errorf("I16: %T is accepted a second time", e)
@@ -200,11 +218,11 @@ func restarted(back *sched.State, to outcome, key [16]byte, e event) error {
 }
 
 // idle reports whether nothing was decided about any cell: a booking moves with
-// the estimates that it stands on.
+// the estimates that it stands on, and a policy notes what it sees when it is asked.
 func idle(rs []sched.Record) bool {
 	return !slices.ContainsFunc(rs, func(r sched.Record) bool {
 		kind := sched.KindOf(r.Event)
-		return kind != "Decided" && kind != "Booked"
+		return kind != "Decided" && kind != "Booked" && kind != "Noted"
 	})
 }
 

@@ -43,8 +43,16 @@ func owned(s *sched.State) error {
 	c := s.Cluster()
 	var held, promised uint64
 	used := map[cell.VCName]uint64{}
+	at := map[cell.AllocID]sched.Held{}
 	for _, h := range s.Held() {
 		mask := leavesOf(h.Placement)
+		if with, shared := at[h.Alloc]; shared {
+			if err := together(s, &with, &h); err != nil {
+				return err
+			}
+			continue
+		}
+		at[h.Alloc] = h
 		list := &held
 		if h.State == sched.AttemptReserving {
 			list = &promised
@@ -80,6 +88,32 @@ func owned(s *sched.State) error {
 	return nil
 }
 
+// together checks two attempts on the same leaves (S1 to S4): of one VC and priority, both in
+// one rotation, both willing, and their memory fits.
+func together(s *sched.State, a, b *sched.Held) error {
+	x, y := s.RotationOf(a.ID), s.RotationOf(b.ID)
+	p, q := &a.Spec.Hints, &b.Spec.Hints
+	switch {
+	case x == nil || x != y || x.Turn(a.ID) < 0 || x.Turn(b.ID) < 0 || x.Check() != nil:
+		return fmt.Errorf("S2: attempts %v and %v share leaves, and no rotation has both: %+v %+v", a.ID, b.ID, x, y)
+	case a.Spec.VC != b.Spec.VC || a.Spec.Priority != b.Spec.Priority || a.Lazy != b.Lazy:
+		return fmt.Errorf("S1: attempts %v and %v share leaves, and have not one guarantee", a.ID, b.ID)
+	case x.Turn(a.ID) == x.Turn(b.ID) && !(p.Packable && q.Packable) || x.Turn(a.ID) != x.Turn(b.ID) && !(p.Suspendable && q.Suspendable):
+		return fmt.Errorf("S4: attempts %v and %v share leaves, and a job does not let itself", a.ID, b.ID)
+	}
+	need := int64(0) // who is suspended keeps its memory
+	for _, turn := range x.Turns {
+		for _, id := range turn {
+			j, _ := s.Spec(id.Job)
+			need += j.Hints.GPUMemoryMB
+		}
+	}
+	if of := s.Config().Cluster.SKUs[0].GPUMemoryMB; need > of {
+		return fmt.Errorf("S4: the rotation of attempt %v needs %d MiB of %d", a.ID, need, of)
+	}
+	return nil
+}
+
 // waiting checks that nobody waits who could be placed (L1), and that the first of
 // each VC's line gets its guarantee by free cells or by those of lower rank (I5).
 func waiting(s *sched.State, tw *twin.Twin) error {
@@ -111,7 +145,8 @@ func below(s *sched.State, w sched.InLine) twin.Gone {
 	may := map[cell.AllocID]bool{}
 	for _, h := range s.Held() {
 		free := h.Lazy || h.Spec.Priority < cell.MinGuaranteed
-		may[h.Alloc] = h.State != sched.AttemptUnknown && (free || h.Spec.VC == w.Spec.VC && h.Spec.Priority < w.Spec.Priority)
+		so, shared := may[h.Alloc] // all that share it must be able to leave
+		may[h.Alloc] = (so || !shared) && h.State != sched.AttemptUnknown && (free || h.Spec.VC == w.Spec.VC && h.Spec.Priority < w.Spec.Priority)
 	}
 	return func(id cell.AllocID) bool { return may[id] }
 }
@@ -148,6 +183,7 @@ type step struct {
 	fresh   []sched.AttemptID
 	stops   int
 	running int
+	joins   bool // an attempt begins on the leaves of others
 	passes  bool // a policy lets jobs preempt later ones of their priority
 }
 
@@ -158,7 +194,9 @@ func newStep(s *sched.State) *step {
 		st.live[h.ID] = &h
 	}
 	st.running = len(st.live)
-	st.passes = s.Config() != nil && slices.ContainsFunc(s.Config().VCs, func(v sched.VCConfig) bool { return len(v.Params) > 0 })
+	st.passes = s.Config() != nil && slices.ContainsFunc(s.Config().VCs, func(v sched.VCConfig) bool {
+		return slices.ContainsFunc(v.Params, func(p sched.Param) bool { return p.Key == "preempt" })
+	})
 	for _, id := range s.IDs() {
 		st.numbers[id] = s.Attempts(id)
 		st.specs[id], _ = s.Spec(id)
@@ -182,6 +220,8 @@ func (st *step) record(r sched.Record) error {
 	switch e := r.Event.(type) {
 	case sched.Placed:
 		return st.begins(e.Attempt, e.Placement, sched.AttemptStarting)
+	case sched.Joined:
+		return st.joined(e)
 	case sched.Reserved:
 		if err := st.begins(e.Attempt, e.Placement, sched.AttemptReserving); err != nil {
 			return err
@@ -195,20 +235,24 @@ func (st *step) record(r sched.Record) error {
 		}
 		delete(st.live, e.Attempt)
 	case sched.Upgraded:
-		if h := st.live[e.Attempt]; h == nil || !h.Lazy || h.Cause != 0 {
-			return fmt.Errorf("attempt %v cannot be guaranteed again", e.Attempt)
+		for _, id := range append(e.With, e.Attempt) {
+			if h := st.live[id]; h == nil || !h.Lazy || h.Cause != 0 {
+				return fmt.Errorf("attempt %v cannot be guaranteed again", id)
+			}
+			firm := *st.live[id]
+			firm.Lazy = false
+			st.live[id] = &firm
 		}
-		firm := *st.live[e.Attempt]
-		firm.Lazy = false
-		st.live[e.Attempt] = &firm
 	case sched.LazilyPreempted:
-		h := st.live[e.Attempt]
-		if h == nil || h.Lazy || !h.Spec.LazyPreempt && !h.Spec.Gangs[h.ID.Gang].Extra {
-			return fmt.Errorf("attempt %v cannot become opportunistic", e.Attempt)
+		for _, id := range append(e.With, e.Attempt) {
+			h := st.live[id]
+			if h == nil || h.Lazy || !h.Spec.LazyPreempt && !h.Spec.Gangs[h.ID.Gang].Extra {
+				return fmt.Errorf("attempt %v cannot become opportunistic", id)
+			}
+			lazy := *h
+			lazy.Lazy = true
+			st.live[id] = &lazy
 		}
-		lazy := *h
-		lazy.Lazy = true
-		st.live[e.Attempt] = &lazy
 	case sched.StopSent:
 		return st.stopped(e)
 	case sched.JobEnded:
@@ -237,7 +281,7 @@ func (st *step) begins(id sched.AttemptID, pl cell.Placement, state sched.Attemp
 	}
 	st.live[id] = &sched.Held{ID: id, State: state, Spec: st.specs[id.Job], Placement: pl}
 	st.fresh = append(st.fresh, id)
-	if state == sched.AttemptReserving {
+	if state == sched.AttemptReserving || st.joins {
 		return nil
 	}
 	for other, h := range st.live {
@@ -246,6 +290,17 @@ func (st *step) begins(id sched.AttemptID, pl cell.Placement, state sched.Attemp
 		}
 	}
 	return nil
+}
+
+// joined checks that an attempt comes to exactly the leaves of one that runs.
+func (st *step) joined(e sched.Joined) error {
+	h := st.live[e.Host]
+	if h == nil || h.Cause != "" || h.Lazy || leavesOf(h.Placement) != leavesOf(e.Placement) {
+		return fmt.Errorf("S1: attempt %v cannot join %v", e.Attempt, e.Host)
+	}
+	st.joins = true
+	defer func() { st.joins = false }()
+	return st.begins(e.Attempt, e.Placement, sched.AttemptStarting)
 }
 
 // enough checks that a promise holds once its victims have left, and that none of

@@ -24,6 +24,7 @@ type scope struct {
 	// adjust changes the configuration, when not nil.
 	adjust func(*sched.Config)
 	less   int // depth to leave out: the first scope is the one that goes deepest
+	begun  int // how many of the jobs run in the beginning
 }
 
 func (sc *scope) config() *sched.Config {
@@ -84,21 +85,39 @@ func backfilling(cfg *sched.Config) { cfg.VCs[0].Backfill = "easy" }
 
 // scopes differ in how the VCs' cells and the jobs' sizes lie to each other: whole
 // nodes; parts of nodes with room that nobody owns; and, with a policy that
-// preempts, gangs with members above their minimum; and
-// short jobs before one that waits.
+// preempts, gangs with members above their minimum;
+// short jobs before one that waits; and gangs that take turns on the same leaves, or run there
+// side by side.
 func scopes() []scope {
 	return []scope{
 		{"nodes", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(3, 1)}, []*sched.Job{
-			lazy(gangJob("low", "a", 1, 2, 2)), gangJob("high", "a", 5, 1, 4), gangJob("guest", "b", cell.Opportunistic, 2, 2), gangJob("own", "b", 0, 1, 3)}, nil, 0},
+			lazy(gangJob("low", "a", 1, 2, 2)), gangJob("high", "a", 5, 1, 4), gangJob("guest", "b", cell.Opportunistic, 2, 2), gangJob("own", "b", 0, 1, 3)}, nil, 0, 0},
 		{"parts", map[cell.VCName][]cell.QuotaSpec{"a": owns(2, 2), "b": owns(2, 1, 1, 1)}, []*sched.Job{
-			lazy(gangJob("low", "a", 1, 2, 1)), gangJob("high", "a", 5, 2, 2), gangJob("guest", "a", cell.Opportunistic, 2, 3), gangJob("own", "b", 3, 1, 2)}, nil, 1},
+			lazy(gangJob("low", "a", 1, 2, 1)), gangJob("high", "a", 5, 2, 2), gangJob("guest", "a", cell.Opportunistic, 2, 3), gangJob("own", "b", 3, 1, 2)}, nil, 1, 0},
 		{"rivals", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(2, 1)}, []*sched.Job{
 			lazy(partial(gangJob("part", "a", 2, 2, 2))), brief(gangJob("rival", "a", 2, 1, 3), sched.Minute), gangJob("small", "a", 2, 1, 1),
-			partial(gangJob("guest", "b", cell.Opportunistic, 2, 2))}, preempting, 1},
+			partial(gangJob("guest", "b", cell.Opportunistic, 2, 2))}, preempting, 1, 0},
 		{"backfill", map[cell.VCName][]cell.QuotaSpec{"a": owns(3, 1), "b": owns(2, 1)}, []*sched.Job{
 			brief(gangJob("first", "a", 2, 1, 3), sched.Minute), gangJob("large", "a", 2, 1, 4), brief(gangJob("small", "a", 1, 1, 1), sched.Second),
-			gangJob("guest", "b", cell.Opportunistic, 1, 3)}, backfilling, 1},
+			gangJob("guest", "b", cell.Opportunistic, 1, 3)}, backfilling, 1, 0},
+		{"sharing", map[cell.VCName][]cell.QuotaSpec{"a": owns(2, 1), "b": owns(3, 1)}, []*sched.Job{
+			sharer(gangJob("one", "a", 2, 1, 2)), sharer(lazy(gangJob("two", "a", 2, 1, 2))), sharer(gangJob("three", "a", 2, 1, 2)),
+			gangJob("high", "a", 5, 1, 1)}, sharing, 1, 2},
 	}
+}
+
+// sharer lets a job be suspended and packed.
+func sharer(j *sched.Job) *sched.Job {
+	j.Hints.Suspendable, j.Hints.Packable, j.Hints.GPUMemoryMB = true, true, 6000
+	return j
+}
+
+// sharing gives VC a a policy under which gangs share their leaves: two fit a leaf's memory,
+// three do not.
+func sharing(cfg *sched.Config) {
+	cfg.Cluster.SKUs[0].GPUMemoryMB = 16_000
+	cfg.VCs[0].Policy = "gandiva"
+	cfg.VCs[0].Params = []sched.Param{{Key: "quantum", Value: "10"}, {Key: "settle", Value: "1"}, {Key: "window", Value: "5"}}
 }
 
 // Every history of four jobs of two VCs on two nodes, with faults, refusals and
@@ -120,7 +139,7 @@ func TestExhaustive(t *testing.T) {
 			if end.err != nil {
 				t.Fatal(end.err)
 			}
-			x.run(end.state, *depth-sc.less)
+			x.run(x.warm(t, end.state), *depth-sc.less)
 			if x.breach != "" {
 				t.Error(x.breach)
 			}
@@ -169,6 +188,24 @@ func (x *explorer) run(from *sched.State, depth int) {
 	split(from, nil)
 	close(todo)
 	wg.Wait()
+}
+
+// warm lets the first jobs run, so that the histories begin there.
+func (x *explorer) warm(t *testing.T, s *sched.State) *sched.State {
+	for _, j := range x.jobs[:x.begun] {
+		for _, begins := range []string{"submit " + string(j.Name), "started " + string(j.Name)} {
+			for _, e := range x.events(s) {
+				if strings.HasPrefix(e.name, begins) {
+					to := x.transit(s, e)
+					if to.err != nil {
+						t.Fatal(to.err)
+					}
+					s = to.state
+				}
+			}
+		}
+	}
+	return s
 }
 
 func (x *explorer) explore(s *sched.State, path []string, left int) {

@@ -220,9 +220,13 @@ func (s *State) applyProgress(e Progress) {
 		p = *t.progress
 	}
 	p.At = s.now
-	p.Step = cmp.Or(e.Step, p.Step)
+	if e.Step != 0 {
+		p.Step, p.StepAt = e.Step, s.now
+	}
 	p.Total = cmp.Or(e.Total, p.Total)
-	p.Loss = cmp.Or(e.Loss, p.Loss)
+	if e.Loss != "" {
+		p.Loss, p.LossAt = e.Loss, s.now
+	}
 	p.MemoryMB = cmp.Or(e.MemoryMB, p.MemoryMB)
 	if e.Use != nil {
 		use := *e.Use

@@ -240,7 +240,6 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	}()
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
-	s.debts = im.Debts
 	s.notes, s.nodes, s.leaves, s.again, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Decided
 	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
@@ -253,6 +252,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	if im.Config != nil {
 		s.loadCluster(&im)
 	}
+	s.debts = im.Debts
 	return s, s.Verify()
 }
 

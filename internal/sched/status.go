@@ -184,8 +184,10 @@ type TaskStatus struct {
 type TaskProgress struct {
 	At         Time   `json:"at"`
 	Step       int64  `json:"step"`
+	StepAt     Time   `json:"step_at,omitempty"` // when that was reported: At may be of something else
 	Total      int64  `json:"total,omitempty"`
 	Loss       string `json:"loss,omitempty"`
+	LossAt     Time   `json:"loss_at,omitempty"` // when that was reported
 	MemoryMB   int64  `json:"memory_mb,omitempty"`
 	Checkpoint Time   `json:"checkpoint,omitempty"` // of the last checkpoint
 	// Use is what its devices were seen to do; nil where nobody looks.

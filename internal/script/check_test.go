@@ -34,12 +34,19 @@ type checker struct {
 	last      map[gangKey]int32
 	alone     map[gangKey]bool // gangs that never share again
 	memory    map[cell.TypeName]int64
+	promises  map[sched.JobID]promise // of chronus
+	profiled  map[cell.VCName][3]int64
+	losses    map[sched.JobID]*falling
+	lent      map[lentKey]*lent
+	owed      bool       // what was borrowed is known
+	calm      bool       // promises are kept as long as nothing happens
+	upset     sched.Time // when something happened last
+	met       met
 	world     hardware
 	batches   int
 	quietly   int
 	launched  int
 	probes    int
-	joins     int
 }
 
 type gangKey struct {
@@ -93,6 +100,8 @@ func newChecker(s *script.Session) *checker {
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
 		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
 		alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
+		promises: map[sched.JobID]promise{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{},
+		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
 }
 
@@ -124,6 +133,7 @@ func (c *checker) batch(b engine.Batch) {
 		fmt.Fprintf(c.bytes, "%d %d %s %d %s\n", r.Seq, r.Time, kind, version, data)
 		c.state.Apply(r)
 		c.books(r)
+		c.borrow(r)
 		if c.batches%verifyEach == 0 {
 			if err := c.state.Verify(); err != nil {
 				c.fail("Verify inside a batch, after event %d %T: %v", r.Seq, r.Event, err)
@@ -149,7 +159,8 @@ func (c *checker) books(r sched.Record) {
 		c.fresh(r, e.Attempt)
 		c.moves(r, e)
 		c.reserved(r, e)
-		c.live[e.Attempt] = &attempt{}
+		c.undisturbed(r, e.Attempt, e.Placement)
+		c.live[e.Attempt] = &attempt{place: e.Placement}
 	case sched.Unreserved:
 		if a := c.live[e.Attempt]; a == nil || a.placed {
 			c.fail("event %d gives back a reservation that attempt %v does not have", r.Seq, e.Attempt)
@@ -159,6 +170,12 @@ func (c *checker) books(r sched.Record) {
 		c.placed(r, e)
 	case sched.StopSent:
 		c.stopSent(r, e)
+	case sched.Noted:
+		c.noted(r, e)
+	case sched.Progress:
+		c.reported(r, e)
+	case sched.JobCompleting:
+		c.stoppedEarly(r, e)
 	case sched.Joined:
 		c.joined(r, e)
 	case sched.Rotated:
@@ -191,6 +208,8 @@ func (c *checker) books(r sched.Record) {
 	case sched.JobEnded:
 		c.jobEnded(r, e)
 	case sched.Configured:
+		c.upset = r.Time
+		c.reordered()
 		for _, k := range e.Config.Cluster.SKUs {
 			c.memory[k.Name] = k.GPUMemoryMB
 		}
@@ -203,7 +222,9 @@ func (c *checker) books(r sched.Record) {
 	case sched.Quarantined:
 		c.fail("job %d is quarantined: the core panicked", e.Job)
 	default:
-		c.world.note(r.Event)
+		if c.world.note(r.Event) {
+			c.upset = r.Time
+		}
 	}
 }
 
@@ -249,8 +270,10 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 		a.placed = true
 	} else {
 		c.fresh(r, e.Attempt)
+		c.undisturbed(r, e.Attempt, e.Placement)
 		c.live[e.Attempt] = &attempt{placed: true}
 	}
+	c.met.places(c.jobs[e.Attempt.Job].VC, c.state.Config())
 	c.live[e.Attempt].place = e.Placement
 	c.withMinimum(r, e.Attempt)
 	c.last[gangKey{e.Attempt.Job, e.Attempt.Gang}] = e.Attempt.N
@@ -305,6 +328,7 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	by, of := c.jobs[e.By.Job], c.jobs[e.Attempt.Job]
 	if by.VC == of.VC && by.Priority == of.Priority && !victim.lazy && !of.Gangs[e.Attempt.Gang].Extra {
 		c.yielded[e.Attempt.Job]++
+		c.met.of(of.VC, c.state.Config()).yields++
 	}
 	if of.Priority == cell.Opportunistic || victim.lazy {
 		if by.Priority == cell.Opportunistic {
@@ -329,6 +353,7 @@ func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {
 		c.fail("I8: event %d ends job %d a second time", r.Seq, e.Job)
 	}
 	c.over[e.Job] = true
+	c.punctual(r, e.Job)
 	for id := range c.live {
 		if id.Job == e.Job {
 			c.fail("I8: job %d ends while attempt %v lives", e.Job, id)
@@ -389,6 +414,8 @@ func (c *checker) quiet() error {
 	c.launched = c.s.World().Launches()
 	c.conserved()
 	c.extras()
+	c.patient()
+	c.overdue()
 	for _, j := range c.state.Jobs() {
 		c.explained(j)
 	}
@@ -475,11 +502,13 @@ func (c *checker) explained(j sched.JobStatus) {
 
 // recovered checks that a state read back equals the present one (I12).
 func (c *checker) recovered() {
-	s, err := sched.Load(c.state.Save(), policy.New)
+	image := c.state.Save()
+	s, err := sched.Load(image, policy.New)
 	if err != nil {
 		c.fail("I12: %v", err)
 		return
 	}
+	c.debts(image)
 	if a, b := s.Digest(), c.state.Digest(); a != b {
 		c.fail("I12: read back, the state has digest %s instead of %s", a, b)
 	}

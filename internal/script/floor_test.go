@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/combsched/comb/internal/policy"
 )
 
 // floor is a random cluster in the short form.
@@ -15,6 +17,7 @@ type floor struct {
 	pins   []string           // lines
 	pinned map[string]string  // VC by pin
 	policy map[string]string
+	half   string // how fast it is forgotten what VCs borrowed
 }
 
 // floorChain is a chain; parts is 0 where leaves are whole devices.
@@ -67,6 +70,9 @@ func (c *floorChain) leaves() int { return c.gpus * max(1, c.parts) }
 // newFloor makes one or two chains and shares them out among the VCs, of which
 // some share theirs among children.
 func newFloor(g *generator) *floor {
+	if g.kind == crowd || g.kind == calm {
+		return crowdedFloor(g)
+	}
 	f := &floor{quota: map[string][]share{}, pinned: map[string]string{}, policy: map[string]string{}}
 	f.vcs = []string{"a", "b", "c"}[:1+g.IntN(3)]
 	for _, name := range []string{"x", "y"}[:1+g.IntN(2)] {
@@ -80,33 +86,56 @@ func newFloor(g *generator) *floor {
 	for _, v := range f.vcs {
 		f.policy[v] = randomPolicy(g)
 	}
+	f.half = halfLife(g)
 	return f
 }
 
-// floorPolicies are what VCs choose from; jobs name queues p.q, p.r and d, and apps.
+// halfLife is mostly none.
+func halfLife(g *generator) string {
+	if !g.chance(40) {
+		return ""
+	}
+	return g.pick("5s", "3m", "1h", "2d")
+}
+
+// floorPolicies are what VCs choose from, every policy there is by its name alone, too; jobs
+// name queues p.q, p.r and d, apps, and models.
 func floorPolicies() []string {
 	const queues = "queues=p:60:80/p.q:70/p.r:30:50/d:40"
-	return []string{"fifo", "fifo:preempt", "drf", "drf:by=team,weights=d:3/q:2",
-		"capacity", "capacity:" + queues, "capacity:minimumUserLimit=25,preempt,userLimitFactor=1.5,wait=5," + queues,
+	return append(policy.Names(), []string{"fifo:preempt", "fifo:preempt", "drf:by=team,weights=d:3/q:2",
+		"capacity:" + queues, "capacity:minimumUserLimit=25,preempt,userLimitFactor=1.5,wait=5," + queues,
 		"capacity:interval=60,preempt,round=0.5,userLimitFactor=100," + queues,
-		"srtf", "srsf", "sjf", "edf", "edf:preempt=no", "las", "las:limits=60/600/3000", "gittins", "gittins:delta=60,limits=100/1000", "firstfit",
-		"tetris", "tetris:by=team,fairness=0.5,work=0", "offers", "offers:by=app,refuse=60", "offers:hoard",
-		"gandiva", "gandiva:quantum=10,window=20,settle=1", "gandiva:quantum=7,sharers=2,pack=no,moves=100,settle=1", "gandiva:quantum=10,window=5,settle=5,free=0.25,moves=50",
-		"themis", "themis:auction=off,lease=60", "themis:f=0.5,lease=30,slow=m:2,seed=7",
-		"philly", "philly:switch=30,node=60,rack=never", "philly:node=never,permanent=1/2,small=4"}
+		"edf:preempt=no", "las:limits=60/600/3000", "las:order=submission,limits=30/300", "gittins:delta=60,limits=100/1000", "gittins:learn,delta=60,limits=100/1000",
+		"tetris:by=team,fairness=0.5,work=0", "offers:by=app,refuse=60", "offers:hoard",
+		"gandiva:quantum=10,window=20,settle=1", "gandiva:quantum=7,sharers=2,pack=no,moves=100,settle=1", "gandiva:quantum=10,window=5,settle=5,free=0.25,moves=50",
+		"themis:auction=off,lease=60", "themis:f=0.5,lease=30,slow=m:2,seed=7", "themis:round=0,lease=90",
+		"philly:switch=30,node=60,rack=never,early=stop,patience=1", "philly:node=never,permanent=1/2,small=4",
+		"philly:early=stop,patience=2,epsilon=0.01,node=0,rack=0", "philly:early=stop,patience=1,epsilon=0.3", "philly:early=warn,patience=1",
+		"chronus:lease=60,slot=20", "chronus:lease=60,slot=10,restart=1,safety=0", "chronus:lease=120,slot=60,round=split,reward=use",
+		"chronus:lease=90,slot=30,rules=published,reward=keep,restart=0", "chronus:lease=60,slot=20,profiler=1,profileTime=20", "chronus:lease=120,slot=30,profiler=2,restart=2"}...)
 }
 
 func randomPolicy(g *generator) string {
 	policies := floorPolicies()
-	if g.shared {
+	if g.kind == shared {
 		policies = slices.DeleteFunc(policies, func(p string) bool { return !strings.HasPrefix(p, "gandiva") && p != "fifo:preempt" })
 	}
-	policy := g.pick(policies...)
+	return withLimits(g, g.pick(policies...))
+}
+
+// withLimits adds what a VC has beside its policy.
+func withLimits(g *generator, policy string) string {
 	if g.chance(30) {
 		policy += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
 	}
-	if g.chance(40) && !g.shared || *booked {
+	if g.chance(40) && g.kind != shared || *booked {
 		policy += " backfill=" + g.pick("easy", "conservative")
+	}
+	if g.chance(30) {
+		policy += " placement=spread"
+	}
+	if g.chance(20) {
+		policy += " weight=" + g.pick("2", "7")
 	}
 	return policy
 }
@@ -223,14 +252,14 @@ func parent(vc string) string {
 // change gives another configuration: some valid, some not.
 func (f *floor) change(g *generator) *floor {
 	n := &floor{chains: slices.Clone(f.chains), vcs: slices.Clone(f.vcs), quota: map[string][]share{},
-		pins: f.pins, pinned: maps.Clone(f.pinned), policy: maps.Clone(f.policy)}
+		pins: f.pins, pinned: maps.Clone(f.pinned), policy: maps.Clone(f.policy), half: f.half}
 	for v, q := range f.quota {
 		n.quota[v] = slices.Clone(q)
 	}
 	c := &n.chains[g.IntN(len(n.chains))]
 	step := max(1, c.perRack)
 	v := g.pick(n.vcs...)
-	switch g.IntN(9) {
+	switch g.IntN(10) {
 	case 0:
 		c.nodes += step
 	case 1:
@@ -256,6 +285,8 @@ func (f *floor) change(g *generator) *floor {
 			c.parts = g.IntN(5)
 			n.wholeUnless(c)
 		}
+	case 9:
+		n.half = halfLife(g)
 	}
 	for _, v := range n.vcs {
 		if n.policy[v] == "" {
@@ -311,6 +342,9 @@ func (f *floor) text() string {
 		fmt.Fprintf(&b, "vc %s policy=%s", v, f.policy[v])
 		if i == 0 && len(f.vcs)%2 == 0 { // what sizes are chosen by
 			b.WriteString(" speeds=*:1:10,*:2:19,*:4:34")
+		}
+		if f.half != "" && i == 0 {
+			b.WriteString(" halfLife=" + f.half)
 		}
 		if up := parent(v); up != "" {
 			b.WriteString(" parent=" + up)

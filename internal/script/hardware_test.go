@@ -24,8 +24,8 @@ func newHardware() hardware {
 	}
 }
 
-// note keeps what a record says about machines.
-func (h *hardware) note(e sched.Event) {
+// note keeps what a record says about machines; it reports whether it says anything.
+func (h *hardware) note(e sched.Event) bool {
 	switch e := e.(type) {
 	case sched.NodeHealth:
 		h.down[e.Node] = !e.Up
@@ -44,7 +44,11 @@ func (h *hardware) note(e sched.Event) {
 			h.avoid[key] = map[cell.NodeName]sched.Time{}
 		}
 		h.avoid[key][e.Node] = e.Until
+	case sched.TaskUnknown, sched.TaskRefused:
+	default:
+		return false
 	}
+	return true
 }
 
 // fits checks that a gang's placement is what was asked for, on working hardware.

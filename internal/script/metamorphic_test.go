@@ -71,7 +71,7 @@ func renamings() []renaming {
 // Renaming jobs, nodes or VCs changes nothing but names.
 func TestRenaming(t *testing.T) {
 	for seed := range seeds.Of(t, alikeSeeds) {
-		steps, sc := generate(seed, false)
+		steps, sc := generate(seed, plain)
 		if sc.err != nil {
 			continue // TestSeeds tells of it
 		}
@@ -105,7 +105,7 @@ func TestProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for seed := range seeds.Of(t, alikeSeeds) {
 		runtime.GOMAXPROCS(1)
-		steps, one := generate(seed, false)
+		steps, one := generate(seed, plain)
 		if one.err != nil {
 			continue // TestSeeds tells of it
 		}

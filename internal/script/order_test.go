@@ -58,13 +58,27 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 	case "srsf":
 		return c.leavesTimes(by, c.remaining(by, now)) < c.leavesTimes(of, c.remaining(of, now))
 	case "las":
-		return c.queue(v, by, now) < c.queue(v, of, now)
+		ahead := parameter(v, "order") == "submission" && by.job < of.job
+		return c.queue(v, by, now) < c.queue(v, of, now) || ahead && c.queue(v, by, now) == c.queue(v, of, now)
+	case "genie": // who can meet no deadline any more makes room for anybody else
+		return c.hopelessly(of, now) && !c.hopelessly(by, now)
+	case "chronus":
+		return !c.heldOrMeasured(of.job)
 	case "themis":
 		return leaseEnded(v, c.live[e.Attempt].started, now)
 	case "gittins": // and by the index within a queue
 		return c.queue(v, by, now) <= c.queue(v, of, now)
 	}
 	return false
+}
+
+// hopelessly reports whether a gang can meet no deadline any more by what it declares.
+func (c *checker) hopelessly(g gangKey, now sched.Time) bool {
+	d := c.jobs[g.job].Hints.Deadlines
+	if len(d) == 0 || c.jobs[g.job].Hints.Duration == 0 {
+		return false
+	}
+	return float64(c.submitted[g.job].Add(d[len(d)-1].After))-c.remaining(g, now) < float64(now)
 }
 
 // leaseEnded reports whether a lease that began with an attempt, or a later one, has

@@ -22,7 +22,7 @@ var booked = flag.Bool("booked", false, "every virtual cluster of the random run
 // that can end does.
 func TestSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit)
-	found := &failures{kinds: map[string]bool{}}
+	found := newFailures()
 	const lanes = 2
 	for lane := range lanes {
 		t.Run(fmt.Sprintf("lane %d", lane+1), func(t *testing.T) {
@@ -38,21 +38,26 @@ func TestSeeds(t *testing.T) {
 // let themselves be suspended and packed, and much progress.
 func TestSharedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/4)
-	found := &failures{kinds: map[string]bool{}, shared: true}
+	found := newFailures()
+	found.kind = shared
 	for seed := from; seed <= to && !found.enough(); seed++ {
 		found.try(t, seed)
 	}
-	if !t.Failed() && found.joins == 0 {
+	if !t.Failed() && found.met.joins == 0 {
 		t.Error("nobody shared anything")
 	}
 }
 
 // failures are the ways in which seeds failed: each is shrunk and shown once.
 type failures struct {
-	mu     sync.Mutex
-	kinds  map[string]bool
-	shared bool // everybody shares
-	joins  int
+	mu    sync.Mutex
+	kinds map[string]bool
+	kind  kindOfRun
+	met   met
+}
+
+func newFailures() *failures {
+	return &failures{kinds: map[string]bool{}, met: met{policies: map[string]*tries{}}}
 }
 
 // maxKinds is how many ways to fail are looked for.
@@ -79,9 +84,9 @@ func (f *failures) first(err error) bool {
 
 // try runs one seed, twice.
 func (f *failures) try(t *testing.T, seed uint64) {
-	steps, one := generate(seed, f.shared)
+	steps, one := generate(seed, f.kind)
 	f.mu.Lock()
-	f.joins += one.check.joins
+	f.met.add(&one.check.met)
 	f.mu.Unlock()
 	if one.err == nil {
 		two := replay(steps)
@@ -217,15 +222,17 @@ type generator struct {
 	sc     *scenario
 	steps  []step
 	plan   *floor
-	shared bool
+	kind   kindOfRun
+	seed   uint64
 	names  []string
 	next   int
 	ending bool
 	repeat []step // commands with a key, to be given twice
 }
 
-func generate(seed uint64, shared bool) ([]step, *scenario) {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), sc: begin(), shared: shared}
+func generate(seed uint64, kind kindOfRun) ([]step, *scenario) {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), sc: begin(), kind: kind, seed: seed}
+	g.sc.check.calm = kind == calm
 	defer g.sc.s.Close()
 	g.plan = newFloor(g)
 	g.do("set start="+g.pick("0s", "0s", "2s")+" stop="+g.pick("0s", "1s", "5s"), "")
@@ -252,13 +259,27 @@ func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 // step gives one random command.
 func (g *generator) step() {
-	choices := []struct {
-		weight int
-		do     func()
-	}{
-		{45, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
-		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {6, g.progress}, {4, g.crash}, {5, g.reconfigure}, {2, g.again}, {3, g.disk},
+	if g.kind == calm {
+		g.choose([]choice{{60, g.submit}, {40, g.wait}})
+		return
 	}
+	telling := 6
+	if g.kind == crowd {
+		telling = 25
+	}
+	g.choose([]choice{
+		{45, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
+		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {telling, g.progress}, {4, g.crash}, {5, g.reconfigure}, {2, g.again}, {3, g.disk},
+	})
+}
+
+// choice is something to do, with how often.
+type choice struct {
+	weight int
+	do     func()
+}
+
+func (g *generator) choose(choices []choice) {
 	total := 0
 	for _, c := range choices {
 		total += c.weight
@@ -295,18 +316,23 @@ func (g *generator) submit() {
 			line += "@x|y"
 		}
 	}
+	if g.kind != plain {
+		line = g.oneOfMany(name, vc)
+	}
 	suspendable := 35
-	if g.shared {
+	switch g.kind {
+	case shared:
 		suspendable = 90
-		line = fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=1x%d", name, vc,
-			g.pick("prod", "test", "test", "test"), g.runTime(), g.IntN(40), g.next, 1+g.IntN(2)*g.IntN(2))
+	case calm:
+		g.do(line, "")
+		return
 	}
 	for _, o := range []struct {
 		percent int
 		text    string
 	}{
 		{40, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
-		{60, "queue=" + g.pick("q", "p.r", "d", "p", "z")}, {20, "app=" + g.pick("m", "n")},
+		{60, "queue=" + g.pick("q", "p.r", "d", "p", "z")}, {20, "app=" + g.pick("m", "n")}, {20, "model=m"}, {10, "dedicated"},
 		{20, fmt.Sprintf("retries=%d", g.IntN(3))}, {30, fmt.Sprintf("limit=%ds", 1+g.IntN(400))},
 		{suspendable, "suspendable"}, {12, "releases"}, {30, "packable"}, {40, fmt.Sprintf("memory=%d", 2000*(1+g.IntN(8)))}, {20, "packed=70"},
 		{8, "minFailed=2"}, {8, "minSucceeded=1"}, {8, "taskRetries=1"}, {20, "user=" + g.pick("u", "v", "w")},
@@ -327,9 +353,16 @@ func (g *generator) progress() {
 	if len(g.names) == 0 {
 		return
 	}
-	line := fmt.Sprintf("progress %s step=%d", g.names[len(g.names)-1-g.IntN(min(len(g.names), 8))], 1+g.IntN(1000))
+	name := g.names[len(g.names)-1-g.IntN(min(len(g.names), 8))]
+	if g.kind == crowd {
+		name = g.whoRuns(name)
+	}
+	line := fmt.Sprintf("progress %s step=%d", name, 1+g.IntN(1000))
 	if g.chance(70) {
 		line += fmt.Sprintf(" util=%d memory=%d", 1+g.IntN(100), 1000*(1+g.IntN(12)))
+	}
+	if g.chance(50) {
+		line += fmt.Sprintf(" loss=%s total=%d", g.pick("2", "1.5", "1.49", "1e-1", "nan"), 200+g.IntN(2000))
 	}
 	if g.chance(20) {
 		line += " checkpoint"

@@ -10,7 +10,7 @@ import (
 // joined checks that an attempt joins one that runs, on exactly its leaves, and that
 // both belong to one VC and priority.
 func (c *checker) joined(r sched.Record, e sched.Joined) {
-	c.joins++
+	c.met.joins++
 	host := c.attempt(r, e.Host)
 	a, h := c.jobs[e.Attempt.Job], c.jobs[e.Host.Job]
 	switch {

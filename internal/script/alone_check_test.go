@@ -1,0 +1,140 @@
+package script_test
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What philly promises: nodes for those who want them for themselves, and who is stopped
+// because its loss no longer falls.
+
+// dedicated reports whether a job has its nodes for itself.
+func (c *checker) dedicated(j *sched.Job) bool {
+	i := slices.IndexFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == j.VC })
+	return j.Hints.Dedicated && i >= 0 && c.state.Config().VCs[i].Policy == "philly"
+}
+
+// undisturbed checks an attempt that is placed or promised cells anew: nobody else has
+// anything on the nodes of a job that wants them for itself, and it comes to no such
+// job's nodes but by a higher priority, or its own VC's guarantee.
+func (c *checker) undisturbed(r sched.Record, id sched.AttemptID, p cell.Placement) {
+	j := c.jobs[id.Job]
+	nodes := nodesOf(p)
+	if c.dedicated(j) {
+		c.met.alone++
+	}
+	for other, a := range c.live {
+		o := c.jobs[other.Job]
+		if other.Job == id.Job || !slices.ContainsFunc(nodesOf(a.place), func(n cell.NodeName) bool { return slices.Contains(nodes, n) }) {
+			continue
+		}
+		if c.dedicated(j) {
+			c.fail("D1: event %d: attempt %v wants its nodes for itself, and %v is there", r.Seq, id, other)
+		}
+		if c.dedicated(o) && o.Priority >= j.Priority && (o.VC == j.VC || j.Priority < cell.MinGuaranteed) {
+			c.fail("D1: event %d: attempt %v comes to a node that %v has for itself", r.Seq, id, other)
+		}
+	}
+}
+
+func nodesOf(p cell.Placement) []cell.NodeName {
+	var out []cell.NodeName
+	for _, t := range p.Tasks {
+		out = append(out, t.Node)
+	}
+	return out
+}
+
+// falling is how the loss of a job went, as it reported it.
+type falling struct {
+	best    float64
+	reports int
+	seen    sched.Time
+}
+
+// reported keeps the losses that a job's first task reports while it runs.
+func (c *checker) reported(r sched.Record, e sched.Progress) {
+	id := e.Attempt.Job
+	v, early := c.early(c.jobs[id])
+	if e.Loss == "" || early == "" || e.Attempt.Gang != 0 || e.Task != c.jobs[id].Gangs[0].Tasks[0] {
+		return
+	}
+	loss, err := strconv.ParseFloat(e.Loss, 64)
+	if err != nil || loss != loss {
+		loss = math.Inf(1)
+	}
+	f := c.losses[id]
+	if f == nil {
+		f = &falling{best: loss, seen: r.Time}
+		c.losses[id] = f
+		return
+	}
+	if f.seen == r.Time {
+		return
+	}
+	epsilon := 0.001
+	if x, err := strconv.ParseFloat(parameter(v, "epsilon"), 64); err == nil {
+		epsilon = x
+	}
+	f.seen = r.Time
+	falls := loss < f.best-math.Abs(f.best)*epsilon || math.IsInf(f.best, 1) && loss < f.best
+	if f.reports++; falls {
+		f.best, f.reports = loss, 0
+	}
+}
+
+// early is the VC of a job, and whether that stops early, "" where it does not.
+func (c *checker) early(j *sched.Job) (sched.VCConfig, string) {
+	for _, v := range c.state.Config().VCs {
+		if v.Name == j.VC && v.Policy == "philly" {
+			return v, parameter(v, "early")
+		}
+	}
+	return sched.VCConfig{}, ""
+}
+
+// patienceOf is how many reports a job may make that bring nothing.
+func patienceOf(v sched.VCConfig) int {
+	if n, err := strconv.Atoi(parameter(v, "patience")); err == nil {
+		return n
+	}
+	return 10
+}
+
+// stoppedEarly checks that who is stopped for its loss had its patience, and stops.
+func (c *checker) stoppedEarly(r sched.Record, e sched.JobCompleting) {
+	if e.Cause != sched.EndEarly {
+		return
+	}
+	v, mode := c.early(c.jobs[e.Job])
+	f := c.losses[e.Job]
+	if mode != "stop" || f == nil || f.reports < patienceOf(v) {
+		c.fail("E1: event %d: job %d is stopped early (%q), after %+v", r.Seq, e.Job, mode, f)
+	}
+	c.met.earlies++
+}
+
+// patient checks that nobody goes on whose patience is at its end.
+func (c *checker) patient() {
+	for _, s := range c.state.Jobs() {
+		f := c.losses[s.ID]
+		v, mode := c.early(c.jobs[s.ID])
+		if f != nil && mode == "stop" && f.reports >= patienceOf(v) && s.Cause == 0 && !s.Stopping && c.tells(s) {
+			c.fail("E1: job %s goes on, after %d reports that brought nothing", s.Name, f.reports)
+		}
+	}
+}
+
+// tells reports whether the first gang of a job runs and reported since that began.
+func (c *checker) tells(s sched.JobStatus) bool {
+	for id, a := range c.live {
+		if id.Job == s.ID && id.Gang == 0 && a.placed && !a.stop && a.started > 0 && c.losses[s.ID].seen >= a.started {
+			return true
+		}
+	}
+	return false
+}

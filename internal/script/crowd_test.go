@@ -1,0 +1,134 @@
+package script_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
+)
+
+// kindOfRun is what a random run is for.
+type kindOfRun uint8
+
+const (
+	plain  kindOfRun = iota // everything, everywhere
+	shared                  // everybody shares
+	crowd                   // many of one priority in one VC, each policy in its turn
+	calm                    // the same under chronus, and nothing goes wrong
+)
+
+// Every policy in its turn orders a crowd of one priority in one VC, with faults and other
+// configurations: what it does within a priority is met often enough to be judged.
+func TestCrowdedSeeds(t *testing.T) {
+	from, to := seeds.Range(t, seeds.Unit*2/3)
+	found := newFailures()
+	found.kind = crowd
+	for seed := from; seed <= to && !found.enough(); seed++ {
+		found.try(t, seed)
+	}
+	if !t.Failed() && seeds.Modest() {
+		found.met.judge(t)
+	}
+}
+
+// Where nothing goes wrong, jobs are as long as they say and checkpoints lose nothing,
+// chronus keeps every promise: who was guaranteed ends before the last of its deadlines.
+func TestPromisedSeeds(t *testing.T) {
+	from, to := seeds.Range(t, seeds.Unit/5)
+	found := newFailures()
+	found.kind = calm
+	for seed := from; seed <= to && !found.enough(); seed++ {
+		found.try(t, seed)
+	}
+	if !t.Failed() && seeds.Modest() && found.met.kept < 50 {
+		t.Errorf("%d jobs ended by a guaranteed deadline", found.met.kept)
+	}
+}
+
+// crowdedFloor is one chain that VC a owns, but for what it leaves to b.
+func crowdedFloor(g *generator) *floor {
+	f := &floor{quota: map[string][]share{}, pinned: map[string]string{}, policy: map[string]string{}, vcs: []string{"a", "b"}, half: halfLife(g)}
+	c := floorChain{name: "x", prefix: "x", nodes: 1 + g.IntN(4), gpus: []int{2, 4, 8}[g.IntN(3)]}
+	if c.gpus > 2 && g.chance(50) {
+		c.perSwitch = 2
+	}
+	if g.chance(60) {
+		c.memory = 16_000
+	}
+	f.chains = []floorChain{c}
+	f.quota["a"] = []share{cells(g, &c, max(c.nodes-1, 1))}
+	if c.nodes > 1 && g.chance(70) {
+		f.quota["b"] = []share{cells(g, &c, 1)}
+	}
+	if g.kind == crowd {
+		all := policy.Names()
+		name := all[g.seed%uint64(len(all))]
+		variants := slices.DeleteFunc(floorPolicies(), func(p string) bool {
+			of, _, _ := strings.Cut(p, ":")
+			return of != name
+		})
+		f.policy["a"], f.policy["b"] = withLimits(g, g.pick(variants...)), randomPolicy(g)
+		return f
+	}
+	for _, vc := range f.vcs {
+		f.policy[vc] = g.pick(promising()...) + " budget=1000000"
+	}
+	return f
+}
+
+// promising are the parameters of chronus without its profiler.
+func promising() []string {
+	var out []string
+	for _, p := range floorPolicies() {
+		if strings.HasPrefix(p, "chronus:") && !strings.Contains(p, "profiler") {
+			out = append(out, strings.Replace(p, "restart=0", "restart=10", 1))
+		}
+	}
+	return out
+}
+
+// oneOfMany is a job like many others: a small gang, mostly of one VC and priority.
+func (g *generator) oneOfMany(name, vc string) string {
+	prio, tasks, leaves := g.pick("prod", "test", "test", "test"), 1, 1+g.IntN(2)*g.IntN(2)
+	run, grace := g.runTime(), g.IntN(40)
+	if g.kind == crowd && !strings.Contains(run, "deadline") && g.chance(40) {
+		run += fmt.Sprintf(" deadline=%ds", 1+g.IntN(600))
+	}
+	if g.kind == crowd || g.kind == calm {
+		node := g.plan.chains[0].gpus
+		vc, prio = g.pick("a", "a", "a", "a", "b"), g.pick("test", "test", "test", "test", "test", "test", "test", "prod", "oppo", "oppo")
+		leaves = 1 << g.IntN(4)
+		if g.kind == crowd && g.chance(20) {
+			leaves = 1 + g.IntN(node)
+		}
+		if leaves > node {
+			tasks, leaves = leaves/node, node
+		}
+	}
+	if g.kind == calm {
+		duration := 1 + g.IntN(400)
+		run, grace, prio = fmt.Sprintf("duration=%ds checkpoint", duration), 1, g.pick("test", "test", "test", "test", "oppo")
+		if g.chance(60) {
+			run += fmt.Sprintf(" deadline=%ds", duration+1+g.IntN(1200))
+		}
+	}
+	return fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=%dx%d", name, vc, prio, run, grace, g.next, tasks, leaves)
+}
+
+// whoRuns picks a job that is active, where there is one.
+func (g *generator) whoRuns(otherwise string) string {
+	var active []string
+	for _, j := range g.sc.check.state.Jobs() {
+		if j.Phase == sched.Active {
+			active = append(active, string(j.Name))
+		}
+	}
+	if len(active) == 0 {
+		return otherwise
+	}
+	return g.pick(active...)
+}

@@ -1,0 +1,70 @@
+package script_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// met counts what the random runs came to: a check that never met its case says nothing.
+type met struct {
+	policies map[string]*tries
+	joins    int // attempts that share the leaves of others
+	earlies  int // jobs that were stopped for their loss
+	debts    int // comparisons of what was borrowed
+	kept     int // jobs that ended by a guaranteed deadline
+	alone    int // gangs that were placed on nodes for themselves
+}
+
+// tries are what happened under one policy.
+type tries struct {
+	starts, yields int
+}
+
+// of finds the count of a VC's policy.
+func (m *met) of(vc cell.VCName, cfg *sched.Config) *tries {
+	name := "" // of a VC that is no more
+	if i := slices.IndexFunc(cfg.VCs, func(v sched.VCConfig) bool { return v.Name == vc }); i >= 0 {
+		name = cfg.VCs[i].Policy
+	}
+	if m.policies[name] == nil {
+		m.policies[name] = &tries{}
+	}
+	return m.policies[name]
+}
+
+func (m *met) places(vc cell.VCName, cfg *sched.Config) { m.of(vc, cfg).starts++ }
+
+// add adds the counts of another run.
+func (m *met) add(o *met) {
+	for name, t := range o.policies {
+		if m.policies[name] == nil {
+			m.policies[name] = &tries{}
+		}
+		m.policies[name].starts += t.starts
+		m.policies[name].yields += t.yields
+	}
+	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
+	m.kept, m.alone = m.kept+o.kept, m.alone+o.alone
+}
+
+// judge fails where the checks looked at nothing: every policy must have started gangs, and
+// those that let some leave within a priority have done so.
+func (m *met) judge(t *testing.T) {
+	for _, name := range policy.Names() {
+		if n := m.policies[name]; n == nil || n.starts < 20 {
+			t.Errorf("under %s too little happened: %+v", name, n)
+		}
+	}
+	for _, name := range []string{"capacity", "chronus", "edf", "fifo", "genie", "gittins", "las", "srsf", "srtf", "themis"} {
+		if n := m.policies[name]; n != nil && n.yields == 0 {
+			t.Errorf("under %s nobody left within a priority", name)
+		}
+	}
+	if m.earlies == 0 || m.debts == 0 || m.kept == 0 || m.alone == 0 {
+		t.Errorf("%d were stopped early, %d ended by a guaranteed deadline, %d had nodes for themselves; %d times it was counted who borrowed", m.earlies, m.kept, m.alone, m.debts)
+	}
+}

@@ -1,0 +1,228 @@
+package script_test
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What chronus promises, by the checker's own reading of its notes.
+
+// promise is what chronus said last about a job.
+type promise struct {
+	word    string // demoted, promised, planned, holds, profiles, or "" before
+	told    bool   // it was in the profiler's pool
+	since   sched.Time
+	seconds int64 // as measured, 0 for not
+	option  int   // which deadline
+}
+
+func (p *promise) kept() bool {
+	return p.word == "promised" || p.word == "planned" || p.word == "holds"
+}
+
+func readPromise(note []byte) promise {
+	var p promise
+	text := string(note)
+	if rest, ok := strings.CutPrefix(text, "measured "); ok {
+		seconds, after, _ := strings.Cut(rest, "s; ")
+		p.seconds, _ = strconv.ParseInt(seconds, 10, 64)
+		p.told, text = true, after
+	}
+	words := strings.Fields(text)
+	if len(words) > 0 {
+		p.word = words[0]
+	}
+	if len(words) > 1 && p.kept() {
+		p.option, _ = strconv.Atoi(words[1])
+	}
+	return p
+}
+
+// chronusOf is the configuration of a VC under chronus.
+func (c *checker) chronusOf(vc cell.VCName) (sched.VCConfig, bool) {
+	for _, v := range c.state.Config().VCs {
+		if v.Name == vc {
+			return v, v.Policy == "chronus"
+		}
+	}
+	return sched.VCConfig{}, false
+}
+
+// noted checks what a policy says about a job, and keeps it.
+func (c *checker) noted(r sched.Record, e sched.Noted) {
+	if e.Policy != "chronus" {
+		return
+	}
+	v, ok := c.chronusOf(e.VC)
+	if !ok {
+		c.fail("event %d: chronus notes something about VC %s, which has another policy", r.Seq, e.VC)
+		return
+	}
+	if e.Job == 0 {
+		c.pool(r, v, e.Data)
+		return
+	}
+	was, is := c.promises[e.Job], readPromise(e.Data)
+	j := c.jobs[e.Job]
+	is.since = r.Time
+	if was.kept() {
+		is.since = was.since
+	}
+	switch {
+	case is.kept() && !was.kept():
+		c.canPromise(r, v, e.Job, is)
+	case was.kept() && is.word == "demoted":
+		c.broken(r, v, e.Job, was, e.Data)
+	case was.kept() && !is.kept():
+		c.fail("C1: event %d: job %s, which was guaranteed (%s), is said to be %q", r.Seq, j.Name, was.word, e.Data)
+	case is.kept() && is.option >= len(j.Hints.Deadlines):
+		c.fail("C1: event %d: job %s has no deadline number %d", r.Seq, j.Name, is.option)
+	case was.told && !is.told:
+		c.fail("C3: event %d: what was measured of job %s is forgotten: %q", r.Seq, j.Name, e.Data)
+	case is.word == "profiles" && parameter(v, "profiler") == "":
+		c.fail("C3: event %d: job %s is profiled where nobody is", r.Seq, j.Name)
+	}
+	c.promises[e.Job] = is
+}
+
+// canPromise checks that a promise is one that whole leases can keep: between the next
+// boundary and the deadline there are as many as the job needs.
+func (c *checker) canPromise(r sched.Record, v sched.VCConfig, id sched.JobID, p promise) {
+	j := c.jobs[id]
+	if p.seconds == 0 && j.Hints.Duration == 0 {
+		c.fail("C1: event %d: job %s, of which nobody knows how long it runs, is guaranteed", r.Seq, j.Name)
+		return
+	}
+	if len(j.Gangs) != 1 || p.option >= len(j.Hints.Deadlines) {
+		c.fail("C1: event %d: job %s of %d gangs and %d deadlines is promised number %d", r.Seq, j.Name, len(j.Gangs), len(j.Hints.Deadlines), p.option)
+		return
+	}
+	lease := seconds(v, "lease", 1200)
+	n := int64(r.Time) / int64(lease)
+	until := int64(c.submitted[id].Add(j.Hints.Deadlines[p.option].After)) / int64(lease)
+	if has, need := until-n-1, c.leasesFor(v, id, p, r.Time); has < need {
+		c.fail("C1: event %d: job %s is promised %d leases until its deadline, and needs %d", r.Seq, j.Name, has, need)
+	}
+	if slot := seconds(v, "slot", 300); !p.told && int64(c.submitted[id]) > int64(r.Time)/int64(slot)*int64(slot) {
+		c.fail("C1: event %d: job %s is judged in the slot in which it came", r.Seq, j.Name)
+	}
+}
+
+// leasesFor is how many leases a job needs by its run time, with a start in each and the
+// margin of safety, less what it ran.
+func (c *checker) leasesFor(v sched.VCConfig, id sched.JobID, p promise, now sched.Time) int64 {
+	lease := seconds(v, "lease", 1200)
+	t := int64(c.jobs[id].Hints.Duration)
+	if p.seconds > 0 {
+		t = p.seconds * int64(sched.Second)
+	}
+	leaves, starts := int64(c.leavesTimes(gangKey{job: id}, 1)), int64(1)
+	for n := int64(1); n < leaves; n *= 2 {
+		starts++
+	}
+	t += t * int64(seconds(v, "restart", 30)) * starts / int64(lease)
+	t += t * int64(seconds(v, "safety", 10)) / int64(100*sched.Second)
+	t -= int64(c.service(gangKey{job: id}, now)) + int64(lease)/20
+	if t <= 0 {
+		return 1
+	}
+	return (t-1)/int64(lease) + 1
+}
+
+// broken checks why a job loses its guarantee: it ran longer than it said, or something
+// happened to it, or to the room of its VC, since it was given.
+func (c *checker) broken(r sched.Record, v sched.VCConfig, id sched.JobID, was promise, note []byte) {
+	j := c.jobs[id]
+	ran := c.service(gangKey{job: id}, r.Time)
+	said := j.Hints.Duration
+	if was.seconds > 0 {
+		said = sched.Duration(was.seconds-1) * sched.Second
+	}
+	switch {
+	case bytes.HasSuffix(note, []byte("demoted outran its estimate")):
+		if ran < said {
+			c.fail("C2: event %d: job %s ran %d s of %d s, and is said to have outrun its estimate", r.Seq, j.Name, ran/sched.Second, said/sched.Second)
+		}
+	case bytes.HasSuffix(note, []byte("demoted its guarantee is broken")):
+		c.disturbed(fmt.Sprintf("event %d: the guarantee of job %s is broken", r.Seq, j.Name), was)
+	default:
+		c.fail("C2: event %d: job %s, which was guaranteed, gets %q", r.Seq, j.Name, note)
+	}
+}
+
+// pool checks what the profiler says that it cost: more and more, and nobody is measured
+// who was not started.
+func (c *checker) pool(r sched.Record, v sched.VCConfig, note []byte) {
+	for _, entry := range strings.Split(string(note), "; ") {
+		rest, ok := strings.CutPrefix(entry, "profiler ")
+		if !ok {
+			continue
+		}
+		var now [3]int64
+		if n, err := fmt.Sscanf(rest, "%d started, %d measured, %d GPU-seconds", &now[0], &now[1], &now[2]); n != 3 || err != nil {
+			c.fail("C3: event %d: the profiler says %q", r.Seq, rest)
+			return
+		}
+		was := c.profiled[v.Name]
+		if now[0] < was[0] || now[1] < was[1] || now[2] < was[2] || now[1] > now[0] {
+			c.fail("C3: event %d: the profiler said %v and says %v", r.Seq, was, now)
+		}
+		c.profiled[v.Name] = now
+	}
+}
+
+// disturbed fails unless something happened since a promise that lets it be broken.
+func (c *checker) disturbed(what string, p promise) {
+	if c.calm && c.upset <= p.since {
+		c.fail("C2: %s, and nothing happened since it was given", what)
+	}
+}
+
+// heldOrMeasured reports whether chronus lets nobody of its priority take an attempt's
+// cells: it holds the lease, or is being measured.
+func (c *checker) heldOrMeasured(id sched.JobID) bool {
+	word := c.promises[id].word
+	return word == "holds" || word == "profiles"
+}
+
+// reordered forgets what chronus promised where a VC has another policy now.
+func (c *checker) reordered() {
+	for id := range c.promises {
+		if _, still := c.chronusOf(c.jobs[id].VC); !still {
+			delete(c.promises, id)
+		}
+	}
+	for vc := range c.profiled {
+		if _, still := c.chronusOf(vc); !still {
+			delete(c.profiled, vc)
+		}
+	}
+}
+
+// punctual checks that a job which is guaranteed ends before the last of its deadlines.
+func (c *checker) punctual(r sched.Record, id sched.JobID) {
+	if p := c.promises[id]; p.kept() && r.Time > c.lastDeadline(id) {
+		c.disturbed(fmt.Sprintf("event %d: job %s is guaranteed and ends after its deadline", r.Seq, c.jobs[id].Name), p)
+	} else if p.kept() {
+		c.met.kept++
+	}
+}
+
+// overdue checks that nobody who is guaranteed runs beyond its deadline.
+func (c *checker) overdue() {
+	for id, p := range c.promises {
+		if c.calm && p.kept() && !c.over[id] && c.s.World().Now() > c.lastDeadline(id) {
+			c.disturbed(fmt.Sprintf("job %s is guaranteed, and its deadline has passed", c.jobs[id].Name), p)
+		}
+	}
+}
+
+func (c *checker) lastDeadline(id sched.JobID) sched.Time {
+	d := c.jobs[id].Hints.Deadlines
+	return c.submitted[id].Add(d[len(d)-1].After)
+}
