@@ -62,7 +62,7 @@ func (s *simFlags) flags(c *cobra.Command) {
 	f.StringVar(&s.file, "trace", "", "trace to replay")
 	f.StringVar(&s.spec.Cluster, "cluster", "", "NODESxGPUS[:TYPE],..., such as 64x8, or a cluster file")
 	f.Int32Var(&s.spec.Racks, "racks", 0, "racks that the nodes of each kind stand in; 0 is none")
-	f.StringVar(&s.spec.Policy, "policy", "fifo", "NAME[:key=value,...], such as las:limits=3250/7200; backfill, minRun and budget are the virtual cluster's")
+	f.StringVar(&s.spec.Policy, "policy", "fifo", "NAME[:key=value,...], such as las:limits=3250/7200; backfill, minRun, defragmentation and budget are the virtual cluster's")
 	f.StringVar(&s.spec.VCs, "vcs", "", `"from-trace" divides the nodes among the trace's virtual clusters; or a cluster file, whose virtual clusters own as much here (default: one that has all)`)
 	f.StringVar(&s.spec.Placement, "placement", "cells", `"cells", or "count": where GPUs are does not matter`)
 	f.StringVar(&s.spec.Quota, "quota", "cells", `"cells", or "count": virtual clusters own numbers of GPUs`)

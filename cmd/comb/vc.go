@@ -71,6 +71,9 @@ func drawVC(t *table, v *sched.VCStatus) {
 	if v.MinRun > 0 {
 		t.row("min run time", span(v.MinRun)+", then its own priority may preempt")
 	}
+	if v.Moves > 0 {
+		t.row("defragmentation", count(v.Moves, "move", "moves")+" an hour, for who waits")
+	}
 	if v.Budget != nil {
 		t.row("budget", count(*v.Budget, "preemption", "preemptions")+" of a job by its own priority")
 	}

@@ -117,3 +117,14 @@ func TestBudget(t *testing.T) {
 		t.Error(Summary(c))
 	}
 }
+
+// A virtual cluster says how many of its gangs may move in an hour.
+func TestDefragmentation(t *testing.T) {
+	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, "a: {defragmentation: {movesPerHour: 4}}\nb: {defragmentation: null, backfill: easy}")))
+	if problems != nil || c.Config.VCs[0].Moves != 4 || c.Config.VCs[1].Moves != 0 {
+		t.Fatalf("%+v, %v", c.Config.VCs, problems)
+	}
+	if text := Summary(c); !strings.Contains(text, "policy fifo, defragmentation 4 moves per hour)") {
+		t.Error(text)
+	}
+}

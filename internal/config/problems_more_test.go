@@ -22,6 +22,11 @@ func TestMoreProblems(t *testing.T) {
 				"f:17:52: virtualClusters.\"v.a\".virtualCells[0].cellNumber: chain R, level 2 (N): 3 cells are promised (v 2, v.a 1), but only 2 are left after the levels above; lower a cellNumber or add cells"},
 		"deep": {cluster(someTypes, someCells, "v: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {virtualClusters: {a: {}}}}}}}}}}}}}}}}}"),
 			"f:10:179: virtualClusters.v.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a: virtual clusters are nested too deep: at most 8 levels are allowed"},
+		"defragmentation": {cluster(someTypes, someCells, "v: {defragmentation: {movesPerHour: -1}}\nw: {defragmentation: {movesPerHour: 2}, backfill: easy}\nx: {defragmentation: {moves: 2}}"),
+			"f:10:39: virtualClusters.v.defragmentation.movesPerHour: \"-1\" is out of range: it must be 0 to 1000\n" +
+				"f:11:24: virtualClusters.w.defragmentation: nobody moves beside backfill, since bookings rest on when others end; remove one of the two\n" +
+				"f:12:24: virtualClusters.x.defragmentation: the defragmentation needs the key \"movesPerHour\"\n" +
+				"f:12:25: virtualClusters.x.defragmentation.moves: unknown key in the defragmentation; known are movesPerHour"},
 		"vc keys": {cluster(someTypes, someCells, "v: {backfill: eazy, minRunTime: 1y, preemptionBudget: -1}\nw: {backfill: [a], minRunTime: 40d, preemptionBudget: many}"),
 			"f:10:17: virtualClusters.v.backfill: \"eazy\" is not one of none, easy, conservative; did you mean easy?\n" +
 				"f:10:35: virtualClusters.v.minRunTime: expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds\n" +

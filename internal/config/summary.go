@@ -115,6 +115,9 @@ func rules(c sched.VCConfig) string {
 	if c.Placement != "" {
 		text += ", placement " + c.Placement
 	}
+	if c.Moves > 0 {
+		text += fmt.Sprintf(", defragmentation %d moves per hour", c.Moves)
+	}
 	if c.Weight > 0 {
 		text += fmt.Sprintf(", opportunisticWeight %d", c.Weight)
 	}

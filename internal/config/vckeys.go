@@ -15,6 +15,7 @@ const (
 	maxMinRun = 30 * 24 * sched.Hour
 	maxBudget = 1_000_000
 	maxWeight = 1_000_000
+	maxMoves  = 1_000
 	maxHalf   = 366 * 24 * sched.Hour
 )
 
@@ -22,6 +23,7 @@ const (
 func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	c.Backfill = m.String("backfill", document.Text{OneOf: []string{"none", "easy", "conservative"}})
 	c.Placement = m.String("placement", document.Text{OneOf: []string{"pack", "spread"}})
+	b.defragmentation(m.Node("defragmentation"), c)
 	c.MinRun = b.duration(m.Node("minRunTime"), maxMinRun)
 	if n := m.Node("preemptionBudget"); n != nil && n.Kind != document.Null {
 		budget := int32(b.Int(n, document.Range{Max: maxBudget}))
@@ -29,6 +31,22 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	}
 	if n := m.Node("opportunisticWeight"); n != nil && n.Kind != document.Null {
 		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
+	}
+}
+
+// defragmentation reads "defragmentation: {movesPerHour: 4}".
+func (b *builder) defragmentation(n *document.Node, c *sched.VCConfig) {
+	if n == nil || n.Kind == document.Null {
+		return
+	}
+	m := b.Map(n, "the defragmentation")
+	m.Require("movesPerHour")
+	if n := m.Node("movesPerHour"); n != nil && n.Kind != document.Null {
+		c.Moves = int32(b.Int(n, document.Range{Max: maxMoves}))
+	}
+	m.Rest()
+	if c.Moves > 0 && c.Backfill != "" && c.Backfill != "none" {
+		b.Problem(n, "nobody moves beside backfill, since bookings rest on when others end; remove one of the two")
 	}
 }
 

@@ -76,11 +76,10 @@ func (p *gandiva) NextChange(v sched.View) sched.Time {
 		}
 	}
 	allocs := v.Allocations()
-	in := &introspection{p: p, v: v}
-	if budget := in.budget(); p.moves > 0 && len(budget) >= int(p.moves) {
-		sooner(budget[0].Add(sched.Hour))
+	if moves := v.Moves(); p.moves > 0 && len(moves) >= int(p.moves) {
+		sooner(moves[len(moves)-int(p.moves)].Add(sched.Hour))
 	}
-	waits := p.moves > 0 && in.somebodyWaits()
+	waits := p.moves > 0 && (&introspection{p: p, v: v}).somebodyWaits()
 	for i := range allocs {
 		a := &allocs[i]
 		packable := 0
@@ -276,8 +275,7 @@ func refsOf(turns [][]*guest) [][]sched.GangRef {
 
 // migrate moves gangs as long as the budget lasts.
 func (in *introspection) migrate(allocs []sched.Allocation) {
-	budget := in.budget()
-	if len(budget) >= int(in.p.moves) || in.v.Free() <= 0 {
+	if in.left() <= 0 || in.v.Free() <= 0 {
 		return
 	}
 	free := in.v.Free()
@@ -293,7 +291,7 @@ func (in *introspection) migrate(allocs []sched.Allocation) {
 		default:
 			continue
 		}
-		moved, goOn := in.move(a, w, &budget)
+		moved, goOn := in.move(a, w)
 		if !goOn {
 			return
 		}
@@ -301,7 +299,7 @@ func (in *introspection) migrate(allocs []sched.Allocation) {
 			free -= int64(a.Leaves)
 		}
 	}
-	in.empty(allocs, &budget)
+	in.empty()
 }
 
 // oneNode reports whether a gang on several nodes would have room on one.
@@ -309,41 +307,41 @@ func (in *introspection) oneNode(a *sched.Allocation) bool {
 	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := idle(in.v, n); return of >= int64(a.Leaves) })
 }
 
-// empty moves gangs off the node with the most free devices, to nodes with fewer, while
-// somebody waits for whom enough is free, but not in one place.
-func (in *introspection) empty(allocs []sched.Allocation, budget *[]sched.Time) {
-	if !in.somebodyWaits() {
+// empty lets gangs move off nodes that are almost free, while somebody waits for whom
+// enough is free, but not in one place.
+func (in *introspection) empty() {
+	var waiting []sched.GangRef
+	shapes := map[string]bool{}
+	for g := range in.v.Waiting() {
+		if len(waiting) < mostTried && in.wants(&g) && !in.v.Placed(g.Ref) && !shapes[g.Shape] {
+			waiting, shapes[g.Shape] = append(waiting, g.Ref), true
+		}
+	}
+	if len(waiting) == 0 {
 		return
 	}
-	f := survey(in.v)
-	best, most := int32(-1), int64(0)
-	others := cell.NodeSet{}
-	for _, n := range f.nodes {
-		free, of := idle(in.v, n)
-		if free*1000 >= in.p.free*of && free > most {
-			best, most = n, free
+	f, almost := survey(in.v), cell.NodeSet{}
+	for n := range in.v.Machines() {
+		if free, of := idle(in.v, n); f.used[n] == nil || free*1000 >= in.p.free*of {
+			almost = almost.Add(n)
 		}
 	}
-	for _, n := range f.nodes {
-		if free, _ := idle(in.v, n); n != best && free > 0 && free <= most {
-			others = others.Add(n)
-		}
-	}
-	for i := range allocs {
-		a := &allocs[i]
-		if best < 0 || !a.Steady || !slices.Equal(a.Nodes, []int32{best}) || len(a.Gangs) > 1 {
-			continue
-		}
-		if _, goOn := in.move(a, sched.Wish{Move: true, Only: others}, budget); !goOn {
+	for _, ref := range waiting {
+		if in.left() <= 0 || !in.yield(sched.Wish{Gang: ref, Only: almost, Clear: &sched.Clear{Settle: in.p.settle, Most: in.left()}}) {
 			return
 		}
 	}
 }
 
+// wants reports whether enough is free by number for a gang that waits.
+func (in *introspection) wants(g *sched.GangView) bool {
+	return !g.Delayed && g.Leaves > 1 && int64(g.Leaves) <= in.v.Free()
+}
+
 // somebodyWaits reports whether a gang waits for whom enough is free by number.
 func (in *introspection) somebodyWaits() bool {
 	for g := range in.v.Waiting() {
-		if !g.Delayed && g.Leaves > 1 && int64(g.Leaves) <= in.v.Free() {
+		if in.wants(&g) {
 			return true
 		}
 	}
@@ -352,7 +350,7 @@ func (in *introspection) somebodyWaits() bool {
 
 // move asks for one gang of an allocation that may be moved, the one that ran least
 // first; it reports whether one is on its way, and whether more may be.
-func (in *introspection) move(a *sched.Allocation, w sched.Wish, budget *[]sched.Time) (moved, goOn bool) {
+func (in *introspection) move(a *sched.Allocation, w sched.Wish) (moved, goOn bool) {
 	var of []sched.GangView
 	for _, ref := range a.Gangs {
 		if g := in.v.Gang(ref); g.Hints.Checkpoint && g.Started > 0 && g.Started.Add(in.p.settle) <= in.v.Now() {
@@ -367,22 +365,8 @@ func (in *introspection) move(a *sched.Allocation, w sched.Wish, budget *[]sched
 	if !in.yield(w) {
 		return false, false
 	}
-	if !in.v.Gang(w.Gang).Moved {
-		return false, true
-	}
-	*budget = append(*budget, in.v.Now())
-	data, err := json.Marshal(*budget)
-	if err != nil || !in.yield(sched.Wish{Note: &sched.Note{Data: data}}) {
-		return true, false
-	}
-	return true, len(*budget) < int(in.p.moves)
+	return in.v.Gang(w.Gang).Moved, in.left() > 0
 }
 
-// budget is when gangs were moved within the last hour.
-func (in *introspection) budget() []sched.Time {
-	var times []sched.Time
-	if data := in.v.Note(0); len(data) > 0 && json.Unmarshal(data, &times) != nil {
-		return nil
-	}
-	return slices.DeleteFunc(times, func(t sched.Time) bool { return t.Add(sched.Hour) <= in.v.Now() })
-}
+// left is how many gangs may still move within this hour.
+func (in *introspection) left() int { return int(in.p.moves) - len(in.v.Moves()) }

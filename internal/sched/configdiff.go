@@ -146,9 +146,17 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("backfill", cmp.Or(was.Backfill, "none"), cmp.Or(is.Backfill, "none"))
 	add("minRunTime", durationText(was.MinRun), durationText(is.MinRun))
 	add("placement", cmp.Or(was.Placement, placePack), cmp.Or(is.Placement, placePack))
+	add("defragmentation", movesText(was.Moves), movesText(is.Moves))
 	add("opportunisticWeight", fmt.Sprint(max(was.Weight, 1)), fmt.Sprint(max(is.Weight, 1)))
 	add("preemptionBudget", fmt.Sprint(was.PreemptionBudget()), fmt.Sprint(is.PreemptionBudget()))
 	return out
+}
+
+func movesText(perHour int32) string {
+	if perHour == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d moves per hour", perHour)
 }
 
 func policyText(c VCConfig) string {

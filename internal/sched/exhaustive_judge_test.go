@@ -295,7 +295,7 @@ func (st *step) begins(id sched.AttemptID, pl cell.Placement, state sched.Attemp
 // joined checks that an attempt comes to exactly the leaves of one that runs.
 func (st *step) joined(e sched.Joined) error {
 	h := st.live[e.Host]
-	if h == nil || h.Cause != "" || h.Lazy || leavesOf(h.Placement) != leavesOf(e.Placement) {
+	if h == nil || h.Cause != 0 || h.Lazy || leavesOf(h.Placement) != leavesOf(e.Placement) {
 		return fmt.Errorf("S1: attempt %v cannot join %v", e.Attempt, e.Host)
 	}
 	st.joins = true

@@ -467,8 +467,8 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	if j.spec.restricted() {
 		where = " on the nodes that it may use"
 	}
-	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-		r.Free, where, s.usedBy(r.Jobs))
+	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+		r.Free, where, s.usedBy(r.Jobs), s.movesText(j.spec.VC))
 }
 
 func (s *State) usedBy(jobs []JobID) string {

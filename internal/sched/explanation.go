@@ -14,8 +14,8 @@ type Explanation struct {
 	Gangs    []GangReason `json:"gangs"`              // those that do not run
 	// Size is how many of the Most members of an elastic job its policy lets it have; both
 	// are 0 where it may have all.
-	Size int32 `json:"size,omitempty"`
-	Most int32 `json:"most,omitempty"`
+	Size   int32       `json:"size,omitempty"`
+	Most   int32       `json:"most,omitempty"`
 	Shares []GangShare `json:"shares,omitempty"` // those that run beside others on the same leaves
 	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
 	Demoted bool `json:"demoted,omitempty"`

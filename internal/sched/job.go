@@ -211,6 +211,9 @@ type VCConfig struct {
 	// Placement is how the VC chooses among equal places: "" and "pack" take the
 	// fullest nodes, "spread" the emptiest.
 	Placement string `json:"placement,omitempty"`
+	// Moves is how many gangs may move in an hour so that one that waits gets its cells
+	// in one place; 0 is none. Not with Backfill.
+	Moves int32 `json:"moves,omitempty"`
 	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
 	Weight int64 `json:"weight,omitempty"`
 }

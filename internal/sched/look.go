@@ -66,6 +66,10 @@ func (s *State) resetLooks() {
 		switch s.pol[i].(type) {
 		case Timed, Aging:
 			s.looks.timed = append(s.looks.timed, i)
+		default:
+			if vcConfig(s.cfg, sp.Name).Moves > 0 {
+				s.looks.timed = append(s.looks.timed, i)
+			}
 		}
 		for r := range sp.Roots {
 			root := &sp.Roots[r]

@@ -26,7 +26,8 @@ import (
 // A gang that joins others on their leaves lowers its weight, too, and other turns change
 // none. A move alone raises one, that of the gang which moves: a decision makes at most
 // maxMoves of them in a VC, and the gang can come back only by a fact, its death, so
-// that moves make no circle by themselves. How many there are is for the policy to bound.
+// that moves make no circle by themselves. How many there are in an hour is for the policy
+// to bound, or for the VC's configuration where others move for a gang that waits.
 //
 // Within one Decide more is true: nobody who gained loses again (assertOlder), so
 // no attempt is placed and stopped, or upgraded and made opportunistic.

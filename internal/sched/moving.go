@@ -28,11 +28,12 @@ func (s *State) moving(a *attempt) bool {
 	return g.next != none && s.attempts[g.next].id == a.id
 }
 
-// sendTo stops a gang so that it runs again on other cells, which are promised to it.
-func (s *State) sendTo(a *attempt, to cell.Placement) {
+// sendTo stops a gang so that it runs again on other cells, which are promised to it;
+// by is for whom it moves, nil when it does for itself.
+func (s *State) sendTo(a *attempt, to cell.Placement, by *AttemptID) {
 	s.assertOlder(a)
 	id := a.id
-	s.emit(StopSent{Attempt: id, Cause: EndMigrated, Grace: s.jobs[a.job].spec.Grace, Nodes: nodesOf(to.Tasks)})
+	s.emit(StopSent{Attempt: id, Cause: EndMigrated, Grace: s.jobs[a.job].spec.Grace, By: by, Nodes: nodesOf(to.Tasks)})
 	id.N++
 	s.emit(Reserved{Attempt: id, Placement: to})
 }

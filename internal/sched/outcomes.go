@@ -231,6 +231,9 @@ func (s *State) applyStopSent(e StopSent) {
 	s.count(a, 1)
 	s.countYield(a)
 	s.jobs[a.job].gangs[a.id.Gang].intend(e.Nodes)
+	if e.Cause == EndMigrated {
+		s.noteMove(s.jobs[a.job].spec.VC)
+	}
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}

@@ -136,6 +136,10 @@ type Wish struct {
 	// be taken back it waits with Moved set. It is refused where the gang fits nowhere else
 	// now, and to jobs without checkpoints.
 	Move bool
+	// Clear, where it is set, asks that others move so that Gang, which waits, gets cells
+	// within Only and Within. It is refused where it would start without, where not
+	// everybody who must make room finds a place, or where Clear does not let them.
+	Clear *Clear
 	// Size, where it is set, is how many members of an elastic job there may be from now
 	// on: the first so many. Those of a gang that waits start together on free cells, or
 	// from the least on as they find room; of one that runs, more start, or the last are
@@ -268,6 +272,8 @@ type View interface {
 	// Node is what a machine offers by number, Machines how many there are.
 	Node(int32) NodeView
 	Machines() int32
+	// Moves are when gangs of this VC were told to move within the last hour, in order.
+	Moves() []Time
 }
 
 // Allocation is a set of leaves with the gangs that run there.

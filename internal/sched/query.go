@@ -188,7 +188,7 @@ func (s *State) vcStatus(space int32) VCStatus {
 	f, sp := s.cl.Forest(), s.cl.Space(space)
 	c := vcConfig(s.cfg, sp.Name)
 	v := VCStatus{Name: sp.Name, Policy: cmp.Or(c.Policy, "fifo"), Params: c.Params, Backfill: c.Backfill, MinRun: c.MinRun,
-		Budget: c.Budget, Cells: []QuotaUse{}}
+		Budget: c.Budget, Moves: c.Moves, Cells: []QuotaUse{}}
 	if v.Backfill == "none" {
 		v.Backfill = ""
 	}

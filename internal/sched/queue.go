@@ -201,7 +201,7 @@ func (s *State) nextChange(space int32) Time {
 	if c.known && (c.at == 0 || c.at > s.decided) {
 		return c.at
 	}
-	*c = turn{known: true}
+	*c = turn{known: true, at: s.nextClear(space)}
 	p, timed := s.pol[space].(Timed)
 	if timed && s.looks.tuned[space] {
 		for _, r := range s.tallies[space].ranks {

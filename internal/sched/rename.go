@@ -69,6 +69,13 @@ func (s *State) rename(e *Configured) {
 	for i := range s.debts {
 		s.debts[i].VC = vcNow(e.Renamed, s.debts[i].VC)
 	}
+	s.moved = slices.DeleteFunc(slices.Clone(s.moved), func(m moved) bool {
+		return slices.ContainsFunc(e.Renamed, func(r Rename) bool { return r.To == m.VC })
+	})
+	for i := range s.moved {
+		s.moved[i].VC = vcNow(e.Renamed, s.moved[i].VC)
+	}
+	slices.SortFunc(s.moved, func(a, b moved) int { return cmp.Compare(a.VC, b.VC) })
 	slices.SortFunc(s.debts, func(a, b debt) int { return cmp.Compare(a.VC, b.VC) })
 	// What was remembered under the new name is of an older machine.
 	s.nodes = slices.DeleteFunc(s.nodes, func(n nodeNote) bool { return takenOver(e.RenamedNodes, n.Name) })

@@ -30,6 +30,7 @@ type image struct {
 	Attempts []attemptImage `json:"attempts"`
 	Notes    []Noted        `json:"notes,omitempty"`
 	Debts    []debt         `json:"debts,omitempty"`
+	Moved    []moved        `json:"moved,omitempty"`
 	Nodes    []nodeNote     `json:"nodes"`
 	Leaves   []leafNote     `json:"leaves"`
 	Bound    []cell.Bound   `json:"bound,omitempty"`
@@ -119,7 +120,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Debts: s.debts, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -252,7 +253,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	if im.Config != nil {
 		s.loadCluster(&im)
 	}
-	s.debts = im.Debts
+	s.debts, s.moved = im.Debts, im.Moved
 	return s, s.Verify()
 }
 

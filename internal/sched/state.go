@@ -51,6 +51,7 @@ type State struct {
 	looks    looks                      // or parts of it
 	tallies  []tally                    // by space
 	running  []runners                  // by space
+	moved    []moved                    // when gangs moved lately, sorted by VC
 	debts    []debt                     // what VCs borrowed over time, sorted by VC
 	recount  bool                       // tallies are made anew: no time passes
 	grew     bool                       // a promise was taken back while Decide walks
@@ -416,7 +417,7 @@ func (s *State) Clone() *State {
 	for i := range d.lazy {
 		d.lazy[i] = slices.Clone(d.lazy[i])
 	}
-	d.notes, d.debts = slices.Clone(s.notes), slices.Clone(s.debts)
+	d.notes, d.debts, d.moved = slices.Clone(s.notes), slices.Clone(s.debts), slices.Clone(s.moved)
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
 	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)

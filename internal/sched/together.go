@@ -263,7 +263,7 @@ func (w *walker) move(wish *Wish) {
 		return
 	}
 	w.moves++
-	s.sendTo(a, res.Placement)
+	s.sendTo(a, res.Placement, nil)
 }
 
 // tune asks a VC's policy what it would change among those who run.
@@ -293,6 +293,8 @@ func (w *walker) adjust(wish *Wish) {
 		w.together(wish)
 	case wish.Move:
 		w.move(wish)
+	case wish.Clear != nil:
+		w.clear(wish, w.blockedWish(*wish))
 	case wish.Size != 0:
 		w.resize(wish)
 	}

@@ -56,6 +56,7 @@ type walker struct {
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	outlook *outlook        // what is booked; nil without backfill
 	moves   int             // gangs that were stopped to move
+	missed  []missed        // who found no cells, though enough leaves are free
 	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
 	view    view            // what the policy sees of the priority that is walked
 	over    bool            // of it: nothing is left to those behind
@@ -77,6 +78,7 @@ func (s *State) walkVC(space int32) {
 	if s.looks.tuned[space] {
 		w.tune()
 	}
+	w.defragment()
 	w.outlook.close()
 	// Who was passed over may stop what started after it.
 	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
@@ -120,7 +122,7 @@ func (w *walker) hear(wish Wish) bool {
 	if wish.Gang.Job == 0 {
 		return true
 	}
-	if wish.Turns != nil || wish.Move || wish.Size != 0 && w.s.resizes(&wish) {
+	if wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(&wish) {
 		w.adjust(&wish)
 		return true
 	}
@@ -223,6 +225,7 @@ func (w *walker) grant(wish Wish) {
 		s.carryOut(j, g, p)
 		return
 	}
+	w.miss(j, wish, blocked)
 	if wish.Over != nil && w.passed == 0 {
 		w.passed = s.seq
 	}

@@ -81,7 +81,7 @@ func (w *whatIf) starts(id JobID, g int32) (preempts []Displaced, ok bool) {
 	for _, r := range w.decide() {
 		switch e := r.Event.(type) {
 		case StopSent:
-			if e.By != nil && e.By.Job == id {
+			if e.By != nil && e.By.Job == id && e.Cause == EndPreempted {
 				preempts = w.displaced(preempts, e.Attempt.Job, false)
 			}
 		case LazilyPreempted:
@@ -96,7 +96,9 @@ func (w *whatIf) starts(id JobID, g int32) (preempts []Displaced, ok bool) {
 	}
 	if at := j.gangs[g].attempt; at != none && w.attempts[at].state == AttemptReserving {
 		for _, v := range slices.Clone(w.attempts[at].rare().victims) {
-			preempts = w.displaced(preempts, v.Job, false)
+			if a := w.live(v); a != nil && a.cause != EndMigrated {
+				preempts = w.displaced(preempts, v.Job, false)
+			}
 			w.kill(v, Exit{Code: exitStopped})
 		}
 		w.decide()

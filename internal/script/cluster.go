@@ -369,6 +369,7 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 	}
 	v.Backfill = a.text("backfill", v.Backfill)
 	v.Placement = a.text("placement", v.Placement)
+	v.Moves = a.number("defragmentation", v.Moves)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))
 }
 

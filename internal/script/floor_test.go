@@ -130,6 +130,8 @@ func withLimits(g *generator, policy string) string {
 	}
 	if g.chance(40) && g.kind != shared || *booked {
 		policy += " backfill=" + g.pick("easy", "conservative")
+	} else if g.chance(50) {
+		policy += " defragmentation=" + g.pick("1", "3", "20")
 	}
 	if g.chance(30) {
 		policy += " placement=spread"

@@ -58,7 +58,8 @@ func generated(t testing.TB, jobs int64) string {
 // numbers of GPUs instead of cells it does.
 func TestSharingChangesNothing(t *testing.T) {
 	file := generated(t, 3000)
-	for _, p := range []string{"fifo", "firstfit", "srtf", "las:limits=3600/36000", "gandiva", "gandiva:moves=100,settle=60,free=0.25"} {
+	for _, p := range []string{"fifo", "firstfit", "srtf", "las:limits=3600/36000", "gandiva", "gandiva:moves=100,settle=60,free=0.25",
+		"firstfit:defragmentation=10", "las:limits=3600/36000,defragmentation=100,minRun=60"} {
 		equal(t, isolated(t, file, simulate.Spec{Cluster: "40x8", Policy: p, Noise: "survey", RestartCost: "30"}))
 	}
 	different := 0

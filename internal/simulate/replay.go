@@ -131,6 +131,8 @@ func override(vc *sched.VCConfig, text string, by sched.VCConfig) {
 			vc.Backfill = by.Backfill
 		case "minRun":
 			vc.MinRun = by.MinRun
+		case "defragmentation":
+			vc.Moves = by.Moves
 		case "budget":
 			vc.Budget = by.Budget
 		}

@@ -232,8 +232,8 @@ func vcNames(c *sched.Config) string {
 }
 
 // ParsePolicy reads NAME[:key=value,...]. A key alone is true. The keys backfill,
-// minRun (seconds) and budget (a number or none) are the VC's, all others the
-// policy's. In a simulation the budget is none unless it is given: the published
+// minRun (seconds), defragmentation (moves per hour) and budget (a number or none)
+// are the VC's, all others the policy's. In a simulation the budget is none unless it is given: the published
 // policies know of none.
 func ParsePolicy(text string) (sched.VCConfig, error) {
 	name, rest, _ := strings.Cut(text, ":")
@@ -256,6 +256,10 @@ func ParsePolicy(text string) (sched.VCConfig, error) {
 			n, err := number("minRun", value, 1<<32)
 			wrong.add(err)
 			vc.MinRun = sched.Duration(n) * sched.Second
+		case "defragmentation":
+			n, err := number(key, value, 1000)
+			wrong.add(err)
+			vc.Moves = int32(n)
 		case "budget":
 			if value != "none" {
 				n, err := number("budget", value, 1<<31-1)

@@ -1,0 +1,207 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Free leaves may be enough for a gang that waits, and yet not be where it could use
+// them. Then others of its VC that save their work may move, so that they leave room in
+// one place: in any VC that says how many may do so in an hour, whatever its policy, and
+// where a policy wishes it. Nobody moves unless the gang that waits is promised the cells
+// in the same decision, and everybody who moves a place of his own. So it starts, which it
+// otherwise would not, and nobody moves for nothing, or to and fro.
+
+const (
+	maxMissed   = 2           // gangs that a walk of a VC moves others for
+	clearRounds = 4           // tries for one of them
+	settled     = 10 * Minute // how long a gang runs before it moves where nobody says it
+)
+
+// Clear says who may move for a gang.
+type Clear struct {
+	Settle Duration // nobody who has not run for so long
+	Most   int      // so many gangs
+}
+
+// moved is when gangs of a VC were told to move within the last hour, in order.
+type moved struct {
+	VC    cell.VCName `json:"vc"`
+	Times []Time      `json:"times"`
+}
+
+// noteMove remembers that a gang of a VC is told to move.
+func (s *State) noteMove(vc cell.VCName) {
+	i, found := s.findMoved(vc)
+	if !found {
+		s.moved = slices.Insert(s.moved, i, moved{VC: vc})
+	}
+	s.moved[i].Times = append(s.movesOf(vc, s.now), s.now)
+}
+
+func (s *State) findMoved(vc cell.VCName) (int, bool) {
+	return slices.BinarySearchFunc(s.moved, vc, func(m moved, k cell.VCName) int { return cmp.Compare(m.VC, k) })
+}
+
+// movesOf returns when gangs of a VC were told to move within the hour before an instant.
+func (s *State) movesOf(vc cell.VCName, now Time) []Time {
+	i, found := s.findMoved(vc)
+	if !found {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.moved[i].Times), func(t Time) bool { return t.Add(Hour) <= now })
+}
+
+// Moves implements View.
+func (v view) Moves() []Time { return v.s.movesOf(v.VC(), v.now) }
+
+// miss remembers a gang that found no cells though enough leaves are free by number.
+func (w *walker) miss(j *job, wish Wish, blocked []bool) {
+	g := &j.gangs[wish.Gang.Gang]
+	if len(w.missed) == maxMissed || w.outlook != nil || vcConfig(w.s.cfg, j.spec.VC).Moves == 0 ||
+		j.spec.Priority < cell.MinGuaranteed || int64(g.leaves) > w.s.unheld(w.space, j.spec.Priority) {
+		return
+	}
+	w.missed = append(w.missed, missed{wish, blocked})
+}
+
+// missed is a wish that was not granted.
+type missed struct {
+	wish    Wish
+	blocked []bool
+}
+
+// defragment lets gangs move for those that the walk of a VC missed, as many in an hour
+// as its configuration says.
+func (w *walker) defragment() {
+	for _, m := range w.missed {
+		vc := vcConfig(w.s.cfg, w.s.cl.Space(w.space).Name)
+		m.wish.Clear = &Clear{vc.settle(), int(vc.Moves) - len(w.s.movesOf(vc.Name, w.s.now))}
+		w.clear(&m.wish, m.blocked)
+	}
+}
+
+// settle is how long a gang of a VC runs before it moves for another.
+func (c *VCConfig) settle() Duration { return cmp.Or(c.MinRun, settled) }
+
+// clear lets gangs move so that the one of a wish gets its cells.
+func (w *walker) clear(wish *Wish, blocked []bool) {
+	defer blaming(wish.Gang.Job)
+	s := w.s
+	j := s.find(wish.Gang.Job)
+	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.gangs) || w.outlook != nil {
+		return
+	}
+	g := &j.gangs[wish.Gang.Gang]
+	if !g.waiting || g.attempt != none || !s.eligible(j, wish.Gang.Gang) || j.spec.Gangs[wish.Gang.Gang].Extra || j.spec.Priority < cell.MinGuaranteed ||
+		int64(g.leaves) > s.unheld(w.space, j.spec.Priority) || w.pinBlocked(g) {
+		return
+	}
+	s.only, s.near = wish.Only, wish.Within
+	r := s.request(j, int(wish.Gang.Gang))
+	s.only, s.near = nil, Anywhere
+	r.Blocked = blocked
+	r.Cost = func(id cell.AllocID) cell.Cost {
+		return cell.Cost{Lost: int64(s.jobs[s.holder(id).job].gangs[s.holder(id).id.Gang].leaves)}
+	}
+	var stay []cell.AllocID
+	for range clearRounds {
+		r.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
+			return !slices.Contains(stay, id) && s.clears(s.holder(id), j.spec, wish.Clear.Settle)
+		}}
+		res, ok := s.cl.Place(&r)
+		n := len(res.Victims)
+		if !ok || n == 0 || n > wish.Clear.Most || n > maxMoves {
+			return
+		}
+		if w.moves+n > maxMoves {
+			s.grew = true // at the next look, which is at once
+			return
+		}
+		places, stuck := s.relocate(j, &res)
+		if stuck == cell.None {
+			w.moves += len(res.Victims)
+			s.makeRoom(AttemptID{Job: j.id, Gang: wish.Gang.Gang, N: g.n + 1}, &res, places)
+			return
+		}
+		stay = append(stay, stuck)
+	}
+}
+
+// clears reports whether an attempt may move for a job: it is of the same VC and of no
+// higher priority, has its leaves alone, and has run for long enough.
+func (s *State) clears(a *attempt, by *Job, settle Duration) bool {
+	j := &s.jobs[a.job]
+	return j.spec.VC == by.VC && j.spec.Priority <= by.Priority && s.movable(a) && !s.shared(a) && a.started > 0 && a.started.Add(settle) <= s.now
+}
+
+// relocate finds places for those who would make room, beside the gang for which they do;
+// it returns the one that found none, if there is one.
+func (s *State) relocate(j *job, res *cell.Result) ([]cell.Placement, cell.AllocID) {
+	real := s.cl
+	defer func() { s.cl = real }()
+	s.cl = real.Clone()
+	s.cl.Take(j.space, j.spec.Priority, res.Placement, true)
+	slices.SortFunc(res.Victims, func(x, y cell.AllocID) int { // the largest is the hardest to place
+		a, b := s.holder(x), s.holder(y)
+		return cmp.Or(cmp.Compare(s.jobs[b.job].gangs[b.id.Gang].leaves, s.jobs[a.job].gangs[a.id.Gang].leaves), compareAttempts(a.id, b.id))
+	})
+	var out []cell.Placement
+	for _, id := range res.Victims {
+		a := s.holder(id)
+		m := &s.jobs[a.job]
+		r := s.request(m, int(a.id.Gang))
+		to, ok := s.cl.Place(&r)
+		if !ok {
+			return nil, id
+		}
+		s.cl.Take(m.space, m.spec.Priority, to.Placement, true)
+		out = append(out, to.Placement)
+	}
+	return out, cell.None
+}
+
+// makeRoom promises an attempt its cells and lets those move who stand there.
+func (s *State) makeRoom(id AttemptID, res *cell.Result, places []cell.Placement) {
+	var movers []AttemptID
+	for _, v := range res.Victims {
+		movers = append(movers, s.holder(v).id)
+	}
+	victims := slices.Clone(movers)
+	slices.SortFunc(victims, compareAttempts)
+	s.emit(Reserved{Attempt: id, Placement: res.Placement, Victims: victims})
+	for i, m := range movers {
+		s.sendTo(s.live(m), places[i], &id)
+	}
+}
+
+// movesText says how many gangs of a VC may still move for one that waits.
+func (s *State) movesText(name cell.VCName) string {
+	vc := vcConfig(s.cfg, name)
+	if vc.Moves == 0 {
+		return ""
+	}
+	left := max(int(vc.Moves)-len(s.movesOf(name, s.now)), 0)
+	return fmt.Sprintf("; %d of %d moves of this hour are left, and nobody who may move makes room", left, vc.Moves)
+}
+
+// nextClear is when more gangs of a VC may move than at the last decision, if somebody
+// waits there; 0 is never.
+func (s *State) nextClear(space int32) (next Time) {
+	vc := vcConfig(s.cfg, s.cl.Space(space).Name)
+	if vc.Moves == 0 || len(s.queues[space]) == 0 {
+		return 0
+	}
+	if times := s.movesOf(vc.Name, s.decided); len(times) >= int(vc.Moves) {
+		return times[len(times)-int(vc.Moves)].Add(Hour)
+	}
+	for a := range s.holding(space) {
+		if t := a.started.Add(vc.settle()); a.started > 0 && t > s.decided && s.jobs[a.job].spec.Hints.Checkpoint {
+			next = sooner(next, t)
+		}
+	}
+	return next
+}
