@@ -124,6 +124,7 @@ func page(t *testing.T, chronus []compared) string {
 		}
 	}
 	b.WriteString(sharing(t))
+	b.WriteString(moving(t))
 	b.WriteString(contended(t))
 	return b.String()
 }
