@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -317,6 +318,12 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 		c.fail("event %d stops attempt %v a second time", r.Seq, e.Attempt)
 	}
 	victim.stop, victim.migrates = true, e.Cause == sched.EndMigrated
+	if e.Cause == sched.EndMigrated && e.By != nil {
+		c.met.moves++
+		if a := c.live[*e.By]; a == nil || a.placed || !slices.Contains(c.victims[*e.By], e.Attempt) || c.jobs[e.By.Job].VC != c.jobs[e.Attempt.Job].VC {
+			c.fail("I6: event %d: attempt %v moves for %v, which was not promised its cells", r.Seq, e.Attempt, *e.By)
+		}
+	}
 	if e.Cause != sched.EndPreempted {
 		return
 	}

@@ -19,6 +19,7 @@ const (
 	shared                  // everybody shares
 	crowd                   // many of one priority in one VC, each policy in its turn
 	calm                    // the same under chronus, and nothing goes wrong
+	moving                  // gangs move for others in every VC
 )
 
 // Every policy in its turn orders a crowd of one priority in one VC, with faults and other

@@ -125,6 +125,9 @@ func randomPolicy(g *generator) string {
 
 // withLimits adds what a VC has beside its policy.
 func withLimits(g *generator, policy string) string {
+	if g.kind == moving {
+		return policy + " defragmentation=20 minRun=" + g.pick("1s", "10s", "1m")
+	}
 	if g.chance(30) {
 		policy += " minRun=" + g.pick("10s", "2m") + " budget=" + g.pick("0", "1", "2")
 	}

@@ -48,6 +48,21 @@ func TestSharedSeeds(t *testing.T) {
 	}
 }
 
+// The same where gangs move for those who wait, in every virtual cluster: most save
+// their work, and need to run for seconds only before they may move.
+func TestMovingSeeds(t *testing.T) {
+	from, to := seeds.Range(t, seeds.Unit/8)
+	found := newFailures()
+	found.kind = moving
+	for seed := from; seed <= to && !found.enough(); seed++ {
+		found.try(t, seed)
+	}
+	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.moves == 0 {
+		t.Error("nobody moved for anybody")
+	}
+	t.Logf("%d gangs moved for others", found.met.moves)
+}
+
 // failures are the ways in which seeds failed: each is shrunk and shown once.
 type failures struct {
 	mu    sync.Mutex
@@ -316,11 +331,15 @@ func (g *generator) submit() {
 			line += "@x|y"
 		}
 	}
-	if g.kind != plain {
+	if g.kind != plain && g.kind != moving {
 		line = g.oneOfMany(name, vc)
 	}
-	suspendable := 35
+	suspendable, checkpoint, avoid := 35, 15, 5
 	switch g.kind {
+	case moving:
+		checkpoint, avoid = 80, 0
+		line = fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=1x%d", name, vc,
+			g.pick("prod", "test", "test", "test"), g.runTime(), g.IntN(40), g.next, 1+g.IntN(chain.leaves()))
 	case shared:
 		suspendable = 90
 	case calm:
@@ -331,12 +350,12 @@ func (g *generator) submit() {
 		percent int
 		text    string
 	}{
-		{40, "lazy"}, {15, "incremental"}, {15, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
+		{40, "lazy"}, {15, "incremental"}, {checkpoint, "checkpoint"}, {10, "stop=never"}, {10, "exit=1"},
 		{60, "queue=" + g.pick("q", "p.r", "d", "p", "z")}, {20, "app=" + g.pick("m", "n")}, {20, "model=m"}, {10, "dedicated"},
 		{20, fmt.Sprintf("retries=%d", g.IntN(3))}, {30, fmt.Sprintf("limit=%ds", 1+g.IntN(400))},
 		{suspendable, "suspendable"}, {12, "releases"}, {30, "packable"}, {40, fmt.Sprintf("memory=%d", 2000*(1+g.IntN(8)))}, {20, "packed=70"},
 		{8, "minFailed=2"}, {8, "minSucceeded=1"}, {8, "taskRetries=1"}, {20, "user=" + g.pick("u", "v", "w")},
-		{8, "nodes=" + g.node1() + "," + g.node1()}, {5, "avoid=" + g.node1()}, {10, "prefer=" + g.node1()}, {5, "pinned=" + g.pick("p1", "p2")},
+		{8, "nodes=" + g.node1() + "," + g.node1()}, {avoid, "avoid=" + g.node1()}, {10, "prefer=" + g.node1()}, {5, "pinned=" + g.pick("p1", "p2")},
 	} {
 		if g.chance(o.percent) {
 			line += " " + o.text
