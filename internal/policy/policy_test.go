@@ -22,10 +22,12 @@ type board struct {
 	free    int32
 	total   int32
 	keyed   sched.Keyed
+	stander sched.Stander
 	now     sched.Time
 	notes   map[sched.JobID][]byte
 	nodes   []sched.NodeView
 	jobs    sched.JobID
+	scratch any
 }
 
 func (b *board) Now() sched.Time                   { return b.now }
@@ -35,7 +37,13 @@ func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.runn
 func (b *board) Standing() iter.Seq[sched.Ranked] {
 	var out []sched.Ranked
 	for _, g := range b.running {
-		out = append(out, sched.Ranked{Ref: g.Ref, Key: b.keyed.Key(&g), Order: g.Order, Leaves: g.Leaves})
+		key := sched.Key{}
+		if b.stander != nil {
+			key = b.stander.Stand(&g)
+		} else {
+			key = b.keyed.Key(&g)
+		}
+		out = append(out, sched.Ranked{Ref: g.Ref, Key: key, Order: g.Order, Leaves: g.Leaves})
 	}
 	slices.SortFunc(out, func(a, b sched.Ranked) int {
 		return cmp.Or(b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order))
@@ -70,6 +78,8 @@ func (b *board) Moves() []sched.Time             { return nil }
 func (b *board) Measured() bool {
 	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
 }
+func (b *board) Fruitless(string) bool           { return false }
+func (b *board) Scratch() *any                   { return &b.scratch }
 
 func (b *board) Pools() []sched.Pool {
 	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
@@ -123,6 +133,9 @@ func (b *board) Lines(by sched.By, most func(*sched.Line) int) []sched.Line {
 	var out []sched.Line
 	for _, g := range b.waiting {
 		l := sched.Line{Party: partyOf(by, whose(&g)), Leaves: g.Leaves, Gangs: 1}
+		if g.Hints.App != "" || g.Gangs > 1 {
+			l.Party.Length = -1
+		}
 		l.First = []sched.GangView{g}[:min(most(&l), 1)]
 		out = append(out, l)
 	}
@@ -181,6 +194,7 @@ func (b *board) serve(t *testing.T, name string) (order, granted []sched.JobID, 
 		t.Fatal(err)
 	}
 	b.keyed, _ = p.(sched.Keyed)
+	b.stander, _ = p.(sched.Stander)
 	strict = true
 	for w := range p.Rank(b) {
 		order = append(order, w.Gang.Job)
@@ -321,6 +335,7 @@ func TestRankStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.keyed, _ = p.(sched.Keyed)
+		b.stander, _ = p.(sched.Stander)
 		n := 0
 		for range p.Rank(b) {
 			n++

@@ -59,26 +59,37 @@ const maxLease = 366 * 86_400
 // lease begins: until its round ends, and a little longer, for a server may look late.
 func (t *themis) grace() sched.Duration { return t.round + min(t.lease/20+1, sched.Minute) }
 
-// expired reports whether a gang's lease has just ended.
-func (t *themis) expired(g *sched.GangView, now sched.Time) bool {
-	if g.Started == 0 {
+// expired reports whether the lease of a gang that started then has just ended.
+func (t *themis) expired(started, now sched.Time) bool {
+	if started == 0 {
 		return false
 	}
-	ran := sched.Duration(now - g.Started)
+	ran := sched.Duration(now - started)
 	return ran >= t.lease && ran%t.lease < t.grace()
+}
+
+// Stand implements sched.Stander: first who is an app by itself, by when it started.
+func (t *themis) Stand(g *sched.GangView) sched.Key {
+	k := sched.Key{Then: int64(g.Started)}
+	if g.Hints.App != "" || g.Gangs > 1 {
+		k.Rank = 1
+	}
+	return k
 }
 
 // NextChange implements sched.Timed: the end of the first round in which a lease ends.
 func (t *themis) NextChange(v sched.View) sched.Time {
 	var next sched.Time
-	for g := range v.Running() {
-		if g.Started == 0 {
+	now := v.Now()
+	for r := range v.Standing() {
+		started := sched.Time(r.Key.Then)
+		if started == 0 {
 			continue
 		}
-		ran := sched.Duration(v.Now() - g.Started)
-		at := t.roundUp(g.Started.Add(ran / t.lease * t.lease))
-		if ran < t.lease || at <= v.Now() {
-			at = t.roundUp(g.Started.Add((ran/t.lease + 1) * t.lease))
+		ran := sched.Duration(now - started)
+		at := t.roundUp(started.Add(ran / t.lease * t.lease))
+		if ran < t.lease || at <= now {
+			at = t.roundUp(started.Add((ran/t.lease + 1) * t.lease))
 		}
 		if next == 0 || at < next {
 			next = at
@@ -99,21 +110,24 @@ func (t *themis) roundUp(at sched.Time) sched.Time {
 // Rank implements sched.Policy.
 func (t *themis) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		m := t.market(v)
-		if m.apps == nil {
-			return
+		scratch := v.Scratch()
+		m, ok := (*scratch).(*market)
+		if !ok {
+			m = &market{}
 		}
-		if t.auction {
+		*scratch = nil // while it is in use
+		switch some := m.open(t, v); {
+		case some && t.auction:
 			m.sell(yield)
-		} else {
+		case some:
 			m.serve(yield)
 		}
+		*scratch = m
 	}
 }
 
 // app is what a set of jobs that have not ended needs and holds.
 type app struct {
-	name  string // of Hints.App; "" is a job by itself
 	order int64
 	// start is when the first of its jobs that have not ended was submitted: a trial
 	// that stopped early takes its work and its time with it.
@@ -125,9 +139,15 @@ type app struct {
 	most    int64 // GPUs of all its gangs, and of those that hold cells
 	held    int64
 	slow    int64 // of its most sensitive job, in thousandths
-	runs    []sched.GangView
-	waits   []sched.GangView
+	runs    []*sched.GangView
+	waits   []*sched.GangView
 	rho     int64
+	bids    int // its place among those who bid, from 1; 0 is none
+}
+
+// before orders apps by rho, the largest first, then by submission.
+func (a *app) before(b *app) int {
+	return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.order, b.order))
 }
 
 // length is the run time of a gang: as declared, or a little more than it ran if that
@@ -150,7 +170,15 @@ func (a *app) add(t *themis, g *sched.GangView) {
 	a.left = plus(a.left, times(left, g.Leaves))
 	a.longest, a.last = max(a.longest, length), max(a.last, left)
 	a.most += int64(g.Leaves)
-	a.slow = max(a.slow, t.slow[g.Hints.Model])
+	a.slow = max(a.slow, t.slowed(g))
+}
+
+// slowed is how many times longer a gang takes on more nodes than it needs.
+func (t *themis) slowed(g *sched.GangView) int64 {
+	if len(t.slow) == 0 {
+		return 0
+	}
+	return t.slow[g.Hints.Model]
 }
 
 // alone is the time that the app would take on an equal part of the VC, T_id. The
@@ -181,24 +209,64 @@ func (m *market) fairness(a *app, gpus, slow int64) int64 {
 	return max(scale(a.shared(m.t, m.now, gpus, slow), auction.PPM, a.alone(m.total, m.count)), 1)
 }
 
-// market is who wants what at one decision.
+// single is the same of a gang that waits and is an app by itself, with all its GPUs.
+func (m *market) single(g *sched.GangView) int64 {
+	length, leaves := m.t.length(g), int64(g.Leaves)
+	if length > unknown/max(leaves, 1) || leaves == 0 {
+		var a app
+		a.add(m.t, g)
+		return m.fairness(&a, a.most, 1000)
+	}
+	alone := length
+	if leaves*m.count > m.total {
+		alone = max(scale(length*leaves, m.count, max(m.total, 1)), length)
+	}
+	shared := plus(int64(m.now-g.Submitted), length-int64(g.Ran))
+	return max(scale(shared, auction.PPM, max(alone, 1)), 1)
+}
+
+// market is who wants what at one decision. Most gangs are apps by themselves: of those
+// that run the ones whose leases go on are only counted, and those that wait become apps
+// when they bid. All that it points to is memory of its own, used again by the next.
 type market struct {
+	marketNow
+	apps    []app
+	made    []app             // of singles
+	singles []*sched.GangView // that wait, of the lines in which somebody could get something
+	lines   []sched.Line      // those that were not read to their end
+	// expired are the gangs whose lease has ended, of the smallest rho first.
+	expired []expired
+
+	runs    []sched.GangRef
+	views   []sched.GangView // of these
+	named   map[string]int   // apps
+	jobs    map[sched.JobID]int
+	bidders []*app
+	agents  []agent
+	asked   []auction.Agent
+	lots    []lot
+	offer   []int32
+	turns   []turn
+	room    []int32 // for bids
+	used    int     // of it
+	arbiter auction.Arbiter
+}
+
+// marketNow is what changes from one decision to the next without any memory.
+type marketNow struct {
 	t       *themis
 	v       sched.View
 	now     sched.Time
 	total   int64
 	count   int64 // of apps
-	apps    []*app
 	free    int64
 	leaving int64 // GPUs of the gangs whose lease has ended
 	more    int   // apps that wait for something that could be free, and were not read
-	// expired are those gangs, of the smallest rho first.
-	expired []expired
 }
 
 type expired struct {
-	gang sched.GangView
-	app  int
+	gang *sched.GangView
+	app  *app
 	won  bool // its cells again
 }
 
@@ -209,56 +277,27 @@ const sampled = 4
 // byApp is how gangs that wait are told apart.
 const byApp = sched.ByApp | sched.ByLength
 
-// reader makes apps of gangs.
-type reader struct {
-	m     *market
-	named map[string]int
-	jobs  map[sched.JobID]int // of several gangs
-	room  []app
-}
-
-// app returns the app of a gang.
-func (r *reader) app(g *sched.GangView) *app {
-	at, known := 0, false
-	switch {
-	case g.Hints.App != "":
-		at, known = r.named[g.Hints.App]
-	case g.Gangs > 1:
-		at, known = r.jobs[g.Ref.Job]
-	}
-	if !known {
-		at = len(r.m.apps)
-		if len(r.room) == 0 {
-			r.room = make([]app, 64)
+// open reads the view: who runs, and the first of those who wait. It is false where
+// nobody could get anything.
+func (m *market) open(t *themis, v sched.View) (some bool) {
+	m.marketNow = marketNow{t: t, v: v, now: v.Now(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
+	m.runs = m.runs[:0]
+	for r := range v.Standing() {
+		ended := t.expired(sched.Time(r.Key.Then), m.now)
+		if ended {
+			m.leaving += int64(r.Leaves)
 		}
-		r.room[0].name = g.Hints.App
-		r.m.apps, r.room = append(r.m.apps, &r.room[0]), r.room[1:]
-		if g.Hints.App != "" {
-			r.named[g.Hints.App] = at
-		} else if g.Gangs > 1 {
-			r.jobs[g.Ref.Job] = at
+		if ended || r.Key.Rank > 0 {
+			m.runs = append(m.runs, r.Ref)
+		} else {
+			m.count++
 		}
 	}
-	return r.m.apps[at]
-}
-
-// market reads the view: who runs, and the first of those who wait.
-func (t *themis) market(v sched.View) *market {
-	m := &market{t: t, v: v, now: v.Now(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
-	r := reader{m: m, named: map[string]int{}, jobs: map[sched.JobID]int{}}
-	var runs []sched.GangView
-	for g := range v.Running() {
-		runs = append(runs, g)
-		if t.expired(&g, m.now) {
-			m.leaving += int64(g.Leaves)
-		}
-	}
-	some := false
 	lines := v.Lines(byApp, func(l *sched.Line) int {
-		useful := int64(l.Leaves) <= m.free+m.leaving
+		useful := m.reachable(l)
 		some = some || useful
 		switch {
-		case l.Party.Length < 0 || l.Leaves == 0:
+		case grouped(l):
 			return math.MaxInt
 		case !useful:
 			return 0
@@ -267,62 +306,106 @@ func (t *themis) market(v sched.View) *market {
 		}
 		return sampled
 	})
-	if !some {
-		return m // nobody could get anything
+	if some {
+		m.read(lines)
+		m.rank()
 	}
-	m.apps = make([]*app, 0, len(runs)+2*len(lines))
-	for i := range runs {
-		a := r.app(&runs[i])
-		a.add(t, &runs[i])
-		a.runs = join(a.runs, runs[i:i+1])
-		a.held += int64(runs[i].Leaves)
+	return some
+}
+
+// reachable reports whether there could be as many free GPUs as each gang of a line
+// asks for.
+func (m *market) reachable(l *sched.Line) bool { return int64(l.Leaves) <= m.free+m.leaving }
+
+// read makes apps of those who run and of those who wait in lines for several, and counts
+// the others.
+func (m *market) read(lines []sched.Line) {
+	n := len(m.runs)
+	for i := range lines {
+		if l := &lines[i]; grouped(l) {
+			n += len(l.First)
+		}
+	}
+	m.apps, m.views = slices.Grow(m.apps[:0], n), slices.Grow(m.views[:0], len(m.runs))
+	m.singles, m.lines = m.singles[:0], m.lines[:0]
+	clear(m.named)
+	clear(m.jobs)
+	for _, ref := range m.runs {
+		m.views = append(m.views, m.v.Gang(ref))
+		g := &m.views[len(m.views)-1]
+		a := m.app(g)
+		a.add(m.t, g)
+		a.runs = append(a.runs, g)
+		a.held += int64(g.Leaves)
 	}
 	for i := range lines {
 		l := &lines[i]
+		if rest := l.Gangs - len(l.First); rest > 0 {
+			m.count += int64(rest)
+			if m.reachable(l) {
+				m.more += rest
+				m.lines = append(m.lines, *l)
+			}
+		}
 		for k := range l.First {
-			a := r.app(&l.First[k])
-			a.add(t, &l.First[k])
-			a.waits = join(a.waits, l.First[k:k+1])
-		}
-		if n := l.Gangs - len(l.First); n > 0 {
-			m.count += int64(n)
-			if int64(l.Leaves) <= m.free+m.leaving {
-				m.more += n
+			g := &l.First[k]
+			if !grouped(l) {
+				m.singles = append(m.singles, g)
+				continue
 			}
+			a := m.app(g)
+			a.add(m.t, g)
+			a.waits = append(a.waits, g)
 		}
 	}
-	for i := range m.apps { // lines come in no order
-		slices.SortFunc(m.apps[i].waits, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
-	}
-	m.count += int64(len(m.apps))
-	m.rank()
-	return m
+	m.count += int64(len(m.apps) + len(m.singles))
 }
 
-// join appends one gang; the first costs nothing.
-func join(to, one []sched.GangView) []sched.GangView {
-	if to == nil {
-		return one[:1:1]
+// grouped reports whether the gangs of a line may belong to apps of several, or are cases
+// of their own.
+func grouped(l *sched.Line) bool { return l.Party.Length < 0 || l.Leaves == 0 }
+
+// app returns the app of a gang.
+func (m *market) app(g *sched.GangView) *app {
+	if m.named == nil && (g.Hints.App != "" || g.Gangs > 1) {
+		m.named, m.jobs = map[string]int{}, map[sched.JobID]int{}
 	}
-	return append(to, one[0])
+	at, known := 0, false
+	switch {
+	case g.Hints.App != "":
+		at, known = m.named[g.Hints.App]
+	case g.Gangs > 1:
+		at, known = m.jobs[g.Ref.Job]
+	}
+	if known {
+		return &m.apps[at]
+	}
+	at = len(m.apps)
+	m.apps = m.apps[:at+1]
+	a := &m.apps[at]
+	*a = app{runs: a.runs[:0], waits: a.waits[:0]}
+	if g.Hints.App != "" {
+		m.named[g.Hints.App] = at
+	} else if g.Gangs > 1 {
+		m.jobs[g.Ref.Job] = at
+	}
+	return a
 }
 
-// rank sorts the apps by rho, the largest first, and lists whose lease has ended.
+// rank works out the rho of the apps, and lists whose lease has ended.
 func (m *market) rank() {
+	m.expired = m.expired[:0]
 	for i := range m.apps {
-		a := m.apps[i]
+		a := &m.apps[i]
 		a.rho = m.fairness(a, a.most, 1000)
-	}
-	slices.SortFunc(m.apps, func(a, b *app) int { return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.order, b.order)) })
-	for i := len(m.apps) - 1; i >= 0; i-- {
-		from := len(m.expired)
-		for _, g := range m.apps[i].runs {
-			if m.t.expired(&g, m.now) {
-				m.expired = append(m.expired, expired{gang: g, app: i})
+		slices.SortFunc(a.waits, compareGangs) // lines come in no order
+		for _, g := range a.runs {
+			if m.t.expired(g.Started, m.now) {
+				m.expired = append(m.expired, expired{gang: g, app: a})
 			}
 		}
-		slices.SortFunc(m.expired[from:], func(a, b expired) int { return compareGangs(&b.gang, &a.gang) })
 	}
+	slices.SortFunc(m.expired, func(a, b expired) int { return cmp.Or(b.app.before(a.app), compareGangs(b.gang, a.gang)) })
 }
 
 // compareGangs orders gangs by submission.
@@ -330,13 +413,30 @@ func compareGangs(a, b *sched.GangView) int {
 	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
 }
 
+// alone makes an app of a gang that waits and is one by itself; there is room for it.
+func (m *market) alone(at int) *app {
+	m.made = append(m.made, app{})
+	a := &m.made[len(m.made)-1]
+	a.add(m.t, m.singles[at])
+	a.waits, a.rho = m.singles[at:at+1:at+1], m.single(m.singles[at])
+	return a
+}
+
 // serve yields the gangs by the rho of their apps. Over are the gangs of apps with a
 // smaller one whose leases have ended.
 func (m *market) serve(yield func(sched.Wish) bool) {
+	var all []*app
 	for i := range m.apps {
-		a := m.apps[i]
-		for k := range a.waits {
-			if fits(&a.waits[k], m.free+m.leaving) && !yield(sched.Wish{Gang: a.waits[k].Ref, Over: m.over(func(e *expired) bool { return m.apps[e.app].rho < a.rho })}) {
+		all = append(all, &m.apps[i])
+	}
+	m.made = slices.Grow(m.made[:0], len(m.singles))
+	for i := range m.singles {
+		all = append(all, m.alone(i))
+	}
+	slices.SortFunc(all, (*app).before)
+	for _, a := range all {
+		for _, g := range a.waits {
+			if fits(g, m.free+m.leaving) && !yield(sched.Wish{Gang: g.Ref, Over: m.over(func(e *expired) bool { return e.app.rho < a.rho })}) {
 				return
 			}
 		}

@@ -27,22 +27,27 @@ type lot struct {
 
 // sell holds the auction, and gives what is left to the others.
 func (m *market) sell(yield func(sched.Wish) bool) {
-	lots, offer := m.lots()
-	bidders := m.bidders()
-	agents := make([]auction.Agent, len(bidders))
-	for i, at := range bidders {
-		agents[i] = m.agent(at, lots)
+	m.offers()
+	m.bid()
+	bidders := m.bidders
+	m.agents, m.asked = slices.Grow(m.agents[:0], len(bidders))[:len(bidders)], m.asked[:0]
+	agents := m.agents
+	for i, a := range bidders {
+		agents[i].begin(m, a)
+		m.asked = append(m.asked, &agents[i])
 	}
-	auction.Hold(offer, agents)
+	clear(m.room[:m.used])
+	m.used = 0
+	m.arbiter.Hold(m.offer, m.asked)
 	for i := range agents {
-		for _, c := range agents[i].(*agent).kept {
+		for _, c := range agents[i].kept {
 			if c.expired >= 0 {
 				m.expired[c.expired].won = true
 			}
 		}
 	}
 	for i := range agents {
-		for _, c := range agents[i].(*agent).kept {
+		for _, c := range agents[i].kept {
 			if c.expired >= 0 {
 				continue
 			}
@@ -51,87 +56,124 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 			}
 		}
 	}
-	m.leftovers(len(bidders), yield)
+	m.leftovers(yield)
 }
 
-// lots are what is offered: idle leaves, no more than the VC's guarantee has free,
+// offers lists what is offered: idle leaves, no more than the VC's guarantee has free,
 // and the cells of the gangs whose leases have ended.
-func (m *market) lots() (lots []lot, offer []int32) {
-	free := m.free
-	for n := range m.v.Nodes() {
-		for _, o := range n.Offers {
-			if k := int32(min(int64(o.Idle), free)); k > 0 && len(lots) < maxLots {
-				lots, offer = append(lots, lot{node: n.Node, of: o.Of, sku: o.SKU, gang: -1}), append(offer, k)
-				free -= int64(k)
+func (m *market) offers() {
+	m.lots, m.offer = m.lots[:0], m.offer[:0]
+	if free := m.free; free > 0 {
+		for n := range m.v.Nodes() {
+			for _, o := range n.Offers {
+				if k := int32(min(int64(o.Idle), free)); k > 0 && len(m.lots) < maxLots {
+					m.lots, m.offer = append(m.lots, lot{node: n.Node, of: o.Of, sku: o.SKU, gang: -1}), append(m.offer, k)
+					free -= int64(k)
+				}
 			}
 		}
 	}
-	for i := range m.expired {
-		if g := &m.expired[i].gang; len(lots) < maxLots {
-			lots, offer = append(lots, lot{node: cell.None, of: g.Leaves, gang: i}), append(offer, g.Leaves)
-		}
+	for i := range m.expired[:min(len(m.expired), maxLots-len(m.lots))] {
+		n := m.expired[i].gang.Leaves
+		m.lots, m.offer = append(m.lots, lot{node: cell.None, of: n, gang: i}), append(m.offer, n)
 	}
-	return lots, offer
 }
 
-// bidders are the 1-f of the apps with the largest rho that want something, at least
-// one.
-func (m *market) bidders() []int {
-	var want []int
+// bid chooses the bidders: the 1-f of the apps with the largest rho that want something,
+// at least one.
+func (m *market) bid() {
+	var best [maxBidders]contender
 	n := 0
 	for i := range m.apps {
-		if a := m.apps[i]; m.useful(a) || m.leased(a) {
-			if n++; len(want) < maxBidders {
-				want = append(want, i)
-			}
+		if a := &m.apps[i]; m.useful(a) || m.leased(a) {
+			n++
+			insert(&best, n, contender{a.rho, a.order, i, -1})
 		}
 	}
-	most := (int64(n+m.more)*(1000-m.t.f) + 999) / 1000
-	return want[:min(int64(len(want)), max(most, 1))]
+	for i, g := range m.singles {
+		if fits(g, m.free+m.leaving) {
+			n++
+			insert(&best, n, contender{m.single(g), g.Order, -1, i})
+		}
+	}
+	most := max((int64(n+m.more)*(1000-m.t.f)+999)/1000, 1)
+	m.bidders, m.made = m.bidders[:0], slices.Grow(m.made[:0], maxBidders)
+	for i := range min(int64(min(n, maxBidders)), most) {
+		if c := &best[i]; c.app >= 0 {
+			m.bidders = append(m.bidders, &m.apps[c.app])
+		} else {
+			m.bidders = append(m.bidders, m.alone(c.single))
+		}
+		m.bidders[i].bids = int(i) + 1
+	}
+}
+
+// insert puts the n-th contender among the best.
+func insert(best *[maxBidders]contender, n int, c contender) {
+	k := min(n, maxBidders) - 1
+	if n > maxBidders && c.compare(&best[k]) > 0 {
+		return
+	}
+	for ; k > 0 && c.compare(&best[k-1]) < 0; k-- {
+		best[k] = best[k-1]
+	}
+	best[k] = c
+}
+
+// contender is an app that may bid: one that was made, or that of a gang that is one by
+// itself.
+type contender struct {
+	rho, order  int64
+	app, single int
+}
+
+func (c *contender) compare(o *contender) int {
+	return cmp.Or(cmp.Compare(o.rho, c.rho), cmp.Compare(c.order, o.order))
 }
 
 // useful reports whether an app waits for something that could be free.
 func (m *market) useful(a *app) bool {
-	return slices.ContainsFunc(a.waits, func(g sched.GangView) bool { return fits(&g, m.free+m.leaving) })
+	return slices.ContainsFunc(a.waits, func(g *sched.GangView) bool { return fits(g, m.free+m.leaving) })
 }
 
 // leased reports whether a lease of an app has ended.
 func (m *market) leased(a *app) bool {
-	return slices.ContainsFunc(a.runs, func(g sched.GangView) bool { return m.t.expired(&g, m.now) })
+	return slices.ContainsFunc(a.runs, func(g *sched.GangView) bool { return m.t.expired(g.Started, m.now) })
+}
+
+// turn is when an app gets leftovers.
+type turn struct {
+	app, single int32 // one is -1
+	bids        int32 // as of the app
+	picky       bool
+	lot         uint64
+}
+
+func (a *turn) compare(b *turn) int {
+	switch {
+	case a.bids != b.bids:
+		return cmp.Compare(a.bids, b.bids)
+	case a.picky != b.picky:
+		return sign(b.picky)
+	}
+	return cmp.Compare(a.lot, b.lot) // each app has its own
 }
 
 // leftovers yields those that did not bid: those whose jobs care where they run
 // first, each in an order that the seed and the time say; then those that bid and
 // got less than they want, by rho. Nobody is lifted for them.
-func (m *market) leftovers(bid int, yield func(sched.Wish) bool) {
-	type turn struct {
-		app    int
-		lot    uint64
-		picky  bool
-		bidder bool
-	}
-	var turns []turn
-	bidders, free := m.bidders(), m.v.Free()
-	for i := range m.apps {
-		a := m.apps[i]
-		if slices.ContainsFunc(a.waits, func(g sched.GangView) bool { return fits(&g, free) }) {
-			turns = append(turns, turn{i, draw(m.t.seed, m.now, a.order), a.slow > 1000, slices.Contains(bidders[:bid], i)})
+func (m *market) leftovers(yield func(sched.Wish) bool) {
+	m.listTurns(m.v.Free())
+	for i := range m.turns {
+		u := &m.turns[i]
+		var waits []*sched.GangView
+		if u.app >= 0 {
+			waits = m.apps[u.app].waits
+		} else {
+			waits = m.singles[u.single : u.single+1]
 		}
-	}
-	slices.SortFunc(turns, func(a, b turn) int {
-		switch {
-		case a.bidder != b.bidder:
-			return sign(a.bidder)
-		case a.bidder:
-			return cmp.Compare(a.app, b.app)
-		case a.picky != b.picky:
-			return sign(b.picky)
-		}
-		return cmp.Or(cmp.Compare(a.lot, b.lot), cmp.Compare(a.app, b.app))
-	})
-	for _, u := range turns {
-		for _, g := range m.apps[u.app].waits {
-			if fits(&g, m.v.Free()) && !yield(sched.Wish{Gang: g.Ref}) {
+		for _, g := range waits {
+			if fits(g, m.v.Free()) && !m.v.Fruitless(g.Shape) && !yield(sched.Wish{Gang: g.Ref}) {
 				return
 			}
 		}
@@ -139,10 +181,40 @@ func (m *market) leftovers(bid int, yield func(sched.Wish) bool) {
 	m.unread(yield)
 }
 
+// listTurns lists the apps for which there could be leftovers, in order.
+func (m *market) listTurns(free int64) {
+	m.turns = m.turns[:0]
+	for i := range m.apps {
+		a := &m.apps[i]
+		if slices.ContainsFunc(a.waits, func(g *sched.GangView) bool { return fits(g, free) }) {
+			m.turns = append(m.turns, turn{int32(i), -1, int32(a.bids), a.slow > 1000, draw(m.t.seed, m.now, a.order)})
+		}
+	}
+	shape, vain := "", false
+	for i, g := range m.singles {
+		if !fits(g, free) {
+			continue
+		}
+		if g.Shape != shape {
+			shape, vain = g.Shape, m.v.Fruitless(g.Shape)
+		}
+		if vain {
+			continue
+		}
+		u := turn{-1, int32(i), 0, m.t.slowed(g) > 1000, draw(m.t.seed, m.now, g.Order)}
+		if at := slices.IndexFunc(m.bidders, func(a *app) bool { return a.order == g.Order }); at >= 0 {
+			u.bids = int32(at) + 1
+		}
+		m.turns = append(m.turns, u)
+	}
+	slices.SortFunc(m.turns, func(a, b turn) int { return a.compare(&b) })
+}
+
 // unread yields those that were not read, while something is free: of about one run
 // time and shape in order of submission, these in an order that the seed says.
 func (m *market) unread(yield func(sched.Wish) bool) {
-	if m.count == int64(len(m.apps)) || m.v.Free() == 0 {
+	free := m.v.Free()
+	if !slices.ContainsFunc(m.lines, func(l sched.Line) bool { return int64(l.Leaves) <= free && !m.v.Fruitless(l.First[0].Shape) }) {
 		return
 	}
 	lines := m.v.Parties(byApp, false)
@@ -178,10 +250,11 @@ func draw(seed int64, now sched.Time, app int64) uint64 {
 type agent struct {
 	m     *market
 	app   *app
-	lots  []lot
-	stays int64       // GPUs that it holds and whose leases have not ended
-	gangs []candidate // that it wants, in the order in which they are served
-	plans []plan      // by row
+	stays int64           // GPUs that it holds and whose leases have not ended
+	gangs []candidate     // that it wants, in the order in which they are served
+	took  [ways][][]int32 // where they would go: by way, gang and lot
+	plans []plan          // by row
+	rows  []auction.Row
 	kept  []candidate
 }
 
@@ -192,27 +265,27 @@ type candidate struct {
 	nodes   cell.NodeSet // that it won, nil where it won cells of another gang
 }
 
-// plan is where the first gangs of an app would go.
-type plan struct {
-	take  [][]int32 // by gang and lot
-	nodes []cell.NodeSet
-}
+// plan is the first gangs of an app, placed in one way.
+type plan struct{ way, gangs int }
 
-// agent makes the agent of an app: what it holds it wants to keep, then its jobs are
+// begin makes the agent of an app: what it holds it wants to keep, then its jobs are
 // served in the order of submission.
-func (m *market) agent(at int, lots []lot) *agent {
-	a := &agent{m: m, app: m.apps[at], lots: lots, stays: m.apps[at].held}
+func (a *agent) begin(m *market, of *app) {
+	*a = agent{m: m, app: of, stays: of.held, gangs: a.gangs[:0], took: a.took, plans: a.plans[:0], kept: a.kept[:0], rows: a.rows[:0]}
+	for way := range a.took {
+		a.took[way] = a.took[way][:0]
+	}
 	for i := range m.expired {
-		if e := &m.expired[i]; e.app == at {
+		if e := &m.expired[i]; e.app == of {
 			a.stays -= int64(e.gang.Leaves)
-			a.gangs = append(a.gangs, candidate{gang: &e.gang, expired: i})
+			if len(a.gangs) < maxGangs {
+				a.gangs = append(a.gangs, candidate{gang: e.gang, expired: i})
+			}
 		}
 	}
-	for i := range a.app.waits {
-		a.gangs = append(a.gangs, candidate{gang: &a.app.waits[i], expired: -1})
+	for _, g := range of.waits[:min(len(of.waits), maxGangs-len(a.gangs))] {
+		a.gangs = append(a.gangs, candidate{gang: g, expired: -1})
 	}
-	a.gangs = a.gangs[:min(len(a.gangs), maxGangs)]
-	return a
 }
 
 // The ways in which an agent fills lots: a gang on the fullest node that holds all of
@@ -227,38 +300,89 @@ const (
 // Bid implements auction.Agent: for each way, the first of its gangs, the first two,
 // and so on.
 func (a *agent) Bid(offer []int32) (nothing int64, rows []auction.Row) {
+	b := bidding{agent: a, offer: offer, left: a.m.take(len(offer))}
 	for way := range ways {
-		left := slices.Clone(offer)
-		held, slow := a.stays, int64(1000)
-		var p plan
-		for i := range a.gangs {
-			take, nodes, spread, ok := a.place(&a.gangs[i], left, way)
-			if !ok {
-				break
-			}
-			p = plan{append(p.take[:len(p.take):len(p.take)], take), append(p.nodes[:len(p.nodes):len(p.nodes)], nodes)}
-			all := make([]int32, len(offer))
-			for l := range left {
-				left[l] -= take[l]
-				all[l] = offer[l] - left[l]
-			}
-			if spread {
-				slow = max(slow, a.m.t.slow[a.gangs[i].gang.Hints.Model])
-			}
-			held += int64(a.gangs[i].gang.Leaves)
-			if slices.ContainsFunc(rows, func(r auction.Row) bool { return slices.Equal(r.Take, all) }) {
-				continue // another way comes to the same
-			}
-			rows = append(rows, auction.Row{Take: all, Rho: a.m.fairness(a.app, held, slow)})
-			a.plans = append(a.plans, p)
+		if way == fragments && b.whole {
+			break // each on what is smallest, as when tight
+		}
+		copy(b.left, offer)
+		b.way(way)
+		if way == tight && b.stuck {
+			break
 		}
 	}
 	nothing = a.m.fairness(a.app, a.stays, 1000)
 	if a.stays == 0 {
 		nothing = times(nothing, unbounded)
 	}
-	return nothing, rows
+	return nothing, b.rows
 }
+
+// bidding is a bid that is made.
+type bidding struct {
+	*agent
+	offer, left []int32
+	whole       bool            // its gangs that were tried go to one lot each, whichever way
+	stuck       bool            // and there is none for the first
+	fair        [maxGangs]int64 // rho with so many of them, none slowed down; 0 is not known
+}
+
+// way fills lots in one way.
+func (b *bidding) way(way int) {
+	held, slow := b.stays, int64(1000)
+	for i := range b.gangs {
+		c := &b.gangs[i]
+		if way == tight {
+			b.whole = (i == 0 || b.whole) && (c.expired >= 0 || oneTask(c.gang))
+		}
+		take, spread, ok := b.place(c, b.left, way)
+		if !ok {
+			b.stuck = i == 0 && b.whole
+			return
+		}
+		all := take // by all of them
+		if i > 0 {
+			all = b.m.take(len(b.offer))
+		}
+		for l := range b.left {
+			b.left[l] -= take[l]
+			all[l] = b.offer[l] - b.left[l]
+		}
+		if spread {
+			slow = max(slow, b.m.t.slowed(c.gang))
+		}
+		held += int64(c.gang.Leaves)
+		b.took[way] = append(b.took[way], take)
+		if slices.ContainsFunc(b.rows, func(r auction.Row) bool { return slices.Equal(r.Take, all) }) {
+			continue // another way comes to the same
+		}
+		b.rows = append(b.rows, auction.Row{Take: all, Rho: b.rho(i, held, slow)})
+		b.plans = append(b.plans, plan{way, i + 1})
+	}
+}
+
+// rho is the fairness with the gangs up to one, which hold so many GPUs.
+func (b *bidding) rho(last int, held, slow int64) int64 {
+	if slow > 1000 {
+		return b.m.fairness(b.app, held, slow)
+	}
+	if b.fair[last] == 0 {
+		b.fair[last] = b.m.fairness(b.app, held, slow)
+	}
+	return b.fair[last]
+}
+
+// take returns memory for a number by lot, all zero.
+func (m *market) take(n int) []int32 {
+	if m.used+n > len(m.room) {
+		m.room, m.used = make([]int32, max(n, 2*len(m.room), 512)), 0
+	}
+	m.used += n
+	return m.room[m.used-n : m.used : m.used]
+}
+
+// oneTask reports whether a gang is a single task.
+func oneTask(g *sched.GangView) bool { return len(g.Members) == 1 && g.Members[0].Tasks == 1 }
 
 // unbounded is how many times worse than waiting for one lease it is to hold nothing:
 // an app that never gets anything never ends, so its rho has no bound (the paper). With
@@ -268,53 +392,60 @@ const unbounded = 1000
 
 // place says what a gang would take of what is left of the lots, and whether it is
 // on more nodes than it needs.
-func (a *agent) place(c *candidate, left []int32, way int) (take []int32, nodes cell.NodeSet, spread, ok bool) {
-	take = make([]int32, len(left))
+func (a *agent) place(c *candidate, left []int32, way int) (take []int32, spread, ok bool) {
+	take = a.m.take(len(left))
 	if c.expired >= 0 {
-		at := slices.IndexFunc(a.lots, func(l lot) bool { return l.gang == c.expired })
+		at := slices.IndexFunc(a.m.lots, func(l lot) bool { return l.gang == c.expired })
 		if at < 0 || left[at] < c.gang.Leaves {
-			return nil, nil, false, false
+			return nil, false, false
 		}
 		take[at] = c.gang.Leaves
-		return take, nil, false, true
+		return take, false, true
 	}
-	if at := a.choose(c, left, take, c.gang.Leaves, way); at >= 0 && way != fragments {
-		take[at] = c.gang.Leaves
-		if a.lots[at].node >= 0 {
-			nodes = nodes.Add(a.lots[at].node)
+	if way != fragments {
+		if at := a.choose(c, left, take, c.gang.Leaves, way); at >= 0 {
+			take[at] = c.gang.Leaves
+			return take, false, true
 		}
-		return take, nodes, false, true
 	}
-	used, widest, known := int32(0), int32(1), true
+	used, widest := int32(0), int32(1)
 	for _, m := range c.gang.Members {
 		for range m.Tasks {
 			at := a.choose(c, left, take, m.Leaves, way)
 			if at < 0 {
-				return nil, nil, false, false
+				return nil, false, false
 			}
 			if take[at] == 0 {
 				used++
 			}
 			take[at] += m.Leaves
-			widest = max(widest, a.lots[at].of)
-			known = known && a.lots[at].node >= 0
-			if known {
-				nodes = nodes.Add(a.lots[at].node)
-			}
+			widest = max(widest, a.m.lots[at].of)
 		}
 	}
-	if !known {
-		nodes = nil
+	return take, used > (c.gang.Leaves+widest-1)/widest, true
+}
+
+// nodesOf are the nodes of lots; nil where some are cells of gangs.
+func (a *agent) nodesOf(take []int32) cell.NodeSet {
+	var nodes cell.NodeSet
+	for l, n := range take {
+		switch {
+		case n == 0:
+		case a.m.lots[l].node < 0:
+			return nil
+		default:
+			nodes = nodes.Add(a.m.lots[l].node)
+		}
 	}
-	return take, nodes, used > (c.gang.Leaves+widest-1)/widest, true
+	return nodes
 }
 
 // choose returns the lot for n leaves of a gang, -1 where none has room.
 func (a *agent) choose(c *candidate, left, take []int32, n int32, way int) int {
 	best := -1
-	for l := range a.lots {
+	for l := range a.m.lots {
 		room := left[l] - take[l]
-		if room < n || !a.fits(c, &a.lots[l]) {
+		if room < n || !a.fits(c, &a.m.lots[l]) {
 			continue
 		}
 		better := best < 0 || room < left[best]-take[best]
@@ -345,17 +476,17 @@ func anySKU(g *sched.GangView) bool {
 // Split implements auction.Agent: what goes back is rounded down to whole gangs.
 func (a *agent) Split(row int, keep int64) []int32 {
 	p := &a.plans[row]
-	out := make([]int32, len(a.lots))
-	for i := range p.take {
+	out := make([]int32, len(a.m.lots))
+	for i, take := range a.took[p.way][:p.gangs] {
 		if keep <= 0 {
 			break
 		}
 		keep -= int64(a.gangs[i].gang.Leaves)
 		c := a.gangs[i]
-		c.nodes = p.nodes[i]
+		c.nodes = a.nodesOf(take)
 		a.kept = append(a.kept, c)
 		for l := range out {
-			out[l] += p.take[i][l]
+			out[l] += take[l]
 		}
 	}
 	return out

@@ -42,7 +42,7 @@ func TestThemisApp(t *testing.T) {
 			t.Errorf("with %d GPUs, %d/1000 slower, it takes %d minutes, want %d", c.gpus, c.slow, got, c.want)
 		}
 	}
-	m := &market{t: p, now: now, total: 4, count: 2}
+	m := &market{marketNow: marketNow{t: p, now: now, total: 4, count: 2}}
 	if got := m.fairness(&a, 2, 1000); got != 1_250_000 { // 25 of 20 minutes
 		t.Errorf("rho is %d ppm, want 1250000", got)
 	}
@@ -65,12 +65,11 @@ func TestThemisLeases(t *testing.T) {
 		{0, false}, {19 * sched.Minute, false}, {20 * sched.Minute, true}, {20*sched.Minute + 59*sched.Second, true},
 		{21 * sched.Minute, false}, {40 * sched.Minute, true}, {50 * sched.Minute, false},
 	} {
-		g := sched.GangView{Started: start}
-		if got := p.expired(&g, start.Add(c.after)); got != c.want {
+		if got := p.expired(start, start.Add(c.after)); got != c.want {
 			t.Errorf("%d s after the start: %v, want %v", c.after/sched.Second, got, c.want)
 		}
 	}
-	if p.expired(&sched.GangView{}, start) {
+	if p.expired(0, start) {
 		t.Error("a gang that has not started has no lease")
 	}
 }
@@ -84,12 +83,12 @@ func TestThemisRounds(t *testing.T) {
 		at   sched.Duration
 		want bool
 	}{{20 * sched.Minute, false}, {21 * sched.Minute, true}, {25 * sched.Minute, true}, {26*sched.Minute + 59*sched.Second, true}, {27 * sched.Minute, false}} {
-		if got := p.expired(&sched.GangView{Started: start}, sched.Time(c.at)); got != c.want {
+		if got := p.expired(start, sched.Time(c.at)); got != c.want {
 			t.Errorf("at %d s: %v, want %v", c.at/sched.Second, got, c.want)
 		}
 	}
 	for _, c := range []struct{ now, want sched.Duration }{{2, 25}, {20, 25}, {21, 25}, {24, 25}, {25, 45}, {41, 45}, {45, 65}} {
-		v := running{now: sched.Time(c.now * sched.Minute), gang: sched.GangView{Started: start}}
+		v := running{now: sched.Time(c.now * sched.Minute), key: p.Stand(&sched.GangView{Started: start, Hints: &sched.Hints{}, Gangs: 1})}
 		if got := p.NextChange(v); got != sched.Time(c.want*sched.Minute) {
 			t.Errorf("at %d min the next look is at %d s, want %d min", c.now, got/sched.Time(sched.Second), c.want)
 		}
@@ -99,13 +98,13 @@ func TestThemisRounds(t *testing.T) {
 // running is a view of one gang that runs.
 type running struct {
 	sched.View
-	now  sched.Time
-	gang sched.GangView
+	now sched.Time
+	key sched.Key
 }
 
 func (r running) Now() sched.Time { return r.now }
-func (r running) Running() iter.Seq[sched.GangView] {
-	return func(yield func(sched.GangView) bool) { yield(r.gang) }
+func (r running) Standing() iter.Seq[sched.Ranked] {
+	return func(yield func(sched.Ranked) bool) { yield(sched.Ranked{Key: r.key}) }
 }
 
 // Without a declared run time a gang counts with twice what it ran; one that outran

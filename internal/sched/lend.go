@@ -53,11 +53,6 @@ func (s *State) lend(extras bool) {
 	}
 }
 
-// leavesIn returns how many leaves each gang of a line with a shape wants.
-func (s *State) leavesIn(l *line) int32 {
-	return s.jobs[l.gangs[0].slot].gangs[l.gangs[0].gang].leaves
-}
-
 // opportunistic returns, by space, who waits for free leaves: full gangs, or
 // members above a minimum; nil when nobody does for whom there could be enough. What
 // it returns stands in the memory of the next call.
@@ -72,7 +67,7 @@ func (s *State) opportunistic(extras bool) []merge {
 		if u := s.lineup(int32(space), cell.Opportunistic); u != nil {
 			m := merge{s: s, space: int32(space), prio: cell.Opportunistic, heads: out[space].heads}
 			for i := range u.lines {
-				if l := &u.lines[i]; l.extra == extras && len(l.gangs) > 0 && (l.shape == "" || s.leavesIn(l) <= rest) {
+				if l := &u.lines[i]; l.extra == extras && len(l.gangs) > 0 && (l.shape == "" || l.leaves <= rest) {
 					m.add(i, l)
 				}
 			}

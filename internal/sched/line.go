@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -15,7 +16,9 @@ import (
 // stand in a line without a shape. Opportunistic lines are of all parties.
 type line struct {
 	lineKey
-	gangs []queued
+	leaves int32 // that each asks for, where they are of one shape
+	gangs  []queued
+	first  []GangView // the first of them as View.Lines shows them: a cache
 }
 
 type lineKey struct {
@@ -98,7 +101,21 @@ func (s *State) list(space int32, e queued) {
 			s.lines.empty--
 		}
 		l.gangs = slices.Insert(l.gangs, i, e)
+		l.first = l.first[:min(i, len(l.first))]
 	}
+}
+
+// heads returns the first n gangs of a line without what may change while they wait.
+func (s *State) heads(l *line, n int) []GangView {
+	for i := len(l.first); i < n; i++ {
+		g := s.gangView(l.gangs[i])
+		g.Delayed, g.Moved, g.Note, g.Progress = false, false, nil, nil
+		if l.shape == "" {
+			g.Shape = ""
+		}
+		l.first = append(l.first, g)
+	}
+	return l.first[:n:n]
 }
 
 // policyKey is the key by which a gang stands in its line: zero where the policy has
@@ -123,6 +140,7 @@ func (s *State) unlist(space int32, e queued) {
 	l := s.lineOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); found {
 		l.gangs = without(l.gangs, i)
+		l.first = l.first[:min(i, len(l.first))]
 		if len(l.gangs) == 0 {
 			s.lines.empty++
 		}
@@ -159,7 +177,7 @@ func (s *State) lineOf(space int32, e queued) *line {
 	if !found {
 		i = int32(len(u.lines))
 		u.at[k] = i
-		u.lines = append(u.lines, line{lineKey: k})
+		u.lines = append(u.lines, line{lineKey: k, leaves: s.jobs[e.slot].gangs[e.gang].leaves})
 		s.lines.empty++
 	}
 	return &u.lines[i]
@@ -201,7 +219,7 @@ func (ls *lineups) clone() lineups {
 			u := &out.spaces[i][k]
 			u.lines, u.at = slices.Clone(u.lines), nil
 			for m := range u.lines {
-				u.lines[m].gangs = slices.Clone(u.lines[m].gangs)
+				u.lines[m].gangs, u.lines[m].first = slices.Clone(u.lines[m].gangs), nil
 			}
 		}
 	}
@@ -237,6 +255,9 @@ func (s *State) verifyLines(add func(string, ...any)) {
 }
 
 func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
+	if n := len(l.first); n > len(l.gangs) || !reflect.DeepEqual(l.first, s.heads(&line{lineKey: l.lineKey, gangs: l.gangs}, n)) {
+		add("of a line of space %d the first %d gangs were seen as something else", space, n)
+	}
 	for i, e := range l.gangs {
 		g := &s.jobs[e.slot].gangs[e.gang]
 		plain := e

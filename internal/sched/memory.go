@@ -21,9 +21,11 @@ type memory struct {
 	rooms      rooms
 	walker     walker          // of the VC that is walked
 	heads      []head          // of Ordered
+	lines      []Line          // of Lines
 	waits      []merge         // of opportunistic
 	failed     map[string]bool // shapes, of lend
 	gang       GangView        // whose key is made
+	scratch    any             // of policies
 	known      known           // of Allocations
 	also       []bool          // by allocation: those that planOver may lift
 }

@@ -74,23 +74,21 @@ func (p Party) Compare(o Party) int {
 // Line is gangs of one party and one shape that wait.
 type Line struct {
 	Party  Party
-	Leaves int32      // that each asks for; 0 where they are of several shapes
-	Gangs  int        // how many they are
-	First  []GangView // the first of them in order of submission
+	Leaves int32 // that each asks for; 0 where they are of several shapes
+	Gangs  int   // how many they are
+	// First are the first of them in order of submission; only to read. What may change
+	// while they wait is left out: Delayed, Moved, Note and Progress.
+	First []GangView
 }
-
-// linesRoom is for how many gangs memory is taken at once.
-const linesRoom = 64
 
 // Lines implements View.
 func (v view) Lines(by By, most func(*Line) int) []Line {
 	s := v.s
 	s.askLines(v.space, by)
 	lazies := s.laziesAt(v.space, v.prio, false)
-	var out []Line
-	var room []GangView
+	out := s.mem.lines[:0]
 	if up := s.lineup(v.space, v.prio); up != nil {
-		out = make([]Line, 0, len(up.lines)+len(lazies))
+		out = slices.Grow(out, len(up.lines)+len(lazies))
 		for i := range up.lines {
 			l := &up.lines[i]
 			if l.extra || len(l.gangs) == 0 {
@@ -99,23 +97,32 @@ func (v view) Lines(by By, most func(*Line) int) []Line {
 			out = append(out, Line{Party: l.party, Gangs: len(l.gangs)})
 			line := &out[len(out)-1]
 			if l.shape != "" {
-				line.Leaves = s.leavesIn(l)
+				line.Leaves = l.leaves
 			}
-			n := min(len(l.gangs), most(line))
-			if len(room) < n {
-				room = make([]GangView, max(n, linesRoom))
-			}
-			line.First, room = room[:n:n], room[n:]
-			for k := range line.First {
-				line.First[k] = v.waiting(l.gangs[k], false)
-			}
+			line.First = v.heads(l, min(len(l.gangs), most(line)))
 		}
 	}
 	for _, e := range lazies {
 		out = append(out, Line{by.party(s.jobs[e.slot].spec), 0, 1, []GangView{v.waiting(e, true)}})
 	}
+	s.mem.lines = out
 	return out
 }
+
+// heads returns the first gangs of a line; beside bookings none says anything of others.
+func (v view) heads(l *line, n int) []GangView {
+	out := v.s.heads(l, n)
+	if v.w != nil && v.w.outlook != nil {
+		out = slices.Clone(out)
+		for i := range out {
+			out[i].Shape = ""
+		}
+	}
+	return out
+}
+
+// Fruitless implements View.
+func (v view) Fruitless(shape string) bool { return v.w.fruitless()[shape] }
 
 // Parties implements View.
 func (v view) Parties(by By, all bool) []PartyGangs {
@@ -136,7 +143,7 @@ func (v view) Parties(by By, all bool) []PartyGangs {
 		free := v.roomFor()
 		for i := range up.lines {
 			l := &up.lines[i]
-			if l.extra || len(l.gangs) == 0 || !all && l.shape != "" && int64(s.leavesIn(l)) > free {
+			if l.extra || len(l.gangs) == 0 || !all && l.shape != "" && int64(l.leaves) > free {
 				continue
 			}
 			u := party(l.party)
@@ -162,7 +169,7 @@ func (v view) Parties(by By, all bool) []PartyGangs {
 // leavesOfLine sums what the gangs of a line want.
 func (s *State) leavesOfLine(l *line) int64 {
 	if l.shape != "" {
-		return int64(s.leavesIn(l)) * int64(len(l.gangs))
+		return int64(l.leaves) * int64(len(l.gangs))
 	}
 	var n int64
 	for _, e := range l.gangs {

@@ -55,6 +55,15 @@ type Aging interface {
 	Until(after Time, g *GangView) Time
 }
 
+// Stander is a Policy that reads View.Standing though it is not Keyed: who runs has a
+// key that stays the same until something happens to the gang.
+type Stander interface {
+	Policy
+	// Stand is made of what the gang is while it runs, without how long. It must not
+	// keep the view.
+	Stand(*GangView) Key
+}
+
 // Timed is a Policy whose order changes by itself.
 type Timed interface {
 	Policy
@@ -223,8 +232,11 @@ type View interface {
 	Parties(by By, all bool) []PartyGangs
 	// Lines returns the same gangs by party and shape, in no order of lines: of each line how
 	// many they are, and so many of the first as the function says. So what it costs
-	// does not grow with who waits.
+	// does not grow with who waits. It stands in the memory of the next call.
 	Lines(By, func(*Line) int) []Line
+	// Fruitless reports whether a gang of that shape found nothing in this walk, with
+	// nothing said of where: no other of it will.
+	Fruitless(shape string) bool
 	// Ordered yields the same gangs by the key of a Keyed policy. From that rank on it
 	// leaves out those that ask for more than Free, as nobody makes room for them,
 	// and always those of a shape that found nothing in this walk.
@@ -234,7 +246,8 @@ type View interface {
 	// Running yields the gangs that run with a guarantee, in no order: one that a
 	// restart may change, so nothing may depend on it.
 	Running() iter.Seq[GangView]
-	// Standing yields the same gangs by the key of a Keyed policy, the last first.
+	// Standing yields the same gangs by the key of a Keyed policy, or of a Stander, the
+	// last first.
 	Standing() iter.Seq[Ranked]
 	// Promised yields those that wait and were promised cells by the key of a Keyed
 	// policy, in no order.
@@ -269,6 +282,9 @@ type View interface {
 	// Allocations are the leaves that full gangs of this priority hold with a guarantee,
 	// in order of the first gang on each.
 	Allocations() []Allocation
+	// Scratch is where a policy may leave memory for its next look to use again. What is
+	// written there must not matter: any look may find nothing, or that of another VC.
+	Scratch() *any
 	// Node is what a machine offers by number, Machines how many there are.
 	Node(int32) NodeView
 	Machines() int32

@@ -8,7 +8,8 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// runner is a gang that runs in a VC whose policy is Keyed, as Standing shows it.
+// runner is a gang that runs in a VC whose policy is Keyed or a Stander, as Standing
+// shows it.
 type runner struct {
 	Ranked
 	prio  cell.Priority
@@ -116,22 +117,32 @@ func (s *State) runnerOf(a *attempt) runner {
 	return runner{Ranked: Ranked{Ref: ref, Key: a.rank, Order: int64(ref.Job)}, prio: s.jobs[a.job].spec.Priority}
 }
 
+// orders says whether a policy orders those who run, and whether their keys last: until
+// something happens to them, or a time that the policy knows.
+func orders(p Policy) (some, last bool) {
+	if _, stands := p.(Stander); stands {
+		return true, true
+	}
+	_, keyed := p.(Keyed)
+	_, ages := p.(Aging)
+	return keyed, ages
+}
+
 // runnersOf brings the list of a VC up to date.
 func (s *State) runnersOf(space int32) []runner {
 	r := &s.running[space]
-	k, keyed := s.pol[space].(Keyed)
-	if !keyed {
+	some, last := orders(s.pol[space])
+	if !some {
 		return nil
 	}
-	_, ages := k.(Aging)
 	if !r.kept {
 		r.kept, r.at = true, s.now
 		for _, i := range s.holders[space] {
 			s.rerun(&s.attempts[i])
 		}
 	}
-	if !ages && r.at != s.now || ages && r.soonest > 0 && r.soonest <= s.now {
-		s.rekey(r, k, ages)
+	if !last && r.at != s.now || last && r.soonest > 0 && r.soonest <= s.now {
+		s.rekey(space, last)
 	}
 	for _, slot := range r.stale {
 		a := &s.attempts[slot]
@@ -141,7 +152,7 @@ func (s *State) runnersOf(space int32) []runner {
 		a.standing &^= isStale
 		s.unrun(a)
 		if s.runs(a) {
-			e := s.keyed(k, slot)
+			e := s.keyed(space, slot)
 			i, _ := slices.BinarySearchFunc(r.list, e, runner.compare)
 			r.list = slices.Insert(r.list, i, e)
 			r.soonest = sooner(r.soonest, e.until)
@@ -152,12 +163,13 @@ func (s *State) runnersOf(space int32) []runner {
 }
 
 // rekey makes the keys anew that may not hold any more.
-func (s *State) rekey(r *runners, k Keyed, ages bool) {
+func (s *State) rekey(space int32, last bool) {
+	r := &s.running[space]
 	r.at, r.soonest = s.now, 0
 	moved := false
 	for i := range r.list {
-		if e := &r.list[i]; !ages || e.until > 0 && e.until <= s.now {
-			*e = s.keyed(k, e.slot)
+		if e := &r.list[i]; !last || e.until > 0 && e.until <= s.now {
+			*e = s.keyed(space, e.slot)
 			moved = true
 		}
 		r.soonest = sooner(r.soonest, r.list[i].until)
@@ -168,28 +180,38 @@ func (s *State) rekey(r *runners, k Keyed, ages bool) {
 }
 
 // keyed makes the key of an attempt that runs.
-func (s *State) keyed(k Keyed, slot int32) runner {
+func (s *State) keyed(space, slot int32) runner {
 	a := &s.attempts[slot]
 	g := &s.mem.gang
 	*g = s.gangView(s.entry(a))
-	a.standing, a.rank = a.standing|isRanked, k.Key(g)
+	a.standing, a.rank = a.standing|isRanked, s.standKey(space, g)
 	e := s.runnerOf(a)
 	e.Leaves, e.slot = g.Leaves, slot
-	if aging, ok := k.(Aging); ok {
+	if aging, ok := s.pol[space].(Aging); ok {
 		e.until = aging.Until(s.decided, g)
 	}
 	return e
+}
+
+// standKey is the key of a gang that runs.
+func (s *State) standKey(space int32, g *GangView) Key {
+	switch p := s.pol[space].(type) {
+	case Stander:
+		return p.Stand(g)
+	case Keyed:
+		return p.Key(g)
+	}
+	return Key{}
 }
 
 // verifyRunners makes the lists again and compares.
 func (s *State) verifyRunners(add func(string, ...any)) {
 	for space := range s.running {
 		r := &s.running[space]
-		k, keyed := s.pol[space].(Keyed)
-		if !r.kept || !keyed {
+		some, last := orders(s.pol[space])
+		if !r.kept || !some {
 			continue
 		}
-		_, ages := k.(Aging)
 		list, want := s.runnersOf(int32(space)), 0
 		for a := range s.holding(int32(space)) {
 			if !s.runs(a) {
@@ -199,7 +221,7 @@ func (s *State) verifyRunners(add func(string, ...any)) {
 			g := s.gangView(s.entry(a))
 			if i, found := slices.BinarySearchFunc(list, s.runnerOf(a), runner.compare); !found || list[i].Ref != g.Ref {
 				add("attempt %v runs and does not stand in the order of space %d", a.id, space)
-			} else if now := k.Key(&g); (ages || r.at == s.now) && now != a.rank {
+			} else if now := s.standKey(int32(space), &g); (last || r.at == s.now) && now != a.rank {
 				add("attempt %v runs with the key %v, not %v", a.id, now, a.rank)
 			}
 		}

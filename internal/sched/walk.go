@@ -414,6 +414,9 @@ func (s *State) view(space int32, prio cell.Priority) View {
 	return view{s: s, space: space, prio: prio, now: s.now}
 }
 
+// Scratch implements View.
+func (v view) Scratch() *any { return &v.s.mem.scratch }
+
 // Now implements View.
 func (v view) Now() Time { return v.now }
 

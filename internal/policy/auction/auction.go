@@ -74,28 +74,47 @@ const (
 // which makes it useless to bid anything but the truth. A gang cannot be divided: what
 // goes back is rounded down to whole gangs by Split, which may keep at most all but
 // the whole GPUs that are paid.
-func Hold(lots []int32, agents []Agent) Result {
-	t := newTable(lots, agents)
-	best, cut := t.winners(-1)
-	out := Result{Outcomes: make([]Outcome, len(agents)), Left: slices.Clone(lots), Cut: cut}
-	for i := range agents {
-		o := &out.Outcomes[i]
-		*o = Outcome{Row: -1, Fraction: PPM}
-		if best[i] < 0 {
-			continue
-		}
-		o.Row = t.bids[i].rows[best[i]].at
-		o.Won = t.bids[i].rows[best[i]].sum
-		if t.contended {
-			without, cut := t.winners(i)
-			out.Cut = out.Cut || cut
-			o.Fraction = t.payment(i, best, without)
-		}
-		o.Kept = agents[i].Split(o.Row, o.Won*o.Fraction/PPM)
-		for l := range o.Kept {
-			out.Left[l] -= o.Kept[l]
+func Hold(lots []int32, agents []Agent) Result { return new(Arbiter).Hold(lots, agents) }
+
+// Arbiter holds one auction after the other in the same memory. The zero value is ready.
+type Arbiter struct {
+	t    table
+	s    winner
+	best []int
+	out  Result
+}
+
+// Hold is the function of that name; the result stands in the memory of the next.
+func (a *Arbiter) Hold(lots []int32, agents []Agent) Result {
+	t := &a.t
+	t.read(lots, agents)
+	cut := false
+	if t.contended {
+		cut = a.winners(-1)
+		a.best = append(a.best[:0], a.s.best...)
+	} else {
+		a.best = a.best[:0]
+		for i := range t.bids { // everybody gets what is best for it
+			a.best = append(a.best, min(len(t.bids[i].rows), 1)-1)
 		}
 	}
+	out := Result{Outcomes: a.out.Outcomes[:0], Left: append(a.out.Left[:0], lots...), Cut: cut}
+	for i := range agents {
+		o := Outcome{Row: -1, Fraction: PPM}
+		if best := a.best[i]; best >= 0 {
+			o.Row, o.Won = t.bids[i].rows[best].at, t.bids[i].rows[best].sum
+			if t.contended {
+				out.Cut = a.winners(i) || out.Cut
+				o.Fraction = t.payment(i, a.best, a.s.best)
+			}
+			o.Kept = agents[i].Split(o.Row, o.Won*o.Fraction/PPM)
+			for l := range o.Kept {
+				out.Left[l] -= o.Kept[l]
+			}
+		}
+		out.Outcomes = append(out.Outcomes, o)
+	}
+	a.out = out
 	return out
 }
 
@@ -104,7 +123,9 @@ func Hold(lots []int32, agents []Agent) Result {
 type table struct {
 	lots      []int32
 	bids      []bid
-	contended bool // not everybody can have the best of its rows
+	rows      []row   // of all bids
+	sum       []int64 // of the best rows, by lot
+	contended bool    // not everybody can have the best of its rows
 }
 
 // bid is one agent's table, the best row first.
@@ -120,34 +141,44 @@ type row struct {
 	log  int64
 }
 
-func newTable(lots []int32, agents []Agent) *table {
-	t := &table{lots: lots, bids: make([]bid, len(agents))}
-	sum := make([]int64, len(lots))
-	for i, a := range agents {
+// read asks all agents for their bids.
+func (t *table) read(lots []int32, agents []Agent) {
+	t.lots, t.bids, t.rows, t.contended = lots, t.bids[:0], t.rows[:0], false
+	t.sum = append(t.sum[:0], make([]int64, len(lots))...)
+	for _, a := range agents {
 		nothing, rows := a.Bid(lots)
-		b := &t.bids[i]
-		b.nothing = Log2(nothing)
+		if len(rows) == 0 { // what it has without any makes no difference
+			t.bids = append(t.bids, bid{})
+			continue
+		}
+		b, first := bid{nothing: Log2(nothing)}, len(t.rows)
+		var rho, log int64 // of the row before
 		for at := range rows[:min(len(rows), MaxRows)] {
-			if r, ok := t.row(at, &rows[at]); ok && r.log < b.nothing {
-				b.rows = append(b.rows, r)
+			if rows[at].Rho != rho {
+				rho, log = rows[at].Rho, Log2(rows[at].Rho)
+			}
+			if r, ok := t.row(at, &rows[at]); ok && log < b.nothing {
+				r.log = log
+				t.rows = append(t.rows, r)
 			}
 		}
+		b.rows = t.rows[first:len(t.rows):len(t.rows)]
 		slices.SortStableFunc(b.rows, func(a, b row) int { return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.sum, b.sum)) })
 		if len(b.rows) > 0 {
 			for l, n := range b.rows[0].take {
-				sum[l] += int64(n)
+				t.sum[l] += int64(n)
 			}
 		}
+		t.bids = append(t.bids, b)
 	}
 	for l := range lots {
-		t.contended = t.contended || sum[l] > int64(lots[l])
+		t.contended = t.contended || t.sum[l] > int64(lots[l])
 	}
-	return t
 }
 
-// row checks one line of a bid.
+// row checks one line of a bid, and sums it up.
 func (t *table) row(at int, r *Row) (row, bool) {
-	out := row{at: at, take: r.Take, log: Log2(r.Rho)}
+	out := row{at: at, take: r.Take}
 	if len(r.Take) != len(t.lots) {
 		return row{}, false
 	}
@@ -160,11 +191,15 @@ func (t *table) row(at int, r *Row) (row, bool) {
 	return out, out.sum > 0
 }
 
-// winners returns the row that each agent wins, -1 for none, without one agent
+// winners finds the row that each agent wins, -1 for none, without one agent
 // unless that is -1; cut is set when not everything was tried.
-func (t *table) winners(without int) (rows []int, cut bool) {
-	s := winner{t: t, without: without, left: slices.Clone(t.lots), now: make([]int, len(t.bids)), rest: make([]int64, len(t.bids)+1)}
-	for i := len(t.bids) - 1; i >= 0; i-- {
+func (a *Arbiter) winners(without int) (cut bool) {
+	s, t := &a.s, &a.t
+	n := len(t.bids)
+	*s = winner{t: t, without: without, left: append(s.left[:0], t.lots...), now: slices.Grow(s.now[:0], n)[:n],
+		best: s.best[:0], rest: slices.Grow(s.rest[:0], n+1)[:n+1]}
+	s.rest[n] = 0
+	for i := n - 1; i >= 0; i-- {
 		s.rest[i] = s.rest[i+1]
 		if b := &t.bids[i]; i != without && len(b.rows) > 0 {
 			s.rest[i] += b.rows[0].log
@@ -173,7 +208,7 @@ func (t *table) winners(without int) (rows []int, cut bool) {
 		}
 	}
 	s.from(0, 0)
-	return s.best, s.steps > MaxSteps
+	return s.steps > MaxSteps
 }
 
 // winner is a branch and bound over the agents: each in turn takes one of its rows,
@@ -184,17 +219,18 @@ type winner struct {
 	left    []int32
 	now     []int
 	best    []int
-	sum     int64   // of best
+	found   bool    // there is a best
+	sum     int64   // of it
 	rest    []int64 // the least sum of the agents from one on
 	steps   int
 }
 
 func (s *winner) from(i int, sum int64) {
-	if s.best != nil && (sum+s.rest[i] >= s.sum || s.steps > MaxSteps) {
+	if s.found && (sum+s.rest[i] >= s.sum || s.steps > MaxSteps) {
 		return
 	}
 	if i == len(s.t.bids) {
-		s.best, s.sum = slices.Clone(s.now), sum
+		s.best, s.sum, s.found = append(s.best[:0], s.now...), sum, true
 		return
 	}
 	s.steps++
@@ -205,6 +241,9 @@ func (s *winner) from(i int, sum int64) {
 	}
 	b := &s.t.bids[i]
 	for k := range b.rows {
+		if s.found && sum+b.rows[k].log+s.rest[i+1] >= s.sum {
+			break // nor are the rows behind it better
+		}
 		if s.take(b.rows[k].take) {
 			s.now[i] = k
 			s.from(i+1, sum+b.rows[k].log)
