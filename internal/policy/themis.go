@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/combsched/comb/internal/policy/auction"
@@ -225,6 +226,22 @@ func (m *market) single(g *sched.GangView) int64 {
 	return max(scale(shared, auction.PPM, max(alone, 1)), 1)
 }
 
+// below reports that single is less than rho, where a bound tells it: without a division,
+// as most gangs are asked for nothing else.
+func (m *market) below(g *sched.GangView, rho int64) bool {
+	length, leaves := m.t.length(g), int64(g.Leaves)
+	if leaves != m.parts.leaves {
+		m.parts.leaves, m.parts.of = leaves, max(leaves*m.count/max(m.total, 1), 1)
+	}
+	over, alone := bits.Mul64(uint64(length), uint64(m.parts.of)) // at least so long
+	if over > 0 || length < int64(g.Ran) || m.now < g.Submitted {
+		return false
+	}
+	hi, lo := bits.Mul64(uint64(plus(int64(m.now-g.Submitted), length-int64(g.Ran))), auction.PPM)
+	least, rest := bits.Mul64(uint64(rho), max(alone, 1))
+	return hi < least || hi == least && lo < rest
+}
+
 // market is who wants what at one decision. Most gangs are apps by themselves: of those
 // that run the ones whose leases go on are only counted, and those that wait become apps
 // when they bid. All that it points to is memory of its own, used again by the next.
@@ -260,8 +277,10 @@ type marketNow struct {
 	total   int64
 	count   int64 // of apps
 	free    int64
-	leaving int64 // GPUs of the gangs whose lease has ended
-	more    int   // apps that wait for something that could be free, and were not read
+	leaving int64                      // GPUs of the gangs whose lease has ended
+	more    int                        // apps that wait for something that could be free, and were not read
+	largest int32                      // lot
+	parts   struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
 }
 
 type expired struct {

@@ -38,6 +38,10 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 	}
 	clear(m.room[:m.used])
 	m.used = 0
+	m.largest = 0
+	for _, n := range m.offer {
+		m.largest = max(m.largest, n)
+	}
 	m.arbiter.Hold(m.offer, m.asked)
 	for i := range agents {
 		for _, c := range agents[i].kept {
@@ -91,8 +95,10 @@ func (m *market) bid() {
 		}
 	}
 	for i, g := range m.singles {
-		if fits(g, m.free+m.leaving) {
-			n++
+		if !fits(g, m.free+m.leaving) {
+			continue
+		}
+		if n++; n <= maxBidders || !m.below(g, best[maxBidders-1].rho) {
 			insert(&best, n, contender{m.single(g), g.Order, -1, i})
 		}
 	}
@@ -300,6 +306,9 @@ const (
 // Bid implements auction.Agent: for each way, the first of its gangs, the first two,
 // and so on.
 func (a *agent) Bid(offer []int32) (nothing int64, rows []auction.Row) {
+	if c := &a.gangs[0]; c.expired < 0 && slices.ContainsFunc(c.gang.Members, func(m cell.Member) bool { return m.Leaves > a.m.largest }) {
+		return 0, nil // there is room for no task of it
+	}
 	b := bidding{agent: a, offer: offer, left: a.m.take(len(offer))}
 	for way := range ways {
 		if way == fragments && b.whole {

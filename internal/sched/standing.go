@@ -44,10 +44,8 @@ func cloneRunners(rs []runners) []runners {
 // Standing implements View.
 func (v view) Standing() iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
-		for r := range v.s.runnersAt(v.space, v.prio) {
-			if !yield(r.Ranked) {
-				return
-			}
+		list := v.s.runnersFrom(v.space, v.prio)
+		for i := 0; i < len(list) && list[i].prio == v.prio && yield(list[i].Ranked); i++ {
 		}
 	}
 }
@@ -73,14 +71,20 @@ func (v view) Promised() iter.Seq[Ranked] {
 // runnersAt yields those of one priority. They must not change meanwhile.
 func (s *State) runnersAt(space int32, p cell.Priority) iter.Seq[*runner] {
 	return func(yield func(*runner) bool) {
-		list := s.runnersOf(space)
-		at, _ := slices.BinarySearchFunc(list, p, func(r runner, p cell.Priority) int { return cmp.Compare(p, r.prio) })
-		for ; at < len(list) && list[at].prio == p; at++ {
-			if !yield(&list[at]) {
-				return
-			}
+		list := s.runnersFrom(space, p)
+		for i := 0; i < len(list) && list[i].prio == p && yield(&list[i]); i++ {
 		}
 	}
+}
+
+// runnersFrom returns those of a priority and below.
+func (s *State) runnersFrom(space int32, p cell.Priority) []runner {
+	list := s.runnersOf(space)
+	if len(list) == 0 || list[0].prio <= p {
+		return list
+	}
+	at, _ := slices.BinarySearchFunc(list, p, func(r runner, p cell.Priority) int { return cmp.Compare(p, r.prio) })
+	return list[at:]
 }
 
 // runs reports whether an attempt is one that policies see run: a full gang, for
