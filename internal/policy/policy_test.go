@@ -78,8 +78,8 @@ func (b *board) Moves() []sched.Time             { return nil }
 func (b *board) Measured() bool {
 	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
 }
-func (b *board) Fruitless(string) bool           { return false }
-func (b *board) Scratch() *any                   { return &b.scratch }
+func (b *board) Fruitless(string) bool { return false }
+func (b *board) Scratch() *any         { return &b.scratch }
 
 func (b *board) Pools() []sched.Pool {
 	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
