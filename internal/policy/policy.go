@@ -31,6 +31,7 @@ func table() []maker {
 		{"gandiva", func(a *args) sched.Policy { return newGandiva(a) }},
 		{"genie", func(a *args) sched.Policy { return newGenie(a) }},
 		{"gittins", func(a *args) sched.Policy { return newGittins(a) }},
+		{"hypersched", func(a *args) sched.Policy { return newHypersched(a) }},
 		{"las", func(a *args) sched.Policy { return newLAS(a) }},
 		{"offers", func(a *args) sched.Policy { return newOffers(a) }},
 		{"philly", func(a *args) sched.Policy { return newPhilly(a) }},

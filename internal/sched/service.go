@@ -109,6 +109,12 @@ func (s *State) gangView(e queued) GangView {
 		v.Sizes.Now = j.size
 		for i := range j.gangs[1:] {
 			v.Sizes.Each = max(v.Sizes.Each, j.gangs[1+i].leaves)
+			if at := j.gangs[1+i].attempt; at != none && s.attempts[at].cause == "" && s.attempts[at].state != AttemptReserving {
+				v.Sizes.Live++
+			}
+		}
+		if g.attempt != none && s.attempts[g.attempt].state != AttemptReserving {
+			v.Sizes.Live += v.Sizes.Least
 		}
 	}
 	if n := j.noted(); n != nil {

@@ -21,6 +21,7 @@ type Sizes struct {
 	// Usual is how many it begins with where no policy says, and those for which it
 	// declares its run time; Now is what it was given last.
 	Usual, Now int32
+	Live       int32 // how many hold cells
 	Each       int32 // leaves of a member above the least, of the largest
 }
 

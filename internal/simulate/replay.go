@@ -303,6 +303,9 @@ func (s *pastStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
 	return metrics.Facts{Duration: a.old.longest(), TraceID: strconv.FormatInt(int64(a.was), 10), App: j.Hints.App, Model: j.Hints.Model}
 }
 
+// reports implements story: what jobs reported is not repeated.
+func (s *pastStory) reports(*sim.Task, *sim.Behavior) {}
+
 // gpus implements story.
 func (s *pastStory) gpus(j *sched.Job) int32 { return s.todo[j].old.gpus }
 

@@ -83,6 +83,8 @@ type story interface {
 	// work is how long a task that starts will work at full speed, and its exit code;
 	// 0 is until it is told to end.
 	work(*sim.Task) (sched.Duration, int32)
+	// reports says what a task that starts reports about itself, and how often.
+	reports(*sim.Task, *sim.Behavior)
 	// facts are what is known of a job that was just submitted.
 	facts(sched.JobID, *sched.Job) metrics.Facts
 	// gpus is the size of a job's gang.
@@ -203,6 +205,7 @@ func (r *runner) behave(t sim.Task) sim.Behavior {
 	if r.tells {
 		b.Tell = tellAfter
 	}
+	r.story.reports(&t, &b)
 	gpus := r.story.gpus(t.Job)
 	places := make([]cell.Task, len(t.Gang))
 	for i := range t.Gang {

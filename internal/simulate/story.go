@@ -28,6 +28,8 @@ type work struct {
 	duration sched.Duration
 	gpus     int32
 	id       string
+	interval sched.Duration // between two reports
+	loss     *trace.Curve   // nil where it reports none
 }
 
 // feed implements story: the configuration, then one job after the other.
@@ -52,7 +54,7 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 		t.Submit = sched.Time(math.Round(float64(t.Submit) / s.load))
 	}
 	j := s.make.job(&t)
-	s.todo[j] = work{t.Duration, t.GPUs, t.ID}
+	s.todo[j] = work{t.Duration, t.GPUs, t.ID, t.Interval, t.Loss}
 	r.result.Submitted++
 	if t.Duration == 0 {
 		r.result.Timeless++
@@ -72,6 +74,18 @@ func (s *traceStory) work(t *sim.Task) (sched.Duration, int32) {
 		return 0, 0 // the members above the minimum help as long as it runs
 	}
 	return max(s.todo[t.Job].duration-t.Served, 1), 0
+}
+
+// reports implements story: about a hundred where the trace does not say how often.
+func (s *traceStory) reports(t *sim.Task, b *sim.Behavior) {
+	w := s.todo[t.Job]
+	if w.loss == nil || t.Start.Task != 0 {
+		return
+	}
+	b.Loss = func(done sched.Duration) string { return w.loss.Text(done) }
+	if b.Report = w.interval; b.Report <= 0 {
+		b.Report = max(w.duration/100, sched.Second)
+	}
 }
 
 // facts implements story.

@@ -97,6 +97,9 @@ func (c *Curve) At(work sched.Duration) int64 {
 	return c.Last + gap
 }
 
+// Text writes At as a decimal number.
+func (c *Curve) Text(work sched.Duration) string { return string(appendBillionths(nil, c.At(work))) }
+
 // Outcome is how a job ended; "" is unknown.
 type Outcome string
 

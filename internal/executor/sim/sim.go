@@ -52,7 +52,10 @@ type Behavior struct {
 	Switch sched.Duration
 	// Report is how often it tells its progress, 0 never: the work done in milliseconds
 	// as its steps, and how its devices are used (see sched.DeviceUse).
-	Report   sched.Duration
+	Report sched.Duration
+	// Loss, when set, is the loss that its reports tell after so much work of all its runs;
+	// their steps then count all of it, too.
+	Loss     func(work sched.Duration) string
 	Util     int32
 	MemoryMB int64
 }

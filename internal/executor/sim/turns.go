@@ -52,6 +52,11 @@ func (w *World) observe(r *run) {
 	}
 	if r.turns == nil || r.turns.Runs(r.key.attempt, w.now) {
 		p := sched.Progress{Attempt: r.key.attempt, Task: r.key.task, Step: int64(r.pace.Done(w.now) / sched.Millisecond)}
+		if b.Loss != nil {
+			served := w.served[taskKey{r.key.attempt.Job, r.key.task}]
+			done := served + r.pace.Done(w.now)
+			p.Step, p.Total, p.Loss = int64(done/sched.Millisecond), int64((served+b.RunFor)/sched.Millisecond), b.Loss(done)
+		}
 		if b.Util > 0 || b.MemoryMB > 0 {
 			p.Use = &sched.DeviceUse{Util: b.Util, MemoryMB: b.MemoryMB}
 		}

@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// keptTrials bounds how many trials that ended a note tells of; the first are forgotten.
+const keptTrials = 500
+
+// ended is a trial that ended, in a note about the VC.
+type ended struct {
+	App string  `json:"app"`
+	At  []int64 `json:"at"`
+}
+
+// readEnded reads a note about a VC: by app, the losses at the rungs of each trial.
+func readEnded(note []byte) map[string][][]int64 {
+	var list []ended
+	if len(note) == 0 || json.Unmarshal(note, &list) != nil {
+		return nil
+	}
+	out := map[string][][]int64{}
+	for _, t := range list {
+		out[t.App] = append(out[t.App], t.At)
+	}
+	return out
+}
+
+// readRungs reads a note about a trial: its losses at the rungs that it reached.
+func readRungs(note []byte) []int64 {
+	var at []int64
+	if len(note) == 0 || json.Unmarshal(note, &at) != nil {
+		return nil
+	}
+	return at
+}
+
+// reached is how many rungs a trial has reached with so many steps of all.
+func (p *hypersched) reached(step, total int64) int {
+	n, part := 0, int64(1)
+	for range p.rungs {
+		part *= p.rf
+		if step >= (total+part-1)/part {
+			n++
+		}
+	}
+	return n
+}
+
+// Watch implements sched.Watcher: losses are recorded at rungs.
+func (p *hypersched) Watch(g *sched.GangView) (note []byte, stop string) {
+	r := g.Progress
+	if d, ok := lastDeadline(g); ok && p.end && r.At > d {
+		return nil, fmt.Sprintf("the deadline of its experiment has passed; its loss is %s", amount(billionths(r.Loss)))
+	}
+	total := max(r.Total, g.Hints.Iterations)
+	if r.Loss == "" || r.Step <= 0 || total <= 0 {
+		return nil, ""
+	}
+	at := readRungs(g.Note)
+	n := p.reached(r.Step, total)
+	if n <= len(at) {
+		return nil, ""
+	}
+	for len(at) < n {
+		at = append(at, billionths(r.Loss))
+	}
+	return encodeNote(at), ""
+}
+
+// Learn implements sched.Learner: what a trial recorded outlives it.
+func (p *hypersched) Learn(note []byte, g *sched.GangView) []byte {
+	at := readRungs(g.Note)
+	if g.Hints.App == "" || len(at) == 0 || g.Ref.Gang != 0 {
+		return nil
+	}
+	var list []ended
+	if len(note) > 0 && json.Unmarshal(note, &list) != nil {
+		list = nil
+	}
+	list = append(list, ended{g.Hints.App, at})
+	return encodeNote(list[max(len(list)-keptTrials, 0):])
+}
+
+// encodeNote writes a note that is read again by its policy.
+func encodeNote(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("policy: a note of numbers and texts cannot be written: %v", err))
+	}
+	return data
+}
+
+// noLoss is that of a trial that reported none.
+const noLoss = math.MaxInt64
