@@ -353,36 +353,61 @@ func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		s := p.study(v)
 		needed := -s.ready
-		for _, e := range s.all {
-			for _, t := range e.trials {
-				switch {
-				case !t.runs && t.target > 0:
-					needed += t.gpus(t.target)
-				case t.runs && t.target > 0 && t.gpus(t.target) > t.holds():
-					needed += t.gpus(t.target) - t.holds()
-					if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
-						return
-					}
-				}
-			}
-		}
-		for _, e := range slices.Backward(s.all) {
-			for _, t := range slices.Backward(e.trials) {
-				if !t.runs || needed <= 0 || t.target > 0 && t.gpus(t.target) >= t.holds() {
-					continue
-				}
-				w, freed := sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, t.holds()
-				if t.target > 0 {
-					w.Size, freed = t.size(), t.holds()-t.gpus(t.target)
-				} else if !t.g.Hints.Checkpoint {
-					continue
-				}
-				if needed -= freed; !yield(w) {
+		for t := range s.each {
+			switch more := t.gpus(t.target) - t.holds(); {
+			case t.target == 0:
+			case !t.runs:
+				needed += t.gpus(t.target)
+			case more > 0:
+				if needed += more; !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
 					return
 				}
 			}
 		}
+		for t := range s.worst {
+			w, frees := t.less()
+			if needed <= 0 || frees == 0 {
+				continue
+			}
+			if needed -= frees; !yield(w) {
+				return
+			}
+		}
 	}
+}
+
+// each yields all trials.
+func (s *study) each(yield func(*trial) bool) {
+	for _, e := range s.all {
+		for _, t := range e.trials {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// worst yields all trials, the last of the last experiment first.
+func (s *study) worst(yield func(*trial) bool) {
+	for _, e := range slices.Backward(s.all) {
+		for _, t := range slices.Backward(e.trials) {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// less is the wish by which a trial that runs comes to what it is to have, and how many
+// GPUs that frees: 0 where it is not to have less, or would lose its work.
+func (t *trial) less() (sched.Wish, int64) {
+	switch {
+	case !t.runs || t.target == 0 && !t.g.Hints.Checkpoint:
+		return sched.Wish{}, 0
+	case t.target == 0:
+		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, t.holds()
+	}
+	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(t.holds()-t.gpus(t.target), 0)
 }
 
 // NextChange implements sched.Timed: trials that run are compared once in a round.
