@@ -105,17 +105,7 @@ func (s *State) gangView(e queued) GangView {
 		v.Speeds = s.speedsOf(j.spec)
 	}
 	if v.Gangs = int32(len(j.gangs)); e.gang == 0 && j.spec.partial() {
-		v.Sizes = j.spec.sizes()
-		v.Sizes.Now = j.size
-		for i := range j.gangs[1:] {
-			v.Sizes.Each = max(v.Sizes.Each, j.gangs[1+i].leaves)
-			if at := j.gangs[1+i].attempt; at != none && s.attempts[at].cause == "" && s.attempts[at].state != AttemptReserving {
-				v.Sizes.Live++
-			}
-		}
-		if g.attempt != none && s.attempts[g.attempt].state != AttemptReserving {
-			v.Sizes.Live += v.Sizes.Least
-		}
+		v.Sizes = s.sizesOf(j)
 	}
 	if n := j.noted(); n != nil {
 		v.Note = n.Data

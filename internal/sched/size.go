@@ -41,6 +41,25 @@ func (j *Job) sizes() Sizes {
 	return z
 }
 
+// sizesOf is what a policy sees of the sizes of a partial job.
+func (s *State) sizesOf(j *job) Sizes {
+	z := j.spec.sizes()
+	z.Now = j.size
+	for i := range j.gangs {
+		at := j.gangs[i].attempt
+		if i > 0 {
+			z.Each = max(z.Each, j.gangs[i].leaves)
+		}
+		switch live := at != none && s.attempts[at].cause == 0 && s.attempts[at].state != AttemptReserving; {
+		case live && i == 0:
+			z.Live += z.Least
+		case live:
+			z.Live++
+		}
+	}
+	return z
+}
+
 // usualSize is with how many members a job begins; 0 of one that has one size.
 func (j *Job) usualSize() int32 {
 	if !j.partial() {
