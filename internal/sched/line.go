@@ -110,6 +110,7 @@ func (s *State) heads(l *line, n int) []GangView {
 	for i := len(l.first); i < n; i++ {
 		g := s.gangView(l.gangs[i])
 		g.Delayed, g.Moved, g.Note, g.Progress = false, false, nil, nil
+		g.Sizes.Now, g.Sizes.Live = 0, 0
 		if l.shape == "" {
 			g.Shape = ""
 		}
@@ -255,7 +256,7 @@ func (s *State) verifyLines(add func(string, ...any)) {
 }
 
 func (s *State) verifyLine(space int, l *line, add func(string, ...any)) {
-	if n := len(l.first); n > len(l.gangs) || !reflect.DeepEqual(l.first, s.heads(&line{lineKey: l.lineKey, gangs: l.gangs}, n)) {
+	if n := len(l.first); n > len(l.gangs) || n > 0 && !reflect.DeepEqual(l.first, s.heads(&line{lineKey: l.lineKey, gangs: l.gangs}, n)) {
 		add("of a line of space %d the first %d gangs were seen as something else", space, n)
 	}
 	for i, e := range l.gangs {
