@@ -36,8 +36,11 @@ var detectors = []detector{
 	{"exhaustive", "", []string{"./internal/sched", "-run", "^TestExhaustive$", "-args", "-depth", "4"}},
 	{"cell", "internal/cell/", []string{"./internal/cell", "-skip", "^TestMachine$", "-short"}},
 	{"sched", "", []string{"./internal/sched", "-skip", "^TestExhaustive$", "-short"}},
+	{"policy", "internal/policy/", []string{"./internal/policy/...", "-short"}},
 	{"scripts", "", []string{"./internal/script", "-run", "^TestScripts$"}},
 	{"deep", "", []string{"./internal/sched", "-run", "^TestExhaustive$", "-args", "-depth", "6"}},
+	{"crowds", "", []string{"./internal/script", "-run", "^Test(Crowded|Promised)Seeds$", "-args", "-seeds", "1:300", "-first"}},
+	{"sharing seeds", "", []string{"./internal/script", "-run", "^TestSharedSeeds$", "-args", "-seeds", "1:1200", "-first"}},
 	{"seeds", "", []string{"./internal/script", "-run", "^TestSeeds$", "-args", "-seeds", "1:1000", "-first"}},
 }
 
@@ -136,7 +139,7 @@ var (
 // else its name, how long it took and how many random runs.
 func (d detector) ask(t *testing.T, f fault, overlay string) string {
 	begin := time.Now()
-	args := append([]string{"test", "-count=1", "-vet=off", "-timeout=4m", "-overlay=" + overlay}, d.args...)
+	args := append([]string{"test", "-count=1", "-vet=off", "-timeout=12m", "-overlay=" + overlay}, d.args...)
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()

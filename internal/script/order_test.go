@@ -61,7 +61,7 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 		ahead := parameter(v, "order") == "submission" && by.job < of.job
 		return c.queue(v, by, now) < c.queue(v, of, now) || ahead && c.queue(v, by, now) == c.queue(v, of, now)
 	case "genie": // who can meet no deadline any more makes room for anybody else
-		return c.hopelessly(of, now) && !c.hopelessly(by, now)
+		return c.elastic(of.job) || c.elastic(by.job) || c.hopelessly(of, now) && !c.hopelessly(by, now)
 	case "chronus":
 		return !c.heldOrMeasured(of.job)
 	case "themis":
@@ -70,6 +70,12 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 		return c.queue(v, by, now) <= c.queue(v, of, now)
 	}
 	return false
+}
+
+// elastic reports whether it depends on its size how long a job runs.
+func (c *checker) elastic(id sched.JobID) bool {
+	gangs := c.jobs[id].Gangs
+	return gangs[len(gangs)-1].Extra && len(c.state.Config().Throughputs) > 0
 }
 
 // hopelessly reports whether a gang can meet no deadline any more by what it declares.
