@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -193,23 +194,18 @@ func (x *explorer) run(from *sched.State, depth int) {
 // warm lets the first jobs run, so that the histories begin there.
 func (x *explorer) warm(t *testing.T, s *sched.State) *sched.State {
 	for _, j := range x.jobs[:x.begun] {
-		s = x.happen(t, s, "submit "+string(j.Name))
-		s = x.happen(t, s, "started "+string(j.Name))
-	}
-	return s
-}
-
-// happen lets the events happen whose names begin so.
-func (x *explorer) happen(t *testing.T, s *sched.State, begins string) *sched.State {
-	for _, e := range x.events(s) {
-		if !strings.HasPrefix(e.name, begins) {
-			continue
+		for _, begins := range []string{"submit " + string(j.Name), "started " + string(j.Name)} {
+			all := x.events(s)
+			i := slices.IndexFunc(all, func(e event) bool { return strings.HasPrefix(e.name, begins) })
+			if i < 0 {
+				t.Fatalf("%s cannot be", begins)
+			}
+			to := x.transit(s, all[i])
+			if to.err != nil {
+				t.Fatal(to.err)
+			}
+			s = to.state
 		}
-		to := x.transit(s, e)
-		if to.err != nil {
-			t.Fatal(to.err)
-		}
-		s = to.state
 	}
 	return s
 }
