@@ -26,6 +26,8 @@ type philly struct {
 	small int64
 	// permanent are exit codes that are not retried, such as 1/2/126/127/139.
 	permanent []int64
+	// first attempts have a pool.
+	probe
 }
 
 // phillyLevels are what a gang insists on, in this order.
@@ -36,8 +38,14 @@ func newPhilly(a *args) sched.Policy {
 	for i, key := range []string{"switch", "node", "rack"} {
 		p.patience[i] = a.patience(key, []sched.Duration{0, 300, 300}[i]*sched.Second)
 	}
-	if e := newEarly(a); e.mode != "off" {
+	p.probe = newProbe(a)
+	switch e := newEarly(a); {
+	case e.mode != "off" && p.nodes > 0:
+		return &provingAttentive{&probing{p}, e}
+	case e.mode != "off":
 		return &attentive{p, e}
+	case p.nodes > 0:
+		return &probing{p}
 	}
 	return p
 }
@@ -84,19 +92,29 @@ func (p *philly) within(g *sched.GangView, now sched.Time) (sched.Within, sched.
 // Rank implements sched.Policy.
 func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
+		pool := p.proving(v)
 		for r := range v.Ordered(math.MinInt64) {
 			g := v.Gang(r.Ref)
 			w, _ := p.within(&g, v.Now())
-			if !yield(sched.Wish{Gang: r.Ref, Within: w}) {
+			if !v.Placed(r.Ref) && pool.holds(&g) {
+				if pool.held++; pool.held == mostHeld {
+					return
+				}
+				continue
+			}
+			if !yield(pool.wish(sched.Wish{Gang: r.Ref, Within: w}, &g)) {
 				return
+			}
+			if p.nodes > 0 && v.Placed(r.Ref) {
+				pool.placed(&g)
 			}
 		}
 	}
 }
 
-// NextChange implements sched.Timed: the first gang to give in.
+// NextChange implements sched.Timed: the first gang to give in, or to have proven itself.
 func (p *philly) NextChange(v sched.View) sched.Time {
-	var next sched.Time
+	next := p.proving(v).next(v)
 	for g := range v.Waiting() {
 		if _, until := p.within(&g, v.Now()); until > 0 && (next == 0 || until < next) {
 			next = until
@@ -108,6 +126,11 @@ func (p *philly) NextChange(v sched.View) sched.Time {
 // Restrains implements sched.Restrainer.
 func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
 	g := v.Gang(ref)
+	if pool := p.proving(v); !v.Placed(ref) {
+		if why := pool.why(&g); why != "" {
+			return why, pool.next(v)
+		}
+	}
 	switch w, until := p.within(&g, v.Now()); w {
 	case sched.OneSwitch:
 		return "it insists on cells under one switch", until

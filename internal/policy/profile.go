@@ -34,14 +34,21 @@ const (
 
 func newProfiler(a *args) profiler {
 	p := profiler{profileTime: int64(a.seconds("profileTime", 120, 1, 100_000) / sched.Second)}
-	if v, ok := a.take("profiler"); ok && v != "off" {
-		n, err := strconv.ParseInt(v, 10, 32)
-		if err != nil || n < 1 || n > 64 {
-			a.fail("profiler", "off or a number of nodes from 1 to 64", v)
-		}
-		p.nodes = n
-	}
+	p.nodes = a.nodes("profiler")
 	return p
+}
+
+// nodes reads off, which is 0, or of how many nodes a pool is.
+func (a *args) nodes(key string) int64 {
+	v, ok := a.take(key)
+	if !ok || v == "off" {
+		return 0
+	}
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || n < 1 || n > 64 {
+		a.fail(key, "off or a number of nodes from 1 to 64", v)
+	}
+	return n
 }
 
 // measured is the run time of a gang as it was measured, else as declared.
@@ -65,7 +72,7 @@ func (p profiler) profiled(g *sched.GangView) bool {
 
 // share is how many leaves of a type are the pool: never all.
 func (p profiler) share(pool sched.Pool) int64 {
-	return min(p.nodes*int64(pool.Node), pool.Leaves-1)
+	return poolShare(p.nodes, pool)
 }
 
 // lasts is how long a gang is measured, from its start.

@@ -111,6 +111,7 @@ func floorPolicies() []string {
 		"themis:auction=off,lease=60", "themis:f=0.5,lease=30,slow=m:2,seed=7", "themis:round=0,lease=90",
 		"philly:switch=30,node=60,rack=never,early=stop,patience=1", "philly:node=never,permanent=1/2,small=4",
 		"philly:early=stop,patience=2,epsilon=0.01,node=0,rack=0", "philly:early=stop,patience=1,epsilon=0.3", "philly:early=warn,patience=1",
+		"philly:probe=1,probeTime=60", "philly:probe=2,probeFrom=3,probeTime=200,early=stop",
 		"chronus:lease=60,slot=20", "chronus:lease=60,slot=10,restart=1,safety=0", "chronus:lease=120,slot=60,round=split,reward=use",
 		"chronus:lease=90,slot=30,rules=published,reward=keep,restart=0", "chronus:lease=60,slot=20,profiler=1,profileTime=20", "chronus:lease=120,slot=30,profiler=2,restart=2"}...)
 }

@@ -187,3 +187,44 @@ func (f *failing) plan(w *sim.World, rng *rand.Rand, busy func() bool, down, up 
 func (f *failing) next(rng *rand.Rand) sched.Duration {
 	return max(sched.Duration(math.Round(-math.Log(1-rng.Float64())*float64(f.mtbf))), 1)
 }
+
+// failures are jobs of a trace that fail though it does not say so.
+type failures struct {
+	percent uint64
+	mean    sched.Duration // after which they fail, exponentially distributed
+	seed    uint64
+}
+
+// parseFailures reads PERCENT,SECONDS; "" is nobody.
+func parseFailures(text string, seed uint64) (*failures, error) {
+	if text == "" {
+		return nil, nil
+	}
+	percent, after, _ := strings.Cut(text, ",")
+	n, err := number("the percentage", percent, 100)
+	if err != nil {
+		return nil, fmt.Errorf("--failures PERCENT,SECONDS: %w", err)
+	}
+	mean, err := seconds(after)
+	if err != nil {
+		return nil, fmt.Errorf("--failures PERCENT,SECONDS: %w", err)
+	}
+	return &failures{uint64(n), mean, seed}, nil
+}
+
+// failureSeeds keeps what is drawn for failures apart from other draws of a job.
+const failureSeeds = 0x5bd1e995
+
+// of is after how long a job fails; 0 is never. It is drawn by the job's name, so that it
+// fails alike in every part of the trace.
+func (f *failures) of(id string) sched.Duration {
+	if f == nil {
+		return 0
+	}
+	x := mix(f.seed^failureSeeds, hashText(id))
+	if x%100 >= f.percent {
+		return 0
+	}
+	u := (float64(mix(x, f.seed)>>11) + 0.5) / (1 << 53)
+	return max(sched.Duration(math.Round(-math.Log(u)*float64(f.mean))), 1)
+}

@@ -29,6 +29,7 @@ type Spec struct {
 	RestartCost string            `json:"restart_cost,omitempty"` // SECONDS or log2:SECONDS
 	Noise       string            `json:"noise,omitempty"`        // survey or uniform:PERCENT, on what policies think of run times
 	Faults      string            `json:"faults,omitempty"`       // MTBF,REPAIR in seconds of each node, leaf:MTBF,REPAIR of each device
+	Failures    string            `json:"failures,omitempty"`     // PERCENT,SECONDS: so many jobs fail, after so long in the mean
 	Throughputs string            `json:"throughputs,omitempty"`  // file of speeds, ours or Gavel's
 	GPU         string            `json:"gpu,omitempty"`          // type that run times are for
 	Spreads     string            `json:"spreads,omitempty"`      // file of speeds by nodes used
@@ -55,6 +56,7 @@ type plan struct {
 	costs    perf.Costs
 	noise    func(i uint64) int64 // thousandths
 	faults   *faults
+	failures *failures
 	policies func(*sched.Config) *sched.Config // puts those of the flags into a journal's
 }
 
@@ -83,6 +85,8 @@ func (s *Spec) effects(p *plan) error {
 	p.noise, err = parseNoise(s.Noise, s.Seed)
 	wrong.add(err)
 	p.faults, err = parseFaults(s.Faults, s.Seed)
+	wrong.add(err)
+	p.failures, err = parseFailures(s.Failures, s.Seed)
 	wrong.add(err)
 	if s.Load != 0 && !(s.Load >= minLoad && s.Load <= maxLoad) {
 		wrong.add(fmt.Errorf("--load is a number from %g to %g, not %g", minLoad, maxLoad, s.Load))

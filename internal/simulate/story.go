@@ -30,6 +30,7 @@ type work struct {
 	id       string
 	interval sched.Duration // between two reports
 	loss     *trace.Curve   // nil where it reports none
+	code     int32          // with which it exits
 }
 
 // feed implements story: the configuration, then one job after the other.
@@ -54,7 +55,7 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 		t.Submit = sched.Time(math.Round(float64(t.Submit) / s.load))
 	}
 	j := s.make.job(&t)
-	s.todo[j] = work{t.Duration, t.GPUs, t.ID, t.Interval, t.Loss}
+	s.todo[j] = r.plan.work(&t)
 	r.result.Submitted++
 	if t.Duration == 0 {
 		r.result.Timeless++
@@ -73,7 +74,18 @@ func (s *traceStory) work(t *sim.Task) (sched.Duration, int32) {
 	if t.Job.Gangs[t.Attempt.Gang].Extra {
 		return 0, 0 // the members above the minimum help as long as it runs
 	}
-	return max(s.todo[t.Job].duration-t.Served, 1), 0
+	w := s.todo[t.Job]
+	return max(w.duration-t.Served, 1), w.code
+}
+
+// work is what the world knows of a job of a trace: one that fails does so before it is
+// done, if it has not been drawn to fail later.
+func (p *plan) work(t *trace.Job) work {
+	w := work{duration: t.Duration, gpus: t.GPUs, id: t.ID, interval: t.Interval, loss: t.Loss}
+	if d := p.failures.of(t.ID); d > 0 && d < t.Duration {
+		w.duration, w.code = d, 1
+	}
+	return w
 }
 
 // reports implements story: about a hundred where the trace does not say how often.

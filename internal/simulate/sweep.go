@@ -65,7 +65,7 @@ func ParseSweep(file string, src []byte) (*Sweep, document.Problems) {
 	s := &Sweep{Trace: beside(text("trace")), Options: trace.Options{Format: trace.Format(text("format")), Lenient: m.Bool("lenient", false)}}
 	s.Base = Spec{Cluster: text("cluster"), VCs: text("vcs"), Racks: int32(m.Int("racks", document.Range{})),
 		Placement: text("placement"), Quota: text("quota"), Shape: Shape(text("shape")), RestartCost: text("restartCost"),
-		Noise: text("noise"), Faults: text("faults"), Spreads: beside(text("spreads")),
+		Noise: text("noise"), Faults: text("faults"), Failures: text("failures"), Spreads: beside(text("spreads")),
 		Throughputs: beside(text("throughputs")), GPU: text("gpu"), Without: text("without")}
 	for _, name := range []*string{&s.Base.Cluster, &s.Base.VCs} {
 		if near := beside(*name); isFile(near) {
