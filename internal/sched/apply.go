@@ -74,7 +74,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 		s.loners++
 	}
 	s.slots.put(e.ID, slot)
-	s.names.put(slot, s.jobs)
+	s.names.put(slot, s.jobs, s.now, s.seq)
 	s.nextJob = max(s.nextJob, e.ID+1)
 	s.keys.remember(e.Meta, e.event(), e.ID)
 	for g := range j.gangs {

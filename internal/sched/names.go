@@ -1,18 +1,16 @@
 package sched
 
-import (
-	"hash/maphash"
-	"slices"
-)
+import "math/bits"
 
 // nameTable finds the slots of the jobs that have not ended by name. It keeps hashes
 // and no names: these are read in the jobs, only where hashes agree, and a job that
-// ends is taken out by its hash and slot. Collisions go to the next free cell. Names
-// are chosen by strangers, so hashes have a seed of chance; nothing else depends on it.
+// ends is taken out by its hash and slot. Names are chosen by strangers, who could
+// choose such as stand in one long row if they knew how they are hashed: so that
+// depends on a key that is taken anew, from the time and the number of an event,
+// whenever a name comes to an empty table. Nothing but the order of cells depends on it.
 type nameTable struct {
-	seed  maphash.Seed
-	cells []nameCell // a power of two of them, at most half of them full
-	n     int
+	table[nameCell]
+	key uint64
 }
 
 // nameCell is one entry; slot is one more than the job's, 0 is none.
@@ -21,78 +19,65 @@ type nameCell struct {
 	slot int32
 }
 
-func newNameTable() nameTable { return nameTable{seed: maphash.MakeSeed()} }
+// hashed implements entry.
+func (c nameCell) hashed() uint32 { return c.hash }
 
-func (t *nameTable) hash(name JobName) uint32 { return uint32(maphash.String(t.seed, string(name))) }
+// rekey takes another key; the table must be empty.
+func (t *nameTable) rekey(now Time, seq uint64) {
+	hi, lo := bits.Mul64(uint64(now)^0x9E3779B97F4A7C15, seq^0xD6E8FEB86659FD93)
+	t.key = (hi ^ lo) | 1
+}
 
-// after is the cell after another, home where a search begins.
-func (t *nameTable) after(i int) int      { return (i + 1) & (len(t.cells) - 1) }
-func (t *nameTable) home(hash uint32) int { return int(hash) & (len(t.cells) - 1) }
+// hash folds the halves of products with the key onto each other, eight bytes at a time.
+func (t *nameTable) hash(name JobName) uint32 {
+	s, h := string(name), t.key^uint64(len(name))
+	for ; len(s) > 8; s = s[8:] {
+		hi, lo := bits.Mul64(h^(four(s)<<32|four(s[4:])), t.key)
+		h = hi ^ lo
+	}
+	var x uint64
+	for i := range len(s) {
+		x = x<<8 | uint64(s[i])
+	}
+	hi, lo := bits.Mul64(h^x, t.key)
+	hi, lo = bits.Mul64(hi^lo, 0x94D049BB133111EB)
+	return uint32(hi ^ lo)
+}
 
 // get returns the slot of the job of a name; false when there is none.
 func (t *nameTable) get(name JobName, jobs []job) (int32, bool) {
 	if len(t.cells) == 0 {
 		return none, false
 	}
-	h := t.hash(name)
-	for i := t.home(h); t.cells[i].slot != 0; i = t.after(i) {
-		if c := t.cells[i]; c.hash == h && jobs[c.slot-1].spec.Name == name {
+	return t.find(t.hash(name), name, jobs)
+}
+
+func (t *nameTable) find(hash uint32, name JobName, jobs []job) (int32, bool) {
+	for i := t.home(hash); t.cells[i].slot != 0; i = t.after(i) {
+		if c := t.cells[i]; c.hash == hash && jobs[c.slot-1].spec.Name == name {
 			return c.slot - 1, true
 		}
 	}
 	return none, false
 }
 
-// put adds a job, in place of any other of its name.
-func (t *nameTable) put(slot int32, jobs []job) {
+// put adds a job, in place of any other of its name. The event with that time and
+// number did it.
+func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
+	if t.n == 0 {
+		t.rekey(now, seq)
+	}
 	j := &jobs[slot]
-	if was, ok := t.get(j.spec.Name, jobs); ok {
-		t.remove(&jobs[was], was)
-	}
-	if t.n++; 2*t.n > len(t.cells) {
-		all := t.cells
-		t.cells = make([]nameCell, max(16, 2*len(all)))
-		for _, c := range all {
-			if c.slot != 0 {
-				t.insert(c)
-			}
-		}
-	}
 	j.named = t.hash(j.spec.Name)
-	t.insert(nameCell{j.named, slot + 1})
-}
-
-func (t *nameTable) insert(c nameCell) {
-	i := t.home(c.hash)
-	for t.cells[i].slot != 0 {
-		i = t.after(i)
-	}
-	t.cells[i] = c
-}
-
-// remove takes a job out, if it is there; those after it that were pushed on by it
-// move up, so that no search ends too early.
-func (t *nameTable) remove(j *job, slot int32) {
-	if len(t.cells) == 0 {
-		return
-	}
-	i := t.home(j.named)
-	for t.cells[i].slot != slot+1 {
-		if t.cells[i].slot == 0 {
-			return
-		}
-		i = t.after(i)
-	}
-	t.n--
-	for k := t.after(i); t.cells[k].slot != 0; k = t.after(k) {
-		// What stands at k may move to i unless its home lies between them.
-		away := (k - t.home(t.cells[k].hash)) & (len(t.cells) - 1)
-		if away >= (k-i)&(len(t.cells)-1) {
-			t.cells[i] = t.cells[k]
-			i = k
+	if t.n > 0 {
+		if was, ok := t.find(j.named, j.spec.Name, jobs); ok {
+			t.remove(&jobs[was], was)
 		}
 	}
-	t.cells[i] = nameCell{}
+	t.add(nameCell{j.named, slot + 1})
 }
 
-func (t *nameTable) clone() nameTable { return nameTable{t.seed, slices.Clone(t.cells), t.n} }
+// remove takes a job out, if it is there.
+func (t *nameTable) remove(j *job, slot int32) { t.drop(nameCell{j.named, slot + 1}) }
+
+func (t *nameTable) clone() nameTable { return nameTable{t.table.clone(), t.key} }

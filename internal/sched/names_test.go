@@ -10,7 +10,8 @@ import (
 // that others had.
 func TestNameTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	table, want := newNameTable(), map[JobName]int32{}
+	var table nameTable
+	want := map[JobName]int32{}
 	var jobs []job
 	var live, spare []int32
 	for step := range 20_000 {
@@ -40,7 +41,7 @@ func TestNameTable(t *testing.T) {
 			jobs = append(jobs, job{})
 		}
 		jobs[slot] = job{spec: &Job{Name: name}}
-		table.put(slot, jobs)
+		table.put(slot, jobs, Time(step), uint64(step))
 		want[name] = slot
 		live = append(live, slot)
 		if table.n != len(want) {
@@ -57,7 +58,7 @@ func TestNameTable(t *testing.T) {
 	first := live[0]
 	second := int32(len(jobs))
 	jobs = append(jobs, job{spec: &Job{Name: jobs[first].spec.Name}})
-	table.put(second, jobs)
+	table.put(second, jobs, 1, 1)
 	table.remove(&jobs[first], first)
 	if got, ok := table.get(jobs[second].spec.Name, jobs); !ok || got != second {
 		t.Errorf("the name stands for slot %d (%v), want %d", got, ok, second)

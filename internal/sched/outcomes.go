@@ -362,7 +362,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 	if j.spec.Hints.Dedicated {
 		s.loners--
 	}
-	s.slots.remove(j.id)
+	s.slots.remove(j.id, slot)
 	s.names.remove(j, slot)
 	s.ended = append(s.ended, endedJob{*j, e, s.now})
 	*j = job{}

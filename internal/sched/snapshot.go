@@ -318,7 +318,7 @@ func (s *State) loadJob(im *jobImage) {
 	}
 	s.slots.put(im.ID, int32(len(s.jobs)))
 	s.jobs = append(s.jobs, j)
-	s.names.put(int32(len(s.jobs))-1, s.jobs)
+	s.names.put(int32(len(s.jobs))-1, s.jobs, s.now, s.seq)
 }
 
 // loadCluster builds the cells and takes those of all attempts again.

@@ -329,7 +329,7 @@ const none = -1
 
 // New returns the empty state, before any Configured event.
 func New(policies Policies) *State {
-	return &State{policies: policies, nextJob: 1, names: newNameTable(), keys: newKeyRing()}
+	return &State{policies: policies, nextJob: 1, keys: newKeyRing()}
 }
 
 // Seq returns the number of events applied so far.
