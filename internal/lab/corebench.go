@@ -344,7 +344,7 @@ func (w *coreWorld) timeBy(clock func() time.Duration) {
 	w.cost = all[len(all)/2]
 }
 
-// steadily lets work run whose steps are so short that asking the kernel for the
+// steadily counts what work does whose steps are so short that asking the kernel for the
 // thread's time, before and after each, would be a good part of them and push what
 // they use out of the caches. So steps are timed by the clock on the wall, which costs
 // a tenth of that, and the part of the time in which the thread had no processor is

@@ -15,8 +15,7 @@ import (
 
 // BenchCore measures the decision core alone, through Apply and Decide, with
 // events written to memory. Times are those that the core's thread spent on a
-// processor, but for the latency of gangs that come one after the other, which is
-// on the wall.
+// processor.
 func BenchCore(ctx context.Context, o Options) error {
 	b := &bench{out: o.Out}
 	runtime.LockOSThread() // whose clock is read
@@ -108,13 +107,27 @@ func (w *coreWorld) arrival(preempting bool) {
 	}
 }
 
-// measure lets gangs arrive for a while.
+// measure lets gangs arrive for a while, to count them.
 func (w *coreWorld) measure(preempting bool) {
-	w.steadily(func() {
-		for began := time.Now(); time.Since(began) < coreFor && w.placed < coreMost; {
-			w.arrival(preempting)
-		}
-	})
+	took := w.took
+	w.took = nil
+	w.steadily(func() { w.gangs(preempting, coreMost) })
+	w.took = took
+}
+
+// latencies lets gangs arrive, to time each alone.
+func (w *coreWorld) latencies(preempting bool) {
+	w.gangs(preempting, coreMost/5)
+	took := w.took
+	w.took = nil
+	w.reset()
+	w.took = took
+}
+
+func (w *coreWorld) gangs(preempting bool, most int) {
+	for began := time.Now(); time.Since(began) < coreFor && w.placed < most; {
+		w.arrival(preempting)
+	}
 }
 
 // report prints what was measured.
@@ -122,7 +135,7 @@ func (b *bench) report(w *coreWorld, suffix string, nodes int) {
 	label := []string{"nodes", strconv.Itoa(nodes)}
 	b.figure("comb_core_members_per_s"+suffix, float64(w.members)/w.busy.Seconds(), "1/s", label...)
 	b.figure("comb_core_gangs_per_s"+suffix, float64(w.placed)/w.busy.Seconds(), "1/s", label...)
-	b.usual("comb_core_gang_latency"+suffix, w.took, label...) // the worst was when others had the processor
+	b.fine("comb_core_gang_latency"+suffix, w.took, label...)
 	used, quota := 0, 0
 	for _, v := range w.vcs {
 		quota += v.quota
@@ -134,25 +147,24 @@ func (b *bench) report(w *coreWorld, suffix string, nodes int) {
 	b.figure("comb_core_gangs_that_waited"+suffix, 100*float64(w.waited)/float64(w.placed), "percent", label...)
 }
 
-// usual prints the median and the 99th percentile in microseconds.
-func (b *bench) usual(name string, all []time.Duration, labels ...string) {
-	if slices.Sort(all); len(all) > 0 {
-		us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
-		b.figure(name, us(all[len(all)/2]), "us", append(labels, "quantile", "0.5")...)
-		b.figure(name, us(all[len(all)*99/100]), "us", append(labels, "quantile", "0.99")...)
-	}
-}
-
-// fine prints also the worst.
+// fine prints quantiles in microseconds.
 func (b *bench) fine(name string, all []time.Duration, labels ...string) {
-	if b.usual(name, all, labels...); len(all) > 0 {
-		b.figure(name, float64(all[len(all)-1].Nanoseconds())/1000, "us", append(labels, "quantile", "1")...)
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	for _, q := range []struct {
+		label string
+		at    int
+	}{{"0.5", len(all) / 2}, {"0.99", len(all) * 99 / 100}, {"1", len(all) - 1}} {
+		b.figure(name, float64(all[q.at].Nanoseconds())/1000, "us", append(labels, "quantile", q.label)...)
 	}
 }
 
 func (b *bench) load(nodes int) {
 	w := newCoreWorld(coreConfig(nodes, "fifo"))
 	w.warm(false)
+	w.latencies(false)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	w.measure(false)
@@ -166,6 +178,7 @@ func (b *bench) load(nodes int) {
 func (b *bench) preempting(nodes int) {
 	w := newCoreWorld(coreConfig(nodes, "fifo"))
 	w.warm(true)
+	w.latencies(true)
 	w.measure(true)
 	b.report(w, "_preempting", nodes)
 	b.figure("comb_core_preempted_per_gang", float64(w.preempt)/float64(w.placed), "1", "nodes", strconv.Itoa(nodes))
