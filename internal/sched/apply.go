@@ -84,7 +84,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 
 // newJob lays out a job that waits, in the memory of one that has ended, if any.
 func (s *State) newJob(id JobID, spec *Job, now Time, in room) job {
-	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now, size: spec.usualSize()}
+	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now, size: spec.usualSize(), loner: spec.Hints.Dedicated}
 	n := 0
 	for r := range spec.Roles {
 		n += int(spec.Roles[r].Tasks)

@@ -359,7 +359,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 	if j.spec.partial() {
 		s.partials--
 	}
-	if j.spec.Hints.Dedicated {
+	if j.loner {
 		s.loners--
 	}
 	s.slots.remove(j.id, slot)

@@ -88,6 +88,7 @@ type job struct {
 	stop        bool
 	quarantined bool
 	touched     bool // it is to be settled
+	loner       bool // it wants its nodes for itself
 	submitted   Time
 	started     Time
 	gangs       []gang
