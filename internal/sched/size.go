@@ -120,9 +120,9 @@ func (s *State) applySized(e Sized) {
 }
 
 // resizes reports whether a wish is for another size of a gang that runs.
-func (s *State) resizes(wish *Wish) bool {
-	a := s.attemptOf(wish.Gang)
-	return wish.Size == Pause || a != nil && !a.lazy
+func (s *State) resizes(gang GangRef, size int32) bool {
+	a := s.attemptOf(gang)
+	return size == Pause || a != nil && !a.lazy
 }
 
 // resize gives a job that runs another number of members: those above it are stopped,

@@ -122,8 +122,9 @@ func (w *walker) hear(wish Wish) bool {
 	if wish.Gang.Job == 0 {
 		return true
 	}
-	if wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(&wish) {
-		w.adjust(&wish)
+	if wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size) {
+		q := wish // which escapes, as the wish of most need not
+		w.adjust(&q)
 		return true
 	}
 	if w.outlook.deepEnough() {
