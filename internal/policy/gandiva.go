@@ -66,19 +66,31 @@ func (p *gandiva) Needs() []sched.Ability {
 // Rank implements sched.Policy: who moves first, then in order of submission.
 func (p *gandiva) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		var later []sched.GangView
 		r := &reaction{p: p, v: v, misses: map[string]bool{}, yield: yield}
-		for g := range v.Waiting() {
-			if !g.Moved {
-				later = append(later, g)
-			} else if !r.serve(&g) {
-				return
+		if v.Moving() {
+			var first []sched.GangView
+			for g := range v.Waiting() {
+				if g.Moved {
+					first = append(first, g)
+				}
+			}
+			for i := range first {
+				if !r.serve(&first[i]) {
+					return
+				}
 			}
 		}
-		for i := range later {
-			if !r.serve(&later[i]) {
+		q := v.Queue()
+		for g, more := q.Next(); more; {
+			switch {
+			case g.Moved:
+			case g.Shape != "" && !r.placeable(&g) && !r.hosted(&g):
+				g, more = q.Pass()
+				continue
+			case !r.serve(&g):
 				return
 			}
+			g, more = q.Next()
 		}
 	}
 }
@@ -92,9 +104,24 @@ type reaction struct {
 	yield  func(sched.Wish) bool
 }
 
+// placeable reports whether a gang might get cells of its own.
+func (r *reaction) placeable(g *sched.GangView) bool {
+	return int64(g.Leaves) <= r.v.Free() && (g.Shape == "" || !r.misses[g.Shape])
+}
+
+// hosted reports whether there are gangs beside which those of that size might run.
+func (r *reaction) hosted(g *sched.GangView) bool {
+	return r.p.sharers > 1 && slices.ContainsFunc(r.v.Allocations(), func(a *sched.Allocation) bool { return r.p.hosts(a, g.Leaves) })
+}
+
+// hosts reports whether a gang of some size might join those of an allocation.
+func (p *gandiva) hosts(a *sched.Allocation, leaves int32) bool {
+	return a.Leaves == leaves && a.Steady && int64(len(a.Gangs)) < p.sharers && a.Each[0].Hints.Suspendable
+}
+
 // floor is what gandiva sees of the gangs that run, as of some moment.
 type floor struct {
-	allocs []sched.Allocation
+	allocs []*sched.Allocation
 	used   map[int32]*machine // by node, those with gangs of the VC
 	nodes  []int32            // the same, in order of the first gang on each: as in a cluster of the VC's own
 }
@@ -108,8 +135,7 @@ type machine struct {
 // survey reads the gangs that run.
 func survey(v sched.View) *floor {
 	f := &floor{allocs: v.Allocations(), used: map[int32]*machine{}}
-	for i := range f.allocs {
-		a := &f.allocs[i]
+	for _, a := range f.allocs {
 		for _, n := range a.Nodes {
 			m := f.used[n]
 			if m == nil {
@@ -124,14 +150,6 @@ func survey(v sched.View) *floor {
 	return f
 }
 
-// idle is how many leaves of a node are idle, and of how many.
-func idle(v sched.View, node int32) (free, of int64) {
-	for _, o := range v.Node(node).Offers {
-		free, of = free+int64(o.Idle), of+int64(o.Of)
-	}
-	return free, of
-}
-
 // serve yields what can be done for one gang, the best first; false when that is all.
 func (r *reaction) serve(g *sched.GangView) bool {
 	switch {
@@ -140,7 +158,7 @@ func (r *reaction) serve(g *sched.GangView) bool {
 	case r.v.Placed(g.Ref): // it was promised cells, or waits for its guarantee
 		return r.yield(sched.Wish{Gang: g.Ref})
 	}
-	if int64(g.Leaves) <= r.v.Free() && (g.Shape == "" || !r.misses[g.Shape]) {
+	if r.placeable(g) {
 		if !r.place(g) {
 			return false
 		}
@@ -188,8 +206,10 @@ func (r *reaction) alike(g *sched.GangView) []int32 {
 	}
 	var all []node
 	for _, n := range r.floor.nodes {
-		free, of := idle(r.v, n)
-		if r.floor.used[n].affinity == g.Leaves && free >= int64(g.Leaves) {
+		if r.floor.used[n].affinity != g.Leaves {
+			continue
+		}
+		if free, of := r.v.Idle(n); free >= int64(g.Leaves) {
 			all = append(all, node{n, (of - free) * 1_000_000 / of})
 		}
 	}
@@ -214,13 +234,9 @@ func (r *reaction) empty() cell.NodeSet {
 
 // join tries devices on which gangs of the same shape run, those with the fewest first.
 func (r *reaction) join(g *sched.GangView) bool {
-	if r.floor == nil {
-		r.floor = survey(r.v)
-	}
 	var hosts []*sched.Allocation
-	for i := range r.floor.allocs {
-		a := &r.floor.allocs[i]
-		if a.Steady && a.Leaves == g.Leaves && int64(len(a.Gangs)) < r.p.sharers && (r.v.Gang(a.Gangs[0]).Hints.Suspendable) {
+	for _, a := range r.v.Allocations() {
+		if r.p.hosts(a, g.Leaves) {
 			hosts = append(hosts, a)
 		}
 	}

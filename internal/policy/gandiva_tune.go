@@ -55,8 +55,8 @@ func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		in := &introspection{p, v, yield}
 		allocs := v.Allocations()
-		for i := range allocs {
-			if a := &allocs[i]; p.pack && a.Steady && len(a.Gangs) > 1 && in.seen(a) && !in.profile(a) {
+		for _, a := range allocs {
+			if p.pack && a.Steady && len(a.Gangs) > 1 && in.seen(a) && !in.profile(a) {
 				return
 			}
 		}
@@ -66,8 +66,9 @@ func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// NextChange implements sched.Timed: the next look at those who may be packed, and when
-// a gang has run for long enough to be moved.
+// NextChange implements sched.Timed: the next look at those who may be packed, since at
+// least two of them tell their progress, and when a gang has run for long enough to be
+// moved.
 func (p *gandiva) NextChange(v sched.View) sched.Time {
 	var next sched.Time
 	sooner := func(t sched.Time) {
@@ -79,17 +80,24 @@ func (p *gandiva) NextChange(v sched.View) sched.Time {
 	if moves := v.Moves(); p.moves > 0 && len(moves) >= int(p.moves) {
 		sooner(moves[len(moves)-int(p.moves)].Add(sched.Hour))
 	}
-	waits := p.moves > 0 && (&introspection{p: p, v: v}).somebodyWaits()
-	for i := range allocs {
-		a := &allocs[i]
+	in := &introspection{p: p, v: v}
+	waits, known := false, false
+	for _, a := range allocs {
 		packable := 0
-		for _, ref := range a.Gangs {
-			g := v.Gang(ref)
-			if g.Hints.Packable && g.Gangs == 1 {
+		for i := range a.Each {
+			g := &a.Each[i]
+			if g.Told && g.Hints.Packable && g.Gangs == 1 {
 				packable++
 			}
-			if p.moves > 0 && g.Hints.Checkpoint && g.Started > 0 && (waits || len(a.Gangs) > 1 || len(a.Nodes) > 1) {
-				sooner(g.Started.Add(p.settle))
+			settled := g.Started.Add(p.settle)
+			if p.moves == 0 || !g.Hints.Checkpoint || g.Started == 0 || settled <= v.Now() {
+				continue
+			}
+			if !known {
+				waits, known = in.somebodyWaits(), true
+			}
+			if waits || len(a.Gangs) > 1 || len(a.Nodes) > 1 {
+				sooner(settled)
 			}
 		}
 		if p.pack && packable > 1 {
@@ -102,10 +110,12 @@ func (p *gandiva) NextChange(v sched.View) sched.Time {
 // seen reports whether there is anything to watch: a gang that is new here, or one that
 // told something.
 func (in *introspection) seen(a *sched.Allocation) bool {
-	return slices.ContainsFunc(a.Gangs, func(r sched.GangRef) bool {
-		g := in.v.Gang(r)
-		return g.Progress != nil || g.Gangs == 1 && len(g.Note) == 0
-	})
+	return slices.ContainsFunc(a.Each, func(g sched.Sharer) bool { return g.Told || g.Gangs == 1 && !g.Noted })
+}
+
+// movable reports whether a gang there may ever be moved.
+func movable(a *sched.Allocation) bool {
+	return slices.ContainsFunc(a.Each, func(g sched.Sharer) bool { return g.Hints.Checkpoint })
 }
 
 // profile watches the gangs of one allocation, and packs or parts them.
@@ -274,16 +284,15 @@ func refsOf(turns [][]*guest) [][]sched.GangRef {
 }
 
 // migrate moves gangs as long as the budget lasts.
-func (in *introspection) migrate(allocs []sched.Allocation) {
-	if in.left() <= 0 || in.v.Free() <= 0 {
+func (in *introspection) migrate(allocs []*sched.Allocation) {
+	if in.v.Free() <= 0 || in.left() <= 0 {
 		return
 	}
 	free := in.v.Free()
-	for i := range allocs {
-		a := &allocs[i]
+	for _, a := range allocs {
 		w := sched.Wish{Move: true}
 		switch apart := len(a.Nodes) > 1 && in.oneNode(a); {
-		case !a.Steady || int64(a.Leaves) > free:
+		case !a.Steady || int64(a.Leaves) > free || !movable(a):
 			continue
 		case len(a.Turns) > 1: // to leaves of its own
 		case len(a.Gangs) == 1 && apart:
@@ -304,7 +313,7 @@ func (in *introspection) migrate(allocs []sched.Allocation) {
 
 // oneNode reports whether a gang on several nodes would have room on one.
 func (in *introspection) oneNode(a *sched.Allocation) bool {
-	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := idle(in.v, n); return of >= int64(a.Leaves) })
+	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := in.v.Idle(n); return of >= int64(a.Leaves) })
 }
 
 // empty lets gangs move off nodes that are almost free, while somebody waits for whom
@@ -312,17 +321,18 @@ func (in *introspection) oneNode(a *sched.Allocation) bool {
 func (in *introspection) empty() {
 	var waiting []sched.GangRef
 	shapes := map[string]bool{}
-	for g := range in.v.Waiting() {
-		if len(waiting) < mostTried && in.wants(&g) && !in.v.Placed(g.Ref) && !shapes[g.Shape] {
+	in.wanting(func(g *sched.GangView) bool {
+		if !in.v.Placed(g.Ref) && !shapes[g.Shape] {
 			waiting, shapes[g.Shape] = append(waiting, g.Ref), true
 		}
-	}
+		return len(waiting) < mostTried
+	})
 	if len(waiting) == 0 {
 		return
 	}
 	f, almost := survey(in.v), cell.NodeSet{}
 	for n := range in.v.Machines() {
-		if free, of := idle(in.v, n); f.used[n] == nil || free*1000 >= in.p.free*of {
+		if free, of := in.v.Idle(n); f.used[n] == nil || free*1000 >= in.p.free*of {
 			almost = almost.Add(n)
 		}
 	}
@@ -333,19 +343,29 @@ func (in *introspection) empty() {
 	}
 }
 
-// wants reports whether enough is free by number for a gang that waits.
-func (in *introspection) wants(g *sched.GangView) bool {
-	return !g.Delayed && g.Leaves > 1 && int64(g.Leaves) <= in.v.Free()
-}
-
-// somebodyWaits reports whether a gang waits for whom enough is free by number.
-func (in *introspection) somebodyWaits() bool {
-	for g := range in.v.Waiting() {
-		if in.wants(&g) {
-			return true
+// wanting yields the gangs that wait and for whom enough is free by number.
+func (in *introspection) wanting(yield func(*sched.GangView) bool) {
+	q, free := in.v.Queue(), in.v.Free()
+	for g, more := q.Next(); more; {
+		fits := g.Leaves > 1 && int64(g.Leaves) <= free
+		if fits && !g.Delayed && !yield(&g) {
+			return
+		}
+		if !fits && g.Shape != "" {
+			g, more = q.Pass()
+		} else {
+			g, more = q.Next()
 		}
 	}
-	return false
+}
+
+// somebodyWaits reports whether there is any such gang.
+func (in *introspection) somebodyWaits() (some bool) {
+	in.wanting(func(*sched.GangView) bool {
+		some = true
+		return false
+	})
+	return some
 }
 
 // move asks for one gang of an allocation that may be moved, the one that ran least

@@ -69,12 +69,25 @@ func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
 	slices.SortStableFunc(out, func(a, b sched.Ranked) int { return a.Key.Compare(b.Key) })
 	return slices.Values(out)
 }
-func (b *board) Guaranteed() int64               { return int64(b.total) }
-func (b *board) Nodes() iter.Seq[sched.NodeView] { return slices.Values(b.nodes) }
-func (b *board) Allocations() []sched.Allocation { return nil }
-func (b *board) Node(i int32) sched.NodeView     { return sched.NodeView{Node: i} }
-func (b *board) Machines() int32                 { return 0 }
-func (b *board) Moves() []sched.Time             { return nil }
+func (b *board) Guaranteed() int64                { return int64(b.total) }
+func (b *board) Nodes() iter.Seq[sched.NodeView]  { return slices.Values(b.nodes) }
+func (b *board) Allocations() []*sched.Allocation { return nil }
+func (b *board) Moving() bool                     { return false }
+func (b *board) Idle(int32) (idle, of int64)      { return 0, 0 }
+func (b *board) Queue() sched.PartyGangs {
+	next, stop := iter.Pull(slices.Values(slices.Clone(b.waiting)))
+	both := func() (sched.GangView, bool) {
+		g, ok := next()
+		if !ok {
+			stop()
+		}
+		return g, ok
+	}
+	return sched.PartyGangs{Next: both, Pass: both}
+}
+func (b *board) Node(i int32) sched.NodeView { return sched.NodeView{Node: i} }
+func (b *board) Machines() int32             { return 0 }
+func (b *board) Moves() []sched.Time         { return nil }
 func (b *board) Measured() bool {
 	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
 }

@@ -245,6 +245,10 @@ func (s *State) applyProgress(e Progress) {
 		p.Checkpoint = s.now
 		a.checkpoint = s.now
 	}
+	if t.progress == nil { // from now on it can be watched
+		s.realloc(a)
+		s.stir(s.jobs[a.job].space)
+	}
 	t.progress = &p
 	if _, ok := s.pol[s.jobs[a.job].space].(Watcher); ok {
 		s.touch(a.job)

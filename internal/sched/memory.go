@@ -26,7 +26,6 @@ type memory struct {
 	failed     map[string]bool // shapes, of lend
 	gang       GangView        // whose key is made
 	scratch    any             // of policies
-	known      known           // of Allocations
 	also       []bool          // by allocation: those that planOver may lift
 }
 

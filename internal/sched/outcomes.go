@@ -119,7 +119,7 @@ func (s *State) applyPlaced(e Placed) {
 func (s *State) begin(slot int32, a *attempt, places []cell.Task) {
 	j := &s.jobs[slot]
 	s.dequeue(slot, a.id.Gang)
-	j.gangs[a.id.Gang].intend(nil)
+	s.mean(&j.gangs[a.id.Gang], nil)
 	a.state, a.placed, a.since = AttemptStarting, s.now, s.seq
 	if a.rare().victims != nil {
 		a.alter().victims = nil
@@ -230,7 +230,7 @@ func (s *State) applyStopSent(e StopSent) {
 	a.cause, a.by, a.told = e.Cause, e.By, s.now
 	s.count(a, 1)
 	s.countYield(a)
-	s.jobs[a.job].gangs[a.id.Gang].intend(e.Nodes)
+	s.mean(&s.jobs[a.job].gangs[a.id.Gang], e.Nodes)
 	if e.Cause == EndMigrated {
 		s.noteMove(s.jobs[a.job].spec.VC)
 	}
@@ -262,7 +262,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 		j.preempted++
 	}
 	if e.Cause != EndMigrated {
-		g.intend(nil)
+		s.mean(g, nil)
 	}
 	for _, o := range j.spec.Gangs[e.Attempt.Gang].Tasks {
 		s.noteRefusal(j, o)
@@ -364,6 +364,11 @@ func (s *State) applyJobEnded(e JobEnded) {
 	}
 	s.slots.remove(j.id, slot)
 	s.names.remove(j, slot)
+	for g := range j.gangs {
+		if j.gangs[g].rare().meant != nil {
+			s.away--
+		}
+	}
 	s.ended = append(s.ended, endedJob{*j, e, s.now})
 	*j = job{}
 	s.spare = append(s.spare, slot)

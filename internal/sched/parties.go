@@ -77,7 +77,7 @@ type Line struct {
 	Leaves int32 // that each asks for; 0 where they are of several shapes
 	Gangs  int   // how many they are
 	// First are the first of them in order of submission; only to read. What may change
-	// while they wait is left out: Delayed, Moved, Note and Progress.
+	// while they wait is left out: Delayed, Moved, Note, Progress and Sizes.Now.
 	First []GangView
 }
 
@@ -166,6 +166,22 @@ func (v view) Parties(by By, all bool) []PartyGangs {
 	return out
 }
 
+// Queue implements View.
+func (v view) Queue() PartyGangs {
+	s := v.s
+	s.askLines(v.space, byKey)
+	u := &partyGangs{v: v, all: true, merge: merge{s: s, space: v.space, prio: v.prio}, lazies: s.laziesAt(v.space, v.prio, false)}
+	if up := s.lineup(v.space, v.prio); up != nil {
+		for i := range up.lines {
+			if l := &up.lines[i]; !l.extra && len(l.gangs) > 0 {
+				u.merge.add(i, l)
+			}
+		}
+	}
+	u.merge.order()
+	return PartyGangs{Next: u.next, Pass: u.pass}
+}
+
 // leavesOfLine sums what the gangs of a line want.
 func (s *State) leavesOfLine(l *line) int64 {
 	if l.shape != "" {
@@ -186,7 +202,15 @@ type partyGangs struct {
 	leaves int64
 	merge  merge
 	read   bool // what the merge comes to was returned
+	all    bool // also those whose shape found nothing
 	lazies []queued
+}
+
+func (u *partyGangs) failed() map[string]bool {
+	if u.all {
+		return nil
+	}
+	return u.v.w.fruitless()
 }
 
 func (u *partyGangs) next() (GangView, bool) {
@@ -194,7 +218,7 @@ func (u *partyGangs) next() (GangView, bool) {
 		u.merge.next()
 		u.read = false
 	}
-	e, ok := u.merge.first(u.v.w.fruitless())
+	e, ok := u.merge.first(u.failed())
 	switch {
 	case len(u.lazies) > 0 && (!ok || u.lazies[0].compare(e) < 0):
 		e, u.lazies = u.lazies[0], u.lazies[1:]

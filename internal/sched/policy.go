@@ -224,6 +224,12 @@ type View interface {
 	// a lazy preemption, in submission order. A wish for one of the latter is an
 	// upgrade: it blocks nobody and makes nobody leave.
 	Waiting() iter.Seq[GangView]
+	// Queue is the same gangs as of one party, with those of a shape that found nothing:
+	// who cannot do anything for one gang of a shape passes over the others.
+	Queue() PartyGangs
+	// Moving reports whether any gang, of whatever VC, was stopped so that it runs elsewhere
+	// and does not run yet: else nobody who waits is Moved.
+	Moving() bool
 	// Parties returns the same gangs apart by party, in no order of parties, each
 	// party's in submission order. Those of a shape that found nothing in this walk
 	// are left out, since a wish for them would find the same, and unless all is set
@@ -280,13 +286,15 @@ type View interface {
 	// Pools are what the VC is guaranteed, by type.
 	Pools() []Pool
 	// Allocations are the leaves that full gangs of this priority hold with a guarantee,
-	// in order of the first gang on each.
-	Allocations() []Allocation
+	// in order of the first gang on each; only to read.
+	Allocations() []*Allocation
 	// Scratch is where a policy may leave memory for its next look to use again. What is
 	// written there must not matter: any look may find nothing, or that of another VC.
 	Scratch() *any
 	// Node is what a machine offers by number, Machines how many there are.
 	Node(int32) NodeView
+	// Idle sums what such a machine offers: how many idle leaves, of how many.
+	Idle(int32) (idle, of int64)
 	Machines() int32
 	// Moves are when gangs of this VC were told to move within the last hour, in order.
 	Moves() []Time
@@ -307,6 +315,18 @@ type Allocation struct {
 	Turns   [][]GangRef
 	Quantum Duration
 	Since   Time
+	// Each are its gangs, in their order.
+	Each []Sharer
+	prio cell.Priority
+}
+
+// Sharer is a gang of an Allocation.
+type Sharer struct {
+	Hints   *Hints
+	Gangs   int32 // how many its job has
+	Started Time  // when its attempt began to run; 0 before
+	Told    bool  // its first task told its progress
+	Noted   bool  // there is a note about its job
 }
 
 // Pool is what a VC is guaranteed of one type: so many leaves, on nodes that have

@@ -52,7 +52,7 @@ func (s *State) unlink(slot int32) {
 // relink makes the lists anew, after the VCs changed.
 func (s *State) relink() {
 	s.holders = make([][]int32, s.cl.NumSpaces())
-	s.running = make([]runners, s.cl.NumSpaces())
+	s.running, s.allocs = make([]runners, s.cl.NumSpaces()), make([]allocations, s.cl.NumSpaces())
 	for i := range s.attempts {
 		s.attempts[i].standing = 0
 		if s.attempts[i].job != none {

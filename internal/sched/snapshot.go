@@ -290,7 +290,8 @@ func (s *State) loadJob(im *jobImage) {
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
 		t.retries, t.ran, t.last, t.alone = g.Retries, g.Ran, g.Last, g.Alone
 		if g.Avoid != nil || g.Meant != nil {
-			t.odd = &oddGang{meant: g.Meant, avoid: g.Avoid}
+			t.odd = &oddGang{avoid: g.Avoid}
+			s.mean(t, g.Meant)
 		}
 		s.at(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)

@@ -95,6 +95,7 @@ func (s *State) runs(a *attempt) bool {
 
 // rerun notes that something happened to an attempt.
 func (s *State) rerun(a *attempt) {
+	s.realloc(a)
 	r := &s.running[s.cl.Alloc(a.alloc).Space]
 	if !r.kept || a.standing&isStale != 0 {
 		return

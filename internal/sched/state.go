@@ -46,11 +46,13 @@ type State struct {
 	promises []int32                    // attempt slots of reservations, in no order
 	partials int                        // jobs with members above a minimum
 	loners   int                        // jobs that want their nodes for themselves
+	away     int                        // gangs that should run on other nodes next
 	through  uint64                     // the last event before the Decide that runs
 	look     bool                       // capacity or queues changed: the whole walk is due
 	looks    looks                      // or parts of it
 	tallies  []tally                    // by space
 	running  []runners                  // by space
+	allocs   []allocations              // by space
 	moved    []moved                    // when gangs moved lately, sorted by VC
 	debts    []debt                     // what VCs borrowed over time, sorted by VC
 	recount  bool                       // tallies are made anew: no time passes
@@ -412,7 +414,7 @@ func (s *State) Clone() *State {
 		d.queues[i] = slices.Clone(d.queues[i])
 	}
 	d.lines = s.lines.clone()
-	d.tallies, d.running = cloneTallies(s.tallies), cloneRunners(s.running)
+	d.tallies, d.running, d.allocs = cloneTallies(s.tallies), cloneRunners(s.running), make([]allocations, len(s.allocs))
 	d.looks.spaces, d.looks.changes = slices.Clone(s.looks.spaces), slices.Clone(s.looks.changes)
 	d.lazy = slices.Clone(s.lazy)
 	for i := range d.lazy {

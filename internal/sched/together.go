@@ -300,67 +300,6 @@ func (w *walker) adjust(wish *Wish) {
 	}
 }
 
-// Allocations implements View.
-func (v view) Allocations() []Allocation {
-	s := v.s
-	if k := &s.mem.known; k.seq == s.seq && k.space == v.space && k.prio == v.prio {
-		return k.list // a look asks more than once
-	}
-	var out []Allocation
-	for _, i := range s.holders[v.space] {
-		a := &s.attempts[i]
-		if a.joined || a.state == AttemptReserving || s.jobs[a.job].spec.Priority != v.prio || s.isExtra(a) || s.cl.Alloc(a.alloc).Opportunistic() {
-			continue
-		}
-		out = append(out, s.allocation(a))
-	}
-	slices.SortFunc(out, func(x, y Allocation) int { return compareRefs(x.Gangs[0], y.Gangs[0]) })
-	s.mem.known = known{s.seq, v.space, v.prio, out}
-	return out
-}
-
-// known are the allocations of a VC's priority after the event with a number.
-type known struct {
-	seq   uint64
-	space int32
-	prio  cell.Priority
-	list  []Allocation
-}
-
-func compareRefs(a, b GangRef) int {
-	return compareAttempts(AttemptID{Job: a.Job, Gang: a.Gang}, AttemptID{Job: b.Job, Gang: b.Gang})
-}
-
-// allocation is what a policy sees of one.
-func (s *State) allocation(head *attempt) Allocation {
-	g := &s.jobs[head.job].gangs[head.id.Gang]
-	out := Allocation{Leaves: g.leaves, Shape: g.shape.text, Steady: s.steady(head) && !head.orphaned, Memory: s.deviceMemory(head)}
-	for _, m := range s.membersOf(head.alloc) {
-		out.Gangs = append(out.Gangs, GangRef{m.id.Job, m.id.Gang})
-		out.Steady = out.Steady && m.cause == 0
-	}
-	f := s.cl.Forest()
-	for _, t := range s.cl.Alloc(head.alloc).Placement.Tasks {
-		if n := f.NodeIndex(t.Node); n != cell.None && !slices.Contains(out.Nodes, n) {
-			out.Nodes = append(out.Nodes, n)
-		}
-	}
-	slices.Sort(out.Nodes)
-	if head.share == 0 {
-		return out
-	}
-	sh := &s.shares[head.share-1]
-	out.Quantum, out.Since = sh.rotation.Quantum, sh.since
-	for _, turn := range sh.rotation.Turns {
-		var refs []GangRef
-		for _, id := range turn {
-			refs = append(refs, GangRef{id.Job, id.Gang})
-		}
-		out.Turns = append(out.Turns, refs)
-	}
-	return out
-}
-
 // Node implements View.
 func (v view) Node(i int32) NodeView {
 	f, out := v.s.cl.Forest(), NodeView{Node: i}
@@ -371,6 +310,46 @@ func (v view) Node(i int32) NodeView {
 		out.Offers = append(out.Offers, Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: v.s.cl.Idle(c), Of: f.NumLeaves(c)})
 	}
 	return out
+}
+
+// Idle implements View.
+func (v view) Idle(i int32) (idle, of int64) {
+	f := v.s.cl.Forest()
+	if i < 0 || int(i) >= len(f.Nodes) {
+		return 0, 0
+	}
+	for _, c := range f.Nodes[i].Cells {
+		idle, of = idle+int64(v.s.cl.Idle(c)), of+int64(f.NumLeaves(c))
+	}
+	return idle, of
+}
+
+// Moving implements View.
+func (v view) Moving() bool { return v.s.away > 0 }
+
+// mean says where a gang is to run next, when it is told to move; nil else.
+func (s *State) mean(g *gang, nodes []cell.NodeName) {
+	if g.rare().meant != nil {
+		s.away--
+	}
+	if g.intend(nodes); nodes != nil {
+		s.away++
+	}
+}
+
+// verifyAway counts again.
+func (s *State) verifyAway(add func(string, ...any)) {
+	n := 0
+	for i := range s.jobs {
+		for k := range s.jobs[i].gangs {
+			if s.jobs[i].spec != nil && s.jobs[i].gangs[k].rare().meant != nil {
+				n++
+			}
+		}
+	}
+	if n != s.away {
+		add("%d gangs are to run elsewhere, counted as %d", n, s.away)
+	}
 }
 
 // Machines implements View.

@@ -32,6 +32,8 @@ func (s *State) Verify() error {
 	s.verifyLazy(add)
 	s.verifyHolders(add)
 	s.verifyRunners(add)
+	s.verifyAllocations(add)
+	s.verifyAway(add)
 	s.verifyTallies(add)
 	s.verifyShares(add)
 	for i, q := range s.queues {
