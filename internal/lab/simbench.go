@@ -36,7 +36,7 @@ func BenchSim(ctx context.Context, o Options) error {
 	b := &simBench{bench: bench{out: o.Out}, o: o, dir: dir}
 	philly := simCase{file: "philly/philly_jobs.csv.gz", jobs: 82_247, spec: simulate.Spec{Cluster: "64x8", VCs: "from-trace"}}
 	tiresias := simCase{file: "tiresias/480_synth_job.csv", jobs: 480, spec: simulate.Spec{Cluster: "15x4", Placement: "count"}}
-	for _, p := range []string{"fifo", "firstfit", "srtf", "las", "themis"} {
+	for _, p := range []string{"fifo", "firstfit", "srtf", "las", "themis", "gandiva"} {
 		err = errors.Join(err, b.loop(ctx, philly, p))
 	}
 	for _, p := range []string{"fifo", "srtf", "las", "gittins", "themis"} {
