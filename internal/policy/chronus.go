@@ -148,7 +148,7 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), pools: v.Pools()}
 		l.n = int64(l.now) / int64(c.lease)
 		prio, some := l.priority()
-		if !some {
+		if !some || len(l.pools) == 0 { // a VC that lost all its cells has nothing to plan
 			return
 		}
 		boundary := leaseOf(v.Note(0), prio) < l.n
