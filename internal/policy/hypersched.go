@@ -52,8 +52,8 @@ func newHypersched(a *args) sched.Policy {
 		rungs:   a.number("rungs", 3, 0, 8),
 		share:   a.choice("share", "uniform", "top"),
 		gain:    a.thousandths("gain", 1100, 1000, 10_000),
-		restart: sched.Duration(a.number("restart", 30, 0, 86_400)) * sched.Second,
-		round:   sched.Duration(a.number("round", 60, 1, 86_400)) * sched.Second,
+		restart: a.seconds("restart", 30, 0, 86_400),
+		round:   a.seconds("round", 60, 1, 86_400),
 		end:     a.flag("end", false),
 	}
 }

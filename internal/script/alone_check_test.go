@@ -56,6 +56,20 @@ type falling struct {
 	seen    sched.Time
 }
 
+// heard takes the reports that a decision sees: of several of one task the last.
+func (c *checker) heard() {
+	for i, r := range c.reports {
+		e := r.Event.(sched.Progress)
+		if !slices.ContainsFunc(c.reports[i+1:], func(later sched.Record) bool {
+			l := later.Event.(sched.Progress)
+			return l.Attempt == e.Attempt && l.Task == e.Task && l.Loss != ""
+		}) {
+			c.reported(r, e)
+		}
+	}
+	c.reports = c.reports[:0]
+}
+
 // reported keeps the losses that a job's first task reports while it runs.
 func (c *checker) reported(r sched.Record, e sched.Progress) {
 	id := e.Attempt.Job

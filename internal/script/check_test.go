@@ -38,6 +38,7 @@ type checker struct {
 	promises  map[sched.JobID]promise // of chronus
 	profiled  map[cell.VCName][3]int64
 	losses    map[sched.JobID]*falling
+	reports   []sched.Record // that came since the last decision
 	lent      map[lentKey]*lent
 	owed      bool       // what was borrowed is known
 	calm      bool       // promises are kept as long as nothing happens
@@ -150,6 +151,11 @@ func (c *checker) batch(b engine.Batch) {
 
 // books checks one record against the checker's own books.
 func (c *checker) books(r sched.Record) {
+	switch r.Event.(type) {
+	case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
+	default:
+		c.heard() // it is decided
+	}
 	switch e := r.Event.(type) {
 	case sched.JobSubmitted:
 		if c.jobs[e.ID] != nil {
@@ -174,7 +180,7 @@ func (c *checker) books(r sched.Record) {
 	case sched.Noted:
 		c.noted(r, e)
 	case sched.Progress:
-		c.reported(r, e)
+		c.reports = append(c.reports, r)
 	case sched.JobCompleting:
 		c.stoppedEarly(r, e)
 	case sched.Joined:

@@ -274,6 +274,9 @@ func ParsePolicy(text string) (sched.VCConfig, error) {
 			vc.Params = append(vc.Params, sched.Param{Key: key, Value: value})
 		}
 	}
+	if vc.Moves > 0 && vc.Backfill != "" && vc.Backfill != "none" {
+		wrong.add(fmt.Errorf("policy %q: nobody moves beside backfill; leave out backfill or defragmentation", text))
+	}
 	slices.SortFunc(vc.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
 	return vc, wrong.all()
 }
