@@ -19,6 +19,12 @@ type gittins struct {
 // to take, by the service of past jobs that attained at least as much. As in the
 // authors' simulator the expected service is counted from zero, not from what the
 // gang attained. Gangs of a better index take cells back within a queue too.
+//
+// The service is taken in steps of a fifth of a quantum. So it is known when the order
+// changes by itself, and gangs of about equal service do not stop each other at every
+// job of a long history. The authors' simulator reads the exact service, but only when
+// a gang comes, ends or sinks: as many preemptions, and an order that depends on what
+// else happens.
 func newGittins(a *args) sched.Policy {
 	l := newLevels(a)
 	h := gittins{past: a.list("history", doublings(), false), delta: a.number("delta", defaultLimits[0], 1, 1<<40)}
@@ -26,12 +32,48 @@ func newGittins(a *args) sched.Policy {
 	if a.flag("learn", false) {
 		return &learned{l, h}
 	}
-	return &timed{&order{preempt: true, key: func(g *sched.GangView) sched.Key { return h.key(l, g) }}, l.change}
+	return &aging{&order{preempt: true, key: func(g *sched.GangView) sched.Key { return h.key(l, g) }},
+		func(after sched.Time, g *sched.GangView) sched.Time { return h.until(l, after, g) }}
 }
 
 // key is by queue, then by index, the largest first.
 func (h *gittins) key(l levels, g *sched.GangView) sched.Key {
-	return sched.Key{Rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(service(g)/int64(sched.Second)))}
+	return sched.Key{Rank: l.queue(g)<<gittinsBits + (1<<gittinsBits - 1 - h.index(h.stepped(service(g))))}
+}
+
+// stepsPerQuantum are the steps of service in which the index is read.
+const stepsPerQuantum = 5
+
+// step is one of them, in GPU-seconds.
+func (h *gittins) step() int64 { return max(h.delta/stepsPerQuantum, 1) }
+
+// stepped is a service of GPU-microseconds in GPU-seconds, by whole steps.
+func (h *gittins) stepped(service int64) int64 {
+	seconds := service / int64(sched.Second)
+	return seconds - seconds%h.step()
+}
+
+// until is when the key of a running gang changes for the first time after an instant:
+// it sinks to the next queue, or comes to the step at which it has attained as much as
+// some job of the past, or will have with another quantum.
+func (h *gittins) until(l levels, after sched.Time, g *sched.GangView) sched.Time {
+	next := l.until(after, g)
+	if g.Started == 0 {
+		return next
+	}
+	at := h.stepped(times(int64(g.Earlier)+int64(max(after-g.Started, 0)), g.Leaves))
+	for _, ahead := range [...]int64{0, h.delta} {
+		i := sort.Search(len(h.past), func(i int) bool { return h.past[i] > at+ahead })
+		if i == len(h.past) {
+			continue
+		}
+		steps := (h.past[i]-ahead-1)/h.step() + 1
+		need := (times(steps*h.step(), int32(sched.Second))-1)/int64(g.Leaves) + 1 // of running time
+		if t := g.Started.Add(sched.Duration(need) - g.Earlier); next == 0 || t < next {
+			next = t
+		}
+	}
+	return next
 }
 
 // add sums the history up.

@@ -50,17 +50,6 @@ func (l levels) until(after sched.Time, g *sched.GangView) sched.Time {
 	return 0
 }
 
-// change is when the first running gang sinks.
-func (l levels) change(v sched.View) sched.Time {
-	var next sched.Time
-	for g := range v.Running() {
-		if t := l.until(v.Now(), &g); t > 0 && (next == 0 || t < next) {
-			next = t
-		}
-	}
-	return next
-}
-
 // newLAS makes discretised two-dimensional least attained service. Within a queue
 // those that run come first; of those that wait in the first queue the earliest
 // submitted, in the others whoever was stopped last: that is the order of the

@@ -130,5 +130,13 @@ func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// NextChange implements sched.Timed.
-func (p *learned) NextChange(v sched.View) sched.Time { return p.change(v) }
+// NextChange implements sched.Timed: when the key of some gang that runs changes.
+func (p *learned) NextChange(v sched.View) (next sched.Time) {
+	h := p.history(v)
+	for g := range v.Running() {
+		if t := h.until(p.levels, v.Now(), &g); t > 0 && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	return next
+}

@@ -161,6 +161,56 @@ func TestGittins(t *testing.T) {
 	}
 }
 
+// The key of a gang that runs changes exactly when it was said to, for the first time
+// after any instant, and not before.
+func TestGittinsUntil(t *testing.T) {
+	for _, params := range [][]sched.Param{
+		{{Key: "limits", Value: "300/900"}, {Key: "delta", Value: "50"}, {Key: "history", Value: "10/20/100/400/400/1500"}},
+		{{Key: "limits", Value: "40/70"}, {Key: "delta", Value: "3"}, {Key: "history", Value: "5/6/7/33/90"}},
+		{},
+	} {
+		p, err := policy.New(sched.VCConfig{Policy: "gittins", Params: params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, leaves := range []int32{1, 3, 7} {
+			g := sched.GangView{Leaves: leaves, Started: sched.Time(1000 * second), Earlier: 4*second + 1}
+			if n := keyChanges(t, p.(sched.Aging), g); n < 3 {
+				t.Errorf("%v, %d leaves: the key changes %d times: the test shows little", params, leaves, n)
+			}
+		}
+	}
+}
+
+// keyChanges counts how often the key of a running gang changes, and checks that it does
+// so only when Until says it.
+func keyChanges(t *testing.T, p sched.Aging, g sched.GangView) (changes int) {
+	key := func(at sched.Time) sched.Key {
+		then := g
+		then.Ran = g.Earlier + sched.Duration(at-g.Started)
+		return p.Key(&then)
+	}
+	at := g.Started
+	for next := p.Until(at, &g); next != 0; next = p.Until(at, &g) {
+		if next <= at {
+			t.Fatalf("%d leaves: after %d the key changes at %d", g.Leaves, at, next)
+		}
+		for _, between := range []sched.Time{at + 1, at + (next-at)/3, at + (next-at)/2, next - 1} {
+			if between > at && between < next && (key(between) != key(at) || p.Until(between, &g) != next) {
+				t.Fatalf("%d leaves: the key changes at %d or earlier, not at %d", g.Leaves, between, next)
+			}
+		}
+		if key(next) != key(at) {
+			changes++
+		}
+		at = next
+	}
+	if key(at.Add(1<<45)) != key(at) {
+		t.Errorf("%d leaves: the key changes after %d, too", g.Leaves, at)
+	}
+	return changes
+}
+
 // Deadlines: the earliest first; one that has passed counts no more, and a soft
 // job then has its next.
 func TestEarliestDeadline(t *testing.T) {
