@@ -149,6 +149,9 @@ func (l *look) measure() bool {
 	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
 	for i := range ended {
 		g, cost := &ended[i], &l.pool.cost
+		if now := l.v.Gang(g.Ref); l.profiled(&now) { // by another gang of its job
+			continue
+		}
 		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), g.Leaves)
 		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(sched.Second))
 		r := record{profiled: true, measured: shows(g)}
@@ -186,7 +189,11 @@ func (l *look) profile() bool {
 		l.findRunning()
 	}
 	for i := range waiting {
-		g := &waiting[i]
+		now := l.v.Gang(waiting[i].Ref) // another gang of its job may have been noted since
+		if l.profiled(&now) {
+			continue
+		}
+		g := &now
 		at, some := l.poolFor(g)
 		switch {
 		case !some: // larger than any pool: what it declares must do

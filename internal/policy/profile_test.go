@@ -3,6 +3,7 @@ package policy_test
 import (
 	"testing"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -71,4 +72,32 @@ func TestProfilerRoom(t *testing.T) {
 	b.profiled("ann", 16, 60*minutes, 20*lease) // needs 16 of the 8 that plans have
 	is(t, "too large", b.look(p), "(1 measured 0s; )")
 	is(t, "not guaranteed", b.look(p), "(1 measured 0s; demoted), 1!")
+}
+
+// gangOf adds one more gang to the job that came last.
+func (b *board) gangOf(leaves int32) {
+	first := b.waiting[len(b.waiting)-1]
+	first.Ref.Gang, first.Leaves, first.Members = first.Ref.Gang+1, leaves, []cell.Member{{Tasks: 1, Leaves: leaves}}
+	b.waiting = append(b.waiting, first)
+}
+
+// What is said of a job holds for all of its gangs: where the first is too large for the
+// pool, the second is not measured either; and a job is started and measured once.
+func TestProfilerGangs(t *testing.T) {
+	p := make1(t, "chronus", "profiler=1")
+	b := chronusBoard(16)
+	b.profiled("ann", 16, 60*minutes)
+	b.gangOf(1)
+	is(t, "too large", b.look(p), "(1 measured 0s; ), 1!")
+	b = chronusBoard(16)
+	b.profiled("ann", 1, 60*minutes)
+	b.gangOf(1)
+	is(t, "begin", b.look(p), "1!, (1 profiles gpu), 1!")
+	b.now += sched.Time(30 * sched.Second)
+	for i := range b.running {
+		b.running[i].Ran = 30 * sched.Second
+	}
+	b.profiled("bob", 1, 60*minutes) // somebody waits
+	is(t, "end", b.look(p), "(1 measured 0s; ), 2!, (2 profiles gpu)")
+	is(t, "cost", string(b.notes[0]), "0 833400: 0 guaranteed, 0 hold 0 GPUs, rounding wastes 0; profiler 2 started, 1 measured, 30 GPU-seconds")
 }
