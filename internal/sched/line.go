@@ -149,15 +149,32 @@ func (s *State) unlist(space int32, e queued) {
 }
 
 // relist puts a gang that may have become a case of its own, or is none any more,
-// where it belongs.
+// where it belongs. While a policy reads the lines, one that loses its promise stays in
+// its place: in the line of its shape, which may have been read, it would be passed over,
+// and those behind it would get what it then takes back.
 func (s *State) relist(slot, g int32) {
 	j := &s.jobs[slot]
 	if gg := &j.gangs[g]; !gg.listed || gg.single == (gg.attempt != none || gg.avoids()) {
 		return
 	}
+	if s.mem.reading && j.gangs[g].single {
+		s.mem.moved = append(s.mem.moved, GangRef{j.id, g})
+		return
+	}
 	space, e := j.space, queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
 	s.unlist(space, e)
 	s.list(space, e)
+}
+
+// relistMoved puts those where they belong who stayed while a policy read the lines.
+func (s *State) relistMoved() {
+	s.mem.reading = false
+	for _, ref := range s.mem.moved {
+		if slot, ok := s.slots.get(ref.Job); ok {
+			s.relist(slot, ref.Gang)
+		}
+	}
+	s.mem.moved = s.mem.moved[:0]
 }
 
 // lineOf finds a gang's line, or begins it.

@@ -20,6 +20,8 @@ type memory struct {
 	digests    *strings.Builder
 	rooms      rooms
 	walker     walker          // of the VC that is walked
+	reading    bool            // a policy reads the lines of its VC
+	moved      []GangRef       // who was promised cells when it began, and is not any more
 	heads      []head          // of Ordered
 	lines      []Line          // of Lines
 	waits      []merge         // of opportunistic

@@ -109,7 +109,9 @@ func (w *walker) rank(prio cell.Priority) bool {
 	if w.yield == nil {
 		w.yield = w.hear
 	}
+	w.s.mem.reading = true
 	w.s.pol[w.space].Rank(&w.view)(w.yield)
+	w.s.relistMoved()
 	return !w.over
 }
 
