@@ -91,13 +91,21 @@ func hasDeadline(g *sched.GangView) bool {
 // estimate is how long a gang runs in all, as it is planned: its run time, one start
 // in each lease, and the margin of safety.
 func (c *chronus) estimate(g *sched.GangView) int64 {
+	t := c.bare(g)
+	if t == unknown {
+		return unknown
+	}
+	return plus(t, scale(t, c.safety, 100))
+}
+
+// bare is an estimate without the margin of safety.
+func (c *chronus) bare(g *sched.GangView) int64 {
 	t := c.measured(g)
 	if t == unknown {
 		return unknown
 	}
 	start := sched.Duration(c.restart*starts(g.Leaves)) * sched.Second
-	t = plus(t, scale(t, int64(start), int64(c.lease)))
-	return plus(t, scale(t, c.safety, 100))
+	return plus(t, scale(t, int64(start), int64(c.lease)))
 }
 
 // left is what an estimate leaves to run; at least 1.

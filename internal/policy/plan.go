@@ -88,6 +88,11 @@ func (l *look) planned(g *sched.GangView, r record, runs bool) planned {
 	}
 	if e := l.estimate(g); e != unknown {
 		p.need = l.need(e - ran)
+		// Who was stopped for it left late: that is at the expense of the margin of safety,
+		// and no reason for one lease more, which may not be there.
+		if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && l.need(l.bare(g)-ran) <= has {
+			p.need = has
+		}
 	}
 	return p
 }
