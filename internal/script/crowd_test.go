@@ -73,12 +73,25 @@ func crowdedFloor(g *generator) *floor {
 			return of != name
 		})
 		f.policy["a"], f.policy["b"] = withLimits(g, g.pick(variants...)), randomPolicy(g)
+		if g.seed/uint64(len(all))%3 == 1 { // in each third turn nothing keeps it from letting some leave
+			f.policy["a"] = g.pick(slices.DeleteFunc(variants, func(p string) bool { return !preempts(p) })...)
+		}
 		return f
 	}
 	for _, vc := range f.vcs {
 		f.policy[vc] = g.pick(promising()...) + " budget=1000000"
 	}
 	return f
+}
+
+// preempts reports whether a policy with parameters may let some leave within a priority,
+// as far as its parameters say.
+func preempts(p string) bool {
+	switch of, _, _ := strings.Cut(p, ":"); of {
+	case "capacity", "fifo":
+		return strings.Contains(p, "preempt")
+	}
+	return !strings.Contains(p, "preempt=no")
 }
 
 // promising are the parameters of chronus without its profiler.
