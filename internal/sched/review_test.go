@@ -249,6 +249,38 @@ func mixed(gpusA, gpusB int32, pin bool, nodes int) *sched.Config {
 	return &sched.Config{Cluster: spec, VCs: []sched.VCConfig{{Name: "a"}, {Name: "b", Policy: "drf"}}}
 }
 
+// When a VC makes a gang opportunistic, another VC that was walked before may stop it at
+// once: it gets a whole node whose halves two gangs of the former held.
+func TestTheLazyServeOtherVCs(t *testing.T) {
+	cfg := mixed(0, 0, false, 2)
+	cfg.VCs[1].Policy = ""
+	for i := range cfg.Cluster.VCs {
+		cfg.Cluster.VCs[i].Quota = []cell.QuotaSpec{{Chain: "GN", Level: 2, Number: 2}}
+	}
+	w := newWorld(t, cfg)
+	on := func(name string, vc cell.VCName, prio cell.Priority, leaves int32, nodes ...cell.NodeName) *sched.Job {
+		j := gangJob(name, vc, prio, 1, leaves)
+		j.Roles[0].SKUs, j.AllowedNodes = []cell.TypeName{"G"}, nodes
+		return j
+	}
+	first := on("lazy", "b", 0, 2, "n0")
+	first.LazyPreempt = true
+	lazy := w.submit(first)
+	w.submit(on("other", "b", 10, 2, "n1"))
+	whole := w.submit(on("whole", "a", 0, 3))
+	if got := w.attempt(whole, 0).N; got != 0 {
+		t.Fatalf("attempt %d of the gang that wants a node: no node is free", got)
+	}
+	w.submit(on("last", "b", 10, 1, "n1")) // its VC has no cells left, so the first makes room
+	if j, _ := w.s.Job(lazy); j.Tasks[0].State != sched.TaskStopping {
+		t.Errorf("the lazy gang's task is %v, want it to be stopped", j.Tasks[0].State)
+	}
+	w.tell(sched.TaskExited{Attempt: w.attempt(lazy, 0), Task: 0, Exit: sched.Exit{Code: 1, Cause: sched.NeverStarted}})
+	if j, _ := w.s.Job(whole); j.Tasks[0].Node != "n0" {
+		t.Errorf("the gang that wants a node has %q, want n0", j.Tasks[0].Node)
+	}
+}
+
 // Random histories over two chains on the same nodes, with a pinned cell, mixed
 // gangs, tasks that nothing is known of, time limits, and jobs set aside: every
 // invariant holds after every event, and when all is healed every job ends.

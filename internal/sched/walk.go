@@ -372,8 +372,9 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 		}
 		s.emit(Unreserved{Attempt: s.attempts[slot].id, Reason: why})
 	}
-	// Those who were promised cells before may find free ones in what the lazy give back.
-	s.grew = s.grew || len(p.lazies) > 0 && len(s.promises) > 0
+	// What the lazy give back may serve those who were promised cells, and other VCs,
+	// which were walked before: these may stop the lazy now.
+	s.grew = s.grew || len(p.lazies) > 0
 	for _, alloc := range p.lazies {
 		s.makeLazy(s.holder(alloc), id, p.over)
 	}
