@@ -110,14 +110,14 @@ func (w *twin) before(e sched.Event) {
 		g := &j.gangs[e.Attempt.Gang]
 		g.live = false
 		lost := !slices.Contains([]sched.EndCause{sched.EndSucceeded, sched.EndCompleted, sched.EndStopped}, e.Cause)
-		if lost && !((e.Cause == sched.EndPreempted || e.Cause == sched.EndMigrated) && j.spec.Hints.Checkpoint) {
+		if lost && !(e.Cause.Resumes() && j.spec.Hints.Checkpoint) {
 			j.wasted += g.loose
 		}
-		if !lost || j.spec.Hints.Checkpoint && (e.Cause == sched.EndPreempted || e.Cause == sched.EndMigrated) || e.Cause == sched.EndFailed || e.Cause == sched.EndTimeLimit {
+		if !lost || j.spec.Hints.Checkpoint && e.Cause.Resumes() || e.Cause == sched.EndFailed || e.Cause == sched.EndTimeLimit {
 			g.kept += g.fresh
 		}
 		g.loose, g.fresh, g.was = 0, 0, nil
-		if e.Cause == sched.EndPreempted && !g.extra {
+		if (e.Cause == sched.EndPreempted || e.Cause == sched.EndResized) && !g.extra {
 			j.preempted++
 			g.was = g.nodes
 		}

@@ -419,6 +419,10 @@ func (s *supervisor) finish() int {
 	exit := s.exit()
 	s.part.locks.remove()
 	removeGroups(groupDirs(s.spec))
+	for _, f := range s.locks {
+		f.Close() // who reads the outcome may start another task there before this process is gone
+	}
+	s.locks = nil
 	s.record(outcome{Exit: &exit})
 	return exitDone
 }
