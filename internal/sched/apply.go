@@ -193,7 +193,7 @@ func (s *State) applyStopRequested(e StopRequested) {
 	}
 	j.stop = true
 	if e.Reason != "" {
-		j.alter().stopReason = e.Reason
+		alter(&j.odd).stopReason = e.Reason
 	}
 	s.keys.remember(e.Meta, e.event(), e.Job)
 	slot := s.slots.of(e.Job)
@@ -279,7 +279,7 @@ func (s *State) vacant() *cell.Cluster {
 		}
 	}
 	for i := range s.attempts {
-		for _, l := range s.attempts[i].rare().drains {
+		for _, l := range rare(s.attempts[i].odd).drains {
 			s.empty.SetLeafBad(l, true)
 		}
 	}

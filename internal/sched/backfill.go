@@ -542,7 +542,7 @@ func (o *outlook) journal(b *book) {
 	if !o.easy || !b.timed() {
 		e.Leaves, e.Binds = b.leaves, b.binds
 	}
-	was := g.rare().booked
+	was := rare(g.odd).booked
 	if was != nil && was.Start == e.Start && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
 		return
 	}

@@ -26,7 +26,7 @@ func (s *State) applyBooked(e Booked) {
 }
 
 func (s *State) setBooking(g *gang, ref GangRef, b *Booked) {
-	g.alter().booked = b
+	alter(&g.odd).booked = b
 	if i, found := slices.BinarySearchFunc(s.booked, ref, GangRef.compare); !found {
 		s.booked = slices.Insert(s.booked, i, ref)
 	}
@@ -46,7 +46,7 @@ func (s *State) unbook(slot, g int32) {
 	if odd := j.gangs[g].odd; odd == nil || odd.booked == nil {
 		return
 	}
-	j.gangs[g].alter().booked = nil
+	alter(&j.gangs[g].odd).booked = nil
 	if i, found := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare); found {
 		s.booked = slices.Delete(s.booked, i, i+1)
 	}
@@ -79,7 +79,7 @@ func (s *State) unbookAll() {
 func (s *State) verifyBooking(j *job, g int32, add func(string, ...any)) {
 	gg := &j.gangs[g]
 	_, listed := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare)
-	switch b := gg.rare().booked; {
+	switch b := rare(gg.odd).booked; {
 	case listed != (b != nil):
 		add("gang %d of job %d: booked %v, listed %v", g, j.id, b != nil, listed)
 	case b != nil && (!gg.waiting || gg.attempt != none):

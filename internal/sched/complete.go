@@ -219,7 +219,7 @@ func (s *State) avoidRefusing(j *job, g int32) {
 }
 
 func (s *State) avoided(g *gang, n cell.NodeName) int32 {
-	for _, a := range g.rare().avoid {
+	for _, a := range rare(g.odd).avoid {
 		if a.Node == n {
 			return a.Times
 		}
@@ -228,7 +228,7 @@ func (s *State) avoided(g *gang, n cell.NodeName) int32 {
 }
 
 func (s *State) avoidUntil(g *gang, n cell.NodeName) Time {
-	for _, a := range g.rare().avoid {
+	for _, a := range rare(g.odd).avoid {
 		if a.Node == n {
 			return a.Until
 		}

@@ -172,7 +172,7 @@ func (s *State) settleGang(slot, g int32) {
 	if cause != EndMigrated {
 		s.stay(&s.jobs[slot].gangs[g], "it does not move any more")
 	}
-	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: a.rare().message})
+	s.emit(AttemptEnded{Attempt: a.id, Cause: cause, Message: rare(a.odd).message})
 	if left != none {
 		s.settleTurns(left)
 	}
@@ -300,7 +300,7 @@ func (s *State) windDown(slot int32) {
 	}
 	if j.stop {
 		s.learn(slot)
-		s.emit(JobEnded{Job: j.id, Phase: Stopped, Cause: EndStopped, Message: j.rare().stopReason})
+		s.emit(JobEnded{Job: j.id, Phase: Stopped, Cause: EndStopped, Message: rare(j.odd).stopReason})
 		return
 	}
 	if e, retry := s.retryJob(j); retry {

@@ -254,9 +254,9 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
 	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
 		return s.heldReason(s.newReason(j, g), gg), true
-	case j.rare().after > s.now || gg.after > s.now:
+	case rare(j.odd).after > s.now || gg.after > s.now:
 		r := s.newReason(j, g)
-		r.Until = max(j.rare().after, gg.after)
+		r.Until = max(rare(j.odd).after, gg.after)
 		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
 	case gg.attempt != none:
 		return Reason{}, false
@@ -285,7 +285,7 @@ func (s *State) heldReason(r Reason, g *gang) Reason {
 
 func (s *State) reservedReason(r Reason, g *gang) Reason {
 	a := &s.attempts[g.attempt]
-	for _, v := range a.rare().victims {
+	for _, v := range rare(a.odd).victims {
 		if s.live(v) != nil && !slices.Contains(r.Jobs, v.Job) {
 			r.Jobs = append(r.Jobs, v.Job)
 		}
@@ -402,7 +402,7 @@ func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
 }
 
 func (s *State) avoidedReason(r Reason, g *gang) Reason {
-	for _, a := range g.rare().avoid {
+	for _, a := range rare(g.odd).avoid {
 		if a.Until > s.now {
 			r.Nodes = append(r.Nodes, a.Node)
 			if r.Until == 0 || a.Until < r.Until {

@@ -37,7 +37,7 @@ func (s *State) Accept(f Fact) []Event {
 		}
 		return []Event{f}
 	case Notice:
-		if j := s.find(f.Job); j == nil || len(j.rare().notices) >= maxNotices || slices.Contains(j.rare().notices, f.Message) {
+		if j := s.find(f.Job); j == nil || len(rare(j.odd).notices) >= maxNotices || slices.Contains(rare(j.odd).notices, f.Message) {
 			return nil
 		}
 		return []Event{f}
@@ -259,7 +259,7 @@ func (s *State) applyProgress(e Progress) {
 const maxNotices = 20
 
 func (s *State) applyNotice(e Notice) {
-	if o := s.find(e.Job).alter(); len(o.notices) < maxNotices {
+	if o := alter(&s.find(e.Job).odd); len(o.notices) < maxNotices {
 		o.notices = append(slices.Clip(o.notices), e.Message)
 	}
 }

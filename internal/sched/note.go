@@ -71,9 +71,9 @@ func (s *State) applyJobNote(slot int32, e Noted) {
 		}
 	}
 	if len(e.Data) > 0 {
-		j.alter().note = &note{e.Policy, e.Data}
+		alter(&j.odd).note = &note{e.Policy, e.Data}
 	} else if j.noted() != nil {
-		j.alter().note = nil
+		alter(&j.odd).note = nil
 	}
 	for _, q := range listed {
 		s.list(j.space, q)
@@ -113,7 +113,7 @@ func (s *State) forgetNotes() {
 	})
 	for i := range s.jobs {
 		if j := &s.jobs[i]; j.spec != nil && j.noted() != nil && s.policyOf(j.spec.VC) != j.noted().Policy {
-			j.alter().note = nil
+			alter(&j.odd).note = nil
 		}
 	}
 }

@@ -18,8 +18,8 @@ type orphan struct {
 // drain makes leaves count as bad until an attempt has ended that runs on their
 // devices without holding them.
 func (s *State) drain(a *attempt, leaves []cell.LeafID) {
-	if leaves != nil || a.rare().drains != nil {
-		a.alter().drains = leaves
+	if leaves != nil || rare(a.odd).drains != nil {
+		alter(&a.odd).drains = leaves
 	}
 	for _, l := range leaves {
 		s.setLeafBad(l, true)

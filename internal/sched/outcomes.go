@@ -121,8 +121,8 @@ func (s *State) begin(slot int32, a *attempt, places []cell.Task) {
 	s.dequeue(slot, a.id.Gang)
 	s.mean(&j.gangs[a.id.Gang], nil)
 	a.state, a.placed, a.since = AttemptStarting, s.now, s.seq
-	if a.rare().victims != nil {
-		a.alter().victims = nil
+	if rare(a.odd).victims != nil {
+		alter(&a.odd).victims = nil
 	}
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
 	a.alive = int32(len(tasks))
@@ -218,7 +218,7 @@ func (s *State) freeAttempt(a *attempt) {
 		g.attempt = none
 	}
 	s.relist(a.job, a.id.Gang)
-	drains := a.rare().drains
+	drains := rare(a.odd).drains
 	*a = attempt{job: none}
 	s.drained(drains)
 	s.grew = true
@@ -337,8 +337,8 @@ func (s *State) applyJobRetried(e JobRetried) {
 	if e.Counted {
 		j.counted++
 	}
-	if j.rare().after != e.After {
-		j.alter().after = e.After
+	if rare(j.odd).after != e.After {
+		alter(&j.odd).after = e.After
 	}
 	for i := range j.tasks {
 		j.tasks[i].state, j.tasks[i].dead, j.tasks[i].retries = TaskWaiting, false, 0
@@ -365,7 +365,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 	s.slots.remove(j.id, slot)
 	s.names.remove(j, slot)
 	for g := range j.gangs {
-		if j.gangs[g].rare().meant != nil {
+		if rare(j.gangs[g].odd).meant != nil {
 			s.away--
 		}
 	}
@@ -377,7 +377,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 func (s *State) applyAvoided(e NodeAvoided) {
 	j := s.find(e.Job)
 	g := &j.gangs[e.Gang]
-	all := slices.Clone(g.rare().avoid)
+	all := slices.Clone(rare(g.odd).avoid)
 	i := slices.IndexFunc(all, func(a avoidance) bool { return a.Node == e.Node })
 	if i < 0 {
 		i = len(all)
@@ -385,7 +385,7 @@ func (s *State) applyAvoided(e NodeAvoided) {
 	}
 	all[i].Until = e.Until
 	all[i].Times++
-	g.alter().avoid = all
+	alter(&g.odd).avoid = all
 	s.relist(s.slots.of(e.Job), e.Gang)
 	s.at(e.Until, e.Job, e.Gang)
 }

@@ -32,7 +32,7 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 		return s.reaches(a, spec.TimeLimit).Add(spec.Grace), true
 	}
 	if a.state == AttemptReserving {
-		begin = max(begin.Add(s.longestGrace(a.rare().victims)), s.now)
+		begin = max(begin.Add(s.longestGrace(rare(a.odd).victims)), s.now)
 	}
 	return begin.Add(spec.TimeLimit).Add(spec.Grace), true
 }
@@ -85,7 +85,7 @@ func (o *outlook) enter(p cell.Priority) {
 	}
 	for _, a := range lost {
 		if b, _, ok := o.search(a, o.s.now); ok {
-			b.due = b.start == o.s.now && a.j.gangs[a.g].rare().booked.Start == o.s.now
+			b.due = b.start == o.s.now && rare(a.j.gangs[a.g].odd).booked.Start == o.s.now
 			o.add(b)
 		}
 	}
@@ -94,7 +94,7 @@ func (o *outlook) enter(p cell.Priority) {
 
 // restore reads a booking that keeps its cells, when they can still be had.
 func (o *outlook) restore(a asking) (book, bool) {
-	was := a.j.gangs[a.g].rare().booked
+	was := rare(a.j.gangs[a.g].odd).booked
 	if len(was.Leaves) == 0 || was.Start != 0 && was.Start < o.s.now {
 		return book{}, false
 	}
@@ -330,7 +330,7 @@ func (o *outlook) earliest(a asking, times []Time) (Time, cell.Result, bool) {
 		return 0, cell.Result{}, false
 	}
 	lo, hi := 0, len(times)
-	if was := a.j.gangs[a.g].rare().booked; was != nil && was.Start != 0 {
+	if was := rare(a.j.gangs[a.g].odd).booked; was != nil && was.Start != 0 {
 		if i, found := slices.BinarySearch(times, was.Start); found {
 			if _, ok := o.fits(a, times[i], nil); !ok {
 				lo = i + 1

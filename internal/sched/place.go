@@ -31,7 +31,7 @@ func (s *State) request(j *job, g int) cell.Request {
 		r.Preferred = s.prefer
 	}
 	r.Avoided = s.closed(j)
-	for _, a := range j.gangs[g].rare().avoid {
+	for _, a := range rare(j.gangs[g].odd).avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
 			r.Avoided = r.Avoided.Add(i)
 		}

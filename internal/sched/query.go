@@ -28,7 +28,7 @@ func (s *State) phase(j *job) Phase {
 func (s *State) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
-		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: j.rare().notices,
+		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: rare(j.odd).notices,
 		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
 	for g := range j.gangs {
 		st.Leaves += j.gangs[g].leaves
@@ -89,12 +89,12 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 
 func (s *State) attemptStatus(a *attempt) AttemptStatus {
 	out := AttemptStatus{ID: a.id, State: a.state, Lazy: a.lazy, Orphaned: a.orphaned, Cause: a.cause,
-		Placed: a.placed, Started: a.started, By: a.by, Message: a.rare().message}
+		Placed: a.placed, Started: a.started, By: a.by, Message: rare(a.odd).message}
 	if a.state == AttemptRunning && s.suspended(a) {
 		out.State = AttemptSuspended
 	}
 	out.Opportunistic = s.cl.Alloc(a.alloc).Opportunistic()
-	for _, v := range a.rare().victims {
+	for _, v := range rare(a.odd).victims {
 		if s.live(v) != nil {
 			out.Victims = append(out.Victims, v)
 		}

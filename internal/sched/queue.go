@@ -157,9 +157,9 @@ func (s *State) expire(now Time) {
 // meant reports whether the state still gives a reason for a job's timer.
 func (s *State) meant(j *job, t timer) bool {
 	g := &j.gangs[t.gang]
-	odd := g.rare()
+	odd := rare(g.odd)
 	switch {
-	case j.rare().after == t.at, g.after == t.at, odd.booked != nil && odd.booked.Start == t.at:
+	case rare(j.odd).after == t.at, g.after == t.at, odd.booked != nil && odd.booked.Start == t.at:
 		return true
 	case slices.ContainsFunc(odd.avoid, func(a avoidance) bool { return a.Until == t.at }):
 		return true

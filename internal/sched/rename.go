@@ -122,7 +122,7 @@ func (s *State) renameJob(j *job, e *Configured) {
 		if j.gangs[g].odd == nil {
 			continue
 		}
-		odd := j.gangs[g].alter()
+		odd := alter(&j.gangs[g].odd)
 		odd.meant, odd.avoid = slices.Clone(odd.meant), slices.Clone(odd.avoid)
 		for i, n := range odd.meant {
 			odd.meant[i] = nodeNow(e.RenamedNodes, n)

@@ -15,7 +15,7 @@ func (s *State) ranFor(a *attempt) Duration {
 	case a.share == 0:
 		return Duration(s.now - a.started)
 	}
-	return a.rare().ran + s.ranSince(a, max(a.started, s.shares[a.share-1].since))
+	return rare(a.odd).ran + s.ranSince(a, max(a.started, s.shares[a.share-1].since))
 }
 
 // ranSince returns how long an attempt ran from an instant on; before its present

@@ -168,7 +168,7 @@ func (s *State) applyRotated(e Rotated) {
 	for at := s.first(a); at != none; at = s.attempts[at].mate {
 		m := &s.attempts[at]
 		ran := s.ranFor(m)
-		m.alter().ran = ran
+		alter(&m.odd).ran = ran
 	}
 	if a.share == 0 {
 		a.share = s.newShare()
@@ -215,10 +215,10 @@ func (s *State) reaches(a *attempt, d Duration) Time {
 		return from.Add(d)
 	}
 	sh := &s.shares[a.share-1]
-	if d <= a.rare().ran {
+	if d <= rare(a.odd).ran {
 		return min(from.Add(d), s.now)
 	}
-	return sh.rotation.After(a.id, max(from, sh.since), d-a.rare().ran)
+	return sh.rotation.After(a.id, max(from, sh.since), d-rare(a.odd).ran)
 }
 
 // timeLimit looks again when an attempt has run for its job's limit.

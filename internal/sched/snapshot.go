@@ -159,7 +159,7 @@ func appendLine(out []byte, v any) []byte {
 }
 
 func (s *State) imageOfAttempt(a *attempt) attemptImage {
-	odd := a.rare()
+	odd := rare(a.odd)
 	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: odd.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
 		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Share: a.share, Ran: odd.ran}
 	if a.joined {
@@ -197,7 +197,7 @@ func (s *State) numberShares(attempts []attemptImage) []shareImage {
 }
 
 func imageOf(j *job) *jobImage {
-	odd := j.rare()
+	odd := rare(j.odd)
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: odd.stopReason, Quarantined: j.quarantined, Completing: j.completing,
 		After: odd.after, Notices: odd.notices, Note: odd.note}
@@ -206,7 +206,7 @@ func imageOf(j *job) *jobImage {
 	}
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		odd := g.rare()
+		odd := rare(g.odd)
 		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, odd.avoid, g.last, odd.booked, g.alone, odd.meant})
 	}
 	for i := range j.tasks {

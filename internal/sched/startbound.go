@@ -10,7 +10,7 @@ import (
 // delay. It is false when nothing bounds its wait; the time is 0 when it depends
 // on jobs that declare no limit, which the words name.
 func (s *State) startBound(j *job, g int32) (Time, string, bool) {
-	b := j.gangs[g].rare().booked
+	b := rare(j.gangs[g].odd).booked
 	switch {
 	case b == nil:
 		return 0, "", false

@@ -108,12 +108,19 @@ type oddJob struct {
 	note       *note // of its VC's policy
 }
 
-// rare is what few jobs have, to read.
-func (j *job) rare() oddJob {
-	if j.odd == nil {
-		return oddJob{}
+// rare returns what few jobs, gangs or attempts have, to read.
+func rare[T any](odd *T) (o T) {
+	if odd != nil {
+		o = *odd
 	}
-	return *j.odd
+	return o
+}
+
+// alter returns it to change: another one, since clones share the one before.
+func alter[T any](odd **T) *T {
+	o := rare(*odd)
+	*odd = &o
+	return *odd
 }
 
 // noted is what a policy noted about a job, nil for nothing.
@@ -122,13 +129,6 @@ func (j *job) noted() *note {
 		return nil
 	}
 	return j.odd.note
-}
-
-// alter returns what few jobs have, to change.
-func (j *job) alter() *oddJob {
-	o := j.rare()
-	j.odd = &o
-	return j.odd
 }
 
 // gang is one gang's place in its life: it waits (attempt None), or an attempt
@@ -160,28 +160,13 @@ type oddGang struct {
 	booked *Booked // what is promised to it while it waits
 }
 
-// rare is what few gangs have, to read.
-func (g *gang) rare() oddGang {
-	if g.odd == nil {
-		return oddGang{}
-	}
-	return *g.odd
-}
-
-// alter returns what few gangs have, to change.
-func (g *gang) alter() *oddGang {
-	o := g.rare()
-	g.odd = &o
-	return g.odd
-}
-
 // avoids reports whether a gang keeps off a node.
 func (g *gang) avoids() bool { return g.odd != nil && len(g.odd.avoid) > 0 }
 
 // intend says where a gang is to run next, when it is told to move; nil else.
 func (g *gang) intend(nodes []cell.NodeName) {
 	if nodes != nil || g.odd != nil && g.odd.meant != nil {
-		g.alter().meant = nodes
+		alter(&g.odd).meant = nodes
 	}
 }
 
@@ -241,25 +226,10 @@ type oddAttempt struct {
 	victims []AttemptID
 }
 
-// rare is what few attempts have, to read.
-func (a *attempt) rare() oddAttempt {
-	if a.odd == nil {
-		return oddAttempt{}
-	}
-	return *a.odd
-}
-
-// alter returns what few attempts have, to change.
-func (a *attempt) alter() *oddAttempt {
-	o := a.rare()
-	a.odd = &o
-	return a.odd
-}
-
 // say keeps the first message about an attempt's end.
 func (a *attempt) say(message string) {
-	if message != "" && a.rare().message == "" {
-		a.alter().message = message
+	if message != "" && rare(a.odd).message == "" {
+		alter(&a.odd).message = message
 	}
 }
 

@@ -329,7 +329,7 @@ func (v view) Moving() bool { return v.s.away > 0 }
 
 // mean says where a gang is to run next, when it is told to move; nil else.
 func (s *State) mean(g *gang, nodes []cell.NodeName) {
-	if g.rare().meant != nil {
+	if rare(g.odd).meant != nil {
 		s.away--
 	}
 	if g.intend(nodes); nodes != nil {
@@ -342,7 +342,7 @@ func (s *State) verifyAway(add func(string, ...any)) {
 	n := 0
 	for i := range s.jobs {
 		for k := range s.jobs[i].gangs {
-			if s.jobs[i].spec != nil && s.jobs[i].gangs[k].rare().meant != nil {
+			if s.jobs[i].spec != nil && rare(s.jobs[i].gangs[k].odd).meant != nil {
 				n++
 			}
 		}

@@ -242,7 +242,7 @@ func (w *walker) grant(wish Wish) {
 
 // eligible reports whether a gang may be placed at all now.
 func (s *State) eligible(j *job, g int32) bool {
-	return !j.quarantined && j.rare().after <= s.now && j.gangs[g].after <= s.now
+	return !j.quarantined && rare(j.odd).after <= s.now && j.gangs[g].after <= s.now
 }
 
 // block makes those behind a gang wait for the chains it could use, unless what

@@ -95,7 +95,7 @@ func (w *whatIf) starts(id JobID, g int32) (preempts []Displaced, ok bool) {
 		return nil, false
 	}
 	if at := j.gangs[g].attempt; at != none && w.attempts[at].state == AttemptReserving {
-		for _, v := range slices.Clone(w.attempts[at].rare().victims) {
+		for _, v := range slices.Clone(rare(w.attempts[at].odd).victims) {
 			if a := w.live(v); a != nil && a.cause != EndMigrated {
 				preempts = w.displaced(preempts, v.Job, false)
 			}
