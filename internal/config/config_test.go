@@ -129,8 +129,8 @@ throughputs: `
 	if diff := cmp.Diff(want, c.Config.Throughputs); diff != "" {
 		t.Error(diff)
 	}
-	_, _, problems = Parse("f", []byte(base+`{vgg: {TPU: {1: 1}, GPU: {0: 1, 1: 0, 2: 5, "02": 6}}}`))
-	for _, text := range []string{`no leaf is of the type "TPU"`, `"0" is not a number of GPUs`, `each once`} {
+	_, _, problems = Parse("f", []byte(base+`{vgg: {TPU: {1: 1}, GPU: {0: 1, 1: 0, 2: 5, "02": 6}}, "": {GPU: {1: 1}}}`))
+	for _, text := range []string{`no leaf is of the type "TPU"`, `"0" is not a number of GPUs`, `each once`, `a model needs a name`} {
 		if got := problems.Error(); !strings.Contains(got, text) {
 			t.Errorf("%s is not among the problems: %s", text, got)
 		}

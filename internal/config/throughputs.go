@@ -28,6 +28,9 @@ func (b *builder) readThroughputs(n *document.Node) {
 		return
 	}
 	for _, model := range models {
+		if model.Key == "" {
+			b.Problem(model.At(), "a model needs a name; a star stands for all others")
+		}
 		for _, sku := range b.Map(model.Value, "the throughputs of a model").Fields() {
 			name := sku.Key
 			if name == anyType {
