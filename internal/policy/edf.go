@@ -40,10 +40,17 @@ func newEDF(a *args) sched.Policy {
 	}
 	return &timed{o, func(v sched.View) sched.Time {
 		var next sched.Time
-		for g := range v.Running() {
-			if d, ok := deadline(&g, v.Now()); ok && (next == 0 || d < next) {
+		sinks := func(g *sched.GangView) {
+			if d, ok := deadline(g, v.Now()); ok && (next == 0 || d < next) {
 				next = d
 			}
+		}
+		for g := range v.Running() {
+			sinks(&g)
+		}
+		for r := range v.Promised() { // who is promised cells gives them up as well
+			g := v.Gang(r.Ref)
+			sinks(&g)
 		}
 		return next
 	}}
