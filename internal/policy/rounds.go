@@ -23,13 +23,15 @@ import (
 // a gang takes what the rounds allowed since it has waited long enough, or since
 // cells were last taken back: with small rounds a large gang waits for several. It
 // takes only what keeps its own queue within the ideal, and so two queues cannot take
-// from each other in turn. That the last round took cells is noted.
+// from each other in turn; and only from gangs that have run for the wait as well, as a
+// container there is marked for so long: else one that starts and thereby brings its
+// queue over would be stopped at the next look. That the last round took cells is noted.
 type rounds struct {
 	preempt bool // preempt=no
 	// interval=3 seconds between rounds (monitoring_interval).
 	interval sched.Duration
-	// wait=15 seconds that a gang waits before it takes (max_wait_before_kill; a
-	// victim has its grace period besides).
+	// wait=15 seconds that a gang waits before it takes, and runs before it is taken from
+	// (max_wait_before_kill; a victim has its grace period besides).
 	wait sched.Duration
 	// In thousandths: round=0.1 of the VC in one round (total_preemption_per_round),
 	// dead=0.1 (max_ignored_over_capacity), natural=0.2 (natural_termination_factor).
@@ -81,10 +83,14 @@ func (r *claim) over(q int) int64 {
 }
 
 // rounds is how many rounds a gang may use by now; less than 1 is none.
-func (r *claim) rounds(g *sched.GangView) int64 {
-	first := r.c.at(g.Since.Add(r.c.wait + r.c.interval - 1))
-	return r.now - max(first-1, r.last)
-}
+func (r *claim) rounds(g *sched.GangView) int64 { return r.now - max(r.c.first(g)-1, r.last) }
+
+// first is the first round in which a gang that waits may take, or one that runs be
+// taken from.
+func (r *rounds) first(g *sched.GangView) int64 { return r.at(g.Since.Add(r.wait + r.interval - 1)) }
+
+// ripe reports whether a gang that runs may be taken from.
+func (r *claim) ripe(g *sched.GangView) bool { return g.Started > 0 && r.c.first(g) <= r.now }
 
 // claims returns whom a gang may take cells from; nil if it may not.
 func (r *claim) claims(q int, t *tenant, g *sched.GangView) iter.Seq[sched.GangRef] {
@@ -122,7 +128,7 @@ func (r *claim) victims(rounds int64) iter.Seq[sched.GangRef] {
 					break
 				}
 				n := int64(g.Leaves) * whole
-				if r.c.tree.leaf(g.Hints.Queue) != q || n > left {
+				if r.c.tree.leaf(g.Hints.Queue) != q || n > left || !r.ripe(&g) {
 					continue
 				}
 				if part, left = part-n, left-n; !yield(g.Ref) {
@@ -261,7 +267,18 @@ func (r *claim) next(q int, t *tenant, l *line) int64 {
 	}
 	next := max(r.now+1, r.now+1-r.rounds(&g))
 	if n := next - r.now + r.rounds(&g); n > 1 && r.full(n-1) {
-		return math.MaxInt64 // more rounds allow no more
+		return r.ripens() // more rounds allow no more
+	}
+	return next
+}
+
+// ripens is the first round after now in which one more gang may be taken from.
+func (r *claim) ripens() int64 {
+	next := int64(math.MaxInt64)
+	for g := range r.v.Running() {
+		if first := r.c.first(&g); g.Started > 0 && first > r.now && r.over(r.c.tree.leaf(g.Hints.Queue)) > 0 {
+			next = min(next, first)
+		}
 	}
 	return next
 }

@@ -50,7 +50,9 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 	case "fifo":
 		return preempts == "true" && of.job > by.job
 	case "capacity":
-		return preempts == "true" && c.jobs[of.job].Hints.Queue != c.jobs[by.job].Hints.Queue
+		started := c.live[e.Attempt].started
+		return preempts == "true" && c.jobs[of.job].Hints.Queue != c.jobs[by.job].Hints.Queue &&
+			started > 0 && started.Add(seconds(v, "wait", 15)) <= now
 	case "edf":
 		return preempts != "no" && c.urgency(by, now) < c.urgency(of, now)
 	case "srtf":
