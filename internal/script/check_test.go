@@ -31,7 +31,7 @@ type checker struct {
 	victims   map[sched.AttemptID][]sched.AttemptID
 	rounds    map[cell.VCName]taking
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
-	lastLook  sched.Time
+	nextLook  sched.Time                 // before then nothing happens by itself
 	last      map[gangKey]int32
 	alone     map[gangKey]bool // gangs that never share again
 	memory    map[cell.TypeName]int64
@@ -396,7 +396,9 @@ func (c *checker) changes(b engine.Batch) {
 }
 
 // regretted checks that nobody is started, or promised cells, and preempted at the
-// next look although nothing happened in between.
+// next look although nothing happened in between: no input, and no time but that after
+// which a decision asked for another look. A microsecond later by itself a back-off may
+// have ended, or a lease.
 func (c *checker) regretted(b engine.Batch) {
 	inputs := false
 	for _, r := range b.Records {
@@ -404,13 +406,15 @@ func (c *checker) regretted(b engine.Batch) {
 		case sched.Placed:
 			c.started[e.Attempt] = b.Records[len(b.Records)-1].Seq
 		case sched.StopSent:
-			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.lastLook+1 {
+			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.nextLook {
 				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
 			}
 		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
 			inputs = true
 		case sched.Decided:
-			c.lastLook = r.Time
+			if c.nextLook = r.Time; e.Again {
+				c.nextLook++
+			}
 		}
 	}
 }
