@@ -34,15 +34,18 @@ func (w *world) placedAt(id sched.JobID) sched.Time {
 	return 0
 }
 
-// The story is told with real events: with exact limits the job starts within the
-// range, whatever waits before it.
+// The story is told with real events: with exact limits a job starts within the range,
+// whatever waits before it, when whoever reaches a limit or is preempted takes its whole
+// grace. Where some end by themselves, and others take their grace, leaves come free in
+// an order that no pace of an estimate tries; then a job may start before all of them or
+// after (Graham's anomalies of list scheduling). That is rare, and counted.
 func TestEstimateComesTrue(t *testing.T) {
-	known, spread := 0, 0
+	known, spread, missed := 0, 0, 0
 	for seed := range seeds.Of(t, 12) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 1}))
 		var jobs []sched.JobID
-		runs := map[sched.JobName]sched.Duration{}
+		mixed, all := map[sched.JobName]sched.Duration{}, map[sched.JobName]sched.Duration{}
 		for i := range 14 {
 			w.now += sched.Time(r.IntN(30_000_000))
 			j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{10, 10, 10, 100}[r.IntN(4)],
@@ -52,8 +55,9 @@ func TestEstimateComesTrue(t *testing.T) {
 			}
 			j.Roles[0].MinSucceeded = -1
 			limited(j, sched.Duration(1+r.IntN(50))*sched.Minute)
+			all[j.Name] = j.TimeLimit // it ends by itself at its limit
 			if r.IntN(2) == 0 {
-				runs[j.Name] = j.TimeLimit // it ends by itself at its limit
+				mixed[j.Name] = j.TimeLimit
 			}
 			jobs = append(jobs, w.submit(j))
 			w.start(jobs[i])
@@ -70,17 +74,32 @@ func TestEstimateComesTrue(t *testing.T) {
 			if e.Latest > e.Earliest {
 				spread++
 			}
-			c := w.copyOf()
-			c.runTo(e.Latest, runs)
-			if at := c.placedAt(id); at < e.Earliest || at > e.Latest {
+			if at, ok := w.comesTrue(id, e, nil); !ok {
 				t.Errorf("seed %d: job %d started at %d, estimated %d to %d", seed, id, at, e.Earliest, e.Latest)
+			}
+			for _, runs := range []map[sched.JobName]sched.Duration{mixed, all} {
+				if _, ok := w.comesTrue(id, e, runs); !ok {
+					missed++
+				}
 			}
 		}
 	}
-	t.Logf("%d estimates came true, %d of them ranges", known, spread)
+	t.Logf("%d estimates, %d of them ranges; where only some were stopped, %d did not come true", known, spread, missed)
+	if missed*100 > 2*known {
+		t.Errorf("%d of %d estimates did not come true where only some were stopped", missed, 2*known)
+	}
 	if known < 80 && seeds.Modest() {
 		t.Errorf("only %d jobs waited", known)
 	}
+}
+
+// comesTrue reports whether a job starts within its estimate when jobs run so long; who
+// is not named runs to its limit and is stopped.
+func (w *world) comesTrue(id sched.JobID, e sched.Estimate, runs map[sched.JobName]sched.Duration) (at sched.Time, ok bool) {
+	c := w.copyOf()
+	c.runTo(e.Latest, runs)
+	at = c.placedAt(id)
+	return at, at >= e.Earliest && at <= e.Latest
 }
 
 // What a time rests on is said, and so is why there is none.
