@@ -31,9 +31,12 @@ func (w *world) explain(id sched.JobID) sched.Explanation {
 	return e
 }
 
-// obey lets every attempt that was told to stop end.
-func (w *world) obey() {
+// obey lets every attempt that was told to stop end, those of some jobs first.
+func (w *world) obey(first ...sched.JobID) {
 	for _, j := range w.s.Jobs() {
+		if len(first) > 0 && !slices.Contains(first, j.ID) {
+			continue
+		}
 		for _, a := range j.Attempts {
 			for o, t := range j.Tasks {
 				if a.State == sched.AttemptStopping && t.Gang == a.ID.Gang {
@@ -41,6 +44,9 @@ func (w *world) obey() {
 				}
 			}
 		}
+	}
+	if len(first) > 0 {
+		w.obey()
 	}
 }
 
@@ -187,7 +193,7 @@ func (w *world) proven(id sched.JobID) []sched.SuggestionKind {
 			kinds = append(kinds, sug.Kind)
 			c := w.copyOf()
 			what := c.applySuggestion(id, sug)
-			c.obey()
+			c.obey(sug.Preempts...) // who ends before those, and waits again, may come first
 			if !c.started(what, g.Gang, sug.Kind) {
 				why, _ := c.s.Why(what)
 				w.t.Fatalf("job %s waits for %s; after %q it is %s: %+v", e.Name, g.Reason.Message, sug.Message, why.Phase, why.Gangs)
@@ -372,6 +378,24 @@ func (w *world) proveAll(kinds map[sched.SuggestionKind]int) (jobs int) {
 		}
 	}
 	return jobs
+}
+
+// Who is promised cells starts when his victims have left, whatever else changes: nobody
+// is told that he should withdraw for that, and no hardware that it should be mended.
+func TestNoSuggestionForWhoIsPromisedCells(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	w.tell(sched.NodeHealth{Node: "n1"})
+	w.start(w.submit(gangJob("low", "a", 0, 1, 4)))
+	w.submit(gangJob("ahead", "a", 100, 2, 4))
+	next := w.submit(gangJob("next", "a", 10, 1, 4))
+	want(t, "next", w.reason(next), sched.WaitingPreemption)
+	for _, g := range w.explain(next).Gangs {
+		for _, sug := range g.Suggestions {
+			if sug.Kind == sched.WithoutAhead || sug.Kind == sched.HardwareFixed || sug.Kind == sched.AfterJobs {
+				t.Errorf("it starts anyway: %q", sug.Message)
+			}
+		}
+	}
 }
 
 // The cost of one explanation, printed.

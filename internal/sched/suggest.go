@@ -53,10 +53,16 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	case BackOff:
 		t.afterTime()
 	default:
-		t.afterJobs()
-		t.withoutAhead()
+		// Who is promised cells starts when his victims have left: no change helps him to that.
+		_, anyway := t.without()
+		if !anyway {
+			t.afterJobs()
+			t.withoutAhead()
+		}
 		t.afterTime()
-		t.mended()
+		if !anyway {
+			t.mended()
+		}
 	}
 	return t.out, t.cut
 }
