@@ -99,8 +99,7 @@ func (s *State) couldStart(space int32) cell.Priority {
 				continue
 			}
 			tried++
-			r := s.lifting(s.request(j, int(e.gang)), e.prio)
-			if _, ok := s.cl.Place(&r); ok {
+			if _, ok := s.plan(j, int(e.gang), nil); ok {
 				best = e.prio
 			}
 		}
