@@ -153,7 +153,8 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	c.blind = r.IgnoreHealth
 	s.picky = r.Allowed != nil || len(r.Avoided) > 0
 	s.fond = len(r.Preferred) > 0
-	ok := s.parts(t.partition(r.Members, t.one[:0]))
+	ps := t.partition(r.Members, t.one[:0])
+	ok := s.parts(ps) || s.scatter(ps)
 	var res Result
 	if ok && !r.dry {
 		res = s.result()
