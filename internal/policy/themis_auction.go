@@ -258,8 +258,9 @@ type agent struct {
 	app   *app
 	stays int64           // GPUs that it holds and whose leases have not ended
 	gangs []candidate     // that it wants, in the order in which they are served
+	sizes []int32         // of these, in leaves
 	took  [ways][][]int32 // where they would go: by way, gang and lot
-	plans []plan          // by row
+	by    []int           // the way of each row
 	rows  []auction.Row
 	kept  []candidate
 }
@@ -271,13 +272,10 @@ type candidate struct {
 	nodes   cell.NodeSet // that it won, nil where it won cells of another gang
 }
 
-// plan is the first gangs of an app, placed in one way.
-type plan struct{ way, gangs int }
-
 // begin makes the agent of an app: what it holds it wants to keep, then its jobs are
 // served in the order of submission.
 func (a *agent) begin(m *market, of *app) {
-	*a = agent{m: m, app: of, stays: of.held, gangs: a.gangs[:0], took: a.took, plans: a.plans[:0], kept: a.kept[:0], rows: a.rows[:0]}
+	*a = agent{m: m, app: of, stays: of.held, gangs: a.gangs[:0], sizes: a.sizes[:0], took: a.took, by: a.by[:0], kept: a.kept[:0], rows: a.rows[:0]}
 	for way := range a.took {
 		a.took[way] = a.took[way][:0]
 	}
@@ -291,6 +289,9 @@ func (a *agent) begin(m *market, of *app) {
 	}
 	for _, g := range of.waits[:min(len(of.waits), maxGangs-len(a.gangs))] {
 		a.gangs = append(a.gangs, candidate{gang: g, expired: -1})
+	}
+	for i := range a.gangs {
+		a.sizes = append(a.sizes, a.gangs[i].gang.Leaves)
 	}
 }
 
@@ -365,8 +366,8 @@ func (b *bidding) way(way int) {
 		if slices.ContainsFunc(b.rows, func(r auction.Row) bool { return slices.Equal(r.Take, all) }) {
 			continue // another way comes to the same
 		}
-		b.rows = append(b.rows, auction.Row{Take: all, Rho: b.rho(i, held, slow)})
-		b.plans = append(b.plans, plan{way, i + 1})
+		b.rows = append(b.rows, auction.Row{Take: all, Gangs: b.sizes[:i+1], Rho: b.rho(i, held, slow)})
+		b.by = append(b.by, way)
 	}
 }
 
@@ -482,15 +483,10 @@ func anySKU(g *sched.GangView) bool {
 	return !slices.ContainsFunc(g.Members, func(m cell.Member) bool { return len(m.SKUs) > 0 })
 }
 
-// Split implements auction.Agent: what goes back is rounded down to whole gangs.
-func (a *agent) Split(row int, keep int64) []int32 {
-	p := &a.plans[row]
+// Split implements auction.Agent.
+func (a *agent) Split(row, gangs int) []int32 {
 	out := make([]int32, len(a.m.lots))
-	for i, take := range a.took[p.way][:p.gangs] {
-		if keep <= 0 {
-			break
-		}
-		keep -= int64(a.gangs[i].gang.Leaves)
+	for i, take := range a.took[a.by[row]][:gangs] {
 		c := a.gangs[i]
 		c.nodes = a.nodesOf(take)
 		a.kept = append(a.kept, c)

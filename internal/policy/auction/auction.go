@@ -23,28 +23,31 @@ const PPM = 1_000_000
 type Agent interface {
 	// Bid returns the app's finish-time fairness rho if it wins nothing, in parts per
 	// million, and a table of what it could win, given the GPUs of each lot that is
-	// offered. Rows that ask for more than a lot has, or for nothing, are ignored,
-	// as are those beyond MaxRows.
+	// offered. Rows that ask for more than a lot has, or for nothing, or whose gangs
+	// need other GPUs than they take, are ignored, as are those beyond MaxRows.
 	Bid(offer []int32) (nothing int64, rows []Row)
-	// Split divides a row that the app won among its jobs, when it may keep so
-	// many of the row's GPUs. It returns the GPUs of each lot that its jobs take,
-	// whole gangs, and no more than the row had.
-	Split(row int, keep int64) []int32
+	// Split divides a row that the app won among its jobs, when it may keep the first
+	// so many of the row's gangs. It returns the GPUs of each lot that these take.
+	Split(row int, gangs int) []int32
 }
 
 // Row is one line of a bid.
 type Row struct {
 	Take []int32 // GPUs, by lot
-	Rho  int64   // finish-time fairness with them, parts per million, at least 1
+	// Gangs are the GPUs of each gang that runs on them, in the order in which the app
+	// would keep them. A gang cannot be divided.
+	Gangs []int32
+	Rho   int64 // finish-time fairness with them, parts per million, at least 1
 }
 
 // Outcome is what one agent got.
 type Outcome struct {
 	Row int // of its table; -1 when it won nothing
 	// Won is what the row has, Fraction what the hidden payment leaves of it, in
-	// parts per million, and Kept what the agent's jobs take of it: whole gangs.
+	// parts per million, Gangs how many of its gangs that is, and Kept what these take.
 	Won      int64
 	Fraction int64
+	Gangs    int
 	Kept     []int32
 }
 
@@ -71,9 +74,11 @@ const (
 //
 //	c = product of the others' valuations / the same if it had stayed away
 //
-// which makes it useless to bid anything but the truth. A gang cannot be divided: what
-// goes back is rounded down to whole gangs by Split, which may keep at most all but
-// the whole GPUs that are paid.
+// which makes it useless to bid anything but the truth where GPUs can be divided at will,
+// and is never less than 1/e there (Cole et al.). A gang cannot be divided, so what an
+// agent keeps is rounded down to whole gangs. It is one at least, for with gangs the
+// fraction has no such bound: when two want the same cells, one of them gets nothing, so
+// the other would pay for nearly all that it won, and neither would ever get the cells.
 func Hold(lots []int32, agents []Agent) Result { return new(Arbiter).Hold(lots, agents) }
 
 // Arbiter holds one auction after the other in the same memory. The zero value is ready.
@@ -107,7 +112,8 @@ func (a *Arbiter) Hold(lots []int32, agents []Agent) Result {
 				out.Cut = a.winners(i) || out.Cut
 				o.Fraction = t.payment(i, a.best, a.s.best)
 			}
-			o.Kept = agents[i].Split(o.Row, o.Won*o.Fraction/PPM)
+			o.Gangs = whole(t.bids[i].rows[best].gangs, o.Won, o.Fraction)
+			o.Kept = agents[i].Split(o.Row, o.Gangs)
 			for l := range o.Kept {
 				out.Left[l] -= o.Kept[l]
 			}
@@ -116,6 +122,18 @@ func (a *Arbiter) Hold(lots []int32, agents []Agent) Result {
 	}
 	a.out = out
 	return out
+}
+
+// whole is how many of the gangs of a row an agent keeps of a fraction of it, in parts per
+// million to the nearest: the first that it has room for, one at least.
+func whole(gangs []int32, won, fraction int64) int {
+	keep := won * min(fraction+1, PPM) / PPM // a third of three GPUs is one
+	for i, n := range gangs {
+		if keep -= int64(n); keep < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(gangs)
 }
 
 // table is all bids, with logarithms instead of products: the smaller the sum of the
@@ -135,10 +153,11 @@ type bid struct {
 }
 
 type row struct {
-	at   int // in the agent's table
-	take []int32
-	sum  int64
-	log  int64
+	at    int // in the agent's table
+	take  []int32
+	gangs []int32
+	sum   int64
+	log   int64
 }
 
 // read asks all agents for their bids.
@@ -178,7 +197,7 @@ func (t *table) read(lots []int32, agents []Agent) {
 
 // row checks one line of a bid, and sums it up.
 func (t *table) row(at int, r *Row) (row, bool) {
-	out := row{at: at, take: r.Take}
+	out := row{at: at, take: r.Take, gangs: r.Gangs}
 	if len(r.Take) != len(t.lots) {
 		return row{}, false
 	}
@@ -188,7 +207,14 @@ func (t *table) row(at int, r *Row) (row, bool) {
 		}
 		out.sum += int64(n)
 	}
-	return out, out.sum > 0
+	rest := out.sum
+	for _, n := range r.Gangs {
+		if n < 0 {
+			return row{}, false
+		}
+		rest -= int64(n)
+	}
+	return out, out.sum > 0 && rest == 0
 }
 
 // winners finds the row that each agent wins, -1 for none, without one agent

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/seeds"
 )
 
-// teller is an agent that bids a table as it stands, and keeps whole GPUs.
+// teller is an agent that bids a table as it stands; its gangs take lot after lot.
 type teller struct {
 	nothing int64
 	rows    []Row
@@ -18,31 +18,40 @@ type teller struct {
 
 func (t *teller) Bid([]int32) (int64, []Row) { return t.nothing, t.rows }
 
-func (t *teller) Split(row int, keep int64) []int32 {
+func (t *teller) Split(row, gangs int) []int32 {
+	keep := sum(t.rows[row].Gangs[:gangs])
 	out := make([]int32, len(t.rows[row].Take))
 	for l, n := range t.rows[row].Take {
-		out[l] = int32(min(int64(n), keep))
-		keep -= int64(out[l])
+		out[l] = min(n, keep)
+		keep -= out[l]
 	}
 	return out
 }
 
-// linear bids for up to n GPUs of one lot, with an rho of work/k for k of them.
-func linear(nothing, work int64, n int32) *teller {
+func sum(list []int32) (n int32) {
+	for _, k := range list {
+		n += k
+	}
+	return n
+}
+
+// gang is a row of one gang.
+func gang(rho int64, take ...int32) Row { return Row{take, []int32{sum(take)}, rho} }
+
+// linear bids for up to n gangs of so many GPUs of one lot, with an rho of work/k for k
+// of them.
+func linear(nothing, work int64, n, leaves int32) *teller {
 	t := &teller{nothing: nothing}
+	gangs := slices.Repeat([]int32{leaves}, int(n))
 	for k := int32(1); k <= n; k++ {
-		t.rows = append(t.rows, Row{Take: []int32{k}, Rho: work / int64(k)})
+		t.rows = append(t.rows, Row{Take: []int32{k * leaves}, Gangs: gangs[:k], Rho: work / int64(k)})
 	}
 	return t
 }
 
 func kept(r Result) (out []int32) {
 	for _, o := range r.Outcomes {
-		n := int32(0)
-		for _, k := range o.Kept {
-			n += k
-		}
-		out = append(out, n)
+		out = append(out, sum(o.Kept))
 	}
 	return out
 }
@@ -55,8 +64,8 @@ func kept(r Result) (out []int32) {
 // On one whole node and two halves (2, 1, 1) A takes the node and B the halves: 1 * 1.
 // The other way round would be 1/2 * 1.
 func TestPlacementSensitive(t *testing.T) {
-	a := &teller{4 * PPM, []Row{{[]int32{0, 1, 1}, 2 * PPM}, {[]int32{2, 0, 0}, 1 * PPM}}}
-	b := &teller{4 * PPM, []Row{{[]int32{2, 0, 0}, 1 * PPM}, {[]int32{0, 1, 1}, 1 * PPM}}}
+	a := &teller{4 * PPM, []Row{gang(2*PPM, 0, 1, 1), gang(1*PPM, 2, 0, 0)}}
+	b := &teller{4 * PPM, []Row{gang(1*PPM, 2, 0, 0), gang(1*PPM, 0, 1, 1)}}
 	for _, agents := range [][]Agent{{a, b}, {b, a}} {
 		r := Hold([]int32{2, 1, 1}, agents)
 		at := slices.Index(agents, Agent(a))
@@ -73,9 +82,10 @@ func TestPlacementSensitive(t *testing.T) {
 		}
 	}
 	// Only the node is there: A's valuations are 1/4 and 1, B's too. The first named
-	// wins; without it B would have gone from 1/4 to 1, so it keeps a quarter.
+	// wins; without it B would have gone from 1/4 to 1, so it keeps a quarter, and that
+	// is its gang, since nobody can use half of one.
 	r := Hold([]int32{2, 0, 0}, []Agent{a, b})
-	if o := r.Outcomes[0]; o.Won != 2 || o.Fraction != PPM/4 || kept(r)[0] != 0 || r.Left[0] != 2 {
+	if o := r.Outcomes[0]; o.Won != 2 || o.Fraction != PPM/4 || o.Gangs != 1 || kept(r)[0] != 2 || r.Left[0] != 0 {
 		t.Errorf("one node: %+v, left %v", o, r.Left)
 	}
 }
@@ -84,7 +94,7 @@ func TestPlacementSensitive(t *testing.T) {
 // the products are 3 for (3,1) and (1,3), 4 for (2,2), so each wins two. Without the
 // other each would have four, so each pays for 2/4 and keeps one of two GPUs.
 func TestPaymentsByHand(t *testing.T) {
-	r := Hold([]int32{4}, []Agent{linear(24*PPM, 12*PPM, 4), linear(24*PPM, 12*PPM, 4)})
+	r := Hold([]int32{4}, []Agent{linear(24*PPM, 12*PPM, 4, 1), linear(24*PPM, 12*PPM, 4, 1)})
 	for i, o := range r.Outcomes {
 		if o.Won != 2 || o.Fraction != PPM/2 || o.Kept[0] != 1 {
 			t.Errorf("agent %d: %+v, want two won, half of them kept", i, o)
@@ -95,7 +105,7 @@ func TestPaymentsByHand(t *testing.T) {
 	}
 	// Three agents and six GPUs: two each; without one the others have three each, so
 	// the fraction is (2/3)*(2/3).
-	r = Hold([]int32{6}, []Agent{linear(24*PPM, 12*PPM, 6), linear(24*PPM, 12*PPM, 6), linear(24*PPM, 12*PPM, 6)})
+	r = Hold([]int32{6}, []Agent{linear(24*PPM, 12*PPM, 6, 1), linear(24*PPM, 12*PPM, 6, 1), linear(24*PPM, 12*PPM, 6, 1)})
 	for i, o := range r.Outcomes {
 		if o.Won != 2 || o.Fraction != 444_444 {
 			t.Errorf("agent %d of three: %+v", i, o)
@@ -103,10 +113,80 @@ func TestPaymentsByHand(t *testing.T) {
 	}
 }
 
+// The same with gangs, by hand. What is left after the payment is rounded down to whole
+// gangs, and is one at least.
+func TestWholeGangs(t *testing.T) {
+	// In twos all is as above: of two gangs won half are kept, and of two gangs 4/9 are
+	// less than one, which is kept.
+	twice := func() Agent { return linear(24*PPM, 12*PPM, 4, 2) }
+	if r := Hold([]int32{8}, []Agent{twice(), twice()}); !slices.Equal(kept(r), []int32{2, 2}) || r.Left[0] != 4 {
+		t.Errorf("two agents of gangs of two keep %v", kept(r))
+	}
+	if r := Hold([]int32{12}, []Agent{twice(), twice(), twice()}); !slices.Equal(kept(r), []int32{2, 2, 2}) || r.Left[0] != 6 {
+		t.Errorf("three agents of gangs of two keep %v", kept(r))
+	}
+	// One GPU and two who want it: the first keeps it, though it pays for all but a
+	// thousandth. Whoever would win nothing anyway pays nothing.
+	one := func(rho int64) Agent { return &teller{1000 * PPM, []Row{gang(rho, 1)}} }
+	r := Hold([]int32{1}, []Agent{one(PPM), one(PPM)})
+	if o := r.Outcomes[0]; o.Fraction != 1000 || !slices.Equal(kept(r), []int32{1, 0}) {
+		t.Errorf("one GPU: %+v, kept %v", o, kept(r))
+	}
+	for _, c := range []struct {
+		gangs     []int32
+		fraction  int64
+		want, sum int
+	}{
+		{[]int32{1, 3}, PPM / 2, 1, 1}, // 2 of 4, and the second gang needs 3
+		{[]int32{3, 1}, PPM / 2, 1, 3}, // one at least
+		{[]int32{1, 3}, PPM, 2, 4},
+		{[]int32{1, 1, 1}, 333_333, 1, 1}, // a third, to six digits
+		{[]int32{1, 1, 1}, 666_667, 2, 2},
+		{[]int32{1, 1, 1}, 999_998, 2, 2},
+		{[]int32{2, 2, 2}, 666_665, 1, 2},
+		{[]int32{8}, 0, 1, 8},
+	} {
+		won := sum(c.gangs)
+		n := whole(c.gangs, int64(won), c.fraction)
+		if n != c.want || int(sum(c.gangs[:n])) != c.sum {
+			t.Errorf("%d ppm of %v are %d gangs, want %d", c.fraction, c.gangs, n, c.want)
+		}
+	}
+}
+
+// Whatever the gangs, a larger fraction never leaves fewer, all of it leaves all, and what
+// is left is no more than the fraction, but for the first gang, and no whole gang less.
+func TestWholeIsMonotone(t *testing.T) {
+	for seed := range seeds.Of(t, 200) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		gangs := make([]int32, 1+rng.IntN(6))
+		for i := range gangs {
+			gangs[i] = int32(1 + rng.IntN(8))
+		}
+		won, last := int64(sum(gangs)), 1
+		for fraction := int64(0); fraction <= PPM; fraction += 1 + rng.Int64N(PPM/50) {
+			n := whole(gangs, won, fraction)
+			if n < last || n > len(gangs) {
+				t.Fatalf("seed %d: %d ppm of %v are %d gangs, less are %d", seed, fraction, gangs, n, last)
+			}
+			last = n
+			exact := won * fraction // in parts per million of a GPU, to won of these
+			if k := int64(sum(gangs[:n])); n > 1 && k*PPM > exact+won {
+				t.Fatalf("seed %d: %d ppm of %v leave %d GPUs", seed, fraction, gangs, k)
+			} else if n < len(gangs) && (k+int64(gangs[n]))*PPM <= exact {
+				t.Fatalf("seed %d: %d ppm of %v leave %d GPUs, there is room for another gang", seed, fraction, gangs, k)
+			}
+		}
+		if n := whole(gangs, won, PPM); n != len(gangs) {
+			t.Fatalf("seed %d: all of %v are %d gangs", seed, gangs, n)
+		}
+	}
+}
+
 // An agent that claims more than the truth wins more and keeps no more; one that
 // scales its claim changes nothing, for only ratios matter.
 func TestOverstating(t *testing.T) {
-	honest := func() *teller { return linear(24*PPM, 12*PPM, 4) }
+	honest := func() *teller { return linear(24*PPM, 12*PPM, 4, 1) }
 	truth := kept(Hold([]int32{4}, []Agent{honest(), honest()}))[0]
 	for name, rho := range map[string][]int64{ // claimed for 1 to 4 GPUs
 		"twice as much for three":     {12, 6, 2, 2},
@@ -133,9 +213,9 @@ func TestOverstating(t *testing.T) {
 }
 
 // What no agent may do is ignored: rows that take more than there is, of lots that
-// are not there, or nothing.
+// are not there, or nothing, and gangs that need other GPUs than the row takes.
 func TestBadRows(t *testing.T) {
-	bad := &teller{4 * PPM, []Row{{[]int32{3}, 1}, {[]int32{-1}, 1}, {[]int32{1, 1}, 1}, {[]int32{0}, 1}, {nil, 1}}}
+	bad := &teller{4 * PPM, []Row{gang(1, 3), gang(1, -1), gang(1, 1, 1), gang(1, 0), gang(1), {[]int32{2}, []int32{1}, 1}, {[]int32{2}, []int32{1, 2}, 1}, {[]int32{2}, []int32{3, -1}, 1}, {[]int32{2}, nil, 1}}}
 	r := Hold([]int32{2}, []Agent{bad})
 	if r.Outcomes[0].Row != -1 || r.Left[0] != 2 {
 		t.Errorf("%+v", r)
@@ -184,6 +264,10 @@ func TestTwin(t *testing.T) {
 				if slices.Max(r.Take) == 0 {
 					continue // is no row
 				}
+				for rest := sum(r.Take); rest > 0; {
+					r.Gangs = append(r.Gangs, 1+rng.Int32N(rest))
+					rest -= r.Gangs[len(r.Gangs)-1]
+				}
 				b.rows = append(b.rows, r)
 			}
 			bids, agents = append(bids, b), append(agents, b)
@@ -200,8 +284,14 @@ func TestTwin(t *testing.T) {
 			if o.Fraction < 0 || o.Fraction > PPM {
 				t.Errorf("seed %d: a fraction of %d ppm", seed, o.Fraction)
 			}
+			if row := bids[i].rows[o.Row]; o.Gangs < 1 || o.Won != int64(sum(row.Take)) || sum(o.Kept) != sum(row.Gangs[:o.Gangs]) {
+				t.Errorf("seed %d: of %v it keeps %v, %d gangs", seed, row, o.Kept, o.Gangs)
+			}
 			for l := range left {
 				left[l] -= o.Kept[l]
+				if o.Kept[l] < 0 || o.Kept[l] > bids[i].rows[o.Row].Take[l] {
+					t.Errorf("seed %d: it keeps %v, and won %v", seed, o.Kept, bids[i].rows[o.Row].Take)
+				}
 			}
 		}
 		if math.Abs(got/want-1) > 1e-9 || r.Cut {
@@ -218,7 +308,7 @@ func TestTwin(t *testing.T) {
 func TestBound(t *testing.T) {
 	var agents []Agent
 	for range 12 {
-		agents = append(agents, linear(24*PPM, 12*PPM, 40))
+		agents = append(agents, linear(24*PPM, 12*PPM, 40, 1))
 	}
 	r := Hold([]int32{40}, agents)
 	if !r.Cut || r.Left[0] < 0 {
