@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -85,13 +86,13 @@ func (c *chronus) Key(g *sched.GangView) sched.Key {
 
 // hasDeadline reports whether a gang can be guaranteed anything.
 func hasDeadline(g *sched.GangView) bool {
-	return len(g.Hints.Deadlines) > 0 && g.Gangs == 1 && g.Hints.Class != "besteffort"
+	return len(g.Hints.Deadlines) > 0 && (g.Gangs == 1 || elastic(g)) && g.Hints.Class != "besteffort"
 }
 
 // estimate is how long a gang runs in all, as it is planned: its run time, one start
 // in each lease, and the margin of safety.
-func (c *chronus) estimate(g *sched.GangView) int64 {
-	t := c.bare(g)
+func (c *chronus) estimate(f *forecast) int64 {
+	t := c.bare(f)
 	if t == unknown {
 		return unknown
 	}
@@ -99,31 +100,39 @@ func (c *chronus) estimate(g *sched.GangView) int64 {
 }
 
 // bare is an estimate without the margin of safety.
-func (c *chronus) bare(g *sched.GangView) int64 {
-	t := c.measured(g)
-	if t == unknown {
+func (c *chronus) bare(f *forecast) int64 {
+	if f.takes == unknown {
 		return unknown
 	}
-	start := sched.Duration(c.restart*starts(g.Leaves)) * sched.Second
-	return plus(t, scale(t, int64(start), int64(c.lease)))
+	start := sched.Duration(c.restart*starts(f.at.gpus)) * sched.Second
+	return plus(f.takes, scale(f.takes, int64(start), int64(c.lease)))
 }
 
-// left is what an estimate leaves to run; at least 1.
-func (c *chronus) left(g *sched.GangView) int64 {
-	e := c.estimate(g)
+// left is what a forecast leaves to run; at least 1.
+func (c *chronus) left(g *sched.GangView, f *forecast) int64 {
+	e := c.estimate(f)
 	if e == unknown {
 		return unknown
 	}
-	return max(e-int64(g.Ran), 1)
+	return max(e-f.ran(g), 1)
 }
 
-// service is what is left in GPU-microseconds.
-func (c *chronus) service(g *sched.GangView) int64 { return times(c.left(g), g.Leaves) }
+// remains is left where the gang is meant to run.
+func (c *chronus) remains(g *sched.GangView) int64 {
+	f := c.forecast(g)
+	return c.left(g, &f)
+}
+
+// service is what remains in GPU-microseconds.
+func (c *chronus) service(g *sched.GangView) int64 {
+	f := c.forecast(g)
+	return times(c.left(g, &f), f.at.gpus)
+}
 
 // latestStart is when a gang must start to meet its last deadline.
 func (c *chronus) latestStart(g *sched.GangView) int64 {
 	d := g.Hints.Deadlines
-	return max(int64(g.Submitted.Add(d[len(d)-1].After))-c.left(g), 0)
+	return max(int64(g.Submitted.Add(d[len(d)-1].After))-c.remains(g), 0)
 }
 
 // late is the key of a demoted gang that can meet no deadline any more.
@@ -148,6 +157,8 @@ type look struct {
 	pool  pool
 	run   []sched.Ranked // those who may have to leave, the worst first
 	stops bool           // whether anybody may
+	// elastic is that there are jobs of several sizes.
+	elastic bool
 }
 
 // Rank implements sched.Policy.
@@ -155,8 +166,12 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), pools: v.Pools()}
 		l.n = int64(l.now) / int64(c.lease)
+		l.elastic = v.Elastic()
 		prio, some := l.priority()
 		if !some || len(l.pools) == 0 { // a VC that lost all its cells has nothing to plan
+			return
+		}
+		if !l.follow() {
 			return
 		}
 		boundary := leaseOf(v.Note(0), prio) < l.n
@@ -174,14 +189,18 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 			return
 		}
 		l.stops = boundary
-		if boundary || len(l.force) > 0 || l.waits() {
+		missing := l.missing()
+		if boundary || len(l.force) > 0 || len(missing) > 0 || l.waits() {
 			l.findRunning()
 		}
-		if l.holders() && l.forced() {
+		if l.holders() && l.members(missing) && l.forced() {
 			l.rest()
 		}
 	}
 }
+
+// Firm implements sched.Firm: a lease is of a size.
+func (c *chronus) Firm() {}
 
 // due returns those whose deadlines are to be judged: they were there at the last
 // slot boundary.
@@ -216,11 +235,14 @@ func (l *look) findRunning() {
 		if readRecord(g.Note).kind == holds {
 			continue
 		}
+		if g.Extra { // it leaves with its minimum
+			continue
+		}
 		k := l.Key(&g)
 		if moved, late := l.late(&g, l.now); late {
 			k = moved
 		}
-		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: g.Leaves})
+		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: inPool(&g)})
 	}
 	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
 }
@@ -239,8 +261,63 @@ func (l *look) holders() bool {
 	none := func(ref sched.GangRef) bool { return readRecord(l.v.Gang(ref).Note).kind != holds }
 	for _, ref := range waiting {
 		g := l.v.Gang(ref)
-		if !l.yield(sched.Wish{Gang: ref, SKU: l.sku(&g), Over: behind(slices.Values(l.run), math.MinInt64), Passes: none}) {
+		w := l.wish(&g)
+		w.Over, w.Passes = behind(slices.Values(l.run), math.MinInt64), none
+		if !l.yield(w) {
 			return false
+		}
+	}
+	return true
+}
+
+// follow sums up what guaranteed gangs did that have fewer or more members than they had.
+func (l *look) follow() bool {
+	if !l.elastic {
+		return true
+	}
+	var changed []sched.GangView
+	for g := range l.v.Running() {
+		if elastic(&g) && g.Started > 0 {
+			changed = append(changed, g)
+		}
+	}
+	slices.SortFunc(changed, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	for i := range changed {
+		g := &changed[i]
+		r := readRecord(g.Note)
+		if r.guaranteed() && r.forecast.follow(g) && !l.yield(remember(g.Ref.Job, r.text(r.leases(l.n), l.n))) {
+			return false
+		}
+	}
+	return true
+}
+
+// missing lists who holds the lease, runs, and has fewer members than its lease is for.
+func (l *look) missing() []sched.GangView {
+	var out []sched.GangView
+	if !l.elastic {
+		return nil
+	}
+	for g := range l.v.Running() {
+		if r := readRecord(g.Note); r.kind == holds && elastic(&g) && g.Sizes.Live < membersOn(&g, r.at.gpus) {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	return out
+}
+
+// members serves those that they miss; others make room.
+func (l *look) members(missing []sched.GangView) bool {
+	for i := range missing {
+		g := &missing[i]
+		w := l.wish(g)
+		n := w.Size - g.Sizes.Least
+		w.Size, w.Over = 0, behind(slices.Values(l.run), math.MinInt64)
+		for w.Gang.Gang = 1; w.Gang.Gang <= n; w.Gang.Gang++ {
+			if !l.v.Placed(w.Gang) && !l.yield(w) {
+				return false
+			}
 		}
 	}
 	return true
@@ -276,21 +353,31 @@ func (l *look) rest() {
 		for ; at > 0 && l.run[at-1].Key.Rank <= r.Key.Rank; at-- {
 			room -= int64(l.run[at-1].Leaves)
 		}
+		w, needs := l.ahead(r)
 		free := l.v.Free()
-		if int64(r.Leaves)-max(room-gone, 0) > free { // which may be endless
+		if needs-max(room-gone, 0) > free { // which may be endless
 			continue
 		}
-		w := sched.Wish{Gang: r.Ref}
-		if l.stops && room > gone && int64(r.Leaves) > free {
+		if l.stops && room > gone && needs > free {
 			w.Over = behind(slices.Values(l.run), r.Key.Rank)
 		}
 		if !l.yield(w) {
 			return
 		}
 		if w.Over != nil && l.v.Placed(r.Ref) {
-			gone += int64(r.Leaves) - free
+			gone += needs - free
 		}
 	}
+}
+
+// ahead is a wish for a gang that holds no lease, and how many GPUs it needs.
+func (l *look) ahead(r sched.Ranked) (sched.Wish, int64) {
+	if r.Key.Rank < rankPromised || r.Key.Rank >= rankLate || len(l.pools) == 1 && !l.elastic {
+		return sched.Wish{Gang: r.Ref}, int64(r.Leaves)
+	}
+	g := l.v.Gang(r.Ref) // where it was planned, and with what size, else nowhere
+	f := l.forecast(&g)
+	return l.wish(&g), int64(max(f.at.gpus, r.Leaves))
 }
 
 // ordered yields who waits in the order that holds now.
@@ -326,7 +413,11 @@ func (c *chronus) NextChange(v sched.View) sched.Time {
 // be measured for room in the pool.
 func (c *chronus) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
 	g := v.Gang(ref)
-	switch {
+	r := readRecord(g.Note)
+	switch f := c.forecast(&g); {
+	case elastic(&g) && r.guaranteed() && int64(f.at.gpus) > v.Free():
+		return fmt.Sprintf("it is guaranteed leases with %d of its %d members, on %d GPUs; free are %d",
+			membersOn(&g, f.at.gpus), g.Sizes.Most, f.at.gpus, v.Free()), 0
 	case c.Key(&g).Rank != rankUndecided:
 		return "", 0
 	case !c.profiled(&g):

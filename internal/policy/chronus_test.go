@@ -26,11 +26,13 @@ func (b *board) dated(leaves int32, run sched.Duration, deadlines ...sched.Durat
 
 // look lets a policy look at a board once and keeps what it notes and starts. It
 // returns what was noted about jobs and who was wished for: ! is placed, a number
-// behind < is how many might have left for it.
-func (b *board) look(p sched.Policy) string {
+// behind < is how many might have left for it; = is the size, @ the type that it is to have.
+func (b *board) look(p sched.Policy) string { return b.lookAt(b, p) }
+
+func (b *board) lookAt(v sched.View, p sched.Policy) string {
 	b.keyed = p.(sched.Keyed)
 	var out []string
-	for w := range p.Rank(b) {
+	for w := range p.Rank(v) {
 		if n := w.Note; n != nil {
 			b.notes[n.Job] = n.Data
 			for i := range b.waiting {
@@ -49,6 +51,16 @@ func (b *board) look(p sched.Policy) string {
 			continue
 		}
 		text := fmt.Sprint(w.Gang.Job)
+		if w.Size != 0 {
+			text += fmt.Sprintf("=%d", w.Size)
+		}
+		if w.SKU != "" && len(v.Pools()) > 1 {
+			text += "@" + string(w.SKU)
+		}
+		if slices.ContainsFunc(b.running, func(g sched.GangView) bool { return g.Ref == w.Gang }) {
+			out = append(out, text)
+			continue
+		}
 		if g := b.Gang(w.Gang); g.Leaves <= b.free {
 			b.free -= g.Leaves
 			b.placed[g.Ref] = true

@@ -17,6 +17,7 @@ type planned struct {
 	r    record
 	pool int
 	gpus leases.Rounded
+	has  int32 // GPUs, as it runs
 	need int64 // leases, 0 when it has outrun its estimate
 	runs bool
 }
@@ -40,13 +41,13 @@ func (c *chronus) need(left int64) int64 {
 	return (left-1)/int64(c.lease) + 1
 }
 
-// rounded is a gang as it is planned in a pool.
-func (l *look) rounded(g *sched.GangView, pool int) leases.Rounded {
+// rounded is a number of GPUs as it is planned in a pool.
+func (l *look) rounded(gpus int32, pool int) leases.Rounded {
 	node := int(l.pools[pool].Node)
-	if l.split && int(g.Leaves) > node {
-		return leases.Split(int(g.Leaves), node)
+	if l.split && int(gpus) > node {
+		return leases.Split(int(gpus), node)
 	}
-	return leases.RoundUp(int(g.Leaves), node)
+	return leases.RoundUp(int(gpus), node)
 }
 
 // gather lists the guaranteed gangs in order of submission, and reports whether
@@ -58,11 +59,11 @@ func (l *look) gather() (someDemoted bool) {
 	add := func(g *sched.GangView, runs bool) {
 		r := readRecord(g.Note)
 		switch {
-		case r.guaranteed():
+		case r.guaranteed() && g.Ref.Gang == 0:
 			l.all = append(l.all, l.planned(g, r, runs))
 		case r.kind == demoted && hasDeadline(g):
 			someDemoted = true
-			if left := l.left(g); !runs && left <= rest {
+			if left := l.remains(g); !runs && left <= rest {
 				l.force = append(l.force, *g)
 			}
 		}
@@ -81,16 +82,17 @@ func (l *look) gather() (someDemoted bool) {
 func (l *look) planned(g *sched.GangView, r record, runs bool) planned {
 	p := planned{g: *g, r: r, runs: runs}
 	p.pool = max(slices.IndexFunc(l.pools, func(q sched.Pool) bool { return q.SKU == r.sku }), 0)
-	p.gpus = l.rounded(g, p.pool)
-	ran := int64(g.Ran)
+	f := l.forecast(g)
+	p.has, p.gpus = f.at.gpus, l.rounded(f.at.gpus, p.pool)
+	ran := f.ran(g)
 	if runs && g.Started > 0 {
 		ran -= min(int64(l.now)%int64(l.lease), int64(l.now-g.Started))
 	}
-	if e := l.estimate(g); e != unknown {
+	if e := l.estimate(&f); e != unknown {
 		p.need = l.need(e - ran)
 		// Who was stopped for it left late: that is at the expense of the margin of safety,
 		// and no reason for one lease more, which may not be there.
-		if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && l.need(l.bare(g)-ran) <= has {
+		if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && l.need(l.bare(&f)-ran) <= has {
 			p.need = has
 		}
 	}
@@ -121,6 +123,11 @@ type outcome struct{ jobs, hold, gpus, waste int }
 func (l *look) priority() (cell.Priority, bool) {
 	for r := range l.v.Ordered(math.MaxInt64) {
 		return l.v.Gang(r.Ref).Priority, true
+	}
+	if l.elastic { // members above a minimum may wait
+		for g := range l.v.Running() {
+			return g.Priority, true
+		}
 	}
 	return 0, false
 }
@@ -225,7 +232,7 @@ func (l *look) tell(in []*planned, out *leases.Plan, said *outcome) bool {
 		case set.Has(0):
 			r.kind = holds
 			said.hold++
-			said.gpus += int(p.g.Leaves)
+			said.gpus += int(p.has)
 			said.waste += p.gpus.Waste
 		}
 		if r.kind == p.r.kind && r.option == p.r.option && equalSets(p.r.leases(l.n), set) {
@@ -251,35 +258,56 @@ func (l *look) admit(due []sched.GangView) bool {
 		r, ok := l.judge(tests, g)
 		note := r.text(nil, 0)
 		if !ok {
+			r = l.asUsual(g)
 			note = r.demote("")
-			if g.Started == 0 && l.left(g) <= rest {
+			if g.Started == 0 && l.remains(g) <= rest {
 				l.force = append(l.force, *g)
 			}
 		}
-		if !l.yield(remember(g.Ref.Job, note)) {
+		if !l.yield(remember(g.Ref.Job, note)) || !l.settle(g, &r) {
 			return false
 		}
 	}
 	return true
 }
 
-// judge finds a pool in which a deadline can be guaranteed.
+// judge finds a pool, and of an elastic job a size, with which a deadline can be guaranteed.
 func (l *look) judge(tests []leases.Admission, g *sched.GangView) (record, bool) {
-	need, was := l.need(l.left(g)), readRecord(g.Note)
-	if need > leases.MaxLeases {
-		return was, false
-	}
+	r := readRecord(g.Note)
 	ends := l.ends(g, l.n+1)
-	for pool := range tests {
-		if !usable(g, l.pools[pool].SKU) {
-			continue
-		}
-		v := tests[pool].Admit(leases.Request{GPUs: int32(l.rounded(g, pool).GPUs), Need: int32(need), Deadlines: ends})
-		if v.Admitted() {
-			return record{kind: promised, option: int32(v.Option), sku: l.pools[pool].SKU, profiled: was.profiled, measured: was.measured}, true
-		}
+	offers := l.offers(g)
+	at, option := choose(tests, offers, ends)
+	if at < 0 {
+		return r, false
 	}
-	return was, false
+	o := &offers[at]
+	r.kind, r.option, r.sku, r.forecast = promised, int32(option), l.pools[o.pool].SKU, o.forecast
+	return r, true
+}
+
+// asUsual is what is remembered of a gang that is best effort: it has its usual size.
+func (l *look) asUsual(g *sched.GangView) record {
+	r := readRecord(g.Note)
+	if r.measured > 0 && elastic(g) {
+		r.forecast = l.forecastAt(g, place{usualGPUs(g), r.where.sku})
+	}
+	return r
+}
+
+// settle lets a gang whose profile has ended go on as it is meant to: with another size, or if
+// it is promised leases of another type, not where it is.
+func (l *look) settle(g *sched.GangView, r *record) bool {
+	if g.Started == 0 {
+		return true
+	}
+	w := sched.Wish{Gang: g.Ref, Size: membersOn(g, usualGPUs(g))}
+	if r.guaranteed() {
+		w.Size = membersOn(g, r.at.gpus)
+	}
+	if r.guaranteed() && r.where.sku != "" && r.where.sku != r.sku {
+		w.Size = sched.Pause
+	}
+	return w.Size == g.Sizes.Now || l.yield(w)
 }
 
 // usable reports whether all members of a gang can use a type.
@@ -324,10 +352,14 @@ func (l *look) capacity(pool int) int32 {
 	return int32(min(max(l.pools[pool].Leaves-l.share(l.pools[pool]), 1), leases.MaxGPUs))
 }
 
-// sku is the type that a guaranteed gang was planned on, where there are several.
-func (l *look) sku(g *sched.GangView) cell.TypeName {
-	if r := readRecord(g.Note); len(l.pools) > 1 && r.guaranteed() {
-		return r.sku
+// wish is one for a gang that waits, where and with what size it was planned.
+func (l *look) wish(g *sched.GangView) sched.Wish {
+	w := sched.Wish{Gang: g.Ref}
+	if r := readRecord(g.Note); r.guaranteed() {
+		w.Size = membersOn(g, r.at.gpus)
+		if len(l.pools) > 1 {
+			w.SKU = r.sku
+		}
 	}
-	return ""
+	return w
 }

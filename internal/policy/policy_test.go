@@ -91,6 +91,9 @@ func (b *board) Moves() []sched.Time         { return nil }
 func (b *board) Measured() bool {
 	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
 }
+func (b *board) Elastic() bool {
+	return slices.ContainsFunc(slices.Concat(b.waiting, b.running), func(g sched.GangView) bool { return g.Sizes.Most > 0 })
+}
 func (b *board) Fruitless(string) bool { return false }
 func (b *board) Scratch() *any         { return &b.scratch }
 

@@ -51,16 +51,6 @@ func (a *args) nodes(key string) int64 {
 	return n
 }
 
-// measured is the run time of a gang as it was measured, else as declared.
-func (p profiler) measured(g *sched.GangView) int64 {
-	if p.nodes > 0 {
-		if r := readRecord(g.Note); r.measured > 0 {
-			return r.measured
-		}
-	}
-	return duration(g)
-}
-
 // profiled reports whether a gang has been in the pool, or need not be.
 func (p profiler) profiled(g *sched.GangView) bool {
 	if p.nodes == 0 {
@@ -77,7 +67,15 @@ func (p profiler) share(pool sched.Pool) int64 {
 
 // lasts is how long a gang is measured, from its start.
 func (p profiler) lasts(g *sched.GangView) sched.Duration {
-	return sched.Duration(min(p.profileTime, profileEach*int64(g.Leaves))) * sched.Second
+	return sched.Duration(min(p.profileTime, profileEach*int64(inPool(g)))) * sched.Second
+}
+
+// inPool is how many GPUs a gang has that is measured.
+func inPool(g *sched.GangView) int32 {
+	if elastic(g) && g.Sizes.Live > g.Sizes.Least {
+		return gpusOf(g, g.Sizes.Live)
+	}
+	return g.Leaves
 }
 
 // shows is the run time that a gang's progress tells, 0 where it told nothing since it
@@ -140,10 +138,12 @@ func (l *look) measure() bool {
 		r := readRecord(g.Note)
 		switch {
 		case r.kind != profiles:
+		case g.Extra: // its minimum is measured
+			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g, g.Leaves)
 		case g.Started > 0 && l.until(&g) <= l.now:
 			ended = append(ended, g)
 		default:
-			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g)
+			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g, g.Leaves)
 		}
 	}
 	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
@@ -152,22 +152,27 @@ func (l *look) measure() bool {
 		if now := l.v.Gang(g.Ref); l.profiled(&now) { // by another gang of its job
 			continue
 		}
-		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), g.Leaves)
+		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), inPool(g))
 		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(sched.Second))
 		r := record{profiled: true, measured: shows(g)}
-		g.Note = r.text(nil, 0)
-		if hasDeadline(g) {
+		if len(l.pools) > 1 || elastic(g) { // it might take another time elsewhere
+			r.where = place{inPool(g), cell.TypeName(readRecord(g.Note).rest)}
+		}
+		if g.Note = r.text(nil, 0); hasDeadline(g) {
 			l.ended = append(l.ended, *g)
-		} else if !l.yield(remember(g.Ref.Job, g.Note)) {
+			continue
+		}
+		r = l.asUsual(g)
+		if !l.yield(remember(g.Ref.Job, r.text(nil, 0))) || !l.settle(g, &r) {
 			return false
 		}
 	}
 	return true
 }
 
-func (p *pool) take(at int, g *sched.GangView) {
-	p.used[at] += int64(g.Leaves)
-	p.users[g.User] += int64(g.Leaves)
+func (p *pool) take(at int, g *sched.GangView, gpus int32) {
+	p.used[at] += int64(gpus)
+	p.users[g.User] += int64(gpus)
 }
 
 // profile starts profiles while the pool has room; best effort makes room for them. It
@@ -194,24 +199,25 @@ func (l *look) profile() bool {
 			continue
 		}
 		g := &now
-		at, some := l.poolFor(g)
+		at, gpus := l.poolFor(g)
 		switch {
-		case !some: // larger than any pool: what it declares must do
+		case gpus == 0: // larger than any pool: what it declares must do
 			r := record{profiled: true}
 			if !l.yield(remember(g.Ref.Job, r.text(nil, 0))) {
 				return false
 			}
 			continue
-		case at < 0 || !l.admits(g, l.pools[at]):
+		case at < 0 || !l.admits(g, gpus, l.pools[at]):
 			continue
 		}
-		if !l.yield(sched.Wish{Gang: g.Ref, SKU: l.pools[at].SKU, Over: behind(slices.Values(l.run), rankHolder)}) {
+		w := sched.Wish{Gang: g.Ref, SKU: l.pools[at].SKU, Over: behind(slices.Values(l.run), rankHolder), Size: membersOn(g, gpus)}
+		if !l.yield(w) {
 			return false
 		}
 		if !l.v.Placed(g.Ref) {
 			continue
 		}
-		l.pool.take(at, g)
+		l.pool.take(at, g, gpus)
 		if readRecord(g.Note).kind != profiles {
 			l.pool.cost.started++
 			if !l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.pools[at].SKU))) {
@@ -222,10 +228,10 @@ func (l *look) profile() bool {
 	return l.yield(remember(0, withEntry(l.v.Note(0), "profiler", l.pool.cost.text())))
 }
 
-// admits reports whether a user may have one more gang in a pool.
-func (l *look) admits(g *sched.GangView, p sched.Pool) bool {
+// admits reports whether a user may have so many more GPUs in a pool.
+func (l *look) admits(g *sched.GangView, gpus int32, p sched.Pool) bool {
 	has := l.pool.users[g.User]
-	return has == 0 || has+int64(g.Leaves) <= l.share(p)-int64(p.Node)/2
+	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.Node)/2
 }
 
 // poolOf is the number of a type.
@@ -233,17 +239,33 @@ func (l *look) poolOf(sku cell.TypeName) int {
 	return max(slices.IndexFunc(l.pools, func(p sched.Pool) bool { return p.SKU == sku }), 0)
 }
 
-// poolFor is the first pool with room for a gang, -1 where none has any now, and whether
-// one is large enough at all.
-func (l *look) poolFor(g *sched.GangView) (at int, some bool) {
+// poolFor is the first pool with room for a gang, -1 where none has any now, and with how
+// many GPUs it is measured there, 0 where none is large enough at all.
+func (l *look) poolFor(g *sched.GangView) (at int, gpus int32) {
+	at = -1
 	for i := range l.pools {
-		if share := l.share(l.pools[i]); usable(g, l.pools[i].SKU) && int64(g.Leaves) <= share {
-			if some = true; l.pool.used[i]+int64(g.Leaves) <= share {
-				return i, true
-			}
+		share := l.share(l.pools[i])
+		if !usable(g, l.pools[i].SKU) || int64(g.Leaves) > share {
+			continue
 		}
+		n := profileSize(g, share)
+		if l.pool.used[i]+int64(n) <= share {
+			return i, n
+		}
+		gpus = n
 	}
-	return -1, some
+	return at, gpus
+}
+
+// profileSize is with how many GPUs a gang is measured: an elastic job with its least where
+// the offline model says how fast it is with more; else, since to extrapolate is a guess,
+// with as many of its usual ones as the pool has.
+func profileSize(g *sched.GangView, share int64) int32 {
+	if !elastic(g) || sizable(g) {
+		return g.Leaves
+	}
+	n := membersOn(g, int32(min(int64(usualGPUs(g)), share)))
+	return gpusOf(g, min(n, g.Sizes.Usual))
 }
 
 // profilerCost is what the profiler cost so far. Who was started and not measured ended in

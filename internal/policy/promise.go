@@ -20,7 +20,8 @@ import (
 //	profiles SKU                  it is measured
 //
 // each, once it was in the profiler's pool, behind "measured SECONDSs; ", with 0 where
-// nothing came out; and of the VC, for each priority, PRIORITY LEASE: what the plan for the
+// nothing came out, or "measured SECONDSs on GPUS SKU; " where it might be otherwise elsewhere;
+// then what was extrapolated from that, or from what it declares, and "; " (extrapolate.go). And of the VC, for each priority, PRIORITY LEASE: what the plan for the
 // lease says, and profiler: what profiles cost.
 
 // kind is what a note says.
@@ -47,6 +48,8 @@ type record struct {
 	// profiled is that it was in the pool; measured is its run time, 0 where nothing came out.
 	profiled bool
 	measured int64
+	where    place // where that was; no GPUs where it does not matter
+	forecast       // what was extrapolated; nothing where takes is 0
 }
 
 func (r *record) guaranteed() bool {
@@ -56,10 +59,19 @@ func (r *record) guaranteed() bool {
 // readRecord reads a note; what it does not understand says nothing.
 func readRecord(note []byte) (r record) {
 	if rest, ok := bytes.CutPrefix(note, []byte("measured ")); ok {
-		var seconds []byte
-		seconds, note, _ = bytes.Cut(rest, []byte("s; "))
+		var head []byte
+		head, note, _ = bytes.Cut(rest, []byte("; "))
+		seconds, at, _ := bytes.Cut(head, []byte("s"))
 		n, _ := strconv.ParseInt(string(seconds), 10, 64)
 		r.profiled, r.measured = true, min(max(n, 0), 1<<40)*int64(sched.Second)
+		if at, ok = bytes.CutPrefix(at, []byte(" on ")); ok {
+			gpus, sku, _ := bytes.Cut(at, []byte(" "))
+			n, _ := strconv.ParseInt(string(gpus), 10, 32)
+			r.where = place{int32(max(n, 0)), cell.TypeName(sku)}
+		}
+	}
+	if bytes.HasPrefix(note, []byte("takes ")) {
+		r.forecast, note = readForecast(note)
 	}
 	word, rest, _ := bytes.Cut(note, []byte(" "))
 	for i, w := range words {
@@ -101,7 +113,10 @@ func (r *record) leases(first int64) leases.Vector {
 func (r *record) text(set leases.Vector, first int64) []byte {
 	out := r.head()
 	if !r.guaranteed() {
-		return append(append(out, words[r.kind]...), r.rest...)
+		if out = append(out, words[r.kind]...); len(r.rest) > 0 {
+			out = append(append(out, ' '), r.rest...)
+		}
+		return out
 	}
 	out = fmt.Appendf(out, "%s %d %s", words[r.kind], r.option, r.sku)
 	end, sep := set.End(), byte(' ')
@@ -124,10 +139,15 @@ func (r *record) text(set leases.Vector, first int64) []byte {
 
 // head is what is written before the rest.
 func (r *record) head() []byte {
-	if !r.profiled {
-		return nil
+	var out []byte
+	if r.profiled {
+		out = fmt.Appendf(out, "measured %ds", (r.measured+int64(sched.Second)-1)/int64(sched.Second))
+		if r.where.gpus > 0 {
+			out = fmt.Appendf(out, " on %v", r.where)
+		}
+		out = append(out, "; "...)
 	}
-	return fmt.Appendf(nil, "measured %ds; ", (r.measured+int64(sched.Second)-1)/int64(sched.Second))
+	return append(out, r.forecast.text()...)
 }
 
 // demote writes that a gang is best effort, and why; "" says nothing.

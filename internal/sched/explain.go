@@ -20,6 +20,9 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 	if j.spec.partial() && j.size < j.spec.sizes().Most {
 		e.Size, e.Most = j.size, j.spec.sizes().Most
 	}
+	if n := j.noted(); n != nil {
+		e.Note = string(n.Data)
+	}
 	for g := range j.gangs {
 		gg := &j.gangs[g]
 		e.Demoted = e.Demoted || gg.attempt != none && s.attempts[gg.attempt].lazy && s.attempts[gg.attempt].state != AttemptStopping

@@ -17,6 +17,8 @@ type Explanation struct {
 	Size   int32       `json:"size,omitempty"`
 	Most   int32       `json:"most,omitempty"`
 	Shares []GangShare `json:"shares,omitempty"` // those that run beside others on the same leaves
+	// Note is what its policy remembers of it, in the policy's own words.
+	Note string `json:"note,omitempty"`
 	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
 	Demoted bool `json:"demoted,omitempty"`
 

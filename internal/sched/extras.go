@@ -221,17 +221,37 @@ func (w *walker) grantExtra(e queued) {
 		return
 	}
 	if g.attempt != none {
-		s.improve(j, e.gang, w.blockedFor(j.id))
+		s.improve(j, e.gang, w.blockedExtra(j))
 		return
 	}
-	if !g.avoids() && w.failed[g.shape.text] {
+	picky := g.avoids() || s.looks.firm[w.space] && len(w.blocked) > 1 // which other members need not be
+	if !picky && w.failed[g.shape.text] {
 		return
 	}
-	if p, ok := s.planExtra(j, int(e.gang), w.blockedFor(j.id)); ok {
+	if p, ok := s.planExtra(j, int(e.gang), w.blockedExtra(j)); ok {
 		s.carryOut(j, e.gang, p)
-	} else if !g.avoids() {
+	} else if !picky {
 		w.fails(g.shape.text)
 	}
+}
+
+// blockedExtra returns the chains that a member above a minimum must leave alone; where
+// these stand together, also those of types that the minimum has not.
+func (w *walker) blockedExtra(j *job) []bool {
+	s := w.s
+	out := w.blockedFor(j.id)
+	if !s.looks.firm[w.space] || len(s.cl.Forest().Chains) == 1 {
+		return out
+	}
+	f := s.cl.Forest()
+	tasks := s.cl.Alloc(s.attempts[j.gangs[0].attempt].alloc).Placement.Tasks
+	if out == nil {
+		out = make([]bool, len(f.Chains))
+	}
+	for i := range f.Chains {
+		out[i] = out[i] || !slices.ContainsFunc(tasks, func(t cell.Task) bool { return t.SKU == f.Chains[i].SKU })
+	}
+	return out
 }
 
 // placeWhole places a minimum with the members above it that its size gives it at once

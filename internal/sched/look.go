@@ -13,6 +13,7 @@ type looks struct {
 	always  []bool
 	flat    bool    // no VC is part of another
 	tuned   []bool  // VCs whose policy is a Tuner
+	firm    []bool  // VCs whose policy is Firm
 	owned   []int64 // leaves that a VC is guaranteed
 	chains  []int64 // leaves of each chain
 	timed   []int32 // VCs whose order changes by itself
@@ -52,7 +53,7 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 // resetLooks begins anew, after the VCs changed.
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
-	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), tuned: make([]bool, n), flat: true, owned: make([]int64, n), changes: make([]turn, n)}
+	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true, owned: make([]int64, n), changes: make([]turn, n)}
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
 	for _, l := range s.cl.Forest().Leaves {
 		s.looks.chains[s.cl.Forest().Cells[l].Chain]++
@@ -63,6 +64,7 @@ func (s *State) resetLooks() {
 		s.looks.always[i] = mode == modeEasy || mode == modeConserve
 		s.looks.flat = s.looks.flat && sp.Parent == 0
 		_, s.looks.tuned[i] = s.pol[i].(Tuner)
+		_, s.looks.firm[i] = s.pol[i].(Firm)
 		switch s.pol[i].(type) {
 		case Timed, Aging:
 			s.looks.timed = append(s.looks.timed, i)

@@ -49,7 +49,7 @@ func (s *State) assertBehind(by AttemptID, loser *attempt, over bool) {
 	guaranteed := p.spec.Priority >= cell.MinGuaranteed
 	switch {
 	case guaranteed && opportunistic:
-	case guaranteed && p.spec.VC == l.spec.VC && l.spec.Priority < p.spec.Priority && !p.spec.Gangs[by.Gang].Extra:
+	case guaranteed && p.spec.VC == l.spec.VC && l.spec.Priority < p.spec.Priority && (over || !p.spec.Gangs[by.Gang].Extra):
 	case guaranteed && p.spec.VC == l.spec.VC && l.spec.Priority == p.spec.Priority && over:
 	default:
 		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would lose its cells to %v (priority %d of %s), which does not stand before it",

@@ -91,7 +91,12 @@ func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 		if s.jobs[a.job].spec.Priority != j.spec.Priority || a.id.Job == j.id || a.since > s.through {
 			continue
 		}
-		if s.isExtra(a) || wish.Passes != nil && wish.Passes(GangRef{a.id.Job, a.id.Gang}) {
+		ref := GangRef{a.id.Job, a.id.Gang}
+		extra := s.isExtra(a)
+		if extra && s.looks.firm[s.space(j.spec.VC)] {
+			extra, ref.Gang = false, 0
+		}
+		if extra || wish.Passes != nil && wish.Passes(ref) {
 			out = append(out, slot)
 		}
 	}
@@ -126,7 +131,8 @@ func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
 // policy names.
 func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 	var out []cell.AllocID
-	for i := len(s.attempts) - 1; s.partials > 0 && i >= 0; i-- {
+	firm := s.looks.firm[s.space(j.spec.VC)]
+	for i := len(s.attempts) - 1; !firm && s.partials > 0 && i >= 0; i-- {
 		a := &s.attempts[i]
 		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) {
 			out = append(out, a.alloc)
@@ -162,7 +168,22 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 				continue // who shares its leaves has to stand behind as well
 			}
 		}
+		if firm && v.spec.partial() {
+			out = append(out, s.membersAbove(j, v)...)
+		}
 		out = append(out, a.alloc)
+	}
+	return out
+}
+
+// membersAbove returns what the members above a job's minimum hold that may have to leave
+// for another job, the last first.
+func (s *State) membersAbove(by, of *job) []cell.AllocID {
+	var out []cell.AllocID
+	for g := len(of.gangs) - 1; g > 0; g-- {
+		if at := of.gangs[g].attempt; at != none && s.yields(by, &s.attempts[at]) {
+			out = append(out, s.attempts[at].alloc)
+		}
 	}
 	return out
 }

@@ -97,6 +97,15 @@ type Tuner interface {
 	Tune(View) iter.Seq[Wish]
 }
 
+// Firm is a Policy under which members above a minimum stand where their minimum stands:
+// who is made to leave for others of their priority is named by that (Wish.Over), and they
+// get leaves of its types only. They need not be wished for to get free leaves; one that is
+// (Wish.Gang) may have others leave for it.
+type Firm interface {
+	Policy
+	Firm()
+}
+
 // Judge is a Policy that says which failures no retry will mend.
 type Judge interface {
 	Policy
@@ -205,6 +214,7 @@ type GangView struct {
 	Hints   *Hints
 	// Moved gangs were stopped so that they run elsewhere: they should be first.
 	Moved    bool
+	Extra    bool          // a member above the least of its job, as View.Running has them
 	Gangs    int32         // how many gangs its job has
 	Sizes    Sizes         // of an elastic job, how many members it can have
 	Speeds   []Throughput  // what was measured of its model, by type and GPUs; only to read
@@ -283,6 +293,8 @@ type View interface {
 	Note(JobID) []byte
 	// Measured reports whether the configuration has a table of throughputs (GangView.Speeds).
 	Measured() bool
+	// Elastic reports whether any job, of whatever VC, can have more than one size.
+	Elastic() bool
 	// Pools are what the VC is guaranteed, by type.
 	Pools() []Pool
 	// Allocations are the leaves that full gangs of this priority hold with a guarantee,

@@ -200,7 +200,7 @@ func (w *walker) grant(wish Wish) {
 		w.upgrade(&s.attempts[at])
 		return
 	}
-	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) {
+	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) || j.spec.Gangs[g].Extra && !s.extraEligible(j) {
 		return
 	}
 	if w.outlook != nil { // which cannot be held to one type
@@ -217,7 +217,7 @@ func (w *walker) grant(wish Wish) {
 		return // and what it blocks is blocked already
 	}
 	blocked := w.blockedWish(wish)
-	if g == 0 && wish.SKU == "" && s.placeWhole(j, blocked) {
+	if g == 0 && (wish.SKU == "" || wish.Size != 0) && s.placeWhole(j, blocked) {
 		return
 	}
 	p, found := s.plan(j, int(g), blocked)

@@ -85,7 +85,11 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 	if e.Most > 0 {
 		fmt.Fprintf(&out, ", may have %d of its %d members", e.Size, e.Most)
 	}
-	out.WriteString("\n" + s.formatWait(e))
+	out.WriteString("\n")
+	if e.Note != "" {
+		fmt.Fprintf(&out, "  noted: %s\n", e.Note)
+	}
+	out.WriteString(s.formatWait(e))
 	for i := range e.Shares {
 		s.explainShare(&out, &e.Shares[i])
 	}

@@ -19,6 +19,26 @@ type promise struct {
 	since   sched.Time
 	seconds int64 // as measured, 0 for not
 	option  int   // which deadline
+	// takes is how many seconds it takes with so many GPUs, extrapolated; after it had run for by
+	// that was as much as did, and since then it has now GPUs.
+	takes, gpus, did, by, now int64
+}
+
+// runs is how long a job runs in all, as chronus says or the job declares.
+func (p *promise) runs(declared sched.Duration) sched.Duration {
+	switch {
+	case p.takes > 0:
+		return sched.Duration(p.takes) * sched.Second
+	case p.seconds > 0:
+		return sched.Duration(p.seconds) * sched.Second
+	}
+	return declared
+}
+
+// did is how much of that was done by a job that ran for so long; false where the note
+// does not say what it has done since it has so many GPUs.
+func (p *promise) done(ran sched.Duration) (sched.Duration, bool) {
+	return ran + sched.Duration(p.did-p.by)*sched.Second, p.now == p.gpus
 }
 
 func (p *promise) kept() bool {
@@ -29,9 +49,20 @@ func readPromise(note []byte) promise {
 	var p promise
 	text := string(note)
 	if rest, ok := strings.CutPrefix(text, "measured "); ok {
-		seconds, after, _ := strings.Cut(rest, "s; ")
+		head, after, _ := strings.Cut(rest, "; ")
+		seconds, _, _ := strings.Cut(head, "s")
 		p.seconds, _ = strconv.ParseInt(seconds, 10, 64)
 		p.told, text = true, after
+	}
+	if strings.HasPrefix(text, "takes ") {
+		head, after, _ := strings.Cut(text, "; ")
+		_, _ = fmt.Sscanf(head, "takes %ds on %d ", &p.takes, &p.gpus)
+		p.now, text = p.gpus, after
+	}
+	if strings.HasPrefix(text, "did ") {
+		head, after, _ := strings.Cut(text, "; ")
+		_, _ = fmt.Sscanf(head, "did %ds of that by %ds, then on %d GPUs", &p.did, &p.by, &p.now)
+		text = after
 	}
 	words := strings.Fields(text)
 	if len(words) > 0 {
@@ -98,7 +129,7 @@ func (c *checker) canPromise(r sched.Record, v sched.VCConfig, id sched.JobID, p
 		c.fail("C1: event %d: job %s, of which nobody knows how long it runs, is guaranteed", r.Seq, j.Name)
 		return
 	}
-	if len(j.Gangs) != 1 || p.option >= len(j.Hints.Deadlines) {
+	if len(j.Gangs) != 1 && !j.Gangs[1].Extra || p.option >= len(j.Hints.Deadlines) {
 		c.fail("C1: event %d: job %s of %d gangs and %d deadlines is promised number %d", r.Seq, j.Name, len(j.Gangs), len(j.Hints.Deadlines), p.option)
 		return
 	}
@@ -117,17 +148,21 @@ func (c *checker) canPromise(r sched.Record, v sched.VCConfig, id sched.JobID, p
 // margin of safety, less what it ran.
 func (c *checker) leasesFor(v sched.VCConfig, id sched.JobID, p promise, now sched.Time) int64 {
 	lease := seconds(v, "lease", 1200)
-	t := int64(c.jobs[id].Hints.Duration)
-	if p.seconds > 0 {
-		t = p.seconds * int64(sched.Second)
-	}
+	t := int64(p.runs(c.jobs[id].Hints.Duration))
 	leaves, starts := int64(c.leavesTimes(gangKey{job: id}, 1)), int64(1)
+	if p.takes > 0 {
+		leaves = p.gpus
+	}
 	for n := int64(1); n < leaves; n *= 2 {
 		starts++
 	}
 	t += t * int64(seconds(v, "restart", 30)) * starts / int64(lease)
 	t += t * int64(seconds(v, "safety", 10)) / int64(100*sched.Second)
-	t -= int64(c.service(gangKey{job: id}, now)) + int64(lease)/20
+	done, known := p.done(c.service(gangKey{job: id}, now))
+	if !known {
+		return 0
+	}
+	t -= int64(done) + int64(lease)/20
 	if t <= 0 {
 		return 1
 	}
@@ -138,14 +173,14 @@ func (c *checker) leasesFor(v sched.VCConfig, id sched.JobID, p promise, now sch
 // happened to it, or to the room of its VC, since it was given.
 func (c *checker) broken(r sched.Record, v sched.VCConfig, id sched.JobID, was promise, note []byte) {
 	j := c.jobs[id]
-	ran := c.service(gangKey{job: id}, r.Time)
-	said := j.Hints.Duration
-	if was.seconds > 0 {
-		said = sched.Duration(was.seconds-1) * sched.Second
+	ran, known := was.done(c.service(gangKey{job: id}, r.Time))
+	said := was.runs(j.Hints.Duration)
+	if was.seconds > 0 || was.takes > 0 {
+		said -= sched.Second // which is rounded up
 	}
 	switch {
 	case bytes.HasSuffix(note, []byte("demoted outran its estimate")):
-		if ran < said {
+		if known && ran < said {
 			c.fail("C2: event %d: job %s ran %d s of %d s, and is said to have outrun its estimate", r.Seq, j.Name, ran/sched.Second, said/sched.Second)
 		}
 	case bytes.HasSuffix(note, []byte("demoted its guarantee is broken")):

@@ -108,6 +108,15 @@ func (a *Admission) Admit(r Request) Verdict {
 	return v
 }
 
+// Packs reports whether a job could be promised one of its deadlines, and keeps nothing.
+func (a *Admission) Packs(r Request, option int) bool {
+	if r.GPUs < 1 || r.Need < 1 || r.GPUs > MaxGPUs || r.Need > MaxLeases || option > 0 && a.rules.FirstDeadlineOnly {
+		return false
+	}
+	m := min(r.Deadlines[option], MaxLeases)
+	return m >= r.Need && a.packs(promise{r.GPUs, r.Need, m})
+}
+
 // promise inserts before the rejected ones, so that NextBatch can cut those off.
 func (a *Admission) promise(p promise) {
 	a.promised = slices.Insert(a.promised, len(a.promised)-a.rejected, p)

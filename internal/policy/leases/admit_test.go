@@ -115,6 +115,11 @@ func TestAdmitTwin(t *testing.T) {
 			want := slices.IndexFunc(req.Deadlines, func(m int32) bool {
 				return plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m}))
 			})
+			for i, m := range req.Deadlines {
+				if fits := plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m})); a.Packs(req, i) != fits {
+					t.Fatalf("%+v: option %d packs: %v", req, i, !fits)
+				}
+			}
 			v := a.Admit(req)
 			if v.Option != want {
 				t.Fatalf("%+v: option %d, want %d", req, v.Option, want)

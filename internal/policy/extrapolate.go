@@ -1,0 +1,286 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/perf"
+	"github.com/combsched/comb/internal/policy/leases"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// How long a job takes elsewhere than where it was measured, or than what it declares: on
+// another number of GPUs, or on another type. Chronus profiles on one and two nodes and
+// extrapolates; here the offline model says what speeds are to each other (throughput.go of
+// sched), and where it knows nothing, speed is taken to be linear in GPUs and the same on
+// every type. What was extrapolated from what is part of the job's note:
+//
+//	takes 1500s on 4 a100: 0.250 of 6000s on 2 v100 (measured), by the throughputs of its model
+//
+// What it ran elsewhere, or with fewer members, counts as much as it did there, which the
+// note sums up whenever that changes:
+//
+//	did 30s of that by 120s, then on 4 GPUs
+
+// place is so many GPUs of a type; of the type "" they are any.
+type place struct {
+	gpus int32
+	sku  cell.TypeName
+}
+
+func (p place) String() string { return fmt.Sprintf("%d %s", p.gpus, cmp.Or(p.sku, "GPUs")) }
+
+// forecast is how long a gang takes at a place in all.
+type forecast struct {
+	at    place
+	takes int64 // 0 or unknown where that is not known
+	why   []byte
+	// When it had run for by, that counted as did there; since then it is on so many GPUs, 0
+	// where it is as it is meant to be.
+	did, by int64
+	on      int32
+}
+
+// factor is how many times as long a gang takes at one place as at another, as a fraction,
+// and whether the offline model says so.
+func factor(g *sched.GangView, to, from place) (num, den int64, known bool) {
+	a, b := perf.On(g.Speeds, from.sku, from.gpus), perf.On(g.Speeds, to.sku, to.gpus)
+	if a > 0 && b > 0 {
+		return a, b, true
+	}
+	return int64(from.gpus), int64(max(to.gpus, 1)), false
+}
+
+// wholeSeconds rounds up, so that a note says all.
+func wholeSeconds(t int64) int64 {
+	if t == unknown {
+		return unknown
+	}
+	const second = int64(sched.Second)
+	return min((t-1)/second+1, math.MaxInt64/second) * second
+}
+
+// basis is what is known of a gang's run time, where, and how.
+func (p profiler) basis(g *sched.GangView) (at place, takes int64, how string) {
+	if r := readRecord(g.Note); p.nodes > 0 && r.measured > 0 {
+		if r.where.gpus == 0 {
+			r.where.gpus = usualGPUs(g)
+		}
+		return r.where, r.measured, "measured"
+	}
+	return place{usualGPUs(g), declaredOn(g)}, duration(g), "declared"
+}
+
+// forecastAt extrapolates a gang's run time to a place.
+func (p profiler) forecastAt(g *sched.GangView, to place) forecast {
+	from, takes, how := p.basis(g)
+	if takes == unknown {
+		return forecast{at: to, takes: unknown}
+	}
+	num, den, known := factor(g, to, from)
+	same := from == to || from.gpus == to.gpus && !known && (from.sku == "" || how == "declared")
+	if same && g.Sizes.Most == 0 {
+		return forecast{at: to, takes: takes}
+	}
+	if from == to {
+		num, den = 1, 1
+	}
+	const second = int64(sched.Second)
+	takes = wholeSeconds(takes)
+	f := forecast{at: to, takes: wholeSeconds(max(scale(takes, num, den), 1))}
+	if how == "measured" && !same {
+		f.by = int64(g.Ran) / second * second
+		f.did = scale(f.by, f.takes, takes) / second * second
+	}
+	by := "by the throughputs of its model"
+	switch {
+	case same:
+		by = "which is where it is to run"
+	case !known && from.gpus != to.gpus:
+		by = "speed taken to be linear in GPUs, as nothing is known of its model"
+	case !known:
+		by = "taken to be as fast, as nothing is known of its model"
+	}
+	times := scale(1000, num, den)
+	f.why = fmt.Appendf(nil, "takes %ds on %v: %d.%03d of %ds on %v (%s), %s", f.takes/second, to, times/1000, times%1000, takes/second, from, how, by)
+	return f
+}
+
+// readForecast reads what a note says, and returns what follows.
+func readForecast(note []byte) (f forecast, rest []byte) {
+	n := func(of []byte) int64 {
+		v, _ := strconv.ParseInt(string(of), 10, 64)
+		return min(max(v, 0), 1<<40)
+	}
+	f.why, rest, _ = bytes.Cut(note, []byte("; "))
+	head, _, _ := bytes.Cut(f.why, []byte(": "))
+	takes, at, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("takes ")), []byte("s on "))
+	gpus, sku, _ := bytes.Cut(at, []byte(" "))
+	f.takes = n(takes) * int64(sched.Second)
+	f.at = place{int32(min(n(gpus), math.MaxInt32)), cell.TypeName(sku)}
+	if tail, ok := bytes.CutPrefix(rest, []byte("did ")); ok {
+		tail, rest, _ = bytes.Cut(tail, []byte("; "))
+		did, tail, _ := bytes.Cut(tail, []byte("s of that by "))
+		by, on, _ := bytes.Cut(tail, []byte("s, then on "))
+		gpus, _, _ := bytes.Cut(on, []byte(" "))
+		f.did, f.by, f.on = n(did)*int64(sched.Second), n(by)*int64(sched.Second), int32(min(n(gpus), math.MaxInt32))
+	}
+	return f, rest
+}
+
+// text is what a note says of it; nothing where nothing was extrapolated.
+func (f *forecast) text() []byte {
+	if len(f.why) == 0 {
+		return nil
+	}
+	out := append(slices.Clone(f.why), "; "...)
+	if f.by > 0 || f.on > 0 {
+		const second = int64(sched.Second)
+		out = fmt.Appendf(out, "did %ds of that by %ds, then on %d GPUs; ", f.did/second, f.by/second, cmp.Or(f.on, f.at.gpus))
+	}
+	return out
+}
+
+// forecast is how long a gang takes where it is meant to run: as its note says, else as
+// it was measured or declares.
+func (p profiler) forecast(g *sched.GangView) forecast {
+	if r := readRecord(g.Note); r.takes > 0 {
+		return r.forecast
+	}
+	_, takes, _ := p.basis(g)
+	return forecast{at: place{gpus: usualGPUs(g)}, takes: takes}
+}
+
+// ran is how long a gang ran, as if all of it had been where the forecast is for.
+func (f *forecast) ran(g *sched.GangView) int64 {
+	since := int64(g.Ran) - f.by
+	if f.on > 0 && f.on != f.at.gpus {
+		num, den, _ := factor(g, f.at, place{f.on, f.at.sku})
+		since = scale(since, num, den)
+	}
+	return f.did + since
+}
+
+// follow sums up what a gang did when it has another number of members now.
+func (f *forecast) follow(g *sched.GangView) bool {
+	has := inPool(g)
+	if f.takes == 0 || has == cmp.Or(f.on, f.at.gpus) {
+		return false
+	}
+	const second = int64(sched.Second)
+	f.did, f.by, f.on = max(f.ran(g), 0)/second*second, int64(g.Ran)/second*second, has
+	return true
+}
+
+// elastic reports whether a gang is the least members of a job that can have more.
+func elastic(g *sched.GangView) bool { return g.Sizes.Most > g.Sizes.Least }
+
+// membersOn is how many members of an elastic job so many GPUs are; 0 of others.
+func membersOn(g *sched.GangView, gpus int32) int32 {
+	if !elastic(g) {
+		return 0
+	}
+	n := g.Sizes.Least + (gpus-g.Leaves)/max(g.Sizes.Each, 1)
+	return min(max(n, g.Sizes.Least), g.Sizes.Most)
+}
+
+// offer is a place at which a gang may be guaranteed its deadlines.
+type offer struct {
+	forecast
+	pool    int
+	rounded leases.Rounded
+	need    int64 // leases
+}
+
+// offers lists where a gang may be guaranteed anything: first the type on which it is
+// slowest, so that the fast ones stay for those who need them, and there the size that
+// takes the fewest GPU-leases. Who runs and could not go on elsewhere stays.
+func (l *look) offers(g *sched.GangView) []offer {
+	var out []offer
+	var slow []int64 // by pool
+	r := readRecord(g.Note)
+	stays := g.Started > 0 && !g.Hints.Checkpoint && r.where.sku != ""
+	for pool := range l.pools {
+		sku := l.pools[pool].SKU
+		f := l.forecastAt(g, place{usualGPUs(g), sku})
+		slow = append(slow, f.takes)
+		if !usable(g, sku) || stays && r.where.sku != sku {
+			continue
+		}
+		for _, gpus := range l.sizes(g, pool) {
+			f := l.forecastAt(g, place{gpus, sku})
+			if need := l.need(l.left(g, &f)); need <= leases.MaxLeases {
+				out = append(out, offer{f, pool, l.rounded(gpus, pool), need})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b offer) int {
+		here := func(o *offer) int64 {
+			if o.at.sku == r.where.sku {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(slow[b.pool], slow[a.pool]), cmp.Compare(here(&a), here(&b)), cmp.Compare(a.pool, b.pool),
+			cmp.Compare(a.need*int64(a.rounded.GPUs), b.need*int64(b.rounded.GPUs)), cmp.Compare(a.at.gpus, b.at.gpus))
+	})
+	return out
+}
+
+// sizes are the numbers of GPUs with which a gang may hold a lease of a pool: its usual one;
+// of an elastic job of which the offline model knows something also its least, its most, and
+// those that rounding leaves as they are.
+func (l *look) sizes(g *sched.GangView, pool int) []int32 {
+	if !sizable(g) {
+		return []int32{usualGPUs(g)}
+	}
+	z := &g.Sizes
+	out := []int32{g.Leaves, usualGPUs(g), gpusOf(g, z.Most)}
+	for n := int32(1); n > 0 && n <= gpusOf(g, z.Most); n *= 2 {
+		out = append(out, n)
+		if n >= l.pools[pool].Node {
+			out = append(out, n-n%l.pools[pool].Node)
+		}
+	}
+	out = slices.DeleteFunc(out, func(n int32) bool {
+		return n > l.capacity(pool) || n < g.Leaves || gpusOf(g, membersOn(g, n)) != n
+	})
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// choose finds the offer with which the first possible deadline packs, and promises it;
+// -1 is none.
+func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option int) {
+	if len(offers) == 0 {
+		return -1, -1
+	}
+	admit := func(at int) (int, int) {
+		o := &offers[at]
+		v := tests[o.pool].Admit(o.request(ends))
+		if !v.Admitted() {
+			at = -1
+		}
+		return at, v.Option
+	}
+	if len(offers) == 1 {
+		return admit(0)
+	}
+	for i := range ends {
+		for at := range offers {
+			if o := &offers[at]; tests[o.pool].Packs(o.request(ends), i) {
+				return admit(at)
+			}
+		}
+	}
+	return admit(0)
+}
+
+func (o *offer) request(ends []int32) leases.Request {
+	return leases.Request{GPUs: int32(o.rounded.GPUs), Need: int32(o.need), Deadlines: ends}
+}
