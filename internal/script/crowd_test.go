@@ -26,8 +26,7 @@ const (
 // configurations: what it does within a priority is met often enough to be judged.
 func TestCrowdedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit*2/3)
-	found := newFailures()
-	found.kind = crowd
+	found := newFailures(crowd, seeds.Unit*2/3)
 	for seed := from; seed <= to && !found.enough(); seed++ {
 		found.try(t, seed)
 	}
@@ -40,8 +39,7 @@ func TestCrowdedSeeds(t *testing.T) {
 // chronus keeps every promise: who was guaranteed ends before the last of its deadlines.
 func TestPromisedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/5)
-	found := newFailures()
-	found.kind = calm
+	found := newFailures(calm, seeds.Unit/5)
 	for seed := from; seed <= to && !found.enough(); seed++ {
 		found.try(t, seed)
 	}

@@ -18,7 +18,7 @@ const alikeSeeds = 25
 // told runs the steps of a scenario and returns all that was printed.
 func told(t *testing.T, steps []step) (string, *scenario) {
 	t.Helper()
-	sc := begin()
+	sc := begin(plain)
 	defer sc.s.Close()
 	var out strings.Builder
 	for _, st := range steps {
@@ -110,7 +110,7 @@ func TestProcessors(t *testing.T) {
 			continue // TestSeeds tells of it
 		}
 		runtime.GOMAXPROCS(16)
-		if many := replay(steps); one.check.sum() != many.check.sum() {
+		if many := replay(steps, plain); one.check.sum() != many.check.sum() {
 			t.Errorf("seed %d: one processor and sixteen give different journals", seed)
 		}
 	}

@@ -22,7 +22,7 @@ var booked = flag.Bool("booked", false, "every virtual cluster of the random run
 // that can end does.
 func TestSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit)
-	found := newFailures()
+	found := newFailures(plain, seeds.Unit)
 	const lanes = 2
 	for lane := range lanes {
 		t.Run(fmt.Sprintf("lane %d", lane+1), func(t *testing.T) {
@@ -38,8 +38,7 @@ func TestSeeds(t *testing.T) {
 // let themselves be suspended and packed, and much progress.
 func TestSharedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/4)
-	found := newFailures()
-	found.kind = shared
+	found := newFailures(shared, seeds.Unit/4)
 	for seed := from; seed <= to && !found.enough(); seed++ {
 		found.try(t, seed)
 	}
@@ -52,8 +51,7 @@ func TestSharedSeeds(t *testing.T) {
 // their work, and need to run for seconds only before they may move.
 func TestMovingSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/8)
-	found := newFailures()
-	found.kind = moving
+	found := newFailures(moving, seeds.Unit/8)
 	for seed := from; seed <= to && !found.enough(); seed++ {
 		found.try(t, seed)
 	}
@@ -68,11 +66,12 @@ type failures struct {
 	mu    sync.Mutex
 	kinds map[string]bool
 	kind  kindOfRun
+	unit  uint64 // how many seeds there are in go test
 	met   met
 }
 
-func newFailures() *failures {
-	return &failures{kinds: map[string]bool{}, met: met{policies: map[string]*tries{}}}
+func newFailures(kind kindOfRun, unit uint64) *failures {
+	return &failures{kinds: map[string]bool{}, kind: kind, unit: unit, met: met{policies: map[string]*tries{}}}
 }
 
 // maxKinds is how many ways to fail are looked for.
@@ -104,7 +103,7 @@ func (f *failures) try(t *testing.T, seed uint64) {
 	f.met.add(&one.check.met)
 	f.mu.Unlock()
 	if one.err == nil {
-		two := replay(steps)
+		two := replay(steps, f.kind)
 		if two.err == nil && one.check.sum() != two.check.sum() {
 			two.err = fmt.Errorf("again: I13: the second run differs from the first")
 		}
@@ -117,9 +116,9 @@ func (f *failures) try(t *testing.T, seed uint64) {
 		t.Errorf("seed %d: %v", seed, one.err)
 		return
 	}
-	steps = shrink(steps, one.err)
-	t.Errorf("seed %d: %v\nto repeat: go test ./internal/script -run Seeds -args -seeds %d:%d\nshrunk to:\n%s",
-		seed, one.err, seed, seed, render(steps))
+	steps = shrink(steps, one.err, f.kind)
+	t.Errorf("seed %d: %v\nto repeat: go test ./internal/script -run %s -args %s\nshrunk to:\n%s",
+		seed, one.err, strings.Split(t.Name(), "/")[0], seeds.Flag(seed, f.unit), render(steps))
 }
 
 // step is one command of a scenario. One that is kept makes the end what it should
@@ -149,9 +148,10 @@ type scenario struct {
 	err   error
 }
 
-func begin() *scenario {
+func begin(kind kindOfRun) *scenario {
 	sc := &scenario{s: script.New()}
 	sc.check = newChecker(sc.s)
+	sc.check.calm = kind == calm
 	sc.s.OnBatch = sc.check.batch
 	return sc
 }
@@ -181,8 +181,8 @@ func (sc *scenario) do(st step) string {
 }
 
 // replay runs the steps of a scenario again.
-func replay(steps []step) *scenario {
-	sc := begin()
+func replay(steps []step, kind kindOfRun) *scenario {
+	sc := begin(kind)
 	defer sc.s.Close()
 	for _, st := range steps {
 		sc.do(st)
@@ -191,7 +191,7 @@ func replay(steps []step) *scenario {
 }
 
 // shrink leaves out steps as long as the run still fails in the same way.
-func shrink(steps []step, failure error) []step {
+func shrink(steps []step, failure error, kindOf kindOfRun) []step {
 	kind, last := failureKind(failure), steps[len(steps)-1]
 	budget := 400
 	for size := len(steps) / 2; size >= 1; size /= 2 {
@@ -206,7 +206,7 @@ func shrink(steps []step, failure error) []step {
 				break // what is kept stands at the end
 			}
 			budget--
-			if sc := replay(less); sc.err != nil && failureKind(sc.err) == kind && sc.last.keep == last.keep {
+			if sc := replay(less, kindOf); sc.err != nil && failureKind(sc.err) == kind && sc.last.keep == last.keep {
 				steps = less
 			} else {
 				i += size
@@ -246,8 +246,7 @@ type generator struct {
 }
 
 func generate(seed uint64, kind kindOfRun) ([]step, *scenario) {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), sc: begin(), kind: kind, seed: seed}
-	g.sc.check.calm = kind == calm
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2)), sc: begin(kind), kind: kind, seed: seed}
 	defer g.sc.s.Close()
 	g.plan = newFloor(g)
 	g.do("set start="+g.pick("0s", "0s", "2s")+" stop="+g.pick("0s", "1s", "5s"), "")

@@ -59,6 +59,16 @@ func slice(which string, modest uint64) (from, to uint64, err error) {
 	return (a-1)*modest/Unit + 1, b * modest / Unit, nil
 }
 
+// Flag is -seeds for one seed of a test that tries `modest` many in `go test`; a test
+// with more than Unit has others in the same slice.
+func Flag(seed, modest uint64) string {
+	a := ((seed-1)*Unit+modest-1)/modest + 1
+	if modest > Unit {
+		a = (seed-1)*Unit/modest + 1
+	}
+	return fmt.Sprintf("-seeds %d:%d", a, (seed*Unit+modest-1)/modest)
+}
+
 // Of returns the seeds of Range one by one.
 func Of(t testing.TB, modest uint64) iter.Seq[uint64] {
 	t.Helper()

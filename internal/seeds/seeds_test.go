@@ -34,6 +34,19 @@ func TestSlices(t *testing.T) {
 	}
 }
 
+// Flag names a slice in which a seed is, and where a slice can be as small, it alone.
+func TestFlag(t *testing.T) {
+	for _, modest := range []uint64{1, 12, 37, 75, 200, 300, 1000} {
+		for seed := uint64(1); seed < 2000; seed += 7 {
+			flag := Flag(seed, modest)
+			from, to, err := slice(strings.TrimPrefix(flag, "-seeds "), modest)
+			if err != nil || from > seed || to < seed || modest <= Unit && from != to {
+				t.Fatalf("modest %d: seed %d is in %s, which is %d to %d, %v", modest, seed, flag, from, to, err)
+			}
+		}
+	}
+}
+
 // random is what draws histories; from a constant seed it draws one fixed input.
 var random = regexp.MustCompile(`rand\.NewPCG\([a-z]|rapid\.Check\(`)
 
