@@ -92,20 +92,20 @@ func hasDeadline(g *sched.GangView) bool {
 // estimate is how long a gang runs in all, as it is planned: its run time, one start
 // in each lease, and the margin of safety.
 func (c *chronus) estimate(f *forecast) int64 {
-	t := c.bare(f)
+	t := c.withStarts(f, f.takes)
 	if t == unknown {
 		return unknown
 	}
 	return plus(t, scale(t, c.safety, 100))
 }
 
-// bare is an estimate without the margin of safety.
-func (c *chronus) bare(f *forecast) int64 {
-	if f.takes == unknown {
+// withStarts is a run time with one start in each lease.
+func (c *chronus) withStarts(f *forecast, t int64) int64 {
+	if t == unknown {
 		return unknown
 	}
 	start := sched.Duration(c.restart*starts(f.at.gpus)) * sched.Second
-	return plus(f.takes, scale(f.takes, int64(start), int64(c.lease)))
+	return plus(t, scale(t, int64(start), int64(c.lease)))
 }
 
 // left is what a forecast leaves to run; at least 1.

@@ -90,9 +90,12 @@ func (l *look) planned(g *sched.GangView, r record, runs bool) planned {
 	}
 	if e := l.estimate(&f); e != unknown {
 		p.need = l.need(e - ran)
-		// Who was stopped for it left late: that is at the expense of the margin of safety,
-		// and no reason for one lease more, which may not be there.
-		if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && l.need(l.bare(&f)-ran) <= has {
+		// Who was stopped for it left late: that is at the expense of the margin of safety, and
+		// of the starts of the leases that it had, and no reason for one lease more, which may
+		// not be there.
+		t := f.takes
+		late := min(l.withStarts(&f, t)-ran-int64(l.lease)/20, l.withStarts(&f, t-ran))
+		if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && late <= has*int64(l.lease) {
 			p.need = has
 		}
 	}
