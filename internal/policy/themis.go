@@ -140,7 +140,7 @@ type app struct {
 	most    int64 // GPUs of all its gangs, and of those that hold cells
 	held    int64
 	slow    int64 // of its most sensitive job, in thousandths
-	runs    []*sched.GangView
+	ended   int   // of its gangs, how many leases
 	waits   []*sched.GangView
 	rho     int64
 	bids    int // its place among those who bid, from 1; 0 is none
@@ -254,9 +254,10 @@ type market struct {
 	// expired are the gangs whose lease has ended, of the smallest rho first.
 	expired []expired
 
-	runs    []sched.GangRef
-	views   []sched.GangView // of these
-	named   map[string]int   // apps
+	runs    []leased
+	views   []sched.GangView      // of these
+	lent    map[sched.JobID]int32 // how many gangs of a job are offered
+	named   map[string]int        // apps
 	jobs    map[sched.JobID]int
 	bidders []*app
 	agents  []agent
@@ -283,6 +284,12 @@ type marketNow struct {
 	parts   struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
 }
 
+// leased is a gang that runs; ended is that its lease has ended, and it may be lifted.
+type leased struct {
+	ref   sched.GangRef
+	ended bool
+}
+
 type expired struct {
 	gang *sched.GangView
 	app  *app
@@ -301,13 +308,14 @@ const byApp = sched.ByApp | sched.ByLength
 func (m *market) open(t *themis, v sched.View) (some bool) {
 	m.marketNow = marketNow{t: t, v: v, now: v.Now(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
 	m.runs = m.runs[:0]
+	clear(m.lent)
 	for r := range v.Standing() {
-		ended := t.expired(sched.Time(r.Key.Then), m.now)
+		ended := m.ended(&r)
 		if ended {
 			m.leaving += int64(r.Leaves)
 		}
 		if ended || r.Key.Rank > 0 {
-			m.runs = append(m.runs, r.Ref)
+			m.runs = append(m.runs, leased{r.Ref, ended})
 		} else {
 			m.count++
 		}
@@ -332,6 +340,24 @@ func (m *market) open(t *themis, v sched.View) (some bool) {
 	return some
 }
 
+// ended reports whether the lease of a gang has ended and others may have its cells: who
+// may not be stopped any more, or not yet, keeps them, and bids for none. Of a job with
+// several gangs no more are offered than its budget of preemptions lets go.
+func (m *market) ended(r *sched.Ranked) bool {
+	if !m.t.expired(sched.Time(r.Key.Then), m.now) {
+		return false
+	}
+	left := m.v.Yields(r.Ref)
+	if r.Key.Rank > 0 && left > 0 {
+		if m.lent == nil {
+			m.lent = map[sched.JobID]int32{}
+		}
+		left -= m.lent[r.Ref.Job]
+		m.lent[r.Ref.Job]++
+	}
+	return left > 0
+}
+
 // reachable reports whether there could be as many free GPUs as each gang of a line
 // asks for.
 func (m *market) reachable(l *sched.Line) bool { return int64(l.Leaves) <= m.free+m.leaving }
@@ -346,16 +372,19 @@ func (m *market) read(lines []sched.Line) {
 		}
 	}
 	m.apps, m.views = slices.Grow(m.apps[:0], n), slices.Grow(m.views[:0], len(m.runs))
-	m.singles, m.lines = m.singles[:0], m.lines[:0]
+	m.singles, m.lines, m.expired = m.singles[:0], m.lines[:0], m.expired[:0]
 	clear(m.named)
 	clear(m.jobs)
-	for _, ref := range m.runs {
-		m.views = append(m.views, m.v.Gang(ref))
+	for _, r := range m.runs {
+		m.views = append(m.views, m.v.Gang(r.ref))
 		g := &m.views[len(m.views)-1]
 		a := m.app(g)
 		a.add(m.t, g)
-		a.runs = append(a.runs, g)
 		a.held += int64(g.Leaves)
+		if r.ended {
+			a.ended++
+			m.expired = append(m.expired, expired{gang: g, app: a})
+		}
 	}
 	for i := range lines {
 		l := &lines[i]
@@ -402,7 +431,7 @@ func (m *market) app(g *sched.GangView) *app {
 	at = len(m.apps)
 	m.apps = m.apps[:at+1]
 	a := &m.apps[at]
-	*a = app{runs: a.runs[:0], waits: a.waits[:0]}
+	*a = app{waits: a.waits[:0]}
 	if g.Hints.App != "" {
 		m.named[g.Hints.App] = at
 	} else if g.Gangs > 1 {
@@ -411,18 +440,12 @@ func (m *market) app(g *sched.GangView) *app {
 	return a
 }
 
-// rank works out the rho of the apps, and lists whose lease has ended.
+// rank works out the rho of the apps, and orders whose lease has ended.
 func (m *market) rank() {
-	m.expired = m.expired[:0]
 	for i := range m.apps {
 		a := &m.apps[i]
 		a.rho = m.fairness(a, a.most, 1000)
 		slices.SortFunc(a.waits, compareGangs) // lines come in no order
-		for _, g := range a.runs {
-			if m.t.expired(g.Started, m.now) {
-				m.expired = append(m.expired, expired{gang: g, app: a})
-			}
-		}
 	}
 	slices.SortFunc(m.expired, func(a, b expired) int { return cmp.Or(b.app.before(a.app), compareGangs(b.gang, a.gang)) })
 }

@@ -89,7 +89,7 @@ func (m *market) bid() {
 	var best [maxBidders]contender
 	n := 0
 	for i := range m.apps {
-		if a := &m.apps[i]; m.useful(a) || m.leased(a) {
+		if a := &m.apps[i]; m.useful(a) || a.ended > 0 {
 			n++
 			insert(&best, n, contender{a.rho, a.order, i, -1})
 		}
@@ -140,11 +140,6 @@ func (c *contender) compare(o *contender) int {
 // useful reports whether an app waits for something that could be free.
 func (m *market) useful(a *app) bool {
 	return slices.ContainsFunc(a.waits, func(g *sched.GangView) bool { return fits(g, m.free+m.leaving) })
-}
-
-// leased reports whether a lease of an app has ended.
-func (m *market) leased(a *app) bool {
-	return slices.ContainsFunc(a.runs, func(g *sched.GangView) bool { return m.t.expired(g.Started, m.now) })
 }
 
 // turn is when an app gets leftovers.

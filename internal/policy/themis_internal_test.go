@@ -107,6 +107,38 @@ func (r running) Standing() iter.Seq[sched.Ranked] {
 	return func(yield func(sched.Ranked) bool) { yield(sched.Ranked{Key: r.key}) }
 }
 
+// Who may not be stopped keeps its cells when its lease ends; of a job with several gangs
+// so many are offered as may be stopped.
+func TestThemisYields(t *testing.T) {
+	p := &themis{lease: 20 * sched.Minute}
+	now := sched.Time(40 * sched.Minute)
+	v := yielding{running: running{now: now}, left: map[sched.JobID]int32{1: 1, 2: 0, 3: 2}}
+	m := &market{marketNow: marketNow{t: p, v: v, now: now}}
+	for _, c := range []struct {
+		job  sched.JobID
+		gang int32
+		rank int64
+		ran  sched.Duration
+		want bool
+	}{
+		{1, 0, 0, 20, true}, {1, 0, 0, 30, false}, {2, 0, 0, 20, false},
+		{3, 0, 1, 20, true}, {3, 1, 1, 30, false}, {3, 2, 1, 20, true}, {3, 3, 1, 20, false},
+	} {
+		r := sched.Ranked{Ref: sched.GangRef{Job: c.job, Gang: c.gang}, Key: sched.Key{Rank: c.rank, Then: int64(now.Add(-c.ran * sched.Minute))}}
+		if got := m.ended(&r); got != c.want {
+			t.Errorf("gang %d of job %d after %d minutes: %v", c.gang, c.job, c.ran, got)
+		}
+	}
+}
+
+// yielding is a view of jobs that may be stopped so often.
+type yielding struct {
+	running
+	left map[sched.JobID]int32
+}
+
+func (y yielding) Yields(r sched.GangRef) int32 { return y.left[r.Job] }
+
 // Without a declared run time a gang counts with twice what it ran; one that outran
 // its declaration is about to end.
 func TestThemisLength(t *testing.T) {

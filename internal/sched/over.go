@@ -203,6 +203,19 @@ func (s *State) yields(j *job, a *attempt) bool {
 	return cfg.MinRun == 0 || a.started > 0 && a.started.Add(cfg.MinRun) <= s.now
 }
 
+// Yields implements View.
+func (v view) Yields(ref GangRef) int32 {
+	j := v.s.find(ref.Job)
+	if j == nil || int(ref.Gang) >= len(j.gangs) || j.gangs[ref.Gang].attempt == none || j.spec.Priority != v.prio {
+		return 0
+	}
+	if a := &v.s.attempts[j.gangs[ref.Gang].attempt]; v.s.isExtra(a) || !v.s.yields(j, a) {
+		return 0
+	}
+	cfg := vcConfig(v.s.cfg, j.spec.VC)
+	return cfg.PreemptionBudget() - j.yielded
+}
+
 // mayBeLazy keeps the allocations whose jobs allow lazy preemption.
 func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	var out []cell.AllocID

@@ -265,6 +265,10 @@ type View interface {
 	// Standing yields the same gangs by the key of a Keyed policy, or of a Stander, the
 	// last first.
 	Standing() iter.Seq[Ranked]
+	// Yields is how many gangs of its job may still be stopped for gangs of this priority,
+	// 0 where one that runs may not be now: it has not run for the VC's minimum run time,
+	// or its job's budget of preemptions is used up.
+	Yields(GangRef) int32
 	// Promised yields those that wait and were promised cells by the key of a Keyed
 	// policy, in no order.
 	Promised() iter.Seq[Ranked]
