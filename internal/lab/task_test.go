@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 		os.Exit(beChild())
 	case os.Getenv(taskDir) != "":
 		os.Exit(beTask(os.Getenv(taskDir)))
+	case os.Getenv(trialDir) != "":
+		os.Exit(beTrial(os.Getenv(trialDir)))
 	}
 	os.Exit(withPrograms(m))
 }

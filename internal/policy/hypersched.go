@@ -425,7 +425,7 @@ func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, sched.T
 			switch {
 			case t.g.Ref != ref || t.target > 0:
 			case t.cut:
-				return fmt.Sprintf("its loss of %s at rung %d is not among the best of its experiment", amount(t.at[len(t.at)-1]), len(t.at)), 0
+				return fmt.Sprintf("its loss of %s at rung %d is not among the best of its experiment: it goes on when it is, or when others leave GPUs", amount(t.at[len(t.at)-1]), len(t.at)), 0
 			case e.exploit:
 				return "its experiment starts no more trials before its deadline", e.deadline
 			}

@@ -460,8 +460,8 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	r.Jobs = s.holdersFor(j, g)
 	switch {
 	case r.Free < r.Need && guaranteed:
-		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-			j.spec.VC, r.Total, r.Free, s.usedBy(r.Jobs))
+		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+			j.spec.VC, r.Total, r.Free, s.usedBy(r.Jobs), s.besides(j, g))
 	case r.Free < r.Need:
 		return r.say(ClusterBusy, "%s needs %s, and only %d of the cluster are free now; as an opportunistic job it takes what others leave",
 			s.shapeText(j, g), plural(r.Need, "leaf", "leaves"), r.Free)
@@ -470,8 +470,17 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	if j.spec.restricted() {
 		where = " on the nodes that it may use"
 	}
-	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-		r.Free, where, s.usedBy(r.Jobs), s.movesText(j.spec.VC))
+	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s%s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+		r.Free, where, s.usedBy(r.Jobs), s.movesText(j.spec.VC), s.besides(j, g))
+}
+
+// besides says why the policy would make a gang wait that finds no room, if it found some.
+func (s *State) besides(j *job, g int) string {
+	why, _ := s.restrained(j, int32(g))
+	if why == "" {
+		return ""
+	}
+	return "; besides, " + why
 }
 
 func (s *State) usedBy(jobs []JobID) string {
