@@ -39,8 +39,8 @@ type hypersched struct {
 	gain int64
 	// restart=30 seconds that a resize costs (ours: the authors measure it).
 	restart sched.Duration
-	// round=60 seconds: how often trials that run are compared (ours: the authors do at
-	// each report).
+	// round=60 seconds: how often trials that run are compared, and how long one runs
+	// before it may be paused (ours: the authors compare at each report).
 	round sched.Duration
 	// end=false; true stops trials that report after the deadline, as the authors do.
 	end bool
@@ -365,7 +365,7 @@ func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
 			}
 		}
 		for t := range s.worst {
-			w, frees := t.less()
+			w, frees := p.less(t, v.Now())
 			if needed <= 0 || frees == 0 {
 				continue
 			}
@@ -399,10 +399,13 @@ func (s *study) worst(yield func(*trial) bool) {
 }
 
 // less is the wish by which a trial that runs comes to what it is to have, and how many
-// GPUs that frees: 0 where it is not to have less, or would lose its work.
-func (t *trial) less() (sched.Wish, int64) {
+// GPUs that frees: 0 where it is not to have less, would lose its work, or is to stop and
+// has not run for a round yet.
+func (p *hypersched) less(t *trial, now sched.Time) (sched.Wish, int64) {
 	switch {
 	case !t.runs || t.target == 0 && !t.g.Hints.Checkpoint:
+		return sched.Wish{}, 0
+	case t.target == 0 && (t.g.Started == 0 || t.g.Started.Add(p.round) > now):
 		return sched.Wish{}, 0
 	case t.target == 0:
 		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, t.holds()

@@ -137,3 +137,21 @@ func (s *State) brief(j *job) JobBrief {
 	}
 	return b
 }
+
+// restrained asks the policy of a gang's VC why it makes it wait.
+func (s *State) restrained(j *job, g int32) (string, Time) {
+	space := s.space(j.spec.VC)
+	if p, ok := s.pol[space].(Restrainer); ok && j.spec.Priority >= cell.MinGuaranteed {
+		return p.Restrains(s.view(space, j.spec.Priority), GangRef{j.id, g})
+	}
+	return "", 0
+}
+
+// besides says why the policy would make a gang wait that finds no room, if it found some.
+func (s *State) besides(j *job, g int) string {
+	why, _ := s.restrained(j, int32(g))
+	if why == "" {
+		return ""
+	}
+	return "; besides, " + why
+}

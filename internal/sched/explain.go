@@ -321,15 +321,6 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	return r.say(PriorityAhead, "it would fit, but %s in the order of %s", s.jobList(r.Jobs)+" stand before it", j.spec.VC)
 }
 
-// restrained asks the policy of a gang's VC why it makes it wait.
-func (s *State) restrained(j *job, g int32) (string, Time) {
-	space := s.space(j.spec.VC)
-	if p, ok := s.pol[space].(Restrainer); ok && j.spec.Priority >= cell.MinGuaranteed {
-		return p.Restrains(s.view(space, j.spec.Priority), GangRef{j.id, g})
-	}
-	return "", 0
-}
-
 // maxNamed bounds how many jobs or nodes a reason names.
 const maxNamed = 10
 
@@ -472,15 +463,6 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	}
 	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s%s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
 		r.Free, where, s.usedBy(r.Jobs), s.movesText(j.spec.VC), s.besides(j, g))
-}
-
-// besides says why the policy would make a gang wait that finds no room, if it found some.
-func (s *State) besides(j *job, g int) string {
-	why, _ := s.restrained(j, int32(g))
-	if why == "" {
-		return ""
-	}
-	return "; besides, " + why
 }
 
 func (s *State) usedBy(jobs []JobID) string {

@@ -200,7 +200,13 @@ func (s *State) yields(j *job, a *attempt) bool {
 	if !s.isExtra(a) && v.yielded >= cfg.PreemptionBudget() {
 		return false
 	}
-	return cfg.MinRun == 0 || a.started > 0 && a.started.Add(cfg.MinRun) <= s.now
+	return !s.young(a)
+}
+
+// young reports whether an attempt has not run for its VC's minimum yet.
+func (s *State) young(a *attempt) bool {
+	least := vcConfig(s.cfg, s.jobs[a.job].spec.VC).MinRun
+	return least > 0 && (a.started == 0 || a.started.Add(least) > s.now)
 }
 
 // Yields implements View.

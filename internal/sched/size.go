@@ -21,7 +21,7 @@ type Sizes struct {
 	// Usual is how many it begins with where no policy says, and those for which it
 	// declares its run time; Now is what it was given last.
 	Usual, Now int32
-	Live       int32 // how many hold cells
+	Live       int32 // how many hold cells; those above the least also where they were promised some
 	Each       int32 // leaves of a member above the least, of the largest
 }
 
@@ -50,7 +50,7 @@ func (s *State) sizesOf(j *job) Sizes {
 		if i > 0 {
 			z.Each = max(z.Each, j.gangs[i].leaves)
 		}
-		switch live := at != none && s.attempts[at].cause == 0 && s.attempts[at].state != AttemptReserving; {
+		switch live := at != none && s.attempts[at].cause == 0 && (i > 0 || s.attempts[at].state != AttemptReserving); {
 		case live && i == 0:
 			z.Live += z.Least
 		case live:
@@ -142,10 +142,10 @@ func (w *walker) resize(wish *Wish) {
 		s.pause(a)
 		return
 	}
-	if j := &s.jobs[slot]; j.size == wish.Size {
+	if j := &s.jobs[slot]; j.size == wish.Size || s.youngAbove(j, wish.Size) {
 		return
 	} else if a.since > s.through || s.fresh(j, wish.Size) {
-		s.grew = true
+		s.grew, s.resized = true, true
 		return
 	}
 	s.cutPromises(slot, wish.Size)
@@ -156,19 +156,29 @@ func (w *walker) resize(wish *Wish) {
 			s.stopAttempt(&s.attempts[at], EndResized, nil)
 		}
 	}
-	s.grew = true // members may wait now whose turn is over, and leaves be left
+	s.grew, s.resized = true, true // members may wait now whose turn is over, and leaves be left
 }
 
 // pause stops a gang that can go on later where it was.
 func (s *State) pause(a *attempt) {
 	j := &s.jobs[a.job]
-	if a.state != AttemptStarting && a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) {
+	if a.state != AttemptStarting && a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) || s.young(a) {
 		return
 	}
 	if s.grew = true; a.since > s.through || s.fresh(j, 0) {
 		return
 	}
 	s.stopAttempt(a, EndResized, nil) // what it leaves can be promised now
+}
+
+// youngAbove reports whether a member above a size has not run for its VC's minimum yet.
+func (s *State) youngAbove(j *job, size int32) bool {
+	for g := int32(1); int(g) < len(j.gangs); g++ {
+		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].cause == 0 && s.attempts[at].state != AttemptReserving && s.young(&s.attempts[at]) {
+			return true
+		}
+	}
+	return false
 }
 
 // fresh reports whether a member above a size got its cells by this very decision.

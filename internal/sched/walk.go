@@ -18,14 +18,14 @@ import (
 // then asks for another look at once, instead of walking again now, so that nobody
 // is placed and preempted by one decision.
 func (s *State) walk() {
-	s.grew = false
+	s.grew, s.resized = false, false
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {
 			s.walkVC(space)
 		}
 	}
 	s.fulfilAll()
-	if s.mustLend() {
+	if s.mustLend() && !s.resized { // who grows comes first, at the next look, which is at once
 		s.walkOpportunistic()
 	}
 }

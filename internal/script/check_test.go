@@ -30,6 +30,7 @@ type checker struct {
 	ended     map[gangKey]sched.Time     // when the last of them was
 	victims   map[sched.AttemptID][]sched.AttemptID
 	rounds    map[cell.VCName]taking
+	room      map[cell.VCName]*resizing
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
 	nextLook  sched.Time                 // before then nothing happens by itself
 	last      map[gangKey]int32
@@ -100,7 +101,7 @@ func newChecker(s *script.Session) *checker {
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
 		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
-		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
+		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
 		alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
 		promises: map[sched.JobID]promise{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
@@ -330,6 +331,9 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 			c.fail("I6: event %d: attempt %v moves for %v, which was not promised its cells", r.Seq, e.Attempt, *e.By)
 		}
 	}
+	if e.Cause == sched.EndResized {
+		c.resized(r, e, victim)
+	}
 	if e.Cause != sched.EndPreempted {
 		return
 	}
@@ -379,6 +383,7 @@ func (c *checker) jobEnded(r sched.Record, e sched.JobEnded) {
 func (c *checker) changes(b engine.Batch) {
 	configured, told := false, map[sched.JobID]bool{}
 	c.regretted(b)
+	clear(c.room)
 	for _, r := range b.Records {
 		switch e := r.Event.(type) {
 		case sched.Configured:

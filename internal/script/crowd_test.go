@@ -21,6 +21,7 @@ const (
 	crowd                   // many of one priority in one VC, each policy in its turn
 	calm                    // the same under chronus, and nothing goes wrong
 	moving                  // gangs move for others in every VC
+	trials                  // experiments under hypersched
 )
 
 // Every policy in its turn orders a crowd of one priority in one VC, with faults and other
@@ -63,6 +64,10 @@ func crowdedFloor(g *generator) *floor {
 	f.quota["a"] = []share{cells(g, &c, max(c.nodes-1, 1))}
 	if c.nodes > 1 && g.chance(70) {
 		f.quota["b"] = []share{cells(g, &c, 1)}
+	}
+	if g.kind == trials {
+		f.policy["a"], f.policy["b"] = withLimits(g, searching(g)), randomPolicy(g)
+		return f
 	}
 	if g.kind == crowd {
 		all := policy.Names()

@@ -70,7 +70,7 @@ func (c *floorChain) leaves() int { return c.gpus * max(1, c.parts) }
 // newFloor makes one or two chains and shares them out among the VCs, of which
 // some share theirs among children.
 func newFloor(g *generator) *floor {
-	if g.kind == crowd || g.kind == calm {
+	if g.kind == crowd || g.kind == calm || g.kind == trials {
 		return crowdedFloor(g)
 	}
 	f := &floor{quota: map[string][]share{}, pinned: map[string]string{}, policy: map[string]string{}}

@@ -14,6 +14,7 @@ type met struct {
 	policies map[string]*tries
 	joins    int // attempts that share the leaves of others
 	moves    int // gangs that moved for another
+	pauses   int // trials that were paused
 	earlies  int // jobs that were stopped for their loss
 	debts    int // comparisons of what was borrowed
 	kept     int // jobs that ended by a guaranteed deadline
@@ -50,6 +51,7 @@ func (m *met) add(o *met) {
 	}
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
+	m.pauses += o.pauses
 }
 
 // judge fails where the checks looked at nothing: every policy must have started gangs, and

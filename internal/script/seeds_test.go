@@ -278,8 +278,11 @@ func (g *generator) step() {
 		return
 	}
 	telling := 6
-	if g.kind == crowd {
+	switch g.kind {
+	case crowd:
 		telling = 25
+	case trials:
+		telling = 60
 	}
 	g.choose([]choice{
 		{45, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
@@ -330,7 +333,7 @@ func (g *generator) submit() {
 			line += "@x|y"
 		}
 	}
-	if g.kind != plain && g.kind != moving {
+	if g.kind != plain && g.kind != moving && g.kind != trials {
 		line = g.oneOfMany(name, vc)
 	}
 	suspendable, checkpoint, avoid := 35, 15, 5
@@ -341,6 +344,10 @@ func (g *generator) submit() {
 			g.pick("prod", "test", "test", "test"), g.runTime(), g.IntN(40), g.next, 1+g.IntN(chain.leaves()))
 	case shared:
 		suspendable = 90
+	case trials:
+		g.do(g.oneTrial(name), "")
+		g.names = append(g.names, name)
+		return
 	case calm:
 		g.do(line, "")
 		return
@@ -372,14 +379,14 @@ func (g *generator) progress() {
 		return
 	}
 	name := g.names[len(g.names)-1-g.IntN(min(len(g.names), 8))]
-	if g.kind == crowd {
+	if g.kind == crowd || g.kind == trials {
 		name = g.whoRuns(name)
 	}
 	line := fmt.Sprintf("progress %s step=%d", name, 1+g.IntN(1000))
 	if g.chance(70) {
 		line += fmt.Sprintf(" util=%d memory=%d", 1+g.IntN(100), 1000*(1+g.IntN(12)))
 	}
-	if g.chance(50) {
+	if g.chance(50) || g.kind == trials {
 		line += fmt.Sprintf(" loss=%s total=%d", g.pick("2", "1.5", "1.49", "1e-1", "nan"), 200+g.IntN(2000))
 	}
 	if g.chance(20) {
