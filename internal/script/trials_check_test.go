@@ -14,8 +14,7 @@ import (
 // shrink, with faults and other configurations.
 func TestTrialSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/8)
-	found := newFailures()
-	found.kind = trials
+	found := newFailures(trials, seeds.Unit/8)
 	for seed := from; seed <= to && !found.enough(); seed++ {
 		found.try(t, seed)
 	}
