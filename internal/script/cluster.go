@@ -163,15 +163,33 @@ func (p *plan) oneLine(a *args) {
 		p.vc(vc)
 		p.quota(vc, name, quota)
 	}
-	for _, v := range a.list("policy") {
-		vc, policy, _ := strings.Cut(v, ":")
-		p.policy(vc, policy)
-	}
+	p.policyList(a.list("policy"))
 	for i := range p.policies {
 		p.limits(&p.policies[i], a)
 	}
 	p.halfLife = a.duration("halfLife", 0)
 	p.readSpeeds(a)
+}
+
+// policyList reads VC:POLICY of several VCs; what stands behind a comma without a VC is
+// one more parameter of the policy before.
+func (p *plan) policyList(list []string) {
+	var whole []string
+	for _, v := range list {
+		head, _, _ := strings.Cut(v, "=")
+		switch {
+		case strings.Contains(head, ":"):
+			whole = append(whole, v)
+		case len(whole) > 0 && head != v:
+			whole[len(whole)-1] += "," + v
+		default:
+			p.fail("policy=%s: want VC:POLICY, such as a:drf", v)
+		}
+	}
+	for _, v := range whole {
+		vc, policy, _ := strings.Cut(v, ":")
+		p.policy(vc, policy)
+	}
 }
 
 // read reads one line of the block: chain, pin or vc.
