@@ -198,34 +198,47 @@ func (l *look) profile() bool {
 		if l.profiled(&now) {
 			continue
 		}
-		g := &now
-		at, gpus := l.poolFor(g)
-		switch {
-		case gpus == 0: // larger than any pool: what it declares must do
-			r := record{profiled: true}
-			if !l.yield(remember(g.Ref.Job, r.text(nil, 0))) {
-				return false
-			}
-			continue
-		case at < 0 || !l.admits(g, gpus, l.pools[at]):
-			continue
-		}
-		w := sched.Wish{Gang: g.Ref, SKU: l.pools[at].SKU, Over: behind(slices.Values(l.run), rankHolder), Size: membersOn(g, gpus)}
-		if !l.yield(w) {
+		if !l.startProfile(&now) {
 			return false
-		}
-		if !l.v.Placed(g.Ref) {
-			continue
-		}
-		l.pool.take(at, g, gpus)
-		if readRecord(g.Note).kind != profiles {
-			l.pool.cost.started++
-			if !l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.pools[at].SKU))) {
-				return false
-			}
 		}
 	}
 	return l.yield(remember(0, withEntry(l.v.Note(0), "profiler", l.pool.cost.text())))
+}
+
+// startProfile starts a profile in the first pool that has room and where the gang finds
+// cells: its job may keep to nodes of one type, or fit on no other.
+func (l *look) startProfile(g *sched.GangView) bool {
+	large, at, gpus := false, 0, int32(0)
+	for i := range l.pools {
+		share := l.share(l.pools[i])
+		if !usable(g, l.pools[i].SKU) || int64(g.Leaves) > share {
+			continue
+		}
+		large, at, gpus = true, i, profileSize(g, share)
+		if l.pool.used[i]+int64(gpus) > share || !l.admits(g, gpus, l.pools[i]) {
+			continue
+		}
+		w := sched.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Over: behind(slices.Values(l.run), rankHolder), Size: membersOn(g, gpus)}
+		if !l.yield(w) {
+			return false
+		}
+		if l.v.Placed(g.Ref) {
+			break
+		}
+	}
+	switch {
+	case !large: // larger than any pool: what it declares must do
+		r := record{profiled: true}
+		return l.yield(remember(g.Ref.Job, r.text(nil, 0)))
+	case !l.v.Placed(g.Ref):
+		return true
+	}
+	l.pool.take(at, g, gpus)
+	if readRecord(g.Note).kind == profiles {
+		return true
+	}
+	l.pool.cost.started++
+	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.pools[at].SKU)))
 }
 
 // admits reports whether a user may have so many more GPUs in a pool.
@@ -237,24 +250,6 @@ func (l *look) admits(g *sched.GangView, gpus int32, p sched.Pool) bool {
 // poolOf is the number of a type.
 func (l *look) poolOf(sku cell.TypeName) int {
 	return max(slices.IndexFunc(l.pools, func(p sched.Pool) bool { return p.SKU == sku }), 0)
-}
-
-// poolFor is the first pool with room for a gang, -1 where none has any now, and with how
-// many GPUs it is measured there, 0 where none is large enough at all.
-func (l *look) poolFor(g *sched.GangView) (at int, gpus int32) {
-	at = -1
-	for i := range l.pools {
-		share := l.share(l.pools[i])
-		if !usable(g, l.pools[i].SKU) || int64(g.Leaves) > share {
-			continue
-		}
-		n := profileSize(g, share)
-		if l.pool.used[i]+int64(n) <= share {
-			return i, n
-		}
-		gpus = n
-	}
-	return at, gpus
 }
 
 // profileSize is with how many GPUs a gang is measured: an elastic job with its least where

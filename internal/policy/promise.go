@@ -196,17 +196,22 @@ func withLease(note []byte, prio cell.Priority, entry string) []byte {
 	return withEntry(note, strconv.Itoa(int(prio)), entry)
 }
 
-// withEntry replaces the entry that begins with a word.
+// withEntry replaces the entry that begins with a word where it stands, or adds it: what
+// stays the same is not noted anew.
 func withEntry(note []byte, word, entry string) []byte {
 	var out []byte
+	entry = word + " " + entry
 	for len(note) > 0 {
 		var e []byte
 		e, note, _ = bytes.Cut(note, []byte("; "))
-		if w, _, _ := bytes.Cut(e, []byte(" ")); string(w) != word {
+		if w, _, _ := bytes.Cut(e, []byte(" ")); string(w) == word {
+			e, entry = []byte(entry), ""
+		}
+		if len(e) > 0 {
 			out = append(append(out, e...), "; "...)
 		}
 	}
-	return fmt.Appendf(out, "%s %s", word, entry)
+	return bytes.TrimSuffix(append(out, entry...), []byte("; "))
 }
 
 // remember makes a wish that is a note about a job.
