@@ -31,15 +31,19 @@ func (w *world) explain(id sched.JobID) sched.Explanation {
 	return e
 }
 
-// obey lets every attempt that was told to stop end, those of some jobs first.
+// obey lets every attempt that was told to stop end, first those whose cells were promised
+// to a job last.
 func (w *world) obey(first ...sched.JobID) {
-	for _, j := range w.s.Jobs() {
-		if len(first) > 0 && !slices.Contains(first, j.ID) {
-			continue
+	var victims []sched.AttemptID
+	for _, r := range w.log {
+		if e, ok := r.Event.(sched.Reserved); ok && slices.Contains(first, e.Attempt.Job) {
+			victims = e.Victims
 		}
+	}
+	for _, j := range w.s.Jobs() {
 		for _, a := range j.Attempts {
 			for o, t := range j.Tasks {
-				if a.State == sched.AttemptStopping && t.Gang == a.ID.Gang {
+				if a.State == sched.AttemptStopping && t.Gang == a.ID.Gang && (len(first) == 0 || slices.Contains(victims, a.ID)) {
 					w.tell(sched.TaskExited{Attempt: a.ID, Task: int32(o), Exit: sched.Exit{Code: 143}})
 				}
 			}
@@ -193,7 +197,7 @@ func (w *world) proven(id sched.JobID) []sched.SuggestionKind {
 			kinds = append(kinds, sug.Kind)
 			c := w.copyOf()
 			what := c.applySuggestion(id, sug)
-			c.obey(sug.Preempts...) // who ends before those, and waits again, may come first
+			c.obey(what) // whoever else ends before its victims, and waits again, may come first
 			if !c.started(what, g.Gang, sug.Kind) {
 				why, _ := c.s.Why(what)
 				w.t.Fatalf("job %s waits for %s; after %q it is %s: %+v", e.Name, g.Reason.Message, sug.Message, why.Phase, why.Gangs)
