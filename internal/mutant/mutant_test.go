@@ -63,6 +63,19 @@ func TestFaultsHaveTheirPlace(t *testing.T) {
 	}
 }
 
+// The page of tests says of each fault what catches it.
+func TestFaultsAreListed(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range faults {
+		if !bytes.Contains(page, []byte("\n| "+f.name+" | `internal/")) {
+			t.Errorf("docs/testing.md does not say what catches the fault %q", f.name)
+		}
+	}
+}
+
 // Each planted fault makes some part of the suite fail.
 func TestFaultsAreCaught(t *testing.T) {
 	chosen := map[string]bool{}

@@ -259,6 +259,8 @@ func TestGenie(t *testing.T) {
 	b.dated(1, 5*minutes)
 	b.dated(1, 40*minutes, 30*minutes)
 	is(t, "order", b.look(make1(t, "genie", "")), "3<1, 2<1, 4<1, 5")
+	b.running[0].Ran = 10 * minutes // it ends at its deadline: nobody is stopped for anybody
+	is(t, "just in time", b.look(make1(t, "genie", "")), "")
 	b.running[0].Ran = 15 * minutes // in time
 	b.free = 1
 	is(t, "one is free", b.look(make1(t, "genie", "")), "3!, 2, 4, 5")
