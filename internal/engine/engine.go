@@ -56,6 +56,8 @@ type Reply struct {
 // It returns io.EOF when there will be no more. Inputs that also have a method
 // Close(error) are told when the loop ends, and why; those with a method
 // NotBefore(sched.Time) are told, before the first Next, the time of the last event.
+//
+// What Next returns is read until the next call.
 type Inputs interface {
 	Next(ctx context.Context, wake sched.Time) (now sched.Time, in []Input, err error)
 }
@@ -105,7 +107,8 @@ type Batch struct {
 	First   uint64
 	Epoch   uint64
 	Records []sched.Record
-	// Ended are the final statuses of jobs that ended in this batch.
+	// Ended are the final statuses of jobs that ended in this batch, unless
+	// Options.DropEnded leaves them out.
 	Ended []sched.JobStatus
 	// Secrets are the values that came with the jobs submitted in this batch.
 	// Those of the jobs in Ended are erased.

@@ -19,6 +19,34 @@ type tentative struct {
 	actions []sched.Action
 }
 
+// roundMemory is what a round uses that the one before used, too.
+type roundMemory struct {
+	records []sched.Record // of an engine alone: nobody keeps them
+	replies []Reply
+	actions []sched.Action
+}
+
+// begin lays out a round of n inputs.
+func (e *Engine) begin(n int) (t tentative) {
+	m := &e.mem
+	clear(m.actions)
+	if cap(m.replies) < n {
+		m.replies = make([]Reply, n, 2*n)
+	}
+	t.replies, t.actions = m.replies[:n], m.actions[:0]
+	clear(t.replies)
+	t.batch = Batch{First: e.durable + 1, Epoch: e.o.Epoch, Records: m.records[:0]}
+	return t
+}
+
+// keep remembers the memory that a round took.
+func (e *Engine) keep(t *tentative) {
+	e.mem.actions = t.actions
+	if e.o.Alone {
+		e.mem.records = t.batch.Records
+	}
+}
+
 // Blamer is what a panic value implements that knows the job it broke on.
 // State.Decide and State.Apply wrap their panics in one where they can tell.
 type Blamer interface {
@@ -46,18 +74,22 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 			f = newFault(v, at, in)
 		}
 	}()
-	t.batch = Batch{First: e.durable + 1, Epoch: e.o.Epoch}
-	t.replies = make([]Reply, len(in))
+	t = e.begin(len(in))
 	full := e.room(in)
 	for at = range in {
 		e.take(&t, now, at, &in[at], full)
 	}
 	at = -1
 	t.batch.Records = append(t.batch.Records, e.core.Decide(now)...)
-	t.batch.Ended = e.core.TakeEnded()
-	for i := range t.batch.Records {
-		t.actions = append(t.actions, e.core.Actions(t.batch.Records[i].Event)...)
+	if e.o.DropEnded {
+		e.core.DropEnded()
+	} else {
+		t.batch.Ended = e.core.TakeEnded()
 	}
+	for i := range t.batch.Records {
+		t.actions = e.core.Actions(t.actions, t.batch.Records[i].Event)
+	}
+	e.keep(&t)
 	return t, nil
 }
 

@@ -33,8 +33,11 @@ type Options struct {
 	OnBatch func(Batch)
 	// Alone leaves out the read replica and with it snapshots: for simulations,
 	// which nobody reads while they run. A bug of ours then ends the loop instead
-	// of putting the job aside.
+	// of putting the job aside. The records of a batch stand in memory that the next
+	// round uses again, so Journal and OnBatch must not keep them, only their events.
 	Alone bool
+	// DropEnded leaves Batch.Ended empty: for those whom the events tell enough.
+	DropEnded bool
 	// Log, when set, gets what an operator must know; nil drops it.
 	Log *slog.Logger
 }
@@ -55,6 +58,7 @@ type Engine struct {
 	trouble  atomic.Pointer[string]
 	blamed   map[sched.JobID]bool // quarantined by this process
 	snapshot snapshotter
+	mem      roundMemory
 }
 
 // Health says what is wrong with an engine; all zero is well.
@@ -161,8 +165,10 @@ func (e *Engine) wake() sched.Time {
 func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
 	now = max(now, e.core.Now())
 	e.last = now
-	in = append(e.kept, in...)
-	e.kept = nil
+	if len(e.kept) > 0 {
+		in = append(e.kept, in...)
+		e.kept = nil
+	}
 	for {
 		t, f := e.build(now, in)
 		if f != nil {

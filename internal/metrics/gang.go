@@ -122,7 +122,7 @@ func (f *Fold) endWait(g *gang) {
 // placed begins an attempt.
 // A guest is placed beside others.
 func (f *Fold) placed(e *sched.Placed, guest bool) {
-	j := f.jobs[e.Attempt.Job]
+	j := f.find(e.Attempt.Job)
 	if j == nil || int(e.Attempt.Gang) >= len(j.gangs) || j.gangs[e.Attempt.Gang].slot != none {
 		f.fail("attempt %v is placed and does not wait", e.Attempt)
 		return
@@ -351,7 +351,7 @@ func (f *Fold) cut(g *gang) {
 
 // liveGang returns the gang with that attempt, nil when it has another or none.
 func (f *Fold) liveGang(id sched.AttemptID) *gang {
-	j := f.jobs[id.Job]
+	j := f.find(id.Job)
 	if j == nil || int(id.Gang) >= len(j.gangs) {
 		return nil
 	}

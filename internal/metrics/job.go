@@ -90,7 +90,7 @@ func (f *Fold) submitted(e sched.JobSubmitted) {
 	if a.ended.jobs++; a.ended.jobs == 1 {
 		a.ended.first = f.now
 	}
-	f.jobs[e.ID] = j
+	f.jobs[e.ID], f.found = j, j
 	f.open++
 	f.layOut(j)
 	f.joinApp(j)
@@ -229,7 +229,7 @@ func (f *Fold) fairness(a *account, p *app) Number {
 }
 
 func (f *Fold) jobEnded(e *sched.JobEnded) {
-	j := f.jobs[e.Job]
+	j := f.find(e.Job)
 	if j == nil {
 		f.fail("job %d ended and was never submitted", e.Job)
 		return
@@ -242,6 +242,7 @@ func (f *Fold) jobEnded(e *sched.JobEnded) {
 	}
 	f.tell(j, e)
 	delete(f.jobs, e.Job)
+	f.found = nil
 	f.end = f.now
 	f.gantt.offer(&f.row, j.bars)
 	f.spare = append(f.spare, j)
@@ -367,7 +368,7 @@ func failureClass(e *sched.JobEnded) string {
 // stopWaiting ends the waits of a job that will not start any more, or not before
 // it is retried.
 func (f *Fold) stopWaiting(id sched.JobID) {
-	if j := f.jobs[id]; j != nil {
+	if j := f.find(id); j != nil {
 		for g := range j.gangs {
 			f.endWait(&j.gangs[g])
 		}
@@ -376,7 +377,7 @@ func (f *Fold) stopWaiting(id sched.JobID) {
 
 // retried lets a gang wait again; after a failure it begins anew.
 func (f *Fold) retried(e *sched.TaskRetried) {
-	j := f.jobs[e.Job]
+	j := f.find(e.Job)
 	if j == nil || int(e.Gang) >= len(j.gangs) {
 		return
 	}
@@ -387,7 +388,7 @@ func (f *Fold) retried(e *sched.TaskRetried) {
 }
 
 func (f *Fold) jobRetried(e *sched.JobRetried) {
-	if j := f.jobs[e.Job]; j != nil {
+	if j := f.find(e.Job); j != nil {
 		for g := range j.gangs {
 			j.gangs[g].kept = 0
 			f.beginWait(&j.gangs[g], e.After)

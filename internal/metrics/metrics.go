@@ -62,6 +62,7 @@ type Fold struct {
 	end     sched.Time // of the job that ended last
 	open    int        // jobs that have not ended
 	jobs    map[sched.JobID]*job
+	found   *job // that was asked for last
 	spare   []*job
 	live    []*gang // gangs that hold leaves, by slot; nil is unused
 	slots   []int32 // unused slots
@@ -191,6 +192,15 @@ func (f *Fold) advance(t sched.Time) {
 		f.line.advance(f, t)
 	}
 	f.now = t
+}
+
+// find returns a job that has not ended, nil for another. One is asked for several
+// times in a row.
+func (f *Fold) find(id sched.JobID) *job {
+	if f.found == nil || f.found.id != id {
+		f.found = f.jobs[id]
+	}
+	return f.found
 }
 
 // fail remembers the first record that does not fit.

@@ -27,6 +27,9 @@ func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
+// Straight implements sched.Straight.
+func (fifo) Straight() {}
+
 // later yields the running gangs of jobs submitted later, the last first.
 func later(v sched.View, order int64) iter.Seq[sched.GangRef] {
 	return func(yield func(sched.GangRef) bool) {

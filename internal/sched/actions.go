@@ -2,46 +2,46 @@ package sched
 
 import "slices"
 
-// Actions returns what the executor must do about an event that was just
+// Actions appends what the executor must do about an event that was just
 // applied; call it after Apply of that very event, or after the whole batch.
-func (s *State) Actions(e Event) []Action {
+func (s *State) Actions(to []Action, e Event) []Action {
 	switch e := e.(type) {
 	case Placed:
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
-			return []Action{s.startAction(a, false)}
+			return append(to, s.startAction(a, false))
 		}
 	case Joined:
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
-			return []Action{s.startAction(a, false)}
+			return append(to, s.startAction(a, false))
 		}
 	case Rotated:
-		return s.rotationActions(&e.Rotation)
+		return s.rotationActions(to, &e.Rotation)
 	case StopSent:
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
-			return []Action{{Attempt: e.Attempt, Grace: e.Grace}}
+			return append(to, Action{Attempt: e.Attempt, Grace: e.Grace})
 		}
 	}
-	return nil
+	return to
 }
 
 // rotationActions tells all who stand in a rotation. One that was replaced in the same
 // batch is told as it is now.
-func (s *State) rotationActions(r *Rotation) []Action {
-	var out []Action
+func (s *State) rotationActions(to []Action, r *Rotation) []Action {
 	for _, turn := range r.Turns {
 		for _, id := range turn {
 			if a := s.live(id); a != nil && a.alive > 0 && a.share != 0 {
-				out = append(out, Action{Attempt: id, Rotation: s.rotationToTell(a)})
+				to = append(to, Action{Attempt: id, Rotation: s.rotationToTell(a)})
 			}
 		}
 	}
-	return out
+	return to
 }
 
 func (s *State) startAction(a *attempt, known bool) Action {
 	j := &s.jobs[a.job]
-	start := &Start{ID: j.id, Job: j.spec, Retry: j.retry, Rotation: s.rotationToTell(a)}
-	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+	tasks := j.spec.Gangs[a.id.Gang].Tasks
+	start := &Start{ID: j.id, Job: j.spec, Retry: j.retry, Rotation: s.rotationToTell(a), Tasks: make([]TaskStart, 0, len(tasks))}
+	for _, o := range tasks {
 		t := &j.tasks[o]
 		if t.dead {
 			continue

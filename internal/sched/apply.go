@@ -78,7 +78,9 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	s.nextJob = max(s.nextJob, e.ID+1)
 	s.keys.remember(e.Meta, e.event(), e.ID)
 	for g := range j.gangs {
-		s.enqueue(slot, int32(g))
+		if s.queue(slot, int32(g)) {
+			s.arrived(j.space, j.spec.Priority)
+		}
 	}
 }
 
@@ -214,7 +216,7 @@ func (s *State) applyCordoned(e NodeCordoned) {
 		n.Suspect, n.Refused = 0, nil
 	}
 	s.blame(n)
-	s.look = true
+	s.lookAll()
 }
 
 // noted returns what is remembered about a node, to read.

@@ -8,45 +8,45 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// Accept turns a fact into the events to apply; none when it is stale or known.
+// Accept turns a fact into the events to apply; none when it is stale or known. They
+// are there until the next call.
 func (s *State) Accept(f Fact) []Event {
+	if !s.isNews(f) {
+		return nil
+	}
+	s.mem.fact[0] = f.(Event)
+	return s.mem.fact[:]
+}
+
+// isNews reports whether a fact tells something new.
+func (s *State) isNews(f Fact) bool {
 	switch f := f.(type) {
 	case TaskStarted:
-		if t := s.present(f.Attempt, f.Task); t == nil || t.state != TaskStarting && t.state != TaskIsUnknown {
-			return nil
-		}
-		return []Event{f}
+		t := s.present(f.Attempt, f.Task)
+		return t != nil && (t.state == TaskStarting || t.state == TaskIsUnknown)
 	case TaskExited:
-		if s.present(f.Attempt, f.Task) == nil {
-			return nil
-		}
-		return []Event{f}
+		return s.present(f.Attempt, f.Task) != nil
 	case TaskRefused:
-		if t := s.present(f.Attempt, f.Task); t == nil || t.state == TaskRunning || t.runs().pid != 0 {
-			return nil
-		}
-		return []Event{f}
+		t := s.present(f.Attempt, f.Task)
+		return t != nil && t.state != TaskRunning && t.runs().pid == 0
 	case TaskUnknown:
-		if t := s.present(f.Attempt, f.Task); t == nil || t.state == TaskIsUnknown {
-			return nil
-		}
-		return []Event{f}
+		t := s.present(f.Attempt, f.Task)
+		return t != nil && t.state != TaskIsUnknown
 	case Progress:
-		if s.present(f.Attempt, f.Task) == nil {
-			return nil
-		}
-		return []Event{f}
+		return s.present(f.Attempt, f.Task) != nil
 	case Notice:
-		if j := s.find(f.Job); j == nil || len(rare(j.odd).notices) >= maxNotices || slices.Contains(rare(j.odd).notices, f.Message) {
-			return nil
-		}
-		return []Event{f}
+		j := s.find(f.Job)
+		return j != nil && len(rare(j.odd).notices) < maxNotices && !slices.Contains(rare(j.odd).notices, f.Message)
 	case NodeHealth:
-		return s.acceptNode(f)
+		return s.cl != nil && s.cl.Forest().NodeIndex(f.Node) != cell.None && s.noted(f.Node).Down == f.Up
 	case LeafHealth:
-		return s.acceptLeaf(f)
+		if s.cl == nil || s.cl.Forest().FindPart(f.Node, f.SKU, f.Device, f.Part) == cell.None {
+			return false
+		}
+		_, bad := s.findLeafNote(f)
+		return bad == f.Good
 	}
-	return nil
+	return false
 }
 
 // present returns the task of a live attempt that is not proven dead.
@@ -59,26 +59,6 @@ func (s *State) present(id AttemptID, ordinal int32) *taskRun {
 		return t
 	}
 	return nil
-}
-
-func (s *State) acceptNode(f NodeHealth) []Event {
-	if s.cl == nil || s.cl.Forest().NodeIndex(f.Node) == cell.None {
-		return nil
-	}
-	if n := s.noted(f.Node); n.Down == !f.Up {
-		return nil
-	}
-	return []Event{f}
-}
-
-func (s *State) acceptLeaf(f LeafHealth) []Event {
-	if s.cl == nil || s.cl.Forest().FindPart(f.Node, f.SKU, f.Device, f.Part) == cell.None {
-		return nil
-	}
-	if _, bad := s.findLeafNote(f); bad != f.Good {
-		return nil
-	}
-	return []Event{f}
 }
 
 // applyFact applies a fact; false when the event is none.
@@ -122,7 +102,7 @@ func (s *State) applyStarted(e TaskStarted) {
 		s.stir(j.space)
 		s.rerun(a)
 		if len(s.booked) > 0 {
-			s.look = true // its end is known now, and with it what may start before
+			s.lookAll() // its end is known now, and with it what may start before
 		}
 		s.timeLimit(a)
 		s.timeMinRun(a)
@@ -153,7 +133,7 @@ func (s *State) refreshState(a *attempt) {
 	}
 	s.setMood(a)
 	if (before == AttemptUnknown) != (a.state == AttemptUnknown) {
-		s.look = true // it can be lifted again, or no longer
+		s.lookAll() // it can be lifted again, or no longer
 		s.stir(j.space)
 		s.rerun(a)
 	}
@@ -209,7 +189,7 @@ func (s *State) applyUnknown(id AttemptID, ordinal int32) {
 	t.state = TaskIsUnknown
 	s.refreshState(a)
 	s.touch(a.job)
-	s.look = true
+	s.lookAll()
 }
 
 func (s *State) applyProgress(e Progress) {
@@ -269,7 +249,7 @@ func (s *State) applyNodeHealth(e NodeHealth) {
 	n := s.node(e.Node)
 	n.Down, n.Reason = !e.Up, e.Reason
 	s.blame(n)
-	s.look = true
+	s.lookAll()
 	if e.Up {
 		return
 	}
@@ -306,7 +286,7 @@ func (s *State) applyLeafHealth(e LeafHealth) {
 		s.leaves = slices.Insert(s.leaves, i, note)
 	}
 	s.blameLeaf(&note, !e.Good)
-	s.look = true
+	s.lookAll()
 }
 
 func (s *State) blameLeaf(n *leafNote, bad bool) {

@@ -18,10 +18,55 @@ type looks struct {
 	chains  []int64 // leaves of each chain
 	timed   []int32 // VCs whose order changes by itself
 	changes []turn  // by space
+	// shut says where the last walk left nothing to those behind, by space, and turns
+	// counts what concerns every VC.
+	shut  []shut
+	turns uint64
+}
+
+// shut says that the walk of a VC whose policy is Straight found nothing more for
+// anybody: whoever comes later, with that priority or a lower one, stands behind those
+// who took it or wait for it. It holds until something else changes.
+type shut struct {
+	holds bool
+	turns uint64 // of looks, then
+	prio  cell.Priority
 }
 
 // lookIn lets the walk look at who waits in one VC with a priority.
 func (s *State) lookIn(space int32, p cell.Priority) {
+	if int(space) < len(s.looks.shut) {
+		s.looks.shut[space].holds = false
+	}
+	s.lookAt(space, p)
+}
+
+// lookAll lets the walk look at everybody who waits.
+func (s *State) lookAll() {
+	s.look = true
+	s.looks.turns++
+}
+
+// arrived lets the walk look at a job that was submitted just now, unless the last walk
+// of its VC left nothing to it.
+func (s *State) arrived(space int32, p cell.Priority) {
+	if p >= cell.MinGuaranteed && int(space) < len(s.looks.shut) {
+		if at := s.looks.shut[space]; at.holds && at.turns == s.looks.turns && p <= at.prio {
+			s.looks.some = true
+			return
+		}
+	}
+	s.lookIn(space, p)
+}
+
+// shutIn notes what a walk left to those who come later.
+func (s *State) shutIn(w *walker) {
+	_, straight := s.pol[w.space].(Straight)
+	s.looks.shut[w.space] = shut{straight && w.outlook == nil && w.allBlocked(0), s.looks.turns, w.view.prio}
+}
+
+// lookAt marks who is to be looked at.
+func (s *State) lookAt(space int32, p cell.Priority) {
 	s.looks.some = true
 	if p < cell.MinGuaranteed || int(space) >= len(s.looks.spaces) {
 		s.looks.lend = true
@@ -53,7 +98,8 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 // resetLooks begins anew, after the VCs changed.
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
-	s.looks = looks{spaces: make([]bool, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true, owned: make([]int64, n), changes: make([]turn, n)}
+	s.looks = looks{spaces: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
+		owned: make([]int64, n), changes: make([]turn, n)}
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
 	for _, l := range s.cl.Forest().Leaves {
 		s.looks.chains[s.cl.Forest().Cells[l].Chain]++
@@ -88,7 +134,7 @@ func (s *State) release(id cell.AllocID) {
 	space, p := al.Space, al.Priority
 	own := s.looks.flat && !al.Opportunistic() && !al.Promised
 	if kept := s.cl.Release(id); !own || !kept {
-		s.look = true
+		s.lookAll()
 		return
 	}
 	s.lookIn(space, p)
@@ -101,7 +147,7 @@ func (s *State) lookAtStop(a *attempt) {
 		s.lookIn(al.Space, al.Priority)
 		return
 	}
-	s.look = true
+	s.lookAll()
 }
 
 // touch marks a job for the next Decide.

@@ -29,6 +29,7 @@ type memory struct {
 	gang       GangView        // whose key is made
 	scratch    any             // of policies
 	also       []bool          // by allocation: those that planOver may lift
+	fact       [1]Event        // of Accept
 }
 
 // chunkSize is for how many values memory is taken at once, and so how many others

@@ -33,7 +33,7 @@ func (s *State) drained(leaves []cell.LeafID) {
 	for _, l := range leaves {
 		sick := slices.ContainsFunc(s.leaves, func(n leafNote) bool { return f.FindPart(n.Node, n.SKU, n.Device, n.Part) == l })
 		s.setLeafBad(l, sick || s.drains(l))
-		s.look = true
+		s.lookAll()
 	}
 }
 

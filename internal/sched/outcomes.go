@@ -32,10 +32,10 @@ func (s *State) applyDecision(e Event) bool {
 		s.applyUpgraded(e)
 	case Doomed:
 		s.cl.Doom(s.charged(e.VC, e.Container), e.Root, e.Cell)
-		s.look = true
+		s.lookAll()
 	case Spared:
 		s.cl.Spare(s.charged(e.VC, e.Container), e.Root)
-		s.look = true
+		s.lookAll()
 	case AttemptEnded:
 		s.applyAttemptEnded(e)
 	case TaskRetried:
@@ -56,7 +56,7 @@ func (s *State) applyDecision(e Event) bool {
 		}
 		s.blame(n)
 		s.at(e.Until, 0, 0)
-		s.look = true
+		s.lookAll()
 	case Quarantined:
 		s.applyQuarantined(e)
 	default:
@@ -180,7 +180,7 @@ func (s *State) applyReserved(e Reserved) {
 func (s *State) applyUnreserved(e Unreserved) {
 	a := s.live(e.Attempt)
 	s.freeAttempt(a)
-	s.look = true
+	s.lookAll()
 }
 
 // unpromise forgets that an attempt is a reservation.

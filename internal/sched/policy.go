@@ -38,6 +38,14 @@ func (a Key) Compare(b Key) int {
 	return cmp.Compare(a.Then, b.Then)
 }
 
+// Straight is a Policy that yields a strict wish for each gang in order of submission,
+// and nothing else: while nothing is left to those who wait, it need not be asked about
+// who comes later.
+type Straight interface {
+	Policy
+	Straight()
+}
+
 // Ranked is a gang that waits, with its key.
 type Ranked struct {
 	Ref    GangRef

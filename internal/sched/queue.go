@@ -32,9 +32,16 @@ func (a queued) compare(b queued) int {
 // enqueue puts a gang into its queue; a member above a minimum only while that runs
 // and within its job's size.
 func (s *State) enqueue(slot, g int32) {
+	if s.queue(slot, g) {
+		s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)
+	}
+}
+
+// queue does it, and reports whether the gang waits now.
+func (s *State) queue(slot, g int32) bool {
 	j := &s.jobs[slot]
 	if j.spec.Gangs[g].Extra && !(s.minimumLives(j) && j.within(g, j.size)) {
-		return
+		return false
 	}
 	j.gangs[g].waiting = true
 	s.stir(j.space)
@@ -44,7 +51,7 @@ func (s *State) enqueue(slot, g int32) {
 		*q = slices.Insert(*q, i, e)
 		s.list(j.space, e)
 	}
-	s.lookIn(j.space, j.spec.Priority)
+	return true
 }
 
 // dequeue takes a gang out of its queue, if it is there.
@@ -98,7 +105,7 @@ func (s *State) requeueAll() {
 	s.relink()
 	s.resetLooks()
 	s.tallies = s.recounted()
-	s.look = true
+	s.lookAll()
 }
 
 // timer says when a gang wants to be looked at, or for job 0 the nodes.
@@ -149,7 +156,7 @@ func (s *State) expire(now Time) {
 			s.touch(slot)
 			s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)
 		} else if t.job == 0 && (t.at == s.again || slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at })) {
-			s.look = true
+			s.lookAll()
 		}
 	}
 }

@@ -189,7 +189,9 @@ func (s *State) applyRotated(e Rotated) {
 		s.timeLimit(m)
 	}
 	s.stir(s.jobs[a.job].space)
-	s.look = s.look || len(s.booked) > 0 // ends are known differently now
+	if len(s.booked) > 0 {
+		s.lookAll() // ends are known differently now
+	}
 }
 
 // newShare returns the number of a free sharing. Its first member names it before it is

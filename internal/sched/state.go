@@ -386,7 +386,7 @@ func (s *State) Clone() *State {
 	}
 	d.lines = s.lines.clone()
 	d.tallies, d.running, d.allocs = cloneTallies(s.tallies), cloneRunners(s.running), make([]allocations, len(s.allocs))
-	d.looks.spaces, d.looks.changes = slices.Clone(s.looks.spaces), slices.Clone(s.looks.changes)
+	d.looks.spaces, d.looks.changes, d.looks.shut = slices.Clone(s.looks.spaces), slices.Clone(s.looks.changes), slices.Clone(s.looks.shut)
 	d.lazy = slices.Clone(s.lazy)
 	for i := range d.lazy {
 		d.lazy[i] = slices.Clone(d.lazy[i])

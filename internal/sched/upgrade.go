@@ -18,7 +18,7 @@ func (s *State) keepLazy(a *attempt) {
 	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
 		*q = slices.Insert(*q, i, e)
 	}
-	s.look = true
+	s.lookAll()
 }
 
 // dropLazy takes an attempt out of its VC's list, if it is there.

@@ -80,6 +80,7 @@ func (s *State) walkVC(space int32) {
 	}
 	w.defragment()
 	w.outlook.close()
+	s.shutIn(w)
 	// Who was passed over may stop what started after it.
 	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
 }

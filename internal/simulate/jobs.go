@@ -29,6 +29,15 @@ type jobs struct {
 	types []cell.TypeName // of the cluster, sorted
 	one   bool            // all go to onlyVC
 	noise func(uint64) int64
+	tasks []int32 // 0, 1, 2, ...: what gangs are made of, only to read
+}
+
+// made is a job of the core with the memory for what most jobs have, and its work.
+type made struct {
+	sched.Job
+	roles [1]sched.Role
+	gangs [1]sched.Gang
+	work  work
 }
 
 func newJobs(s *Spec, p *plan) jobs {
@@ -41,8 +50,10 @@ func newJobs(s *Spec, p *plan) jobs {
 
 // job is one of them. Its gang is all of it; a checkpoint loses nothing when it is
 // preempted.
-func (b *jobs) job(t *trace.Job) *sched.Job {
-	j := &sched.Job{Name: sched.JobName(t.ID), User: sched.Subject(t.User), VC: cell.VCName(t.VC),
+func (b *jobs) job(t *trace.Job) *made {
+	m := &made{}
+	j := &m.Job
+	*j = sched.Job{Roles: m.roles[:0], Gangs: m.gangs[:0], Name: sched.JobName(t.ID), User: sched.Subject(t.User), VC: cell.VCName(t.VC),
 		Hints: sched.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
 			App: t.App, Checkpoint: true, Suspendable: true, Packable: true}}
 	if t.Estimate > 0 {
@@ -60,7 +71,7 @@ func (b *jobs) job(t *trace.Job) *sched.Job {
 	}
 	if t.MaxGPUs > t.MinGPUs {
 		b.elastic(j, t)
-		return j
+		return m
 	}
 	full, size := t.GPUs/b.node, b.node
 	rest := t.GPUs % b.node
@@ -74,8 +85,8 @@ func (b *jobs) job(t *trace.Job) *sched.Job {
 	for i := range j.Roles {
 		n += j.Roles[i].Tasks
 	}
-	j.Gangs = []sched.Gang{{Name: "all", Tasks: ordinals(n)}}
-	return j
+	j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: b.ordinals(0, n)})
+	return m
 }
 
 // elastic gives a job one member a GPU: the least that it can have start together.
@@ -83,9 +94,9 @@ func (b *jobs) elastic(j *sched.Job, t *trace.Job) {
 	most := min(t.MaxGPUs, maxMembers)
 	least := min(t.MinGPUs, most)
 	b.role(j, sched.Role{Name: "worker", Tasks: most, Leaves: 1, SKUs: b.skus(t)})
-	j.Gangs = []sched.Gang{{Name: "all", Tasks: ordinals(least)}}
+	j.Gangs = append(j.Gangs, sched.Gang{Name: "all", Tasks: b.ordinals(0, least)})
 	for o := least; o < most; o++ {
-		j.Gangs = append(j.Gangs, sched.Gang{Name: "more", Tasks: []int32{o}, Extra: true})
+		j.Gangs = append(j.Gangs, sched.Gang{Name: "more", Tasks: b.ordinals(o, o+1), Extra: true})
 	}
 	if t.GPUs < most {
 		j.Size = t.GPUs
@@ -102,12 +113,13 @@ func (b *jobs) role(j *sched.Job, r sched.Role) {
 	j.Roles = append(j.Roles, r)
 }
 
-func ordinals(n int32) []int32 {
-	out := make([]int32, min(n, maxMembers+1))
-	for i := range out {
-		out[i] = int32(i)
+// ordinals are the tasks of a gang, from the first to before the last.
+func (b *jobs) ordinals(first, last int32) []int32 {
+	last = min(last, maxMembers+1)
+	for n := int32(len(b.tasks)); n < last; n++ {
+		b.tasks = append(b.tasks, n)
 	}
-	return out
+	return b.tasks[first:last:last]
 }
 
 // skus are the types that a job asks for and the cluster has; none is any.

@@ -307,7 +307,7 @@ func (s *pastStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
 func (s *pastStory) reports(*sim.Task, *sim.Behavior) {}
 
 // gpus implements story.
-func (s *pastStory) gpus(j *sched.Job) int32 { return s.todo[j].old.gpus }
+func (s *pastStory) gpus(t *sim.Task) int32 { return s.todo[t.Job].old.gpus }
 
 // fact implements story: it counts the runs that ended by themselves.
 func (s *pastStory) fact(f sched.Fact) {
@@ -318,8 +318,8 @@ func (s *pastStory) fact(f sched.Fact) {
 }
 
 // ended implements story.
-func (s *pastStory) ended(j *sched.JobStatus) {
-	if a := s.byID[j.ID]; a != nil {
+func (s *pastStory) ended(id sched.JobID) {
+	if a := s.byID[id]; a != nil {
 		s.forget(a)
 	}
 }

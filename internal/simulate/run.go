@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 
 	"github.com/combsched/comb/internal/cell"
@@ -66,6 +65,9 @@ type runner struct {
 	stop  context.CancelFunc
 	fold  *metrics.Fold
 	crowd *crowd
+	// task is about to start, and behaves so.
+	task     sim.Task
+	behavior sim.Behavior
 	// changed are speeds that the figures were not told of yet.
 	changed []change
 	result  Result
@@ -87,12 +89,12 @@ type story interface {
 	reports(*sim.Task, *sim.Behavior)
 	// facts are what is known of a job that was just submitted.
 	facts(sched.JobID, *sched.Job) metrics.Facts
-	// gpus is the size of a job's gang.
-	gpus(*sched.Job) int32
+	// gpus is the size of the gang of a task that starts.
+	gpus(*sim.Task) int32
 	// fact sees what happened in the world before the loop does.
 	fact(sched.Fact)
 	// ended lets go of a job.
-	ended(*sched.JobStatus)
+	ended(sched.JobID)
 	// busy reports whether anything is to come.
 	busy() bool
 }
@@ -109,10 +111,10 @@ func Run(ctx context.Context, spec Spec, t *Trace, o Options) (*Result, error) {
 
 // run replays a trace as planned.
 func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Result, error) {
-	next, stop := iter.Pull2(t.jobs())
+	next, stop := t.reading()
 	defer stop()
 	r, err := p.play(ctx, spec.Policy, &traceStory{make: newJobs(spec, p), load: spec.Load, next: next,
-		todo: map[*sched.Job]work{}, byID: map[sched.JobID]*sched.Job{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
+		fresh: map[*sched.Job]*made{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
 	if err == nil {
 		r.Trace = t.counts
 	}
@@ -129,7 +131,11 @@ func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Opt
 	r := &runner{plan: p, o: o, story: s, tells: listens(p.config), stop: cancel}
 	r.crowd = newCrowd(p, r.faster)
 	r.crowd.configure(&p.config.Cluster)
-	r.fold = metrics.New(metrics.Options{Policy: policy, Origin: at.begin, Facts: s.facts, Speed: r.speedOf, Ended: o.Ended})
+	figures := metrics.Options{Policy: policy, Origin: at.begin, Facts: s.facts, Ended: o.Ended}
+	if p.model != nil {
+		figures.Speed = r.speedOf
+	}
+	r.fold = metrics.New(figures)
 	r.world = sim.New(sim.Options{Start: at.begin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
 	r.world.Extend(at.horizon)
 	if p.faults != nil {
@@ -138,7 +144,8 @@ func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Opt
 	if o.Journal == nil {
 		r.o.Journal = &engine.Sink{}
 	}
-	e, err := engine.Open(ctx, engine.Options{Inputs: r, Executor: r.world, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.see, Alone: true})
+	e, err := engine.Open(ctx, engine.Options{Inputs: r, Executor: r.world, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.see,
+		Alone: true, DropEnded: o.Journal == nil})
 	if err != nil {
 		return nil, err
 	}
@@ -200,20 +207,25 @@ func (r *runner) accepted(j *sched.Job, a engine.Reply) bool {
 
 // behave is how a task behaves: all of a gang do their work side by side.
 func (r *runner) behave(t sim.Task) sim.Behavior {
-	var b sim.Behavior
-	b.RunFor, b.Code = r.story.work(&t)
+	r.task, r.behavior = t, sim.Behavior{} // which stories read and fill in by pointers
+	b := &r.behavior
+	b.RunFor, b.Code = r.story.work(&r.task)
 	if r.tells {
 		b.Tell = tellAfter
 	}
-	r.story.reports(&t, &b)
-	gpus := r.story.gpus(t.Job)
-	places := make([]cell.Task, len(t.Gang))
-	for i := range t.Gang {
-		places[i] = t.Gang[i].Place
+	r.story.reports(&r.task, b)
+	b.Speed = perf.FullSpeed
+	if r.crowd.model != nil {
+		places := make([]cell.Task, len(t.Gang))
+		for i := range t.Gang {
+			places[i] = t.Gang[i].Place
+		}
+		b.Speed = r.crowd.enter(t.Attempt, t.Job, places)
 	}
-	b.Speed = r.crowd.enter(t.Attempt, t.Job, places)
-	b.StartUp = r.crowd.startUp(t.Attempt, gpus)
-	return b
+	if t.Attempt.N > 1 {
+		b.StartUp = r.crowd.startUp(t.Attempt, r.story.gpus(&r.task))
+	}
+	return *b
 }
 
 // tellAfter is when a job tells its progress, where a policy's profiler listens.
@@ -256,8 +268,10 @@ func (r *runner) see(b engine.Batch) {
 		r.fold.SetSpeed(r.world.Now(), c.id, int64(c.speed))
 	}
 	r.changed = r.changed[:0]
-	for i := range b.Ended {
-		r.story.ended(&b.Ended[i])
+	for i := range b.Records {
+		if e, is := b.Records[i].Event.(sched.JobEnded); is {
+			r.story.ended(e.Job)
+		}
 	}
 	if n := len(b.Records); n > 0 {
 		r.result.Records, r.end = b.Records[n-1].Seq, b.Records[n-1].Time

@@ -14,11 +14,12 @@ import (
 // traceStory is a trace: jobs that are submitted one after the other.
 type traceStory struct {
 	make  jobs
-	load  float64 // 0 is 1
-	next  func() (trace.Job, error, bool)
+	load  float64                          // 0 is 1
+	next  func() (*trace.Job, error, bool) // valid until the next one
 	last  sched.Time
-	todo  map[*sched.Job]work // of jobs that have not ended
-	byID  map[sched.JobID]*sched.Job
+	fresh map[*sched.Job]*made // that were handed over and have no number yet
+	todo  []*made              // jobs by their number, from 1; nil is none, or one that has ended
+	open  int                  // how many of both there are
 	began bool
 	done  bool // the trace has no more jobs
 }
@@ -51,22 +52,37 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 		return 0, engine.Input{}, false
 	}
 	s.last = t.Submit
+	at := Origin + t.Submit
 	if s.load != 0 {
-		t.Submit = sched.Time(math.Round(float64(t.Submit) / s.load))
+		at = Origin + sched.Time(math.Round(float64(t.Submit)/s.load))
 	}
-	j := s.make.job(&t)
-	s.todo[j] = r.plan.work(&t)
+	m := s.make.job(t)
+	m.work = r.plan.work(t)
+	s.fresh[&m.Job] = m
+	s.open++
 	r.result.Submitted++
 	if t.Duration == 0 {
 		r.result.Timeless++
 	}
-	return Origin + t.Submit, engine.Input{Command: sched.Submit{Meta: meta(), Job: j}, Reply: func(a engine.Reply) {
-		if r.accepted(j, a) {
-			s.byID[a.Answer.Job] = j
-		} else {
-			delete(s.todo, j)
+	return at, engine.Input{Command: sched.Submit{Meta: meta(), Job: &m.Job}, Reply: func(a engine.Reply) {
+		if !r.accepted(&m.Job, a) {
+			delete(s.fresh, &m.Job)
+			s.open--
 		}
 	}}, true
+}
+
+// of returns a job that was accepted and has not ended. It may start before the answer
+// comes that it was.
+func (s *traceStory) of(id sched.JobID, j *sched.Job) *made {
+	for int(id) >= len(s.todo) {
+		s.todo = append(s.todo, nil)
+	}
+	if s.todo[id] == nil {
+		s.todo[id] = s.fresh[j]
+		delete(s.fresh, j)
+	}
+	return s.todo[id]
 }
 
 // work implements story: what of the job's run time is left.
@@ -74,7 +90,7 @@ func (s *traceStory) work(t *sim.Task) (sched.Duration, int32) {
 	if t.Job.Gangs[t.Attempt.Gang].Extra {
 		return 0, 0 // the members above the minimum help as long as it runs
 	}
-	w := s.todo[t.Job]
+	w := &s.of(t.Attempt.Job, t.Job).work
 	return max(w.duration-t.Served, 1), w.code
 }
 
@@ -90,7 +106,7 @@ func (p *plan) work(t *trace.Job) work {
 
 // reports implements story: about a hundred where the trace does not say how often.
 func (s *traceStory) reports(t *sim.Task, b *sim.Behavior) {
-	w := s.todo[t.Job]
+	w := &s.of(t.Attempt.Job, t.Job).work
 	if w.loss == nil || t.Start.Task != 0 {
 		return
 	}
@@ -101,22 +117,22 @@ func (s *traceStory) reports(t *sim.Task, b *sim.Behavior) {
 }
 
 // facts implements story.
-func (s *traceStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
-	w := s.todo[j]
+func (s *traceStory) facts(id sched.JobID, j *sched.Job) metrics.Facts {
+	w := &s.of(id, j).work
 	return metrics.Facts{Duration: max(w.duration, 1), TraceID: w.id, App: j.Hints.App, Model: j.Hints.Model}
 }
 
 // gpus implements story.
-func (s *traceStory) gpus(j *sched.Job) int32 { return s.todo[j].gpus }
+func (s *traceStory) gpus(t *sim.Task) int32 { return s.of(t.Attempt.Job, t.Job).work.gpus }
 
 // fact implements story.
 func (s *traceStory) fact(sched.Fact) {}
 
 // ended implements story.
-func (s *traceStory) ended(j *sched.JobStatus) {
-	delete(s.todo, s.byID[j.ID])
-	delete(s.byID, j.ID)
+func (s *traceStory) ended(id sched.JobID) {
+	s.todo[id] = nil // it was asked for when it was submitted
+	s.open--
 }
 
 // busy implements story.
-func (s *traceStory) busy() bool { return !s.done || len(s.todo) > 0 }
+func (s *traceStory) busy() bool { return !s.done || s.open > 0 }

@@ -87,6 +87,25 @@ func (t *Trace) jobs() iter.Seq2[trace.Job, error] {
 	}
 }
 
+// reading gives the same jobs one by one, until it is stopped.
+func (t *Trace) reading() (next func() (*trace.Job, error, bool), stop func()) {
+	if t.kept != nil {
+		at := -1
+		return func() (*trace.Job, error, bool) {
+			if at++; at >= len(t.kept) {
+				return nil, nil, false
+			}
+			return &t.kept[at], nil, true
+		}, func() {}
+	}
+	pull, stop := iter.Pull2(t.jobs())
+	var job trace.Job
+	return func() (_ *trace.Job, err error, ok bool) {
+		job, err, ok = pull()
+		return &job, err, ok
+	}, stop
+}
+
 // readPolicy reads a policy, in which the limit "median" stands for the median GPU-time
 // of all jobs in GPU-seconds, and a history "@FILE" for the samples of a file. Without
 // a median it stays as it is.

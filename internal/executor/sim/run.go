@@ -89,14 +89,15 @@ func (w *World) Do(a sched.Action) {
 		w.stop(a.Attempt, a.Grace)
 		return
 	}
-	for _, t := range a.Start.Tasks {
-		w.start(a, t)
+	for i := range a.Start.Tasks {
+		w.start(&a, &a.Start.Tasks[i])
 	}
 }
 
 // start launches one task once. A repeat tells again what is true of it.
-func (w *World) start(a sched.Action, t sched.TaskStart) {
-	for _, r := range w.runs[a.Attempt] {
+func (w *World) start(a *sched.Action, t *sched.TaskStart) {
+	runs := w.runs[a.Attempt]
+	for _, r := range runs {
 		if r.key.task != t.Task {
 			continue
 		}
@@ -109,7 +110,7 @@ func (w *World) start(a sched.Action, t sched.TaskStart) {
 		return
 	}
 	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place, node: w.node(t.Place.Node), turns: a.Start.Rotation}
-	w.runs[a.Attempt] = append(w.runs[a.Attempt], r)
+	w.runs[a.Attempt] = append(slices.Grow(runs, max(len(a.Start.Tasks)-len(runs), 1)), r)
 	if _, ok := w.stopped[a.Attempt]; ok {
 		w.end(r, sched.Exit{Cause: sched.NeverStarted})
 		return
@@ -120,7 +121,7 @@ func (w *World) start(a sched.Action, t sched.TaskStart) {
 	}
 	task := taskKey{a.Attempt.Job, t.Task}
 	r.behavior = w.opt.Behave(Task{Attempt: a.Attempt, Job: a.Start.Job,
-		Retry: a.Start.Retry, Start: t, Gang: a.Start.Tasks, Served: w.served[task]})
+		Retry: a.Start.Retry, Start: *t, Gang: a.Start.Tasks, Served: w.served[task]})
 	if r.behavior.Refuse != "" {
 		w.deny(r, r.behavior.Refuse, r.behavior.RefuseJob)
 		return
@@ -299,20 +300,29 @@ func (w *World) forget(r *run) {
 
 // report tells a fact about a run, as soon as its node can be reached.
 func (w *World) report(r *run, f sched.Fact) {
-	n := r.node
-	if n.down {
-		n.held = append(n.held, func() { w.tell(f); w.forget(r) })
+	switch {
+	case r.node.down:
+		r.node.held = append(r.node.held, w.telling(r, f))
+	case r.lost != "":
+		w.hear(r, sched.TaskUnknown{Attempt: r.key.attempt, Task: r.key.task, Reason: r.lost})
+	default:
+		w.hear(r, f)
+	}
+}
+
+// hear tells a fact about a run now, or in a round of its own.
+func (w *World) hear(r *run, f sched.Fact) {
+	if !w.opt.Prompt {
+		w.after(0, w.telling(r, f))
 		return
 	}
-	if r.lost != "" {
-		f = sched.TaskUnknown{Attempt: r.key.attempt, Task: r.key.task, Reason: r.lost}
-	}
-	if w.opt.Prompt {
-		w.tell(f)
-		w.forget(r)
-		return
-	}
-	w.after(0, func() { w.tell(f); w.forget(r) })
+	w.tell(f)
+	w.forget(r)
+}
+
+// telling tells a fact about a run when it is called.
+func (w *World) telling(r *run, f sched.Fact) func() {
+	return func() { w.tell(f); w.forget(r) }
 }
 
 // stop asks all tasks of an attempt to end. One that was never started is

@@ -114,7 +114,8 @@ type World struct {
 	future  future
 	order   uint64
 	pending []engine.Input
-	feed    *fed // the next of Options.Feed; nil when there is none
+	given   []engine.Input // what Next returned last; its memory is used again
+	feed    fed            // the next of Options.Feed
 	rounds  int
 
 	runs    map[sched.AttemptID][]*run
@@ -148,20 +149,21 @@ func New(o Options) *World {
 	return w
 }
 
-// fed is an input that is not due yet.
+// fed is an input that is not due yet, if there is any.
 type fed struct {
-	at sched.Time
-	in engine.Input
+	some bool
+	at   sched.Time
+	in   engine.Input
 }
 
 // refeed takes the next input of the feed.
 func (w *World) refeed() {
-	w.feed = nil
+	w.feed = fed{}
 	if w.opt.Feed == nil {
 		return
 	}
 	if at, in, ok := w.opt.Feed(); ok {
-		w.feed = &fed{max(at, w.now), in}
+		w.feed = fed{true, max(at, w.now), in}
 	}
 }
 
@@ -186,23 +188,27 @@ func (w *World) Extend(to sched.Time) { w.horizon = max(w.horizon, to) }
 // Give hands an input to the loop at the present instant.
 func (w *World) Give(in engine.Input) { w.pending = append(w.pending, in) }
 
+// give hands out what is pending.
+func (w *World) give() []engine.Input {
+	in := w.pending
+	clear(w.given)
+	w.pending, w.given = w.given[:0], in
+	return in
+}
+
 // Next implements engine.Inputs: commands first, then everything that happens at
 // the next instant up to the horizon, then Idle.
 func (w *World) Next(ctx context.Context, wake sched.Time) (sched.Time, []engine.Input, error) {
 	w.quiet = false
 	for ctx.Err() == nil {
 		if len(w.pending) > 0 {
-			in := w.pending
-			w.pending = nil
-			return w.now, in, w.count()
+			return w.now, w.give(), w.count()
 		}
 		if w.advance(wake) {
 			if len(w.pending) == 0 && (wake == 0 || wake > w.now) {
 				continue // an event without a fact, such as the end of a grace
 			}
-			in := w.pending
-			w.pending = nil
-			return w.now, in, w.count()
+			return w.now, w.give(), w.count()
 		}
 		if w.horizon > w.now {
 			w.now, w.rounds = w.horizon, 0
@@ -231,7 +237,7 @@ func (w *World) advance(wake sched.Time) bool {
 	if len(w.future) > 0 && w.future[0].at <= next {
 		next, found = w.future[0].at, true
 	}
-	if w.feed != nil && w.feed.at <= next {
+	if w.feed.some && w.feed.at <= next {
 		next, found = w.feed.at, true
 	}
 	if wake != 0 && wake <= next {
@@ -248,7 +254,7 @@ func (w *World) advance(wake sched.Time) bool {
 	for due := w.order; len(w.future) > 0 && w.future[0].at <= w.now && w.future[0].order <= due; {
 		w.happen(w.future.pop())
 	}
-	for w.feed != nil && w.feed.at <= w.now {
+	for w.feed.some && w.feed.at <= w.now {
 		w.Give(w.feed.in)
 		w.refeed()
 	}
