@@ -36,6 +36,9 @@ func newBy(a *args) sched.By {
 	return sched.ByUser
 }
 
+// Patient implements sched.Patient.
+func (drf) Patient() {}
+
 // Rank implements sched.Policy.
 func (p drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
@@ -87,8 +90,9 @@ func first(all []account) int {
 
 // waiting returns who waits; with all also for more than is free.
 func (p drf) waiting(v sched.View, all bool) []account {
-	var out []account
-	for _, gs := range v.Parties(p.by, all) {
+	parties := v.Parties(p.by, all)
+	out := make([]account, 0, len(parties))
+	for _, gs := range parties {
 		if head, ok := gs.Next(); ok {
 			out = append(out, account{gs, head, v.Share(p.by, gs.Party), weightOf(p.weights, gs.Party)})
 		}

@@ -22,6 +22,7 @@ type looks struct {
 	// counts what concerns every VC.
 	shut  []shut
 	turns uint64
+	freed uint64 // counts what may leave cells to somebody
 }
 
 // shut says that the walk of a VC whose policy is Straight found nothing more for
@@ -45,6 +46,7 @@ func (s *State) lookIn(space int32, p cell.Priority) {
 func (s *State) lookAll() {
 	s.look = true
 	s.looks.turns++
+	s.looks.freed++
 }
 
 // arrived lets the walk look at a job that was submitted just now, unless the last walk
@@ -133,6 +135,7 @@ func (s *State) release(id cell.AllocID) {
 	al := s.cl.Alloc(id)
 	space, p := al.Space, al.Priority
 	own := s.looks.flat && !al.Opportunistic() && !al.Promised
+	s.looks.freed++
 	if kept := s.cl.Release(id); !own || !kept {
 		s.lookAll()
 		return
@@ -143,6 +146,7 @@ func (s *State) release(id cell.AllocID) {
 
 // lookAtStop looks at who could be promised what an attempt will leave.
 func (s *State) lookAtStop(a *attempt) {
+	s.looks.freed++
 	if al := s.cl.Alloc(a.alloc); s.looks.flat && !al.Opportunistic() {
 		s.lookIn(al.Space, al.Priority)
 		return

@@ -25,6 +25,8 @@ type memory struct {
 	heads      []head          // of Ordered
 	lines      []Line          // of Lines
 	waits      []merge         // of opportunistic
+	chosen     []chosen        // of Parties
+	counts     []int           // the same
 	failed     map[string]bool // shapes, of lend
 	gang       GangView        // whose key is made
 	scratch    any             // of policies

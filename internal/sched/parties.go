@@ -128,42 +128,94 @@ func (v view) Fruitless(shape string) bool { return v.w.fruitless()[shape] }
 func (v view) Parties(by By, all bool) []PartyGangs {
 	s := v.s
 	s.askLines(v.space, by)
-	var found []*partyGangs
-	at := map[Party]*partyGangs{}
-	party := func(name Party) *partyGangs {
-		u := at[name]
-		if u == nil {
-			u = &partyGangs{v: v, name: name, merge: merge{s: s, space: v.space, prio: v.prio}}
-			at[name] = u
-			found = append(found, u)
-		}
-		return u
-	}
-	if up := s.lineup(v.space, v.prio); up != nil {
-		free := v.roomFor()
+	ps := parties{v: v, lines: s.mem.chosen[:0]}
+	up := s.lineup(v.space, v.prio)
+	if up != nil {
+		free, failed := v.roomFor(), v.hopeless()
 		for i := range up.lines {
 			l := &up.lines[i]
-			if l.extra || len(l.gangs) == 0 || !all && l.shape != "" && int64(l.leaves) > free {
+			if l.extra || len(l.gangs) == 0 || !all && l.shape != "" && (int64(l.leaves) > free || failed[l.shape]) {
 				continue
 			}
-			u := party(l.party)
-			u.merge.add(i, l)
-			if all {
-				u.leaves += s.leavesOfLine(l)
-			}
+			ps.lines = append(ps.lines, chosen{int32(i), ps.of(l.party)})
 		}
 	}
+	s.mem.chosen = ps.lines
 	for _, e := range s.laziesAt(v.space, v.prio, false) {
-		u := party(by.party(s.jobs[e.slot].spec))
+		u := &ps.found[ps.of(by.party(s.jobs[e.slot].spec))]
 		u.lazies = append(u.lazies, e)
 		u.leaves += int64(s.jobs[e.slot].gangs[e.gang].leaves)
 	}
-	out := make([]PartyGangs, len(found))
-	for i, u := range found {
+	ps.layOut()
+	for _, c := range ps.lines {
+		l := &up.lines[c.line]
+		u := &ps.found[c.party]
+		u.merge.add(int(c.line), l)
+		if all {
+			u.leaves += s.leavesOfLine(l)
+		}
+	}
+	out := make([]PartyGangs, len(ps.found))
+	for i := range ps.found {
+		u := &ps.found[i]
 		u.merge.order()
 		out[i] = PartyGangs{u.name, u.leaves, u.next, u.pass}
 	}
 	return out
+}
+
+// parties are those that wait, with the lines that they have among some.
+type parties struct {
+	v     view
+	lines []chosen
+	found []partyGangs
+	at    map[Party]int32 // where they stand, once they are many
+}
+
+// chosen is a line, and which party's it is.
+type chosen struct{ line, party int32 }
+
+// fewParties are found faster by looking at each.
+const fewParties = 8
+
+// of returns where a party stands; one that is none yet becomes the last.
+func (ps *parties) of(name Party) int32 {
+	n := int32(len(ps.found))
+	if n <= fewParties {
+		for i := range ps.found {
+			if ps.found[i].name == name {
+				return int32(i)
+			}
+		}
+	} else if i, ok := ps.at[name]; ok {
+		return i
+	}
+	if n == fewParties {
+		ps.at = map[Party]int32{}
+		for i := range ps.found {
+			ps.at[ps.found[i].name] = int32(i)
+		}
+	}
+	if n >= fewParties {
+		ps.at[name] = n
+	}
+	ps.found = append(ps.found, partyGangs{v: ps.v, name: name})
+	return n
+}
+
+// layOut gives each party memory for its lines, taken at once for all.
+func (ps *parties) layOut() {
+	count := slices.Grow(ps.v.s.mem.counts[:0], len(ps.found))[:len(ps.found)]
+	clear(count)
+	for _, c := range ps.lines {
+		count[c.party]++
+	}
+	heads := make([]head, len(ps.lines))
+	for i, n := range count {
+		ps.found[i].merge = merge{s: ps.v.s, space: ps.v.space, prio: ps.v.prio, heads: heads[:0:n]}
+		heads = heads[n:]
+	}
+	ps.v.s.mem.counts = count
 }
 
 // Queue implements View.
@@ -257,6 +309,14 @@ func (v view) roomFor() int64 {
 	return v.Free()
 }
 
+// hopeless returns the shapes that a Patient policy need not see.
+func (v view) hopeless() map[string]bool {
+	if _, patient := v.s.pol[v.space].(Patient); patient {
+		return v.w.fruitless()
+	}
+	return nil
+}
+
 // fruitless returns the shapes of which grant passes over all gangs.
 func (w *walker) fruitless() map[string]bool {
 	if w == nil || w.outlook != nil { // bookings are made for who cannot start
@@ -307,7 +367,8 @@ func (hs *holdings) from(by By, p Party) int {
 // Share implements View: DRF's dominant share (NSDI'11), of a VC's guarantee.
 func (v view) Share(by By, p Party) int64 {
 	hs := v.s.holdings(v.space, by)
-	used := make([]int64, len(hs.owned))
+	var room [16]int64 // of most clusters' resources
+	used := append(room[:0], make([]int64, len(hs.owned))...)
 	for i := hs.from(by, p); i < len(hs.list) && hs.list[i].by == by && hs.list[i].party == p; i++ {
 		v.s.addResources(used, int(hs.list[i].chain), hs.list[i].leaves)
 	}

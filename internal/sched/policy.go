@@ -46,6 +46,14 @@ type Straight interface {
 	Straight()
 }
 
+// Patient is a Policy that makes nobody leave, and whose order of the others does not
+// depend on a gang for which there is nothing: who is of a shape that found nothing with
+// a higher priority need not be seen where it would find the same.
+type Patient interface {
+	Policy
+	Patient()
+}
+
 // Ranked is a gang that waits, with its key.
 type Ranked struct {
 	Ref    GangRef

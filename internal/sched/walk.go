@@ -54,6 +54,7 @@ type walker struct {
 	blocked []JobID         // by chain: who waits for it first, 0 if nobody
 	pins    []cell.PinnedID // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
+	freed   uint64          // of looks, when those were forgotten last
 	outlook *outlook        // what is booked; nil without backfill
 	moves   int             // gangs that were stopped to move
 	missed  []missed        // who found no cells, though enough leaves are free
@@ -92,8 +93,8 @@ func (w *walker) walk() {
 		if !ok || next < cell.MinGuaranteed {
 			return
 		}
+		w.forget(prio)
 		prio = next
-		clear(w.failed)
 		goOn := w.rank(prio)
 		w.outlook.revisit()
 		if !goOn {
@@ -101,6 +102,18 @@ func (w *walker) walk() {
 		}
 		w.extras(prio)
 	}
+}
+
+// forget forgets which shapes found nothing with a priority, unless those of lower ones
+// find the same: nothing was left since, and there was nobody below to make room.
+func (w *walker) forget(prio cell.Priority) {
+	s := w.s
+	_, patient := s.pol[w.space].(Patient)
+	ranks := s.tallies[w.space].ranks
+	if !patient || s.partials > 0 || s.looks.freed != w.freed || len(ranks) > 0 && ranks[0].prio < prio {
+		clear(w.failed)
+	}
+	w.freed = s.looks.freed
 }
 
 // rank grants the wishes of one priority; it reports false when nothing is left
