@@ -31,6 +31,9 @@ type job struct {
 	effective uint64 // times speed
 	shared    uint64 // while a node was shared with another gang
 	wasted    uint64 // whose work was lost
+	saved     uint64 // that it did not take, as it was stopped for its loss
+	step      int64  // that it told of last, of so many
+	total     int64
 	bars      []Bar
 }
 
@@ -67,6 +70,9 @@ type ended struct {
 	latency     sum
 	gpu         uint64
 	effective   uint64
+	early       uint64     // that jobs did not take which were stopped for their loss
+	probed      counted    // leaf-seconds that first attempts in a pool saved
+	profiled    counted    // and that the profiler took
 	first, last sched.Time // first submission, last end
 }
 
@@ -306,7 +312,7 @@ func (f *Fold) fill(j *job) *Row {
 	f.row = Row{ID: j.id, TraceID: j.facts.TraceID, Name: string(j.spec.Name), VC: string(j.vc.name), User: string(j.spec.User),
 		App: j.facts.App, Model: j.facts.Model, GPUs: j.leaves, Nodes: j.nodes, Submit: j.submitted, Start: j.started,
 		Duration: j.facts.Duration, Attempts: j.attempts, Preemptions: j.preempted, Migrations: j.migrated,
-		Suspends: j.suspended, GPU: j.gpu, Effective: j.effective, Shared: j.shared, Wasted: j.wasted,
+		Suspends: j.suspended, GPU: j.gpu, Effective: j.effective, Shared: j.shared, Wasted: j.wasted, Saved: j.saved,
 		Rho: undefined(), Miss: undefined()}
 	r := &f.row
 	var fair, frag, back sum

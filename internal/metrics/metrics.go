@@ -131,9 +131,9 @@ func (f *Fold) add(e sched.Event) {
 	case sched.JobEnded:
 		f.jobEnded(&e)
 	case sched.Progress:
-		if e.Checkpoint {
-			f.checkpoint(e.Attempt)
-		}
+		f.reported(&e)
+	case sched.Noted:
+		f.noted(&e)
 	case sched.TaskRetried:
 		f.retried(&e)
 	case sched.JobRetried:
@@ -159,7 +159,7 @@ func (f *Fold) add(e sched.Event) {
 func (f *Fold) addFrequent(e sched.Event) {
 	switch e := e.(type) {
 	case sched.JobCompleting:
-		f.stopWaiting(e.Job)
+		f.completing(&e)
 	case sched.StopSent:
 		f.events++
 	}

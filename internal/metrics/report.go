@@ -110,13 +110,22 @@ func (p *page) figure(svg string) { p.addf("<figure>%s</figure>\n", svg) }
 // cards are the figures that one looks at first.
 func (p *page) cards(s *Summary) {
 	p.addf(`<dl class="cards">`)
-	for _, c := range [][2]string{
+	cards := [][2]string{
 		{"mean completion", spanOf(s.JCTAvg)}, {"median", spanOf(s.JCTP50)}, {"95th percentile", spanOf(s.JCTP95)}, {"99th percentile", spanOf(s.JCTP99)},
 		{"mean queueing", spanOf(s.QueueAvg)}, {"of it, fair share", spanOf(s.QueueFairShareAvg)}, {"of it, fragmentation", spanOf(s.QueueFragmentationAvg)},
 		{"GPUs in use", percent(s.GPUUtilization)}, {"at full speed", percent(s.GPUEffective)}, {"idle, fragmented", percent(s.Fragmentation)},
 		{"preemptions", fmt.Sprint(s.Preemptions)}, {"migrations", fmt.Sprint(s.Migrations)}, {"worst fairness, rho", s.RhoMax.round()},
 		{"Jain's index of rho", s.JainRho.round()}, {"missed deadlines", percent(s.SLOMissRate)}, {"best-effort latency", spanOf(s.BELatencyAvg)},
-	} {
+	}
+	for _, c := range []struct {
+		title string
+		hours Number
+	}{{"GPU-hours saved by early stops", s.EarlySaved}, {"GPU-hours saved by first attempts", s.ProbeSaved}, {"GPU-hours of the profiler", s.Profiler}} {
+		if c.hours > 0 {
+			cards = append(cards, [2]string{c.title, c.hours.round()})
+		}
+	}
+	for _, c := range cards {
 		p.addf("<div><dt>%s</dt><dd>%s</dd></div>", esc(c[0]), esc(c[1]))
 	}
 	p.addf("</dl>\n")

@@ -26,7 +26,7 @@ type Row struct {
 	Attempts, Preemptions    int32
 	Migrations, Suspends     int32
 	GPU, Effective, Shared   uint64
-	Wasted                   uint64
+	Wasted, Saved            uint64
 	Rho                      Number
 	Miss                     Number
 }
@@ -37,7 +37,7 @@ func (r *Row) JCT() sched.Duration { return sched.Duration(r.End - r.Submit) }
 // columns are those of jobs.csv, in order.
 var columns = []string{"id", "trace_id", "name", "vc", "user", "app", "model", "gpus", "nodes", "submit_s", "start_s", "end_s",
 	"phase", "cause", "class", "jct_s", "duration_s", "queue_s", "wait_fair_share_s", "wait_fragmentation_s", "wait_backoff_s",
-	"attempts", "preemptions", "migrations", "suspends", "gpu_s", "effective_gpu_s", "shared_gpu_s", "wasted_gpu_s", "rho", "deadline_miss"}
+	"attempts", "preemptions", "migrations", "suspends", "gpu_s", "effective_gpu_s", "shared_gpu_s", "wasted_gpu_s", "saved_gpu_s", "rho", "deadline_miss"}
 
 // JobsWriter writes jobs.csv, a row for each job in the order in which they end.
 type JobsWriter struct {
@@ -94,7 +94,7 @@ func (j *JobsWriter) Write(r *Row) {
 		b = appendSeconds(append(b, ','), int64(d))
 	}
 	b = appendInts(b, int64(r.Attempts), int64(r.Preemptions), int64(r.Migrations), int64(r.Suspends))
-	for _, v := range [...]uint64{r.GPU, r.Effective, r.Shared, r.Wasted} {
+	for _, v := range [...]uint64{r.GPU, r.Effective, r.Shared, r.Wasted, r.Saved} {
 		b = appendSeconds(append(b, ','), int64(v))
 	}
 	for _, n := range [...]Number{r.Rho, r.Miss} {

@@ -35,6 +35,9 @@ type Figures struct {
 	JainRho               Number `json:"jain_rho"`
 	SLOMissRate           Number `json:"slo_miss_rate"`
 	BELatencyAvg          Number `json:"be_latency_avg_s"`
+	EarlySaved            Number `json:"early_saved_gpu_h"`
+	ProbeSaved            Number `json:"probe_saved_gpu_h"`
+	Profiler              Number `json:"profiler_gpu_h"`
 }
 
 // Cost is what a run took; the only figures that another run may not repeat. The
@@ -162,6 +165,9 @@ func (e *ended) merge(o *ended) {
 	e.bestEffort += o.bestEffort
 	e.gpu += o.gpu
 	e.effective += o.effective
+	e.early += o.early
+	e.probed.all += o.probed.all
+	e.profiled.all += o.profiled.all
 }
 
 func (e *ended) collect(vcs []*account) {
@@ -186,7 +192,8 @@ func (f *Fold) figures(e *ended, a *account) Figures {
 		QueueFairShareAvg: e.fairShare.seconds(n), QueueFragmentationAvg: e.fragmented.seconds(n),
 		Preemptions: e.preemptions, Migrations: e.migrations, Suspends: e.suspends,
 		RhoP95: percentile(e.rho, 95), JainRho: jain(e.rho),
-		SLOMissRate: ratio(float64(e.missed), float64(e.slo)*billion), BELatencyAvg: e.latency.seconds(e.bestEffort)}
+		SLOMissRate: ratio(float64(e.missed), float64(e.slo)*billion), BELatencyAvg: e.latency.seconds(e.bestEffort),
+		EarlySaved: hours(e.early), ProbeSaved: Number(float64(e.probed.all) / 3600), Profiler: Number(float64(e.profiled.all) / 3600)}
 	if n > 0 {
 		span := float64(e.last - e.first)
 		out.Makespan = Number(span / float64(sched.Second))

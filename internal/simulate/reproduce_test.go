@@ -125,6 +125,8 @@ func page(t *testing.T, chronus []compared) string {
 	}
 	b.WriteString(sharing(t))
 	b.WriteString(moving(t))
+	saved, _ := savings(t)
+	b.WriteString(saved)
 	b.WriteString(contended(t))
 	return b.String()
 }

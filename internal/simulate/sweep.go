@@ -207,7 +207,7 @@ func (c *Cell) run(ctx context.Context, t *Trace, o *SweepOptions) {
 func WriteSweep(w io.Writer, cells []Cell) error {
 	out := csv.NewWriter(w)
 	err := out.Write([]string{"policy", "load", "seed", "jobs", "finished", "jct_avg_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "makespan_s",
-		"queue_avg_s", "preemptions", "gpu_utilization", "fragmentation", "rho_p95", "jain_rho", "slo_miss_rate", "be_latency_avg_s"})
+		"queue_avg_s", "preemptions", "gpu_utilization", "fragmentation", "rho_p95", "jain_rho", "slo_miss_rate", "be_latency_avg_s", "early_saved_gpu_h", "probe_saved_gpu_h", "profiler_gpu_h"})
 	for i := range cells {
 		c := &cells[i]
 		if c.Summary == nil {
@@ -217,7 +217,7 @@ func WriteSweep(w io.Writer, cells []Cell) error {
 		row := []string{c.Spec.Policy, strconv.FormatFloat(c.Spec.Load, 'g', -1, 64), strconv.FormatUint(c.Spec.Seed, 10),
 			strconv.FormatInt(f.Jobs, 10), strconv.FormatInt(f.Finished, 10)}
 		for _, n := range []metrics.Number{f.JCTAvg, f.JCTP50, f.JCTP95, f.JCTP99, f.Makespan, f.QueueAvg, metrics.Number(f.Preemptions), f.GPUUtilization,
-			f.Fragmentation, f.RhoP95, f.JainRho, f.SLOMissRate, f.BELatencyAvg} {
+			f.Fragmentation, f.RhoP95, f.JainRho, f.SLOMissRate, f.BELatencyAvg, f.EarlySaved, f.ProbeSaved, f.Profiler} {
 			row = append(row, figure(n))
 		}
 		err = errors.Join(err, out.Write(row))

@@ -1,0 +1,93 @@
+package simulate_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/simulate"
+	"github.com/combsched/comb/internal/trace"
+)
+
+// savingRuns are what is compared with the first: the same jobs on the same nodes.
+var savingRuns = []string{"philly", "philly:early=stop", "philly:early=stop,epsilon=0.02", "philly:early=stop,epsilon=0.05",
+	"philly:probe=2", "philly:probe=2,early=stop,epsilon=0.05", "chronus:profiler=off", "chronus:profiler=1", "chronus:profiler=4"}
+
+// flattening is a generated trace whose jobs report losses that flatten.
+func flattening(t *testing.T) string {
+	t.Helper()
+	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: 1000, Seed: 1, LoadMilli: 900, Cluster: []trace.Shape{{Nodes: 16, GPUs: 8}}, Loss: true, Elastic: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "flattening.jsonl")
+	w, err := trace.Create(file, trace.Comb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j := range all {
+		if err := w.Write(&j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// saving runs the trace under one policy.
+func saving(t *testing.T, file, policy string) *metrics.Summary {
+	t.Helper()
+	return &run(t, file, simulate.Spec{Cluster: "16x8", Policy: policy, Failures: "20,300"}).Summary
+}
+
+// heldHours is the GPU-time that jobs held, in hours.
+func heldHours(s *metrics.Summary) float64 {
+	return float64(s.GPUUtilization) * 16 * 8 * float64(s.Makespan) / 3600
+}
+
+// savings is the section on what is saved.
+func savings(t *testing.T) (string, []*metrics.Summary) {
+	var b strings.Builder
+	b.WriteString("\n## What early stops and first attempts save\n\nA generated trace of 1,000 jobs whose losses flatten (`comb trace generate --kind philly --jobs 1000 --load 0.9 --cluster 16x8 --loss --elastic 4`), on 16 nodes of 8 with `--failures 20,300` (20 % of the jobs fail, most of them early). What a run holds and what its early stops save are together what the first run holds. What first attempts save is that of jobs that ended in the pool; that less is held than this comes from who proved itself on fewer GPUs, which costs no time without a table of speeds.\n\n| policy | jobs | average JCT, s | GPU-hours held | saved by early stops | saved by first attempts | taken by the profiler |\n|---|---|---|---|---|---|---|\n")
+	file := flattening(t)
+	var all []*metrics.Summary
+	for _, policy := range savingRuns {
+		s := saving(t, file, policy)
+		all = append(all, s)
+		fmt.Fprintf(&b, "| `%s` | %d | %.0f | %.1f | %.1f | %.1f | %.1f |\n", policy, s.Finished, float64(s.JCTAvg), heldHours(s), float64(s.EarlySaved), float64(s.ProbeSaved), float64(s.Profiler))
+	}
+	return b.String(), all
+}
+
+// What early stops are said to save is what jobs hold less than without them; who proves
+// itself on a pool holds less than at its usual size; a profiler says what it takes. The
+// page of results has the same.
+func TestSavings(t *testing.T) {
+	text, all := savings(t)
+	of := func(policy string) *metrics.Summary { return all[slices.Index(savingRuns, policy)] }
+	whole := heldHours(of("philly"))
+	for i, s := range all {
+		policy := savingRuns[i]
+		early, probe, profiler := strings.Contains(policy, "early"), strings.Contains(policy, "probe"), strings.Contains(policy, "profiler=") && !strings.Contains(policy, "off")
+		if s.EarlySaved > 0 != early || s.ProbeSaved > 0 != probe || s.Profiler > 0 != profiler {
+			t.Errorf("%s: %v GPU-hours saved by early stops, %v by first attempts, %v for the profiler", policy, s.EarlySaved, s.ProbeSaved, s.Profiler)
+		}
+		if got := heldHours(s) + float64(s.EarlySaved); early && !probe && math.Abs(got/whole-1) > 1e-4 {
+			t.Errorf("%s: %.3f GPU-hours held and %.3f saved, without early stops %.3f are held", policy, heldHours(s), float64(s.EarlySaved), whole)
+		}
+	}
+	if less := whole - heldHours(of("philly:probe=2")); less < float64(of("philly:probe=2").ProbeSaved) {
+		t.Errorf("first attempts hold %.3f GPU-hours less, and say that they save %.3f", less, float64(of("philly:probe=2").ProbeSaved))
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "results.md"))
+	if err != nil || *resultsPage == "" && !strings.Contains(string(page), text) {
+		t.Errorf("docs/results.md does not have this (%v); make reproduce writes it:\n%s", err, text)
+	}
+}
