@@ -114,7 +114,7 @@ func TestJobsRoundTrip(t *testing.T) {
 	rows := []metrics.Row{
 		{ID: 7, TraceID: clean, Name: "n", VC: "v,1", User: "u", App: "", Model: "m", GPUs: 16, Nodes: 2, Submit: 1_500_000, Start: 2, End: 9_000_001,
 			Phase: sched.Failed, Cause: sched.EndFailed, Class: "exit 1", Duration: 3, FairShare: 4, Fragmentation: 5, BackOff: 6, Attempts: 7,
-			Preemptions: 8, Migrations: 9, Suspends: 10, GPU: 11, Effective: 12, Shared: 13, Wasted: 14, Rho: 1.5, Miss: 0.2},
+			Preemptions: 8, Migrations: 9, Suspends: 10, GPU: 11, Effective: 12, Shared: 13, Wasted: 14, Saved: 15, Rho: 1.5, Miss: 0.2},
 		{ID: 8, Phase: sched.Stopped, Submit: 100, End: 100},
 	}
 	var b bytes.Buffer

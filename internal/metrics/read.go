@@ -72,7 +72,7 @@ func (p *rowParser) row() Row {
 	for _, n := range []*int32{&r.Attempts, &r.Preemptions, &r.Migrations, &r.Suspends} {
 		*n = int32(p.int(math.MaxInt32))
 	}
-	for _, n := range []*uint64{&r.GPU, &r.Effective, &r.Shared, &r.Wasted} {
+	for _, n := range []*uint64{&r.GPU, &r.Effective, &r.Shared, &r.Wasted, &r.Saved} {
 		*n = uint64(max(p.seconds(), 0))
 	}
 	r.Rho, r.Miss = p.number(), p.number()

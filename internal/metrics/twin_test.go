@@ -3,7 +3,9 @@ package metrics_test
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/metrics"
@@ -33,7 +35,28 @@ type twin struct {
 	events int64
 }
 
-type twinVC struct{ quota, quota0 float64 }
+type twinVC struct {
+	quota, quota0 float64
+	sums, last    [2]float64 // of notes on a probe pool and on a profiler
+}
+
+// told are the sums in notes.
+var told = [2]*regexp.Regexp{regexp.MustCompile(`(?:^|; )probe .* GPU-seconds, (\d+) saved`), regexp.MustCompile(`(?:^|; )profiler [^;]*measured, (\d+) GPU-seconds`)}
+
+func (w *twin) noted(vc, note string) {
+	for i, of := range told {
+		m := of.FindStringSubmatch(note)
+		if m == nil || w.vcs[vc] == nil {
+			continue
+		}
+		n, _ := strconv.ParseFloat(m[1], 64)
+		v := w.vcs[vc]
+		if n < v.last[i] {
+			v.last[i] = 0
+		}
+		v.sums[i], v.last[i] = v.sums[i]+n-v.last[i], n
+	}
+}
 
 type twinJob struct {
 	id          sched.JobID
@@ -48,6 +71,8 @@ type twinJob struct {
 	apps        float64 // integral of active apps over its life
 	gpu, shared float64
 	wasted      float64
+	saved       float64
+	steps       [2]int64 // made, of so many
 	preempted   int32
 	suspended   int32
 	migrated    int32
@@ -142,7 +167,12 @@ func (w *twin) after(e sched.Event) {
 	case sched.Quarantined:
 		w.jobs[e.Job].set = true
 	case sched.JobCompleting:
-		w.jobs[e.Job].completing = true
+		j := w.jobs[e.Job]
+		if j.completing = true; e.Cause == sched.EndEarly && j.steps[0] > 0 && j.steps[1] > j.steps[0] {
+			j.saved = j.gpu * float64(j.steps[1]-j.steps[0]) / float64(j.steps[0])
+		}
+	case sched.Noted:
+		w.noted(string(e.VC), string(e.Data))
 	case sched.JobRetried:
 		j := w.jobs[e.Job]
 		j.completing = false
@@ -180,6 +210,9 @@ func (w *twin) after(e sched.Event) {
 	case sched.TaskStarted:
 		w.jobs[e.Attempt.Job].gangs[e.Attempt.Gang].ran = true
 	case sched.Progress:
+		if j := w.jobs[e.Attempt.Job]; e.Attempt.Gang == 0 && e.Step > 0 {
+			j.steps = [2]int64{e.Step, max(e.Total, j.spec.Hints.Iterations)}
+		}
 		if g := &w.jobs[e.Attempt.Job].gangs[e.Attempt.Gang]; e.Checkpoint {
 			g.kept += g.fresh
 			g.loose, g.fresh = 0, 0
@@ -586,6 +619,7 @@ func (w *twin) figures(vc string) metrics.Figures {
 		f.Jobs++
 		first = min(first, j.submit)
 		gpu += j.gpu
+		f.EarlySaved += metrics.Number(j.saved / 3600e6)
 		f.Preemptions += int64(j.preempted)
 		f.Suspends += int64(j.suspended)
 		f.Migrations += int64(j.migrated)
@@ -627,6 +661,12 @@ func (w *twin) figures(vc string) metrics.Figures {
 	f.QueueAvg, f.QueueFairShareAvg, f.QueueFragmentationAvg = metrics.Number(queue/n/1e6), metrics.Number(fair/n/1e6), metrics.Number(frag/n/1e6)
 	f.RhoMax, f.RhoP95, f.JainRho = quantile(rho, 1), quantile(rho, .95), fairnessIndex(rho)
 	f.SLOMissRate, f.BELatencyAvg = metrics.Number(missed/float64(slo)), metrics.Number(latency/float64(best)/1e6)
+	for name, v := range w.vcs {
+		if vc == "" || vc == name {
+			f.ProbeSaved += metrics.Number(v.sums[0] / 3600)
+			f.Profiler += metrics.Number(v.sums[1] / 3600)
+		}
+	}
 	if vc == "" {
 		f.GPUUtilization = metrics.Number(w.used0 / (w.used0 + w.idle0))
 		f.GPUEffective = metrics.Number(gpu / (w.used0 + w.idle0))

@@ -68,7 +68,7 @@ func savings(t *testing.T) (string, []*metrics.Summary) {
 
 // What early stops are said to save is what jobs hold less than without them; who proves
 // itself on a pool holds less than at its usual size; a profiler says what it takes. The
-// page of results has the same.
+// page of results has the same rows of philly.
 func TestSavings(t *testing.T) {
 	text, all := savings(t)
 	of := func(policy string) *metrics.Summary { return all[slices.Index(savingRuns, policy)] }
@@ -87,7 +87,12 @@ func TestSavings(t *testing.T) {
 		t.Errorf("first attempts hold %.3f GPU-hours less, and say that they save %.3f", less, float64(of("philly:probe=2").ProbeSaved))
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "results.md"))
-	if err != nil || *resultsPage == "" && !strings.Contains(string(page), text) {
-		t.Errorf("docs/results.md does not have this (%v); make reproduce writes it:\n%s", err, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range strings.Lines(text) {
+		if *resultsPage == "" && strings.HasPrefix(row, "| `philly") && !strings.Contains(string(page), row) {
+			t.Errorf("docs/results.md does not have this row; make reproduce writes it:\n%s", row)
+		}
 	}
 }
