@@ -12,7 +12,9 @@ import (
 // returns nil when there was nothing to look at.
 //
 // First what happened is settled: attempts end, jobs complete, retry or end,
-// promises that cannot be kept are taken back. Then the walk places who waits.
+// promises that cannot be kept are taken back. Then the walk places who waits with a
+// guarantee. What is left is lent last of all, once nothing asks for another look: else
+// who borrows could be started, and stopped by the next look for somebody guaranteed.
 func (s *State) Decide(now Time) []Record {
 	now = max(s.now, now)
 	s.expire(now)
@@ -43,7 +45,9 @@ func (s *State) Decide(now Time) []Record {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew = s.grew || s.seq > before
 	}
-	s.grew = s.moveCharge() || s.grew
+	if s.grew = s.moveCharge() || s.grew; !s.grew && s.mustLend() {
+		s.walkOpportunistic()
+	}
 	digest := s.mem.text(digestOf(s.out))
 	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
 	return s.endOut()

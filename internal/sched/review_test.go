@@ -252,17 +252,7 @@ func mixed(gpusA, gpusB int32, pin bool, nodes int) *sched.Config {
 // When a VC makes a gang opportunistic, another VC that was walked before may stop it at
 // once: it gets a whole node whose halves two gangs of the former held.
 func TestTheLazyServeOtherVCs(t *testing.T) {
-	cfg := mixed(0, 0, false, 2)
-	cfg.VCs[1].Policy = ""
-	for i := range cfg.Cluster.VCs {
-		cfg.Cluster.VCs[i].Quota = []cell.QuotaSpec{{Chain: "GN", Level: 2, Number: 2}}
-	}
-	w := newWorld(t, cfg)
-	on := func(name string, vc cell.VCName, prio cell.Priority, leaves int32, nodes ...cell.NodeName) *sched.Job {
-		j := gangJob(name, vc, prio, 1, leaves)
-		j.Roles[0].SKUs, j.AllowedNodes = []cell.TypeName{"G"}, nodes
-		return j
-	}
+	w := newWorld(t, halves())
 	first := on("lazy", "b", 0, 2, "n0")
 	first.LazyPreempt = true
 	lazy := w.submit(first)
@@ -278,6 +268,48 @@ func TestTheLazyServeOtherVCs(t *testing.T) {
 	w.tell(sched.TaskExited{Attempt: w.attempt(lazy, 0), Task: 0, Exit: sched.Exit{Code: 1, Cause: sched.NeverStarted}})
 	if j, _ := w.s.Job(whole); j.Tasks[0].Node != "n0" {
 		t.Errorf("the gang that wants a node has %q, want n0", j.Tasks[0].Node)
+	}
+}
+
+// halves are two nodes of two switches; each VC owns two switches.
+func halves() *sched.Config {
+	cfg := mixed(0, 0, false, 2)
+	cfg.VCs[1].Policy = ""
+	for i := range cfg.Cluster.VCs {
+		cfg.Cluster.VCs[i].Quota = []cell.QuotaSpec{{Chain: "GN", Level: 2, Number: 2}}
+	}
+	return cfg
+}
+
+// on is a job of one task on some nodes.
+func on(name string, vc cell.VCName, prio cell.Priority, leaves int32, nodes ...cell.NodeName) *sched.Job {
+	j := gangJob(name, vc, prio, 1, leaves)
+	j.Roles[0].SKUs, j.AllowedNodes = []cell.TypeName{"G"}, nodes
+	return j
+}
+
+// The same while half a node is left, in the same batch, that somebody waits to borrow: it
+// is lent when nobody guaranteed looks again, so the borrower is not started to be stopped.
+func TestLendingComesLast(t *testing.T) {
+	w := newWorld(t, halves())
+	lazy := on("lazy", "b", 0, 2, "n0")
+	lazy.LazyPreempt = true
+	w.submit(lazy)
+	w.submit(on("other", "b", 10, 2, "n1"))
+	filler := w.submit(on("filler", "b", -1, 2, "n0"))
+	w.submit(on("more", "b", -1, 2, "n1"))
+	borrows := w.submit(on("borrows", "b", -1, 2))
+	w.start(filler)
+	events := w.s.Accept(sched.TaskExited{Attempt: w.attempt(filler, 0), Task: 0})
+	for _, j := range []*sched.Job{on("whole", "a", 0, 4, "n0"), on("last", "b", 10, 1, "n1")} {
+		for _, e := range events {
+			w.record([]sched.Event{e})
+		}
+		events, _, _ = w.s.Check(sched.Submit{Job: j}, w.now)
+	}
+	w.apply(events)
+	if n := w.attempt(borrows, 0).N; n != 0 {
+		t.Errorf("the borrower has attempt %d: %s", n, w.where(borrows))
 	}
 }
 

@@ -145,7 +145,7 @@ func (w *walker) resize(wish *Wish) {
 	if j := &s.jobs[slot]; j.size == wish.Size || s.youngAbove(j, wish.Size) {
 		return
 	} else if a.since > s.through || s.fresh(j, wish.Size) {
-		s.grew, s.resized = true, true
+		s.grew = true
 		return
 	}
 	s.cutPromises(slot, wish.Size)
@@ -156,7 +156,7 @@ func (w *walker) resize(wish *Wish) {
 			s.stopAttempt(&s.attempts[at], EndResized, nil)
 		}
 	}
-	s.grew, s.resized = true, true // members may wait now whose turn is over, and leaves be left
+	s.grew = true // members may wait now whose turn is over, and leaves be left
 }
 
 // pause stops a gang that can go on later where it was.

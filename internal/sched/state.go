@@ -57,7 +57,6 @@ type State struct {
 	debts    []debt                     // what VCs borrowed over time, sorted by VC
 	recount  bool                       // tallies are made anew: no time passes
 	grew     bool                       // a promise was taken back while Decide walks
-	resized  bool                       // a job got another size while Decide walks
 	booked   []GangRef                  // gangs with a booking, sorted
 	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
 	only     cell.NodeSet               // where it may be alone, nil for anywhere

@@ -7,9 +7,8 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// walk tries to place who waits: each VC's guaranteed gangs in order of VC name,
-// by priority and then by the VC's policy; then the opportunistic gangs of all
-// VCs, the VC that borrows least first.
+// walk tries to place who waits with a guarantee: each VC's gangs in order of VC name,
+// by priority and then by the VC's policy.
 //
 // It terminates: a gang is placed or promised cells at most once, an attempt is
 // stopped at most once, and a promise is taken back only for a higher priority or
@@ -18,16 +17,13 @@ import (
 // then asks for another look at once, instead of walking again now, so that nobody
 // is placed and preempted by one decision.
 func (s *State) walk() {
-	s.grew, s.resized = false, false
+	s.grew = false
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {
 			s.walkVC(space)
 		}
 	}
 	s.fulfilAll()
-	if s.mustLend() && !s.resized { // who grows comes first, at the next look, which is at once
-		s.walkOpportunistic()
-	}
 }
 
 // fulfilAll starts the gangs whose reserved cells have been left and that the
