@@ -330,9 +330,9 @@ func (s *State) applyConfigured(e Configured) {
 
 // vcConfig returns the policy configuration of a VC, fifo when none is given.
 func vcConfig(c *Config, name cell.VCName) VCConfig {
-	for _, v := range c.VCs {
-		if v.Name == name {
-			return v
+	for i := range c.VCs {
+		if c.VCs[i].Name == name {
+			return c.VCs[i]
 		}
 	}
 	return VCConfig{Name: name}

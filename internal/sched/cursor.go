@@ -25,12 +25,17 @@ type cursor struct {
 
 func (v view) cursor() cursor { return cursor{view: v, at: v.s.firstBelow(v.space, v.prio+1)} }
 
+// follows reports whether the cursor stands behind what was read last, which alone left.
+func (c *cursor) follows(q []queued) bool {
+	return c.at < len(q) && c.last.compare(q[c.at]) < 0 && (c.at == 0 || q[c.at-1].compare(c.last) < 0)
+}
+
 // next returns the next entry; false at the end.
 func (c *cursor) next() (queued, bool) {
 	q := c.s.queues[c.space]
 	if c.last.job != 0 {
 		found := c.at < len(q) && q[c.at] == c.last
-		if !found {
+		if !found && !c.follows(q) {
 			c.at, found = slices.BinarySearchFunc(q, c.last, queued.compare)
 		}
 		if found {

@@ -12,8 +12,11 @@ import (
 // makes nobody leave but opportunistic work, is the first to be preempted, and
 // ends with its minimum.
 
-// extra reports whether a queued gang is a member above a minimum.
-func (s *State) extra(e queued) bool { return s.jobs[e.slot].spec.Gangs[e.gang].Extra }
+// extra reports whether a queued gang is a member above a minimum; the first gang of a
+// job never is.
+func (s *State) extra(e queued) bool {
+	return e.gang > 0 && s.jobs[e.slot].spec.Gangs[e.gang].Extra
+}
 
 // partial reports whether a job has members above its minimum.
 func (j *Job) partial() bool { return len(j.Gangs) > 1 && j.Gangs[1].Extra }

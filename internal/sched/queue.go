@@ -29,6 +29,18 @@ func (a queued) compare(b queued) int {
 	return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
 }
 
+// search finds where an entry stands in a queue, or belongs: most come last and leave
+// first, and a queue may be long and far away in memory.
+func search(q []queued, e queued) (int, bool) {
+	switch n := len(q); {
+	case n == 0 || q[n-1].compare(e) < 0:
+		return n, false
+	case q[0] == e:
+		return 0, true
+	}
+	return slices.BinarySearchFunc(q, e, queued.compare)
+}
+
 // enqueue puts a gang into its queue; a member above a minimum only while that runs
 // and within its job's size.
 func (s *State) enqueue(slot, g int32) {
@@ -47,7 +59,7 @@ func (s *State) queue(slot, g int32) bool {
 	s.stir(j.space)
 	q := &s.queues[j.space]
 	e := queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
-	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); !found {
+	if i, found := search(*q, e); !found {
 		*q = slices.Insert(*q, i, e)
 		s.list(j.space, e)
 	}
@@ -65,7 +77,7 @@ func (s *State) dequeue(slot, g int32) {
 	s.unbook(slot, g)
 	q := &s.queues[j.space]
 	e := queued{prio: j.spec.Priority, job: j.id, gang: g, slot: slot}
-	if i, found := slices.BinarySearchFunc(*q, e, queued.compare); found {
+	if i, found := search(*q, e); found {
 		*q = without(*q, i)
 	}
 	s.unlist(j.space, e)
