@@ -268,6 +268,8 @@ type market struct {
 	room    []int32 // for bids
 	used    int     // of it
 	arbiter auction.Arbiter
+	winner  *app // who is served
+	losers  iter.Seq[sched.GangRef]
 }
 
 // marketNow is what changes from one decision to the next without any memory.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -55,13 +56,34 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 			if c.expired >= 0 {
 				continue
 			}
-			if !yield(sched.Wish{Gang: c.gang.Ref, Only: c.nodes, Over: m.over(func(e *expired) bool { return !e.won && e.app != bidders[i] })}) {
+			if !yield(sched.Wish{Gang: c.gang.Ref, Only: c.nodes, Over: m.overFor(bidders[i])}) {
 				return
 			}
 		}
 	}
 	m.leftovers(yield)
 }
+
+// overFor yields the gangs that may be lifted for a winner, before the next is asked for:
+// those whose cells nobody else won. nil is that there are none.
+func (m *market) overFor(a *app) iter.Seq[sched.GangRef] {
+	if m.winner = a; !slices.ContainsFunc(m.expired, m.loses) {
+		return nil
+	}
+	if m.losers == nil { // made once
+		m.losers = func(yield func(sched.GangRef) bool) {
+			for i := range m.expired {
+				if e := &m.expired[i]; m.loses(*e) && !yield(e.gang.Ref) {
+					return
+				}
+			}
+		}
+	}
+	return m.losers
+}
+
+// loses reports whether a gang may be lifted for the winner.
+func (m *market) loses(e expired) bool { return !e.won && e.app != m.winner }
 
 // offers lists what is offered: idle leaves, no more than the VC's guarantee has free,
 // and the cells of the gangs whose leases have ended.
@@ -94,10 +116,7 @@ func (m *market) bid() {
 			insert(&best, n, contender{a.rho, a.order, i, -1})
 		}
 	}
-	for i, g := range m.singles {
-		if !fits(g, m.free+m.leaving) {
-			continue
-		}
+	for i, g := range m.singles { // of lines that could get something
 		if n++; n <= maxBidders || !m.below(g, best[maxBidders-1].rho) {
 			insert(&best, n, contender{m.single(g), g.Order, -1, i})
 		}

@@ -191,12 +191,17 @@ func (s *State) membersAbove(by, of *job) []cell.AllocID {
 // yields reports whether an attempt may have to leave for a job of its own
 // priority and VC: it ran for the minimum, and its job's budget is not used up.
 func (s *State) yields(j *job, a *attempt) bool {
+	cfg := vcConfig(s.cfg, j.spec.VC)
+	return s.yieldsIn(j.space, &cfg, a)
+}
+
+// yieldsIn is the same for a job of a VC.
+func (s *State) yieldsIn(space int32, cfg *VCConfig, a *attempt) bool {
 	v := &s.jobs[a.job]
 	al := s.cl.Alloc(a.alloc)
-	if al.Space != s.space(j.spec.VC) || al.Opportunistic() || a.cause != 0 || a.state != AttemptStarting && a.state != AttemptRunning {
+	if al.Space != space || al.Opportunistic() || a.cause != 0 || a.state != AttemptStarting && a.state != AttemptRunning {
 		return false
 	}
-	cfg := vcConfig(s.cfg, j.spec.VC)
 	if !s.isExtra(a) && v.yielded >= cfg.PreemptionBudget() {
 		return false
 	}
@@ -215,10 +220,11 @@ func (v view) Yields(ref GangRef) int32 {
 	if j == nil || int(ref.Gang) >= len(j.gangs) || j.gangs[ref.Gang].attempt == none || j.spec.Priority != v.prio {
 		return 0
 	}
-	if a := &v.s.attempts[j.gangs[ref.Gang].attempt]; v.s.isExtra(a) || !v.s.yields(j, a) {
+	a := &v.s.attempts[j.gangs[ref.Gang].attempt]
+	cfg := vcConfig(v.s.cfg, j.spec.VC)
+	if v.s.isExtra(a) || !v.s.yieldsIn(v.space, &cfg, a) {
 		return 0
 	}
-	cfg := vcConfig(v.s.cfg, j.spec.VC)
 	return cfg.PreemptionBudget() - j.yielded
 }
 

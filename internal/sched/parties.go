@@ -419,13 +419,17 @@ func (v view) Nodes() iter.Seq[NodeView] {
 	return func(yield func(NodeView) bool) {
 		cl := v.s.cl
 		f := cl.Forest()
-		for _, n := range cl.Samples(v.space, samples) {
-			nv := NodeView{Node: n}
-			for _, c := range f.Nodes[n].Cells {
-				of := f.NumLeaves(c)
-				nv.Offers = append(nv.Offers, Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: cl.Idle(c), Of: of})
+		nodes, n := cl.Samples(v.space, samples), 0
+		for _, at := range nodes {
+			n += len(f.Nodes[at].Cells)
+		}
+		offers := make([]Offer, 0, n)
+		for _, at := range nodes {
+			first := len(offers)
+			for _, c := range f.Nodes[at].Cells {
+				offers = append(offers, Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: cl.Idle(c), Of: f.NumLeaves(c)})
 			}
-			if !yield(nv) {
+			if !yield(NodeView{Node: at, Offers: offers[first:len(offers):len(offers)]}) {
 				return
 			}
 		}

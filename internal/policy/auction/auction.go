@@ -43,19 +43,18 @@ type Row struct {
 // Outcome is what one agent got.
 type Outcome struct {
 	Row int // of its table; -1 when it won nothing
-	// Won is what the row has, Fraction what the hidden payment leaves of it, in
-	// parts per million, Gangs how many of its gangs that is, and Kept what these take.
-	Won      int64
-	Fraction int64
-	Gangs    int
-	Kept     []int32
+	// Won is what the row has, Gangs how many of its gangs the hidden payment leaves, and
+	// Kept what these take.
+	Won   int64
+	Gangs int
+	Kept  []int32
 }
 
 // Result is one auction.
 type Result struct {
 	Outcomes []Outcome // by agent
 	Left     []int32   // GPUs of each lot that nobody took, or that were paid
-	Cut      bool      // a search reached MaxSteps: some allocation may not be the best
+	Cut      bool      // the search reached MaxSteps: the allocation may not be the best
 }
 
 // The bounds of one auction.
@@ -105,14 +104,13 @@ func (a *Arbiter) Hold(lots []int32, agents []Agent) Result {
 	}
 	out := Result{Outcomes: a.out.Outcomes[:0], Left: append(a.out.Left[:0], lots...), Cut: cut}
 	for i := range agents {
-		o := Outcome{Row: -1, Fraction: PPM}
+		o := Outcome{Row: -1}
 		if best := a.best[i]; best >= 0 {
-			o.Row, o.Won = t.bids[i].rows[best].at, t.bids[i].rows[best].sum
-			if t.contended {
-				out.Cut = a.winners(i) || out.Cut
-				o.Fraction = t.payment(i, a.best, a.s.best)
+			r := &t.bids[i].rows[best]
+			o.Row, o.Won, o.Gangs = r.at, r.sum, len(r.gangs)
+			if o.Gangs > 1 { // else it keeps the one anyway
+				o.Gangs = whole(r.gangs, o.Won, a.Fraction(i))
 			}
-			o.Gangs = whole(t.bids[i].rows[best].gangs, o.Won, o.Fraction)
 			o.Kept = agents[i].Split(o.Row, o.Gangs)
 			for l := range o.Kept {
 				out.Left[l] -= o.Kept[l]
@@ -122,6 +120,16 @@ func (a *Arbiter) Hold(lots []int32, agents []Agent) Result {
 	}
 	a.out = out
 	return out
+}
+
+// Fraction is what the hidden payment leaves of what an agent won in the last auction, in
+// parts per million to the nearest.
+func (a *Arbiter) Fraction(agent int) int64 {
+	if !a.t.contended || a.best[agent] < 0 {
+		return PPM
+	}
+	a.winners(agent)
+	return a.t.payment(agent, a.best, a.s.best)
 }
 
 // whole is how many of the gangs of a row an agent keeps of a fraction of it, in parts per
@@ -150,6 +158,9 @@ type table struct {
 type bid struct {
 	nothing int64 // logarithm of rho
 	rows    []row
+	// later is, where it is not 0, the rho whose logarithm nothing is to be: as long as
+	// nobody contends the rows need none.
+	later int64
 }
 
 type row struct {
@@ -157,7 +168,8 @@ type row struct {
 	take  []int32
 	gangs []int32
 	sum   int64
-	log   int64
+	rho   int64
+	log   int64 // of rho
 }
 
 // read asks all agents for their bids.
@@ -170,16 +182,17 @@ func (t *table) read(lots []int32, agents []Agent) {
 			t.bids = append(t.bids, bid{})
 			continue
 		}
-		b, first := bid{nothing: Log2(nothing)}, len(t.rows)
-		var rho, log int64 // of the row before
-		for at := range rows[:min(len(rows), MaxRows)] {
-			if rows[at].Rho != rho {
-				rho, log = rows[at].Rho, Log2(rows[at].Rho)
+		b, first := bid{later: nothing}, len(t.rows)
+		rows = rows[:min(len(rows), MaxRows)]
+		if rho := rows[0].Rho; rho > 0 && rho <= nothing/2 && alike(rows) { // each is better, and none the best
+			for at := range rows {
+				if r, ok := t.row(at, &rows[at]); ok {
+					t.rows = append(t.rows, r)
+				}
 			}
-			if r, ok := t.row(at, &rows[at]); ok && log < b.nothing {
-				r.log = log
-				t.rows = append(t.rows, r)
-			}
+		} else {
+			b = bid{nothing: Log2(nothing)}
+			t.measured(rows, b.nothing)
 		}
 		b.rows = t.rows[first:len(t.rows):len(t.rows)]
 		slices.SortStableFunc(b.rows, func(a, b row) int { return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.sum, b.sum)) })
@@ -193,11 +206,50 @@ func (t *table) read(lots []int32, agents []Agent) {
 	for l := range lots {
 		t.contended = t.contended || t.sum[l] > int64(lots[l])
 	}
+	if t.contended {
+		t.measure()
+	}
+}
+
+// alike reports whether all rows have the same rho.
+func alike(rows []Row) bool {
+	return !slices.ContainsFunc(rows, func(r Row) bool { return r.Rho != rows[0].Rho })
+}
+
+// measured adds the rows that are better than winning nothing, with their logarithms.
+func (t *table) measured(rows []Row, nothing int64) {
+	var rho, log int64 // of the row before
+	for at := range rows {
+		if rows[at].Rho != rho {
+			rho, log = rows[at].Rho, Log2(rows[at].Rho)
+		}
+		if r, ok := t.row(at, &rows[at]); ok && log < nothing {
+			r.log = log
+			t.rows = append(t.rows, r)
+		}
+	}
+}
+
+// measure takes the logarithms that were put off.
+func (t *table) measure() {
+	for i := range t.bids {
+		b := &t.bids[i]
+		if b.later == 0 {
+			continue
+		}
+		b.nothing = Log2(b.later)
+		for k := range b.rows {
+			if k == 0 {
+				b.rows[0].log = Log2(b.rows[0].rho)
+			}
+			b.rows[k].log = b.rows[0].log
+		}
+	}
 }
 
 // row checks one line of a bid, and sums it up.
 func (t *table) row(at int, r *Row) (row, bool) {
-	out := row{at: at, take: r.Take, gangs: r.Gangs}
+	out := row{at: at, take: r.Take, gangs: r.Gangs, rho: r.Rho}
 	if len(r.Take) != len(t.lots) {
 		return row{}, false
 	}

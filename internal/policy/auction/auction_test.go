@@ -56,6 +56,17 @@ func kept(r Result) (out []int32) {
 	return out
 }
 
+// paying holds an auction, and returns the fraction of its win that each agent keeps, in
+// parts per million.
+func paying(lots []int32, agents []Agent) (r Result, fractions []int64) {
+	a := new(Arbiter)
+	r = a.Hold(lots, agents)
+	for i := range agents {
+		fractions = append(fractions, a.Fraction(i))
+	}
+	return r, fractions
+}
+
 // Two apps and two nodes of two GPUs. Worked out by hand: A is sensitive to placement, with
 // rho 1 on one node and 2 across both; B does not care, 1 with two GPUs anywhere. Both
 // have rho 4 with nothing. Placed apart, each has a node of its own, product 1; that is
@@ -67,7 +78,7 @@ func TestPlacementSensitive(t *testing.T) {
 	a := &teller{4 * PPM, []Row{gang(2*PPM, 0, 1, 1), gang(1*PPM, 2, 0, 0)}}
 	b := &teller{4 * PPM, []Row{gang(1*PPM, 2, 0, 0), gang(1*PPM, 0, 1, 1)}}
 	for _, agents := range [][]Agent{{a, b}, {b, a}} {
-		r := Hold([]int32{2, 1, 1}, agents)
+		r, fractions := paying([]int32{2, 1, 1}, agents)
 		at := slices.Index(agents, Agent(a))
 		if got := r.Outcomes[at].Kept; !slices.Equal(got, []int32{2, 0, 0}) {
 			t.Errorf("A keeps %v, want the whole node", got)
@@ -76,7 +87,7 @@ func TestPlacementSensitive(t *testing.T) {
 			t.Errorf("B keeps %v, want the halves", got)
 		}
 		for i := range agents {
-			if f := r.Outcomes[i].Fraction; f != PPM {
+			if f := fractions[i]; f != PPM {
 				t.Errorf("agent %d keeps %d ppm, want all: nobody stands in its way", i, f)
 			}
 		}
@@ -84,8 +95,8 @@ func TestPlacementSensitive(t *testing.T) {
 	// Only the node is there: A's valuations are 1/4 and 1, B's too. The first named
 	// wins; without it B would have gone from 1/4 to 1, so it keeps a quarter, and that
 	// is its gang, since nobody can use half of one.
-	r := Hold([]int32{2, 0, 0}, []Agent{a, b})
-	if o := r.Outcomes[0]; o.Won != 2 || o.Fraction != PPM/4 || o.Gangs != 1 || kept(r)[0] != 2 || r.Left[0] != 0 {
+	r, fractions := paying([]int32{2, 0, 0}, []Agent{a, b})
+	if o := r.Outcomes[0]; o.Won != 2 || fractions[0] != PPM/4 || o.Gangs != 1 || kept(r)[0] != 2 || r.Left[0] != 0 {
 		t.Errorf("one node: %+v, left %v", o, r.Left)
 	}
 }
@@ -94,9 +105,9 @@ func TestPlacementSensitive(t *testing.T) {
 // the products are 3 for (3,1) and (1,3), 4 for (2,2), so each wins two. Without the
 // other each would have four, so each pays for 2/4 and keeps one of two GPUs.
 func TestPaymentsByHand(t *testing.T) {
-	r := Hold([]int32{4}, []Agent{linear(24*PPM, 12*PPM, 4, 1), linear(24*PPM, 12*PPM, 4, 1)})
+	r, fractions := paying([]int32{4}, []Agent{linear(24*PPM, 12*PPM, 4, 1), linear(24*PPM, 12*PPM, 4, 1)})
 	for i, o := range r.Outcomes {
-		if o.Won != 2 || o.Fraction != PPM/2 || o.Kept[0] != 1 {
+		if o.Won != 2 || fractions[i] != PPM/2 || o.Kept[0] != 1 {
 			t.Errorf("agent %d: %+v, want two won, half of them kept", i, o)
 		}
 	}
@@ -105,9 +116,9 @@ func TestPaymentsByHand(t *testing.T) {
 	}
 	// Three agents and six GPUs: two each; without one the others have three each, so
 	// the fraction is (2/3)*(2/3).
-	r = Hold([]int32{6}, []Agent{linear(24*PPM, 12*PPM, 6, 1), linear(24*PPM, 12*PPM, 6, 1), linear(24*PPM, 12*PPM, 6, 1)})
+	r, fractions = paying([]int32{6}, []Agent{linear(24*PPM, 12*PPM, 6, 1), linear(24*PPM, 12*PPM, 6, 1), linear(24*PPM, 12*PPM, 6, 1)})
 	for i, o := range r.Outcomes {
-		if o.Won != 2 || o.Fraction != 444_444 {
+		if o.Won != 2 || fractions[i] != 444_444 {
 			t.Errorf("agent %d of three: %+v", i, o)
 		}
 	}
@@ -128,8 +139,8 @@ func TestWholeGangs(t *testing.T) {
 	// One GPU and two who want it: the first keeps it, though it pays for all but a
 	// thousandth. Whoever would win nothing anyway pays nothing.
 	one := func(rho int64) Agent { return &teller{1000 * PPM, []Row{gang(rho, 1)}} }
-	r := Hold([]int32{1}, []Agent{one(PPM), one(PPM)})
-	if o := r.Outcomes[0]; o.Fraction != 1000 || !slices.Equal(kept(r), []int32{1, 0}) {
+	r, fractions := paying([]int32{1}, []Agent{one(PPM), one(PPM)})
+	if o := r.Outcomes[0]; !slices.Equal(fractions, []int64{1000, PPM}) || !slices.Equal(kept(r), []int32{1, 0}) {
 		t.Errorf("one GPU: %+v, kept %v", o, kept(r))
 	}
 	for _, c := range []struct {
@@ -272,7 +283,7 @@ func TestTwin(t *testing.T) {
 			}
 			bids, agents = append(bids, b), append(agents, b)
 		}
-		r := Hold(lots, agents)
+		r, fractions := paying(lots, agents)
 		want, got := brute(lots, bids), 1.0
 		left := slices.Clone(lots)
 		for i, o := range r.Outcomes {
@@ -281,10 +292,10 @@ func TestTwin(t *testing.T) {
 				continue
 			}
 			got /= float64(bids[i].rows[o.Row].Rho)
-			if o.Fraction < 0 || o.Fraction > PPM {
-				t.Errorf("seed %d: a fraction of %d ppm", seed, o.Fraction)
+			if f := fractions[i]; f < 0 || f > PPM {
+				t.Errorf("seed %d: a fraction of %d ppm", seed, f)
 			}
-			if row := bids[i].rows[o.Row]; o.Gangs < 1 || o.Won != int64(sum(row.Take)) || sum(o.Kept) != sum(row.Gangs[:o.Gangs]) {
+			if row := bids[i].rows[o.Row]; o.Gangs != whole(row.Gangs, o.Won, fractions[i]) || o.Won != int64(sum(row.Take)) || sum(o.Kept) != sum(row.Gangs[:o.Gangs]) {
 				t.Errorf("seed %d: of %v it keeps %v, %d gangs", seed, row, o.Kept, o.Gangs)
 			}
 			for l := range left {
