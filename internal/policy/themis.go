@@ -88,9 +88,12 @@ func (t *themis) NextChange(v sched.View) sched.Time {
 			continue
 		}
 		ran := sched.Duration(now - started)
-		at := t.roundUp(started.Add(ran / t.lease * t.lease))
-		if ran < t.lease || at <= now {
-			at = t.roundUp(started.Add((ran/t.lease + 1) * t.lease))
+		at := started.Add(ran / t.lease * t.lease) // when its last lease ended
+		if ran < t.lease || sched.Duration(now-at) >= t.round || t.roundUp(at) <= now {
+			at = at.Add(t.lease) // its round is over
+		}
+		if next == 0 || at < next {
+			at = t.roundUp(at)
 		}
 		if next == 0 || at < next {
 			next = at
