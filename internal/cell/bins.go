@@ -68,7 +68,7 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	best, bestBin, bestLevel := binKey{}, int32(None), Level(0)
 	ideal := ch.Fit(p.total)
 	kinds := &s.c.kinds[ci]
-	for _, kind := range kinds.order[kinds.from(binKey{idle: p.total}):] {
+	for _, kind := range x.ordered(kinds, kinds.from(binKey{idle: p.total})) {
 		if !x.some(kind) {
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 		}
 	}
 	kinds := &s.c.kinds[ci]
-	for _, kind := range kinds.order {
+	for _, kind := range x.ordered(kinds, 0) {
 		if !x.some(kind) {
 			continue
 		}
@@ -245,10 +245,33 @@ func (s *search) newBin(id CellID, parts []CellID) bin {
 		s.countLeaves(&b, id)
 		return b
 	}
+	if s.counted(s.c.f.Cells[id].Chain) {
+		s.sumCounts(&b)
+		return b
+	}
 	for _, p := range parts {
 		s.countLeaves(&b, p)
 	}
 	return b
+}
+
+// sumCounts sums what the cells of parts of a node count.
+func (s *search) sumCounts(b *bin) {
+	c := s.c
+	node := &c.f.Cells[b.cell]
+	if !s.nodeOK(node.Node) {
+		return
+	}
+	ch, n := &c.f.Chains[node.Chain], int32(0)
+	for _, p := range b.parts {
+		b.idle += c.idle[p]
+		b.soft += c.soft[p]
+		n += ch.LeavesAt(c.f.Cells[p].Level)
+	}
+	b.used = n - b.idle - b.soft
+	if b.avail = b.idle; s.r.Lift != nil {
+		b.avail += b.soft
+	}
 }
 
 func (s *search) countLeaves(b *bin, id CellID) {
@@ -299,7 +322,11 @@ func (s *search) scan(b *bin) []int32 {
 		return avail
 	}
 	clear(avail)
+	counts := s.r.Lift == nil && s.counted(s.c.f.Cells[b.cell].Chain) && s.nodeOK(s.c.f.Cells[b.cell].Node)
 	for _, p := range b.parts {
+		if counts && s.c.idle[p] == 0 {
+			continue
+		}
 		got := s.scanCell(avail, b.cell, p)
 		for id := s.c.f.parent[p]; id >= b.cell; id = s.c.f.parent[id] {
 			avail[id-b.cell] += got

@@ -150,9 +150,10 @@ func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
 			e.most = max(e.most, e.gains[i])
 		}
 	}
+	e.lacking()
 	c.scratch().budget = setSteps
 	for e.k = 0; e.k <= e.size; e.k++ { // none may do, if the caller did not ask that first
-		if e.from(0, 0); e.found {
+		if e.from(0, 0, 0); e.found {
 			e.res.Cut, e.res.Bounds = e.cut != 0, e.cut
 			e.res.Victims = e.last
 			return e.res
@@ -170,6 +171,9 @@ type exact struct {
 	gains   []int32 // leaves of the VC's guarantee that each leaves
 	most    int32   // of these
 	short   int32   // how many of them are missing
+	frees   []int32 // leaves that the gang could take when each has left
+	freest  int32   // the most of these
+	lacks   int32   // how many leaves that it could take are missing; 0 is not known
 	set     []AllocID
 	k, size int // of the sets tried, of the set to better
 	best    Cost
@@ -179,10 +183,65 @@ type exact struct {
 	last    []AllocID // the set that res needs
 }
 
-// from extends the set, which leaves so many leaves of the guarantee, by holders not
-// before i and tries it when it is complete.
-func (e *exact) from(i int, gain int32) {
-	if gain+int32(e.k-len(e.set))*e.most < e.short {
+// lacking counts how many leaves the gang lacks, and would get by whom: what is promised
+// to others does not become free. Where one chain holds all of it, that is all the room
+// there is, and a set that gives less need not be tried.
+func (e *exact) lacking() {
+	c, r := e.c, e.r
+	e.frees = make([]int32, len(e.all))
+	if r.Priority < MinGuaranteed || r.Gone != nil || r.IgnoreHealth || r.IgnoreUse || len(r.Members) == 0 {
+		return
+	}
+	p := part{skus: r.Members[0].SKUs}
+	for _, m := range r.Members {
+		if m.Pinned != "" || !slices.Equal(m.SKUs, p.skus) {
+			return
+		}
+	}
+	s, chain := search{c: c, r: r}, int16(None)
+	for ci := range c.f.Chains {
+		switch {
+		case !s.usable(ci, &p) || !s.present(ci):
+		case chain != None:
+			return
+		default:
+			chain = int16(ci)
+		}
+	}
+	if chain == None {
+		return
+	}
+	e.lacks = r.leaves()
+	for _, top := range c.f.Chains[chain].Tops {
+		e.lacks -= c.idle[top]
+	}
+	for i, v := range e.all {
+		e.frees[i] = c.freedBy(v)
+		e.freest = max(e.freest, e.frees[i])
+	}
+}
+
+// freedBy counts the leaves of a holder that are promised to nobody.
+func (c *Cluster) freedBy(id AllocID) int32 {
+	var n int32
+	for i := 0; ; i++ {
+		leaves, more := c.held(&c.allocs[id], i)
+		if !more {
+			return n
+		}
+		for _, l := range leaves {
+			if c.leaves[l].resv == None {
+				n++
+			}
+		}
+	}
+}
+
+// from extends the set, which leaves so many leaves of the guarantee, and frees so many, by
+// holders not before i and tries it when it is complete.
+func (e *exact) from(i int, gain, freed int32) {
+	more := int32(e.k - len(e.set))
+	if gain+more*e.most < e.short || freed+more*e.freest < e.lacks {
 		return
 	}
 	if len(e.set) == e.k {
@@ -204,7 +263,7 @@ func (e *exact) from(i int, gain int32) {
 	}
 	for ; i <= len(e.all)-(e.k-len(e.set)); i++ {
 		e.set = append(e.set, e.all[i])
-		e.from(i+1, gain+e.gains[i])
+		e.from(i+1, gain+e.gains[i], freed+e.frees[i])
 		e.set = e.set[:len(e.set)-1]
 	}
 }

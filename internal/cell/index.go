@@ -161,6 +161,7 @@ type nodeBin struct {
 type binIndex struct {
 	classes []binSet // by the number of their key
 	size    []int32  // of each class
+	listed  int32    // places in all classes
 	parts   []partBin
 	bins    []int32 // of VCs, by place: the bin, while it is bound
 }
@@ -182,6 +183,15 @@ type partBin struct {
 // some reports whether any bin is of a kind.
 func (x *binIndex) some(kind int32) bool { return int(kind) < len(x.size) && x.size[kind] > 0 }
 
+// ordered returns the kinds of which the index may have bins, by key, from one on: none
+// where it has only parts of nodes.
+func (x *binIndex) ordered(ks *kinds, from int) []int32 {
+	if x.listed == 0 {
+		return nil
+	}
+	return ks.order[from:]
+}
+
 // add puts a place, which is not there, into the class of a kind; there are so many
 // places.
 func (x *binIndex) add(kind, place int32, places int) {
@@ -193,12 +203,14 @@ func (x *binIndex) add(kind, place int32, places int) {
 	}
 	x.classes[kind].add(place)
 	x.size[kind]++
+	x.listed++
 }
 
 // remove takes a place out of the class in which it stands.
 func (x *binIndex) remove(kind, place int32) {
 	x.classes[kind].remove(place)
 	x.size[kind]--
+	x.listed--
 }
 
 func (x *binIndex) addPart(bin int32, id CellID) {
@@ -221,7 +233,7 @@ func (x *binIndex) removePart(bin int32, id CellID) {
 }
 
 func (x *binIndex) clone() binIndex {
-	y := binIndex{classes: slices.Clone(x.classes), size: slices.Clone(x.size), parts: slices.Clone(x.parts), bins: slices.Clone(x.bins)}
+	y := binIndex{classes: slices.Clone(x.classes), size: slices.Clone(x.size), listed: x.listed, parts: slices.Clone(x.parts), bins: slices.Clone(x.bins)}
 	var words int
 	for i := range x.classes {
 		words += len(x.classes[i].words) + len(x.classes[i].sum)
