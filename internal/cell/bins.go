@@ -290,7 +290,7 @@ func (s *search) countLeaves(b *bin, id CellID) {
 		}
 		return
 	}
-	for l := cl.FirstLeaf; l < cl.FirstLeaf+LeafID(n); l++ {
+	for l, end := cl.FirstLeaf, cl.FirstLeaf+LeafID(n); l < end; l++ {
 		switch s.leaf(l) {
 		case leafFree:
 			b.avail++

@@ -196,7 +196,8 @@ func (s *search) holders(b *bin) (free int32, hs []holder) {
 
 func (s *search) holdersIn(hs []holder, id CellID) (free int32, out []holder) {
 	first := s.c.f.Cells[id].FirstLeaf
-	for l := first; l < first+LeafID(s.c.f.NumLeaves(id)); l++ {
+	end := first + LeafID(s.c.f.NumLeaves(id))
+	for l := first; l < end; l++ {
 		switch s.leaf(l) {
 		case leafFree:
 			free++

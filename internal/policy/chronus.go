@@ -151,7 +151,7 @@ type look struct {
 	now   sched.Time
 	n     int64 // the lease in which it is
 	pools []sched.Pool
-	all   []planned // with boundary or admission: who is guaranteed
+	all   []*planned // with boundary or admission: who is guaranteed
 	force []sched.GangView
 	ended []sched.GangView // whose profile has ended
 	pool  pool

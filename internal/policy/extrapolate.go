@@ -67,11 +67,17 @@ func wholeSeconds(t int64) int64 {
 
 // basis is what is known of a gang's run time, where, and how.
 func (p profiler) basis(g *sched.GangView) (at place, takes int64, how string) {
-	if r := readRecord(g.Note); p.nodes > 0 && r.measured > 0 {
-		if r.where.gpus == 0 {
-			r.where.gpus = usualGPUs(g)
+	r := readRecord(g.Note)
+	return p.basisOf(g, &r)
+}
+
+// basisOf is the same of a note that was read.
+func (p profiler) basisOf(g *sched.GangView, r *record) (at place, takes int64, how string) {
+	if p.nodes > 0 && r.measured > 0 {
+		if at = r.where; at.gpus == 0 {
+			at.gpus = usualGPUs(g)
 		}
-		return r.where, r.measured, "measured"
+		return at, r.measured, "measured"
 	}
 	return place{usualGPUs(g), declaredOn(g)}, duration(g), "declared"
 }
@@ -149,10 +155,16 @@ func (f *forecast) text() []byte {
 // forecast is how long a gang takes where it is meant to run: as its note says, else as
 // it was measured or declares.
 func (p profiler) forecast(g *sched.GangView) forecast {
-	if r := readRecord(g.Note); r.takes > 0 {
+	r := readRecord(g.Note)
+	return p.forecastOf(g, &r)
+}
+
+// forecastOf is the same of a note that was read.
+func (p profiler) forecastOf(g *sched.GangView, r *record) forecast {
+	if r.takes > 0 {
 		return r.forecast
 	}
-	_, takes, _ := p.basis(g)
+	_, takes, _ := p.basisOf(g, r)
 	return forecast{at: place{gpus: usualGPUs(g)}, takes: takes}
 }
 

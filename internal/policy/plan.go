@@ -19,7 +19,6 @@ type planned struct {
 	gpus leases.Rounded
 	has  int32 // GPUs, as it runs
 	need int64 // leases, 0 when it has outrun its estimate
-	runs bool
 }
 
 // ends is how many leases from a first one on end before each deadline.
@@ -60,10 +59,13 @@ func (l *look) gather() (someDemoted bool) {
 		r := readRecord(g.Note)
 		switch {
 		case r.guaranteed() && g.Ref.Gang == 0:
-			l.all = append(l.all, l.planned(g, r, runs))
+			l.all = append(l.all, l.planned(g, &r, runs))
 		case r.kind == demoted && hasDeadline(g):
 			someDemoted = true
-			if left := l.remains(g); !runs && left <= rest {
+			if runs {
+				break
+			}
+			if f := l.forecastOf(g, &r); l.left(g, &f) <= rest {
 				l.force = append(l.force, *g)
 			}
 		}
@@ -74,15 +76,15 @@ func (l *look) gather() (someDemoted bool) {
 	for g := range l.v.Running() {
 		add(&g, true)
 	}
-	slices.SortFunc(l.all, func(a, b planned) int { return cmp.Compare(a.g.Order, b.g.Order) })
+	slices.SortFunc(l.all, func(a, b *planned) int { return cmp.Compare(a.g.Order, b.g.Order) })
 	return someDemoted
 }
 
 // planned reads a guaranteed gang as it stood when the lease began.
-func (l *look) planned(g *sched.GangView, r record, runs bool) planned {
-	p := planned{g: *g, r: r, runs: runs}
+func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
+	p := &planned{g: *g, r: *r}
 	p.pool = max(slices.IndexFunc(l.pools, func(q sched.Pool) bool { return q.SKU == r.sku }), 0)
-	f := l.forecast(g)
+	f := l.forecastOf(g, r)
 	p.has, p.gpus = f.at.gpus, l.rounded(f.at.gpus, p.pool)
 	ran := f.ran(g)
 	if runs && g.Started > 0 {
@@ -95,8 +97,10 @@ func (l *look) planned(g *sched.GangView, r record, runs bool) planned {
 		// not be there.
 		t := f.takes
 		late := min(l.withStarts(&f, t)-ran-int64(l.lease)/20, l.withStarts(&f, t-ran))
-		if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && late <= has*int64(l.lease) {
-			p.need = has
+		if late <= (p.need-1)*int64(l.lease) { // else it has too few
+			if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && late <= has*int64(l.lease) {
+				p.need = has
+			}
 		}
 	}
 	return p
@@ -139,7 +143,7 @@ func (l *look) priority() (cell.Priority, bool) {
 func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
 	var in []*planned
 	for i := range l.all {
-		p := &l.all[i]
+		p := l.all[i]
 		if p.pool != pool {
 			continue
 		}
@@ -328,7 +332,7 @@ func (l *look) open(a *leases.Admission, pool int) {
 	full := l.capacity(pool)
 	var left []int32
 	for i := range l.all {
-		p := &l.all[i]
+		p := l.all[i]
 		if p.pool != pool || p.r.kind == promised {
 			continue
 		}
@@ -336,15 +340,13 @@ func (l *look) open(a *leases.Admission, pool int) {
 		for end := set.End(); len(left) < end; {
 			left = append(left, full)
 		}
-		for t := range left {
-			if set.Has(t) {
-				left[t] -= int32(p.gpus.GPUs)
-			}
+		for t := range set.All() {
+			left[t] -= int32(p.gpus.GPUs)
 		}
 	}
 	a.Reset(left, full, l.rules)
 	for i := range l.all {
-		if p := &l.all[i]; p.pool == pool && p.r.kind == promised && int(p.r.option) < len(p.g.Hints.Deadlines) {
+		if p := l.all[i]; p.pool == pool && p.r.kind == promised && int(p.r.option) < len(p.g.Hints.Deadlines) {
 			a.Admit(leases.Request{GPUs: int32(p.gpus.GPUs), Need: int32(max(p.need, 1)), Deadlines: l.ends(&p.g, l.n+1)[p.r.option:][:1]})
 		}
 	}

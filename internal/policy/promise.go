@@ -102,8 +102,12 @@ func (r *record) leases(first int64) leases.Vector {
 		if some {
 			b, _ = strconv.ParseInt(string(to), 10, 64)
 		}
-		for t := max(a, first); t <= b && t < first+leases.MaxLeases; t++ {
-			out = out.With(int(t - first))
+		a, b = max(a, first)-first, min(b-first, leases.MaxLeases-1)
+		if need := int(b/64) + 1 - len(out); a <= b && need > 0 {
+			out = append(out, make(leases.Vector, need)...)
+		}
+		for t := a; t <= b; t++ {
+			out[t/64] |= 1 << (t % 64)
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package leases
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 )
 
@@ -30,6 +31,19 @@ func (v Vector) End() int {
 		}
 	}
 	return 0
+}
+
+// All yields the leases in the set, the first one first.
+func (v Vector) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range v {
+			for ; w != 0; w &= w - 1 {
+				if !yield(64*i + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // With returns the set with lease t in it; the receiver may be changed.
