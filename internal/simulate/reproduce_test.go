@@ -114,6 +114,7 @@ func page(t *testing.T, chronus []compared) string {
 	for i := range chronus {
 		writeRow(&b, &chronus[i])
 	}
+	b.WriteString(genieRows(t, data(t, "chronus/trace_job_Philly_MIX1.csv.gz")))
 	b.WriteString("\n## Tiresias' simulator\n\nThe trace of 60 jobs and the synthetic one of 480, `--placement count`, no restart cost. Times are in seconds.\n\n| trace | cluster | policy | figure | expected | ours | difference |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range tiresiasRows(t) {
 		file := data(t, "tiresias/"+c.trace)
@@ -145,6 +146,10 @@ completion time of best-effort jobs in minutes. The tolerance is 5 %, or 0.005 o
 The reference chooses jobs by counting GPUs, but then places them on nodes, and holds the GPUs of a chosen job
 that does not fit there: nobody else gets them. That is a defect of the reference, which ours does not copy. Where it
 matters the test runs the reference's rule with and without it: with it, the published figures; without it, ours.
+
+GENIE's rule there has a second one: best effort waits as long as a job with a deadline does, whatever is free. Its tolerance is 15 %, as
+it draws errors. With both defects the rule gives the published figures; without, it misses as many deadlines as ours. Our latency lies
+between those of the rule where best effort fills what is free, and where it waits: ours ends nobody, so who is late takes GPUs as well.
 
 | system | ours | figure | expected | ours | difference | |
 |---|---|---|---|---|---|---|
