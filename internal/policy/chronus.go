@@ -235,14 +235,11 @@ func (l *look) findRunning() {
 		if readRecord(g.Note).kind == holds {
 			continue
 		}
-		if g.Extra { // it leaves with its minimum
-			continue
-		}
 		k := l.Key(&g)
 		if moved, late := l.late(&g, l.now); late {
 			k = moved
 		}
-		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: inPool(&g)})
+		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: holding(&g)})
 	}
 	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
 }

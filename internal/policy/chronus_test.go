@@ -315,3 +315,19 @@ func TestGenieChoosesTheFewest(t *testing.T) {
 		}
 	}
 }
+
+// Who is past its run time, but within the margin of safety, needs no lease more than it has for
+// the starts that are over: 64 GPUs pay 210 s for each, and the margin of 150 minutes is 17.6.
+func TestChronusPastItsRunTime(t *testing.T) {
+	p := make1(t, "chronus", "")
+	b := chronusBoard(64)
+	b.dated(64, 150*minutes, 11*lease)
+	is(t, "promise", b.look(p), "(1 promised 0 gpu), 1!")
+	b.dated(1, 1000*minutes) // somebody waits
+	b.now += sched.Time(lease)
+	b.running[0].Started = b.now
+	is(t, "leases", b.look(p), "(1 holds 0 gpu 833401-833410)")
+	b.now += sched.Time(9 * lease)
+	b.running[0].Ran = 150*minutes + 30*sched.Second
+	is(t, "the last", b.look(p), "")
+}

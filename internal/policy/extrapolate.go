@@ -180,7 +180,7 @@ func (f *forecast) ran(g *sched.GangView) int64 {
 
 // follow sums up what a gang did when it has another number of members now.
 func (f *forecast) follow(g *sched.GangView) bool {
-	has := inPool(g)
+	has := runsOn(g)
 	if f.takes == 0 || has == cmp.Or(f.on, f.at.gpus) {
 		return false
 	}

@@ -80,9 +80,23 @@ func TestChronusUnknownModel(t *testing.T) {
 	is(t, "begin", p.lookAt(p, of), "1=4!, (1 profiles a)")
 	p.dated(1, 60*minutes)
 	g := &p.running[0]
-	g.Sizes.Now, g.Sizes.Live, g.Ran = 4, 4, 120*sched.Second
+	g.Sizes.Now, g.Sizes.Live, g.Sizes.Runs, g.Ran = 4, 4, 4, 120*sched.Second
 	g.Progress = &sched.TaskProgress{At: p.now + sched.Time(110*sched.Second), StepAt: p.now + sched.Time(60*sched.Second), Step: 10, Total: 1000}
 	p.now += sched.Time(120 * sched.Second)
 	want := "(1 measured 6000s on 8 a; takes 3000s on 16 a: 0.500 of 6000s on 8 a (measured), speed taken to be linear in GPUs, as nothing is known of its model; did 60s of that by 120s, then on 16 GPUs; demoted), 1=8, 2!, (2 profiles a)"
 	is(t, "end", p.lookAt(p, of), want)
+}
+
+// What a job of an unknown model is measured with is not free for others while it is there.
+func TestChronusPoolIsFull(t *testing.T) {
+	p := &pooled{chronusBoard(16), []sched.Pool{{SKU: "a", Leaves: 16, Node: 8}}}
+	of := make1(t, "chronus", "profiler=1")
+	p.dated(1, 60*minutes)
+	p.waiting[0].Sizes, p.waiting[0].Gangs = sched.Sizes{Least: 1, Most: 8, Usual: 8, Now: 8, Each: 1}, 8
+	is(t, "begin", p.lookAt(p, of), "1=8!, (1 profiles a)")
+	p.running[0].Sizes.Live, p.running[0].Sizes.Runs = 8, 8
+	p.dated(4, 60*minutes)
+	p.waiting[0].User = "another"
+	p.now += sched.Time(10 * sched.Second)
+	is(t, "the pool is full", p.lookAt(p, of), "")
 }

@@ -96,7 +96,7 @@ func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
 		// of the starts of the leases that it had, and no reason for one lease more, which may
 		// not be there.
 		t := f.takes
-		late := min(l.withStarts(&f, t)-ran-int64(l.lease)/20, l.withStarts(&f, t-ran))
+		late := min(l.withStarts(&f, t)-ran-int64(l.lease)/20, l.withStarts(&f, max(t-ran, 0)))
 		if late <= (p.need-1)*int64(l.lease) { // else it has too few
 			if has := int64(r.leases(l.n).Count()); 0 < has && has < p.need && late <= has*int64(l.lease) {
 				p.need = has

@@ -67,16 +67,14 @@ func (p profiler) share(pool sched.Pool) int64 {
 
 // lasts is how long a gang is measured, from its start.
 func (p profiler) lasts(g *sched.GangView) sched.Duration {
-	return sched.Duration(min(p.profileTime, profileEach*int64(inPool(g)))) * sched.Second
+	return sched.Duration(min(p.profileTime, profileEach*int64(holding(g)))) * sched.Second
 }
 
-// inPool is how many GPUs a gang has that is measured.
-func inPool(g *sched.GangView) int32 {
-	if elastic(g) && g.Sizes.Live > g.Sizes.Least {
-		return gpusOf(g, g.Sizes.Live)
-	}
-	return g.Leaves
-}
+// holding is how many GPUs a gang that runs has, with those that its members were promised.
+func holding(g *sched.GangView) int32 { return gpusOf(g, max(g.Sizes.Live, g.Sizes.Least)) }
+
+// runsOn is on how many GPUs a gang runs: who was only promised some does nothing yet.
+func runsOn(g *sched.GangView) int32 { return gpusOf(g, max(g.Sizes.Runs, g.Sizes.Least)) }
 
 // shows is the run time that a gang's progress tells, 0 where it told nothing since it
 // started: all of its steps at the pace of those that it made.
@@ -138,12 +136,10 @@ func (l *look) measure() bool {
 		r := readRecord(g.Note)
 		switch {
 		case r.kind != profiles:
-		case g.Extra: // its minimum is measured
-			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g, g.Leaves)
 		case g.Started > 0 && l.until(&g) <= l.now:
 			ended = append(ended, g)
-		default:
-			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g, g.Leaves)
+		default: // with the members that are still to come
+			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g, gpusOf(&g, g.Sizes.Now))
 		}
 	}
 	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
@@ -152,11 +148,11 @@ func (l *look) measure() bool {
 		if now := l.v.Gang(g.Ref); l.profiled(&now) { // by another gang of its job
 			continue
 		}
-		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), inPool(g))
+		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), runsOn(g))
 		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(sched.Second))
 		r := record{profiled: true, measured: shows(g)}
 		if len(l.pools) > 1 || elastic(g) { // it might take another time elsewhere
-			r.where = place{inPool(g), cell.TypeName(readRecord(g.Note).rest)}
+			r.where = place{runsOn(g), cell.TypeName(readRecord(g.Note).rest)}
 		}
 		if g.Note = r.text(nil, 0); hasDeadline(g) {
 			l.ended = append(l.ended, *g)

@@ -230,7 +230,6 @@ type GangView struct {
 	Hints   *Hints
 	// Moved gangs were stopped so that they run elsewhere: they should be first.
 	Moved    bool
-	Extra    bool          // a member above the least of its job, as View.Running has them
 	Gangs    int32         // how many gangs its job has
 	Sizes    Sizes         // of an elastic job, how many members it can have
 	Speeds   []Throughput  // what was measured of its model, by type and GPUs; only to read

@@ -104,7 +104,6 @@ func (s *State) gangView(e queued) GangView {
 	if len(s.cfg.Throughputs) > 0 {
 		v.Speeds = s.speedsOf(j.spec)
 	}
-	v.Extra = j.spec.Gangs[e.gang].Extra
 	if v.Gangs = int32(len(j.gangs)); e.gang == 0 && j.spec.partial() {
 		v.Sizes = s.sizesOf(j)
 	}

@@ -22,6 +22,7 @@ type Sizes struct {
 	// declares its run time; Now is what it was given last.
 	Usual, Now int32
 	Live       int32 // how many hold cells; those above the least also where they were promised some
+	Runs       int32 // of these, those that start or run
 	Each       int32 // leaves of a member above the least, of the largest
 }
 
@@ -50,11 +51,18 @@ func (s *State) sizesOf(j *job) Sizes {
 		if i > 0 {
 			z.Each = max(z.Each, j.gangs[i].leaves)
 		}
-		switch live := at != none && s.attempts[at].cause == 0 && (i > 0 || s.attempts[at].state != AttemptReserving); {
-		case live && i == 0:
-			z.Live += z.Least
-		case live:
-			z.Live++
+		if at == none || s.attempts[at].cause != 0 {
+			continue
+		}
+		n, promised := int32(1), s.attempts[at].state == AttemptReserving
+		if i == 0 {
+			n = z.Least
+		}
+		if !promised {
+			z.Runs += n
+		}
+		if !promised || i > 0 {
+			z.Live += n
 		}
 	}
 	return z
