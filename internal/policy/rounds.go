@@ -58,6 +58,8 @@ type claim struct {
 	begin  []int64 // leaves that the queues used at first
 	missed []bool  // leaf queues of which a gang found nothing
 	noted  bool
+	// soonest is what ripens says, the same for all who wait; 0 is not known.
+	soonest int64
 }
 
 // claim begins to take back; nil when nobody may, or nobody is over.
@@ -274,12 +276,16 @@ func (r *claim) next(q int, t *tenant, l *line) int64 {
 
 // ripens is the first round after now in which one more gang may be taken from.
 func (r *claim) ripens() int64 {
+	if r.soonest > 0 {
+		return r.soonest
+	}
 	next := int64(math.MaxInt64)
 	for g := range r.v.Running() {
 		if first := r.c.first(&g); g.Started > 0 && first > r.now && r.over(r.c.tree.leaf(g.Hints.Queue)) > 0 {
 			next = min(next, first)
 		}
 	}
+	r.soonest = next
 	return next
 }
 
