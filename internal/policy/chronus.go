@@ -171,7 +171,7 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 		if !some || len(l.pools) == 0 { // a VC that lost all its cells has nothing to plan
 			return
 		}
-		if !l.follow() {
+		if !l.follow() || !l.depart() {
 			return
 		}
 		boundary := leaseOf(v.Note(0), prio) < l.n
@@ -282,7 +282,7 @@ func (l *look) follow() bool {
 	for i := range changed {
 		g := &changed[i]
 		r := readRecord(g.Note)
-		if r.guaranteed() && r.forecast.follow(g) && !l.yield(remember(g.Ref.Job, r.text(r.leases(l.n), l.n))) {
+		if r.guaranteed() && !l.strays(g, &r) && r.forecast.follow(g) && !l.yield(remember(g.Ref.Job, r.text(r.leases(l.n), l.n))) {
 			return false
 		}
 	}

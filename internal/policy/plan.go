@@ -311,10 +311,43 @@ func (l *look) settle(g *sched.GangView, r *record) bool {
 	if r.guaranteed() {
 		w.Size = membersOn(g, r.at.gpus)
 	}
-	if r.guaranteed() && r.where.sku != "" && r.where.sku != r.sku {
+	if r.moves() {
 		w.Size = sched.Pause
 	}
 	return w.Size == g.Sizes.Now || l.yield(w)
+}
+
+// moves reports whether a gang is promised leases of another type than that on which it was
+// measured.
+func (r *record) moves() bool {
+	return r.guaranteed() && r.where.sku != "" && r.where.sku != r.sku
+}
+
+// strays reports whether a gang runs where it was measured, though it is to move.
+func (l *look) strays(g *sched.GangView, r *record) bool {
+	return r.moves() && l.v.SKU(g.Ref) == r.where.sku
+}
+
+// depart asks once more of those who could not leave when their profile ended, since they had
+// not run for the VC's minimum: in its lease one would hold cells that others are promised. One
+// that was stopped since, and is there again, found no other place, and stays.
+func (l *look) depart() bool {
+	if len(l.pools) == 1 || l.nodes == 0 {
+		return true
+	}
+	var stay []sched.GangView
+	for g := range l.v.Running() {
+		if r := readRecord(g.Note); g.Started > 0 && int64(g.Earlier) < r.by && l.strays(&g, &r) {
+			stay = append(stay, g)
+		}
+	}
+	slices.SortFunc(stay, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
+	for i := range stay {
+		if !l.yield(sched.Wish{Gang: stay[i].Ref, Size: sched.Pause}) {
+			return false
+		}
+	}
+	return true
 }
 
 // usable reports whether all members of a gang can use a type.

@@ -53,7 +53,10 @@ func (b *board) Standing() iter.Seq[sched.Ranked] {
 func (b *board) Promised() iter.Seq[sched.Ranked] {
 	return func(func(sched.Ranked) bool) {}
 }
-func (b *board) Yields(sched.GangRef) int32  { return 1 << 20 }
+func (b *board) Yields(sched.GangRef) int32 { return 1 << 20 }
+func (b *board) SKU(r sched.GangRef) cell.TypeName {
+	return ""
+}
 func (b *board) Placed(r sched.GangRef) bool { return b.placed[r] }
 func (b *board) Free() int64                 { return int64(b.free) }
 func (b *board) Gang(r sched.GangRef) sched.GangView {

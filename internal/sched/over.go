@@ -228,6 +228,15 @@ func (v view) Yields(ref GangRef) int32 {
 	return cfg.PreemptionBudget() - j.yielded
 }
 
+// SKU implements View.
+func (v view) SKU(ref GangRef) cell.TypeName {
+	j := v.s.find(ref.Job)
+	if j == nil || int(ref.Gang) >= len(j.gangs) || j.gangs[ref.Gang].attempt == none {
+		return ""
+	}
+	return v.s.cl.Alloc(v.s.attempts[j.gangs[ref.Gang].attempt].alloc).Placement.Tasks[0].SKU
+}
+
 // mayBeLazy keeps the allocations whose jobs allow lazy preemption.
 func (s *State) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	var out []cell.AllocID

@@ -284,6 +284,8 @@ type View interface {
 	// 0 where one that runs may not be now: it has not run for the VC's minimum run time,
 	// or its job's budget of preemptions is used up.
 	Yields(GangRef) int32
+	// SKU is the type on which a gang runs, that of its first task; "" of one that has no cells.
+	SKU(GangRef) cell.TypeName
 	// Promised yields those that wait and were promised cells by the key of a Keyed
 	// policy, in no order.
 	Promised() iter.Seq[Ranked]
