@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/combsched/comb/internal/cell"
@@ -280,15 +281,19 @@ func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option 
 		}
 		return at, v.Option
 	}
-	if len(offers) == 1 {
+	if len(offers) == 1 || len(ends) == 0 {
 		return admit(0)
 	}
-	for i := range ends {
-		for at := range offers {
-			if o := &offers[at]; tests[o.pool].Packs(o.request(ends), i) {
-				return admit(at)
-			}
-		}
+	packs := func(i int) bool {
+		at = slices.IndexFunc(offers, func(o offer) bool { return tests[o.pool].Packs(o.request(ends), i) })
+		return at >= 0
+	}
+	first := 0
+	if !packs(0) { // who could be promised a deadline could be promised a later one
+		first = 1 + sort.Search(len(ends)-1, func(i int) bool { return packs(1 + i) })
+	}
+	if first < len(ends) && packs(first) {
+		return admit(at)
 	}
 	return admit(0)
 }

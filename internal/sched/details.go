@@ -22,19 +22,22 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		return e, false
 	}
 	j := s.find(id)
-	var shapes []string
+	var shapes, besides []string
 	for i := range e.Gangs {
 		r := &e.Gangs[i]
 		gg := &j.gangs[r.Gang]
 		r.ReservedAt, r.Bound, _ = s.startBound(j, r.Gang)
-		if slices.Contains(shapes, gg.shape.text) {
+		if n := slices.Index(shapes, gg.shape.text); n >= 0 {
+			r.Reason.besides(besides[n])
 			continue
 		}
 		if len(shapes) == detailsMost {
 			r.Untried = true
 			continue
 		}
-		shapes = append(shapes, gg.shape.text)
+		why, _ := s.restrained(j, r.Gang)
+		shapes, besides = append(shapes, gg.shape.text), append(besides, why)
+		r.Reason.besides(why)
 		s.detail(j, r)
 	}
 	e.Ahead = s.ahead(j)
@@ -147,11 +150,9 @@ func (s *State) restrained(j *job, g int32) (string, Time) {
 	return "", 0
 }
 
-// besides says why the policy would make a gang wait that finds no room, if it found some.
-func (s *State) besides(j *job, g int) string {
-	why, _ := s.restrained(j, int32(g))
-	if why == "" {
-		return ""
+// besides adds why the policy would make a gang wait that finds no room, if it found some.
+func (r *Reason) besides(why string) {
+	if why != "" && (r.Code == VCBusy || r.Code == Fragmented) {
+		r.Message += "; besides, " + why
 	}
-	return "; besides, " + why
 }

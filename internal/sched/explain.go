@@ -235,10 +235,15 @@ func (s *State) reason(j *job, g int32) Reason {
 		return s.reservedReason(r, gg)
 	}
 	q := s.request(j, int(g))
-	if _, ok := s.cl.Place(&q); ok {
-		return s.aheadReason(r, j, g)
+	if _, ok := s.cl.Place(&q); !ok {
+		return s.busyReason(r, j, int(g))
 	}
-	return s.busyReason(r, j, int(g))
+	if q.Blocked = s.otherTypes(j, g); q.Blocked != nil {
+		if _, ok := s.cl.Place(&q); !ok {
+			return r.say(HeldBack, "it would fit, but in %s the members of a job run on the same type of leaves", j.spec.VC)
+		}
+	}
+	return s.aheadReason(r, j, g)
 }
 
 func (s *State) newReason(j *job, g int32) Reason {
@@ -451,8 +456,8 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	r.Jobs = s.holdersFor(j, g)
 	switch {
 	case r.Free < r.Need && guaranteed:
-		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-			j.spec.VC, r.Total, r.Free, s.usedBy(r.Jobs), s.besides(j, g))
+		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+			j.spec.VC, r.Total, r.Free, s.usedBy(r.Jobs))
 	case r.Free < r.Need:
 		return r.say(ClusterBusy, "%s needs %s, and only %d of the cluster are free now; as an opportunistic job it takes what others leave",
 			s.shapeText(j, g), plural(r.Need, "leaf", "leaves"), r.Free)
@@ -461,8 +466,8 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	if j.spec.restricted() {
 		where = " on the nodes that it may use"
 	}
-	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s%s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-		r.Free, where, s.usedBy(r.Jobs), s.movesText(j.spec.VC), s.besides(j, g))
+	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+		r.Free, where, s.usedBy(r.Jobs), s.movesText(j.spec.VC))
 }
 
 func (s *State) usedBy(jobs []JobID) string {

@@ -238,21 +238,29 @@ func (w *walker) grantExtra(e queued) {
 	}
 }
 
-// blockedExtra returns the chains that a member above a minimum must leave alone; where
-// these stand together, also those of types that the minimum has not.
+// blockedExtra returns the chains that a member above a minimum must leave alone.
 func (w *walker) blockedExtra(j *job) []bool {
-	s := w.s
 	out := w.blockedFor(j.id)
-	if !s.looks.firm[w.space] || len(s.cl.Forest().Chains) == 1 {
-		return out
+	for i, other := range w.s.otherTypes(j, 1) {
+		if out == nil {
+			out = make([]bool, len(w.s.cl.Forest().Chains))
+		}
+		out[i] = out[i] || other
 	}
-	f := s.cl.Forest()
-	tasks := s.cl.Alloc(s.attempts[j.gangs[0].attempt].alloc).Placement.Tasks
-	if out == nil {
-		out = make([]bool, len(f.Chains))
+	return out
+}
+
+// otherTypes returns the chains of types that a job's minimum has not, for a member above it
+// that must stand with it (Firm); nil where any will do.
+func (s *State) otherTypes(j *job, g int32) []bool {
+	f, least := s.cl.Forest(), j.gangs[0].attempt
+	if !j.spec.Gangs[g].Extra || least == none || !s.looks.firm[j.space] || len(f.Chains) == 1 {
+		return nil
 	}
+	out := make([]bool, len(f.Chains))
+	tasks := s.cl.Alloc(s.attempts[least].alloc).Placement.Tasks
 	for i := range f.Chains {
-		out[i] = out[i] || !slices.ContainsFunc(tasks, func(t cell.Task) bool { return t.SKU == f.Chains[i].SKU })
+		out[i] = !slices.ContainsFunc(tasks, func(t cell.Task) bool { return t.SKU == f.Chains[i].SKU })
 	}
 	return out
 }
