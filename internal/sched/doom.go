@@ -99,12 +99,26 @@ func (s *State) couldStart(space int32) cell.Priority {
 				continue
 			}
 			tried++
-			if _, ok := s.plan(j, int(e.gang), nil); ok {
+			if s.couldHave(s.lifting(s.request(j, int(e.gang)), e.prio)) {
 				best = e.prio
 			}
 		}
 	}
 	return best
+}
+
+// couldHave reports whether a gang would find what it asks for, be it promised to lower
+// priorities of its VC.
+func (s *State) couldHave(r cell.Request) bool {
+	find := func([]int32) (plan, bool) {
+		_, ok := s.cl.Place(&r)
+		return plan{}, ok
+	}
+	_, ok := find(nil)
+	if !ok {
+		_, ok = s.planRevoking(s.reservations(r.Space, r.Priority), find)
+	}
+	return ok
 }
 
 // charged returns the space that a charge is about.

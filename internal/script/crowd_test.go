@@ -79,6 +79,8 @@ func crowdedFloor(g *generator) *floor {
 		f.policy["a"], f.policy["b"] = withLimits(g, g.pick(variants...)), randomPolicy(g)
 		if g.seed/uint64(len(all))%3 == 1 { // in each third turn nothing keeps it from letting some leave
 			f.policy["a"] = g.pick(slices.DeleteFunc(variants, func(p string) bool { return !preempts(p) })...)
+		} else if name == "philly" && g.chance(50) {
+			f.policy["a"] = g.pick(slices.DeleteFunc(variants, func(p string) bool { return !strings.Contains(p, "early=stop") })...)
 		}
 		return f
 	}
