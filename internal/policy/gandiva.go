@@ -174,7 +174,8 @@ func (r *reaction) serve(g *sched.GangView) bool {
 	return r.join(g)
 }
 
-// place tries free cells: of the gang's affinity, of none, and of any.
+// place tries free cells: of the gang's affinity, of none, and of any. Only when there are
+// none opportunistic work leaves for it, wherever that is least.
 func (r *reaction) place(g *sched.GangView) bool {
 	if r.floor == nil {
 		r.floor = survey(r.v)
@@ -183,13 +184,13 @@ func (r *reaction) place(g *sched.GangView) bool {
 		return r.yield(sched.Wish{Gang: g.Ref})
 	}
 	for _, n := range r.alike(g) {
-		if !r.yield(sched.Wish{Gang: g.Ref, Only: cell.NodeSet{}.Add(n)}) {
+		if !r.yield(sched.Wish{Gang: g.Ref, Only: cell.NodeSet{}.Add(n), Free: true}) {
 			return false
 		} else if r.v.Placed(g.Ref) {
 			return true
 		}
 	}
-	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(sched.Wish{Gang: g.Ref, Only: empty}) {
+	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(sched.Wish{Gang: g.Ref, Only: empty, Free: true}) {
 		return false
 	}
 	return r.v.Placed(g.Ref) || r.yield(sched.Wish{Gang: g.Ref})

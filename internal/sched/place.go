@@ -234,6 +234,21 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	})
 }
 
+// planWish finds cells for a gang as its policy wishes.
+func (s *State) planWish(j *job, wish Wish, blocked []bool) (plan, bool) {
+	g := int(wish.Gang.Gang)
+	if wish.Free {
+		r := s.request(j, g)
+		r.Blocked = blocked
+		res, ok := s.cl.Place(&r)
+		return plan{placement: res.Placement}, ok
+	}
+	if p, ok := s.plan(j, g, blocked); ok {
+		return p, true
+	}
+	return s.planOver(j, g, wish, blocked)
+}
+
 // trimMost bounds how often somebody turns out to be needed who was tried for being
 // superfluous.
 const trimMost = 64

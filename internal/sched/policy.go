@@ -154,6 +154,9 @@ type Wish struct {
 	// where there will be room.
 	Only   cell.NodeSet
 	Within Within
+	// Free keeps to cells that are free: nobody is made to leave, or to become
+	// opportunistic. Under backfill it does not hold either.
+	Free bool
 	// SKU, where it is set, is the only type of leaves that the gang may get now.
 	SKU cell.TypeName
 	// Turns, where it is set, asks for no cells: the gangs in it share the leaves that all

@@ -222,7 +222,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	shape := wish.shape(j.gangs[g].shape.text)
-	picky := j.gangs[g].avoids() || wish.Only != nil
+	picky := j.gangs[g].avoids() || wish.Only != nil || wish.Free
 	if !picky && w.failed[shape] {
 		return // and what it blocks is blocked already
 	}
@@ -230,10 +230,7 @@ func (w *walker) grant(wish Wish) {
 	if g == 0 && (wish.SKU == "" || wish.Size != 0) && s.placeWhole(j, blocked) {
 		return
 	}
-	p, found := s.plan(j, int(g), blocked)
-	if !found {
-		p, found = s.planOver(j, int(g), wish, blocked)
-	}
+	p, found := s.planWish(j, wish, blocked)
 	if found {
 		s.carryOut(j, g, p)
 		return
