@@ -389,11 +389,11 @@ func (l *look) ordered(from int64) iter.Seq[sched.Ranked] {
 	return o.waiting(l.v, from)
 }
 
-// Tune implements sched.Tuner: where nobody waits profiles end all the same, and elastic jobs
-// get the sizes of their leases. Where somebody does, Rank saw to it.
+// Tune implements sched.Tuner: where nobody waits profiles of elastic jobs end all the same, and
+// these get the sizes of their leases. Where somebody does, Rank saw to it.
 func (c *chronus) Tune(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		if (c.nodes > 0 || v.Elastic()) && !somebodyWaits(v) {
+		if !somebodyWaits(v) && runsElastic(v) {
 			c.Rank(v)(yield)
 		}
 	}
@@ -406,30 +406,39 @@ func somebodyWaits(v sched.View) bool {
 	return false
 }
 
+// runsElastic reports whether an elastic job runs: one of this VC, as when to look next must
+// depend on nothing else.
+func runsElastic(v sched.View) bool {
+	if !v.Elastic() {
+		return false
+	}
+	for g := range v.Running() {
+		if elastic(&g) {
+			return true
+		}
+	}
+	return false
+}
+
 // NextChange implements sched.Timed: the next slot boundary while somebody waits to be
-// judged, else the next lease, or the end of a profile before that. Where nobody waits leases
-// only matter to elastic jobs.
+// judged, else the next lease, or the end of a profile before that. Where nobody waits that
+// only matters to elastic jobs.
 func (c *chronus) NextChange(v sched.View) sched.Time {
-	step, next := c.lease, sched.Time(0)
+	step, waits := c.lease, false
 	for r := range v.Ordered(math.MaxInt64) {
-		if r.Key.Rank == rankUndecided {
+		if waits = true; r.Key.Rank == rankUndecided {
 			step = c.slot
 		}
-		next = c.boundary(v.Now(), step)
 		break
 	}
-	if next == 0 && v.Elastic() {
-		next = c.boundary(v.Now(), step)
+	if !waits && !runsElastic(v) {
+		return 0
 	}
-	if at := c.change(v); at > 0 && (next == 0 || at < next) {
+	next := sched.Time((int64(v.Now())/int64(step) + 1) * int64(step))
+	if at := c.change(v); at > 0 && at < next {
 		next = at
 	}
 	return next
-}
-
-// boundary is the first multiple of a step after a time.
-func (c *chronus) boundary(t sched.Time, step sched.Duration) sched.Time {
-	return sched.Time((int64(t)/int64(step) + 1) * int64(step))
 }
 
 // Restrains implements sched.Restrainer: who is to be judged waits for the slot, who is to
