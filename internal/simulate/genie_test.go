@@ -92,17 +92,7 @@ func genieFigures(t *testing.T, file string, nodes, fills bool) (miss, latency f
 		r.kill()
 		r.look()
 	}
-	slo := 0
-	for _, j := range all {
-		if j.job.Class == trace.BestEffort {
-			latency += j.end - j.submit
-			continue
-		}
-		if slo++; j.end > j.deadline {
-			miss++
-		}
-	}
-	return miss / float64(slo), latency / float64(len(all)-slo)
+	return figuresOf(all)
 }
 
 // The published figures of GENIE are those of the rule with two defects of the reference:

@@ -213,6 +213,11 @@ func (r *reference) run(list []trace.Job) (miss, latency float64) {
 		}
 		r.choose()
 	}
+	return figuresOf(all)
+}
+
+// figuresOf returns the miss rate of jobs with deadlines, and the mean time of best effort.
+func figuresOf(all []*refJob) (miss, latency float64) {
 	slo := 0
 	for _, j := range all {
 		if j.job.Class == trace.BestEffort {

@@ -40,12 +40,18 @@ func byTraceID(r *metrics.Row) string { return r.TraceID }
 // crowded writes a trace of Philly's kind, at a load that makes jobs wait.
 func crowded(t *testing.T, jobs int64, load int64) string {
 	t.Helper()
+	return generatedTrace(t, trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: load, Cluster: []trace.Shape{{Nodes: 12, GPUs: 4}}, Survey: true, Mix: [3]int64{35, 35, 30}})
+}
+
+// generatedTrace writes a generated trace.
+func generatedTrace(t *testing.T, spec trace.Spec) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "trace.jsonl")
 	w, err := trace.Create(file, trace.Comb)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: load, Cluster: []trace.Shape{{Nodes: 12, GPUs: 4}}, Survey: true, Mix: [3]int64{35, 35, 30}})
+	all, err := trace.Generate(spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,24 +21,7 @@ var savingRuns = []string{"philly", "philly:early=stop", "philly:early=stop,epsi
 // flattening is a generated trace whose jobs report losses that flatten.
 func flattening(t *testing.T) string {
 	t.Helper()
-	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: 1000, Seed: 1, LoadMilli: 900, Cluster: []trace.Shape{{Nodes: 16, GPUs: 8}}, Loss: true, Elastic: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "flattening.jsonl")
-	w, err := trace.Create(file, trace.Comb)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for j := range all {
-		if err := w.Write(&j); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return generatedTrace(t, trace.Spec{Kind: "philly", Jobs: 1000, Seed: 1, LoadMilli: 900, Cluster: []trace.Shape{{Nodes: 16, GPUs: 8}}, Loss: true, Elastic: 4})
 }
 
 // saving runs the trace under one policy.
