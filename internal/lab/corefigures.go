@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/simulate"
 )
 
 // BenchCore measures the decision core alone, through Apply and Decide, with
@@ -173,6 +175,10 @@ func (b *bench) load(nodes int) {
 	label := []string{"nodes", strconv.Itoa(nodes)}
 	b.figure("comb_core_allocations_per_gang", float64(after.Mallocs-before.Mallocs)/float64(w.placed), "1", label...)
 	b.figure("comb_core_allocated_per_gang", float64(after.TotalAlloc-before.TotalAlloc)/float64(w.placed), "B", label...)
+	w.reset()
+	defer debug.SetGCPercent(debug.SetGCPercent(simulate.GCPercent))
+	w.measure(false)
+	b.figure("comb_core_members_per_s", float64(w.members)/w.busy.Seconds(), "1/s", append(label, "gogc", strconv.Itoa(simulate.GCPercent))...)
 }
 
 func (b *bench) preempting(nodes int) {
