@@ -76,6 +76,9 @@ const (
 	Stuck        // nothing is known of it: its leaves cannot be counted on
 )
 
+// Mood returns what the holder is about to do.
+func (a *Alloc) Mood() Mood { return a.mood }
+
 // SetMood says what a holder is about to do.
 func (c *Cluster) SetMood(id AllocID, m Mood) {
 	a := &c.allocs[id]

@@ -36,7 +36,7 @@ type Cluster struct {
 	spare   []AllocID // released ids, last released first
 	rest    int32     // leaves that are free and healthy
 	ill     int32     // leaves that are not healthy
-	doomed  int32     // roots that are bound to bad cells
+	charges []rootRef // roots that are bound to bad cells, in order of space and root
 	stuck   int32     // allocations of which nothing is known
 	leaving int32     // allocations that were told to go
 	tmp     *scratch  // of searches; a clone makes its own
@@ -81,6 +81,9 @@ func (c *Cluster) Rest() int32 { return c.rest }
 
 // Ailed reports whether any leaf is unhealthy, or any holder stuck.
 func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }
+
+// Stuck reports whether nothing is known of some holder.
+func (c *Cluster) Stuck() bool { return c.stuck > 0 }
 
 // Blame says why a node must get no new work; the zero value is healthy.
 type Blame uint8
@@ -150,7 +153,7 @@ func (c *Cluster) Clone() *Cluster {
 	for i := range d.bins {
 		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].clone()
 	}
-	d.allocs, d.spare = slices.Clone(c.allocs), slices.Clone(c.spare)
+	d.allocs, d.spare, d.charges = slices.Clone(c.allocs), slices.Clone(c.spare), slices.Clone(c.charges)
 	d.tmp, d.row = nil, nil
 	return &d
 }

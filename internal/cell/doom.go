@@ -1,5 +1,10 @@
 package cell
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Ailing returns the next charge of bad hardware that is due: when a container
 // has fewer healthy cells than it owes, an unbound root of the VC with most of
 // them (ties: the first by name) is to be bound to a bad free cell, the one with
@@ -14,7 +19,7 @@ func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 		for ci := range c.f.Chains {
 			ch := &c.f.Chains[ci]
 			for l := c.sound(int32(up), int16(ci)); l != 0 && l <= ch.Top; l++ {
-				if space, root, id, ok = c.charge(int32(up), int16(ci), l); ok {
+				if space, root, id, ok = c.due(int32(up), int16(ci), l); ok {
 					return space, root, id, true
 				}
 			}
@@ -23,8 +28,8 @@ func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 	return None, None, None, false
 }
 
-// charge finds whom to charge for a bad cell of one level, and which.
-func (c *Cluster) charge(up int32, chain int16, l Level) (space int32, root RootID, id CellID, ok bool) {
+// due finds whom to charge for a bad cell of one level, and which.
+func (c *Cluster) due(up int32, chain int16, l Level) (space int32, root RootID, id CellID, ok bool) {
 	slot := c.f.slot(chain, l)
 	space = None
 	for i := range c.spaces {
@@ -103,38 +108,51 @@ func (c *Cluster) Doom(space int32, root RootID, id CellID) {
 	if !c.rebind(space, root, id) {
 		panic("cell: a doomed root cannot be bound")
 	}
-	c.spaces[space].Roots[root].Doomed = true
-	c.doomed++
+	c.charge(space, root, true)
+}
+
+// charge notes that a root stands for bad hardware, or that it does so no more.
+func (c *Cluster) charge(space int32, root RootID, on bool) {
+	c.spaces[space].Roots[root].Doomed = on
+	ref := rootRef{space, root}
+	i, found := slices.BinarySearchFunc(c.charges, ref, func(a, b rootRef) int {
+		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.root, b.root))
+	})
+	switch {
+	case on && !found:
+		c.charges = slices.Insert(c.charges, i, ref)
+	case !on && found:
+		c.charges = slices.Delete(c.charges, i, i+1)
+	}
 }
 
 // Recovered returns a doomed root that nobody uses and that need not be charged
 // any more: there are enough healthy cells again.
 func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
-	if c.doomed == 0 {
+	if len(c.charges) == 0 {
 		return None, None, false
 	}
 	more := make([][]int64, len(c.f.Chains))
-	for si := range c.spaces {
-		for ri := range c.spaces[si].Roots {
-			r := &c.spaces[si].Roots[ri]
-			if !r.Doomed || !c.unused(int32(si), r) {
-				continue
+	for i := range c.charges { // each is taken away and put back at its place
+		si, ri := c.charges[i].space, c.charges[i].root
+		r := &c.spaces[si].Roots[ri]
+		if !c.unused(si, r) {
+			continue
+		}
+		if c.spaces[si].Parent == 0 && c.sick[r.Cell] > 0 {
+			if more[r.Chain] == nil {
+				more[r.Chain] = c.margins(0, r.Chain)
 			}
-			if c.spaces[si].Parent == 0 && c.sick[r.Cell] > 0 {
-				if more[r.Chain] == nil {
-					more[r.Chain] = c.margins(0, r.Chain)
-				}
-				if more[r.Chain][r.Level-1] < 1 {
-					continue // without it there would be too few of its level again
-				}
+			if more[r.Chain][r.Level-1] < 1 {
+				continue // without it there would be too few of its level again
 			}
-			id, up := r.Cell, c.spaces[si].Parent
-			c.unbind(int32(si), RootID(ri)) // which spares it
-			well := c.sound(up, r.Chain) == 0
-			c.Doom(int32(si), RootID(ri), id)
-			if well {
-				return int32(si), RootID(ri), true
-			}
+		}
+		id, up := r.Cell, c.spaces[si].Parent
+		c.unbind(si, ri) // which spares it
+		well := c.sound(up, r.Chain) == 0
+		c.Doom(si, ri, id)
+		if well {
+			return si, ri, true
 		}
 	}
 	return None, None, false
@@ -148,29 +166,45 @@ type Charge struct {
 }
 
 // Doomed returns how many charges there are.
-func (c *Cluster) Doomed() int { return int(c.doomed) }
+func (c *Cluster) Doomed() int { return len(c.charges) }
 
 // Transfer finds a charge that can go to another VC: from one that suffers by it to
 // one of the same container that does not need such cells and has as large a one
 // unbound. helps is asked about the first while the charge is moved; the cluster is
-// unchanged afterwards.
+// unchanged afterwards. What it would answer does not depend on which VC gets the
+// charge, nor on which of a VC's charges of one level goes, where none of their leaves is
+// well: it is asked once.
 func (c *Cluster) Transfer(suffers, needs func(space int32, chain int16) bool, helps func(space int32) bool) (was, is Charge, ok bool) {
-	for si := range c.spaces {
-		for ri := range c.spaces[si].Roots {
-			r := &c.spaces[si].Roots[ri]
-			if !r.Doomed || !c.unused(int32(si), r) || !suffers(int32(si), r.Chain) {
-				continue
-			}
-			was = Charge{int32(si), RootID(ri), r.Cell}
-			if is, ok = c.transferTo(was, needs, helps); ok {
-				return was, is, true
-			}
+	type kind struct {
+		space int32
+		slot  int
+	}
+	var asked []kind
+	for i := range c.charges { // each is taken away and put back at its place
+		was = Charge{Space: c.charges[i].space, Root: c.charges[i].root}
+		r := &c.spaces[was.Space].Roots[was.Root]
+		was.Cell = r.Cell
+		k := kind{was.Space, c.f.slot(r.Chain, r.Level)}
+		dead := c.sick[r.Cell] == c.f.NumLeaves(r.Cell)
+		if !c.unused(was.Space, r) || dead && slices.Contains(asked, k) || !suffers(was.Space, r.Chain) {
+			continue
+		}
+		is, found := c.taker(was, needs)
+		if !found {
+			continue
+		}
+		if c.helped(was, is, helps) {
+			return was, is, true
+		}
+		if dead {
+			asked = append(asked, k)
 		}
 	}
 	return Charge{}, Charge{}, false
 }
 
-func (c *Cluster) transferTo(was Charge, needs func(int32, int16) bool, helps func(int32) bool) (is Charge, ok bool) {
+// taker returns the first VC that could take over a charge, with its cell.
+func (c *Cluster) taker(was Charge, needs func(int32, int16) bool) (is Charge, ok bool) {
 	r := &c.spaces[was.Space].Roots[was.Root]
 	slot := c.f.slot(r.Chain, r.Level)
 	for i := range c.spaces {
@@ -180,11 +214,7 @@ func (c *Cluster) transferTo(was Charge, needs func(int32, int16) bool, helps fu
 		}
 		is = Charge{int32(i), list[len(list)-1], was.Cell}
 		c.Spare(was.Space, was.Root)
-		if ok = c.canDoom(is.Space, is.Root, is.Cell); ok {
-			c.Doom(is.Space, is.Root, is.Cell)
-			ok = helps(was.Space)
-			c.Spare(is.Space, is.Root)
-		}
+		ok = c.canDoom(is.Space, is.Root, is.Cell)
 		c.Doom(was.Space, was.Root, was.Cell)
 		if ok {
 			return is, true
@@ -192,6 +222,19 @@ func (c *Cluster) transferTo(was Charge, needs func(int32, int16) bool, helps fu
 	}
 	return Charge{}, false
 }
+
+// helped asks whether it helps a VC that a charge goes.
+func (c *Cluster) helped(was, is Charge, helps func(int32) bool) bool {
+	c.Spare(was.Space, was.Root)
+	c.Doom(is.Space, is.Root, is.Cell)
+	ok := helps(was.Space)
+	c.Spare(is.Space, is.Root)
+	c.Doom(was.Space, was.Root, was.Cell)
+	return ok
+}
+
+// Ill returns how many leaves of a cell get no new work.
+func (c *Cluster) Ill(id CellID) int32 { return c.sick[id] }
 
 // margins returns how many healthy cells of each level, from the lowest, a container
 // has beyond what it owes at and above that level.
@@ -225,8 +268,7 @@ func (c *Cluster) Spare(space int32, root RootID) {
 		c.unbind(space, root)
 		return
 	}
-	r.Doomed = false
-	c.doomed--
+	c.charge(space, root, false)
 }
 
 // SpaceName returns the name of the VC that a space is, and whether it is the

@@ -378,9 +378,9 @@ func (c *Cluster) unbind(space int32, root RootID) {
 		c.owner[id] = rootRef{None, None}
 	}
 	if r.Doomed {
-		c.doomed--
+		c.charge(space, root, false)
 	}
-	r.Cell, r.Doomed = None, false
+	r.Cell = None
 	list := &s.unbound[c.f.slot(r.Chain, r.Level)]
 	i, _ := slices.BinarySearchFunc(*list, root, func(a, b RootID) int { return cmp.Compare(b, a) })
 	*list = slices.Insert(*list, i, root)
@@ -487,8 +487,7 @@ func (c *Cluster) Rebind(bs []Bound) {
 			panic(fmt.Sprintf("cell: root %d of space %d cannot be bound to cell %d", b.Root, b.Space, b.Cell))
 		}
 		if b.Doomed {
-			c.spaces[b.Space].Roots[b.Root].Doomed = true
-			c.doomed++
+			c.charge(b.Space, b.Root, true)
 		}
 	}
 }

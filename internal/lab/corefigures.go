@@ -45,6 +45,8 @@ func coreFigures() []coreFigure {
 		all = append(all, coreFigure{fmt.Sprintf("load-%d", n), func(b *bench) { b.load(n) }})
 	}
 	all = append(all, coreFigure{"preempt-4096", func(b *bench) { b.preempting(4096) }})
+	all = append(all, coreFigure{"ailing-4096", func(b *bench) { b.ailing(4096) }},
+		coreFigure{"ailing-waiting-4096", func(b *bench) { b.ailingWaiting(4096) }})
 	for _, order := range []string{"fifo", "drf"} {
 		for _, n := range []int{1_000, 10_000} {
 			all = append(all, coreFigure{fmt.Sprintf("waiting-%d-%s", n, order), func(b *bench) { b.waiting(n, order) }})
@@ -188,6 +190,43 @@ func (b *bench) preempting(nodes int) {
 	w.measure(true)
 	b.report(w, "_preempting", nodes)
 	b.figure("comb_core_preempted_per_gang", float64(w.preempt)/float64(w.placed), "1", "nodes", strconv.Itoa(nodes))
+}
+
+// ailing is the load on a cluster that is owed whole while one node of a hundred is
+// cordoned, so that bad hardware is charged to VCs.
+func (b *bench) ailing(nodes int) {
+	w := ailingWorld(nodes)
+	w.warm(false)
+	w.measure(false)
+	b.report(w, "_ailing", nodes)
+}
+
+// ailingWaiting measures Decide in such a cluster after the exit of one gang, when one
+// VC is full, a thousand wait in it and the others are idle.
+func (b *bench) ailingWaiting(nodes int) {
+	w := ailingWorld(nodes)
+	for w.waited == 0 {
+		w.submit(coreShape{vc: 0, gpus: 4, prio: prodPriority})
+	}
+	for range 1000 {
+		w.submit(coreShape{vc: 0, gpus: 128, prio: testPriority})
+	}
+	var all []time.Duration
+	for range 1000 {
+		had := w.busy
+		w.end(w.vcs[0].running[0])
+		all = append(all, w.busy-had)
+		w.submit(coreShape{vc: 0, gpus: 4, prio: prodPriority})
+	}
+	b.fine("comb_core_decide_after_exit_ailing", all, "nodes", strconv.Itoa(nodes), "waiting", "1000")
+}
+
+func ailingWorld(nodes int) *coreWorld {
+	w := newCoreWorld(coreConfig(nodes, "fifo"))
+	for n := 50; n < nodes; n += 100 {
+		w.step(sched.NodeCordoned{Node: cell.NodeName(fmt.Sprintf("n%05d", n)), On: true})
+	}
+	return w
 }
 
 // waiting measures Decide after the exit of one gang when many wait, none of which

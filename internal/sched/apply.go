@@ -251,6 +251,7 @@ func (s *State) blame(n *nodeNote) {
 	if i == cell.None {
 		return
 	}
+	s.lonely = nil
 	for _, c := range []*cell.Cluster{s.cl, s.empty} {
 		if c != nil {
 			setBlame(c, i, n)
@@ -295,7 +296,7 @@ func (s *State) applyConfigured(e Configured) {
 	}
 	s.accrueAll()
 	was := s.cfg
-	s.cfg, s.cl, s.base, s.empty = e.Config, cl, cl.Clone(), nil
+	s.cfg, s.cl, s.base, s.empty, s.lonely = e.Config, cl, cl.Clone(), nil, nil
 	s.never, s.close = nil, nil
 	s.pol = make([]Policy, cl.NumSpaces())
 	for i := int32(1); i < cl.NumSpaces(); i++ {

@@ -351,7 +351,7 @@ func (o *outlook) turn(a asking) {
 	if i < 0 && !o.entitled(a) {
 		return
 	}
-	if _, outside := o.s.outsideReason(a.j, a.g); outside {
+	if o.s.outside(a.j, a.g) {
 		o.forget(a.ref)
 		return
 	}

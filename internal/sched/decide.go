@@ -37,6 +37,7 @@ func (s *State) Decide(now Time) []Record {
 	s.settleDoomed()
 	for s.moveCharge() {
 	}
+	moved := s.seq
 	s.grew = false
 	if s.looking() {
 		s.walk()
@@ -45,7 +46,10 @@ func (s *State) Decide(now Time) []Record {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew = s.grew || s.seq > before
 	}
-	if s.grew = s.moveCharge() || s.grew; !s.grew && s.mustLend() {
+	if s.seq > moved && s.moveCharge() {
+		s.grew = true
+	}
+	if !s.grew && s.mustLend() {
 		s.walkOpportunistic()
 	}
 	digest := s.mem.text(digestOf(s.out))

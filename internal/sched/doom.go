@@ -1,6 +1,10 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
 
 // settleDoomed charges bad hardware to VCs by name when fewer healthy cells are
 // left than are owed, and takes charges back when there are enough again, so that
@@ -33,12 +37,14 @@ func (s *State) moveCharge() bool {
 	if s.cl.Doomed() == 0 {
 		return false
 	}
-	with := cell.Opportunistic
+	of, with := int32(none), cell.Opportunistic
 	suffers := func(space int32, chain int16) bool {
 		if !s.needsCells(space, chain) {
 			return false
 		}
-		with = s.couldStart(space)
+		if of != space { // charges come in order of their VCs
+			of, with = space, s.couldStart(space)
+		}
 		return true
 	}
 	was, is, ok := s.cl.Transfer(suffers, s.needsCells, func(space int32) bool { return s.couldStart(space) > with })
@@ -85,6 +91,11 @@ func (s *State) inside(v, space int32) bool {
 // couldStart returns the highest priority of a waiting gang of a VC, or of one inside
 // it, that would find cells as the cluster stands; Opportunistic when none would.
 func (s *State) couldStart(space int32) cell.Priority {
+	type asked struct {
+		shape string
+		prio  cell.Priority
+	}
+	var missed []asked
 	tried, best := 0, cell.Opportunistic
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
@@ -99,8 +110,15 @@ func (s *State) couldStart(space int32) cell.Priority {
 				continue
 			}
 			tried++
-			if s.couldHave(s.lifting(s.request(j, int(e.gang)), e.prio)) {
+			q := s.lifting(s.request(j, int(e.gang)), e.prio)
+			this := asked{j.gangs[e.gang].shape.text, e.prio}
+			if q.Avoided == nil && slices.Contains(missed, this) || s.full(j, int(e.gang), &q) {
+				continue
+			}
+			if s.couldHave(q) {
 				best = e.prio
+			} else if q.Avoided == nil {
+				missed = append(missed, this)
 			}
 		}
 	}

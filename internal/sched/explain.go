@@ -274,6 +274,21 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 	return s.faultReason(j, g)
 }
 
+// outside reports whether a gang waits for what outsideReason says.
+func (s *State) outside(j *job, g int32) bool {
+	gg := &j.gangs[g]
+	switch {
+	case s.neverFits(j, int(g)) != nil, j.quarantined, rare(j.odd).after > s.now, gg.after > s.now:
+		return true
+	case gg.attempt != none:
+		return s.attempts[gg.attempt].state == AttemptUnknown
+	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
+		return true
+	}
+	why, _ := s.fault(j, g)
+	return why != faultless
+}
+
 func (r Reason) say(c ReasonCode, format string, a ...any) Reason {
 	r.Code, r.Message = c, fmt.Sprintf(format, a...)
 	return r
@@ -328,128 +343,6 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 
 // maxNamed bounds how many jobs or nodes a reason names.
 const maxNamed = 10
-
-// faultReason blames nodes that the gang avoids, and bad hardware: taking either
-// or both away makes the gang fit beside what runs, or without the bad hardware
-// it could not even run alone.
-func (s *State) faultReason(j *job, g int32) (Reason, bool) {
-	if !s.cl.Ailed() && !j.gangs[g].avoids() {
-		return Reason{}, false
-	}
-	q := s.request(j, int(g))
-	if j.spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
-		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
-	}
-	if !s.cl.Ailed() && q.Avoided == nil {
-		return Reason{}, false
-	}
-	place := func(q *cell.Request) bool { _, ok := s.cl.PlaceLater(q, s.revocable(q)); return ok }
-	if place(&q) {
-		return Reason{}, false
-	}
-	open, mended := q, q
-	open.Avoided = nil
-	mended.IgnoreHealth = true
-	both := mended
-	both.Avoided = nil
-	fitsOpen, fitsMended, fitsBoth := place(&open), place(&mended), place(&both)
-	_, alone := s.vacant().Place(&open)
-	switch {
-	case q.Avoided != nil && !fitsMended && (fitsOpen || fitsBoth):
-		return s.avoidedReason(s.newReason(j, g), &j.gangs[g]), true
-	case fitsMended || !alone:
-		return s.hardwareReason(s.newReason(j, g)), true
-	}
-	return s.lostReason(j, g, &both)
-}
-
-// revocable are the promises that would give way to a request.
-func (s *State) revocable(q *cell.Request) []cell.AllocID {
-	var out []cell.AllocID
-	for _, slot := range s.reservations(q.Space, q.Priority) {
-		out = append(out, s.attempts[slot].alloc)
-	}
-	return out
-}
-
-// lostReason blames attempts of which nothing is known: on a node that is in
-// service their cells count as bad, until something proves that they are dead.
-func (s *State) lostReason(j *job, g int32, q *cell.Request) (Reason, bool) {
-	r := s.newReason(j, g)
-	lift := cell.Lift{Also: func(id cell.AllocID) bool { return s.stuck(id) }}
-	if q.Lift != nil {
-		lift.Opportunistic, lift.Below = q.Lift.Opportunistic, q.Lift.Below
-	}
-	q.Lift = &lift
-	res, ok := s.cl.PlaceLater(q, s.revocable(q))
-	if !ok {
-		return Reason{}, false
-	}
-	for _, v := range res.Victims {
-		for _, m := range s.membersOf(v) {
-			if m.state == AttemptUnknown { // what is leaving anyway is not to blame
-				r.Jobs = append(r.Jobs, m.id.Job)
-			}
-		}
-	}
-	if len(r.Jobs) == 0 {
-		return Reason{}, false
-	}
-	slices.Sort(r.Jobs)
-	r.Jobs = slices.Compact(r.Jobs)
-	return r.say(HeldUnknown, "it would fit, but nothing proves whether tasks of %s still live, and their cells stay held until that is known", s.jobList(r.Jobs)), true
-}
-
-func (s *State) avoidedReason(r Reason, g *gang) Reason {
-	for _, a := range rare(g.odd).avoid {
-		if a.Until > s.now {
-			r.Nodes = append(r.Nodes, a.Node)
-			if r.Until == 0 || a.Until < r.Until {
-				r.Until = a.Until
-			}
-		}
-	}
-	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
-}
-
-// hardwareReason names the nodes at fault; when all of them are only suspects,
-// it says until when.
-func (s *State) hardwareReason(r Reason) Reason {
-	f := s.cl.Forest()
-	suspects := true
-	for i := range f.Nodes {
-		if !s.nodeAtFault(int32(i)) || len(r.Nodes) == maxNamed {
-			continue
-		}
-		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
-		until := s.noted(f.Nodes[i].Name).Suspect
-		suspects = suspects && until > 0 && s.cl.Blame(int32(i)) == cell.Suspect
-		if r.Until == 0 || until < r.Until {
-			r.Until = until
-		}
-	}
-	if suspects {
-		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
-	}
-	r.Until = 0
-	return r.say(BadHardware, "it would fit if what is bad or cordoned on %s were in service", nodeList(r.Nodes))
-}
-
-func (s *State) nodeAtFault(i int32) bool {
-	if s.cl.Blame(i) != 0 {
-		return true
-	}
-	f := s.cl.Forest()
-	for _, c := range f.Nodes[i].Cells {
-		first := f.Cells[c].FirstLeaf
-		for l := first; l < first+cell.LeafID(f.NumLeaves(c)); l++ {
-			if s.cl.LeafBad(l) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed

@@ -299,6 +299,7 @@ func (s *State) blameLeaf(n *leafNote, bad bool) {
 
 func (s *State) setLeafBad(l cell.LeafID, bad bool) {
 	s.cl.SetLeafBad(l, bad)
+	s.lonely = nil
 	if s.empty != nil {
 		s.empty.SetLeafBad(l, bad)
 	}

@@ -24,9 +24,10 @@ type State struct {
 	// empty is the cluster with nothing in use and the present health, made when it
 	// is first asked: what can ever fit.
 	empty    *cell.Cluster
-	pol      []Policy // by space; [0] is unused
-	jobs     []job    // slots; a free slot has no spec
-	spare    []int32  // free slots
+	lonely   map[whatFits]bool // what fits into it; a cache
+	pol      []Policy          // by space; [0] is unused
+	jobs     []job             // slots; a free slot has no spec
+	spare    []int32           // free slots
 	slots    slotTable
 	names    nameTable
 	attempts []attempt // slots; a free one has no job
@@ -347,7 +348,7 @@ func (s *State) DropEnded() {
 func (s *State) Clone() *State {
 	d := *s
 	if s.cl != nil {
-		d.cl, d.empty = s.cl.Clone(), nil
+		d.cl, d.empty, d.lonely = s.cl.Clone(), nil, nil
 	}
 	d.jobs = slices.Clone(s.jobs)
 	var nt, ng int

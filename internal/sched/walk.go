@@ -255,7 +255,7 @@ func (s *State) eligible(j *job, g int32) bool {
 // block makes those behind a gang wait for the chains it could use, unless what
 // it waits for is not in the hands of those before or behind it.
 func (w *walker) block(j *job, g int) {
-	if _, outside := w.s.outsideReason(j, int32(g)); outside {
+	if w.s.outside(j, int32(g)) {
 		return
 	}
 	f := w.s.cl.Forest()

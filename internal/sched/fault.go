@@ -1,0 +1,229 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// fault is what keeps cells from a gang that neither those before nor those behind it
+// have in their hands.
+type fault uint8
+
+const (
+	faultless fault = iota
+	refused         // nodes refused to start it lately
+	broken          // hardware is bad or cordoned
+	lost            // nothing proves whether attempts there still live
+)
+
+// faultReason blames nodes that the gang avoids, bad hardware and attempts of which
+// nothing is known.
+func (s *State) faultReason(j *job, g int32) (Reason, bool) {
+	why, by := s.fault(j, g)
+	if why == faultless {
+		return Reason{}, false
+	}
+	r := s.newReason(j, g)
+	switch why {
+	case refused:
+		return s.avoidedReason(r, &j.gangs[g]), true
+	case broken:
+		return s.hardwareReason(r), true
+	}
+	r.Jobs = by
+	return r.say(HeldUnknown, "it would fit, but nothing proves whether tasks of %s still live, and their cells stay held until that is known", s.jobList(by)), true
+}
+
+// fault says what keeps a gang that does not fit from its cells: what, taken away,
+// makes it fit beside what runs; or bad hardware without which it could run alone. Of
+// attempts of which nothing is known it returns the jobs.
+func (s *State) fault(j *job, g int32) (fault, []JobID) {
+	if !s.cl.Ailed() && !j.gangs[g].avoids() {
+		return faultless, nil
+	}
+	q := s.request(j, int(g))
+	if j.spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
+		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
+	}
+	if !s.cl.Ailed() && q.Avoided == nil {
+		return faultless, nil
+	}
+	open, both := q, q
+	open.Avoided, both.Avoided, both.IgnoreHealth = nil, nil, true
+	if s.full(j, int(g), &both) {
+		if !s.runsAlone(j, int(g), &open) {
+			return broken, nil
+		}
+		return faultless, nil
+	}
+	place := func(q *cell.Request) bool { _, ok := s.cl.PlaceLater(q, s.revocable(q)); return ok }
+	if place(&q) {
+		return faultless, nil
+	}
+	fitsBoth := place(&both)
+	fitsMended := fitsBoth
+	if q.Avoided != nil && fitsBoth {
+		mended := q
+		mended.IgnoreHealth = true
+		fitsMended = place(&mended)
+	}
+	switch {
+	case q.Avoided != nil && !fitsMended && (fitsBoth || place(&open)):
+		return refused, nil
+	case fitsMended || !s.runsAlone(j, int(g), &open):
+		return broken, nil
+	}
+	if by := s.heldBy(&both); len(by) > 0 {
+		return lost, by
+	}
+	return faultless, nil
+}
+
+// full reports whether a guaranteed gang asks for more leaves than its VC would have,
+// with what is charged to it only if health is ignored, if everybody left of whom
+// nothing is known, whom it may lift, who leaves anyway or has not started yet: mostly
+// it does, and no place needs to be tried.
+func (s *State) full(j *job, g int, q *cell.Request) bool {
+	if j.spec.Priority < cell.MinGuaranteed {
+		return false
+	}
+	var need, room int32
+	for _, m := range q.Members {
+		need += m.Tasks * m.Leaves
+	}
+	f, sp := s.cl.Forest(), s.cl.Space(j.space)
+	usable := make([]bool, len(f.Chains))
+	for ci := range usable {
+		usable[ci] = s.usableChain(j, g, int16(ci))
+	}
+	for i := range sp.Roots {
+		if r := &sp.Roots[i]; usable[r.Chain] {
+			if room += f.Chains[r.Chain].LeavesAt(r.Level); r.Doomed && !q.IgnoreHealth {
+				room -= s.cl.Ill(r.Cell)
+			}
+		}
+	}
+	for _, slot := range s.holders[j.space] {
+		a := &s.attempts[slot]
+		al := s.cl.Alloc(a.alloc)
+		if a.state == AttemptReserving || s.byAlloc[a.alloc] != slot || al.Opportunistic() || al.Priority < j.spec.Priority ||
+			al.Mood() != cell.Staying || s.stuck(a.alloc) {
+			continue
+		}
+		for _, t := range al.Placement.Tasks {
+			if len(t.Leaves) > 0 && usable[f.Cells[f.Leaves[t.Leaves[0]]].Chain] {
+				room -= int32(len(t.Leaves))
+			}
+		}
+	}
+	return room < need
+}
+
+// runsAlone reports whether a gang would fit if nobody else used anything, as healthy
+// as the cluster is. It is remembered as long as that lasts.
+func (s *State) runsAlone(j *job, g int, q *cell.Request) bool {
+	empty := s.vacant()
+	if q.Keep != nil || s.only != nil || q.Reach != nil {
+		_, ok := empty.Place(q)
+		return ok
+	}
+	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
+	ok, known := s.lonely[key]
+	if !known {
+		if s.lonely == nil || len(s.lonely) > maxJudged {
+			s.lonely = map[whatFits]bool{}
+		}
+		_, ok = empty.Place(q)
+		s.lonely[key] = ok
+	}
+	return ok
+}
+
+// heldBy returns the jobs of the attempts of which nothing is known without which a
+// request would find cells: on a node that is in service these count as bad, until
+// something proves that the attempts are dead.
+func (s *State) heldBy(q *cell.Request) []JobID {
+	if !s.cl.Stuck() {
+		return nil
+	}
+	lift := cell.Lift{Also: func(id cell.AllocID) bool { return s.stuck(id) }}
+	if q.Lift != nil {
+		lift.Opportunistic, lift.Below = q.Lift.Opportunistic, q.Lift.Below
+	}
+	q.Lift = &lift
+	res, ok := s.cl.PlaceLater(q, s.revocable(q))
+	if !ok {
+		return nil
+	}
+	var by []JobID
+	for _, v := range res.Victims {
+		for _, m := range s.membersOf(v) {
+			if m.state == AttemptUnknown { // what is leaving anyway is not to blame
+				by = append(by, m.id.Job)
+			}
+		}
+	}
+	slices.Sort(by)
+	return slices.Compact(by)
+}
+
+// revocable are the promises that would give way to a request.
+func (s *State) revocable(q *cell.Request) []cell.AllocID {
+	var out []cell.AllocID
+	for _, slot := range s.reservations(q.Space, q.Priority) {
+		out = append(out, s.attempts[slot].alloc)
+	}
+	return out
+}
+
+func (s *State) avoidedReason(r Reason, g *gang) Reason {
+	for _, a := range rare(g.odd).avoid {
+		if a.Until > s.now {
+			r.Nodes = append(r.Nodes, a.Node)
+			if r.Until == 0 || a.Until < r.Until {
+				r.Until = a.Until
+			}
+		}
+	}
+	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
+}
+
+// hardwareReason names the nodes at fault; when all of them are only suspects,
+// it says until when.
+func (s *State) hardwareReason(r Reason) Reason {
+	f := s.cl.Forest()
+	suspects := true
+	for i := range f.Nodes {
+		if !s.nodeAtFault(int32(i)) || len(r.Nodes) == maxNamed {
+			continue
+		}
+		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+		until := s.noted(f.Nodes[i].Name).Suspect
+		suspects = suspects && until > 0 && s.cl.Blame(int32(i)) == cell.Suspect
+		if r.Until == 0 || until < r.Until {
+			r.Until = until
+		}
+	}
+	if suspects {
+		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
+	}
+	r.Until = 0
+	return r.say(BadHardware, "it would fit if what is bad or cordoned on %s were in service", nodeList(r.Nodes))
+}
+
+func (s *State) nodeAtFault(i int32) bool {
+	if s.cl.Blame(i) != 0 {
+		return true
+	}
+	f := s.cl.Forest()
+	for _, c := range f.Nodes[i].Cells {
+		first := f.Cells[c].FirstLeaf
+		for l := first; l < first+cell.LeafID(f.NumLeaves(c)); l++ {
+			if s.cl.LeafBad(l) {
+				return true
+			}
+		}
+	}
+	return false
+}
