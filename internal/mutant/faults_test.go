@@ -122,7 +122,7 @@ var faults = []fault{
 		new: "return f.Contains(b.Cell, leaf)"},
 	{name: "a recovered cell stays charged", file: "internal/cell/doom.go",
 		old: "\tif len(c.charges) == 0 {\n\t\treturn None, None, false\n",
-		new: "\tif c.doomed >= 0 {\n\t\treturn None, None, false\n"},
+		new: "\tif len(c.charges) >= 0 {\n\t\treturn None, None, false\n"},
 	{name: "all sharers are counted as the first turn", file: rotation,
 		old: "return r.had(k, to) - r.had(k, from)",
 		new: "return r.had(0, to) - r.had(0, from)"},
