@@ -13,8 +13,8 @@ const (
 	boundBinds Bounds = 1 << iota
 	boundAllBinds
 	boundPacks
-	boundWays
-	boundSpans
+	boundDivisions
+	boundAsks
 	boundBins
 	boundVictimBins
 	boundSets
@@ -27,8 +27,8 @@ var boundWords = [...]string{
 	fmt.Sprintf("%d ways to bind cells", bindSteps),
 	fmt.Sprintf("%d ways to bind cells for all kinds of members together", placeSteps),
 	fmt.Sprintf("%d ways to pack tasks", packSteps),
-	fmt.Sprintf("%d ways to put kinds of members together and apart", waySteps),
-	fmt.Sprintf("%d ways to divide members among chains", spanSteps),
+	fmt.Sprintf("%d ways to divide members among chains", divideSteps),
+	fmt.Sprintf("%d sets of members in one chain", askSteps),
 	fmt.Sprintf("%d nodes", maxBins),
 	fmt.Sprintf("%d nodes, and two for each task, in which victims are looked for", maxOptions),
 	fmt.Sprintf("%d ways to bind cells for sets of victims", setSteps),

@@ -201,7 +201,7 @@ func (e *exact) lacking() {
 	s, chain := search{c: c, r: r}, int16(None)
 	for ci := range c.f.Chains {
 		switch {
-		case !s.usable(ci, &p) || !s.present(ci):
+		case !s.may(ci, &p):
 		case chain != None:
 			return
 		default:

@@ -154,7 +154,8 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	s.picky = r.Allowed != nil || len(r.Avoided) > 0
 	s.fond = len(r.Preferred) > 0
 	ps := t.partition(r.Members, t.one[:0])
-	ok := s.parts(ps) || s.scatter(ps)
+	s.gang = ps
+	ok := s.parts(ps) || s.divide()
 	var res Result
 	if ok && !r.dry {
 		res = s.result()
@@ -164,7 +165,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 		res.Bounds = s.hit
 	}
 	s.undoBinds(0)
-	t.request = Request{} // which may hold on to much
+	t.request, s.gang, s.division = Request{}, nil, nil // which may hold on to much
 	c.blind = false
 	return res, ok
 }
@@ -176,7 +177,6 @@ type part struct {
 	pinned PinnedID
 	tasks  []task // largest first
 	total  int32
-	not    []int // chains that have some of its tasks already
 }
 
 type task struct {
@@ -265,21 +265,22 @@ func (c *Cluster) scratch() *scratch {
 
 // search is one Place. Everything it changes in the cluster is in bound.
 type search struct {
-	c       *Cluster
-	r       *Request
-	t       *scratch
-	bound   []RootID  // tentatively bound, in order
-	victims []AllocID // lifted so far
-	placed  []placedTask
-	plain   bool    // what cells count is what this gang could take
-	fond    bool    // some nodes are preferred
-	picky   bool    // not every node will do
-	roomy   bool    // how candidates for binding are ranked
-	steps   int     // binds tried by exhaust
-	spans   int     // divisions tried by span
-	ways    int     // orders in which parts were tried
-	hit     Bounds  // a search was cut short, or not all victims were looked at
-	avail   []int32 // what scan counted
+	c        *Cluster
+	r        *Request
+	t        *scratch
+	bound    []RootID  // tentatively bound, in order
+	victims  []AllocID // lifted so far
+	placed   []placedTask
+	plain    bool      // what cells count is what this gang could take
+	fond     bool      // some nodes are preferred
+	picky    bool      // not every node will do
+	roomy    bool      // how candidates for binding are ranked
+	steps    int       // binds tried by exhaust
+	ways     int       // orders in which parts were tried
+	hit      Bounds    // a search was cut short, or not all victims were looked at
+	avail    []int32   // what scan counted
+	gang     []part    // all of it
+	division *division // what is known of chains; nil as long as no part was too much for one
 }
 
 type placedTask struct {
@@ -290,13 +291,12 @@ type placedTask struct {
 func (s *search) opportunistic() bool { return s.r.Priority < MinGuaranteed }
 
 // parts places one part after the other, going back to another chain of an
-// earlier part when a later one fails.
+// earlier part when a later one fails. What it misses, divide finds.
 func (s *search) parts(ps []part) bool {
 	if len(ps) == 0 {
 		return s.near()
 	}
 	if s.ways++; s.ways > waySteps {
-		s.hit |= boundWays
 		return false
 	}
 	if s.together(ps) {
@@ -308,16 +308,16 @@ func (s *search) parts(ps []part) bool {
 			continue
 		}
 		mark := s.mark()
-		if s.inChain(int16(ci), p) && s.parts(ps[1:]) {
+		if s.tryChain(int16(ci), p) && s.parts(ps[1:]) {
 			return true
 		}
 		s.rewind(mark)
 	}
-	return s.span(ps)
+	return false
 }
 
-// waySteps bounds how often parts are tried together and apart, and placeSteps the
-// ways to bind cells for all of them.
+// waySteps bounds how often parts are tried together and apart, before every way to divide
+// them is tried; placeSteps bounds the ways to bind cells for all of them.
 const (
 	waySteps   = 256
 	placeSteps = 4 * bindSteps
@@ -357,7 +357,7 @@ func common(a, b []TypeName) []TypeName {
 }
 
 func (s *search) usable(ci int, p *part) bool {
-	if s.r.Blocked != nil && s.r.Blocked[ci] && p.pinned == "" || slices.Contains(p.not, ci) {
+	if s.r.Blocked != nil && s.r.Blocked[ci] && p.pinned == "" {
 		return false
 	}
 	return len(p.skus) == 0 || slices.Contains(p.skus, s.c.f.Chains[ci].SKU)
@@ -399,16 +399,16 @@ func (s *search) undoBinds(n int) {
 
 // counted reports whether the counts of a chain's cells say what this gang could
 // take: none of its own tasks is there yet.
-func (s *search) counted(ci int16) bool {
-	if !s.plain {
-		return false
-	}
+func (s *search) counted(ci int16) bool { return s.plain && !s.begun(ci) }
+
+// begun reports whether tasks of the gang are in a chain already.
+func (s *search) begun(ci int16) bool {
 	for i := range s.placed {
 		if s.c.f.Cells[s.c.leaves[s.placed[i].leaves[0]].node].Chain == ci {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // inChain places one part in one chain.

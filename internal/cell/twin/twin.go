@@ -281,6 +281,9 @@ func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	if r.Priority < cell.MinGuaranteed {
 		return t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, []set{^set(0)}, free) })
 	}
+	if !t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, []set{^set(0)}, free) }) {
+		return false // not even if all cells were its own
+	}
 	l := t.ledger(r.Space, gone)
 	sortClaims(l.first)
 	sound, healthy := !r.IgnoreHealth && t.Sound(), t.healthy()

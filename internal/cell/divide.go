@@ -1,0 +1,407 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Parts are first placed one after the other, each as close together as it can be, so
+// that one may take the only room that another has. Then every way to divide the gang's
+// tasks among the chains is tried. Chains share no cell: whether one can take some tasks
+// depends on their sizes alone, however the others are filled. So each set of sizes is
+// asked for in a chain once, what is in a set that fits does too, and what is around one
+// that does not, neither.
+
+const (
+	// divideSteps bounds how many ways to divide members among chains are tried, and
+	// askSteps how many sets of members are asked for in a chain.
+	divideSteps = 4096
+	askSteps    = 256
+)
+
+// size is tasks that are alike to a chain.
+type size struct {
+	pinned PinnedID
+	leaves int32
+}
+
+// answer is whether a chain can take so many tasks of each size.
+type answer struct {
+	chain int16
+	tasks []int32
+	ok    bool
+	hit   Bounds // a no that these bounds may have to do with
+}
+
+// lot is what is divided among chains: tasks of one part and size; or all tasks of a
+// part, which go to one chain, where a gang must stay close together.
+type lot struct {
+	p     *part
+	each  []int32 // how many tasks of each size go together
+	left  int32   // how many times, that no chain has yet
+	given []int32 // how many times each chain has got them
+	last  int     // of the chains that it may go to
+	may   int     // how many these are
+}
+
+// division is all that is known about the chains, and a way to divide the lots.
+type division struct {
+	s     *search
+	sizes []size
+	asked []answer
+	lots  []lot
+	has   [][]int32 // by chain, tasks of each size
+	seen  map[string]bool
+	steps int
+	asks  int
+}
+
+// divided returns what is to be divided of the gang; nil when all of it goes to one chain.
+func (s *search) divided() *division {
+	if !s.mixes() {
+		return nil
+	}
+	d := &division{s: s}
+	for i := range s.gang {
+		p := &s.gang[i]
+		for _, t := range p.tasks {
+			if k := (size{p.pinned, t.leaves}); !slices.Contains(d.sizes, k) {
+				d.sizes = append(d.sizes, k)
+			}
+		}
+	}
+	return d
+}
+
+// mixes reports whether there is more than one way to divide the gang among chains.
+func (s *search) mixes() bool {
+	if p := &s.gang[0]; len(s.gang) == 1 {
+		chains := 0
+		for ci := 0; ci < len(s.c.f.Chains) && len(p.tasks) > 1 && chains < 2; ci++ {
+			if s.may(ci, p) {
+				chains++
+			}
+		}
+		return chains > 1
+	}
+	return true
+}
+
+// may reports whether a part could have anything of a chain at all.
+func (s *search) may(ci int, p *part) bool {
+	if !s.usable(ci, p) {
+		return false
+	}
+	return s.opportunistic() || slices.ContainsFunc(s.c.spaces[s.r.Space].Roots, func(r Root) bool { return int(r.Chain) == ci && r.Pinned == p.pinned })
+}
+
+// count returns how many tasks of each size a part has.
+func (d *division) count(p *part) []int32 {
+	out := make([]int32, len(d.sizes))
+	for _, t := range p.tasks {
+		out[slices.Index(d.sizes, size{p.pinned, t.leaves})]++
+	}
+	return out
+}
+
+// known returns the answer for a chain that follows from those before; nil when it
+// must be asked.
+func (d *division) known(ci int16, tasks []int32) *answer {
+	within := func(a, b []int32) bool {
+		for i := range a {
+			if a[i] > b[i] {
+				return false
+			}
+		}
+		return true
+	}
+	var bounded *answer
+	for i := range d.asked {
+		switch a := &d.asked[i]; {
+		case a.chain != ci:
+		case a.ok && within(tasks, a.tasks), !a.ok && a.hit == 0 && within(a.tasks, tasks):
+			return a
+		case !a.ok && within(a.tasks, tasks):
+			bounded = a
+		}
+	}
+	return bounded
+}
+
+// tryChain is inChain, but for what is known; it notes that a chain is too small for a
+// part.
+func (s *search) tryChain(ci int16, p *part) bool {
+	if s.begun(ci) {
+		return s.inChain(ci, p)
+	}
+	if s.division != nil {
+		if a := s.division.known(ci, s.division.count(p)); a != nil && !a.ok {
+			s.hit |= a.hit
+			return false
+		}
+	}
+	before := s.hit
+	s.hit = 0
+	ok := s.inChain(ci, p)
+	if !ok && s.division == nil {
+		s.division = s.divided()
+	}
+	if d := s.division; d != nil && !ok {
+		d.asked = append(d.asked, answer{chain: ci, tasks: d.count(p), hit: s.hit &^ boundVictimBins})
+	}
+	s.hit |= before
+	return ok
+}
+
+// divide places a gang whichever way its tasks must be divided among chains.
+func (s *search) divide() bool {
+	if s.division == nil {
+		s.division = s.divided()
+	}
+	d := s.division
+	if d == nil {
+		return false
+	}
+	s.hit &= boundVictimBins // whatever was cut short before: all that there is is tried
+	for range s.c.f.Chains {
+		d.has = append(d.has, make([]int32, len(d.sizes)))
+	}
+	for i := range s.gang {
+		d.addLots(&s.gang[i])
+	}
+	slices.SortStableFunc(d.lots, func(a, b lot) int { return cmp.Compare(min(a.may, 2), min(b.may, 2)) })
+	d.seen = map[string]bool{}
+	return d.from(0, 0)
+}
+
+// addLots adds the lots of a part, the largest tasks first.
+func (d *division) addLots(p *part) {
+	s := d.s
+	k := lot{p: p, given: make([]int32, len(d.has))}
+	for ci := range d.has {
+		if s.may(ci, p) {
+			k.last = ci
+			k.may++
+		}
+	}
+	all := d.count(p)
+	if s.r.Reach != nil {
+		k.each, k.left = all, 1
+		d.lots = append(d.lots, k)
+		return
+	}
+	for i, t := range p.tasks {
+		if i > 0 && t.leaves == p.tasks[i-1].leaves {
+			continue
+		}
+		one := k
+		one.given = slices.Clone(k.given)
+		one.each = make([]int32, len(d.sizes))
+		at := slices.Index(d.sizes, size{p.pinned, t.leaves})
+		one.each[at], one.left = 1, all[at]
+		d.lots = append(d.lots, one)
+	}
+}
+
+// from divides what is left of lot i among the chains not before ci, and then the lots
+// after it; as much as possible goes to the first chain, then less.
+func (d *division) from(i, ci int) bool {
+	k := &d.lots[i]
+	switch {
+	case k.left > 0 && ci > k.last:
+		return false
+	case k.left == 0 && i+1 == len(d.lots):
+		return d.place()
+	case k.left == 0:
+		return d.fresh(i+1) && d.from(i+1, 0)
+	case !d.s.may(ci, k.p):
+		return d.from(i, ci+1)
+	}
+	least := int32(0)
+	if ci == k.last {
+		least = k.left
+	}
+	for n := d.most(ci, k); n >= least; n-- {
+		if d.steps++; d.steps > divideSteps {
+			d.s.hit |= boundDivisions
+			return false
+		}
+		d.move(k, ci, n)
+		if d.from(i, ci+1) {
+			return true
+		}
+		d.move(k, ci, -n)
+	}
+	return false
+}
+
+// move gives a chain so much of a lot, or takes it back.
+func (d *division) move(k *lot, ci int, n int32) {
+	k.left -= n
+	k.given[ci] += n
+	for i := range k.each {
+		d.has[ci][i] += n * k.each[i]
+	}
+}
+
+// fresh reports whether the chains had something else whenever the lots from the i-th
+// on were to be divided.
+func (d *division) fresh(i int) bool {
+	key := []byte{byte(i), byte(i >> 8)}
+	for _, has := range d.has {
+		for _, n := range has {
+			key = append(key, byte(n), byte(n>>8), byte(n>>16))
+		}
+	}
+	if d.seen[string(key)] {
+		return false
+	}
+	d.seen[string(key)] = true
+	return true
+}
+
+// most returns how much of what is left of a lot a chain can take besides what it has.
+func (d *division) most(ci int, k *lot) int32 {
+	fits := func(n int32) bool {
+		tasks := slices.Clone(d.has[ci])
+		for i := range tasks {
+			tasks[i] += n * k.each[i]
+		}
+		return d.ask(int16(ci), tasks)
+	}
+	if fits(k.left) {
+		return k.left
+	}
+	low, high := int32(0), k.left // what it can take, and what it cannot
+	for high-low > 1 {
+		if mid := low + (high-low)/2; fits(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// ask reports whether a chain can take so many tasks of each size.
+func (d *division) ask(ci int16, tasks []int32) bool {
+	s := d.s
+	if a := d.known(ci, tasks); a != nil {
+		s.hit |= a.hit
+		return a.ok
+	}
+	if d.asks++; d.asks > askSteps {
+		s.hit |= boundAsks
+		return false
+	}
+	var ps []part
+	for i, k := range d.sizes {
+		for range tasks[i] {
+			ps = addTask(ps, k.pinned, task{leaves: k.leaves})
+		}
+	}
+	before, start := s.hit, s.mark()
+	s.hit = 0
+	a := answer{chain: ci, tasks: tasks, ok: s.takeAll(ci, ps)}
+	s.rewind(start)
+	if !a.ok {
+		a.hit = s.hit &^ boundVictimBins
+	}
+	d.asked = append(d.asked, a)
+	s.hit = before | s.hit&boundVictimBins | a.hit
+	return a.ok
+}
+
+// addTask adds a task to the part with a pin.
+func addTask(ps []part, pinned PinnedID, t task) []part {
+	i := slices.IndexFunc(ps, func(p part) bool { return p.pinned == pinned })
+	if i < 0 {
+		i = len(ps)
+		ps = append(ps, part{pinned: pinned})
+	}
+	ps[i].tasks = append(ps[i].tasks, t)
+	ps[i].total += t.leaves
+	return ps
+}
+
+// place places the lots as they are divided.
+func (d *division) place() bool {
+	start := d.s.mark()
+	for ci := range d.has {
+		var ps []part
+		for i := range d.lots {
+			k := &d.lots[i]
+			for _, t := range d.tasksOf(k, ci) {
+				ps = addTask(ps, k.p.pinned, t)
+			}
+		}
+		if !d.s.takeAll(int16(ci), ps) {
+			d.s.rewind(start)
+			return false
+		}
+	}
+	return true
+}
+
+// tasksOf returns the tasks of a lot that a chain has got.
+func (d *division) tasksOf(k *lot, ci int) []task {
+	var all []task
+	for _, t := range k.p.tasks {
+		if k.each[slices.Index(d.sizes, size{k.p.pinned, t.leaves})] > 0 {
+			all = append(all, t)
+		}
+	}
+	times := k.left // which is 0
+	for _, n := range k.given {
+		times += n
+	}
+	first := int32(0)
+	for _, n := range k.given[:ci] {
+		first += n
+	}
+	each := int32(len(all)) / times
+	return all[first*each : (first+k.given[ci])*each]
+}
+
+// takeAll places parts that differ by their pins alone in one chain; where they must
+// stay close together, in each place that is close enough, until one will do.
+func (s *search) takeAll(ci int16, ps []part) bool {
+	for i := range ps {
+		slices.SortStableFunc(ps[i].tasks, func(a, b task) int {
+			return cmp.Or(cmp.Compare(b.leaves, a.leaves), cmp.Compare(a.index, b.index))
+		})
+	}
+	if l := s.reach(ci); len(ps) > 1 && l <= s.c.f.Chains[ci].Top {
+		return s.takeNear(ci, ps, l)
+	}
+	for i := range ps {
+		if !s.inChain(ci, &ps[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// takeNear places parts below one cell of a level.
+func (s *search) takeNear(ci int16, ps []part, l Level) bool {
+	f, start := s.c.f, s.mark()
+	keep, plain := s.r.Keep, s.plain
+	defer func() { s.r.Keep, s.plain = keep, plain }()
+	s.plain = false
+	for id := range f.Cells {
+		if c := &f.Cells[id]; c.Chain != ci || c.Level != l {
+			continue
+		}
+		s.r.Keep = slices.Clone(keep)
+		for o, leaf := range f.Leaves {
+			if f.Cells[leaf].Chain == ci && !f.Contains(CellID(id), leaf) {
+				s.r.Keep = s.r.Keep.Add(LeafID(o))
+			}
+		}
+		if !slices.ContainsFunc(ps, func(p part) bool { return !s.inChain(ci, &p) }) {
+			return true
+		}
+		s.rewind(start)
+	}
+	return false
+}
