@@ -385,7 +385,8 @@ func (s *search) fits(id CellID, n, enough int32) int32 {
 
 // exhaust tries every way to bind the VC's unbound cells of a chain, best first,
 // until the part can be packed or bindSteps are used up. The greedy search before
-// it finds nearly everything; this one finds the rest on small clusters.
+// it finds nearly everything; this one finds the rest on small clusters. In which order
+// cells were bound does not matter: what is bound is tried once.
 func (s *search) exhaust(ci int16, p *part) bool {
 	if s.packBound(ci, p, false) {
 		return true
@@ -397,30 +398,88 @@ func (s *search) exhaust(ci int16, p *part) bool {
 			continue
 		}
 		found, _ := s.candidates(ci, l, p, bindSteps, 0)
-		for _, k := range found {
-			if s.steps++; s.steps > bindSteps || s.t.budget <= 0 {
-				// Where every node is allowed, cells that nobody uses are alike:
-				// in an empty cluster another choice would not help.
-				switch {
-				case s.r.Allowed == nil && s.r.IgnoreHealth:
-				case s.steps > bindSteps:
-					s.hit |= boundBinds
-				default:
-					s.hit |= boundAllBinds
-				}
+		for _, k := range s.unlike(found) {
+			mark := len(s.bound)
+			bound := s.bindTo(slot, k.cell)
+			fresh := !bound || s.tried.add(s.bindings(ci))
+			if fresh && !s.step() {
+				s.undoBinds(mark)
 				return false
 			}
-			s.t.budget--
-			if !s.bindTo(slot, k.cell) {
-				continue
-			}
-			if s.exhaust(ci, p) {
+			if bound && fresh && s.exhaust(ci, p) {
 				return true
 			}
-			s.undoBinds(len(s.bound) - 1)
+			s.undoBinds(mark)
 		}
 	}
 	return false
+}
+
+// unlike drops candidates that lie in free cells like those of earlier ones: in the same
+// one or, above node level where distance does not matter, one of that size, when nothing
+// in it is in use, bad or not for this gang.
+func (s *search) unlike(all []candidate) []candidate {
+	if !s.plain || s.fond || s.picky {
+		return all
+	}
+	type likeness struct {
+		space int32
+		level Level // 0 for the cell itself
+		free  CellID
+	}
+	f, seen := s.c.f, map[likeness]bool{}
+	return slices.DeleteFunc(all, func(k candidate) bool {
+		for up := s.c.spaces[s.r.Space].Parent; up != None; up = s.c.spaces[up].Parent {
+			free := s.c.freeAbove(up, k.cell)
+			if free == None || s.c.idle[free] < f.NumLeaves(free) {
+				continue
+			}
+			like := likeness{space: up, free: free}
+			if cl := &f.Cells[free]; s.r.Reach == nil && cl.Level >= f.Chains[cl.Chain].NodeLevel {
+				like = likeness{space: up, level: cl.Level}
+			}
+			dropped := seen[like]
+			seen[like] = true
+			return dropped
+		}
+		return false
+	})
+}
+
+// step counts one more bind, and reports false, noting which bound was reached, when there
+// were too many. Where every node is allowed, cells that nobody uses are alike: in an empty
+// cluster another choice would not help.
+func (s *search) step() bool {
+	s.steps++
+	switch {
+	case s.steps <= bindSteps && s.t.budget > 0:
+		s.t.budget--
+		return true
+	case s.r.Allowed == nil && s.r.IgnoreHealth:
+	case s.steps > bindSteps:
+		s.hit |= boundBinds
+	default:
+		s.hit |= boundAllBinds
+	}
+	return false
+}
+
+// bindings is which cells of a chain are bound for the VC tentatively, in any order, and
+// which are bound for the containers that it is part of.
+func (s *search) bindings(ci int16) []int32 {
+	var out []int32
+	for _, root := range s.bound {
+		if r := &s.c.spaces[s.r.Space].Roots[root]; r.Chain == ci {
+			out = append(out, int32(r.Cell)<<1)
+		}
+	}
+	for up := s.c.spaces[s.r.Space].Parent; up > 0; up = s.c.spaces[up].Parent {
+		for _, at := range s.c.spaces[up].at {
+			out = append(out, int32(at.cell)<<1+1)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // candidates returns the free cells of a level that are of use, best first; all is

@@ -51,7 +51,7 @@ type division struct {
 	asked []answer
 	lots  []lot
 	has   [][]int32 // by chain, tasks of each size
-	seen  map[string]bool
+	seen  memory
 	steps int
 	asks  int
 }
@@ -170,7 +170,6 @@ func (s *search) divide() bool {
 		d.addLots(&s.gang[i])
 	}
 	slices.SortStableFunc(d.lots, func(a, b lot) int { return cmp.Compare(min(a.may, 2), min(b.may, 2)) })
-	d.seen = map[string]bool{}
 	return d.from(0, 0)
 }
 
@@ -247,17 +246,7 @@ func (d *division) move(k *lot, ci int, n int32) {
 // fresh reports whether the chains had something else whenever the lots from the i-th
 // on were to be divided.
 func (d *division) fresh(i int) bool {
-	key := []byte{byte(i), byte(i >> 8)}
-	for _, has := range d.has {
-		for _, n := range has {
-			key = append(key, byte(n), byte(n>>8), byte(n>>16))
-		}
-	}
-	if d.seen[string(key)] {
-		return false
-	}
-	d.seen[string(key)] = true
-	return true
+	return d.seen.add(slices.Concat(append(slices.Clone(d.has), []int32{int32(i)})...))
 }
 
 // most returns how much of what is left of a lot a chain can take besides what it has.

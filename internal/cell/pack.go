@@ -307,6 +307,7 @@ type exactPack struct {
 	left  []int32
 	where []int
 	steps int
+	seen  memory // what was left, in any order, when the first task of a size was to be placed
 }
 
 // from places task i and all after it; equal tasks go to bins not before first.
@@ -315,23 +316,35 @@ func (e *exactPack) from(i, first int) bool {
 		return true
 	}
 	if i > 0 && e.tasks[i].leaves != e.tasks[i-1].leaves {
-		first = 0
+		if first = 0; !e.fresh(i) {
+			return false
+		}
 	}
-	last := int32(-1)
+	last, tried := int32(-1), uint64(0) // what was left in bins before
 	for k := first; k < len(e.left); k++ {
-		if e.left[k] < e.tasks[i].leaves || e.left[k] == last {
+		n := e.left[k]
+		if n < e.tasks[i].leaves || n == last || n < 64 && tried>>n&1 != 0 {
 			continue
 		}
 		if e.steps++; e.steps > packSteps {
 			return false
 		}
-		last = e.left[k]
+		if last = n; n < 64 {
+			tried |= 1 << n
+		}
 		e.left[k] -= e.tasks[i].leaves
 		e.where[i] = k
 		if e.from(i+1, k) {
 			return true
 		}
-		e.left[k] += e.tasks[i].leaves
+		e.left[k] = n
 	}
 	return false
+}
+
+// fresh reports whether something else was left whenever task i was to be placed.
+func (e *exactPack) fresh(i int) bool {
+	left := slices.Concat([]int32{int32(i)}, e.left)
+	slices.Sort(left[1:])
+	return e.seen.add(left)
 }

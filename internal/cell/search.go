@@ -276,6 +276,7 @@ type search struct {
 	picky    bool      // not every node will do
 	roomy    bool      // how candidates for binding are ranked
 	steps    int       // binds tried by exhaust
+	tried    memory    // what it had bound
 	ways     int       // orders in which parts were tried
 	hit      Bounds    // a search was cut short, or not all victims were looked at
 	avail    []int32   // what scan counted
@@ -433,7 +434,7 @@ func (s *search) inChain(ci int16, p *part) bool {
 			break // free leaves, or bound cells, are all the room there is
 		}
 	}
-	s.roomy, s.steps = false, 0
+	s.roomy, s.steps, s.tried = false, 0, nil
 	return s.couldFit(ci, p) && s.exhaust(ci, p)
 }
 

@@ -1,0 +1,23 @@
+package cell
+
+import "encoding/binary"
+
+// memory is the states that a search was in: coming back to one it would find nothing
+// again.
+type memory map[string]struct{}
+
+// add notes a state and reports whether it is new.
+func (m *memory) add(state []int32) bool {
+	key := make([]byte, 0, 4*len(state))
+	for _, n := range state {
+		key = binary.LittleEndian.AppendUint32(key, uint32(n))
+	}
+	if _, seen := (*m)[string(key)]; seen {
+		return false
+	}
+	if *m == nil {
+		*m = memory{}
+	}
+	(*m)[string(key)] = struct{}{}
+	return true
+}
