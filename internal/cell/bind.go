@@ -398,7 +398,7 @@ func (s *search) exhaust(ci int16, p *part) bool {
 			continue
 		}
 		found, _ := s.candidates(ci, l, p, bindSteps, 0)
-		for _, k := range s.unlike(found) {
+		for _, k := range s.unlike(ci, found) {
 			mark := len(s.bound)
 			bound := s.bindTo(slot, k.cell)
 			fresh := !bound || s.tried.add(s.bindings(ci))
@@ -415,28 +415,37 @@ func (s *search) exhaust(ci int16, p *part) bool {
 	return false
 }
 
-// unlike drops candidates that lie in free cells like those of earlier ones: in the same
-// one or, above node level where distance does not matter, one of that size, when nothing
-// in it is in use, bad or not for this gang.
-func (s *search) unlike(all []candidate) []candidate {
+// unlike drops candidates that are like earlier ones: in cells that are free and of which
+// nothing is in use, bad or closed to this gang, any will do. Where distance does not
+// matter such a free cell is like any other of its size from the node up, and a free node
+// like any other with as many idle leaves, if the VC has nothing smaller to bind.
+func (s *search) unlike(ci int16, all []candidate) []candidate {
 	if !s.plain || s.fond || s.picky {
 		return all
 	}
 	type likeness struct {
-		space int32
-		level Level // 0 for the cell itself
-		free  CellID
+		space      int32 // the container
+		free       CellID
+		level      Level // of the free cell, where it does not matter which it is
+		idle, soft int32
 	}
-	f, seen := s.c.f, map[likeness]bool{}
+	f, c, seen := s.c.f, s.c, map[likeness]bool{}
+	small := s.narrowest(ci) < wide
 	return slices.DeleteFunc(all, func(k candidate) bool {
-		for up := s.c.spaces[s.r.Space].Parent; up != None; up = s.c.spaces[up].Parent {
-			free := s.c.freeAbove(up, k.cell)
-			if free == None || s.c.idle[free] < f.NumLeaves(free) {
+		for up := c.spaces[s.r.Space].Parent; up != None; up = c.spaces[up].Parent {
+			free := c.freeAbove(up, k.cell)
+			if free == None {
 				continue
 			}
+			cl := &f.Cells[free]
+			node := f.Chains[cl.Chain].NodeLevel
+			untouched := c.idle[free] == f.NumLeaves(free)
+			if !untouched && (small || free != k.cell || cl.Level != node || c.sick[free] > 0 || s.r.Reach != nil) {
+				return false
+			}
 			like := likeness{space: up, free: free}
-			if cl := &f.Cells[free]; s.r.Reach == nil && cl.Level >= f.Chains[cl.Chain].NodeLevel {
-				like = likeness{space: up, level: cl.Level}
+			if s.r.Reach == nil && cl.Level >= node {
+				like = likeness{space: up, free: None, level: cl.Level, idle: c.idle[free], soft: c.soft[free]}
 			}
 			dropped := seen[like]
 			seen[like] = true
