@@ -177,4 +177,13 @@ var faults = []fault{
 	{name: "genie stops who can meet its deadline", file: "internal/policy/genie.go",
 		old: "r.Key.Rank < int64(v.Now())",
 		new: "r.Key.Rank < int64(v.Now().Add(sched.Minute))"},
+	{name: "a chain that could take some members gets some", file: "internal/cell/divide.go",
+		old: "for n := d.most(ci, k); n >= least; n-- {",
+		new: "for n := d.most(ci, k); n >= max(least, 1); n-- {"},
+	{name: "a chain too small for a set is taken for too small for its parts", file: "internal/cell/divide.go",
+		old: "!a.ok && a.hit == 0 && within(a.tasks, tasks):",
+		new: "!a.ok && a.hit == 0 && within(tasks, a.tasks):"},
+	{name: "where much was bound less is not tried", file: "internal/cell/bind.go",
+		old: "\tslices.Sort(out)\n\treturn out\n}",
+		new: "\tslices.Sort(out)\n\treturn out[:min(1, len(out))]\n}"},
 }
