@@ -437,23 +437,23 @@ func TestCostOfExplain(t *testing.T) {
 	}
 }
 
-// wideNodes is a VC with twelve nodes of 16 leaves, of which one each is bad.
+// wideNodes is a VC with twelve nodes of 64 leaves, of which one each is bad.
 func wideNodes(t *testing.T) *world {
 	cfg := cluster(2, map[cell.VCName]int32{"a": 1})
 	spec := &cfg.Cluster
-	spec.Chains = []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "NODE", Fanout: 16, IsNode: true}}}}
+	spec.Chains = []cell.ChainSpec{{Name: "NODE", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "NODE", Fanout: 64, IsNode: true}}}}
 	spec.VCs[0].Quota = []cell.QuotaSpec{{Chain: "NODE", Level: 2, Number: 12}}
 	spec.Cells = nil
 	for n := range 12 {
 		node := cell.CellSpec{Type: "NODE", Address: fmt.Sprintf("n%d", n)}
-		for d := range 16 {
+		for d := range 64 {
 			node.Children = append(node.Children, cell.CellSpec{Type: "G", Address: fmt.Sprint(d)})
 		}
 		spec.Cells = append(spec.Cells, node)
 	}
 	w := newWorld(t, cfg)
 	for n := range 12 {
-		w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprintf("n%d", n)), SKU: "G", Device: 15})
+		w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprintf("n%d", n)), SKU: "G", Device: 63})
 	}
 	return w
 }
@@ -465,8 +465,8 @@ func TestCutSearch(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		j := gangJob("knapsack", "a", 10, 1, 1)
 		j.Roles, j.Gangs[0].Tasks = nil, nil
-		for left := int32(179); left > 0; {
-			n := min(left, 3+int32(r.IntN(7)))
+		for left := int32(12*63 - 1); left > 0; {
+			n := min(left, 17+int32(r.IntN(15)))
 			left -= n
 			j.Gangs[0].Tasks = append(j.Gangs[0].Tasks, int32(len(j.Roles)))
 			j.Roles = append(j.Roles, sched.Role{Name: fmt.Sprint("r", len(j.Roles)), Tasks: 1, Leaves: n, MinFailed: 1, MinSucceeded: -1})
