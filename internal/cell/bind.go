@@ -66,21 +66,6 @@ func (s *search) room(id CellID) int32 {
 	return n
 }
 
-// widest returns the largest task that one preassigned cell of a chain could hold.
-func (s *search) widest(ci int16) int32 {
-	ch := &s.c.f.Chains[ci]
-	roots := s.c.spaces[s.r.Space].Roots
-	var most int32
-	for i := range roots {
-		if r := &roots[i]; r.Chain == ci && r.Pinned == "" {
-			if most = max(most, ch.LeavesAt(min(r.Level, ch.NodeLevel))); r.Level >= ch.NodeLevel {
-				return most
-			}
-		}
-	}
-	return most
-}
-
 // candidate ranks a physical cell for a preassigned one: by how much of the part
 // it could serve with what is free and with what may be lifted, then by what
 // binding it would disturb.
@@ -125,10 +110,10 @@ type source struct {
 
 // sources lists where a VC's root of a level may be bound: buddy allocation goes
 // from the lowest level up; then to where an unbound root of the container itself
-// could be bound, and so on.
+// could be bound, and so on. What it returns is good until it is called again.
 func (s *search) sources(ci int16, l Level) []source {
 	ch := &s.c.f.Chains[ci]
-	var out []source
+	out := s.t.sources[:0]
 	for up := s.c.spaces[s.r.Space].Parent; up != None; up = s.c.spaces[up].Parent {
 		for from := l; from <= ch.Top; from++ {
 			out = append(out, source{up, from})
@@ -138,6 +123,7 @@ func (s *search) sources(ci int16, l Level) []source {
 			l++
 		}
 	}
+	s.t.sources = out
 	return out
 }
 

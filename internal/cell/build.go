@@ -31,7 +31,7 @@ func (c *Cluster) addVCs(s *Spec) error {
 		if i > 0 && s.VCs[i-1].Name >= v.Name {
 			return fmt.Errorf("virtual cluster %q stands after %q: they must be sorted by name, each once", v.Name, s.VCs[i-1].Name)
 		}
-		c.spaces = append(c.spaces, Space{Name: v.Name, unbound: make([][]RootID, c.f.slots), index: make([]binIndex, len(c.f.Chains))})
+		c.spaces = append(c.spaces, Space{Name: v.Name, unbound: make([][]RootID, c.f.slots), index: make([]binIndex, len(c.f.Chains)), widest: make([]int32, len(c.f.Chains))})
 	}
 	for i := range s.VCs {
 		if p := s.VCs[i].Parent; p != "" && inner[p] == 0 {
@@ -39,7 +39,7 @@ func (c *Cluster) addVCs(s *Spec) error {
 				return fmt.Errorf("virtual cluster %q: its parent %q does not exist", s.VCs[i].Name, p)
 			}
 			inner[p] = int32(len(c.spaces))
-			c.spaces = append(c.spaces, Space{Name: p, unbound: make([][]RootID, c.f.slots)})
+			c.spaces = append(c.spaces, Space{Name: p, unbound: make([][]RootID, c.f.slots), widest: make([]int32, len(c.f.Chains))})
 			c.contain(inner[p])
 		}
 	}
@@ -91,8 +91,12 @@ func (c *Cluster) addRoots(space int32, r Root, n int32) {
 	slot := c.f.slot(r.Chain, r.Level)
 	first := RootID(len(s.Roots))
 	nodes := int32(0) // of each
-	if ch := &c.f.Chains[r.Chain]; r.Level >= ch.NodeLevel && s.index != nil {
+	ch := &c.f.Chains[r.Chain]
+	if r.Level >= ch.NodeLevel && s.index != nil {
 		nodes = ch.LeavesAt(r.Level) / ch.LeavesAt(ch.NodeLevel)
+	}
+	if n > 0 {
+		s.widest[r.Chain] = max(s.widest[r.Chain], ch.LeavesAt(min(r.Level, ch.NodeLevel)))
 	}
 	for range n {
 		if nodes > 0 {

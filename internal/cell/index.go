@@ -163,7 +163,8 @@ type binIndex struct {
 	size    []int32  // of each class
 	listed  int32    // places in all classes
 	parts   []partBin
-	bins    []int32 // of VCs, by place: the bin, while it is bound
+	spare   []CellID // memory for the cells of a bin that is listed next
+	bins    []int32  // of VCs, by place: the bin, while it is bound
 }
 
 // bin returns the bin at a place.
@@ -174,7 +175,8 @@ func (x *binIndex) bin(place int32) int32 {
 	return x.bins[place]
 }
 
-// partBin is a node of which a VC has preassigned cells below node level bound.
+// partBin is a node of which a VC has preassigned cells below node level bound. Whoever
+// reads the cells must have done so before one more is bound or unbound.
 type partBin struct {
 	bin   int32
 	cells []CellID // ascending
@@ -213,27 +215,42 @@ func (x *binIndex) remove(kind, place int32) {
 	x.listed--
 }
 
+// addPart lists a cell below node level that was bound in a bin.
 func (x *binIndex) addPart(bin int32, id CellID) {
-	i, found := slices.BinarySearchFunc(x.parts, bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
+	i, found := x.partsOf(bin)
 	if !found {
-		x.parts = slices.Insert(x.parts, i, partBin{bin: bin})
+		x.parts = slices.Insert(x.parts, i, partBin{bin: bin, cells: x.spare})
+		x.spare = nil
 	}
 	p := &x.parts[i]
+	if n := len(p.cells); n == 0 || p.cells[n-1] < id {
+		p.cells = append(p.cells, id)
+		return
+	}
 	k, _ := slices.BinarySearch(p.cells, id)
-	p.cells = slices.Insert(slices.Clone(p.cells), k, id)
+	p.cells = slices.Insert(p.cells, k, id)
 }
 
 func (x *binIndex) removePart(bin int32, id CellID) {
-	i, _ := slices.BinarySearchFunc(x.parts, bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
+	i, _ := x.partsOf(bin)
 	p := &x.parts[i]
 	k, _ := slices.BinarySearch(p.cells, id)
-	if p.cells = slices.Delete(slices.Clone(p.cells), k, k+1); len(p.cells) == 0 {
+	if p.cells = slices.Delete(p.cells, k, k+1); len(p.cells) == 0 {
+		x.spare = p.cells
 		x.parts = slices.Delete(x.parts, i, i+1)
 	}
 }
 
+// partsOf finds where the parts of a bin are listed, or would be.
+func (x *binIndex) partsOf(bin int32) (int, bool) {
+	return slices.BinarySearchFunc(x.parts, bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
+}
+
 func (x *binIndex) clone() binIndex {
 	y := binIndex{classes: slices.Clone(x.classes), size: slices.Clone(x.size), listed: x.listed, parts: slices.Clone(x.parts), bins: slices.Clone(x.bins)}
+	for i := range y.parts {
+		y.parts[i].cells = slices.Clone(y.parts[i].cells)
+	}
 	var words int
 	for i := range x.classes {
 		words += len(x.classes[i].words) + len(x.classes[i].sum)

@@ -93,10 +93,11 @@ type nodeRoom struct {
 }
 
 // joinable lists the nodes in which the VC has parts, or could have some: those that
-// serve most of a part first, and of these the tightest.
+// serve most of a part first, and of these the tightest. What it returns is good until
+// it is called again.
 func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
-	var all []nodeRoom
+	all := s.t.rooms[:0]
 	for _, id := range ch.NodeCells {
 		if room := s.ownRoom(ch, id) + s.freeRoom(ch, id); room > 0 {
 			serves, _ := within(p.tasks, room)
@@ -106,13 +107,14 @@ func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	slices.SortStableFunc(all, func(a, b nodeRoom) int {
 		return cmp.Or(cmp.Compare(b.serves, a.serves), cmp.Compare(a.room, b.room))
 	})
+	s.t.rooms = all
 	return all
 }
 
 // ownRoom is what the gang could take of the VC's bound parts of a node.
 func (s *search) ownRoom(ch *Chain, node CellID) int32 {
 	x := &s.c.spaces[s.r.Space].index[s.c.f.Cells[node].Chain]
-	i, found := slices.BinarySearchFunc(x.parts, s.c.f.Cells[node].Bin, func(p partBin, b int32) int { return cmp.Compare(p.bin, b) })
+	i, found := x.partsOf(s.c.f.Cells[node].Bin)
 	if !found {
 		return 0
 	}
@@ -127,13 +129,19 @@ func (s *search) freeRoom(ch *Chain, node CellID) int32 {
 	if s.c.openable(up, node) {
 		return s.room(node)
 	}
-	left := make([]int, ch.NodeLevel) // of the container's own cells, by level
+	var room [maxLevels]int
+	left, some := room[:ch.NodeLevel], false // of the container's own cells, by level
 	for l := range left {
 		left[l] = len(s.c.spaces[up].unbound[ch.slot0+l])
+		some = some || left[l] > 0
 	}
 	var n int32
 	for i := CellID(0); int(i) < len(ch.inside); {
 		id, l := node+i, ch.inside[i]
+		if !some && s.empty(id) {
+			i += ch.size[l-1]
+			continue
+		}
 		own := left[l-1] > 0 && s.c.openable(s.c.spaces[up].Parent, id)
 		if !own && !s.c.spaces[up].free[s.c.slotOf(id)].has(id) {
 			i++
@@ -167,16 +175,28 @@ func (c *Cluster) openable(space int32, id CellID) bool {
 // n leaves; it returns how much they got.
 func (s *search) fillNode(ch *Chain, node CellID, n int32) int32 {
 	got := s.ownRoom(ch, node)
+	unbound := s.c.spaces[s.r.Space].unbound
 	for l := ch.NodeLevel; l >= 1; l-- {
 		slot := ch.slot0 + int(l) - 1
-		for i := CellID(0); int(i) < len(ch.inside) && got < n; i++ {
-			if ch.inside[i] != l || len(s.c.spaces[s.r.Space].unbound[slot]) == 0 {
+		for i := CellID(0); int(i) < len(ch.inside) && got < n && len(unbound[slot]) > 0; {
+			id, at := node+i, ch.inside[i]
+			if at > l && !s.empty(id) {
+				i++ // to its first child
 				continue
 			}
-			if room := s.room(node + i); room > 0 && s.bindTo(slot, node+i) {
+			i += ch.size[at-1] // past what lies in it
+			if at > l {
+				continue
+			}
+			if room := s.room(id); room > 0 && s.bindTo(slot, id) {
 				got += room
 			}
 		}
 	}
 	return got
+}
+
+// empty reports whether counts tell that the gang could take no leaf below a cell.
+func (s *search) empty(id CellID) bool {
+	return s.c.idle[id] == 0 && (s.r.Lift == nil || s.c.soft[id] == 0) && s.counted(s.c.f.Cells[id].Chain)
 }

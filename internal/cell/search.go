@@ -232,6 +232,8 @@ type scratch struct {
 	one     [1]part
 	tasks   []task
 	binds   []Bind
+	rooms   []nodeRoom
+	sources []source
 	// what placements are made of: memory for many at once, none of it used twice
 	newLeaves  []LeafID
 	newDevices []int32
@@ -460,7 +462,7 @@ func (s *search) inVC(ci int16, p *part) bool {
 	if s.r.Lift == nil && !grows {
 		return false
 	}
-	apart := grows && p.tasks[0].leaves > s.widest(ci)
+	apart := grows && p.tasks[0].leaves > s.c.spaces[s.r.Space].widest[ci]
 	if !apart && s.grow(ci, p, false) {
 		return true
 	}

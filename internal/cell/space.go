@@ -28,6 +28,7 @@ type Space struct {
 	badFree []int32    // of containers, by slot: cells in free ones that are not healthy
 	at      []rootAt   // of containers: where roots are bound, sorted by cell
 	index   []binIndex // of VCs, by chain
+	widest  []int32    // by chain: the largest task that one of its roots could hold, but for pinned ones
 	held    int32      // of VCs: leaves of the guarantee that its own gangs hold, but for those that leave
 }
 
