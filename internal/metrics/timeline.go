@@ -19,6 +19,7 @@ type timeline struct {
 	start sched.Time
 	next  sched.Time // end of the present row
 	rows  [][]uint64 // integrals at the end of each row: the room's, then 4 for each VC
+	spare [][]uint64 // rows that were forgotten, whose memory others take
 }
 
 // shown are the series of a VC in the timeline, in order.
@@ -32,7 +33,7 @@ func (l *timeline) begin(now sched.Time) {
 func (l *timeline) advance(f *Fold, t sched.Time) {
 	for l.next <= t {
 		f.now = max(f.now, l.next)
-		l.rows = append(l.rows, f.integrals())
+		l.rows = append(l.rows, f.integrals(l.row()))
 		for len(l.rows) >= l.limit || int64(t-l.start)/int64(l.width) >= 4*int64(l.limit) {
 			l.halve()
 		}
@@ -44,17 +45,32 @@ func (l *timeline) advance(f *Fold, t sched.Time) {
 // in the next one.
 func (l *timeline) halve() {
 	n := len(l.rows) / 2
-	for i := range n {
-		l.rows[i] = l.rows[2*i+1]
+	for i, row := range l.rows {
+		if i%2 == 0 {
+			l.spare = append(l.spare, row)
+		} else {
+			l.rows[i/2] = row
+		}
 	}
 	clear(l.rows[n:])
 	l.rows = l.rows[:n]
 	l.width *= 2
 }
 
-// integrals returns all integrals up to now.
-func (f *Fold) integrals() []uint64 {
-	out := make([]uint64, 0, int(numStates)+shown*len(f.vcs))
+// row returns memory for one more row.
+func (l *timeline) row() []uint64 {
+	n := len(l.spare)
+	if n == 0 {
+		return nil
+	}
+	out := l.spare[n-1]
+	l.spare = l.spare[:n-1]
+	return out[:0]
+}
+
+// integrals writes all integrals up to now, in the memory of out if there is enough.
+func (f *Fold) integrals(out []uint64) []uint64 {
+	out = slices.Grow(out, int(numStates)+(shown+1)*len(f.vcs))
 	f.room.settle(f.now)
 	out = append(out, f.room.area[:]...)
 	for _, a := range f.vcs {
@@ -103,14 +119,18 @@ func (f *Fold) points(end sched.Time) Timeline {
 	was, at := []uint64(nil), l.start
 	rows := l.rows
 	if end > l.start.Add(l.width*sched.Duration(len(rows))) {
-		rows = append(slices.Clip(rows), f.integrals())
+		rows = append(slices.Clip(rows), f.integrals(nil))
 	}
+	out.Steps = slices.Grow(out.Steps, len(rows))
+	points := make([]Point, len(rows)*(len(order)+1))
 	for i, row := range rows {
 		to := min(l.start.Add(l.width*sched.Duration(i+1)), end)
 		if to <= at {
 			break
 		}
-		out.Steps = append(out.Steps, out.step(window{at, to, was, row}, order))
+		n := len(order) + 1
+		out.Steps = append(out.Steps, out.step(points[:1:n], window{at, to, was, row}, order))
+		points = points[n:]
 		was, at = row, to
 	}
 	return out
@@ -134,9 +154,9 @@ func (w *window) mean(i int) Number {
 	return ratio(float64(w.is[i]-was), float64(w.to-w.from))
 }
 
-// step is one row of all VCs, which stand in the integrals in the given order.
-func (t *Timeline) step(w window, order []int) []Point {
-	ps := make([]Point, 1, len(order)+1)
+// step is one row of all VCs, which stand in the integrals in the given order; the first
+// point, which is there already, is the cluster's.
+func (t *Timeline) step(ps []Point, w window, order []int) []Point {
 	all := Point{At: w.from, Idle: w.mean(idle), Bad: w.mean(bad)}
 	for k, i := range order {
 		base := numStates + (shown+1)*i

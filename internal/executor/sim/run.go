@@ -39,6 +39,7 @@ type run struct {
 	key      runKey
 	place    cell.Task
 	node     *node
+	devices  uint64 // a bit for each of its devices, by index modulo 64: who has none in common shares none
 	behavior Behavior
 	running  bool
 	pace     perf.Pace
@@ -137,7 +138,13 @@ func (w *World) own(r *run, task taskKey) {
 		w.fail("task %d of job %d runs twice: attempts %v and %v", task.task, task.job, other.key.attempt, r.key.attempt)
 	}
 	w.living[task] = r
+	for _, d := range r.place.Devices {
+		r.devices |= 1 << (uint32(d) % 64)
+	}
 	for _, other := range r.node.runs {
+		if r.devices&other.devices == 0 {
+			continue
+		}
 		for n, d := range r.place.Devices {
 			if other.owns(r.place.SKU, d, r.part(n)) && !r.sharing(other) {
 				w.fail("device %s %s:%d has two owners: attempts %v and %v", r.place.SKU, r.place.Node, d, other.key.attempt, r.key.attempt)
