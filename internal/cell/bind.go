@@ -52,8 +52,10 @@ func (s *search) roomAt(ci int16, l Level) int32 {
 
 // room counts the leaves below a cell that the gang could take.
 func (s *search) room(id CellID) int32 {
-	cl := &s.c.f.Cells[id]
-	if s.counted(cl.Chain) && s.r.Allowed == nil && len(s.r.Avoided) == 0 {
+	if !s.counted(s.c.f.Cells[id].Chain) {
+		return s.available(id)
+	}
+	if s.r.Allowed == nil && len(s.r.Avoided) == 0 {
 		if s.r.Lift != nil {
 			return s.c.idle[id] + s.c.soft[id]
 		}
@@ -62,6 +64,19 @@ func (s *search) room(id CellID) int32 {
 	var n int32
 	for _, b := range s.nodeBins(nil, id) {
 		n += b.avail
+	}
+	return n
+}
+
+// available counts them one by one.
+func (s *search) available(id CellID) int32 {
+	first := s.c.f.Cells[id].FirstLeaf
+	end := first + LeafID(s.c.f.NumLeaves(id))
+	var n int32
+	for l := first; l < end; l++ {
+		if s.leaf(l) != leafNo {
+			n++
+		}
 	}
 	return n
 }
