@@ -35,6 +35,7 @@ type Cluster struct {
 	allocs  []Alloc
 	spare   []AllocID // released ids, last released first
 	rest    int32     // leaves that are free and healthy
+	loose   int32     // healthy leaves that guaranteed work may have by lifting
 	ill     int32     // leaves that are not healthy
 	charges []rootRef // roots that are bound to bad cells, in order of space and root
 	stuck   int32     // allocations of which nothing is known
@@ -78,6 +79,10 @@ const (
 
 // Rest returns how many healthy leaves are free.
 func (c *Cluster) Rest() int32 { return c.rest }
+
+// Loose returns how many healthy leaves opportunistic work holds, or work that leaves:
+// so many more could a guaranteed gang have at nobody's expense who is guaranteed.
+func (c *Cluster) Loose() int32 { return c.loose }
 
 // Ailed reports whether any leaf is unhealthy, or any holder stuck.
 func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }
@@ -436,6 +441,7 @@ func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 		c.rest += d * n
 	case useSoft:
 		count = c.soft
+		c.loose += d * n
 	case useSick:
 		count = c.sick
 		c.ill += d * n

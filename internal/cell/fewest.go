@@ -50,8 +50,7 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 	for _, v := range leavers {
 		c.vacate(v, false)
 	}
-	s := search{c: c, r: r}
-	res.Victims = s.holdersOf(res.Placement)
+	res.Victims = c.holdersOf(res.Placement)
 	return res
 }
 
@@ -142,7 +141,7 @@ const setSteps = 8 * bindSteps
 // while those that leave anyway are off their leaves.
 func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
 	e := exact{c: c, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
-	e.short = r.leaves() - c.unheld(r)
+	e.short = r.Leaves() - c.unheld(r)
 	e.gains = make([]int32, len(all))
 	for i, v := range all {
 		if c.owns(r, v) {
@@ -211,7 +210,7 @@ func (e *exact) lacking() {
 	if chain == None {
 		return
 	}
-	e.lacks = r.leaves()
+	e.lacks = r.Leaves()
 	for _, top := range c.f.Chains[chain].Tops {
 		e.lacks -= c.idle[top]
 	}
@@ -322,7 +321,7 @@ func (c *Cluster) slack(r *Request, victims, leavers []AllocID) slack {
 	if r.Gone != nil || r.IgnoreHealth {
 		return slack{much, much}
 	}
-	need := r.leaves()
+	need := r.Leaves()
 	own := c.unheld(r) - need
 	for _, v := range victims {
 		if c.owns(r, v) {
@@ -359,8 +358,8 @@ func (c *Cluster) owns(r *Request, id AllocID) bool {
 	return a.Space == r.Space && !a.Opportunistic()
 }
 
-// leaves is how many leaves the gang asks for.
-func (r *Request) leaves() int32 {
+// Leaves is how many leaves the gang asks for.
+func (r *Request) Leaves() int32 {
 	var n int32
 	for _, m := range r.Members {
 		n += m.Tasks * m.Leaves

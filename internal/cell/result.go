@@ -40,7 +40,7 @@ func (s *search) result() Result {
 	s.t.binds = res.Placement.Binds
 	res.Placement.Binds = s.c.withOuter(s.r.Space, append(carve(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
 	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
-		res.Victims = s.holdersOf(res.Placement)
+		res.Victims = s.c.holdersOf(res.Placement)
 	}
 	return res
 }
@@ -79,13 +79,18 @@ func (s *search) bindOf(pl *Placement, l LeafID) {
 
 // holdersOf returns who holds a placement's leaves now, in the order of leaves:
 // ids say nothing, since they differ after a restart.
-func (s *search) holdersOf(pl Placement) []AllocID {
+func (c *Cluster) holdersOf(pl Placement) []AllocID {
+	t := c.tmp
+	t.listed = slices.Grow(t.listed, max(len(c.allocs)-len(t.listed), 0))[:max(len(c.allocs), len(t.listed))]
+	if t.list++; t.list == 0 {
+		clear(t.listed)
+		t.list = 1
+	}
 	var hs []AllocID
-	seen := map[AllocID]bool{}
 	for i := range pl.Tasks {
 		for _, l := range pl.Tasks[i].Leaves {
-			if h := s.c.leaves[l].hold; h != None && !seen[h] {
-				seen[h] = true
+			if h := c.leaves[l].hold; h != None && t.listed[h] != t.list {
+				t.listed[h] = t.list
 				hs = append(hs, h)
 			}
 		}

@@ -44,7 +44,6 @@ type Request struct {
 	IgnoreUse    bool
 	// wary asks for the quick bound first, where most answers are no.
 	wary bool
-	dry  bool // only whether there is a place is asked
 }
 
 // Lift says which holders may be made to leave. One that is stuck is never
@@ -121,23 +120,39 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 		}
 	}
 	res, ok := c.place(r)
-	if ok && r.Lift != nil && !r.IgnoreUse && len(res.Victims) > 0 {
-		q := *r // which escapes, as r need not
-		res = c.fewest(&q, res)
+	if ok {
+		res = c.save(r, res)
 	}
 	return res, ok
 }
 
-// Fits reports whether Place finds leaves, without asking for the fewest victims.
-func (c *Cluster) Fits(r *Request) bool {
+// Try reports whether Place finds leaves, and what it has then before it asks for the
+// fewest victims: Settle does that.
+func (c *Cluster) Try(r *Request) (Result, bool) {
 	c.scratch().budget = placeSteps
-	q := *r
-	q.dry = true
-	if _, ok := c.place(&q); ok || len(r.Preferred) == 0 {
-		return ok
+	if res, ok := c.place(r); ok || len(r.Preferred) == 0 {
+		return res, ok
 	}
-	_, ok := c.Place(r) // which also looks at the preferred nodes alone
-	return ok
+	return c.Place(r) // which also looks at the preferred nodes alone
+}
+
+// Settle returns what Place finds, after Try found that for the same request in the same
+// state.
+func (c *Cluster) Settle(r *Request, tried Result) Result {
+	if len(r.Preferred) == 0 {
+		return c.save(r, tried)
+	}
+	res, _ := c.Place(r)
+	return res
+}
+
+// save asks for the fewest victims.
+func (c *Cluster) save(r *Request, res Result) Result {
+	if r.Lift == nil || r.IgnoreUse || len(res.Victims) == 0 {
+		return res
+	}
+	q := *r // which escapes, as r need not
+	return c.fewest(&q, res)
 }
 
 func (c *Cluster) place(r *Request) (Result, bool) {
@@ -157,7 +172,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	s.gang = ps
 	ok := s.parts(ps) || s.divide()
 	var res Result
-	if ok && !r.dry {
+	if ok {
 		res = s.result()
 	}
 	res.Bounded, res.Cut = !ok && s.hit&^boundVictimBins != 0, s.hit&boundVictimBins != 0
@@ -224,6 +239,8 @@ type scratch struct {
 	budget  int      // steps of exhaust that are left, of all searches for one request
 	taken   []uint32 // by leaf
 	lifted  []uint32 // by allocation
+	listed  []uint32 // by allocation: the list in which it was put last
+	list    uint32   // the present one
 	avail   []int32  // by cell within a node
 	holders []holder
 	bins    []bin

@@ -97,6 +97,15 @@ func (c *Cluster) verifyCounts(add func(string, ...any)) {
 			add("leaf %d ails from %b, its node from %b", l, c.leaves[l].ail, c.nodes[node])
 		}
 	}
+	var rest, loose, ill int32
+	for ci := range c.f.Chains {
+		for _, top := range c.f.Chains[ci].Tops {
+			rest, loose, ill = rest+idle[top], loose+soft[top], ill+sick[top]
+		}
+	}
+	if rest != c.rest || loose != c.loose || ill != c.ill {
+		add("the cluster has %d idle, %d soft, %d sick leaves, counted %d, %d, %d", rest, loose, ill, c.rest, c.loose, c.ill)
+	}
 	for id := range idle {
 		if idle[id] != c.idle[id] || soft[id] != c.soft[id] || sick[id] != c.sick[id] {
 			add("cell %d has %d idle, %d soft, %d sick leaves, counted %d, %d, %d", id,

@@ -300,7 +300,7 @@ func (s *State) applyConfigured(e Configured) {
 	s.never, s.close = nil, nil
 	s.pol = make([]Policy, cl.NumSpaces())
 	for i := int32(1); i < cl.NumSpaces(); i++ {
-		if s.pol[i], err = s.policies(vcConfig(e.Config, cl.Space(i).Name)); err != nil {
+		if s.pol[i], err = s.policies(*vcConfig(e.Config, cl.Space(i).Name)); err != nil {
 			panic(fmt.Sprintf("sched: a policy was accepted that cannot be made: %v", err))
 		}
 	}
@@ -330,13 +330,22 @@ func (s *State) applyConfigured(e Configured) {
 }
 
 // vcConfig returns the policy configuration of a VC, fifo when none is given.
-func vcConfig(c *Config, name cell.VCName) VCConfig {
+func vcConfig(c *Config, name cell.VCName) *VCConfig {
 	for i := range c.VCs {
 		if c.VCs[i].Name == name {
-			return c.VCs[i]
+			return &c.VCs[i]
 		}
 	}
-	return VCConfig{Name: name}
+	return &VCConfig{Name: name}
+}
+
+// vc is what the configuration says of the VC of a space; only to read.
+func (s *State) vc(space int32) *VCConfig {
+	name := s.cl.Space(space).Name
+	if i := int(space) - 1; i >= 0 && i < len(s.cfg.VCs) && s.cfg.VCs[i].Name == name {
+		return &s.cfg.VCs[i] // as both are sorted, in general
+	}
+	return vcConfig(s.cfg, name)
 }
 
 // move puts one attempt on its cells in the new cluster.

@@ -61,7 +61,7 @@ func (v view) Moves() []Time { return v.s.movesOf(v.VC(), v.now) }
 // miss remembers a gang that found no cells though enough leaves are free by number.
 func (w *walker) miss(j *job, wish Wish, blocked []bool) {
 	g := &j.gangs[wish.Gang.Gang]
-	if len(w.missed) == maxMissed || w.outlook != nil || vcConfig(w.s.cfg, j.spec.VC).Moves == 0 ||
+	if len(w.missed) == maxMissed || w.outlook != nil || w.s.vc(w.space).Moves == 0 ||
 		j.spec.Priority < cell.MinGuaranteed || int64(g.leaves) > w.s.unheld(w.space, j.spec.Priority) {
 		return
 	}
@@ -78,7 +78,7 @@ type missed struct {
 // as its configuration says.
 func (w *walker) defragment() {
 	for _, m := range w.missed {
-		vc := vcConfig(w.s.cfg, w.s.cl.Space(w.space).Name)
+		vc := w.s.vc(w.space)
 		m.wish.Clear = &Clear{vc.settle(), int(vc.Moves) - len(w.s.movesOf(vc.Name, w.s.now))}
 		w.clear(&m.wish, m.blocked)
 	}

@@ -54,9 +54,9 @@ func (d *differ) vcs() []VCChange {
 		c.Cells = cellsChanges(d.before, d.after, old, v)
 		c.Pins = pinChanges(old, v, pinsBefore, pinsAfter)
 		if c.Kind != Added {
-			c.Rules = ruleChanges(vcConfig(d.before, old.Name), vcConfig(d.after, v.Name))
+			c.Rules = ruleChanges(*vcConfig(d.before, old.Name), *vcConfig(d.after, v.Name))
 		} else {
-			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, vcConfig(d.after, v.Name))
+			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, *vcConfig(d.after, v.Name))
 		}
 		if c.Kind != Changed || c.Was != "" || len(c.Cells)+len(c.Pins)+len(c.Rules) > 0 {
 			out = append(out, c)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
+
+	"github.com/combsched/comb/internal/cell"
 )
 
 // memory is what a State takes memory from for small things that never change once
@@ -31,6 +33,7 @@ type memory struct {
 	gang       GangView        // whose key is made
 	scratch    any             // of policies
 	also       []bool          // by allocation: those that planOver may lift
+	tail       []cell.AllocID  // of tail
 	fact       [1]Event        // of Accept
 }
 

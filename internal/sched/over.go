@@ -18,25 +18,26 @@ func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) 
 	if wish.Over == nil || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
-	r := s.request(j, g)
-	r.Blocked = blocked
-	missing := int64(j.gangs[g].leaves) - s.unheld(r.Space, r.Priority)
+	missing := int64(j.gangs[g].leaves) - s.unheld(j.space, j.spec.Priority)
 	promised := s.promisedBehind(j, wish)
-	lower := slices.Clone(promised)
+	own := s.promisedLeaves(promised)
+	r, lower := s.request(j, g), []int32(nil)
+	r.Blocked = blocked
 	if len(promised) > 0 {
 		lower = append(s.reservations(r.Space, j.spec.Priority), promised...)
 	}
-	own := s.promisedLeaves(promised)
-	p, ok := plan{}, false
 	if missing <= own {
-		p, ok = s.planRevoking(lower, func([]int32) (plan, bool) { return s.planHigher(&r, r.Priority) })
+		if p, ok := s.planRevoking(lower, func([]int32) (plan, bool) { return s.planHigher(&r, r.Priority) }); ok {
+			p.over = true
+			return p, true
+		}
 	}
-	tail := []cell.AllocID(nil)
+	tail := s.tail(j, wish.Over)
+	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
+		return plan{}, false // as its VC's guarantee does not reach
+	}
+	p, ok := s.planStopping(r, tail, missing)
 	if !ok {
-		tail = s.tail(j, wish.Over)
-		p, ok = s.planStopping(r, tail, missing)
-	}
-	if !ok && len(tail) > 0 && missing <= own+s.leavesOf(tail) {
 		if len(lower) == 0 {
 			lower = s.reservations(r.Space, j.spec.Priority)
 		}
@@ -57,7 +58,7 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 			return plan{placement: res.Placement, lazies: done}, true
 		}
 	}
-	n, ok := s.shortest(r, tail, missing)
+	n, found, ok := s.shortest(r, tail, missing)
 	if !ok {
 		return plan{}, false
 	}
@@ -68,14 +69,17 @@ func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64)
 			continue
 		}
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		if q := s.liftingThese(r, fewer); !s.cl.Fits(&q) {
+		q := s.liftingThese(r, fewer)
+		less, ok := s.cl.Try(&q)
+		if !ok {
 			missed++
 			continue
 		}
 		spare -= s.leavesOf(chosen[i : i+1])
-		chosen = fewer
+		chosen, found = fewer, less
 	}
-	return s.planLifted(s.liftingThese(r, chosen))
+	q := s.liftingThese(r, chosen)
+	return s.planOf(q, s.cl.Settle(&q, found)), true
 }
 
 // promisedBehind returns the reservations of a gang's own priority that it may have
@@ -86,14 +90,14 @@ func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 	if len(s.promises) == 0 {
 		return nil
 	}
-	for _, slot := range s.reservations(s.space(j.spec.VC), j.spec.Priority+1) {
+	for _, slot := range s.reservations(j.space, j.spec.Priority+1) {
 		a := &s.attempts[slot]
 		if s.jobs[a.job].spec.Priority != j.spec.Priority || a.id.Job == j.id || a.since > s.through {
 			continue
 		}
 		ref := GangRef{a.id.Job, a.id.Gang}
 		extra := s.isExtra(a)
-		if extra && s.looks.firm[s.space(j.spec.VC)] {
+		if extra && s.looks.firm[j.space] {
 			extra, ref.Gang = false, 0
 		}
 		if extra || wish.Passes != nil && wish.Passes(ref) {
@@ -128,10 +132,10 @@ func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
 
 // tail returns the allocations that may be lifted for a gang of their own
 // priority, first to go first: members above a minimum, then those that the
-// policy names.
+// policy names. It stands in the memory of the next call.
 func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
-	var out []cell.AllocID
-	firm := s.looks.firm[s.space(j.spec.VC)]
+	out := s.mem.tail[:0]
+	firm := s.looks.firm[j.space]
 	for i := len(s.attempts) - 1; !firm && s.partials > 0 && i >= 0; i-- {
 		a := &s.attempts[i]
 		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) {
@@ -139,7 +143,7 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 		}
 	}
 	slices.SortFunc(out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
-	cfg := vcConfig(s.cfg, j.spec.VC)
+	cfg := s.vc(j.space)
 	var also map[cell.AllocID]int // members of shared allocations that were named
 	var named map[JobID]int32     // gangs of jobs that have several: together they stay within the budget
 	for ref := range over {
@@ -173,6 +177,7 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 		}
 		out = append(out, a.alloc)
 	}
+	s.mem.tail = out
 	return out
 }
 
@@ -191,8 +196,7 @@ func (s *State) membersAbove(by, of *job) []cell.AllocID {
 // yields reports whether an attempt may have to leave for a job of its own
 // priority and VC: it ran for the minimum, and its job's budget is not used up.
 func (s *State) yields(j *job, a *attempt) bool {
-	cfg := vcConfig(s.cfg, j.spec.VC)
-	return s.yieldsIn(j.space, &cfg, a)
+	return s.yieldsIn(j.space, s.vc(j.space), a)
 }
 
 // yieldsIn is the same for a job of a VC.
@@ -210,7 +214,7 @@ func (s *State) yieldsIn(space int32, cfg *VCConfig, a *attempt) bool {
 
 // young reports whether an attempt has not run for its VC's minimum yet.
 func (s *State) young(a *attempt) bool {
-	least := vcConfig(s.cfg, s.jobs[a.job].spec.VC).MinRun
+	least := s.vc(s.jobs[a.job].space).MinRun
 	return least > 0 && (a.started == 0 || a.started.Add(least) > s.now)
 }
 
@@ -221,8 +225,8 @@ func (v view) Yields(ref GangRef) int32 {
 		return 0
 	}
 	a := &v.s.attempts[j.gangs[ref.Gang].attempt]
-	cfg := vcConfig(v.s.cfg, j.spec.VC)
-	if v.s.isExtra(a) || !v.s.yieldsIn(v.space, &cfg, a) {
+	cfg := v.s.vc(v.space)
+	if v.s.isExtra(a) || !v.s.yieldsIn(v.space, cfg, a) {
 		return 0
 	}
 	return cfg.PreemptionBudget() - j.yielded
@@ -273,35 +277,40 @@ func (s *State) leavesOf(ids []cell.AllocID) int64 {
 	return n
 }
 
-// shortest returns how many of the tail must be lifted at least; so many leaves
-// are missing by their number alone.
-func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (int, bool) {
-	fits := func(n int) bool {
+// shortest returns how many of the tail must be lifted at least, and what a search finds
+// then; so many leaves are missing by their number alone.
+func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (n int, found cell.Result, ok bool) {
+	fits := func(n int) (cell.Result, bool) {
 		q := s.liftingThese(r, tail[:n])
-		return s.cl.Fits(&q)
+		return s.cl.Try(&q)
 	}
 	short := 0 // does not suffice
 	for ; missing > 0 && short < len(tail); short++ {
 		missing -= s.leavesOf(tail[short : short+1])
 	}
 	if len(tail) == 0 || missing > 0 {
-		return 0, false
+		return 0, found, false
 	}
-	if short = max(short-1, 0); fits(short + 1) { // it does where nothing but numbers counts
-		return short + 1, true
+	short = max(short-1, 0)
+	if found, ok = fits(short + 1); ok { // it does where nothing but numbers counts
+		return short + 1, found, true
 	}
-	if short++; short == len(tail) || !fits(len(tail)) {
-		return 0, false
+	if short++; short == len(tail) {
+		return 0, found, false
+	}
+	if found, ok = fits(len(tail)); !ok {
+		return 0, found, false
 	}
 	enough := len(tail) // suffices
 	for short+1 < enough {
-		if mid := (short + enough) / 2; fits(mid) {
-			enough = mid
+		mid := (short + enough) / 2
+		if less, ok := fits(mid); ok {
+			enough, found = mid, less
 		} else {
 			short = mid
 		}
 	}
-	return enough, true
+	return enough, found, true
 }
 
 // countYield counts a stop against the budget of a job: one by its own priority in
@@ -339,7 +348,7 @@ func (s *State) timeMinRun(a *attempt) {
 	if s.cfg == nil || a.started == 0 || j.spec.Priority < cell.MinGuaranteed {
 		return
 	}
-	if least := vcConfig(s.cfg, j.spec.VC).MinRun; least > 0 {
+	if least := s.vc(j.space).MinRun; least > 0 {
 		s.at(a.started.Add(least), j.id, a.id.Gang)
 	}
 }

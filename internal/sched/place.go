@@ -258,8 +258,10 @@ const trimMost = 64
 // gangs of rising priorities.
 func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	limits := s.limits(r.Space, prio)
-	if p, ok := s.planLifted(s.lifting(*r, limits[0])); ok {
-		return p, true
+	if r.Leaves() <= s.cl.Rest()+s.cl.Loose() { // else there is too little opportunistic work
+		if p, ok := s.planLifted(s.lifting(*r, limits[0])); ok {
+			return p, true
+		}
 	}
 	if len(limits) == 1 {
 		return plan{}, false // nobody of a lower priority runs with a guarantee
@@ -306,8 +308,13 @@ func (s *State) planLifted(q cell.Request) (plan, bool) {
 	if !ok {
 		return plan{}, false
 	}
+	return s.planOf(q, res), true
+}
+
+// planOf is the plan that stops those whom a search found.
+func (s *State) planOf(q cell.Request, res cell.Result) plan {
 	res = s.withExtras(q, res)
-	return plan{placement: res.Placement, victims: res.Victims}, true
+	return plan{placement: res.Placement, victims: res.Victims}
 }
 
 // steady reports whether an attempt, with all that share its leaves, starts or runs and

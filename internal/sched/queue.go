@@ -186,7 +186,7 @@ func (s *State) meant(j *job, t timer) bool {
 		return false
 	}
 	started := s.attempts[g.attempt].started
-	least := vcConfig(s.cfg, j.spec.VC).MinRun
+	least := s.vc(j.space).MinRun
 	return j.spec.TimeLimit > 0 && s.reaches(&s.attempts[g.attempt], j.spec.TimeLimit) == t.at ||
 		least > 0 && j.spec.Priority >= cell.MinGuaranteed && started.Add(least) == t.at
 }

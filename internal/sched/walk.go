@@ -203,7 +203,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	s.size = sized{j.id, wish.Size}
-	if s.prefer == nil && j.gangs[g].attempt == none && vcConfig(s.cfg, j.spec.VC).Placement == placeSpread {
+	if s.prefer == nil && j.gangs[g].attempt == none && s.vc(w.space).Placement == placeSpread {
 		s.prefer = s.emptiest(w.space, &j.gangs[g])
 	}
 	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(&j.gangs[g]) {
