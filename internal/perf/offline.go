@@ -1,7 +1,10 @@
 package perf
 
 import (
+	"cmp"
 	"slices"
+	"sort"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
@@ -52,24 +55,26 @@ func (f *Factors) typesOf(model string, types []cell.TypeName, off bool) []cell.
 
 // On is the throughput of one model on a number of GPUs of a type, from its part of a
 // table (sched.GangView.Speeds): linear between two entries, as on the last beyond it,
-// and falling to 0 with the GPUs below the first. It is 0 where nothing is known.
+// and falling with the GPUs below the first, but not below 1. It is 0 where nothing is known.
 func On(speeds []sched.Throughput, sku cell.TypeName, gpus int32) int64 {
-	own := func(t sched.Throughput) bool { return t.SKU == sku }
-	if !slices.ContainsFunc(speeds, own) {
-		sku = ""
-	}
-	var low sched.Throughput
-	for _, high := range speeds {
-		switch {
-		case high.SKU != sku:
-			continue
-		case gpus <= high.GPUs:
-			// Rates are at most 2^50: the product may need more than 63 bits.
-			return low.Rate + part(high.Rate-low.Rate, int64(gpus-low.GPUs), int64(high.GPUs-low.GPUs))
+	for _, of := range [2]cell.TypeName{sku, ""} {
+		at := sort.Search(len(speeds), func(i int) bool {
+			return cmp.Or(strings.Compare(string(speeds[i].SKU), string(of)), cmp.Compare(speeds[i].GPUs, gpus)) >= 0
+		})
+		var low sched.Throughput
+		if at > 0 && speeds[at-1].SKU == of {
+			low = speeds[at-1]
 		}
-		low = high
+		if at < len(speeds) && speeds[at].SKU == of {
+			high := &speeds[at]
+			// Rates are at most 2^50: the product may need more than 63 bits.
+			return max(low.Rate+part(high.Rate-low.Rate, int64(gpus-low.GPUs), int64(high.GPUs-low.GPUs)), int64(min(gpus, 1)))
+		}
+		if low.Rate > 0 {
+			return low.Rate
+		}
 	}
-	return low.Rate
+	return 0
 }
 
 // part is n * a / b for 0 <= a <= b, rounded down, whatever the sign of n.

@@ -1,6 +1,8 @@
 package perf_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -55,4 +57,48 @@ func TestOfflineAgreesWithTheModel(t *testing.T) {
 	if off := (&perf.Model{Factors: f, Off: perf.OnGPUs}).Offline(types); off != nil {
 		t.Errorf("numbers of GPUs make no difference, and policies are told %v", off)
 	}
+}
+
+// Between entries a rate is on the line between them, beyond the last it stays, and of a model
+// that is known none is 0: so says a walk through the whole table, too.
+func TestRatesBetweenEntries(t *testing.T) {
+	if got := perf.On([]sched.Throughput{{Model: "m", GPUs: 8, Rate: 3}}, "V100", 1); got != 1 {
+		t.Errorf("an eighth of a rate of 3 is %d, as if nothing were known", got)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		var table []sched.Throughput
+		for _, sku := range []cell.TypeName{"", "A", "B"}[r.IntN(2):] {
+			for n := int32(1); n < 9; n++ {
+				if r.IntN(3) == 0 {
+					table = append(table, sched.Throughput{Model: "m", SKU: sku, GPUs: 4 * n, Rate: 1000 + r.Int64N(1<<20)})
+				}
+			}
+		}
+		for gpus := int32(1); gpus < 40; gpus++ {
+			sku := []cell.TypeName{"A", "B", "C"}[r.IntN(3)]
+			if got, want := perf.On(table, sku, gpus), walked(table, sku, gpus); got > want+1 || got < want-1 {
+				t.Fatalf("on %d %s of %v: %d, want %d", gpus, sku, table, got, want)
+			}
+		}
+	}
+}
+
+// walked is the same by reading the whole table.
+func walked(table []sched.Throughput, sku cell.TypeName, gpus int32) int64 {
+	own := func(t sched.Throughput) bool { return t.SKU == sku }
+	if !slices.ContainsFunc(table, own) {
+		sku = ""
+	}
+	x, y := int32(0), int64(0)
+	for _, e := range table {
+		if !own(e) {
+			continue
+		}
+		if gpus <= e.GPUs {
+			return y + int64(float64(e.Rate-y)*float64(gpus-x)/float64(e.GPUs-x))
+		}
+		x, y = e.GPUs, e.Rate
+	}
+	return y
 }
