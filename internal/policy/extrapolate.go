@@ -23,6 +23,10 @@ import (
 //
 //	takes 1500s on 4 a100: 0.250 of 6000s on 2 v100 (measured), by the throughputs of its model
 //
+// and where that is longer than a note may say
+//
+//	takes forever on 4 a100: by the rate to 6000s on 2 v100 (measured), by the throughputs of its model
+//
 // What it ran elsewhere, or with fewer members, counts as much as it did there, which the
 // note sums up whenever that changes:
 //
@@ -34,7 +38,33 @@ type place struct {
 	sku  cell.TypeName
 }
 
-func (p place) String() string { return fmt.Sprintf("%d %s", p.gpus, cmp.Or(p.sku, "GPUs")) }
+// String writes "4 a100", or "4 GPUs of any type".
+func (p place) String() string {
+	if p.sku == "" {
+		return countGPUs(p.gpus) + anyType
+	}
+	return fmt.Sprintf("%d %s", p.gpus, p.sku)
+}
+
+const anyType = " of any type"
+
+// readPlace reads what String writes.
+func readPlace(text []byte) place {
+	gpus, sku, _ := bytes.Cut(text, []byte(" "))
+	n, _ := strconv.ParseInt(string(gpus), 10, 32)
+	if bytes.HasSuffix(sku, []byte(anyType)) {
+		sku = nil
+	}
+	return place{int32(max(n, 0)), cell.TypeName(sku)}
+}
+
+// countGPUs writes a number of GPUs.
+func countGPUs(n int32) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
+}
 
 // forecast is how long a gang takes at a place in all.
 type forecast struct {
@@ -113,10 +143,22 @@ func (p profiler) forecastAt(g *sched.GangView, to place) forecast {
 	case !known:
 		by = "taken to be as fast, as nothing is known of its model"
 	}
+	if f.takes > maxNoted {
+		f.takes, f.did, f.by = unknown, 0, 0
+		f.why = fmt.Appendf(nil, "%s%v: by the rate to %ds on %v (%s), %s", takesForever, to, takes/second, from, how, by)
+		return f
+	}
 	times := scale(1000, num, den)
 	f.why = fmt.Appendf(nil, "takes %ds on %v: %d.%03d of %ds on %v (%s), %s", f.takes/second, to, times/1000, times%1000, takes/second, from, how, by)
 	return f
 }
+
+// maxNoted is the longest run time that a note says, some 35,000 years; takesForever is said of
+// longer ones.
+const (
+	maxNoted     = (1 << 40) * int64(sched.Second)
+	takesForever = "takes forever on "
+)
 
 // readForecast reads what a note says, and returns what follows.
 func readForecast(note []byte) (f forecast, rest []byte) {
@@ -126,10 +168,12 @@ func readForecast(note []byte) (f forecast, rest []byte) {
 	}
 	f.why, rest, _ = bytes.Cut(note, []byte("; "))
 	head, _, _ := bytes.Cut(f.why, []byte(": "))
-	takes, at, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("takes ")), []byte("s on "))
-	gpus, sku, _ := bytes.Cut(at, []byte(" "))
-	f.takes = n(takes) * int64(sched.Second)
-	f.at = place{int32(min(n(gpus), math.MaxInt32)), cell.TypeName(sku)}
+	if at, forever := bytes.CutPrefix(head, []byte(takesForever)); forever {
+		f.takes, f.at = unknown, readPlace(at)
+	} else {
+		takes, at, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("takes ")), []byte("s on "))
+		f.takes, f.at = n(takes)*int64(sched.Second), readPlace(at)
+	}
 	if tail, ok := bytes.CutPrefix(rest, []byte("did ")); ok {
 		tail, rest, _ = bytes.Cut(tail, []byte("; "))
 		did, tail, _ := bytes.Cut(tail, []byte("s of that by "))
@@ -148,7 +192,7 @@ func (f *forecast) text() []byte {
 	out := append(slices.Clone(f.why), "; "...)
 	if f.by > 0 || f.on > 0 {
 		const second = int64(sched.Second)
-		out = fmt.Appendf(out, "did %ds of that by %ds, then on %d GPUs; ", f.did/second, f.by/second, cmp.Or(f.on, f.at.gpus))
+		out = fmt.Appendf(out, "did %ds of that by %ds, then on %s; ", f.did/second, f.by/second, countGPUs(cmp.Or(f.on, f.at.gpus)))
 	}
 	return out
 }
@@ -182,7 +226,7 @@ func (f *forecast) ran(g *sched.GangView) int64 {
 // follow sums up what a gang did when it has another number of members now.
 func (f *forecast) follow(g *sched.GangView) bool {
 	has := runsOn(g)
-	if f.takes == 0 || has == cmp.Or(f.on, f.at.gpus) {
+	if f.takes == 0 || f.takes == unknown || has == cmp.Or(f.on, f.at.gpus) {
 		return false
 	}
 	const second = int64(sched.Second)
@@ -222,7 +266,7 @@ func (l *look) offers(g *sched.GangView) []offer {
 		sku := l.pools[pool].SKU
 		f := l.forecastAt(g, place{usualGPUs(g), sku})
 		slow = append(slow, f.takes)
-		if !usable(g, sku) || stays && r.where.sku != sku {
+		if !usable(g, sku) || !l.v.Usable(g.Ref, sku) || stays && r.where.sku != sku {
 			continue
 		}
 		for _, gpus := range l.sizes(g, pool) {

@@ -65,9 +65,7 @@ func readRecord(note []byte) (r record) {
 		n, _ := strconv.ParseInt(string(seconds), 10, 64)
 		r.profiled, r.measured = true, min(max(n, 0), 1<<40)*int64(sched.Second)
 		if at, ok = bytes.CutPrefix(at, []byte(" on ")); ok {
-			gpus, sku, _ := bytes.Cut(at, []byte(" "))
-			n, _ := strconv.ParseInt(string(gpus), 10, 32)
-			r.where = place{int32(max(n, 0)), cell.TypeName(sku)}
+			r.where = readPlace(at)
 		}
 	}
 	if bytes.HasPrefix(note, []byte("takes ")) {
