@@ -69,6 +69,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	*j = s.newJob(e.ID, e.Job, s.now, s.mem.rooms.take())
 	if e.Job.partial() {
 		s.partials++
+		s.countPartial(j, 1)
 	}
 	if e.Job.Hints.Dedicated {
 		s.loners++

@@ -358,6 +358,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 	}
 	if j.spec.partial() {
 		s.partials--
+		s.countPartial(j, -1)
 	}
 	if j.loner {
 		s.loners--

@@ -8,9 +8,10 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// tally counts the attempts of one VC, so that no decision needs to read all of
-// them. Apply keeps it; Verify counts again.
+// tally counts the attempts of one VC, and its jobs with members above a minimum, so that
+// no decision needs to read all of them. Apply keeps it; Verify counts again.
 type tally struct {
+	partials int
 	borrowed int64   // leaves that opportunistic attempts hold
 	lent     []int64 // the same by chain, where the configuration has a half-life
 	ranks    []ranks // guaranteed attempts and promises, by rising priority
@@ -90,7 +91,7 @@ func (s *State) willing(a *attempt) bool {
 	return true
 }
 
-// recounted returns the tallies as they follow from the attempts.
+// recounted returns the tallies as they follow from the attempts and jobs.
 func (s *State) recounted() []tally {
 	was := s.tallies
 	s.tallies, s.recount = make([]tally, s.cl.NumSpaces()), true
@@ -99,9 +100,21 @@ func (s *State) recounted() []tally {
 			s.count(a, 1)
 		}
 	}
+	for i := range s.jobs {
+		if j := &s.jobs[i]; j.spec != nil && j.spec.partial() {
+			s.countPartial(j, 1)
+		}
+	}
 	now := s.tallies
 	s.tallies, s.recount = was, false
 	return now
+}
+
+// countPartial adds a job with members above a minimum to its VC's tally, or takes it out.
+func (s *State) countPartial(j *job, sign int) {
+	if j.space >= 0 && int(j.space) < len(s.tallies) { // there may be no configuration yet
+		s.tallies[j.space].partials += sign
+	}
 }
 
 // willingBelow reports whether some attempt of a VC with a lower priority may
@@ -159,7 +172,7 @@ func (s *State) verifyTallies(add func(string, ...any)) {
 	now := s.tallies
 	s.tallies = was
 	for i, want := range now {
-		if got := s.tallies[i]; got.borrowed != want.borrowed || !equalLent(got.lent, want.lent) || !slices.Equal(got.ranks, want.ranks) || !got.holdings.equal(&want.holdings) {
+		if got := s.tallies[i]; got.partials != want.partials || got.borrowed != want.borrowed || !equalLent(got.lent, want.lent) || !slices.Equal(got.ranks, want.ranks) || !got.holdings.equal(&want.holdings) {
 			add("space %d is counted as %v, but has %v", i, got, want)
 		}
 	}

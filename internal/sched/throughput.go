@@ -51,7 +51,7 @@ func checkThroughputs(list []Throughput) *Refusal {
 func (v view) Measured() bool { return len(v.s.cfg.Throughputs) > 0 }
 
 // Elastic implements View.
-func (v view) Elastic() bool { return v.s.partials > 0 }
+func (v view) Elastic() bool { return v.s.tallies[v.space].partials > 0 }
 
 // speedsOf returns the part of the table that is about a job's model.
 func (s *State) speedsOf(j *Job) []Throughput {
