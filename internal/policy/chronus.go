@@ -189,11 +189,10 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 			return
 		}
 		l.stops = boundary
-		missing := l.missing()
-		if boundary || len(l.force) > 0 || len(missing) > 0 || l.waits() {
+		if boundary || len(l.force) > 0 || l.waits() || len(l.missing()) > 0 {
 			l.findRunning()
 		}
-		if l.holders() && l.members(missing) && l.forced() {
+		if l.holders() && l.members(l.missing()) && l.forced() {
 			l.rest()
 		}
 	}
@@ -406,8 +405,7 @@ func somebodyWaits(v sched.View) bool {
 	return false
 }
 
-// runsElastic reports whether an elastic job runs: one of this VC, as when to look next must
-// depend on nothing else.
+// runsElastic reports whether an elastic job of this priority runs.
 func runsElastic(v sched.View) bool {
 	if !v.Elastic() {
 		return false
@@ -450,6 +448,8 @@ func (c *chronus) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time
 	case elastic(&g) && r.guaranteed() && int64(f.at.gpus) > v.Free():
 		return fmt.Sprintf("it is guaranteed leases with %d of its %d members, on %d GPUs; free are %d",
 			membersOn(&g, f.at.gpus), g.Sizes.Most, f.at.gpus, v.Free()), 0
+	case r.guaranteed() && typed(v.Pools(), &r) && !v.Room(ref, r.sku):
+		return fmt.Sprintf("it is guaranteed leases of %s, so it gets no other type, and there is no room on these", r.sku), 0
 	case c.Key(&g).Rank != rankUndecided:
 		return "", 0
 	case !c.profiled(&g):

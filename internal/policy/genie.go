@@ -86,7 +86,7 @@ func (p *genie) fewest(v sched.View, g *sched.GangView) sched.Wish {
 	pools := v.Pools()
 	for n := g.Sizes.Least; n <= g.Sizes.Most; n++ {
 		for _, pool := range pools {
-			if usable(g, pool.SKU) && int64(gpusOf(g, n)) <= pool.Leaves && atSize(g, left, pool.SKU, n) <= slack {
+			if usable(g, pool.SKU) && v.Usable(g.Ref, pool.SKU) && int64(gpusOf(g, n)) <= pool.Leaves && atSize(g, left, pool.SKU, n) <= slack {
 				w.Size = n
 				if len(pools) > 1 {
 					w.SKU = pool.SKU
@@ -133,7 +133,10 @@ func short(v sched.View, g *sched.GangView, size int32) int64 {
 func (p *genie) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
 	g := v.Gang(ref)
 	w := p.fewest(v, &g)
-	if short(v, &g, w.Size) == 0 {
+	switch {
+	case w.SKU != "" && !v.Room(ref, w.SKU):
+		return fmt.Sprintf("to meet its deadline it needs %s, and there is no room on these", w.SKU), sched.Time(p.key(&g).Rank) + 1
+	case short(v, &g, w.Size) == 0:
 		return "", 0
 	}
 	return fmt.Sprintf("to meet its deadline it needs %d of its %d members at once, on %d GPUs; free are %d",

@@ -15,7 +15,7 @@ import (
 type planned struct {
 	g    sched.GangView
 	r    record
-	pool int
+	pool int // -1 where the VC has no leaves of that type any more
 	gpus leases.Rounded
 	has  int32 // GPUs, as it runs
 	need int64 // leases, 0 when it has outrun its estimate
@@ -83,9 +83,9 @@ func (l *look) gather() (someDemoted bool) {
 // planned reads a guaranteed gang as it stood when the lease began.
 func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
 	p := &planned{g: *g, r: *r}
-	p.pool = max(slices.IndexFunc(l.pools, func(q sched.Pool) bool { return q.SKU == r.sku }), 0)
+	p.pool = slices.IndexFunc(l.pools, func(q sched.Pool) bool { return q.SKU == r.sku })
 	f := l.forecastOf(g, r)
-	p.has, p.gpus = f.at.gpus, l.rounded(f.at.gpus, p.pool)
+	p.has, p.gpus = f.at.gpus, l.rounded(f.at.gpus, max(p.pool, 0))
 	ran := f.ran(g)
 	if runs && g.Started > 0 {
 		ran -= min(int64(l.now)%int64(l.lease), int64(l.now-g.Started))
@@ -110,6 +110,11 @@ func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
 func (l *look) plan() bool {
 	someDemoted := l.gather()
 	var said outcome
+	for _, p := range l.all {
+		if p.pool < 0 && !l.yield(remember(p.g.Ref.Job, p.r.demote("its guarantee is broken"))) {
+			return false
+		}
+	}
 	for pool := range l.pools {
 		if !l.planPool(pool, someDemoted, &said) {
 			return false
@@ -395,9 +400,14 @@ func (l *look) wish(g *sched.GangView) sched.Wish {
 	w := sched.Wish{Gang: g.Ref}
 	if r := readRecord(g.Note); r.guaranteed() {
 		w.Size = membersOn(g, r.at.gpus)
-		if len(l.pools) > 1 {
+		if typed(l.pools, &r) {
 			w.SKU = r.sku
 		}
 	}
 	return w
+}
+
+// typed reports whether a VC has other types than that of the leases of a guaranteed gang.
+func typed(pools []sched.Pool, r *record) bool {
+	return len(pools) > 1 || len(pools) == 1 && pools[0].SKU != r.sku
 }

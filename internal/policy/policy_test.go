@@ -98,8 +98,12 @@ func (b *board) Measured() bool {
 func (b *board) Elastic() bool {
 	return slices.ContainsFunc(slices.Concat(b.waiting, b.running), func(g sched.GangView) bool { return g.Sizes.Most > 0 })
 }
-func (b *board) Fruitless(string) bool { return false }
-func (b *board) Scratch() *any         { return &b.scratch }
+func (b *board) Room(r sched.GangRef, sku cell.TypeName) bool {
+	return int64(b.Gang(r).Leaves) <= b.Free()
+}
+func (b *board) Usable(sched.GangRef, cell.TypeName) bool { return true }
+func (b *board) Fruitless(string) bool                    { return false }
+func (b *board) Scratch() *any                            { return &b.scratch }
 
 func (b *board) Pools() []sched.Pool {
 	return []sched.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}

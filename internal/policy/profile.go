@@ -51,13 +51,14 @@ func (a *args) nodes(key string) int64 {
 	return n
 }
 
-// profiled reports whether a gang has been in the pool, or need not be.
+// profiled reports whether a gang has been in the pool, or need not be, as who is guaranteed
+// leases already.
 func (p profiler) profiled(g *sched.GangView) bool {
 	if p.nodes == 0 {
 		return true
 	}
 	r := readRecord(g.Note)
-	return r.profiled
+	return r.profiled || r.guaranteed()
 }
 
 // share is how many leaves of a type are the pool: never all.
@@ -207,7 +208,7 @@ func (l *look) startProfile(g *sched.GangView) bool {
 	large, at, gpus := false, 0, int32(0)
 	for i := range l.pools {
 		share := l.share(l.pools[i])
-		if !usable(g, l.pools[i].SKU) || int64(g.Leaves) > share {
+		if int64(g.Leaves) > share || !usable(g, l.pools[i].SKU) || !l.v.Usable(g.Ref, l.pools[i].SKU) {
 			continue
 		}
 		large, at, gpus = true, i, profileSize(g, share)

@@ -86,7 +86,7 @@ type passed struct {
 // passKey names an attempt to pass: equal shapes that must leave the same
 // bookings alone fare alike.
 type passKey struct {
-	shape string
+	shape string // with the chains of types that it is not to have
 	mask  uint64 // of the bookings to leave alone
 	by    Time   // when it must have its cells, 0 for no promise
 }
@@ -114,7 +114,8 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 	o := w.outlook
 	o.enter(j.spec.Priority)
 	a := o.asking(j, g)
-	a.over, a.behind, a.blocked, a.size = wish.Over != nil, wish.Passes, o.blockedFor(a), wish.Size
+	a.over, a.behind, a.size = wish.Over != nil, wish.Passes, wish.Size
+	o.keepToType(&a, wish.SKU)
 	if j.gangs[g].attempt != none {
 		o.improve(a)
 		return
@@ -201,6 +202,20 @@ func (o *outlook) blockedFor(a asking) []bool {
 	return o.w.blockedFor(a.j.id)
 }
 
+// keepToType says which chains a gang must leave alone: those of others, and where it is to
+// have one type those of all others. What was booked for it before may be of these.
+func (o *outlook) keepToType(a *asking, sku cell.TypeName) {
+	a.others = o.s.typesBut(sku)
+	if a.j.spec.Gangs[a.g].Extra {
+		a.others = o.s.otherTypes(a.j, a.g)
+	}
+	if a.others != nil && o.find(a.ref) >= 0 {
+		o.forget(a.ref)
+		o.rehold()
+	}
+	a.blocked = eitherOf(o.blockedFor(*a), a.others)
+}
+
 // asking is a gang's question to the outlook.
 type asking struct {
 	j       *job
@@ -212,6 +227,7 @@ type asking struct {
 	behind  func(GangRef) bool // who they are among the booked, nil for all to come
 	blocked []bool             // chains that it must leave to those before it
 	size    int32              // how many members it is to have; 0 is the usual ones
+	others  []bool             // chains of types that it is not to have
 }
 
 func (o *outlook) asking(j *job, g int32) asking {
@@ -250,7 +266,10 @@ func (o *outlook) passing(a asking) (plan, bool) {
 
 func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	gg := &a.j.gangs[a.g]
-	key := passKey{gg.shape.text, mask, 0}
+	key := passKey{shape: gg.shape.text, mask: mask}
+	for _, other := range a.others {
+		key.shape += map[bool]string{true: "x", false: "o"}[other]
+	}
 	if i := o.find(a.ref); i >= 0 {
 		key.by = o.books[i].start
 	}
@@ -338,10 +357,11 @@ func (o *outlook) union(mask uint64) cell.LeafSet {
 func (o *outlook) kept(a asking, from, to Time) cell.LeafSet { return o.union(o.mask(a, from, to)) }
 
 // turn is a gang's that found nothing: it keeps its booking, gets one, or waits
-// without. When nothing can be booked although it is first, those behind it wait
+// without, as one does that is to have one type only: a booking is made before its policy
+// says which. When nothing can be booked although it is first, those behind it wait
 // as they do without backfill.
 func (o *outlook) turn(a asking) {
-	if a.j.spec.Gangs[a.g].Extra {
+	if a.j.spec.Gangs[a.g].Extra || a.others != nil {
 		return
 	}
 	i := o.find(a.ref)

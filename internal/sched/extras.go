@@ -139,7 +139,8 @@ func (s *State) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID)
 }
 
 // withExtras looks again at victims among which there are minimums: the members
-// above these will leave with them, which may save somebody else.
+// above these will leave with them, which may save somebody else. One that its own priority
+// may not stop yet can only leave with its minimum.
 func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
 	if s.partials == 0 {
 		return res
@@ -149,7 +150,11 @@ func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
 		a := s.holder(v)
 		j := &s.jobs[a.job]
 		for g := 1; a.id.Gang == 0 && j.spec.partial() && g < len(j.gangs); g++ {
-			if at := j.gangs[g].attempt; at != none && s.attempts[at].state != AttemptReserving && s.attempts[at].state != AttemptUnknown {
+			at := j.gangs[g].attempt
+			if at == none || j.spec.Priority == r.Priority && s.young(&s.attempts[at]) {
+				continue
+			}
+			if state := s.attempts[at].state; state != AttemptReserving && state != AttemptUnknown {
 				victims = append(victims, s.attempts[at].alloc)
 			}
 		}
@@ -240,14 +245,7 @@ func (w *walker) grantExtra(e queued) {
 
 // blockedExtra returns the chains that a member above a minimum must leave alone.
 func (w *walker) blockedExtra(j *job) []bool {
-	out := w.blockedFor(j.id)
-	for i, other := range w.s.otherTypes(j, 1) {
-		if out == nil {
-			out = make([]bool, len(w.s.cl.Forest().Chains))
-		}
-		out[i] = out[i] || other
-	}
-	return out
+	return eitherOf(w.blockedFor(j.id), w.s.otherTypes(j, 1))
 }
 
 // otherTypes returns the chains of types that a job's minimum has not, for a member above it

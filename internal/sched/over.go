@@ -232,6 +232,41 @@ func (v view) Yields(ref GangRef) int32 {
 	return cfg.PreemptionBudget() - j.yielded
 }
 
+// Room implements View.
+func (v view) Room(ref GangRef, sku cell.TypeName) bool {
+	j := v.s.find(ref.Job)
+	if j == nil {
+		return false
+	}
+	r := v.s.request(j, int(ref.Gang))
+	r.Blocked = v.s.typesBut(sku)
+	_, ok := v.s.cl.Place(&r)
+	return ok
+}
+
+// Usable implements View.
+func (v view) Usable(ref GangRef, sku cell.TypeName) bool {
+	j := v.s.find(ref.Job)
+	if j == nil {
+		return false
+	}
+	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[ref.Gang].shape.text + "@" + string(sku)}
+	if why, ok := v.s.never[key]; ok {
+		return why == nil
+	}
+	r := v.s.request(j, int(ref.Gang))
+	r.Blocked, r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = v.s.typesBut(sku), nil, nil, nil, true
+	var why *Reason
+	if res, ok := v.s.vacant().Place(&r); !ok && !res.Bounded {
+		why = &Reason{Code: NeverFits}
+	}
+	if v.s.never == nil || len(v.s.never) > maxJudged {
+		v.s.never = map[whatFits]*Reason{}
+	}
+	v.s.never[key] = why
+	return why == nil
+}
+
 // SKU implements View.
 func (v view) SKU(ref GangRef) cell.TypeName {
 	j := v.s.find(ref.Job)

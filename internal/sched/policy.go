@@ -157,7 +157,8 @@ type Wish struct {
 	// Free keeps to cells that are free: nobody is made to leave, or to become
 	// opportunistic. Under backfill it does not hold either.
 	Free bool
-	// SKU, where it is set, is the only type of leaves that the gang may get now.
+	// SKU, where it is set, is the only type of leaves that the gang may get now. Under
+	// backfill nothing is booked for it then.
 	SKU cell.TypeName
 	// Turns, where it is set, asks for no cells: the gangs in it share the leaves that all
 	// but one of them hold, the gangs of one turn running at once (packed) and the turns
@@ -287,6 +288,12 @@ type View interface {
 	// 0 where one that runs may not be now: it has not run for the VC's minimum run time,
 	// or its job's budget of preemptions is used up.
 	Yields(GangRef) int32
+	// Room reports whether a gang that waits would find free cells of a type now. It costs a
+	// search, so it is for explanations.
+	Room(GangRef, cell.TypeName) bool
+	// Usable reports whether a gang could ever use leaves of a type that its VC is guaranteed:
+	// by the types, the nodes and the pinned cells that its job names, and by its shape.
+	Usable(GangRef, cell.TypeName) bool
 	// SKU is the type on which a gang runs, that of its first task; "" of one that has no cells.
 	SKU(GangRef) cell.TypeName
 	// Promised yields those that wait and were promised cells by the key of a Keyed
@@ -317,7 +324,7 @@ type View interface {
 	Note(JobID) []byte
 	// Measured reports whether the configuration has a table of throughputs (GangView.Speeds).
 	Measured() bool
-	// Elastic reports whether any job, of whatever VC, can have more than one size.
+	// Elastic reports whether any job of the VC that has not ended can have more than one size.
 	Elastic() bool
 	// Pools are what the VC is guaranteed, by type.
 	Pools() []Pool

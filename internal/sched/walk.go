@@ -213,7 +213,7 @@ func (w *walker) grant(wish Wish) {
 	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) || j.spec.Gangs[g].Extra && !s.extraEligible(j) {
 		return
 	}
-	if w.outlook != nil { // which cannot be held to one type
+	if w.outlook != nil {
 		w.backfill(j, g, wish)
 		return
 	}
@@ -302,18 +302,31 @@ func (w *Wish) shape(of string) string {
 // blockedWish returns the chains that a wish must leave alone: those that its job
 // must leave to others, and all but those of the type that it names.
 func (w *walker) blockedWish(wish Wish) []bool {
-	out := w.blockedFor(wish.Gang.Job)
-	if wish.SKU == "" {
-		return out
+	return eitherOf(w.blockedFor(wish.Gang.Job), w.s.typesBut(wish.SKU))
+}
+
+// typesBut names the chains of all types but one; nil for "".
+func (s *State) typesBut(sku cell.TypeName) []bool {
+	if sku == "" {
+		return nil
 	}
-	f := w.s.cl.Forest()
-	if out == nil {
-		out = make([]bool, len(f.Chains))
-	}
+	f := s.cl.Forest()
+	out := make([]bool, len(f.Chains))
 	for i := range f.Chains {
-		out[i] = out[i] || f.Chains[i].SKU != wish.SKU
+		out[i] = f.Chains[i].SKU != sku
 	}
 	return out
+}
+
+// eitherOf names the chains that one of two sets names; nil names none.
+func eitherOf(a, b []bool) []bool {
+	if a == nil || b == nil {
+		return append(a, b...)
+	}
+	for i := range a {
+		a[i] = a[i] || b[i]
+	}
+	return a
 }
 
 // fails remembers a shape that found nothing.

@@ -148,6 +148,9 @@ func (c *checker) batch(b engine.Batch) {
 		c.fail("Verify after event %d: %v", c.state.Seq(), err)
 	}
 	c.changes(b)
+	if len(b.Records) > 0 {
+		c.leased(b.Records[len(b.Records)-1].Time)
+	}
 }
 
 // books checks one record against the checker's own books.
@@ -356,7 +359,7 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	if by.VC != of.VC {
 		c.fail("I1: event %d: %s of VC %s preempts guaranteed %s of VC %s", r.Seq, by.Name, by.VC, of.Name, of.VC)
 	}
-	if by.Gangs[e.By.Gang].Extra {
+	if by.Gangs[e.By.Gang].Extra && c.promises[e.By.Job].word != "holds" { // whose members are part of its lease
 		c.fail("I6: event %d: %v, above its job's minimum, preempts guaranteed attempt %v", r.Seq, *e.By, e.Attempt)
 	}
 	if by.Priority < of.Priority || by.Priority == of.Priority && !c.yields(r, e) {

@@ -22,6 +22,7 @@ const (
 	calm                    // the same under chronus, and nothing goes wrong
 	moving                  // gangs move for others in every VC
 	trials                  // experiments under hypersched
+	mixed                   // a crowd under chronus on GPUs of several types
 )
 
 // Every policy in its turn orders a crowd of one priority in one VC, with faults and other
@@ -62,11 +63,19 @@ func crowdedFloor(g *generator) *floor {
 	}
 	f.chains = []floorChain{c}
 	f.quota["a"] = []share{cells(g, &c, max(c.nodes-1, 1))}
+	if g.kind == mixed || g.kind == calm && g.chance(50) {
+		f.addTypes(g)
+	}
 	if c.nodes > 1 && g.chance(70) {
 		f.quota["b"] = []share{cells(g, &c, 1)}
 	}
 	if g.kind == trials {
 		f.policy["a"], f.policy["b"] = withLimits(g, searching(g)), randomPolicy(g)
+		return f
+	}
+	if g.kind == mixed {
+		f.policy["a"] = g.pick(slices.DeleteFunc(floorPolicies(), func(p string) bool { return !strings.HasPrefix(p, "chronus") })...)
+		f.policy["a"], f.policy["b"] = withLimits(g, f.policy["a"]), randomPolicy(g)
 		return f
 	}
 	if g.kind == crowd {
@@ -88,6 +97,16 @@ func crowdedFloor(g *generator) *floor {
 		f.policy[vc] = g.pick(promising()...) + " budget=1000000"
 	}
 	return f
+}
+
+// addTypes gives VC a nodes of one or two more types, as large as the others.
+func (f *floor) addTypes(g *generator) {
+	for _, name := range []string{"y", "z"}[:1+g.IntN(2)*g.IntN(2)] {
+		c := f.chains[0]
+		c.name, c.prefix, c.nodes = name, name, 1+g.IntN(3)
+		f.chains = append(f.chains, c)
+		f.quota["a"] = append(f.quota["a"], cells(g, &c, c.nodes))
+	}
 }
 
 // preempts reports whether a policy with parameters may let some leave within a priority,
@@ -118,14 +137,14 @@ var quick = regexp.MustCompile(`restart=[0-2]\b`)
 func (g *generator) oneOfMany(name, vc string) string {
 	prio, tasks, leaves := g.pick("prod", "test", "test", "test"), 1, 1+g.IntN(2)*g.IntN(2)
 	run, grace := g.runTime(), g.IntN(40)
-	if g.kind == crowd && !strings.Contains(run, "deadline") && g.chance(40) {
+	if (g.kind == crowd || g.kind == mixed) && !strings.Contains(run, "deadline") && g.chance(40) {
 		run += fmt.Sprintf(" deadline=%ds", 1+g.IntN(600))
 	}
-	if g.kind == crowd || g.kind == calm {
+	if g.kind == crowd || g.kind == calm || g.kind == mixed {
 		node := g.plan.chains[0].gpus
 		vc, prio = g.pick("a", "a", "a", "a", "b"), g.pick("test", "test", "test", "test", "test", "test", "test", "prod", "oppo", "oppo")
 		leaves = 1 << g.IntN(4)
-		if g.kind == crowd && g.chance(20) {
+		if (g.kind == crowd || g.kind == mixed) && g.chance(20) {
 			leaves = 1 + g.IntN(node)
 		}
 		if leaves > node {
@@ -139,7 +158,23 @@ func (g *generator) oneOfMany(name, vc string) string {
 			run += fmt.Sprintf(" deadline=%ds", duration+1+g.IntN(1200))
 		}
 	}
-	return fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=%dx%d", name, vc, prio, run, grace, g.next, tasks, leaves)
+	text := fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=%dx%d", name, vc, prio, run, grace, g.next, tasks, leaves)
+	if len(g.plan.chains) > 1 && (g.kind == mixed || g.kind == calm) {
+		text = g.somewhere(text, tasks, leaves)
+	}
+	return text
+}
+
+// somewhere lets a job use some types only, or have several sizes.
+func (g *generator) somewhere(text string, tasks, leaves int) string {
+	if g.chance(30) {
+		text = strings.TrimSuffix(text, fmt.Sprintf("=%dx%d", tasks, leaves))
+		text += fmt.Sprintf("=%d..%dx%d", tasks, tasks+1+g.IntN(3), leaves)
+	}
+	if g.chance(30) {
+		text += "@" + g.pick("x", "y", "x|y")
+	}
+	return text
 }
 
 // whoRuns picks a job that is active, where there is one.

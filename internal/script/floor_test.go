@@ -70,7 +70,8 @@ func (c *floorChain) leaves() int { return c.gpus * max(1, c.parts) }
 // newFloor makes one or two chains and shares them out among the VCs, of which
 // some share theirs among children.
 func newFloor(g *generator) *floor {
-	if g.kind == crowd || g.kind == calm || g.kind == trials {
+	switch g.kind {
+	case crowd, calm, trials, mixed:
 		return crowdedFloor(g)
 	}
 	f := &floor{quota: map[string][]share{}, pinned: map[string]string{}, policy: map[string]string{}}
@@ -349,6 +350,9 @@ func (f *floor) text() string {
 		fmt.Fprintf(&b, "vc %s policy=%s", v, f.policy[v])
 		if i == 0 && len(f.vcs)%2 == 0 { // what sizes are chosen by
 			b.WriteString(" speeds=*:1:10,*:2:19,*:4:34")
+			if len(f.chains) > 1 {
+				b.WriteString(",*:1@y:25,*:2@y:47,*:4@y:80,*:1@z:12")
+			}
 		}
 		if f.half != "" && i == 0 {
 			b.WriteString(" halfLife=" + f.half)

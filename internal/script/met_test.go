@@ -19,6 +19,7 @@ type met struct {
 	debts    int // comparisons of what was borrowed
 	kept     int // jobs that ended by a guaranteed deadline
 	alone    int // gangs that were placed on nodes for themselves
+	leased   int // looks at tasks on the type of which their job is guaranteed leases
 }
 
 // tries are what happened under one policy.
@@ -51,7 +52,7 @@ func (m *met) add(o *met) {
 	}
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
-	m.pauses += o.pauses
+	m.pauses, m.leased = m.pauses+o.pauses, m.leased+o.leased
 }
 
 // judge fails where the checks looked at nothing: every policy must have started gangs, and

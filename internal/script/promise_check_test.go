@@ -19,6 +19,7 @@ type promise struct {
 	since   sched.Time
 	seconds int64 // as measured, 0 for not
 	option  int   // which deadline
+	sku     cell.TypeName
 	// takes is how many seconds it takes with so many GPUs, extrapolated; after it had run for by
 	// that was as much as did, and since then it has now GPUs.
 	takes, gpus, did, by, now int64
@@ -70,6 +71,9 @@ func readPromise(note []byte) promise {
 	}
 	if len(words) > 1 && p.kept() {
 		p.option, _ = strconv.Atoi(words[1])
+	}
+	if len(words) > 2 && p.kept() {
+		p.sku = cell.TypeName(words[2])
 	}
 	return p
 }

@@ -279,7 +279,7 @@ func (g *generator) step() {
 	}
 	telling := 6
 	switch g.kind {
-	case crowd:
+	case crowd, mixed:
 		telling = 25
 	case trials:
 		telling = 60
@@ -379,7 +379,7 @@ func (g *generator) progress() {
 		return
 	}
 	name := g.names[len(g.names)-1-g.IntN(min(len(g.names), 8))]
-	if g.kind == crowd || g.kind == trials {
+	if g.kind == crowd || g.kind == trials || g.kind == mixed {
 		name = g.whoRuns(name)
 	}
 	line := fmt.Sprintf("progress %s step=%d", name, 1+g.IntN(1000))

@@ -66,7 +66,9 @@ func (c *checker) resized(r sched.Record, e sched.StopSent, a *attempt) {
 	least := v.MinRun
 	if !j.Gangs[e.Attempt.Gang].Extra {
 		c.met.pauses++
-		least = max(least, seconds(v, "round", 60))
+		if v.Policy == "hypersched" {
+			least = max(least, seconds(v, "round", 60))
+		}
 	}
 	paused := c.live[sched.AttemptID{Job: e.Attempt.Job, N: c.last[gangKey{e.Attempt.Job, 0}]}]
 	if ends := paused != nil && paused.stop && e.Attempt.Gang != 0; !ends && least > 0 && (a.started == 0 || a.started.Add(least) > r.Time) {
