@@ -189,10 +189,10 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 			return
 		}
 		l.stops = boundary
-		if boundary || len(l.force) > 0 || l.waits() || len(l.missing()) > 0 {
+		if boundary || len(l.force) > 0 || l.waits() {
 			l.findRunning()
 		}
-		if l.holders() && l.members(l.missing()) && l.forced() {
+		if l.promised() && l.holders() && l.members(l.missing()) && l.forced() {
 			l.rest()
 		}
 	}
@@ -243,6 +243,29 @@ func (l *look) findRunning() {
 	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
 }
 
+// promised starts those of several sizes that hold the lease, were promised cells, and have
+// them by now: their other members are served in this look, before best effort fills in.
+func (l *look) promised() bool {
+	if !l.elastic {
+		return true
+	}
+	var waiting []sched.Ranked
+	for r := range l.v.Promised() {
+		if r.Key.Rank == rankHolder && r.Ref.Gang == 0 {
+			waiting = append(waiting, r)
+		}
+	}
+	slices.SortFunc(waiting, compare)
+	for _, r := range waiting {
+		g := l.v.Gang(r.Ref)
+		w := l.wish(&g)
+		if w.Size = 0; !l.yield(w) {
+			return false
+		}
+	}
+	return true
+}
+
 // holders serves those who hold the lease and do not run; all others make room.
 func (l *look) holders() bool {
 	var waiting []sched.GangRef
@@ -254,16 +277,20 @@ func (l *look) holders() bool {
 			waiting = append(waiting, r.Ref)
 		}
 	}
-	none := func(ref sched.GangRef) bool { return readRecord(l.v.Gang(ref).Note).kind != holds }
 	for _, ref := range waiting {
 		g := l.v.Gang(ref)
 		w := l.wish(&g)
-		w.Over, w.Passes = behind(slices.Values(l.run), math.MinInt64), none
+		w.Over, w.Passes = behind(slices.Values(l.run), math.MinInt64), l.holdsNone
 		if !l.yield(w) {
 			return false
 		}
 	}
 	return true
+}
+
+// holdsNone reports whether a gang holds no lease: who does goes before it.
+func (l *look) holdsNone(ref sched.GangRef) bool {
+	return readRecord(l.v.Gang(ref).Note).kind != holds
 }
 
 // follow sums up what guaranteed gangs did that have fewer or more members than they had.
@@ -305,11 +332,14 @@ func (l *look) missing() []sched.GangView {
 
 // members serves those that they miss; others make room.
 func (l *look) members(missing []sched.GangView) bool {
+	if len(missing) > 0 {
+		l.findRunning()
+	}
 	for i := range missing {
 		g := &missing[i]
 		w := l.wish(g)
 		n := w.Size - g.Sizes.Least
-		w.Size, w.Over = 0, behind(slices.Values(l.run), math.MinInt64)
+		w.Size, w.Over, w.Passes = 0, behind(slices.Values(l.run), math.MinInt64), l.holdsNone
 		for w.Gang.Gang = 1; w.Gang.Gang <= n; w.Gang.Gang++ {
 			if !l.v.Placed(w.Gang) && !l.yield(w) {
 				return false
