@@ -73,7 +73,8 @@ type experiment struct {
 	deadline sched.Time // 0 is none
 	order    int64      // of the first trial
 	trials   []*trial
-	exploit  bool // it starts no more of them
+	first    []*trial // the same, those that run first
+	exploit  bool     // it starts no more of them
 }
 
 // least is the smallest size of a trial, of one size the only one.
@@ -125,47 +126,43 @@ type study struct {
 	p      *hypersched
 	v      sched.View
 	all    []*experiment
+	apps   map[string]*experiment
 	budget int64 // GPUs that nobody was given yet
 	ready  int64 // of all, those that are free or about to be
+	mem    *searches
 }
+
+// newStudy takes the memory of the study before, which close gives back.
+func (p *hypersched) newStudy(v sched.View) *study {
+	s := &study{p: p, v: v, apps: map[string]*experiment{}}
+	scratch := v.Scratch()
+	if s.mem, _ = (*scratch).(*searches); s.mem == nil {
+		s.mem = &searches{}
+	}
+	*scratch, s.mem.trials = nil, s.mem.trials[:0] // while it is in use
+	return s
+}
+
+func (s *study) close() { *s.v.Scratch() = s.mem }
 
 // study reads the view and plans.
 func (p *hypersched) study(v sched.View) *study {
-	s := &study{p: p, v: v, ready: v.Guaranteed()}
+	s := p.newStudy(v)
+	s.ready = v.Guaranteed() - v.Bad()
 	for _, n := range v.Holders(sched.ByUser) {
 		s.ready -= n
 	}
 	s.budget = s.ready
-	past := readEnded(v.Note(0))
-	apps := map[string]*experiment{}
-	add := func(g *sched.GangView, runs bool) {
-		t := &trial{g: *g, runs: runs, loss: noLoss, at: readRungs(g.Note)}
-		if g.Progress != nil && g.Progress.Loss != "" {
-			t.loss = billionths(g.Progress.Loss)
-		}
-		if runs {
-			s.budget += t.holds()
-		} else if v.Placed(g.Ref) { // it was promised so many
-			s.budget += t.gpus(t.least())
-		}
-		e := apps[g.Hints.App]
-		if e == nil || g.Hints.App == "" {
-			e = &experiment{order: g.Order}
-			apps[g.Hints.App] = e
-			s.all = append(s.all, e)
-		}
-		e.order = min(e.order, g.Order)
-		if d, ok := lastDeadline(g); ok && (e.deadline == 0 || d < e.deadline) {
-			e.deadline = d
-		}
-		e.trials = append(e.trials, t)
-	}
 	for g := range v.Running() {
-		add(&g, true)
+		t := s.add(&g, true)
+		s.budget += t.holds()
 	}
 	for g := range v.Waiting() {
-		add(&g, false)
+		if t := s.add(&g, false); v.Placed(g.Ref) { // it was promised so many
+			s.budget += t.gpus(t.least())
+		}
 	}
+	past := s.mem.ended(v.Note(0))
 	for _, e := range s.all {
 		e.judge(p, past[e.trials[0].g.Hints.App], v.Now())
 	}
@@ -174,6 +171,27 @@ func (p *hypersched) study(v sched.View) *study {
 	})
 	s.plan()
 	return s
+}
+
+// add adds a trial to its experiment.
+func (s *study) add(g *sched.GangView, runs bool) *trial {
+	t := s.mem.trial()
+	*t = trial{g: *g, runs: runs, loss: noLoss, at: readRungs(g.Note)}
+	if g.Progress != nil && g.Progress.Loss != "" {
+		t.loss = billionths(g.Progress.Loss)
+	}
+	e := s.apps[g.Hints.App]
+	if e == nil || g.Hints.App == "" {
+		e = &experiment{order: g.Order}
+		s.apps[g.Hints.App] = e
+		s.all = append(s.all, e)
+	}
+	e.order = min(e.order, g.Order)
+	if d, ok := lastDeadline(g); ok && (e.deadline == 0 || d < e.deadline) {
+		e.deadline = d
+	}
+	e.trials = append(e.trials, t)
+	return t
 }
 
 // judge says who is cut, and whether the experiment starts no more trials.
@@ -196,6 +214,7 @@ func (e *experiment) judge(p *hypersched, ended [][]int64, now sched.Time) {
 		until = min(until, whole[len(whole)/2])
 	}
 	e.exploit = e.deadline > 0 && e.left(now) < until
+	e.first = e.firstRunning()
 }
 
 // cut reports whether a trial is not among the best of the last rung that it reached.
@@ -227,7 +246,7 @@ func (p *hypersched) cut(e *experiment, ended [][]int64, t *trial) bool {
 func (s *study) plan() {
 	for _, runs := range [2]bool{true, false} { // an experiment stops no trial of another
 		for _, e := range s.all {
-			for _, t := range e.firstRunning() {
+			for _, t := range e.first {
 				if !t.cut && t.runs == runs && (runs || !e.exploit) {
 					s.give(t)
 				}
@@ -238,7 +257,7 @@ func (s *study) plan() {
 		s.share(e)
 	}
 	for _, e := range s.all {
-		for _, t := range e.firstRunning() {
+		for _, t := range e.first {
 			if t.target == 0 && (t.runs || s.may(e, t)) {
 				s.give(t)
 			}
@@ -249,6 +268,9 @@ func (s *study) plan() {
 // firstRunning are the trials: those that run, then those that wait and were farther, and
 // then by loss and submission.
 func (e *experiment) firstRunning() []*trial {
+	if len(e.trials) == 1 {
+		return e.trials
+	}
 	out := slices.Clone(e.trials)
 	slices.SortStableFunc(out, func(a, b *trial) int {
 		if a.runs != b.runs {
@@ -314,9 +336,10 @@ func (t *trial) size() int32 {
 func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		s := p.study(v)
+		defer s.close()
 		missed := false
 		for _, e := range s.all {
-			for _, t := range e.firstRunning() {
+			for _, t := range e.first {
 				if t.runs || t.target == 0 { // what a trial is to grow by is not for who is cut, either
 					missed = missed || t.target > 0 && t.gpus(t.target) > t.holds()
 					continue
@@ -328,7 +351,7 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 			}
 		}
 		for _, e := range s.all {
-			for _, t := range e.firstRunning() {
+			for _, t := range e.first {
 				again := t.cut && (missed || v.Now() < t.g.Since.Add(p.round))
 				if t.runs || t.target > 0 || again || !s.may(e, t) || t.gpus(t.least()) > v.Free() {
 					continue
@@ -352,6 +375,7 @@ func (s *study) may(e *experiment, t *trial) bool {
 func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		s := p.study(v)
+		defer s.close()
 		needed := -s.ready
 		for t := range s.each {
 			switch more := t.gpus(t.target) - t.holds(); {
@@ -423,7 +447,12 @@ func (p *hypersched) NextChange(v sched.View) sched.Time {
 
 // Restrains implements sched.Restrainer.
 func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
-	for _, e := range p.study(v).all {
+	if !p.judged(v, ref) {
+		return "", 0
+	}
+	s := p.study(v)
+	defer s.close()
+	for _, e := range s.all {
 		for _, t := range e.trials {
 			switch {
 			case t.g.Ref != ref || t.target > 0:
@@ -435,4 +464,31 @@ func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, sched.T
 		}
 	}
 	return "", 0
+}
+
+// judged reports whether a trial is cut, or its experiment starts no more: else nothing but
+// room keeps it waiting. It looks at the trials of that experiment alone.
+func (p *hypersched) judged(v sched.View, ref sched.GangRef) bool {
+	s := p.newStudy(v)
+	defer s.close()
+	of := v.Gang(ref)
+	app := of.Hints.App
+	add := func(g *sched.GangView, runs bool) {
+		if g.Hints.App == app && (app != "" || g.Ref == ref) {
+			s.add(g, runs)
+		}
+	}
+	for g := range v.Running() {
+		add(&g, true)
+	}
+	for g := range v.Waiting() {
+		add(&g, false)
+	}
+	e := s.apps[app]
+	if e == nil {
+		return false
+	}
+	e.judge(p, s.mem.ended(v.Note(0))[app], v.Now())
+	at := slices.IndexFunc(e.trials, func(t *trial) bool { return t.g.Ref == ref })
+	return at >= 0 && (e.trials[at].cut || e.exploit)
 }

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -30,13 +32,47 @@ func readEnded(note []byte) map[string][][]int64 {
 	return out
 }
 
-// readRungs reads a note about a trial: its losses at the rungs that it reached.
+// readRungs reads a note about a trial, its losses at the rungs that it reached, such as
+// [500000000,250000000]; nil where that is no such note.
 func readRungs(note []byte) []int64 {
-	var at []int64
-	if len(note) == 0 || json.Unmarshal(note, &at) != nil {
+	if len(note) < 2 || note[0] != '[' || note[len(note)-1] != ']' {
 		return nil
 	}
+	rest, at := note[1:len(note)-1], make([]int64, 0, 8)
+	for len(rest) > 0 {
+		var part []byte
+		part, rest, _ = bytes.Cut(rest, []byte(","))
+		n, err := strconv.ParseInt(string(part), 10, 64)
+		if err != nil {
+			return nil
+		}
+		at = append(at, n)
+	}
 	return at
+}
+
+// searches is memory that one study leaves to the next.
+type searches struct {
+	note   []byte // that of a VC, as it was read last
+	past   map[string][][]int64
+	trials []trial
+}
+
+// ended is readEnded of a note that seldom changes.
+func (m *searches) ended(note []byte) map[string][][]int64 {
+	if !bytes.Equal(note, m.note) {
+		m.note, m.past = bytes.Clone(note), readEnded(note)
+	}
+	return m.past
+}
+
+// trial is memory for one more; those before stay where they are.
+func (m *searches) trial() *trial {
+	if len(m.trials) == cap(m.trials) {
+		m.trials = make([]trial, 0, max(2*cap(m.trials), 64))
+	}
+	m.trials = m.trials[:len(m.trials)+1]
+	return &m.trials[len(m.trials)-1]
 }
 
 // reached is how many rungs a trial has reached with so many steps of all.

@@ -439,6 +439,30 @@ func (v view) Nodes() iter.Seq[NodeView] {
 // Guaranteed implements View.
 func (v view) Guaranteed() int64 { return v.s.looks.owned[v.space] }
 
+// Bad implements View.
+func (v view) Bad() int64 {
+	cl := v.s.cl
+	if !cl.Ailed() {
+		return 0
+	}
+	var n int64
+	f, sp := cl.Forest(), cl.Space(v.space)
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		if r.Cell == cell.None {
+			continue // it can be bound to one that is not
+		}
+		first := f.Cells[r.Cell].FirstLeaf
+		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
+			hold, promised := cl.Holder(l)
+			if v.s.leafBad(l) && promised == cell.None && (hold == cell.None || cl.Alloc(hold).Opportunistic()) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // addResources adds leaves of a chain to sums of GPUs, MiB of GPU memory,
 // thousandths of cores and MiB, with one more entry for each chain's leaves. It is
 // what the leaves carry, which nobody else can use, and not what tasks ask for.

@@ -307,6 +307,9 @@ type View interface {
 	Free() int64
 	// Guaranteed is how many leaves the VC is guaranteed.
 	Guaranteed() int64
+	// Bad is how many of these are bad, or on nodes that are not in service, and held by no
+	// gang with a guarantee.
+	Bad() int64
 	// Share is a party's dominant share of the VC's guarantee now, in parts per
 	// million: the largest over GPUs, GPU memory, cores, memory and each SKU. What
 	// the leaves carry that its gangs hold counts, at all priorities.

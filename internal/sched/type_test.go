@@ -241,3 +241,26 @@ func TestUsableTypes(t *testing.T) {
 		want(t, "H", usable["H"], c.h)
 	}
 }
+
+// What is bad and held by nobody is no room, though the VC is guaranteed it.
+func TestBadLeavesOfTheVC(t *testing.T) {
+	var bad int64
+	p := &typed{see: func(v sched.View) { bad = v.Bad() }}
+	w := typedWorld(t, twoTypes(2, 1, ""), p)
+	first := gangJob("one", "a", 10, 1, 1)
+	first.Roles[0].SKUs = []cell.TypeName{"H"}
+	one := w.submit(first)
+	w.submit(gangJob("large", "a", 10, 1, 2))
+	w.submit(gangJob("too", "a", 10, 1, 2)) // who waits, so that somebody looks
+	want(t, "of all that work", bad, int64(0))
+	w.start(one)
+	w.tell(sched.LeafHealth{Node: "n1", SKU: "H", Device: 0})
+	w.look()
+	want(t, "of one that is held", bad, int64(0))
+	w.exit(one, 0)
+	w.look()
+	want(t, "of one that nobody holds", bad, int64(1))
+	w.tell(sched.LeafHealth{Node: "n1", SKU: "H", Device: 0, Good: true})
+	w.look()
+	want(t, "of one that was mended", bad, int64(0))
+}
