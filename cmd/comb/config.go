@@ -69,7 +69,7 @@ without one the file alone is checked, and what it describes is shown.`,
 
 // validateAlone checks a cluster file when there is no server to hold it against.
 func (a *app) validateAlone(name string, src []byte) error {
-	c, warnings, problems := config.Parse(name, src, policy.Names()...)
+	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New})
 	out := rest.ConfigChecked{Changed: true}
 	for _, w := range warnings {
 		fmt.Fprintf(a.errs, "warning: %s\n", clean(w.String(), false))

@@ -228,7 +228,7 @@ type serving struct {
 func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	handler := server.New(server.Options{
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: taskLogs{d.executor},
-		Policies: policy.Names(), CheckCluster: d.checkCluster, RequireImage: d.flags.requireImage,
+		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, RequireImage: d.flags.requireImage,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		Now: wallTime, Log: d.log,
 	})

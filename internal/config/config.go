@@ -58,10 +58,16 @@ func Limits() document.Limits {
 	return document.Limits{Bytes: 8 << 20, Depth: 2 * (maxLevels + 8), Nodes: 400_000, Scalar: 8 << 20}
 }
 
-// Parse reads a cluster file. policies are the known policy names; without any,
-// every name is accepted. Warnings (accepted, but probably not meant) come with
+// Policies are those that a cluster file may name. Without names every one is
+// accepted, and without New all parameters are.
+type Policies struct {
+	Names []string
+	New   sched.Policies
+}
+
+// Parse reads a cluster file. Warnings (accepted, but probably not meant) come with
 // or without problems; when there are problems the cluster is nil.
-func Parse(file string, src []byte, policies ...string) (c *Cluster, warnings, problems document.Problems) {
+func Parse(file string, src []byte, policies Policies) (c *Cluster, warnings, problems document.Problems) {
 	root, problems := document.Parse(file, src, Limits())
 	if len(problems) > 0 {
 		return nil, nil, problems
@@ -79,7 +85,7 @@ func Parse(file string, src []byte, policies ...string) (c *Cluster, warnings, p
 // builder is one reading of one file.
 type builder struct {
 	*document.Reader
-	policies []string
+	policies Policies
 
 	types    map[cell.TypeName]*cellType
 	skus     map[cell.TypeName]*skuEntry

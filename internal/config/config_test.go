@@ -18,13 +18,30 @@ import (
 
 const testdata = "../../testdata/config"
 
+// known are the policies of these tests: drf takes the parameter by alone.
+var known = Policies{Names: []string{"drf", "fifo"}, New: func(c sched.VCConfig) (sched.Policy, error) {
+	var bad sched.BadParams
+	for _, p := range c.Params {
+		if c.Policy != "drf" || p.Key != "by" {
+			bad = append(bad, sched.BadParam{Key: p.Key, Why: fmt.Sprintf("%s takes no %s", c.Policy, p.Key)})
+		}
+	}
+	if c.Policy == "fifo" && len(bad) > 0 {
+		bad = append(bad, sched.BadParam{Key: "absent", Why: "absent must not be absent"})
+	}
+	if bad == nil {
+		return nil, nil
+	}
+	return nil, bad
+}}
+
 func read(t *testing.T, name string) *Cluster {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join(testdata, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _, problems := Parse(name, src, "drf", "fifo")
+	c, _, problems := Parse(name, src, known)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -121,7 +138,7 @@ func TestThroughputs(t *testing.T) {
   physicalCells: [{cellType: N, cellAddress: n}]
 virtualClusters: {b: {virtualCells: [{cellType: N, cellNumber: 1}]}}
 throughputs: `
-	c, _, problems := Parse("f", []byte(base+`{vgg: {GPU: {2: 19, 1: 10}}, "*": {"*": {1: 1}}}`))
+	c, _, problems := Parse("f", []byte(base+`{vgg: {GPU: {2: 19, 1: 10}}, "*": {"*": {1: 1}}}`), Policies{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -129,7 +146,7 @@ throughputs: `
 	if diff := cmp.Diff(want, c.Config.Throughputs); diff != "" {
 		t.Error(diff)
 	}
-	_, _, problems = Parse("f", []byte(base+`{vgg: {TPU: {1: 1}, GPU: {0: 1, 1: 0, 2: 5, "02": 6}}, "": {GPU: {1: 1}}}`))
+	_, _, problems = Parse("f", []byte(base+`{vgg: {TPU: {1: 1}, GPU: {0: 1, 1: 0, 2: 5, "02": 6}}, "": {GPU: {1: 1}}}`), Policies{})
 	for _, text := range []string{`no leaf is of the type "TPU"`, `"0" is not a number of GPUs`, `each once`, `a model needs a name`} {
 		if got := problems.Error(); !strings.Contains(got, text) {
 			t.Errorf("%s is not among the problems: %s", text, got)
@@ -142,7 +159,7 @@ func TestWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, warnings, _ := Parse("large.yaml", src)
+	_, warnings, _ := Parse("large.yaml", src, Policies{})
 	want := `large.yaml:4:23: kubeApiServerAddress: this key of HiveD has no effect here
 large.yaml:5:19: webServerAddress: this key of HiveD has no effect here
 large.yaml:6:24: forcePodBindThreshold: this key of HiveD has no effect here
@@ -159,7 +176,7 @@ virtualClusters:
   a:
   b: {virtualCells: [{cellType: N, cellNumber: 0}]}
 `)
-	c, warnings, problems := Parse("f", src)
+	c, warnings, problems := Parse("f", src, Policies{})
 	if c == nil || len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -225,7 +242,7 @@ func TestHostile(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := busy(t)
-		c, _, problems := Parse("f", []byte(src))
+		c, _, problems := Parse("f", []byte(src), Policies{})
 		runtime.ReadMemStats(&after)
 		if c != nil || len(problems) == 0 {
 			t.Errorf("%s: accepted", name)

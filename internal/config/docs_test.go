@@ -23,7 +23,7 @@ func TestPage(t *testing.T) {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	example := blocks[0][1]
-	c, warnings, problems := Parse("cluster.yaml", []byte(example), "drf", "fifo")
+	c, warnings, problems := Parse("cluster.yaml", []byte(example), known)
 	if len(problems) > 0 || len(warnings) > 0 {
 		t.Fatal(problems, warnings)
 	}
@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong := strings.Replace(example, "V100-RACK.V100-NODE.V100-PAIR, cellNumber: 1", "V100-RACK.V100-NODE, cellNumber: 2", 1)
-	_, _, problems = Parse("cluster.yaml", []byte(wrong), "drf", "fifo")
+	_, _, problems = Parse("cluster.yaml", []byte(wrong), known)
 	if got := problems.Error(); !strings.Contains(strings.Join(strings.Fields(string(text)), " "), got) {
 		t.Errorf("the page does not show the message: %s", got)
 	}

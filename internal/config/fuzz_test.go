@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("physicalCluster:\n  skuTypes: {P: {gpu: 1, part: share}}\n  cellTypes:\n    D: {childCellType: P, childCellNumber: 2, isDeviceLevel: true}\n    N: {childCellType: D, childCellNumber: 2, isNodeLevel: true}\n" +
 		"  physicalCells: [{cellType: N, cellAddress: n, formerly: m, cellChildren: [{cellAddress: 3, cellChildren: [{cellAddress: \"3:1\"}, {}]}, {}]}]\nvirtualClusters: {v: {virtualCells: [{cellType: N.D, cellNumber: 2}], minRunTime: 1h, backfill: none, virtualClusters: {w: {formerly: x, virtualCells: [{cellType: N.D.P, cellNumber: 4}]}}}}\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		c, warnings, problems := Parse("f", src, "drf", "fifo")
+		c, warnings, problems := Parse("f", src, known)
 		if (c == nil) != (len(problems) > 0) || len(problems) > document.MaxProblems || len(warnings) > document.MaxProblems {
 			t.Fatalf("cluster %v with %d problems, %d warnings", c != nil, len(problems), len(warnings))
 		}
@@ -44,7 +44,7 @@ func FuzzParse(f *testing.F) {
 		if _, err := cell.New(&c.Config.Cluster); err != nil {
 			t.Fatalf("found right, but the core says: %v", err)
 		}
-		again, _, _ := Parse("f", src, "drf", "fifo")
+		again, _, _ := Parse("f", src, known)
 		if a, b := text(t, c), text(t, again); a != b {
 			t.Fatalf("two answers:\n%s\n%s", a, b)
 		}
@@ -89,7 +89,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 	b.SetBytes(int64(len(src)))
 	for b.Loop() {
-		if _, _, problems := Parse("large.yaml", src); len(problems) > 0 {
+		if _, _, problems := Parse("large.yaml", src, Policies{}); len(problems) > 0 {
 			b.Fatal(problems)
 		}
 	}

@@ -25,7 +25,7 @@ const nestedVCs = `research:
 a-z: {virtualCells: [{cellType: R, cellNumber: 0}], formerly: research-old}`
 
 func TestNested(t *testing.T) {
-	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, nestedVCs)))
+	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, nestedVCs)), Policies{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -75,7 +75,7 @@ func TestParts(t *testing.T) {
 virtualClusters: {v: {virtualCells: [{cellType: N.D, cellNumber: 2}]}}
 nodes: {n: {gpu: 2, cpu: 6}}
 `
-	c, _, problems := Parse("f", []byte(src))
+	c, _, problems := Parse("f", []byte(src), Policies{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -104,7 +104,7 @@ nodes: {n: {gpu: 2, cpu: 6}}
 
 // A budget of preemptions may be 0; only where it is not given the default holds.
 func TestBudget(t *testing.T) {
-	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, "a: {preemptionBudget: 0}\nb: {preemptionBudget: null}\nc: {}")))
+	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, "a: {preemptionBudget: 0}\nb: {preemptionBudget: null}\nc: {}")), Policies{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -120,7 +120,7 @@ func TestBudget(t *testing.T) {
 
 // A virtual cluster says how many of its gangs may move in an hour.
 func TestDefragmentation(t *testing.T) {
-	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, "a: {defragmentation: {movesPerHour: 4}}\nb: {defragmentation: null, backfill: easy}")))
+	c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, "a: {defragmentation: {movesPerHour: 4}}\nb: {defragmentation: null, backfill: easy}")), Policies{})
 	if problems != nil || c.Config.VCs[0].Moves != 4 || c.Config.VCs[1].Moves != 0 {
 		t.Fatalf("%+v, %v", c.Config.VCs, problems)
 	}

@@ -71,7 +71,7 @@ func TestMoreProblems(t *testing.T) {
 				"f:12:82: virtualClusters.v.virtualCells[1].cellNumber: chain R, level 1 (G): 1 cell is promised (v 1), but only 0 are left after the levels above; lower a cellNumber or add cells\n" +
 				"f:12:125: virtualClusters.v.policy: there is no policy \"nope\"; known are drf, fifo"},
 	} {
-		c, _, problems := Parse("f", []byte(tt.src), "drf", "fifo")
+		c, _, problems := Parse("f", []byte(tt.src), known)
 		if got := problems.Error(); got != tt.want {
 			t.Errorf("%s:\n%s\n%s", name, got, cmp.Diff(strings.Split(tt.want, "\n"), strings.Split(got, "\n")))
 		}

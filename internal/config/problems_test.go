@@ -102,6 +102,11 @@ func TestProblems(t *testing.T) {
 				"f:11:40: virtualClusters.w.policy.x: unknown key in the policy; known are name, params\n" +
 				"f:12:3: virtualClusters.\"x y\": \"x y\" is no good name for a virtual cluster: use at most 253 letters, digits, \"-\", \"_\" and \".\"\n" +
 				"f:12:17: virtualClusters.\"x y\".policy: expected a string, found a list"},
+		"parameters": {cluster(someTypes, someCells, "v: {policy: {name: drf, params: {by: team, bye: x}}}\nw: {policy: {name: fifo, params: {a: 1}}, backfill: x}"),
+			"f:10:46: virtualClusters.v.policy.params.bye: drf takes no bye\n" +
+				"f:11:22: virtualClusters.w.policy.name: absent must not be absent\n" +
+				"f:11:37: virtualClusters.w.policy.params.a: fifo takes no a\n" +
+				"f:11:55: virtualClusters.w.backfill: \"x\" is not one of none, easy, conservative"},
 		"nodes": {"physicalCluster:\n  skuTypes:\n    G: {gpu: 1, cpu: 2.5, memory: 8Gi}\n    C: {cpu: 4, memory: 1Gi}\n  cellTypes:\n    N: {childCellType: G, childCellNumber: 2, isNodeLevel: true}\n    M: {childCellType: C, childCellNumber: 3, isNodeLevel: true}\n  physicalCells: [{cellType: N, cellAddress: n}, {cellType: M, cellAddress: n}]\nvirtualClusters: {v: {virtualCells: [{cellType: N, cellNumber: 1}]}}\nnodes:\n  n: {cpu: 16, memory: 16Gi, gpu: 1}\n  nn: {cpu: 1, disk: 5}\n",
 			"f:11:3: nodes.n: the cells of the node n together have 17 CPU cores, but the machine has 16; lower the SKUs in skuTypes or the number of cells\n" +
 				"f:11:3: nodes.n: the cells of the node n together have 19456 MiB of memory, but the machine has 16384 MiB; lower the SKUs in skuTypes or the number of cells\n" +
@@ -110,7 +115,7 @@ func TestProblems(t *testing.T) {
 				"f:12:16: nodes.nn.disk: unknown key in the node \"nn\"; known are cpu, gpu, memory"},
 		"yaml": {"physicalCluster: &a {}\nvirtualClusters: *a\n", "f:1:18: anchors (&name) are not supported; write the value out, or put text that begins with & in quotes\nf:2:18: aliases (*name) are not supported; write the value out, or put text that begins with * in quotes"},
 	} {
-		c, _, problems := Parse("f", []byte(tt.src), "drf", "fifo")
+		c, _, problems := Parse("f", []byte(tt.src), known)
 		if got := problems.Error(); got != tt.want {
 			t.Errorf("%s:\n%s\n%s", name, got, cmp.Diff(strings.Split(tt.want, "\n"), strings.Split(got, "\n")))
 		}

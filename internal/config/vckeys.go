@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -76,12 +77,13 @@ func (b *builder) policy(n *document.Node) sched.VCConfig {
 	if n == nil || n.Kind == document.Null {
 		return out
 	}
-	name := n
+	name, given := n, []document.Field(nil)
 	if n.Kind == document.Map {
 		m := b.Map(n, "the policy")
 		m.Require("name")
 		name = m.Node("name")
-		for _, f := range m.Map("params", "the policy's params").Fields() {
+		given = m.Map("params", "the policy's params").Fields()
+		for _, f := range given {
 			if f.Value.Kind != document.Scalar {
 				b.Problem(f.At(), "a parameter needs a single value")
 				continue
@@ -92,10 +94,34 @@ func (b *builder) policy(n *document.Node) sched.VCConfig {
 		slices.SortFunc(out.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	out.Policy = b.String(name, document.Text{Max: 64})
-	if len(b.policies) > 0 && out.Policy != "" && !slices.Contains(b.policies, out.Policy) {
-		b.Problem(name, "there is no policy %s%s", document.Quote(out.Policy), document.DidYouMean(out.Policy, b.policies))
+	if known := b.policies.Names; len(known) > 0 && out.Policy != "" && !slices.Contains(known, out.Policy) {
+		b.Problem(name, "there is no policy %s%s", document.Quote(out.Policy), document.DidYouMean(out.Policy, known))
+		return out
+	}
+	if out.Policy != "" {
+		b.params(out, name, given)
 	}
 	return out
+}
+
+// params reports the parameters that the policy cannot use, each at its place; one that
+// is wrong as it is left out, at the policy's name.
+func (b *builder) params(c sched.VCConfig, name *document.Node, given []document.Field) {
+	if b.policies.New == nil {
+		return
+	}
+	_, err := b.policies.New(c)
+	var bad sched.BadParams
+	if err != nil && !errors.As(err, &bad) {
+		b.Problem(name, "%v", err)
+	}
+	for _, p := range bad {
+		at := name
+		if i := slices.IndexFunc(given, func(f document.Field) bool { return f.Key == p.Key }); i >= 0 {
+			at = given[i].At()
+		}
+		b.Problem(at, "%s", p.Why)
+	}
 }
 
 // formerly reads an older name, nil when there is none or it is no name.

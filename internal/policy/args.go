@@ -18,7 +18,7 @@ type args struct {
 	policy string
 	given  []sched.Param
 	known  []string
-	wrong  []string
+	wrong  sched.BadParams
 }
 
 // take returns the value of a key.
@@ -36,7 +36,12 @@ func (a *args) fail(key, want, got string) {
 	if len(got) > 64 {
 		got = got[:64] + "..."
 	}
-	a.wrong = append(a.wrong, fmt.Sprintf("parameter %q of policy %q is %s, not %q", key, a.policy, want, got))
+	a.refuse(key, "parameter %q of policy %q is %s, not %q", key, a.policy, want, got)
+}
+
+// refuse remembers what is wrong with a parameter, in a sentence.
+func (a *args) refuse(key, format string, v ...any) {
+	a.wrong = append(a.wrong, sched.BadParam{Key: key, Why: fmt.Sprintf(format, v...)})
 }
 
 // flag reads true or false; yes, no, on and off are understood.
@@ -235,7 +240,7 @@ func (a *args) weights(key string) map[string]int64 {
 // maxWeight bounds weights, so that a share times a weight is an int64.
 const maxWeight = 1_000_000
 
-// done returns all that is wrong, and what is not known.
+// done returns all that is wrong, and what is not known, as sched.BadParams.
 func (a *args) done() error {
 	for _, p := range a.given {
 		if slices.Contains(a.known, p.Key) {
@@ -245,10 +250,10 @@ func (a *args) done() error {
 		if len(a.known) > 0 {
 			takes = "takes: " + strings.Join(a.known, ", ")
 		}
-		a.wrong = append(a.wrong, fmt.Sprintf("policy %q takes no parameter %q; it %s", a.policy, p.Key, takes))
+		a.refuse(p.Key, "policy %q takes no parameter %q; it %s", a.policy, p.Key, takes)
 	}
 	if len(a.wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s", strings.Join(a.wrong, "; "))
+	return a.wrong
 }

@@ -54,7 +54,7 @@ func newChronus(a *args) *chronus {
 		c.rules = leases.PublishedRules()
 	}
 	if c.lease%c.slot != 0 {
-		a.wrong = append(a.wrong, `parameter "lease" of policy "chronus" must be a multiple of "slot"`)
+		a.refuse("lease", `parameter "lease" of policy "chronus" must be a multiple of "slot"`)
 	}
 	c.profiler = newProfiler(a)
 	return c

@@ -83,7 +83,7 @@ func (a *args) link(key string, t *tree) {
 		}
 		up, ok := at[q.name[:dot]]
 		if !ok {
-			a.wrong = append(a.wrong, fmt.Sprintf("parameter %q of policy %q: there is no queue %q for %q to stand under", key, a.policy, q.name[:dot], q.name))
+			a.refuse(key, "parameter %q of policy %q: there is no queue %q for %q to stand under", key, a.policy, q.name[:dot], q.name)
 			continue
 		}
 		q.up = up
@@ -103,7 +103,7 @@ func (a *args) share(key string, t *tree, level []int, up int) {
 		share, most, depth, where = u.share, u.most, u.depth+1, u.name
 	}
 	if depth > maxDepth {
-		a.wrong = append(a.wrong, fmt.Sprintf("parameter %q of policy %q has more than %d levels", key, a.policy, maxDepth))
+		a.refuse(key, "parameter %q of policy %q has more than %d levels", key, a.policy, maxDepth)
 		return
 	}
 	var sum int64
@@ -114,7 +114,7 @@ func (a *args) share(key string, t *tree, level []int, up int) {
 		a.share(key, t, q.below, i)
 	}
 	if sum != 100 {
-		a.wrong = append(a.wrong, fmt.Sprintf("parameter %q of policy %q: the queues of %s sum to %d percent, not 100", key, a.policy, where, sum))
+		a.refuse(key, "parameter %q of policy %q: the queues of %s sum to %d percent, not 100", key, a.policy, where, sum)
 	}
 }
 

@@ -48,7 +48,7 @@ func newThemis(a *args) sched.Policy {
 	}
 	t.round = a.seconds("round", min(300, int64(t.lease/sched.Second)/4), 0, maxLease)
 	if t.round > t.lease/4 {
-		a.wrong = append(a.wrong, `parameter "round" of policy "themis" must be at most a quarter of "lease"`)
+		a.refuse("round", `parameter "round" of policy "themis" must be at most a quarter of "lease"`)
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"iter"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -406,5 +407,21 @@ type Offer struct {
 	Idle, Of int32
 }
 
-// Policies makes the policy that a VC's configuration names.
+// Policies makes the policy that a VC's configuration names. What is wrong with its
+// parameters it says as BadParams.
 type Policies func(VCConfig) (Policy, error)
+
+// BadParams are all parameters of a policy that cannot be used.
+type BadParams []BadParam
+
+// BadParam is one of them: which, and a sentence of why.
+type BadParam struct{ Key, Why string }
+
+// Error implements error.
+func (b BadParams) Error() string {
+	var all []string
+	for _, p := range b {
+		all = append(all, p.Why)
+	}
+	return strings.Join(all, "; ")
+}

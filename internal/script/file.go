@@ -17,7 +17,7 @@ import (
 // parseClusterFile reads a cluster file. What is wrong with it, or probably not
 // meant, is the text.
 func parseClusterFile(name, src string) (*config.Cluster, string) {
-	cluster, warnings, problems := config.Parse(name, []byte(src), policy.Names()...)
+	cluster, warnings, problems := config.Parse(name, []byte(src), config.Policies{Names: policy.Names(), New: policy.New})
 	var out strings.Builder
 	for _, w := range warnings {
 		fmt.Fprintf(&out, "warning: %s\n", w)

@@ -166,7 +166,7 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 
 // parseConfig reads a cluster file and holds it to this installation.
 func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
-	cluster, notes, problems := config.Parse("", src, s.opts.Policies...)
+	cluster, notes, problems := config.Parse("", src, s.opts.Policies)
 	if len(problems) > 0 {
 		return nil, nil, documentProblem("the cluster file cannot be used", problems)
 	}

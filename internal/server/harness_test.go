@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -113,7 +114,7 @@ func openWorld(t testing.TB, n int32, reserve int64) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := server.New(server.Options{Live: live, Replica: e.Replica(), Store: s, Logs: machine, Policies: policy.Names(),
+	handler := server.New(server.Options{Live: live, Replica: e.Replica(), Store: s, Logs: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
 		Version: "test", Cluster: s.ClusterID(), Now: wall})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {

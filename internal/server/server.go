@@ -22,6 +22,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -39,8 +40,8 @@ type Options struct {
 	Replica *engine.Replica
 	Store   *store.Store
 	Logs    Logs
-	// Policies are the names that a cluster file may give a VC's policy.
-	Policies []string
+	// Policies are those that a cluster file may name.
+	Policies config.Policies
 	// CheckCluster, when set, refuses a cluster that this installation cannot
 	// carry, such as one larger than the machine.
 	CheckCluster func(*sched.Config) error

@@ -21,8 +21,13 @@ func (s *Spec) Check(policies sched.Policies) error {
 	if err := s.effects(&plan{}); err != nil {
 		wrong.add(err)
 	}
-	wrong.add(s.checkCluster())
-	if s.VCs != "" && s.VCs != "from-trace" && !isFile(s.VCs) {
+	wrong.add(s.checkCluster(policies))
+	switch {
+	case s.VCs == "" || s.VCs == "from-trace":
+	case isFile(s.VCs):
+		_, err := readClusterConfig("--vcs", s.VCs, policies)
+		wrong.add(err)
+	default:
 		wrong.add(fmt.Errorf("--vcs is from-trace or a cluster file; there is no file %q", s.VCs))
 	}
 	wrong.add(checkPolicy("--policy", s.Policy, policies))
@@ -52,9 +57,10 @@ func (s *Spec) checkVCPolicies(policies sched.Policies) error {
 }
 
 // checkCluster checks what --cluster and --racks say.
-func (s *Spec) checkCluster() error {
+func (s *Spec) checkCluster(policies sched.Policies) error {
 	if isFile(s.Cluster) {
-		return nil // its reader says what is wrong, with lines
+		_, err := readClusterConfig("--cluster", s.Cluster, policies)
+		return err
 	}
 	if _, err := os.Stat(s.Cluster); err == nil {
 		return fmt.Errorf("--cluster %s is no regular file: name a cluster file, or give NODESxGPUS[:TYPE],... such as 64x8", s.Cluster)

@@ -150,7 +150,7 @@ func (s *Spec) readClusterFile(p *plan, t *Trace) error {
 	if err != nil {
 		return err
 	}
-	if p.config, err = readClusterConfig("--cluster", s.Cluster); err != nil {
+	if p.config, err = readClusterConfig("--cluster", s.Cluster, nil); err != nil {
 		return err
 	}
 	if s.VCs != "" {
