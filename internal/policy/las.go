@@ -59,17 +59,17 @@ func (l levels) until(after sched.Time, g *sched.GangView) sched.Time {
 func newLAS(a *args) sched.Policy {
 	l := newLevels(a)
 	if a.choice("order", "stopped", "submission") == "submission" {
-		return &aging{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
+		return newServed(a, l, func(g *sched.GangView) sched.Key {
 			return sched.Key{Rank: min(l.queue(g), mostQueues)<<queueBits + min(int64(g.Submitted), 1<<queueBits-1)}
-		}}, l.until}
+		}, l.until)
 	}
-	return &aging{&order{preempt: true, key: func(g *sched.GangView) sched.Key {
+	return newServed(a, l, func(g *sched.GangView) sched.Key {
 		k := sched.Key{Rank: l.queue(g), Then: int64(g.Since)}
 		if g.Started == 0 && g.Ran > 0 {
 			k.Then = -int64(g.Since)
 		}
 		return k
-	}}, l.until}
+	}, l.until)
 }
 
 // queueBits leaves room below a queue's number for an instant in microseconds. Beyond

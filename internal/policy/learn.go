@@ -20,6 +20,7 @@ import (
 type learned struct {
 	levels
 	given gittins
+	tiresias
 }
 
 const (
@@ -106,10 +107,15 @@ func (p *learned) history(v sched.View) *gittins {
 // not do; it is made anew at each look.
 func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
+		for w := range p.promotions(p.levels, v) {
+			if !yield(w) {
+				return
+			}
+		}
 		h := p.history(v)
 		ranked := func(gangs iter.Seq[sched.GangView]) (out []sched.Ranked) {
 			for g := range gangs {
-				out = append(out, sched.Ranked{Ref: g.Ref, Key: h.key(p.levels, &g), Order: g.Order, Leaves: g.Leaves})
+				out = append(out, sched.Ranked{Ref: g.Ref, Key: h.key(p.levels, p.fresh(&g)), Order: g.Order, Leaves: g.Leaves})
 			}
 			slices.SortFunc(out, compare)
 			return out
@@ -117,7 +123,7 @@ func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
 		run := ranked(v.Running())
 		slices.Reverse(run)
 		for _, g := range ranked(v.Waiting()) {
-			w := sched.Wish{Gang: g.Ref}
+			w := sched.Wish{Gang: g.Ref, Within: p.within(v, g.Ref)}
 			if len(run) > 0 && run[0].Key.Rank > g.Key.Rank {
 				w.Over = behind(slices.Values(run), g.Key.Rank)
 			} else if int64(g.Leaves) > v.Free() {
@@ -130,11 +136,12 @@ func (p *learned) Rank(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// NextChange implements sched.Timed: when the key of some gang that runs changes.
-func (p *learned) NextChange(v sched.View) (next sched.Time) {
-	h := p.history(v)
+// NextChange implements sched.Timed: when the key of some gang that runs changes, or one
+// that waits has starved.
+func (p *learned) NextChange(v sched.View) sched.Time {
+	h, next := p.history(v), p.next(p.levels, v)
 	for g := range v.Running() {
-		if t := h.until(p.levels, v.Now(), &g); t > 0 && (next == 0 || t < next) {
+		if t := h.until(p.levels, v.Now(), p.fresh(&g)); t > 0 && (next == 0 || t < next) {
 			next = t
 		}
 	}

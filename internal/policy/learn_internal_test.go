@@ -45,7 +45,7 @@ func TestLearns(t *testing.T) {
 // and none within 1,000: index 0 p, while one of 50 has 40 of 60 within 1,000. So does one that
 // attained 9,500: it is about to end. By the given history alone all differ otherwise.
 func TestLearnedIndex(t *testing.T) {
-	p := &learned{levels{1 << 60}, gittins{delta: 1000}}
+	p := &learned{levels: levels{1 << 60}, given: gittins{delta: 1000}}
 	h := p.history(view{note: []byte("13:40/26:20")})
 	if len(h.past) != 60 || h.past[0] != 120 || h.past[59] != 10240 {
 		t.Fatalf("history %v", h.past)

@@ -20,6 +20,8 @@ type order struct {
 	// late, when set, is the key of a gang that waits and whose own key no longer
 	// holds, which is then larger; false where it holds.
 	late func(sched.View, sched.Ranked) (sched.Key, bool)
+	// where, when set, is how far apart the leaves of a gang may be.
+	where func(sched.View, sched.GangRef) sched.Within
 }
 
 // Key implements sched.Keyed.
@@ -58,6 +60,9 @@ func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 		}
 		for g := range o.waiting(v, from) {
 			w := sched.Wish{Gang: g.Ref}
+			if o.where != nil {
+				w.Within = o.where(v, g.Ref)
+			}
 			if from > g.Key.Rank {
 				w.Over = behind(run, g.Key.Rank)
 				w.Passes = func(ref sched.GangRef) bool {

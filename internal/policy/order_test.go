@@ -146,6 +146,51 @@ func TestLeastAttainedService(t *testing.T) {
 	}
 }
 
+// Service counts from the last promotion on: 4 attained 40 GPU-seconds since it was
+// promoted, which is the first queue, 5 is promoted now, as it waits for twice as long as it
+// ran since, and 6 is not yet.
+func TestPromotion(t *testing.T) {
+	b := newBoard(8)
+	b.now, b.free = sched.Time(1000*second), 0
+	b.put(4, 4, sched.Hints{}, sched.Time(990*second), 500*second)
+	b.put(5, 2, sched.Hints{}, 0, 300*second)
+	b.put(6, 2, sched.Hints{}, 0, 300*second)
+	b.running[0].Note = []byte("promoted after 500000000us")
+	b.waiting[0].Since, b.waiting[1].Since = sched.Time(400*second), sched.Time(401*second)
+	for i := range b.waiting {
+		b.waiting[i].Gangs = 1
+	}
+	p := made(t, "las:limits=100,promote=2")
+	b.keyed = p.(sched.Keyed)
+	var got []string
+	for w := range p.Rank(b) {
+		if w.Note != nil {
+			got = append(got, ids(sched.GangRef{Job: w.Note.Job})+" "+string(w.Note.Data))
+		}
+	}
+	if want := "5 promoted after 300000000us"; strings.Join(got, ", ") != want {
+		t.Errorf("notes are %q, want %q", got, want)
+	}
+	if rank := b.keyed.Key(&b.running[0]).Rank; rank != 0 {
+		t.Errorf("who attained 40 GPU-seconds since is in queue %d", rank)
+	}
+	if at := p.(sched.Timed).NextChange(b); at != sched.Time(1001*second) {
+		t.Errorf("the order changes at %d, want when 6 has starved, at 1001 s", at)
+	}
+	g := b.running[0]
+	if n := keyChanges(t, p.(sched.Aging), g); n != 1 {
+		t.Errorf("the key changes %d times, want once, at 100 GPU-seconds since the promotion", n)
+	}
+	b.waiting = b.waiting[:0]
+	if at := p.(sched.Timed).NextChange(b); at != sched.Time(1015*second) {
+		t.Errorf("the order changes at %d, want when 4 sinks, at 1015 s", at)
+	}
+	if _, err := policy.New(sched.VCConfig{Policy: "las", Params: []sched.Param{{Key: "skewed", Value: "a//b"}, {Key: "promote", Value: "-1"}}}); err == nil ||
+		!strings.Contains(err.Error(), "a list of models such as vgg16/alexnet") || !strings.Contains(err.Error(), `"promote" of policy "las" is a number from 0`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // The index by hand: of the jobs 10, 20, 100 and 400 with a quantum of 50.
 func TestGittins(t *testing.T) {
 	// Attained 0: two of four end within 50, spending 10+20+50+50 = 130: 2/130.

@@ -37,6 +37,7 @@ type checker struct {
 	alone     map[gangKey]bool // gangs that never share again
 	memory    map[cell.TypeName]int64
 	promises  map[sched.JobID]promise // of chronus
+	promoted  map[sched.JobID]promotion
 	profiled  map[cell.VCName][3]int64
 	losses    map[sched.JobID]*falling
 	reports   []sched.Record // that came since the last decision
@@ -103,7 +104,7 @@ func newChecker(s *script.Session) *checker {
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
 		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
 		alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
-		promises: map[sched.JobID]promise{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{},
+		promises: map[sched.JobID]promise{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
 }
@@ -221,6 +222,7 @@ func (c *checker) books(r sched.Record) {
 	case sched.Configured:
 		c.upset = r.Time
 		c.reordered()
+		c.forgetPromotions()
 		for _, k := range e.Config.Cluster.SKUs {
 			c.memory[k.Name] = k.GPUMemoryMB
 		}

@@ -20,6 +20,7 @@ type met struct {
 	kept     int // jobs that ended by a guaranteed deadline
 	alone    int // gangs that were placed on nodes for themselves
 	leased   int // looks at tasks on the type of which their job is guaranteed leases
+	promoted int // gangs that starved, and began anew in the first queue
 }
 
 // tries are what happened under one policy.
@@ -52,7 +53,7 @@ func (m *met) add(o *met) {
 	}
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
-	m.pauses, m.leased = m.pauses+o.pauses, m.leased+o.leased
+	m.pauses, m.leased, m.promoted = m.pauses+o.pauses, m.leased+o.leased, m.promoted+o.promoted
 }
 
 // judge fails where the checks looked at nothing: every policy must have started gangs, and
@@ -68,7 +69,7 @@ func (m *met) judge(t *testing.T) {
 			t.Errorf("under %s nobody left within a priority", name)
 		}
 	}
-	if m.earlies == 0 || m.debts == 0 || m.kept == 0 || m.alone == 0 {
-		t.Errorf("%d were stopped early, %d ended by a guaranteed deadline, %d had nodes for themselves; %d times it was counted who borrowed", m.earlies, m.kept, m.alone, m.debts)
+	if m.earlies == 0 || m.debts == 0 || m.kept == 0 || m.alone == 0 || m.promoted == 0 {
+		t.Errorf("%d were stopped early, %d ended by a guaranteed deadline, %d had nodes for themselves, %d were promoted; %d times it was counted who borrowed", m.earlies, m.kept, m.alone, m.promoted, m.debts)
 	}
 }

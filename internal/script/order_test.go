@@ -161,7 +161,7 @@ func (c *checker) queue(v sched.VCConfig, g gangKey, now sched.Time) int {
 	if text := parameter(v, "limits"); text != "" {
 		limits = strings.Split(text, "/")
 	}
-	served := c.leavesTimes(g, float64(c.service(g, now))/float64(sched.Second))
+	served := c.leavesTimes(g, float64(c.sincePromoted(v, g, now))/float64(sched.Second))
 	return len(limits) - len(slices.DeleteFunc(limits, func(l string) bool {
 		n, err := strconv.ParseFloat(l, 64)
 		return err == nil && served >= n

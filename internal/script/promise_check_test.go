@@ -90,7 +90,11 @@ func (c *checker) chronusOf(vc cell.VCName) (sched.VCConfig, bool) {
 
 // noted checks what a policy says about a job, and keeps it.
 func (c *checker) noted(r sched.Record, e sched.Noted) {
-	if e.Policy != "chronus" {
+	switch {
+	case (e.Policy == "las" || e.Policy == "gittins") && e.Job != 0:
+		c.promotes(r, e)
+		return
+	case e.Policy != "chronus":
 		return
 	}
 	v, ok := c.chronusOf(e.VC)
