@@ -354,6 +354,11 @@ func (m *Model) onGPUs(s *Standing) Speed {
 	return speed
 }
 
+// KnowsPairs reports whether the model says how fast gangs are that share their GPUs.
+func (m *Model) KnowsPairs() bool {
+	return m.Throughputs != nil && len(m.Throughputs.Pairs) > 0 || m.Factors != nil && len(m.Factors.Beside) > 0
+}
+
 // beside is the speed that is left of a gang that shares its GPUs with another.
 func (m *Model) beside(s *Standing, other Work) Speed {
 	speed := FullSpeed

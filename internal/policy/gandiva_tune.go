@@ -20,7 +20,8 @@ import (
 
 // watch is what is noted about a job with a gang that shares devices.
 type watch struct {
-	// The window that is open: since when, with how much run and how many steps done.
+	// The window that is open: since when, with how much run and how many steps done. 0 is
+	// that none is, as nothing is known yet of what it did before.
 	At     sched.Time     `json:"at"`
 	Ran    sched.Duration `json:"ran"`
 	Step   int64          `json:"step"`
@@ -41,6 +42,9 @@ type guest struct {
 	sched.GangView
 	watch
 	fresh bool // the watch is to be noted
+	// lag is how long it ran since it told its steps last; below 0 where that is not known,
+	// or it told none.
+	lag sched.Duration
 }
 
 // introspection is one look at the gangs that run.
@@ -124,7 +128,7 @@ func (in *introspection) profile(a *sched.Allocation) bool {
 	var all []*guest
 	for i, turn := range a.Turns {
 		for _, ref := range turn {
-			g := in.guest(ref, len(turn) > 1)
+			g := in.guest(a, i, ref)
 			turns[i], all = append(turns[i], g), append(all, g)
 		}
 	}
@@ -143,20 +147,50 @@ func (in *introspection) profile(a *sched.Allocation) bool {
 	return changed == nil || in.yield(sched.Wish{Gang: a.Gangs[0], Turns: changed, Quantum: in.p.quantum})
 }
 
-// guest reads what is known of a gang, and opens a window when none is open for how it
-// runs now.
-func (in *introspection) guest(r sched.GangRef, packed bool) *guest {
-	g := &guest{GangView: in.v.Gang(r)}
-	if len(g.Note) == 0 || json.Unmarshal(g.Note, &g.watch) != nil || g.Packed != packed {
-		g.open(in.v.Now(), packed)
+// guest reads what is known of a gang in a turn of an allocation, and opens a window when
+// none is open for how it runs now.
+func (in *introspection) guest(a *sched.Allocation, turn int, r sched.GangRef) *guest {
+	g := &guest{GangView: in.v.Gang(r), lag: -1}
+	if p := g.Progress; p != nil && p.Step > 0 && p.StepAt >= a.Since {
+		g.lag = inTurn(a, turn, in.v.Now()) - inTurn(a, turn, p.StepAt)
+	}
+	packed := len(a.Turns[turn]) > 1
+	if len(g.Note) == 0 || json.Unmarshal(g.Note, &g.watch) != nil || g.Packed != packed || g.At == 0 {
+		g.open(in.v.Now(), packed, g.Rate)
 	}
 	return g
 }
 
-// open begins a window.
-func (g *guest) open(now sched.Time, packed bool) {
-	g.At, g.watch.Ran, g.Packed, g.fresh = now, g.GangView.Ran, packed, true
-	g.Step = g.step()
+// inTurn is how long a turn of an allocation ran until an instant, since its turns are as
+// they are.
+func inTurn(a *sched.Allocation, turn int, until sched.Time) sched.Duration {
+	past := sched.Duration(until - a.Since)
+	if len(a.Turns) < 2 || a.Quantum <= 0 {
+		return past
+	}
+	round := a.Quantum * sched.Duration(len(a.Turns))
+	return past/round*a.Quantum + min(max(past%round-a.Quantum*sched.Duration(turn), 0), a.Quantum)
+}
+
+// open begins a window. Steps that were not told yet are reckoned by a rate, 0 where none
+// is known; then the window begins with those that were told last, or with the job.
+func (g *guest) open(now sched.Time, packed bool, rate int64) {
+	was := g.watch
+	g.Packed, g.At, g.watch.Ran, g.Step = packed, now, 0, 0
+	switch {
+	case g.lag >= 0 && rate > 0:
+		g.watch.Ran, g.Step = g.GangView.Ran, g.step()+scale(int64(g.lag), rate, 1000*int64(sched.Second))
+	case g.lag >= 0:
+		g.watch.Ran, g.Step = g.GangView.Ran-g.lag, g.step()
+	case g.step() > 0 || g.Earlier > 0:
+		g.At = 0
+	}
+	g.fresh = g.fresh || len(g.Note) == 0 || !g.same(&was)
+}
+
+// same reports whether a watch says the same, which need not be noted again.
+func (w *watch) same(o *watch) bool {
+	return w.At == o.At && w.Ran == o.Ran && w.Step == o.Step && w.Packed == o.Packed && w.Rate == o.Rate
 }
 
 func (g *guest) step() int64 {
@@ -175,15 +209,19 @@ func (g *guest) note() *sched.Note {
 	return &sched.Note{Job: g.Ref.Job, Data: data}
 }
 
-// rate is how many steps a gang did in a thousand seconds of running since its window
-// began; false when that is not long enough ago, or the gang told nothing lately.
+// rate is how many steps a gang did in a thousand seconds of running from when its window
+// began until it told of them last; false when the window is not over, or the gang told
+// nothing lately. One that is packed and tells of no step for two windows does none.
 func (in *introspection) rate(g *guest) (int64, bool) {
-	ran := g.GangView.Ran - g.watch.Ran
-	if g.Progress == nil || g.Progress.At.Add(in.p.window/5) < in.v.Now() {
+	now := in.v.Now()
+	if g.At == 0 || g.Progress == nil || g.Gangs > 1 || now < g.At.Add(in.p.window) || g.Progress.At.Add(in.p.window/5) < now {
 		return 0, false
 	}
-	if in.v.Now() < g.At.Add(in.p.window) || ran < sched.Second || g.step() <= g.Step || g.Gangs > 1 {
-		return 0, false
+	ran := g.GangView.Ran - g.lag - g.watch.Ran
+	known := g.lag >= 0 && ran >= sched.Second
+	if !known || g.step() <= g.Step {
+		none := known || g.Progress.StepAt <= g.At
+		return 0, none && g.Packed && now >= g.At.Add(2*in.p.window)
 	}
 	steps := min(g.step()-g.Step, 1<<30)
 	return steps * 1_000_000 / int64(ran/sched.Millisecond), true
@@ -199,7 +237,7 @@ func (in *introspection) learn(g *guest) {
 	if g.Progress.Use != nil {
 		g.Util = g.Progress.Use.Util
 	}
-	g.open(in.v.Now(), false)
+	g.open(in.v.Now(), false, g.Rate)
 }
 
 // part returns the turns without a pair that does less together than by turns; nil when
@@ -217,8 +255,8 @@ func (in *introspection) part(turns [][]*guest) [][]sched.GangRef {
 		}
 		x.spoil(y.Ref.Job)
 		y.spoil(x.Ref.Job)
-		x.open(in.v.Now(), false)
-		y.open(in.v.Now(), false)
+		x.open(in.v.Now(), false, a)
+		y.open(in.v.Now(), false, b)
 		return refsOf(slices.Concat(turns[:i], [][]*guest{{x}, {y}}, turns[i+1:]))
 	}
 	return nil
@@ -245,8 +283,8 @@ func (in *introspection) join(a *sched.Allocation, turns [][]*guest) [][]sched.G
 			if slices.Contains(x.Bad, y.Ref.Job) || !fitTogether(a, x, y) {
 				continue
 			}
-			x.open(in.v.Now(), true)
-			y.open(in.v.Now(), true)
+			x.open(in.v.Now(), true, x.Rate)
+			y.open(in.v.Now(), true, y.Rate)
 			pair := []*guest{x, y}
 			rest := slices.Clone(turns)
 			rest[min(i, k)] = pair

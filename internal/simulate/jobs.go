@@ -29,7 +29,10 @@ type jobs struct {
 	types []cell.TypeName // of the cluster, sorted
 	one   bool            // all go to onlyVC
 	noise func(uint64) int64
-	tasks []int32 // 0, 1, 2, ...: what gangs are made of, only to read
+	needs int64 // MiB of each GPU; 0 is not known
+	// listens is how often jobs tell their progress while they share GPUs; 0 is never.
+	listens sched.Duration
+	tasks   []int32 // 0, 1, 2, ...: what gangs are made of, only to read
 }
 
 // made is a job of the core with the memory for what most jobs have, and its work.
@@ -41,7 +44,7 @@ type made struct {
 }
 
 func newJobs(s *Spec, p *plan) jobs {
-	b := jobs{shape: s.Shape, node: p.nodeGPUs, one: p.one, noise: p.noise}
+	b := jobs{shape: s.Shape, node: p.nodeGPUs, one: p.one, noise: p.noise, needs: p.packing.needs, listens: p.packing.report}
 	for _, sku := range p.config.Cluster.SKUs {
 		b.types = append(b.types, sku.Name)
 	}
@@ -55,7 +58,7 @@ func (b *jobs) job(t *trace.Job) *made {
 	j := &m.Job
 	*j = sched.Job{Roles: m.roles[:0], Gangs: m.gangs[:0], Name: sched.JobName(t.ID), User: sched.Subject(t.User), VC: cell.VCName(t.VC),
 		Hints: sched.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
-			App: t.App, Checkpoint: true, Suspendable: true, Packable: true}}
+			App: t.App, Checkpoint: true, Suspendable: true, Packable: true, GPUMemoryMB: b.needs}}
 	if t.Estimate > 0 {
 		j.Hints.Duration = t.Estimate
 	}

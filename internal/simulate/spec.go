@@ -57,6 +57,7 @@ type plan struct {
 	noise    func(i uint64) int64 // thousandths
 	faults   *faults
 	failures *failures
+	packing  packing
 	policies func(*sched.Config) *sched.Config // puts those of the flags into a journal's
 }
 
@@ -71,6 +72,7 @@ func (s *Spec) read(t *Trace) (*plan, error) {
 		return nil, err
 	}
 	p.offline(p.config)
+	p.packs()
 	return p, nil
 }
 

@@ -107,7 +107,11 @@ func (p *plan) work(t *trace.Job) work {
 // reports implements story: about a hundred where the trace does not say how often.
 func (s *traceStory) reports(t *sim.Task, b *sim.Behavior) {
 	w := &s.of(t.Attempt.Job, t.Job).work
-	if w.loss == nil || t.Start.Task != 0 {
+	if t.Start.Task != 0 {
+		return
+	}
+	if w.loss == nil {
+		b.Report, b.Shared = s.make.listens, true
 		return
 	}
 	b.Loss = func(done sched.Duration) string { return w.loss.Text(done) }

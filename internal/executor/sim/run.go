@@ -42,6 +42,7 @@ type run struct {
 	devices  uint64 // a bit for each of its devices, by index modulo 64: who has none in common shares none
 	behavior Behavior
 	running  bool
+	telling  bool // its next report is planned
 	pace     perf.Pace
 	turns    *sched.Rotation // by which it runs; nil is all the time
 	due      uint64          // the order of the happening that finishes its work
@@ -220,9 +221,7 @@ func (w *World) begin(r *run) {
 	if r.behavior.Tell > 0 && r.key.task == 0 {
 		w.after(r.behavior.Tell, func() { w.tellWork(r) })
 	}
-	if r.behavior.Report > 0 {
-		w.plan(r.behavior.Report, happening{what: reports, run: r})
-	}
+	w.listen(r)
 }
 
 // tellWork tells the progress of a run, if it still lives.

@@ -51,8 +51,10 @@ type Behavior struct {
 	Packed perf.Speed
 	Switch sched.Duration
 	// Report is how often it tells its progress, 0 never: the work done in milliseconds
-	// as its steps, and how its devices are used (see sched.DeviceUse).
+	// as its steps, and how its devices are used (see sched.DeviceUse). Shared tells that
+	// only while others are on the same devices.
 	Report sched.Duration
+	Shared bool
 	// Loss, when set, is the loss that its reports tell after so much work of all its runs;
 	// their steps then count all of it, too.
 	Loss     func(work sched.Duration) string

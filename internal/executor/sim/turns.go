@@ -13,7 +13,23 @@ func (w *World) rotate(id sched.AttemptID, r *sched.Rotation) {
 		if run.running && !run.gone {
 			run.pace.Rotate(w.now, w.speedOf(run), r, id)
 			w.planEnd(run)
+			if !run.telling {
+				w.listen(run)
+			}
 		}
+	}
+}
+
+// shares reports whether others are on the devices of a run.
+func (r *run) shares() bool {
+	return r.turns != nil && (len(r.turns.Turns) > 1 || len(r.turns.Turns) == 1 && len(r.turns.Turns[0]) > 1)
+}
+
+// listen plans the next report of a run that has something to tell, if none is planned.
+func (w *World) listen(r *run) {
+	b := &r.behavior
+	if r.telling = !r.gone && b.Report > 0 && (!b.Shared || r.shares()); r.telling {
+		w.plan(b.Report, happening{what: reports, run: r})
 	}
 }
 
@@ -47,7 +63,8 @@ func (r *run) sharing(o *run) bool {
 // observe tells what a task does and how its devices are used, and plans the next time.
 func (w *World) observe(r *run) {
 	b := &r.behavior
-	if r.gone || r.stopping || r.lost != "" || b.Report <= 0 {
+	if r.gone || r.stopping || r.lost != "" || b.Shared && !r.shares() {
+		r.telling = false
 		return
 	}
 	if r.turns == nil || r.turns.Runs(r.key.attempt, w.now) {
@@ -64,5 +81,5 @@ func (w *World) observe(r *run) {
 			w.tell(p)
 		}
 	}
-	w.plan(b.Report, happening{what: reports, run: r})
+	w.listen(r)
 }
