@@ -56,17 +56,19 @@ func newThemis(a *args) sched.Policy {
 // maxLease bounds a lease to a year.
 const maxLease = 366 * 86_400
 
-// grace is how long after its lease has ended a gang may be lifted, until its next
-// lease begins: until its round ends, and a little longer, for a server may look late.
-func (t *themis) grace() sched.Duration { return t.round + min(t.lease/20+1, sched.Minute) }
-
-// expired reports whether the lease of a gang that started then has just ended.
-func (t *themis) expired(started, now sched.Time) bool {
-	if started == 0 {
+// offered reports whether the cells of a gang that started then are auctioned by the first
+// decision after another: the round in which its lease ended is over since.
+func (t *themis) offered(started, before, now sched.Time) bool {
+	if started == 0 || now < started.Add(t.lease) {
 		return false
 	}
-	ran := sched.Duration(now - started)
-	return ran >= t.lease && ran%t.lease < t.grace()
+	end := t.roundUp(t.lastEnd(started, now))
+	return before < end && end <= now
+}
+
+// lastEnd is when the last lease of a gang that started then has ended, or the first will.
+func (t *themis) lastEnd(started, now sched.Time) sched.Time {
+	return started.Add(max(sched.Duration(now-started)/t.lease, 1) * t.lease)
 }
 
 // Stand implements sched.Stander: first who is an app by itself, by when it started.
@@ -87,16 +89,13 @@ func (t *themis) NextChange(v sched.View) sched.Time {
 		if started == 0 {
 			continue
 		}
-		ran := sched.Duration(now - started)
-		at := started.Add(ran / t.lease * t.lease) // when its last lease ended
-		if ran < t.lease || sched.Duration(now-at) >= t.round || t.roundUp(at) <= now {
-			at = at.Add(t.lease) // its round is over
+		at := t.lastEnd(started, now)
+		end := t.roundUp(at)
+		if end <= now {
+			end = t.roundUp(at.Add(t.lease))
 		}
-		if next == 0 || at < next {
-			at = t.roundUp(at)
-		}
-		if next == 0 || at < next {
-			next = at
+		if next == 0 || end < next {
+			next = end
 		}
 	}
 	return next
@@ -280,6 +279,7 @@ type marketNow struct {
 	t       *themis
 	v       sched.View
 	now     sched.Time
+	before  sched.Time // the last decision
 	total   int64
 	count   int64 // of apps
 	free    int64
@@ -311,7 +311,7 @@ const byApp = sched.ByApp | sched.ByLength
 // open reads the view: who runs, and the first of those who wait. It is false where
 // nobody could get anything.
 func (m *market) open(t *themis, v sched.View) (some bool) {
-	m.marketNow = marketNow{t: t, v: v, now: v.Now(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
+	m.marketNow = marketNow{t: t, v: v, now: v.Now(), before: v.Before(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
 	m.runs = m.runs[:0]
 	clear(m.lent)
 	for r := range v.Standing() {
@@ -349,7 +349,7 @@ func (m *market) open(t *themis, v sched.View) (some bool) {
 // may not be stopped any more, or not yet, keeps them, and bids for none. Of a job with
 // several gangs no more are offered than its budget of preemptions lets go.
 func (m *market) ended(r *sched.Ranked) bool {
-	if !m.t.expired(sched.Time(r.Key.Then), m.now) {
+	if !m.t.offered(sched.Time(r.Key.Then), m.before, m.now) {
 		return false
 	}
 	left := m.v.Yields(r.Ref)

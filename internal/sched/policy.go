@@ -249,6 +249,9 @@ type GangView struct {
 // View is what a policy sees: one VC, one priority.
 type View interface {
 	Now() Time
+	// Before is when the last decision was taken, 0 before the first: what came due since
+	// then is seen by one decision, however late it is.
+	Before() Time
 	VC() cell.VCName
 	// Waiting yields the gangs that wait for cells, or for their guarantee after
 	// a lazy preemption, in submission order. A wish for one of the latter is an

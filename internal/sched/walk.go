@@ -446,6 +446,9 @@ func (v view) Scratch() *any { return &v.s.mem.scratch }
 // Now implements View.
 func (v view) Now() Time { return v.now }
 
+// Before implements View.
+func (v view) Before() Time { return v.s.decided }
+
 // VC implements View.
 func (v view) VC() cell.VCName { return v.s.cl.Space(v.space).Name }
 
