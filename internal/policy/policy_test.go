@@ -31,6 +31,7 @@ type board struct {
 }
 
 func (b *board) Now() sched.Time                   { return b.now }
+func (b *board) Before() sched.Time                { return b.now - 1 }
 func (b *board) VC() cell.VCName                   { return "a" }
 func (b *board) Waiting() iter.Seq[sched.GangView] { return slices.Values(b.waiting) }
 func (b *board) Running() iter.Seq[sched.GangView] { return slices.Values(b.running) }

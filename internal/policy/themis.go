@@ -252,6 +252,9 @@ type market struct {
 	apps    []app
 	made    []app             // of singles
 	singles []*sched.GangView // that wait, of the lines in which somebody could get something
+	crowded []crowded
+	aged    []aged
+	large   []*sched.GangView // the first that wait of the other lines, when a round ends
 	lines   []sched.Line      // those that were not read to their end
 	// expired are the gangs whose lease has ended, of the smallest rho first.
 	expired []expired
@@ -285,6 +288,7 @@ type marketNow struct {
 	free    int64
 	leaving int64                      // GPUs of the gangs whose lease has ended
 	more    int                        // apps that wait for something that could be free, and were not read
+	closes  bool                       // a round in which somebody's lease ended is over
 	largest int32                      // lot
 	parts   struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
 }
@@ -327,10 +331,12 @@ func (m *market) open(t *themis, v sched.View) (some bool) {
 	}
 	lines := v.Lines(byApp, func(l *sched.Line) int {
 		useful := m.reachable(l)
-		some = some || useful
+		some = some || useful || m.closes && int64(l.Leaves) <= m.total
 		switch {
 		case grouped(l):
 			return math.MaxInt
+		case !useful && m.closes:
+			return 1
 		case !useful:
 			return 0
 		case !t.auction:
@@ -352,6 +358,7 @@ func (m *market) ended(r *sched.Ranked) bool {
 	if !m.t.offered(sched.Time(r.Key.Then), m.before, m.now) {
 		return false
 	}
+	m.closes = true
 	left := m.v.Yields(r.Ref)
 	if r.Key.Rank > 0 && left > 0 {
 		if m.lent == nil {
@@ -377,7 +384,7 @@ func (m *market) read(lines []sched.Line) {
 		}
 	}
 	m.apps, m.views = slices.Grow(m.apps[:0], n), slices.Grow(m.views[:0], len(m.runs))
-	m.singles, m.lines, m.expired = m.singles[:0], m.lines[:0], m.expired[:0]
+	m.singles, m.large, m.lines, m.expired = m.singles[:0], m.large[:0], m.lines[:0], m.expired[:0]
 	clear(m.named)
 	clear(m.jobs)
 	for _, r := range m.runs {
@@ -402,8 +409,13 @@ func (m *market) read(lines []sched.Line) {
 		}
 		for k := range l.First {
 			g := &l.First[k]
-			if !grouped(l) {
+			switch {
+			case grouped(l):
+			case m.reachable(l):
 				m.singles = append(m.singles, g)
+				continue
+			default:
+				m.large = append(m.large, g)
 				continue
 			}
 			a := m.app(g)
@@ -411,7 +423,7 @@ func (m *market) read(lines []sched.Line) {
 			a.waits = append(a.waits, g)
 		}
 	}
-	m.count += int64(len(m.apps) + len(m.singles))
+	m.count += int64(len(m.apps) + len(m.singles) + len(m.large))
 }
 
 // grouped reports whether the gangs of a line may belong to apps of several, or are cases
@@ -488,6 +500,8 @@ func (m *market) serve(yield func(sched.Wish) bool) {
 			}
 		}
 	}
+	m.offers()
+	m.collect(yield)
 }
 
 // over yields the gangs that may be lifted, nil where there are none.

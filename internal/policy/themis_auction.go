@@ -39,10 +39,6 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 	}
 	clear(m.room[:m.used])
 	m.used = 0
-	m.largest = 0
-	for _, n := range m.offer {
-		m.largest = max(m.largest, n)
-	}
 	m.arbiter.Hold(m.offer, m.asked)
 	for i := range agents {
 		for _, c := range agents[i].kept {
@@ -61,7 +57,9 @@ func (m *market) sell(yield func(sched.Wish) bool) {
 			}
 		}
 	}
-	m.leftovers(yield)
+	if m.collect(yield) {
+		m.leftovers(yield)
+	}
 }
 
 // overFor yields the gangs that may be lifted for a winner, before the next is asked for:
@@ -102,6 +100,9 @@ func (m *market) offers() {
 	for i := range m.expired[:min(len(m.expired), maxLots-len(m.lots))] {
 		n := m.expired[i].gang.Leaves
 		m.lots, m.offer = append(m.lots, lot{node: cell.None, of: n, gang: i}), append(m.offer, n)
+	}
+	for _, n := range m.offer {
+		m.largest = max(m.largest, n)
 	}
 }
 

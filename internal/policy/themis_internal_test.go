@@ -54,37 +54,38 @@ func TestThemisApp(t *testing.T) {
 	}
 }
 
-// A lease ends at multiples of its length after the start, for a short while.
+// The cells of a gang are offered by the first decision after a multiple of its lease since
+// its start, and by no other.
 func TestThemisLeases(t *testing.T) {
 	p := &themis{lease: 20 * sched.Minute}
 	start := sched.Time(1000 * sched.Second)
 	for _, c := range []struct {
-		after sched.Duration
-		want  bool
+		before, after sched.Duration
+		want          bool
 	}{
-		{0, false}, {19 * sched.Minute, false}, {20 * sched.Minute, true}, {20*sched.Minute + 59*sched.Second, true},
-		{21 * sched.Minute, false}, {40 * sched.Minute, true}, {50 * sched.Minute, false},
+		{0, 0, false}, {0, 19, false}, {19, 20, true}, {0, 20, true}, {20, 20, false}, {20, 21, false}, {19, 27, true},
+		{22, 39, false}, {39, 40, true}, {22, 50, true}, {40, 50, false}, {10, 95, true},
 	} {
-		if got := p.expired(start, start.Add(c.after)); got != c.want {
-			t.Errorf("%d s after the start: %v, want %v", c.after/sched.Second, got, c.want)
+		if got := p.offered(start, start.Add(c.before*sched.Minute), start.Add(c.after*sched.Minute)); got != c.want {
+			t.Errorf("%d min after the start, when the last decision was at %d: %v, want %v", c.after, c.before, got, c.want)
 		}
 	}
-	if p.expired(0, start) {
+	if p.offered(0, 0, start) {
 		t.Error("a gang that has not started has no lease")
 	}
 }
 
 // Leases that end in one round are taken at its end: one that ends at 21 minutes past is
-// open from 25 to 26, and until then no look is due for it.
+// offered once it is 25, and until then no look is due for it.
 func TestThemisRounds(t *testing.T) {
 	p := &themis{lease: 20 * sched.Minute, round: 5 * sched.Minute}
 	start := sched.Time(sched.Minute)
 	for _, c := range []struct {
-		at   sched.Duration
-		want bool
-	}{{20 * sched.Minute, false}, {21 * sched.Minute, true}, {25 * sched.Minute, true}, {26*sched.Minute + 59*sched.Second, true}, {27 * sched.Minute, false}} {
-		if got := p.expired(start, sched.Time(c.at)); got != c.want {
-			t.Errorf("at %d s: %v, want %v", c.at/sched.Second, got, c.want)
+		before, now sched.Duration
+		want        bool
+	}{{19, 20, false}, {20, 21, false}, {21, 24, false}, {21, 25, true}, {24, 29, true}, {25, 25, false}, {25, 30, false}, {25, 44, false}, {44, 45, true}} {
+		if got := p.offered(start, sched.Time(c.before*sched.Minute), sched.Time(c.now*sched.Minute)); got != c.want {
+			t.Errorf("at %d min, after a decision at %d: %v, want %v", c.now, c.before, got, c.want)
 		}
 	}
 	for _, c := range []struct{ now, want sched.Duration }{{2, 25}, {20, 25}, {21, 25}, {24, 25}, {25, 45}, {41, 45}, {45, 65}} {
@@ -113,7 +114,7 @@ func TestThemisYields(t *testing.T) {
 	p := &themis{lease: 20 * sched.Minute}
 	now := sched.Time(40 * sched.Minute)
 	v := yielding{running: running{now: now}, left: map[sched.JobID]int32{1: 1, 2: 0, 3: 2}}
-	m := &market{marketNow: marketNow{t: p, v: v, now: now}}
+	m := &market{marketNow: marketNow{t: p, v: v, now: now, before: now - 1}}
 	for _, c := range []struct {
 		job  sched.JobID
 		gang int32

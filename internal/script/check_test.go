@@ -32,6 +32,7 @@ type checker struct {
 	rounds    map[cell.VCName]taking
 	room      map[cell.VCName]*resizing
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
+	decided   sched.Time                 // the last decision
 	nextLook  sched.Time                 // before then nothing happens by itself
 	last      map[gangKey]int32
 	alone     map[gangKey]bool // gangs that never share again
@@ -422,6 +423,7 @@ func (c *checker) regretted(b engine.Batch) {
 		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
 			inputs = true
 		case sched.Decided:
+			c.decided = e.Now
 			if c.nextLook = r.Time; e.Again {
 				c.nextLook++
 			}

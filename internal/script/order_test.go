@@ -67,7 +67,7 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 	case "chronus":
 		return !c.heldOrMeasured(of.job)
 	case "themis":
-		return leaseEnded(v, c.live[e.Attempt].started, now)
+		return c.leaseEnded(v, by, c.live[e.Attempt].started, now)
 	case "gittins": // and by the index within a queue
 		return c.queue(v, by, now) <= c.queue(v, of, now)
 	}
@@ -89,13 +89,18 @@ func (c *checker) hopelessly(g gangKey, now sched.Time) bool {
 	return float64(c.submitted[g.job].Add(d[len(d)-1].After))-c.remaining(g, now) < float64(now)
 }
 
-// leaseEnded reports whether a lease that began with an attempt, or a later one, has
-// ended within the last minute or the round of auctions before it.
-func leaseEnded(v sched.VCConfig, started, now sched.Time) bool {
+// leaseEnded reports whether a lease that began with an attempt, or a later one, has ended
+// in a round that is over since the last decision; or any lease, when it makes room for a
+// gang that has waited for one.
+func (c *checker) leaseEnded(v sched.VCConfig, by gangKey, started, now sched.Time) bool {
 	lease := seconds(v, "lease", 1200)
-	round := seconds(v, "round", min(300, int64(lease/sched.Second)/4))
+	round := max(sched.Time(seconds(v, "round", min(300, int64(lease/sched.Second)/4))), 1)
 	ran := sched.Duration(now - started)
-	return started > 0 && ran >= lease && ran%lease <= round+min(lease/20+1, sched.Minute)
+	if started == 0 || ran < lease {
+		return false
+	}
+	end := (started.Add(ran/lease*lease) + round - 1) / round * round
+	return c.decided < end && end <= now || max(c.submitted[by.job], c.ended[by]).Add(lease) <= now
 }
 
 // seconds reads a parameter of a policy.
