@@ -43,7 +43,10 @@ func BenchSim(ctx context.Context, o Options) error {
 		err = errors.Join(err, b.loop(ctx, tiresias, p))
 	}
 	million := simCase{jobs: 1_000_000, spec: simulate.Spec{Cluster: "4096x8"}}
-	return errors.Join(err, b.whole(ctx, philly, "fifo"), b.whole(ctx, philly, "las"), b.whole(ctx, million, "fifo"))
+	chronus := simCase{file: "chronus/trace_job_Philly_MIX1.csv.gz", kind: "chronus", jobs: 30_940,
+		spec: simulate.Spec{Cluster: "120x8", Placement: "count", RestartCost: "log2:30"}}
+	return errors.Join(err, b.whole(ctx, philly, "fifo"), b.whole(ctx, philly, "las"), b.whole(ctx, million, "fifo"),
+		b.whole(ctx, chronus, "chronus:profiler=off,lease=1200"))
 }
 
 type simBench struct {
@@ -55,6 +58,7 @@ type simBench struct {
 // simCase is a trace with the cluster that it is replayed on.
 type simCase struct {
 	file string // below COMB_DATA; "" is generated
+	kind string // of the generated one; "" is philly
 	jobs int64
 	spec simulate.Spec
 }
@@ -84,14 +88,13 @@ func (b *simBench) trace(c *simCase, figure string) (path, label string, err err
 	return path, label, generate(path, c)
 }
 
-// generate writes a trace with Philly's distributions that asks for nine tenths of the
-// case's cluster.
+// generate writes a trace of the case's kind that asks for nine tenths of its cluster.
 func generate(path string, c *simCase) (err error) {
 	shapes, err := trace.ParseShapes(c.spec.Cluster)
 	if err != nil {
 		return err
 	}
-	jobs, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: c.jobs, LoadMilli: 900, Cluster: shapes})
+	jobs, err := trace.Generate(trace.Spec{Kind: cmp.Or(c.kind, "philly"), Jobs: c.jobs, LoadMilli: 900, Cluster: shapes, Survey: c.kind == "chronus"})
 	if err != nil {
 		return err
 	}
@@ -161,14 +164,17 @@ func ownTime() (time.Duration, error) {
 
 // whole measures a run of the program with all its results.
 func (b *simBench) whole(ctx context.Context, c simCase, name string) error {
-	path, label, err := b.trace(&c, "sim-run-%s-"+name)
+	short, _, _ := strings.Cut(name, ":")
+	path, label, err := b.trace(&c, "sim-run-%s-"+short)
 	if err != nil || path == "" {
 		return err
 	}
 	out := filepath.Join(b.dir, "out")
 	args := []string{"sim", "run", "--trace", path, "--cluster", c.spec.Cluster, "--policy", name, "-o", out}
-	if c.spec.VCs != "" {
-		args = append(args, "--vcs", c.spec.VCs)
+	for _, flag := range [][2]string{{"--vcs", c.spec.VCs}, {"--placement", c.spec.Placement}, {"--restart-cost", c.spec.RestartCost}} {
+		if flag[1] != "" {
+			args = append(args, flag[0], flag[1])
+		}
 	}
 	if said, err := exec.CommandContext(ctx, filepath.Join(b.o.Bin, "comb"), args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("comb %s: %w: %s", strings.Join(args, " "), err, said)
@@ -181,7 +187,7 @@ func (b *simBench) whole(ctx context.Context, c simCase, name string) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	b.figure("sim_run_cpu", float64(s.CPU), "s", "policy", name, "trace", label)
-	b.figure("sim_run_peak_memory", float64(s.PeakRSS)/(1<<20), "MiB", "policy", name, "trace", label)
+	b.figure("sim_run_cpu", float64(s.CPU), "s", "policy", short, "trace", label)
+	b.figure("sim_run_peak_memory", float64(s.PeakRSS)/(1<<20), "MiB", "policy", short, "trace", label)
 	return nil
 }
