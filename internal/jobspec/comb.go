@@ -52,8 +52,16 @@ func (p *parser) readComb(m *document.MapReader) {
 		p.checkRoleName(f)
 		p.extras.comb[f.Key] = p.readCombRole(f)
 	}
+	for _, key := range roleKeys() {
+		if m.Has(key) {
+			p.r.Problem(m.Node(key), "%s is of a task role: write it as extras.comb.taskRoles.NAME.%s", key, key)
+		}
+	}
 	m.Rest()
 }
+
+// roleKeys are what a task role of extras.comb may have.
+func roleKeys() []string { return []string{"elastic", "minInstances", "workDir", "env"} }
 
 // readSuspend reads how tasks are asked before they are suspended.
 func (p *parser) readSuspend(m *document.MapReader) {
