@@ -5,10 +5,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -34,16 +38,17 @@ type report struct {
 // on there. It is written one look late: what was told last may not be durable
 // when the server dies, and is then told again.
 type told struct {
-	Offset int64 `json:"offset"`
+	Offset int64  `json:"offset"`
+	File   string `json:"file,omitempty"` // which one: see whichFile
 }
 
 // progress follows one task's progress file. Between two facts only the last
 // line counts, except that a checkpoint is never passed over.
 type progress struct {
 	t        *task
-	offset   int64 // of the first byte that is not read
-	confirm  int64 // offset to write at the next look
-	written  int64
+	at       told // the first byte that is not read
+	confirm  told // to write at the next look
+	written  told
 	skipping bool // inside a line that is too long
 	point    *sched.Progress
 	latest   *sched.Progress
@@ -54,7 +59,7 @@ func newProgress(t *task) *progress {
 	p := &progress{t: t}
 	var before told
 	if readJSON(t.dir, toldFile, &before) == nil && before.Offset > 0 {
-		p.offset, p.confirm, p.written = before.Offset, before.Offset, before.Offset
+		p.at, p.confirm, p.written = before, before, before
 	}
 	return p
 }
@@ -62,13 +67,13 @@ func newProgress(t *task) *progress {
 // look reads what is new and tells at most one fact.
 func (p *progress) look() {
 	if p.confirm != p.written {
-		if writeJSON(p.t.dir, toldFile, told{p.confirm}) == nil {
+		if writeJSON(p.t.dir, toldFile, p.confirm) == nil {
 			p.written = p.confirm
 		}
 	}
 	p.read(maxProgressRead)
 	if p.tellOne(&p.point) || p.tellOne(&p.latest) {
-		p.confirm = p.offset
+		p.confirm = p.at
 	}
 }
 
@@ -98,12 +103,19 @@ func (p *progress) read(limit int64) {
 		return
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || st.Size() == p.offset {
+	st, err := f.Stat()
+	if err != nil {
 		return
-	} else if st.Size() < p.offset {
-		p.offset, p.skipping = 0, false // the task began the file anew
 	}
-	if _, err := f.Seek(p.offset, io.SeekStart); err != nil {
+	is := whichFile(f)
+	if st.Size() < p.at.Offset || p.at.File != "" && p.at.File != is {
+		p.at.Offset, p.skipping = 0, false // the task began it anew, or put another in its place
+	}
+	p.at.File = is
+	if st.Size() == p.at.Offset {
+		return
+	}
+	if _, err := f.Seek(p.at.Offset, io.SeekStart); err != nil {
 		return
 	}
 	r := bufio.NewReaderSize(io.LimitReader(f, limit), maxProgressLine)
@@ -117,12 +129,22 @@ func (p *progress) read(limit int64) {
 			p.warn()
 		default:
 			if p.skipping {
-				p.offset += int64(len(line))
+				p.at.Offset += int64(len(line))
 			}
 			return
 		}
-		p.offset += int64(len(line))
+		p.at.Offset += int64(len(line))
 	}
+}
+
+// whichFile tells a file from another that takes its name: by its number, and by when it was
+// made, where the file system keeps that, since numbers are used again.
+func whichFile(f *os.File) string {
+	var st unix.Statx_t
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d.%d", st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
 
 func (p *progress) line(line []byte) {
