@@ -188,6 +188,10 @@ func (p *plan) policyList(list []string) {
 	}
 	for _, v := range whole {
 		vc, policy, _ := strings.Cut(v, ":")
+		if !slices.ContainsFunc(p.policies, func(c sched.VCConfig) bool { return c.Name == cell.VCName(vc) }) {
+			p.fail("policy=%s: vcs names no VC %s", v, vc)
+			return
+		}
 		p.policy(vc, policy)
 	}
 }

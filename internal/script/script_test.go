@@ -186,6 +186,7 @@ func TestMistakes(t *testing.T) {
 		{"cluster <<END\nchain v nodes=1\n", `x: line 1: no line "END" ends the block`},
 		{"cluster <<END\nchain v nodes=3 racks=2\nEND\n", `do not divide`},
 		{"cluster <<END\nchain v nodes=1\nvc a w=1\nEND\n", `there is no chain "w"`},
+		{"cluster nodes=1 vcs=a:1 policy=x:drf\n", `policy=x:drf: vcs names no VC x`},
 		{cluster + "assert a\n", `x:2: assert: say what must hold`},
 		{cluster + "at 5s\nat 1s\n", `x:3: at: it is already 5s`},
 	}
