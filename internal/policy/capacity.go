@@ -220,7 +220,7 @@ func (u *usage) step(q int, t *tenant, l int, pass bool) {
 // allows reports whether a tenant may have so many leaves more.
 func (u *usage) allows(q int, t *tenant, need int64) bool {
 	for at := q; at >= 0; at = u.c.tree.queues[at].up {
-		if u.used[at] > 0 && (u.used[at]+need)*whole > u.total*u.c.tree.queues[at].most {
+		if u.used[at] > 0 && (u.used[at]+need)*fullShare > u.total*u.c.tree.queues[at].most {
 			return false
 		}
 	}
@@ -230,7 +230,7 @@ func (u *usage) allows(q int, t *tenant, need int64) bool {
 // limit is how many leaves one user of a leaf queue may hold.
 func (u *usage) limit(q int, need int64) int64 {
 	guarantee := u.total * u.c.tree.queues[q].share // in millionths of a leaf, as are the others
-	c := max(guarantee, (u.used[q]+need)*whole)
+	c := max(guarantee, (u.used[q]+need)*fullShare)
 	active := int64(0)
 	for i := range u.tenants[q] {
 		if t := &u.tenants[q][i]; t.used > 0 || t.waits > 0 {
@@ -241,7 +241,7 @@ func (u *usage) limit(q int, need int64) int64 {
 	if guarantee > 0 {
 		most = min(most, guarantee/1000*u.c.factor)
 	}
-	return (most + whole - 1) / whole
+	return (most + fullShare - 1) / fullShare
 }
 
 // Restrains implements sched.Restrainer: the limits of users and queues.
@@ -257,11 +257,15 @@ func (c *capacity) Restrains(v sched.View, ref sched.GangRef) (string, sched.Tim
 		return "", 0
 	}
 	for at := q; at >= 0; at = c.tree.queues[at].up {
-		if queue := &c.tree.queues[at]; u.used[at] > 0 && (u.used[at]+need)*whole > u.total*queue.most {
-			return fmt.Sprintf("queue %s uses %d leaves and may use %d at most", queue.name, u.used[at], u.total*queue.most/whole), 0
+		if queue := &c.tree.queues[at]; queue.most < fullShare && u.used[at] > 0 && (u.used[at]+need)*fullShare > u.total*queue.most {
+			return fmt.Sprintf("queue %s uses %d leaves and may use %d at most", queue.name, u.used[at], u.total*queue.most/fullShare), 0
 		}
 	}
-	return fmt.Sprintf("user %s holds %d leaves in queue %s and may hold %d there", g.User, t.used, c.tree.queues[q].name, u.limit(q, need)), 0
+	limit := u.limit(q, need)
+	if limit >= u.total { // the VC is full, which says all
+		return "", 0
+	}
+	return fmt.Sprintf("user %s holds %d leaves in queue %s and may hold %d there", g.User, t.used, c.tree.queues[q].name, limit), 0
 }
 
 // find returns a gang that waits.

@@ -165,6 +165,25 @@ func TestCapacityUserLimit(t *testing.T) {
 	}
 }
 
+// A limit is a reason to wait only where it is less than the VC: that this is full says the rest.
+func TestCapacitySaysWhatHolds(t *testing.T) {
+	for _, c := range []struct{ params, want string }{
+		{"", ""},
+		{"queues=a:50/b:50", "user ann holds 16 leaves in queue a and may hold 8 there"},
+		{"queues=a:50:80/b:50 userLimitFactor=5", "queue a uses 16 leaves and may use 12 at most"},
+		{"queues=a:50/b:50 userLimitFactor=5", ""},
+	} {
+		b := newBoard(16)
+		for range 2 {
+			b.ask("ann", "a", 16, 0)
+		}
+		p := make1(t, "capacity", c.params)
+		b.run(p)
+		got, _ := p.(sched.Restrainer).Restrains(b, b.waiting[0].Ref)
+		is(t, c.params, got, c.want)
+	}
+}
+
 // Alignment of a gang of 4 with an idle machine of 8 is 4/8 x 8/8 = 0.5, of one of
 // 2 it is 0.25, so that the larger goes first. With the work term, whose mean is (4 x
 // 101 + 2 x 11) / 2 = 213 leaf-seconds and mean alignment 0.375, they have scores of -0.21 and

@@ -9,8 +9,8 @@ import (
 
 // The queue tree of the capacity policy.
 
-// whole is a guarantee of everything, in parts of a VC.
-const whole = 1_000_000
+// fullShare is a guarantee of everything, in parts of a VC.
+const fullShare = 1_000_000
 
 // Bounds of a tree.
 const (
@@ -97,7 +97,7 @@ func (a *args) share(key string, t *tree, level []int, up int) {
 	if len(level) == 0 {
 		return
 	}
-	share, most, depth, where := int64(whole), int64(whole), 1, "the VC"
+	share, most, depth, where := int64(fullShare), int64(fullShare), 1, "the VC"
 	if up >= 0 {
 		u := &t.queues[up]
 		share, most, depth, where = u.share, u.most, u.depth+1, u.name
@@ -138,9 +138,9 @@ func (t *tree) nameLeaves() {
 		return
 	}
 	t.other = len(t.queues)
-	q := queueNode{name: "default", up: -1, depth: 1, most: whole}
+	q := queueNode{name: "default", up: -1, depth: 1, most: fullShare}
 	if len(t.queues) == 0 {
-		q.share = whole
+		q.share = fullShare
 	}
 	t.queues = append(t.queues, q)
 	t.roots = append(slices.Clone(t.roots), t.other)

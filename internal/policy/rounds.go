@@ -81,7 +81,7 @@ func (u *usage) claim() *claim {
 
 // over is by how much a leaf queue was over at first, in millionths of a leaf.
 func (r *claim) over(q int) int64 {
-	return r.begin[q]*whole - r.ideal[q]/1000*(1000+r.c.dead)
+	return r.begin[q]*fullShare - r.ideal[q]/1000*(1000+r.c.dead)
 }
 
 // rounds is how many rounds a gang may use by now; less than 1 is none.
@@ -104,7 +104,7 @@ func (r *claim) claims(q int, t *tenant, g *sched.GangView) iter.Seq[sched.GangR
 
 // within reports whether a queue stays within its ideal with a gang.
 func (r *claim) within(q int, g *sched.GangView) bool {
-	return (r.used[q]+int64(g.Leaves))*whole <= r.ideal[q]
+	return (r.used[q]+int64(g.Leaves))*fullShare <= r.ideal[q]
 }
 
 // victims yields the gangs that so many rounds may stop: of the queues that are
@@ -116,7 +116,7 @@ func (r *claim) victims(rounds int64) iter.Seq[sched.GangRef] {
 		for q := range r.used {
 			if len(r.c.tree.queues[q].below) == 0 && r.over(q) > 0 {
 				queues = append(queues, q)
-				left -= max(r.begin[q]-r.used[q], 0) * whole
+				left -= max(r.begin[q]-r.used[q], 0) * fullShare
 			}
 		}
 		slices.SortStableFunc(queues, func(a, b int) int { return cmp.Compare(r.over(b), r.over(a)) })
@@ -124,12 +124,12 @@ func (r *claim) victims(rounds int64) iter.Seq[sched.GangRef] {
 			return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
 		})
 		for _, q := range queues {
-			part := r.part(q, rounds) - (r.begin[q]-r.used[q])*whole
+			part := r.part(q, rounds) - (r.begin[q]-r.used[q])*fullShare
 			for _, g := range slices.Backward(running) {
 				if part <= 0 {
 					break
 				}
-				n := int64(g.Leaves) * whole
+				n := int64(g.Leaves) * fullShare
 				if r.c.tree.leaf(g.Hints.Queue) != q || n > left || !r.ripe(&g) {
 					continue
 				}
@@ -150,7 +150,7 @@ func (r *claim) passes(ref sched.GangRef) bool {
 
 // allowance is what so many rounds may take in all, in millionths of a leaf.
 func (r *claim) allowance(rounds int64) int64 {
-	return r.total * min(rounds*r.c.round, 1000) * (whole / 1000)
+	return r.total * min(rounds*r.c.round, 1000) * (fullShare / 1000)
 }
 
 // part is what so many rounds take of one queue.
@@ -159,7 +159,7 @@ func (r *claim) part(q int, rounds int64) int64 {
 	for range min(rounds, maxRounds) {
 		rest -= rest / 1000 * r.c.natural
 	}
-	if rest < whole {
+	if rest < fullShare {
 		rest = 0 // less than a leaf
 	}
 	return r.over(q) - rest
@@ -185,7 +185,7 @@ func (r *claim) taken() *sched.Note {
 // ideals returns the ideal of every queue in millionths of a leaf.
 func (u *usage) ideals() []int64 {
 	out := make([]int64, len(u.used))
-	u.divide(u.c.tree.roots, u.total*whole, out)
+	u.divide(u.c.tree.roots, u.total*fullShare, out)
 	return out
 }
 
@@ -194,7 +194,7 @@ func (u *usage) ideals() []int64 {
 // equally among those without any.
 func (u *usage) divide(level []int, rest int64, out []int64) {
 	want := func(q int) int64 {
-		return min((u.used[q]+u.waits[q])*whole, u.total*u.c.tree.queues[q].most)
+		return min((u.used[q]+u.waits[q])*fullShare, u.total*u.c.tree.queues[q].most)
 	}
 	for _, q := range level {
 		out[q] = min(u.total*u.c.tree.queues[q].share, want(q), rest)
@@ -233,7 +233,7 @@ func (u *usage) divide(level []int, rest int64, out []int64) {
 	}
 }
 
-// portion is n*a/b without overflow; a and b are at most whole.
+// portion is n*a/b without overflow; a and b are at most fullShare.
 func portion(n, a, b int64) int64 { return n/b*a + n%b*a/b }
 
 // nextRound is when the first gang may take cells back that may not yet, or more
