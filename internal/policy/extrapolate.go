@@ -148,8 +148,8 @@ func (p profiler) forecastAt(g *sched.GangView, to place) forecast {
 		f.why = fmt.Appendf(nil, "%s%v: by the rate to %ds on %v (%s), %s", takesForever, to, takes/second, from, how, by)
 		return f
 	}
-	times := scale(1000, num, den)
-	f.why = fmt.Appendf(nil, "takes %ds on %v: %d.%03d of %ds on %v (%s), %s", f.takes/second, to, times/1000, times%1000, takes/second, from, how, by)
+	thousandths := scale(1000, num, den)
+	f.why = fmt.Appendf(nil, "takes %ds on %v: %d.%03d of %ds on %v (%s), %s", f.takes/second, to, thousandths/1000, thousandths%1000, takes/second, from, how, by)
 	return f
 }
 

@@ -200,18 +200,18 @@ func (e *experiment) judge(p *hypersched, ended [][]int64, now sched.Time) {
 		return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.g.Order, b.g.Order), cmp.Compare(a.g.Ref.Gang, b.g.Ref.Gang))
 	})
 	var longest int64
-	var whole []int64
+	var lasts []int64 // of whole trials
 	for _, t := range e.trials {
 		t.cut = p.cut(e, ended, t)
 		longest = max(longest, int64(t.g.Ran))
 		if d := cmp.Or(shows(&t.g), int64(t.g.Hints.Duration)); d > 0 {
-			whole = append(whole, d)
+			lasts = append(lasts, d)
 		}
 	}
 	until := times(longest, int32(p.rf))
-	if len(whole) > 0 {
-		slices.Sort(whole)
-		until = min(until, whole[len(whole)/2])
+	if len(lasts) > 0 {
+		slices.Sort(lasts)
+		until = min(until, lasts[len(lasts)/2])
 	}
 	e.exploit = e.deadline > 0 && e.left(now) < until
 	e.first = e.firstRunning()
