@@ -121,7 +121,11 @@ func patienceOf(v sched.VCConfig) int {
 
 // stoppedEarly checks that who is stopped for its loss had its patience, and stops.
 func (c *checker) stoppedEarly(r sched.Record, e sched.JobCompleting) {
-	if e.Cause != sched.EndEarly || c.late(r, e.Job) {
+	if e.Cause != sched.EndEarly {
+		return
+	}
+	if c.late(r, e.Job) {
+		c.met.lates++
 		return
 	}
 	v, mode := c.early(c.jobs[e.Job])

@@ -15,6 +15,7 @@ type met struct {
 	joins    int // attempts that share the leaves of others
 	moves    int // gangs that moved for another
 	pauses   int // trials that were paused
+	lates    int // trials that were ended since their deadline had passed
 	earlies  int // jobs that were stopped for their loss
 	debts    int // comparisons of what was borrowed
 	kept     int // jobs that ended by a guaranteed deadline
@@ -53,7 +54,7 @@ func (m *met) add(o *met) {
 	}
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
-	m.pauses, m.leased, m.promoted = m.pauses+o.pauses, m.leased+o.leased, m.promoted+o.promoted
+	m.pauses, m.leased, m.promoted, m.lates = m.pauses+o.pauses, m.leased+o.leased, m.promoted+o.promoted, m.lates+o.lates
 }
 
 // judge fails where the checks looked at nothing: every policy must have started gangs, and

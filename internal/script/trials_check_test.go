@@ -21,13 +21,16 @@ func TestTrialSeeds(t *testing.T) {
 	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.pauses < 5 {
 		t.Errorf("%d trials were paused", found.met.pauses)
 	}
-	t.Logf("%d trials were paused", found.met.pauses)
+	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.lates == 0 {
+		t.Error("no trial was ended after its deadline")
+	}
+	t.Logf("%d trials were paused, %d ended after their deadline", found.met.pauses, found.met.lates)
 }
 
 // searching is hypersched with parameters.
 func searching(g *generator) string {
 	return g.pick("hypersched", "hypersched:rf=2,rungs=8,round=10,restart=0", "hypersched:rf=2,rungs=6,round=10,share=top,restart=1,gain=1",
-		"hypersched:rf=3,rungs=6,round=30,restart=5", "hypersched:rf=2,round=20,end")
+		"hypersched:rf=3,rungs=6,round=30,restart=5", "hypersched:rf=2,round=20,end", "hypersched:rf=2,rungs=6,round=10,restart=1,end")
 }
 
 // oneTrial is a trial of one of two experiments, now and then another job.
