@@ -36,6 +36,9 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 			continue
 		}
 		why, _ := s.restrained(j, r.Gang)
+		if why == "" {
+			why = s.unshared(j, r.Gang)
+		}
 		shapes, besides = append(shapes, gg.shape.text), append(besides, why)
 		r.Reason.besides(why)
 		s.detail(j, r)
@@ -150,7 +153,8 @@ func (s *State) restrained(j *job, g int32) (string, Time) {
 	return "", 0
 }
 
-// besides adds why the policy would make a gang wait that finds no room, if it found some.
+// besides adds why the policy would make a gang wait that finds no room, if it found some, or
+// why it does not share the room of others.
 func (r *Reason) besides(why string) {
 	if why != "" && (r.Code == VCBusy || r.Code == Fragmented) {
 		r.Message += "; besides, " + why
