@@ -156,6 +156,9 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 			continue
 		}
 		if len(v.gangs) > 1 {
+			if slices.Contains(s.hungry, v.id) {
+				continue // its gang that found nothing, before this one, would be next to take the cells
+			}
 			if v.yielded+named[v.id] >= cfg.PreemptionBudget() {
 				continue
 			}

@@ -64,6 +64,7 @@ type State struct {
 	near     Within                     // and how far apart it may be
 	size     sized                      // how many members it is to have
 	keep     cell.LeafSet               // while Decide tries a gang: what it must leave to bookings
+	hungry   []JobID                    // while a VC is walked: jobs of several gangs of which one runs and one found nothing
 	again    Time                       // the next decision that Decided asked for
 	decided  Time                       // when the last Decide ran
 	never    map[whatFits]*Reason       // by VC and shape; a cache of the configuration
@@ -396,7 +397,7 @@ func (s *State) Clone() *State {
 	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
-	d.never, d.close, d.out, d.mem = nil, nil, nil, memory{}
+	d.never, d.close, d.hungry, d.out, d.mem = nil, nil, nil, nil, memory{}
 	d.ranks, d.shapes = ranking{}, nil
 	return &d
 }

@@ -71,7 +71,9 @@ func (s *State) walkVC(space int32) {
 	if s.looks.always[space] {
 		w.outlook = s.newOutlook(space, w)
 	}
+	s.hungry = s.hungry[:0]
 	w.walk()
+	s.hungry = s.hungry[:0]
 	if s.looks.tuned[space] {
 		w.tune()
 	}
@@ -224,6 +226,7 @@ func (w *walker) grant(wish Wish) {
 	shape := wish.shape(j.gangs[g].shape.text)
 	picky := j.gangs[g].avoids() || wish.Only != nil || wish.Free
 	if !picky && w.failed[shape] {
+		w.passes(j)
 		return // and what it blocks is blocked already
 	}
 	blocked := w.blockedWish(wish)
@@ -236,6 +239,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	w.miss(j, wish, blocked)
+	w.passes(j)
 	if wish.Over != nil && w.passed == 0 {
 		w.passed = s.seq
 	}
@@ -244,6 +248,14 @@ func (w *walker) grant(wish Wish) {
 	}
 	if wish.Strict {
 		w.block(j, int(g))
+	}
+}
+
+// passes notes that a gang found nothing of a job of which others run.
+func (w *walker) passes(j *job) {
+	runs := func(g gang) bool { return g.attempt != none }
+	if len(j.gangs) > 1 && slices.ContainsFunc(j.gangs, runs) && !slices.Contains(w.s.hungry, j.id) {
+		w.s.hungry = append(w.s.hungry, j.id)
 	}
 }
 
