@@ -194,11 +194,13 @@ func drawRun(t *table, dir string, r *simulate.Result) {
 		t.row("without run time", count(r.Timeless, "job, which ends as soon as it starts", "jobs, which end as soon as they start"))
 	}
 	if r.Refused > 0 {
-		t.row("refused", fmt.Sprintf("%d that can never run here; the first: %s", r.Refused, r.Reason))
+		t.row("refused", fmt.Sprintf("%s; the first: %s", count(r.Refused, "job", "jobs"), r.Reason))
 	}
-	t.row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
-	t.row("queueing", fmt.Sprintf("%.0f s on average: %.0f s behind the fair share, %.0f s for want of shape", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
-	t.row("makespan", fmt.Sprintf("%.0f s", s.Makespan))
+	if s.Finished > 0 { // else there is nothing to take a mean of
+		t.row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
+		t.row("queueing", fmt.Sprintf("%.0f s on average: %.0f s behind the fair share, %.0f s for want of shape", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
+		t.row("makespan", fmt.Sprintf("%.0f s", s.Makespan))
+	}
 	t.row("utilization", fmt.Sprintf("%.1f %%", 100*s.GPUUtilization))
 	t.row("preemptions", number(s.Preemptions))
 	t.row("took", fmt.Sprintf("%.1f s of CPU, %d events, %d MiB", s.CPU, r.Records, s.PeakRSS>>20))

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +67,16 @@ func (o *traceOutput) write(a *app, c *cobra.Command, jobs iter.Seq2[trace.Job, 
 		to = "standard output"
 	}
 	fmt.Fprintf(a.errs, "wrote %s to %s (%s)\n", count(w.Jobs(), "job", "jobs"), clean(to, false), o.to)
-	tellCounts(a.errs, "lost: "+o.to+" has no place for", w.Lost())
+	var lost, rounded []trace.Count
+	for _, l := range w.Lost() {
+		if what, is := strings.CutSuffix(l.What, " rounded"); is {
+			rounded = append(rounded, trace.Count{What: what, N: l.N})
+		} else {
+			lost = append(lost, l)
+		}
+	}
+	tellCounts(a.errs, "lost: "+o.to+" has no place for", lost)
+	tellCounts(a.errs, "rounded to what "+o.to+" has:", rounded)
 	return nil
 }
 
@@ -133,22 +144,22 @@ func (a *app) traceGenerate() *cobra.Command {
 	f.StringVar(&mix, "slo-mix", "35/35/30", "parts of strict, soft and best-effort jobs under the survey")
 	out.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var err error
-		if spec.Cluster, err = shapesOf(c, cluster); err != nil {
-			return err
-		}
-		if spec.LoadMilli, err = loadOf(c, load); err != nil {
-			return err
-		}
-		if spec.Mix, err = trace.ParseMix(mix); err != nil {
-			return usage(c, "--slo-mix %w", err)
+		var wrong [5]error // all are told at once
+		spec.Cluster, wrong[0] = shapesOf(c, cluster)
+		spec.LoadMilli, wrong[1] = loadOf(c, load)
+		if spec.Mix, wrong[2] = trace.ParseMix(mix); wrong[2] != nil {
+			wrong[2] = fmt.Errorf("--slo-mix %w", wrong[2])
 		}
 		if slo != "none" && slo != "survey" {
-			return usage(c, "--slo %q: want none or survey", slo)
+			wrong[3] = fmt.Errorf("--slo %q: want none or survey", slo)
 		}
 		spec.Survey = slo == "survey"
-		jobs, err := trace.Generate(spec)
-		if err != nil {
+		if cluster != "" && wrong[0] != nil { // any will do for the other checks
+			spec.Cluster = []trace.Shape{{Nodes: 1 << 20, GPUs: 1}}
+		}
+		var jobs iter.Seq[trace.Job]
+		jobs, wrong[4] = trace.Generate(spec)
+		if err := errors.Join(wrong[:]...); err != nil {
 			return usageError{c, err}
 		}
 		return out.write(a, c, goodJobs(c.Context(), func(yield func(trace.Job, error) bool) {

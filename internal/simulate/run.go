@@ -198,6 +198,9 @@ func (r *runner) accepted(j *sched.Job, a engine.Reply) bool {
 	case a.Refusal != nil:
 		if r.result.Refused++; r.result.Refused == 1 {
 			r.result.Reason = fmt.Sprintf("job %q: %s", j.Name, a.Refusal.Message)
+			if a.Refusal.Kind == sched.Conflict {
+				r.result.Reason = fmt.Sprintf("job %q: the trace has another of this id that has not ended yet; give each an id of its own", j.Name)
+			}
 		}
 	default:
 		return true

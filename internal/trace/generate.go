@@ -71,6 +71,7 @@ func Generate(s Spec) (iter.Seq[Job], error) {
 }
 
 func (s *Spec) check() (*kind, error) {
+	wrong := s.wrong()
 	all := kinds()
 	i := slices.IndexFunc(all, func(k kind) bool { return k.name == s.Kind })
 	if i < 0 {
@@ -78,7 +79,10 @@ func (s *Spec) check() (*kind, error) {
 		for _, k := range all {
 			names = append(names, k.name)
 		}
-		return nil, fmt.Errorf("there is no kind of trace %q%s", s.Kind, document.DidYouMean(s.Kind, names))
+		wrong = append(wrong, fmt.Errorf("there is no kind of trace %q%s", s.Kind, document.DidYouMean(s.Kind, names)))
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	k := &all[i]
 	if len(s.Cluster) > 0 {
@@ -89,28 +93,26 @@ func (s *Spec) check() (*kind, error) {
 	if s.Mix == [3]int64{} {
 		s.Mix = [3]int64{35, 35, 30}
 	}
-	switch {
-	case s.Jobs < 1 || s.Jobs > maxJobs:
-		return nil, fmt.Errorf("%d jobs: want 1 to %d", s.Jobs, maxJobs)
-	case s.LoadMilli < 0 || s.LoadMilli > 1_000_000:
-		return nil, errors.New("the load must be above 0 and at most 1000")
-	case s.LoadMilli > 0 && len(s.Cluster) == 0:
-		return nil, errors.New("a load needs the cluster that it is for")
-	case s.LoadMilli > 0 && s.PerDay > 0:
-		return nil, errors.New("a load and a rate of arrivals exclude each other")
-	case s.AppJobs < 0 || s.AppJobs > 1_000_000:
-		return nil, fmt.Errorf("%d jobs in an app: want 1 to 1000000", s.AppJobs)
-	case s.Elastic < 0 || s.Elastic > 1024:
-		return nil, fmt.Errorf("sizes from 1/%d to %d times: want a factor from 1 to 1024", s.Elastic, s.Elastic)
-	case s.PerDay < 0 || s.PerDay > 1<<32:
-		return nil, fmt.Errorf("%d jobs a day: want 1 to %d", s.PerDay, int64(1)<<32)
-	}
-	for _, w := range s.Mix {
-		if w < 0 || w > 1_000_000 {
-			return nil, errors.New("the parts of strict, soft and best-effort jobs must be 0 to 1000000")
+	return k, nil
+}
+
+// wrong is all that is wrong with the numbers of a spec.
+func (s *Spec) wrong() (all []error) {
+	say := func(bad bool, format string, args ...any) {
+		if bad {
+			all = append(all, fmt.Errorf(format, args...))
 		}
 	}
-	return k, nil
+	say(s.Jobs < 1 || s.Jobs > maxJobs, "%d jobs: want 1 to %d", s.Jobs, maxJobs)
+	say(s.LoadMilli < 0 || s.LoadMilli > 1_000_000, "the load must be above 0 and at most 1000")
+	say(s.LoadMilli > 0 && len(s.Cluster) == 0, "a load needs the cluster that it is for")
+	say(s.LoadMilli > 0 && s.PerDay > 0, "a load and a rate of arrivals exclude each other")
+	say(s.AppJobs < 0 || s.AppJobs > 1_000_000, "%d jobs in an app: want 1 to 1000000", s.AppJobs)
+	say(s.Elastic < 0 || s.Elastic > 1024, "sizes from 1/%d to %d times: want a factor from 1 to 1024", s.Elastic, s.Elastic)
+	say(s.PerDay < 0 || s.PerDay > 1<<32, "%d jobs a day: want 1 to %d", s.PerDay, int64(1)<<32)
+	say(slices.ContainsFunc(s.Mix[:], func(w int64) bool { return w < 0 || w > 1_000_000 }),
+		"the parts of strict, soft and best-effort jobs must be 0 to 1000000")
+	return all
 }
 
 // generator draws from three streams, so that the shapes of jobs do not change

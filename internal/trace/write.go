@@ -22,15 +22,16 @@ func Writable() []Format { return []Format{Comb, Tiresias, PhillyCSV, Chronus} }
 // Writer writes jobs in one format. They must come in order of Submit, the first
 // at 0 or later.
 type Writer struct {
-	out    *bufio.Writer
-	format Format
-	buf    []byte
-	jobs   int64
-	last   sched.Time
-	lost   counts
-	file   *os.File     // where the writer made it
-	zip    *gzip.Writer // between out and file
-	path   string       // that file is renamed to
+	out     *bufio.Writer
+	format  Format
+	buf     []byte
+	jobs    int64
+	last    sched.Time
+	lost    counts
+	rounded map[string]int64 // the last job in which a key was
+	file    *os.File         // where the writer made it
+	zip     *gzip.Writer     // between out and file
+	path    string           // that file is renamed to
 }
 
 // NewWriter begins a trace on a stream.
@@ -244,9 +245,21 @@ func (w *Writer) units(key string, d, unit sched.Duration) sched.Duration {
 		n = 1
 	}
 	if n*unit != d {
-		w.lost.add(key + " rounded")
+		w.rounds(key)
 	}
 	return n
+}
+
+// rounds counts a job in which something is rounded, once.
+func (w *Writer) rounds(key string) {
+	what := key + " rounded"
+	if w.rounded == nil {
+		w.rounded = map[string]int64{}
+	}
+	if w.rounded[what] != w.jobs {
+		w.rounded[what] = w.jobs
+		w.lost.add(what)
+	}
 }
 
 func number[T ~int32 | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
