@@ -81,11 +81,16 @@ func (p *gandiva) NextChange(v sched.View) sched.Time {
 		}
 	}
 	allocs := v.Allocations()
-	if moves := v.Moves(); p.moves > 0 && len(moves) >= int(p.moves) {
-		sooner(moves[len(moves)-int(p.moves)].Add(sched.Hour))
-	}
 	in := &introspection{p: p, v: v}
 	waits, known := false, false
+	switch moves := v.Moves(); { // with each that is an hour ago one more may be made
+	case p.moves > 0 && len(moves) >= int(p.moves):
+		sooner(moves[len(moves)-int(p.moves)].Add(sched.Hour))
+	case p.moves > 0 && len(moves) > 0:
+		if waits, known = in.somebodyWaits(), true; waits {
+			sooner(moves[0].Add(sched.Hour))
+		}
+	}
 	for _, a := range allocs {
 		packable := 0
 		for i := range a.Each {

@@ -195,8 +195,13 @@ func (s *State) nextClear(space int32) (next Time) {
 	if vc.Moves == 0 || len(s.queues[space]) == 0 {
 		return 0
 	}
-	if times := s.movesOf(vc.Name, s.decided); len(times) >= int(vc.Moves) {
+	// With each move that is an hour ago one more may be made, and so one may be enough for
+	// whom those that were left were too few.
+	switch times := s.movesOf(vc.Name, s.decided); {
+	case len(times) >= int(vc.Moves):
 		return times[len(times)-int(vc.Moves)].Add(Hour)
+	case len(times) > 0:
+		next = times[0].Add(Hour)
 	}
 	for a := range s.holding(space) {
 		if t := a.started.Add(vc.settle()); a.started > 0 && t > s.decided && s.jobs[a.job].spec.Hints.Checkpoint {
