@@ -219,15 +219,20 @@ func costSince(began time.Time) metrics.Cost {
 
 func (a *app) simCompare() *cobra.Command {
 	var html string
+	vcs := false
 	c := &cobra.Command{Use: "compare DIR...", Short: "Compare the results of several runs",
 		Long: `Compare the folders of several runs: one column a run, the best of each figure
 marked, with the difference to the first.`,
 		Args: args(cobra.MinimumNArgs(1))}
 	c.Flags().StringVar(&html, "html", "", "also write a page with the plots of all runs")
+	c.Flags().BoolVar(&vcs, "vcs", false, "also compare the figures of each virtual cluster")
 	c.RunE = func(c *cobra.Command, dirs []string) error {
 		cmp, err := metrics.Compare(dirs)
 		if err != nil {
 			return err
+		}
+		if vcs {
+			cmp.AddVCs()
 		}
 		if html != "" {
 			if err := writeFile(html, cmp.WriteHTML); err != nil {

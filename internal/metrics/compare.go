@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ type Comparison struct {
 	Runs []string        `json:"runs"`
 	Rows []ComparisonRow `json:"rows"`
 	jct  []curve
+	all  []*Summary
 }
 
 // ComparisonRow is one figure of all runs.
@@ -88,8 +90,8 @@ func Compare(dirs []string) (*Comparison, error) {
 	if len(dirs) < 2 || len(dirs) > maxRuns {
 		return nil, fmt.Errorf("a comparison wants 2 to %d folders, not %d", maxRuns, len(dirs))
 	}
-	c := &Comparison{Runs: runNames(dirs)}
 	all := make([]*Summary, len(dirs))
+	c := &Comparison{Runs: runNames(dirs), all: all}
 	for i, dir := range dirs {
 		var err error
 		if all[i], err = ReadSummary(dir); err != nil {
@@ -120,6 +122,39 @@ func Compare(dirs []string) (*Comparison, error) {
 		c.Rows = append(c.Rows, row)
 	}
 	return c, nil
+}
+
+// vcFigures are those by which a team judges a policy.
+var vcFigures = []string{"jobs", "jct_avg_s", "jct_p95_s", "queue_avg_s", "preemptions", "gpu_utilization", "rho_max", "slo_miss_rate"}
+
+// AddVCs adds rows for each virtual cluster of any run, in order of name: "vision:
+// jct_avg_s". Those that no run has are left out.
+func (c *Comparison) AddVCs() {
+	names := map[string]bool{}
+	for _, s := range c.all {
+		for name := range s.VC {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, f := range figures() {
+			if !slices.Contains(vcFigures, f.key) {
+				continue
+			}
+			row, some := ComparisonRow{Key: name + ": " + f.key, Better: f.better}, false
+			for _, s := range c.all {
+				v := undefined()
+				if of, has := s.VC[name]; has {
+					v = f.of(&Summary{Figures: of})
+				}
+				row.Values, some = append(row.Values, v), some || v.Defined()
+			}
+			if some {
+				row.judge()
+				c.Rows = append(c.Rows, row)
+			}
+		}
+	}
 }
 
 // runNames are the last parts of the folders' names, or all of them where two
@@ -200,7 +235,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(t)
 	for _, r := range c.Rows {
-		fmt.Fprintf(t, "%s\t", r.Key)
+		fmt.Fprintf(t, "%s\t", printable(r.Key))
 		for i, v := range r.Values {
 			mark := " "
 			if r.Best[i] {
@@ -243,7 +278,7 @@ func (c *Comparison) WriteCSV(w io.Writer) error {
 	b := []byte("key,run,value,diff,best\n")
 	for _, r := range c.Rows {
 		for i, v := range r.Values {
-			b = appendText(append(append(b, r.Key...), ','), c.Runs[i])
+			b = appendText(append(appendText(b, r.Key), ','), c.Runs[i])
 			b = append(append(append(b, ','), v.text("")...), ',')
 			b = append(append(b, r.Diff[i].text("")...), ',')
 			b = fmt.Appendf(b, "%t\n", r.Best[i])

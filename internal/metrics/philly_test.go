@@ -199,6 +199,16 @@ func TestCompare(t *testing.T) {
 			}
 		}
 	}
+	before := len(c.Rows)
+	c.AddVCs()
+	for _, r := range c.Rows[before:] {
+		if !strings.HasPrefix(r.Key, "a: ") || r.Key == "a: jct_avg_s" && (r.Values[0] != 10 || r.Values[1] != 8 || !r.Best[1]) || r.Key == "a: slo_miss_rate" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(c.Rows)-before < 5 {
+		t.Errorf("%d rows of the virtual cluster", len(c.Rows)-before)
+	}
 	var text, table, page, program bytes.Buffer
 	for _, f := range []error{c.WriteText(&text), c.WriteCSV(&table), c.WriteHTML(&page), c.WriteJSON(&program)} {
 		if f != nil {
