@@ -400,17 +400,60 @@ func (s *search) exhaust(ci int16, p *part) bool {
 		}
 		found, _ := s.candidates(ci, l, p, bindSteps, 0)
 		for _, k := range s.unlike(ci, found) {
-			mark := len(s.bound)
-			bound := s.bindTo(slot, k.cell)
-			fresh := !bound || s.tried.add(s.bindings(ci))
-			if fresh && !s.step() {
-				s.undoBinds(mark)
-				return false
+			for _, outer := range s.c.openings(s.c.spaces[s.r.Space].Parent, k.cell) {
+				if s.bindAndTry(ci, p, outer, k.cell) {
+					return true
+				}
+				if s.steps > bindSteps || s.t.budget <= 0 {
+					return false
+				}
 			}
-			if bound && fresh && s.exhaust(ci, p) {
-				return true
-			}
-			s.undoBinds(mark)
+		}
+	}
+	return false
+}
+
+// bindAndTry binds one more cell, inside of cells that are bound for the containers, and
+// goes on from there, unless it has been there.
+func (s *search) bindAndTry(ci int16, p *part, outer []Bind, id CellID) bool {
+	mark := len(s.bound)
+	bound := s.bindInside(outer, id)
+	if bound && !s.tried.add(s.bindings(ci)) {
+		s.undoBinds(mark)
+		return false
+	}
+	if !s.step() || !bound || !s.exhaust(ci, p) {
+		s.undoBinds(mark)
+		return false
+	}
+	return true
+}
+
+// bindInside binds a root around a cell after roots of the containers around that, or
+// none of them. A container whose guarantees healthy cells could meet must not get a cell
+// with which they cannot.
+func (s *search) bindInside(outer []Bind, id CellID) bool {
+	c, ci := s.c, s.c.f.Cells[id].Chain
+	sound := make([]bool, len(outer))
+	for i, b := range outer {
+		sound[i] = c.sound(b.Space, ci) == 0
+	}
+	ok := true
+	for i := 0; ok && i < len(outer); i++ {
+		ok = c.bind(outer[i].Space, outer[i].Root, outer[i].Cell)
+	}
+	mark := len(s.bound)
+	ok = ok && s.bindTo(c.slotOf(id), id)
+	for i, b := range outer {
+		ok = ok && (!sound[i] || c.blind || c.sound(b.Space, ci) == 0)
+	}
+	if ok {
+		return true
+	}
+	s.undoBinds(mark)
+	for i := len(outer) - 1; i >= 0; i-- {
+		if b := outer[i]; c.spaces[b.Space].Roots[b.Root].Cell == b.Cell {
+			c.unbind(b.Space, b.Root)
 		}
 	}
 	return false

@@ -362,6 +362,27 @@ func (c *Cluster) open(space int32, id CellID, decided bool) bool {
 	return false
 }
 
+// openings lists every way to bind roots of a container, and of those around it, so that
+// a cell lies under a free cell of it: the outermost first. Where the cell does already that
+// is one way, with nothing to bind.
+func (c *Cluster) openings(space int32, id CellID) [][]Bind {
+	s := &c.spaces[space]
+	if c.freeAbove(space, id) != None {
+		return [][]Bind{nil}
+	}
+	var out [][]Bind
+	for anc := id; anc != None && s.Parent != None; anc = c.f.parent[anc] {
+		list := s.unbound[c.slotOf(anc)]
+		if len(list) == 0 {
+			continue
+		}
+		for _, outer := range c.openings(s.Parent, anc) {
+			out = append(out, append(slices.Clip(outer), Bind{Space: space, Root: list[len(list)-1], Cell: anc}))
+		}
+	}
+	return out
+}
+
 // unbind is the inverse of bind.
 func (c *Cluster) unbind(space int32, root RootID) {
 	s := &c.spaces[space]
