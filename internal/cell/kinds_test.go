@@ -48,7 +48,7 @@ type kinds struct {
 }
 
 // draw makes a cluster of two or three chains, of which two may have one SKU, with two
-// VCs, or three of which one is part of another: most cells are those of the first.
+// VCs, and others that are part of the first, which has most cells.
 func (k *kinds) draw(t *testing.T) {
 	r := k.r
 	spec := racks(1)
@@ -65,8 +65,8 @@ func (k *kinds) draw(t *testing.T) {
 		at[r.IntN(len(at))].Pinned = pin
 		spec.VCs[0].Pinned = []cell.PinnedID{pin}
 	}
-	if r.IntN(4) == 0 {
-		spec.VCs = append(spec.VCs, cell.VCSpec{Name: "v2", Parent: "v0"})
+	if r.IntN(3) == 0 {
+		spec.VCs = append(spec.VCs, cell.VCSpec{Name: "v2", Parent: "v0"}, cell.VCSpec{Name: "v3", Parent: "v2"})[:3+r.IntN(2)]
 	}
 	c, err := cell.New(spec)
 	if err != nil {
@@ -79,8 +79,9 @@ func (k *kinds) draw(t *testing.T) {
 		n := len(ch.Levels)
 		q := cell.QuotaSpec{Chain: ch.Name, Level: cell.Level(1 + min(r.IntN(n), r.IntN(n))), Number: 1}
 		last := max(0, r.IntN(2+len(spec.VCs))-2)
-		for vc := range 3 {
-			if vc == last || vc == 0 && last == 2 { // who is part of another has what this has
+		around := r.IntN(2) == 0 // who is part of another has what this has, or a part of that
+		for vc := range spec.VCs {
+			if vc == last || around && last >= 2 && vc != 1 && vc < last {
 				more.VCs[vc].Quota = append(slices.Clip(more.VCs[vc].Quota), q)
 			}
 		}
@@ -119,7 +120,7 @@ func (k *kinds) request() (cell.Request, bool) {
 	r := k.r
 	for range 30 {
 		q := cell.Request{Space: 1, Priority: cell.Priority(r.IntN(4) - 1)}
-		if r.IntN(4) == 0 {
+		if r.IntN(3) == 0 {
 			q.Space = 1 + r.Int32N(k.c.NumSpaces()-1)
 		}
 		pinned := q.Priority >= 0 && slices.ContainsFunc(k.c.Space(q.Space).Roots, func(r cell.Root) bool { return r.Pinned == pin })
@@ -212,6 +213,11 @@ func (k *kinds) ask(q *cell.Request) error {
 			return fmt.Errorf("of the victims %v %d could stay", res.Victims, v)
 		}
 	}
-	k.c.Release(k.c.Take(q.Space, q.Priority, res.Placement, len(res.Victims) > 0))
+	sound := k.tw.Sound()
+	id := k.c.Take(q.Space, q.Priority, res.Placement, len(res.Victims) > 0)
+	if !k.tw.Safe() || sound && !k.tw.Sound() {
+		return fmt.Errorf("with it a guarantee cannot be had any more (on healthy cells: %v)", sound)
+	}
+	k.c.Release(id)
 	return k.c.Verify()
 }

@@ -32,12 +32,24 @@ func parts(ms []cell.Member) []part {
 	return out
 }
 
+// holding is what a gang may take from: leaves that are free, or were before some of its
+// tasks got theirs, and the VC's cells, of which some were bound for this gang.
+type holding struct {
+	roots, fresh []set
+	was, free    set
+}
+
+// within is a holding of which nothing was taken.
+func within(free set, b binding) holding {
+	return holding{roots: b.roots, fresh: b.fresh, was: free, free: free}
+}
+
 // pack reports whether a gang's tasks fit the free leaves of the VC's cells:
 // every task on one node and, when the gang uses the
 // guarantee, in the VC's cells, of which several may lie on one node.
-func (t *Twin) pack(r *cell.Request, ps []part, roots []set, free set) bool {
+func (t *Twin) pack(r *cell.Request, ps []part, h holding) bool {
 	if len(ps) == 0 {
-		return true
+		return t.uses(h)
 	}
 	p := &ps[0]
 	var bins []set
@@ -48,17 +60,17 @@ func (t *Twin) pack(r *cell.Request, ps []part, roots []set, free set) bool {
 		if len(p.skus) > 0 && !slices.Contains(p.skus, t.f.Chains[ci].SKU) {
 			continue
 		}
-		own := t.bins(int16(ci), t.rootsOf(r, p, roots), free)
-		if r.Reach != nil && t.packIn(r, ps, own, roots, free) {
+		own := t.bins(int16(ci), t.rootsOf(r, p, h.roots), h.free)
+		if r.Reach != nil && t.packIn(r, ps, own, h) {
 			return true
 		}
 		bins = append(bins, own...)
 	}
-	return r.Reach == nil && t.packIn(r, ps, bins, roots, free)
+	return r.Reach == nil && t.packIn(r, ps, bins, h)
 }
 
 // packIn packs the first part into some bins, and then the others.
-func (t *Twin) packIn(r *cell.Request, ps []part, bins, roots []set, free set) bool {
+func (t *Twin) packIn(r *cell.Request, ps []part, bins []set, h holding) bool {
 	p := &ps[0]
 	return t.packTasks(bins, p.tasks, func(rest []set) bool {
 		var now set
@@ -69,8 +81,49 @@ func (t *Twin) packIn(r *cell.Request, ps []part, bins, roots []set, free set) b
 		for _, b := range bins {
 			was |= b
 		}
-		return t.pack(r, ps[1:], roots, free&^was|now)
+		next := h
+		next.free = h.free&^was | now
+		return t.pack(r, ps[1:], next)
 	})
+}
+
+// uses reports whether the gang can use every cell that was bound for it: one that it
+// does not is not bound. On a node it may take any of the leaves that are the VC's.
+func (t *Twin) uses(h holding) bool {
+	var own set
+	for _, root := range h.roots {
+		own |= root
+	}
+	taken := h.was &^ h.free & own
+	for id := range t.cells {
+		if c := &t.f.Cells[id]; c.Level != t.f.Chains[c.Chain].NodeLevel {
+			continue
+		}
+		node, inside := t.cells[id], int32(0)
+		for _, root := range h.fresh {
+			switch {
+			case root == node || root&node == 0:
+			case root&^node == 0 && root&h.was == 0:
+				return false
+			case root&^node == 0:
+				inside++
+			}
+		}
+		if inside > (taken & node).size() {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(h.fresh, func(root set) bool { return root&taken == 0 && t.holdsNode(root) })
+}
+
+// holdsNode reports whether a node lies in a cell.
+func (t *Twin) holdsNode(at set) bool {
+	for id := range t.cells {
+		if c := &t.f.Cells[id]; c.Level == t.f.Chains[c.Chain].NodeLevel && t.cells[id]&^at == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // rootsOf returns the cells that a part may use: the pinned one, or all others.

@@ -275,20 +275,27 @@ func left(id cell.AllocID, gone Gone) bool { return id != cell.None && (gone == 
 
 // Fits reports whether a gang could get leaves when some holders are gone, with
 // every guarantee still obtainable, on healthy cells if it was so before. It tries
-// every way to bind some of the VC's cells.
+// every way to bind some of the VC's cells for the gang, all of which it must use: what it
+// does not use is still owed.
 func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	free, ps := t.usable(r, gone), parts(r.Members)
-	if r.Priority < cell.MinGuaranteed {
-		return t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, []set{^set(0)}, free) })
+	packs := func(b binding) bool {
+		return t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, within(free, b)) })
 	}
-	if !t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, []set{^set(0)}, free) }) {
+	switch all := (binding{roots: []set{^set(0)}}); {
+	case r.Priority < cell.MinGuaranteed:
+		return packs(all)
+	case !packs(all):
 		return false // not even if all cells were its own
 	}
 	l := t.ledger(r.Space, gone)
 	sortClaims(l.first)
 	sound, healthy := !r.IgnoreHealth && t.Sound(), t.healthy()
 	return t.bind(&l, l.first, 0, binding{roots: l.own}, func(b binding) bool {
-		if !t.near(r, 0, free, func(free set) bool { return t.pack(r, ps, b.roots, free) }) {
+		empty := func(outer set) bool {
+			return !slices.ContainsFunc(b.fresh, func(in set) bool { return in&^outer == 0 })
+		}
+		if slices.ContainsFunc(b.outer, empty) || !packs(b) {
 			return false
 		}
 		owed := slices.Concat(l.rest, b.left)
@@ -297,10 +304,11 @@ func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	})
 }
 
-// binding is the cells that a VC has, and the claims that were left unbound.
+// binding is the cells that a VC has, those of them that were bound for the gang, those that
+// were bound for containers around these, and the claims that were left unbound.
 type binding struct {
-	roots []set
-	left  []claim
+	roots, fresh, outer []set
+	left                []claim
 }
 
 // bind tries every way to give some of the claims cells.
@@ -314,8 +322,11 @@ func (t *Twin) bind(l *ledger, claims []claim, from cell.CellID, b binding, try 
 		if len(claims) > 1 && claims[1] == d {
 			next = id + 1
 		}
-		if d.into == 0 {
+		if d.into != 0 {
+			now.outer = append(slices.Clip(b.outer), t.cells[id])
+		} else {
 			now.roots = append(slices.Clip(b.roots), t.cells[id])
+			now.fresh = append(slices.Clip(b.fresh), t.cells[id])
 		}
 		return t.bind(l, claims[1:], next, now, try)
 	}) {
