@@ -165,3 +165,31 @@ func TestHalvesCombine(t *testing.T) {
 		}
 	}
 }
+
+// Two nodes of four leaves, each of a chain of its own: the one that takes the largest
+// task takes the smallest, too, or the others find no room.
+func TestTheSmallestGoesWithTheLargest(t *testing.T) {
+	spec := &Spec{VCs: []VCSpec{{Name: "v"}}}
+	for _, sku := range []TypeName{"A", "B"} {
+		spec.SKUs = append(spec.SKUs, SKU{Name: sku})
+		spec.Chains = append(spec.Chains, ChainSpec{Name: ChainName("N" + sku), Levels: []LevelSpec{{Type: sku}, {Type: "N" + sku, Fanout: 4, IsNode: true}}})
+		spec.VCs[0].Quota = append(spec.VCs[0].Quota, QuotaSpec{Chain: ChainName("N" + sku), Level: 2, Number: 1})
+		node := CellSpec{Type: "N" + sku, Address: "n" + string(sku)}
+		for i := range 4 {
+			node.Children = append(node.Children, CellSpec{Type: sku, Address: fmt.Sprint(i)})
+		}
+		spec.Cells = append(spec.Cells, node)
+	}
+	c := mustNew(t, spec)
+	for _, p := range []Priority{Opportunistic, 0} {
+		q := Request{Space: 1, Priority: p, Members: []Member{{Tasks: 1, Leaves: 3}, {Tasks: 2, Leaves: 2}, {Tasks: 1, Leaves: 1}}}
+		res, ok := c.Place(&q)
+		if !ok {
+			t.Errorf("priority %d: no room for 3 and 1 on one node, 2 and 2 on the other; %s", p, res.Bounds)
+			continue
+		}
+		if at := res.Placement.Tasks; at[0].Node != at[3].Node || at[1].Node != at[2].Node || at[0].Node == at[1].Node {
+			t.Errorf("priority %d: placed %+v", p, at)
+		}
+	}
+}
