@@ -186,7 +186,7 @@ var faults = []fault{
 	{name: "a chain too small for a set is taken for too small for its parts", file: "internal/cell/divide.go",
 		old: "!a.ok && a.hit == 0 && within(a.tasks, tasks):",
 		new: "!a.ok && a.hit == 0 && within(tasks, a.tasks):"},
-	{name: "where much was bound less is not tried", file: "internal/cell/bind.go",
+	{name: "where much was bound less is not tried", file: "internal/cell/exhaust.go",
 		old: "\tslices.Sort(out)\n\treturn out\n}",
 		new: "\tslices.Sort(out)\n\treturn out[:min(1, len(out))]\n}"},
 }

@@ -1,0 +1,177 @@
+package cell
+
+import "slices"
+
+// bindSteps bounds the exhaustive search over what could be bound to what.
+const bindSteps = 512
+
+// exhaust tries every way to bind the VC's unbound cells of a chain, best first,
+// until the part can be packed or bindSteps are used up. The greedy search before
+// it finds nearly everything; this one finds the rest on small clusters. In which order
+// cells were bound does not matter: what is bound is tried once.
+func (s *search) exhaust(ci int16, p *part) bool {
+	if s.packBound(ci, p, false) {
+		return true
+	}
+	ch := &s.c.f.Chains[ci]
+	for l := Level(1); l <= ch.Top; l++ {
+		slot := ch.slot0 + int(l) - 1
+		if len(s.c.spaces[s.r.Space].unbound[slot]) == 0 {
+			continue
+		}
+		for _, k := range s.choices(ci, l, p) {
+			for _, outer := range s.c.openings(s.c.spaces[s.r.Space].Parent, k.cell) {
+				if s.bindAndTry(ci, p, outer, k.cell) {
+					return true
+				}
+				if s.steps > bindSteps || s.t.budget <= 0 {
+					return false
+				}
+			}
+		}
+	}
+	return false
+}
+
+// bindAndTry binds one more cell, inside of cells that are bound for the containers, and
+// goes on from there, unless it has been there.
+func (s *search) bindAndTry(ci int16, p *part, outer []Bind, id CellID) bool {
+	mark := len(s.bound)
+	bound := s.bindInside(outer, id)
+	if bound && !s.tried.add(s.bindings(ci)) {
+		s.undoBinds(mark)
+		return false
+	}
+	if !s.step() || !bound || !s.exhaust(ci, p) {
+		s.undoBinds(mark)
+		return false
+	}
+	return true
+}
+
+// bindInside binds a root around a cell after roots of the containers around that, or
+// none of them. A container whose guarantees healthy cells could meet must not get a cell
+// with which they cannot.
+func (s *search) bindInside(outer []Bind, id CellID) bool {
+	c, ci := s.c, s.c.f.Cells[id].Chain
+	sound := make([]bool, len(outer))
+	for i, b := range outer {
+		sound[i] = c.sound(b.Space, ci) == 0
+	}
+	ok := true
+	for i := 0; ok && i < len(outer); i++ {
+		ok = c.bind(outer[i].Space, outer[i].Root, outer[i].Cell)
+	}
+	mark := len(s.bound)
+	ok = ok && s.bindTo(c.slotOf(id), id)
+	for i, b := range outer {
+		ok = ok && (!sound[i] || c.blind || c.sound(b.Space, ci) == 0)
+	}
+	if ok {
+		return true
+	}
+	s.undoBinds(mark)
+	for i := len(outer) - 1; i >= 0; i-- {
+		if b := outer[i]; c.spaces[b.Space].Roots[b.Root].Cell == b.Cell {
+			c.unbind(b.Space, b.Root)
+		}
+	}
+	return false
+}
+
+// choices returns the cells that a root of a level may be bound to, best first, without
+// those that are like another: in a free cell of which nothing is in use, bad or closed to
+// this gang any will do, and where distance does not matter such a free cell is like any
+// other of its size from the node up.
+func (s *search) choices(ci int16, l Level, p *part) []candidate {
+	type likeness struct {
+		space int32 // the container
+		level Level
+	}
+	f, seen := s.c.f, map[likeness]bool{}
+	ch := &f.Chains[ci]
+	var out []candidate
+	for _, src := range s.sources(ci, l) {
+		for _, free := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
+			below := f.below(free, l)
+			if s.alike() && s.c.idle[free] == f.NumLeaves(free) {
+				below = below[:1]
+				like := likeness{src.space, src.level}
+				if s.r.Reach == nil && src.level >= ch.NodeLevel && seen[like] {
+					continue
+				}
+				seen[like] = true
+			}
+			for i := 0; i < len(below) && len(out) < bindSteps; i++ {
+				if k := s.candidate(below[i], p); k.cell != None {
+					out = append(out, k)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b candidate) int { return a.compare(&b, s.roomy) })
+	return s.unlike(ci, out)
+}
+
+// alike reports whether leaves that are idle are alike to the gang.
+func (s *search) alike() bool { return s.plain && !s.fond && !s.picky }
+
+// unlike drops free nodes with as many idle leaves as others, where distance does not
+// matter and the VC has nothing smaller to bind.
+func (s *search) unlike(ci int16, all []candidate) []candidate {
+	if !s.alike() || s.r.Reach != nil || s.narrowest(ci) < wide {
+		return all
+	}
+	type likeness struct{ space, idle, soft int32 }
+	c, seen := s.c, map[likeness]bool{}
+	return slices.DeleteFunc(all, func(k candidate) bool {
+		if cl := &c.f.Cells[k.cell]; cl.Level != c.f.Chains[ci].NodeLevel || c.sick[k.cell] > 0 {
+			return false
+		}
+		for up := c.spaces[s.r.Space].Parent; up != None; up = c.spaces[up].Parent {
+			if c.spaces[up].free[c.slotOf(k.cell)].has(k.cell) {
+				like := likeness{up, c.idle[k.cell], c.soft[k.cell]}
+				dropped := seen[like]
+				seen[like] = true
+				return dropped
+			}
+		}
+		return false
+	})
+}
+
+// step counts one more bind, and reports false, noting which bound was reached, when there
+// were too many. Where every node is allowed, cells that nobody uses are alike: in an empty
+// cluster another choice would not help.
+func (s *search) step() bool {
+	s.steps++
+	switch {
+	case s.steps <= bindSteps && s.t.budget > 0:
+		s.t.budget--
+		return true
+	case s.r.Allowed == nil && s.r.IgnoreHealth:
+	case s.steps > bindSteps:
+		s.hit |= boundBinds
+	default:
+		s.hit |= boundAllBinds
+	}
+	return false
+}
+
+// bindings is which cells of a chain are bound for the VC tentatively, in any order, and
+// which are bound for the containers that it is part of.
+func (s *search) bindings(ci int16) []int32 {
+	var out []int32
+	for _, root := range s.bound {
+		if r := &s.c.spaces[s.r.Space].Roots[root]; r.Chain == ci {
+			out = append(out, int32(r.Cell)<<1)
+		}
+	}
+	for up := s.c.spaces[s.r.Space].Parent; up > 0; up = s.c.spaces[up].Parent {
+		for _, at := range s.c.spaces[up].at {
+			out = append(out, int32(at.cell)<<1+1)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
