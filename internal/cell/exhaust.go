@@ -1,6 +1,9 @@
 package cell
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // bindSteps bounds the exhaustive search over what could be bound to what.
 const bindSteps = 512
@@ -31,6 +34,52 @@ func (s *search) exhaust(ci int16, p *part) bool {
 		}
 	}
 	return false
+}
+
+// reachable bounds from above what the VC could have of a part: what its bound cells
+// serve, and of each level the best of what could be bound for those that are not.
+func (s *search) reachable(ci int16, p *part) bool {
+	ch, sp := &s.c.f.Chains[ci], &s.c.spaces[s.r.Space]
+	levels := make([][]candidate, ch.Top)
+	whole := p.smallest() == p.tasks[0].leaves // tasks of one size fit each node on its own
+	for l := range levels {
+		if len(sp.unbound[ch.slot0+l]) == 0 {
+			continue
+		}
+		if levels[l], _ = s.candidates(ci, Level(l+1), p, bindSteps, 0); len(levels[l]) == bindSteps {
+			return true // there may be more
+		}
+		whole = whole && Level(l+1) >= ch.NodeLevel
+	}
+	var bins []bin
+	for i := range sp.Roots {
+		if r := &sp.Roots[i]; r.Chain == ci && r.Pinned == "" && r.Cell != None {
+			bins = s.nodeBins(bins, r.Cell)
+			whole = whole && r.Level >= ch.NodeLevel
+		}
+	}
+	most := func(serves, room int32) int32 {
+		if whole {
+			return serves
+		}
+		return room
+	}
+	var got int32
+	for i := range bins {
+		got += most(bins[i].avail/p.smallest()*p.smallest(), bins[i].avail)
+	}
+	for l, found := range levels {
+		n := len(sp.unbound[ch.slot0+l])
+		room := make([]int32, len(found))
+		for i := range found {
+			room[i] = most(found[i].serves, s.c.f.NumLeaves(found[i].cell)-found[i].lost)
+		}
+		slices.SortFunc(room, func(a, b int32) int { return cmp.Compare(b, a) })
+		for _, r := range room[:min(n, len(room))] {
+			got += r
+		}
+	}
+	return got >= p.total
 }
 
 // bindAndTry binds one more cell, inside of cells that are bound for the containers, and

@@ -454,7 +454,7 @@ func (s *search) inChain(ci int16, p *part) bool {
 		}
 	}
 	s.roomy, s.steps, s.tried = false, 0, nil
-	return s.couldFit(ci, p) && s.exhaust(ci, p)
+	return s.couldFit(ci, p) && s.reachable(ci, p) && s.exhaust(ci, p)
 }
 
 // growable reports whether the VC has cells of a chain that are not bound.
