@@ -71,10 +71,12 @@ func TestSharingChangesNothing(t *testing.T) {
 	}
 }
 
-// The same on the public Philly trace, all 15 VCs.
+// The same on the public Philly trace, all 15 VCs. On 80 nodes gangs move for others whenever
+// the budget of moves has some left again.
 func TestSharingChangesNothingOnPhilly(t *testing.T) {
 	if file := data(t, "philly/philly_jobs.csv.gz"); file != "" && !testing.Short() {
 		equal(t, isolated(t, file, simulate.Spec{Cluster: "64x8", Policy: "fifo"}))
+		equal(t, isolated(t, file, simulate.Spec{Cluster: "80x8", Policy: "gandiva"}))
 	}
 }
 

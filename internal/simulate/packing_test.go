@@ -151,14 +151,10 @@ func TestQuarters(t *testing.T) {
 	}
 }
 
-// Gavel's table, with twice as many jobs as GPUs: every pair that stays packed does more
-// together than by turns, every one that does less is parted within two windows, and all
-// of them end no later than by turns alone.
-func TestPackingByGavelsTable(t *testing.T) {
-	table := data(t, "gavel/simulation_throughputs.json.gz")
-	if table == "" {
-		return
-	}
+// overloaded is twice as many jobs as GPUs, of all models of Gavel's table, each with another
+// on its GPU.
+func overloaded(t *testing.T, table string) (spec simulate.Spec, jobs []string, sum func(pair string) float64) {
+	t.Helper()
 	speeds, err := trace.ReadThroughputs(table)
 	if err != nil {
 		t.Fatal(err)
@@ -169,18 +165,13 @@ func TestPackingByGavelsTable(t *testing.T) {
 			works = append(works, a.Work)
 		}
 	}
-	var jobs []string
 	model := map[string]perf.Work{}
 	for i := range 2 * len(works) { // the second half joins the first, each another model
 		w, id := works[(i+i/len(works)*7)%len(works)], fmt.Sprint("j", i)
 		model[id] = w
 		jobs = append(jobs, line(id, i/len(works), 7200, 1, fmt.Sprintf(`,"model":%q`, w.Model)))
 	}
-	spec := simulate.Spec{Cluster: fmt.Sprintf("1x%d:v100", len(works)), Throughputs: table, GPU: "v100", Policy: "gandiva:moves=0,pack=no"}
-	_, turns := packed(t, spec, jobs)
-	spec.Policy = "gandiva:moves=0"
-	p, s := packed(t, spec, jobs)
-	sum := func(pair string) float64 {
+	sum = func(pair string) float64 {
 		a, b, _ := strings.Cut(pair, "+")
 		x, y, ok := speeds.Together("v100", model[a], model[b])
 		aloneX, _ := speeds.Rate("v100", model[a])
@@ -190,6 +181,21 @@ func TestPackingByGavelsTable(t *testing.T) {
 		}
 		return float64(x)/float64(aloneX) + float64(y)/float64(aloneY)
 	}
+	return simulate.Spec{Cluster: fmt.Sprintf("1x%d:v100", len(works)), Throughputs: table, GPU: "v100", Policy: "gandiva:moves=0"}, jobs, sum
+}
+
+// Gavel's table, with twice as many jobs as GPUs: every pair that stays packed does more
+// together than by turns, every one that does less is parted within two windows, and all
+// of them end no later than by turns alone.
+func TestPackingByGavelsTable(t *testing.T) {
+	table := data(t, "gavel/simulation_throughputs.json.gz")
+	if table == "" {
+		return
+	}
+	spec, jobs, sum := overloaded(t, table)
+	p, s := packed(t, spec, jobs)
+	spec.Policy += ",pack=no"
+	_, turns := packed(t, spec, jobs)
 	for pair := range p.kept {
 		if sum(pair) < 0.995 {
 			t.Errorf("%s stayed packed, and do %.3f together", pair, sum(pair))

@@ -1,10 +1,12 @@
 package simulate_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +117,7 @@ func page(t *testing.T, chronus []compared) string {
 		writeRow(&b, &chronus[i])
 	}
 	b.WriteString(genieRows(t, data(t, "chronus/trace_job_Philly_MIX1.csv.gz")))
+	b.WriteString(chronusItself(t, data(t, "chronus/trace_job_Philly_MIX1.csv.gz")))
 	b.WriteString("\n## Tiresias' simulator\n\nThe trace of 60 jobs and the synthetic one of 480, `--placement count`, no restart cost. Times are in seconds.\n\n| trace | cluster | policy | figure | expected | ours | difference |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range tiresiasRows(t) {
 		file := data(t, "tiresias/"+c.trace)
@@ -129,6 +132,7 @@ func page(t *testing.T, chronus []compared) string {
 	saved, _ := savings(t)
 	b.WriteString(saved)
 	b.WriteString(contended(t))
+	b.WriteString(headlines(t))
 	return b.String()
 }
 
@@ -169,14 +173,11 @@ func writeRow(b *strings.Builder, c *compared) {
 func sharingRuns() []simulate.Spec {
 	var out []simulate.Spec
 	for _, cluster := range []string{"64x8", "56x8", "80x8"} {
-		for _, policy := range []string{"fifo", "las"} {
-			out = append(out, simulate.Spec{Cluster: cluster, Policy: policy})
+		for _, policy := range []string{"fifo", "las", "gandiva"} {
+			out = append(out, simulate.Spec{Cluster: cluster, Policy: policy}, simulate.Spec{Cluster: cluster, Policy: policy, Quota: "count"})
 		}
 	}
-	out = append(out, simulate.Spec{Cluster: "64x8", Policy: "gandiva"})
-	for _, policy := range []string{"fifo", "las", "gandiva"} {
-		out = append(out, simulate.Spec{Cluster: "64x8", Policy: policy, Quota: "count"})
-	}
+	slices.SortStableFunc(out, func(a, b simulate.Spec) int { return cmp.Compare(a.Quota, b.Quota) })
 	return out
 }
 
