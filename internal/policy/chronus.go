@@ -77,7 +77,8 @@ func (c *chronus) Key(g *sched.GangView) sched.Key {
 	case r.kind == profiles || !c.profiled(g) || r.kind == undecided && hasDeadline(g):
 		return sched.Key{Rank: rankUndecided}
 	case r.kind == holds:
-		return sched.Key{Rank: rankHolder, Then: -int64(g.Leaves)}
+		f := c.forecastOf(g, &r) // the largest first, as they are planned
+		return sched.Key{Rank: rankHolder, Then: -int64(max(f.at.gpus, g.Leaves))}
 	case r.guaranteed():
 		return sched.Key{Rank: rankPromised + min(c.latestStart(g), maxWithin)}
 	}

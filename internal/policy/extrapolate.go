@@ -272,7 +272,7 @@ func (l *look) offers(g *sched.GangView) []offer {
 		for _, gpus := range l.sizes(g, pool) {
 			f := l.forecastAt(g, place{gpus, sku})
 			if need := l.need(l.left(g, &f)); need <= leases.MaxLeases {
-				out = append(out, offer{f, pool, l.rounded(gpus, pool), need})
+				out = append(out, offer{f, pool, l.rounded(g, gpus, pool), need})
 			}
 		}
 	}

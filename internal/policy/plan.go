@@ -40,13 +40,48 @@ func (c *chronus) need(left int64) int64 {
 	return (left-1)/int64(c.lease) + 1
 }
 
-// rounded is a number of GPUs as it is planned in a pool.
-func (l *look) rounded(gpus int32, pool int) leases.Rounded {
+// rounded is a number of GPUs of a gang as it is planned in a pool.
+func (l *look) rounded(g *sched.GangView, gpus int32, pool int) leases.Rounded {
 	node := int(l.pools[pool].Node)
+	r := leases.RoundUp(int(gpus), node)
 	if l.split && int(gpus) > node {
-		return leases.Split(int(gpus), node)
+		r = leases.Split(int(gpus), node)
 	}
-	return leases.RoundUp(int(gpus), node)
+	if more := l.apart(g, gpus, node) - r.GPUs; more > 0 {
+		r.GPUs, r.Waste = r.GPUs+more, r.Waste+more
+	}
+	return r
+}
+
+// apart is how many GPUs of whole nodes the tasks of a gang need that is larger than a node,
+// where a node is no multiple of a task, so that tasks leave parts of nodes over: four tasks of 3
+// need four nodes of 4. It is 0 where they do not.
+func (l *look) apart(g *sched.GangView, gpus int32, node int) int {
+	if int(gpus) <= node {
+		return 0
+	}
+	n, over := 0, false
+	add := func(tasks, leaves int) {
+		each := max(node/leaves, 1)
+		over = over || node%leaves != 0
+		n += tasks / each * node
+		switch rest := tasks % each * leaves; {
+		case rest > 0 && l.split:
+			n += leases.RoundUp(rest, node).GPUs
+		case rest > 0:
+			n += node
+		}
+	}
+	for _, m := range g.Members {
+		add(int(m.Tasks), int(max(m.Leaves, 1)))
+	}
+	if more := membersOn(g, gpus) - g.Sizes.Least; elastic(g) && more > 0 {
+		add(int(more), int(max(g.Sizes.Each, 1)))
+	}
+	if !over {
+		return 0
+	}
+	return n
 }
 
 // gather lists the guaranteed gangs in order of submission, and reports whether
@@ -85,7 +120,7 @@ func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
 	p := &planned{g: *g, r: *r}
 	p.pool = slices.IndexFunc(l.pools, func(q sched.Pool) bool { return q.SKU == r.sku })
 	f := l.forecastOf(g, r)
-	p.has, p.gpus = f.at.gpus, l.rounded(f.at.gpus, max(p.pool, 0))
+	p.has, p.gpus = f.at.gpus, l.rounded(g, f.at.gpus, max(p.pool, 0))
 	ran := f.ran(g)
 	if runs && g.Started > 0 {
 		ran -= min(int64(l.now)%int64(l.lease), int64(l.now-g.Started))

@@ -150,6 +150,9 @@ func (g *generator) oneOfMany(name, vc string) string {
 		if leaves > node {
 			tasks, leaves = leaves/node, node
 		}
+		if g.kind == calm && g.chance(15) { // tasks that leave parts of nodes over
+			tasks, leaves = 2+g.IntN(3), 1+g.IntN(node)
+		}
 	}
 	if g.kind == calm {
 		duration := 1 + g.IntN(400)
