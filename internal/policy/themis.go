@@ -84,21 +84,24 @@ func (t *themis) Stand(g *sched.GangView) sched.Key {
 func (t *themis) NextChange(v sched.View) sched.Time {
 	var next sched.Time
 	now := v.Now()
+	over := now // the end of the last round
+	if t.round > 0 {
+		over -= now % sched.Time(t.round)
+	}
 	for r := range v.Standing() {
 		started := sched.Time(r.Key.Then)
 		if started == 0 {
 			continue
 		}
 		at := t.lastEnd(started, now)
-		end := t.roundUp(at)
-		if end <= now {
-			end = t.roundUp(at.Add(t.lease))
+		if at <= over {
+			at = at.Add(t.lease)
 		}
-		if next == 0 || end < next {
-			next = end
+		if next == 0 || at < next {
+			next = at
 		}
 	}
-	return next
+	return t.roundUp(next)
 }
 
 // roundUp is the end of the round in which an instant is.
@@ -317,17 +320,9 @@ const byApp = sched.ByApp | sched.ByLength
 func (m *market) open(t *themis, v sched.View) (some bool) {
 	m.marketNow = marketNow{t: t, v: v, now: v.Now(), before: v.Before(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
 	m.runs = m.runs[:0]
-	clear(m.lent)
-	for r := range v.Standing() {
-		ended := m.ended(&r)
-		if ended {
-			m.leaving += int64(r.Leaves)
-		}
-		if ended || r.Key.Rank > 0 {
-			m.runs = append(m.runs, leased{r.Ref, ended})
-		} else {
-			m.count++
-		}
+	passed := t.round == 0 || m.now/sched.Time(t.round) > m.before/sched.Time(t.round)
+	if passed { // else no round is over, and nobody need be asked
+		m.stand(passed)
 	}
 	lines := v.Lines(byApp, func(l *sched.Line) int {
 		useful := m.reachable(l)
@@ -344,11 +339,31 @@ func (m *market) open(t *themis, v sched.View) (some bool) {
 		}
 		return sampled
 	})
-	if some {
-		m.read(lines)
-		m.rank()
+	if !some {
+		return false
 	}
-	return some
+	if !passed {
+		m.stand(passed)
+	}
+	m.read(lines)
+	m.rank()
+	return true
+}
+
+// stand reads who runs; a round may have passed in which leases ended.
+func (m *market) stand(passed bool) {
+	clear(m.lent)
+	for r := range m.v.Standing() {
+		ended := passed && m.ended(&r)
+		if ended {
+			m.leaving += int64(r.Leaves)
+		}
+		if ended || r.Key.Rank > 0 {
+			m.runs = append(m.runs, leased{r.Ref, ended})
+		} else {
+			m.count++
+		}
+	}
 }
 
 // ended reports whether the lease of a gang has ended and others may have its cells: who
