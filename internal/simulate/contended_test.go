@@ -61,21 +61,27 @@ func searchSpec(policy, slow, noise string) simulate.Spec {
 	return simulate.Spec{Cluster: "16x8", RestartCost: "30", Policy: policy, Spreads: slow, Noise: noise, Shape: simulate.GPUShape}
 }
 
-// On a contended trace with placement slow-down the largest finish-time fairness is at
-// least 1.3 times lower under Themis than under Tiresias and SRTF. The trace is one on which
-// SRTF harms somebody: on most it does not, as it knows all run times.
+// On contended traces with placement slow-down the largest finish-time fairness is at
+// least 1.3 times lower under Themis than under Tiresias, in the mean of ten. SRTF knows
+// all run times and harms somebody on few traces only, so in the mean it is as fair as
+// Themis; on trace 47 it harms somebody, and Themis is 1.3 times fairer.
 func TestThemisIsFair(t *testing.T) {
 	slow := data(t, "chronus/model_info.json")
 	if slow == "" {
 		return
 	}
+	rho := func(policy, file string) metrics.Number { return run(t, file, searchSpec(policy, slow, "")).Summary.RhoMax }
+	var themis, other metrics.Number
+	for seed := range uint64(10) {
+		file := searches(t, seed)
+		themis, other = themis+rho("themis", file), other+rho(tiresias, file)
+	}
+	if other < 1.3*themis {
+		t.Errorf("the largest finish-time fairness of ten traces is %.2f under Tiresias in the mean, and %.2f under themis", other/10, themis/10)
+	}
 	file := searches(t, 47)
-	rho := func(policy string) metrics.Number { return run(t, file, searchSpec(policy, slow, "")).Summary.RhoMax }
-	themis := rho("themis")
-	for _, other := range []string{tiresias, "srtf"} {
-		if r := rho(other); r < 1.3*themis {
-			t.Errorf("the largest finish-time fairness is %.2f under %s, and %.2f under themis", r, other, themis)
-		}
+	if themis, other = rho("themis", file), rho("srtf", file); other < 1.3*themis {
+		t.Errorf("the largest finish-time fairness is %.2f under srtf, and %.2f under themis", other, themis)
 	}
 }
 
