@@ -58,16 +58,17 @@ func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 				from = max(from, o.now(v, g).Rank)
 			}
 		}
+		over := newTail(run)
 		for g := range o.waiting(v, from) {
 			w := sched.Wish{Gang: g.Ref}
 			if o.where != nil {
 				w.Within = o.where(v, g.Ref)
 			}
-			if from > g.Key.Rank {
-				w.Over = behind(run, g.Key.Rank)
+			if rank := g.Key.Rank; from > rank {
+				w.Over = over.behind(rank)
 				w.Passes = func(ref sched.GangRef) bool {
 					b := v.Gang(ref)
-					return o.now(v, sched.Ranked{Ref: ref, Key: o.key(&b)}).Rank > g.Key.Rank
+					return o.now(v, sched.Ranked{Ref: ref, Key: o.key(&b)}).Rank > rank
 				}
 			}
 			if !yield(w) {
@@ -140,6 +141,36 @@ func (o *order) now(v sched.View, g sched.Ranked) sched.Key {
 	}
 	return g.Key
 }
+
+// tail yields who runs behind one rank after the other, in the same memory: a sequence
+// is good until the next is asked for.
+type tail struct {
+	run   iter.Seq[sched.Ranked]
+	rank  int64
+	yield func(sched.GangRef) bool
+	// its methods, made once
+	all  iter.Seq[sched.GangRef]
+	each func(sched.Ranked) bool
+}
+
+func newTail(run iter.Seq[sched.Ranked]) *tail {
+	t := &tail{run: run}
+	t.all, t.each = t.read, t.hear
+	return t
+}
+
+// behind yields the gangs of a worse rank.
+func (t *tail) behind(rank int64) iter.Seq[sched.GangRef] {
+	t.rank = rank
+	return t.all
+}
+
+func (t *tail) read(yield func(sched.GangRef) bool) {
+	t.yield = yield
+	t.run(t.each)
+}
+
+func (t *tail) hear(g sched.Ranked) bool { return g.Key.Rank > t.rank && t.yield(g.Ref) }
 
 // behind yields the gangs of a worse rank.
 func behind(run iter.Seq[sched.Ranked], rank int64) iter.Seq[sched.GangRef] {

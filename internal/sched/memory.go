@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
-
-	"github.com/combsched/comb/internal/cell"
 )
 
 // memory is what a State takes memory from for small things that never change once
@@ -33,7 +31,7 @@ type memory struct {
 	gang       GangView        // whose key is made
 	scratch    any             // of policies
 	also       []bool          // by allocation: those that planOver may lift
-	tail       []cell.AllocID  // of tail
+	tail       tailing         // of planOver
 	fact       [1]Event        // of Accept
 }
 

@@ -134,54 +134,69 @@ func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
 // priority, first to go first: members above a minimum, then those that the
 // policy names. It stands in the memory of the next call.
 func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
-	out := s.mem.tail[:0]
-	firm := s.looks.firm[j.space]
-	for i := len(s.attempts) - 1; !firm && s.partials > 0 && i >= 0; i-- {
+	t := &s.mem.tail
+	if t.each == nil {
+		t.each = t.hear
+	}
+	*t = tailing{s: s, j: j, vc: s.vc(j.space), firm: s.looks.firm[j.space], out: t.out[:0], each: t.each}
+	for i := len(s.attempts) - 1; !t.firm && s.partials > 0 && i >= 0; i-- {
 		a := &s.attempts[i]
 		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) {
-			out = append(out, a.alloc)
+			t.out = append(t.out, a.alloc)
 		}
 	}
-	slices.SortFunc(out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
-	cfg := s.vc(j.space)
-	var also map[cell.AllocID]int // members of shared allocations that were named
-	var named map[JobID]int32     // gangs of jobs that have several: together they stay within the budget
-	for ref := range over {
-		v := s.find(ref.Job)
-		if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.gangs) || v.gangs[ref.Gang].attempt == none || v.id == j.id {
-			continue
-		}
-		a := &s.attempts[v.gangs[ref.Gang].attempt]
-		if v.spec.Priority != j.spec.Priority || s.isExtra(a) || !s.yields(j, a) {
-			continue
-		}
-		if len(v.gangs) > 1 {
-			if slices.Contains(s.hungry, v.id) {
-				continue // its gang that found nothing, before this one, would be next to take the cells
-			}
-			if v.yielded+named[v.id] >= cfg.PreemptionBudget() {
-				continue
-			}
-			if named == nil {
-				named = map[JobID]int32{}
-			}
-			named[v.id]++
-		}
-		if s.shared(a) {
-			if also == nil {
-				also = map[cell.AllocID]int{}
-			}
-			if also[a.alloc]++; also[a.alloc] < len(s.membersOf(a.alloc)) {
-				continue // who shares its leaves has to stand behind as well
-			}
-		}
-		if firm && v.spec.partial() {
-			out = append(out, s.membersAbove(j, v)...)
-		}
-		out = append(out, a.alloc)
+	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
+	over(t.each)
+	return t.out
+}
+
+// tailing hears whom a policy names; nothing is made anew for each time that it is asked.
+type tailing struct {
+	s     *State
+	j     *job // for whom they may be lifted
+	vc    *VCConfig
+	firm  bool
+	out   []cell.AllocID
+	also  map[cell.AllocID]int // members of shared allocations that were named
+	named map[JobID]int32      // gangs of jobs that have several: together they stay within the budget
+	each  func(GangRef) bool   // hear, made once
+}
+
+// hear adds one that may be lifted; it always goes on.
+func (t *tailing) hear(ref GangRef) bool {
+	s, j, v := t.s, t.j, t.s.find(ref.Job)
+	if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.gangs) || v.gangs[ref.Gang].attempt == none || v.id == j.id {
+		return true
 	}
-	s.mem.tail = out
-	return out
+	a := &s.attempts[v.gangs[ref.Gang].attempt]
+	if v.spec.Priority != j.spec.Priority || s.isExtra(a) || !s.yieldsIn(j.space, t.vc, a) {
+		return true
+	}
+	if len(v.gangs) > 1 {
+		if slices.Contains(s.hungry, v.id) {
+			return true // its gang that found nothing, before this one, would be next to take the cells
+		}
+		if v.yielded+t.named[v.id] >= t.vc.PreemptionBudget() {
+			return true
+		}
+		if t.named == nil {
+			t.named = map[JobID]int32{}
+		}
+		t.named[v.id]++
+	}
+	if s.shared(a) {
+		if t.also == nil {
+			t.also = map[cell.AllocID]int{}
+		}
+		if t.also[a.alloc]++; t.also[a.alloc] < len(s.membersOf(a.alloc)) {
+			return true // who shares its leaves has to stand behind as well
+		}
+	}
+	if t.firm && v.spec.partial() {
+		t.out = append(t.out, s.membersAbove(j, v)...)
+	}
+	t.out = append(t.out, a.alloc)
+	return true
 }
 
 // membersAbove returns what the members above a job's minimum hold that may have to leave

@@ -167,19 +167,26 @@ func (s *State) runnersOf(space int32) []runner {
 	return r.list
 }
 
-// rekey makes the keys anew that may not hold any more.
+// rekey makes the keys anew that may not hold any more: all, or where keys last those
+// that do not, which are taken for stale.
 func (s *State) rekey(space int32, last bool) {
 	r := &s.running[space]
 	r.at, r.soonest = s.now, 0
-	moved := false
 	for i := range r.list {
-		if e := &r.list[i]; !last || e.until > 0 && e.until <= s.now {
+		e := &r.list[i]
+		switch {
+		case !last:
 			*e = s.keyed(space, e.slot)
-			moved = true
+		case e.until > 0 && e.until <= s.now:
+			if a := &s.attempts[e.slot]; a.standing&isStale == 0 {
+				a.standing |= isStale
+				r.stale = append(r.stale, e.slot)
+			}
+			continue
 		}
-		r.soonest = sooner(r.soonest, r.list[i].until)
+		r.soonest = sooner(r.soonest, e.until)
 	}
-	if moved {
+	if !last && !slices.IsSortedFunc(r.list, runner.compare) {
 		slices.SortFunc(r.list, runner.compare)
 	}
 }
