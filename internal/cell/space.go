@@ -158,6 +158,12 @@ func (c *Cluster) carve(space int32, id CellID) bool {
 	if anc == None {
 		return false
 	}
+	c.split(space, anc, id)
+	return true
+}
+
+// split takes a cell out of a free one that it is or lies in.
+func (c *Cluster) split(space int32, anc, id CellID) {
 	c.setFree(space, anc, false)
 	for anc != id {
 		first, step, n := c.f.Children(anc)
@@ -169,7 +175,6 @@ func (c *Cluster) carve(space int32, id CellID) bool {
 		}
 		anc = keep
 	}
-	return true
 }
 
 // restore is the inverse of carve: the cell is free again and merges with its
@@ -280,11 +285,13 @@ func (c *Cluster) container(space int32, r *Root) int32 {
 func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
 	r := &c.spaces[space].Roots[root]
 	up := c.container(space, r)
-	sound := !c.blind && c.sound(up, r.Chain) == 0
-	if !c.open(up, id, false) {
+	// Where nothing is bad what is safe is sound.
+	sound := !c.blind && c.ill > 0 && c.sound(up, r.Chain) == 0
+	free := c.open(up, id, false)
+	if free == None {
 		return false
 	}
-	c.carve(up, id)
+	c.split(up, free, id)
 	owed := &c.spaces[up].owed[c.f.slot(r.Chain, r.Level)]
 	if r.Pinned == "" {
 		*owed--
@@ -305,10 +312,11 @@ func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
 func (c *Cluster) rebind(space int32, root RootID, id CellID) bool {
 	r := &c.spaces[space].Roots[root]
 	up := c.container(space, r)
-	if !c.open(up, id, true) {
+	free := c.open(up, id, true)
+	if free == None {
 		return false
 	}
-	c.carve(up, id)
+	c.split(up, free, id)
 	if r.Pinned == "" {
 		c.spaces[up].owed[c.f.slot(r.Chain, r.Level)]--
 	}
@@ -322,9 +330,7 @@ func (c *Cluster) tie(space int32, root RootID, id CellID) {
 	r := &s.Roots[root]
 	r.Cell = id
 	if r.Pinned == "" {
-		list := &s.unbound[c.f.slot(r.Chain, r.Level)]
-		i, _ := slices.BinarySearchFunc(*list, root, func(a, b RootID) int { return cmp.Compare(b, a) })
-		*list = slices.Delete(*list, i, i+1)
+		s.unbound[c.f.slot(r.Chain, r.Level)] = without(s.unbound[c.f.slot(r.Chain, r.Level)], root)
 	}
 	if s.free != nil {
 		i, _ := slices.BinarySearchFunc(s.at, id, func(r rootAt, id CellID) int { return cmp.Compare(r.cell, id) })
@@ -338,16 +344,34 @@ func (c *Cluster) tie(space int32, root RootID, id CellID) {
 	}
 }
 
-// open makes a cell lie under a free cell of a container, binding a root of the
-// container around it when it must (decided: without judging); restore undoes
-// that by itself.
-func (c *Cluster) open(space int32, id CellID, decided bool) bool {
-	s := &c.spaces[space]
-	if c.freeAbove(space, id) != None {
-		return true
+// with adds a root to a list of unbound ones, the last of which is the first to be bound.
+func with(list []RootID, root RootID) []RootID {
+	if n := len(list); n == 0 || list[n-1] > root {
+		return append(list, root)
 	}
+	i, _ := slices.BinarySearchFunc(list, root, func(a, b RootID) int { return cmp.Compare(b, a) })
+	return slices.Insert(list, i, root)
+}
+
+// without takes one out again.
+func without(list []RootID, root RootID) []RootID {
+	if n := len(list); list[n-1] == root {
+		return list[:n-1]
+	}
+	i, _ := slices.BinarySearchFunc(list, root, func(a, b RootID) int { return cmp.Compare(b, a) })
+	return slices.Delete(list, i, i+1)
+}
+
+// open makes a cell lie under a free cell of a container, which it returns, binding a root
+// of the container around it when it must (decided: without judging); restore undoes
+// that by itself. It returns None when it cannot.
+func (c *Cluster) open(space int32, id CellID, decided bool) CellID {
+	if free := c.freeAbove(space, id); free != None {
+		return free
+	}
+	s := &c.spaces[space]
 	if s.Parent == None {
-		return false
+		return None
 	}
 	for anc := id; anc != None; anc = c.f.parent[anc] {
 		list := s.unbound[c.slotOf(anc)]
@@ -356,10 +380,10 @@ func (c *Cluster) open(space int32, id CellID, decided bool) bool {
 		}
 		root := list[len(list)-1]
 		if decided && c.rebind(space, root, anc) || !decided && c.bind(space, root, anc) {
-			return true
+			return c.freeAbove(space, id)
 		}
 	}
-	return false
+	return None
 }
 
 // openings lists every way to bind roots of a container, and of those around it, so that
@@ -403,10 +427,9 @@ func (c *Cluster) unbind(space int32, root RootID) {
 		c.charge(space, root, false)
 	}
 	r.Cell = None
-	list := &s.unbound[c.f.slot(r.Chain, r.Level)]
-	i, _ := slices.BinarySearchFunc(*list, root, func(a, b RootID) int { return cmp.Compare(b, a) })
-	*list = slices.Insert(*list, i, root)
-	c.spaces[up].owed[c.f.slot(r.Chain, r.Level)]++
+	slot := c.f.slot(r.Chain, r.Level)
+	s.unbound[slot] = with(s.unbound[slot], root)
+	c.spaces[up].owed[slot]++
 	c.restore(up, id)
 }
 
