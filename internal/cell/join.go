@@ -62,7 +62,7 @@ func (s *search) join(ci int16, p *part) bool {
 		}
 		mark := len(s.bound)
 		want, _ := within(rest, n.room)
-		got, left := within(rest, s.fillNode(ch, n.node, want))
+		got, left := within(rest, s.fillNode(ch, n, want))
 		if got == 0 {
 			s.undoBinds(mark)
 			continue
@@ -88,7 +88,8 @@ func within(tasks []task, room int32) (leaves int32, others []task) {
 // nodeRoom is a node with what the gang could take of it.
 type nodeRoom struct {
 	node   CellID
-	room   int32
+	own    int32 // of the VC's bound parts
+	room   int32 // with what it could have bound
 	serves int32 // leaves of the part's tasks
 }
 
@@ -99,9 +100,10 @@ func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
 	all := s.t.rooms[:0]
 	for _, id := range ch.NodeCells {
-		if room := s.ownRoom(ch, id) + s.freeRoom(ch, id); room > 0 {
+		own := s.ownRoom(ch, id)
+		if room := own + s.freeRoom(ch, id); room > 0 {
 			serves, _ := within(p.tasks, room)
-			all = append(all, nodeRoom{id, room, serves})
+			all = append(all, nodeRoom{id, own, room, serves})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b nodeRoom) int {
@@ -135,13 +137,12 @@ func (s *search) freeRoom(ch *Chain, node CellID) int32 {
 		left[l] = len(s.c.spaces[up].unbound[ch.slot0+l])
 		some = some || left[l] > 0
 	}
+	if !some {
+		return s.roomIn(ch, up, node)
+	}
 	var n int32
 	for i := CellID(0); int(i) < len(ch.inside); {
 		id, l := node+i, ch.inside[i]
-		if !some && s.empty(id) {
-			i += ch.size[l-1]
-			continue
-		}
 		own := left[l-1] > 0 && s.c.openable(s.c.spaces[up].Parent, id)
 		if !own && !s.c.spaces[up].free[s.c.slotOf(id)].has(id) {
 			i++
@@ -152,6 +153,19 @@ func (s *search) freeRoom(ch *Chain, node CellID) int32 {
 		}
 		n += s.room(id)
 		i += ch.size[l-1] // past what lies in it
+	}
+	return n
+}
+
+// roomIn is what the gang could take of the free cells of a container inside a node.
+func (s *search) roomIn(ch *Chain, space int32, node CellID) int32 {
+	var n int32
+	end := node + CellID(len(ch.inside))
+	for l := Level(1); l < ch.NodeLevel; l++ {
+		free := s.c.spaces[space].free[ch.slot0+int(l)-1]
+		for i, _ := slices.BinarySearch(free, node); i < len(free) && free[i] < end; i++ {
+			n += s.room(free[i])
+		}
 	}
 	return n
 }
@@ -173,8 +187,8 @@ func (c *Cluster) openable(space int32, id CellID) bool {
 
 // fillNode binds cells inside a node, large ones first, until they have room for
 // n leaves; it returns how much they got.
-func (s *search) fillNode(ch *Chain, node CellID, n int32) int32 {
-	got := s.ownRoom(ch, node)
+func (s *search) fillNode(ch *Chain, in nodeRoom, n int32) int32 {
+	node, got := in.node, in.own
 	unbound := s.c.spaces[s.r.Space].unbound
 	for l := ch.NodeLevel; l >= 1; l-- {
 		slot := ch.slot0 + int(l) - 1

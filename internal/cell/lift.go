@@ -8,6 +8,9 @@ import (
 // packLifting places all tasks of a part with holders that may be made to leave:
 // each task goes where it needs the fewest new victims, then the least cost.
 func (s *search) packLifting(bins []bin, p *part) bool {
+	if len(bins) == 1 {
+		return s.packLiftingIn(&bins[0], p)
+	}
 	start := s.mark()
 	slices.SortStableFunc(bins, func(a, b bin) int { return cmp.Compare(b.idle, a.idle) })
 	var options []option
@@ -42,6 +45,23 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 			i, _ := slices.BinarySearchFunc(options, again, option.order)
 			options = slices.Insert(options, i, again)
 		}
+	}
+	return true
+}
+
+// packLiftingIn is the same where there is one bin, and so no choice.
+func (s *search) packLiftingIn(b *bin, p *part) bool {
+	start := s.mark()
+	for _, t := range p.tasks {
+		victims, ok := s.victimsIn(b, t.leaves)
+		if !ok {
+			s.rewind(start)
+			return false
+		}
+		for _, v := range victims {
+			s.lift(v.alloc)
+		}
+		s.take(t.index, s.pick(b, t.leaves))
 	}
 	return true
 }
