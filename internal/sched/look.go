@@ -14,6 +14,8 @@ type looks struct {
 	flat    bool    // no VC is part of another
 	tuned   []bool  // VCs whose policy is a Tuner
 	firm    []bool  // VCs whose policy is Firm
+	ranks   []bool  // VCs whose policy orders those who run
+	lasts   []bool  // those of them where their keys last
 	owned   []int64 // leaves that a VC is guaranteed
 	chains  []int64 // leaves of each chain
 	timed   []int32 // VCs whose order changes by itself
@@ -101,6 +103,7 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
 	s.looks = looks{spaces: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
+		ranks: make([]bool, n), lasts: make([]bool, n),
 		owned: make([]int64, n), changes: make([]turn, n)}
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
 	for _, l := range s.cl.Forest().Leaves {
@@ -113,6 +116,7 @@ func (s *State) resetLooks() {
 		s.looks.flat = s.looks.flat && sp.Parent == 0
 		_, s.looks.tuned[i] = s.pol[i].(Tuner)
 		_, s.looks.firm[i] = s.pol[i].(Firm)
+		s.looks.ranks[i], s.looks.lasts[i] = orders(s.pol[i])
 		switch s.pol[i].(type) {
 		case Timed, Aging:
 			s.looks.timed = append(s.looks.timed, i)

@@ -135,9 +135,8 @@ func orders(p Policy) (some, last bool) {
 
 // runnersOf brings the list of a VC up to date.
 func (s *State) runnersOf(space int32) []runner {
-	r := &s.running[space]
-	some, last := orders(s.pol[space])
-	if !some {
+	r, last := &s.running[space], s.looks.lasts[space]
+	if !s.looks.ranks[space] {
 		return nil
 	}
 	if !r.kept {
