@@ -91,7 +91,7 @@ var faults = []fault{
 		old: "\tall[i].Until = e.Until\n",
 		new: "\tall[i].Until = s.now\n"},
 	{name: "an unbound cell is owed no more", file: space,
-		old: "\tc.spaces[up].owed[c.f.slot(r.Chain, r.Level)]++\n\tc.restore(up, id)\n",
+		old: "\tc.spaces[up].owed[slot]++\n\tc.restore(up, id)\n",
 		new: "\tc.restore(up, id)\n"},
 	{name: "a promise that is kept stays one as well", file: cluster,
 		old: "at.hold, at.resv = id, None",
