@@ -70,7 +70,9 @@ func TestThemisIsFair(t *testing.T) {
 	if slow == "" {
 		return
 	}
-	rho := func(policy, file string) metrics.Number { return run(t, file, searchSpec(policy, slow, "")).Summary.RhoMax }
+	rho := func(policy, file string) metrics.Number {
+		return run(t, file, searchSpec(policy, slow, "")).Summary.RhoMax
+	}
 	var themis, other metrics.Number
 	for seed := range uint64(10) {
 		file := searches(t, seed)
