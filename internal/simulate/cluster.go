@@ -55,7 +55,7 @@ type Share struct {
 // that halve a node, and VCs that own what Shares says, all with one policy.
 func (l *Layout) Cluster(ms []trace.Shape, shares []Share, vc sched.VCConfig) (*sched.Config, error) {
 	cfg := &sched.Config{}
-	var levels []cell.Level
+	var owned []ownership
 	for i, m := range ms {
 		if l.Count {
 			m = trace.Shape{Nodes: 1, GPUs: m.Nodes * m.GPUs, Type: m.Type}
@@ -70,17 +70,20 @@ func (l *Layout) Cluster(ms []trace.Shape, shares []Share, vc sched.VCConfig) (*
 		b := builder{spec: &cfg.Cluster, name: fmt.Sprintf("m%d", i+1)}
 		b.addLevels(m, racks)
 		b.build(m, racks)
-		owned := cell.Level(b.node + 1)
-		if l.Count || l.CountQuota {
-			owned = 1
+		own := ownership{level: 1, node: cell.Level(b.node + 1)}
+		switch {
+		case l.Count:
+			own.all = m.GPUs
+		case !l.CountQuota:
+			own.level = own.node
 		}
-		levels = append(levels, owned)
+		owned = append(owned, own)
 	}
 	for _, s := range shares {
 		v := cell.VCSpec{Name: s.Name}
 		for i, n := range s.Own {
 			if n > 0 {
-				v.Quota = append(v.Quota, cell.QuotaSpec{Chain: cfg.Cluster.Chains[i].Name, Level: levels[i], Number: n})
+				v.Quota = append(v.Quota, owned[i].of(cfg.Cluster.Chains[i].Name, n))
 			}
 		}
 		cfg.Cluster.VCs = append(cfg.Cluster.VCs, v)
@@ -89,6 +92,21 @@ func (l *Layout) Cluster(ms []trace.Shape, shares []Share, vc sched.VCConfig) (*
 	}
 	sortCluster(cfg)
 	return cfg, nil
+}
+
+// ownership is in what cells of one kind of machines VCs own their parts.
+type ownership struct {
+	level, node cell.Level
+	all         int32 // GPUs of the one node, where the layout counts
+}
+
+// of makes a quota. Who owns all GPUs of a node owns the node, which is the same and
+// found sooner.
+func (o ownership) of(chain cell.ChainName, n int32) cell.QuotaSpec {
+	if n == o.all {
+		return cell.QuotaSpec{Chain: chain, Level: o.node, Number: 1}
+	}
+	return cell.QuotaSpec{Chain: chain, Level: o.level, Number: n}
 }
 
 // sortCluster brings what the core wants sorted into its order.
