@@ -154,6 +154,9 @@ func (a *app) traceGenerate() *cobra.Command {
 			wrong[3] = fmt.Errorf("--slo %q: want none or survey", slo)
 		}
 		spec.Survey = slo == "survey"
+		if c.Flags().Changed("slo-mix") && slo == "none" && wrong[2] == nil {
+			wrong[2] = errors.New("--slo-mix says which jobs of the survey have deadlines: it wants --slo survey")
+		}
 		if cluster != "" && wrong[0] != nil { // any will do for the other checks
 			spec.Cluster = []trace.Shape{{Nodes: 1 << 20, GPUs: 1}}
 		}
