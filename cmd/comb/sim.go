@@ -68,7 +68,7 @@ func (s *simFlags) flags(c *cobra.Command) {
 	f.StringVar(&s.spec.Quota, "quota", "cells", `"cells", or "count": virtual clusters own numbers of GPUs`)
 	f.StringVar((*string)(&s.spec.Shape), "shape", "node", `"node": gangs are full nodes and a remainder; "gpu": each GPU is a task of its own`)
 	f.StringVar(&s.spec.Faults, "faults", "", "MTBF,REPAIR of each node in seconds, leaf:MTBF,REPAIR of each device, or both joined by a slash")
-	f.StringVar(&s.spec.Failures, "failures", "", "PERCENT,SECONDS: so many of the jobs fail, after so long in the mean")
+	f.StringVar(&s.spec.Failures, "failures", "", "PERCENT,SECONDS[,RETRIES]: so many of the jobs fail, after so long in the mean, and again each time that they are retried (default: never)")
 	f.Float64Var(&s.spec.Load, "load", 0, "factor by which jobs arrive faster (default 1)")
 }
 

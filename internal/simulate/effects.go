@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -192,24 +193,39 @@ func (f *failing) next(rng *rand.Rand) sched.Duration {
 type failures struct {
 	percent uint64
 	mean    sched.Duration // after which they fail, exponentially distributed
+	retries int32          // of every job; who fails once fails again after as long
 	seed    uint64
 }
 
-// parseFailures reads PERCENT,SECONDS; "" is nobody.
+// maxRetries bounds how often a job of a simulation is retried.
+const maxRetries = 1000
+
+// parseFailures reads PERCENT,SECONDS[,RETRIES]; "" is nobody.
 func parseFailures(text string, seed uint64) (*failures, error) {
 	if text == "" {
 		return nil, nil
 	}
-	percent, after, _ := strings.Cut(text, ",")
-	n, err := number("the percentage", percent, 100)
-	if err != nil {
-		return nil, fmt.Errorf("--failures PERCENT,SECONDS: %w", err)
-	}
+	percent, rest, _ := strings.Cut(text, ",")
+	after, again, retried := strings.Cut(rest, ",")
+	n, wrong := number("the percentage", percent, 100)
 	mean, err := seconds(after)
-	if err != nil {
-		return nil, fmt.Errorf("--failures PERCENT,SECONDS: %w", err)
+	f := &failures{percent: uint64(n), mean: mean, seed: seed}
+	if err = errors.Join(wrong, err); retried {
+		k, wrong := number("how often jobs are retried", again, maxRetries)
+		f.retries, err = int32(k), errors.Join(err, wrong)
 	}
-	return &failures{uint64(n), mean, seed}, nil
+	if err != nil {
+		return nil, fmt.Errorf("--failures PERCENT,SECONDS[,RETRIES]: %w", err)
+	}
+	return f, nil
+}
+
+// retriesOf are those of every job.
+func (f *failures) retriesOf() int32 {
+	if f == nil {
+		return 0
+	}
+	return f.retries
 }
 
 // failureSeeds keeps what is drawn for failures apart from other draws of a job.

@@ -22,7 +22,10 @@ func TestFailuresAreDrawn(t *testing.T) {
 	if mean := sum / sched.Duration(max(n, 1)) / sched.Second; n < 1800 || n > 2200 || mean < 90 || mean > 110 {
 		t.Errorf("%d of 10000 jobs fail, after %d s in the mean", n, mean)
 	}
-	for _, bad := range []string{"20", "x,1", "101,1", "5,x"} {
+	if f, err := parseFailures("20,100,3", 7); err != nil || f.retriesOf() != 3 {
+		t.Errorf("three retries are read as %v, %v", f, err)
+	}
+	for _, bad := range []string{"20", "x,1", "101,1", "5,x", "20,100,", "20,100,-1", "20,100,2,3"} {
 		if _, err := parseFailures(bad, 1); err == nil {
 			t.Errorf("--failures %s is accepted", bad)
 		}

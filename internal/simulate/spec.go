@@ -29,7 +29,7 @@ type Spec struct {
 	RestartCost string            `json:"restart_cost,omitempty"` // SECONDS or log2:SECONDS
 	Noise       string            `json:"noise,omitempty"`        // survey or uniform:PERCENT, on what policies think of run times
 	Faults      string            `json:"faults,omitempty"`       // MTBF,REPAIR in seconds of each node, leaf:MTBF,REPAIR of each device
-	Failures    string            `json:"failures,omitempty"`     // PERCENT,SECONDS: so many jobs fail, after so long in the mean
+	Failures    string            `json:"failures,omitempty"`     // PERCENT,SECONDS[,RETRIES]: so many jobs fail, after so long in the mean
 	Throughputs string            `json:"throughputs,omitempty"`  // file of speeds, ours or Gavel's
 	GPU         string            `json:"gpu,omitempty"`          // type that run times are for
 	Spreads     string            `json:"spreads,omitempty"`      // file of speeds by nodes used

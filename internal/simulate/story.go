@@ -57,7 +57,7 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 		at = Origin + sched.Time(math.Round(float64(t.Submit)/s.load))
 	}
 	m := s.make.job(t)
-	m.work = r.plan.work(t)
+	m.work, m.Job.Retries = r.plan.work(t), r.plan.failures.retriesOf()
 	s.fresh[&m.Job] = m
 	s.open++
 	r.result.Submitted++
