@@ -113,18 +113,19 @@ func (w *walker) clear(wish *Wish, blocked []bool) {
 			return !slices.Contains(stay, id) && s.clears(s.holder(id), j.spec, wish.Clear.Settle)
 		}}
 		res, ok := s.cl.Place(&r)
-		n := len(res.Victims)
-		if !ok || n == 0 || n > wish.Clear.Most || n > maxMoves {
+		movers := s.stayers(res.Victims)
+		n := len(movers)
+		if !ok || len(res.Victims) == 0 || n > wish.Clear.Most || n > maxMoves {
 			return
 		}
 		if w.moves+n > maxMoves {
 			s.grew = true // at the next look, which is at once
 			return
 		}
-		places, stuck := s.relocate(j, &res)
+		places, stuck := s.relocate(j, res.Placement, movers)
 		if stuck == cell.None {
-			w.moves += len(res.Victims)
-			s.makeRoom(AttemptID{Job: j.id, Gang: wish.Gang.Gang, N: g.n + 1}, &res, places)
+			w.moves += n
+			s.makeRoom(AttemptID{Job: j.id, Gang: wish.Gang.Gang, N: g.n + 1}, &res, movers, places)
 			return
 		}
 		stay = append(stay, stuck)
@@ -138,19 +139,25 @@ func (s *State) clears(a *attempt, by *Job, settle Duration) bool {
 	return j.spec.VC == by.VC && j.spec.Priority <= by.Priority && s.movable(a) && !s.shared(a) && a.started > 0 && a.started.Add(settle) <= s.now
 }
 
-// relocate finds places for those who would make room, beside the gang for which they do;
-// it returns the one that found none, if there is one.
-func (s *State) relocate(j *job, res *cell.Result) ([]cell.Placement, cell.AllocID) {
+// stayers are those of some holders who do not leave anyway, as one does that moved for
+// somebody who found a better place since.
+func (s *State) stayers(ids []cell.AllocID) []cell.AllocID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id cell.AllocID) bool { return s.cl.Alloc(id).Mood() == cell.Leaving })
+}
+
+// relocate finds places for those who would make room, beside the gang for which they do,
+// and sorts them as the places; it returns the one that found none, if there is one.
+func (s *State) relocate(j *job, beside cell.Placement, movers []cell.AllocID) ([]cell.Placement, cell.AllocID) {
 	real := s.cl
 	defer func() { s.cl = real }()
 	s.cl = real.Clone()
-	s.cl.Take(j.space, j.spec.Priority, res.Placement, true)
-	slices.SortFunc(res.Victims, func(x, y cell.AllocID) int { // the largest is the hardest to place
+	s.cl.Take(j.space, j.spec.Priority, beside, true)
+	slices.SortFunc(movers, func(x, y cell.AllocID) int { // the largest is the hardest to place
 		a, b := s.holder(x), s.holder(y)
 		return cmp.Or(cmp.Compare(s.jobs[b.job].gangs[b.id.Gang].leaves, s.jobs[a.job].gangs[a.id.Gang].leaves), compareAttempts(a.id, b.id))
 	})
 	var out []cell.Placement
-	for _, id := range res.Victims {
+	for _, id := range movers {
 		a := s.holder(id)
 		m := &s.jobs[a.job]
 		r := s.request(m, int(a.id.Gang))
@@ -165,15 +172,17 @@ func (s *State) relocate(j *job, res *cell.Result) ([]cell.Placement, cell.Alloc
 }
 
 // makeRoom promises an attempt its cells and lets those move who stand there.
-func (s *State) makeRoom(id AttemptID, res *cell.Result, places []cell.Placement) {
-	var movers []AttemptID
+func (s *State) makeRoom(id AttemptID, res *cell.Result, movers []cell.AllocID, places []cell.Placement) {
+	var victims, move []AttemptID
 	for _, v := range res.Victims {
-		movers = append(movers, s.holder(v).id)
+		victims = append(victims, s.holder(v).id)
 	}
-	victims := slices.Clone(movers)
+	for _, v := range movers {
+		move = append(move, s.holder(v).id)
+	}
 	slices.SortFunc(victims, compareAttempts)
 	s.emit(Reserved{Attempt: id, Placement: res.Placement, Victims: victims})
-	for i, m := range movers {
+	for i, m := range move {
 		s.sendTo(s.live(m), places[i], &id)
 	}
 }
