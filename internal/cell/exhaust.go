@@ -145,7 +145,7 @@ func (s *search) choices(ci int16, l Level, p *part) []candidate {
 			below := f.below(free, l)
 			if s.alike() && s.c.idle[free] == f.NumLeaves(free) {
 				below = below[:1]
-				like := likeness{src.space, src.level}
+				like := likeness(src)
 				if s.r.Reach == nil && src.level >= ch.NodeLevel && seen[like] {
 					continue
 				}
