@@ -127,6 +127,7 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 		o.carryOut(a, p)
 		return
 	}
+	w.passes(j)
 	o.waiting++
 	o.passed = append(o.passed, passed{a, o.changes})
 	o.turn(a)
