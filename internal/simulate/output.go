@@ -224,8 +224,8 @@ func runJobs(file string, origin sched.Time, o Options, run func(Options) (*Resu
 
 func hashFile(path string) (string, error) {
 	f, err := os.Open(path)
-	if err != nil {
-		return "", err
+	if bad := (*fs.PathError)(nil); errors.As(err, &bad) {
+		return "", fmt.Errorf("cannot read %s: %w", path, bad.Err)
 	}
 	defer f.Close()
 	h := sha256.New()
