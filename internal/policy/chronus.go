@@ -235,13 +235,27 @@ func (l *look) findRunning() {
 		if readRecord(g.Note).kind == holds {
 			continue
 		}
-		k := l.Key(&g)
-		if moved, late := l.late(&g, l.now); late {
-			k = moved
-		}
-		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: holding(&g)})
+		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: l.keyNow(&g), Order: g.Order, Leaves: holding(&g)})
 	}
 	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
+}
+
+// keyNow is the place of a gang that holds now.
+func (l *look) keyNow(g *sched.GangView) sched.Key {
+	if moved, late := l.late(g, l.now); late {
+		return moved
+	}
+	return l.Key(g)
+}
+
+// overRank lets a gang of a rank take the place of those behind it, whether they run or were
+// only promised cells: else these would start, and leave at the next look.
+func (l *look) overRank(w *sched.Wish, rank int64) {
+	w.Over = behind(slices.Values(l.run), rank)
+	w.Passes = func(ref sched.GangRef) bool {
+		g := l.v.Gang(ref)
+		return readRecord(g.Note).kind != holds && l.keyNow(&g).Rank > rank
+	}
 }
 
 // promised starts those of several sizes that hold the lease, were promised cells, and have
@@ -355,8 +369,9 @@ func (l *look) members(missing []sched.GangView) bool {
 func (l *look) forced() bool {
 	slices.SortStableFunc(l.force, func(a, b sched.GangView) int { return cmp.Compare(l.service(&a), l.service(&b)) })
 	for i := range l.force {
-		g := &l.force[i]
-		if !l.yield(sched.Wish{Gang: g.Ref, Over: behind(slices.Values(l.run), l.service(g))}) {
+		w := sched.Wish{Gang: l.force[i].Ref}
+		l.overRank(&w, l.service(&l.force[i]))
+		if !l.yield(w) {
 			return false
 		}
 	}
@@ -386,7 +401,7 @@ func (l *look) rest() {
 			continue
 		}
 		if l.stops && room > gone && needs > free {
-			w.Over = behind(slices.Values(l.run), r.Key.Rank)
+			l.overRank(&w, r.Key.Rank)
 		}
 		if !l.yield(w) {
 			return

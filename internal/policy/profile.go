@@ -215,7 +215,8 @@ func (l *look) startProfile(g *sched.GangView) bool {
 		if l.pool.used[i]+int64(gpus) > share || !l.admits(g, gpus, l.pools[i]) {
 			continue
 		}
-		w := sched.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Over: behind(slices.Values(l.run), rankHolder), Size: membersOn(g, gpus)}
+		w := sched.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Size: membersOn(g, gpus)}
+		l.overRank(&w, rankHolder)
 		if !l.yield(w) {
 			return false
 		}
