@@ -445,6 +445,9 @@ func (p *hypersched) NextChange(v sched.View) sched.Time {
 	return 0
 }
 
+// Paced implements sched.Paced.
+func (*hypersched) Paced() {}
+
 // Restrains implements sched.Restrainer.
 func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
 	if !p.judged(v, ref) {

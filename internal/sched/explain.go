@@ -335,10 +335,24 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 		}
 		return r.say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(kept), j.spec.VC)
 	}
+	if at := s.paced(j); len(r.Jobs) == 0 && at > 0 {
+		r.Until = at
+		return r.say(HeldBack, "it would fit since jobs of %s reported how far they are, which its policy looks at again within %d s", j.spec.VC, secondsUntil(s.now, at))
+	}
 	if len(r.Jobs) == 0 {
 		return r.say(NotYetDecided, "it fits and starts with the next decision")
 	}
 	return r.say(PriorityAhead, "it would fit, but %s in the order of %s", s.jobList(r.Jobs)+" stand before it", j.spec.VC)
+}
+
+// paced is when the VC of a job is looked at for what jobs reported since it was looked
+// at last; 0 where its policy does not leave that for later, or a look is due now.
+func (s *State) paced(j *job) Time {
+	space := s.space(j.spec.VC)
+	if _, ok := s.pol[space].(Paced); !ok || j.spec.Priority < cell.MinGuaranteed || s.looking() || s.Wake() <= s.now+1 {
+		return 0
+	}
+	return s.nextChange(space)
 }
 
 // maxNamed bounds how many jobs or nodes a reason names.

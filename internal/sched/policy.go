@@ -90,6 +90,14 @@ type Timed interface {
 	NextChange(View) Time
 }
 
+// Paced is a Timed policy that does not look at every report: what jobs report may change
+// whom it wants to start, and it sees that when its VC is looked at next, at NextChange at
+// the latest. Explanations say so.
+type Paced interface {
+	Timed
+	Paced()
+}
+
 // Restrainer is a Policy that makes gangs wait that would fit, for a limit or for a
 // time. It is asked only for explanations.
 type Restrainer interface {
