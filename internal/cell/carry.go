@@ -73,9 +73,11 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 	if a.Opportunistic() {
 		return out
 	}
-	binds, ok := c.carryBinds(old, vc, a, moved)
-	if !ok && !regained && vc != None && !old.pins(a) {
+	k := carrying{c: c, old: old, vc: vc, a: a, moved: moved}
+	binds, ok := k.binds()
+	if !ok && !regained && vc != None {
 		binds, ok = c.around(vc, &out.Placement)
+		ok = ok && k.pinnedAlike(binds) // a pinned cell must be asked for
 	}
 	if out.Lazy = !ok || regained; !out.Lazy {
 		out.Placement.Binds = binds
@@ -159,90 +161,130 @@ func onlyRenamed(a, b SKU) bool {
 	return a.GPU == b.GPU && a.MilliCPU == b.MilliCPU && a.MemoryMB == b.MemoryMB && a.Device == b.Device && a.Part == b.Part
 }
 
-// around finds preassigned cells of a VC around all leaves of a placement, as an
-// upgrade does.
-func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
-	s := surround{c: c, space: vc, sound: make([]bool, len(c.f.Chains)), used: make([]bool, len(c.f.Chains))}
-	for ci := range c.f.Chains {
-		s.sound[ci] = c.allSound(int16(ci))
-	}
-	for _, t := range pl.Tasks {
-		s.leaves = append(s.leaves, t.Leaves...)
-	}
-	if !s.from(0) {
-		return nil, false
-	}
-	pinned := func(b Bind) bool { return b.Space == 0 && c.spaces[vc].Roots[b.Root].Pinned != "" }
-	return s.found, !slices.ContainsFunc(s.found, pinned) // a pinned cell must be asked for
+// carrying is the search for the preassigned cells of one allocation of an older cluster.
+type carrying struct {
+	c, old *Cluster
+	vc     int32 // in c
+	a      *Alloc
+	moved  map[LeafID]LeafID // leaves that it still has
+	fresh  []Bind            // what was bound for it
 }
 
-// pins reports whether an allocation uses a pinned cell.
-func (c *Cluster) pins(a *Alloc) bool {
-	return slices.ContainsFunc(a.Placement.Binds, func(b Bind) bool { return b.Space == 0 && c.spaces[a.Space].Roots[b.Root].Pinned != "" })
+// pinnedAlike reports whether leaves lie in a pinned cell where they did so before, and
+// only there.
+func (k *carrying) pinnedAlike(binds []Bind) bool {
+	c, old := k.c, k.old
+	for _, t := range k.a.Placement.Tasks {
+		for _, l := range t.Leaves {
+			to, kept := k.moved[l]
+			if !kept {
+				continue
+			}
+			was := old.rootOver(old.f.Leaves[l])
+			if !slices.ContainsFunc(binds, func(b Bind) bool {
+				return b.Space == 0 && c.f.Contains(b.Cell, c.f.Leaves[to]) && c.spaces[k.vc].Roots[b.Root].Pinned == old.spaces[was.space].Roots[was.root].Pinned
+			}) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
-// carryBinds finds a root for every preassigned cell of an allocation.
-func (c *Cluster) carryBinds(old *Cluster, vc int32, a *Alloc, moved map[LeafID]LeafID) ([]Bind, bool) {
-	if vc == None {
+// binds finds a root for every preassigned cell of the allocation.
+func (k *carrying) binds() ([]Bind, bool) {
+	c, old := k.c, k.old
+	if k.vc == None {
 		return nil, false
 	}
 	var binds []Bind
-	var fresh []RootID
 	ok := true
-	for _, b := range a.Placement.Binds {
+	for _, b := range k.a.Placement.Binds {
 		if b.Space != 0 {
-			continue // what lies around it is found again
+			continue // it comes with what lies in it
 		}
-		cells := c.carryCells(old.f, b.Cell, a, moved)
-		pin := old.spaces[a.Space].Roots[b.Root].Pinned
+		cells := k.cells(b.Cell)
 		if cells == nil {
 			continue // all of its leaves are gone
 		}
-		bind, isFresh := c.carryRoot(vc, cells, pin)
+		pin := old.spaces[k.a.Space].Roots[b.Root].Pinned
+		if pin == "" {
+			k.containers(old.spaces[k.a.Space].Parent, c.spaces[k.vc].Parent, b.Cell)
+		}
+		bind := k.root(cells, pin)
 		if ok = bind.Root != None; !ok {
 			break
-		}
-		if isFresh {
-			fresh = append(fresh, bind.Root)
 		}
 		binds = append(binds, bind)
 	}
 	slices.SortFunc(binds, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
 	if binds = slices.Compact(binds); ok {
-		binds = c.withOuter(vc, binds)
+		binds = c.withOuter(k.vc, binds)
 	}
-	for i := len(fresh) - 1; i >= 0; i-- {
-		c.unbind(vc, fresh[i])
+	for _, b := range slices.Backward(k.fresh) {
+		if c.spaces[b.Space].Roots[b.Root].Cell == b.Cell { // else it went with what lay in it
+			c.unbind(b.Space, b.Root)
+		}
 	}
 	return binds, ok
 }
 
-// carryRoot binds the first cell that a root of the VC can stand for; one that is
-// pinned only for what asked for it.
-func (c *Cluster) carryRoot(vc int32, cells []CellID, pin PinnedID) (bind Bind, fresh bool) {
-	for _, id := range cells {
-		root, isFresh := c.rootFor(vc, id)
-		switch {
-		case root == None:
-		case c.spaces[vc].Roots[root].Pinned == pin:
-			return Bind{Root: root, Cell: id}, isFresh
-		case isFresh:
-			c.unbind(vc, root)
+// containers binds cells of the containers that the VC is part of as they were bound around
+// a preassigned cell before, the outermost first, as far as that may be: others could take
+// the room of those who were carried over already, or are next. was lies in the older
+// container o, which n stands for now: their names may differ.
+func (k *carrying) containers(o, n int32, was CellID) {
+	c, old := k.c, k.old
+	if o <= 0 || n <= 0 {
+		return
+	}
+	for old.spaces[o].rootAtCell(was) == None {
+		was = old.f.parent[was]
+	}
+	k.containers(old.spaces[o].Parent, c.spaces[n].Parent, was)
+	for _, id := range k.cells(was) {
+		if c.freeAbove(n, id) != None || c.spaces[n].rootAtCell(id) != None {
+			return // one is bound there
+		}
+		list := c.spaces[n].unbound[c.slotOf(id)]
+		if len(list) > 0 && c.bind(n, list[len(list)-1], id) {
+			k.fresh = append(k.fresh, Bind{Space: n, Root: list[len(list)-1], Cell: id})
+			return
 		}
 	}
-	return Bind{Root: None}, false
 }
 
-// carryCells returns the cells that may stand for a preassigned cell, the best
+// root binds the first cell that a root of the VC can stand for; one that is
+// pinned only for what asked for it.
+func (k *carrying) root(cells []CellID, pin PinnedID) Bind {
+	c := k.c
+	for _, id := range cells {
+		root, fresh := c.rootFor(k.vc, id)
+		switch {
+		case root == None:
+		case c.spaces[k.vc].Roots[root].Pinned == pin:
+			if fresh {
+				k.fresh = append(k.fresh, Bind{Space: k.vc, Root: root, Cell: id})
+			}
+			return Bind{Root: root, Cell: id}
+		case fresh:
+			c.unbind(k.vc, root)
+		}
+	}
+	return Bind{Root: None}
+}
+
+// cells returns the cells that may stand for a preassigned cell, the best
 // first: around all its moved leaves, of the same type or with as many leaves;
 // nil when none of the leaves is left, and empty when there is no such cell.
-func (c *Cluster) carryCells(old *Forest, was CellID, a *Alloc, moved map[LeafID]LeafID) []CellID {
+func (k *carrying) cells(was CellID) []CellID {
+	c, old := k.c, k.old.f
 	first := old.Cells[was].FirstLeaf
 	end := first + LeafID(old.NumLeaves(was))
 	var leaves []CellID
-	for _, t := range a.Placement.Tasks {
+	for _, t := range k.a.Placement.Tasks {
 		for _, l := range t.Leaves {
-			if to, kept := moved[l]; kept && l >= first && l < end {
+			if to, kept := k.moved[l]; kept && l >= first && l < end {
 				leaves = append(leaves, c.f.Leaves[to])
 			}
 		}

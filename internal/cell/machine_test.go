@@ -431,9 +431,7 @@ func (m *machine) Demote(t *rapid.T) {
 	}
 	id := rapid.SampledFrom(may).Draw(t, "alloc")
 	m.c.Demote(id)
-	// Inside a VC that is divided further the search for an upgrade is not complete:
-	// it does not go back over the cells of the container.
-	if _, ok := m.c.Upgradable(id); !ok && m.c.Space(m.c.Alloc(id).Space).Parent == 0 {
+	if _, ok := m.c.Upgradable(id); !ok {
 		t.Fatalf("allocation %d became opportunistic and cannot be guaranteed again at once: %s", id, m.c.Dump())
 	}
 }
@@ -445,6 +443,9 @@ func (m *machine) Upgrade(t *rapid.T) {
 		binds, ok := m.c.Upgradable(id)
 		if m.c.Dump() != before {
 			t.Fatalf("Upgradable changed the cluster from\n%s\nto\n%s", before, m.c.Dump())
+		}
+		if may := m.c.Alloc(id).Lazy && m.tw.Upgrades(id); ok != may {
+			t.Fatalf("allocation %d may be guaranteed again: %v, it is found: %v; %s", id, may, ok, m.c.Dump())
 		}
 		if !ok {
 			continue

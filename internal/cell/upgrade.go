@@ -15,65 +15,104 @@ func (c *Cluster) Upgradable(id AllocID) ([]Bind, bool) {
 	if !a.Lazy || a.Space == 0 {
 		return nil, false
 	}
-	s := surround{c: c, space: a.Space, sound: make([]bool, len(c.f.Chains)), used: make([]bool, len(c.f.Chains))}
-	for ci := range c.f.Chains {
-		s.sound[ci] = c.allSound(int16(ci))
+	return c.around(a.Space, &a.Placement)
+}
+
+// around finds preassigned cells of a VC around all leaves of a placement. It tries
+// every way to bind unbound ones, and cells of the containers that the VC is part of
+// around these, until aroundSteps are used up. The cluster is unchanged.
+func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
+	s := surround{c: c, space: vc, used: make([]bool, len(c.f.Chains))}
+	for up := c.spaces[vc].Parent; up != None; up = c.spaces[up].Parent {
+		s.line = append(s.line, up)
+		for ci := range c.f.Chains {
+			s.sound = append(s.sound, c.sound(up, int16(ci)) == 0)
+		}
 	}
-	for _, t := range a.Placement.Tasks {
+	for _, t := range pl.Tasks {
 		s.leaves = append(s.leaves, t.Leaves...)
 	}
-	if len(s.leaves) == 0 || !s.from(0) {
-		return nil, false
-	}
-	return s.found, true
+	ok := len(s.leaves) > 0 && s.from(0)
+	return s.found, ok
 }
 
 // surround is a search for preassigned cells around leaves.
 type surround struct {
 	c      *Cluster
 	space  int32
+	line   []int32 // the containers that the VC is part of, the innermost first
 	leaves []LeafID
-	sound  []bool // by chain: before the search
+	sound  []bool // by container of the line and chain: before the search
 	used   []bool // by chain: something was bound in it
-	binds  []Bind // so far
+	binds  []Bind // of the VC, so far
 	found  []Bind
 	steps  int
+	failed bool   // something was tried that led nowhere
+	tried  memory // where it was since
 }
 
-// from covers the leaves from the i-th on; what it bound is unbound again. The
-// bindings are judged together, since on the way to a safe state there may be
-// others.
+// from covers the leaves from the i-th on; what it bound is unbound again.
 func (s *surround) from(i int) bool {
 	if i == len(s.leaves) {
 		return s.judge()
 	}
-	leaf := s.c.f.Leaves[s.leaves[i]]
-	if slices.ContainsFunc(s.binds, func(b Bind) bool { return s.c.f.Contains(b.Cell, leaf) }) {
+	c, leaf := s.c, s.c.f.Leaves[s.leaves[i]]
+	if s.covers(leaf) {
 		return s.from(i + 1)
 	}
-	if ref := s.c.rootOver(leaf); ref.space != None {
-		if ref.space != s.space {
-			return false
-		}
-		return s.with(i, Bind{Root: ref.root, Cell: s.c.spaces[ref.space].Roots[ref.root].Cell})
+	if ref := c.rootOver(leaf); ref.space != None {
+		return ref.space == s.space && s.with(i, Bind{Root: ref.root, Cell: c.spaces[ref.space].Roots[ref.root].Cell})
 	}
-	for id := leaf; id != None; id = s.c.f.parent[id] {
-		list := s.c.spaces[s.space].unbound[s.c.slotOf(id)]
-		if s.steps++; len(list) == 0 || s.steps > aroundSteps {
+	if s.failed && !s.tried.add(s.state(i)) {
+		return false
+	}
+	for id := leaf; id != None; id = c.f.parent[id] {
+		list := c.spaces[s.space].unbound[c.slotOf(id)]
+		if len(list) == 0 {
 			continue
 		}
-		root := list[len(list)-1]
-		if !s.c.rebind(s.space, root, id) {
-			continue
-		}
-		s.used[s.c.f.Cells[id].Chain] = true
-		ok := s.with(i, Bind{Root: root, Cell: id})
-		s.c.unbind(s.space, root)
-		if ok {
-			return true
+		for _, outer := range c.openings(c.spaces[s.space].Parent, id) {
+			if s.steps++; s.steps > aroundSteps {
+				return false
+			}
+			if s.bound(i, append(slices.Clip(outer), Bind{Space: s.space, Root: list[len(list)-1], Cell: id})) {
+				return true
+			}
+			s.failed = true
 		}
 	}
 	return false
+}
+
+// covers reports whether a cell of the VC was put around a leaf.
+func (s *surround) covers(leaf CellID) bool {
+	return slices.ContainsFunc(s.binds, func(b Bind) bool { return s.c.f.Contains(b.Cell, leaf) })
+}
+
+// bound goes on with more bindings, the outermost first: the last is the VC's. A container that
+// owes more than it has does so however the search goes on; whether healthy cells are enough
+// is judged at the end, since on the way to that there may be fewer.
+func (s *surround) bound(i int, binds []Bind) bool {
+	c, last := s.c, binds[len(binds)-1]
+	ci := c.f.Cells[last.Cell].Chain
+	n := 0
+	for n < len(binds) && c.rebind(binds[n].Space, binds[n].Root, binds[n].Cell) {
+		n++
+	}
+	ok := n == len(binds)
+	for _, up := range s.line {
+		ok = ok && c.safe(up, ci)
+	}
+	if ok {
+		s.used[ci] = true
+		ok = s.with(i, Bind{Root: last.Root, Cell: last.Cell})
+	}
+	for n--; n >= 0; n-- {
+		if b := binds[n]; c.spaces[b.Space].Roots[b.Root].Cell == b.Cell { // else it went with what lay in it
+			c.unbind(b.Space, b.Root)
+		}
+	}
+	return ok
 }
 
 func (s *surround) with(i int, b Bind) bool {
@@ -83,32 +122,45 @@ func (s *surround) with(i int, b Bind) bool {
 	return ok
 }
 
+// state is all that the search reads from the i-th leaf on: what could be bound, what the
+// containers have and owe, and where the leaves that are left lie in their free cells.
+func (s *surround) state(i int) []int32 {
+	c, out := s.c, []int32{int32(i)}
+	for slot, list := range c.spaces[s.space].unbound {
+		out = append(out, int32(len(list)))
+		for _, up := range s.line {
+			in := &c.spaces[up]
+			out = append(out, int32(len(in.unbound[slot])), int32(len(in.free[slot])), in.badFree[slot])
+		}
+	}
+	for _, l := range s.leaves[i:] {
+		leaf := c.f.Leaves[l]
+		if s.covers(leaf) {
+			out = append(out, covered)
+			continue
+		}
+		for _, up := range s.line {
+			out = append(out, int32(c.freeAbove(up, leaf)))
+		}
+	}
+	return out
+}
+
+// covered stands for a leaf around which a cell was put; no cell has that number.
+const covered = None - 1
+
+// judge keeps what was bound if it leaves no container without healthy cells that it could
+// meet what it owes with before.
 func (s *surround) judge() bool {
 	for ci := range s.used {
-		if s.used[ci] && (!s.c.allSafe(int16(ci)) || s.sound[ci] && !s.c.allSound(int16(ci))) {
-			return false
+		for i, up := range s.line {
+			if s.used[ci] && s.sound[i*len(s.used)+ci] && s.c.sound(up, int16(ci)) != 0 {
+				return false
+			}
 		}
 	}
 	s.found = slices.Clone(s.binds)
 	slices.SortFunc(s.found, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
 	s.found = s.c.withOuter(s.space, s.found)
-	return true
-}
-
-func (c *Cluster) allSafe(chain int16) bool {
-	for si := range c.spaces {
-		if c.spaces[si].free != nil && !c.safe(int32(si), chain) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *Cluster) allSound(chain int16) bool {
-	for si := range c.spaces {
-		if c.spaces[si].free != nil && c.sound(int32(si), chain) != 0 {
-			return false
-		}
-	}
 	return true
 }

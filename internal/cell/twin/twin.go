@@ -292,15 +292,49 @@ func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	sortClaims(l.first)
 	sound, healthy := !r.IgnoreHealth && t.Sound(), t.healthy()
 	return t.bind(&l, l.first, 0, binding{roots: l.own}, func(b binding) bool {
-		empty := func(outer set) bool {
-			return !slices.ContainsFunc(b.fresh, func(in set) bool { return in&^outer == 0 })
+		return !slices.ContainsFunc(b.outer, b.hollow) && packs(b) && t.owes(&l, b, sound, healthy)
+	})
+}
+
+// owes reports whether all that is still owed after a binding can be had, of healthy cells
+// alone too if that matters.
+func (t *Twin) owes(l *ledger, b binding, sound bool, healthy set) bool {
+	owed := slices.Concat(l.rest, b.left)
+	sortClaims(owed)
+	return t.pay(l, owed, ^set(0), 0) && (!sound || t.pay(l, owed, healthy, 0))
+}
+
+// Upgrades reports whether an allocation that became opportunistic could be guaranteed
+// again on the leaves that it holds: they lie in cells that its VC has, or may have bound
+// around them and around nothing else, with every other guarantee still obtainable, on
+// healthy cells if it was so before.
+func (t *Twin) Upgrades(id cell.AllocID) bool {
+	a := t.c.Alloc(id)
+	var all set
+	for _, task := range a.Placement.Tasks {
+		for _, l := range task.Leaves {
+			all |= 1 << l
 		}
-		if slices.ContainsFunc(b.outer, empty) || !packs(b) {
+	}
+	l := t.ledger(a.Space, nil)
+	sortClaims(l.first)
+	own := slices.Clone(l.own)
+	for i := range t.c.Space(a.Space).Roots {
+		if r := &t.c.Space(a.Space).Roots[i]; r.Pinned != "" {
+			own = append(own, t.cells[r.Cell])
+		}
+	}
+	sound, healthy := t.Sound(), t.healthy()
+	return t.bind(&l, l.first, 0, binding{roots: own}, func(b binding) bool {
+		left := all
+		for _, r := range b.roots {
+			left &^= r
+		}
+		idle := func(in set) bool { return in&all == 0 }
+		if left != 0 || slices.ContainsFunc(b.fresh, idle) || slices.ContainsFunc(b.outer, b.hollow) {
 			return false
 		}
-		owed := slices.Concat(l.rest, b.left)
-		sortClaims(owed)
-		return t.pay(&l, owed, ^set(0), 0) && (!sound || t.pay(&l, owed, healthy, 0))
+		return t.owes(&l, b, sound, healthy)
 	})
 }
 
@@ -309,6 +343,11 @@ func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 type binding struct {
 	roots, fresh, outer []set
 	left                []claim
+}
+
+// hollow reports whether nothing was bound inside of a cell.
+func (b *binding) hollow(outer set) bool {
+	return !slices.ContainsFunc(b.fresh, func(in set) bool { return in&^outer == 0 })
 }
 
 // bind tries every way to give some of the claims cells.
