@@ -122,7 +122,7 @@ func TestUpgradeInNestedVCs(t *testing.T) {
 				}
 			}
 			w.fill(r)
-			if seed%4 == 0 {
+			if seed%2 == 0 {
 				c.SetLeafBad(cell.LeafID(r.IntN(len(c.Forest().Leaves))), r.IntN(3) > 0)
 			}
 			w.settle()

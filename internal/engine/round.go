@@ -48,7 +48,7 @@ func (e *Engine) keep(t *tentative) {
 }
 
 // Blamer is what a panic value implements that knows the job it broke on.
-// State.Decide and State.Apply wrap their panics in one where they can tell.
+// State.Decide and State.Actions wrap their panics in one where they can tell.
 type Blamer interface {
 	BlamedJob() sched.JobID
 }

@@ -136,6 +136,7 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 // start starts a gang, or reserves cells for it, where it passes the bookings of
 // others.
 func (o *outlook) start(a asking) bool {
+	defer blaming(a.ref.Job)
 	p, ok := o.passing(a)
 	if ok {
 		o.carryOut(a, p)
@@ -554,6 +555,7 @@ func (o *outlook) close() {
 
 // journal emits a booking that is not what was said before.
 func (o *outlook) journal(b *book) {
+	defer blaming(b.ref.Job)
 	j := o.s.find(b.ref.Job)
 	g := &j.gangs[b.ref.Gang]
 	if g.attempt != none || b.start == o.s.now {

@@ -91,11 +91,7 @@ func (s *State) inside(v, space int32) bool {
 // couldStart returns the highest priority of a waiting gang of a VC, or of one inside
 // it, that would find cells as the cluster stands; Opportunistic when none would.
 func (s *State) couldStart(space int32) cell.Priority {
-	type asked struct {
-		shape string
-		prio  cell.Priority
-	}
-	var missed []asked
+	var missed []whoAsked
 	tried, best := 0, cell.Opportunistic
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
@@ -109,25 +105,30 @@ func (s *State) couldStart(space int32) cell.Priority {
 			if !s.eligible(j, e.gang) || j.gangs[e.gang].attempt != none {
 				continue
 			}
-			tried++
-			q := s.lifting(s.request(j, int(e.gang)), e.prio)
-			this := asked{j.gangs[e.gang].shape.text, e.prio}
-			if q.Avoided == nil && slices.Contains(missed, this) || s.full(j, int(e.gang), &q) {
-				continue
-			}
-			if s.couldHave(q) {
+			if tried++; s.couldHave(e, &missed) {
 				best = e.prio
-			} else if q.Avoided == nil {
-				missed = append(missed, this)
 			}
 		}
 	}
 	return best
 }
 
+// whoAsked tells questions apart of which one may have an answer when another has none.
+type whoAsked struct {
+	shape string
+	prio  cell.Priority
+}
+
 // couldHave reports whether a gang would find what it asks for, be it promised to lower
-// priorities of its VC.
-func (s *State) couldHave(r cell.Request) bool {
+// priorities of its VC. missed are those that found nothing.
+func (s *State) couldHave(e queued, missed *[]whoAsked) bool {
+	defer blaming(e.job)
+	j := &s.jobs[e.slot]
+	r := s.lifting(s.request(j, int(e.gang)), e.prio)
+	this := whoAsked{j.gangs[e.gang].shape.text, e.prio}
+	if r.Avoided == nil && slices.Contains(*missed, this) || s.full(j, int(e.gang), &r) {
+		return false
+	}
 	find := func([]int32) (plan, bool) {
 		_, ok := s.cl.Place(&r)
 		return plan{}, ok
@@ -135,6 +136,9 @@ func (s *State) couldHave(r cell.Request) bool {
 	_, ok := find(nil)
 	if !ok {
 		_, ok = s.planRevoking(s.reservations(r.Space, r.Priority), find)
+	}
+	if !ok && r.Avoided == nil {
+		*missed = append(*missed, this)
 	}
 	return ok
 }

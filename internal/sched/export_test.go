@@ -1,5 +1,11 @@
 package sched
 
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
 // RotationOf is what a live attempt follows; nil when it is alone and always was.
 func (s *State) RotationOf(id AttemptID) *Rotation {
 	if a := s.live(id); a != nil {
@@ -10,3 +16,18 @@ func (s *State) RotationOf(id AttemptID) *Rotation {
 
 // LookAgain makes the next Decide walk everything, as if capacity had changed.
 func (s *State) LookAgain() { s.look = true }
+
+// BreakPromise plants an internal error: a promise is taken for one whose cells were left,
+// while others still hold them.
+func (s *State) BreakPromise(id AttemptID) {
+	a := s.live(id)
+	a.left = int32(len(s.cl.Alloc(a.alloc).Placement.Tasks))
+}
+
+// BreakGuarantee plants another: a gang that runs without its guarantee has leaves that no
+// cluster has.
+func (s *State) BreakGuarantee(id AttemptID) {
+	pl := &s.cl.Alloc(s.live(id).alloc).Placement
+	pl.Tasks = slices.Clone(pl.Tasks) // which copies of the state share
+	pl.Tasks[0].Leaves = []cell.LeafID{1 << 30}
+}

@@ -52,6 +52,9 @@ func (s *State) Verify() error {
 				if !slices.Contains(s.promises, int32(i)) {
 					add("attempt %v is a reservation and not noted as one", s.attempts[i].id)
 				}
+				if s.jobs[s.attempts[i].job].quarantined {
+					add("attempt %v is a reservation of a job that was set aside", s.attempts[i].id)
+				}
 			}
 			s.verifyAttempt(int32(i), add)
 		}

@@ -34,12 +34,17 @@ func (s *State) fulfilAll() {
 	}
 	for space := int32(1); space < s.cl.NumSpaces(); space++ {
 		slots := s.reservations(space, cell.MaxGuaranteed+1)
-		for i := len(slots) - 1; i >= 0; i-- {
-			j := &s.jobs[s.attempts[slots[i]].job]
-			if s.fulfil(&s.attempts[slots[i]]) && j.spec.partial() {
-				s.grew = true // members above its minimum may wait now whose turn is over
-			}
+		for _, slot := range slices.Backward(slots) {
+			s.keepPromise(&s.attempts[slot])
 		}
+	}
+}
+
+// keepPromise starts a gang if its reserved cells have been left.
+func (s *State) keepPromise(a *attempt) {
+	defer blaming(a.id.Job)
+	if s.fulfil(a) && s.jobs[a.job].spec.partial() {
+		s.grew = true // members above its minimum may wait now whose turn is over
 	}
 }
 
