@@ -175,7 +175,7 @@ func traceError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return badTrace([]error{err})
+	return badTrace(err)
 }
 
 // drawRun shows the figures that most want to see.

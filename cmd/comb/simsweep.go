@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -73,18 +74,21 @@ func (a *app) sweep(c *cobra.Command, file, dir string, workers int) error {
 	return sweepErrors(cells)
 }
 
+// shownCells is how many failed cells are told at once.
+const shownCells = 10
+
 // sweepErrors tells which cells failed.
 func sweepErrors(cells []simulate.Cell) error {
 	var bad []error
 	for i := range cells {
-		if c := &cells[i]; c.Err != nil && len(bad) < shownRows {
+		if c := &cells[i]; c.Err != nil {
 			bad = append(bad, fmt.Errorf("%s: %w", c.Dir, c.Err))
 		}
 	}
-	if len(bad) == 0 {
-		return nil
+	if more := len(bad) - shownCells; more > 0 {
+		bad = append(bad[:shownCells], fmt.Errorf("and %s", count(more, "other cell that failed", "other cells that failed")))
 	}
-	return badTrace(bad)
+	return errors.Join(bad...)
 }
 
 func drawSweep(t *table, dir string, cells []simulate.Cell) {

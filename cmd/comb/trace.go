@@ -66,48 +66,34 @@ func (in *traceInput) open(a *app, c *cobra.Command, file string) (*trace.Reader
 	return r, err
 }
 
-// shownRows is how many bad rows are told at once.
-const shownRows = 10
-
 // goodJobs yields the jobs of a trace until the command is interrupted. Bad rows are
 // gathered and yielded as one error at the end, or when there are many.
 func goodJobs(ctx context.Context, jobs iter.Seq2[trace.Job, error]) iter.Seq2[trace.Job, error] {
 	return func(yield func(trace.Job, error) bool) {
-		var bad []error
 		n := 0
-		for j, err := range jobs {
-			if n++; n%4096 == 0 && ctx.Err() != nil {
+		for j, err := range trace.Good(jobs) {
+			if n++; (n%4096 == 0 || err != nil) && ctx.Err() != nil { // the file was closed for it
 				yield(j, ctx.Err())
 				return
 			}
 			if err != nil {
-				if ctx.Err() != nil { // the file was closed for it
-					yield(j, ctx.Err())
-					return
-				}
-				if bad = append(bad, err); len(bad) == shownRows {
-					break
-				}
-				continue
+				err = badTrace(err)
 			}
-			if len(bad) == 0 && !yield(j, nil) {
+			if !yield(j, err) {
 				return
 			}
-		}
-		if len(bad) > 0 {
-			yield(trace.Job{}, badTrace(bad))
 		}
 	}
 }
 
-// badTrace tells all bad rows, and how to go on without them.
-func badTrace(bad []error) error {
-	err := errors.Join(bad...)
+// badTrace adds to bad rows of a trace how to go on without them.
+func badTrace(err error) error {
 	var one *trace.Error
 	if !errors.As(err, &one) || !one.Row {
 		return err
 	}
-	if len(bad) == shownRows {
+	var rows trace.BadRows
+	if errors.As(err, &rows) && len(rows) == trace.ShownErrors {
 		err = fmt.Errorf("%w\n(there may be more)", err)
 	}
 	return hint{err, "correct the file, or pass over bad rows with --lenient"}

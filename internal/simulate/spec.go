@@ -201,7 +201,7 @@ func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Sha
 	if len(shapes) != 1 {
 		return nil, fmt.Errorf("--vcs from-trace divides nodes of one kind; --cluster %q has %d kinds", s.Cluster, len(shapes))
 	}
-	demands, err := Demands(t.jobs())
+	demands, err := Demands(t.each())
 	if err != nil {
 		return nil, err
 	}

@@ -12,12 +12,14 @@ import (
 	"github.com/combsched/comb/internal/trace"
 )
 
-// Trace is a trace that can be read more than once: what the VCs own, and medians in
-// the parameters of policies, depend on all of it. Sweeps keep it in memory.
+// Trace is a trace that is read more than once: what the VCs own, and medians in the
+// parameters of policies, depend on all of it, and so does the order of its jobs where
+// the file is not in order. Sweeps keep it in memory.
 type Trace struct {
 	Path    string
 	Options trace.Options
 	kept    []trace.Job
+	order   *trace.Order // of the file, once it was read to its end
 	counts  TraceCounts
 }
 
@@ -41,7 +43,6 @@ func (t *Trace) Keep() error {
 		return err
 	}
 	t.count(r)
-	slices.SortStableFunc(jobs, func(a, b trace.Job) int { return int(min(max(a.Submit-b.Submit, -1), 1)) })
 	t.kept = jobs
 	return nil
 }
@@ -57,33 +58,54 @@ func (t *Trace) only(vc cell.VCName) *Trace {
 	return part
 }
 
-// jobs yields the jobs in order of their submission. A trace of our own format is
-// read again each time, in constant memory; others are kept, as they may have to be
-// sorted.
+// jobs yields the jobs in order of their submission. The file is read again each time,
+// and before the first time where its order is not known yet. Whatever rows are bad is
+// one error at the end.
 func (t *Trace) jobs() iter.Seq2[trace.Job, error] {
 	return func(yield func(trace.Job, error) bool) {
-		if t.kept == nil {
-			r, err := trace.Open(t.Path, t.Options)
-			if err != nil {
-				yield(trace.Job{}, err)
-				return
-			}
-			defer r.Close()
-			if r.Format() == trace.Comb {
-				r.InOrder()(yield)
-				t.count(r)
-				return
-			}
-			if err := t.Keep(); err != nil {
-				yield(trace.Job{}, err)
-				return
+		if t.kept != nil {
+			t.each()(yield)
+			return
+		}
+		r, err := trace.Open(t.Path, t.Options)
+		if err == nil && !r.Ordered() && t.order == nil {
+			for _, err = range t.each() {
+				if err != nil {
+					break
+				}
 			}
 		}
+		if r != nil {
+			defer r.Close()
+		}
+		if err != nil {
+			yield(trace.Job{}, err)
+			return
+		}
+		trace.Good(r.Follow(t.order))(yield)
+		t.count(r)
+	}
+}
+
+// each yields the jobs in any order, which takes one reading at most.
+func (t *Trace) each() iter.Seq2[trace.Job, error] {
+	return func(yield func(trace.Job, error) bool) {
 		for i := range t.kept {
 			if !yield(t.kept[i], nil) {
 				return
 			}
 		}
+		if t.kept != nil {
+			return
+		}
+		r, err := trace.Open(t.Path, t.Options)
+		if err != nil {
+			yield(trace.Job{}, err)
+			return
+		}
+		defer r.Close()
+		trace.Good(r.Jobs())(yield)
+		t.order = r.Order()
 	}
 }
 
@@ -146,7 +168,7 @@ func join(list []int64) string {
 // medianService is the median GPU-seconds of a job.
 func (t *Trace) medianService() (int64, error) {
 	var all []int64
-	for j, err := range t.jobs() {
+	for j, err := range t.each() {
 		if err != nil {
 			return 0, err
 		}

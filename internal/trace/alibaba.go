@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -193,20 +194,28 @@ func (s *paiSource) next() (Job, string, error) {
 		return Job{}, "", io.EOF
 	}
 	j := s.ready[0]
+	s.ready[0] = nil // it is given away
 	s.ready = s.ready[1:]
 	return j.finish()
 }
 
-// gathered puts the jobs that have tasks into the order of their first ones.
+// gathered puts the jobs that have tasks into the order of submission, those of one
+// time into that of their first tasks.
 func (s *paiSource) gathered() {
 	s.read = true
 	for _, j := range s.jobs {
-		if j.tasks > 0 {
-			s.ready = append(s.ready, j)
+		if j.tasks == 0 {
+			continue
 		}
+		if !j.submitted {
+			j.job.Submit = sched.Time(max(j.start, 0))
+		}
+		s.ready = append(s.ready, j)
 	}
 	s.jobs = nil
-	slices.SortFunc(s.ready, func(a, b *paiJob) int { return a.order - b.order })
+	slices.SortFunc(s.ready, func(a, b *paiJob) int {
+		return cmp.Or(cmp.Compare(a.job.Submit, b.job.Submit), cmp.Compare(a.order, b.order))
+	})
 }
 
 // task adds one row to its job.
@@ -285,9 +294,6 @@ func (j *paiJob) finish() (Job, string, error) {
 	}
 	if len(j.job.SKUs) > 1 {
 		slices.Sort(j.job.SKUs)
-	}
-	if !j.submitted {
-		j.job.Submit = sched.Time(max(j.start, 0))
 	}
 	switch {
 	case j.job.GPUs == 0:

@@ -1,18 +1,15 @@
 package trace
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/combsched/comb/internal/perf"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Options say how to read a trace. The zero value detects the format and stops at
@@ -48,6 +45,9 @@ type Reader struct {
 	skipped counts
 	bad     counts
 	odd     counts
+	// again opens the same file once more; nil where that cannot be.
+	again func() (*Reader, error)
+	order *Order // of what was read to its end
 }
 
 // Open opens a trace file, gzip or plain. An unknown format, a missing column or
@@ -70,6 +70,10 @@ func Open(path string, o Options) (*Reader, error) {
 		return nil, err
 	}
 	r.close = append(r.close, f)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		o.Format = r.format
+		r.again = func() (*Reader, error) { return Open(path, o) }
+	}
 	return r, nil
 }
 
@@ -143,8 +147,8 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Jobs gives the jobs in the file's order, in constant memory for every format but
-// alibaba2020, whose jobs are spread over the file. Submit counts from the file's
+// Jobs gives the jobs in the file's order, in constant memory. Only those of alibaba2020,
+// which are spread over the file, are gathered, and come in order of submission. Submit counts from the file's
 // own zero, and where that is a date from the first job of the file, so that it can
 // be negative there. An error of a row does not end the sequence: whoever goes on
 // gets the next row. After another error there is nothing more.
@@ -155,11 +159,14 @@ func (r *Reader) Jobs() iter.Seq2[Job, error] {
 			return
 		}
 		r.used = true
+		order := &Order{}
 		for {
 			job, skip, err := r.src.next()
 			var bad *Error
 			switch {
 			case errors.Is(err, io.EOF):
+				order.finish()
+				r.order = order
 				return
 			case errors.As(err, &bad) && bad.Row && r.lenient:
 				r.bad.add(bad.Kind)
@@ -173,6 +180,7 @@ func (r *Reader) Jobs() iter.Seq2[Job, error] {
 				r.skipped.add(skip)
 				continue
 			}
+			order.add(job.Submit)
 			if !yield(job, nil) {
 				return
 			}
@@ -180,78 +188,55 @@ func (r *Reader) Jobs() iter.Seq2[Job, error] {
 	}
 }
 
-// InOrder gives the jobs by Submit, those of one time in the file's order. A
-// format whose zero is a date or unknown (see Rebased) is moved so that the first
-// job is submitted at 0. A comb trace is in order and streams; the others are read
-// into memory first, and their errors come first.
-func (r *Reader) InOrder() iter.Seq2[Job, error] {
-	if r.format == Comb {
-		return r.Jobs()
-	}
-	return func(yield func(Job, error) bool) {
-		var all []*Job
-		var block []Job // jobs are large: they are not moved
-		for j, err := range r.Jobs() {
-			if err != nil {
-				if !yield(Job{}, err) {
-					return
-				}
-				continue
-			}
-			if len(block) == cap(block) {
-				block = make([]Job, 0, 512)
-			}
-			block = append(block, j)
-			all = append(all, &block[len(block)-1])
-		}
-		slices.SortStableFunc(all, func(a, b *Job) int { return cmp.Compare(a.Submit, b.Submit) })
-		zero := sched.Time(0)
-		if formatNamed(r.format).rebase && len(all) > 0 {
-			zero = all[0].Submit
-		}
-		for _, j := range all {
-			rebase(j, zero)
-			if !yield(*j, nil) {
-				return
-			}
-		}
-	}
-}
+// ShownErrors is how many bad rows are told at once.
+const ShownErrors = 10
 
-// rebase moves all times so that zero becomes 0.
-func rebase(j *Job, zero sched.Time) {
-	j.Submit -= zero
-	for i := range j.Attempts {
-		j.Attempts[i].Start -= zero
-	}
-}
-
-// shownErrors is how many bad rows Load tells about.
-const shownErrors = 10
-
-// Load reads a whole trace in the order of InOrder. Where rows are bad it tells the
-// first ten of them at once.
+// Load reads a whole trace in the order of InOrder, once. Where rows are bad it tells
+// the first ten of them at once.
 func Load(path string, o Options) ([]Job, *Reader, error) {
 	r, err := Open(path, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer r.Close()
+	r.again = nil // all is kept anyway
 	var all []Job
-	var errs []error
-	for j, err := range r.InOrder() {
+	for j, err := range Good(r.InOrder()) {
 		if err != nil {
-			if errs = append(errs, err); len(errs) == shownErrors {
-				break
-			}
-			continue
+			return nil, nil, err
 		}
-		if len(errs) == 0 {
-			all = append(all, j)
-		}
-	}
-	if len(errs) > 0 {
-		return nil, nil, errors.Join(errs...)
+		all = append(all, j)
 	}
 	return all, r, nil
+}
+
+// BadRows are the bad rows of a trace, ShownErrors at most.
+type BadRows []error
+
+// Error is a line for each.
+func (b BadRows) Error() string { return errors.Join(b...).Error() }
+
+// Unwrap gives the errors.
+func (b BadRows) Unwrap() []error { return b }
+
+// Good gives the jobs up to the first error, then reads on without giving any, and
+// ends with one BadRows of that and what else is wrong.
+func Good(jobs iter.Seq2[Job, error]) iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		var bad BadRows
+		for j, err := range jobs {
+			if err != nil {
+				if bad = append(bad, err); len(bad) == ShownErrors {
+					break
+				}
+				continue
+			}
+			if len(bad) == 0 && !yield(j, nil) {
+				return
+			}
+		}
+		if len(bad) > 0 {
+			yield(Job{}, bad)
+		}
+	}
 }

@@ -1,0 +1,237 @@
+package trace
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// orderBlock is how many jobs share an entry of an Order.
+const orderBlock = 1024
+
+// Order is what a first reading of a trace tells a second one that gives its jobs in
+// order of submission: 8 bytes for each orderBlock jobs. Then no job waits in memory
+// longer than until the last one that was submitted before it has been read, so a file
+// in order is never held, and one that is nearly so hardly.
+type Order struct {
+	// earliest is the first submission in a block of the file; when all was read, in
+	// that block and those behind it.
+	earliest []sched.Time
+	latest   sched.Time
+	jobs     int64
+	unsorted bool
+}
+
+func (o *Order) add(at sched.Time) {
+	if o.jobs%orderBlock == 0 {
+		o.earliest = append(o.earliest, at)
+	}
+	if last := &o.earliest[len(o.earliest)-1]; at < *last {
+		*last = at
+	}
+	o.unsorted = o.unsorted || o.jobs > 0 && at < o.latest
+	if o.jobs == 0 || at > o.latest {
+		o.latest = at
+	}
+	o.jobs++
+}
+
+// finish makes minima to the end of the file of those of the blocks.
+func (o *Order) finish() {
+	for i := len(o.earliest) - 2; i >= 0; i-- {
+		o.earliest[i] = min(o.earliest[i], o.earliest[i+1])
+	}
+}
+
+// behind is the earliest submission behind the first n jobs of the file, a number of
+// full blocks.
+func (o *Order) behind(n int64) sched.Time {
+	if i := n / orderBlock; i < int64(len(o.earliest)) && n < o.jobs {
+		return o.earliest[i]
+	}
+	return math.MaxInt64
+}
+
+// InOrder gives the jobs by Submit, those of one time in the file's order. A
+// format whose zero is a date or unknown (see Rebased) is moved so that the first
+// job is submitted at 0. A trace whose format is in order (see Ordered) streams. A file
+// of another format is read twice: first to check all rows and to learn their order,
+// so that all errors come first, then to give the jobs; only those that stand too
+// early in the file are held. What NewReader reads cannot be read twice and is held.
+func (r *Reader) InOrder() iter.Seq2[Job, error] {
+	switch {
+	case r.Ordered():
+		return r.Follow(nil)
+	case r.again == nil:
+		return r.gathered
+	}
+	return func(yield func(Job, error) bool) {
+		for _, err := range r.Jobs() {
+			if err != nil && !yield(Job{}, err) {
+				return
+			}
+		}
+		if r.order == nil {
+			return // it could not be read to its end
+		}
+		second, err := r.again()
+		if err != nil {
+			yield(Job{}, err)
+			return
+		}
+		defer second.Close()
+		second.lenient = true // bad rows were told
+		second.Follow(r.order)(yield)
+	}
+}
+
+// Ordered reports whether Jobs gives the jobs in order of submission: those of a comb
+// trace stand so, and those of alibaba2020 are gathered before the first is given.
+func (r *Reader) Ordered() bool { return r.format == Comb || r.format == Alibaba2020 }
+
+// Order is what Follow needs; nil before Jobs came to the end of the file.
+func (r *Reader) Order() *Order { return r.order }
+
+// Follow gives what InOrder does, in one reading, to whoever has the Order of another
+// reader of the same file; an Ordered one needs none.
+func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		w := window{order: o, yield: yield, rebase: formatNamed(r.format).rebase}
+		if r.Ordered() || o == nil {
+			w.order = &Order{jobs: -1}
+		}
+		for j, err := range r.Jobs() {
+			if err != nil {
+				if !yield(Job{}, err) {
+					return
+				}
+				continue
+			}
+			if !w.take(&j) {
+				return
+			}
+		}
+		if r.order != nil && w.give(math.MaxInt64) && w.order.jobs >= 0 && w.read != w.order.jobs {
+			yield(Job{}, &Error{File: r.file, Kind: "changed",
+				Text: fmt.Sprintf("the file had %d jobs and now has %d: it changed while it was read; try again when nobody writes to it", w.order.jobs, w.read)})
+		}
+	}
+}
+
+// window holds the jobs that stand in a file before others that were submitted
+// earlier.
+type window struct {
+	order *Order
+	yield func(Job, error) bool
+	held  waiting
+	read  int64
+	// rebase says that the first job that is given is submitted at 0; zero is its time.
+	rebase, begun bool
+	zero          sched.Time
+}
+
+// take gets the next job of the file and gives those that may go; false ends it.
+func (w *window) take(j *Job) bool {
+	if w.read++; !w.order.unsorted {
+		return w.out(j)
+	}
+	held := *j
+	heap.Push(&w.held, entry{&held, w.read})
+	return w.read%orderBlock != 0 || w.give(w.order.behind(w.read))
+}
+
+// give gives the held jobs that no job behind is submitted before.
+func (w *window) give(until sched.Time) bool {
+	for len(w.held) > 0 && w.held[0].job.Submit <= until {
+		if !w.out(heap.Pop(&w.held).(entry).job) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *window) out(j *Job) bool {
+	if !w.begun && w.rebase {
+		w.zero = j.Submit
+	}
+	w.begun = true
+	rebase(j, w.zero)
+	return w.yield(*j, nil)
+}
+
+// rebase moves all times so that zero becomes 0.
+func rebase(j *Job, zero sched.Time) {
+	j.Submit -= zero
+	for i := range j.Attempts {
+		j.Attempts[i].Start -= zero
+	}
+}
+
+// entry is a job and where it stands in the file.
+type entry struct {
+	job *Job
+	at  int64
+}
+
+// waiting is a heap by submission, then by place in the file.
+type waiting []entry
+
+func (h waiting) Len() int      { return len(h) }
+func (h waiting) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+func (h waiting) Less(a, b int) bool {
+	return cmp.Or(cmp.Compare(h[a].job.Submit, h[b].job.Submit), cmp.Compare(h[a].at, h[b].at)) < 0
+}
+
+// Push implements heap.Interface.
+func (h *waiting) Push(x any) { *h = append(*h, x.(entry)) }
+
+// Pop implements heap.Interface.
+func (h *waiting) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = entry{}
+	*h = (*h)[:last]
+	return x
+}
+
+// all reads the jobs into memory and sorts them. Errors go to bad, as long as it says
+// so; the jobs behind them are read, too.
+func (r *Reader) all(bad func(error) bool) ([]*Job, bool) {
+	var all []*Job
+	var block []Job // jobs are large: they are not moved
+	for j, err := range r.Jobs() {
+		if err != nil {
+			if !bad(err) {
+				return nil, false
+			}
+			continue
+		}
+		if len(block) == cap(block) {
+			block = make([]Job, 0, 512)
+		}
+		block = append(block, j)
+		all = append(all, &block[len(block)-1])
+	}
+	slices.SortStableFunc(all, func(a, b *Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	return all, true
+}
+
+// gathered is InOrder in one reading.
+func (r *Reader) gathered(yield func(Job, error) bool) {
+	all, ok := r.all(func(err error) bool { return yield(Job{}, err) })
+	if !ok {
+		return
+	}
+	w := window{yield: yield, rebase: formatNamed(r.format).rebase}
+	for i, j := range all {
+		all[i] = nil
+		if !w.out(j) {
+			return
+		}
+	}
+}

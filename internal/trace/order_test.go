@@ -1,0 +1,174 @@
+package trace
+
+import (
+	"cmp"
+	"compress/gzip"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// table writes a philly-csv file of jobs with these submissions, in seconds, whose ids
+// are their places.
+func phillyTable(t *testing.T, name string, submits []int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(phillyHead)
+	for i, s := range submits {
+		fmt.Fprintf(&b, "%d,%d,1,1,a\n", i, s)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if strings.HasSuffix(name, ".gz") {
+		z := gzip.NewWriter(f)
+		if _, err = z.Write([]byte(b.String())); err == nil {
+			err = z.Close()
+		}
+	} else {
+		_, err = f.WriteString(b.String())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestInOrder compares the order of two readings with a stable sort of the rows, of
+// files in order, nearly so and not at all.
+func TestInOrder(t *testing.T) {
+	for seed := range uint64(12) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		for _, n := range []int{0, 1, 2, orderBlock - 1, orderBlock, orderBlock + 1, 3*orderBlock + random.IntN(orderBlock)} {
+			submits := make([]int, n)
+			for i := range submits {
+				switch seed % 4 {
+				case 0:
+					submits[i] = i / 3
+				case 1:
+					submits[i] = i/3 + random.IntN(400)
+				case 2:
+					submits[i] = random.IntN(n)
+				case 3:
+					submits[i] = (n - i) / 2
+				}
+			}
+			want := make([]string, n)
+			places := make([]int, n)
+			for i := range places {
+				places[i] = i
+			}
+			slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(submits[a], submits[b]) })
+			for i, at := range places {
+				want[i] = fmt.Sprint(at, " ", submits[at])
+			}
+			name := []string{"t.csv", "t.csv.gz"}[seed%2]
+			r, err := Open(phillyTable(t, name, submits), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{}
+			for j, err := range r.InOrder() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprint(j.ID, " ", int64(j.Submit)/int64(sched.Second)))
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("seed %d, %d jobs: another order", seed, n)
+			}
+		}
+	}
+}
+
+// TestWindowHoldsLittle counts the jobs that wait: none of a file in order, and of one
+// where nobody stands more than 200 places from his, no more than a block and these.
+func TestWindowHoldsLittle(t *testing.T) {
+	for _, late := range []int{1, 200} {
+		random := rand.New(rand.NewPCG(1, 2))
+		var o Order
+		jobs := make([]Job, 10*orderBlock)
+		for i := range jobs {
+			jobs[i].Submit = sched.Time(i + random.IntN(late))
+			o.add(jobs[i].Submit)
+		}
+		o.finish()
+		given, most := 0, 0
+		w := window{order: &o, yield: func(Job, error) bool { given++; return true }}
+		for i := range jobs {
+			w.take(&jobs[i])
+			most = max(most, len(w.held))
+		}
+		w.give(jobs[len(jobs)-1].Submit + sched.Time(late))
+		if given != len(jobs) || late == 1 && most != 0 || late > 1 && (most < 1 || most > orderBlock+late) {
+			t.Errorf("late by %d: %d given, %d held", late, given, most)
+		}
+	}
+}
+
+// TestFollow gives the order of one file to the reader of another: of a file that
+// changed between two readings.
+func TestFollow(t *testing.T) {
+	first, err := Open(phillyTable(t, "t.csv", []int{3, 1, 2}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.Order() != nil {
+		t.Error("an order before anything was read")
+	}
+	for range first.Jobs() {
+		continue
+	}
+	for _, now := range [][]int{{3, 1, 2}, {3, 1}, {3, 1, 2, 4}} {
+		second, err := Open(phillyTable(t, "t.csv", now), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		var last error
+		for _, err := range second.Follow(first.Order()) {
+			last = err
+		}
+		if (last == nil) != (len(now) == 3) || last != nil && !strings.Contains(last.Error(), fmt.Sprintf("had 3 jobs and now has %d", len(now))) {
+			t.Errorf("%v: %v", now, last)
+		}
+	}
+}
+
+// TestErrorsComeFirst checks that bad rows are told once, before any job, and that the
+// good ones follow.
+func TestErrorsComeFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte(phillyHead+"a,5,1,1,v\nb,x,1,1,v\nc,4,1,1,v\nd,1,1,-1,v\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var got []string
+	for j, err := range r.InOrder() {
+		if err != nil {
+			got = append(got, strings.TrimPrefix(err.Error(), path))
+		} else {
+			got = append(got, j.ID)
+		}
+	}
+	if len(got) != 4 || !strings.HasPrefix(got[0], ":3:3: submit_s:") || !strings.HasPrefix(got[1], ":5:7: num_gpus:") || got[2] != "c" || got[3] != "a" {
+		t.Errorf("%q", got)
+	}
+}
