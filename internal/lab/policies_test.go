@@ -61,10 +61,10 @@ type lived struct {
 // its checkpoint to the very result of a run that nobody stopped.
 func TestPoliciesLive(t *testing.T) {
 	for name, l := range map[string]lived{
-		"las": {policy: "{name: las, params: {limits: 8}}", steps: 150},
+		"las": {policy: "{name: las, params: {limits: 8, quantum: 2}}", steps: 150},
 		"themis": {policy: "{name: themis, params: {lease: 4, round: 1}}", steps: 200,
 			first: "    duration: 10s", second: "    duration: 2s"},
-		"chronus": {policy: "{name: chronus, params: {lease: 60, slot: 1, restart: 1}}", steps: 1500,
+		"chronus": {policy: "{name: chronus, params: {lease: 60, slot: 1, restart: 1, quantum: 2}}", steps: 1500,
 			first: "    duration: 75s", second: "    duration: 5s\n    class: soft\n    deadlines: [{after: 5m, value: 1}]"},
 	} {
 		if name == "chronus" && testing.Short() {

@@ -126,6 +126,12 @@ func parseSeconds(v string) (int64, bool) {
 	return int64(n) * unit, known && err == nil
 }
 
+// quantum reads how long a gang runs before its own priority may stop it: quantum=60
+// seconds, as long as a turn of Gandiva and a round of HyperSched, and twice the 30
+// seconds that a restart costs in Pollux' port of Tiresias. The papers of the
+// orders have none, which is quantum=0.
+func (a *args) quantum() sched.Duration { return a.seconds("quantum", 60, 0, maxLease) }
+
 // number reads a whole number within bounds.
 func (a *args) number(key string, otherwise, least, most int64) int64 {
 	v, ok := a.take(key)

@@ -37,6 +37,9 @@ type chronus struct {
 	reward string
 	// rules=ours or published: see leases.Rules.
 	rules leases.Rules
+	// quantum=60 seconds that best effort runs before other best effort, or a profile, may
+	// stop it. Who holds a lease does not wait for that.
+	quantum sched.Duration
 	// profiler=off, or a share of the VC where jobs run first: see profile.go.
 	profiler
 }
@@ -56,9 +59,12 @@ func newChronus(a *args) *chronus {
 	if c.lease%c.slot != 0 {
 		a.refuse("lease", `parameter "lease" of policy "chronus" must be a multiple of "slot"`)
 	}
-	c.profiler = newProfiler(a)
+	c.quantum, c.profiler = a.quantum(), newProfiler(a)
 	return c
 }
+
+// Quantum implements sched.Paced.
+func (c *chronus) Quantum() sched.Duration { return c.quantum }
 
 // The classes in which gangs wait; within one the second number decides.
 const (
@@ -295,7 +301,7 @@ func (l *look) holders() bool {
 	for _, ref := range waiting {
 		g := l.v.Gang(ref)
 		w := l.wish(&g)
-		w.Over, w.Passes = behind(slices.Values(l.run), math.MinInt64), l.holdsNone
+		w.Over, w.Passes, w.Due = behind(slices.Values(l.run), math.MinInt64), l.holdsNone, true
 		if !l.yield(w) {
 			return false
 		}
@@ -354,7 +360,7 @@ func (l *look) members(missing []sched.GangView) bool {
 		g := &missing[i]
 		w := l.wish(g)
 		n := w.Size - g.Sizes.Least
-		w.Size, w.Over, w.Passes = 0, behind(slices.Values(l.run), math.MinInt64), l.holdsNone
+		w.Size, w.Over, w.Passes, w.Due = 0, behind(slices.Values(l.run), math.MinInt64), l.holdsNone, true
 		for w.Gang.Gang = 1; w.Gang.Gang <= n; w.Gang.Gang++ {
 			if !l.v.Placed(w.Gang) && !l.yield(w) {
 				return false

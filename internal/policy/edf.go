@@ -19,7 +19,11 @@ func newEDF(a *args) sched.Policy {
 		}
 		return sched.Key{Rank: bestEffort + min(remaining(g), bestEffort-1)}
 	}
-	o := &order{preempt: preempt, key: func(g *sched.GangView) sched.Key {
+	quantum := a.quantum()
+	if !preempt {
+		quantum = 0
+	}
+	o := &order{preempt: preempt, quantum: quantum, key: func(g *sched.GangView) sched.Key {
 		if d, ok := deadline(g, 0); ok {
 			return sched.Key{Rank: int64(d)}
 		}

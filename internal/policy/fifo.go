@@ -11,7 +11,21 @@ import (
 // behind it wait for the chains that it could use. With the parameter preempt a
 // gang that waits also takes cells back from those submitted later, the last
 // first: one that was preempted, or hit by a fault, and whose cells are in use.
-type fifo struct{ preempt bool }
+type fifo struct {
+	preempt bool
+	quantum sched.Duration
+}
+
+func newFIFO(a *args) fifo {
+	p := fifo{preempt: a.flag("preempt", false), quantum: a.quantum()}
+	if !p.preempt {
+		p.quantum = 0
+	}
+	return p
+}
+
+// Quantum implements sched.Paced.
+func (p fifo) Quantum() sched.Duration { return p.quantum }
 
 // Rank implements sched.Policy.
 func (p fifo) Rank(v sched.View) iter.Seq[sched.Wish] {

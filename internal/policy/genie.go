@@ -26,8 +26,9 @@ type genie struct{ *order }
 // rankHopeless is added to the rank of those that can meet no deadline any more.
 const rankHopeless = 1 << 62
 
-func newGenie(*args) sched.Policy {
+func newGenie(a *args) sched.Policy {
 	return &genie{&order{
+		quantum: a.quantum(),
 		key: func(g *sched.GangView) sched.Key {
 			if d, ok := lastDeadline(g); ok && remaining(g) != unknown {
 				return sched.Key{Rank: max(int64(d)-fastest(g), 0)}

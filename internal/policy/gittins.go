@@ -30,7 +30,7 @@ func newGittins(a *args) sched.Policy {
 	h := gittins{past: a.list("history", doublings(), false), delta: a.number("delta", defaultLimits[0], 1, 1<<40)}
 	h.add()
 	if a.flag("learn", false) {
-		return &learned{l, h, newTiresias(a)}
+		return &learned{l, h, newTiresias(a), a.quantum()}
 	}
 	return newServed(a, l, func(g *sched.GangView) sched.Key { return h.key(l, g) },
 		func(after sched.Time, g *sched.GangView) sched.Time { return h.until(l, after, g) })

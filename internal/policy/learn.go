@@ -21,7 +21,11 @@ type learned struct {
 	levels
 	given gittins
 	tiresias
+	quantum sched.Duration
 }
+
+// Quantum implements sched.Paced.
+func (p *learned) Quantum() sched.Duration { return p.quantum }
 
 const (
 	leastHistory = 50   // gangs that ended, below which the given history counts

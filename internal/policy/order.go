@@ -17,6 +17,8 @@ type order struct {
 	// among those of one rank. A gang that waits keeps its key.
 	key     func(*sched.GangView) sched.Key
 	preempt bool
+	// quantum is how long a gang runs before it is preempted.
+	quantum sched.Duration
 	// late, when set, is the key of a gang that waits and whose own key no longer
 	// holds, which is then larger; false where it holds.
 	late func(sched.View, sched.Ranked) (sched.Key, bool)
@@ -26,6 +28,14 @@ type order struct {
 
 // Key implements sched.Keyed.
 func (o *order) Key(g *sched.GangView) sched.Key { return o.key(g) }
+
+// Quantum implements sched.Paced.
+func (o *order) Quantum() sched.Duration { return o.quantum }
+
+// newPreempting makes an order by a key that preempts.
+func newPreempting(a *args, key func(*sched.GangView) sched.Key) *order {
+	return &order{key: key, preempt: true, quantum: a.quantum()}
+}
 
 // timed is an order that changes by itself: those that run get worse.
 type timed struct {

@@ -72,12 +72,12 @@ func sjf() *order {
 }
 
 // srtf serves the shortest remaining run time first, and preempts.
-func srtf() *order {
-	return &order{preempt: true, key: func(g *sched.GangView) sched.Key { return sched.Key{Rank: remaining(g)} }}
+func srtf(a *args) *order {
+	return newPreempting(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: remaining(g)} })
 }
 
 // srsf serves the shortest remaining service first, which is the remaining run
 // time times the GPUs, and preempts (Tiresias, NSDI'19, section 2).
-func srsf() *order {
-	return &order{preempt: true, key: func(g *sched.GangView) sched.Key { return sched.Key{Rank: times(remaining(g), g.Leaves)} }}
+func srsf(a *args) *order {
+	return newPreempting(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: times(remaining(g), g.Leaves)} })
 }

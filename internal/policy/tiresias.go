@@ -122,7 +122,7 @@ type served struct {
 // service from the last promotion on.
 func newServed(a *args, l levels, key func(*sched.GangView) sched.Key, until func(sched.Time, *sched.GangView) sched.Time) sched.Policy {
 	t := newTiresias(a)
-	s := &served{&aging{&order{preempt: true, key: key}, until}, &t, l}
+	s := &served{&aging{newPreempting(a, key), until}, &t, l}
 	if len(t.skewed) > 0 {
 		s.where = t.within
 	}

@@ -305,6 +305,7 @@ func (s *State) applyConfigured(e Configured) {
 			panic(fmt.Sprintf("sched: a policy was accepted that cannot be made: %v", err))
 		}
 	}
+	s.quanta = quantaOf(s.pol)
 	s.byAlloc = nil
 	s.rename(&e)
 	for i := range s.jobs {

@@ -39,6 +39,9 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		if why == "" {
 			why = s.unshared(j, r.Gang)
 		}
+		if why == "" {
+			why, _ = s.sheltered(j, r.Gang)
+		}
 		shapes, besides = append(shapes, gg.shape.text), append(besides, why)
 		r.Reason.besides(why)
 		s.detail(j, r)

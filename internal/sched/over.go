@@ -9,7 +9,8 @@ import (
 
 // Within one priority only the policy can say who gives way: Wish.Over names the
 // running gangs behind the wish. Two things hold them up, and nothing else: the
-// VC's minimum run time and its budget of preemptions.
+// minimum run time, which is the VC's or the policy's quantum (quantum.go), and the
+// budget of preemptions.
 
 // planOver finds cells for a gang that found none otherwise, at the expense of its own
 // priority: of those who were promised cells and stand behind it, else of those who
@@ -18,6 +19,8 @@ func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) 
 	if wish.Over == nil || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
+	s.due = wish.Due
+	defer func() { s.due = false }()
 	missing := int64(j.gangs[g].leaves) - s.unheld(j.space, j.spec.Priority)
 	promised := s.promisedBehind(j, wish)
 	own := s.promisedLeaves(promised)
@@ -230,12 +233,6 @@ func (s *State) yieldsIn(space int32, cfg *VCConfig, a *attempt) bool {
 	return !s.young(a)
 }
 
-// young reports whether an attempt has not run for its VC's minimum yet.
-func (s *State) young(a *attempt) bool {
-	least := s.vc(s.jobs[a.job].space).MinRun
-	return least > 0 && (a.started == 0 || a.started.Add(least) > s.now)
-}
-
 // Yields implements View.
 func (v view) Yields(ref GangRef) int32 {
 	j := v.s.find(ref.Job)
@@ -391,17 +388,5 @@ func (s *State) makeLazy(a *attempt, by AttemptID, over bool) {
 	s.emit(LazilyPreempted{Attempt: id, With: s.with(a), By: &by})
 	if id.Gang == 0 {
 		s.demoteExtras(slot, &by)
-	}
-}
-
-// timeMinRun looks again when an attempt has run for its VC's minimum: then its
-// own priority may preempt it.
-func (s *State) timeMinRun(a *attempt) {
-	j := &s.jobs[a.job]
-	if s.cfg == nil || a.started == 0 || j.spec.Priority < cell.MinGuaranteed {
-		return
-	}
-	if least := s.vc(j.space).MinRun; least > 0 {
-		s.at(a.started.Add(least), j.id, a.id.Gang)
 	}
 }

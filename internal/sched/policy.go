@@ -106,6 +106,15 @@ type Restrainer interface {
 	Restrains(View, GangRef) (why string, until Time)
 }
 
+// Paced is a Policy that lets a gang run for a while before another of its own priority and
+// VC may stop it (Wish.Over): at least so long since its last start, or for the VC's minimum
+// run time where that is longer.
+type Paced interface {
+	Policy
+	// Quantum is that while; 0 protects nobody. It is always the same.
+	Quantum() Duration
+}
+
 // Needer is a Policy that works only with an executor that can do more than start
 // and stop: a configuration that gives it to a VC elsewhere is refused.
 type Needer interface {
@@ -148,9 +157,12 @@ type Wish struct {
 	// Over yields running gangs of this priority that stand behind this one, the
 	// last in the order first: they may be made to leave for it when it does not
 	// fit otherwise. It is read only then. nil makes nobody leave. Whoever has not
-	// run for the VC's minimum run time, or used up its budget of preemptions, is
-	// left alone.
+	// run for the VC's minimum run time and the policy's quantum, or used up its budget
+	// of preemptions, is left alone.
 	Over iter.Seq[GangRef]
+	// Due says that the gang was promised its cells for now by the policy itself: then the
+	// policy's quantum protects nobody from it, the VC's minimum run time alone does.
+	Due bool
 	// Passes says, with Over, whether a gang that waits with a booking, or was promised
 	// cells, stands behind this one as those do: it would be named if it ran. nil is
 	// that of the booked all do to which the walk comes later, and nobody else.
@@ -297,8 +309,8 @@ type View interface {
 	// last first.
 	Standing() iter.Seq[Ranked]
 	// Yields is how many gangs of its job may still be stopped for gangs of this priority,
-	// 0 where one that runs may not be now: it has not run for the VC's minimum run time,
-	// or its job's budget of preemptions is used up.
+	// 0 where one that runs may not be now: it has not run for the VC's minimum run time and
+	// the policy's quantum, or its job's budget of preemptions is used up.
 	Yields(GangRef) int32
 	// Room reports whether a gang that waits would find free cells of a type now. It costs a
 	// search, so it is for explanations.

@@ -186,9 +186,7 @@ func (s *State) meant(j *job, t timer) bool {
 		return false
 	}
 	started := s.attempts[g.attempt].started
-	least := s.vc(j.space).MinRun
-	return j.spec.TimeLimit > 0 && s.reaches(&s.attempts[g.attempt], j.spec.TimeLimit) == t.at ||
-		least > 0 && j.spec.Priority >= cell.MinGuaranteed && started.Add(least) == t.at
+	return j.spec.TimeLimit > 0 && s.reaches(&s.attempts[g.attempt], j.spec.TimeLimit) == t.at || s.ripens(j, started, t.at)
 }
 
 // Wake returns when Decide wants to run again by itself; 0 is never.

@@ -170,7 +170,7 @@ func (w *walker) resize(wish *Wish) {
 // pause stops a gang that can go on later where it was.
 func (s *State) pause(a *attempt) {
 	j := &s.jobs[a.job]
-	if a.state != AttemptStarting && a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) || s.young(a) {
+	if a.state != AttemptStarting && a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) || s.unsettled(a) {
 		return
 	}
 	if s.grew = true; a.since > s.through || s.fresh(j, 0) {
@@ -182,7 +182,7 @@ func (s *State) pause(a *attempt) {
 // youngAbove reports whether a member above a size has not run for its VC's minimum yet.
 func (s *State) youngAbove(j *job, size int32) bool {
 	for g := int32(1); int(g) < len(j.gangs); g++ {
-		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].cause == 0 && s.attempts[at].state != AttemptReserving && s.young(&s.attempts[at]) {
+		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].cause == 0 && s.attempts[at].state != AttemptReserving && s.unsettled(&s.attempts[at]) {
 			return true
 		}
 	}

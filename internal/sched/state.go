@@ -26,6 +26,7 @@ type State struct {
 	empty    *cell.Cluster
 	lonely   map[whatFits]bool // what fits into it; a cache
 	pol      []Policy          // by space; [0] is unused
+	quanta   []Duration        // of these policies
 	jobs     []job             // slots; a free slot has no spec
 	spare    []int32           // free slots
 	slots    slotTable
@@ -62,6 +63,7 @@ type State struct {
 	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
 	only     cell.NodeSet               // where it may be alone, nil for anywhere
 	near     Within                     // and how far apart it may be
+	due      bool                       // and that its policy's quantum protects nobody from it
 	size     sized                      // how many members it is to have
 	keep     cell.LeafSet               // while Decide tries a gang: what it must leave to bookings
 	hungry   []JobID                    // while a VC is walked: jobs of several gangs of which one runs and one found nothing

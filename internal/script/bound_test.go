@@ -10,7 +10,8 @@ import (
 // What bounds preemption, by the checker's own books: nobody is stopped for whom it
 // makes no room, so one event stops no more gangs than leaves are promised for it;
 // within a priority nobody loses its cells, or their guarantee, before the minimum run
-// time, and under capacity no more in a round than it says.
+// time or the quantum of the policy, and under capacity no more in a round than it says.
+// Under a policy that stops nobody within a priority nobody is (order_test.go).
 
 // needed checks that an attempt is preempted for one that was promised its cells, or
 // ends with its minimum.
@@ -34,12 +35,67 @@ func (c *checker) within(r sched.Record, by, of sched.AttemptID) {
 		return
 	}
 	v := c.state.Config().VCs[i]
-	if started := c.live[of].started; v.MinRun > 0 && (started == 0 || started.Add(v.MinRun) > r.Time) {
-		c.fail("I6: event %d: attempt %v loses its guarantee to its own priority before the minimum run time", r.Seq, of)
+	if c.young(r, v, by, of) {
+		c.fail("I6: event %d: attempt %v loses its guarantee to its own priority before it has run for %d s", r.Seq, of, c.least(v, by)/sched.Second)
 	}
+	c.taken(r, by, of)
 	if v.Policy == "capacity" {
 		c.inRound(r, v, by, of)
 	}
+}
+
+// quantumOf is how long a policy lets a gang run before its own priority may stop it: so much
+// where its parameters do not say, and 0 where it stops nobody or has leases or rounds of its own.
+func quantumOf(v sched.VCConfig) sched.Duration {
+	switch v.Policy {
+	case "fifo":
+		if parameter(v, "preempt") != "true" {
+			return 0
+		}
+	case "edf":
+		if parameter(v, "preempt") == "no" {
+			return 0
+		}
+	case "srtf", "srsf", "las", "gittins", "genie", "chronus":
+	default:
+		return 0
+	}
+	return seconds(v, "quantum", 60)
+}
+
+// least is how long a gang of a VC must have run before another of its priority may have it
+// stopped. Who holds a lease of chronus does not wait for the quantum.
+func (c *checker) least(v sched.VCConfig, by sched.AttemptID) sched.Duration {
+	if v.Policy == "chronus" && c.promises[by.Job].word == "holds" {
+		return v.MinRun
+	}
+	return max(v.MinRun, quantumOf(v))
+}
+
+// young reports whether an attempt has not run for so long since its start.
+func (c *checker) young(r sched.Record, v sched.VCConfig, by, of sched.AttemptID) bool {
+	least, started := c.least(v, by), c.live[of].started
+	return least > 0 && (started == 0 || started.Add(least) > r.Time)
+}
+
+// taken checks that one gang makes no more of its own priority leave than it gets leaves,
+// gangs that share their leaves counted once.
+func (c *checker) taken(r sched.Record, by, of sched.AttemptID) {
+	if c.takes.by != by {
+		c.takes = takes{by: by, from: map[device]bool{}}
+	}
+	var held []device
+	c.live[of].devices(func(d device) { held = append(held, d) })
+	c.takes.from[held[0]] = true
+	if most := c.leaves(by); int64(len(c.takes.from)) > most {
+		c.fail("I6: event %d: %d gangs leave for %v, which gets %d leaves", r.Seq, len(c.takes.from), by, most)
+	}
+}
+
+// takes are the gangs that left last for one of their priority, each by its first device.
+type takes struct {
+	by   sched.AttemptID
+	from map[device]bool
 }
 
 // inRound checks that the rounds for which a gang has waited, since cells were last

@@ -30,6 +30,7 @@ type checker struct {
 	ended     map[gangKey]sched.Time     // when the last of them was
 	victims   map[sched.AttemptID][]sched.AttemptID
 	rounds    map[cell.VCName]taking
+	takes     takes
 	room      map[cell.VCName]*resizing
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
 	decided   sched.Time                 // the last decision

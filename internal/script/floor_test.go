@@ -106,7 +106,7 @@ func floorPolicies() []string {
 	return append(policy.Names(), []string{"fifo:preempt", "fifo:preempt", "drf:by=team,weights=d:3/q:2",
 		"capacity:" + queues, "capacity:minimumUserLimit=25,preempt,userLimitFactor=1.5,wait=5," + queues,
 		"capacity:interval=60,preempt,round=0.5,userLimitFactor=100," + queues,
-		"edf:preempt=no", "las:limits=60/600/3000", "las:order=submission,limits=30/300", "gittins:delta=60,limits=100/1000", "gittins:learn,delta=60,limits=100/1000",
+		"edf:preempt=no", "fifo:preempt,quantum=0", "srtf:quantum=5", "srsf:quantum=0", "edf:quantum=10", "genie:quantum=0", "las:limits=60/600/3000", "las:order=submission,limits=30/300", "las:limits=30/300,quantum=0", "gittins:delta=60,quantum=7,limits=100/1000", "gittins:learn,delta=60,limits=100/1000",
 		"las:limits=30/600,promote=1.5,skewed=m", "gittins:limits=30/600,promote=0.5", "gittins:learn,limits=60,promote=3,skewed=m/n",
 		"tetris:by=team,fairness=0.5,work=0", "offers:by=app,refuse=60", "offers:hoard",
 		"gandiva:quantum=10,window=20,settle=1", "gandiva:quantum=7,sharers=2,pack=no,moves=100,settle=1", "gandiva:quantum=10,window=5,settle=5,free=0.25,moves=50",

@@ -21,9 +21,7 @@ func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 		return false
 	}
 	v := c.state.Config().VCs[i]
-	j, _ := c.state.Job(e.Attempt.Job)
-	k := slices.IndexFunc(j.Attempts, func(a sched.AttemptStatus) bool { return a.ID == e.Attempt })
-	if started := j.Attempts[k].Started; v.MinRun > 0 && (started == 0 || started.Add(v.MinRun) > r.Time) && !c.minimumStops(e) {
+	if c.young(r, v, *e.By, e.Attempt) && !c.minimumStops(e) {
 		return false
 	}
 	if of.Gangs[e.Attempt.Gang].Extra {

@@ -43,7 +43,7 @@ func chronusItself(t *testing.T, file string) string {
 			}
 		}
 	}
-	spec := simulate.Spec{Cluster: "120x8", Placement: "count", Policy: artifactPolicy, RestartCost: "log2:30"}
+	spec := simulate.Spec{Cluster: "120x8", Placement: "count", Policy: published(artifactPolicy), RestartCost: "log2:30"}
 	r, err := simulate.Run(context.Background(), spec, &simulate.Trace{Path: file}, simulate.Options{Policies: policy.New, OnBatch: count})
 	if err != nil {
 		t.Fatal(err)

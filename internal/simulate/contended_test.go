@@ -58,7 +58,7 @@ func searches(t testing.TB, seed uint64) string {
 
 // searchSpec runs such a trace; slow is the table of how models suffer on several nodes.
 func searchSpec(policy, slow, noise string) simulate.Spec {
-	return simulate.Spec{Cluster: "16x8", RestartCost: "30", Policy: policy, Spreads: slow, Noise: noise, Shape: simulate.GPUShape}
+	return simulate.Spec{Cluster: "16x8", RestartCost: "30", Policy: published(policy), Spreads: slow, Noise: noise, Shape: simulate.GPUShape}
 }
 
 // On contended traces with placement slow-down the largest finish-time fairness is at

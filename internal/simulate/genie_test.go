@@ -121,7 +121,7 @@ func genieRows(t *testing.T, file string) string {
 	about("the latency of the rule with its defects", latency, genieLatency)
 	waits, waiting := genieFigures(t, file, false, false)
 	_, filling := genieFigures(t, file, false, true)
-	sum := run(t, file, simulate.Spec{Cluster: "120x8", Policy: "genie", RestartCost: "log2:30", Placement: "count"}).Summary
+	sum := run(t, file, simulate.Spec{Cluster: "120x8", Policy: published("genie"), RestartCost: "log2:30", Placement: "count"}).Summary
 	ours := [2]float64{float64(sum.SLOMissRate), float64(sum.BELatencyAvg) / 60}
 	about("our miss rate", ours[0], waits)
 	if ours[1] < filling || ours[1] > waiting {

@@ -28,7 +28,7 @@ func headlines(t *testing.T) string {
 		return ""
 	}
 	jct := func(p string) float64 {
-		return float64(run(t, synth, simulate.Spec{Cluster: "15x4", Placement: "count", Policy: p}).Summary.JCTAvg)
+		return float64(run(t, synth, simulate.Spec{Cluster: "15x4", Placement: "count", Policy: published(p)}).Summary.JCTAvg)
 	}
 	las := jct("las")
 	file := searches(t, 7)

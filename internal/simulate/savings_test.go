@@ -31,7 +31,7 @@ var retryRuns = []string{"philly", "philly:permanent=1", "philly:permanent=1,pro
 // saving runs the trace under one policy.
 func saving(t *testing.T, file, policy, failures string) *metrics.Summary {
 	t.Helper()
-	return &run(t, file, simulate.Spec{Cluster: "16x8", Policy: policy, Failures: failures}).Summary
+	return &run(t, file, simulate.Spec{Cluster: "16x8", Policy: published(policy), Failures: failures}).Summary
 }
 
 // heldHours is the GPU-time that jobs held, in hours.

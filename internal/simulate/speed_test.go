@@ -106,13 +106,13 @@ func TestSpeedsByHand(t *testing.T) {
 		{"network card, off", simulate.Spec{Cluster: "3x4", Without: "nic,gpus"},
 			[]string{line("a", 0, 100, 6, `,"model":"net"`), line("b", 50, 25, 6, `,"model":"net"`)}, "a 100, b 75", 750},
 		// srtf: b takes a's GPU for 20 s; a's second start costs 10 s.
-		{"a restart", simulate.Spec{Cluster: "1x1", Policy: "srtf"}, []string{line("a", 0, 100, 1, ""), line("b", 30, 20, 1, "")}, "a 130, b 50", 120},
-		{"the flag's restart", simulate.Spec{Cluster: "1x1", Policy: "srtf", RestartCost: "3"}, []string{line("a", 0, 100, 1, ""), line("b", 30, 20, 1, "")}, "a 123, b 50", 120},
-		{"costs, off", simulate.Spec{Cluster: "1x1", Policy: "srtf", Without: "costs"}, []string{line("a", 0, 100, 1, ""), line("b", 30, 20, 1, "")}, "a 120, b 50", 120},
+		{"a restart", simulate.Spec{Cluster: "1x1", Policy: "srtf:quantum=0"}, []string{line("a", 0, 100, 1, ""), line("b", 30, 20, 1, "")}, "a 130, b 50", 120},
+		{"the flag's restart", simulate.Spec{Cluster: "1x1", Policy: "srtf:quantum=0", RestartCost: "3"}, []string{line("a", 0, 100, 1, ""), line("b", 30, 20, 1, "")}, "a 123, b 50", 120},
+		{"costs, off", simulate.Spec{Cluster: "1x1", Policy: "srtf:quantum=0", Without: "costs"}, []string{line("a", 0, 100, 1, ""), line("b", 30, 20, 1, "")}, "a 120, b 50", 120},
 		// a has 4 GPUs of the first machine and b the second, until c takes the first at 30 s,
 		// where least is left to do. b ends at 40 s, and a goes on there at that instant: it is
 		// on another machine, so its start costs 10 s and 5 s x (1 + log2 4).
-		{"a migration", simulate.Spec{Cluster: "2x4", Policy: "srtf", Without: "locality"},
+		{"a migration", simulate.Spec{Cluster: "2x4", Policy: "srtf:quantum=0", Without: "locality"},
 			[]string{line("a", 0, 100, 4, ""), line("b", 0, 40, 4, ""), line("c", 30, 60, 4, "")}, "a 135, b 40, c 90", 800},
 	} {
 		t.Run(c.name, func(t *testing.T) {
