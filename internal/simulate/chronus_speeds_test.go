@@ -78,7 +78,7 @@ func underChronus(t *testing.T, spec simulate.Spec, file string) said {
 func TestChronusExtrapolatesExactly(t *testing.T) {
 	file, table := written(t, "jobs.jsonl", mixedDeadlines()), written(t, "speeds.json", speedTable(40))
 	for _, p := range []string{"chronus", "chronus:profiler=1"} {
-		spec := simulate.Spec{Cluster: "3x8:k80,3x8:v100", Policy: p, Throughputs: table}
+		spec := simulate.Spec{Cluster: "3x8:k80,3x8:v100", Policy: published(p), Throughputs: table}
 		if p != "chronus" {
 			spec.Noise = "uniform:50"
 		}
