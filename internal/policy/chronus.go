@@ -63,7 +63,7 @@ func newChronus(a *args) *chronus {
 	return c
 }
 
-// Quantum implements sched.Paced.
+// Quantum implements sched.Sparing.
 func (c *chronus) Quantum() sched.Duration { return c.quantum }
 
 // The classes in which gangs wait; within one the second number decides.

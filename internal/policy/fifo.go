@@ -24,7 +24,7 @@ func newFIFO(a *args) fifo {
 	return p
 }
 
-// Quantum implements sched.Paced.
+// Quantum implements sched.Sparing.
 func (p fifo) Quantum() sched.Duration { return p.quantum }
 
 // Rank implements sched.Policy.

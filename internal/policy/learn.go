@@ -24,7 +24,7 @@ type learned struct {
 	quantum sched.Duration
 }
 
-// Quantum implements sched.Paced.
+// Quantum implements sched.Sparing.
 func (p *learned) Quantum() sched.Duration { return p.quantum }
 
 const (

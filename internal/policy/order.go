@@ -29,7 +29,7 @@ type order struct {
 // Key implements sched.Keyed.
 func (o *order) Key(g *sched.GangView) sched.Key { return o.key(g) }
 
-// Quantum implements sched.Paced.
+// Quantum implements sched.Sparing.
 func (o *order) Quantum() sched.Duration { return o.quantum }
 
 // newPreempting makes an order by a key that preempts.

@@ -106,10 +106,10 @@ type Restrainer interface {
 	Restrains(View, GangRef) (why string, until Time)
 }
 
-// Paced is a Policy that lets a gang run for a while before another of its own priority and
+// Sparing is a Policy that lets a gang run for a while before another of its own priority and
 // VC may stop it (Wish.Over): at least so long since its last start, or for the VC's minimum
 // run time where that is longer.
-type Paced interface {
+type Sparing interface {
 	Policy
 	// Quantum is that while; 0 protects nobody. It is always the same.
 	Quantum() Duration

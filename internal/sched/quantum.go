@@ -18,8 +18,8 @@ import (
 func quantaOf(policies []Policy) []Duration {
 	out := make([]Duration, len(policies))
 	for i, p := range policies {
-		if paced, ok := p.(Paced); ok {
-			out[i] = max(paced.Quantum(), 0)
+		if sparing, ok := p.(Sparing); ok {
+			out[i] = max(sparing.Quantum(), 0)
 		}
 	}
 	return out
