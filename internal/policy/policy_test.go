@@ -341,11 +341,45 @@ func TestFIFOPreempts(t *testing.T) {
 func TestFIFOParameters(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"preempt", "maybe", `parameter "preempt" of policy "fifo" is true or false, not "maybe"`},
-		{"weight", "2", `policy "fifo" takes no parameter "weight"; it takes: preempt`},
+		{"weight", "2", `policy "fifo" takes no parameter "weight"; it takes: preempt, quantum`},
+		{"quantum", "1w", `parameter "quantum" of policy "fifo" is a time of 0 to 31622400 seconds, such as 90, 90s or 5m, not "1w"`},
 	} {
 		_, err := policy.New(sched.VCConfig{Policy: "fifo", Params: []sched.Param{{Key: c.key, Value: c.value}}})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s=%s: %v, want %s", c.key, c.value, err, c.want)
+		}
+	}
+}
+
+// Who has a quantum, in seconds: where nobody says, and where it is said. All others stop
+// nobody within a priority, or leave him alone for a lease, a round or a wait of their own.
+func TestQuanta(t *testing.T) {
+	has := map[string]int64{"srtf": 60, "srsf": 60, "edf": 60, "las": 60, "gittins": 60, "genie": 60, "chronus": 60, "fifo": 0, "firstfit": 0, "sjf": 0}
+	for _, name := range policy.Names() {
+		want, says := has[name]
+		for _, c := range []struct {
+			params []sched.Param
+			want   int64
+		}{{nil, want}, {[]sched.Param{{Key: "quantum", Value: "5m"}}, min(5*want, 300)}, {[]sched.Param{{Key: "quantum", Value: "0"}}, 0}} {
+			if c.params != nil && (!says || name == "firstfit" || name == "sjf") {
+				continue
+			}
+			p, err := policy.New(sched.VCConfig{Policy: name, Params: c.params})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sparing, ok := p.(sched.Sparing)
+			if ok != says || ok && sparing.Quantum() != sched.Duration(c.want)*sched.Second {
+				t.Errorf("%s %v: it has a quantum: %v", name, c.params, ok)
+			}
+		}
+	}
+	for text, want := range map[string]sched.Duration{"fifo preempt=yes": sched.Minute, "edf preempt=no": 0, "gittins learn=yes": sched.Minute} {
+		name, param, _ := strings.Cut(text, " ")
+		key, value, _ := strings.Cut(param, "=")
+		p, err := policy.New(sched.VCConfig{Policy: name, Params: []sched.Param{{Key: key, Value: value}}})
+		if err != nil || p.(sched.Sparing).Quantum() != want {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
