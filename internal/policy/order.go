@@ -55,6 +55,15 @@ type aging struct {
 // Until implements sched.Aging.
 func (a *aging) Until(after sched.Time, g *sched.GangView) sched.Time { return a.until(after, g) }
 
+// falling is an order in which those that run get better as time goes by.
+type falling struct {
+	*order
+	falls func(*sched.GangView) (zero sched.Time, rate int64)
+}
+
+// Falls implements sched.Falling.
+func (f *falling) Falls(g *sched.GangView) (zero sched.Time, rate int64) { return f.falls(g) }
+
 // Rank implements sched.Policy.
 func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {

@@ -72,12 +72,23 @@ func sjf() *order {
 }
 
 // srtf serves the shortest remaining run time first, and preempts.
-func srtf(a *args) *order {
-	return newPreempting(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: remaining(g)} })
+func srtf(a *args) sched.Policy {
+	return shortest(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: remaining(g)} }, func(*sched.GangView) int64 { return 1 })
 }
 
 // srsf serves the shortest remaining service first, which is the remaining run
 // time times the GPUs, and preempts (Tiresias, NSDI'19, section 2).
-func srsf(a *args) *order {
-	return newPreempting(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: times(remaining(g), g.Leaves)} })
+func srsf(a *args) sched.Policy {
+	return shortest(a, func(g *sched.GangView) sched.Key { return sched.Key{Rank: times(remaining(g), g.Leaves)} },
+		func(g *sched.GangView) int64 { return int64(max(g.Leaves, 1)) })
+}
+
+// shortest preempts by what is left, which falls at a rate while a gang runs.
+func shortest(a *args, key func(*sched.GangView) sched.Key, rate func(*sched.GangView) int64) sched.Policy {
+	return &falling{newPreempting(a, key), func(g *sched.GangView) (sched.Time, int64) {
+		if g.Started == 0 || duration(g) == unknown {
+			return 0, 0
+		}
+		return g.Started.Add(g.Hints.Duration - g.Earlier), rate(g)
+	}}
 }

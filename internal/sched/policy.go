@@ -72,6 +72,17 @@ type Aging interface {
 	Until(after Time, g *GangView) Time
 }
 
+// Falling is a Keyed policy under which the rank of a gang that runs falls as time goes by,
+// at a rate of its own: those of one rate stay in their order.
+type Falling interface {
+	Keyed
+	// Falls says when the rank of a gang would be 0 if it ran on, and by how much it falls in
+	// each microsecond: it is that rate times the time from View.Now until then, and stays
+	// the rate once no more than a microsecond is left. The rate is 0 where the rank does not
+	// fall. It depends on nothing but the gang, and not on how long that ran by now.
+	Falls(*GangView) (zero Time, rate int64)
+}
+
 // Stander is a Policy that reads View.Standing though it is not Keyed: who runs has a
 // key that stays the same until something happens to the gang.
 type Stander interface {

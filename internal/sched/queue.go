@@ -230,9 +230,7 @@ func (s *State) nextChange(space int32) Time {
 			c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: prio, now: s.decided}))
 			continue
 		}
-		for r := range s.runnersAt(space, prio) {
-			c.at = sooner(c.at, r.until)
-		}
+		c.at = sooner(c.at, s.nextAge(space, prio))
 	}
 	return c.at
 }

@@ -3,23 +3,33 @@ package sched
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 )
 
 // runner is a gang that runs in a VC whose policy is Keyed or a Stander, as Standing
-// shows it.
+// shows it; in a row of falling ranks, its rank is the time at which that would be 0.
 type runner struct {
 	Ranked
-	prio  cell.Priority
 	until Time  // its key holds before then; 0 is for as long as it runs
 	slot  int32 // of its attempt
 }
 
-// compare orders by priority, then the last in the policy's order first.
-func (a runner) compare(b runner) int {
-	return cmp.Or(cmp.Compare(b.prio, a.prio), b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order), cmp.Compare(b.Ref.Gang, a.Ref.Gang))
+// compare orders the last in the policy's order first.
+func (a runner) compare(b runner) int { return a.Ranked.compare(&b.Ranked) }
+
+func (a *Ranked) compare(b *Ranked) int {
+	return cmp.Or(b.Key.Compare(a.Key), cmp.Compare(b.Order, a.Order), cmp.Compare(b.Ref.Gang, a.Ref.Gang))
+}
+
+// row is the gangs of one priority whose ranks fall alike with time, in order: so as time
+// goes by they stay in it, and have no key made anew.
+type row struct {
+	prio cell.Priority
+	rate int64 // by how much in a microsecond; 0 of ranks that do not fall
+	list []runner
 }
 
 // runners are the gangs that run in one VC, in order. They follow from the state:
@@ -27,25 +37,87 @@ func (a runner) compare(b runner) int {
 // that something happened to, or whose keys no longer hold.
 type runners struct {
 	kept    bool
-	at      Time // when the keys were made; those of an Aging policy hold longer
-	soonest Time // no key ceases to hold before; 0 is never
-	list    []runner
+	at      Time // when the keys were made; those of an Aging or a Falling policy hold longer
+	soonest Time // no key ceases to hold before, but where ranks fall; 0 is never
+	rows    []row
 	stale   []int32 // attempts that something happened to
 }
 
 func cloneRunners(rs []runners) []runners {
 	out := slices.Clone(rs)
 	for i := range out {
-		out[i].list, out[i].stale = slices.Clone(out[i].list), slices.Clone(out[i].stale)
+		out[i].rows, out[i].stale = slices.Clone(out[i].rows), slices.Clone(out[i].stale)
+		for k := range out[i].rows {
+			out[i].rows[k].list = slices.Clone(out[i].rows[k].list)
+		}
 	}
 	return out
 }
 
-// Standing implements View.
+// row finds the row of a priority and a rate, or begins it in the memory of one that is empty.
+func (r *runners) row(p cell.Priority, rate int64) *row {
+	empty := none
+	for i := range r.rows {
+		switch w := &r.rows[i]; {
+		case w.prio == p && w.rate == rate:
+			return w
+		case len(w.list) == 0:
+			empty = i
+		}
+	}
+	if empty == none {
+		empty = len(r.rows)
+		r.rows = append(r.rows, row{})
+	}
+	w := &r.rows[empty]
+	w.prio, w.rate = p, rate
+	return w
+}
+
+// at is a gang of a row as it stands now.
+func (w *row) at(i int, now Time) Ranked {
+	g := w.list[i].Ranked
+	if w.rate > 0 {
+		g.Key.Rank = (g.Key.Rank - int64(now)) * w.rate
+	}
+	return g
+}
+
+// reading is how far a row was read, with the gang to which that came.
+type reading struct {
+	*row
+	next int
+	Ranked
+}
+
+// Standing implements View: the rows of the priority, merged.
 func (v view) Standing() iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
-		list := v.s.runnersFrom(v.space, v.prio)
-		for i := 0; i < len(list) && list[i].prio == v.prio && yield(list[i].Ranked); i++ {
+		var room [8]reading
+		heads, now := room[:0], v.s.now
+		rows := v.s.runnersOf(v.space)
+		for i := range rows {
+			if w := &rows[i]; w.prio == v.prio && len(w.list) > 0 {
+				heads = append(heads, reading{w, 1, w.at(0, now)})
+			}
+		}
+		for len(heads) > 0 {
+			h := &heads[0]
+			for i := range heads[1:] {
+				if o := &heads[i+1]; o.compare(&h.Ranked) < 0 {
+					h = o
+				}
+			}
+			if !yield(h.Ranked) {
+				return
+			}
+			if h.next == len(h.list) {
+				*h = heads[len(heads)-1]
+				heads = heads[:len(heads)-1]
+				continue
+			}
+			h.Ranked = h.at(h.next, now)
+			h.next++
 		}
 	}
 }
@@ -68,23 +140,18 @@ func (v view) Promised() iter.Seq[Ranked] {
 	}
 }
 
-// runnersAt yields those of one priority. They must not change meanwhile.
-func (s *State) runnersAt(space int32, p cell.Priority) iter.Seq[*runner] {
-	return func(yield func(*runner) bool) {
-		list := s.runnersFrom(space, p)
-		for i := 0; i < len(list) && list[i].prio == p && yield(&list[i]); i++ {
+// nextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
+func (s *State) nextAge(space int32, p cell.Priority) Time {
+	var next Time
+	if _, ages := s.pol[space].(Aging); !ages {
+		return 0
+	}
+	for _, w := range s.runnersOf(space) {
+		for i := 0; w.prio == p && i < len(w.list); i++ {
+			next = sooner(next, w.list[i].until)
 		}
 	}
-}
-
-// runnersFrom returns those of a priority and below.
-func (s *State) runnersFrom(space int32, p cell.Priority) []runner {
-	list := s.runnersOf(space)
-	if len(list) == 0 || list[0].prio <= p {
-		return list
-	}
-	at, _ := slices.BinarySearchFunc(list, p, func(r runner, p cell.Priority) int { return cmp.Compare(p, r.prio) })
-	return list[at:]
+	return next
 }
 
 // runs reports whether an attempt is one that policies see run: a full gang, for
@@ -104,37 +171,52 @@ func (s *State) rerun(a *attempt) {
 	r.stale = append(r.stale, s.slotOf(a))
 }
 
-// unrun takes an attempt that ends out of its list.
+// unrun takes an attempt that ends out of its row.
 func (s *State) unrun(a *attempt) {
 	if a.standing&isRanked == 0 {
 		return
 	}
 	r := &s.running[s.cl.Alloc(a.alloc).Space]
-	if i, found := slices.BinarySearchFunc(r.list, s.runnerOf(a), runner.compare); found {
-		r.list = slices.Delete(r.list, i, i+1)
+	if k, i := r.find(runnerOf(a), s.jobs[a.job].spec.Priority); k != none {
+		r.rows[k].list = slices.Delete(r.rows[k].list, i, i+1)
 	}
 	a.standing &^= isRanked
 }
 
-// runnerOf is an attempt with the key by which it stands in its list.
-func (s *State) runnerOf(a *attempt) runner {
+// find tells in which row a gang of a priority stands, and where; none where in none.
+func (r *runners) find(e runner, p cell.Priority) (at, i int) {
+	for k := range r.rows {
+		w := &r.rows[k]
+		if w.prio != p {
+			continue
+		}
+		if i, found := slices.BinarySearchFunc(w.list, e, runner.compare); found {
+			return k, i
+		}
+	}
+	return none, none
+}
+
+// runnerOf is an attempt with the key by which it stands in its row.
+func runnerOf(a *attempt) runner {
 	ref := GangRef{a.id.Job, a.id.Gang}
-	return runner{Ranked: Ranked{Ref: ref, Key: a.rank, Order: int64(ref.Job)}, prio: s.jobs[a.job].spec.Priority}
+	return runner{Ranked: Ranked{Ref: ref, Key: a.rank, Order: int64(ref.Job)}}
 }
 
 // orders says whether a policy orders those who run, and whether their keys last: until
 // something happens to them, or a time that the policy knows.
 func orders(p Policy) (some, last bool) {
-	if _, stands := p.(Stander); stands {
+	switch p.(type) {
+	case Stander, Aging, Falling:
 		return true, true
+	case Keyed:
+		return true, false
 	}
-	_, keyed := p.(Keyed)
-	_, ages := p.(Aging)
-	return keyed, ages
+	return false, false
 }
 
-// runnersOf brings the list of a VC up to date.
-func (s *State) runnersOf(space int32) []runner {
+// runnersOf brings the rows of a VC up to date.
+func (s *State) runnersOf(space int32) []row {
 	r, last := &s.running[space], s.looks.lasts[space]
 	if !s.looks.ranks[space] {
 		return nil
@@ -148,6 +230,7 @@ func (s *State) runnersOf(space int32) []runner {
 	if !last && r.at != s.now || last && r.soonest > 0 && r.soonest <= s.now {
 		s.rekey(space, last)
 	}
+	s.fallen(r)
 	for _, slot := range r.stale {
 		a := &s.attempts[slot]
 		if a.job == none || a.standing&isStale == 0 || s.cl.Alloc(a.alloc).Space != space {
@@ -156,14 +239,33 @@ func (s *State) runnersOf(space int32) []runner {
 		a.standing &^= isStale
 		s.unrun(a)
 		if s.runs(a) {
-			e := s.keyed(space, slot)
-			i, _ := slices.BinarySearchFunc(r.list, e, runner.compare)
-			r.list = slices.Insert(r.list, i, e)
+			e, rate := s.keyed(space, slot)
+			w := r.row(s.jobs[a.job].spec.Priority, rate)
+			i, _ := slices.BinarySearchFunc(w.list, e, runner.compare)
+			w.list = slices.Insert(w.list, i, e)
 			r.soonest = sooner(r.soonest, e.until)
 		}
 	}
 	r.stale = r.stale[:0]
-	return r.list
+	return r.rows
+}
+
+// fallen takes those for stale whose ranks do not fall any more: the last of their rows.
+func (s *State) fallen(r *runners) {
+	for k := range r.rows {
+		w := &r.rows[k]
+		for i := len(w.list) - 1; w.rate > 0 && i >= 0 && w.list[i].Key.Rank <= int64(s.now)+1; i-- {
+			s.goStale(r, w.list[i].slot)
+		}
+	}
+}
+
+// goStale lets an attempt be read again.
+func (s *State) goStale(r *runners, slot int32) {
+	if a := &s.attempts[slot]; a.standing&isStale == 0 {
+		a.standing |= isStale
+		r.stale = append(r.stale, slot)
+	}
 }
 
 // rekey makes the keys anew that may not hold any more: all, or where keys last those
@@ -171,37 +273,59 @@ func (s *State) runnersOf(space int32) []runner {
 func (s *State) rekey(space int32, last bool) {
 	r := &s.running[space]
 	r.at, r.soonest = s.now, 0
-	for i := range r.list {
-		e := &r.list[i]
-		switch {
-		case !last:
-			*e = s.keyed(space, e.slot)
-		case e.until > 0 && e.until <= s.now:
-			if a := &s.attempts[e.slot]; a.standing&isStale == 0 {
-				a.standing |= isStale
-				r.stale = append(r.stale, e.slot)
+	for k := range r.rows {
+		w := &r.rows[k]
+		for i := range w.list {
+			e := &w.list[i]
+			switch {
+			case !last:
+				*e, _ = s.keyed(space, e.slot)
+			case e.until > 0 && e.until <= s.now:
+				s.goStale(r, e.slot)
+				continue
 			}
-			continue
+			r.soonest = sooner(r.soonest, e.until)
 		}
-		r.soonest = sooner(r.soonest, e.until)
-	}
-	if !last && !slices.IsSortedFunc(r.list, runner.compare) {
-		slices.SortFunc(r.list, runner.compare)
+		if !last && !slices.IsSortedFunc(w.list, runner.compare) {
+			slices.SortFunc(w.list, runner.compare)
+		}
 	}
 }
 
-// keyed makes the key of an attempt that runs.
-func (s *State) keyed(space, slot int32) runner {
+// keyed makes the key of an attempt that runs, and says by how much its rank falls.
+func (s *State) keyed(space, slot int32) (e runner, rate int64) {
 	a := &s.attempts[slot]
 	g := &s.mem.gang
 	*g = s.gangView(s.entry(a))
 	a.standing, a.rank = a.standing|isRanked, s.standKey(space, g)
-	e := s.runnerOf(a)
-	e.Leaves, e.slot = g.Leaves, slot
-	if aging, ok := s.pol[space].(Aging); ok {
-		e.until = aging.Until(s.decided, g)
+	var until Time
+	switch p := s.pol[space].(type) {
+	case Aging:
+		until = p.Until(s.decided, g)
+	case Falling:
+		rate, until = s.falls(p, a, g)
 	}
-	return e
+	e = runnerOf(a)
+	e.Leaves, e.slot, e.until = g.Leaves, slot, until
+	return e, rate
+}
+
+// falls says by how much the rank of an attempt falls from now on, or until when it stays
+// the same: of a gang that takes turns, or whose rank is too large to be told, for this
+// instant. The attempt gets the time at which its rank would be 0.
+func (s *State) falls(p Falling, a *attempt, g *GangView) (rate int64, until Time) {
+	zero, rate := p.Falls(g)
+	left := int64(zero - s.now)
+	switch {
+	case rate == 0:
+		return 0, 0
+	case a.share == 0 && left <= 1 && a.rank.Rank == rate:
+		return 0, 0
+	case a.share == 0 && left > 1 && left <= math.MaxInt64/rate && a.rank.Rank == left*rate && a.rank.Rank != math.MaxInt64:
+		a.rank.Rank = int64(zero)
+		return rate, 0
+	}
+	return 0, s.now + 1
 }
 
 // standKey is the key of a gang that runs.
@@ -215,7 +339,18 @@ func (s *State) standKey(space int32, g *GangView) Key {
 	return Key{}
 }
 
-// verifyRunners makes the lists again and compares.
+// priorities are those of which there are rows.
+func priorities(rows []row) []cell.Priority {
+	var out []cell.Priority
+	for _, w := range rows {
+		if !slices.Contains(out, w.prio) {
+			out = append(out, w.prio)
+		}
+	}
+	return out
+}
+
+// verifyRunners makes the keys again and compares.
 func (s *State) verifyRunners(add func(string, ...any)) {
 	for space := range s.running {
 		r := &s.running[space]
@@ -223,21 +358,27 @@ func (s *State) verifyRunners(add func(string, ...any)) {
 		if !r.kept || !some {
 			continue
 		}
-		list, want := s.runnersOf(int32(space)), 0
+		rows, want, stand := s.runnersOf(int32(space)), 0, 0
 		for a := range s.holding(int32(space)) {
 			if !s.runs(a) {
 				continue
 			}
 			want++
 			g := s.gangView(s.entry(a))
-			if i, found := slices.BinarySearchFunc(list, s.runnerOf(a), runner.compare); !found || list[i].Ref != g.Ref {
+			if k, i := r.find(runnerOf(a), s.jobs[a.job].spec.Priority); k == none || rows[k].list[i].Ref != g.Ref {
 				add("attempt %v runs and does not stand in the order of space %d", a.id, space)
-			} else if now := s.standKey(int32(space), &g); (last || r.at == s.now) && now != a.rank {
-				add("attempt %v runs with the key %v, not %v", a.id, now, a.rank)
+			} else if now, is := s.standKey(int32(space), &g), rows[k].at(i, s.now).Key; (last || r.at == s.now) && now != is {
+				add("attempt %v runs with the key %v, not %v", a.id, now, is)
 			}
 		}
-		if want != len(list) || !slices.IsSortedFunc(list, runner.compare) {
-			add("%d gangs of space %d run, %d stand in its order", want, space, len(list))
+		for _, p := range priorities(rows) {
+			list := slices.Collect(view{s: s, space: int32(space), prio: p, now: s.now}.Standing())
+			if stand += len(list); (last || r.at == s.now) && !slices.IsSortedFunc(list, func(a, b Ranked) int { return a.compare(&b) }) {
+				add("gangs of space %d do not stand in order: %v", space, list)
+			}
+		}
+		if want != stand {
+			add("%d gangs of space %d run, %d stand in its order", want, space, stand)
 		}
 	}
 }
