@@ -70,8 +70,8 @@ soak-depth: ## the exhaustive search (DEPTH=8)
 solvers: ## lets cbc judge lease selection, 20 s an instance (needs coinor-cbc; CBC_INSTANCES=1 of each family)
 	$(GO) test -count=1 -timeout 2h -v -run TestCBC ./internal/policy/leases/judge -args -cbc $(CBC_INSTANCES)
 
-reproduce: ## runs every published result against ours and writes docs/results.md (needs the public traces, COMB_DATA)
-	$(GO) test -count=1 -timeout 1h -v -run 'TestChronusBaselines' ./internal/simulate -args -results $(CURDIR)/docs/results.md
+reproduce: ## runs every published result against ours and writes docs/results.md (needs the public traces, COMB_DATA; ONLY=tiresias for a part)
+	$(GO) test -count=1 -timeout 1h -v -run 'TestReproduce' ./internal/simulate -args -results $(CURDIR)/docs/results.md -part '$(ONLY)'
 
 mutants: ## plants every fault of internal/mutant and lists which test catches it
 	$(GO) test -count=1 -timeout 4h -v -run TestFaults ./internal/mutant -args -mutants all

@@ -55,9 +55,13 @@ func near(t *testing.T, what string, got metrics.Number, want, slack float64) {
 type tiresiasRow struct {
 	trace, cluster, policy     string
 	avg, p50, p95, makespan, q float64
-	preempted                  int64 // -1 is only printed
+	preempted                  int64
 	tolerance                  float64
 }
+
+// loose tells that makespan and preemptions are only printed: the reference mixes
+// seconds and GPU-seconds when it computes when a job leaves its queue.
+func (c *tiresiasRow) loose() bool { return c.tolerance > 0.01 }
 
 func tiresiasRows(t *testing.T) []tiresiasRow {
 	return []tiresiasRow{
@@ -72,15 +76,20 @@ func tiresiasRows(t *testing.T) []tiresiasRow {
 		{"480_synth_job.csv", "15x4", "firstfit", 2238.3, 794.0, 9913.2, 30615, 1399.3, 0, 0.005},
 		{"480_synth_job.csv", "15x4", "srtf", 1525.3, 521.0, 8300.6, 30760, 686.3, 826, 0.005},
 		{"480_synth_job.csv", "15x4", "srsf", 1416.6, 512.5, 5672.7, 31005, 577.5, 190, 0.005},
-		{"480_synth_job.csv", "15x4", "las:limits=3250/7200", 2049.0, 529.5, 12886.6, 31833, 1210.0, -1, 0.03},
-		{"480_synth_job.csv", "15x4", "gittins:limits=3250/7200,history=@" + data(t, "tiresias/yarn-gput1000.csv"), 1979.0, 534.5, 12822.2, 29842, 1140.0, -1, 0.03},
+		{"480_synth_job.csv", "15x4", "las:limits=3250/7200", 2049.0, 529.5, 12886.6, 31833, 1210.0, 332, 0.03},
+		{"480_synth_job.csv", "15x4", "gittins:limits=3250/7200,history=@" + data(t, "tiresias/yarn-gput1000.csv"), 1979.0, 534.5, 12822.2, 29842, 1140.0, 1219, 0.03},
 	}
 }
 
 // The results of the public Tiresias simulator, which counts free GPUs: average JCT
 // within the tolerance of the reference, other times by as many seconds, p95 by its
-// own tolerance, preemptions equal where the tolerance is small.
+// own tolerance, preemptions equal where the tolerance is small. The page of results
+// has these rows.
 func TestTiresias(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "results.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range tiresiasRows(t) {
 		file := data(t, "tiresias/"+c.trace)
 		if file == "" {
@@ -88,13 +97,15 @@ func TestTiresias(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s/%s/%.12s", c.trace, c.cluster, c.policy), func(t *testing.T) {
 			s := run(t, file, simulate.Spec{Cluster: c.cluster, Placement: "count", Policy: published(c.policy)}).Summary
-			t.Logf("avg %.1f p50 %.1f p95 %.1f makespan %.0f queueing %.1f preemptions %d", s.JCTAvg, s.JCTP50, s.JCTP95, s.Makespan, s.QueueAvg, s.Preemptions)
+			if rows := c.rows(&s); *resultsPage == "" && !strings.Contains(string(page), rows) {
+				t.Errorf("docs/results.md does not have these rows; make reproduce ONLY=tiresias writes them:\n%s", rows)
+			}
 			slack := c.tolerance * c.avg
 			near(t, "the average JCT", s.JCTAvg, c.avg, slack)
 			near(t, "the median JCT", s.JCTP50, c.p50, max(slack, 0.5))
 			near(t, "p95 of the JCT", s.JCTP95, c.p95, max(c.tolerance*c.p95, 0.5))
 			near(t, "the average queueing", s.QueueAvg, c.q, max(slack, 0.1))
-			if c.preempted >= 0 {
+			if !c.loose() {
 				near(t, "the makespan", s.Makespan, c.makespan, max(slack, 0.5))
 				if s.Preemptions != c.preempted {
 					t.Errorf("%d preemptions, want %d", s.Preemptions, c.preempted)
