@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -72,6 +73,7 @@ func (s *simFlags) flags(c *cobra.Command) {
 	f.Float64Var(&s.spec.Load, "load", 0, "factor by which jobs arrive faster (default 1)")
 }
 
+// check tells all that is wrong with the flags at once.
 func (s *simFlags) check(c *cobra.Command) error {
 	var missing []string
 	for _, f := range []struct{ name, value string }{{"--trace", s.file}, {"--cluster", s.spec.Cluster}, {"-o", s.dir}} {
@@ -79,33 +81,49 @@ func (s *simFlags) check(c *cobra.Command) error {
 			missing = append(missing, f.name)
 		}
 	}
+	var wrong []error
 	if len(missing) > 0 {
-		return usage(c, "give %s", strings.Join(missing, ", "))
+		wrong = append(wrong, fmt.Errorf("give %s", strings.Join(missing, ", ")))
 	}
-	if err := s.readVCPolicies(c); err != nil {
-		return err
+	if s.file != "" {
+		wrong = append(wrong, checkTrace(s.file))
 	}
 	s.spec.Throughputs, s.spec.GPU = s.trace.throughputs, s.trace.GPU
-	if err := s.spec.Check(policy.New); err != nil {
+	wrong = append(wrong, s.trace.check(), s.readVCPolicies(), s.spec.Check(policy.New))
+	if err := errors.Join(wrong...); err != nil {
 		return usageError{c, err}
 	}
 	return nil
 }
 
+// checkTrace wants a file that can be read more than once.
+func checkTrace(file string) error {
+	switch info, err := os.Stat(file); {
+	case file == "-":
+		return errors.New("--trace: a simulation reads its trace more than once; give a file, not standard input")
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("--trace: there is no file %q", file)
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("--trace: %s is no regular file, and a simulation reads its trace more than once; name the file with the jobs in it", file)
+	}
+	return nil // what else is wrong with it is seen when it is opened
+}
+
 // readVCPolicies reads what --vc-policy gives. A policy may hold commas.
-func (s *simFlags) readVCPolicies(c *cobra.Command) error {
+func (s *simFlags) readVCPolicies() error {
+	var wrong []error
 	s.spec.VCPolicies = map[string]string{}
 	for _, text := range s.vcPolicies {
 		vc, policy, ok := strings.Cut(text, "=")
-		if !ok || vc == "" || policy == "" {
-			return usage(c, "--vc-policy %q: want VC=NAME[:key=value,...]", text)
-		}
 		if _, twice := s.spec.VCPolicies[vc]; twice {
-			return usage(c, "--vc-policy: the virtual cluster %q has two policies", vc)
+			wrong = append(wrong, fmt.Errorf("--vc-policy: the virtual cluster %q has two policies", vc))
+		} else if !ok || vc == "" || policy == "" {
+			wrong = append(wrong, fmt.Errorf("--vc-policy %q: want VC=NAME[:key=value,...]", text))
+		} else {
+			s.spec.VCPolicies[vc] = policy
 		}
-		s.spec.VCPolicies[vc] = policy
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 func (a *app) simRun() *cobra.Command {

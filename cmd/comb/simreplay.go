@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/policy"
@@ -26,13 +28,11 @@ they had done by then; how many is told (docs/simulate.md).`,
 	c.Flags().StringVar(&s.spec.Throughputs, "throughputs", "", speedsUsage)
 	c.Flags().StringVar(&s.spec.GPU, "gpu", "", "GPU type of the table of throughputs that has full speed, such as v100")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		var missing error
 		if s.dir == "" {
-			return usage(c, "give -o, the folder for the results")
+			missing = errors.New("give -o, the folder for the results")
 		}
-		if err := s.readVCPolicies(c); err != nil {
-			return err
-		}
-		if err := s.spec.CheckReplay(policy.New); err != nil {
+		if err := errors.Join(missing, s.readVCPolicies(), s.spec.CheckReplay(policy.New)); err != nil {
 			return usageError{c, err}
 		}
 		h, err := store.OpenHistory(c.Context(), args[0])

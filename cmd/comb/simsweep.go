@@ -46,14 +46,11 @@ func (a *app) sweep(c *cobra.Command, file, dir string, workers int) error {
 	if err != nil {
 		return err
 	}
-	s, found := simulate.ParseSweep(file, src)
+	s, found := simulate.ParseSweep(file, src, policy.New)
 	if len(found) > 0 {
 		return usageError{c, found}
 	}
 	o := simulate.SweepOptions{Folder: simulate.Folder{Dir: dir, Version: versionText()}, Options: simulate.Options{Policies: policy.New}, Workers: workers}
-	if err := s.Check(o.Options); err != nil {
-		return usageError{c, err}
-	}
 	p := sweepProgress{w: a.errs, all: len(s.Cells()), began: time.Now(), shown: isTerminal(os.Stderr)}
 	o.Done = p.cell
 	cells, err := s.Run(c.Context(), o)

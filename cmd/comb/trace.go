@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,14 @@ func (in *traceInput) flags(c *cobra.Command) {
 	f.StringVar(&in.throughputs, "throughputs", "", "table of throughputs (Gavel's JSON); a gavel trace needs it")
 	f.StringVar(&in.GPU, "gpu", "", "GPU type of that table for which a gavel trace gets its run times, such as v100")
 	f.StringVar(&in.JobTable, "job-table", "", "pai_job_table of an alibaba2020 trace (default: the one beside the task table)")
+}
+
+// check tells whether there is such a format.
+func (in *traceInput) check() error {
+	if !slices.Contains(strings.Split(trace.FormatNames(), ", "), in.format) {
+		return fmt.Errorf("--format %q: want one of %s", in.format, trace.FormatNames())
+	}
+	return nil
 }
 
 // prepare reads the options' own files.

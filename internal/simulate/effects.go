@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,31 +18,29 @@ import (
 const maxSeconds = 100 * 366 * 24 * 3600
 
 // speeds reads what says how fast jobs run, and what their changes cost.
-func (s *Spec) speeds(p *plan) error {
-	var wrong problems
+func (s *Spec) speeds(p *plan, wrong *mistakes) {
 	m := perf.Model{Reference: s.GPU}
 	var err error
 	if m.Off, err = perf.ParseEffects(s.Without); err != nil {
-		wrong.add(fmt.Errorf("--without: %w", err))
+		wrong.add("--without", err)
 	}
 	if s.Throughputs != "" {
 		m.Throughputs, m.Factors, err = trace.ReadSpeeds(s.Throughputs)
-		wrong.add(err)
+		wrong.add("--throughputs", err)
 	}
 	if s.Spreads != "" {
 		m.Spreads, err = trace.ReadSpreads(s.Spreads)
-		wrong.add(err)
+		wrong.add("--spreads", err)
 	}
 	if t := m.Throughputs; t != nil && s.GPU != "" && !t.Has(s.GPU) {
-		wrong.add(fmt.Errorf("--gpu %s: the table of throughputs has no such type%s", s.GPU, document.DidYouMean(s.GPU, t.Workers())))
+		wrong.add("--gpu", fmt.Errorf("the table of throughputs has no type %q%s", s.GPU, document.DidYouMean(s.GPU, t.Workers())))
 	}
 	if m.Factors != nil {
 		p.costs = m.Factors.Costs
 	}
 	if s.RestartCost != "" {
-		if p.costs.Restart, err = perf.ParseCost(s.RestartCost); err != nil {
-			wrong.add(fmt.Errorf("--restart-cost: %w", err))
-		}
+		p.costs.Restart, err = perf.ParseCost(s.RestartCost)
+		wrong.add("--restart-cost", err)
 	}
 	if m.Off&perf.OnCosts != 0 {
 		p.costs = perf.Costs{}
@@ -51,7 +48,6 @@ func (s *Spec) speeds(p *plan) error {
 	if m.Throughputs != nil || m.Factors != nil || m.Spreads != nil {
 		p.model = &m
 	}
-	return wrong.all()
 }
 
 // offline gives policies what the model of speeds knows of types and numbers of GPUs,
@@ -91,11 +87,11 @@ func parseNoise(text string, seed uint64) (func(uint64) int64, error) {
 	case kind == "uniform":
 		n, err := number("the percentage", param, 99)
 		if err != nil {
-			return nil, fmt.Errorf("--noise uniform:PERCENT: %w", err)
+			return nil, fmt.Errorf("uniform:PERCENT: %w", err)
 		}
 		return func(i uint64) int64 { return 1000 - 10*n + int64(mix(seed, i)%uint64(20*n+1)) }, nil
 	}
-	return nil, fmt.Errorf("--noise is survey or uniform:PERCENT, not %q", text)
+	return nil, fmt.Errorf("want survey or uniform:PERCENT, found %q", text)
 }
 
 // mix spreads a seed and a number over 64 bits (SplitMix64's last step).
@@ -134,7 +130,7 @@ func parseFaults(text string, seed uint64) (*faults, error) {
 		a, err1 := seconds(mtbf)
 		b, err2 := seconds(repair)
 		if !ok || err1 != nil || err2 != nil || a < sched.Second || b < sched.Second || *to != nil {
-			return nil, fmt.Errorf("--faults is MTBF,REPAIR of nodes in seconds, each at least 1, or leaf:MTBF,REPAIR of devices, or both joined by a slash, not %q", text)
+			return nil, fmt.Errorf("want MTBF,REPAIR of nodes in seconds, each at least 1, or leaf:MTBF,REPAIR of devices, or both joined by a slash, found %q", text)
 		}
 		*to = &failing{a, b}
 	}
@@ -207,15 +203,19 @@ func parseFailures(text string, seed uint64) (*failures, error) {
 	}
 	percent, rest, _ := strings.Cut(text, ",")
 	after, again, retried := strings.Cut(rest, ",")
-	n, wrong := number("the percentage", percent, 100)
+	var wrong problems
+	n, err := number("the percentage", percent, 100)
+	wrong.add(err)
 	mean, err := seconds(after)
+	wrong.add(err)
 	f := &failures{percent: uint64(n), mean: mean, seed: seed}
-	if err = errors.Join(wrong, err); retried {
-		k, wrong := number("how often jobs are retried", again, maxRetries)
-		f.retries, err = int32(k), errors.Join(err, wrong)
+	if retried {
+		k, err := number("how often jobs are retried", again, maxRetries)
+		wrong.add(err)
+		f.retries = int32(k)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("--failures PERCENT,SECONDS[,RETRIES]: %w", err)
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("want PERCENT,SECONDS[,RETRIES], found %q: %s", text, strings.Join(wrong, "; "))
 	}
 	return f, nil
 }

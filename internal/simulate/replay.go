@@ -33,7 +33,7 @@ func Replay(ctx context.Context, spec Spec, j *Journal, o Options) (*Result, err
 // readPast makes a plan of a journal.
 func (s *Spec) readPast(ctx context.Context, j *Journal) (*plan, *past, error) {
 	p := &plan{}
-	if err := s.effects(p); err != nil {
+	if err := s.effects(p).all(); err != nil {
 		return nil, nil, err
 	}
 	old, err := readPast(ctx, j, p)

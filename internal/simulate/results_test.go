@@ -183,7 +183,7 @@ func TestFaultsOfDevices(t *testing.T) {
 func TestFaultsAreChecked(t *testing.T) {
 	for _, text := range []string{"1000", "leaf:", "leaf:10,10/leaf:10,10", "10,10/20,20", "gpu:10,10", "10,0.5", "10,10,10", "10,10/"} {
 		s := simulate.Spec{Cluster: "1x1", Policy: "fifo", Faults: text}
-		if err := s.Check(policy.New); err == nil || !strings.Contains(err.Error(), "--faults is MTBF,REPAIR") {
+		if err := s.Check(policy.New); err == nil || !strings.Contains(err.Error(), "--faults: want MTBF,REPAIR") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -65,7 +65,7 @@ type plan struct {
 // look at what it asks for, where something depends on that.
 func (s *Spec) read(t *Trace) (*plan, error) {
 	p := &plan{}
-	if err := s.effects(p); err != nil {
+	if err := s.effects(p).all(); err != nil {
 		return nil, err
 	}
 	if err := s.readCluster(p, t); err != nil {
@@ -77,31 +77,31 @@ func (s *Spec) read(t *Trace) (*plan, error) {
 }
 
 // effects reads what needs neither the cluster nor the trace.
-func (s *Spec) effects(p *plan) error {
-	var wrong problems
-	wrong.add(oneOf("--placement", s.Placement, "cells", "count"))
-	wrong.add(oneOf("--quota", s.Quota, "cells", "count"))
-	wrong.add(oneOf("--shape", string(s.Shape), string(NodeShape), string(GPUShape)))
+func (s *Spec) effects(p *plan) mistakes {
+	var wrong mistakes
+	wrong.add("--placement", oneOf(s.Placement, "cells", "count"))
+	wrong.add("--quota", oneOf(s.Quota, "cells", "count"))
+	wrong.add("--shape", oneOf(string(s.Shape), string(NodeShape), string(GPUShape)))
+	s.speeds(p, &wrong)
 	var err error
-	wrong.add(s.speeds(p))
 	p.noise, err = parseNoise(s.Noise, s.Seed)
-	wrong.add(err)
+	wrong.add("--noise", err)
 	p.faults, err = parseFaults(s.Faults, s.Seed)
-	wrong.add(err)
+	wrong.add("--faults", err)
 	p.failures, err = parseFailures(s.Failures, s.Seed)
-	wrong.add(err)
+	wrong.add("--failures", err)
 	if s.Load != 0 && !(s.Load >= minLoad && s.Load <= maxLoad) {
-		wrong.add(fmt.Errorf("--load is a number from %g to %g, not %g", minLoad, maxLoad, s.Load))
+		wrong.add("--load", fmt.Errorf("want a number from %g to %g, found %g", minLoad, maxLoad, s.Load))
 	}
-	return wrong.all()
+	return wrong
 }
 
 // oneOf checks a flag's word; the first is the default.
-func oneOf(flag, got string, words ...string) error {
+func oneOf(got string, words ...string) error {
 	if got == "" || slices.Contains(words, got) {
 		return nil
 	}
-	return fmt.Errorf("%s is %s, not %q", flag, strings.Join(words, " or "), got)
+	return fmt.Errorf("want %s, found %q", strings.Join(words, " or "), got)
 }
 
 // readCluster makes the configuration.
@@ -145,14 +145,14 @@ func isFile(name string) bool {
 // readClusterFile takes cells, virtual clusters and their policies from a file; the
 // flag's policy is that of VCs that name none.
 func (s *Spec) readClusterFile(p *plan, t *Trace) error {
-	if s.VCs == "from-trace" || s.Racks != 0 || s.Placement == "count" || s.Quota == "count" {
-		return fmt.Errorf("--cluster %s is a cluster file, which says what --vcs from-trace, --racks, --placement and --quota would", s.Cluster)
+	if err := s.contradictions().all(); err != nil {
+		return err
 	}
 	vc, err := readPolicy(s.Policy, t.medianService)
 	if err != nil {
 		return err
 	}
-	if p.config, err = readClusterConfig("--cluster", s.Cluster, nil); err != nil {
+	if p.config, err = readClusterConfig(s.Cluster, nil); err != nil {
 		return err
 	}
 	if s.VCs != "" {
@@ -198,8 +198,8 @@ func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Sha
 	default:
 		return nil, fmt.Errorf("--vcs %q is neither from-trace nor a file", s.VCs)
 	}
-	if len(shapes) != 1 {
-		return nil, fmt.Errorf("--vcs from-trace divides nodes of one kind; --cluster %q has %d kinds", s.Cluster, len(shapes))
+	if err := s.contradictions().all(); err != nil {
+		return nil, err
 	}
 	demands, err := Demands(t.each())
 	if err != nil {

@@ -203,7 +203,7 @@ func TestTablesOfSpeedsAreChecked(t *testing.T) {
 	}
 	spec := simulate.Spec{Cluster: "1x1", Policy: "fifo", Throughputs: written(t, "t.json", `{"v100": {"('lm', 1)": {"null": 1}}}`), GPU: "v1000", Without: "hosts", RestartCost: "soon"}
 	err := spec.Check(policy.New)
-	for _, want := range []string{`--gpu v1000: the table of throughputs has no such type; did you mean v100?`, `--without: there is no effect "hosts"`, "--restart-cost: want SECONDS"} {
+	for _, want := range []string{`--gpu: the table of throughputs has no type "v1000"; did you mean v100?`, `--without: there is no effect "hosts"`, "--restart-cost: want SECONDS"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

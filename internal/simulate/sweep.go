@@ -17,6 +17,7 @@ import (
 
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/metrics"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/trace"
 )
 
@@ -45,9 +46,16 @@ type Cell struct {
 	Err     error            `json:"-"`
 }
 
-// ParseSweep reads a sweep file (docs/simulate.md). Files that it names are looked for
-// beside it.
-func ParseSweep(file string, src []byte) (*Sweep, document.Problems) {
+// sweepKeys are the keys of a sweep file that say what a flag of comb sim run does, and
+// whose mistakes are told there.
+var sweepKeys = map[string]string{"--cluster": "cluster", "--vcs": "vcs", "--racks": "racks", "--placement": "placement", "--quota": "quota",
+	"--shape": "shape", "--restart-cost": "restartCost", "--noise": "noise", "--faults": "faults", "--failures": "failures",
+	"--spreads": "spreads", "--throughputs": "throughputs", "--gpu": "gpu", "--without": "without"}
+
+// ParseSweep reads a sweep file (docs/simulate.md) and finds all that is wrong with it
+// and can be known before the trace is read. Files that it names are looked for beside
+// it.
+func ParseSweep(file string, src []byte, policies sched.Policies) (*Sweep, document.Problems) {
 	root, ps := document.Parse(file, src, document.DefaultLimits())
 	if len(ps) > 0 {
 		return nil, ps
@@ -62,7 +70,8 @@ func ParseSweep(file string, src []byte) (*Sweep, document.Problems) {
 		}
 		return filepath.Join(filepath.Dir(file), name)
 	}
-	s := &Sweep{Trace: beside(text("trace")), Options: trace.Options{Format: trace.Format(text("format")), Lenient: m.Bool("lenient", false)}}
+	s := &Sweep{Trace: beside(text("trace")), Options: trace.Options{Lenient: m.Bool("lenient", false)}}
+	s.Options.Format = trace.Format(m.String("format", document.Text{OneOf: strings.Split(trace.FormatNames(), ", ")}))
 	s.Base = Spec{Cluster: text("cluster"), VCs: text("vcs"), Racks: int32(m.Int("racks", document.Range{})),
 		Placement: text("placement"), Quota: text("quota"), Shape: Shape(text("shape")), RestartCost: text("restartCost"),
 		Noise: text("noise"), Faults: text("faults"), Failures: text("failures"), Spreads: beside(text("spreads")),
@@ -72,24 +81,78 @@ func ParseSweep(file string, src []byte) (*Sweep, document.Problems) {
 			*name = near
 		}
 	}
-	s.Policies = m.Strings("policies", document.Text{Max: 4096})
+	s.lists(r, m, policies)
+	s.check(r, m, policies)
+	m.Rest()
+	return s, r.Problems()
+}
+
+// lists reads what the runs of a sweep differ in.
+func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies sched.Policies) {
+	once := func(n *document.Node, seen bool) bool {
+		if seen {
+			r.Problem(n, "this is in the list already; remove one of them")
+		}
+		return !seen
+	}
+	for _, n := range m.List("policies") {
+		p := r.String(n, document.Text{Max: 4096})
+		if p == "" {
+			r.Problem(n, "name a policy here, such as fifo")
+		} else if err := checkPolicy(p, policies); err != nil {
+			r.Problem(n, "%s", err)
+		} else if once(n, slices.Contains(s.Policies, p)) {
+			s.Policies = append(s.Policies, p)
+		}
+	}
 	for _, n := range m.List("loads") {
-		s.Loads = append(s.Loads, r.Float(n, 1, minLoad, maxLoad))
+		if l := r.Float(n, 0, minLoad, maxLoad); l > 0 && once(n, slices.Contains(s.Loads, l)) {
+			s.Loads = append(s.Loads, l)
+		}
 	}
 	for _, n := range m.List("seeds") {
-		s.Seeds = append(s.Seeds, uint64(r.Int(n, document.Range{Max: 1 << 53})))
+		if seed := r.Int(n, document.Range{Max: 1 << 53, Default: -1}); seed >= 0 && once(n, slices.Contains(s.Seeds, uint64(seed))) {
+			s.Seeds = append(s.Seeds, uint64(seed))
+		}
 	}
-	m.Rest()
+	for _, n := range slices.Concat(m.List("loads"), m.List("seeds")) {
+		if n.Kind == document.Null {
+			r.Problem(n, "expected a number, found nothing")
+		}
+	}
+	if n := m.Node("policies"); n != nil && n.Kind == document.List && len(n.Items) == 0 {
+		r.Problem(n, "name at least one policy, such as [fifo]")
+	}
 	if len(s.Loads) == 0 {
 		s.Loads = []float64{1}
 	}
 	if len(s.Seeds) == 0 {
 		s.Seeds = []uint64{1}
 	}
-	if n := len(s.Policies) * len(s.Loads) * len(s.Seeds); n > maxCells || n == 0 && r.Count() == 0 {
-		r.Problem(m.Self(), "policies, loads and seeds make %d cells; a sweep has 1 to %d", n, maxCells)
+	if n := len(s.Policies) * len(s.Loads) * len(s.Seeds); n > maxCells {
+		r.Problem(m.Self(), "policies, loads and seeds make %d cells; a sweep has at most %d", n, maxCells)
 	}
-	return s, r.Problems()
+}
+
+// check tells what is wrong with all cells of a sweep where the file says it.
+func (s *Sweep) check(r *document.Reader, m *document.MapReader, policies sched.Policies) {
+	if m.Has("trace") && s.Trace != "" && !isFile(s.Trace) {
+		r.Problem(m.Node("trace"), "there is no file %s", document.Quote(s.Trace))
+	}
+	wrong := s.Base.mistakes(policies)
+	for i := range wrong {
+		flag, _, _ := strings.Cut(wrong[i].flag, " ")
+		n := m.Node(sweepKeys[flag])
+		if n == nil || n.Kind != document.Scalar {
+			continue // it is told that it is missing, or is no text
+		}
+		var places document.Problems
+		if errors.As(wrong[i].err, &places) {
+			r.Add(places)
+		} else {
+			r.Problem(n, "%s", wrong[i].err)
+		}
+	}
 }
 
 // Cells lists the runs in order: by policy, load, seed. A folder is named after them,
@@ -249,21 +312,4 @@ func (s *Sweep) WriteFile(dir string, cells []Cell) error {
 		return err
 	}
 	return os.Rename(name+unfinished, name)
-}
-
-// Check finds what is wrong with any cell before the trace is read, each thing once.
-func (s *Sweep) Check(o Options) error {
-	var wrong problems
-	for _, p := range s.Policies {
-		spec := s.Base
-		spec.Policy = p
-		if err := spec.Check(o.Policies); err != nil {
-			for _, line := range strings.Split(err.Error(), "\n") {
-				if !slices.Contains(wrong, line) {
-					wrong = append(wrong, line)
-				}
-			}
-		}
-	}
-	return wrong.all()
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // readClusterConfig reads a cluster file; policies may be nil.
-func readClusterConfig(flag, file string, policies sched.Policies) (*sched.Config, error) {
+func readClusterConfig(file string, policies sched.Policies) (*sched.Config, error) {
 	src, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, err
 	}
 	c, _, found := config.Parse(file, src, config.Policies{New: policies})
 	if len(found) > 0 {
@@ -30,7 +30,7 @@ func readClusterConfig(flag, file string, policies sched.Policies) (*sched.Confi
 // numbers of GPUs are owned, whatever cells the file names. A virtual cluster without
 // a policy in the file gets the one given.
 func vcsOf(to *sched.Config, file string, leaves bool, text string, given sched.VCConfig) error {
-	from, err := readClusterConfig("--vcs", file, nil)
+	from, err := readClusterConfig(file, nil)
 	if err != nil {
 		return err
 	}
