@@ -298,12 +298,28 @@ func phillyOf(ctx context.Context, path string) (*metrics.PhillyReport, error) {
 	if _, err := os.Stat(filepath.Join(path, "jobs.csv")); err == nil {
 		return metrics.PhillyOf(path)
 	}
-	h, err := store.OpenHistory(ctx, path)
+	h, err := openJournal(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
 	return metrics.PhillyOfEvents(func(f func(sched.Record) error) error { return h.Replay(ctx, 0, f) })
+}
+
+// openJournal opens a data directory or the file of a journal; another folder is told
+// apart.
+func openJournal(ctx context.Context, path string) (store.History, error) {
+	h, err := store.OpenHistory(ctx, path)
+	switch info, wrong := os.Stat(path); {
+	case errors.Is(wrong, fs.ErrNotExist):
+		return nil, fmt.Errorf("cannot read %s: %w", path, errors.Unwrap(wrong))
+	case err == nil || wrong != nil || !info.IsDir():
+		return h, err
+	}
+	if _, missing := os.Stat(filepath.Join(path, "manifest.json")); missing == nil {
+		return nil, fmt.Errorf("%s is a folder of results, which has no journal; comb sim run --journal FILE writes one beside it", path)
+	}
+	return nil, fmt.Errorf("%w\n  %s is no folder of results of comb sim run either", err, path)
 }
 
 // writeFile writes a file with what write gives.

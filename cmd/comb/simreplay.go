@@ -7,7 +7,6 @@ import (
 
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/simulate"
-	"github.com/combsched/comb/internal/store"
 )
 
 func (a *app) simReplay() *cobra.Command {
@@ -35,7 +34,7 @@ they had done by then; how many is told (docs/simulate.md).`,
 		if err := errors.Join(missing, s.readVCPolicies(), s.spec.CheckReplay(policy.New)); err != nil {
 			return usageError{c, err}
 		}
-		h, err := store.OpenHistory(c.Context(), args[0])
+		h, err := openJournal(c.Context(), args[0])
 		if err != nil {
 			return err
 		}

@@ -71,19 +71,31 @@ func (a *app) sweep(c *cobra.Command, file, dir string, workers int) error {
 	return sweepErrors(cells)
 }
 
-// shownCells is how many failed cells are told at once.
+// shownCells is how many errors of cells are told at once.
 const shownCells = 10
 
-// sweepErrors tells which cells failed.
+// sweepErrors tells which cells failed, and why.
 func sweepErrors(cells []simulate.Cell) error {
-	var bad []error
+	first, same := []*simulate.Cell{}, map[string]int{} // what fails alike is told once
 	for i := range cells {
-		if c := &cells[i]; c.Err != nil {
-			bad = append(bad, fmt.Errorf("%s: %w", c.Dir, c.Err))
+		c := &cells[i]
+		if c.Err == nil {
+			continue
+		}
+		if same[c.Err.Error()]++; same[c.Err.Error()] == 1 {
+			first = append(first, c)
 		}
 	}
-	if more := len(bad) - shownCells; more > 0 {
-		bad = append(bad[:shownCells], fmt.Errorf("and %s", count(more, "other cell that failed", "other cells that failed")))
+	var bad []error
+	for _, c := range first[:min(len(first), shownCells)] {
+		others := ""
+		if n := same[c.Err.Error()] - 1; n > 0 {
+			others = " and " + count(n, "other", "others")
+		}
+		bad = append(bad, fmt.Errorf("%s%s: %w", c.Dir, others, c.Err))
+	}
+	if more := len(first) - shownCells; more > 0 {
+		bad = append(bad, fmt.Errorf("and %s", count(more, "other error", "other errors")))
 	}
 	return errors.Join(bad...)
 }

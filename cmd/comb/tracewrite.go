@@ -34,6 +34,8 @@ func (o *traceOutput) create(a *app, c *cobra.Command) (*trace.Writer, error) {
 		return nil, usage(c, "--to %q: want comb, tiresias, philly-csv or chronus", o.to)
 	case o.file == "":
 		return nil, usage(c, "name the file to write with -o")
+	case !c.Flags().Changed("to") && strings.HasSuffix(strings.TrimSuffix(o.file, ".gz"), ".csv"):
+		return nil, usage(c, "the comb format is no table: name a file such as trace.jsonl, or say --to philly-csv, tiresias or chronus for %s", o.file)
 	case o.file == "-":
 		return trace.NewWriter(a.out, trace.Format(o.to))
 	}

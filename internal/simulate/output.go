@@ -148,7 +148,10 @@ const unfinished = ".unfinished"
 func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Options) (*Result, error)) (r *Result, err error) {
 	m.Version = out.Version
 	dir := filepath.Join(out.Dir, unfinished)
-	_, missing := os.Stat(out.Dir)
+	was, missing := os.Stat(out.Dir)
+	if missing == nil && !was.IsDir() {
+		return nil, fmt.Errorf("cannot make the folder of results: %s is a file; name another folder", out.Dir)
+	}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of results: %w", err)
 	}

@@ -56,7 +56,7 @@ func Divide(demands []Demand, nodes, gpus int32) ([]Share, error) {
 		shares = append(shares, Share{Name: d.Name, Own: []int32{n}})
 	}
 	if need > nodes {
-		return nil, fmt.Errorf("the largest gangs of the trace's %d virtual clusters need %d nodes of %d GPUs, but there are %d: give the cluster more nodes", len(demands), need, gpus, nodes)
+		return nil, fmt.Errorf("the largest gangs of the trace's %d virtual clusters need %d nodes of %d GPUs, but there are %d: give the cluster more nodes, or leave out --vcs from-trace", len(demands), need, gpus, nodes)
 	}
 	for ; len(shares) > 0 && need < nodes; need++ {
 		best := 0

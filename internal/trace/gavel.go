@@ -24,6 +24,10 @@ func knowsGavel(_ []string, head []byte) bool {
 // runs: that is steps / throughput on the GPU type of Options.GPU. An SLO is a
 // multiple of that time; below zero is none. Jobs are numbered from 0.
 func openGavel(l *lines, o *opening) (source, error) {
+	if o.Throughputs != nil && o.GPU == "" {
+		return nil, fmt.Errorf("%s: name the GPU type that run times are for with --gpu; the table of throughputs has %s", l.file,
+			strings.Join(o.Throughputs.Workers(), ", "))
+	}
 	if o.Throughputs == nil || o.GPU == "" {
 		return nil, fmt.Errorf("%s: a gavel trace has steps, not run times; name a table of throughputs and the GPU type that run times are for "+
 			"(--throughputs FILE --gpu v100)", l.file)

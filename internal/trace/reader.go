@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -54,12 +55,12 @@ type Reader struct {
 // an option that the format needs is an error here; a bad row is one of Jobs.
 func Open(path string, o Options) (*Reader, error) {
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the trace: %w", err)
+	if bad := (*fs.PathError)(nil); errors.As(err, &bad) {
+		return nil, fmt.Errorf("cannot read %s: %w", path, bad.Err)
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		f.Close()
-		return nil, fmt.Errorf("%s is a folder; name the file with the jobs in it, such as %s", path, filepath.Join(path, "pai_task_table.csv"))
+		return nil, fmt.Errorf("%s is a folder; name the file with the jobs in it", path)
 	}
 	if o.JobTable == "" {
 		o.JobTable = beside(path, "pai_job_table.csv", "pai_job_table.csv.gz")
