@@ -90,6 +90,9 @@ func TestTiresias(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if *resultsPage == "" && (!strings.HasPrefix(string(page), resultsHead+chronusHead) || !strings.Contains(string(page), tiresiasHead)) {
+		t.Error("docs/results.md does not begin as make reproduce writes it")
+	}
 	for _, c := range tiresiasRows(t) {
 		file := data(t, "tiresias/"+c.trace)
 		if file == "" {
