@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strconv"
@@ -60,13 +61,13 @@ func (in *traceInput) source(file string) (*simulate.Trace, error) {
 	return &simulate.Trace{Path: file, Options: in.Options}, err
 }
 
-// open opens a trace; "-" is standard input.
-func (in *traceInput) open(a *app, c *cobra.Command, file string) (*trace.Reader, error) {
+// open opens a trace; "-" is standard input, which stream then opens.
+func (in *traceInput) open(a *app, c *cobra.Command, file string, stream func(string, io.Reader, trace.Options) (*trace.Reader, error)) (*trace.Reader, error) {
 	if err := in.prepare(); err != nil {
 		return nil, err
 	}
 	if file == "-" {
-		return trace.NewReader("standard input", a.in, in.Options)
+		return stream("standard input", a.in, in.Options)
 	}
 	r, err := trace.Open(file, in.Options)
 	if err == nil {
@@ -133,7 +134,7 @@ packed with gzip; "-" reads standard input.`,
 		if err != nil {
 			return err
 		}
-		r, err := in.open(a, c, args[0])
+		r, err := in.open(a, c, args[0], trace.NewReader)
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ carries everything; what another one has no place for is counted and told.`,
 	in.flags(c)
 	out.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		r, err := in.open(a, c, args[0])
+		r, err := in.open(a, c, args[0], trace.OpenStream)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -31,6 +32,9 @@ func (s *Spec) speeds(p *plan, wrong *mistakes) {
 	if s.Spreads != "" {
 		m.Spreads, err = trace.ReadSpreads(s.Spreads)
 		wrong.add("--spreads", err)
+	}
+	if s.GPU != "" && s.Throughputs == "" {
+		wrong.add("--gpu", errors.New("names a type of the table of speeds: give that with --throughputs, too"))
 	}
 	if t := m.Throughputs; t != nil && s.GPU != "" && !t.Has(s.GPU) {
 		wrong.add("--gpu", fmt.Errorf("the table of throughputs has no type %q%s", s.GPU, document.DidYouMean(s.GPU, t.Workers())))

@@ -62,7 +62,8 @@ func (o *Order) behind(n int64) sched.Time {
 // job is submitted at 0. A trace whose format is in order (see Ordered) streams. A file
 // of another format is read twice: first to check all rows and to learn their order,
 // so that all errors come first, then to give the jobs; only those that stand too
-// early in the file are held. What NewReader reads cannot be read twice and is held.
+// early in the file are held. So is a stream of OpenStream; that of NewReader cannot be
+// read twice and is held.
 func (r *Reader) InOrder() iter.Seq2[Job, error] {
 	switch {
 	case r.Ordered():

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -71,8 +73,14 @@ func TestInOrder(t *testing.T) {
 			for i, at := range places {
 				want[i] = fmt.Sprint(at, " ", submits[at])
 			}
-			name := []string{"t.csv", "t.csv.gz"}[seed%2]
-			r, err := Open(phillyTable(t, name, submits), Options{})
+			path := phillyTable(t, []string{"t.csv", "t.csv.gz"}[seed/4%2], submits)
+			r, err := Open(path, Options{})
+			if err == nil && seed >= 8 { // as a stream
+				var text []byte
+				if text, err = os.ReadFile(path); err == nil {
+					r, err = OpenStream("stream", iotest.HalfReader(bytes.NewReader(text)), Options{})
+				}
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,6 +98,34 @@ func TestInOrder(t *testing.T) {
 				t.Fatalf("seed %d, %d jobs: another order", seed, n)
 			}
 		}
+	}
+}
+
+// TestOpenStreamLeavesNothing reads streams of several formats, also bad ones, and looks
+// for what is left among the temporary files.
+func TestOpenStreamLeavesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for text, want := range map[string]int{phillyHead + "b,2,1,1,v\na,1,1,1,v\n": 2, "{\"comb_trace\":1}\n{\"id\":\"a\",\"submit_us\":1,\"gpus\":1}\n": 1,
+		phillyHead + "b,x,1,1,v\n": 0, "no trace\n": -1, "": -1} {
+		r, err := OpenStream("stream", strings.NewReader(text), Options{})
+		if (err != nil) != (want < 0) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err != nil {
+			continue
+		}
+		n := 0
+		for _, err := range r.InOrder() {
+			if err == nil {
+				n++
+			}
+		}
+		if err := r.Close(); err != nil || n != want {
+			t.Errorf("%q: %d jobs, %v", text, n, err)
+		}
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

@@ -62,7 +62,8 @@ func Open(path string, o Options) (*Reader, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s is a folder; name the file with the jobs in it", path)
 	}
-	if o.JobTable == "" {
+	named := o.JobTable
+	if named == "" {
 		o.JobTable = beside(path, "pai_job_table.csv", "pai_job_table.csv.gz")
 	}
 	r, err := NewReader(path, f, o)
@@ -71,11 +72,58 @@ func Open(path string, o Options) (*Reader, error) {
 		return nil, err
 	}
 	r.close = append(r.close, f)
+	if named != "" && r.format != Alibaba2020 {
+		r.Close()
+		return nil, fmt.Errorf("%s: a job table belongs to an alibaba2020 trace, and this is read as %s; leave out --job-table", path, r.format)
+	}
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 		o.Format = r.format
 		r.again = func() (*Reader, error) { return Open(path, o) }
 	}
 	return r, nil
+}
+
+// OpenStream reads a stream as NewReader does, for whoever wants InOrder: what has to be
+// read twice for that is put into a file without a name, among the temporary ones, until
+// the reader is closed.
+func OpenStream(name string, in io.Reader, o Options) (*Reader, error) {
+	f, err := os.CreateTemp("", "comb-trace-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep %s for a second reading: %w", name, err)
+	}
+	s := &spool{in: in, out: f}
+	r, err := NewReader(name, s, o)
+	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if r.Ordered() {
+		s.out = nil
+		return r, f.Close()
+	}
+	r.close = append(r.close, f)
+	o.Format = r.format
+	r.again = func() (*Reader, error) { return NewReader(name, io.NewSectionReader(f, 0, s.size), o) }
+	return r, nil
+}
+
+// spool copies what is read.
+type spool struct {
+	in   io.Reader
+	out  io.Writer // nil when it is not wanted any more
+	size int64
+}
+
+// Read implements io.Reader.
+func (s *spool) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if s.out != nil && n > 0 {
+		if _, wrong := s.out.Write(p[:n]); wrong != nil {
+			return 0, fmt.Errorf("and keep it for a second reading: %w", wrong)
+		}
+		s.size += int64(n)
+	}
+	return n, err
 }
 
 // beside gives the first of the names that is a file in the folder of path.
