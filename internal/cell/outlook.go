@@ -97,6 +97,20 @@ func (c *Cluster) Unhold(space int32, held []RootID) {
 // PlaceLater is Place at a time when some promised allocations have had their
 // leaves and left again: their promises stand in nobody's way.
 func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
+	defer c.kept(promised)()
+	return c.Place(r)
+}
+
+// FitsLater reports whether PlaceLater finds anything. It does not ask for the fewest
+// victims, which may cost far more.
+func (c *Cluster) FitsLater(r *Request, promised []AllocID) bool {
+	defer c.kept(promised)()
+	_, ok := c.Try(r)
+	return ok
+}
+
+// kept takes promises out of the picture, and returns what brings them back.
+func (c *Cluster) kept(promised []AllocID) (back func()) {
 	mark := func(to func(AllocID) AllocID) {
 		for _, id := range promised {
 			for _, t := range c.allocs[id].Placement.Tasks {
@@ -108,8 +122,7 @@ func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
 		}
 	}
 	mark(func(AllocID) AllocID { return None })
-	defer mark(func(id AllocID) AllocID { return id })
-	return c.Place(r)
+	return func() { mark(func(id AllocID) AllocID { return id }) }
 }
 
 // IdleLeaves returns the leaves that are free and healthy.

@@ -285,8 +285,7 @@ func (s *State) outside(j *job, g int32) bool {
 	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
 		return true
 	}
-	why, _ := s.fault(j, g)
-	return why != faultless
+	return s.fault(j, g) != faultless
 }
 
 func (r Reason) say(c ReasonCode, format string, a ...any) Reason {

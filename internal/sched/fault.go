@@ -20,64 +20,61 @@ const (
 // faultReason blames nodes that the gang avoids, bad hardware and attempts of which
 // nothing is known.
 func (s *State) faultReason(j *job, g int32) (Reason, bool) {
-	why, by := s.fault(j, g)
-	if why == faultless {
-		return Reason{}, false
-	}
 	r := s.newReason(j, g)
-	switch why {
+	switch s.fault(j, g) {
+	case faultless:
+		return Reason{}, false
 	case refused:
 		return s.avoidedReason(r, &j.gangs[g]), true
 	case broken:
 		return s.hardwareReason(r), true
 	}
+	by := s.heldBy(j, g)
 	r.Jobs = by
 	return r.say(HeldUnknown, "it would fit, but nothing proves whether tasks of %s still live, and their cells stay held until that is known", s.jobList(by)), true
 }
 
 // fault says what keeps a gang that does not fit from its cells: what, taken away,
-// makes it fit beside what runs; or bad hardware without which it could run alone. Of
-// attempts of which nothing is known it returns the jobs.
-func (s *State) fault(j *job, g int32) (fault, []JobID) {
+// makes it fit beside what runs; or bad hardware without which it could run alone.
+func (s *State) fault(j *job, g int32) fault {
 	if !s.cl.Ailed() && !j.gangs[g].avoids() {
-		return faultless, nil
+		return faultless
 	}
 	q := s.request(j, int(g))
 	if j.spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
 	}
 	if !s.cl.Ailed() && q.Avoided == nil {
-		return faultless, nil
+		return faultless
 	}
 	open, both := q, q
 	open.Avoided, both.Avoided, both.IgnoreHealth = nil, nil, true
 	if s.full(j, int(g), &both) {
 		if !s.runsAlone(j, int(g), &open) {
-			return broken, nil
+			return broken
 		}
-		return faultless, nil
+		return faultless
 	}
-	place := func(q *cell.Request) bool { _, ok := s.cl.PlaceLater(q, s.revocable(q)); return ok }
-	if place(&q) {
-		return faultless, nil
+	fits := func(q *cell.Request) bool { return s.cl.FitsLater(q, s.revocable(q)) }
+	if fits(&q) {
+		return faultless
 	}
-	fitsBoth := place(&both)
+	fitsBoth := fits(&both)
 	fitsMended := fitsBoth
 	if q.Avoided != nil && fitsBoth {
 		mended := q
 		mended.IgnoreHealth = true
-		fitsMended = place(&mended)
+		fitsMended = fits(&mended)
 	}
 	switch {
-	case q.Avoided != nil && !fitsMended && (fitsBoth || place(&open)):
-		return refused, nil
+	case q.Avoided != nil && !fitsMended && (fitsBoth || fits(&open)):
+		return refused
 	case fitsMended || !s.runsAlone(j, int(g), &open):
-		return broken, nil
+		return broken
+	case s.cl.Stuck() && fits(s.withoutLost(&both)):
+		return lost
 	}
-	if by := s.heldBy(&both); len(by) > 0 {
-		return lost, by
-	}
-	return faultless, nil
+	return faultless
 }
 
 // full reports whether a guaranteed gang asks for more leaves than its VC would have,
@@ -140,22 +137,26 @@ func (s *State) runsAlone(j *job, g int, q *cell.Request) bool {
 	return ok
 }
 
-// heldBy returns the jobs of the attempts of which nothing is known without which a
-// request would find cells: on a node that is in service these count as bad, until
-// something proves that the attempts are dead.
-func (s *State) heldBy(q *cell.Request) []JobID {
-	if !s.cl.Stuck() {
-		return nil
-	}
-	lift := cell.Lift{Also: func(id cell.AllocID) bool { return s.stuck(id) }}
+// withoutLost is a request that may lift attempts of which nothing is known, too: on a node
+// that is in service their cells count as bad, until something proves that they are dead.
+func (s *State) withoutLost(q *cell.Request) *cell.Request {
+	r := *q
+	r.Lift = &cell.Lift{Also: s.stuck}
 	if q.Lift != nil {
-		lift.Opportunistic, lift.Below = q.Lift.Opportunistic, q.Lift.Below
+		r.Lift.Opportunistic, r.Lift.Below = q.Lift.Opportunistic, q.Lift.Below
 	}
-	q.Lift = &lift
-	res, ok := s.cl.PlaceLater(q, s.revocable(q))
-	if !ok {
-		return nil
+	return &r
+}
+
+// heldBy returns the jobs of the attempts of which nothing is known without which a gang
+// would find cells.
+func (s *State) heldBy(j *job, g int32) []JobID {
+	q := s.request(j, int(g))
+	q.Avoided, q.IgnoreHealth = nil, true
+	if j.spec.Priority >= cell.MinGuaranteed {
+		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
 	}
+	res, _ := s.cl.PlaceLater(s.withoutLost(&q), s.revocable(&q))
 	var by []JobID
 	for _, v := range res.Victims {
 		for _, m := range s.membersOf(v) {
