@@ -474,7 +474,7 @@ func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 
 // SetLeafBad says whether one leaf is at fault by itself.
 func (c *Cluster) SetLeafBad(l LeafID, bad bool) {
-	c.sicken(l, ailLeaf, bad)
+	c.sicken(c.f.Leaves[l], ailLeaf, bad)
 }
 
 // SetBlame adds (on) or removes faults of a node.
@@ -486,24 +486,33 @@ func (c *Cluster) SetBlame(node int32, b Blame, on bool) {
 		return
 	}
 	for _, id := range c.f.Nodes[node].Cells {
-		first := c.f.Cells[id].FirstLeaf
-		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
-			c.sicken(l, ailNode, blame != 0)
-		}
+		c.sicken(id, ailNode, blame != 0)
 	}
 }
 
-// sicken says whether a leaf ails from a fault, and changes what depends on it.
-func (c *Cluster) sicken(l LeafID, from ailing, on bool) {
-	space, free := c.freeAround(c.f.Leaves[l])
+// sicken says whether the leaves at or below a cell ail from a fault, and changes what
+// depends on it.
+func (c *Cluster) sicken(id CellID, from ailing, on bool) {
+	space, free := c.freeAround(id)
+	first, step, n := c.f.Children(id)
+	if space == None && n > 0 && c.rootOver(id).space == None {
+		for i := range CellID(n) { // free cells and such of VCs may lie in it
+			c.sicken(first+i*step, from, on)
+		}
+		return
+	}
 	if space != None {
 		c.countBad(space, free, -1)
 	}
-	at := &c.leaves[l]
-	if at.ail &^= from; on {
-		at.ail |= from
+	c.row = c.row[:0]
+	for l := c.f.Cells[id].FirstLeaf; len(c.row) < int(c.f.NumLeaves(id)); l++ {
+		at := &c.leaves[l]
+		if at.ail &^= from; on {
+			at.ail |= from
+		}
+		c.row = append(c.row, l)
 	}
-	c.recount([]LeafID{l})
+	c.recount(c.row)
 	if space != None {
 		c.countBad(space, free, 1)
 	}

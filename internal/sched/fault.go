@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -49,13 +50,14 @@ func (s *State) fault(j *job, g int32) fault {
 	}
 	open, both := q, q
 	open.Avoided, both.Avoided, both.IgnoreHealth = nil, nil, true
-	if s.full(j, int(g), &both) {
+	most, sure := s.room(j, int(g), &both)
+	if most < q.Leaves() {
 		if !s.runsAlone(j, int(g), &open) {
 			return broken
 		}
 		return faultless
 	}
-	fits := func(q *cell.Request) bool { return s.cl.FitsLater(q, s.revocable(q)) }
+	fits := func(q *cell.Request) bool { return sure >= q.Leaves() && s.cl.FitsLater(q, s.revocable(q)) }
 	if fits(&q) {
 		return faultless
 	}
@@ -71,23 +73,26 @@ func (s *State) fault(j *job, g int32) fault {
 		return refused
 	case fitsMended || !s.runsAlone(j, int(g), &open):
 		return broken
-	case s.cl.Stuck() && fits(s.withoutLost(&both)):
+	case s.cl.Stuck() && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
 		return lost
 	}
 	return faultless
 }
 
-// full reports whether a guaranteed gang asks for more leaves than its VC would have,
-// with what is charged to it only if health is ignored, if everybody left of whom
-// nothing is known, whom it may lift, who leaves anyway or has not started yet: mostly
-// it does, and no place needs to be tried.
+// full reports whether a guaranteed gang asks for more leaves than its VC has room for:
+// mostly it does, and no place needs to be tried.
 func (s *State) full(j *job, g int, q *cell.Request) bool {
+	most, _ := s.room(j, g, q)
+	return most < q.Leaves()
+}
+
+// room counts the leaves that a gang's VC would have for it, with what is charged to the VC
+// only if health is ignored, if everybody left whom the gang may lift, who leaves anyway or
+// has not started yet: most, if those leave as well of whom nothing is known, and sure, while
+// they stay. An opportunistic gang is not bounded.
+func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 	if j.spec.Priority < cell.MinGuaranteed {
-		return false
-	}
-	var need, room int32
-	for _, m := range q.Members {
-		need += m.Tasks * m.Leaves
+		return math.MaxInt32, math.MaxInt32
 	}
 	f, sp := s.cl.Forest(), s.cl.Space(j.space)
 	usable := make([]bool, len(f.Chains))
@@ -96,25 +101,31 @@ func (s *State) full(j *job, g int, q *cell.Request) bool {
 	}
 	for i := range sp.Roots {
 		if r := &sp.Roots[i]; usable[r.Chain] {
-			if room += f.Chains[r.Chain].LeavesAt(r.Level); r.Doomed && !q.IgnoreHealth {
-				room -= s.cl.Ill(r.Cell)
+			if most += f.Chains[r.Chain].LeavesAt(r.Level); r.Doomed && !q.IgnoreHealth {
+				most -= s.cl.Ill(r.Cell)
 			}
 		}
 	}
+	sure = most
 	for _, slot := range s.holders[j.space] {
 		a := &s.attempts[slot]
 		al := s.cl.Alloc(a.alloc)
-		if a.state == AttemptReserving || s.byAlloc[a.alloc] != slot || al.Opportunistic() || al.Priority < j.spec.Priority ||
-			al.Mood() != cell.Staying || s.stuck(a.alloc) {
+		stuck := al.Mood() == cell.Stuck
+		if a.state == AttemptReserving || s.byAlloc[a.alloc] != slot || al.Opportunistic() ||
+			!stuck && (al.Priority < j.spec.Priority || al.Mood() == cell.Leaving) {
 			continue
 		}
+		held := int32(0)
 		for _, t := range al.Placement.Tasks {
 			if len(t.Leaves) > 0 && usable[f.Cells[f.Leaves[t.Leaves[0]]].Chain] {
-				room -= int32(len(t.Leaves))
+				held += int32(len(t.Leaves))
 			}
 		}
+		if sure -= held; !stuck {
+			most -= held
+		}
 	}
-	return room < need
+	return most, sure
 }
 
 // runsAlone reports whether a gang would fit if nobody else used anything, as healthy
