@@ -35,6 +35,10 @@ type gandiva struct {
 	moves int64
 	// settle=600 seconds: how long a gang runs before it is moved (ours).
 	settle sched.Duration
+	// grow=300 seconds: how long GPUs are idle on the nodes of an elastic job, and nobody
+	// waits, before it grows there (ours: the paper says after an idle delay); below 0
+	// nobody grows.
+	grow sched.Duration
 	// free=0.75: a node with at least this part of its devices free is emptied if that
 	// is possible: the paper's three of four.
 	free int64
@@ -49,6 +53,7 @@ func newGandiva(a *args) sched.Policy {
 		moves:   a.number("moves", 10, 0, 1000),
 		settle:  a.seconds("settle", 600, 1, maxLease),
 		free:    a.thousandths("free", 750, 1, 1000),
+		grow:    a.patience("grow", 300*sched.Second),
 	}
 }
 
@@ -67,6 +72,9 @@ func (p *gandiva) Needs() []sched.Ability {
 func (p *gandiva) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		r := &reaction{p: p, v: v, misses: map[string]bool{}, yield: yield}
+		if v.Elastic() && !r.settleSizes() {
+			return
+		}
 		if v.Moving() {
 			var first []sched.GangView
 			for g := range v.Waiting() {
@@ -84,7 +92,7 @@ func (p *gandiva) Rank(v sched.View) iter.Seq[sched.Wish] {
 		for g, more := q.Next(); more; {
 			switch {
 			case g.Moved:
-			case g.Shape != "" && !r.placeable(&g) && !r.hosted(&g):
+			case g.Shape != "" && !r.placeable(&g) && !r.shrinkable(&g) && !r.hosted(&g):
 				g, more = q.Pass()
 				continue
 			case !r.serve(&g):
@@ -101,6 +109,7 @@ type reaction struct {
 	v      sched.View
 	misses map[string]bool // shapes for which there are no cells in this pass
 	floor  *floor
+	grown  int64 // GPUs of members above the usual sizes
 	yield  func(sched.Wish) bool
 }
 
@@ -158,7 +167,7 @@ func (r *reaction) serve(g *sched.GangView) bool {
 	case r.v.Placed(g.Ref): // it was promised cells, or waits for its guarantee
 		return r.yield(sched.Wish{Gang: g.Ref})
 	}
-	if r.placeable(g) {
+	if r.placeable(g) || r.shrinkable(g) {
 		if !r.place(g) {
 			return false
 		}
@@ -175,7 +184,8 @@ func (r *reaction) serve(g *sched.GangView) bool {
 }
 
 // place tries free cells: of the gang's affinity, of none, and of any. Only when there are
-// none opportunistic work leaves for it, wherever that is least.
+// none opportunistic work leaves for it, wherever that is least, and then members of jobs
+// that have grown.
 func (r *reaction) place(g *sched.GangView) bool {
 	if r.floor == nil {
 		r.floor = survey(r.v)
@@ -193,7 +203,7 @@ func (r *reaction) place(g *sched.GangView) bool {
 	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(sched.Wish{Gang: g.Ref, Only: empty, Free: true}) {
 		return false
 	}
-	return r.v.Placed(g.Ref) || r.yield(sched.Wish{Gang: g.Ref})
+	return r.v.Placed(g.Ref) || r.yield(sched.Wish{Gang: g.Ref, Shrink: r.grown > 0})
 }
 
 // mostTried bounds how many nodes, or gangs to share with, are tried for one gang.

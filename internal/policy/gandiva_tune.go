@@ -64,6 +64,9 @@ func (p *gandiva) Tune(v sched.View) iter.Seq[sched.Wish] {
 				return
 			}
 		}
+		if v.Elastic() && !in.resize(allocs) {
+			return
+		}
 		if p.moves > 0 {
 			in.migrate(allocs)
 		}
@@ -80,6 +83,7 @@ func (p *gandiva) NextChange(v sched.View) sched.Time {
 			next = t
 		}
 	}
+	sooner(p.nextGrowth(v))
 	allocs := v.Allocations()
 	in := &introspection{p: p, v: v}
 	waits, known := false, false

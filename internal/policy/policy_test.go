@@ -96,6 +96,13 @@ func (b *board) Moves() []sched.Time         { return nil }
 func (b *board) Measured() bool {
 	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
 }
+func (b *board) Wanted() (n int64) {
+	for i := range b.waiting {
+		n += int64(b.waiting[i].Leaves)
+	}
+	return n
+}
+func (b *board) Beside(sched.GangRef) int32 { return int32(b.Free()) }
 func (b *board) Elastic() bool {
 	return slices.ContainsFunc(slices.Concat(b.waiting, b.running), func(g sched.GangView) bool { return g.Sizes.Most > 0 })
 }

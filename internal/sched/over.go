@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -16,7 +15,7 @@ import (
 // priority: of those who were promised cells and stand behind it, else of those who
 // run, else of both.
 func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
-	if wish.Over == nil || j.spec.Priority < cell.MinGuaranteed {
+	if wish.Over == nil && !wish.Shrink || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
 	s.due = wish.Due
@@ -35,7 +34,7 @@ func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) 
 			return p, true
 		}
 	}
-	tail := s.tail(j, wish.Over)
+	tail := s.tail(j, &wish)
 	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
 		return plan{}, false // as its VC's guarantee does not reach
 	}
@@ -135,8 +134,9 @@ func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
 
 // tail returns the allocations that may be lifted for a gang of their own
 // priority, first to go first: members above a minimum, then those that the
-// policy names. It stands in the memory of the next call.
-func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
+// policy names; where it only lets jobs shrink, members above the usual size.
+// It stands in the memory of the next call.
+func (s *State) tail(j *job, wish *Wish) []cell.AllocID {
 	t := &s.mem.tail
 	if t.each == nil {
 		t.each = t.hear
@@ -144,13 +144,21 @@ func (s *State) tail(j *job, over iter.Seq[GangRef]) []cell.AllocID {
 	*t = tailing{s: s, j: j, vc: s.vc(j.space), firm: s.looks.firm[j.space], out: t.out[:0], each: t.each}
 	for i := len(s.attempts) - 1; !t.firm && s.partials > 0 && i >= 0; i-- {
 		a := &s.attempts[i]
-		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) {
+		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) && (wish.Over != nil || s.grown(a)) {
 			t.out = append(t.out, a.alloc)
 		}
 	}
 	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
-	over(t.each)
+	if wish.Over != nil {
+		wish.Over(t.each)
+	}
 	return t.out
+}
+
+// grown reports whether an attempt is that of a member above its job's usual size.
+func (s *State) grown(a *attempt) bool {
+	j := &s.jobs[a.job]
+	return s.isExtra(a) && !j.within(a.id.Gang, j.spec.usualSize())
 }
 
 // tailing hears whom a policy names; nothing is made anew for each time that it is asked.

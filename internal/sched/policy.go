@@ -216,6 +216,14 @@ type Wish struct {
 	// stopped. Pause stops them all: only to jobs with checkpoints. A size that is not
 	// within the gang's Sizes is refused. Where it is not set a gang starts with its usual size.
 	Size int32
+	// Beside says, with the larger Size of a gang that runs, that its new members start now,
+	// on free cells of the nodes on which the job runs. It is refused where not all of
+	// them fit there, where anybody waits in the VC (View.Wanted), and under backfill.
+	Beside bool
+	// Shrink lets members of other jobs of this priority leave for a gang that does not
+	// fit otherwise: those above the usual size of their job, the last first. It is for
+	// policies that say no Over.
+	Shrink bool
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
 }
@@ -336,6 +344,12 @@ type View interface {
 	Promised() iter.Seq[Ranked]
 	// Placed reports whether the gang holds or was promised cells by now.
 	Placed(GangRef) bool
+	// Wanted is how many leaves the gangs of the VC ask for, at all priorities, that wait for
+	// its guarantee and were promised none.
+	Wanted() int64
+	// Beside is how many members more a gang that runs could have by Wish.Beside. It costs
+	// some searches.
+	Beside(GangRef) int32
 	// Free is how many leaves of the VC's guarantee no gang of this or a higher
 	// priority holds or was promised: a gang that asks for more cannot start unless
 	// somebody of its priority leaves.

@@ -156,6 +156,10 @@ func (w *walker) resize(wish *Wish) {
 		s.grew = true
 		return
 	}
+	if wish.Beside {
+		w.grow(slot, wish.Size)
+		return
+	}
 	s.cutPromises(slot, wish.Size)
 	s.emit(Sized{Job: wish.Gang.Job, Size: wish.Size})
 	for g := int32(len(s.jobs[slot].gangs)) - 1; g > 0; g-- {

@@ -245,7 +245,7 @@ func (w *walker) grant(wish Wish) {
 	}
 	w.miss(j, wish, blocked)
 	w.passes(j)
-	if wish.Over != nil && w.passed == 0 {
+	if (wish.Over != nil || wish.Shrink) && w.passed == 0 {
 		w.passed = s.seq
 	}
 	if !picky {

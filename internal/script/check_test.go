@@ -31,6 +31,9 @@ type checker struct {
 	victims   map[sched.AttemptID][]sched.AttemptID
 	rounds    map[cell.VCName]taking
 	takes     takes
+	sizes     map[sched.JobID]int32
+	resizedAt map[sched.JobID]sched.Time
+	grows     []growth // since the last decision
 	room      map[cell.VCName]*resizing
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
 	decided   sched.Time                 // the last decision
@@ -105,7 +108,7 @@ func newChecker(s *script.Session) *checker {
 		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
 		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
-		alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
+		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
 		promises: map[sched.JobID]promise{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
@@ -186,6 +189,10 @@ func (c *checker) books(r sched.Record) {
 		c.stopSent(r, e)
 	case sched.Noted:
 		c.noted(r, e)
+	case sched.Sized:
+		c.sized(r, e)
+	case sched.Decided:
+		c.grows = c.grows[:0]
 	case sched.Progress:
 		c.reports = append(c.reports, r)
 	case sched.JobCompleting:
@@ -291,6 +298,7 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 	c.met.places(c.jobs[e.Attempt.Job].VC, c.state.Config())
 	c.live[e.Attempt].place = e.Placement
 	c.withMinimum(r, e.Attempt)
+	c.besideIts(r, e.Attempt, e.Placement)
 	c.last[gangKey{e.Attempt.Job, e.Attempt.Gang}] = e.Attempt.N
 	j := c.jobs[e.Attempt.Job]
 	if want := len(j.Gangs[e.Attempt.Gang].Tasks); len(e.Placement.Tasks) != want {

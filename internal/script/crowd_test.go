@@ -162,6 +162,11 @@ func (g *generator) oneOfMany(name, vc string) string {
 		}
 	}
 	text := fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=%dx%d", name, vc, prio, run, grace, g.next, tasks, leaves)
+	if g.kind == shared && g.chance(30) {
+		text = strings.TrimSuffix(text, fmt.Sprintf("=%dx%d", tasks, leaves))
+		usual := 1 + g.IntN(3)
+		text += fmt.Sprintf("=1..%dx%d size=%d", usual+g.IntN(5), leaves, usual)
+	}
 	if len(g.plan.chains) > 1 && (g.kind == mixed || g.kind == calm) {
 		text = g.somewhere(text, tasks, leaves)
 	}

@@ -109,7 +109,7 @@ func floorPolicies() []string {
 		"edf:preempt=no", "fifo:preempt,quantum=0", "srtf:quantum=5", "srsf:quantum=0", "edf:quantum=10", "genie:quantum=0", "las:limits=60/600/3000", "las:order=submission,limits=30/300", "las:limits=30/300,quantum=0", "gittins:delta=60,quantum=7,limits=100/1000", "gittins:learn,delta=60,limits=100/1000",
 		"las:limits=30/600,promote=1.5,skewed=m", "gittins:limits=30/600,promote=0.5", "gittins:learn,limits=60,promote=3,skewed=m/n",
 		"tetris:by=team,fairness=0.5,work=0", "offers:by=app,refuse=60", "offers:hoard",
-		"gandiva:quantum=10,window=20,settle=1", "gandiva:quantum=7,sharers=2,pack=no,moves=100,settle=1", "gandiva:quantum=10,window=5,settle=5,free=0.25,moves=50",
+		"gandiva:quantum=10,window=20,settle=1", "gandiva:quantum=7,sharers=2,pack=no,moves=100,settle=1", "gandiva:quantum=10,window=5,settle=5,free=0.25,moves=50,grow=0", "gandiva:grow=10", "gandiva:grow=40,sharers=1", "gandiva:grow=never",
 		"themis:auction=off,lease=60", "themis:f=0.5,lease=30,slow=m:2,seed=7", "themis:round=0,lease=90",
 		"philly:switch=30,node=60,rack=never,early=stop,patience=1", "philly:node=never,permanent=1/2,small=4",
 		"philly:early=stop,patience=2,epsilon=0.01,node=0,rack=0", "philly:early=stop,patience=1,epsilon=0.3", "philly:early=warn,patience=1",

@@ -21,6 +21,8 @@ type met struct {
 	kept     int // jobs that ended by a guaranteed deadline
 	alone    int // gangs that were placed on nodes for themselves
 	leased   int // looks at tasks on the type of which their job is guaranteed leases
+	grows    int // jobs that grew beyond their usual size
+	shrinks  int // members of these that left for others of their priority
 	promoted int // gangs that starved, and began anew in the first queue
 }
 
@@ -52,6 +54,7 @@ func (m *met) add(o *met) {
 		m.policies[name].starts += t.starts
 		m.policies[name].yields += t.yields
 	}
+	m.grows, m.shrinks = m.grows+o.grows, m.shrinks+o.shrinks
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
 	m.pauses, m.leased, m.promoted, m.lates = m.pauses+o.pauses, m.leased+o.leased, m.promoted+o.promoted, m.lates+o.lates

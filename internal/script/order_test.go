@@ -25,7 +25,10 @@ func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 		return false
 	}
 	if of.Gangs[e.Attempt.Gang].Extra {
-		return true
+		if v.Policy == "gandiva" {
+			c.met.shrinks++
+		}
+		return c.mayShrink(v, e.Attempt)
 	}
 	return c.yielded[e.Attempt.Job] <= v.PreemptionBudget() && c.behind(v, r.Time, e)
 }

@@ -42,8 +42,9 @@ func TestSharedSeeds(t *testing.T) {
 	for seed := from; seed <= to && !found.enough(); seed++ {
 		found.try(t, seed)
 	}
-	if !t.Failed() && found.met.joins == 0 {
-		t.Error("nobody shared anything")
+	t.Logf("%d gangs shared leaves, %d jobs grew, %d shrank for others", found.met.joins, found.met.grows, found.met.shrinks)
+	if !t.Failed() && to-from+1 >= seeds.Unit/4 && (found.met.joins == 0 || found.met.grows == 0 || found.met.shrinks == 0) {
+		t.Error("nobody shared, grew or shrank")
 	}
 }
 
