@@ -92,7 +92,8 @@ func (c *checker) taken(r sched.Record, by, of sched.AttemptID) {
 	}
 }
 
-// takes are the gangs that left last for one of their priority, each by its first device.
+// takes are the gangs that left last, in one decision, for one of their priority, each by its
+// first device.
 type takes struct {
 	by   sched.AttemptID
 	from map[device]bool

@@ -192,7 +192,7 @@ func (c *checker) books(r sched.Record) {
 	case sched.Sized:
 		c.sized(r, e)
 	case sched.Decided:
-		c.grows = c.grows[:0]
+		c.grows, c.takes = c.grows[:0], takes{}
 	case sched.Progress:
 		c.reports = append(c.reports, r)
 	case sched.JobCompleting:
