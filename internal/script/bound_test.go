@@ -85,7 +85,7 @@ func (c *checker) taken(r sched.Record, by, of sched.AttemptID) {
 	if c.takes.by != by {
 		c.takes = takes{by: by, from: map[device]bool{}}
 	}
-	if first := c.live[of].place.Tasks[0]; len(first.Parts) == 0 {
+	if first := c.live[of].place.Tasks[0]; len(first.Parts) == 0 && len(first.Devices) > 0 {
 		c.takes.from[device{node: first.Node, sku: first.SKU, index: first.Devices[0]}] = true
 	}
 	if most := c.leaves(by); int64(len(c.takes.from)) > most {
