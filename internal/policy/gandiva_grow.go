@@ -108,10 +108,15 @@ func (in *introspection) grow(g *sched.GangView, noted room) sched.Wish {
 		noted = room{more, in.v.Now()}
 	}
 	noted.members = min(noted.members, more)
+	var w sched.Wish
 	if noted.since.Add(in.p.grow) <= in.v.Now() {
-		return sched.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, Beside: true}
+		w = sched.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, Beside: true}
+		noted = room{more - noted.members, in.v.Now()} // for the rest the delay begins
 	}
-	return remember(g.Ref.Job, fmt.Appendf(nil, "room for %d since %dus", noted.members, int64(noted.since)))
+	if noted.members > 0 {
+		w.Note = remember(g.Ref.Job, fmt.Appendf(nil, "room for %d since %dus", noted.members, int64(noted.since))).Note
+	}
+	return w
 }
 
 // nextGrowth is when the first job may grow that has room now, or one began to run; 0 is none.
