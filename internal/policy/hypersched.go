@@ -64,17 +64,39 @@ type trial struct {
 	runs   bool
 	loss   int64 // that it reported last; the largest before
 	at     []int64
-	cut    bool
 	target int32 // members that it is to have; 0 is that it is not to run
 }
 
+func newTrial(g *sched.GangView, runs bool) trial {
+	t := trial{g: *g, runs: runs, loss: noLoss, at: readRungs(g.Note)}
+	if g.Progress != nil && g.Progress.Loss != "" {
+		t.loss = billionths(g.Progress.Loss)
+	}
+	return t
+}
+
+// byLoss orders trials, the best first.
+func byLoss(a, b *trial) int {
+	return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.g.Order, b.g.Order), cmp.Compare(a.g.Ref.Gang, b.g.Ref.Gang))
+}
+
+// byTurn orders trials as they are to go on: who was farther first.
+func byTurn(a, b *trial) int { return cmp.Or(cmp.Compare(len(b.at), len(a.at)), byLoss(a, b)) }
+
 // experiment is a set of trials.
 type experiment struct {
+	of       named
 	deadline sched.Time // 0 is none
 	order    int64      // of the first trial
-	trials   []*trial
-	first    []*trial // the same, those that run first
-	exploit  bool     // it starts no more of them
+	live     []*trial   // that run, as they are to go on
+	late     []*trial   // that wait for an upgrade, the same
+	waits    *waits     // all others that wait
+	past     rungs      // of trials that ended
+	rungs    rungs      // of live and late ones
+	bars     []int64    // by rung: who had a larger loss there is not among the best
+	given    []*trial   // that wait and are to start
+	busy     bool       // some trial is to run
+	exploit  bool       // it starts no more of them
 }
 
 // least is the smallest size of a trial, of one size the only one.
@@ -125,8 +147,9 @@ func (e *experiment) urgency(now sched.Time) int64 {
 type study struct {
 	p      *hypersched
 	v      sched.View
+	kept   *kept
 	all    []*experiment
-	apps   map[string]*experiment
+	at     map[named]*experiment
 	budget int64 // GPUs that nobody was given yet
 	ready  int64 // of all, those that are free or about to be
 	mem    *searches
@@ -134,7 +157,7 @@ type study struct {
 
 // newStudy takes the memory of the study before, which close gives back.
 func (p *hypersched) newStudy(v sched.View) *study {
-	s := &study{p: p, v: v, apps: map[string]*experiment{}}
+	s := &study{p: p, v: v, at: map[named]*experiment{}}
 	scratch := v.Scratch()
 	if s.mem, _ = (*scratch).(*searches); s.mem == nil {
 		s.mem = &searches{}
@@ -143,9 +166,16 @@ func (p *hypersched) newStudy(v sched.View) *study {
 	return s
 }
 
-func (s *study) close() { *s.v.Scratch() = s.mem }
+func (s *study) close() {
+	for _, e := range s.all {
+		for _, t := range e.given {
+			t.target = 0 // who waits is kept for the next look
+		}
+	}
+	*s.v.Scratch() = s.mem
+}
 
-// study reads the view and plans.
+// study reads who runs, and of who waits what is kept, and plans.
 func (p *hypersched) study(v sched.View) *study {
 	s := p.newStudy(v)
 	s.ready = v.Guaranteed() - v.Bad()
@@ -154,102 +184,165 @@ func (p *hypersched) study(v sched.View) *study {
 	}
 	s.budget = s.ready
 	for g := range v.Running() {
-		t := s.add(&g, true)
+		t, e := s.add(&g, true)
+		e.live = append(e.live, t)
 		s.budget += t.holds()
 	}
-	for g := range v.Waiting() {
-		if t := s.add(&g, false); v.Placed(g.Ref) { // it was promised so many
-			s.budget += t.gpus(t.least())
-		}
+	kept, late := v.Kept()
+	for i := range late {
+		t, e := s.add(&late[i], false)
+		e.late = append(e.late, t)
+		s.promised(t)
+	}
+	s.kept = asKept(kept)
+	for _, t := range s.kept.singles {
+		s.promised(t)
+	}
+	for _, w := range s.kept.all {
+		e := s.experiment(w.of)
+		e.waits = w
+		e.began(w.orders[0], w.deadline())
 	}
 	past := s.mem.ended(v.Note(0))
 	for _, e := range s.all {
-		e.judge(p, past[e.trials[0].g.Hints.App], v.Now())
+		e.past = past[e.of.app]
+		e.judge(p, v.Now())
 	}
 	slices.SortFunc(s.all, func(a, b *experiment) int {
-		return cmp.Or(cmp.Compare(a.urgency(v.Now()), b.urgency(v.Now())), cmp.Compare(a.order, b.order))
+		return cmp.Or(cmp.Compare(a.urgency(v.Now()), b.urgency(v.Now())), cmp.Compare(a.order, b.order), a.of.compare(b.of))
 	})
 	s.plan()
 	return s
 }
 
-// add adds a trial to its experiment.
-func (s *study) add(g *sched.GangView, runs bool) *trial {
-	t := s.mem.trial()
-	*t = trial{g: *g, runs: runs, loss: noLoss, at: readRungs(g.Note)}
-	if g.Progress != nil && g.Progress.Loss != "" {
-		t.loss = billionths(g.Progress.Loss)
+// promised counts what a trial that waits was promised.
+func (s *study) promised(t *trial) {
+	if s.v.Placed(t.g.Ref) {
+		s.budget += t.gpus(t.least())
 	}
-	e := s.apps[g.Hints.App]
-	if e == nil || g.Hints.App == "" {
-		e = &experiment{order: g.Order}
-		s.apps[g.Hints.App] = e
+}
+
+// experiment finds one by its name, or begins it.
+func (s *study) experiment(of named) *experiment {
+	e := s.at[of]
+	if e == nil {
+		e = &experiment{of: of, order: math.MaxInt64, waits: &noWaits}
+		s.at[of] = e
 		s.all = append(s.all, e)
 	}
-	e.order = min(e.order, g.Order)
-	if d, ok := lastDeadline(g); ok && (e.deadline == 0 || d < e.deadline) {
-		e.deadline = d
+	return e
+}
+
+// add makes a trial that is not kept, and finds its experiment.
+func (s *study) add(g *sched.GangView, runs bool) (*trial, *experiment) {
+	t, e := s.mem.trial(), s.experiment(nameOf(g))
+	*t = newTrial(g, runs)
+	d, _ := lastDeadline(g)
+	e.began(g.Order, d)
+	e.rungs.add(t.at)
+	return t, e
+}
+
+// began notes the order and the deadline of a trial, 0 of one without.
+func (e *experiment) began(order int64, deadline sched.Time) {
+	e.order = min(e.order, order)
+	if deadline != 0 && (e.deadline == 0 || deadline < e.deadline) {
+		e.deadline = deadline
 	}
-	e.trials = append(e.trials, t)
-	return t
 }
 
 // judge says who is cut, and whether the experiment starts no more trials.
-func (e *experiment) judge(p *hypersched, ended [][]int64, now sched.Time) {
-	slices.SortFunc(e.trials, func(a, b *trial) int {
-		return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.g.Order, b.g.Order), cmp.Compare(a.g.Ref.Gang, b.g.Ref.Gang))
-	})
-	var longest int64
+func (e *experiment) judge(p *hypersched, now sched.Time) {
+	slices.SortFunc(e.live, byTurn)
+	slices.SortFunc(e.late, byTurn)
+	e.compare(p)
+	longest := last(e.waits.ran)
 	var lasts []int64 // of whole trials
-	for _, t := range e.trials {
-		t.cut = p.cut(e, ended, t)
-		longest = max(longest, int64(t.g.Ran))
-		if d := cmp.Or(shows(&t.g), int64(t.g.Hints.Duration)); d > 0 {
-			lasts = append(lasts, d)
-		}
-	}
-	until := times(longest, int32(p.rf))
-	if len(lasts) > 0 {
-		slices.Sort(lasts)
-		until = min(until, lasts[len(lasts)/2])
-	}
-	e.exploit = e.deadline > 0 && e.left(now) < until
-	e.first = e.firstRunning()
-}
-
-// cut reports whether a trial is not among the best of the last rung that it reached.
-func (p *hypersched) cut(e *experiment, ended [][]int64, t *trial) bool {
-	rung := len(t.at) - 1
-	if rung < 0 {
-		return false
-	}
-	n, better := 0, 0
-	see := func(at []int64) {
-		if len(at) > rung {
-			n++
-			if at[rung] < t.at[rung] {
-				better++
+	for _, list := range [2][]*trial{e.live, e.late} {
+		for _, t := range list {
+			longest = max(longest, int64(t.g.Ran))
+			if d := cmp.Or(shows(&t.g), int64(t.g.Hints.Duration)); d > 0 {
+				put(&lasts, d)
 			}
 		}
 	}
-	for _, at := range ended {
-		see(at)
+	until := times(longest, int32(p.rf))
+	if n := len(lasts) + len(e.waits.lasts); n > 0 {
+		until = min(until, kth(n/2, lasts, e.waits.lasts))
 	}
-	for _, o := range e.trials {
-		see(o.at)
+	e.exploit = e.deadline > 0 && e.left(now) < until
+}
+
+// compare finds the bars. Who starts while this look is taken does not change them.
+func (e *experiment) compare(p *hypersched) {
+	e.bars = nil
+	for k := 0; ; k++ {
+		all := [3][]int64{e.past.at(k), e.rungs.at(k), e.waits.rungs.at(k)}
+		n := len(all[0]) + len(all[1]) + len(all[2])
+		if n == 0 {
+			return
+		}
+		e.bars = append(e.bars, kth((n+int(p.rf)-1)/int(p.rf)-1, all[:]...))
 	}
-	return int64(better) >= (int64(n)+p.rf-1)/p.rf
+}
+
+// cut reports whether a trial is not among the best of the last rung that it reached.
+func (e *experiment) cut(t *trial) bool {
+	rung := len(t.at) - 1
+	return rung >= 0 && t.at[rung] > e.bars[rung]
+}
+
+// waiting yields those that wait, as they are to go on.
+func (e *experiment) waiting(yield func(*trial) bool) {
+	late := e.late
+	for _, t := range e.waits.trials {
+		for ; len(late) > 0 && byTurn(late[0], t) < 0; late = late[1:] {
+			if !yield(late[0]) {
+				return
+			}
+		}
+		if !yield(t) {
+			return
+		}
+	}
+	for _, t := range late {
+		if !yield(t) {
+			return
+		}
+	}
+}
+
+// least is how many GPUs the smallest of those that wait needs; more than there are where
+// nobody waits.
+func (e *experiment) least() int64 {
+	least := int64(math.MaxInt64)
+	if len(e.waits.leasts) > 0 {
+		least = e.waits.leasts[0]
+	}
+	for _, t := range e.late {
+		least = min(least, t.gpus(t.least()))
+	}
+	return least
 }
 
 // plan gives out the GPUs: the least size to who is not cut, what is left to these as far as
-// it serves them, and the rest to who is cut.
+// it serves them, and the rest to who is cut. An experiment stops no trial of another.
 func (s *study) plan() {
-	for _, runs := range [2]bool{true, false} { // an experiment stops no trial of another
-		for _, e := range s.all {
-			for _, t := range e.first {
-				if !t.cut && t.runs == runs && (runs || !e.exploit) {
-					s.give(t)
-				}
+	for _, e := range s.all {
+		for _, t := range e.live {
+			if !e.cut(t) {
+				s.give(e, t)
+			}
+		}
+	}
+	for _, e := range s.all {
+		least := e.least()
+		for t := range e.waiting {
+			if e.exploit || s.budget < least {
+				break
+			}
+			if !e.cut(t) {
+				s.give(e, t)
 			}
 		}
 	}
@@ -257,46 +350,48 @@ func (s *study) plan() {
 		s.share(e)
 	}
 	for _, e := range s.all {
-		for _, t := range e.first {
-			if t.target == 0 && (t.runs || s.may(e, t)) {
-				s.give(t)
-			}
-		}
+		s.spare(e)
 	}
 }
 
-// firstRunning are the trials: those that run, then those that wait and were farther, and
-// then by loss and submission.
-func (e *experiment) firstRunning() []*trial {
-	if len(e.trials) == 1 {
-		return e.trials
-	}
-	out := slices.Clone(e.trials)
-	slices.SortStableFunc(out, func(a, b *trial) int {
-		if a.runs != b.runs {
-			if a.runs {
-				return -1
-			}
-			return 1
+// spare gives what is left to the others of an experiment, those that run first.
+func (s *study) spare(e *experiment) {
+	for _, t := range e.live {
+		if t.target == 0 {
+			s.give(e, t)
 		}
-		return cmp.Compare(len(b.at), len(a.at))
-	})
-	return out
+	}
+	least := e.least()
+	for t := range e.waiting {
+		if s.budget < least || !s.may(e) {
+			return
+		}
+		if t.target == 0 {
+			s.give(e, t)
+		}
+	}
 }
 
 // give lets a trial run with its least size, if there is room.
-func (s *study) give(t *trial) {
-	if n := t.gpus(t.least()); n <= s.budget && (t.runs || !t.g.Delayed) {
-		t.target = t.least()
-		s.budget -= n
+func (s *study) give(e *experiment, t *trial) {
+	n := t.gpus(t.least())
+	if n > s.budget || !t.runs && s.v.Gang(t.g.Ref).Delayed {
+		return
+	}
+	t.target, e.busy = t.least(), true
+	s.budget -= n
+	if !t.runs {
+		e.given = append(e.given, t)
 	}
 }
 
 // share gives GPUs to the trials of an experiment that are to run, the best first.
 func (s *study) share(e *experiment) {
+	all := slices.Concat(e.live, e.given)
+	slices.SortFunc(all, byLoss)
 	for again := true; again; {
 		again = false
-		for _, t := range e.trials {
+		for _, t := range all {
 			for t.target > 0 && t.target < t.g.Sizes.Most && int64(t.g.Sizes.Each) <= s.budget && t.speed(t.target+1) > t.speed(t.target) {
 				t.target++
 				s.budget -= int64(t.g.Sizes.Each)
@@ -307,9 +402,9 @@ func (s *study) share(e *experiment) {
 		}
 	}
 	left := e.left(s.v.Now())
-	for _, t := range e.trials {
+	for _, t := range e.live {
 		now := t.g.Sizes.Now
-		if !t.runs || t.target <= now || s.p.pays(t, left) {
+		if t.target <= now || s.p.pays(t, left) {
 			continue
 		}
 		s.budget += t.gpus(t.target) - t.gpus(max(now, t.least()))
@@ -337,37 +432,54 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		s := p.study(v)
 		defer s.close()
-		missed := false
+		missed, rest := false, make([][]*trial, len(s.all))
+		for i, e := range s.all {
+			if v.Free() >= e.least() { // else nothing will be left to them
+				rest[i] = slices.Collect(e.waiting)
+			}
+		}
 		for _, e := range s.all {
-			for _, t := range e.first {
-				if t.runs || t.target == 0 { // what a trial is to grow by is not for who is cut, either
-					missed = missed || t.target > 0 && t.gpus(t.target) > t.holds()
-					continue
-				}
+			for _, t := range e.live { // what a trial is to grow by is not for who is cut, either
+				missed = missed || t.target > 0 && t.gpus(t.target) > t.holds()
+			}
+			slices.SortFunc(e.given, byTurn)
+			for _, t := range e.given {
 				if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
 					return
 				}
 				missed = missed || !v.Placed(t.g.Ref)
 			}
 		}
-		for _, e := range s.all {
-			for _, t := range e.first {
-				again := t.cut && (missed || v.Now() < t.g.Since.Add(p.round))
-				if t.runs || t.target > 0 || again || !s.may(e, t) || t.gpus(t.least()) > v.Free() {
-					continue
-				}
-				if t.target = t.least(); !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
-					return
-				}
+		for i, e := range s.all {
+			if !s.rest(e, rest[i], missed, yield) {
+				return
 			}
 		}
 	}
 }
 
+// rest wishes for those of an experiment that are not to start, as long as leaves are free;
+// false when no more wishes are heard.
+func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(sched.Wish) bool) bool {
+	for _, t := range rest {
+		if s.v.Free() == 0 || !s.may(e) {
+			break
+		}
+		again := e.cut(t) && (missed || s.v.Now() < t.g.Since.Add(s.p.round))
+		if t.target > 0 || again || t.gpus(t.least()) > s.v.Free() {
+			continue
+		}
+		t.target, e.busy, e.given = t.least(), true, append(e.given, t)
+		if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
+			return false
+		}
+	}
+	return true
+}
+
 // may reports whether a trial that waits may start at all.
-func (s *study) may(e *experiment, t *trial) bool {
-	busy := slices.ContainsFunc(e.trials, func(o *trial) bool { return o.target > 0 })
-	return !e.exploit || !busy || e.left(s.v.Now()) == 0
+func (s *study) may(e *experiment) bool {
+	return !e.exploit || !e.busy || e.left(s.v.Now()) == 0
 }
 
 // Tune implements sched.Tuner: trials grow, and who is to have less makes room as far as
@@ -377,12 +489,16 @@ func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
 		s := p.study(v)
 		defer s.close()
 		needed := -s.ready
-		for t := range s.each {
-			switch more := t.gpus(t.target) - t.holds(); {
-			case t.target == 0:
-			case !t.runs:
+		for _, e := range s.all {
+			slices.SortFunc(e.live, byLoss)
+			for _, t := range e.given {
 				needed += t.gpus(t.target)
-			case more > 0:
+			}
+			for _, t := range e.live {
+				more := t.gpus(t.target) - t.holds()
+				if t.target == 0 || more <= 0 {
+					continue
+				}
 				if needed += more; !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
 					return
 				}
@@ -400,21 +516,10 @@ func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
 	}
 }
 
-// each yields all trials.
-func (s *study) each(yield func(*trial) bool) {
-	for _, e := range s.all {
-		for _, t := range e.trials {
-			if !yield(t) {
-				return
-			}
-		}
-	}
-}
-
-// worst yields all trials, the last of the last experiment first.
+// worst yields the trials that run, the last of the last experiment first.
 func (s *study) worst(yield func(*trial) bool) {
 	for _, e := range slices.Backward(s.all) {
-		for _, t := range slices.Backward(e.trials) {
+		for _, t := range slices.Backward(e.live) {
 			if !yield(t) {
 				return
 			}
@@ -427,7 +532,7 @@ func (s *study) worst(yield func(*trial) bool) {
 // has not run for a round yet.
 func (p *hypersched) less(t *trial, now sched.Time) (sched.Wish, int64) {
 	switch {
-	case !t.runs || t.target == 0 && !t.g.Hints.Checkpoint:
+	case t.target == 0 && !t.g.Hints.Checkpoint:
 		return sched.Wish{}, 0
 	case t.target == 0 && (t.g.Started == 0 || t.g.Started.Add(p.round) > now):
 		return sched.Wish{}, 0
@@ -450,48 +555,21 @@ func (*hypersched) Paced() {}
 
 // Restrains implements sched.Restrainer.
 func (p *hypersched) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
-	if !p.judged(v, ref) {
-		return "", 0
-	}
 	s := p.study(v)
 	defer s.close()
-	for _, e := range s.all {
-		for _, t := range e.trials {
-			switch {
-			case t.g.Ref != ref || t.target > 0:
-			case t.cut:
-				return fmt.Sprintf("its loss of %s at rung %d is not among the best of its experiment: it goes on when it is, or when others leave GPUs", amount(t.at[len(t.at)-1]), len(t.at)), 0
-			case e.exploit:
-				return "its experiment starts no more trials before its deadline", e.deadline
-			}
+	g := v.Gang(ref)
+	e := s.at[nameOf(&g)]
+	if e == nil {
+		return "", 0
+	}
+	for t := range e.waiting {
+		switch {
+		case t.g.Ref != ref || t.target > 0:
+		case e.cut(t):
+			return fmt.Sprintf("its loss of %s at rung %d is not among the best of its experiment: it goes on when it is, or when others leave GPUs", amount(t.at[len(t.at)-1]), len(t.at)), 0
+		case e.exploit:
+			return "its experiment starts no more trials before its deadline", e.deadline
 		}
 	}
 	return "", 0
-}
-
-// judged reports whether a trial is cut, or its experiment starts no more: else nothing but
-// room keeps it waiting. It looks at the trials of that experiment alone.
-func (p *hypersched) judged(v sched.View, ref sched.GangRef) bool {
-	s := p.newStudy(v)
-	defer s.close()
-	of := v.Gang(ref)
-	app := of.Hints.App
-	add := func(g *sched.GangView, runs bool) {
-		if g.Hints.App == app && (app != "" || g.Ref == ref) {
-			s.add(g, runs)
-		}
-	}
-	for g := range v.Running() {
-		add(&g, true)
-	}
-	for g := range v.Waiting() {
-		add(&g, false)
-	}
-	e := s.apps[app]
-	if e == nil {
-		return false
-	}
-	e.judge(p, s.mem.ended(v.Note(0))[app], v.Now())
-	at := slices.IndexFunc(e.trials, func(t *trial) bool { return t.g.Ref == ref })
-	return at >= 0 && (e.trials[at].cut || e.exploit)
 }

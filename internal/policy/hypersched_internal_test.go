@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/combsched/comb/internal/sched"
@@ -23,21 +26,29 @@ func TestRungs(t *testing.T) {
 // only those count that came there.
 func TestCutsOfARung(t *testing.T) {
 	p := &hypersched{rf: 4, rungs: 3}
-	e := &experiment{}
-	for _, at := range [][]int64{{50}, {40}, {30, 9}, {20, 8}, {60}} {
-		e.trials = append(e.trials, &trial{at: at})
-	}
-	e.trials = append(e.trials, &trial{})
-	for i, want := range []bool{true, true, true, false, true, false} {
-		// Of five at the first rung two go on, of two at the second one.
-		if got := p.cut(e, nil, e.trials[i]); got != want {
-			t.Errorf("trial %v is cut: %v, want %v", e.trials[i].at, got, want)
+	e := &experiment{waits: &waits{}}
+	trials := []*trial{{at: []int64{50}}, {at: []int64{40}}, {at: []int64{30, 9}}, {at: []int64{20, 8}}, {at: []int64{60}}, {}}
+	for i, o := range trials {
+		if i%2 == 0 { // some run, some wait
+			e.rungs.add(o.at)
+		} else {
+			e.waits.rungs.add(o.at)
 		}
 	}
-	if !p.cut(e, [][]int64{{1, 1}}, e.trials[3]) {
+	e.compare(p)
+	for i, want := range []bool{true, true, true, false, true, false} {
+		// Of five at the first rung two go on, of two at the second one.
+		if got := e.cut(trials[i]); got != want {
+			t.Errorf("trial %v is cut: %v, want %v", trials[i].at, got, want)
+		}
+	}
+	e.past.add([]int64{1, 1})
+	if e.compare(p); !e.cut(trials[3]) {
 		t.Error("a better one that ended does not count")
 	}
-	if p.cut(&experiment{trials: e.trials[:1]}, nil, e.trials[0]) {
+	alone := &experiment{waits: &waits{}}
+	alone.rungs.add(trials[0].at)
+	if alone.compare(p); alone.cut(trials[0]) {
 		t.Error("who comes to a rung first is cut")
 	}
 }
@@ -57,8 +68,8 @@ func TestHyperschedRemembers(t *testing.T) {
 	for range keptTrials + 7 {
 		all = p.Learn(all, &g)
 	}
-	if past := readEnded(all)["x"]; len(past) != keptTrials || len(past[0]) != 2 {
-		t.Errorf("it remembers %d trials", len(past))
+	if past := readEnded(all)["x"]; len(past) != 2 || len(past[0]) != keptTrials {
+		t.Errorf("it remembers %v", past)
 	}
 	if p.Learn(nil, &sched.GangView{Hints: &sched.Hints{App: "x"}}) != nil {
 		t.Error("a trial that came to no rung is remembered")
@@ -76,5 +87,52 @@ func TestResizeMustPay(t *testing.T) {
 	one.g.Speeds = []sched.Throughput{{Model: "m", GPUs: 1, Rate: 100}, {Model: "m", GPUs: 4, Rate: 115}} // 105 on two
 	if p.pays(one, int64(10*sched.Hour)) {
 		t.Error("it is resized to be a twentieth faster")
+	}
+}
+
+// What is kept of trials that come and go is what it would be of those that are there, and
+// the middle of two lists that of both.
+func TestKeptTrials(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var gangs []sched.GangView
+	p := &hypersched{}
+	have := p.Keep().(*kept)
+	for n := range 2000 {
+		if len(gangs) > 0 && rnd.IntN(2) == 0 {
+			i := rnd.IntN(len(gangs))
+			have.Drop(gangs[i].Ref)
+			gangs = slices.Delete(gangs, i, i+1)
+			continue
+		}
+		g := sched.GangView{Ref: sched.GangRef{Job: sched.JobID(n)}, Order: int64(n), Leaves: 1 + rnd.Int32N(2), Hints: &sched.Hints{App: string("xy"[rnd.IntN(2)])}}
+		g.Hints.Duration, g.Ran = sched.Duration(rnd.IntN(3)), sched.Duration(rnd.IntN(9))
+		for range rnd.IntN(3) {
+			g.Hints.Deadlines = []sched.Deadline{{After: sched.Duration(1 + rnd.IntN(9))}}
+			g.Note = encodeNote(append(readRungs(g.Note), rnd.Int64N(5)))
+		}
+		have.Add(&g)
+		gangs = append(gangs, g)
+	}
+	want := p.Keep().(*kept)
+	for i := range gangs {
+		want.Add(&gangs[i])
+	}
+	if !reflect.DeepEqual(have, want) {
+		t.Errorf("of %d trials it keeps something else", len(gangs))
+	}
+	for range 1000 {
+		var a, b []int64
+		for range 1 + rnd.IntN(4) {
+			put(&a, rnd.Int64N(5))
+		}
+		for range rnd.IntN(6) {
+			put(&b, rnd.Int64N(5))
+		}
+		all := slices.Sorted(slices.Values(slices.Concat(a, b)))
+		for k, n := range all {
+			if got := kth(k, a, b); got != n {
+				t.Fatalf("of %v and %v number %d is %d, not %d", a, b, k, n, got)
+			}
+		}
 	}
 }

@@ -19,15 +19,17 @@ type ended struct {
 	At  []int64 `json:"at"`
 }
 
-// readEnded reads a note about a VC: by app, the losses at the rungs of each trial.
-func readEnded(note []byte) map[string][][]int64 {
+// readEnded reads a note about a VC: by app, the losses at the rungs.
+func readEnded(note []byte) map[string]rungs {
 	var list []ended
 	if len(note) == 0 || json.Unmarshal(note, &list) != nil {
 		return nil
 	}
-	out := map[string][][]int64{}
+	out := map[string]rungs{}
 	for _, t := range list {
-		out[t.App] = append(out[t.App], t.At)
+		r := out[t.App]
+		r.add(t.At)
+		out[t.App] = r
 	}
 	return out
 }
@@ -54,12 +56,12 @@ func readRungs(note []byte) []int64 {
 // searches is memory that one study leaves to the next.
 type searches struct {
 	note   []byte // that of a VC, as it was read last
-	past   map[string][][]int64
+	past   map[string]rungs
 	trials []trial
 }
 
 // ended is readEnded of a note that seldom changes.
-func (m *searches) ended(note []byte) map[string][][]int64 {
+func (m *searches) ended(note []byte) map[string]rungs {
 	if !bytes.Equal(note, m.note) {
 		m.note, m.past = bytes.Clone(note), readEnded(note)
 	}

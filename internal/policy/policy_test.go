@@ -74,11 +74,12 @@ func (b *board) Ordered(from int64) iter.Seq[sched.Ranked] {
 	slices.SortStableFunc(out, func(a, b sched.Ranked) int { return a.Key.Compare(b.Key) })
 	return slices.Values(out)
 }
-func (b *board) Guaranteed() int64                { return int64(b.total) }
-func (b *board) Nodes() iter.Seq[sched.NodeView]  { return slices.Values(b.nodes) }
-func (b *board) Allocations() []*sched.Allocation { return nil }
-func (b *board) Moving() bool                     { return false }
-func (b *board) Idle(int32) (idle, of int64)      { return 0, 0 }
+func (b *board) Guaranteed() int64                       { return int64(b.total) }
+func (b *board) Nodes() iter.Seq[sched.NodeView]         { return slices.Values(b.nodes) }
+func (b *board) Allocations() []*sched.Allocation        { return nil }
+func (b *board) Moving() bool                            { return false }
+func (b *board) Idle(int32) (idle, of int64)             { return 0, 0 }
+func (b *board) Kept() (sched.Keeping, []sched.GangView) { return nil, b.waiting }
 func (b *board) Queue() sched.PartyGangs {
 	next, stop := iter.Pull(slices.Values(slices.Clone(b.waiting)))
 	both := func() (sched.GangView, bool) {

@@ -30,6 +30,7 @@ type lineKey struct {
 // lineup is the lines of one priority of a VC, in no order; some may be empty.
 type lineup struct {
 	prio  cell.Priority
+	kept  Keeping // of a Keeper that asked; of all gangs but members above a minimum
 	lines []line
 	at    map[lineKey]int32 // where they stand; made when it is needed
 }
@@ -103,6 +104,7 @@ func (s *State) list(space int32, e queued) {
 		l.gangs = slices.Insert(l.gangs, i, e)
 		l.first = l.first[:min(i, len(l.first))]
 	}
+	s.relay(space, e)
 }
 
 // heads returns the first n gangs of a line without what may change while they wait.
@@ -137,6 +139,9 @@ func (s *State) unlist(space int32, e queued) {
 		return
 	}
 	g.listed = false
+	if u := s.lineup(space, e.prio); u.kept != nil {
+		u.kept.Drop(GangRef{e.job, e.gang})
+	}
 	e.key, g.key = g.key, Key{}
 	l := s.lineOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.gangs, e, queued.compare); found {
@@ -235,7 +240,7 @@ func (ls *lineups) clone() lineups {
 		out.spaces[i] = slices.Clone(ls.spaces[i])
 		for k := range out.spaces[i] {
 			u := &out.spaces[i][k]
-			u.lines, u.at = slices.Clone(u.lines), nil
+			u.lines, u.at, u.kept = slices.Clone(u.lines), nil, nil
 			for m := range u.lines {
 				u.lines[m].gangs, u.lines[m].first = slices.Clone(u.lines[m].gangs), nil
 			}

@@ -62,7 +62,8 @@ func (w *walker) remember(n *Note) {
 func (s *State) applyJobNote(slot int32, e Noted) {
 	j := &s.jobs[slot]
 	var listed []queued
-	if _, keyed := s.pol[j.space].(Keyed); keyed {
+	_, keyed := s.pol[j.space].(Keyed)
+	if _, keeps := s.pol[j.space].(Keeper); keyed || keeps {
 		for g := range j.gangs {
 			if q := (queued{prio: j.spec.Priority, job: j.id, gang: int32(g), slot: slot}); j.gangs[g].listed {
 				listed = append(listed, q)

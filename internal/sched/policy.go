@@ -83,6 +83,25 @@ type Falling interface {
 	Falls(*GangView) (zero Time, rate int64)
 }
 
+// Keeper is a Policy that keeps what it must know of all who wait, so that a look need not
+// read them (View.Kept).
+type Keeper interface {
+	Policy
+	// Keep makes it of nobody.
+	Keep() Keeping
+}
+
+// Keeping is what a Keeper keeps of those who wait with one priority, but not for an upgrade. It
+// follows from them alone, in whatever order they came: it is made anew when it is not there.
+type Keeping interface {
+	// Add is told of a gang that waits: as it begins to, and again when its job gets another
+	// note, or it becomes a case of its own (Shape ""). It must not keep the pointer. What
+	// changes while it waits is left out: Delayed, Moved, and of Sizes Now, Live and Runs.
+	Add(*GangView)
+	// Drop is told of one that does not wait any more, or is to be added again.
+	Drop(GangRef)
+}
+
 // Stander is a Policy that reads View.Standing though it is not Keyed: who runs has a
 // key that stays the same until something happens to the gang.
 type Stander interface {
@@ -296,6 +315,9 @@ type View interface {
 	// a lazy preemption, in submission order. A wish for one of the latter is an
 	// upgrade: it blocks nobody and makes nobody leave.
 	Waiting() iter.Seq[GangView]
+	// Kept is what a Keeper keeps of those of them that wait for cells, nil while there is none,
+	// and the others. A wish that is granted changes what is kept.
+	Kept() (Keeping, []GangView)
 	// Queue is the same gangs as of one party, with those of a shape that found nothing:
 	// who cannot do anything for one gang of a shape passes over the others.
 	Queue() PartyGangs

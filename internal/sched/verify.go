@@ -29,6 +29,7 @@ func (s *State) Verify() error {
 		}
 	}
 	s.verifyLines(add)
+	s.verifyKept(add)
 	s.verifyLazy(add)
 	s.verifyHolders(add)
 	s.verifyRunners(add)
