@@ -226,7 +226,7 @@ func (s *study) promised(t *trial) {
 func (s *study) experiment(of named) *experiment {
 	e := s.at[of]
 	if e == nil {
-		e = &experiment{of: of, order: math.MaxInt64, waits: &noWaits}
+		e = &experiment{of: of, order: math.MaxInt64, waits: &waits{}}
 		s.at[of] = e
 		s.all = append(s.all, e)
 	}

@@ -122,9 +122,6 @@ type waits struct {
 	leasts []int64 // GPUs that each needs
 }
 
-// noWaits is that of an experiment of which nobody waits.
-var noWaits waits
-
 // deadline is the first of all; 0 is none.
 func (w *waits) deadline() sched.Time {
 	if len(w.ends) == 0 {
