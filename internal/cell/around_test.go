@@ -89,19 +89,35 @@ func (w *around) leave(r *rand.Rand) {
 	}
 }
 
-// settle charges bad hardware to VCs, as far as it must and may be.
-func (w *around) settle() {
+// settle charges bad hardware to VCs, as far as it must and may be. Asking changes nothing,
+// and a charge leaves every guarantee safe.
+func (w *around) settle(t *testing.T) {
 	for {
-		space, root, ok := w.c.Recovered()
-		if ok {
+		before := w.c.Dump()
+		space, root, recovered := w.c.Recovered()
+		if after := w.c.Dump(); after != before {
+			t.Fatalf("Recovered changed the cluster from\n%s\nto\n%s", before, after)
+		}
+		if recovered {
 			w.c.Spare(space, root)
 			continue
 		}
+		all := func(int32, int16) bool { return true }
+		none := func(int32, int16) bool { return false }
+		if _, _, ok := w.c.Transfer(all, none, func(int32) bool { return false }); ok || w.c.Dump() != before {
+			t.Fatalf("Transfer, which nothing helps, changed the cluster from\n%s\nto\n%s", before, w.c.Dump())
+		}
 		space, root, id, ok := w.c.Ailing()
+		if after := w.c.Dump(); after != before {
+			t.Fatalf("Ailing changed the cluster from\n%s\nto\n%s", before, after)
+		}
 		if !ok {
 			return
 		}
 		w.c.Doom(space, root, id)
+		if err := w.c.Verify(); err != nil {
+			t.Fatalf("charged space %d for cell %d: %v; before\n%s", space, id, err, before)
+		}
 	}
 }
 
@@ -125,7 +141,7 @@ func TestUpgradeInNestedVCs(t *testing.T) {
 			if seed%2 == 0 {
 				c.SetLeafBad(cell.LeafID(r.IntN(len(c.Forest().Leaves))), r.IntN(3) > 0)
 			}
-			w.settle()
+			w.settle(t)
 			for _, id := range w.live {
 				if !c.Alloc(id).Lazy {
 					continue
@@ -146,7 +162,7 @@ func TestUpgradeInNestedVCs(t *testing.T) {
 					c.Upgrade(id, binds)
 				}
 			}
-			w.settle()
+			w.settle(t)
 			if err := c.Verify(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -221,5 +237,37 @@ func TestGuaranteesAreCarriedOverInNestedVCs(t *testing.T) {
 	}
 	if seeds.Modest() && (kept < 200 || lost < 200) {
 		t.Errorf("only %d guarantees were kept and %d lost", kept, lost)
+	}
+}
+
+// A charge that is taken away for a look comes back with the cells of the containers around it
+// where they were, though other roots of these are unbound by then.
+func TestChargesInNestedVCs(t *testing.T) {
+	charges := 0
+	for seed := range seeds.Of(t, 300) {
+		r := rand.New(rand.NewPCG(seed, 41))
+		level := func(l cell.Level, n int32) []cell.QuotaSpec { return []cell.QuotaSpec{{Chain: "RACK", Level: l, Number: n}} }
+		spec := racks(1)
+		spec.VCs = []cell.VCSpec{{Name: "a", Quota: level(2, 2)}, {Name: "a.x", Parent: "a", Quota: level(2, 2)},
+			{Name: "a.x.u", Parent: "a.x", Quota: level(1, 3)}, {Name: "b", Quota: level(2, 1)}}
+		c, err := cell.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := around{c: c}
+		for range 20 {
+			if r.IntN(3) == 0 {
+				w.fill(r)
+			}
+			for range 1 + r.IntN(3) {
+				c.SetLeafBad(cell.LeafID(r.IntN(len(c.Forest().Leaves))), r.IntN(3) > 0)
+			}
+			w.settle(t)
+			charges += c.Doomed()
+			w.leave(r)
+		}
+	}
+	if charges < 100 && seeds.Modest() {
+		t.Errorf("only %d charges", charges)
 	}
 }

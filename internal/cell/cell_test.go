@@ -279,12 +279,12 @@ func (c *Cluster) chargesNeeded() {
 			if !r.Doomed || !c.unused(int32(si), r) {
 				continue
 			}
-			id, up := r.Cell, c.spaces[si].Parent
-			c.unbind(int32(si), RootID(ri))
-			if c.sound(up, r.Chain) == 0 {
+			id := r.Cell
+			back := c.aside(Charge{int32(si), RootID(ri), id})
+			if c.sound(c.spaces[si].Parent, r.Chain) == 0 {
 				panic(fmt.Sprintf("space %d is charged for cell %d without need", si, id))
 			}
-			c.Doom(int32(si), RootID(ri), id)
+			back()
 		}
 	}
 }

@@ -147,10 +147,9 @@ func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
 				continue // without it there would be too few of its level again
 			}
 		}
-		id, up := r.Cell, c.spaces[si].Parent
-		c.unbind(si, ri) // which spares it
-		well := c.sound(up, r.Chain) == 0
-		c.Doom(si, ri, id)
+		back := c.aside(Charge{si, ri, r.Cell})
+		well := c.sound(c.spaces[si].Parent, r.Chain) == 0
+		back()
 		if well {
 			return si, ri, true
 		}
@@ -213,9 +212,9 @@ func (c *Cluster) taker(was Charge, needs func(int32, int16) bool) (is Charge, o
 			continue
 		}
 		is = Charge{int32(i), list[len(list)-1], was.Cell}
-		c.Spare(was.Space, was.Root)
+		back := c.aside(was)
 		ok = c.canDoom(is.Space, is.Root, is.Cell)
-		c.Doom(was.Space, was.Root, was.Cell)
+		back()
 		if ok {
 			return is, true
 		}
@@ -225,12 +224,26 @@ func (c *Cluster) taker(was Charge, needs func(int32, int16) bool) (is Charge, o
 
 // helped asks whether it helps a VC that a charge goes.
 func (c *Cluster) helped(was, is Charge, helps func(int32) bool) bool {
-	c.Spare(was.Space, was.Root)
+	back := c.aside(was)
 	c.Doom(is.Space, is.Root, is.Cell)
 	ok := helps(was.Space)
 	c.Spare(is.Space, is.Root)
-	c.Doom(was.Space, was.Root, was.Cell)
+	back()
 	return ok
+}
+
+// aside takes a charge away, to look what comes of that. back puts it where it was, with the
+// cells of containers around it that went with it: these could be bound elsewhere, or others
+// in their place, and a restart, which asks nothing, would not know of that.
+func (c *Cluster) aside(at Charge) (back func()) {
+	binds := c.withOuter(at.Space, []Bind{{Root: at.Root, Cell: at.Cell}})
+	c.Spare(at.Space, at.Root)
+	return func() {
+		for _, b := range binds[:len(binds)-1] {
+			c.rebindOuter(b)
+		}
+		c.Doom(at.Space, at.Root, at.Cell)
+	}
 }
 
 // Ill returns how many leaves of a cell get no new work.
