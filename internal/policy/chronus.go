@@ -83,8 +83,8 @@ func (c *chronus) Key(g *sched.GangView) sched.Key {
 	case r.kind == profiles || !c.profiled(g) || r.kind == undecided && hasDeadline(g):
 		return sched.Key{Rank: rankUndecided}
 	case r.kind == holds:
-		f := c.forecastOf(g, &r) // the largest first, as they are planned
-		return sched.Key{Rank: rankHolder, Then: -int64(max(f.at.gpus, g.Leaves))}
+		f := c.forecastOf(g, &r) // the largest tasks first, as they are placed
+		return sched.Key{Rank: rankHolder, Then: -int64(largestTask(g))<<31 - int64(max(f.at.gpus, g.Leaves))}
 	case r.guaranteed():
 		return sched.Key{Rank: rankPromised + min(c.latestStart(g), maxWithin)}
 	}
@@ -163,6 +163,7 @@ type look struct {
 	ended []sched.GangView // whose profile has ended
 	pool  pool
 	run   []sched.Ranked // those who may have to leave, the worst first
+	held  []standing     // those who may have to for a holder that needs larger parts of nodes
 	stops bool           // whether anybody may
 	// elastic is that there are jobs of several sizes.
 	elastic bool
@@ -192,14 +193,11 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 		if len(due) > 0 && !l.admit(due) {
 			return
 		}
-		if !l.profile() {
-			return
-		}
 		l.stops = boundary
-		if boundary || len(l.force) > 0 || l.waits() {
+		if boundary || len(l.force) > 0 {
 			l.findRunning()
 		}
-		if l.promised() && l.holders() && l.members(l.missing()) && l.forced() {
+		if l.holders() && l.profile() && l.forced() {
 			l.rest()
 		}
 	}
@@ -224,28 +222,6 @@ func (l *look) due() []sched.GangView {
 	return due
 }
 
-// waits reports whether somebody waits who holds the lease.
-func (l *look) waits() bool {
-	for r := range l.v.Ordered(math.MaxInt64) {
-		if r.Key.Rank != rankUndecided {
-			return r.Key.Rank == rankHolder
-		}
-	}
-	return false
-}
-
-// findRunning lists who may have to leave: all that hold no lease.
-func (l *look) findRunning() {
-	l.run = l.run[:0]
-	for g := range l.v.Running() {
-		if readRecord(g.Note).kind == holds {
-			continue
-		}
-		l.run = append(l.run, sched.Ranked{Ref: g.Ref, Key: l.keyNow(&g), Order: g.Order, Leaves: holding(&g)})
-	}
-	slices.SortFunc(l.run, func(a, b sched.Ranked) int { return compare(b, a) })
-}
-
 // keyNow is the place of a gang that holds now.
 func (l *look) keyNow(g *sched.GangView) sched.Key {
 	if moved, late := l.late(g, l.now); late {
@@ -262,56 +238,6 @@ func (l *look) overRank(w *sched.Wish, rank int64) {
 		g := l.v.Gang(ref)
 		return readRecord(g.Note).kind != holds && l.keyNow(&g).Rank > rank
 	}
-}
-
-// promised starts those of several sizes that hold the lease, were promised cells, and have
-// them by now: their other members are served in this look, before best effort fills in.
-func (l *look) promised() bool {
-	if !l.elastic {
-		return true
-	}
-	var waiting []sched.Ranked
-	for r := range l.v.Promised() {
-		if r.Key.Rank == rankHolder && r.Ref.Gang == 0 {
-			waiting = append(waiting, r)
-		}
-	}
-	slices.SortFunc(waiting, compare)
-	for _, r := range waiting {
-		g := l.v.Gang(r.Ref)
-		w := l.wish(&g)
-		if w.Size = 0; !l.yield(w) {
-			return false
-		}
-	}
-	return true
-}
-
-// holders serves those who hold the lease and do not run; all others make room.
-func (l *look) holders() bool {
-	var waiting []sched.GangRef
-	for r := range l.v.Ordered(math.MaxInt64) {
-		if r.Key.Rank > rankHolder {
-			break
-		}
-		if r.Key.Rank == rankHolder {
-			waiting = append(waiting, r.Ref)
-		}
-	}
-	for _, ref := range waiting {
-		g := l.v.Gang(ref)
-		w := l.wish(&g)
-		w.Over, w.Passes, w.Due = behind(slices.Values(l.run), math.MinInt64), l.holdsNone, true
-		if !l.yield(w) {
-			return false
-		}
-	}
-	return true
-}
-
-// holdsNone reports whether a gang holds no lease: who does goes before it.
-func (l *look) holdsNone(ref sched.GangRef) bool {
-	return readRecord(l.v.Gang(ref).Note).kind != holds
 }
 
 // follow sums up what guaranteed gangs did that have fewer or more members than they had.
@@ -331,40 +257,6 @@ func (l *look) follow() bool {
 		r := readRecord(g.Note)
 		if r.guaranteed() && !l.strays(g, &r) && r.forecast.follow(g) && !l.yield(remember(g.Ref.Job, r.text(r.leases(l.n), l.n))) {
 			return false
-		}
-	}
-	return true
-}
-
-// missing lists who holds the lease, runs, and has fewer members than its lease is for.
-func (l *look) missing() []sched.GangView {
-	var out []sched.GangView
-	if !l.elastic {
-		return nil
-	}
-	for g := range l.v.Running() {
-		if r := readRecord(g.Note); r.kind == holds && elastic(&g) && g.Sizes.Live < membersOn(&g, r.at.gpus) {
-			out = append(out, g)
-		}
-	}
-	slices.SortFunc(out, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
-	return out
-}
-
-// members serves those that they miss; others make room.
-func (l *look) members(missing []sched.GangView) bool {
-	if len(missing) > 0 {
-		l.findRunning()
-	}
-	for i := range missing {
-		g := &missing[i]
-		w := l.wish(g)
-		n := w.Size - g.Sizes.Least
-		w.Size, w.Over, w.Passes, w.Due = 0, behind(slices.Values(l.run), math.MinInt64), l.holdsNone, true
-		for w.Gang.Gang = 1; w.Gang.Gang <= n; w.Gang.Gang++ {
-			if !l.v.Placed(w.Gang) && !l.yield(w) {
-				return false
-			}
 		}
 	}
 	return true

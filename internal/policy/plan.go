@@ -47,41 +47,20 @@ func (l *look) rounded(g *sched.GangView, gpus int32, pool int) leases.Rounded {
 	if l.split && int(gpus) > node {
 		r = leases.Split(int(gpus), node)
 	}
-	if more := l.apart(g, gpus, node) - r.GPUs; more > 0 {
+	if more := l.pieces(g, gpus, node) - r.GPUs; more > 0 {
 		r.GPUs, r.Waste = r.GPUs+more, r.Waste+more
 	}
 	return r
 }
 
-// apart is how many GPUs of whole nodes the tasks of a gang need that is larger than a node,
-// where a node is no multiple of a task, so that tasks leave parts of nodes over: four tasks of 3
-// need four nodes of 4. It is 0 where they do not.
-func (l *look) apart(g *sched.GangView, gpus int32, node int) int {
-	if int(gpus) <= node {
-		return 0
-	}
-	n, over := 0, false
-	add := func(tasks, leaves int) {
-		each := max(node/leaves, 1)
-		over = over || node%leaves != 0
-		n += tasks / each * node
-		switch rest := tasks % each * leaves; {
-		case rest > 0 && l.split:
-			n += leases.RoundUp(rest, node).GPUs
-		case rest > 0:
-			n += node
-		}
-	}
+// pieces is how many GPUs the tasks of a gang need at most, wherever they stand: each counts as
+// the part of a node that holds the largest of them (chronus_holders.go says why).
+func (l *look) pieces(g *sched.GangView, gpus int32, node int) int {
+	tasks := int64(max(membersOn(g, gpus)-g.Sizes.Least, 0))
 	for _, m := range g.Members {
-		add(int(m.Tasks), int(max(m.Leaves, 1)))
+		tasks += int64(m.Tasks)
 	}
-	if more := membersOn(g, gpus) - g.Sizes.Least; elastic(g) && more > 0 {
-		add(int(more), int(max(g.Sizes.Each, 1)))
-	}
-	if !over {
-		return 0
-	}
-	return n
+	return int(min(tasks*int64(leases.Part(int(largestTask(g)), node)), leases.MaxGPUs))
 }
 
 // gather lists the guaranteed gangs in order of submission, and reports whether

@@ -66,7 +66,7 @@ func (c *checker) behind(v sched.VCConfig, now sched.Time, e sched.StopSent) boo
 	case "genie": // who can meet no deadline any more makes room for anybody else
 		return c.elastic(of.job) || c.elastic(by.job) || c.hopelessly(of, now) && !c.hopelessly(by, now)
 	case "chronus":
-		return !c.heldOrMeasured(of.job)
+		return c.givesWay(of.job, by.job)
 	case "themis":
 		return c.leaseEnded(v, by, c.live[e.Attempt].started, now)
 	case "gittins": // and by the index within a queue

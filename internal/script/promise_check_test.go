@@ -226,11 +226,26 @@ func (c *checker) disturbed(what string, p promise) {
 	}
 }
 
-// heldOrMeasured reports whether chronus lets nobody of its priority take an attempt's
-// cells: it holds the lease, or is being measured.
-func (c *checker) heldOrMeasured(id sched.JobID) bool {
-	word := c.promises[id].word
-	return word == "holds" || word == "profiles"
+// givesWay reports whether chronus lets a job take the cells of another of its priority: not of
+// one that holds the lease or is being measured, but for a job that holds the lease and, where
+// the other does, too, has larger tasks.
+func (c *checker) givesWay(of, by sched.JobID) bool {
+	switch holds := c.promises[by].word == "holds"; c.promises[of].word {
+	case "holds":
+		return holds && c.largestTask(of) < c.largestTask(by)
+	case "profiles":
+		return holds
+	}
+	return true
+}
+
+// largestTask is the leaves of a job's largest task.
+func (c *checker) largestTask(id sched.JobID) int32 {
+	var most int32
+	for _, r := range c.jobs[id].Roles {
+		most = max(most, r.Leaves)
+	}
+	return most
 }
 
 // reordered forgets what chronus promised where a VC has another policy now.

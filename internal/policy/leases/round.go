@@ -10,16 +10,16 @@ type Rounded struct {
 	Parts []int
 }
 
-// RoundUp rounds a job's GPU count up to a power of two below a node's GPUs, or to
-// whole nodes: for nodes of 8 to {1, 2, 4, 8n}. When the node is a power of two and
-// every request is of this form, each size divides the next; so with placing in
-// descending order, best fit never needs more nodes for a job than its GPUs do, and
-// counting GPUs is enough to plan. gpus and node must be at least 1.
+// RoundUp rounds a job's GPU count up to a part of a node (Part), or to whole nodes: for
+// nodes of 8 to {1, 2, 4, 8n}. When every request is of this form, each size divides
+// the next; so with placing in descending order, best fit never needs more nodes for a
+// job than its GPUs do, and counting GPUs is enough to plan. gpus and node must be at
+// least 1.
 //
 // Erratum of the paper: its equation (6) rounds this count, not the run time.
 func RoundUp(gpus, node int) Rounded {
 	node = max(node, 1)
-	if part := power(gpus, node); part < node {
+	if part := Part(gpus, node); part < node {
 		return Rounded{part, part - gpus, []int{part}}
 	}
 	return Split((gpus+node-1)/node*node, node).of(gpus)
@@ -38,7 +38,7 @@ func Split(gpus, node int) Rounded {
 	}
 	r.GPUs = whole * node
 	if rest := gpus - r.GPUs; rest > 0 {
-		part := power(rest, node)
+		part := Part(rest, node)
 		r.GPUs += part
 		r.Parts = append(r.Parts, part)
 	}
@@ -51,11 +51,14 @@ func (r Rounded) of(gpus int) Rounded {
 	return r
 }
 
-// power returns the smallest power of two that is at least gpus, at most the node.
-func power(gpus, node int) int {
-	up := 1
-	for up < gpus && up < node {
-		up *= 2
+// Part returns the smallest part of a node that holds so many GPUs, of a chain of parts each
+// of which divides the next: 1, 2, 4, 8 of a node of 8; 1, 3, 6, 12 of one of 12.
+func Part(gpus, node int) int {
+	part := max(node, 1)
+	for by := 2; by <= part; by++ {
+		for part%by == 0 && part/by >= gpus {
+			part /= by
+		}
 	}
-	return min(up, node)
+	return part
 }
