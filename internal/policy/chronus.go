@@ -157,7 +157,8 @@ type look struct {
 	yield func(sched.Wish) bool
 	now   sched.Time
 	n     int64 // the lease in which it is
-	pools []sched.Pool
+	types []sched.Pool
+	pools []room
 	all   []*planned // with boundary or admission: who is guaranteed
 	force []sched.GangView
 	ended []sched.GangView // whose profile has ended
@@ -172,7 +173,8 @@ type look struct {
 // Rank implements sched.Policy.
 func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), pools: v.Pools()}
+		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
+		l.pools = rooms(l.types)
 		l.n = int64(l.now) / int64(c.lease)
 		l.elastic = v.Elastic()
 		prio, some := l.priority()
@@ -312,7 +314,7 @@ func (l *look) rest() {
 
 // ahead is a wish for a gang that holds no lease, and how many GPUs it needs.
 func (l *look) ahead(r sched.Ranked) (sched.Wish, int64) {
-	if r.Key.Rank < rankPromised || r.Key.Rank >= rankLate || len(l.pools) == 1 && !l.elastic {
+	if r.Key.Rank < rankPromised || r.Key.Rank >= rankLate || len(l.types) == 1 && !l.elastic {
 		return sched.Wish{Gang: r.Ref}, int64(r.Leaves)
 	}
 	g := l.v.Gang(r.Ref) // where it was planned, and with what size, else nowhere

@@ -48,11 +48,11 @@ func largestTask(g *sched.GangView) int32 {
 
 // piece is the part of a node with which each task of a gang counts.
 func (l *look) piece(g *sched.GangView, r *record) int {
-	i := slices.IndexFunc(l.pools, func(p sched.Pool) bool { return p.SKU == r.sku })
+	i := l.poolOf(g, r.sku)
 	if i < 0 {
 		return 0
 	}
-	return leases.Part(int(largestTask(g)), int(l.pools[i].Node))
+	return leases.Part(int(largestTask(g)), int(l.pools[i].part))
 }
 
 // findRunning lists who may have to leave: for anybody all that hold no lease, and for holders

@@ -20,8 +20,12 @@ func (b *board) dated(leaves int32, run sched.Duration, deadlines ...sched.Durat
 	for i, d := range deadlines {
 		h.Deadlines = append(h.Deadlines, sched.Deadline{After: d, Value: int64(10 - i)})
 	}
+	m := cell.Member{Tasks: 1, Leaves: leaves}
+	if leaves > 8 {
+		m = cell.Member{Tasks: leaves, Leaves: 1} // no task is larger than a node
+	}
 	b.waiting = append(b.waiting, sched.GangView{Ref: sched.GangRef{Job: b.jobs}, Order: int64(b.jobs), Submitted: b.now, Since: b.now,
-		Leaves: leaves, Members: []cell.Member{{Tasks: 1, Leaves: leaves}}, Hints: h, Gangs: 1})
+		Leaves: leaves, Members: []cell.Member{m}, Hints: h, Gangs: 1})
 }
 
 // look lets a policy look at a board once and keeps what it notes and starts. It

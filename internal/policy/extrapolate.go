@@ -266,7 +266,7 @@ func (l *look) offers(g *sched.GangView) []offer {
 		sku := l.pools[pool].SKU
 		f := l.forecastAt(g, place{usualGPUs(g), sku})
 		slow = append(slow, f.takes)
-		if !usable(g, sku) || !l.v.Usable(g.Ref, sku) || stays && r.where.sku != sku {
+		if !l.uses(g, pool) || l.poolOf(g, sku) < 0 || stays && r.where.sku != sku {
 			continue
 		}
 		for _, gpus := range l.sizes(g, pool) {
@@ -300,8 +300,8 @@ func (l *look) sizes(g *sched.GangView, pool int) []int32 {
 	out := []int32{g.Leaves, usualGPUs(g), gpusOf(g, z.Most)}
 	for n := int32(1); n > 0 && n <= gpusOf(g, z.Most); n *= 2 {
 		out = append(out, n)
-		if n >= l.pools[pool].Node {
-			out = append(out, n-n%l.pools[pool].Node)
+		if n >= l.pools[pool].part {
+			out = append(out, n-n%l.pools[pool].part)
 		}
 	}
 	out = slices.DeleteFunc(out, func(n int32) bool {

@@ -42,25 +42,30 @@ func (c *chronus) need(left int64) int64 {
 
 // rounded is a number of GPUs of a gang as it is planned in a pool.
 func (l *look) rounded(g *sched.GangView, gpus int32, pool int) leases.Rounded {
-	node := int(l.pools[pool].Node)
+	node := int(l.pools[pool].part)
 	r := leases.RoundUp(int(gpus), node)
 	if l.split && int(gpus) > node {
 		r = leases.Split(int(gpus), node)
 	}
-	if more := l.pieces(g, gpus, node) - r.GPUs; more > 0 {
+	if more := l.pieces(g, gpus, pool) - r.GPUs; more > 0 {
 		r.GPUs, r.Waste = r.GPUs+more, r.Waste+more
 	}
 	return r
 }
 
 // pieces is how many GPUs the tasks of a gang need at most, wherever they stand: each counts as
-// the part of a node that holds the largest of them (chronus_holders.go says why).
-func (l *look) pieces(g *sched.GangView, gpus int32, node int) int {
+// the part of a node that holds the largest of them (chronus_holders.go says why). In a pool
+// that is one node they need no more than they have.
+func (l *look) pieces(g *sched.GangView, gpus int32, pool int) int {
+	p := &l.pools[pool]
+	if p.Leaves <= int64(p.part) {
+		return 0
+	}
 	tasks := int64(max(membersOn(g, gpus)-g.Sizes.Least, 0))
 	for _, m := range g.Members {
 		tasks += int64(m.Tasks)
 	}
-	return int(min(tasks*int64(leases.Part(int(largestTask(g)), node)), leases.MaxGPUs))
+	return int(min(tasks*int64(leases.Part(int(largestTask(g)), int(p.part))), leases.MaxGPUs))
 }
 
 // gather lists the guaranteed gangs in order of submission, and reports whether
@@ -97,7 +102,7 @@ func (l *look) gather() (someDemoted bool) {
 // planned reads a guaranteed gang as it stood when the lease began.
 func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
 	p := &planned{g: *g, r: *r}
-	p.pool = slices.IndexFunc(l.pools, func(q sched.Pool) bool { return q.SKU == r.sku })
+	p.pool = l.poolOf(g, r.sku)
 	f := l.forecastOf(g, r)
 	p.has, p.gpus = f.at.gpus, l.rounded(g, f.at.gpus, max(p.pool, 0))
 	ran := f.ran(g)
@@ -351,7 +356,7 @@ func (l *look) strays(g *sched.GangView, r *record) bool {
 // not run for the VC's minimum: in its lease one would hold cells that others are promised. One
 // that was stopped since, and is there again, found no other place, and stays.
 func (l *look) depart() bool {
-	if len(l.pools) == 1 || l.nodes == 0 {
+	if len(l.types) == 1 || l.nodes == 0 {
 		return true
 	}
 	var stay []sched.GangView
@@ -406,7 +411,7 @@ func (l *look) open(a *leases.Admission, pool int) {
 
 // capacity is what plans may use of a pool.
 func (l *look) capacity(pool int) int32 {
-	return int32(min(max(l.pools[pool].Leaves-l.share(l.pools[pool]), 1), leases.MaxGPUs))
+	return int32(min(max(l.pools[pool].Leaves-l.share(l.pools[pool].Pool), 1), leases.MaxGPUs))
 }
 
 // wish is one for a gang that waits, where and with what size it was planned.
@@ -414,7 +419,7 @@ func (l *look) wish(g *sched.GangView) sched.Wish {
 	w := sched.Wish{Gang: g.Ref}
 	if r := readRecord(g.Note); r.guaranteed() {
 		w.Size = membersOn(g, r.at.gpus)
-		if typed(l.pools, &r) {
+		if typed(l.types, &r) {
 			w.SKU = r.sku
 		}
 	}

@@ -140,7 +140,7 @@ func (l *look) measure() bool {
 		case g.Started > 0 && l.until(&g) <= l.now:
 			ended = append(ended, g)
 		default: // with the members that are still to come
-			l.pool.take(l.poolOf(cell.TypeName(r.rest)), &g, gpusOf(&g, g.Sizes.Now))
+			l.pool.take(max(l.roomOf(&g, cell.TypeName(r.rest)), 0), &g, gpusOf(&g, g.Sizes.Now))
 		}
 	}
 	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
@@ -152,7 +152,7 @@ func (l *look) measure() bool {
 		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), runsOn(g))
 		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(sched.Second))
 		r := record{profiled: true, measured: shows(g)}
-		if len(l.pools) > 1 || elastic(g) { // it might take another time elsewhere
+		if len(l.types) > 1 || elastic(g) { // it might take another time elsewhere
 			r.where = place{runsOn(g), cell.TypeName(readRecord(g.Note).rest)}
 		}
 		if g.Note = r.text(nil, 0); hasDeadline(g) {
@@ -207,12 +207,12 @@ func (l *look) profile() bool {
 func (l *look) startProfile(g *sched.GangView) bool {
 	large, at, gpus := false, 0, int32(0)
 	for i := range l.pools {
-		share := l.share(l.pools[i])
-		if int64(g.Leaves) > share || !usable(g, l.pools[i].SKU) || !l.v.Usable(g.Ref, l.pools[i].SKU) {
+		share := l.share(l.pools[i].Pool)
+		if int64(g.Leaves) > share || !l.uses(g, i) {
 			continue
 		}
 		large, at, gpus = true, i, profileSize(g, share)
-		if l.pool.used[i]+int64(gpus) > share || !l.admits(g, gpus, l.pools[i]) {
+		if l.pool.used[i]+int64(gpus) > share || !l.admits(g, gpus, l.pools[i].Pool) {
 			continue
 		}
 		w := sched.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Size: membersOn(g, gpus)}
@@ -243,11 +243,6 @@ func (l *look) startProfile(g *sched.GangView) bool {
 func (l *look) admits(g *sched.GangView, gpus int32, p sched.Pool) bool {
 	has := l.pool.users[g.User]
 	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.Node)/2
-}
-
-// poolOf is the number of a type.
-func (l *look) poolOf(sku cell.TypeName) int {
-	return max(slices.IndexFunc(l.pools, func(p sched.Pool) bool { return p.SKU == sku }), 0)
 }
 
 // profileSize is with how many GPUs a gang is measured: an elastic job with its least where

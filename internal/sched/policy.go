@@ -452,6 +452,17 @@ type Pool struct {
 	SKU    cell.TypeName
 	Leaves int64
 	Node   int32
+	// Cells are what it is made of: first what is not pinned, by rising Part, then the
+	// pinned cells.
+	Cells []PoolCells
+}
+
+// PoolCells are cells of a Pool of one size within a node: each has room for gangs of Part
+// leaves, or is several such. A pinned cell is for those alone who name it.
+type PoolCells struct {
+	Pinned cell.PinnedID
+	Part   int32
+	Leaves int64
 }
 
 // PartyGangs is one party with gangs that wait. Leaves is for how many in all,

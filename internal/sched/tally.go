@@ -205,8 +205,21 @@ func (v view) Pools() []Pool {
 		if !found {
 			out = slices.Insert(out, at, Pool{SKU: chain.SKU})
 		}
-		out[at].Leaves += int64(chain.LeavesAt(sp.Roots[i].Level))
-		out[at].Node = max(out[at].Node, int32(chain.LeavesAt(chain.NodeLevel)))
+		leaves, node := int64(chain.LeavesAt(sp.Roots[i].Level)), int32(chain.LeavesAt(chain.NodeLevel))
+		out[at].Leaves += leaves
+		out[at].Node = max(out[at].Node, node)
+		out[at].add(PoolCells{sp.Roots[i].Pinned, int32(min(leaves, int64(node))), leaves})
 	}
 	return out
+}
+
+// add adds a cell to a pool.
+func (p *Pool) add(c PoolCells) {
+	at, found := slices.BinarySearchFunc(p.Cells, c, func(a, b PoolCells) int {
+		return cmp.Or(cmp.Compare(a.Pinned, b.Pinned), cmp.Compare(a.Part, b.Part))
+	})
+	if !found {
+		p.Cells = slices.Insert(p.Cells, at, PoolCells{Pinned: c.Pinned, Part: c.Part})
+	}
+	p.Cells[at].Leaves += c.Leaves
 }

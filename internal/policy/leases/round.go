@@ -10,16 +10,16 @@ type Rounded struct {
 	Parts []int
 }
 
-// RoundUp rounds a job's GPU count up to a part of a node (Part), or to whole nodes: for
-// nodes of 8 to {1, 2, 4, 8n}. When every request is of this form, each size divides
-// the next; so with placing in descending order, best fit never needs more nodes for a
-// job than its GPUs do, and counting GPUs is enough to plan. gpus and node must be at
-// least 1.
+// RoundUp rounds a job's GPU count up to a power of two below a node's GPUs, or to
+// whole nodes: for nodes of 8 to {1, 2, 4, 8n}. When the node is a power of two and
+// every request is of this form, each size divides the next; so with placing in
+// descending order, best fit never needs more nodes for a job than its GPUs do, and
+// counting GPUs is enough to plan. gpus and node must be at least 1.
 //
 // Erratum of the paper: its equation (6) rounds this count, not the run time.
 func RoundUp(gpus, node int) Rounded {
 	node = max(node, 1)
-	if part := Part(gpus, node); part < node {
+	if part := power(gpus, node); part < node {
 		return Rounded{part, part - gpus, []int{part}}
 	}
 	return Split((gpus+node-1)/node*node, node).of(gpus)
@@ -38,7 +38,7 @@ func Split(gpus, node int) Rounded {
 	}
 	r.GPUs = whole * node
 	if rest := gpus - r.GPUs; rest > 0 {
-		part := Part(rest, node)
+		part := power(rest, node)
 		r.GPUs += part
 		r.Parts = append(r.Parts, part)
 	}
@@ -51,14 +51,35 @@ func (r Rounded) of(gpus int) Rounded {
 	return r
 }
 
-// Part returns the smallest part of a node that holds so many GPUs, of a chain of parts each
-// of which divides the next: 1, 2, 4, 8 of a node of 8; 1, 3, 6, 12 of one of 12.
+// power returns the smallest power of two that is at least gpus, at most the node.
+func power(gpus, node int) int {
+	up := 1
+	for up < gpus && up < node {
+		up *= 2
+	}
+	return min(up, node)
+}
+
+// Part returns the smallest part of a node that holds so many GPUs, at most the node, of a
+// chain of parts each of which divides the next: 1, 2, 4, 8 of a node of 8; 1, 2, 4, 12 of
+// one of 12. Whoever holds parts of one size or larger, wherever they are, leaves the rest of
+// all nodes free in parts of that size.
 func Part(gpus, node int) int {
-	part := max(node, 1)
-	for by := 2; by <= part; by++ {
-		for part%by == 0 && part/by >= gpus {
-			part /= by
+	var primes []int // of the node, with their multiples, rising
+	for by, rest := 2, node; rest > 1; {
+		switch {
+		case rest%by == 0:
+			primes = append(primes, by)
+			rest /= by
+		case by*by > rest:
+			by = rest
+		default:
+			by++
 		}
+	}
+	part := max(node, 1)
+	for i := len(primes) - 1; i >= 0 && part/primes[i] >= gpus; i-- {
+		part /= primes[i]
 	}
 	return part
 }
