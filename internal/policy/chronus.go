@@ -208,6 +208,13 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 // Firm implements sched.Firm: a lease is of a size.
 func (c *chronus) Firm() {}
 
+// Stays implements sched.Anchorer: nobody loses time of its lease, or of its profile, for somebody
+// else that waits.
+func (c *chronus) Stays(g *sched.GangView) bool {
+	k := readRecord(g.Note).kind
+	return k == holds || k == profiles
+}
+
 // due returns those whose deadlines are to be judged: they were there at the last
 // slot boundary.
 func (l *look) due() []sched.GangView {

@@ -190,7 +190,7 @@ func (l *look) behindHolder(h *lacking) iter.Seq[sched.GangRef] {
 		}
 		for i := range l.held {
 			s := &l.held[i]
-			if s.piece >= h.piece || (s.sku == h.r.sku || s.piece == 0) && !yield(s.ref) {
+			if s.piece >= h.piece || (s.sku == h.r.sku || s.sku == "") && !yield(s.ref) {
 				return
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
+// Where plans know that what they count is there.
+
 // room is what plans count of a type: equal parts of nodes, so that what is counted is there.
 // A VC's cells that are smaller than its largest within a node count for nothing, and each
 // pinned cell is a room of its own.
@@ -34,10 +36,11 @@ func rooms(pools []sched.Pool) []room {
 }
 
 // poolOf is the number of the room of a type that a gang can be planned in, -1 where there is
-// none: where its tasks are larger than the parts, nothing says that they find a place.
+// none: where its tasks are larger than the parts, or its job names nodes, which a VC is
+// guaranteed none of, nothing says that it finds a place.
 func (l *look) poolOf(g *sched.GangView, sku cell.TypeName) int {
 	at := l.roomOf(g, sku)
-	if at >= 0 && largestTask(g) > l.pools[at].part {
+	if at >= 0 && (largestTask(g) > l.pools[at].part || g.Choosy) {
 		return -1
 	}
 	return at

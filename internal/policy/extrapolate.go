@@ -213,9 +213,13 @@ func (p profiler) forecastOf(g *sched.GangView, r *record) forecast {
 	return forecast{at: place{gpus: usualGPUs(g)}, takes: takes}
 }
 
-// ran is how long a gang ran, as if all of it had been where the forecast is for.
+// ran is how long a gang ran, as if all of it had been where the forecast is for. Summed up it is
+// rounded up, since who was promised leases must not need more of them for that.
 func (f *forecast) ran(g *sched.GangView) int64 {
 	since := int64(g.Ran) - f.by
+	if since < 0 { // before that was summed up
+		return scale(f.did, int64(g.Ran), f.by)
+	}
 	if f.on > 0 && f.on != f.at.gpus {
 		num, den, _ := factor(g, f.at, place{f.on, f.at.sku})
 		since = scale(since, num, den)
@@ -230,7 +234,7 @@ func (f *forecast) follow(g *sched.GangView) bool {
 		return false
 	}
 	const second = int64(sched.Second)
-	f.did, f.by, f.on = max(f.ran(g), 0)/second*second, int64(g.Ran)/second*second, has
+	f.did, f.by, f.on = (max(f.ran(g), 0)+second-1)/second*second, int64(g.Ran)/second*second, has
 	return true
 }
 

@@ -19,6 +19,8 @@ type planned struct {
 	gpus leases.Rounded
 	has  int32 // GPUs, as it runs
 	need int64 // leases, 0 when it has outrun its estimate
+	// with are the leases with which it was promised its deadline, where no plan has it yet.
+	with leases.Vector
 }
 
 // ends is how many leases from a first one on end before each deadline.
@@ -70,15 +72,16 @@ func (l *look) pieces(g *sched.GangView, gpus int32, pool int) int {
 
 // gather lists the guaranteed gangs in order of submission, and reports whether
 // demoted ones are there; those that wait and can end within the lease are kept
-// in force.
-func (l *look) gather() (someDemoted bool) {
+// in force. What they ran since a time counts for nothing, as the leases that they need
+// begin there.
+func (l *look) gather(from sched.Time) (someDemoted bool) {
 	l.all, l.force = l.all[:0], l.force[:0]
 	rest := int64(l.lease) - int64(l.now)%int64(l.lease)
 	add := func(g *sched.GangView, runs bool) {
 		r := readRecord(g.Note)
 		switch {
 		case r.guaranteed() && g.Ref.Gang == 0:
-			l.all = append(l.all, l.planned(g, &r, runs))
+			l.all = append(l.all, l.planned(g, &r, from))
 		case r.kind == demoted && hasDeadline(g):
 			someDemoted = true
 			if runs {
@@ -99,16 +102,17 @@ func (l *look) gather() (someDemoted bool) {
 	return someDemoted
 }
 
-// planned reads a guaranteed gang as it stood when the lease began.
-func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
+// planned reads a guaranteed gang as it stood at a time.
+func (l *look) planned(g *sched.GangView, r *record, from sched.Time) *planned {
 	p := &planned{g: *g, r: *r}
 	p.pool = l.poolOf(g, r.sku)
 	f := l.forecastOf(g, r)
 	p.has, p.gpus = f.at.gpus, l.rounded(g, f.at.gpus, max(p.pool, 0))
-	ran := f.ran(g)
-	if runs && g.Started > 0 {
-		ran -= min(int64(l.now)%int64(l.lease), int64(l.now-g.Started))
+	then := *g
+	if g.Started > 0 {
+		then.Ran -= sched.Duration(min(l.now-from, l.now-g.Started))
 	}
+	ran := f.ran(&then)
 	if e := l.estimate(&f); e != unknown {
 		p.need = l.need(e - ran)
 		// Who was stopped for it left late: that is at the expense of the margin of safety, and
@@ -127,7 +131,7 @@ func (l *look) planned(g *sched.GangView, r *record, runs bool) *planned {
 
 // plan says who holds the lease that begins. It reports whether to go on.
 func (l *look) plan() bool {
-	someDemoted := l.gather()
+	someDemoted := l.gather(sched.Time(l.n * int64(l.lease)))
 	var said outcome
 	for _, p := range l.all {
 		if p.pool < 0 && !l.yield(remember(p.g.Ref.Job, p.r.demote("its guarantee is broken"))) {
@@ -188,6 +192,7 @@ func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
 	if len(in) == 0 {
 		return true
 	}
+	l.recall(pool, in)
 	p := l.problem(pool, in, someDemoted)
 	var out leases.Plan
 	var solver leases.Solver
@@ -195,6 +200,20 @@ func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
 		panic(err) // bounded above
 	}
 	return l.tell(in, &out, said)
+}
+
+// recall finds the leases with which those were promised their deadlines that no plan has yet: by
+// the same test, beside what the last plan gave. So a plan begins with one that keeps all.
+func (l *look) recall(pool int, in []*planned) {
+	var test leases.Admission
+	l.reset(&test, pool, in, l.n)
+	at := map[int]*planned{}
+	for _, p := range in {
+		if p.r.kind == promised {
+			at[test.Keep(l.keeps(p, l.n))] = p
+		}
+	}
+	test.Fill(func(number int, set leases.Vector) { at[number].with = slices.Clone(set) })
 }
 
 // problem writes the gangs of a pool as a problem of leases.
@@ -241,6 +260,9 @@ func scaled(value, top, most int64) int64 {
 // cached is what the last plan gave, cut to what is needed: what ran ahead of its
 // leases gives back the first.
 func (p *planned) cached(first int64) leases.Vector {
+	if p.r.kind == promised {
+		return p.with
+	}
 	set := p.r.leases(first)
 	for i := range set {
 		for extra := int64(set.Count()) - p.need; extra > 0 && set[i] != 0; extra-- {
@@ -278,7 +300,7 @@ func (l *look) tell(in []*planned, out *leases.Plan, said *outcome) bool {
 
 // admit judges the deadlines of those who came since the last slot.
 func (l *look) admit(due []sched.GangView) bool {
-	l.gather()
+	l.gather(l.now)
 	tests := make([]leases.Admission, len(l.pools))
 	for pool := range tests {
 		l.open(&tests[pool], pool)
@@ -384,16 +406,25 @@ func usable(g *sched.GangView, sku cell.TypeName) bool {
 	return true
 }
 
-// open begins a test with what is left of a pool from the next lease on.
+// open begins a test with what is left of a pool from the next lease on, beside all promises.
 func (l *look) open(a *leases.Admission, pool int) {
+	l.reset(a, pool, l.all, l.n+1)
+	for _, p := range l.all {
+		if p.pool == pool && p.r.kind == promised {
+			a.Keep(l.keeps(p, l.n+1))
+		}
+	}
+}
+
+// reset begins a test with what the plan leaves of a pool from a first lease on.
+func (l *look) reset(a *leases.Admission, pool int, all []*planned, first int64) {
 	full := l.capacity(pool)
 	var left []int32
-	for i := range l.all {
-		p := l.all[i]
+	for _, p := range all {
 		if p.pool != pool || p.r.kind == promised {
 			continue
 		}
-		set := p.r.leases(l.n + 1)
+		set := p.r.leases(first)
 		for end := set.End(); len(left) < end; {
 			left = append(left, full)
 		}
@@ -402,11 +433,12 @@ func (l *look) open(a *leases.Admission, pool int) {
 		}
 	}
 	a.Reset(left, full, l.rules)
-	for i := range l.all {
-		if p := l.all[i]; p.pool == pool && p.r.kind == promised && int(p.r.option) < len(p.g.Hints.Deadlines) {
-			a.Admit(leases.Request{GPUs: int32(p.gpus.GPUs), Need: int32(max(p.need, 1)), Deadlines: l.ends(&p.g, l.n+1)[p.r.option:][:1]})
-		}
-	}
+}
+
+// keeps is what a gang was promised, from a first lease on.
+func (l *look) keeps(p *planned, first int64) leases.Request {
+	at := min(int(p.r.option), len(p.g.Hints.Deadlines)-1)
+	return leases.Request{GPUs: int32(p.gpus.GPUs), Need: int32(min(p.need, leases.MaxLeases)), Deadlines: l.ends(&p.g, first)[at:][:1]}
 }
 
 // capacity is what plans may use of a pool.

@@ -148,6 +148,9 @@ func (o *outlook) carryOut(a asking, p plan) {
 	o.release()
 	o.s.size = sized{a.j.id, a.size}
 	o.s.carryOut(a.j, a.g, p)
+	if len(p.revoked)+len(p.lazies) > 0 {
+		clear(o.failed) // more was given back than it takes, perhaps
+	}
 	o.started(a)
 }
 

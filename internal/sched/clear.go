@@ -136,7 +136,17 @@ func (w *walker) clear(wish *Wish, blocked []bool) {
 // higher priority, has its leaves alone, and has run for long enough.
 func (s *State) clears(a *attempt, by *Job, settle Duration) bool {
 	j := &s.jobs[a.job]
-	return j.spec.VC == by.VC && j.spec.Priority <= by.Priority && s.movable(a) && !s.shared(a) && a.started > 0 && a.started.Add(settle) <= s.now
+	return j.spec.VC == by.VC && j.spec.Priority <= by.Priority && s.movable(a) && !s.shared(a) && a.started > 0 && a.started.Add(settle) <= s.now && !s.anchored(a)
+}
+
+// anchored reports whether the policy of an attempt's VC lets it move for nobody.
+func (s *State) anchored(a *attempt) bool {
+	p, some := s.pol[s.jobs[a.job].space].(Anchorer)
+	if !some {
+		return false
+	}
+	g := s.gangView(s.entry(a))
+	return p.Stays(&g)
 }
 
 // stayers are those of some holders who do not leave anyway, as one does that moved for

@@ -170,6 +170,14 @@ type Firm interface {
 	Firm()
 }
 
+// Anchorer is a Policy under which some gangs stay where they are: they do not move for others
+// that wait (VCConfig.Moves, Wish.Clear).
+type Anchorer interface {
+	Policy
+	// Stays reports whether a gang that runs is one of these.
+	Stays(*GangView) bool
+}
+
 // Judge is a Policy that says which failures no retry will mend.
 type Judge interface {
 	Policy
@@ -292,7 +300,9 @@ type GangView struct {
 	Delayed bool
 	Hints   *Hints
 	// Moved gangs were stopped so that they run elsewhere: they should be first.
-	Moved    bool
+	Moved bool
+	// Choosy is that its job names nodes that it must use, or must not.
+	Choosy   bool
 	Gangs    int32         // how many gangs its job has
 	Sizes    Sizes         // of an elastic job, how many members it can have
 	Speeds   []Throughput  // what was measured of its model, by type and GPUs; only to read

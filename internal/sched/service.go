@@ -97,7 +97,7 @@ func (s *State) gangView(e queued) GangView {
 	v := GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
 		Order: int64(e.job), Leaves: g.leaves, Members: g.shape.members, Shape: g.shape.text, Hints: &j.spec.Hints, Earlier: g.ran, Ran: g.ran, Since: j.submitted}
 	v.Moved = g.odd != nil && g.odd.meant != nil
-	v.Delayed = !s.eligible(j, e.gang)
+	v.Delayed, v.Choosy = !s.eligible(j, e.gang), j.spec.restricted()
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)
 	}

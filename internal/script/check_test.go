@@ -342,6 +342,9 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	victim.stop, victim.migrates = true, e.Cause == sched.EndMigrated
 	if e.Cause == sched.EndMigrated && e.By != nil {
 		c.met.moves++
+		if p := c.promises[e.Attempt.Job]; p.word == "holds" || p.word == "profiles" {
+			c.fail("C5: event %d: attempt %v, which %s, moves for %v", r.Seq, e.Attempt, p.word, *e.By)
+		}
 		if a := c.live[*e.By]; a == nil || a.placed || !slices.Contains(c.victims[*e.By], e.Attempt) || c.jobs[e.By.Job].VC != c.jobs[e.Attempt.Job].VC {
 			c.fail("I6: event %d: attempt %v moves for %v, which was not promised its cells", r.Seq, e.Attempt, *e.By)
 		}

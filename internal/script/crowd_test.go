@@ -63,6 +63,7 @@ func crowdedFloor(g *generator) *floor {
 	}
 	f.chains = []floorChain{c}
 	f.quota["a"] = []share{cells(g, &c, max(c.nodes-1, 1))}
+	f.fragment(g)
 	if g.kind == mixed || g.kind == calm && g.chance(50) {
 		f.addTypes(g)
 	}
@@ -95,8 +96,32 @@ func crowdedFloor(g *generator) *floor {
 	}
 	for _, vc := range f.vcs {
 		f.policy[vc] = g.pick(promising()...) + " budget=1000000"
+		if g.chance(20) {
+			f.policy[vc] += " backfill=" + g.pick("easy", "conservative")
+		} else if g.chance(30) {
+			f.policy[vc] += " defragmentation=20"
+		}
+		if g.chance(20) {
+			f.policy[vc] += " placement=spread"
+		}
 	}
 	return f
+}
+
+// fragment gives VC a in some calm runs cells of two sizes, or a pinned node.
+func (f *floor) fragment(g *generator) {
+	c, quota := &f.chains[0], &f.quota["a"][0]
+	if g.kind != calm || c.nodes < 3 || quota.level != "node" || !g.chance(40) {
+		return
+	}
+	quota.cells--
+	if g.chance(40) {
+		f.pins = append(f.pins, fmt.Sprintf("pin p1 node=%s1 chain=%s", c.prefix, c.name))
+		f.pinned["p1"] = "a"
+		return
+	}
+	small := c.levels()[len(c.levels())-1]
+	f.quota["a"] = append(f.quota["a"], share{c.name, c.leaves() / small.leaves, small.name})
 }
 
 // addTypes gives VC a nodes of one or two more types, as large as the others.
@@ -152,6 +177,8 @@ func (g *generator) oneOfMany(name, vc string) string {
 		}
 		if g.kind == calm && g.chance(15) { // tasks that leave parts of nodes over
 			tasks, leaves = 2+g.IntN(3), 1+g.IntN(node)
+		} else if g.kind == calm && g.chance(20) { // or that need not stand together
+			tasks, leaves = tasks*leaves, 1
 		}
 	}
 	if g.kind == calm {
@@ -167,8 +194,14 @@ func (g *generator) oneOfMany(name, vc string) string {
 		usual := 1 + g.IntN(3)
 		text += fmt.Sprintf("=1..%dx%d size=%d", usual+g.IntN(5), leaves, usual)
 	}
-	if len(g.plan.chains) > 1 && (g.kind == mixed || g.kind == calm) {
+	if len(g.plan.chains) > 1 && g.kind == mixed || g.kind == calm {
 		text = g.somewhere(text, tasks, leaves)
+	}
+	if g.kind == calm && g.chance(10) {
+		text += fmt.Sprintf(" r1=%dx%d", 1+g.IntN(2), 1+g.IntN(leaves))
+	}
+	if g.kind == calm && len(g.plan.pins) > 0 && g.chance(25) {
+		text += " pinned=p1"
 	}
 	return text
 }
@@ -179,7 +212,7 @@ func (g *generator) somewhere(text string, tasks, leaves int) string {
 		text = strings.TrimSuffix(text, fmt.Sprintf("=%dx%d", tasks, leaves))
 		text += fmt.Sprintf("=%d..%dx%d", tasks, tasks+1+g.IntN(3), leaves)
 	}
-	if g.chance(30) {
+	if len(g.plan.chains) > 1 && g.chance(30) {
 		text += "@" + g.pick("x", "y", "x|y")
 	}
 	return text

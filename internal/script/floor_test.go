@@ -184,7 +184,6 @@ func (f *floor) addChain(g *generator, name string) {
 // cells asks for n nodes in one of the ways that give the same leaves.
 func cells(g *generator, c *floorChain, n int) share {
 	switch {
-	case g.kind == calm: // chronus counts GPUs, and smaller cells guarantee nobody a node
 	case c.perRack > 0 && n >= c.perRack && n%c.perRack == 0 && g.chance(50):
 		return share{c.name, n / c.perRack, "rack"}
 	case c.perSwitch > 0 && g.chance(40):

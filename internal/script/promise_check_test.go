@@ -141,6 +141,9 @@ func (c *checker) canPromise(r sched.Record, v sched.VCConfig, id sched.JobID, p
 		c.fail("C1: event %d: job %s of %d gangs and %d deadlines is promised number %d", r.Seq, j.Name, len(j.Gangs), len(j.Hints.Deadlines), p.option)
 		return
 	}
+	if len(j.AllowedNodes)+len(j.AvoidedNodes) > 0 {
+		c.fail("C1: event %d: job %s, which names nodes, is guaranteed", r.Seq, j.Name)
+	}
 	lease := seconds(v, "lease", 1200)
 	n := int64(r.Time) / int64(lease)
 	until := int64(c.submitted[id].Add(j.Hints.Deadlines[p.option].After)) / int64(lease)

@@ -55,19 +55,23 @@ type Admission struct {
 	left     sliced
 	start    []uint64
 	promised []promise
+	kept     int // how many promises there were in all
 	rejected int // promises at the end that stand for rejected jobs
 	trial    []promise
 	avail    []uint64
 }
 
-// promise is a job with the one deadline that counts.
-type promise struct{ gpus, need, before int32 }
+// promise is a job with the one deadline that counts, and its number among all promises.
+type promise struct {
+	gpus, need, before int32
+	number             int
+}
 
 // Reset starts anew after a plan. left is how many GPUs each lease has left, lease 0
 // first, full how many a lease beyond has. Negative numbers count as 0.
 func (a *Admission) Reset(left []int32, full int32, rules Rules) {
 	a.rules, a.full, a.horizon = rules, min(max(full, 0), MaxGPUs), len(left)
-	a.promised, a.rejected = a.promised[:0], 0
+	a.promised, a.rejected, a.kept = a.promised[:0], 0, 0
 	a.capacity = a.capacity[:0]
 	for _, n := range left {
 		a.capacity = append(a.capacity, min(max(n, 0), MaxGPUs))
@@ -92,8 +96,8 @@ func (a *Admission) Admit(r Request) Verdict {
 		if m > MaxLeases {
 			m = MaxLeases
 		}
-		if m >= r.Need && a.packs(promise{r.GPUs, r.Need, m}) {
-			a.promise(promise{r.GPUs, r.Need, m})
+		if p := (promise{r.GPUs, r.Need, m, a.kept}); m >= r.Need && a.packs(p) {
+			a.promise(p)
 			return Verdict{Option: i}
 		}
 		if a.rules.FirstDeadlineOnly {
@@ -102,7 +106,7 @@ func (a *Admission) Admit(r Request) Verdict {
 	}
 	v := Verdict{Option: -1, Extended: a.extend(r)}
 	if a.rules.KeepRejected && len(r.Deadlines) > 0 && r.Deadlines[len(r.Deadlines)-1] >= r.Need {
-		a.promised = append(a.promised, promise{r.GPUs, r.Need, min(r.Deadlines[0], MaxLeases)})
+		a.promised = append(a.promised, promise{r.GPUs, r.Need, min(r.Deadlines[0], MaxLeases), -1})
 		a.rejected++
 	}
 	return v
@@ -114,12 +118,31 @@ func (a *Admission) Packs(r Request, option int) bool {
 		return false
 	}
 	m := min(r.Deadlines[option], MaxLeases)
-	return m >= r.Need && a.packs(promise{r.GPUs, r.Need, m})
+	return m >= r.Need && a.packs(promise{r.GPUs, r.Need, m, -1})
+}
+
+// Keep keeps a promise that was given before, of the first deadline, for the next tests, whether
+// or not it packs: what was promised is given to nobody else. It needs no more leases than
+// there are before that. It returns the number of the promise, which Fill knows it by.
+func (a *Admission) Keep(r Request) int {
+	m := min(r.Deadlines[0], MaxLeases)
+	p := promise{min(max(r.GPUs, 1), MaxGPUs), min(max(r.Need, 1), m), m, a.kept}
+	a.cover(int(max(m, 0)))
+	a.promise(p)
+	return p.number
+}
+
+// Fill yields the leases with which all promises are kept, by their numbers; a set is valid
+// until the next. It yields none of those that do not pack, nor of any behind these.
+func (a *Admission) Fill(yield func(number int, set Vector)) {
+	a.trial = append(a.trial[:0], a.promised...)
+	a.fill(yield)
 }
 
 // promise inserts before the rejected ones, so that NextBatch can cut those off.
 func (a *Admission) promise(p promise) {
 	a.promised = slices.Insert(a.promised, len(a.promised)-a.rejected, p)
+	a.kept++
 }
 
 // extend searches for the smallest deadline that packs. Behind everything that is
@@ -130,12 +153,12 @@ func (a *Admission) extend(r Request) int32 {
 		high = max(high, p.before)
 	}
 	high = min(high+r.Need, MaxLeases)
-	if !a.packs(promise{r.GPUs, r.Need, high}) {
+	if !a.packs(promise{r.GPUs, r.Need, high, -1}) {
 		return 0
 	}
 	low := r.Need - 1 // does not pack
 	for low+1 < high {
-		if m := low + (high-low)/2; a.packs(promise{r.GPUs, r.Need, m}) {
+		if m := low + (high-low)/2; a.packs(promise{r.GPUs, r.Need, m, -1}) {
 			high = m
 		} else {
 			low = m
@@ -147,10 +170,16 @@ func (a *Admission) extend(r Request) int32 {
 // packs fills backwards with all promises and one more.
 func (a *Admission) packs(more promise) bool {
 	a.trial = append(append(a.trial[:0], a.promised...), more)
+	a.cover(int(more.before))
+	return a.fill(nil)
+}
+
+// fill fills backwards with the promises of a trial, the largest first, and yields what each
+// gets; false is that one finds too few leases.
+func (a *Admission) fill(yield func(number int, set Vector)) bool {
 	slices.SortStableFunc(a.trial, func(p, q promise) int {
 		return cmp.Or(cmp.Compare(q.gpus, p.gpus), cmp.Compare(p.before-p.need, q.before-q.need), cmp.Compare(q.before, p.before))
 	})
-	a.cover(int(more.before))
 	copy(a.left.bits, a.start)
 	for _, p := range a.trial {
 		avail := a.avail[:(p.before+63)/64]
@@ -161,6 +190,9 @@ func (a *Admission) packs(more promise) bool {
 		}
 		latest(int(p.need), avail)
 		a.left.sub(p.gpus, avail)
+		if yield != nil {
+			yield(p.number, Vector(avail))
+		}
 	}
 	return true
 }

@@ -113,10 +113,10 @@ func TestAdmitTwin(t *testing.T) {
 				req.Deadlines = append(req.Deadlines, m)
 			}
 			want := slices.IndexFunc(req.Deadlines, func(m int32) bool {
-				return plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m}))
+				return plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m, 0}))
 			})
 			for i, m := range req.Deadlines {
-				if fits := plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m})); a.Packs(req, i) != fits {
+				if fits := plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m, 0})); a.Packs(req, i) != fits {
 					t.Fatalf("%+v: option %d packs: %v", req, i, !fits)
 				}
 			}
@@ -126,12 +126,12 @@ func TestAdmitTwin(t *testing.T) {
 			}
 			if v.Admitted() {
 				admitted++
-				kept = append(kept, promise{req.GPUs, req.Need, req.Deadlines[v.Option]})
+				kept = append(kept, promise{req.GPUs, req.Need, req.Deadlines[v.Option], 0})
 				continue
 			}
 			extended++
 			with := func(m int32) bool {
-				return plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m}))
+				return plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m, 0}))
 			}
 			if v.Extended <= req.Deadlines[0] || !with(v.Extended) || with(v.Extended-1) {
 				t.Fatalf("%+v: %d leases are said to be the fewest", req, v.Extended)

@@ -76,3 +76,71 @@ func TestRoundedIsPlaceable(t *testing.T) {
 		}
 	}
 }
+
+// Each part divides the next, holds what it is for, and is the smallest of the chain that does.
+func TestPart(t *testing.T) {
+	for _, c := range []struct{ gpus, node, want int }{
+		{1, 8, 1}, {2, 8, 2}, {3, 8, 4}, {5, 8, 8}, {8, 8, 8}, {9, 8, 8}, {3, 1, 1},
+		{2, 12, 2}, {3, 12, 4}, {4, 12, 4}, {5, 12, 12}, {3, 6, 6}, {2, 7, 7}, {100, 960, 192}, {4, 10, 10},
+	} {
+		if got := Part(c.gpus, c.node); got != c.want {
+			t.Errorf("Part(%d, %d) = %d, want %d", c.gpus, c.node, got, c.want)
+		}
+	}
+	for node := 1; node <= 200; node++ {
+		for gpus := 2; gpus <= node; gpus++ {
+			if a, b := Part(gpus-1, node), Part(gpus, node); b < gpus || b%a != 0 || node%b != 0 || b > a && a >= gpus {
+				t.Fatalf("of a node of %d, %d GPUs are %d and %d are %d", node, gpus-1, a, gpus, b)
+			}
+		}
+	}
+}
+
+// What counting parts rests on: whoever stands wherever it found room, as many tasks as were
+// counted find room, when those of smaller parts leave, and are placed again behind them.
+func TestPartsFindRoom(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		node := []int{2, 4, 6, 8, 12, 16}[r.IntN(6)]
+		free, left := slices.Repeat([]int{node}, 1+r.IntN(8)), 0
+		left = node * len(free)
+		type standing struct{ task, part, node int }
+		var stand []standing
+		for range 60 {
+			wait := []standing{{task: 1 + r.IntN(node)}}
+			if wait[0].part = Part(wait[0].task, node); wait[0].part > left {
+				continue
+			}
+			left -= wait[0].part
+			for len(wait) > 0 {
+				s := wait[0]
+				wait = wait[1:]
+				var fit []int // with those of smaller parts away
+				for n := range free {
+					room := free[n]
+					for _, o := range stand {
+						if o.node == n && o.part < s.part {
+							room += o.task
+						}
+					}
+					if room >= s.task {
+						fit = append(fit, n)
+					}
+				}
+				if len(fit) == 0 {
+					t.Fatalf("a task of %d finds no room on nodes of %d: %v", s.task, node, stand)
+				}
+				s.node = fit[r.IntN(len(fit))]
+				for i := len(stand) - 1; i >= 0 && free[s.node] < s.task; i-- {
+					if o := stand[i]; o.node == s.node && o.part < s.part {
+						free[o.node] += o.task
+						wait = append(wait, o)
+						stand = slices.Delete(stand, i, i+1)
+					}
+				}
+				free[s.node] -= s.task
+				stand = append(stand, s)
+			}
+		}
+	}
+}
