@@ -183,7 +183,7 @@ var faults = []fault{
 	{name: "chronus lets equals leave who hold the lease", file: "internal/policy/chronus_holders.go",
 		old: "if s.piece >= h.piece || (",
 		new: "if s.piece > h.piece || ("},
-	{name: "chronus counts tasks, not parts of nodes", file: "internal/policy/plan.go",
+	{name: "chronus counts tasks instead of parts of nodes", file: "internal/policy/plan.go",
 		old: "return int(min(tasks*int64(leases.Part(int(largestTask(g)), int(p.part))), leases.MaxGPUs))",
 		new: "return int(min(tasks*int64(largestTask(g)), leases.MaxGPUs))"},
 	{name: "philly's patience is one report too long", file: "internal/policy/early.go",
