@@ -157,7 +157,7 @@ func (l *look) lacking() []lacking {
 // are all part of its lease.
 func (l *look) serve(h *lacking) bool {
 	w := l.wish(&h.g)
-	w.Over, w.Passes = l.behindHolder(h), func(ref sched.GangRef) bool { return l.before(h, ref) }
+	w.Over, w.Passes, w.Due = l.behindHolder(h), func(ref sched.GangRef) bool { return l.before(h, ref) }, true
 	if l.v.Placed(h.g.Ref) { // it runs, or was promised cells
 		w.Size = 0
 	}

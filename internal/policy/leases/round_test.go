@@ -101,46 +101,69 @@ func TestPart(t *testing.T) {
 func TestPartsFindRoom(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
-		node := []int{2, 4, 6, 8, 12, 16}[r.IntN(6)]
-		free, left := slices.Repeat([]int{node}, 1+r.IntN(8)), 0
-		left = node * len(free)
-		type standing struct{ task, part, node int }
-		var stand []standing
+		size := []int{2, 4, 6, 8, 12, 16}[r.IntN(6)]
+		f := floor{Rand: r, size: size, free: slices.Repeat([]int{size}, 1+r.IntN(8))}
+		left := size * len(f.free)
 		for range 60 {
-			wait := []standing{{task: 1 + r.IntN(node)}}
-			if wait[0].part = Part(wait[0].task, node); wait[0].part > left {
-				continue
-			}
-			left -= wait[0].part
-			for len(wait) > 0 {
-				s := wait[0]
-				wait = wait[1:]
-				var fit []int // with those of smaller parts away
-				for n := range free {
-					room := free[n]
-					for _, o := range stand {
-						if o.node == n && o.part < s.part {
-							room += o.task
-						}
-					}
-					if room >= s.task {
-						fit = append(fit, n)
-					}
-				}
-				if len(fit) == 0 {
-					t.Fatalf("a task of %d finds no room on nodes of %d: %v", s.task, node, stand)
-				}
-				s.node = fit[r.IntN(len(fit))]
-				for i := len(stand) - 1; i >= 0 && free[s.node] < s.task; i-- {
-					if o := stand[i]; o.node == s.node && o.part < s.part {
-						free[o.node] += o.task
-						wait = append(wait, o)
-						stand = slices.Delete(stand, i, i+1)
-					}
-				}
-				free[s.node] -= s.task
-				stand = append(stand, s)
+			task := 1 + r.IntN(size)
+			if part := Part(task, size); part <= left {
+				left -= part
+				f.place(t, onNode{task: task, part: part})
 			}
 		}
 	}
+}
+
+// floor is some nodes of one size with tasks on them.
+type floor struct {
+	*rand.Rand
+	size  int
+	free  []int
+	stand []onNode
+}
+
+type onNode struct{ task, part, node int }
+
+// place finds room for a task on any node that has it, and then for those that left for it.
+func (f *floor) place(t *testing.T, first onNode) {
+	t.Helper()
+	for wait := []onNode{first}; len(wait) > 0; wait = wait[1:] {
+		s := wait[0]
+		var fit []int
+		for n := range f.free {
+			if f.room(n, s.part) >= s.task {
+				fit = append(fit, n)
+			}
+		}
+		if len(fit) == 0 {
+			t.Fatalf("a task of %d finds no room on nodes of %d: %v", s.task, f.size, f.stand)
+		}
+		s.node = fit[f.IntN(len(fit))]
+		wait = append(wait, f.clear(s)...)
+		f.free[s.node] -= s.task
+		f.stand = append(f.stand, s)
+	}
+}
+
+// room is what a node has with those of smaller parts away.
+func (f *floor) room(node, part int) int {
+	n := f.free[node]
+	for _, o := range f.stand {
+		if o.node == node && o.part < part {
+			n += o.task
+		}
+	}
+	return n
+}
+
+// clear lets those of smaller parts leave a task's node until it has room.
+func (f *floor) clear(s onNode) (left []onNode) {
+	for i := len(f.stand) - 1; i >= 0 && f.free[s.node] < s.task; i-- {
+		if o := f.stand[i]; o.node == s.node && o.part < s.part {
+			f.free[o.node] += o.task
+			left = append(left, o)
+			f.stand = slices.Delete(f.stand, i, i+1)
+		}
+	}
+	return left
 }
