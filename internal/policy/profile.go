@@ -232,10 +232,12 @@ func (l *look) startProfile(g *sched.GangView) bool {
 		return true
 	}
 	l.pool.take(at, g, gpus)
-	if readRecord(g.Note).kind == profiles {
-		return true
+	switch r := readRecord(g.Note); {
+	case r.kind != profiles:
+		l.pool.cost.started++
+	case string(r.rest) == string(l.pools[at].SKU):
+		return true // it was stopped, and goes on
 	}
-	l.pool.cost.started++
 	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.pools[at].SKU)))
 }
 
