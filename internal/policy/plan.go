@@ -192,18 +192,26 @@ func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
 	if len(in) == 0 {
 		return true
 	}
-	l.recall(pool, in)
-	p := l.problem(pool, in, someDemoted)
+	out := l.solve(l.problem(pool, in, someDemoted))
+	if !out.Complete() {
+		l.recall(pool, in)
+		out = l.solve(l.problem(pool, in, someDemoted))
+	}
+	return l.tell(in, out, said)
+}
+
+// solve makes a plan.
+func (l *look) solve(p *leases.Problem) *leases.Plan {
 	var out leases.Plan
 	var solver leases.Solver
 	if err := solver.Solve(p, leases.DefaultLimits(), &out); err != nil {
 		panic(err) // bounded above
 	}
-	return l.tell(in, &out, said)
+	return &out
 }
 
 // recall finds the leases with which those were promised their deadlines that no plan has yet: by
-// the same test, beside what the last plan gave. So a plan begins with one that keeps all.
+// the same test, beside what the last plan gave. A plan that begins with these keeps all.
 func (l *look) recall(pool int, in []*planned) {
 	var test leases.Admission
 	l.reset(&test, pool, in, l.n)
