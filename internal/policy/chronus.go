@@ -158,7 +158,7 @@ type look struct {
 	now   sched.Time
 	n     int64 // the lease in which it is
 	types []sched.Pool
-	pools []room
+	pools []leaseRoom
 	all   []*planned // with boundary or admission: who is guaranteed
 	force []sched.GangView
 	ended []sched.GangView // whose profile has ended
@@ -174,7 +174,7 @@ type look struct {
 func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
-		l.pools = rooms(l.types)
+		l.pools = leaseRooms(l.types)
 		l.n = int64(l.now) / int64(c.lease)
 		l.elastic = v.Elastic()
 		prio, some := l.priority()

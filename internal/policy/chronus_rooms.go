@@ -9,27 +9,27 @@ import (
 
 // Where plans know that what they count is there.
 
-// room is what plans count of a type: equal parts of nodes, so that what is counted is there.
+// leaseRoom is what plans count of a type: equal parts of nodes, so that what is counted is there.
 // A VC's cells that are smaller than its largest within a node count for nothing, and each
 // pinned cell is a room of its own.
-type room struct {
+type leaseRoom struct {
 	sched.Pool // with the leaves of the room
 	part       int32
 	pinned     cell.PinnedID
 }
 
-// rooms are those of a VC.
-func rooms(pools []sched.Pool) []room {
-	var out []room
+// leaseRooms are those of a VC.
+func leaseRooms(pools []sched.Pool) []leaseRoom {
+	var out []leaseRoom
 	for _, p := range pools {
 		if len(p.Cells) == 0 { // nothing more is known
-			out = append(out, room{Pool: p, part: p.Node})
+			out = append(out, leaseRoom{Pool: p, part: p.Node})
 		}
 		for i, c := range p.Cells {
 			if c.Pinned == "" && i+1 < len(p.Cells) && p.Cells[i+1].Pinned == "" {
 				continue // those behind are larger
 			}
-			out = append(out, room{sched.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned})
+			out = append(out, leaseRoom{sched.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned})
 		}
 	}
 	return out
@@ -52,7 +52,7 @@ func (l *look) roomOf(g *sched.GangView, sku cell.TypeName) int {
 	if !one {
 		return -1
 	}
-	return slices.IndexFunc(l.pools, func(p room) bool { return p.SKU == sku && p.pinned == pinned })
+	return slices.IndexFunc(l.pools, func(p leaseRoom) bool { return p.SKU == sku && p.pinned == pinned })
 }
 
 // uses reports whether a gang can use the cells of a room.
