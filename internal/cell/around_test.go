@@ -246,7 +246,9 @@ func TestChargesInNestedVCs(t *testing.T) {
 	charges := 0
 	for seed := range seeds.Of(t, 300) {
 		r := rand.New(rand.NewPCG(seed, 41))
-		level := func(l cell.Level, n int32) []cell.QuotaSpec { return []cell.QuotaSpec{{Chain: "RACK", Level: l, Number: n}} }
+		level := func(l cell.Level, n int32) []cell.QuotaSpec {
+			return []cell.QuotaSpec{{Chain: "RACK", Level: l, Number: n}}
+		}
 		spec := racks(1)
 		spec.VCs = []cell.VCSpec{{Name: "a", Quota: level(2, 2)}, {Name: "a.x", Parent: "a", Quota: level(2, 2)},
 			{Name: "a.x.u", Parent: "a.x", Quota: level(1, 3)}, {Name: "b", Quota: level(2, 1)}}
