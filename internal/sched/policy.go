@@ -192,15 +192,15 @@ type Wish struct {
 	// met: nothing later may use a chain that this gang could use. A gang that
 	// waits for bad hardware or a back-off holds nobody up.
 	Strict bool
+	// Due says that the gang was promised its cells for now by the policy itself: then the
+	// policy's quantum protects nobody from it, the VC's minimum run time alone does.
+	Due bool
 	// Over yields running gangs of this priority that stand behind this one, the
 	// last in the order first: they may be made to leave for it when it does not
 	// fit otherwise. It is read only then. nil makes nobody leave. Whoever has not
 	// run for the VC's minimum run time and the policy's quantum, or used up its budget
 	// of preemptions, is left alone.
 	Over iter.Seq[GangRef]
-	// Due says that the gang was promised its cells for now by the policy itself: then the
-	// policy's quantum protects nobody from it, the VC's minimum run time alone does.
-	Due bool
 	// Passes says, with Over, whether a gang that waits with a booking, or was promised
 	// cells, stands behind this one as those do: it would be named if it ran. nil is
 	// that of the booked all do to which the walk comes later, and nobody else.
