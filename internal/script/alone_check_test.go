@@ -74,12 +74,22 @@ func (c *checker) heard() {
 func (c *checker) reported(r sched.Record, e sched.Progress) {
 	id := e.Attempt.Job
 	v, early := c.early(c.jobs[id])
-	if e.Loss == "" || early == "" || e.Attempt.Gang != 0 || e.Task != c.jobs[id].Gangs[0].Tasks[0] {
+	if e.Attempt.Gang != 0 || e.Task != c.jobs[id].Gangs[0].Tasks[0] {
+		return
+	}
+	if old := c.lastLoss[e.Attempt]; e.Loss == "" && early != "" && c.losses[id] == nil && old != nil {
+		c.losses[id] = old // it was told before the policy looked, which begins with it
+	}
+	if e.Loss == "" {
 		return
 	}
 	loss, err := strconv.ParseFloat(e.Loss, 64)
 	if err != nil || loss != loss {
 		loss = math.Inf(1)
+	}
+	c.lastLoss[e.Attempt] = &falling{best: loss, seen: r.Time}
+	if early == "" {
+		return
 	}
 	f := c.losses[id]
 	if f == nil {

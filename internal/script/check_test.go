@@ -45,7 +45,8 @@ type checker struct {
 	promoted  map[sched.JobID]promotion
 	profiled  map[cell.VCName][3]int64
 	losses    map[sched.JobID]*falling
-	reports   []sched.Record // that came since the last decision
+	lastLoss  map[sched.AttemptID]*falling // that an attempt told, under whatever policy
+	reports   []sched.Record               // that came since the last decision
 	lent      map[lentKey]*lent
 	owed      bool       // what was borrowed is known
 	calm      bool       // promises are kept as long as nothing happens
@@ -109,7 +110,7 @@ func newChecker(s *script.Session) *checker {
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
 		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
 		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
-		promises: map[sched.JobID]promise{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{},
+		promises: map[sched.JobID]promise{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{}, lastLoss: map[sched.AttemptID]*falling{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
 }
