@@ -3,6 +3,8 @@ package sched
 import (
 	"cmp"
 	"slices"
+
+	"github.com/combsched/comb/internal/cell"
 )
 
 // A booking is what Booked promises to a waiting gang: that its cells are free at
@@ -86,5 +88,24 @@ func (s *State) verifyBooking(j *job, g int32, add func(string, ...any)) {
 		add("gang %d of job %d is booked, but it waits for nothing", g, j.id)
 	case b != nil && (b.Job != j.id || b.Gang != g || b.Start == 0 && len(b.Leaves) == 0):
 		add("gang %d of job %d has a booking that is not its: %+v", g, j.id, *b)
+	}
+}
+
+// heldBack ends the bookings of gangs of a priority that their policy does not ask for, and
+// cannot say when it will: else whoever is to start before them waits for them, and they
+// for that.
+func (o *outlook) heldBack() {
+	if o == nil {
+		return
+	}
+	p, ok := o.s.pol[o.space].(Restrainer)
+	for i := range o.books {
+		b := &o.books[i]
+		if !ok || b.over || b.ranked || b.prio != o.prio || b.prio < cell.MinGuaranteed {
+			continue
+		}
+		if why, until := p.Restrains(o.s.view(o.space, b.prio), b.ref); why != "" && until == 0 {
+			o.end(b)
+		}
 	}
 }

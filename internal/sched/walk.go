@@ -99,6 +99,9 @@ func (w *walker) walk() {
 		w.forget(prio)
 		prio = next
 		goOn := w.rank(prio)
+		if goOn {
+			w.outlook.heldBack()
+		}
 		w.outlook.revisit()
 		if !goOn {
 			return
