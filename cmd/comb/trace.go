@@ -67,13 +67,29 @@ func (in *traceInput) open(a *app, c *cobra.Command, file string, stream func(st
 		return nil, err
 	}
 	if file == "-" {
-		return stream("standard input", a.in, in.Options)
+		r, err := stream("standard input", untilDone(c.Context(), a.in), in.Options)
+		if err != nil && c.Context().Err() != nil {
+			err = c.Context().Err()
+		}
+		return r, err
 	}
 	r, err := trace.Open(file, in.Options)
 	if err == nil {
 		context.AfterFunc(c.Context(), func() { _ = r.Close() })
 	}
 	return r, err
+}
+
+// untilDone reads a stream whose Read nothing else can end, such as that of a pipe into
+// which nobody writes, until the command is interrupted.
+func untilDone(ctx context.Context, in io.Reader) io.Reader {
+	out, fill := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = fill.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(fill, in)
+		_ = fill.CloseWithError(err)
+	}()
+	return out
 }
 
 // goodJobs yields the jobs of a trace until the command is interrupted. Bad rows are

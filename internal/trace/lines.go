@@ -79,7 +79,10 @@ func (l *lines) tooLong() error {
 
 // broken tells the end of a file from a file that cannot be read on.
 func (l *lines) broken(err error) error {
+	var told *Error
 	switch {
+	case errors.As(err, &told):
+		return told
 	case errors.Is(err, errBound):
 		return &Error{File: l.file, Line: l.n + 1, Kind: "file too large",
 			Text: fmt.Sprintf("the file has more than %d bytes after unpacking; split it", l.in.most)}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -127,6 +129,114 @@ func TestOpenStreamLeavesNothing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestSpoolHasNoName reads a stream in which more may follow: its file has no name even
+// then, and a format that is read once has none and needs no folder for it.
+func TestSpoolHasNoName(t *testing.T) {
+	for text, kept := range map[string]bool{phillyHead + "b,2,1,1,v\n": true, "{\"comb_trace\":1}\n{\"id\":\"a\",\"submit_us\":1,\"gpus\":1}\n": false} {
+		for _, format := range []Format{Auto, map[bool]Format{true: PhillyCSV, false: Comb}[kept]} {
+			t.Setenv("TMPDIR", t.TempDir())
+			waiting := &lister{dir: os.Getenv("TMPDIR"), rest: strings.NewReader(text)}
+			r, err := OpenStream("stream", waiting, Options{Format: format})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range r.InOrder() {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			if err := r.Close(); err != nil || waiting.reads < 2 || len(waiting.seen) > 0 {
+				t.Errorf("%s: %d reads saw %v, %v", format, waiting.reads, waiting.seen, err)
+			}
+			t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+			r, err = OpenStream("stream", strings.NewReader(text), Options{Format: format})
+			if kept && (err == nil || !strings.Contains(err.Error(), "TMPDIR")) || !kept && err != nil {
+				t.Errorf("%s without a folder: %v", format, err)
+			}
+			if err == nil {
+				r.Close()
+			}
+		}
+	}
+}
+
+// lister looks into a folder whenever something is read.
+type lister struct {
+	dir   string
+	rest  io.Reader
+	reads int
+	seen  []string
+}
+
+func (l *lister) Read(p []byte) (int, error) {
+	l.reads++
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		l.seen = append(l.seen, e.Name())
+	}
+	return l.rest.Read(p)
+}
+
+// endless repeats a text, unless it is empty.
+type endless struct {
+	text string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, e.text[e.at:])
+	e.at = (e.at + n) % len(e.text)
+	return n, nil
+}
+
+// TestSpoolIsBounded reads streams with members of gzip that hold nothing and do not end,
+// before and behind the jobs, and a plain one that is too long.
+func TestSpoolIsBounded(t *testing.T) {
+	packed := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	some := phillyHead + strings.Repeat("b,2,1,1,v\n", 10_000)
+	nothing := strings.Repeat(packed(""), 1000)
+	for _, c := range []struct {
+		before, again string
+		most          int64
+		want          string
+	}{
+		{packed(some), nothing, 1 << 20, "more than 1048576 bytes to keep"},
+		{packed(phillyHead), nothing, 1 << 20, "more than 1048576 bytes"},
+		{"", nothing, 1 << 40, "more than 4194304 bytes before its format"},
+		{some, "b,2,1,1,v\n", 1 << 20, "more than 1048576 bytes"},
+		{"", some, 10, "more than 10 bytes"},
+		{phillyHead, "", 10, "more than 10 bytes"},
+	} {
+		r, err := OpenStream("stream", io.MultiReader(strings.NewReader(c.before), &endless{text: c.again}), Options{MaxBytes: c.most})
+		if err == nil {
+			for _, bad := range r.InOrder() {
+				err = errors.Join(err, bad)
+			}
+			r.Close()
+		}
+		var told *Error
+		if !errors.As(err, &told) || told.Kind != "file too large" || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("want %q, got %v", c.want, err)
+		}
 	}
 }
 

@@ -85,21 +85,30 @@ func Open(path string, o Options) (*Reader, error) {
 
 // OpenStream reads a stream as NewReader does, for whoever wants InOrder: what has to be
 // read twice for that is put into a file without a name, among the temporary ones, until
-// the reader is closed.
+// the reader is closed. Such a stream has at most Options.MaxBytes before unpacking, too.
 func OpenStream(name string, in io.Reader, o Options) (*Reader, error) {
-	f, err := os.CreateTemp("", "comb-trace-")
-	if err != nil {
-		return nil, fmt.Errorf("cannot keep %s for a second reading: %w", name, err)
+	s := &spool{in: in, name: name, most: spoolHead}
+	if 0 < o.MaxBytes && o.MaxBytes < s.most {
+		s.most = o.MaxBytes
 	}
-	s := &spool{in: in, out: f}
-	r, err := NewReader(name, s, o)
-	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
-		f.Close()
+	r, l, err := recognize(name, s, o)
+	if err != nil {
 		return nil, err
 	}
 	if r.Ordered() {
-		s.out = nil
-		return r, f.Close()
+		s.done, s.head = true, nil
+		if err := r.begin(l, o); err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
+	f, err := s.keep(o.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.begin(l, o); err != nil {
+		f.Close()
+		return nil, err
 	}
 	r.close = append(r.close, f)
 	o.Format = r.format
@@ -107,21 +116,66 @@ func OpenStream(name string, in io.Reader, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// spool copies what is read.
+// spoolHead bounds what a spool holds in memory: more than it takes to fill the buffers
+// of lines, which is all that is read before the format is known.
+const spoolHead = 4 << 20
+
+// spool copies what is read: into memory first, then into a file.
 type spool struct {
 	in   io.Reader
-	out  io.Writer // nil when it is not wanted any more
+	name string // of the stream, for errors
+	head []byte
+	out  io.Writer // nil before keep
+	done bool      // nothing is copied any more
 	size int64
+	most int64
+	full error // what Read said when there were more
 }
 
-// Read implements io.Reader.
-func (s *spool) Read(p []byte) (int, error) {
-	n, err := s.in.Read(p)
-	if s.out != nil && n > 0 {
-		if _, wrong := s.out.Write(p[:n]); wrong != nil {
-			return 0, fmt.Errorf("and keep it for a second reading: %w", wrong)
+// keep goes on with a file that nobody else finds: its name is gone before anything is
+// written, so that it ends with the program however that ends.
+func (s *spool) keep(most int64) (*os.File, error) {
+	f, err := os.CreateTemp("", "comb-trace-")
+	if err == nil {
+		if err = os.Remove(f.Name()); err == nil {
+			_, err = f.Write(s.head)
 		}
-		s.size += int64(n)
+		if err != nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep %s for a second reading: %w; name a folder with room for it in TMPDIR, or convert a file", s.name, err)
+	}
+	if most <= 0 {
+		most = DefaultMaxBytes
+	}
+	s.out, s.head, s.most = f, nil, most
+	return f, nil
+}
+
+// Read implements io.Reader. A stream with too many bytes, which may unpack to few, is
+// an *Error.
+func (s *spool) Read(p []byte) (int, error) {
+	if s.full != nil {
+		return 0, s.full
+	}
+	n, err := s.in.Read(p)
+	if s.done || n <= 0 {
+		return n, err
+	}
+	if s.size += int64(n); s.size > s.most {
+		where := "to keep for a second reading"
+		if s.out == nil {
+			where = "before its format can be told"
+		}
+		s.full = &Error{File: s.name, Kind: "file too large", Text: fmt.Sprintf("the stream has more than %d bytes %s; split it", s.most, where)}
+		return 0, s.full
+	}
+	if s.out == nil {
+		s.head = append(s.head, p[:n]...)
+	} else if _, wrong := s.out.Write(p[:n]); wrong != nil {
+		return 0, fmt.Errorf("and keep it for a second reading: %w", wrong)
 	}
 	return n, err
 }
@@ -139,27 +193,37 @@ func beside(path string, names ...string) string {
 
 // NewReader reads a trace from a stream; name stands for it in errors.
 func NewReader(name string, in io.Reader, o Options) (*Reader, error) {
-	l, err := newLines(name, in, o.MaxBytes)
+	r, l, err := recognize(name, in, o)
+	if err == nil {
+		err = r.begin(l, o)
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{file: name, format: o.Format, lenient: o.Lenient}
-	if o.Format == "" || o.Format == Auto {
-		if r.format, err = detect(l); err != nil {
-			return nil, err
-		}
-	}
-	f := formatNamed(r.format)
-	if f == nil {
-		return nil, fmt.Errorf("there is no trace format %q; want one of %s", o.Format, FormatNames())
-	}
-	if r.src, err = f.open(l, &opening{o, r}); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = &Error{File: name, Kind: "empty", Text: "the file is empty"}
-		}
-		return nil, err
-	}
 	return r, nil
+}
+
+// recognize makes a reader whose format is known, and has read no more than that takes.
+func recognize(name string, in io.Reader, o Options) (*Reader, *lines, error) {
+	r := &Reader{file: name, format: o.Format, lenient: o.Lenient}
+	l, err := newLines(name, in, o.MaxBytes)
+	if err == nil && (o.Format == "" || o.Format == Auto) {
+		r.format, err = detect(l)
+	}
+	if err == nil && formatNamed(r.format) == nil {
+		err = fmt.Errorf("there is no trace format %q; want one of %s", o.Format, FormatNames())
+	}
+	return r, l, err
+}
+
+// begin reads the head of the file.
+func (r *Reader) begin(l *lines, o Options) error {
+	var err error
+	r.src, err = formatNamed(r.format).open(l, &opening{o, r})
+	if errors.Is(err, io.EOF) {
+		return &Error{File: r.file, Kind: "empty", Text: "the file is empty"}
+	}
+	return err
 }
 
 // opening is what a format gets to begin with.
