@@ -242,7 +242,7 @@ func vcNames(c *sched.Config) string {
 // are the VC's, all others the policy's. In a simulation the budget is none unless it is given: the published
 // policies know of none.
 func ParsePolicy(text string) (sched.VCConfig, error) {
-	name, rest, _ := strings.Cut(text, ":")
+	name, rest, colon := strings.Cut(text, ":")
 	budget := int32(1<<31 - 1)
 	vc := sched.VCConfig{Policy: name, Budget: &budget}
 	var wrong problems
@@ -253,7 +253,7 @@ func ParsePolicy(text string) (sched.VCConfig, error) {
 		}
 		switch key {
 		case "":
-			if kv != "" || rest != "" {
+			if colon {
 				wrong.add(fmt.Errorf("policy %q: want NAME:key=value,... and found %q", text, kv))
 			}
 		case "backfill":

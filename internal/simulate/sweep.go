@@ -97,8 +97,10 @@ func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies sched.
 	}
 	for _, n := range m.List("policies") {
 		p := r.String(n, document.Text{Max: 4096})
-		if p == "" {
+		if n.Kind == document.Null || n.Kind == document.Scalar && n.Text == "" {
 			r.Problem(n, "name a policy here, such as fifo")
+		} else if p == "" {
+			continue // what it is instead is told
 		} else if err := checkPolicy(p, policies); err != nil {
 			r.Problem(n, "%s", err)
 		} else if once(n, slices.Contains(s.Policies, p)) {
