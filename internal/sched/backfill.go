@@ -138,6 +138,9 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 func (o *outlook) start(a asking) bool {
 	defer blaming(a.ref.Job)
 	p, ok := o.passing(a)
+	if !ok {
+		p, ok = o.elsewhere(a)
+	}
 	if ok {
 		o.carryOut(a, p)
 	}

@@ -109,3 +109,21 @@ func (o *outlook) heldBack() {
 		}
 	}
 }
+
+// elsewhere is passing without the cells that a gang's own booking binds: in VCs in VCs they
+// may keep it from others that are free by now.
+func (o *outlook) elsewhere(a asking) (p plan, ok bool) {
+	i := o.find(a.ref)
+	if i < 0 || o.s.looks.flat || len(o.books[i].binds) == 0 || int64(a.j.gangs[a.g].leaves) > o.s.unheld(a.j.space, a.prio) {
+		return plan{}, false
+	}
+	failed := o.failed
+	o.failed, o.books[i].over = map[passKey]bool{}, true
+	o.rehold()
+	if p, ok = o.passing(a); !ok {
+		o.books[i].over = false
+		o.rehold()
+	}
+	o.failed = failed
+	return p, ok
+}
