@@ -81,10 +81,13 @@ func (s *State) sheltered(j *job, g int32) (string, Time) {
 	}
 	var first Time
 	var each []string
-	over := s.overFor(j, g)
+	over, due := s.overFor(j, g)
+	least := s.minRun(j.space)
+	if due {
+		least = s.vc(j.space).MinRun
+	}
 	for _, a := range over {
-		least := s.minRun(j.space)
-		if a.cause != 0 || !s.younger(a, least) || len(each) == maxNamed {
+		if a.cause != 0 || !s.younger(a, least) || len(each) == maxNamed || s.spent(a) {
 			continue
 		}
 		name := string(s.jobs[a.job].spec.Name)
@@ -99,18 +102,19 @@ func (s *State) sheltered(j *job, g int32) (string, Time) {
 	if len(each) == 0 {
 		return "", 0
 	}
-	return fmt.Sprintf("its own priority leaves alone who has run for less than %d s: %s", s.minRun(j.space)/Second, strings.Join(each, ", ")), first
+	return fmt.Sprintf("its own priority leaves alone who has run for less than %d s: %s", least/Second, strings.Join(each, ", ")), first
 }
 
 // overFor lists the attempts that the policy of a gang's VC would have stopped for it, were
-// they old enough, in order of their jobs.
-func (s *State) overFor(j *job, g int32) []*attempt {
+// they old enough, in order of their jobs, and whether the gang was promised its cells for now:
+// then the quantum protects nobody from it.
+func (s *State) overFor(j *job, g int32) (out []*attempt, due bool) {
 	ref := GangRef{j.id, g}
-	var out []*attempt
 	for wish := range s.pol[j.space].Rank(view{s: s, space: j.space, prio: j.spec.Priority, now: s.now, all: true}) {
 		if wish.Gang != ref || wish.Over == nil {
 			continue
 		}
+		due = wish.Due
 		for of := range wish.Over {
 			if a := s.attemptOf(of); a != nil && !s.cl.Alloc(a.alloc).Opportunistic() {
 				out = append(out, a)
@@ -119,5 +123,12 @@ func (s *State) overFor(j *job, g int32) []*attempt {
 		break
 	}
 	slices.SortFunc(out, func(a, b *attempt) int { return compareAttempts(a.id, b.id) })
-	return out
+	return out, due
+}
+
+// spent reports whether the budget of preemptions of an attempt's job is used up: then it is left
+// alone however long it has run.
+func (s *State) spent(a *attempt) bool {
+	j := &s.jobs[a.job]
+	return !s.isExtra(a) && j.yielded >= s.vc(j.space).PreemptionBudget()
 }
