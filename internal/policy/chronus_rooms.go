@@ -16,20 +16,21 @@ type leaseRoom struct {
 	sched.Pool // with the leaves of the room
 	part       int32
 	pinned     cell.PinnedID
+	kind       int // the number of its type
 }
 
 // leaseRooms are those of a VC.
 func leaseRooms(pools []sched.Pool) []leaseRoom {
 	var out []leaseRoom
-	for _, p := range pools {
+	for kind, p := range pools {
 		if len(p.Cells) == 0 { // nothing more is known
-			out = append(out, leaseRoom{Pool: p, part: p.Node})
+			out = append(out, leaseRoom{Pool: p, part: p.Node, kind: kind})
 		}
 		for i, c := range p.Cells {
 			if c.Pinned == "" && i+1 < len(p.Cells) && p.Cells[i+1].Pinned == "" {
 				continue // those behind are larger
 			}
-			out = append(out, leaseRoom{sched.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned})
+			out = append(out, leaseRoom{sched.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned, kind})
 		}
 	}
 	return out

@@ -449,9 +449,15 @@ func (l *look) keeps(p *planned, first int64) leases.Request {
 	return leases.Request{GPUs: int32(p.gpus.GPUs), Need: int32(min(p.need, leases.MaxLeases)), Deadlines: l.ends(&p.g, first)[at:][:1]}
 }
 
-// capacity is what plans may use of a pool.
+// capacity is what plans may use of a pool. What the profiler has of a type it takes from the room
+// that is not pinned: a pinned cell that is no larger would have nothing left to plan.
 func (l *look) capacity(pool int) int32 {
-	return int32(min(max(l.pools[pool].Leaves-l.share(l.pools[pool].Pool), 1), leases.MaxGPUs))
+	p := &l.pools[pool]
+	full := p.Leaves
+	if p.pinned == "" {
+		full -= l.share(l.types[p.kind])
+	}
+	return int32(min(max(full, 1), leases.MaxGPUs))
 }
 
 // wish is one for a gang that waits, where and with what size it was planned.

@@ -131,7 +131,7 @@ func (l *look) measure() bool {
 	if l.nodes == 0 {
 		return true
 	}
-	l.pool = pool{make([]int64, len(l.pools)), map[sched.Subject]int64{}, l.cost()}
+	l.pool = pool{make([]int64, len(l.types)), map[sched.Subject]int64{}, l.cost()}
 	var ended []sched.GangView
 	for g := range l.v.Running() {
 		r := readRecord(g.Note)
@@ -140,7 +140,9 @@ func (l *look) measure() bool {
 		case g.Started > 0 && l.until(&g) <= l.now:
 			ended = append(ended, g)
 		default: // with the members that are still to come
-			l.pool.take(max(l.roomOf(&g, cell.TypeName(r.rest)), 0), &g, gpusOf(&g, g.Sizes.Now))
+			sku := cell.TypeName(r.rest)
+			kind := slices.IndexFunc(l.types, func(p sched.Pool) bool { return p.SKU == sku })
+			l.pool.take(max(kind, 0), &g, gpusOf(&g, g.Sizes.Now))
 		}
 	}
 	slices.SortFunc(ended, func(a, b sched.GangView) int { return compareGangs(&a, &b) })
@@ -167,8 +169,8 @@ func (l *look) measure() bool {
 	return true
 }
 
-func (p *pool) take(at int, g *sched.GangView, gpus int32) {
-	p.used[at] += int64(gpus)
+func (p *pool) take(kind int, g *sched.GangView, gpus int32) {
+	p.used[kind] += int64(gpus)
 	p.users[g.User] += int64(gpus)
 }
 
@@ -202,17 +204,19 @@ func (l *look) profile() bool {
 	return l.yield(remember(0, withEntry(l.v.Note(0), "profiler", l.pool.cost.text())))
 }
 
-// startProfile starts a profile in the first pool that has room and where the gang finds
-// cells: its job may keep to nodes of one type, or fit on no other.
+// startProfile starts a profile on the first type whose pool has room and where the gang finds
+// cells: its job may keep to nodes of one type, or fit on no other. In a pinned cell it counts
+// in the pool of the type, too.
 func (l *look) startProfile(g *sched.GangView) bool {
 	large, at, gpus := false, 0, int32(0)
 	for i := range l.pools {
-		share := l.share(l.pools[i].Pool)
+		kind := l.pools[i].kind
+		share := l.share(l.types[kind])
 		if int64(g.Leaves) > share || !l.uses(g, i) {
 			continue
 		}
-		large, at, gpus = true, i, profileSize(g, share)
-		if l.pool.used[i]+int64(gpus) > share || !l.admits(g, gpus, l.pools[i].Pool) {
+		large, at, gpus = true, kind, profileSize(g, min(share, l.pools[i].Leaves))
+		if l.pool.used[kind]+int64(gpus) > share || !l.admits(g, gpus, l.types[kind]) {
 			continue
 		}
 		w := sched.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Size: membersOn(g, gpus)}
@@ -235,10 +239,10 @@ func (l *look) startProfile(g *sched.GangView) bool {
 	switch r := readRecord(g.Note); {
 	case r.kind != profiles:
 		l.pool.cost.started++
-	case string(r.rest) == string(l.pools[at].SKU):
+	case string(r.rest) == string(l.types[at].SKU):
 		return true // it was stopped, and goes on
 	}
-	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.pools[at].SKU)))
+	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.types[at].SKU)))
 }
 
 // admits reports whether a user may have so many more GPUs in a pool.
