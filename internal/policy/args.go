@@ -18,6 +18,7 @@ type args struct {
 	policy string
 	given  []sched.Param
 	known  []string
+	minRun sched.Duration // the VC's
 	wrong  sched.BadParams
 }
 

@@ -40,6 +40,8 @@ type chronus struct {
 	// quantum=60 seconds that best effort runs before other best effort, or a profile, may
 	// stop it. Who holds a lease does not wait for that.
 	quantum sched.Duration
+	// spared is that or the VC's minimum run time, the longer of both.
+	spared sched.Duration
 	// profiler=off, or a share of the VC where jobs run first: see profile.go.
 	profiler
 }
@@ -60,11 +62,15 @@ func newChronus(a *args) *chronus {
 		a.refuse("lease", `parameter "lease" of policy "chronus" must be a multiple of "slot"`)
 	}
 	c.quantum, c.profiler = a.quantum(), newProfiler(a)
+	c.spared = max(c.quantum, a.minRun)
 	return c
 }
 
 // Quantum implements sched.Sparing.
 func (c *chronus) Quantum() sched.Duration { return c.quantum }
+
+// ripeFor is how late a look may come that is due when somebody has run for long enough.
+const ripeFor = sched.Second
 
 // The classes in which gangs wait; within one the second number decides.
 const (
@@ -195,14 +201,33 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 		if len(due) > 0 && !l.admit(due) {
 			return
 		}
-		l.stops = boundary
-		if boundary || len(l.force) > 0 {
+		slot := l.now - l.now%sched.Time(l.slot)
+		if len(due) == 0 && !boundary && l.ripens(slot) { // else they are known
+			l.gather(l.now)
+		}
+		l.stops = boundary || l.ripens(sched.Time(l.n*int64(l.lease)))
+		if l.stops || len(l.force) > 0 {
 			l.findRunning()
 		}
 		if l.holders() && l.profile() && l.forced() {
 			l.rest()
 		}
 	}
+}
+
+// ripens reports whether somebody just ceased to be spared who was when a lease, or slot, began:
+// then is made good what was refused there. Who came later was not in the way.
+func (l *look) ripens(began sched.Time) bool {
+	if l.now <= began || l.now >= began.Add(l.spared+ripeFor) {
+		return false
+	}
+	for g := range l.v.Running() {
+		ripe := g.Started.Add(l.spared)
+		if 0 < g.Started && g.Started < began && began < ripe && ripe <= l.now && l.now < ripe.Add(ripeFor) {
+			return true
+		}
+	}
+	return false
 }
 
 // Firm implements sched.Firm: a lease is of a size.

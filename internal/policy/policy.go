@@ -64,7 +64,7 @@ func New(c sched.VCConfig) (sched.Policy, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("there is no policy %q; there are: %s", name, strings.Join(Names(), ", "))
 	}
-	a := &args{policy: name, given: c.Params}
+	a := &args{policy: name, given: c.Params, minRun: c.MinRun}
 	p := all[i].make(a)
 	return p, a.done()
 }
