@@ -209,13 +209,17 @@ func (l *look) profile() bool {
 // in the pool of the type, too.
 func (l *look) startProfile(g *sched.GangView) bool {
 	large, at, gpus := false, 0, int32(0)
+	promised := l.v.Placed(g.Ref) // cells of the type that was asked for then
 	for i := range l.pools {
 		kind := l.pools[i].kind
 		share := l.share(l.types[kind])
 		if int64(g.Leaves) > share || !l.uses(g, i) {
 			continue
 		}
-		large, at, gpus = true, kind, profileSize(g, min(share, l.pools[i].Leaves))
+		if large = true; promised && l.v.SKU(g.Ref) != l.pools[i].SKU {
+			continue
+		}
+		at, gpus = kind, profileSize(g, min(share, l.pools[i].Leaves))
 		if l.pool.used[kind]+int64(gpus) > share || !l.admits(g, gpus, l.types[kind]) {
 			continue
 		}
@@ -232,7 +236,7 @@ func (l *look) startProfile(g *sched.GangView) bool {
 	case !large: // larger than any pool: what it declares must do
 		r := record{profiled: true}
 		return l.yield(remember(g.Ref.Job, r.text(nil, 0)))
-	case !l.v.Placed(g.Ref):
+	case gpus == 0, !l.v.Placed(g.Ref):
 		return true
 	}
 	l.pool.take(at, g, gpus)
