@@ -99,9 +99,12 @@ func (o *outlook) heldBack() {
 		return
 	}
 	p, ok := o.s.pol[o.space].(Restrainer)
+	if !ok {
+		return
+	}
 	for i := range o.books {
 		b := &o.books[i]
-		if !ok || b.over || b.ranked || b.prio != o.prio || b.prio < cell.MinGuaranteed {
+		if b.over || b.ranked || b.prio != o.prio || b.prio < cell.MinGuaranteed {
 			continue
 		}
 		if why, until := p.Restrains(o.s.view(o.space, b.prio), b.ref); why != "" && until == 0 {
@@ -120,10 +123,10 @@ func (o *outlook) elsewhere(a asking) (p plan, ok bool) {
 	failed := o.failed
 	o.failed, o.books[i].over = map[passKey]bool{}, true
 	o.rehold()
-	if p, ok = o.passing(a); !ok {
-		o.books[i].over = false
+	p, ok = o.passing(a)
+	o.failed, o.books[i].over = failed, false // whoever starts it ends its booking, and says so
+	if !ok {
 		o.rehold()
 	}
-	o.failed = failed
 	return p, ok
 }
