@@ -44,9 +44,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carrie
 			to, same := c.carryLeaves(n.Node, sku, address(&started[i], k))
 			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.leaves[l].hold != None }) {
 				out.Lost++
-				if len(to) > 0 && (sku.Part != "" || c.part(to[0]) != "") {
-					out.Drains = append(out.Drains, to...)
-				}
+				out.Drains = append(out.Drains, to...) // none where the device is gone
 				continue
 			}
 			was := slices.IndexFunc(t.Leaves, func(l LeafID) bool { return old.f.Address(old.f.Leaves[l]) == address(&started[i], k) })
@@ -109,11 +107,6 @@ func (c *Cluster) nameDevices(t *Task) {
 			t.Parts = append(t.Parts, int32(part))
 		}
 	}
-}
-
-// part returns the kind of part that a leaf is.
-func (c *Cluster) part(l LeafID) PartKind {
-	return c.SKU(c.f.Chains[c.f.Cells[c.f.Leaves[l]].Chain].SKU).Part
 }
 
 // carryLeaves returns the leaves that stand for what had an address on a node:

@@ -38,7 +38,7 @@ func (s *State) Decide(now Time) []Record {
 	for s.moveCharge() {
 	}
 	moved := s.seq
-	s.grew = false
+	s.grew, s.ordered = false, none
 	if s.looking() {
 		s.walk()
 	}
@@ -51,10 +51,21 @@ func (s *State) Decide(now Time) []Record {
 	}
 	if !s.grew && s.mustLend() {
 		s.walkOpportunistic()
+		s.grew = s.reordered()
 	}
 	digest := s.mem.text(digestOf(s.out))
 	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
 	return s.endOut()
+}
+
+// reordered reports whether somebody was placed after the walk of a VC that backfills,
+// whose policy orders those who wait by what is idle: whoever is first now, and was held up
+// by somebody else before, may start.
+func (s *State) reordered() bool {
+	return s.ordered >= 0 && slices.ContainsFunc(s.out[s.ordered:], func(r Record) bool {
+		_, placed := r.Event.(Placed)
+		return placed
+	})
 }
 
 // outRoom is for how many records memory is taken at once.

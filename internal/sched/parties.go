@@ -112,13 +112,19 @@ func (v view) Lines(by By, most func(*Line) int) []Line {
 // heads returns the first gangs of a line; beside bookings none says anything of others.
 func (v view) heads(l *line, n int) []GangView {
 	out := v.s.heads(l, n)
-	if v.w != nil && v.w.outlook != nil {
+	if v.besideBookings() {
 		out = slices.Clone(out)
 		for i := range out {
 			out[i].Shape = ""
 		}
 	}
 	return out
+}
+
+// besideBookings reports whether the VC backfills; who asks for the order alone sees the
+// same of those who wait as a walk.
+func (v view) besideBookings() bool {
+	return v.w != nil && v.w.outlook != nil || v.all && v.s.looks.always[v.space]
 }
 
 // Fruitless implements View.
@@ -286,7 +292,7 @@ func (u *partyGangs) next() (GangView, bool) {
 // the shape is left out where one gang says nothing of others.
 func (v view) waiting(e queued, lazy bool) GangView {
 	g := v.s.gangView(e)
-	if lazy || v.w != nil && v.w.outlook != nil || v.s.jobs[e.slot].gangs[e.gang].single {
+	if lazy || v.besideBookings() || v.s.jobs[e.slot].gangs[e.gang].single {
 		g.Shape = ""
 	}
 	return g
@@ -417,6 +423,9 @@ const samples = 4
 // Nodes implements View.
 func (v view) Nodes() iter.Seq[NodeView] {
 	return func(yield func(NodeView) bool) {
+		if v.w != nil {
+			v.w.sawIdle = true
+		}
 		cl := v.s.cl
 		f := cl.Forest()
 		nodes, n := cl.Samples(v.space, samples), 0

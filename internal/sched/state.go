@@ -8,7 +8,7 @@ import (
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "10"
+const Version = "11"
 
 // State is everything the core knows: a fold over events. It is not safe for
 // concurrent use.
@@ -59,6 +59,7 @@ type State struct {
 	debts    []debt                     // what VCs borrowed over time, sorted by VC
 	recount  bool                       // tallies are made anew: no time passes
 	grew     bool                       // a promise was taken back while Decide walks
+	ordered  int                        // how much was out after a VC was ordered by what is idle; none before
 	booked   []GangRef                  // gangs with a booking, sorted
 	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
 	only     cell.NodeSet               // where it may be alone, nil for anywhere

@@ -57,6 +57,7 @@ type walker struct {
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	freed   uint64          // of looks, when those were forgotten last
 	outlook *outlook        // what is booked; nil without backfill
+	sawIdle bool            // the policy read what is idle on nodes
 	moves   int             // gangs that were stopped to move
 	missed  []missed        // who found no cells, though enough leaves are free
 	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
@@ -85,6 +86,9 @@ func (s *State) walkVC(space int32) {
 	w.defragment()
 	w.outlook.close()
 	s.shutIn(w)
+	if w.sawIdle && w.outlook != nil && s.ordered < 0 {
+		s.ordered = len(s.out)
+	}
 	// Who was passed over may stop what started after it.
 	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
 }

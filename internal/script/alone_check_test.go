@@ -111,6 +111,15 @@ func (c *checker) reported(r sched.Record, e sched.Progress) {
 	}
 }
 
+// begins takes what a job had reported when its policy looks for the first time.
+func (c *checker) begins(id sched.JobID) {
+	for a, f := range c.lastLoss {
+		if old := c.losses[id]; a.Job == id && (old == nil || old.seen < f.seen) {
+			c.losses[id] = f
+		}
+	}
+}
+
 // early is the VC of a job, and whether that stops early, "" where it does not.
 func (c *checker) early(j *sched.Job) (sched.VCConfig, string) {
 	for _, v := range c.state.Config().VCs {

@@ -94,6 +94,9 @@ func (c *checker) noted(r sched.Record, e sched.Noted) {
 	case (e.Policy == "las" || e.Policy == "gittins") && e.Job != 0:
 		c.promotes(r, e)
 		return
+	case e.Policy == "philly" && e.Job != 0 && c.losses[e.Job] == nil:
+		c.begins(e.Job)
+		return
 	case e.Policy != "chronus":
 		return
 	}
