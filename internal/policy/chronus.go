@@ -167,11 +167,13 @@ type look struct {
 	pools []leaseRoom
 	all   []*planned // with boundary or admission: who is guaranteed
 	force []sched.GangView
-	ended []sched.GangView // whose profile has ended
-	pool  pool
-	run   []sched.Ranked // those who may have to leave, the worst first
-	held  []standing     // those who may have to for a holder that needs larger parts of nodes
-	stops bool           // whether anybody may
+	// forces is that those are known who are to be forced in.
+	forces bool
+	ended  []sched.GangView // whose profile has ended
+	pool   pool
+	run    []sched.Ranked // those who may have to leave, the worst first
+	held   []standing     // those who may have to for a holder that needs larger parts of nodes
+	stops  bool           // whether anybody may
 	// elastic is that there are jobs of several sizes.
 	elastic bool
 }
@@ -256,12 +258,21 @@ func (l *look) due() []sched.GangView {
 	return due
 }
 
-// keyNow is the place of a gang that holds now.
+// keyNow is the place of a gang that holds now. Whoever may be forced in has it by its service,
+// late or not, also when it runs or was promised cells: else others that are forced in would
+// take these, and it theirs.
 func (l *look) keyNow(g *sched.GangView) sched.Key {
-	if moved, late := l.late(g, l.now); late {
+	moved, late := l.late(g, l.now)
+	if r := readRecord(g.Note); late && !(l.forces && l.endsWithin(g, &r)) {
 		return moved
 	}
 	return l.Key(g)
+}
+
+// endsWithin reports whether a gang can end within the lease.
+func (l *look) endsWithin(g *sched.GangView, r *record) bool {
+	f := l.forecastOf(g, r)
+	return l.left(g, &f) <= int64(l.lease)-int64(l.now)%int64(l.lease)
 }
 
 // overRank lets a gang of a rank take the place of those behind it, whether they run or were

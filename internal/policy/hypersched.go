@@ -96,6 +96,7 @@ type experiment struct {
 	bars     []int64    // by rung: who had a larger loss there is not among the best
 	given    []*trial   // that wait and are to start
 	busy     bool       // some trial is to run
+	last     int64      // so long before its deadline
 	exploit  bool       // it starts no more of them
 }
 
@@ -270,6 +271,7 @@ func (e *experiment) judge(p *hypersched, now sched.Time) {
 	if n := len(lasts) + len(e.waits.lasts); n > 0 {
 		until = min(until, kth(n/2, lasts, e.waits.lasts))
 	}
+	e.last = until
 	e.exploit = e.deadline > 0 && e.left(now) < until
 }
 
@@ -542,12 +544,23 @@ func (p *hypersched) less(t *trial, now sched.Time) (sched.Wish, int64) {
 	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(t.holds()-t.gpus(t.target), 0)
 }
 
-// NextChange implements sched.Timed: trials that run are compared once in a round.
+// NextChange implements sched.Timed: trials that run are compared once in a round. Where none
+// does, experiments cease to start trials, or come to their deadlines.
 func (p *hypersched) NextChange(v sched.View) sched.Time {
 	for range v.Running() {
 		return (v.Now()/sched.Time(p.round) + 1) * sched.Time(p.round)
 	}
-	return 0
+	s := p.study(v)
+	defer s.close()
+	next := sched.Time(0)
+	for _, e := range s.all {
+		for _, at := range [2]sched.Time{e.deadline - sched.Time(e.last) + 1, e.deadline} {
+			if e.deadline > 0 && at > v.Now() && (next == 0 || at < next) {
+				next = at
+			}
+		}
+	}
+	return next
 }
 
 // Paced implements sched.Paced.

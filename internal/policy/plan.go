@@ -75,8 +75,7 @@ func (l *look) pieces(g *sched.GangView, gpus int32, pool int) int {
 // in force. What they ran since a time counts for nothing, as the leases that they need
 // begin there.
 func (l *look) gather(from sched.Time) (someDemoted bool) {
-	l.all, l.force = l.all[:0], l.force[:0]
-	rest := int64(l.lease) - int64(l.now)%int64(l.lease)
+	l.all, l.force, l.forces = l.all[:0], l.force[:0], true
 	add := func(g *sched.GangView, runs bool) {
 		r := readRecord(g.Note)
 		switch {
@@ -87,7 +86,7 @@ func (l *look) gather(from sched.Time) (someDemoted bool) {
 			if runs {
 				break
 			}
-			if f := l.forecastOf(g, &r); l.left(g, &f) <= rest {
+			if l.endsWithin(g, &r) {
 				l.force = append(l.force, *g)
 			}
 		}

@@ -38,7 +38,9 @@ func (c *checker) within(r sched.Record, by, of sched.AttemptID) {
 	if c.young(r, v, by, of) {
 		c.fail("I6: event %d: attempt %v loses its guarantee to its own priority before it has run for %d s", r.Seq, of, c.least(v, by)/sched.Second)
 	}
-	c.taken(r, by, of)
+	if _, lazy := r.Event.(sched.LazilyPreempted); !lazy { // whose cell may go with others in it
+		c.taken(r, by, of)
+	}
 	if v.Policy == "capacity" {
 		c.inRound(r, v, by, of)
 	}
