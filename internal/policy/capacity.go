@@ -127,40 +127,58 @@ func (u *usage) live(q, n int) {
 	}
 }
 
-// Rank implements sched.Policy.
+// Rank implements sched.Policy: once more where somebody got cells, which raised the limit of
+// another that was passed over.
 func (c *capacity) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		free := v.Free()
-		u := c.usage(v, c.preempt || free > 0)
-		r := u.claim()
-		for {
-			q, t, l := u.next()
-			if q < 0 {
-				return
-			}
-			g := &t.lines[l].head
-			over := r.claims(q, t, g)
-			promised := g.Started == 0 && v.Placed(g.Ref)
-			if !promised && !u.allows(q, t, int64(g.Leaves)) || !fits(g, free) && over == nil {
-				u.step(q, t, l, true)
-				continue
-			}
-			if !yield(sched.Wish{Gang: g.Ref, Over: over, Passes: r.passes}) {
-				return
-			}
-			placed := v.Placed(g.Ref)
-			if user := t.user; placed {
-				u.count()
-				t, free = u.tenant(q, user), v.Free()
-				if n := r.taken(); n != nil && !yield(sched.Wish{Note: n}) {
-					return
-				}
-			} else if over != nil {
-				r.missed[q] = true
-			}
-			u.step(q, t, l, false)
+		for c.serve(v, yield) {
 		}
 	}
+}
+
+// serve asks for each gang that its queue and its user may have; it reports whether one that they
+// might not have may be had by now.
+func (c *capacity) serve(v sched.View, yield func(sched.Wish) bool) (again bool) {
+	free := v.Free()
+	u := c.usage(v, c.preempt || free > 0)
+	r := u.claim()
+	var limited []sched.GangView
+	placed := false
+	for {
+		q, t, l := u.next()
+		if q < 0 {
+			break
+		}
+		g := &t.lines[l].head
+		over := r.claims(q, t, g)
+		promised := g.Started == 0 && v.Placed(g.Ref)
+		allowed := promised || u.allows(q, t, int64(g.Leaves))
+		if !allowed || !fits(g, free) && over == nil {
+			if !allowed && fits(g, free) {
+				limited = append(limited, *g)
+			}
+			u.step(q, t, l, true)
+			continue
+		}
+		if !yield(sched.Wish{Gang: g.Ref, Over: over, Passes: r.passes}) {
+			return false
+		}
+		if user := t.user; v.Placed(g.Ref) {
+			placed = placed || !promised
+			u.count()
+			t, free = u.tenant(q, user), v.Free()
+			if n := r.taken(); n != nil && !yield(sched.Wish{Note: n}) {
+				return false
+			}
+		} else if over != nil {
+			r.missed[q] = true
+		}
+		u.step(q, t, l, false)
+	}
+	return placed && slices.ContainsFunc(limited, func(g sched.GangView) bool {
+		q := c.tree.leaf(g.Hints.Queue)
+		return fits(&g, free) && u.allows(q, u.tenant(q, g.User), int64(g.Leaves))
+	})
 }
 
 // next returns the leaf queue whose turn it is, with the tenant and line of the gang

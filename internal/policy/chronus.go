@@ -258,15 +258,21 @@ func (l *look) due() []sched.GangView {
 	return due
 }
 
-// keyNow is the place of a gang that holds now. Whoever may be forced in has it by its service,
-// late or not, also when it runs or was promised cells: else others that are forced in would
-// take these, and it theirs.
+// keyNow is the place of a gang that holds now.
 func (l *look) keyNow(g *sched.GangView) sched.Key {
-	moved, late := l.late(g, l.now)
-	if r := readRecord(g.Note); late && !(l.forces && l.endsWithin(g, &r)) {
+	if moved, late := l.late(g, l.now); late {
 		return moved
 	}
 	return l.Key(g)
+}
+
+// promisedKey is the place of a gang that was promised cells. Who may be forced in has it by its
+// service, late or not: else another that is forced in would take these cells, and it the other's.
+func (l *look) promisedKey(g *sched.GangView) sched.Key {
+	if r := readRecord(g.Note); l.forces && r.kind == demoted && l.endsWithin(g, &r) {
+		return l.Key(g)
+	}
+	return l.keyNow(g)
 }
 
 // endsWithin reports whether a gang can end within the lease.
@@ -281,7 +287,7 @@ func (l *look) overRank(w *sched.Wish, rank int64) {
 	w.Over = behind(slices.Values(l.run), rank)
 	w.Passes = func(ref sched.GangRef) bool {
 		g := l.v.Gang(ref)
-		return readRecord(g.Note).kind != holds && l.keyNow(&g).Rank > rank
+		return readRecord(g.Note).kind != holds && l.promisedKey(&g).Rank > rank
 	}
 }
 
