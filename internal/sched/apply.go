@@ -33,10 +33,7 @@ func (s *State) Apply(r Record) {
 		if s.again <= s.now { // a look that is still to come stays due
 			s.again = 0
 		}
-		if e.Again {
-			s.again = e.Now + 1
-			s.at(s.again, 0, 0)
-		}
+		s.askAgain(e)
 	case Noted:
 		s.applyNoted(e)
 	default:
@@ -44,6 +41,24 @@ func (s *State) Apply(r Record) {
 			panic(fmt.Sprintf("sched: no rule applies event %T", r.Event))
 		}
 	}
+}
+
+// maxAgain is how many decisions in a row may ask for another one at once. More are a defect of
+// ours, two that take turns: then one a second is made, so that it neither fills the journal nor
+// keeps the engine from everything else.
+const maxAgain = 10_000
+
+// askAgain notes that a decision asked for another one, or that none does.
+func (s *State) askAgain(e Decided) {
+	if !e.Again {
+		s.turns = 0
+		return
+	}
+	s.turns++
+	if s.again = e.Now + 1; s.turns > maxAgain {
+		s.again = e.Now.Add(Second)
+	}
+	s.at(s.again, 0, 0)
 }
 
 // settled clears what Decide has dealt with.

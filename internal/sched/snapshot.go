@@ -36,6 +36,7 @@ type image struct {
 	Bound    []cell.Bound   `json:"bound,omitempty"`
 	Shares   []shareImage   `json:"shares,omitempty"` // in order of their first attempts
 	Again    Time           `json:"again"`
+	Turns    int            `json:"turns,omitempty"`
 	Decided  Time           `json:"decided,omitempty"`
 	Keys     keyRing        `json:"keys"`
 }
@@ -120,7 +121,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Decided: s.decided, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Decided: s.decided, Keys: s.keys}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -241,7 +242,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	}()
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
-	s.notes, s.nodes, s.leaves, s.again, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Decided
+	s.notes, s.nodes, s.leaves, s.again, s.turns, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
 	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
 	for _, e := range s.keys.Ring {

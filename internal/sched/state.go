@@ -69,6 +69,7 @@ type State struct {
 	keep     cell.LeafSet               // while Decide tries a gang: what it must leave to bookings
 	hungry   []JobID                    // while a VC is walked: jobs of several gangs of which one runs and one found nothing
 	again    Time                       // the next decision that Decided asked for
+	turns    int                        // how many decisions in a row asked for another
 	decided  Time                       // when the last Decide ran
 	never    map[whatFits]*Reason       // by VC and shape; a cache of the configuration
 	close    map[closeness][]cell.Level // the same

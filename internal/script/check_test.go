@@ -20,6 +20,7 @@ type checker struct {
 	s         *script.Session
 	state     *sched.State
 	bytes     hash.Hash
+	turns     int // decisions in a row that asked for another one
 	err       error
 	jobs      map[sched.JobID]*sched.Job
 	submitted map[sched.JobID]sched.Time
@@ -194,6 +195,12 @@ func (c *checker) books(r sched.Record) {
 		c.sized(r, e)
 	case sched.Decided:
 		c.grows, c.takes = c.grows[:0], takes{}
+		if c.turns++; !e.Again {
+			c.turns = 0
+		}
+		if c.turns > 500 {
+			c.fail("I6: event %d: %d decisions in a row asked for another one", r.Seq, c.turns)
+		}
 	case sched.Progress:
 		c.reports = append(c.reports, r)
 	case sched.JobCompleting:
