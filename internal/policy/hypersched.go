@@ -96,7 +96,6 @@ type experiment struct {
 	bars     []int64    // by rung: who had a larger loss there is not among the best
 	given    []*trial   // that wait and are to start
 	busy     bool       // some trial is to run
-	last     int64      // so long before its deadline
 	exploit  bool       // it starts no more of them
 }
 
@@ -267,12 +266,20 @@ func (e *experiment) judge(p *hypersched, now sched.Time) {
 			}
 		}
 	}
-	until := times(longest, int32(p.rf))
-	if n := len(lasts) + len(e.waits.lasts); n > 0 {
-		until = min(until, kth(n/2, lasts, e.waits.lasts))
+	e.exploit = e.deadline > 0 && e.left(now) < p.until(longest, lasts, e.waits.lasts)
+}
+
+// until is how long before its deadline an experiment ceases to start trials: as long as the
+// longest of them ran times rf, at most the median of how long they take in all, where some say so.
+func (p *hypersched) until(longest int64, lasts ...[]int64) int64 {
+	until, n := times(longest, int32(p.rf)), 0
+	for _, list := range lasts {
+		n += len(list)
 	}
-	e.last = until
-	e.exploit = e.deadline > 0 && e.left(now) < until
+	if n > 0 {
+		until = min(until, kth(n/2, lasts...))
+	}
+	return until
 }
 
 // compare finds the bars. Who starts while this look is taken does not change them.
@@ -544,18 +551,26 @@ func (p *hypersched) less(t *trial, now sched.Time) (sched.Wish, int64) {
 	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(t.holds()-t.gpus(t.target), 0)
 }
 
-// NextChange implements sched.Timed: trials that run are compared once in a round. Where none
-// does, experiments cease to start trials, or come to their deadlines.
+// NextChange implements sched.Timed: trials that run are compared once in a round. Experiments of
+// which all wait cease to start trials at an instant, and come to their deadlines.
 func (p *hypersched) NextChange(v sched.View) sched.Time {
-	for range v.Running() {
-		return (v.Now()/sched.Time(p.round) + 1) * sched.Time(p.round)
+	next, runs := sched.Time(0), map[named]bool{}
+	for g := range v.Running() {
+		runs[nameOf(&g)] = true
 	}
-	s := p.study(v)
-	defer s.close()
-	next := sched.Time(0)
-	for _, e := range s.all {
-		for _, at := range [2]sched.Time{e.deadline - sched.Time(e.last) + 1, e.deadline} {
-			if e.deadline > 0 && at > v.Now() && (next == 0 || at < next) {
+	kept, late := v.Kept()
+	for i := range late {
+		runs[nameOf(&late[i])] = true
+	}
+	if len(runs) > 0 {
+		next = (v.Now()/sched.Time(p.round) + 1) * sched.Time(p.round)
+	}
+	for _, w := range asKept(kept).all {
+		if w.deadline() == 0 || runs[w.of] {
+			continue
+		}
+		for _, at := range [2]sched.Time{w.deadline() - sched.Time(p.until(last(w.ran), w.lasts)) + 1, w.deadline()} {
+			if at > v.Now() && (next == 0 || at < next) {
 				next = at
 			}
 		}

@@ -87,7 +87,7 @@ func (w *world) decide() {
 	}
 	again := w.s.Clone()
 	again.LookAgain()
-	if more := again.Decide(w.now); slices.ContainsFunc(more, decides) && !w.takesBack(more) {
+	if more := again.Decide(w.now); slices.ContainsFunc(more, decides) && !w.takesBack(more) && !w.paced(more) {
 		for _, r := range w.log[max(0, len(w.log)-12):] {
 			w.t.Log(encoded(w.t, r))
 		}
@@ -124,6 +124,25 @@ func (w *world) takesBack(more []sched.Record) bool {
 			return ok && promise.Attempt == v
 		})
 	})
+}
+
+// paced reports whether what another look decides is left to the next round of a policy that looks
+// once in a round (sched.Paced), and that is to come.
+func (w *world) paced(more []sched.Record) bool {
+	if wake := w.s.Wake(); wake == 0 || wake > w.now.Add(sched.Minute) {
+		return false
+	}
+	id := sched.JobID(0)
+	switch e := more[slices.IndexFunc(more, decides)].Event.(type) {
+	case sched.Reserved:
+		id = e.Attempt.Job
+	case sched.Placed:
+		id = e.Attempt.Job
+	default:
+		return false
+	}
+	j, _ := w.s.Job(id)
+	return slices.ContainsFunc(w.s.Config().VCs, func(v sched.VCConfig) bool { return v.Name == j.VC && v.Policy == "hypersched" })
 }
 
 func (w *world) do(c sched.Command) sched.Answer {

@@ -74,6 +74,9 @@ func (c *checker) heard() {
 func (c *checker) reported(r sched.Record, e sched.Progress) {
 	id := e.Attempt.Job
 	v, early := c.early(c.jobs[id])
+	if a := c.live[e.Attempt]; a != nil && a.started == 0 { // nobody looks before it is known to run
+		early = ""
+	}
 	if e.Attempt.Gang != 0 || e.Task != c.jobs[id].Gangs[0].Tasks[0] {
 		return
 	}
