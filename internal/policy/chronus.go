@@ -349,6 +349,10 @@ func (l *look) rest() {
 		if needs-max(room-gone, 0) > free { // which may be endless
 			continue
 		}
+		if r.Key.Rank >= rankPromised && r.Key.Rank < rankLate { // perhaps of a type that the VC has no more
+			g := l.v.Gang(r.Ref)
+			w = l.wish(&g)
+		}
 		if l.stops && room > gone && needs > free {
 			l.overRank(&w, r.Key.Rank)
 		}
