@@ -269,19 +269,6 @@ func (e *experiment) judge(p *hypersched, now sched.Time) {
 	e.exploit = e.deadline > 0 && e.left(now) < p.until(longest, lasts, e.waits.lasts)
 }
 
-// until is how long before its deadline an experiment ceases to start trials: as long as the
-// longest of them ran times rf, at most the median of how long they take in all, where some say so.
-func (p *hypersched) until(longest int64, lasts ...[]int64) int64 {
-	until, n := times(longest, int32(p.rf)), 0
-	for _, list := range lasts {
-		n += len(list)
-	}
-	if n > 0 {
-		until = min(until, kth(n/2, lasts...))
-	}
-	return until
-}
-
 // compare finds the bars. Who starts while this look is taken does not change them.
 func (e *experiment) compare(p *hypersched) {
 	e.bars = nil
@@ -549,33 +536,6 @@ func (p *hypersched) less(t *trial, now sched.Time) (sched.Wish, int64) {
 		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, t.holds()
 	}
 	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(t.holds()-t.gpus(t.target), 0)
-}
-
-// NextChange implements sched.Timed: trials that run are compared once in a round. Experiments of
-// which all wait cease to start trials at an instant, and come to their deadlines.
-func (p *hypersched) NextChange(v sched.View) sched.Time {
-	next, runs := sched.Time(0), map[named]bool{}
-	for g := range v.Running() {
-		runs[nameOf(&g)] = true
-	}
-	kept, late := v.Kept()
-	for i := range late {
-		runs[nameOf(&late[i])] = true
-	}
-	if len(runs) > 0 {
-		next = (v.Now()/sched.Time(p.round) + 1) * sched.Time(p.round)
-	}
-	for _, w := range asKept(kept).all {
-		if w.deadline() == 0 || runs[w.of] {
-			continue
-		}
-		for _, at := range [2]sched.Time{w.deadline() - sched.Time(p.until(last(w.ran), w.lasts)) + 1, w.deadline()} {
-			if at > v.Now() && (next == 0 || at < next) {
-				next = at
-			}
-		}
-	}
-	return next
 }
 
 // Paced implements sched.Paced.

@@ -211,3 +211,43 @@ func dropTrial(list *[]*trial, t *trial) {
 	i, _ := slices.BinarySearchFunc(*list, t, byTurn)
 	*list = without(*list, i)
 }
+
+// NextChange implements sched.Timed: trials that run are compared once in a round. Experiments of
+// which all wait cease to start trials at an instant, and come to their deadlines.
+func (p *hypersched) NextChange(v sched.View) sched.Time {
+	next, runs := sched.Time(0), map[named]bool{}
+	for g := range v.Running() {
+		runs[nameOf(&g)] = true
+	}
+	kept, late := v.Kept()
+	for i := range late {
+		runs[nameOf(&late[i])] = true
+	}
+	if len(runs) > 0 {
+		next = (v.Now()/sched.Time(p.round) + 1) * sched.Time(p.round)
+	}
+	for _, w := range asKept(kept).all {
+		if w.deadline() == 0 || runs[w.of] {
+			continue
+		}
+		for _, at := range [2]sched.Time{w.deadline() - sched.Time(p.until(last(w.ran), w.lasts)) + 1, w.deadline()} {
+			if at > v.Now() && (next == 0 || at < next) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+// until is how long before its deadline an experiment ceases to start trials: as long as the
+// longest of them ran times rf, at most the median of how long they take in all, where some say so.
+func (p *hypersched) until(longest int64, lasts ...[]int64) int64 {
+	until, n := times(longest, int32(p.rf)), 0
+	for _, list := range lasts {
+		n += len(list)
+	}
+	if n > 0 {
+		until = min(until, kth(n/2, lasts...))
+	}
+	return until
+}
