@@ -3,6 +3,7 @@ package cell
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -350,6 +351,51 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID) ([]AllocID, Result, 
 	}
 	return done, res, ok
 }
+
+// ClearedFits is DemotedFits where all of these, and what the request may lift besides, may be
+// made to leave: the gang may get their leaves as well, and each cell that was bound for them
+// may be bound elsewhere. It tries all of them first, since most often that tells that none help.
+func (c *Cluster) ClearedFits(r *Request, ids []AllocID) ([]AllocID, Result, bool) {
+	n := 0 // how many are demoted
+	demote := func(to int) {
+		for ; n < to; n++ {
+			c.Demote(ids[n])
+		}
+		for ; n > to; n-- {
+			c.undemote(ids[n-1])
+		}
+	}
+	demote(len(ids))
+	res, ok := c.Place(r)
+	if !ok {
+		demote(0)
+		return nil, res, false
+	}
+	enough := sort.Search(len(ids), func(k int) bool {
+		demote(k)
+		_, fits := c.Place(r)
+		return fits
+	})
+	demote(enough)
+	res, ok = c.Place(r)
+	done := slices.Clone(ids[:enough])
+	for i, missed := enough-2, 0; ok && i >= 0 && missed < clearedTries; i-- {
+		if less, still := c.without(r, done, i); still {
+			res = less
+			done = slices.Delete(done, i, i+1)
+		} else {
+			missed++
+		}
+	}
+	for i := len(done) - 1; i >= 0; i-- {
+		c.undemote(done[i])
+	}
+	return done, res, ok
+}
+
+// clearedTries bounds how many of those that ClearedFits found are tried for being superfluous
+// in vain.
+const clearedTries = 64
 
 // without gives one demoted allocation its cells back and looks whether the gang
 // still fits; if not, it is demoted again.

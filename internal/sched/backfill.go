@@ -151,7 +151,7 @@ func (o *outlook) carryOut(a asking, p plan) {
 	o.release()
 	o.s.size = sized{a.j.id, a.size}
 	o.s.carryOut(a.j, a.g, p)
-	if len(p.revoked)+len(p.lazies) > 0 {
+	if len(p.revoked)+len(p.lazies)+len(p.cleared) > 0 {
 		clear(o.failed) // more was given back than it takes, perhaps
 	}
 	o.started(a)
@@ -308,11 +308,11 @@ func (o *outlook) planOutside(a asking, keep cell.LeafSet) (plan, bool) {
 // later: those that are not serve gangs which stay longer.
 func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *plan) {
 	later := o.union(o.mask(a, 0, forever) &^ mask)
-	if later == nil || len(p.victims)+len(p.lazies)+len(p.revoked) > 0 {
+	if later == nil || len(p.victims)+len(p.lazies)+len(p.cleared)+len(p.revoked) > 0 {
 		return
 	}
 	o.read()
-	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && len(in.victims)+len(in.lazies)+len(in.revoked) == 0 {
+	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && len(in.victims)+len(in.lazies)+len(in.cleared)+len(in.revoked) == 0 {
 		*p = in
 	}
 	o.exchange(&p.placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.idle.Has(l) && o.unused(l) },

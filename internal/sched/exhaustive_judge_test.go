@@ -185,6 +185,7 @@ type step struct {
 	numbers map[sched.JobID][]int32 // how many attempts each gang had
 	specs   map[sched.JobID]*sched.Job
 	fresh   []sched.AttemptID
+	cleared []sched.AttemptID // lost their guarantee though their jobs do not allow that: they must stop
 	stops   int
 	running int
 	joins   bool // an attempt begins on the leaves of others
@@ -212,6 +213,11 @@ func (st *step) check(after *sched.State, records []sched.Record) error {
 	for _, r := range records {
 		if err := st.record(r); err != nil {
 			return err
+		}
+	}
+	for _, id := range st.cleared {
+		if h := st.live[id]; h != nil && h.Cause == 0 {
+			return fmt.Errorf("attempt %v became opportunistic and goes on, which its job does not allow", id)
 		}
 	}
 	if st.stops > st.running {
@@ -250,8 +256,11 @@ func (st *step) record(r sched.Record) error {
 	case sched.LazilyPreempted:
 		for _, id := range append(e.With, e.Attempt) {
 			h := st.live[id]
-			if h == nil || h.Lazy || !h.Spec.LazyPreempt && !h.Spec.Gangs[h.ID.Gang].Extra {
+			if h == nil || h.Lazy {
 				return fmt.Errorf("attempt %v cannot become opportunistic", id)
+			}
+			if !h.Spec.LazyPreempt && !h.Spec.Gangs[h.ID.Gang].Extra {
+				st.cleared = append(st.cleared, id)
 			}
 			lazy := *h
 			lazy.Lazy = true

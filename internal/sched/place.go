@@ -196,6 +196,7 @@ type plan struct {
 	placement cell.Placement
 	victims   []cell.AllocID // must die first; empty: the cells are free
 	lazies    []cell.AllocID // become opportunistic first
+	cleared   []cell.AllocID // become opportunistic and stop: the cells that are bound for them are needed elsewhere
 	revoked   []int32        // reservations (attempt slots) that give way
 	over      bool           // some of its own priority give way, as the policy says
 }
@@ -285,7 +286,35 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 			return p, true
 		}
 	}
-	return plan{}, false
+	return s.planClearing(*r, prio)
+}
+
+// maxCleared is how many holders a VC may have at most that planClearing looks at.
+const maxCleared = 64
+
+// planClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
+// not, and stops those that do not: their cells may be bound where the gang can use them. By
+// their leaves alone it would have found room before: it may run on other nodes only, or needs
+// larger cells than theirs are.
+func (s *State) planClearing(r cell.Request, prio cell.Priority) (plan, bool) {
+	holders := s.holdersBelow(r.Space, prio, func(*attempt) bool { return true })
+	if len(holders) > maxCleared {
+		return plan{}, false
+	}
+	q := s.lifting(r, cell.MinGuaranteed)
+	done, res, ok := s.cl.ClearedFits(&q, holders)
+	if !ok {
+		return plan{}, false
+	}
+	p := plan{placement: res.Placement, victims: res.Victims}
+	for _, id := range done {
+		if s.willing(s.holder(id)) && !slices.Contains(res.Victims, id) {
+			p.lazies = append(p.lazies, id)
+		} else {
+			p.cleared = append(p.cleared, id)
+		}
+	}
+	return p, true
 }
 
 // planLazyLifting makes holders of the VC opportunistic, as many as it must, and
@@ -347,15 +376,18 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	if !s.willingBelow(space, prio) {
 		return nil
 	}
+	return s.holdersBelow(space, prio, s.willing)
+}
+
+// holdersBelow returns, in that order, the allocations of a VC below a priority that run with
+// a guarantee and that serve.
+func (s *State) holdersBelow(space int32, prio cell.Priority, serves func(*attempt) bool) []cell.AllocID {
 	var slots []int32
-	for i := range s.attempts {
+	for _, i := range s.holders[space] {
 		a := &s.attempts[i]
-		if a.job == none || a.lazy || a.joined || !s.steady(a) {
-			continue
-		}
 		spec := s.jobs[a.job].spec
-		if s.willing(a) && spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && s.cl.Alloc(a.alloc).Space == space {
-			slots = append(slots, int32(i))
+		if spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && !a.lazy && !a.joined && s.steady(a) && serves(a) {
+			slots = append(slots, i)
 		}
 	}
 	slices.SortFunc(slots, func(x, y int32) int {

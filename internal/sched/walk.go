@@ -418,8 +418,15 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	}
 	// What the lazy give back may serve those who were promised cells, and other VCs,
 	// which were walked before: these may stop the lazy now.
-	s.grew = s.grew || len(p.lazies) > 0
+	s.grew = s.grew || len(p.lazies)+len(p.cleared) > 0
 	for _, alloc := range p.lazies {
+		s.makeLazy(s.holder(alloc), id, p.over)
+	}
+	var cleared []AttemptID
+	for _, alloc := range p.cleared {
+		for _, m := range s.membersOf(alloc) {
+			cleared = append(cleared, m.id)
+		}
 		s.makeLazy(s.holder(alloc), id, p.over)
 	}
 	if g == 0 {
@@ -427,6 +434,7 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	}
 	if len(p.victims) == 0 {
 		s.emit(Placed{Attempt: id, Placement: p.placement})
+		s.stopAll(cleared, id)
 		return
 	}
 	victims := make([]AttemptID, 0, len(p.victims))
@@ -444,8 +452,13 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	}
 	slices.SortFunc(victims, compareAttempts)
 	s.emit(Reserved{Attempt: id, Placement: p.placement, Victims: victims})
-	by := id // which escapes, as id need not
-	for _, v := range victims {
+	s.stopAll(victims, id)
+	s.stopAll(cleared, id) // those that are victims, too, were stopped
+}
+
+// stopAll stops attempts for another.
+func (s *State) stopAll(all []AttemptID, by AttemptID) {
+	for _, v := range all {
 		s.stopAttempt(s.live(v), EndPreempted, &by)
 	}
 }

@@ -109,7 +109,11 @@ func (w *whatIf) starts(id JobID, g int32) (preempts []Displaced, ok bool) {
 // displaced adds a job to those that give way, once.
 func (w *whatIf) displaced(list []Displaced, id JobID, lazily bool) []Displaced {
 	j := w.find(id)
-	if j == nil || slices.ContainsFunc(list, func(d Displaced) bool { return d.Job == id }) {
+	if i := slices.IndexFunc(list, func(d Displaced) bool { return d.Job == id }); i >= 0 {
+		list[i].Lazily = list[i].Lazily && lazily // who lost its guarantee may be stopped, too
+		return list
+	}
+	if j == nil {
 		return list
 	}
 	return append(list, Displaced{w.brief(j), lazily})

@@ -16,9 +16,31 @@ import (
 // needed checks that an attempt is preempted for one that was promised its cells, or
 // ends with its minimum.
 func (c *checker) needed(r sched.Record, e sched.StopSent) {
-	if !slices.Contains(c.victims[*e.By], e.Attempt) && !c.minimumStops(e) {
+	if !slices.Contains(c.victims[*e.By], e.Attempt) && !c.minimumStops(e) && c.cleared[e.Attempt] != *e.By {
 		c.fail("I6: event %d preempts attempt %v for %v, which was not promised its cells", r.Seq, e.Attempt, *e.By)
 	}
+}
+
+// demoted notes who loses its guarantee for whom.
+func (c *checker) demoted(e sched.LazilyPreempted) {
+	for _, id := range append(e.With, e.Attempt) {
+		c.attempt(sched.Record{}, id).lazy = true
+		if e.By != nil {
+			c.cleared[id] = *e.By
+		}
+	}
+}
+
+// clear checks, when a decision ends, that who lost its guarantee goes on only if its job allows
+// that.
+func (c *checker) clear() {
+	for id, by := range c.cleared {
+		a, j := c.live[id], c.jobs[id.Job]
+		if a != nil && !a.stop && !j.LazyPreempt && !j.Gangs[id.Gang].Extra {
+			c.fail("I6: attempt %v lost its guarantee for %v and goes on, which its job does not allow", id, by)
+		}
+	}
+	clear(c.cleared)
 }
 
 // taking is what was taken back in a VC under capacity: in one round, and when before.

@@ -20,7 +20,8 @@ type checker struct {
 	s         *script.Session
 	state     *sched.State
 	bytes     hash.Hash
-	turns     int // decisions in a row that asked for another one
+	cleared   map[sched.AttemptID]sched.AttemptID // who lost its guarantee in this decision, and for whom
+	turns     int                                 // decisions in a row that asked for another one
 	err       error
 	jobs      map[sched.JobID]*sched.Job
 	submitted map[sched.JobID]sched.Time
@@ -111,7 +112,7 @@ func newChecker(s *script.Session) *checker {
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
 		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
 		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
-		promises: map[sched.JobID]promise{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{}, lastLoss: map[sched.AttemptID]*falling{},
+		promises: map[sched.JobID]promise{}, cleared: map[sched.AttemptID]sched.AttemptID{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{}, lastLoss: map[sched.AttemptID]*falling{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
 }
@@ -195,6 +196,7 @@ func (c *checker) books(r sched.Record) {
 		c.sized(r, e)
 	case sched.Decided:
 		c.grows, c.takes = c.grows[:0], takes{}
+		c.clear()
 		if c.turns++; !e.Again {
 			c.turns = 0
 		}
@@ -213,9 +215,7 @@ func (c *checker) books(r sched.Record) {
 		if e.By != nil {
 			c.within(r, *e.By, e.Attempt)
 		}
-		for _, id := range append(e.With, e.Attempt) {
-			c.attempt(r, id).lazy = true
-		}
+		c.demoted(e)
 	case sched.Upgraded:
 		for _, id := range append(e.With, e.Attempt) {
 			a := c.attempt(r, id)
