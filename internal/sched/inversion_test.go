@@ -1,0 +1,89 @@
+package sched_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
+)
+
+// Nobody of a lower priority holds up the first gang that waits in a VC: if all of them in its
+// VC were gone, with what they were promised, and all opportunistic work, it would still find no
+// cells. What may be alive on a lost node stays, and who leaves already.
+func TestNobodyIsHeldUpFromBelow(t *testing.T) {
+	held, asked := 0, 0
+	for seed := range seeds.Of(t, 60) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		w := newWorld(t, halves())
+		for n := range 30 {
+			w.now += sched.Time(r.IntN(20_000_000))
+			w.comeAndGo(r, n)
+			space := int32(0)
+			for _, q := range w.s.Waiting() {
+				if q.Space == space || q.Spec.Priority < cell.MinGuaranteed {
+					continue
+				}
+				if space = q.Space; q.Promise || q.Spec.Gangs[q.Gang].Extra {
+					continue
+				}
+				asked++
+				cl, below := w.s.Cluster().Clone(), 0
+				for _, h := range w.s.Held() {
+					oppo := cl.Alloc(h.Alloc).Opportunistic()
+					runs := h.Cause == 0 && (h.State == sched.AttemptStarting || h.State == sched.AttemptRunning)
+					if oppo && runs || h.Spec.VC == q.Spec.VC && h.Spec.Priority < q.Spec.Priority && (runs || h.State == sched.AttemptReserving) {
+						if cl.Release(h.Alloc); !oppo {
+							below++
+						}
+					}
+				}
+				if below > 0 {
+					held++
+				}
+				if res, ok := cl.Place(&q.Request); ok {
+					t.Fatalf("seed %d: %s waits, and has room at %s without lower priorities: %s", seed, q.Spec.Name, fmt.Sprint(res.Placement.Tasks), describe(w.s))
+				}
+			}
+		}
+	}
+	t.Logf("%d gangs were asked for, %d of them with lower priorities beside", asked, held)
+	if seeds.Modest() && held == 0 {
+		t.Error("no gang of a higher priority waited beside lower ones")
+	}
+}
+
+// comeAndGo submits a job, or lets one end, and lets some of those that were told to stop obey.
+func (w *world) comeAndGo(r *rand.Rand, n int) {
+	jobs := w.s.Jobs()
+	if len(jobs) > 0 && r.IntN(3) == 0 {
+		w.start(jobs[r.IntN(len(jobs))].ID)
+		w.exit(jobs[r.IntN(len(jobs))].ID, 0)
+		return
+	}
+	if r.IntN(3) == 0 {
+		w.obey()
+	}
+	leaves := int32(1) << r.IntN(3)
+	j := gangJob(fmt.Sprint("j", n), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, 10, 10, 100, 1000}[r.IntN(5)], 1+r.Int32N(4/leaves), leaves)
+	j.LazyPreempt = r.IntN(2) == 0
+	j.Roles[0].SKUs = []cell.TypeName{"G"}
+	if r.IntN(3) == 0 {
+		j.AllowedNodes = []cell.NodeName{cell.NodeName(fmt.Sprint("n", r.IntN(2)))}
+	}
+	w.start(w.submit(j))
+}
+
+// describe lists who holds and who waits.
+func describe(s *sched.State) string {
+	out := ""
+	for _, h := range s.Held() {
+		out += fmt.Sprintf("\n%s %v priority %d in %s: %v lazy %v cause %v %v", h.Spec.Name, h.ID, h.Spec.Priority, h.Spec.VC, h.State, h.Lazy, h.Cause, h.Placement)
+	}
+	for _, q := range s.Waiting() {
+		out += fmt.Sprintf("\n%s.%d waits, priority %d in %s: %+v", q.Spec.Name, q.Gang, q.Spec.Priority, q.Spec.VC, q.Request.Members)
+	}
+	return out
+}
