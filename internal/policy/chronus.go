@@ -266,10 +266,11 @@ func (l *look) keyNow(g *sched.GangView) sched.Key {
 	return l.Key(g)
 }
 
-// promisedKey is the place of a gang that was promised cells. Who may be forced in has it by its
-// service, late or not: else another that is forced in would take these cells, and it the other's.
-func (l *look) promisedKey(g *sched.GangView) sched.Key {
-	if r := readRecord(g.Note); l.forces && r.kind == demoted && l.endsWithin(g, &r) {
+// placeNow is the place of a gang that runs, or was promised cells. Who may be forced in has it by
+// its service, late or not: else another that is forced in would take its cells, and it the other's.
+// Who outran its estimate may need any time.
+func (l *look) placeNow(g *sched.GangView) sched.Key {
+	if r := readRecord(g.Note); l.forces && r.kind == demoted && l.endsWithin(g, &r) && (g.Started == 0 || l.remains(g) > 1) {
 		return l.Key(g)
 	}
 	return l.keyNow(g)
@@ -287,7 +288,7 @@ func (l *look) overRank(w *sched.Wish, rank int64) {
 	w.Over = behind(slices.Values(l.run), rank)
 	w.Passes = func(ref sched.GangRef) bool {
 		g := l.v.Gang(ref)
-		return readRecord(g.Note).kind != holds && l.promisedKey(&g).Rank > rank
+		return readRecord(g.Note).kind != holds && l.placeNow(&g).Rank > rank
 	}
 }
 

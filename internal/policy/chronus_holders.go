@@ -67,7 +67,7 @@ func (l *look) findRunning() {
 			}
 			continue
 		}
-		k := l.keyNow(&g)
+		k := l.placeNow(&g)
 		if k.Rank == rankUndecided {
 			l.held = append(l.held, standing{ref: g.Ref, keeps: !g.Hints.Checkpoint, order: g.Order})
 		}
