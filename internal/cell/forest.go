@@ -105,6 +105,15 @@ func (f *Forest) NodeIndex(n NodeName) int32 {
 	return None
 }
 
+// NodeCell returns the cell of a node, in its chain, that a leaf lies in.
+func (f *Forest) NodeCell(l LeafID) CellID {
+	id := f.Leaves[l]
+	for level := f.Chains[f.Cells[id].Chain].NodeLevel; f.Cells[id].Level < level; {
+		id = f.Cells[id].Parent
+	}
+	return id
+}
+
 // Path returns the addresses from the top-level cell down to c, joined by "/".
 func (f *Forest) Path(c CellID) string {
 	if p := f.Cells[c].Parent; p != None {

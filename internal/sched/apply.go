@@ -54,9 +54,12 @@ func (s *State) askAgain(e Decided) {
 		s.turns = 0
 		return
 	}
-	s.turns++
-	if s.again = e.Now + 1; s.turns > maxAgain {
-		s.again = e.Now.Add(Second)
+	at := e.Now + 1
+	if s.turns++; s.turns > maxAgain {
+		at = e.Now.Add(Second)
+	}
+	if s.again == 0 || at < s.again { // one that is to come is not put off
+		s.again = at
 	}
 	s.at(s.again, 0, 0)
 }

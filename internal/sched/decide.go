@@ -49,20 +49,24 @@ func (s *State) Decide(now Time) []Record {
 	if s.seq > moved && s.moveCharge() {
 		s.grew = true
 	}
-	if !s.grew && s.mustLend() {
+	if s.grew = s.grew || s.reordered(); !s.grew && s.mustLend() {
 		s.walkOpportunistic()
-		s.grew = s.reordered()
 	}
 	digest := s.mem.text(digestOf(s.out))
 	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
 	return s.endOut()
 }
 
-// reordered reports whether somebody was placed after the walk of a VC that backfills,
+// reordered reports whether another VC placed somebody after the walk of one that backfills,
 // whose policy orders those who wait by what is idle: whoever is first now, and was held up
-// by somebody else before, may start.
+// by somebody else before, may start. What is lent changes no such order.
 func (s *State) reordered() bool {
-	return s.ordered >= 0 && slices.ContainsFunc(s.out[s.ordered:], func(r Record) bool {
+	return s.ordered >= 0 && s.placedSince(s.ordered)
+}
+
+// placedSince reports whether somebody was placed after so many of this Decide's records.
+func (s *State) placedSince(n int) bool {
+	return slices.ContainsFunc(s.out[n:], func(r Record) bool {
 		_, placed := r.Event.(Placed)
 		return placed
 	})

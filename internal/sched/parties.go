@@ -428,7 +428,8 @@ func (v view) Nodes() iter.Seq[NodeView] {
 		}
 		cl := v.s.cl
 		f := cl.Forest()
-		nodes, n := cl.Samples(v.space, samples), 0
+		lent := v.lent()
+		nodes, n := v.withLent(cl.Samples(v.space, samples), lent), 0
 		for _, at := range nodes {
 			n += len(f.Nodes[at].Cells)
 		}
@@ -436,13 +437,51 @@ func (v view) Nodes() iter.Seq[NodeView] {
 		for _, at := range nodes {
 			first := len(offers)
 			for _, c := range f.Nodes[at].Cells {
-				offers = append(offers, Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: cl.Idle(c), Of: f.NumLeaves(c)})
+				offers = append(offers, Offer{SKU: f.Chains[f.Cells[c].Chain].SKU, Idle: cl.Idle(c) + lent[c], Of: f.NumLeaves(c)})
 			}
 			if !yield(NodeView{Node: at, Offers: offers[first:len(offers):len(offers)]}) {
 				return
 			}
 		}
 	}
+}
+
+// lent counts, by the cells of nodes, the healthy leaves of opportunistic work. Where a VC
+// backfills they count as idle: the order would change by what is lent after it was asked for,
+// and somebody start who is stopped at once.
+func (v view) lent() map[cell.CellID]int32 {
+	s := v.s
+	if !v.besideBookings() || s.cl.Loose() == 0 {
+		return nil
+	}
+	f, out := s.cl.Forest(), map[cell.CellID]int32{}
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || a.joined || a.state == AttemptReserving || !s.cl.Alloc(a.alloc).Opportunistic() {
+			continue
+		}
+		for k := range s.cl.Alloc(a.alloc).Placement.Tasks {
+			for _, l := range s.cl.Alloc(a.alloc).Placement.Tasks[k].Leaves {
+				if !s.leafBad(l) {
+					out[f.NodeCell(l)]++
+				}
+			}
+		}
+	}
+	return out
+}
+
+// withLent adds the nodes of which all that is idle is lent, as far as the VC may have them.
+func (v view) withLent(nodes []int32, lent map[cell.CellID]int32) []int32 {
+	for c := range lent { // in any order: they are sorted
+		if space, _ := v.s.cl.RootOver(c); space == v.space || space == cell.None {
+			nodes = append(nodes, v.s.cl.Forest().Cells[c].Node)
+		}
+	}
+	if lent != nil {
+		slices.Sort(nodes)
+	}
+	return slices.Compact(nodes)
 }
 
 // Guaranteed implements View.

@@ -401,7 +401,8 @@ type View interface {
 	// Holders yields the parties that hold any, with how many, in order.
 	Holders(By) iter.Seq2[Party, int64]
 	// Nodes yields nodes on which this VC may find idle leaves, some of each kind
-	// of offer: the cost does not grow with the cluster.
+	// of offer: the cost does not grow with the cluster. Where the VC backfills, leaves of
+	// opportunistic work count as idle.
 	Nodes() iter.Seq[NodeView]
 	// Note is what the policy noted last about a job, or with 0 about the VC; nil
 	// when it noted nothing.

@@ -86,7 +86,7 @@ func (s *State) walkVC(space int32) {
 	w.defragment()
 	w.outlook.close()
 	s.shutIn(w)
-	if w.sawIdle && w.outlook != nil && s.ordered < 0 {
+	if w.sawIdle && w.outlook != nil && s.ordered < 0 && len(s.queues[space]) > 0 {
 		s.ordered = len(s.out)
 	}
 	// Who was passed over may stop what started after it.
@@ -103,14 +103,20 @@ func (w *walker) walk() {
 		w.forget(prio)
 		prio = next
 		goOn := w.rank(prio)
+		ranked := len(s.out)
 		if goOn {
 			w.outlook.heldBack()
 		}
 		w.outlook.revisit()
+		if goOn {
+			w.extras(prio)
+		}
+		if _, limits := s.pol[space].(Restrainer); limits && s.placedSince(ranked) {
+			s.grew = true // who was held at a limit may have what that changed
+		}
 		if !goOn {
 			return
 		}
-		w.extras(prio)
 	}
 }
 
