@@ -53,7 +53,10 @@ func (p drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 				}
 				next = u.gangs.Next
 				if v.Placed(u.head.Ref) {
-					free, u.share = v.Free(), v.Share(p.by, u.gangs.Party)
+					free = v.Free()
+					for i := range all {
+						all[i].weigh(v, p.by)
+					}
 				}
 			}
 			var more bool
@@ -76,6 +79,10 @@ func (a *account) before(b *account) bool {
 	x, y := a.share*b.weight, b.share*a.weight
 	return x < y || x == y && a.head.Order < b.head.Order
 }
+
+// weigh reads the share again after somebody, whoever it was, got cells: they may have been
+// promised to others with a lower priority, whose shares fall.
+func (a *account) weigh(v sched.View, by sched.By) { a.share = v.Share(by, a.gangs.Party) }
 
 // first returns whose turn it is.
 func first(all []account) int {

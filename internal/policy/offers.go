@@ -97,6 +97,9 @@ func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
 			if !ok {
 				return
 			}
+			if all[at].took {
+				weighAll(v, o.by, all)
+			}
 			if !more {
 				all = append(all[:at], all[at+1:]...)
 			}
@@ -109,6 +112,7 @@ type framework struct {
 	account
 	answer             // to the last offer
 	waits  sched.JobID // the first of its jobs that got nothing now
+	took   bool        // what it was offered last
 }
 
 // next returns whom to serve: who hoards, the first to begin first, then the
@@ -127,6 +131,12 @@ func next(all []framework) int {
 		}
 	}
 	return at
+}
+
+func weighAll(v sched.View, by sched.By, all []framework) {
+	for i := range all {
+		all[i].weigh(v, by)
+	}
 }
 
 // frameworks returns those with gangs that wait.
@@ -151,10 +161,9 @@ func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (
 	if !yield(sched.Wish{Gang: ref, Strict: true}) {
 		return false, false
 	}
-	ok = true
+	ok, u.took = true, v.Placed(ref)
 	switch {
-	case v.Placed(ref):
-		u.share = v.Share(o.by, u.gangs.Party)
+	case u.took:
 		if u.waits == 0 && u.hoards > 0 { // that is what it hoarded for
 			u.hoards = 0
 			ok = yield(sched.Wish{Note: &sched.Note{Job: ref.Job}})
@@ -173,15 +182,14 @@ func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (
 // wants more, and whether to go on.
 func (o *offers) offer(v sched.View, u *framework, yield func(sched.Wish) bool) (more, ok bool) {
 	free := v.Free()
-	u.until = 0 // who takes something is offered what remains
+	u.took, u.until = false, 0 // who takes something is offered what remains
 	for more = true; more; {
 		ref := u.head.Ref
 		if fits(&u.head, free) {
 			if !yield(sched.Wish{Gang: ref}) {
 				return false, false
 			}
-			if v.Placed(ref) {
-				u.share = v.Share(o.by, u.gangs.Party)
+			if u.took = v.Placed(ref); u.took {
 				u.head, more = u.gangs.Next()
 				return more, true
 			}

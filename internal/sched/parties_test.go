@@ -78,3 +78,39 @@ func TestPartiesLeaveOutNobodyWhoCouldStart(t *testing.T) {
 		t.Errorf("only %d histories end with many who wait: they show nothing", passed)
 	}
 }
+
+// Who gets cells that were promised to another with a lower priority lowers the share of
+// the other, who comes next at once.
+func TestPartiesLoseSharesToOthers(t *testing.T) {
+	for name, v := range map[string]sched.VCConfig{"drf": {Policy: "drf"}, "offers": {Policy: "offers"},
+		"hoards": {Policy: "offers", Params: []sched.Param{{Key: "hoard", Value: "true"}}}} {
+		t.Run(name, func(t *testing.T) { losesShare(t, v) })
+	}
+}
+
+func losesShare(t *testing.T, v sched.VCConfig) {
+	cfg := cluster(2, map[cell.VCName]int32{"a": 1})
+	cfg.VCs[0].Policy, cfg.VCs[0].Params = v.Policy, v.Params
+	w := newWorld(t, cfg)
+	of := func(user sched.Subject, name string, prio cell.Priority, leaves int32) *sched.Job {
+		j := gangJob(name, "a", prio, 1, leaves)
+		j.User = user
+		return j
+	}
+	w.start(w.submit(of("cid", "borrows", -1, 4)))
+	w.start(w.submit(of("cid", "too", -1, 4)))
+	low := w.submit(of("ann", "low", 0, 4))
+	want(t, "low", w.reason(low), sched.WaitingPreemption)
+	for _, j := range []*sched.Job{of("ann", "hers", 10, 2), of("bob", "one", 10, 2), of("bob", "two", 10, 2)} {
+		events, _, no := w.s.Check(sched.Submit{Job: j}, w.now)
+		if no != nil {
+			t.Fatal(no.Message)
+		}
+		w.record(events)
+	}
+	w.decide()
+	want(t, "low", w.reason(low), sched.VCBusy)
+	want(t, "hers", w.reason(low+1), sched.WaitingPreemption)
+	want(t, "one", w.reason(low+2), sched.WaitingPreemption)
+	want(t, "two", w.reason(low+3), sched.VCBusy)
+}
