@@ -54,9 +54,7 @@ func (p drf) Rank(v sched.View) iter.Seq[sched.Wish] {
 				next = u.gangs.Next
 				if v.Placed(u.head.Ref) {
 					free = v.Free()
-					for i := range all {
-						all[i].weigh(v, p.by)
-					}
+					p.weigh(v, all)
 				}
 			}
 			var more bool
@@ -80,9 +78,13 @@ func (a *account) before(b *account) bool {
 	return x < y || x == y && a.head.Order < b.head.Order
 }
 
-// weigh reads the share again after somebody, whoever it was, got cells: they may have been
-// promised to others with a lower priority, whose shares fall.
-func (a *account) weigh(v sched.View, by sched.By) { a.share = v.Share(by, a.gangs.Party) }
+// weigh reads all shares again after one got cells: they may have been promised to others
+// with a lower priority, whose shares fall.
+func (p drf) weigh(v sched.View, all []account) {
+	for i := range all {
+		all[i].share = v.Share(p.by, all[i].gangs.Party)
+	}
+}
 
 // first returns whose turn it is.
 func first(all []account) int {

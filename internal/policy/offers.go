@@ -81,11 +81,13 @@ func (a answer) note(job sched.JobID) sched.Wish {
 func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		all := o.frameworks(v)
+		last := lastToHoard(all)
 		for ok := true; len(all) > 0; {
 			at, more := next(all), false
 			switch u := &all[at]; {
 			case o.hoard:
-				more, ok = o.keep(v, u, yield)
+				more, ok = o.keep(v, u, max(v.Now(), last+1), yield)
+				last = max(last, u.hoards)
 			case u.waits == 0 && u.head.Shape != "" && u.until > v.Now() && v.Free() <= u.leaves:
 				if !u.missed {
 					u.missed = true
@@ -98,7 +100,7 @@ func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
 				return
 			}
 			if all[at].took {
-				weighAll(v, o.by, all)
+				o.weigh(v, all)
 			}
 			if !more {
 				all = append(all[:at], all[at+1:]...)
@@ -133,9 +135,10 @@ func next(all []framework) int {
 	return at
 }
 
-func weighAll(v sched.View, by sched.By, all []framework) {
+// weigh reads all shares again, as drf does.
+func (o *offers) weigh(v sched.View, all []framework) {
 	for i := range all {
-		all[i].weigh(v, by)
+		all[i].share = v.Share(o.by, all[i].gangs.Party)
 	}
 }
 
@@ -154,9 +157,18 @@ func (o *offers) frameworks(v sched.View) []framework {
 	return out
 }
 
+// lastToHoard returns when the last of those who hoard began to.
+func lastToHoard(all []framework) (last sched.Time) {
+	for i := range all {
+		last = max(last, all[i].hoards)
+	}
+	return last
+}
+
 // keep offers something to one that hoards: what its first gang could use nobody
-// else gets.
-func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (more, ok bool) {
+// else gets. One that begins to hoard does so since a time that no other has: of two that
+// began at one instant the other would come first at the next look.
+func (o *offers) keep(v sched.View, u *framework, since sched.Time, yield func(sched.Wish) bool) (more, ok bool) {
 	ref := u.head.Ref
 	if !yield(sched.Wish{Gang: ref, Strict: true}) {
 		return false, false
@@ -170,7 +182,7 @@ func (o *offers) keep(v sched.View, u *framework, yield func(sched.Wish) bool) (
 		}
 	case u.waits == 0:
 		if u.waits = ref.Job; u.hoards == 0 {
-			u.hoards = v.Now()
+			u.hoards = since
 			ok = yield(u.note(ref.Job))
 		}
 	}
