@@ -137,6 +137,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	p := &ConfigPlan{Changed: len(ch.events) > 0, VCs: []VCChange{}, Chains: []ChainChange{}, SKUs: []SKUChange{},
 		Nodes: []NodeChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
+		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(ch)
 		return p
 	}
 	before := &Config{}
@@ -161,6 +162,33 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	return p
 }
 
+// unmoved says of all attempts and reservations that they stay as they are.
+func (s *State) unmoved() []RunningEffect {
+	out := []RunningEffect{}
+	for _, slot := range s.carryOrder() {
+		a := &s.attempts[slot]
+		j := &s.jobs[a.job]
+		e := RunningEffect{Attempt: a.id, Name: j.spec.Name, VC: j.spec.VC, Fate: Keeps}
+		if a.orphaned {
+			e.Fate = Drains
+			for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
+				e.Lost += lostLeaves(&j.tasks[o], &s.cl.Alloc(a.alloc).Placement.Tasks[k])
+			}
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b RunningEffect) int { return compareAttempts(a.Attempt, b.Attempt) })
+	return out
+}
+
+// lostLeaves is how many leaves of a task that lives the configuration lacks.
+func lostLeaves(t *taskRun, now *cell.Task) int32 {
+	if t.dead {
+		return 0
+	}
+	return int32(len(lostDevices(t, now)))
+}
+
 func (s *State) runningEffects(ch *change) []RunningEffect {
 	out := []RunningEffect{}
 	for _, e := range ch.events {
@@ -175,9 +203,7 @@ func (s *State) runningEffects(ch *change) []RunningEffect {
 		j := &s.jobs[a.job]
 		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
 		for k, o := range j.spec.Gangs[m.Attempt.Gang].Tasks {
-			if !j.tasks[o].dead {
-				e.Lost += int32(len(lostDevices(&j.tasks[o], &m.Placement.Tasks[k])))
-			}
+			e.Lost += lostLeaves(&j.tasks[o], &m.Placement.Tasks[k])
 		}
 		demoted := m.Lazy && !a.lazy
 		switch {

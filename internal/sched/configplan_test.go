@@ -247,3 +247,31 @@ func randomConfig(r *rand.Rand) sched.Reconfigure {
 	}
 	return out
 }
+
+// A file that is in force already changes nothing, and its plan says so of every attempt,
+// every reservation and everybody who can never start.
+func TestPlanOfThePresentNamesEverybody(t *testing.T) {
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 4}))
+	for range 4 {
+		w.start(w.submit(gangJob(fmt.Sprint("runs", len(w.s.Jobs())), "a", 0, 1, 4)))
+	}
+	w.submit(gangJob("never", "a", 0, 3, 4))
+	small := func() sched.Reconfigure { return sched.Reconfigure{Config: cluster(2, map[cell.VCName]int32{"a": 1})} }
+	w.do(small())
+	w.exit(2, 0)
+	w.start(w.submit(gangJob("borrows", "a", -1, 1, 4)))
+	next := w.submit(gangJob("next", "a", 10, 1, 4))
+	want(t, "next", w.reason(next), sched.WaitingPreemption)
+	plan := w.checkPlan(small())
+	var got []string
+	for _, e := range plan.Running {
+		got = append(got, fmt.Sprintf("%s %s %d", e.Name, e.Fate, e.Lost))
+	}
+	for _, e := range plan.Waiting {
+		got = append(got, fmt.Sprintf("%s %s %v", e.Name, e.Fate, e.Already))
+	}
+	want(t, "the plan", strings.Join(got, ", "), "runs0 keeps 0, runs2 drains 4, runs3 drains 4, borrows keeps 0, next keeps 0, never never true")
+	if plan.Changed || len(plan.Effects) > 0 {
+		t.Errorf("it changes nothing: %+v", plan.Effects)
+	}
+}
