@@ -37,7 +37,7 @@ func (w *world) obey(first ...sched.JobID) {
 	var victims []sched.AttemptID
 	for _, r := range w.log {
 		if e, ok := r.Event.(sched.Reserved); ok && slices.Contains(first, e.Attempt.Job) {
-			victims = e.Victims
+			victims = append(victims, e.Victims...) // of each of its gangs
 		}
 	}
 	for _, j := range w.s.Jobs() {
@@ -345,6 +345,31 @@ func TestLevels(t *testing.T) {
 	}
 	want(t, "until", node.Until, w.now.Add(sched.Hour))
 	want(t, "leaves wanted", got[3].Wanted, 8)
+}
+
+// What a suggestion says of one gang holds beside the job's other gangs, of which each is
+// promised cells, also when somebody comes back who stands before it.
+func TestSuggestionsForOneOfManyGangs(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1, "b": 1}))
+	pair := func(name string, vc cell.VCName, prio cell.Priority) *sched.Job {
+		j := gangJob(name, vc, prio, 2, 1)
+		j.Gangs = []sched.Gang{{Name: "0", Tasks: []int32{0}}, {Name: "1", Tasks: []int32{1}}}
+		return j
+	}
+	w.start(w.submit(gangJob("full", "a", 0, 1, 4)))
+	w.start(w.submit(gangJob("back", "b", 10, 1, 2)))
+	borrows := w.submit(pair("borrows", "a", -1))
+	w.start(borrows)
+	whole := w.submit(gangJob("whole", "b", 100, 1, 4))
+	w.submit(pair("ahead", "b", 100))
+	wait := w.submit(pair("wait", "b", 0))
+	got := w.explain(wait).Gangs[0].Suggestions
+	if !slices.ContainsFunc(got, func(s sched.Suggestion) bool {
+		return s.Kind == sched.WithoutAhead && slices.Equal(s.Jobs, []sched.JobID{whole}) && slices.Equal(s.Preempts, []sched.JobID{borrows})
+	}) {
+		t.Errorf("it does not help to withdraw whole: %+v", got)
+	}
+	w.proven(wait)
 }
 
 // On random clusters with random faults every suggestion is true.
