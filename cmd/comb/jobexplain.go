@@ -37,6 +37,9 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	if ex.Most > 0 {
 		t.line("  the policy lets it have %d of its %d members", ex.Size, ex.Most)
 	}
+	if ex.PolicyFailed != "" {
+		t.line("  %s", ex.PolicyFailed)
+	}
 	if ex.Note != "" {
 		t.line("  its policy notes: %s", ex.Note)
 	}

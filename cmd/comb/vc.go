@@ -55,6 +55,9 @@ func vcPolicy(v *sched.VCStatus) string {
 	if v.Gone {
 		return "gone"
 	}
+	if v.Failed != nil {
+		return v.Policy + " (" + v.Failed.Policy + " failed)"
+	}
 	return v.Policy
 }
 
@@ -65,6 +68,9 @@ func drawVC(t *table, v *sched.VCStatus) {
 		policy += " " + p.Key + "=" + p.Value
 	}
 	t.row("policy", policy)
+	if v.Failed != nil {
+		t.row("failure", v.Failed.Words())
+	}
 	if !v.Gone {
 		t.row("backfill", cmp.Or(v.Backfill, "none"))
 	}

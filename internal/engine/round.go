@@ -48,7 +48,8 @@ func (e *Engine) keep(t *tentative) {
 }
 
 // Blamer is what a panic value implements that knows the job it broke on.
-// State.Decide and State.Actions wrap their panics in one where they can tell.
+// State.Decide and State.Actions wrap their panics in one where they can tell. Where a
+// policy's code panicked State.Failing knows its VC.
 type Blamer interface {
 	BlamedJob() sched.JobID
 }
@@ -59,6 +60,8 @@ type fault struct {
 	job   sched.JobID // 0 if it cannot be told
 	value any
 	stack string // hash
+	// policy is whose code panicked, where it was a policy's.
+	policy *sched.PolicyFailed
 }
 
 func (f *fault) Error() string {
@@ -71,7 +74,7 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 	at := 0
 	defer func() {
 		if v := recover(); v != nil {
-			f = newFault(v, at, in)
+			f = e.newFault(v, at, in)
 		}
 	}()
 	t = e.begin(len(in))
@@ -160,14 +163,19 @@ func refuseSubmits(in []Input, full error) []Input {
 	return rest
 }
 
-// survive rolls back after a fault and takes out of the round what caused it:
-// the input it broke on is set aside, the job it blames is quarantined, durably,
-// before anything is decided again. It returns the inputs that are left; an
-// error if nothing could be taken out, which ends the loop.
+// survive rolls back after a fault and takes out of the round what caused it: the
+// policy it broke in is replaced, or else the input it broke on is set aside and the job
+// it blames is quarantined, durably, before anything is decided again. It returns the
+// inputs that are left; an error if nothing could be taken out, which ends the loop. Each
+// of these happens only so often to one VC or job, so it ends.
 func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault) ([]Input, error) {
 	e.o.Log.Error("internal error in the core; rolling back", "job", f.job, "error", f)
 	if err := e.refold(ctx); err != nil {
 		return in, errors.Join(f, err)
+	}
+	if f.policy != nil && e.core.Replaceable(*f.policy) {
+		e.o.Log.Error(f.policy.Words(), "vc", f.policy.VC, "policy", f.policy.Policy, "stack", f.stack)
+		return in, e.setRight(ctx, f, *f.policy)
 	}
 	rest := in
 	if f.at >= 0 {
@@ -181,12 +189,13 @@ func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault
 			}
 		}
 	}
+	event, more := e.core.Aside(f.job, f.stack)
 	switch {
-	case f.job != 0 && e.known(f.job) && !e.blamed[f.job]:
-		return rest, e.quarantine(ctx, f)
+	case more:
+		return rest, e.setRight(ctx, f, event)
 	case f.at >= 0:
 		return rest, nil
-	case e.blamed[f.job]:
+	case e.known(f.job):
 		return rest, fmt.Errorf("job %d is quarantined and still breaks the decision: %w", f.job, f)
 	}
 	return rest, f
@@ -209,15 +218,15 @@ func (e *Engine) known(id sched.JobID) bool {
 	return ok
 }
 
-// quarantine journals that a job is set aside, as a batch of its own.
-func (e *Engine) quarantine(ctx context.Context, f *fault) (err error) {
+// setRight journals what lets the decision go on after a fault, that a job is set aside or
+// that a policy is replaced, as a batch of its own.
+func (e *Engine) setRight(ctx context.Context, f *fault, event sched.Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = errors.Join(f, newFault(v, -1, nil))
+			err = errors.Join(f, e.newFault(v, -1, nil))
 		}
 	}()
-	e.blamed[f.job] = true
-	r := sched.Record{Seq: e.core.Seq() + 1, Time: e.last, Event: sched.Quarantined{Job: f.job, Stack: f.stack}}
+	r := sched.Record{Seq: e.core.Seq() + 1, Time: e.last, Event: event}
 	e.core.Apply(r)
 	b := Batch{First: r.Seq, Epoch: e.o.Epoch, Records: []sched.Record{r}, Ended: e.core.TakeEnded()}
 	if err := e.append(ctx, &b); err != nil {
@@ -289,12 +298,19 @@ func applyStored(s *sched.State, r sched.Record) (err error) {
 }
 
 // newFault makes a fault of a recovered panic; it must be called by the
-// deferred function itself, while the stack still shows where it came from.
-func newFault(v any, at int, in []Input) *fault {
+// deferred function itself, while the stack still shows where it came from and the core
+// whose code it was.
+func (e *Engine) newFault(v any, at int, in []Input) *fault {
 	f := &fault{at: at, value: v, stack: stackHash()}
 	if b, ok := v.(Blamer); ok {
 		f.job = b.BlamedJob()
-	} else if at >= 0 && at < len(in) && in[at].Fact != nil {
+		return f
+	}
+	if p, ok := e.core.Failing(); ok {
+		p.Stack = f.stack
+		f.policy = &p
+	}
+	if at >= 0 && at < len(in) && in[at].Fact != nil {
 		f.job = attemptOf(in[at].Fact).Job
 	}
 	return f

@@ -56,7 +56,6 @@ type Engine struct {
 	pause    sched.Duration // between retries after a failed append; 0 when all is well
 	last     sched.Time     // of the last round
 	trouble  atomic.Pointer[string]
-	blamed   map[sched.JobID]bool // quarantined by this process
 	snapshot snapshotter
 	mem      roundMemory
 }
@@ -82,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, core: core, durable: core.Seq(), checked: core.Seq(), last: core.Now(), blamed: map[sched.JobID]bool{}}
+	e := &Engine{o: o, core: core, durable: core.Seq(), checked: core.Seq(), last: core.Now()}
 	if c, ok := o.Inputs.(interface{ NotBefore(sched.Time) }); ok {
 		c.NotBefore(core.Now())
 	}
@@ -128,7 +127,12 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	// What was begun is finished: a round is never cut off in the middle.
 	whole := context.WithoutCancel(ctx)
 	for {
-		now, in, err := e.o.Inputs.Next(ctx, e.wake())
+		wake, err := e.alarm(whole)
+		if err != nil {
+			e.o.Log.Error("the loop stops; running work goes on", "error", err)
+			return err
+		}
+		now, in, err := e.o.Inputs.Next(ctx, wake)
 		switch {
 		case errors.Is(err, io.EOF), err != nil && ctx.Err() != nil:
 			e.close(whole)
@@ -141,6 +145,29 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+}
+
+// alarm is wake, after what broke it was set right.
+func (e *Engine) alarm(ctx context.Context) (sched.Time, error) {
+	for {
+		at, f := e.tryWake()
+		if f == nil {
+			return at, nil
+		}
+		if _, err := e.survive(ctx, &tentative{}, nil, f); err != nil {
+			return 0, e.stop(nil, err)
+		}
+	}
+}
+
+// tryWake is wake; a panic of the core is a fault.
+func (e *Engine) tryWake() (at sched.Time, f *fault) {
+	defer func() {
+		if v := recover(); v != nil {
+			f = e.newFault(v, -1, nil)
+		}
+	}()
+	return e.wake(), nil
 }
 
 // wake says when the loop wants to run without an input. While the journal
@@ -243,10 +270,12 @@ func (e *Engine) spread(b *Batch, actions []sched.Action) {
 	}
 }
 
-// copy feeds a durable batch to the replica, and now and then a snapshot.
+// copy feeds a durable batch to the replica, and now and then a snapshot: behind a decision,
+// since what is to be looked at yet would not be in it.
 func (e *Engine) copy(b *Batch) {
 	m := message{records: b.Records}
-	if e.durable-e.checked >= e.o.SnapshotEvery {
+	_, decided := b.Records[len(b.Records)-1].Event.(sched.Decided)
+	if decided && e.durable-e.checked >= e.o.SnapshotEvery {
 		e.checked = e.durable
 		core := e.core.Clone()
 		m.then = func(replica *sched.State) *sched.State { return e.snapshot.start(core, replica) }

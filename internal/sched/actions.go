@@ -38,7 +38,7 @@ func (s *State) rotationActions(to []Action, r *Rotation) []Action {
 }
 
 func (s *State) startAction(a *attempt, known bool) Action {
-	defer blaming(a.id.Job)
+	defer s.blaming(a.id.Job)
 	j := &s.jobs[a.job]
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
 	start := &Start{ID: j.id, Job: j.spec, Retry: j.retry, Rotation: s.rotationToTell(a), Tasks: make([]TaskStart, 0, len(tasks))}

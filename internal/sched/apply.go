@@ -24,6 +24,7 @@ func (s *State) Apply(r Record) {
 		s.applyStopRequested(e)
 	case Configured:
 		s.unbookAll() // leaves have other numbers from now on
+		s.failed = nil
 		s.applyConfigured(e)
 	case NodeCordoned:
 		s.applyCordoned(e)
@@ -319,9 +320,7 @@ func (s *State) applyConfigured(e Configured) {
 	s.never, s.close = nil, nil
 	s.pol = make([]Policy, cl.NumSpaces())
 	for i := int32(1); i < cl.NumSpaces(); i++ {
-		if s.pol[i], err = s.policies(*vcConfig(e.Config, cl.Space(i).Name)); err != nil {
-			panic(fmt.Sprintf("sched: a policy was accepted that cannot be made: %v", err))
-		}
+		s.pol[i] = s.makePolicy(cl.Space(i).Name)
 	}
 	s.quanta = quantaOf(s.pol)
 	s.byAlloc = nil

@@ -136,7 +136,7 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 // start starts a gang, or reserves cells for it, where it passes the bookings of
 // others.
 func (o *outlook) start(a asking) bool {
-	defer blaming(a.ref.Job)
+	defer o.s.blaming(a.ref.Job)
 	p, ok := o.passing(a)
 	if !ok {
 		p, ok = o.elsewhere(a)
@@ -179,7 +179,16 @@ func (o *outlook) displace(a asking) {
 // may stop those behind it: a rank is one for gangs that run and gangs that are
 // booked, or it would stop at the next look whom it lets start at this.
 func (o *outlook) passes(a asking, b *book) bool {
-	return a.over && !b.over && !b.ranked && b.prio == a.prio && b.ref != a.ref && (a.behind == nil || a.behind(b.ref))
+	if !a.over || b.over || b.ranked || b.prio != a.prio || b.ref == a.ref {
+		return false
+	}
+	if a.behind == nil {
+		return true
+	}
+	was := o.s.ask(o.space)
+	passes := a.behind(b.ref)
+	o.s.ask(was)
+	return passes
 }
 
 // revisit tries those again that found nothing before a booking moved. Each round
@@ -561,7 +570,7 @@ func (o *outlook) close() {
 
 // journal emits a booking that is not what was said before.
 func (o *outlook) journal(b *book) {
-	defer blaming(b.ref.Job)
+	defer o.s.blaming(b.ref.Job)
 	j := o.s.find(b.ref.Job)
 	g := &j.gangs[b.ref.Gang]
 	if g.attempt != none || b.start == o.s.now {

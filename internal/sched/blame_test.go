@@ -30,7 +30,11 @@ func (w *world) broken(plant func(*sched.State)) sched.JobID {
 	s := w.s.Clone()
 	plant(s)
 	s.LookAgain()
-	return blamed(w.t, func() { s.Decide(w.now + 1) })
+	id := blamed(w.t, func() { s.Decide(w.now + 1) })
+	if e, ok := s.Failing(); ok {
+		w.t.Errorf("a policy is blamed: %+v", e)
+	}
+	return id
 }
 
 // blamed runs what must panic, and returns the job that it blames.

@@ -107,7 +107,10 @@ func (o *outlook) heldBack() {
 		if b.over || b.ranked || b.prio != o.prio || b.prio < cell.MinGuaranteed {
 			continue
 		}
-		if why, until := p.Restrains(o.s.view(o.space, b.prio), b.ref); why != "" && until == 0 {
+		was := o.s.ask(o.space)
+		why, until := p.Restrains(o.s.view(o.space, b.prio), b.ref)
+		o.s.ask(was)
+		if why != "" && until == 0 {
 			o.end(b)
 		}
 	}

@@ -89,7 +89,7 @@ func (c *VCConfig) settle() Duration { return cmp.Or(c.MinRun, settled) }
 
 // clear lets gangs move so that the one of a wish gets its cells.
 func (w *walker) clear(wish *Wish, blocked []bool) {
-	defer blaming(wish.Gang.Job)
+	defer w.s.blaming(wish.Gang.Job)
 	s := w.s
 	j := s.find(wish.Gang.Job)
 	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.gangs) || w.outlook != nil {
@@ -146,7 +146,10 @@ func (s *State) anchored(a *attempt) bool {
 		return false
 	}
 	g := s.gangView(s.entry(a))
-	return p.Stays(&g)
+	was := s.ask(s.jobs[a.job].space)
+	stays := p.Stays(&g)
+	s.ask(was)
+	return stays
 }
 
 // stayers are those of some holders who do not leave anyway, as one does that moved for

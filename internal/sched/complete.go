@@ -134,7 +134,7 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 	if c.Phase != Failed || c.Exit.Code == exitPermanent {
 		return e, false
 	}
-	if p, ok := s.pol[j.space].(Judge); ok && p.Permanent(c.Exit) {
+	if s.permanent(j, c.Exit) {
 		return e, false
 	}
 	if c.Exit.Code == exitTransient || c.Exit.Code == exitConflict {
@@ -147,6 +147,18 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 	e.Counted = true
 	e.After = s.now.Add(backOff(j.retry))
 	return e, j.spec.Retries == -1 || j.counted < j.spec.Retries
+}
+
+// permanent reports whether the policy of a job's VC knows that no retry mends a failure.
+func (s *State) permanent(j *job, x Exit) bool {
+	p, ok := s.pol[j.space].(Judge)
+	if !ok {
+		return false
+	}
+	was := s.ask(j.space)
+	permanent := p.Permanent(x)
+	s.ask(was)
+	return permanent
 }
 
 // backOff grows from one second to five minutes.

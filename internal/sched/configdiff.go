@@ -14,6 +14,7 @@ import (
 // differ compares two configurations.
 type differ struct {
 	before, after *Config
+	served        func(cell.VCName) VCConfig // before
 	ev            *Configured
 }
 
@@ -54,7 +55,7 @@ func (d *differ) vcs() []VCChange {
 		c.Cells = cellsChanges(d.before, d.after, old, v)
 		c.Pins = pinChanges(old, v, pinsBefore, pinsAfter)
 		if c.Kind != Added {
-			c.Rules = ruleChanges(*vcConfig(d.before, old.Name), *vcConfig(d.after, v.Name))
+			c.Rules = ruleChanges(d.served(old.Name), *vcConfig(d.after, v.Name))
 		} else {
 			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, *vcConfig(d.after, v.Name))
 		}

@@ -144,7 +144,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	if s.cfg != nil {
 		before = s.cfg
 	}
-	d := differ{before: before, after: ch.ev.Config, ev: &ch.ev}
+	d := differ{before: before, after: ch.ev.Config, ev: &ch.ev, served: s.serving}
 	p.VCs, p.SKUs = d.vcs(), d.skus()
 	var old *cell.Forest
 	if s.cl != nil {

@@ -123,21 +123,27 @@ func (b Blame) BlamedJob() JobID { return b.Job }
 // String gives the original panic.
 func (b Blame) String() string { return fmt.Sprintf("deciding on job %d: %v", b.Job, b.Value) }
 
-// blaming is deferred around the decisions on one job.
-func blaming(id JobID) {
-	switch p := recover().(type) {
-	case nil:
-	case Blame:
-		panic(p)
-	default:
-		panic(Blame{Job: id, Value: p})
+// blaming is deferred around the decisions on one job. What happens while a policy's code
+// runs is not the job's doing (Failing).
+func (s *State) blaming(id JobID) {
+	p := recover()
+	if p == nil {
+		return
 	}
+	if _, known := p.(Blame); known || s.mem.asked != 0 {
+		panic(p)
+	}
+	panic(Blame{Job: id, Value: p})
 }
 
 // settle brings one job up to date with what happened to it.
 func (s *State) settle(slot int32) {
 	id := s.jobs[slot].id
-	defer blaming(id)
+	defer s.blaming(id)
+	if aside := rare(s.jobs[slot].odd).aside; aside > 0 {
+		s.settleAside(slot, aside)
+		return
+	}
 	for g := range s.jobs[slot].gangs {
 		s.settleGang(slot, int32(g))
 	}
@@ -182,6 +188,12 @@ func (s *State) settleGang(slot, g int32) {
 	if a.alive > 0 {
 		return
 	}
+	s.endAttempt(slot, g, at)
+}
+
+// endAttempt ends an attempt of which nothing lives.
+func (s *State) endAttempt(slot, g, at int32) {
+	a := &s.attempts[at]
 	if g == 0 {
 		s.unreserveExtras(slot)
 	}

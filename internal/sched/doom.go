@@ -122,7 +122,7 @@ type whoAsked struct {
 // couldHave reports whether a gang would find what it asks for, be it promised to lower
 // priorities of its VC. missed are those that found nothing.
 func (s *State) couldHave(e queued, missed *[]whoAsked) bool {
-	defer blaming(e.job)
+	defer s.blaming(e.job)
 	j := &s.jobs[e.slot]
 	r := s.lifting(s.request(j, int(e.gang)), e.prio)
 	this := whoAsked{j.gangs[e.gang].shape.text, e.prio}

@@ -10,7 +10,7 @@ import "github.com/combsched/comb/internal/cell"
 //	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
 //	decisions: Placed Joined Rotated Reserved Unreserved Booked Sized StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
-//	           Decided Quarantined
+//	           Decided Quarantined PolicyFailed
 type Event interface{ event() Kind }
 
 // Kind names an event's type in the journal. Versions are in codec.go.
@@ -331,10 +331,21 @@ type Decided struct {
 }
 
 // Quarantined sets a job aside whose decision panicked; it gives back what it was
-// promised, is never placed again and can only be stopped.
+// promised, is never placed again and can only be stopped. The second time its attempts
+// only end, by facts or a stop, and nothing else is decided on it; the third time nothing is:
+// it keeps the cells that it holds.
 type Quarantined struct {
 	Job   JobID  `json:"job"`
-	Stack string `json:"stack"` // hash of the stack
+	Stack string `json:"stack"`           // hash of the stack
+	Times int32  `json:"times,omitempty"` // how often by now; left out is once
+}
+
+// PolicyFailed is that the policy of a VC panicked: until the next configuration the VC is
+// served by fifo without parameters. What the policy remembered of it is forgotten.
+type PolicyFailed struct {
+	VC     cell.VCName `json:"vc"`
+	Policy string      `json:"policy"` // the one that failed
+	Stack  string      `json:"stack"`  // hash of the stack
 }
 
 func (JobSubmitted) event() Kind    { return "JobSubmitted" }
@@ -371,6 +382,7 @@ func (NodeSuspected) event() Kind   { return "NodeSuspected" }
 func (Noted) event() Kind           { return "Noted" }
 func (Decided) event() Kind         { return "Decided" }
 func (Quarantined) event() Kind     { return "Quarantined" }
+func (PolicyFailed) event() Kind    { return "PolicyFailed" }
 
 // KindOf returns the name under which an event is journalled.
 func KindOf(e Event) Kind { return e.event() }

@@ -20,6 +20,9 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 	if j.spec.partial() && j.size < j.spec.sizes().Most {
 		e.Size, e.Most = j.size, j.spec.sizes().Most
 	}
+	if f := s.failedOf(j.spec.VC); f != nil {
+		e.PolicyFailed = f.Words()
+	}
 	if n := j.noted(); n != nil {
 		e.Note = string(n.Data)
 	}
@@ -258,6 +261,8 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 		return *why, true
 	}
 	switch {
+	case j.quarantined && rare(j.odd).aside+1 >= maxAside:
+		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after three internal errors: nothing is decided on it any more, and it keeps the cells that it has; report it"), true
 	case j.quarantined:
 		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
 	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:

@@ -19,6 +19,8 @@ type Explanation struct {
 	Shares []GangShare `json:"shares,omitempty"` // those that run beside others on the same leaves
 	// Note is what its policy remembers of it, in the policy's own words.
 	Note string `json:"note,omitempty"`
+	// PolicyFailed says that its VC's policy failed, what serves the VC now, and what to do.
+	PolicyFailed string `json:"policy_failed,omitempty"`
 	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
 	Demoted bool `json:"demoted,omitempty"`
 

@@ -217,7 +217,7 @@ func (w *walker) extras(prio cell.Priority) {
 }
 
 func (w *walker) grantExtra(e queued) {
-	defer blaming(e.job)
+	defer w.s.blaming(e.job)
 	s := w.s
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]

@@ -26,19 +26,23 @@ func (s *State) keeping(space int32, u *lineup) Keeping {
 	if !ok {
 		return nil
 	}
+	was := s.ask(space)
 	out := k.Keep()
 	for i := range u.lines {
 		for _, e := range u.lines[i].gangs {
 			s.tell(out, e)
 		}
 	}
+	s.ask(was)
 	return out
 }
 
 // relay tells what is kept of a gang that is listed now.
 func (s *State) relay(space int32, e queued) {
 	if u := s.lineup(space, e.prio); u.kept != nil {
+		was := s.ask(space)
 		s.tell(u.kept, e)
+		s.ask(was)
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *State) borrowed() []int64 {
 // grantOpportunistic places one gang on free leaves; it returns how many it took,
 // without those of members above its minimum that went along.
 func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
-	defer blaming(e.job)
+	defer s.blaming(e.job)
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
 	if !s.eligible(j, e.gang) || failed[g.shape.text] {

@@ -129,7 +129,10 @@ func (s *State) policyKey(space int32, e queued) Key {
 		return Key{}
 	}
 	s.mem.gang = s.gangView(e)
-	return k.Key(&s.mem.gang)
+	was := s.ask(space)
+	key := k.Key(&s.mem.gang)
+	s.ask(was)
+	return key
 }
 
 // unlist takes a gang out of its line, if it stands in one.
@@ -140,7 +143,9 @@ func (s *State) unlist(space int32, e queued) {
 	}
 	g.listed = false
 	if u := s.lineup(space, e.prio); u.kept != nil {
+		was := s.ask(space)
 		u.kept.Drop(GangRef{e.job, e.gang})
+		s.ask(was)
 	}
 	e.key, g.key = g.key, Key{}
 	l := s.lineOf(space, e)

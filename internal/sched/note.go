@@ -19,7 +19,10 @@ type note struct {
 
 // policyOf is the name of a VC's policy.
 func (s *State) policyOf(name cell.VCName) string {
-	return cmp.Or(vcConfig(s.cfg, name).Policy, "fifo")
+	if _, failed := s.findFailed(name); failed {
+		return fallback
+	}
+	return cmp.Or(vcConfig(s.cfg, name).Policy, fallback)
 }
 
 // Note implements View.

@@ -54,7 +54,9 @@ func (v view) keyedLazies() []queued {
 	}
 	for i := range lazies {
 		g := v.s.gangView(lazies[i])
+		was := v.s.ask(v.space)
 		lazies[i].key = k.Key(&g)
+		v.s.ask(was)
 	}
 	slices.SortFunc(lazies, queued.compare)
 	return lazies

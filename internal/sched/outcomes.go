@@ -59,6 +59,8 @@ func (s *State) applyDecision(e Event) bool {
 		s.lookAll()
 	case Quarantined:
 		s.applyQuarantined(e)
+	case PolicyFailed:
+		s.applyPolicyFailed(e)
 	default:
 		return false
 	}
@@ -397,6 +399,9 @@ func (s *State) applyQuarantined(e Quarantined) {
 		return
 	}
 	j.quarantined = true
+	if again := e.Times - 1; again > rare(j.odd).aside {
+		alter(&j.odd).aside = again
+	}
 	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))

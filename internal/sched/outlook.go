@@ -94,7 +94,7 @@ func (o *outlook) enter(p cell.Priority) {
 
 // restore reads a booking that keeps its cells, when they can still be had.
 func (o *outlook) restore(a asking) (book, bool) {
-	defer blaming(a.ref.Job) // which is not the job at whose turn this is done
+	defer o.s.blaming(a.ref.Job) // which is not the job at whose turn this is done
 	was := rare(a.j.gangs[a.g].odd).booked
 	if len(was.Leaves) == 0 || was.Start != 0 && was.Start < o.s.now {
 		return book{}, false
@@ -210,7 +210,7 @@ func (o *outlook) unlimited(a asking, leaves []cell.LeafID) []JobID {
 // search books a gang from a time on: for the first instant at which it fits, or
 // behind jobs without a limit. behind says that only other bookings are in the way.
 func (o *outlook) search(a asking, from Time) (b book, behind, ok bool) {
-	defer blaming(a.ref.Job)
+	defer o.s.blaming(a.ref.Job)
 	if t, res, ok := o.earliest(a, o.instants(a, from)); ok {
 		return o.timedBook(a, t, res), false, true
 	}
@@ -465,7 +465,7 @@ func (o *outlook) forward() {
 		return
 	}
 	b := &o.books[i]
-	defer blaming(b.ref.Job)
+	defer o.s.blaming(b.ref.Job)
 	j := o.s.find(b.ref.Job)
 	a := o.asking(j, b.ref.Gang)
 	times := o.instants(a, o.s.now+1)

@@ -102,12 +102,23 @@ func (s *State) promisedBehind(j *job, wish Wish) []int32 {
 		if extra && s.looks.firm[j.space] {
 			extra, ref.Gang = false, 0
 		}
-		if extra || wish.Passes != nil && wish.Passes(ref) {
+		if extra || s.passesBy(j, wish, ref) {
 			out = append(out, slot)
 		}
 	}
 	slices.SortStableFunc(out, func(x, y int32) int { return s.extraFirst(&s.attempts[x], &s.attempts[y]) })
 	return out
+}
+
+// passesBy reports whether the policy says that a gang stands behind one that it wishes for.
+func (s *State) passesBy(j *job, wish Wish, ref GangRef) bool {
+	if wish.Passes == nil {
+		return false
+	}
+	was := s.ask(j.space)
+	passes := wish.Passes(ref)
+	s.ask(was)
+	return passes
 }
 
 // ofPriority keeps the reservations of one priority.
@@ -139,7 +150,7 @@ func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
 func (s *State) tail(j *job, wish *Wish) []cell.AllocID {
 	t := &s.mem.tail
 	if t.each == nil {
-		t.each = t.hear
+		t.each = t.listen
 	}
 	*t = tailing{s: s, j: j, vc: s.vc(j.space), firm: s.looks.firm[j.space], out: t.out[:0], each: t.each}
 	for i := len(s.attempts) - 1; !t.firm && s.partials > 0 && i >= 0; i-- {
@@ -150,7 +161,9 @@ func (s *State) tail(j *job, wish *Wish) []cell.AllocID {
 	}
 	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return compareAttempts(s.holder(y).id, s.holder(x).id) })
 	if wish.Over != nil {
+		was := s.ask(j.space)
 		wish.Over(t.each)
+		s.ask(was)
 	}
 	return t.out
 }
@@ -170,7 +183,15 @@ type tailing struct {
 	out   []cell.AllocID
 	also  map[cell.AllocID]int // members of shared allocations that were named
 	named map[JobID]int32      // gangs of jobs that have several: together they stay within the budget
-	each  func(GangRef) bool   // hear, made once
+	each  func(GangRef) bool   // listen, made once
+}
+
+// listen hears one: what is done about it is not the policy's code.
+func (t *tailing) listen(ref GangRef) bool {
+	was := t.s.ask(0)
+	more := t.hear(ref)
+	t.s.ask(was)
+	return more
 }
 
 // hear adds one that may be lifted; it always goes on.

@@ -187,7 +187,8 @@ func (s *State) VCs() []VCStatus {
 func (s *State) vcStatus(space int32) VCStatus {
 	f, sp := s.cl.Forest(), s.cl.Space(space)
 	c := vcConfig(s.cfg, sp.Name)
-	v := VCStatus{Name: sp.Name, Policy: cmp.Or(c.Policy, "fifo"), Params: c.Params, Backfill: c.Backfill, MinRun: s.minRun(space),
+	served := s.serving(sp.Name)
+	v := VCStatus{Name: sp.Name, Policy: cmp.Or(served.Policy, fallback), Params: served.Params, Failed: s.failedOf(sp.Name), Backfill: c.Backfill, MinRun: s.minRun(space),
 		Budget: c.Budget, Moves: c.Moves, Cells: []QuotaUse{}}
 	if v.Backfill == "none" {
 		v.Backfill = ""

@@ -222,17 +222,25 @@ func (s *State) nextChange(space int32) Time {
 	p, timed := s.pol[space].(Timed)
 	if timed && s.looks.tuned[space] {
 		for _, r := range s.tallies[space].ranks {
-			c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: r.prio, now: s.decided}))
+			c.at = sooner(c.at, s.changeOf(p, space, r.prio))
 		}
 	}
 	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
 		if timed {
-			c.at = sooner(c.at, p.NextChange(view{s: s, space: space, prio: prio, now: s.decided}))
+			c.at = sooner(c.at, s.changeOf(p, space, prio))
 			continue
 		}
 		c.at = sooner(c.at, s.nextAge(space, prio))
 	}
 	return c.at
+}
+
+// changeOf is when a policy's order of one priority changes by itself.
+func (s *State) changeOf(p Timed, space int32, prio cell.Priority) Time {
+	was := s.ask(space)
+	at := p.NextChange(view{s: s, space: space, prio: prio, now: s.decided})
+	s.ask(was)
+	return at
 }
 
 // lookAtChanges looks at the VCs whose order changed by itself since the last

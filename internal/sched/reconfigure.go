@@ -51,7 +51,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 	if ch.ev.Renamed, ch.ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
 	}
-	if s.cfg != nil && len(ch.ev.Renamed)+len(ch.ev.RenamedNodes) == 0 && sameConfig(s.cfg, c.Config) {
+	if s.cfg != nil && len(s.failed) == 0 && len(ch.ev.Renamed)+len(ch.ev.RenamedNodes) == 0 && sameConfig(s.cfg, c.Config) {
 		return ch, nil
 	}
 	for _, slot := range s.carryOrder() {

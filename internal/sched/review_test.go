@@ -429,6 +429,8 @@ func (w *world) mixedStep(r *rand.Rand, cfgs []*sched.Config, step int) {
 	case 13:
 		if r.IntN(8) == 0 {
 			w.apply([]sched.Event{sched.Quarantined{Job: j.ID, Stack: "x"}})
+			vc := w.s.VCs()[r.IntN(2)]
+			w.apply([]sched.Event{sched.PolicyFailed{VC: vc.Name, Policy: vc.Policy, Stack: "x"}})
 		}
 		w.tell(sched.Progress{Attempt: at, Task: int32(o), Step: 1, Checkpoint: true})
 	}

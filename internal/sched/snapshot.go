@@ -29,6 +29,7 @@ type image struct {
 	Jobs     int            `json:"jobs"` // how many lines follow
 	Attempts []attemptImage `json:"attempts"`
 	Notes    []Noted        `json:"notes,omitempty"`
+	Failed   []PolicyFailed `json:"failed,omitempty"`
 	Debts    []debt         `json:"debts,omitempty"`
 	Moved    []moved        `json:"moved,omitempty"`
 	Nodes    []nodeNote     `json:"nodes"`
@@ -59,6 +60,7 @@ type jobImage struct {
 	Stop        bool           `json:"stop"`
 	StopReason  string         `json:"stop_reason"`
 	Quarantined bool           `json:"quarantined"`
+	Aside       int32          `json:"aside,omitempty"`
 	Completing  *JobCompleting `json:"completing"`
 	After       Time           `json:"after"`
 	Gangs       []gangImage    `json:"gangs"`
@@ -121,7 +123,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Decided: s.decided, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Decided: s.decided, Keys: s.keys}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -201,7 +203,7 @@ func imageOf(j *job) *jobImage {
 	odd := rare(j.odd)
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: odd.stopReason, Quarantined: j.quarantined, Completing: j.completing,
-		After: odd.after, Notices: odd.notices, Note: odd.note}
+		Aside: odd.aside, After: odd.after, Notices: odd.notices, Note: odd.note}
 	if j.size != j.spec.usualSize() {
 		out.Size = j.size
 	}
@@ -242,6 +244,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	}()
 	s = New(policies)
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
+	s.failed = im.Failed
 	s.notes, s.nodes, s.leaves, s.again, s.turns, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
 	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
@@ -283,8 +286,8 @@ func (s *State) loadJob(im *jobImage) {
 		j.size = im.Size
 	}
 	j.stop, j.quarantined, j.completing = im.Stop, im.Quarantined, im.Completing
-	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Note != nil {
-		j.odd = &oddJob{im.After, im.StopReason, im.Notices, im.Note}
+	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Note != nil || im.Aside != 0 {
+		j.odd = &oddJob{im.After, im.StopReason, im.Notices, im.Note, im.Aside}
 	}
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]

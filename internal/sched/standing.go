@@ -297,6 +297,7 @@ func (s *State) keyed(space, slot int32) (e runner, rate int64) {
 	a := &s.attempts[slot]
 	g := &s.mem.gang
 	*g = s.gangView(s.entry(a))
+	was := s.ask(space)
 	a.standing, a.rank = a.standing|isRanked, s.standKey(space, g)
 	var until Time
 	switch p := s.pol[space].(type) {
@@ -305,6 +306,7 @@ func (s *State) keyed(space, slot int32) (e runner, rate int64) {
 	case Falling:
 		rate, until = s.falls(p, a, g)
 	}
+	s.ask(was)
 	e = runnerOf(a)
 	e.Leaves, e.slot, e.until = g.Leaves, slot, until
 	return e, rate

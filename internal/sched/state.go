@@ -33,15 +33,16 @@ type State struct {
 	names    nameTable
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
-	byAlloc  []int32    // attempt slot of each cell.AllocID, of its first member
-	shares   []sharing  // how the members of allocations take turns
-	holders  [][]int32  // by space: its attempts and promises, in no order
-	queues   [][]queued // waiting gangs by space, sorted; [0] holds those without a VC
-	lines    lineups    // of the waiting gangs, for those who pass over what does not fit
-	lazy     [][]queued // lazily preempted gangs by space, sorted
-	notes    []Noted    // what policies remember about their VCs, sorted by VC
-	nodes    []nodeNote // what is remembered about nodes, sorted by name
-	leaves   []leafNote // bad leaves, sorted by node, SKU, device, part
+	byAlloc  []int32        // attempt slot of each cell.AllocID, of its first member
+	shares   []sharing      // how the members of allocations take turns
+	holders  [][]int32      // by space: its attempts and promises, in no order
+	queues   [][]queued     // waiting gangs by space, sorted; [0] holds those without a VC
+	lines    lineups        // of the waiting gangs, for those who pass over what does not fit
+	lazy     [][]queued     // lazily preempted gangs by space, sorted
+	notes    []Noted        // what policies remember about their VCs, sorted by VC
+	failed   []PolicyFailed // sorted by VC; never changed in place
+	nodes    []nodeNote     // what is remembered about nodes, sorted by name
+	leaves   []leafNote     // bad leaves, sorted by node, SKU, device, part
 	keys     keyRing
 	timers   timers
 	dirty    []JobID                    // to settle, a heap of ids, since slots differ after a restart
@@ -112,6 +113,7 @@ type oddJob struct {
 	stopReason string
 	notices    []string
 	note       *note // of its VC's policy
+	aside      int32 // how often it was set aside after the first time
 }
 
 // rare returns what few jobs, gangs or attempts have, to read.

@@ -250,23 +250,24 @@ type Reason struct {
 
 // VCStatus is a VC's guarantee and use.
 type VCStatus struct {
-	Name          cell.VCName `json:"name"`
-	Policy        string      `json:"policy"`
-	Params        []Param     `json:"params,omitempty"`         // of the policy
-	Backfill      string      `json:"backfill,omitempty"`       // none is left out
-	MinRun        Duration    `json:"min_run,omitempty"`        // of an attempt, before its own priority may preempt it
-	Budget        *int32      `json:"budget,omitempty"`         // of preemptions within its priority, when the cluster file has one
-	Moves         int32       `json:"moves_per_hour,omitempty"` // of its gangs, for one that waits
-	Guaranteed    int32       `json:"guaranteed"`               // leaves
-	Used          int32       `json:"used"`                     // of the guarantee
-	Opportunistic int32       `json:"opportunistic"`            // leaves borrowed
-	Orphaned      int32       `json:"orphaned,omitempty"`       // devices that its jobs still use and the configuration lacks
-	Gone          bool        `json:"gone,omitempty"`           // no longer in the configuration; its jobs are
-	Lent          int32       `json:"lent"`                     // leaves of its bound cells used by opportunistic jobs
-	Bad           int32       `json:"bad"`                      // leaves of its bound cells that are bad
-	Waiting       int32       `json:"waiting"`                  // jobs
-	Active        int32       `json:"active"`
-	Cells         []QuotaUse  `json:"cells"`
+	Name          cell.VCName   `json:"name"`
+	Policy        string        `json:"policy"`
+	Params        []Param       `json:"params,omitempty"`         // of the policy
+	Failed        *PolicyFailed `json:"failed,omitempty"`         // its own policy, which fifo replaces until a configuration is applied
+	Backfill      string        `json:"backfill,omitempty"`       // none is left out
+	MinRun        Duration      `json:"min_run,omitempty"`        // of an attempt, before its own priority may preempt it
+	Budget        *int32        `json:"budget,omitempty"`         // of preemptions within its priority, when the cluster file has one
+	Moves         int32         `json:"moves_per_hour,omitempty"` // of its gangs, for one that waits
+	Guaranteed    int32         `json:"guaranteed"`               // leaves
+	Used          int32         `json:"used"`                     // of the guarantee
+	Opportunistic int32         `json:"opportunistic"`            // leaves borrowed
+	Orphaned      int32         `json:"orphaned,omitempty"`       // devices that its jobs still use and the configuration lacks
+	Gone          bool          `json:"gone,omitempty"`           // no longer in the configuration; its jobs are
+	Lent          int32         `json:"lent"`                     // leaves of its bound cells used by opportunistic jobs
+	Bad           int32         `json:"bad"`                      // leaves of its bound cells that are bad
+	Waiting       int32         `json:"waiting"`                  // jobs
+	Active        int32         `json:"active"`
+	Cells         []QuotaUse    `json:"cells"`
 }
 
 // QuotaUse is one line of a VC's guarantee.

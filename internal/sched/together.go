@@ -275,18 +275,22 @@ func (w *walker) tune() {
 	}
 	ranks := s.tallies[w.space].ranks
 	for i := len(ranks) - 1; i >= 0; i-- {
+		was := s.ask(w.space)
 		for wish := range t.Tune(view{s: s, space: w.space, prio: ranks[i].prio, now: s.now, w: w}) {
+			s.ask(0) // what is done about a wish is not the policy's code
 			if wish.Note != nil {
 				w.remember(wish.Note)
 			}
 			w.adjust(&wish)
+			s.ask(w.space)
 		}
+		s.ask(was)
 	}
 }
 
 // adjust grants a wish for turns, for a move or for another size.
 func (w *walker) adjust(wish *Wish) {
-	defer blaming(wish.Gang.Job)
+	defer w.s.blaming(wish.Gang.Job)
 	switch {
 	case wish.Gang.Job == 0:
 	case wish.Turns != nil:

@@ -77,7 +77,7 @@ func below(q []queued, p cell.Priority) int {
 
 // upgrade guarantees a lazily preempted attempt again, if there is room.
 func (w *walker) upgrade(a *attempt) {
-	defer blaming(a.id.Job)
+	defer w.s.blaming(a.id.Job)
 	s := w.s
 	if !s.steady(a) || a.orphaned || w.leavesBlocked(a) {
 		return

@@ -42,7 +42,7 @@ func (s *State) fulfilAll() {
 
 // keepPromise starts a gang if its reserved cells have been left.
 func (s *State) keepPromise(a *attempt) {
-	defer blaming(a.id.Job)
+	defer s.blaming(a.id.Job)
 	if s.fulfil(a) && s.jobs[a.job].spec.partial() {
 		s.grew = true // members above its minimum may wait now whose turn is over
 	}
@@ -63,7 +63,7 @@ type walker struct {
 	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
 	view    view            // what the policy sees of the priority that is walked
 	over    bool            // of it: nothing is left to those behind
-	yield   func(Wish) bool // hear, made once
+	yield   func(Wish) bool // listen, made once
 }
 
 func (s *State) walkVC(space int32) {
@@ -137,12 +137,22 @@ func (w *walker) forget(prio cell.Priority) {
 func (w *walker) rank(prio cell.Priority) bool {
 	w.view, w.over = view{s: w.s, space: w.space, prio: prio, now: w.s.now, w: w}, false
 	if w.yield == nil {
-		w.yield = w.hear
+		w.yield = w.listen
 	}
 	w.s.mem.reading = true
+	was := w.s.ask(w.space)
 	w.s.pol[w.space].Rank(&w.view)(w.yield)
+	w.s.ask(was)
 	w.s.relistMoved()
 	return !w.over
+}
+
+// listen hears one wish: what is done about it is not the policy's code.
+func (w *walker) listen(wish Wish) bool {
+	was := w.s.ask(0)
+	more := w.hear(wish)
+	w.s.ask(was)
+	return more
 }
 
 // hear grants one wish; false ends the priority. It is called as a loop's body
@@ -208,7 +218,7 @@ func (w *walker) allBlocked(id JobID) bool {
 
 // grant tries to give a gang its cells.
 func (w *walker) grant(wish Wish) {
-	defer blaming(wish.Gang.Job)
+	defer w.s.blaming(wish.Gang.Job)
 	s := w.s
 	if s.prefer = wish.Prefer; w.outlook == nil {
 		s.only, s.near = wish.Only, wish.Within

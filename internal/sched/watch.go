@@ -23,7 +23,9 @@ func (s *State) watch(slot int32) {
 		return
 	}
 	vc := s.cl.Space(j.space).Name
+	was := s.ask(j.space)
 	note, why := w.Watch(&g)
+	s.ask(was)
 	if note != nil && !bytes.Equal(note, s.note(vc, j.id)) {
 		s.emit(Noted{VC: vc, Policy: s.policyOf(vc), Job: j.id, Data: note})
 	}
@@ -52,9 +54,11 @@ func (s *State) learn(slot int32) {
 	note := was
 	for g := range j.gangs {
 		v := s.gangView(queued{prio: j.spec.Priority, job: j.id, gang: int32(g), slot: slot})
+		before := s.ask(j.space)
 		if now := l.Learn(note, &v); now != nil {
 			note = now
 		}
+		s.ask(before)
 	}
 	if !bytes.Equal(was, note) {
 		s.emit(Noted{VC: vc, Policy: s.policyOf(vc), Data: note})

@@ -251,6 +251,8 @@ func (c *checker) books(r sched.Record) {
 		}
 	case sched.Quarantined:
 		c.fail("job %d is quarantined: the core panicked", e.Job)
+	case sched.PolicyFailed:
+		c.fail("the policy %s of %s panicked", e.Policy, e.VC)
 	default:
 		if c.world.note(r.Event) {
 			c.upset = r.Time

@@ -192,6 +192,8 @@ func (s *Session) record(r sched.Record) {
 		s.suspected(r.Time, e)
 	case sched.Quarantined:
 		s.line(r.Time, "%s is quarantined", s.jobName(e.Job))
+	case sched.PolicyFailed:
+		s.line(r.Time, "policy %s of %s failed", e.Policy, e.VC)
 	case sched.Notice:
 		s.line(r.Time, "%s notice: %s", s.jobName(e.Job), e.Message)
 	default:

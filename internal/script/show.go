@@ -137,6 +137,9 @@ func count(n int32, one, many string) string {
 func showVC(out *strings.Builder, v sched.VCStatus) {
 	fmt.Fprintf(out, "%s (%s): %s guaranteed, %d used, %d borrowed, %d lent, %d bad; %s active, %d waiting\n",
 		v.Name, cmp.Or(v.Policy, "gone"), count(v.Guaranteed, "leaf", "leaves"), v.Used, v.Opportunistic, v.Lent, v.Bad, count(v.Active, "job", "jobs"), v.Waiting)
+	if v.Failed != nil {
+		fmt.Fprintf(out, "  %s\n", v.Failed.Words())
+	}
 	if v.Orphaned > 0 {
 		fmt.Fprintf(out, "  %d devices drain that the configuration lacks\n", v.Orphaned)
 	}

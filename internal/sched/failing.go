@@ -1,0 +1,161 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// A panic while the code of a VC's policy runs is that policy's doing, also where it shows in
+// what the policy asked of its View: then the VC is served by the fallback until the next
+// configuration, and nobody else notices. So who calls a policy says so before and after; on
+// the way of each gang a deferred call would cost too much.
+
+// fallback is the policy that serves a VC whose own failed: without parameters it asks for no
+// key and keeps nothing.
+const fallback = "fifo"
+
+// ask notes the VC whose policy's code runs from now on, 0 for none, and returns the one
+// before, to be noted again behind the call.
+func (s *State) ask(space int32) (before int32) {
+	before, s.mem.asked = s.mem.asked, space
+	return before
+}
+
+// Failing names the policy whose code ran when Apply, Decide, Wake or Actions panicked, and
+// its VC; false where none did, or where the fallback did. The state is of no other use then.
+func (s *State) Failing() (PolicyFailed, bool) {
+	if s.mem.asked <= 0 || s.cl == nil || s.mem.asked >= s.cl.NumSpaces() {
+		return PolicyFailed{}, false
+	}
+	vc := s.cl.Space(s.mem.asked).Name
+	e := PolicyFailed{VC: vc, Policy: s.policyOf(vc)}
+	return e, s.Replaceable(e)
+}
+
+// Replaceable reports whether a VC is still served by the policy that failed, and the
+// fallback would be something else.
+func (s *State) Replaceable(e PolicyFailed) bool {
+	if s.space(e.VC) <= 0 {
+		return false
+	}
+	c := s.serving(e.VC)
+	return cmp.Or(c.Policy, fallback) == e.Policy && (e.Policy != fallback || len(c.Params) > 0)
+}
+
+// serving is the configuration by which a VC is served: its own, with the fallback where its
+// policy failed.
+func (s *State) serving(vc cell.VCName) VCConfig {
+	c := *vcConfig(s.cfg, vc)
+	if _, failed := s.findFailed(vc); failed {
+		c.Policy, c.Params = fallback, nil
+	}
+	return c
+}
+
+func (s *State) findFailed(vc cell.VCName) (int, bool) {
+	return slices.BinarySearchFunc(s.failed, vc, func(e PolicyFailed, k cell.VCName) int { return cmp.Compare(e.VC, k) })
+}
+
+// failedOf returns how the policy of a VC failed; nil where it did not.
+func (s *State) failedOf(vc cell.VCName) *PolicyFailed {
+	i, found := s.findFailed(vc)
+	if !found {
+		return nil
+	}
+	e := s.failed[i]
+	return &e
+}
+
+// Words says what it means for the VC, and what is to be done.
+func (e *PolicyFailed) Words() string {
+	return fmt.Sprintf("the policy %s of virtual cluster %s failed with an internal error (number %s): until a configuration is applied "+
+		"fifo without parameters serves it; report the number, and apply the configuration again with a mended server or with another policy", e.Policy, e.VC, e.Stack)
+}
+
+// applyPolicyFailed lets the fallback serve a VC. What follows from its policy is made anew,
+// as after a configuration; what the policy remembered and the sizes that it gave are gone.
+// Nothing of the old policy's code may run here.
+func (s *State) applyPolicyFailed(e PolicyFailed) {
+	i, found := s.findFailed(e.VC)
+	space := s.space(e.VC)
+	if found || space <= 0 {
+		return
+	}
+	s.failed = slices.Insert(slices.Clone(s.failed), i, e)
+	s.pol = slices.Clone(s.pol)
+	s.pol[space] = s.makePolicy(e.VC)
+	s.quanta = quantaOf(s.pol)
+	s.forgetNotes()
+	s.relistAll()
+	s.relink()
+	s.resetLooks()
+	for slot := range s.jobs {
+		if j := &s.jobs[slot]; j.spec != nil && j.space == space && j.spec.partial() && j.size != j.spec.usualSize() {
+			s.applySized(Sized{Job: j.id, Size: j.spec.usualSize()})
+		}
+	}
+	for a := range s.holding(space) {
+		s.timeMinRun(a)
+	}
+	s.lookAll()
+	s.again = s.now + 1 // so that a restart looks, too
+	s.at(s.again, 0, 0)
+}
+
+// makePolicy makes the policy that serves a VC.
+func (s *State) makePolicy(vc cell.VCName) Policy {
+	p, err := s.policies(s.serving(vc))
+	if err != nil {
+		panic(fmt.Sprintf("sched: a policy was accepted that cannot be made: %v", err))
+	}
+	return p
+}
+
+// maxAside is how often a job is set aside: each time less is decided on it, and in the end
+// nothing.
+const maxAside = 3
+
+// Aside returns the event that sets a job aside once more; false where there is no such job,
+// or nothing is decided on it as it is.
+func (s *State) Aside(id JobID, stack string) (Quarantined, bool) {
+	j := s.find(id)
+	if j == nil {
+		return Quarantined{}, false
+	}
+	e := Quarantined{Job: id, Stack: stack}
+	if j.quarantined {
+		e.Times = rare(j.odd).aside + 2
+	}
+	return e, e.Times <= maxAside
+}
+
+// settleAside is what is left of settle for a job that was set aside again: an attempt of
+// which nothing lives gives its cells back, a stop is sent, and with the last attempt a job
+// that was told to stop ends. Nothing is asked of its policy, completed or tried again.
+func (s *State) settleAside(slot, aside int32) {
+	if aside+1 >= maxAside {
+		return
+	}
+	id, busy := s.jobs[slot].id, false
+	for g := range s.jobs[slot].gangs {
+		at := s.jobs[slot].gangs[g].attempt
+		if at == none {
+			continue
+		}
+		a := &s.attempts[at]
+		if a.alive == 0 {
+			s.endAttempt(slot, int32(g), at)
+			continue
+		}
+		busy = true
+		if s.jobs[slot].stop && a.cause == 0 {
+			s.emit(StopSent{Attempt: a.id, Cause: EndStopped, Grace: s.jobs[slot].spec.Grace})
+		}
+	}
+	if j := &s.jobs[slot]; j.stop && !busy {
+		s.emit(JobEnded{Job: id, Phase: Stopped, Cause: EndStopped, Message: rare(j.odd).stopReason})
+	}
+}
