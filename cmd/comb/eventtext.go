@@ -62,6 +62,8 @@ func tellJob(event sched.Event) string {
 		return booked(e)
 	case sched.Quarantined:
 		return "set aside after a fault of the server: it is not placed any more; report it with this number: " + e.Stack
+	case sched.PolicyFailed:
+		return e.Words()
 	case sched.Notice:
 		return "note: " + e.Message
 	case sched.Noted:

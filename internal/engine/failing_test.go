@@ -1,0 +1,222 @@
+package engine_test
+
+import (
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// flaw is a policy that panics at one place from when it sees a waiting job called a bomb.
+type flaw struct {
+	sched.Policy
+	at string
+}
+
+func (f flaw) breaks(at string, g *sched.GangView) {
+	if f.at == at && g.Hints.Model == "bomb" {
+		panic("broken " + at)
+	}
+}
+
+func (f flaw) Rank(v sched.View) iter.Seq[sched.Wish] {
+	for g := range v.Waiting() {
+		f.breaks("Rank", &g)
+	}
+	if f.at == "Key" {
+		for range v.Ordered(1) {
+			break
+		}
+	}
+	return f.Policy.Rank(v)
+}
+
+func (f flaw) Key(g *sched.GangView) sched.Key {
+	f.breaks("Key", g)
+	return sched.Key{}
+}
+
+func (f flaw) NextChange(v sched.View) sched.Time {
+	for g := range v.Waiting() {
+		f.breaks("NextChange", &g)
+	}
+	return 0
+}
+
+// flawed gives a VC that asks for las a policy with a flaw.
+func flawed(at string) sched.Policies {
+	return func(c sched.VCConfig) (sched.Policy, error) {
+		p, err := policy.New(c)
+		if c.Policy == "las" {
+			p = flaw{p, at}
+		}
+		return p, err
+	}
+}
+
+// failures are the PolicyFailed events of a journal.
+func failures(t *testing.T, m *engine.Memory) (out []sched.PolicyFailed) {
+	t.Helper()
+	if err := m.Replay(ctx, 0, func(rec sched.Record) error {
+		if e, ok := rec.Event.(sched.PolicyFailed); ok {
+			out = append(out, e)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestFailedPolicy: a policy that panics, in a decision, while an event is applied, or when it
+// is asked for its next change, is replaced in its VC alone, and stays so over a restart until
+// a configuration is applied; no input is lost.
+func TestFailedPolicy(t *testing.T) {
+	for _, at := range []string{"Rank", "Key", "NextChange"} {
+		t.Run(at, func(t *testing.T) { failedPolicy(t, at) })
+	}
+}
+
+func failedPolicy(t *testing.T, at string) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	c := config(3)
+	c.VCs[0].Policy = "las"
+	r.give(sched.Reconfigure{Config: c}, nil)
+	r.options.Policies = flawed(at)
+	var bomb, after engine.Reply
+	err := r.run(
+		func() { r.give(submit(job("first", "a", 2, sched.Hour)), nil) },
+		func() { // which waits, so that lines are kept
+			r.give(submit(job("second", "a", 2, sched.Hour)), nil)
+			r.give(submit(job("other", "b", 1, 0)), nil)
+		},
+		func() { r.give(submit(bombJob("a")), &bomb) },
+		func() { r.give(submit(job("after", "a", 1, 0)), &after) },
+		func() {
+			if bomb.Err != nil || bomb.Refusal != nil || after.Err != nil || r.phase(4) != sched.Waiting {
+				t.Errorf("the bomb: %+v; after: %+v", bomb, after)
+			}
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := failures(t, m)
+	if len(got) != 1 || got[0].VC != "a" || got[0].Policy != "las" || len(got[0].Stack) != 16 {
+		t.Fatalf("failures: %+v", got)
+	}
+	sound(t, m, r.options.Policies, r.engine.Replica())
+
+	r.world.Reopen(true)
+	if err := r.run(
+		func() { r.give(sched.Stop{Job: 1}, nil) },
+		r.pass(sched.Minute),
+		func() {
+			if second, other := r.phase(2), r.phase(3); second != sched.Active || other != sched.Active {
+				t.Errorf("the second job is %s, that of b %s", second, other)
+			}
+			r.state(func(s *sched.State) {
+				if v := s.VCs()[0]; v.Policy != "fifo" || v.Failed == nil || *v.Failed != got[0] {
+					t.Errorf("VC a: %+v", v)
+				}
+			})
+			r.give(sched.Stop{Job: 4}, nil)
+			r.give(sched.Reconfigure{Config: c}, nil)
+		},
+		r.pass(sched.Minute),
+		func() {
+			r.state(func(s *sched.State) {
+				if v := s.VCs()[0]; v.Policy != "las" || v.Failed != nil {
+					t.Errorf("VC a: %+v", v)
+				}
+			})
+		},
+	); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(failures(t, m)); n != 1 {
+		t.Errorf("%d failures", n)
+	}
+	sound(t, m, r.options.Policies, r.engine.Replica())
+}
+
+// TestPolicyFailsAtStart: a policy that panics when the loop first asks it for its next change,
+// as that of another version may, is replaced before anything is taken in.
+func TestPolicyFailsAtStart(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	c := config(3)
+	c.VCs[0].Policy = "las"
+	r.give(sched.Reconfigure{Config: c}, nil)
+	r.options.Policies = flawed("nowhere")
+	if err := r.run(
+		func() { r.give(submit(job("first", "a", 2, 0)), nil) },
+		func() { r.give(submit(bombJob("a")), nil) },
+	); err != nil {
+		t.Fatal(err)
+	}
+	r.options.Policies = flawed("NextChange")
+	r.world.Reopen(true)
+	if err := r.run(func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(sched.Minute), func() {
+		if p := r.phase(2); p != sched.Active {
+			t.Errorf("the bomb is %s", p)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(failures(t, m)); n != 1 {
+		t.Errorf("%d failures", n)
+	}
+	sound(t, m, flawed("nowhere"), r.engine.Replica())
+}
+
+// grudge is a policy that breaks the decision on a job of a certain name when it is over,
+// and blames the job.
+type grudge struct{ sched.Policy }
+
+func (g grudge) Learn(_ []byte, v *sched.GangView) []byte {
+	if v.Hints.Model == "bomb" {
+		panic(brokenOn{v.Ref.Job})
+	}
+	return nil
+}
+
+// TestQuarantineAgain: a job that is set aside and breaks the decision again is left to end,
+// and all others go on.
+func TestQuarantineAgain(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	r.options.Policies = func(c sched.VCConfig) (sched.Policy, error) {
+		p, err := policy.New(c)
+		return grudge{p}, err
+	}
+	if err := r.run(
+		func() { r.give(submit(bombJob("a")), nil) },
+		func() {
+			r.give(submit(job("next", "a", 2, 0)), nil)
+			r.give(sched.Stop{Job: 1}, nil)
+		},
+		r.pass(sched.Minute),
+		func() {
+			if p, next := r.phase(1), r.phase(2); p != "" || next != sched.Active {
+				t.Errorf("the bomb is %q, the next job %q", p, next)
+			}
+		},
+	); err != nil {
+		t.Fatal(err)
+	}
+	var times []int32
+	if err := m.Replay(ctx, 0, func(rec sched.Record) error {
+		if q, ok := rec.Event.(sched.Quarantined); ok {
+			times = append(times, q.Times)
+		}
+		return nil
+	}); err != nil || fmt.Sprint(times) != "[0 2]" {
+		t.Errorf("set aside %v, %v", times, err)
+	}
+	sound(t, m, r.options.Policies, r.engine.Replica())
+}
