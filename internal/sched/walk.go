@@ -63,7 +63,7 @@ type walker struct {
 	passed  uint64          // when a gang that may stop others of its priority first found nothing; 0 is never
 	view    view            // what the policy sees of the priority that is walked
 	over    bool            // of it: nothing is left to those behind
-	yield   func(Wish) bool // listen, made once
+	yield   func(Wish) bool // hear, made once
 }
 
 func (s *State) walkVC(space int32) {
@@ -137,7 +137,7 @@ func (w *walker) forget(prio cell.Priority) {
 func (w *walker) rank(prio cell.Priority) bool {
 	w.view, w.over = view{s: w.s, space: w.space, prio: prio, now: w.s.now, w: w}, false
 	if w.yield == nil {
-		w.yield = w.listen
+		w.yield = w.hear
 	}
 	w.s.mem.reading = true
 	was := w.s.ask(w.space)
@@ -147,44 +147,39 @@ func (w *walker) rank(prio cell.Priority) bool {
 	return !w.over
 }
 
-// listen hears one wish: what is done about it is not the policy's code.
-func (w *walker) listen(wish Wish) bool {
-	was := w.s.ask(0)
-	more := w.hear(wish)
-	w.s.ask(was)
-	return more
-}
-
 // hear grants one wish; false ends the priority. It is called as a loop's body
-// would be, which would have to be made anew for each walk.
+// would be, which would have to be made anew for each walk. What is done about a wish
+// is not the policy's code.
 func (w *walker) hear(wish Wish) bool {
+	was := w.s.ask(0)
 	if wish.Note != nil {
 		w.remember(wish.Note)
 	}
-	if wish.Gang.Job == 0 {
-		return true
-	}
-	if wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size) {
+	switch {
+	case wish.Gang.Job == 0:
+	case wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size):
 		q := wish // which escapes, as the wish of most need not
 		w.adjust(&q)
-		return true
+	case w.reaches(wish.Gang):
+		w.grant(wish)
 	}
+	w.s.ask(was)
+	return !w.over
+}
+
+// reaches reports whether something may be left to a gang, and notes when nothing is to
+// those behind it either.
+func (w *walker) reaches(ref GangRef) bool {
 	if w.outlook.deepEnough() {
 		w.over = true
 		return false
 	}
-	w.outlook.reach(wish.Gang, w.view.prio)
-	if w.allBlocked(wish.Gang.Job) {
-		if !w.outlook.any() {
-			w.over = true
-			return false
-		}
-		if w.outlook.find(wish.Gang) < 0 {
-			return true // only what is booked for it can be left to a gang
-		}
+	w.outlook.reach(ref, w.view.prio)
+	if !w.allBlocked(ref.Job) {
+		return true
 	}
-	w.grant(wish)
-	return true
+	w.over = !w.outlook.any()
+	return !w.over && w.outlook.find(ref) >= 0 // only what is booked for it can be left to a gang
 }
 
 // nextPriority returns the highest priority below p among those that wait for
