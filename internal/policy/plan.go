@@ -390,7 +390,7 @@ func (l *look) depart() bool {
 	}
 	var stay []sched.GangView
 	for g := range l.v.Running() {
-		if r := readRecord(g.Note); g.Started > 0 && int64(g.Earlier) < r.by && l.strays(&g, &r) {
+		if r := readRecord(g.Note); g.Started > 0 && int64(g.Earlier) < max(r.by, 1) && l.strays(&g, &r) {
 			stay = append(stay, g)
 		}
 	}
