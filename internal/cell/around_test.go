@@ -181,7 +181,11 @@ func (w *around) carry(t *testing.T, next *cell.Cluster) (now []cell.AllocID) {
 		a := w.c.Alloc(id)
 		vc := next.SpaceOf(w.c.Space(a.Space).Name)
 		before := next.Dump()
-		got := next.Carry(w.c, vc, a, a.Placement.Tasks)
+		var started []cell.Started
+		for _, task := range a.Placement.Tasks {
+			started = append(started, cell.Started{Task: task, Origin: w.c.Origin(&task)})
+		}
+		got := next.Carry(w.c, vc, a, started)
 		if next.Dump() != before {
 			t.Fatalf("Carry changed the cluster from\n%s\nto\n%s", before, next.Dump())
 		}

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"sort"
 	"strconv"
@@ -13,10 +14,71 @@ type Carried struct {
 	Placement Placement
 	Lost      int32 // leaves that the new cluster lacks
 	Lazy      bool  // its guarantee did not survive: it goes on as opportunistic
-	// Drains are leaves of devices that the new cluster divides differently while
-	// several allocations use parts of them: another one holds them, and until this
-	// one has ended, too, they serve nobody else.
+	// Drains are leaves of devices that this cluster divides otherwise than the one in
+	// which the tasks were started, be that the older one or an earlier one, while several
+	// allocations use parts of them: others hold some of them, and until this one has
+	// ended, too, they serve nobody else.
 	Drains []LeafID
+}
+
+// Origin is what the leaves of a task were in the cluster in which it was started.
+// Later ones may lack its SKU, or divide its devices otherwise.
+type Origin struct {
+	Leaf SKU `json:"leaf"`
+	// Division says in how many parts each of the task's devices was, in their order;
+	// 0 where that is not known. None when they were whole.
+	Division []int32 `json:"division,omitempty"`
+}
+
+// Equal reports whether two origins say the same.
+func (o Origin) Equal(p Origin) bool {
+	files := slices.Equal(o.Leaf.Files, p.Leaf.Files)
+	o.Leaf.Files, p.Leaf.Files = nil, nil
+	return files && slices.Equal(o.Division, p.Division) && reflect.DeepEqual(o.Leaf, p.Leaf)
+}
+
+// Started is a task as it was started, with its node's name in the new cluster.
+type Started struct {
+	Task
+	Origin Origin
+}
+
+// Origin returns what the leaves of a task are that was started in this cluster.
+func (c *Cluster) Origin(t *Task) Origin {
+	o := Origin{Leaf: c.SKU(t.SKU)}
+	for k := range t.Parts {
+		o.Division = append(o.Division, c.division(t.Node, &o.Leaf, t.Devices[k]))
+	}
+	return o
+}
+
+// division returns in how many parts a device is that has a kind of leaves; 0 when it is
+// whole, or there is none.
+func (c *Cluster) division(n NodeName, was *SKU, device int32) int32 {
+	node := c.f.NodeIndex(n)
+	if node == None {
+		return 0
+	}
+	parts := int32(0)
+	of := strconv.Itoa(int(device)) + ":"
+	for _, id := range c.f.Nodes[node].Cells {
+		if sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU); !alike(&sku, was) {
+			continue
+		}
+		first := c.f.Cells[id].FirstLeaf
+		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
+			if strings.HasPrefix(c.f.Address(c.f.Leaves[l]), of) {
+				parts++
+			}
+		}
+	}
+	return parts
+}
+
+// alike reports whether equal indices of two SKUs mean the same device. A SKU that was
+// already unknown when it was looked up has no kind: it may be of any.
+func alike(sku, was *SKU) bool {
+	return sku.Name == was.Name || was.Device == "" || sku.Device == was.Device
 }
 
 // Carry finds the leaves and the preassigned cells that an allocation of an
@@ -28,27 +90,29 @@ type Carried struct {
 // them. vc is None when the VC is gone. The cluster is unchanged; the caller
 // takes the placement.
 //
-// started are, by task, all devices that the tasks were started with, and the
-// node's name in this cluster: a device that an earlier configuration lacked and
-// this one has again is held again, but the guarantee does not come back with it.
+// started are, by task, all devices that the tasks were started with, what they were
+// then, and the node's name in this cluster: a device that an earlier configuration
+// lacked and this one has again is held again, but the guarantee does not come back
+// with it.
 //
 // A device that is still there under another SKU is the same device: it stays
-// held. The guarantee goes, unless the SKU differs in nothing but its name.
-func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Task) Carried {
+// held. The guarantee goes, unless the SKU differs in nothing but its name. Of a device
+// that is in another number of parts no part is the same: all of them are held, or
+// drain, and the guarantee goes.
+func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Carried {
 	var out Carried
 	moved := map[LeafID]LeafID{}
 	regained := false
 	for i, t := range a.Placement.Tasks {
 		n := Task{Node: started[i].Node, SKU: t.SKU}
-		sku := old.SKU(t.SKU)
 		for k := range started[i].Devices {
-			to, same := c.carryLeaves(n.Node, sku, address(&started[i], k))
+			to, same := c.carryLeaves(&started[i], k)
 			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.leaves[l].hold != None }) {
 				out.Lost++
 				out.Drains = append(out.Drains, to...) // none where the device is gone
 				continue
 			}
-			was := slices.IndexFunc(t.Leaves, func(l LeafID) bool { return old.f.Address(old.f.Leaves[l]) == address(&started[i], k) })
+			was := slices.IndexFunc(t.Leaves, func(l LeafID) bool { return old.f.Address(old.f.Leaves[l]) == address(&started[i].Task, k) })
 			if was >= 0 && same {
 				moved[t.Leaves[was]] = to[0]
 			}
@@ -110,16 +174,18 @@ func (c *Cluster) nameDevices(t *Task) {
 	}
 }
 
-// carryLeaves returns the leaves that stand for what had an address on a node:
-// the leaf of that SKU, else one of another SKU for the same device, else all
-// parts of the device, or the whole device of which it was a part. same reports
-// that nothing about it changed but names.
-func (c *Cluster) carryLeaves(n NodeName, was SKU, addr string) (found []LeafID, same bool) {
-	node := c.f.NodeIndex(n)
+// carryLeaves returns the leaves that stand for the k-th device of a task: the leaf of
+// that SKU, else one of another SKU for the same device, else all parts of the device,
+// or the whole device of which it was a part. same reports that nothing about it
+// changed but names.
+func (c *Cluster) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
+	node := c.f.NodeIndex(t.Node)
 	if node == None {
 		return nil, false
 	}
+	was, addr := t.Origin.Leaf, address(&t.Task, k)
 	device, _, isPart := strings.Cut(addr, ":")
+	split := !isPart || k >= len(t.Origin.Division) || t.Origin.Division[k] != c.division(t.Node, &was, t.Devices[k])
 	var other, parts, whole []LeafID
 	for _, id := range c.f.Nodes[node].Cells {
 		sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU)
@@ -127,15 +193,15 @@ func (c *Cluster) carryLeaves(n NodeName, was SKU, addr string) (found []LeafID,
 		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
 			at := c.f.Address(c.f.Leaves[l])
 			switch {
+			case !alike(&sku, &was):
+			case split && strings.HasPrefix(at, device+":"):
+				parts = append(parts, l)
 			case at == addr && sku.Name == was.Name:
 				return []LeafID{l}, true
-			case sku.Device != was.Device:
 			case at == addr && !same && onlyRenamed(sku, was):
 				other, same = []LeafID{l}, true
 			case at == addr:
 				other = append(other, l)
-			case !isPart && strings.HasPrefix(at, addr+":"):
-				parts = append(parts, l)
 			case isPart && at == device:
 				whole = append(whole, l)
 			}

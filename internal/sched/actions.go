@@ -42,12 +42,17 @@ func (s *State) startAction(a *attempt, known bool) Action {
 	j := &s.jobs[a.job]
 	tasks := j.spec.Gangs[a.id.Gang].Tasks
 	start := &Start{ID: j.id, Job: j.spec, Retry: j.retry, Rotation: s.rotationToTell(a), Tasks: make([]TaskStart, 0, len(tasks))}
-	for _, o := range tasks {
+	origins := rare(a.odd).origins
+	for k, o := range tasks {
 		t := &j.tasks[o]
 		if t.dead {
 			continue
 		}
-		start.Tasks = append(start.Tasks, TaskStart{Task: o, Role: t.role, Index: t.index, Place: *t.place, SKU: s.cl.SKU(t.place.SKU)})
+		sku := s.cl.SKU(t.place.SKU)
+		if origins != nil {
+			sku = origins[k].Leaf
+		}
+		start.Tasks = append(start.Tasks, TaskStart{Task: o, Role: t.role, Index: t.index, Place: *t.place, SKU: sku})
 	}
 	return Action{Attempt: a.id, Start: start, Known: known}
 }

@@ -315,7 +315,7 @@ func (s *State) applyConfigured(e Configured) {
 		panic(fmt.Sprintf("sched: a configuration was accepted that cannot be built: %v", err))
 	}
 	s.accrueAll()
-	was := s.cfg
+	was, origins := s.cfg, s.allOrigins()
 	s.cfg, s.cl, s.base, s.empty, s.lonely = e.Config, cl, cl.Clone(), nil, nil
 	s.never, s.close = nil, nil
 	s.pol = make([]Policy, cl.NumSpaces())
@@ -325,6 +325,7 @@ func (s *State) applyConfigured(e Configured) {
 	s.quanta = quantaOf(s.pol)
 	s.byAlloc = nil
 	s.rename(&e)
+	s.keepOrigins(origins)
 	for i := range s.jobs {
 		if j := &s.jobs[i]; j.spec != nil {
 			j.space = s.space(j.spec.VC)

@@ -69,8 +69,9 @@ type Move struct {
 	Placement cell.Placement `json:"placement"`
 	Lazy      bool           `json:"lazy,omitempty"`
 	Orphaned  bool           `json:"orphaned,omitempty"`
-	// Drains are leaves of devices that are divided differently now. Another attempt
-	// holds them; they count as bad until this one has ended, too.
+	// Drains are leaves of devices that are divided otherwise than when the attempt was
+	// started, maybe since an earlier configuration. Others hold some of them; they all
+	// count as bad until this one has ended, too.
 	Drains []cell.LeafID `json:"drains,omitempty"`
 }
 

@@ -117,11 +117,12 @@ func (s *State) planMove(ch *change, a *attempt) Move {
 		return m
 	}
 	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
-	var started []cell.Task
-	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+	var started []cell.Started
+	origins := s.origins(a)
+	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		t := j.tasks[o].started()
 		t.Node = nodeNow(ch.ev.RenamedNodes, t.Node)
-		started = append(started, t)
+		started = append(started, cell.Started{Task: t, Origin: origins[k]})
 	}
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
 	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
@@ -135,4 +136,46 @@ func (s *State) planMove(ch *change, a *attempt) Move {
 		ch.next.Demote(alloc)
 	}
 	return m
+}
+
+// origins are what the tasks of an attempt were started with. A snapshot of an older
+// form did not keep them: then it is what the present cluster says.
+func (s *State) origins(a *attempt) []cell.Origin {
+	if kept := rare(a.odd).origins; kept != nil {
+		return kept
+	}
+	j := &s.jobs[a.job]
+	out := make([]cell.Origin, 0, len(j.spec.Gangs[a.id.Gang].Tasks))
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		t := j.tasks[o].started()
+		out = append(out, s.cl.Origin(&t))
+	}
+	return out
+}
+
+// allOrigins are those of all attempts, by slot, before the configuration changes.
+func (s *State) allOrigins() [][]cell.Origin {
+	out := make([][]cell.Origin, len(s.attempts))
+	for i := range s.attempts {
+		if s.attempts[i].job != none {
+			out[i] = s.origins(&s.attempts[i])
+		}
+	}
+	return out
+}
+
+// keepOrigins keeps those that the new cluster no longer tells.
+func (s *State) keepOrigins(was [][]cell.Origin) {
+	for i := range was {
+		a := &s.attempts[i]
+		if a.job == none {
+			continue
+		}
+		if rare(a.odd).origins != nil {
+			alter(&a.odd).origins = nil
+		}
+		if !slices.EqualFunc(was[i], s.origins(a), cell.Origin.Equal) {
+			alter(&a.odd).origins = was[i]
+		}
+	}
 }

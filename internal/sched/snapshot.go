@@ -116,6 +116,7 @@ type attemptImage struct {
 	Alive      int32          `json:"alive"`
 	Victims    []AttemptID    `json:"victims"`
 	Drains     []cell.LeafID  `json:"drains,omitempty"`
+	Origins    []cell.Origin  `json:"origins,omitempty"`
 	Host       *AttemptID     `json:"host,omitempty"`  // whose leaves it shares, if it is not the first who has them
 	Share      int32          `json:"share,omitempty"` // number in Shares, from 1
 	Ran        Duration       `json:"ran,omitempty"`
@@ -164,7 +165,7 @@ func appendLine(out []byte, v any) []byte {
 func (s *State) imageOfAttempt(a *attempt) attemptImage {
 	odd := rare(a.odd)
 	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: odd.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
-		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Share: a.share, Ran: odd.ran}
+		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Origins: odd.origins, Share: a.share, Ran: odd.ran}
 	if a.joined {
 		host := s.holder(a.alloc).id
 		im.Host = &host
@@ -355,8 +356,8 @@ func (s *State) loadAttempt(a *attemptImage) {
 	s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, cause: a.Cause, by: a.By,
 		placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
 		orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, mate: none, share: a.Share})
-	if a.Message != "" || a.Victims != nil || a.Ran != 0 {
-		s.attempts[at].odd = &oddAttempt{message: a.Message, victims: a.Victims, ran: a.Ran}
+	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil {
+		s.attempts[at].odd = &oddAttempt{message: a.Message, victims: a.Victims, ran: a.Ran, origins: a.Origins}
 	}
 	if a.Share != 0 {
 		s.shares[a.Share-1].members++

@@ -231,6 +231,7 @@ type oddAttempt struct {
 	message string
 	ran     Duration      // before the rotation by which it runs
 	drains  []cell.LeafID // that count as bad until it has ended
+	origins []cell.Origin // of its tasks, where the present cluster does not tell them
 	victims []AttemptID
 }
 
