@@ -50,7 +50,10 @@ func (f fragile) Tune(sched.View) iter.Seq[sched.Wish] {
 	return func(func(sched.Wish) bool) { f.breaks("Tune") }
 }
 
-func (f fragile) Watch(*sched.GangView) ([]byte, string) { f.breaks("Watch"); return []byte("seen"), "" }
+func (f fragile) Watch(*sched.GangView) ([]byte, string) {
+	f.breaks("Watch")
+	return []byte("seen"), ""
+}
 
 func (f fragile) Learn([]byte, *sched.GangView) []byte { f.breaks("Learn"); return []byte("learnt") }
 
