@@ -153,6 +153,13 @@ func (s *State) origins(a *attempt) []cell.Origin {
 	return out
 }
 
+// divided reports whether an attempt was started with parts of devices of which the present
+// cluster tells something else. Nobody may join it: whoever did would start on what stands
+// for them now, go where it goes with the next configuration, and that may be less.
+func divided(a *attempt) bool {
+	return slices.ContainsFunc(rare(a.odd).origins, func(o cell.Origin) bool { return len(o.Division) > 0 })
+}
+
 // allOrigins are those of all attempts, by slot, before the configuration changes.
 func (s *State) allOrigins() [][]cell.Origin {
 	out := make([][]cell.Origin, len(s.attempts))

@@ -182,10 +182,10 @@ func (s *State) deviceMemory(a *attempt) int64 {
 }
 
 // fitsOn reports whether a gang could have been placed where others are: on leaves of
-// its kinds, on nodes that it may use and that are in order.
+// its kinds, on nodes that it may use and that are in order; not on what stands for parts.
 func (s *State) fitsOn(j *job, g int32, host *attempt) bool {
 	hj := &s.jobs[host.job]
-	if !alike(&j.gangs[g], &hj.gangs[host.id.Gang]) || j.spec.Gangs[g].Extra || len(j.spec.Gangs[g].Tasks) != len(hj.spec.Gangs[host.id.Gang].Tasks) {
+	if divided(host) || !alike(&j.gangs[g], &hj.gangs[host.id.Gang]) || j.spec.Gangs[g].Extra || len(j.spec.Gangs[g].Tasks) != len(hj.spec.Gangs[host.id.Gang].Tasks) {
 		return false
 	}
 	f, r := s.cl.Forest(), s.request(j, int(g))

@@ -14,6 +14,8 @@ type hardware struct {
 	suspect        map[cell.NodeName]sched.Time
 	bad            map[device]bool
 	avoid          map[gangKey]map[cell.NodeName]sched.Time
+	cluster        *cell.Cluster                      // as it is divided now
+	began          map[sched.AttemptID][]cell.Started // what those who live were started with
 }
 
 func newHardware() hardware {
@@ -21,6 +23,7 @@ func newHardware() hardware {
 		down: map[cell.NodeName]bool{}, cordoned: map[cell.NodeName]bool{},
 		suspect: map[cell.NodeName]sched.Time{}, bad: map[device]bool{},
 		avoid: map[gangKey]map[cell.NodeName]sched.Time{},
+		began: map[sched.AttemptID][]cell.Started{},
 	}
 }
 

@@ -147,7 +147,7 @@ func (w *World) own(r *run, task taskKey) {
 			continue
 		}
 		for n, d := range r.place.Devices {
-			if other.owns(r.place.SKU, d, r.part(n)) && !r.sharing(other) {
+			if other.owns(r, n) && !r.sharing(other) {
 				w.fail("device %s %s:%d has two owners: attempts %v and %v", r.place.SKU, r.place.Node, d, other.key.attempt, r.key.attempt)
 			}
 		}
@@ -155,25 +155,20 @@ func (w *World) own(r *run, task taskKey) {
 	r.node.runs = append(r.node.runs, r)
 }
 
-// owns reports whether a run has a device of its node, or that part of it.
-func (r *run) owns(sku cell.TypeName, device, part int32) bool {
-	if r.place.SKU != sku {
+// owns reports whether a run has the n-th device of another on its node, that part of it,
+// or any where one of them has it whole. Who has it under another SKU is not seen here: a
+// file may give one index to two SKUs of a node, such as its GPUs and its memory.
+func (r *run) owns(o *run, n int) bool {
+	if r.place.SKU != o.place.SKU {
 		return false
 	}
-	for n, d := range r.place.Devices {
-		if d == device && r.part(n) == part {
+	for k, d := range r.place.Devices {
+		whole := k >= len(r.place.Parts) || n >= len(o.place.Parts)
+		if d == o.place.Devices[n] && (whole || r.place.Parts[k] == o.place.Parts[n]) {
 			return true
 		}
 	}
 	return false
-}
-
-// part is the part that a run has of its n-th device.
-func (r *run) part(n int) int32 {
-	if n < len(r.place.Parts) {
-		return r.place.Parts[n]
-	}
-	return 0
 }
 
 // refused says whether a start on the node fails now.

@@ -94,6 +94,12 @@ func TestBreaches(t *testing.T) {
 			w.Do(action(1, 1, 0))
 			w.Do(action(2, 1, 0))
 		}},
+		{"an owner of a part", "has two owners", func(w *sim.World) {
+			part := action(2, 1, 0)
+			part.Start.Tasks[0].Place.Parts = []int32{3}
+			w.Do(action(1, 1, 0))
+			w.Do(part)
+		}},
 		{"task twice", "runs twice", func(w *sim.World) {
 			w.Do(action(1, 1, 0))
 			w.Do(action(1, 2, 1))
