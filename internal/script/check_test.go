@@ -234,14 +234,12 @@ func (c *checker) books(r sched.Record) {
 		}
 		c.ended[gangKey{e.Attempt.Job, e.Attempt.Gang}] = r.Time
 		delete(c.live, e.Attempt)
-		delete(c.world.began, e.Attempt)
 	case sched.JobEnded:
 		c.jobEnded(r, e)
 	case sched.Configured:
 		c.upset = r.Time
 		c.reordered()
 		c.forgetPromotions()
-		c.world.configured(e)
 		for _, k := range e.Config.Cluster.SKUs {
 			c.memory[k.Name] = k.GPUMemoryMB
 		}
@@ -320,7 +318,6 @@ func (c *checker) placed(r sched.Record, e sched.Placed) {
 	if err := c.world.fits(r.Time, e.Attempt, j, e.Placement); err != nil {
 		c.fail("event %d places attempt %v wrongly: %v", r.Seq, e.Attempt, err)
 	}
-	c.owners(r, e)
 }
 
 // withMinimum checks that a member above a minimum starts only beside that.

@@ -14,8 +14,6 @@ type hardware struct {
 	suspect        map[cell.NodeName]sched.Time
 	bad            map[device]bool
 	avoid          map[gangKey]map[cell.NodeName]sched.Time
-	cluster        *cell.Cluster                      // as it is divided now
-	began          map[sched.AttemptID][]cell.Started // what those who live were started with
 }
 
 func newHardware() hardware {
@@ -23,7 +21,6 @@ func newHardware() hardware {
 		down: map[cell.NodeName]bool{}, cordoned: map[cell.NodeName]bool{},
 		suspect: map[cell.NodeName]sched.Time{}, bad: map[device]bool{},
 		avoid: map[gangKey]map[cell.NodeName]sched.Time{},
-		began: map[sched.AttemptID][]cell.Started{},
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 // both belong to one VC and priority.
 func (c *checker) joined(r sched.Record, e sched.Joined) {
 	c.met.joins++
-	c.world.begins(e.Attempt, e.Placement)
 	host := c.attempt(r, e.Host)
 	a, h := c.jobs[e.Attempt.Job], c.jobs[e.Host.Job]
 	switch {
