@@ -143,10 +143,13 @@ func (c *crash) job(name string, millis int) string {
 }
 
 // drain waits until every acknowledged job has ended and returns their statuses.
+// How long all of them take is the machine's affair; that for two minutes none
+// ends is a fault.
 func (c *crash) drain() map[string]rest.Job {
 	c.t.Helper()
 	out := map[string]rest.Job{}
-	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	const patience = 2 * time.Minute
+	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		waiting := 0
 		for name, id := range c.acked {
 			if j, ok := out[name]; ok && j.Phase.Ended() {
@@ -159,15 +162,37 @@ func (c *crash) drain() map[string]rest.Job {
 			out[name] = j
 			if !j.Phase.Ended() {
 				waiting++
+			} else {
+				end = time.Now().Add(patience)
 			}
 		}
 		if waiting == 0 {
 			return out
 		}
 		if time.Now().After(end) {
-			c.t.Fatalf("%d of %d jobs do not end", waiting, len(c.acked))
+			c.t.Fatalf("%d of %d jobs do not end, none did for %v:\n%s", waiting, len(c.acked), patience, c.stuck(out))
 		}
 	}
+}
+
+// stuck says of every job that has not ended why, and what the server last wrote.
+func (c *crash) stuck(jobs map[string]rest.Job) string {
+	c.t.Helper()
+	var b strings.Builder
+	for name, j := range jobs {
+		if j.Phase.Ended() {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %+v\n", name, j)
+		if why, err := c.client.Explain(c.t.Context(), rest.JobRef(j.ID)); err == nil {
+			fmt.Fprintf(&b, "  %+v\n", why)
+		}
+	}
+	text, err := os.ReadFile(c.server.Log)
+	if err != nil {
+		return b.String()
+	}
+	return b.String() + string(text[max(0, len(text)-4000):])
 }
 
 // runs returns the attempts that ran, by job.
