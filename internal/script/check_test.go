@@ -152,6 +152,7 @@ func (c *checker) batch(b engine.Batch) {
 			}
 		}
 	}
+	c.heard() // a decision that changed nothing writes nothing
 	c.state.TakeEnded()
 	if err := c.state.Verify(); err != nil {
 		c.fail("Verify after event %d: %v", c.state.Seq(), err)
