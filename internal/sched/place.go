@@ -290,7 +290,7 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 }
 
 // maxCleared is how many holders a VC may have at most that planClearing looks at.
-const maxCleared = 64
+const maxCleared = 1024
 
 // planClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
 // not, and stops those that do not: their cells may be bound where the gang can use them. By
