@@ -3,6 +3,7 @@ package sched_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -35,6 +36,34 @@ func TestNobodyIsHeldUpFromBelow(t *testing.T) {
 	t.Logf("%d gangs were asked for, %d of them with lower priorities beside", asked, beside)
 	if seeds.Modest() && beside == 0 {
 		t.Error("no gang of a higher priority waited beside lower ones")
+	}
+}
+
+// Neither are they where there are many of them, each with a cell of its own.
+func TestManyHoldNobodyUp(t *testing.T) {
+	const nodes = 20
+	w := newWorld(t, cluster(2*nodes, map[cell.VCName]int32{"a": nodes}))
+	free := map[cell.NodeName]bool{}
+	for n := range 2 * nodes {
+		free[cell.NodeName(fmt.Sprintf("n%d", n))] = true
+	}
+	for i := range 4 * nodes {
+		id := w.submit(gangJob(fmt.Sprint("low", i), "a", 1, 1, 1))
+		w.start(id)
+		for _, h := range w.s.Held() {
+			for _, task := range w.s.Cluster().Alloc(h.Alloc).Placement.Tasks {
+				delete(free, task.Node)
+			}
+		}
+	}
+	j := gangJob("high", "a", 2, 1, 4)
+	for n := range free {
+		j.AllowedNodes = append(j.AllowedNodes, n)
+	}
+	slices.Sort(j.AllowedNodes)
+	id := w.submit(j)
+	if q, _ := w.s.Job(id); len(free) != nodes || q.Tasks[0].State != sched.TaskStarting {
+		t.Errorf("of %d free nodes it has none: %s", len(free), describe(w.s))
 	}
 }
 
