@@ -116,11 +116,11 @@ func (o *outlook) heldBack() {
 	}
 }
 
-// elsewhere is passing without the cells that a gang's own booking binds: in VCs in VCs they
-// may keep it from others that are free by now.
+// elsewhere is passing without the cells that a gang's own booking binds: where its VC has cells
+// smaller than a node, or is part of another, they may keep it from others that are free by now.
 func (o *outlook) elsewhere(a asking) (p plan, ok bool) {
 	i := o.find(a.ref)
-	if i < 0 || o.s.looks.flat || len(o.books[i].binds) == 0 || int64(a.j.gangs[a.g].leaves) > o.s.unheld(a.j.space, a.prio) {
+	if i < 0 || len(o.books[i].binds) == 0 || int64(a.j.gangs[a.g].leaves) > o.s.unheld(a.j.space, a.prio) {
 		return plan{}, false
 	}
 	failed := o.failed
