@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -25,16 +26,48 @@ type Carried struct {
 // Later ones may lack its SKU, or divide its devices otherwise.
 type Origin struct {
 	Leaf SKU `json:"leaf"`
-	// Division says in how many parts each of the task's devices was, in their order;
-	// 0 where that is not known. None when they were whole.
-	Division []int32 `json:"division,omitempty"`
+	// Division says how each of the task's devices was divided, in their order. None when
+	// they were whole.
+	Division []Division `json:"division,omitempty"`
+}
+
+// Division is how a device is divided: its parts, in order of their numbers. None is a
+// device that is whole, that there is not, or of which that is not known.
+type Division []Part
+
+// Part is one of the parts of a device.
+type Part struct {
+	N   int32    `json:"n"`
+	SKU TypeName `json:"sku"` // what tells its size
+}
+
+// Same reports whether parts with equal numbers of two divisions are the same: there are
+// as many, with the same numbers, and of the same sizes. A SKU that is in one of them only
+// may have got another name.
+func (d Division) Same(e Division) bool {
+	if len(d) == 0 || len(d) != len(e) {
+		return false
+	}
+	for i := range d {
+		known := slices.ContainsFunc(d, func(p Part) bool { return p.SKU == e[i].SKU }) ||
+			slices.ContainsFunc(e, func(p Part) bool { return p.SKU == d[i].SKU })
+		if d[i].N != e[i].N || known && d[i].SKU != e[i].SKU {
+			return false
+		}
+		for k := range i {
+			if (d[i].SKU == d[k].SKU) != (e[i].SKU == e[k].SKU) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Equal reports whether two origins say the same.
 func (o Origin) Equal(p Origin) bool {
 	files := slices.Equal(o.Leaf.Files, p.Leaf.Files)
 	o.Leaf.Files, p.Leaf.Files = nil, nil
-	return files && slices.Equal(o.Division, p.Division) && reflect.DeepEqual(o.Leaf, p.Leaf)
+	return files && slices.EqualFunc(o.Division, p.Division, slices.Equal[Division]) && reflect.DeepEqual(o.Leaf, p.Leaf)
 }
 
 // Started is a task as it was started, with its node's name in the new cluster.
@@ -52,26 +85,28 @@ func (c *Cluster) Origin(t *Task) Origin {
 	return o
 }
 
-// division returns in how many parts a device is that has a kind of leaves; 0 when it is
-// whole, or there is none.
-func (c *Cluster) division(n NodeName, was *SKU, device int32) int32 {
+// division returns how a device is divided that has a kind of leaves.
+func (c *Cluster) division(n NodeName, was *SKU, device int32) Division {
 	node := c.f.NodeIndex(n)
 	if node == None {
-		return 0
+		return nil
 	}
-	parts := int32(0)
+	var parts Division
 	of := strconv.Itoa(int(device)) + ":"
 	for _, id := range c.f.Nodes[node].Cells {
-		if sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU); !alike(&sku, was) {
+		sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU)
+		if !alike(&sku, was) {
 			continue
 		}
 		first := c.f.Cells[id].FirstLeaf
 		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
-			if strings.HasPrefix(c.f.Address(c.f.Leaves[l]), of) {
-				parts++
+			if p, found := strings.CutPrefix(c.f.Address(c.f.Leaves[l]), of); found {
+				number, _ := strconv.Atoi(p)
+				parts = append(parts, Part{N: int32(number), SKU: sku.Name})
 			}
 		}
 	}
+	slices.SortFunc(parts, func(p, q Part) int { return cmp.Or(cmp.Compare(p.N, q.N), cmp.Compare(p.SKU, q.SKU)) })
 	return parts
 }
 
@@ -97,8 +132,8 @@ func alike(sku, was *SKU) bool {
 //
 // A device that is still there under another SKU is the same device: it stays
 // held. The guarantee goes, unless the SKU differs in nothing but its name. Of a device
-// that is in another number of parts no part is the same: all of them are held, or
-// drain, and the guarantee goes.
+// that is in other parts, by number or by size, no part is the same: all of them are held,
+// or drain, and the guarantee goes.
 func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Carried {
 	var out Carried
 	moved := map[LeafID]LeafID{}
@@ -185,7 +220,7 @@ func (c *Cluster) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
 	}
 	was, addr := t.Origin.Leaf, address(&t.Task, k)
 	device, _, isPart := strings.Cut(addr, ":")
-	split := !isPart || k >= len(t.Origin.Division) || t.Origin.Division[k] != c.division(t.Node, &was, t.Devices[k])
+	split := !isPart || k >= len(t.Origin.Division) || !t.Origin.Division[k].Same(c.division(t.Node, &was, t.Devices[k]))
 	var other, parts, whole []LeafID
 	for _, id := range c.f.Nodes[node].Cells {
 		sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU)

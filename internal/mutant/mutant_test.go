@@ -26,7 +26,7 @@ const root = "../.."
 // detector is a part of the suite that may catch a fault.
 type detector struct {
 	name string
-	of   string   // the only folder whose faults it can see; "" is all
+	of   string   // the only folder or file whose faults it can see; "" is all
 	args []string // of go test
 	long bool     // it takes minutes: that it does not end in time says nothing
 }
@@ -38,6 +38,7 @@ var detectors = []detector{
 	{"cell", "internal/cell/", []string{"./internal/cell", "-skip", "^TestMachine$", "-short"}, false},
 	{"sched", "", []string{"./internal/sched", "-skip", "^TestExhaustive$", "-short"}, false},
 	{"policy", "internal/policy/", []string{"./internal/policy/...", "-short"}, false},
+	{"recovery", "internal/sched/snapshot.go", []string{"./internal/engine", "-run", "^TestOriginsOutliveTheServer$"}, false},
 	{"scripts", "", []string{"./internal/script", "-run", "^Test(Scripts|OnceFailed)$"}, false},
 	{"deep", "", []string{"./internal/sched", "-run", "^TestExhaustive$", "-args", "-depth", "6"}, true},
 	{"crowds", "", []string{"./internal/script", "-run", "^Test(Crowded|Promised)Seeds$", "-args", "-seeds", "1:300", "-first"}, true},

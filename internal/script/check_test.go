@@ -55,6 +55,7 @@ type checker struct {
 	upset     sched.Time // when something happened last
 	met       met
 	world     hardware
+	owners    owners
 	batches   int
 	quietly   int
 	launched  int
@@ -111,7 +112,7 @@ func newChecker(s *script.Session) *checker {
 		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
 		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
-		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(),
+		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(), owners: newOwners(),
 		promises: map[sched.JobID]promise{}, cleared: map[sched.AttemptID]sched.AttemptID{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{}, lastLoss: map[sched.AttemptID]*falling{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
 	}
@@ -189,6 +190,7 @@ func (c *checker) books(r sched.Record) {
 		delete(c.live, e.Attempt)
 	case sched.Placed:
 		c.placed(r, e)
+		c.owns(r, e.Attempt, e.Attempt, e.Placement)
 	case sched.StopSent:
 		c.stopSent(r, e)
 	case sched.Noted:
@@ -235,12 +237,14 @@ func (c *checker) books(r sched.Record) {
 		}
 		c.ended[gangKey{e.Attempt.Job, e.Attempt.Gang}] = r.Time
 		delete(c.live, e.Attempt)
+		delete(c.owners.began, e.Attempt)
 	case sched.JobEnded:
 		c.jobEnded(r, e)
 	case sched.Configured:
 		c.upset = r.Time
 		c.reordered()
 		c.forgetPromotions()
+		c.owners.configured(e)
 		for _, k := range e.Config.Cluster.SKUs {
 			c.memory[k.Name] = k.GPUMemoryMB
 		}

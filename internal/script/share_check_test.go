@@ -24,6 +24,7 @@ func (c *checker) joined(r sched.Record, e sched.Joined) {
 		c.fail("S1: event %d lets attempt %v join, of a gang that shares with nobody", r.Seq, e.Attempt)
 	}
 	c.placed(r, sched.Placed{Attempt: e.Attempt, Placement: e.Placement})
+	c.owns(r, e.Attempt, e.Host, e.Placement)
 }
 
 // rotated keeps who runs when, and counts what each ran before.
