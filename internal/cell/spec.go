@@ -92,6 +92,15 @@ type SKU struct {
 	Files       []string   `json:"files,omitempty"`   // device files; "%d" stands for the index
 }
 
+// IndexSpace names what the indices of a node's devices count: those of one kind, which a
+// divided device and a whole one share, or those of one SKU where the kind is nobody's.
+func (s *SKU) IndexSpace() string {
+	if s.Device == Other {
+		return string(s.Device) + " " + string(s.Name)
+	}
+	return string(s.Device)
+}
+
 // LevelSpec is one level of a chain.
 type LevelSpec struct {
 	Type   TypeName `json:"type"`

@@ -68,4 +68,8 @@ type TaskStart struct {
 	SKU   cell.SKU
 	// Chain-wide numbers would not tell a process which device it owns:
 	// Place.Devices are the device indices on Place.Node.
+
+	// Division says in how many parts each of Place.Devices was when the task was started,
+	// in their order; 0 is not known. None when they were whole.
+	Division []int32
 }

@@ -48,11 +48,15 @@ func (s *State) startAction(a *attempt, known bool) Action {
 		if t.dead {
 			continue
 		}
-		sku := s.cl.SKU(t.place.SKU)
+		origin := s.cl.Origin(t.place)
 		if origins != nil {
-			sku = origins[k].Leaf
+			origin = origins[k]
 		}
-		start.Tasks = append(start.Tasks, TaskStart{Task: o, Role: t.role, Index: t.index, Place: *t.place, SKU: sku})
+		begins := TaskStart{Task: o, Role: t.role, Index: t.index, Place: *t.place, SKU: origin.Leaf}
+		for _, d := range origin.Division {
+			begins.Division = append(begins.Division, int32(len(d)))
+		}
+		start.Tasks = append(start.Tasks, begins)
 	}
 	return Action{Attempt: a.id, Start: start, Known: known}
 }

@@ -38,6 +38,8 @@ type device struct {
 type run struct {
 	key      runKey
 	place    cell.Task
+	space    string  // what the indices of its devices count
+	division []int32 // in how many parts its devices were when it was started
 	node     *node
 	devices  uint64 // a bit for each of its devices, by index modulo 64: who has none in common shares none
 	behavior Behavior
@@ -111,7 +113,7 @@ func (w *World) start(a *sched.Action, t *sched.TaskStart) {
 		}
 		return
 	}
-	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place, node: w.node(t.Place.Node), turns: a.Start.Rotation}
+	r := &run{key: runKey{a.Attempt, t.Task}, place: t.Place, space: t.SKU.IndexSpace(), division: t.Division, node: w.node(t.Place.Node), turns: a.Start.Rotation}
 	w.runs[a.Attempt] = append(slices.Grow(runs, max(len(a.Start.Tasks)-len(runs), 1)), r)
 	if _, ok := w.stopped[a.Attempt]; ok {
 		w.end(r, sched.Exit{Cause: sched.NeverStarted})
@@ -156,19 +158,38 @@ func (w *World) own(r *run, task taskKey) {
 }
 
 // owns reports whether a run has the n-th device of another on its node, that part of it,
-// or any where one of them has it whole. Who has it under another SKU is not seen here: a
-// file may give one index to two SKUs of a node, such as its GPUs and its memory.
+// or any where one of them has it whole, or in other parts. A whole one that somebody has
+// under another SKU is not seen here: a file may give one index to two SKUs of a node.
 func (r *run) owns(o *run, n int) bool {
-	if r.place.SKU != o.place.SKU {
-		return false
-	}
 	for k, d := range r.place.Devices {
-		whole := k >= len(r.place.Parts) || n >= len(o.place.Parts)
-		if d == o.place.Devices[n] && (whole || r.place.Parts[k] == o.place.Parts[n]) {
+		if d == o.place.Devices[n] && r.clash(k, o, n) {
 			return true
 		}
 	}
 	return false
+}
+
+// clash reports whether the k-th device of a run and the n-th of another, which have one
+// index, have something in common.
+func (r *run) clash(k int, o *run, n int) bool {
+	mine, theirs := k < len(r.place.Parts), n < len(o.place.Parts)
+	switch {
+	case !mine && !theirs:
+		return r.place.SKU == o.place.SKU
+	case r.space != o.space:
+		return false
+	case !mine || !theirs:
+		return true
+	}
+	return r.place.Parts[k] == o.place.Parts[n] || r.in(k) != o.in(n)
+}
+
+// in is in how many parts the k-th device of a run was, 0 where that is not known.
+func (r *run) in(k int) int32 {
+	if k < len(r.division) {
+		return r.division[k]
+	}
+	return 0
 }
 
 // refused says whether a start on the node fails now.

@@ -84,6 +84,29 @@ func action(job, n int, device int32) sched.Action {
 	}}}}
 }
 
+// part starts a job's only task on one of so many parts of device 0 of node a.
+func part(job int, sku cell.TypeName, n, of int32) sched.Action {
+	a := action(job, 1, 0)
+	t := &a.Start.Tasks[0]
+	t.SKU = cell.SKU{Name: sku, GPU: 1, Device: cell.NVIDIA, Part: cell.Share}
+	t.Place.SKU, t.Place.Parts, t.Division = sku, []int32{n}, []int32{of}
+	return a
+}
+
+// Different parts of one division have one owner each, so have devices of two kinds with
+// one index.
+func TestNoBreach(t *testing.T) {
+	w := sim.New(sim.Options{Start: start})
+	w.Do(part(1, "HALF", 0, 2))
+	w.Do(part(2, "OTHER-HALF", 1, 2))
+	slot := action(3, 1, 0)
+	slot.Start.Tasks[0].SKU.Device, slot.Start.Tasks[0].Place.SKU = cell.CPU, "SLOT"
+	w.Do(slot)
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The world is a check of its own: it notices what the core must never do.
 func TestBreaches(t *testing.T) {
 	tests := []struct {
@@ -99,6 +122,16 @@ func TestBreaches(t *testing.T) {
 			part.Start.Tasks[0].Place.Parts = []int32{3}
 			w.Do(action(1, 1, 0))
 			w.Do(part)
+		}},
+		{"an owner of a part under another SKU", "has two owners", func(w *sim.World) {
+			w.Do(part(1, "HALF", 0, 2))
+			whole := action(2, 1, 0)
+			whole.Start.Tasks[0].SKU.Device = cell.NVIDIA
+			w.Do(whole)
+		}},
+		{"an owner of a part of another division", "has two owners", func(w *sim.World) {
+			w.Do(part(1, "HALF", 0, 2))
+			w.Do(part(2, "THIRD", 1, 3))
 		}},
 		{"task twice", "runs twice", func(w *sim.World) {
 			w.Do(action(1, 1, 0))
