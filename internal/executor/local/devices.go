@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -13,24 +14,36 @@ import (
 )
 
 // deviceLock is the second barrier against two owners of one device: a lock that
-// the supervisor holds while its task lives, whatever the core believes.
+// the supervisor holds while its task lives, whatever the core believes. It is on
+// the leaf; who has a part locks its device as well, for the number of parts it is in.
 type deviceLock struct {
 	Path  string `json:"path"`
 	Title string `json:"title"` // for messages
+	// Device is the file of the device, and Parts in how many parts it is; 0 is whole.
+	Device string `json:"device,omitempty"`
+	Parts  int32  `json:"parts,omitempty"`
 }
 
 // locksFor names the locks of a task's devices. Names come from configurations
-// and may hold anything, so files are named by a digest.
+// and may hold anything, so files are named by a digest. A part is the same under any
+// SKU; a whole device is not, since a file may give one index to two SKUs of a node.
 func locksFor(dir string, t sched.TaskStart) []deviceLock {
+	file := func(leaf, of string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", leaf, of, t.Place.Node))
+		return filepath.Join(dir, fmt.Sprintf("%x", sum[:16]))
+	}
+	space := "every " + t.SKU.IndexSpace() // no name of a SKU has a blank
 	locks := make([]deviceLock, 0, len(t.Place.Devices))
 	for i, d := range t.Place.Devices {
-		leaf := fmt.Sprint(d)
+		leaf, of, parts := fmt.Sprint(d), string(t.Place.SKU), int32(0)
 		if i < len(t.Place.Parts) {
-			leaf += fmt.Sprintf(":%d", t.Place.Parts[i])
+			leaf, of, parts = fmt.Sprintf("%d:%d", d, t.Place.Parts[i]), space, 1
 		}
-		title := fmt.Sprintf("device %s of %s on node %s", leaf, t.Place.SKU, t.Place.Node)
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", leaf, t.Place.SKU, t.Place.Node))
-		locks = append(locks, deviceLock{Path: filepath.Join(dir, fmt.Sprintf("%x", sum[:16])), Title: title})
+		if i < len(t.Division) {
+			parts = max(parts, t.Division[i])
+		}
+		locks = append(locks, deviceLock{Path: file(leaf, of), Device: file(fmt.Sprint(d), space), Parts: parts,
+			Title: fmt.Sprintf("device %s of %s on node %s", leaf, t.Place.SKU, t.Place.Node)})
 	}
 	return locks
 }
@@ -48,27 +61,72 @@ func shareLocks(held []*os.File) {
 // LOCK_SH for devices that several attempts share.
 func takeLocks(locks []deviceLock, owner string, how int) (held []*os.File, refused string) {
 	for _, l := range locks {
-		f, err := os.OpenFile(l.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-		if err == nil {
-			held = append(held, f)
-			err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		if held, refused = l.take(held, owner, how); refused != "" {
+			for _, f := range held {
+				f.Close()
+			}
+			return nil, refused
 		}
-		switch {
-		case errors.Is(err, unix.EWOULDBLOCK):
-			refused = l.Title + " still has an owner: task " + firstLine(l.Path)
-		case err != nil:
-			refused = l.Title + " cannot be locked: " + err.Error()
-		default:
-			_ = f.Truncate(0) // the owner's name is only for messages
-			_, _ = f.WriteAt([]byte(owner), 0)
-			continue
-		}
-		for _, f := range held {
-			f.Close()
-		}
-		return nil, refused
 	}
 	return held, ""
+}
+
+// take adds what a lock holds to held, or says why it cannot be had.
+func (l *deviceLock) take(held []*os.File, owner string, how int) (_ []*os.File, refused string) {
+	f, err := os.OpenFile(l.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		held = append(held, f)
+		err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	}
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return held, l.Title + " still has an owner: task " + firstLine(l.Path)
+	case err != nil:
+		return held, l.Title + " cannot be locked: " + err.Error()
+	}
+	_ = f.Truncate(0) // the owner's name is only for messages
+	_, _ = f.WriteAt([]byte(owner), 0)
+	return l.takeDevice(held)
+}
+
+// takeDevice says in how many parts the task has its device, by a lock on the byte with
+// that number of the device's file, and looks then whether somebody says otherwise: of two
+// that try at once, at least one sees the other.
+func (l *deviceLock) takeDevice(held []*os.File) (_ []*os.File, refused string) {
+	if l.Device == "" {
+		return held, "" // of an older server
+	}
+	f, err := os.OpenFile(l.Device, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		held = append(held, f)
+		mine := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart, Start: int64(l.Parts), Len: 1}
+		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &mine)
+	}
+	if errors.Is(err, unix.EINVAL) {
+		return held, "" // a kernel without such locks: the one on the leaf is all
+	}
+	others := []unix.Flock_t{{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(l.Parts) + 1}}
+	if l.Parts > 0 {
+		others = append(others, unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Len: int64(l.Parts)})
+	}
+	for i := 0; err == nil && i < len(others); i++ {
+		o := &others[i]
+		if err = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, o); err == nil && o.Type != unix.F_UNLCK {
+			return held, fmt.Sprintf("%s still has an owner of %s", l.Title, inParts(o.Start))
+		}
+	}
+	if err != nil {
+		return held, l.Title + " cannot be locked: " + err.Error()
+	}
+	return held, ""
+}
+
+// inParts says what somebody has of a device that is in so many parts, 0 for whole.
+func inParts(n int64) string {
+	if n == 0 {
+		return "the whole device"
+	}
+	return fmt.Sprintf("one of %d parts of it", n)
 }
 
 func firstLine(path string) string {
