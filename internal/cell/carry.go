@@ -85,6 +85,26 @@ func (c *Cluster) Origin(t *Task) Origin {
 	return o
 }
 
+// Divides reports whether this cluster divides the devices of a task as the one did in
+// which it was started.
+func (c *Cluster) Divides(t *Started) bool {
+	for k, d := range t.Devices {
+		now := c.division(t.Node, &t.Origin.Leaf, d)
+		if k >= len(t.Parts) && len(now) > 0 || k < len(t.Parts) && !t.divided(k).Same(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// divided is how the k-th device of a task was divided when that was started.
+func (t *Started) divided(k int) Division {
+	if k < len(t.Origin.Division) {
+		return t.Origin.Division[k]
+	}
+	return nil
+}
+
 // division returns how a device is divided that has a kind of leaves.
 func (c *Cluster) division(n NodeName, was *SKU, device int32) Division {
 	node := c.f.NodeIndex(n)
@@ -220,7 +240,7 @@ func (c *Cluster) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
 	}
 	was, addr := t.Origin.Leaf, address(&t.Task, k)
 	device, _, isPart := strings.Cut(addr, ":")
-	split := !isPart || k >= len(t.Origin.Division) || !t.Origin.Division[k].Same(c.division(t.Node, &was, t.Devices[k]))
+	split := !isPart || !t.divided(k).Same(c.division(t.Node, &was, t.Devices[k]))
 	var other, parts, whole []LeafID
 	for _, id := range c.f.Nodes[node].Cells {
 		sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU)

@@ -153,11 +153,20 @@ func (s *State) origins(a *attempt) []cell.Origin {
 	return out
 }
 
-// divided reports whether an attempt was started with parts of devices of which the present
-// cluster tells something else. Nobody may join it: whoever did would start on what stands
-// for them now, go where it goes with the next configuration, and that may be less.
-func divided(a *attempt) bool {
-	return slices.ContainsFunc(rare(a.odd).origins, func(o cell.Origin) bool { return len(o.Division) > 0 })
+// startedOtherwise reports whether the devices of an attempt had other SKUs, or were divided
+// otherwise, when it was started. Nobody may join it. Whoever did would start on what stands
+// for them now, go where it goes with the next configuration, and that may be less; and
+// whoever takes turns looks for the other's locks under the names that itself knows.
+func (s *State) startedOtherwise(a *attempt) bool {
+	kept := rare(a.odd).origins
+	j := &s.jobs[a.job]
+	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		t := j.tasks[o].place
+		if t.SKU != s.cl.Alloc(a.alloc).Placement.Tasks[k].SKU || kept != nil && !s.cl.Divides(&cell.Started{Task: *t, Origin: kept[k]}) {
+			return true
+		}
+	}
+	return false
 }
 
 // allOrigins are those of all attempts, by slot, before the configuration changes.

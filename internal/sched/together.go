@@ -181,11 +181,17 @@ func (s *State) deviceMemory(a *attempt) int64 {
 	return least
 }
 
-// fitsOn reports whether a gang could have been placed where others are: on leaves of
-// its kinds, on nodes that it may use and that are in order; not on what stands for parts.
+// fitsOn reports whether a gang could have been placed where others are, and would have
+// there what they have.
 func (s *State) fitsOn(j *job, g int32, host *attempt) bool {
+	return !s.startedOtherwise(host) && s.shapedLike(j, g, host)
+}
+
+// shapedLike reports whether the leaves of others are of a gang's kinds and number, on nodes
+// that it may use and that are in order.
+func (s *State) shapedLike(j *job, g int32, host *attempt) bool {
 	hj := &s.jobs[host.job]
-	if divided(host) || !alike(&j.gangs[g], &hj.gangs[host.id.Gang]) || j.spec.Gangs[g].Extra || len(j.spec.Gangs[g].Tasks) != len(hj.spec.Gangs[host.id.Gang].Tasks) {
+	if !alike(&j.gangs[g], &hj.gangs[host.id.Gang]) || j.spec.Gangs[g].Extra || len(j.spec.Gangs[g].Tasks) != len(hj.spec.Gangs[host.id.Gang].Tasks) {
 		return false
 	}
 	f, r := s.cl.Forest(), s.request(j, int(g))

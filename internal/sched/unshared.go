@@ -34,14 +34,18 @@ func (s *State) unshared(j *job, g int32) string {
 
 // noHost says why nobody runs with whom a gang could take turns; "" is that somebody does.
 func (s *State) noHost(j *job, g int32) string {
-	alike, willing := false, false
+	alike, willing, older := false, false, false
 	for i := range s.attempts {
 		a := &s.attempts[i]
 		if a.job == none || a.joined || a.lazy || a.state == AttemptReserving || !s.steady(a) {
 			continue
 		}
 		o := &s.jobs[a.job]
-		if o.spec.VC != j.spec.VC || o.spec.Priority != j.spec.Priority || !s.fitsOn(j, g, a) {
+		if o.spec.VC != j.spec.VC || o.spec.Priority != j.spec.Priority || !s.shapedLike(j, g, a) {
+			continue
+		}
+		if s.startedOtherwise(a) {
+			older = true
 			continue
 		}
 		alike = true
@@ -56,6 +60,8 @@ func (s *State) noHost(j *job, g int32) string {
 		}
 	}
 	switch {
+	case !alike && older:
+		return "nobody joins those with leaves of its shape, whose devices the cluster file called or divided otherwise when they were started, so it shares none"
 	case !alike:
 		return "nobody of its priority has as many leaves in the same tasks, where it may run, so it shares none"
 	case !willing:
