@@ -220,3 +220,53 @@ func TestQuarantineAgain(t *testing.T) {
 	}
 	sound(t, m, r.options.Policies, r.engine.Replica())
 }
+
+// TestConfiguredPolicyFails: a policy that panics as soon as a configuration brings it is replaced
+// with that configuration in force, also where it failed before; no input of the round is lost.
+func TestConfiguredPolicyFails(t *testing.T) {
+	for _, at := range []string{"Rank", "Key", "NextChange"} {
+		t.Run(at, func(t *testing.T) { configuredPolicyFails(t, at) })
+	}
+}
+
+func configuredPolicyFails(t *testing.T, at string) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	r.options.Policies = flawed(at)
+	c := config(3)
+	c.VCs[0].Policy = "las"
+	replies := make([]engine.Reply, 4)
+	served := func() {
+		r.state(func(s *sched.State) {
+			if v := s.VCs()[0]; v.Policy != "fifo" || v.Failed == nil || v.Failed.Policy != "las" || s.Config().VCs[0].Policy != "las" {
+				t.Errorf("VC a: %+v", v)
+			}
+		})
+	}
+	if err := r.run(
+		func() { r.give(submit(job("first", "a", 2, sched.Hour)), nil) },
+		func() { r.give(submit(bombJob("a")), nil) },
+		func() {
+			r.give(submit(job("before", "a", 1, 0)), &replies[0])
+			r.give(sched.Reconfigure{Config: c}, &replies[1])
+			r.give(submit(job("behind", "b", 1, 0)), &replies[2])
+		},
+		served,
+		func() { r.give(sched.Reconfigure{Config: c}, &replies[3]) },
+		served,
+	); err != nil {
+		t.Fatal(err)
+	}
+	for i, reply := range replies {
+		if reply.Err != nil || reply.Refusal != nil || reply.Seq == 0 {
+			t.Errorf("reply %d: %+v", i, reply)
+		}
+	}
+	if p := r.phase(4); p != sched.Active {
+		t.Errorf("the job of b is %s", p)
+	}
+	if n := len(failures(t, m)); n != 2 {
+		t.Errorf("%d failures", n)
+	}
+	sound(t, m, r.options.Policies, r.engine.Replica())
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -64,6 +65,11 @@ type fault struct {
 	policy *sched.PolicyFailed
 }
 
+// isPolicy reports whether that policy of that VC panicked, wherever.
+func (f *fault) isPolicy(p sched.PolicyFailed) bool {
+	return p.VC == f.policy.VC && p.Policy == f.policy.Policy
+}
+
 func (f *fault) Error() string {
 	return fmt.Sprintf("internal error (stack %s): %v", f.stack, f.value)
 }
@@ -81,6 +87,7 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 	full := e.room(in)
 	for at = range in {
 		e.take(&t, now, at, &in[at], full)
+		e.replace(&t, now)
 	}
 	at = -1
 	t.batch.Records = append(t.batch.Records, e.core.Decide(now)...)
@@ -118,6 +125,16 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 		e.apply(t, now, events)
 		if submit && len(events) > 0 && len(in.Secrets) > 0 {
 			t.batch.Secrets = append(t.batch.Secrets, JobSecrets{Job: answer.Job, Values: in.Secrets})
+		}
+	}
+}
+
+// replace lets the fallback serve those whose policies broke this round before, as soon as an
+// input gave them these policies.
+func (e *Engine) replace(t *tentative, now sched.Time) {
+	for _, p := range e.failing {
+		if e.core.Replaceable(p) {
+			e.apply(t, now, []sched.Event{p})
 		}
 	}
 }
@@ -164,7 +181,7 @@ func refuseSubmits(in []Input, full error) []Input {
 }
 
 // survive rolls back after a fault and takes out of the round what caused it: the
-// policy it broke in is replaced, or else the input it broke on is set aside and the job
+// policy it broke in is replaced (behind the input that brought it, if one did), or else the input it broke on is set aside and the job
 // it blames is quarantined, durably, before anything is decided again. It returns the
 // inputs that are left; an error if nothing could be taken out, which ends the loop. Each
 // of these happens only so often to one VC or job, so it ends.
@@ -176,6 +193,12 @@ func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault
 	if f.policy != nil && e.core.Replaceable(*f.policy) {
 		e.o.Log.Error(f.policy.Words(), "vc", f.policy.VC, "policy", f.policy.Policy, "stack", f.stack)
 		return in, e.setRight(ctx, f, *f.policy)
+	}
+	if f.policy != nil && !slices.ContainsFunc(e.failing, f.isPolicy) {
+		// A configuration of this very round brought it: it is replaced in the same batch.
+		e.o.Log.Error(f.policy.Words(), "vc", f.policy.VC, "policy", f.policy.Policy, "stack", f.stack)
+		e.failing = append(e.failing, *f.policy)
+		return in, nil
 	}
 	rest := in
 	if f.at >= 0 {

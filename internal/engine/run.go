@@ -58,6 +58,7 @@ type Engine struct {
 	trouble  atomic.Pointer[string]
 	snapshot snapshotter
 	mem      roundMemory
+	failing  []sched.PolicyFailed // policies that broke the present round, which brings them
 }
 
 // Health says what is wrong with an engine; all zero is well.
@@ -191,7 +192,7 @@ func (e *Engine) wake() sched.Time {
 // at all. Its error stops the loop.
 func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
 	now = max(now, e.core.Now())
-	e.last = now
+	e.last, e.failing = now, nil
 	if len(e.kept) > 0 {
 		in = append(e.kept, in...)
 		e.kept = nil
