@@ -96,3 +96,27 @@ func TestNotes(t *testing.T) {
 	w.do(sched.Stop{Job: third})
 	want(t, "a note changes with what it says", notes(w), "counter 4: place 1, counter 0: first 4")
 }
+
+// What is noted of a VC goes along when it gets another name; whoever joins another VC reads
+// what is noted there.
+func TestNotesRenamed(t *testing.T) {
+	counting := func(quota map[cell.VCName]int32) *sched.Config {
+		cfg := cluster(2, quota)
+		for i := range cfg.VCs {
+			cfg.VCs[i].Policy = "counter"
+		}
+		return cfg
+	}
+	w := &world{t: t, s: sched.New(noting), now: 1_000_000, policies: noting}
+	w.do(sched.Reconfigure{Config: counting(map[cell.VCName]int32{"a": 1, "c": 1})})
+	for _, vc := range []cell.VCName{"a", "c"} {
+		w.submit(gangJob("runs in "+string(vc), vc, 10, 1, 4))
+		w.submit(gangJob("waits in "+string(vc), vc, 10, 1, 4))
+	}
+	want(t, "notes", notes(w), "counter 1: place 1, counter 0: first 1, counter 2: place 1, counter 0: first 2, "+
+		"counter 3: place 1, counter 0: first 3, counter 4: place 1, counter 0: first 4")
+	w.do(sched.Reconfigure{Config: counting(map[cell.VCName]int32{"b": 1, "c": 1}), Renamed: []sched.Rename{{From: "a", To: "b"}}})
+	want(t, "notes of a renamed VC", notes(w), "")
+	w.do(sched.Reconfigure{Config: counting(map[cell.VCName]int32{"c": 2}), Renamed: []sched.Rename{{From: "b", To: "c"}}})
+	want(t, "notes of a joined VC", notes(w), "counter 0: first 2, counter 4: place 2")
+}

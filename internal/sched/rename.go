@@ -75,6 +75,7 @@ func (s *State) rename(e *Configured) {
 	for i := range s.moved {
 		s.moved[i].VC = vcNow(e.Renamed, s.moved[i].VC)
 	}
+	s.renameNotes(e.Renamed)
 	slices.SortFunc(s.moved, func(a, b moved) int { return cmp.Compare(a.VC, b.VC) })
 	slices.SortFunc(s.debts, func(a, b debt) int { return cmp.Compare(a.VC, b.VC) })
 	// What was remembered under the new name is of an older machine.
@@ -88,6 +89,23 @@ func (s *State) rename(e *Configured) {
 		s.leaves[i].Node = nodeNow(e.RenamedNodes, s.leaves[i].Node)
 	}
 	slices.SortFunc(s.leaves, leafNote.compare)
+}
+
+// renameNotes lets what policies noted of VCs go along; whoever joins a VC that has a note
+// reads that one.
+func (s *State) renameNotes(renamed []Rename) {
+	for _, r := range renamed {
+		i, found := s.findNote(r.From)
+		if !found {
+			continue
+		}
+		n := s.notes[i]
+		s.notes = slices.Delete(s.notes, i, i+1)
+		if to, taken := s.findNote(r.To); !taken {
+			n.VC = r.To
+			s.notes = slices.Insert(s.notes, to, n)
+		}
+	}
 }
 
 // takenOver reports whether a node's name now belongs to another one.
