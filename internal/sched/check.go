@@ -101,7 +101,7 @@ func checkJob(j *Job) *Refusal {
 	var tasks, leaves int64
 	for _, r := range j.Roles {
 		if r.Tasks < 1 || r.Leaves < 1 || r.Tasks > maxTasks || r.Leaves > maxLeaves {
-			return refuse(Invalid, "role %q asks for %d tasks of %d leaves", r.Name, r.Tasks, r.Leaves)
+			return refuse(Invalid, "role %q asks for %d tasks of %d leaves; it may have 1 to %d tasks, of 1 to %d leaves each", r.Name, r.Tasks, r.Leaves, maxTasks, maxLeaves)
 		}
 		if r.MinFailed < -1 || r.MinSucceeded < -1 || r.TaskRetries < -2 {
 			return refuse(Invalid, "role %q has a completion policy below -1", r.Name)

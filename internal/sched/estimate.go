@@ -247,8 +247,11 @@ func (f *forward) count(b basis) {
 
 // words says what a run rests on.
 func (f *forward) words() string {
-	if len(f.kinds) == 0 {
-		return "nothing that runs has to end first"
+	switch {
+	case len(f.kinds) == 0 && f.ended > 0:
+		return "the grace of who is stopped; if nobody submits a job that goes before it"
+	case len(f.kinds) == 0:
+		return "no end: nothing that runs has to end first"
 	}
 	var parts []string
 	for _, k := range f.kinds {
