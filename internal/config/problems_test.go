@@ -71,7 +71,7 @@ func TestProblems(t *testing.T) {
 				"f:15:36: virtualClusters.w.pinnedCells[0].pinnedCellId: the pinned cell \"P\" belongs to the virtual cluster v already"},
 		"paths": {cluster(someTypes, someCells, "v:\n  virtualCells:\n  - {cellType: R.G, cellNumber: 1}\n  - {cellType: N.G, cellNumber: 1}\n  - {cellType: X, cellNumber: 1}\n  - {cellType: R.N.H, cellNumber: 1}\n  - {cellType: R.X.G, cellNumber: 1}\n  - {cellType: R, cellNumber: 3000000000}"),
 			"f:12:18: virtualClusters.v.virtualCells[0].cellType: \"R.G\" is no path of cell types; write R.N.G\n" +
-				"f:13:18: virtualClusters.v.virtualCells[1].cellType: no cell of type \"N\" is at the top of physicalCells; begin the path with a type that is: R\n" +
+				"f:13:18: virtualClusters.v.virtualCells[1].cellType: a path begins with a type that is at the top of physicalCells; write R.N.G\n" +
 				"f:14:18: virtualClusters.v.virtualCells[2].cellType: the type \"X\" is not defined; known are R\n" +
 				"f:15:18: virtualClusters.v.virtualCells[3].cellType: the chain R has no type \"H\"; its types are R.N.G\n" +
 				"f:16:18: virtualClusters.v.virtualCells[4].cellType: \"R.X.G\" is no path of cell types; write R.N.G\n" +

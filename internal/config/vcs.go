@@ -147,6 +147,10 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 	first, last := cell.TypeName(parts[0]), cell.TypeName(parts[len(parts)-1])
 	c, used := b.chains[cell.ChainName(first)]
 	if !used {
+		if paths := b.pathsTo(last); len(paths) > 0 {
+			b.Problem(n, "a path begins with a type that is at the top of physicalCells; write %s", cut(strings.Join(paths, " or ")))
+			return nil, 0
+		}
 		if b.types[first] == nil && b.skus[first] == nil {
 			b.Problem(n, "the type %s is not defined%s", document.Quote(parts[0]), document.DidYouMean(parts[0], b.chainNames()))
 			return nil, 0
@@ -168,6 +172,16 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 		return nil, 0
 	}
 	return c, level
+}
+
+// pathsTo returns the paths that end with a type.
+func (b *builder) pathsTo(last cell.TypeName) (out []string) {
+	for _, name := range b.chainNames() {
+		if c := b.chains[cell.ChainName(name)]; c != nil && c.index(last) >= 0 {
+			out = append(out, c.path(c.index(last)))
+		}
+	}
+	return out
 }
 
 func (b *builder) chainNames() []string {
