@@ -461,17 +461,32 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID) ([]AllocID, Result, 
 			break
 		}
 	}
-	for i := len(done) - 2; ok && i >= 0; i-- {
-		if less, still := c.without(r, done, i); still {
-			res = less
-			done = slices.Delete(slices.Clone(done), i, i+1)
-		}
+	if ok {
+		done, res = c.fewerDemoted(r, done, res)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])
 	}
 	return done, res, ok
 }
+
+// fewerDemoted gives those of the demoted allocations but the last their cells back, the last
+// first, without which a gang fits; it returns the others.
+func (c *Cluster) fewerDemoted(r *Request, done []AllocID, res Result) ([]AllocID, Result) {
+	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries; i-- {
+		c.undemote(done[i])
+		if less, still := c.Place(r); still {
+			res, done = less, slices.Delete(done, i, i+1)
+			continue
+		}
+		c.Demote(done[i])
+		missed++
+	}
+	return done, res
+}
+
+// demotedTries bounds how many are tried in vain for being superfluous.
+const demotedTries = 64
 
 // ClearedFits is DemotedFits where all of these, and what the request may lift besides, may be
 // made to leave: the gang may get their leaves as well, and each cell that was bound for them
@@ -500,31 +515,11 @@ func (c *Cluster) ClearedFits(r *Request, ids []AllocID) ([]AllocID, Result, boo
 	demote(enough)
 	res, ok = c.Place(r)
 	done := slices.Clone(ids[:enough])
-	for i, missed := enough-2, 0; ok && i >= 0 && missed < clearedTries; i-- {
-		if less, still := c.without(r, done, i); still {
-			res = less
-			done = slices.Delete(done, i, i+1)
-		} else {
-			missed++
-		}
+	if ok {
+		done, res = c.fewerDemoted(r, done, res)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])
 	}
 	return done, res, ok
-}
-
-// clearedTries bounds how many of those that ClearedFits found are tried for being superfluous
-// in vain.
-const clearedTries = 64
-
-// without gives one demoted allocation its cells back and looks whether the gang
-// still fits; if not, it is demoted again.
-func (c *Cluster) without(r *Request, done []AllocID, i int) (Result, bool) {
-	c.undemote(done[i])
-	if res, ok := c.Place(r); ok {
-		return res, true
-	}
-	c.Demote(done[i])
-	return Result{}, false
 }
