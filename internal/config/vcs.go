@@ -147,7 +147,7 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 	first, last := cell.TypeName(parts[0]), cell.TypeName(parts[len(parts)-1])
 	c, used := b.chains[cell.ChainName(first)]
 	if !used {
-		if paths := b.pathsTo(last); len(paths) > 0 {
+		if paths := b.pathsTo(last); len(paths) > 0 && len(b.pathsTo(first)) > 0 {
 			b.Problem(n, "a path begins with a type that is at the top of physicalCells; write %s", cut(strings.Join(paths, " or ")))
 			return nil, 0
 		}
