@@ -101,6 +101,7 @@ type twinGang struct {
 	ran             bool
 	live            bool
 	left            []int32                // by task: leaves that the last configuration left it
+	called          []cell.TypeName        // by task: what it calls their SKU
 	nodes           map[cell.NodeName]bool // of its attempt
 	was             map[cell.NodeName]bool // of a preempted one
 }
@@ -245,9 +246,10 @@ func (w *twin) configured(e sched.Configured) {
 	}
 	for _, m := range e.Moves {
 		g := &w.jobs[m.Attempt.Job].gangs[m.Attempt.Gang]
-		g.left = nil
+		g.left, g.called = nil, nil
 		for _, t := range m.Placement.Tasks {
 			g.left = append(g.left, int32(len(t.Leaves)))
+			g.called = append(g.called, t.SKU)
 		}
 	}
 	for _, j := range w.jobs {
@@ -494,16 +496,16 @@ func (w *twin) holds(st *sched.JobStatus, g int32) holding {
 			continue
 		}
 		h.id, h.opportunistic = a.ID, a.Opportunistic
-		left := w.jobs[st.ID].gangs[g].left
+		left, called := w.jobs[st.ID].gangs[g].left, w.jobs[st.ID].gangs[g].called
 		for k, o := range w.jobs[st.ID].spec.Gangs[g].Tasks {
 			t := &st.Tasks[o]
-			n := int32(len(t.Devices))
+			n, sku := int32(len(t.Devices)), t.SKU
 			if left != nil {
-				n = left[k]
+				n, sku = left[k], called[k]
 			}
 			if n > 0 {
 				h.leaves += n
-				h.by[t.SKU] += n
+				h.by[sku] += n
 				h.nodes[t.Node] = true
 			}
 		}
