@@ -48,16 +48,24 @@ func (d Division) Same(e Division) bool {
 	if len(d) == 0 || len(d) != len(e) {
 		return false
 	}
+	now, was := map[TypeName]TypeName{}, map[TypeName]TypeName{}
 	for i := range d {
-		known := slices.ContainsFunc(d, func(p Part) bool { return p.SKU == e[i].SKU }) ||
-			slices.ContainsFunc(e, func(p Part) bool { return p.SKU == d[i].SKU })
-		if d[i].N != e[i].N || known && d[i].SKU != e[i].SKU {
+		from, to := d[i].SKU, e[i].SKU
+		if _, seen := now[from]; !seen {
+			now[from] = to
+		}
+		if _, seen := was[to]; !seen {
+			was[to] = from
+		}
+		if d[i].N != e[i].N || now[from] != to || was[to] != from {
 			return false
 		}
-		for k := range i {
-			if (d[i].SKU == d[k].SKU) != (e[i].SKU == e[k].SKU) {
-				return false
-			}
+	}
+	for i := range d {
+		_, stays := was[d[i].SKU]
+		_, old := now[e[i].SKU]
+		if d[i].SKU != e[i].SKU && (stays || old) {
+			return false
 		}
 	}
 	return true

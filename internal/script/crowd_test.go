@@ -16,13 +16,14 @@ import (
 type kindOfRun uint8
 
 const (
-	plain  kindOfRun = iota // everything, everywhere
-	shared                  // everybody shares
-	crowd                   // many of one priority in one VC, each policy in its turn
-	calm                    // the same under chronus, and nothing goes wrong
-	moving                  // gangs move for others in every VC
-	trials                  // experiments under hypersched
-	mixed                   // a crowd under chronus on GPUs of several types
+	plain   kindOfRun = iota // everything, everywhere
+	shared                   // everybody shares
+	crowd                    // many of one priority in one VC, each policy in its turn
+	calm                     // the same under chronus, and nothing goes wrong
+	moving                   // gangs move for others in every VC
+	trials                   // experiments under hypersched
+	mixed                    // a crowd under chronus on GPUs of several types
+	divided                  // devices are called and divided otherwise all the time
 )
 
 // Every policy in its turn orders a crowd of one priority in one VC, with faults and other

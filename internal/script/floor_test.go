@@ -17,7 +17,8 @@ type floor struct {
 	pins   []string           // lines
 	pinned map[string]string  // VC by pin
 	policy map[string]string
-	half   string // how fast it is forgotten what VCs borrowed
+	away   *floorChain // it was there and comes back
+	half   string      // how fast it is forgotten what VCs borrowed
 }
 
 // floorChain is a chain; parts is 0 where leaves are whole devices.
@@ -73,6 +74,8 @@ func newFloor(g *generator) *floor {
 	switch g.kind {
 	case crowd, calm, trials, mixed:
 		return crowdedFloor(g)
+	case divided:
+		return dividedFloor(g)
 	}
 	f := &floor{quota: map[string][]share{}, pinned: map[string]string{}, policy: map[string]string{}}
 	f.vcs = []string{"a", "b", "c"}[:1+g.IntN(3)]
@@ -259,6 +262,9 @@ func parent(vc string) string {
 
 // change gives another configuration: some valid, some not.
 func (f *floor) change(g *generator) *floor {
+	if g.kind == divided {
+		return f.changeDevices(g)
+	}
 	n := &floor{chains: slices.Clone(f.chains), vcs: slices.Clone(f.vcs), quota: map[string][]share{},
 		pins: f.pins, pinned: maps.Clone(f.pinned), policy: maps.Clone(f.policy), half: f.half}
 	for v, q := range f.quota {

@@ -23,6 +23,7 @@ type met struct {
 	leased   int // looks at tasks on the type of which their job is guaranteed leases
 	grows    int // jobs that grew beyond their usual size
 	shrinks  int // members of these that left for others of their priority
+	beside   int // starts on a machine of one that began when the file said otherwise of its devices
 	promoted int // gangs that starved, and began anew in the first queue
 }
 
@@ -56,6 +57,7 @@ func (m *met) add(o *met) {
 	}
 	m.grows, m.shrinks = m.grows+o.grows, m.shrinks+o.shrinks
 	m.joins, m.earlies, m.debts = m.joins+o.joins, m.earlies+o.earlies, m.debts+o.debts
+	m.beside += o.beside
 	m.kept, m.alone, m.moves = m.kept+o.kept, m.alone+o.alone, m.moves+o.moves
 	m.pauses, m.leased, m.promoted, m.lates = m.pauses+o.pauses, m.leased+o.leased, m.promoted+o.promoted, m.lates+o.lates
 }

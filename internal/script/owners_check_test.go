@@ -55,6 +55,9 @@ func (c *checker) owns(r sched.Record, id, host sched.AttemptID, p cell.Placemen
 		}
 		for i := range mine.tasks {
 			for k := range theirs.tasks {
+				if c.owners.older(&theirs.tasks[k], &mine.tasks[i]) {
+					c.met.beside++
+				}
 				if device, both := c.owners.meet(&mine.tasks[i], &theirs.tasks[k]); both {
 					c.fail("I2: event %d: attempt %v starts on device %d of %s, of which attempt %v has all or parts", r.Seq, id, device, mine.tasks[i].Node, other)
 				}
@@ -62,6 +65,12 @@ func (c *checker) owns(r sched.Record, id, host sched.AttemptID, p cell.Placemen
 		}
 	}
 	c.owners.began[id] = mine
+}
+
+// older reports whether the file in force says otherwise of a task's devices than the one
+// under which it was started, and another task is on its machine.
+func (o *owners) older(t, beside *cell.Started) bool {
+	return t.Node == beside.Node && (!o.cluster.Divides(t) || o.cluster.Forest().FindLeaf(t.Node, t.SKU, t.Devices[0]) == cell.None && len(t.Parts) == 0)
 }
 
 // meet finds a device that two tasks would both have: one of the same kind and index, of

@@ -278,16 +278,18 @@ func (g *generator) step() {
 		g.choose([]choice{{60, g.submit}, {40, g.wait}})
 		return
 	}
-	telling := 6
+	telling, changing := 6, 5
 	switch g.kind {
 	case crowd, mixed:
 		telling = 25
 	case trials:
 		telling = 60
+	case divided:
+		changing = 30
 	}
 	g.choose([]choice{
 		{45, g.submit}, {20, g.wait}, {6, g.stop}, {7, g.exit}, {5, g.refuse}, {9, g.node},
-		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {telling, g.progress}, {4, g.crash}, {5, g.reconfigure}, {2, g.again}, {3, g.disk},
+		{5, g.leaf}, {4, g.lose}, {3, g.restart}, {telling, g.progress}, {4, g.crash}, {changing, g.reconfigure}, {2, g.again}, {3, g.disk},
 	})
 }
 
@@ -334,7 +336,7 @@ func (g *generator) submit() {
 			line += "@x|y"
 		}
 	}
-	if g.kind != plain && g.kind != moving && g.kind != trials {
+	if g.kind != plain && g.kind != moving && g.kind != trials && g.kind != divided {
 		line = g.oneOfMany(name, vc)
 	}
 	suspendable, checkpoint, avoid := 35, 15, 5
@@ -343,7 +345,7 @@ func (g *generator) submit() {
 		checkpoint, avoid = 80, 0
 		line = fmt.Sprintf("submit %s vc=%s prio=%s %s grace=%ds key=k%d r0=1x%d", name, vc,
 			g.pick("prod", "test", "test", "test"), g.runTime(), g.IntN(40), g.next, 1+g.IntN(chain.leaves()))
-	case shared:
+	case shared, divided:
 		suspendable = 90
 	case trials:
 		g.do(g.oneTrial(name), "")
