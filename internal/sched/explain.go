@@ -239,6 +239,9 @@ func (s *State) reason(j *job, g int32) Reason {
 	}
 	q := s.request(j, int(g))
 	if _, ok := s.cl.Place(&q); !ok {
+		if why, ok := s.lentReason(r, j, g); ok {
+			return why
+		}
 		return s.busyReason(r, j, int(g))
 	}
 	if q.Blocked = s.otherTypes(j, g); q.Blocked != nil {
@@ -247,6 +250,26 @@ func (s *State) reason(j *job, g int32) Reason {
 		}
 	}
 	return s.aheadReason(r, j, g)
+}
+
+// lentReason: a guaranteed gang could take cells that are lent, but its policy holds it back, or
+// the order gives them to somebody else.
+func (s *State) lentReason(r Reason, j *job, g int32) (Reason, bool) {
+	if j.spec.Priority < cell.MinGuaranteed || r.Free < r.Need {
+		return r, false
+	}
+	q := s.request(j, int(g))
+	q.Blocked = s.otherTypes(j, g)
+	q.Lift = &cell.Lift{Opportunistic: true}
+	if _, ok := s.cl.Try(&q); !ok {
+		return r, false
+	}
+	why := s.aheadReason(r, j, g)
+	if why.Code != PriorityAhead && (why.Code != HeldBack || s.paced(j) > 0) {
+		return r, false
+	}
+	why.Message = strings.Replace(why.Message, "it would fit", "it would fit on cells that are lent", 1)
+	return why, true
 }
 
 func (s *State) newReason(j *job, g int32) Reason {
@@ -346,7 +369,11 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	if len(r.Jobs) == 0 {
 		return r.say(NotYetDecided, "it fits and starts with the next decision")
 	}
-	return r.say(PriorityAhead, "it would fit, but %s in the order of %s", s.jobList(r.Jobs)+" stand before it", j.spec.VC)
+	verb := "stands"
+	if len(r.Jobs) > 1 {
+		verb = "stand"
+	}
+	return r.say(PriorityAhead, "it would fit, but %s %s before it in the order of %s", s.jobList(r.Jobs), verb, j.spec.VC)
 }
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
