@@ -54,6 +54,7 @@ type falling struct {
 	best    float64
 	reports int
 	seen    sched.Time
+	unheard bool // it has reported nothing since its policy may be another
 }
 
 // heard takes the reports that a decision sees: of several of one task the last.
@@ -107,7 +108,7 @@ func (c *checker) reported(r sched.Record, e sched.Progress) {
 	if x, err := strconv.ParseFloat(parameter(v, "epsilon"), 64); err == nil {
 		epsilon = x
 	}
-	f.seen = r.Time
+	f.seen, f.unheard = r.Time, false
 	falls := loss < f.best-math.Abs(f.best)*epsilon || math.IsInf(f.best, 1) && loss < f.best
 	if f.reports++; falls {
 		f.best, f.reports = loss, 0
@@ -163,7 +164,7 @@ func (c *checker) patient() {
 	for _, s := range c.state.Jobs() {
 		f := c.losses[s.ID]
 		v, mode := c.early(c.jobs[s.ID])
-		if f != nil && mode == "stop" && f.reports >= patienceOf(v) && s.Cause == 0 && !s.Stopping && c.tells(s) {
+		if f != nil && mode == "stop" && !f.unheard && f.reports >= patienceOf(v) && s.Cause == 0 && !s.Stopping && c.tells(s) {
 			c.fail("E1: job %s goes on, after %d reports that brought nothing", s.Name, f.reports)
 		}
 	}

@@ -244,6 +244,9 @@ func (c *checker) books(r sched.Record) {
 		c.upset = r.Time
 		c.reordered()
 		c.forgetPromotions()
+		for _, f := range c.losses {
+			f.unheard = true // a shorter patience counts with the next report
+		}
 		c.owners.configured(e)
 		for _, k := range e.Config.Cluster.SKUs {
 			c.memory[k.Name] = k.GPUMemoryMB

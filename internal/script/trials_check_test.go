@@ -21,7 +21,7 @@ func TestTrialSeeds(t *testing.T) {
 	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.pauses < 5 {
 		t.Errorf("%d trials were paused", found.met.pauses)
 	}
-	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.lates == 0 {
+	if !t.Failed() && seeds.Modest() && found.met.lates == 0 { // rare: not each slice meets it
 		t.Error("no trial was ended after its deadline")
 	}
 	t.Logf("%d trials were paused, %d ended after their deadline", found.met.pauses, found.met.lates)
