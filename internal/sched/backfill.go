@@ -66,7 +66,8 @@ type outlook struct {
 	books   []book
 	held    []cell.RootID
 	failed  map[passKey]bool
-	waiting int // gangs that found nothing
+	crowded map[passKey]bool // what found nothing to book beside the bookings of others; by is its length
+	waiting int              // gangs that found nothing
 	idle    cell.LeafSet
 	ends    []ending
 	over    []Time  // by attempt slot: when it has left
@@ -97,7 +98,7 @@ func (s *State) newOutlook(space int32, w *walker) *outlook {
 	if mode != modeEasy && mode != modeConserve || len(s.queues[space]) == 0 {
 		return nil
 	}
-	o := &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, moved: true}
+	o := &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[passKey]bool{}, moved: true}
 	sp := s.cl.Space(space)
 	for i := range sp.Roots {
 		o.size += s.cl.Forest().Chains[sp.Roots[i].Chain].LeavesAt(sp.Roots[i].Level)
@@ -153,6 +154,9 @@ func (o *outlook) carryOut(a asking, p plan) {
 	o.s.carryOut(a.j, a.g, p)
 	if len(p.revoked)+len(p.lazies)+len(p.cleared) > 0 {
 		clear(o.failed) // more was given back than it takes, perhaps
+	}
+	if p.disturbs() {
+		clear(o.crowded) // or will be
 	}
 	o.started(a)
 }
@@ -317,11 +321,11 @@ func (o *outlook) planOutside(a asking, keep cell.LeafSet) (plan, bool) {
 // later: those that are not serve gangs which stay longer.
 func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *plan) {
 	later := o.union(o.mask(a, 0, forever) &^ mask)
-	if later == nil || len(p.victims)+len(p.lazies)+len(p.cleared)+len(p.revoked) > 0 {
+	if later == nil || p.disturbs() {
 		return
 	}
 	o.read()
-	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && len(in.victims)+len(in.lazies)+len(in.cleared)+len(in.revoked) == 0 {
+	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && !in.disturbs() {
 		*p = in
 	}
 	o.exchange(&p.placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.idle.Has(l) && o.unused(l) },
@@ -385,7 +389,8 @@ func (o *outlook) turn(a asking) {
 	if i >= 0 && (o.books[i].start != o.s.now || o.books[i].due) {
 		return
 	}
-	if i < 0 && !o.entitled(a) {
+	key := passKey{shape: a.j.gangs[a.g].shape.text, by: Time(a.length)}
+	if i < 0 && (o.crowded[key] && !a.alone() || !o.entitled(a)) {
 		return
 	}
 	if o.s.outside(a.j, a.g) {
@@ -402,8 +407,13 @@ func (o *outlook) turn(a asking) {
 		o.displace(a)
 	case !behind:
 		o.w.block(a.j, int(a.g))
+	case !a.alone():
+		o.crowded[key] = true // the bookings that come only make it more so
 	}
 }
+
+// alone reports whether no other gang of its shape need fare as it does.
+func (a asking) alone() bool { return a.over || a.j.gangs[a.g].avoids() }
 
 // entitled reports whether a gang may have a booking: under easy the first for
 // some chain or pinned cell that it could use, under conservative everybody.
@@ -483,6 +493,7 @@ func (o *outlook) end(b *book) {
 	b.over = true
 	o.changes++
 	clear(o.failed)
+	clear(o.crowded)
 }
 
 // reach notes that the walk came to a gang.

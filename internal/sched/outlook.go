@@ -68,6 +68,7 @@ func (o *outlook) enter(p cell.Priority) {
 	o.prio = p
 	o.passed = o.passed[:0]
 	clear(o.failed)
+	clear(o.crowded)
 	var lost []asking
 	for _, ref := range o.s.booked {
 		j := o.s.find(ref.Job)

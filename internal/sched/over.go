@@ -11,11 +11,14 @@ import (
 // minimum run time, which is the VC's or the policy's quantum (quantum.go), and the
 // budget of preemptions.
 
+// takes reports whether a gang may have cells of its own priority.
+func (w *Wish) takes() bool { return w.Over != nil || w.Shrink }
+
 // planOver finds cells for a gang that found none otherwise, at the expense of its own
 // priority: of those who were promised cells and stand behind it, else of those who
 // run, else of both.
 func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
-	if wish.Over == nil && !wish.Shrink || j.spec.Priority < cell.MinGuaranteed {
+	if !wish.takes() || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
 	s.due = wish.Due
@@ -138,6 +141,9 @@ func (s *State) promisedLeaves(slots []int32) int64 {
 
 // planOver is the same beside the bookings of others.
 func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
+	if !wish.takes() {
+		return plan{}, false
+	}
 	o.s.keep = o.kept(a, o.s.now, forever)
 	defer func() { o.s.keep = nil }()
 	return o.s.planOver(a.j, int(a.g), wish, a.blocked)

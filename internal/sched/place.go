@@ -201,6 +201,11 @@ type plan struct {
 	over      bool           // some of its own priority give way, as the policy says
 }
 
+// disturbs reports whether others stop, or have less than they had.
+func (p *plan) disturbs() bool {
+	return len(p.victims)+len(p.lazies)+len(p.cleared)+len(p.revoked) > 0
+}
+
 // plan finds cells for a gang, from harmless to disruptive: free cells; cells of
 // its VC whose holders may become opportunistic; cells of holders that are lifted,
 // opportunistic ones first, then rising priorities; and last the same with

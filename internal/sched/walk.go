@@ -263,7 +263,7 @@ func (w *walker) grant(wish Wish) {
 	}
 	w.miss(j, wish, blocked)
 	w.passes(j)
-	if (wish.Over != nil || wish.Shrink) && w.passed == 0 {
+	if wish.takes() && w.passed == 0 {
 		w.passed = s.seq
 	}
 	if !picky {
