@@ -71,12 +71,32 @@ func (s *State) fault(j *job, g int32) fault {
 	switch {
 	case q.Avoided != nil && !fitsMended && (fitsBoth || fits(&open)):
 		return refused
+	case fitsMended && s.fitsElsewhere(&q):
+		return faultless
 	case fitsMended || !s.runsAlone(j, int(g), &open):
 		return broken
 	case s.cl.Stuck() && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
 		return lost
 	}
 	return faultless
+}
+
+// fitsElsewhere reports whether a gang would fit once those have left their cells who leave
+// anyway or whom it may lift: these cells may be bound on bad hardware, and be bound elsewhere
+// then.
+func (s *State) fitsElsewhere(q *cell.Request) bool {
+	var ids []cell.AllocID
+	for _, slot := range s.holders[q.Space] {
+		a := &s.attempts[slot]
+		al := s.cl.Alloc(a.alloc)
+		if a.state == AttemptReserving || s.byAlloc[a.alloc] != slot || al.Opportunistic() || al.Mood() == cell.Stuck {
+			continue
+		}
+		if al.Mood() == cell.Leaving || al.Priority < q.Priority {
+			ids = append(ids, a.alloc)
+		}
+	}
+	return len(ids) > 0 && len(ids) <= maxCleared && s.cl.FitsWithout(q, ids, s.revocable(q))
 }
 
 // full reports whether a guaranteed gang asks for more leaves than its VC has room for:
