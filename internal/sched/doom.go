@@ -30,14 +30,14 @@ func (s *State) settleDoomed() {
 const helpedMost = 16
 
 // moveCharge moves one charge from a VC in which somebody waits who could start
-// without it, and nobody of that priority or a higher one with it, to one where nobody
+// without it, and with it nobody of a higher priority or submitted before, to one where nobody
 // waits for such cells. It reports whether it did. A charge never goes to a VC that
 // needs it, so charges do not go round: each move leaves fewer where somebody waits.
 func (s *State) moveCharge() bool {
 	if s.cl.Doomed() == 0 {
 		return false
 	}
-	of, with := int32(none), cell.Opportunistic
+	of, with := int32(none), nobody
 	suffers := func(space int32, chain int16) bool {
 		if !s.needsCells(space, chain) {
 			return false
@@ -47,7 +47,7 @@ func (s *State) moveCharge() bool {
 		}
 		return true
 	}
-	was, is, ok := s.cl.Transfer(suffers, s.needsCells, func(space int32) bool { return s.couldStart(space) > with })
+	was, is, ok := s.cl.Transfer(suffers, s.needsCells, func(space int32) bool { return s.couldStart(space).before(with) })
 	if !ok {
 		return false
 	}
@@ -88,25 +88,39 @@ func (s *State) inside(v, space int32) bool {
 	return v == space && v > 0
 }
 
-// couldStart returns the highest priority of a waiting gang of a VC, or of one inside
-// it, that would find cells as the cluster stands; Opportunistic when none would.
-func (s *State) couldStart(space int32) cell.Priority {
+// inTurn is a waiting gang's place by priority and submission.
+type inTurn struct {
+	prio cell.Priority
+	job  JobID
+}
+
+// nobody stands behind all guaranteed gangs.
+var nobody = inTurn{prio: cell.Opportunistic}
+
+func (a inTurn) before(b inTurn) bool {
+	return a.prio > b.prio || a.prio == b.prio && a.job < b.job
+}
+
+// couldStart returns the first waiting gang of a VC, or of one inside it, that would find
+// cells as the cluster stands.
+func (s *State) couldStart(space int32) inTurn {
 	var missed []whoAsked
-	tried, best := 0, cell.Opportunistic
+	tried, best := 0, nobody
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
 			continue
 		}
 		for _, e := range s.queues[v] {
 			j := &s.jobs[e.slot]
-			if e.prio <= best || tried == helpedMost {
+			at := inTurn{e.prio, e.job}
+			if !at.before(best) || tried == helpedMost {
 				break
 			}
 			if !s.eligible(j, e.gang) || j.gangs[e.gang].attempt != none {
 				continue
 			}
 			if tried++; s.couldHave(e, &missed) {
-				best = e.prio
+				best = at
 			}
 		}
 	}
