@@ -249,4 +249,10 @@ var faults = []fault{
 	{name: "what a policy noted of a VC does not go along", file: "internal/sched/rename.go",
 		old: "\ts.renameNotes(e.Renamed)\n",
 		new: ""},
+	{name: "who waits for others to leave bad hardware waits for the hardware", file: "internal/sched/fault.go",
+		old: "\tcase fitsMended && s.fitsElsewhere(&q):\n",
+		new: "\tcase fitsMended && s.now < 0 && s.fitsElsewhere(&q):\n"},
+	{name: "a charge stays while anybody of the priority can start", file: "internal/sched/doom.go",
+		old: "a.prio == b.prio && a.job < b.job",
+		new: "a.prio == b.prio && a.job < b.job && a.job < 0"},
 }
