@@ -109,19 +109,6 @@ func (c *Cluster) FitsLater(r *Request, promised []AllocID) bool {
 	return ok
 }
 
-// FitsWithout is FitsLater of a request that may lift opportunistic work, where some allocations
-// have no guarantee: so the preassigned cells that only they use may be bound elsewhere.
-func (c *Cluster) FitsWithout(r *Request, ids, promised []AllocID) bool {
-	for _, id := range ids {
-		c.Demote(id)
-	}
-	fits := c.FitsLater(r, promised)
-	for _, id := range slices.Backward(ids) {
-		c.undemote(id)
-	}
-	return fits
-}
-
 // kept takes promises out of the picture, and returns what brings them back.
 func (c *Cluster) kept(promised []AllocID) (back func()) {
 	mark := func(to func(AllocID) AllocID) {

@@ -71,7 +71,7 @@ func (s *State) fault(j *job, g int32) fault {
 	switch {
 	case q.Avoided != nil && !fitsMended && (fitsBoth || fits(&open)):
 		return refused
-	case fitsMended && s.fitsElsewhere(&q):
+	case fitsMended && s.someLeave(q.Space):
 		return faultless
 	case fitsMended || !s.runsAlone(j, int(g), &open):
 		return broken
@@ -81,22 +81,15 @@ func (s *State) fault(j *job, g int32) fault {
 	return faultless
 }
 
-// fitsElsewhere reports whether a gang would fit once those have left their cells who leave
-// anyway or whom it may lift: these cells may be bound on bad hardware, and be bound elsewhere
-// then.
-func (s *State) fitsElsewhere(q *cell.Request) bool {
-	var ids []cell.AllocID
-	for _, slot := range s.holders[q.Space] {
+// someLeave reports whether somebody leaves cells of a VC's guarantee: what is bound for it, maybe
+// on bad hardware, may be bound elsewhere then. Whether that will do is not asked, since it would
+// depend on what other VCs start meanwhile.
+func (s *State) someLeave(space int32) bool {
+	return slices.ContainsFunc(s.holders[space], func(slot int32) bool {
 		a := &s.attempts[slot]
 		al := s.cl.Alloc(a.alloc)
-		if a.state == AttemptReserving || s.byAlloc[a.alloc] != slot || al.Opportunistic() || al.Mood() == cell.Stuck {
-			continue
-		}
-		if al.Mood() == cell.Leaving || al.Priority < q.Priority {
-			ids = append(ids, a.alloc)
-		}
-	}
-	return len(ids) > 0 && len(ids) <= maxCleared && s.cl.FitsWithout(q, ids, s.revocable(q))
+		return a.state != AttemptReserving && !al.Opportunistic() && al.Mood() == cell.Leaving
+	})
 }
 
 // full reports whether a guaranteed gang asks for more leaves than its VC has room for:
