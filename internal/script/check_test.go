@@ -545,7 +545,7 @@ func (c *checker) explained(j sched.JobStatus) {
 	}
 	for _, g := range e.Gangs {
 		r := g.Reason
-		if wake := c.state.Wake(); r.Code == sched.NotYetDecided && (wake == 0 || wake > c.s.World().Now()+1) { // else a look is due
+		if wake := c.state.Wake(); r.Code == sched.NotYetDecided && (wake == 0 || wake > c.s.World().Now()+1) && !c.overtakes(j) { // else a look is due
 			c.fail("L1: job %s fits and waits: %s", j.Name, r.Message)
 		}
 		if r.Code == "" || r.Message == "" {

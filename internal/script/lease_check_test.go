@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/combsched/comb/internal/sched"
@@ -53,4 +54,17 @@ func TestMixedSeeds(t *testing.T) {
 		t.Errorf("who is guaranteed leases of a type was met %d times", found.met.leased)
 	}
 	t.Logf("who is guaranteed leases of a type was met %d times", found.met.leased)
+}
+
+// overtakes reports whether a job may have come to stand before another by time alone, which is
+// seen when something happens in its VC, at the latest at the end of a lease: themis orders by rho,
+// which grows faster for the short. Somebody holds cells there, or all would be free.
+func (c *checker) overtakes(j sched.JobStatus) bool {
+	themis := slices.ContainsFunc(c.state.Config().VCs, func(v sched.VCConfig) bool { return v.Name == j.VC && v.Policy == "themis" })
+	for id, a := range c.live {
+		if themis && a.placed && c.jobs[id.Job].VC == j.VC {
+			return true
+		}
+	}
+	return false
 }
