@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"iter"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -32,4 +33,50 @@ func TestAgainWithoutEnd(t *testing.T) {
 	want(t, "after 10,000", decided(true), sched.Time(sched.Second))
 	decided(false)
 	want(t, "after one that asks for none", decided(true), 1)
+}
+
+// late is a policy that names an instant that has passed whenever it is asked.
+type late struct{ whim }
+
+func (late) Rank(v sched.View) iter.Seq[sched.Wish] {
+	return func(yield func(sched.Wish) bool) {
+		for g := range v.Waiting() {
+			if !yield(sched.Wish{Gang: g.Ref}) {
+				return
+			}
+		}
+	}
+}
+
+func (late) NextChange(v sched.View) sched.Time { return v.Now() }
+
+// A policy that always names an instant that has passed is looked at once a second, also when
+// the state was saved and loaded meanwhile.
+func TestChangeThatHasPassed(t *testing.T) {
+	w := &world{t: t, now: 1_000_000, policies: func(sched.VCConfig) (sched.Policy, error) { return late{}, nil }}
+	w.s = sched.New(w.policies)
+	w.do(sched.Reconfigure{Config: cluster(2, map[cell.VCName]int32{"a": 1})})
+	w.start(w.submit(gangJob("runs", "a", 10, 1, 4)))
+	w.start(w.submit(gangJob("runs, too", "a", 10, 1, 4)))
+	w.submit(gangJob("waits", "a", 10, 1, 4))
+	looks := 0
+	for end := w.now + sched.Time(10*sched.Second); w.now < end; looks++ {
+		if looks > 20 {
+			t.Fatalf("%d looks until %d, %d before the end", looks, w.now, end-w.now)
+		}
+		again, err := sched.Load(w.s.Save(), w.policies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wake := w.s.Wake()
+		want(t, "after a load", again.Wake(), wake)
+		if wake <= w.now {
+			t.Fatalf("it is to be looked at at %d, when it was at %d", wake, w.now)
+		}
+		w.now = wake
+		w.decide()
+	}
+	if looks < 10 {
+		t.Errorf("%d looks in 10 seconds", looks)
+	}
 }

@@ -117,6 +117,7 @@ type Timed interface {
 	// NextChange says when the order of one priority changes by itself for the
 	// first time after View.Now, the time of the last decision; 0 is never. It
 	// depends on nothing but who waits, who runs and since when, and what is noted.
+	// An instant that has passed counts as the next full second.
 	NextChange(View) Time
 }
 

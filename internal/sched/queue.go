@@ -235,11 +235,17 @@ func (s *State) nextChange(space int32) Time {
 	return c.at
 }
 
-// changeOf is when a policy's order of one priority changes by itself.
+// changeOf is when a policy's order of one priority changes by itself. A policy that names an
+// instant that has passed would be looked at without end: it is looked at with the next full
+// second, which is the same one for a state that was saved and loaded meanwhile.
 func (s *State) changeOf(p Timed, space int32, prio cell.Priority) Time {
 	was := s.ask(space)
 	at := p.NextChange(view{s: s, space: space, prio: prio, now: s.decided})
 	s.ask(was)
+	if at != 0 && at <= s.decided {
+		const every = Time(Second)
+		at = (s.decided/every + 1) * every
+	}
 	return at
 }
 
