@@ -114,6 +114,19 @@ func (s *State) makePolicy(vc cell.VCName) Policy {
 	return p
 }
 
+// tryPolicy says why the policy of a configuration that is not in force cannot be made. A
+// constructor that panics is one more reason.
+func (s *State) tryPolicy(c VCConfig) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the policy %s failed with an internal error while it was made (%v): report that, and give the virtual cluster other parameters or another policy",
+				cmp.Or(c.Policy, fallback), p)
+		}
+	}()
+	_, err = s.policies(c)
+	return err
+}
+
 // maxAside is how often a job is set aside: each time less is decided on it, and in the end
 // nothing.
 const maxAside = 3

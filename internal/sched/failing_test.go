@@ -235,3 +235,30 @@ func TestSetAsideForGood(t *testing.T) {
 	want(t, "digest of a loaded state", loaded.Digest(), w.s.Digest())
 	w.replay()
 }
+
+// A configuration whose policy panics while it is made is refused, and nothing changes.
+func TestPolicyThatCannotBeMade(t *testing.T) {
+	w := &world{t: t, now: 1_000_000, policies: func(c sched.VCConfig) (sched.Policy, error) {
+		if c.Policy == "unmade" {
+			panic("no such thing")
+		}
+		return policy.New(c)
+	}}
+	w.s = sched.New(w.policies)
+	w.do(sched.Reconfigure{Config: cluster(2, map[cell.VCName]int32{"a": 1})})
+	c, was := cluster(2, map[cell.VCName]int32{"a": 1}), w.s.Digest()
+	c.VCs[0].Policy = "unmade"
+	events, _, no := w.s.Check(sched.Reconfigure{Config: c}, w.now)
+	if no == nil {
+		t.Fatal("it is not refused")
+	}
+	for _, word := range []string{`virtual cluster "a"`, "the policy unmade failed with an internal error", "no such thing"} {
+		if !strings.Contains(no.Error(), word) {
+			t.Errorf("the refusal does not say %q: %v", word, no)
+		}
+	}
+	want(t, "events", len(events), 0)
+	want(t, "digest", w.s.Digest(), was)
+	w.submit(gangJob("runs", "a", 10, 1, 4))
+	w.replay()
+}

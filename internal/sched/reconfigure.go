@@ -42,7 +42,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 		return nil, refuse(Invalid, "%v", err)
 	}
 	for i := int32(1); i < next.NumSpaces(); i++ {
-		if _, err := s.policies(*vcConfig(c.Config, next.Space(i).Name)); err != nil {
+		if err := s.tryPolicy(*vcConfig(c.Config, next.Space(i).Name)); err != nil {
 			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
