@@ -249,6 +249,7 @@ type asking struct {
 	blocked []bool             // chains that it must leave to those before it
 	size    int32              // how many members it is to have; 0 is the usual ones
 	others  []bool             // chains of types that it is not to have
+	by      Time               // when it must have its cells, though its booking is not looked at; 0 for none
 }
 
 func (o *outlook) asking(j *job, g int32) asking {
@@ -287,7 +288,7 @@ func (o *outlook) passing(a asking) (plan, bool) {
 
 func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	gg := &a.j.gangs[a.g]
-	key := passKey{shape: gg.shape.text, mask: mask}
+	key := passKey{shape: gg.shape.text, mask: mask, by: a.by}
 	for _, other := range a.others {
 		key.shape += map[bool]string{true: "x", false: "o"}[other]
 	}

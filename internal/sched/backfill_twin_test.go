@@ -218,31 +218,43 @@ func mixedDay(r *rand.Rand, n int, early bool) []work {
 // the others end within their limits.
 func TestFirstPromiseIsKept(t *testing.T) {
 	for seed := range seeds.Of(t, 300) {
-		r := rand.New(rand.NewPCG(seed, 9))
-		mode := []string{"easy", "conservative"}[seed%2]
-		cfg := cluster(4+2*r.IntN(2), map[cell.VCName]int32{"a": 2 + r.Int32N(2), "b": 1})
-		if seed%5 == 0 { // a is part of a larger VC
-			cfg.Cluster.VCs = append(cfg.Cluster.VCs, cell.VCSpec{Name: "c", Quota: cfg.Cluster.VCs[0].Quota})
-			cfg.Cluster.VCs[0].Parent = "c"
-			cfg.VCs = append(cfg.VCs, sched.VCConfig{Name: "c"})
+		keepsPromises(t, seed)
+	}
+}
+
+// Days on which somebody started elsewhere than where he was booked, and later.
+func TestFirstPromiseIsKeptElsewhere(t *testing.T) {
+	keepsPromises(t, 310196)
+	keepsPromises(t, 310209)
+}
+
+// keepsPromises plays a day and looks for a promise that was broken.
+func keepsPromises(t *testing.T, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 9))
+	mode := []string{"easy", "conservative"}[seed%2]
+	cfg := cluster(4+2*r.IntN(2), map[cell.VCName]int32{"a": 2 + r.Int32N(2), "b": 1})
+	if seed%5 == 0 { // a is part of a larger VC
+		cfg.Cluster.VCs = append(cfg.Cluster.VCs, cell.VCSpec{Name: "c", Quota: cfg.Cluster.VCs[0].Quota})
+		cfg.Cluster.VCs[0].Parent = "c"
+		cfg.VCs = append(cfg.VCs, sched.VCConfig{Name: "c"})
+	}
+	for i := range cfg.VCs {
+		cfg.VCs[i].Backfill = mode
+	}
+	jobs := mixedDay(r, 30, seed%4 > 1)
+	fits := map[cell.VCName]int32{"a": 2, "b": 1}
+	for i := range jobs {
+		jobs[i].tasks = min(jobs[i].tasks, fits[jobs[i].vc]*4/max(jobs[i].leaves, 1))
+		if jobs[i].leaves == 3 {
+			jobs[i].tasks = min(jobs[i].tasks, fits[jobs[i].vc])
 		}
-		for i := range cfg.VCs {
-			cfg.VCs[i].Backfill = mode
-		}
-		jobs := mixedDay(r, 30, seed%4 > 1)
-		fits := map[cell.VCName]int32{"a": 2, "b": 1}
-		for i := range jobs {
-			jobs[i].tasks = min(jobs[i].tasks, fits[jobs[i].vc]*4/max(jobs[i].leaves, 1))
-			if jobs[i].leaves == 3 {
-				jobs[i].tasks = min(jobs[i].tasks, fits[jobs[i].vc])
-			}
-		}
-		d := play(t, cfg, jobs)
-		if len(d.started) != len(jobs) {
-			t.Fatalf("seed %d: %d of %d jobs started", seed, len(d.started), len(jobs))
-		}
-		if err := d.promises(); err != nil {
-			t.Errorf("seed %d (%s): %v\n%s", seed, mode, err, table(jobs))
-		}
+	}
+	d := play(t, cfg, jobs)
+	if len(d.started) != len(jobs) {
+		t.Fatalf("seed %d: %d of %d jobs started", seed, len(d.started), len(jobs))
+	}
+	if err := d.promises(); err != nil {
+		t.Errorf("seed %d (%s): %v\n%s", seed, mode, err, table(jobs))
 	}
 }
