@@ -43,6 +43,9 @@ func TestSharedSeeds(t *testing.T) {
 		found.try(t, seed)
 	}
 	t.Logf("%d gangs shared leaves, %d jobs grew, %d shrank for others", found.met.joins, found.met.grows, found.met.shrinks)
+	if *booked {
+		return // nobody shares beside bookings
+	}
 	if !t.Failed() && to-from+1 >= seeds.Unit/4 && (found.met.joins == 0 || found.met.grows == 0 || seeds.Modest() && found.met.shrinks == 0) {
 		t.Error("nobody shared, grew or shrank")
 	}
