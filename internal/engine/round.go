@@ -181,10 +181,11 @@ func refuseSubmits(in []Input, full error) []Input {
 }
 
 // survive rolls back after a fault and takes out of the round what caused it: the
-// policy it broke in is replaced (behind the input that brought it, if one did), or else the input it broke on is set aside and the job
-// it blames is quarantined, durably, before anything is decided again. It returns the
-// inputs that are left; an error if nothing could be taken out, which ends the loop. Each
-// of these happens only so often to one VC or job, so it ends.
+// policy it broke in is replaced (behind the input that brought it, if one did), or else
+// the input it broke on is set aside and the job it blames is quarantined, durably, before
+// anything is decided again. It returns the inputs that are left; an error if nothing could
+// be taken out, which ends the loop. Each of these happens only so often to one VC or job,
+// so it ends.
 func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault) ([]Input, error) {
 	e.o.Log.Error("internal error in the core; rolling back", "job", f.job, "error", f)
 	if err := e.refold(ctx); err != nil {

@@ -31,9 +31,7 @@ const (
 func TestCrowdedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit*2/3)
 	found := newFailures(crowd, seeds.Unit*2/3)
-	for seed := from; seed <= to && !found.enough(); seed++ {
-		found.try(t, seed)
-	}
+	found.tryAll(t, from, to)
 	if !t.Failed() && seeds.Modest() {
 		found.met.judge(t)
 	}
@@ -44,9 +42,7 @@ func TestCrowdedSeeds(t *testing.T) {
 func TestPromisedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/5)
 	found := newFailures(calm, seeds.Unit/5)
-	for seed := from; seed <= to && !found.enough(); seed++ {
-		found.try(t, seed)
-	}
+	found.tryAll(t, from, to)
 	if !t.Failed() && seeds.Modest() && found.met.kept < 50 {
 		t.Errorf("%d jobs ended by a guaranteed deadline", found.met.kept)
 	}

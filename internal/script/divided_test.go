@@ -13,9 +13,7 @@ import (
 func TestDividedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(divided, seeds.Unit/8)
-	for seed := from; seed <= to && !found.enough(); seed++ {
-		found.try(t, seed)
-	}
+	found.tryAll(t, from, to)
 	m := &found.met
 	t.Logf("%d times somebody started beside one whose devices the file calls or divides otherwise by then; %d gangs shared leaves", m.beside, m.joins)
 	if !t.Failed() && to-from+1 >= seeds.Unit/8 && (m.beside == 0 || m.joins == 0) {

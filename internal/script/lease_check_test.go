@@ -47,9 +47,7 @@ func (c *checker) measuredThere(id sched.AttemptID, a *attempt, now sched.Time) 
 func TestMixedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(mixed, seeds.Unit/8)
-	for seed := from; seed <= to && !found.enough(); seed++ {
-		found.try(t, seed)
-	}
+	found.tryAll(t, from, to)
 	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.leased < 100 {
 		t.Errorf("who is guaranteed leases of a type was met %d times", found.met.leased)
 	}

@@ -39,9 +39,7 @@ func TestSeeds(t *testing.T) {
 func TestSharedSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/4)
 	found := newFailures(shared, seeds.Unit/4)
-	for seed := from; seed <= to && !found.enough(); seed++ {
-		found.try(t, seed)
-	}
+	found.tryAll(t, from, to)
 	t.Logf("%d gangs shared leaves, %d jobs grew, %d shrank for others", found.met.joins, found.met.grows, found.met.shrinks)
 	if *booked {
 		return // nobody shares beside bookings
@@ -56,9 +54,7 @@ func TestSharedSeeds(t *testing.T) {
 func TestMovingSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(moving, seeds.Unit/8)
-	for seed := from; seed <= to && !found.enough(); seed++ {
-		found.try(t, seed)
-	}
+	found.tryAll(t, from, to)
 	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.moves == 0 {
 		t.Error("nobody moved for anybody")
 	}
@@ -76,6 +72,14 @@ type failures struct {
 
 func newFailures(kind kindOfRun, unit uint64) *failures {
 	return &failures{kinds: map[string]bool{}, kind: kind, unit: unit, met: met{policies: map[string]*tries{}}}
+}
+
+// tryAll tries the seeds of a range until it has seen enough.
+func (f *failures) tryAll(t *testing.T, from, to uint64) {
+	t.Helper()
+	for seed := from; seed <= to && !f.enough(); seed++ {
+		f.try(t, seed)
+	}
 }
 
 // maxKinds is how many ways to fail are looked for.

@@ -15,9 +15,7 @@ import (
 func TestTrialSeeds(t *testing.T) {
 	from, to := seeds.Range(t, seeds.Unit/8)
 	found := newFailures(trials, seeds.Unit/8)
-	for seed := from; seed <= to && !found.enough(); seed++ {
-		found.try(t, seed)
-	}
+	found.tryAll(t, from, to)
 	if !t.Failed() && to-from+1 >= seeds.Unit/8 && found.met.pauses < 5 {
 		t.Errorf("%d trials were paused", found.met.pauses)
 	}
