@@ -110,7 +110,7 @@ func (b *builder) params(c sched.VCConfig, name *document.Node, given []document
 	if b.policies.New == nil {
 		return
 	}
-	_, err := b.policies.New(c)
+	_, err := b.policies.New.Make(c)
 	var bad sched.BadParams
 	if err != nil && !errors.As(err, &bad) {
 		b.Problem(name, "%v", err)

@@ -83,7 +83,7 @@ func CheckAbilities(c *sched.Config, policies sched.Policies, x Executor) error 
 	}
 	var errs []error
 	for _, vc := range c.VCs {
-		p, err := policies(vc)
+		p, err := policies.Make(vc)
 		if err != nil {
 			continue // whoever reads the configuration says so, with the place
 		}

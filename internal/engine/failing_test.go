@@ -3,6 +3,8 @@ package engine_test
 import (
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/engine"
@@ -172,6 +174,88 @@ func TestPolicyFailsAtStart(t *testing.T) {
 		t.Errorf("%d failures", n)
 	}
 	sound(t, m, flawed("nowhere"), r.engine.Replica())
+}
+
+// without are the policies of a program in which some cannot be made: it panics over them, or
+// does not know them.
+func without(panics bool, names ...string) sched.Policies {
+	return func(c sched.VCConfig) (sched.Policy, error) {
+		if !slices.Contains(names, c.Policy) {
+			return policy.New(c)
+		}
+		if panics {
+			panic("no " + c.Policy)
+		}
+		return nil, fmt.Errorf("there is no policy %s", c.Policy)
+	}
+}
+
+// TestPolicyUnmadeAtStart: a program that cannot make the policy of a VC opens the journal of one
+// that could, serves the VC by fifo and says so, before anything is decided and over a restart;
+// the first program goes on from there. Nobody's work ends.
+func TestPolicyUnmadeAtStart(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		t.Run(fmt.Sprint("panics: ", panics), func(t *testing.T) { policyUnmade(t, panics) })
+	}
+}
+
+// serves checks which policy serves the first VC, and what is said where that is not its own.
+func serves(t *testing.T, s *sched.State, policy string, words ...string) {
+	t.Helper()
+	v := s.VCs()[0]
+	if v.Policy != policy || (v.Failed != nil) != (len(words) > 0) || len(s.Unmade()) > 0 {
+		t.Errorf("VC a: %+v, failed %+v, unmade %v", v.Policy, v.Failed, s.Unmade())
+	}
+	for _, word := range words {
+		if v.Failed == nil || !strings.Contains(v.Failed.Words(), word) {
+			t.Errorf("VC a does not say %q: %+v", word, v.Failed)
+		}
+	}
+}
+
+func policyUnmade(t *testing.T, panics bool) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	c := config(3)
+	c.VCs[0].Policy = "las"
+	r.give(sched.Reconfigure{Config: c}, nil)
+	if err := r.run(
+		func() { r.give(submit(job("first", "a", 2, 0)), nil) },
+		func() { r.give(submit(job("second", "a", 2, 0)), nil) },
+	); err != nil {
+		t.Fatal(err)
+	}
+	says := func(policy string, words ...string) func() {
+		return func() { r.state(func(s *sched.State) { serves(t, s, policy, words...) }) }
+	}
+	r.options.Policies = without(panics, "las")
+	for range 2 {
+		r.world.Reopen(true)
+		if err := r.run(func() { r.give(submit(job("more", "b", 1, 0)), nil) },
+			says("fifo", "the policy las of virtual cluster a cannot be made by this version", "no", "fifo without parameters serves it")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := failures(t, m); len(got) != 1 || got[0].VC != "a" || got[0].Policy != "las" || got[0].Why == "" {
+		t.Errorf("failures: %+v", got)
+	}
+	report, err := engine.Verify(ctx, m, r.options.Policies)
+	if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].Message, "cannot be made by this version") {
+		t.Errorf("journal verify without the policy: %+v, %v", report, err)
+	}
+	r.options.Policies = policy.New
+	r.world.Reopen(true)
+	if err := r.run(says("fifo", "cannot be made"),
+		func() { r.give(sched.Reconfigure{Config: c}, nil) }, says("las"),
+		func() { r.give(sched.Stop{Job: 1}, nil) }, r.pass(sched.Minute),
+		func() {
+			if p := r.phase(2); p != sched.Active {
+				t.Errorf("the second job is %s", p)
+			}
+		}); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, m, policy.New, r.engine.Replica())
 }
 
 // grudge is a policy that breaks the decision on a job of a certain name when it is over,

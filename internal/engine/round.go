@@ -84,6 +84,7 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 		}
 	}()
 	t = e.begin(len(in))
+	e.replace(&t, now)
 	full := e.room(in)
 	for at = range in {
 		e.take(&t, now, at, &in[at], full)
@@ -129,8 +130,8 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 	}
 }
 
-// replace lets the fallback serve those whose policies broke this round before, as soon as an
-// input gave them these policies.
+// replace lets the fallback serve those whose policies cannot be made, or broke this round
+// before, as soon as an input gave them these policies.
 func (e *Engine) replace(t *tentative, now sched.Time) {
 	for _, p := range e.failing {
 		if e.core.Replaceable(p) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/combsched/comb/internal/sched"
@@ -81,6 +82,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	core, err := fold(ctx, &o)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range core.Unmade() {
+		o.Log.Error(p.Words(), "vc", p.VC, "policy", p.Policy)
 	}
 	e := &Engine{o: o, core: core, durable: core.Seq(), checked: core.Seq(), last: core.Now()}
 	if c, ok := o.Inputs.(interface{ NotBefore(sched.Time) }); ok {
@@ -192,7 +196,7 @@ func (e *Engine) wake() sched.Time {
 // at all. Its error stops the loop.
 func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
 	now = max(now, e.core.Now())
-	e.last, e.failing = now, nil
+	e.last, e.failing = now, slices.Clone(e.core.Unmade())
 	if len(e.kept) > 0 {
 		in = append(e.kept, in...)
 		e.kept = nil

@@ -120,6 +120,9 @@ func (v *verifier) decide(mark sched.Decided) error {
 		v.open = journalled
 		return v.flush()
 	}
+	for _, p := range v.state.Unmade() {
+		return v.problem(mark.Through, "what was decided after event %d cannot be decided again: %s", mark.Through, p.Words())
+	}
 	again, err := decideAgain(v.state, mark.Now)
 	if err != nil {
 		return v.problem(mark.Through, "deciding again after event %d fails: %v", mark.Through, err)
@@ -194,7 +197,7 @@ func (v *verifier) flush() error {
 // compare checks the kept snapshot of event seq, if this program can read it: one
 // of another version is passed over at a start as well.
 func (v *verifier) compare(seq uint64) error {
-	if _, err := sched.Load(v.kept[seq], v.policies); err != nil {
+	if _, err := sched.Load(v.kept[seq], v.policies); err != nil || len(v.state.Unmade()) > 0 {
 		return nil
 	}
 	if !bytes.Equal(v.kept[seq], v.state.Save()) {

@@ -255,4 +255,13 @@ var faults = []fault{
 	{name: "a charge stays while anybody of the priority can start", file: "internal/sched/doom.go",
 		old: "a.prio == b.prio && a.job < b.job",
 		new: "a.prio == b.prio && a.job < b.job && a.job < 0"},
+	{name: "when an order changes by itself outlives a report", file: "internal/sched/facts.go",
+		old: "\ts.stir(s.jobs[a.job].space) // how long",
+		new: "\t// how long"},
+	{name: "a policy that cannot be made is not told", file: "internal/sched/failing.go",
+		old: "\ts.unmade = append(slices.Clone(s.unmade), PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, fallback), Why: err.Error()})\n",
+		new: ""},
+	{name: "an explanation takes who is stopped for gone", file: "internal/sched/estimate.go",
+		old: "at = at.Add(f.jobs[a.job].spec.Grace)",
+		new: "at = at.Add(0)"},
 }

@@ -39,6 +39,7 @@ var detectors = []detector{
 	{"sched", "", []string{"./internal/sched", "-skip", "^TestExhaustive$", "-short"}, false},
 	{"policy", "internal/policy/", []string{"./internal/policy/...", "-short"}, false},
 	{"recovery", "internal/sched/snapshot.go", []string{"./internal/engine", "-run", "^TestOriginsOutliveTheServer$"}, false},
+	{"engine", "internal/sched/failing.go", []string{"./internal/engine", "-run", "^TestPolicyUnmadeAtStart$"}, false},
 	{"scripts", "", []string{"./internal/script", "-run", "^Test(Scripts|OnceFailed)$"}, false},
 	{"deep", "", []string{"./internal/sched", "-run", "^TestExhaustive$", "-args", "-depth", "6"}, true},
 	{"crowds", "", []string{"./internal/script", "-run", "^Test(Crowded|Promised)Seeds$", "-args", "-seeds", "1:300", "-first"}, true},

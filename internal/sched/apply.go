@@ -318,7 +318,7 @@ func (s *State) applyConfigured(e Configured) {
 	was, origins := s.cfg, s.allOrigins()
 	s.cfg, s.cl, s.base, s.empty, s.lonely = e.Config, cl, cl.Clone(), nil, nil
 	s.never, s.close = nil, nil
-	s.pol = make([]Policy, cl.NumSpaces())
+	s.pol, s.unmade = make([]Policy, cl.NumSpaces()), nil
 	for i := int32(1); i < cl.NumSpaces(); i++ {
 		s.pol[i] = s.makePolicy(cl.Space(i).Name)
 	}

@@ -341,12 +341,14 @@ type Quarantined struct {
 	Times int32  `json:"times,omitempty"` // how often by now; left out is once
 }
 
-// PolicyFailed is that the policy of a VC panicked: until the next configuration the VC is
-// served by fifo without parameters. What the policy remembered of it is forgotten.
+// PolicyFailed is that the policy of a VC panicked, or that it was accepted by another program
+// and this one cannot make it: until the next configuration the VC is served by fifo without
+// parameters. What the policy remembered of it is forgotten.
 type PolicyFailed struct {
 	VC     cell.VCName `json:"vc"`
-	Policy string      `json:"policy"` // the one that failed
-	Stack  string      `json:"stack"`  // hash of the stack
+	Policy string      `json:"policy"`          // the one that failed
+	Stack  string      `json:"stack,omitempty"` // hash of the stack
+	Why    string      `json:"why,omitempty"`   // it cannot be made
 }
 
 func (JobSubmitted) event() Kind    { return "JobSubmitted" }

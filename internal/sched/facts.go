@@ -227,9 +227,9 @@ func (s *State) applyProgress(e Progress) {
 	}
 	if t.progress == nil { // from now on it can be watched
 		s.realloc(a)
-		s.stir(s.jobs[a.job].space)
 	}
 	t.progress = &p
+	s.stir(s.jobs[a.job].space) // how long it is measured, or still has to run, may follow from it
 	if _, ok := s.pol[s.jobs[a.job].space].(Watcher); ok {
 		s.touch(a.job)
 	}

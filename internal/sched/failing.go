@@ -61,16 +61,22 @@ func (s *State) findFailed(vc cell.VCName) (int, bool) {
 
 // failedOf returns how the policy of a VC failed; nil where it did not.
 func (s *State) failedOf(vc cell.VCName) *PolicyFailed {
-	i, found := s.findFailed(vc)
-	if !found {
-		return nil
+	for _, all := range [][]PolicyFailed{s.failed, s.unmade} {
+		for _, e := range all {
+			if e.VC == vc {
+				return &e
+			}
+		}
 	}
-	e := s.failed[i]
-	return &e
+	return nil
 }
 
 // Words says what it means for the VC, and what is to be done.
 func (e *PolicyFailed) Words() string {
+	if e.Why != "" {
+		return fmt.Sprintf("the policy %s of virtual cluster %s cannot be made by this version (%s): until a configuration is applied "+
+			"fifo without parameters serves it; apply one that names another policy, or the same one with a version that has it", e.Policy, e.VC, e.Why)
+	}
 	return fmt.Sprintf("the policy %s of virtual cluster %s failed with an internal error (number %s): until a configuration is applied "+
 		"fifo without parameters serves it; report the number, and apply the configuration again with a mended server or with another policy", e.Policy, e.VC, e.Stack)
 }
@@ -85,6 +91,7 @@ func (s *State) applyPolicyFailed(e PolicyFailed) {
 		return
 	}
 	s.failed = slices.Insert(slices.Clone(s.failed), i, e)
+	s.unmade = slices.DeleteFunc(slices.Clone(s.unmade), func(u PolicyFailed) bool { return u.VC == e.VC })
 	s.pol = slices.Clone(s.pol)
 	s.pol[space] = s.makePolicy(e.VC)
 	s.quanta = quantaOf(s.pol)
@@ -105,27 +112,37 @@ func (s *State) applyPolicyFailed(e PolicyFailed) {
 	s.at(s.again, 0, 0)
 }
 
-// makePolicy makes the policy that serves a VC.
+// Make makes a policy; an error where its constructor panics, too.
+func (of Policies) Make(c VCConfig) (p Policy, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the policy %s failed with an internal error while it was made (%v): report that, and give the virtual cluster other parameters or another policy",
+				cmp.Or(c.Policy, fallback), v)
+		}
+	}()
+	return of(c)
+}
+
+// makePolicy makes the policy that serves a VC. One that was accepted by another program and
+// cannot be made by this one is replaced by the fallback, which Unmade tells.
 func (s *State) makePolicy(vc cell.VCName) Policy {
-	p, err := s.policies(s.serving(vc))
-	if err != nil {
-		panic(fmt.Sprintf("sched: a policy was accepted that cannot be made: %v", err))
+	c := s.serving(vc)
+	p, err := s.policies.Make(c)
+	if err == nil {
+		return p
+	}
+	s.unmade = append(slices.Clone(s.unmade), PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, fallback), Why: err.Error()})
+	c.Policy, c.Params = fallback, nil
+	if p, err = s.policies.Make(c); err != nil {
+		panic(fmt.Sprintf("sched: not even the fallback can be made: %v", err))
 	}
 	return p
 }
 
-// tryPolicy says why the policy of a configuration that is not in force cannot be made. A
-// constructor that panics is one more reason.
-func (s *State) tryPolicy(c VCConfig) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the policy %s failed with an internal error while it was made (%v): report that, and give the virtual cluster other parameters or another policy",
-				cmp.Or(c.Policy, fallback), p)
-		}
-	}()
-	_, err = s.policies(c)
-	return err
-}
+// Unmade are the policies of the configuration in force that this program cannot make, by VC.
+// As long as no PolicyFailed is applied for them only this state knows: who keeps the journal
+// applies these events before anything else is decided.
+func (s *State) Unmade() []PolicyFailed { return s.unmade }
 
 // maxAside is how often a job is set aside: each time less is decided on it, and in the end
 // nothing.

@@ -218,21 +218,27 @@ func (s *State) nextChange(space int32) Time {
 	if c.known && (c.at == 0 || c.at > s.decided) {
 		return c.at
 	}
-	*c = turn{known: true, at: s.nextClear(space)}
+	*c = turn{known: true, at: s.changeAfter(space)}
+	return c.at
+}
+
+// changeAfter computes it.
+func (s *State) changeAfter(space int32) Time {
+	at := s.nextClear(space)
 	p, timed := s.pol[space].(Timed)
 	if timed && s.looks.tuned[space] {
 		for _, r := range s.tallies[space].ranks {
-			c.at = sooner(c.at, s.changeOf(p, space, r.prio))
+			at = sooner(at, s.changeOf(p, space, r.prio))
 		}
 	}
 	for prio, ok := s.nextPriority(space, cell.MaxGuaranteed+1); ok && prio >= cell.MinGuaranteed; prio, ok = s.nextPriority(space, prio) {
 		if timed {
-			c.at = sooner(c.at, s.changeOf(p, space, prio))
+			at = sooner(at, s.changeOf(p, space, prio))
 			continue
 		}
-		c.at = sooner(c.at, s.nextAge(space, prio))
+		at = sooner(at, s.nextAge(space, prio))
 	}
-	return c.at
+	return at
 }
 
 // changeOf is when a policy's order of one priority changes by itself. A policy that names an

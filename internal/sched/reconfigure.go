@@ -42,7 +42,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 		return nil, refuse(Invalid, "%v", err)
 	}
 	for i := int32(1); i < next.NumSpaces(); i++ {
-		if err := s.tryPolicy(*vcConfig(c.Config, next.Space(i).Name)); err != nil {
+		if _, err := s.policies.Make(*vcConfig(c.Config, next.Space(i).Name)); err != nil {
 			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
@@ -51,7 +51,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 	if ch.ev.Renamed, ch.ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
 	}
-	if s.cfg != nil && len(s.failed) == 0 && len(ch.ev.Renamed)+len(ch.ev.RenamedNodes) == 0 && sameConfig(s.cfg, c.Config) {
+	if s.cfg != nil && len(s.failed)+len(s.unmade) == 0 && len(ch.ev.Renamed)+len(ch.ev.RenamedNodes) == 0 && sameConfig(s.cfg, c.Config) {
 		return ch, nil
 	}
 	for _, slot := range s.carryOrder() {

@@ -8,7 +8,7 @@ import (
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "11"
+const Version = "12"
 
 // State is everything the core knows: a fold over events. It is not safe for
 // concurrent use.
@@ -41,6 +41,7 @@ type State struct {
 	lazy     [][]queued     // lazily preempted gangs by space, sorted
 	notes    []Noted        // what policies remember about their VCs, sorted by VC
 	failed   []PolicyFailed // sorted by VC; never changed in place
+	unmade   []PolicyFailed // see Unmade; never changed in place
 	nodes    []nodeNote     // what is remembered about nodes, sorted by name
 	leaves   []leafNote     // bad leaves, sorted by node, SKU, device, part
 	keys     keyRing

@@ -37,6 +37,7 @@ func (s *State) Verify() error {
 	s.verifyAway(add)
 	s.verifyTallies(add)
 	s.verifyShares(add)
+
 	for i, q := range s.queues {
 		if !slices.IsSortedFunc(q, queued.compare) {
 			add("queue %d is out of order", i)
@@ -103,6 +104,23 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 			add("attempt %v is %s, but its gang waits: %v", a.id, a.state, gg.waiting)
 		}
 	}
+}
+
+// VerifyWake checks that what Wake noted, when the order of each VC changes by itself, follows
+// from the state: after a restart it is found out anew. It holds between decisions, where Verify
+// holds after every event; Verify asks what lets some of it be found out anew.
+func (s *State) VerifyWake() error {
+	var errs []error
+	for _, space := range s.looks.timed {
+		c := s.looks.changes[space]
+		if !c.known || c.at != 0 && c.at <= s.decided {
+			continue
+		}
+		if at := s.changeAfter(space); at != c.at {
+			errs = append(errs, fmt.Errorf("sched: the order of %s changes by itself at %d, noted is %d", s.cl.Space(space).Name, at, c.at))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *State) verifyAttempt(slot int32, add func(string, ...any)) {

@@ -3,6 +3,7 @@ package script_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"slices"
@@ -155,9 +156,10 @@ func (c *checker) batch(b engine.Batch) {
 	}
 	c.heard() // a decision that changed nothing writes nothing
 	c.state.TakeEnded()
-	if err := c.state.Verify(); err != nil {
+	if err := errors.Join(c.state.VerifyWake(), c.state.Verify()); err != nil {
 		c.fail("Verify after event %d: %v", c.state.Seq(), err)
 	}
+	c.state.Wake() // as the loop does: what it notes must hold until something happens
 	c.changes(b)
 	if len(b.Records) > 0 {
 		c.leased(b.Records[len(b.Records)-1].Time)
@@ -489,7 +491,7 @@ func (c *checker) quiet() error {
 	if c.quietly%3 == 0 {
 		c.guaranteed()
 	}
-	if c.quietly%32 == 0 {
+	if c.quietly%thoughtEach == 0 {
 		c.thought()
 	}
 	return c.err

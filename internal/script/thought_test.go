@@ -2,30 +2,44 @@ package script_test
 
 import "github.com/combsched/comb/internal/sched"
 
-// thought checks that an explanation and an estimate in full change nothing, and
-// that every cell is counted once, in whatever state a random run has come to.
+// thought checks of one job that waits that an explanation and an estimate in full change
+// nothing, that every cell is counted once, and that what is suggested comes true, in whatever
+// state a random run has come to.
 func (c *checker) thought() {
+	var waiting []sched.JobStatus
 	for _, j := range c.state.Jobs() {
-		if j.Phase != sched.Waiting {
-			continue
+		if j.Phase == sched.Waiting {
+			waiting = append(waiting, j)
 		}
-		before := c.state.Digest()
-		e, _ := c.state.Explain(j.ID)
-		c.state.Estimate(j.ID, nil)
-		if after := c.state.Digest(); after != before {
-			c.fail("explaining job %s changed the state", j.Name)
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	j := waiting[c.quietly/thoughtEach%len(waiting)]
+	before := c.state.Digest()
+	e, _ := c.state.Explain(j.ID)
+	c.state.Estimate(j.ID, nil)
+	if after := c.state.Digest(); after != before {
+		c.fail("explaining job %s changed the state", j.Name)
+	}
+	for _, g := range e.Gangs {
+		for i := range g.Levels {
+			c.counted(j.Name, &g.Levels[i])
 		}
-		for _, g := range e.Gangs {
-			for _, l := range g.Levels {
-				n := l.Free + l.Lent + l.Bad + l.Avoided
-				for _, h := range l.Held {
-					n += h.Cells
-				}
-				if n != l.Cells || l.Unused > l.Owned || l.Unused < 0 {
-					c.fail("job %s sees %d of %d cells: %+v", j.Name, n, l.Cells, l)
-				}
-			}
-		}
-		return // one is enough for now
+	}
+	c.suggested(j.ID)
+}
+
+// thoughtEach is how often a random run is quiet before one explanation is checked in full.
+const thoughtEach = 16
+
+// counted checks that an explanation counts each cell of a level once.
+func (c *checker) counted(job sched.JobName, l *sched.LevelUse) {
+	n := l.Free + l.Lent + l.Bad + l.Avoided
+	for _, h := range l.Held {
+		n += h.Cells
+	}
+	if n != l.Cells || l.Unused > l.Owned || l.Unused < 0 {
+		c.fail("job %s sees %d of %d cells: %+v", job, n, l.Cells, *l)
 	}
 }

@@ -1,0 +1,248 @@
+package script_test
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// suggested checks that what an explanation suggests comes true: on a copy of the state
+// somebody does it, and the job gets its cells.
+func (c *checker) suggested(id sched.JobID) {
+	now := c.state.At(c.s.World().Now())
+	e, _ := now.Explain(id)
+	for _, g := range e.Gangs {
+		for _, s := range g.Suggestions {
+			f := c.future(now)
+			what := f.follow(id, s)
+			if what == 0 {
+				continue
+			}
+			f.obey(what)
+			if c.met.followed++; f.placed[gangKey{what, g.Gang}] || what != id && f.starts[what] || f.shared && s.Kind == sched.AfterTime {
+				continue
+			}
+			why, _ := f.s.Why(what)
+			c.fail("S1: job %s waits for %s; after %q it is %s: %+v", e.Name, g.Reason.Message, s.Message, why.Phase, why.Gangs)
+		}
+	}
+}
+
+// future is a copy of the state on which somebody follows a suggestion.
+type future struct {
+	s      *sched.State
+	now    sched.Time
+	placed map[gangKey]bool
+	starts map[sched.JobID]bool
+	began  map[sched.AttemptID]sched.Time // less what they stood still
+	due    map[sched.AttemptID]sched.Time
+	obeys  map[sched.AttemptID]bool
+	shared bool // somebody takes turns: when he ends depends on the others
+}
+
+func (c *checker) future(now *sched.State) *future {
+	f := &future{s: now.Clone(), now: now.Now(), placed: map[gangKey]bool{}, starts: map[sched.JobID]bool{},
+		began: map[sched.AttemptID]sched.Time{}, due: map[sched.AttemptID]sched.Time{}, obeys: map[sched.AttemptID]bool{}}
+	for id, a := range c.live {
+		f.shared = f.shared || a.turns != nil
+		if a.started > 0 {
+			f.began[id] = f.now.Add(-c.had(id, a, f.now))
+		}
+	}
+	return f
+}
+
+// follow does what a suggestion says, and returns the job that should start then; 0 where
+// it does not know how.
+func (f *future) follow(id sched.JobID, g sched.Suggestion) sched.JobID {
+	switch g.Kind {
+	case sched.AfterJobs, sched.WithoutAhead:
+		f.withdraw(g.Jobs...)
+	case sched.AfterTime:
+		f.decide()
+		f.wait(g.At.Add(sched.Second)) // it is told in seconds
+	case sched.HardwareFixed:
+		for _, n := range g.Nodes {
+			f.mend(n)
+		}
+	default:
+		return f.instead(id, g)
+	}
+	f.decide()
+	return id
+}
+
+// instead withdraws a job and submits it as a suggestion says.
+func (f *future) instead(id sched.JobID, g sched.Suggestion) sched.JobID {
+	spec, _ := f.s.Spec(id)
+	next := *spec
+	next.Roles = slices.Clone(spec.Roles)
+	switch g.Kind {
+	case sched.SmallerTasks:
+		i := slices.IndexFunc(spec.Roles, func(r sched.Role) bool { return r.Name == g.Role })
+		next.Roles[i].Leaves = g.Leaves
+	case sched.AnotherVC:
+		next.VC = g.VC
+	case sched.AsBorrower:
+		next.Priority = cell.Opportunistic
+	case sched.AnyNode:
+		next.AllowedNodes, next.AvoidedNodes = nil, nil
+	default:
+		return 0
+	}
+	f.withdraw(id)
+	f.decide()
+	events, answer, refusal := f.s.Check(sched.Submit{Meta: sched.Meta{Subject: "probe"}, Job: &next}, f.now)
+	if refusal != nil {
+		return -1
+	}
+	f.apply(events...)
+	f.decide()
+	return answer.Job
+}
+
+func (f *future) apply(events ...sched.Event) {
+	for _, e := range events {
+		f.s.Apply(sched.Record{Seq: f.s.Seq() + 1, Time: f.now, Event: e})
+	}
+}
+
+// decide decides, and again when that asks for another look at once.
+func (f *future) decide() {
+	for range patience {
+		for _, r := range f.s.Decide(f.now) {
+			switch e := r.Event.(type) {
+			case sched.Placed:
+				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job] = true, true
+			case sched.Joined:
+				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job], f.shared = true, true, true
+			}
+		}
+		if f.s.Wake() != f.now+1 {
+			return
+		}
+		f.now++
+	}
+}
+
+// buries proves all tasks of an attempt dead.
+func (f *future) buries(id sched.AttemptID, x sched.Exit) {
+	j, _ := f.s.Job(id.Job)
+	for o := range j.Tasks {
+		if j.Tasks[o].Gang == id.Gang {
+			f.apply(f.s.Accept(sched.TaskExited{Attempt: id, Task: int32(o), Exit: x})...)
+		}
+	}
+}
+
+// withdraw lets jobs end: they are stopped, and nothing of them lives on.
+func (f *future) withdraw(ids ...sched.JobID) {
+	for _, id := range ids {
+		events, _, _ := f.s.Check(sched.Stop{Meta: sched.Meta{Subject: "probe"}, Job: id}, f.now)
+		f.apply(events...)
+		j, _ := f.s.Job(id)
+		for _, a := range j.Attempts {
+			f.buries(a.ID, sched.Exit{})
+		}
+	}
+}
+
+// obey lets the victims of a job leave, those of one gang at one instant, and then those
+// of the next: who leaves and waits again may stand before it.
+func (f *future) obey(id sched.JobID) {
+	j, _ := f.s.Job(id)
+	for _, a := range j.Attempts {
+		for _, v := range a.Victims {
+			f.buries(v, sched.Exit{Code: 143})
+		}
+		f.decide()
+	}
+}
+
+// mend brings a node and all that is on it back into service.
+func (f *future) mend(node cell.NodeName) {
+	f.apply(f.s.Accept(sched.NodeHealth{Node: node, Up: true})...)
+	f.apply(sched.NodeCordoned{Node: node})
+	nodes := f.s.Nodes()
+	i := slices.IndexFunc(nodes, func(n sched.NodeStatus) bool { return n.Name == node })
+	for _, k := range nodes[i].SKUs {
+		for leaf := range int32(16 * 8) {
+			f.apply(f.s.Accept(sched.LeafHealth{Node: node, SKU: k.SKU, Device: leaf / 8, Part: leaf % 8, Good: true})...)
+		}
+	}
+	f.apply(sched.NodeSuspected{Node: node})
+}
+
+// wait lets time pass: what is placed starts at once, ends as its job declares, and
+// takes its whole grace where it is stopped.
+func (f *future) wait(end sched.Time) {
+	for steps, calm := 0, 0; calm < 2 && steps < 4000; steps++ { // twice, for a stop without grace ends at once
+		f.watch()
+		next := end
+		if wake := f.s.Wake(); wake > 0 {
+			next = min(next, wake)
+		}
+		for _, at := range f.due {
+			next = min(next, at)
+		}
+		f.now = max(f.now, next)
+		if f.end(); f.now >= end {
+			calm++
+		}
+		f.decide()
+	}
+}
+
+// watch starts the tasks that are to start, and sees when attempts end.
+func (f *future) watch() {
+	for _, j := range f.s.Jobs() {
+		spec, _ := f.s.Spec(j.ID)
+		for _, a := range j.Attempts {
+			switch a.State {
+			case sched.AttemptStarting, sched.AttemptRunning:
+				f.start(&j, a.ID)
+				at := f.began[a.ID].Add(spec.Hints.Duration)
+				if spec.Hints.Duration > 0 && spec.TimeLimit == 0 && f.due[a.ID] == 0 && at >= f.now {
+					f.due[a.ID] = at
+				}
+			case sched.AttemptStopping:
+				if !f.obeys[a.ID] {
+					f.due[a.ID], f.obeys[a.ID] = f.now.Add(spec.Grace), true
+				}
+			}
+		}
+	}
+}
+
+// start starts the tasks of an attempt that do not run yet.
+func (f *future) start(j *sched.JobStatus, id sched.AttemptID) {
+	for o := range j.Tasks {
+		if j.Tasks[o].Gang == id.Gang {
+			f.apply(f.s.Accept(sched.TaskStarted{Attempt: id, Task: int32(o)})...)
+		}
+	}
+	if _, some := f.began[id]; !some {
+		f.began[id] = f.now
+	}
+}
+
+// end ends the attempts whose time has come, in order.
+func (f *future) end() {
+	var over []sched.AttemptID
+	for id, at := range f.due {
+		if at <= f.now {
+			over = append(over, id)
+			delete(f.due, id)
+		}
+	}
+	slices.SortFunc(over, compareIDs)
+	for _, id := range over {
+		f.buries(id, sched.Exit{})
+	}
+}
+
+func compareIDs(a, b sched.AttemptID) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
+}
