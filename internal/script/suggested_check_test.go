@@ -111,19 +111,21 @@ func (f *future) apply(events ...sched.Event) {
 
 // decide decides, and again when that asks for another look at once.
 func (f *future) decide() {
-	for range patience {
+	for again := true; again; f.now++ {
+		again = false
 		for _, r := range f.s.Decide(f.now) {
 			switch e := r.Event.(type) {
 			case sched.Placed:
 				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job] = true, true
 			case sched.Joined:
 				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job], f.shared = true, true, true
+			case sched.Decided:
+				again = e.Again
 			}
 		}
-		if f.s.Wake() != f.now+1 {
+		if !again {
 			return
 		}
-		f.now++
 	}
 }
 

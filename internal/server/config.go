@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -93,10 +94,17 @@ func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.D
 		return nil, err
 	}
 	// The next change must see this one, or its If-Match would be judged too early.
-	if err := s.read(ctx, reply.Seq, func(*sched.State) {}); err != nil {
+	out := rest.Done{Seq: reply.Seq, Repeated: reply.Answer.Repeated, Effects: slices.Clone(reply.Answer.Effects)}
+	if err := s.read(ctx, reply.Seq, func(st *sched.State) {
+		for _, v := range st.VCs() {
+			if v.Failed != nil { // as soon as the configuration brought it
+				out.Effects = append(out.Effects, v.Failed.Words())
+			}
+		}
+	}); err != nil {
 		return nil, err
 	}
-	return answer(rest.Done{Seq: reply.Seq, Repeated: reply.Answer.Repeated, Effects: reply.Answer.Effects}), nil
+	return answer(out), nil
 }
 
 // checkTag compares If-Match with the present configuration.

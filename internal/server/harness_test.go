@@ -90,10 +90,10 @@ func (m *fakeMachine) OpenLog(ref server.LogRef, from int64) (server.Log, error)
 func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }
 
 // newWorld starts everything with a cluster of one node with n GPUs.
-func newWorld(t testing.TB, n int32) *world { return openWorld(t, n, 1<<20) }
+func newWorld(t testing.TB, n int32) *world { return openWorld(t, n, 1<<20, policy.New) }
 
-// openWorld is newWorld with a reserve of so many bytes on the disk.
-func openWorld(t testing.TB, n int32, reserve int64) *world {
+// openWorld is newWorld with a reserve of so many bytes on the disk, and policies of its own.
+func openWorld(t testing.TB, n int32, reserve int64, policies sched.Policies) *world {
 	t.Helper()
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -103,7 +103,7 @@ func openWorld(t testing.TB, n int32, reserve int64) *world {
 	}
 	live := engine.NewLive(wall)
 	machine := &fakeMachine{live: live, logs: map[string]string{}}
-	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: policy.New, Epoch: s.Epoch()})
+	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: policies, Epoch: s.Epoch()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,13 @@ package server_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
@@ -155,6 +157,34 @@ func TestConfigNeedsItsTag(t *testing.T) {
 	}
 }
 
+// broken is a policy that panics as soon as it is asked anything.
+type broken struct{ sched.Policy }
+
+func (broken) Rank(sched.View) iter.Seq[sched.Wish] { panic("broken") }
+
+// Who applies a configuration is told when a policy that it brings fails at once.
+func TestConfigWhosePolicyFails(t *testing.T) {
+	w := openWorld(t, 1, 1<<20, func(c sched.VCConfig) (sched.Policy, error) {
+		p, err := policy.New(c)
+		if c.Policy == "las" {
+			p = broken{p}
+		}
+		return p, err
+	})
+	ctx := context.Background()
+	w.submit("first", 1)
+	w.submit("second", 1)
+	for _, c := range []struct{ policy, says string }{{"las", "the policy las of virtual cluster default failed"}, {"srtf", ""}} {
+		done, err := w.client.ApplyConfig(ctx, []byte(clusterFile+"    policy: "+c.policy+"\n"), "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(done.Effects, "; "); c.says != "" && !strings.Contains(got, c.says) || c.says == "" && strings.Contains(got, "failed") {
+			t.Errorf("%s: %q", c.policy, got)
+		}
+	}
+}
+
 const clusterFile = `
 physicalCluster:
   skuTypes:
@@ -228,7 +258,7 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 // TestFullDisk has a reserve that no disk can hold, which is what a full one
 // looks like.
 func TestFullDisk(t *testing.T) {
-	w := openWorld(t, 1, 1<<60)
+	w := openWorld(t, 1, 1<<60, policy.New)
 	r := rest.SubmitRequest{Quick: &rest.QuickJob{GPUs: 1, CPUs: "1", MemoryMB: 10, Command: []string{"true"}}}
 	var p *rest.Problem
 	_, err := w.client.Submit(context.Background(), r, "")
