@@ -21,6 +21,20 @@ func (s *State) alone(j *job) bool {
 	return may
 }
 
+// aloneReason is why nodes are closed to a job that would fit there (closed).
+func (s *State) aloneReason(r Reason, j *job) Reason {
+	f, closed := s.cl.Forest(), s.closed(j)
+	for i := range f.Nodes {
+		if closed.Has(int32(i)) && len(r.Nodes) < maxNamed {
+			r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+		}
+	}
+	if s.alone(j) {
+		return r.say(HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", nodeList(r.Nodes))
+	}
+	return r.say(HeldBack, "it would fit, but jobs have %s for themselves", nodeList(r.Nodes))
+}
+
 // closed are the nodes that others have for themselves, or for a job that wants to be alone
 // those that somebody uses.
 func (s *State) closed(j *job) (out cell.NodeSet) {

@@ -13,7 +13,7 @@ type fault uint8
 
 const (
 	faultless fault = iota
-	refused         // nodes refused to start it lately
+	refused         // nodes refused to start it lately, or are closed to it
 	broken          // hardware is bad or cordoned
 	lost            // nothing proves whether attempts there still live
 )
@@ -26,7 +26,7 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	case faultless:
 		return Reason{}, false
 	case refused:
-		return s.avoidedReason(r, &j.gangs[g]), true
+		return s.avoidedReason(r, j, g), true
 	case broken:
 		return s.hardwareReason(r), true
 	}
@@ -75,7 +75,7 @@ func (s *State) fault(j *job, g int32) fault {
 		return faultless
 	case fitsMended || !s.runsAlone(j, int(g), &open):
 		return broken
-	case s.cl.Stuck() && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
+	case s.cl.Stuck() && !s.enoughLeave(&both) && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
 		return lost
 	}
 	return faultless
@@ -161,6 +161,17 @@ func (s *State) runsAlone(j *job, g int, q *cell.Request) bool {
 	return ok
 }
 
+// enoughLeave reports whether a gang that may lift nobody fits once those have left who are
+// leaving: a request that may lift some counts on that.
+func (s *State) enoughLeave(q *cell.Request) bool {
+	if q.Lift != nil {
+		return false
+	}
+	r := *q
+	r.Lift = &cell.Lift{}
+	return s.cl.FitsLater(&r, s.revocable(&r))
+}
+
 // withoutLost is a request that may lift attempts of which nothing is known, too: on a node
 // that is in service their cells count as bad, until something proves that they are dead.
 func (s *State) withoutLost(q *cell.Request) *cell.Request {
@@ -173,7 +184,7 @@ func (s *State) withoutLost(q *cell.Request) *cell.Request {
 }
 
 // heldBy returns the jobs of the attempts of which nothing is known without which a gang
-// would find cells.
+// would find cells; where cells are free, those that use up what its VC is guaranteed.
 func (s *State) heldBy(j *job, g int32) []JobID {
 	q := s.request(j, int(g))
 	q.Avoided, q.IgnoreHealth = nil, true
@@ -182,10 +193,20 @@ func (s *State) heldBy(j *job, g int32) []JobID {
 	}
 	res, _ := s.cl.PlaceLater(s.withoutLost(&q), s.revocable(&q))
 	var by []JobID
-	for _, v := range res.Victims {
-		for _, m := range s.membersOf(v) {
+	blame := func(id cell.AllocID) {
+		for _, m := range s.membersOf(id) {
 			if m.state == AttemptUnknown { // what is leaving anyway is not to blame
 				by = append(by, m.id.Job)
+			}
+		}
+	}
+	for _, v := range res.Victims {
+		blame(v)
+	}
+	if len(by) == 0 {
+		for _, slot := range s.holders[j.space] {
+			if al := s.attempts[slot].alloc; !s.cl.Alloc(al).Opportunistic() {
+				blame(al)
 			}
 		}
 	}
@@ -202,14 +223,17 @@ func (s *State) revocable(q *cell.Request) []cell.AllocID {
 	return out
 }
 
-func (s *State) avoidedReason(r Reason, g *gang) Reason {
-	for _, a := range rare(g.odd).avoid {
+func (s *State) avoidedReason(r Reason, j *job, g int32) Reason {
+	for _, a := range rare(j.gangs[g].odd).avoid {
 		if a.Until > s.now {
 			r.Nodes = append(r.Nodes, a.Node)
 			if r.Until == 0 || a.Until < r.Until {
 				r.Until = a.Until
 			}
 		}
+	}
+	if len(r.Nodes) == 0 {
+		return s.aloneReason(r, j)
 	}
 	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -549,6 +550,9 @@ func (c *checker) explained(j sched.JobStatus) {
 		r := g.Reason
 		if wake := c.state.Wake(); r.Code == sched.NotYetDecided && (wake == 0 || wake > c.s.World().Now()+1) && !c.overtakes(j) { // else a look is due
 			c.fail("L1: job %s fits and waits: %s", j.Name, r.Message)
+		}
+		if strings.Contains(r.Message, "of nobody") || strings.Contains(r.Message, "no node refused") || r.Code == sched.BackOff && r.Until <= c.state.Now() {
+			c.fail("job %s waits for nobody: %s: %s", j.Name, r.Code, r.Message)
 		}
 		if r.Code == "" || r.Message == "" {
 			c.fail("job %s waits for %q: %q", j.Name, r.Code, r.Message)
