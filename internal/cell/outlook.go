@@ -6,7 +6,8 @@ import (
 
 // Hold binds unbound preassigned cells of a VC to the physical cells that a plan
 // for later counts on, so that a search meanwhile takes neither the preassigned
-// cell nor the room for another purpose. It returns those that it bound; when one
+// cell nor the room for another purpose; those that are bound there already stay so
+// when who uses them gives them back. It returns what it holds; when one
 // cannot be bound it changes nothing and reports false. Unhold is the inverse.
 func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 	var held []RootID
@@ -15,13 +16,11 @@ func (c *Cluster) Hold(space int32, binds []Bind) ([]RootID, bool) {
 			continue // it comes with what lies in it
 		}
 		r := &c.spaces[space].Roots[b.Root]
-		if r.Cell == b.Cell {
-			continue
-		}
-		if r.Cell != None || !c.bind(space, b.Root, b.Cell) {
+		if r.Cell != b.Cell && (r.Cell != None || !c.bind(space, b.Root, b.Cell)) {
 			c.Unhold(space, held)
 			return nil, false
 		}
+		r.Used++
 		held = append(held, b.Root)
 	}
 	return held, true
@@ -38,13 +37,12 @@ func (c *Cluster) HoldAnew(space int32, binds []Bind) (now []Bind, held []RootID
 			continue
 		}
 		r := &c.spaces[space].Roots[b.Root]
-		if r.Cell == None {
-			if !c.bind(space, b.Root, b.Cell) && !c.bindLike(space, b.Root) {
-				c.Unhold(space, held)
-				return nil, nil, false
-			}
-			held = append(held, b.Root)
+		if r.Cell == None && !c.bind(space, b.Root, b.Cell) && !c.bindLike(space, b.Root) {
+			c.Unhold(space, held)
+			return nil, nil, false
 		}
+		r.Used++
+		held = append(held, b.Root)
 		now = append(now, Bind{Root: b.Root, Cell: r.Cell})
 	}
 	return now, held, true
@@ -85,10 +83,11 @@ func (c *Cluster) bindBelow(space int32, root RootID, id CellID, l Level) bool {
 	return false
 }
 
-// Unhold gives back what Hold bound, except what is in use by now.
+// Unhold gives back what Hold held, except what is in use by now.
 func (c *Cluster) Unhold(space int32, held []RootID) {
 	for _, root := range held {
-		if r := &c.spaces[space].Roots[root]; r.Cell != None && r.Used == 0 && r.Pinned == "" && !r.Doomed {
+		r := &c.spaces[space].Roots[root]
+		if r.Used--; r.Used == 0 && r.Pinned == "" && !r.Doomed {
 			c.unbind(space, root)
 		}
 	}

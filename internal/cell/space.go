@@ -39,7 +39,7 @@ type Root struct {
 	Pinned PinnedID // pinned roots are bound for ever
 	Doomed bool     // bound to a bad cell, since there are too few healthy ones
 	Cell   CellID   // the physical cell it is bound to, None while unbound
-	Used   int32    // leaves below it that guaranteed allocations of the VC hold or were promised
+	Used   int32    // leaves below it that guaranteed allocations of the VC hold or were promised, and plans (Hold)
 	place  int32    // of its first node in the VC's index
 }
 

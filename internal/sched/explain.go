@@ -239,6 +239,11 @@ func (s *State) reason(j *job, g int32) Reason {
 	}
 	q := s.request(j, int(g))
 	if _, ok := s.cl.Place(&q); !ok {
+		if q.Avoided = nil; s.loners > 0 && !gg.avoids() {
+			if _, ok := s.cl.Place(&q); ok {
+				return s.aloneReason(r, j)
+			}
+		}
 		if why, ok := s.lentReason(r, j, g); ok {
 			return why
 		}
