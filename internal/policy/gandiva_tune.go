@@ -369,7 +369,7 @@ func (in *introspection) empty() {
 	var waiting []sched.GangRef
 	shapes := map[string]bool{}
 	in.wanting(func(g *sched.GangView) bool {
-		if !in.v.Placed(g.Ref) && !shapes[g.Shape] {
+		if !g.Delayed && !in.v.Placed(g.Ref) && !shapes[g.Shape] {
 			waiting, shapes[g.Shape] = append(waiting, g.Ref), true
 		}
 		return len(waiting) < mostTried
@@ -390,12 +390,13 @@ func (in *introspection) empty() {
 	}
 }
 
-// wanting yields the gangs that wait and for whom enough is free by number.
+// wanting yields the gangs that wait and for whom enough is free by number, also those that
+// wait for a time: when that comes NextChange is not asked again.
 func (in *introspection) wanting(yield func(*sched.GangView) bool) {
 	q, free := in.v.Queue(), in.v.Free()
 	for g, more := q.Next(); more; {
 		fits := g.Leaves > 1 && int64(g.Leaves) <= free
-		if fits && !g.Delayed && !yield(&g) {
+		if fits && !yield(&g) {
 			return
 		}
 		if !fits && g.Shape != "" {
