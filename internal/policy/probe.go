@@ -45,7 +45,12 @@ func usual(g *sched.GangView) int64 {
 
 // onProbation reports whether a gang has yet to prove itself, and can in these pools.
 func (p *probe) onProbation(g *sched.GangView, pools []sched.Pool) bool {
-	return p.nodes > 0 && g.Ran < p.lasts && usual(g) >= p.from && g.Ref.Gang == 0 &&
+	return g.Ran < p.lasts && p.proves(g, pools)
+}
+
+// proves reports whether a gang has to prove itself in these pools, or had to.
+func (p *probe) proves(g *sched.GangView, pools []sched.Pool) bool {
+	return p.nodes > 0 && usual(g) >= p.from && g.Ref.Gang == 0 &&
 		slices.ContainsFunc(pools, func(q sched.Pool) bool {
 			return usable(g, q.SKU) && int64(g.Leaves) <= poolShare(p.nodes, q)
 		})
@@ -108,14 +113,15 @@ func (p *proving) placed(g *sched.GangView) {
 	}
 }
 
-// next is when the first gang has proven itself.
+// next is when the first gang has proven itself. How long it ran counts up to what happened
+// last, which may be later than View.Now: the start says it.
 func (p *proving) next(v sched.View) sched.Time {
 	var next sched.Time
 	if p.nodes == 0 {
 		return 0
 	}
 	for g := range v.Running() {
-		if t := g.Started.Add(p.lasts - g.Earlier); g.Started > 0 && p.onProbation(&g, p.pools) && t > v.Now() && (next == 0 || t < next) {
+		if t := g.Started.Add(p.lasts - g.Earlier); g.Started > 0 && p.proves(&g, p.pools) && t > v.Now() && (next == 0 || t < next) {
 			next = t
 		}
 	}

@@ -1,0 +1,42 @@
+package sched_test
+
+import (
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// A report comes at the very instant at which a job has proven itself under philly. The loop knew
+// that instant before and looks at the VC; who reads the journal finds it out with the report
+// applied, and decides the same.
+func TestProvenAsAReportComes(t *testing.T) {
+	cfg := cluster(4, map[cell.VCName]int32{"a": 2, "b": 2})
+	cfg.VCs = []sched.VCConfig{{Name: "a", Policy: "philly", Params: []sched.Param{{Key: "probe", Value: "1"}, {Key: "probeTime", Value: "300"}}}}
+	w := &world{t: t, s: sched.New(policy.New), now: 1_000_000}
+	w.do(sched.Reconfigure{Config: cfg})
+	reports := w.submit(gangJob("reports", "b", 10, 1, 4))
+	w.submit(gangJob("first", "a", 10, 1, 4))
+	second := w.submit(gangJob("second", "a", 10, 1, 4))
+	for id := range second {
+		w.start(id + 1)
+	}
+	want(t, "second", w.where(second), "Waiting")
+	read, err := sched.Load(w.s.Save(), policy.New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := w.s.Wake()
+	want(t, "when first has proven itself", at, w.now.Add(300*sched.Second))
+	for _, s := range []*sched.State{w.s, read} {
+		for _, e := range s.Accept(sched.Progress{Attempt: w.attempt(reports, 0), Step: 5}) {
+			s.Apply(sched.Record{Seq: s.Seq() + 1, Time: at, Event: e})
+		}
+		s.Decide(at)
+	}
+	if w.where(second) == "Waiting" {
+		t.Error("second does not start")
+	}
+	want(t, "what is decided by who read the journal", read.Digest(), w.s.Digest())
+}
