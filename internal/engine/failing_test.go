@@ -354,3 +354,33 @@ func configuredPolicyFails(t *testing.T, at string) {
 	}
 	sound(t, m, r.options.Policies, r.engine.Replica())
 }
+
+// TestPolicyUnmadeIsMended: the configuration that a server is started with gives the VC the same
+// policy with parameters that it knows. It comes with the first round, and is in force.
+func TestPolicyUnmadeIsMended(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 3)
+	c := config(3)
+	c.VCs[0].Policy, c.VCs[0].Params = "las", []sched.Param{{Key: "limits", Value: "100/1000"}}
+	r.give(sched.Reconfigure{Config: c}, nil)
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	r.options.Policies = func(c sched.VCConfig) (sched.Policy, error) {
+		if len(c.Params) > 0 {
+			return nil, fmt.Errorf("there is no parameter %s", c.Params[0].Key)
+		}
+		return policy.New(c)
+	}
+	r.world.Reopen(true)
+	mended := config(3)
+	mended.VCs[0].Policy = "las"
+	r.give(sched.Reconfigure{Config: mended}, nil)
+	if err := r.run(func() { r.state(func(s *sched.State) { serves(t, s, "las") }) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := failures(t, m); len(got) != 1 {
+		t.Errorf("failures: %+v", got)
+	}
+	sound(t, m, policy.New, r.engine.Replica())
+}

@@ -130,9 +130,12 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 	}
 }
 
-// replace lets the fallback serve those whose policies cannot be made, or broke this round
-// before, as soon as an input gave them these policies.
+// replace lets the fallback serve those whose policies cannot be made, and those whose policies
+// broke this round before, as soon as an input gave them these policies.
 func (e *Engine) replace(t *tentative, now sched.Time) {
+	for _, p := range e.core.Unmade() {
+		e.apply(t, now, []sched.Event{p})
+	}
 	for _, p := range e.failing {
 		if e.core.Replaceable(p) {
 			e.apply(t, now, []sched.Event{p})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 
 	"github.com/combsched/comb/internal/sched"
@@ -196,7 +195,7 @@ func (e *Engine) wake() sched.Time {
 // at all. Its error stops the loop.
 func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
 	now = max(now, e.core.Now())
-	e.last, e.failing = now, slices.Clone(e.core.Unmade())
+	e.last, e.failing = now, nil
 	if len(e.kept) > 0 {
 		in = append(e.kept, in...)
 		e.kept = nil
