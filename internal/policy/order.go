@@ -76,6 +76,9 @@ func (o *order) Rank(v sched.View) iter.Seq[sched.Wish] {
 			for g := range v.Promised() {
 				from = max(from, o.now(v, g).Rank)
 			}
+			for g := range v.Booked() { // or who is let start in their place would be stopped next
+				from = max(from, o.now(v, g).Rank)
+			}
 		}
 		over := newTail(run)
 		for g := range o.waiting(v, from) {

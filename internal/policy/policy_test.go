@@ -54,7 +54,8 @@ func (b *board) Standing() iter.Seq[sched.Ranked] {
 func (b *board) Promised() iter.Seq[sched.Ranked] {
 	return func(func(sched.Ranked) bool) {}
 }
-func (b *board) Yields(sched.GangRef) int32 { return 1 << 20 }
+func (b *board) Booked() iter.Seq[sched.Ranked] { return b.Promised() }
+func (b *board) Yields(sched.GangRef) int32     { return 1 << 20 }
 func (b *board) SKU(r sched.GangRef) cell.TypeName {
 	return ""
 }

@@ -375,6 +375,8 @@ type View interface {
 	// Promised yields those that wait and were promised cells by the key of a Keyed
 	// policy, in no order.
 	Promised() iter.Seq[Ranked]
+	// Booked yields in the same way those for whom cells are kept for later.
+	Booked() iter.Seq[Ranked]
 	// Placed reports whether the gang holds or was promised cells by now.
 	Placed(GangRef) bool
 	// Wanted is how many leaves the gangs of the VC ask for, at all priorities, that wait for

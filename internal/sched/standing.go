@@ -140,6 +140,23 @@ func (v view) Promised() iter.Seq[Ranked] {
 	}
 }
 
+// Booked implements View.
+func (v view) Booked() iter.Seq[Ranked] {
+	return func(yield func(Ranked) bool) {
+		s := v.s
+		k, ok := s.pol[v.space].(Keyed)
+		for _, ref := range s.booked {
+			if j := s.find(ref.Job); !ok || j.space != v.space || j.spec.Priority != v.prio {
+				continue
+			}
+			g := v.Gang(ref)
+			if !yield(Ranked{g.Ref, k.Key(&g), g.Order, g.Leaves}) {
+				return
+			}
+		}
+	}
+}
+
 // nextAge is when the key of a gang of a priority ceases to hold, of an Aging policy.
 func (s *State) nextAge(space int32, p cell.Priority) Time {
 	var next Time
