@@ -187,8 +187,11 @@ func (s *State) VCs() []VCStatus {
 func (s *State) vcStatus(space int32) VCStatus {
 	f, sp := s.cl.Forest(), s.cl.Space(space)
 	c := vcConfig(s.cfg, sp.Name)
-	served := s.serving(sp.Name)
-	v := VCStatus{Name: sp.Name, Policy: cmp.Or(served.Policy, fallback), Params: served.Params, Failed: s.failedOf(sp.Name), Backfill: c.Backfill, MinRun: s.minRun(space),
+	policy, params, failed := cmp.Or(c.Policy, fallback), c.Params, s.failedOf(sp.Name)
+	if failed != nil {
+		policy, params = fallback, nil
+	}
+	v := VCStatus{Name: sp.Name, Policy: policy, Params: params, Failed: failed, Backfill: c.Backfill, MinRun: s.minRun(space),
 		Budget: c.Budget, Moves: c.Moves, Cells: []QuotaUse{}}
 	if v.Backfill == "none" {
 		v.Backfill = ""

@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -39,4 +40,24 @@ func TestProvenAsAReportComes(t *testing.T) {
 		t.Error("second does not start")
 	}
 	want(t, "what is decided by who read the journal", read.Digest(), w.s.Digest())
+}
+
+// Before PolicyFailed is recorded a VC whose policy cannot be made is shown as fifo serves it.
+func TestUnmadeIsShownAsServed(t *testing.T) {
+	cfg := cluster(2, map[cell.VCName]int32{"a": 2})
+	cfg.VCs = []sched.VCConfig{{Name: "a", Policy: "las", Params: []sched.Param{{Key: "limits", Value: "100/1000"}}}}
+	w := &world{t: t, s: sched.New(policy.New), now: 1_000_000}
+	w.do(sched.Reconfigure{Config: cfg})
+	s, err := sched.Load(w.s.Save(), func(c sched.VCConfig) (sched.Policy, error) {
+		if c.Policy == "las" {
+			return nil, errors.New("it is not known")
+		}
+		return policy.New(c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := s.VCs()[0]; v.Policy != "fifo" || len(v.Params) > 0 || v.Failed == nil {
+		t.Errorf("%s %v, failed %v", v.Policy, v.Params, v.Failed)
+	}
 }
