@@ -116,7 +116,8 @@ type Timed interface {
 	Policy
 	// NextChange says when the order of one priority changes by itself for the
 	// first time after View.Now, the time of the last decision; 0 is never. It
-	// depends on nothing but who waits, who runs and since when, and what is noted.
+	// depends on nothing but who waits, who runs and since when, what they reported, and what
+	// is noted: not on GangView's Delayed, or on Ran of who runs, which time alone changes.
 	// An instant that has passed counts as the next full second.
 	NextChange(View) Time
 }

@@ -202,7 +202,7 @@ func (s *State) Wake() Time {
 }
 
 // turn is when the order of a VC changes by itself; it is known until somebody
-// begins or ceases to wait or to run there.
+// begins or ceases to wait or to run there, reports something, or something is noted.
 type turn struct {
 	known bool
 	at    Time
