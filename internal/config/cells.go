@@ -152,7 +152,8 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 	return spec
 }
 
-// written returns the children that the file writes out: all or none.
+// written returns the children that the file writes out: all or none. Of a wrong number it
+// returns those that there may be, so that what else is wrong with them is told as well.
 func (e *expander) written(m *document.MapReader, t *cellType) []*document.Node {
 	children := m.List("cellChildren")
 	if len(children) == 0 || int64(len(children)) == t.number {
@@ -160,7 +161,7 @@ func (e *expander) written(m *document.MapReader, t *cellType) []*document.Node 
 	}
 	e.Problem(m.Node("cellChildren"), "%d children are written here, but the type %s has childCellNumber %d%s",
 		len(children), t.name, t.number, childAdvice(t, len(children)))
-	return nil
+	return children[:min(int64(len(children)), t.number)]
 }
 
 func childAdvice(t *cellType, n int) string {
@@ -172,7 +173,11 @@ func childAdvice(t *cellType, n int) string {
 
 func (e *expander) children(written []*document.Node, at spot) []cell.CellSpec {
 	t := e.chain.levels[at.level]
-	out := make([]cell.CellSpec, t.number)
+	size := t.number
+	if len(written) > 0 {
+		size = int64(len(written))
+	}
+	out := make([]cell.CellSpec, size)
 	seen := make(map[string]bool, len(written))
 	for i := range out {
 		child := at
@@ -217,15 +222,19 @@ func (e *expander) node(name cell.NodeName, at spot) *machine {
 	if first := e.chain.nodes[name]; first != nil {
 		e.Problem(at.near, "the node %s is already in the chain %s, at line %d; a machine can be in a chain only once",
 			document.Quote(string(name)), e.chain.name, first.Line)
-	} else {
-		e.chain.nodes[name] = at.near
+		return newMachine() // that its devices are there already is said by this
 	}
+	e.chain.nodes[name] = at.near
 	m := e.machines[name]
 	if m == nil {
-		m = &machine{devices: map[device]*document.Node{}, divided: map[divided]*dividedUse{}}
+		m = newMachine()
 		e.machines[name] = m
 	}
 	return m
+}
+
+func newMachine() *machine {
+	return &machine{devices: map[device]*document.Node{}, divided: map[divided]*dividedUse{}}
 }
 
 // leaf checks a leaf's address and counts what the leaf carries.

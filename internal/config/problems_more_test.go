@@ -27,6 +27,10 @@ func TestMoreProblems(t *testing.T) {
 				"f:11:24: virtualClusters.w.defragmentation: nobody moves beside backfill, since bookings rest on when others end; remove one of the two\n" +
 				"f:12:24: virtualClusters.x.defragmentation: the defragmentation needs the key \"movesPerHour\"\n" +
 				"f:12:25: virtualClusters.x.defragmentation.moves: unknown key in the defragmentation; known are movesPerHour"},
+		"a wrong number hides nothing": {cluster(someTypes, "- cellType: R\n  cellChildren: [{cellAddress: a, pinnedCellId: P}, {cellAddress: a, pinnedCellId: P}, {cellAddress: b}]", "v: {}"),
+			"f:8:19: physicalCluster.physicalCells[0].cellChildren: 3 children are written here, but the type R has childCellNumber 2; write all of them or none, or define another type with 3\n" +
+				"f:8:55: physicalCluster.physicalCells[0].cellChildren[1]: the node \"a\" is already in the chain R, at line 8; a machine can be in a chain only once\n" +
+				"f:8:86: physicalCluster.physicalCells[0].cellChildren[1].pinnedCellId: the pinned cell \"P\" is already at line 8; each needs its own id"},
 		"vc keys": {cluster(someTypes, someCells, "v: {backfill: eazy, minRunTime: 1y, preemptionBudget: -1}\nw: {backfill: [a], minRunTime: 40d, preemptionBudget: many}"),
 			"f:10:17: virtualClusters.v.backfill: \"eazy\" is not one of none, easy, conservative; did you mean easy?\n" +
 				"f:10:35: virtualClusters.v.minRunTime: expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds\n" +
