@@ -222,7 +222,7 @@ func (s *State) nextChange(space int32) Time {
 	return c.at
 }
 
-// changeAfter computes it.
+// changeAfter finds out what nextChange notes.
 func (s *State) changeAfter(space int32) Time {
 	at := s.nextClear(space)
 	p, timed := s.pol[space].(Timed)

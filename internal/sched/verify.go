@@ -37,7 +37,6 @@ func (s *State) Verify() error {
 	s.verifyAway(add)
 	s.verifyTallies(add)
 	s.verifyShares(add)
-
 	for i, q := range s.queues {
 		if !slices.IsSortedFunc(q, queued.compare) {
 			add("queue %d is out of order", i)
