@@ -136,18 +136,15 @@ func (f *future) apply(events ...sched.Event) {
 // decide decides, and again when that asks for another look at once.
 func (f *future) decide() {
 	for again := true; again; f.now++ {
-		again = false
 		for _, r := range f.s.Decide(f.now) {
 			switch e := r.Event.(type) {
 			case sched.Placed:
 				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job] = true, true
 			case sched.Joined:
 				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job], f.shared = true, true, true
-			case sched.Decided:
-				again = e.Again
 			}
 		}
-		if !again {
+		if again = f.s.Wake() == f.now+1; !again {
 			return
 		}
 	}
