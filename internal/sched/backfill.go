@@ -22,11 +22,12 @@ import (
 
 // The bounds of the walk; docs/backfill.md prints them.
 const (
-	maxBookings  = 32  // bookings of one VC
-	maxNoted     = 64  // bookings, with those that are over, of one walk
-	maxPassing   = 512 // gangs that one walk tries behind the first that waits
-	maxInstants  = 64  // times tried for one gang beside other bookings
-	maxEarlier   = 8   // times tried to move a conservative booking forward
+	maxBookings  = 32     // bookings of one VC
+	maxNoted     = 64     // bookings, with those that are over, of one walk
+	maxPassing   = 512    // gangs that one walk tries behind the first that waits
+	maxInstants  = 64     // times tried for one gang beside other bookings
+	maxEarlier   = 8      // times tried to move a conservative booking forward
+	maxUntold    = Minute // how much later than told a booking may be until it is told anew
 	forever      = Time(1<<63 - 1)
 	modeEasy     = "easy"
 	modeConserve = "conservative"
@@ -40,15 +41,16 @@ func Backfills() []string { return []string{"none", modeEasy, modeConserve} }
 type book struct {
 	ref    GangRef
 	prio   cell.Priority
-	start  Time // 0: from now on, since nobody knows until when
-	end    Time
+	start  Time // as it was told; 0: from now on, since nobody knows until when
+	free   Time // when its cells are free: later than told where somebody started slowly
+	end    Time // when it leaves them again
 	after  []JobID
 	leaves []cell.LeafID
 	set    cell.LeafSet
 	binds  []cell.Bind
 	chains []bool
 	pins   []cell.PinnedID
-	due    bool // its time is now: who is in the way should leave any moment
+	due    bool // its cells are free now: who is in the way should leave any moment
 	over   bool // its gang has started
 	ranked bool // the walk came to its gang: it stands before those that are still to come
 }
@@ -237,147 +239,6 @@ func (o *outlook) keepToType(a *asking, sku cell.TypeName) {
 	a.blocked = eitherOf(o.blockedFor(*a), a.others)
 }
 
-// asking is a gang's question to the outlook.
-type asking struct {
-	j       *job
-	g       int32
-	ref     GangRef
-	prio    cell.Priority
-	length  Duration           // with grace; 0 is without end
-	over    bool               // it may stop those behind it
-	behind  func(GangRef) bool // who they are among the booked, nil for all to come
-	blocked []bool             // chains that it must leave to those before it
-	size    int32              // how many members it is to have; 0 is the usual ones
-	others  []bool             // chains of types that it is not to have
-	by      Time               // when it must have its cells, though its booking is not looked at; 0 for none
-}
-
-func (o *outlook) asking(j *job, g int32) asking {
-	a := asking{j: j, g: g, ref: GangRef{j.id, g}, prio: j.spec.Priority}
-	if j.spec.TimeLimit > 0 {
-		a.length = Duration(Time(j.spec.TimeLimit).Add(j.spec.Grace))
-	}
-	return a
-}
-
-// until is when the gang's cells are free again if it starts at a time: only a
-// limit says so, since only a limit is enforced.
-func (a asking) until(start Time) Time {
-	if a.length == 0 {
-		return forever
-	}
-	return start.Add(a.length)
-}
-
-// passing looks for cells that are to be had now without touching a booking that
-// the gang would still be in the way of.
-func (o *outlook) passing(a asking) (plan, bool) {
-	end := a.until(o.s.now)
-	p, ok := o.planBeside(a, o.mask(a, o.s.now, end))
-	if !ok || len(p.victims) == 0 {
-		return p, ok
-	}
-	// It starts when its victims have left, and ends so much later.
-	later := end.Add(o.longestGrace(p.victims))
-	if o.mask(a, o.s.now, later) == o.mask(a, o.s.now, end) {
-		return p, true
-	}
-	p, ok = o.planBeside(a, o.mask(a, o.s.now, forever))
-	return p, ok
-}
-
-func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
-	gg := &a.j.gangs[a.g]
-	key := passKey{shape: gg.shape.text, mask: mask, by: a.by}
-	for _, other := range a.others {
-		key.shape += map[bool]string{true: "x", false: "o"}[other]
-	}
-	if i := o.find(a.ref); i >= 0 {
-		key.by = o.books[i].start
-	}
-	if !gg.avoids() && o.failed[key] {
-		return plan{}, false
-	}
-	keep := o.union(mask)
-	if key.by != 0 {
-		keep = keep.With(o.leaving(key.by)) // it must not wait for who leaves later
-	}
-	p, ok := o.planOutside(a, keep)
-	if ok {
-		o.useKept(a, mask, keep, &p)
-	}
-	if !ok && !gg.avoids() {
-		o.failed[key] = true
-	}
-	return p, ok
-}
-
-func (o *outlook) planOutside(a asking, keep cell.LeafSet) (plan, bool) {
-	o.s.keep = keep
-	defer func() { o.s.keep = nil }()
-	return o.s.plan(a.j, int(a.g), a.blocked)
-}
-
-// useKept moves a gang that is gone in time onto leaves that are kept for others
-// later: those that are not serve gangs which stay longer.
-func (o *outlook) useKept(a asking, mask uint64, keep cell.LeafSet, p *plan) {
-	later := o.union(o.mask(a, 0, forever) &^ mask)
-	if later == nil || p.disturbs() {
-		return
-	}
-	o.read()
-	if in, ok := o.planOutside(a, keep.With(o.idle.Without(later))); ok && !in.disturbs() {
-		*p = in
-	}
-	o.exchange(&p.placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.idle.Has(l) && o.unused(l) },
-		func(l cell.LeafID) Time {
-			if later.Has(l) {
-				return 1
-			}
-			return 0
-		})
-}
-
-// unused reports whether nobody holds a leaf or was promised it.
-func (o *outlook) unused(l cell.LeafID) bool {
-	hold, promised := o.s.cl.Holder(l)
-	return hold == cell.None && promised == cell.None && !o.s.leafBad(l)
-}
-
-func (o *outlook) longestGrace(victims []cell.AllocID) Duration {
-	var most Duration
-	for _, v := range victims {
-		most = max(most, o.s.jobs[o.s.holder(v).job].spec.Grace)
-	}
-	return most
-}
-
-// mask names the bookings that a gang must leave alone from one time to another:
-// those of others, of its priority or higher, that begin before it ends.
-func (o *outlook) mask(a asking, from, to Time) uint64 {
-	var m uint64
-	for i := range o.books {
-		b := &o.books[i]
-		if !b.over && b.ref != a.ref && b.prio >= a.prio && b.start < to && b.end > from && !o.passes(a, b) {
-			m |= 1 << i
-		}
-	}
-	return m
-}
-
-func (o *outlook) union(mask uint64) cell.LeafSet {
-	var set cell.LeafSet
-	for i := range o.books {
-		if mask>>i&1 != 0 {
-			set = set.With(o.books[i].set)
-		}
-	}
-	return set
-}
-
-// kept returns the leaves of the bookings that a gang must leave alone.
-func (o *outlook) kept(a asking, from, to Time) cell.LeafSet { return o.union(o.mask(a, from, to)) }
-
 // turn is a gang's that found nothing: it keeps its booking, gets one, or waits
 // without, as one does that is to have one type only: a booking is made before its policy
 // says which. When nothing can be booked although it is first, those behind it wait
@@ -387,7 +248,7 @@ func (o *outlook) turn(a asking) {
 		return
 	}
 	i := o.find(a.ref)
-	if i >= 0 && (o.books[i].start != o.s.now || o.books[i].due) {
+	if i >= 0 && (o.books[i].free != o.s.now || o.books[i].due) {
 		return
 	}
 	key := passKey{shape: a.j.gangs[a.g].shape.text, by: Time(a.length)}
@@ -585,7 +446,7 @@ func (o *outlook) journal(b *book) {
 	defer o.s.blaming(b.ref.Job)
 	j := o.s.find(b.ref.Job)
 	g := &j.gangs[b.ref.Gang]
-	if g.attempt != none || b.start == o.s.now {
+	if g.attempt != none || b.free == o.s.now {
 		return // it has its cells, or its turn did not come
 	}
 	e := Booked{Job: b.ref.Job, Gang: b.ref.Gang, Start: b.start, After: b.after}

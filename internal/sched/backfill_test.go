@@ -38,19 +38,29 @@ type day struct {
 	ends    map[sched.JobID]sched.Time
 	booked  map[sched.JobID][]sched.Booked // as long as it waits
 	log     []sched.Record
+	slow    sched.Duration             // how long each start takes
+	begins  map[sched.JobID]sched.Time // who is starting
 }
 
 func play(t *testing.T, c *sched.Config, jobs []work) *day {
 	t.Helper()
-	d := &day{t: t, s: sched.New(policy.New), jobs: jobs, started: map[sched.JobID]sched.Time{}, ends: map[sched.JobID]sched.Time{},
+	return playSlow(t, c, jobs, 0)
+}
+
+// playSlow plays a day on which each start takes a while.
+func playSlow(t *testing.T, c *sched.Config, jobs []work, slow sched.Duration) *day {
+	t.Helper()
+	d := &day{slow: slow, begins: map[sched.JobID]sched.Time{},
+		t: t, s: sched.New(policy.New), jobs: jobs, started: map[sched.JobID]sched.Time{}, ends: map[sched.JobID]sched.Time{},
 		booked: map[sched.JobID][]sched.Booked{}}
 	d.command(sched.Reconfigure{Config: c})
 	next := 0
-	for d.decide(); next < len(jobs) || len(d.ends) > 0; d.decide() {
+	for d.decide(); next < len(jobs) || len(d.ends)+len(d.begins) > 0; d.decide() {
 		if len(d.log)%7 == 0 {
 			d.reload()
 		}
 		d.forward(next)
+		d.beginAll()
 		for id, end := range d.ends {
 			if end == d.now {
 				d.exit(id)
@@ -100,6 +110,9 @@ func (d *day) forward(next int) {
 	}
 	for _, end := range d.ends {
 		at = min(at, end)
+	}
+	for _, begin := range d.begins {
+		at = min(at, begin)
 	}
 	if w := d.s.Wake(); w > 0 {
 		at = min(at, max(w, d.now))
@@ -170,10 +183,21 @@ func (d *day) decide() {
 			d.t.Fatal(err)
 		}
 		for _, id := range placed {
-			d.begin(id)
+			d.begins[id] = d.now.Add(d.slow)
 		}
+		d.beginAll()
 		if len(out) == 0 {
 			return
+		}
+	}
+}
+
+// beginAll begins whose start took long enough.
+func (d *day) beginAll() {
+	for id := range sched.JobID(len(d.jobs) + 1) {
+		if at, starts := d.begins[id]; starts && at == d.now {
+			delete(d.begins, id)
+			d.begin(id)
 		}
 	}
 }

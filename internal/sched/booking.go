@@ -124,7 +124,7 @@ func (o *outlook) elsewhere(a asking) (p plan, ok bool) {
 		return plan{}, false
 	}
 	failed := o.failed
-	a.by = o.books[i].start // it is not to wait for who leaves later
+	a.by = o.books[i].free // it is not to wait for who leaves later
 	o.failed, o.books[i].over = map[passKey]bool{}, true
 	o.rehold()
 	p, ok = o.passing(a)

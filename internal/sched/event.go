@@ -112,7 +112,8 @@ type Unreserved struct {
 type Booked struct {
 	Job  JobID `json:"job"`
 	Gang int32 `json:"gang"`
-	// Start is the latest time at which its cells are free; 0: After ended first.
+	// Start is the latest time at which its cells are free, unless what runs or is booked
+	// there before it takes a while to start; 0: After ended first.
 	Start Time    `json:"start,omitempty"`
 	After []JobID `json:"after,omitempty"` // jobs without a limit that hold its cells
 	// Leaves and Binds are the cells kept; without them they are found anew at

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -34,7 +35,11 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 	if a.state == AttemptReserving {
 		begin = max(begin.Add(s.longestGrace(rare(a.odd).victims)), s.now)
 	}
-	return begin.Add(spec.TimeLimit).Add(spec.Grace), true
+	length := Duration(Time(spec.TimeLimit).Add(spec.Grace))
+	if a.started == 0 && begin < s.now { // it takes its time to start: nobody leaves before he came
+		begin += (s.now - begin) / Time(length) * Time(length)
+	}
+	return begin.Add(length), true
 }
 
 // leftBy is the same of an attempt with all that share its leaves.
@@ -70,12 +75,7 @@ func (o *outlook) enter(p cell.Priority) {
 	clear(o.failed)
 	clear(o.crowded)
 	var lost []asking
-	for _, ref := range o.s.booked {
-		j := o.s.find(ref.Job)
-		if o.s.space(j.spec.VC) != o.space || j.spec.Priority != p || !o.s.eligible(j, ref.Gang) {
-			continue
-		}
-		a := o.asking(j, ref.Gang)
+	for _, a := range o.inTurn(p) {
 		if !o.entitled(a) {
 			continue
 		}
@@ -86,18 +86,36 @@ func (o *outlook) enter(p cell.Priority) {
 	}
 	for _, a := range lost {
 		if b, _, ok := o.search(a, o.s.now); ok {
-			b.due = b.start == o.s.now && rare(a.j.gangs[a.g].odd).booked.Start == o.s.now
+			b.due = b.free == o.s.now && rare(a.j.gangs[a.g].odd).booked.Start == o.s.now
 			o.add(b)
 		}
 	}
 	o.forward()
 }
 
+// inTurn returns the gangs of a priority with a booking: those that keep their cells in the
+// order of their times, so that each finds those before it where they are now.
+func (o *outlook) inTurn(p cell.Priority) []asking {
+	var out []asking
+	for _, ref := range o.s.booked {
+		j := o.s.find(ref.Job)
+		if o.s.space(j.spec.VC) == o.space && j.spec.Priority == p && o.s.eligible(j, ref.Gang) {
+			out = append(out, o.asking(j, ref.Gang))
+		}
+	}
+	if !o.easy {
+		slices.SortStableFunc(out, func(a, b asking) int {
+			return cmp.Compare(rare(a.j.gangs[a.g].odd).booked.Start, rare(b.j.gangs[b.g].odd).booked.Start)
+		})
+	}
+	return out
+}
+
 // restore reads a booking that keeps its cells, when they can still be had.
 func (o *outlook) restore(a asking) (book, bool) {
 	defer o.s.blaming(a.ref.Job) // which is not the job at whose turn this is done
 	was := rare(a.j.gangs[a.g].odd).booked
-	if len(was.Leaves) == 0 || was.Start != 0 && was.Start < o.s.now {
+	if len(was.Leaves) == 0 {
 		return book{}, false
 	}
 	leaves, binds, ok := o.standing(was)
@@ -105,10 +123,10 @@ func (o *outlook) restore(a asking) (book, bool) {
 		return book{}, false
 	}
 	b := o.newBook(a, was.Start, leaves, binds)
-	b.due = was.Start == o.s.now
-	if !o.obtainable(a, &b) {
+	if !o.slide(a, &b) || !o.obtainable(a, &b) {
 		return book{}, false
 	}
+	b.due = b.free == o.s.now
 	if was.Start == 0 {
 		b.after = o.unlimited(a, b.leaves)
 		if t, res, ok := o.earliest(a, o.instants(a, o.s.now+1)); ok {
@@ -144,7 +162,7 @@ func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
 // these in the VCs that it is part of comes with them.
 func (o *outlook) newBook(a asking, start Time, leaves []cell.LeafID, binds []cell.Bind) book {
 	binds = slices.DeleteFunc(slices.Clone(binds), func(b cell.Bind) bool { return b.Space != 0 })
-	b := book{ref: a.ref, prio: a.prio, start: start, end: forever, leaves: leaves, binds: binds}
+	b := book{ref: a.ref, prio: a.prio, start: start, free: start, end: forever, leaves: leaves, binds: binds}
 	if start > 0 {
 		b.end = a.until(start)
 	}
@@ -155,10 +173,46 @@ func (o *outlook) newBook(a asking, start Time, leaves []cell.LeafID, binds []ce
 	return b
 }
 
+// slide makes a booking as much later as who is on its cells, or is booked there before it,
+// leaves later than it was told: a limit counts from the start, which takes a while. All that
+// follows on these cells slides behind it; nobody goes elsewhere, and nobody jumps the queue.
+// It is false when somebody is there who should have left before now, or has no limit.
+func (o *outlook) slide(a asking, b *book) bool {
+	if b.start == 0 {
+		return true
+	}
+	o.read()
+	b.free = max(b.start, o.s.now)
+	for _, l := range b.leaves {
+		hold, promised := o.s.cl.Holder(l)
+		for _, id := range []cell.AllocID{hold, promised} {
+			if id == cell.None || o.yields(a, id) {
+				continue
+			}
+			end := o.over[o.s.byAlloc[id]]
+			if end < o.s.now || end == forever {
+				return false
+			}
+			b.free = max(b.free, end)
+		}
+	}
+	for again := true; again; {
+		again = false
+		m := o.mask(a, b.free, a.until(b.free))
+		for i := range o.books {
+			if by := &o.books[i]; m>>i&1 != 0 && by.start <= b.start && by.end < forever && by.set.Meets(b.set) {
+				b.free, again = by.end, true
+			}
+		}
+	}
+	b.end = a.until(b.free)
+	return true
+}
+
 // obtainable reports whether the leaves of a booking are still free at its start
 // as far as limits tell, and kept for nobody else then.
 func (o *outlook) obtainable(a asking, b *book) bool {
-	if b.set.Meets(o.kept(a, b.start, b.end)) {
+	if b.set.Meets(o.kept(a, b.free, b.end)) {
 		return false
 	}
 	r := o.s.request(a.j, int(a.g))
@@ -166,9 +220,9 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 	for _, l := range b.leaves {
 		hold, promised := o.s.cl.Holder(l)
 		switch {
-		case promised != cell.None && !o.clears(a, promised, b.start), o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
+		case promised != cell.None && !o.clears(a, promised, b.free), o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
 			return false
-		case hold == cell.None, o.clears(a, hold, b.start):
+		case hold == cell.None, o.clears(a, hold, b.free):
 		case b.start != 0 || o.s.stuck(hold):
 			return false
 		}
@@ -458,29 +512,43 @@ func (s *State) workAhead(a *attempt) int64 {
 	return int64(left) * leaves
 }
 
-// forward moves the first booking of this priority that keeps its cells to an
-// earlier time when cells became free sooner than limits said.
+// forward moves bookings of this priority that keep their cells to an earlier time: the first,
+// when cells became free sooner than limits said, and who is much later than he was told. Who
+// stays so late is told anew.
 func (o *outlook) forward() {
-	i := slices.IndexFunc(o.books, func(b book) bool { return b.prio == o.prio && b.timed() && b.start > o.s.now && !b.over })
-	if o.easy || i < 0 {
+	if o.easy {
 		return
 	}
-	b := &o.books[i]
+	first := true
+	for i := range len(o.books) {
+		b := &o.books[i]
+		if b.prio != o.prio || !b.timed() || b.free <= o.s.now || b.over || len(o.books) == maxNoted {
+			continue
+		}
+		late := b.free > b.start.Add(maxUntold)
+		if (first || late) && !o.sooner(b) && late {
+			b.start = b.free
+		}
+		first = false
+	}
+}
+
+// sooner makes a booking anew for an earlier time, if it can.
+func (o *outlook) sooner(b *book) bool {
 	defer o.s.blaming(b.ref.Job)
-	j := o.s.find(b.ref.Job)
-	a := o.asking(j, b.ref.Gang)
+	a := o.asking(o.s.find(b.ref.Job), b.ref.Gang)
 	times := o.instants(a, o.s.now+1)
-	times = times[:min(len(times), maxEarlier)]
-	for _, t := range times {
-		if t >= b.start {
-			return
+	for _, t := range times[:min(len(times), maxEarlier)] {
+		if t >= b.free {
+			return false
 		}
 		if res, ok := o.fits(a, t, nil); ok {
 			moved := o.timedBook(a, t, res)
 			o.forget(a.ref)
 			o.rehold()
 			o.add(moved)
-			return
+			return true
 		}
 	}
+	return false
 }

@@ -3,6 +3,8 @@ package sched
 import (
 	"fmt"
 	"slices"
+
+	"github.com/combsched/comb/internal/cell"
 )
 
 // startBound returns until when a waiting gang starts at the latest, and by what
@@ -15,7 +17,7 @@ func (s *State) startBound(j *job, g int32) (Time, string, bool) {
 	case b == nil:
 		return 0, "", false
 	case b.Start != 0:
-		return b.Start, fmt.Sprintf("cells are kept for it in the order of %s: by their time limits they are free by then", j.spec.VC), true
+		return s.keptUntil(j, b), fmt.Sprintf("cells are kept for it in the order of %s: by their time limits they are free by then", j.spec.VC), true
 	}
 	after := slices.DeleteFunc(slices.Clone(b.After), func(id JobID) bool { return s.find(id) == nil })
 	if len(after) == 0 {
@@ -26,4 +28,21 @@ func (s *State) startBound(j *job, g int32) (Time, string, bool) {
 		verb = "declare"
 	}
 	return 0, fmt.Sprintf("cells are kept for it in the order of %s, after %s, which %s no time limit", j.spec.VC, s.jobList(after), verb), true
+}
+
+// keptUntil is when the cells of a booking are free by what is known now: later than it was
+// told where those who use them took a while to start.
+func (s *State) keptUntil(j *job, b *Booked) Time {
+	free := max(b.Start, s.now)
+	for _, l := range b.Leaves {
+		hold, _ := s.cl.Holder(l)
+		if hold == cell.None {
+			continue
+		}
+		al := s.cl.Alloc(hold)
+		if end, known := s.leftBy(s.holder(hold)); known && !al.Opportunistic() && al.Priority >= j.spec.Priority {
+			free = max(free, end)
+		}
+	}
+	return free
 }
