@@ -264,4 +264,13 @@ var faults = []fault{
 	{name: "an explanation takes who is stopped for gone", file: "internal/sched/estimate.go",
 		old: "at = at.Add(f.jobs[a.job].spec.Grace)",
 		new: "at = at.Add(0)"},
+	{name: "a booking does not slide behind a slow start", file: "internal/sched/outlook.go",
+		old: "b.free = max(b.free, end)",
+		new: "b.free = max(b.free, min(end, b.start))"},
+	{name: "who passes a booking may stay when it begins", file: "internal/sched/passing.go",
+		old: "begins < to && b.end > from",
+		new: "begins < from && b.end > from"},
+	{name: "who is booked is held up by what those behind him were told", file: "internal/sched/passing.go",
+		old: "if behind {",
+		new: "if behind && o.s.now < 0 {"},
 }
