@@ -65,7 +65,7 @@ func (s *State) longestGrace(ids []AttemptID) Duration {
 }
 
 // enter takes over the bookings of a priority when the walk reaches it: first
-// those whose cells are still to be had, then the others anew.
+// those whose cells are still to be had, then the others anew, in the order of their submission.
 func (o *outlook) enter(p cell.Priority) {
 	if p == o.prio {
 		return
@@ -84,6 +84,7 @@ func (o *outlook) enter(p cell.Priority) {
 			o.rehold() // without what it held to see whether it stands
 		}
 	}
+	slices.SortFunc(lost, func(a, b asking) int { return a.ref.compare(b.ref) })
 	for _, a := range lost {
 		if b, _, ok := o.search(a, o.s.now); ok {
 			b.due = b.free == o.s.now && rare(a.j.gangs[a.g].odd).booked.Start == o.s.now
