@@ -66,6 +66,7 @@ func (s *State) opportunistic(extras bool) []merge {
 		out[space].heads = out[space].heads[:0]
 		if u := s.lineup(int32(space), cell.Opportunistic); u != nil {
 			m := merge{s: s, space: int32(space), prio: cell.Opportunistic, heads: out[space].heads}
+			_, m.alone = s.pol[space].(Dedicator)
 			for i := range u.lines {
 				if l := &u.lines[i]; l.extra == extras && len(l.gangs) > 0 && (l.shape == "" || l.leaves <= rest) {
 					m.add(i, l)
@@ -103,7 +104,7 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 	defer s.blaming(e.job)
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
-	if !s.eligible(j, e.gang) || failed[g.shape.text] {
+	if !s.eligible(j, e.gang) || failed[g.shape.text] || s.alone(j) && failed[g.shape.text+aloneToo] {
 		return 0
 	}
 	if s.extra(e) && !s.extraEligible(j) {
@@ -115,7 +116,11 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 	}
 	p, ok := s.plan(j, int(e.gang), nil)
 	if !ok {
-		failed[g.shape.text] = !g.avoids()
+		if key := g.shape.text; s.alone(j) {
+			failed[key+aloneToo] = !g.avoids() // in other VCs the shape may share nodes
+		} else {
+			failed[key] = !g.avoids()
+		}
 		return 0
 	}
 	s.carryOut(j, e.gang, p)

@@ -13,8 +13,13 @@ type merge struct {
 	s     *State
 	space int32
 	prio  cell.Priority
+	alone bool   // who says so has nodes for himself in this VC
 	heads []head // a heap by gang
 }
+
+// aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose
+// policy gives nobody any.
+const aloneToo = " alone"
 
 // head is the next gang of one line.
 type head struct {
@@ -38,7 +43,7 @@ func (m *merge) first(failed map[string]bool) (queued, bool) {
 	for len(m.heads) > 0 {
 		h := &m.heads[0]
 		l := m.line(h)
-		if l.shape != "" && failed[l.shape] {
+		if l.shape != "" && (failed[l.shape] || m.alone && failed[l.shape+aloneToo]) {
 			m.skip()
 			continue
 		}

@@ -91,6 +91,7 @@ func (w *walker) upgrade(a *attempt) {
 		o.release()
 		defer o.again()
 	}
+	s.grew = s.grew || s.bindsIll(s.jobs[a.job].space, binds)
 	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
 }
 

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -429,7 +430,7 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	}
 	// What the lazy give back may serve those who were promised cells, and other VCs,
 	// which were walked before: these may stop the lazy now.
-	s.grew = s.grew || len(p.lazies)+len(p.cleared) > 0
+	s.grew = s.grew || len(p.lazies)+len(p.cleared) > 0 || s.bindsIll(j.space, p.placement.Binds)
 	for _, alloc := range p.lazies {
 		s.makeLazy(s.holder(alloc), id, p.over)
 	}
@@ -465,6 +466,14 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	s.emit(Reserved{Attempt: id, Placement: p.placement, Victims: victims})
 	s.stopAll(victims, id)
 	s.stopAll(cleared, id) // those that are victims, too, were stopped
+}
+
+// bindsIll reports whether bad hardware is bound anew: so much more of what is healthy is left
+// for other VCs, which may have been walked before.
+func (s *State) bindsIll(space int32, binds []cell.Bind) bool {
+	return slices.ContainsFunc(binds, func(b cell.Bind) bool {
+		return s.cl.Ill(b.Cell) > 0 && s.cl.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
+	})
 }
 
 // stopAll stops attempts for another.
