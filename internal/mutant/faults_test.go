@@ -273,4 +273,10 @@ var faults = []fault{
 	{name: "who is booked is held up by what those behind him were told", file: "internal/sched/passing.go",
 		old: "if behind {",
 		new: "if behind && o.s.now < 0 {"},
+	{name: "nobody is looked at when bad hardware is bound elsewhere", file: "internal/sched/walk.go",
+		old: " || s.bindsIll(j.space, p.placement.Binds)",
+		new: ""},
+	{name: "who finds no nodes for himself finds none anywhere", file: "internal/sched/lend.go",
+		old: "if key := g.shape.text; s.alone(j) {",
+		new: "if key := g.shape.text; s.now < 0 {"},
 }
