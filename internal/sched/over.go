@@ -255,11 +255,11 @@ func (s *State) yields(j *job, a *attempt) bool {
 	return s.yieldsIn(j.space, s.vc(j.space), a)
 }
 
-// yieldsIn is the same for a job of a VC.
+// yieldsIn is the same for a job of a VC. What this very decision gave stays.
 func (s *State) yieldsIn(space int32, cfg *VCConfig, a *attempt) bool {
 	v := &s.jobs[a.job]
 	al := s.cl.Alloc(a.alloc)
-	if al.Space != space || al.Opportunistic() || a.cause != 0 || a.state != AttemptStarting && a.state != AttemptRunning {
+	if al.Space != space || al.Opportunistic() || a.cause != 0 || a.since > s.through || a.state != AttemptStarting && a.state != AttemptRunning {
 		return false
 	}
 	if !s.isExtra(a) && v.yielded >= cfg.PreemptionBudget() {

@@ -16,6 +16,11 @@ func (c *checker) thought() {
 		return
 	}
 	j := waiting[c.quietly/thoughtEach%len(waiting)]
+	defer func() {
+		if p := recover(); p != nil {
+			c.fail("explaining job %s: %v", j.Name, p)
+		}
+	}()
 	before := c.state.Digest()
 	e, _ := c.state.Explain(j.ID)
 	c.state.Estimate(j.ID, nil)
