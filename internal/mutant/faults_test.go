@@ -279,4 +279,7 @@ var faults = []fault{
 	{name: "who finds no nodes for himself finds none anywhere", file: "internal/sched/lend.go",
 		old: "if key := g.shape.text; s.alone(j) {",
 		new: "if key := g.shape.text; s.now < 0 {"},
+	{name: "chronus forgets who is being stopped", file: "internal/policy/plan.go",
+		old: "\t\tadd(&g, true) // who is stopped",
+		new: "\t\t_ = g // who is stopped"},
 }

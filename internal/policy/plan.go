@@ -97,6 +97,9 @@ func (l *look) gather(from sched.Time) (someDemoted bool) {
 	for g := range l.v.Running() {
 		add(&g, true)
 	}
+	for g := range l.v.Leaving() {
+		add(&g, true) // who is stopped for others is guaranteed what he was
+	}
 	slices.SortFunc(l.all, func(a, b *planned) int { return cmp.Compare(a.g.Order, b.g.Order) })
 	return someDemoted
 }

@@ -51,6 +51,7 @@ func (b *board) Standing() iter.Seq[sched.Ranked] {
 	})
 	return slices.Values(out)
 }
+func (b *board) Leaving() iter.Seq[sched.GangView] { return func(func(sched.GangView) bool) {} }
 func (b *board) Promised() iter.Seq[sched.Ranked] {
 	return func(func(sched.Ranked) bool) {}
 }

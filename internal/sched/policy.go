@@ -358,6 +358,9 @@ type View interface {
 	// Running yields the gangs that run with a guarantee, in no order: one that a
 	// restart may change, so nothing may depend on it.
 	Running() iter.Seq[GangView]
+	// Leaving yields those that were told to stop for others, as they ran, in no order either:
+	// they neither wait nor run until their tasks are gone, and wait again then.
+	Leaving() iter.Seq[GangView]
 	// Standing yields the same gangs by the key of a Keyed policy, or of a Stander, the
 	// last first.
 	Standing() iter.Seq[Ranked]

@@ -75,12 +75,22 @@ func (s *State) holding(space int32) iter.Seq[*attempt] {
 
 // Running implements View: full gangs, for what stands above a minimum gives way
 // before them whatever the policy says.
-func (v view) Running() iter.Seq[GangView] {
+func (v view) Running() iter.Seq[GangView] { return v.holding(v.s.runs) }
+
+// Leaving implements View.
+func (v view) Leaving() iter.Seq[GangView] {
+	return v.holding(func(a *attempt) bool {
+		return !a.lazy && a.cause.Resumes() && a.state == AttemptStopping && !v.s.isExtra(a)
+	})
+}
+
+// holding yields the gangs of some attempts that hold cells of the VC.
+func (v view) holding(which func(*attempt) bool) iter.Seq[GangView] {
 	return func(yield func(GangView) bool) {
 		s := v.s
 		for _, i := range s.holders[v.space] {
 			a := &s.attempts[i]
-			if s.jobs[a.job].spec.Priority != v.prio || !s.runs(a) {
+			if s.jobs[a.job].spec.Priority != v.prio || !which(a) {
 				continue
 			}
 			if !yield(s.gangView(s.entry(a))) {
