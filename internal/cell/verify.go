@@ -87,7 +87,15 @@ func (c *Cluster) verifyCounts(add func(string, ...any)) {
 		if use != c.leaves[l].use {
 			add("leaf %d stands in count %d, but belongs to %d", l, c.leaves[l].use, use)
 		}
-		count := map[leafUse][]int32{useIdle: idle, useSoft: soft, useSick: sick}[use]
+		var count []int32
+		switch use {
+		case useIdle:
+			count = idle
+		case useSoft:
+			count = soft
+		case useSick:
+			count = sick
+		}
 		for id := c.f.Leaves[l]; id != None && count != nil; id = c.f.parent[id] {
 			count[id]++
 		}

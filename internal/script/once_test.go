@@ -25,7 +25,7 @@ func TestOnceFailed(t *testing.T) {
 			if bytes.Contains(src, []byte("# calm\n")) { // nothing goes wrong: promises are kept
 				kind = calm
 			}
-			one, two := replay(steps, kind), replay(steps, kind)
+			one, two := replay(steps, kind), again(steps, kind)
 			switch {
 			case one.err != nil:
 				t.Error(one.err)
