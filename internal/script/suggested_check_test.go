@@ -117,7 +117,7 @@ func (f *future) instead(id sched.JobID, g sched.Suggestion) sched.JobID {
 		return 0
 	}
 	f.withdraw(id)
-	f.decide()
+	f.look() // and no more: a microsecond later a back-off may have ended
 	events, answer, refusal := f.s.Check(sched.Submit{Meta: sched.Meta{Subject: "probe"}, Job: &next}, f.now)
 	if refusal != nil {
 		return -1
@@ -135,17 +135,19 @@ func (f *future) apply(events ...sched.Event) {
 
 // decide decides, and again when that asks for another look at once.
 func (f *future) decide() {
-	for again := true; again; f.now++ {
-		for _, r := range f.s.Decide(f.now) {
-			switch e := r.Event.(type) {
-			case sched.Placed:
-				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job] = true, true
-			case sched.Joined:
-				f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job], f.shared = true, true, true
-			}
-		}
-		if again = f.s.Wake() == f.now+1; !again {
-			return
+	for f.look(); f.s.Wake() == f.now+1; f.look() {
+		f.now++
+	}
+}
+
+// look decides once.
+func (f *future) look() {
+	for _, r := range f.s.Decide(f.now) {
+		switch e := r.Event.(type) {
+		case sched.Placed:
+			f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job] = true, true
+		case sched.Joined:
+			f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job], f.shared = true, true, true
 		}
 	}
 }
