@@ -282,4 +282,7 @@ var faults = []fault{
 	{name: "chronus forgets who is being stopped", file: "internal/policy/plan.go",
 		old: "\t\tadd(&g, true) // who is stopped",
 		new: "\t\t_ = g // who is stopped"},
+	{name: "offers asks again although nothing happened", file: "internal/policy/offers.go",
+		old: "!u.missed && !v.Undisturbed()",
+		new: "!u.missed"},
 }

@@ -179,7 +179,12 @@ func (p *genie) NextChange(v sched.View) sched.Time {
 		if r.Key.Rank >= bestEffort || next > 0 && at >= next {
 			break
 		}
-		if g := v.Gang(r.Ref); at > v.Now() && sizable(&g) {
+		g := v.Gang(r.Ref)
+		if g.Started > 0 { // it has lost its guarantee, and comes nearer to its end as time passes
+			if d, _ := lastDeadline(&g); d+1 > v.Now() && (next == 0 || d+1 < next) {
+				next = d + 1
+			}
+		} else if at > v.Now() && sizable(&g) {
 			return at
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // what is free is offered to one framework at a time, the one with the smallest
 // dominant share first. A framework takes the first of its gangs that fits, and
 // what remains is offered again. One that can use nothing declines, and is offered
-// no more than it declined until the filter ends. It sees only what it is offered,
+// no more than it declined until the filter ends; nor after that, as long as nothing happens. It sees only what it is offered,
 // so a gang that needs more than is ever free at once starves, unless it hoards:
 // then nobody else gets what it could use, until it starts. Who began to hoard
 // first comes first, so two that hoard cannot block each other.
@@ -44,7 +44,7 @@ func newOffers(a *args) *offers {
 type answer struct {
 	until  sched.Time // it is filtered until then
 	leaves int64      // unless more than so many are free
-	missed bool       // it might have been offered something meanwhile
+	missed bool       // it might have been offered something else meanwhile
 	hoards sched.Time // since then
 }
 
@@ -89,7 +89,7 @@ func (o *offers) Rank(v sched.View) iter.Seq[sched.Wish] {
 				more, ok = o.keep(v, u, max(v.Now(), last+1), yield)
 				last = max(last, u.hoards)
 			case u.waits == 0 && u.head.Shape != "" && u.until > v.Now() && v.Free() <= u.leaves:
-				if !u.missed {
+				if !u.missed && !v.Undisturbed() {
 					u.missed = true
 					ok = yield(u.note(u.head.Ref.Job))
 				}

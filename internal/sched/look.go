@@ -8,6 +8,7 @@ import "github.com/combsched/comb/internal/cell"
 type looks struct {
 	lend   bool   // opportunistic gangs: a leaf is free, or one of them came
 	spaces []bool // guaranteed gangs of a VC
+	itself []bool // VCs whose order changed by itself
 	some   bool   // any of these
 	// always are the VCs whose gangs also depend on time and on what others do.
 	always  []bool
@@ -88,12 +89,19 @@ func (s *State) looked() {
 	if s.looks.some {
 		s.looks.some, s.looks.lend = false, false
 		clear(s.looks.spaces)
+		clear(s.looks.itself)
 	}
 }
 
 // mustWalk reports whether a VC's walk may find something.
 func (s *State) mustWalk(space int32) bool {
-	return s.look || s.looks.spaces[space] || s.looks.always[space]
+	return s.look || s.looks.spaces[space] || s.looks.itself[space] || s.looks.always[space]
+}
+
+// Undisturbed implements View. Bookings let time say who may start.
+func (v view) Undisturbed() bool {
+	l := &v.s.looks
+	return v.w != nil && !v.s.look && !l.spaces[v.space] && !l.always[v.space]
 }
 
 // mustLend reports whether the walk of the opportunistic gangs may.
@@ -102,7 +110,7 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 // resetLooks begins anew, after the VCs changed.
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
-	s.looks = looks{spaces: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
+	s.looks = looks{spaces: make([]bool, n), itself: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
 		ranks: make([]bool, n), lasts: make([]bool, n),
 		owned: make([]int64, n), changes: make([]turn, n)}
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))

@@ -414,6 +414,9 @@ type View interface {
 	// Note is what the policy noted last about a job, or with 0 about the VC; nil
 	// when it noted nothing.
 	Note(JobID) []byte
+	// Undisturbed reports whether the VC is looked at only because its order changed by itself
+	// (Timed): nothing else happened since the last look. False may be wrong.
+	Undisturbed() bool
 	// Measured reports whether the configuration has a table of throughputs (GangView.Speeds).
 	Measured() bool
 	// Elastic reports whether any job of the VC that has not ended can have more than one size.

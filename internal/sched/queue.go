@@ -260,7 +260,8 @@ func (s *State) changeOf(p Timed, space int32, prio cell.Priority) Time {
 func (s *State) lookAtChanges(now Time) {
 	for _, space := range s.looks.timed {
 		if t := s.nextChange(space); t > 0 && t <= now {
-			s.lookIn(space, cell.MinGuaranteed)
+			s.looks.itself[space], s.looks.some = true, true
+			s.looks.shut[space].holds = false
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "13"
+const Version = "14"
 
 // State is everything the core knows: a fold over events. It is not safe for
 // concurrent use.
@@ -395,7 +395,8 @@ func (s *State) Clone() *State {
 	}
 	d.lines = s.lines.clone()
 	d.tallies, d.running, d.allocs = cloneTallies(s.tallies), cloneRunners(s.running), make([]allocations, len(s.allocs))
-	d.looks.spaces, d.looks.changes, d.looks.shut = slices.Clone(s.looks.spaces), slices.Clone(s.looks.changes), slices.Clone(s.looks.shut)
+	d.looks.spaces, d.looks.itself = slices.Clone(s.looks.spaces), slices.Clone(s.looks.itself)
+	d.looks.changes, d.looks.shut = slices.Clone(s.looks.changes), slices.Clone(s.looks.shut)
 	d.lazy = slices.Clone(s.lazy)
 	for i := range d.lazy {
 		d.lazy[i] = slices.Clone(d.lazy[i])
