@@ -10,11 +10,17 @@ import (
 // behind it may start before it where that does not make it later.
 //
 // Under `easy` the first gang that is blocked has a booking (one for each set of
-// chains), found anew at each walk, so it only moves forward. Under
-// `conservative` every waiting gang has one, up to maxBookings, and keeps its
-// cells until it starts, so that nobody's first promise is ever broken by those
-// who came later. A booking without a time (what is in the way declares no
-// limit) keeps its cells under both.
+// chains), whose cells are found anew at each walk. Under `conservative` every
+// waiting gang has one, up to maxBookings, and keeps its cells until it starts.
+// A booking without a time (what is in the way declares no limit) keeps its
+// cells under both.
+//
+// Nobody's promise is broken by those who came later. Bookings stand in the order
+// in which they were made (Booked.Turn), and a later one gives way. A limit counts
+// from the start of the tasks, which takes a while, so times move: who passes a
+// booking must be gone when its cells would be free if nobody had passed it
+// (book.clear), however much later those who did have made it. So they delay it by
+// one slow start at most, not by one after another.
 //
 // What a booking keeps is kept by excluding its leaves from the searches of
 // others (Request.Keep) and by holding its preassigned cells bound meanwhile
@@ -42,8 +48,12 @@ type book struct {
 	ref    GangRef
 	prio   cell.Priority
 	start  Time // as it was told; 0: from now on, since nobody knows until when
+	first  Time // the earliest that was told
+	clear  Time // when its cells are free of all but those who came after it, not before first
 	free   Time // when its cells are free: later than told where somebody started slowly
 	end    Time // when it leaves them again
+	turn   int64
+	since  Time // when it was booked
 	after  []JobID
 	leaves []cell.LeafID
 	set    cell.LeafSet
@@ -55,29 +65,40 @@ type book struct {
 	ranked bool // the walk came to its gang: it stands before those that are still to come
 }
 
+// late is how much later than told its cells are free.
+func (b *book) late() Duration {
+	if b.start == 0 {
+		return 0
+	}
+	return Duration(max(b.free-b.start, 0))
+}
+
 // timed reports whether it is known when the cells are free.
 func (b *book) timed() bool { return len(b.after) == 0 }
 
 // outlook is the bookings of one VC during one walk.
 type outlook struct {
-	s       *State
-	w       *walker
-	space   int32
-	easy    bool
-	prio    cell.Priority // the lowest priority that was reached
-	books   []book
-	held    []cell.RootID
-	failed  map[passKey]bool
-	crowded map[passKey]bool // what found nothing to book beside the bookings of others; by is its length
-	waiting int              // gangs that found nothing
-	idle    cell.LeafSet
-	ends    []ending
-	over    []Time  // by attempt slot: when it has left
-	size    int32   // leaves of the VC
-	told    []int32 // attempts of the VC that were told to stop
-	moved   bool    // ends and idle must be read again
-	passed  []passed
-	changes int // bookings that ended or moved in this walk
+	s         *State
+	w         *walker
+	space     int32
+	easy      bool
+	prio      cell.Priority // the lowest priority that was reached
+	books     []book
+	held      []cell.RootID
+	failed    map[passKey]bool
+	crowded   map[string]Duration // shapes that found nothing to book beside the bookings of others, with the shortest that did not
+	endless   []JobID             // by chain, the first of these: nobody without a limit goes before it
+	waiting   int                 // gangs that found nothing
+	turns     int64               // of the booking that was made last
+	displaced []GangRef           // whose bookings somebody passed who may
+	idle      cell.LeafSet
+	ends      []ending
+	over      []Time  // by attempt slot: when it has left
+	size      int32   // leaves of the VC
+	told      []int32 // attempts of the VC that were told to stop
+	moved     bool    // ends and idle must be read again
+	passed    []passed
+	changes   int // bookings that ended or moved in this walk
 }
 
 // passed is a gang that found nothing at its turn.
@@ -100,7 +121,8 @@ func (s *State) newOutlook(space int32, w *walker) *outlook {
 	if mode != modeEasy && mode != modeConserve || len(s.queues[space]) == 0 {
 		return nil
 	}
-	o := &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[passKey]bool{}, moved: true}
+	o := &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[string]Duration{}, moved: true,
+		endless: make([]JobID, len(s.cl.Forest().Chains)), turns: s.bookings}
 	sp := s.cl.Space(space)
 	for i := range sp.Roots {
 		o.size += s.cl.Forest().Chains[sp.Roots[i].Chain].LeavesAt(sp.Roots[i].Level)
@@ -171,11 +193,12 @@ func (o *outlook) started(a asking) {
 }
 
 // displace ends the bookings behind a gang that may stop others of its priority,
-// where it took their cells: they are booked anew at their turn.
+// where it took their cells: they are booked anew at their turn, as if they came then.
 func (o *outlook) displace(a asking) {
 	for i := range o.books {
 		if b := &o.books[i]; o.passes(a, b) && !o.obtainable(o.asking(o.s.find(b.ref.Job), b.ref.Gang), b) {
 			o.end(b)
+			o.displaced = append(o.displaced, b.ref)
 		}
 	}
 	o.rehold()
@@ -222,7 +245,15 @@ func (o *outlook) blockedFor(a asking) []bool {
 	if o.find(a.ref) >= 0 {
 		return nil
 	}
-	return o.w.blockedFor(a.j.id)
+	blocked := o.w.blockedFor(a.j.id)
+	if a.length == 0 {
+		waits := make([]bool, len(o.endless))
+		for ci, by := range o.endless {
+			waits[ci] = by != 0 && by != a.j.id
+		}
+		blocked = eitherOf(blocked, waits)
+	}
+	return blocked
 }
 
 // keepToType says which chains a gang must leave alone: those of others, and where it is to
@@ -251,8 +282,7 @@ func (o *outlook) turn(a asking) {
 	if i >= 0 && (o.books[i].free != o.s.now || o.books[i].due) {
 		return
 	}
-	key := passKey{shape: a.j.gangs[a.g].shape.text, by: Time(a.length)}
-	if i < 0 && (o.crowded[key] && !a.alone() || !o.entitled(a)) {
+	if i < 0 && (o.isCrowded(a) || !o.entitled(a)) {
 		return
 	}
 	if o.s.outside(a.j, a.g) {
@@ -269,9 +299,30 @@ func (o *outlook) turn(a asking) {
 		o.displace(a)
 	case !behind:
 		o.w.block(a.j, int(a.g))
-	case !a.alone():
-		o.crowded[key] = true // the bookings that come only make it more so
+	default:
+		o.crowd(a)
 	}
+}
+
+// crowd notes that nothing can be booked for a gang beside the bookings of others, which have no
+// end: those without a limit behind it would only be more of these. Who has one is gone before
+// they begin, or starts where it does not matter to them.
+func (o *outlook) crowd(a asking) {
+	if !a.alone() {
+		o.crowded[a.j.gangs[a.g].shape.text] = a.length // the bookings that come only make it more so
+	}
+	chains, _ := o.s.wants(a.j, a.g)
+	for ci, could := range chains {
+		if could && o.endless[ci] == 0 {
+			o.endless[ci] = a.j.id
+		}
+	}
+}
+
+// isCrowded reports whether a gang fares as one did that is gone as soon, or sooner.
+func (o *outlook) isCrowded(a asking) bool {
+	least, found := o.crowded[a.j.gangs[a.g].shape.text]
+	return found && !a.alone() && (a.length == 0 || least != 0 && least <= a.length)
 }
 
 // alone reports whether no other gang of its shape need fare as it does.
@@ -285,7 +336,7 @@ func (o *outlook) entitled(a asking) bool {
 	}
 	chains, pins := o.s.wants(a.j, a.g)
 	for ci, by := range o.w.blocked {
-		chains[ci] = chains[ci] && (by == 0 || by == a.j.id)
+		chains[ci] = chains[ci] && (by == 0 || by == a.j.id) && (a.length > 0 || o.endless[ci] == 0 || o.endless[ci] == a.j.id)
 	}
 	for i := range o.books {
 		b := &o.books[i]
@@ -429,7 +480,7 @@ func (o *outlook) close() {
 	}
 	for _, ref := range slices.Clone(o.s.booked) {
 		j := o.s.find(ref.Job)
-		if o.s.space(j.spec.VC) == o.space && j.spec.Priority >= o.prio && o.find(ref) < 0 {
+		if o.s.space(j.spec.VC) == o.space && j.spec.Priority >= o.prio && o.find(ref) < 0 && j.gangs[ref.Gang].attempt == none {
 			o.s.emit(Booked{Job: ref.Job, Gang: ref.Gang, Over: lostItsCells})
 		}
 	}
@@ -449,12 +500,15 @@ func (o *outlook) journal(b *book) {
 	if g.attempt != none || b.free == o.s.now {
 		return // it has its cells, or its turn did not come
 	}
-	e := Booked{Job: b.ref.Job, Gang: b.ref.Gang, Start: b.start, After: b.after}
+	e := Booked{Job: b.ref.Job, Gang: b.ref.Gang, Start: b.start, After: b.after, Turn: b.turn, Since: b.since}
+	if b.first != b.start {
+		e.First = b.first
+	}
 	if !o.easy || !b.timed() {
 		e.Leaves, e.Binds = b.leaves, b.binds
 	}
 	was := rare(g.odd).booked
-	if was != nil && was.Start == e.Start && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
+	if was != nil && was.Start == e.Start && was.First == e.First && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
 		return
 	}
 	o.s.emit(e)

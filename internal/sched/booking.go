@@ -29,6 +29,7 @@ func (s *State) applyBooked(e Booked) {
 
 func (s *State) setBooking(g *gang, ref GangRef, b *Booked) {
 	alter(&g.odd).booked = b
+	s.bookings = max(s.bookings, b.Turn)
 	if i, found := slices.BinarySearchFunc(s.booked, ref, GangRef.compare); !found {
 		s.booked = slices.Insert(s.booked, i, ref)
 	}
@@ -77,14 +78,14 @@ func (s *State) unbookAll() {
 }
 
 // verifyBooking checks that a gang is listed as booked if and only if it is, and
-// that only waiting gangs without an attempt are.
+// that only gangs are that wait, at most with a reservation: that may be revoked.
 func (s *State) verifyBooking(j *job, g int32, add func(string, ...any)) {
 	gg := &j.gangs[g]
 	_, listed := slices.BinarySearchFunc(s.booked, GangRef{j.id, g}, GangRef.compare)
 	switch b := rare(gg.odd).booked; {
 	case listed != (b != nil):
 		add("gang %d of job %d: booked %v, listed %v", g, j.id, b != nil, listed)
-	case b != nil && (!gg.waiting || gg.attempt != none):
+	case b != nil && (!gg.waiting || gg.attempt != none && s.attempts[gg.attempt].state != AttemptReserving):
 		add("gang %d of job %d is booked, but it waits for nothing", g, j.id)
 	case b != nil && (b.Job != j.id || b.Gang != g || b.Start == 0 && len(b.Leaves) == 0):
 		add("gang %d of job %d has a booking that is not its: %+v", g, j.id, *b)

@@ -114,7 +114,14 @@ type Booked struct {
 	Gang int32 `json:"gang"`
 	// Start is the latest time at which its cells are free, unless what runs or is booked
 	// there before it takes a while to start; 0: After ended first.
-	Start Time    `json:"start,omitempty"`
+	Start Time `json:"start,omitempty"`
+	// Turn is its place among the bookings, in the order in which they were made: who
+	// was booked later, or is not, does not make it later. Since is when it was made, and First
+	// the earliest Start since then, where that is another: those who came after it are gone by
+	// then, or by when those before it are.
+	Turn  int64   `json:"turn,omitempty"`
+	Since Time    `json:"since,omitempty"`
+	First Time    `json:"first,omitempty"`
 	After []JobID `json:"after,omitempty"` // jobs without a limit that hold its cells
 	// Leaves and Binds are the cells kept; without them they are found anew at
 	// each decision.

@@ -145,6 +145,9 @@ func (s *State) newAttempt(slot int32, id AttemptID, pl cell.Placement, promise 
 	alloc := s.cl.Take(j.space, j.spec.Priority, pl, promise)
 	s.setAlloc(alloc, at)
 	s.attempts[at] = attempt{id: id, job: slot, alloc: alloc, mate: none}
+	if b := rare(j.gangs[id.Gang].odd).booked; b != nil {
+		s.attempts[at].odd = &oddAttempt{turn: b.Turn}
+	}
 	s.link(at)
 	return &s.attempts[at]
 }
@@ -172,11 +175,10 @@ func (s *State) attemptSlot(slot int32, id AttemptID) int32 {
 func (s *State) applyReserved(e Reserved) {
 	slot := s.slots.of(e.Attempt.Job)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
-	a.state, a.placed, a.since, a.odd = AttemptReserving, s.now, s.seq, &oddAttempt{victims: e.Victims}
+	a.state, a.placed, a.since, a.odd = AttemptReserving, s.now, s.seq, &oddAttempt{victims: e.Victims, turn: rare(a.odd).turn}
 	s.promises = append(s.promises, s.slotOf(a))
 	s.count(a, 1)
 	s.relist(slot, e.Attempt.Gang)
-	s.unbook(slot, e.Attempt.Gang)
 }
 
 func (s *State) applyUnreserved(e Unreserved) {

@@ -35,11 +35,12 @@ func (s *State) overBy(a *attempt) (Time, bool) {
 	if a.state == AttemptReserving {
 		begin = max(begin.Add(s.longestGrace(rare(a.odd).victims)), s.now)
 	}
-	length := Duration(Time(spec.TimeLimit).Add(spec.Grace))
-	if a.started == 0 && begin < s.now { // it takes its time to start: nobody leaves before he came
-		begin += (s.now - begin) / Time(length) * Time(length)
+	end := begin.Add(Duration(Time(spec.TimeLimit).Add(spec.Grace)))
+	if a.started == 0 && end <= s.now { // it takes its time to start: nobody leaves before he came
+		step := max(end-begin, Time(maxUntold)) // or a short limit would be another instant all the time
+		end += (1 + (s.now-end)/step) * step
 	}
-	return begin.Add(length), true
+	return end, true
 }
 
 // leftBy is the same of an attempt with all that share its leaves.
@@ -64,8 +65,9 @@ func (s *State) longestGrace(ids []AttemptID) Duration {
 	return most
 }
 
-// enter takes over the bookings of a priority when the walk reaches it: first
-// those whose cells are still to be had, then the others anew, in the order of their submission.
+// enter takes over the bookings of a priority when the walk reaches it, in the order in which
+// they were made. One whose cells are no longer to be had is made anew beside those before it,
+// and those after it give way: only one without a time, which was told none, comes last.
 func (o *outlook) enter(p cell.Priority) {
 	if p == o.prio {
 		return
@@ -74,42 +76,66 @@ func (o *outlook) enter(p cell.Priority) {
 	o.passed = o.passed[:0]
 	clear(o.failed)
 	clear(o.crowded)
+	clear(o.endless)
 	var lost []asking
 	for _, a := range o.inTurn(p) {
 		if !o.entitled(a) {
 			continue
 		}
-		if b, ok := o.restore(a); !ok || !o.add(b) {
+		if b, ok := o.restore(a); ok && o.add(b) {
+			continue
+		}
+		o.rehold() // without what it held to see whether it stands
+		if a.told() == 0 {
 			lost = append(lost, a)
-			o.rehold() // without what it held to see whether it stands
+			continue
 		}
+		o.anew(a)
 	}
-	slices.SortFunc(lost, func(a, b asking) int { return a.ref.compare(b.ref) })
 	for _, a := range lost {
-		if b, _, ok := o.search(a, o.s.now); ok {
-			b.due = b.free == o.s.now && rare(a.j.gangs[a.g].odd).booked.Start == o.s.now
-			o.add(b)
-		}
+		o.anew(a)
 	}
+	o.retime()
 	o.forward()
 }
 
-// inTurn returns the gangs of a priority with a booking: those that keep their cells in the
-// order of their times, so that each finds those before it where they are now.
+// inTurn returns the gangs of a priority with a booking, in the order in which these were made.
 func (o *outlook) inTurn(p cell.Priority) []asking {
 	var out []asking
 	for _, ref := range o.s.booked {
 		j := o.s.find(ref.Job)
-		if o.s.space(j.spec.VC) == o.space && j.spec.Priority == p && o.s.eligible(j, ref.Gang) {
+		if o.s.space(j.spec.VC) == o.space && j.spec.Priority == p && o.s.eligible(j, ref.Gang) && j.gangs[ref.Gang].attempt == none {
 			out = append(out, o.asking(j, ref.Gang))
 		}
 	}
-	if !o.easy {
-		slices.SortStableFunc(out, func(a, b asking) int {
-			return cmp.Compare(rare(a.j.gangs[a.g].odd).booked.Start, rare(b.j.gangs[b.g].odd).booked.Start)
-		})
-	}
+	slices.SortStableFunc(out, func(a, b asking) int { return cmp.Compare(a.turn, b.turn) })
 	return out
+}
+
+// told is when a gang's booking begins, as was said; 0 when it has none, or one without a time.
+func (a asking) told() Time {
+	if was := rare(a.j.gangs[a.g].odd).booked; was != nil {
+		return was.Start
+	}
+	return 0
+}
+
+// anew books a gang once more: under easy each time, else since it lost its cells.
+func (o *outlook) anew(a asking) {
+	b, _, ok := o.search(a, o.s.now)
+	if !ok {
+		return
+	}
+	was := a.told()
+	switch {
+	case b.start == 0 || was == 0:
+	case !o.easy:
+		b.first, b.clear = b.start, b.start
+	case was < b.start && b.start <= was.Add(maxUntold):
+		b.start = was // it is as good as what was told
+	}
+	b.due = b.free == o.s.now && was == o.s.now
+	o.add(b)
 }
 
 // restore reads a booking that keeps its cells, when they can still be had.
@@ -130,12 +156,36 @@ func (o *outlook) restore(a asking) (book, bool) {
 	b.due = b.free == o.s.now
 	if was.Start == 0 {
 		b.after = o.unlimited(a, b.leaves)
-		if t, res, ok := o.earliest(a, o.instants(a, o.s.now+1)); ok {
-			return o.timedBook(a, t, res), true // by now it can be said when
-		}
-		return b, len(b.after) > 0
 	}
 	return b, true
+}
+
+// retime gives bookings of this priority without a time one where it can be said by now, beside
+// all others.
+func (o *outlook) retime() {
+	for i := range len(o.books) {
+		b := &o.books[i]
+		if b.over || b.prio != o.prio || b.start != 0 || len(o.books) == maxNoted {
+			continue
+		}
+		a := o.asking(o.s.find(b.ref.Job), b.ref.Gang)
+		t, res, ok := o.earliest(a, o.instants(a, o.s.now+1))
+		switch {
+		case ok:
+			o.replace(a, o.timedBook(a, t, res))
+		case len(b.after) == 0: // nobody is in the way any more but others who are booked
+			o.forget(a.ref)
+			o.rehold()
+			o.anew(a)
+		}
+	}
+}
+
+// replace puts a booking in the place of what a gang has.
+func (o *outlook) replace(a asking, b book) {
+	o.forget(a.ref)
+	o.rehold()
+	o.add(b)
 }
 
 // standing returns the cells of a booking as they stand now: a booking is one of
@@ -163,9 +213,19 @@ func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
 // these in the VCs that it is part of comes with them.
 func (o *outlook) newBook(a asking, start Time, leaves []cell.LeafID, binds []cell.Bind) book {
 	binds = slices.DeleteFunc(slices.Clone(binds), func(b cell.Bind) bool { return b.Space != 0 })
-	b := book{ref: a.ref, prio: a.prio, start: start, free: start, end: forever, leaves: leaves, binds: binds}
+	b := book{ref: a.ref, prio: a.prio, start: start, first: start, free: start, end: forever, leaves: leaves, binds: binds, since: o.s.now}
 	if start > 0 {
 		b.end = a.until(start)
+	}
+	if was := rare(a.j.gangs[a.g].odd).booked; a.turn != 0 {
+		b.turn, b.since = was.Turn, was.Since
+		if first := cmp.Or(was.First, was.Start); first != 0 && start != 0 {
+			b.first = min(first, start)
+		}
+	}
+	if b.clear = b.first; b.turn == 0 {
+		o.turns++
+		b.turn = o.turns
 	}
 	b.chains, b.pins = o.s.wants(a.j, a.g)
 	for _, l := range leaves {
@@ -175,15 +235,15 @@ func (o *outlook) newBook(a asking, start Time, leaves []cell.LeafID, binds []ce
 }
 
 // slide makes a booking as much later as who is on its cells, or is booked there before it,
-// leaves later than it was told: a limit counts from the start, which takes a while. All that
+// leaves later than was told: a limit counts from the start, which takes a while. All that
 // follows on these cells slides behind it; nobody goes elsewhere, and nobody jumps the queue.
-// It is false when somebody is there who should have left before now, or has no limit.
+// It is false when somebody is there who has no limit, or should have left a while ago.
 func (o *outlook) slide(a asking, b *book) bool {
 	if b.start == 0 {
 		return true
 	}
 	o.read()
-	b.free = max(b.start, o.s.now)
+	b.free = max(b.first, o.s.now)
 	for _, l := range b.leaves {
 		hold, promised := o.s.cl.Holder(l)
 		for _, id := range []cell.AllocID{hold, promised} {
@@ -191,28 +251,50 @@ func (o *outlook) slide(a asking, b *book) bool {
 				continue
 			}
 			end := o.over[o.s.byAlloc[id]]
-			if end < o.s.now || end == forever {
+			if end.Add(maxUntold) < o.s.now || end == forever {
 				return false
 			}
-			b.free = max(b.free, end)
+			if b.free = max(b.free, end); o.before(id, b) {
+				b.clear = max(b.clear, end)
+			}
 		}
 	}
 	for again := true; again; {
 		again = false
-		m := o.mask(a, b.free, a.until(b.free))
+		b.end, a.turns, a.late = a.until(b.free), true, b.late()
+		m := o.mask(a, b.free, b.end)
 		for i := range o.books {
-			if by := &o.books[i]; m>>i&1 != 0 && by.start <= b.start && by.end < forever && by.set.Meets(b.set) {
-				b.free, again = by.end, true
+			by := &o.books[i]
+			if m>>i&1 == 0 || !by.set.Meets(b.set) {
+				continue
 			}
+			if by.end == forever {
+				return false
+			}
+			b.free, again = by.end, true
+			if by.prio > b.prio || by.turn < b.turn {
+				b.clear = max(b.clear, by.end)
+			}
+			break
 		}
 	}
-	b.end = a.until(b.free)
 	return true
+}
+
+// before reports whether a holder was there or had a booking before a booking was made, or came
+// with a higher priority.
+func (o *outlook) before(id cell.AllocID, b *book) bool {
+	h := o.s.holder(id)
+	if turn := rare(h.odd).turn; turn != 0 && turn < b.turn {
+		return true
+	}
+	return h.placed < b.since || o.s.cl.Alloc(id).Priority > b.prio
 }
 
 // obtainable reports whether the leaves of a booking are still free at its start
 // as far as limits tell, and kept for nobody else then.
 func (o *outlook) obtainable(a asking, b *book) bool {
+	a.turns, a.late = true, b.late()
 	if b.set.Meets(o.kept(a, b.free, b.end)) {
 		return false
 	}
@@ -463,7 +545,13 @@ func (o *outlook) timedBook(a asking, t Time, res cell.Result) book {
 		o.exchange(&res.Placement, func(l cell.LeafID) bool { return !keep.Has(l) && o.freeAt(a, t, l) },
 			func(l cell.LeafID) Time { return o.busyUntil(a, l) })
 	}
-	return o.newBook(a, t, leavesOf(&res.Placement), res.Placement.Binds)
+	b := o.newBook(a, t, leavesOf(&res.Placement), res.Placement.Binds)
+	if a.turn != 0 { // who passed it may be there
+		o.slide(a, &b)
+		b.free = max(b.free, t)
+		b.end = a.until(b.free)
+	}
+	return b
 }
 
 // freeAt reports whether a leaf is free for a gang at a time.
@@ -527,7 +615,8 @@ func (o *outlook) forward() {
 			continue
 		}
 		late := b.free > b.start.Add(maxUntold)
-		if (first || late) && !o.sooner(b) && late {
+		moved := (first || late) && o.sooner(b)
+		if !moved && (late || b.free.Add(maxUntold) < b.start) {
 			b.start = b.free
 		}
 		first = false
@@ -544,10 +633,7 @@ func (o *outlook) sooner(b *book) bool {
 			return false
 		}
 		if res, ok := o.fits(a, t, nil); ok {
-			moved := o.timedBook(a, t, res)
-			o.forget(a.ref)
-			o.rehold()
-			o.add(moved)
+			o.replace(a, o.timedBook(a, t, res))
 			return true
 		}
 	}

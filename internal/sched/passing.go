@@ -1,6 +1,10 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
 
 // Who starts beside the bookings of others: what a gang must leave alone, and what it takes
 // of the rest.
@@ -18,12 +22,18 @@ type asking struct {
 	size    int32              // how many members it is to have; 0 is the usual ones
 	others  []bool             // chains of types that it is not to have
 	by      Time               // when it must have its cells, though its booking is not looked at; 0 for none
+	turn    int64              // of its booking, 0 where it has none
+	turns   bool               // it asks for what it is booked for
+	late    Duration           // how much later than told that is free
 }
 
 func (o *outlook) asking(j *job, g int32) asking {
 	a := asking{j: j, g: g, ref: GangRef{j.id, g}, prio: j.spec.Priority}
 	if j.spec.TimeLimit > 0 {
 		a.length = Duration(Time(j.spec.TimeLimit).Add(j.spec.Grace))
+	}
+	if was := rare(j.gangs[g].odd).booked; was != nil && !slices.Contains(o.displaced, a.ref) {
+		a.turn = was.Turn
 	}
 	return a
 }
@@ -40,6 +50,9 @@ func (a asking) until(start Time) Time {
 // passing looks for cells that are to be had now without touching a booking that
 // the gang would still be in the way of.
 func (o *outlook) passing(a asking) (plan, bool) {
+	if i := o.find(a.ref); i >= 0 && o.books[i].free <= o.s.now {
+		a.turns, a.late = true, o.books[i].late()
+	}
 	end := a.until(o.s.now)
 	p, ok := o.planBeside(a, o.mask(a, o.s.now, end))
 	if !ok || len(p.victims) == 0 {
@@ -121,23 +134,33 @@ func (o *outlook) longestGrace(victims []cell.AllocID) Duration {
 }
 
 // mask names the bookings that a gang must leave alone from one time to another: those of
-// others, of its priority or higher, that begin before it ends. Who has a booking himself may
-// use it until those behind him can begin; others must be gone when these were told to begin,
-// or each of them could make these a little later.
+// others, of its priority or higher, that begin before it ends.
 func (o *outlook) mask(a asking, from, to Time) uint64 {
 	var m uint64
-	behind := o.find(a.ref) >= 0
 	for i := range o.books {
 		b := &o.books[i]
-		begins := b.start
-		if behind {
-			begins = b.free
-		}
-		if !b.over && b.ref != a.ref && b.prio >= a.prio && begins < to && b.end > from && !o.passes(a, b) {
+		if !b.over && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to && b.end > from && !o.passes(a, b) {
 			m |= 1 << i
 		}
 	}
 	return m
+}
+
+// begins is from when on a gang must leave the cells of a booking alone. Who was booked before it
+// may use them until the other can begin. Who comes after it must be gone when it was told to
+// begin, and when it could if nobody had passed it, or each of them could make it a little later.
+// Whose own turn it is may be as much later as the other, and as he is himself, up to a minute:
+// lest a few seconds cost him his place.
+func (o *outlook) begins(a asking, b *book) Time {
+	switch {
+	case b.start == 0:
+		return 0
+	case a.turn != 0 && b.prio == a.prio && b.turn > a.turn:
+		return b.free
+	case a.turns:
+		return min(max(b.clear, b.start), b.free).Add(min(a.late, maxUntold))
+	}
+	return min(b.clear, b.start)
 }
 
 func (o *outlook) union(mask uint64) cell.LeafSet {

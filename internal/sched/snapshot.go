@@ -38,6 +38,7 @@ type image struct {
 	Shares   []shareImage   `json:"shares,omitempty"` // in order of their first attempts
 	Again    Time           `json:"again"`
 	Turns    int            `json:"turns,omitempty"`
+	Bookings int64          `json:"bookings,omitempty"`
 	Decided  Time           `json:"decided,omitempty"`
 	Keys     keyRing        `json:"keys"`
 }
@@ -120,11 +121,12 @@ type attemptImage struct {
 	Host       *AttemptID     `json:"host,omitempty"`  // whose leaves it shares, if it is not the first who has them
 	Share      int32          `json:"share,omitempty"` // number in Shares, from 1
 	Ran        Duration       `json:"ran,omitempty"`
+	Turn       int64          `json:"turn,omitempty"`
 }
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Decided: s.decided, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Bookings: s.bookings, Decided: s.decided, Keys: s.keys}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -165,7 +167,7 @@ func appendLine(out []byte, v any) []byte {
 func (s *State) imageOfAttempt(a *attempt) attemptImage {
 	odd := rare(a.odd)
 	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: odd.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
-		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Origins: odd.origins, Share: a.share, Ran: odd.ran}
+		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Origins: odd.origins, Share: a.share, Ran: odd.ran, Turn: odd.turn}
 	if a.joined {
 		host := s.holder(a.alloc).id
 		im.Host = &host
@@ -247,6 +249,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
 	s.failed = im.Failed
 	s.notes, s.nodes, s.leaves, s.again, s.turns, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
+	s.bookings = im.Bookings
 	s.at(s.again, 0, 0)
 	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
 	for _, e := range s.keys.Ring {
@@ -356,8 +359,8 @@ func (s *State) loadAttempt(a *attemptImage) {
 	s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, cause: a.Cause, by: a.By,
 		placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
 		orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, mate: none, share: a.Share})
-	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil {
-		s.attempts[at].odd = &oddAttempt{message: a.Message, victims: a.Victims, ran: a.Ran, origins: a.Origins}
+	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil || a.Turn != 0 {
+		s.attempts[at].odd = &oddAttempt{message: a.Message, victims: a.Victims, ran: a.Ran, origins: a.Origins, turn: a.Turn}
 	}
 	if a.Share != 0 {
 		s.shares[a.Share-1].members++

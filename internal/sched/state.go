@@ -63,6 +63,7 @@ type State struct {
 	grew     bool                       // a promise was taken back while Decide walks
 	ordered  int                        // how much was out after a VC was ordered by what is idle; none before
 	booked   []GangRef                  // gangs with a booking, sorted
+	bookings int64                      // the highest turn of a booking
 	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
 	only     cell.NodeSet               // where it may be alone, nil for anywhere
 	near     Within                     // and how far apart it may be
@@ -231,6 +232,7 @@ const (
 type oddAttempt struct {
 	message string
 	ran     Duration      // before the rotation by which it runs
+	turn    int64         // of the booking that it had; 0 for none
 	drains  []cell.LeafID // that count as bad until it has ended
 	origins []cell.Origin // of its tasks, where the present cluster does not tell them
 	victims []AttemptID
