@@ -70,7 +70,7 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	}
 	r := s.request(j, g)
 	r.Avoided, r.Reach, r.IgnoreHealth = nil, nil, true
-	if res, ok := s.vacant().Place(&r); ok || res.Bounded && j.gangs[g].leaves <= s.reach(j, g) && s.packs(j, g, r) {
+	if s.mayFit(j, g, r) {
 		return nil // only a proven no is one
 	}
 	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
@@ -184,6 +184,23 @@ func (s *State) reach(j *job, g int) int32 {
 		}
 	}
 	return n
+}
+
+// mayFit reports whether a gang fits the empty cells, or the search ended before it knew: then
+// what is true of it without its restriction to nodes, or of its size alone, may say no.
+func (s *State) mayFit(j *job, g int, r cell.Request) bool {
+	res, ok := s.vacant().Place(&r)
+	if ok || !res.Bounded {
+		return ok
+	}
+	if r.Allowed != nil {
+		anywhere := r
+		anywhere.Allowed = nil
+		if res, ok := s.vacant().Place(&anywhere); !ok && !res.Bounded {
+			return false
+		}
+	}
+	return j.gangs[g].leaves <= s.reach(j, g) && s.packs(j, g, r)
 }
 
 // packs reports whether a gang's tasks would fit the nodes that it may use if its VC

@@ -124,8 +124,9 @@ func (p *probing) heldBack(vc cell.VCName, why sched.Reason) bool {
 }
 
 // patience is how many looks the job has to start once some jobs are gone: limits
-// in time end with the policy's next looks.
-const patience = 64
+// in time end with the policy's next looks. Those before the instant that the job's own
+// policy names are not counted, up to a bound: others look every few seconds.
+const patience, allLooks = 64, 4096
 
 // drained reports whether the job gets its cells within its policy's time when some
 // jobs are stopped.
@@ -136,9 +137,12 @@ func (p *probing) drained(of func(*sched.JobStatus) bool) bool {
 			p.apply(events...)
 		}
 	}
-	for range patience {
+	for all, looks := 0, 0; looks < patience && all < allLooks; all++ {
 		if p.decide() {
 			return true
+		}
+		if p.reason().Until <= p.now {
+			looks++
 		}
 		if p.buried() {
 			continue

@@ -40,7 +40,7 @@ func (c *checker) unfollowed(now *sched.State, id sched.JobID, gang int32, s sch
 			c.met.followed++
 			return nil
 		}
-		if s.Kind == sched.AfterTime && (f.shared || f.ended > maxEnds) {
+		if f.suspects || s.Kind == sched.AfterTime && (f.shared || f.ended > maxEnds) {
 			return nil
 		}
 	}
@@ -54,16 +54,17 @@ const maxEnds = 3
 
 // future is a copy of the state on which somebody follows a suggestion.
 type future struct {
-	s      *sched.State
-	now    sched.Time
-	placed map[gangKey]bool
-	starts map[sched.JobID]bool
-	began  map[sched.AttemptID]sched.Time // less what they stood still
-	due    map[sched.AttemptID]sched.Time
-	obeys  map[sched.AttemptID]bool
-	ended  int            // attempts whose time came
-	early  sched.Duration // by which stops end before their grace is over
-	shared bool           // somebody takes turns: when he ends depends on the others
+	s        *sched.State
+	now      sched.Time
+	placed   map[gangKey]bool
+	starts   map[sched.JobID]bool
+	began    map[sched.AttemptID]sched.Time // less what they stood still
+	due      map[sched.AttemptID]sched.Time
+	obeys    map[sched.AttemptID]bool
+	ended    int            // attempts whose time came
+	early    sched.Duration // by which stops end before their grace is over
+	shared   bool           // somebody takes turns: when he ends depends on the others
+	suspects bool           // a node takes nobody new any more
 }
 
 func (c *checker) future(now *sched.State) *future {
@@ -146,6 +147,8 @@ func (f *future) look() {
 		switch e := r.Event.(type) {
 		case sched.Placed:
 			f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job] = true, true
+		case sched.NodeSuspected: // who leaves tells that he was refused there
+			f.suspects = f.suspects || e.Until > 0
 		case sched.Joined:
 			f.placed[gangKey{e.Attempt.Job, e.Attempt.Gang}], f.starts[e.Attempt.Job], f.shared = true, true, true
 		}
