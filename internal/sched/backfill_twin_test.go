@@ -220,7 +220,7 @@ func mixedDay(r *rand.Rand, n int, early bool) []work {
 // the others end within their limits.
 func TestFirstPromiseIsKept(t *testing.T) {
 	for seed := range seeds.Of(t, 300) {
-		keepsPromises(t, seed, 0)
+		keepsPromises(t, seed, 0, smooth)
 	}
 }
 
@@ -228,18 +228,66 @@ func TestFirstPromiseIsKept(t *testing.T) {
 // where a start takes longer than the run.
 func TestSlowStartsDelayAsMuch(t *testing.T) {
 	for seed := range seeds.Of(t, 300) {
-		keepsPromises(t, seed, []sched.Duration{sched.Second, 20 * sched.Second, 5 * sched.Minute}[seed%3])
+		keepsPromises(t, seed, []sched.Duration{sched.Second, 20 * sched.Second, 5 * sched.Minute}[seed%3], smooth)
 	}
 }
 
 // Days on which somebody started elsewhere than where he was booked, and later.
 func TestFirstPromiseIsKeptElsewhere(t *testing.T) {
-	keepsPromises(t, 310196, 0)
-	keepsPromises(t, 310209, 0)
+	keepsPromises(t, 310196, 0, smooth)
+	keepsPromises(t, 310209, 0, smooth)
+}
+
+// The same where each start takes a second and some jobs declare no limit, or leave a little
+// later than they were told: whoever was given a time starts within seconds of it, and is not
+// passed by those who came later.
+func TestPromisesOnRoughDays(t *testing.T) {
+	for seed := range seeds.Of(t, 300) {
+		keepsPromises(t, seed, sched.Second, []roughness{endless, overdue}[seed/2%2])
+	}
+}
+
+// roughness is what goes otherwise on a day than limits say.
+type roughness int
+
+const (
+	smooth  roughness = iota
+	endless           // some declare no limit
+	overdue           // some leave up to two seconds after their grace
+)
+
+func (how roughness) apply(r *rand.Rand, jobs []work) {
+	for i := range jobs {
+		switch w := &jobs[i]; {
+		case how == endless && r.IntN(5) == 0:
+			w.limit = 0
+		case how == overdue && r.IntN(3) == 0:
+			w.run = w.limit + w.grace + sched.Duration(1+r.IntN(20))*sched.Second/10
+		}
+	}
+}
+
+// Gangs that pass one for which cells are kept must be gone when it was told to begin: a stream
+// of them, each of which takes its time to start, makes it later by one such start and no more.
+func TestNobodyIsPassedForEver(t *testing.T) {
+	for _, mode := range []string{"easy", "conservative"} {
+		for _, slow := range []sched.Duration{5 * sched.Second, 90 * sched.Second} {
+			jobs := []work{need(2, 30), need(16, 10)}
+			for i := range 600 {
+				w := need(1, 2)
+				w.at = minute + sched.Time(i)*sched.Time(10*sched.Second)
+				jobs = append(jobs, w)
+			}
+			d := playSlow(t, flat(16, mode), jobs, slow)
+			if told, got := 30*minute, d.started[2]; got == 0 || got > told.Add(2*slow) {
+				t.Errorf("%s, starts of %d s: who was told %d s started at %d s", mode, slow/sched.Second, told/1e6, got/1e6)
+			}
+		}
+	}
 }
 
 // keepsPromises plays a day and looks for a promise that was broken.
-func keepsPromises(t *testing.T, seed uint64, slow sched.Duration) {
+func keepsPromises(t *testing.T, seed uint64, slow sched.Duration, how roughness) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 9))
 	mode := []string{"easy", "conservative"}[seed%2]
@@ -260,6 +308,7 @@ func keepsPromises(t *testing.T, seed uint64, slow sched.Duration) {
 			jobs[i].tasks = min(jobs[i].tasks, fits[jobs[i].vc])
 		}
 	}
+	how.apply(r, jobs)
 	d := playSlow(t, cfg, jobs, slow)
 	if len(d.started) != len(jobs) {
 		t.Fatalf("seed %d: %d of %d jobs started", seed, len(d.started), len(jobs))

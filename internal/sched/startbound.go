@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -31,18 +32,55 @@ func (s *State) startBound(j *job, g int32) (Time, string, bool) {
 }
 
 // keptUntil is when the cells of a booking are free by what is known now: later than it was
-// told where those who use them took a while to start.
+// told where those who use them, or are booked there before it, took a while to start.
 func (s *State) keptUntil(j *job, b *Booked) Time {
-	free := max(b.Start, s.now)
-	for _, l := range b.Leaves {
-		hold, _ := s.cl.Holder(l)
-		if hold == cell.None {
-			continue
-		}
-		al := s.cl.Alloc(hold)
-		if end, known := s.leftBy(s.holder(hold)); known && !al.Opportunistic() && al.Priority >= j.spec.Priority {
-			free = max(free, end)
+	type stretch struct {
+		*Booked
+		prio cell.Priority
+		end  Time
+	}
+	var before []stretch // those of a higher priority first, then in the order in which they were made
+	for _, ref := range s.booked {
+		by := s.find(ref.Job)
+		was := rare(by.gangs[ref.Gang].odd).booked
+		later := by.spec.Priority < j.spec.Priority || by.spec.Priority == j.spec.Priority && was.Turn >= b.Turn
+		if by.spec.VC == j.spec.VC && !later && was.Start != 0 && was.Start <= b.Start && by.spec.TimeLimit > 0 && by.gangs[ref.Gang].attempt == none {
+			before = append(before, stretch{was, by.spec.Priority, 0})
 		}
 	}
-	return free
+	slices.SortFunc(before, func(x, y stretch) int {
+		return cmp.Or(cmp.Compare(y.prio, x.prio), cmp.Compare(x.Turn, y.Turn))
+	})
+	free := func(b *Booked, prio cell.Priority, before []stretch) Time {
+		t := s.leftBooked(b, prio)
+		for _, by := range before {
+			if slices.ContainsFunc(by.Leaves, func(l cell.LeafID) bool { return slices.Contains(b.Leaves, l) }) {
+				t = max(t, by.end)
+			}
+		}
+		return t
+	}
+	for i := range before {
+		spec := s.find(before[i].Job).spec
+		before[i].end = free(before[i].Booked, before[i].prio, before[:i]).Add(Duration(Time(spec.TimeLimit).Add(spec.Grace)))
+	}
+	return free(b, j.spec.Priority, before)
+}
+
+// leftBooked is when those who hold the cells of a booking have left them, not before it was told.
+func (s *State) leftBooked(b *Booked, prio cell.Priority) Time {
+	t := max(b.Start, s.now)
+	for _, l := range b.Leaves {
+		hold, promised := s.cl.Holder(l)
+		for _, id := range []cell.AllocID{hold, promised} {
+			if id == cell.None {
+				continue
+			}
+			al := s.cl.Alloc(id)
+			if end, known := s.leftBy(s.holder(id)); known && !al.Opportunistic() && al.Priority >= prio {
+				t = max(t, end)
+			}
+		}
+	}
+	return t
 }
