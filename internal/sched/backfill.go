@@ -113,6 +113,7 @@ type passKey struct {
 	shape string // with the chains of types that it is not to have
 	mask  uint64 // of the bookings to leave alone
 	by    Time   // when it must have its cells, 0 for no promise
+	limit bool   // it has one: who has none leaves chains to those for whom nothing can be booked
 }
 
 // newOutlook returns nil for a VC that does not backfill.

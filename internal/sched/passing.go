@@ -69,7 +69,7 @@ func (o *outlook) passing(a asking) (plan, bool) {
 
 func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	gg := &a.j.gangs[a.g]
-	key := passKey{shape: gg.shape.text, mask: mask, by: a.by}
+	key := passKey{shape: gg.shape.text, mask: mask, by: a.by, limit: a.length > 0}
 	for _, other := range a.others {
 		key.shape += map[bool]string{true: "x", false: "o"}[other]
 	}
