@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"math"
+
+	"github.com/combsched/comb/internal/sched"
+)
 
 // bestEffort is added to the rank of gangs that have no deadline left, so that
 // they come after all that have one.
@@ -39,15 +43,23 @@ func newEDF(a *args) sched.Policy {
 		}
 		return effort(&g), true
 	}
-	if !preempt {
-		return o
-	}
 	return &timed{o, func(v sched.View) sched.Time {
 		var next sched.Time
 		sinks := func(g *sched.GangView) {
 			if d, ok := deadline(g, v.Now()); ok && (next == 0 || d < next) {
 				next = d
 			}
+		}
+		if v.Backfills() {
+			for r := range v.Ordered(math.MaxInt64) {
+				g := v.Gang(r.Ref)
+				if sinks(&g); r.Key.Rank > int64(v.Now()) {
+					break // the others sink later
+				}
+			}
+		}
+		if !preempt {
+			return next
 		}
 		for g := range v.Running() {
 			sinks(&g)

@@ -171,7 +171,7 @@ func (p *genie) NextChange(v sched.View) sched.Time {
 			next = d + 1
 		}
 	}
-	if !v.Measured() {
+	if !v.Measured() && !v.Backfills() {
 		return next
 	}
 	for r := range v.Ordered(math.MaxInt64) {
@@ -184,7 +184,7 @@ func (p *genie) NextChange(v sched.View) sched.Time {
 			if d, _ := lastDeadline(&g); d+1 > v.Now() && (next == 0 || d+1 < next) {
 				next = d + 1
 			}
-		} else if at > v.Now() && sizable(&g) {
+		} else if at > v.Now() && (sizable(&g) || v.Backfills()) {
 			return at
 		}
 	}

@@ -97,6 +97,7 @@ func (b *board) Node(i int32) sched.NodeView { return sched.NodeView{Node: i} }
 func (b *board) Machines() int32             { return 0 }
 func (b *board) Moves() []sched.Time         { return nil }
 func (b *board) Undisturbed() bool           { return false }
+func (b *board) Backfills() bool             { return false }
 func (b *board) Measured() bool {
 	return slices.ContainsFunc(b.waiting, func(g sched.GangView) bool { return len(g.Speeds) > 0 })
 }

@@ -104,6 +104,9 @@ func (v view) Undisturbed() bool {
 	return v.w != nil && !v.s.look && !l.spaces[v.space] && !l.always[v.space]
 }
 
+// Backfills implements View.
+func (v view) Backfills() bool { return v.s.looks.always[v.space] }
+
 // mustLend reports whether the walk of the opportunistic gangs may.
 func (s *State) mustLend() bool { return s.look || s.looks.lend }
 

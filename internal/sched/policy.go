@@ -417,6 +417,9 @@ type View interface {
 	// Undisturbed reports whether the VC is looked at only because its order changed by itself
 	// (Timed): nothing else happened since the last look. False may be wrong.
 	Undisturbed() bool
+	// Backfills reports whether the VC backfills: then those behind the first that waits may have
+	// to wait for it, so it matters who that is.
+	Backfills() bool
 	// Measured reports whether the configuration has a table of throughputs (GangView.Speeds).
 	Measured() bool
 	// Elastic reports whether any job of the VC that has not ended can have more than one size.
