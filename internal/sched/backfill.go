@@ -90,6 +90,7 @@ type outlook struct {
 	endless   []JobID             // by chain, the first of these: nobody without a limit goes before it
 	waiting   int                 // gangs that found nothing
 	turns     int64               // of the booking that was made last
+	heldUp    int                 // records of this Decide, when somebody first held others up without a booking; none
 	displaced []GangRef           // whose bookings somebody passed who may
 	idle      cell.LeafSet
 	ends      []ending
@@ -123,7 +124,7 @@ func (s *State) newOutlook(space int32, w *walker) *outlook {
 		return nil
 	}
 	o := &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[string]Duration{}, moved: true,
-		endless: make([]JobID, len(s.cl.Forest().Chains)), turns: s.bookings}
+		endless: make([]JobID, len(s.cl.Forest().Chains)), turns: s.bookings, heldUp: none}
 	sp := s.cl.Space(space)
 	for i := range sp.Roots {
 		o.size += s.cl.Forest().Chains[sp.Roots[i].Chain].LeavesAt(sp.Roots[i].Level)
@@ -300,8 +301,10 @@ func (o *outlook) turn(a asking) {
 		o.displace(a)
 	case !behind:
 		o.w.block(a.j, int(a.g))
+		o.holdUp()
 	default:
 		o.crowd(a)
+		o.holdUp()
 	}
 }
 
@@ -317,6 +320,14 @@ func (o *outlook) crowd(a asking) {
 		if could && o.endless[ci] == 0 {
 			o.endless[ci] = a.j.id
 		}
+	}
+}
+
+// holdUp notes that those behind a gang wait for it, although nothing is booked for it. Once
+// others were placed another gang may be first, so that is looked at again.
+func (o *outlook) holdUp() {
+	if o.heldUp < 0 {
+		o.heldUp = len(o.s.out)
 	}
 }
 
