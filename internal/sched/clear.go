@@ -97,7 +97,7 @@ func (w *walker) clear(wish *Wish, blocked []bool) {
 	}
 	g := &j.gangs[wish.Gang.Gang]
 	if !g.waiting || g.attempt != none || !s.eligible(j, wish.Gang.Gang) || j.spec.Gangs[wish.Gang.Gang].Extra || j.spec.Priority < cell.MinGuaranteed ||
-		int64(g.leaves) > s.unheld(w.space, j.spec.Priority) || w.pinBlocked(g) {
+		int64(g.leaves) > s.unheld(w.space, j.spec.Priority) || w.pinBlocked(j.id, g) {
 		return
 	}
 	s.only, s.near = wish.Only, wish.Within

@@ -221,7 +221,7 @@ func (w *walker) grantExtra(e queued) {
 	s := w.s
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
-	if !s.extraEligible(j) || !s.eligible(j, e.gang) || w.pinBlocked(g) {
+	if !s.extraEligible(j) || !s.eligible(j, e.gang) || w.pinBlocked(j.id, g) {
 		return
 	}
 	if w.outlook != nil {

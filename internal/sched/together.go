@@ -35,7 +35,7 @@ func (w *walker) together(wish *Wish) {
 	case g.attempt != none:
 		return // it has a promise, which is kept
 	}
-	if !g.waiting || !s.eligible(j, wish.Gang.Gang) || w.pinBlocked(g) || !s.fitsOn(j, wish.Gang.Gang, host) {
+	if !g.waiting || !s.eligible(j, wish.Gang.Gang) || w.pinBlocked(j.id, g) || !s.fitsOn(j, wish.Gang.Gang, host) {
 		return
 	}
 	id := AttemptID{Job: j.id, Gang: wish.Gang.Gang, N: g.n + 1}

@@ -54,7 +54,7 @@ type walker struct {
 	s       *State
 	space   int32
 	blocked []JobID         // by chain: who waits for it first, 0 if nobody
-	pins    []cell.PinnedID // pinned cells that someone earlier waits for
+	pins    []pinWait       // pinned cells that someone earlier waits for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	freed   uint64          // of looks, when those were forgotten last
 	outlook *outlook        // what is booked; nil without backfill
@@ -235,11 +235,11 @@ func (w *walker) grant(wish Wish) {
 	if s.prefer == nil && j.gangs[g].attempt == none && s.vc(w.space).Placement == placeSpread {
 		s.prefer = s.emptiest(w.space, &j.gangs[g])
 	}
-	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(&j.gangs[g]) {
+	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(j.id, &j.gangs[g]) {
 		w.upgrade(&s.attempts[at])
 		return
 	}
-	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(&j.gangs[g]) || j.spec.Gangs[g].Extra && !s.extraEligible(j) {
+	if !j.gangs[g].waiting || !s.eligible(j, g) || w.pinBlocked(j.id, &j.gangs[g]) || j.spec.Gangs[g].Extra && !s.extraEligible(j) {
 		return
 	}
 	if w.outlook != nil {
@@ -300,7 +300,9 @@ func (w *walker) block(j *job, g int) {
 	f := w.s.cl.Forest()
 	for _, m := range j.gangs[g].shape.members {
 		if m.Pinned != "" {
-			w.pins = append(w.pins, m.Pinned)
+			if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == m.Pinned }) {
+				w.pins = append(w.pins, pinWait{m.Pinned, j.id})
+			}
 			continue
 		}
 		for ci := range f.Chains {
@@ -376,11 +378,18 @@ func (w *walker) fails(shape string) {
 	w.failed[shape] = true
 }
 
+// pinWait is a pinned cell with the job that waits for it; the gangs of one job do not hold each
+// other up.
+type pinWait struct {
+	pin cell.PinnedID
+	by  JobID
+}
+
 // pinBlocked reports whether a gang wants a pinned cell that someone earlier
 // waits for.
-func (w *walker) pinBlocked(g *gang) bool {
+func (w *walker) pinBlocked(id JobID, g *gang) bool {
 	for _, m := range g.shape.members {
-		if m.Pinned != "" && slices.Contains(w.pins, m.Pinned) {
+		if m.Pinned != "" && slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == m.Pinned && p.by != id }) {
 			return true
 		}
 	}
