@@ -82,20 +82,13 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 func (c *Cluster) verifyCounts(add func(string, ...any)) {
 	n := len(c.f.Cells)
 	idle, soft, sick := make([]int32, n), make([]int32, n), make([]int32, n)
+	counts := [...][]int32{useIdle: idle, useSoft: soft, useSick: sick}
 	for l := range c.f.Leaves {
 		use := c.use(LeafID(l))
 		if use != c.leaves[l].use {
 			add("leaf %d stands in count %d, but belongs to %d", l, c.leaves[l].use, use)
 		}
-		var count []int32
-		switch use {
-		case useIdle:
-			count = idle
-		case useSoft:
-			count = soft
-		case useSick:
-			count = sick
-		}
+		count := counts[use]
 		for id := c.f.Leaves[l]; id != None && count != nil; id = c.f.parent[id] {
 			count[id]++
 		}

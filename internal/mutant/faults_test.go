@@ -301,6 +301,6 @@ var faults = []fault{
 		old: "	if a.length == 0 {\n		waits",
 		new: "	if a.length < 0 {\n		waits"},
 	{name: "who moves for another goes to any type", file: "internal/sched/clear.go",
-		old: "		r.Blocked = s.ofOtherTypes(&s.cl.Alloc(id).Placement)\n",
-		new: ""},
+		old: "r.Blocked = s.ofOtherTypes(id)",
+		new: "_ = s.ofOtherTypes"},
 }

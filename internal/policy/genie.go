@@ -159,16 +159,22 @@ func (p *genie) hopeless(v sched.View) []sched.Ranked {
 }
 
 // NextChange implements sched.Timed: who outruns its declaration is hopeless at its
-// deadline, who starts and does not run yet when it could not meet it any more, and who waits for a size when it can meet it with none any more.
+// deadline, who starts and does not run yet when it could not meet it any more, and who waits
+// for a size when it can meet it with none any more.
 func (p *genie) NextChange(v sched.View) sched.Time {
 	var next sched.Time
+	sinks := func(d sched.Time) {
+		if d+1 > v.Now() && (next == 0 || d+1 < next) {
+			next = d + 1
+		}
+	}
 	for g := range v.Running() {
 		d, ok := lastDeadline(&g)
 		if g.Started == 0 && remaining(&g) != unknown { // it waits as well
 			d = sched.Time(p.key(&g).Rank)
 		}
-		if ok && d+1 > v.Now() && (next == 0 || d+1 < next) {
-			next = d + 1
+		if ok {
+			sinks(d)
 		}
 	}
 	if !v.Measured() && !v.Backfills() {
@@ -181,9 +187,8 @@ func (p *genie) NextChange(v sched.View) sched.Time {
 		}
 		g := v.Gang(r.Ref)
 		if g.Started > 0 { // it has lost its guarantee, and comes nearer to its end as time passes
-			if d, _ := lastDeadline(&g); d+1 > v.Now() && (next == 0 || d+1 < next) {
-				next = d + 1
-			}
+			d, _ := lastDeadline(&g)
+			sinks(d)
 		} else if at > v.Now() && (sizable(&g) || v.Backfills()) {
 			return at
 		}

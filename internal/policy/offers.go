@@ -13,10 +13,10 @@ import (
 // what is free is offered to one framework at a time, the one with the smallest
 // dominant share first. A framework takes the first of its gangs that fits, and
 // what remains is offered again. One that can use nothing declines, and is offered
-// no more than it declined until the filter ends; nor after that, as long as nothing happens. It sees only what it is offered,
-// so a gang that needs more than is ever free at once starves, unless it hoards:
-// then nobody else gets what it could use, until it starts. Who began to hoard
-// first comes first, so two that hoard cannot block each other.
+// no more than it declined until the filter ends; nor after that, as long as nothing
+// happens. It sees only what it is offered, so a gang that needs more than is ever free
+// at once starves, unless it hoards: then nobody else gets what it could use, until it
+// starts. Who began to hoard first comes first, so two that hoard cannot block each other.
 type offers struct {
 	drf
 	// refuse is how long a declined offer filters: refuse=5 seconds, Mesos' default

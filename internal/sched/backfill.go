@@ -299,12 +299,14 @@ func (o *outlook) turn(a asking) {
 		b.ranked = true
 		o.add(b)
 		o.displace(a)
+		return
 	case !behind:
 		o.w.block(a.j, int(a.g))
-		o.holdUp()
 	default:
 		o.crowd(a)
-		o.holdUp()
+	}
+	if o.heldUp < 0 { // once others were placed another gang may be first, so that is looked at again
+		o.heldUp = len(o.s.out)
 	}
 }
 
@@ -320,14 +322,6 @@ func (o *outlook) crowd(a asking) {
 		if could && o.endless[ci] == 0 {
 			o.endless[ci] = a.j.id
 		}
-	}
-}
-
-// holdUp notes that those behind a gang wait for it, although nothing is booked for it. Once
-// others were placed another gang may be first, so that is looked at again.
-func (o *outlook) holdUp() {
-	if o.heldUp < 0 {
-		o.heldUp = len(o.s.out)
 	}
 }
 
@@ -520,7 +514,7 @@ func (o *outlook) journal(b *book) {
 		e.Leaves, e.Binds = b.leaves, b.binds
 	}
 	was := rare(g.odd).booked
-	if was != nil && was.Start == e.Start && was.First == e.First && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
+	if was != nil && was.Start == e.Start && was.First == e.First && was.Turn == e.Turn && slices.Equal(was.After, e.After) && slices.Equal(was.Leaves, e.Leaves) && slices.Equal(was.Binds, e.Binds) {
 		return
 	}
 	o.s.emit(e)

@@ -174,7 +174,7 @@ func (s *State) relocate(j *job, beside cell.Placement, movers []cell.AllocID) (
 		a := s.holder(id)
 		m := &s.jobs[a.job]
 		r := s.request(m, int(a.id.Gang))
-		r.Blocked = s.ofOtherTypes(&s.cl.Alloc(id).Placement)
+		r.Blocked = s.ofOtherTypes(id) // who moves for another keeps its type, which its policy may have chosen
 		to, ok := s.cl.Place(&r)
 		if !ok {
 			return nil, id
@@ -183,17 +183,6 @@ func (s *State) relocate(j *job, beside cell.Placement, movers []cell.AllocID) (
 		out = append(out, to.Placement)
 	}
 	return out, cell.None
-}
-
-// ofOtherTypes names the chains of types that a placement has nothing of: who moves for another keeps
-// its type, for its policy may have chosen that one.
-func (s *State) ofOtherTypes(p *cell.Placement) []bool {
-	out := make([]bool, len(s.cl.Forest().Chains))
-	for ci := range out {
-		sku := s.cl.Forest().Chains[ci].SKU
-		out[ci] = !slices.ContainsFunc(p.Tasks, func(t cell.Task) bool { return t.SKU == sku })
-	}
-	return out
 }
 
 // makeRoom promises an attempt its cells and lets those move who stand there.

@@ -251,14 +251,19 @@ func (w *walker) blockedExtra(j *job) []bool {
 // otherTypes returns the chains of types that a job's minimum has not, for a member above it
 // that must stand with it (Firm); nil where any will do.
 func (s *State) otherTypes(j *job, g int32) []bool {
-	f, least := s.cl.Forest(), j.gangs[0].attempt
-	if !j.spec.Gangs[g].Extra || least == none || !s.looks.firm[j.space] || len(f.Chains) == 1 {
+	least := j.gangs[0].attempt
+	if !j.spec.Gangs[g].Extra || least == none || !s.looks.firm[j.space] || len(s.cl.Forest().Chains) == 1 {
 		return nil
 	}
-	out := make([]bool, len(f.Chains))
-	tasks := s.cl.Alloc(s.attempts[least].alloc).Placement.Tasks
-	for i := range f.Chains {
-		out[i] = !slices.ContainsFunc(tasks, func(t cell.Task) bool { return t.SKU == f.Chains[i].SKU })
+	return s.ofOtherTypes(s.attempts[least].alloc)
+}
+
+// ofOtherTypes names the chains of types of which an allocation has nothing.
+func (s *State) ofOtherTypes(id cell.AllocID) []bool {
+	chains, tasks := s.cl.Forest().Chains, s.cl.Alloc(id).Placement.Tasks
+	out := make([]bool, len(chains))
+	for i := range chains {
+		out[i] = !slices.ContainsFunc(tasks, func(t cell.Task) bool { return t.SKU == chains[i].SKU })
 	}
 	return out
 }

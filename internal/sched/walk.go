@@ -90,8 +90,8 @@ func (s *State) walkVC(space int32) {
 	if w.sawIdle && w.outlook != nil && s.ordered < 0 && len(s.queues[space]) > 0 {
 		s.ordered = len(s.out)
 	}
-	if o := w.outlook; o != nil && o.heldUp >= 0 {
-		s.grew = s.grew || s.placedSince(o.heldUp)
+	if o := w.outlook; o != nil && o.heldUp >= 0 && s.placedSince(o.heldUp) {
+		s.grew = true
 	}
 	// Who was passed over may stop what started after it.
 	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
