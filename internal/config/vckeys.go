@@ -22,7 +22,7 @@ const (
 
 // vcKeys reads the keys that say how the jobs of a virtual cluster share it.
 func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
-	c.Backfill = m.String("backfill", document.Text{OneOf: []string{"none", "easy", "conservative"}})
+	c.Backfill = m.String("backfill", document.Text{OneOf: sched.Backfills()})
 	c.Placement = m.String("placement", document.Text{OneOf: []string{"pack", "spread"}})
 	b.defragmentation(m.Node("defragmentation"), c)
 	c.MinRun = b.duration(m.Node("minRunTime"), maxMinRun)

@@ -389,8 +389,8 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 	if n := a.number("budget", -1); n >= 0 {
 		v.Budget = &n
 	}
-	v.Backfill = a.text("backfill", v.Backfill)
-	v.Placement = a.text("placement", v.Placement)
+	v.Backfill = a.oneOf("backfill", v.Backfill, sched.Backfills())
+	v.Placement = a.oneOf("placement", v.Placement, []string{"pack", "spread"})
 	v.Moves = a.number("defragmentation", v.Moves)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))
 }

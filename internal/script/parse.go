@@ -231,6 +231,15 @@ func (a *args) text(key, otherwise string) string {
 	return otherwise
 }
 
+// oneOf reads one of some words.
+func (a *args) oneOf(key, otherwise string, words []string) string {
+	v := a.text(key, otherwise)
+	if v != otherwise && !slices.Contains(words, v) {
+		a.fail("%s=%s: not one of %s", key, v, strings.Join(words, ", "))
+	}
+	return v
+}
+
 func (a *args) number(key string, otherwise int32) int32 {
 	v, ok := a.get(key)
 	if !ok {
