@@ -103,15 +103,20 @@ func (p *genie) fewest(v sched.View, g *sched.GangView) sched.Wish {
 func (p *genie) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		hopeless := p.hopeless(v)
+		passes := func(ref sched.GangRef) bool {
+			g := v.Gang(ref)
+			_, late := p.late(v, sched.Ranked{Ref: ref, Key: p.key(&g)})
+			return late
+		}
 		from := int64(-1 << 63)
-		if len(hopeless) > 0 {
+		if len(hopeless) > 0 || p.promisedLate(v) {
 			from = rankHopeless
 		}
 		for r := range p.waiting(v, from) {
 			g := v.Gang(r.Ref)
 			w := p.fewest(v, &g)
-			if len(hopeless) > 0 && r.Key.Rank < rankHopeless {
-				w.Over = behind(slices.Values(hopeless), r.Key.Rank)
+			if from == rankHopeless && r.Key.Rank < rankHopeless {
+				w.Over, w.Passes = behind(slices.Values(hopeless), r.Key.Rank), passes
 			} else if short(v, &g, w.Size) > 0 {
 				continue
 			}
@@ -158,6 +163,19 @@ func (p *genie) hopeless(v sched.View) []sched.Ranked {
 	return out
 }
 
+// promisedLate reports whether cells are promised to one who can meet no deadline any
+// more, or booked: he would be stopped once he has them.
+func (p *genie) promisedLate(v sched.View) bool {
+	for _, waiting := range []iter.Seq[sched.Ranked]{v.Promised(), v.Booked()} {
+		for r := range waiting {
+			if _, late := p.late(v, r); late {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // NextChange implements sched.Timed: who outruns its declaration is hopeless at its
 // deadline, who starts and does not run yet when it could not meet it any more, and who waits
 // for a size when it can meet it with none any more.
@@ -175,6 +193,11 @@ func (p *genie) NextChange(v sched.View) sched.Time {
 		}
 		if ok {
 			sinks(d)
+		}
+	}
+	for r := range v.Promised() {
+		if r.Key.Rank < bestEffort {
+			sinks(sched.Time(r.Key.Rank))
 		}
 	}
 	if !v.Measured() && !v.Backfills() {
