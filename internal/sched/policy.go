@@ -297,7 +297,8 @@ type GangView struct {
 	// shape. "" is like no other: it may have cells or a promise already, and gets
 	// its wish however little is free.
 	Shape string
-	// Delayed gangs wait until a time, after a refusal or a failure: a wish for one
+	// Delayed gangs wait until a time, after a refusal or a failure, or for their guarantee on
+	// leaves that cannot have one (lost with their cell, or their node): a wish for one
 	// finds nothing, whatever is free, and says nothing of others of its shape.
 	Delayed bool
 	Hints   *Hints
