@@ -103,8 +103,8 @@ func (w *around) settle(t *testing.T) {
 			continue
 		}
 		all := func(int32, int16) bool { return true }
-		none := func(int32, int16) bool { return false }
-		if _, _, ok := w.c.Transfer(all, none, func(int32) bool { return false }); ok || w.c.Dump() != before {
+		none := func(int32, int16) cell.Need { return cell.NoNeed }
+		if _, _, ok := w.c.Transfer(all, none, func(_, _ cell.Charge) bool { return false }); ok || w.c.Dump() != before {
 			t.Fatalf("Transfer, which nothing helps, changed the cluster from\n%s\nto\n%s", before, w.c.Dump())
 		}
 		space, root, id, ok := w.c.Ailing()

@@ -167,13 +167,22 @@ type Charge struct {
 // Doomed returns how many charges there are.
 func (c *Cluster) Doomed() int { return len(c.charges) }
 
+// Need is how much a VC needs cells of a chain.
+type Need int8
+
+// A VC does not need such cells, may do without some, or not.
+const (
+	NoNeed Need = iota
+	MayDoWithout
+	Needed
+)
+
 // Transfer finds a charge that can go to another VC: from one that suffers by it to
-// one of the same container that does not need such cells and has as large a one
-// unbound. helps is asked about the first while the charge is moved; the cluster is
-// unchanged afterwards. What it would answer does not depend on which VC gets the
-// charge, nor on which of a VC's charges of one level goes, where none of their leaves is
-// well: it is asked once.
-func (c *Cluster) Transfer(suffers, needs func(space int32, chain int16) bool, helps func(space int32) bool) (was, is Charge, ok bool) {
+// one of the same container that does not need such cells, else may do without, and has as
+// large a one unbound. helps is asked about both while the charge is moved; the cluster is
+// unchanged afterwards. Which of a VC's charges of one level goes makes no difference where
+// none of their leaves is well: it is asked once.
+func (c *Cluster) Transfer(suffers func(space int32, chain int16) bool, needs func(space int32, chain int16) Need, helps func(was, is Charge) bool) (was, is Charge, ok bool) {
 	type kind struct {
 		space int32
 		slot  int
@@ -202,31 +211,39 @@ func (c *Cluster) Transfer(suffers, needs func(space int32, chain int16) bool, h
 	return Charge{}, Charge{}, false
 }
 
-// taker returns the first VC that could take over a charge, with its cell.
-func (c *Cluster) taker(was Charge, needs func(int32, int16) bool) (is Charge, ok bool) {
+// taker returns the first VC that could take over a charge, of those that need such cells
+// least, with its cell.
+func (c *Cluster) taker(was Charge, needs func(int32, int16) Need) (best Charge, ok bool) {
 	r := &c.spaces[was.Space].Roots[was.Root]
-	slot := c.f.slot(r.Chain, r.Level)
+	slot, most := c.f.slot(r.Chain, r.Level), Needed
 	for i := range c.spaces {
 		list := c.spaces[i].unbound[slot]
-		if int32(i) == was.Space || c.spaces[i].Parent != c.spaces[was.Space].Parent || len(list) == 0 || needs(int32(i), r.Chain) {
+		if int32(i) == was.Space || c.spaces[i].Parent != c.spaces[was.Space].Parent || len(list) == 0 {
 			continue
 		}
-		is = Charge{int32(i), list[len(list)-1], was.Cell}
+		need := needs(int32(i), r.Chain)
+		if need >= most {
+			continue
+		}
+		is := Charge{int32(i), list[len(list)-1], was.Cell}
 		back := c.aside(was)
-		ok = c.canDoom(is.Space, is.Root, is.Cell)
+		can := c.canDoom(is.Space, is.Root, is.Cell)
 		back()
-		if ok {
-			return is, true
+		if can {
+			best, most, ok = is, need, true
+		}
+		if most == NoNeed {
+			break
 		}
 	}
-	return Charge{}, false
+	return best, ok
 }
 
-// helped asks whether it helps a VC that a charge goes.
-func (c *Cluster) helped(was, is Charge, helps func(int32) bool) bool {
+// helped asks whether it helps that a charge goes from one VC to another.
+func (c *Cluster) helped(was, is Charge, helps func(was, is Charge) bool) bool {
 	back := c.aside(was)
 	c.Doom(is.Space, is.Root, is.Cell)
-	ok := helps(was.Space)
+	ok := helps(was, is)
 	c.Spare(is.Space, is.Root)
 	back()
 	return ok

@@ -31,15 +31,17 @@ const helpedMost = 16
 
 // moveCharge moves one charge from a VC in which somebody waits who could start
 // without it, and with it nobody of a higher priority or submitted before, to one where nobody
-// waits for such cells. It reports whether it did. A charge never goes to a VC that
-// needs it, so charges do not go round: each move leaves fewer where somebody waits.
+// waits for such cells, or one gang alone, which could start all the same: else the charge
+// would go once that has started, and whoever had started in its stead be stopped for the
+// one it helps. It reports whether it did. A charge never goes where it holds somebody up,
+// so charges do not go round: with each move one more could start.
 func (s *State) moveCharge() bool {
 	if s.cl.Doomed() == 0 {
 		return false
 	}
 	of, with := int32(none), nobody
 	suffers := func(space int32, chain int16) bool {
-		if !s.needsCells(space, chain) {
+		if s.needsCells(space, chain) == cell.NoNeed {
 			return false
 		}
 		if of != space { // charges come in order of their VCs
@@ -47,7 +49,10 @@ func (s *State) moveCharge() bool {
 		}
 		return true
 	}
-	was, is, ok := s.cl.Transfer(suffers, s.needsCells, func(space int32) bool { return s.couldStart(space).before(with) })
+	helps := func(was, is cell.Charge) bool {
+		return s.couldStart(was.Space).before(with) && (s.needsCells(is.Space, s.cl.Space(is.Space).Roots[is.Root].Chain) == cell.NoNeed || s.couldStart(is.Space) != nobody)
+	}
+	was, is, ok := s.cl.Transfer(suffers, s.needsCells, helps)
 	if !ok {
 		return false
 	}
@@ -58,26 +63,35 @@ func (s *State) moveCharge() bool {
 	return true
 }
 
-// needsCells reports whether guaranteed gangs of a VC, or of those inside it, wait
-// for cells of a chain, or for their guarantee.
-func (s *State) needsCells(space int32, chain int16) bool {
+// needsCells says whether guaranteed gangs of a VC, or of those inside it, wait
+// for cells of a chain, or for their guarantee. One that waits alone may do with fewer.
+func (s *State) needsCells(space int32, chain int16) cell.Need {
+	waiting, wanted := 0, false
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
 			continue
 		}
 		if len(s.lazy[v]) > 0 {
-			return true
+			return cell.Needed
 		}
 		for _, e := range s.queues[v] {
 			if e.prio < cell.MinGuaranteed {
 				break
 			}
-			if chains, _ := s.wants(&s.jobs[e.slot], e.gang); chains[chain] {
-				return true
+			waiting++
+			if !wanted {
+				chains, _ := s.wants(&s.jobs[e.slot], e.gang)
+				wanted = chains[chain]
+			}
+			if wanted && waiting > 1 {
+				return cell.Needed
 			}
 		}
 	}
-	return false
+	if wanted {
+		return cell.MayDoWithout
+	}
+	return cell.NoNeed
 }
 
 // inside reports whether a VC is a space, or lies in one.
