@@ -247,8 +247,11 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 	f := o.s.cl.Forest()
 	for _, l := range b.leaves {
 		hold, promised := o.s.cl.Holder(l)
+		node := f.Cells[f.Leaves[l]].Node
 		switch {
-		case promised != cell.None && !o.clears(a, promised, b.free), o.s.leafBad(l), r.Avoided.Has(f.Cells[f.Leaves[l]].Node):
+		case promised != cell.None && !o.clears(a, promised, b.free), o.s.leafBad(l):
+			return false
+		case r.Avoided.Has(node), r.Allowed != nil && !r.Allowed.Has(node): // its cells may have moved there
 			return false
 		case hold == cell.None, o.clears(a, hold, b.free):
 		case b.start != 0 || o.s.stuck(hold):
