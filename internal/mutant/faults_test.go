@@ -303,4 +303,13 @@ var faults = []fault{
 	{name: "who moves for another goes to any type", file: "internal/sched/clear.go",
 		old: "r.Blocked = s.ofOtherTypes(id)",
 		new: "_ = s.ofOtherTypes"},
+	{name: "a booking follows its cells to any node", file: "internal/sched/keeping.go",
+		old: ", r.Allowed != nil && !r.Allowed.Has(node):",
+		new: ":"},
+	{name: "a charge leaves a gang that waits alone be", file: "internal/sched/doom.go",
+		old: "	if wanted {\n		return cell.MayDoWithout",
+		new: "	if wanted {\n		return cell.Needed"},
+	{name: "room is made for who lost his cells", file: "internal/sched/service.go",
+		old: " || a.lazy && (a.orphaned || !s.steady(a))",
+		new: ""},
 }
