@@ -111,7 +111,20 @@ func (t *trial) gpus(members int32) int64 {
 }
 
 // holds is how many it holds.
-func (t *trial) holds() int64 { return t.gpus(max(t.g.Sizes.Live, t.least())) }
+func (t *trial) holds() int64 { return t.gpus(t.members()) }
+
+// members is how many hold cells.
+func (t *trial) members() int32 { return max(t.g.Sizes.Live, t.least()) }
+
+// cost is how many GPUs others could have that a trial takes with so many members: those
+// that are bad are of no use to them.
+func (s *study) cost(t *trial, members int32) int64 {
+	n := t.gpus(members)
+	if t.runs {
+		n -= s.v.Ill(t.g.Ref, members)
+	}
+	return n
+}
 
 // speed is how fast it is with so many members; without a measure it grows with them.
 func (t *trial) speed(members int32) int64 {
@@ -186,7 +199,7 @@ func (p *hypersched) study(v sched.View) *study {
 	for g := range v.Running() {
 		t, e := s.add(&g, true)
 		e.live = append(e.live, t)
-		s.budget += t.holds()
+		s.budget += s.cost(t, t.members())
 	}
 	kept, late := v.Kept()
 	for i := range late {
@@ -370,7 +383,7 @@ func (s *study) spare(e *experiment) {
 
 // give lets a trial run with its least size, if there is room.
 func (s *study) give(e *experiment, t *trial) {
-	n := t.gpus(t.least())
+	n := s.cost(t, t.least())
 	if n > s.budget || !t.runs && s.v.Gang(t.g.Ref).Delayed {
 		return
 	}
@@ -388,9 +401,9 @@ func (s *study) share(e *experiment) {
 	for again := true; again; {
 		again = false
 		for _, t := range all {
-			for t.target > 0 && t.target < t.g.Sizes.Most && int64(t.g.Sizes.Each) <= s.budget && t.speed(t.target+1) > t.speed(t.target) {
+			for t.target > 0 && t.target < t.g.Sizes.Most && s.more(t) <= s.budget && t.speed(t.target+1) > t.speed(t.target) {
+				s.budget -= s.more(t)
 				t.target++
-				s.budget -= int64(t.g.Sizes.Each)
 				if again = true; s.p.share == "uniform" {
 					break
 				}
@@ -403,10 +416,13 @@ func (s *study) share(e *experiment) {
 		if t.target <= now || s.p.pays(t, left) {
 			continue
 		}
-		s.budget += t.gpus(t.target) - t.gpus(max(now, t.least()))
+		s.budget += s.cost(t, t.target) - s.cost(t, max(now, t.least()))
 		t.target = max(now, t.least())
 	}
 }
+
+// more is what one member more takes.
+func (s *study) more(t *trial) int64 { return s.cost(t, t.target+1) - s.cost(t, t.target) }
 
 // pays reports whether a trial that runs gets so much more done by another size.
 func (p *hypersched) pays(t *trial, left int64) bool {
@@ -501,7 +517,7 @@ func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
 			}
 		}
 		for t := range s.worst {
-			w, frees := p.less(t, v.Now())
+			w, frees := s.less(t)
 			if needed <= 0 || frees == 0 {
 				continue
 			}
@@ -526,16 +542,17 @@ func (s *study) worst(yield func(*trial) bool) {
 // less is the wish by which a trial that runs comes to what it is to have, and how many
 // GPUs that frees: 0 where it is not to have less, would lose its work, or is to stop and
 // has not run for a round yet.
-func (p *hypersched) less(t *trial, now sched.Time) (sched.Wish, int64) {
+func (s *study) less(t *trial) (sched.Wish, int64) {
+	holds := s.cost(t, t.members())
 	switch {
 	case t.target == 0 && !t.g.Hints.Checkpoint:
 		return sched.Wish{}, 0
-	case t.target == 0 && (t.g.Started == 0 || t.g.Started.Add(p.round) > now):
+	case t.target == 0 && (t.g.Started == 0 || t.g.Started.Add(s.p.round) > s.v.Now()):
 		return sched.Wish{}, 0
 	case t.target == 0:
-		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, t.holds()
+		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, holds
 	}
-	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(t.holds()-t.gpus(t.target), 0)
+	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(holds-s.cost(t, t.target), 0)
 }
 
 // Paced implements sched.Paced.

@@ -503,7 +503,7 @@ func (v view) Bad() int64 {
 		first := f.Cells[r.Cell].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
 			hold, promised := cl.Holder(l)
-			if v.s.leafBad(l) && promised == cell.None && (hold == cell.None || cl.Alloc(hold).Opportunistic()) {
+			if v.s.leafBad(l) && promised == cell.None && (hold == cell.None || cl.Alloc(hold).Opportunistic() || v.s.holder(hold).cause != 0) {
 				n++
 			}
 		}

@@ -397,8 +397,11 @@ type View interface {
 	// Guaranteed is how many leaves the VC is guaranteed.
 	Guaranteed() int64
 	// Bad is how many of these are bad, or on nodes that are not in service, and held by no
-	// gang with a guarantee.
+	// gang with a guarantee, but for those that leave.
 	Bad() int64
+	// Ill is how many such leaves a gang holds, of an elastic job as many of its members, the
+	// first: nobody else can have them when they are left.
+	Ill(ref GangRef, members int32) int64
 	// Share is a party's dominant share of the VC's guarantee now, in parts per
 	// million: the largest over GPUs, GPU memory, cores, memory and each SKU. What
 	// the leaves carry that its gangs hold counts, at all priorities.

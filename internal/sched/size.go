@@ -68,6 +68,30 @@ func (s *State) sizesOf(j *job) Sizes {
 	return z
 }
 
+// Ill implements View.
+func (v view) Ill(ref GangRef, members int32) int64 {
+	j := v.s.find(ref.Job)
+	if j == nil || !v.s.cl.Ailed() {
+		return 0
+	}
+	var n int64
+	for g := range j.gangs {
+		at := j.gangs[g].attempt
+		if at == none || int32(g) != ref.Gang && (ref.Gang != 0 || !j.spec.partial()) || !j.within(int32(g), members) ||
+			v.s.attempts[at].state == AttemptReserving || v.s.attempts[at].cause != 0 {
+			continue
+		}
+		for _, t := range v.s.cl.Alloc(v.s.attempts[at].alloc).Placement.Tasks {
+			for _, l := range t.Leaves {
+				if v.s.leafBad(l) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
 // usualSize is with how many members a job begins; 0 of one that has one size.
 func (j *Job) usualSize() int32 {
 	if !j.partial() {
