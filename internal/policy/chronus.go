@@ -389,11 +389,17 @@ func (l *look) ordered(from int64) iter.Seq[sched.Ranked] {
 }
 
 // Tune implements sched.Tuner: where nobody waits profiles of elastic jobs end all the same, and
-// these get the sizes of their leases. Where somebody does, Rank saw to it.
+// these get the sizes of their leases; who is to move from where he was measured does. Where
+// somebody waits, Rank saw to it.
 func (c *chronus) Tune(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
-		if !somebodyWaits(v) && runsElastic(v) {
+		switch {
+		case somebodyWaits(v):
+		case runsElastic(v):
 			c.Rank(v)(yield)
+		case c.nodes > 0:
+			l := &look{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
+			l.depart()
 		}
 	}
 }
