@@ -15,6 +15,7 @@ type Carried struct {
 	Placement Placement
 	Lost      int32 // leaves that the new cluster lacks
 	Lazy      bool  // its guarantee did not survive: it goes on as opportunistic
+	Other     bool  // and cannot come back: a device is another now, or in other parts
 	// Drains are leaves of devices that this cluster divides otherwise than the one in
 	// which the tasks were started, be that the older one or an earlier one, while several
 	// allocations use parts of them: others hold some of them, and until this one has
@@ -82,6 +83,7 @@ func (o Origin) Equal(p Origin) bool {
 type Started struct {
 	Task
 	Origin Origin
+	Pinned PinnedID // the pinned cell that it asked for
 }
 
 // Origin returns what the leaves of a task are that was started in this cluster.
@@ -155,8 +157,7 @@ func alike(sku, was *SKU) bool {
 //
 // started are, by task, all devices that the tasks were started with, what they were
 // then, and the node's name in this cluster: a device that an earlier configuration
-// lacked and this one has again is held again, but the guarantee does not come back
-// with it.
+// lacked and this one has again is held again, and guaranteed with the others.
 //
 // A device that is still there under another SKU is the same device: it stays
 // held. The guarantee goes, unless the SKU differs in nothing but its name. Of a device
@@ -165,7 +166,7 @@ func alike(sku, was *SKU) bool {
 func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Carried {
 	var out Carried
 	moved := map[LeafID]LeafID{}
-	regained := false
+	back := false // a device came back
 	for i, t := range a.Placement.Tasks {
 		n := Task{Node: started[i].Node, SKU: t.SKU}
 		for k := range started[i].Devices {
@@ -179,7 +180,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 			if was >= 0 && same {
 				moved[t.Leaves[was]] = to[0]
 			}
-			regained = regained || was < 0 || !same
+			out.Other, back = out.Other || !same, back || was < 0
 			again := slices.Contains(n.Leaves, to[0]) || out.Placement.holds(to[0])
 			if len(to) > 1 || again {
 				out.Lost++ // the device as a whole is gone, or it stands for several of its parts
@@ -199,14 +200,72 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	if a.Opportunistic() {
 		return out
 	}
-	k := carrying{c: c, old: old, vc: vc, a: a, moved: moved}
-	binds, ok := k.binds()
-	if !ok && !regained && vc != None {
-		binds, ok = c.around(vc, &out.Placement)
-		ok = ok && k.pinnedAlike(binds) // a pinned cell must be asked for
+	out.Lazy = true
+	if out.Other || vc == None {
+		return out
 	}
-	if out.Lazy = !ok || regained; !out.Lazy {
-		out.Placement.Binds = binds
+	k := carrying{c: c, old: old, vc: vc, a: a, moved: moved}
+	binds, ok := []Bind(nil), false
+	if !back {
+		binds, ok = k.binds()
+	}
+	if !ok {
+		binds, ok = c.around(vc, &out.Placement)
+		ok = ok && k.pinnedAlike(binds) && (!back || c.asked(vc, &out.Placement, started, binds)) // a pinned cell must be asked for
+	}
+	if ok {
+		out.Lazy, out.Placement.Binds = false, binds
+	}
+	return out
+}
+
+// asked reports whether the leaves of tasks lie in the pinned cells that these asked for.
+func (c *Cluster) asked(vc int32, p *Placement, started []Started, binds []Bind) bool {
+	for i := range p.Tasks {
+		for _, l := range p.Tasks[i].Leaves {
+			if !slices.ContainsFunc(binds, func(b Bind) bool {
+				return b.Space == 0 && c.f.Contains(b.Cell, c.f.Leaves[l]) && c.spaces[vc].Roots[b.Root].Pinned == started[i].Pinned
+			}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Rearrange finds preassigned cells of a VC around a placement for which Carry found none, by
+// taking others around what some allocations of it hold: each of them may have got one that a
+// later one needs. It tries as many ways as an upgrade does. Where it succeeds these stand in
+// their new cells; started say which pinned cells the placement may stand in.
+func (c *Cluster) Rearrange(vc int32, kept []AllocID, p *Placement, started []Started) ([]Bind, bool) {
+	var all Placement
+	for _, id := range kept {
+		all.Tasks = append(all.Tasks, c.allocs[id].Placement.Tasks...)
+		c.Demote(id)
+	}
+	all.Tasks = append(all.Tasks, p.Tasks...)
+	binds, ok := c.around(vc, &all)
+	if ok = ok && c.asked(vc, p, started, binds); !ok {
+		for _, id := range slices.Backward(kept) {
+			c.undemote(id)
+		}
+		return nil, false
+	}
+	for _, id := range kept {
+		c.Upgrade(id, c.bindsOver(binds, &c.allocs[id].Placement))
+	}
+	return c.bindsOver(binds, p), true
+}
+
+// bindsOver keeps those that lie around some leaf of a placement.
+func (c *Cluster) bindsOver(binds []Bind, p *Placement) []Bind {
+	var out []Bind
+	for _, b := range binds {
+		if slices.ContainsFunc(p.Tasks, func(t Task) bool {
+			return slices.ContainsFunc(t.Leaves, func(l LeafID) bool { return c.f.Contains(b.Cell, c.f.Leaves[l]) })
+		}) {
+			out = append(out, b)
+		}
 	}
 	return out
 }

@@ -310,6 +310,6 @@ var faults = []fault{
 		old: "	if wanted {\n		return cell.MayDoWithout",
 		new: "	if wanted {\n		return cell.Needed"},
 	{name: "room is made for who lost his cells", file: "internal/sched/service.go",
-		old: " || a.lazy && (a.orphaned || !s.steady(a))",
+		old: " || a.lazy && (!s.steady(a) || a.orphaned && !s.partLeft(a))",
 		new: ""},
 }

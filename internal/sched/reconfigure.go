@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -25,8 +26,20 @@ type change struct {
 	ev     Configured
 	events []Event // what Apply gets; none when nothing changes
 	// lent are the jobs whose first gang is opportunistic there; looked up only.
-	lent map[JobID]bool
+	lent   map[JobID]bool
+	allocs []cell.AllocID // by move, what it holds in next
+	kept   []keptIn       // by space of next
 }
+
+// keptIn are the moves of a VC that keep their guarantee, and how often cells were sought in vain
+// by taking others for these.
+type keptIn struct {
+	moves  []int
+	missed int
+}
+
+// rearrangedMost bounds how often that is tried in vain for one VC.
+const rearrangedMost = 16
 
 // change checks a command and decides what becomes of everything that holds
 // cells: guaranteed attempts first, by priority, then by age.
@@ -46,7 +59,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
-	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}, lent: map[JobID]bool{}}
+	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}, lent: map[JobID]bool{}, kept: make([]keptIn, next.NumSpaces())}
 	var no *Refusal
 	if ch.ev.Renamed, ch.ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
@@ -60,7 +73,10 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 			ch.events = append(ch.events, Unreserved{Attempt: a.id, Reason: "the configuration changed"})
 			continue
 		}
-		ch.ev.Moves = append(ch.ev.Moves, s.planMove(ch, a))
+		s.planMove(ch, a)
+	}
+	for i := range ch.ev.Moves {
+		ch.ev.Moves[i].Placement.Binds = ch.next.Alloc(ch.allocs[i]).Placement.Binds // which the next ones may have changed
 	}
 	ch.events = append(ch.events, ch.ev)
 	return ch, nil
@@ -71,29 +87,54 @@ func sameConfig(a, b *Config) bool {
 	return a == b || reflect.DeepEqual(a, b) || string(appendLine(nil, a)) == string(appendLine(nil, b))
 }
 
-// carryOrder returns the attempt slots that hold or were promised cells:
-// guaranteed ones first, by priority, then by age.
+// carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones
+// first, those that leave anyway last of these; by priority, with members above a minimum
+// behind all full gangs of it, then by age. Who shares leaves follows whom they were given to.
 func (s *State) carryOrder() []int32 {
-	var order []int32
+	type place struct {
+		slot    int32
+		prio    cell.Priority
+		leaves  bool
+		extra   bool
+		of, its AttemptID
+		joined  bool
+	}
+	var order []place
 	for i := range s.attempts {
-		if s.attempts[i].job != none && s.attempts[i].id.Job != 0 {
-			order = append(order, int32(i))
+		a := &s.attempts[i]
+		if a.job == none || a.id.Job == 0 {
+			continue
 		}
+		host := s.holder(a.alloc)
+		p := place{slot: int32(i), prio: s.jobs[host.job].spec.Priority, extra: s.isExtra(host), leaves: true, of: host.id, its: a.id, joined: a.joined}
+		for _, m := range s.membersOf(a.alloc) {
+			p.leaves = p.leaves && (m.cause != 0 || s.isExtra(m) && !s.minimumLives(&s.jobs[m.job]))
+		}
+		if host.lazy || p.prio < cell.MinGuaranteed {
+			p.prio, p.leaves = cell.Opportunistic, false
+		}
+		order = append(order, p)
 	}
-	prio := func(slot int32) cell.Priority {
-		a := &s.attempts[slot]
-		if a.lazy {
-			return cell.Opportunistic
-		}
-		return s.jobs[a.job].spec.Priority
-	}
-	slices.SortFunc(order, func(x, y int32) int {
-		if p, q := prio(x), prio(y); p != q {
-			return int(q) - int(p)
-		}
-		return compareAttempts(s.attempts[x].id, s.attempts[y].id)
+	slices.SortFunc(order, func(x, y place) int {
+		return cmp.Or(first(x.prio >= cell.MinGuaranteed, y.prio >= cell.MinGuaranteed), first(!x.leaves, !y.leaves), cmp.Compare(y.prio, x.prio),
+			first(!x.extra, !y.extra), compareAttempts(x.of, y.of), first(!x.joined, !y.joined), compareAttempts(x.its, y.its))
 	})
-	return order
+	out := make([]int32, len(order))
+	for i := range order {
+		out[i] = order[i].slot
+	}
+	return out
+}
+
+// first orders what is true before what is not.
+func first(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
 }
 
 func compareAttempts(a, b AttemptID) int {
@@ -107,14 +148,15 @@ func compareAttempts(a, b AttemptID) int {
 }
 
 // planMove decides where an attempt stands in the new cluster, and takes it there.
-func (s *State) planMove(ch *change, a *attempt) Move {
+func (s *State) planMove(ch *change, a *attempt) {
 	j := &s.jobs[a.job]
 	if a.joined { // it stays with whom it shares its leaves with, who stands before it
 		host := s.holder(a.alloc).id
 		i := slices.IndexFunc(ch.ev.Moves, func(m Move) bool { return m.Attempt == host })
 		m := ch.ev.Moves[i]
 		m.Attempt = a.id
-		return m
+		ch.ev.Moves, ch.allocs = append(ch.ev.Moves, m), append(ch.allocs, ch.allocs[i])
+		return
 	}
 	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
 	var started []cell.Started
@@ -122,20 +164,45 @@ func (s *State) planMove(ch *change, a *attempt) Move {
 	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		t := j.tasks[o].started()
 		t.Node = nodeNow(ch.ev.RenamedNodes, t.Node)
-		started = append(started, cell.Started{Task: t, Origin: origins[k]})
+		started = append(started, cell.Started{Task: t, Origin: origins[k], Pinned: j.spec.Roles[j.tasks[o].role].Pinned})
 	}
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
 	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
-	if s.isExtra(a) && !a.lazy && ch.lent[a.id.Job] && j.spec.Priority >= cell.MinGuaranteed {
+	extra := s.isExtra(a) && !a.lazy && j.spec.Priority >= cell.MinGuaranteed
+	switch {
+	case extra && ch.lent[a.id.Job]:
 		m.Lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
-	} else if a.id.Gang == 0 {
+	case m.Lazy && !got.Other && vc != cell.None:
+		m.Placement.Binds, m.Lazy = ch.rearrange(vc, &m.Placement, started)
+	}
+	if a.id.Gang == 0 {
 		ch.lent[a.id.Job] = m.Lazy || a.lazy
 	}
 	alloc := ch.next.Take(max(vc, 0), j.spec.Priority, m.Placement, false)
 	if m.Lazy || a.lazy {
 		ch.next.Demote(alloc)
+	} else if j.spec.Priority >= cell.MinGuaranteed && len(m.Placement.Binds) > 0 {
+		ch.kept[vc].moves = append(ch.kept[vc].moves, len(ch.ev.Moves))
 	}
-	return m
+	ch.ev.Moves, ch.allocs = append(ch.ev.Moves, m), append(ch.allocs, alloc)
+}
+
+// rearrange finds cells for one that found none while those before it chose what was best for
+// them alone; lazy says that there are none.
+func (ch *change) rearrange(vc int32, p *cell.Placement, started []cell.Started) (binds []cell.Bind, lazy bool) {
+	k := &ch.kept[vc]
+	if len(k.moves) == 0 || k.missed == rearrangedMost {
+		return nil, true
+	}
+	var kept []cell.AllocID
+	for _, i := range k.moves {
+		kept = append(kept, ch.allocs[i])
+	}
+	binds, ok := ch.next.Rearrange(vc, kept, p, started)
+	if !ok {
+		k.missed++
+	}
+	return binds, !ok
 }
 
 // origins are what the tasks of an attempt were started with. A snapshot of an older

@@ -125,7 +125,7 @@ func (s *State) gangView(e queued) GangView {
 	}
 	if g.attempt != none {
 		a := &s.attempts[g.attempt]
-		v.Started, v.Delayed = a.started, v.Delayed || a.lazy && (a.orphaned || !s.steady(a))
+		v.Started, v.Delayed = a.started, v.Delayed || a.lazy && (!s.steady(a) || a.orphaned && !s.partLeft(a))
 		if a.started > 0 {
 			v.Since = a.started
 			v.Ran += s.ranFor(a)

@@ -47,7 +47,11 @@ func (s *State) count(a *attempt, sign int32) {
 		if a.state != AttemptReserving {
 			s.accrue(space)
 			s.borrows(t, a, int64(sign))
-			t.borrowed += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
+			n := j.gangs[a.id.Gang].leaves
+			if a.orphaned { // what drains is nobody's that could be lent
+				n = int32(len(leavesOf(&s.cl.Alloc(a.alloc).Placement)))
+			}
+			t.borrowed += int64(sign) * int64(n)
 		}
 		return
 	}

@@ -79,7 +79,7 @@ func below(q []queued, p cell.Priority) int {
 func (w *walker) upgrade(a *attempt) {
 	defer w.s.blaming(a.id.Job)
 	s := w.s
-	if !s.steady(a) || a.orphaned || w.leavesBlocked(a) {
+	if !s.steady(a) || a.orphaned && !s.partLeft(a) || w.leavesBlocked(a) {
 		return
 	}
 	binds, ok := s.cl.Upgradable(a.alloc)
@@ -93,6 +93,12 @@ func (w *walker) upgrade(a *attempt) {
 	}
 	s.grew = s.grew || s.bindsIll(s.jobs[a.job].space, binds)
 	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
+}
+
+// partLeft reports whether an attempt that lost leaves has some that are what they were.
+func (s *State) partLeft(a *attempt) bool {
+	some := slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks, func(t cell.Task) bool { return len(t.Leaves) > 0 })
+	return some && !s.startedOtherwise(a)
 }
 
 // suits reports whether an attempt's leaves, in these preassigned cells, are what
