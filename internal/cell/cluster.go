@@ -296,6 +296,13 @@ func (c *Cluster) undemote(id AllocID) {
 	a := &c.allocs[id]
 	a.Lazy = false
 	c.countHeld(a, 1)
+	c.bindAgain(a)
+	c.useRoots(id, 1)
+	c.recountAll(a)
+}
+
+// bindAgain binds the preassigned cells of an allocation where they were.
+func (c *Cluster) bindAgain(a *Alloc) {
 	for _, b := range a.binds() {
 		if b.Space != 0 {
 			c.rebindOuter(b)
@@ -305,8 +312,6 @@ func (c *Cluster) undemote(id AllocID) {
 			panic(fmt.Sprintf("cell: root %d cannot be bound again to cell %d", b.Root, b.Cell))
 		}
 	}
-	c.useRoots(id, 1)
-	c.recountAll(a)
 }
 
 // useRoots counts an allocation's leaves in (sign 1) or out (-1) of the

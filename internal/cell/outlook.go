@@ -100,6 +100,18 @@ func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
 	return c.Place(r)
 }
 
+// PlaceInstead is Place as if one promised allocation had given its promise back: its leaves and
+// its preassigned cells are to be had. The cluster is unchanged.
+func (c *Cluster) PlaceInstead(id AllocID, r *Request) (Result, bool) {
+	defer c.kept([]AllocID{id})()
+	c.useRoots(id, -1)
+	defer func() {
+		c.bindAgain(&c.allocs[id])
+		c.useRoots(id, 1)
+	}()
+	return c.Place(r)
+}
+
 // FitsLater reports whether PlaceLater finds anything. It does not ask for the fewest
 // victims, which may cost far more.
 func (c *Cluster) FitsLater(r *Request, promised []AllocID) bool {

@@ -437,8 +437,11 @@ func (o *outlook) improve(a asking) {
 	if s.fulfil(at) {
 		return
 	}
+	if !s.mayImprove(at) {
+		return
+	}
 	o.again()
-	res, ok := s.cl.Place(&r)
+	res, ok := s.cl.PlaceInstead(at.alloc, &r)
 	o.release()
 	if ok {
 		id := at.id

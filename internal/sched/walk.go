@@ -415,18 +415,35 @@ func (s *State) pinFits(m cell.Member, chain int16, space int32) bool {
 // when free cells appeared.
 func (s *State) improve(j *job, g int32, blocked []bool) {
 	a := &s.attempts[j.gangs[g].attempt]
-	if s.fulfil(a) || j.gangs[g].leaves > s.cl.Rest() {
+	if s.fulfil(a) || !s.mayImprove(a) {
 		return
 	}
 	r := s.request(j, int(g))
 	r.Blocked = blocked
-	res, ok := s.cl.Place(&r)
+	res, ok := s.cl.PlaceInstead(a.alloc, &r)
 	if !ok {
 		return
 	}
 	id := a.id
 	s.emit(Unreserved{Attempt: id, Reason: "free cells appeared"})
 	s.emit(Placed{Attempt: id, Placement: res.Placement})
+}
+
+// mayImprove reports whether as many leaves are free as a gang needs, with those that were
+// left of what it is promised.
+func (s *State) mayImprove(a *attempt) bool {
+	missing := s.jobs[a.job].gangs[a.id.Gang].leaves
+	if s.cl.Rest() == 0 {
+		return false // asked whenever one of many victims has left
+	}
+	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
+		for _, l := range t.Leaves {
+			if hold, _ := s.cl.Holder(l); hold == cell.None {
+				missing--
+			}
+		}
+	}
+	return missing <= s.cl.Rest()
 }
 
 // carryOut turns a plan into events.
