@@ -91,7 +91,7 @@ func (c *Cluster) liftable(r *Request) ([]AllocID, bool) {
 		}
 	}
 	slices.SortFunc(out, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
-	slices.SortStableFunc(out, func(a, b AllocID) int { return r.cost(a).compare(r.cost(b)) })
+	slices.SortStableFunc(out, func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) })
 	return out, true
 }
 
@@ -245,7 +245,7 @@ func (e *exact) from(i int, gain, freed int32) {
 	}
 	if len(e.set) == e.k {
 		cost := e.c.sum(e.r, e.set)
-		if (e.found || e.k == e.size) && cost.compare(e.best) >= 0 {
+		if (e.found || e.k == e.size) && cost.Compare(e.best) >= 0 {
 			return
 		}
 		res, ok := e.c.with(e.r, e.set)
@@ -270,7 +270,7 @@ func (e *exact) from(i int, gain, freed int32) {
 func (c *Cluster) sum(r *Request, ids []AllocID) Cost {
 	var sum Cost
 	for _, v := range c.staying(ids) {
-		sum = sum.plus(r.cost(v))
+		sum = sum.Plus(r.cost(v))
 	}
 	return sum
 }

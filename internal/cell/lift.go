@@ -147,7 +147,7 @@ type option struct {
 }
 
 func (a option) compare(b option) int {
-	return cmp.Or(cmp.Compare(a.n, b.n), a.cost.compare(b.cost))
+	return cmp.Or(cmp.Compare(a.n, b.n), a.cost.Compare(b.cost))
 }
 
 func (a option) order(b option) int { return cmp.Or(a.compare(b), cmp.Compare(a.bin, b.bin)) }
@@ -157,7 +157,7 @@ func (s *search) option(b *bin, n int32) (option, bool) {
 	chosen, ok := s.victimsIn(b, n)
 	o := option{n: len(chosen)}
 	for i := range chosen {
-		o.cost = o.cost.plus(chosen[i].cost)
+		o.cost = o.cost.Plus(chosen[i].cost)
 	}
 	return o, ok
 }
@@ -172,7 +172,7 @@ func (s *search) victimsIn(b *bin, n int32) ([]holder, bool) {
 		return nil, true
 	}
 	slices.SortStableFunc(holders, func(a, b holder) int {
-		return cmp.Or(cmp.Compare(min(b.leaves, n-free), min(a.leaves, n-free)), a.cost.compare(b.cost))
+		return cmp.Or(cmp.Compare(min(b.leaves, n-free), min(a.leaves, n-free)), a.cost.Compare(b.cost))
 	})
 	k := 0
 	for ; k < len(holders) && free < n; k++ {
@@ -182,7 +182,7 @@ func (s *search) victimsIn(b *bin, n int32) ([]holder, bool) {
 		return nil, false
 	}
 	chosen := holders[:k]
-	slices.SortStableFunc(chosen, func(a, b holder) int { return b.cost.compare(a.cost) })
+	slices.SortStableFunc(chosen, func(a, b holder) int { return b.cost.Compare(a.cost) })
 	kept := chosen[:0]
 	for _, h := range chosen {
 		if free-h.leaves >= n {

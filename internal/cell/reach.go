@@ -57,7 +57,7 @@ func (s *search) liftNear(bins []bin, p *part, l Level) bool {
 		if s.packLifting(under, p) || s.liftWhole(under, p) {
 			o := option{n: len(s.victims) - lifted}
 			for _, v := range s.victims[lifted:] {
-				o.cost = o.cost.plus(s.r.cost(v))
+				o.cost = o.cost.Plus(s.r.cost(v))
 			}
 			if bestOf == nil || o.compare(best) < 0 {
 				best, bestOf = o, under

@@ -68,19 +68,28 @@ func (r *Request) allows(id AllocID, a *Alloc) bool {
 	return a.Space == r.Space && a.Priority < r.Lift.Below
 }
 
-// Cost is what lifting a holder costs: who was preempted more often is spared,
-// then who loses more work.
+// Cost is what lifting some holders costs: of as many those of a higher class are spared, then
+// who was preempted more often, then who loses more work.
 type Cost struct {
+	Class     int32 // the highest of them: opportunistic work is 0
+	Of        int32 // how many are of that
 	Preempted int32
 	Lost      int64 // GPU-microseconds since the last checkpoint
 }
 
-func (a Cost) compare(b Cost) int {
-	return cmp.Or(cmp.Compare(a.Preempted, b.Preempted), cmp.Compare(a.Lost, b.Lost))
+// Compare orders costs, the least first.
+func (a Cost) Compare(b Cost) int {
+	return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Preempted, b.Preempted), cmp.Compare(a.Lost, b.Lost))
 }
 
-func (a Cost) plus(b Cost) Cost {
-	sum := Cost{a.Preempted + b.Preempted, a.Lost + b.Lost}
+// Plus is what lifting both costs.
+func (a Cost) Plus(b Cost) Cost {
+	sum := Cost{max(a.Class, b.Class), a.Of, a.Preempted + b.Preempted, a.Lost + b.Lost}
+	if b.Class == a.Class {
+		sum.Of += b.Of
+	} else if b.Class > a.Class {
+		sum.Of = b.Of
+	}
 	if sum.Lost < a.Lost {
 		sum.Lost = 1<<63 - 1
 	}

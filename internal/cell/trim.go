@@ -12,7 +12,7 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	victims := c.staying(res.Victims)
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
 	slices.SortFunc(may, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
-	slices.SortStableFunc(may, func(a, b AllocID) int { return r.cost(b).compare(r.cost(a)) })
+	slices.SortStableFunc(may, func(a, b AllocID) int { return r.cost(b).Compare(r.cost(a)) })
 	q := *r
 	q.Lift, q.Cost, q.wary = nil, nil, true
 	c.scratch().budget = setSteps

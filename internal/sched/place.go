@@ -129,18 +129,27 @@ func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 		a := s.holder(id)
 		c := s.cost(a)
 		for at := a.mate; at != none; at = s.attempts[at].mate { // who shares its leaves stops, too
-			also := s.cost(&s.attempts[at])
-			c.Preempted, c.Lost = c.Preempted+also.Preempted, c.Lost+min(also.Lost, 1<<62-c.Lost)
+			c = c.Plus(s.cost(&s.attempts[at]))
 		}
 		return c
 	}
 	return r
 }
 
-// cost is what stopping an attempt costs.
+// cost is what stopping an attempt costs. Members above a minimum are a class of their own,
+// above opportunistic work and below full gangs, which count by their priority.
 func (s *State) cost(a *attempt) cell.Cost {
-	c := cell.Cost{Preempted: min(s.jobs[a.job].preempted, fullGang-1), Lost: min(s.lostWork(a), 1<<62)}
-	if !s.isExtra(a) {
+	j := &s.jobs[a.job]
+	c := cell.Cost{Of: 1, Preempted: min(j.preempted, fullGang-1), Lost: min(s.lostWork(a), 1<<62)}
+	extra := s.isExtra(a)
+	switch {
+	case a.lazy || j.spec.Priority < cell.MinGuaranteed:
+	case extra:
+		c.Class = 1
+	default:
+		c.Class = 2 + int32(j.spec.Priority-cell.MinGuaranteed)
+	}
+	if !extra {
 		c.Preempted += fullGang
 	}
 	return c
@@ -288,38 +297,10 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 		q := s.lifting(*r, limit)
 		q.Lift.Also = s.extrasBelow(r.Space, prio)
 		if p, ok := s.planLifted(q); ok {
-			return p, true
+			return s.orClearing(*r, limit, p), true
 		}
 	}
-	return s.planClearing(*r, prio)
-}
-
-// maxCleared is how many holders a VC may have at most that planClearing looks at.
-const maxCleared = 1024
-
-// planClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
-// not, and stops those that do not: their cells may be bound where the gang can use them. By
-// their leaves alone it would have found room before: it may run on other nodes only, or needs
-// larger cells than theirs are.
-func (s *State) planClearing(r cell.Request, prio cell.Priority) (plan, bool) {
-	holders := s.holdersBelow(r.Space, prio, func(*attempt) bool { return true })
-	if len(holders) > maxCleared {
-		return plan{}, false
-	}
-	q := s.lifting(r, cell.MinGuaranteed)
-	done, res, ok := s.cl.ClearedFits(&q, holders)
-	if !ok {
-		return plan{}, false
-	}
-	p := plan{placement: res.Placement, victims: res.Victims}
-	for _, id := range done {
-		if s.willing(s.holder(id)) && !slices.Contains(res.Victims, id) {
-			p.lazies = append(p.lazies, id)
-		} else {
-			p.cleared = append(p.cleared, id)
-		}
-	}
-	return p, true
+	return s.planClearing(*r, s.anyBelow(r.Space, prio))
 }
 
 // planLazyLifting makes holders of the VC opportunistic, as many as it must, and

@@ -1,0 +1,98 @@
+package cell
+
+import (
+	"slices"
+	"sort"
+)
+
+// Searches in which allocations give up their guarantee.
+
+// DemotedFits reports whether a gang would fit without lifting anybody if the
+// given allocations became opportunistic, in their order; it returns the
+// shortest prefix that suffices, without those that turn out superfluous. The
+// cluster is unchanged.
+func (c *Cluster) DemotedFits(r *Request, lazies []AllocID) ([]AllocID, Result, bool) {
+	var done []AllocID
+	var res Result
+	ok := false
+	for _, a := range lazies {
+		c.Demote(a)
+		done = append(done, a)
+		if res, ok = c.Place(r); ok {
+			break
+		}
+	}
+	if ok {
+		done, res = c.fewerDemoted(r, done, res)
+	}
+	for i := len(done) - 1; i >= 0; i-- {
+		c.undemote(done[i])
+	}
+	return done, res, ok
+}
+
+// PlaceDemoted is Place as if some allocations had become opportunistic. The cluster is unchanged.
+func (c *Cluster) PlaceDemoted(r *Request, ids []AllocID) (Result, bool) {
+	for _, id := range ids {
+		c.Demote(id)
+	}
+	res, ok := c.Place(r)
+	for _, id := range slices.Backward(ids) {
+		c.undemote(id)
+	}
+	return res, ok
+}
+
+// fewerDemoted gives those of the demoted allocations but the last their cells back, the last
+// first, without which a gang fits; it returns the others.
+func (c *Cluster) fewerDemoted(r *Request, done []AllocID, res Result) ([]AllocID, Result) {
+	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries; i-- {
+		c.undemote(done[i])
+		if less, still := c.Place(r); still {
+			res, done = less, slices.Delete(done, i, i+1)
+			continue
+		}
+		c.Demote(done[i])
+		missed++
+	}
+	return done, res
+}
+
+// demotedTries bounds how many are tried in vain for being superfluous.
+const demotedTries = 64
+
+// ClearedFits is DemotedFits where all of these, and what the request may lift besides, may be
+// made to leave: the gang may get their leaves as well, and each cell that was bound for them
+// may be bound elsewhere. It tries all of them first, since most often that tells that none help.
+func (c *Cluster) ClearedFits(r *Request, ids []AllocID) ([]AllocID, Result, bool) {
+	n := 0 // how many are demoted
+	demote := func(to int) {
+		for ; n < to; n++ {
+			c.Demote(ids[n])
+		}
+		for ; n > to; n-- {
+			c.undemote(ids[n-1])
+		}
+	}
+	demote(len(ids))
+	res, ok := c.Place(r)
+	if !ok {
+		demote(0)
+		return nil, res, false
+	}
+	enough := sort.Search(len(ids), func(k int) bool {
+		demote(k)
+		_, fits := c.Place(r)
+		return fits
+	})
+	demote(enough)
+	res, ok = c.Place(r)
+	done := slices.Clone(ids[:enough])
+	if ok {
+		done, res = c.fewerDemoted(r, done, res)
+	}
+	for i := len(done) - 1; i >= 0; i-- {
+		c.undemote(done[i])
+	}
+	return done, res, ok
+}

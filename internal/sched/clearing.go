@@ -1,0 +1,125 @@
+package sched
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Holders of a VC may be in the way by the cells that are bound for them, and not by their leaves:
+// whoever is to have these cells elsewhere makes them give up their guarantee.
+
+const (
+	// maxCleared is how many holders a VC may have at most that planClearing looks at.
+	maxCleared = 1024
+	// maxChosen is up to how many every choice of them is tried.
+	maxChosen = 12
+)
+
+// anyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or not.
+func (s *State) anyBelow(space int32, prio cell.Priority) []cell.AllocID {
+	return s.holdersBelow(space, prio, func(*attempt) bool { return true })
+}
+
+// planClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
+// not, and stops those that do not: their cells may be bound where the gang can use them. By
+// their leaves alone it would have found room before: it may run on other nodes only, or needs
+// larger cells than theirs are. Of few holders it finds those with whom fewest are stopped.
+func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool) {
+	if len(holders) > maxCleared {
+		return plan{}, false
+	}
+	q := s.lifting(r, cell.MinGuaranteed)
+	done, res, ok := s.cl.ClearedFits(&q, holders)
+	if !ok {
+		return plan{}, false
+	}
+	best := s.clearing(done, res)
+	if len(holders) > maxChosen {
+		return best, true
+	}
+	n, cost := s.price(&q, &best)
+	for size := range len(holders) + 1 {
+		for set := range uint(1) << len(holders) {
+			if bits.OnesCount(set) != size || s.unwilling(holders, set) > n {
+				continue
+			}
+			var ids []cell.AllocID
+			for i, id := range holders {
+				if set>>i&1 != 0 {
+					ids = append(ids, id)
+				}
+			}
+			try := q
+			try.Cost = func(id cell.AllocID) cell.Cost {
+				if slices.Contains(ids, id) && !s.willing(s.holder(id)) {
+					return cell.Cost{} // it stops anyway
+				}
+				return q.Cost(id)
+			}
+			res, ok := s.cl.PlaceDemoted(&try, ids)
+			if !ok {
+				continue
+			}
+			p := s.clearing(ids, res)
+			if m, c := s.price(&q, &p); m < n || m == n && c.Compare(cost) < 0 {
+				best, n, cost = p, m, c
+			}
+		}
+	}
+	return best, true
+}
+
+// unwilling counts those of a choice of holders who are stopped when they give up their guarantee.
+func (s *State) unwilling(holders []cell.AllocID, set uint) int {
+	n := 0
+	for i, id := range holders {
+		if set>>i&1 != 0 && !s.willing(s.holder(id)) {
+			n++
+		}
+	}
+	return n
+}
+
+// clearing is the plan in which some holders gave up their guarantee.
+func (s *State) clearing(done []cell.AllocID, res cell.Result) plan {
+	p := plan{placement: res.Placement, victims: res.Victims}
+	for _, id := range done {
+		if s.willing(s.holder(id)) && !slices.Contains(res.Victims, id) {
+			p.lazies = append(p.lazies, id)
+		} else {
+			p.cleared = append(p.cleared, id)
+		}
+	}
+	return p
+}
+
+// price is how many a plan stops who would have stayed, and what that costs.
+func (s *State) price(q *cell.Request, p *plan) (n int, cost cell.Cost) {
+	stopped := slices.Concat(p.victims, p.cleared)
+	slices.Sort(stopped)
+	for _, id := range slices.Compact(stopped) {
+		if s.steady(s.holder(id)) {
+			n, cost = n+1, cost.Plus(q.Cost(id))
+		}
+	}
+	return n, cost
+}
+
+// orClearing is a plan that stops full gangs below a limit, or one in which fewer are: the victims
+// need not lie where the gang then goes, and who may become opportunistic need not stop.
+func (s *State) orClearing(r cell.Request, limit cell.Priority, p plan) plan {
+	q := s.lifting(r, cell.MinGuaranteed)
+	n, cost := s.price(&q, &p)
+	holders := s.holdersBelow(r.Space, r.Priority, func(a *attempt) bool { return s.jobs[a.job].spec.Priority < limit || s.willing(a) })
+	if n < 2 || len(holders) > maxChosen {
+		return p
+	}
+	if other, ok := s.planClearing(r, holders); ok {
+		if m, c := s.price(&q, &other); m < n || m == n && c.Compare(cost) < 0 {
+			return other
+		}
+	}
+	return p
+}
