@@ -255,7 +255,7 @@ func (s *State) settleReservation(a *attempt) {
 				s.emit(Unreserved{Attempt: a.id, Reason: fmt.Sprintf("attempt %v may be alive on a lost node", lost[i].id)})
 				return
 			case s.leafBad(l):
-				s.emit(Unreserved{Attempt: a.id, Reason: "a reserved cell went bad"})
+				s.emit(Unreserved{Attempt: a.id, Reason: "a reserved cell is no longer in service"})
 				return
 			}
 		}

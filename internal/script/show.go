@@ -100,8 +100,11 @@ func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
 		out.WriteString("\n")
 	}
 	for _, a := range j.Attempts {
-		if a.Opportunistic {
+		switch {
+		case a.Opportunistic && a.Ended == 0:
 			fmt.Fprintf(out, "  attempt %s is opportunistic\n", a.ID)
+		case a.Opportunistic:
+			fmt.Fprintf(out, "  attempt %s was opportunistic\n", a.ID)
 		}
 	}
 }
