@@ -43,6 +43,9 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 // neverFits returns why a gang could not even be placed in an empty, healthy
 // cluster of this configuration; nil when it could.
 func (s *State) neverFits(j *job, g int) *Reason {
+	if s.cl.SpaceOf(j.spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
+		return &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
+	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
 	if why, ok := s.never[key]; ok {
 		return why
@@ -65,9 +68,6 @@ type whatFits struct {
 }
 
 func (s *State) judgeShape(j *job, g int) *Reason {
-	if s.cl.SpaceOf(j.spec.VC) == cell.None {
-		return &Reason{Code: NeverFits, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
-	}
 	r := s.request(j, g)
 	r.Avoided, r.Reach, r.IgnoreHealth = nil, nil, true
 	if s.mayFit(j, g, r) {
