@@ -28,8 +28,11 @@ type suggester struct {
 	j    *job
 	g    int32
 	left int // tries
-	out  []Suggestion
-	cut  bool // something was left untried
+	// anyway is set when the gang starts without any change, once those have left who are being
+	// stopped: then only what starts at once helps.
+	anyway bool
+	out    []Suggestion
+	cut    bool // something was left untried
 }
 
 // suggest tries one change after the other by deciding on a copy of the state.
@@ -40,6 +43,9 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 		return nil, false
 	}
 	t := &suggester{s: s, j: j, g: g}
+	if why != NeverFits && why != QuotaExceeded && why != BackOff {
+		_, t.anyway = t.without()
+	}
 	if s.phase(j) == Waiting && !j.spec.Gangs[g].Extra && why != BackOff {
 		w := s.whatIf()
 		w.finish(j.id)
@@ -53,14 +59,12 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	case BackOff:
 		t.afterTime()
 	default:
-		// Who is promised cells starts when his victims have left: no change helps him to that.
-		_, anyway := t.without()
-		if !anyway {
+		if !t.anyway {
 			t.afterJobs()
 			t.withoutAhead()
 		}
 		t.afterTime()
-		if !anyway {
+		if !t.anyway {
 			t.mended()
 		}
 	}
@@ -92,7 +96,8 @@ func (t *suggester) instead(spec *Job) ([]Displaced, bool) {
 		return nil, false
 	}
 	w.tell(events...)
-	return w.starts(ans.Job, gangWith(spec, t.role()))
+	preempts, ok := w.starts(ans.Job, gangWith(spec, t.role()))
+	return preempts, ok && !(t.anyway && len(preempts) > 0)
 }
 
 // role is the largest role of the gang: the one whose size matters most.
@@ -421,8 +426,11 @@ func (t *suggester) afterTime() {
 	f := forward{whatIf: w, pace: slow, most: forwardMost}
 	if at, ok := f.run(t.j.id, t.g); ok {
 		text := "it would start %s from now"
-		if f.ended > 0 {
+		switch {
+		case len(f.kinds) > 0:
 			text += ", when the jobs that run have reached the ends that they declare"
+		case f.ended > 0: // only stops
+			text += ", with the grace of who is stopped until then"
 		}
 		t.add(Suggestion{Kind: AfterTime, At: at}, nil, text, spanText(Duration(at-t.s.now)))
 	}
