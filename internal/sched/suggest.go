@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -362,45 +361,6 @@ func (t *suggester) without(ids ...JobID) ([]Displaced, bool) {
 		w.finish(id)
 	}
 	return w.starts(t.j.id, t.g)
-}
-
-// endable returns the jobs whose end could make room for a gang: those that hold
-// cells of the same guarantee, or for an opportunistic gang any that it could
-// use. The first to end comes first, then those without a limit, by id.
-func (s *State) endable(j *job, g int) []JobID {
-	type holder struct {
-		id   JobID
-		ends Time
-	}
-	space := s.space(j.spec.VC)
-	guaranteed := j.spec.Priority >= cell.MinGuaranteed
-	var all []holder
-	for i := range s.attempts {
-		a := &s.attempts[i]
-		if a.job == none || a.job == s.slots.of(j.id) || a.state == AttemptReserving {
-			continue
-		}
-		al := s.cl.Alloc(a.alloc)
-		if guaranteed && (al.Opportunistic() || al.Space != space) && a.state != AttemptUnknown || !s.onUsableChain(j, g, a) {
-			continue
-		}
-		ends, _ := s.declaredEnd(a)
-		if ends == 0 {
-			ends = 1<<63 - 1
-		}
-		k := slices.IndexFunc(all, func(h holder) bool { return h.id == a.id.Job })
-		if k < 0 {
-			k = len(all)
-			all = append(all, holder{id: a.id.Job})
-		}
-		all[k].ends = max(all[k].ends, ends)
-	}
-	slices.SortFunc(all, func(x, y holder) int { return cmp.Or(cmp.Compare(x.ends, y.ends), cmp.Compare(x.id, y.id)) })
-	out := make([]JobID, len(all))
-	for i := range all {
-		out[i] = all[i].id
-	}
-	return out
 }
 
 // withoutAhead looks for waiting jobs that alone keep the gang from starting.
