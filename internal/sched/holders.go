@@ -87,7 +87,7 @@ func (s *State) bindsOn(j *job, g int, its cell.NodeSet) bool {
 
 // endable returns the jobs whose end could make room for a gang: those that hold
 // cells of the same guarantee, or of the only nodes that the gang may use, or for an
-// opportunistic gang any that it could use. The first to end comes first, then those without a limit, by id.
+// opportunistic gang any that it could use, or drain from such cells. The first to end comes first, then those without a limit, by id.
 func (s *State) endable(j *job, g int) []JobID {
 	type holder struct {
 		id   JobID
@@ -103,7 +103,8 @@ func (s *State) endable(j *job, g int) []JobID {
 			continue
 		}
 		al := s.cl.Alloc(a.alloc)
-		if guaranteed && (al.Opportunistic() || al.Space != space && !s.standsOn(j, g, a, its)) && a.state != AttemptUnknown || !s.onUsableChain(j, g, a) {
+		beside := guaranteed && (al.Opportunistic() || al.Space != space && !s.standsOn(j, g, a, its)) && a.state != AttemptUnknown
+		if (beside || !s.onUsableChain(j, g, a)) && !s.drainsFor(j, g, a, its) {
 			continue
 		}
 		ends, _ := s.declaredEnd(a)

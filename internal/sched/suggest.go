@@ -399,12 +399,7 @@ func (t *suggester) afterTime() {
 // mended repairs what is bad, and looks for the fewest nodes that suffice.
 func (t *suggester) mended() {
 	f := t.s.cl.Forest()
-	var nodes []int32
-	for i := range f.Nodes {
-		if t.s.nodeAtFault(int32(i)) {
-			nodes = append(nodes, int32(i))
-		}
-	}
+	nodes := t.s.illsFor(t.j, int(t.g), nil).nodes
 	if len(nodes) == 0 {
 		return
 	}
