@@ -102,7 +102,10 @@ func (s *State) ahead(j *job) []JobBrief {
 func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
 	var ids []JobID
 	for _, g := range gangs {
-		more := s.endable(j, int(g.Gang))
+		var more []JobID
+		if c := g.Reason.Code; !j.spec.restricted() || c != VCBusy && c != Fragmented { // else the reason knows better who stands on its nodes
+			more = s.endable(j, int(g.Gang))
+		}
 		more = append(more[:min(len(more), maxNamed)], g.Reason.Jobs...)
 		for _, id := range more {
 			if b := s.find(id); b != nil && b != j && s.phase(b) == Active && !slices.Contains(ids, id) && len(ids) < maxNamed {

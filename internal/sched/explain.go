@@ -43,6 +43,9 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 // neverFits returns why a gang could not even be placed in an empty, healthy
 // cluster of this configuration; nil when it could.
 func (s *State) neverFits(j *job, g int) *Reason {
+	if s.cl.SpaceOf(j.spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
+		return &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
+	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
 	if why, ok := s.never[key]; ok {
 		return why
@@ -65,9 +68,6 @@ type whatFits struct {
 }
 
 func (s *State) judgeShape(j *job, g int) *Reason {
-	if s.cl.SpaceOf(j.spec.VC) == cell.None {
-		return &Reason{Code: NeverFits, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
-	}
 	r := s.request(j, g)
 	r.Avoided, r.Reach, r.IgnoreHealth = nil, nil, true
 	if s.mayFit(j, g, r) {
@@ -413,11 +413,18 @@ const maxNamed = 10
 
 func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	guaranteed := j.spec.Priority >= cell.MinGuaranteed
-	r.Jobs = s.holdersFor(j, g)
+	own, others := s.holdersFor(j, g)
+	r.Jobs = append(own, others...)
+	slices.Sort(r.Jobs)
+	r.Jobs = r.Jobs[:min(len(r.Jobs), maxNamed)]
 	switch {
 	case r.Free < r.Need && guaranteed:
-		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-			j.spec.VC, r.Total, r.Free, s.usedBy(r.Jobs))
+		besides := ""
+		if len(others) > 0 {
+			besides = fmt.Sprintf("; the nodes that it may use are in use by %s, too", s.jobList(others))
+		}
+		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
+			j.spec.VC, r.Total, r.Free, s.usedBy(own), besides)
 	case r.Free < r.Need:
 		return r.say(ClusterBusy, "%s needs %s, and only %d of the cluster are free now; as an opportunistic job it takes what others leave",
 			s.shapeText(j, g), plural(r.Need, "leaf", "leaves"), r.Free)
@@ -435,24 +442,6 @@ func (s *State) usedBy(jobs []JobID) string {
 		return "the rest is in use"
 	}
 	return "in use by " + s.jobList(jobs)
-}
-
-// holdersFor returns the jobs that hold or were promised cells which the job
-// could use at its priority, in order of id.
-func (s *State) holdersFor(j *job, g int) []JobID {
-	var out []JobID
-	space := s.space(j.spec.VC)
-	for i := range s.attempts {
-		a := &s.attempts[i]
-		if a.job == none || s.cl.Alloc(a.alloc).Space != space || s.cl.Alloc(a.alloc).Opportunistic() != (j.spec.Priority < cell.MinGuaranteed) {
-			continue
-		}
-		if !slices.Contains(out, a.id.Job) && s.onUsableChain(j, g, a) {
-			out = append(out, a.id.Job)
-		}
-	}
-	slices.Sort(out)
-	return out[:min(len(out), maxNamed)]
 }
 
 // freeFor counts the leaves that are free to a gang now, whatever their shape:
@@ -496,25 +485,6 @@ func (s *State) usedIn(r *cell.Root) int32 {
 		}
 	}
 	return n
-}
-
-// onUsableChain reports whether an attempt holds leaves of a chain that a gang
-// could use; in its own VC, not in pinned cells that it does not ask for, nor,
-// when it asks for one, beside that.
-func (s *State) onUsableChain(j *job, g int, a *attempt) bool {
-	f := s.cl.Forest()
-	al := s.cl.Alloc(a.alloc)
-	own := j.spec.Priority >= cell.MinGuaranteed && !al.Opportunistic() && al.Space == s.space(j.spec.VC)
-	for _, t := range al.Placement.Tasks {
-		if len(t.Leaves) == 0 {
-			continue
-		}
-		at := f.Leaves[t.Leaves[0]]
-		if s.usableChain(j, g, f.Cells[at].Chain) && (!own || s.pinServes(j, g, s.pinAround(at, al.Space))) {
-			return true
-		}
-	}
-	return false
 }
 
 // pinAround returns the pinned cell of a VC that a leaf is in, "" if none.

@@ -94,36 +94,42 @@ func (w *world) applySuggestion(id sched.JobID, g sched.Suggestion) sched.JobID 
 	case sched.AnyNode:
 		return instead(func(j *sched.Job) { j.AllowedNodes, j.AvoidedNodes = nil, nil })
 	case sched.AfterJobs, sched.WithoutAhead:
-		for _, x := range g.Jobs { // all at once, so that nobody slips in between
-			events, _, _ := w.s.Check(sched.Stop{Job: x}, w.now)
-			for _, e := range events {
-				w.s.Apply(sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e})
-			}
-			j, _ := w.s.Job(x)
-			for o, t := range j.Tasks {
-				for _, e := range w.s.Accept(sched.TaskExited{Attempt: sched.AttemptID{Job: x, Gang: t.Gang, N: t.Attempt}, Task: int32(o)}) {
-					w.s.Apply(sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e})
-				}
-			}
-		}
+		w.withdraw(g.Jobs)
 		w.decide()
 	case sched.AfterTime:
 		w.runTo(g.At, nil)
 	case sched.HardwareFixed:
-		var events []sched.Event
 		for _, n := range g.Nodes {
+			var events []sched.Event
 			events = append(events, w.s.Accept(sched.NodeHealth{Node: n, Up: true})...)
 			events = append(events, sched.NodeCordoned{Node: n})
 			for d := range int32(4) {
 				events = append(events, w.s.Accept(sched.LeafHealth{Node: n, SKU: "G", Device: d, Good: true})...)
 			}
-			events = append(events, sched.NodeSuspected{Node: n})
+			w.record(append(events, sched.NodeSuspected{Node: n}))
 		}
-		w.apply(events)
+		w.withdraw(g.Jobs)
+		w.decide()
 	default:
 		w.t.Fatalf("nobody knows how to apply %q", g.Kind)
 	}
 	return id
+}
+
+// withdraw lets jobs end, all at once, so that nobody slips in between.
+func (w *world) withdraw(ids []sched.JobID) {
+	for _, x := range ids {
+		events, _, _ := w.s.Check(sched.Stop{Job: x}, w.now)
+		for _, e := range events {
+			w.s.Apply(sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e})
+		}
+		j, _ := w.s.Job(x)
+		for o, t := range j.Tasks {
+			for _, e := range w.s.Accept(sched.TaskExited{Attempt: sched.AttemptID{Job: x, Gang: t.Gang, N: t.Attempt}, Task: int32(o)}) {
+				w.s.Apply(sched.Record{Seq: w.s.Seq() + 1, Time: w.now, Event: e})
+			}
+		}
+	}
 }
 
 // record applies events without deciding.

@@ -131,7 +131,7 @@ type Suggestion struct {
 	Leaves  int32           `json:"leaves,omitempty"` // per task of that role
 	SKU     cell.TypeName   `json:"sku,omitempty"`
 	VC      cell.VCName     `json:"vc,omitempty"`
-	Jobs    []JobID         `json:"jobs,omitempty"`  // that end, or leave the queue
+	Jobs    []JobID         `json:"jobs,omitempty"`  // that end, or leave the queue; of hardware_fixed besides
 	Nodes   []cell.NodeName `json:"nodes,omitempty"` // to mend
 	At      Time            `json:"at,omitempty"`
 	// Preempts are jobs that are stopped or made opportunistic for it first.

@@ -14,7 +14,8 @@ type fault uint8
 const (
 	faultless fault = iota
 	refused         // nodes refused to start it lately, or are closed to it
-	broken          // hardware is bad or cordoned
+	broken          // hardware is bad or cordoned, or drains
+	crowded         // the same, and it would not fit beside what runs even so
 	lost            // nothing proves whether attempts there still live
 )
 
@@ -28,7 +29,9 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	case refused:
 		return s.avoidedReason(r, j, g), true
 	case broken:
-		return s.hardwareReason(r), true
+		return s.hardwareReason(r, j, int(g), false), true
+	case crowded:
+		return s.hardwareReason(r, j, int(g), true), true
 	}
 	by := s.heldBy(j, g)
 	r.Jobs = by
@@ -36,7 +39,7 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 }
 
 // fault says what keeps a gang that does not fit from its cells: what, taken away,
-// makes it fit beside what runs; or bad hardware without which it could run alone.
+// makes it fit beside what runs; or bad hardware without which it could not even run alone.
 func (s *State) fault(j *job, g int32) fault {
 	if !s.cl.Ailed() && !j.gangs[g].avoids() {
 		return faultless
@@ -53,7 +56,7 @@ func (s *State) fault(j *job, g int32) fault {
 	most, sure := s.room(j, int(g), &both)
 	if most < q.Leaves() {
 		if !s.runsAlone(j, int(g), &open) {
-			return broken
+			return crowded
 		}
 		return faultless
 	}
@@ -73,8 +76,10 @@ func (s *State) fault(j *job, g int32) fault {
 		return refused
 	case fitsMended && s.someLeave(q.Space):
 		return faultless
-	case fitsMended || !s.runsAlone(j, int(g), &open):
+	case fitsMended:
 		return broken
+	case !s.runsAlone(j, int(g), &open):
+		return crowded
 	case s.cl.Stuck() && !s.enoughLeave(&both) && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
 		return lost
 	}
@@ -236,43 +241,4 @@ func (s *State) avoidedReason(r Reason, j *job, g int32) Reason {
 		return s.aloneReason(r, j)
 	}
 	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
-}
-
-// hardwareReason names the nodes at fault; when all of them are only suspects,
-// it says until when.
-func (s *State) hardwareReason(r Reason) Reason {
-	f := s.cl.Forest()
-	suspects := true
-	for i := range f.Nodes {
-		if !s.nodeAtFault(int32(i)) || len(r.Nodes) == maxNamed {
-			continue
-		}
-		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
-		until := s.noted(f.Nodes[i].Name).Suspect
-		suspects = suspects && until > 0 && s.cl.Blame(int32(i)) == cell.Suspect
-		if r.Until == 0 || until < r.Until {
-			r.Until = until
-		}
-	}
-	if suspects {
-		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
-	}
-	r.Until = 0
-	return r.say(BadHardware, "it would fit if what is bad or cordoned on %s were in service", nodeList(r.Nodes))
-}
-
-func (s *State) nodeAtFault(i int32) bool {
-	if s.cl.Blame(i) != 0 {
-		return true
-	}
-	f := s.cl.Forest()
-	for _, c := range f.Nodes[i].Cells {
-		first := f.Cells[c].FirstLeaf
-		for l := first; l < first+cell.LeafID(f.NumLeaves(c)); l++ {
-			if s.cl.LeafBad(l) {
-				return true
-			}
-		}
-	}
-	return false
 }

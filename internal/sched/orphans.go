@@ -29,12 +29,16 @@ func (s *State) drain(a *attempt, leaves []cell.LeafID) {
 // drained gives leaves back when an attempt has ended that drained from them, unless
 // others still do, or they are bad by themselves.
 func (s *State) drained(leaves []cell.LeafID) {
-	f := s.cl.Forest()
 	for _, l := range leaves {
-		sick := slices.ContainsFunc(s.leaves, func(n leafNote) bool { return f.FindPart(n.Node, n.SKU, n.Device, n.Part) == l })
-		s.setLeafBad(l, sick || s.drains(l))
+		s.setLeafBad(l, s.notedBad(l) || s.drains(l))
 		s.lookAll()
 	}
+}
+
+// notedBad reports whether a leaf is bad by itself.
+func (s *State) notedBad(l cell.LeafID) bool {
+	f := s.cl.Forest()
+	return slices.ContainsFunc(s.leaves, func(n leafNote) bool { return f.FindPart(n.Node, n.SKU, n.Device, n.Part) == l })
 }
 
 // drains reports whether an attempt drains from a leaf that it does not hold.

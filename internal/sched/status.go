@@ -227,6 +227,7 @@ const (
 	HeldUnknown       ReasonCode = "HeldUnknown"       // its last attempt is not proven dead
 	BackOff           ReasonCode = "BackOff"           // refused starts or a retry delay, until a time
 	BadHardware       ReasonCode = "BadHardware"       // it would fit if what is bad were healthy
+	Draining          ReasonCode = "Draining"          // it would fit if tasks had left devices that the configuration lacks
 	WaitingPreemption ReasonCode = "WaitingPreemption" // its cells are reserved, victims are leaving
 	HeldBack          ReasonCode = "HeldBack"          // it would fit, but its VC's policy keeps it waiting, such as for a limit
 	PriorityAhead     ReasonCode = "PriorityAhead"     // it would fit, but jobs before it in the order come first

@@ -1,11 +1,9 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -16,7 +14,7 @@ const (
 	triesMost   = 24  // changes of the job
 	endsMost    = 16  // jobs that might end
 	aheadMost   = 8   // jobs that stand before it
-	mendMost    = 16  // nodes at fault
+	needMost    = 16  // of a few that suffice, of which it is asked whether they are needed
 	othersMost  = 8   // other SKUs, other VCs
 	forwardMost = 100 // steps until declared ends let it start
 )
@@ -28,8 +26,11 @@ type suggester struct {
 	j    *job
 	g    int32
 	left int // tries
-	out  []Suggestion
-	cut  bool // something was left untried
+	// anyway is set when the gang starts without any change, once those have left who are being
+	// stopped: then only what starts at once helps.
+	anyway bool
+	out    []Suggestion
+	cut    bool // something was left untried
 }
 
 // suggest tries one change after the other by deciding on a copy of the state.
@@ -40,6 +41,9 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 		return nil, false
 	}
 	t := &suggester{s: s, j: j, g: g}
+	if why != NeverFits && why != QuotaExceeded && why != BackOff {
+		_, t.anyway = t.without()
+	}
 	if s.phase(j) == Waiting && !j.spec.Gangs[g].Extra && why != BackOff {
 		w := s.whatIf()
 		w.finish(j.id)
@@ -53,15 +57,13 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	case BackOff:
 		t.afterTime()
 	default:
-		// Who is promised cells starts when his victims have left: no change helps him to that.
-		_, anyway := t.without()
-		if !anyway {
+		if !t.anyway {
 			t.afterJobs()
 			t.withoutAhead()
 		}
 		t.afterTime()
-		if !anyway {
-			t.mended()
+		if !t.anyway {
+			t.mended(why)
 		}
 	}
 	return t.out, t.cut
@@ -92,7 +94,8 @@ func (t *suggester) instead(spec *Job) ([]Displaced, bool) {
 		return nil, false
 	}
 	w.tell(events...)
-	return w.starts(ans.Job, gangWith(spec, t.role()))
+	preempts, ok := w.starts(ans.Job, gangWith(spec, t.role()))
+	return preempts, ok && !(t.anyway && len(preempts) > 0)
 }
 
 // role is the largest role of the gang: the one whose size matters most.
@@ -313,89 +316,37 @@ func (t *suggester) afterJobs() {
 	if len(ids) > endsMost {
 		ids, t.cut = ids[:endsMost], true
 	}
-	if set, preempts := t.fewest(ids); len(set) > 0 {
-		t.addAfter(preempts, set...)
+	if set, preempts := fewest(ids, t.without); len(set) > 0 {
+		verb := "ends"
+		if len(set) > 1 {
+			verb = "have ended"
+		}
+		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "it would start when %s %s", t.s.jobList(set), verb)
 	}
 }
 
-// fewest returns the jobs of a list without which the gang starts: of the
-// shortest beginning that suffices, those that are needed.
-func (t *suggester) fewest(ids []JobID) ([]JobID, []Displaced) {
-	if _, ok := t.without(ids...); !ok || len(ids) == 0 {
+// fewest returns the changes of a list that let the gang start: of the shortest
+// beginning that suffices, those that are needed.
+func fewest[T any](list []T, with func(...T) ([]Displaced, bool)) ([]T, []Displaced) {
+	if _, ok := with(list...); !ok || len(list) == 0 {
 		return nil, nil
 	}
-	n := sort.Search(len(ids)-1, func(i int) bool { _, ok := t.without(ids[:i+1]...); return ok })
-	set := slices.Clone(ids[:n+1])
-	if preempts, ok := t.without(ids[n]); ok {
-		return ids[n : n+1], preempts
+	n := sort.Search(len(list)-1, func(i int) bool { _, ok := with(list[:i+1]...); return ok })
+	set := slices.Clone(list[:n+1])
+	if preempts, ok := with(list[n]); ok {
+		return list[n : n+1], preempts
 	}
-	for i := n - 1; i >= 0; i-- {
+	for i := min(n, needMost) - 1; i >= 0; i-- {
 		fewer := slices.Delete(slices.Clone(set), i, i+1)
-		if _, still := t.without(fewer...); still {
+		if _, still := with(fewer...); still {
 			set = fewer
 		}
 	}
-	preempts, ok := t.without(set...)
+	preempts, ok := with(set...)
 	if !ok {
 		return nil, nil
 	}
 	return set, preempts
-}
-
-func (t *suggester) addAfter(preempts []Displaced, ids ...JobID) {
-	verb := "ends"
-	if len(ids) > 1 {
-		verb = "have ended"
-	}
-	t.add(Suggestion{Kind: AfterJobs, Jobs: ids}, preempts, "it would start when %s %s", t.s.jobList(ids), verb)
-}
-
-// without says whether the gang starts when some jobs are over.
-func (t *suggester) without(ids ...JobID) ([]Displaced, bool) {
-	w := t.s.whatIf()
-	for _, id := range ids {
-		w.finish(id)
-	}
-	return w.starts(t.j.id, t.g)
-}
-
-// endable returns the jobs whose end could make room for a gang: those that hold
-// cells of the same guarantee, or for an opportunistic gang any that it could
-// use. The first to end comes first, then those without a limit, by id.
-func (s *State) endable(j *job, g int) []JobID {
-	type holder struct {
-		id   JobID
-		ends Time
-	}
-	space := s.space(j.spec.VC)
-	guaranteed := j.spec.Priority >= cell.MinGuaranteed
-	var all []holder
-	for i := range s.attempts {
-		a := &s.attempts[i]
-		if a.job == none || a.job == s.slots.of(j.id) || a.state == AttemptReserving {
-			continue
-		}
-		al := s.cl.Alloc(a.alloc)
-		if guaranteed && (al.Opportunistic() || al.Space != space) && a.state != AttemptUnknown || !s.onUsableChain(j, g, a) {
-			continue
-		}
-		ends, _ := s.declaredEnd(a)
-		if ends == 0 {
-			ends = 1<<63 - 1
-		}
-		k := slices.IndexFunc(all, func(h holder) bool { return h.id == a.id.Job })
-		if k < 0 {
-			k = len(all)
-			all = append(all, holder{id: a.id.Job})
-		}
-		all[k].ends = max(all[k].ends, ends)
-	}
-	slices.SortFunc(all, func(x, y holder) int { return cmp.Or(cmp.Compare(x.ends, y.ends), cmp.Compare(x.id, y.id)) })
-	out := make([]JobID, len(all))
-	for i := range all {
-		out[i] = all[i].id
-	}
-	return out
 }
 
 // withoutAhead looks for waiting jobs that alone keep the gang from starting.
@@ -405,7 +356,7 @@ func (t *suggester) withoutAhead() {
 	if len(ids) > aheadMost {
 		ids, t.cut = ids[:aheadMost], true
 	}
-	if set, preempts := t.fewest(ids); len(set) > 0 {
+	if set, preempts := fewest(ids, t.without); len(set) > 0 {
 		verb := "stands before it, were"
 		if len(set) > 1 {
 			verb = "stand before it, were all"
@@ -421,61 +372,71 @@ func (t *suggester) afterTime() {
 	f := forward{whatIf: w, pace: slow, most: forwardMost}
 	if at, ok := f.run(t.j.id, t.g); ok {
 		text := "it would start %s from now"
-		if f.ended > 0 {
+		switch {
+		case len(f.kinds) > 0:
 			text += ", when the jobs that run have reached the ends that they declare"
+		case f.ended > 0: // only stops
+			text += ", with the grace of who is stopped until then"
 		}
 		t.add(Suggestion{Kind: AfterTime, At: at}, nil, text, spanText(Duration(at-t.s.now)))
 	}
 }
 
-// mended repairs what is bad, and looks for the fewest nodes that suffice.
-func (t *suggester) mended() {
-	f := t.s.cl.Forest()
-	var nodes []int32
-	for i := range f.Nodes {
-		if t.s.nodeAtFault(int32(i)) {
-			nodes = append(nodes, int32(i))
-		}
+// mended repairs what is bad, and looks for the fewest nodes that suffice: of those that the
+// gang may use, or of all, for others' cells may be bound elsewhere then. Where the reason is
+// bad hardware and none suffice, jobs have to end as well.
+func (t *suggester) mended(why ReasonCode) {
+	its := t.s.itsNodes(t.j)
+	nodes := t.s.illsFor(t.j, int(t.g), its).nodes
+	set, preempts := fewest(nodes, t.withMended)
+	if len(set) == 0 && its != nil {
+		nodes = t.s.illsFor(t.j, int(t.g), nil).nodes
+		set, preempts = fewest(nodes, t.withMended)
 	}
-	if len(nodes) == 0 {
+	var jobs []JobID
+	if len(set) == 0 && len(nodes) > 0 && why == BadHardware {
+		set, jobs, preempts = t.mendedAfter(nodes)
+	}
+	if len(set) == 0 {
 		return
 	}
-	n := sort.Search(len(nodes), func(i int) bool { _, ok := t.withMended(nodes[:i+1]); return ok })
-	if n == len(nodes) {
-		return // even all of them would not do
+	g := Suggestion{Kind: HardwareFixed, Jobs: jobs}
+	for _, n := range set {
+		g.Nodes = append(g.Nodes, t.s.cl.Forest().Nodes[n].Name)
 	}
-	nodes = nodes[:n+1]
-	for i := min(len(nodes), mendMost) - 1; i >= 0 && len(nodes) > 1; i-- {
-		fewer := slices.Delete(slices.Clone(nodes), i, i+1)
-		if _, still := t.withMended(fewer); still {
-			nodes = fewer
-		}
+	text := fmt.Sprintf("it would start if everything on %s were in service", nodeList(g.Nodes))
+	if len(jobs) > 0 {
+		text += fmt.Sprintf(" and %s had ended", t.s.jobList(jobs))
 	}
-	preempts, ok := t.withMended(nodes)
-	if !ok {
-		return
-	}
-	g := Suggestion{Kind: HardwareFixed}
-	var names []string
-	for _, n := range nodes {
-		g.Nodes = append(g.Nodes, f.Nodes[n].Name)
-		names = append(names, string(f.Nodes[n].Name))
-	}
-	t.add(g, preempts, "it would start if everything on %s were in service", strings.Join(names, ", "))
+	t.add(g, preempts, "%s", text)
 }
 
-func (t *suggester) withMended(nodes []int32) ([]Displaced, bool) {
+// mendedAfter looks for the fewest jobs that have to end with all of some nodes mended, and then
+// for the fewest of these nodes.
+func (t *suggester) mendedAfter(nodes []int32) ([]int32, []JobID, []Displaced) {
+	ids := t.s.endable(t.j, int(t.g))
+	jobs, _ := fewest(ids[:min(len(ids), endsMost)], func(ids ...JobID) ([]Displaced, bool) { return t.changed(nodes, ids) })
+	if len(jobs) == 0 {
+		return nil, nil, nil
+	}
+	set, preempts := fewest(nodes, func(nodes ...int32) ([]Displaced, bool) { return t.changed(nodes, jobs) })
+	return set, jobs, preempts
+}
+
+// without says whether the gang starts when some jobs are over.
+func (t *suggester) without(ids ...JobID) ([]Displaced, bool) { return t.changed(nil, ids) }
+
+// withMended says whether it starts when all that is on some nodes is well.
+func (t *suggester) withMended(nodes ...int32) ([]Displaced, bool) { return t.changed(nodes, nil) }
+
+// changed says both: what is mended is so before the jobs end.
+func (t *suggester) changed(nodes []int32, ids []JobID) ([]Displaced, bool) {
 	w := t.s.whatIf()
 	for _, n := range nodes {
-		name := w.cl.Forest().Nodes[n].Name
-		w.fact(NodeHealth{Node: name, Up: true})
-		w.tell(NodeCordoned{Node: name})
-		for _, l := range slices.Clone(w.leaves) {
-			if l.Node == name {
-				w.fact(LeafHealth{Node: name, SKU: l.SKU, Device: l.Device, Part: l.Part, Good: true})
-			}
-		}
-		w.tell(NodeSuspected{Node: name})
+		w.mend(w.cl.Forest().Nodes[n].Name)
+	}
+	for _, id := range ids {
+		w.finish(id)
 	}
 	return w.starts(t.j.id, t.g)
 }

@@ -1,6 +1,10 @@
 package sched
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
 
 // whatIf is a copy of a state on which a change is tried: the deciding code says
 // what would come of it.
@@ -63,6 +67,18 @@ func (w *whatIf) kill(id AttemptID, x Exit) {
 			w.fact(TaskExited{Attempt: id, Task: o, Exit: x})
 		}
 	}
+}
+
+// mend brings a node and all that is on it back into service.
+func (w *whatIf) mend(name cell.NodeName) {
+	w.fact(NodeHealth{Node: name, Up: true})
+	w.tell(NodeCordoned{Node: name})
+	for _, l := range slices.Clone(w.leaves) {
+		if l.Node == name {
+			w.fact(LeafHealth{Node: name, SKU: l.SKU, Device: l.Device, Part: l.Part, Good: true})
+		}
+	}
+	w.tell(NodeSuspected{Node: name})
 }
 
 // placed reports whether a gang holds its cells.

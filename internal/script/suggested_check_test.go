@@ -92,6 +92,7 @@ func (f *future) follow(id sched.JobID, g sched.Suggestion) sched.JobID {
 		for _, n := range g.Nodes {
 			f.mend(n)
 		}
+		f.withdraw(g.Jobs...)
 	default:
 		return f.instead(id, g)
 	}

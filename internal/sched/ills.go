@@ -1,0 +1,145 @@
+package sched
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// ills is what is out of order among the cells that a gang could use.
+type ills struct {
+	nodes    []int32 // something there is bad or suspect, or they are down or cordoned
+	drained  []int32 // nodes that are well, but for what jobs drain from
+	drainers []JobID // those jobs, by id; at most 10
+}
+
+// illsFor looks at the cells that a gang could use, on some nodes, nil for all.
+func (s *State) illsFor(j *job, g int, on cell.NodeSet) (out ills) {
+	f := s.cl.Forest()
+	for i := range s.attempts {
+		if a := &s.attempts[i]; a.job != none && s.drainsFor(j, g, a, on) && !slices.Contains(out.drainers, a.id.Job) {
+			out.drainers = append(out.drainers, a.id.Job)
+		}
+	}
+	slices.Sort(out.drainers)
+	out.drainers = out.drainers[:min(len(out.drainers), maxNamed)]
+	for i := range f.Nodes {
+		if on != nil && !on.Has(int32(i)) {
+			continue
+		}
+		switch bad, drains := s.badOn(j, g, int32(i), len(out.drainers) > 0); {
+		case bad:
+			out.nodes = append(out.nodes, int32(i))
+		case drains:
+			out.drained = append(out.drained, int32(i))
+		}
+	}
+	return out
+}
+
+// badOn reports whether leaves of a node that a gang could use are out of service, and,
+// where jobs drain at all, whether some only drain.
+func (s *State) badOn(j *job, g int, node int32, some bool) (bad, drains bool) {
+	f := s.cl.Forest()
+	down := s.cl.Blame(node) != 0
+	for _, c := range f.Nodes[node].Cells {
+		if !s.usableChain(j, g, f.Cells[c].Chain) {
+			continue
+		}
+		first := f.Cells[c].FirstLeaf
+		for l := first; l < first+cell.LeafID(f.NumLeaves(c)); l++ {
+			switch {
+			case !down && !s.cl.LeafBad(l) || s.pinnedAway(j, g, f.Leaves[l]):
+			case down || !some || s.notedBad(l):
+				return true, drains
+			default:
+				drains = true
+			}
+		}
+	}
+	return false, drains
+}
+
+// drainsFor reports whether an attempt drains from leaves that a gang could use.
+func (s *State) drainsFor(j *job, g int, a *attempt, on cell.NodeSet) bool {
+	f := s.cl.Forest()
+	return slices.ContainsFunc(rare(a.odd).drains, func(l cell.LeafID) bool {
+		at := f.Leaves[l]
+		return (on == nil || on.Has(f.Cells[at].Node)) && s.usableChain(j, g, f.Cells[at].Chain) && !s.pinnedAway(j, g, at)
+	})
+}
+
+// hardwareReason names what is at fault among the cells that a gang could use, and where
+// others crowd it out besides, them; when all nodes are only suspects, it says until when.
+func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
+	f := s.cl.Forest()
+	ill := s.illsFor(j, g, s.itsNodes(j))
+	if len(ill.nodes)+len(ill.drained) == 0 { // with others in service, cells might be bound elsewhere
+		ill = s.illsFor(j, g, nil)
+	}
+	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
+	for _, i := range ill.nodes[:min(len(ill.nodes), maxNamed)] {
+		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+		until := s.noted(f.Nodes[i].Name).Suspect
+		suspects = suspects && until > 0 && s.cl.Blame(i) == cell.Suspect
+		if r.Until == 0 || until < r.Until {
+			r.Until = until
+		}
+	}
+	if suspects {
+		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
+	}
+	r.Until = 0
+	var holders []JobID
+	if crowded {
+		own, others := s.holdersFor(j, g)
+		if holders = append(own, others...); j.spec.Priority < cell.MinGuaranteed { // all who hold anything are
+			holders = s.endable(j, g)
+		}
+		holders = slices.DeleteFunc(holders, func(id JobID) bool { return slices.Contains(ill.drainers, id) })
+		holders = holders[:min(len(holders), maxNamed)]
+		slices.Sort(holders)
+	}
+	code, text := BadHardware, s.illText(r.Nodes, ill.drainers, holders, crowded)
+	if len(r.Nodes) == 0 && len(ill.drainers) > 0 {
+		code = Draining
+	}
+	for _, i := range ill.drained[:min(len(ill.drained), maxNamed-len(r.Nodes))] {
+		r.Nodes = append(r.Nodes, f.Nodes[i].Name)
+	}
+	r.Jobs = append(ill.drainers, holders...)
+	r.Jobs = r.Jobs[:min(len(r.Jobs), maxNamed)]
+	return r.say(code, "%s", text)
+}
+
+// illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
+// out besides, the jobs that hold what it could use: then no part of that is enough.
+func (s *State) illText(bad []cell.NodeName, drainers, holders []JobID, crowded bool) string {
+	lacks := ", which runs on devices that the configuration lacks"
+	if len(drainers) > 1 {
+		lacks = ", which run on devices that the configuration lacks"
+	}
+	var ifs, inWay []string
+	if len(holders) > 0 {
+		inWay = append(inWay, s.jobList(holders))
+	}
+	if len(bad) > 0 || len(drainers) == 0 {
+		what := "what is bad or cordoned"
+		if len(bad) > 0 {
+			what += " on " + nodeList(bad)
+		}
+		ifs, inWay = append(ifs, what+" were in service"), append(inWay, what)
+	}
+	if len(drainers) > 0 {
+		ifs = append(ifs, s.jobList(drainers)+" had ended"+lacks)
+		inWay = append(inWay, s.jobList(drainers)+lacks)
+	}
+	switch {
+	case !crowded:
+		return "it would fit if " + strings.Join(ifs, " and ")
+	case len(inWay) == 1 && len(drainers) < 2:
+		return "in its way is " + inWay[0]
+	}
+	return "in its way are " + strings.Join(inWay, ", and ")
+}
