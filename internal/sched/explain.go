@@ -43,6 +43,9 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 // neverFits returns why a gang could not even be placed in an empty, healthy
 // cluster of this configuration; nil when it could.
 func (s *State) neverFits(j *job, g int) *Reason {
+	if j.gangs[g].shape.short { // rare, and the words are of the job rather than of its shape
+		return s.uncovered(j, g)
+	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
 	if why, ok := s.never[key]; ok {
 		return why

@@ -136,7 +136,6 @@ func (s *State) renameJob(j *job, e *Configured) {
 		}
 	}
 	for g := range j.gangs {
-		j.gangs[g].shape = s.newGang(j, g).shape
 		if j.gangs[g].odd == nil {
 			continue
 		}
