@@ -17,6 +17,7 @@ type vc struct {
 	policy   sched.VCConfig
 	claims   []claim
 	formerly *document.Node // its older name, nil if none
+	older    []cell.VCName  // what that, or its parent's, may mean
 }
 
 // claim is one entry of virtualCells.
