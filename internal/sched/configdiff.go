@@ -276,7 +276,10 @@ func (d *differ) nodes(old, now *cell.Forest) []NodeChange {
 		_, known := was[name]
 		switch {
 		case renamed:
-			c.Kind, c.Was, c.Before = Renamed, from, was[from]
+			c.Kind, c.Was = Renamed, from
+			if before, there := was[from]; there || !known {
+				c.Before = before // else only tasks were left on it, and they go to one that exists
+			}
 		case !known:
 			c.Kind = Added
 		case c.Before == c.After:
@@ -355,7 +358,9 @@ func nodeSentences(nodes []NodeChange) []string {
 		switch n.Kind {
 		case Renamed:
 			out = append(out, fmt.Sprintf("node %s is called %s", n.Was, n.Name))
-			if n.Before != n.After {
+			if n.Before == 0 {
+				out = append(out, fmt.Sprintf("node %s is added with %s", n.Name, plural(n.After, "leaf", "leaves")))
+			} else if n.Before != n.After {
 				out = append(out, fmt.Sprintf("node %s has %d leaves instead of %d", n.Name, n.After, n.Before))
 			}
 		case Changed:
