@@ -125,7 +125,8 @@ type RunningEffect struct {
 	Name    JobName     `json:"name"`
 	VC      cell.VCName `json:"vc"` // afterwards
 	Fate    Fate        `json:"fate"`
-	Lost    int32       `json:"lost,omitempty"` // leaves that the configuration lacks
+	Lost    int32       `json:"lost,omitempty"`    // leaves that the configuration lacks
+	Already bool        `json:"already,omitempty"` // it drains there as before
 }
 
 // WaitingEffect is a waiting job that can never start afterwards, or can now, or
@@ -184,10 +185,8 @@ func (s *State) unmoved() []RunningEffect {
 		j := &s.jobs[a.job]
 		e := RunningEffect{Attempt: a.id, Name: j.spec.Name, VC: j.spec.VC, Fate: Keeps}
 		if a.orphaned {
-			e.Fate = Drains
-			for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
-				e.Lost += lostLeaves(&j.tasks[o], &s.cl.Alloc(a.alloc).Placement.Tasks[k])
-			}
+			e.Fate, e.Already = Drains, true
+			e.Lost = lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
 		}
 		out = append(out, e)
 	}
@@ -195,12 +194,15 @@ func (s *State) unmoved() []RunningEffect {
 	return out
 }
 
-// lostLeaves is how many leaves of a task that lives the configuration lacks.
-func lostLeaves(t *taskRun, now *cell.Task) int32 {
-	if t.dead {
-		return 0
+// lostOf is how many leaves of an attempt's tasks that live a configuration lacks,
+// where they stand in it.
+func lostOf(j *job, a *attempt, now []cell.Task) (n int32) {
+	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		if t := &j.tasks[o]; !t.dead {
+			n += int32(len(lostDevices(t, &now[k])))
+		}
 	}
-	return int32(len(lostDevices(t, now)))
+	return n
 }
 
 func (s *State) runningEffects(ch *change) []RunningEffect {
@@ -216,15 +218,14 @@ func (s *State) runningEffects(ch *change) []RunningEffect {
 		a := s.live(m.Attempt)
 		j := &s.jobs[a.job]
 		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
-		for k, o := range j.spec.Gangs[m.Attempt.Gang].Tasks {
-			e.Lost += lostLeaves(&j.tasks[o], &m.Placement.Tasks[k])
-		}
+		e.Lost = lostOf(j, a, m.Placement.Tasks)
 		demoted := m.Lazy && !a.lazy
 		switch {
 		case m.Orphaned && demoted:
 			e.Fate = DrainsLazily
 		case m.Orphaned:
 			e.Fate = Drains
+			e.Already = a.orphaned && e.Lost == lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
 		case demoted:
 			e.Fate = Opportunistic
 		}
@@ -323,16 +324,17 @@ func (p *ConfigPlan) runningSentences() []string {
 	var out []string
 	keep := 0
 	for _, r := range p.Running {
-		switch r.Fate {
-		case Keeps:
+		switch {
+		case r.Fate == Keeps:
 			keep++
-		case Drains:
+		case r.Already: // nothing changes for it
+		case r.Fate == Drains:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there", r.Name, r.Attempt, lostText(r.Lost)))
-		case DrainsLazily:
+		case r.Fate == DrainsLazily:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", r.Name, r.Attempt, lostText(r.Lost), r.VC))
-		case Opportunistic:
+		case r.Fate == Opportunistic:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", r.Name, r.Attempt, r.VC))
-		case WaitsAgain:
+		case r.Fate == WaitsAgain:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) was promised cells: it is planned anew", r.Name, r.Attempt))
 		}
 	}
