@@ -255,10 +255,25 @@ func (d *differ) rules() []RuleChange {
 	if d.before.HalfLife == d.after.HalfLife {
 		return []RuleChange{}
 	}
-	return []RuleChange{{Key: "opportunisticHalfLife", Before: durationText(d.before.HalfLife), After: durationText(d.after.HalfLife)}}
+	text := func(d Duration) string {
+		if d == 0 {
+			return noHalfLife
+		}
+		return durationText(d)
+	}
+	return []RuleChange{{Key: "opportunisticHalfLife", Before: text(d.before.HalfLife), After: text(d.after.HalfLife)}}
 }
 
+// noHalfLife is that of a cluster in which nothing is remembered of what was borrowed.
+const noHalfLife = "none"
+
 func halfLifeText(r RuleChange) string {
+	switch {
+	case r.Before == noHalfLife:
+		return fmt.Sprintf("what virtual clusters borrow counts from now on, with a half-life of %s", r.After)
+	case r.After == noHalfLife:
+		return "what virtual clusters borrowed counts no longer: who borrows least at the moment comes first"
+	}
 	return fmt.Sprintf("what virtual clusters borrowed is forgotten with a half-life of %s, no longer %s", r.After, r.Before)
 }
 
