@@ -127,6 +127,7 @@ type RunningEffect struct {
 	Fate    Fate        `json:"fate"`
 	Lost    int32       `json:"lost,omitempty"`    // leaves that the configuration lacks
 	Already bool        `json:"already,omitempty"` // it drains there as before
+	Never   string      `json:"never,omitempty"`   // why it could not start again, and could before
 }
 
 // WaitingEffect is a waiting job that can never start afterwards, or can now, or
@@ -154,7 +155,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	p := &ConfigPlan{Changed: len(ch.events) > 0, VCs: []VCChange{}, Chains: []ChainChange{}, SKUs: []SKUChange{},
 		Nodes: []NodeChange{}, Rules: []RuleChange{}, Throughputs: []ThroughputChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
-		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(ch)
+		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s)
 		return p
 	}
 	before := &Config{}
@@ -169,8 +170,9 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	}
 	p.Chains, p.Nodes = d.chains(old, ch.next.Forest()), d.nodes(old, ch.next.Forest())
 	p.Rules, p.Throughputs = d.rules(), d.throughputs()
-	p.Running = s.runningEffects(ch)
-	p.Waiting = s.waitingEffects(ch)
+	after := s.following(ch)
+	p.Running = s.runningEffects(ch, after)
+	p.Waiting = s.waitingEffects(after)
 	if s.cfg != nil { // before the first, everything is new
 		p.Effects = p.sentences()
 	}
@@ -205,7 +207,7 @@ func lostOf(j *job, a *attempt, now []cell.Task) (n int32) {
 	return n
 }
 
-func (s *State) runningEffects(ch *change) []RunningEffect {
+func (s *State) runningEffects(ch *change, after *State) []RunningEffect {
 	out := []RunningEffect{}
 	for _, e := range ch.events {
 		if u, ok := e.(Unreserved); ok {
@@ -219,6 +221,11 @@ func (s *State) runningEffects(ch *change) []RunningEffect {
 		j := &s.jobs[a.job]
 		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
 		e.Lost = lostOf(j, a, m.Placement.Tasks)
+		if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && s.neverFits(j, g) == nil {
+			if why := after.neverFits(after.find(j.id), g); why != nil {
+				e.Never = why.Message
+			}
+		}
 		demoted := m.Lazy && !a.lazy
 		switch {
 		case m.Orphaned && demoted:
@@ -235,16 +242,21 @@ func (s *State) runningEffects(ch *change) []RunningEffect {
 	return out
 }
 
-// waitingEffects applies the change to a copy and asks both, for each gang that
-// waits, whether it could ever start.
-func (s *State) waitingEffects(ch *change) []WaitingEffect {
-	out := []WaitingEffect{}
-	if s.cl == nil {
-		return out
-	}
+// following is a copy to which a change is applied.
+func (s *State) following(ch *change) *State {
 	after := s.Clone()
 	for _, e := range ch.events {
 		after.Apply(Record{Seq: after.seq + 1, Time: after.now, Event: e})
+	}
+	return after
+}
+
+// waitingEffects asks the present and what follows, for each gang that waits, whether
+// it could ever start.
+func (s *State) waitingEffects(after *State) []WaitingEffect {
+	out := []WaitingEffect{}
+	if s.cl == nil {
+		return out
 	}
 	for slot := range s.jobs {
 		if s.jobs[slot].spec == nil || s.jobs[slot].stop {
@@ -336,6 +348,13 @@ func (p *ConfigPlan) runningSentences() []string {
 			out = append(out, fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", r.Name, r.Attempt, r.VC))
 		case r.Fate == WaitsAgain:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) was promised cells: it is planned anew", r.Name, r.Attempt))
+		}
+	}
+	said := map[JobName]bool{}
+	for _, r := range p.Running {
+		if r.Never != "" && !said[r.Name] {
+			said[r.Name] = true
+			out = append(out, fmt.Sprintf("job %s, which runs, could not start again: %s", r.Name, strings.TrimPrefix(r.Never, "it can never start: ")))
 		}
 	}
 	if keep > 0 {

@@ -273,7 +273,7 @@ func (t *suggester) ifFits(spec *Job) ([]Displaced, bool) {
 }
 
 // otherSKUs tries every other SKU that carries at least what the gang's largest
-// role asks for, and the same kind of device.
+// role asks for, and the same kind of device where that is known.
 func (t *suggester) otherSKUs() {
 	role := &t.j.spec.Roles[t.role()]
 	if len(role.SKUs) == 0 || role.Pinned != "" {
@@ -303,7 +303,8 @@ func (t *suggester) otherSKUs() {
 
 func (t *suggester) carries(name cell.TypeName, r *Role) bool {
 	sku, was := t.s.cl.SKU(name), t.s.cl.SKU(r.SKUs[0])
-	return sku.Device == was.Device && sku.Part == was.Part && t.s.covers(name, r)
+	known := was.Device != "" // a configuration may have given it another name: what the tasks ask for is left
+	return (!known || sku.Device == was.Device && sku.Part == was.Part) && t.s.covers(name, r)
 }
 
 // afterJobs looks for the jobs that have to end: the first ones by their declared
