@@ -69,10 +69,11 @@ type Policies struct {
 // or without problems; when there are problems the cluster is nil.
 func Parse(file string, src []byte, policies Policies) (c *Cluster, warnings, problems document.Problems) {
 	root, problems := document.Parse(file, src, Limits())
-	if len(problems) > 0 {
+	if root == nil {
 		return nil, nil, problems
 	}
 	b := &builder{Reader: document.NewReader(), policies: policies}
+	b.Add(problems)
 	if root = b.unwrap(root); root != nil {
 		b.read(root)
 	}

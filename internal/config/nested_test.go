@@ -46,12 +46,43 @@ func TestNested(t *testing.T) {
 	if d := cmp.Diff(sched.VCConfig{Name: "research", Backfill: "easy", MinRun: 10 * sched.Minute, Budget: &budget}, c.Config.VCs[1]); d != "" {
 		t.Error(d)
 	}
-	renamed := []sched.Rename{{From: "research-old", To: "a-z"}, {From: "old", To: "research.vision"}, {From: "old.lab", To: "research.vision.lab"}}
+	renamed := []sched.Rename{{From: "research-old", To: "a-z"}, {From: "research.old", To: "research.vision"}, {From: "old", To: "research.vision"},
+		{From: "research.old.lab", To: "research.vision.lab"}, {From: "old.lab", To: "research.vision.lab"}}
 	if d := cmp.Diff(renamed, c.Renamed); d != "" {
 		t.Error(d)
 	}
 	if !strings.Contains(Summary(c), "virtual cluster research (policy fifo, backfill easy, minRunTime 10m0s, preemptionBudget 2): 1 R of R\n") {
 		t.Error(Summary(c))
+	}
+}
+
+// Inside a virtual cluster an older name is relative to what that one was called, or is now where
+// its own older name is from an earlier change, or is that of one inside none.
+func TestNestedOlderNames(t *testing.T) {
+	for src, want := range map[string]string{
+		"res: {virtualClusters: {eye: {formerly: vis}}}":                                        "res.vis>res.eye vis>res.eye",
+		"res: {virtualClusters: {eye: {formerly: res.vis}}}":                                    "res.vis>res.eye",
+		"res: {formerly: r, virtualClusters: {eye: {formerly: vis}}}":                           "r>res r.vis>res.eye res.vis>res.eye vis>res.eye",
+		"res: {formerly: r, virtualClusters: {eye: {formerly: eye}}}":                           "r>res r.eye>res.eye eye>res.eye",
+		"a: {virtualClusters: {x: {formerly: o}}}\nb: {virtualClusters: {y: {formerly: o}}}":    "a.o>a.x o>a.x b.o>b.y",
+		"res: {formerly: r, virtualClusters: {eye: }}\nb: {formerly: r.eye}":                    "r.eye>b r>res",
+		"res: {formerly: r, virtualClusters: {eye: {formerly: vis, virtualClusters: {lab: }}}}": "r>res r.vis>res.eye res.vis>res.eye vis>res.eye r.vis.lab>res.eye.lab res.vis.lab>res.eye.lab vis.lab>res.eye.lab",
+		"res: {virtualClusters: {eye: {formerly: eye}}}":                                        "f:10:43: virtualClusters.res.virtualClusters.eye.formerly: this virtual cluster is called \"res.eye\" now; write its older name, or remove the key",
+		"res: {virtualClusters: {eye: {formerly: vis}, vis: }}":                                 "f:10:43: virtualClusters.res.virtualClusters.eye.formerly: the virtual cluster \"res.vis\" is still in this file, at line 10; only one that is gone can have got another name",
+		"res: {virtualClusters: {eye: {formerly: vis}, ear: {formerly: vis}}}":                  "f:10:65: virtualClusters.res.virtualClusters.ear.formerly: another virtual cluster was \"res.vis\", at line 10; its jobs can go to one only",
+	} {
+		c, _, problems := Parse("f", []byte(cluster(someTypes, someCells, src)), Policies{})
+		got := problems.Error()
+		if c != nil {
+			var list []string
+			for _, r := range c.Renamed {
+				list = append(list, string(r.From+">"+r.To))
+			}
+			got = strings.Join(list, " ")
+		}
+		if got != want {
+			t.Errorf("%s:\n%s, want\n%s", src, got, want)
+		}
 	}
 }
 

@@ -16,13 +16,9 @@ import (
 func (b *builder) readNodes(n *document.Node) {
 	for _, f := range b.Map(n, "nodes").Fields() {
 		m := b.Map(f.Value, "the node "+document.Quote(f.Key))
-		c := Capacity{Node: cell.NodeName(f.Key), MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: Unlimited}
-		if cpu := m.Node("cpu"); m.Has("cpu") {
-			c.MilliCPU = b.cpu(cpu)
-		}
-		if memory := m.Node("memory"); m.Has("memory") {
-			c.MemoryMB = b.memory(memory)
-		}
+		c := Capacity{Node: cell.NodeName(f.Key), GPU: Unlimited}
+		c.MilliCPU = b.capacity(m, "cpu", b.cpu)
+		c.MemoryMB = b.capacity(m, "memory", b.memory)
 		c.GPU = m.Int("gpu", document.Range{Max: MaxLeaves, Default: Unlimited})
 		m.Rest()
 		have := b.machines[c.Node]
@@ -36,6 +32,15 @@ func (b *builder) readNodes(n *document.Node) {
 		b.capacities = append(b.capacities, c)
 	}
 	slices.SortFunc(b.capacities, func(x, y Capacity) int { return cmp.Compare(x.Node, y.Node) })
+}
+
+// capacity reads one value by its reader; Unlimited when it is absent or cannot be read.
+func (b *builder) capacity(m *document.MapReader, key string, read func(*document.Node) int64) int64 {
+	n, before := m.Node(key), b.Count()
+	if v := read(n); m.Has(key) && b.Count() == before {
+		return v
+	}
+	return Unlimited
 }
 
 func (b *builder) nodeNames() []string {

@@ -48,6 +48,21 @@ func TestMoreProblems(t *testing.T) {
 				"f:14:17: virtualClusters.w.formerly: the virtual cluster \"v\" is still in this file, at line 13; only one that is gone can have got another name\n" +
 				"f:16:17: virtualClusters.z.formerly: another virtual cluster was \"y\", at line 15; its jobs can go to one only\n" +
 				"f:17:17: virtualClusters.q.formerly: \"a b\" is no good name for a virtual cluster: use at most 253 letters, digits, \"-\", \"_\" and \".\""},
+		"an empty name is nobody's parent": {cluster(someTypes, someCells, "\"\": \nb: {virtualCells: [{cellType: R, cellNumber: 1}]}"),
+			"f:10:3: virtualClusters: \"\" is no good name for a virtual cluster: use at most 253 letters, digits, \"-\", \"_\" and \".\""},
+		"a key given twice hides nothing": {cluster(someTypes, "- {cellType: R, cellChildren: [{cellAddress: a}]}", "v: {backfill: easy, backfill: none, policy: nope}"),
+			"f:7:33: physicalCluster.physicalCells[0].cellChildren: 1 children are written here, but the type R has childCellNumber 2; write all of them or none, or define another type with 1\n" +
+				"f:9:23: the key \"backfill\" is already given at line 9, column 7; keep one of them\n" +
+				"f:9:47: virtualClusters.v.policy: there is no policy \"nope\"; known are drf, fifo"},
+		"what cannot be read has no other problems": {"physicalCluster:\n  skuTypes: {G: {gpu: 1, cpu: 0.0004}, H: {gpu: x, part: mig}}\n  cellTypes: {N: {childCellType: G, childCellNumber: 1, isNodeLevel: true}}\n  physicalCells: [{cellType: N, cellAddress: n}]\nvirtualClusters: {v: {virtualCells: [{cellType: N, cellNumber: 1.5}]}}\nnodes: {n: {cpu: many, memory: lots, gpu: none}}\n",
+			"f:2:31: physicalCluster.skuTypes.G.cpu: \"0.0004\" cores are too few: 1m is the smallest that counts, and 0 is not limited\n" +
+				"f:2:49: physicalCluster.skuTypes.H.gpu: expected an integer, found the text \"x\"\n" +
+				"f:5:64: virtualClusters.v.virtualCells[0].cellNumber: expected an integer, found \"1.5\"\n" +
+				"f:6:18: nodes.n.cpu: expected a number of cores such as 4, 0.5 or 500m, at most 1000000\n" +
+				"f:6:32: nodes.n.memory: expected an amount of memory with its unit, such as 54Gi or 10240Mi; 1Mi is the smallest that counts\n" +
+				"f:6:43: nodes.n.gpu: expected an integer, found the text \"none\""},
+		"speeds of a chain that is none": {cluster(someTypes, "- {cellType: X}", "v: ") + "throughputs: {m: {G: {1: 1}}}\n",
+			"f:7:16: physicalCluster.physicalCells[0].cellType: the cell type \"X\" is not defined in cellTypes; known are N, R"},
 		"no part": {cluster(div, "- {cellType: N, cellAddress: n}", "v: "),
 			"f:7:5: physicalCluster.physicalCells[0]: the leaves P of the chain N are parts of a device; say which in skuTypes: {P: {part: mig}} for slices that the hardware isolates, or part: share"},
 		"device": {"physicalCluster:\n  skuTypes:\n    P: {part: half}\n    Q: {part: mig, gpu: 2}\n    R: {part: share, device: cpu}\n    S: {part: mig, device: amd}\n    T: {part: share, gpu: 1}\n  cellTypes:\n    D: {childCellType: T, childCellNumber: 2, isDeviceLevel: true, isNodeLevel: true}\n    N: {childCellType: T, childCellNumber: 2, isNodeLevel: true}\n    E: {childCellType: F, childCellNumber: 2, isDeviceLevel: true}\n    F: {childCellType: T, childCellNumber: 2, isDeviceLevel: true}\n    M: {childCellType: E, childCellNumber: 2, isNodeLevel: true}\n    O: {childCellType: N, childCellNumber: 2, isDeviceLevel: true}\n  physicalCells: [{cellType: N, cellAddress: n}, {cellType: M, cellAddress: m}, {cellType: O}]\nvirtualClusters: {v: }\n",
@@ -75,7 +90,10 @@ func TestMoreProblems(t *testing.T) {
 				"f:12:82: virtualClusters.v.virtualCells[1].cellNumber: chain R, level 1 (G): 1 cell is promised (v 1), but only 0 are left after the levels above; lower a cellNumber or add cells\n" +
 				"f:12:125: virtualClusters.v.policy: there is no policy \"nope\"; known are drf, fifo"},
 	} {
-		c, _, problems := Parse("f", []byte(tt.src), known)
+		c, warnings, problems := Parse("f", []byte(tt.src), known)
+		if name == "what cannot be read has no other problems" && len(warnings) > 0 {
+			t.Error(warnings)
+		}
 		if got := problems.Error(); got != tt.want {
 			t.Errorf("%s:\n%s\n%s", name, got, cmp.Diff(strings.Split(tt.want, "\n"), strings.Split(got, "\n")))
 		}

@@ -69,8 +69,8 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	s := cell.SKU{Name: cell.TypeName(f.Key)}
 	device := m.String("device", document.Text{OneOf: []string{"nvidia", "amd", "tpu", "cpu", "other"}})
 	devices := int64(0)
-	if device != "" && device != "cpu" {
-		devices = 1
+	if device != "cpu" && (device != "" || m.Has("gpu")) {
+		devices = 1 // also where what is written cannot be read
 	}
 	s.GPU = m.Int("gpu", document.Range{Max: 1024, Default: devices})
 	s.MilliCPU = b.cpu(m.Node("cpu"))
@@ -137,11 +137,16 @@ func (b *builder) cpu(n *document.Node) int64 {
 		text, scale = rest, 1
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if n.Kind != document.Scalar || err != nil || math.IsNaN(v) || v < 0 || v*scale > 1e9 {
+	milli := math.Round(v * scale)
+	switch {
+	case n.Kind != document.Scalar || err != nil || math.IsNaN(v) || v < 0 || milli > 1e9:
 		b.Problem(n, "expected a number of cores such as 4, 0.5 or 500m, at most 1000000")
 		return 0
+	case v > 0 && milli == 0: // it would be without a limit
+		b.Problem(n, "%s cores are too few: 1m is the smallest that counts, and 0 is not limited", document.Quote(n.Text))
+		return 0
 	}
-	return int64(math.Round(v * scale))
+	return int64(milli)
 }
 
 // memory reads an amount of memory such as 54Gi or 10240Mi, in MiB.

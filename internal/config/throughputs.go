@@ -36,7 +36,9 @@ func (b *builder) readThroughputs(n *document.Node) {
 			if name == anyType {
 				name = ""
 			} else if !b.isLeaf(cell.TypeName(name)) {
-				b.Problem(sku.At(), "no leaf is of the type %s; a star stands for all others", document.Quote(name))
+				if !b.lost {
+					b.Problem(sku.At(), "no leaf is of the type %s; a star stands for all others", document.Quote(name))
+				}
 				continue
 			}
 			for _, f := range b.Map(sku.Value, "the throughputs on a type").Fields() {
@@ -60,7 +62,7 @@ func (b *builder) readThroughputs(n *document.Node) {
 // isLeaf reports whether a chain has leaves of a type.
 func (b *builder) isLeaf(t cell.TypeName) bool {
 	for _, c := range b.chains {
-		if c.sku() == t {
+		if c != nil && c.sku() == t {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
@@ -135,20 +136,30 @@ func (b *builder) formerly(n *document.Node, what string) *document.Node {
 	return n
 }
 
-// renames lists the virtual clusters and nodes that had another name, in order
-// of the new ones, and reports contradictions.
+// renames lists the virtual clusters that had another name, in order of the new ones,
+// and reports contradictions. Of one that may have had several, the first that is known
+// where the file is applied counts.
 func (b *builder) renames() {
-	here := map[cell.VCName]*vc{}
-	for i := range b.vcs {
-		here[b.vcs[i].spec.Name] = &b.vcs[i]
+	here, taken := map[cell.VCName]*vc{}, map[cell.VCName]*document.Node{}
+	for i := range b.vcs { // a parent stands before its children
+		v := &b.vcs[i]
+		here[v.spec.Name] = v
+		var parent []cell.VCName
+		if p := here[v.spec.Parent]; v.spec.Parent != "" && p != nil {
+			parent = p.older
+		}
+		v.older = v.olderNames(parent)
 	}
-	taken := map[cell.VCName]*document.Node{}
+	add := func(v *vc, from cell.VCName, at *document.Node) {
+		taken[from] = at
+		b.renamed = append(b.renamed, sched.Rename{From: from, To: v.spec.Name})
+	}
 	for i := range b.vcs {
 		v := &b.vcs[i]
 		if v.formerly == nil {
 			continue
 		}
-		from := cell.VCName(v.formerly.Text)
+		from := v.older[0]
 		switch other := here[from]; {
 		case other == v:
 			b.Problem(v.formerly, "this virtual cluster is called %s now; write its older name, or remove the key", document.Quote(string(from)))
@@ -157,33 +168,44 @@ func (b *builder) renames() {
 		case taken[from] != nil:
 			b.Problem(v.formerly, "another virtual cluster was %s, at line %d; its jobs can go to one only", document.Quote(string(from)), taken[from].Line)
 		default:
-			taken[from] = v.formerly
-			b.renamed = append(b.renamed, sched.Rename{From: from, To: v.spec.Name})
+			add(v, from, v.formerly)
 		}
 	}
-	b.inheritRenames(here, taken)
-	slices.SortFunc(b.renamed, func(x, y sched.Rename) int { return cmp.Compare(x.To, y.To) })
+	for i := range b.vcs { // what a name may mean beside, after all that names do mean
+		v := &b.vcs[i]
+		for _, from := range v.older {
+			if here[from] == nil && taken[from] == nil {
+				add(v, from, v.at)
+			}
+		}
+	}
+	slices.SortStableFunc(b.renamed, func(x, y sched.Rename) int { return cmp.Compare(x.To, y.To) })
 }
 
-// inheritRenames takes the virtual clusters inside a renamed one along, unless
-// they say themselves what they were.
-func (b *builder) inheritRenames(here map[cell.VCName]*vc, taken map[cell.VCName]*document.Node) {
-	now := map[cell.VCName]cell.VCName{}
-	for _, r := range b.renamed {
-		now[r.To] = r.From
+// olderNames returns what a virtual cluster may have been called, the likeliest first. Inside
+// another one, its own name and one without a dot are relative to what that one was called. Its
+// own "formerly" may be from an earlier change, and the name that of one that was inside none.
+func (v *vc) olderNames(parent []cell.VCName) []cell.VCName {
+	switch {
+	case v.formerly == nil && v.spec.Parent == "":
+		return nil
+	case v.formerly == nil:
+		return inside(parent, v.spec.Name[len(v.spec.Parent)+1:])
 	}
-	for i := range b.vcs { // a parent stands before its children
-		v := &b.vcs[i]
-		older, moved := now[v.spec.Parent]
-		if !moved || v.formerly != nil {
-			continue
-		}
-		from := older + v.spec.Name[len(v.spec.Parent):]
-		if here[from] == nil && taken[from] == nil {
-			taken[from], now[v.spec.Name] = v.at, from
-			b.renamed = append(b.renamed, sched.Rename{From: from, To: v.spec.Name})
-		}
+	name := cell.VCName(v.formerly.Text)
+	if v.spec.Parent == "" || strings.Contains(string(name), ".") {
+		return []cell.VCName{name}
 	}
+	return append(inside(append(slices.Clone(parent), v.spec.Parent), name), name)
+}
+
+// inside returns the names of a virtual cluster inside others.
+func inside(parents []cell.VCName, name cell.VCName) []cell.VCName {
+	var out []cell.VCName
+	for _, p := range parents {
+		out = append(out, p+"."+name)
+	}
+	return out
 }
 
 // nodeRename notes that a node had another name.

@@ -17,6 +17,7 @@ type vc struct {
 	policy   sched.VCConfig
 	claims   []claim
 	formerly *document.Node // its older name, nil if none
+	older    []cell.VCName  // what that, or its parent's, may mean
 }
 
 // claim is one entry of virtualCells.
@@ -67,6 +68,9 @@ func (b *builder) readVC(f document.Field, parent cell.VCName, depth int) {
 	v := vc{at: f.At(), spec: cell.VCSpec{Name: cell.VCName(f.Key), Parent: parent}}
 	if b.name(v.at, f.Key, "a virtual cluster") && strings.Contains(f.Key, ".") && (parent != "" || len(children) > 0) {
 		b.Problem(v.at, "the virtual cluster %s must not contain a dot: dots separate the names of nested virtual clusters", document.Quote(f.Key))
+	}
+	if f.Key == "" { // a parent's name must not be that of having none
+		v.spec.Name = `""`
 	}
 	if parent != "" {
 		v.spec.Name = parent + "." + v.spec.Name
@@ -127,13 +131,14 @@ func addQuota(quota []cell.QuotaSpec, c claim) []cell.QuotaSpec {
 func (b *builder) readClaim(n *document.Node) claim {
 	m := b.Map(n, "a virtual cell")
 	m.Require("cellType", "cellNumber")
-	path := m.String("cellType", document.Text{})
+	path, before := m.String("cellType", document.Text{}), b.Count()
 	c := claim{at: m.Node("cellNumber"), number: m.Int("cellNumber", document.Range{Max: MaxCells})}
+	read := b.Count() == before
 	m.Rest()
 	if path != "" {
 		c.chain, c.level = b.resolve(m.Node("cellType"), path)
 	}
-	if c.chain != nil && c.number == 0 && m.Has("cellNumber") {
+	if c.chain != nil && c.number == 0 && m.Has("cellNumber") && read {
 		b.Warn(c.at, "this entry promises no cells")
 	}
 	return c

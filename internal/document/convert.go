@@ -147,6 +147,7 @@ func (p *parser) fields(n *Node, y *yaml.Node, at place) {
 		at.key, at.index = k.Value, 0
 		if earlier, ok := keys[k.Value]; keep && ok {
 			f := n.Fields[earlier]
+			p.repeated++
 			p.report(k.Line, k.Column, "the key "+Quote(k.Value)+" is already given at line "+strconv.Itoa(f.Line)+", column "+strconv.Itoa(f.Column)+"; keep one of them")
 			keep = false
 		}

@@ -37,31 +37,43 @@ func (l Limits) filled() Limits {
 }
 
 // Parse reads an input that holds exactly one document. An empty one gives a
-// node of kind Null. When there are problems the node is nil.
+// node of kind Null. When there are problems the node is nil, unless all of them are
+// keys that are given twice: the node then has the first of each, so that what else
+// is wrong can be told as well.
 func Parse(file string, src []byte, l Limits) (*Node, Problems) {
-	nodes, problems := ParseAll(file, src, l)
-	if len(problems) > 0 {
+	nodes, problems := newParser(file, l).run(cut(src, l))
+	if nodes == nil && len(problems) > 0 {
 		return nil, problems
 	}
 	if len(nodes) == 0 {
-		return &Node{file: file, Line: 1, Column: 1}, nil
+		return &Node{file: file, Line: 1, Column: 1}, problems
 	}
 	if len(nodes) > 1 {
-		return nil, Problems{nodes[1].Problem("only one document is allowed here; remove this one and the \"---\" before it")}
+		return nil, append(problems, nodes[1].Problem("only one document is allowed here; remove this one and the \"---\" before it")).Sorted()
 	}
-	return nodes[0], nil
+	return nodes[0], problems
 }
 
 // ParseAll reads an input of any number of documents separated by "---" lines.
 // Empty documents are left out. When there are problems the nodes are nil.
 func ParseAll(file string, src []byte, l Limits) ([]*Node, Problems) {
-	p := &parser{file: file, limits: l.filled(), origin: origin{line: 1, column: 1}}
-	return p.run(string(src[:min(len(src), p.limits.Bytes+1)]))
+	nodes, problems := newParser(file, l).run(cut(src, l))
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return nodes, nil
 }
+
+func newParser(file string, l Limits) *parser {
+	return &parser{file: file, limits: l.filled(), origin: origin{line: 1, column: 1}}
+}
+
+// cut returns no more of an input than tells that it is too large.
+func cut(src []byte, l Limits) string { return string(src[:min(len(src), l.filled().Bytes+1)]) }
 
 // Inside reads the text of a scalar as a document of its own. Its nodes have the
 // positions of the outer file (the scalar's own where the text was folded or
-// quoted), and their paths go on from the scalar's.
+// quoted), and their paths go on from the scalar's. Problems are as Parse's.
 func (n *Node) Inside(l Limits) (*Node, Problems) {
 	p := &parser{file: n.file, limits: l.filled(), origin: n.block, outer: n}
 	if n.Kind != Scalar || p.origin.line == 0 {
@@ -69,14 +81,14 @@ func (n *Node) Inside(l Limits) (*Node, Problems) {
 	}
 	nodes, problems := p.run(n.Text)
 	switch {
-	case len(problems) > 0:
+	case nodes == nil && len(problems) > 0:
 		return nil, problems
 	case len(nodes) == 0:
-		return &Node{file: n.file, Line: n.Line, Column: n.Column, parent: n}, nil
+		return &Node{file: n.file, Line: n.Line, Column: n.Column, parent: n}, problems
 	case len(nodes) > 1:
-		return nil, Problems{nodes[1].Problem("only one document is allowed here")}
+		return nil, append(problems, nodes[1].Problem("only one document is allowed here")).Sorted()
 	}
-	return nodes[0], nil
+	return nodes[0], problems
 }
 
 // parser reads one input: checks of the bytes, then the library's tree, then
@@ -92,6 +104,7 @@ type parser struct {
 	cursor   cursor
 	nodes    int
 	problems Problems
+	repeated int // of the problems, keys that are given twice: the rest can be read
 	bad      bool
 }
 
@@ -113,10 +126,10 @@ func (p *parser) run(src string) ([]*Node, Problems) {
 	if message != "" {
 		p.syntax(message, end)
 	}
-	if len(p.problems) > 0 {
+	if len(p.problems) > p.repeated || p.bad {
 		return nil, p.problems.Sorted()
 	}
-	return docs, nil
+	return docs, p.problems.Sorted()
 }
 
 // read reads the documents of a text that is a beginning of the whole one, and

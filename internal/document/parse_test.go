@@ -184,9 +184,29 @@ func TestProblems(t *testing.T) {
 		if got := problems.Error(); got != tt.want {
 			t.Errorf("%q:\n got %s\nwant %s", tt.src, got, tt.want)
 		}
-		if n != nil {
+		twice := strings.Count(tt.want, "is already given at") == len(problems)
+		if n != nil && !twice {
 			t.Errorf("%q: a node in spite of problems", tt.src)
 		}
+		if all, _ := ParseAll("f", []byte(tt.src), Limits{}); twice && all != nil {
+			t.Errorf("%q: nodes in spite of problems", tt.src)
+		}
+	}
+}
+
+// Where keys that are given twice are all that is wrong, the first of each can be read.
+func TestGivenTwice(t *testing.T) {
+	n, problems := Parse("f", []byte("a: 1\na: 2\nb: {c: 3, c: 4}\n"), Limits{})
+	if len(problems) != 2 || n.Get("a").Text != "1" || n.Get("b").Get("c").Text != "3" {
+		t.Errorf("%v, %v", problems, n)
+	}
+	n, problems = Parse("f", []byte(strings.Repeat("a: 1\n", MaxProblems+2)), Limits{})
+	if len(problems) != MaxProblems || n != nil {
+		t.Errorf("%d problems, %v", len(problems), n)
+	}
+	n, problems = Parse("f", []byte("a: 1\na: 2\n---\nb: 1\n"), Limits{})
+	if len(problems) != 2 || n != nil {
+		t.Errorf("%v, %v", problems, n)
 	}
 }
 

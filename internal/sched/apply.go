@@ -137,7 +137,7 @@ func (s *State) newGang(j *job, g int) gang {
 			continue
 		}
 		role = j.tasks[t].role
-		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: r.SKUs, Pinned: r.Pinned})
+		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: s.carriers(r), Pinned: r.Pinned})
 	}
 	out.shape = s.shapeOf(members, j.spec)
 	return out
@@ -147,6 +147,7 @@ func (s *State) newGang(j *job, g int) gang {
 type shape struct {
 	text    string
 	members []cell.Member
+	short   bool // no SKU carries what some member asks for
 }
 
 // Most jobs look like one that was submitted before: so many shapes are kept, if
@@ -164,9 +165,10 @@ func (s *State) shapeOf(members []cell.Member, spec *Job) *shape {
 	if known, ok := s.shapes[string(text)]; ok {
 		return known
 	}
-	fresh := &shape{string(text), slices.Clone(members)}
+	fresh := &shape{text: string(text), members: slices.Clone(members)}
 	for i := range fresh.members {
 		m := &fresh.members[i]
+		fresh.short = fresh.short || len(m.SKUs) > 0 && m.SKUs[0] == noSKU
 		m.SKUs = slices.Clone(m.SKUs) // so that no job's description is kept for it
 	}
 	if len(text) <= maxShapeText {
@@ -329,6 +331,7 @@ func (s *State) applyConfigured(e Configured) {
 	for i := range s.jobs {
 		if j := &s.jobs[i]; j.spec != nil {
 			j.space = s.space(j.spec.VC)
+			s.reshape(j)
 		}
 	}
 	for _, m := range e.Moves {

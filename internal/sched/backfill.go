@@ -117,13 +117,16 @@ type passKey struct {
 	limit bool   // it has one: who has none leaves chains to those for whom nothing can be booked
 }
 
+// books reports whether a VC books cells for gangs that wait.
+func (c *VCConfig) books() bool { return c.Backfill == modeEasy || c.Backfill == modeConserve }
+
 // newOutlook returns nil for a VC that does not backfill.
 func (s *State) newOutlook(space int32, w *walker) *outlook {
-	mode := vcConfig(s.cfg, s.cl.Space(space).Name).Backfill
-	if mode != modeEasy && mode != modeConserve || len(s.queues[space]) == 0 {
+	c := vcConfig(s.cfg, s.cl.Space(space).Name)
+	if !c.books() || len(s.queues[space]) == 0 {
 		return nil
 	}
-	o := &outlook{s: s, w: w, space: space, easy: mode == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[string]Duration{}, moved: true,
+	o := &outlook{s: s, w: w, space: space, easy: c.Backfill == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[string]Duration{}, moved: true,
 		endless: make([]JobID, len(s.cl.Forest().Chains)), turns: s.bookings, heldUp: none}
 	sp := s.cl.Space(space)
 	for i := range sp.Roots {

@@ -232,13 +232,49 @@ func (d *differ) chains(old, now *cell.Forest) []ChainChange {
 			c.Kind = Added
 		case c.CellsAfter == 0:
 			c.Kind = Removed
-		case c.CellsBefore == c.CellsAfter && c.LeavesBefore == c.LeavesAfter:
-			continue
+		default:
+			if was, is := levelsOf(d.before, c.Name), levelsOf(d.after, c.Name); !slices.Equal(was, is) {
+				c.LevelsBefore, c.LevelsAfter = was, is
+			} else if c.CellsBefore == c.CellsAfter {
+				continue
+			}
 		}
 		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b ChainChange) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+func levelsOf(c *Config, name cell.ChainName) []cell.LevelSpec {
+	i := slices.IndexFunc(c.Cluster.Chains, func(s cell.ChainSpec) bool { return s.Name == name })
+	return c.Cluster.Chains[i].Levels
+}
+
+// rules compares what holds for the whole cluster.
+func (d *differ) rules() []RuleChange {
+	if d.before.HalfLife == d.after.HalfLife {
+		return []RuleChange{}
+	}
+	text := func(d Duration) string {
+		if d == 0 {
+			return noHalfLife
+		}
+		return durationText(d)
+	}
+	return []RuleChange{{Key: "opportunisticHalfLife", Before: text(d.before.HalfLife), After: text(d.after.HalfLife)}}
+}
+
+// noHalfLife is that of a cluster in which nothing is remembered of what was borrowed.
+const noHalfLife = "none"
+
+func halfLifeText(r RuleChange) string {
+	switch {
+	case r.Before == noHalfLife:
+		return fmt.Sprintf("what virtual clusters borrow counts from now on, with a half-life of %s", r.After)
+	case r.After == noHalfLife:
+		return "what virtual clusters borrowed counts no longer: who borrows least at the moment comes first"
+	}
+	return fmt.Sprintf("what virtual clusters borrowed is forgotten with a half-life of %s, no longer %s", r.After, r.Before)
 }
 
 // nodes compares the machines by name and by what they carry.
@@ -255,7 +291,10 @@ func (d *differ) nodes(old, now *cell.Forest) []NodeChange {
 		_, known := was[name]
 		switch {
 		case renamed:
-			c.Kind, c.Was, c.Before = Renamed, from, was[from]
+			c.Kind, c.Was = Renamed, from
+			if before, there := was[from]; there || !known {
+				c.Before = before // else only tasks were left on it, and they go to one that exists
+			}
 		case !known:
 			c.Kind = Added
 		case c.Before == c.After:
@@ -286,16 +325,30 @@ func leavesOfNodes(f *cell.Forest) map[cell.NodeName]int32 {
 	return out
 }
 
-// String says a chain's change in a sentence.
-func (c *ChainChange) String() string {
+// lines says a chain's change in sentences.
+func (c *ChainChange) lines() (out []string) {
 	leaves := func(n int32) string { return plural(n, "leaf", "leaves") }
-	switch c.Kind {
-	case Added:
-		return fmt.Sprintf("chain %s is added: %s with %s", c.Name, plural(c.CellsAfter, "cell", "cells"), leaves(c.LeavesAfter))
-	case Removed:
-		return fmt.Sprintf("chain %s is removed, with %s", c.Name, leaves(c.LeavesBefore))
+	switch {
+	case c.Kind == Added:
+		return []string{fmt.Sprintf("chain %s is added: %s with %s", c.Name, plural(c.CellsAfter, "cell", "cells"), leaves(c.LeavesAfter))}
+	case c.Kind == Removed:
+		return []string{fmt.Sprintf("chain %s is removed, with %s", c.Name, leaves(c.LeavesBefore))}
+	case c.CellsBefore != c.CellsAfter || c.LeavesBefore != c.LeavesAfter:
+		out = append(out, fmt.Sprintf("chain %s changes from %s with %s to %d with %d", c.Name, plural(c.CellsBefore, "cell", "cells"), leaves(c.LeavesBefore), c.CellsAfter, c.LeavesAfter))
 	}
-	return fmt.Sprintf("chain %s changes from %s with %s to %d with %d", c.Name, plural(c.CellsBefore, "cell", "cells"), leaves(c.LeavesBefore), c.CellsAfter, c.LeavesAfter)
+	if len(c.LevelsAfter) > 0 {
+		out = append(out, fmt.Sprintf("chain %s: %s -> %s", c.Name, levelsText(c.LevelsBefore), levelsText(c.LevelsAfter)))
+	}
+	return out
+}
+
+// levelsText writes levels from the top, such as "node of 2 switch of 4 gpu".
+func levelsText(levels []cell.LevelSpec) string {
+	text := string(levels[0].Type)
+	for _, l := range levels[1:] {
+		text = fmt.Sprintf("%s of %d %s", l.Type, l.Fanout, text)
+	}
+	return text
 }
 
 // nodeSentences says the changes of nodes; those that come or go share a line.
@@ -320,7 +373,9 @@ func nodeSentences(nodes []NodeChange) []string {
 		switch n.Kind {
 		case Renamed:
 			out = append(out, fmt.Sprintf("node %s is called %s", n.Was, n.Name))
-			if n.Before != n.After {
+			if n.Before == 0 {
+				out = append(out, fmt.Sprintf("node %s is added with %s", n.Name, plural(n.After, "leaf", "leaves")))
+			} else if n.Before != n.After {
 				out = append(out, fmt.Sprintf("node %s has %d leaves instead of %d", n.Name, n.After, n.Before))
 			}
 		case Changed:

@@ -23,14 +23,16 @@ const (
 // ConfigPlan is every effect that a configuration has on a running cluster. Lists
 // hold what changes, except Running, which holds all attempts.
 type ConfigPlan struct {
-	Changed bool            `json:"changed"`
-	VCs     []VCChange      `json:"vcs"`
-	Chains  []ChainChange   `json:"chains"`
-	SKUs    []SKUChange     `json:"skus"`
-	Nodes   []NodeChange    `json:"nodes"`
-	Running []RunningEffect `json:"running"`
-	Waiting []WaitingEffect `json:"waiting"`
-	Effects []string        `json:"effects"` // all of it in sentences
+	Changed     bool               `json:"changed"`
+	VCs         []VCChange         `json:"vcs"`
+	Chains      []ChainChange      `json:"chains"`
+	SKUs        []SKUChange        `json:"skus"`
+	Nodes       []NodeChange       `json:"nodes"`
+	Rules       []RuleChange       `json:"rules"` // of the whole cluster
+	Throughputs []ThroughputChange `json:"throughputs"`
+	Running     []RunningEffect    `json:"running"`
+	Waiting     []WaitingEffect    `json:"waiting"`
+	Effects     []string           `json:"effects"` // all of it in sentences
 }
 
 // VCChange is a VC that comes, goes or changes.
@@ -58,7 +60,7 @@ type PinChange struct {
 	After  string        `json:"after,omitempty"`
 }
 
-// RuleChange is a policy or another setting of a VC.
+// RuleChange is a policy or another setting of a VC, or of the whole cluster.
 type RuleChange struct {
 	Key    string `json:"key"`
 	Before string `json:"before"`
@@ -73,6 +75,18 @@ type ChainChange struct {
 	CellsAfter   int32          `json:"cells_after"`
 	LeavesBefore int32          `json:"leaves_before"`
 	LeavesAfter  int32          `json:"leaves_after"`
+	// The levels of a chain that stays, leaf first, where they differ.
+	LevelsBefore []cell.LevelSpec `json:"levels_before,omitempty"`
+	LevelsAfter  []cell.LevelSpec `json:"levels_after,omitempty"`
+}
+
+// ThroughputChange is a measured speed that comes, goes or differs; 0 is none.
+type ThroughputChange struct {
+	Model  string        `json:"model"`
+	SKU    cell.TypeName `json:"sku,omitempty"` // "" is all other types
+	GPUs   int32         `json:"gpus"`
+	Before int64         `json:"before"`
+	After  int64         `json:"after"`
 }
 
 // SKUChange is a leaf type that comes, goes or carries something else.
@@ -93,7 +107,7 @@ type NodeChange struct {
 // Fate is what becomes of an attempt or of a waiting job.
 type Fate string
 
-// The fates. Attempts have the first five, waiting jobs the last two.
+// The fates. Attempts have the first five, waiting jobs the last three.
 const (
 	Keeps         Fate = "keeps"         // its cells and what they were guaranteed by
 	Opportunistic Fate = "opportunistic" // it runs on, and loses its guarantee
@@ -102,6 +116,7 @@ const (
 	WaitsAgain    Fate = "waits again" // its reservation is taken back and planned anew
 	NeverStarts   Fate = "never"       // it cannot start even when all is free
 	CanStart      Fate = "can start"   // it could not before
+	Unbooked      Fate = "not booked"  // cells were booked for it, and its VC books none any more
 )
 
 // RunningEffect is what becomes of an attempt or reservation.
@@ -110,10 +125,13 @@ type RunningEffect struct {
 	Name    JobName     `json:"name"`
 	VC      cell.VCName `json:"vc"` // afterwards
 	Fate    Fate        `json:"fate"`
-	Lost    int32       `json:"lost,omitempty"` // leaves that the configuration lacks
+	Lost    int32       `json:"lost,omitempty"`    // leaves that the configuration lacks
+	Already bool        `json:"already,omitempty"` // it drains there as before
+	Never   string      `json:"never,omitempty"`   // why it could not start again, and could before
 }
 
-// WaitingEffect is a waiting job that can never start afterwards, or can now.
+// WaitingEffect is a waiting job that can never start afterwards, or can now, or
+// that loses what was booked for it.
 type WaitingEffect struct {
 	Job     JobID       `json:"job"`
 	Name    JobName     `json:"name"`
@@ -135,9 +153,9 @@ func (s *State) PlanConfig(c Reconfigure) (*ConfigPlan, *Refusal) {
 // effects compares the present with what comes of a change.
 func (s *State) effects(ch *change) *ConfigPlan {
 	p := &ConfigPlan{Changed: len(ch.events) > 0, VCs: []VCChange{}, Chains: []ChainChange{}, SKUs: []SKUChange{},
-		Nodes: []NodeChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
+		Nodes: []NodeChange{}, Rules: []RuleChange{}, Throughputs: []ThroughputChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
-		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(ch)
+		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s)
 		return p
 	}
 	before := &Config{}
@@ -151,13 +169,12 @@ func (s *State) effects(ch *change) *ConfigPlan {
 		old = s.cl.Forest()
 	}
 	p.Chains, p.Nodes = d.chains(old, ch.next.Forest()), d.nodes(old, ch.next.Forest())
-	p.Running = s.runningEffects(ch)
-	p.Waiting = s.waitingEffects(ch)
+	p.Rules, p.Throughputs = d.rules(), d.throughputs()
+	after := s.following(ch)
+	p.Running = s.runningEffects(ch, after)
+	p.Waiting = s.waitingEffects(after)
 	if s.cfg != nil { // before the first, everything is new
 		p.Effects = p.sentences()
-		if was, is := s.cfg.HalfLife, ch.ev.Config.HalfLife; was != is {
-			p.Effects = append(p.Effects, fmt.Sprintf("what virtual clusters borrowed is forgotten with a half-life of %s, no longer %s", durationText(is), durationText(was)))
-		}
 	}
 	return p
 }
@@ -170,10 +187,8 @@ func (s *State) unmoved() []RunningEffect {
 		j := &s.jobs[a.job]
 		e := RunningEffect{Attempt: a.id, Name: j.spec.Name, VC: j.spec.VC, Fate: Keeps}
 		if a.orphaned {
-			e.Fate = Drains
-			for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
-				e.Lost += lostLeaves(&j.tasks[o], &s.cl.Alloc(a.alloc).Placement.Tasks[k])
-			}
+			e.Fate, e.Already = Drains, true
+			e.Lost = lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
 		}
 		out = append(out, e)
 	}
@@ -181,15 +196,18 @@ func (s *State) unmoved() []RunningEffect {
 	return out
 }
 
-// lostLeaves is how many leaves of a task that lives the configuration lacks.
-func lostLeaves(t *taskRun, now *cell.Task) int32 {
-	if t.dead {
-		return 0
+// lostOf is how many leaves of an attempt's tasks that live a configuration lacks,
+// where they stand in it.
+func lostOf(j *job, a *attempt, now []cell.Task) (n int32) {
+	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		if t := &j.tasks[o]; !t.dead {
+			n += int32(len(lostDevices(t, &now[k])))
+		}
 	}
-	return int32(len(lostDevices(t, now)))
+	return n
 }
 
-func (s *State) runningEffects(ch *change) []RunningEffect {
+func (s *State) runningEffects(ch *change, after *State) []RunningEffect {
 	out := []RunningEffect{}
 	for _, e := range ch.events {
 		if u, ok := e.(Unreserved); ok {
@@ -202,8 +220,11 @@ func (s *State) runningEffects(ch *change) []RunningEffect {
 		a := s.live(m.Attempt)
 		j := &s.jobs[a.job]
 		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
-		for k, o := range j.spec.Gangs[m.Attempt.Gang].Tasks {
-			e.Lost += lostLeaves(&j.tasks[o], &m.Placement.Tasks[k])
+		e.Lost = lostOf(j, a, m.Placement.Tasks)
+		if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && s.neverFits(j, g) == nil {
+			if why := after.neverFits(after.find(j.id), g); why != nil {
+				e.Never = why.Message
+			}
 		}
 		demoted := m.Lazy && !a.lazy
 		switch {
@@ -211,6 +232,7 @@ func (s *State) runningEffects(ch *change) []RunningEffect {
 			e.Fate = DrainsLazily
 		case m.Orphaned:
 			e.Fate = Drains
+			e.Already = a.orphaned && e.Lost == lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
 		case demoted:
 			e.Fate = Opportunistic
 		}
@@ -220,16 +242,21 @@ func (s *State) runningEffects(ch *change) []RunningEffect {
 	return out
 }
 
-// waitingEffects applies the change to a copy and asks both, for each gang that
-// waits, whether it could ever start.
-func (s *State) waitingEffects(ch *change) []WaitingEffect {
-	out := []WaitingEffect{}
-	if s.cl == nil {
-		return out
-	}
+// following is a copy to which a change is applied.
+func (s *State) following(ch *change) *State {
 	after := s.Clone()
 	for _, e := range ch.events {
 		after.Apply(Record{Seq: after.seq + 1, Time: after.now, Event: e})
+	}
+	return after
+}
+
+// waitingEffects asks the present and what follows, for each gang that waits, whether
+// it could ever start.
+func (s *State) waitingEffects(after *State) []WaitingEffect {
+	out := []WaitingEffect{}
+	if s.cl == nil {
+		return out
 	}
 	for slot := range s.jobs {
 		if s.jobs[slot].spec == nil || s.jobs[slot].stop {
@@ -247,6 +274,7 @@ func (s *State) waitingEffects(ch *change) []WaitingEffect {
 func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 	was, is := &s.jobs[slot], &after.jobs[slot]
 	var then, now *Reason
+	booked := false
 	for g := range is.gangs {
 		// Extra members wait only beside their minimum; others wait, or will again.
 		if gg := &is.gangs[g]; !gg.waiting && (gg.attempt != none || gg.done || is.spec.Gangs[g].Extra) {
@@ -254,6 +282,7 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 		}
 		now = cmp.Or(now, after.neverFits(is, g))
 		then = cmp.Or(then, s.neverFits(was, g))
+		booked = booked || rare(was.gangs[g].odd).booked != nil
 	}
 	e := WaitingEffect{Job: is.id, Name: is.spec.Name, VC: is.spec.VC, Fate: NeverStarts, Already: then != nil}
 	switch {
@@ -262,6 +291,8 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 		return e, true
 	case then != nil:
 		return WaitingEffect{Job: e.Job, Name: e.Name, VC: e.VC, Fate: CanStart}, true
+	case booked && !vcConfig(after.cfg, is.spec.VC).books():
+		return WaitingEffect{Job: e.Job, Name: e.Name, VC: e.VC, Fate: Unbooked}, true
 	}
 	return e, false
 }
@@ -271,7 +302,7 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 func (p *ConfigPlan) sentences() []string {
 	var out []string
 	for i := range p.Chains {
-		out = append(out, p.Chains[i].String())
+		out = append(out, p.Chains[i].lines()...)
 	}
 	for _, k := range p.SKUs {
 		out = append(out, fmt.Sprintf("SKU %s is %s", k.Name, k.Kind))
@@ -280,11 +311,17 @@ func (p *ConfigPlan) sentences() []string {
 	for i := range p.VCs {
 		out = append(out, p.VCs[i].lines()...)
 	}
+	for _, r := range p.Rules {
+		out = append(out, halfLifeText(r))
+	}
+	out = append(out, throughputSentences(p.Throughputs)...)
 	out = append(out, p.runningSentences()...)
 	for _, w := range p.Waiting {
 		switch {
 		case w.Fate == CanStart:
 			out = append(out, fmt.Sprintf("job %s, which waits, could never start and now can", w.Name))
+		case w.Fate == Unbooked:
+			out = append(out, fmt.Sprintf("job %s, which waits, loses the cells that were booked for it: %s has no backfill any more", w.Name, w.VC))
 		case !w.Already:
 			out = append(out, fmt.Sprintf("job %s, which waits, can never start: %s", w.Name, strings.TrimPrefix(w.Reason, "it can never start: ")))
 		}
@@ -299,17 +336,25 @@ func (p *ConfigPlan) runningSentences() []string {
 	var out []string
 	keep := 0
 	for _, r := range p.Running {
-		switch r.Fate {
-		case Keeps:
+		switch {
+		case r.Fate == Keeps:
 			keep++
-		case Drains:
+		case r.Already: // nothing changes for it
+		case r.Fate == Drains:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there", r.Name, r.Attempt, lostText(r.Lost)))
-		case DrainsLazily:
+		case r.Fate == DrainsLazily:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", r.Name, r.Attempt, lostText(r.Lost), r.VC))
-		case Opportunistic:
+		case r.Fate == Opportunistic:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", r.Name, r.Attempt, r.VC))
-		case WaitsAgain:
+		case r.Fate == WaitsAgain:
 			out = append(out, fmt.Sprintf("job %s (attempt %v) was promised cells: it is planned anew", r.Name, r.Attempt))
+		}
+	}
+	said := map[JobName]bool{}
+	for _, r := range p.Running {
+		if r.Never != "" && !said[r.Name] {
+			said[r.Name] = true
+			out = append(out, fmt.Sprintf("job %s, which runs, could not start again: %s", r.Name, strings.TrimPrefix(r.Never, "it can never start: ")))
 		}
 	}
 	if keep > 0 {

@@ -46,6 +46,9 @@ func (s *State) neverFits(j *job, g int) *Reason {
 	if s.cl.SpaceOf(j.spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
 		return &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
 	}
+	if j.gangs[g].shape.short { // rare, and the words are of the job rather than of its shape
+		return s.uncovered(j, g)
+	}
 	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
 	if why, ok := s.never[key]; ok {
 		return why

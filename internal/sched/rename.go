@@ -13,10 +13,12 @@ import (
 
 // effectiveRenames returns the renames that mean something now: the older name is
 // gone and is still known, the new one exists. Those that were made before are
-// left out, so that a file can be applied again.
+// left out, so that a file can be applied again. Of several older names of one VC the
+// first counts.
 func (s *State) effectiveRenames(c *Reconfigure, next *cell.Cluster) (vcs []Rename, nodes []NodeRename, no *Refusal) {
 	for _, r := range c.Renamed {
-		if next.SpaceOf(r.From) == cell.None && next.SpaceOf(r.To) != cell.None && s.knowsVC(r.From) {
+		twice := slices.ContainsFunc(vcs, func(v Rename) bool { return v.To == r.To })
+		if !twice && next.SpaceOf(r.From) == cell.None && next.SpaceOf(r.To) != cell.None && s.knowsVC(r.From) {
 			vcs = append(vcs, r)
 		}
 	}
@@ -136,7 +138,6 @@ func (s *State) renameJob(j *job, e *Configured) {
 		}
 	}
 	for g := range j.gangs {
-		j.gangs[g].shape = s.newGang(j, g).shape
 		if j.gangs[g].odd == nil {
 			continue
 		}

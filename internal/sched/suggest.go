@@ -145,7 +145,7 @@ func (t *suggester) sizes() {
 				plural(n, "task", "tasks"), r.Name, r.Tasks)
 		}
 	}
-	if r.Leaves > 1 {
+	if r.Leaves > 1 && !t.j.gangs[t.g].shape.short {
 		with := func(n int32) *Job { return withLeaves(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Leaves-1, with); ok {
 			t.add(Suggestion{Kind: SmallerTasks, Role: r.Name, Leaves: n}, preempts, "it would start with %s per task in role %s instead of %d",
@@ -222,11 +222,13 @@ func withTasks(spec *Job, role, n int32) *Job {
 	return &out
 }
 
-// withLeaves is a job with smaller tasks in one role.
+// withLeaves is a job with smaller tasks in one role: each asks for what its leaves carry.
 func withLeaves(spec *Job, role, n int32) *Job {
 	out := *spec
 	out.Roles = slices.Clone(spec.Roles)
 	out.Roles[role].Leaves = n
+	l := &out.Roles[role].Launch
+	l.GPU, l.MilliCPU, l.MemoryMB = 0, 0, 0
 	return &out
 }
 
@@ -274,7 +276,7 @@ func (t *suggester) ifFits(spec *Job) ([]Displaced, bool) {
 }
 
 // otherSKUs tries every other SKU that carries at least what the gang's largest
-// role asks for, and the same kind of device.
+// role asks for, and the same kind of device where that is known.
 func (t *suggester) otherSKUs() {
 	role := &t.j.spec.Roles[t.role()]
 	if len(role.SKUs) == 0 || role.Pinned != "" {
@@ -304,9 +306,8 @@ func (t *suggester) otherSKUs() {
 
 func (t *suggester) carries(name cell.TypeName, r *Role) bool {
 	sku, was := t.s.cl.SKU(name), t.s.cl.SKU(r.SKUs[0])
-	n := int64(r.Leaves)
-	return sku.Device == was.Device && sku.Part == was.Part && sku.GPU*n >= r.Launch.GPU &&
-		sku.MilliCPU*n >= r.Launch.MilliCPU && sku.MemoryMB*n >= r.Launch.MemoryMB
+	known := was.Device != "" // a configuration may have given it another name: what the tasks ask for is left
+	return (!known || sku.Device == was.Device && sku.Part == was.Part) && t.s.covers(name, r)
 }
 
 // afterJobs looks for the jobs that have to end: the first ones by their declared

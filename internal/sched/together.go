@@ -203,7 +203,8 @@ func (s *State) shapedLike(j *job, g int32, host *attempt) bool {
 		}
 		for _, l := range t.Leaves {
 			c := &f.Cells[f.Leaves[l]]
-			if len(role.SKUs) > 0 && !slices.Contains(role.SKUs, f.Chains[c.Chain].SKU) || s.leafBad(l) ||
+			sku := f.Chains[c.Chain].SKU
+			if len(role.SKUs) > 0 && !slices.Contains(role.SKUs, sku) || !s.covers(sku, role) || s.leafBad(l) ||
 				r.Avoided.Has(c.Node) || r.Allowed != nil && !r.Allowed.Has(c.Node) {
 				return false
 			}
