@@ -42,6 +42,7 @@ type checker struct {
 	started   map[sched.AttemptID]uint64 // the last event of the batch that placed it
 	decided   sched.Time                 // the last decision
 	nextLook  sched.Time                 // before then nothing happens by itself
+	filters   map[sched.JobID]sched.Time // until when who declined under offers is asked no more
 	last      map[gangKey]int32
 	alone     map[gangKey]bool // gangs that never share again
 	memory    map[cell.TypeName]int64
@@ -114,7 +115,7 @@ func newChecker(s *script.Session) *checker {
 		s: s, state: sched.New(policy.New), bytes: sha256.New(),
 		jobs: map[sched.JobID]*sched.Job{}, submitted: map[sched.JobID]sched.Time{}, over: map[sched.JobID]bool{},
 		live: map[sched.AttemptID]*attempt{}, yielded: map[sched.JobID]int32{}, ran: map[gangKey]sched.Duration{}, ended: map[gangKey]sched.Time{},
-		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, last: map[gangKey]int32{},
+		victims: map[sched.AttemptID][]sched.AttemptID{}, rounds: map[cell.VCName]taking{}, room: map[cell.VCName]*resizing{}, started: map[sched.AttemptID]uint64{}, filters: map[sched.JobID]sched.Time{}, last: map[gangKey]int32{},
 		sizes: map[sched.JobID]int32{}, resizedAt: map[sched.JobID]sched.Time{}, alone: map[gangKey]bool{}, memory: map[cell.TypeName]int64{}, world: newHardware(), owners: newOwners(),
 		promises: map[sched.JobID]promise{}, cleared: map[sched.AttemptID]sched.AttemptID{}, promoted: map[sched.JobID]promotion{}, profiled: map[cell.VCName][3]int64{}, losses: map[sched.JobID]*falling{}, lastLoss: map[sched.AttemptID]*falling{},
 		lent: map[lentKey]*lent{}, met: met{policies: map[string]*tries{}},
@@ -451,7 +452,7 @@ func (c *checker) changes(b engine.Batch) {
 // regretted checks that nobody is started, or promised cells, and preempted at the
 // next look although nothing happened in between: no input, and no time but that after
 // which a decision asked for another look. A microsecond later by itself a back-off may
-// have ended, or a lease.
+// have ended, or a lease, or the time for which somebody declined under offers.
 func (c *checker) regretted(b engine.Batch) {
 	inputs := false
 	for _, r := range b.Records {
@@ -459,7 +460,7 @@ func (c *checker) regretted(b engine.Batch) {
 		case sched.Placed:
 			c.started[e.Attempt] = b.Records[len(b.Records)-1].Seq
 		case sched.StopSent:
-			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.nextLook {
+			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.nextLook && !c.asks(r.Time) {
 				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
 			}
 		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
@@ -471,6 +472,16 @@ func (c *checker) regretted(b engine.Batch) {
 			}
 		}
 	}
+}
+
+// asks reports whether somebody who declined under offers is asked again from a time on.
+func (c *checker) asks(at sched.Time) bool {
+	for _, until := range c.filters {
+		if until == at {
+			return true
+		}
+	}
+	return false
 }
 
 // quiet checks what must hold when nothing is left to decide.

@@ -97,6 +97,12 @@ func (c *checker) noted(r sched.Record, e sched.Noted) {
 	case e.Policy == "philly" && e.Job != 0 && c.losses[e.Job] == nil:
 		c.begins(e.Job)
 		return
+	case e.Policy == "offers":
+		if f := strings.Fields(string(e.Data)); len(f) == 3 {
+			until, _ := strconv.ParseInt(f[1], 10, 64)
+			c.filters[e.Job] = sched.Time(until)
+		}
+		return
 	case e.Policy != "chronus":
 		return
 	}
