@@ -330,4 +330,7 @@ var faults = []fault{
 	{name: "victims must lie where the gang goes", file: "internal/sched/clearing.go",
 		old: "if n < 2 || len(holders) > maxChosen {",
 		new: "if n < 2 || len(holders) >= 0 {"},
+	{name: "who runs is stopped before a promise is taken back", file: "internal/sched/place.go",
+		old: "return s.orRevoking(&r, p), true",
+		new: "return p, true"},
 }

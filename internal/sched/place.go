@@ -242,11 +242,32 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 		}
 	}
 	if p, ok := s.planLifting(&r, j.spec.Priority); ok {
-		return p, true
+		return s.orRevoking(&r, p), true
 	}
 	return s.planRevoking(s.reservations(r.Space, j.spec.Priority), func([]int32) (plan, bool) {
 		return s.planHigher(&r, j.spec.Priority)
 	})
+}
+
+// orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities
+// than theirs instead: what was only promised loses no work, and would be taken by whoever is
+// stopped, next.
+func (s *State) orRevoking(r *cell.Request, p plan) plan {
+	if len(s.promises) == 0 {
+		return p
+	}
+	top := cell.Opportunistic
+	for _, ids := range [2][]cell.AllocID{p.victims, p.cleared} {
+		for _, id := range ids {
+			if a := s.holder(id); s.steady(a) && !s.isExtra(a) && !s.cl.Alloc(id).Opportunistic() {
+				top = max(top, s.jobs[a.job].spec.Priority)
+			}
+		}
+	}
+	if q, ok := s.planRevoking(s.reservations(r.Space, top), func([]int32) (plan, bool) { return s.planHigher(r, top) }); ok {
+		return q
+	}
+	return p
 }
 
 // planWish finds cells for a gang as its policy wishes.
