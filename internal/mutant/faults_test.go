@@ -333,4 +333,7 @@ var faults = []fault{
 	{name: "who runs is stopped before a promise is taken back", file: "internal/sched/place.go",
 		old: "return s.orRevoking(&r, p), true",
 		new: "return p, true"},
+	{name: "a booking keeps its cells from who is to be guaranteed again", file: "internal/sched/keeping.go",
+		old: "	return b.prio > prio || !o.before(a.alloc, b)",
+		new: "	return true"},
 }

@@ -299,3 +299,40 @@ func (o *outlook) sooner(b *book) bool {
 	}
 	return false
 }
+
+// precedes reports whether a booking binds a lazily preempted attempt: it is of a higher priority,
+// or was made before that began to run. Those that came after it came behind it, and it kept its
+// place.
+func (o *outlook) precedes(b *book, a *attempt) bool {
+	prio := o.s.jobs[a.job].spec.Priority
+	switch {
+	case b.over || b.prio < prio:
+		return false
+	case b.prio == prio && a.placed == b.since && rare(a.odd).turn == 0: // both by one decision
+		return b.ref.Job < a.id.Job
+	}
+	return b.prio > prio || !o.before(a.alloc, b)
+}
+
+// yieldTo holds the cells of those bookings alone that bind a lazily preempted attempt.
+func (o *outlook) yieldTo(a *attempt) {
+	o.release()
+	for i := range o.books {
+		if b := &o.books[i]; o.precedes(b, a) {
+			held, _ := o.s.cl.Hold(o.space, b.binds)
+			o.held = append(o.held, held...)
+		}
+	}
+}
+
+// yielded holds those of all bookings again, but for those that it took cells from.
+func (o *outlook) yielded() {
+	o.release()
+	o.again()
+	for i := range o.books {
+		if b := &o.books[i]; !b.over && b.start != 0 && !o.obtainable(o.asking(o.s.find(b.ref.Job), b.ref.Gang), b) {
+			o.end(b)
+		}
+	}
+	o.rehold()
+}

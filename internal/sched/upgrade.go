@@ -82,6 +82,10 @@ func (w *walker) upgrade(a *attempt) {
 	if !s.steady(a) || a.orphaned && !s.partLeft(a) || w.leavesBlocked(a) {
 		return
 	}
+	if o := w.outlook; o != nil {
+		o.yieldTo(a)
+		defer o.yielded()
+	}
 	binds, ok := s.cl.Upgradable(a.alloc)
 	members := s.membersOf(a.alloc)
 	if !ok || slices.ContainsFunc(members, func(m *attempt) bool { return !s.suits(m, binds) }) {
@@ -89,7 +93,6 @@ func (w *walker) upgrade(a *attempt) {
 	}
 	if o := w.outlook; o != nil {
 		o.release()
-		defer o.again()
 	}
 	s.grew = s.grew || s.bindsIll(s.jobs[a.job].space, binds)
 	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
@@ -126,7 +129,7 @@ func (s *State) suits(a *attempt, binds []cell.Bind) bool {
 }
 
 // leavesBlocked reports whether somebody earlier in the order waits for the
-// chain of an attempt's leaves, or booked some of them: an upgrade would take the
+// chain of an attempt's leaves, or booked some of them before: an upgrade would take the
 // room that he waits for.
 func (w *walker) leavesBlocked(a *attempt) bool {
 	s := w.s
@@ -134,7 +137,11 @@ func (w *walker) leavesBlocked(a *attempt) bool {
 	if o := w.outlook; o != nil {
 		j := &s.jobs[a.job]
 		o.enter(j.spec.Priority)
-		kept = o.kept(o.asking(j, a.id.Gang), s.now, forever)
+		for i := range o.books {
+			if b := &o.books[i]; o.precedes(b, a) {
+				kept = kept.With(b.set)
+			}
+		}
 	}
 	f := s.cl.Forest()
 	for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
