@@ -319,7 +319,7 @@ func (s *State) keyed(space, slot int32) (e runner, rate int64) {
 	var until Time
 	switch p := s.pol[space].(type) {
 	case Aging:
-		until = p.Until(s.decided, g)
+		until = s.ages(p, a, g)
 	case Falling:
 		rate, until = s.falls(p, a, g)
 	}
@@ -327,6 +327,21 @@ func (s *State) keyed(space, slot int32) (e runner, rate int64) {
 	e = runnerOf(a)
 	e.Leaves, e.slot, e.until = g.Leaves, slot, until
 	return e, rate
+}
+
+// ages is when the key of an attempt changes for the first time after the last decision. A policy
+// counts running time from the start; who takes turns gets to that later.
+func (s *State) ages(p Aging, a *attempt, g *GangView) Time {
+	if a.share == 0 || a.started == 0 {
+		return p.Until(s.decided, g)
+	}
+	sh := &s.shares[a.share-1]
+	ran := rare(a.odd).ran + sh.rotation.Ran(a.id, max(a.started, sh.since), s.decided)
+	at := p.Until(a.started.Add(ran), g)
+	if at == 0 {
+		return 0
+	}
+	return s.reaches(a, Duration(at-a.started))
 }
 
 // falls says by how much the rank of an attempt falls from now on, or until when it stays
