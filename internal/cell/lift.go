@@ -147,7 +147,10 @@ type option struct {
 }
 
 func (a option) compare(b option) int {
-	return cmp.Or(cmp.Compare(a.n, b.n), a.cost.Compare(b.cost))
+	if a.n != b.n {
+		return cmp.Compare(a.n, b.n)
+	}
+	return a.cost.Compare(b.cost)
 }
 
 func (a option) order(b option) int { return cmp.Or(a.compare(b), cmp.Compare(a.bin, b.bin)) }

@@ -79,7 +79,15 @@ type Cost struct {
 
 // Compare orders costs, the least first.
 func (a Cost) Compare(b Cost) int {
-	return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Preempted, b.Preempted), cmp.Compare(a.Lost, b.Lost))
+	switch {
+	case a.Class != b.Class:
+		return cmp.Compare(a.Class, b.Class)
+	case a.Of != b.Of:
+		return cmp.Compare(a.Of, b.Of)
+	case a.Preempted != b.Preempted:
+		return cmp.Compare(a.Preempted, b.Preempted)
+	}
+	return cmp.Compare(a.Lost, b.Lost)
 }
 
 // Plus is what lifting both costs.

@@ -22,6 +22,19 @@ func (s *State) anyBelow(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, func(*attempt) bool { return true })
 }
 
+// manyBelow reports whether they are too many to try every choice: it costs little to know.
+func (s *State) manyBelow(space int32, prio cell.Priority, serves func(*attempt) bool) bool {
+	n := 0
+	for _, i := range s.holders[space] {
+		if s.holds(&s.attempts[i], prio) && serves(&s.attempts[i]) {
+			if n++; n > maxChosen {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // planClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
 // not, and stops those that do not: their cells may be bound where the gang can use them. By
 // their leaves alone it would have found room before: it may run on other nodes only, or needs
@@ -110,10 +123,14 @@ func (s *State) price(q *cell.Request, p *plan) (n int, cost cell.Cost) {
 // orClearing is a plan that stops full gangs below a limit, or one in which fewer are: the victims
 // need not lie where the gang then goes, and who may become opportunistic need not stop.
 func (s *State) orClearing(r cell.Request, limit cell.Priority, p plan) plan {
+	may := func(a *attempt) bool { return s.jobs[a.job].spec.Priority < limit || s.willing(a) }
+	if len(p.victims) < 2 || s.manyBelow(r.Space, r.Priority, may) {
+		return p
+	}
 	q := s.lifting(r, cell.MinGuaranteed)
+	holders := s.holdersBelow(r.Space, r.Priority, may)
 	n, cost := s.price(&q, &p)
-	holders := s.holdersBelow(r.Space, r.Priority, func(a *attempt) bool { return s.jobs[a.job].spec.Priority < limit || s.willing(a) })
-	if n < 2 || len(holders) > maxChosen {
+	if n < 2 {
 		return p
 	}
 	if other, ok := s.planClearing(r, holders); ok {

@@ -386,14 +386,19 @@ func (s *State) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, s.willing)
 }
 
+// holds reports whether an attempt runs with a guarantee below a priority, as the first of its
+// allocation.
+func (s *State) holds(a *attempt, prio cell.Priority) bool {
+	p := s.jobs[a.job].spec.Priority
+	return p >= cell.MinGuaranteed && p < prio && !a.lazy && !a.joined && s.steady(a)
+}
+
 // holdersBelow returns, in that order, the allocations of a VC below a priority that run with
 // a guarantee and that serve.
 func (s *State) holdersBelow(space int32, prio cell.Priority, serves func(*attempt) bool) []cell.AllocID {
 	var slots []int32
 	for _, i := range s.holders[space] {
-		a := &s.attempts[i]
-		spec := s.jobs[a.job].spec
-		if spec.Priority >= cell.MinGuaranteed && spec.Priority < prio && !a.lazy && !a.joined && s.steady(a) && serves(a) {
+		if a := &s.attempts[i]; s.holds(a, prio) && serves(a) {
 			slots = append(slots, i)
 		}
 	}
