@@ -334,6 +334,6 @@ var faults = []fault{
 		old: "return s.orRevoking(&r, p), true",
 		new: "return p, true"},
 	{name: "a booking keeps its cells from who is to be guaranteed again", file: "internal/sched/keeping.go",
-		old: "	return b.prio > prio || !o.before(a.alloc, b)",
-		new: "	return true"},
+		old: "		return b.ref.Job < a.id.Job",
+		new: "		return true"},
 }
