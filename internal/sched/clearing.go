@@ -54,6 +54,9 @@ func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool
 	}
 	n, cost := s.price(&q, &best)
 	for size := range len(holders) + 1 {
+		if n <= 1 && size > 0 {
+			break // who need not stop anybody was found before
+		}
 		for set := range uint(1) << len(holders) {
 			if bits.OnesCount(set) != size || s.unwilling(holders, set) > n {
 				continue
