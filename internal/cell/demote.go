@@ -9,9 +9,10 @@ import (
 
 // DemotedFits reports whether a gang would fit without lifting anybody if the
 // given allocations became opportunistic, in their order; it returns the
-// shortest prefix that suffices, without those that turn out superfluous. The
+// shortest prefix that suffices, without those that turn out superfluous. One that is
+// tied to another, which stands behind it, stays among them as long as that does. The
 // cluster is unchanged.
-func (c *Cluster) DemotedFits(r *Request, lazies []AllocID) ([]AllocID, Result, bool) {
+func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	var done []AllocID
 	var res Result
 	ok := false
@@ -23,7 +24,7 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID) ([]AllocID, Result, 
 		}
 	}
 	if ok {
-		done, res = c.fewerDemoted(r, done, res)
+		done, res = c.fewerDemoted(r, done, res, tied)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])
@@ -45,8 +46,11 @@ func (c *Cluster) PlaceDemoted(r *Request, ids []AllocID) (Result, bool) {
 
 // fewerDemoted gives those of the demoted allocations but the last their cells back, the last
 // first, without which a gang fits; it returns the others.
-func (c *Cluster) fewerDemoted(r *Request, done []AllocID, res Result) ([]AllocID, Result) {
+func (c *Cluster) fewerDemoted(r *Request, done []AllocID, res Result, tied func(AllocID) AllocID) ([]AllocID, Result) {
 	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries; i-- {
+		if to := tied(done[i]); to != None && slices.Contains(done, to) {
+			continue
+		}
 		c.undemote(done[i])
 		if less, still := c.Place(r); still {
 			res, done = less, slices.Delete(done, i, i+1)
@@ -64,7 +68,7 @@ const demotedTries = 64
 // ClearedFits is DemotedFits where all of these, and what the request may lift besides, may be
 // made to leave: the gang may get their leaves as well, and each cell that was bound for them
 // may be bound elsewhere. It tries all of them first, since most often that tells that none help.
-func (c *Cluster) ClearedFits(r *Request, ids []AllocID) ([]AllocID, Result, bool) {
+func (c *Cluster) ClearedFits(r *Request, ids []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	n := 0 // how many are demoted
 	demote := func(to int) {
 		for ; n < to; n++ {
@@ -89,7 +93,7 @@ func (c *Cluster) ClearedFits(r *Request, ids []AllocID) ([]AllocID, Result, boo
 	res, ok = c.Place(r)
 	done := slices.Clone(ids[:enough])
 	if ok {
-		done, res = c.fewerDemoted(r, done, res)
+		done, res = c.fewerDemoted(r, done, res, tied)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])

@@ -336,4 +336,7 @@ var faults = []fault{
 	{name: "a booking keeps its cells from who is to be guaranteed again", file: "internal/sched/keeping.go",
 		old: "		return b.ref.Job < a.id.Job",
 		new: "		return true"},
+	{name: "cells bound for its own priority are in the way for ever", file: "internal/sched/over.go",
+		old: "if !ok { // cells that are bound",
+		new: "if !ok && s.now < 0 { // cells that are bound"},
 }

@@ -44,21 +44,27 @@ func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool
 		return plan{}, false
 	}
 	q := s.lifting(r, cell.MinGuaranteed)
-	done, res, ok := s.cl.ClearedFits(&q, holders)
+	done, res, ok := s.cl.ClearedFits(&q, holders, s.tied)
 	if !ok {
 		return plan{}, false
 	}
-	best := s.clearing(done, res)
+	best := s.clearing(s.withAbove(done), res)
 	if len(holders) > maxChosen {
 		return best, true
 	}
 	n, cost := s.price(&q, &best)
+	with := make([]uint, len(holders)) // who gives up its guarantee with each
+	for i, id := range holders {
+		if to := slices.Index(holders, s.tied(id)); to >= 0 {
+			with[to] |= 1 << i
+		}
+	}
 	for size := range len(holders) + 1 {
 		if n <= 1 && size > 0 {
 			break // who need not stop anybody was found before
 		}
 		for set := range uint(1) << len(holders) {
-			if bits.OnesCount(set) != size || s.unwilling(holders, set) > n {
+			if bits.OnesCount(set) != size || s.unwilling(holders, set) > n || !closed(set, with) {
 				continue
 			}
 			var ids []cell.AllocID
@@ -67,6 +73,7 @@ func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool
 					ids = append(ids, id)
 				}
 			}
+			ids = s.withAbove(ids)
 			try := q
 			try.Cost = func(id cell.AllocID) cell.Cost {
 				if slices.Contains(ids, id) && !s.willing(s.holder(id)) {
@@ -85,6 +92,48 @@ func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool
 		}
 	}
 	return best, true
+}
+
+// tied is the allocation of a minimum with which that of a member above it gives up its guarantee.
+func (s *State) tied(id cell.AllocID) cell.AllocID {
+	a := s.holder(id)
+	if !s.isExtra(a) {
+		return cell.None
+	}
+	if at := s.jobs[a.job].gangs[0].attempt; at != none {
+		return s.attempts[at].alloc
+	}
+	return cell.None
+}
+
+// withAbove puts before each minimum the members above it that run and are not there, since they
+// give up their guarantee with it.
+func (s *State) withAbove(ids []cell.AllocID) []cell.AllocID {
+	if s.partials == 0 {
+		return ids
+	}
+	var out []cell.AllocID
+	for _, id := range ids {
+		a := s.holder(id)
+		j := &s.jobs[a.job]
+		for g := 1; !s.isExtra(a) && j.spec.partial() && g < len(j.gangs); g++ {
+			if at := j.gangs[g].attempt; at != none && s.holds(&s.attempts[at], j.spec.Priority+1) && !slices.Contains(ids, s.attempts[at].alloc) {
+				out = append(out, s.attempts[at].alloc)
+			}
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+// closed reports whether a choice of holders has those with whom each gives up its guarantee.
+func closed(set uint, with []uint) bool {
+	for i, also := range with {
+		if set>>i&1 != 0 && also&^set != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // unwilling counts those of a choice of holders who are stopped when they give up their guarantee.

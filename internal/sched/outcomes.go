@@ -231,9 +231,12 @@ func (s *State) freeAttempt(a *attempt) {
 func (s *State) applyStopSent(e StopSent) {
 	a := s.live(e.Attempt)
 	s.count(a, -1)
+	cleared := a.lazy && a.by != nil && e.By != nil && *a.by == *e.By // who is stopped gave up its guarantee for it
 	a.cause, a.by, a.told = e.Cause, e.By, s.now
 	s.count(a, 1)
-	s.countYield(a)
+	if !a.lazy || cleared {
+		s.countYield(a)
+	}
 	s.mean(&s.jobs[a.job].gangs[a.id.Gang], e.Nodes)
 	if e.Cause == EndMigrated {
 		s.noteMove(s.jobs[a.job].spec.VC)

@@ -16,7 +16,7 @@ func (w *Wish) takes() bool { return w.Over != nil || w.Shrink }
 
 // planOver finds cells for a gang that found none otherwise, at the expense of its own
 // priority: of those who were promised cells and stand behind it, else of those who
-// run, else of both.
+// run, else of both; last of the cells that are bound for those who run.
 func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
 	if !wish.takes() || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
@@ -50,6 +50,9 @@ func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) 
 			return s.planStopping(r, tail, missing-s.promisedLeaves(s.ofPriority(revoked, r.Priority)))
 		})
 	}
+	if !ok { // cells that are bound for them may be what is in the way
+		p, ok = s.planClearing(r, append(s.anyBelow(r.Space, r.Priority), tail...))
+	}
 	p.over = true
 	return p, ok
 }
@@ -59,7 +62,7 @@ func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) 
 // are missing by their number alone.
 func (s *State) planStopping(r cell.Request, tail []cell.AllocID, missing int64) (plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
-		if done, res, ok := s.cl.DemotedFits(&r, lazies); ok {
+		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
 		}
 	}
@@ -402,7 +405,7 @@ func (s *State) shortest(r cell.Request, tail []cell.AllocID, missing int64) (n 
 // its VC, of a full gang that runs with a guarantee. It counts when it is sent,
 // since it is not taken back, and the preemptor may be gone when it is obeyed.
 func (s *State) countYield(a *attempt) {
-	if a.cause != EndPreempted || a.by == nil || a.lazy || s.isExtra(a) {
+	if a.cause != EndPreempted || a.by == nil || s.isExtra(a) {
 		return
 	}
 	j := &s.jobs[a.job]
@@ -413,9 +416,6 @@ func (s *State) countYield(a *attempt) {
 
 // makeLazy makes an attempt opportunistic, and what stands above it with it.
 func (s *State) makeLazy(a *attempt, by AttemptID, over bool) {
-	if a.lazy {
-		return // with its minimum, already
-	}
 	for _, m := range s.membersOf(a.alloc) {
 		s.assertBehind(by, m, over)
 	}

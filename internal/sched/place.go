@@ -237,7 +237,7 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 		return plan{}, false
 	}
 	if lazies := s.lazies(r.Space, j.spec.Priority); len(lazies) > 0 {
-		if done, res, ok := s.cl.DemotedFits(&r, lazies); ok {
+		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
 		}
 	}
@@ -334,7 +334,7 @@ func (s *State) planLazyLifting(r cell.Request, lazies []cell.AllocID) (plan, bo
 	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
 		return s.cl.Alloc(id).Opportunistic() && !s.stuck(id) && !slices.Contains(lazies, id)
 	}}
-	done, res, ok := s.cl.DemotedFits(&q, lazies)
+	done, res, ok := s.cl.DemotedFits(&q, lazies, s.tied)
 	return plan{placement: res.Placement, lazies: done, victims: res.Victims}, ok
 }
 

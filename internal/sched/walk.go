@@ -460,15 +460,17 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	// What the lazy give back may serve those who were promised cells, and other VCs,
 	// which were walked before: these may stop the lazy now.
 	s.grew = s.grew || len(p.lazies)+len(p.cleared) > 0 || s.bindsIll(j.space, p.placement.Binds)
-	for _, alloc := range p.lazies {
-		s.makeLazy(s.holder(alloc), id, p.over)
-	}
 	var cleared []AttemptID
 	for _, alloc := range p.cleared {
 		for _, m := range s.membersOf(alloc) {
 			cleared = append(cleared, m.id)
 		}
-		s.makeLazy(s.holder(alloc), id, p.over)
+	}
+	lazies := slices.Concat(p.lazies, p.cleared)
+	for _, alloc := range lazies {
+		if !slices.Contains(lazies, s.tied(alloc)) { // else with its minimum
+			s.makeLazy(s.holder(alloc), id, p.over)
+		}
 	}
 	if g == 0 {
 		s.setSize(s.find(id.Job))

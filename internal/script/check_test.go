@@ -75,6 +75,7 @@ type gangKey struct {
 type attempt struct {
 	placed   bool // false while it only reserves
 	lazy     bool
+	gaveUp   *sched.AttemptID // for whom it became opportunistic
 	stop     bool
 	migrates bool // it was told to stop so that it runs elsewhere
 	place    cell.Placement
@@ -230,6 +231,7 @@ func (c *checker) books(r sched.Record) {
 	case sched.LazilyPreempted:
 		if e.By != nil {
 			c.within(r, *e.By, e.Attempt)
+			c.gaveUp(r, e)
 		}
 		c.demoted(e)
 	case sched.Upgraded:
@@ -392,7 +394,8 @@ func (c *checker) stopSent(r sched.Record, e sched.StopSent) {
 	}
 	c.needed(r, e)
 	by, of := c.jobs[e.By.Job], c.jobs[e.Attempt.Job]
-	if by.VC == of.VC && by.Priority == of.Priority && !victim.lazy && !of.Gangs[e.Attempt.Gang].Extra {
+	cleared := victim.lazy && victim.gaveUp != nil && *victim.gaveUp == *e.By
+	if by.VC == of.VC && by.Priority == of.Priority && (!victim.lazy || cleared) && !of.Gangs[e.Attempt.Gang].Extra {
 		c.yielded[e.Attempt.Job]++
 		c.met.of(of.VC, c.state.Config()).yields++
 	}

@@ -33,6 +33,23 @@ func (c *checker) yields(r sched.Record, e sched.StopSent) bool {
 	return c.yielded[e.Attempt.Job] <= v.PreemptionBudget() && c.behind(v, r.Time, e)
 }
 
+// gaveUp checks who becomes opportunistic for whom: only work of lower priority of the same VC,
+// or of the same where its policy lets that be stopped.
+func (c *checker) gaveUp(r sched.Record, e sched.LazilyPreempted) {
+	by, of := c.jobs[e.By.Job], c.jobs[e.Attempt.Job]
+	c.attempt(r, e.Attempt).gaveUp = e.By
+	stop := sched.StopSent{Attempt: e.Attempt, By: e.By}
+	for id, min := range c.live {
+		if id.Job == e.Attempt.Job && id.Gang == 0 && of.Gangs[e.Attempt.Gang].Extra && min.gaveUp != nil && *min.gaveUp == *e.By {
+			return // with its minimum
+		}
+	}
+	if by.VC != of.VC || by.Priority < of.Priority || by.Priority == of.Priority && !c.yields(r, stop) {
+		c.fail("I6: event %d: %v of VC %s, priority %d, takes the guarantee of %v of VC %s, priority %d",
+			r.Seq, *e.By, by.VC, by.Priority, e.Attempt, of.VC, of.Priority)
+	}
+}
+
 // minimumStops reports whether an attempt stops only because its minimum does.
 func (c *checker) minimumStops(e sched.StopSent) bool {
 	for id, a := range c.live {
