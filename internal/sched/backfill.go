@@ -99,7 +99,8 @@ type outlook struct {
 	told      []int32 // attempts of the VC that were told to stop
 	moved     bool    // ends and idle must be read again
 	passed    []passed
-	changes   int // bookings that ended or moved in this walk
+	changes   int    // bookings that ended or moved in this walk
+	aside     uint64 // bookings that hold no cells during a search
 }
 
 // passed is a gang that found nothing at its turn.
@@ -115,6 +116,7 @@ type passKey struct {
 	mask  uint64 // of the bookings to leave alone
 	by    Time   // when it must have its cells, 0 for no promise
 	limit bool   // it has one: who has none leaves chains to those for whom nothing can be booked
+	aside uint64 // bookings that hold no cells
 }
 
 // books reports whether a VC books cells for gangs that wait.
@@ -153,11 +155,19 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 	if o.startWhole(a) || o.start(a) {
 		return
 	}
-	if p, ok := o.planOver(a, wish); ok {
+	over := func(a asking) (plan, bool) { return o.planOver(a, wish) }
+	p, ok := over(a)
+	if !ok && wish.takes() {
+		p, ok = o.elsewhere(a, over)
+	}
+	if ok {
 		o.carryOut(a, p)
 		return
 	}
 	w.passes(j)
+	if wish.takes() && w.passed == 0 {
+		w.passed = w.s.seq
+	}
 	o.waiting++
 	o.passed = append(o.passed, passed{a, o.changes})
 	o.turn(a)
@@ -168,8 +178,8 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 func (o *outlook) start(a asking) bool {
 	defer o.s.blaming(a.ref.Job)
 	p, ok := o.passing(a)
-	if !ok {
-		p, ok = o.elsewhere(a)
+	if !ok && int64(a.j.gangs[a.g].leaves) <= o.s.unheld(a.j.space, a.prio) {
+		p, ok = o.elsewhere(a, o.passing)
 	}
 	if ok {
 		o.carryOut(a, p)
@@ -193,7 +203,18 @@ func (o *outlook) carryOut(a asking, p plan) {
 // started ends the booking of a gang that got cells, and those that it passed.
 func (o *outlook) started(a asking) {
 	o.forget(a.ref)
+	var passed []int
+	for i := range o.books {
+		if o.passes(a, &o.books[i]) {
+			passed = append(passed, i)
+		}
+	}
 	o.again()
+	for _, i := range passed {
+		if o.books[i].over { // its cells are bound elsewhere now
+			o.displaced = append(o.displaced, o.books[i].ref)
+		}
+	}
 	o.displace(a)
 }
 
@@ -465,7 +486,7 @@ func (o *outlook) again() {
 	o.moved = true
 	for i := range o.books {
 		b := &o.books[i]
-		if b.over {
+		if b.over || o.aside>>i&1 != 0 {
 			continue
 		}
 		held, ok := o.s.cl.Hold(o.space, b.binds)

@@ -117,21 +117,28 @@ func (o *outlook) heldBack() {
 	}
 }
 
-// elsewhere is passing without the cells that a gang's own booking binds: where its VC has cells
-// smaller than a node, or is part of another, they may keep it from others that are free by now.
-func (o *outlook) elsewhere(a asking) (p plan, ok bool) {
-	i := o.find(a.ref)
-	if i < 0 || len(o.books[i].binds) == 0 || int64(a.j.gangs[a.g].leaves) > o.s.unheld(a.j.space, a.prio) {
+// elsewhere is a search for a gang without the cells that its own booking binds, and those that
+// bookings do that it passes: where its VC has cells smaller than a node, or is part of another,
+// they may keep it from others that are free by now.
+func (o *outlook) elsewhere(a asking, find func(asking) (plan, bool)) (p plan, ok bool) {
+	for i := range o.books {
+		b := &o.books[i]
+		own := b.ref == a.ref && !b.over
+		if len(b.binds) == 0 || !own && !o.passes(a, b) {
+			continue
+		}
+		if own {
+			a.by = b.free // it is not to wait for who leaves later
+		}
+		o.aside |= 1 << i
+	}
+	if o.aside == 0 {
 		return plan{}, false
 	}
-	failed := o.failed
-	a.by = o.books[i].free // it is not to wait for who leaves later
-	o.failed, o.books[i].over = map[passKey]bool{}, true
 	o.rehold()
-	p, ok = o.passing(a)
-	o.failed, o.books[i].over = failed, false // whoever starts it ends its booking, and says so
-	if !ok {
+	p, ok = find(a)
+	if o.aside = 0; !ok {
 		o.rehold()
 	}
-	return p, ok
+	return p, ok // whoever starts it ends its booking, and those that it passes, and says so
 }

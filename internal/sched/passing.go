@@ -50,7 +50,7 @@ func (a asking) until(start Time) Time {
 // passing looks for cells that are to be had now without touching a booking that
 // the gang would still be in the way of.
 func (o *outlook) passing(a asking) (plan, bool) {
-	if i := o.find(a.ref); i >= 0 && o.books[i].free <= o.s.now {
+	if i := o.find(a.ref); i >= 0 && o.aside>>i&1 == 0 && o.books[i].free <= o.s.now {
 		a.turns, a.late = true, o.books[i].late()
 	}
 	end := a.until(o.s.now)
@@ -69,7 +69,7 @@ func (o *outlook) passing(a asking) (plan, bool) {
 
 func (o *outlook) planBeside(a asking, mask uint64) (plan, bool) {
 	gg := &a.j.gangs[a.g]
-	key := passKey{shape: gg.shape.text, mask: mask, by: a.by, limit: a.length > 0}
+	key := passKey{shape: gg.shape.text, mask: mask, by: a.by, limit: a.length > 0, aside: o.aside}
 	for _, other := range a.others {
 		key.shape += map[bool]string{true: "x", false: "o"}[other]
 	}
@@ -139,7 +139,7 @@ func (o *outlook) mask(a asking, from, to Time) uint64 {
 	var m uint64
 	for i := range o.books {
 		b := &o.books[i]
-		if !b.over && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to && b.end > from && !o.passes(a, b) {
+		if !b.over && o.aside>>i&1 == 0 && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to && b.end > from && !o.passes(a, b) {
 			m |= 1 << i
 		}
 	}
