@@ -381,23 +381,6 @@ func (o *outlook) entitled(a asking) bool {
 	return len(pins) > 0 || slices.Contains(chains, true)
 }
 
-// wants returns the chains that a gang's members could use, and the pinned cells
-// that they name.
-func (s *State) wants(j *job, g int32) (chains []bool, pins []cell.PinnedID) {
-	f := s.cl.Forest()
-	chains = make([]bool, len(f.Chains))
-	for _, m := range j.gangs[g].shape.members {
-		if m.Pinned != "" {
-			pins = append(pins, m.Pinned)
-			continue
-		}
-		for ci := range f.Chains {
-			chains[ci] = chains[ci] || len(m.SKUs) == 0 || slices.Contains(m.SKUs, f.Chains[ci].SKU)
-		}
-	}
-	return chains, pins
-}
-
 func (o *outlook) find(ref GangRef) int {
 	return slices.IndexFunc(o.books, func(b book) bool { return b.ref == ref && !b.over })
 }

@@ -95,7 +95,7 @@ func (o *outlook) restore(a asking) (book, bool) {
 		return book{}, false
 	}
 	b := o.newBook(a, was.Start, leaves, binds)
-	if !o.slide(a, &b) || !o.obtainable(a, &b) {
+	if !o.slide(a, &b) || !o.obtainable(a, &b) || !slices.Equal(binds, was.Binds) && !o.packs(a, &b) {
 		return book{}, false
 	}
 	b.due = b.free == o.s.now
@@ -152,6 +152,20 @@ func (o *outlook) standing(was *Booked) ([]cell.LeafID, []cell.Bind, bool) {
 	}
 	slices.Sort(leaves)
 	return leaves, binds, true
+}
+
+// packs reports whether a gang fits the very leaves of a booking: where its cells moved they may lie
+// on other nodes than together.
+func (o *outlook) packs(a asking, b *book) bool {
+	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
+	var elsewhere cell.LeafSet
+	for l := range o.s.cl.Forest().Leaves {
+		elsewhere = elsewhere.Add(cell.LeafID(l))
+	}
+	r.Keep = elsewhere.Without(b.set)
+	r.Gone = func(id cell.AllocID) bool { return b.start == 0 || o.gone(id, b.free) }
+	_, ok := o.placeLater(a, &r)
+	return ok
 }
 
 // newBook is a booking of leaves in preassigned cells of the VC; what lies around

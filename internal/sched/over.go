@@ -303,21 +303,9 @@ func (v view) Usable(ref GangRef, sku cell.TypeName) bool {
 	if j == nil {
 		return false
 	}
-	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[ref.Gang].shape.text + "@" + string(sku)}
-	if why, ok := v.s.never[key]; ok {
-		return why == nil
-	}
 	r := v.s.request(j, int(ref.Gang))
-	r.Blocked, r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = v.s.typesBut(sku), nil, nil, nil, true
-	var why *Reason
-	if res, ok := v.s.vacant().Place(&r); !ok && !res.Bounded {
-		why = &Reason{Code: NeverFits}
-	}
-	if v.s.never == nil || len(v.s.never) > maxJudged {
-		v.s.never = map[whatFits]*Reason{}
-	}
-	v.s.never[key] = why
-	return why == nil
+	r.Blocked = v.s.typesBut(sku)
+	return v.s.fitsEmpty(whatFits{j.space, min(j.spec.Priority, 0), j.gangs[ref.Gang].shape.text + "@" + string(sku)}, r)
 }
 
 // SKU implements View.

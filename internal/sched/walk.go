@@ -297,18 +297,15 @@ func (w *walker) block(j *job, g int) {
 	if w.s.outside(j, int32(g)) {
 		return
 	}
-	f := w.s.cl.Forest()
-	for _, m := range j.gangs[g].shape.members {
-		if m.Pinned != "" {
-			if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == m.Pinned }) {
-				w.pins = append(w.pins, pinWait{m.Pinned, j.id})
-			}
-			continue
+	chains, pins := w.s.wants(j, int32(g))
+	for _, pin := range pins {
+		if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == pin }) {
+			w.pins = append(w.pins, pinWait{pin, j.id})
 		}
-		for ci := range f.Chains {
-			if w.blocked[ci] == 0 && (len(m.SKUs) == 0 || slices.Contains(m.SKUs, f.Chains[ci].SKU)) {
-				w.blocked[ci] = j.id
-			}
+	}
+	for ci, could := range chains {
+		if could && w.blocked[ci] == 0 {
+			w.blocked[ci] = j.id
 		}
 	}
 }
