@@ -196,9 +196,14 @@ func (p *genie) NextChange(v sched.View) sched.Time {
 		}
 	}
 	for r := range v.Promised() {
-		if r.Key.Rank < bestEffort {
-			sinks(sched.Time(r.Key.Rank))
+		if r.Key.Rank >= bestEffort {
+			continue
 		}
+		d := sched.Time(r.Key.Rank)
+		if g := v.Gang(r.Ref); g.Started > 0 { // it is to move, and runs until then
+			d, _ = lastDeadline(&g)
+		}
+		sinks(d)
 	}
 	if !v.Measured() && !v.Backfills() {
 		return next
