@@ -63,6 +63,7 @@ type book struct {
 	due    bool // its cells are free now: who is in the way should leave any moment
 	over   bool // its gang has started
 	ranked bool // the walk came to its gang: it stands before those that are still to come
+	kept   bool // it keeps its cells under easy as well, since it leaves chains to one before it
 }
 
 // late is how much later than told its cells are free.
@@ -264,14 +265,16 @@ func (o *outlook) revisit() {
 // any reports whether a booking is in force.
 func (o *outlook) any() bool { return o != nil && o.live() > 0 }
 
-// blockedFor returns the chains that a gang must leave to one before it; none
-// when cells are booked for it: who found nothing to book, since they are, must
-// not hold it up, or both wait for ever.
+// blockedFor returns the chains that a gang must leave to one before it. Who is booked leaves them
+// to those alone who waited before that, and has no booking there.
 func (o *outlook) blockedFor(a asking) []bool {
-	if o.find(a.ref) >= 0 {
-		return nil
-	}
 	blocked := o.w.blockedFor(a.j.id)
+	if i := o.find(a.ref); i >= 0 {
+		for ci := range blocked {
+			blocked[ci] = blocked[ci] && o.precededBy(&o.books[i], o.w.blocked[ci])
+		}
+		return blocked
+	}
 	if a.length == 0 {
 		waits := make([]bool, len(o.endless))
 		for ci, by := range o.endless {
@@ -280,6 +283,26 @@ func (o *outlook) blockedFor(a asking) []bool {
 		blocked = eitherOf(blocked, waits)
 	}
 	return blocked
+}
+
+// precededBy reports whether a job waited before a booking was made.
+func (o *outlook) precededBy(b *book, id JobID) bool {
+	j := o.s.find(id)
+	return j != nil && j.submitted <= b.since
+}
+
+// giveWay ends a gang's booking in chains that it must leave to one before it, for whom nothing can
+// be booked: it would start there before him.
+func (o *outlook) giveWay(a asking) {
+	i, f := o.find(a.ref), o.s.cl.Forest()
+	if i < 0 {
+		return
+	}
+	blocked := o.blockedFor(a)
+	if slices.ContainsFunc(o.books[i].leaves, func(l cell.LeafID) bool { return blocked != nil && blocked[f.Cells[f.Leaves[l]].Chain] }) {
+		o.forget(a.ref)
+		o.rehold()
+	}
 }
 
 // keepToType says which chains a gang must leave alone: those of others, and where it is to
@@ -293,6 +316,7 @@ func (o *outlook) keepToType(a *asking, sku cell.TypeName) {
 		o.forget(a.ref)
 		o.rehold()
 	}
+	o.giveWay(*a)
 	a.blocked = eitherOf(o.blockedFor(*a), a.others)
 }
 
@@ -308,7 +332,8 @@ func (o *outlook) turn(a asking) {
 	if i >= 0 && (o.books[i].free != o.s.now || o.books[i].due) {
 		return
 	}
-	if i < 0 && (o.isCrowded(a) || !o.entitled(a)) {
+	entitled := o.entitled(a)
+	if i < 0 && (o.isCrowded(a) || !entitled && !o.leads(a)) {
 		return
 	}
 	if o.s.outside(a.j, a.g) {
@@ -319,8 +344,10 @@ func (o *outlook) turn(a asking) {
 	o.rehold()
 	b, behind, ok := o.search(a, o.s.now+1)
 	switch {
+	case ok && !entitled:
+		return
 	case ok:
-		b.ranked = true
+		b.ranked, b.kept = true, slices.Contains(a.blocked, true)
 		o.add(b)
 		o.displace(a)
 		return
@@ -332,6 +359,14 @@ func (o *outlook) turn(a asking) {
 	if o.heldUp < 0 { // once others were placed another gang may be first, so that is looked at again
 		o.heldUp = len(o.s.out)
 	}
+}
+
+// leads reports whether a gang stands before all others of its priority that wait, though under easy
+// one that came behind it is booked: nothing could be booked for the first.
+func (o *outlook) leads(a asking) bool {
+	return o.easy && len(o.passed) == 1 && slices.ContainsFunc(o.books, func(b book) bool {
+		return !b.over && !b.ranked && b.prio == a.prio && o.precededBy(&b, a.j.id)
+	})
 }
 
 // crowd notes that nothing can be booked for a gang beside the bookings of others, which have no
@@ -520,7 +555,7 @@ func (o *outlook) journal(b *book) {
 	if b.first != b.start {
 		e.First = b.first
 	}
-	if !o.easy || !b.timed() {
+	if !o.easy || !b.timed() || b.kept {
 		e.Leaves, e.Binds = b.leaves, b.binds
 	}
 	was := rare(g.odd).booked

@@ -98,7 +98,7 @@ func (o *outlook) restore(a asking) (book, bool) {
 	if !o.slide(a, &b) || !o.obtainable(a, &b) || !slices.Equal(binds, was.Binds) && !o.packs(a, &b) {
 		return book{}, false
 	}
-	b.due = b.free == o.s.now
+	b.due, b.kept = b.free == o.s.now, true
 	if was.Start == 0 {
 		b.after = o.unlimited(a, b.leaves)
 	}

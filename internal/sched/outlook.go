@@ -105,7 +105,9 @@ func (o *outlook) search(a asking, from Time) (b book, behind, ok bool) {
 	}
 	res, ok := o.leastAhead(a, o.kept(a, 0, forever))
 	if !ok {
+		o.release() // lest those who are booked are in the way, and wait for it themselves
 		_, behind = o.leastAhead(a, nil)
+		o.again()
 		return book{}, behind, false
 	}
 	b = o.newBook(a, 0, leavesOf(&res.Placement), res.Placement.Binds)
@@ -248,7 +250,7 @@ func (o *outlook) fits(a asking, t Time, extra cell.LeafSet) (cell.Result, bool)
 		return cell.Result{}, false
 	}
 	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
-	r.Keep = keep.With(o.leaving(t)).With(extra)
+	r.Keep, r.Blocked = keep.With(o.leaving(t)).With(extra), a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.gone(id, t) }
 	return o.placeLater(a, &r)
 }
@@ -328,7 +330,7 @@ func (o *outlook) busyUntil(a asking, l cell.LeafID) Time {
 // without a limit, then the least of their work.
 func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r := o.s.lifting(o.s.request(a.j, int(a.g)), a.prio)
-	r.Keep = keep
+	r.Keep, r.Blocked = keep, a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
 	r.Lift.Also = func(id cell.AllocID) bool {
 		return o.s.cl.Alloc(id).Space == o.space && !o.s.stuck(id)
