@@ -339,4 +339,7 @@ var faults = []fault{
 	{name: "cells bound for its own priority are in the way for ever", file: "internal/sched/over.go",
 		old: "if !ok { // cells that are bound",
 		new: "if !ok && s.now < 0 { // cells that are bound"},
+	{name: "what one that joins another borrowed is forgotten", file: "internal/sched/rename.go",
+		old: "means[k].Mean += p.Mean",
+		new: "means[k].Mean += 0"},
 }
