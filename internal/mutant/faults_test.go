@@ -342,4 +342,7 @@ var faults = []fault{
 	{name: "what one that joins another borrowed is forgotten", file: "internal/sched/rename.go",
 		old: "means[k].Mean += p.Mean",
 		new: "means[k].Mean += 0"},
+	{name: "a plan leaves out what stays for a VC's own jobs", file: "internal/sched/configdiff.go",
+		old: "if !divided(d.before, was) && !divided(d.after, is) {",
+		new: "if divided(d.before, was) || divided(d.after, is) {"},
 }
