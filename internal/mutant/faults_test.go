@@ -319,8 +319,8 @@ var faults = []fault{
 		old: "			first(!x.extra, !y.extra), ",
 		new: "			"},
 	{name: "who came first keeps the larger cell over another file", file: "internal/sched/reconfigure.go",
-		old: "if len(k.moves) == 0 || k.missed == rearrangedMost {",
-		new: "if len(k.moves) >= 0 {"},
+		old: "if len(rivals) == fewer {",
+		new: "if len(rivals) >= 0 {"},
 	{name: "a device that came back is not guaranteed again", file: "internal/cell/carry.go",
 		old: "if out.Other || vc == None {",
 		new: "if out.Other || back || vc == None {"},
@@ -345,4 +345,7 @@ var faults = []fault{
 	{name: "a plan leaves out what stays for a VC's own jobs", file: "internal/sched/configdiff.go",
 		old: "if !divided(d.before, was) && !divided(d.after, is) {",
 		new: "if divided(d.before, was) || divided(d.after, is) {"},
+	{name: "cells inside the same container are not taken for others over another file", file: "internal/sched/reconfigure.go",
+		old: "range ch.next.Scopes(vc) {",
+		new: "range ch.next.Scopes(vc)[:1] {"},
 }
