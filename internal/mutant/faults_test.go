@@ -348,4 +348,7 @@ var faults = []fault{
 	{name: "cells inside the same container are not taken for others over another file", file: "internal/sched/reconfigure.go",
 		old: "range ch.next.Scopes(vc) {",
 		new: "range ch.next.Scopes(vc)[:1] {"},
+	{name: "a node is as full as its container has few cells left", file: "internal/cell/join.go",
+		old: "cmp.Compare(a.idle, b.idle)",
+		new: "cmp.Compare(a.room, b.room)"},
 }
