@@ -232,43 +232,6 @@ func (c *Cluster) asked(vc int32, p *Placement, started []Started, binds []Bind)
 	return true
 }
 
-// Rearrange finds preassigned cells of a VC around a placement for which Carry found none, by
-// taking others around what some allocations of it hold: each of them may have got one that a
-// later one needs. It tries as many ways as an upgrade does. Where it succeeds these stand in
-// their new cells; started say which pinned cells the placement may stand in.
-func (c *Cluster) Rearrange(vc int32, kept []AllocID, p *Placement, started []Started) ([]Bind, bool) {
-	var all Placement
-	for _, id := range kept {
-		all.Tasks = append(all.Tasks, c.allocs[id].Placement.Tasks...)
-		c.Demote(id)
-	}
-	all.Tasks = append(all.Tasks, p.Tasks...)
-	binds, ok := c.around(vc, &all)
-	if ok = ok && c.asked(vc, p, started, binds); !ok {
-		for _, id := range slices.Backward(kept) {
-			c.undemote(id)
-		}
-		return nil, false
-	}
-	for _, id := range kept {
-		c.Upgrade(id, c.bindsOver(binds, &c.allocs[id].Placement))
-	}
-	return c.bindsOver(binds, p), true
-}
-
-// bindsOver keeps those that lie around some leaf of a placement.
-func (c *Cluster) bindsOver(binds []Bind, p *Placement) []Bind {
-	var out []Bind
-	for _, b := range binds {
-		if slices.ContainsFunc(p.Tasks, func(t Task) bool {
-			return slices.ContainsFunc(t.Leaves, func(l LeafID) bool { return c.f.Contains(b.Cell, c.f.Leaves[l]) })
-		}) {
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
 // holds reports whether a leaf belongs to one of the tasks.
 func (p *Placement) holds(l LeafID) bool {
 	return slices.ContainsFunc(p.Tasks, func(t Task) bool { return slices.Contains(t.Leaves, l) })

@@ -90,24 +90,27 @@ type nodeRoom struct {
 	node   CellID
 	own    int32 // of the VC's bound parts
 	room   int32 // with what it could have bound
+	idle   int32 // with all that is idle there and not others', however much it could have bound
 	serves int32 // leaves of the part's tasks
 }
 
 // joinable lists the nodes in which the VC has parts, or could have some: those that
-// serve most of a part first, and of these the tightest. What it returns is good until
-// it is called again.
+// serve most of a part first, and of these the tightest: those with least that is idle, since
+// how many cells the VC's container has left does not say how full a node is. What it returns
+// is good until it is called again.
 func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
 	all := s.t.rooms[:0]
 	for _, id := range ch.NodeCells {
 		own := s.ownRoom(ch, id)
-		if room := own + s.freeRoom(ch, id); room > 0 {
+		room, idle := s.freeRoom(ch, id)
+		if room += own; room > 0 {
 			serves, _ := within(p.tasks, room)
-			all = append(all, nodeRoom{id, own, room, serves})
+			all = append(all, nodeRoom{id, own, room, own + idle, serves})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b nodeRoom) int {
-		return cmp.Or(cmp.Compare(b.serves, a.serves), cmp.Compare(a.room, b.room))
+		return cmp.Or(cmp.Compare(b.serves, a.serves), cmp.Compare(a.idle, b.idle))
 	})
 	s.t.rooms = all
 	return all
@@ -125,21 +128,32 @@ func (s *search) ownRoom(ch *Chain, node CellID) int32 {
 }
 
 // freeRoom is what the gang could take of a node's cells that are free to bind: in
-// free cells of the VC's container, and in cells that it could get around them.
-func (s *search) freeRoom(ch *Chain, node CellID) int32 {
+// free cells of the VC's container, and in cells that it could get around them; and what it
+// could if the container had as many of these as it liked.
+func (s *search) freeRoom(ch *Chain, node CellID) (room, idle int32) {
 	up := s.c.spaces[s.r.Space].Parent
 	if s.c.openable(up, node) {
-		return s.room(node)
+		room = s.room(node)
+		return room, room
 	}
-	var room [maxLevels]int
-	left, some := room[:ch.NodeLevel], false // of the container's own cells, by level
+	var own [maxLevels]int
+	left, some := own[:ch.NodeLevel], false // of the container's own cells, by level
 	for l := range left {
 		left[l] = len(s.c.spaces[up].unbound[ch.slot0+l])
 		some = some || left[l] > 0
 	}
 	if !some {
-		return s.roomIn(ch, up, node)
+		room = s.roomIn(ch, up, node)
+		return room, room
 	}
+	idle = s.openRoom(ch, node, left, 0)
+	return s.openRoom(ch, node, left, 1), idle
+}
+
+// openRoom is what the gang could take of a node's cells that are free in the VC's container,
+// or that this could have around: so many of a level are left, and one takes each.
+func (s *search) openRoom(ch *Chain, node CellID, left []int, each int) int32 {
+	up := s.c.spaces[s.r.Space].Parent
 	var n int32
 	for i := CellID(0); int(i) < len(ch.inside); {
 		id, l := node+i, ch.inside[i]
@@ -149,7 +163,7 @@ func (s *search) freeRoom(ch *Chain, node CellID) int32 {
 			continue
 		}
 		if own {
-			left[l-1]--
+			left[l-1] -= each
 		}
 		n += s.room(id)
 		i += ch.size[l-1] // past what lies in it

@@ -22,33 +22,49 @@ func (c *Cluster) Upgradable(id AllocID) ([]Bind, bool) {
 // every way to bind unbound ones, and cells of the containers that the VC is part of
 // around these, until aroundSteps are used up. The cluster is unchanged.
 func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
-	s := surround{c: c, space: vc, used: make([]bool, len(c.f.Chains))}
-	for up := c.spaces[vc].Parent; up != None; up = c.spaces[up].Parent {
-		s.line = append(s.line, up)
-		for ci := range c.f.Chains {
-			s.sound = append(s.sound, c.sound(up, int16(ci)) == 0)
-		}
+	s := surround{c: c, used: make([]bool, len(c.f.Chains))}
+	s.add(vc, pl)
+	if len(s.leaves) == 0 || !s.from(0) {
+		return nil, false
 	}
-	for _, t := range pl.Tasks {
-		s.leaves = append(s.leaves, t.Leaves...)
-	}
-	ok := len(s.leaves) > 0 && s.from(0)
-	return s.found, ok
+	return s.found[0], true
 }
 
-// surround is a search for preassigned cells around leaves.
+// surround is a search for preassigned cells around leaves, each of the VC that it is for.
 type surround struct {
 	c      *Cluster
-	space  int32
-	line   []int32 // the containers that the VC is part of, the innermost first
+	spaces []int32 // the VCs
+	line   []int32 // the containers that they are part of
 	leaves []LeafID
-	sound  []bool // by container of the line and chain: before the search
-	used   []bool // by chain: something was bound in it
-	binds  []Bind // of the VC, so far
-	found  []Bind
+	of     []int32  // by leaf, the VC
+	sound  []bool   // by container of the line and chain: before the search
+	used   []bool   // by chain: something was bound in it
+	binds  []Bind   // of the VCs, so far, each with its space
+	found  [][]Bind // by VC
 	steps  int
 	failed bool   // something was tried that led nowhere
 	tried  memory // where it was since
+}
+
+// add says that cells of a VC must stand around a placement.
+func (s *surround) add(vc int32, pl *Placement) {
+	if !slices.Contains(s.spaces, vc) {
+		s.spaces = append(s.spaces, vc)
+		for _, up := range s.c.scopes(vc) {
+			if slices.Contains(s.line, up) {
+				continue
+			}
+			s.line = append(s.line, up)
+			for ci := range s.c.f.Chains {
+				s.sound = append(s.sound, s.c.sound(up, int16(ci)) == 0)
+			}
+		}
+	}
+	for _, t := range pl.Tasks {
+		for _, l := range t.Leaves {
+			s.leaves, s.of = append(s.leaves, l), append(s.of, vc)
+		}
+	}
 }
 
 // from covers the leaves from the i-th on; what it bound is unbound again.
@@ -56,26 +72,28 @@ func (s *surround) from(i int) bool {
 	if i == len(s.leaves) {
 		return s.judge()
 	}
-	c, leaf := s.c, s.c.f.Leaves[s.leaves[i]]
-	if s.covers(leaf) {
+	c, leaf, vc := s.c, s.c.f.Leaves[s.leaves[i]], s.of[i]
+	switch ref := c.rootOver(leaf); {
+	case ref.space != None && ref.space != vc:
+		return false
+	case ref.space == vc && s.uses(ref.root, vc):
 		return s.from(i + 1)
-	}
-	if ref := c.rootOver(leaf); ref.space != None {
-		return ref.space == s.space && s.with(i, Bind{Root: ref.root, Cell: c.spaces[ref.space].Roots[ref.root].Cell})
+	case ref.space == vc:
+		return s.with(i, Bind{Space: vc, Root: ref.root, Cell: c.spaces[vc].Roots[ref.root].Cell})
 	}
 	if s.failed && !s.tried.add(s.state(i)) {
 		return false
 	}
 	for id := leaf; id != None; id = c.f.parent[id] {
-		list := c.spaces[s.space].unbound[c.slotOf(id)]
+		list := c.spaces[vc].unbound[c.slotOf(id)]
 		if len(list) == 0 {
 			continue
 		}
-		for _, outer := range c.openings(c.spaces[s.space].Parent, id) {
+		for _, outer := range c.openings(c.spaces[vc].Parent, id) {
 			if s.steps++; s.steps > aroundSteps {
 				return false
 			}
-			if s.bound(i, append(slices.Clip(outer), Bind{Space: s.space, Root: list[len(list)-1], Cell: id})) {
+			if s.bound(i, append(slices.Clip(outer), Bind{Space: vc, Root: list[len(list)-1], Cell: id})) {
 				return true
 			}
 			s.failed = true
@@ -84,12 +102,12 @@ func (s *surround) from(i int) bool {
 	return false
 }
 
-// covers reports whether a cell of the VC was put around a leaf.
-func (s *surround) covers(leaf CellID) bool {
-	return slices.ContainsFunc(s.binds, func(b Bind) bool { return s.c.f.Contains(b.Cell, leaf) })
+// uses reports whether a root of a VC is one of those that were chosen.
+func (s *surround) uses(root RootID, vc int32) bool {
+	return slices.ContainsFunc(s.binds, func(b Bind) bool { return b.Root == root && b.Space == vc })
 }
 
-// bound goes on with more bindings, the outermost first: the last is the VC's. A container that
+// bound goes on with more bindings, the outermost first: the last is a VC's. A container that
 // owes more than it has does so however the search goes on; whether healthy cells are enough
 // is judged at the end, since on the way to that there may be fewer.
 func (s *surround) bound(i int, binds []Bind) bool {
@@ -105,7 +123,7 @@ func (s *surround) bound(i int, binds []Bind) bool {
 	}
 	if ok {
 		s.used[ci] = true
-		ok = s.with(i, Bind{Root: last.Root, Cell: last.Cell})
+		ok = s.with(i, last)
 	}
 	for n--; n >= 0; n-- {
 		if b := binds[n]; c.spaces[b.Space].Roots[b.Root].Cell == b.Cell { // else it went with what lay in it
@@ -126,16 +144,20 @@ func (s *surround) with(i int, b Bind) bool {
 // containers have and owe, and where the leaves that are left lie in their free cells.
 func (s *surround) state(i int) []int32 {
 	c, out := s.c, []int32{int32(i)}
-	for slot, list := range c.spaces[s.space].unbound {
-		out = append(out, int32(len(list)))
-		for _, up := range s.line {
-			in := &c.spaces[up]
+	for _, vc := range s.spaces {
+		for _, list := range c.spaces[vc].unbound {
+			out = append(out, int32(len(list)))
+		}
+	}
+	for _, up := range s.line {
+		in := &c.spaces[up]
+		for slot := range in.unbound {
 			out = append(out, int32(len(in.unbound[slot])), int32(len(in.free[slot])), in.badFree[slot])
 		}
 	}
-	for _, l := range s.leaves[i:] {
-		leaf := c.f.Leaves[l]
-		if s.covers(leaf) {
+	for k := i; k < len(s.leaves); k++ {
+		leaf := c.f.Leaves[s.leaves[k]]
+		if c.rootOver(leaf).space == s.of[k] {
 			out = append(out, covered)
 			continue
 		}
@@ -146,7 +168,7 @@ func (s *surround) state(i int) []int32 {
 	return out
 }
 
-// covered stands for a leaf around which a cell was put; no cell has that number.
+// covered stands for a leaf that lies in a cell of its VC; no cell has that number.
 const covered = None - 1
 
 // judge keeps what was bound if it leaves no container without healthy cells that it could
@@ -159,8 +181,15 @@ func (s *surround) judge() bool {
 			}
 		}
 	}
-	s.found = slices.Clone(s.binds)
-	slices.SortFunc(s.found, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
-	s.found = s.c.withOuter(s.space, s.found)
+	for _, vc := range s.spaces {
+		var own []Bind
+		for _, b := range s.binds {
+			if b.Space == vc {
+				own = append(own, Bind{Root: b.Root, Cell: b.Cell})
+			}
+		}
+		slices.SortFunc(own, func(x, y Bind) int { return int(x.Root) - int(y.Root) })
+		s.found = append(s.found, s.c.withOuter(vc, own))
+	}
 	return true
 }

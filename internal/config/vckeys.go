@@ -184,7 +184,8 @@ func (b *builder) renames() {
 
 // olderNames returns what a virtual cluster may have been called, the likeliest first. Inside
 // another one, its own name and one without a dot are relative to what that one was called. Its
-// own "formerly" may be from an earlier change, and the name that of one that was inside none.
+// own "formerly" may be from an earlier change, and the name that of one that was inside none;
+// one that is inside another now under the name that it had can only mean that.
 func (v *vc) olderNames(parent []cell.VCName) []cell.VCName {
 	switch {
 	case v.formerly == nil && v.spec.Parent == "":
@@ -196,7 +197,8 @@ func (v *vc) olderNames(parent []cell.VCName) []cell.VCName {
 	if v.spec.Parent == "" || strings.Contains(string(name), ".") {
 		return []cell.VCName{name}
 	}
-	return append(inside(append(slices.Clone(parent), v.spec.Parent), name), name)
+	relative := inside(append(slices.Clone(parent), v.spec.Parent), name)
+	return append(slices.DeleteFunc(relative, func(n cell.VCName) bool { return n == v.spec.Name }), name)
 }
 
 // inside returns the names of a virtual cluster inside others.

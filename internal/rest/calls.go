@@ -163,7 +163,7 @@ func (c *Client) Config(ctx context.Context) (ClusterConfig, error) {
 // configuration that is replaced; "*" replaces any.
 func (c *Client) ApplyConfig(ctx context.Context, file []byte, etag string) (Done, error) {
 	var out Done
-	k := call{method: http.MethodPut, path: "/config", body: file, media: mediaYAML,
+	k := call{method: http.MethodPut, path: "/config", body: fileBody(file), media: mediaYAML,
 		header: map[string]string{"If-Match": etag}}
 	err := c.write(ctx, k, &out)
 	c.See(out.Seq)
@@ -173,7 +173,7 @@ func (c *Client) ApplyConfig(ctx context.Context, file []byte, etag string) (Don
 // ValidateConfig checks a cluster file without applying it.
 func (c *Client) ValidateConfig(ctx context.Context, file []byte) (ConfigChecked, error) {
 	var out ConfigChecked
-	k := call{method: http.MethodPost, path: "/config:validate", body: file, media: mediaYAML}
+	k := call{method: http.MethodPost, path: "/config:validate", body: fileBody(file), media: mediaYAML}
 	err := c.do(ctx, k, &out)
 	return out, err
 }
@@ -181,9 +181,18 @@ func (c *Client) ValidateConfig(ctx context.Context, file []byte) (ConfigChecked
 // PlanConfig says every effect that a cluster file would have.
 func (c *Client) PlanConfig(ctx context.Context, file []byte) (ConfigPlanned, error) {
 	var out ConfigPlanned
-	k := call{method: http.MethodPost, path: "/config:plan", body: file, media: mediaYAML}
+	k := call{method: http.MethodPost, path: "/config:plan", body: fileBody(file), media: mediaYAML}
 	err := c.do(ctx, k, &out)
 	return out, err
+}
+
+// fileBody is a cluster file as it is sent: a request without a body is refused before anybody
+// says what an empty file lacks.
+func fileBody(file []byte) []byte {
+	if len(file) == 0 {
+		return []byte("\n")
+	}
+	return file
 }
 
 // done makes a small write.

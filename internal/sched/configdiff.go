@@ -15,6 +15,7 @@ import (
 type differ struct {
 	before, after *Config
 	served        func(cell.VCName) VCConfig // before
+	was, is       *cell.Cluster              // was may be nil
 	ev            *Configured
 }
 
@@ -52,14 +53,14 @@ func (d *differ) vcs() []VCChange {
 		} else if old == nil {
 			c.Kind, old = Added, &cell.VCSpec{}
 		}
-		c.Cells = cellsChanges(d.before, d.after, old, v)
+		c.Cells, c.Own = cellsChanges(d.before, d.after, old, v), d.ownChanges(old.Name, v.Name)
 		c.Pins = pinChanges(old, v, pinsBefore, pinsAfter)
 		if c.Kind != Added {
-			c.Rules = ruleChanges(d.served(old.Name), *vcConfig(d.after, v.Name))
+			c.Rules = append(d.parentChange(old, v), ruleChanges(d.served(old.Name), *vcConfig(d.after, v.Name))...)
 		} else {
 			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, *vcConfig(d.after, v.Name))
 		}
-		if c.Kind != Changed || c.Was != "" || len(c.Cells)+len(c.Pins)+len(c.Rules) > 0 {
+		if c.Kind != Changed || c.Was != "" || len(c.Cells)+len(c.Own)+len(c.Pins)+len(c.Rules) > 0 {
 			out = append(out, c)
 		}
 	}
@@ -96,6 +97,45 @@ func cellsChanges(before, after *Config, was, is *cell.VCSpec) []CellsChange {
 	}
 	return slices.DeleteFunc(out, func(c CellsChange) bool { return c.Before == c.After })
 }
+
+// ownChanges compares what a VC that others are inside of, before or after, keeps for its own
+// jobs.
+func (d *differ) ownChanges(was, is cell.VCName) []CellsChange {
+	if !divided(d.before, was) && !divided(d.after, is) {
+		return nil
+	}
+	return cellsChanges(d.before, d.after, ownCells(d.was, was), ownCells(d.is, is))
+}
+
+// divided reports whether other VCs are inside one.
+func divided(c *Config, v cell.VCName) bool {
+	return slices.ContainsFunc(c.Cluster.VCs, func(s cell.VCSpec) bool { return v != "" && s.Parent == v })
+}
+
+// ownCells are the cells that are promised to a VC's own jobs, without pinned ones.
+func ownCells(c *cell.Cluster, v cell.VCName) *cell.VCSpec {
+	out := &cell.VCSpec{Name: v}
+	if c == nil || c.SpaceOf(v) == cell.None {
+		return out
+	}
+	for _, r := range c.Space(c.SpaceOf(v)).Roots {
+		if r.Pinned == "" {
+			out.Quota = append(out.Quota, cell.QuotaSpec{Chain: c.Forest().Chains[r.Chain].Name, Level: r.Level, Number: 1})
+		}
+	}
+	return out
+}
+
+// parentChange says that a VC is part of another one than before.
+func (d *differ) parentChange(was, is *cell.VCSpec) []RuleChange {
+	if vcNow(d.ev.Renamed, was.Parent) == is.Parent {
+		return nil
+	}
+	return []RuleChange{{Key: parentKey, Before: string(was.Parent), After: string(is.Parent)}}
+}
+
+// parentKey is the rule that says inside which VC another one is; "" is none.
+const parentKey = "parent"
 
 // pinChanges compares the pinned cells of a VC, and where they are.
 func pinChanges(was, is *cell.VCSpec, before, after map[cell.PinnedID]string) []PinChange {
@@ -409,6 +449,9 @@ func (c *VCChange) lines() []string {
 	for _, q := range c.Cells {
 		out = append(out, fmt.Sprintf("%s: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before, q.After))
 	}
+	for _, q := range c.Own {
+		out = append(out, fmt.Sprintf("%s, for its own jobs: %s of %s %d -> %d", name, q.Type, q.Chain, q.Before, q.After))
+	}
 	for _, p := range c.Pins {
 		switch {
 		case p.Before == "":
@@ -420,7 +463,14 @@ func (c *VCChange) lines() []string {
 		}
 	}
 	for _, r := range c.Rules {
-		out = append(out, fmt.Sprintf("%s: %s %s -> %s", name, r.Key, r.Before, r.After))
+		switch {
+		case r.Key == parentKey && r.After == "":
+			out = append(out, fmt.Sprintf("%s is no longer inside %s: its cells are no part of those of %s", name, r.Before, r.Before))
+		case r.Key == parentKey:
+			out = append(out, fmt.Sprintf("%s is inside %s now: its cells are part of those of %s", name, r.After, r.After))
+		default:
+			out = append(out, fmt.Sprintf("%s: %s %s -> %s", name, r.Key, r.Before, r.After))
+		}
 	}
 	return out
 }

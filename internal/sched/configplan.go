@@ -41,6 +41,7 @@ type VCChange struct {
 	Was   cell.VCName   `json:"was,omitempty"` // its older name
 	Kind  ChangeKind    `json:"kind"`
 	Cells []CellsChange `json:"cells,omitempty"`
+	Own   []CellsChange `json:"own,omitempty"` // of Cells, what no virtual cluster inside it has
 	Pins  []PinChange   `json:"pins,omitempty"`
 	Rules []RuleChange  `json:"rules,omitempty"`
 }
@@ -162,7 +163,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	if s.cfg != nil {
 		before = s.cfg
 	}
-	d := differ{before: before, after: ch.ev.Config, ev: &ch.ev, served: s.serving}
+	d := differ{before: before, after: ch.ev.Config, was: s.cl, is: ch.next, ev: &ch.ev, served: s.serving}
 	p.VCs, p.SKUs = d.vcs(), d.skus()
 	var old *cell.Forest
 	if s.cl != nil {

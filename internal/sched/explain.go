@@ -84,6 +84,9 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	whose := fmt.Sprintf("the %s of the cluster", plural(why.Total, "leaf", "leaves"))
 	if j.spec.Priority >= cell.MinGuaranteed {
 		whose = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", plural(why.Total, "leaf", "leaves"), j.spec.VC)
+		if divided(s.cfg, j.spec.VC) {
+			whose += " for its own jobs, beside the virtual clusters inside it"
+		}
 	}
 	if why.Need > why.Total {
 		if j.spec.Priority >= cell.MinGuaranteed {

@@ -110,8 +110,10 @@ func (s *State) applyNoted(e Noted) {
 	}
 }
 
-// forgetNotes drops the notes of policies that a configuration has replaced.
+// forgetNotes drops the notes of policies that a configuration has replaced, and when gangs of
+// VCs moved that are no more: another one may get that name.
 func (s *State) forgetNotes() {
+	s.moved = slices.DeleteFunc(s.moved, func(m moved) bool { return s.space(m.VC) == 0 })
 	s.notes = slices.DeleteFunc(s.notes, func(n Noted) bool {
 		return s.space(n.VC) == 0 || s.policyOf(n.VC) != n.Policy
 	})

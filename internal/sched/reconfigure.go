@@ -28,17 +28,11 @@ type change struct {
 	// lent are the jobs whose first gang is opportunistic there; looked up only.
 	lent   map[JobID]bool
 	allocs []cell.AllocID // by move, what it holds in next
-	kept   []keptIn       // by space of next
+	kept   []cell.AllocID // those that keep their guarantee
+	missed map[int32]int  // by scope of next, how often others' cells were sought anew in vain; looked up only
 }
 
-// keptIn are the moves of a VC that keep their guarantee, and how often cells were sought in vain
-// by taking others for these.
-type keptIn struct {
-	moves  []int
-	missed int
-}
-
-// rearrangedMost bounds how often that is tried in vain for one VC.
+// rearrangedMost bounds how often that is tried in vain in one scope.
 const rearrangedMost = 16
 
 // change checks a command and decides what becomes of everything that holds
@@ -59,7 +53,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
-	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}, lent: map[JobID]bool{}, kept: make([]keptIn, next.NumSpaces())}
+	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}, lent: map[JobID]bool{}, missed: map[int32]int{}}
 	var no *Refusal
 	if ch.ev.Renamed, ch.ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
@@ -182,27 +176,31 @@ func (s *State) planMove(ch *change, a *attempt) {
 	if m.Lazy || a.lazy {
 		ch.next.Demote(alloc)
 	} else if j.spec.Priority >= cell.MinGuaranteed && len(m.Placement.Binds) > 0 {
-		ch.kept[vc].moves = append(ch.kept[vc].moves, len(ch.ev.Moves))
+		ch.kept = append(ch.kept, alloc)
 	}
 	ch.ev.Moves, ch.allocs = append(ch.ev.Moves, m), append(ch.allocs, alloc)
 }
 
 // rearrange finds cells for one that found none while those before it chose what was best for
-// them alone; lazy says that there are none.
+// them alone: first by taking others for those of its VC, then for those inside the same
+// container too, last for all. lazy says that there are none.
 func (ch *change) rearrange(vc int32, p *cell.Placement, started []cell.Started) (binds []cell.Bind, lazy bool) {
-	k := &ch.kept[vc]
-	if len(k.moves) == 0 || k.missed == rearrangedMost {
-		return nil, true
+	fewer := 0
+	for _, scope := range ch.next.Scopes(vc) {
+		if ch.missed[scope] == rearrangedMost {
+			continue
+		}
+		rivals := ch.next.Rivals(scope, ch.kept, p)
+		if len(rivals) == fewer {
+			continue
+		}
+		fewer = len(rivals)
+		if binds, ok := ch.next.Rearrange(vc, rivals, p, started); ok {
+			return binds, false
+		}
+		ch.missed[scope]++
 	}
-	var kept []cell.AllocID
-	for _, i := range k.moves {
-		kept = append(kept, ch.allocs[i])
-	}
-	binds, ok := ch.next.Rearrange(vc, kept, p, started)
-	if !ok {
-		k.missed++
-	}
-	return binds, !ok
+	return nil, true
 }
 
 // origins are what the tasks of an attempt were started with. A snapshot of an older

@@ -65,21 +65,9 @@ func (s *State) rename(e *Configured) {
 			s.renameJob(&s.jobs[i], e)
 		}
 	}
-	s.debts = slices.DeleteFunc(s.debts, func(d debt) bool {
-		return slices.ContainsFunc(e.Renamed, func(r Rename) bool { return r.To == d.VC })
-	})
-	for i := range s.debts {
-		s.debts[i].VC = vcNow(e.Renamed, s.debts[i].VC)
-	}
-	s.moved = slices.DeleteFunc(slices.Clone(s.moved), func(m moved) bool {
-		return slices.ContainsFunc(e.Renamed, func(r Rename) bool { return r.To == m.VC })
-	})
-	for i := range s.moved {
-		s.moved[i].VC = vcNow(e.Renamed, s.moved[i].VC)
-	}
+	s.renameDebts(e.Renamed)
+	s.renameMoves(e.Renamed)
 	s.renameNotes(e.Renamed)
-	slices.SortFunc(s.moved, func(a, b moved) int { return cmp.Compare(a.VC, b.VC) })
-	slices.SortFunc(s.debts, func(a, b debt) int { return cmp.Compare(a.VC, b.VC) })
 	// What was remembered under the new name is of an older machine.
 	s.nodes = slices.DeleteFunc(s.nodes, func(n nodeNote) bool { return takenOver(e.RenamedNodes, n.Name) })
 	for i := range s.nodes {
@@ -107,6 +95,53 @@ func (s *State) renameNotes(renamed []Rename) {
 			n.VC = r.To
 			s.notes = slices.Insert(s.notes, to, n)
 		}
+	}
+}
+
+// renameDebts lets what VCs borrowed go along: two that become one owe what both owed. All
+// were brought up to date before the configuration changed.
+func (s *State) renameDebts(renamed []Rename) {
+	for _, r := range renamed {
+		i, found := s.findDebt(r.From)
+		if !found {
+			continue
+		}
+		d := s.debts[i]
+		d.VC = r.To
+		s.debts = slices.Delete(s.debts, i, i+1)
+		to, joins := s.findDebt(r.To)
+		if !joins {
+			s.debts = slices.Insert(s.debts, to, d)
+			continue
+		}
+		means := slices.Clone(s.debts[to].Past)
+		for _, p := range d.Past {
+			if k := slices.IndexFunc(means, func(q past) bool { return q.SKU == p.SKU }); k >= 0 {
+				means[k].Mean += p.Mean
+			} else {
+				means = append(means, p)
+			}
+		}
+		s.debts[to].Past = means
+	}
+}
+
+// renameMoves lets what VCs moved within the hour go along, to count for both that become one.
+func (s *State) renameMoves(renamed []Rename) {
+	for _, r := range renamed {
+		i, found := s.findMoved(r.From)
+		if !found {
+			continue
+		}
+		times := s.moved[i].Times
+		s.moved = slices.Delete(s.moved, i, i+1)
+		to, joins := s.findMoved(r.To)
+		if !joins {
+			s.moved = slices.Insert(s.moved, to, moved{VC: r.To})
+		}
+		times = slices.Concat(s.moved[to].Times, times)
+		slices.Sort(times)
+		s.moved[to].Times = times
 	}
 }
 
