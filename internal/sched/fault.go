@@ -147,23 +147,97 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 }
 
 // runsAlone reports whether a gang would fit if nobody else used anything, as healthy
-// as the cluster is. It is remembered as long as that lasts.
+// as the cluster is. Where something is charged, its place may not be left to it then: so it is
+// asked as well whether it fits beside what would be charged to others then, or at least beside
+// what other VCs use and what is charged now.
 func (s *State) runsAlone(j *job, g int, q *cell.Request) bool {
-	empty := s.vacant()
-	if q.Keep != nil || s.only != nil || q.Reach != nil {
+	if !s.fitsEmpty(j, g, q, false) {
+		return false
+	}
+	return j.spec.Priority < cell.MinGuaranteed || s.cl.Doomed() == 0 || s.fitsEmpty(j, g, q, true) || s.fitsWithoutOwn(q)
+}
+
+// fitsWithoutOwn reports whether a gang fits once its VC uses nothing, nor opportunistic work
+// anything.
+func (s *State) fitsWithoutOwn(q *cell.Request) bool {
+	var own, promised []cell.AllocID
+	for _, slot := range s.holders[q.Space] {
+		a := &s.attempts[slot]
+		if s.byAlloc[a.alloc] != slot || s.cl.Alloc(a.alloc).Opportunistic() {
+			continue
+		}
+		if own = append(own, a.alloc); a.state == AttemptReserving {
+			promised = append(promised, a.alloc)
+		}
+	}
+	defer s.cl.Demoted(own)()
+	r := *q
+	r.Lift = &cell.Lift{Opportunistic: true}
+	return s.cl.FitsLater(&r, promised)
+}
+
+// fitsEmpty reports whether a gang fits when nothing is in use, as healthy as the cluster is,
+// and as that is charged then or before. It is remembered as long as that lasts.
+func (s *State) fitsEmpty(j *job, g int, q *cell.Request, charged bool) bool {
+	place := func() bool {
+		empty := s.vacant()
+		if charged {
+			empty = s.charging(j.space)
+		}
 		_, ok := empty.Place(q)
 		return ok
 	}
-	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
+	if q.Keep != nil || s.only != nil || q.Reach != nil {
+		return place()
+	}
+	key := loneFit{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}, charged}
 	ok, known := s.lonely[key]
 	if !known {
 		if s.lonely == nil || len(s.lonely) > maxJudged {
-			s.lonely = map[whatFits]bool{}
+			s.lonely = map[loneFit]bool{}
 		}
-		_, ok = empty.Place(q)
+		ok = place()
 		s.lonely[key] = ok
 	}
 	return ok
+}
+
+// loneFit is a question about a gang for which nothing is in use.
+type loneFit struct {
+	whatFits
+	charged bool
+}
+
+// charging is the cluster with nothing in use after what is bad was charged: to a VC only what
+// no other can bear, since a charge goes where it holds nobody up.
+func (s *State) charging(of int32) *cell.Cluster {
+	c := s.vacant().Clone()
+	for {
+		if space, root, ok := c.Recovered(); ok {
+			c.Spare(space, root)
+			continue
+		}
+		space, root, id, ok := c.Ailing()
+		if !ok {
+			break
+		}
+		c.Doom(space, root, id)
+	}
+	its := func(space int32, _ int16) bool { return s.inside(of, space) }
+	needs := func(space int32, chain int16) cell.Need {
+		if its(space, chain) {
+			return cell.Needed
+		}
+		return cell.NoNeed
+	}
+	for {
+		was, is, ok := c.Transfer(its, needs, func(_, _ cell.Charge) bool { return true })
+		if !ok {
+			return c
+		}
+		c.Spare(was.Space, was.Root)
+		c.Doom(is.Space, is.Root, is.Cell)
+	}
 }
 
 // enoughLeave reports whether a gang that may lift nobody fits once those have left who are
