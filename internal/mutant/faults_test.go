@@ -351,4 +351,7 @@ var faults = []fault{
 	{name: "what is charged counts as if nobody used anything", file: "internal/sched/fault.go",
 		old: " || s.fitsWithoutOwn(q)\n",
 		new: "\n"},
+	{name: "cells bound for who is lost are in the hands of the queue", file: "internal/sched/fault.go",
+		old: "\tdefer s.cl.Demoted(s.lostHolders())()\n",
+		new: ""},
 }

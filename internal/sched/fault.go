@@ -80,7 +80,7 @@ func (s *State) fault(j *job, g int32) fault {
 		return broken
 	case !s.runsAlone(j, int(g), &open):
 		return crowded
-	case s.cl.Stuck() && !s.enoughLeave(&both) && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
+	case s.cl.Stuck() && !s.enoughLeave(&both) && s.fitsWithoutLost(&both):
 		return lost
 	}
 	return faultless
@@ -262,15 +262,38 @@ func (s *State) withoutLost(q *cell.Request) *cell.Request {
 	return &r
 }
 
+// fitsWithoutLost reports whether a gang fits once all attempts are dead of which nothing is
+// known: their leaves are free then, and the cells bound for them may be bound elsewhere.
+func (s *State) fitsWithoutLost(q *cell.Request) bool {
+	defer s.cl.Demoted(s.lostHolders())()
+	return s.cl.FitsLater(s.withoutLost(q), s.revocable(q))
+}
+
+// lostHolders are the allocations with a guarantee of which nothing is known, of all VCs, in
+// the order of their attempts.
+func (s *State) lostHolders() (out []cell.AllocID) {
+	for space := int32(1); space < int32(len(s.holders)); space++ {
+		for _, slot := range s.holders[space] {
+			id := s.attempts[slot].alloc
+			if al := s.cl.Alloc(id); s.byAlloc[id] == slot && al.Mood() == cell.Stuck && !al.Opportunistic() {
+				out = append(out, id)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b cell.AllocID) int { return compareAttempts(s.holder(a).id, s.holder(b).id) })
+	return out
+}
+
 // heldBy returns the jobs of the attempts of which nothing is known without which a gang
-// would find cells; where cells are free, those that use up what its VC is guaranteed.
+// would find cells: those on leaves that it could have, or for which cells are bound that it
+// needs elsewhere; where neither is so, those that use up what its VC is guaranteed.
 func (s *State) heldBy(j *job, g int32) []JobID {
 	q := s.request(j, int(g))
 	q.Avoided, q.IgnoreHealth = nil, true
 	if j.spec.Priority >= cell.MinGuaranteed {
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
 	}
-	res, _ := s.cl.PlaceLater(s.withoutLost(&q), s.revocable(&q))
+	res, bound := s.placeWithoutLost(&q)
 	var by []JobID
 	blame := func(id cell.AllocID) {
 		for _, m := range s.membersOf(id) {
@@ -279,8 +302,8 @@ func (s *State) heldBy(j *job, g int32) []JobID {
 			}
 		}
 	}
-	for _, v := range res.Victims {
-		blame(v)
+	for _, id := range slices.Concat(res.Victims, bound) {
+		blame(id)
 	}
 	if len(by) == 0 {
 		for _, slot := range s.holders[j.space] {
@@ -291,6 +314,31 @@ func (s *State) heldBy(j *job, g int32) []JobID {
 	}
 	slices.Sort(by)
 	return slices.Compact(by)
+}
+
+// placeWithoutLost places a gang as if attempts were dead of which nothing is known, and
+// returns those whose cells must be bound elsewhere for that.
+func (s *State) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
+	r, past := s.withoutLost(q), s.revocable(q)
+	with := func(ids []cell.AllocID) bool {
+		defer s.cl.Demoted(ids)()
+		found, ok := s.cl.PlaceLater(r, past)
+		if ok {
+			res = found
+		}
+		return ok
+	}
+	if bound = s.lostHolders(); with(nil) || !with(bound) {
+		return res, nil
+	}
+	for i, missed := 0, 0; i < len(bound) && missed < trimMost; {
+		if fewer := slices.Delete(slices.Clone(bound), i, i+1); with(fewer) {
+			bound = fewer
+			continue
+		}
+		i, missed = i+1, missed+1
+	}
+	return res, bound
 }
 
 // revocable are the promises that would give way to a request.
