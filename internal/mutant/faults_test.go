@@ -354,4 +354,7 @@ var faults = []fault{
 	{name: "cells bound for who is lost are in the hands of the queue", file: "internal/sched/fault.go",
 		old: "\tdefer s.cl.Demoted(s.lostHolders())()\n",
 		new: ""},
+	{name: "who is larger than chronus' pool is judged by the next look", file: "internal/policy/chronus.go",
+		old: "if !l.measure() || !l.exempt() {",
+		new: "if !l.measure() {"},
 }
