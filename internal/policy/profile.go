@@ -101,17 +101,18 @@ func (p profiler) until(g *sched.GangView) sched.Time {
 	return g.Started.Add(last - g.Earlier)
 }
 
-// change is when the first profile ends.
+// change is when the first profile ends: it has ended already where a report since the last look
+// said that the job is no short one.
 func (p profiler) change(v sched.View) sched.Time {
 	var next sched.Time
-	if p.nodes == 0 {
+	if p.nodes == 0 || len(v.Pools()) == 0 {
 		return 0
 	}
 	for g := range v.Running() {
 		if r := readRecord(g.Note); r.kind != profiles || g.Started == 0 {
 			continue
 		}
-		if t := p.until(&g); t > v.Now() && (next == 0 || t < next) {
+		if t := p.until(&g); next == 0 || t < next {
 			next = t
 		}
 	}
