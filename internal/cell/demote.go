@@ -34,14 +34,21 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 
 // PlaceDemoted is Place as if some allocations had become opportunistic. The cluster is unchanged.
 func (c *Cluster) PlaceDemoted(r *Request, ids []AllocID) (Result, bool) {
+	defer c.Demoted(ids)()
+	return c.Place(r)
+}
+
+// Demoted makes allocations opportunistic, and returns what makes them guaranteed again while
+// nothing else has changed.
+func (c *Cluster) Demoted(ids []AllocID) (back func()) {
 	for _, id := range ids {
 		c.Demote(id)
 	}
-	res, ok := c.Place(r)
-	for _, id := range slices.Backward(ids) {
-		c.undemote(id)
+	return func() {
+		for _, id := range slices.Backward(ids) {
+			c.undemote(id)
+		}
 	}
-	return res, ok
 }
 
 // fewerDemoted gives those of the demoted allocations but the last their cells back, the last

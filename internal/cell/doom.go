@@ -263,6 +263,24 @@ func (c *Cluster) aside(at Charge) (back func()) {
 	}
 }
 
+// uncharged takes away all charges of what nobody uses, those inside of others first, and
+// returns what brings them back.
+func (c *Cluster) uncharged() (back func()) {
+	refs := slices.Clone(c.charges)
+	slices.SortStableFunc(refs, func(a, b rootRef) int { return cmp.Compare(c.depth(b.space), c.depth(a.space)) })
+	var backs []func()
+	for _, at := range refs {
+		if r := &c.spaces[at.space].Roots[at.root]; c.unused(at.space, r) {
+			backs = append(backs, c.aside(Charge{at.space, at.root, r.Cell}))
+		}
+	}
+	return func() {
+		for _, back := range slices.Backward(backs) {
+			back()
+		}
+	}
+}
+
 // Ill returns how many leaves of a cell get no new work.
 func (c *Cluster) Ill(id CellID) int32 { return c.sick[id] }
 

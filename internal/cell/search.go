@@ -38,8 +38,8 @@ type Request struct {
 	Cost func(AllocID) Cost
 	// Gone says which holders to leave out of the picture, as if they had ended.
 	Gone func(AllocID) bool
-	// The next two are for explanations: what would fit if nothing were bad, if
-	// nothing were in use. Their placements cannot be taken.
+	// The next two are for explanations: what would fit if nothing were bad, and so
+	// nothing charged, and if nothing were in use. Their placements cannot be taken.
 	IgnoreHealth bool
 	IgnoreUse    bool
 	// wary asks for the quick bound first, where most answers are no.
@@ -175,6 +175,9 @@ func (c *Cluster) save(r *Request, res Result) Result {
 func (c *Cluster) place(r *Request) (Result, bool) {
 	if r.Space == 0 && r.Priority >= MinGuaranteed {
 		return Result{}, false // its VC is gone: nobody owes it a cell
+	}
+	if r.IgnoreHealth && len(c.charges) > 0 {
+		defer c.uncharged()()
 	}
 	t := c.scratch()
 	s := &t.search

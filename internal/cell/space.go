@@ -506,12 +506,6 @@ type Bound struct {
 // what is part of them.
 func (c *Cluster) Bound() []Bound {
 	var out []Bound
-	depth := func(b Bound) (n int) {
-		for up := c.spaces[b.Space].Parent; up != None; up = c.spaces[up].Parent {
-			n++
-		}
-		return n
-	}
 	for si := 1; si < len(c.spaces); si++ {
 		for ri := range c.spaces[si].Roots {
 			r := &c.spaces[si].Roots[ri]
@@ -520,8 +514,16 @@ func (c *Cluster) Bound() []Bound {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Bound) int { return cmp.Compare(depth(a), depth(b)) })
+	slices.SortStableFunc(out, func(a, b Bound) int { return cmp.Compare(c.depth(a.Space), c.depth(b.Space)) })
 	return out
+}
+
+// depth counts the spaces around one.
+func (c *Cluster) depth(space int32) (n int) {
+	for up := c.spaces[space].Parent; up != None; up = c.spaces[up].Parent {
+		n++
+	}
+	return n
 }
 
 // Rebind makes bindings that Bound returned, in a cluster in which nothing is in

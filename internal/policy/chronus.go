@@ -196,7 +196,7 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 		if boundary && !l.plan() {
 			return
 		}
-		if !l.measure() {
+		if !l.measure() || !l.exempt() {
 			return
 		}
 		due := append(l.due(), l.ended...)

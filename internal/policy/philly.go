@@ -89,13 +89,22 @@ func (p *philly) within(g *sched.GangView, now sched.Time) (sched.Within, sched.
 	return sched.Anywhere, 0
 }
 
+// insists is within, but under backfill nobody insists on anything: a booking is for where
+// there will be room.
+func (p *philly) insists(v sched.View, g *sched.GangView) (sched.Within, sched.Time) {
+	if v.Backfills() {
+		return sched.Anywhere, 0
+	}
+	return p.within(g, v.Now())
+}
+
 // Rank implements sched.Policy.
 func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		pool := p.proving(v)
 		for r := range v.Ordered(math.MinInt64) {
 			g := v.Gang(r.Ref)
-			w, _ := p.within(&g, v.Now())
+			w, _ := p.insists(v, &g)
 			if !v.Placed(r.Ref) && pool.holds(&g) {
 				if pool.held++; pool.held == mostHeld {
 					return
@@ -116,7 +125,7 @@ func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
 func (p *philly) NextChange(v sched.View) sched.Time {
 	next := p.proving(v).next(v)
 	for g := range v.Waiting() {
-		if _, until := p.within(&g, v.Now()); until > 0 && (next == 0 || until < next) {
+		if _, until := p.insists(v, &g); until > 0 && (next == 0 || until < next) {
 			next = until
 		}
 	}
@@ -131,7 +140,7 @@ func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time)
 			return why, pool.next(v)
 		}
 	}
-	switch w, until := p.within(&g, v.Now()); w {
+	switch w, until := p.insists(v, &g); w {
 	case sched.OneSwitch:
 		return "it insists on cells under one switch", until
 	case sched.OneNode:

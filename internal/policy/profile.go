@@ -101,17 +101,18 @@ func (p profiler) until(g *sched.GangView) sched.Time {
 	return g.Started.Add(last - g.Earlier)
 }
 
-// change is when the first profile ends.
+// change is when the first profile ends: it has ended already where a report since the last look
+// said that the job is no short one.
 func (p profiler) change(v sched.View) sched.Time {
 	var next sched.Time
-	if p.nodes == 0 {
+	if p.nodes == 0 || len(v.Pools()) == 0 {
 		return 0
 	}
 	for g := range v.Running() {
 		if r := readRecord(g.Note); r.kind != profiles || g.Started == 0 {
 			continue
 		}
-		if t := p.until(&g); t > v.Now() && (next == 0 || t < next) {
+		if t := p.until(&g); next == 0 || t < next {
 			next = t
 		}
 	}
@@ -123,6 +124,45 @@ type pool struct {
 	used  []int64 // leaves, by type
 	users map[sched.Subject]int64
 	cost  profilerCost
+}
+
+// exempt notes who is larger than any pool, before anybody is judged: what such a job declares
+// must do. It reports whether to go on.
+func (l *look) exempt() bool {
+	if l.nodes == 0 {
+		return true
+	}
+	var large []sched.GangView
+	for r := range l.v.Ordered(math.MaxInt64) {
+		if r.Key.Rank != rankUndecided {
+			break
+		}
+		if g := l.v.Gang(r.Ref); !l.profiled(&g) && !l.poolable(&g) {
+			large = append(large, g)
+		}
+	}
+	r := record{profiled: true}
+	for i := range large {
+		if !l.yield(remember(large[i].Ref.Job, r.text(nil, 0))) {
+			return false
+		}
+	}
+	return true
+}
+
+// poolable reports whether a gang has room in the pool of some type while nobody is there.
+func (l *look) poolable(g *sched.GangView) bool {
+	for i := range l.pools {
+		if l.holdsIn(g, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsIn reports whether the pool that a room counts in is large enough for a gang.
+func (l *look) holdsIn(g *sched.GangView, room int) bool {
+	return int64(g.Leaves) <= l.share(l.types[l.pools[room].kind]) && l.uses(g, room)
 }
 
 // measure ends profiles; it reports whether to go on. Those that have deadlines are to be
@@ -208,15 +248,12 @@ func (l *look) profile() bool {
 // cells: its job may keep to nodes of one type, or fit on no other. In a pinned cell it counts
 // in the pool of the type, too.
 func (l *look) startProfile(g *sched.GangView) bool {
-	large, at, gpus := false, 0, int32(0)
+	at, gpus := 0, int32(0)
 	promised := l.v.Placed(g.Ref) // cells of the type that was asked for then
 	for i := range l.pools {
 		kind := l.pools[i].kind
 		share := l.share(l.types[kind])
-		if int64(g.Leaves) > share || !l.uses(g, i) {
-			continue
-		}
-		if large = true; promised && l.v.SKU(g.Ref) != l.pools[i].SKU {
+		if !l.holdsIn(g, i) || promised && l.v.SKU(g.Ref) != l.pools[i].SKU {
 			continue
 		}
 		at, gpus = kind, profileSize(g, min(share, l.pools[i].Leaves))
@@ -232,11 +269,7 @@ func (l *look) startProfile(g *sched.GangView) bool {
 			break
 		}
 	}
-	switch {
-	case !large: // larger than any pool: what it declares must do
-		r := record{profiled: true}
-		return l.yield(remember(g.Ref.Job, r.text(nil, 0)))
-	case gpus == 0, !l.v.Placed(g.Ref):
+	if gpus == 0 || !l.v.Placed(g.Ref) {
 		return true
 	}
 	l.pool.take(at, g, gpus)

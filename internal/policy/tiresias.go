@@ -100,9 +100,10 @@ func (t *tiresias) next(l levels, v sched.View) (next sched.Time) {
 	return next
 }
 
-// within is how far apart the leaves of a gang may be.
+// within is how far apart the leaves of a gang may be: under backfill they may be anywhere, since
+// a booking is for where there will be room.
 func (t *tiresias) within(v sched.View, ref sched.GangRef) sched.Within {
-	if len(t.skewed) == 0 {
+	if len(t.skewed) == 0 || v.Backfills() {
 		return sched.Anywhere
 	}
 	if g := v.Gang(ref); g.Leaves > 1 && slices.Contains(t.skewed, g.Hints.Model) {

@@ -37,12 +37,12 @@ func (s *State) holdsTask(j *job, g int32, m cell.Member, chain int16) bool {
 		r.Blocked[ci] = ci != int(chain)
 	}
 	task := j.gangs[g].shape.text + "#" + strconv.Itoa(int(m.Leaves)) + "#" + strconv.Itoa(int(chain))
-	return s.fitsEmpty(whatFits{j.space, min(j.spec.Priority, 0), task}, r)
+	return s.couldEverFit(whatFits{j.space, min(j.spec.Priority, 0), task}, r)
 }
 
-// fitsEmpty reports whether a request could be met on an empty, healthy cluster, or the search
+// couldEverFit reports whether a request could be met on an empty, healthy cluster, or the search
 // ended before that was known; it is remembered.
-func (s *State) fitsEmpty(key whatFits, r cell.Request) bool {
+func (s *State) couldEverFit(key whatFits, r cell.Request) bool {
 	if why, ok := s.never[key]; ok {
 		return why == nil
 	}

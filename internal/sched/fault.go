@@ -80,7 +80,7 @@ func (s *State) fault(j *job, g int32) fault {
 		return broken
 	case !s.runsAlone(j, int(g), &open):
 		return crowded
-	case s.cl.Stuck() && !s.enoughLeave(&both) && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
+	case s.cl.Stuck() && !s.enoughLeave(&both) && s.fitsWithoutLost(&both):
 		return lost
 	}
 	return faultless
@@ -147,23 +147,97 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 }
 
 // runsAlone reports whether a gang would fit if nobody else used anything, as healthy
-// as the cluster is. It is remembered as long as that lasts.
+// as the cluster is. Where something is charged, its place may not be left to it then: so it is
+// asked as well whether it fits beside what would be charged to others then, or at least beside
+// what other VCs use and what is charged now.
 func (s *State) runsAlone(j *job, g int, q *cell.Request) bool {
-	empty := s.vacant()
-	if q.Keep != nil || s.only != nil || q.Reach != nil {
+	if !s.fitsEmpty(j, g, q, false) {
+		return false
+	}
+	return j.spec.Priority < cell.MinGuaranteed || s.cl.Doomed() == 0 || s.fitsEmpty(j, g, q, true) || s.fitsWithoutOwn(q)
+}
+
+// fitsWithoutOwn reports whether a gang fits once its VC uses nothing, nor opportunistic work
+// anything.
+func (s *State) fitsWithoutOwn(q *cell.Request) bool {
+	var own, promised []cell.AllocID
+	for _, slot := range s.holders[q.Space] {
+		a := &s.attempts[slot]
+		if s.byAlloc[a.alloc] != slot || s.cl.Alloc(a.alloc).Opportunistic() {
+			continue
+		}
+		if own = append(own, a.alloc); a.state == AttemptReserving {
+			promised = append(promised, a.alloc)
+		}
+	}
+	defer s.cl.Demoted(own)()
+	r := *q
+	r.Lift = &cell.Lift{Opportunistic: true}
+	return s.cl.FitsLater(&r, promised)
+}
+
+// fitsEmpty reports whether a gang fits when nothing is in use, as healthy as the cluster is,
+// and as that is charged then or before. It is remembered as long as that lasts.
+func (s *State) fitsEmpty(j *job, g int, q *cell.Request, charged bool) bool {
+	place := func() bool {
+		empty := s.vacant()
+		if charged {
+			empty = s.charging(j.space)
+		}
 		_, ok := empty.Place(q)
 		return ok
 	}
-	key := whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}
+	if q.Keep != nil || s.only != nil || q.Reach != nil {
+		return place()
+	}
+	key := loneFit{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}, charged}
 	ok, known := s.lonely[key]
 	if !known {
 		if s.lonely == nil || len(s.lonely) > maxJudged {
-			s.lonely = map[whatFits]bool{}
+			s.lonely = map[loneFit]bool{}
 		}
-		_, ok = empty.Place(q)
+		ok = place()
 		s.lonely[key] = ok
 	}
 	return ok
+}
+
+// loneFit is a question about a gang for which nothing is in use.
+type loneFit struct {
+	whatFits
+	charged bool
+}
+
+// charging is the cluster with nothing in use after what is bad was charged: to a VC only what
+// no other can bear, since a charge goes where it holds nobody up.
+func (s *State) charging(of int32) *cell.Cluster {
+	c := s.vacant().Clone()
+	for {
+		if space, root, ok := c.Recovered(); ok {
+			c.Spare(space, root)
+			continue
+		}
+		space, root, id, ok := c.Ailing()
+		if !ok {
+			break
+		}
+		c.Doom(space, root, id)
+	}
+	its := func(space int32, _ int16) bool { return s.inside(of, space) }
+	needs := func(space int32, chain int16) cell.Need {
+		if its(space, chain) {
+			return cell.Needed
+		}
+		return cell.NoNeed
+	}
+	for {
+		was, is, ok := c.Transfer(its, needs, func(_, _ cell.Charge) bool { return true })
+		if !ok {
+			return c
+		}
+		c.Spare(was.Space, was.Root)
+		c.Doom(is.Space, is.Root, is.Cell)
+	}
 }
 
 // enoughLeave reports whether a gang that may lift nobody fits once those have left who are
@@ -188,15 +262,38 @@ func (s *State) withoutLost(q *cell.Request) *cell.Request {
 	return &r
 }
 
+// fitsWithoutLost reports whether a gang fits once all attempts are dead of which nothing is
+// known: their leaves are free then, and the cells bound for them may be bound elsewhere.
+func (s *State) fitsWithoutLost(q *cell.Request) bool {
+	defer s.cl.Demoted(s.lostHolders())()
+	return s.cl.FitsLater(s.withoutLost(q), s.revocable(q))
+}
+
+// lostHolders are the allocations with a guarantee of which nothing is known, of all VCs, in
+// the order of their attempts.
+func (s *State) lostHolders() (out []cell.AllocID) {
+	for space := int32(1); space < int32(len(s.holders)); space++ {
+		for _, slot := range s.holders[space] {
+			id := s.attempts[slot].alloc
+			if al := s.cl.Alloc(id); s.byAlloc[id] == slot && al.Mood() == cell.Stuck && !al.Opportunistic() {
+				out = append(out, id)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b cell.AllocID) int { return compareAttempts(s.holder(a).id, s.holder(b).id) })
+	return out
+}
+
 // heldBy returns the jobs of the attempts of which nothing is known without which a gang
-// would find cells; where cells are free, those that use up what its VC is guaranteed.
+// would find cells: those on leaves that it could have, or for which cells are bound that it
+// needs elsewhere; where neither is so, those that use up what its VC is guaranteed.
 func (s *State) heldBy(j *job, g int32) []JobID {
 	q := s.request(j, int(g))
 	q.Avoided, q.IgnoreHealth = nil, true
 	if j.spec.Priority >= cell.MinGuaranteed {
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.spec.Priority}
 	}
-	res, _ := s.cl.PlaceLater(s.withoutLost(&q), s.revocable(&q))
+	res, bound := s.placeWithoutLost(&q)
 	var by []JobID
 	blame := func(id cell.AllocID) {
 		for _, m := range s.membersOf(id) {
@@ -205,8 +302,8 @@ func (s *State) heldBy(j *job, g int32) []JobID {
 			}
 		}
 	}
-	for _, v := range res.Victims {
-		blame(v)
+	for _, id := range slices.Concat(res.Victims, bound) {
+		blame(id)
 	}
 	if len(by) == 0 {
 		for _, slot := range s.holders[j.space] {
@@ -217,6 +314,31 @@ func (s *State) heldBy(j *job, g int32) []JobID {
 	}
 	slices.Sort(by)
 	return slices.Compact(by)
+}
+
+// placeWithoutLost places a gang as if attempts were dead of which nothing is known, and
+// returns those whose cells must be bound elsewhere for that.
+func (s *State) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
+	r, past := s.withoutLost(q), s.revocable(q)
+	with := func(ids []cell.AllocID) bool {
+		defer s.cl.Demoted(ids)()
+		found, ok := s.cl.PlaceLater(r, past)
+		if ok {
+			res = found
+		}
+		return ok
+	}
+	if bound = s.lostHolders(); with(nil) || !with(bound) {
+		return res, nil
+	}
+	for i, missed := 0, 0; i < len(bound) && missed < trimMost; {
+		if fewer := slices.Delete(slices.Clone(bound), i, i+1); with(fewer) {
+			bound = fewer
+			continue
+		}
+		i, missed = i+1, missed+1
+	}
+	return res, bound
 }
 
 // revocable are the promises that would give way to a request.

@@ -31,7 +31,8 @@ func (s *State) order(space int32) []JobID {
 }
 
 // rank lists the jobs of a VC's waiting gangs, best first; a job appears once
-// for each of its gangs.
+// for each of its gangs, or more often. Whom the policy does not wish for now stands last in
+// his priority.
 func (s *State) rank(space int32) []JobID {
 	var out []JobID
 	prio := cell.MaxGuaranteed + 1
@@ -46,13 +47,20 @@ func (s *State) rank(space int32) []JobID {
 				out = append(out, wish.Gang.Job)
 			}
 		}
+		q := s.queues[space]
+		out = s.jobsOf(out, q[below(q, prio+1):below(q, prio)])
 	}
-	for _, e := range s.queues[space] {
-		if !s.extra(e) { // its job runs
-			out = append(out, e.job) // and whom the policy did not wish for
+	return s.jobsOf(out, s.queues[space])
+}
+
+// jobsOf adds the jobs of waiting gangs to a list, but for members above a minimum: their jobs run.
+func (s *State) jobsOf(list []JobID, q []queued) []JobID {
+	for _, e := range q {
+		if !s.extra(e) {
+			list = append(list, e.job)
 		}
 	}
-	return out
+	return list
 }
 
 // position is a job's place among the waiting jobs of its VC, from 1.

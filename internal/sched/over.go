@@ -305,7 +305,7 @@ func (v view) Usable(ref GangRef, sku cell.TypeName) bool {
 	}
 	r := v.s.request(j, int(ref.Gang))
 	r.Blocked = v.s.typesBut(sku)
-	return v.s.fitsEmpty(whatFits{j.space, min(j.spec.Priority, 0), j.gangs[ref.Gang].shape.text + "@" + string(sku)}, r)
+	return v.s.couldEverFit(whatFits{j.space, min(j.spec.Priority, 0), j.gangs[ref.Gang].shape.text + "@" + string(sku)}, r)
 }
 
 // SKU implements View.

@@ -24,11 +24,11 @@ type State struct {
 	// empty is the cluster with nothing in use and the present health, made when it
 	// is first asked: what can ever fit.
 	empty    *cell.Cluster
-	lonely   map[whatFits]bool // what fits into it; a cache
-	pol      []Policy          // by space; [0] is unused
-	quanta   []Duration        // of these policies
-	jobs     []job             // slots; a free slot has no spec
-	spare    []int32           // free slots
+	lonely   map[loneFit]bool // what fits into it; a cache
+	pol      []Policy         // by space; [0] is unused
+	quanta   []Duration       // of these policies
+	jobs     []job            // slots; a free slot has no spec
+	spare    []int32          // free slots
 	slots    slotTable
 	names    nameTable
 	attempts []attempt // slots; a free one has no job

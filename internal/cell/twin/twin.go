@@ -32,6 +32,7 @@ type Twin struct {
 	c     *cell.Cluster
 	f     *cell.Forest
 	cells []set // of each cell
+	well  bool  // nothing is bad in the present question, and so nothing charged
 }
 
 // Of returns the twin of a cluster, which it reads at every question.
@@ -65,6 +66,9 @@ type Gone func(cell.AllocID) bool
 // bound reports whether a root still stands for a cell when some holders are
 // gone: somebody who uses the guarantee is left in it, or it is pinned or doomed.
 func (t *Twin) bound(space int32, r *cell.Root, gone Gone) bool {
+	if t.well && r.Cell != cell.None && t.spared(space, r) {
+		return false
+	}
 	if r.Cell == cell.None || r.Pinned != "" || r.Used == 0 || gone == nil || !t.Moves {
 		return r.Cell != cell.None
 	}
@@ -81,6 +85,27 @@ func (t *Twin) bound(space int32, r *cell.Root, gone Gone) bool {
 		}
 	}
 	return false
+}
+
+// spared reports whether a root stands for bad hardware alone: nobody uses it, or what is bound
+// in it, of a container, does so too.
+func (t *Twin) spared(space int32, r *cell.Root) bool {
+	if r.Pinned != "" {
+		return false
+	}
+	if space < t.c.NumSpaces() {
+		return r.Doomed && r.Used == 0
+	}
+	for _, si := range t.spaces() {
+		sp := t.c.Space(si)
+		for i := range sp.Roots {
+			in := &sp.Roots[i]
+			if sp.Parent == space && in.Cell != cell.None && in.Pinned == "" && t.cells[in.Cell]&^t.cells[r.Cell] == 0 && !t.spared(si, in) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // claim is a root that is not bound: it must be able to get a cell of its own,
@@ -288,7 +313,9 @@ func (t *Twin) Fits(r *cell.Request, gone Gone) bool {
 	case !packs(all):
 		return false // not even if all cells were its own
 	}
+	t.well = r.IgnoreHealth
 	l := t.ledger(r.Space, gone)
+	t.well = false
 	sortClaims(l.first)
 	sound, healthy := !r.IgnoreHealth && t.Sound(), t.healthy()
 	return t.bind(&l, l.first, 0, binding{roots: l.own}, func(b binding) bool {
