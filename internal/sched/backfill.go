@@ -265,13 +265,13 @@ func (o *outlook) revisit() {
 // any reports whether a booking is in force.
 func (o *outlook) any() bool { return o != nil && o.live() > 0 }
 
-// blockedFor returns the chains that a gang must leave to one before it. Who is booked leaves them
-// to those alone who waited before that, and has no booking there.
+// blockedFor returns the chains that a gang must leave to one before it. Who is booked has what he
+// was promised, and leaves the other chains to those who waited before that.
 func (o *outlook) blockedFor(a asking) []bool {
 	blocked := o.w.blockedFor(a.j.id)
 	if i := o.find(a.ref); i >= 0 {
 		for ci := range blocked {
-			blocked[ci] = blocked[ci] && o.precededBy(&o.books[i], o.w.blocked[ci])
+			blocked[ci] = blocked[ci] && o.precededBy(&o.books[i], o.w.blocked[ci]) && !o.lies(&o.books[i], int16(ci))
 		}
 		return blocked
 	}
@@ -285,24 +285,16 @@ func (o *outlook) blockedFor(a asking) []bool {
 	return blocked
 }
 
+// lies reports whether a booking has leaves of a chain.
+func (o *outlook) lies(b *book, chain int16) bool {
+	f := o.s.cl.Forest()
+	return slices.ContainsFunc(b.leaves, func(l cell.LeafID) bool { return f.Cells[f.Leaves[l]].Chain == chain })
+}
+
 // precededBy reports whether a job waited before a booking was made.
 func (o *outlook) precededBy(b *book, id JobID) bool {
 	j := o.s.find(id)
 	return j != nil && j.submitted <= b.since
-}
-
-// giveWay ends a gang's booking in chains that it must leave to one before it, for whom nothing can
-// be booked: it would start there before him.
-func (o *outlook) giveWay(a asking) {
-	i, f := o.find(a.ref), o.s.cl.Forest()
-	if i < 0 {
-		return
-	}
-	blocked := o.blockedFor(a)
-	if slices.ContainsFunc(o.books[i].leaves, func(l cell.LeafID) bool { return blocked != nil && blocked[f.Cells[f.Leaves[l]].Chain] }) {
-		o.forget(a.ref)
-		o.rehold()
-	}
 }
 
 // keepToType says which chains a gang must leave alone: those of others, and where it is to
@@ -316,7 +308,6 @@ func (o *outlook) keepToType(a *asking, sku cell.TypeName) {
 		o.forget(a.ref)
 		o.rehold()
 	}
-	o.giveWay(*a)
 	a.blocked = eitherOf(o.blockedFor(*a), a.others)
 }
 
