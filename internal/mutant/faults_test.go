@@ -320,7 +320,7 @@ var faults = []fault{
 		new: "			"},
 	{name: "who came first keeps the larger cell over another file", file: "internal/sched/reconfigure.go",
 		old: "if len(rivals) == fewer {",
-		new: "if len(rivals) >= 0 {"},
+		new: "if len(rivals) >= fewer {"},
 	{name: "a device that came back is not guaranteed again", file: "internal/cell/carry.go",
 		old: "if out.Other || vc == None {",
 		new: "if out.Other || back || vc == None {"},
@@ -378,4 +378,7 @@ var faults = []fault{
 	{name: "who is larger than chronus' pool is judged by the next look", file: "internal/policy/chronus.go",
 		old: "if !l.measure() || !l.exempt() {",
 		new: "if !l.measure() {"},
+	{name: "who lost the guarantee by a file finds others where he could have it again", file: "internal/sched/reconfigure.go",
+		old: "\ts.makeWay(ch)\n",
+		new: ""},
 }

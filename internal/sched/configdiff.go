@@ -40,7 +40,7 @@ func findVC(c *Config, v cell.VCName) *cell.VCSpec {
 // vcs compares the virtual clusters.
 func (d *differ) vcs() []VCChange {
 	out := []VCChange{}
-	pinsBefore, pinsAfter := pinPaths(&d.before.Cluster), pinPaths(&d.after.Cluster)
+	pinsBefore, pinsAfter := pinPaths(&d.before.Cluster, d.ev.RenamedNodes), pinPaths(&d.after.Cluster, nil)
 	for i := range d.after.Cluster.VCs {
 		v := &d.after.Cluster.VCs[i]
 		c := VCChange{Name: v.Name, Kind: Changed}
@@ -155,17 +155,21 @@ func pinChanges(was, is *cell.VCSpec, before, after map[cell.PinnedID]string) []
 	return slices.DeleteFunc(out, func(c PinChange) bool { return c.Before == c.After })
 }
 
-// pinPaths returns the path of every pinned cell.
-func pinPaths(s *cell.Spec) map[cell.PinnedID]string {
+// pinPaths returns the path of every pinned cell, with the names that machines have afterwards.
+func pinPaths(s *cell.Spec, renamed []NodeRename) map[cell.PinnedID]string {
 	out := map[cell.PinnedID]string{}
 	var walk func(c *cell.CellSpec, above string)
 	walk = func(c *cell.CellSpec, above string) {
+		path := above + c.Address
+		if isNode(s, c.Type) {
+			path = above + string(nodeNow(renamed, cell.NodeName(c.Address)))
+		}
 		if c.Pinned != "" {
-			out[c.Pinned] = above + c.Address
+			out[c.Pinned] = path
 		}
 		for i := range c.Children {
 			if len(c.Children[i].Children) > 0 || c.Children[i].Pinned != "" {
-				walk(&c.Children[i], above+c.Address+"/")
+				walk(&c.Children[i], path+"/")
 			}
 		}
 	}
@@ -173,6 +177,13 @@ func pinPaths(s *cell.Spec) map[cell.PinnedID]string {
 		walk(&s.Cells[i], "")
 	}
 	return out
+}
+
+// isNode reports whether cells of a type are machines.
+func isNode(s *cell.Spec, t cell.TypeName) bool {
+	return slices.ContainsFunc(s.Chains, func(c cell.ChainSpec) bool {
+		return slices.ContainsFunc(c.Levels, func(l cell.LevelSpec) bool { return l.IsNode && l.Type == t })
+	})
 }
 
 // ruleChanges compares what orders the jobs of a VC.

@@ -69,8 +69,11 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 		}
 		s.planMove(ch, a)
 	}
+	s.makeWay(ch)
 	for i := range ch.ev.Moves {
-		ch.ev.Moves[i].Placement.Binds = ch.next.Alloc(ch.allocs[i]).Placement.Binds // which the next ones may have changed
+		if m := &ch.ev.Moves[i]; len(m.Placement.Binds) > 0 {
+			m.Placement.Binds = ch.next.Alloc(ch.allocs[i]).Placement.Binds // which the next ones may have changed
+		}
 	}
 	ch.events = append(ch.events, ch.ev)
 	return ch, nil
@@ -153,13 +156,7 @@ func (s *State) planMove(ch *change, a *attempt) {
 		return
 	}
 	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
-	var started []cell.Started
-	origins := s.origins(a)
-	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
-		t := j.tasks[o].started()
-		t.Node = nodeNow(ch.ev.RenamedNodes, t.Node)
-		started = append(started, cell.Started{Task: t, Origin: origins[k], Pinned: j.spec.Roles[j.tasks[o].role].Pinned})
-	}
+	started := s.started(ch, a)
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
 	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
 	extra := s.isExtra(a) && !a.lazy && j.spec.Priority >= cell.MinGuaranteed
@@ -179,6 +176,48 @@ func (s *State) planMove(ch *change, a *attempt) {
 		ch.kept = append(ch.kept, alloc)
 	}
 	ch.ev.Moves, ch.allocs = append(ch.ev.Moves, m), append(ch.allocs, alloc)
+}
+
+// started are the tasks of an attempt as they were started.
+func (s *State) started(ch *change, a *attempt) []cell.Started {
+	j := &s.jobs[a.job]
+	origins := s.origins(a)
+	var out []cell.Started
+	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		t := j.tasks[o].started()
+		t.Node = nodeNow(ch.ev.RenamedNodes, t.Node)
+		out = append(out, cell.Started{Task: t, Origin: origins[k], Pinned: j.spec.Roles[j.tasks[o].role].Pinned})
+	}
+	return out
+}
+
+// makeWay takes other cells for those that keep their guarantee where somebody who lost his
+// before could then be guaranteed again. That is decided afterwards, as ever: an upgrade moves
+// nobody else.
+func (s *State) makeWay(ch *change) {
+	var back []cell.AllocID
+	for i := range ch.ev.Moves {
+		m := &ch.ev.Moves[i]
+		a := s.live(m.Attempt)
+		j := &s.jobs[a.job]
+		vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
+		if !a.lazy || a.joined || m.Orphaned || vc == cell.None || s.isExtra(a) {
+			continue
+		}
+		binds, ok := ch.next.Upgradable(ch.allocs[i])
+		if !ok {
+			var lazy bool
+			binds, lazy = ch.rearrange(vc, &m.Placement, s.started(ch, a))
+			ok = !lazy
+		}
+		if ok {
+			ch.next.Upgrade(ch.allocs[i], binds)
+			back = append(back, ch.allocs[i])
+		}
+	}
+	for _, id := range slices.Backward(back) {
+		ch.next.Demote(id)
+	}
 }
 
 // rearrange finds cells for one that found none while those before it chose what was best for
