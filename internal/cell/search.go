@@ -176,9 +176,15 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	if r.Space == 0 && r.Priority >= MinGuaranteed {
 		return Result{}, false // its VC is gone: nobody owes it a cell
 	}
-	if r.IgnoreHealth && len(c.charges) > 0 {
+	res, ok := c.search(r)
+	if !ok && r.IgnoreHealth && len(c.charges) > 0 { // which costs something for each
 		defer c.uncharged()()
+		return c.search(r)
 	}
+	return res, ok
+}
+
+func (c *Cluster) search(r *Request) (Result, bool) {
 	t := c.scratch()
 	s := &t.search
 	t.request = *r

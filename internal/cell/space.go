@@ -456,6 +456,22 @@ func (c *Cluster) RootOver(id CellID) (space int32, root RootID) {
 	return ref.space, ref.root
 }
 
+// BoundAround is RootOver, or where no VC has the cell itself, the innermost container to which
+// it is left, with the root that is bound around it.
+func (c *Cluster) BoundAround(id CellID) (space int32, root RootID) {
+	if ref := c.rootOver(id); ref.space != None {
+		return ref.space, ref.root
+	}
+	space, at := c.freeAround(id)
+	if space <= 0 {
+		return None, None
+	}
+	for root = None; root == None; at = c.f.parent[at] {
+		root = c.spaces[space].rootAtCell(at)
+	}
+	return space, root
+}
+
 // rebindOuter binds a container's root as a decision said, unless it is bound.
 func (c *Cluster) rebindOuter(b Bind) {
 	if at := c.spaces[b.Space].Roots[b.Root].Cell; at == b.Cell {

@@ -82,9 +82,8 @@ func (s *State) lookAtLeaves(j *job, g int, sc *scope) []leafView {
 		first := f.Cells[top].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(top)); l++ {
 			v := s.leafView(&r, l)
-			if root := s.foreign(&r, l); root != cell.None {
-				v.held = s.rootSpace(root)
-				v.until = s.rootLeft(root, ends)
+			if vc, bound := s.foreign(&r, l); vc > 0 {
+				v.held, v.until = vc, s.rootLeft(bound, ends)
 			}
 			out = append(out, v)
 		}
@@ -113,21 +112,16 @@ func (s *State) leafView(r *cell.Request, l cell.LeafID) leafView {
 	return v
 }
 
-// foreign returns the cell around a leaf that is bound to another VC than a
-// guaranteed request's, used or not; none for an opportunistic one, which may
-// borrow what is free there.
-func (s *State) foreign(r *cell.Request, l cell.LeafID) cell.CellID {
-	f := s.cl.Forest()
-	space, root := s.cl.RootOver(f.Leaves[l])
+// foreign returns the VC other than a guaranteed request's that a cell around a leaf is bound
+// to, used or not, for itself or for those inside it, and that cell; 0 for an opportunistic one,
+// which may borrow what is free there.
+func (s *State) foreign(r *cell.Request, l cell.LeafID) (vc int32, bound cell.CellID) {
+	space, root := s.cl.BoundAround(s.cl.Forest().Leaves[l])
 	if r.Priority < cell.MinGuaranteed || space <= 0 || s.within(r.Space, space) {
-		return cell.None
+		return 0, cell.None
 	}
-	return s.cl.Space(space).Roots[root].Cell
-}
-
-func (s *State) rootSpace(c cell.CellID) int32 {
-	space, _ := s.cl.RootOver(c)
-	return space
+	sp := s.cl.Space(space)
+	return s.cl.SpaceOf(sp.Name), sp.Roots[root].Cell
 }
 
 // rootLeft is when the last guaranteed work in a bound cell ends, so that the
