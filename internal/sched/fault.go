@@ -60,7 +60,7 @@ func (s *State) fault(j *job, g int32) fault {
 		}
 		return faultless
 	}
-	fits := func(q *cell.Request) bool { return sure >= q.Leaves() && s.cl.FitsLater(q, s.revocable(q)) }
+	fits := func(q *cell.Request) bool { return sure >= q.Leaves() && s.fitsLater(q) }
 	if fits(&q) {
 		return faultless
 	}
@@ -80,10 +80,19 @@ func (s *State) fault(j *job, g int32) fault {
 		return broken
 	case !s.runsAlone(j, int(g), &open):
 		return crowded
-	case s.cl.Stuck() && !s.enoughLeave(&both) && s.cl.FitsLater(s.withoutLost(&both), s.revocable(&both)):
+	case s.cl.Stuck() && !s.enoughLeave(&both) && s.fitsLater(s.withoutLost(&both)):
 		return lost
 	}
 	return faultless
+}
+
+// fitsLater reports whether a gang would fit if promises gave way that must. Where nothing is bad
+// nothing is charged either.
+func (s *State) fitsLater(q *cell.Request) bool {
+	if q.IgnoreHealth {
+		defer s.cl.Uncharged()()
+	}
+	return s.cl.FitsLater(q, s.revocable(q))
 }
 
 // someLeave reports whether somebody leaves cells of a VC's guarantee: what is bound for it, maybe
@@ -136,7 +145,7 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 		held := int32(0)
 		for _, t := range al.Placement.Tasks {
 			if len(t.Leaves) > 0 && usable[f.Cells[f.Leaves[t.Leaves[0]]].Chain] {
-				held += int32(len(t.Leaves))
+				held += int32(len(t.Leaves)) - s.takenOff(t.Leaves, q)
 			}
 		}
 		if sure -= held; !stuck {
@@ -144,6 +153,24 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 		}
 	}
 	return most, sure
+}
+
+// takenOff counts those of a task's leaves that room takes off its VC already: bad ones in a charged
+// cell.
+func (s *State) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
+	if s.cl.Doomed() == 0 || q.IgnoreHealth {
+		return 0
+	}
+	for _, l := range leaves {
+		at := s.cl.Forest().Leaves[l]
+		if s.cl.Ill(at) == 0 {
+			continue
+		}
+		if space, root := s.cl.RootOver(at); space != cell.None && s.cl.Space(space).Roots[root].Doomed {
+			n++
+		}
+	}
+	return n
 }
 
 // runsAlone reports whether a gang would fit if nobody else used anything, as healthy
