@@ -48,6 +48,7 @@ type shifting struct {
 	was    []Charge  // what was taken away, the innermost first
 	takers [][]taker // of each
 	now    []Charge  // what is made again
+	vain   []Charge  // where a charge was in the way; with more charges it would be, too
 	tries  int
 }
 
@@ -328,12 +329,18 @@ func (s *shifting) asks() bool {
 // elsewhere makes a charge on another cell for its VC, or for another VC.
 func (s *shifting) elsewhere(was Charge, takers []taker) bool {
 	others := s.cells(was)
+	r := s.c.rootOf(was)
 	for _, id := range others {
-		if s.helps(Charge{was.Space, was.Root, id}, true) {
+		alike := func(ch Charge) bool { return ch.Space == was.Space && ch.Cell == id && s.c.rootOf(ch).Level == r.Level }
+		if slices.ContainsFunc(s.vain, alike) {
+			continue
+		}
+		to := Charge{was.Space, was.Root, id}
+		if s.helps(to, true) {
 			return true
 		}
+		s.vain = append(s.vain, to)
 	}
-	r := s.c.rootOf(was)
 	for _, t := range takers {
 		root := s.spare(t.space, s.c.f.slot(r.Chain, r.Level))
 		if root == None {

@@ -350,7 +350,7 @@ var faults = []fault{
 		new: "c.allAside(append(c.inside(ch)[:0], ch))"},
 	{name: "who would find nothing in any case is spared a charge", file: "internal/sched/doom.go",
 		old: "			case !s.inVain(e, &vain):",
-		new: "			default:"},
+		new: "			case !s.inVain(e, &vain) || s.now >= 0:"},
 	{name: "others are stopped before a charge moves", file: "internal/sched/doom.go",
 		old: "if first != nobody && charged &&",
 		new: "if first != nobody && !charged &&"},
