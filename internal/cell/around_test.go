@@ -38,8 +38,9 @@ func divided(t *testing.T, r *rand.Rand) (*cell.Cluster, *cell.Spec) {
 
 // around is a history of a cluster of nested VCs.
 type around struct {
-	c    *cell.Cluster
-	live []cell.AllocID
+	c      *cell.Cluster
+	live   []cell.AllocID
+	shifts int // found
 }
 
 // fill places some guaranteed gangs, of random shapes on random nodes.
@@ -89,23 +90,50 @@ func (w *around) leave(r *rand.Rand) {
 	}
 }
 
+// shift asks for charges elsewhere for each VC, with answers at random: asking changes nothing, and
+// what comes of it leaves every guarantee safe.
+func (w *around) shift(t *testing.T, r *rand.Rand) {
+	before := w.c.Dump()
+	for v := int32(1); v < w.c.NumSpaces(); v++ {
+		asked, idle := 0, r.IntN(2)
+		sh, ok := w.c.Shift(&cell.Shifting{Space: v, Chains: slices.Repeat([]bool{true}, len(w.c.Forest().Chains)),
+			Idle: func(space int32, _ int16) bool { return space%2 == int32(idle) },
+			Need: func(int32, int16) cell.Need { return cell.Need(r.IntN(3)) },
+			Fits: func() bool { asked++; return asked == 1 || asked > 2 && r.IntN(3) > 0 }, Bears: func(cell.Charge) bool { return r.IntN(2) == 0 }})
+		if after := w.c.Dump(); after != before {
+			t.Fatalf("Shift for space %d changed the cluster from\n%s\nto\n%s", v, before, after)
+		}
+		if !ok {
+			continue
+		}
+		if len(sh.Doomed) > 0 {
+			w.shifts++
+		}
+		if !w.c.Shifted(sh, func() bool {
+			if err := w.c.Verify(); err != nil {
+				t.Fatalf("shifted by %+v: %v; before\n%s", sh, err, before)
+			}
+			return true
+		}) || w.c.Dump() != before {
+			t.Fatalf("Shifted by %+v refused, or changed the cluster from\n%s\nto\n%s", sh, before, w.c.Dump())
+		}
+	}
+}
+
 // settle charges bad hardware to VCs, as far as it must and may be. Asking changes nothing,
 // and a charge leaves every guarantee safe.
 func (w *around) settle(t *testing.T) {
 	for {
 		before := w.c.Dump()
-		space, root, recovered := w.c.Recovered()
+		recovered := w.c.Recovered()
 		if after := w.c.Dump(); after != before {
 			t.Fatalf("Recovered changed the cluster from\n%s\nto\n%s", before, after)
 		}
-		if recovered {
-			w.c.Spare(space, root)
+		if recovered != nil {
+			for _, ch := range recovered {
+				w.c.Spare(ch.Space, ch.Root)
+			}
 			continue
-		}
-		all := func(int32, int16) bool { return true }
-		none := func(int32, int16) cell.Need { return cell.NoNeed }
-		if _, _, ok := w.c.Transfer(all, none, func(_, _ cell.Charge) bool { return false }); ok || w.c.Dump() != before {
-			t.Fatalf("Transfer, which nothing helps, changed the cluster from\n%s\nto\n%s", before, w.c.Dump())
 		}
 		space, root, id, ok := w.c.Ailing()
 		if after := w.c.Dump(); after != before {
@@ -247,7 +275,7 @@ func TestGuaranteesAreCarriedOverInNestedVCs(t *testing.T) {
 // A charge that is taken away for a look comes back with the cells of the containers around it
 // where they were, though other roots of these are unbound by then.
 func TestChargesInNestedVCs(t *testing.T) {
-	charges := 0
+	charges, shifts := 0, 0
 	for seed := range seeds.Of(t, 300) {
 		r := rand.New(rand.NewPCG(seed, 41))
 		level := func(l cell.Level, n int32) []cell.QuotaSpec {
@@ -270,10 +298,12 @@ func TestChargesInNestedVCs(t *testing.T) {
 			}
 			w.settle(t)
 			charges += c.Doomed()
+			w.shift(t, r)
 			w.leave(r)
 		}
+		shifts += w.shifts
 	}
-	if charges < 100 && seeds.Modest() {
-		t.Errorf("only %d charges", charges)
+	if (charges < 100 || shifts < 100) && seeds.Modest() {
+		t.Errorf("only %d charges and %d that go elsewhere", charges, shifts)
 	}
 }

@@ -257,8 +257,10 @@ func TestPlaceAgreesWithBruteForce(t *testing.T) {
 // is due; it returns how many charges it made.
 func (c *Cluster) settleHealth() (n int) {
 	for {
-		if space, root, ok := c.Recovered(); ok {
-			c.Spare(space, root)
+		if all := c.Recovered(); all != nil {
+			for _, ch := range all {
+				c.Spare(ch.Space, ch.Root)
+			}
 			continue
 		}
 		space, root, id, ok := c.Ailing()
@@ -271,21 +273,16 @@ func (c *Cluster) settleHealth() (n int) {
 	}
 }
 
-// chargesNeeded checks that no unused charge could be taken back, by taking each back.
+// chargesNeeded checks that no unused charge could be taken back, by taking each back, with
+// those inside it.
 func (c *Cluster) chargesNeeded() {
-	for si := range c.spaces {
-		for ri := range c.spaces[si].Roots {
-			r := &c.spaces[si].Roots[ri]
-			if !r.Doomed || !c.unused(int32(si), r) {
-				continue
-			}
-			id := r.Cell
-			back := c.aside(Charge{int32(si), RootID(ri), id})
-			if c.sound(c.spaces[si].Parent, r.Chain) == 0 {
-				panic(fmt.Sprintf("space %d is charged for cell %d without need", si, id))
-			}
-			back()
+	for _, ch := range c.Charges() {
+		chain := c.rootOf(ch).Chain
+		all, back := c.allAside(append(c.inside(ch), ch))
+		if slices.Contains(all, ch) && c.sound(c.spaces[ch.Space].Parent, chain) == 0 {
+			panic(fmt.Sprintf("space %d is charged for cell %d without need", ch.Space, ch.Cell))
 		}
+		back()
 	}
 }
 

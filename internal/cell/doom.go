@@ -34,8 +34,7 @@ func (c *Cluster) due(up int32, chain int16, l Level) (space int32, root RootID,
 	space = None
 	for i := range c.spaces {
 		s := &c.spaces[i]
-		if s.Parent == up && len(s.unbound[slot]) > 0 &&
-			(space == None || len(s.unbound[slot]) > len(c.spaces[space].unbound[slot])) {
+		if s.Parent == up && len(s.unbound[slot]) > 0 && (space == None || c.beforeOf(slot, int32(i), space) < 0) {
 			space = int32(i)
 		}
 	}
@@ -55,6 +54,13 @@ func (c *Cluster) due(up int32, chain int16, l Level) (space int32, root RootID,
 		}
 		tried = id
 	}
+}
+
+// beforeOf orders the parts of a container in which charges of a level are looked for: who has
+// most unbound cells, then by name, whether it has children or not.
+func (c *Cluster) beforeOf(slot int, a, b int32) int {
+	x, y := &c.spaces[a], &c.spaces[b]
+	return cmp.Or(cmp.Compare(len(y.unbound[slot]), len(x.unbound[slot])), cmp.Compare(x.Name, y.Name))
 }
 
 // illest returns the unhealthy cell of a level under the free cells of a
@@ -126,20 +132,21 @@ func (c *Cluster) charge(space int32, root RootID, on bool) {
 	}
 }
 
-// Recovered returns a doomed root that nobody uses and that need not be charged
-// any more: there are enough healthy cells again.
-func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
+// Recovered returns a charge of which nothing is in use and that need not be any more: there are
+// enough healthy cells again. Before it come those of VCs inside its cell, the innermost first:
+// they may be due only because of it, and it holds them.
+func (c *Cluster) Recovered() []Charge {
 	if len(c.charges) == 0 {
-		return None, None, false
+		return nil
 	}
 	more := make([][]int64, len(c.f.Chains))
 	for i := range c.charges { // each is taken away and put back at its place
-		si, ri := c.charges[i].space, c.charges[i].root
-		r := &c.spaces[si].Roots[ri]
-		if !c.unused(si, r) {
+		ch := c.chargeAt(i)
+		r := c.rootOf(ch)
+		if c.spaces[ch.Space].free == nil && r.Used > 0 {
 			continue
 		}
-		if c.spaces[si].Parent == 0 && c.sick[r.Cell] > 0 {
+		if c.spaces[ch.Space].Parent == 0 && c.sick[r.Cell] > 0 {
 			if more[r.Chain] == nil {
 				more[r.Chain] = c.margins(0, r.Chain)
 			}
@@ -147,14 +154,50 @@ func (c *Cluster) Recovered() (space int32, root RootID, ok bool) {
 				continue // without it there would be too few of its level again
 			}
 		}
-		back := c.aside(Charge{si, ri, r.Cell})
-		well := c.sound(c.spaces[si].Parent, r.Chain) == 0
+		all, back := c.allAside(append(c.inside(ch), ch))
+		well := len(all) > 0 && all[len(all)-1] == ch && c.sound(c.spaces[ch.Space].Parent, r.Chain) == 0
 		back()
 		if well {
-			return si, ri, true
+			return all
 		}
 	}
-	return None, None, false
+	return nil
+}
+
+// inside lists the charges of VCs that are part of one and lie in a charged cell of it, the
+// innermost first.
+func (c *Cluster) inside(ch Charge) (out []Charge) {
+	if c.spaces[ch.Space].free == nil {
+		return nil
+	}
+	first := c.f.Cells[ch.Cell].FirstLeaf
+	for i := range c.charges {
+		in := c.chargeAt(i)
+		at := c.f.Cells[in.Cell].FirstLeaf
+		if in.Space != ch.Space && c.within(in.Space, ch.Space) && at >= first && at < first+LeafID(c.f.NumLeaves(ch.Cell)) {
+			out = append(out, in)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Charge) int { return cmp.Compare(c.depth(b.Space), c.depth(a.Space)) })
+	return out
+}
+
+// allAside takes charges away, one after the other, but for those that are in use, and returns
+// which, and what puts them back.
+func (c *Cluster) allAside(all []Charge) (was []Charge, back func()) {
+	var backs []func()
+	for _, ch := range all {
+		if c.unused(ch.Space, c.rootOf(ch)) {
+			was = append(was, ch)
+			backs = append(backs, c.aside(ch))
+		}
+	}
+	return was, func() { undoAll(backs) }
+}
+
+func (c *Cluster) chargeAt(i int) Charge {
+	ref := c.charges[i]
+	return Charge{ref.space, ref.root, c.spaces[ref.space].Roots[ref.root].Cell}
 }
 
 // Charge is an unbound preassigned cell that stands for a bad one.
@@ -166,88 +209,6 @@ type Charge struct {
 
 // Doomed returns how many charges there are.
 func (c *Cluster) Doomed() int { return len(c.charges) }
-
-// Need is how much a VC needs cells of a chain.
-type Need int8
-
-// A VC does not need such cells, may do without some, or not.
-const (
-	NoNeed Need = iota
-	MayDoWithout
-	Needed
-)
-
-// Transfer finds a charge that can go to another VC: from one that suffers by it to
-// one of the same container that does not need such cells, else may do without, and has as
-// large a one unbound. helps is asked about both while the charge is moved; the cluster is
-// unchanged afterwards. Which of a VC's charges of one level goes makes no difference where
-// none of their leaves is well: it is asked once.
-func (c *Cluster) Transfer(suffers func(space int32, chain int16) bool, needs func(space int32, chain int16) Need, helps func(was, is Charge) bool) (was, is Charge, ok bool) {
-	type kind struct {
-		space int32
-		slot  int
-	}
-	var asked []kind
-	for i := range c.charges { // each is taken away and put back at its place
-		was = Charge{Space: c.charges[i].space, Root: c.charges[i].root}
-		r := &c.spaces[was.Space].Roots[was.Root]
-		was.Cell = r.Cell
-		k := kind{was.Space, c.f.slot(r.Chain, r.Level)}
-		dead := c.sick[r.Cell] == c.f.NumLeaves(r.Cell)
-		if !c.unused(was.Space, r) || dead && slices.Contains(asked, k) || !suffers(was.Space, r.Chain) {
-			continue
-		}
-		is, found := c.taker(was, needs)
-		if !found {
-			continue
-		}
-		if c.helped(was, is, helps) {
-			return was, is, true
-		}
-		if dead {
-			asked = append(asked, k)
-		}
-	}
-	return Charge{}, Charge{}, false
-}
-
-// taker returns the first VC that could take over a charge, of those that need such cells
-// least, with its cell.
-func (c *Cluster) taker(was Charge, needs func(int32, int16) Need) (best Charge, ok bool) {
-	r := &c.spaces[was.Space].Roots[was.Root]
-	slot, most := c.f.slot(r.Chain, r.Level), Needed
-	for i := range c.spaces {
-		list := c.spaces[i].unbound[slot]
-		if int32(i) == was.Space || c.spaces[i].Parent != c.spaces[was.Space].Parent || len(list) == 0 {
-			continue
-		}
-		need := needs(int32(i), r.Chain)
-		if need >= most {
-			continue
-		}
-		is := Charge{int32(i), list[len(list)-1], was.Cell}
-		back := c.aside(was)
-		can := c.canDoom(is.Space, is.Root, is.Cell)
-		back()
-		if can {
-			best, most, ok = is, need, true
-		}
-		if most == NoNeed {
-			break
-		}
-	}
-	return best, ok
-}
-
-// helped asks whether it helps that a charge goes from one VC to another.
-func (c *Cluster) helped(was, is Charge, helps func(was, is Charge) bool) bool {
-	back := c.aside(was)
-	c.Doom(is.Space, is.Root, is.Cell)
-	ok := helps(was, is)
-	c.Spare(is.Space, is.Root)
-	back()
-	return ok
-}
 
 // aside takes a charge away, to look what comes of that. back puts it where it was, with the
 // cells of containers around it that went with it: these could be bound elsewhere, or others
@@ -266,19 +227,10 @@ func (c *Cluster) aside(at Charge) (back func()) {
 // uncharged takes away all charges of what nobody uses, those inside of others first, and
 // returns what brings them back.
 func (c *Cluster) uncharged() (back func()) {
-	refs := slices.Clone(c.charges)
-	slices.SortStableFunc(refs, func(a, b rootRef) int { return cmp.Compare(c.depth(b.space), c.depth(a.space)) })
-	var backs []func()
-	for _, at := range refs {
-		if r := &c.spaces[at.space].Roots[at.root]; c.unused(at.space, r) {
-			backs = append(backs, c.aside(Charge{at.space, at.root, r.Cell}))
-		}
-	}
-	return func() {
-		for _, back := range slices.Backward(backs) {
-			back()
-		}
-	}
+	all := c.Charges()
+	slices.SortStableFunc(all, func(a, b Charge) int { return cmp.Compare(c.depth(b.Space), c.depth(a.Space)) })
+	_, back = c.allAside(all)
+	return back
 }
 
 // Ill returns how many leaves of a cell get no new work.

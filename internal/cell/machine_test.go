@@ -203,8 +203,10 @@ func (m *machine) Check(t *rapid.T) {
 		t.Fatalf("the unused guarantees can no longer be had at once: %s", m.c.Dump())
 	}
 	for {
-		if space, root, ok := m.c.Recovered(); ok {
-			m.c.Spare(space, root)
+		if all := m.c.Recovered(); all != nil {
+			for _, ch := range all {
+				m.c.Spare(ch.Space, ch.Root)
+			}
 			continue
 		}
 		space, root, id, ok := m.c.Ailing()

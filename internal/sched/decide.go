@@ -35,7 +35,8 @@ func (s *State) Decide(now Time) []Record {
 		s.settleJobs()
 	}
 	s.settleDoomed()
-	for s.moveCharge() {
+	var helped []GangRef
+	for s.moveCharges(&helped) {
 	}
 	moved := s.seq
 	s.grew, s.ordered = false, none
@@ -46,7 +47,7 @@ func (s *State) Decide(now Time) []Record {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew = s.grew || s.seq > before
 	}
-	if s.seq > moved && s.moveCharge() {
+	if s.seq > moved && s.moveCharges(&helped) {
 		s.grew = true
 	}
 	if s.grew = s.grew || s.reordered(); !s.grew && s.mustLend() {

@@ -136,7 +136,7 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 		held := int32(0)
 		for _, t := range al.Placement.Tasks {
 			if len(t.Leaves) > 0 && usable[f.Cells[f.Leaves[t.Leaves[0]]].Chain] {
-				held += int32(len(t.Leaves))
+				held += int32(len(t.Leaves)) - s.takenOff(t.Leaves, q)
 			}
 		}
 		if sure -= held; !stuck {
@@ -144,6 +144,24 @@ func (s *State) room(j *job, g int, q *cell.Request) (most, sure int32) {
 		}
 	}
 	return most, sure
+}
+
+// takenOff counts those of a task's leaves that room takes off its VC already: bad ones in a charged
+// cell.
+func (s *State) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
+	if s.cl.Doomed() == 0 || q.IgnoreHealth {
+		return 0
+	}
+	for _, l := range leaves {
+		at := s.cl.Forest().Leaves[l]
+		if s.cl.Ill(at) == 0 {
+			continue
+		}
+		if space, root := s.cl.RootOver(at); space != cell.None && s.cl.Space(space).Roots[root].Doomed {
+			n++
+		}
+	}
+	return n
 }
 
 // runsAlone reports whether a gang would fit if nobody else used anything, as healthy
@@ -180,11 +198,10 @@ func (s *State) fitsWithoutOwn(q *cell.Request) bool {
 // and as that is charged then or before. It is remembered as long as that lasts.
 func (s *State) fitsEmpty(j *job, g int, q *cell.Request, charged bool) bool {
 	place := func() bool {
-		empty := s.vacant()
 		if charged {
-			empty = s.charging(j.space)
+			return s.fitsCharged(j, q)
 		}
-		_, ok := empty.Place(q)
+		_, ok := s.vacant().Place(q)
 		return ok
 	}
 	if q.Keep != nil || s.only != nil || q.Reach != nil {
@@ -208,13 +225,15 @@ type loneFit struct {
 	charged bool
 }
 
-// charging is the cluster with nothing in use after what is bad was charged: to a VC only what
-// no other can bear, since a charge goes where it holds nobody up.
-func (s *State) charging(of int32) *cell.Cluster {
+// fitsCharged reports whether a gang fits when nothing is in use and what is bad was charged: to its
+// VC only what no other can bear, since a charge goes where it holds nobody up.
+func (s *State) fitsCharged(j *job, q *cell.Request) bool {
 	c := s.vacant().Clone()
 	for {
-		if space, root, ok := c.Recovered(); ok {
-			c.Spare(space, root)
+		if all := c.Recovered(); all != nil {
+			for _, ch := range all {
+				c.Spare(ch.Space, ch.Root)
+			}
 			continue
 		}
 		space, root, id, ok := c.Ailing()
@@ -223,21 +242,29 @@ func (s *State) charging(of int32) *cell.Cluster {
 		}
 		c.Doom(space, root, id)
 	}
-	its := func(space int32, _ int16) bool { return s.inside(of, space) }
-	needs := func(space int32, chain int16) cell.Need {
-		if its(space, chain) {
-			return cell.Needed
-		}
-		return cell.NoNeed
+	fits := func() bool {
+		_, ok := c.Place(q)
+		return ok
 	}
-	for {
-		was, is, ok := c.Transfer(its, needs, func(_, _ cell.Charge) bool { return true })
-		if !ok {
-			return c
-		}
-		c.Spare(was.Space, was.Root)
-		c.Doom(is.Space, is.Root, is.Cell)
+	if fits() {
+		return true
 	}
+	chains := make([]bool, len(c.Forest().Chains))
+	for ci := range chains {
+		chains[ci] = true
+	}
+	_, ok := c.Shift(&cell.Shifting{
+		Space: j.space, Chains: chains, Fits: fits,
+		Idle: func(space int32, _ int16) bool { return !s.inside(j.space, space) },
+		Need: func(space int32, _ int16) cell.Need {
+			if s.inside(j.space, space) {
+				return cell.Needed
+			}
+			return cell.NoNeed
+		},
+		Bears: func(cell.Charge) bool { return true },
+	})
+	return ok
 }
 
 // enoughLeave reports whether a gang that may lift nobody fits once those have left who are

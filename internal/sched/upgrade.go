@@ -79,16 +79,15 @@ func below(q []queued, p cell.Priority) int {
 func (w *walker) upgrade(a *attempt) {
 	defer w.s.blaming(a.id.Job)
 	s := w.s
-	if !s.steady(a) || a.orphaned && !s.partLeft(a) || w.leavesBlocked(a) {
+	if !s.mayUpgrade(a) || w.leavesBlocked(a) {
 		return
 	}
 	if o := w.outlook; o != nil {
 		o.yieldTo(a)
 		defer o.yielded()
 	}
-	binds, ok := s.cl.Upgradable(a.alloc)
-	members := s.membersOf(a.alloc)
-	if !ok || slices.ContainsFunc(members, func(m *attempt) bool { return !s.suits(m, binds) }) {
+	binds, ok := s.upgradable(a)
+	if !ok {
 		return
 	}
 	if o := w.outlook; o != nil {
@@ -96,6 +95,15 @@ func (w *walker) upgrade(a *attempt) {
 	}
 	s.grew = s.grew || s.bindsIll(s.jobs[a.job].space, binds)
 	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
+}
+
+// mayUpgrade reports whether an attempt could be guaranteed again at all.
+func (s *State) mayUpgrade(a *attempt) bool { return s.steady(a) && (!a.orphaned || s.partLeft(a)) }
+
+// upgradable returns the bindings with which an attempt is guaranteed again, if there are any.
+func (s *State) upgradable(a *attempt) ([]cell.Bind, bool) {
+	binds, ok := s.cl.Upgradable(a.alloc)
+	return binds, ok && !slices.ContainsFunc(s.membersOf(a.alloc), func(m *attempt) bool { return !s.suits(m, binds) })
 }
 
 // partLeft reports whether an attempt that lost leaves has some that are what they were.

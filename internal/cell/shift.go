@@ -1,0 +1,391 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Need is how much a VC needs cells of a chain.
+type Need int8
+
+// A VC does not need such cells, may do without some, or not.
+const (
+	NoNeed Need = iota
+	MayDoWithout
+	Needed
+)
+
+// Shift is charges of bad hardware that go elsewhere: those that are taken back, the
+// innermost first, and those that are made instead, the outermost first.
+type Shift struct{ Spared, Doomed []Charge }
+
+// Shifting asks for whom charges are to go elsewhere, and what that may cost.
+type Shifting struct {
+	Space  int32  // the VC of a waiting gang
+	Chains []bool // that it could use
+	// Idle says of a VC, with all inside it, that nobody waits for cells of a chain; Need how
+	// much it needs them. Both are asked while the cluster is as it was.
+	Idle func(space int32, chain int16) bool
+	Need func(space int32, chain int16) Need
+	// Fits reports whether the gang would find cells, and Bears whether the VC to which a charge
+	// went bears it. They are asked while charges are elsewhere.
+	Fits  func() bool
+	Bears func(to Charge) bool
+}
+
+// shiftTries bounds how often Fits is asked for one gang; shiftCells is to how many other
+// cells a charge may go in its VC, those with fewest bad leaves.
+const (
+	shiftTries = 128
+	shiftCells = 8
+)
+
+// shifting is charges that are looked for another place.
+type shifting struct {
+	*Shifting
+	c      *Cluster
+	home   int32     // the outermost space around the VC
+	was    []Charge  // what was taken away, the innermost first
+	takers [][]taker // of each
+	now    []Charge  // what is made again
+	vain   []Charge  // where a charge was in the way; with more charges it would be, too
+	tries  int
+}
+
+// taker is a VC that could take a charge over.
+type taker struct {
+	space int32
+	need  Need
+}
+
+// Shift looks how charges could lie so that a waiting gang finds cells. Those of its VC, of
+// those around it and of all inside these are taken away; who finds nothing even then is in want
+// of other things. Then they are made again, as many as are due: where they were; else on another
+// bad cell, for the same VC; else for another VC of the same container that does not need such
+// cells, or may do without. Where that does not do, those of VCs in which nobody waits
+// change places, too. The cluster is unchanged afterwards.
+func (c *Cluster) Shift(ask *Shifting) (Shift, bool) {
+	for _, idle := range []bool{false, true} {
+		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space)}
+		own := s.movable(idle)
+		if len(own) == 0 {
+			continue
+		}
+		if sh, ok := s.try(own); ok && c.Shifted(sh, ask.Fits) {
+			return sh, true
+		}
+	}
+	return Shift{}, false
+}
+
+// Shifted asks while charges are elsewhere: not when they cannot be, or others would be due.
+// The cluster is unchanged afterwards.
+func (c *Cluster) Shifted(sh Shift, ask func() bool) bool {
+	var backs []func()
+	defer func() { undoAll(backs) }()
+	for _, ch := range sh.Spared {
+		if !c.unused(ch.Space, &c.spaces[ch.Space].Roots[ch.Root]) {
+			return false
+		}
+		backs = append(backs, c.aside(ch))
+	}
+	for _, ch := range sh.Doomed {
+		if !c.rebind(ch.Space, ch.Root, ch.Cell) {
+			return false
+		}
+		c.charge(ch.Space, ch.Root, true)
+		backs = append(backs, func() { c.Spare(ch.Space, ch.Root) })
+	}
+	for up := range c.spaces {
+		for ci := range c.f.Chains {
+			if c.spaces[up].free != nil && !c.safe(int32(up), int16(ci)) {
+				return false
+			}
+		}
+	}
+	if _, _, _, due := c.Ailing(); due {
+		return false
+	}
+	return ask()
+}
+
+func undoAll(backs []func()) {
+	for _, back := range slices.Backward(backs) {
+		back()
+	}
+}
+
+// outermost returns the space around a VC that is part of no other; the VC itself, if it is.
+func (c *Cluster) outermost(space int32) int32 {
+	for c.spaces[space].Parent > 0 {
+		space = c.spaces[space].Parent
+	}
+	return space
+}
+
+// Shares reports whether two VCs are one, or lie in the same one.
+func (c *Cluster) Shares(a, b int32) bool { return c.outermost(a) == c.outermost(b) }
+
+// Charges returns all charges, in order of their VCs.
+func (c *Cluster) Charges() []Charge {
+	out := make([]Charge, 0, len(c.charges))
+	for i := range c.charges {
+		out = append(out, c.chargeAt(i))
+	}
+	return out
+}
+
+func (c *Cluster) rootOf(ch Charge) *Root { return &c.spaces[ch.Space].Roots[ch.Root] }
+
+// dead reports whether nothing of a cell is well.
+func (c *Cluster) dead(id CellID) bool { return c.sick[id] == c.f.NumLeaves(id) }
+
+// movable lists the charges that may be taken away, the innermost first, smaller cells before
+// larger ones, those of the gang's VC before others, which are made again first; with idle those of
+// VCs in which nobody waits, too: only if there are any.
+func (s *shifting) movable(idle bool) []Charge {
+	var out []Charge
+	some := false
+	for _, ch := range s.c.Charges() {
+		r := s.c.rootOf(ch)
+		if !s.Chains[r.Chain] {
+			continue
+		}
+		own := s.c.outermost(ch.Space) == s.home
+		if other := !own && idle && s.Idle(ch.Space, r.Chain); own || other {
+			out = append(out, ch)
+			some = some || other
+		}
+	}
+	if idle && !some {
+		return nil
+	}
+	other := func(ch Charge) int {
+		if s.c.within(s.Space, ch.Space) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b Charge) int {
+		return cmp.Or(cmp.Compare(s.c.depth(b.Space), s.c.depth(a.Space)), cmp.Compare(s.c.rootOf(a).Level, s.c.rootOf(b).Level),
+			cmp.Compare(other(a), other(b)))
+	})
+	return out
+}
+
+// try looks for other places of these charges.
+func (s *shifting) try(all []Charge) (Shift, bool) {
+	var back func()
+	s.was, back = s.c.allAside(all)
+	fits := len(s.was) > 0 && s.Fits()
+	back()
+	if !fits || !s.choice() {
+		return Shift{}, false
+	}
+	_, back = s.c.allAside(all)
+	defer back()
+	defer func() { s.unmake(0) }()
+	n := len(s.was)
+	slices.Reverse(s.takers)
+	slices.Reverse(s.was)
+	if !s.restore(0, n) || !s.settle() {
+		return Shift{}, false
+	}
+	slices.Reverse(s.was)
+	but := func(a, b []Charge) []Charge {
+		return slices.DeleteFunc(slices.Clone(a), func(ch Charge) bool { return slices.Contains(b, ch) })
+	}
+	sh := Shift{but(s.was, s.now), but(s.now, s.was)}
+	slices.SortStableFunc(sh.Doomed, func(a, b Charge) int { return cmp.Compare(s.c.depth(a.Space), s.c.depth(b.Space)) })
+	return sh, true
+}
+
+// choice notes who could take each charge over, and reports whether there is any other place
+// for one of them: another VC, or other cells of which something is well.
+func (s *shifting) choice() bool {
+	some := false
+	for _, ch := range s.was {
+		list := s.whoTakes(ch)
+		s.takers = append(s.takers, list)
+		r := s.c.rootOf(ch)
+		id := s.c.illest(s.c.spaces[ch.Space].Parent, s.c.f.slot(r.Chain, r.Level), r.Level, None)
+		some = some || len(list) > 0 || id != None && !s.c.dead(id) || !s.c.dead(ch.Cell) && ch.Space != s.was[0].Space
+	}
+	return some || !s.c.dead(s.was[0].Cell) && s.was[0].Space != s.was[len(s.was)-1].Space
+}
+
+// whoTakes lists who could take a charge over: who needs such cells least first, then as one
+// would be charged.
+func (s *shifting) whoTakes(ch Charge) (out []taker) {
+	r := s.c.rootOf(ch)
+	for i := range s.c.spaces {
+		sp := &s.c.spaces[i]
+		if int32(i) == ch.Space || sp.Parent != s.c.spaces[ch.Space].Parent || !slices.ContainsFunc(sp.Roots, func(o Root) bool {
+			return o.Pinned == "" && o.Chain == r.Chain && o.Level == r.Level && (o.Cell == None || o.Doomed)
+		}) {
+			continue
+		}
+		need := s.Need(int32(i), r.Chain)
+		if s.c.within(s.Space, int32(i)) { // the gang itself
+			need = min(need, MayDoWithout)
+		}
+		if need < Needed {
+			out = append(out, taker{int32(i), need})
+		}
+	}
+	slot := s.c.f.slot(r.Chain, r.Level)
+	slices.SortStableFunc(out, func(a, b taker) int {
+		return cmp.Or(cmp.Compare(a.need, b.need), s.c.beforeOf(slot, a.space, b.space))
+	})
+	return out
+}
+
+// restore makes the charges [from, to) again. Most may stay where they were: so all are
+// tried there at once, then each half.
+func (s *shifting) restore(from, to int) bool {
+	if from == to {
+		return true
+	}
+	mark := len(s.now)
+	if s.stay(from, to) {
+		return true
+	}
+	s.unmake(mark)
+	if to == from+1 {
+		return s.elsewhere(s.was[from], s.takers[from])
+	}
+	return s.restore(from, (from+to)/2) && s.restore((from+to)/2, to)
+}
+
+// stay makes charges again where they were, as far as they are due.
+func (s *shifting) stay(from, to int) bool {
+	for _, ch := range s.was[from:to] {
+		if s.due(ch) && !s.make(ch) {
+			return false
+		}
+	}
+	return s.asks()
+}
+
+// due reports whether there are still fewer healthy cells than are owed where a charge was.
+func (s *shifting) due(ch Charge) bool {
+	return s.c.sound(s.c.spaces[ch.Space].Parent, s.c.rootOf(ch).Chain) != 0
+}
+
+// make makes a charge, of a like cell of its VC if that is charged by now.
+func (s *shifting) make(ch Charge) bool {
+	if r := s.c.rootOf(ch); r.Cell != None {
+		ch.Root = s.spare(ch.Space, s.c.f.slot(r.Chain, r.Level))
+	}
+	if ch.Root == None || !s.c.canDoom(ch.Space, ch.Root, ch.Cell) {
+		return false
+	}
+	s.c.Doom(ch.Space, ch.Root, ch.Cell)
+	s.now = append(s.now, ch)
+	return true
+}
+
+// spare returns an unbound cell of a VC: one that was not charged before, if there is any.
+func (s *shifting) spare(space int32, slot int) RootID {
+	root := RootID(None)
+	for _, id := range s.c.spaces[space].unbound[slot] {
+		if was := slices.ContainsFunc(s.was, func(ch Charge) bool { return ch.Space == space && ch.Root == id }); !was || root == None {
+			root = id
+		}
+	}
+	return root
+}
+
+// unmake takes charges back that were made again, but for the first n.
+func (s *shifting) unmake(n int) {
+	for _, ch := range slices.Backward(s.now[n:]) {
+		s.c.Spare(ch.Space, ch.Root)
+	}
+	s.now = s.now[:n]
+}
+
+// asks whether the gang finds cells, as charges lie.
+func (s *shifting) asks() bool {
+	s.tries++
+	return s.tries <= shiftTries && s.Fits()
+}
+
+// elsewhere makes a charge on another cell for its VC, or for another VC.
+func (s *shifting) elsewhere(was Charge, takers []taker) bool {
+	others := s.cells(was)
+	r := s.c.rootOf(was)
+	for _, id := range others {
+		alike := func(ch Charge) bool { return ch.Space == was.Space && ch.Cell == id && s.c.rootOf(ch).Level == r.Level }
+		if slices.ContainsFunc(s.vain, alike) {
+			continue
+		}
+		to := Charge{was.Space, was.Root, id}
+		if s.helps(to, true) {
+			return true
+		}
+		s.vain = append(s.vain, to)
+	}
+	for _, t := range takers {
+		root := s.spare(t.space, s.c.f.slot(r.Chain, r.Level))
+		if root == None {
+			continue
+		}
+		for _, id := range append([]CellID{was.Cell}, others...) {
+			if s.helps(Charge{t.space, root, id}, t.need == NoNeed) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// helps makes a charge, unless it is in the way of the gang, or of whom it is made for.
+func (s *shifting) helps(ch Charge, bears bool) bool {
+	mark := len(s.now)
+	if !s.make(ch) {
+		return false
+	}
+	if s.asks() && (bears || s.Bears(ch)) {
+		return true
+	}
+	s.unmake(mark)
+	return false
+}
+
+// cells lists other bad cells for a charge, those with fewest bad leaves first. Of cells
+// in which nothing is well one is as good as another.
+func (s *shifting) cells(was Charge) (out []CellID) {
+	r := s.c.rootOf(was)
+	up, slot := s.c.spaces[was.Space].Parent, s.c.f.slot(r.Chain, r.Level)
+	free := s.c.freeAbove(up, was.Cell) != None
+	for id := s.c.illest(up, slot, r.Level, None); id != None && len(out) < shiftCells; id = s.c.illest(up, slot, r.Level, id) {
+		if id != was.Cell && !(free && s.c.dead(id) && s.c.dead(was.Cell)) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// settle makes the charges that are due inside those to whom others went. It reports false
+// when somebody else would be charged.
+func (s *shifting) settle() bool {
+	for {
+		space, root, id, due := s.c.Ailing()
+		if !due {
+			return true
+		}
+		r := &s.c.spaces[space].Roots[root]
+		inside := slices.ContainsFunc(s.now, func(ch Charge) bool { return s.c.within(space, ch.Space) })
+		if !inside && s.c.outermost(space) != s.home && !s.Idle(space, r.Chain) || !s.make(Charge{space, root, id}) {
+			return false
+		}
+	}
+}
+
+// within reports whether a space is another, or lies in it.
+func (c *Cluster) within(space, outer int32) bool {
+	for space > 0 && space != outer {
+		space = c.spaces[space].Parent
+	}
+	return space == outer
+}
