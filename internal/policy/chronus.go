@@ -439,6 +439,9 @@ func (c *chronus) NextChange(v sched.View) sched.Time {
 		return 0
 	}
 	next := sched.Time((int64(v.Now())/int64(step) + 1) * int64(step))
+	if waits && v.Backfills() && int64(v.Now())%int64(step) == 0 {
+		next = v.Now() + 1 // who was forced in held up others if nothing could be booked for him
+	}
 	if at := c.change(v); at > 0 && at < next {
 		next = at
 	}

@@ -455,7 +455,8 @@ func (c *checker) changes(b engine.Batch) {
 // regretted checks that nobody is started, or promised cells, and preempted at the
 // next look although nothing happened in between: no input, and no time but that after
 // which a decision asked for another look. A microsecond later by itself a back-off may
-// have ended, or a lease, or the time for which somebody declined under offers.
+// have ended, or a lease, or the time for which somebody declined under offers; and a time limit,
+// which is as good as an input.
 func (c *checker) regretted(b engine.Batch) {
 	inputs := false
 	for _, r := range b.Records {
@@ -466,6 +467,7 @@ func (c *checker) regretted(b engine.Batch) {
 			if at := c.started[e.Attempt]; e.Cause == sched.EndPreempted && !inputs && at > 0 && at+1 == b.Records[0].Seq && r.Time <= c.nextLook && !c.asks(r.Time) {
 				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
 			}
+			inputs = inputs || e.Cause == sched.EndTimeLimit
 		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
 			inputs = true
 		case sched.Decided:
