@@ -38,7 +38,7 @@ func (s *State) Decide(now Time) []Record {
 	var helped []GangRef
 	for s.moveCharges(&helped) {
 	}
-	moved := s.seq
+	moved, first := s.seq, len(s.out)
 	s.grew, s.ordered = false, none
 	if s.looking() {
 		s.walk()
@@ -49,6 +49,9 @@ func (s *State) Decide(now Time) []Record {
 	}
 	if s.seq > moved && s.moveCharges(&helped) {
 		s.grew = true
+	}
+	if s.cl.Doomed() > 0 && s.promisedSince(first) {
+		s.grew = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}
 	if s.grew = s.grew || s.reordered(); !s.grew && s.mustLend() {
 		s.walkOpportunistic()
@@ -63,6 +66,14 @@ func (s *State) Decide(now Time) []Record {
 // by somebody else before, may start. What is lent changes no such order.
 func (s *State) reordered() bool {
 	return s.ordered >= 0 && s.placedSince(s.ordered)
+}
+
+// promisedSince reports whether somebody was promised cells after so many of this Decide's records.
+func (s *State) promisedSince(n int) bool {
+	return slices.ContainsFunc(s.out[n:], func(r Record) bool {
+		_, promised := r.Event.(Reserved)
+		return promised
+	})
 }
 
 // placedSince reports whether somebody was placed after so many of this Decide's records.
