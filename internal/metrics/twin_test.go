@@ -236,8 +236,16 @@ func (w *twin) configured(e sched.Configured) {
 			delete(was, string(r.From))
 		}
 	}
+	before := map[string]string{} // those that others took the name of
 	for name, v := range was {
-		w.vcs[name] = v
+		as := name
+		for w.vcs[as] != nil {
+			as += " (before)"
+		}
+		w.vcs[as] = v
+		if as != name {
+			before[name] = as
+		}
 	}
 	for _, v := range w.s.VCs() {
 		if w.vcs[string(v.Name)] == nil {
@@ -253,11 +261,15 @@ func (w *twin) configured(e sched.Configured) {
 		}
 	}
 	for _, j := range w.jobs {
+		joined := before[j.vc]
 		for _, r := range e.Renamed {
 			if j.vc == string(r.From) {
-				j.vc = string(r.To)
+				j.vc, joined = string(r.To), ""
 				break
 			}
+		}
+		if joined != "" {
+			j.vc = joined
 		}
 		for g := range j.gangs {
 			j.gangs[g].was = nil // the fold forgets it, too: leaves have new numbers
