@@ -256,21 +256,9 @@ func TestPlaceAgreesWithBruteForce(t *testing.T) {
 // settleHealth charges bad hardware to VCs, or takes charges back, until nothing
 // is due; it returns how many charges it made.
 func (c *Cluster) settleHealth() (n int) {
-	for {
-		if all := c.Recovered(); all != nil {
-			for _, ch := range all {
-				c.Spare(ch.Space, ch.Root)
-			}
-			continue
-		}
-		space, root, id, ok := c.Ailing()
-		if !ok {
-			c.chargesNeeded()
-			return n
-		}
-		c.Doom(space, root, id)
-		n++
-	}
+	n = c.SettleHealth()
+	c.chargesNeeded()
+	return n
 }
 
 // chargesNeeded checks that no unused charge could be taken back, by taking each back, with

@@ -28,6 +28,25 @@ func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 	return None, None, None, false
 }
 
+// SettleHealth charges bad hardware, or takes charges back, until nothing is due; it returns how many
+// charges it made. The state's own loop emits an event for each instead.
+func (c *Cluster) SettleHealth() (n int) {
+	for {
+		if all := c.Recovered(); all != nil {
+			for _, ch := range all {
+				c.Spare(ch.Space, ch.Root)
+			}
+			continue
+		}
+		space, root, id, ok := c.Ailing()
+		if !ok {
+			return n
+		}
+		c.Doom(space, root, id)
+		n++
+	}
+}
+
 // due finds whom to charge for a bad cell of one level, and which.
 func (c *Cluster) due(up int32, chain int16, l Level) (space int32, root RootID, id CellID, ok bool) {
 	slot := c.f.slot(chain, l)

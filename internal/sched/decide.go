@@ -50,7 +50,7 @@ func (s *State) Decide(now Time) []Record {
 	if s.seq > moved && s.moveCharges(&helped) {
 		s.grew = true
 	}
-	if s.cl.Doomed() > 0 && s.promisedSince(first) {
+	if s.cl.Doomed() > 0 && saysSince[Reserved](s, first) {
 		s.grew = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}
 	if s.grew = s.grew || s.reordered(); !s.grew && s.mustLend() {
@@ -68,19 +68,14 @@ func (s *State) reordered() bool {
 	return s.ordered >= 0 && s.placedSince(s.ordered)
 }
 
-// promisedSince reports whether somebody was promised cells after so many of this Decide's records.
-func (s *State) promisedSince(n int) bool {
-	return slices.ContainsFunc(s.out[n:], func(r Record) bool {
-		_, promised := r.Event.(Reserved)
-		return promised
-	})
-}
-
 // placedSince reports whether somebody was placed after so many of this Decide's records.
-func (s *State) placedSince(n int) bool {
+func (s *State) placedSince(n int) bool { return saysSince[Placed](s, n) }
+
+// saysSince reports whether an event of one kind came after so many of this Decide's records.
+func saysSince[E Event](s *State, n int) bool {
 	return slices.ContainsFunc(s.out[n:], func(r Record) bool {
-		_, placed := r.Event.(Placed)
-		return placed
+		_, is := r.Event.(E)
+		return is
 	})
 }
 

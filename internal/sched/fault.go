@@ -229,19 +229,7 @@ type loneFit struct {
 // VC only what no other can bear, since a charge goes where it holds nobody up.
 func (s *State) fitsCharged(j *job, q *cell.Request) bool {
 	c := s.vacant().Clone()
-	for {
-		if all := c.Recovered(); all != nil {
-			for _, ch := range all {
-				c.Spare(ch.Space, ch.Root)
-			}
-			continue
-		}
-		space, root, id, ok := c.Ailing()
-		if !ok {
-			break
-		}
-		c.Doom(space, root, id)
-	}
+	c.SettleHealth()
 	fits := func() bool {
 		_, ok := c.Place(q)
 		return ok
