@@ -97,9 +97,9 @@ func (w *around) shift(t *testing.T, r *rand.Rand) {
 	for v := int32(1); v < w.c.NumSpaces(); v++ {
 		asked, idle := 0, r.IntN(2)
 		sh, ok := w.c.Shift(&cell.Shifting{Space: v, Chains: slices.Repeat([]bool{true}, len(w.c.Forest().Chains)),
-			Idle: func(space int32, _ int16) bool { return space%2 == int32(idle) },
-			Need: func(int32, int16) cell.Need { return cell.Need(r.IntN(3)) },
-			Fits: func() bool { asked++; return asked == 1 || asked > 2 && r.IntN(3) > 0 }, Bears: func(cell.Charge) bool { return r.IntN(2) == 0 }})
+			Idle:  func(space int32, _ int16) bool { return space%2 == int32(idle) },
+			Needs: func(int32, int16) bool { return r.IntN(3) == 0 },
+			Fits:  func() bool { asked++; return asked == 1 || asked > 2 && r.IntN(3) > 0 }})
 		if after := w.c.Dump(); after != before {
 			t.Fatalf("Shift for space %d changed the cluster from\n%s\nto\n%s", v, before, after)
 		}

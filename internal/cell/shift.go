@@ -5,16 +5,6 @@ import (
 	"slices"
 )
 
-// Need is how much a VC needs cells of a chain.
-type Need int8
-
-// A VC does not need such cells, may do without some, or not.
-const (
-	NoNeed Need = iota
-	MayDoWithout
-	Needed
-)
-
 // Shift is charges of bad hardware that go elsewhere: those that are taken back, the
 // innermost first, and those that are made instead, the outermost first.
 type Shift struct{ Spared, Doomed []Charge }
@@ -23,14 +13,13 @@ type Shift struct{ Spared, Doomed []Charge }
 type Shifting struct {
 	Space  int32  // the VC of a waiting gang
 	Chains []bool // that it could use
-	// Idle says of a VC, with all inside it, that nobody waits for cells of a chain; Need how
-	// much it needs them. Both are asked while the cluster is as it was.
-	Idle func(space int32, chain int16) bool
-	Need func(space int32, chain int16) Need
-	// Fits reports whether the gang would find cells, and Bears whether the VC to which a charge
-	// went bears it. They are asked while charges are elsewhere.
-	Fits  func() bool
-	Bears func(to Charge) bool
+	// Idle says of a VC, with all inside it, that nobody waits for cells of a chain; Needs that
+	// somebody does who could find some. Both are asked while the cluster is as it was.
+	Idle, Needs func(space int32, chain int16) bool
+	// Fits reports whether the gang would find cells. It is asked while charges are elsewhere.
+	Fits func() bool
+	// Helps is said by Shift: without the charges the gang would find cells.
+	Helps bool
 }
 
 // shiftTries bounds how often Fits is asked for one gang; shiftCells is to how many other
@@ -46,27 +35,23 @@ type shifting struct {
 	c      *Cluster
 	home   int32     // the outermost space around the VC
 	was    []Charge  // what was taken away, the innermost first
-	takers [][]taker // of each
+	takers [][]int32 // of each, the VCs that could take it over
 	now    []Charge  // what is made again
 	vain   []Charge  // where a charge was in the way; with more charges it would be, too
+	stuck  int       // the one for which there was no place
+	first  []int32   // the outermost spaces whose charges are made before those of others
 	tries  int
-}
-
-// taker is a VC that could take a charge over.
-type taker struct {
-	space int32
-	need  Need
 }
 
 // Shift looks how charges could lie so that a waiting gang finds cells. Those of its VC, of
 // those around it and of all inside these are taken away; who finds nothing even then is in want
 // of other things. Then they are made again, as many as are due: where they were; else on another
 // bad cell, for the same VC; else for another VC of the same container that does not need such
-// cells, or may do without. Where that does not do, those of VCs in which nobody waits
+// cells, or in which the gang itself waits. Where that does not do, those of VCs in which nobody waits
 // change places, too. The cluster is unchanged afterwards.
 func (c *Cluster) Shift(ask *Shifting) (Shift, bool) {
 	for _, idle := range []bool{false, true} {
-		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space)}
+		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space), stuck: None}
 		own := s.movable(idle)
 		if len(own) == 0 {
 			continue
@@ -179,6 +164,7 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	s.was, back = s.c.allAside(all)
 	fits := len(s.was) > 0 && s.Fits()
 	back()
+	s.Helps = s.Helps || fits
 	if !fits || !s.choice() {
 		return Shift{}, false
 	}
@@ -188,8 +174,10 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	n := len(s.was)
 	slices.Reverse(s.takers)
 	slices.Reverse(s.was)
-	if !s.restore(0, n) || !s.settle() {
-		return Shift{}, false
+	for !s.restore(0, n) || !s.settle() {
+		if !s.sooner() {
+			return Shift{}, false
+		}
 	}
 	slices.Reverse(s.was)
 	but := func(a, b []Charge) []Charge {
@@ -198,6 +186,31 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	sh := Shift{but(s.was, s.now), but(s.now, s.was)}
 	slices.SortStableFunc(sh.Doomed, func(a, b Charge) int { return cmp.Compare(s.c.depth(a.Space), s.c.depth(b.Space)) })
 	return sh, true
+}
+
+// sooner has all charges made again in another order: those around the one that found no place
+// before others, which may be in its way. It reports false when they were already.
+func (s *shifting) sooner() bool {
+	s.unmake(0)
+	if s.stuck < 0 {
+		return false
+	}
+	home := s.c.outermost(s.was[s.stuck].Space)
+	if slices.Contains(s.first, home) {
+		return false
+	}
+	s.first, s.vain, s.stuck = append(s.first, home), nil, None
+	var was [2][]Charge
+	var takers [2][][]int32
+	for i, ch := range s.was {
+		late := 0
+		if s.c.outermost(ch.Space) != home {
+			late = 1
+		}
+		was[late], takers[late] = append(was[late], ch), append(takers[late], s.takers[i])
+	}
+	s.was, s.takers = slices.Concat(was[0], was[1]), slices.Concat(takers[0], takers[1])
+	return true
 }
 
 // choice notes who could take each charge over, and reports whether there is any other place
@@ -214,10 +227,15 @@ func (s *shifting) choice() bool {
 	return some || !s.c.dead(s.was[0].Cell) && s.was[0].Space != s.was[len(s.was)-1].Space
 }
 
-// whoTakes lists who could take a charge over: who needs such cells least first, then as one
-// would be charged.
-func (s *shifting) whoTakes(ch Charge) (out []taker) {
+// whoTakes lists who could take a charge over, as one would be charged; the gang's own last.
+func (s *shifting) whoTakes(ch Charge) (out []int32) {
 	r := s.c.rootOf(ch)
+	own := func(space int32) int {
+		if s.c.within(s.Space, space) {
+			return 1
+		}
+		return 0
+	}
 	for i := range s.c.spaces {
 		sp := &s.c.spaces[i]
 		if int32(i) == ch.Space || sp.Parent != s.c.spaces[ch.Space].Parent || !slices.ContainsFunc(sp.Roots, func(o Root) bool {
@@ -225,17 +243,13 @@ func (s *shifting) whoTakes(ch Charge) (out []taker) {
 		}) {
 			continue
 		}
-		need := s.Need(int32(i), r.Chain)
-		if s.c.within(s.Space, int32(i)) { // the gang itself
-			need = min(need, MayDoWithout)
-		}
-		if need < Needed {
-			out = append(out, taker{int32(i), need})
+		if own(int32(i)) > 0 || !s.Needs(int32(i), r.Chain) {
+			out = append(out, int32(i))
 		}
 	}
 	slot := s.c.f.slot(r.Chain, r.Level)
-	slices.SortStableFunc(out, func(a, b taker) int {
-		return cmp.Or(cmp.Compare(a.need, b.need), s.c.beforeOf(slot, a.space, b.space))
+	slices.SortStableFunc(out, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(own(a), own(b)), s.c.beforeOf(slot, a, b))
 	})
 	return out
 }
@@ -252,7 +266,11 @@ func (s *shifting) restore(from, to int) bool {
 	}
 	s.unmake(mark)
 	if to == from+1 {
-		return s.elsewhere(s.was[from], s.takers[from])
+		if s.elsewhere(s.was[from], s.takers[from]) {
+			return true
+		}
+		s.stuck = from
+		return false
 	}
 	return s.restore(from, (from+to)/2) && s.restore((from+to)/2, to)
 }
@@ -311,7 +329,7 @@ func (s *shifting) asks() bool {
 }
 
 // elsewhere makes a charge on another cell for its VC, or for another VC.
-func (s *shifting) elsewhere(was Charge, takers []taker) bool {
+func (s *shifting) elsewhere(was Charge, takers []int32) bool {
 	others := s.cells(was)
 	r := s.c.rootOf(was)
 	for _, id := range others {
@@ -320,18 +338,18 @@ func (s *shifting) elsewhere(was Charge, takers []taker) bool {
 			continue
 		}
 		to := Charge{was.Space, was.Root, id}
-		if s.helps(to, true) {
+		if s.helps(to) {
 			return true
 		}
 		s.vain = append(s.vain, to)
 	}
 	for _, t := range takers {
-		root := s.spare(t.space, s.c.f.slot(r.Chain, r.Level))
+		root := s.spare(t, s.c.f.slot(r.Chain, r.Level))
 		if root == None {
 			continue
 		}
 		for _, id := range append([]CellID{was.Cell}, others...) {
-			if s.helps(Charge{t.space, root, id}, t.need == NoNeed) {
+			if s.helps(Charge{t, root, id}) {
 				return true
 			}
 		}
@@ -339,13 +357,13 @@ func (s *shifting) elsewhere(was Charge, takers []taker) bool {
 	return false
 }
 
-// helps makes a charge, unless it is in the way of the gang, or of whom it is made for.
-func (s *shifting) helps(ch Charge, bears bool) bool {
+// helps makes a charge, unless it is in the way of the gang.
+func (s *shifting) helps(ch Charge) bool {
 	mark := len(s.now)
 	if !s.make(ch) {
 		return false
 	}
-	if s.asks() && (bears || s.Bears(ch)) {
+	if s.asks() {
 		return true
 	}
 	s.unmake(mark)

@@ -428,18 +428,20 @@ func runsElastic(v sched.View) bool {
 // judged, else the next lease, or the end of a profile before that. Where nobody waits that
 // only matters to elastic jobs.
 func (c *chronus) NextChange(v sched.View) sched.Time {
-	step, waits := c.lease, false
+	step, waits := c.lease, 0
 	for r := range v.Ordered(math.MaxInt64) {
-		if waits = true; r.Key.Rank == rankUndecided {
+		if waits == 0 && r.Key.Rank == rankUndecided {
 			step = c.slot
 		}
-		break
+		if waits++; waits > 1 {
+			break
+		}
 	}
-	if !waits && !runsElastic(v) {
+	if waits == 0 && !runsElastic(v) {
 		return 0
 	}
 	next := sched.Time((int64(v.Now())/int64(step) + 1) * int64(step))
-	if waits && v.Backfills() && int64(v.Now())%int64(step) == 0 {
+	if waits > 1 && v.Free() > 0 && v.Backfills() && int64(v.Now())%int64(step) == 0 {
 		next = v.Now() + 1 // who was forced in held up others if nothing could be booked for him
 	}
 	if at := c.change(v); at > 0 && at < next {

@@ -153,16 +153,7 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 		o.improve(a)
 		return
 	}
-	if o.startWhole(a) || o.start(a) {
-		return
-	}
-	over := func(a asking) (plan, bool) { return o.planOver(a, wish) }
-	p, ok := over(a)
-	if !ok && wish.takes() {
-		p, ok = o.elsewhere(a, over)
-	}
-	if ok {
-		o.carryOut(a, p)
+	if o.s.hasTurn(a.ref) && o.tries(a, wish) || o.s.isPostponed() {
 		return
 	}
 	w.passes(j)
@@ -174,12 +165,31 @@ func (w *walker) backfill(j *job, g int32, wish Wish) {
 	o.turn(a)
 }
 
+// tries tries to start a gang, at last at the expense of its own priority.
+func (o *outlook) tries(a asking, wish Wish) bool {
+	if o.startWhole(a) || o.start(a) {
+		return true
+	}
+	over := func(a asking) (plan, bool) { return o.planOver(a, wish) }
+	if o.s.isPostponed() {
+		return false
+	}
+	p, ok := over(a)
+	if !ok && wish.takes() && !o.s.isPostponed() {
+		p, ok = o.elsewhere(a, over)
+	}
+	if ok {
+		o.carryOut(a, p)
+	}
+	return ok
+}
+
 // start starts a gang, or reserves cells for it, where it passes the bookings of
 // others.
 func (o *outlook) start(a asking) bool {
 	defer o.s.blaming(a.ref.Job)
 	p, ok := o.passing(a)
-	if !ok && int64(a.j.gangs[a.g].leaves) <= o.s.unheld(a.j.space, a.prio) {
+	if !ok && !o.s.isPostponed() && int64(a.j.gangs[a.g].leaves) <= o.s.unheld(a.j.space, a.prio) {
 		p, ok = o.elsewhere(a, o.passing)
 	}
 	if ok {
@@ -254,7 +264,7 @@ func (o *outlook) revisit() {
 		again = false
 		for i := range o.passed {
 			p := &o.passed[i]
-			if g := &p.j.gangs[p.g]; p.changes != o.changes && g.waiting && g.attempt == none {
+			if g := &p.j.gangs[p.g]; !o.s.isPostponed() && p.changes != o.changes && g.waiting && g.attempt == none {
 				p.changes = o.changes
 				again = o.start(p.asking) || again
 			}
@@ -513,6 +523,13 @@ func (o *outlook) rehold() {
 	o.release()
 	o.again()
 	o.moved = moved
+}
+
+// leave gives the held cells back, of a walk that is made again.
+func (o *outlook) leave() {
+	if o != nil {
+		o.release()
+	}
 }
 
 // close journals what changed and gives the held cells back.

@@ -35,21 +35,16 @@ func (s *State) Decide(now Time) []Record {
 		s.settleJobs()
 	}
 	s.settleDoomed()
-	var helped []GangRef
-	for s.moveCharges(&helped) {
-	}
-	moved, first := s.seq, len(s.out)
-	s.grew, s.ordered = false, none
-	if s.looking() {
+	first := len(s.out)
+	s.grew, s.ordered, s.inTheWay = false, none, none
+	if s.looking() || s.cl.Doomed() > 0 {
 		s.walk()
 	}
 	if before := s.seq; before > through {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew = s.grew || s.seq > before
 	}
-	if s.seq > moved && s.moveCharges(&helped) {
-		s.grew = true
-	}
+	s.grew = s.grew || s.inTheWay >= 0 && s.placedSince(s.inTheWay)
 	if s.cl.Doomed() > 0 && saysSince[Reserved](s, first) {
 		s.grew = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}

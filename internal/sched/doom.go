@@ -25,43 +25,72 @@ func (s *State) settleDoomed() {
 	}
 }
 
-// helpedMost bounds how many waiting gangs of a VC are tried before charges are
-// moved for them.
-const helpedMost = 16
-
-// moveCharges moves charges for one gang that waits and could start with them elsewhere, or
-// without stopping anybody of its VC, while nobody of a higher priority or submitted before could as
-// they are: on other bad cells of their VC, or in VCs in which nobody waits for such cells but who
-// would find nothing however many left, or one gang alone, which starts all the same: else the
-// charge would go once that has started, and whoever had started in its stead be stopped for the
-// one it helps. It reports whether it did. Where several gangs are held up the first by priority
-// and submission is helped, whatever its VC.
+// Charges move as a step of the plan of a gang whose turn it is, when it finds no free cells:
+// what moves them starts by that, or is promised cells, and nobody else moves them. A VC stops at
+// a gang that would (postponed), until all others were walked: so whoever starts as charges lie
+// does, in whatever VC, and of those who need them moved the first by priority and submission
+// comes first, whatever its VC.
 //
-// Charges do not go round: of no VC is anybody before who could start that cannot afterwards, and
-// of one an earlier one can; and none is helped twice in one Decide. A move after the walk needs
-// a decision of the walk, and these end by their own measure.
-func (s *State) moveCharges(helped *[]GangRef) bool {
-	if s.cl.Doomed() == 0 {
-		return false
-	}
-	m := mover{s: s, first: map[int32]inTurn{}, needs: map[needed]cell.Need{}}
-	for _, h := range m.heldUp() {
-		ref := GangRef{Job: h.job, Gang: h.gang}
-		if slices.Contains(*helped, ref) {
+// Each gang has one turn in a Decide (had): who found nothing before the VC stopped does not take
+// from those behind it what they were given since, but is looked at again. It ends: somebody starts
+// by each move.
+
+// everybody may move charges, and nobody.
+var (
+	everybody = inTurn{}
+	nobody    = inTurn{prio: cell.MaxGuaranteed + 1}
+)
+
+// inTurn is a waiting gang's place by priority and submission.
+type inTurn struct {
+	prio cell.Priority
+	GangRef
+}
+
+func (a inTurn) compare(b inTurn) int {
+	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
+}
+
+// postponed is a VC whose walk stopped at a gang for which charges would move.
+type postponed struct {
+	at    inTurn
+	space int32
+}
+
+// walkPostponed walks the VCs that stopped at somebody for whom charges would move, the first of
+// these first: it may move them, with all of its VC who stand before those of others.
+func (s *State) walkPostponed(late []postponed) {
+	defer func() { s.movers = everybody }()
+	for n := 0; len(late) > 0; n++ {
+		slices.SortFunc(late, func(a, b postponed) int { return a.at.compare(b.at) })
+		s.movers = everybody
+		if len(late) > 1 && n < postponedMost {
+			s.movers = late[1].at
+		}
+		if at, stopped := s.walkVC(late[0].space); stopped {
+			late[0].at = at
+			delete(s.had, at.GangRef)
 			continue
 		}
-		sh, ok := m.shift(h.queued, cell.MinGuaranteed)
-		if !ok && !h.starts && len(s.limits(s.jobs[h.slot].space, h.prio)) > 1 {
-			sh, ok = m.shift(h.queued, h.prio)
-		}
-		if ok {
-			*helped = append(*helped, ref)
-			s.shiftCharges(sh)
-			return true
-		}
+		late = late[1:]
 	}
-	return false
 }
+
+// hasTurn reports whether a gang has its turn yet in this Decide, and notes that it has now.
+func (s *State) hasTurn(ref GangRef) bool {
+	if s.cl.Doomed() == 0 {
+		return true // nobody was stopped at
+	}
+	if s.had == nil {
+		s.had = map[GangRef]bool{}
+	}
+	had := s.had[ref]
+	s.had[ref] = true
+	return !had
+}
+
+// postponedMost bounds how often VCs give way to each other in one Decide.
+const postponedMost = 64
 
 func (s *State) shiftCharges(sh cell.Shift) {
 	for _, ch := range sh.Spared {
@@ -74,11 +103,13 @@ func (s *State) shiftCharges(sh cell.Shift) {
 	}
 }
 
-// mover is one look for charges that could lie better.
+// mover looks for charges that could lie better for one gang.
 type mover struct {
-	s     *State
-	first map[int32]inTurn     // by VC: who could start, as charges lie
-	needs map[needed]cell.Need // by VC and chain
+	s      *State
+	space  int32 // its VC
+	at     inTurn
+	chains []bool          // that it could use
+	needs  map[needed]bool // by VC and chain
 }
 
 type needed struct {
@@ -86,93 +117,68 @@ type needed struct {
 	chain int16
 }
 
-// heldUp is a gang that waits for what charges stand on. It starts, if it makes others of its VC
-// leave.
-type heldUp struct {
-	queued
-	starts bool
+// mover returns nil where nothing is charged.
+func (s *State) mover(j *job, g int32, chains []bool) *mover {
+	if s.cl.Doomed() == 0 || j.spec.Priority < cell.MinGuaranteed {
+		return nil
+	}
+	return &mover{s: s, space: j.space, at: inTurn{j.spec.Priority, GangRef{j.id, g}}, chains: chains, needs: map[needed]bool{}}
 }
 
-// heldUp lists such gangs: of each VC to which charges matter one of each kind and those before
-// who finds something, and that one, if it would stop somebody; in order of priority and
-// submission. To a VC that is not charged only those matter that lie on the nodes of a gang.
-func (m *mover) heldUp() (all []heldUp) {
-	s := m.s
-	charges := s.cl.Charges()
-	bound := func(e queued) bool { return s.jobs[e.slot].spec.restricted() }
-	for v := int32(1); v < int32(len(s.queues)); v++ {
-		charged := slices.ContainsFunc(charges, func(ch cell.Charge) bool { return s.cl.Shares(v, ch.Space) })
-		if !charged && !slices.ContainsFunc(s.queues[v], bound) || len(s.queues[v])+len(s.lazy[v]) == 0 {
-			continue
-		}
-		first, e, missed := s.couldStart(v)
-		m.first[v] = first
-		for _, e := range missed {
-			if charged || bound(e) {
-				all = append(all, heldUp{e, false})
-			}
-		}
-		if first != nobody && charged && s.lazyOf(e) == nil && len(s.limits(v, e.prio)) > 1 && !s.couldHave(e, cell.MinGuaranteed) {
-			all = append(all, heldUp{e, true})
+// moverOf is that of a gang that waits for cells; nil where charges that lie elsewhere are of no
+// help to it, even with all that it may make leave.
+func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
+	if s.cl.Doomed() == 0 {
+		return nil
+	}
+	chains, _ := s.wants(j, int32(g))
+	m := s.mover(j, int32(g), chains)
+	if m != nil {
+		if _, ok := m.shift(fits); !ok {
+			return nil
 		}
 	}
-	slices.SortStableFunc(all, func(a, b heldUp) int {
-		return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.job, b.job), cmp.Compare(a.gang, b.gang))
+	return m
+}
+
+// plan looks how charges could lie so that a plan is found. over says that the search ends here:
+// with a plan, or since it is not the gang's turn yet.
+func (m *mover) plan(try func() (plan, bool)) (p plan, over, ok bool) {
+	if m == nil {
+		return plan{}, false, false
+	}
+	sh, ok := m.shift(func() (ok bool) {
+		p, ok = try()
+		return ok
 	})
-	return all
-}
-
-// shift looks how charges could lie so that a gang could start, and at most those of its VC below a
-// limit would leave.
-func (m *mover) shift(e queued, limit cell.Priority) (cell.Shift, bool) {
-	s := m.s
-	j := &s.jobs[e.slot]
-	chains := make([]bool, len(s.cl.Forest().Chains))
-	for ci := range chains {
-		chains[ci] = s.waitsFor(e, int16(ci))
-	}
-	ask := cell.Shifting{Space: j.space, Chains: chains, Idle: s.idleVC, Need: m.need,
-		Fits:  func() bool { return s.couldHave(e, limit) },
-		Bears: func(to cell.Charge) bool { return m.starts(to.Space) },
-	}
-	sh, ok := s.cl.Shift(&ask)
 	if !ok {
-		return sh, false
+		return plan{}, false, false
 	}
-	for _, ch := range sh.Doomed {
-		for v := int32(1); v < int32(len(s.queues)); v++ {
-			if _, known := m.first[v]; !known && s.inside(v, ch.Space) {
-				m.first[v], _, _ = s.couldStart(v)
-			}
+	if m.s.movers != everybody && m.at.compare(m.s.movers) >= 0 {
+		if !m.s.isPostponed() {
+			m.s.late = m.at
 		}
+		return plan{}, true, false
 	}
-	return sh, s.cl.Shifted(sh, func() bool { return m.nobodyLoses(j.space) })
+	p.shift = sh
+	return p, true, true
 }
 
-// nobodyLoses reports whether in all other VCs than that of whom it helps somebody as early
-// could start as before.
-func (m *mover) nobodyLoses(but int32) bool {
-	for v := int32(1); v < int32(len(m.s.queues)); v++ {
-		if was, known := m.first[v]; known && v != but && was != nobody {
-			if now, _, _ := m.s.couldStart(v); was.before(now) {
-				return false
-			}
-		}
+func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
+	s := m.s
+	ask := cell.Shifting{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
+	sh, ok := s.cl.Shift(&ask)
+	if ask.Helps && !ok && s.inTheWay < 0 {
+		s.inTheWay = len(s.out) // once others were placed, who need such cells no more, they may go
 	}
-	return true
+	return sh, ok
 }
 
-// starts reports whether anybody could start in a VC, or one inside it.
-func (m *mover) starts(space int32) bool {
-	for v := int32(1); v < int32(len(m.s.queues)); v++ {
-		if m.s.inside(v, space) {
-			if first, _, _ := m.s.couldStart(v); first != nobody {
-				return true
-			}
-		}
-	}
-	return false
-}
+// isPostponed reports whether the walk of a VC stops, until others had their chance.
+func (s *State) isPostponed() bool { return s.late != everybody }
+
+// vainMost bounds how many shapes of waiting gangs of a VC are tried to see whether it needs cells.
+const vainMost = 16
 
 // idleVC reports whether no guaranteed gang of a VC, or of those inside it, waits for cells of a
 // chain, or for its guarantee.
@@ -211,9 +217,9 @@ func (s *State) lazyOf(e queued) *attempt {
 	return nil
 }
 
-// need says how much guaranteed gangs of a VC, or of those inside it, need cells of a chain. One
-// that waits alone may do with fewer; who would not fit even if everybody had left needs none.
-func (m *mover) need(space int32, chain int16) cell.Need {
+// need reports whether guaranteed gangs of a VC, or of those inside it, need cells of a chain: who
+// would not fit even if everybody of it had left needs none.
+func (m *mover) need(space int32, chain int16) bool {
 	key := needed{space, chain}
 	n, known := m.needs[key]
 	if !known {
@@ -223,33 +229,18 @@ func (m *mover) need(space int32, chain int16) cell.Need {
 	return n
 }
 
-func (s *State) needsCells(space int32, chain int16) cell.Need {
-	others, wanting := 0, 0
+func (s *State) needsCells(space int32, chain int16) bool {
 	var vain []whoAsked
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {
 			continue
 		}
-		if slices.ContainsFunc(s.lazy[v], func(e queued) bool { return s.waitsFor(e, chain) }) {
-			return cell.Needed
-		}
-		for _, e := range s.queues[v] {
-			switch {
-			case e.prio < cell.MinGuaranteed:
-			case !s.waitsFor(e, chain):
-				others++
-			case !s.inVain(e, &vain):
-				wanting++
-			}
-			if wanting > 0 && wanting+others > 1 {
-				return cell.Needed
-			}
+		if slices.ContainsFunc(s.lazy[v], func(e queued) bool { return s.waitsFor(e, chain) }) ||
+			slices.ContainsFunc(s.queues[v], func(e queued) bool { return s.waitsFor(e, chain) && !s.inVain(e, &vain) }) {
+			return true
 		}
 	}
-	if wanting > 0 {
-		return cell.MayDoWithout
-	}
-	return cell.NoNeed
+	return false
 }
 
 // inVain reports whether a gang would find nothing even if all of its VC left, by what is charged
@@ -261,7 +252,7 @@ func (s *State) inVain(e queued, vain *[]whoAsked) bool {
 	if slices.Contains(*vain, this) {
 		return true
 	}
-	if len(*vain) == helpedMost {
+	if len(*vain) == vainMost {
 		return false
 	}
 	q := s.request(j, int(e.gang))
@@ -284,90 +275,26 @@ func (s *State) inside(v, space int32) bool {
 	return v == space && v > 0
 }
 
-// inTurn is a waiting gang's place by priority and submission.
-type inTurn struct {
-	prio cell.Priority
-	job  JobID
-}
-
-// nobody stands behind all guaranteed gangs.
-var nobody = inTurn{prio: cell.Opportunistic}
-
-func (a inTurn) before(b inTurn) bool {
-	return a.prio > b.prio || a.prio == b.prio && a.job < b.job
-}
-
-// couldStart returns the first waiting gang of a VC that would find cells as the cluster stands,
-// and those before it that would not, of several that ask for the same the first.
-func (s *State) couldStart(v int32) (best inTurn, first queued, without []queued) {
-	var missed []whoAsked
-	tried := 0
-	best = nobody
-	for _, list := range [][]queued{s.queues[v], s.lazy[v]} {
-		for _, e := range list {
-			at := inTurn{e.prio, e.job}
-			if e.prio < best.prio || e.prio < cell.MinGuaranteed || tried == helpedMost {
-				break
-			}
-			if !at.before(best) || !s.mayStart(e) {
-				continue
-			}
-			tried++
-			this := whoAsked{s.jobs[e.slot].gangs[e.gang].shape.text, e.prio}
-			picky := s.picky(e)
-			switch {
-			case !picky && slices.Contains(missed, this):
-			case s.couldHave(e, e.prio):
-				best, first = at, e
-			default:
-				without = append(without, e)
-				if !picky {
-					missed = append(missed, this)
-				}
-			}
-		}
-	}
-	return best, first, slices.DeleteFunc(without, func(e queued) bool { return best.before(inTurn{e.prio, e.job}) })
-}
-
-// mayStart reports whether a gang waits for nothing but cells.
-func (s *State) mayStart(e queued) bool {
-	j := &s.jobs[e.slot]
-	return s.lazyOf(e) != nil || s.eligible(j, e.gang) && j.gangs[e.gang].attempt == none
-}
-
 // whoAsked tells questions apart of which one may have an answer when another has none.
 type whoAsked struct {
 	shape string
 	prio  cell.Priority
 }
 
-// picky reports whether others of a gang's shape may find what it does not.
-func (s *State) picky(e queued) bool {
-	j := &s.jobs[e.slot]
-	return j.gangs[e.gang].avoids() || s.lazyOf(e) != nil || s.closed(j) != nil
-}
-
-// couldHave reports whether a gang would find what it asks for when those of its VC below a limit
-// leave, be it promised to lower priorities.
-func (s *State) couldHave(e queued, limit cell.Priority) bool {
-	defer s.blaming(e.job)
-	j := &s.jobs[e.slot]
-	if a := s.lazyOf(e); a != nil {
-		_, ok := s.upgradable(a)
-		return ok && s.mayUpgrade(a)
-	}
-	r := s.lifting(s.request(j, int(e.gang)), limit)
-	if s.full(j, int(e.gang), &r) {
+// couldLift reports whether a request could be met when those of its VC of lower priorities leave,
+// be it promised to them.
+func (s *State) couldLift(j *job, g int, r *cell.Request) bool {
+	q := s.lifting(*r, r.Priority)
+	if s.full(j, g, &q) {
 		return false
 	}
 	find := func([]int32) (plan, bool) {
-		_, ok := s.cl.Place(&r)
+		_, ok := s.cl.Try(&q)
 		return plan{}, ok
 	}
 	_, ok := find(nil)
 	if !ok {
-		_, ok = s.planRevoking(s.reservations(r.Space, r.Priority), find)
+		_, ok = s.planRevoking(s.reservations(q.Space, q.Priority), find)
 	}
 	return ok
 }

@@ -193,7 +193,19 @@ func (s *State) planExtra(j *job, g int, blocked []bool) (plan, bool) {
 	if j.spec.Priority < cell.MinGuaranteed || r.Space == 0 {
 		return plan{}, false
 	}
-	return s.planLifted(s.lifting(r, cell.MinGuaranteed))
+	lift := func() (plan, bool) { return s.planLifted(s.lifting(r, cell.MinGuaranteed)) }
+	m := s.moverOf(j, g, func() bool {
+		_, ok := lift()
+		return ok
+	})
+	if p, over, ok := m.plan(func() (plan, bool) { return s.planLifted(r) }); over {
+		return p, ok
+	}
+	if p, ok := lift(); ok {
+		return p, true
+	}
+	p, _, ok := m.plan(lift)
+	return p, ok
 }
 
 // extras places the members above the minimum of one priority that wait, after
@@ -210,6 +222,9 @@ func (w *walker) extras(prio cell.Priority) {
 		}
 	}
 	for e := range (view{s: s, space: w.space, prio: prio, now: s.now}).queued() {
+		if s.isPostponed() {
+			return
+		}
 		if s.extra(e) {
 			w.grantExtra(e)
 		}
@@ -236,9 +251,12 @@ func (w *walker) grantExtra(e queued) {
 	if !picky && w.failed[g.shape.text] {
 		return
 	}
+	if !s.hasTurn(GangRef{e.job, e.gang}) {
+		return
+	}
 	if p, ok := s.planExtra(j, int(e.gang), w.blockedExtra(j)); ok {
 		s.carryOut(j, e.gang, p)
-	} else if !picky {
+	} else if !picky && !s.isPostponed() {
 		w.fails(g.shape.text)
 	}
 }

@@ -243,14 +243,8 @@ func (s *State) fitsCharged(j *job, q *cell.Request) bool {
 	}
 	_, ok := c.Shift(&cell.Shifting{
 		Space: j.space, Chains: chains, Fits: fits,
-		Idle: func(space int32, _ int16) bool { return !s.inside(j.space, space) },
-		Need: func(space int32, _ int16) cell.Need {
-			if s.inside(j.space, space) {
-				return cell.Needed
-			}
-			return cell.NoNeed
-		},
-		Bears: func(cell.Charge) bool { return true },
+		Idle:  func(space int32, _ int16) bool { return !s.inside(j.space, space) },
+		Needs: func(int32, int16) bool { return false },
 	})
 	return ok
 }

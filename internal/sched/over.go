@@ -16,13 +16,24 @@ func (w *Wish) takes() bool { return w.Over != nil || w.Shrink }
 
 // planOver finds cells for a gang that found none otherwise, at the expense of its own
 // priority: of those who were promised cells and stand behind it, else of those who
-// run, else of both; last of the cells that are bound for those who run.
+// run, else of both; last of the cells that are bound for those who run. If need be charges of
+// bad hardware move first.
 func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
 	if !wish.takes() || j.spec.Priority < cell.MinGuaranteed {
 		return plan{}, false
 	}
 	s.due = wish.Due
 	defer func() { s.due = false }()
+	over := func() (plan, bool) { return s.planTaking(j, g, wish, blocked) }
+	if p, ok := over(); ok || s.cl.Doomed() == 0 {
+		return p, ok
+	}
+	chains, _ := s.wants(j, int32(g))
+	p, _, ok := s.mover(j, int32(g), chains).plan(over)
+	return p, ok
+}
+
+func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool) {
 	missing := int64(j.gangs[g].leaves) - s.unheld(j.space, j.spec.Priority)
 	promised := s.promisedBehind(j, wish)
 	own := s.promisedLeaves(promised)

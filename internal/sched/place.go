@@ -208,17 +208,19 @@ type plan struct {
 	cleared   []cell.AllocID // become opportunistic and stop: the cells that are bound for them are needed elsewhere
 	revoked   []int32        // reservations (attempt slots) that give way
 	over      bool           // some of its own priority give way, as the policy says
+	shift     cell.Shift     // charges of bad hardware go elsewhere, before all else
 }
 
-// disturbs reports whether others stop, or have less than they had.
+// disturbs reports whether others stop, or have less than they had, or charges move.
 func (p *plan) disturbs() bool {
-	return len(p.victims)+len(p.lazies)+len(p.cleared)+len(p.revoked) > 0
+	return len(p.shift.Spared)+len(p.victims)+len(p.lazies)+len(p.cleared)+len(p.revoked) > 0
 }
 
 // plan finds cells for a gang, from harmless to disruptive: free cells; cells of
 // its VC whose holders may become opportunistic; cells of holders that are lifted,
 // opportunistic ones first, then rising priorities; and last the same with
-// reservations of lower priority revoked.
+// reservations of lower priority revoked. Where charges of bad hardware keep it from
+// free cells, from stopping opportunistic work alone, or from all, they move first.
 func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	if j.spec.Gangs[g].Extra {
 		return s.planExtra(j, g, blocked)
@@ -236,17 +238,37 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	if j.spec.Priority < cell.MinGuaranteed || r.Space == 0 {
 		return plan{}, false
 	}
+	m := s.moverOf(j, g, func() bool { return s.couldLift(j, g, &r) })
+	if p, over, ok := m.plan(func() (plan, bool) { return s.planLifted(r) }); over {
+		return p, ok
+	}
 	if lazies := s.lazies(r.Space, j.spec.Priority); len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
 		}
 	}
-	if p, ok := s.planLifting(&r, j.spec.Priority); ok {
-		return s.orRevoking(&r, p), true
+	if m != nil {
+		lift := func() (plan, bool) { return s.planLifted(s.lifting(r, cell.MinGuaranteed)) }
+		if p, ok := lift(); ok {
+			return p, ok
+		}
+		if p, over, ok := m.plan(lift); over {
+			return p, ok
+		}
 	}
-	return s.planRevoking(s.reservations(r.Space, j.spec.Priority), func([]int32) (plan, bool) {
-		return s.planHigher(&r, j.spec.Priority)
-	})
+	if p, ok := s.planGuaranteed(&r); ok {
+		return p, true
+	}
+	p, _, ok := m.plan(func() (plan, bool) { return s.planGuaranteed(&r) })
+	return p, ok
+}
+
+// planGuaranteed makes room by stopping others, or else by taking back promises of lower priorities as well.
+func (s *State) planGuaranteed(r *cell.Request) (plan, bool) {
+	if p, ok := s.planLifting(r, r.Priority); ok {
+		return s.orRevoking(r, p), true
+	}
+	return s.planRevoking(s.reservations(r.Space, r.Priority), func([]int32) (plan, bool) { return s.planHigher(r, r.Priority) })
 }
 
 // orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities
@@ -279,8 +301,8 @@ func (s *State) planWish(j *job, wish Wish, blocked []bool) (plan, bool) {
 		res, ok := s.cl.Place(&r)
 		return plan{placement: res.Placement}, ok
 	}
-	if p, ok := s.plan(j, g, blocked); ok {
-		return p, true
+	if p, ok := s.plan(j, g, blocked); ok || s.isPostponed() {
+		return p, ok
 	}
 	return s.planOver(j, g, wish, blocked)
 }

@@ -79,22 +79,41 @@ func below(q []queued, p cell.Priority) int {
 func (w *walker) upgrade(a *attempt) {
 	defer w.s.blaming(a.id.Job)
 	s := w.s
-	if !s.mayUpgrade(a) || w.leavesBlocked(a) {
+	if !s.mayUpgrade(a) || w.leavesBlocked(a) || !s.hasTurn(GangRef{a.id.Job, a.id.Gang}) {
 		return
 	}
 	if o := w.outlook; o != nil {
 		o.yieldTo(a)
 		defer o.yielded()
 	}
-	binds, ok := s.upgradable(a)
+	binds, sh, ok := s.planUpgrade(a)
 	if !ok {
 		return
 	}
 	if o := w.outlook; o != nil {
 		o.release()
 	}
-	s.grew = s.grew || s.bindsIll(s.jobs[a.job].space, binds)
+	s.shiftCharges(sh)
+	s.grew = s.grew || len(sh.Spared) > 0 || s.bindsIll(s.jobs[a.job].space, binds)
 	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
+}
+
+// planUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges lie
+// elsewhere.
+func (s *State) planUpgrade(a *attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
+	if binds, ok = s.upgradable(a); ok || s.cl.Doomed() == 0 {
+		return binds, sh, ok
+	}
+	fits := func() (ok bool) {
+		binds, ok = s.upgradable(a)
+		return ok
+	}
+	chains := make([]bool, len(s.cl.Forest().Chains))
+	for ci := range chains {
+		chains[ci] = s.waitsFor(s.entry(a), int16(ci))
+	}
+	p, _, ok := s.mover(&s.jobs[a.job], a.id.Gang, chains).plan(func() (plan, bool) { return plan{}, fits() })
+	return binds, p.shift, ok
 }
 
 // mayUpgrade reports whether an attempt could be guaranteed again at all.

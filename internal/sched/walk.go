@@ -18,12 +18,18 @@ import (
 // then asks for another look at once, instead of walking again now, so that nobody
 // is placed and preempted by one decision.
 func (s *State) walk() {
-	s.grew = false
+	s.grew, s.movers = false, nobody
+	clear(s.had)
+	var late []postponed
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {
-			s.walkVC(space)
+			if at, stopped := s.walkVC(space); stopped {
+				late = append(late, postponed{at, space})
+				delete(s.had, at.GangRef)
+			}
 		}
 	}
+	s.walkPostponed(late)
 	s.fulfilAll()
 }
 
@@ -67,9 +73,12 @@ type walker struct {
 	yield   func(Wish) bool // hear, made once
 }
 
-func (s *State) walkVC(space int32) {
+// walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it
+// returns: then it is walked again, from the start.
+func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
+	s.late = everybody
 	if len(s.queues[space])+len(s.lazy[space]) == 0 && !s.looks.tuned[space] {
-		return
+		return at, false
 	}
 	w := &s.mem.walker
 	clear(w.blocked)
@@ -81,6 +90,10 @@ func (s *State) walkVC(space int32) {
 	s.hungry = s.hungry[:0]
 	w.walk()
 	s.hungry = s.hungry[:0]
+	if s.isPostponed() {
+		w.outlook.leave()
+		return s.late, true
+	}
 	if s.looks.tuned[space] {
 		w.tune()
 	}
@@ -95,6 +108,7 @@ func (s *State) walkVC(space int32) {
 	}
 	// Who was passed over may stop what started after it.
 	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
+	return at, false
 }
 
 func (w *walker) walk() {
@@ -114,6 +128,9 @@ func (w *walker) walk() {
 		w.outlook.revisit()
 		if goOn {
 			w.extras(prio)
+		}
+		if s.isPostponed() {
+			return
 		}
 		if _, limits := s.pol[space].(Restrainer); limits && s.placedSince(ranked) {
 			s.grew = true // who was held at a limit may have what that changed
@@ -166,6 +183,7 @@ func (w *walker) hear(wish Wish) bool {
 		w.adjust(&q)
 	case w.reaches(wish.Gang):
 		w.grant(wish)
+		w.over = w.over || w.s.isPostponed()
 	}
 	w.s.ask(was)
 	return !w.over
@@ -256,13 +274,19 @@ func (w *walker) grant(wish Wish) {
 		w.passes(j)
 		return // and what it blocks is blocked already
 	}
-	blocked := w.blockedWish(wish)
-	if g == 0 && (wish.SKU == "" || wish.Size != 0) && s.placeWhole(j, blocked) {
+	blocked, turn := w.blockedWish(wish), s.hasTurn(wish.Gang)
+	if turn && g == 0 && (wish.SKU == "" || wish.Size != 0) && s.placeWhole(j, blocked) {
 		return
 	}
-	p, found := s.planWish(j, wish, blocked)
+	var p plan
+	found := false
+	if turn {
+		p, found = s.planWish(j, wish, blocked)
+	}
 	if found {
 		s.carryOut(j, g, p)
+	}
+	if found || s.isPostponed() {
 		return
 	}
 	w.miss(j, wish, blocked)
@@ -446,6 +470,9 @@ func (s *State) mayImprove(a *attempt) bool {
 // carryOut turns a plan into events.
 func (s *State) carryOut(j *job, g int32, p plan) {
 	id := AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
+	if s.shiftCharges(p.shift); len(p.shift.Spared) > 0 {
+		s.grew = true // for others, who found nothing, they may lie better as well
+	}
 	for _, slot := range p.revoked {
 		s.assertBehind(id, &s.attempts[slot], p.over)
 		why := "a job of higher priority needs the cells"
