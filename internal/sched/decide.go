@@ -36,7 +36,7 @@ func (s *State) Decide(now Time) []Record {
 	}
 	s.settleDoomed()
 	first := len(s.out)
-	s.grew, s.ordered, s.inTheWay = false, none, none
+	s.grew, s.ordered, s.mem.moving.inTheWay = false, none, none
 	if s.looking() || s.cl.Doomed() > 0 {
 		s.walk()
 	}
@@ -44,7 +44,7 @@ func (s *State) Decide(now Time) []Record {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
 		s.grew = s.grew || s.seq > before
 	}
-	s.grew = s.grew || s.inTheWay >= 0 && s.placedSince(s.inTheWay)
+	s.grew = s.grew || s.mem.moving.inTheWay >= 0 && s.placedSince(s.mem.moving.inTheWay)
 	if s.cl.Doomed() > 0 && saysSince[Reserved](s, first) {
 		s.grew = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}

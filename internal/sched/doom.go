@@ -51,6 +51,15 @@ func (a inTurn) compare(b inTurn) int {
 	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
 }
 
+// moving is what the walks of one Decide tell each other.
+type moving struct {
+	movers   inTurn          // who stands before it may move charges
+	late     inTurn          // at whom the walk of a VC stopped; everybody if at nobody
+	walks    int             // of VCs, so many
+	had      map[GangRef]int // in which of them a gang had its turn, where something is charged
+	inTheWay int             // how much was out when charges were first in somebody's way and stayed; none before
+}
+
 // postponed is a VC whose walk stopped at a gang for which charges would move.
 type postponed struct {
 	at    inTurn
@@ -60,33 +69,35 @@ type postponed struct {
 // walkPostponed walks the VCs that stopped at somebody for whom charges would move, the first of
 // these first: it may move them, with all of its VC who stand before those of others.
 func (s *State) walkPostponed(late []postponed) {
-	defer func() { s.movers = everybody }()
+	defer func() { s.mem.moving.movers = everybody }()
 	for n := 0; len(late) > 0; n++ {
 		slices.SortFunc(late, func(a, b postponed) int { return a.at.compare(b.at) })
-		s.movers = everybody
+		s.mem.moving.movers = everybody
 		if len(late) > 1 && n < postponedMost {
-			s.movers = late[1].at
+			s.mem.moving.movers = late[1].at
 		}
 		if at, stopped := s.walkVC(late[0].space); stopped {
 			late[0].at = at
-			delete(s.had, at.GangRef)
+			delete(s.mem.moving.had, at.GangRef)
 			continue
 		}
 		late = late[1:]
 	}
 }
 
-// hasTurn reports whether a gang has its turn yet in this Decide, and notes that it has now.
+// hasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it has
+// it in this one.
 func (s *State) hasTurn(ref GangRef) bool {
 	if s.cl.Doomed() == 0 {
 		return true // nobody was stopped at
 	}
-	if s.had == nil {
-		s.had = map[GangRef]bool{}
+	if s.mem.moving.had == nil {
+		s.mem.moving.had = map[GangRef]int{}
 	}
-	had := s.had[ref]
-	s.had[ref] = true
-	return !had
+	if _, had := s.mem.moving.had[ref]; !had {
+		s.mem.moving.had[ref] = s.mem.moving.walks
+	}
+	return s.mem.moving.had[ref] == s.mem.moving.walks
 }
 
 // postponedMost bounds how often VCs give way to each other in one Decide.
@@ -154,9 +165,9 @@ func (m *mover) plan(try func() (plan, bool)) (p plan, over, ok bool) {
 	if !ok {
 		return plan{}, false, false
 	}
-	if m.s.movers != everybody && m.at.compare(m.s.movers) >= 0 {
+	if m.s.mem.moving.movers != everybody && m.at.compare(m.s.mem.moving.movers) >= 0 {
 		if !m.s.isPostponed() {
-			m.s.late = m.at
+			m.s.mem.moving.late = m.at
 		}
 		return plan{}, true, false
 	}
@@ -168,14 +179,14 @@ func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 	s := m.s
 	ask := cell.Shifting{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
 	sh, ok := s.cl.Shift(&ask)
-	if ask.Helps && !ok && s.inTheWay < 0 {
-		s.inTheWay = len(s.out) // once others were placed, who need such cells no more, they may go
+	if ask.Helps && !ok && s.mem.moving.inTheWay < 0 {
+		s.mem.moving.inTheWay = len(s.out) // once others were placed, who need such cells no more, they may go
 	}
 	return sh, ok
 }
 
 // isPostponed reports whether the walk of a VC stops, until others had their chance.
-func (s *State) isPostponed() bool { return s.late != everybody }
+func (s *State) isPostponed() bool { return s.mem.moving.late != everybody }
 
 // vainMost bounds how many shapes of waiting gangs of a VC are tried to see whether it needs cells.
 const vainMost = 16

@@ -61,10 +61,6 @@ type State struct {
 	debts    []debt                     // what VCs borrowed over time, sorted by VC
 	recount  bool                       // tallies are made anew: no time passes
 	grew     bool                       // a promise was taken back while Decide walks
-	movers   inTurn                     // who stands before it may move charges; everybody outside a walk
-	late     inTurn                     // at whom a VC's walk stopped; everybody if at nobody
-	had      map[GangRef]bool           // whose turn was in this Decide, where something is charged
-	inTheWay int                        // how much was out when charges were first in somebody's way and stayed; none before
 	ordered  int                        // how much was out after a VC was ordered by what is idle; none before
 	booked   []GangRef                  // gangs with a booking, sorted
 	bookings int64                      // the highest turn of a booking

@@ -18,14 +18,14 @@ import (
 // then asks for another look at once, instead of walking again now, so that nobody
 // is placed and preempted by one decision.
 func (s *State) walk() {
-	s.grew, s.movers = false, nobody
-	clear(s.had)
+	s.grew, s.mem.moving.movers = false, nobody
+	clear(s.mem.moving.had)
 	var late []postponed
 	for space := int32(1); space < int32(len(s.queues)); space++ {
 		if s.mustWalk(space) {
 			if at, stopped := s.walkVC(space); stopped {
 				late = append(late, postponed{at, space})
-				delete(s.had, at.GangRef)
+				delete(s.mem.moving.had, at.GangRef)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ type walker struct {
 // walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it
 // returns: then it is walked again, from the start.
 func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
-	s.late = everybody
+	s.mem.moving.late, s.mem.moving.walks = everybody, s.mem.moving.walks+1
 	if len(s.queues[space])+len(s.lazy[space]) == 0 && !s.looks.tuned[space] {
 		return at, false
 	}
@@ -92,7 +92,7 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	s.hungry = s.hungry[:0]
 	if s.isPostponed() {
 		w.outlook.leave()
-		return s.late, true
+		return s.mem.moving.late, true
 	}
 	if s.looks.tuned[space] {
 		w.tune()
