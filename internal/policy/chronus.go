@@ -192,7 +192,7 @@ func (c *chronus) Rank(v sched.View) iter.Seq[sched.Wish] {
 		if !l.follow() || !l.depart() {
 			return
 		}
-		boundary := leaseOf(v.Note(0), prio) < l.n
+		boundary := leaseOf(v.Note(0), prio) != l.n // a new length of leases counts them anew
 		if boundary && !l.plan() {
 			return
 		}
