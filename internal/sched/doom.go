@@ -240,7 +240,16 @@ func (m *mover) need(space int32, chain int16) bool {
 	return n
 }
 
+// asOthers forgets what the wish that is granted says of nodes: it is no matter to others. It returns
+// what brings that back.
+func (s *State) asOthers() (back func()) {
+	prefer, only, near, keep := s.prefer, s.only, s.near, s.keep
+	s.prefer, s.only, s.near, s.keep = nil, nil, Anywhere, nil
+	return func() { s.prefer, s.only, s.near, s.keep = prefer, only, near, keep }
+}
+
 func (s *State) needsCells(space int32, chain int16) bool {
+	defer s.asOthers()()
 	var vain []whoAsked
 	for v := range int32(len(s.queues)) {
 		if !s.inside(v, space) {

@@ -314,6 +314,7 @@ func (v view) Usable(ref GangRef, sku cell.TypeName) bool {
 	if j == nil {
 		return false
 	}
+	defer v.s.asOthers()()
 	r := v.s.request(j, int(ref.Gang))
 	r.Blocked = v.s.typesBut(sku)
 	return v.s.couldEverFit(whatFits{j.space, min(j.spec.Priority, 0), j.gangs[ref.Gang].shape.text + "@" + string(sku)}, r)
