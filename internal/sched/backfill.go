@@ -213,6 +213,7 @@ func (o *outlook) carryOut(a asking, p plan) {
 
 // started ends the booking of a gang that got cells, and those that it passed.
 func (o *outlook) started(a asking) {
+	left := o.find(a.ref)
 	o.forget(a.ref)
 	var passed []int
 	for i := range o.books {
@@ -227,6 +228,9 @@ func (o *outlook) started(a asking) {
 		}
 	}
 	o.displace(a)
+	if left >= 0 && (o.books[left].free > o.s.now || slices.ContainsFunc(o.books[left].leaves, o.unused)) {
+		o.forward() // it has its cells sooner, or others, than was foreseen: the next may have theirs sooner
+	}
 }
 
 // displace ends the bookings behind a gang that may stop others of its priority,
