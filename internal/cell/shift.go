@@ -48,15 +48,16 @@ type shifting struct {
 // of other things. Then they are made again, as many as are due: where they were; else on another
 // bad cell, for the same VC; else for another VC of the same container that does not need such
 // cells, or in which the gang itself waits. Where that does not do, those of VCs in which nobody waits
-// change places, too. The cluster is unchanged afterwards.
+// change places, too. Without its own charge a VC with children has only healthy cells for these, and binds no
+// bad one: so those inside it alone are tried as well. The cluster is unchanged afterwards.
 func (c *Cluster) Shift(ask *Shifting) (Shift, bool) {
-	for _, idle := range []bool{false, true} {
+	for _, which := range []struct{ idle, inner bool }{{}, {inner: true}, {idle: true}} {
 		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space), stuck: None}
-		own := s.movable(idle)
-		if len(own) == 0 {
+		all := s.movable(which.idle, which.inner)
+		if len(all) == 0 {
 			continue
 		}
-		if sh, ok := s.try(own); ok && c.Shifted(sh, ask.Fits) {
+		if sh, ok := s.try(all); ok && c.Shifted(sh, ask.Fits) {
 			return sh, true
 		}
 	}
@@ -127,13 +128,18 @@ func (c *Cluster) dead(id CellID) bool { return c.sick[id] == c.f.NumLeaves(id) 
 
 // movable lists the charges that may be taken away, the innermost first, smaller cells before
 // larger ones, those of the gang's VC before others, which are made again first; with idle those of
-// VCs in which nobody waits, too: only if there are any.
-func (s *shifting) movable(idle bool) []Charge {
+// VCs in which nobody waits, too, only if there are any; with inner those of VCs that are part of
+// others, only if others are charged as well.
+func (s *shifting) movable(idle, inner bool) []Charge {
 	var out []Charge
 	some := false
 	for _, ch := range s.c.Charges() {
 		r := s.c.rootOf(ch)
 		if !s.Chains[r.Chain] {
+			continue
+		}
+		if inner && s.c.spaces[ch.Space].Parent == 0 {
+			some = some || s.c.outermost(ch.Space) == s.home
 			continue
 		}
 		own := s.c.outermost(ch.Space) == s.home
@@ -142,7 +148,7 @@ func (s *shifting) movable(idle bool) []Charge {
 			some = some || other
 		}
 	}
-	if idle && !some {
+	if (idle || inner) && !some {
 		return nil
 	}
 	other := func(ch Charge) int {
