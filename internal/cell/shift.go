@@ -23,10 +23,12 @@ type Shifting struct {
 }
 
 // shiftTries bounds how often Fits is asked for one gang; shiftCells is to how many other
-// cells a charge may go in its VC, those with fewest bad leaves.
+// cells a charge may go in its VC, those with fewest bad leaves; pushMost is how many charges
+// are tried elsewhere though they might stay.
 const (
 	shiftTries = 128
 	shiftCells = 8
+	pushMost   = 4
 )
 
 // shifting is charges that are looked for another place.
@@ -40,6 +42,8 @@ type shifting struct {
 	vain   []Charge  // where a charge was in the way; with more charges it would be, too
 	stuck  int       // the one for which there was no place
 	first  []int32   // the outermost spaces whose charges are made before those of others
+	pushes int       // so many were tried
+	pushed int       // the one that may not stay where it was, as another VC can take it over; None before
 	tries  int
 }
 
@@ -52,7 +56,7 @@ type shifting struct {
 // bad one: so those inside it alone are tried as well. The cluster is unchanged afterwards.
 func (c *Cluster) Shift(ask *Shifting) (Shift, bool) {
 	for _, which := range []struct{ idle, inner bool }{{}, {inner: true}, {idle: true}} {
-		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space), stuck: None}
+		s := shifting{Shifting: ask, c: c, home: c.outermost(ask.Space), stuck: None, pushed: None}
 		all := s.movable(which.idle, which.inner)
 		if len(all) == 0 {
 			continue
@@ -181,7 +185,7 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	slices.Reverse(s.takers)
 	slices.Reverse(s.was)
 	for !s.restore(0, n) || !s.settle() {
-		if !s.sooner() {
+		if !s.sooner() && !s.push() {
 			return Shift{}, false
 		}
 	}
@@ -198,7 +202,7 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 // before others, which may be in its way. It reports false when they were already.
 func (s *shifting) sooner() bool {
 	s.unmake(0)
-	if s.stuck < 0 {
+	if s.stuck < 0 || s.pushed >= 0 {
 		return false
 	}
 	home := s.c.outermost(s.was[s.stuck].Space)
@@ -217,6 +221,20 @@ func (s *shifting) sooner() bool {
 	}
 	s.was, s.takers = slices.Concat(was[0], was[1]), slices.Concat(takers[0], takers[1])
 	return true
+}
+
+// push has all charges made again with the next one elsewhere that another VC can take over, though it
+// might stay: so one of those after it may find the place that there was none for. It reports false
+// after the last, or after so many.
+func (s *shifting) push() bool {
+	for s.unmake(0); s.pushes < pushMost && s.pushed+1 < len(s.was); {
+		if s.pushed++; len(s.takers[s.pushed]) > 0 {
+			s.vain, s.stuck = nil, None
+			s.pushes++
+			return true
+		}
+	}
+	return false
 }
 
 // choice notes who could take each charge over, and reports whether there is any other place
@@ -283,8 +301,8 @@ func (s *shifting) restore(from, to int) bool {
 
 // stay makes charges again where they were, as far as they are due.
 func (s *shifting) stay(from, to int) bool {
-	for _, ch := range s.was[from:to] {
-		if s.due(ch) && !s.make(ch) {
+	for i, ch := range s.was[from:to] {
+		if s.due(ch) && (from+i == s.pushed || !s.make(ch)) {
 			return false
 		}
 	}
