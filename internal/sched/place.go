@@ -47,7 +47,7 @@ type closeness struct {
 
 // meeting says, by chain, at which level the leaves of a gang must meet: as near as
 // the wish says or, where it would not fit even the empty cells like that, as near as
-// it would; nil is anywhere.
+// it would; nil is anywhere. Where the search ends before that is known it would end so later, too.
 func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
 	key := closeness{whatFits{j.space, min(j.spec.Priority, 0), j.gangs[g].shape.text}, s.near}
 	if levels, ok := s.close[key]; ok {
@@ -59,7 +59,7 @@ func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
 	r.Keep, r.IgnoreHealth = nil, true
 	for near := s.near; near > Anywhere; near-- {
 		r.Reach = s.nearness(r.Members, near)
-		if res, ok := s.vacant().Place(&r); ok || res.Bounded {
+		if _, ok := s.vacant().Place(&r); ok {
 			break
 		}
 		r.Reach = nil
