@@ -105,7 +105,8 @@ func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
 		for r := range v.Ordered(math.MinInt64) {
 			g := v.Gang(r.Ref)
 			w, _ := p.insists(v, &g)
-			if !v.Placed(r.Ref) && pool.holds(&g) {
+			was := v.Placed(r.Ref)
+			if !was && pool.holds(&g) {
 				if pool.held++; pool.held == mostHeld {
 					return
 				}
@@ -114,7 +115,7 @@ func (p *philly) Rank(v sched.View) iter.Seq[sched.Wish] {
 			if !yield(pool.wish(sched.Wish{Gang: r.Ref, Within: w}, &g)) {
 				return
 			}
-			if p.nodes > 0 && v.Placed(r.Ref) {
+			if p.nodes > 0 && !was && v.Placed(r.Ref) {
 				pool.placed(&g)
 			}
 		}
