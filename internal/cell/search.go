@@ -137,6 +137,11 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 		}
 	}
 	res, ok := c.place(r)
+	if !ok && res.Bounded && len(r.Preferred) > 0 { // in another order the bound may not be reached
+		q := *r
+		q.Preferred = nil
+		return c.Place(&q)
+	}
 	if ok {
 		res = c.save(r, res)
 	}
