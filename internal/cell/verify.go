@@ -64,6 +64,10 @@ func (c *Cluster) verifyAllocs(add func(string, ...any)) {
 					add("leaf %d belongs to allocations %d and %d", l, list[l], id)
 				}
 				list[l] = AllocID(id)
+				within := func(b Bind) bool { return b.Space == 0 && c.f.Contains(b.Cell, c.f.Leaves[l]) }
+				if !a.Opportunistic() && !slices.ContainsFunc(a.Placement.Binds, within) {
+					add("leaf %d of allocation %d lies in none of its cells %v", l, id, a.Placement.Binds)
+				}
 			}
 		}
 	}

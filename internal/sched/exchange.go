@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// exchange gives a gang other leaves of the same cells, which is the same to it:
+// exchange gives a gang other leaves of the same cells of its VC, which is the same to it:
 // of those that are to be had, the ones with the highest score.
 func (o *outlook) exchange(p *cell.Placement, free func(cell.LeafID) bool, score func(cell.LeafID) Time) {
 	x := exchanger{f: o.s.cl.Forest(), free: free, score: score, taken: map[cell.LeafID]bool{}}
@@ -40,7 +40,7 @@ func (x *exchanger) task(t *cell.Task, binds []cell.Bind) {
 		for to < len(t.Leaves) && x.parent(t.Leaves[to]) == parent {
 			to++
 		}
-		if parent != cell.None && slices.ContainsFunc(binds, func(b cell.Bind) bool { return x.f.Contains(b.Cell, parent) }) {
+		if parent != cell.None && slices.ContainsFunc(binds, func(b cell.Bind) bool { return b.Space == 0 && x.f.Contains(b.Cell, parent) }) {
 			x.within(parent, t.Leaves[from:to])
 		}
 		from = to
