@@ -63,6 +63,16 @@ func vcPolicy(v *sched.VCStatus) string {
 
 func drawVC(t *table, v *sched.VCStatus) {
 	t.row("name", string(v.Name))
+	if v.Parent != "" {
+		t.row("parent", string(v.Parent))
+	}
+	if len(v.Children) > 0 {
+		var names []string
+		for _, c := range v.Children {
+			names = append(names, string(c))
+		}
+		t.row("children", strings.Join(names, ", ")+"; what follows is for its own jobs")
+	}
 	policy := vcPolicy(v)
 	for _, p := range v.Params {
 		policy += " " + p.Key + "=" + p.Value

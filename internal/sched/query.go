@@ -180,6 +180,9 @@ func (s *State) VCs() []VCStatus {
 	borrowed := s.borrowed()
 	for i := range out {
 		out[i].Opportunistic = int32(borrowed[i+1])
+		if up := s.cl.SpaceOf(out[i].Parent); up > 0 {
+			out[up-1].Children = append(out[up-1].Children, out[i].Name)
+		}
 	}
 	return s.withOrphanVCs(out)
 }
@@ -195,6 +198,11 @@ func (s *State) vcStatus(space int32) VCStatus {
 		Budget: c.Budget, Moves: c.Moves, Cells: []QuotaUse{}}
 	if v.Backfill == "none" {
 		v.Backfill = ""
+	}
+	for up := sp.Parent; up > 0 && v.Parent == ""; up = s.cl.Space(up).Parent {
+		if name, _ := s.cl.SpaceName(up); name != v.Name { // its own jobs have a part of it like any other
+			v.Parent = name
+		}
 	}
 	for i := range sp.Roots {
 		r := &sp.Roots[i]

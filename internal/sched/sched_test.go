@@ -507,3 +507,15 @@ func TestIdempotencyKeyWithAnotherJob(t *testing.T) {
 		t.Errorf("another job with the same key: %v, want a conflict", no)
 	}
 }
+
+// TestVCsNameTheirParts holds what a VC says of the one that it is a part of, and of its own parts.
+func TestVCsNameTheirParts(t *testing.T) {
+	cfg := cluster(4, map[cell.VCName]int32{"a": 1, "b": 1, "c": 2})
+	cfg.Cluster.VCs[0].Parent, cfg.Cluster.VCs[1].Parent = "c", "c"
+	vcs := newWorld(t, cfg).s.VCs()
+	for i, parts := range [][]cell.VCName{nil, nil, {"a", "b"}} {
+		want(t, "parent of "+string(vcs[i].Name), vcs[i].Parent, [3]cell.VCName{"c", "c"}[i])
+		want(t, "parts of "+string(vcs[i].Name), fmt.Sprint(vcs[i].Children), fmt.Sprint(parts))
+	}
+	want(t, "leaves of c for its own jobs", vcs[2].Guaranteed, 0)
+}

@@ -252,6 +252,8 @@ type Reason struct {
 // VCStatus is a VC's guarantee and use.
 type VCStatus struct {
 	Name          cell.VCName   `json:"name"`
+	Parent        cell.VCName   `json:"parent,omitempty"`   // whose cells it is a part of
+	Children      []cell.VCName `json:"children,omitempty"` // that have a part of its cells; what it is guaranteed is for its own jobs then
 	Policy        string        `json:"policy"`
 	Params        []Param       `json:"params,omitempty"`         // of the policy
 	Failed        *PolicyFailed `json:"failed,omitempty"`         // its own policy, which fifo replaces until a configuration is applied
