@@ -290,7 +290,7 @@ func (s *shifting) restore(from, to int) bool {
 	}
 	s.unmake(mark)
 	if to == from+1 {
-		if s.elsewhere(s.was[from], s.takers[from]) {
+		if s.elsewhere(from) {
 			return true
 		}
 		s.stuck = from
@@ -352,13 +352,15 @@ func (s *shifting) asks() bool {
 	return s.tries <= shiftTries && s.Fits()
 }
 
-// elsewhere makes a charge on another cell for its VC, or for another VC.
-func (s *shifting) elsewhere(was Charge, takers []int32) bool {
+// elsewhere makes a charge on another cell for its VC, or for another VC; what is pushed for that
+// alone: on another cell of its VC it may only change places with a like one.
+func (s *shifting) elsewhere(i int) bool {
+	was := s.was[i]
 	others := s.cells(was)
 	r := s.c.rootOf(was)
 	for _, id := range others {
 		alike := func(ch Charge) bool { return ch.Space == was.Space && ch.Cell == id && s.c.rootOf(ch).Level == r.Level }
-		if slices.ContainsFunc(s.vain, alike) {
+		if i == s.pushed || slices.ContainsFunc(s.vain, alike) {
 			continue
 		}
 		to := Charge{was.Space, was.Root, id}
@@ -367,7 +369,7 @@ func (s *shifting) elsewhere(was Charge, takers []int32) bool {
 		}
 		s.vain = append(s.vain, to)
 	}
-	for _, t := range takers {
+	for _, t := range s.takers[i] {
 		root := s.spare(t, s.c.f.slot(r.Chain, r.Level))
 		if root == None {
 			continue
