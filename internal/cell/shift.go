@@ -28,23 +28,26 @@ type Shifting struct {
 const (
 	shiftTries = 128
 	shiftCells = 8
-	pushMost   = 4
+	pushMost   = 8
 )
 
 // shifting is charges that are looked for another place.
 type shifting struct {
 	*Shifting
-	c      *Cluster
-	home   int32     // the outermost space around the VC
-	was    []Charge  // what was taken away, the innermost first
-	takers [][]int32 // of each, the VCs that could take it over
-	now    []Charge  // what is made again
-	vain   []Charge  // where a charge was in the way; with more charges it would be, too
-	stuck  int       // the one for which there was no place
-	first  []int32   // the outermost spaces whose charges are made before those of others
-	pushes int       // so many were tried
-	pushed int       // the one that may not stay where it was, as another VC can take it over; None before
-	tries  int
+	c           *Cluster
+	home        int32     // the outermost space around the VC
+	was         []Charge  // what was taken away, the innermost first
+	takers      [][]int32 // of each, the VCs that could take it over
+	now         []Charge  // what is made again
+	vain        []Charge  // where a charge was in the way; with more charges it would be, too
+	stuck       int       // the one for which there was no place
+	wasFirst    []Charge  // in the order in which they are made at first
+	takersFirst [][]int32
+	first       []int32 // the outermost spaces whose charges are made before those of others
+	around      bool    // for another VC, else on another cell of its own
+	pushes      int     // so many were tried
+	pushed      int     // the one that may not stay where it was; None before
+	tries       int
 }
 
 // Shift looks how charges could lie so that a waiting gang finds cells. Those of its VC, of
@@ -184,6 +187,7 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	n := len(s.was)
 	slices.Reverse(s.takers)
 	slices.Reverse(s.was)
+	s.wasFirst, s.takersFirst = s.was, s.takers
 	for !s.restore(0, n) || !s.settle() {
 		if !s.sooner() && !s.push() {
 			return Shift{}, false
@@ -223,18 +227,39 @@ func (s *shifting) sooner() bool {
 	return true
 }
 
-// push has all charges made again with the next one elsewhere that another VC can take over, though it
-// might stay: so one of those after it may find the place that there was none for. It reports false
-// after the last, or after so many.
+// push has all charges made again with the next one elsewhere, for another VC or else on another cell,
+// though it might stay: so one of those after it may find the place that there was none for. It
+// reports false after the last, or after so many.
 func (s *shifting) push() bool {
-	for s.unmake(0); s.pushes < pushMost && s.pushed+1 < len(s.was); {
-		if s.pushed++; len(s.takers[s.pushed]) > 0 {
+	s.unmake(0)
+	if s.pushed < 0 {
+		s.was, s.takers = s.wasFirst, s.takersFirst
+	}
+	for s.pushes < pushMost {
+		if s.around = !s.around; s.around {
+			s.pushed++
+		}
+		if s.pushed >= len(s.was) {
+			return false
+		}
+		if s.around && len(s.takers[s.pushed]) > 0 || !s.around && len(s.others(s.pushed)) > 0 {
 			s.vain, s.stuck = nil, None
 			s.pushes++
 			return true
 		}
 	}
 	return false
+}
+
+// others lists the other cells for a charge of its VC; one that is pushed changes no places with a like one.
+func (s *shifting) others(i int) []CellID {
+	was := s.was[i]
+	level := s.c.rootOf(was).Level
+	return slices.DeleteFunc(s.cells(was), func(id CellID) bool {
+		return i == s.pushed && slices.ContainsFunc(s.was, func(ch Charge) bool {
+			return ch.Space == was.Space && ch.Cell == id && s.c.rootOf(ch).Level == level
+		})
+	})
 }
 
 // choice notes who could take each charge over, and reports whether there is any other place
@@ -302,16 +327,24 @@ func (s *shifting) restore(from, to int) bool {
 // stay makes charges again where they were, as far as they are due.
 func (s *shifting) stay(from, to int) bool {
 	for i, ch := range s.was[from:to] {
-		if s.due(ch) && (from+i == s.pushed || !s.make(ch)) {
+		if s.larger(ch); s.due(ch) && (from+i == s.pushed || !s.make(ch)) {
 			return false
 		}
 	}
 	return s.asks()
 }
 
-// due reports whether there are still fewer healthy cells than are owed where a charge was.
+// due reports whether there are still fewer healthy cells than are owed where a charge was, and no
+// smaller one will do.
 func (s *shifting) due(ch Charge) bool {
-	return s.c.sound(s.c.spaces[ch.Space].Parent, s.c.rootOf(ch).Chain) != 0
+	up, r := s.c.spaces[ch.Space].Parent, s.c.rootOf(ch)
+	short := s.c.sound(up, r.Chain)
+	for l := short; l > 0 && l < r.Level; l++ {
+		if _, _, _, smaller := s.c.due(up, r.Chain, l); smaller {
+			return false
+		}
+	}
+	return short > 0
 }
 
 // make makes a charge, of a like cell of its VC if that is charged by now.
@@ -352,15 +385,21 @@ func (s *shifting) asks() bool {
 	return s.tries <= shiftTries && s.Fits()
 }
 
-// elsewhere makes a charge on another cell for its VC, or for another VC; what is pushed for that
-// alone: on another cell of its VC it may only change places with a like one.
+// elsewhere makes a charge on another cell for its VC, or for another VC; what is pushed for one of
+// these alone.
 func (s *shifting) elsewhere(i int) bool {
 	was := s.was[i]
-	others := s.cells(was)
 	r := s.c.rootOf(was)
+	if s.larger(was); !s.due(was) {
+		return true
+	}
+	others, takers := s.others(i), s.takers[i]
+	if i == s.pushed && !s.around {
+		takers = nil
+	}
 	for _, id := range others {
 		alike := func(ch Charge) bool { return ch.Space == was.Space && ch.Cell == id && s.c.rootOf(ch).Level == r.Level }
-		if i == s.pushed || slices.ContainsFunc(s.vain, alike) {
+		if i == s.pushed && s.around || slices.ContainsFunc(s.vain, alike) {
 			continue
 		}
 		to := Charge{was.Space, was.Root, id}
@@ -369,7 +408,7 @@ func (s *shifting) elsewhere(i int) bool {
 		}
 		s.vain = append(s.vain, to)
 	}
-	for _, t := range s.takers[i] {
+	for _, t := range takers {
 		root := s.spare(t, s.c.f.slot(r.Chain, r.Level))
 		if root == None {
 			continue
@@ -414,14 +453,37 @@ func (s *shifting) cells(was Charge) (out []CellID) {
 // when somebody else would be charged.
 func (s *shifting) settle() bool {
 	for {
-		space, root, id, due := s.c.Ailing()
+		ch, due := s.next()
 		if !due {
 			return true
 		}
-		r := &s.c.spaces[space].Roots[root]
-		inside := slices.ContainsFunc(s.now, func(ch Charge) bool { return s.c.within(space, ch.Space) })
-		if !inside && s.c.outermost(space) != s.home && !s.Idle(space, r.Chain) || !s.make(Charge{space, root, id}) {
+		if !s.bears(ch) || !s.make(ch) {
 			return false
+		}
+	}
+}
+
+// next is the charge that is due next.
+func (s *shifting) next() (Charge, bool) {
+	space, root, id, due := s.c.Ailing()
+	return Charge{space, root, id}, due
+}
+
+// bears reports whether a charge may be made that was not there: around the gang, inside one that
+// went elsewhere, or where nobody waits.
+func (s *shifting) bears(ch Charge) bool {
+	inside := slices.ContainsFunc(s.now, func(in Charge) bool { return s.c.within(ch.Space, in.Space) })
+	return inside || s.c.outermost(ch.Space) == s.home || s.Idle(ch.Space, s.c.rootOf(ch).Chain)
+}
+
+// larger makes those that are due of larger cells than one that was: without them it is due in
+// vain, and with them perhaps not at all.
+func (s *shifting) larger(was Charge) {
+	up, r := s.c.spaces[was.Space].Parent, s.c.rootOf(was)
+	for s.c.sound(up, r.Chain) > r.Level {
+		ch, due := s.next()
+		if !due || s.c.rootOf(ch).Level <= r.Level || !s.bears(ch) || !s.helps(ch) {
+			return
 		}
 	}
 }
