@@ -162,10 +162,11 @@ func (s *search) openRoom(ch *Chain, node CellID, left []int, each int) int32 {
 			i++
 			continue
 		}
-		if own {
+		room := s.room(id)
+		if own && room > 0 {
 			left[l-1] -= each
 		}
-		n += s.room(id)
+		n += room
 		i += ch.size[l-1] // past what lies in it
 	}
 	return n

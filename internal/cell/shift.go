@@ -48,6 +48,12 @@ type shifting struct {
 	pushes      int     // so many were tried
 	pushed      int     // the one that may not stay where it was; None before
 	tries       int
+	needs       map[taking]bool // what Needs said of the VCs around the gang
+}
+
+type taking struct {
+	space int32
+	chain int16
 }
 
 // Shift looks how charges could lie so that a waiting gang finds cells. Those of its VC, of
@@ -266,6 +272,15 @@ func (s *shifting) others(i int) []CellID {
 // for one of them: another VC, or other cells of which something is well.
 func (s *shifting) choice() bool {
 	some := false
+	s.needs = map[taking]bool{}
+	for i := range s.c.spaces {
+		for _, ch := range s.was {
+			at := taking{int32(i), s.c.rootOf(ch).Chain}
+			if _, known := s.needs[at]; !known && s.c.outermost(at.space) == s.home && !s.c.within(s.Space, at.space) {
+				s.needs[at] = s.Needs(at.space, at.chain)
+			}
+		}
+	}
 	for _, ch := range s.was {
 		list := s.whoTakes(ch)
 		s.takers = append(s.takers, list)
@@ -425,7 +440,7 @@ func (s *shifting) elsewhere(i int) bool {
 // helps makes a charge, unless it is in the way of the gang.
 func (s *shifting) helps(ch Charge) bool {
 	mark := len(s.now)
-	if !s.make(ch) {
+	if s.harms(ch) || !s.make(ch) {
 		return false
 	}
 	if s.asks() {
@@ -457,7 +472,7 @@ func (s *shifting) settle() bool {
 		if !due {
 			return true
 		}
-		if !s.bears(ch) || !s.make(ch) {
+		if s.harms(ch) || !s.make(ch) {
 			return false
 		}
 	}
@@ -469,11 +484,36 @@ func (s *shifting) next() (Charge, bool) {
 	return Charge{space, root, id}, due
 }
 
-// bears reports whether a charge may be made that was not there: around the gang, inside one that
-// went elsewhere, or where nobody waits.
+// bears reports whether a charge may be made that was not there: around the gang where it harms nobody,
+// inside one that went elsewhere, or where nobody waits.
 func (s *shifting) bears(ch Charge) bool {
+	if s.c.outermost(ch.Space) == s.home {
+		return !s.harms(ch)
+	}
 	inside := slices.ContainsFunc(s.now, func(in Charge) bool { return s.c.within(ch.Space, in.Space) })
-	return inside || s.c.outermost(ch.Space) == s.home || s.Idle(ch.Space, s.c.rootOf(ch).Chain)
+	return inside || s.Idle(ch.Space, s.c.rootOf(ch).Chain)
+}
+
+// harms reports whether a charge takes cells from a VC beside the gang's, within the same one, in which
+// somebody waits who could find some.
+func (s *shifting) harms(ch Charge) bool {
+	return s.c.outermost(ch.Space) == s.home && !s.c.within(s.Space, ch.Space) && s.needs[taking{ch.Space, s.c.rootOf(ch).Chain}] && !s.like(ch)
+}
+
+// like reports whether a VC had a charge as large and as bad, besides those that it has again.
+func (s *shifting) like(ch Charge) bool {
+	level, had := s.c.rootOf(ch).Level, 0
+	for _, was := range s.was {
+		if was.Space == ch.Space && s.c.rootOf(was).Level == level && s.c.sick[was.Cell] >= s.c.sick[ch.Cell] {
+			had++
+		}
+	}
+	for _, now := range s.now {
+		if now.Space == ch.Space && s.c.rootOf(now).Level == level {
+			had--
+		}
+	}
+	return had > 0
 }
 
 // larger makes those that are due of larger cells than one that was: without them it is due in

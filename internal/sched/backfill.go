@@ -351,12 +351,11 @@ func (o *outlook) turn(a asking) {
 	switch {
 	case ok && !entitled:
 		return
-	case ok:
-		b.ranked, b.kept = true, slices.Contains(a.blocked, true)
-		o.add(b)
+	case ok && o.add(o.ranked(b, a)):
 		o.displace(a)
 		return
-	case !behind:
+	case ok, !behind: // or it has to be bound in another order than bookings are
+
 		o.w.block(a.j, int(a.g))
 	default:
 		o.crowd(a)
@@ -364,6 +363,12 @@ func (o *outlook) turn(a asking) {
 	if o.heldUp < 0 { // once others were placed another gang may be first, so that is looked at again
 		o.heldUp = len(o.s.out)
 	}
+}
+
+// ranked is a booking of a gang to which the walk has come.
+func (o *outlook) ranked(b book, a asking) book {
+	b.ranked, b.kept = true, slices.Contains(a.blocked, true)
+	return b
 }
 
 // leads reports whether a gang stands before all others of its priority that wait, though under easy
