@@ -184,11 +184,15 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	fits := len(s.was) > 0 && s.Fits()
 	back()
 	s.Helps = s.Helps || fits
-	if !fits || !s.choice() {
+	if !fits {
 		return Shift{}, false
 	}
+	some := s.choice()
 	_, back = s.c.allAside(all)
 	defer back()
+	if !some && !slices.ContainsFunc(s.was, func(ch Charge) bool { return len(s.cells(ch)) > 0 }) {
+		return Shift{}, false
+	}
 	defer func() { s.unmake(0) }()
 	n := len(s.was)
 	slices.Reverse(s.takers)
@@ -196,6 +200,9 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	s.wasFirst, s.takersFirst = s.was, s.takers
 	for !s.restore(0, n) || !s.settle() {
 		if !s.sooner() && !s.push() {
+			if s.was, s.takers, s.pushed = s.wasFirst, s.takersFirst, None; s.search(0) {
+				break
+			}
 			return Shift{}, false
 		}
 	}
@@ -257,6 +264,47 @@ func (s *shifting) push() bool {
 	return false
 }
 
+// search makes the charges from one on again, each at every place, as far as the tries reach: few
+// of them lie wherever they can.
+func (s *shifting) search(i int) bool {
+	mark := len(s.now)
+	if i == len(s.was) {
+		if s.settle() && s.asks() {
+			return true
+		}
+		s.unmake(mark)
+		return false
+	}
+	was := s.was[i]
+	slot := s.c.f.slot(s.c.rootOf(was).Chain, s.c.rootOf(was).Level)
+	s.larger(was)
+	from := len(s.now)
+	if !s.due(was) {
+		if s.search(i + 1) {
+			return true
+		}
+		s.unmake(mark)
+		return false
+	}
+	places := append([]CellID{was.Cell}, s.cells(was)...)
+	for _, space := range append([]int32{was.Space}, s.takers[i]...) {
+		for _, id := range places {
+			root := s.spare(space, slot)
+			if space == was.Space && s.c.rootOf(was).Cell == None {
+				root = was.Root
+			}
+			if root != None && s.helps(Charge{space, root, id}) {
+				if s.search(i + 1) {
+					return true
+				}
+				s.unmake(from)
+			}
+		}
+	}
+	s.unmake(mark)
+	return false
+}
+
 // others lists the other cells for a charge of its VC; one that is pushed changes no places with a like one.
 func (s *shifting) others(i int) []CellID {
 	was := s.was[i]
@@ -268,10 +316,9 @@ func (s *shifting) others(i int) []CellID {
 	})
 }
 
-// choice notes who could take each charge over, and reports whether there is any other place
-// for one of them: another VC, or other cells of which something is well.
-func (s *shifting) choice() bool {
-	some := false
+// choice notes who could take each charge over, and who around the gang needs cells. It reports whether
+// anybody could.
+func (s *shifting) choice() (some bool) {
 	s.needs = map[taking]bool{}
 	for i := range s.c.spaces {
 		for _, ch := range s.was {
@@ -284,11 +331,9 @@ func (s *shifting) choice() bool {
 	for _, ch := range s.was {
 		list := s.whoTakes(ch)
 		s.takers = append(s.takers, list)
-		r := s.c.rootOf(ch)
-		id := s.c.illest(s.c.spaces[ch.Space].Parent, s.c.f.slot(r.Chain, r.Level), r.Level, None)
-		some = some || len(list) > 0 || id != None && !s.c.dead(id) || !s.c.dead(ch.Cell) && ch.Space != s.was[0].Space
+		some = some || len(list) > 0
 	}
-	return some || !s.c.dead(s.was[0].Cell) && s.was[0].Space != s.was[len(s.was)-1].Space
+	return some
 }
 
 // whoTakes lists who could take a charge over, as one would be charged; the gang's own last.
