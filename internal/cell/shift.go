@@ -187,12 +187,9 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	if !fits {
 		return Shift{}, false
 	}
-	some := s.choice()
+	s.choice()
 	_, back = s.c.allAside(all)
 	defer back()
-	if !some && !slices.ContainsFunc(s.was, func(ch Charge) bool { return len(s.cells(ch)) > 0 }) {
-		return Shift{}, false
-	}
 	defer func() { s.unmake(0) }()
 	n := len(s.was)
 	slices.Reverse(s.takers)
@@ -316,9 +313,8 @@ func (s *shifting) others(i int) []CellID {
 	})
 }
 
-// choice notes who could take each charge over, and who around the gang needs cells. It reports whether
-// anybody could.
-func (s *shifting) choice() (some bool) {
+// choice notes who could take each charge over, and who around the gang needs cells.
+func (s *shifting) choice() {
 	s.needs = map[taking]bool{}
 	for i := range s.c.spaces {
 		for _, ch := range s.was {
@@ -329,11 +325,8 @@ func (s *shifting) choice() (some bool) {
 		}
 	}
 	for _, ch := range s.was {
-		list := s.whoTakes(ch)
-		s.takers = append(s.takers, list)
-		some = some || len(list) > 0
+		s.takers = append(s.takers, s.whoTakes(ch))
 	}
-	return some
 }
 
 // whoTakes lists who could take a charge over, as one would be charged; the gang's own last.
