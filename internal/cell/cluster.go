@@ -315,8 +315,7 @@ func (c *Cluster) bindAgain(a *Alloc) {
 }
 
 // useRoots counts an allocation's leaves in (sign 1) or out (-1) of the
-// preassigned cells it uses, and unbinds those that are left unused. What is used is no
-// charge any more, though it is bad: once it is left somebody is charged anew, if that is due.
+// preassigned cells it uses, and unbinds those that are left unused.
 func (c *Cluster) useRoots(id AllocID, sign int32) {
 	a := &c.allocs[id]
 	var room [8]Bind // enough for most
@@ -350,10 +349,7 @@ func (c *Cluster) useRoots(id AllocID, sign int32) {
 		if b.Space != 0 {
 			continue
 		}
-		switch r := &c.spaces[a.Space].Roots[b.Root]; {
-		case r.Doomed && r.Used > 0:
-			c.charge(a.Space, b.Root, false)
-		case r.Used == 0 && r.Pinned == "" && !r.Doomed:
+		if r := &c.spaces[a.Space].Roots[b.Root]; r.Used == 0 && r.Pinned == "" && !r.Doomed {
 			c.unbind(a.Space, b.Root)
 		}
 	}

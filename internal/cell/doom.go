@@ -151,8 +151,8 @@ func (c *Cluster) charge(space int32, root RootID, on bool) {
 	}
 }
 
-// Recovered returns a charge of which nothing is in use and that need not be any more: there are
-// enough healthy cells again. Before it come those of VCs inside its cell, the innermost first:
+// Recovered returns a charge that need not be any more: there are enough healthy cells again, or, where
+// it is in use, there would be when it is left. Before it come those of VCs inside its cell, the innermost first:
 // they may be due only because of it, and it holds them.
 func (c *Cluster) Recovered() []Charge {
 	if len(c.charges) == 0 {
@@ -163,6 +163,9 @@ func (c *Cluster) Recovered() []Charge {
 		ch := c.chargeAt(i)
 		r := c.rootOf(ch)
 		if c.spaces[ch.Space].free == nil && r.Used > 0 {
+			if up := c.spaces[ch.Space].Parent; c.sick[r.Cell] == 0 || c.margins(up, r.Chain)[r.Level-1] >= 1 {
+				return []Charge{ch} // it is bound for who uses it, like any other
+			}
 			continue
 		}
 		if c.spaces[ch.Space].Parent == 0 && c.sick[r.Cell] > 0 {

@@ -299,13 +299,8 @@ func (m *machine) Place(t *rapid.T) {
 	if !ok {
 		return
 	}
-	before, charges := m.c.Dump(), m.c.Charges()
+	before := m.c.Dump()
 	m.c.Release(m.c.Take(q.Space, q.Priority, res.Placement, false))
-	for _, ch := range charges { // what was used is no charge any more, nor is it bound
-		if !slices.Contains(m.c.Charges(), ch) {
-			m.c.Doom(ch.Space, ch.Root, ch.Cell)
-		}
-	}
 	if after := m.c.Dump(); after != before {
 		t.Fatalf("taken and released, the cluster is\n%s\ninstead of\n%s", after, before)
 	}

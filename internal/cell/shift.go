@@ -18,17 +18,20 @@ type Shifting struct {
 	Idle, Needs func(space int32, chain int16) bool
 	// Fits reports whether the gang would find cells. It is asked while charges are elsewhere.
 	Fits func() bool
-	// Helps is said by Shift: without the charges the gang would find cells.
+	// Helps is said by Shift: without the charges the gang would find cells; and Tries, how often it
+	// asked besides.
 	Helps bool
+	Tries int
 }
 
 // shiftTries bounds how often Fits is asked for one gang; shiftCells is to how many other
 // cells a charge may go in its VC, those with fewest bad leaves; pushMost is how many charges
-// are tried elsewhere though they might stay.
+// are tried elsewhere though they might stay, and up to searchMost are tried at every place.
 const (
 	shiftTries = 128
 	shiftCells = 8
 	pushMost   = 8
+	searchMost = 8
 )
 
 // shifting is charges that are looked for another place.
@@ -197,10 +200,11 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	s.wasFirst, s.takersFirst = s.was, s.takers
 	for !s.restore(0, n) || !s.settle() {
 		if !s.sooner() && !s.push() {
-			if s.was, s.takers, s.pushed = s.wasFirst, s.takersFirst, None; s.search(0) {
-				break
+			s.was, s.takers, s.pushed = s.wasFirst, s.takersFirst, None
+			if n > searchMost || !s.search(0) {
+				return Shift{}, false
 			}
-			return Shift{}, false
+			break
 		}
 	}
 	slices.Reverse(s.was)
@@ -435,6 +439,7 @@ func (s *shifting) unmake(n int) {
 // asks whether the gang finds cells, as charges lie.
 func (s *shifting) asks() bool {
 	s.tries++
+	s.Tries++
 	return s.tries <= shiftTries && s.Fits()
 }
 

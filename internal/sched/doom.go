@@ -56,6 +56,7 @@ type moving struct {
 	movers   inTurn          // who stands before it may move charges
 	late     inTurn          // at whom the walk of a VC stopped; everybody if at nobody
 	walks    int             // of VCs, so many
+	tries    int             // in this one, of how charges could lie, since they last could lie better
 	had      map[GangRef]int // in which of them a gang had its turn, where something is charged
 	inTheWay int             // how much was out when charges were first in somebody's way and stayed; none before
 }
@@ -139,7 +140,7 @@ func (s *State) mover(j *job, g int32, chains []bool) *mover {
 // moverOf is that of a gang that waits for cells; nil where charges that lie elsewhere are of no
 // help to it, even with all that it may make leave.
 func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
-	if s.cl.Doomed() == 0 {
+	if s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost {
 		return nil
 	}
 	chains, _ := s.wants(j, int32(g))
@@ -179,6 +180,9 @@ func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 	s := m.s
 	ask := cell.Shifting{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
 	sh, ok := s.cl.Shift(&ask)
+	if s.mem.moving.tries += ask.Tries; ok {
+		s.mem.moving.tries = 0 // what is found is worth it
+	}
 	if ask.Helps && !ok && s.mem.moving.inTheWay < 0 {
 		s.mem.moving.inTheWay = len(s.out) // once others were placed, who need such cells no more, they may go
 	}
@@ -187,6 +191,10 @@ func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 
 // isPostponed reports whether the walk of a VC stops, until others had their chance.
 func (s *State) isPostponed() bool { return s.mem.moving.late != everybody }
+
+// movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere, in
+// vain: those behind then do without.
+const movingMost = 256
 
 // vainMost bounds how many shapes of waiting gangs of a VC are tried to see whether it needs cells.
 const vainMost = 16

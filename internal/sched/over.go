@@ -25,7 +25,7 @@ func (s *State) planOver(j *job, g int, wish Wish, blocked []bool) (plan, bool) 
 	s.due = wish.Due
 	defer func() { s.due = false }()
 	over := func() (plan, bool) { return s.planTaking(j, g, wish, blocked) }
-	if p, ok := over(); ok || s.cl.Doomed() == 0 {
+	if p, ok := over(); ok || s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost {
 		return p, ok
 	}
 	chains, _ := s.wants(j, int32(g))

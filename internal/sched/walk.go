@@ -76,7 +76,7 @@ type walker struct {
 // walkVC walks one VC. It may stop at a gang for which charges would move (doom.go), which it
 // returns: then it is walked again, from the start.
 func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
-	s.mem.moving.late, s.mem.moving.walks = everybody, s.mem.moving.walks+1
+	s.mem.moving.late, s.mem.moving.walks, s.mem.moving.tries = everybody, s.mem.moving.walks+1, 0
 	if len(s.queues[space])+len(s.lazy[space]) == 0 && !s.looks.tuned[space] {
 		return at, false
 	}
