@@ -19,7 +19,7 @@ type Shifting struct {
 	// Fits reports whether the gang would find cells. It is asked while charges are elsewhere.
 	Fits func() bool
 	// Helps is said by Shift: without the charges the gang would find cells; and Tries, how often it
-	// asked besides.
+	// asked.
 	Helps bool
 	Tries int
 }
@@ -185,6 +185,7 @@ func (s *shifting) try(all []Charge) (Shift, bool) {
 	var back func()
 	s.was, back = s.c.allAside(all)
 	fits := len(s.was) > 0 && s.Fits()
+	s.Tries++
 	back()
 	s.Helps = s.Helps || fits
 	if !fits {

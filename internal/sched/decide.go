@@ -37,7 +37,7 @@ func (s *State) Decide(now Time) []Record {
 	s.settleDoomed()
 	first := len(s.out)
 	s.grew, s.ordered, s.mem.moving.inTheWay = false, none, none
-	if s.looking() || s.cl.Doomed() > 0 {
+	if s.mem.moving.news = first > 0; s.looking() || s.mem.moving.news && s.cl.Doomed() > 0 {
 		s.walk()
 	}
 	if before := s.seq; before > through {

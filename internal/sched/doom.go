@@ -55,6 +55,7 @@ func (a inTurn) compare(b inTurn) int {
 type moving struct {
 	movers   inTurn          // who stands before it may move charges
 	late     inTurn          // at whom the walk of a VC stopped; everybody if at nobody
+	news     bool            // something was settled before them
 	walks    int             // of VCs, so many
 	tries    int             // in this one, of how charges could lie, since they last could lie better
 	had      map[GangRef]int // in which of them a gang had its turn, where something is charged
@@ -140,7 +141,7 @@ func (s *State) mover(j *job, g int32, chains []bool) *mover {
 // moverOf is that of a gang that waits for cells; nil where charges that lie elsewhere are of no
 // help to it, even with all that it may make leave.
 func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
-	if s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost {
+	if s.cl.Doomed() == 0 || s.mem.moving.tries > movingMost || !s.concerned(j) {
 		return nil
 	}
 	chains, _ := s.wants(j, int32(g))
@@ -151,6 +152,16 @@ func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
 		}
 	}
 	return m
+}
+
+// concerned reports whether charges may be in a job's way. Where none is in its VC, or around it, healthy cells
+// are left for all of that; but they may lie on other nodes than it may use, or farther apart.
+func (s *State) concerned(j *job) bool {
+	if j.spec.restricted() || slices.ContainsFunc(s.cl.Charges(), func(ch cell.Charge) bool { return s.cl.Shares(j.space, ch.Space) }) {
+		return true
+	}
+	f := s.cl.Forest()
+	return slices.ContainsFunc(s.cl.Space(j.space).Roots, func(r cell.Root) bool { return r.Level < f.Chains[r.Chain].NodeLevel })
 }
 
 // plan looks how charges could lie so that a plan is found. over says that the search ends here:
@@ -194,7 +205,7 @@ func (s *State) isPostponed() bool { return s.mem.moving.late != everybody }
 
 // movingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere, in
 // vain: those behind then do without.
-const movingMost = 256
+const movingMost = 64
 
 // vainMost bounds how many shapes of waiting gangs of a VC are tried to see whether it needs cells.
 const vainMost = 16

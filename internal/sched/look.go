@@ -94,9 +94,9 @@ func (s *State) looked() {
 }
 
 // mustWalk reports whether a VC's walk may find something. Where bad hardware is charged to somebody,
-// that may lie elsewhere whenever anybody waits no more.
+// that may lie elsewhere whenever something was settled: somebody may wait no more.
 func (s *State) mustWalk(space int32) bool {
-	return s.look || s.cl.Doomed() > 0 || s.looks.spaces[space] || s.looks.itself[space] || s.looks.always[space]
+	return s.look || s.mem.moving.news && s.cl.Doomed() > 0 || s.looks.spaces[space] || s.looks.itself[space] || s.looks.always[space]
 }
 
 // Undisturbed implements View. Bookings let time say who may start.
