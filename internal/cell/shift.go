@@ -516,7 +516,7 @@ func (s *shifting) settle() bool {
 		if !due {
 			return true
 		}
-		if s.harms(ch) || !s.make(ch) {
+		if !s.bears(ch) || !s.make(ch) {
 			return false
 		}
 	}

@@ -355,7 +355,6 @@ func (o *outlook) turn(a asking) {
 		o.displace(a)
 		return
 	case ok, !behind: // or it has to be bound in another order than bookings are
-
 		o.w.block(a.j, int(a.g))
 	default:
 		o.crowd(a)
