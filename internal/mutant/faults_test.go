@@ -420,4 +420,10 @@ var faults = []fault{
 	{name: "others are stopped before a charge moves", file: "internal/sched/place.go",
 		old: "m.plan(lift); over {",
 		new: "m.plan(lift); over && s.now < 0 {"},
+	{name: "a charge that is used below a priority stays", file: "internal/sched/doom.go",
+		old: "if len(holders) == 0 || s.mem.moving.tries > movingMost {",
+		new: "if len(holders) == 0 || s.now >= 0 {"},
+	{name: "who lost its guarantee is stopped as gladly as who had none", file: "internal/sched/place.go",
+		old: "		c.Class = 1\n",
+		new: "		c.Class = 0\n"},
 }

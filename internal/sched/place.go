@@ -136,18 +136,20 @@ func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	return r
 }
 
-// cost is what stopping an attempt costs. Members above a minimum are a class of their own,
-// above opportunistic work and below full gangs, which count by their priority.
+// cost is what stopping an attempt costs. Work that lost its guarantee is a class of its own, above
+// what has none; so are members above a minimum, below full gangs, which count by their priority.
 func (s *State) cost(a *attempt) cell.Cost {
 	j := &s.jobs[a.job]
 	c := cell.Cost{Of: 1, Preempted: min(j.preempted, fullGang-1), Lost: min(s.lostWork(a), 1<<62)}
 	extra := s.isExtra(a)
 	switch {
-	case a.lazy || j.spec.Priority < cell.MinGuaranteed:
-	case extra:
+	case j.spec.Priority < cell.MinGuaranteed:
+	case a.lazy: // it is to be guaranteed again, and may take the cells back
 		c.Class = 1
+	case extra:
+		c.Class = 2
 	default:
-		c.Class = 2 + int32(j.spec.Priority-cell.MinGuaranteed)
+		c.Class = 3 + int32(j.spec.Priority-cell.MinGuaranteed)
 	}
 	if !extra {
 		c.Preempted += fullGang
@@ -204,11 +206,11 @@ func (s *State) lostWork(a *attempt) int64 {
 type plan struct {
 	placement cell.Placement
 	victims   []cell.AllocID // must die first; empty: the cells are free
-	lazies    []cell.AllocID // become opportunistic first
+	lazies    []cell.AllocID // become opportunistic, before all else
 	cleared   []cell.AllocID // become opportunistic and stop: the cells that are bound for them are needed elsewhere
 	revoked   []int32        // reservations (attempt slots) that give way
 	over      bool           // some of its own priority give way, as the policy says
-	shift     cell.Shift     // charges of bad hardware go elsewhere, before all else
+	shift     cell.Shift     // charges of bad hardware go elsewhere, then
 }
 
 // disturbs reports whether others stop, or have less than they had, or charges move.
@@ -259,8 +261,11 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	if p, ok := s.planGuaranteed(&r); ok {
 		return p, true
 	}
-	p, _, ok := m.plan(func() (plan, bool) { return s.planGuaranteed(&r) })
-	return p, ok
+	p, over, ok := m.plan(func() (plan, bool) { return s.planGuaranteed(&r) })
+	if over || s.cl.Doomed() == 0 {
+		return p, ok
+	}
+	return s.planUncharging(j, g, r)
 }
 
 // planGuaranteed makes room by stopping others, or else by taking back promises of lower priorities as well.

@@ -470,9 +470,6 @@ func (s *State) mayImprove(a *attempt) bool {
 // carryOut turns a plan into events.
 func (s *State) carryOut(j *job, g int32, p plan) {
 	id := AttemptID{Job: j.id, Gang: g, N: j.gangs[g].n + 1}
-	if s.shiftCharges(p.shift); len(p.shift.Spared) > 0 {
-		s.grew = true // for others, who found nothing, they may lie better as well
-	}
 	for _, slot := range p.revoked {
 		s.assertBehind(id, &s.attempts[slot], p.over)
 		why := "a job of higher priority needs the cells"
@@ -495,6 +492,9 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 		if !slices.Contains(lazies, s.tied(alloc)) { // else with its minimum
 			s.makeLazy(s.holder(alloc), id, p.over)
 		}
+	}
+	if s.shiftCharges(p.shift); len(p.shift.Spared) > 0 {
+		s.grew = true // for others, who found nothing, they may lie better as well
 	}
 	if g == 0 {
 		s.setSize(s.find(id.Job))
