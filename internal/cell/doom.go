@@ -217,6 +217,16 @@ func (c *Cluster) allAside(all []Charge) (was []Charge, back func()) {
 	return was, func() { undoAll(backs) }
 }
 
+// ChargesInUse returns the charged cells in use of the VCs that lie in the same one as a VC, or around it.
+func (c *Cluster) ChargesInUse(space int32) (out []CellID) {
+	for i := range c.charges {
+		if ch := c.chargeAt(i); c.Shares(space, ch.Space) && !c.unused(ch.Space, c.rootOf(ch)) {
+			out = append(out, ch.Cell)
+		}
+	}
+	return out
+}
+
 func (c *Cluster) chargeAt(i int) Charge {
 	ref := c.charges[i]
 	return Charge{ref.space, ref.root, c.spaces[ref.space].Roots[ref.root].Cell}

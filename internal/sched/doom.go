@@ -191,28 +191,31 @@ func (m *mover) plan(try func() (plan, bool)) (p plan, over, ok bool) {
 // elsewhere: it is bound for who uses it, and holds up nobody who stands before them. What its jobs do
 // not allow to go on without a guarantee is stopped. Nobody does so in vain.
 func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
-	chains, _ := s.wants(j, int32(g))
-	m := s.mover(j, int32(g), chains)
-	try := func(holders []cell.AllocID) (plan, bool, bool) {
-		ids := s.withAbove(holders)
-		defer s.cl.Demoted(ids)()
-		return m.plan(func() (plan, bool) {
-			q := s.lifting(r, r.Priority)
-			res, ok := s.cl.Place(&r)
-			if !ok {
-				res, ok = s.cl.Place(&q)
-			}
-			return s.clearing(ids, res), ok
-		})
-	}
 	holders := s.onCharged(r.Space, r.Priority)
 	if len(holders) == 0 || s.mem.moving.tries > movingMost {
 		return plan{}, false
 	}
-	p, _, ok := try(holders)
+	chains, _ := s.wants(j, int32(g))
+	m := s.mover(j, int32(g), chains)
+	try := func(holders []cell.AllocID) (p plan, ok bool) {
+		ids := s.withAbove(holders)
+		defer s.cl.Demoted(ids)()
+		p, _, ok = m.plan(func() (plan, bool) {
+			q := s.lifting(r, r.Priority)
+			res, ok := s.cl.Place(&r)
+			if !ok {
+				if res, ok = s.cl.Place(&q); ok {
+					res = s.withExtras(q, res)
+				}
+			}
+			return s.clearing(ids, res), ok
+		})
+		return p, ok
+	}
+	p, ok := try(holders)
 	for i, missed := len(holders)-1, 0; ok && len(holders) > 1 && i >= 0 && missed < trimMost; i-- {
 		fewer := slices.Delete(slices.Clone(holders), i, i+1)
-		if q, _, still := try(fewer); still {
+		if q, still := try(fewer); still {
 			p, holders = q, fewer
 		} else {
 			missed++
@@ -224,14 +227,15 @@ func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
 // onCharged returns the allocations of a VC below a priority that use charged cells, in the order in which
 // they are to go.
 func (s *State) onCharged(space int32, prio cell.Priority) []cell.AllocID {
-	if len(s.limits(space, prio)) == 1 {
-		return nil // nobody of a lower priority runs with a guarantee
+	charged := s.cl.ChargesInUse(space)
+	if len(charged) == 0 || len(s.limits(space, prio)) == 1 {
+		return nil // or nobody of a lower priority runs with a guarantee
 	}
-	f, charges := s.cl.Forest(), s.cl.Charges()
+	f := s.cl.Forest()
 	return s.holdersBelow(space, prio, func(a *attempt) bool {
 		return slices.ContainsFunc(s.cl.Alloc(a.alloc).Placement.Tasks, func(t cell.Task) bool {
 			return slices.ContainsFunc(t.Leaves, func(l cell.LeafID) bool {
-				return slices.ContainsFunc(charges, func(ch cell.Charge) bool { return s.cl.Shares(space, ch.Space) && f.Contains(ch.Cell, f.Leaves[l]) })
+				return slices.ContainsFunc(charged, func(id cell.CellID) bool { return f.Contains(id, f.Leaves[l]) })
 			})
 		})
 	})
