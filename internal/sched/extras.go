@@ -182,32 +182,6 @@ func (s *State) fullGangs(res cell.Result) int {
 	return n
 }
 
-// planExtra finds cells for a member above the minimum: free ones, or such as
-// opportunistic work holds.
-func (s *State) planExtra(j *job, g int, blocked []bool) (plan, bool) {
-	r := s.request(j, g)
-	r.Blocked = blocked
-	if res, ok := s.cl.Place(&r); ok {
-		return plan{placement: res.Placement}, true
-	}
-	if j.spec.Priority < cell.MinGuaranteed || r.Space == 0 {
-		return plan{}, false
-	}
-	lift := func() (plan, bool) { return s.planLifted(s.lifting(r, cell.MinGuaranteed)) }
-	m := s.moverOf(j, g, func() bool {
-		_, ok := lift()
-		return ok
-	})
-	if p, over, ok := m.plan(func() (plan, bool) { return s.planLifted(r) }); over {
-		return p, ok
-	}
-	if p, ok := lift(); ok {
-		return p, true
-	}
-	p, _, ok := m.plan(lift)
-	return p, ok
-}
-
 // extras places the members above the minimum of one priority that wait, after
 // all full gangs of that priority had their chance, and upgrades those that were
 // made opportunistic together with their minimum.
@@ -254,7 +228,7 @@ func (w *walker) grantExtra(e queued) {
 	if !s.hasTurn(GangRef{e.job, e.gang}) {
 		return
 	}
-	if p, ok := s.planExtra(j, int(e.gang), w.blockedExtra(j)); ok {
+	if p, ok := s.plan(j, int(e.gang), w.blockedExtra(j)); ok {
 		s.carryOut(j, e.gang, p)
 	} else if !picky && !s.isPostponed() {
 		w.fails(g.shape.text)

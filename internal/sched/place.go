@@ -222,12 +222,11 @@ func (p *plan) disturbs() bool {
 // its VC whose holders may become opportunistic; cells of holders that are lifted,
 // opportunistic ones first, then rising priorities; and last the same with
 // reservations of lower priority revoked. Where charges of bad hardware keep it from
-// free cells, from stopping opportunistic work alone, or from all, they move first.
+// free cells, from stopping opportunistic work alone, or from all, they move first. A member above
+// a minimum gets free cells, or such as opportunistic work holds.
 func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
-	if j.spec.Gangs[g].Extra {
-		return s.planExtra(j, g, blocked)
-	}
-	if p := j.spec.Priority; p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(j.space, p) {
+	extra := j.spec.Gangs[g].Extra
+	if p := j.spec.Priority; !extra && p >= cell.MinGuaranteed && int64(j.gangs[g].leaves) > s.unheld(j.space, p) {
 		return plan{}, false
 	}
 	r := s.request(j, g)
@@ -240,21 +239,27 @@ func (s *State) plan(j *job, g int, blocked []bool) (plan, bool) {
 	if j.spec.Priority < cell.MinGuaranteed || r.Space == 0 {
 		return plan{}, false
 	}
-	m := s.moverOf(j, g, func() bool { return s.couldLift(j, g, &r) })
+	lift := func() (plan, bool) { return s.planLifted(s.lifting(r, cell.MinGuaranteed)) }
+	m := s.moverOf(j, g, func() (ok bool) {
+		if !extra {
+			return s.couldLift(j, g, &r)
+		}
+		_, ok = lift()
+		return ok
+	})
 	if p, over, ok := m.plan(func() (plan, bool) { return s.planLifted(r) }); over {
 		return p, ok
 	}
-	if lazies := s.lazies(r.Space, j.spec.Priority); len(lazies) > 0 {
+	if lazies := s.lazies(r.Space, j.spec.Priority); !extra && len(lazies) > 0 {
 		if done, res, ok := s.cl.DemotedFits(&r, lazies, s.tied); ok {
 			return plan{placement: res.Placement, lazies: done}, true
 		}
 	}
-	if m != nil {
-		lift := func() (plan, bool) { return s.planLifted(s.lifting(r, cell.MinGuaranteed)) }
+	if m != nil || extra {
 		if p, ok := lift(); ok {
 			return p, ok
 		}
-		if p, over, ok := m.plan(lift); over {
+		if p, over, ok := m.plan(lift); over || extra {
 			return p, ok
 		}
 	}
