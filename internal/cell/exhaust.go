@@ -197,6 +197,7 @@ func (s *search) step() bool {
 	switch {
 	case s.steps <= bindSteps && s.t.budget > 0:
 		s.t.budget--
+		s.t.steps++
 		return true
 	case s.r.Allowed == nil && s.r.IgnoreHealth:
 	case s.steps > bindSteps:

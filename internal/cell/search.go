@@ -268,6 +268,7 @@ func (t *scratch) partition(ms []Member, parts []part) []part {
 type scratch struct {
 	epoch   uint32
 	budget  int      // steps of exhaust that are left, of all searches for one request
+	steps   int      // that were taken, of all there ever were
 	taken   []uint32 // by leaf
 	lifted  []uint32 // by allocation
 	listed  []uint32 // by allocation: the list in which it was put last

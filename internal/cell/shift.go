@@ -19,16 +19,17 @@ type Shifting struct {
 	// Fits reports whether the gang would find cells. It is asked while charges are elsewhere.
 	Fits func() bool
 	// Helps is said by Shift: without the charges the gang would find cells; and Tries, how often it
-	// asked.
+	// asked, where as many ways to bind cells as tryBinds count as one more.
 	Helps bool
 	Tries int
 }
 
-// shiftTries bounds how often Fits is asked for one gang; shiftCells is to how many other
+// shiftTries bounds how often Fits is asked for one gang, as Tries counts; shiftCells is to how many other
 // cells a charge may go in its VC, those with fewest bad leaves; pushMost is how many charges
 // are tried elsewhere though they might stay, and up to searchMost are tried at every place.
 const (
 	shiftTries = 128
+	tryBinds   = 16
 	shiftCells = 8
 	pushMost   = 8
 	searchMost = 8
@@ -184,8 +185,7 @@ func (s *shifting) movable(idle, inner bool) []Charge {
 func (s *shifting) try(all []Charge) (Shift, bool) {
 	var back func()
 	s.was, back = s.c.allAside(all)
-	fits := len(s.was) > 0 && s.Fits()
-	s.Tries++
+	fits := len(s.was) > 0 && s.asks()
 	back()
 	s.Helps = s.Helps || fits
 	if !fits {
@@ -439,9 +439,14 @@ func (s *shifting) unmake(n int) {
 
 // asks whether the gang finds cells, as charges lie.
 func (s *shifting) asks() bool {
-	s.tries++
-	s.Tries++
-	return s.tries <= shiftTries && s.Fits()
+	if s.tries >= shiftTries {
+		return false
+	}
+	from := s.c.scratch().steps
+	ok := s.Fits()
+	n := 1 + (s.c.scratch().steps-from)/tryBinds
+	s.tries, s.Tries = s.tries+n, s.Tries+n
+	return ok
 }
 
 // elsewhere makes a charge on another cell for its VC, or for another VC; what is pushed for one of

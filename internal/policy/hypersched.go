@@ -444,7 +444,7 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 	return func(yield func(sched.Wish) bool) {
 		s := p.study(v)
 		defer s.close()
-		missed, rest := false, make([][]*trial, len(s.all))
+		missed, waits, rest := false, false, make([][]*trial, len(s.all))
 		for i, e := range s.all {
 			if v.Free() >= e.least() { // else nothing will be left to them
 				rest[i] = slices.Collect(e.waiting)
@@ -459,13 +459,21 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 				if !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
 					return
 				}
-				missed = missed || !v.Placed(t.g.Ref)
+				waits = waits || !v.Placed(t.g.Ref)
 			}
 		}
+		makes := false
+		for range s.cuts {
+			makes = true
+			break
+		}
 		for i, e := range s.all {
-			if !s.rest(e, rest[i], missed, yield) {
+			if !s.rest(e, rest[i], missed || waits, yield) {
 				return
 			}
+		}
+		if waits && makes { // who runs makes room for it, at once: else a lower priority would be stopped by the next look
+			yield(sched.Wish{Last: true})
 		}
 	}
 }
@@ -492,67 +500,6 @@ func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(sched
 // may reports whether a trial that waits may start at all.
 func (s *study) may(e *experiment) bool {
 	return !e.exploit || !e.busy || e.left(s.v.Now()) == 0
-}
-
-// Tune implements sched.Tuner: trials grow, and who is to have less makes room as far as
-// somebody is to have more.
-func (p *hypersched) Tune(v sched.View) iter.Seq[sched.Wish] {
-	return func(yield func(sched.Wish) bool) {
-		s := p.study(v)
-		defer s.close()
-		needed := -s.ready
-		for _, e := range s.all {
-			slices.SortFunc(e.live, byLoss)
-			for _, t := range e.given {
-				needed += t.gpus(t.target)
-			}
-			for _, t := range e.live {
-				more := t.gpus(t.target) - t.holds()
-				if t.target == 0 || more <= 0 {
-					continue
-				}
-				if needed += more; !yield(sched.Wish{Gang: t.g.Ref, Size: t.size()}) {
-					return
-				}
-			}
-		}
-		for t := range s.worst {
-			w, frees := s.less(t)
-			if needed <= 0 || frees == 0 {
-				continue
-			}
-			if needed -= frees; !yield(w) {
-				return
-			}
-		}
-	}
-}
-
-// worst yields the trials that run, the last of the last experiment first.
-func (s *study) worst(yield func(*trial) bool) {
-	for _, e := range slices.Backward(s.all) {
-		for _, t := range slices.Backward(e.live) {
-			if !yield(t) {
-				return
-			}
-		}
-	}
-}
-
-// less is the wish by which a trial that runs comes to what it is to have, and how many
-// GPUs that frees: 0 where it is not to have less, would lose its work, or is to stop and
-// has not run for a round yet.
-func (s *study) less(t *trial) (sched.Wish, int64) {
-	holds := s.cost(t, t.members())
-	switch {
-	case t.target == 0 && !t.g.Hints.Checkpoint:
-		return sched.Wish{}, 0
-	case t.target == 0 && (t.g.Started == 0 || t.g.Started.Add(s.p.round) > s.v.Now()):
-		return sched.Wish{}, 0
-	case t.target == 0:
-		return sched.Wish{Gang: t.g.Ref, Size: sched.Pause}, holds
-	}
-	return sched.Wish{Gang: t.g.Ref, Size: t.size()}, max(holds-s.cost(t, t.target), 0)
 }
 
 // Paced implements sched.Paced.

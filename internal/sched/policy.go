@@ -253,6 +253,9 @@ type Wish struct {
 	// fit otherwise: those above the usual size of their job, the last first. It is for
 	// policies that say no Over.
 	Shrink bool
+	// Last ends the walk of a VC in this decision, when it is heard: nothing is left to lower priorities,
+	// since this very decision is to make room for a gang of this one (Tuner).
+	Last bool
 	// Note is something to remember. A wish with a note and no gang is that alone.
 	Note *Note
 }

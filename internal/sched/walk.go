@@ -185,6 +185,7 @@ func (w *walker) hear(wish Wish) bool {
 		w.grant(wish)
 		w.over = w.over || w.s.isPostponed()
 	}
+	w.over = w.over || wish.Last
 	w.s.ask(was)
 	return !w.over
 }
