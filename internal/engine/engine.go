@@ -68,6 +68,13 @@ type Executor interface {
 	Do(sched.Action)
 }
 
+// Adopter is an Executor that takes up work of an engine before. Adopted returns when it
+// has told, of all that it was given as known, what is over; or soon, where that takes long. Before
+// that the clock would decide about work that ended in time while nobody looked.
+type Adopter interface {
+	Adopted(context.Context)
+}
+
 // Able is an Executor that can do more than start and stop. What Abilities returns
 // stays the same as long as the executor lives.
 type Able interface {

@@ -128,6 +128,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	for _, a := range e.core.Outstanding() {
 		e.o.Executor.Do(a)
 	}
+	if a, ok := e.o.Executor.(Adopter); ok {
+		a.Adopted(ctx)
+	}
 	// What was begun is finished: a round is never cut off in the middle.
 	whole := context.WithoutCancel(ctx)
 	for {

@@ -343,6 +343,43 @@ func TestServerKilled(t *testing.T) {
 	c.checkEnd()
 }
 
+// inTimeJob ends well within its limit.
+const inTimeJob = `protocolVersion: 2
+name: in-time-%d
+type: job
+taskRoles:
+  worker:
+    instances: 1
+    resourcePerInstance: {gpu: 1, cpu: 0, memoryMB: 256}
+    commands:
+    - sleep 2
+extras:
+  comb:
+    timeLimit: %s
+`
+
+// TestEndedWhileAway has jobs end in time while no server runs, and a server come back when their
+// limit has passed: what they were is known before the clock decides.
+func TestEndedWhileAway(t *testing.T) {
+	c := newCrash(t)
+	limit := 6 * time.Second
+	var ids []sched.JobID
+	for i := range 4 {
+		id := c.submit(fmt.Sprintf(inTimeJob, i, limit))
+		ids = append(ids, id)
+		c.await(id, "runs", func(j rest.Job) bool { return j.Phase.Ended() || j.Phase == sched.Active })
+	}
+	time.Sleep(time.Second) // until it is known that they run
+	c.server.Kill()
+	time.Sleep(limit)
+	c.start()
+	for _, id := range ids {
+		if j := c.await(id, "ended", func(j rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
+			t.Errorf("job %d is %s: %s", id, j.Phase, j.Message)
+		}
+	}
+}
+
 // TestSupervisorKilled kills supervisors: the old tree must be dead before the
 // next attempt starts (the tasks' locks tell), and every job ends well.
 func TestSupervisorKilled(t *testing.T) {

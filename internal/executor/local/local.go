@@ -119,6 +119,8 @@ type Executor struct {
 	turns map[sched.AttemptID]*sched.Rotation
 	// jobs counts the live attempts of each job.
 	jobs map[sched.JobID]int
+	// adopted are closed when the tasks of a server before are judged.
+	adopted []<-chan struct{}
 }
 
 // attempt is a gang that was started and is not known to be over.
@@ -280,7 +282,10 @@ func (e *Executor) begin(a sched.Action) {
 	}
 	for i := range a.Start.Tasks {
 		t := newTask(e, at, a.Start.Tasks[i].Task)
-		t.start, t.known, t.turn = &a.Start.Tasks[i], a.Known, turn
+		if a.Known {
+			t = newKnown(e, at, t.n)
+		}
+		t.start, t.turn = &a.Start.Tasks[i], turn
 		at.tasks = append(at.tasks, t)
 		if a.Known {
 			e.roster.expect(t)
@@ -296,6 +301,26 @@ func (e *Executor) begin(a sched.Action) {
 	}
 }
 
+// Adopted implements engine.Adopter. A task whose files cannot be read at once does not hold it up.
+func (e *Executor) Adopted(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, adoptWithin)
+	defer cancel()
+	e.mu.Lock()
+	adopted := e.adopted
+	e.adopted = nil
+	e.mu.Unlock()
+	for _, judged := range adopted {
+		select {
+		case <-judged:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// adoptWithin is how long the tasks of a server before may be looked for.
+const adoptWithin = 5 * time.Second
+
 func (e *Executor) run(at *attempt) {
 	e.attempts[at.id] = at
 	e.jobs[at.id.Job]++
@@ -310,9 +335,7 @@ func (e *Executor) adopt(id sched.AttemptID, ordinals []int32, known bool) {
 		if !known && readJSON(e.place.task(id, n), outcomeFile, &done) == nil {
 			continue
 		}
-		t := newTask(e, at, n)
-		t.known = true
-		at.tasks = append(at.tasks, t)
+		at.tasks = append(at.tasks, newKnown(e, at, n))
 	}
 	at.left = len(at.tasks)
 	if at.left == 0 {

@@ -32,10 +32,21 @@ type task struct {
 	turn  turnOrder
 	owner proc   // its supervisor, once that takes signals; zero before
 	said  string // the last trouble with leaving a stop
+
+	judged func() // once: whether it is over, and then its end was told, or lives
 }
 
 func newTask(e *Executor, at *attempt, n int32) *task {
-	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n)}
+	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n), judged: func() {}}
+}
+
+// newKnown is a task that a server before may have started; e.mu is held.
+func newKnown(e *Executor, at *attempt, n int32) *task {
+	t := newTask(e, at, n)
+	judged := make(chan struct{})
+	t.known, t.judged = true, sync.OnceFunc(func() { close(judged) })
+	e.adopted = append(e.adopted, judged)
+	return t
 }
 
 // stop asks for the end. The order is left in the task's directory before its
@@ -113,6 +124,7 @@ func (t *task) open() (stopped bool) {
 func (t *task) run() {
 	defer t.e.over(t.at)
 	defer t.e.roster.leave(t)
+	defer t.judged()
 	if !t.claimed() {
 		t.unclaimed()
 	}
@@ -301,6 +313,7 @@ func (t *task) follow(c claim) {
 	default:
 		told := t.identified(s)
 		if lives {
+			t.judged()
 			t.owned(c.Supervisor)
 			t.await(s, c.Supervisor, told)
 		}
@@ -438,6 +451,7 @@ func treeOf(s *spec, supervisor proc) tree {
 // lost kills what a dead supervisor left. Only a proof frees the task's leaves;
 // without one it stays unknown and is looked at again.
 func (t *task) lost(s *spec, supervisor proc) {
+	t.judged() // what it left may take long to end
 	tr := treeOf(s, supervisor)
 	var id identity
 	if readJSON(t.dir, identityFile, &id) == nil {
