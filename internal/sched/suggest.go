@@ -14,6 +14,7 @@ const (
 	triesMost   = 24  // changes of the job
 	endsMost    = 16  // jobs that might end
 	aheadMost   = 8   // jobs that stand before it
+	aloneMost   = 8   // of many that do not suffice together, of which each is tried alone
 	needMost    = 16  // of a few that suffice, of which it is asked whether they are needed
 	othersMost  = 8   // other SKUs, other VCs
 	forwardMost = 100 // steps until declared ends let it start
@@ -327,9 +328,18 @@ func (t *suggester) afterJobs() {
 }
 
 // fewest returns the changes of a list that let the gang start: of the shortest
-// beginning that suffices, those that are needed.
+// beginning that suffices, those that are needed. What all of them leave may go to somebody else:
+// then one of the first of them alone may do.
 func fewest[T any](list []T, with func(...T) ([]Displaced, bool)) ([]T, []Displaced) {
-	if _, ok := with(list...); !ok || len(list) == 0 {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if _, ok := with(list...); !ok {
+		for i := range list[:min(len(list), aloneMost)] {
+			if preempts, ok := with(list[i]); ok && len(list) > 1 {
+				return list[i : i+1], preempts
+			}
+		}
 		return nil, nil
 	}
 	n := sort.Search(len(list)-1, func(i int) bool { _, ok := with(list[:i+1]...); return ok })

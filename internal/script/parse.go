@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -304,18 +305,23 @@ func (a *args) fail(format string, v ...any) {
 	}
 }
 
+// maxDays is how long a script may wait at once.
+const maxDays = 100 * 365
+
+var errDuration = errors.New("not a duration such as 90s, 5m or 2d, of at most 36500d")
+
 // parseDuration reads "90s", "1h30m" or "1d".
 func parseDuration(v string) (sched.Duration, error) {
 	if days, ok := strings.CutSuffix(v, "d"); ok {
 		n, err := strconv.ParseInt(days, 10, 32)
-		if err != nil || n < 0 {
-			return 0, fmt.Errorf("not a duration such as 90s, 5m or 2d")
+		if err != nil || n < 0 || n > maxDays {
+			return 0, errDuration
 		}
 		return sched.Duration(n) * 24 * sched.Hour, nil
 	}
 	d, err := time.ParseDuration(v)
-	if err != nil || d < 0 || d > 100*365*24*time.Hour {
-		return 0, fmt.Errorf("not a duration such as 90s, 5m or 2d")
+	if err != nil || d < 0 || d > maxDays*24*time.Hour {
+		return 0, errDuration
 	}
 	return sched.Duration(d.Microseconds()), nil
 }

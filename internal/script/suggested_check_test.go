@@ -36,7 +36,7 @@ func (c *checker) unfollowed(now *sched.State, id sched.JobID, gang int32, s sch
 		f.obey(what)
 		f.wait(f.now.Add(sched.Second)) // a microsecond later an order may have changed by itself
 		f.obey(what)
-		if f.placed[gangKey{what, gang}] || what != id && f.starts[what] {
+		if f.placed[gangKey{what, gang}] || what != id && f.starts[what] || f.before(gangKey{what, gang}) {
 			c.met.followed++
 			return nil
 		}
@@ -46,6 +46,17 @@ func (c *checker) unfollowed(now *sched.State, id sched.JobID, gang int32, s sch
 	}
 	why, _ := f.s.Why(what)
 	return &why
+}
+
+// before reports whether a gang of a job was placed that stands before another one of it: each is told what
+// would let it start, were it the only one.
+func (f *future) before(k gangKey) bool {
+	for g := range k.gang {
+		if f.placed[gangKey{k.job, g}] {
+			return true
+		}
+	}
+	return false
 }
 
 // maxEnds is behind how many ends a start time is not judged: who goes next may hang each time
