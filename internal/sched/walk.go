@@ -11,12 +11,10 @@ import (
 // walk tries to place who waits with a guarantee: each VC's gangs in order of VC name,
 // by priority and then by the VC's policy.
 //
-// It terminates: a gang is placed or promised cells at most once, an attempt is
-// stopped at most once, and a promise is taken back only for a higher priority or
-// for cells that are free (measure.go says it for all decisions). When one was
-// taken back, what it leaves may serve somebody who had been passed over: Decided
-// then asks for another look at once, instead of walking again now, so that nobody
-// is placed and preempted by one decision.
+// It terminates: a gang is placed or promised cells, and an attempt stopped, at most once,
+// and a promise is taken back only for a higher priority or for cells that are free (measure.go).
+// What it leaves may serve somebody who had been passed over: Decided then asks for another
+// look at once, so that nobody is placed and preempted by one decision.
 func (s *State) walk() {
 	s.grew, s.mem.moving.movers = false, nobody
 	clear(s.mem.moving.had)
@@ -103,12 +101,15 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	if w.sawIdle && w.outlook != nil && s.ordered < 0 && len(s.queues[space]) > 0 {
 		s.ordered = len(s.out)
 	}
-	if o := w.outlook; o != nil && o.heldUp >= 0 && s.placedSince(o.heldUp) {
-		s.grew = true
-	}
-	// Who was passed over may stop what started after it.
-	s.grew = s.grew || w.passed > 0 && s.seq > w.passed
+	s.grew = s.grew || w.again()
 	return at, false
+}
+
+// again reports whether another look is due: for who was held up by bookings before somebody was placed,
+// or for who was passed over, who may stop what started after it.
+func (w *walker) again() bool {
+	o := w.outlook
+	return w.passed > 0 && w.s.seq > w.passed || o != nil && o.heldUp >= 0 && w.s.placedSince(o.heldUp)
 }
 
 func (w *walker) walk() {
@@ -126,6 +127,9 @@ func (w *walker) walk() {
 			w.outlook.heldBack()
 		}
 		w.outlook.revisit()
+		if w.again() {
+			return // who that is for comes first: it could stop whoever starts now
+		}
 		if goOn {
 			w.extras(prio)
 		}
