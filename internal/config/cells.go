@@ -159,8 +159,10 @@ func (e *expander) written(m *document.MapReader, t *cellType) []*document.Node 
 	if len(children) == 0 || int64(len(children)) == t.number {
 		return children
 	}
-	e.Problem(m.Node("cellChildren"), "%d children are written here, but the type %s has childCellNumber %d%s",
-		len(children), t.name, t.number, childAdvice(t, len(children)))
+	if !t.broken {
+		e.Problem(m.Node("cellChildren"), "%d children are written here, but the type %s has childCellNumber %d%s",
+			len(children), t.name, t.number, childAdvice(t, len(children)))
+	}
 	return children[:min(int64(len(children)), t.number)]
 }
 

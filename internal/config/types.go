@@ -169,6 +169,9 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 			return false
 		}
 	}
+	if nodes != 1 && slices.ContainsFunc(c.levels, func(t *cellType) bool { return t.broken }) {
+		return false // what is reported of them may be why
+	}
 	if nodes != 1 {
 		advice := "; set isNodeLevel: true at the type that is a whole machine"
 		if nodes > 1 {

@@ -160,6 +160,9 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 			b.Problem(n, "the type %s is not defined%s", document.Quote(parts[0]), document.DidYouMean(parts[0], b.chainNames()))
 			return nil, 0
 		}
+		if len(b.chains) == 0 {
+			return nil, 0 // that there are no physicalCells is reported
+		}
 		b.Problem(n, "no cell of type %s is at the top of physicalCells; begin the path with a type that is: %s",
 			document.Quote(parts[0]), cut(strings.Join(b.chainNames(), ", ")))
 		return nil, 0
@@ -177,6 +180,16 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 		return nil, 0
 	}
 	return c, level
+}
+
+// unsure reports whether cells may lack because of what is reported already.
+func (b *builder) unsure() bool {
+	for _, t := range b.types {
+		if t.broken {
+			return true
+		}
+	}
+	return b.lost || len(b.chains) == 0
 }
 
 // pathsTo returns the paths that end with a type.
@@ -208,6 +221,9 @@ func (b *builder) readPinned(n *document.Node, by cell.VCName) cell.PinnedID {
 		return ""
 	}
 	p := b.pins[id]
+	if p == nil && b.unsure() {
+		return ""
+	}
 	if p == nil {
 		var known []string
 		for k := range b.pins {
