@@ -22,11 +22,10 @@ func (b *builder) readNodes(n *document.Node) {
 		c.GPU = m.Int("gpu", document.Range{Max: MaxLeaves, Default: Unlimited})
 		m.Rest()
 		have := b.machines[c.Node]
-		if have == nil && b.unsure() {
-			continue
-		}
 		if have == nil {
-			b.Problem(f.At(), "no cell is on the node %s%s", document.Quote(f.Key), document.DidYouMean(f.Key, b.nodeNames()))
+			if !b.unsure() {
+				b.Problem(f.At(), "no cell is on the node %s%s", document.Quote(f.Key), document.DidYouMean(f.Key, b.nodeNames()))
+			}
 			continue
 		}
 		for _, excess := range c.excess(have.milliCPU, have.memoryMB, have.gpu) {

@@ -464,7 +464,7 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 		}
 		makes := false
 		for range s.cuts {
-			makes = true
+			makes = waits
 			break
 		}
 		for i, e := range s.all {
@@ -472,7 +472,7 @@ func (p *hypersched) Rank(v sched.View) iter.Seq[sched.Wish] {
 				return
 			}
 		}
-		if waits && makes { // who runs makes room for it, at once: else a lower priority would be stopped by the next look
+		if makes { // who runs makes room for it, at once: else a lower priority would be stopped by the next look
 			yield(sched.Wish{Last: true})
 		}
 	}

@@ -265,7 +265,7 @@ func (o *outlook) obtainable(a asking, b *book) bool {
 		switch {
 		case promised != cell.None && !o.clears(a, promised, b.free), o.s.leafBad(l):
 			return false
-		case r.Avoided.Has(node):
+		case r.Avoided.Has(node), r.Allowed != nil && !r.Allowed.Has(node): // a file may have named it otherwise
 			return false
 		case hold == cell.None, o.clears(a, hold, b.free):
 		case b.start != 0 || o.s.stuck(hold):
