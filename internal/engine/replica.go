@@ -28,8 +28,9 @@ type Replica struct {
 	in       chan message
 	finished chan struct{} // closed when the last batch is folded in
 	once     sync.Once
+	fed      atomic.Uint64 // the last event on its way here: nothing later was acknowledged
 
-	mu      sync.Mutex
+	turn    chan struct{} // holds a token while the fields below are in use
 	state   *sched.State
 	broken  error
 	recent  []sched.Record // the newest events, contiguous, ending at state.Seq
@@ -45,8 +46,10 @@ type message struct {
 }
 
 func newReplica(s *sched.State, j Journal) *Replica {
-	return &Replica{journal: j, state: s, in: make(chan message, replicaLag),
+	r := &Replica{journal: j, state: s, in: make(chan message, replicaLag), turn: make(chan struct{}, 1),
 		finished: make(chan struct{}), changed: make(chan struct{})}
+	r.fed.Store(s.Seq())
+	return r
 }
 
 // run folds batches until finish is called.
@@ -57,7 +60,26 @@ func (r *Replica) run() {
 	}
 }
 
-func (r *Replica) feed(m message) { r.in <- m }
+// feed hands a durable batch over, before anybody is told of it.
+func (r *Replica) feed(m message) {
+	r.fed.Store(m.records[len(m.records)-1].Seq)
+	r.in <- m
+}
+
+// lock waits for its turn, as long as ctx lasts; unlock ends it.
+func (r *Replica) lock(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *Replica) unlock() { <-r.turn }
+
+// Acknowledged is the last event that anybody may have been told of.
+func (r *Replica) Acknowledged() uint64 { return r.fed.Load() }
 
 // finish ends the replica after what it was fed; reads go on working.
 func (r *Replica) finish() {
@@ -66,8 +88,8 @@ func (r *Replica) finish() {
 }
 
 func (r *Replica) fold(m message) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	_ = r.lock(context.Background()) // which never ends
+	defer r.unlock()
 	if r.broken != nil {
 		return
 	}
@@ -112,18 +134,20 @@ func (r *Replica) cloneAt(seq uint64) *sched.State {
 	return s
 }
 
-// Read waits until the replica has applied event seq (0: no wait), then calls f
-// with the state, which f must neither change nor keep. Reads run one at a time.
+// Read waits until the replica has applied event seq and all that was acknowledged
+// before the call, then calls f with the state, which f must neither change nor keep.
+// Reads run one at a time. When ctx ends first it returns ctx's error.
 func (r *Replica) Read(ctx context.Context, seq uint64, f func(*sched.State)) error {
+	seq = max(seq, r.Acknowledged())
 	for {
-		changed, err := r.try(seq, f)
+		changed, err := r.try(ctx, seq, f)
 		if changed == nil {
 			return err
 		}
 		select {
 		case <-changed:
 		case <-r.finished:
-			if changed, err := r.try(seq, f); changed == nil {
+			if changed, err := r.try(ctx, seq, f); changed == nil {
 				return err
 			}
 			return ErrClosed
@@ -134,9 +158,11 @@ func (r *Replica) Read(ctx context.Context, seq uint64, f func(*sched.State)) er
 }
 
 // try calls f if the state is at seq; else it returns what to wait for.
-func (r *Replica) try(seq uint64, f func(*sched.State)) (<-chan struct{}, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Replica) try(ctx context.Context, seq uint64, f func(*sched.State)) (<-chan struct{}, error) {
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.unlock()
 	if r.broken != nil {
 		return nil, r.broken
 	}
@@ -154,7 +180,7 @@ func (r *Replica) try(seq uint64, f func(*sched.State)) (<-chan struct{}, error)
 // exist yet: the follower must read everything anew.
 func (r *Replica) Follow(ctx context.Context, seq uint64, f func(sched.Record) error) error {
 	for {
-		end, recent, changed, err := r.tail(seq)
+		end, recent, changed, err := r.tail(ctx, seq)
 		if err != nil {
 			return err
 		}
@@ -175,7 +201,7 @@ func (r *Replica) Follow(ctx context.Context, seq uint64, f func(sched.Record) e
 		select {
 		case <-changed:
 		case <-r.finished:
-			if r.at() == seq {
+			if r.at(ctx) == seq {
 				return ErrClosed
 			}
 		case <-ctx.Done():
@@ -184,17 +210,21 @@ func (r *Replica) Follow(ctx context.Context, seq uint64, f func(sched.Record) e
 	}
 }
 
-func (r *Replica) at() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Replica) at(ctx context.Context) uint64 {
+	if r.lock(ctx) != nil {
+		return 0
+	}
+	defer r.unlock()
 	return r.state.Seq()
 }
 
 // tail returns where the replica ends, the events after seq if they are all in
 // memory, and what to wait for when there are none.
-func (r *Replica) tail(seq uint64) (uint64, []sched.Record, <-chan struct{}, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Replica) tail(ctx context.Context, seq uint64) (uint64, []sched.Record, <-chan struct{}, error) {
+	if err := r.lock(ctx); err != nil {
+		return 0, nil, nil, err
+	}
+	defer r.unlock()
 	end := r.state.Seq()
 	switch {
 	case r.broken != nil:

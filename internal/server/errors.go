@@ -43,11 +43,13 @@ func withHeaders(p *rest.Problem) error {
 	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {fmt.Sprint(p.Seconds)}})
 }
 
-// fail turns any error of a handler into a problem. Only what users may see is
-// in it; the rest goes to the log under an id.
+// fail turns any error of a handler into a problem; nil stays nil. Only what users may
+// see is in it; the rest goes to the log under an id.
 func (s *Server) fail(err error) error {
 	var p *rest.Problem
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &p):
 		return withHeaders(p)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -119,20 +121,23 @@ func isDiskFull(err error) bool {
 	return strings.Contains(text, "database or disk is full") || strings.Contains(text, "SQLITE_FULL")
 }
 
-// read runs f on the state once it shows event after. f must not keep the state.
+// read runs f on the state once it shows event after, and all that was acknowledged to
+// anybody before. f must not keep the state.
 func (s *Server) read(ctx context.Context, after uint64, f func(*sched.State)) error {
+	known := s.replica.Acknowledged()
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	if err := s.replica.Read(ctx, after, f); err != nil {
-		if ctx.Err() != nil && after > 0 {
-			p := rest.NewProblem(http.StatusServiceUnavailable, rest.CodeUnavailable,
-				fmt.Sprintf("event %d cannot be seen yet; try again, or ask without after_seq", after))
-			p.Seconds = 1
-			return withHeaders(p)
-		}
+	err := s.replica.Read(ctx, after, f)
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return s.fail(err)
 	}
-	return nil
+	p := rest.NewProblem(http.StatusServiceUnavailable, rest.CodeUnavailable,
+		fmt.Sprintf("event %d, which was acknowledged, cannot be read yet; try again", known))
+	if after > known {
+		p.Detail = fmt.Sprintf("event %d cannot be seen yet; try again, or ask without after_seq", after)
+	}
+	p.Seconds = 1
+	return withHeaders(p)
 }
 
 func notFound(format string, args ...any) error {

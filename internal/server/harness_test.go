@@ -25,13 +25,14 @@ import (
 // world is a real store, engine and server on loopback; its executor only notes
 // what it is asked, so that a test says when tasks start and end.
 type world struct {
-	t      testing.TB
-	url    string
-	token  string
-	client *rest.Client
-	live   *engine.Live
-	store  *store.Store
-	logs   *fakeMachine
+	t       testing.TB
+	url     string
+	token   string
+	client  *rest.Client
+	live    *engine.Live
+	replica *engine.Replica
+	store   *store.Store
+	logs    *fakeMachine
 
 	stop func()
 }
@@ -122,7 +123,7 @@ func openWorld(t testing.TB, n int32, reserve int64, policies sched.Policies) *w
 	}
 	h := handler.HTTP()
 	go h.Serve(l)
-	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, store: s, logs: machine}
+	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, logs: machine}
 	if w.client, err = rest.NewClient(w.url, token); err != nil {
 		t.Fatal(err)
 	}
