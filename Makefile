@@ -16,7 +16,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo test check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo walk test check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 build: ## builds bin/comb and bin/train
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/comb ./cmd/comb
@@ -24,6 +24,9 @@ build: ## builds bin/comb and bin/train
 
 demo: build ## runs the five experiments with real processes on this machine, live, with a report
 	$(GO) run ./internal/lab/run demo -bin bin -evidence bin/demo-evidence
+
+walk: build ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)
+	@$(GO) run ./internal/lab/run walk -bin bin
 
 test: ## runs all tests (under 10 minutes on 2 cores)
 	$(GO) test -timeout 20m ./...

@@ -13,15 +13,31 @@ import (
 // narrator tells a job's events as sentences. The events of the API stay as they
 // are; -o json shows them.
 type narrator struct {
-	tasks []string // the job's tasks by their ordinal, as main-0
+	tasks []string                          // the job's tasks by their ordinal, as main-0
+	jobs  map[sched.JobID]string            // other jobs that events named, with their names
+	ask   func(sched.JobID) (string, error) // the name of another job; nil leaves numbers alone
 }
 
-func newNarrator(j *rest.Job) *narrator {
-	n := &narrator{}
+func newNarrator(j *rest.Job, ask func(sched.JobID) (string, error)) *narrator {
+	n := &narrator{ask: ask, jobs: map[sched.JobID]string{}}
 	for _, t := range j.Tasks {
 		n.tasks = append(n.tasks, fmt.Sprintf("%s-%d", t.Role, t.Index))
 	}
 	return n
+}
+
+// job names another job as "job 7 (urgent)"; one whose name is not known any more
+// has its number alone.
+func (n *narrator) job(id sched.JobID) string {
+	name, known := n.jobs[id]
+	if !known && n.ask != nil {
+		name, _ = n.ask(id)
+		n.jobs[id] = name
+	}
+	if name == "" {
+		return fmt.Sprintf("job %d", id)
+	}
+	return fmt.Sprintf("job %d (%s)", id, name)
 }
 
 // tell is an event in one sentence. An event of a newer server, which this
@@ -31,7 +47,7 @@ func (n *narrator) tell(e *rest.Event) string {
 	if err != nil {
 		return cut(string(e.Data), 400)
 	}
-	for _, tell := range []func(sched.Event) string{tellJob, n.tellTask, n.tellAttempt} {
+	for _, tell := range []func(sched.Event) string{n.tellJob, n.tellTask, n.tellAttempt} {
 		if text := tell(event); text != "" {
 			return text
 		}
@@ -39,7 +55,7 @@ func (n *narrator) tell(e *rest.Event) string {
 	return cut(string(e.Data), 400)
 }
 
-func tellJob(event sched.Event) string {
+func (n *narrator) tellJob(event sched.Event) string {
 	switch e := event.(type) {
 	case sched.JobSubmitted:
 		if e.Job == nil {
@@ -59,7 +75,7 @@ func tellJob(event sched.Event) string {
 	case sched.JobEnded:
 		return "the job " + phaseText(e.Phase, e.Cause) + because(e.Message)
 	case sched.Booked:
-		return booked(e)
+		return n.booked(e)
 	case sched.Quarantined:
 		return "set aside after a fault of the server: it is not placed any more; report it with this number: " + e.Stack
 	case sched.PolicyFailed:
@@ -72,7 +88,7 @@ func tellJob(event sched.Event) string {
 	return ""
 }
 
-func booked(e sched.Booked) string {
+func (n *narrator) booked(e sched.Booked) string {
 	switch {
 	case e.Over != "":
 		return "the cells kept for it are given back" + because(e.Over)
@@ -81,7 +97,7 @@ func booked(e sched.Booked) string {
 	}
 	var after []string
 	for _, id := range e.After {
-		after = append(after, fmt.Sprintf("job %d", id))
+		after = append(after, n.job(id))
 	}
 	return "cells are kept for it until they are left by " + strings.Join(after, ", ")
 }
@@ -126,7 +142,7 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 	case sched.StopSent:
 		text := fmt.Sprintf("attempt %s told to stop within %s: %s", e.Attempt, span(e.Grace), causeText(e.Cause))
 		if e.By != nil {
-			text += fmt.Sprintf(" for job %d", e.By.Job)
+			text += " for " + n.job(e.By.Job)
 		}
 		return text
 	case sched.Joined:
@@ -134,7 +150,7 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 	case sched.LazilyPreempted:
 		text := fmt.Sprintf("attempt %s runs on as opportunistic", e.Attempt)
 		if e.By != nil {
-			text += fmt.Sprintf(": its guaranteed cells go to job %d", e.By.Job)
+			text += ": its guaranteed cells go to " + n.job(e.By.Job)
 		}
 		return text
 	case sched.Upgraded:

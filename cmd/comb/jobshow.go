@@ -196,7 +196,10 @@ func (a *app) jobEvents() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		told := newNarrator(&j)
+		told := newNarrator(&j, func(id sched.JobID) (string, error) {
+			other, err := client.Job(ctx, rest.JobRef(id))
+			return string(other.Name), err
+		})
 		ref = rest.JobRef(j.ID) // a name may get a new owner while it is followed
 		if follow {
 			return client.Follow(ctx, ref, after, rest.Follower{Event: func(e rest.Event) error { return a.printEvent(told, e) }})

@@ -15,7 +15,7 @@ import (
 func TestEveryEventIsTold(t *testing.T) {
 	notOfJobs := map[sched.Kind]bool{"Configured": true, "NodeCordoned": true, "NodeHealth": true, "LeafHealth": true,
 		"NodeSuspected": true, "Rotated": true, "Doomed": true, "Spared": true, "Decided": true}
-	n := newNarrator(&rest.Job{})
+	n := newNarrator(&rest.Job{}, nil)
 	for _, zero := range sched.Kinds() {
 		kind, version, data, err := sched.EncodeEvent(zero)
 		if err != nil {

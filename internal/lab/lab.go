@@ -93,11 +93,7 @@ func (l *Lab) close() error {
 	if l.watch != nil {
 		l.watch.end()
 	}
-	errs := []error{l.server.Stop()}
-	if left := leftovers(l.dir, 5*time.Second); len(left) > 0 {
-		errs = append(errs, fmt.Errorf("processes are left behind: %v", left))
-		kill(left)
-	}
+	errs := []error{l.server.Stop(), Sweep(l.dir)}
 	if l.opts.Keep {
 		fmt.Fprintf(l.opts.Out, "kept: %s\n", l.dir)
 		return errors.Join(errs...)

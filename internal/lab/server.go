@@ -186,6 +186,16 @@ func (s *Server) CLI(ctx context.Context, args ...string) (stdout, stderr string
 	return o.String(), e.String(), code, err
 }
 
+// Sweep fails when processes that mention a folder are left, and ends them.
+func Sweep(dir string) error {
+	left := leftovers(dir, 5*time.Second)
+	if len(left) == 0 {
+		return nil
+	}
+	kill(left)
+	return fmt.Errorf("processes are left behind: %v", left)
+}
+
 // leftovers returns the processes that still mention the folder in their command
 // line, environment or working directory, after waiting for them to go.
 func leftovers(dir string, wait time.Duration) []int {

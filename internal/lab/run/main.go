@@ -1,6 +1,8 @@
-// Command run runs what the lab offers: the five experiments, or the figures.
+// Command run runs what the lab offers: the five experiments, the walk through the
+// whole product, or the figures.
 //
 //	run demo  [-bin bin] [-files testdata/lab] [-evidence bin/demo-evidence] [-keep]
+//	run walk  [-bin bin]
 //	run bench [-bin bin] [-files testdata/lab] [-jobs 100000]
 //	run core  [-only load-4096] [-cpuprofile file]
 //	run sim   [-bin bin] [-only philly-las] [-cpuprofile file]
@@ -20,13 +22,14 @@ import (
 	"syscall"
 
 	"github.com/combsched/comb/internal/lab"
+	"github.com/combsched/comb/internal/walk"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "run: say what: demo, bench, core or sim")
+		fmt.Fprintln(os.Stderr, "run: say what: demo, walk, bench, core or sim")
 		os.Exit(2)
 	}
 	o := lab.Options{Out: os.Stdout}
@@ -43,6 +46,8 @@ func main() {
 	switch os.Args[1] {
 	case "demo":
 		err = lab.Demo(ctx, o)
+	case "walk":
+		err = walk.Run(ctx, walk.Options{Bin: o.Bin, Out: o.Out})
 	case "bench":
 		err = lab.Bench(ctx, o)
 	case "core":
@@ -50,7 +55,7 @@ func main() {
 	case "sim":
 		err = profiled(ctx, o, *profile, lab.BenchSim)
 	default:
-		err = errors.New("unknown: say demo, bench, core or sim")
+		err = errors.New("unknown: say demo, walk, bench, core or sim")
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "run %s: %v\n", os.Args[1], err)

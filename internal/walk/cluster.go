@@ -1,0 +1,150 @@
+package walk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/rest"
+)
+
+// cluster is the walk's cluster file: three machines of two GPUs, of which the first
+// virtual cluster owns some and the second the rest. All are this machine.
+const cluster = `physicalCluster:
+  skuTypes:
+    WALK-GPU: {gpu: 1, cpu: 1, memory: 512Mi}
+  cellTypes:
+    WALK-NODE: {childCellType: WALK-GPU, childCellNumber: 2, isNodeLevel: true}
+  physicalCells:
+  - {cellType: WALK-NODE, cellAddress: walk-1}
+  - {cellType: WALK-NODE, cellAddress: walk-2}
+  - {cellType: WALK-NODE, cellAddress: walk-3}
+virtualClusters:
+  red:
+    virtualCells: [{cellType: WALK-NODE, cellNumber: %d}]
+  blue:
+    virtualCells: [{cellType: WALK-NODE, cellNumber: %d}]
+`
+
+func configure(ctx context.Context, w *walk) error {
+	file, err := w.write("cluster.yaml", fmt.Sprintf(cluster, 2, 1))
+	if err != nil {
+		return err
+	}
+	plan, err := w.comb(ctx, "config", "plan", file)
+	if err != nil {
+		return err
+	}
+	w.expect(plan.code == 0 && strings.Contains(plan.out, "red") && strings.Contains(plan.out, "blue"),
+		"the plan names both virtual clusters", "%s", plan.all())
+	before, err := w.names(ctx)
+	if err != nil {
+		return err
+	}
+	w.expect(!slices.Contains(before, "red"), "planning changes nothing", "virtual clusters %v", before)
+	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+		return err
+	}
+	after, err := w.names(ctx)
+	if err != nil {
+		return err
+	}
+	w.expect(slices.Equal(after, []string{"blue", "red"}), "the file is in force", "virtual clusters %v", after)
+	again, err := w.must(ctx, "config", "plan", file)
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(again.all(), "no change"), "the same file once more changes nothing", "%s", again.all())
+	return nil
+}
+
+// names are the virtual clusters' names.
+func (w *walk) names(ctx context.Context) ([]string, error) {
+	var list rest.VCList
+	err := w.read(ctx, &list, "vc", "list")
+	var out []string
+	for _, v := range list.VCs {
+		out = append(out, string(v.Name))
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+// cordoned: what runs on a cordoned node goes on, nothing new starts there.
+func cordoned(ctx context.Context, w *walk) error {
+	if err := w.hold(ctx, "stays", "--vc", "blue", "--gpus", "1"); err != nil {
+		return err
+	}
+	stays, err := w.job(ctx, "stays")
+	if err != nil {
+		return err
+	}
+	node := string(stays.Tasks[0].Node)
+	if _, err := w.must(ctx, "node", "cordon", node, "--reason", "a new fan"); err != nil {
+		return err
+	}
+	if _, err := w.must(ctx, "job", "run", "-d", "--name", "elsewhere", "--vc", "blue", "--gpus", "1", "--", "true"); err != nil {
+		return err
+	}
+	explained, err := w.must(ctx, "job", "explain", "elsewhere")
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(explained.out, "cordon"), "a job of its virtual cluster waits for the cordon", "%s", explained.all())
+	list, err := w.must(ctx, "node", "list")
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(list.out, "a new fan"), "node list tells the reason", "%s", list.all())
+	if stays, err = w.job(ctx, "stays"); err != nil {
+		return err
+	}
+	w.expect(stays.Phase == "Active" && len(stays.Attempts) == 1, "what runs there goes on", "stays is %s in attempt %d", stays.Phase, stays.Tasks[0].Attempt)
+	if _, err := w.must(ctx, "node", "uncordon", node); err != nil {
+		return err
+	}
+	elsewhere, err := w.ended(ctx, "elsewhere")
+	if err != nil {
+		return err
+	}
+	w.expect(elsewhere.Phase == "Succeeded", "after uncordon it runs", "elsewhere has %s", strings.ToLower(string(elsewhere.Phase)))
+	return w.stop(ctx, "stays")
+}
+
+// requota: blue loses its node to red while a job of blue's runs on it.
+func requota(ctx context.Context, w *walk) error {
+	if err := w.hold(ctx, "tenant", "--vc", "blue", "--gpus", "2"); err != nil {
+		return err
+	}
+	file, err := w.write("quota.yaml", fmt.Sprintf(cluster, 3, 0))
+	if err != nil {
+		return err
+	}
+	plan, err := w.must(ctx, "config", "plan", file)
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(plan.out, "2 -> 3") && strings.Contains(plan.out, "tenant"),
+		"the plan tells red's new guarantee, and what becomes of the job that runs", "%s", plan.all())
+	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+		return err
+	}
+	tenant, err := w.job(ctx, "tenant")
+	if err != nil {
+		return err
+	}
+	w.expect(tenant.Phase == "Active" && len(tenant.Attempts) == 1 && tenant.Attempts[0].Opportunistic,
+		"the job runs on without its guarantee", "tenant is %s, opportunistic %v", tenant.Phase, tenant.Attempts[0].Opportunistic)
+	if _, err := w.must(ctx, "config", "apply", w.path("cluster.yaml")); err != nil {
+		return err
+	}
+	if tenant, err = w.until(ctx, "tenant", "guaranteed again", func(j rest.Job) bool {
+		return len(j.Attempts) > 0 && !j.Attempts[0].Opportunistic
+	}); err != nil {
+		return err
+	}
+	w.expect(tenant.Phase == "Active" && tenant.Preempted == 0, "taken back, it is guaranteed again and was never stopped",
+		"tenant is %s, preempted %d times", tenant.Phase, tenant.Preempted)
+	return w.stop(ctx, "tenant")
+}
