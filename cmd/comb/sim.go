@@ -140,6 +140,9 @@ three figures of what the run took.`,
 		if err := s.check(c); err != nil {
 			return err
 		}
+		if err := a.keepApart(c, append(s.spec.Files(), s.trace.reads(s.file)...), s.writes()...); err != nil {
+			return err
+		}
 		t, err := s.trace.source(s.file)
 		if err != nil {
 			return err
@@ -153,6 +156,15 @@ three figures of what the run took.`,
 		return a.show(r.Summary, func(t *table) { drawRun(t, s.dir, r) })
 	}
 	return c
+}
+
+// writes are the files that a simulation writes.
+func (s *simFlags) writes() []writes {
+	all := []writes{{"-o", simulate.Folder{Dir: s.dir}.Files()}}
+	if s.journal != "" {
+		all = append(all, writes{"--journal", []string{s.journal, store.Unfinished(s.journal)}})
+	}
+	return all
 }
 
 // run runs a simulation into the folder and the journal that the flags say.
@@ -211,8 +223,8 @@ func drawRun(t *table, dir string, r *simulate.Result) {
 	if r.Timeless > 0 {
 		t.row("without run time", count(r.Timeless, "job, which ends as soon as it starts", "jobs, which end as soon as they start"))
 	}
-	if r.Refused > 0 {
-		t.row("refused", fmt.Sprintf("%s; the first: %s", count(r.Refused, "job", "jobs"), r.Reason))
+	for _, f := range r.Refusals {
+		t.row("refused", f.String())
 	}
 	if s.Finished > 0 { // else there is nothing to take a mean of
 		t.row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
@@ -245,6 +257,9 @@ marked, with the difference to the first.`,
 	c.Flags().StringVar(&html, "html", "", "also write a page with the plots of all runs")
 	c.Flags().BoolVar(&vcs, "vcs", false, "also compare the figures of each virtual cluster")
 	c.RunE = func(c *cobra.Command, dirs []string) error {
+		if err := a.keepApart(c, dirs, writes{"--html", []string{html}}); err != nil {
+			return err
+		}
 		cmp, err := metrics.Compare(dirs)
 		if err != nil {
 			return err
@@ -275,6 +290,9 @@ data directory of a server, or of a journal that "comb sim run --journal" wrote.
 		Args: args(cobra.ExactArgs(1))}
 	c.Flags().StringVar(&html, "html", "", "also write it as a page")
 	c.RunE = func(c *cobra.Command, dirs []string) error {
+		if err := a.keepApart(c, dirs, writes{"--html", []string{html}}); err != nil {
+			return err
+		}
 		r, err := phillyOf(c.Context(), dirs[0])
 		if err != nil {
 			return err

@@ -34,6 +34,9 @@ they had done by then; how many is told (docs/simulate.md).`,
 		if err := errors.Join(missing, s.readVCPolicies(), s.spec.CheckReplay(policy.New)); err != nil {
 			return usageError{c, err}
 		}
+		if err := a.keepApart(c, append(s.spec.Files(), args[0]), s.writes()...); err != nil {
+			return err
+		}
 		h, err := openJournal(c.Context(), args[0])
 		if err != nil {
 			return err

@@ -50,6 +50,9 @@ func (a *app) sweep(c *cobra.Command, file, dir string, workers int) error {
 	if len(found) > 0 {
 		return usageError{c, found}
 	}
+	if err := a.keepApart(c, append(s.Reads(), file), writes{"-o", s.Writes(dir)}); err != nil {
+		return err
+	}
 	o := simulate.SweepOptions{Folder: simulate.Folder{Dir: dir, Version: versionText()}, Options: simulate.Options{Policies: policy.New}, Workers: workers}
 	p := sweepProgress{w: a.errs, all: len(s.Cells()), began: time.Now(), shown: isTerminal(os.Stderr)}
 	o.Done = p.cell

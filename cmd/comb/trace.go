@@ -33,7 +33,15 @@ func (in *traceInput) flags(c *cobra.Command) {
 	f.BoolVar(&in.Lenient, "lenient", false, "pass over bad rows and count them")
 	f.StringVar(&in.throughputs, "throughputs", "", "table of throughputs (Gavel's JSON); a gavel trace needs it")
 	f.StringVar(&in.GPU, "gpu", "", "GPU type of that table for which a gavel trace gets its run times, such as v100")
+	f.StringVar(&in.VC, "vc", "", "virtual cluster of the jobs for which the trace names none")
 	f.StringVar(&in.JobTable, "job-table", "", "pai_job_table of an alibaba2020 trace (default: the one beside the task table)")
+}
+
+// reads are the files that reading a trace takes.
+func (in *traceInput) reads(file string) []string {
+	o := in.Options
+	o.Format = trace.Format(in.format)
+	return []string{file, in.throughputs, trace.JobTable(file, o)}
 }
 
 // check tells whether there is such a format.

@@ -98,6 +98,9 @@ carries everything; what another one has no place for is counted and told.`,
 	in.flags(c)
 	out.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := a.keepApart(c, in.reads(args[0]), writes{"-o", []string{out.file}}); err != nil {
+			return err
+		}
 		r, err := in.open(a, c, args[0], trace.OpenStream)
 		if err != nil {
 			return err

@@ -39,6 +39,11 @@ func (r *Result) WriteDir(dir string) error {
 	return nil
 }
 
+// FileNames are the files that WriteDir writes.
+func FileNames() []string {
+	return []string{"summary.json", "timeline.csv", "report.html", "jct.svg", "utilization.svg", "queue.svg", "waits.svg", "jobs.svg"}
+}
+
 // output is a file and what writes it.
 type output struct {
 	name  string

@@ -34,6 +34,9 @@ func (l *Layout) NodeGPUs(ms []trace.Shape) int32 {
 	return most
 }
 
+// plainGPU is the type of GPUs in the short form where that names none.
+const plainGPU = cell.TypeName("GPU")
+
 // builder makes the cells of one kind of machines.
 type builder struct {
 	spec   *cell.Spec
@@ -119,7 +122,7 @@ func sortCluster(cfg *sched.Config) {
 
 // addLevels makes the chain: leaf, switches that halve a node, node, rack.
 func (b *builder) addLevels(m trace.Shape, racks int32) {
-	sku := cell.TypeName(cmp.Or(m.Type, "GPU"))
+	sku := cmp.Or(cell.TypeName(m.Type), plainGPU)
 	if !slices.ContainsFunc(b.spec.SKUs, func(s cell.SKU) bool { return s.Name == sku }) {
 		b.spec.SKUs = append(b.spec.SKUs, cell.SKU{Name: sku, GPU: 1, MilliCPU: 1000, MemoryMB: 1024, Device: cell.NVIDIA})
 	}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
@@ -26,7 +27,8 @@ const maxMembers = 10_000
 type jobs struct {
 	shape Shape
 	node  int32           // GPUs of the largest node
-	types []cell.TypeName // of the cluster, sorted
+	types []cell.TypeName // of GPUs that the cluster names, sorted; none where it names none
+	plain bool            // some of its nodes name no type: they count as every type
 	one   bool            // all go to onlyVC
 	noise func(uint64) int64
 	needs int64 // MiB of each GPU; 0 is not known
@@ -45,8 +47,13 @@ type made struct {
 
 func newJobs(s *Spec, p *plan) jobs {
 	b := jobs{shape: s.Shape, node: p.nodeGPUs, one: p.one, noise: p.noise, needs: p.packing.needs, listens: p.packing.report}
-	for _, sku := range p.config.Cluster.SKUs {
-		b.types = append(b.types, sku.Name)
+	for i := range p.config.Cluster.SKUs {
+		switch sku := &p.config.Cluster.SKUs[i]; {
+		case p.plain && sku.Name == plainGPU:
+			b.plain = true
+		case sku.GPU > 0:
+			b.types = append(b.types, sku.Name)
+		}
 	}
 	return b
 }
@@ -125,15 +132,45 @@ func (b *jobs) ordinals(first, last int32) []int32 {
 	return b.tasks[first:last:last]
 }
 
-// skus are the types that a job asks for and the cluster has; none is any.
+// skus are the types that a job may run on: those of the cluster that it asks for, whose
+// names are found in capitals or not, and those without a name; none is any. Where the
+// cluster has none of them they are what the job asks for, so that the core refuses it.
 func (b *jobs) skus(t *trace.Job) []cell.TypeName {
-	var out []cell.TypeName
-	for _, s := range t.SKUs {
-		if slices.Contains(b.types, cell.TypeName(s)) {
-			out = append(out, cell.TypeName(s))
+	asked := t.SKUs
+	if len(asked) == 0 {
+		asked = taskSKUs(t)
+	}
+	if len(asked) == 0 || len(b.types) == 0 {
+		return nil
+	}
+	var out, unknown []cell.TypeName
+	for _, s := range asked {
+		i := slices.IndexFunc(b.types, func(n cell.TypeName) bool { return strings.EqualFold(string(n), s) })
+		if i >= 0 {
+			out = append(out, b.types[i])
+		} else {
+			unknown = append(unknown, cell.TypeName(s))
 		}
 	}
+	if b.plain {
+		out = append(out, plainGPU)
+	}
+	if len(out) == 0 {
+		out = unknown
+	}
 	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// taskSKUs are the types that the parts of a gang name; none where a part may have any.
+func taskSKUs(t *trace.Job) []string {
+	var out []string
+	for i := range t.Tasks {
+		if t.Tasks[i].SKU == "" {
+			return nil
+		}
+		out = append(out, t.Tasks[i].SKU)
+	}
 	return out
 }
 

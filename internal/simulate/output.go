@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/trace"
 )
 
 // Manifest says how a folder of results came about: equal manifests but for the
@@ -25,6 +26,9 @@ type Manifest struct {
 	Core    string `json:"core"`    // of the decision code
 	Spec    Spec   `json:"spec"`
 	Trace   string `json:"trace"` // file name, without its folder
+	// Format and VC are as which the trace was read, where flags say it.
+	Format trace.Format `json:"format,omitempty"`
+	VC     string       `json:"vc,omitempty"`
 	// TraceHash, ClusterHash and VCsHash are the SHA-256 of the files; the latter two are
 	// empty where no file names the cluster or its virtual clusters.
 	TraceHash   string `json:"trace_sha256"`
@@ -34,21 +38,28 @@ type Manifest struct {
 	ThroughputsHash string `json:"throughputs_sha256,omitempty"`
 	SpreadsHash     string `json:"spreads_sha256,omitempty"`
 	TraceCounts
-	Timeless  int    `json:"without_run_time,omitempty"` // jobs that end as soon as they start
-	Submitted int    `json:"submitted"`
-	Refused   int    `json:"refused,omitempty"`
-	Reason    string `json:"reason,omitempty"` // of the first job that was refused
-	Records   uint64 `json:"records"`
+	Timeless  int `json:"without_run_time,omitempty"` // jobs that end as soon as they start
+	Submitted int `json:"submitted"`
+	Refused   int `json:"refused,omitempty"`
+	// Refusals are the refused jobs by reason.
+	Refusals []Refusal `json:"refusals,omitempty"`
+	Records  uint64    `json:"records"`
 	// Past is set where a journal was replayed; Trace and TraceHash are then those of the
 	// journal, whose hash covers all of its events.
 	Past *PastCounts `json:"past,omitempty"`
 }
 
-const manifestFile = "manifest.json"
+const (
+	manifestFile = "manifest.json"
+	jobsFile     = "jobs.csv"
+)
 
 // newManifest says what can be said before a run.
 func newManifest(spec *Spec, t *Trace) (Manifest, error) {
-	m := Manifest{Core: sched.Version, Spec: *spec, Trace: filepath.Base(t.Path)}
+	m := Manifest{Core: sched.Version, Spec: *spec, Trace: filepath.Base(t.Path), VC: t.Options.VC}
+	if t.Options.Format != trace.Auto {
+		m.Format = t.Options.Format
+	}
 	var err error
 	if m.TraceHash, err = hashFile(t.Path); err != nil {
 		return m, err
@@ -96,7 +107,7 @@ func (m Manifest) finished(dir string) bool {
 	if json.Unmarshal(text, &was) != nil {
 		return false
 	}
-	was.Version, was.Submitted, was.Refused, was.Reason, was.Records = "", 0, 0, "", 0
+	was.Version, was.Submitted, was.Refused, was.Refusals, was.Records = "", 0, 0, nil, 0
 	was.TraceCounts, was.Timeless = TraceCounts{}, 0
 	if was.Past != nil {
 		return false
@@ -142,6 +153,19 @@ func ReplayInto(ctx context.Context, out Folder, spec Spec, j *Journal, o Option
 // unfinished is the folder inside a folder of results in which they are written.
 const unfinished = ".unfinished"
 
+// Files are those that a run replaces in its folder of results, or takes away.
+func (out Folder) Files() []string {
+	files := []string{filepath.Join(out.Dir, jobsFile), filepath.Join(out.Dir, manifestFile)}
+	for _, name := range metrics.FileNames() {
+		files = append(files, filepath.Join(out.Dir, name))
+	}
+	left, _ := os.ReadDir(filepath.Join(out.Dir, unfinished))
+	for _, f := range left {
+		files = append(files, filepath.Join(out.Dir, unfinished, f.Name()))
+	}
+	return files
+}
+
 // fill runs and writes a folder of results. They get their places when all of them are
 // written, the manifest last: a folder with one is finished, and a run that does not
 // come to its end leaves what was there.
@@ -161,10 +185,10 @@ func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Option
 			os.Remove(out.Dir) // if nobody else put anything there
 		}
 	}()
-	if r, err = runJobs(filepath.Join(dir, "jobs.csv"), origin, o, run); err != nil {
+	if r, err = runJobs(filepath.Join(dir, jobsFile), origin, o, run); err != nil {
 		return nil, err
 	}
-	m.Submitted, m.Refused, m.Reason, m.Records, m.Past = r.Submitted, r.Refused, r.Reason, r.Records, r.Past
+	m.Submitted, m.Refused, m.Refusals, m.Records, m.Past = r.Submitted, r.Refused, r.Refusals, r.Records, r.Past
 	m.TraceCounts, m.Timeless = r.Trace, r.Timeless
 	if out.Cost != nil {
 		r.Summary.Cost = out.Cost()

@@ -186,7 +186,7 @@ func TestEveryPolicyDrainsEveryQueue(t *testing.T) {
 				r := under(t, spec, mixed(t, 10+seed, 150))
 				s := &r.Summary
 				if r.Refused != 0 || s.Jobs != 150 || s.Finished != s.Jobs {
-					t.Errorf("seed %d: of %d jobs %d ended, %d were refused (%s)", seed, s.Jobs, s.Finished, r.Refused, r.Reason)
+					t.Errorf("seed %d: of %d jobs %d ended, %d were refused (%v)", seed, s.Jobs, s.Finished, r.Refused, r.Refusals)
 				}
 				if waited := float64(s.QueueAvg); math.IsNaN(waited) || waited < 1 {
 					t.Errorf("seed %d: jobs waited %g s on average: that checks little", seed, waited)

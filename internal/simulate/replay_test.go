@@ -297,7 +297,7 @@ func TestReplayOfALiveJournal(t *testing.T) {
 		}
 		c := r.Past
 		if c.Jobs != submitted || c.Censored+c.LeftOut != submitted-ended || r.Refused != 0 || r.Submitted != c.Jobs-c.LeftOut || len(rows) != r.Submitted {
-			t.Errorf("%s: %d submitted, %d ended then; now %d submitted, %d refused (%s), %d told of, %+v", p, submitted, ended, r.Submitted, r.Refused, r.Reason, len(rows), c)
+			t.Errorf("%s: %d submitted, %d ended then; now %d submitted, %d refused (%v), %d told of, %+v", p, submitted, ended, r.Submitted, r.Refused, r.Refusals, len(rows), c)
 		}
 		if c.NodeFaults < 4 || c.LeafFaults < 2 || c.Stops < 2 || c.Dropped == 0 {
 			t.Errorf("%s: counted %+v", p, c)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
@@ -43,17 +44,44 @@ type Options struct {
 type Result struct {
 	*metrics.Result
 	Submitted int
-	// Refused are the jobs that the cluster can never run, with the reason of the
-	// first of them.
-	Refused int
-	Reason  string
-	Records uint64
+	// Refused are the jobs that the cluster can never run, Refusals the same by reason.
+	Refused  int
+	Refusals []Refusal
+	Records  uint64
 	// Timeless are the jobs whose run time the trace does not tell: they end as soon as
 	// they start.
 	Timeless int
 	Trace    TraceCounts
 	// Past says what of a journal was repeated; nil where none was.
 	Past *PastCounts
+}
+
+// Refusal is why jobs were refused: how many, and the first of them.
+type Refusal struct {
+	What  string        `json:"what"`
+	N     int           `json:"n"`
+	First sched.JobName `json:"first"`
+}
+
+// The reasons for refusals that are told apart are bounded; the last stands for the rest.
+const (
+	maxRefusals = 20
+	otherwise   = "for other reasons"
+)
+
+// refuse counts a job that was refused.
+func (r *Result) refuse(job sched.JobName, what string) {
+	r.Refused++
+	is := func(o Refusal) bool { return o.What == what }
+	if !slices.ContainsFunc(r.Refusals, is) && len(r.Refusals) >= maxRefusals-1 {
+		what = otherwise
+	}
+	i := slices.IndexFunc(r.Refusals, is)
+	if i < 0 {
+		i = len(r.Refusals)
+		r.Refusals = append(r.Refusals, Refusal{What: what, First: job})
+	}
+	r.Refusals[i].N++
 }
 
 // runner is one run.
@@ -155,8 +183,33 @@ func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Opt
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	if r.result.Submitted == r.result.Refused {
+		return nil, r.result.nothing()
+	}
 	r.result.Result, err = r.fold.Finish(r.end)
 	return &r.result, err
+}
+
+// nothing is the error of a run in which no job was accepted: its figures would mean
+// nothing.
+func (r *Result) nothing() error {
+	if r.Refused == 0 {
+		return errors.New("there is no job to run")
+	}
+	text := fmt.Sprintf("no job can run: all %d were refused", r.Refused)
+	for _, f := range r.Refusals {
+		text += "\n  " + f.String()
+	}
+	return errors.New(text)
+}
+
+// String is the number of the jobs, the first of them, and why.
+func (f Refusal) String() string {
+	jobs := "jobs"
+	if f.N == 1 {
+		jobs = "job"
+	}
+	return fmt.Sprintf("%d %s, the first %q: %s", f.N, jobs, f.First, f.What)
 }
 
 // Next implements engine.Inputs: those of the world.
@@ -196,12 +249,11 @@ func (r *runner) accepted(j *sched.Job, a engine.Reply) bool {
 	case a.Err != nil:
 		r.fail(a.Err)
 	case a.Refusal != nil:
-		if r.result.Refused++; r.result.Refused == 1 {
-			r.result.Reason = fmt.Sprintf("job %q: %s", j.Name, a.Refusal.Message)
-			if a.Refusal.Kind == sched.Conflict {
-				r.result.Reason = fmt.Sprintf("job %q: the trace has another of this id that has not ended yet; give each an id of its own", j.Name)
-			}
+		what := a.Refusal.Message
+		if a.Refusal.Kind == sched.Conflict {
+			what = "the trace has another job of this id that has not ended yet; give each an id of its own"
 		}
+		r.result.refuse(j.Name, what)
 	default:
 		return true
 	}

@@ -52,6 +52,7 @@ type plan struct {
 	config   *sched.Config
 	nodeGPUs int32
 	one      bool        // all jobs go to onlyVC
+	plain    bool        // some nodes name no type of GPU
 	model    *perf.Model // nil is full speed for everybody
 	costs    perf.Costs
 	noise    func(i uint64) int64 // thousandths
@@ -70,6 +71,11 @@ func (s *Spec) read(t *Trace) (*plan, error) {
 	}
 	if err := s.readCluster(p, t); err != nil {
 		return nil, err
+	}
+	if isFile(s.Cluster) || isFile(s.VCs) {
+		if err := p.missingVCs(t); err != nil {
+			return nil, err
+		}
 	}
 	p.offline(p.config)
 	p.packs()
@@ -96,6 +102,25 @@ func (s *Spec) effects(p *plan) mistakes {
 	return wrong
 }
 
+// Files are those that a run reads because of its spec.
+func (s *Spec) Files() []string {
+	var out []string
+	for _, name := range []string{s.Cluster, s.VCs, s.Throughputs, s.Spreads} {
+		if isFile(name) {
+			out = append(out, name)
+		}
+	}
+	for _, policy := range append(slices.Sorted(maps.Values(s.VCPolicies)), s.Policy) {
+		vc, _ := ParsePolicy(policy) // what is wrong with it is told elsewhere
+		for _, p := range vc.Params {
+			if file, named := strings.CutPrefix(p.Value, "@"); named {
+				out = append(out, file)
+			}
+		}
+	}
+	return out
+}
+
 // oneOf checks a flag's word; the first is the default.
 func oneOf(got string, words ...string) error {
 	if got == "" || slices.Contains(words, got) {
@@ -115,6 +140,7 @@ func (s *Spec) readCluster(p *plan, t *Trace) error {
 	}
 	l := Layout{Racks: s.Racks, Count: s.Placement == "count", CountQuota: s.Quota == "count"}
 	p.nodeGPUs = l.NodeGPUs(shapes)
+	p.plain = slices.ContainsFunc(shapes, func(sh trace.Shape) bool { return sh.Type == "" })
 	vc, err := readPolicy(s.Policy, t.medianService)
 	if err != nil {
 		return err

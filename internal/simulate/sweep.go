@@ -70,7 +70,7 @@ func ParseSweep(file string, src []byte, policies sched.Policies) (*Sweep, docum
 		}
 		return filepath.Join(filepath.Dir(file), name)
 	}
-	s := &Sweep{Trace: beside(text("trace")), Options: trace.Options{Lenient: m.Bool("lenient", false)}}
+	s := &Sweep{Trace: beside(text("trace")), Options: trace.Options{Lenient: m.Bool("lenient", false), VC: text("vc"), JobTable: beside(text("jobTable"))}}
 	s.Options.Format = trace.Format(m.String("format", document.Text{OneOf: strings.Split(trace.FormatNames(), ", ")}))
 	s.Base = Spec{Cluster: text("cluster"), VCs: text("vcs"), Racks: int32(m.Int("racks", document.Range{})),
 		Placement: text("placement"), Quota: text("quota"), Shape: Shape(text("shape")), RestartCost: text("restartCost"),
@@ -265,6 +265,29 @@ func (c *Cell) run(ctx context.Context, t *Trace, o *SweepOptions) {
 	case ctx.Err() == nil:
 		c.Err = err
 	}
+}
+
+// Reads are the files that a sweep reads beside its own.
+func (s *Sweep) Reads() []string {
+	out := []string{s.Trace}
+	if table := trace.JobTable(s.Trace, s.Options); table != "" {
+		out = append(out, table)
+	}
+	for _, policy := range s.Policies {
+		of := s.Base
+		of.Policy = policy
+		out = append(out, of.Files()...)
+	}
+	return out
+}
+
+// Writes are the files that it writes into a folder.
+func (s *Sweep) Writes(dir string) []string {
+	out := []string{filepath.Join(dir, tableFile), filepath.Join(dir, tableFile+unfinished)}
+	for _, c := range s.Cells() {
+		out = append(out, Folder{Dir: filepath.Join(dir, c.Dir)}.Files()...)
+	}
+	return out
 }
 
 // WriteSweep writes a table over all cells as CSV: what does not change from run to

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/trace"
 )
 
@@ -73,3 +74,38 @@ func Divide(demands []Demand, nodes, gpus int32) ([]Share, error) {
 // perNode is GPU-seconds for each node, as a fraction that compares exactly enough:
 // in thousandths of a GPU-second.
 func perNode(seconds int64, nodes int32) int64 { return seconds * 1000 / int64(max(nodes, 1)) }
+
+// missingVCs is an error that names the virtual clusters of the trace's jobs that the
+// cluster lacks.
+func (p *plan) missingVCs(t *Trace) error {
+	demands, err := Demands(t.each())
+	if err != nil {
+		return err
+	}
+	var lacks []string
+	without := 0
+	for i := range demands {
+		d := &demands[i]
+		switch {
+		case d.Name == "":
+			without = d.Jobs
+		case !slices.ContainsFunc(p.config.VCs, func(v sched.VCConfig) bool { return v.Name == d.Name }):
+			lacks = append(lacks, fmt.Sprintf("%s (%d)", d.Name, d.Jobs))
+		}
+	}
+	var wrong problems
+	if len(lacks) > shownVCs {
+		lacks = append(lacks[:shownVCs], fmt.Sprintf("and %d others", len(lacks)-shownVCs))
+	}
+	if len(lacks) > 0 {
+		wrong.add(fmt.Errorf("the cluster file lacks virtual clusters of the trace %s (with their jobs): %s; it has %s: name them alike, or leave out the file's with --cluster NODESxGPUS",
+			t.Path, strings.Join(lacks, ", "), vcNames(p.config)))
+	}
+	if without > 0 {
+		wrong.add(fmt.Errorf("the trace %s names no virtual cluster for %d of its jobs: --vc NAME puts them into one; the cluster file has %s", t.Path, without, vcNames(p.config)))
+	}
+	return wrong.all()
+}
+
+// shownVCs is how many virtual clusters an error names.
+const shownVCs = 10

@@ -80,7 +80,7 @@ func translate(from *cell.Spec, q cell.QuotaSpec, to *cell.Spec, leaves bool) (c
 	for i := range to.Chains {
 		c := &to.Chains[i]
 		// A cluster in the short form need not name its only type.
-		if c.Levels[0].Type != leaf && !(len(to.Chains) == 1 && c.Levels[0].Type == "GPU") {
+		if c.Levels[0].Type != leaf && !(len(to.Chains) == 1 && c.Levels[0].Type == plainGPU) {
 			continue
 		}
 		if leaves {

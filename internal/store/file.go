@@ -35,12 +35,17 @@ type FileWriter struct {
 	last uint64
 }
 
+// Unfinished is the file that becomes the journal path when it is whole.
+func Unfinished(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".unfinished")
+}
+
 // CreateFile begins a journal that will be the file path.
 func CreateFile(path string) (*FileWriter, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("cannot write the journal: %s is no regular file; name another one", path)
 	}
-	f, err := os.Create(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".unfinished"))
+	f, err := os.Create(Unfinished(path))
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the journal: %w", err)
 	}

@@ -297,11 +297,31 @@ func (t *table) header(wanted ...string) ([]field, error) {
 	}
 	fields, missing := bind(have, wanted)
 	if len(missing) > 0 {
+		do := "is this the right format?"
+		if len(missing) == 1 && missing[0] == "vc" {
+			do = "--vc NAME puts all jobs into one virtual cluster"
+		}
 		return nil, &Error{File: t.file, Line: r.line, Kind: "missing columns",
-			Text: fmt.Sprintf("the header lacks %s; is this the right format?", strings.Join(missing, ", "))}
+			Text: fmt.Sprintf("the header lacks %s; %s", strings.Join(missing, ", "), do)}
+	}
+	for _, f := range fields {
+		if last := lastIndex(have, f.name); last > f.at {
+			return nil, &Error{File: t.file, Line: r.line, Column: r.starts[last] + 1, Field: f.name, Kind: "column twice",
+				Text: "the header names this column twice; remove one of the two"}
+		}
 	}
 	t.columns = len(have)
 	return fields, nil
+}
+
+// lastIndex is where a name stands last, -1 where it does not.
+func lastIndex(names []string, name string) int {
+	for i := len(names) - 1; i >= 0; i-- {
+		if names[i] == name {
+			return i
+		}
+	}
+	return -1
 }
 
 func bind(have, wanted []string) (fields []field, missing []string) {

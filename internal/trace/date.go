@@ -10,6 +10,8 @@ import (
 type zeroDate struct {
 	known bool
 	at    int64
+	// read says that a date was read, and offset whether it had one to UTC.
+	read, offset bool
 }
 
 // since reads a column with a date.
@@ -18,12 +20,26 @@ func (z *zeroDate) since(r *row, f field) sched.Time {
 	if r.err != nil {
 		return 0
 	}
-	t, ok := date(b)
-	if !ok {
-		r.fail(f, "no date", quoted(b)+" is no date; want YYYY-MM-DD HH:MM:SS")
+	t, wrong := z.date(b)
+	if wrong != "" {
+		r.fail(f, "no date", wrong)
 		return 0
 	}
 	return z.from(t)
+}
+
+// date reads a date in seconds, or says what is wrong with it: within one file all dates
+// have an offset to UTC, or none has, since their differences mean nothing else.
+func (z *zeroDate) date(b []byte) (int64, string) {
+	t, offset, ok := date(b)
+	switch {
+	case !ok:
+		return 0, quoted(b) + " is no date; want YYYY-MM-DD HH:MM:SS, perhaps with an offset such as +08:00 or Z"
+	case z.read && z.offset != offset:
+		return 0, quoted(b) + " is not like the first date of the file: give all dates an offset to UTC, or none"
+	}
+	z.read, z.offset = true, offset
+	return t, ""
 }
 
 // from counts seconds of the Unix epoch from the first ones given.
@@ -34,11 +50,18 @@ func (z *zeroDate) from(seconds int64) sched.Time {
 	return sched.Time(seconds-z.at) * sched.Time(sched.Second)
 }
 
-// date reads YYYY-MM-DD HH:MM:SS, the T of ISO 8601 allowed, without a zone: the
-// traces name none, and only differences count. It gives seconds.
-func date(b []byte) (int64, bool) {
-	if len(b) != 19 || b[4] != '-' || b[7] != '-' || (b[10] != ' ' && b[10] != 'T') || b[13] != ':' || b[16] != ':' {
-		return 0, false
+// date reads YYYY-MM-DD HH:MM:SS, the T of ISO 8601 allowed, and an offset to UTC, if it
+// has one: Z, +HH, +HHMM or +HH:MM. It gives seconds; without an offset only differences
+// of them count.
+func date(b []byte) (t int64, offset, ok bool) {
+	if len(b) < 19 || b[4] != '-' || b[7] != '-' || (b[10] != ' ' && b[10] != 'T') || b[13] != ':' || b[16] != ':' {
+		return 0, false, false
+	}
+	ahead := int64(0)
+	if len(b) > 19 {
+		if ahead, offset = zone(b[19:]); !offset {
+			return 0, false, false
+		}
 	}
 	year, ok0 := digits(b[0:4])
 	month, ok1 := digits(b[5:7])
@@ -47,13 +70,38 @@ func date(b []byte) (int64, bool) {
 	minute, ok4 := digits(b[14:16])
 	second, ok5 := digits(b[17:19])
 	if !(ok0 && ok1 && ok2 && ok3 && ok4 && ok5) || year < 1990 || year > 2089 || hour > 23 || minute > 59 || second > 60 {
+		return 0, false, false
+	}
+	at := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	if at.Month() != time.Month(month) && second < 60 {
+		return 0, false, false
+	}
+	return at.Unix() - ahead, offset, true
+}
+
+// zone reads an offset to UTC, in seconds.
+func zone(b []byte) (int64, bool) {
+	if string(b) == "Z" {
+		return 0, true
+	}
+	sign := int64(1)
+	if b[0] == '-' {
+		sign = -1
+	} else if b[0] != '+' {
 		return 0, false
 	}
-	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	if t.Month() != time.Month(month) && second < 60 {
+	b = b[1:]
+	if len(b) == 5 && b[2] == ':' {
+		b = []byte{b[0], b[1], b[3], b[4]}
+	}
+	if len(b) == 2 {
+		b = append(b[:2:2], '0', '0')
+	}
+	n, ok := digits(b)
+	if len(b) != 4 || !ok || n/100 > 14 || n%100 > 59 {
 		return 0, false
 	}
-	return t.Unix(), true
+	return sign * int64(n/100*3600+n%100*60), true
 }
 
 func digits(b []byte) (int, bool) {

@@ -1,14 +1,19 @@
 package trace
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
+
+	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -90,6 +95,7 @@ var rowErrors = []struct{ name, text, want, kind string }{
 	{"comb: open text", combHead + "{\"id\":\"a\",\"submit_us\":5,\"gpus\":1}\n{\"id\":\"x", "f:3:7: id: the closing quote of this text is missing", "bad JSON"},
 	{"comb: long list", combHead + "{\"id\":\"a\",\"submit_us\":5,\"gpus\":1}\n{\"skus\":[" + strings.Repeat(`"x",`, 4096) + `"x"]}`, "skus: more than 4096 entries", "list too long"},
 
+	{"comb: key twice", combHead + "{\"id\":\"a\",\"submit_us\":5,\"gpus\":1}\n{\"id\":\"b\",\"submit_us\":5,\"gpus\":1,\"gpus\":8}", "f:3:34: gpus: the object has this key twice; remove one of the two", "key twice"},
 	{"philly: date", "[{\"status\":\"Pass\",\"jobid\":\"a\",\"submitted_time\":\"2017-10-07 01:11:39\",\"attempts\":[{\"detail\":[{\"ip\":\"m\",\"gpus\":[\"g\"]}]}]},\n\n{\"jobid\":\"b\",\n  \"attempts\":[{\"start_time\":\"soon\"}]}]", `f:4:29: attempts.start_time: "soon" is no date`, "no date"},
 	{"philly: status", "[{\"status\":\"Pass\",\"jobid\":\"a\",\"submitted_time\":\"2017-10-07 01:11:39\",\"attempts\":[{\"detail\":[{\"ip\":\"m\",\"gpus\":[\"g\"]}]}]},\n{\"status\":\"Died\"}]", `f:2:11: status: "Died" is no status; want Pass, Failed or Killed`, "unknown word"},
 	{"philly: no id", "[{\"status\":\"Pass\",\"jobid\":\"a\",\"submitted_time\":\"2017-10-07 01:11:39\",\"attempts\":[{\"detail\":[{\"ip\":\"m\",\"gpus\":[\"g\"]}]}]},\n{\"attempts\":[]}]", "f:2:1: the job has no jobid", "no value"},
@@ -144,6 +150,24 @@ var fileErrors = []struct{ name, text, want string }{
 	{"comb version", "{\"comb_trace\":2}\n", "f:1: this is version 2 of the comb format; this program reads version 1"},
 	{"comb header", "{\"comb_trace\":\"x\"}\n", `f:1:15: comb_trace: want a number, found "\"x\"}"`},
 	{"comb version 0", "{\"comb_trace\":0}\n", `f:1: the first line must be {"comb_trace":1}`},
+	{"no job", phillyHead, "f: the file has no job; name a file with jobs that use GPUs"},
+	{"comb: no job", combHead, "f: the file has no job"},
+	{"philly: no job", `[]`, "f:1: cannot tell the format"},
+	{"no job with a GPU", phillyHead + "1,0,1,0,a\n2,0,1,0,a\n", "f: the file has no job; 2 passed over (no GPU); name"},
+	{"column twice", "job_id,submit_s,duration_s,num_gpus,vc,submit_s\na,1,2,3,v,9\n", "f:1:40: submit_s: the header names this column twice; remove one of the two"},
+	{"no vc", "job_id,user,gpu_num,cpu_num,node_num,state,submit_time,duration\n", "f:1: the header lacks vc; --vc NAME puts all jobs into one virtual cluster"},
+	{"zip", "PK\x03\x04\x14\x00", "f: the file is a zip archive: unpack it, and name the file with the jobs in it (unzip)"},
+	{"bzip2", "BZh91AY&SY\x00\x01", "f: the file is packed with bzip2: unpack it"},
+	{"xz", "\xfd7zXZ\x00\x00", "f: the file is packed with xz: unpack it"},
+	{"zstd", "\x28\xb5\x2f\xfd\x04", "f: the file is packed with zstd: unpack it"},
+	{"7z", "7z\xbc\xaf\x27\x1c\x00\x04", "f: the file is a 7z archive: unpack it"},
+	{"parquet", "PAR1\x15\x04", "f: the file is a Parquet table: write it as CSV"},
+	{"UTF-16", utf16Text(binary.LittleEndian, phillyHead), "f: the file is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"},
+	{"UTF-16, big end first", utf16Text(binary.BigEndian, phillyHead), "f: the file is UTF-16: convert it"},
+	{"UTF-16 without a mark", utf16Text(binary.LittleEndian, phillyHead)[2:], "f: the file is no text in UTF-8: it holds zero bytes; unpack or convert it"},
+	{"tar", tarOf(phillyHead + "1,0,1,1,a\n"), "f: the file is a tar archive: unpack it, and name the file with the jobs in it (tar -xf)"},
+	{"tar.gz", gzipOf(tarOf(phillyHead + "1,0,1,1,a\n2,0,1,1,a\n")), "f: the file is a tar archive: unpack it"},
+	{"gzip twice", gzipOf(gzipOf(phillyHead + "1,0,1,1,a\n")), "f: the file is packed with gzip twice: unpack it"},
 	{"not gzip", "\x1f\x8bxxxxxxxxxxxxxx", "f: the file begins like gzip but is not"},
 	{"cut gzip", cutGzip(), "the gzip data end too early: the file is not whole; fetch it again"},
 	{"philly: no comma", `[{"jobid":"a","attempts":[],"submitted_time":"2017-10-07 01:11:39"} {"jobid":"b"}]`, "f:1:69: a comma between two entries is missing"},
@@ -163,6 +187,123 @@ func cutGzip() string {
 	}
 	z.Close()
 	return b.String()[:b.Len()/2]
+}
+
+// utf16Text is a text in UTF-16 with its mark.
+func utf16Text(order binary.AppendByteOrder, text string) string {
+	b := order.AppendUint16(nil, 0xfeff)
+	for _, c := range utf16.Encode([]rune(text)) {
+		b = order.AppendUint16(b, c)
+	}
+	return string(b)
+}
+
+func gzipOf(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	fmt.Fprint(z, text)
+	z.Close()
+	return b.String()
+}
+
+// tarOf is an archive with a file in a folder, as traces are published.
+func tarOf(text string) string {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	_ = w.WriteHeader(&tar.Header{Name: "trace/jobs.csv", Mode: 0o644, Size: int64(len(text))})
+	fmt.Fprint(w, text)
+	w.Close()
+	return b.String()
+}
+
+// TestOtherLineEnds reads a table whose lines end in CR alone, and in CR LF.
+func TestOtherLineEnds(t *testing.T) {
+	text := "\xef\xbb\xbf" + phillyHead + "1,0,1,1,a\n2,5,1,1,a\n"
+	for _, end := range []string{"\r", "\r\n"} {
+		r, err := NewReader("f", strings.NewReader(strings.ReplaceAll(text, "\n", end)), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for j, err := range r.Jobs() {
+			if n++; err != nil || j.VC != "a" {
+				t.Errorf("%q: %v %v", end, j, err)
+			}
+		}
+		if n != 2 {
+			t.Errorf("%q: %d jobs", end, n)
+		}
+	}
+	if err := readAll(strings.ReplaceAll(phillyHead+"1,0,1,1,a\nx,y,z\n", "\n", "\r"), Options{}); err == nil || !strings.Contains(err.Error(), "f:3: the line has 3 columns") {
+		t.Error(err)
+	}
+}
+
+// TestDates reads dates with an offset, which are instants, and refuses a file that has
+// some with and some without.
+func TestDates(t *testing.T) {
+	head := "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n"
+	row := func(id, at string) string {
+		return id + ",u1,1,8,64,Other,COMPLETED," + at + ",,,60,5,480\n"
+	}
+	for _, c := range []struct {
+		second string
+		want   sched.Time // after the first
+		wrong  string
+	}{
+		{"2023-03-01 00:00:00+00:00", 60 * 60, ""},
+		{"2023-03-01T09:00:00+0800", 2 * 60 * 60, ""},
+		{"2023-02-28 17:30:00-0530", 0, ""},
+		{"2023-03-01T00:00:01Z", 60*60 + 1, ""},
+		{"2023-03-01 00:00:00", 0, "is not like the first date of the file: give all dates an offset to UTC, or none"},
+		{"2023-03-01 00:00:00+25:00", 0, "is no date; want YYYY-MM-DD HH:MM:SS, perhaps with an offset such as +08:00 or Z"},
+		{"2023-03-01 00:00:00.5", 0, "is no date"},
+	} {
+		r, err := NewReader("f", strings.NewReader(head+row("a", "2023-03-01 07:00:00+08:00")+row("b", c.second)), Options{VC: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last Job
+		for j, e := range r.Jobs() {
+			last, err = j, errors.Join(err, e)
+		}
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%s: %v, want %s", c.second, err, c.wrong)
+			}
+		} else if err != nil || last.VC != "acme" || last.Submit != c.want*sched.Time(sched.Second) {
+			t.Errorf("%s: %v in %q, %v", c.second, last.Submit, last.VC, err)
+		}
+	}
+}
+
+// TestOtherTraceBesideJobTable reads a trace twice, in a folder with the job table of
+// another one that nothing names.
+func TestOtherTraceBesideJobTable(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "jobs.csv")
+	for name, text := range map[string]string{"jobs.csv": phillyHead + "1,5,1,1,a\n2,0,1,1,a\n", "pai_job_table.csv": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := 0
+	for _, err := range r.InOrder() {
+		if n++; err != nil {
+			t.Error(err)
+		}
+	}
+	if n != 2 || JobTable(path, Options{}) != "" {
+		t.Errorf("%d jobs, job table %q", n, JobTable(path, Options{}))
+	}
+	if _, err := Open(path, Options{JobTable: path}); err == nil || !strings.Contains(err.Error(), "leave out --job-table") {
+		t.Error(err)
+	}
 }
 
 func TestFileErrors(t *testing.T) {
@@ -266,8 +407,10 @@ func TestLoadTellsSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for range r.Jobs() {
-		t.Error("a bad job")
+	for _, err := range r.Jobs() {
+		if err == nil || !strings.HasSuffix(err.Error(), "t.csv: the file has no job; 20 passed over (not a number); name a file with jobs that use GPUs") {
+			t.Error(err)
+		}
 	}
 	n := 0
 	for _, err := range r.Jobs() {

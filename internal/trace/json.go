@@ -100,11 +100,12 @@ func (c *cursor) object(each func(key []byte)) {
 	if !c.enter('{') {
 		return
 	}
-	own := len(c.keys)
+	own, seen := len(c.keys), keySet{}
 	for first := true; c.err == nil && c.look() != '}'; first = false {
 		if !first && !c.comma('}') {
 			return
 		}
+		at := c.at
 		key := c.str()
 		if !c.take(':') {
 			return
@@ -113,10 +114,40 @@ func (c *cursor) object(each func(key []byte)) {
 			key = bytes.Clone(key) // it had escapes, and the next text overwrites it
 		}
 		c.keys = append(c.keys, key)
+		if seen.has(key) {
+			c.fail(at, "key twice", "the object has this key twice; remove one of the two")
+		}
 		each(key)
 		c.keys = c.keys[:own]
 	}
 	c.leave('}')
+}
+
+// keySet are the keys of one object so far; few are compared one by one.
+type keySet struct {
+	few  [16][]byte
+	n    int
+	many map[string]bool
+}
+
+// has adds a key, whose bytes stay, and reports whether it was there.
+func (k *keySet) has(key []byte) bool {
+	for _, f := range k.few[:k.n] {
+		if bytes.Equal(f, key) {
+			return true
+		}
+	}
+	if k.n < len(k.few) {
+		k.few[k.n] = key
+		k.n++
+		return false
+	}
+	if k.many == nil {
+		k.many = map[string]bool{}
+	}
+	was := k.many[string(key)]
+	k.many[string(key)] = true
+	return was
 }
 
 // array calls each for every entry; each must read it.

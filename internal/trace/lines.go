@@ -32,10 +32,61 @@ func newLines(file string, r io.Reader, maxBytes int64) (*lines, error) {
 		in.r = z
 	}
 	l := &lines{file: file, in: in, buf: bufio.NewReaderSize(in, maxLine)}
-	if bom, _ := l.buf.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
+	head := l.peek()
+	if what := noText(head); what != "" {
+		return nil, &Error{File: file, Kind: "no text", Text: what}
+	}
+	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
 		_, _ = l.buf.Discard(3)
 	}
+	if bytes.IndexByte(head, '\r') >= 0 && bytes.IndexByte(head, '\n') < 0 {
+		l.buf = bufio.NewReaderSize(&returns{l.buf}, maxLine)
+	}
 	return l, nil
+}
+
+// noText tells by the first bytes of a file, unpacked if it is gzip, that it is no text in
+// UTF-8, and what to do; "" where it may be.
+func noText(head []byte) string {
+	const unpack = ": unpack it, and name the file with the jobs in it"
+	for _, f := range []struct {
+		at          int
+		magic, what string
+	}{
+		{0, "\xff\xfe", "the file is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"},
+		{0, "\xfe\xff", "the file is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"},
+		{257, "ustar", "the file is a tar archive" + unpack + " (tar -xf)"},
+		{0, "PK\x03\x04", "the file is a zip archive" + unpack + " (unzip)"},
+		{0, "PK\x05\x06", "the file is an empty zip archive"},
+		{4, "1AY&SY", "the file is packed with bzip2" + unpack + " (bunzip2)"},
+		{0, "\xfd7zXZ\x00", "the file is packed with xz" + unpack + " (unxz)"},
+		{0, "\x28\xb5\x2f\xfd", "the file is packed with zstd" + unpack + " (unzstd)"},
+		{0, "\x1f\x8b", "the file is packed with gzip twice" + unpack + " (gunzip)"},
+		{0, "7z\xbc\xaf\x27\x1c", "the file is a 7z archive" + unpack},
+		{0, "PAR1\x15", "the file is a Parquet table: write it as CSV"},
+	} {
+		if len(head) > f.at && bytes.HasPrefix(head[f.at:], []byte(f.magic)) {
+			return f.what
+		}
+	}
+	if bytes.IndexByte(head[:min(len(head), 512)], 0) >= 0 {
+		return "the file is no text in UTF-8: it holds zero bytes; unpack or convert it"
+	}
+	return ""
+}
+
+// returns makes line ends of lone carriage returns.
+type returns struct{ in io.Reader }
+
+// Read implements io.Reader.
+func (r *returns) Read(p []byte) (int, error) {
+	n, err := r.in.Read(p)
+	for i, c := range p[:n] {
+		if c == '\r' {
+			p[i] = '\n'
+		}
+	}
+	return n, err
 }
 
 // peek gives up to 64 KiB of what comes, for telling formats apart.

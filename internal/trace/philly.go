@@ -159,9 +159,9 @@ func (p *philly) date() int64 {
 	if p.c.err != nil || len(b) == 0 || string(b) == "None" {
 		return int64(noDate)
 	}
-	t, ok := date(b)
-	if !ok {
-		p.c.fail(at, "no date", "%s is no date; want YYYY-MM-DD HH:MM:SS", quoted(b))
+	t, wrong := p.zero.date(b)
+	if wrong != "" {
+		p.c.fail(at, "no date", "%s", wrong)
 	}
 	return t
 }

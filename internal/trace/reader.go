@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/combsched/comb/internal/perf"
@@ -25,6 +26,8 @@ type Options struct {
 	// JobTable is the pai_job_table that belongs to a pai_task_table; where it is
 	// empty and a file of that name lies beside the task table, that is read.
 	JobTable string
+	// VC is the virtual cluster of jobs for which the trace names none.
+	VC       string
 	MaxBytes int64 // after decompression; 0 is DefaultMaxBytes
 }
 
@@ -42,6 +45,7 @@ type Reader struct {
 	closing sync.Mutex
 	close   []io.Closer
 	lenient bool
+	vc      string
 	used    bool
 	skipped counts
 	bad     counts
@@ -62,9 +66,9 @@ func Open(path string, o Options) (*Reader, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s is a folder; name the file with the jobs in it", path)
 	}
-	named := o.JobTable
-	if named == "" {
-		o.JobTable = beside(path, "pai_job_table.csv", "pai_job_table.csv.gz")
+	given := o // the second reading looks for the job table itself
+	if o.JobTable == "" {
+		o.JobTable = tableBeside(path)
 	}
 	r, err := NewReader(path, f, o)
 	if err != nil {
@@ -72,13 +76,13 @@ func Open(path string, o Options) (*Reader, error) {
 		return nil, err
 	}
 	r.close = append(r.close, f)
-	if named != "" && r.format != Alibaba2020 {
+	if given.JobTable != "" && r.format != Alibaba2020 {
 		r.Close()
 		return nil, fmt.Errorf("%s: a job table belongs to an alibaba2020 trace, and this is read as %s; leave out --job-table", path, r.format)
 	}
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		o.Format = r.format
-		r.again = func() (*Reader, error) { return Open(path, o) }
+		given.Format = r.format
+		r.again = func() (*Reader, error) { return Open(path, given) }
 	}
 	return r, nil
 }
@@ -180,6 +184,25 @@ func (s *spool) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// JobTable is the job table that is read with a trace: the one that the options name, or
+// the one beside an alibaba2020 trace. It is empty where there is none, or no such trace.
+func JobTable(path string, o Options) string {
+	f, err := os.Open(path)
+	if err != nil || o.JobTable != "" {
+		return o.JobTable
+	}
+	defer f.Close()
+	r, _, err := recognize(path, f, o)
+	if err != nil || r.format != Alibaba2020 {
+		return ""
+	}
+	return tableBeside(path)
+}
+
+func tableBeside(path string) string {
+	return beside(path, "pai_job_table.csv", "pai_job_table.csv.gz")
+}
+
 // beside gives the first of the names that is a file in the folder of path.
 func beside(path string, names ...string) string {
 	for _, name := range names {
@@ -205,7 +228,7 @@ func NewReader(name string, in io.Reader, o Options) (*Reader, error) {
 
 // recognize makes a reader whose format is known, and has read no more than that takes.
 func recognize(name string, in io.Reader, o Options) (*Reader, *lines, error) {
-	r := &Reader{file: name, format: o.Format, lenient: o.Lenient}
+	r := &Reader{file: name, format: o.Format, lenient: o.Lenient, vc: o.VC}
 	l, err := newLines(name, in, o.MaxBytes)
 	if err == nil && (o.Format == "" || o.Format == Auto) {
 		r.format, err = detect(l)
@@ -272,7 +295,7 @@ func (r *Reader) Jobs() iter.Seq2[Job, error] {
 			return
 		}
 		r.used = true
-		order := &Order{}
+		order, failed := &Order{}, false
 		for {
 			job, skip, err := r.src.next()
 			var bad *Error
@@ -280,12 +303,15 @@ func (r *Reader) Jobs() iter.Seq2[Job, error] {
 			case errors.Is(err, io.EOF):
 				order.finish()
 				r.order = order
+				if order.jobs == 0 && !failed {
+					yield(Job{}, r.noJobs())
+				}
 				return
 			case errors.As(err, &bad) && bad.Row && r.lenient:
 				r.bad.add(bad.Kind)
 				continue
 			case err != nil:
-				if !yield(Job{}, err) || bad == nil || !bad.Row {
+				if failed = true; !yield(Job{}, err) || bad == nil || !bad.Row {
 					return
 				}
 				continue
@@ -293,12 +319,24 @@ func (r *Reader) Jobs() iter.Seq2[Job, error] {
 				r.skipped.add(skip)
 				continue
 			}
+			if job.VC == "" {
+				job.VC = r.vc
+			}
 			order.add(job.Submit)
 			if !yield(job, nil) {
 				return
 			}
 		}
 	}
+}
+
+// noJobs is the error of a file without a job: such a trace is never what was meant.
+func (r *Reader) noJobs() error {
+	text := "the file has no job"
+	for _, c := range slices.Concat(r.skipped, r.bad) {
+		text += fmt.Sprintf("; %d passed over (%s)", c.N, c.What)
+	}
+	return &Error{File: r.file, Kind: "no job", Text: text + "; name a file with jobs that use GPUs"}
 }
 
 // ShownErrors is how many bad rows are told at once.

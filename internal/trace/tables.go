@@ -34,9 +34,9 @@ func (s *tableSource) next() (Job, string, error) {
 
 // openPhillyCSV reads the table that the Pollux artifact made of the Philly trace:
 // job_id, submit_s, duration_s, num_gpus, vc.
-func openPhillyCSV(l *lines, _ *opening) (source, error) {
+func openPhillyCSV(l *lines, o *opening) (source, error) {
 	t := newTable(l, ',')
-	f, err := t.header("job_id", "submit_s", "duration_s", "num_gpus", "vc", "?user")
+	f, err := t.header("job_id", "submit_s", "duration_s", "num_gpus", o.vc(), "?user")
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +52,14 @@ func withoutGPU(j *Job) string {
 		return skipNoGPU
 	}
 	return ""
+}
+
+// vc is the column of virtual clusters, which may be absent where the caller names one.
+func (o *opening) vc() string {
+	if o.VC != "" {
+		return "?vc"
+	}
+	return "vc"
 }
 
 // openTiresias reads the job table of the Tiresias simulator, in seconds.
@@ -146,7 +154,7 @@ func chronusDeadlines(r *row, times, values field) []sched.Deadline {
 // started.
 func openHelios(l *lines, o *opening) (source, error) {
 	t := newTable(l, ',')
-	f, err := t.header("job_id", "user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "duration", "?start_time")
+	f, err := t.header("job_id", "user", o.vc(), "gpu_num", "cpu_num", "node_num", "state", "submit_time", "duration", "?start_time")
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+// writes are the files that a command would write because of one flag.
+type writes struct {
+	flag  string
+	files []string
+}
+
+// keepApart is an error where a command would write over what it reads, or write one file
+// twice. Files are compared by what they are, not by name. Of a folder that is read all
+// files count; "-" is standard input.
+func (a *app) keepApart(c *cobra.Command, reads []string, all ...writes) error {
+	inputs := a.inputs(reads)
+	var wrong []error
+	flagOf := map[string]string{}
+	for _, w := range all {
+		for _, file := range w.files {
+			if over := inputs.find(file); over != "" {
+				wrong = append(wrong, fmt.Errorf("%s would write over %s, which this command reads; name another place for the results", w.flag, over))
+				break
+			}
+			place := placeOf(file)
+			if other, twice := flagOf[place]; twice && other != w.flag {
+				wrong = append(wrong, fmt.Errorf("%s and %s would both write %s; name another place for one of them", other, w.flag, file))
+				break
+			}
+			flagOf[place] = w.flag
+		}
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return usageError{c, err}
+	}
+	return nil
+}
+
+// input is a file that a command reads.
+type input struct {
+	name string
+	info os.FileInfo
+}
+
+type inputList []input
+
+// inputs finds the files that are read. Those that are not there are told elsewhere.
+func (a *app) inputs(reads []string) (out inputList) {
+	for _, name := range reads {
+		info, err := os.Stat(name)
+		if in, is := a.in.(*os.File); name == "-" && is {
+			info, err = in.Stat()
+			name = "standard input"
+		}
+		if err != nil {
+			continue
+		}
+		out = append(out, input{name, info})
+		inside, _ := os.ReadDir(name)
+		for _, e := range inside {
+			path := filepath.Join(name, e.Name())
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				out = append(out, input{path, info})
+			}
+		}
+	}
+	return out
+}
+
+// find gives the name of the input that a file is; "" where it is none.
+func (l inputList) find(file string) string {
+	info, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	for _, in := range l {
+		if os.SameFile(in.info, info) {
+			return in.name
+		}
+	}
+	return ""
+}
+
+// placeOf is the path of a file that need not be there yet, without links in its folder.
+func placeOf(file string) string {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if real, wrong := filepath.EvalSymlinks(dir); wrong == nil {
+		dir = real
+	}
+	if err != nil {
+		return file
+	}
+	return filepath.Join(dir, filepath.Base(file))
+}
