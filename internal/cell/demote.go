@@ -19,12 +19,12 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 	for _, a := range lazies {
 		c.Demote(a)
 		done = append(done, a)
-		if res, ok = c.Place(r); ok {
+		if res, ok = c.Try(r); ok {
 			break
 		}
 	}
 	if ok {
-		done, res = c.fewerDemoted(r, done, res, tied)
+		done, res = c.fewerDemoted(r, done, tied)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])
@@ -52,20 +52,22 @@ func (c *Cluster) Demoted(ids []AllocID) (back func()) {
 }
 
 // fewerDemoted gives those of the demoted allocations but the last their cells back, the last
-// first, without which a gang fits; it returns the others.
-func (c *Cluster) fewerDemoted(r *Request, done []AllocID, res Result, tied func(AllocID) AllocID) ([]AllocID, Result) {
+// first, without which a gang fits; it returns the others, and what the gang gets then. Only
+// for that it asks for the fewest victims.
+func (c *Cluster) fewerDemoted(r *Request, done []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result) {
 	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries; i-- {
 		if to := tied(done[i]); to != None && slices.Contains(done, to) {
 			continue
 		}
 		c.undemote(done[i])
-		if less, still := c.Place(r); still {
-			res, done = less, slices.Delete(done, i, i+1)
+		if _, still := c.Try(r); still {
+			done = slices.Delete(done, i, i+1)
 			continue
 		}
 		c.Demote(done[i])
 		missed++
 	}
+	res, _ := c.Place(r)
 	return done, res
 }
 
@@ -86,21 +88,21 @@ func (c *Cluster) ClearedFits(r *Request, ids []AllocID, tied func(AllocID) Allo
 		}
 	}
 	demote(len(ids))
-	res, ok := c.Place(r)
+	res, ok := c.Try(r)
 	if !ok {
 		demote(0)
 		return nil, res, false
 	}
 	enough := sort.Search(len(ids), func(k int) bool {
 		demote(k)
-		_, fits := c.Place(r)
+		_, fits := c.Try(r)
 		return fits
 	})
 	demote(enough)
-	res, ok = c.Place(r)
+	res, ok = c.Try(r)
 	done := slices.Clone(ids[:enough])
 	if ok {
-		done, res = c.fewerDemoted(r, done, res, tied)
+		done, res = c.fewerDemoted(r, done, tied)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])

@@ -150,6 +150,7 @@ func (c *Cluster) exactly(r *Request, res Result, all []AllocID) Result {
 		}
 	}
 	e.lacking()
+	defer e.vacate(nil)
 	c.scratch().budget = setSteps
 	for e.k = 0; e.k <= e.size; e.k++ { // none may do, if the caller did not ask that first
 		if e.from(0, 0, 0); e.found {
@@ -174,7 +175,8 @@ type exact struct {
 	freest  int32   // the most of these
 	lacks   int32   // how many leaves that it could take are missing; 0 is not known
 	set     []AllocID
-	k, size int // of the sets tried, of the set to better
+	gone    []AllocID // who is off its leaves: the set that was tried last
+	k, size int       // of the sets tried, of the set to better
 	best    Cost
 	found   bool
 	cut     Bounds // not everything was tried with each set
@@ -248,7 +250,8 @@ func (e *exact) from(i int, gain, freed int32) {
 		if (e.found || e.k == e.size) && cost.Compare(e.best) >= 0 {
 			return
 		}
-		res, ok := e.c.with(e.r, e.set)
+		e.vacate(e.set)
+		res, ok := e.c.vacated(e.r)
 		if ok {
 			e.res, e.best, e.found, e.last = res, cost, true, slices.Clone(e.set)
 		}
@@ -275,19 +278,40 @@ func (c *Cluster) sum(r *Request, ids []AllocID) Cost {
 	return sum
 }
 
-// with places a gang as if some holders had left. Mostly that is not enough, so
-// the quick bound comes first.
+// vacate takes a set off its leaves and puts those of the one before back that are not in it:
+// of two sets that are tried one after the other most is the same.
+func (e *exact) vacate(set []AllocID) {
+	same := 0
+	for same < min(len(set), len(e.gone)) && set[same] == e.gone[same] {
+		same++
+	}
+	for _, v := range slices.Backward(e.gone[same:]) {
+		e.c.vacate(v, false)
+	}
+	for _, v := range set[same:] {
+		e.c.vacate(v, true)
+	}
+	e.gone = append(e.gone[:same], set[same:]...)
+}
+
+// with places a gang as if some holders had left.
 func (c *Cluster) with(r *Request, gone []AllocID) (Result, bool) {
 	for _, v := range gone {
 		c.vacate(v, true)
 	}
-	q := *r
-	q.Lift, q.Cost, q.wary = nil, nil, true
-	res, ok := c.place(&q)
+	res, ok := c.vacated(r)
 	for i := len(gone) - 1; i >= 0; i-- {
 		c.vacate(gone[i], false)
 	}
 	return res, ok
+}
+
+// vacated places a gang where holders are off their leaves. Mostly that is not enough, so the
+// quick bound comes first.
+func (c *Cluster) vacated(r *Request) (Result, bool) {
+	q := *r
+	q.Lift, q.Cost, q.wary = nil, nil, true
+	return c.place(&q)
 }
 
 // vacate takes an allocation off the leaves that it holds, or puts it back.

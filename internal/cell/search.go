@@ -189,8 +189,18 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	return res, ok
 }
 
+// Searches is how often cells were searched for in this cluster so far: the work of a decision,
+// counted. A copy begins at 0.
+func (c *Cluster) Searches() int {
+	if c.tmp == nil {
+		return 0
+	}
+	return c.tmp.asked
+}
+
 func (c *Cluster) search(r *Request) (Result, bool) {
 	t := c.scratch()
+	t.asked++
 	s := &t.search
 	t.request = *r
 	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
@@ -269,6 +279,7 @@ type scratch struct {
 	epoch   uint32
 	budget  int      // steps of exhaust that are left, of all searches for one request
 	steps   int      // that were taken, of all there ever were
+	asked   int      // searches, of all there ever were
 	taken   []uint32 // by leaf
 	lifted  []uint32 // by allocation
 	listed  []uint32 // by allocation: the list in which it was put last

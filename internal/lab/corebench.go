@@ -62,7 +62,8 @@ type coreJob struct {
 // coreShape says what a job looks like: jobs of one shape share their description
 // except for the name, as the core only reads it.
 type coreShape struct {
-	vc, gpus int
+	vc, gpus int // GPUs of the gang, or of each task if there are tasks
+	tasks    int // 0: as few as will do
 	prio     cell.Priority
 }
 
@@ -253,7 +254,9 @@ func (w *coreWorld) describe(sh coreShape, id sched.JobID) *sched.Job {
 	shared := w.shapes[sh]
 	if shared == nil {
 		tasks, leaves := int32(1), int32(sh.gpus)
-		if sh.gpus > corePerNode {
+		if sh.tasks > 0 {
+			tasks = int32(sh.tasks)
+		} else if sh.gpus > corePerNode {
 			tasks, leaves = int32(sh.gpus/corePerNode), corePerNode
 		}
 		shared = &sched.Job{User: sched.Subject(fmt.Sprintf("user%d", sh.gpus%5)), VC: w.vcs[sh.vc].name, Priority: sh.prio, Grace: 30 * sched.Second,
@@ -275,11 +278,11 @@ func (w *coreWorld) describe(sh coreShape, id sched.JobID) *sched.Job {
 func (w *coreWorld) submit(sh coreShape) *coreJob {
 	id := w.next
 	w.next++
-	j := &coreJob{id: id, spec: w.describe(sh, id), vc: sh.vc, leaves: sh.gpus}
+	j := &coreJob{id: id, spec: w.describe(sh, id), vc: sh.vc, leaves: sh.gpus * max(1, sh.tasks)}
 	w.jobs[id] = j
 	w.count(j, 1)
 	if sh.prio >= cell.MinGuaranteed {
-		w.vcs[sh.vc].demand += sh.gpus
+		w.vcs[sh.vc].demand += j.leaves
 	}
 	w.round(j, sched.JobSubmitted{ID: id, Job: j.spec})
 	return j

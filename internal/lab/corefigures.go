@@ -56,6 +56,9 @@ func coreFigures() []coreFigure {
 	for _, n := range []int{500, 1000} {
 		all = append(all, coreFigure{fmt.Sprintf("reclaim-%d", n), func(b *bench) { b.reclaim(n) }})
 	}
+	for _, n := range []int{120, 960} {
+		all = append(all, coreFigure{fmt.Sprintf("holders-%d", n), func(b *bench) { b.holders(n) }})
+	}
 	return append(all, coreFigure{"clone", func(b *bench) { b.clone(4096, 10_000) }})
 }
 
@@ -319,6 +322,23 @@ func (b *bench) reclaim(nodes int) {
 		b.figure("comb_core_reclaim_failed", 1, "gangs", label...)
 	}
 	b.figure("comb_core_reclaim_decide", float64(w.first.Microseconds())/1000, "ms", label...)
+}
+
+// holders measures the decision on a gang that preempts where a dozen gangs hold all nodes.
+func (b *bench) holders(nodes int) {
+	cfg := &sched.Config{Cluster: coreCells(nodes, 4)}
+	quota := cell.QuotaSpec{Chain: "RACK", Level: 5, Number: int32(nodes / 4)}
+	cfg.Cluster.VCs = []cell.VCSpec{{Name: "owner", Quota: []cell.QuotaSpec{quota}}}
+	cfg.VCs = []sched.VCConfig{{Name: "owner"}}
+	w := newCoreWorld(cfg)
+	for _, gpus := range []int{8, 4, 5, 3, 8, 6, 8, 4, 5, 3, 8, 6} {
+		w.submit(coreShape{gpus: gpus, tasks: nodes / 12, prio: testPriority})
+	}
+	w.reset()
+	w.submit(coreShape{gpus: 5, tasks: 3 * nodes / 4, prio: prodPriority})
+	label := []string{"nodes", strconv.Itoa(nodes)}
+	b.figure("comb_core_preempt_few_holders", float64(w.first.Microseconds())/1000, "ms", label...)
+	b.figure("comb_core_preempt_few_holders_stopped", float64(w.preempt), "gangs", label...)
 }
 
 // clone measures a copy of a state with many jobs.

@@ -13,8 +13,11 @@ import (
 const (
 	// maxCleared is how many holders a VC may have at most that planClearing looks at.
 	maxCleared = 1024
-	// maxChosen is up to how many every choice of them is tried.
+	// maxChosen is up to how many choices of them are tried, the smallest first.
 	maxChosen = 12
+	// maxChoices is how many choices are tried at most: each places the gang anew, in the loop
+	// that decides for everybody.
+	maxChoices = 48
 )
 
 // anyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or not.
@@ -52,46 +55,71 @@ func (s *State) planClearing(r cell.Request, holders []cell.AllocID) (plan, bool
 	if len(holders) > maxChosen {
 		return best, true
 	}
-	n, cost := s.price(&q, &best)
-	with := make([]uint, len(holders)) // who gives up its guarantee with each
-	for i, id := range holders {
-		if to := slices.Index(holders, s.tied(id)); to >= 0 {
-			with[to] |= 1 << i
-		}
-	}
+	return s.fewerStopped(&q, holders, best), true
+}
+
+// fewerStopped looks for a choice of holders with which fewer are stopped than in a plan, or at
+// less cost: small choices first, and maxChoices at most.
+func (s *State) fewerStopped(q *cell.Request, holders []cell.AllocID, best plan) plan {
+	n, cost := s.price(q, &best)
+	with := s.alongWith(holders)
+	left := maxChoices
 	for size := range len(holders) + 1 {
 		if n <= 1 && size > 0 {
-			break // who need not stop anybody was found before
+			break // a choice that stops none was found before
 		}
 		for set := range uint(1) << len(holders) {
 			if bits.OnesCount(set) != size || s.unwilling(holders, set) > n || !closed(set, with) {
 				continue
 			}
-			var ids []cell.AllocID
-			for i, id := range holders {
-				if set>>i&1 != 0 {
-					ids = append(ids, id)
-				}
+			if left == 0 {
+				return best
 			}
-			ids = s.withAbove(ids)
-			try := q
-			try.Cost = func(id cell.AllocID) cell.Cost {
-				if slices.Contains(ids, id) && !s.willing(s.holder(id)) {
-					return cell.Cost{} // it stops anyway
-				}
-				return q.Cost(id)
-			}
-			res, ok := s.cl.PlaceDemoted(&try, ids)
+			left--
+			p, ok := s.planChoice(q, holders, set)
 			if !ok {
 				continue
 			}
-			p := s.clearing(ids, res)
-			if m, c := s.price(&q, &p); m < n || m == n && c.Compare(cost) < 0 {
+			if m, c := s.price(q, &p); m < n || m == n && c.Compare(cost) < 0 {
 				best, n, cost = p, m, c
 			}
 		}
 	}
-	return best, true
+	return best
+}
+
+// alongWith is, for each holder, the set of those with which it gives up its guarantee.
+func (s *State) alongWith(holders []cell.AllocID) []uint {
+	with := make([]uint, len(holders))
+	for i, id := range holders {
+		if to := slices.Index(holders, s.tied(id)); to >= 0 {
+			with[to] |= 1 << i
+		}
+	}
+	return with
+}
+
+// planChoice places a gang after one choice of holders gave up their guarantee.
+func (s *State) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (plan, bool) {
+	var ids []cell.AllocID
+	for i, id := range holders {
+		if set>>i&1 != 0 {
+			ids = append(ids, id)
+		}
+	}
+	ids = s.withAbove(ids)
+	try := *q
+	try.Cost = func(id cell.AllocID) cell.Cost {
+		if slices.Contains(ids, id) && !s.willing(s.holder(id)) {
+			return cell.Cost{} // it stops anyway
+		}
+		return q.Cost(id)
+	}
+	res, ok := s.cl.PlaceDemoted(&try, ids)
+	if !ok {
+		return plan{}, false
+	}
+	return s.clearing(ids, res), true
 }
 
 // tied is the allocation of a minimum with which that of a member above it gives up its guarantee.

@@ -31,3 +31,6 @@ func (s *State) BreakGuarantee(id AttemptID) {
 	pl.Tasks = slices.Clone(pl.Tasks) // which copies of the state share
 	pl.Tasks[0].Leaves = []cell.LeafID{1 << 30}
 }
+
+// Searches is how often cells were searched for so far.
+func (s *State) Searches() int { return s.cl.Searches() }
