@@ -43,6 +43,9 @@ type Harness struct {
 	Now func() sched.Time
 	// Rotates is false for an executor that cannot suspend yet: its tests are left out.
 	Rotates bool
+	// Trees is false for an executor whose tasks have no processes: tests of what a
+	// signal reaches are left out.
+	Trees bool
 	// Patience is how long to wait for a fact that must come, Silence how long to
 	// wait for one that must not.
 	Patience, Silence time.Duration
@@ -66,13 +69,14 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 		{"Attempts of one task are told apart", (*suite).attempts},
 		{"An unknown node refuses", (*suite).unknownNode},
 	}
+	able := fresh(t)
+	if able.Rotates {
+		tests = append(tests, rotations()...)
+	}
+	if able.Trees {
+		tests = append(tests, trees()...)
+	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
-	}
-	if !fresh(t).Rotates {
-		return
-	}
-	for _, test := range rotations() {
 		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
 	}
 }

@@ -221,7 +221,7 @@ func TestConformance(t *testing.T) {
 			Executor: doer{w},
 			Next:     w.nextTaskFact,
 			Restart:  w.restart, Nodes: nodes, SKU: gpu(),
-			Now: now, Rotates: true,
+			Now: now, Rotates: true, Trees: true,
 			Patience: patience, Silence: 500 * time.Millisecond,
 		}
 	})

@@ -79,6 +79,8 @@ type supervisor struct {
 	looked  time.Time
 	deadln  time.Time // when to begin killing; zero is never
 	killing bool
+	asked   []proc // processes with a handler for SIGTERM that were told to end; the rest waits for them
+	rest    time.Time // when the rest is told, after the last of them has ended; zero while one lives
 	stopped bool   // somebody asked for the end
 	foreign bool   // it was not the server: the supervisor itself was told to end
 	own     bool   // the main process ended before anybody asked
@@ -299,8 +301,10 @@ func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
 	if !s.killing && !s.deadln.IsZero() && (next.IsZero() || s.deadln.Before(next)) {
 		next = s.deadln
 	}
-	if turn := s.part.next; !turn.IsZero() && (next.IsZero() || turn.Before(next)) {
-		next = turn
+	for _, other := range []time.Time{s.part.next, s.nextAsk()} {
+		if !other.IsZero() && (next.IsZero() || other.Before(next)) {
+			next = other
+		}
 	}
 	if next.IsZero() {
 		return nil
@@ -329,6 +333,7 @@ func (s *supervisor) look() {
 	if !s.deadln.IsZero() && !time.Now().Before(s.deadln) {
 		s.killing = true
 	}
+	s.followUp()
 	if s.killing {
 		for _, dir := range groupDirs(s.spec) {
 			killGroup(dir)
@@ -378,23 +383,11 @@ func (s *supervisor) stop(grace time.Duration) {
 	if s.stopped && !s.deadln.IsZero() && !until.Before(s.deadln) {
 		return
 	}
+	again := s.stopped
 	s.stopped, s.deadln = true, until
 	s.wake()
-	s.terminate()
-}
-
-// terminate sends SIGTERM to every process group of the task, and wakes what is
-// suspended so that it can act on it.
-func (s *supervisor) terminate() {
-	groups := map[int]bool{}
-	for _, st := range s.descendants() {
-		if st.group > 1 && st.group != unix.Getpgrp() {
-			groups[st.group] = true
-		}
-	}
-	for g := range groups {
-		_ = unix.Kill(-g, unix.SIGTERM) // a group that is gone is what is wanted
-		_ = unix.Kill(-g, unix.SIGCONT)
+	if !again || len(s.asked) == 0 {
+		s.terminate()
 	}
 }
 
@@ -408,7 +401,7 @@ func (s *supervisor) mainEnded(status unix.WaitStatus) {
 	}
 	s.deadln = time.Now().Add(time.Duration(s.spec.Leftover) * time.Microsecond)
 	s.wake()
-	s.terminate()
+	s.tellAll(unix.SIGTERM)
 }
 
 // finish records the end: there is no descendant any more.
