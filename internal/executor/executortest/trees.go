@@ -10,10 +10,12 @@ const (
 	// Wrapped is a program that saves and ends with 7, inside a shell that does nothing
 	// about signals and ends with the program's code.
 	Wrapped Program = "sh -c 'trap \"sleep 0.2; exit 7\" TERM; while :; do sleep 0.05; done'"
-	// Chained goes on with another command when the first one has saved.
-	Chained Program = "sh -c 'trap \"exit 7\" TERM; while :; do sleep 0.05; done'; sleep 600"
+	// Chained would go on with another command when the first one has saved.
+	Chained Program = "sh -c 'trap \"exit 7\" TERM; while :; do sleep 0.05; done'; exit 0"
+	// Saved ends with 0 when it has saved, and the script goes on.
+	Saved Program = "sh -c 'trap \"exit 0\" TERM; while :; do sleep 0.05; done'; echo more to do"
 	// Family are two programs that save by themselves, one of which takes longer.
-	Family Program = "for t in 0.1 0.6; do sh -c \"trap 'sleep $t; exit 0' TERM; while :; do sleep 0.05; done\" & done; wait; wait; exit 8"
+	Family Program = "for t in 0.1 0.6; do sh -c \"trap 'sleep $t; exit 0' TERM; while :; do sleep 0.05; done\" & done; wait; wait; exit 0"
 )
 
 // trees are the properties of what a stop reaches in a task's tree of processes.
@@ -21,8 +23,9 @@ func trees() []test {
 	return []test{
 		{"A stop reaches the program that saves, not its helpers", func(s *suite) { s.stopped(Saver, sched.Exit{Code: 5}) }},
 		{"A shell around the program ends with the program's code", func(s *suite) { s.stopped(Wrapped, sched.Exit{Code: 7}) }},
-		{"A shell that goes on with another command is stopped then", func(s *suite) { s.stopped(Chained, sched.Exit{Code: 143, Signal: 15}) }},
-		{"Of several programs that save each has its time", func(s *suite) { s.stopped(Family, sched.Exit{Code: 8}) }},
+		{"A shell does not go on with another command", func(s *suite) { s.stopped(Chained, sched.Exit{Code: 7}) }},
+		{"Of several programs that save each has its time", func(s *suite) { s.stopped(Family, sched.Exit{Code: 143, Signal: 15}) }},
+		{"A program that saves does not end the script as a success", func(s *suite) { s.stopped(Saved, sched.Exit{Code: 143, Signal: 15}) }},
 	}
 }
 

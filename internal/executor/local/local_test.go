@@ -286,11 +286,13 @@ func TestStreamsAndPlace(t *testing.T) {
 	}
 }
 
-func TestStopReachesTheWholeTree(t *testing.T) {
+// TestStopIsPassedOn: a shell that catches the signal is the only one that gets it, and
+// passes it on.
+func TestStopIsPassedOn(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1,
 		`sh -c 'trap "echo child asked; exit 0" TERM; echo ready; while :; do sleep 0.05; done' &`,
-		`trap 'echo asked; wait; exit 7' TERM`, `wait; wait`)
+		`trap 'echo asked; kill $!; wait; exit 7' TERM`, `wait; wait`)
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 10 * sched.Second})
@@ -303,8 +305,8 @@ func TestStopReachesTheWholeTree(t *testing.T) {
 	}
 }
 
-// TestGraceOutlivesTheShell: the shell dies of SIGTERM at once, but what it ran
-// has the whole grace to write its checkpoint.
+// TestGraceOutlivesTheShell: the shell does not go on, and what it ran has the whole
+// grace to write its checkpoint.
 func TestGraceOutlivesTheShell(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, `sh -c 'trap "sleep 1; echo saved; exit 0" TERM; echo ready; while :; do sleep 0.05; done'`, "echo not reached")

@@ -79,8 +79,7 @@ type supervisor struct {
 	looked  time.Time
 	deadln  time.Time // when to begin killing; zero is never
 	killing bool
-	asked   []proc // processes with a handler for SIGTERM that were told to end; the rest waits for them
-	rest    time.Time // when the rest is told, after the last of them has ended; zero while one lives
+	ask     asking
 	stopped bool   // somebody asked for the end
 	foreign bool   // it was not the server: the supervisor itself was told to end
 	own     bool   // the main process ended before anybody asked
@@ -386,7 +385,7 @@ func (s *supervisor) stop(grace time.Duration) {
 	again := s.stopped
 	s.stopped, s.deadln = true, until
 	s.wake()
-	if !again || len(s.asked) == 0 {
+	if !again || len(s.ask.progs) == 0 {
 		s.terminate()
 	}
 }
@@ -425,7 +424,11 @@ func (s *supervisor) exit() sched.Exit {
 		return sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}
 	}
 	e := sched.Exit{Own: s.own}
-	switch st := s.ended; {
+	st := s.ended
+	if said := s.ask.said; st != nil && said != nil && st.Signaled() && *said != 0 {
+		st = said // the shell was stopped behind it; a 0 there says nothing of what was to come
+	}
+	switch {
 	case st == nil:
 		return sched.Exit{Code: 1, Cause: sched.SupervisorLost, Message: "its exit was not seen"}
 	case st.Signaled():
