@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +24,21 @@ const endpointFile = "server.json"
 type endpoint struct {
 	URL       string `json:"url"`
 	TokenFile string `json:"token_file"`
+	Socket    string `json:"socket,omitempty"` // for commands of the same user
 	PID       int    `json:"pid"`
+}
+
+// lives reports whether the server's process is there.
+func (e endpoint) lives() bool {
+	err := unix.Kill(e.PID, 0)
+	return e.PID > 0 && (err == nil || errors.Is(err, unix.EPERM))
+}
+
+// endpointFiles are where a server of a data directory says where it is: there, as
+// the server that this user started last, and as one of several.
+func (a *app) endpointFiles(data, cluster string) []string {
+	return []string{filepath.Join(data, endpointFile), filepath.Join(a.stateDir(), endpointFile),
+		filepath.Join(a.stateDir(), "server-"+cluster+".json")}
 }
 
 // stateDir is where this user's commands look for the server started last.
@@ -44,21 +61,21 @@ func (a *app) userDir(variable, name string) string {
 	return filepath.Join(home, ".local", name, "comb")
 }
 
-// announce writes the endpoint, for this user only, into each directory.
-func announce(e endpoint, dirs ...string) error {
+// announce writes the endpoint, for this user only, into each file.
+func announce(e endpoint, files []string) error {
 	data, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
 		return err
 	}
-	for _, dir := range dirs {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("cannot say where the server is: %w", err)
+	for _, path := range files {
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path+".new", append(data, '\n'), 0o600)
 		}
-		path := filepath.Join(dir, endpointFile)
-		if err := os.WriteFile(path+".new", append(data, '\n'), 0o600); err != nil {
-			return fmt.Errorf("cannot say where the server is: %w", err)
+		if err == nil {
+			err = os.Rename(path+".new", path)
 		}
-		if err := os.Rename(path+".new", path); err != nil {
+		if err != nil {
 			return fmt.Errorf("cannot say where the server is: %w", err)
 		}
 	}
@@ -66,10 +83,10 @@ func announce(e endpoint, dirs ...string) error {
 }
 
 // withdraw removes what announce wrote, unless another server has replaced it.
-func withdraw(e endpoint, dirs ...string) {
-	for _, dir := range dirs {
-		if have, err := readEndpoint(filepath.Join(dir, endpointFile)); err == nil && have == e {
-			_ = os.Remove(filepath.Join(dir, endpointFile))
+func withdraw(e endpoint, files []string) {
+	for _, path := range files {
+		if have, err := readEndpoint(path); err == nil && have == e {
+			_ = os.Remove(path)
 		}
 	}
 }
@@ -100,41 +117,105 @@ func readEndpoint(path string) (endpoint, error) {
 	return e, nil
 }
 
-// client finds the server and its token: flag, then environment, then the server
-// that this user started last on this machine.
+// endpoints are the servers that this user started on this machine: those that
+// live before those that do not, then the one started last first. The server of
+// the token's file is among them, wherever its user keeps such things. The error
+// is of a file that cannot be trusted.
+func (a *app) endpoints(tokenFile string) ([]endpoint, error) {
+	files, _ := filepath.Glob(filepath.Join(a.stateDir(), "server*.json"))
+	if tokenFile != "" {
+		files = append(files, filepath.Join(filepath.Dir(tokenFile), endpointFile))
+	}
+	type known struct {
+		endpoint
+		at time.Time
+	}
+	var list []known
+	for _, file := range files {
+		e, err := readEndpoint(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(file); err == nil {
+			list = append(list, known{e, info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b known) int {
+		if a.lives() != b.lives() {
+			return map[bool]int{true: -1, false: 1}[a.lives()]
+		}
+		return b.at.Compare(a.at)
+	})
+	var out []endpoint
+	for _, k := range list {
+		out = append(out, k.endpoint)
+	}
+	return out, nil
+}
+
+// reached is a server that commands were given, and what this machine knows of it.
+type reached struct {
+	client *rest.Client
+	known  *endpoint // nil: this user did not start it here
+}
+
+// client finds the server and its token.
 func (a *app) client() (*rest.Client, error) {
-	known, knownErr := readEndpoint(filepath.Join(a.stateDir(), endpointFile))
+	r, err := a.reach()
+	return r.client, err
+}
+
+// reach finds the server and its token: flag, then environment, then the server
+// that this user started last on this machine.
+func (a *app) reach() (reached, error) {
+	var r reached
+	file := first(a.tokenFile, a.env("COMB_TOKEN_FILE"))
+	list, err := a.endpoints(file)
 	url := first(a.server, a.env("COMB_SERVER"))
 	if url == "" {
-		if errors.Is(knownErr, fs.ErrNotExist) {
-			return nil, hint{&rest.Unreachable{Err: errors.New("this user has started none on this machine")},
+		if err != nil {
+			return r, err
+		}
+		if len(list) == 0 {
+			return r, hint{&rest.Unreachable{Err: errors.New("this user has started none on this machine")},
 				"start one with: comb serve    or name one with --server or COMB_SERVER"}
 		}
-		if knownErr != nil {
-			return nil, knownErr
-		}
-		url = known.URL
+		url = list[0].URL
 	}
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
-	file := first(a.tokenFile, a.env("COMB_TOKEN_FILE"))
-	if file == "" && strings.TrimRight(url, "/") == strings.TrimRight(known.URL, "/") {
-		file = known.TokenFile
+	url = strings.TrimRight(url, "/")
+	if i := slices.IndexFunc(list, func(e endpoint) bool { return strings.TrimRight(e.URL, "/") == url }); i >= 0 {
+		r.known = &list[i]
+		file = first(file, r.known.TokenFile)
 	}
 	token := ""
 	if file != "" {
-		var err error
 		if token, err = readToken(file); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
-	c, err := rest.NewClient(url, token)
-	if err != nil {
-		return nil, err
+	if r.client, err = rest.NewClient(url, token); err != nil {
+		return r, err
 	}
-	c.OnWait = func(err error) { fmt.Fprintf(a.errs, "comb: %v; trying again\n", err) }
-	return c, nil
+	r.client.OnWait = func(err error) { fmt.Fprintf(a.errs, "comb: %v; trying again\n", err) }
+	return r, nil
+}
+
+// local returns a client over the socket of a server of this user on this machine.
+// The error says why the server is none.
+func (r *reached) local(ctx context.Context) (*rest.Client, error) {
+	switch {
+	case r.known == nil:
+		return nil, fmt.Errorf("the server at %s is not one that you started on this machine", r.client.URL())
+	case r.known.Socket == "":
+		return nil, fmt.Errorf("the server at %s has no socket for commands of its own user", r.client.URL())
+	}
+	return r.client.Local(ctx, r.known.Socket)
 }
 
 // serverNamed reports whether the user said which server is meant.

@@ -133,6 +133,9 @@ func (a *app) dryRun(ctx context.Context, client *rest.Client, files []string, r
 	var all []rest.Validated
 	for i, r := range requests {
 		v, err := client.ValidateJob(ctx, r)
+		if err != nil && r.Quick != nil {
+			return byFlag(err)
+		}
 		if err != nil {
 			return inFile(files[i], err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -15,14 +16,28 @@ import (
 	"github.com/combsched/comb/internal/rest"
 )
 
+// runFlags are what comb job run was asked.
+type runFlags struct {
+	job    rest.QuickJob
+	env    []string
+	clean  bool
+	dryRun bool
+	detach bool
+}
+
 func (a *app) jobRun() *cobra.Command {
-	q := rest.QuickJob{}
-	var detach bool
-	var env []string
+	r := runFlags{}
+	q := &r.job
 	c := &cobra.Command{Use: "run [flags] -- PROGRAM [ARGUMENT...]", Short: "Run a command as a job and follow it",
 		Long: `Run a command as a job: submit it, follow what it prints, and exit with its
 outcome (0, 10 failed, 11 stopped). Ctrl-C asks to stop the job; a second one
-leaves it. Each argument reaches the program as it is.`,
+leaves it. Each argument reaches the program as it is.
+
+A server that you started on this machine runs it in the present folder and with
+this shell's environment, which is kept like a secret of the job. With another
+server, which is told, or with --clean, it gets a folder of its own and a few
+variables of the server's. Variables that the system sets for every task, and
+those of --env, count before the shell's.`,
 		Example: "  comb job run --gpus 2 -- nvidia-smi\n  comb job run -d --name nightly --tasks 4 --gpus 1 -- python train.py",
 		Args:    args(cobra.MinimumNArgs(1))}
 	f := c.Flags()
@@ -35,11 +50,13 @@ leaves it. Each argument reaches the program as it is.`,
 	f.StringVar(&q.VC, "vc", "", "virtual cluster")
 	f.StringVar(&q.SKU, "sku", "", "SKU to run on (default: any)")
 	f.StringVar(&q.Priority, "priority", "", "crit, prod, test, oppo or a number")
-	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: the attempt's own)")
+	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: this one; with --clean the attempt's own)")
 	f.StringVar(&q.TimeLimit, "time-limit", "", "end it after this running time, such as 90m")
 	f.StringVar(&q.Grace, "grace", "", "between SIGTERM and SIGKILL, such as 30s")
-	f.StringArrayVar(&env, "env", nil, "NAME=VALUE in its environment; NAME alone takes this shell's (may repeat)")
-	f.BoolVarP(&detach, "detach", "d", false, "only submit")
+	f.StringArrayVar(&r.env, "env", nil, "NAME=VALUE in its environment; NAME alone takes this shell's (may repeat)")
+	f.BoolVar(&r.clean, "clean", false, "neither this folder nor this shell's environment")
+	f.BoolVar(&r.dryRun, "dry-run", false, "check only, and say what would happen")
+	f.BoolVarP(&r.detach, "detach", "d", false, "only submit")
 	c.RunE = func(c *cobra.Command, command []string) error {
 		q.Command = command
 		if command[0] == "" {
@@ -49,25 +66,77 @@ leaves it. Each argument reaches the program as it is.`,
 			return usage(c, "--tasks %d: want 1 or more", q.Tasks)
 		}
 		var err error
-		if q.Env, err = environment(c, env); err != nil {
+		if q.Env, err = environment(c, r.env); err != nil {
 			return err
 		}
-		client, err := a.client()
-		if err != nil {
-			return err
-		}
-		out, err := client.Submit(c.Context(), rest.SubmitRequest{Quick: &q}, "")
-		if err != nil {
-			return byFlag(err)
-		}
-		a.warn(string(out.Name), out.Warnings)
-		if detach {
-			return a.show(out, func(t *table) { t.line("job %s submitted, id %d", out.Name, out.ID) })
-		}
-		fmt.Fprintf(a.errs, "job %s submitted, id %d\n", out.Name, out.ID)
-		return a.attend(c.Context(), client, rest.JobRef(out.ID))
+		return a.run(c.Context(), &r)
 	}
 	return c
+}
+
+// run submits a command and follows it.
+func (a *app) run(ctx context.Context, r *runFlags) error {
+	server, err := a.reach()
+	if err != nil {
+		return err
+	}
+	client := server.client
+	if !r.clean {
+		if client, err = a.bring(ctx, &server, &r.job); err != nil {
+			return err
+		}
+	}
+	request := rest.SubmitRequest{Quick: &r.job}
+	if r.dryRun {
+		if r.job.Caller != nil {
+			r.job.Caller.Env = nil
+		}
+		return a.dryRun(ctx, client, []string{first(r.job.Name, r.job.Command[0])}, []rest.SubmitRequest{request})
+	}
+	out, err := client.Submit(ctx, request, "")
+	if err != nil {
+		return byFlag(err)
+	}
+	a.warn(string(out.Name), out.Warnings)
+	if r.detach {
+		return a.show(out, func(t *table) { t.line("job %s submitted, id %d", out.Name, out.ID) })
+	}
+	fmt.Fprintf(a.errs, "job %s submitted, id %d\n", out.Name, out.ID)
+	return a.attend(ctx, client, rest.JobRef(out.ID))
+}
+
+// bring puts this folder and this environment into a job, and returns the client
+// over which they may go: they reach a process of this user alone. For a server
+// that is another user's, or elsewhere, it says so and leaves the job as it is.
+func (a *app) bring(ctx context.Context, server *reached, q *rest.QuickJob) (*rest.Client, error) {
+	client, err := server.local(ctx)
+	if err != nil {
+		fmt.Fprintf(a.errs, "comb: the job gets a folder of its own and the server's environment, not yours (--clean asks for that): %s\n", clean(err.Error(), false))
+		return server.client, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, hint{fmt.Errorf("cannot tell the present folder: %v", err), "go to another one, or use --clean"}
+	}
+	folder, err := rest.FolderAt(dir)
+	if err != nil {
+		return nil, hint{fmt.Errorf("cannot use the present folder: %v", err), "go to another one, or use --clean"}
+	}
+	var env []byte
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "COMB_") && !strings.HasPrefix(v, "PAI_") {
+			env = append(append(env, v...), 0)
+		}
+	}
+	if len(env) > rest.MaxCallerEnv {
+		return nil, fmt.Errorf("this shell's environment has %d KiB, more than the %d KiB that a job can take; use --clean, with --env for what it needs",
+			len(env)>>10, rest.MaxCallerEnv>>10)
+	}
+	q.Caller = &rest.Caller{Folder: folder, Env: env}
+	if q.WorkDir != "" && !filepath.IsAbs(q.WorkDir) {
+		q.WorkDir = filepath.Join(dir, q.WorkDir)
+	}
+	return client, nil
 }
 
 // flagOfKey are the flags of job run by the key of the job file that they become.
@@ -82,6 +151,7 @@ var flagOfKey = map[string]string{
 	"extras.comb.timeLimit":                        "--time-limit",
 	"extras.comb.grace":                            "--grace",
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
+	"quick.caller.folder":                          "the present folder",
 }
 
 // byFlag names the flags where a refusal names the keys of a job file: who called

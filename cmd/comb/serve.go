@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/store"
@@ -230,16 +231,23 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: taskLogs{d.executor},
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, RequireImage: d.flags.requireImage,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
-		Now: wallTime, Log: d.log,
+		SameFolder: sameFolder, Now: wallTime, Log: d.log,
 	})
 	h := handler.HTTP()
 	e := endpoint{URL: "http://" + reachable(l.Addr()), TokenFile: v.token, PID: os.Getpid()}
-	dirs := []string{d.flags.data, d.app.stateDir()}
-	if err := announce(e, dirs...); err != nil {
+	failed := make(chan error, 2)
+	dir := filepath.Dir(v.token)
+	if s, err := server.ListenLocal(ctx, dir); err != nil {
+		d.log.Warn("job run cannot give jobs its folder and environment", "error", err)
+	} else {
+		e.Socket = filepath.Join(dir, rest.SocketName)
+		go func() { failed <- h.Serve(s) }()
+	}
+	files := d.app.endpointFiles(dir, d.store.ClusterID())
+	if err := announce(e, files); err != nil {
 		d.log.Warn("commands on this machine need --server and --token-file", "error", err)
 	}
-	defer withdraw(e, dirs...)
-	failed := make(chan error, 1)
+	defer withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
 	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\n", versionText(), e.URL, v.token, d.flags.data)
 	var err error
@@ -259,6 +267,19 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		_ = h.Close()
 	}
 	return err
+}
+
+// sameFolder says why a task on this machine would not be in the folder that a
+// caller means.
+func sameFolder(f rest.Folder) error {
+	have, err := rest.FolderAt(f.Path)
+	if err != nil {
+		return fmt.Errorf("the server cannot use this folder: %w", err)
+	}
+	if have != f {
+		return fmt.Errorf("the server sees another folder at %s than you do", f.Path)
+	}
+	return nil
 }
 
 // reachable is an address that a client on this machine can use.

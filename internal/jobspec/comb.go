@@ -163,8 +163,11 @@ func (p *parser) memory(n *document.Node) int64 {
 }
 
 // label reads a short name that is shown to users.
-func (p *parser) label(n *document.Node) string {
-	s := p.r.String(n, document.Text{Max: maxName})
+func (p *parser) label(n *document.Node) string { return p.line(n, maxName) }
+
+// line reads one line of at most so many characters.
+func (p *parser) line(n *document.Node, most int) string {
+	s := p.r.String(n, document.Text{Max: most})
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		p.r.Problem(n, "%s holds a control character", document.Quote(s))
 		return ""
@@ -254,7 +257,7 @@ func (p *parser) readCombRole(f document.Field) combRole {
 	} else {
 		m.Node("elastic")
 	}
-	c.workDir = p.label(m.Node("workDir"))
+	c.workDir = p.line(m.Node("workDir"), maxPathName)
 	if c.workDir != "" && !strings.HasPrefix(c.workDir, "/") {
 		p.r.Problem(m.Node("workDir"), "a working directory begins with /, found %s", document.Quote(c.workDir))
 	}

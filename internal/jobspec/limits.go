@@ -11,6 +11,7 @@ const (
 	maxPrerequisites = 1000
 	maxTasks         = 10_000 // of the whole job
 	maxName          = 255    // characters of a name
+	maxPathName      = 4095   // bytes of the path of a folder, as Linux allows
 	maxLeaves        = 1 << 20
 	// maxEnvironment bounds the variables of one task. Linux refuses to start a
 	// process whose arguments and environment exceed 2 MiB.

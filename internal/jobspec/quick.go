@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -27,6 +29,9 @@ type QuickJob struct {
 	WorkDir  string
 	// TimeLimit and Grace are durations as extras.comb takes them.
 	TimeLimit, Grace string
+	// Caller is the environment of who submits it, NAME=VALUE with a zero byte
+	// behind each. It becomes a secret of the job; nil is none.
+	Caller []byte
 }
 
 // quickRole is the name of a quick job's only role.
@@ -39,6 +44,9 @@ func (q QuickJob) Source() string {
 	line := func(depth int, format string, args ...any) {
 		b.WriteString(strings.Repeat("  ", depth))
 		fmt.Fprintf(&b, format+"\n", args...)
+	}
+	if len(q.Caller) > 0 {
+		line(0, "# It also has the environment of the shell that submitted it, which is kept apart as a secret.")
 	}
 	line(0, "protocolVersion: 2")
 	line(0, "name: %s", quoteYAML(q.Name))
@@ -126,7 +134,28 @@ func Quick(q QuickJob, env Env) (*Result, document.Problems) {
 	for i := range problems {
 		problems[i].Line, problems[i].Column = 0, 0
 	}
+	if result != nil && len(q.Caller) > 0 {
+		result.Secrets = map[string]string{callerKey: base64.StdEncoding.EncodeToString(q.Caller)}
+	}
 	return result, problems
+}
+
+// callerKey is where a job's secrets hold the environment of its caller. No secret
+// of a job file has a zero byte in its path.
+const callerKey = "\x00caller"
+
+// CallerEnv returns the environment that was submitted with a quick job, as
+// NAME=VALUE, from the job's secrets; nil without one. The bytes are the caller's.
+func CallerEnv(secrets map[string]string) ([]string, error) {
+	text, ok := secrets[callerKey]
+	if !ok {
+		return nil, nil
+	}
+	block, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, errors.New("the caller's environment is damaged")
+	}
+	return strings.Split(strings.TrimSuffix(string(block), "\x00"), "\x00"), nil
 }
 
 var (

@@ -36,7 +36,7 @@ func (p *parser) flatten(path string, n *document.Node) {
 		if _, twice := p.secrets[path]; twice {
 			p.r.Problem(n, "two secrets have the path %s; rename one", document.Quote(path))
 		}
-		if strings.IndexByte(n.Text, 0) >= 0 {
+		if strings.IndexByte(path+n.Text, 0) >= 0 {
 			p.r.Problem(n, "a secret cannot hold a zero byte")
 		}
 		p.secrets[path] = scalar(n)

@@ -67,6 +67,22 @@ type QuickJob struct {
 	TimeLimit string            `json:"time_limit,omitempty" doc:"Such as 90m"`
 	Grace     string            `json:"grace,omitempty" doc:"Between SIGTERM and SIGKILL, such as 30s"`
 	Env       map[string]string `json:"env,omitempty"`
+	Caller    *Caller           `json:"caller,omitempty" doc:"Run it where its caller is; taken over the server's socket alone"`
+}
+
+// Caller is where somebody submits a job: the job runs in that folder, with that
+// environment. It is kept as the job's secrets are: in no event and no answer.
+type Caller struct {
+	Folder Folder `json:"folder"`
+	Env    []byte `json:"env,omitempty" doc:"NAME=VALUE with a zero byte behind each; not needed to validate"`
+}
+
+// Folder is a folder of this machine by its path; device and inode say which one
+// is meant, if another process sees other file systems.
+type Folder struct {
+	Path   string `json:"path"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
 }
 
 // Submitted answers a submission.

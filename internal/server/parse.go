@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -34,6 +35,9 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	var result *jobspec.Result
 	var problems document.Problems
 	if r.Quick != nil {
+		if err := s.checkCaller(ctx, r.Quick.Caller); err != nil {
+			return nil, err
+		}
 		result, problems = jobspec.Quick(quickOf(r.Quick, key), env)
 	} else {
 		result, problems = jobspec.Parse("", []byte(r.Source), env)
@@ -66,6 +70,10 @@ func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	}
 	if out.Name == "" {
 		out.Name = quickName(q.Command, key)
+	}
+	if q.Caller != nil {
+		out.Caller = q.Caller.Env
+		out.WorkDir = cmp.Or(out.WorkDir, q.Caller.Folder.Path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Env)) {
 		out.Env = append(out.Env, sched.EnvVar{Name: name, Value: q.Env[name]})

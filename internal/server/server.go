@@ -45,6 +45,9 @@ type Options struct {
 	// CheckCluster, when set, refuses a cluster that this installation cannot
 	// carry, such as one larger than the machine.
 	CheckCluster func(*sched.Config) error
+	// SameFolder says why a task cannot run in the folder that a caller on this
+	// machine means; nil where tasks do not run on this machine.
+	SameFolder   func(rest.Folder) error
 	RequireImage bool // refuse jobs without a container image being honoured
 	Version      string
 	Cluster      string // the data directory's id
@@ -180,6 +183,7 @@ func (s *Server) HTTP() *http.Server {
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		ConnContext:       markLocal,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	h.RegisterOnShutdown(s.Close)

@@ -17,15 +17,8 @@ import (
 // variables that were left out because the platform sets them. The marker comes
 // first: it is what finds the task's processes again.
 func (t *task) environment(job *sched.Job, blocks []block, checkpoints string) (env, ignored []string) {
-	e, ts := t.e, t.start
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = t.dir + "/" + workDir
-	}
-	env = []string{
-		markerName + "=" + markerOf(e.o.Cluster, t.at.id, t.n),
-		"PATH=" + e.o.Path, "HOME=" + home, "LANG=C.UTF-8",
-	}
+	ts := t.start
+	env = []string{markerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
 	role := &job.Roles[ts.Role]
 	fixed := append(platformEnv(t, checkpoints), deviceEnv(ts.SKU, ts.Place)...)
 	for _, v := range role.Launch.Env {
@@ -49,6 +42,39 @@ func (t *task) environment(job *sched.Job, blocks []block, checkpoints string) (
 		env = setEnv(env, v.Name, v.Value)
 	}
 	return env, ignored
+}
+
+// surroundings are what a task has in its environment beside what environment
+// gives: the caller's variables, or a few of the server's.
+func (t *task) surroundings(caller []string) []string {
+	if caller != nil {
+		return slices.DeleteFunc(slices.Clone(caller), func(v string) bool {
+			name, _, ok := strings.Cut(v, "=")
+			return !ok || name == "" || reserved(name)
+		})
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = t.dir + "/" + workDir
+	}
+	return []string{"PATH=" + t.e.o.Path, "HOME=" + home, "LANG=C.UTF-8"}
+}
+
+// within returns an environment with the surroundings that it does not set itself.
+func within(env, surroundings []string) []string {
+	set := map[string]bool{}
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		set[name] = true
+	}
+	out := slices.Clone(env)
+	for _, v := range surroundings {
+		if name, _, _ := strings.Cut(v, "="); !set[name] {
+			set[name] = true
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // setEnv replaces a variable or appends it.

@@ -36,8 +36,7 @@ const (
 // and could have written anything there.
 const maxFile = 4 << 20
 
-// spec is all that a supervisor needs. The script, which may hold secrets, comes
-// through a pipe instead.
+// spec is what a supervisor needs and files may hold.
 type spec struct {
 	Cluster  string          `json:"cluster"`
 	Attempt  sched.AttemptID `json:"attempt"`
@@ -45,7 +44,7 @@ type spec struct {
 	Boot     string          `json:"boot"`
 	Shell    string          `json:"shell"`
 	Dir      string          `json:"dir"` // working directory
-	Env      []string        `json:"env"`
+	Env      []string        `json:"env"` // beside the surroundings
 	Host     string          `json:"host"`
 	Ports    []int32         `json:"ports,omitempty"`
 	Locks    []deviceLock    `json:"locks,omitempty"`
@@ -55,6 +54,13 @@ type spec struct {
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
 	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
+}
+
+// private is what a supervisor needs and no file may hold: secrets are filled into
+// the script, and the surroundings may be the caller's. It comes through a pipe.
+type private struct {
+	script       []byte
+	surroundings []string // NAME=VALUE, for names that the spec's Env leaves
 }
 
 // marker is in the environment of every process of the task.

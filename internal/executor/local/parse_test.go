@@ -1,6 +1,8 @@
 package local
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -127,12 +129,15 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-func TestReadScript(t *testing.T) {
-	if got, err := readScript(strings.NewReader("5\nabc\n\nrest")); err != nil || string(got) != "abc\n\n" {
-		t.Errorf("%q, %v", got, err)
+func TestReadPrivate(t *testing.T) {
+	for _, p := range []private{{script: []byte("abc\n\n")}, {script: []byte("x"), surroundings: []string{"A=1\n2", "B=caf\xe9"}}, {script: []byte{}}} {
+		got, err := readPrivate(io.MultiReader(bytes.NewReader(p.encode()), strings.NewReader("rest")))
+		if err != nil || !reflect.DeepEqual(*got, p) {
+			t.Errorf("%+v came as %+v, %v", p, got, err)
+		}
 	}
-	for _, bad := range []string{"", "5", "5\nabc", "-1\n", "x\n", "99999999999\n"} {
-		if got, err := readScript(strings.NewReader(bad)); err == nil {
+	for _, bad := range []string{"", "5", "5\nabcde", "5 0\nabc", "1 5\nxA=1", "-1 0\n", "0 -1\n", "x 0\n", "99999999999 0\n", "0 99999999999\n"} {
+		if got, err := readPrivate(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q gave %q", bad, got)
 		}
 	}

@@ -25,13 +25,13 @@ const (
 
 // prepare makes the task's directory and what its supervisor needs. A refusal
 // says why the task cannot start here.
-func (t *task) prepare() (*spec, []byte, *outcome) {
+func (t *task) prepare() (*spec, *private, *outcome) {
 	role, refusal := t.check()
 	if refusal != nil {
 		return nil, nil, refusal
 	}
 	e, job := t.e, t.at.start.Job
-	script, err := t.script(role.Launch.Command)
+	own, err := t.private(role.Launch.Command)
 	if err != nil {
 		return nil, nil, &outcome{Refused: err.Error(), Job: true}
 	}
@@ -70,7 +70,7 @@ func (t *task) prepare() (*spec, []byte, *outcome) {
 		return nil, nil, &outcome{Refused: "write the task's directory: " + err.Error()}
 	}
 	t.warn(role.Launch, ignored)
-	return s, script, nil
+	return s, own, nil
 }
 
 // check looks for what makes a start impossible before anything is made.
@@ -95,9 +95,8 @@ func (t *task) check() (*sched.Role, *outcome) {
 	return role, nil
 }
 
-// script is what the shell runs, with its secrets filled in.
-func (t *task) script(lines []string) ([]byte, error) {
-	text := strings.Join(lines, "\n") + "\n"
+// private is the script with its secrets filled in, and the caller's environment.
+func (t *task) private(lines []string) (*private, error) {
 	var secrets map[string]string
 	if t.e.o.Secrets != nil {
 		var err error
@@ -105,7 +104,11 @@ func (t *task) script(lines []string) ([]byte, error) {
 			return nil, fmt.Errorf("read the job's secrets: %w", err)
 		}
 	}
-	text, err := jobspec.RenderSecrets(text, secrets)
+	caller, err := jobspec.CallerEnv(secrets)
+	if err != nil {
+		return nil, err
+	}
+	text, err := jobspec.RenderSecrets(strings.Join(lines, "\n")+"\n", secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +118,7 @@ func (t *task) script(lines []string) ([]byte, error) {
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		return nil, fmt.Errorf("the commands hold a zero byte at offset %d", i)
 	}
-	return []byte(text), nil
+	return &private{script: []byte(text), surroundings: t.surroundings(caller)}, nil
 }
 
 // workingDir resolves a job's own directory; "" is the task's.
@@ -157,9 +160,9 @@ func (t *task) warn(l sched.Launch, ignored []string) {
 	}
 }
 
-// spawn starts the supervisor in a session of its own and sends it the script.
-// What comes back on the pipe is its identity message.
-func (t *task) spawn(script []byte) (*os.Process, *os.File, error) {
+// spawn starts the supervisor in a session of its own and sends it what no file
+// may hold. What comes back on the pipe is its identity message.
+func (t *task) spawn(own *private) (*os.Process, *os.File, error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -190,7 +193,7 @@ func (t *task) spawn(script []byte) (*os.Process, *os.File, error) {
 	}
 	go func() {
 		defer feed.Close()
-		_, _ = feed.Write(append(fmt.Appendf(nil, "%d\n", len(script)), script...)) // a supervisor that is gone is seen by its end
+		_, _ = feed.Write(own.encode()) // a supervisor that is gone is seen by its end
 	}()
 	return p, status, nil
 }

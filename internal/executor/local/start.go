@@ -15,8 +15,8 @@ import (
 
 // startMain starts the task's shell in a session of its own and in its cgroups
 // from the first instruction on. out and err are its streams.
-func startMain(s *spec, script []byte, out, errs *os.File) (pid int, err error) {
-	text, err := scriptFile(script)
+func startMain(s *spec, own *private, out, errs *os.File) (pid int, err error) {
+	text, err := scriptFile(own.script)
 	if err != nil {
 		return 0, err
 	}
@@ -27,7 +27,7 @@ func startMain(s *spec, script []byte, out, errs *os.File) (pid int, err error) 
 	}
 	defer null.Close()
 	attr := &syscall.ProcAttr{
-		Dir: s.Dir, Env: s.Env,
+		Dir: s.Dir, Env: within(s.Env, own.surroundings),
 		Files: []uintptr{null.Fd(), out.Fd(), errs.Fd(), text.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}

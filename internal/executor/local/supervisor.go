@@ -29,12 +29,15 @@ const (
 // went; it may have no reader any more.
 const statusFD = 3
 
-// maxScript bounds the script that the server sends.
-const maxScript = 16 << 20
+// Bounds of what the server sends through the pipe, in bytes.
+const (
+	maxScript       = 16 << 20
+	maxSurroundings = 4 << 20
+)
 
 // Supervise runs one task to its end: `comb supervise DIR`. It is a process of
-// its own so that the task outlives the server. The script comes on standard
-// input as "<length>\n<bytes>".
+// its own so that the task outlives the server. What no file may hold comes on
+// standard input, as private.encode writes it.
 func Supervise(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "supervise takes the directory of one task; the server starts it")
@@ -65,7 +68,7 @@ func Supervise(args []string) int {
 type supervisor struct {
 	dir     string
 	spec    *spec
-	script  []byte
+	private *private
 	status  *os.File
 	signals chan os.Signal
 
@@ -97,7 +100,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	if err := readJSON(dir, specFile, s.spec); err != nil {
 		return nil, exitUnable, err
 	}
-	if s.script, err = readScript(os.Stdin); err != nil {
+	if s.private, err = readPrivate(os.Stdin); err != nil {
 		return nil, exitUnable, err
 	}
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
@@ -118,23 +121,38 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	return nil, exitNotMine, nil
 }
 
-// readScript wants the whole script: a server that died while it wrote leaves a
-// part, and a part of a script must not run.
-func readScript(r io.Reader) ([]byte, error) {
-	b := bufio.NewReader(io.LimitReader(r, maxScript+32))
+// encode writes "<script's length> <surroundings' length>\n" and both; a zero byte
+// stands between variables.
+func (p *private) encode() []byte {
+	env := strings.Join(p.surroundings, "\x00")
+	out := fmt.Appendf(nil, "%d %d\n", len(p.script), len(env))
+	return append(append(out, p.script...), env...)
+}
+
+// readPrivate wants all of it: a server that died while it wrote leaves a part,
+// and a part of a script must not run.
+func readPrivate(r io.Reader) (*private, error) {
+	b := bufio.NewReader(io.LimitReader(r, maxScript+maxSurroundings+64))
 	head, err := b.ReadString('\n')
 	if err != nil {
 		return nil, errors.New("the server ended before it sent the script")
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(head))
-	if err != nil || n < 0 || n > maxScript {
-		return nil, fmt.Errorf("the script's length %q is not one of 0 to %d bytes", strings.TrimSpace(head), maxScript)
+	first, second, _ := strings.Cut(strings.TrimSuffix(head, "\n"), " ")
+	n, err := strconv.Atoi(first)
+	m, err2 := strconv.Atoi(second)
+	if err != nil || err2 != nil || n < 0 || n > maxScript || m < 0 || m > maxSurroundings {
+		return nil, fmt.Errorf("the lengths %q are not those of a script of 0 to %d bytes and of variables of 0 to %d bytes",
+			strings.TrimSpace(head), maxScript, maxSurroundings)
 	}
-	script := make([]byte, n)
-	if _, err := io.ReadFull(b, script); err != nil {
+	all := make([]byte, n+m)
+	if _, err := io.ReadFull(b, all); err != nil {
 		return nil, errors.New("the server ended before it sent the whole script")
 	}
-	return script, nil
+	p := &private{script: all[:n]}
+	if m > 0 {
+		p.surroundings = strings.Split(string(all[n:]), "\x00")
+	}
+	return p, nil
 }
 
 // start starts the task, or says why it could not.
@@ -165,9 +183,9 @@ func (s *supervisor) start() (refused string, job bool) {
 	}
 	s.part.had, s.part.fresh = s.inTurn(), true
 	restore := exposeToOOM()
-	pid, err := startMain(s.spec, s.script, writers[0], writers[1])
+	pid, err := startMain(s.spec, s.private, writers[0], writers[1])
 	restore()
-	s.script = nil
+	s.private = nil
 	if err != nil {
 		return fmt.Sprintf("start %s: %v", s.spec.Shell, err), false
 	}

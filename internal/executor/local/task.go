@@ -227,7 +227,7 @@ func (t *task) endOrphans() {
 
 // launch starts a task that nobody has started.
 func (t *task) launch() {
-	s, script, refusal := t.prepare()
+	s, own, refusal := t.prepare()
 	if refusal != nil {
 		t.refused(*refusal)
 		return
@@ -236,7 +236,7 @@ func (t *task) launch() {
 		t.neverStarted()
 		return
 	}
-	child, status, err := t.spawn(script)
+	child, status, err := t.spawn(own)
 	if err != nil {
 		t.refused(outcome{Refused: "start its supervisor: " + err.Error()})
 		return

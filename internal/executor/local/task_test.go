@@ -422,7 +422,7 @@ func TestSecondSupervisorDoesNothing(t *testing.T) {
 	w.e.Do(a)
 	w.line(a.Attempt, "ran")
 	tk := newTask(w.e, &attempt{id: a.Attempt}, 0)
-	p, status, err := tk.spawn([]byte("echo ran again\n"))
+	p, status, err := tk.spawn(&private{script: []byte("echo ran again\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
