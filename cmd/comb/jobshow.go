@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -171,12 +173,22 @@ func progress(p *sched.TaskProgress) string {
 		parts = append(parts, "step "+number(p.Step))
 	}
 	if p.Loss != "" {
-		parts = append(parts, "loss "+p.Loss)
+		parts = append(parts, "loss "+lossText(p.Loss))
 	}
 	if p.Use != nil {
 		parts = append(parts, deviceUse(p.Use))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// lossText is a loss with the digits that matter. One that is no number is marked: the
+// training has gone wrong.
+func lossText(loss string) string {
+	f, err := strconv.ParseFloat(loss, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return loss + " (not a number: look at its log)"
+	}
+	return strconv.FormatFloat(f, 'g', 5, 64)
 }
 
 // deviceUse is what a task's devices were seen to do.

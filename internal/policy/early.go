@@ -49,7 +49,7 @@ func (t *trend) text() []byte {
 // billionths reads a loss; what is no number is the largest.
 func billionths(loss string) int64 {
 	f, err := strconv.ParseFloat(loss, 64)
-	if err != nil || f != f || f > 1e9 {
+	if err != nil || f-f != 0 || f > 1e9 { // no number, and no end of one, is no good loss
 		return math.MaxInt64
 	}
 	return int64(max(f, -1e9) * 1e9)

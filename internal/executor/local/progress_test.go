@@ -1,9 +1,12 @@
 package local
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/sched"
@@ -53,4 +56,45 @@ func TestProgressInAnotherFile(t *testing.T) {
 	replace(6)
 	p = newProgress(of)
 	steps(6)
+}
+
+// What Python writes for a loss that is no number is read, and a checkpoint on such a
+// line is one. What a checkpoint line leaves out is taken from the line before.
+func TestLossThatIsNoNumber(t *testing.T) {
+	for _, c := range []struct {
+		lines string
+		want  sched.Progress
+	}{
+		{`{"step": 3, "loss": NaN}`, sched.Progress{Step: 3, Loss: "NaN"}},
+		{`{"loss":-Infinity,"step":3}`, sched.Progress{Step: 3, Loss: "-Infinity"}},
+		{`{"loss": Infinity, "step": NaN, "total": Infinity, "memory": NaN, "iteration_s": -Infinity, "checkpoint": true}`,
+			sched.Progress{Loss: "Infinity", Total: 1 << 53, Checkpoint: true}},
+		{`{"note": "NaN \" Infinity", "step": 4, "loss": NaN}`, sched.Progress{Step: 4, Loss: "NaN"}},
+		{`{"step": 1e3, "loss": 0.123456789012345678901234567890123456789}`, sched.Progress{Step: 1000, Loss: "0.12345678901234568"}},
+		{`{"step": 5, "total": 9, "loss": 0.25, "memory": 100}` + "\n" + `{"checkpoint": true}`,
+			sched.Progress{Step: 5, Total: 9, Loss: "0.25", MemoryMB: 100, Checkpoint: true}},
+		{`{"step": 5, "loss": 0.5}` + "\n" + `{"step": 6, "loss": NaN, "checkpoint": true}`, sched.Progress{Step: 6, Loss: "NaN", Checkpoint: true}},
+	} {
+		p := newProgress(newTask(&Executor{}, &attempt{}, 0))
+		for line := range strings.Lines(c.lines) {
+			p.line([]byte(line))
+		}
+		got := p.latest
+		if c.want.Checkpoint {
+			got = p.point
+		}
+		if got == nil || *got != c.want || p.warned {
+			t.Errorf("%s: %+v, warned %v", c.lines, got, p.warned)
+		}
+	}
+}
+
+func FuzzProgressLine(f *testing.F) {
+	f.Add([]byte(`{"step": 3, "loss": NaN, "note": "\\\"Infinity"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		quoted := quoteNoNumbers(line)
+		if json.Valid(line) && !bytes.Equal(quoted, line) {
+			t.Errorf("%q becomes %q", line, quoted)
+		}
+	})
 }

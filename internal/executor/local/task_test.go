@@ -484,7 +484,7 @@ func TestProgressLine(t *testing.T) {
 	}
 	p.latest = nil
 	p.line([]byte(`{"step": 99999999999999999999, "memory": 1e300, "iteration_s": -1, "loss": 1.00000000000000000000000000000000000}`))
-	if p.latest == nil || p.latest.Step != 1<<53 || p.latest.MemoryMB != 1<<53 || p.latest.Iteration != 0 || p.latest.Loss != "" {
+	if p.latest == nil || p.latest.Step != 1<<53 || p.latest.MemoryMB != 1<<53 || p.latest.Iteration != 0 || p.latest.Loss != "1" {
 		t.Errorf("%+v", p.latest)
 	}
 }
