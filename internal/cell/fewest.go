@@ -1,9 +1,6 @@
 package cell
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 const (
 	// maxExact is up to how many holders every set of victims is tried.
@@ -15,8 +12,9 @@ const (
 
 // fewest improves a result that needs victims. When at most maxExact holders could
 // be lifted it tries every smaller set, and every set of the same size that costs
-// less; else it drops whoever turns out superfluous, which leaves the set
-// irredundant, but perhaps not the smallest (Result.Cut).
+// less; else it drops what turns out superfluous, which leaves the set
+// irredundant, but perhaps not the smallest (Result.Cut), and looks on all nodes for
+// cheaper ones.
 func (c *Cluster) fewest(r *Request, res Result) Result {
 	staying := c.staying(res.Victims)
 	if len(staying) == 0 {
@@ -27,14 +25,15 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 		tasks += m.Tasks
 	}
 	all, few := c.liftable(r)
-	if !few && (tasks == 1 && !res.Cut || len(staying) == 1 && c.leaving == 0) {
+	far := res.Bounds&boundVictimBins != 0
+	if !few && !far && (tasks == 1 || len(staying) == 1 && c.leaving == 0) {
 		return res // the cheapest of each bin was compared
 	}
 	leavers := c.leavers()
 	spare := c.slack(r, staying, leavers)
 	if !few {
 		res.Cut, res.Bounds = true, res.Bounds|boundExact
-		if !slices.ContainsFunc(staying, func(v AllocID) bool { return c.superfluous(r, v, spare) }) {
+		if !far && !slices.ContainsFunc(staying, func(v AllocID) bool { return c.superfluous(r, v, spare) }) {
 			return res // without any one of them there are not enough leaves
 		}
 	}
@@ -46,6 +45,9 @@ func (c *Cluster) fewest(r *Request, res Result) Result {
 	}
 	if res.Cut {
 		res = c.trim(r, res, spare)
+	}
+	if !few && far {
+		res = c.cheaper(r, res)
 	}
 	for _, v := range leavers {
 		c.vacate(v, false)
@@ -76,9 +78,8 @@ func (c *Cluster) staying(ids []AllocID) []AllocID {
 	return out
 }
 
-// liftable lists who may be lifted, by the first leaf they hold, since ids say
-// nothing, and leaves by their place in the VC, since others decide where that
-// lies; false when they are more than maxExact.
+// liftable lists what may be lifted, the cheapest first; false when that is more than
+// maxExact.
 func (c *Cluster) liftable(r *Request) ([]AllocID, bool) {
 	var out []AllocID
 	for i := range c.allocs {
@@ -90,8 +91,7 @@ func (c *Cluster) liftable(r *Request) ([]AllocID, bool) {
 			return nil, false
 		}
 	}
-	slices.SortFunc(out, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
-	slices.SortStableFunc(out, func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) })
+	slices.SortFunc(out, func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) })
 	return out, true
 }
 
@@ -105,32 +105,6 @@ func (c *Cluster) near(r *Request, a *Alloc) bool {
 		}
 	}
 	return false
-}
-
-// firstLeaf is where the first leaf of an allocation lies: in its VC's cells where
-// whole nodes are bound, else in the cluster.
-func (c *Cluster) firstLeaf(id AllocID) LeafID {
-	first := LeafID(2 * len(c.leaves))
-	for _, t := range c.allocs[id].Placement.Tasks {
-		if len(t.Leaves) > 0 {
-			first = min(first, c.leafPlace(t.Leaves[0]))
-		}
-	}
-	return first
-}
-
-// leafPlace numbers leaves as their VC sees them; those on nodes that no VC has
-// come after all of them.
-func (c *Cluster) leafPlace(l LeafID) LeafID {
-	cl := &c.f.Cells[c.leaves[l].node]
-	at := &c.bins[cl.Chain][cl.Bin]
-	if at.whose == None {
-		return l + LeafID(len(c.leaves))
-	}
-	ch := &c.f.Chains[cl.Chain]
-	first := c.f.Cells[ch.NodeCells[0]].FirstLeaf
-	node := c.f.Cells[ch.NodeCells[cl.Bin]].FirstLeaf
-	return first + LeafID(at.seat*ch.LeavesAt(ch.NodeLevel)) + l - node
 }
 
 // setSteps bounds how often the sets of victims that are tried together may fall

@@ -69,12 +69,15 @@ func (r *Request) allows(id AllocID, a *Alloc) bool {
 }
 
 // Cost is what lifting some holders costs: of as many those of a higher class are spared, then
-// who was preempted more often, then who loses more work.
+// those that were preempted more often, then those that lose more work, then those that come
+// earlier in the order.
 type Cost struct {
 	Class     int32 // the highest of them: opportunistic work is 0
 	Of        int32 // how many are of that
 	Preempted int32
 	Lost      int64 // GPU-microseconds since the last checkpoint
+	Early     int64 // how early the first of them comes in the order
+	Earlier   int64 // the same of all of them, added up: where the first is one, the others count
 }
 
 // Compare orders costs, the least first.
@@ -86,13 +89,17 @@ func (a Cost) Compare(b Cost) int {
 		return cmp.Compare(a.Of, b.Of)
 	case a.Preempted != b.Preempted:
 		return cmp.Compare(a.Preempted, b.Preempted)
+	case a.Lost != b.Lost:
+		return cmp.Compare(a.Lost, b.Lost)
+	case a.Early != b.Early:
+		return cmp.Compare(a.Early, b.Early)
 	}
-	return cmp.Compare(a.Lost, b.Lost)
+	return cmp.Compare(a.Earlier, b.Earlier)
 }
 
 // Plus is what lifting both costs.
 func (a Cost) Plus(b Cost) Cost {
-	sum := Cost{max(a.Class, b.Class), a.Of, a.Preempted + b.Preempted, a.Lost + b.Lost}
+	sum := Cost{max(a.Class, b.Class), a.Of, a.Preempted + b.Preempted, a.Lost + b.Lost, max(a.Early, b.Early), a.Earlier + b.Earlier}
 	if b.Class == a.Class {
 		sum.Of += b.Of
 	} else if b.Class > a.Class {

@@ -1,9 +1,6 @@
 package cell
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // trim makes a set of victims irredundant: it drops them, the dearest first, as long
 // as the gang still fits, while those that leave anyway are off their leaves. Whoever
@@ -11,8 +8,10 @@ import (
 func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	victims := c.staying(res.Victims)
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
-	slices.SortFunc(may, func(a, b AllocID) int { return cmp.Compare(c.firstLeaf(a), c.firstLeaf(b)) })
-	slices.SortStableFunc(may, func(a, b AllocID) int { return r.cost(b).Compare(r.cost(a)) })
+	slices.SortFunc(may, func(a, b AllocID) int { return r.cost(b).Compare(r.cost(a)) })
+	if len(may) == 0 {
+		return res
+	}
 	q := *r
 	q.Lift, q.Cost, q.wary = nil, nil, true
 	c.scratch().budget = setSteps
@@ -46,6 +45,44 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 	for _, v := range victims {
 		if !kept[v] {
 			c.vacate(v, false)
+		}
+	}
+	return res
+}
+
+// cheaper puts cheaper holders in the place of victims, the dearest of these first: they were
+// looked for on some of the nodes, and others may do as well.
+func (c *Cluster) cheaper(r *Request, res Result) Result {
+	byCost := func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) }
+	victims := c.holdersOf(res.Placement)
+	slices.SortFunc(victims, byCost)
+	chosen := map[AllocID]bool{}
+	for _, v := range victims {
+		chosen[v] = true
+	}
+	var others []AllocID
+	for i := range c.allocs {
+		id, a := AllocID(i), &c.allocs[i]
+		if a.live && !a.Promised && a.mood != Leaving && !chosen[id] && r.allows(id, a) && c.near(r, a) && byCost(id, victims[len(victims)-1]) < 0 {
+			others = append(others, id)
+		}
+	}
+	slices.SortFunc(others, byCost)
+	c.scratch().budget = setSteps
+	tries := maxTrim
+	for i := len(victims) - 1; i >= 0; i-- {
+		v, least := victims[i], min(c.leavesOf(victims[i]), r.Leaves())
+		for k := 0; k < len(others) && byCost(others[k], v) < 0 && tries > 0; k++ {
+			if c.leavesOf(others[k]) < least {
+				continue
+			}
+			tries--
+			victims[i] = others[k]
+			if with, ok := c.with(r, victims); ok {
+				res.Placement, others = with.Placement, slices.Delete(others, k, k+1)
+				break
+			}
+			victims[i] = v
 		}
 	}
 	return res

@@ -105,7 +105,8 @@ func (w *walker) clear(wish *Wish, blocked []bool) {
 	s.only, s.near = nil, Anywhere
 	r.Blocked = blocked
 	r.Cost = func(id cell.AllocID) cell.Cost {
-		return cell.Cost{Lost: int64(s.jobs[s.holder(id).job].gangs[s.holder(id).id.Gang].leaves)}
+		a := s.holder(id)
+		return s.inOrder(a, int64(s.jobs[a.job].gangs[a.id.Gang].leaves))
 	}
 	var stay []cell.AllocID
 	for range clearRounds {

@@ -335,7 +335,12 @@ func (o *outlook) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r.Lift.Also = func(id cell.AllocID) bool {
 		return o.s.cl.Alloc(id).Space == o.space && !o.s.stuck(id)
 	}
-	r.Cost = func(id cell.AllocID) cell.Cost { return cell.Cost{Lost: o.s.workAhead(o.s.holder(id))} }
+	r.Cost = func(id cell.AllocID) cell.Cost {
+		a := o.s.holder(id)
+		c := o.s.inOrder(a, o.s.workAhead(a))
+		c.Early, c.Earlier = 0, -c.Earlier // of equals the first that came ends first
+		return c
+	}
 	return o.placeLater(a, &r)
 }
 

@@ -136,25 +136,40 @@ func (s *State) lifting(r cell.Request, limit cell.Priority) cell.Request {
 	return r
 }
 
-// cost is what stopping an attempt costs. Work that lost its guarantee is a class of its own, above
-// what has none; so are members above a minimum, below full gangs, which count by their priority.
+// cost is what stopping an attempt costs. Work that lost its guarantee is above what never had one,
+// and counts by its priority; then come members above a minimum, and then full gangs by theirs.
 func (s *State) cost(a *attempt) cell.Cost {
+	const (
+		lent   = 1
+		extras = lent + int32(cell.MaxGuaranteed-cell.MinGuaranteed) + 1
+		full   = extras + 1
+	)
 	j := &s.jobs[a.job]
-	c := cell.Cost{Of: 1, Preempted: min(j.preempted, fullGang-1), Lost: min(s.lostWork(a), 1<<62)}
-	extra := s.isExtra(a)
+	c := s.inOrder(a, min(s.lostWork(a), 1<<62))
+	c.Of, c.Preempted = 1, min(j.preempted, fullGang-1)
+	extra, above := s.isExtra(a), int32(j.spec.Priority-cell.MinGuaranteed)
 	switch {
-	case j.spec.Priority < cell.MinGuaranteed:
+	case above < 0:
 	case a.lazy: // it is to be guaranteed again, and may take the cells back
-		c.Class = 1
+		c.Class = lent + above
 	case extra:
-		c.Class = 2
+		c.Class = extras
 	default:
-		c.Class = 3 + int32(j.spec.Priority-cell.MinGuaranteed)
+		c.Class = full + above
 	}
 	if !extra {
 		c.Preempted += fullGang
 	}
 	return c
+}
+
+// inOrder is a cost by which the later submitted of two comes first, where nothing else tells them
+// apart: so no choice hangs on where they happen to run.
+func (s *State) inOrder(a *attempt, lost int64) cell.Cost {
+	const gangs = 1 << 14 // more than a job may have
+	at := int64(a.id.Job)*gangs + int64(a.id.Gang)
+	early := int64(1<<50) - min(at, 1<<50)
+	return cell.Cost{Lost: lost, Early: early, Earlier: early}
 }
 
 // fullGang is what stopping a full gang costs more than stopping a member above a
@@ -189,13 +204,15 @@ func (a *attempt) mood() cell.Mood {
 }
 
 // lostWork is what stopping an attempt throws away: leaves times microseconds
-// since its last checkpoint, saturating.
+// since its last checkpoint, saturating. Before the first it counts from when the attempt got its
+// leaves: those that got them together lose alike, whichever was up first.
 func (s *State) lostWork(a *attempt) int64 {
-	if a.started == 0 {
-		return 0
+	from := a.checkpoint
+	if from == a.started {
+		from = a.placed
 	}
 	g := &s.jobs[a.job].gangs[a.id.Gang]
-	since := int64(s.ranSince(a, a.checkpoint))
+	since := int64(s.ranSince(a, from))
 	if since > (1<<62)/int64(max(g.leaves, 1)) {
 		return 1 << 62
 	}
