@@ -21,6 +21,9 @@ func (t *task) environment(job *sched.Job, blocks []block, checkpoints string) (
 	env = []string{markerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
 	role := &job.Roles[ts.Role]
 	fixed := append(platformEnv(t, checkpoints), deviceEnv(ts.SKU, ts.Place)...)
+	for _, v := range t.frameworkEnv(job, blocks) {
+		env = setEnv(env, v.Name, v.Value)
+	}
 	for _, v := range role.Launch.Env {
 		switch {
 		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0):

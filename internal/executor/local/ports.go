@@ -91,17 +91,23 @@ func (p *ports) of(dir string, start *sched.Start) ([]block, error) {
 		p.register(start.ID, kept)
 		return kept, nil
 	}
-	for i := range want {
-		first, err := p.give(want[i].Count)
+	got := want[:0]
+	for _, b := range want {
+		first, err := p.give(b.Count)
+		if err != nil && b.Label == gangLabel {
+			continue // the job did not ask for it
+		}
 		if err != nil {
-			p.forget(want[:i])
+			p.forget(got)
 			return nil, err
 		}
-		want[i].First = first
-		for n := range want[i].Count {
+		b.First = first
+		for n := range b.Count {
 			p.taken[first+n] = start.ID
 		}
+		got = append(got, b)
 	}
+	want = got
 	if err := writeJSON(dir, portsFile, want); err != nil {
 		p.forget(want)
 		return nil, fmt.Errorf("keep the ports: %w", err)
@@ -129,6 +135,7 @@ func wantedPorts(j *sched.Job) []block {
 					want = append(want, block{Task: task, Label: port.Label, Count: port.Count})
 				}
 			}
+			want = append(want, block{Task: task, Label: gangLabel, Count: 1})
 			task++
 		}
 	}
@@ -189,11 +196,12 @@ func (p *ports) free(first, count int32) bool {
 	return true
 }
 
-// numbers returns the ports of one label of a task, or of all for "*".
+// numbers returns the ports of one label of a task, or of all that its role asked for
+// for "*".
 func numbers(blocks []block, task int32, label string) []int32 {
 	var list []int32
 	for _, b := range blocks {
-		if b.Task == task && (label == b.Label || label == allLabels) {
+		if b.Task == task && (label == b.Label || label == allLabels && b.Label != gangLabel) {
 			for n := range b.Count {
 				list = append(list, b.First+n)
 			}
@@ -208,7 +216,7 @@ func (p *ports) labelled(id sched.JobID, task int32) map[string][]int32 {
 	defer p.mu.Unlock()
 	var list map[string][]int32
 	for _, b := range p.jobs[id] {
-		if b.Task == task {
+		if b.Task == task && b.Label != gangLabel {
 			if list == nil {
 				list = map[string][]int32{}
 			}

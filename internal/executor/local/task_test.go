@@ -29,7 +29,7 @@ func TestEnvironment(t *testing.T) {
 	a.Start.Retry = 3
 	a.Start.Tasks[1].Place.Devices = []int32{2, 5}
 	role(a).Ports = []sched.Port{{Label: "http", Count: 2}, {Label: "ssh", Count: 1}}
-	role(a).Env = []sched.EnvVar{{Name: "MINE", Value: "a b"}, {Name: "LANG", Value: "de_DE"},
+	role(a).Env = []sched.EnvVar{{Name: "MINE", Value: "a b"}, {Name: "LANG", Value: "de_DE"}, {Name: "PYTHONUNBUFFERED", Value: "0"},
 		{Name: "CUDA_VISIBLE_DEVICES", Value: "0,1,2,3"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
 		{Name: "COMB_TASK", Value: "hidden"}, {Name: "A=B", Value: "x"}}
 	w.e.Do(a)
@@ -51,7 +51,9 @@ func TestEnvironment(t *testing.T) {
 		"COMB_LEAVES=2,5", "COMB_JOB_ID=1", "COMB_ATTEMPT=1.0.1", "COMB_RETRY=3", "COMB_NODE=n1", "COMB_SKU=V100",
 		"COMB_TASK=" + w.o.Cluster + "/1.0.1/1", "MINE=a b", "LANG=de_DE", "PAI_JOB_NAME=job-1", "PAI_HOST_IP_worker_0=127.0.0.1",
 		fmt.Sprintf("PAI_PORT_LIST_worker_0_http=%d,%d", blocks[0].First, blocks[0].First+1),
-		fmt.Sprintf("PAI_PORT_LIST_worker_1_ssh=%d", blocks[3].First),
+		fmt.Sprintf("PAI_PORT_LIST_worker_1_ssh=%d", blocks[4].First),
+		"PYTHONUNBUFFERED=0", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1", fmt.Sprintf("MASTER_PORT=%d", blocks[2].First),
+		fmt.Sprintf(`TF_CONFIG={"cluster":{"worker":["127.0.0.1:%d","127.0.0.1:%d"]},"task":{"type":"worker","index":1}}`, blocks[2].First, blocks[5].First),
 		"COMB_CHECKPOINT_DIR=" + filepath.Join(w.e.place.job(1), "checkpoint"),
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 	} {
