@@ -53,7 +53,9 @@ this machine. Without a cluster file the machine is one node with its GPUs and
 one virtual cluster, "default". With one, all nodes of the file run here.
 
 The first start makes a token and keeps it in the data directory as admin-token.
-Tasks outlive the server: the next start on the same directory finds them again.`,
+Tasks outlive the server: the next start on the same directory finds them again,
+and goes on with the configuration that the directory has. It says which one that
+is; "comb config apply", or --cluster, replaces it.`,
 		Example: "  comb serve\n  comb serve --virtual-gpus 4 --data ./comb-data",
 		Args:    args(cobra.NoArgs)}
 	f := c.Flags()
@@ -61,8 +63,8 @@ Tasks outlive the server: the next start on the same directory finds them again.
 	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")
 	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false, "allow an address that other machines reach: tokens cross the network in clear")
 	f.StringSliceVar(&s.hosts, "host", nil, "another name under which clients reach this server (may repeat)")
-	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, if it differs from the present configuration")
-	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without")
+	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, in place of the configuration that the data directory has")
+	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
 	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
 	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
@@ -134,12 +136,13 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- d.engine.Run(loop) }()
-	if err := d.configure(ctx, file); err != nil {
+	inForce, err := d.configure(ctx, file)
+	if err != nil {
 		stop()
 		return errors.Join(err, <-ended)
 	}
 	d.sweep(ctx)
-	err = d.serve(ctx, listener, serving{token, ended})
+	err = d.serve(ctx, listener, serving{token, inForce, ended})
 	stop()
 	return errors.Join(err, <-ended)
 }
@@ -170,36 +173,66 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	return nil
 }
 
-// configure brings the configuration to what the operator asked for.
-func (d *daemon) configure(ctx context.Context, file *config.Cluster) error {
+// configure brings the configuration to what the operator asked for, and returns
+// what is in force, in words.
+func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, error) {
 	var present *sched.Config
 	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { present = s.Config() }); err != nil {
-		return err
+		return "", err
 	}
-	want := file
-	if want == nil && present == nil {
-		want = &config.Cluster{Config: d.ownConfig()}
-	}
+	want, source := d.wanted(file, present)
 	if want == nil {
 		if err := engine.CheckAbilities(present, policy.New, d.executor); err != nil {
-			return hint{err, "start with --cluster and a file that gives it another policy"}
+			return "", hint{err, "start with --cluster and a file that gives it another policy"}
 		}
-		if d.flags.virtualGPUs > 0 {
-			d.log.Info("the directory has a configuration already: --virtual-gpus changes nothing; use comb config apply")
-		}
-		return nil
+		return "kept in the data directory: " + config.Brief(present), nil
 	}
 	if err := engine.CheckAbilities(want.Config, policy.New, d.executor); err != nil {
-		return err
+		return "", err
 	}
-	reply := d.live.Do(ctx, want.Command(sched.Meta{Subject: "system"}), nil)
-	if reply.Refusal != nil {
-		return fmt.Errorf("the configuration cannot be applied: %s", reply.Refusal.Message)
+	change := want.Command(sched.Meta{Subject: "system"})
+	changed := present == nil
+	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+		if plan, refusal := s.PlanConfig(change); refusal == nil && plan.Changed {
+			changed = true
+		}
+	}); err != nil {
+		return "", err
+	}
+	reply := d.live.Do(ctx, change, nil)
+	switch {
+	case reply.Refusal != nil:
+		return "", fmt.Errorf("the configuration cannot be applied: %s", reply.Refusal.Message)
+	case reply.Err != nil:
+		return "", reply.Err
+	}
+	text := source + ": " + config.Brief(want.Config)
+	if present != nil && changed {
+		text += "\nit replaces that of the data directory: " + config.Brief(present)
 	}
 	for _, e := range reply.Answer.Effects {
-		d.log.Warn("the new configuration", "effect", e)
+		text += "\n  " + e
 	}
-	return reply.Err
+	return text, nil
+}
+
+// wanted is the configuration that is to be applied, and where it comes from; nil
+// is none: the present one stays.
+func (d *daemon) wanted(file *config.Cluster, present *sched.Config) (*config.Cluster, string) {
+	gpus := d.flags.virtualGPUs
+	switch {
+	case file != nil:
+		return file, d.flags.cluster
+	case present == nil:
+		return &config.Cluster{Config: d.ownConfig()}, "this machine"
+	case gpus == 0:
+	case config.IsSingle(present):
+		return &config.Cluster{Config: d.ownConfig()}, fmt.Sprintf("this machine with --virtual-gpus %d", gpus)
+	default:
+		fmt.Fprintf(d.app.errs, "comb: --virtual-gpus %d makes no GPUs: the data directory %s has the configuration of a cluster file, which stays in force;\n"+
+			"  change it with comb config apply FILE or with --cluster FILE, or name another directory with --data\n", gpus, d.flags.data)
+	}
+	return nil, ""
 }
 
 // sweep ends what runs here for attempts that the journal does not know.
@@ -222,6 +255,7 @@ func (d *daemon) sweep(ctx context.Context) {
 // serving is what serve needs beside the daemon.
 type serving struct {
 	token string       // path of the token's file
+	text  string       // the configuration in force, in words
 	ended <-chan error // the loop's end
 }
 
@@ -249,7 +283,8 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	}
 	defer withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
-	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\n", versionText(), e.URL, v.token, d.flags.data)
+	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nconfiguration: %s\n",
+		versionText(), e.URL, v.token, d.flags.data, clean(v.text, true))
 	var err error
 	select {
 	case <-ctx.Done():

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -32,6 +34,17 @@ func (c *chain) spec() cell.ChainSpec {
 		out.Levels = append(out.Levels, cell.LevelSpec{Type: l.name, Fanout: int32(l.number), IsNode: l.isNode})
 	}
 	return out
+}
+
+// IsSingle reports whether a configuration is one that Single makes.
+func IsSingle(c *sched.Config) bool {
+	if len(c.Cluster.SKUs) != 1 || len(c.Cluster.Cells) != 1 {
+		return false
+	}
+	top := &c.Cluster.Cells[0]
+	have, err := json.Marshal(c)
+	want, err2 := json.Marshal(Single(top.Address, c.Cluster.SKUs[0], len(top.Children)))
+	return err == nil && err2 == nil && bytes.Equal(have, want)
 }
 
 // Single is the configuration of one machine without a cluster file: one node

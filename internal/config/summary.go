@@ -31,6 +31,47 @@ func Summary(c *Cluster) string {
 	return b.String()
 }
 
+// Brief is a configuration in a few words: its nodes, what they have, and the
+// virtual clusters.
+func Brief(c *sched.Config) string {
+	spec := &c.Cluster
+	tops := map[cell.TypeName]int64{}
+	for i := range spec.Cells {
+		tops[spec.Cells[i].Type]++
+	}
+	var gpus, milli int64
+	for _, ch := range spec.Chains {
+		n := tops[cell.TypeName(ch.Name)]
+		for _, l := range ch.Levels[1:] {
+			n *= int64(l.Fanout)
+		}
+		for _, s := range spec.SKUs {
+			switch {
+			case s.Name != ch.Levels[0].Type:
+			case s.GPU > 0:
+				gpus += n * int64(s.GPU)
+			default:
+				milli += n * s.MilliCPU
+			}
+		}
+	}
+	text := plural(int64(countNodes(spec)), "node")
+	if gpus > 0 {
+		text += ", " + plural(gpus, "GPU")
+	}
+	if milli > 0 {
+		text += ", " + cores(milli) + " CPUs without a GPU"
+	}
+	names := make([]string, len(c.VCs))
+	for i, v := range c.VCs {
+		names[i] = string(v.Name)
+	}
+	if len(names) > 5 {
+		return text + fmt.Sprintf(", %d virtual clusters", len(names))
+	}
+	return text + fmt.Sprintf(", virtual cluster%s %s", map[bool]string{true: "s"}[len(names) > 1], strings.Join(names, ", "))
+}
+
 func plural(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
