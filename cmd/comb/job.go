@@ -74,7 +74,7 @@ it start.`,
 		if dryRun {
 			return a.dryRun(c.Context(), client, files, requests)
 		}
-		return a.submitAll(c.Context(), client, submission{files, requests, key, wait})
+		return a.submitAll(c.Context(), client, submissions{files, requests, key, wait})
 	}
 	return c
 }
@@ -201,26 +201,29 @@ func (a *app) warn(file string, warnings []string) {
 	}
 }
 
-// submission is what job submit was asked.
-type submission struct {
+// submissions are what job submit was asked.
+type submissions struct {
 	files    []string
 	requests []rest.SubmitRequest
 	key      string
 	wait     bool
 }
 
-func (a *app) submitAll(ctx context.Context, client *rest.Client, s submission) error {
+func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions) error {
 	var done []rest.Submitted
 	for i, r := range s.requests {
-		out, err := client.Submit(ctx, r, s.key)
+		out, err := a.accept(ctx, client, submission{r, s.key})
+		if err == nil {
+			a.warn(s.files[i], out.Warnings)
+			done = append(done, out)
+			err = ctx.Err()
+		}
 		if err != nil {
 			for _, one := range done {
 				fmt.Fprintf(a.errs, "job %s submitted, id %d\n", one.Name, one.ID)
 			}
 			return inFile(s.files[i], err)
 		}
-		a.warn(s.files[i], out.Warnings)
-		done = append(done, out)
 	}
 	var v any = done
 	if len(done) == 1 {

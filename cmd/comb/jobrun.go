@@ -93,12 +93,12 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 		}
 		return a.dryRun(ctx, client, []string{first(r.job.Name, r.job.Command[0])}, []rest.SubmitRequest{request})
 	}
-	out, err := client.Submit(ctx, request, "")
+	out, err := a.accept(ctx, client, submission{request, ""})
 	if err != nil {
 		return byFlag(err)
 	}
 	a.warn(string(out.Name), out.Warnings)
-	if r.detach {
+	if r.detach && ctx.Err() == nil {
 		return a.show(out, func(t *table) { t.line("job %s submitted, id %d", out.Name, out.ID) })
 	}
 	fmt.Fprintf(a.errs, "job %s submitted, id %d\n", out.Name, out.ID)
@@ -186,6 +186,67 @@ func environment(c *cobra.Command, list []string) (map[string]string, error) {
 		out[name] = value
 	}
 	return out, nil
+}
+
+// submission is one job on its way to the server. key "" makes a fresh one.
+type submission struct {
+	request rest.SubmitRequest
+	key     string
+}
+
+// learnWithin is how long an interrupted submission asks a server that does not
+// answer whether it took the job.
+const learnWithin = 30 * time.Second
+
+// accept submits a job. When its user interrupts it while the request is on its
+// way, the server may take the job or not: so the answer is waited for, and asked
+// for again by the same key, which cannot make a second job. With ctx done and no
+// error the job was accepted.
+func (a *app) accept(ctx context.Context, client *rest.Client, s submission) (rest.Submitted, error) {
+	if ctx.Err() != nil {
+		return rest.Submitted{}, ctx.Err() // nothing was sent
+	}
+	if s.key == "" {
+		s.key = rest.NewKey()
+	}
+	under, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var out rest.Submitted
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		out, err = client.Submit(under, s.request, s.key)
+		for end := time.Now().Add(learnWithin); unsure(err) && ctx.Err() != nil && time.Now().Before(end); {
+			time.Sleep(time.Second)
+			out, err = client.Submit(under, s.request, s.key)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return out, err
+	case <-ctx.Done():
+	}
+	unknown := errors.New("it is not known whether the server took the job; see: comb job list")
+	if !a.wasInterrupted() {
+		return rest.Submitted{}, fmt.Errorf("%w: %w", unknown, ctx.Err())
+	}
+	fmt.Fprintln(a.errs, "interrupted: waiting for the server's word on the job; interrupt again to leave it")
+	select {
+	case err := <-done:
+		if unsure(err) {
+			return rest.Submitted{}, fmt.Errorf("%w: %w", unknown, err)
+		}
+		return out, err
+	case <-a.again():
+		return rest.Submitted{}, unknown
+	}
+}
+
+// unsure reports whether a submission that ended so may have been accepted.
+func unsure(err error) bool {
+	var lost *rest.Unreachable
+	return errors.As(err, &lost) && !lost.Refused() || errors.Is(err, context.DeadlineExceeded)
 }
 
 // attend follows a job to its end. An interrupt asks to stop it and goes on

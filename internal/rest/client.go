@@ -59,6 +59,12 @@ func (u *Unreachable) Error() string {
 	return fmt.Sprintf("cannot reach the server at %s: %v", u.URL, rootCause(u.Err))
 }
 
+// Refused reports whether nobody listens there, or it is not known where: nothing
+// was sent.
+func (u *Unreachable) Refused() bool {
+	return u.URL == "" || errors.Is(u.Err, syscall.ECONNREFUSED) || errors.Is(u.Err, syscall.ENOENT)
+}
+
 // Unwrap gives the cause.
 func (u *Unreachable) Unwrap() error { return u.Err }
 
@@ -224,11 +230,20 @@ func (c *Client) write(ctx context.Context, k call, out any) error {
 		k.header[HeaderIdempotency] = NewKey()
 	}
 	pause := retryPause
+	var broke error // of a try that may have had its effect
 	for try := 0; ; try++ {
 		err := c.do(ctx, k, out)
 		var lost *Unreachable
-		if err == nil || try == 2 || !errors.As(err, &lost) || refused(err) {
+		switch {
+		case err == nil || !errors.As(err, &lost):
 			return err
+		case !lost.Refused():
+			broke = err
+		case broke == nil:
+			return err // nobody listens: waiting a moment rarely helps
+		}
+		if try == 2 {
+			return broke
 		}
 		select {
 		case <-ctx.Done():
@@ -237,12 +252,6 @@ func (c *Client) write(ctx context.Context, k call, out any) error {
 		}
 		pause *= 4
 	}
-}
-
-// refused reports that nobody listens: waiting a moment rarely helps.
-func refused(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // jsonBody encodes a request; the types here always encode.

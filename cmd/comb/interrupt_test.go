@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// slowWay passes requests on to a server. What it does with the answer to the first
+// submission is up to the test.
+type slowWay struct {
+	*httptest.Server
+	held    chan struct{} // closed when the server has answered it
+	release chan struct{} // closed: the answer goes on
+	lose    bool          // the answers to the first three tries are lost with their connections
+	seen    atomic.Int32
+}
+
+func newSlowWay(t *testing.T, to string, lose bool) *slowWay {
+	s := &slowWay{held: make(chan struct{}), release: make(chan struct{}), lose: lose}
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Host = target.Host
+		if r.Method != http.MethodPost || r.URL.Path != rest.Prefix+"/jobs" {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		n := s.seen.Add(1)
+		answer := httptest.NewRecorder()
+		proxy.ServeHTTP(answer, r)
+		if n == 1 {
+			close(s.held)
+			<-s.release
+		}
+		if s.lose && n <= 3 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// served is a real server with one pretended GPU, and a client of it.
+func served(t *testing.T) (client *rest.Client, token string) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	server := exec.Command("comb", "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--virtual-gpus", "1")
+	server.Stderr = os.Stderr
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(os.Interrupt)
+		_ = server.Wait()
+	})
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		e, err := readEndpoint(filepath.Join(dir, "data", endpointFile))
+		if err == nil {
+			token, err := readToken(e.TokenFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if client, err = rest.NewClient(e.URL, token); err != nil {
+				t.Fatal(err)
+			}
+			return client, e.TokenFile
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// One Ctrl-C while a job is being submitted ends in a stopped job or in none,
+// whenever the answer comes and however often its connection breaks.
+func TestInterruptedSubmission(t *testing.T) {
+	client, token := served(t)
+	for _, c := range []struct {
+		name string
+		args []string
+		lose bool
+		want sched.Phase
+		code int
+	}{
+		{"slow", []string{"run", "--clean", "--gpus", "1", "--name", "slow", "--", "sleep", "300"}, false, sched.Stopped, exitInterrupted},
+		{"detached", []string{"run", "--clean", "-d", "--gpus", "1", "--name", "detached", "--", "sleep", "300"}, false, sched.Stopped, exitInterrupted},
+		{"lost", []string{"run", "--clean", "--gpus", "1", "--name", "lost", "--", "sleep", "300"}, true, sched.Stopped, exitInterrupted},
+		{"refused", []string{"run", "--clean", "--gpus", "9", "--name", "refused", "--", "sleep", "300"}, false, "", exitFailure},
+	} {
+		way := newSlowWay(t, client.URL(), c.lose)
+		run := exec.Command("comb", append([]string{"job", "--server", way.URL, "--token-file", token}, c.args...)...)
+		var said bytes.Buffer
+		run.Stdout, run.Stderr = &said, &said
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-way.held
+		if err := run.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if c.name != "refused" {
+			time.Sleep(100 * time.Millisecond) // the signal is there before the answer, mostly; both orders must do
+		}
+		close(way.release)
+		_ = run.Wait()
+		if code := run.ProcessState.ExitCode(); code != c.code {
+			t.Errorf("%s: exit code %d, want %d: %s", c.name, code, c.code, said.String())
+		}
+		list, err := client.Jobs(context.Background(), rest.JobQuery{Name: c.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want == "" {
+			if len(list.Jobs) > 0 {
+				t.Errorf("%s: there is a job: %+v", c.name, list.Jobs)
+			}
+			continue
+		}
+		if len(list.Jobs) != 1 || list.Jobs[0].Phase != c.want {
+			t.Errorf("%s: the jobs are %+v\n%s", c.name, list.Jobs, said.String())
+		}
+	}
+}
+
+// A second Ctrl-C leaves at once, and says that the job may be there.
+func TestInterruptedTwice(t *testing.T) {
+	client, token := served(t)
+	way := newSlowWay(t, client.URL(), false)
+	run := exec.Command("comb", "job", "--server", way.URL, "--token-file", token, "run", "--clean", "--gpus", "1", "--", "sleep", "300")
+	said := &bytes.Buffer{}
+	run.Stderr = said
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-way.held
+	ended := make(chan struct{})
+	go func() { _ = run.Wait(); close(ended) }()
+	for done := false; !done; {
+		_ = run.Process.Signal(syscall.SIGINT)
+		select {
+		case <-ended:
+			done = true
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	close(way.release)
+	if !strings.Contains(said.String(), "it is not known whether the server took the job") {
+		t.Errorf("it says %q", said.String())
+	}
+	list, err := client.Jobs(context.Background(), rest.JobQuery{})
+	if err != nil || len(list.Jobs) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if _, err := client.Stop(context.Background(), rest.JobRef(list.Jobs[0].ID), ""); err != nil {
+		t.Error(err)
+	}
+}
