@@ -215,7 +215,15 @@ func drawRun(t *table, dir string, r *simulate.Result) {
 	if p := r.Past; p != nil {
 		t.row("replayed", fmt.Sprintf("%s, %s, %s and %s", count(p.Jobs, "job", "jobs"), count(p.Stops, "stop", "stops"),
 			count(p.NodeFaults, "node fault", "node faults"), count(p.LeafFaults, "device fault", "device faults")))
-		t.row("censored", fmt.Sprintf("%d that had not ended: their work is what they had done; %d left out that had not run", p.Censored, p.LeftOut))
+		if p.Censored > 0 {
+			t.row("censored", count(p.Censored, "job", "jobs")+" that had not ended: their work is what they had done")
+		}
+		if p.LeftOut > 0 {
+			t.row("left out", count(p.LeftOut, "job", "jobs")+" that had neither run nor ended")
+		}
+		for _, c := range p.NotRepeated {
+			t.row("not repeated", fmt.Sprintf("%s (%s)", number(c.N), c.What))
+		}
 	}
 	for _, c := range r.Trace.Bad {
 		t.row("bad rows", number(c.N)+" passed over ("+c.What+")")

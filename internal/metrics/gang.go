@@ -424,7 +424,7 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 	f.slots = append(f.slots, g.slot)
 	g.slot, g.tasks = none, tasks
 	f.change(j.vc, running, -1)
-	lost, failed := loses(cause, j.spec), cause == sched.EndFailed || cause == sched.EndTimeLimit
+	lost, failed := loses(cause, j.spec), cause == sched.EndFailed || cause == sched.EndTimeLimit || cause == sched.EndEarly
 	if lost {
 		j.wasted += g.loose
 	}

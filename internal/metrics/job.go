@@ -272,6 +272,9 @@ func (f *Fold) tell(j *job, e *sched.JobEnded) {
 	r := f.fill(j)
 	v := &j.vc.ended
 	r.End, r.Phase, r.Cause, r.Class = f.now, e.Phase, e.Cause, failureClass(e)
+	if e.Cause == sched.EndStopped || e.Cause == sched.EndTimeLimit || e.Cause == sched.EndEarly {
+		r.Duration = min(r.Duration, kept(j)) // it never needed the rest
+	}
 	r.Rho = f.leaveApp(j, r.Duration)
 	jct := f.now - j.submitted
 	r.Miss = missOf(j.spec, sched.Duration(jct), true)
@@ -307,6 +310,15 @@ func (f *Fold) countHeld(j *job) {
 	v.effective += j.effective
 }
 
+// kept is the most work of a gang of a job that counts.
+func kept(j *job) sched.Duration {
+	most := sched.Duration(0)
+	for i := range j.gangs {
+		most = max(most, sched.Duration(j.gangs[i].kept))
+	}
+	return most
+}
+
 // fill writes down what is known of a job now.
 func (f *Fold) fill(j *job) *Row {
 	f.row = Row{ID: j.id, TraceID: j.facts.TraceID, Name: string(j.spec.Name), VC: string(j.vc.name), User: string(j.spec.User),
@@ -315,13 +327,13 @@ func (f *Fold) fill(j *job) *Row {
 		Suspends: j.suspended, GPU: j.gpu, Effective: j.effective, Shared: j.shared, Wasted: j.wasted, Saved: j.saved,
 		Rho: undefined(), Miss: undefined()}
 	r := &f.row
+	if r.Duration == 0 {
+		r.Duration = kept(j)
+	}
 	var fair, frag, back sum
 	var weight int64
 	for i := range j.gangs {
 		g := &j.gangs[i]
-		if j.facts.Duration == 0 {
-			r.Duration = max(r.Duration, sched.Duration(g.kept))
-		}
 		if !g.extra {
 			n := int64(g.need)
 			weight += n

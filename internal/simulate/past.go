@@ -12,6 +12,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/trace"
 )
 
 // Journal is a journal to replay: that of a data directory, or of a simulation.
@@ -32,9 +33,30 @@ type PastCounts struct {
 	Stops      int `json:"stops"`       // by users, repeated at their times
 	NodeFaults int `json:"node_faults"` // nodes that went down or rebooted, likewise
 	LeafFaults int `json:"leaf_faults"` // devices that went bad, likewise
-	// Dropped are starts that were refused and tasks whose supervisor was lost: faults of
-	// one start, which belong to a place where the task need not be now.
-	Dropped int `json:"dropped"`
+	// NotRepeated is what else happened and does not happen again, by kind: faults of one
+	// start, which belong to a place where the task need not be now, and what jobs reported.
+	NotRepeated []trace.Count `json:"not_repeated,omitempty"`
+}
+
+// The kinds of what is not repeated.
+const (
+	missedRefusal  = "start that a node refused"
+	missedLoss     = "task whose supervisor was lost"
+	missedUnknown  = "task that was unknown for a time"
+	missedTurn     = "task that did not acknowledge its suspension in time"
+	missedProgress = "progress report"
+	missedEnd      = "end of a job by its policy or by a fault; it ends when it has done as much"
+	missedFailure  = "decision that failed"
+)
+
+// miss counts what is not repeated.
+func (c *PastCounts) miss(what string) {
+	i := slices.IndexFunc(c.NotRepeated, func(o trace.Count) bool { return o.What == what })
+	if i < 0 {
+		i = len(c.NotRepeated)
+		c.NotRepeated = append(c.NotRepeated, trace.Count{What: what})
+	}
+	c.NotRepeated[i].N++
 }
 
 // past is what a journal says about the work of its jobs.
@@ -56,18 +78,57 @@ type pastJob struct {
 	checkpoint bool
 	open       bool           // it had not ended
 	declared   sched.Duration // what it said about its run time
+	retry      int32          // attempts of the job so far, less one
+	// cut says that neither a task of its last attempt, nor its user, nor its time limit
+	// ended it: nothing would do so again. It succeeded or not.
+	cut, succeeded bool
 }
 
 // pastTask is the work of one task, at full speed: of each run that it ended by
-// itself, and since the last of these.
+// itself, and since the last of these. starts are all of its starts, but for those that
+// a node refused.
 type pastTask struct {
-	runs []pastRun
-	tail sched.Duration
+	runs   []pastRun
+	tail   sched.Duration
+	starts []pastStart
 }
 
+// pastRun is a run that a task ended by itself, in one attempt of its job. refused is why
+// its start was, where that was the job's fault.
 type pastRun struct {
-	work sched.Duration
-	code int32
+	retry   int32
+	work    sched.Duration
+	exit    sched.Exit
+	refused string
+}
+
+// pastStart is how long a task took to start, how much it did where it did not end by
+// itself, and when it was told to end how long it took for that and how it ended: stopped is
+// nil where it was not told.
+type pastStart struct {
+	delay, did, stopDelay sched.Duration
+	stopped               *sched.Exit
+}
+
+// usual reports whether a task that runs ends so when it is told to, whenever that is.
+func (s *pastStart) usual() bool {
+	return s.stopped != nil && !s.stopped.Own && s.stopped.Cause != sched.NeverStarted
+}
+
+// run is the n-th run that a task ended in an attempt of its job, the last one of that
+// attempt where there were fewer; nil where there was none.
+func (t *pastTask) run(retry int32, n int) *pastRun {
+	var last *pastRun
+	for i := range t.runs {
+		if t.runs[i].retry != retry {
+			continue
+		}
+		if last = &t.runs[i]; n == 0 {
+			break
+		}
+		n--
+	}
+	return last
 }
 
 // longest is the most work that any task did in one run.
@@ -92,6 +153,7 @@ type pastReader struct {
 	open  map[sched.JobID]*sched.Job
 	live  map[sched.AttemptID]*pastAttempt
 	up    map[cell.NodeName]sched.Record // the last time that a node came up
+	down  map[cell.NodeName]bool
 	hash  hash.Hash
 	last  sched.Record
 }
@@ -104,7 +166,11 @@ type pastAttempt struct {
 	paces    []*perf.Pace    // of those that run
 	startUp  sched.Duration
 	speed    perf.Speed
-	stopping bool
+	retry    int32 // of the job
+	placed   sched.Time
+	begun    []bool     // by task: its start is written down
+	stopSent sched.Time // 0 is never
+	stopped  sched.Time // its clock right after that
 	// turns is the rotation that it follows, nil when it runs all the time; ran is how
 	// long it ran until since, when that began.
 	turns *sched.Rotation
@@ -126,7 +192,8 @@ func (a *pastAttempt) clock(id sched.AttemptID, now sched.Time) sched.Time {
 // that a task did is the time that it ran, less start-up, times its speed.
 func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
 	r := &pastReader{past: &past{jobs: map[sched.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}},
-		open: map[sched.JobID]*sched.Job{}, live: map[sched.AttemptID]*pastAttempt{}, up: map[cell.NodeName]sched.Record{}, hash: sha256.New()}
+		open: map[sched.JobID]*sched.Job{}, live: map[sched.AttemptID]*pastAttempt{}, up: map[cell.NodeName]sched.Record{},
+		down: map[cell.NodeName]bool{}, hash: sha256.New()}
 	r.crowd = newCrowd(p, r.faster)
 	if err := j.Replay(ctx, 0, r.add); err != nil {
 		return nil, err
@@ -185,16 +252,19 @@ func (r *pastReader) job(e sched.Event) {
 		r.submitted(e)
 	case sched.StopRequested:
 		r.counts.Stops++
+	case sched.JobRetried:
+		if j := r.jobs[e.Job]; j != nil {
+			j.retry++
+		}
 	case sched.JobEnded:
-		delete(r.open, e.Job)
-		r.crowd.forget(e.Job)
+		r.jobEnded(e)
 	case sched.Placed:
 		r.placed(e.Attempt, &e.Placement)
 	case sched.Joined:
 		r.placed(e.Attempt, &e.Placement)
 	case sched.StopSent:
-		if a := r.live[e.Attempt]; a != nil {
-			a.stopping = true
+		if a := r.live[e.Attempt]; a != nil && a.stopSent == 0 {
+			a.stopSent, a.stopped = r.last.Time, a.clock(e.Attempt, r.last.Time+1)
 		}
 	case sched.AttemptEnded:
 		delete(r.live, e.Attempt)
@@ -202,11 +272,69 @@ func (r *pastReader) job(e sched.Event) {
 	case sched.Rotated:
 		r.rotated(&e.Rotation)
 	case sched.TaskRefused:
-		r.counts.Dropped++
+		r.refused(e)
 	case sched.TaskStarted:
 		r.started(e)
 	case sched.TaskExited:
 		r.exited(e)
+	default:
+		r.missed(e)
+	}
+}
+
+// missed counts what is not repeated and says nothing about work.
+func (r *pastReader) missed(e sched.Event) {
+	switch e := e.(type) {
+	case sched.TaskUnknown:
+		if a, i := r.at(e.Attempt, e.Task); i >= 0 && i < len(a.nodes) && !r.down[a.nodes[i]] {
+			r.counts.miss(missedUnknown)
+		}
+	case sched.Progress:
+		r.counts.miss(missedProgress)
+	case sched.Quarantined, sched.PolicyFailed:
+		r.counts.miss(missedFailure)
+	}
+}
+
+// jobEnded closes a job.
+func (r *pastReader) jobEnded(e sched.JobEnded) {
+	delete(r.open, e.Job)
+	r.crowd.forget(e.Job)
+	j := r.jobs[e.Job]
+	if j == nil || e.Cause == sched.EndStopped || e.Cause == sched.EndTimeLimit {
+		return
+	}
+	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
+	if j.succeeded = e.Phase == sched.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
+		j.cut = true
+		r.counts.miss(missedEnd)
+	}
+}
+
+// begun writes down the start of a task, once for each attempt.
+func (r *pastReader) begun(a *pastAttempt, i int, delay sched.Duration) *pastStart {
+	t := &a.job.tasks[a.tasks[i]]
+	if !a.begun[i] {
+		a.begun[i] = true
+		t.starts = append(t.starts, pastStart{delay: delay})
+	}
+	return &t.starts[len(t.starts)-1]
+}
+
+// refused counts a start that a node refused. One that is the job's own fault is an end
+// like any other, and comes again.
+func (r *pastReader) refused(e sched.TaskRefused) {
+	if !e.Job {
+		r.counts.miss(missedRefusal)
+		return
+	}
+	if a, i := r.at(e.Attempt, e.Task); i >= 0 && int(a.tasks[i]) < len(a.job.tasks) {
+		s := r.begun(a, i, sched.Duration(r.last.Time-a.placed))
+		if a.stopSent > 0 { // which was sooner than the stop
+			s.stopDelay, s.stopped = sched.Duration(r.last.Time-a.stopSent)+1, &sched.Exit{Cause: sched.NeverStarted}
+		}
+		t := &a.job.tasks[a.tasks[i]]
+		t.runs = append(t.runs, pastRun{retry: a.retry, refused: e.Reason})
 	}
 }
 
@@ -227,8 +355,8 @@ func (r *pastReader) placed(id sched.AttemptID, p *cell.Placement) {
 	if spec == nil || int(id.Gang) >= len(spec.Gangs) {
 		return
 	}
-	a := &pastAttempt{job: r.jobs[id.Job], tasks: spec.Gangs[id.Gang].Tasks, speed: perf.FullSpeed, since: r.last.Time}
-	a.paces = make([]*perf.Pace, len(a.tasks))
+	a := &pastAttempt{job: r.jobs[id.Job], tasks: spec.Gangs[id.Gang].Tasks, speed: perf.FullSpeed, since: r.last.Time, placed: r.last.Time}
+	a.retry, a.paces, a.begun = a.job.retry, make([]*perf.Pace, len(a.tasks)), make([]bool, len(a.tasks))
 	for i := range min(len(p.Tasks), len(a.tasks)) {
 		a.nodes = append(a.nodes, p.Tasks[i].Node)
 	}
@@ -258,6 +386,9 @@ func (r *pastReader) rotated(turns *sched.Rotation) {
 			if a := r.live[id]; a != nil {
 				a.ran = sched.Duration(a.clock(id, r.last.Time))
 				a.since, a.turns = r.last.Time, turns
+				if a.stopSent == r.last.Time {
+					a.stopped = a.clock(id, r.last.Time+1)
+				}
 			}
 		}
 	}
@@ -273,27 +404,51 @@ func (r *pastReader) at(id sched.AttemptID, task int32) (a *pastAttempt, i int) 
 }
 
 func (r *pastReader) started(e sched.TaskStarted) {
-	if a, i := r.at(e.Attempt, e.Task); i >= 0 && a.paces[i] == nil {
+	if a, i := r.at(e.Attempt, e.Task); i >= 0 && a.paces[i] == nil && int(a.tasks[i]) < len(a.job.tasks) {
+		r.begun(a, i, sched.Duration(r.last.Time-a.placed))
 		p := perf.NewPace(a.clock(e.Attempt, r.last.Time), a.startUp, a.speed)
 		a.paces[i] = &p
 	}
 }
 
+// startsUnseen lets a task start of which only the end is told: such a start came when the
+// attempt was being stopped.
+func (r *pastReader) startsUnseen(id sched.AttemptID, a *pastAttempt, i int) {
+	delay, clock := sched.Duration(0), a.clock(id, a.placed)
+	if a.stopSent > 0 {
+		delay, clock = sched.Duration(min(a.stopSent+1, r.last.Time)-a.placed), a.stopped
+	}
+	r.begun(a, i, delay)
+	p := perf.NewPace(clock, a.startUp, a.speed)
+	a.paces[i] = &p
+}
+
 func (r *pastReader) exited(e sched.TaskExited) {
 	a, i := r.at(e.Attempt, e.Task)
-	if i < 0 {
+	if i < 0 || int(a.tasks[i]) >= len(a.job.tasks) {
 		return
 	}
 	x := e.Exit
+	if !a.begun[i] && x.Cause != sched.NeverStarted {
+		r.startsUnseen(e.Attempt, a, i)
+	}
+	if x.Cause.Accountable() || x.Cause == sched.NeverStarted {
+		s := r.begun(a, i, sched.Duration(r.last.Time-a.placed)+1) // where it never started: after it was stopped
+		if a.stopSent > 0 {
+			s.stopDelay, s.stopped = sched.Duration(r.last.Time-a.stopSent), &x
+		}
+	}
 	switch x.Cause {
 	case sched.NodeRebooted, sched.NodeLost:
 		if i < len(a.nodes) {
 			r.rebooted(a.nodes[i])
 		}
 	case sched.SupervisorLost:
-		r.counts.Dropped++
+		r.counts.miss(missedLoss)
+	case sched.SuspendTimeout:
+		r.counts.miss(missedTurn)
 	}
-	if !x.Own && (a.stopping || !x.Cause.Accountable()) {
+	if !x.Own && (a.stopSent > 0 || !x.Cause.Accountable()) {
 		r.runEnds(e.Attempt, a, i, nil)
 		return
 	}
@@ -304,7 +459,7 @@ func (r *pastReader) exited(e sched.TaskExited) {
 // itself.
 func (r *pastReader) runEnds(id sched.AttemptID, a *pastAttempt, i int, exit *sched.Exit) {
 	p := a.paces[i]
-	if p == nil || int(a.tasks[i]) >= len(a.job.tasks) {
+	if p == nil {
 		return
 	}
 	a.paces[i] = nil
@@ -312,9 +467,12 @@ func (r *pastReader) runEnds(id sched.AttemptID, a *pastAttempt, i int, exit *sc
 	if !a.job.checkpoint {
 		t.tail = 0
 	}
-	t.tail += p.Done(a.clock(id, r.last.Time))
-	if exit != nil {
-		t.runs = append(t.runs, pastRun{t.tail, exit.Code})
+	did := p.Done(a.clock(id, r.last.Time))
+	t.tail += did
+	if exit == nil {
+		t.starts[len(t.starts)-1].did = did
+	} else {
+		t.runs = append(t.runs, pastRun{retry: a.retry, work: t.tail, exit: *exit})
 		t.tail = 0
 	}
 }
@@ -323,7 +481,7 @@ func (r *pastReader) runEnds(id sched.AttemptID, a *pastAttempt, i int, exit *sc
 func (r *pastReader) health(e sched.Event) {
 	switch e := e.(type) {
 	case sched.NodeHealth:
-		if e.Up {
+		if r.down[e.Node] = !e.Up; e.Up {
 			r.up[e.Node] = r.last
 		} else {
 			r.counts.NodeFaults++

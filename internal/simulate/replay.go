@@ -159,8 +159,16 @@ type again struct {
 	job   *sched.Job
 	was   sched.JobID
 	id    sched.JobID
-	ended []int32 // how many runs each task ended by itself
-	stop  bool    // its user stops it as soon as it is accepted
+	tasks []againTask
+	stop  bool // its user stops it as soon as it is accepted
+}
+
+// againTask is how far a task is: how often it was started, and how many runs it ended by
+// itself in the present attempt of its job.
+type againTask struct {
+	starts, ended int
+	retry         int32
+	last          sched.AttemptID // that it ended by itself: a stop makes the world tell that again
 }
 
 // feed implements story: the next command of the journal. What else happens on the way
@@ -206,7 +214,7 @@ func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
 // submit submits a job again. Names are those of then, but where a job of that name
 // still runs that had ended by then.
 func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engine.Input {
-	a := &again{old: old, job: e.Job, was: e.ID, ended: make([]int32, len(old.tasks))}
+	a := &again{old: old, job: e.Job, was: e.ID, tasks: make([]againTask, len(old.tasks))}
 	for s.names[a.job.Name] {
 		a.job.Name = sched.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
 	}
@@ -273,28 +281,44 @@ func (s *pastStory) happens(r *runner, rec sched.Record) {
 	}
 }
 
-// work implements story. A task that ended by itself does as much work again, and ends
-// as it did; one that did not runs until it is stopped, as it was then. One that
-// had not ended, or that did not run then, works as long as is known of its job.
+// work implements story. A task that ended by itself does as much work again, in the same
+// attempt of its job, and ends as it did; one that did not runs until it is stopped, as it
+// was then. One that had not ended, or that did not run then, works as long as is known of
+// its job, and so does one that nothing would end.
 func (s *pastStory) work(t *sim.Task) (sched.Duration, int32) {
 	a := s.todo[t.Job]
 	task := &a.old.tasks[t.Start.Task]
 	work, code := sched.Duration(0), int32(0)
-	switch n := int(a.ended[t.Start.Task]); {
-	case n < len(task.runs):
-		work, code = task.runs[n].work, task.runs[n].code
+	switch run := a.run(t); {
+	case run != nil:
+		work, code = run.work, run.exit.Code
 	case a.old.open:
 		work = cmp.Or(task.tail, a.old.longest(), a.old.declared)
-	case len(task.runs) > 0:
-		last := task.runs[len(task.runs)-1]
-		work, code = last.work, last.code
+	case a.old.cut:
+		work = max(task.tail, a.old.longest())
+		if !a.old.succeeded {
+			code = 1
+		}
 	default:
 		return 0, 0
 	}
 	if a.old.checkpoint {
 		work -= t.Served
 	}
+	if n := a.tasks[t.Start.Task].starts; n < len(task.starts) && task.starts[n].did > 0 {
+		work = max(work, task.starts[n].did+1) // at that start it was not done after so much
+	}
 	return max(work, 1), code
+}
+
+// run is how a task that starts ended by itself in the attempt of its job that this is, or
+// in the last one that there was; nil where it did not.
+func (a *again) run(t *sim.Task) *pastRun {
+	now := &a.tasks[t.Start.Task]
+	if now.retry != t.Retry {
+		now.retry, now.ended = t.Retry, 0
+	}
+	return a.old.tasks[t.Start.Task].run(min(t.Retry, a.old.retry), now.ended)
 }
 
 // facts implements story.
@@ -303,17 +327,58 @@ func (s *pastStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
 	return metrics.Facts{Duration: a.old.longest(), TraceID: strconv.FormatInt(int64(a.was), 10), App: j.Hints.App, Model: j.Hints.Model}
 }
 
-// reports implements story: what jobs reported is not repeated.
-func (s *pastStory) reports(*sim.Task, *sim.Behavior) {}
+// behaves implements story: a task starts, and ends when it is told to, as it did at that
+// start; where it was not told to end then, as at the last start at which it was. What
+// jobs reported is not repeated.
+func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
+	a := s.todo[t.Job]
+	if run := a.run(t); run != nil {
+		b.Exit, b.Refuse, b.RefuseJob = &run.exit, run.refused, true
+	}
+	starts := a.old.tasks[t.Start.Task].starts
+	n := a.tasks[t.Start.Task].starts
+	a.tasks[t.Start.Task].starts++
+	if len(starts) == 0 {
+		return
+	}
+	n = min(n, len(starts)-1)
+	b.StartDelay = starts[n].delay
+	told := n
+	for told >= 0 && (starts[told].stopped == nil || told < n && !starts[told].usual()) {
+		told--
+	}
+	if told < 0 {
+		return
+	}
+	was := &starts[told]
+	b.StopDelay, b.Stopped = was.stopDelay, was.stopped
+	if was.stopped.Own { // it was done before the stop came to it
+		b.StopDelay, b.Stopped, b.OwnEnd = was.stopDelay+1, &sched.Exit{Code: 143, Signal: 15}, true
+	}
+}
 
 // gpus implements story.
 func (s *pastStory) gpus(t *sim.Task) int32 { return s.todo[t.Job].old.gpus }
 
 // fact implements story: it counts the runs that ended by themselves.
 func (s *pastStory) fact(f sched.Fact) {
-	e, ok := f.(sched.TaskExited)
-	if a := s.byID[e.Attempt.Job]; ok && e.Exit.Own && a != nil {
-		a.ended[e.Task]++
+	var id sched.AttemptID
+	task := int32(-1)
+	switch e := f.(type) {
+	case sched.TaskExited:
+		if e.Exit.Own {
+			id, task = e.Attempt, e.Task
+		}
+	case sched.TaskRefused:
+		if e.Job {
+			id, task = e.Attempt, e.Task
+		}
+	}
+	if a := s.byID[id.Job]; task >= 0 && a != nil {
+		if now := &a.tasks[task]; now.last != id {
+			now.last = id
+			now.ended++
+		}
 	}
 }
 

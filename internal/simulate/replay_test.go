@@ -100,7 +100,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(is) != len(was) || len(was) < 390 || r.Refused != 0 || r.Past.Censored+r.Past.LeftOut+r.Past.Dropped != 0 {
+			if len(is) != len(was) || len(was) < 390 || r.Refused != 0 || r.Past.Censored+r.Past.LeftOut+len(r.Past.NotRepeated) != 0 {
 				t.Fatalf("%d jobs, then %d; %+v", len(is), len(was), r.Past)
 			}
 			waited := 0
@@ -299,7 +299,7 @@ func TestReplayOfALiveJournal(t *testing.T) {
 		if c.Jobs != submitted || c.Censored+c.LeftOut != submitted-ended || r.Refused != 0 || r.Submitted != c.Jobs-c.LeftOut || len(rows) != r.Submitted {
 			t.Errorf("%s: %d submitted, %d ended then; now %d submitted, %d refused (%v), %d told of, %+v", p, submitted, ended, r.Submitted, r.Refused, r.Refusals, len(rows), c)
 		}
-		if c.NodeFaults < 4 || c.LeafFaults < 2 || c.Stops < 2 || c.Dropped == 0 {
+		if c.NodeFaults < 4 || c.LeafFaults < 2 || c.Stops < 2 || len(c.NotRepeated) == 0 {
 			t.Errorf("%s: counted %+v", p, c)
 		}
 		if p == "" {

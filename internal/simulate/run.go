@@ -113,8 +113,9 @@ type story interface {
 	// work is how long a task that starts will work at full speed, and its exit code;
 	// 0 is until it is told to end.
 	work(*sim.Task) (sched.Duration, int32)
-	// reports says what a task that starts reports about itself, and how often.
-	reports(*sim.Task, *sim.Behavior)
+	// behaves says what else a task that starts does, such as what it reports about
+	// itself, and how often. It is asked after work.
+	behaves(*sim.Task, *sim.Behavior)
 	// facts are what is known of a job that was just submitted.
 	facts(sched.JobID, *sched.Job) metrics.Facts
 	// gpus is the size of the gang of a task that starts.
@@ -268,7 +269,7 @@ func (r *runner) behave(t sim.Task) sim.Behavior {
 	if r.tells {
 		b.Tell = tellAfter
 	}
-	r.story.reports(&r.task, b)
+	r.story.behaves(&r.task, b)
 	b.Speed = perf.FullSpeed
 	if r.crowd.model != nil {
 		places := make([]cell.Task, len(t.Gang))

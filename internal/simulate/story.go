@@ -104,8 +104,8 @@ func (p *plan) work(t *trace.Job) work {
 	return w
 }
 
-// reports implements story: about a hundred where the trace does not say how often.
-func (s *traceStory) reports(t *sim.Task, b *sim.Behavior) {
+// behaves implements story: about a hundred reports where the trace does not say how often.
+func (s *traceStory) behaves(t *sim.Task, b *sim.Behavior) {
 	w := &s.of(t.Attempt.Job, t.Job).work
 	if t.Start.Task != 0 {
 		return

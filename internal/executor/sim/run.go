@@ -126,8 +126,12 @@ func (w *World) start(a *sched.Action, t *sched.TaskStart) {
 	task := taskKey{a.Attempt.Job, t.Task}
 	r.behavior = w.opt.Behave(Task{Attempt: a.Attempt, Job: a.Start.Job,
 		Retry: a.Start.Retry, Start: *t, Gang: a.Start.Tasks, Served: w.served[task]})
-	if r.behavior.Refuse != "" {
-		w.deny(r, r.behavior.Refuse, r.behavior.RefuseJob)
+	if b := &r.behavior; b.Refuse != "" {
+		if b.StartDelay == 0 {
+			w.deny(r, b.Refuse, b.RefuseJob)
+		} else {
+			w.after(b.StartDelay, func() { w.deny(r, b.Refuse, b.RefuseJob) })
+		}
 		return
 	}
 	w.own(r, task)
@@ -214,8 +218,11 @@ func (w *World) refused(name cell.NodeName) (reason string, job, refused bool) {
 	return first.reason, first.job, true
 }
 
-// deny ends a run that never began.
+// deny ends a run that never began, unless it was stopped meanwhile.
 func (w *World) deny(r *run, reason string, job bool) {
+	if r.gone {
+		return
+	}
 	r.gone = true
 	r.last = sched.TaskRefused{Attempt: r.key.attempt, Task: r.key.task, Reason: reason, Job: job}
 	w.after(0, func() { w.tell(r.last); w.forget(r) })
@@ -291,6 +298,25 @@ func (w *World) end(r *run, e sched.Exit) {
 	}
 	r.last = sched.TaskExited{Attempt: r.key.attempt, Task: r.key.task, Exit: e}
 	w.report(r, r.last)
+}
+
+// stopExit is how a run ends that was told to.
+func (r *run) stopExit() sched.Exit {
+	e := sched.Exit{Code: 143, Signal: 15}
+	if x := r.behavior.Stopped; x != nil && !(r.running && x.Cause == sched.NeverStarted) {
+		e = *x
+	}
+	return e
+}
+
+// ownExit is how a run ends when its work is done.
+func (r *run) ownExit() sched.Exit {
+	e := sched.Exit{Code: r.behavior.Code}
+	if r.behavior.Exit != nil {
+		e = *r.behavior.Exit
+	}
+	e.Own = !r.stopping || r.behavior.OwnEnd
+	return e
 }
 
 // serve counts the work that a run did.
@@ -376,11 +402,12 @@ func (w *World) terminate(r *run, grace sched.Duration) {
 		return
 	}
 	r.stopping = true
-	if !r.running && r.behavior.StartDelay > 0 {
+	b := &r.behavior
+	if !r.running && b.StartDelay > 0 && b.Stopped == nil {
 		w.end(r, sched.Exit{Cause: sched.NeverStarted})
 		return
 	}
-	if b := r.behavior; !b.Stubborn && b.StopDelay <= grace {
+	if b.Stopped != nil || !b.Stubborn && b.StopDelay <= grace {
 		w.plan(b.StopDelay, happening{what: obeys, run: r})
 		return
 	}

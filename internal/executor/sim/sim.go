@@ -39,12 +39,18 @@ type Behavior struct {
 	// Tell, when above 0, is when the first task of a job tells its progress, once, after
 	// its start: milliseconds of work.
 	Tell sched.Duration
-	// Code is the exit code at the end of RunFor.
+	// Code is the exit code at the end of RunFor; Exit, when set, is all of that exit.
 	Code int32
+	Exit *sched.Exit
 	// StopDelay passes between SIGTERM and the exit. Stubborn ignores SIGTERM:
 	// the task dies when the grace is over.
 	StopDelay sched.Duration
 	Stubborn  bool
+	// Stopped, when set, is how it ends StopDelay after it was told to, whatever its grace
+	// is and whether it has started. OwnEnd says that it ends by itself where it is done
+	// with its work before that.
+	Stopped *sched.Exit
+	OwnEnd  bool
 	// Packed is the speed at which it works beside others on the same devices, in
 	// millionths of its own; 0 is as fast as alone. Switch is what it loses of each of
 	// its turns.
@@ -282,10 +288,10 @@ func (w *World) happen(h happening) {
 		w.begin(r)
 	case finishes:
 		if h.order == r.due { // else its speed has changed since
-			w.end(r, sched.Exit{Code: r.behavior.Code, Own: !r.stopping})
+			w.end(r, r.ownExit())
 		}
 	case obeys:
-		w.end(r, sched.Exit{Code: 143, Signal: 15})
+		w.end(r, r.stopExit())
 	case isKilled:
 		w.end(r, sched.Exit{Code: 137, Signal: 9})
 	case reports:
