@@ -90,7 +90,9 @@ func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 
 func (a *app) drawGang(t *table, g *sched.GangReason, names map[sched.JobID]rest.NamedJob) {
 	t.line("  %s: %s: %s", g.Name, g.Reason.Code, g.Reason.Message)
-	t.line("    leaves: asks for %d, %d free to it now, %d it may ever use", g.Reason.Need, g.Reason.Free, g.Reason.Total)
+	if len(g.Reason.Rooms) > 0 {
+		t.line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, sched.FreeText(g.Reason.Rooms))
+	}
 	if g.Reason.Until != 0 {
 		t.line("    until: %s", a.when(g.Reason.Until))
 	}
@@ -161,7 +163,7 @@ func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief) {
 }
 
 func (a *app) brief(j *sched.JobBrief) string {
-	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %s", j.Name, j.Job, j.User, j.VC, priority(j.Priority), count(j.Leaves, "leaf", "leaves"))
+	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %s", j.Name, j.Job, j.User, j.VC, priority(j.Priority), j.Takes)
 	switch {
 	case j.Ends != 0:
 		text += fmt.Sprintf(", ends at the latest %s (%s)", a.when(j.Ends), j.Basis)

@@ -21,7 +21,7 @@ func (a *app) drawJobs(t *table, list []rest.Job) {
 	for i := range list {
 		j := &list[i]
 		t.row(string(j.Name), number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
-			reasonCode(j), number(j.Leaves), tasksText(j), a.waitRun(j), a.when(j.Submitted))
+			reasonCode(j), number(j.GPUs), tasksText(j), a.waitRun(j), a.when(j.Submitted))
 	}
 }
 

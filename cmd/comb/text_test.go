@@ -68,16 +68,48 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 func TestRulesOfAVCAreShown(t *testing.T) {
 	budget := int32(1)
 	v := sched.VCStatus{Name: "a", Policy: "fifo", Params: []sched.Param{{Key: "preempt", Value: "true"}}, Backfill: "easy",
-		MinRun: 20_000_000, Budget: &budget, Guaranteed: 1}
+		MinRun: 20_000_000, Budget: &budget, SKUs: []sched.VCUse{
+			{Carry: sched.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1, MilliCPU: 4500, MemoryMB: 16384}, Guaranteed: 8, Used: 2},
+			{Carry: sched.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 2000, MemoryMB: 512}, Guaranteed: 3, Opportunistic: 2}}}
 	var out strings.Builder
 	a := &app{out: &out, format: "table"}
 	if err := a.show(v, func(t *table) { drawVC(t, &v) }); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fifo preempt=true", "easy", "20s, then", "1 preemption of", "1 leaf, 0 used"} {
+	for _, want := range []string{"fifo preempt=true", "easy", "20s, then", "1 preemption of",
+		"V100  1 GPU, 4.5 CPUs, 16 GiB  8 GPUs      2", "slot  2 CPUs, 512 MiB          6 CPUs      0     4"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// What is asked for and what is free is told as GPUs and CPUs of each type: never as leaves, and
+// different types are not added up.
+func TestAmountsAreToldByType(t *testing.T) {
+	v100 := sched.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1}
+	slot := sched.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 1500}
+	var out strings.Builder
+	a := &app{out: &out, format: "table"}
+	ex := rest.Explanation{}
+	ex.Gangs = []sched.GangReason{{Name: "g", Reason: sched.Reason{Code: sched.VCBusy, Need: 6, Free: 4, Total: 12, Asks: "6 GPUs",
+		Rooms: []sched.Room{{Carry: v100, Free: 3, Total: 8}, {Carry: slot, Free: 1, Total: 4}}}}}
+	ex.Blockers = []sched.JobBrief{{Name: "b", Leaves: 9, Takes: "5 GPUs (V100) and 6 CPUs (slot)"}}
+	if err := a.show(ex, func(t *table) { a.drawExplanation(t, &ex) }); err != nil {
+		t.Fatal(err)
+	}
+	nodes := []sched.NodeStatus{{Name: "n1", Up: true, SKUs: []sched.NodeSKU{{Carry: v100, Chain: "node", Total: 8, Used: 5, Bad: 1}, {Carry: slot, Chain: "cpus", Total: 4, Used: 1}}}}
+	if err := a.show(nodes, func(t *table) { a.drawNodes(t, nodes) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"asks for 6 GPUs; free to it now: 3 of 8 GPUs (V100) and 1.5 of 6 CPUs (slot)", "5 GPUs (V100) and 6 CPUs (slot)",
+		"1 GPU     8 GPUs  5     1", "1.5 CPUs  6 CPUs  1.5   0"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "lea") {
+		t.Error(out.String())
 	}
 }
 

@@ -43,10 +43,18 @@ func (a *app) vcCommand() *cobra.Command {
 }
 
 func drawVCs(t *table, list []sched.VCStatus) {
-	t.head("NAME", "POLICY", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD", "WAITING", "ACTIVE")
-	for _, v := range list {
-		t.row(string(v.Name), vcPolicy(&v), number(v.Guaranteed), number(v.Used), number(v.Opportunistic),
-			number(v.Lent), number(v.Bad), number(v.Waiting), number(v.Active))
+	t.head("NAME", "POLICY", "SKU", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD", "WAITING", "ACTIVE")
+	for i := range list {
+		v := &list[i]
+		row := []string{string(v.Name), vcPolicy(v), number(v.Waiting), number(v.Active)}
+		if len(v.SKUs) == 0 {
+			t.row(row[0], row[1], "", "none", "", "", "", "", row[2], row[3])
+		}
+		for k := range v.SKUs {
+			u := &v.SKUs[k]
+			t.row(row[0], row[1], string(u.SKU), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic), u.Number(u.Lent), u.Number(u.Bad), row[2], row[3])
+			row = []string{" ", " ", " ", " "}
+		}
 	}
 }
 
@@ -93,13 +101,16 @@ func drawVC(t *table, v *sched.VCStatus) {
 	if v.Budget != nil {
 		t.row("budget", count(*v.Budget, "preemption", "preemptions")+" of a job by its own priority")
 	}
-	t.row("guaranteed", count(v.Guaranteed, "leaf", "leaves")+", "+number(v.Used)+" used, "+number(v.Bad)+" bad")
-	t.row("borrowed", count(v.Opportunistic, "leaf", "leaves")+" of others")
-	t.row("lent", count(v.Lent, "leaf", "leaves")+" to others")
 	if v.Orphaned > 0 {
 		t.row("draining", count(v.Orphaned, "device", "devices")+" that the configuration lacks")
 	}
 	t.row("jobs", number(v.Active)+" active, "+number(v.Waiting)+" waiting")
+	t.line("")
+	t.head("SKU", "EACH", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD")
+	for i := range v.SKUs {
+		u := &v.SKUs[i]
+		t.row(string(u.SKU), u.Full(1), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic), u.Number(u.Lent), u.Number(u.Bad))
+	}
 	t.line("")
 	t.head("CHAIN", "CELL TYPE", "LEVEL", "PINNED", "CELLS", "IN USE")
 	for _, q := range v.Cells {
@@ -150,18 +161,18 @@ func (a *app) nodeWrite(use, short string, do func(context.Context, *rest.Client
 }
 
 func (a *app) drawNodes(t *table, list []sched.NodeStatus) {
-	t.head("NAME", "STATE", "SKU", "CHAIN", "TOTAL", "USED", "BAD", "REASON")
+	t.head("NAME", "STATE", "SKU", "CHAIN", "EACH", "TOTAL", "USED", "BAD", "REASON")
 	for _, n := range list {
 		state := a.nodeState(&n)
 		if len(n.SKUs) == 0 {
-			t.row(string(n.Name), state, "", "", "", "", "", n.Reason)
+			t.row(string(n.Name), state, "", "", "", "", "", "", n.Reason)
 		}
 		for i, s := range n.SKUs {
 			name, reason := string(n.Name), n.Reason
 			if i > 0 {
 				name, state, reason = " ", " ", " "
 			}
-			t.row(name, state, string(s.SKU), string(s.Chain), number(s.Total), number(s.Used), number(s.Bad), reason)
+			t.row(name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used), s.Number(s.Bad), reason)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (p *philly) NextChange(v sched.View) sched.Time {
 func (p *philly) Restrains(v sched.View, ref sched.GangRef) (string, sched.Time) {
 	g := v.Gang(ref)
 	if pool := p.proving(v); !v.Placed(ref) {
-		if why := pool.why(&g); why != "" {
+		if why := pool.why(v, &g); why != "" {
 			return why, pool.next(v)
 		}
 	}

@@ -114,6 +114,7 @@ func (b *board) Elastic() bool {
 func (b *board) Room(r sched.GangRef, sku cell.TypeName) bool {
 	return int64(b.Gang(r).Leaves) <= b.Free()
 }
+func (b *board) Amount(n int64) string                    { return fmt.Sprint(n, " GPUs") }
 func (b *board) Bad() int64                               { return 0 }
 func (b *board) Ill(sched.GangRef, int32) int64           { return 0 }
 func (b *board) Usable(sched.GangRef, cell.TypeName) bool { return true }

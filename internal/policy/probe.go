@@ -91,11 +91,11 @@ func (p *proving) holds(g *sched.GangView) bool {
 }
 
 // why says it; "" is that it need not.
-func (p *proving) why(g *sched.GangView) string {
+func (p *proving) why(v sched.View, g *sched.GangView) string {
 	if !p.holds(g) {
 		return ""
 	}
-	return fmt.Sprintf("its first attempt runs in a pool, of whose %d leaves %d are free", p.share, max(p.share-p.used, 0))
+	return fmt.Sprintf("its first attempt runs in a pool of %s, of which %d are free", v.Amount(p.share), max(p.share-p.used, 0))
 }
 
 // wish adds to a wish how many members a gang begins with, and counts it in the pool once

@@ -71,7 +71,7 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 		if g > 0 && j.gangs[g].shape.text == j.gangs[g-1].shape.text {
 			continue
 		}
-		if why := s.neverFits(&j, g); why != nil {
+		if why := s.whyNever(&j, g); why != nil {
 			return nil, Answer{}, &Refusal{Kind: Never, Message: why.Message, Reason: why}
 		}
 	}
@@ -101,7 +101,7 @@ func checkJob(j *Job) *Refusal {
 	var tasks, leaves int64
 	for _, r := range j.Roles {
 		if r.Tasks < 1 || r.Leaves < 1 || r.Tasks > maxTasks || r.Leaves > maxLeaves {
-			return refuse(Invalid, "role %q asks for %d tasks of %d leaves; it may have 1 to %d tasks, of 1 to %d leaves each", r.Name, r.Tasks, r.Leaves, maxTasks, maxLeaves)
+			return refuse(Invalid, "role %q asks for %d tasks of %d GPUs or CPU slots; it may have 1 to %d tasks, of 1 to %d each", r.Name, r.Tasks, r.Leaves, maxTasks, maxLeaves)
 		}
 		if r.MinFailed < -1 || r.MinSucceeded < -1 || r.TaskRetries < -2 {
 			return refuse(Invalid, "role %q has a completion policy below -1", r.Name)
@@ -113,7 +113,7 @@ func checkJob(j *Job) *Refusal {
 		leaves += int64(r.Tasks) * int64(r.Leaves)
 	}
 	if tasks < 1 || tasks > maxTasks || leaves > maxLeaves {
-		return refuse(Invalid, "the job asks for %d tasks with %d leaves; the limits are %d and %d", tasks, leaves, maxTasks, maxLeaves)
+		return refuse(Invalid, "the job asks for %d tasks with %d GPUs or CPU slots; the limits are %d and %d", tasks, leaves, maxTasks, maxLeaves)
 	}
 	if z := j.Size; z != 0 && (!j.partial() || z < j.sizes().Least || z > j.sizes().Most) {
 		return refuse(Invalid, "the job begins with %d tasks, which is not between its minimum and all of them", z)

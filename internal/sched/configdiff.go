@@ -278,6 +278,7 @@ func (d *differ) chains(old, now *cell.Forest) []ChainChange {
 	}
 	out := []ChainChange{}
 	for _, c := range counts { // sorted below
+		c.Had, c.Has = chainAmount(d.before, c.Name, c.LeavesBefore), chainAmount(d.after, c.Name, c.LeavesAfter)
 		switch c.Kind = Changed; {
 		case c.CellsBefore == 0:
 			c.Kind = Added
@@ -294,6 +295,24 @@ func (d *differ) chains(old, now *cell.Forest) []ChainChange {
 	}
 	slices.SortFunc(out, func(a, b ChainChange) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// chainAmount says what the leaves of a chain are; "" of one that a configuration lacks.
+func chainAmount(c *Config, name cell.ChainName, leaves int32) string {
+	if leaves == 0 {
+		return ""
+	}
+	return carryIn(c, levelsOf(c, name)[0].Type).Amount(leaves)
+}
+
+// carryIn is what a leaf of a SKU carries by a configuration.
+func carryIn(c *Config, name cell.TypeName) Carry {
+	for _, s := range c.Cluster.SKUs {
+		if s.Name == name {
+			return CarryOf(s)
+		}
+	}
+	return CarryOf(cell.SKU{Name: name})
 }
 
 func levelsOf(c *Config, name cell.ChainName) []cell.LevelSpec {
@@ -331,61 +350,74 @@ func halfLifeText(r RuleChange) string {
 // nodes compares the machines by name and by what they carry.
 func (d *differ) nodes(old, now *cell.Forest) []NodeChange {
 	out := []NodeChange{}
-	was, is := leavesOfNodes(old), leavesOfNodes(now)
+	was, is := leavesOfNodes(d.before, old), leavesOfNodes(d.after, now)
 	older := map[cell.NodeName]cell.NodeName{}
 	for _, r := range d.ev.RenamedNodes {
 		older[r.To] = r.From
 	}
-	for name, leaves := range is { // sorted below
-		c := NodeChange{Name: name, Kind: Changed, After: leaves, Before: was[name]}
+	for name, has := range is { // sorted below
+		c := NodeChange{Name: name, Kind: Changed, After: has.leaves, Has: has.text}
+		had := was[name]
 		from, renamed := older[name]
 		_, known := was[name]
 		switch {
 		case renamed:
 			c.Kind, c.Was = Renamed, from
 			if before, there := was[from]; there || !known {
-				c.Before = before // else only tasks were left on it, and they go to one that exists
+				had = before // else only tasks were left on it, and they go to one that exists
 			}
 		case !known:
 			c.Kind = Added
-		case c.Before == c.After:
+		case had == has:
 			continue
 		}
+		c.Before, c.Had = had.leaves, had.text
 		out = append(out, c)
 	}
-	for name, leaves := range was { // sorted below
+	for name, had := range was { // sorted below
 		_, stays := is[name]
 		if !stays && nodeNow(d.ev.RenamedNodes, name) == name {
-			out = append(out, NodeChange{Name: name, Kind: Removed, Before: leaves})
+			out = append(out, NodeChange{Name: name, Kind: Removed, Before: had.leaves, Had: had.text})
 		}
 	}
 	slices.SortFunc(out, func(a, b NodeChange) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-func leavesOfNodes(f *cell.Forest) map[cell.NodeName]int32 {
-	out := map[cell.NodeName]int32{}
+// nodeLeaves are the leaves of one node, and what they are by SKU.
+type nodeLeaves struct {
+	leaves int32
+	text   string
+}
+
+func leavesOfNodes(c *Config, f *cell.Forest) map[cell.NodeName]nodeLeaves {
+	out := map[cell.NodeName]nodeLeaves{}
 	if f == nil {
 		return out
 	}
 	for i := range f.Nodes {
-		for _, c := range f.Nodes[i].Cells {
-			out[f.Nodes[i].Name] += f.NumLeaves(c)
+		var rooms []Room
+		n := nodeLeaves{}
+		for _, at := range f.Nodes[i].Cells {
+			leaves := f.NumLeaves(at)
+			n.leaves += leaves
+			rooms = addRoom(rooms, carryIn(c, f.Chains[f.Cells[at].Chain].SKU), 0, leaves)
 		}
+		n.text = totalText(rooms)
+		out[f.Nodes[i].Name] = n
 	}
 	return out
 }
 
 // lines says a chain's change in sentences.
 func (c *ChainChange) lines() (out []string) {
-	leaves := func(n int32) string { return plural(n, "leaf", "leaves") }
 	switch {
 	case c.Kind == Added:
-		return []string{fmt.Sprintf("chain %s is added: %s with %s", c.Name, plural(c.CellsAfter, "cell", "cells"), leaves(c.LeavesAfter))}
+		return []string{fmt.Sprintf("chain %s is added: %s with %s", c.Name, plural(c.CellsAfter, "cell", "cells"), c.Has)}
 	case c.Kind == Removed:
-		return []string{fmt.Sprintf("chain %s is removed, with %s", c.Name, leaves(c.LeavesBefore))}
+		return []string{fmt.Sprintf("chain %s is removed, with %s", c.Name, c.Had)}
 	case c.CellsBefore != c.CellsAfter || c.LeavesBefore != c.LeavesAfter:
-		out = append(out, fmt.Sprintf("chain %s changes from %s with %s to %d with %d", c.Name, plural(c.CellsBefore, "cell", "cells"), leaves(c.LeavesBefore), c.CellsAfter, c.LeavesAfter))
+		out = append(out, fmt.Sprintf("chain %s changes from %s with %s to %d with %s", c.Name, plural(c.CellsBefore, "cell", "cells"), c.Had, c.CellsAfter, c.Has))
 	}
 	if len(c.LevelsAfter) > 0 {
 		out = append(out, fmt.Sprintf("chain %s: %s -> %s", c.Name, levelsText(c.LevelsBefore), levelsText(c.LevelsAfter)))
@@ -425,12 +457,12 @@ func nodeSentences(nodes []NodeChange) []string {
 		case Renamed:
 			out = append(out, fmt.Sprintf("node %s is called %s", n.Was, n.Name))
 			if n.Before == 0 {
-				out = append(out, fmt.Sprintf("node %s is added with %s", n.Name, plural(n.After, "leaf", "leaves")))
-			} else if n.Before != n.After {
-				out = append(out, fmt.Sprintf("node %s has %d leaves instead of %d", n.Name, n.After, n.Before))
+				out = append(out, fmt.Sprintf("node %s is added with %s", n.Name, n.Has))
+			} else if n.Before != n.After || n.Had != n.Has {
+				out = append(out, fmt.Sprintf("node %s has %s instead of %s", n.Name, n.Has, n.Had))
 			}
 		case Changed:
-			out = append(out, fmt.Sprintf("node %s has %d leaves instead of %d", n.Name, n.After, n.Before))
+			out = append(out, fmt.Sprintf("node %s has %s instead of %s", n.Name, n.Has, n.Had))
 		}
 	}
 	return out

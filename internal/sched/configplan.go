@@ -76,6 +76,8 @@ type ChainChange struct {
 	CellsAfter   int32          `json:"cells_after"`
 	LeavesBefore int32          `json:"leaves_before"`
 	LeavesAfter  int32          `json:"leaves_after"`
+	Had          string         `json:"had,omitempty"` // what its leaves were, such as "8 GPUs"
+	Has          string         `json:"has,omitempty"` // what they are
 	// The levels of a chain that stays, leaf first, where they differ.
 	LevelsBefore []cell.LevelSpec `json:"levels_before,omitempty"`
 	LevelsAfter  []cell.LevelSpec `json:"levels_after,omitempty"`
@@ -103,6 +105,8 @@ type NodeChange struct {
 	Kind   ChangeKind    `json:"kind"`
 	Before int32         `json:"before"` // leaves
 	After  int32         `json:"after"`
+	Had    string        `json:"had,omitempty"` // what they were by SKU, such as "8 GPUs"
+	Has    string        `json:"has,omitempty"` // what they are
 }
 
 // Fate is what becomes of an attempt or of a waiting job.

@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
@@ -61,36 +62,94 @@ func (s *State) uncovered(j *job, g int) *Reason {
 		if !slices.Equal(s.carriers(r), []cell.TypeName{noSKU}) {
 			continue
 		}
-		var asks []string
-		if r.Launch.GPU > 0 {
-			asks = append(asks, plural(int32(r.Launch.GPU), "GPU", "GPUs"))
-		}
-		if r.Launch.MilliCPU > 0 {
-			asks = append(asks, coresText(r.Launch.MilliCPU))
-		}
-		if r.Launch.MemoryMB > 0 {
-			asks = append(asks, fmt.Sprintf("%d MiB of memory", r.Launch.MemoryMB))
-		}
 		names := r.SKUs
 		if len(names) == 0 {
 			names = s.skuNames()
 		}
-		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, which %s of SKU %s cannot carry; submit it again for as many leaves as it needs now",
-			r.Name, strings.Join(asks, ", "), plural(r.Leaves, "leaf", "leaves"), skuText(names))
+		why.Asks = askText(&r.Launch)
+		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than the %s of SKU %s that it was sized for carry now; submit it again, and it gets what it needs",
+			r.Name, why.Asks, s.amountOf(names, r.Leaves), skuText(names))
 		break
 	}
 	return why
 }
 
-func coresText(milli int64) string {
-	if milli == 1000 {
-		return "1 CPU core"
+// askText says what a task asks for, such as "1 GPU, 4 CPUs, 16 GiB".
+func askText(l *Launch) string {
+	var asks []string
+	if l.GPU > 0 {
+		asks = append(asks, plural(int32(l.GPU), "GPU", "GPUs"))
 	}
-	text := fmt.Sprint(milli / 1000)
-	if part := milli % 1000; part > 0 {
-		text += strings.TrimRight(fmt.Sprintf(".%03d", part), "0")
+	if l.MilliCPU > 0 {
+		asks = append(asks, cpuText(l.MilliCPU))
 	}
-	return text + " CPU cores"
+	if l.MemoryMB > 0 {
+		asks = append(asks, MemoryText(l.MemoryMB))
+	}
+	return strings.Join(asks, ", ")
+}
+
+// whyNever is neverFits with what there is to say of tasks that take more GPUs than they ask for:
+// what each carries, and the most that would fit.
+func (s *State) whyNever(j *job, g int) *Reason {
+	why := s.neverFits(j, g)
+	if why == nil || j.gangs[g].shape.short || s.cl.SpaceOf(j.spec.VC) == cell.None {
+		return why
+	}
+	for _, o := range j.spec.Gangs[g].Tasks {
+		r := &j.spec.Roles[j.tasks[o].role]
+		c, ok := s.dearer(r)
+		if !ok {
+			continue
+		}
+		said := *why
+		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, askText(&r.Launch), c.Share(), c.Amount(r.Leaves))
+		if n := s.largestTask(j, g, r.Name); n > 0 {
+			said.Message += fmt.Sprintf("; a task with %s would fit", c.Full(n))
+		}
+		return &said
+	}
+	return why
+}
+
+// dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
+// because of their CPUs or memory.
+func (s *State) dearer(r *Role) (Carry, bool) {
+	names := s.carriers(r)
+	if len(names) == 0 {
+		names = s.skuNames()
+	}
+	for _, name := range names {
+		if c := s.carry(name); c.GPU > 0 && c.Dearer(&r.Launch, r.Leaves) {
+			return c, true
+		}
+	}
+	return Carry{}, false
+}
+
+// Dearer reports whether CPUs or memory, and not GPUs, make a task need n leaves.
+func (c Carry) Dearer(l *Launch, n int32) bool {
+	fewer := int64(n - 1)
+	return l.GPU <= fewer*c.GPU && (c.MilliCPU > 0 && l.MilliCPU > fewer*c.MilliCPU || c.MemoryMB > 0 && l.MemoryMB > fewer*c.MemoryMB)
+}
+
+// Share says what comes with one GPU, such as "one GPU comes with 4 CPUs, 16 GiB".
+func (c Carry) Share() string {
+	_, rest, _ := strings.Cut(c.Full(1), ", ")
+	return "one " + c.unit() + " of " + string(c.SKU) + " comes with " + rest
+}
+
+// largestTask is the most leaves for each task of a role with which a gang would fit the cells if
+// all were free; 0 is none.
+func (s *State) largestTask(j *job, g int, role string) int32 {
+	i := slices.IndexFunc(j.spec.Roles, func(r Role) bool { return r.Name == role })
+	fits := func(n int32) bool {
+		spec := withLeaves(j.spec, int32(i), n)
+		with := s.newJob(j.id, spec, s.now, room{})
+		return s.judgeShape(&with, g) == nil
+	}
+	most := int(j.spec.Roles[i].Leaves) - 1
+	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
 }
 
 // reshape judges anew what the gangs of a job may use: SKUs may carry something else.

@@ -128,7 +128,7 @@ func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
 
 // brief is what others may know about a job.
 func (s *State) brief(j *job) JobBrief {
-	b := JobBrief{Job: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority}
+	b := JobBrief{Job: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority, Takes: totalText(s.takenBy(j))}
 	known := true
 	for g := range j.gangs {
 		b.Leaves += j.gangs[g].leaves

@@ -44,7 +44,7 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 // cluster of this configuration; nil when it could.
 func (s *State) neverFits(j *job, g int) *Reason {
 	if s.cl.SpaceOf(j.spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
-		return &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
+		return &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Asks: s.needText(j, g), Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.spec.VC)}
 	}
 	if j.gangs[g].shape.short { // rare, and the words are of the job rather than of its shape
 		return s.uncovered(j, g)
@@ -76,28 +76,32 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 	if s.mayFit(j, g, r) {
 		return nil // only a proven no is one
 	}
-	why := &Reason{Code: NeverFits, Need: j.gangs[g].leaves, Total: s.reach(j, g)}
+	rooms := s.rooms(j, g)
+	why := s.roomReason(j, g, rooms)
+	why.Code, why.Free = NeverFits, 0
 	if unknown := s.unknownIn(j, g); unknown != "" {
 		why.Message = "it can never start: " + unknown
-		return why
+		return &why
 	}
-	whose := fmt.Sprintf("the %s of the cluster", plural(why.Total, "leaf", "leaves"))
+	whose := fmt.Sprintf("the %s of the cluster", totalText(rooms))
 	if j.spec.Priority >= cell.MinGuaranteed {
-		whose = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", plural(why.Total, "leaf", "leaves"), j.spec.VC)
+		whose = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", totalText(rooms), j.spec.VC)
 		if divided(s.cfg, j.spec.VC) {
 			whose += " for its own jobs, beside the virtual clusters inside it"
 		}
+	}
+	if len(rooms) == 0 {
+		whose = strings.Replace(whose, "the nothing that", "what", 1)
 	}
 	if why.Need > why.Total {
 		if j.spec.Priority >= cell.MinGuaranteed {
 			why.Code = QuotaExceeded
 		}
-		why.Message = fmt.Sprintf("it can never start: %s asks for %s, more than %s", s.shapeText(j, g),
-			plural(why.Need, "leaf", "leaves"), whose)
-		return why
+		why.Message = fmt.Sprintf("it can never start: %s asks for %s, more than %s", s.shapeText(j, g), why.Asks, whose)
+		return &why
 	}
 	why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even when all are free", s.shapeText(j, g), whose)
-	return why
+	return &why
 }
 
 // unknownIn says which name in a gang's request does not exist, "" if all do.
@@ -135,17 +139,17 @@ func plural(n int32, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// shapeText describes a gang, for example "a gang of 2 tasks x 4 leaves (A100)".
+// shapeText describes a gang, for example "a gang of 2 tasks x 4 GPUs of A100".
 func (s *State) shapeText(j *job, g int) string {
 	var parts []string
 	var tasks int32
 	for _, m := range j.gangs[g].shape.members {
 		tasks += m.Tasks
-		p := fmt.Sprintf("%s x %s", plural(m.Tasks, "task", "tasks"), plural(m.Leaves, "leaf", "leaves"))
+		p := fmt.Sprintf("%s x %s", plural(m.Tasks, "task", "tasks"), s.amountOf(m.SKUs, m.Leaves))
 		switch {
 		case m.Pinned != "":
 			p += " in pinned cell " + string(m.Pinned)
-		case len(m.SKUs) > 0:
+		case len(m.SKUs) > 0 && len(m.SKUs) < len(s.skuNames()):
 			p += " of " + skuText(m.SKUs)
 		}
 		parts = append(parts, p)
@@ -172,24 +176,6 @@ func (s *State) usableChain(j *job, g int, chain int16) bool {
 		}
 	}
 	return false
-}
-
-// reach counts the leaves that a gang may ever use.
-func (s *State) reach(j *job, g int) int32 {
-	f := s.cl.Forest()
-	var n int32
-	sp := s.cl.Space(0)
-	guaranteed := j.spec.Priority >= cell.MinGuaranteed
-	if guaranteed {
-		sp = s.cl.Space(s.space(j.spec.VC))
-	}
-	for i := range sp.Roots {
-		r := &sp.Roots[i]
-		if s.usableChain(j, g, r.Chain) && (!guaranteed || s.rootServes(j, g, r)) {
-			n += f.Chains[r.Chain].LeavesAt(r.Level)
-		}
-	}
-	return n
 }
 
 // mayFit reports whether a gang fits the empty cells, or the search ended before it knew: then
@@ -274,7 +260,7 @@ func (s *State) reason(j *job, g int32) Reason {
 	}
 	if q.Blocked = s.otherTypes(j, g); q.Blocked != nil {
 		if _, ok := s.cl.Place(&q); !ok {
-			return r.say(HeldBack, "it would fit, but in %s the members of a job run on the same type of leaves", j.spec.VC)
+			return r.say(HeldBack, "it would fit, but in %s the members of a job run on the same SKU", j.spec.VC)
 		}
 	}
 	return s.aheadReason(r, j, g)
@@ -301,14 +287,21 @@ func (s *State) lentReason(r Reason, j *job, g int32) (Reason, bool) {
 }
 
 func (s *State) newReason(j *job, g int32) Reason {
-	return Reason{Need: j.gangs[g].leaves, Total: s.reach(j, int(g)), Free: s.freeFor(j, int(g))}
+	return s.roomReason(j, int(g), s.rooms(j, int(g)))
+}
+
+// roomReason is a reason that has only the amounts yet.
+func (s *State) roomReason(j *job, g int, rooms []Room) Reason {
+	r := Reason{Need: j.gangs[g].leaves, Asks: s.needText(j, g), Rooms: rooms}
+	r.Free, r.Total = sumRooms(rooms)
+	return r
 }
 
 // outsideReason gives the reasons that neither the jobs before nor those behind
 // a gang have in their hands; a gang that waits for one holds nobody up.
 func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 	gg := &j.gangs[g]
-	if why := s.neverFits(j, int(g)); why != nil {
+	if why := s.whyNever(j, int(g)); why != nil {
 		return *why, true
 	}
 	switch {
@@ -429,18 +422,18 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 		if len(others) > 0 {
 			besides = fmt.Sprintf("; the nodes that it may use are in use by %s, too", s.jobList(others))
 		}
-		return r.say(VCBusy, "%s needs %s; %s has %d, of which %d are free; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-			j.spec.VC, r.Total, r.Free, s.usedBy(own), besides)
+		return r.say(VCBusy, "%s needs %s; of what %s is guaranteed, %s; %s%s", s.shapeText(j, g), r.Asks,
+			j.spec.VC, isFree(r.Rooms), s.usedBy(own), besides)
 	case r.Free < r.Need:
-		return r.say(ClusterBusy, "%s needs %s, and only %d of the cluster are free now; as an opportunistic job it takes what others leave",
-			s.shapeText(j, g), plural(r.Need, "leaf", "leaves"), r.Free)
+		return r.say(ClusterBusy, "%s needs %s; of the cluster %s; as an opportunistic job it takes what others leave",
+			s.shapeText(j, g), r.Asks, isFree(r.Rooms))
 	}
 	where := ""
 	if j.spec.restricted() {
 		where = " on the nodes that it may use"
 	}
-	return r.say(Fragmented, "%s needs %s; %d are free, but not in that shape%s; %s%s", s.shapeText(j, g), plural(r.Need, "leaf", "leaves"),
-		r.Free, where, s.usedBy(r.Jobs), s.movesText(j.spec.VC))
+	return r.say(Fragmented, "%s needs %s; %s, but not in that shape%s; %s%s", s.shapeText(j, g), r.Asks,
+		isFree(r.Rooms), where, s.usedBy(r.Jobs), s.movesText(j.spec.VC))
 }
 
 func (s *State) usedBy(jobs []JobID) string {
@@ -448,49 +441,6 @@ func (s *State) usedBy(jobs []JobID) string {
 		return "the rest is in use"
 	}
 	return "in use by " + s.jobList(jobs)
-}
-
-// freeFor counts the leaves that are free to a gang now, whatever their shape:
-// of a VC, its guarantee less what its guaranteed work uses or was promised.
-func (s *State) freeFor(j *job, g int) int32 {
-	f := s.cl.Forest()
-	if j.spec.Priority < cell.MinGuaranteed {
-		var n int32
-		for ci := range f.Chains {
-			for _, top := range f.Chains[ci].Tops {
-				if s.usableChain(j, g, int16(ci)) {
-					n += s.cl.Idle(top)
-				}
-			}
-		}
-		return n
-	}
-	n := s.reach(j, g)
-	sp := s.cl.Space(s.space(j.spec.VC))
-	for i := range sp.Roots {
-		if r := &sp.Roots[i]; s.usableChain(j, g, r.Chain) && s.rootServes(j, g, r) {
-			n -= s.usedIn(r)
-		}
-	}
-	return n
-}
-
-// usedIn counts the leaves of a preassigned cell that guaranteed work holds or
-// was promised, those that are both once.
-func (s *State) usedIn(r *cell.Root) int32 {
-	if r.Cell == cell.None {
-		return 0
-	}
-	var n int32
-	f := s.cl.Forest()
-	first := f.Cells[r.Cell].FirstLeaf
-	for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
-		hold, promised := s.cl.Holder(l)
-		if promised != cell.None || hold != cell.None && !s.cl.Alloc(hold).Opportunistic() {
-			n++
-		}
-	}
-	return n
 }
 
 // pinAround returns the pinned cell of a VC that a leaf is in, "" if none.

@@ -53,7 +53,8 @@ type JobBrief struct {
 	User     Subject       `json:"user"`
 	VC       cell.VCName   `json:"vc"`
 	Priority cell.Priority `json:"priority"`
-	Leaves   int32         `json:"leaves"`            // all its tasks together
+	Leaves   int32         `json:"leaves"`            // of all its tasks
+	Takes    string        `json:"takes"`             // what they are, such as "4 GPUs", or "2 GPUs (V100) and 8 CPUs (SLOT)"
 	Ends     Time          `json:"ends,omitempty"`    // at the latest, as it declares; 0 is not known
 	Basis    string        `json:"basis,omitempty"`   // of Ends, or why it is not known
 	Unknown  bool          `json:"unknown,omitempty"` // nothing proves whether it still lives

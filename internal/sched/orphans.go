@@ -123,7 +123,7 @@ func (s *State) withOrphanVCs(vcs []VCStatus) []VCStatus {
 		i := slices.IndexFunc(vcs, func(st VCStatus) bool { return st.Name == v })
 		if i < 0 {
 			i = len(vcs)
-			vcs = append(vcs, VCStatus{Name: v, Gone: true, Cells: []QuotaUse{}})
+			vcs = append(vcs, VCStatus{Name: v, Gone: true, Cells: []QuotaUse{}, SKUs: []VCUse{}})
 		}
 		return &vcs[i]
 	}
@@ -141,7 +141,9 @@ func (s *State) withOrphanVCs(vcs []VCStatus) []VCStatus {
 		for g := range j.gangs {
 			if slot := j.gangs[g].attempt; slot != none && s.attempts[slot].state != AttemptReserving && !s.attempts[slot].joined {
 				for _, t := range s.cl.Alloc(s.attempts[slot].alloc).Placement.Tasks {
-					v.Opportunistic += int32(len(t.Leaves))
+					n := int32(len(t.Leaves))
+					v.use(s.carry(t.SKU)).Opportunistic += n
+					v.Opportunistic += n
 				}
 			}
 		}

@@ -487,6 +487,9 @@ func (v view) withLent(nodes []int32, lent map[cell.CellID]int32) []int32 {
 // Guaranteed implements View.
 func (v view) Guaranteed() int64 { return v.s.looks.owned[v.space] }
 
+// Amount implements View.
+func (v view) Amount(leaves int64) string { return v.s.unitsIn(v.space, leaves) }
+
 // Bad implements View.
 func (v view) Bad() int64 {
 	cl := v.s.cl

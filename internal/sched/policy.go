@@ -399,6 +399,8 @@ type View interface {
 	Free() int64
 	// Guaranteed is how many leaves the VC is guaranteed.
 	Guaranteed() int64
+	// Amount says what so many leaves of the VC's guarantee are, such as "8 GPUs".
+	Amount(leaves int64) string
 	// Bad is how many of these are bad, or on nodes that are not in service, and held by no
 	// gang with a guarantee, but for those that leave.
 	Bad() int64

@@ -30,9 +30,7 @@ func (s *State) status(j *job) JobStatus {
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: rare(j.odd).notices,
 		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
-	for g := range j.gangs {
-		st.Leaves += j.gangs[g].leaves
-	}
+	st.Leaves, st.GPUs = s.takes(j)
 	for i := range j.tasks {
 		t := taskStatus(j, &j.tasks[i])
 		if at := j.gangs[t.Gang].attempt; t.State == TaskRunning && at != none && s.suspended(&s.attempts[at]) {
@@ -177,9 +175,9 @@ func (s *State) VCs() []VCStatus {
 			}
 		}
 	}
-	borrowed := s.borrowed()
+	s.countBorrowed(out)
 	for i := range out {
-		out[i].Opportunistic = int32(borrowed[i+1])
+		out[i].sum()
 		if up := s.cl.SpaceOf(out[i].Parent); up > 0 {
 			out[up-1].Children = append(out[up-1].Children, out[i].Name)
 		}
@@ -195,7 +193,7 @@ func (s *State) vcStatus(space int32) VCStatus {
 		policy, params = fallback, nil
 	}
 	v := VCStatus{Name: sp.Name, Policy: policy, Params: params, Failed: failed, Backfill: c.Backfill, MinRun: s.minRun(space),
-		Budget: c.Budget, Moves: c.Moves, Cells: []QuotaUse{}}
+		Budget: c.Budget, Moves: c.Moves, Cells: []QuotaUse{}, SKUs: []VCUse{}}
 	if v.Backfill == "none" {
 		v.Backfill = ""
 	}
@@ -207,8 +205,9 @@ func (s *State) vcStatus(space int32) VCStatus {
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
 		ch := &f.Chains[r.Chain]
-		v.Guaranteed += ch.LeavesAt(r.Level)
-		v.Used += s.usedIn(r)
+		use := v.use(s.carry(ch.SKU))
+		use.Guaranteed += ch.LeavesAt(r.Level)
+		use.Used += s.usedIn(r)
 		u := QuotaUse{Chain: ch.Name, Type: ch.Types[r.Level-1], Level: r.Level, Pinned: r.Pinned}
 		k := slices.IndexFunc(v.Cells, func(q QuotaUse) bool { return q.Chain == u.Chain && q.Level == u.Level && q.Pinned == u.Pinned })
 		if k < 0 {
@@ -225,14 +224,56 @@ func (s *State) vcStatus(space int32) VCStatus {
 		first := f.Cells[r.Cell].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
 			if s.leafBad(l) {
-				v.Bad++
+				use.Bad++
 			}
 			if h, _ := s.cl.Holder(l); h != cell.None && s.cl.Alloc(h).Opportunistic() {
-				v.Lent++
+				use.Lent++
 			}
 		}
 	}
 	return v
+}
+
+// countBorrowed adds the leaves that opportunistic work holds to its VC.
+func (s *State) countBorrowed(out []VCStatus) {
+	for i := range s.attempts {
+		a := &s.attempts[i]
+		if a.job == none || a.joined || a.state == AttemptReserving {
+			continue
+		}
+		al := s.cl.Alloc(a.alloc)
+		if al.Space == 0 || !al.Opportunistic() {
+			continue
+		}
+		for _, t := range al.Placement.Tasks {
+			if len(t.Leaves) > 0 {
+				f := s.cl.Forest()
+				sku := f.Chains[f.Cells[f.Leaves[t.Leaves[0]]].Chain].SKU
+				out[al.Space-1].use(s.carry(sku)).Opportunistic += int32(len(t.Leaves))
+			}
+		}
+	}
+}
+
+// use returns what is counted of a SKU, in order of name.
+func (v *VCStatus) use(c Carry) *VCUse {
+	i, found := slices.BinarySearchFunc(v.SKUs, c.SKU, func(u VCUse, n cell.TypeName) int { return cmp.Compare(u.SKU, n) })
+	if !found {
+		v.SKUs = slices.Insert(v.SKUs, i, VCUse{Carry: c})
+	}
+	return &v.SKUs[i]
+}
+
+// sum adds up the leaves of all SKUs.
+func (v *VCStatus) sum() {
+	for i := range v.SKUs {
+		u := &v.SKUs[i]
+		v.Guaranteed += u.Guaranteed
+		v.Used += u.Used
+		v.Opportunistic += u.Opportunistic
+		v.Lent += u.Lent
+		v.Bad += u.Bad
+	}
 }
 
 // Nodes returns all nodes in order of name.
@@ -263,7 +304,7 @@ func (s *State) Nodes() []NodeStatus {
 func (s *State) nodeSKU(c cell.CellID) NodeSKU {
 	f := s.cl.Forest()
 	ch := &f.Chains[f.Cells[c].Chain]
-	out := NodeSKU{SKU: ch.SKU, Chain: ch.Name, Total: f.NumLeaves(c)}
+	out := NodeSKU{Carry: s.carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c)}
 	first := f.Cells[c].FirstLeaf
 	for l := first; l < first+cell.LeafID(out.Total); l++ {
 		if h, _ := s.cl.Holder(l); h != cell.None {

@@ -146,7 +146,8 @@ type JobStatus struct {
 	Submitted Time            `json:"submitted"`
 	Started   Time            `json:"started,omitempty"` // first task of the first attempt
 	Ended     Time            `json:"ended,omitempty"`
-	Leaves    int32           `json:"leaves"`  // all tasks together
+	Leaves    int32           `json:"leaves"`  // of all tasks
+	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none
 	Retry     int32           `json:"retry"`   // the job's attempt, from 0
 	Counted   int32           `json:"counted"` // retries that counted
 	Preempted int32           `json:"preempted"`
@@ -245,8 +246,10 @@ type Reason struct {
 	Jobs    []JobID         `json:"jobs,omitempty"`  // who is ahead, or who is leaving
 	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes
 	Need    int32           `json:"need"`            // leaves the gang asks for
-	Free    int32           `json:"free"`            // leaves free to it now
-	Total   int32           `json:"total"`           // leaves it may ever use
+	Free    int32           `json:"free"`            // leaves free to it now, of whatever SKU
+	Total   int32           `json:"total"`           // leaves it may ever use, of whatever SKU
+	Asks    string          `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
+	Rooms   []Room          `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
 }
 
 // VCStatus is a VC's guarantee and use.
@@ -261,7 +264,8 @@ type VCStatus struct {
 	MinRun        Duration      `json:"min_run,omitempty"`        // of an attempt, before its own priority may preempt it
 	Budget        *int32        `json:"budget,omitempty"`         // of preemptions within its priority, when the cluster file has one
 	Moves         int32         `json:"moves_per_hour,omitempty"` // of its gangs, for one that waits
-	Guaranteed    int32         `json:"guaranteed"`               // leaves
+	SKUs          []VCUse       `json:"skus"`                     // what it is guaranteed and uses, by SKU
+	Guaranteed    int32         `json:"guaranteed"`               // leaves, of whatever SKU, as in what follows
 	Used          int32         `json:"used"`                     // of the guarantee
 	Opportunistic int32         `json:"opportunistic"`            // leaves borrowed
 	Orphaned      int32         `json:"orphaned,omitempty"`       // devices that its jobs still use and the configuration lacks
@@ -271,6 +275,16 @@ type VCStatus struct {
 	Waiting       int32         `json:"waiting"`                  // jobs
 	Active        int32         `json:"active"`
 	Cells         []QuotaUse    `json:"cells"`
+}
+
+// VCUse counts a VC's leaves of one SKU.
+type VCUse struct {
+	Carry
+	Guaranteed    int32 `json:"guaranteed"`
+	Used          int32 `json:"used"`          // of the guarantee
+	Opportunistic int32 `json:"opportunistic"` // borrowed
+	Lent          int32 `json:"lent"`          // of its bound cells, used by opportunistic jobs
+	Bad           int32 `json:"bad"`           // of its bound cells
 }
 
 // QuotaUse is one line of a VC's guarantee.
@@ -295,9 +309,9 @@ type NodeStatus struct {
 	SKUs     []NodeSKU     `json:"skus"`
 }
 
-// NodeSKU counts one SKU's leaves on a node.
+// NodeSKU counts one SKU's leaves on a node, beside what one carries.
 type NodeSKU struct {
-	SKU   cell.TypeName  `json:"sku"`
+	Carry
 	Chain cell.ChainName `json:"chain"`
 	Total int32          `json:"total"`
 	Used  int32          `json:"used"`

@@ -149,8 +149,8 @@ func (t *suggester) sizes() {
 	if r.Leaves > 1 && !t.j.gangs[t.g].shape.short {
 		with := func(n int32) *Job { return withLeaves(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Leaves-1, with); ok {
-			t.add(Suggestion{Kind: SmallerTasks, Role: r.Name, Leaves: n}, preempts, "it would start with %s per task in role %s instead of %d",
-				plural(n, "leaf", "leaves"), r.Name, r.Leaves)
+			t.add(Suggestion{Kind: SmallerTasks, Role: r.Name, Leaves: n}, preempts, "it would start with %s per task in role %s instead of %s",
+				t.s.amountOf(r.SKUs, n), r.Name, t.s.amountOf(r.SKUs, r.Leaves))
 		}
 	}
 }

@@ -17,17 +17,17 @@ func (s *State) unshared(j *job, g int32) string {
 	mode := vcConfig(s.cfg, j.spec.VC).Backfill
 	switch {
 	case j.spec.Priority < cell.MinGuaranteed:
-		return "opportunistic jobs share no leaves"
+		return "opportunistic jobs share no GPUs"
 	case mode == modeEasy || mode == modeConserve:
-		return "nobody shares leaves where there is backfill"
+		return "no job shares GPUs where there is backfill"
 	case j.spec.partial():
-		return "jobs with members above a minimum share no leaves"
+		return "jobs with members above a minimum share no GPUs"
 	case !j.spec.Hints.Suspendable:
-		return "it does not say that it is suspendable, so it shares no leaves"
+		return "it does not say that it is suspendable, so it shares no GPUs"
 	case j.spec.Hints.Dedicated:
-		return "it is dedicated, so it shares no leaves"
+		return "it is dedicated, so it shares no GPUs"
 	case j.gangs[g].alone:
-		return "it did not acknowledge a suspension in time, so it shares no leaves any more"
+		return "it did not acknowledge a suspension in time, so it shares no GPUs any more"
 	}
 	return s.noHost(j, g)
 }
@@ -61,11 +61,11 @@ func (s *State) noHost(j *job, g int32) string {
 	}
 	switch {
 	case !alike && older:
-		return "nobody joins those with leaves of its shape, whose devices the cluster file called or divided otherwise when they were started, so it shares none"
+		return "no job joins those of its shape, whose devices the cluster file called or divided otherwise when they were started, so it shares none"
 	case !alike:
-		return "nobody of its priority has as many leaves in the same tasks, where it may run, so it shares none"
+		return "no job of its priority has as many GPUs in the same tasks, where it may run, so it shares none"
 	case !willing:
-		return "of those with leaves of its shape nobody is suspendable, so it shares none"
+		return "of those of its shape none is suspendable, so it shares none"
 	}
-	return "its memory does not fit beside that of those with leaves of its shape, so it shares none"
+	return "its memory does not fit beside that of those of its shape, so it shares none"
 }

@@ -97,7 +97,7 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 		s.explainGang(&out, &e.Gangs[i])
 	}
 	for _, b := range e.Blockers {
-		fmt.Fprintf(&out, "  in the way: %s, %s", b.Name, count(b.Leaves, "leaf", "leaves"))
+		fmt.Fprintf(&out, "  in the way: %s, %s", b.Name, b.Takes)
 		if b.Ends != 0 {
 			fmt.Fprintf(&out, ", ends by %s", s.clock(b.Ends))
 		}
@@ -109,9 +109,9 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 	return out.String()
 }
 
-// explainShare prints with whom a gang shares its leaves.
+// explainShare prints with whom a gang shares its GPUs.
 func (s *Session) explainShare(out *strings.Builder, g *sched.GangShare) {
-	fmt.Fprintf(out, "  %s shares its leaves with", g.Name)
+	fmt.Fprintf(out, "  %s shares its GPUs with", g.Name)
 	for i := range g.With {
 		fmt.Fprintf(out, " %s", g.With[i].Name)
 	}
@@ -128,7 +128,7 @@ func (s *Session) explainShare(out *strings.Builder, g *sched.GangShare) {
 // explainGang prints the cells of every level as a gang sees them, and what would
 // let it start.
 func (s *Session) explainGang(out *strings.Builder, g *sched.GangReason) {
-	fmt.Fprintf(out, "  needs %d, free %d, in all %d\n", g.Reason.Need, g.Reason.Free, g.Reason.Total)
+	fmt.Fprintf(out, "  needs %s, free %s\n", g.Reason.Asks, sched.FreeText(g.Reason.Rooms))
 	if g.Cut != "" {
 		fmt.Fprintf(out, "  %s\n", g.Cut)
 	}

@@ -138,8 +138,16 @@ func count(n int32, one, many string) string {
 }
 
 func showVC(out *strings.Builder, v sched.VCStatus) {
-	fmt.Fprintf(out, "%s (%s): %s guaranteed, %d used, %d borrowed, %d lent, %d bad; %s active, %d waiting\n",
-		v.Name, cmp.Or(v.Policy, "gone"), count(v.Guaranteed, "leaf", "leaves"), v.Used, v.Opportunistic, v.Lent, v.Bad, count(v.Active, "job", "jobs"), v.Waiting)
+	fmt.Fprintf(out, "%s (%s): ", v.Name, cmp.Or(v.Policy, "gone"))
+	for i := range v.SKUs {
+		u := &v.SKUs[i]
+		fmt.Fprintf(out, "%s", u.Amount(u.Guaranteed))
+		if len(v.SKUs) > 1 {
+			fmt.Fprintf(out, " of %s", u.SKU)
+		}
+		fmt.Fprintf(out, " guaranteed, %s used, %s borrowed, %s lent, %s bad; ", u.Number(u.Used), u.Number(u.Opportunistic), u.Number(u.Lent), u.Number(u.Bad))
+	}
+	fmt.Fprintf(out, "%s active, %d waiting\n", count(v.Active, "job", "jobs"), v.Waiting)
 	if v.Failed != nil {
 		fmt.Fprintf(out, "  %s\n", v.Failed.Words())
 	}
@@ -171,9 +179,9 @@ func (s *Session) showNode(out *strings.Builder, n sched.NodeStatus) {
 		fmt.Fprintf(out, "; %d drain", n.Orphaned)
 	}
 	for _, k := range n.SKUs {
-		fmt.Fprintf(out, "; %s %d of %d used", k.SKU, k.Used, k.Total)
+		fmt.Fprintf(out, "; %s %s of %s used", k.SKU, k.Number(k.Used), k.Amount(k.Total))
 		if k.Bad > 0 {
-			fmt.Fprintf(out, ", %d bad", k.Bad)
+			fmt.Fprintf(out, ", %s bad", k.Number(k.Bad))
 		}
 	}
 	out.WriteString("\n")

@@ -1,0 +1,331 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Carry is what one leaf of a SKU carries. Amounts are told in it, as GPUs, CPUs and GiB;
+// those of different SKUs are never added up.
+type Carry struct {
+	SKU      cell.TypeName   `json:"sku"`
+	Device   cell.DeviceKind `json:"device"`
+	GPU      int64           `json:"gpu"`                 // devices; 0 for a CPU slot
+	MilliCPU int64           `json:"milli_cpu,omitempty"` // thousandths of a CPU; 0 is not limited
+	MemoryMB int64           `json:"memory_mb,omitempty"` // MiB; 0 is not limited
+	Part     cell.PartKind   `json:"part,omitempty"`      // of a device; "" is a whole one
+}
+
+// CarryOf is what one leaf of a SKU carries; of one that is not known, as much as a cluster file
+// without an entry for it says: one GPU.
+func CarryOf(s cell.SKU) Carry {
+	if s.Device == "" {
+		s.Device, s.GPU = cell.NVIDIA, 1
+	}
+	return Carry{SKU: s.Name, Device: s.Device, GPU: s.GPU, MilliCPU: s.MilliCPU, MemoryMB: s.MemoryMB, Part: s.Part}
+}
+
+// Amount says what n leaves are, such as "4 GPUs", "16 CPUs" or "2 GPU shares".
+func (c Carry) Amount(n int32) string {
+	switch {
+	case c.GPU == 0 && c.MilliCPU > 0:
+		return cpuText(c.MilliCPU * int64(n))
+	case c.GPU == 0:
+		return plural(n, "CPU slot", "CPU slots")
+	}
+	unit := c.unit()
+	if total := c.GPU * int64(n); total != 1 {
+		return fmt.Sprintf("%d %ss", total, unit)
+	}
+	return "1 " + unit
+}
+
+// Number is how many units of Amount n leaves are, without the unit.
+func (c Carry) Number(n int32) string {
+	number, _, _ := strings.Cut(c.Amount(n), " ")
+	return number
+}
+
+// unit is what one device of a leaf is called.
+func (c Carry) unit() string {
+	name := "GPU"
+	switch c.Device {
+	case cell.TPU:
+		name = "TPU"
+	case cell.Other:
+		name = "device"
+	}
+	switch c.Part {
+	case cell.MIG:
+		name += " slice"
+	case cell.Share:
+		name += " share"
+	}
+	return name
+}
+
+// Full says all that n leaves carry, such as "2 GPUs, 8 CPUs, 32 GiB".
+func (c Carry) Full(n int32) string {
+	parts := []string{c.Amount(n)}
+	if c.GPU > 0 && c.MilliCPU > 0 {
+		parts = append(parts, cpuText(c.MilliCPU*int64(n)))
+	}
+	if c.MemoryMB > 0 {
+		parts = append(parts, MemoryText(c.MemoryMB*int64(n)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// cpuText says thousandths of a CPU, such as "0.5 CPUs".
+func cpuText(milli int64) string {
+	if milli == 1000 {
+		return "1 CPU"
+	}
+	text := fmt.Sprint(milli / 1000)
+	if part := milli % 1000; part > 0 {
+		text += strings.TrimRight(fmt.Sprintf(".%03d", part), "0")
+	}
+	return text + " CPUs"
+}
+
+// MemoryText says MiB, in GiB where these are a whole number or many.
+func MemoryText(mib int64) string {
+	switch {
+	case mib%1024 == 0:
+		return fmt.Sprintf("%d GiB", mib/1024)
+	case mib > 10*1024:
+		return fmt.Sprintf("%.1f GiB", float64(mib)/1024)
+	}
+	return fmt.Sprintf("%d MiB", mib)
+}
+
+// Room counts the leaves of one SKU that a gang may use.
+type Room struct {
+	Carry
+	Free  int32 `json:"free"`  // leaves that are free to it now
+	Total int32 `json:"total"` // leaves that it may ever use
+}
+
+// carry is what a leaf of a SKU of the cluster carries.
+func (s *State) carry(n cell.TypeName) Carry { return CarryOf(s.cl.SKU(n)) }
+
+// amountOf says what n leaves of one of some SKUs are, all of the cluster's if there are none:
+// "4 GPUs", or "4 GPUs or 16 CPUs".
+func (s *State) amountOf(skus []cell.TypeName, n int32) string {
+	if len(skus) == 0 {
+		skus = s.skuNames()
+	}
+	var texts []string
+	for _, name := range skus {
+		if t := s.carry(name).Amount(n); !slices.Contains(texts, t) {
+			texts = append(texts, t)
+		}
+	}
+	return strings.Join(texts, " or ")
+}
+
+// needText says what a gang asks for in all, members that may use the same SKUs together.
+func (s *State) needText(j *job, g int) string {
+	type part struct {
+		skus   []cell.TypeName
+		leaves int32
+	}
+	var parts []part
+	for _, m := range j.gangs[g].shape.members {
+		i := slices.IndexFunc(parts, func(p part) bool { return slices.Equal(p.skus, m.SKUs) })
+		if i < 0 {
+			i = len(parts)
+			parts = append(parts, part{skus: m.SKUs})
+		}
+		parts[i].leaves += m.Tasks * m.Leaves
+	}
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		texts[i] = s.amountOf(p.skus, p.leaves)
+		if len(parts) > 1 && len(p.skus) > 0 {
+			texts[i] += " of " + skuText(p.skus)
+		}
+	}
+	return joinAnd(texts)
+}
+
+// joinAnd is "a, b and c".
+func joinAnd(list []string) string {
+	if n := len(list); n > 1 {
+		return strings.Join(list[:n-1], ", ") + " and " + list[n-1]
+	}
+	return strings.Join(list, "")
+}
+
+// roomText says amounts of each SKU: without its name where there is only one.
+func roomText(rooms []Room, text func(*Room) string) string {
+	if len(rooms) == 0 {
+		return "nothing"
+	}
+	var out []string
+	for i := range rooms {
+		t := text(&rooms[i])
+		if len(rooms) > 1 {
+			t += " (" + string(rooms[i].SKU) + ")"
+		}
+		out = append(out, t)
+	}
+	return joinAnd(out)
+}
+
+func totalText(rooms []Room) string {
+	return roomText(rooms, func(r *Room) string { return r.Amount(r.Total) })
+}
+
+// FreeText says of each SKU how much of it is free: "3 of 8 GPUs".
+func FreeText(rooms []Room) string {
+	return roomText(rooms, func(r *Room) string { return r.Number(r.Free) + " of " + r.Amount(r.Total) })
+}
+
+// rooms counts the leaves that a gang may use, by SKU in order of name: of a VC, its guarantee,
+// and as free what neither uses of it nor was promised its guaranteed work, whatever the shape.
+func (s *State) rooms(j *job, g int) []Room {
+	f := s.cl.Forest()
+	var out []Room
+	guaranteed := j.spec.Priority >= cell.MinGuaranteed
+	sp := s.cl.Space(0)
+	if guaranteed {
+		sp = s.cl.Space(s.space(j.spec.VC))
+	}
+	for i := range sp.Roots {
+		r := &sp.Roots[i]
+		if !s.usableChain(j, g, r.Chain) || guaranteed && !s.rootServes(j, g, r) {
+			continue
+		}
+		ch := &f.Chains[r.Chain]
+		total := ch.LeavesAt(r.Level)
+		free := int32(0)
+		if guaranteed {
+			free = total - s.usedIn(r)
+		}
+		out = addRoom(out, s.carry(ch.SKU), free, total)
+	}
+	if !guaranteed {
+		for ci := range f.Chains {
+			for _, top := range f.Chains[ci].Tops {
+				if s.usableChain(j, g, int16(ci)) {
+					out = addRoom(out, s.carry(f.Chains[ci].SKU), s.cl.Idle(top), 0)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// addRoom adds leaves to a list by SKU, in order of name.
+func addRoom(rooms []Room, c Carry, free, total int32) []Room {
+	i, found := slices.BinarySearchFunc(rooms, c.SKU, func(r Room, n cell.TypeName) int { return cmp.Compare(r.SKU, n) })
+	if !found {
+		rooms = slices.Insert(rooms, i, Room{Carry: c})
+	}
+	rooms[i].Free += free
+	rooms[i].Total += total
+	return rooms
+}
+
+func sumRooms(rooms []Room) (free, total int32) {
+	for i := range rooms {
+		free += rooms[i].Free
+		total += rooms[i].Total
+	}
+	return free, total
+}
+
+// reach counts the leaves that a gang may ever use.
+func (s *State) reach(j *job, g int) int32 {
+	_, total := sumRooms(s.rooms(j, g))
+	return total
+}
+
+// usedIn counts the leaves of a preassigned cell that guaranteed work holds or
+// was promised, those that are both once.
+func (s *State) usedIn(r *cell.Root) int32 {
+	if r.Cell == cell.None {
+		return 0
+	}
+	var n int32
+	f := s.cl.Forest()
+	first := f.Cells[r.Cell].FirstLeaf
+	for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
+		hold, promised := s.cl.Holder(l)
+		if promised != cell.None || hold != cell.None && !s.cl.Alloc(hold).Opportunistic() {
+			n++
+		}
+	}
+	return n
+}
+
+// isFree says of each SKU how much of it is free, as a part of a sentence.
+func isFree(rooms []Room) string {
+	text, verb := FreeText(rooms), "are"
+	if len(rooms) == 1 && (strings.HasPrefix(text, "1 ") || strings.Contains(text, " of 1 ")) {
+		verb = "is"
+	}
+	return text + " " + verb + " free"
+}
+
+// takenBy counts the leaves of a job's tasks by SKU: where they run or ran last, else the first
+// that they may use.
+func (s *State) takenBy(j *job) (rooms []Room) {
+	for i := range j.tasks {
+		c, n := s.taskTakes(j, &j.tasks[i])
+		rooms = addRoom(rooms, c, 0, n)
+	}
+	return rooms
+}
+
+// takes counts the leaves and the GPUs of a job's tasks.
+func (s *State) takes(j *job) (leaves int32, gpus int64) {
+	for i := range j.tasks {
+		c, n := s.taskTakes(j, &j.tasks[i])
+		leaves += n
+		gpus += int64(n) * c.GPU
+	}
+	return leaves, gpus
+}
+
+func (s *State) taskTakes(j *job, t *taskRun) (Carry, int32) {
+	r := &j.spec.Roles[t.role]
+	if t.state != TaskWaiting {
+		return s.carry(t.started().SKU), r.Leaves
+	}
+	names := s.carriers(r)
+	if len(names) == 0 || names[0] == noSKU {
+		names = r.SKUs
+	}
+	if len(names) == 0 {
+		names = s.skuNames()
+	}
+	return s.carry(names[0]), r.Leaves
+}
+
+// unitsIn says what leaves of a VC's guarantee are, of whatever SKU: a policy that counts
+// them counts all alike.
+func (s *State) unitsIn(space int32, leaves int64) string {
+	var units []string
+	sp := s.cl.Space(space)
+	for i := range sp.Roots {
+		c := s.carry(s.cl.Forest().Chains[sp.Roots[i].Chain].SKU)
+		unit := "CPU slot"
+		if c.GPU > 0 {
+			unit = c.unit()
+		}
+		if leaves != 1 {
+			unit += "s"
+		}
+		if !slices.Contains(units, unit) {
+			units = append(units, unit)
+		}
+	}
+	slices.Sort(units)
+	return fmt.Sprintf("%d %s", leaves, strings.Join(units, " or "))
+}
