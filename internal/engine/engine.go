@@ -36,6 +36,10 @@ type Input struct {
 	// Secrets are the values that an accepted Submit refers to; they are stored
 	// in the same transaction as its events, but never in an event.
 	Secrets map[string]string
+	// Request tells a repeated command from another one with the same idempotency key;
+	// zero: the command itself does. Note comes back with every answer to it.
+	Request Request
+	Note    []byte
 	// Reply, when set, is called once after the batch is durable (or refused).
 	// It must not block.
 	Reply func(Reply)
@@ -47,8 +51,10 @@ type Reply struct {
 	Refusal *sched.Refusal
 	// Err is set when the command's fate could not be made durable.
 	Err error
-	// Seq is the last event of the batch: a read at Seq or later sees the effect.
-	Seq uint64
+	// Seq is the last event of the batch: a read at Seq or later sees the effect. Note is
+	// that of the input; both are those of the first answer when it is repeated.
+	Seq  uint64
+	Note []byte
 }
 
 // Inputs is the seam to the world's time and order. Next blocks until inputs
@@ -120,6 +126,9 @@ type Batch struct {
 	// Secrets are the values that came with the jobs submitted in this batch.
 	// Those of the jobs in Ended are erased.
 	Secrets []JobSecrets
+	// Answers are to be remembered by a journal that is an Answers. A batch may have
+	// answers and no records: its commands were accepted and changed nothing.
+	Answers []Answered
 }
 
 // Last is the sequence number of the batch's last record.

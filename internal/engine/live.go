@@ -41,8 +41,13 @@ func NewLive(now func() sched.Time) *Live {
 // with kind Busy at once. When ctx ends first, the command's fate is unknown to
 // the caller, who may repeat it with the same idempotency key.
 func (l *Live) Do(ctx context.Context, c sched.Command, secrets map[string]string) Reply {
+	return l.Give(ctx, Input{Command: c, Secrets: secrets})
+}
+
+// Give is Do for an input with more in it than a command; its Reply is set here.
+func (l *Live) Give(ctx context.Context, in Input) Reply {
 	answer := make(chan Reply, 1)
-	in := Input{Command: c, Secrets: secrets, Reply: func(r Reply) { answer <- r }}
+	in.Reply = func(r Reply) { answer <- r }
 	if r, ok := l.enqueueCommand(in); !ok {
 		return r
 	}

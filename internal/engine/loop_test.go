@@ -66,6 +66,43 @@ func TestIdempotencyKeyGivesTheSameAnswer(t *testing.T) {
 	}
 }
 
+// TestKeyOfACommandThatChangedNothing: it was accepted, so it is remembered, though it left
+// no event; another command with its key is refused.
+func TestKeyOfACommandThatChangedNothing(t *testing.T) {
+	m := engine.NewMemory()
+	r := newRig(t, m, 2)
+	stop := func(id sched.JobID, key string) sched.Command {
+		return sched.Stop{Meta: sched.Meta{Subject: "ann", Key: key}, Job: id}
+	}
+	var first, again, other, late engine.Reply
+	err := r.run(
+		func() { r.give(submit(job("one", "a", 1, 0)), nil) },
+		func() {
+			r.give(stop(1, "k1"), nil)
+			r.give(stop(1, "k2"), &first)
+		},
+		r.pass(sched.Minute),
+		func() {
+			if p := r.phase(1); p != "" {
+				t.Errorf("one is still there, %s", p)
+			}
+			r.give(stop(1, "k2"), &again)
+			r.give(stop(2, "k2"), &other)
+			r.give(stop(1, "k3"), &late)
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Refusal != nil || again.Refusal != nil || again.Answer.Job != 1 || !again.Answer.Repeated || again.Seq != first.Seq {
+		t.Errorf("the same key: %+v, then %+v", first, again)
+	}
+	for what, r := range map[string]engine.Reply{"another job with the key": other, "another key": late} {
+		if r.Refusal == nil || r.Refusal.Kind != sched.Conflict {
+			t.Errorf("%s: %+v; want a conflict", what, r)
+		}
+	}
+}
+
 // TestFailedAppend lets the disk fail in the middle of everything: facts are
 // kept, commands are told, and nothing that failed leaves a trace.
 func TestFailedAppend(t *testing.T) {

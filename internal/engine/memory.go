@@ -17,6 +17,7 @@ type Memory struct {
 	snapshots []Kept
 	secrets   map[sched.JobID]map[string]string
 	ended     []sched.JobStatus
+	answers   map[sched.Meta]Answered
 	epoch     uint64
 	fault     func(Batch) error
 }
@@ -29,7 +30,7 @@ type Kept struct {
 
 // NewMemory returns an empty journal.
 func NewMemory() *Memory {
-	return &Memory{secrets: map[sched.JobID]map[string]string{}}
+	return &Memory{secrets: map[sched.JobID]map[string]string{}, answers: map[sched.Meta]Answered{}}
 }
 
 // Fail makes every later Append ask f first and fail with its error, keeping
@@ -62,7 +63,21 @@ func (m *Memory) Append(_ context.Context, b Batch) error {
 		delete(m.secrets, b.Ended[i].ID)
 	}
 	m.ended = append(m.ended, b.Ended...)
+	for _, a := range b.Answers {
+		m.answers[a.Meta] = a
+	}
 	return nil
+}
+
+// Recall implements Answers.
+func (m *Memory) Recall(_ context.Context, of sched.Meta) (*Answered, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, ok := m.answers[of]
+	if !ok {
+		return nil, nil
+	}
+	return &a, nil
 }
 
 // Replay implements Journal.

@@ -18,6 +18,7 @@ type tentative struct {
 	batch   Batch
 	replies []Reply // by input
 	actions []sched.Action
+	keys    map[sched.Meta]int // index in batch.Answers
 }
 
 // roundMemory is what a round uses that the one before used, too.
@@ -97,6 +98,7 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 	} else {
 		t.batch.Ended = e.core.TakeEnded()
 	}
+	t.complete(in)
 	for i := range t.batch.Records {
 		t.actions = e.core.Actions(t.actions, t.batch.Records[i].Event)
 	}
@@ -114,6 +116,10 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 		t.replies[at].Err = errors.New("an input without command or fact")
 		return
 	}
+	if r, ok := e.recall(t, in); ok {
+		t.replies[at] = r
+		return
+	}
 	_, submit := in.Command.(sched.Submit)
 	events, answer, refusal := e.core.Check(in.Command, now)
 	switch {
@@ -122,7 +128,10 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 	case submit && full != nil && len(events) > 0:
 		t.replies[at].Refusal = busy(full)
 	default:
-		t.replies[at].Answer = answer
+		if t.replies[at].Err = t.remember(now, in, answer); t.replies[at].Err != nil {
+			return
+		}
+		t.replies[at].Answer, t.replies[at].Note = answer, in.Note
 		e.apply(t, now, events)
 		if submit && len(events) > 0 && len(in.Secrets) > 0 {
 			t.batch.Secrets = append(t.batch.Secrets, JobSecrets{Job: answer.Job, Values: in.Secrets})

@@ -237,7 +237,7 @@ func (e *Engine) round(ctx context.Context, now sched.Time, in []Input) error {
 }
 
 func (e *Engine) append(ctx context.Context, b *Batch) error {
-	if len(b.Records) == 0 {
+	if len(b.Records) == 0 && len(b.Answers) == 0 {
 		return nil
 	}
 	if err := e.o.Journal.Append(ctx, *b); err != nil {
@@ -257,7 +257,9 @@ func (e *Engine) publish(t *tentative, in []Input) {
 	}
 	for i, r := range t.replies {
 		if in[i].Reply != nil {
-			r.Seq = e.durable
+			if r.Seq == 0 {
+				r.Seq = e.durable
+			}
 			in[i].Reply(r)
 		}
 	}

@@ -96,7 +96,6 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	s.slots.put(e.ID, slot)
 	s.names.put(slot, s.jobs, s.now, s.seq)
 	s.nextJob = max(s.nextJob, e.ID+1)
-	s.keys.remember(e.Meta, e.event(), e.ID)
 	for g := range j.gangs {
 		if s.queue(slot, int32(g)) {
 			s.arrived(j.space, j.spec.Priority)
@@ -219,7 +218,6 @@ func (s *State) applyStopRequested(e StopRequested) {
 	if e.Reason != "" {
 		alter(&j.odd).stopReason = e.Reason
 	}
-	s.keys.remember(e.Meta, e.event(), e.Job)
 	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
@@ -233,7 +231,6 @@ func (s *State) applyCordoned(e NodeCordoned) {
 	if !e.On {
 		n.Cordoned = ""
 	}
-	s.keys.remember(e.Meta, e.event(), 0)
 	if !e.On {
 		n.Suspect, n.Refused = 0, nil
 	}
@@ -343,7 +340,6 @@ func (s *State) applyConfigured(e Configured) {
 	for i := range s.leaves {
 		s.blameLeaf(&s.leaves[i], true)
 	}
-	s.keys.remember(e.Meta, e.event(), 0)
 	s.forgetNotes()
 	s.requeueAll()
 	if was != nil {

@@ -16,14 +16,9 @@ const (
 )
 
 // Check judges a command against the state without changing it. Accepted: the
-// events to apply (none when an idempotency key repeats) and the answer.
+// events to apply (none when nothing changes) and the answer. It knows no idempotency
+// keys: the loop does.
 func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) {
-	if e, ok := s.keys.seen(c.command()); ok {
-		if !e.about(c) || s.otherJob(e.Job, c) {
-			return nil, Answer{}, refuse(Conflict, "idempotency key %q was used for another command: choose a new one", e.Key)
-		}
-		return nil, Answer{Job: e.Job, Repeated: true}, nil
-	}
 	switch c := c.(type) {
 	case Submit:
 		return s.checkSubmit(c)
@@ -35,14 +30,6 @@ func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) {
 		return s.checkCordon(c)
 	}
 	return nil, Answer{}, refuse(Invalid, "unknown command %T", c)
-}
-
-// otherJob reports whether a repeated submission differs from the job that its
-// key was used for, as far as that job is still known.
-func (s *State) otherJob(id JobID, c Command) bool {
-	submit, ok := c.(Submit)
-	j := s.find(id)
-	return ok && j != nil && submit.Job != nil && (j.spec.Source != submit.Job.Source || j.spec.Name != submit.Job.Name)
 }
 
 func refuse(k RefusalKind, format string, a ...any) *Refusal {

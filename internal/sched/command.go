@@ -2,8 +2,8 @@ package sched
 
 import "github.com/combsched/comb/internal/cell"
 
-// Meta says who gave a command and under which idempotency key. The same
-// subject and key give the same answer again instead of a second effect.
+// Meta says who gave a command and under which idempotency key. The engine gives the
+// same subject and key the same answer again instead of a second effect.
 type Meta struct {
 	Subject Subject `json:"subject"`
 	Key     string  `json:"key,omitempty"` // "" is never remembered
@@ -42,6 +42,9 @@ type Cordon struct {
 	Reason string
 }
 
+// MetaOf says who gave a command.
+func MetaOf(c Command) Meta { return c.command() }
+
 func (c Submit) command() Meta      { return c.Meta }
 func (c Stop) command() Meta        { return c.Meta }
 func (c Reconfigure) command() Meta { return c.Meta }
@@ -72,11 +75,11 @@ func (r *Refusal) Error() string { return r.Message }
 
 // Answer is what an accepted command did; zero values where it does not apply.
 type Answer struct {
-	Job JobID
-	// Repeated is true when the idempotency key was seen before.
-	Repeated bool
+	Job JobID `json:"job,omitempty"`
+	// Repeated is true when the command changed nothing, since it was given before.
+	Repeated bool `json:"repeated,omitempty"`
 	// Effects tells what a new configuration did to jobs.
-	Effects []string
+	Effects []string `json:"effects,omitempty"`
 }
 
 // Fact is something that happened in the world. It cannot be refused; a fact

@@ -3,7 +3,6 @@ package sched
 import (
 	"cmp"
 	"container/heap"
-	"maps"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -264,76 +263,4 @@ func (s *State) lookAtChanges(now Time) {
 			s.looks.shut[space].holds = false
 		}
 	}
-}
-
-// maxKeys is how many idempotency keys are remembered, oldest forgotten first.
-const maxKeys = 20_000
-
-// keyRing remembers which command came with which key.
-type keyRing struct {
-	Ring []keyEntry `json:"ring"`
-	Next int        `json:"next"` // where the next one goes once the ring is full
-	at   map[keyName]keyEntry
-}
-
-type keyName struct {
-	Subject Subject `json:"s"`
-	Key     string  `json:"k"`
-}
-
-type keyEntry struct {
-	keyName
-	Job  JobID `json:"j"`
-	Kind Kind  `json:"e"` // of the event that the command became
-}
-
-// about reports whether a command may be the one that came with the key before:
-// a key that is used again for something else must not swallow it.
-func (e *keyEntry) about(c Command) bool {
-	switch c := c.(type) {
-	case Submit:
-		return e.Kind == JobSubmitted{}.event()
-	case Stop:
-		return e.Kind == StopRequested{}.event() && e.Job == c.Job
-	case Reconfigure:
-		return e.Kind == Configured{}.event()
-	case Cordon:
-		return e.Kind == NodeCordoned{}.event()
-	}
-	return false
-}
-
-func newKeyRing() keyRing { return keyRing{at: map[keyName]keyEntry{}} }
-
-func (k *keyRing) clone() keyRing {
-	return keyRing{Ring: slices.Clone(k.Ring), Next: k.Next, at: maps.Clone(k.at)}
-}
-
-// seen returns what a command with this key was about.
-func (k *keyRing) seen(m Meta) (keyEntry, bool) {
-	if m.Key == "" {
-		return keyEntry{}, false
-	}
-	e, ok := k.at[keyName(m)]
-	return e, ok
-}
-
-// remember keeps the key of a command that became an event of some kind about a
-// job, 0 if none.
-func (k *keyRing) remember(m Meta, of Kind, id JobID) {
-	if m.Key == "" {
-		return
-	}
-	e := keyEntry{keyName(m), id, of}
-	if _, ok := k.at[e.keyName]; ok {
-		return
-	}
-	k.at[e.keyName] = e
-	if len(k.Ring) < maxKeys {
-		k.Ring = append(k.Ring, e)
-		return
-	}
-	delete(k.at, k.Ring[k.Next].keyName)
-	k.Ring[k.Next] = e
-	k.Next = (k.Next + 1) % maxKeys
 }

@@ -76,31 +76,6 @@ func TestQuarantinedReservation(t *testing.T) {
 	want(t, "high is there after its stop", there, false)
 }
 
-// One key cannot stand for two different commands.
-func TestKeyOfAnotherCommand(t *testing.T) {
-	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
-	m := sched.Meta{Subject: "u", Key: "k"}
-	g := w.do(sched.Submit{Meta: m, Job: gangJob("g", "a", 10, 1, 4)}).Job
-	h := w.submit(gangJob("h", "a", 10, 1, 4))
-	want(t, "the same submit", w.do(sched.Submit{Meta: m, Job: gangJob("g", "a", 10, 1, 4)}).Job, g)
-	check := func(what string, c sched.Command) {
-		if _, ans, no := w.s.Check(c, w.now); no == nil || no.Kind != sched.Conflict {
-			t.Errorf("%s with the key of a submit: got %+v, %v, want a conflict", what, ans, no)
-		}
-	}
-	check("a stop", sched.Stop{Meta: m, Job: g})
-	check("a cordon", sched.Cordon{Meta: m, Node: "n0", On: true})
-	k := sched.Meta{Subject: "u", Key: "stop"}
-	w.do(sched.Stop{Meta: k, Job: g})
-	again, err := sched.Load(w.s.Save(), policy.New)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.s = again
-	want(t, "the same stop", w.do(sched.Stop{Meta: k, Job: g}).Repeated, true)
-	check("a stop of another job", sched.Stop{Meta: k, Job: h})
-}
-
 // Guaranteed work is never kept out by opportunistic work: when the choice of
 // the fewest victims leads nowhere, another packing is tried.
 func TestPreemptionPacksAgain(t *testing.T) {

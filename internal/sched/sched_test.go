@@ -494,20 +494,6 @@ func renameLeaves(c *cell.CellSpec) {
 	}
 }
 
-// A key repeats its answer for the same job and is refused for another one.
-func TestIdempotencyKeyWithAnotherJob(t *testing.T) {
-	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1, "b": 1}))
-	meta := sched.Meta{Subject: "u", Key: "k"}
-	first := w.do(sched.Submit{Meta: meta, Job: gangJob("one", "a", 10, 1, 1)})
-	again, ans, no := w.s.Check(sched.Submit{Meta: meta, Job: gangJob("one", "a", 10, 1, 1)}, w.now)
-	if no != nil || len(again) != 0 || !ans.Repeated || ans.Job != first.Job {
-		t.Errorf("the same job again: events %v, answer %+v, refusal %v", again, ans, no)
-	}
-	if _, _, no = w.s.Check(sched.Submit{Meta: meta, Job: gangJob("two", "a", 10, 1, 1)}, w.now); no == nil || no.Kind != sched.Conflict {
-		t.Errorf("another job with the same key: %v, want a conflict", no)
-	}
-}
-
 // TestVCsNameTheirParts holds what a VC says of the one that it is a part of, and of its own parts.
 func TestVCsNameTheirParts(t *testing.T) {
 	cfg := cluster(4, map[cell.VCName]int32{"a": 1, "b": 1, "c": 2})

@@ -13,7 +13,7 @@ import (
 
 // snapshotVersion is written into every snapshot; another one is refused, and
 // the log is folded instead.
-const snapshotVersion = 1
+const snapshotVersion = 2
 
 // image is a state without what follows from the rest: cells are taken again
 // from the placements, queues and timers are built anew. A snapshot is the image
@@ -40,7 +40,6 @@ type image struct {
 	Turns    int            `json:"turns,omitempty"`
 	Bookings int64          `json:"bookings,omitempty"`
 	Decided  Time           `json:"decided,omitempty"`
-	Keys     keyRing        `json:"keys"`
 }
 
 // shareImage is how the members of an allocation take turns.
@@ -126,7 +125,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Bookings: s.bookings, Decided: s.decided, Keys: s.keys}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Bookings: s.bookings, Decided: s.decided}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -251,10 +250,6 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	s.notes, s.nodes, s.leaves, s.again, s.turns, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
 	s.bookings = im.Bookings
 	s.at(s.again, 0, 0)
-	s.keys = keyRing{Ring: im.Keys.Ring, Next: im.Keys.Next, at: map[keyName]keyEntry{}}
-	for _, e := range s.keys.Ring {
-		s.keys.at[e.keyName] = e
-	}
 	if err := s.loadJobs(rest, im.Jobs); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}

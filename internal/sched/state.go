@@ -44,7 +44,6 @@ type State struct {
 	unmade   []PolicyFailed // see Unmade; never changed in place
 	nodes    []nodeNote     // what is remembered about nodes, sorted by name
 	leaves   []leafNote     // bad leaves, sorted by node, SKU, device, part
-	keys     keyRing
 	timers   timers
 	dirty    []JobID                    // to settle, a heap of ids, since slots differ after a restart
 	promises []int32                    // attempt slots of reservations, in no order
@@ -314,7 +313,7 @@ const none = -1
 
 // New returns the empty state, before any Configured event.
 func New(policies Policies) *State {
-	return &State{policies: policies, nextJob: 1, keys: newKeyRing()}
+	return &State{policies: policies, nextJob: 1}
 }
 
 // Seq returns the number of events applied so far.
@@ -405,7 +404,6 @@ func (s *State) Clone() *State {
 	}
 	d.notes, d.debts, d.moved = slices.Clone(s.notes), slices.Clone(s.debts), slices.Clone(s.moved)
 	d.nodes, d.leaves = slices.Clone(s.nodes), slices.Clone(s.leaves)
-	d.keys = s.keys.clone()
 	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.never, d.close, d.hungry, d.out, d.mem = nil, nil, nil, nil, memory{}

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -126,13 +127,19 @@ func (s *Server) setCordon(ctx context.Context, in *cordonInput, on bool) (*body
 	if err := checkName("node", in.Name); err != nil {
 		return nil, err
 	}
-	c := sched.Cordon{Meta: in.of(ctx), Node: cell.NodeName(in.Name), On: on}
+	reason := ""
 	if in.Body != nil {
-		c.Reason = in.Body.Reason
+		reason = in.Body.Reason
 	}
-	reply, err := s.do(ctx, c, nil)
+	w, err := in.writeOf(ctx, "cordon", in.Name, on, reason)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
+		return s.do(ctx, w, engine.Input{Command: sched.Cordon{Meta: w.meta, Node: cell.NodeName(in.Name), On: on, Reason: reason}})
+	})
 	if err != nil {
 		return nil, err
 	}
-	return answer(rest.Done{Seq: reply.Seq, Repeated: reply.Answer.Repeated, Effects: reply.Answer.Effects}), nil
+	return doneOf(reply), nil
 }

@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -76,35 +76,33 @@ type configInput struct {
 }
 
 func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.Done], error) {
-	c, _, err := s.parseConfig(in.RawBody)
+	w, err := in.writeOf(ctx, "config", in.RawBody)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	reply, err := s.once(ctx, w, func() (engine.Reply, error) { return s.applyNew(ctx, w, in) })
 	if err != nil {
 		return nil, err
 	}
+	return doneOf(reply), nil
+}
+
+// applyNew applies a cluster file for the first time.
+func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine.Reply, error) {
+	c, _, err := s.parseConfig(in.RawBody)
+	if err != nil {
+		return engine.Reply{}, err
+	}
 	if in.IfMatch == "" {
-		return nil, rest.NewProblem(http.StatusPreconditionRequired, rest.CodePreconditionReq,
+		return engine.Reply{}, rest.NewProblem(http.StatusPreconditionRequired, rest.CodePreconditionReq,
 			"If-Match is needed: the tag that GET /config gave, so that nobody's change is lost; * replaces any")
 	}
 	s.configMu.Lock()
 	defer s.configMu.Unlock()
 	if p := s.checkTag(ctx, in.IfMatch); p != nil {
-		return nil, p
+		return engine.Reply{}, p
 	}
-	reply, err := s.do(ctx, c.Command(in.of(ctx)), nil)
-	if err != nil {
-		return nil, err
-	}
-	// The next change must see this one, or its If-Match would be judged too early.
-	out := rest.Done{Seq: reply.Seq, Repeated: reply.Answer.Repeated, Effects: slices.Clone(reply.Answer.Effects)}
-	if err := s.read(ctx, reply.Seq, func(st *sched.State) {
-		for _, v := range st.VCs() {
-			if v.Failed != nil { // as soon as the configuration brought it
-				out.Effects = append(out.Effects, v.Failed.Words())
-			}
-		}
-	}); err != nil {
-		return nil, err
-	}
-	return answer(out), nil
+	return s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
 }
 
 // checkTag compares If-Match with the present configuration.

@@ -85,23 +85,6 @@ func refusalProblem(r *sched.Refusal) error {
 	return rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, r.Message)
 }
 
-// do gives a command to the loop and waits until its outcome is durable.
-func (s *Server) do(ctx context.Context, c sched.Command, secrets map[string]string) (engine.Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandWait)
-	defer cancel()
-	reply := s.live.Do(ctx, c, secrets)
-	switch {
-	case reply.Refusal != nil && reply.Refusal.Kind == sched.Busy && s.store.Room() != nil,
-		reply.Err != nil && (errors.Is(reply.Err, engine.ErrFull) || isDiskFull(reply.Err)):
-		return reply, rest.NewProblem(http.StatusInsufficientStorage, rest.CodeStorageFull, s.fullText())
-	case reply.Refusal != nil:
-		return reply, refusalProblem(reply.Refusal)
-	case reply.Err != nil:
-		return reply, s.fail(reply.Err)
-	}
-	return reply, nil
-}
-
 // fullText says how much room is missing, which an operator must know.
 func (s *Server) fullText() string {
 	why := "the disk of the data directory is full"

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type world struct {
 	store   *store.Store
 	logs    *fakeMachine
 
+	dir  string
 	stop func()
 }
 
@@ -88,23 +90,46 @@ func (m *fakeMachine) OpenLog(ref server.LogRef, from int64) (server.Log, error)
 	return server.Log{ReadCloser: io.NopCloser(strings.NewReader(text[start:])), Start: start, End: int64(len(text))}, nil
 }
 
-func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func realTime() sched.Time { return sched.Time(time.Now().UnixMicro()) }
 
 // newWorld starts everything with a cluster of one node with n GPUs.
 func newWorld(t testing.TB, n int32) *world { return openWorld(t, n, 1<<20, policy.New) }
 
 // openWorld is newWorld with a reserve of so many bytes on the disk, and policies of its own.
 func openWorld(t testing.TB, n int32, reserve int64, policies sched.Policies) *world {
+	return setup{gpus: n, reserve: reserve, policies: policies}.open(t)
+}
+
+// setup is how a world begins; zero values are what newWorld has.
+type setup struct {
+	gpus     int32
+	reserve  int64
+	policies sched.Policies
+	dir      string // of a world before
+	keys     int    // idempotency keys of one subject
+	now      func() sched.Time
+}
+
+func (o setup) open(t testing.TB) *world {
 	t.Helper()
 	ctx := context.Background()
-	dir := t.TempDir()
-	s, err := store.Open(ctx, dir, store.Options{Now: wall(), ReserveBytes: reserve})
+	wall, fresh := o.now, o.dir == ""
+	if wall == nil {
+		wall = realTime
+	}
+	if o.dir == "" {
+		o.dir = t.TempDir()
+	}
+	if o.policies == nil {
+		o.policies = policy.New
+	}
+	s, err := store.Open(ctx, o.dir, store.Options{Now: wall(), ReserveBytes: cmp.Or(o.reserve, 1<<20), Keys: o.keys})
 	if err != nil {
 		t.Fatal(err)
 	}
 	live := engine.NewLive(wall)
 	machine := &fakeMachine{live: live, logs: map[string]string{}}
-	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: policies, Epoch: s.Epoch()})
+	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: o.policies, Epoch: s.Epoch()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +148,7 @@ func openWorld(t testing.TB, n int32, reserve int64, policies sched.Policies) *w
 	}
 	h := handler.HTTP()
 	go h.Serve(l)
-	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, logs: machine}
+	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, logs: machine, dir: o.dir}
 	if w.client, err = rest.NewClient(w.url, token); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +164,10 @@ func openWorld(t testing.TB, n int32, reserve int64, policies sched.Policies) *w
 		}
 	})
 	t.Cleanup(w.stop)
-	reply := live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: oneNode(n)}, nil)
+	if !fresh {
+		return w
+	}
+	reply := live.Do(ctx, sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: oneNode(o.gpus)}, nil)
 	if reply.Refusal != nil || reply.Err != nil {
 		t.Fatal(reply.Refusal, reply.Err)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -63,22 +64,29 @@ type stopInput struct {
 }
 
 func (s *Server) stop(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
-	j, err := s.find(ctx, in.Ref, 0)
-	if err != nil {
-		return nil, err
-	}
-	c := sched.Stop{Meta: in.of(ctx), Job: j.ID}
+	reason := ""
 	if in.Body != nil {
-		c.Reason = in.Body.Reason
+		reason = in.Body.Reason
 	}
-	if j.Phase.Ended() {
-		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict, "job "+string(j.Name)+" has ended already: "+string(j.Phase))
+	w, err := in.writeOf(ctx, "stop", in.Ref, reason)
+	if err != nil {
+		return nil, s.fail(err)
 	}
-	reply, err := s.do(ctx, c, nil)
+	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
+		j, err := s.find(ctx, in.Ref, 0)
+		if err != nil {
+			return engine.Reply{}, err
+		}
+		if j.Phase.Ended() {
+			return engine.Reply{}, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+				"job "+string(j.Name)+" has ended already: "+string(j.Phase))
+		}
+		return s.do(ctx, w, engine.Input{Command: sched.Stop{Meta: w.meta, Job: j.ID, Reason: reason}})
+	})
 	if err != nil {
 		return nil, err
 	}
-	return answer(rest.Done{Seq: reply.Seq, Repeated: reply.Answer.Repeated, Effects: reply.Answer.Effects}), nil
+	return doneOf(reply), nil
 }
 
 func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanation], error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -118,31 +119,48 @@ func strictJSON(src []byte, v any) error {
 	return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the JSON cannot be read", field)
 }
 
+// submitNote is remembered with the answer to a submission.
+type submitNote struct {
+	Name     sched.JobName `json:"name"`
+	Warnings []string      `json:"warnings,omitempty"`
+}
+
 func (s *Server) submit(ctx context.Context, in *submitInput) (*body[rest.Submitted], error) {
 	r, err := in.request()
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := s.parseJob(ctx, r, in.of(ctx).Key)
+	w, err := in.writeOf(ctx, "submit", r)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	reply, err := s.once(ctx, w, func() (engine.Reply, error) { return s.submitNew(ctx, w, r) })
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.do(ctx, sched.Submit{Meta: in.of(ctx), Job: parsed.Job}, parsed.Secrets)
+	var note submitNote
+	if err := json.Unmarshal(reply.Note, &note); err != nil {
+		return nil, s.fail(fmt.Errorf("what was said about job %d cannot be read: %w", reply.Answer.Job, err))
+	}
+	return answer(rest.Submitted{ID: reply.Answer.Job, Name: note.Name, Seq: reply.Seq,
+		Repeated: reply.Answer.Repeated, Warnings: note.Warnings}), nil
+}
+
+// submitNew submits a job that its key, if it has one, was not used for yet.
+func (s *Server) submitNew(ctx context.Context, w write, r rest.SubmitRequest) (engine.Reply, error) {
+	parsed, err := s.parseJob(ctx, r, w.meta.Key)
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	note, err := json.Marshal(submitNote{parsed.Job.Name, parsed.Warnings})
+	if err != nil {
+		return engine.Reply{}, s.fail(err)
+	}
+	reply, err := s.do(ctx, w, engine.Input{Command: sched.Submit{Meta: w.meta, Job: parsed.Job}, Secrets: parsed.Secrets, Note: note})
 	if reply.Refusal != nil {
-		return nil, aboutJob(parsed.Job.Name, err)
+		err = aboutJob(parsed.Job.Name, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	out := rest.Submitted{ID: reply.Answer.Job, Name: parsed.Job.Name, Seq: reply.Seq,
-		Repeated: reply.Answer.Repeated, Warnings: parsed.Warnings}
-	if out.Repeated {
-		// The name of the first answer counts, not one that was made up again.
-		if j, err := s.find(ctx, rest.JobRef(out.ID), out.Seq); err == nil {
-			out.Name = j.Name
-		}
-	}
-	return answer(out), nil
+	return reply, err
 }
 
 // validate judges a job on a copy of the state: what it says is what the core

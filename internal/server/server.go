@@ -72,7 +72,7 @@ type Server struct {
 	log      *slog.Logger
 	streams  atomic.Int32
 	closing  chan struct{} // closed by Close: streams end
-	once     sync.Once
+	closed   sync.Once
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	configMu sync.Mutex    // one change of the configuration at a time: If-Match is checked under it
 }
@@ -173,7 +173,7 @@ func operation(api huma.API, o huma.Operation) huma.Operation {
 
 // Close ends all streams, so that the listener can be shut down. Requests that
 // are under way are still answered.
-func (s *Server) Close() { s.once.Do(func() { close(s.closing) }) }
+func (s *Server) Close() { s.closed.Do(func() { close(s.closing) }) }
 
 // HTTP returns the server for a listener, with every timeout and limit set.
 func (s *Server) HTTP() *http.Server {

@@ -73,9 +73,10 @@ func (e *stored) decode() (sched.Record, error) {
 
 // Append implements engine.Journal: one transaction, one fsync.
 func (s *Store) Append(ctx context.Context, b engine.Batch) error {
-	if len(b.Records) == 0 {
+	if len(b.Records) == 0 && len(b.Answers) == 0 {
 		return nil
 	}
+	var gone *forgotten
 	events := make([]stored, len(b.Records))
 	for i, r := range b.Records {
 		if r.Seq != b.First+uint64(i) {
@@ -99,8 +100,16 @@ func (s *Store) Append(ctx context.Context, b engine.Batch) error {
 		if err := saveEnded(ctx, tx, b.Ended); err != nil {
 			return err
 		}
-		return s.saveSecrets(ctx, tx, &b)
+		if err := s.saveSecrets(ctx, tx, &b); err != nil {
+			return err
+		}
+		var err error
+		gone, err = s.saveAnswers(ctx, tx, b.Answers)
+		return err
 	})
+	if err == nil {
+		s.keepAnswers(b.Answers, gone)
+	}
 	return s.classify(err)
 }
 

@@ -60,6 +60,7 @@ type writer struct {
 	mu     sync.Mutex
 	conn   *sql.Conn
 	insert *sql.Stmt // one event
+	answer *sql.Stmt // one answer
 }
 
 func openWriter(ctx context.Context, path string) (*writer, error) {
@@ -94,8 +95,10 @@ func dsn(path string, pragmas ...string) string {
 
 func (w *writer) close() error {
 	var errs []error
-	if w.insert != nil {
-		errs = append(errs, w.insert.Close())
+	for _, s := range []*sql.Stmt{w.insert, w.answer} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
 	}
 	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
 }

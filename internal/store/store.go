@@ -1,5 +1,5 @@
 // Package store keeps Comb's durable state in one SQLite database in a data
-// directory: the journal with its archive and snapshots, finished jobs, secrets
+// directory: the journal with its archive and snapshots, finished jobs, answers, secrets
 // and tokens. It implements engine.Journal. It must not interpret events beyond
 // what it indexes, and it must rather refuse to start than guess or start empty.
 package store
@@ -36,6 +36,8 @@ type Options struct {
 	// so that stops and exits can still be written; 0 is 16 MiB. Below 8 MiB it
 	// may be too small to move the write-ahead log out of the way.
 	ReserveBytes int64
+	// Keys is how many idempotency keys of one subject are remembered; 0 is 300,000.
+	Keys int
 	// ReadOnly opens beside a running server: no lock, no new epoch, no writes.
 	ReadOnly bool
 }
@@ -52,6 +54,7 @@ type Store struct {
 	writer    *writer // nil when read-only
 	read      *sql.DB
 	tokens    tokens
+	answers   answers
 }
 
 // Refused says why a data directory cannot be used, and what to do about it.
@@ -119,6 +122,9 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	s.reserve = newReserve(filepath.Join(s.dir, reserveFile), o.ReserveBytes)
 	if err := os.MkdirAll(s.JobsDir(), 0o700); err != nil {
 		return fmt.Errorf("cannot make the jobs' directory: %w", err)
+	}
+	if err := s.openAnswers(ctx, o.Keys); err != nil {
+		return err
 	}
 	return s.loadTokens(ctx)
 }

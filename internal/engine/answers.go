@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Request is the digest of a request, by which a repeated one is told from another one
+// with the same idempotency key.
+type Request [sha256.Size]byte
+
+// MarshalText gives the digest in hex.
+func (r Request) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, r[:]), nil }
+
+// UnmarshalText reads a digest in hex.
+func (r *Request) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(r)) {
+		return fmt.Errorf("a digest of a request has %d hex digits, not %d", hex.EncodedLen(len(r)), len(text))
+	}
+	_, err := hex.Decode(r[:], text)
+	return err
+}
+
+// Answered is what is remembered of an accepted command that came with an idempotency
+// key: what the same request is answered again, whatever happened since.
+type Answered struct {
+	Meta    sched.Meta   `json:"-"`
+	At      sched.Time   `json:"at"`
+	Request Request      `json:"request"`
+	Answer  sched.Answer `json:"answer"`
+	// Seq is the last event of the batch.
+	Seq uint64 `json:"seq"`
+	// Note is what the edge said along with the answer.
+	Note []byte `json:"note,omitempty"`
+}
+
+// reply is the answer given once more.
+func (a *Answered) reply() Reply {
+	r := Reply{Answer: a.Answer, Seq: a.Seq, Note: a.Note}
+	r.Answer.Repeated = true
+	return r
+}
+
+// Again returns the answer for a repeated request; a refusal if the key came with another one.
+func (a *Answered) Again(of Request) Reply {
+	if a.Request != of {
+		return Reply{Refusal: &sched.Refusal{Kind: sched.Conflict, Message: fmt.Sprintf(
+			"idempotency key %q was used for another request: choose a new one", a.Meta.Key)}}
+	}
+	return a.reply()
+}
+
+// Answers is a Journal that remembers the Answered of its batches. Without it a key means
+// nothing beyond its round.
+type Answers interface {
+	// Recall returns what the first command with that subject and key was answered; nil if
+	// none is remembered. Any goroutine may call it.
+	Recall(ctx context.Context, m sched.Meta) (*Answered, error)
+}
+
+// requestOf is the digest of an input: its edge's, or else that of the command itself.
+func requestOf(in *Input) (Request, error) {
+	if in.Request != (Request{}) {
+		return in.Request, nil
+	}
+	text, err := json.Marshal(in.Command)
+	if err != nil {
+		return Request{}, fmt.Errorf("cannot tell the command from others: %w", err)
+	}
+	return sha256.Sum256(fmt.Appendf(text, "%T", in.Command)), nil
+}
+
+// recall looks for the first answer to a command with a key, in this round and in the
+// journal; false if the command is new.
+func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
+	m := sched.MetaOf(in.Command)
+	if m.Key == "" {
+		return Reply{}, false
+	}
+	request, err := requestOf(in)
+	if err != nil {
+		return Reply{Err: err}, true
+	}
+	first := t.answered(m)
+	if journal, ok := e.o.Journal.(Answers); ok && first == nil {
+		// Its answer is as durable as the journal: what cannot be looked up is not done again.
+		if first, err = journal.Recall(context.Background(), m); err != nil {
+			return Reply{Err: fmt.Errorf("cannot look up idempotency key %q: %w", m.Key, err)}, true
+		}
+	}
+	if first == nil {
+		return Reply{}, false
+	}
+	return first.Again(request), true
+}
+
+// answered returns what this round remembers of a key.
+func (t *tentative) answered(m sched.Meta) *Answered {
+	i, ok := t.keys[m]
+	if !ok {
+		return nil
+	}
+	return &t.batch.Answers[i]
+}
+
+// remember adds an accepted command to what the batch remembers.
+func (t *tentative) remember(now sched.Time, in *Input, a sched.Answer) error {
+	m := sched.MetaOf(in.Command)
+	if m.Key == "" {
+		return nil
+	}
+	request, err := requestOf(in)
+	if err != nil {
+		return err
+	}
+	if t.keys == nil {
+		t.keys = map[sched.Meta]int{}
+	}
+	t.keys[m] = len(t.batch.Answers)
+	t.batch.Answers = append(t.batch.Answers, Answered{Meta: m, At: now, Request: request, Answer: a, Note: in.Note})
+	return nil
+}
+
+// complete adds to the answers what is known at the end of a round: its last event, and
+// the policies that failed as soon as a configuration brought them.
+func (t *tentative) complete(in []Input) {
+	var failed []string
+	for _, r := range t.batch.Records {
+		if p, ok := r.Event.(sched.PolicyFailed); ok {
+			failed = append(failed, p.Words())
+		}
+	}
+	for i := range in {
+		a := &t.replies[i].Answer
+		if _, ok := in[i].Command.(sched.Reconfigure); ok && !a.Repeated && t.replies[i].Refusal == nil {
+			a.Effects = append(a.Effects[:len(a.Effects):len(a.Effects)], failed...)
+			if first := t.answered(sched.MetaOf(in[i].Command)); first != nil {
+				first.Answer = *a
+			}
+		}
+	}
+	for i := range t.batch.Answers {
+		t.batch.Answers[i].Seq = t.batch.Last()
+	}
+}

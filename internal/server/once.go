@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// fullRetry is how long a client waits that has used up its idempotency keys.
+const fullRetry = 600 // seconds
+
+// write is one request with an effect.
+type write struct {
+	meta    sched.Meta
+	request engine.Request // its digest
+	submit  bool
+}
+
+// writeOf names a request by all that tells it from another one with the same key.
+func (m Meta) writeOf(ctx context.Context, kind string, said ...any) (write, error) {
+	text, err := json.Marshal(append([]any{kind}, said...))
+	if err != nil {
+		return write{}, fmt.Errorf("cannot tell the request from others: %w", err)
+	}
+	return write{meta: m.of(ctx), request: sha256.Sum256(text), submit: kind == "submit"}, nil
+}
+
+// once gives a repeated request its first answer, before anything is asked that may have
+// changed since: whether the job lives, whether the file is still valid, what If-Match names.
+// A new request is done.
+func (s *Server) once(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
+	if w.meta.Key == "" {
+		return do()
+	}
+	reply, known, err := s.recall(ctx, w)
+	if known || err != nil {
+		return reply, err
+	}
+	if full := s.store.KeysFull(w.meta.Subject, w.submit, s.opts.Now()); full != nil {
+		p := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy,
+			full.Error()+"; nothing was done: send the request without a key, or try again later")
+		p.Seconds = fullRetry
+		return engine.Reply{}, withHeaders(p)
+	}
+	if reply, err = do(); err == nil {
+		return reply, nil
+	}
+	// The same request may have been answered meanwhile, which is why this one fails.
+	if first, known, e := s.recall(ctx, w); known && e == nil {
+		return first, nil
+	}
+	return reply, err
+}
+
+// recall looks for the first answer to a request.
+func (s *Server) recall(ctx context.Context, w write) (engine.Reply, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	first, err := s.store.Recall(ctx, w.meta)
+	if err != nil {
+		return engine.Reply{}, false, s.fail(err)
+	}
+	if first == nil {
+		return engine.Reply{}, false, nil
+	}
+	reply := first.Again(w.request)
+	if reply.Refusal != nil {
+		return reply, false, refusalProblem(reply.Refusal)
+	}
+	return reply, true, nil
+}
+
+// do gives a command to the loop and waits until its outcome is durable.
+func (s *Server) do(ctx context.Context, w write, in engine.Input) (engine.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandWait)
+	defer cancel()
+	in.Request = w.request
+	reply := s.live.Give(ctx, in)
+	switch {
+	case reply.Refusal != nil && reply.Refusal.Kind == sched.Busy && s.store.Room() != nil,
+		reply.Err != nil && (errors.Is(reply.Err, engine.ErrFull) || isDiskFull(reply.Err)):
+		return reply, rest.NewProblem(http.StatusInsufficientStorage, rest.CodeStorageFull, s.fullText())
+	case reply.Refusal != nil:
+		return reply, refusalProblem(reply.Refusal)
+	case reply.Err != nil:
+		return reply, s.fail(reply.Err)
+	}
+	return reply, nil
+}
+
+// doneOf is the answer of a write that makes nothing.
+func doneOf(r engine.Reply) *body[rest.Done] {
+	return answer(rest.Done{Seq: r.Seq, Repeated: r.Answer.Repeated, Effects: r.Answer.Effects})
+}

@@ -1,0 +1,237 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"sync"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	// KeepAnswers is how long an answer is remembered with its idempotency key, at least.
+	KeepAnswers = 24 * sched.Hour
+	// subjectKeys is how many keys of one subject are remembered, and submissions are
+	// refused beyond. The allKeys of all subjects take some 50 MiB of memory.
+	subjectKeys = 300_000
+	allKeys     = 4 * subjectKeys
+	// spareKeys are kept for stops and what else is no submission.
+	spareKeys = 20_000
+	// forgetKeys is how many answers one batch forgets when they are old enough.
+	forgetKeys = 1000
+)
+
+// answersTable holds answers in the order of their times. Which row a key has is known in
+// memory: an index of keys, which are random, would write a page for each of them.
+const answersTable = `CREATE TABLE IF NOT EXISTS answers (
+	id INTEGER PRIMARY KEY, mark BLOB NOT NULL, subject TEXT NOT NULL, at INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL)`
+
+// markOf is a key in memory.
+type markOf [16]byte
+
+func markKey(m sched.Meta) markOf {
+	sum := sha256.Sum256([]byte(string(m.Subject) + "\x00" + m.Key))
+	return markOf(sum[:])
+}
+
+// answers is what is known of them in memory: this process is the only one that changes
+// them.
+type answers struct {
+	mu     sync.Mutex
+	rows   map[markOf]int64 // id in the table
+	held   map[sched.Subject]int
+	last   int64      // id of the last row
+	oldest sched.Time // of the first row; 0 when there is none
+	limit  int        // of one subject
+}
+
+// openAnswers makes the table if an earlier version made the database, and reads the keys in it.
+func (s *Store) openAnswers(ctx context.Context, limit int) error {
+	if limit == 0 {
+		limit = subjectKeys
+	}
+	a := &s.answers
+	a.rows, a.held, a.limit = map[markOf]int64{}, map[sched.Subject]int{}, limit
+	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
+		_, err := tx.ExecContext(ctx, answersTable)
+		return err
+	})
+	if err != nil {
+		return s.explain("cannot make the table of answers", s.classify(err))
+	}
+	s.writer.answer, err = s.writer.conn.PrepareContext(ctx,
+		"INSERT INTO answers (id, mark, subject, at, sum, data) VALUES (?, ?, ?, ?, ?, ?)")
+	if err != nil {
+		return s.explain("cannot write answers", err)
+	}
+	return s.loadAnswers(ctx)
+}
+
+// loadAnswers reads which keys there are.
+func (s *Store) loadAnswers(ctx context.Context) error {
+	a := &s.answers
+	rows, err := s.read.QueryContext(ctx, "SELECT id, mark, subject, at FROM answers ORDER BY id")
+	if err != nil {
+		return s.explain("cannot read the answers", err)
+	}
+	defer rows.Close()
+	var mark sql.RawBytes
+	var subject string
+	var at sched.Time
+	for rows.Next() {
+		if err := rows.Scan(&a.last, &mark, &subject, &at); err != nil {
+			return s.explain("cannot read the answers", err)
+		}
+		if len(mark) != len(markOf{}) {
+			return s.damaged("an idempotency key is cut off")
+		}
+		a.rows[markOf(mark)] = a.last
+		a.held[sched.Subject(subject)]++
+		if a.oldest == 0 {
+			a.oldest = at
+		}
+	}
+	return rows.Err()
+}
+
+// checksumAnswer covers what a row says.
+func checksumAnswer(m markOf, data []byte) uint32 {
+	return crc32.Update(crc32.Checksum(m[:], castagnoli), castagnoli, data)
+}
+
+// forgotten are the answers that a batch is about to forget.
+type forgotten struct {
+	marks    []markOf
+	subjects []sched.Subject
+	oldest   sched.Time // of those that stay
+}
+
+// saveAnswers writes the answers of a batch, and forgets some that are old enough.
+func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answered) (*forgotten, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	s.answers.mu.Lock()
+	next, oldest := s.answers.last+1, s.answers.oldest
+	s.answers.mu.Unlock()
+	for i := range of {
+		data, err := json.Marshal(&of[i])
+		if err != nil {
+			return nil, err
+		}
+		m := markKey(of[i].Meta)
+		_, err = s.writer.answer.ExecContext(ctx, next+int64(i), m[:], string(of[i].Meta.Subject), of[i].At, checksumAnswer(m, data), data)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if oldest == 0 || oldest > of[0].At.Add(-KeepAnswers) {
+		return nil, nil
+	}
+	return forget(ctx, tx, of[0].At.Add(-KeepAnswers))
+}
+
+// forget deletes the oldest answers, of before a time.
+func forget(ctx context.Context, tx *sql.Conn, before sched.Time) (*forgotten, error) {
+	rows, err := tx.QueryContext(ctx, `DELETE FROM answers WHERE at < ? AND id IN (SELECT id FROM answers ORDER BY id LIMIT ?)
+		RETURNING mark, subject`, before, forgetKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	f := &forgotten{}
+	for rows.Next() {
+		var mark []byte
+		var subject sched.Subject
+		if err := rows.Scan(&mark, &subject); err != nil {
+			return nil, err
+		}
+		if len(mark) != len(markOf{}) {
+			continue // it was never known by a key
+		}
+		f.marks, f.subjects = append(f.marks, markOf(mark)), append(f.subjects, subject)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	err = tx.QueryRowContext(ctx, "SELECT at FROM answers ORDER BY id LIMIT 1").Scan(&f.oldest)
+	return f, err
+}
+
+// keepAnswers takes into memory what a batch made durable.
+func (s *Store) keepAnswers(of []engine.Answered, gone *forgotten) {
+	a := &s.answers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range of {
+		a.last++
+		a.rows[markKey(of[i].Meta)] = a.last
+		a.held[of[i].Meta.Subject]++
+		if a.oldest == 0 {
+			a.oldest = of[i].At
+		}
+	}
+	if gone == nil {
+		return
+	}
+	a.oldest = gone.oldest
+	for i, m := range gone.marks {
+		delete(a.rows, m)
+		if a.held[gone.subjects[i]]--; a.held[gone.subjects[i]] <= 0 {
+			delete(a.held, gone.subjects[i])
+		}
+	}
+}
+
+// Recall implements engine.Answers.
+func (s *Store) Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error) {
+	mark := markKey(m)
+	s.answers.mu.Lock()
+	id, ok := s.answers.rows[mark]
+	s.answers.mu.Unlock()
+	if m.Key == "" || !ok {
+		return nil, nil
+	}
+	var sum uint32
+	var data []byte
+	err := s.read.QueryRowContext(ctx, "SELECT sum, data FROM answers WHERE id = ?", id).Scan(&sum, &data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil // it was forgotten at this moment
+	}
+	if err != nil {
+		return nil, s.explain("cannot read what was answered", err)
+	}
+	out := &engine.Answered{Meta: m}
+	if checksumAnswer(mark, data) != sum || json.Unmarshal(data, out) != nil {
+		return nil, s.damaged(fmt.Sprintf("what was answered to idempotency key %q does not match its checksum", m.Key))
+	}
+	return out, nil
+}
+
+// KeysFull says why one more key of a subject is not remembered, nil when it is. Young
+// ones are never forgotten for it. Stops and the like (not submissions) have some more room.
+func (s *Store) KeysFull(subject sched.Subject, submission bool, now sched.Time) error {
+	a := &s.answers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	limit, all := a.limit, max(allKeys, a.limit)
+	if !submission {
+		limit, all = limit+spareKeys, all+spareKeys
+	}
+	if a.oldest != 0 && a.oldest < now.Add(-KeepAnswers) {
+		return nil // the next batch forgets more than it adds
+	}
+	if held := a.held[subject]; held >= limit {
+		return fmt.Errorf("%d idempotency keys of %s are remembered, each for 24 hours, which is the limit", held, subject)
+	}
+	if len(a.rows) >= all {
+		return fmt.Errorf("%d idempotency keys of all users are remembered, each for 24 hours, which is the limit", len(a.rows))
+	}
+	return nil
+}
