@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -67,12 +68,19 @@ func TestKillLosesNothingAcked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	random := rand.New(rand.NewPCG(1, 2))
 	acked, acks := uint64(0), 0
-	for range loops {
+	for i := range loops {
 		cmd, out := lines(t, "append", dir)
-		go func() {
-			time.Sleep(time.Duration(60+random.IntN(120)) * time.Millisecond)
-			_ = cmd.Process.Kill()
-		}()
+		delay := time.Duration(random.IntN(120)) * time.Millisecond
+		kill := sync.OnceFunc(func() {
+			go func() {
+				time.Sleep(delay)
+				_ = cmd.Process.Kill()
+			}()
+		})
+		if i%3 == 0 { // wherever it is by then, also before it appends
+			delay += 60 * time.Millisecond
+			kill()
+		}
 		for out.Scan() {
 			word, number, _ := strings.Cut(out.Text(), " ")
 			n, err := strconv.ParseUint(number, 10, 64)
@@ -84,6 +92,7 @@ func TestKillLosesNothingAcked(t *testing.T) {
 			}
 			if word == "acked" {
 				acked, acks = n, acks+1
+				kill()
 			}
 		}
 		_ = cmd.Wait()
