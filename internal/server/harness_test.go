@@ -90,7 +90,7 @@ func (m *fakeMachine) OpenLog(ref server.LogRef, from int64) (server.Log, error)
 	return server.Log{ReadCloser: io.NopCloser(strings.NewReader(text[start:])), Start: start, End: int64(len(text))}, nil
 }
 
-func realTime() sched.Time { return sched.Time(time.Now().UnixMicro()) }
+func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }
 
 // newWorld starts everything with a cluster of one node with n GPUs.
 func newWorld(t testing.TB, n int32) *world { return openWorld(t, n, 1<<20, policy.New) }
@@ -113,9 +113,9 @@ type setup struct {
 func (o setup) open(t testing.TB) *world {
 	t.Helper()
 	ctx := context.Background()
-	wall, fresh := o.now, o.dir == ""
-	if wall == nil {
-		wall = realTime
+	now, fresh := o.now, o.dir == ""
+	if now == nil {
+		now = wall
 	}
 	if o.dir == "" {
 		o.dir = t.TempDir()
@@ -123,11 +123,11 @@ func (o setup) open(t testing.TB) *world {
 	if o.policies == nil {
 		o.policies = policy.New
 	}
-	s, err := store.Open(ctx, o.dir, store.Options{Now: wall(), ReserveBytes: cmp.Or(o.reserve, 1<<20), Keys: o.keys})
+	s, err := store.Open(ctx, o.dir, store.Options{Now: now(), ReserveBytes: cmp.Or(o.reserve, 1<<20), Keys: o.keys})
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := engine.NewLive(wall)
+	live := engine.NewLive(now)
 	machine := &fakeMachine{live: live, logs: map[string]string{}}
 	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: o.policies, Epoch: s.Epoch()})
 	if err != nil {
@@ -136,12 +136,12 @@ func (o setup) open(t testing.TB) *world {
 	loop, stopLoop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(loop) }()
-	token, _, err := s.CreateToken(ctx, "test", "alice", wall())
+	token, _, err := s.CreateToken(ctx, "test", "alice", now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	handler := server.New(server.Options{Live: live, Replica: e.Replica(), Store: s, Logs: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
-		Version: "test", Cluster: s.ClusterID(), Now: wall})
+		Version: "test", Cluster: s.ClusterID(), Now: now})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // clock is a wall clock that a test sets forward.
 type clock struct{ ahead atomic.Int64 }
 
-func (c *clock) now() sched.Time          { return realTime().Add(sched.Duration(c.ahead.Load())) }
+func (c *clock) now() sched.Time          { return wall().Add(sched.Duration(c.ahead.Load())) }
 func (c *clock) forward(d sched.Duration) { c.ahead.Add(int64(d)) }
 
 // ask is one write, as a client repeats it.

@@ -207,7 +207,7 @@ func TestRevokedTokenEndsItsStreams(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	ctx := context.Background()
-	text, token, err := w.store.CreateToken(ctx, "short", "bob", realTime())
+	text, token, err := w.store.CreateToken(ctx, "short", "bob", wall())
 	if err != nil {
 		t.Fatal(err)
 	}
