@@ -181,8 +181,12 @@ func (w *world) runTo(end sched.Time, runs map[sched.JobName]sched.Duration) {
 		}
 		for _, id := range over {
 			j, _ := w.s.Job(id.Job)
+			exit := sched.Exit{}
+			if slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool { return a.ID == id && a.State == sched.AttemptStopping }) {
+				exit.Code = 143
+			}
 			for o := range j.Tasks {
-				w.record(w.s.Accept(sched.TaskExited{Attempt: id, Task: int32(o)}))
+				w.record(w.s.Accept(sched.TaskExited{Attempt: id, Task: int32(o), Exit: exit}))
 			}
 		}
 		w.decide()

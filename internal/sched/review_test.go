@@ -68,7 +68,7 @@ func TestQuarantinedReservation(t *testing.T) {
 	want(t, "high", w.reason(high), sched.WaitingPreemption)
 	w.apply([]sched.Event{sched.Quarantined{Job: high, Stack: "x"}})
 	want(t, "high", w.reason(high), sched.QuarantinedJob)
-	w.exit(low, 0)
+	w.exit(low, 143)
 	want(t, "high", w.where(high), "Waiting")
 	want(t, "low", w.where(low), "n0[0 1 2 3] n1[0 1 2 3]")
 	w.do(sched.Stop{Job: high})

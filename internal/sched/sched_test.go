@@ -245,7 +245,7 @@ func TestGuaranteeAndOpportunistic(t *testing.T) {
 	want(t, "b is promised", w.reason(b), sched.WaitingPreemption)
 	js, _ := w.s.Job(o)
 	want(t, "o leaves", js.Attempts[0].State, sched.AttemptStopping)
-	w.exit(o, 0)
+	w.exit(o, 143)
 	want(t, "b runs", w.where(b), "n1[0 1]")
 	want(t, "o waits again", w.reason(o), sched.ClusterBusy)
 	w.start(b)
