@@ -228,6 +228,12 @@ func drawRun(t *table, dir string, r *simulate.Result) {
 	for _, c := range r.Trace.Bad {
 		t.row("bad rows", number(c.N)+" passed over ("+c.What+")")
 	}
+	for _, c := range r.KeptOff {
+		t.row("kept off "+c.What, count(c.N, "job", "jobs")+" whose throughput there is 0")
+	}
+	for _, c := range r.Ignored {
+		t.row("not looked at", fmt.Sprintf("%s (of %s)", c.What, count(c.N, "job", "jobs")))
+	}
 	if r.Timeless > 0 {
 		t.row("without run time", count(r.Timeless, "job, which ends as soon as it starts", "jobs, which end as soon as they start"))
 	}

@@ -302,6 +302,20 @@ func (m *Model) reference(w Work) Rate {
 	return best
 }
 
+// Never reports whether a work cannot run on GPUs of a type, since the table of
+// throughputs says 0 of it there, or where it is on several machines of them.
+func (m *Model) Never(w Work, gpu string, apart bool) bool {
+	if m == nil || m.Throughputs == nil || m.Off&OnType != 0 {
+		return false
+	}
+	worker := m.Throughputs.worker(gpu)
+	if r, ok := m.Throughputs.Rate(worker, w); ok && r == 0 {
+		return true
+	}
+	r, ok := m.Throughputs.Rate(worker+spread, w)
+	return apart && ok && r == 0 && m.Off&OnLocality == 0
+}
+
 // onType is the speed of a GPU type. A table without the work or the type says nothing.
 func (m *Model) onType(s *Standing) Speed {
 	speed := FullSpeed

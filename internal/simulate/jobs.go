@@ -1,11 +1,13 @@
 package simulate
 
 import (
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/trace"
 )
@@ -172,6 +174,67 @@ func taskSKUs(t *trace.Job) []string {
 		out = append(out, t.Tasks[i].SKU)
 	}
 	return out
+}
+
+// fits keeps a job off the types of GPUs on which the table of throughputs says that it
+// cannot run, and counts that. It is false, and the job refused, where no other is left.
+func (r *runner) fits(j *sched.Job, gpus int32) bool {
+	w := perf.Work{Model: j.Hints.Model, Scale: gpus}
+	apart := r.plan.nodeGPUs > 0 && gpus > r.plan.nodeGPUs
+	var all, off []cell.TypeName
+	for i := range r.plan.config.Cluster.SKUs {
+		switch sku := &r.plan.config.Cluster.SKUs[i]; {
+		case sku.GPU == 0:
+		case r.plan.model.Never(w, string(sku.Name), apart):
+			off = append(off, sku.Name)
+		default:
+			all = append(all, sku.Name)
+		}
+	}
+	if len(off) == 0 {
+		return true
+	}
+	for i := range j.Roles {
+		may := all
+		if asked := j.Roles[i].SKUs; len(asked) > 0 {
+			may = slices.DeleteFunc(slices.Clone(asked), func(n cell.TypeName) bool { return slices.Contains(off, n) })
+		}
+		if len(may) == 0 {
+			r.result.Submitted++
+			r.result.refuse(j.Name, fmt.Sprintf("model %q cannot run on the types that it may have: the throughput of ('%s', %d) there is 0", w.Model, w.Model, gpus))
+			return false
+		}
+		j.Roles[i].SKUs = may
+	}
+	for _, sku := range off {
+		r.result.KeptOff.add(string(sku))
+	}
+	return true
+}
+
+// ignores counts what a trace asks for and a simulation does not look at.
+func (r *runner) ignores(t *trace.Job) {
+	for _, f := range []struct {
+		what string
+		said bool
+	}{{"CPUs", t.MilliCPU > 0}, {"main memory", t.MemoryMB > 0}, {"parts of a GPU: it has whole ones", t.GPUMilli > 0 && t.GPUMilli < 1000},
+		{"priority", t.Priority != 0}, {"weight", t.Weight != 0 && t.Weight != 1000}} {
+		if f.said {
+			r.result.Ignored.add(f.what)
+		}
+	}
+}
+
+// Tally counts jobs, or what happened, by kind, in the order in which the kinds came.
+type Tally []trace.Count
+
+func (t *Tally) add(what string) {
+	i := slices.IndexFunc(*t, func(o trace.Count) bool { return o.What == what })
+	if i < 0 {
+		i = len(*t)
+		*t = append(*t, trace.Count{What: what})
+	}
+	(*t)[i].N++
 }
 
 // hashText is a number for a text (FNV-1a).

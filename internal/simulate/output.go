@@ -43,6 +43,8 @@ type Manifest struct {
 	Refused   int `json:"refused,omitempty"`
 	// Refusals are the refused jobs by reason.
 	Refusals []Refusal `json:"refusals,omitempty"`
+	KeptOff  Tally     `json:"kept_off,omitempty"` // jobs by types of GPUs on which they cannot run
+	Ignored  Tally     `json:"ignored,omitempty"`  // jobs by what is not looked at
 	Records  uint64    `json:"records"`
 	// Past is set where a journal was replayed; Trace and TraceHash are then those of the
 	// journal, whose hash covers all of its events.
@@ -108,7 +110,7 @@ func (m Manifest) finished(dir string) bool {
 		return false
 	}
 	was.Version, was.Submitted, was.Refused, was.Refusals, was.Records = "", 0, 0, nil, 0
-	was.TraceCounts, was.Timeless = TraceCounts{}, 0
+	was.TraceCounts, was.Timeless, was.KeptOff, was.Ignored = TraceCounts{}, 0, nil, nil
 	if was.Past != nil {
 		return false
 	}
@@ -189,7 +191,7 @@ func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Option
 		return nil, err
 	}
 	m.Submitted, m.Refused, m.Refusals, m.Records, m.Past = r.Submitted, r.Refused, r.Refusals, r.Records, r.Past
-	m.TraceCounts, m.Timeless = r.Trace, r.Timeless
+	m.TraceCounts, m.Timeless, m.KeptOff, m.Ignored = r.Trace, r.Timeless, r.KeptOff, r.Ignored
 	if out.Cost != nil {
 		r.Summary.Cost = out.Cost()
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/trace"
 )
 
 // Journal is a journal to replay: that of a data directory, or of a simulation.
@@ -35,7 +34,7 @@ type PastCounts struct {
 	LeafFaults int `json:"leaf_faults"` // devices that went bad, likewise
 	// NotRepeated is what else happened and does not happen again, by kind: faults of one
 	// start, which belong to a place where the task need not be now, and what jobs reported.
-	NotRepeated []trace.Count `json:"not_repeated,omitempty"`
+	NotRepeated Tally `json:"not_repeated,omitempty"`
 }
 
 // The kinds of what is not repeated.
@@ -48,16 +47,6 @@ const (
 	missedEnd      = "end of a job by its policy or by a fault; it ends when it has done as much"
 	missedFailure  = "decision that failed"
 )
-
-// miss counts what is not repeated.
-func (c *PastCounts) miss(what string) {
-	i := slices.IndexFunc(c.NotRepeated, func(o trace.Count) bool { return o.What == what })
-	if i < 0 {
-		i = len(c.NotRepeated)
-		c.NotRepeated = append(c.NotRepeated, trace.Count{What: what})
-	}
-	c.NotRepeated[i].N++
-}
 
 // past is what a journal says about the work of its jobs.
 type past struct {
@@ -287,12 +276,12 @@ func (r *pastReader) missed(e sched.Event) {
 	switch e := e.(type) {
 	case sched.TaskUnknown:
 		if a, i := r.at(e.Attempt, e.Task); i >= 0 && i < len(a.nodes) && !r.down[a.nodes[i]] {
-			r.counts.miss(missedUnknown)
+			r.counts.NotRepeated.add(missedUnknown)
 		}
 	case sched.Progress:
-		r.counts.miss(missedProgress)
+		r.counts.NotRepeated.add(missedProgress)
 	case sched.Quarantined, sched.PolicyFailed:
-		r.counts.miss(missedFailure)
+		r.counts.NotRepeated.add(missedFailure)
 	}
 }
 
@@ -307,7 +296,7 @@ func (r *pastReader) jobEnded(e sched.JobEnded) {
 	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
 	if j.succeeded = e.Phase == sched.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
 		j.cut = true
-		r.counts.miss(missedEnd)
+		r.counts.NotRepeated.add(missedEnd)
 	}
 }
 
@@ -325,7 +314,7 @@ func (r *pastReader) begun(a *pastAttempt, i int, delay sched.Duration) *pastSta
 // like any other, and comes again.
 func (r *pastReader) refused(e sched.TaskRefused) {
 	if !e.Job {
-		r.counts.miss(missedRefusal)
+		r.counts.NotRepeated.add(missedRefusal)
 		return
 	}
 	if a, i := r.at(e.Attempt, e.Task); i >= 0 && int(a.tasks[i]) < len(a.job.tasks) {
@@ -444,9 +433,9 @@ func (r *pastReader) exited(e sched.TaskExited) {
 			r.rebooted(a.nodes[i])
 		}
 	case sched.SupervisorLost:
-		r.counts.miss(missedLoss)
+		r.counts.NotRepeated.add(missedLoss)
 	case sched.SuspendTimeout:
-		r.counts.miss(missedTurn)
+		r.counts.NotRepeated.add(missedTurn)
 	}
 	if !x.Own && (a.stopSent > 0 || !x.Cause.Accountable()) {
 		r.runEnds(e.Attempt, a, i, nil)

@@ -203,7 +203,7 @@ func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
 		return engine.Input{Command: sched.Cordon{Meta: meta(), Node: e.Node, On: e.On, Reason: e.Reason}}, true
 	case sched.JobSubmitted:
 		old := s.jobs[e.ID]
-		if old == nil || old.unknown() {
+		if old == nil || old.unknown() || !r.fits(e.Job, old.gpus) {
 			return engine.Input{}, false
 		}
 		return s.submit(r, old, &e), true
@@ -332,11 +332,11 @@ func (s *pastStory) facts(_ sched.JobID, j *sched.Job) metrics.Facts {
 // jobs reported is not repeated.
 func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 	a := s.todo[t.Job]
-	if run := a.run(t); run != nil {
-		b.Exit, b.Refuse, b.RefuseJob = &run.exit, run.refused, true
-	}
 	starts := a.old.tasks[t.Start.Task].starts
 	n := a.tasks[t.Start.Task].starts
+	if run := a.run(t); run != nil && (run.refused == "" || n >= len(starts) || !starts[n].usual()) {
+		b.Exit, b.Refuse, b.RefuseJob = &run.exit, run.refused, true
+	}
 	a.tasks[t.Start.Task].starts++
 	if len(starts) == 0 {
 		return

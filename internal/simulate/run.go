@@ -52,6 +52,10 @@ type Result struct {
 	// they start.
 	Timeless int
 	Trace    TraceCounts
+	// KeptOff counts jobs by the types of GPUs on which they cannot run, and Ignored by what
+	// the trace says of them and a simulation does not look at.
+	KeptOff Tally
+	Ignored Tally
 	// Past says what of a journal was repeated; nil where none was.
 	Past *PastCounts
 }

@@ -40,23 +40,37 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 		s.began = true
 		return Origin, engine.Input{Command: sched.Reconfigure{Meta: meta(), Config: r.plan.config}, Reply: r.configured}, true
 	}
-	t, err, ok := s.next()
-	if err == nil && ok && t.Submit < s.last {
-		err = fmt.Errorf("job %q is submitted before the job that precedes it: sort the trace", t.ID)
+	for {
+		t, err, ok := s.next()
+		if err == nil && ok && t.Submit < s.last {
+			err = fmt.Errorf("job %q is submitted before the job that precedes it: sort the trace", t.ID)
+		}
+		if err != nil {
+			r.fail(err)
+		}
+		if err != nil || !ok {
+			s.done = true
+			return 0, engine.Input{}, false
+		}
+		s.last = t.Submit
+		m := s.make.job(t)
+		r.ignores(t)
+		if r.fits(&m.Job, t.GPUs) {
+			return s.at(t.Submit), s.submit(r, t, m), true
+		}
 	}
-	if err != nil {
-		r.fail(err)
-	}
-	if err != nil || !ok {
-		s.done = true
-		return 0, engine.Input{}, false
-	}
-	s.last = t.Submit
-	at := Origin + t.Submit
+}
+
+// at is when a job of the trace is submitted.
+func (s *traceStory) at(submit sched.Time) sched.Time {
 	if s.load != 0 {
-		at = Origin + sched.Time(math.Round(float64(t.Submit)/s.load))
+		return Origin + sched.Time(math.Round(float64(submit)/s.load))
 	}
-	m := s.make.job(t)
+	return Origin + submit
+}
+
+// submit submits a job.
+func (s *traceStory) submit(r *runner, t *trace.Job, m *made) engine.Input {
 	m.work, m.Job.Retries = r.plan.work(t), r.plan.failures.retriesOf()
 	s.fresh[&m.Job] = m
 	s.open++
@@ -64,12 +78,12 @@ func (s *traceStory) feed(r *runner) (sched.Time, engine.Input, bool) {
 	if t.Duration == 0 {
 		r.result.Timeless++
 	}
-	return at, engine.Input{Command: sched.Submit{Meta: meta(), Job: &m.Job}, Reply: func(a engine.Reply) {
+	return engine.Input{Command: sched.Submit{Meta: meta(), Job: &m.Job}, Reply: func(a engine.Reply) {
 		if !r.accepted(&m.Job, a) {
 			delete(s.fresh, &m.Job)
 			s.open--
 		}
-	}}, true
+	}}
 }
 
 // of returns a job that was accepted and has not ended. It may start before the answer

@@ -26,7 +26,7 @@ func traceOf(t *testing.T, lines ...string) *simulate.Trace {
 }
 
 // placed runs a trace and tells on which type of GPU each job ran.
-func placed(cluster string, trace *simulate.Trace) (*simulate.Result, map[string]string, error) {
+func placed(spec simulate.Spec, trace *simulate.Trace) (*simulate.Result, map[string]string, error) {
 	names, ran := map[sched.JobID]string{}, map[string]string{}
 	see := func(b engine.Batch) {
 		for _, rec := range b.Records {
@@ -35,10 +35,12 @@ func placed(cluster string, trace *simulate.Trace) (*simulate.Result, map[string
 				names[e.ID] = string(e.Job.Name)
 			case sched.Placed:
 				ran[names[e.Attempt.Job]] = string(e.Placement.Tasks[0].SKU)
+			case sched.Joined:
+				ran[names[e.Attempt.Job]] = string(e.Placement.Tasks[0].SKU)
 			}
 		}
 	}
-	r, err := simulate.Run(context.Background(), simulate.Spec{Cluster: cluster, Policy: "fifo"}, trace, simulate.Options{Policies: policy.New, OnBatch: see})
+	r, err := simulate.Run(context.Background(), spec, trace, simulate.Options{Policies: policy.New, OnBatch: see})
 	return r, ran, err
 }
 
@@ -63,7 +65,7 @@ func TestOnlyTheTypesAskedFor(t *testing.T) {
 		{"2x8", map[string]string{"a": "GPU", "v": "GPU", "either": "GPU", "any": "GPU", "part": "GPU", "elastic": "GPU"}, nil},
 		{"1x4:V100,2x8", map[string]string{"a": "GPU", "v": "V100 GPU", "either": "GPU", "any": "GPU V100", "part": "GPU", "elastic": "GPU"}, nil},
 	} {
-		r, ran, err := placed(test.cluster, traceOf(t, lines...))
+		r, ran, err := placed(simulate.Spec{Cluster: test.cluster, Policy: "fifo"}, traceOf(t, lines...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,6 +80,40 @@ func TestOnlyTheTypesAskedFor(t *testing.T) {
 		}
 		if !slices.Equal(reasons, test.reasons) || len(ran) != len(test.want) || r.Refused != len(lines)-len(ran) {
 			t.Errorf("%s: %d ran; refused are %q", test.cluster, len(ran), reasons)
+		}
+	}
+}
+
+// A throughput of 0 means that a model cannot run on a type of GPUs, or not on several
+// machines of it: under every policy it is never placed there, and what has no other type
+// is refused.
+func TestThroughputOfZero(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "speeds.json")
+	if err := os.WriteFile(table, []byte(`{"v100": {"('m', 1)": {"null": 10}, "('n', 1)": {"null": 0}, "('m', 2)": {"null": 18}},
+		"k80": {"('m', 1)": {"null": 0}, "('n', 1)": {"null": 0}, "('m', 2)": {"null": 2}},
+		"k80_unconsolidated": {"('m', 2)": {"null": 0}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job := func(id, model string, gpus int, rest string) string {
+		return fmt.Sprintf(`{"id":%q,"submit_us":0,"duration_us":60000000,"model":%q,"gpus":%d,"milli_cpu":4000%s}`, id, model, gpus, rest)
+	}
+	lines := []string{job("m1", "m", 1, ""), job("m2", "m", 1, ""), job("m3", "m", 1, ""), job("m4", "m", 1, `,"skus":["K80"]`), job("n", "n", 1, ""),
+		job("apart", "m", 2, ""), job("other", "o", 1, `,"skus":["K80"]`)}
+	for _, p := range policy.Names() {
+		r, ran, err := placed(simulate.Spec{Cluster: "2x1:V100,4x1:K80", Policy: p, Throughputs: table, GPU: "v100"}, traceOf(t, lines...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, on := range ran {
+			if (on == "V100") == (name == "other") {
+				t.Errorf("%s: %s runs on %s", p, name, on)
+			}
+		}
+		if len(ran) != 5 || r.Refused != 2 || r.Summary.Finished != 5 || r.Summary.Makespan > 1000 {
+			t.Errorf("%s: %d ran, %d finished in %v s, refused %v", p, len(ran), r.Summary.Finished, r.Summary.Makespan, r.Refusals)
+		}
+		if got := fmt.Sprint(r.KeptOff, r.Ignored, r.Refusals[1]); got != `[{K80 4}] [{CPUs 7}] 1 job, the first "n": model "n" cannot run on the types that it may have: the throughput of ('n', 1) there is 0` {
+			t.Errorf("%s: %s", p, got)
 		}
 	}
 }
