@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/metrics"
 	"github.com/combsched/comb/internal/perf"
 	"github.com/combsched/comb/internal/policy"
@@ -173,12 +174,53 @@ func (s *simFlags) run(sim func(simulate.Folder, simulate.Options) (*simulate.Re
 		debug.SetGCPercent(simulate.GCPercent)
 	}
 	began := time.Now()
-	out := simulate.Folder{Dir: s.dir, Version: versionText(), Cost: func() metrics.Cost { return costSince(began) }}
+	p := runProgress{w: os.Stderr, shown: isTerminal(os.Stderr)}
+	out := simulate.Folder{Dir: s.dir, Version: versionText(), Date: began.UTC().Format(time.DateOnly), Cost: func() metrics.Cost { return costSince(began) }}
 	err = journalled(s.journal, func(o simulate.Options) (err error) {
+		if o.OnBatch = p.batch; !p.shown {
+			o.OnBatch = nil
+		}
 		r, err = sim(out, o)
 		return err
 	})
+	p.end()
 	return r, err
+}
+
+// runProgress tells on a terminal how far a run is.
+type runProgress struct {
+	w          io.Writer
+	shown      bool
+	jobs, over int
+	begin      sched.Time
+	last       time.Time // when it told that
+}
+
+// batch counts jobs, and tells of them twice a second.
+func (p *runProgress) batch(b engine.Batch) {
+	for i := range b.Records {
+		switch b.Records[i].Event.(type) {
+		case sched.JobSubmitted:
+			p.jobs++
+		case sched.JobEnded:
+			p.over++
+		}
+	}
+	if n := len(b.Records); n > 0 && time.Since(p.last) > time.Second/2 {
+		at := b.Records[n-1].Time
+		if p.begin == 0 {
+			p.begin = at
+		}
+		p.last = time.Now()
+		fmt.Fprintf(p.w, "\r\x1b[Kday %.1f: %s submitted, %d ended", float64(at-p.begin)/float64(24*sched.Hour), count(p.jobs, "job", "jobs"), p.over)
+	}
+}
+
+// end takes the line away.
+func (p *runProgress) end() {
+	if !p.last.IsZero() {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
 }
 
 // journalled runs a simulation whose journal goes to a file; without a name it is in
@@ -266,7 +308,8 @@ func (a *app) simCompare() *cobra.Command {
 	vcs := false
 	c := &cobra.Command{Use: "compare DIR...", Short: "Compare the results of several runs",
 		Long: `Compare the folders of several runs: one column a run, the best of each figure
-marked, with the difference to the first.`,
+marked, with the difference to the first. The folder of a sweep stands for all of
+its runs. Runs of different traces are warned of.`,
 		Args: args(cobra.MinimumNArgs(1))}
 	c.Flags().StringVar(&html, "html", "", "also write a page with the plots of all runs")
 	c.Flags().BoolVar(&vcs, "vcs", false, "also compare the figures of each virtual cluster")
@@ -274,9 +317,16 @@ marked, with the difference to the first.`,
 		if err := a.keepApart(c, dirs, writes{"--html", []string{html}}); err != nil {
 			return err
 		}
+		dirs, err := metrics.Folders(dirs)
+		if err != nil {
+			return err
+		}
 		cmp, err := metrics.Compare(dirs)
 		if err != nil {
 			return err
+		}
+		for _, w := range metrics.Warnings(dirs) {
+			fmt.Fprintf(a.errs, "warning: %s\n", clean(w, false))
 		}
 		if vcs {
 			cmp.AddVCs()

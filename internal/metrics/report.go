@@ -70,6 +70,9 @@ func (r *Result) report(w io.Writer, ds []drawing) error {
 		state += fmt.Sprintf("; %s from the first submission to the last end", spanOf(s.Makespan))
 	}
 	p.addf(`<p class="lead">%s</p>`+"\n", esc(state))
+	if r.About != "" {
+		p.addf(`<p class="note">%s</p>`+"\n", esc(r.About))
+	}
 	p.cards(s)
 	for _, d := range ds {
 		p.figure(d.svg)

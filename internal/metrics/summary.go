@@ -59,6 +59,8 @@ type Summary struct {
 
 // Result is what a fold comes to.
 type Result struct {
+	// About says in the report what was run: the trace, the cluster and so on.
+	About    string
 	Summary  Summary
 	Timeline Timeline
 	// JCT are the completion times of each VC's ended jobs in microseconds, sorted.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -49,6 +50,22 @@ type Manifest struct {
 	// Past is set where a journal was replayed; Trace and TraceHash are then those of the
 	// journal, whose hash covers all of its events.
 	Past *PastCounts `json:"past,omitempty"`
+}
+
+// about says in one line what was run.
+func (m *Manifest) about(date string) string {
+	text := "Trace " + m.Trace
+	if m.Past != nil {
+		text = "Journal " + m.Trace
+	}
+	if m.Spec.Cluster != "" {
+		text += ", cluster " + m.Spec.Cluster
+	}
+	text += ", policy " + cmp.Or(m.Spec.Policy, "its own") + fmt.Sprintf(", seed %d", m.Spec.Seed)
+	if date != "" {
+		text += ", " + date
+	}
+	return text
 }
 
 const (
@@ -123,6 +140,8 @@ func (m Manifest) finished(dir string) bool {
 type Folder struct {
 	Dir     string
 	Version string // of the program
+	// Date, when set, is named in the report.
+	Date string
 	// Cost, when set, measures at the end what the run took.
 	Cost func() metrics.Cost
 }
@@ -195,6 +214,7 @@ func (out Folder) fill(m Manifest, origin sched.Time, o Options, run func(Option
 	if out.Cost != nil {
 		r.Summary.Cost = out.Cost()
 	}
+	r.About = m.about(out.Date)
 	if err := r.WriteDir(dir); err != nil {
 		return nil, err
 	}
