@@ -31,7 +31,7 @@ func (a *app) jobRun() *cobra.Command {
 	c := &cobra.Command{Use: "run [flags] -- PROGRAM [ARGUMENT...]", Short: "Run a command as a job and follow it",
 		Long: `Run a command as a job: submit it, follow what it prints, and exit with its
 outcome (0, 10 failed, 11 stopped). Ctrl-C asks to stop the job; a second one
-leaves it. Each argument reaches the program as it is.
+leaves it. Each argument reaches the program as it is, and must be UTF-8 text.
 
 A server that you started on this machine runs it in the present folder and with
 this shell's environment, which is kept like a secret of the job. With another
@@ -152,6 +152,17 @@ var flagOfKey = map[string]string{
 	"extras.comb.grace":                            "--grace",
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
 	"quick.caller.folder":                          "the present folder",
+	"quick.caller.folder.path":                     "the present folder",
+	"quick.name":                                   "--name",
+	"quick.vc":                                     "--vc",
+	"quick.cpus":                                   "--cpus",
+	"quick.sku":                                    "--sku",
+	"quick.priority":                               "--priority",
+	"quick.work_dir":                               "--workdir",
+	"quick.time_limit":                             "--time-limit",
+	"quick.grace":                                  "--grace",
+	"quick.env":                                    "the name of --env",
+	"quick.command[0]":                             "the program",
 }
 
 // byFlag names the flags where a refusal names the keys of a job file: who called
@@ -164,10 +175,14 @@ func byFlag(err error) error {
 	for i := range p.Errors {
 		e := &p.Errors[i]
 		e.Line, e.Column = 0, 0
-		if name, ok := strings.CutPrefix(e.Pointer, "extras.comb.taskRoles.main.env."); ok {
-			e.Pointer = "--env " + name
-		} else if flag := flagOfKey[e.Pointer]; flag != "" {
+		if flag := flagOfKey[e.Pointer]; flag != "" {
 			e.Pointer = flag
+			continue
+		}
+		for prefix, flag := range map[string]string{"extras.comb.taskRoles.main.env.": "--env ", "quick.env.": "--env ", "quick.command[": "argument "} {
+			if name, ok := strings.CutPrefix(e.Pointer, prefix); ok {
+				e.Pointer = flag + strings.TrimSuffix(name, "]")
+			}
 		}
 	}
 	return err

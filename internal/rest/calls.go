@@ -32,7 +32,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 // Submit submits a job. key "" makes a fresh one.
 func (c *Client) Submit(ctx context.Context, r SubmitRequest, key string) (Submitted, error) {
 	var out Submitted
-	k := call{method: http.MethodPost, path: "/jobs", body: jsonBody(r), media: mediaJSON}
+	k := submission("/jobs", r)
 	if key != "" {
 		k.header = map[string]string{HeaderIdempotency: key}
 	}
@@ -41,11 +41,25 @@ func (c *Client) Submit(ctx context.Context, r SubmitRequest, key string) (Submi
 	return out, err
 }
 
+// submission sends a job file as it is, so that what is wrong with its bytes has a
+// place in it, and anything else as JSON.
+func submission(path string, r SubmitRequest) call {
+	if r.Quick != nil {
+		return call{method: http.MethodPost, path: path, json: r}
+	}
+	q := url.Values{}
+	for _, kv := range [][2]string{{"name", r.Name}, {"vc", r.VC}} {
+		if kv[1] != "" {
+			q.Set(kv[0], kv[1])
+		}
+	}
+	return call{method: http.MethodPost, path: path, query: q, body: []byte(r.Source), media: mediaYAML}
+}
+
 // ValidateJob checks a job without submitting it.
 func (c *Client) ValidateJob(ctx context.Context, r SubmitRequest) (Validated, error) {
 	var out Validated
-	k := call{method: http.MethodPost, path: "/jobs:validate", body: jsonBody(r), media: mediaJSON}
-	err := c.do(ctx, k, &out)
+	err := c.do(ctx, submission("/jobs:validate", r), &out)
 	return out, err
 }
 
@@ -198,7 +212,7 @@ func fileBody(file []byte) []byte {
 // done makes a small write.
 func (c *Client) done(ctx context.Context, path string, body any) (Done, error) {
 	var out Done
-	err := c.write(ctx, call{method: http.MethodPost, path: path, body: jsonBody(body), media: mediaJSON}, &out)
+	err := c.write(ctx, call{method: http.MethodPost, path: path, json: body}, &out)
 	c.See(out.Seq)
 	return out, err
 }

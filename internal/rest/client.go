@@ -119,6 +119,7 @@ type call struct {
 	query  url.Values
 	body   []byte
 	media  string // of the body
+	json   any    // instead of both
 	accept string
 	header map[string]string
 }
@@ -196,6 +197,13 @@ func problemOf(resp *http.Response) error {
 // do makes a request that is not a stream and decodes its JSON answer into out,
 // unless out is nil.
 func (c *Client) do(ctx context.Context, k call, out any) error {
+	if k.json != nil {
+		var err error
+		if k.body, err = encode(k.json); err != nil {
+			return err
+		}
+		k.media = mediaJSON
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	resp, err := c.send(ctx, k)
@@ -252,15 +260,6 @@ func (c *Client) write(ctx context.Context, k call, out any) error {
 		}
 		pause *= 4
 	}
-}
-
-// jsonBody encodes a request; the types here always encode.
-func jsonBody(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("encode %T: %v", v, err))
-	}
-	return b
 }
 
 // element escapes a name for a path.

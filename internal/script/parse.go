@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -42,6 +43,11 @@ func parse(src []byte) ([]stanza, error) {
 		return nil, fmt.Errorf("the script is %d bytes long; at most %d are read", len(src), maxScript)
 	}
 	lines := strings.Split(strings.TrimRight(string(src), "\n"), "\n")
+	for i, line := range lines {
+		if !utf8.ValidString(line) {
+			return nil, fmt.Errorf("line %d: it is not UTF-8 text; save the script as UTF-8", i+1)
+		}
+	}
 	if len(lines) > maxLines {
 		return nil, fmt.Errorf("the script has %d lines; at most %d are read", len(lines), maxLines)
 	}

@@ -91,6 +91,9 @@ func (in *submitInput) request() (rest.SubmitRequest, error) {
 
 // strictJSON decodes one value, refuses unknown fields and says where it stopped.
 func strictJSON(src []byte, v any) error {
+	if at, detail := rest.CheckJSON(src); detail != "" {
+		return badJSON(src, at, rest.FieldError{Detail: detail})
+	}
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
@@ -113,7 +116,12 @@ func strictJSON(src []byte, v any) error {
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		offset, field.Detail = int64(len(src)), "the JSON ends too early"
 	}
-	before := src[:min(max(offset-1, 0), int64(len(src)))]
+	return badJSON(src, int(min(max(offset-1, 0), int64(len(src)))), field)
+}
+
+// badJSON puts a mistake at its place.
+func badJSON(src []byte, offset int, field rest.FieldError) error {
+	before := src[:offset]
 	field.Line = 1 + bytes.Count(before, []byte{'\n'})
 	field.Column = len(before) - bytes.LastIndexByte(before, '\n')
 	return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the JSON cannot be read", field)

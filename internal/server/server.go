@@ -6,6 +6,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -128,13 +129,21 @@ func apiConfig() huma.Config {
 			},
 			Security: []map[string][]string{{"token": {}}},
 		},
-		Formats:                      huma.DefaultFormats,
+		Formats:                      map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{problemTransform},
 	}
 	return c
 }
+
+// jsonFormat is the router's own, and refuses what its decoder would change.
+var jsonFormat = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: func(src []byte, v any) error {
+	if at, detail := rest.CheckJSON(src); detail != "" {
+		return fmt.Errorf("at byte %d of the body: %s", at+1, detail)
+	}
+	return json.Unmarshal(src, v)
+}}
 
 // schemaName names a type in the description; the core's types are told apart
 // from the API's own of the same name.
