@@ -109,7 +109,9 @@ func flagError(c *cobra.Command, err error) error {
 			want = "a smaller number"
 		}
 	case want == "duration":
-		want = "a time such as 30s or 5m"
+		want = "a time such as 30s, 90m or 1d12h"
+	case want == "amount":
+		want = "an amount of memory such as 16Gi or 500M, or a number of MiB"
 	case want == "bool":
 		want = "true or false"
 	}
@@ -134,7 +136,7 @@ func (a *app) exit(err error) int {
 		}
 		after := ""
 		if a.timeout > 0 {
-			after = " after " + a.timeout.String()
+			after = " after " + short(a.timeout)
 		}
 		fmt.Fprintf(a.errs, "comb: timed out%s: %s\n", after, clean(text, false))
 		return exitTimeout

@@ -22,12 +22,15 @@ import (
 // streams of the server.
 const maxFollowed = 32
 
+// maxTail bounds the lines of --tail, as the server does.
+const maxTail = 999_999_999
+
 // logFlags are what job logs was asked.
 type logFlags struct {
 	task    string
 	attempt int32
 	stream  string
-	tail    int64
+	tail    *int64 // nil is all
 	offset  int64
 	follow  bool
 }
@@ -44,7 +47,7 @@ over attempts.`,
 	f.StringVar(&l.task, "task", "", "only this task, such as worker-0")
 	f.Int32Var(&l.attempt, "attempt", 0, "only this attempt of the task's gang (default: the latest)")
 	f.StringVar(&l.stream, "stream", "", "only stdout or stderr")
-	f.Int64Var(&l.tail, "tail", 0, "only the last so many lines (default: all)")
+	tail := f.Int64("tail", -1, "only the last so many lines; -1 is all")
 	f.Int64Var(&l.offset, "offset", 0, "begin at this byte")
 	f.BoolVarP(&l.follow, "follow", "f", false, "go on until the end")
 	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions([]string{"stdout", "stderr"}, cobra.ShellCompDirectiveNoFileComp))
@@ -52,8 +55,11 @@ over attempts.`,
 		if l.stream != "" && l.stream != "stdout" && l.stream != "stderr" {
 			return usage(c, "--stream %q: want stdout or stderr", l.stream)
 		}
-		if l.tail < 0 || l.offset < 0 || l.attempt < 0 {
-			return usage(c, "--tail, --offset and --attempt are not negative")
+		if *tail < -1 || *tail > maxTail || l.offset < 0 || l.attempt < 0 {
+			return usage(c, "--tail is -1 to %d; --offset and --attempt are not negative", maxTail)
+		}
+		if *tail >= 0 {
+			l.tail = tail
 		}
 		j, err := client.Job(ctx, ref)
 		if err != nil {
@@ -197,11 +203,11 @@ func (l *logTail) run(ctx context.Context, one bool) error {
 			return nil
 		}
 		if last > l.query.Attempt {
-			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, 0
+			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, nil
 			continue
 		}
 		if l.ended(&j) {
-			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, 0
+			l.query.Attempt, l.query.Offset, l.query.Tail = l.query.Attempt+1, 0, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -44,7 +44,7 @@ those of --env, count before the shell's.`,
 	f.SetInterspersed(false)
 	f.Int64Var(&q.GPUs, "gpus", 0, "GPUs of each task")
 	f.StringVar(&q.CPUs, "cpus", "", "CPUs of each task, such as 0.5")
-	f.Int64Var(&q.MemoryMB, "memory", 0, "memory of each task in MiB")
+	f.Var((*memoryFlag)(&q.MemoryMB), "memory", "memory of each task, such as 16Gi or 500M; a bare number is MiB")
 	f.Int32Var(&q.Tasks, "tasks", 1, "how many equal tasks, started together")
 	f.StringVar(&q.Name, "name", "", "job name (default: made of the program's)")
 	f.StringVar(&q.VC, "vc", "", "virtual cluster")

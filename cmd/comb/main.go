@@ -74,7 +74,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 	f.StringVar(&a.tokenFile, "token-file", "", "file with the token (default: $COMB_TOKEN_FILE, else that server's)")
 	f.StringVarP(&a.format, "output", "o", "table", "output format: table, json or yaml")
 	f.BoolVar(&a.noHeaders, "no-headers", false, "tables without the line of column names")
-	f.DurationVar(&a.timeout, "timeout", 0, "give up after this time, such as 30s (default: none)")
+	f.Var((*durationFlag)(&a.timeout), "timeout", "give up after this time, such as 30s (default: none)")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	root.SetIn(a.in)
 	root.SetOut(a.out)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -20,9 +20,6 @@ import (
 func (a *app) checkFlags(c *cobra.Command) error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, a.format) {
 		return usage(c, "--output %q: want table, json or yaml", a.format)
-	}
-	if a.timeout < 0 {
-		return usage(c, "--timeout %s: want a positive time", a.timeout)
 	}
 	if a.timeout > 0 {
 		// The process ends with the command: nothing has to be released earlier.
@@ -134,19 +131,21 @@ func (a *app) span(from, to sched.Time) string {
 	return short(max(end.Sub(time.UnixMicro(int64(from))), 0))
 }
 
-// short shows a duration in its two largest units.
+// short shows a duration in its two largest units, as flags take it.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+		d = d.Truncate(time.Millisecond)
 	case d < time.Minute:
-		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
+		d = d.Truncate(100 * time.Millisecond)
 	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+		d = d.Truncate(time.Second)
+	case d < 24*time.Hour:
+		d = d.Truncate(time.Minute)
+	default:
+		d = d.Truncate(time.Hour)
 	}
-	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+	return document.FormatDuration(d.Microseconds())
 }
 
 // number shows an integer of any kind.

@@ -51,7 +51,7 @@ func TestNested(t *testing.T) {
 	if d := cmp.Diff(renamed, c.Renamed); d != "" {
 		t.Error(d)
 	}
-	if !strings.Contains(Summary(c), "virtual cluster research (policy fifo, backfill easy, minRunTime 10m0s, preemptionBudget 2): 1 R of R\n") {
+	if !strings.Contains(Summary(c), "virtual cluster research (policy fifo, backfill easy, minRunTime 10m, preemptionBudget 2): 1 R of R\n") {
 		t.Error(Summary(c))
 	}
 }

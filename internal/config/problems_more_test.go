@@ -36,7 +36,7 @@ func TestMoreProblems(t *testing.T) {
 				"f:10:35: virtualClusters.v.minRunTime: expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds\n" +
 				"f:10:57: virtualClusters.v.preemptionBudget: \"-1\" is out of range: it must be 0 to 1000000\n" +
 				"f:11:17: virtualClusters.w.backfill: expected a string, found a list\n" +
-				"f:11:34: virtualClusters.w.minRunTime: the duration \"40d\" is out of range: it must be 0s to 720h0m0s\n" +
+				"f:11:34: virtualClusters.w.minRunTime: the duration \"40d\" is out of range: it must be 0s to 30d\n" +
 				"f:11:57: virtualClusters.w.preemptionBudget: expected an integer, found the text \"many\""},
 		"formerly": {cluster(someTypes, "- cellType: R\n  formerly: r\n  cellChildren: [{cellAddress: a, formerly: x}, {cellAddress: b, formerly: x}]\n- cellType: R\n  cellChildren: [{cellAddress: c, formerly: b}, {cellAddress: d, formerly: d, cellChildren: [{formerly: e}, {}]}]", "v: {formerly: v}\nw: {formerly: v}\nx: {formerly: y}\nz: {formerly: y}\nq: {formerly: a b}"),
 			"f:8:15: physicalCluster.physicalCells[0].formerly: only a node can have an older name; remove the key, or put it at the cell that is the machine\n" +

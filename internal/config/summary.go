@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -151,7 +151,7 @@ func rules(c sched.VCConfig) string {
 		text += ", backfill " + c.Backfill
 	}
 	if c.MinRun > 0 {
-		text += ", minRunTime " + (time.Duration(c.MinRun) * time.Microsecond).String()
+		text += ", minRunTime " + document.FormatDuration(int64(c.MinRun))
 	}
 	if c.Placement != "" {
 		text += ", placement " + c.Placement

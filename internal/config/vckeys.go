@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
@@ -65,7 +64,7 @@ func (b *builder) duration(n *document.Node, most sched.Duration) sched.Duration
 	case !ok:
 		b.Problem(n, "expected a duration such as 90s, 2h30m or 1d12h, or a number of seconds")
 	case d < 0 || d > int64(most):
-		b.Problem(n, "the duration %s is out of range: it must be 0s to %s", document.Quote(n.Text), time.Duration(most)*time.Microsecond)
+		b.Problem(n, "the duration %s is out of range: it must be 0s to %s", document.Quote(n.Text), document.FormatDuration(int64(most)))
 	default:
 		return sched.Duration(d)
 	}

@@ -4,37 +4,78 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 )
 
+// durationUnits are the units of a duration, in microseconds.
+func durationUnits() map[string]float64 {
+	return map[string]float64{"d": 24 * 3600e6, "h": 3600e6, "m": 60e6, "s": 1e6, "ms": 1e3, "us": 1}
+}
+
 // ParseDuration reads "90s", "2h30m", "1d12h" or a bare number of seconds as
-// microseconds: whole and decimal numbers with the units d, h, m, s, ms and us.
-// It refuses what it cannot represent.
+// microseconds: whole and decimal numbers with the units d, h, m, s, ms and us, whole
+// days first. What is beyond 2^62 microseconds is that, so that the caller's own
+// bound refuses it.
 func ParseDuration(s string) (micros int64, ok bool) {
 	if s == "" || len(s) > 40 || strings.ContainsAny(s, "xXpP_eEiInN") {
 		return 0, false
 	}
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
-		v := math.Round(seconds * 1e6)
-		if math.Abs(v) >= 1<<62 {
-			return 0, false
-		}
-		return int64(v), true
+		return bounded(seconds * 1e6), true
 	}
-	days := int64(0)
-	if i := strings.IndexByte(s, 'd'); i >= 0 {
-		n, err := strconv.ParseUint(s[:i], 10, 16)
-		if err != nil {
-			return 0, false
-		}
-		days, s = int64(n), s[i+1:]
-		if s == "" {
-			s = "0s"
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || (days > 0 && d < 0) {
+	rest, minus := strings.CutPrefix(s, "-")
+	if rest == "" || minus && strings.Contains(rest, "d") {
 		return 0, false
 	}
-	return days*24*int64(time.Hour/time.Microsecond) + d.Microseconds(), true
+	total := 0.0
+	for first := true; rest != ""; first = false {
+		n := len(rest) - len(strings.TrimLeft(rest, "0123456789."))
+		unit := rest[n:]
+		if i := strings.IndexAny(unit, "0123456789."); i >= 0 {
+			unit = unit[:i]
+		}
+		value, err := strconv.ParseFloat(rest[:n], 64)
+		size, known := durationUnits()[unit]
+		if err != nil || !known || unit == "d" && (!first || strings.Contains(rest[:n], ".")) {
+			return 0, false
+		}
+		total += value * size
+		rest = rest[n+len(unit):]
+	}
+	if minus {
+		total = -total
+	}
+	return bounded(total), true
+}
+
+// FormatDuration writes microseconds as ParseDuration reads them, without empty
+// parts: 1d12h, 5m, 1m30s, 250ms, 0s.
+func FormatDuration(micros int64) string {
+	if micros < 0 {
+		return "-" + FormatDuration(-micros)
+	}
+	if micros < 1_000_000 && micros > 0 {
+		if micros%1000 == 0 {
+			return strconv.FormatInt(micros/1000, 10) + "ms"
+		}
+		return strconv.FormatInt(micros, 10) + "us"
+	}
+	out := ""
+	for _, u := range []struct {
+		name string
+		size int64
+	}{{"d", 24 * 3600e6}, {"h", 3600e6}, {"m", 60e6}} {
+		if n := micros / u.size; n > 0 {
+			out += strconv.FormatInt(n, 10) + u.name
+		}
+		micros %= u.size
+	}
+	if micros > 0 || out == "" {
+		out += strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64) + "s"
+	}
+	return out
+}
+
+func bounded(micros float64) int64 {
+	const most = 1 << 62
+	return int64(math.Round(max(-most, min(micros, most))))
 }

@@ -1,12 +1,10 @@
 package jobspec
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/combsched/comb/internal/cell"
@@ -128,12 +126,7 @@ func (p *parser) duration(n *document.Node, low, high sched.Duration) sched.Dura
 	return d
 }
 
-func formatDuration(d sched.Duration) string {
-	if d >= 24*sched.Hour && d%(24*sched.Hour) == 0 {
-		return fmt.Sprintf("%dd", d/(24*sched.Hour))
-	}
-	return (time.Duration(d) * time.Microsecond).String()
-}
+func formatDuration(d sched.Duration) string { return document.FormatDuration(int64(d)) }
 
 // positive reads an integer from 1; 0 when absent.
 func (p *parser) positive(n *document.Node, high int64) int64 {

@@ -131,13 +131,18 @@ func (p *parser) readHeader(top *document.MapReader) {
 	top.Require("protocolVersion", "name", "type", "taskRoles")
 	p.r.String(top.Node("protocolVersion"), document.Text{OneOf: []string{"2"}})
 	p.r.String(top.Node("type"), document.Text{OneOf: []string{"job"}})
-	p.job.Name = sched.JobName(p.name(top.Node("name")))
+	name := p.name(top.Node("name"))
 	if p.env.Name != "" {
-		p.job.Name = sched.JobName(p.env.Name)
-		if !namePattern.MatchString(p.env.Name) || len(p.env.Name) > maxName {
-			p.outside("name", "%s is not a name: use at most %d letters, digits, - and _", document.Quote(p.env.Name), maxName)
+		name = p.env.Name
+		if !namePattern.MatchString(name) || len(name) > maxName {
+			p.outside("name", "%s is not a name: use at most %d letters, digits, - and _", document.Quote(name), maxName)
+		} else if why := notCallable(name); why != "" {
+			p.outside("name", "%s", why)
 		}
+	} else if why := notCallable(name); why != "" {
+		p.r.Problem(top.Node("name"), "%s", why)
 	}
+	p.job.Name = sched.JobName(name)
 	for _, key := range []string{"version", "contributor", "description"} {
 		top.String(key, document.Text{})
 	}
@@ -148,6 +153,17 @@ func (p *parser) readHeader(top *document.MapReader) {
 	p.readVC(defaults.Node("virtualCluster"))
 	defaults.Node("deployment") // read with the deployments
 	defaults.Rest()
+}
+
+// notCallable says why a job of that name could not be named in a command.
+func notCallable(name string) string {
+	switch {
+	case strings.HasPrefix(name, "-"):
+		return fmt.Sprintf("the job's name %s begins with -, as flags of commands do; begin it with a letter", document.Quote(name))
+	case name != "" && strings.Trim(name, "0123456789") == "":
+		return fmt.Sprintf("the job's name %s is a number, and numbers name jobs by their id; add a letter", document.Quote(name))
+	}
+	return ""
 }
 
 func (p *parser) readVC(at *document.Node) {

@@ -52,12 +52,13 @@ func TestExpansionIsBounded(t *testing.T) {
 func TestDurations(t *testing.T) {
 	for in, want := range map[string]int64{
 		"90": 90e6, "1.5": 1.5e6, "90s": 90e6, "2h30m": 9000e6, "1d": 86400e6, "1d12h": 129600e6, "0": 0, "250ms": 250e3, "0.5h": 1800e6,
+		"1h0.5us": 3600e6 + 1, "-5s": -5e6, "99999999h": 359999996400e6, "99999999999d": 1 << 62, strings.Repeat("9", 39): 1 << 62,
 	} {
 		if got, ok := document.ParseDuration(in); !ok || got != want {
 			t.Errorf("%q: %d %v, want %d", in, got, ok, want)
 		}
 	}
-	for _, in := range []string{"", "soon", "1e3", "0x10", "Inf", "NaN", "1_000", "d", "1d-2h", "-1d", "99999999d", "h", "1 h", strings.Repeat("9", 39)} {
+	for _, in := range []string{"", "soon", "1e3", "0x10", "Inf", "NaN", "1_000", "d", "1d-2h", "-1d", "1.5d", "1h1d", "1h2", "1..5h", "-", "h", "1 h"} {
 		if got, ok := document.ParseDuration(in); ok {
 			t.Errorf("%q: accepted as %d", in, got)
 		}

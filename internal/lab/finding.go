@@ -103,7 +103,7 @@ func (l *Lab) runs(id sched.JobID) (out []taskRun) {
 func (l *Lab) log(ctx context.Context, r taskRun) (string, error) {
 	var b strings.Builder
 	_, err := l.watch.client.Logs(ctx, rest.LogQuery{Job: rest.JobRef(r.attempt.Job), Role: r.role, Index: r.index,
-		Attempt: r.attempt.N, Tail: -1}, &b)
+		Attempt: r.attempt.N}, &b)
 	return b.String(), err
 }
 

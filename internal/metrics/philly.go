@@ -285,7 +285,7 @@ func (r *PhillyReport) sections() []section {
 		delay.rows = append(delay.rows, []string{d.Size, n(d.Jobs), spanOf(d.FairShare), spanOf(d.Fragmentation), spanOf(d.BackOff), spanOf(d.P50), spanOf(d.P95),
 			percent(d.FairShareJobs), percent(d.FragmentationJobs), d.Nodes.round()})
 	}
-	use := section{title: "Utilisation by size, nodes used and co-location", head: []string{"GPUs", "nodes", "co-location", "jobs", "GPU-hours", "utilisation"}}
+	use := section{title: "Utilization by size, nodes used and co-location", head: []string{"GPUs", "nodes", "co-location", "jobs", "GPU-hours", "utilization"}}
 	for _, u := range r.Use {
 		use.rows = append(use.rows, []string{u.Size, u.Nodes, colocation(u.Colocated), n(u.Jobs), short(float64(u.GPUHours)), percent(u.Utilization)})
 	}

@@ -189,8 +189,8 @@ func ReadFrames(r io.Reader, f func(Frame) error) error {
 	return lines.Err()
 }
 
-// LogQuery names one task's log. Attempt 0 is the latest. Tail 0 is all;
-// otherwise the last Tail lines. Offset counts bytes from the log's start.
+// LogQuery names one task's log. Attempt 0 is the latest. Tail is how
+// many of the last lines, nil is all; Offset counts bytes from the log's start.
 type LogQuery struct {
 	Job     string
 	Role    string
@@ -198,7 +198,7 @@ type LogQuery struct {
 	Attempt int32
 	Stream  string // stdout or stderr; "" is stdout
 	Offset  int64
-	Tail    int64
+	Tail    *int64
 	Follow  bool
 }
 
@@ -231,8 +231,8 @@ func (s *logStream) values() url.Values {
 	}
 	if s.query.Offset > 0 {
 		v.Set("offset", strconv.FormatInt(s.query.Offset, 10))
-	} else if s.query.Tail > 0 {
-		v.Set("tail", strconv.FormatInt(s.query.Tail, 10))
+	} else if s.query.Tail != nil {
+		v.Set("tail", strconv.FormatInt(*s.query.Tail, 10))
 	}
 	if s.query.Follow {
 		v.Set("follow", "true")
@@ -249,7 +249,7 @@ func (s *logStream) once(ctx context.Context) (bool, error) {
 	}
 	defer resp.Body.Close()
 	if start, err := strconv.ParseInt(resp.Header.Get(HeaderLogOffset), 10, 64); err == nil {
-		s.query.Offset = start
+		s.query.Offset, s.query.Tail = start, nil // the next connection goes on from here
 	}
 	body := &readErrors{r: resp.Body}
 	n, err := io.Copy(s.out, body)

@@ -38,13 +38,13 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 func TestCheckJSON(t *testing.T) {
 	for text, at := range map[string]int{
 		`{"a": "ok \ufffd \/ \\ud800 \ud83d\ude00 é"}`: -1,
-		"{\"a\": \"\xe9\"}":           7,
-		`{"a": "x\ud800"}`:            8,
-		`{"a": "\ude00\ud83d"}`:       7,
-		`{"a": "\ud83d\ud83d\ude00"}`: 7,
-		`{"a": "\\\udc00"}`:           9,
-		`"\ud8`:                       -1, // the decoder says what is wrong with it
-		`"\`:                          -1,
+		"{\"a\": \"\xe9\"}":                            7,
+		`{"a": "x\ud800"}`:                             8,
+		`{"a": "\ude00\ud83d"}`:                        7,
+		`{"a": "\ud83d\ud83d\ude00"}`:                  7,
+		`{"a": "\\\udc00"}`:                            9,
+		`"\ud8`:                                        -1, // the decoder says what is wrong with it
+		`"\`:                                           -1,
 	} {
 		if got, detail := CheckJSON([]byte(text)); (detail == "") != (at < 0) || at >= 0 && got != at {
 			t.Errorf("%q: at %d %q, want %d", text, got, detail, at)

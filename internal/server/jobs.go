@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
 )
 
 // Sizes of a page of jobs.
@@ -272,15 +273,22 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 		return nil, err
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}
+	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
 		out.Jobs = append(out.Jobs, liveJobs(st, s.opts.Now(), &f)...)
+		for _, v := range st.VCs() {
+			known[string(v.Name)] = true
+		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	finished, err := s.finishedJobs(ctx, &f)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.checkVCs(ctx, f.vcs, known); err != nil {
 		return nil, err
 	}
 	for _, j := range finished {
@@ -294,6 +302,24 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 		out.Next = rest.JobRef(out.Jobs[f.limit-1].ID)
 	}
 	return answer(out), nil
+}
+
+// checkVCs refuses names of virtual clusters that there never were: a list that is
+// empty for a mistake in typing looks like an idle cluster.
+func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]bool) error {
+	for _, name := range names {
+		if known[name] {
+			continue
+		}
+		past, _, err := s.store.Finished(ctx, store.Filter{VC: name, Limit: 1})
+		if err != nil {
+			return s.fail(err)
+		}
+		if len(past) == 0 {
+			return notFound("no virtual cluster %q; see comb vc list", clip(name))
+		}
+	}
+	return nil
 }
 
 // liveJobs returns up to one more than a page of jobs, newest first, with the

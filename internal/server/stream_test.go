@@ -142,9 +142,11 @@ func TestLogs(t *testing.T) {
 	for _, c := range []struct {
 		offset, tail int64
 		want         string
-	}{{0, 0, "one\ntwo\nthree\n"}, {0, 1, "three\n"}, {0, 2, "two\nthree\n"}, {0, 9, "one\ntwo\nthree\n"}, {4, 0, "two\nthree\n"}, {99, 0, ""}} {
+	}{{0, -1, "one\ntwo\nthree\n"}, {0, 0, ""}, {0, 1, "three\n"}, {0, 2, "two\nthree\n"}, {0, 9, "one\ntwo\nthree\n"}, {4, -1, "two\nthree\n"}, {99, -1, ""}} {
 		var out bytes.Buffer
-		q.Offset, q.Tail = c.offset, c.tail
+		if q.Offset, q.Tail = c.offset, &c.tail; c.tail < 0 {
+			q.Tail = nil
+		}
 		if _, err := w.client.Logs(ctx, q, &out); err != nil || out.String() != c.want {
 			t.Errorf("offset %d, tail %d: %q, %v; want %q", c.offset, c.tail, out.String(), err, c.want)
 		}

@@ -125,10 +125,10 @@ func contended(t *testing.T) string {
 }
 
 const contendedHead = "\n## The policies against each other\n\nOne contended trace of hyper-parameter searches (100 apps, 1,400 trials of 2 and 4 GPUs, 16 nodes of 8), `--restart-cost 30 --shape gpu`, so that gangs may be spread over nodes; noise is `--noise survey`, slow-down the table `model_info.json` of Chronus' artifact.\n" +
-	"What a policy was made for shows in its own column: SRTF's and Tiresias' completion times, Themis' largest finish-time fairness, Gandiva's utilisation, Chronus' misses.\nGandiva's is the effective utilisation where spreading costs: its affinity keeps gangs on one node. It packs nobody here, since the trace does not say how much its jobs use GPUs, and its turns make jobs of about one length end later, as its critics say. With noise Chronus' misses are those of wrong declarations: its profiler is off.\n\n| policy | setting | average JCT, s | p95 | utilisation | effective | largest rho | p95 of rho | misses | preemptions |\n|---|---|---|---|---|---|---|---|---|---|\n"
+	"What a policy was made for shows in its own column: SRTF's and Tiresias' completion times, Themis' largest finish-time fairness, Gandiva's utilization, Chronus' misses.\nGandiva's is the effective utilization where spreading costs: its affinity keeps gangs on one node. It packs nobody here, since the trace does not say how much its jobs use GPUs, and its turns make jobs of about one length end later, as its critics say. With noise Chronus' misses are those of wrong declarations: its profiler is off.\n\n| policy | setting | average JCT, s | p95 | utilization | effective | largest rho | p95 of rho | misses | preemptions |\n|---|---|---|---|---|---|---|---|---|---|\n"
 
 func contendedColumns(first string) string {
-	return "\n| " + first + " | average JCT, s | p95 | utilisation | effective | largest rho | p95 of rho | misses | preemptions |\n|---|---|---|---|---|---|---|---|---|\n"
+	return "\n| " + first + " | average JCT, s | p95 | utilization | effective | largest rho | p95 of rho | misses | preemptions |\n|---|---|---|---|---|---|---|---|---|\n"
 }
 
 func writeContended(b *strings.Builder, name string, s metrics.Summary) {

@@ -42,9 +42,9 @@ func headlines(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(headlinesHead)
 	fmt.Fprintf(&b, "| Tiresias (NSDI'19) | mean JCT up to 5.5 times lower than YARN's capacity scheduler | 480 jobs on 15x4: %.1f times lower than `fifo`, %.2f than `firstfit` | the gain is that over a line whose head holds up all others, and grows with the load; passing over what does not fit has most of it |\n", jct("fifo")/las, jct("firstfit")/las)
-	fmt.Fprintf(&b, "| Themis (NSDI'20) | finish-time fairness more than 2.25 times better, 5 to 250 %% more efficient | contended trace with slow-down: largest rho %.1f times lower than Tiresias', %.1f than SRTF's; effective utilisation %+.0f %% and %+.0f %% | two of five apps suffer from being spread, and twice at most; apps of equal trials leave Tiresias less to be unfair with |\n",
+	fmt.Fprintf(&b, "| Themis (NSDI'20) | finish-time fairness more than 2.25 times better, 5 to 250 %% more efficient | contended trace with slow-down: largest rho %.1f times lower than Tiresias', %.1f than SRTF's; effective utilization %+.0f %% and %+.0f %% | two of five apps suffer from being spread, and twice at most; apps of equal trials leave Tiresias less to be unfair with |\n",
 		rho(other), rho(srtf), 100*(float64(themis.GPUEffective/other.GPUEffective)-1), 100*(float64(themis.GPUEffective/srtf.GPUEffective)-1))
-	fmt.Fprintf(&b, "| Gandiva (OSDI'18) | 26 %% more utilisation on 180 GPUs | twice as many jobs as GPUs by Gavel's table of pairs: %.0f %% more work done until the mean job ends than by turns alone; on the contended trace nothing | packing is all of it: that trace does not say how jobs use GPUs, so nobody is packed |\n", 100*(float64(turns.JCTAvg/together.JCTAvg)-1))
+	fmt.Fprintf(&b, "| Gandiva (OSDI'18) | 26 %% more utilization on 180 GPUs | twice as many jobs as GPUs by Gavel's table of pairs: %.0f %% more work done until the mean job ends than by turns alone; on the contended trace nothing | packing is all of it: that trace does not say how jobs use GPUs, so nobody is packed |\n", 100*(float64(turns.JCTAvg/together.JCTAvg)-1))
 	return b.String()
 }
 

@@ -37,7 +37,7 @@ func moving(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("\n## Making room by moving\n\nThe Philly trace with `--vcs from-trace --restart-cost 60`: at most ten gangs of a virtual cluster move in an hour, so that one that waits gets its place. " +
 		"What a gang waits for a place, while enough GPUs are free, almost ends under `firstfit`; under `fifo` it is what those behind wait for, too.\n\n" +
-		"| cluster | policy | average JCT, s | average wait | of it for a place | moves | utilisation |\n|---|---|---|---|---|---|---|\n")
+		"| cluster | policy | average JCT, s | average wait | of it for a place | moves | utilization |\n|---|---|---|---|---|---|---|\n")
 	for _, cluster := range []string{"64x8", "56x8"} {
 		for _, p := range movesRuns() {
 			s := run(t, data(t, "philly/philly_jobs.csv.gz"), simulate.Spec{Cluster: cluster, Policy: p, VCs: "from-trace", RestartCost: "60"}).Summary

@@ -63,7 +63,7 @@ func TestSamplesAreToldWhenTheyChange(t *testing.T) {
 	if got := w.use(a.Attempt, 0); got != (sched.DeviceUse{Util: 600, MemoryMB: 3000}) {
 		t.Errorf("the first sample: %+v", got)
 	}
-	// Too little to tell, then by utilisation, then by memory.
+	// Too little to tell, then by utilization, then by memory.
 	f.write("gpus", "0, GPU-a, 45, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")
 	time.Sleep(300 * time.Millisecond)
 	f.write("gpus", "0, GPU-a, 20, 1000, 10000\n1, GPU-b, 80, 3400, 10000\n")

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/combsched/comb/internal/document"
+)
+
+// durationFlag is a time as job files write it: 90s, 2h30m, 1d12h, or seconds.
+type durationFlag time.Duration
+
+// maxWait is the largest value of a durationFlag.
+const maxWait = 10 * 365 * 24 * time.Hour
+
+// Set implements pflag.Value.
+func (d *durationFlag) Set(text string) error {
+	micros, ok := document.ParseDuration(text)
+	if !ok || micros < 0 || micros > maxWait.Microseconds() {
+		return errors.New("want a time such as 30s, 90m or 1d12h")
+	}
+	*d = durationFlag(time.Duration(micros) * time.Microsecond)
+	return nil
+}
+
+// String implements pflag.Value; "" is no default worth showing.
+func (d *durationFlag) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return short(time.Duration(*d))
+}
+
+// Type implements pflag.Value.
+func (d *durationFlag) Type() string { return "duration" }
+
+// memoryFlag is an amount of memory in MiB, with a unit or without.
+type memoryFlag int64
+
+// Set implements pflag.Value.
+func (m *memoryFlag) Set(text string) error {
+	mib, err := strconv.ParseInt(text, 10, 64)
+	ok := err == nil && mib >= 0
+	if err != nil {
+		mib, ok = document.ParseMemory(text)
+	}
+	if !ok {
+		return errors.New("want an amount such as 16Gi or 500M")
+	}
+	*m = memoryFlag(mib)
+	return nil
+}
+
+// String implements pflag.Value; "" is no default worth showing.
+func (m *memoryFlag) String() string {
+	if *m == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*m), 10) + "Mi"
+}
+
+// Type implements pflag.Value.
+func (m *memoryFlag) Type() string { return "amount" }
