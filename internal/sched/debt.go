@@ -122,7 +122,7 @@ func (s *State) owes(space int32) int64 {
 	if i, found := s.findDebt(s.cl.Space(space).Name); found {
 		d = s.debts[i]
 	}
-	weight := max(vcConfig(s.cfg, s.cl.Space(space).Name).Weight, 1)
+	weight := s.weight(space)
 	most := int64(0)
 	f := s.cl.Forest()
 	for c := range f.Chains {

@@ -102,17 +102,7 @@ func (s *State) ahead(j *job) []JobBrief {
 func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
 	var ids []JobID
 	for _, g := range gangs {
-		var more []JobID
-		if c := g.Reason.Code; !j.spec.restricted() || c != VCBusy && c != Fragmented { // else the reason knows better who stands on its nodes
-			more = s.endable(j, int(g.Gang))
-		}
-		more = append(more[:min(len(more), maxNamed)], g.Reason.Jobs...)
-		for _, id := range more {
-			if b := s.find(id); b != nil && b != j && s.phase(b) == Active && !slices.Contains(ids, id) && len(ids) < maxNamed {
-				ids = append(ids, id)
-			}
-		}
-		if len(ids) > 0 {
+		if ids = s.inTheWay(j, int(g.Gang), &g.Reason); len(ids) > 0 {
 			break // the gangs of one job wait for about the same
 		}
 	}
@@ -124,6 +114,32 @@ func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
 		return cmp.Or(cmp.Compare(uint64(a.Ends-1), uint64(b.Ends-1)), cmp.Compare(a.Job, b.Job))
 	})
 	return out
+}
+
+// inTheWay returns the jobs that run and hold what a gang could use, which waits for a reason; at
+// most 10.
+func (s *State) inTheWay(j *job, g int, why *Reason) []JobID {
+	var all, out []JobID
+	switch {
+	case why.outer(): // only where the reason names it
+	case !j.spec.restricted():
+		all = s.endable(j, g)
+	case why.Code != VCBusy && why.Code != Fragmented: // these name what stands on its nodes
+		own, others := s.holdersFor(j, g)
+		all = append(own, others...)
+	}
+	for _, id := range append(all[:min(len(all), maxNamed)], why.Jobs...) {
+		if b := s.find(id); b != nil && b != j && s.phase(b) == Active && !slices.Contains(out, id) && len(out) < maxNamed {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// outer reports whether a gang waits for something else than cells that jobs hold: for bad or
+// cordoned nodes, for such as refused it, or for what drains or is lost.
+func (r *Reason) outer() bool {
+	return r.Code == BadHardware || r.Code == Draining || r.Code == HeldUnknown || r.Code == BackOff && len(r.Nodes) > 0
 }
 
 // brief is what others may know about a job.

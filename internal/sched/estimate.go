@@ -269,9 +269,10 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 	if j == nil {
 		return "it ends before it starts", nil
 	}
+	why := f.reason(j, g)
 	var ids []JobID
 	var whys []string
-	for _, b := range f.endable(j, int(g)) {
+	for _, b := range f.inTheWay(j, int(g), &why) {
 		h := f.find(b)
 		for k := range h.gangs {
 			at := h.gangs[k].attempt
@@ -285,7 +286,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 		}
 	}
 	if len(ids) == 0 {
-		return f.reason(j, g).Message, nil
+		return why.Message, nil
 	}
 	text := whys[0]
 	if len(whys) > 1 {

@@ -38,6 +38,23 @@ func (s *State) illsFor(j *job, g int, on cell.NodeSet) (out ills) {
 	return out
 }
 
+// inService counts the leaves of a SKU that a gang could use, on the nodes that it may use, which are in
+// service, promised to no gang and, but for opportunistic work, idle.
+func (s *State) inService(j *job, g int, sku cell.TypeName) (n int32) {
+	f, its := s.cl.Forest(), s.itsNodes(j)
+	for l := range f.Leaves {
+		at := f.Leaves[l]
+		c := &f.Cells[at]
+		if f.Chains[c.Chain].SKU != sku || s.cl.Blame(c.Node) != 0 || s.cl.LeafBad(cell.LeafID(l)) || its != nil && !its.Has(c.Node) || !s.usableChain(j, g, c.Chain) || s.pinnedAway(j, g, at) {
+			continue
+		}
+		if hold, promised := s.cl.Holder(cell.LeafID(l)); promised == cell.None && (hold == cell.None || s.cl.Alloc(hold).Opportunistic() && j.spec.Priority >= cell.MinGuaranteed) {
+			n++
+		}
+	}
+	return n
+}
+
 // badOn reports whether leaves of a node that a gang could use are out of service, and,
 // where jobs drain at all, whether some only drain.
 func (s *State) badOn(j *job, g int, node int32, some bool) (bad, drains bool) {
@@ -78,6 +95,11 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 	if len(ill.nodes)+len(ill.drained) == 0 { // with others in service, cells might be bound elsewhere
 		ill = s.illsFor(j, g, nil)
 	}
+	r.Rooms = slices.Clone(r.Rooms)
+	for i := range r.Rooms {
+		r.Rooms[i].Free = min(r.Rooms[i].Free, s.inService(j, g, r.Rooms[i].SKU))
+	}
+	r.Free, r.Total = sumRooms(r.Rooms)
 	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
 	for _, i := range ill.nodes[:min(len(ill.nodes), maxNamed)] {
 		r.Nodes = append(r.Nodes, f.Nodes[i].Name)

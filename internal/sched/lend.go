@@ -42,11 +42,8 @@ func (s *State) lend(extras bool) {
 		}
 		if s.jobs[e.slot].gangs[e.gang].leaves > rest {
 			waits[space].pass()
-		} else if n := s.grantOpportunistic(e, failed); n > 0 {
-			borrowed[space] += n
-			if s.cfg.HalfLife > 0 {
-				borrowed[space] = s.owes(int32(space))
-			}
+		} else if s.grantOpportunistic(e, failed) {
+			borrowed[space] = s.loan(int32(space))
 		} else {
 			waits[space].next()
 		}
@@ -86,33 +83,42 @@ func (s *State) opportunistic(extras bool) []merge {
 	return out
 }
 
-// borrowed returns how many leaves each space uses opportunistically, or with a
-// half-life what it owes for that and earlier use.
+// borrowed returns the loans of all VCs, by space.
 func (s *State) borrowed() []int64 {
 	n := make([]int64, len(s.queues))
-	for i := range n {
-		if n[i] = s.tallies[i].borrowed; s.cfg.HalfLife > 0 && i > 0 {
-			n[i] = s.owes(int32(i))
-		}
+	for i := 1; i < len(n); i++ {
+		n[i] = s.loan(int32(i))
 	}
 	return n
 }
 
-// grantOpportunistic places one gang on free leaves; it returns how many it took,
-// without those of members above its minimum that went along.
-func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
+// loan is by what VCs are compared: the leaves that one uses opportunistically, for each unit of
+// its weight, or with a half-life what it owes for that and earlier use.
+func (s *State) loan(space int32) int64 {
+	if s.cfg.HalfLife > 0 {
+		return s.owes(space)
+	}
+	return s.tallies[space].borrowed << meanBits / s.weight(space)
+}
+
+// weight is the part of a VC of what nobody uses, beside others' parts.
+func (s *State) weight(space int32) int64 {
+	return int64(max(vcConfig(s.cfg, s.cl.Space(space).Name).Weight, 1))
+}
+
+// grantOpportunistic places one gang on free leaves, if it can.
+func (s *State) grantOpportunistic(e queued, failed map[string]bool) bool {
 	defer s.blaming(e.job)
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]
 	if !s.eligible(j, e.gang) || failed[g.shape.text] || s.alone(j) && failed[g.shape.text+aloneToo] {
-		return 0
+		return false
 	}
 	if s.extra(e) && !s.extraEligible(j) {
-		return 0
+		return false
 	}
-	leaves := int64(g.leaves)
 	if e.gang == 0 && s.placeWhole(j, nil) {
-		return leaves
+		return true
 	}
 	p, ok := s.plan(j, int(e.gang), nil)
 	if !ok {
@@ -121,8 +127,8 @@ func (s *State) grantOpportunistic(e queued, failed map[string]bool) int64 {
 		} else {
 			failed[key] = !g.avoids()
 		}
-		return 0
+		return false
 	}
 	s.carryOut(j, e.gang, p)
-	return leaves
+	return true
 }
