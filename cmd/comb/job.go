@@ -295,6 +295,8 @@ func exitText(e *sched.Exit) string {
 	}
 	if e.Cause != "" {
 		text += " (" + string(e.Cause) + ")"
+	} else if e.Message != "" && !e.Own {
+		text += " (" + e.Message + ")"
 	}
 	return text
 }

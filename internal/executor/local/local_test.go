@@ -256,7 +256,7 @@ func TestExitCodes(t *testing.T) {
 		{"exit 42", sched.Exit{Code: 42, Own: true}},
 		{"false\ntrue", sched.Exit{Own: true}}, // the shell goes on behind an error
 		{"kill -SEGV $$", sched.Exit{Code: 139, Signal: 11, Own: true}},
-		{"no-such-program", sched.Exit{Code: 127, Own: true}},
+		{"no-such-program", sched.Exit{Code: 127, Own: true, Message: "line 1: no-such-program: command not found"}},
 		{"(sleep 0.2; exit 9) & wait $!", sched.Exit{Code: 9, Own: true}},
 	} {
 		w := newWorld(t)

@@ -217,22 +217,25 @@ func readStatus(f *os.File) *identity {
 	return id
 }
 
-// lastLine is the end of a supervisor's notes, for a message.
+// lastLine is the last line of a file, for a message; "" where there is none, or one of
+// more than 4,096 bytes.
 func lastLine(path string) string {
 	f, err := openPlain(path)
 	if err != nil {
-		return "it left no reason"
+		return ""
 	}
 	defer f.Close()
+	whole := true
 	if st, err := f.Stat(); err == nil && st.Size() > 4096 {
-		_, _ = f.Seek(-4096, io.SeekEnd)
+		_, err = f.Seek(-4096, io.SeekEnd)
+		whole = err != nil
 	}
 	data, _ := io.ReadAll(io.LimitReader(f, 4096))
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	if last := lines[len(lines)-1]; last != "" {
-		return strings.ToValidUTF8(last, "?")
+	if len(lines) == 1 && !whole {
+		return ""
 	}
-	return "it left no reason"
+	return strings.ToValidUTF8(lines[len(lines)-1], "?")
 }
 
 // onDisk lists the tasks of an attempt that have files.

@@ -80,7 +80,8 @@ type supervisor struct {
 
 	ended   *unix.WaitStatus // of the main process
 	looked  time.Time
-	deadln  time.Time // when to begin killing; zero is never
+	deadln  time.Time     // when to begin killing; zero is never
+	grace   time.Duration // of the stop
 	killing bool
 	ask     asking
 	stopped bool   // somebody asked for the end
@@ -401,7 +402,7 @@ func (s *supervisor) stop(grace time.Duration) {
 		return
 	}
 	again := s.stopped
-	s.stopped, s.deadln = true, until
+	s.stopped, s.deadln, s.grace = true, until, grace
 	s.wake()
 	if !again || len(s.ask.progs) == 0 {
 		s.terminate()
@@ -459,6 +460,8 @@ func (s *supervisor) exit() sched.Exit {
 	case s.part.expiry != "" && !s.own:
 		e.Cause, e.Message = sched.SuspendTimeout, s.part.expiry
 	case e.Code == 0:
+	case s.stopped && s.killing && !s.oom && st != nil && st.Signaled() && st.Signal() == unix.SIGKILL:
+		e.Message = fmt.Sprintf("it had not ended when its grace of %v was over, and was killed", s.grace)
 	case (s.oom || outOfMemory(s.spec) > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory
 		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -282,7 +285,7 @@ func (t *task) settle(s *spec, p proc) {
 	}
 	mine, err := writeClaim(t.dir, claim{Boot: t.e.boot})
 	if err == nil && mine {
-		t.refused(outcome{Refused: "its supervisor did not start: " + lastLine(filepath.Join(t.dir, noteFile))})
+		t.refused(outcome{Refused: "its supervisor did not start: " + cmp.Or(lastLine(filepath.Join(t.dir, noteFile)), "it left no reason")})
 		return
 	}
 	var c claim
@@ -544,7 +547,46 @@ func (t *task) tellOutcome(o outcome) {
 		t.e.tell(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job})
 		return
 	}
-	t.exited(*o.Exit, false)
+	x := *o.Exit
+	if x.Own && x.Code != 0 && x.Message == "" {
+		x.Message = t.lastWords()
+	}
+	t.exited(x, false)
+}
+
+// longestWords is of a last line that is told, in bytes.
+const longestWords = 200
+
+// lastWords is the last line that the task wrote on standard error, without the values
+// of its job's secrets; "" where there is none.
+func (t *task) lastWords() string {
+	files, err := filepath.Glob(filepath.Join(t.dir, Stderr+".*"))
+	if err != nil || len(files) == 0 {
+		return ""
+	}
+	slices.Sort(files)
+	text := strings.TrimPrefix(lastLine(files[len(files)-1]), "/proc/self/fd/3: ") // as bash calls the script
+	if t.e.o.Secrets != nil {
+		secrets, err := t.e.o.Secrets(t.at.id.Job)
+		if err != nil {
+			return "" // what is secret in it is not known
+		}
+		for _, value := range secrets {
+			if value != "" {
+				text = strings.ReplaceAll(text, value, "***")
+			}
+		}
+	}
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text))
+	if len(text) > longestWords {
+		text = strings.ToValidUTF8(text[:longestWords], "") + "..."
+	}
+	return text
 }
 
 func (t *task) unknown(why string) {

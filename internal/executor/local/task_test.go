@@ -694,3 +694,31 @@ func TestDeviceFiles(t *testing.T) {
 		t.Errorf("refused with %+v", r)
 	}
 }
+
+// What a task said last on standard error is told with its failure, without secrets and
+// without what drives a terminal; of a success or a stop nothing is.
+func TestLastWords(t *testing.T) {
+	const canary = "c4n4ry-55d1"
+	for _, c := range []struct{ line, want string }{
+		{"echo first >&2; echo 'ValueError: no data' >&2; exit 3", "ValueError: no data"},
+		{"echo 'key <% $secrets.token %> is wrong' >&2; exit 1", "key *** is wrong"},
+		{`printf '\033[31mred\rname\377\n' >&2; exit 1`, "[31mred name?"},
+		{"head -c 5000 /dev/zero | tr '\\0' x >&2; exit 1", ""},
+		{"echo out; exit 1", ""},
+		{"echo fine >&2", ""},
+		{"echo stopped >&2; exec sleep 600", ""},
+	} {
+		w := newWorld(t, func(o *Options) {
+			o.Secrets = func(sched.JobID) (map[string]string, error) { return map[string]string{"token": canary}, nil }
+		})
+		a := w.action(1, c.line)
+		w.e.Do(a)
+		want[sched.TaskStarted](w)
+		if strings.Contains(c.line, "stopped") {
+			w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		}
+		if x := w.exit(); x.Message != c.want {
+			t.Errorf("%s: %q, want %q", c.line, x.Message, c.want)
+		}
+	}
+}
