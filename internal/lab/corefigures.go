@@ -56,6 +56,9 @@ func coreFigures() []coreFigure {
 	for _, n := range []int{500, 1000} {
 		all = append(all, coreFigure{fmt.Sprintf("reclaim-%d", n), func(b *bench) { b.reclaim(n) }})
 	}
+	for _, n := range []int{0, 10_000, 60_000} {
+		all = append(all, coreFigure{fmt.Sprintf("deep-%d", n), func(b *bench) { b.deep(n) }})
+	}
 	for _, n := range []int{120, 960} {
 		all = append(all, coreFigure{fmt.Sprintf("holders-%d", n), func(b *bench) { b.holders(n) }})
 	}

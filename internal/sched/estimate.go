@@ -52,17 +52,19 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	}
 	e := Estimate{}
 	var sure, likely bool
-	var missed *forward
+	missed := false
+	room := copyRoom{state: &State{}} // one after the other
 	for _, p := range []pace{slow, prompt, quick} {
-		f := forward{whatIf: s.whatIf(), pace: p, most: estimateSteps, measured: m}
+		f := forward{whatIf: &whatIf{s.cloneIn(&room), s.now}, pace: p, most: estimateSteps, measured: m}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
 		e.Bounded = e.Bounded || f.bounded
 		switch {
 		case !ok:
-			if missed == nil {
-				missed = &f
+			if !missed {
+				e.Unknown, e.Jobs = f.missing(id, g)
 			}
+			missed = true
 			continue
 		case p == slow:
 			sure, e.Ends = true, f.log
@@ -78,9 +80,6 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 		if e.Basis == "" {
 			e.Basis = f.words()
 		}
-	}
-	if missed != nil {
-		e.Unknown, e.Jobs = missed.missing(id, g)
 	}
 	return e, true
 }

@@ -80,4 +80,6 @@ func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
 // remove takes a job out, if it is there.
 func (t *nameTable) remove(j *job, slot int32) { t.drop(nameCell{j.named, slot + 1}) }
 
-func (t *nameTable) clone() nameTable { return nameTable{t.table.clone(), t.key} }
+func (t *nameTable) cloneIn(was *nameTable) nameTable {
+	return nameTable{t.table.cloneIn(&was.table), t.key}
+}

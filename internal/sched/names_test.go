@@ -48,7 +48,7 @@ func TestNameTable(t *testing.T) {
 			t.Fatalf("step %d: it has %d entries, want %d", step, table.n, len(want))
 		}
 	}
-	copied := table.clone()
+	copied := table.cloneIn(&nameTable{})
 	for name, slot := range want {
 		if got, ok := copied.get(name, jobs); !ok || got != slot {
 			t.Errorf("the copy has %q in slot %d (%v), want %d", name, got, ok, slot)

@@ -56,4 +56,6 @@ func (t *slotTable) ids() []JobID {
 	return out
 }
 
-func (t *slotTable) clone() slotTable { return slotTable{t.table.clone()} }
+func (t *slotTable) cloneIn(was *slotTable) slotTable {
+	return slotTable{t.table.cloneIn(&was.table)}
+}

@@ -356,11 +356,28 @@ func (s *State) DropEnded() {
 
 // Clone returns a copy that shares only what never changes.
 func (s *State) Clone() *State {
-	d := *s
+	return s.cloneIn(&copyRoom{state: &State{}})
+}
+
+// copyRoom is memory for one copy after the other: each is the end of the one before.
+type copyRoom struct {
+	state *State
+	tasks []taskRun
+	gangs []gang
+}
+
+// again copies a slice into memory that a copy before had.
+func again[T any](to, from []T) []T { return append(to[:0], from...) }
+
+// cloneIn is Clone in memory that is used again.
+func (s *State) cloneIn(room *copyRoom) *State {
+	d, was := room.state, *room.state
+	*d = *s
 	if s.cl != nil {
 		d.cl, d.empty, d.lonely = s.cl.Clone(), nil, nil
 	}
-	d.jobs = slices.Clone(s.jobs)
+	d.jobs = again(was.jobs, s.jobs)
+	tasks, gangs := room.tasks[:0], room.gangs[:0]
 	var nt, ng int
 	for i := range s.jobs {
 		nt += len(s.jobs[i].tasks)
@@ -370,7 +387,7 @@ func (s *State) Clone() *State {
 		nt += len(s.ended[i].tasks)
 		ng += len(s.ended[i].gangs)
 	}
-	tasks, gangs := make([]taskRun, 0, nt), make([]gang, 0, ng)
+	tasks, gangs = slices.Grow(tasks, nt), slices.Grow(gangs, ng)
 	for i := range d.jobs {
 		j := &d.jobs[i]
 		j.tasks, tasks = slab(j.tasks, tasks)
@@ -382,17 +399,22 @@ func (s *State) Clone() *State {
 		j.tasks, tasks = slab(j.tasks, tasks)
 		j.gangs, gangs = slab(j.gangs, gangs)
 	}
+	room.tasks, room.gangs = tasks, gangs
 	d.spare, d.spareAtt = slices.Clone(s.spare), slices.Clone(s.spareAtt)
-	d.slots, d.names = s.slots.clone(), s.names.clone()
+	d.slots, d.names = s.slots.cloneIn(&was.slots), s.names.cloneIn(&was.names)
 	d.promises = slices.Clone(s.promises)
-	d.attempts, d.byAlloc = slices.Clone(s.attempts), slices.Clone(s.byAlloc)
+	d.attempts, d.byAlloc = again(was.attempts, s.attempts), slices.Clone(s.byAlloc)
 	d.holders, d.shares = slices.Clone(s.holders), slices.Clone(s.shares)
 	for i := range d.holders {
 		d.holders[i] = slices.Clone(d.holders[i])
 	}
 	d.queues = slices.Clone(s.queues)
 	for i := range d.queues {
-		d.queues[i] = slices.Clone(d.queues[i])
+		var had []queued
+		if i < len(was.queues) {
+			had = was.queues[i]
+		}
+		d.queues[i] = again(had, s.queues[i])
 	}
 	d.lines = s.lines.clone()
 	d.tallies, d.running, d.allocs = cloneTallies(s.tallies), cloneRunners(s.running), make([]allocations, len(s.allocs))
@@ -408,7 +430,7 @@ func (s *State) Clone() *State {
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.never, d.close, d.hungry, d.out, d.mem = nil, nil, nil, nil, memory{}
 	d.ranks, d.shapes = ranking{}, nil
-	return &d
+	return d
 }
 
 // slab copies a into the spare room of pool and returns the copy, cut so that an

@@ -18,6 +18,9 @@ const (
 	needMost    = 16  // of a few that suffice, of which it is asked whether they are needed
 	othersMost  = 8   // other SKUs, other VCs
 	forwardMost = 100 // steps until declared ends let it start
+	// copiedMost is how many jobs all these copies may have together: what is tried takes as long
+	// where many wait as where few do, and what is left untried is said.
+	copiedMost = 1_000_000
 )
 
 // suggester looks for changes that would let one gang start.
@@ -27,11 +30,18 @@ type suggester struct {
 	j    *job
 	g    int32
 	left int // tries
+	// jobs is how many jobs may still be copied, into room.
+	jobs int
+	room copyRoom
 	// anyway is set when the gang starts without any change, once those have left who are being
 	// stopped: then only what starts at once helps.
 	anyway bool
 	out    []Suggestion
 	cut    bool // something was left untried
+}
+
+func newSuggester(s *State, j *job, g int32) *suggester {
+	return &suggester{s: s, j: j, g: g, jobs: copiedMost, room: copyRoom{state: &State{}}}
 }
 
 // suggest tries one change after the other by deciding on a copy of the state.
@@ -41,7 +51,7 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	if j.quarantined || j.stop || gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown {
 		return nil, false
 	}
-	t := &suggester{s: s, j: j, g: g}
+	t := newSuggester(s, j, g)
 	if why != NeverFits && why != QuotaExceeded && why != BackOff {
 		_, t.anyway = t.without()
 	}
@@ -70,6 +80,16 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	return t.out, t.cut
 }
 
+// copy returns a copy of a state, to be used until the next one is asked for; nil, and what
+// is left is untried, when there were too many.
+func (t *suggester) copy(of *State) *whatIf {
+	if t.jobs -= len(of.jobs); t.jobs < 0 {
+		t.cut = true
+		return nil
+	}
+	return &whatIf{of.cloneIn(&t.room), of.now}
+}
+
 // add keeps a change that worked.
 func (t *suggester) add(g Suggestion, preempts []Displaced, format string, a ...any) {
 	g.Message = fmt.Sprintf(format, a...)
@@ -89,7 +109,10 @@ func (t *suggester) instead(spec *Job) ([]Displaced, bool) {
 		t.cut = true
 		return nil, false
 	}
-	w := &whatIf{t.base.Clone(), t.base.now}
+	w := t.copy(t.base)
+	if w == nil {
+		return nil, false
+	}
 	events, ans, no := w.Check(Submit{Job: spec}, w.at)
 	if no != nil {
 		return nil, false
@@ -379,7 +402,10 @@ func (t *suggester) withoutAhead() {
 // afterTime waits: for a back-off or a suspicion to pass, or for the jobs that
 // run to reach the ends that they declare.
 func (t *suggester) afterTime() {
-	w := t.s.whatIf()
+	w := t.copy(t.s)
+	if w == nil {
+		return
+	}
 	f := forward{whatIf: w, pace: slow, most: forwardMost}
 	if at, ok := f.run(t.j.id, t.g); ok {
 		text := "it would start %s from now"
@@ -442,7 +468,10 @@ func (t *suggester) withMended(nodes ...int32) ([]Displaced, bool) { return t.ch
 
 // changed says both: what is mended is so before the jobs end.
 func (t *suggester) changed(nodes []int32, ids []JobID) ([]Displaced, bool) {
-	w := t.s.whatIf()
+	w := t.copy(t.s)
+	if w == nil {
+		return nil, false
+	}
 	for _, n := range nodes {
 		w.mend(w.cl.Forest().Nodes[n].Name)
 	}

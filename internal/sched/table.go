@@ -1,7 +1,5 @@
 package sched
 
-import "slices"
-
 // table is a hash table of small entries that never change while they are in it;
 // collisions go to the next free cell. What an entry is looked for by is up to who has
 // the table.
@@ -70,4 +68,5 @@ func (t *table[E]) drop(e E) {
 	t.cells[i] = none
 }
 
-func (t *table[E]) clone() table[E] { return table[E]{slices.Clone(t.cells), t.n} }
+// cloneIn returns a copy in the memory of another table.
+func (t *table[E]) cloneIn(was *table[E]) table[E] { return table[E]{again(was.cells, t.cells), t.n} }

@@ -1,0 +1,19 @@
+package sched
+
+import "testing"
+
+// TestCopiesAreBounded lets an explanation try changes without end: it copies a million jobs at
+// most, however many wait, and says that something was left untried.
+func TestCopiesAreBounded(t *testing.T) {
+	for _, jobs := range []int{10_000, 60_000} {
+		s := &State{jobs: make([]job, jobs)}
+		g := newSuggester(s, nil, 0)
+		copied := 0
+		for w := g.copy(s); w != nil; w = g.copy(s) {
+			copied += len(w.jobs)
+		}
+		if copied > copiedMost || copied <= copiedMost-jobs || !g.cut {
+			t.Errorf("%d jobs: %d were copied; left untried: %v", jobs, copied, g.cut)
+		}
+	}
+}
