@@ -16,10 +16,22 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
+// moreFormats is the annotation of a command that has one more output format, and
+// fileFormat is that of config show.
+const (
+	moreFormats = "more-formats"
+	fileFormat  = "file"
+)
+
 // checkFlags checks the flags that all commands have, and starts the time limit.
 func (a *app) checkFlags(c *cobra.Command) error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, a.format) {
-		return usage(c, "--output %q: want table, json or yaml", a.format)
+	formats := []string{"table", "json", "yaml"}
+	if more := c.Annotations[moreFormats]; more != "" {
+		formats = append(formats, more)
+	}
+	if !slices.Contains(formats, a.format) {
+		last := len(formats) - 1
+		return usage(c, "--output %q: want %s or %s", a.format, strings.Join(formats[:last], ", "), formats[last])
 	}
 	if a.timeout > 0 {
 		// The process ends with the command: nothing has to be released earlier.

@@ -98,6 +98,7 @@ type daemon struct {
 	executor *local.Executor
 	engine   *engine.Engine
 	machine  local.Machine
+	source   []byte // of the cluster file
 }
 
 func wallTime() sched.Time { return sched.Time(time.Now().UnixMicro()) }
@@ -206,6 +207,9 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	case reply.Err != nil:
 		return "", reply.Err
 	}
+	if file != nil {
+		d.keepFile(ctx, reply.Seq)
+	}
 	text := source + ": " + config.Brief(want.Config)
 	if present != nil && changed {
 		text += "\nit replaces that of the data directory: " + config.Brief(present)
@@ -214,6 +218,21 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 		text += "\n  " + e
 	}
 	return text, nil
+}
+
+// keepFile keeps the cluster file, so that config show -o file gives it back.
+func (d *daemon) keepFile(ctx context.Context, seq uint64) {
+	var tag string
+	var err error
+	if readErr := d.engine.Replica().Read(ctx, seq, func(s *sched.State) { tag, err = server.ETag(s.Config()) }); readErr != nil {
+		err = readErr
+	}
+	if err == nil {
+		err = d.store.KeepClusterFile(tag, d.source)
+	}
+	if err != nil {
+		d.log.Warn("config show -o file will not give the cluster file back", "error", err)
+	}
 }
 
 // wanted is the configuration that is to be applied, and where it comes from; nil

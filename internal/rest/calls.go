@@ -173,6 +173,13 @@ func (c *Client) Config(ctx context.Context) (ClusterConfig, error) {
 	return out, err
 }
 
+// ConfigFile returns the cluster file that the present configuration was made of.
+func (c *Client) ConfigFile(ctx context.Context) ([]byte, error) {
+	var out []byte
+	err := c.do(ctx, call{method: http.MethodGet, path: "/config/file", accept: mediaYAML}, &out)
+	return out, err
+}
+
 // ApplyConfig replaces the configuration by a cluster file. etag is of the
 // configuration that is replaced; "*" replaces any.
 func (c *Client) ApplyConfig(ctx context.Context, file []byte, etag string) (Done, error) {

@@ -22,6 +22,7 @@ func (s *Server) registerConfig(api huma.API) {
 			Tags: []string{"config"}, MaxBodyBytes: rest.MaxConfigBody})
 	}
 	huma.Register(api, op("get-config", http.MethodGet, "/config", "The present configuration with its tag"), s.getConfig)
+	huma.Register(api, op("get-config-file", http.MethodGet, "/config/file", "The cluster file that the present configuration was made of"), s.getConfigFile)
 	huma.Register(api, op("apply-config", http.MethodPut, "/config",
 		"Replace the configuration by a cluster file; what still fits runs on"), s.applyConfig)
 	huma.Register(api, op("validate-config", http.MethodPost, "/config:validate",
@@ -35,8 +36,8 @@ type configAnswer struct {
 	Body rest.ClusterConfig
 }
 
-// etagOf names a configuration by its content.
-func etagOf(c *sched.Config) (string, error) {
+// ETag names a configuration by its content.
+func ETag(c *sched.Config) (string, error) {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return "", err
@@ -56,13 +57,47 @@ func (s *Server) getConfig(ctx context.Context, in *struct{ AfterSeq }) (*config
 	return &configAnswer{ETag: tag, Body: rest.ClusterConfig{Config: c, ETag: tag}}, nil
 }
 
+// configFile is the answer of get-config-file.
+type configFile struct {
+	ContentType string `header:"Content-Type"`
+	ETag        string `header:"ETag"`
+	Body        []byte
+}
+
+func (s *Server) getConfigFile(ctx context.Context, in *struct{ AfterSeq }) (*configFile, error) {
+	_, tag, err := s.present(ctx, in.after())
+	if err != nil {
+		return nil, err
+	}
+	file, found, err := s.store.ClusterFile(tag)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	if !found {
+		return nil, notFound("no cluster file is kept of the present configuration, which was not made of one; comb config show shows what it says")
+	}
+	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: tag, Body: file}, nil
+}
+
+// keepFile keeps the cluster file of the present configuration. The configuration
+// is in force whether that succeeds or not.
+func (s *Server) keepFile(ctx context.Context, seq uint64, file []byte) {
+	_, tag, err := s.present(ctx, seq)
+	if err == nil {
+		err = s.store.KeepClusterFile(tag, file)
+	}
+	if err != nil {
+		s.log.Warn("config show -o file will not give the applied file back", "error", err)
+	}
+}
+
 // present returns the configuration and its tag; nil before the first.
 func (s *Server) present(ctx context.Context, after uint64) (*sched.Config, string, error) {
 	var c *sched.Config
 	if err := s.read(ctx, after, func(st *sched.State) { c = st.Config() }); err != nil {
 		return nil, "", err
 	}
-	tag, err := etagOf(c)
+	tag, err := ETag(c)
 	if err != nil {
 		return nil, "", s.fail(err)
 	}
@@ -102,7 +137,11 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	if p := s.checkTag(ctx, in.IfMatch); p != nil {
 		return engine.Reply{}, p
 	}
-	return s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
+	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
+	if err == nil {
+		s.keepFile(ctx, reply.Seq, in.RawBody)
+	}
+	return reply, err
 }
 
 // checkTag compares If-Match with the present configuration.
