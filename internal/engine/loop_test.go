@@ -451,26 +451,16 @@ func (c changed) Replay(_ context.Context, _ uint64, f func(sched.Record) error)
 	return nil
 }
 
-// TestFollow: no gap and no repeat, from memory and from the journal alike,
-// however slow the follower is.
-func TestFollow(t *testing.T) {
+// TestTail: no gap and no repeat, from memory and from the journal alike, however slow the
+// reader is, and never more than it asks for.
+func TestTail(t *testing.T) {
 	m := engine.NewMemory()
 	r := newRig(t, m, 2)
 	r.open()
 	replica := r.engine.Replica()
 	results := make(chan error, 3)
-	for _, delay := range []time.Duration{0, 20 * time.Microsecond, 200 * time.Microsecond} {
-		go func() {
-			after := uint64(0)
-			results <- replica.Follow(ctx, 0, func(rec sched.Record) error {
-				if rec.Seq != after+1 {
-					return fmt.Errorf("event %d after %d", rec.Seq, after)
-				}
-				after = rec.Seq
-				time.Sleep(delay)
-				return nil
-			})
-		}()
+	for i, limit := range []int{1, 3, 1000} {
+		go func() { results <- readTail(replica, m, limit, time.Duration(i)*100*time.Microsecond) }()
 	}
 	for i := range 40 {
 		r.steps = append(r.steps, func() { r.give(submit(job(fmt.Sprint("job", i), "a", 1, sched.Second)), nil) }, r.pass(2*sched.Second))
@@ -479,19 +469,59 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := <-results; !errors.Is(err, engine.ErrClosed) {
-			t.Errorf("a follower ends with %v", err)
+		if err := <-results; err != nil {
+			t.Error(err)
 		}
 	}
 	var end uint64
 	r.state(func(s *sched.State) { end = s.Seq() })
 	for _, after := range []uint64{0, 7, end - 1, end} {
-		n := uint64(0)
-		if err := replica.Follow(ctx, after, func(sched.Record) error { n++; return nil }); !errors.Is(err, engine.ErrClosed) || n != end-after {
+		tail, err := replica.Tail(ctx, after, int(end))
+		if n := uint64(len(tail.Records)); err != nil || tail.Older || tail.End != end || n != end-after || n > 0 && tail.Records[0].Seq != after+1 {
 			t.Errorf("after %d: %d events of %d, %v", after, n, end-after, err)
 		}
 	}
-	if err := replica.Follow(ctx, end+1, func(sched.Record) error { return nil }); !errors.Is(err, engine.ErrAhead) {
+	if _, err := replica.Tail(ctx, end+1, 1); !errors.Is(err, engine.ErrAhead) {
 		t.Errorf("ahead: %v", err)
+	}
+}
+
+// readTail reads all events to the end of the loop.
+func readTail(replica *engine.Replica, m *engine.Memory, limit int, delay time.Duration) error {
+	after := uint64(0)
+	take := func(rec sched.Record) error {
+		if rec.Seq != after+1 {
+			return fmt.Errorf("event %d after %d", rec.Seq, after)
+		}
+		after = rec.Seq
+		return nil
+	}
+	for {
+		tail, err := replica.Tail(ctx, after, limit)
+		if err != nil || len(tail.Records) > limit {
+			return fmt.Errorf("%d events of %d: %w", len(tail.Records), limit, err)
+		}
+		if tail.Older {
+			enough := errors.New("enough")
+			if err := m.Replay(ctx, after, func(r sched.Record) error { return errors.Join(take(r), enough) }); !errors.Is(err, enough) {
+				return err
+			}
+		}
+		for _, rec := range tail.Records {
+			if err := take(rec); err != nil {
+				return err
+			}
+		}
+		time.Sleep(delay)
+		if after < tail.End {
+			continue
+		}
+		select {
+		case <-tail.Changed:
+		case <-tail.Ended:
+			if tail, err := replica.Tail(ctx, after, 1); err != nil || after == tail.End {
+				return err
+			}
+		}
 	}
 }

@@ -3,9 +3,9 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,9 +16,9 @@ const (
 	// replicaLag bounds the batches the replica may be behind before the loop
 	// waits for it.
 	replicaLag = 1024
-	// recentEvents is how many events followers find in memory; older ones are
-	// read from the journal.
-	recentEvents = 8192
+	// recentEvents is how many events their readers find in memory, at least, and at most
+	// twice as many; older ones are read from the journal.
+	recentEvents = 2048
 )
 
 // Replica is a second fold of the same batches, for reads: lists, explanations
@@ -114,7 +114,7 @@ func (r *Replica) fold(m message) {
 func (r *Replica) remember(records []sched.Record) {
 	r.recent = append(r.recent, records...)
 	if len(r.recent) > 2*recentEvents {
-		r.recent = append([]sched.Record(nil), r.recent[len(r.recent)-recentEvents:]...)
+		r.recent = slices.Clone(r.recent[len(r.recent)-recentEvents:])
 	}
 }
 
@@ -173,85 +173,39 @@ func (r *Replica) try(ctx context.Context, seq uint64, f func(*sched.State)) (<-
 	return nil, nil
 }
 
-// Follow calls f for every event after seq, in order and without a gap, until
-// ctx is done, f fails, or the loop has ended (ErrClosed). An event that f sees
-// is in the replica already. Followers have no buffer: one that is slow is read
-// for from the journal, and holds nobody up. ErrAhead says that seq does not
-// exist yet: the follower must read everything anew.
-func (r *Replica) Follow(ctx context.Context, seq uint64, f func(sched.Record) error) error {
-	for {
-		end, recent, changed, err := r.tail(ctx, seq)
-		if err != nil {
-			return err
-		}
-		if recent == nil && seq < end {
-			err = r.fromJournal(ctx, seq, end, f)
-			seq = end
-		}
-		for i := 0; i < len(recent) && err == nil; i++ {
-			err = f(recent[i])
-			seq = recent[i].Seq
-		}
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		if seq < end {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-r.finished:
-			if r.at(ctx) == seq {
-				return ErrClosed
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+// Tail is what the replica holds of the events behind a place.
+type Tail struct {
+	// Records are the next events: a copy, since an array of recent ones must not live as
+	// long as somebody reads slowly. They are none where Older is true, or nothing came yet.
+	Records []sched.Record
+	End     uint64 // the last event that the replica has folded
+	Older   bool   // the next event is only in the journal
+	// Changed is closed when the replica moves on, Ended when it never will again.
+	Changed, Ended <-chan struct{}
 }
 
-func (r *Replica) at(ctx context.Context) uint64 {
-	if r.lock(ctx) != nil {
-		return 0
-	}
-	defer r.unlock()
-	return r.state.Seq()
-}
-
-// tail returns where the replica ends, the events after seq if they are all in
-// memory, and what to wait for when there are none.
-func (r *Replica) tail(ctx context.Context, seq uint64) (uint64, []sched.Record, <-chan struct{}, error) {
+// Tail returns at most limit of the events after seq. An event in it is in the replica
+// already. ErrAhead says that seq does not exist yet: its reader must read everything anew.
+func (r *Replica) Tail(ctx context.Context, seq uint64, limit int) (Tail, error) {
 	if err := r.lock(ctx); err != nil {
-		return 0, nil, nil, err
+		return Tail{}, err
 	}
 	defer r.unlock()
-	end := r.state.Seq()
+	t := Tail{End: r.state.Seq(), Changed: r.changed, Ended: r.finished}
 	switch {
 	case r.broken != nil:
-		return 0, nil, nil, r.broken
-	case seq > end:
-		return 0, nil, nil, fmt.Errorf("%w: it ends at event %d, not %d", ErrAhead, end, seq)
+		return t, r.broken
+	case seq > t.End:
+		return t, fmt.Errorf("%w: it ends at event %d, not %d", ErrAhead, t.End, seq)
+	case seq == t.End:
+		return t, nil
 	case len(r.recent) == 0 || seq+1 < r.recent[0].Seq:
-		return end, nil, r.changed, nil
+		t.Older = true
+		return t, nil
 	}
-	from := seq + 1 - r.recent[0].Seq
-	return end, r.recent[from:len(r.recent):len(r.recent)], r.changed, nil
-}
-
-var errEnough = errors.New("enough")
-
-// fromJournal calls f for the events after seq up to end.
-func (r *Replica) fromJournal(ctx context.Context, seq, end uint64, f func(sched.Record) error) error {
-	err := r.journal.Replay(ctx, seq, func(rec sched.Record) error {
-		if rec.Seq > end {
-			return errEnough
-		}
-		return f(rec)
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	from := int(seq + 1 - r.recent[0].Seq)
+	t.Records = slices.Clone(r.recent[from:min(from+limit, len(r.recent))])
+	return t, nil
 }
 
 // snapshotter compares the core with the replica and saves snapshots, beside

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,8 @@ const (
 	benchTime     = 10 * time.Second
 	benchStarts   = 100 // submissions whose first instruction is waited for
 	idleTime      = 10 * time.Second
+	stuckStreams  = 250 // event streams that nobody reads
+	stuckTime     = 15 * time.Second
 	ticksPerSec   = 100 // of /proc/PID/stat, fixed on Linux
 	benchJobLines = `protocolVersion: 2
 name: %s
@@ -52,7 +55,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.watch.end() // what watches would be measured too
 	b := &bench{lab: l, out: out, client: l.watch.client}
-	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.recovery} {
+	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.recovery, b.stuck} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w; the server said:\n%s", err, l.server.tail(0))
 		}
@@ -106,20 +109,25 @@ func (b *bench) idle(ctx context.Context) error {
 }
 
 func (b *bench) memory(label string) error {
+	mib, err := b.resident()
+	if err == nil {
+		b.figure("comb_resident_memory", mib, "MiB", "server", label)
+	}
+	return err
+}
+
+// resident is the server's memory in MiB.
+func (b *bench) resident() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.lab.server.PID()))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, rest, ok := strings.Cut(string(text), "VmRSS:")
 	if !ok {
-		return errors.New("the kernel does not tell the server's memory")
+		return 0, errors.New("the kernel does not tell the server's memory")
 	}
 	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	if err != nil {
-		return err
-	}
-	b.figure("comb_resident_memory", kib/1024, "MiB", "server", label)
-	return nil
+	return kib / 1024, err
 }
 
 // cpuTime is the time that a process has spent on processors.
@@ -278,4 +286,49 @@ func (b *bench) recovery(ctx context.Context) error {
 		return fmt.Errorf("the server came back with %d events of %d", now.Seq, info.Seq)
 	}
 	return b.memory("after recovery")
+}
+
+// stuck opens streams of all events from the beginning and reads nothing of them: what they
+// add to the server's memory at most.
+func (b *bench) stuck(ctx context.Context) error {
+	before, err := b.resident()
+	if err != nil {
+		return err
+	}
+	token, err := os.ReadFile(b.lab.server.tokenFile())
+	if err != nil {
+		return err
+	}
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	address := strings.TrimPrefix(b.lab.server.URL, "http://")
+	for range stuckStreams {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		conns = append(conns, c)
+		_, err = fmt.Fprintf(c, "GET %s/events?follow=true&after=0 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n",
+			rest.Prefix, address, strings.TrimSpace(string(token)))
+		if err != nil {
+			return err
+		}
+	}
+	most := before
+	for end := time.Now().Add(stuckTime); time.Now().Before(end); {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+		mib, err := b.resident()
+		if err != nil {
+			return err
+		}
+		most = max(most, mib)
+	}
+	b.figure("comb_stuck_streams_memory", most-before, "MiB", "streams", strconv.Itoa(stuckStreams))
+	return nil
 }

@@ -18,14 +18,22 @@ import (
 
 // The names of server-sent events beside "event", the default.
 const (
-	StreamEvent  = "event"
-	StreamResync = "resync" // what was asked for is gone: read the present state again
-	StreamEnd    = "end"    // the job is over; nothing will follow
+	StreamEvent   = "event"
+	StreamResync  = "resync"  // what was asked for is gone: read the present state again
+	StreamDropped = "dropped" // it was read too slowly and has ended here; go on behind seq
+	StreamEnd     = "end"     // the job is over; nothing will follow
 )
 
 // maxFrame bounds one server-sent event, so that a hostile server cannot fill
 // the client's memory. A job file is at most MaxBody and is sent JSON-escaped.
 const maxFrame = 8 << 20
+
+// Dropped is the data of a dropped event: the stream was read too slowly and has ended
+// behind event Seq.
+type Dropped struct {
+	Seq    uint64 `json:"seq"`
+	Detail string `json:"detail"`
+}
 
 // Resync is the data of a resync event: the stream goes on after Seq.
 type Resync struct {
@@ -131,6 +139,12 @@ func (s *eventStream) take(f Frame) error {
 			return nil
 		}
 		return s.follower.Resync(r)
+	case StreamDropped:
+		var d Dropped
+		if err := json.Unmarshal(f.Data, &d); err != nil {
+			return fmt.Errorf("dropped event: %w", err)
+		}
+		return &Unreachable{URL: s.client.URL(), Err: errors.New(d.Detail)} // and again where it ended
 	case StreamEvent, "":
 		var e Event
 		if err := json.Unmarshal(f.Data, &e); err != nil {

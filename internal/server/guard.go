@@ -128,7 +128,10 @@ func setSecurityHeaders(h http.Header) {
 // rebinds its own name to this address must not reach the API.
 func (s *Server) checkHost(r *http.Request) *rest.Problem {
 	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return wrongHost() // 127.0.0.1:8420.evil.example is a name of somebody else's
+		}
 		host = h
 	}
 	host = strings.ToLower(strings.Trim(host, "[]"))
@@ -138,8 +141,30 @@ func (s *Server) checkHost(r *http.Request) *rest.Problem {
 	if host == "localhost" || slices.Contains(s.hosts, host) {
 		return nil
 	}
+	return wrongHost()
+}
+
+func wrongHost() *rest.Problem {
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
 		"this server does not answer to that host name; use its address, or start it with --host NAME")
+}
+
+// checkOrigin refuses what a browser sends for a page of another site: it says where the page
+// is from, which nothing else does, or with null that it will not.
+func checkOrigin(r *http.Request) *rest.Problem {
+	site := r.Header.Get("Sec-Fetch-Site")
+	ok := site == "" || site == "none" || site == "same-origin"
+	for _, origin := range r.Header.Values("Origin") {
+		host, found := strings.CutPrefix(origin, "http://")
+		if !found {
+			host, found = strings.CutPrefix(origin, "https://")
+		}
+		ok = ok && found && strings.EqualFold(host, r.Host)
+	}
+	if ok {
+		return nil
+	}
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
 }
 
 // authenticate checks the bearer token.
@@ -164,8 +189,8 @@ func checkRequest(r *http.Request) *rest.Problem {
 	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "\x00\\\r\n") {
 		return rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "no such path")
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" {
-		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
+	if p := checkOrigin(r); p != nil {
+		return p
 	}
 	if key := r.Header.Get(rest.HeaderIdempotency); !validKey(key) {
 		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid,

@@ -105,8 +105,9 @@ type setup struct {
 	gpus     int32
 	reserve  int64
 	policies sched.Policies
-	dir      string // of a world before
-	keys     int    // idempotency keys of one subject
+	dir      string        // of a world before
+	keys     int           // idempotency keys of one subject
+	slow     time.Duration // that a reader of events may take for a piece
 	now      func() sched.Time
 }
 
@@ -141,7 +142,7 @@ func (o setup) open(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	handler := server.New(server.Options{Live: live, Replica: e.Replica(), Store: s, Logs: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
-		Version: "test", Cluster: s.ClusterID(), Now: now})
+		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +249,13 @@ func (w *world) submit(name string, gpus int64) rest.Submitted {
 // until polls until f holds.
 func (w *world) until(what string, f func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	w.untilIn(10*time.Second, what, f)
+}
+
+// untilIn is until with a limit of its own.
+func (w *world) untilIn(limit time.Duration, what string, f func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if f() {
 			return
 		}

@@ -60,8 +60,8 @@ type logInput struct {
 	AfterSeq
 	Ref     string `path:"ref" doc:"A job's number or name"`
 	Role    string `path:"role"`
-	Index   int32  `path:"index" minimum:"0"`
-	Attempt int32  `query:"attempt" minimum:"0" doc:"Attempt of the task's gang; the latest if not given"`
+	Index   int64  `path:"index" minimum:"0" maximum:"2147483647"`
+	Attempt int64  `query:"attempt" minimum:"0" maximum:"2147483647" doc:"Attempt of the task's gang; the latest if not given"`
 	Stream  string `query:"stream" enum:"stdout,stderr" default:"stdout"`
 	Offset  int64  `query:"offset" minimum:"0" doc:"First byte"`
 	Tail    string `query:"tail" maxLength:"9" pattern:"^[0-9]+$" doc:"Only the last lines"`
@@ -73,12 +73,12 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	if err != nil {
 		return nil, err
 	}
-	task, err := taskOf(&j, in.Role, in.Index)
+	task, err := taskOf(&j, in.Role, int32(in.Index))
 	if err != nil {
 		return nil, err
 	}
 	l := &logWriter{server: s, follow: in.Follow, offset: in.Offset, tail: -1}
-	l.ref = LogRef{Attempt: sched.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: in.Attempt}, Task: task, Stream: in.Stream}
+	l.ref = LogRef{Attempt: sched.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: int32(in.Attempt)}, Task: task, Stream: in.Stream}
 	if in.Attempt == 0 {
 		l.ref.Attempt.N = j.Tasks[task].Attempt
 	}

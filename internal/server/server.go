@@ -5,6 +5,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,8 @@ type Options struct {
 	Hosts      []string
 	AnyAddress bool
 	Now        func() sched.Time
+	// SlowReader is how long a reader of events may take for one piece before its stream ends; 0 is 20 s.
+	SlowReader time.Duration
 	Log        *slog.Logger
 }
 
@@ -72,6 +75,9 @@ type Server struct {
 	anyHost  bool
 	log      *slog.Logger
 	streams  atomic.Int32
+	slow     time.Duration // that a piece of a stream may take
+	making   chan struct{} // holds a token for each piece of a stream that is being made
+	large    budget
 	closing  chan struct{} // closed by Close: streams end
 	closed   sync.Once
 	thinking chan struct{} // holds a token for each explanation that is being worked out
@@ -95,7 +101,7 @@ func build(o Options) (*Server, huma.API) {
 	s := &Server{
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
-		thinking: make(chan struct{}, thinkers),
+		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -192,7 +198,7 @@ func (s *Server) HTTP() *http.Server {
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ConnContext:       markLocal,
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	h.RegisterOnShutdown(s.Close)
@@ -214,7 +220,7 @@ func Listen(ctx context.Context, address string, insecure bool) (net.Listener, e
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, rootOf(err))
 	}
-	return l, nil
+	return listener{l}, nil
 }
 
 func loopback(host string) bool {

@@ -37,7 +37,11 @@ func (s *Store) archiveUpTo(ctx context.Context, seq uint64) error {
 
 // archiveChunk moves the oldest events, at most one chunk of them.
 func (s *Store) archiveChunk(ctx context.Context, seq uint64) (int, error) {
-	events, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE seq <= ? ORDER BY seq LIMIT ?", seq, chunkEvents)
+	limit, err := s.fits(ctx, 0, chunkEvents)
+	if err != nil {
+		return 0, err
+	}
+	events, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE seq <= ? ORDER BY seq LIMIT ?", seq, limit)
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}

@@ -253,7 +253,11 @@ func (s *Store) decodePage(page []stored, first uint64) decoded {
 // only ever move from the table to the archive, so they are looked for in that
 // order.
 func (s *Store) page(ctx context.Context, seq uint64) ([]stored, error) {
-	events, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE seq >= ? ORDER BY seq LIMIT ?", seq, pageEvents)
+	limit, err := s.fits(ctx, seq, pageEvents)
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE seq >= ? ORDER BY seq LIMIT ?", seq, limit)
 	if err != nil || len(events) > 0 && events[0].seq == seq {
 		return events, err
 	}

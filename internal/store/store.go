@@ -55,6 +55,7 @@ type Store struct {
 	read      *sql.DB
 	tokens    tokens
 	answers   answers
+	pages     pages
 }
 
 // Refused says why a data directory cannot be used, and what to do about it.
@@ -81,7 +82,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if o.ReserveBytes == 0 {
 		o.ReserveBytes = defaultReserve
 	}
-	s := &Store{dir: dir}
+	s := &Store{dir: dir, pages: pages{turn: make(chan struct{}, pageReaders)}}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.release())
 	}

@@ -1,0 +1,341 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What one stream may hold in memory. A reader that is stuck holds its piece and no events;
+// maxStreams of them hold some 24 MiB, and maxLarge.
+const (
+	pieceSize   = 16 << 10         // bytes of frames that are written at once, unless one event has more
+	pieceEvents = 64               // events of a piece
+	largePiece  = 64 << 10         // beyond it a piece counts against maxLarge
+	maxLarge    = 16 << 20         // bytes of all large pieces; one that is larger goes alone
+	makers      = 2                // pieces that are being made at a time
+	socketSpace = 32 << 10         // bytes that the kernel keeps for a stream
+	lastSpace   = 1 << 20          // and for a stream that ends, so that what it says last has room
+	slowReader  = 20 * time.Second // how long a piece may take, and then lastWrite for the rest
+	lastWrite   = 10 * time.Second
+)
+
+func (s *Server) eventStream(e *eventWriter) (*huma.StreamResponse, error) {
+	done, p := s.openStream()
+	if p != nil {
+		return nil, withHeaders(p)
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer done()
+		r, w := humago.Unwrap(c)
+		e.server, e.w, e.rc, e.token = s, w, http.NewResponseController(w), r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no")
+		w.Header().Set("Connection", "close") // and what the kernel holds for it goes
+		_ = e.rc.SetReadDeadline(time.Time{})
+		e.conn = connOf(r.Context())
+		e.conn.space(socketSpace)
+		if err := e.run(r.Context()); err != nil && r.Context().Err() == nil {
+			s.log.Debug("an event stream ended", "err", err)
+		}
+	}}, nil
+}
+
+// eventWriter is one stream of events with its place. Events are read a piece at a time,
+// from the replica's memory or from disk, made into frames and forgotten before the piece is
+// written.
+type eventWriter struct {
+	server *Server
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	conn   *conn
+	token  string
+	after  uint64
+	job    sched.JobID // 0: all
+	past   bool        // it was over before the stream began
+	ended  bool        // its last event is in the piece
+	piece  []byte
+}
+
+// errSlow ends the stream of a reader that did not take a piece in time.
+var errSlow = errors.New("the reader is too slow")
+
+// run writes what has happened since its place, then what happens, until the
+// client or the server goes or the token is no longer valid.
+func (e *eventWriter) run(ctx context.Context) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	err := e.frame(": comb\n\n")
+	for err == nil {
+		var next engine.Tail
+		if next, err = e.step(ctx); err != nil {
+			break
+		}
+		if e.ended {
+			return e.frame(fmt.Sprintf("id: %d\nevent: %s\ndata: {}\n\n", e.after, rest.StreamEnd))
+		}
+		more := next.Changed
+		if e.after < next.End {
+			more = passed
+		}
+		select {
+		case <-more:
+		case <-next.Ended:
+			if e.after >= next.End {
+				return engine.ErrClosed
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.server.closing:
+			return nil
+		case <-beat.C:
+			err = e.alive(ctx)
+		}
+	}
+	switch {
+	case errors.Is(err, engine.ErrAhead):
+		return e.resync(ctx)
+	case errors.Is(err, errSlow):
+		return errors.Join(err, e.drop())
+	}
+	return err
+}
+
+// passed is a channel that never makes anybody wait.
+var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// step writes one piece, if there is something to write, and returns what to wait for then.
+func (e *eventWriter) step(ctx context.Context) (engine.Tail, error) {
+	next, held, err := e.make(ctx)
+	defer e.server.large.free(held)
+	if err == nil && len(e.piece) > 0 {
+		err = e.write(e.piece)
+	}
+	if cap(e.piece) > largePiece {
+		e.piece = nil
+	}
+	return next, err
+}
+
+// make makes the next piece. held is how much of maxLarge it takes.
+func (e *eventWriter) make(ctx context.Context) (next engine.Tail, held int, err error) {
+	for {
+		select {
+		case e.server.making <- struct{}{}:
+		case <-ctx.Done():
+			return next, held, ctx.Err()
+		}
+		place := e.after
+		next, err = e.fill(ctx)
+		turn := e.server.large.take(len(e.piece), &held)
+		if turn != nil { // others hold too much: it is made again when it may
+			e.after, e.ended, e.piece = place, false, nil
+		}
+		<-e.server.making
+		if turn == nil || err != nil {
+			return next, held, err
+		}
+		select {
+		case <-turn.ready:
+			held = turn.n
+		case <-ctx.Done():
+			e.server.large.leave(turn)
+			return next, held, ctx.Err()
+		}
+	}
+}
+
+// fill puts frames of the next events into the piece. No event that it reads outlives it.
+func (e *eventWriter) fill(ctx context.Context) (engine.Tail, error) {
+	e.piece = e.piece[:0]
+	if e.past {
+		records, err := e.server.store.JobEvents(ctx, e.job, e.after, pieceEvents)
+		e.ended = err == nil && len(records) == 0
+		return engine.Tail{End: math.MaxUint64}, errors.Join(err, e.add(records))
+	}
+	next, err := e.server.replica.Tail(ctx, e.after, pieceEvents)
+	records := next.Records
+	next.Records = nil
+	if err == nil && next.Older {
+		records, err = e.older(ctx, next.End)
+	}
+	if err != nil {
+		return next, err
+	}
+	return next, e.add(records)
+}
+
+// older reads the next events up to event end from disk.
+func (e *eventWriter) older(ctx context.Context, end uint64) ([]sched.Record, error) {
+	var records []sched.Record
+	var err error
+	if e.job == 0 {
+		records, err = e.server.store.Events(ctx, e.after, pieceSize)
+	} else {
+		records, err = e.server.store.JobEvents(ctx, e.job, e.after, pieceEvents)
+	}
+	if i := slices.IndexFunc(records, func(r sched.Record) bool { return r.Seq > end }); i >= 0 {
+		records = records[:i]
+	}
+	if err == nil && len(records) == 0 {
+		e.after = end // nothing of the job is left there
+	}
+	return records, err
+}
+
+// add puts frames of records into the piece until it is large enough.
+func (e *eventWriter) add(records []sched.Record) error {
+	for _, r := range records {
+		if len(e.piece) >= pieceSize || e.ended {
+			break
+		}
+		e.after = r.Seq
+		if e.job != 0 && engine.JobOf(r.Event) != e.job {
+			continue
+		}
+		w, err := wireEvent(r)
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(w)
+		if err != nil {
+			return err
+		}
+		e.piece = fmt.Appendf(e.piece, "id: %d\nevent: %s\ndata: %s\n\n", r.Seq, rest.StreamEvent, data)
+		_, ended := r.Event.(sched.JobEnded)
+		e.ended = ended && e.job != 0
+	}
+	return nil
+}
+
+// alive shows that the stream lives and that its token still does.
+func (e *eventWriter) alive(ctx context.Context) error {
+	r := &http.Request{Header: http.Header{"Authorization": {e.token}}}
+	if _, p := e.server.authenticate(r.WithContext(ctx)); p != nil {
+		return p
+	}
+	return e.frame(": alive\n\n")
+}
+
+// resync tells a client whose place does not exist, such as after a restore of
+// the server's data, where to go on; the client reconnects there.
+func (e *eventWriter) resync(ctx context.Context) error {
+	var seq uint64
+	if err := e.server.read(ctx, 0, func(st *sched.State) { seq = st.Seq() }); err != nil {
+		return err
+	}
+	return e.say(rest.StreamResync, seq, rest.Resync{Seq: seq})
+}
+
+// drop tells a reader that took too long, when it reads on, what it has missed.
+func (e *eventWriter) drop() error {
+	return e.say(rest.StreamDropped, e.after, rest.Dropped{Seq: e.after, Detail: fmt.Sprintf(
+		"this stream was not read for %v and has ended here; reconnect with the header Last-Event-ID: %d to go on without a gap",
+		e.server.slow, e.after)})
+}
+
+// say writes a frame that is no event.
+func (e *eventWriter) say(name string, seq uint64, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return e.frame(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", seq, name, data))
+}
+
+// frame writes and flushes one frame.
+func (e *eventWriter) frame(text string) error { return e.write([]byte(text)) }
+
+// write writes and flushes a piece. When its reader does not take it in time the kernel is
+// given more room for it: so the piece becomes whole, and what is said last has a place
+// behind it (errSlow). A reader for which that does not do is cut off.
+func (e *eventWriter) write(piece []byte) error {
+	var late atomic.Bool
+	t := time.AfterFunc(e.server.slow, func() {
+		late.Store(true)
+		e.conn.space(lastSpace)
+	})
+	defer t.Stop()
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.server.slow + lastWrite))
+	if _, err := e.w.Write(piece); err != nil {
+		return err
+	}
+	if err := e.rc.Flush(); err != nil {
+		return err
+	}
+	if late.Load() {
+		return errSlow
+	}
+	return nil
+}
+
+// budget counts the bytes of large pieces. Who must wait for room gets it in order.
+type budget struct {
+	mu    sync.Mutex
+	used  int
+	queue []*turn
+}
+
+// turn is a place in the queue; n bytes are its own when ready is closed.
+type turn struct {
+	n     int
+	ready chan struct{}
+}
+
+// take takes n bytes, if they count at all, beyond those that are held already; when others
+// hold too much it takes none and returns what to wait for.
+func (b *budget) take(n int, held *int) *turn {
+	if n <= largePiece {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if *held == 0 && b.used > 0 && (b.used+n > maxLarge || len(b.queue) > 0) {
+		t := &turn{n: n, ready: make(chan struct{})}
+		b.queue = append(b.queue, t)
+		return t
+	}
+	b.used += n - *held
+	*held = n
+	return nil
+}
+
+// free gives n bytes back, to those who wait first.
+func (b *budget) free(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	for len(b.queue) > 0 && (b.used == 0 || b.used+b.queue[0].n <= maxLarge) {
+		t := b.queue[0]
+		b.queue = b.queue[1:]
+		b.used += t.n
+		close(t.ready)
+	}
+}
+
+// leave gives a turn up.
+func (b *budget) leave(t *turn) {
+	b.mu.Lock()
+	at := slices.Index(b.queue, t)
+	if at >= 0 {
+		b.queue = slices.Delete(b.queue, at, at+1)
+	}
+	b.mu.Unlock()
+	if at < 0 { // it came meanwhile
+		b.free(t.n)
+	}
+}

@@ -1,0 +1,159 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// history submits n jobs whose files have so many bytes, and opens the server anew, so that
+// all their events are read from disk.
+func history(t *testing.T, n, size int, slow time.Duration) *world {
+	w := newWorld(t, 1)
+	if _, err := w.client.Cordon(context.Background(), "n1", "history"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for c := range 32 {
+		all.Go(func() {
+			for i := c; i < n; i += 32 {
+				r := quickJob(fmt.Sprintf("h-%d", i), 1)
+				r.Quick.Env = map[string]string{}
+				for left := size; left > 0; left -= 32 << 10 {
+					r.Quick.Env[fmt.Sprintf("PAD%d", left)] = strings.Repeat("x", min(left, 32<<10))
+				}
+				if _, err := w.client.Submit(context.Background(), r, ""); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	w.stop()
+	return setup{dir: w.dir, slow: slow}.open(t)
+}
+
+// stuck opens n streams of all events from the beginning and reads nothing of them.
+func (w *world) stuck(n int) []net.Conn {
+	var out []net.Conn
+	for range n {
+		c := w.dial()
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		fmt.Fprintf(c, "GET /api/v1/events?follow=true&after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n", w.token)
+		out = append(out, c)
+	}
+	return out
+}
+
+// heap is what is in use after a collection, in MiB.
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapInuse+m.StackInuse) / (1 << 20)
+}
+
+// TestStuckReadersHoldLittle opens 250 streams that nobody reads. They hold at most 64 MiB
+// together, at any time, which is given back; each is told, when it is read at last, that it
+// was dropped and where to go on, and what it got up to there has no gap.
+func TestStuckReadersHoldLittle(t *testing.T) {
+	const readers, limit = 250, 64
+	w := history(t, 1500, 12<<10, 10*time.Second)
+	before := heap()
+	conns := w.stuck(readers)
+	most := 0.0
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		most = max(most, heap()-before)
+	}
+	if most > limit {
+		t.Errorf("%d stuck readers hold %.0f MiB; want at most %d", readers, most, limit)
+	}
+	w.untilIn(time.Minute, "the streams are dropped", func() bool { return heap()-before < 8 })
+	debug.FreeOSMemory()
+	t.Logf("%d stuck readers held %.1f MiB at most", readers, most)
+
+	last, dropped := readStream(t, conns[7])
+	if dropped.Seq == 0 || dropped.Seq != last || !strings.Contains(dropped.Detail, fmt.Sprintf("Last-Event-ID: %d", last)) {
+		t.Fatalf("a stream that was not read ends after event %d with %+v", last, dropped)
+	}
+	if rest := collect(t, w.client, last, 10); rest[0].Seq != last+1 {
+		t.Errorf("it goes on at event %d; want %d", rest[0].Seq, last+1)
+	}
+}
+
+// readStream reads a stream to its end and returns its last event and what dropped it.
+func readStream(t *testing.T, c net.Conn) (last uint64, dropped rest.Dropped) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	err = rest.ReadFrames(resp.Body, func(f rest.Frame) error {
+		if f.Name == rest.StreamDropped {
+			return json.Unmarshal(f.Data, &dropped)
+		}
+		var e rest.Event
+		if err := json.Unmarshal(f.Data, &e); err != nil {
+			return err
+		}
+		if e.Seq != last+1 {
+			t.Errorf("event %d after %d", e.Seq, last)
+		}
+		last = e.Seq
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last, dropped
+}
+
+// TestLargeEventsOfStuckReaders: events of a quarter of a MiB and more are many times what all streams may
+// hold, and those who read still get theirs.
+func TestLargeEventsOfStuckReaders(t *testing.T) {
+	w := history(t, 40, 256<<10, 6*time.Second)
+	before := heap()
+	w.stuck(80)
+	// What they make at first is garbage soon: what counts is what stays.
+	time.Sleep(3 * time.Second)
+	held := heap() - before
+	if held > 64 {
+		t.Errorf("80 stuck readers of large events hold %.0f MiB; want at most 64", held)
+	}
+	t.Logf("80 stuck readers of large events hold %.1f MiB", held)
+	var end uint64
+	if err := w.replica.Read(context.Background(), 0, func(s *sched.State) { end = s.Seq() }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	last := uint64(0)
+	err := w.client.Follow(ctx, "", 0, rest.Follower{Event: func(e rest.Event) error {
+		if e.Seq != last+1 {
+			t.Errorf("event %d after %d", e.Seq, last)
+		}
+		if last = e.Seq; last == end {
+			return errEnough
+		}
+		return nil
+	}})
+	if !errors.Is(err, errEnough) {
+		t.Errorf("who reads gets %d of %d events, then %v", last, end, err)
+	}
+}

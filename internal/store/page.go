@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	// pageBytes bounds the data of the events that are read at once, unless one alone has
+	// more.
+	pageBytes = 2 << 20
+	// keptPages are pages that readers of events find in memory: their reading goes on
+	// where it was, a part of a page at a time, and many begin at the same place.
+	keptPages = 4
+	// pageReaders is how many pages are read at a time.
+	pageReaders = 2
+)
+
+// pages are those that were read last. Events never change, so they need no care.
+type pages struct {
+	turn chan struct{} // holds a token for each page that is being read
+	mu   sync.Mutex
+	kept [keptPages][]stored
+	next int // where the next one goes
+}
+
+// find returns the kept events from seq on.
+func (p *pages) find(seq uint64) []stored {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, page := range p.kept {
+		if n := uint64(len(page)); n > 0 && page[0].seq <= seq && seq < page[0].seq+n {
+			return page[seq-page[0].seq:]
+		}
+	}
+	return nil
+}
+
+func (p *pages) keep(page []stored) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept[p.next] = page
+	p.next = (p.next + 1) % keptPages
+}
+
+// Events returns the next events after seq, as many as have about so many bytes of data, one
+// at least; none at the end. What it holds in memory does not grow with its callers.
+func (s *Store) Events(ctx context.Context, after uint64, size int) ([]sched.Record, error) {
+	page := s.pages.find(after + 1)
+	if page == nil {
+		select {
+		case s.pages.turn <- struct{}{}:
+			defer func() { <-s.pages.turn }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if page = s.pages.find(after + 1); page == nil { // nobody else read it meanwhile
+			var err error
+			if page, err = s.page(ctx, after+1); err != nil || len(page) == 0 {
+				return nil, err
+			}
+			s.pages.keep(page)
+		}
+	}
+	var records []sched.Record
+	for i, total := 0, 0; i < len(page) && total < size; i++ {
+		if want := after + 1 + uint64(i); page[i].seq != want {
+			return records, s.damaged(fmt.Sprintf("event %d is missing, event %d follows", want, page[i].seq))
+		}
+		r, err := page[i].decode()
+		if err != nil {
+			return records, err
+		}
+		records = append(records, r)
+		total += len(page[i].data)
+	}
+	return records, nil
+}
+
+// fits returns how many events from seq on, at most limit and at least one, have no more
+// than pageBytes of data. It reads their lengths alone.
+func (s *Store) fits(ctx context.Context, seq uint64, limit int) (int, error) {
+	var n int
+	err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT sum(length(data)) OVER (ORDER BY seq) AS total
+		FROM (SELECT seq, data FROM events WHERE seq >= ? ORDER BY seq LIMIT ?)) WHERE total <= ?`, seq, limit, pageBytes).Scan(&n)
+	if err != nil {
+		return 0, s.explain("cannot read the journal", err)
+	}
+	return max(n, 1), nil
+}
