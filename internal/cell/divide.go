@@ -213,7 +213,7 @@ func (d *division) from(i, ci int) bool {
 		return d.place()
 	case k.left == 0:
 		return d.fresh(i+1) && d.from(i+1, 0)
-	case !d.s.may(ci, k.p):
+	case !d.s.may(ci, k.p) || k.p.alike && d.mixed(k.p, ci):
 		return d.from(i, ci+1)
 	}
 	least := int32(0)
@@ -243,10 +243,36 @@ func (d *division) move(k *lot, ci int, n int32) {
 	}
 }
 
-// fresh reports whether the chains had something else whenever the lots from the i-th
-// on were to be divided.
+// mixed reports whether tasks of a part are in a chain of another SKU than this one.
+func (d *division) mixed(p *part, ci int) bool {
+	at := d.chainOf(p)
+	return at >= 0 && d.s.c.f.Chains[at].SKU != d.s.c.f.Chains[ci].SKU
+}
+
+// chainOf is the first chain that has got tasks of a part, -1 while none has.
+func (d *division) chainOf(p *part) int {
+	first := -1
+	for i := range d.lots {
+		if d.lots[i].p != p {
+			continue
+		}
+		if at := slices.IndexFunc(d.lots[i].given, func(n int32) bool { return n > 0 }); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// fresh reports whether the chains had something else, or a part whose tasks must be of one
+// SKU was in another chain, whenever the lots from the i-th on were to be divided.
 func (d *division) fresh(i int) bool {
-	return d.seen.add(slices.Concat(append(slices.Clone(d.has), []int32{int32(i)})...))
+	key := []int32{int32(i)}
+	for k := range d.s.gang {
+		if p := &d.s.gang[k]; p.alike {
+			key = append(key, int32(d.chainOf(p)))
+		}
+	}
+	return d.seen.add(slices.Concat(append(slices.Clone(d.has), key)...))
 }
 
 // most returns how much of what is left of a lot a chain can take besides what it has.
@@ -393,4 +419,12 @@ func (s *search) takeNear(ci int16, ps []part, l Level) bool {
 		s.rewind(start)
 	}
 	return false
+}
+
+func overlap(a, b []TypeName) bool {
+	return slices.ContainsFunc(a, func(n TypeName) bool { return slices.Contains(b, n) })
+}
+
+func common(a, b []TypeName) []TypeName {
+	return slices.DeleteFunc(slices.Clone(a), func(n TypeName) bool { return !slices.Contains(b, n) })
 }

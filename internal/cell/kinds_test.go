@@ -125,7 +125,7 @@ func (k *kinds) request() (cell.Request, bool) {
 		}
 		pinned := q.Priority >= 0 && slices.ContainsFunc(k.c.Space(q.Space).Roots, func(r cell.Root) bool { return r.Pinned == pin })
 		for range 2 + r.IntN(3) {
-			m := cell.Member{Tasks: 1 + r.Int32N(2), Leaves: 1 + min(r.Int32N(4), r.Int32N(4)), SKUs: [][]cell.TypeName{nil, {"G"}, {"H"}, {"G", "H"}}[r.IntN(4)]}
+			m := cell.Member{Tasks: 1 + r.Int32N(2), Leaves: 1 + min(r.Int32N(4), r.Int32N(4)), SKUs: [][]cell.TypeName{nil, {"G"}, {"H"}, {"G", "H"}}[r.IntN(4)], Alike: r.IntN(4) == 0}
 			if pinned && r.IntN(4) == 0 {
 				m.Pinned = pin
 			}

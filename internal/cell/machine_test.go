@@ -227,6 +227,7 @@ func (m *machine) request(t *rapid.T, least int) cell.Request {
 		member := cell.Member{Tasks: rapid.Int32Range(1, 2).Draw(t, "tasks"), Leaves: rapid.Int32Range(1, 4).Draw(t, "leaves")}
 		if len(m.c.Forest().Chains) > 1 {
 			member.SKUs = rapid.SampledFrom([][]cell.TypeName{nil, {"G"}, {"H"}, {"G", "H"}}).Draw(t, "skus")
+			member.Alike = rapid.IntRange(0, 3).Draw(t, "alike") == 0
 		}
 		if m.pinned && q.Space == 1 && q.Priority >= cell.MinGuaranteed && rapid.IntRange(0, 3).Draw(t, "pinned") == 0 {
 			member.Pinned = pin

@@ -11,6 +11,7 @@ type Member struct {
 	Leaves int32      // per task, on one node
 	SKUs   []TypeName // sorted; none is any
 	Pinned PinnedID   // only inside that pinned cell; "" is outside of all
+	Alike  bool       // all that have the same SKUs and pin go to one of the SKUs
 }
 
 // Request is one question to Place.
@@ -238,6 +239,7 @@ func (c *Cluster) search(r *Request) (Result, bool) {
 type part struct {
 	skus   []TypeName
 	pinned PinnedID
+	alike  bool   // where several chains are needed they are of one SKU
 	tasks  []task // largest first
 	total  int32
 }
@@ -254,10 +256,10 @@ func (t *scratch) partition(ms []Member, parts []part) []part {
 	index := int32(0)
 	t.tasks = t.tasks[:0]
 	for _, m := range ms {
-		i := slices.IndexFunc(parts, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned })
+		i := slices.IndexFunc(parts, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned && p.alike == m.Alike })
 		if i < 0 {
 			i = len(parts)
-			parts = append(parts, part{skus: m.SKUs, pinned: m.Pinned, tasks: t.tasks})
+			parts = append(parts, part{skus: m.SKUs, pinned: m.Pinned, alike: m.Alike, tasks: t.tasks})
 			t.tasks = nil // of the first part alone
 		}
 		for range m.Tasks {
@@ -416,14 +418,6 @@ func (s *search) together(ps []part) bool {
 		s.rewind(mark)
 	}
 	return false
-}
-
-func overlap(a, b []TypeName) bool {
-	return slices.ContainsFunc(a, func(n TypeName) bool { return slices.Contains(b, n) })
-}
-
-func common(a, b []TypeName) []TypeName {
-	return slices.DeleteFunc(slices.Clone(a), func(n TypeName) bool { return !slices.Contains(b, n) })
 }
 
 func (s *search) usable(ci int, p *part) bool {

@@ -223,3 +223,31 @@ func single() *cell.Spec {
 	}
 	return s
 }
+
+// Members that must be alike are divided among the chains of one SKU, and never among SKUs.
+func TestAlikeMembersKeepToOneSKU(t *testing.T) {
+	s := twoKinds()
+	s.Chains = append(s.Chains, cell.ChainSpec{Name: "OLD", Levels: []cell.LevelSpec{{Type: "G"}, {Type: "OLD", Fanout: 1, IsNode: true}}})
+	s.Cells = append(s.Cells, cell.CellSpec{Type: "OLD", Address: "old", Children: []cell.CellSpec{{Type: "G", Address: "0"}}})
+	s.VCs = []cell.VCSpec{{Name: "v", Quota: []cell.QuotaSpec{{Chain: "GBOX", Level: 2, Number: 3}, {Chain: "HBOX", Level: 2, Number: 3}, {Chain: "OLD", Level: 2, Number: 1}}}}
+	c, err := cell.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prio := range []cell.Priority{0, cell.Opportunistic} {
+		for _, each := range []struct {
+			tasks       int32
+			alike, fits bool
+		}{{9, true, true}, {10, true, true}, {11, true, false}, {11, false, true}, {16, false, true}} {
+			res, ok := c.Place(&cell.Request{Space: 1, Priority: prio, Members: []cell.Member{{Tasks: each.tasks, Leaves: 1, Alike: each.alike}}})
+			if ok != each.fits {
+				t.Errorf("priority %d, %+v: %v", prio, each, ok)
+			}
+			for _, task := range res.Placement.Tasks {
+				if each.alike && task.SKU != res.Placement.Tasks[0].SKU {
+					t.Errorf("priority %d, %+v: on %s and %s", prio, each, task.SKU, res.Placement.Tasks[0].SKU)
+				}
+			}
+		}
+	}
+}

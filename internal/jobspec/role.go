@@ -274,6 +274,7 @@ func (p *parser) placeRole(r *role, opportunistic bool) (cell.SKU, bool) {
 		return cell.SKU{}, false
 	}
 	r.SKUs = skuNames(usable)
+	r.OneSKU = len(usable) > 1
 	return smallest(usable), true
 }
 

@@ -136,8 +136,9 @@ func (s *State) newGang(j *job, g int) gang {
 			continue
 		}
 		role = j.tasks[t].role
-		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: s.carriers(r), Pinned: r.Pinned})
+		members = append(members, cell.Member{Tasks: 1, Leaves: r.Leaves, SKUs: s.carriers(r), Pinned: r.Pinned, Alike: r.OneSKU})
 	}
+	agree(members)
 	out.shape = s.shapeOf(members, j.spec)
 	return out
 }
@@ -191,6 +192,9 @@ func appendShape(b []byte, members []cell.Member, spec *Job) []byte {
 		m := &members[i]
 		num(int(m.Tasks), 'x')
 		num(int(m.Leaves), '/')
+		if m.Alike {
+			b = append(b, '=')
+		}
 		num(len(m.SKUs), '/')
 		for _, sku := range m.SKUs {
 			text(string(sku))

@@ -33,6 +33,32 @@ func (s *State) carriers(r *Role) []cell.TypeName {
 	return names
 }
 
+// agree leaves members that must run on one SKU those that all of them may use; where there is
+// none, each keeps its own.
+func agree(members []cell.Member) {
+	var all []cell.TypeName
+	alike := 0
+	for i := range members {
+		m := &members[i]
+		if !m.Alike {
+			continue
+		}
+		if alike++; alike == 1 {
+			all = m.SKUs
+		} else {
+			all = slices.DeleteFunc(slices.Clone(all), func(n cell.TypeName) bool { return !slices.Contains(m.SKUs, n) })
+		}
+	}
+	if alike < 2 || len(all) == 0 {
+		return
+	}
+	for i := range members {
+		if members[i].Alike {
+			members[i].SKUs = all
+		}
+	}
+}
+
 // noSKU is a name that no SKU has: whoever asks for it fits nowhere.
 const noSKU cell.TypeName = ""
 

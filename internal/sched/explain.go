@@ -143,12 +143,15 @@ func plural(n int32, one, many string) string {
 func (s *State) shapeText(j *job, g int) string {
 	var parts []string
 	var tasks int32
+	tasksOfGang := len(j.spec.Gangs[g].Tasks)
 	for _, m := range j.gangs[g].shape.members {
 		tasks += m.Tasks
 		p := fmt.Sprintf("%s x %s", plural(m.Tasks, "task", "tasks"), s.amountOf(m.SKUs, m.Leaves))
 		switch {
 		case m.Pinned != "":
 			p += " in pinned cell " + string(m.Pinned)
+		case m.Alike && len(m.SKUs) > 1 && tasksOfGang > 1:
+			p += " of one type (" + skuText(m.SKUs) + ")"
 		case len(m.SKUs) > 0 && len(m.SKUs) < len(s.skuNames()):
 			p += " of " + skuText(m.SKUs)
 		}
@@ -294,6 +297,12 @@ func (s *State) newReason(j *job, g int32) Reason {
 func (s *State) roomReason(j *job, g int, rooms []Room) Reason {
 	r := Reason{Need: j.gangs[g].leaves, Asks: s.needText(j, g), Rooms: rooms}
 	r.Free, r.Total = sumRooms(rooms)
+	if !slices.ContainsFunc(j.gangs[g].shape.members, func(m cell.Member) bool { return !m.Alike }) {
+		r.Free, r.Total = 0, 0 // all of it goes to one of them
+		for i := range rooms {
+			r.Free, r.Total = max(r.Free, rooms[i].Free), max(r.Total, rooms[i].Total)
+		}
+	}
 	return r
 }
 

@@ -92,8 +92,11 @@ type Role struct {
 	Leaves int32  `json:"leaves"` // leaves per task, at least 1
 	// SKUs are those that the role may run on, sorted; none allows any. All of
 	// the gang's roles with equal sets go to one chain when they can.
-	SKUs   []cell.TypeName `json:"skus,omitempty"`
-	Pinned cell.PinnedID   `json:"pinned,omitempty"` // places the role in that pinned cell
+	SKUs []cell.TypeName `json:"skus,omitempty"`
+	// OneSKU is of a role that names no SKU: all such tasks of a gang run on one, whichever
+	// of those it is that all may use.
+	OneSKU bool          `json:"one_sku,omitempty"`
+	Pinned cell.PinnedID `json:"pinned,omitempty"` // places the role in that pinned cell
 	// MinFailed tasks failed fail the job's attempt, MinSucceeded succeeded end
 	// it well; -1 disables either (FrameworkController's completion policy).
 	MinFailed    int32  `json:"min_failed"`

@@ -246,8 +246,8 @@ type Reason struct {
 	Jobs    []JobID         `json:"jobs,omitempty"`  // who is ahead, or who is leaving
 	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes
 	Need    int32           `json:"need"`            // leaves the gang asks for
-	Free    int32           `json:"free"`            // leaves free to it now, of whatever SKU
-	Total   int32           `json:"total"`           // leaves it may ever use, of whatever SKU
+	Free    int32           `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
+	Total   int32           `json:"total"`           // leaves it may ever use, counted likewise
 	Asks    string          `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
 	Rooms   []Room          `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
 }

@@ -122,6 +122,7 @@ func (b *jobs) role(j *sched.Job, r sched.Role) {
 		return
 	}
 	r.MinFailed, r.MinSucceeded = 1, -1
+	r.OneSKU = len(r.SKUs) == 0 && len(b.types) > 1
 	j.Roles = append(j.Roles, r)
 }
 

@@ -11,16 +11,17 @@ import (
 type part struct {
 	skus   []cell.TypeName
 	pinned cell.PinnedID
+	alike  bool
 	tasks  []int32
 }
 
 func parts(ms []cell.Member) []part {
 	var out []part
 	for _, m := range ms {
-		i := slices.IndexFunc(out, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned })
+		i := slices.IndexFunc(out, func(p part) bool { return slices.Equal(p.skus, m.SKUs) && p.pinned == m.Pinned && p.alike == m.Alike })
 		if i < 0 {
 			i = len(out)
-			out = append(out, part{skus: m.SKUs, pinned: m.Pinned})
+			out = append(out, part{skus: m.SKUs, pinned: m.Pinned, alike: m.Alike})
 		}
 		for range m.Tasks {
 			out[i].tasks = append(out[i].tasks, m.Leaves)
@@ -52,6 +53,9 @@ func (t *Twin) pack(r *cell.Request, ps []part, h holding) bool {
 		return t.uses(h)
 	}
 	p := &ps[0]
+	if p.alike {
+		return t.packAlike(r, ps, h)
+	}
 	var bins []set
 	for ci := range t.f.Chains {
 		if r.Blocked != nil && r.Blocked[ci] && p.pinned == "" {
@@ -67,6 +71,22 @@ func (t *Twin) pack(r *cell.Request, ps []part, h holding) bool {
 		bins = append(bins, own...)
 	}
 	return r.Reach == nil && t.packIn(r, ps, bins, h)
+}
+
+// packAlike packs the first part into the cells of one SKU, whichever will do.
+func (t *Twin) packAlike(r *cell.Request, ps []part, h holding) bool {
+	for ci := range t.f.Chains {
+		sku := t.f.Chains[ci].SKU
+		if len(ps[0].skus) > 0 && !slices.Contains(ps[0].skus, sku) {
+			continue
+		}
+		one := slices.Clone(ps)
+		one[0].skus, one[0].alike = []cell.TypeName{sku}, false
+		if t.pack(r, one, h) {
+			return true
+		}
+	}
+	return false
 }
 
 // packIn packs the first part into some bins, and then the others.
