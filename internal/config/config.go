@@ -45,6 +45,7 @@ func (c *Cluster) Command(m sched.Meta) sched.Reconfigure {
 const (
 	MaxLeaves     = 1_000_000 // devices of the whole cluster
 	MaxCells      = 2_000_000 // cells of all levels
+	MaxNodeLeaves = 4096      // devices, or parts of devices, of one machine in one chain
 	MaxChains     = 256
 	MaxVCs        = 1024
 	maxVCDepth    = 8 // of nested virtual clusters

@@ -277,3 +277,22 @@ func busy(t *testing.T) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// A small file may ask for huge machines; how many devices one may have is bounded.
+func TestDevicesOfAMachine(t *testing.T) {
+	file := func(devices int) []byte {
+		return fmt.Appendf(nil, `physicalCluster:
+  cellTypes:
+    N: {childCellType: G, childCellNumber: %d, isNodeLevel: true}
+  physicalCells: [{cellType: N, cellAddress: n1}]
+virtualClusters:
+  a: {virtualCells: [{cellType: N, cellNumber: 1}]}
+`, devices)
+	}
+	if c, _, problems := Parse("f", file(MaxNodeLeaves), Policies{}); c == nil {
+		t.Error(problems)
+	}
+	if c, _, problems := Parse("f", file(MaxNodeLeaves+1), Policies{}); c != nil || !strings.Contains(problems.Error(), "at most 4096") {
+		t.Errorf("accepted, or told otherwise: %v", problems)
+	}
+}

@@ -197,6 +197,11 @@ func (b *builder) measure(at *document.Node, c *chain) bool {
 				document.Quote(string(c.levels[i].name)), MaxLeaves, MaxCells)
 			return false
 		}
+		if i == c.node && c.leaves > MaxNodeLeaves {
+			b.Problem(at, "one machine of type %s would have %d devices; at most %d are possible, so check childCellNumber",
+				document.Quote(string(c.levels[i].name)), c.leaves, MaxNodeLeaves)
+			return false
+		}
 	}
 	return true
 }

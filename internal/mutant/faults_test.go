@@ -418,6 +418,6 @@ var faults = []fault{
 		old: "if len(holders) == 0 || s.mem.moving.tries > movingMost {",
 		new: "if len(holders) == 0 || s.now >= 0 {"},
 	{name: "who lost its guarantee is stopped as gladly as who had none", file: "internal/sched/place.go",
-		old: "		c.Class = 1\n",
+		old: "		c.Class = lent + above\n",
 		new: "		c.Class = 0\n"},
 }

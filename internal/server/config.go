@@ -182,8 +182,15 @@ func (s *Server) planConfig(ctx context.Context, in *validateConfigInput) (*body
 	return answer(*planned), nil
 }
 
-// plan holds a cluster file against the present state, on the replica.
+// plan holds a cluster file against the present state, on a copy and one file at a time:
+// a small file may describe a million devices, and nobody waits for it but the next file.
 func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.ConfigPlanned, error) {
+	select {
+	case s.planning <- struct{}{}:
+		defer func() { <-s.planning }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 	c, warnings, err := s.parseConfig(src)
 	if err != nil {
 		return nil, nil, err
@@ -193,19 +200,15 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 		return nil, nil, err
 	}
 	out := &rest.ConfigPlanned{Warnings: warnings, ETag: tag}
-	var refusal *sched.Refusal
-	err = s.read(ctx, 0, func(st *sched.State) {
-		var p *sched.ConfigPlan
-		if p, refusal = st.PlanConfig(c.Command(sched.Meta{})); refusal == nil {
-			out.ConfigPlan = *p
-		}
-	})
-	if err != nil {
+	var copied *sched.State
+	if err := s.read(ctx, 0, func(st *sched.State) { copied = st.At(s.opts.Now()) }); err != nil {
 		return nil, nil, err
 	}
+	p, refusal := copied.PlanConfig(c.Command(sched.Meta{}))
 	if refusal != nil {
 		return nil, nil, refusalProblem(refusal)
 	}
+	out.ConfigPlan = *p
 	return c, out, nil
 }
 

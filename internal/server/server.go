@@ -81,6 +81,7 @@ type Server struct {
 	closing  chan struct{} // closed by Close: streams end
 	closed   sync.Once
 	thinking chan struct{} // holds a token for each explanation that is being worked out
+	planning chan struct{} // holds a token while a cluster file is read and planned
 	configMu sync.Mutex    // one change of the configuration at a time: If-Match is checked under it
 }
 
@@ -102,6 +103,7 @@ func build(o Options) (*Server, huma.API) {
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
+		planning: make(chan struct{}, 1),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -342,7 +342,7 @@ func TestLimits(t *testing.T) {
 	} else if got.Cause != "" || why == "" || !noteOnceSeen(w, "limits") {
 		t.Errorf("exit %+v, missing %v", got, w.e.missing)
 	}
-	b := w.action(1, "for i in $(seq 50); do sleep 5 & done 2>/dev/null", "exit 0")
+	b := w.action(1, "for i in $(seq 50); do sleep 300 & done 2>/dev/null", "exit 0")
 	w.e.Do(b)
 	got = w.exit()
 	errs := w.output(b.Attempt, 0, Stderr)
