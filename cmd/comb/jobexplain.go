@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,8 +42,8 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	if ex.PolicyFailed != "" {
 		t.line("  %s", ex.PolicyFailed)
 	}
-	if ex.Note != "" {
-		t.line("  its policy notes: %s", ex.Note)
+	if note := a.noteText(ex.Note); note != "" {
+		t.line("  its policy notes: %s", note)
 	}
 	for i := range ex.Shares {
 		a.drawShare(t, &ex.Shares[i])
@@ -53,6 +55,28 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 		t.line("  nothing of it waits")
 	}
 	a.drawReasons(t, ex)
+}
+
+// micros are instants in the notes of policies.
+var micros = regexp.MustCompile(`[0-9]+us\b`)
+
+// noteText is what a policy noted about a job as far as that is words: which numbered leases it holds,
+// and records that only the policy reads, are in -o json.
+func (a *app) noteText(note string) string {
+	var out []string
+	for part := range strings.SplitSeq(note, "; ") {
+		if part == "" || strings.ContainsAny(part[:1], "{[") || strings.HasPrefix(part, "holds ") || strings.HasPrefix(part, "promised ") {
+			continue
+		}
+		out = append(out, micros.ReplaceAllStringFunc(part, func(at string) string {
+			n, err := strconv.ParseInt(strings.TrimSuffix(at, "us"), 10, 64)
+			if err != nil {
+				return at
+			}
+			return a.when(sched.Time(n))
+		}))
+	}
+	return strings.Join(out, "; ")
 }
 
 // drawShare says with whom a gang shares its GPUs and whose turn it is.

@@ -128,3 +128,20 @@ func TestExplanationOfADemotedJob(t *testing.T) {
 		}
 	}
 }
+
+// TestNotesAreWords checks that explain shows no microseconds, lease numbers or JSON of a policy.
+func TestNotesAreWords(t *testing.T) {
+	a := &app{}
+	for note, want := range map[string]string{
+		`{"at":1790000000000000,"ran":5}`:            "",
+		"room for 2 since 1790000000000000us":        "room for 2 since 2026-09-21T14:13:20Z",
+		"measured 0s; holds 0 a100 833334-833336":    "measured 0s",
+		"measured 0s; ":                              "measured 0s",
+		"did 360s of that by 120s; promised 0 gpu 7": "did 360s of that by 120s",
+		"": "",
+	} {
+		if got := a.noteText(note); got != want {
+			t.Errorf("%q is shown as %q, not %q", note, got, want)
+		}
+	}
+}

@@ -87,6 +87,16 @@ func (w *world) applySuggestion(id sched.JobID, g sched.Suggestion) sched.JobID 
 				j.Roles[i].SKUs = []cell.TypeName{g.SKU}
 			}
 		})
+	case sched.ShorterLimit:
+		return instead(func(j *sched.Job) { j.TimeLimit = g.TimeLimit })
+	case sched.HigherPriority:
+		return instead(func(j *sched.Job) { j.Priority = g.Priority })
+	case sched.PinnedCell:
+		return instead(func(j *sched.Job) {
+			for i := range j.Roles {
+				j.Roles[i].Pinned = g.Pinned
+			}
+		})
 	case sched.AnotherVC:
 		return instead(func(j *sched.Job) { j.VC = g.VC })
 	case sched.AsBorrower:
@@ -252,7 +262,7 @@ func TestSuggestionsForABusyVC(t *testing.T) {
 	wait := w.submit(gangJob("wait", "a", 10, 1, 4))
 	behind := w.submit(gangJob("behind", "a", 10, 1, 1))
 	wantKinds(t, "wait", w.proven(wait), sched.SmallerTasks, sched.AnotherVC, sched.AsBorrower, sched.AfterJobs, sched.AfterTime)
-	wantKinds(t, "behind", w.proven(behind), sched.AnotherVC, sched.AsBorrower, sched.AfterJobs, sched.WithoutAhead, sched.AfterTime)
+	wantKinds(t, "behind", w.proven(behind), sched.HigherPriority, sched.AnotherVC, sched.AsBorrower, sched.AfterJobs, sched.WithoutAhead, sched.AfterTime)
 
 	e := w.explain(behind)
 	want(t, "ahead", fmt.Sprintf("%d %s %d %s", len(e.Ahead), e.Ahead[0].Name, e.Ahead[0].Leaves, e.Ahead[0].User), "1 wait 4 u")

@@ -110,31 +110,38 @@ type SuggestionKind string
 
 // The kinds of suggestion, in the order in which they are tried and listed.
 const (
-	FewerTasks    SuggestionKind = "fewer_tasks"
-	SmallerTasks  SuggestionKind = "smaller_tasks"
-	AnotherSKU    SuggestionKind = "another_sku"
-	AnotherVC     SuggestionKind = "another_vc"
-	AsBorrower    SuggestionKind = "opportunistic"
-	AnyNode       SuggestionKind = "any_node"
-	AfterJobs     SuggestionKind = "after_jobs"
-	WithoutAhead  SuggestionKind = "without_ahead"
-	AfterTime     SuggestionKind = "after_time"
-	HardwareFixed SuggestionKind = "hardware_fixed"
+	ShorterLimit   SuggestionKind = "shorter_limit"
+	HigherPriority SuggestionKind = "higher_priority"
+	PinnedCell     SuggestionKind = "pinned_cell"
+	FewerTasks     SuggestionKind = "fewer_tasks"
+	SmallerTasks   SuggestionKind = "smaller_tasks"
+	AnotherSKU     SuggestionKind = "another_sku"
+	AnotherVC      SuggestionKind = "another_vc"
+	AsBorrower     SuggestionKind = "opportunistic"
+	AnyNode        SuggestionKind = "any_node"
+	AfterJobs      SuggestionKind = "after_jobs"
+	WithoutAhead   SuggestionKind = "without_ahead"
+	AfterTime      SuggestionKind = "after_time"
+	HardwareFixed  SuggestionKind = "hardware_fixed"
 )
 
 // Suggestion is one change after which the deciding code was seen to start the
 // gang, with nothing else changed. Only what the kind needs is set.
 type Suggestion struct {
-	Kind    SuggestionKind  `json:"kind"`
-	Message string          `json:"message"`
-	Role    string          `json:"role,omitempty"`
-	Tasks   int32           `json:"tasks,omitempty"`  // of that role
-	Leaves  int32           `json:"leaves,omitempty"` // per task of that role
-	SKU     cell.TypeName   `json:"sku,omitempty"`
-	VC      cell.VCName     `json:"vc,omitempty"`
-	Jobs    []JobID         `json:"jobs,omitempty"`  // that end, or leave the queue; of hardware_fixed besides
-	Nodes   []cell.NodeName `json:"nodes,omitempty"` // to mend
-	At      Time            `json:"at,omitempty"`
+	Kind    SuggestionKind `json:"kind"`
+	Message string         `json:"message"`
+	Role    string         `json:"role,omitempty"`
+	Tasks   int32          `json:"tasks,omitempty"`  // of that role
+	Leaves  int32          `json:"leaves,omitempty"` // per task of that role
+	SKU     cell.TypeName  `json:"sku,omitempty"`
+	VC      cell.VCName    `json:"vc,omitempty"`
+	// TimeLimit, Priority and Pinned are what the job would have to ask for.
+	TimeLimit Duration        `json:"time_limit,omitempty"`
+	Priority  cell.Priority   `json:"priority,omitempty"`
+	Pinned    cell.PinnedID   `json:"pinned,omitempty"`
+	Jobs      []JobID         `json:"jobs,omitempty"`  // that end, or leave the queue; of hardware_fixed besides
+	Nodes     []cell.NodeName `json:"nodes,omitempty"` // to mend
+	At        Time            `json:"at,omitempty"`
 	// Preempts are jobs that are stopped or made opportunistic for it first.
 	Preempts []JobID `json:"preempts,omitempty"`
 }

@@ -60,6 +60,7 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 		w.finish(j.id)
 		w.decide()
 		t.base, t.left = w.State, triesMost
+		t.cheap(why)
 		t.sizes()
 		t.elsewhere()
 	}

@@ -124,6 +124,14 @@ func (f *future) instead(id sched.JobID, g sched.Suggestion) sched.JobID {
 		next.VC = g.VC
 	case sched.AsBorrower:
 		next.Priority = cell.Opportunistic
+	case sched.ShorterLimit:
+		next.TimeLimit = g.TimeLimit
+	case sched.HigherPriority:
+		next.Priority = g.Priority
+	case sched.PinnedCell:
+		for i := range next.Roles {
+			next.Roles[i].Pinned = g.Pinned
+		}
 	case sched.AnyNode:
 		next.AllowedNodes, next.AvoidedNodes = nil, nil
 	default:

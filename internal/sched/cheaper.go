@@ -1,0 +1,103 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Changes that take nothing from the job or from others: they are tried before all others.
+
+const (
+	prioritiesMost = 3 // priorities
+	pinnedMost     = 4 // pinned cells
+)
+
+// cheap tries a shorter time limit, a higher priority and a free pinned cell.
+func (t *suggester) cheap(why ReasonCode) {
+	if why == PriorityAhead && t.j.spec.Priority >= cell.MinGuaranteed && t.s.vc(t.j.space).books() {
+		t.shorterLimit()
+	}
+	t.higherPriority()
+	t.pinnedCell()
+}
+
+// shorterLimit looks for the longest time limit of some round ones with which backfill takes the
+// job now, before those that are booked.
+func (t *suggester) shorterLimit() {
+	spec := t.j.spec
+	limits := []Duration{Minute, 5 * Minute, 15 * Minute, 30 * Minute, Hour, 2 * Hour, 4 * Hour, 8 * Hour, 12 * Hour, 24 * Hour, 48 * Hour}
+	if spec.TimeLimit > 0 {
+		limits = slices.DeleteFunc(limits, func(d Duration) bool { return d >= spec.TimeLimit })
+	}
+	starts := func(i int) bool {
+		out := *spec
+		out.TimeLimit = limits[i]
+		preempts, ok := t.instead(&out)
+		return ok && len(preempts) == 0
+	}
+	if len(limits) == 0 || !starts(0) {
+		return
+	}
+	best := 0
+	for low, high := 1, len(limits)-1; low <= high; {
+		if mid := (low + high) / 2; starts(mid) {
+			best, low = mid, mid+1
+		} else {
+			high = mid - 1
+		}
+	}
+	was := "none"
+	if spec.TimeLimit > 0 {
+		was = spanText(spec.TimeLimit)
+	}
+	t.add(Suggestion{Kind: ShorterLimit, TimeLimit: limits[best]}, nil, "it would start with a time limit of %s instead of %s: then it is over before the cells are needed",
+		spanText(limits[best]), was)
+}
+
+// higherPriority looks for the lowest priority with which the job would start and no other has to
+// give way: one above its own, and above each higher one in its VC.
+func (t *suggester) higherPriority() {
+	own := t.j.spec.Priority
+	tries := []cell.Priority{own + 1}
+	for _, r := range slices.Backward(t.s.limits(t.j.space, cell.MaxGuaranteed)) {
+		tries = append(tries, r)
+	}
+	if q := t.s.queues[t.j.space]; len(q) > 0 {
+		tries = append(tries, q[0].prio+1)
+	}
+	slices.Sort(tries)
+	tries = slices.DeleteFunc(slices.Compact(tries), func(p cell.Priority) bool { return p <= own || p > cell.MaxGuaranteed })
+	for _, p := range tries[:min(len(tries), prioritiesMost)] {
+		out := *t.j.spec
+		out.Priority = p
+		if preempts, ok := t.ifFits(&out); ok && len(preempts) == 0 {
+			t.add(Suggestion{Kind: HigherPriority, Priority: p}, nil, "it would start with priority %d instead of %d", p, own)
+			return
+		}
+	}
+}
+
+// pinnedCell looks for a pinned cell of the VC that is free, for a job that asks for none.
+func (t *suggester) pinnedCell() {
+	spec := t.j.spec
+	if spec.Priority < cell.MinGuaranteed || slices.ContainsFunc(spec.Roles, func(r Role) bool { return r.Pinned != "" }) {
+		return
+	}
+	var tried []cell.PinnedID
+	for _, r := range t.s.cl.Space(t.j.space).Roots {
+		if r.Pinned == "" || slices.Contains(tried, r.Pinned) || len(tried) == pinnedMost {
+			continue
+		}
+		tried = append(tried, r.Pinned)
+		out := *spec
+		out.Roles = slices.Clone(spec.Roles)
+		for i := range out.Roles {
+			out.Roles[i].Pinned = r.Pinned
+		}
+		if preempts, ok := t.ifFits(&out); ok && len(preempts) == 0 {
+			t.add(Suggestion{Kind: PinnedCell, Pinned: r.Pinned}, nil, "it would start in the pinned cell %s, which is free", r.Pinned)
+			return
+		}
+	}
+}
