@@ -355,36 +355,3 @@ func (c *Cluster) LiesIn(node, space int32) bool {
 	}
 	return false
 }
-
-// scanMost bounds how many nodes of one class Samples reads.
-const scanMost = 64
-
-// Samples returns nodes with idle leaves that a VC may reach, ascending: of every
-// class of its bound nodes, and of those that nobody has bound wholly, up to so
-// many. What it costs grows with the classes, not with the nodes.
-func (c *Cluster) Samples(space int32, each int) []int32 {
-	var out []int32
-	read := func(ci int, x *binIndex, want int32) {
-		ch := &c.f.Chains[ci]
-		for _, kind := range c.kinds[ci].order {
-			if !x.some(kind) || c.kinds[ci].keys[kind].idle == 0 {
-				continue
-			}
-			places := &x.classes[kind]
-			found, at := 0, places.next(0)
-			for n := 0; n < scanMost && found < each && at != None; n++ {
-				if b := x.bin(at); c.bins[ci][b].whose == want {
-					out = append(out, c.f.Cells[ch.NodeCells[b]].Node)
-					found++
-				}
-				at = places.next(at + 1)
-			}
-		}
-	}
-	for ci := range c.f.Chains {
-		read(ci, &c.spaces[space].index[ci], space)
-		read(ci, c.everywhere(int16(ci)), None)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}

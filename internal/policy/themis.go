@@ -56,14 +56,29 @@ func newThemis(a *args) sched.Policy {
 // maxLease bounds a lease to a year.
 const maxLease = 366 * 86_400
 
-// offered reports whether the cells of a gang that started then are auctioned by the first
-// decision after another: the round in which its lease ended is over since.
-func (t *themis) offered(started, before, now sched.Time) bool {
-	if started == 0 || now < started.Add(t.lease) {
+// offered reports whether the cells of a gang that started then are auctioned now: the round in
+// which its lease ended is over since the last decision. Where nobody waited by then it holds
+// them for another lease, whatever other VCs had decided meanwhile.
+func (m *market) offered(started sched.Time) bool {
+	if started == 0 || m.now < started.Add(m.t.lease) {
 		return false
 	}
-	end := t.roundUp(t.lastEnd(started, now))
-	return before < end && end <= now
+	end := m.t.roundUp(m.t.lastEnd(started, m.now))
+	return m.before < end && end <= m.now && m.waited <= end
+}
+
+// waitsSince is since when somebody waits, as far as the first few tell.
+func waitsSince(v sched.View) (first sched.Time) {
+	n := 0
+	for g := range v.Waiting() {
+		if n == 0 || g.Since < first {
+			first = g.Since
+		}
+		if n++; n == sampled {
+			break
+		}
+	}
+	return first
 }
 
 // lastEnd is when the last lease of a gang that started then has ended, or the first will.
@@ -286,6 +301,7 @@ type marketNow struct {
 	v       sched.View
 	now     sched.Time
 	before  sched.Time // the last decision
+	waited  sched.Time // since when somebody waits
 	total   int64
 	count   int64 // of apps
 	free    int64
@@ -322,6 +338,7 @@ func (m *market) open(t *themis, v sched.View) (some bool) {
 	m.runs = m.runs[:0]
 	passed := t.round == 0 || m.now/sched.Time(t.round) > m.before/sched.Time(t.round)
 	if passed { // else no round is over, and nobody need be asked
+		m.waited = waitsSince(v)
 		m.stand(passed)
 	}
 	lines := v.Lines(byApp, func(l *sched.Line) int {
@@ -370,7 +387,7 @@ func (m *market) stand(passed bool) {
 // may not be stopped any more, or not yet, keeps them, and bids for none. Of a job with
 // several gangs no more are offered than its budget of preemptions lets go.
 func (m *market) ended(r *sched.Ranked) bool {
-	if !m.t.offered(sched.Time(r.Key.Then), m.before, m.now) {
+	if !m.offered(sched.Time(r.Key.Then)) {
 		return false
 	}
 	m.closes = true

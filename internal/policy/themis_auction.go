@@ -168,6 +168,7 @@ type turn struct {
 	bids        int32 // as of the app
 	picky       bool
 	lot         uint64
+	order       int64
 }
 
 func (a *turn) compare(b *turn) int {
@@ -177,7 +178,7 @@ func (a *turn) compare(b *turn) int {
 	case a.picky != b.picky:
 		return sign(b.picky)
 	}
-	return cmp.Compare(a.lot, b.lot) // each app has its own
+	return cmp.Or(cmp.Compare(a.lot, b.lot), cmp.Compare(a.order, b.order))
 }
 
 // leftovers yields those that did not bid: those whose jobs care where they run
@@ -208,7 +209,7 @@ func (m *market) listTurns(free int64) {
 	for i := range m.apps {
 		a := &m.apps[i]
 		if slices.ContainsFunc(a.waits, func(g *sched.GangView) bool { return fits(g, free) }) {
-			m.turns = append(m.turns, turn{int32(i), -1, int32(a.bids), a.slow > 1000, draw(m.t.seed, m.now, a.order)})
+			m.turns = append(m.turns, turn{int32(i), -1, int32(a.bids), a.slow > 1000, draw(m.t.seed, m.now, int64(a.start)), a.order})
 		}
 	}
 	shape, vain := "", false
@@ -222,7 +223,7 @@ func (m *market) listTurns(free int64) {
 		if vain {
 			continue
 		}
-		u := turn{-1, int32(i), 0, m.t.slowed(g) > 1000, draw(m.t.seed, m.now, g.Order)}
+		u := turn{-1, int32(i), 0, m.t.slowed(g) > 1000, draw(m.t.seed, m.now, int64(g.Submitted)), g.Order}
 		if at := slices.IndexFunc(m.bidders, func(a *app) bool { return a.order == g.Order }); at >= 0 {
 			u.bids = int32(at) + 1
 		}
@@ -258,10 +259,10 @@ func sign(after bool) int {
 	return -1
 }
 
-// draw mixes the seed, the time and an app into a number (the finalizer of
-// splitmix64).
-func draw(seed int64, now sched.Time, app int64) uint64 {
-	x := uint64(seed)*0x9E3779B97F4A7C15 + uint64(now)*0xBF58476D1CE4E5B9 + uint64(app)*0x94D049BB133111EB
+// draw mixes the seed, the time and what tells apps apart into a number (the finalizer of
+// splitmix64). That must not be a number of the job's: it depends on who else submits.
+func draw(seed int64, now sched.Time, of int64) uint64 {
+	x := uint64(seed)*0x9E3779B97F4A7C15 + uint64(now)*0xBF58476D1CE4E5B9 + uint64(of)*0x94D049BB133111EB
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
 	x = (x ^ x>>27) * 0x94D049BB133111EB
 	return x ^ x>>31

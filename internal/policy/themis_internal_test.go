@@ -66,12 +66,22 @@ func TestThemisLeases(t *testing.T) {
 		{0, 0, false}, {0, 19, false}, {19, 20, true}, {0, 20, true}, {20, 20, false}, {20, 21, false}, {19, 27, true},
 		{22, 39, false}, {39, 40, true}, {22, 50, true}, {40, 50, false}, {10, 95, true},
 	} {
-		if got := p.offered(start, start.Add(c.before*sched.Minute), start.Add(c.after*sched.Minute)); got != c.want {
+		m := market{marketNow: marketNow{t: p, before: start.Add(c.before * sched.Minute), now: start.Add(c.after * sched.Minute)}}
+		if got := m.offered(start); got != c.want {
 			t.Errorf("%d min after the start, when the last decision was at %d: %v, want %v", c.after, c.before, got, c.want)
 		}
 	}
-	if p.offered(0, 0, start) {
+	m := market{marketNow: marketNow{t: p, now: start}}
+	if m.offered(0) {
 		t.Error("a gang that has not started has no lease")
+	}
+	// Its lease ends 20 minutes past. Whoever began to wait later finds it in another lease.
+	m = market{marketNow: marketNow{t: p, before: start, now: start.Add(30 * sched.Minute)}}
+	for waits, want := range map[sched.Duration]bool{19: true, 20: true, 21: false, 30: false} {
+		m.waited = start.Add(waits * sched.Minute)
+		if got := m.offered(start); got != want {
+			t.Errorf("somebody waits since %d min after the start: %v, want %v", waits, got, want)
+		}
 	}
 }
 
@@ -84,7 +94,8 @@ func TestThemisRounds(t *testing.T) {
 		before, now sched.Duration
 		want        bool
 	}{{19, 20, false}, {20, 21, false}, {21, 24, false}, {21, 25, true}, {24, 29, true}, {25, 25, false}, {25, 30, false}, {25, 44, false}, {44, 45, true}} {
-		if got := p.offered(start, sched.Time(c.before*sched.Minute), sched.Time(c.now*sched.Minute)); got != c.want {
+		m := market{marketNow: marketNow{t: p, before: sched.Time(c.before * sched.Minute), now: sched.Time(c.now * sched.Minute)}}
+		if got := m.offered(start); got != c.want {
 			t.Errorf("at %d min, after a decision at %d: %v, want %v", c.now, c.before, got, c.want)
 		}
 	}

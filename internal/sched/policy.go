@@ -417,8 +417,9 @@ type View interface {
 	// Holders yields the parties that hold any, with how many, in order.
 	Holders(By) iter.Seq2[Party, int64]
 	// Nodes yields nodes on which this VC may find idle leaves, some of each kind
-	// of offer: the cost does not grow with the cluster. Where the VC backfills, leaves of
-	// opportunistic work count as idle.
+	// of offer: the cost does not grow with the cluster. They come in the order of the VC's own
+	// cells, those of nobody last, so no other VC changes what is seen. Where the VC backfills, leaves
+	// of opportunistic work count as idle.
 	Nodes() iter.Seq[NodeView]
 	// Note is what the policy noted last about a job, or with 0 about the VC; nil
 	// when it noted nothing.
@@ -509,7 +510,7 @@ type PartyGangs struct {
 	Pass   func() (GangView, bool)
 }
 
-// NodeView is one machine with what it offers, in the order of its chains.
+// NodeView is one machine with what it offers to a VC, by chain.
 type NodeView struct {
 	Node   int32 // for Wish.Prefer
 	Offers []Offer

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/simulate"
 	"github.com/combsched/comb/internal/trace"
 )
@@ -53,17 +55,55 @@ func generated(t testing.TB, jobs int64) string {
 	return file
 }
 
-// What a VC with cells of its own gets does not depend on the others: every job
-// starts and ends at the same instant as on a private cluster of these cells. With
-// numbers of GPUs instead of cells it does.
+// threeTeams writes a contended trace of three virtual clusters with what policies read: users, apps,
+// deadlines, estimates, models, losses and elastic jobs. Several of their jobs come at one instant.
+func threeTeams(t testing.TB, jobs int64) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "trace.jsonl")
+	w, err := trace.Create(file, trace.Comb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: 1100, AppJobs: 3, Survey: true, Mix: [3]int64{35, 35, 30},
+		Elastic: 2, Loss: true, Cluster: []trace.Shape{{Nodes: 24, GPUs: 8}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	teams, n := []string{"red", "green", "blue"}, 0
+	for j := range all {
+		if n++; n%5 > 0 {
+			j.MinGPUs, j.MaxGPUs = 0, 0
+			j.GPUs = min(j.GPUs, 16)
+		}
+		if n/10%10 > 0 {
+			j.Loss = nil // each report is an event
+		}
+		j.VC, j.Interval = teams[n%7%3], max(j.Duration/5, sched.Minute)
+		j.Submit -= j.Submit % sched.Time(time.Minute/time.Microsecond)
+		if err := w.Write(&j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What a VC with cells of its own gets does not depend on the others, whatever its policy: every
+// job starts and ends at the same instant as on a private cluster of these cells. With numbers of
+// GPUs instead of cells it does.
 func TestSharingChangesNothing(t *testing.T) {
-	file := generated(t, 3000)
-	for _, p := range []string{"fifo", "firstfit", "srtf", "las:limits=3600/36000", "gandiva", "gandiva:moves=100,settle=60,free=0.25",
-		"firstfit:defragmentation=10", "las:limits=3600/36000,defragmentation=100,minRun=60"} {
-		equal(t, isolated(t, file, simulate.Spec{Cluster: "40x8", Policy: p, Noise: "survey", RestartCost: "30"}))
+	file := threeTeams(t, 3000)
+	for _, p := range append(policy.Names(), "themis:auction=off", "themis:round=0", "fifo:preempt", "tetris:fairness=0,depth=2", "capacity:preempt",
+		"drf:by=team", "philly:probe=1,early=stop", "las:limits=3600/36000", "gandiva:moves=100,settle=60,free=0.25",
+		"firstfit:defragmentation=10", "las:limits=3600/36000,defragmentation=100,minRun=60", "fifo:backfill=easy") {
+		t.Run(p, func(t *testing.T) {
+			equal(t, isolated(t, file, simulate.Spec{Cluster: "24x8", Policy: p, Noise: "survey", RestartCost: "30"}))
+		})
 	}
 	different := 0
-	for _, d := range isolated(t, file, simulate.Spec{Cluster: "40x8", Policy: "fifo", Quota: "count"}) {
+	for _, d := range isolated(t, file, simulate.Spec{Cluster: "24x8", Policy: "fifo", Quota: "count"}) {
 		different += d.Different
 	}
 	if different == 0 {
