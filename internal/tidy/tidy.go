@@ -65,6 +65,9 @@ func Check(root string) ([]Violation, error) {
 	t.checkDocs()
 	t.checkWords()
 	t.checkPages()
+	if err := t.checkCeilings(); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(t.found, func(a, b Violation) int {
 		if c := strings.Compare(a.File, b.File); c != 0 {
 			return c
