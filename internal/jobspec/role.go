@@ -136,7 +136,11 @@ func (p *parser) readResources(m *document.MapReader, r *role) {
 		if f.Value.Kind == document.Null {
 			p.r.Problem(f.Value, "how many ports of this name does a task need?")
 		}
-		n := p.r.Int(f.Value, document.Range{Min: 1, Max: maxPorts, Default: 1})
+		n := p.r.Int(f.Value, document.Range{Max: maxPorts, Default: 1})
+		if n == 0 { // as OpenPAI's marketplace items have it
+			p.r.Warn(f.Value, "0 ports have no effect; write how many ports a task gets, or leave the name out")
+			continue
+		}
 		total += n
 		r.Launch.Ports = append(r.Launch.Ports, sched.Port{Label: f.Key, Count: int32(n)})
 	}
