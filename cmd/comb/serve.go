@@ -115,7 +115,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	defer listener.Close()
-	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: wallTime()}); err != nil {
+	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: wallTime(), Log: d.log}); err != nil {
 		if strings.Contains(err.Error(), "disk is full") {
 			return hint{err, "free space on the disk of " + d.flags.data + " and start again; nothing is lost"}
 		}
@@ -129,6 +129,9 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	defer d.executor.Close()
+	if err := d.checkUnknown(ctx); err != nil {
+		return err
+	}
 	token, err := d.adminToken(ctx)
 	if err != nil {
 		return err
@@ -172,6 +175,24 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
 	return nil
+}
+
+// checkUnknown refuses a journal that does not know what has run here: it was cut off, or is an
+// older copy. Nothing has been started or ended yet.
+func (d *daemon) checkUnknown(ctx context.Context) error {
+	var seen local.Seen
+	var err error
+	if readErr := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { seen, err = unknownAttempts(d.store, s) }); readErr != nil {
+		return readErr
+	}
+	if err != nil || len(seen.Attempts) == 0 {
+		return err
+	}
+	names := make([]string, len(seen.Attempts))
+	for i, at := range seen.Attempts {
+		names[i] = nameOf(at)
+	}
+	return &store.Refused{Dir: d.flags.data, Problem: foundHere(names), Advice: store.RepairAdvice(d.flags.data)}
 }
 
 // configure brings the configuration to what the operator asked for, and returns

@@ -74,6 +74,7 @@ func examples() []sched.Event {
 		sched.Decided{Now: 1_790_000_000_000_000, Through: 41, Digest: "9d5ed678fe57bcca", Version: sched.Version},
 		sched.Quarantined{Job: 7, Stack: "c3ab8ff13720e8ad"},
 		sched.PolicyFailed{VC: "vision", Policy: "las", Stack: "c3ab8ff13720e8ad"},
+		sched.Lost{First: 31, Last: 42, NextJob: 9, Attempts: []sched.AttemptID{id}, Reason: "the write-ahead log was removed"},
 	}
 }
 

@@ -283,7 +283,7 @@ func (e *Engine) refold(ctx context.Context) error {
 			return nil
 		}
 	}
-	s, err := fold(ctx, &e.o)
+	s, _, err := fold(ctx, &e.o)
 	if err != nil {
 		return fmt.Errorf("cannot restore the last durable state: %w", err)
 	}
@@ -295,13 +295,14 @@ func (e *Engine) refold(ctx context.Context) error {
 }
 
 // fold reads the state back: the latest snapshot and the records after it. A
-// snapshot that this program cannot read is passed over; the log has it all.
-func fold(ctx context.Context, o *Options) (*sched.State, error) {
+// snapshot that this program cannot read is passed over; the log has it all. It also returns the
+// event of the snapshot that it used, 0 for none.
+func fold(ctx context.Context, o *Options) (s *sched.State, from uint64, err error) {
 	snapshot, seq, err := o.Journal.Snapshot(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the latest snapshot: %w", err)
+		return nil, 0, fmt.Errorf("cannot read the latest snapshot: %w", err)
 	}
-	s := sched.New(o.Policies)
+	s = sched.New(o.Policies)
 	if snapshot != nil {
 		loaded, err := sched.Load(snapshot, o.Policies)
 		switch {
@@ -313,11 +314,12 @@ func fold(ctx context.Context, o *Options) (*sched.State, error) {
 			s = loaded
 		}
 	}
+	from = s.Seq()
 	if err := o.Journal.Replay(ctx, s.Seq(), func(r sched.Record) error { return applyStored(s, r) }); err != nil {
-		return nil, fmt.Errorf("cannot replay the journal: %w", err)
+		return nil, from, fmt.Errorf("cannot replay the journal: %w", err)
 	}
 	s.DropEnded() // they are in the table of finished jobs already
-	return s, nil
+	return s, from, nil
 }
 
 // applyStored folds one record of a journal; one that does not fit is an error.

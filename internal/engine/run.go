@@ -47,10 +47,12 @@ type Options struct {
 // Invariant between rounds: core is exactly the fold of the durable events, and
 // durable is the sequence number of the last of them.
 type Engine struct {
-	o        Options
-	core     *sched.State
-	durable  uint64
-	checked  uint64 // durable at the last comparison with the replica
+	o       Options
+	core    *sched.State
+	durable uint64
+	// checked is durable at the last comparison with the replica, or the event of the snapshot
+	// that the process began with: events are counted over the lives of processes.
+	checked  uint64
 	replica  *Replica
 	kept     []Input        // facts of rounds whose append failed, to be tried again
 	pause    sched.Duration // between retries after a failed append; 0 when all is well
@@ -78,14 +80,14 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	core, err := fold(ctx, &o)
+	core, from, err := fold(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range core.Unmade() {
 		o.Log.Error(p.Words(), "vc", p.VC, "policy", p.Policy)
 	}
-	e := &Engine{o: o, core: core, durable: core.Seq(), checked: core.Seq(), last: core.Now()}
+	e := &Engine{o: o, core: core, durable: core.Seq(), checked: from, last: core.Now()}
 	if c, ok := o.Inputs.(interface{ NotBefore(sched.Time) }); ok {
 		c.NotBefore(core.Now())
 	}

@@ -9,8 +9,13 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// verifyEvery is how many decisions pass between checks of all invariants.
-const verifyEvery = 64
+const (
+	// verifyEvery is how many decisions pass at least between checks of all invariants.
+	verifyEvery = 64
+	// verifyJobs is how many jobs are checked for each decision at most, in the mean: each check
+	// looks at all, so with many that wait it must be rarer, or it takes quadratic time.
+	verifyJobs = 16
+)
 
 // History is a journal that still has everything from its first event.
 type History interface {
@@ -20,13 +25,28 @@ type History interface {
 	Snapshots(ctx context.Context, f func(Kept) error) error
 }
 
+// Tables is a History that keeps more than events and snapshots. Check reads all of it, and
+// whatever holds the events, and tells what is not as it was written. It returns how many of
+// what it checked.
+type Tables interface {
+	Check(ctx context.Context, problem func(message string)) (Checked, error)
+}
+
+// Checked counts what Tables checked.
+type Checked struct {
+	Finished int `json:"finished"` // jobs that ended
+	Secrets  int `json:"secrets"`  // jobs with secrets
+	Tokens   int `json:"tokens"`
+}
+
 // Report is what Verify found.
 type Report struct {
 	Events    uint64 `json:"events"`
 	Decisions int    `json:"decisions"` // decided again, and equal
 	// Other counts decisions of another Version: replayed, not decided again.
-	Other      int    `json:"other"`
-	Snapshots  int    `json:"snapshots"`  // compared, and equal
+	Other     int `json:"other"`
+	Snapshots int `json:"snapshots"` // compared, and equal
+	Checked
 	Invariants int    `json:"invariants"` // how often all invariants were checked
 	Digest     string `json:"digest"`     // of the state after the last event
 	// Problems are what is wrong, in order; none is a sound journal. After a
@@ -36,17 +56,26 @@ type Report struct {
 
 // Problem is one thing that is wrong with a journal.
 type Problem struct {
-	Seq     uint64 `json:"seq"` // the event where it shows
+	Seq     uint64 `json:"seq"` // the event where it shows; 0: it shows elsewhere
 	Message string `json:"message"`
 }
 
 // Verify replays a journal from its very first event. Each decision of this
 // program's sched.Version is taken again on the state as of its inputs and must
-// agree bit for bit; invariants and kept snapshots are checked on the way. An
-// error means that the journal could not be read to its end.
+// agree bit for bit; invariants and kept snapshots are checked on the way, and before
+// it all what else is kept (Tables). An error means that the journal could not be read to its end;
+// the problems up to there are in the report.
 func Verify(ctx context.Context, h History, policies sched.Policies) (Report, error) {
 	v := &verifier{policies: policies, state: sched.New(policies), kept: map[uint64][]byte{}}
-	err := h.Snapshots(ctx, func(k Kept) error {
+	var err error
+	if t, ok := h.(Tables); ok {
+		v.report.Checked, err = t.Check(ctx, func(message string) { _ = v.problem(0, "%s", message) })
+	}
+	if err != nil {
+		return v.report, err
+	}
+	v.tables = len(v.report.Problems)
+	err = h.Snapshots(ctx, func(k Kept) error {
 		v.kept[k.Seq] = k.State
 		return nil
 	})
@@ -79,6 +108,8 @@ type verifier struct {
 	read     uint64         // the last record read
 	kept     map[uint64][]byte
 	report   Report
+	tables   int // problems of Tables, which end nothing
+	since    int // decisions since the last check of invariants
 }
 
 func (v *verifier) add(r sched.Record) error {
@@ -131,10 +162,10 @@ func (v *verifier) decide(mark sched.Decided) error {
 		return err
 	}
 	v.report.Decisions++
-	if v.report.Decisions%verifyEvery == 0 {
+	if v.since++; v.since >= max(verifyEvery, v.state.Size()/verifyJobs) {
 		v.invariants()
 	}
-	if len(v.report.Problems) > 0 {
+	if len(v.report.Problems) > v.tables {
 		return errUnsound
 	}
 	v.state.DropEnded()
@@ -220,6 +251,7 @@ func difference(a, b []byte) string {
 
 func (v *verifier) invariants() {
 	v.report.Invariants++
+	v.since = 0
 	if err := v.state.Verify(); err != nil {
 		_ = v.problem(v.state.Seq(), "an invariant is broken: %v", err)
 	}

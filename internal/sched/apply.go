@@ -37,6 +37,8 @@ func (s *State) Apply(r Record) {
 		s.askAgain(e)
 	case Noted:
 		s.applyNoted(e)
+	case Lost:
+		s.applyLost(e)
 	default:
 		if !s.applyFact(r.Event) && !s.applyDecision(r.Event) {
 			panic(fmt.Sprintf("sched: no rule applies event %T", r.Event))

@@ -175,11 +175,13 @@ func decodeDecision(kind Kind, data []byte) (Event, error) {
 		return decode[Quarantined](data)
 	case "PolicyFailed":
 		return decode[PolicyFailed](data)
+	case "Lost":
+		return decode[Lost](data)
 	}
 	return nil, fmt.Errorf("unknown kind: it was written by a newer comb; use that")
 }
 
 // Kinds returns the zero value of every event, in the order of event.go.
 func Kinds() []Event {
-	return []Event{JobSubmitted{}, StopRequested{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, Booked{}, Sized{}, StopSent{}, Joined{}, Rotated{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}, PolicyFailed{}}
+	return []Event{JobSubmitted{}, StopRequested{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, Booked{}, Sized{}, StopSent{}, Joined{}, Rotated{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}, PolicyFailed{}, Lost{}}
 }

@@ -11,6 +11,7 @@ import "github.com/combsched/comb/internal/cell"
 //	decisions: Placed Joined Rotated Reserved Unreserved Booked Sized StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined PolicyFailed
+//	repairs:   Lost
 type Event interface{ event() Kind }
 
 // Kind names an event's type in the journal. Versions are in codec.go.
@@ -359,6 +360,20 @@ type PolicyFailed struct {
 	Why    string      `json:"why,omitempty"`   // it cannot be made
 }
 
+// Lost stands where an event was that is gone: the journal was damaged, and the operator chose to
+// go on without what events First to Last had said. There is one for each of them, so that no
+// number is given twice; the last one says from where on other numbers are new.
+type Lost struct {
+	First uint64 `json:"first,omitempty"` // 0: nothing is known to be gone
+	Last  uint64 `json:"last,omitempty"`
+	// NextJob is above every job that was ever seen.
+	NextJob JobID `json:"next_job,omitempty"`
+	// Attempts are, of gangs whose jobs are known, the last attempts that were seen. Their
+	// numbers are not given again.
+	Attempts []AttemptID `json:"attempts,omitempty"`
+	Reason   string      `json:"reason,omitempty"`
+}
+
 func (JobSubmitted) event() Kind    { return "JobSubmitted" }
 func (StopRequested) event() Kind   { return "StopRequested" }
 func (Configured) event() Kind      { return "Configured" }
@@ -394,6 +409,7 @@ func (Noted) event() Kind           { return "Noted" }
 func (Decided) event() Kind         { return "Decided" }
 func (Quarantined) event() Kind     { return "Quarantined" }
 func (PolicyFailed) event() Kind    { return "PolicyFailed" }
+func (Lost) event() Kind            { return "Lost" }
 
 // KindOf returns the name under which an event is journalled.
 func KindOf(e Event) Kind { return e.event() }

@@ -126,6 +126,9 @@ func (s *State) Jobs() []JobStatus {
 	return out
 }
 
+// Size is how many jobs there are that have not ended.
+func (s *State) Size() int { return s.slots.n }
+
 // Job returns one job that has not ended.
 func (s *State) Job(id JobID) (JobStatus, bool) {
 	j := s.find(id)

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -219,11 +220,20 @@ func Listen(ctx context.Context, address string, insecure bool) (net.Listener, e
 			"use 127.0.0.1 and a tunnel or a TLS proxy, or say --insecure-listen-without-tls", address)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	for until := time.Now().Add(listenWithin); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
+		time.Sleep(20 * time.Millisecond)
+		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, rootOf(err))
 	}
 	return listener{l}, nil
 }
+
+// listenWithin is how long an address may still be in use. A server that was killed at the instant
+// when it started a supervisor leaves its socket to that child until the child has become the
+// other program: the socket closes on exec, but not on fork, and no flag does that.
+const listenWithin = time.Second
 
 func loopback(host string) bool {
 	if host == "localhost" {

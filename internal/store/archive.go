@@ -41,7 +41,7 @@ func (s *Store) archiveChunk(ctx context.Context, seq uint64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	events, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE seq <= ? ORDER BY seq LIMIT ?", seq, limit)
+	events, err := s.query(ctx, "WHERE seq <= ? ORDER BY seq LIMIT ?", seq, limit)
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}
@@ -51,13 +51,21 @@ func (s *Store) archiveChunk(ctx context.Context, seq uint64) (int, error) {
 			return 0, fmt.Errorf("event %d is damaged: its checksum does not match", events[i].seq)
 		}
 	}
+	before, err := s.linkAt(ctx, events[0].seq-1)
+	if err == nil {
+		_, err = chain(before, events, false)
+	}
+	if err != nil {
+		return 0, err
+	}
 	data, err := packChunk(events)
 	if err != nil {
 		return 0, err
 	}
+	link := events[len(events)-1].link
 	first, last := events[0].seq, events[len(events)-1].seq
 	return len(events), s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO archive (first, last, data) VALUES (?, ?, ?)", first, last, data); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO archive (first, last, data, link) VALUES (?, ?, ?, ?)", first, last, data, link[:]); err != nil {
 			return err
 		}
 		for _, job := range jobsIn(events) {
@@ -81,22 +89,41 @@ func jobsIn(events []stored) []sched.JobID {
 	return slices.Compact(jobs)
 }
 
-// chunk returns the events of the archive chunk that query finds; none if it
-// finds none.
-func (s *Store) chunk(ctx context.Context, query string, args ...any) ([]stored, error) {
-	var data []byte
-	err := s.read.QueryRowContext(ctx, query, args...).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+// chunk returns the events of the archive chunk that where chooses, checked against the chain;
+// none if it chooses none.
+func (s *Store) chunk(ctx context.Context, where string, args ...any) ([]stored, error) {
+	links := "link, coalesce((SELECT link FROM archive b WHERE b.last = a.first - 1), x'')"
+	if s.schema == 1 {
+		links = "x'', x''"
 	}
+	var first, last uint64
+	var data []byte
+	var link, before digest
+	err := s.read.QueryRowContext(ctx, "SELECT first, last, data, "+links+" FROM archive a "+where, args...).Scan(&first, &last, &data, &link, &before)
 	if err != nil {
-		return nil, s.explain("cannot read the archive", err)
+		return nil, s.explain("cannot read the archive", none(err))
 	}
 	events, err := unpackChunk(data)
+	if err == nil && (len(events) == 0 || events[0].seq != first || events[len(events)-1].seq != last) {
+		err = errors.New("it does not hold them")
+	}
+	if err == nil && s.schema > 1 {
+		if before, err = chain(before, events, true); err == nil && before != link {
+			err = errors.New("the chain of checksums breaks there")
+		}
+	}
 	if err != nil {
-		return nil, s.damaged(err.Error())
+		return nil, s.damaged(fmt.Sprintf("the archive of events %d to %d: %v", first, last, err))
 	}
 	return events, nil
+}
+
+// none makes nothing of the error that there is no row.
+func none(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
 }
 
 func pack(b []byte) ([]byte, error) {

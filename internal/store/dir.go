@@ -128,6 +128,10 @@ func survey(dir string) (contents, error) {
 	}
 	c.id = strings.TrimSpace(string(id))
 	switch {
+	case c.id == "" && c.database && !c.key && size(filepath.Join(dir, databaseFile)) > 0:
+		// An initialisation makes the key first.
+		return c, &Refused{dir, "it holds the file " + databaseFile + " of a data directory, without key and cluster-id",
+			"copy the whole directory of a server that is stopped: that file alone lacks what " + logFile + " holds"}
 	case c.id == "" && len(foreign) > 0:
 		return c, &Refused{dir, fmt.Sprintf("it is not empty and not a data directory of Comb (it holds %s)", some(foreign)),
 			"give an empty directory to begin a new one"}
@@ -145,7 +149,15 @@ func survey(dir string) (contents, error) {
 // ours reports whether an unfinished initialisation may have left such a file.
 func ours(name string) bool {
 	return strings.HasPrefix(name, databaseFile+"-") || strings.HasSuffix(name, ".new") ||
-		slices.Contains([]string{lockFile, clusterIDFile, reserveFile, jobsDir, "lost+found"}, name)
+		slices.Contains([]string{lockFile, clusterIDFile, reserveFile, sealFile, jobsDir, "lost+found"}, name)
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 func some(names []string) string {

@@ -36,7 +36,7 @@ func (s *Store) Finished(ctx context.Context, f Filter) (jobs []sched.JobStatus,
 		limit = defaultLimit
 	}
 	where, args := f.where()
-	rows, err := s.read.QueryContext(ctx, "SELECT status FROM jobs"+where+" ORDER BY id DESC LIMIT ?", append(args, limit+1)...)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs"+where+" ORDER BY id DESC LIMIT ?", append(args, limit+1)...)
 	if err != nil {
 		return nil, 0, s.explain("cannot list jobs", err)
 	}
@@ -88,26 +88,30 @@ func (f *Filter) where() (string, []any) {
 	return " WHERE " + strings.Join(terms, " AND "), args
 }
 
-func scanStatus(row interface{ Scan(...any) error }) (sched.JobStatus, error) {
-	var data []byte
-	var j sched.JobStatus
-	if err := row.Scan(&data); err != nil {
+const jobColumns = "id, name, user, vc, phase, submitted, ended, status"
+
+// scanStatus reads a row of finished jobs, which must be as it was written.
+func scanStatus(row interface{ Scan(...any) error }) (j sched.JobStatus, err error) {
+	var fields [8]any
+	var kept digest
+	if err := row.Scan(&fields[0], &fields[1], &fields[2], &fields[3], &fields[4], &fields[5], &fields[6], &fields[7], &kept); err != nil {
 		return j, err
 	}
-	if err := json.Unmarshal(data, &j); err != nil {
-		return j, fmt.Errorf("the status of a finished job is damaged: %w", err)
+	data, _ := fields[7].([]byte)
+	if rowSum("jobs", fields[:]...) != kept || json.Unmarshal(data, &j) != nil {
+		return j, fmt.Errorf("what is kept of the finished job %v is damaged: its checksum does not match; restore the data directory from a backup", fields[0])
 	}
 	return j, nil
 }
 
 // Job returns a job that has ended; false if there is none with that id.
 func (s *Store) Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) {
-	return s.one(s.read.QueryRowContext(ctx, "SELECT status FROM jobs WHERE id = ?", id))
+	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id = ?", id))
 }
 
 // LastNamed returns the latest job of that name that has ended.
 func (s *Store) LastNamed(ctx context.Context, name sched.JobName) (sched.JobStatus, bool, error) {
-	return s.one(s.read.QueryRowContext(ctx, "SELECT status FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", string(name)))
+	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", string(name)))
 }
 
 func (s *Store) one(row *sql.Row) (sched.JobStatus, bool, error) {
@@ -129,7 +133,7 @@ func (s *Store) JobEvents(ctx context.Context, id sched.JobID, after uint64, lim
 		limit = maxLimit
 	}
 	// The journal first: events may move to the archive meanwhile, never back.
-	live, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE job = ? AND job > 0 AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
+	live, err := s.query(ctx, "WHERE job = ? AND job > 0 AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +161,8 @@ func (s *Store) JobEvents(ctx context.Context, id sched.JobID, after uint64, lim
 func (s *Store) archivedOf(ctx context.Context, id sched.JobID, after uint64, limit int) ([]stored, error) {
 	var found []stored
 	for from := uint64(0); len(found) < limit; {
-		chunk, err := s.chunk(ctx, `SELECT a.data FROM archive_jobs j JOIN archive a ON a.first = j.first
-			WHERE j.job = ? AND j.first > ? AND a.last > ? ORDER BY j.first LIMIT 1`, id, from, after)
+		chunk, err := s.chunk(ctx, `WHERE first = (SELECT j.first FROM archive_jobs j JOIN archive c ON c.first = j.first
+			WHERE j.job = ? AND j.first > ? AND c.last > ? ORDER BY j.first LIMIT 1)`, id, from, after)
 		if err != nil || len(chunk) == 0 {
 			return found, err
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/combsched/comb/internal/engine"
@@ -35,6 +36,7 @@ type stored struct {
 	job     sched.JobID
 	sum     uint32
 	data    []byte
+	link    digest // of it and all before it
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -71,36 +73,24 @@ func (e *stored) decode() (sched.Record, error) {
 	return sched.Record{Seq: e.seq, Time: e.time, Event: event}, nil
 }
 
-// Append implements engine.Journal: one transaction, one fsync.
+// Append implements engine.Journal: one transaction with one fsync, and then the seal.
 func (s *Store) Append(ctx context.Context, b engine.Batch) error {
 	if len(b.Records) == 0 && len(b.Answers) == 0 {
 		return nil
 	}
 	var gone *forgotten
-	events := make([]stored, len(b.Records))
-	for i, r := range b.Records {
-		if r.Seq != b.First+uint64(i) {
-			return fmt.Errorf("record %d of the batch is event %d instead of %d", i, r.Seq, b.First+uint64(i))
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		if m.seq != b.First-1 || m.epoch != b.Epoch {
+			return fmt.Errorf("%w: it ends at event %d in epoch %d; the batch begins at event %d in epoch %d",
+				engine.ErrFenced, m.seq, m.epoch, b.First, b.Epoch)
 		}
-		var err error
-		if events[i], err = encode(r); err != nil {
+		if err := s.writer.addAll(ctx, b.Records, m); err != nil {
 			return err
 		}
-	}
-	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
-		if err := claim(ctx, tx, &b); err != nil {
+		if err := saveEnded(ctx, tx, b.Ended, &m.rows); err != nil {
 			return err
 		}
-		for i := range events {
-			e := &events[i]
-			if _, err := s.writer.insert.ExecContext(ctx, e.seq, e.time, string(e.kind), e.version, e.job, e.sum, e.data); err != nil {
-				return err
-			}
-		}
-		if err := saveEnded(ctx, tx, b.Ended); err != nil {
-			return err
-		}
-		if err := s.saveSecrets(ctx, tx, &b); err != nil {
+		if err := s.saveSecrets(ctx, tx, &b, &m.rows); err != nil {
 			return err
 		}
 		var err error
@@ -111,24 +101,6 @@ func (s *Store) Append(ctx context.Context, b engine.Batch) error {
 		s.keepAnswers(b.Answers, gone)
 	}
 	return s.classify(err)
-}
-
-// claim moves the head of the journal, if it is where the batch begins and no
-// later epoch has begun.
-func claim(ctx context.Context, tx *sql.Conn, b *engine.Batch) error {
-	res, err := tx.ExecContext(ctx, "UPDATE head SET seq = ? WHERE seq = ? AND epoch = ?", b.Last(), b.First-1, b.Epoch)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 1 {
-		return err
-	}
-	var seq, epoch uint64
-	if err := tx.QueryRowContext(ctx, "SELECT seq, epoch FROM head").Scan(&seq, &epoch); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: it ends at event %d in epoch %d; the batch begins at event %d in epoch %d",
-		engine.ErrFenced, seq, epoch, b.First, b.Epoch)
 }
 
 // classify tells a full disk from other errors, and then frees the reserve.
@@ -150,20 +122,30 @@ func (s *Store) classify(err error) error {
 	return fmt.Errorf("%w: %w", engine.ErrFull, err)
 }
 
-// Room implements engine.Roomy: nil while the reserve is there.
-func (s *Store) Room() error { return s.reserve.room() }
+// Room implements engine.Roomy: nil while the reserve is there and the seal can be written.
+func (s *Store) Room() error {
+	if s.seal.trouble() != nil {
+		s.writer.mu.Lock()
+		s.seal.write(s.mark)
+		s.writer.mu.Unlock()
+	}
+	if err := s.seal.trouble(); err != nil {
+		return err
+	}
+	return s.reserve.room()
+}
 
-func saveEnded(ctx context.Context, tx *sql.Conn, ended []sched.JobStatus) error {
+func saveEnded(ctx context.Context, tx *sql.Conn, ended []sched.JobStatus, rows *digest) error {
 	for i := range ended {
 		j := &ended[i]
 		status, err := json.Marshal(j)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx,
-			"INSERT INTO jobs (id, name, user, vc, phase, submitted, ended, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			j.ID, string(j.Name), string(j.User), string(j.VC), string(j.Phase), j.Submitted, j.Ended, status)
-		if err != nil {
+		fields := []any{int64(j.ID), string(j.Name), string(j.User), string(j.VC), string(j.Phase), int64(j.Submitted), int64(j.Ended), status}
+		sum := rowSum("jobs", fields...)
+		rows.add(sum)
+		if _, err := tx.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+", sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", append(fields, sum[:])...); err != nil {
 			return err
 		}
 	}
@@ -202,14 +184,21 @@ type decoded struct {
 // readAhead sends all pages after event seq, the last of them with the error, if any.
 func (s *Store) readAhead(ctx context.Context, after uint64, to chan<- decoded) {
 	defer close(to)
+	if s.read == nil {
+		return // an empty database, which Examine opened
+	}
+	link, err := s.replayFrom(ctx, after)
 	for {
-		page, err := s.page(ctx, after+1)
+		var page []stored
+		if err == nil {
+			page, err = s.page(ctx, after+1)
+		}
 		if err == nil && len(page) == 0 {
 			return
 		}
 		d := decoded{err: err}
 		if err == nil {
-			d = s.decodePage(page, after+1)
+			d = s.decodePage(page, after+1, &link)
 		}
 		select {
 		case to <- d:
@@ -223,9 +212,22 @@ func (s *Store) readAhead(ctx context.Context, after uint64, to chan<- decoded) 
 	}
 }
 
-// decodePage decodes a page that must begin with event first and have no gap, on
-// all processors. Before an error come the records that are sound.
-func (s *Store) decodePage(page []stored, first uint64) decoded {
+// replayFrom returns the chain's digest at event after, or at the end if that is earlier: there
+// is nothing to read then.
+func (s *Store) replayFrom(ctx context.Context, after uint64) (digest, error) {
+	var end uint64
+	if err := s.read.QueryRowContext(ctx, "SELECT seq FROM head").Scan(&end); err != nil {
+		return digest{}, s.explain("cannot read the journal", err)
+	}
+	if s.schema == 1 || after > end {
+		return digest{}, nil
+	}
+	return s.linkAt(ctx, after)
+}
+
+// decodePage decodes a page that must begin with event first, have no gap, and go on with the
+// chain of events, on all processors. Before an error come the records that are sound.
+func (s *Store) decodePage(page []stored, first uint64, link *digest) decoded {
 	records := make([]sched.Record, len(page))
 	errs := make([]error, len(page))
 	var all sync.WaitGroup
@@ -243,7 +245,13 @@ func (s *Store) decodePage(page []stored, first uint64) decoded {
 			return decoded{records[:i], s.damaged(fmt.Sprintf("event %d is missing, event %d follows", want, page[i].seq))}
 		}
 		if errs[i] != nil {
-			return decoded{records[:i], errs[i]}
+			return decoded{records[:i], s.damaged(errs[i].Error())}
+		}
+		if s.schema > 1 {
+			var err error
+			if *link, err = chain(*link, page[i:i+1], false); err != nil {
+				return decoded{records[:i], s.damaged(err.Error())}
+			}
 		}
 	}
 	return decoded{records: records}
@@ -257,11 +265,11 @@ func (s *Store) page(ctx context.Context, seq uint64) ([]stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.query(ctx, "SELECT "+columns+" FROM events WHERE seq >= ? ORDER BY seq LIMIT ?", seq, limit)
+	events, err := s.query(ctx, "WHERE seq >= ? ORDER BY seq LIMIT ?", seq, limit)
 	if err != nil || len(events) > 0 && events[0].seq == seq {
 		return events, err
 	}
-	chunk, err := s.chunk(ctx, "SELECT data FROM archive WHERE first <= ? AND last >= ? ORDER BY first DESC LIMIT 1", seq, seq)
+	chunk, err := s.chunk(ctx, "WHERE first <= ? AND last >= ? ORDER BY first DESC LIMIT 1", seq, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -274,32 +282,43 @@ func (s *Store) page(ctx context.Context, seq uint64) ([]stored, error) {
 	return chunk, nil
 }
 
-const columns = "seq, time, kind, version, job, sum, data"
+const columns = "seq, time, kind, version, job, sum, data, link"
 
-func (s *Store) query(ctx context.Context, query string, args ...any) ([]stored, error) {
-	rows, err := s.read.QueryContext(ctx, query, args...)
+// query returns the events of the table events that where chooses.
+func (s *Store) query(ctx context.Context, where string, args ...any) ([]stored, error) {
+	names := columns
+	if s.schema == 1 {
+		names = strings.Replace(columns, "link", "x''", 1)
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT "+names+" FROM events "+where, args...)
 	if err != nil {
 		return nil, s.explain("cannot read the journal", err)
 	}
-	defer rows.Close()
-	var events []stored
-	for rows.Next() {
-		var e stored
-		if err := rows.Scan(&e.seq, &e.time, &e.kind, &e.version, &e.job, &e.sum, &e.data); err != nil {
-			return nil, s.explain("cannot read the journal", err)
-		}
-		events = append(events, e)
-	}
-	if err := rows.Err(); err != nil {
+	events, err := scanEvents(rows)
+	if err != nil {
 		return nil, s.explain("cannot read the journal", err)
 	}
 	return events, nil
+}
+
+func scanEvents(rows *sql.Rows) (events []stored, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var e stored
+		if err := rows.Scan(&e.seq, &e.time, &e.kind, &e.version, &e.job, &e.sum, &e.data, &e.link); err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, rows.Err()
 }
 
 // Snapshot implements engine.Journal: the newest snapshot that is intact.
 func (s *Store) Snapshot(ctx context.Context) (state []byte, seq uint64, err error) {
 	err = s.snapshots(ctx, "DESC", func(k engine.Kept, intact bool) error {
 		if !intact {
+			s.log.Warn("a snapshot is damaged; nothing is lost: an older one and more of the journal are read instead",
+				"event", k.Seq, "look", "comb journal verify --data "+s.dir)
 			return nil
 		}
 		state, seq = k.State, k.Seq
@@ -313,17 +332,20 @@ func (s *Store) Snapshot(ctx context.Context) (state []byte, seq uint64, err err
 
 var errFound = errors.New("found")
 
-// Snapshots implements engine.History. A damaged snapshot is an error.
+// Snapshots implements engine.History: those that are intact. Check tells of the others.
 func (s *Store) Snapshots(ctx context.Context, f func(engine.Kept) error) error {
 	return s.snapshots(ctx, "ASC", func(k engine.Kept, intact bool) error {
 		if !intact {
-			return fmt.Errorf("the snapshot of event %d is damaged", k.Seq)
+			return nil
 		}
 		return f(k)
 	})
 }
 
 func (s *Store) snapshots(ctx context.Context, order string, f func(k engine.Kept, intact bool) error) error {
+	if s.read == nil {
+		return nil // an empty database, which Examine opened
+	}
 	rows, err := s.read.QueryContext(ctx, "SELECT seq, digest, data FROM snapshots ORDER BY seq "+order)
 	if err != nil {
 		return s.explain("cannot read the snapshots", err)

@@ -84,7 +84,7 @@ func (s *Store) bound(id sched.JobID) []byte {
 
 // saveSecrets keeps the secrets of a batch's new jobs and erases those of the
 // jobs that ended in it.
-func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch) error {
+func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch, rows *digest) error {
 	for _, js := range b.Secrets {
 		plain, err := json.Marshal(js.Values)
 		if err != nil {
@@ -93,13 +93,21 @@ func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch) 
 		nonce := make([]byte, s.aead.NonceSize())
 		rand.Read(nonce) // never fails
 		sealed := s.aead.Seal(nonce, nonce, plain, s.bound(js.Job))
-		if _, err := tx.ExecContext(ctx, "INSERT INTO secrets (job, sealed) VALUES (?, ?)", js.Job, sealed); err != nil {
+		sum := rowSum("secrets", int64(js.Job), sealed)
+		rows.add(sum)
+		if _, err := tx.ExecContext(ctx, "INSERT INTO secrets (job, sealed, sum) VALUES (?, ?, ?)", js.Job, sealed, sum[:]); err != nil {
 			return err
 		}
 	}
 	for i := range b.Ended {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM secrets WHERE job = ?", b.Ended[i].ID); err != nil {
+		var sealed []byte
+		id := b.Ended[i].ID
+		err := tx.QueryRowContext(ctx, "DELETE FROM secrets WHERE job = ? RETURNING sealed", id).Scan(&sealed)
+		if none(err) != nil {
 			return err
+		}
+		if err == nil {
+			rows.remove(rowSum("secrets", int64(id), sealed))
 		}
 	}
 	return nil

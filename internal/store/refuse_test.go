@@ -108,7 +108,7 @@ func copyFrom(other, name string) func(*testing.T, string) {
 
 func execSQL(query string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
-		db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
+		db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile), "rw"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,35 +21,38 @@ const (
 	// applicationID marks a SQLite file as ours ("Comb").
 	applicationID = 0x436F6D62
 	// schemaVersion grows with every change of the tables.
-	schemaVersion = 1
+	schemaVersion = 2
 	// logPages of 4 KiB are how far the write-ahead log grows before it is moved
 	// into the database; the reserve is twice that.
 	logPages = 2000
 )
 
-// schema is version 1. Events move from events to archive when a snapshot has
-// been cut; archive_jobs says which chunks hold events of a job.
+// schema is version 2. Events move from events to archive when a snapshot has
+// been cut; archive_jobs says which chunks hold events of a job. A link is the digest of
+// an event, or of the last one of a chunk, and of all before it. A sum is the digest of
+// its row; head.rows adds them all up. Version 1 had neither: migrate.go.
 const schema = `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL);
-INSERT INTO head VALUES (1, 0, 0);
+CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
+	changes INTEGER NOT NULL, job INTEGER NOT NULL, link BLOB NOT NULL, rows BLOB NOT NULL);
+INSERT INTO head VALUES (1, 0, 0, 0, 0, x'', x'');
 CREATE TABLE events (
 	seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
-	job INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL);
+	job INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL, link BLOB NOT NULL);
 CREATE INDEX events_job ON events (job, seq) WHERE job > 0;
-CREATE TABLE archive (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE archive (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, data BLOB NOT NULL, link BLOB NOT NULL);
 CREATE TABLE archive_jobs (job INTEGER NOT NULL, first INTEGER NOT NULL, PRIMARY KEY (job, first)) WITHOUT ROWID;
 CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, digest BLOB NOT NULL, data BLOB NOT NULL);
 CREATE TABLE jobs (
 	id INTEGER PRIMARY KEY, name TEXT NOT NULL, user TEXT NOT NULL, vc TEXT NOT NULL, phase TEXT NOT NULL,
-	submitted INTEGER NOT NULL, ended INTEGER NOT NULL, status BLOB NOT NULL);
+	submitted INTEGER NOT NULL, ended INTEGER NOT NULL, status BLOB NOT NULL, sum BLOB NOT NULL);
 CREATE INDEX jobs_name ON jobs (name, id);
 CREATE INDEX jobs_user ON jobs (user, id);
 CREATE INDEX jobs_vc ON jobs (vc, id);
-CREATE TABLE secrets (job INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
+CREATE TABLE secrets (job INTEGER PRIMARY KEY, sealed BLOB NOT NULL, sum BLOB NOT NULL);
 CREATE TABLE tokens (
 	id TEXT PRIMARY KEY, name TEXT NOT NULL, subject TEXT NOT NULL, hash BLOB NOT NULL,
-	created INTEGER NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;
+	created INTEGER NOT NULL, used INTEGER NOT NULL, sum BLOB NOT NULL) WITHOUT ROWID;
 `
 
 // writer is the one connection that writes. Its lock is held for a transaction.
@@ -64,7 +67,7 @@ type writer struct {
 }
 
 func openWriter(ctx context.Context, path string) (*writer, error) {
-	db, err := sql.Open("sqlite", dsn(path,
+	db, err := sql.Open("sqlite", dsn(path, "rw",
 		"journal_mode(WAL)", "synchronous(FULL)", fmt.Sprintf("wal_autocheckpoint(%d)", logPages), "journal_size_limit(67108864)",
 		"cache_size(-16000)", "secure_delete(FAST)", "temp_store(MEMORY)", "cell_size_check(ON)"))
 	if err != nil {
@@ -79,7 +82,7 @@ func openWriter(ctx context.Context, path string) (*writer, error) {
 }
 
 func openReaders(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn(path, "query_only(ON)", "cache_size(-4000)", "temp_store(MEMORY)", "cell_size_check(ON)"))
+	db, err := sql.Open("sqlite", dsn(path, "ro", "query_only(ON)", "cache_size(-4000)", "temp_store(MEMORY)", "cell_size_check(ON)"))
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +91,9 @@ func openReaders(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-func dsn(path string, pragmas ...string) string {
-	q := url.Values{"_pragma": append([]string{"busy_timeout(10000)"}, pragmas...)}
+// dsn names a database; mode "ro" also leaves its log alone when the last connection closes.
+func dsn(path, mode string, pragmas ...string) string {
+	q := url.Values{"_pragma": append([]string{"busy_timeout(10000)"}, pragmas...), "mode": {mode}}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
@@ -109,6 +113,11 @@ func (w *writer) close() error {
 func (w *writer) transact(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.begin(ctx, f)
+}
+
+// begin is transact with the lock held.
+func (w *writer) begin(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -125,6 +134,31 @@ func (w *writer) transact(ctx context.Context, f func(context.Context, *sql.Conn
 		_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
 	}
 	return err
+}
+
+// add inserts one event that is linked.
+func (w *writer) add(ctx context.Context, e *stored) error {
+	_, err := w.insert.ExecContext(ctx, e.seq, e.time, string(e.kind), e.version, e.job, e.sum, e.data, e.link[:])
+	return err
+}
+
+// addAll links records to the chain, inserts them, and moves the mark behind them.
+func (w *writer) addAll(ctx context.Context, records []sched.Record, m *mark) error {
+	for _, r := range records {
+		e, err := encode(r)
+		if err != nil {
+			return err
+		}
+		if r.Seq != m.seq+1 {
+			return fmt.Errorf("event %d of the batch follows event %d", r.Seq, m.seq)
+		}
+		m.link = m.link.next(&e)
+		m.seq, m.job, e.link = r.Seq, max(m.job, e.job), m.link
+		if err := w.add(ctx, &e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shrinkLog moves what is in the write-ahead log into the database and cuts the
@@ -150,31 +184,20 @@ func (w *writer) takeAhead() {
 	_ = f.Close()
 }
 
-// openDatabase opens, and creates or checks, the database of a writing store.
-func (s *Store) openDatabase(ctx context.Context, found contents, now sched.Time) error {
+// openDatabase opens the database of a writing store, creates it in a directory that has none,
+// and brings an older one up to date. What is there is looked at first, without a write: a
+// database that is refused stays as it was found.
+func (s *Store) openDatabase(ctx context.Context, found contents, o Options) error {
 	if err := s.closeToOthers(); err != nil {
 		return err
 	}
-	var err error
-	if s.writer, err = openWriter(ctx, s.path(databaseFile)); err != nil {
-		return s.explain("cannot open the database", err)
+	if err := s.inspect(ctx, found, o.damaged); err != nil || o.damaged {
+		return err
 	}
-	var tables int
-	if err := s.writer.conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
-		return s.explain("cannot read the database", err)
+	if err := s.openWriter(ctx, o.Now); err != nil {
+		return err
 	}
-	switch {
-	case tables == 0 && found.id != "":
-		return &Refused{s.dir, "it belongs to cluster " + found.id + ", but its database " + databaseFile + " is empty",
-			"restore it from a backup; nothing is started empty in its place"}
-	case tables == 0:
-		s.clusterID = newID()
-		err = s.createDatabase(ctx, now)
-	default:
-		s.clusterID = found.id
-		err = s.checkExisting(ctx, found)
-	}
-	if err != nil {
+	if err := s.beginEpoch(ctx); err != nil {
 		return err
 	}
 	if found.id == "" {
@@ -183,13 +206,58 @@ func (s *Store) openDatabase(ctx context.Context, found contents, now sched.Time
 			return fmt.Errorf("cannot write the cluster id: %w", err)
 		}
 	}
-	s.writer.insert, err = s.writer.conn.PrepareContext(ctx,
-		"INSERT INTO events (seq, time, kind, version, job, sum, data) VALUES (?, ?, ?, ?, ?, ?, ?)")
+	if s.read != nil {
+		return nil
+	}
+	var err error
+	s.read, err = openReaders(s.path(databaseFile))
+	return err
+}
+
+// openWriter opens the writing connection to a database that was inspected, and gives it its
+// tables or those that an older one lacks.
+func (s *Store) openWriter(ctx context.Context, now sched.Time) (err error) {
+	if s.writer, err = openWriter(ctx, s.path(databaseFile)); err != nil {
+		return s.explain("cannot open the database", err)
+	}
+	switch {
+	case s.schema == 0:
+		err = s.createDatabase(ctx, now)
+	case s.schema < schemaVersion:
+		err = s.migrate(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	s.read, err = openReaders(s.path(databaseFile))
+	if s.schema < schemaVersion {
+		s.schema = schemaVersion
+		// Whoever copies the main file alone then has tables at least, to say what is missing.
+		s.writer.shrinkLog()
+	}
+	s.writer.insert, err = s.writer.conn.PrepareContext(ctx, "INSERT INTO events ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
 	return err
+}
+
+// beginEpoch begins this process's epoch, when the tables are there: appends of an earlier one are
+// refused. It seals both copies, so that one that was damaged is whole again.
+func (s *Store) beginEpoch(ctx context.Context) (err error) {
+	if s.mark, err = readMark(ctx, s.writer.conn); err != nil {
+		return s.explain("cannot read the database", err)
+	}
+	if s.seal, err = openSeal(s.path(sealFile), s.clusterID, s.log); err != nil {
+		return err
+	}
+	s.seal.turn = s.sealed.turn
+	s.seal.write(s.mark)
+	err = s.change(ctx, func(_ context.Context, _ *sql.Conn, m *mark) error {
+		m.epoch++
+		return nil
+	})
+	if err != nil {
+		return s.explain("cannot begin a new epoch", err)
+	}
+	s.epoch = s.mark.epoch
+	return s.seal.trouble()
 }
 
 // closeToOthers makes the database for its owner only, also in a directory that
@@ -212,6 +280,9 @@ func (s *Store) closeToOthers() error {
 }
 
 func (s *Store) createDatabase(ctx context.Context, now sched.Time) error {
+	if s.clusterID == "" {
+		s.clusterID = newID()
+	}
 	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA application_id = %d; PRAGMA user_version = %d;",
 			schema, applicationID, schemaVersion))
@@ -232,104 +303,11 @@ func (s *Store) createDatabase(ctx context.Context, now sched.Time) error {
 	return nil
 }
 
-// checkExisting checks the database and that the key file belongs to it.
-func (s *Store) checkExisting(ctx context.Context, found contents) error {
-	meta, err := s.checkDatabase(ctx, s.writer.conn, found)
-	if err != nil {
-		return err
-	}
-	if meta["key_mark"] != s.keyMark() {
-		return &Refused{s.dir, "its file key belongs to another data directory: secrets could not be read",
-			"restore the key file that belongs to this database"}
-	}
-	return nil
-}
-
-// checkDatabase refuses a database that is foreign, newer or damaged, and
-// returns what its table meta says.
-func (s *Store) checkDatabase(ctx context.Context, c *sql.Conn, found contents) (map[string]string, error) {
-	var app, version int
-	var check string
-	for query, to := range map[string]any{"PRAGMA application_id": &app, "PRAGMA user_version": &version} {
-		if err := c.QueryRowContext(ctx, query).Scan(to); err != nil {
-			return nil, s.explain("cannot read the database", err)
-		}
-	}
-	switch {
-	case app != applicationID:
-		return nil, &Refused{s.dir, "its " + databaseFile + " is not a database of Comb", "give another directory"}
-	case version > schemaVersion:
-		return nil, &Refused{s.dir, fmt.Sprintf("it was written by a newer version of Comb (schema %d; this program knows %d)",
-			version, schemaVersion), "start that version or a later one"}
-	}
-	if err := c.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&check); err != nil {
-		return nil, s.explain("cannot check the database", err)
-	}
-	if check != "ok" {
-		return nil, s.damaged(check)
-	}
-	meta, err := readMeta(ctx, c)
-	if err != nil {
-		return nil, s.explain("cannot read the database", err)
-	}
-	return meta, s.checkIdentity(ctx, c, found, meta["cluster_id"])
-}
-
-// checkIdentity compares the ids of directory and database, and the ends of the
-// tables with the head.
-func (s *Store) checkIdentity(ctx context.Context, c *sql.Conn, found contents, id string) error {
-	var head, events, archived, first uint64
-	err := c.QueryRowContext(ctx, `SELECT (SELECT seq FROM head), (SELECT coalesce(max(seq), 0) FROM events),
-		(SELECT coalesce(max(last), 0) FROM archive), (SELECT coalesce(min(seq), 0) FROM events)`).
-		Scan(&head, &events, &archived, &first)
-	if err != nil {
-		return s.explain("cannot read the database", err)
-	}
-	switch {
-	case found.id == "" && head > 0:
-		return &Refused{s.dir, "its file cluster-id is gone (the database says " + id + ")",
-			"if the database is the right one, write that id into the file cluster-id"}
-	case found.id != "" && found.id != id:
-		return &Refused{s.dir, fmt.Sprintf("it belongs to cluster %s, but its database to cluster %s", found.id, id),
-			"put the files back that belong together"}
-	case max(events, archived) != head, events != 0 && first != archived+1:
-		return s.damaged(fmt.Sprintf("the journal should end at event %d; events %d to %d and an archive up to %d are there",
-			head, first, events, archived))
-	}
-	s.clusterID = id
-	return nil
-}
-
-func readMeta(ctx context.Context, c *sql.Conn) (map[string]string, error) {
-	rows, err := c.QueryContext(ctx, "SELECT key, value FROM meta")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	meta := map[string]string{}
-	for rows.Next() {
-		var key, value string
-		if err := rows.Scan(&key, &value); err != nil {
-			return nil, err
-		}
-		meta[key] = value
-	}
-	return meta, rows.Err()
-}
-
-// bumpEpoch begins this process's epoch: appends of an earlier one are refused.
-func (s *Store) bumpEpoch(ctx context.Context) error {
-	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
-		return tx.QueryRowContext(ctx, "UPDATE head SET epoch = epoch + 1 RETURNING epoch").Scan(&s.epoch)
-	})
-	if err != nil {
-		return s.explain("cannot begin a new epoch", err)
-	}
-	return nil
-}
-
 // explain turns an error of SQLite that means damage into a refusal.
 func (s *Store) explain(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *sqlite.Error
 	if errors.As(err, &e) {
 		switch e.Code() & 0xff {
@@ -342,7 +320,7 @@ func (s *Store) explain(doing string, err error) error {
 
 func (s *Store) damaged(what string) error {
 	return &Refused{s.dir, "its database " + databaseFile + " is damaged (" + what + ")",
-		"keep a copy of it as it is, then restore the directory from a backup"}
+		"keep a copy of the directory as it is, and restore it from a backup; what else can be done says comb journal repair --data " + s.dir}
 }
 
 var _ engine.Journal = (*Store)(nil)

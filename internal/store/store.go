@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -19,6 +20,7 @@ import (
 // Names inside a data directory.
 const (
 	databaseFile  = "comb.db"
+	logFile       = databaseFile + "-wal"
 	keyFile       = "key"
 	lockFile      = "lock"
 	clusterIDFile = "cluster-id"
@@ -40,6 +42,10 @@ type Options struct {
 	Keys int
 	// ReadOnly opens beside a running server: no lock, no new epoch, no writes.
 	ReadOnly bool
+	// Log, when set, gets what an operator must know; nil drops it.
+	Log *slog.Logger
+	// damaged opens also what has lost something, for Examine.
+	damaged bool
 }
 
 // Store is an open data directory. Its methods may be called from any goroutine.
@@ -56,6 +62,12 @@ type Store struct {
 	tokens    tokens
 	answers   answers
 	pages     pages
+	log       *slog.Logger
+	seal      *seal  // nil when read-only
+	schema    int    // that was found; 0: no tables
+	mark      mark   // as of the last change; the writer's lock guards it
+	sealed    sealed // what the seal said when the directory was opened
+	loss      *Loss  // what is gone, of a store that Examine opened
 }
 
 // Refused says why a data directory cannot be used, and what to do about it.
@@ -82,7 +94,10 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if o.ReserveBytes == 0 {
 		o.ReserveBytes = defaultReserve
 	}
-	s := &Store{dir: dir, pages: pages{turn: make(chan struct{}, pageReaders)}}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{dir: dir, log: o.Log, pages: pages{turn: make(chan struct{}, pageReaders)}}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
@@ -92,6 +107,9 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 func (s *Store) open(ctx context.Context, o Options) error {
 	if o.ReadOnly {
 		return s.openReadOnly(ctx)
+	}
+	if o.damaged && !holdsDatabase(s.dir) {
+		return &Refused{s.dir, "it holds no Comb database", "give the directory that `comb serve` was started with"}
 	}
 	if err := prepareDir(s.dir); err != nil {
 		return err
@@ -112,12 +130,14 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	if err := s.openKey(found); err != nil {
 		return err
 	}
-	if err := s.openDatabase(ctx, found, o.Now); err != nil {
+	if err := s.openDatabase(ctx, found, o); err != nil || o.damaged {
 		return err
 	}
-	if err := s.bumpEpoch(ctx); err != nil {
-		return err
-	}
+	return s.openRest(ctx, o)
+}
+
+// openRest opens what stands beside the database.
+func (s *Store) openRest(ctx context.Context, o Options) error {
 	s.writer.ahead = o.ReserveBytes
 	s.writer.takeAhead()
 	s.reserve = newReserve(filepath.Join(s.dir, reserveFile), o.ReserveBytes)
@@ -138,17 +158,17 @@ func (s *Store) openReadOnly(ctx context.Context) error {
 	if found.id == "" || !found.database {
 		return &Refused{s.dir, "it holds no Comb database", "give the directory that `comb serve` was started with"}
 	}
-	s.clusterID = found.id
-	if s.read, err = openReaders(s.path(databaseFile)); err != nil {
+	if err := s.inspect(ctx, found, false); err != nil {
 		return err
 	}
-	c, err := s.read.Conn(ctx)
-	if err != nil {
-		return s.explain("cannot open the database", err)
-	}
-	defer c.Close()
-	_, err = s.checkDatabase(ctx, c, found)
+	s.read, err = openReaders(s.path(databaseFile))
 	return err
+}
+
+// holdsDatabase reports whether there is a data directory to look at.
+func holdsDatabase(dir string) bool {
+	c, err := survey(dir)
+	return err != nil || c.id != ""
 }
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
@@ -174,6 +194,7 @@ func (s *Store) release() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
 	}
+	errs = append(errs, s.seal.close())
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
 	}

@@ -73,8 +73,10 @@ func TestDamagedSnapshotFallsBackToTheOneBefore(t *testing.T) {
 	if n := len(replayed(t, s, 4)); n != 36 {
 		t.Errorf("%d events after the older snapshot", n)
 	}
-	if err := s.Snapshots(ctx, func(engine.Kept) error { return nil }); err == nil {
-		t.Error("the damaged snapshot is not reported")
+	var problems []string
+	if _, err := s.Check(ctx, func(p string) { problems = append(problems, p) }); err != nil || len(problems) != 1 ||
+		!strings.Contains(problems[0], "the snapshot of event 5 is damaged") {
+		t.Errorf("what is said of the damaged snapshot: %q, %v", problems, err)
 	}
 }
 

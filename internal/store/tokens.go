@@ -44,7 +44,7 @@ type token struct {
 
 func (s *Store) loadTokens(ctx context.Context) error {
 	s.tokens.byID = map[string]*token{}
-	rows, err := s.read.QueryContext(ctx, "SELECT id, name, subject, hash, created, used FROM tokens")
+	rows, err := s.read.QueryContext(ctx, "SELECT id, name, subject, hash, created, used, sum FROM tokens")
 	if err != nil {
 		return s.explain("cannot read the tokens", err)
 	}
@@ -52,11 +52,15 @@ func (s *Store) loadTokens(ctx context.Context) error {
 	for rows.Next() {
 		var t token
 		var hash []byte
-		if err := rows.Scan(&t.ID, &t.Name, &t.Subject, &hash, &t.Created, &t.Used); err != nil {
+		var kept digest
+		if err := rows.Scan(&t.ID, &t.Name, &t.Subject, &hash, &t.Created, &t.Used, &kept); err != nil {
 			return s.explain("cannot read the tokens", err)
 		}
 		if copy(t.hash[:], hash) != sha256.Size {
 			return s.damaged("a token's hash is cut off")
+		}
+		if tokenSum(&t) != kept {
+			return s.damaged("the token " + t.ID + " is not what was saved")
 		}
 		t.saved = t.Used
 		s.tokens.byID[t.ID] = &t
@@ -72,9 +76,11 @@ func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subj
 	secret := hex.EncodeToString(random[8:])
 	t := &token{Token: Token{ID: hex.EncodeToString(random[:8]), Name: name, Subject: subject, Created: now}}
 	t.hash = sha256.Sum256([]byte(secret))
-	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used) VALUES (?, ?, ?, ?, ?, 0)",
-			t.ID, name, string(subject), t.hash[:], now)
+	sum := tokenSum(t)
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		m.rows.add(sum)
+		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used, sum) VALUES (?, ?, ?, ?, ?, 0, ?)",
+			t.ID, name, string(subject), t.hash[:], now, sum[:])
 		return err
 	})
 	if err != nil {
@@ -142,12 +148,13 @@ func (s *Store) ListTokens() []Token {
 // RevokeToken ends a token at once; false if there is none with that id.
 func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
 	s.tokens.mu.Lock()
-	_, ok := s.tokens.byID[id]
+	t, ok := s.tokens.byID[id]
 	s.tokens.mu.Unlock()
 	if !ok {
 		return false, nil
 	}
-	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		m.rows.remove(tokenSum(t))
 		_, err := tx.ExecContext(ctx, "DELETE FROM tokens WHERE id = ?", id)
 		return err
 	})

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+// repair is what a damaged data directory lacks, as comb journal repair shows it.
+type repair struct {
+	Dir      string   `json:"dir"`
+	Problems []string `json:"problems"`
+	// From and To are the events that are gone, 0 if none is.
+	From uint64 `json:"from,omitempty"`
+	To   uint64 `json:"to,omitempty"`
+	// FirstJob and LastJob are the jobs that are gone, 0 if none is known to be.
+	FirstJob sched.JobID `json:"firstJob,omitempty"`
+	LastJob  sched.JobID `json:"lastJob,omitempty"`
+	// Attempts have left something on this machine, and the journal does not know them.
+	Attempts []string `json:"attempts,omitempty"`
+	// Running are their tasks with processes: the next start ends them.
+	Running []string `json:"running,omitempty"`
+	// Copies is the folder with the files as they were, when it is done.
+	Copies string `json:"copies,omitempty"`
+
+	state   *sched.State
+	records []sched.Record
+}
+
+func (a *app) repairCommand() *cobra.Command {
+	data, yes := "", false
+	c := &cobra.Command{Use: "repair", Short: "Show what a damaged journal lost, and go on without it",
+		Long: `Show what a data directory lost of what its server had acknowledged, as far as its
+journal, its seal (journal.seal), its jobs' folders and the processes of this machine
+tell; ask; and then make it good for a start without what is lost. The server must not
+run.
+
+Restore a backup instead where there is one that has more. What is done:
+the files of the journal are copied aside as they are; events that cannot be read, and
+all behind them, are removed; for each lost event the journal says that it is lost, so
+that no number of an event, a job or an attempt is given twice. Tasks of attempts that
+the journal does not know run on until the next start of the server, which ends them.`,
+		Example: "  comb journal repair --data ./comb-data\n  comb journal repair --data ./comb-data --yes",
+		Args:    args(cobra.NoArgs)}
+	c.Flags().StringVar(&data, "data", "", "data directory (default: that of comb serve)")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	_ = c.MarkFlagDirname("data")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return a.repair(c.Context(), first(data, a.defaultData()), yes)
+	}
+	return c
+}
+
+func (a *app) repair(ctx context.Context, dir string, yes bool) error {
+	s, err := store.Examine(ctx, dir, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	r, err := examine(ctx, s, dir)
+	if err != nil {
+		return err
+	}
+	if len(r.Problems) == 0 {
+		return a.show(r, func(t *table) { t.row("journal", "nothing is lost: there is nothing to repair") })
+	}
+	if a.format == "table" || !yes {
+		if err := a.show(r, func(t *table) { r.draw(t) }); err != nil {
+			return err
+		}
+	}
+	if !yes {
+		if err := a.confirm("Go on without what is lost?"); err != nil {
+			return err
+		}
+	}
+	live := make([]sched.JobID, 0, r.state.Size())
+	for _, j := range r.state.Jobs() {
+		live = append(live, j.ID)
+	}
+	r.Copies, err = s.Repair(ctx, store.Going{Cut: r.state.Seq(), Records: r.records, Live: live, Now: wallTime()})
+	if err != nil {
+		return err
+	}
+	return a.show(r, func(t *table) {
+		t.row("repaired", fmt.Sprintf("the next event is %d, the next job %d at least", r.records[len(r.records)-1].Seq+1, r.next()))
+		t.row("copies", r.Copies)
+	})
+}
+
+// confirm asks on the terminal. Without one it refuses.
+func (a *app) confirm(question string) error {
+	if !isTerminal(os.Stdin) || !a.tty {
+		return hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), "to go on without what is lost, repeat the command with --yes"}
+	}
+	fmt.Fprint(a.errs, question+" [y/N] ")
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if text := strings.ToLower(strings.TrimSpace(answer)); text != "y" && text != "yes" {
+		return fmt.Errorf("nothing was changed")
+	}
+	return nil
+}
+
+// examine finds what is lost, and what the journal must say of it.
+func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
+	r := &repair{Dir: dir}
+	lost := sched.Lost{NextJob: s.LastJob() + 1}
+	if l := s.Loss(); l != nil {
+		r.Problems = append(r.Problems, l.Problem)
+	}
+	state, damage, err := engine.Salvage(ctx, s, policy.New)
+	if err != nil {
+		return nil, err
+	}
+	if damage != nil {
+		r.Problems = append(r.Problems, damage.Error())
+	}
+	end, err := s.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.state = state
+	if end > state.Seq() {
+		r.From, r.To = state.Seq()+1, end
+		lost.First, lost.Last = r.From, r.To
+	}
+	seen, err := unknownAttempts(s, state)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range seen.Attempts {
+		r.Attempts = append(r.Attempts, nameOf(at))
+	}
+	r.Running = seen.Running
+	if len(r.Attempts) > 0 {
+		r.Problems = append(r.Problems, foundHere(r.Attempts))
+	}
+	lost.Reason = strings.Join(r.Problems, "; ")
+	before := state.NextJob()
+	r.records = state.Forgo(lost, seen.Attempts)
+	if next := r.next(); next > before {
+		r.FirstJob, r.LastJob = before, next-1
+	}
+	return r, nil
+}
+
+// next is the first job that may be submitted.
+func (r *repair) next() sched.JobID {
+	return r.records[len(r.records)-1].Event.(sched.Lost).NextJob
+}
+
+// unknownAttempts are those of which this machine knows and the journal does not.
+func unknownAttempts(s *store.Store, state *sched.State) (local.Seen, error) {
+	known := func(id sched.JobID) bool {
+		_, ok := state.Job(id)
+		return ok
+	}
+	seen, err := local.Look(s.JobsDir(), s.ClusterID(), known)
+	if err != nil {
+		return seen, fmt.Errorf("cannot look which attempts this machine knows: %w", err)
+	}
+	seen.Attempts = slices.DeleteFunc(seen.Attempts, state.Given)
+	slices.SortFunc(seen.Attempts, func(a, b sched.AttemptID) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
+	})
+	seen.Attempts = slices.Compact(seen.Attempts)
+	seen.Running = slices.DeleteFunc(seen.Running, func(task string) bool {
+		return !slices.ContainsFunc(seen.Attempts, func(at sched.AttemptID) bool { return strings.HasPrefix(task, at.String()+"/") })
+	})
+	return seen, nil
+}
+
+func nameOf(at sched.AttemptID) string {
+	if at.N == 0 {
+		return fmt.Sprintf("job %d", at.Job)
+	}
+	return "attempt " + at.String()
+}
+
+// foundHere says which attempts have left something here.
+func foundHere(names []string) string {
+	shown := strings.Join(names[:min(3, len(names))], ", ")
+	if len(names) > 3 {
+		shown += fmt.Sprintf(" and %s more", number(len(names)-3))
+	}
+	return "its jobs' folders or processes of this machine show " + shown + ", and the journal does not know of them"
+}
+
+func (r *repair) draw(t *table) {
+	t.row("data directory", r.Dir)
+	for _, p := range r.Problems {
+		t.row("problem", p)
+	}
+	if r.From > 0 {
+		t.row("lost events", fmt.Sprintf("%d to %d (%s)", r.From, r.To, number(r.To-r.From+1)))
+	}
+	if r.FirstJob > 0 {
+		t.row("lost jobs", fmt.Sprintf("%d to %d (%s)", r.FirstJob, r.LastJob, number(r.LastJob-r.FirstJob+1)))
+	}
+	for _, task := range r.Running {
+		t.row("runs here", "task "+task+": the next start ends it")
+	}
+	t.row("kept", fmt.Sprintf("the journal up to event %d, with %s jobs that have not ended", r.state.Seq(), number(r.state.Size())))
+	t.row("better", "a backup that has more; the files are copied to "+filepath.Join(r.Dir, "before-repair-...")+" first")
+}

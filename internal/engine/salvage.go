@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Salvage returns the state as of the last whole batch of a journal that can be read and fits what
+// is before it, from its newest sound snapshot on; and what ends it there, nil if it is the end of
+// the journal.
+func Salvage(ctx context.Context, j Journal, policies sched.Policies) (s *sched.State, damage, err error) {
+	s, end, damage, err := salvage(ctx, j, policies, 0)
+	if err != nil || damage == nil || s.Seq() == end {
+		return s, damage, err
+	}
+	// Part of a batch is in it, or what did not fit.
+	s, _, _, err = salvage(ctx, j, policies, end)
+	return s, damage, err
+}
+
+// salvage folds a journal up to event last (0: to its end). end is the last whole batch.
+func salvage(ctx context.Context, j Journal, policies sched.Policies, last uint64) (s *sched.State, end uint64, damage, err error) {
+	snapshot, _, err := j.Snapshot(ctx)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	s = sched.New(policies)
+	if loaded, err := sched.Load(snapshot, policies); err == nil {
+		s = loaded
+	}
+	end = s.Seq()
+	damage = j.Replay(ctx, s.Seq(), func(r sched.Record) error {
+		if last > 0 && r.Seq > last {
+			return errEnough
+		}
+		if err := applyStored(s, r); err != nil {
+			return err
+		}
+		if _, decided := r.Event.(sched.Decided); decided {
+			end = r.Seq
+		}
+		return nil
+	})
+	if errors.Is(damage, errEnough) {
+		damage = nil
+	}
+	s.DropEnded()
+	return s, end, damage, ctx.Err()
+}
+
+// errEnough ends a replay before the end of the journal.
+var errEnough = errors.New("that is enough")

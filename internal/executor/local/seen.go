@@ -1,0 +1,93 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Seen is what this machine itself knows of the attempts of a data directory.
+type Seen struct {
+	// Attempts have a folder or processes here. Of a job that has ended, or that nothing else
+	// knows, there may be its number alone.
+	Attempts []sched.AttemptID
+	// Running are the tasks with processes, by name.
+	Running []string
+}
+
+// Look reads from a jobs folder and from the processes of the machine which attempts there were.
+// Live tells the jobs whose folders are read as well; the folders of all others would be many.
+func Look(dir, cluster string, live func(sched.JobID) bool) (Seen, error) {
+	var seen Seen
+	e := &Executor{o: Options{Dir: dir, Cluster: cluster}, place: place(dir)}
+	found, err := e.strangers()
+	if err != nil {
+		return seen, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		attempt, _, _ := strings.Cut(name, "/")
+		var a sched.AttemptID
+		if _, err := fmt.Sscanf(attempt, "%d.%d.%d", &a.Job, &a.Gang, &a.N); err == nil {
+			seen.Attempts = append(seen.Attempts, a)
+		}
+		if s := found[name]; s.since > 0 {
+			seen.Running = append(seen.Running, name)
+		}
+	}
+	jobs, err := numbered(dir)
+	if err != nil {
+		return seen, err
+	}
+	for _, job := range jobs {
+		id := sched.JobID(job)
+		if !live(id) {
+			seen.Attempts = append(seen.Attempts, sched.AttemptID{Job: id})
+			continue
+		}
+		attempts, err := e.folders(id)
+		if err != nil {
+			return seen, err
+		}
+		seen.Attempts = append(seen.Attempts, attempts...)
+	}
+	return seen, nil
+}
+
+// folders returns the attempts of one job that have a folder.
+func (e *Executor) folders(id sched.JobID) ([]sched.AttemptID, error) {
+	entries, err := os.ReadDir(e.place.job(id))
+	if err != nil {
+		return nil, err
+	}
+	var found []sched.AttemptID
+	for _, entry := range entries {
+		a := sched.AttemptID{Job: id}
+		_, err := fmt.Sscanf(entry.Name(), "%d.%d", &a.Gang, &a.N)
+		if err == nil && a.N > 0 && fmt.Sprintf("%d.%d", a.Gang, a.N) == entry.Name() {
+			found = append(found, a)
+		}
+	}
+	return found, nil
+}
+
+// numbered returns the folders below dir whose names are numbers.
+func numbered(dir string) ([]int64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var found []int64
+	for _, entry := range entries {
+		var n int64
+		if _, err := fmt.Sscanf(entry.Name(), "%d", &n); err == nil && n > 0 && fmt.Sprint(n) == entry.Name() {
+			found = append(found, n)
+		}
+	}
+	return found, nil
+}

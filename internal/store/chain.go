@@ -1,0 +1,179 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// digest is half a SHA-256: it is against damage, not against who can write here.
+type digest [16]byte
+
+// sumOf is the digest of some fields, each behind its length.
+func sumOf(fields ...[]byte) (d digest) {
+	h := sha256.New()
+	var b []byte
+	for _, f := range fields {
+		b = appendBytes(b[:0], f)
+		h.Write(b)
+	}
+	copy(d[:], h.Sum(nil))
+	return d
+}
+
+// next continues the chain of events: a digest of one event and of all before it.
+func (d digest) next(e *stored) digest {
+	var n [32]byte
+	binary.LittleEndian.PutUint64(n[0:], e.seq)
+	binary.LittleEndian.PutUint64(n[8:], uint64(e.time))
+	binary.LittleEndian.PutUint64(n[16:], uint64(e.version))
+	binary.LittleEndian.PutUint64(n[24:], uint64(e.job))
+	return sumOf(d[:], n[:], []byte(e.kind), e.data)
+}
+
+// add and remove keep a sum over the rows of a table that does not depend on their order: rows
+// come and go, and a row that is missing or changed changes it.
+func (d *digest) add(row digest) {
+	low, carry := bits.Add64(d.half(0), row.half(0), 0)
+	high, _ := bits.Add64(d.half(1), row.half(1), carry)
+	d.put(low, high)
+}
+
+func (d *digest) remove(row digest) {
+	low, borrow := bits.Sub64(d.half(0), row.half(0), 0)
+	high, _ := bits.Sub64(d.half(1), row.half(1), borrow)
+	d.put(low, high)
+}
+
+func (d *digest) half(i int) uint64 { return binary.LittleEndian.Uint64(d[8*i:]) }
+
+func (d *digest) put(low, high uint64) {
+	binary.LittleEndian.PutUint64(d[0:], low)
+	binary.LittleEndian.PutUint64(d[8:], high)
+}
+
+// Scan implements sql.Scanner. An empty value is the digest of nothing.
+func (d *digest) Scan(v any) error {
+	b, ok := v.([]byte)
+	switch {
+	case ok && len(b) == 0, v == nil:
+		*d = digest{}
+	case ok && len(b) == len(d):
+		copy(d[:], b)
+	default:
+		return fmt.Errorf("a digest has %d bytes instead of %d", len(b), len(d))
+	}
+	return nil
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// mark is where a journal stands: what its table head says, and its seal as well.
+type mark struct {
+	epoch   uint64
+	seq     uint64 // the last event
+	changes uint64 // of rows, outside the journal too
+	job     sched.JobID
+	link    digest // of the chain of events, up to seq
+	rows    digest // sum over finished jobs, secrets and tokens
+}
+
+const headColumns = "epoch, seq, changes, job, link, rows"
+
+func readMark(ctx context.Context, c querier) (m mark, err error) {
+	err = c.QueryRowContext(ctx, "SELECT "+headColumns+" FROM head").Scan(&m.epoch, &m.seq, &m.changes, &m.job, &m.link, &m.rows)
+	return m, err
+}
+
+// change runs f in a transaction that also moves the mark. When it returns nil what was done is
+// durable, and so is the seal that says so: what is answered then is known in two places.
+func (s *Store) change(ctx context.Context, f func(ctx context.Context, tx *sql.Conn, m *mark) error) error {
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
+	m := s.mark
+	err := s.writer.begin(ctx, func(ctx context.Context, tx *sql.Conn) error {
+		if err := f(ctx, tx, &m); err != nil {
+			return err
+		}
+		m.changes++
+		res, err := tx.ExecContext(ctx, `UPDATE head SET epoch = ?, seq = ?, changes = ?, job = ?, link = ?, rows = ?
+			WHERE seq = ? AND epoch = ? AND changes = ?`,
+			m.epoch, m.seq, m.changes, m.job, m.link[:], m.rows[:], s.mark.seq, s.mark.epoch, s.mark.changes)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 1 {
+			return err
+		}
+		return s.fenced(ctx, tx)
+	})
+	if err != nil {
+		return err
+	}
+	s.mark = m
+	s.seal.write(m)
+	return nil
+}
+
+func (s *Store) fenced(ctx context.Context, tx *sql.Conn) error {
+	m, err := readMark(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: it ends at event %d in epoch %d, and this process left it at event %d in epoch %d",
+		engine.ErrFenced, m.seq, m.epoch, s.mark.seq, s.mark.epoch)
+}
+
+// linkAt returns the chain's digest at event seq, as it is kept.
+func (s *Store) linkAt(ctx context.Context, seq uint64) (d digest, err error) {
+	if seq == 0 {
+		return d, nil
+	}
+	// Events move to the archive, never back: they are looked for in that order.
+	err = s.read.QueryRowContext(ctx, "SELECT link FROM events WHERE seq = ?", seq).Scan(&d)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = s.read.QueryRowContext(ctx, "SELECT link FROM archive WHERE last = ?", seq).Scan(&d)
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return d, err
+	}
+	chunk, err := s.chunk(ctx, "WHERE first <= ? AND last >= ? ORDER BY first DESC LIMIT 1", seq, seq)
+	for i := range chunk {
+		if chunk[i].seq == seq {
+			return chunk[i].link, err
+		}
+	}
+	if err == nil {
+		err = s.damaged(fmt.Sprintf("event %d is missing", seq))
+	}
+	return d, err
+}
+
+// chain checks that events follow from what the chain was before them, and fills in their links
+// where fill says so, as for events of the archive. It returns the digest behind the last, and
+// the first event at which it breaks.
+func chain(from digest, events []stored, fill bool) (digest, error) {
+	for i := range events {
+		e := &events[i]
+		from = from.next(e)
+		if fill {
+			e.link = from
+		}
+		if !bytes.Equal(e.link[:], from[:]) {
+			return from, fmt.Errorf("event %d is damaged, or one before it: the chain of checksums breaks there", e.seq)
+		}
+	}
+	return from, nil
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Check implements engine.Tables: SQLite's own structures, snapshots, the list of the archive's
+// jobs, and each finished job, secret and token against its sum and all of them against the head's.
+// The events themselves are checked as they are replayed.
+func (s *Store) Check(ctx context.Context, problem func(string)) (engine.Checked, error) {
+	var n engine.Checked
+	if err := s.checkStructure(ctx, problem); err != nil {
+		return n, err
+	}
+	err := s.snapshots(ctx, "ASC", func(k engine.Kept, intact bool) error {
+		if !intact {
+			problem(fmt.Sprintf("the snapshot of event %d is damaged; a start uses an older one, or reads more events", k.Seq))
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.checkArchiveJobs(ctx, problem)
+	}
+	if err == nil && s.schema > 1 {
+		err = s.checkRows(ctx, &n, problem)
+	}
+	return n, err
+}
+
+func (s *Store) checkStructure(ctx context.Context, problem func(string)) error {
+	rows, err := s.read.QueryContext(ctx, "PRAGMA integrity_check(10)")
+	if err != nil {
+		return s.explain("cannot check the database", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return s.explain("cannot check the database", err)
+		}
+		if text != "ok" {
+			problem("the database " + databaseFile + " is damaged: " + text)
+		}
+	}
+	return s.explain("cannot check the database", rows.Err())
+}
+
+// checkArchiveJobs compares the list of which chunk holds events of which job with the chunks.
+func (s *Store) checkArchiveJobs(ctx context.Context, problem func(string)) error {
+	for after := uint64(0); ; {
+		chunk, err := s.chunk(ctx, "WHERE first > ? ORDER BY first LIMIT 1", after)
+		if err != nil || len(chunk) == 0 {
+			return err
+		}
+		after = chunk[0].seq
+		rows, err := s.read.QueryContext(ctx, "SELECT job FROM archive_jobs WHERE first = ?", after)
+		if err != nil {
+			return s.explain("cannot read the archive", err)
+		}
+		listed, err := scanIDs(rows)
+		if err != nil {
+			return s.explain("cannot read the archive", err)
+		}
+		if slices.Sort(listed); !slices.Equal(listed, jobsIn(chunk)) {
+			problem(fmt.Sprintf("the list of the jobs in the archive of events %d to %d is damaged: events of some are not found", after, chunk[len(chunk)-1].seq))
+		}
+	}
+}
+
+func scanIDs(rows *sql.Rows) (ids []sched.JobID, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var id sched.JobID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// checkRows reads all rows beside the journal in one transaction, so that a server may go on.
+func (s *Store) checkRows(ctx context.Context, n *engine.Checked, problem func(string)) error {
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return s.explain("cannot read the database", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	m, err := readMark(ctx, tx)
+	if err != nil {
+		return s.explain("cannot read the database", err)
+	}
+	counts := map[string]*int{"jobs": &n.Finished, "secrets": &n.Secrets, "tokens": &n.Tokens}
+	what := map[string]string{"jobs": "finished job", "secrets": "secrets of job", "tokens": "token"}
+	damaged := false
+	total, err := sumRows(ctx, tx, func(t rowTable, key any, sum, kept digest, _ string) error {
+		*counts[t.name]++
+		if sum != kept {
+			damaged = true
+			problem(fmt.Sprintf("%s %v is damaged: its checksum does not match", what[t.name], key))
+		}
+		return nil
+	})
+	if err != nil {
+		return s.explain("cannot read the database", err)
+	}
+	if total != m.rows && !damaged {
+		problem("a finished job, a secret or a token is missing, or there is one too many: their sum is not what it was")
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// toVersion2 adds the columns that version 1 lacks.
+const toVersion2 = `
+ALTER TABLE head ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN job INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN link BLOB NOT NULL DEFAULT x'';
+ALTER TABLE head ADD COLUMN rows BLOB NOT NULL DEFAULT x'';
+ALTER TABLE events ADD COLUMN link BLOB NOT NULL DEFAULT x'';
+ALTER TABLE archive ADD COLUMN link BLOB NOT NULL DEFAULT x'';
+ALTER TABLE jobs ADD COLUMN sum BLOB NOT NULL DEFAULT x'';
+ALTER TABLE secrets ADD COLUMN sum BLOB NOT NULL DEFAULT x'';
+ALTER TABLE tokens ADD COLUMN sum BLOB NOT NULL DEFAULT x'';
+`
+
+// migrate brings a database of version 1 to version 2, in one transaction: what is there is
+// chained and summed up as it is. Damage that it has already is found where it was found before.
+func (s *Store) migrate(ctx context.Context) error {
+	s.log.Info("the data directory gets checksums in a chain; this is done once", "dir", s.dir)
+	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA user_version = %d;", toVersion2, schemaVersion)); err != nil {
+			return err
+		}
+		link, err := chainArchive(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if link, err = chainEvents(ctx, tx, link); err != nil {
+			return err
+		}
+		rows, err := sumRows(ctx, tx, func(_ rowTable, key any, sum, _ digest, update string) error {
+			_, err := tx.ExecContext(ctx, update, sum[:], key)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE head SET link = ?, rows = ?, job = max(
+			(SELECT coalesce(max(job), 0) FROM events), (SELECT coalesce(max(job), 0) FROM archive_jobs), (SELECT coalesce(max(id), 0) FROM jobs))`,
+			link[:], rows[:])
+		return err
+	})
+	return s.explain("cannot add checksums to the database", err)
+}
+
+// chainArchive links the chunks of the archive. One that cannot be read is linked as it lies.
+func chainArchive(ctx context.Context, tx *sql.Conn) (link digest, err error) {
+	for last := uint64(0); ; {
+		var first uint64
+		var data []byte
+		err := tx.QueryRowContext(ctx, "SELECT first, last, data FROM archive WHERE last > ? ORDER BY first LIMIT 1", last).Scan(&first, &last, &data)
+		if err != nil {
+			return link, none(err)
+		}
+		events, err := unpackChunk(data)
+		if err == nil {
+			link, err = chain(link, events, true)
+		}
+		if err != nil {
+			link = sumOf(link[:], data)
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE archive SET link = ? WHERE first = ?", link[:], first); err != nil {
+			return link, err
+		}
+	}
+}
+
+// chainEvents links the events that are in no archive.
+func chainEvents(ctx context.Context, tx *sql.Conn, link digest) (digest, error) {
+	for after := uint64(0); ; {
+		rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM events WHERE seq > ? ORDER BY seq LIMIT ?", after, pageEvents)
+		if err != nil {
+			return link, err
+		}
+		events, err := scanEvents(rows)
+		if err != nil || len(events) == 0 {
+			return link, err
+		}
+		if link, err = chain(link, events, true); err != nil {
+			return link, err
+		}
+		for i := range events {
+			e := &events[i]
+			if _, err := tx.ExecContext(ctx, "UPDATE events SET link = ? WHERE seq = ?", e.link[:], e.seq); err != nil {
+				return link, err
+			}
+		}
+		after = events[len(events)-1].seq
+	}
+}
+
+// A rowTable is a table beside the journal, whose rows carry a sum each.
+type rowTable struct {
+	name   string
+	key    string // its key column
+	fields string // what the sum covers, the key first
+}
+
+var rowTables = []rowTable{
+	{"jobs", "id", "id, name, user, vc, phase, submitted, ended, status"},
+	{"secrets", "job", "job, sealed"},
+	{"tokens", "id", "id, name, subject, hash, created"},
+}
+
+// rowSum is the digest of a row of a table: its fields in order, numbers as their decimals.
+func rowSum(table string, fields ...any) digest {
+	parts := [][]byte{[]byte(table)}
+	for _, f := range fields {
+		switch f := f.(type) {
+		case []byte:
+			parts = append(parts, f)
+		default:
+			parts = append(parts, fmt.Append(nil, f))
+		}
+	}
+	return sumOf(parts...)
+}
+
+// sumRows gives f each row with its own sum, the one that it carries, and the statement that
+// gives it one; and returns the sum over all of them.
+func sumRows(ctx context.Context, c querier, f func(t rowTable, key any, sum, kept digest, update string) error) (total digest, err error) {
+	for _, t := range rowTables {
+		if err := t.each(ctx, c, func(key any, sum, kept digest) error {
+			total.add(sum)
+			return f(t, key, sum, kept, "UPDATE "+t.name+" SET sum = ? WHERE "+t.key+" = ?")
+		}); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// each reads a table in pages, so that f may write to it.
+func (t rowTable) each(ctx context.Context, c querier, f func(key any, sum, kept digest) error) error {
+	type row struct {
+		key       any
+		sum, kept digest
+	}
+	var after any = int64(0)
+	if t.name == "tokens" {
+		after = ""
+	}
+	for {
+		rows, err := c.QueryContext(ctx, fmt.Sprintf("SELECT sum, %s FROM %s WHERE %s > ? ORDER BY %s LIMIT %d", t.fields, t.name, t.key, t.key, pageEvents), after)
+		if err != nil {
+			return err
+		}
+		names, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		var page []row
+		for rows.Next() {
+			var r row
+			fields := make([]any, len(names)-1)
+			to := []any{&r.kept}
+			for i := range fields {
+				to = append(to, &fields[i])
+			}
+			if err := rows.Scan(to...); err != nil {
+				rows.Close()
+				return err
+			}
+			r.key, r.sum = fields[0], rowSum(t.name, fields...)
+			page = append(page, r)
+		}
+		if err := rows.Err(); err != nil || len(page) == 0 {
+			return err
+		}
+		for _, r := range page {
+			if err := f(r.key, r.sum, r.kept); err != nil {
+				return err
+			}
+		}
+		after = page[len(page)-1].key
+	}
+}
+
+// tokenSum is rowSum of a token.
+func tokenSum(t *token) digest {
+	return rowSum("tokens", t.ID, t.Name, string(t.Subject), t.hash[:], int64(t.Created))
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// toVersion1 makes of a data directory what the program before checksums left.
+const toVersion1 = `
+ALTER TABLE head DROP COLUMN changes;
+ALTER TABLE head DROP COLUMN job;
+ALTER TABLE head DROP COLUMN link;
+ALTER TABLE head DROP COLUMN rows;
+ALTER TABLE events DROP COLUMN link;
+ALTER TABLE archive DROP COLUMN link;
+ALTER TABLE jobs DROP COLUMN sum;
+ALTER TABLE secrets DROP COLUMN sum;
+ALTER TABLE tokens DROP COLUMN sum;
+PRAGMA user_version = 1;
+`
+
+func TestDirectoryOfVersion1IsSealedFromThenOn(t *testing.T) {
+	dir := crashed(t)
+	end, want, err := all(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(sealFile)(t, dir)
+	execSQL(toVersion1)(t, dir)
+
+	// Beside a server of that version it can be read; nothing of it changes.
+	reader, err := Open(ctx, dir, Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(replayed(t, reader, 0)); uint64(n) != end {
+		t.Errorf("%d events before the change, want %d", n, end)
+	}
+	if _, err := reader.Check(ctx, func(p string) { t.Error(p) }); err != nil {
+		t.Error(err)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, sealFile)); err == nil {
+		t.Error("a reader made a seal")
+	}
+
+	last, has, err := all(dir)
+	if err != nil || last != end {
+		t.Fatalf("it opens with %d of %d events: %v", last, end, err)
+	}
+	if diff := cmp.Diff(want, has); diff != "" {
+		t.Errorf("what it has differs: %s", diff)
+	}
+	seal, err := readSeal(filepath.Join(dir, sealFile))
+	if err != nil || seal.seq != end || seal.job != 200 {
+		t.Errorf("the seal says %+v, %v", seal, err)
+	}
+
+	// From now on what goes is missed, also the change to this version itself.
+	execSQL(toVersion1)(t, dir)
+	refused(t, dir, "is older than its journal.seal", "comb journal repair")
+}
+
+// TestDamageOfVersion1StaysWhereItWas: an event that was damaged before is not what stops the start
+// as long as a snapshot is behind it; it is found when it is read.
+func TestDamageOfVersion1StaysWhereItWas(t *testing.T) {
+	dir := crashed(t)
+	_, _, err := all(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(sealFile)(t, dir)
+	execSQL(toVersion1+"UPDATE archive SET data = x'00112233' WHERE first = 1")(t, dir)
+	s := open(t, dir)
+	if n := len(replayed(t, s, 300)); n == 0 {
+		t.Error("nothing is behind the damage")
+	}
+	if _, err := s.page(ctx, 1); err == nil || !strings.Contains(err.Error(), "the archive of events 1 to") {
+		t.Errorf("the damaged chunk: %v", err)
+	}
+}
