@@ -14,7 +14,7 @@ import (
 // that the narrator forgets would be shown as its data.
 func TestEveryEventIsTold(t *testing.T) {
 	notOfJobs := map[sched.Kind]bool{"Configured": true, "NodeCordoned": true, "NodeHealth": true, "LeafHealth": true,
-		"NodeSuspected": true, "Rotated": true, "Doomed": true, "Spared": true, "Decided": true}
+		"NodeSuspected": true, "Lost": true, "Rotated": true, "Doomed": true, "Spared": true, "Decided": true}
 	n := newNarrator(&rest.Job{}, nil)
 	for _, zero := range sched.Kinds() {
 		kind, version, data, err := sched.EncodeEvent(zero)
