@@ -6,11 +6,9 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
 
-	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -95,70 +93,6 @@ const headColumns = "epoch, seq, changes, job, link, rows"
 func readMark(ctx context.Context, c querier) (m mark, err error) {
 	err = c.QueryRowContext(ctx, "SELECT "+headColumns+" FROM head").Scan(&m.epoch, &m.seq, &m.changes, &m.job, &m.link, &m.rows)
 	return m, err
-}
-
-// change runs f in a transaction that also moves the mark. When it returns nil what was done is
-// durable, and so is the seal that says so: what is answered then is known in two places.
-func (s *Store) change(ctx context.Context, f func(ctx context.Context, tx *sql.Conn, m *mark) error) error {
-	s.writer.mu.Lock()
-	defer s.writer.mu.Unlock()
-	m := s.mark
-	err := s.writer.begin(ctx, func(ctx context.Context, tx *sql.Conn) error {
-		if err := f(ctx, tx, &m); err != nil {
-			return err
-		}
-		m.changes++
-		res, err := tx.ExecContext(ctx, `UPDATE head SET epoch = ?, seq = ?, changes = ?, job = ?, link = ?, rows = ?
-			WHERE seq = ? AND epoch = ? AND changes = ?`,
-			m.epoch, m.seq, m.changes, m.job, m.link[:], m.rows[:], s.mark.seq, s.mark.epoch, s.mark.changes)
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 1 {
-			return err
-		}
-		return s.fenced(ctx, tx)
-	})
-	if err != nil {
-		return err
-	}
-	s.mark = m
-	s.seal.write(m)
-	return nil
-}
-
-func (s *Store) fenced(ctx context.Context, tx *sql.Conn) error {
-	m, err := readMark(ctx, tx)
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: it ends at event %d in epoch %d, and this process left it at event %d in epoch %d",
-		engine.ErrFenced, m.seq, m.epoch, s.mark.seq, s.mark.epoch)
-}
-
-// linkAt returns the chain's digest at event seq, as it is kept.
-func (s *Store) linkAt(ctx context.Context, seq uint64) (d digest, err error) {
-	if seq == 0 {
-		return d, nil
-	}
-	// Events move to the archive, never back: they are looked for in that order.
-	err = s.read.QueryRowContext(ctx, "SELECT link FROM events WHERE seq = ?", seq).Scan(&d)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = s.read.QueryRowContext(ctx, "SELECT link FROM archive WHERE last = ?", seq).Scan(&d)
-	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return d, err
-	}
-	chunk, err := s.chunk(ctx, "WHERE first <= ? AND last >= ? ORDER BY first DESC LIMIT 1", seq, seq)
-	for i := range chunk {
-		if chunk[i].seq == seq {
-			return chunk[i].link, err
-		}
-	}
-	if err == nil {
-		err = s.damaged(fmt.Sprintf("event %d is missing", seq))
-	}
-	return d, err
 }
 
 // chain checks that events follow from what the chain was before them, and fills in their links

@@ -13,7 +13,7 @@ import (
 // Check implements engine.Tables: SQLite's own structures, snapshots, the list of the archive's
 // jobs, and each finished job, secret and token against its sum and all of them against the head's.
 // The events themselves are checked as they are replayed.
-func (s *Store) Check(ctx context.Context, problem func(string)) (engine.Checked, error) {
+func (s *reader) Check(ctx context.Context, problem func(string)) (engine.Checked, error) {
 	var n engine.Checked
 	if err := s.checkStructure(ctx, problem); err != nil {
 		return n, err
@@ -33,7 +33,7 @@ func (s *Store) Check(ctx context.Context, problem func(string)) (engine.Checked
 	return n, err
 }
 
-func (s *Store) checkStructure(ctx context.Context, problem func(string)) error {
+func (s *reader) checkStructure(ctx context.Context, problem func(string)) error {
 	rows, err := s.read.QueryContext(ctx, "PRAGMA integrity_check(10)")
 	if err != nil {
 		return s.explain("cannot check the database", err)
@@ -52,7 +52,7 @@ func (s *Store) checkStructure(ctx context.Context, problem func(string)) error 
 }
 
 // checkArchiveJobs compares the list of which chunk holds events of which job with the chunks.
-func (s *Store) checkArchiveJobs(ctx context.Context, problem func(string)) error {
+func (s *reader) checkArchiveJobs(ctx context.Context, problem func(string)) error {
 	for after := uint64(0); ; {
 		chunk, err := s.chunk(ctx, "WHERE first > ? ORDER BY first LIMIT 1", after)
 		if err != nil || len(chunk) == 0 {
@@ -86,7 +86,7 @@ func scanIDs(rows *sql.Rows) (ids []sched.JobID, err error) {
 }
 
 // checkRows reads all rows beside the journal in one transaction, so that a server may go on.
-func (s *Store) checkRows(ctx context.Context, n *engine.Checked, problem func(string)) error {
+func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(string)) error {
 	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return s.explain("cannot read the database", err)

@@ -15,6 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Names inside a data directory.
+const (
+	databaseFile  = "comb.db"
+	logFile       = databaseFile + "-wal"
+	keyFile       = "key"
+	lockFile      = "lock"
+	clusterIDFile = "cluster-id"
+	reserveFile   = "reserve"
+	jobsDir       = "jobs"
+)
+
 // prepareDir makes sure that the directory exists, on a file system that keeps
 // what it says it kept.
 func prepareDir(dir string) error {

@@ -85,7 +85,7 @@ func (s *Store) inspect(ctx context.Context, found contents, note bool) error {
 }
 
 // openInspected opens the readers and counts the tables.
-func (s *Store) openInspected(ctx context.Context) (tables int, err error) {
+func (s *reader) openInspected(ctx context.Context) (tables int, err error) {
 	if size(s.path(databaseFile)) == 0 {
 		return 0, nil // SQLite would remove a log beside it
 	}
@@ -133,7 +133,7 @@ func (s *Store) inspectTables(ctx context.Context, found contents, sealErr error
 }
 
 // checkFormat refuses what is no database of ours, or of a newer program, or broken inside.
-func (s *Store) checkFormat(ctx context.Context, c *sql.Conn) error {
+func (s *reader) checkFormat(ctx context.Context, c *sql.Conn) error {
 	var app int
 	var check string
 	for query, to := range map[string]any{"PRAGMA application_id": &app, "PRAGMA user_version": &s.schema} {
@@ -160,7 +160,7 @@ func (s *Store) checkFormat(ctx context.Context, c *sql.Conn) error {
 }
 
 // checkTables compares the ends of the tables with the head.
-func (s *Store) checkTables(ctx context.Context, c *sql.Conn) (head mark, gap string, err error) {
+func (s *reader) checkTables(ctx context.Context, c *sql.Conn) (head mark, gap string, err error) {
 	var events, archived, first uint64
 	if s.schema == 1 {
 		err = c.QueryRowContext(ctx, "SELECT seq, epoch, (SELECT coalesce(max(id), 0) FROM jobs) FROM head").Scan(&head.seq, &head.epoch, &head.job)

@@ -30,7 +30,7 @@ type Filter struct {
 
 // Finished lists jobs that ended, latest submission first. next is the cursor of
 // the next page, 0 if there is none.
-func (s *Store) Finished(ctx context.Context, f Filter) (jobs []sched.JobStatus, next sched.JobID, err error) {
+func (s *reader) Finished(ctx context.Context, f Filter) (jobs []sched.JobStatus, next sched.JobID, err error) {
 	limit := min(f.Limit, maxLimit)
 	if limit <= 0 {
 		limit = defaultLimit
@@ -105,16 +105,16 @@ func scanStatus(row interface{ Scan(...any) error }) (j sched.JobStatus, err err
 }
 
 // Job returns a job that has ended; false if there is none with that id.
-func (s *Store) Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) {
+func (s *reader) Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) {
 	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id = ?", id))
 }
 
 // LastNamed returns the latest job of that name that has ended.
-func (s *Store) LastNamed(ctx context.Context, name sched.JobName) (sched.JobStatus, bool, error) {
+func (s *reader) LastNamed(ctx context.Context, name sched.JobName) (sched.JobStatus, bool, error) {
 	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", string(name)))
 }
 
-func (s *Store) one(row *sql.Row) (sched.JobStatus, bool, error) {
+func (s *reader) one(row *sql.Row) (sched.JobStatus, bool, error) {
 	j, err := scanStatus(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return j, false, nil
@@ -128,7 +128,7 @@ func (s *Store) one(row *sql.Row) (sched.JobStatus, bool, error) {
 // JobEvents returns the events about one job after event seq, oldest first, at
 // most limit (0 is 1,000), from journal and archive alike. Events about no single
 // job, as a new configuration, are not among them.
-func (s *Store) JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error) {
+func (s *reader) JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error) {
 	if limit <= 0 {
 		limit = maxLimit
 	}
@@ -158,7 +158,7 @@ func (s *Store) JobEvents(ctx context.Context, id sched.JobID, after uint64, lim
 
 // archivedOf returns a job's archived events after event seq, at least limit if
 // there are as many.
-func (s *Store) archivedOf(ctx context.Context, id sched.JobID, after uint64, limit int) ([]stored, error) {
+func (s *reader) archivedOf(ctx context.Context, id sched.JobID, after uint64, limit int) ([]stored, error) {
 	var found []stored
 	for from := uint64(0); len(found) < limit; {
 		chunk, err := s.chunk(ctx, `WHERE first = (SELECT j.first FROM archive_jobs j JOIN archive c ON c.first = j.first
@@ -178,7 +178,7 @@ func (s *Store) archivedOf(ctx context.Context, id sched.JobID, after uint64, li
 
 // Spec returns what was submitted for a job, live or ended; false if there is
 // none with that id.
-func (s *Store) Spec(ctx context.Context, id sched.JobID) (*sched.Job, bool, error) {
+func (s *reader) Spec(ctx context.Context, id sched.JobID) (*sched.Job, bool, error) {
 	records, err := s.JobEvents(ctx, id, 0, 1)
 	if err != nil || len(records) == 0 {
 		return nil, false, err

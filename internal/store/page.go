@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// pageBytes bounds the data of the events that are read at once, unless one alone has
-	// more.
-	pageBytes = 2 << 20
 	// keptPages are pages that readers of events find in memory: their reading goes on
 	// where it was, a part of a page at a time, and many begin at the same place.
 	keptPages = 4
@@ -78,16 +75,4 @@ func (s *Store) Events(ctx context.Context, after uint64, size int) ([]sched.Rec
 		total += len(page[i].data)
 	}
 	return records, nil
-}
-
-// fits returns how many events from seq on, at most limit and at least one, have no more
-// than pageBytes of data. It reads their lengths alone.
-func (s *Store) fits(ctx context.Context, seq uint64, limit int) (int, error) {
-	var n int
-	err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT sum(length(data)) OVER (ORDER BY seq) AS total
-		FROM (SELECT seq, data FROM events WHERE seq >= ? ORDER BY seq LIMIT ?)) WHERE total <= ?`, seq, limit, pageBytes).Scan(&n)
-	if err != nil {
-		return 0, s.explain("cannot read the journal", err)
-	}
-	return max(n, 1), nil
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 	"golang.org/x/sys/unix"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const (
@@ -301,26 +299,6 @@ func (s *Store) createDatabase(ctx context.Context, now sched.Time) error {
 		return fmt.Errorf("cannot create the database in %s: %w", s.dir, err)
 	}
 	return nil
-}
-
-// explain turns an error of SQLite that means damage into a refusal.
-func (s *Store) explain(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var e *sqlite.Error
-	if errors.As(err, &e) {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-			return s.damaged(err.Error())
-		}
-	}
-	return fmt.Errorf("%s in %s: %w", doing, s.dir, err)
-}
-
-func (s *Store) damaged(what string) error {
-	return &Refused{s.dir, "its database " + databaseFile + " is damaged (" + what + ")",
-		"keep a copy of the directory as it is, and restore it from a backup; what else can be done says comb journal repair --data " + s.dir}
 }
 
 var _ engine.Journal = (*Store)(nil)

@@ -7,7 +7,6 @@ package store
 import (
 	"context"
 	"crypto/cipher"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,17 +14,6 @@ import (
 	"path/filepath"
 
 	"github.com/combsched/comb/internal/sched"
-)
-
-// Names inside a data directory.
-const (
-	databaseFile  = "comb.db"
-	logFile       = databaseFile + "-wal"
-	keyFile       = "key"
-	lockFile      = "lock"
-	clusterIDFile = "cluster-id"
-	reserveFile   = "reserve"
-	jobsDir       = "jobs"
 )
 
 const defaultReserve = 16 << 20
@@ -50,7 +38,7 @@ type Options struct {
 
 // Store is an open data directory. Its methods may be called from any goroutine.
 type Store struct {
-	dir       string
+	reader
 	clusterID string
 	epoch     uint64
 	lock      *os.File // nil when read-only
@@ -58,28 +46,14 @@ type Store struct {
 	aead      cipher.AEAD
 	reserve   *reserve
 	writer    *writer // nil when read-only
-	read      *sql.DB
 	tokens    tokens
 	answers   answers
 	pages     pages
 	log       *slog.Logger
 	seal      *seal  // nil when read-only
-	schema    int    // that was found; 0: no tables
 	mark      mark   // as of the last change; the writer's lock guards it
 	sealed    sealed // what the seal said when the directory was opened
 	loss      *Loss  // what is gone, of a store that Examine opened
-}
-
-// Refused says why a data directory cannot be used, and what to do about it.
-type Refused struct {
-	Dir     string
-	Problem string
-	Advice  string
-}
-
-// Error gives the directory, the problem and the advice.
-func (r *Refused) Error() string {
-	return fmt.Sprintf("data directory %s: %s; %s", r.Dir, r.Problem, r.Advice)
 }
 
 // Open opens a data directory, and initialises it if it is empty or does not
@@ -97,7 +71,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{dir: dir, log: o.Log, pages: pages{turn: make(chan struct{}, pageReaders)}}
+	s := &Store{reader: reader{dir: dir}, log: o.Log, pages: pages{turn: make(chan struct{}, pageReaders)}}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
@@ -170,8 +144,6 @@ func holdsDatabase(dir string) bool {
 	c, err := survey(dir)
 	return err != nil || c.id != ""
 }
-
-func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // JobsDir is where executors keep the jobs' own files.
 func (s *Store) JobsDir() string { return s.path(jobsDir) }

@@ -166,3 +166,8 @@ func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
 	delete(s.tokens.byID, id)
 	return true, nil
 }
+
+// tokenSum is rowSum of a token.
+func tokenSum(t *token) digest {
+	return rowSum("tokens", t.ID, t.Name, string(t.Subject), t.hash[:], int64(t.Created))
+}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// A rowTable is a table beside the journal, whose rows carry a sum each.
+type rowTable struct {
+	name   string
+	key    string // its key column
+	fields string // what the sum covers, the key first
+}
+
+var rowTables = []rowTable{
+	{"jobs", "id", "id, name, user, vc, phase, submitted, ended, status"},
+	{"secrets", "job", "job, sealed"},
+	{"tokens", "id", "id, name, subject, hash, created"},
+}
+
+// rowSum is the digest of a row of a table: its fields in order, numbers as their decimals.
+func rowSum(table string, fields ...any) digest {
+	parts := [][]byte{[]byte(table)}
+	for _, f := range fields {
+		switch f := f.(type) {
+		case []byte:
+			parts = append(parts, f)
+		default:
+			parts = append(parts, fmt.Append(nil, f))
+		}
+	}
+	return sumOf(parts...)
+}
+
+// sumRows gives f each row with its own sum, the one that it carries, and the statement that
+// gives it one; and returns the sum over all of them.
+func sumRows(ctx context.Context, c querier, f func(t rowTable, key any, sum, kept digest, update string) error) (total digest, err error) {
+	for _, t := range rowTables {
+		if err := t.each(ctx, c, func(key any, sum, kept digest) error {
+			total.add(sum)
+			return f(t, key, sum, kept, "UPDATE "+t.name+" SET sum = ? WHERE "+t.key+" = ?")
+		}); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// each reads a table in pages, so that f may write to it.
+func (t rowTable) each(ctx context.Context, c querier, f func(key any, sum, kept digest) error) error {
+	type row struct {
+		key       any
+		sum, kept digest
+	}
+	var after any = int64(0)
+	if t.name == "tokens" {
+		after = ""
+	}
+	for {
+		rows, err := c.QueryContext(ctx, fmt.Sprintf("SELECT sum, %s FROM %s WHERE %s > ? ORDER BY %s LIMIT %d", t.fields, t.name, t.key, t.key, pageEvents), after)
+		if err != nil {
+			return err
+		}
+		names, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		var page []row
+		for rows.Next() {
+			var r row
+			fields := make([]any, len(names)-1)
+			to := []any{&r.kept}
+			for i := range fields {
+				to = append(to, &fields[i])
+			}
+			if err := rows.Scan(to...); err != nil {
+				rows.Close()
+				return err
+			}
+			r.key, r.sum = fields[0], rowSum(t.name, fields...)
+			page = append(page, r)
+		}
+		if err := rows.Err(); err != nil || len(page) == 0 {
+			return err
+		}
+		for _, r := range page {
+			if err := f(r.key, r.sum, r.kept); err != nil {
+				return err
+			}
+		}
+		after = page[len(page)-1].key
+	}
+}
