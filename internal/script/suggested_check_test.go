@@ -16,7 +16,7 @@ func (c *checker) suggested(id sched.JobID) {
 	for _, g := range e.Gangs {
 		for _, s := range g.Suggestions {
 			if why := c.unfollowed(now, id, g.Gang, s); why != nil {
-				c.fail("S1: gang %d of job %s waits for %s; after %q it is %s: %+v", g.Gang, e.Name, g.Reason.Message, s.Message, why.Phase, why.Gangs)
+				c.fail("S1: job %s waits for %s; after %q it is %s: %+v", e.Name, g.Reason.Message, s.Message, why.Phase, why.Gangs)
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func (c *checker) unfollowed(now *sched.State, id sched.JobID, gang int32, s sch
 		f.obey(what)
 		f.wait(f.now.Add(sched.Second)) // a microsecond later an order may have changed by itself
 		f.obey(what)
-		if f.placed[gangKey{what, gang}] || what != id && f.starts[what] || f.sibling(gangKey{what, gang}) {
+		if f.placed[gangKey{what, gang}] || what != id && f.starts[what] || f.before(gangKey{what, gang}) {
 			c.met.followed++
 			return nil
 		}
@@ -48,33 +48,15 @@ func (c *checker) unfollowed(now *sched.State, id sched.JobID, gang int32, s sch
 	return &why
 }
 
-// sibling reports whether another gang of a job was placed that stands before this one, or that is
-// like it: each is told what would let it start, were it the only one, and of equal tasks of an
-// incremental job the next may be one that avoids fewer nodes.
-func (f *future) sibling(k gangKey) bool {
-	spec, _ := f.s.Spec(k.job)
-	for g := range int32(len(spec.Gangs)) {
-		if f.placed[gangKey{k.job, g}] && (g < k.gang || alike(spec, g, k.gang)) {
+// before reports whether a gang of a job was placed that stands before another one of it: each is told what
+// would let it start, were it the only one.
+func (f *future) before(k gangKey) bool {
+	for g := range k.gang {
+		if f.placed[gangKey{k.job, g}] {
 			return true
 		}
 	}
 	return false
-}
-
-// alike reports whether two gangs are one task each, of the same role.
-func alike(spec *sched.Job, a, b int32) bool {
-	one, other := spec.Gangs[a].Tasks, spec.Gangs[b].Tasks
-	return len(one) == 1 && len(other) == 1 && roleAt(spec, one[0]) == roleAt(spec, other[0])
-}
-
-// roleAt is the number of a task's role.
-func roleAt(spec *sched.Job, task int32) int {
-	for i, r := range spec.Roles {
-		if task -= r.Tasks; task < 0 {
-			return i
-		}
-	}
-	return -1
 }
 
 // maxEnds is behind how many ends a start time is not judged: who goes next may hang each time
@@ -306,7 +288,11 @@ func (f *future) end() {
 	slices.SortFunc(over, compareIDs)
 	f.ended += len(over)
 	for _, id := range over {
-		f.buries(id, sched.Exit{})
+		x := sched.Exit{}
+		if f.obeys[id] {
+			x.Code = 143 // with 0 it would have done all its work, and not wait again
+		}
+		f.buries(id, x)
 	}
 }
 

@@ -296,7 +296,9 @@ func (r *pastReader) jobEnded(e sched.JobEnded) {
 	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
 	if j.succeeded = e.Phase == sched.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
 		j.cut = true
-		r.counts.NotRepeated.add(missedEnd)
+		if e.Cause != sched.EndSucceeded { // which was a victim that did all its work within its grace
+			r.counts.NotRepeated.add(missedEnd)
+		}
 	}
 }
 
