@@ -37,8 +37,8 @@ demo: build ## runs the five experiments with real processes on this machine, li
 walk: build ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)
 	@$(GO) run ./internal/lab/run walk -bin bin
 
-test: ## runs all tests (under 10 minutes on 2 cores)
-	$(GO) test -timeout 20m ./...
+test: ## runs all tests (under 10 minutes on 2 cores; live tests wait most of their time, so four packages at a time)
+	$(GO) test -p 4 -timeout 20m ./...
 
 check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) vet ./...
