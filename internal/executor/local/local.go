@@ -303,6 +303,7 @@ func (e *Executor) begin(a sched.Action) {
 
 // Adopted implements engine.Adopter. A task whose files cannot be read at once does not hold it up.
 func (e *Executor) Adopted(ctx context.Context) {
+	e.roster.adopted()
 	ctx, cancel := context.WithTimeout(ctx, adoptWithin)
 	defer cancel()
 	e.mu.Lock()

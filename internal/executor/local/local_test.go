@@ -148,7 +148,9 @@ func want[F sched.Fact](w *world) F {
 
 func (w *world) exit() sched.Exit {
 	w.Helper()
-	return want[sched.TaskExited](w).Exit
+	x := want[sched.TaskExited](w)
+	w.Logf("exited: %+v", x)
+	return x.Exit
 }
 
 // output returns a whole stream.

@@ -54,6 +54,7 @@ type crew struct {
 	// expected are tasks of which it is not known yet whether they live: until it is,
 	// a file without them would say something wrong.
 	expected map[int32]bool
+	adopting bool // a server before knew tasks of this job, and not all may have been named
 	changed  bool
 	writing  bool // somebody will write
 }
@@ -101,9 +102,24 @@ func (r *roster) expect(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.of(t); c != nil {
-		c.expected[t.n] = true
+		c.expected[t.n], c.adopting = true, true
 	}
 }
+
+// adopted says that all tasks of a server before were named.
+func (r *roster) adopted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, c := range r.jobs {
+		c.adopting = false
+		if c.changed {
+			r.change(id, c)
+		}
+	}
+}
+
+// open reports whether a file would say something wrong now; r.mu is held.
+func (c *crew) open() bool { return c.adopting || len(c.expected) > 0 }
 
 // join says that a task runs.
 func (r *roster) join(t *task, host string) {
@@ -155,7 +171,7 @@ func (r *roster) leave(t *task) {
 // change has the file written in a moment; r.mu is held.
 func (r *roster) change(id sched.JobID, c *crew) {
 	c.changed = true
-	if c.writing || len(c.expected) > 0 {
+	if c.writing || c.open() {
 		return
 	}
 	c.writing = true
@@ -171,9 +187,9 @@ func (r *roster) write(id sched.JobID, c *crew) {
 		case <-time.After(membersPause):
 		}
 		r.mu.Lock()
-		if !c.changed || len(c.expected) > 0 {
+		if !c.changed || c.open() {
 			c.writing = false
-			if len(c.members)+len(c.expected) == 0 {
+			if len(c.members)+len(c.expected) == 0 && !c.changed {
 				delete(r.jobs, id)
 			}
 			r.mu.Unlock()

@@ -46,7 +46,11 @@ func (w *world) sees(job sched.JobID, who int, want string) {
 			return
 		}
 	}
-	w.Fatalf("member %d sees %q, want %q", who, got, want)
+	for len(w.facts) > 0 {
+		w.Logf("meanwhile %+v", <-w.facts)
+	}
+	file, _ := os.ReadFile(filepath.Join(w.e.place.job(job), membersFile))
+	w.Fatalf("member %d sees %q, want %q; the file holds %s", who, got, want, file)
 }
 
 func (w *world) present(job sched.JobID) (m membership, indices []int32, leaving []int32) {
@@ -89,6 +93,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		a.Known = true
 		w.e.Do(a)
 	}
+	w.e.Adopted(t.Context())
 	for range gangs {
 		want[sched.TaskStarted](w)
 	}
