@@ -14,11 +14,13 @@ import (
 
 // watching tells each time that the list of members changes, from inside a task: it
 // is what an elastic job does. Each member writes what it sees to a file of its own.
+// The handler only says that there is something to do: one that runs commands may be
+// interrupted by the next signal, and what they return may end bash's loop.
 func watching() []string {
 	return []string{
 		`me=$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX`,
 		`see() { grep -o '"index":[0-9]*' "$COMB_MEMBERS_FILE" | cut -d: -f2 | paste -sd, > $COMB_CHECKPOINT_DIR/sees.new.$me; mv $COMB_CHECKPOINT_DIR/sees.new.$me $COMB_CHECKPOINT_DIR/sees.$me; }`,
-		`trap 'echo told >> $COMB_CHECKPOINT_DIR/told.$me; see' USR2`, `see`, `while :; do sleep 0.02; done`}
+		`trap 'told=1' USR2`, `told=1`, `while :; do if [ "$told" ]; then told=; see; fi; sleep 0.02; done`}
 }
 
 // member is the start of one gang of an elastic job of three tasks.
