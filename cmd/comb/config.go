@@ -14,21 +14,24 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	show := &cobra.Command{Use: "show", Short: "Show the present configuration", Args: args(cobra.NoArgs),
-		Long: `Show the present configuration with its tag. With -o file it is the cluster file
-that was applied, byte for byte, to be edited and applied again.`,
-		Example:     "  comb config show -o file > cluster.yaml",
+		Long: `Show the present configuration: the cluster file that was applied, byte for byte, to
+be edited and applied again. With -o json or yaml it is what the server made of it,
+with its tag.`,
+		Example:     "  comb config show > cluster.yaml",
 		Annotations: map[string]string{moreFormats: fileFormat},
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			if a.format == fileFormat {
+			if a.format == fileFormat || a.format == "table" {
 				file, err := client.ConfigFile(c.Context())
 				if err == nil {
 					_, err = a.out.Write(file)
 				}
-				return err
+				if err == nil || a.format == fileFormat || rest.CodeOf(err) != rest.CodeNotFound {
+					return err
+				}
 			}
 			out, err := client.Config(c.Context())
 			if err != nil {

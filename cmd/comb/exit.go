@@ -69,7 +69,11 @@ func unknownVerb(c *cobra.Command, word string) error {
 			known = append(known, sub.Name())
 		}
 	}
-	return usage(c, "%s: unknown command %q%s", c.CommandPath(), word, document.DidYouMean(word, known))
+	text := fmt.Sprintf("unknown command %q%s", word, document.DidYouMean(word, known))
+	if c.HasParent() {
+		text = c.CommandPath() + ": " + text // the message begins with the program's name
+	}
+	return usage(c, "%s", text)
 }
 
 // args makes usage errors of a command's own check of its arguments: they say

@@ -228,9 +228,10 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	case reply.Err != nil:
 		return "", reply.Err
 	}
-	if file != nil {
-		d.keepFile(ctx, reply.Seq)
+	if file == nil {
+		d.source = config.SingleFile(want.Config)
 	}
+	d.keepFile(ctx, reply.Seq)
 	text := source + ": " + config.Brief(want.Config)
 	if present != nil && changed {
 		text += "\nit replaces that of the data directory: " + config.Brief(present)

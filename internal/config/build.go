@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -75,4 +76,27 @@ func Single(node string, sku cell.SKU, leaves int) *sched.Config {
 		},
 		VCs: []sched.VCConfig{{Name: "default"}},
 	}
+}
+
+// SingleFile is the cluster file of what Single makes, for an operator to edit.
+func SingleFile(c *sched.Config) []byte {
+	sku, machine := c.Cluster.SKUs[0], c.Cluster.Cells[0]
+	carries := "cpu: " + strconv.FormatInt(sku.MilliCPU, 10) + "m, memory: " + strconv.FormatInt(sku.MemoryMB, 10) + "Mi, device: " + string(sku.Device)
+	if sku.GPU > 0 {
+		carries = "gpu: " + strconv.FormatInt(int64(sku.GPU), 10) + ", " + carries
+	}
+	return fmt.Appendf(nil, `# This machine is one node; all of it belongs to the virtual cluster default.
+physicalCluster:
+  skuTypes:                     # what one device brings with it
+    %s: {%s}
+  cellTypes:                    # how devices sit together
+    %s: {childCellType: %[1]s, childCellNumber: %[4]d, isNodeLevel: true}
+  physicalCells:                # the machines
+  - cellType: %[3]s
+    cellAddress: %[5]q
+virtualClusters:                # which team owns what
+  default:
+    virtualCells:
+    - {cellType: %[3]s, cellNumber: 1}
+`, sku.Name, carries, machine.Type, len(machine.Children), machine.Address)
 }

@@ -204,6 +204,16 @@ total: 1 node, 3 devices, 1 chain, 1 virtual cluster
 `; got != want {
 		t.Error(cmp.Diff(want, got))
 	}
+	for _, sku := range []cell.SKU{c.Cluster.SKUs[0], {Name: "CPU", MilliCPU: 1000, MemoryMB: 2048}, {Name: "bare", Device: cell.NVIDIA, GPU: 1}} {
+		want := Single("7", sku, 3)
+		got, _, problems := Parse("own.yaml", SingleFile(want), Policies{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if diff := cmp.Diff(want, got.Config); diff != "" {
+			t.Errorf("the file of one machine says something else:\n%s", diff)
+		}
+	}
 	if err := CheckMachine(c, Capacity{MilliCPU: 1500, MemoryMB: 300, GPU: 3}); err != nil {
 		t.Error(err)
 	}
