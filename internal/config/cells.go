@@ -35,7 +35,7 @@ func (b *builder) readCells(n *document.Node) {
 	b.machines = map[cell.NodeName]*machine{}
 	b.pins = map[cell.PinnedID]*pin{}
 	b.tops = b.List(n)
-	if n != nil && len(b.tops) == 0 {
+	if n != nil && n.Kind == document.List && len(b.tops) == 0 {
 		b.Problem(n, "physicalCells is empty; the cluster needs at least one cell")
 	}
 	plan := make([]*chain, len(b.tops))
@@ -66,8 +66,7 @@ func (b *builder) measureAll(plan []*chain) bool {
 	var leaves, cells int64
 	for i, top := range b.tops {
 		m := b.Map(top, "the cell")
-		m.Require("cellType")
-		name := m.String("cellType", document.Text{})
+		name := b.text(m, "cellType", "the type of this cell, one of those in cellTypes")
 		if name == "" {
 			b.lost = true
 			continue
@@ -118,7 +117,7 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 		if spec.Address != "" && !e.isPart(at.level) {
 			e.name(m.Node("cellAddress"), spec.Address, "a cell")
 		}
-		if name := m.String("cellType", document.Text{Default: string(t.name)}); name != string(t.name) {
+		if name := m.String("cellType", document.Text{}); name != "" && name != string(t.name) {
 			e.Problem(m.Node("cellType"), "this cell has the type %s, not %s; remove the key, or correct it", t.name, document.Quote(name))
 		}
 		if id := m.Node("pinnedCellId"); id != nil {

@@ -131,18 +131,20 @@ func (b *builder) unwrap(root *document.Node) *document.Node {
 
 // ignored are HiveD's keys that Comb has no use for.
 func ignored() []string {
-	return []string{"kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec"}
+	return []string{"kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec", "quotaExcludeVCs"}
 }
 
 // read goes through the file in the order in which the parts need each other.
 // Each part goes on with what the earlier ones could make of the file.
 func (b *builder) read(root *document.Node) {
 	m := b.Map(root, "the cluster file")
-	m.Require("physicalCluster", "virtualClusters")
+	b.require(m, "physicalCluster", "what the cluster has: cellTypes and physicalCells")
+	b.require(m, "virtualClusters", "the teams, each with its virtualCells")
 	physical := b.Map(m.Node("physicalCluster"), "physicalCluster")
-	physical.Require("cellTypes", "physicalCells")
+	b.require(physical, "cellTypes", aType)
+	b.require(physical, "physicalCells", "a list of the cells that exist, such as {cellType: NODE, cellAddress: node-1}")
 	b.readTypes(physical.Node("cellTypes"))
-	b.readSKUs(physical.Node("skuTypes"))
+	b.readSKUs(b.skuTypes(physical))
 	b.readCells(physical.Node("physicalCells"))
 	physical.Rest()
 	b.checkNodeRenames()
@@ -158,6 +160,27 @@ func (b *builder) read(root *document.Node) {
 	}
 	m.Rest()
 	b.checkGuarantees()
+}
+
+// require reports a key that is missing or has no value, with what belongs there.
+func (b *builder) require(m *document.MapReader, key, belongs string) {
+	n := m.Node(key)
+	if n == nil {
+		m.Require(key)
+	} else if n.Kind == document.Null {
+		b.Problem(n, "%s has no value; write %s", key, belongs)
+	}
+}
+
+// text reads a text that must be there. HiveD takes an empty one for a missing one.
+func (b *builder) text(m *document.MapReader, key, belongs string) string {
+	n := m.Node(key)
+	if n != nil && n.Kind == document.Scalar && n.Text == "" {
+		b.Problem(n, "%s has no value; write %s", key, belongs)
+		return ""
+	}
+	b.require(m, key, belongs)
+	return b.String(n, document.Text{})
 }
 
 // namePattern is what names of types, VCs, nodes and pinned cells are made of.

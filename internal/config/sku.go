@@ -48,6 +48,20 @@ func envVar(k cell.DeviceKind) string {
 	return "COMB_DEVICES"
 }
 
+// skuTypes returns the SKUs of a file, which older files call gpuTypes.
+func (b *builder) skuTypes(physical *document.MapReader) *document.Node {
+	skus, older := physical.Node("skuTypes"), physical.Node("gpuTypes")
+	switch {
+	case older == nil:
+	case skus != nil:
+		b.Problem(older, "gpuTypes is the older name of skuTypes, which is here too; keep one of the two")
+	default:
+		b.Warn(older, "gpuTypes is read as skuTypes, its name today; write that")
+		return older
+	}
+	return skus
+}
+
 func (b *builder) readSKUs(n *document.Node) {
 	b.skus = map[cell.TypeName]*skuEntry{}
 	for _, f := range b.Map(n, "skuTypes").Fields() {

@@ -55,16 +55,23 @@ func (c *chain) path(to int) string {
 	return strings.Join(names, ".")
 }
 
+// aType is how a cell type is written.
+const aType = "how devices sit together, such as NODE: {childCellType: GPU, childCellNumber: 8, isNodeLevel: true}"
+
 func (b *builder) readTypes(n *document.Node) {
 	b.types = map[cell.TypeName]*cellType{}
+	if n != nil && n.Kind == document.Map && len(n.Fields) == 0 {
+		b.Problem(n, "cellTypes is empty; write %s", aType)
+	}
 	for _, f := range b.Map(n, "cellTypes").Fields() {
 		m := b.Map(f.Value, "the cell type "+document.Quote(f.Key))
 		before := b.Count()
-		m.Require("childCellType", "childCellNumber")
+		child := b.text(m, "childCellType", "the type of the cells inside, or of the device")
+		b.require(m, "childCellNumber", "how many cells are inside, 1 or more")
 		t := &cellType{
 			at:     f.At(),
 			name:   cell.TypeName(f.Key),
-			child:  cell.TypeName(m.String("childCellType", document.Text{})),
+			child:  cell.TypeName(child),
 			number: m.Int("childCellNumber", document.Range{Min: 1, Max: MaxLeaves, Default: 1}),
 			isNode: m.Bool("isNodeLevel", false), isDevice: m.Bool("isDeviceLevel", false),
 		}
@@ -141,6 +148,9 @@ func (b *builder) chainOf(at *document.Node, top cell.TypeName) *chain {
 // descend follows the types from the top to the leaf.
 func (b *builder) descend(at *document.Node, c *chain) bool {
 	name := cell.TypeName(c.name)
+	if len(b.types) == 0 {
+		return false // that there are no types is reported
+	}
 	if b.types[name] == nil {
 		b.Problem(at, "the cell type %s is not defined in cellTypes%s", document.Quote(string(name)), document.DidYouMean(string(name), b.typeNames()))
 		return false
@@ -160,6 +170,9 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 			c.device = len(c.levels)
 		}
 		c.levels = append(c.levels, t)
+		if t.broken && t.child == "" {
+			return false // what would be below is not known
+		}
 		if t.number == 0 || t.child == "" {
 			break
 		}

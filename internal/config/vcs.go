@@ -30,7 +30,7 @@ type claim struct {
 
 func (b *builder) readVCs(n *document.Node) {
 	fields := b.Map(n, "virtualClusters").Fields()
-	if n != nil && len(fields) == 0 {
+	if n != nil && n.Kind == document.Map && len(fields) == 0 {
 		b.Problem(n, "there is no virtual cluster; at least one is needed to submit jobs to")
 	}
 	b.readChildren(fields, "", 1)
@@ -130,8 +130,8 @@ func addQuota(quota []cell.QuotaSpec, c claim) []cell.QuotaSpec {
 
 func (b *builder) readClaim(n *document.Node) claim {
 	m := b.Map(n, "a virtual cell")
-	m.Require("cellType", "cellNumber")
-	path, before := m.String("cellType", document.Text{}), b.Count()
+	path, before := b.text(m, "cellType", "the path of types from the top of physicalCells, such as RACK.NODE"), b.Count()
+	b.require(m, "cellNumber", "how many cells of this type are promised")
 	c := claim{at: m.Node("cellNumber"), number: m.Int("cellNumber", document.Range{Max: MaxCells})}
 	read := b.Count() == before
 	m.Rest()
@@ -151,6 +151,9 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 	parts := strings.Split(path, ".")
 	first, last := cell.TypeName(parts[0]), cell.TypeName(parts[len(parts)-1])
 	c, used := b.chains[cell.ChainName(first)]
+	if !used && len(b.types) == 0 {
+		return nil, 0 // that there are no types is reported
+	}
 	if !used {
 		if paths := b.pathsTo(last); len(paths) > 0 && len(b.pathsTo(first)) > 0 {
 			b.Problem(n, "a path begins with a type that is at the top of physicalCells; write %s", cut(strings.Join(paths, " or ")))
@@ -162,6 +165,9 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 		}
 		if len(b.chains) == 0 {
 			return nil, 0 // that there are no physicalCells is reported
+		}
+		if b.lost && b.types[first] != nil {
+			return nil, 0 // it may be the cell that could not be read
 		}
 		b.Problem(n, "no cell of type %s is at the top of physicalCells; begin the path with a type that is: %s",
 			document.Quote(parts[0]), cut(strings.Join(b.chainNames(), ", ")))
@@ -213,8 +219,7 @@ func (b *builder) chainNames() []string {
 
 func (b *builder) readPinned(n *document.Node, by cell.VCName) cell.PinnedID {
 	m := b.Map(n, "a pinned cell")
-	m.Require("pinnedCellId")
-	id := cell.PinnedID(m.String("pinnedCellId", document.Text{}))
+	id := cell.PinnedID(b.text(m, "pinnedCellId", "the pinnedCellId of a cell of physicalCells"))
 	at := m.Node("pinnedCellId")
 	m.Rest()
 	if id == "" {
@@ -229,7 +234,11 @@ func (b *builder) readPinned(n *document.Node, by cell.VCName) cell.PinnedID {
 		for k := range b.pins {
 			known = append(known, string(k))
 		}
-		b.Problem(at, "no physical cell has the pinnedCellId %s%s", document.Quote(string(id)), document.DidYouMean(string(id), known))
+		advice := "; write it at the cell that is meant"
+		if len(known) > 0 {
+			advice = document.DidYouMean(string(id), known)
+		}
+		b.Problem(at, "no physical cell has the pinnedCellId %s%s", document.Quote(string(id)), advice)
 		return ""
 	}
 	if p.by != "" {
