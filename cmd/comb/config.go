@@ -65,7 +65,7 @@ without one the file alone is checked, and what it describes is shown.`,
 				return a.validateAlone(args[0], file)
 			}
 			if err != nil {
-				return inFile(args[0], err)
+				return a.refusedFile(args[0], err)
 			}
 			a.warn(args[0], out.Warnings)
 			return a.show(out, func(t *table) {
@@ -79,6 +79,15 @@ without one the file alone is checked, and what it describes is shown.`,
 				}
 			})
 		}}
+}
+
+// refusedFile shows the warnings of a file that a server refuses, and returns its mistakes.
+func (a *app) refusedFile(name string, err error) error {
+	var p *rest.Problem
+	if errors.As(err, &p) {
+		a.warn(name, p.Warnings)
+	}
+	return inFile(name, err)
 }
 
 // validateAlone checks a cluster file when there is no server to hold it against.
@@ -121,7 +130,7 @@ func (a *app) configApply() *cobra.Command {
 		}
 		out, err := client.ApplyConfig(c.Context(), file, etag)
 		if err != nil {
-			return inFile(args[0], err)
+			return a.refusedFile(args[0], err)
 		}
 		return a.show(out, func(t *table) {
 			if len(out.Effects) == 0 {
@@ -155,7 +164,7 @@ changed; comb config apply does it.`,
 			}
 			out, err := client.PlanConfig(c.Context(), file)
 			if err != nil {
-				return inFile(args[0], err)
+				return a.refusedFile(args[0], err)
 			}
 			a.warn(args[0], out.Warnings)
 			return a.show(out, func(t *table) {

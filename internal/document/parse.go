@@ -101,6 +101,7 @@ type parser struct {
 	outer  *Node
 
 	src      string
+	shifts   []shift // where what was written differently in JSON lacks columns, in order
 	cursor   cursor
 	nodes    int
 	problems Problems
@@ -119,6 +120,7 @@ func (p *parser) run(src string) ([]*Node, Problems) {
 	if !strings.HasSuffix(p.src, "\n") {
 		p.src += "\n" // the last line means the same with and without its end
 	}
+	p.escapes()
 	p.cursor = newCursor(p.src)
 	p.directives()
 	p.manyValues()
@@ -195,5 +197,5 @@ func (p *parser) outside(line, column int) (int, int) {
 	if p.origin.fixed {
 		return p.origin.line, p.origin.column
 	}
-	return line - 1 + p.origin.line, column - 1 + p.origin.column
+	return line - 1 + p.origin.line, p.column(line, column) - 1 + p.origin.column
 }

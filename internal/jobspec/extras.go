@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
@@ -80,7 +81,7 @@ func (p *parser) readHived(m *document.MapReader) {
 		p.checkRoleName(f)
 		p.extras.places[f.Key] = p.readPlacement(f)
 	}
-	p.warnUnknown(m, "jobPriorityClass", "lazyPreemptionEnable", "gangReleaseEnable", "ignoreK8sSuggestedNodes", "taskRoles")
+	p.unknownHived(m, ofJob, ofRole, "below taskRoles, at the task role")
 }
 
 func (p *parser) readPlacement(f document.Field) placement {
@@ -99,8 +100,58 @@ func (p *parser) readPlacement(f document.Field) placement {
 		p.r.Problem(pl.pinnedNode, "skuType and pinnedCellId exclude each other: a pinned cell has its own SKU; leave one out")
 		pl.skus = nil
 	}
-	p.warnUnknown(m, "skuType", "skuNum", "pinnedCellId", "affinityGroupName")
+	p.unknownHived(m, ofRole, ofJob, "beside taskRoles")
 	return pl
+}
+
+// The keys of hivedScheduler: those of the job, and those of a task role.
+var (
+	ofJob  = []string{"jobPriorityClass", "lazyPreemptionEnable", "gangReleaseEnable", "ignoreK8sSuggestedNodes", "taskRoles"}
+	ofRole = []string{"skuType", "skuNum", "pinnedCellId", "affinityGroupName"}
+)
+
+// keyToday is the key that means today what an older key of OpenPAI, or one of HiveD's
+// own requests, meant; "" for any other.
+func keyToday(key string) string {
+	switch key {
+	case "gpuType", "leafCellType":
+		return "skuType"
+	case "gpuNumber", "leafCellNumber":
+		return "skuNum"
+	case "reservationId":
+		return "pinnedCellId"
+	case "affinityGroup":
+		return "affinityGroupName"
+	case "priority":
+		return "extras.comb.priority"
+	case "virtualCluster":
+		return "defaults.virtualCluster"
+	}
+	return ""
+}
+
+// unknownHived reports keys that nothing reads and that were meant for one that is read:
+// without it the job would run elsewhere, or before others. Of all else it warns.
+func (p *parser) unknownHived(m *document.MapReader, known, elsewhere []string, place string) {
+	for _, f := range m.Fields() {
+		today := keyToday(f.Key)
+		switch {
+		case contains(known, f.Key):
+		case f.Value.Kind == document.Null:
+			p.r.Warn(f.Value, "this key has no value and no effect; remove it")
+		case today != "":
+			p.r.Problem(f.At(), "%s has no effect today; the key that means the same is %s", f.Key, today)
+		case contains(elsewhere, f.Key):
+			p.r.Problem(f.At(), "%s has no effect here; write it %s", f.Key, place)
+		default:
+			hint := p.hint(f.Key, known)
+			if strings.Contains(hint, "did you mean") {
+				p.r.Problem(f.At(), "this key has no effect%s", hint)
+				continue
+			}
+			p.r.Warn(f.Value, "nothing here reads this key; it is kept in the job file")
+		}
+	}
 }
 
 // readSKUs reads one SKU, or a list of those that serve as well.

@@ -67,6 +67,8 @@ type Problem struct {
 	Detail string       `json:"detail" doc:"What is wrong, for people"`
 	Code   Code         `json:"code" doc:"What is wrong, for programs"`
 	Errors []FieldError `json:"errors,omitempty" doc:"Every mistake found"`
+	// Warnings are about a cluster file that has mistakes, too.
+	Warnings []string `json:"warnings,omitempty" doc:"What is accepted in the file, but probably not meant"`
 	// Seconds is the value of Retry-After; it travels as that header.
 	Seconds int `json:"-"`
 }

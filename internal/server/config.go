@@ -215,17 +215,21 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 // parseConfig reads a cluster file and holds it to this installation.
 func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 	cluster, notes, problems := config.Parse("", src, s.opts.Policies)
-	if len(problems) > 0 {
-		return nil, nil, documentProblem("the cluster file cannot be used", problems)
-	}
 	var warnings []string
 	for _, n := range notes {
 		warnings = append(warnings, n.String())
 	}
-	if s.opts.CheckCluster != nil {
+	var bad *rest.Problem
+	if len(problems) > 0 {
+		bad = documentProblem("the cluster file cannot be used", problems)
+	} else if s.opts.CheckCluster != nil {
 		if err := s.opts.CheckCluster(cluster.Config); err != nil {
-			return nil, nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
+			bad = rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
 		}
+	}
+	if bad != nil {
+		bad.Warnings = warnings
+		return nil, nil, bad
 	}
 	return cluster, warnings, nil
 }

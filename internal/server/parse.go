@@ -49,7 +49,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 }
 
 // documentProblem makes one answer of all mistakes in a file.
-func documentProblem(detail string, ps document.Problems) error {
+func documentProblem(detail string, ps document.Problems) *rest.Problem {
 	p := rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, detail)
 	for i, m := range ps.Sorted() {
 		if i == maxProblems {
