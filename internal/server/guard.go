@@ -40,8 +40,13 @@ func subjectOf(ctx context.Context) sched.Subject {
 // host and a valid token. It fails closed.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
+	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
+		writeProblem(w, refusalOf(http.StatusHTTPVersionNotSupported, ""))
+		return
+	}
 	if p := s.checkHost(r); p != nil {
 		writeProblem(w, p)
 		return

@@ -172,25 +172,69 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestRawConnections sends what no client library would.
+// TestRawConnections sends what no client library would. net/http answers most of it before a handler
+// is asked, and that is a problem, too.
 func TestRawConnections(t *testing.T) {
 	w := newWorld(t, 1)
-	for name, text := range map[string]string{
-		"header injection": "GET /api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer x\nX-Admin: 1\r\n\r\n",
-		"no host":          "GET /api/v1/info HTTP/1.1\r\n\r\n",
-		"bad request line": "GARBAGE\r\n\r\n",
-		"huge header":      "GET /api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + strings.Repeat("a", 1<<20) + "\r\n\r\n",
-		"two lengths":      "POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
-		"absolute target":  "GET http://evil.example/api/v1/info HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+	const host = "Host: 127.0.0.1\r\n"
+	good := "GET /api/v1/info HTTP/1.1\r\n" + host + "Authorization: Bearer " + w.token + "\r\n\r\n"
+	for name, c := range map[string]struct {
+		text   string
+		status int
+		says   string
+	}{
+		"wrong token":       {"GET /api/v1/info HTTP/1.1\r\n" + host + "Authorization: Bearer x\r\nX-Admin: 1\r\n\r\n", 401, "token"},
+		"no host":           {"GET /api/v1/info HTTP/1.1\r\n\r\n", 400, "Host"},
+		"two hosts":         {"GET /api/v1/info HTTP/1.1\r\n" + host + "Host: evil.example\r\n\r\n", 400, "HTTP/1.1"},
+		"bad host":          {"GET /api/v1/info HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "Host"},
+		"bad request line":  {"GARBAGE\r\n\r\n", 400, "HTTP/1.1"},
+		"bad method":        {"G@T /api/v1/info HTTP/1.1\r\n" + host + "\r\n", 400, "HTTP/1.1"},
+		"bad escape":        {"GET /api/v1/%zz HTTP/1.1\r\n" + host + "\r\n", 400, "HTTP/1.1"},
+		"bad header name":   {"GET /api/v1/info HTTP/1.1\r\n" + host + "X@: 1\r\n\r\n", 400, "HTTP/1.1"},
+		"bad header value":  {"GET /api/v1/info HTTP/1.1\r\n" + host + "X: a\x01b\r\n\r\n", 400, "HTTP/1.1"},
+		"no colon":          {"GET /api/v1/info HTTP/1.1\r\n" + host + "Nonsense\r\n\r\n", 400, "HTTP/1.1"},
+		"huge header":       {"GET /api/v1/info HTTP/1.1\r\n" + host + "X: " + strings.Repeat("a", 1<<20) + "\r\n\r\n", 431, "64 KiB"},
+		"huge line":         {"GET /" + strings.Repeat("a", 1<<20) + " HTTP/1.1\r\n\r\n", 431, "64 KiB"},
+		"many headers":      {"GET / HTTP/1.1\r\n" + host + strings.Repeat("X: a\r\n", 1<<16) + "\r\n", 431, "64 KiB"},
+		"two lengths":       {"POST /api/v1/jobs HTTP/1.1\r\n" + host + "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabc", 400, "HTTP/1.1"},
+		"negative length":   {"POST /api/v1/jobs HTTP/1.1\r\n" + host + "Content-Length: -3\r\n\r\nabc", 400, "HTTP/1.1"},
+		"unknown encoding":  {"POST /api/v1/jobs HTTP/1.1\r\n" + host + "Transfer-Encoding: gzip\r\n\r\nabc", 501, "chunked"},
+		"expects too much":  {"POST /api/v1/jobs HTTP/1.1\r\n" + host + "Expect: 200-ok\r\nContent-Length: 3\r\n\r\nabc", 417, "100-continue"},
+		"version 2":         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/1.1"},
+		"version 3":         {"GET / HTTP/3.0\r\n" + host + "\r\n", 505, "HTTP/1.1"},
+		"absolute target":   {"GET http://evil.example/api/v1/info HTTP/1.1\r\n" + host + "\r\n", 403, "host name"},
+		"all options":       {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n", 401, "token"},
+		"tunnel":            {"CONNECT 127.0.0.1:22 HTTP/1.1\r\n" + host + "\r\n", 401, "token"},
+		"after a good one":  {good + "GARBAGE\r\n\r\n", 400, "HTTP/1.1"},
+		"body that is left": {"GARBAGE\r\n\r\n" + strings.Repeat("a", 256<<10), 400, "HTTP/1.1"},
 	} {
-		c := w.dial()
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-		go func() { _, _ = io.WriteString(c, text) }()
-		line, _ := bufio.NewReader(c).ReadString('\n')
-		if line != "" && !strings.HasPrefix(line, "HTTP/1.1 4") {
-			t.Errorf("%s: %q; want 4xx or a cut connection", name, line)
+		conn := w.dial()
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		go func() { _, _ = io.WriteString(conn, c.text) }()
+		from := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(from, nil)
+		if err == nil && strings.HasPrefix(c.text, good) {
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: the good one is answered %s", name, resp.Status)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp, err = http.ReadResponse(from, nil)
 		}
-		c.Close()
+		if err != nil {
+			t.Errorf("%s: %v; want %d", name, err, c.status)
+			continue
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != c.status {
+			t.Errorf("%s: %s %s %v; want %d", name, resp.Status, body, err, c.status)
+		}
+		if p := checkProblem(t, name, resp.StatusCode, resp.Header, string(body)); !strings.Contains(p.Detail, c.says) {
+			t.Errorf("%s: %q; want it to say %q", name, p.Detail, c.says)
+		}
+		if resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: without the headers of every answer: %v", name, resp.Header)
+		}
+		conn.Close()
 	}
 }
 

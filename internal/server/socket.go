@@ -34,19 +34,19 @@ func ListenLocal(ctx context.Context, dir string) (net.Listener, error) {
 		return nil, fmt.Errorf("cannot listen on %s: %w", path, rootOf(err))
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // its name is a short one, which is gone by then
-	return &socket{l, path}, os.Chmod(path, 0o600)
+	return &socket{listener{l}, path}, os.Chmod(path, 0o600)
 }
 
 // socket is a listener that removes its file when it is closed.
 type socket struct {
-	net.Listener
+	listener
 	path string
 }
 
 // Close implements net.Listener.
 func (s *socket) Close() error {
 	os.Remove(s.path)
-	return s.Listener.Close()
+	return s.listener.Close()
 }
 
 // markLocal marks what comes over a socket from this process's own user.
