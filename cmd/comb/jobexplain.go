@@ -229,7 +229,7 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate) {
 func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
 	for _, g := range ex.Places {
 		for _, p := range g.Tasks {
-			t.line("  %s-%d on %s, %s %s", p.Role, p.Index, p.Node, p.SKU, deviceList(p.Devices, p.Parts))
+			t.line("  %s-%d on %s, %s %s: %s", p.Role, p.Index, p.Node, p.SKU, deviceList(p.Devices, p.Parts), p.Limits)
 		}
 	}
 	for i := range ex.Preempts {

@@ -138,11 +138,11 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		t.row("notice", n)
 	}
 	t.line("")
-	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "PID", "EXIT", "PROGRESS")
+	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "MAY USE", "PID", "EXIT", "PROGRESS")
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
 		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
-			deviceList(k.Devices, k.Parts), pid(k.PID), exitText(k.Exit), progress(k.Progress))
+			deviceList(k.Devices, k.Parts), mayUse(k), pid(k.PID), exitText(k.Exit), progress(k.Progress))
 	}
 }
 
@@ -152,6 +152,14 @@ func borrows(j *rest.Job) bool {
 	return j.Priority >= cell.MinGuaranteed && slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool {
 		return a.Opportunistic && a.State != sched.AttemptOver
 	})
+}
+
+// mayUse says the limits of a task that was started.
+func mayUse(t *sched.TaskStatus) string {
+	if t.State == sched.TaskWaiting {
+		return ""
+	}
+	return t.Limits.String()
 }
 
 func pid(n int32) string {

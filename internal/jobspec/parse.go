@@ -3,6 +3,7 @@ package jobspec
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
@@ -34,6 +35,7 @@ type Result struct {
 	Secrets map[string]string
 	// Warnings are what was accepted but has no effect or is probably not meant.
 	Warnings []string
+	warned   document.Problems // the same with their positions
 }
 
 // Parse reads one job file of OpenPAI's protocol v2. file names it in messages.
@@ -58,7 +60,8 @@ func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	if len(p.secrets) > 0 {
 		result.Secrets = p.secrets
 	}
-	for _, w := range p.r.Warnings() {
+	result.warned = slices.Clone(p.r.Warnings())
+	for _, w := range result.warned {
 		result.Warnings = append(result.Warnings, w.String())
 	}
 	return result, nil

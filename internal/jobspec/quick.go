@@ -134,6 +134,12 @@ func Quick(q QuickJob, env Env) (*Result, document.Problems) {
 	for i := range problems {
 		problems[i].Line, problems[i].Column = 0, 0
 	}
+	if result != nil {
+		for i := range result.warned {
+			result.warned[i].Line, result.warned[i].Column = 0, 0
+			result.Warnings[i] = result.warned[i].String()
+		}
+	}
 	if result != nil && len(q.Caller) > 0 {
 		result.Secrets = map[string]string{callerKey: base64.StdEncoding.EncodeToString(q.Caller)}
 	}

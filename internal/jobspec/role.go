@@ -257,8 +257,26 @@ func (p *parser) sizeRole(r *role, opportunistic bool) {
 			return
 		}
 		leaves = given
+	} else {
+		defer p.warnOfCost(r)
 	}
 	r.Leaves = int32(leaves)
+}
+
+// warnOfCost says when CPUs or memory make a task take more GPUs than it asks for.
+func (p *parser) warnOfCost(r *role) {
+	for _, name := range r.SKUs {
+		sku := p.catalogue.sku(name)
+		least, err := leavesFor(r.ask, sku)
+		enough := max(1, ceilDiv(r.ask.gpu, sku.GPU))
+		if err != nil || sku.GPU == 0 || least <= enough {
+			continue
+		}
+		c := sched.CarryOf(sku)
+		p.r.Warn(r.resources, "a task of role %s asks for %s, and takes %s: %s; with neither CPUs nor memory asked for it takes %s", r.Name,
+			sched.AskText(&r.Launch), c.Amount(r.Leaves), c.Share(), c.Full(int32(enough)))
+		return
+	}
 }
 
 // placeRole decides the SKU that counts and sets Role.SKU and Role.Pinned.

@@ -80,6 +80,37 @@ func (c Carry) Full(n int32) string {
 	return strings.Join(parts, ", ")
 }
 
+// Limits are what a task may use of its machine; 0 is not limited.
+type Limits struct {
+	MilliCPU int64 `json:"milli_cpu,omitempty"` // thousandths of a CPU
+	MemoryMB int64 `json:"memory_mb,omitempty"` // MiB
+}
+
+// String says limits, such as "4 CPUs, 16 GiB".
+func (l Limits) String() string {
+	cpu, memory := "CPUs not limited", "memory not limited"
+	if l.MilliCPU > 0 {
+		cpu = cpuText(l.MilliCPU)
+	}
+	if l.MemoryMB > 0 {
+		memory = MemoryText(l.MemoryMB)
+	}
+	return cpu + ", " + memory
+}
+
+// LimitsOf are those of a task on n leaves of a SKU: what it asks for, and where it asks for
+// nothing what its leaves carry.
+func LimitsOf(l *Launch, n int, sku cell.SKU) Limits {
+	out := Limits{MilliCPU: l.MilliCPU, MemoryMB: l.MemoryMB}
+	if out.MilliCPU == 0 {
+		out.MilliCPU = sku.MilliCPU * int64(n)
+	}
+	if out.MemoryMB == 0 {
+		out.MemoryMB = sku.MemoryMB * int64(n)
+	}
+	return out
+}
+
 // cpuText says thousandths of a CPU, such as "0.5 CPUs".
 func cpuText(milli int64) string {
 	if milli == 1000 {

@@ -92,7 +92,7 @@ func (s *State) uncovered(j *job, g int) *Reason {
 		if len(names) == 0 {
 			names = s.skuNames()
 		}
-		why.Asks = askText(&r.Launch)
+		why.Asks = AskText(&r.Launch)
 		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than the %s of SKU %s that it was sized for carry now; submit it again, and it gets what it needs",
 			r.Name, why.Asks, s.amountOf(names, r.Leaves), skuText(names))
 		break
@@ -100,8 +100,8 @@ func (s *State) uncovered(j *job, g int) *Reason {
 	return why
 }
 
-// askText says what a task asks for, such as "1 GPU, 4 CPUs, 16 GiB".
-func askText(l *Launch) string {
+// AskText says what a task asks for, such as "1 GPU, 4 CPUs, 16 GiB".
+func AskText(l *Launch) string {
 	var asks []string
 	if l.GPU > 0 {
 		asks = append(asks, plural(int32(l.GPU), "GPU", "GPUs"))
@@ -129,7 +129,7 @@ func (s *State) whyNever(j *job, g int) *Reason {
 			continue
 		}
 		said := *why
-		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, askText(&r.Launch), c.Share(), c.Amount(r.Leaves))
+		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, AskText(&r.Launch), c.Share(), c.Amount(r.Leaves))
 		if n := s.largestTask(j, g, r.Name); n > 0 {
 			said.Message += fmt.Sprintf("; a task with %s would fit", c.Full(n))
 		}

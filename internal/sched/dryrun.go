@@ -70,7 +70,7 @@ func (s *State) places(id JobID) []GangPlace {
 		for i, t := range s.cl.Alloc(s.attempts[at].alloc).Placement.Tasks {
 			run := &j.tasks[j.spec.Gangs[g].Tasks[i]]
 			p.Tasks = append(p.Tasks, TaskPlace{Role: j.spec.Roles[run.role].Name, Index: run.index,
-				Node: t.Node, SKU: t.SKU, Devices: t.Devices, Parts: t.Parts})
+				Node: t.Node, SKU: t.SKU, Devices: t.Devices, Parts: t.Parts, Limits: s.mayUse(j, run)})
 		}
 		out = append(out, p)
 	}

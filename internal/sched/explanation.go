@@ -161,6 +161,7 @@ type TaskPlace struct {
 	SKU     cell.TypeName `json:"sku"`
 	Devices []int32       `json:"devices"`
 	Parts   []int32       `json:"parts,omitempty"`
+	Limits                // what it might use
 }
 
 // Displaced is a job that gives way to one that starts.

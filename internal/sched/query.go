@@ -33,6 +33,9 @@ func (s *State) status(j *job) JobStatus {
 	st.Leaves, st.GPUs = s.takes(j)
 	for i := range j.tasks {
 		t := taskStatus(j, &j.tasks[i])
+		if t.State != TaskWaiting {
+			t.Limits = s.mayUse(j, &j.tasks[i])
+		}
 		if at := j.gangs[t.Gang].attempt; t.State == TaskRunning && at != none && s.suspended(&s.attempts[at]) {
 			t.State = TaskSuspended
 		}
@@ -83,6 +86,17 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 		out.Host, out.Ports, out.PID = b.host, b.ports, b.pid
 	}
 	return out
+}
+
+// mayUse is what a task may use as it was started.
+func (s *State) mayUse(j *job, t *taskRun) Limits {
+	sku := s.cl.SKU(t.started().SKU)
+	if at := j.gangs[t.gang].attempt; at != none {
+		if origins := rare(s.attempts[at].odd).origins; origins != nil {
+			sku = origins[slices.IndexFunc(j.spec.Gangs[t.gang].Tasks, func(o int32) bool { return &j.tasks[o] == t })].Leaf
+		}
+	}
+	return LimitsOf(&j.spec.Roles[t.role].Launch, len(t.started().Devices), sku)
 }
 
 func (s *State) attemptStatus(a *attempt) AttemptStatus {

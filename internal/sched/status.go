@@ -179,6 +179,7 @@ type TaskStatus struct {
 	Exit     *Exit         `json:"exit,omitempty"`
 	Retries  int32         `json:"retries,omitempty"`
 	Progress *TaskProgress `json:"progress,omitempty"`
+	Limits                 // of one that was started
 }
 
 // TaskProgress is the last progress a task reported.

@@ -10,13 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/combsched/comb/internal/sched"
 )
 
 // limits bound one task; 0 is no limit.
 type limits struct {
-	MilliCPU int64 `json:"milli_cpu,omitempty"`
-	MemoryMB int64 `json:"memory_mb,omitempty"`
-	Pids     int64 `json:"pids,omitempty"`
+	sched.Limits
+	Pids int64 `json:"pids,omitempty"`
 }
 
 // cgroupParent is a directory of a cgroup hierarchy below which each task gets

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/sched"
 )
 
 func TestParseStat(t *testing.T) {
@@ -54,7 +56,7 @@ broken line
 func TestCgroup2(t *testing.T) {
 	base := t.TempDir()
 	s := &spec{Parents: []cgroupParent{{Dir: filepath.Join(base, "comb"), V2: true, Controllers: wanted()}},
-		Limits: limits{MilliCPU: 1500, MemoryMB: 64, Pids: 100}}
+		Limits: limits{Limits: sched.Limits{MilliCPU: 1500, MemoryMB: 64}, Pids: 100}}
 	if got := makeGroups(s); len(got) > 0 {
 		t.Fatal(got)
 	}

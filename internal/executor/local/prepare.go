@@ -57,7 +57,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Host: localHost, Ports: numbers(blocks, t.n, allLabels),
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents,
-		Limits:  limits{MilliCPU: role.Launch.MilliCPU, MemoryMB: role.Launch.MemoryMB, Pids: e.o.Pids},
+		Limits:  limits{Limits: sched.LimitsOf(&role.Launch, len(t.start.Place.Devices), t.start.SKU), Pids: e.o.Pids},
 		Logs:    logCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
@@ -69,7 +69,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	if err := writeJSON(t.dir, specFile, s); err != nil {
 		return nil, nil, &outcome{Refused: "write the task's directory: " + err.Error()}
 	}
-	t.warn(role.Launch, ignored)
+	t.warn(role.Launch.Image, s.Limits, ignored)
 	return s, own, nil
 }
 
@@ -140,10 +140,10 @@ func workingDir(asked, own string) (string, error) {
 }
 
 // warn tells the user, once for each job, what this runtime does not do.
-func (t *task) warn(l sched.Launch, ignored []string) {
+func (t *task) warn(image string, l limits, ignored []string) {
 	jobDir := t.e.place.job(t.at.id.Job)
-	if l.Image != "" && noteOnce(jobDir, "image") {
-		t.notice(fmt.Sprintf("the image %s is ignored: tasks run as processes of this machine", l.Image))
+	if image != "" && noteOnce(jobDir, "image") {
+		t.notice(fmt.Sprintf("the image %s is ignored: tasks run as processes of this machine", image))
 	}
 	if len(ignored) > 0 && noteOnce(jobDir, "env") {
 		t.notice("these variables are set by the platform, the job's values are ignored: " + strings.Join(ignored, ", "))

@@ -362,6 +362,49 @@ func TestLimits(t *testing.T) {
 	free.exit()
 }
 
+// A task that asks for no CPUs and no memory may use those that its leaves carry.
+func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
+	w := newWorld(t)
+	a := w.action(1, `echo start`, `x=$(head -c 200000000 /dev/zero | tr '\0' x)`, `echo ${#x}`, "exit 1")
+	role(a).MemoryMB, role(a).MilliCPU = 0, 0
+	a.Start.Tasks[0].SKU.MilliCPU, a.Start.Tasks[0].SKU.MemoryMB = 500, 50
+	w.e.Do(a)
+	got := w.exit()
+	if why, ok := w.e.missing["memory"]; !ok {
+		if got.Cause != sched.OutOfMemory || !strings.Contains(got.Message, "50 MiB") {
+			t.Errorf("exit %+v", got)
+		}
+	} else if got.Cause != "" || why == "" {
+		t.Errorf("exit %+v, missing %v", got, w.e.missing)
+	}
+	b := w.action(1, "exec sleep 600")
+	role(b).MemoryMB, role(b).MilliCPU = 0, 0
+	b.Start.Tasks[0].SKU.MilliCPU, b.Start.Tasks[0].SKU.MemoryMB = 250, 100
+	b.Start.Tasks[0].Place.Devices = []int32{0, 1}
+	w.e.Do(b)
+	want[sched.TaskStarted](w)
+	var s spec
+	if err := readJSON(w.e.place.task(b.Attempt, 0), specFile, &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Limits.MilliCPU != 500 || s.Limits.MemoryMB != 200 {
+		t.Errorf("two leaves of 0.25 CPUs and 100 MiB give %+v", s.Limits)
+	}
+	for i, dir := range groupDirs(&s) {
+		if held(s.Parents[i:i+1], "cpu") {
+			file, limit := "cpu.cfs_quota_us", "50000"
+			if s.Parents[i].V2 {
+				file, limit = "cpu.max", "50000 100000"
+			}
+			if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || strings.TrimSpace(string(text)) != limit {
+				t.Errorf("%s of the task's group is %q, %v; want %s", file, text, err, limit)
+			}
+		}
+	}
+	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: sched.Second})
+	w.exit()
+}
+
 func TestTaskHasNoMoreRightsThanItNeeds(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "grep NoNewPrivs /proc/self/status", "ulimit -c", "cat /proc/self/oom_score_adj", "ps -o sid=,pid= -p $$ | tr -s ' '")
