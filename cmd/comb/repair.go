@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/sched"
@@ -163,7 +164,7 @@ func (r *repair) next() sched.JobID {
 }
 
 // unknownAttempts are those of which this machine knows and the journal does not.
-func unknownAttempts(s *store.Store, state *sched.State) (local.Seen, error) {
+func unknownAttempts(s *store.Store, state *sched.State) (executor.Seen, error) {
 	known := func(id sched.JobID) bool {
 		_, ok := state.Job(id)
 		return ok

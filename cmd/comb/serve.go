@@ -17,6 +17,7 @@ import (
 
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -95,7 +96,7 @@ type daemon struct {
 
 	store    *store.Store
 	live     *engine.Live
-	executor *local.Executor
+	executor executor.Executor
 	engine   *engine.Engine
 	machine  local.Machine
 	source   []byte // of the cluster file
@@ -180,7 +181,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 // checkUnknown refuses a journal that does not know what has run here: it was cut off, or is an
 // older copy. Nothing has been started or ended yet.
 func (d *daemon) checkUnknown(ctx context.Context) error {
-	var seen local.Seen
+	var seen executor.Seen
 	var err error
 	if readErr := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { seen, err = unknownAttempts(d.store, s) }); readErr != nil {
 		return readErr
@@ -303,7 +304,7 @@ type serving struct {
 // serve answers requests until ctx is done or the loop ends.
 func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	handler := server.New(server.Options{
-		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: taskLogs{d.executor},
+		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, RequireImage: d.flags.requireImage,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Now: wallTime, Log: d.log,
@@ -393,20 +394,4 @@ func (d *daemon) adminToken(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("cannot keep the token: %w", err)
 	}
 	return path, os.Rename(path+".new", path)
-}
-
-// taskLogs gives the server the executor's logs.
-type taskLogs struct{ executor *local.Executor }
-
-// OpenLog implements server.Logs.
-func (t taskLogs) OpenLog(ref server.LogRef, from int64) (server.Log, error) {
-	l, err := t.executor.OpenLog(local.LogRef{Attempt: ref.Attempt, Task: ref.Task, Stream: ref.Stream}, from)
-	if err != nil {
-		return server.Log{}, err
-	}
-	first, end, err := l.Bounds()
-	if err != nil {
-		return server.Log{}, errors.Join(err, l.Close())
-	}
-	return server.Log{ReadCloser: l, Start: min(max(from, first), end), End: end}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -67,27 +68,27 @@ func (m *fakeMachine) Do(a sched.Action) {
 	}
 }
 
-func logKey(ref server.LogRef) string {
+func logKey(ref executor.LogRef) string {
 	return fmt.Sprintf("%v/%d/%s", ref.Attempt, ref.Task, ref.Stream)
 }
 
 // print appends to a task's log.
-func (m *fakeMachine) print(ref server.LogRef, text string) {
+func (m *fakeMachine) print(ref executor.LogRef, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.logs[logKey(ref)] += text
 }
 
 // OpenLog implements server.Logs.
-func (m *fakeMachine) OpenLog(ref server.LogRef, from int64) (server.Log, error) {
+func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	text, ok := m.logs[logKey(ref)]
 	if !ok {
-		return server.Log{}, fs.ErrNotExist
+		return executor.Log{}, fs.ErrNotExist
 	}
 	start := min(max(from, 0), int64(len(text)))
-	return server.Log{ReadCloser: io.NopCloser(strings.NewReader(text[start:])), Start: start, End: int64(len(text))}, nil
+	return executor.Log{ReadCloser: io.NopCloser(strings.NewReader(text[start:])), Start: start, End: int64(len(text))}, nil
 }
 
 func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }

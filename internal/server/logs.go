@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -24,25 +25,9 @@ const (
 	maxTailRead = 64 << 20 // bytes searched for the last lines
 )
 
-// Log is an open log: it reads up to where the log ended when it was opened.
-type Log struct {
-	io.ReadCloser
-	// Start is the offset of the first byte; it is behind the one asked for when
-	// rotation has dropped what stood there. End is where the log ended.
-	Start, End int64
-}
-
-// LogRef names one stream (stdout or stderr) of one run of one task.
-type LogRef struct {
-	Attempt sched.AttemptID
-	Task    int32
-	Stream  string
-}
-
-// Logs opens a task's log at an offset. fs.ErrNotExist says that there is none
-// (yet).
+// Logs is the part of an executor.Executor that the server needs.
 type Logs interface {
-	OpenLog(ref LogRef, from int64) (Log, error)
+	OpenLog(ref executor.LogRef, from int64) (executor.Log, error)
 }
 
 func (s *Server) registerTasks(api huma.API) {
@@ -78,7 +63,7 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 		return nil, err
 	}
 	l := &logWriter{server: s, follow: in.Follow, offset: in.Offset, tail: -1}
-	l.ref = LogRef{Attempt: sched.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: int32(in.Attempt)}, Task: task, Stream: in.Stream}
+	l.ref = executor.LogRef{Attempt: sched.AttemptID{Job: j.ID, Gang: j.Tasks[task].Gang, N: int32(in.Attempt)}, Task: task, Stream: in.Stream}
 	if in.Attempt == 0 {
 		l.ref.Attempt.N = j.Tasks[task].Attempt
 	}
@@ -126,7 +111,7 @@ func taskOf(j *rest.Job, role string, index int32) (int32, error) {
 // logWriter is one answer with a task's log.
 type logWriter struct {
 	server *Server
-	ref    LogRef
+	ref    executor.LogRef
 	offset int64 // of the next byte to send
 	tail   int64 // last lines; -1 is all
 	begun  bool  // offset is settled
@@ -138,9 +123,9 @@ type logWriter struct {
 }
 
 // open opens the log at an offset.
-func (l *logWriter) open(from int64) (Log, error) {
+func (l *logWriter) open(from int64) (executor.Log, error) {
 	if l.ref.Attempt.N == 0 {
-		return Log{}, fs.ErrNotExist
+		return executor.Log{}, fs.ErrNotExist
 	}
 	return l.server.logs.OpenLog(l.ref, from)
 }

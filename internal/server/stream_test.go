@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/server"
 )
 
 var errEnough = errors.New("enough")
@@ -136,7 +136,7 @@ func TestLogs(t *testing.T) {
 	defer cancel()
 	job := w.submit("chatty", 1)
 	w.until("it runs", w.running(job.ID))
-	ref := server.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
 	w.logs.print(ref, "one\ntwo\nthree\n")
 	q := rest.LogQuery{Job: "chatty", Role: "main", Index: 0}
 	for _, c := range []struct {
@@ -182,7 +182,7 @@ func TestFollowedLogIsCompleteAtTheEnd(t *testing.T) {
 	}()
 	w.exit(blocker.ID, 1, 0)
 	w.until("the job runs", w.running(job.ID))
-	ref := server.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
 	var want strings.Builder
 	for i := range 5 {
 		want.WriteString(strings.Repeat("x", i*1000) + "\n")

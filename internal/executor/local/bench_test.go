@@ -32,7 +32,7 @@ func benchStart(b *testing.B, groups bool) {
 			}
 		}
 		end := time.Now()
-		l, err := w.e.OpenLog(LogRef{a.Attempt, 0, Stdout}, 0)
+		l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0)
 		if err != nil {
 			b.Fatal(err)
 		}

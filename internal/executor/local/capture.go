@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/combsched/comb/internal/executor"
 )
 
 // logCaps bound one stream of one task.
@@ -18,8 +20,8 @@ type logCaps struct {
 
 // The two streams of a task.
 const (
-	Stdout = "stdout"
-	Stderr = "stderr"
+	Stdout = executor.Stdout
+	Stderr = executor.Stderr
 )
 
 // logName names a file of a stream by the offset in the stream of its first

@@ -91,7 +91,7 @@ func def[T int | int32 | int64 | time.Duration](v *T, d T) {
 }
 
 // Executor carries out the core's actions on this machine. It implements
-// engine.Executor.
+// executor.Executor.
 type Executor struct {
 	o        Options
 	place    place
@@ -378,9 +378,8 @@ func (e *Executor) tell(f sched.Fact) {
 	}
 }
 
-// RemoveJob deletes everything a job left: logs, work and checkpoints. A job
-// with a live attempt is refused.
-func (e *Executor) RemoveJob(id sched.JobID) error {
+// Forget implements executor.Executor: it deletes logs, work and checkpoints.
+func (e *Executor) Forget(id sched.JobID) error {
 	e.mu.Lock()
 	live := e.jobs[id]
 	e.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -153,10 +154,15 @@ func (w *world) exit() sched.Exit {
 	return x.Exit
 }
 
+// ref names a stream.
+func ref(a sched.AttemptID, task int32, stream string) executor.LogRef {
+	return executor.LogRef{Attempt: a, Task: task, Stream: stream}
+}
+
 // output returns a whole stream.
 func (w *world) output(a sched.AttemptID, task int32, stream string) string {
 	w.Helper()
-	l, err := w.e.OpenLog(LogRef{a, task, stream}, 0)
+	l, err := w.e.openLog(ref(a, task, stream), 0)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -172,7 +178,7 @@ func (w *world) output(a sched.AttemptID, task int32, stream string) string {
 func (w *world) line(a sched.AttemptID, prefix string) string {
 	w.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		log, err := w.e.OpenLog(LogRef{a, 0, Stdout}, 0)
+		log, err := w.e.openLog(ref(a, 0, Stdout), 0)
 		if err != nil {
 			continue // it has not started yet
 		}
@@ -540,14 +546,14 @@ func TestRemoveJob(t *testing.T) {
 	a := w.action(1, "ln -s / link", "echo x > file; sleep 600")
 	w.e.Do(a)
 	want[sched.TaskStarted](w)
-	if err := w.e.RemoveJob(a.Attempt.Job); err == nil {
+	if err := w.e.Forget(a.Attempt.Job); err == nil {
 		t.Error("a live job's files were removed")
 	}
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	w.exit()
 	var err error
 	for range 100 { // the attempt is forgotten just after its exit was told
-		if err = w.e.RemoveJob(a.Attempt.Job); err == nil {
+		if err = w.e.Forget(a.Attempt.Job); err == nil {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -13,19 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/executor"
 )
-
-// LogRef names one stream of one run of one task.
-type LogRef struct {
-	Attempt sched.AttemptID
-	Task    int32
-	Stream  string // Stdout or Stderr
-}
-
-// ErrNoLog says that a task has no such log: it has not started, or its files
-// were removed. It is also an fs.ErrNotExist.
-var ErrNoLog = fmt.Errorf("there is no such log: %w", fs.ErrNotExist)
 
 // ErrRotated says that the bytes at an offset were removed by rotation.
 var ErrRotated = errors.New("this part of the log was removed to make room for later output")
@@ -47,16 +36,29 @@ type segment struct {
 	base, size int64
 }
 
-// OpenLog opens a log for Read from an offset in its stream, or from the first
+// OpenLog implements executor.Executor.
+func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
+	l, err := e.openLog(ref, from)
+	if err != nil {
+		return executor.Log{}, err
+	}
+	first, end, err := l.Bounds()
+	if err != nil {
+		return executor.Log{}, errors.Join(err, l.Close())
+	}
+	return executor.Log{ReadCloser: l, Start: max(l.at, first), End: end}, nil
+}
+
+// openLog opens a log for Read from an offset in its stream, or from the first
 // byte that is kept when that is later; a negative offset counts from the end.
-// ErrNoLog says that there is none.
-func (e *Executor) OpenLog(ref LogRef, from int64) (*Log, error) {
+// executor.ErrNoLog says that there is none.
+func (e *Executor) openLog(ref executor.LogRef, from int64) (*Log, error) {
 	if ref.Stream != Stdout && ref.Stream != Stderr {
-		return nil, fmt.Errorf("%w: a task has %s and %s, not %q", ErrNoLog, Stdout, Stderr, ref.Stream)
+		return nil, fmt.Errorf("%w: a task has %s and %s, not %q", executor.ErrNoLog, Stdout, Stderr, ref.Stream)
 	}
 	root, err := openTaskDir(e.o.Dir, e.place.task(ref.Attempt, ref.Task))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: task %d of attempt %v has no files", ErrNoLog, ref.Task, ref.Attempt)
+		return nil, fmt.Errorf("%w: task %d of attempt %v has no files", executor.ErrNoLog, ref.Task, ref.Attempt)
 	}
 	if err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func (l *Log) Bounds() (first, end int64, err error) {
 		return 0, 0, err
 	}
 	if len(l.names) == 0 {
-		return 0, 0, fmt.Errorf("%w: the task has not started", ErrNoLog)
+		return 0, 0, fmt.Errorf("%w: the task has not started", executor.ErrNoLog)
 	}
 	last := l.names[len(l.names)-1]
 	return l.names[0].base, last.base + last.size, nil
@@ -207,12 +209,12 @@ const followEvery = 100 * time.Millisecond
 // FollowLog hands the log from an offset to f, and goes on until the task has
 // ended and all is handed over (nil), ctx is done, or an error comes. A task
 // that has not started is waited for. f must not keep its argument.
-func (e *Executor) FollowLog(ctx context.Context, ref LogRef, from int64, f func([]byte)) error {
+func (e *Executor) FollowLog(ctx context.Context, ref executor.LogRef, from int64, f func([]byte)) error {
 	buf := make([]byte, 64<<10)
 	for {
 		over := e.ended(ref)
 		next, err := e.copyLog(ref, from, buf, f)
-		if err != nil && !(errors.Is(err, ErrNoLog) && !over) {
+		if err != nil && !(errors.Is(err, executor.ErrNoLog) && !over) {
 			return err
 		}
 		from = next
@@ -228,8 +230,8 @@ func (e *Executor) FollowLog(ctx context.Context, ref LogRef, from int64, f func
 }
 
 // copyLog hands over what there is and returns where to go on.
-func (e *Executor) copyLog(ref LogRef, from int64, buf []byte, f func([]byte)) (int64, error) {
-	l, err := e.OpenLog(ref, from)
+func (e *Executor) copyLog(ref executor.LogRef, from int64, buf []byte, f func([]byte)) (int64, error) {
+	l, err := e.openLog(ref, from)
 	if err != nil {
 		return from, err
 	}
@@ -249,7 +251,7 @@ func (e *Executor) copyLog(ref LogRef, from int64, buf []byte, f func([]byte)) (
 }
 
 // ended says whether the task's end is recorded: its log grows no more.
-func (e *Executor) ended(ref LogRef) bool {
+func (e *Executor) ended(ref executor.LogRef) bool {
 	var o outcome
 	return readJSON(e.place.task(ref.Attempt, ref.Task), outcomeFile, &o) == nil
 }

@@ -9,22 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/sched"
 )
 
-// Seen is what this machine itself knows of the attempts of a data directory.
-type Seen struct {
-	// Attempts have a folder or processes here. Of a job that has ended, or that nothing else
-	// knows, there may be its number alone.
-	Attempts []sched.AttemptID
-	// Running are the tasks with processes, by name.
-	Running []string
-}
-
 // Look reads from a jobs folder and from the processes of the machine which attempts there were.
 // Live tells the jobs whose folders are read as well; the folders of all others would be many.
-func Look(dir, cluster string, live func(sched.JobID) bool) (Seen, error) {
-	var seen Seen
+func Look(dir, cluster string, live func(sched.JobID) bool) (executor.Seen, error) {
+	var seen executor.Seen
 	e := &Executor{o: Options{Dir: dir, Cluster: cluster}, place: place(dir)}
 	found, err := e.strangers()
 	if err != nil {

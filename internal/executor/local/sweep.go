@@ -12,9 +12,7 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// Sweep kills what runs here for attempts that the server does not know: call it
-// after the first round of actions following a start, with the attempts that
-// are live then. It looks only at processes with this cluster's marker, at this
+// Sweep implements executor.Executor. It looks only at processes with this cluster's marker, at this
 // jobs folder's supervisors and at this cluster's cgroups. It returns the names
 // of the tasks it killed, which are also in the log.
 func (e *Executor) Sweep(live []sched.AttemptID) []string {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -433,7 +434,7 @@ func TestNeverStarted(t *testing.T) {
 	if got := w.exit(); got.Cause != sched.NeverStarted {
 		t.Errorf("exit %+v", got)
 	}
-	if _, err := w.e.OpenLog(LogRef{a.Attempt, 0, Stdout}, 0); !errors.Is(err, ErrNoLog) || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0); !errors.Is(err, executor.ErrNoLog) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("log: %v", err)
 	}
 	w.restart()
@@ -584,7 +585,7 @@ func TestLogIsCapped(t *testing.T) {
 	if len(files) > 4 || total > 256<<10 {
 		t.Errorf("%d files, %d bytes", len(files), total)
 	}
-	l, err := w.e.OpenLog(LogRef{a.Attempt, 0, Stdout}, 0)
+	l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -660,7 +661,7 @@ func mustOpen(t *testing.T, path string) int {
 func TestFollowLog(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "for i in 1 2 3; do echo line $i; sleep 0.2; done")
-	ref := LogRef{a.Attempt, 0, Stdout}
+	ref := ref(a.Attempt, 0, Stdout)
 	var mu sync.Mutex
 	var got []byte
 	done := make(chan error, 1)
@@ -672,7 +673,7 @@ func TestFollowLog(t *testing.T) {
 	if err := <-done; err != nil || string(got) != "line 1\nline 2\nline 3\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	l, err := w.e.OpenLog(ref, -7)
+	l, err := w.e.openLog(ref, -7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -702,18 +703,18 @@ func TestLogsFollowNoLinks(t *testing.T) {
 		}
 	}
 	swap(log, other)
-	if l, err := w.e.OpenLog(LogRef{a.Attempt, 0, Stdout}, 0); err == nil {
+	if l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0); err == nil {
 		t.Errorf("a link was followed: %+v", l)
 	}
 	swap(dir, w.e.place.task(b.Attempt, 0))
-	if l, err := w.e.OpenLog(LogRef{a.Attempt, 0, Stdout}, 0); err == nil {
+	if l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0); err == nil {
 		t.Errorf("a linked directory was followed: %+v", l)
 	}
 	swap(w.e.place.job(a.Attempt.Job), w.e.place.job(b.Attempt.Job))
-	if l, err := w.e.OpenLog(LogRef{sched.AttemptID{Job: a.Attempt.Job, N: 1}, 0, Stdout}, 0); err == nil {
+	if l, err := w.e.openLog(ref(sched.AttemptID{Job: a.Attempt.Job, N: 1}, 0, Stdout), 0); err == nil {
 		t.Errorf("a linked job was followed: %+v", l)
 	}
-	if _, err := w.e.OpenLog(LogRef{a.Attempt, 0, "../1/stdout"}, 0); !errors.Is(err, ErrNoLog) {
+	if _, err := w.e.openLog(ref(a.Attempt, 0, "../1/stdout"), 0); !errors.Is(err, executor.ErrNoLog) {
 		t.Errorf("a stream that is a path: %v", err)
 	}
 }

@@ -1,0 +1,65 @@
+// Package executor is the contract between a server and what runs its tasks. A
+// server holds an Executor and knows no more of it, so that another world fits in
+// without a change there. The package must not run anything itself.
+package executor
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Executor runs tasks somewhere. What comes of actions arrives as facts; see
+// engine.Executor. Methods may be called from many goroutines.
+type Executor interface {
+	engine.Executor
+	engine.Adopter
+	engine.Able
+	// Sweep ends what runs for attempts that are not live: it is called once, after the
+	// first round of actions that follows a start. It returns the names of the tasks that it ended.
+	Sweep(live []sched.AttemptID) []string
+	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the
+	// end. ErrNoLog says that there is none (yet).
+	OpenLog(ref LogRef, from int64) (Log, error)
+	// Forget deletes everything that a job left. A job with a live attempt is refused.
+	Forget(sched.JobID) error
+	// Close stops watching. Tasks run on, and the next Executor takes them up.
+	Close()
+}
+
+// LogRef names one stream of one run of one task.
+type LogRef struct {
+	Attempt sched.AttemptID
+	Task    int32
+	Stream  string // Stdout or Stderr
+}
+
+// The two streams of a task.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+// Log is an open log: it reads up to where the log ended when it was opened, or further.
+type Log struct {
+	io.ReadCloser
+	// Start is the offset of the first byte, in the whole stream; it is behind the one asked
+	// for when rotation has dropped what stood there. End is where the log ended.
+	Start, End int64
+}
+
+// ErrNoLog says that a task has no such log: it has not started, or its files
+// were removed. It is also an fs.ErrNotExist.
+var ErrNoLog = fmt.Errorf("there is no such log: %w", fs.ErrNotExist)
+
+// Seen is what a world itself knows of the attempts of a cluster.
+type Seen struct {
+	// Attempts have a folder or processes there. Of a job that has ended, or that nothing else
+	// knows, there may be its number alone.
+	Attempts []sched.AttemptID
+	// Running are the tasks with processes, by name.
+	Running []string
+}
