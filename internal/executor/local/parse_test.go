@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -80,41 +79,6 @@ func TestCgroup2(t *testing.T) {
 	s.Parents[0].Dir = "/proc/no-cgroup"
 	if got := makeGroups(s); len(got) != 3 || !strings.HasPrefix(got[0], "cpu limit: ") {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestParseGPUs(t *testing.T) {
-	got, err := parseGPUs("0, NVIDIA H200, 143771\n1, Tesla V100-SXM2-32GB, 32510\n2, NVIDIA A100, 40GB, [N/A]\n")
-	want := []GPU{{0, "NVIDIA H200", 143771}, {1, "Tesla V100-SXM2-32GB", 32510}, {2, "NVIDIA A100,40GB", 0}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err := parseGPUs("No devices were found\n"); err != nil || got != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for _, bad := range []string{"x, y, 1\n", "0, a\n", "0, a, 1\n0, b, 1\n", "-1, a, 1\n", "99999999999, a, 1\n"} {
-		if got, err := parseGPUs(bad); err == nil {
-			t.Errorf("%q gave %+v", bad, got)
-		}
-	}
-}
-
-func TestListGPUs(t *testing.T) {
-	write := func(text string) string {
-		path := filepath.Join(t.TempDir(), "smi")
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	if got, err := listGPUs(t.Context(), "no-such-program-anywhere"); got != nil || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-	if got, err := listGPUs(t.Context(), write("echo 0, X, 10")); err != nil || len(got) != 1 {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := listGPUs(t.Context(), write("echo driver mismatch >&2; exit 9")); err == nil || !strings.Contains(err.Error(), "driver mismatch") {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -1,26 +1,17 @@
 package local
 
 import (
-	"context"
-	"encoding/csv"
-	"errors"
-	"fmt"
-	"io"
 	"os/exec"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/nvidia"
 	"github.com/combsched/comb/internal/sched"
 )
 
 const (
-	sampleTime   = 20 * time.Second // for one answer: a cold driver needs several seconds
-	sampleRows   = 4096             // of one answer
-	maxDeviceMB  = 1 << 30
 	tellEvery    = time.Minute      // also when nothing changed
 	utilStep     = 100              // thousandths: a change that is told
 	memoryShare  = 20               // one part of so many of a device's memory is one, too
@@ -104,130 +95,34 @@ func (s *sampler) run() {
 
 // device is one GPU at one moment.
 type device struct {
-	uuid        string
-	util        int32 // thousandths
-	used, total int64 // MiB; total 0 is not known
-	tasks       map[string]int64
+	nvidia.Device
+	tasks map[string]int64 // MiB of each task, by its marker; nil where that is not known
 }
 
 // sample asks the driver: for the devices and, where it tells, for the processes.
 func (s *sampler) sample() (map[int32]*device, error) {
-	text, err := s.ask("--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total")
+	list, err := nvidia.Devices(s.e.ctx, s.program)
 	if err != nil {
 		return nil, err
 	}
-	devices, err := parseDevices(text)
-	if err != nil {
-		return nil, err
+	devices, byUUID := map[int32]*device{}, map[string]*device{}
+	for i, d := range list {
+		devices[i] = &device{Device: *d}
+		byUUID[d.UUID] = devices[i]
 	}
-	if text, err = s.ask("--query-compute-apps=gpu_uuid,pid,used_memory"); err != nil {
-		return devices, nil // what cannot be told apart is not told
+	apps, told, err := nvidia.Apps(s.e.ctx, s.program)
+	if err != nil || !told {
+		return devices, err
 	}
-	byUUID := map[string]*device{}
 	for _, d := range devices {
 		d.tasks = map[string]int64{}
-		byUUID[d.uuid] = d
-	}
-	apps, err := parseApps(text)
-	if err != nil {
-		return nil, err
 	}
 	for _, a := range apps {
-		if d := byUUID[a.uuid]; d != nil {
-			d.tasks[markerIn(a.pid)] += a.used
+		if d := byUUID[a.UUID]; d != nil {
+			d.tasks[markerIn(a.PID)] += a.Used
 		}
 	}
 	return devices, nil
-}
-
-// ask runs the program; its output and its time are bounded.
-func (s *sampler) ask(query string) (string, error) {
-	ctx, cancel := context.WithTimeout(s.e.ctx, sampleTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, s.program, query, "--format=csv,noheader,nounits")
-	cmd.WaitDelay = time.Second
-	var out, errs limited
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", s.program, query, err, firstText(strings.TrimSpace(errs.String()+" "+out.String())))
-	}
-	if out.Len() >= maxOutput {
-		return "", fmt.Errorf("%s %s: more than %d bytes of output", s.program, query, maxOutput)
-	}
-	return out.String(), nil
-}
-
-// rows reads lines of so many fields.
-func rows(text string, fields int) ([][]string, error) {
-	r := csv.NewReader(strings.NewReader(text))
-	r.TrimLeadingSpace, r.LazyQuotes, r.FieldsPerRecord = true, true, fields
-	var list [][]string
-	for {
-		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return list, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the samples cannot be read: %w", err)
-		}
-		if len(list) == sampleRows {
-			return nil, fmt.Errorf("the samples have more than %d lines", sampleRows)
-		}
-		list = append(list, row)
-	}
-}
-
-// parseDevices reads "index, uuid, percent, MiB used, MiB in all". A device of which
-// something is not said ("[N/A]") is left out; what cannot be is an error.
-func parseDevices(text string) (map[int32]*device, error) {
-	list, err := rows(text, 5)
-	if err != nil {
-		return nil, err
-	}
-	devices := map[int32]*device{}
-	for _, row := range list {
-		index, err := strconv.ParseInt(strings.TrimSpace(row[0]), 10, 32)
-		if err != nil || index < 0 || devices[int32(index)] != nil {
-			return nil, fmt.Errorf("the samples have a wrong index %q", firstText(row[0]))
-		}
-		util, said := amount(row[2], 100)
-		used, said2 := amount(row[3], maxDeviceMB)
-		total, _ := amount(row[4], maxDeviceMB)
-		if said && said2 {
-			devices[int32(index)] = &device{uuid: strings.TrimSpace(row[1]), util: int32(10 * util), used: used, total: total}
-		}
-	}
-	return devices, nil
-}
-
-// amount reads a number within bounds.
-func amount(text string, most int64) (int64, bool) {
-	v, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	return v, err == nil && v >= 0 && v <= most
-}
-
-// app is a process on a device.
-type app struct {
-	uuid string
-	pid  int
-	used int64
-}
-
-// parseApps reads "uuid, pid, MiB"; lines that do not say how much are left out.
-func parseApps(text string) ([]app, error) {
-	list, err := rows(text, 3)
-	if err != nil {
-		return nil, err
-	}
-	var apps []app
-	for _, row := range list {
-		pid, ok := amount(row[1], 1<<22)
-		used, ok2 := amount(row[2], maxDeviceMB)
-		if ok && ok2 && pid > 0 {
-			apps = append(apps, app{strings.TrimSpace(row[0]), int(pid), used})
-		}
-	}
-	return apps, nil
 }
 
 // tell tells of each task that runs what changed noticeably.
@@ -265,12 +160,12 @@ func useOf(t *task, seen map[int32]*device, owners map[int32]int) (use *sched.De
 		if d == nil || owners[i] > 1 && d.tasks == nil {
 			return nil, 0
 		}
-		used := d.used
+		used := d.Used
 		if owners[i] > 1 {
 			used = d.tasks[markerOf(t.e.o.Cluster, t.at.id, t.n)]
 		}
-		util += int64(d.util)
-		use.MemoryMB, total = max(use.MemoryMB, used), max(total, d.total)
+		util += int64(d.Util)
+		use.MemoryMB, total = max(use.MemoryMB, used), max(total, d.Total)
 	}
 	if len(mine) == 0 {
 		return nil, 0

@@ -127,23 +127,11 @@ func TestSuspendedTaskIsNotSampled(t *testing.T) {
 // Whatever the program does, tasks run on, and good answers count again.
 func TestHostileSamples(t *testing.T) {
 	f := newFakeDriver(t)
-	good := "0, GPU-a, 50, 100, 1000\n"
 	w := newWorld(t, f.options)
-	f.write("gpus", good)
+	f.write("gpus", "0, GPU-a, 50, 100, 1000\n")
 	a := w.action(1, "sleep 600")
 	w.e.Do(a)
 	w.use(a.Attempt, 0)
-	for i, bad := range []string{
-		"", "no devices were found\n", "0, GPU-a, 50, 100\n", "0, GPU-a, 50, 100, 1000, 7\n", "x, GPU-a, 50, 100, 1000\n",
-		"-1, GPU-a, 50, 100, 1000\n", good + good, "99999999999, GPU-a, 50, 100, 1000\n", "0, GPU-a, [N/A], 100, 1000\n",
-		"0, GPU-a, 101, 100, 1000\n", "0, GPU-a, 50, -4, 1000\n", "0, GPU-a, 50, 99999999999999999999, 1000\n",
-		strings.Repeat("1, GPU-a, 50, 100, 1000\n", 5000), strings.Repeat("x", 3<<20), "\"0, GPU", "\x00\xff\n",
-	} {
-		text := bad
-		if devices, err := parseDevices(text); err == nil && len(devices) > 0 {
-			t.Errorf("answer %d gives %v", i, devices)
-		}
-	}
 	f.write("gpus", strings.Repeat("x", 3<<20))
 	time.Sleep(200 * time.Millisecond)
 	f.write("gpus", "0, GPU-a, 90, 100, 1000\n")
@@ -151,15 +139,6 @@ func TestHostileSamples(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.end(a.Attempt)
-	for _, bad := range []string{"GPU-a, 1\n", "GPU-a, 1, 2, 3\n", strings.Repeat("GPU-a, 1, 2\n", 5000)} {
-		if apps, err := parseApps(bad); err == nil {
-			t.Errorf("processes %.20q give %v", bad, apps)
-		}
-	}
-	apps, err := parseApps("GPU-a, 0, 5\nGPU-a, -3, 5\nGPU-a, 7, [Not Supported]\nGPU-a, 8, 5\n")
-	if err != nil || len(apps) != 1 || apps[0].pid != 8 {
-		t.Errorf("%v, %v", apps, err)
-	}
 }
 
 func TestNoticeableChange(t *testing.T) {
