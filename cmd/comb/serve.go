@@ -164,7 +164,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		Secrets: func(id sched.JobID) (map[string]string, error) {
 			return d.store.Secrets(context.WithoutCancel(ctx), id)
 		},
-		RequireImage: d.flags.requireImage, Log: d.log, Path: d.app.env("PATH"),
+		Room: d.store.Room, RequireImage: d.flags.requireImage, Log: d.log, Path: d.app.env("PATH"),
 	})
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ const (
 	taskDir    = "LAB_TASK_DIR"   // set: be a task and keep books in this folder
 	childOf    = "LAB_TASK_CHILD" // set: be a task's descendant
 	taskMillis = "LAB_TASK_MS"
+	builtBin   = "LAB_BIN" // set: the programs are in this folder, for tests that run once more in a process of their own
 )
 
 // bin is the folder with the programs under test, built once.
@@ -36,6 +37,9 @@ func TestMain(m *testing.M) {
 }
 
 func withPrograms(m *testing.M) int {
+	if bin = os.Getenv(builtBin); bin != "" {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "comb-lab-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,6 +57,10 @@ func withPrograms(m *testing.M) int {
 		return 1
 	}
 	bin = dir
+	if err := os.Setenv(builtBin, bin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 

@@ -113,7 +113,8 @@ func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch, 
 	return nil
 }
 
-// Secrets returns the secret values of a job that has not ended; nil if it has none.
+// Secrets returns the secret values of a job that has not ended; nil if it has none. An error
+// that is EIO may go away by itself.
 func (s *Store) Secrets(ctx context.Context, id sched.JobID) (map[string]string, error) {
 	var sealed []byte
 	err := s.read.QueryRowContext(ctx, "SELECT sealed FROM secrets WHERE job = ?", id).Scan(&sealed)
@@ -121,7 +122,11 @@ func (s *Store) Secrets(ctx context.Context, id sched.JobID) (map[string]string,
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the secrets of job %d: %w", id, err)
+		err = s.explain(fmt.Sprintf("cannot read the secrets of job %d", id), err)
+		if !errors.As(err, new(*Refused)) {
+			err = fmt.Errorf("%w: %w", err, syscall.EIO) // it is not damaged: the disk or the machine is in the way
+		}
+		return nil, err
 	}
 	if s.aead == nil {
 		return nil, errors.New("secrets cannot be read from a database opened for reading only")

@@ -59,20 +59,20 @@ func shareLocks(held []*os.File) {
 
 // takeLocks holds all locks until the process ends, or none. how is LOCK_EX, or
 // LOCK_SH for devices that several attempts share.
-func takeLocks(locks []deviceLock, owner string, how int) (held []*os.File, refused string) {
+func takeLocks(locks []deviceLock, owner string, how int) (held []*os.File, err error) {
 	for _, l := range locks {
-		if held, refused = l.take(held, owner, how); refused != "" {
+		if held, err = l.take(held, owner, how); err != nil {
 			for _, f := range held {
 				f.Close()
 			}
-			return nil, refused
+			return nil, err
 		}
 	}
-	return held, ""
+	return held, nil
 }
 
 // take adds what a lock holds to held, or says why it cannot be had.
-func (l *deviceLock) take(held []*os.File, owner string, how int) (_ []*os.File, refused string) {
+func (l *deviceLock) take(held []*os.File, owner string, how int) ([]*os.File, error) {
 	f, err := os.OpenFile(l.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err == nil {
 		held = append(held, f)
@@ -80,9 +80,9 @@ func (l *deviceLock) take(held []*os.File, owner string, how int) (_ []*os.File,
 	}
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return held, l.Title + " still has an owner: task " + firstLine(l.Path)
+		return held, fmt.Errorf("%s still has an owner: task %s", l.Title, firstLine(l.Path))
 	case err != nil:
-		return held, l.Title + " cannot be locked: " + err.Error()
+		return held, fmt.Errorf("%s cannot be locked: %w", l.Title, err)
 	}
 	_ = f.Truncate(0) // the owner's name is only for messages
 	_, _ = f.WriteAt([]byte(owner), 0)
@@ -92,9 +92,9 @@ func (l *deviceLock) take(held []*os.File, owner string, how int) (_ []*os.File,
 // takeDevice says in how many parts the task has its device, by a lock on the byte with
 // that number of the device's file, and looks then whether somebody says otherwise: of two
 // that try at once, at least one sees the other.
-func (l *deviceLock) takeDevice(held []*os.File) (_ []*os.File, refused string) {
+func (l *deviceLock) takeDevice(held []*os.File) ([]*os.File, error) {
 	if l.Device == "" {
-		return held, "" // of an older server
+		return held, nil // of an older server
 	}
 	f, err := os.OpenFile(l.Device, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err == nil {
@@ -103,7 +103,7 @@ func (l *deviceLock) takeDevice(held []*os.File) (_ []*os.File, refused string) 
 		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &mine)
 	}
 	if errors.Is(err, unix.EINVAL) {
-		return held, "" // a kernel without such locks: the one on the leaf is all
+		return held, nil // a kernel without such locks: the one on the leaf is all
 	}
 	others := []unix.Flock_t{{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(l.Parts) + 1}}
 	if l.Parts > 0 {
@@ -112,13 +112,13 @@ func (l *deviceLock) takeDevice(held []*os.File) (_ []*os.File, refused string) 
 	for i := 0; err == nil && i < len(others); i++ {
 		o := &others[i]
 		if err = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, o); err == nil && o.Type != unix.F_UNLCK {
-			return held, fmt.Sprintf("%s still has an owner of %s", l.Title, inParts(o.Start))
+			return held, fmt.Errorf("%s still has an owner of %s", l.Title, inParts(o.Start))
 		}
 	}
 	if err != nil {
-		return held, l.Title + " cannot be locked: " + err.Error()
+		return held, fmt.Errorf("%s cannot be locked: %w", l.Title, err)
 	}
-	return held, ""
+	return held, nil
 }
 
 // inParts says what somebody has of a device that is in so many parts, 0 for whole.

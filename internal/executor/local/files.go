@@ -100,6 +100,8 @@ type outcome struct {
 	Refused string      `json:"refused,omitempty"`
 	Job     bool        `json:"job,omitempty"` // the refusal is the job's own fault
 	Exit    *sched.Exit `json:"exit,omitempty"`
+
+	disk bool // the refusal is the server's own disk's: it is tried again, and not recorded
 }
 
 // place is where the parts of one jobs folder are.
@@ -205,7 +207,11 @@ func writeClaim(dir string, c claim) (bool, error) {
 
 // reserveOutcome takes the blocks that the outcome needs, while there are some.
 func reserveOutcome(dir string) error {
-	return writeNew(reservePath(dir), make([]byte, 4096))
+	err := writeNew(reservePath(dir), make([]byte, 4096))
+	if err != nil {
+		_ = os.Remove(reservePath(dir)) // the next try is another process's
+	}
+	return err
 }
 
 // reservePath is this process's own: a supervisor that came too late must not

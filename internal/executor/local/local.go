@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
@@ -29,7 +30,12 @@ type Options struct {
 	// goroutines; facts about one task come in order.
 	Tell func(sched.Fact)
 	// Secrets returns the values that a job's commands refer to; nil is none.
+	// An error that is EIO is the disk's: the start waits until they can be read.
 	Secrets func(sched.JobID) (map[string]string, error)
+	// Room says why nothing more should be put on the disk of the jobs folder: no task is
+	// started until it says nil. It must be quick, and may be called from many goroutines;
+	// nil is a disk that always has room.
+	Room func() error
 	// HasNode says whether tasks of a node run here; nil takes every node.
 	HasNode      func(cell.NodeName) bool
 	RequireImage bool // refuse a job with a dockerImage instead of warning
@@ -108,6 +114,8 @@ type Executor struct {
 
 	samples *sampler
 	roster  roster
+	// diskWaits is true while starts wait for the disk.
+	diskWaits atomic.Bool
 
 	mu       sync.Mutex
 	attempts map[sched.AttemptID]*attempt

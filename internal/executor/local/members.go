@@ -180,11 +180,12 @@ func (r *roster) change(id sched.JobID, c *crew) {
 
 // write writes the file until nothing changes any more.
 func (r *roster) write(id sched.JobID, c *crew) {
+	pause := membersPause
 	for {
 		select {
 		case <-r.e.ctx.Done():
 			return
-		case <-time.After(membersPause):
+		case <-time.After(pause):
 		}
 		r.mu.Lock()
 		if !c.changed || c.open() {
@@ -206,9 +207,16 @@ func (r *roster) write(id sched.JobID, c *crew) {
 		err := writeJSON(r.e.place.job(id), membersFile, now)
 		r.files.Unlock()
 		if err != nil {
-			r.e.o.Log.Warn("tell a job's tasks of its members; the next change does", "job", id, "error", err)
+			if pause == membersPause {
+				r.e.o.Log.Warn("tell a job's tasks of its members; it is tried again where the disk is what fails", "job", id, "error", err)
+			}
+			pause = diskPause
+			r.mu.Lock()
+			c.changed = c.changed || ofDisk(err)
+			r.mu.Unlock()
 			continue
 		}
+		pause = membersPause
 		if c.signal != 0 {
 			tellMembers(now.Members, c.signal)
 		}

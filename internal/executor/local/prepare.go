@@ -33,20 +33,20 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	e, job := t.e, t.at.start.Job
 	own, err := t.private(role.Launch.Command)
 	if err != nil {
-		return nil, nil, &outcome{Refused: err.Error(), Job: true}
+		return nil, nil, &outcome{Refused: err.Error(), Job: !ofDisk(err), disk: ofDisk(err)}
 	}
 	jobDir := e.place.job(t.at.start.ID)
 	checkpoints := filepath.Join(jobDir, "checkpoint")
 	work := filepath.Join(t.dir, workDir)
 	if err := errors.Join(os.MkdirAll(checkpoints, 0o700), os.MkdirAll(work, 0o700)); err != nil {
-		return nil, nil, &outcome{Refused: "make the task's directory: " + err.Error()}
+		return nil, nil, unable("make the task's directory", err)
 	}
 	blocks, err := e.ports.of(jobDir, t.at.start)
 	if err != nil {
-		return nil, nil, &outcome{Refused: "give ports: " + err.Error()}
+		return nil, nil, unable("give ports", err)
 	}
 	if err := e.roster.ensure(t); err != nil {
-		return nil, nil, &outcome{Refused: "write the job's members: " + err.Error()}
+		return nil, nil, unable("write the job's members", err)
 	}
 	cwd, err := workingDir(role.Launch.WorkDir, work)
 	if err != nil {
@@ -67,7 +67,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	var ignored []string
 	s.Env, ignored = t.environment(job, blocks, checkpoints)
 	if err := writeJSON(t.dir, specFile, s); err != nil {
-		return nil, nil, &outcome{Refused: "write the task's directory: " + err.Error()}
+		return nil, nil, unable("write the task's directory", err)
 	}
 	t.warn(role.Launch.Image, s.Limits, ignored)
 	return s, own, nil

@@ -23,6 +23,7 @@ const (
 	exitDone    = 0 // the outcome is recorded
 	exitNotMine = 3 // another supervisor, or the server, owns the start
 	exitUnable  = 4 // nothing was started; the reason is on its standard error
+	exitDisk    = 5 // the same, and it is the server's disk
 )
 
 // statusFD is where a supervisor tells the server that started it how the start
@@ -99,7 +100,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	// The handlers come before the claim: a server signals only an owner.
 	signal.Notify(s.signals, unix.SIGUSR1, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	if err := readJSON(dir, specFile, s.spec); err != nil {
-		return nil, exitUnable, err
+		return nil, notStarted(err), err
 	}
 	if s.private, err = readPrivate(os.Stdin); err != nil {
 		return nil, exitUnable, err
@@ -109,7 +110,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 		return nil, exitUnable, fmt.Errorf("become a subreaper: %w", err)
 	}
 	if err := reserveOutcome(dir); err != nil {
-		return nil, exitUnable, err
+		return nil, notStarted(err), err
 	}
 	mine, err := writeClaim(dir, claim{Boot: s.spec.Boot, Supervisor: procOf(os.Getpid())})
 	if err == nil && mine {
@@ -117,9 +118,17 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	}
 	os.Remove(reservePath(dir))
 	if err != nil {
-		return nil, exitUnable, err
+		return nil, notStarted(err), err
 	}
 	return nil, exitNotMine, nil
+}
+
+// notStarted is the exit of a supervisor that an error kept from starting anything.
+func notStarted(err error) int {
+	if ofDisk(err) {
+		return exitDisk
+	}
+	return exitUnable
 }
 
 // encode writes "<script's length> <surroundings' length>\n" and both; a zero byte
@@ -163,8 +172,12 @@ func (s *supervisor) start() (refused string, job bool) {
 		s.stopped = true // the stop overtook the start
 		return "", false
 	}
-	if refused = s.lock(); refused != "" || s.stopped {
-		return refused, false
+	err := s.patiently(s.lock)
+	if s.stopped {
+		return "", false
+	}
+	if err != nil {
+		return err.Error(), false
 	}
 	if st, err := os.Stat(s.spec.Dir); err != nil || !st.IsDir() {
 		return fmt.Sprintf("the working directory %s does not exist or is no directory", s.spec.Dir), true
@@ -177,7 +190,11 @@ func (s *supervisor) start() (refused string, job bool) {
 			return "capture output: " + err.Error(), false
 		}
 		defer w.Close()
-		if err := c.rotate(); err != nil {
+		err = s.patiently(c.rotate)
+		if s.stopped {
+			return "", false
+		}
+		if err != nil {
 			return "open the log: " + err.Error(), false
 		}
 		s.captures, writers = append(s.captures, c), append(writers, w)
@@ -203,21 +220,21 @@ func (s *supervisor) start() (refused string, job bool) {
 const lockPatience = 30 * time.Second
 
 // lock takes the task's devices, or says why it cannot; a stop ends the wait.
-func (s *supervisor) lock() (refused string) {
+func (s *supervisor) lock() (err error) {
 	var r sched.Rotation
 	if readJSON(s.dir, rotationFile, &r) != nil || !shares(&r) {
-		s.locks, refused = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_EX)
-		return refused
+		s.locks, err = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_EX)
+		return err
 	}
 	for until := time.Now().Add(lockPatience); ; time.Sleep(20 * time.Millisecond) {
-		s.locks, refused = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_SH)
-		if refused == "" || time.Now().After(until) {
-			return refused
+		s.locks, err = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_SH)
+		if err == nil || ofDisk(err) || time.Now().After(until) {
+			return err
 		}
 		var order stopOrder
 		if readJSON(s.dir, stopFile, &order) == nil {
 			s.stopped = true
-			return ""
+			return nil
 		}
 	}
 }

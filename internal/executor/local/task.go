@@ -228,34 +228,38 @@ func (t *task) endOrphans() {
 	}
 }
 
-// launch starts a task that nobody has started.
-func (t *task) launch() {
+// tryLaunch starts a task and sees it to its end, or says why it cannot be started.
+func (t *task) tryLaunch() *outcome {
+	if t.e.o.Room != nil {
+		if err := t.e.o.Room(); err != nil {
+			return &outcome{Refused: err.Error(), disk: true}
+		}
+	}
 	s, own, refusal := t.prepare()
 	if refusal != nil {
-		t.refused(*refusal)
-		return
+		return refusal
 	}
 	if t.open() {
 		t.neverStarted()
-		return
+		return nil
 	}
 	child, status, err := t.spawn(own)
 	if err != nil {
-		t.refused(outcome{Refused: "start its supervisor: " + err.Error()})
-		return
+		return unable("start its supervisor", err)
 	}
 	p := procOf(child.Pid)
 	started := t.awaitStatus(status, p)
 	if started != nil {
+		t.e.diskWell()
 		t.started(s, *started)
 		t.owned(p)
 	}
 	t.await(s, p, started != nil)
 	if t.e.ctx.Err() != nil {
-		return // the next server goes on
+		return nil // the next server goes on
 	}
-	_, _ = child.Wait() // it has ended: this only takes its exit
-	t.settle(s, p)
+	end, _ := child.Wait() // it has ended: this only takes its exit
+	return t.settle(s, p, end)
 }
 
 // awaitStatus waits for the supervisor's word; nil when none comes. The task's
@@ -277,23 +281,27 @@ func (t *task) awaitStatus(f *os.File, p proc) *identity {
 	}
 }
 
-// settle ends a task whose supervisor, started by us, is gone.
-func (t *task) settle(s *spec, p proc) {
+// settle ends a task whose supervisor, started by us, is gone, or says why it did not start.
+func (t *task) settle(s *spec, p proc, end *os.ProcessState) *outcome {
 	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
-		return
+		return nil
+	}
+	reason := "its supervisor did not start: " + cmp.Or(lastLine(filepath.Join(t.dir, noteFile)), "it left no reason")
+	if _, err := os.Lstat(filepath.Join(t.dir, claimFile)); end.ExitCode() == exitDisk && errors.Is(err, fs.ErrNotExist) {
+		return &outcome{Refused: reason, disk: true}
 	}
 	mine, err := writeClaim(t.dir, claim{Boot: t.e.boot})
 	if err == nil && mine {
-		t.refused(outcome{Refused: "its supervisor did not start: " + cmp.Or(lastLine(filepath.Join(t.dir, noteFile)), "it left no reason")})
-		return
+		return &outcome{Refused: reason}
 	}
 	var c claim
 	if err := readJSON(t.dir, claimFile, &c); err != nil || c.Supervisor == p {
 		t.lost(s, p) // also when its files are gone: the marker names the tree
-		return
+		return nil
 	}
 	t.follow(c) // another supervisor was first
+	return nil
 }
 
 // follow takes up a task whose start somebody has claimed.

@@ -1,0 +1,139 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/smalldisk"
+)
+
+// TestStartsWaitForTheServersDisk: what the server's disk lacks is no refusal, which would be held
+// against the node, and no end of the job.
+func TestStartsWaitForTheServersDisk(t *testing.T) {
+	var full, unread atomic.Bool
+	full.Store(true)
+	unread.Store(true)
+	w := newWorld(t, func(o *Options) {
+		o.Room = func() error {
+			if full.Load() {
+				return errors.New("the disk is full")
+			}
+			return nil
+		}
+		o.Secrets = func(sched.JobID) (map[string]string, error) {
+			if unread.Load() {
+				return nil, fmt.Errorf("the database: %w", unix.EIO)
+			}
+			return map[string]string{"word": "sesame"}, nil
+		}
+	})
+	goesOn, stopped := w.action(2, "[ <% $secrets.word %> = sesame ]"), w.action(1, "true")
+	w.e.Do(goesOn)
+	w.e.Do(stopped)
+	if n := want[sched.Notice](w); !strings.Contains(n.Message, "waits for room on the disk") {
+		t.Errorf("the job is told %q", n.Message)
+	}
+	w.e.Do(sched.Action{Attempt: stopped.Attempt, Grace: sched.Second})
+	if x := w.exit(); x.Cause != sched.NeverStarted {
+		t.Errorf("a start that waits and is stopped ends with %+v", x)
+	}
+	full.Store(false)
+	if f := w.nextTaskFact(3 * diskPause); f != nil {
+		t.Fatalf("with secrets that cannot be read: %+v", f)
+	}
+	unread.Store(false)
+	for range 2 {
+		want[sched.TaskStarted](w)
+	}
+	for range 2 {
+		if x := w.exit(); x != (sched.Exit{Own: true}) {
+			t.Errorf("exit %+v", x)
+		}
+	}
+}
+
+// TestDamagedSecretsEndTheJob: they do not come back, whatever is waited for.
+func TestDamagedSecretsEndTheJob(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Secrets = func(sched.JobID) (map[string]string, error) { return nil, errors.New("they are damaged") }
+	})
+	w.e.Do(w.action(1, "true"))
+	if r, ok := w.nextTaskFact(patience).(sched.TaskRefused); !ok || !r.Job || !strings.Contains(r.Reason, "they are damaged") {
+		t.Errorf("told %+v", r)
+	}
+}
+
+// TestStartAtEachLastPage leaves a full file system some pages, one more each time: whatever of a
+// start does not fit any more, in the server or in the supervisor, it waits and goes on.
+func TestStartAtEachLastPage(t *testing.T) {
+	if !smalldisk.Alone(t) {
+		return
+	}
+	waited := 0
+	for pages := range int64(12) {
+		disk := filepath.Join(t.TempDir(), "disk")
+		smalldisk.Mount(t, disk, 4<<20)
+		w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(disk, "jobs") })
+		free := smalldisk.Fill(t, disk, pages)
+		w.e.Do(w.action(1, "true"))
+		f := w.nextTaskFact(3 * diskPause)
+		if _, refused := f.(sched.TaskRefused); refused {
+			t.Fatalf("with %d pages: %+v", pages, f)
+		}
+		if f == nil {
+			waited++
+		}
+		free()
+		healed := time.Now()
+		if f == nil {
+			f = w.nextTaskFact(patience)
+		}
+		if _, started := f.(sched.TaskStarted); !started {
+			t.Fatalf("with %d pages, when there was room: %+v", pages, f)
+		}
+		if x := w.exit(); x != (sched.Exit{Own: true}) {
+			t.Errorf("with %d pages: exit %+v", pages, x)
+		}
+		t.Logf("%d pages: all over %v after there was room", pages, time.Since(healed))
+	}
+	if waited < 3 {
+		t.Errorf("only %d starts had to wait", waited)
+	}
+}
+
+// TestStopWithoutRoom ends a start that its supervisor holds up: the order itself finds no room.
+func TestStopWithoutRoom(t *testing.T) {
+	if !smalldisk.Alone(t) {
+		return
+	}
+	ended := 0
+	for pages := range int64(12) {
+		disk := filepath.Join(t.TempDir(), "disk")
+		smalldisk.Mount(t, disk, 4<<20)
+		w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(disk, "jobs") })
+		free := smalldisk.Fill(t, disk, pages)
+		a := w.action(1, "sleep 600")
+		w.e.Do(a)
+		f := w.nextTaskFact(2 * diskPause)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		x := w.exit()
+		if f == nil && x.Cause != sched.NeverStarted {
+			t.Errorf("with %d pages: exit %+v of what never started", pages, x)
+		}
+		if f == nil {
+			ended++
+		}
+		free()
+	}
+	if ended < 3 {
+		t.Errorf("only %d starts had to wait", ended)
+	}
+}
