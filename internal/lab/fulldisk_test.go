@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	diskMiB  = 96
-	healTime = 10 * time.Second // from room on the disk to the starts
+	diskMiB = 96
+	// healTime is from room on the disk to the starts, on a busy machine: 10 s is the aim, and
+	// what a node that was blamed waits for is minutes.
+	healTime = time.Minute
 )
 
 // gateJob runs until the gate in the books opens, whenJob as soon as it may; what
@@ -148,7 +150,7 @@ func (c *crash) refusesJobs() {
 		if _, err := c.client.Stop(c.t.Context(), rest.JobRef(s.ID), ""); err != nil {
 			c.t.Fatal(err)
 		}
-		c.acked["late"] = s.ID
+		c.acked[fmt.Sprintf("late-%d", s.ID)] = s.ID
 	}
 }
 

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	inside  = "COMB_OWN_MOUNTS" // set: this process may mount what nobody else sees
+	inside  = "COMB_OWN_MOUNTS" // set: what this process mounts no other process sees
 	refused = "cannot mount a file system"
 )
 
 // Alone runs the calling test, a whole one and no part of another, once more in a process whose
 // mounts end with it. It is true in that process, where the test goes on, and false in the first
-// one, which has its result then. Where the user may mount nothing the test fails and says so.
+// one, which has its result then. Where the user may mount nothing the test says what it did not
+// show; with CI set it fails.
 func Alone(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inside) != "" {
@@ -47,7 +48,11 @@ func Alone(t *testing.T) bool {
 		}
 		denied = append(denied, fmt.Errorf("%w: %s", err, out))
 	}
-	t.Fatalf("this test fills a small file system of its own, and may mount none here: run it as root, or where user namespaces are allowed (%v)", errors.Join(denied...))
+	why := fmt.Sprintf("NOT SHOWN here: %s fills a small file system of its own, and may mount none: run it as root, or where user namespaces are allowed (%v)", t.Name(), errors.Join(denied...))
+	if os.Getenv("CI") != "" {
+		t.Fatal(why)
+	}
+	fmt.Fprintln(os.Stderr, why)
 	return false
 }
 
@@ -70,7 +75,7 @@ func Mount(t *testing.T, dir string, bytes int64) {
 
 const page = 4096
 
-// Fill takes all of a file system but some pages, and takes again what somebody gives back, as a
+// Fill takes all of a file system but some pages, and takes again what is given back, as a
 // program does that writes without end, until free is called: then there is room again.
 func Fill(t *testing.T, dir string, pages int64) (free func()) {
 	t.Helper()

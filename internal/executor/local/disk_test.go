@@ -125,10 +125,10 @@ func TestStopWithoutRoom(t *testing.T) {
 		f := w.nextTaskFact(2 * diskPause)
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 		x := w.exit()
-		if f == nil && x.Cause != sched.NeverStarted {
+		if f == nil && x.Cause != sched.NeverStarted && x.Signal == 0 { // a slow machine may start it late
 			t.Errorf("with %d pages: exit %+v of what never started", pages, x)
 		}
-		if f == nil {
+		if x.Cause == sched.NeverStarted {
 			ended++
 		}
 		free()

@@ -299,8 +299,8 @@ func TestStreamsAndPlace(t *testing.T) {
 func TestStopIsPassedOn(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1,
-		`sh -c 'trap "echo child asked; exit 0" TERM; echo ready; while :; do sleep 0.05; done' &`,
-		`trap 'echo asked; kill $!; wait; exit 7' TERM`, `wait; wait`)
+		`trap 'echo asked; kill $!; wait; exit 7' TERM`,
+		`sh -c 'trap "echo child asked; exit 0" TERM; echo ready; while :; do sleep 0.05; done' &`, `wait; wait`)
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
 	w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 10 * sched.Second})

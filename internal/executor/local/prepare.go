@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -215,6 +217,41 @@ func readStatus(f *os.File) *identity {
 		return nil
 	}
 	return id
+}
+
+// longestWords is of a last line that is told, in bytes.
+const longestWords = 200
+
+// lastWords is the last line that the task wrote on standard error, without the values
+// of its job's secrets; "" where there is none.
+func (t *task) lastWords() string {
+	files, err := filepath.Glob(filepath.Join(t.dir, Stderr+".*"))
+	if err != nil || len(files) == 0 {
+		return ""
+	}
+	slices.Sort(files)
+	text := strings.TrimPrefix(lastLine(files[len(files)-1]), "/proc/self/fd/3: ") // as bash calls the script
+	if t.e.o.Secrets != nil {
+		secrets, err := t.e.o.Secrets(t.at.id.Job)
+		if err != nil {
+			return "" // what is secret in it is not known
+		}
+		for _, value := range secrets {
+			if value != "" {
+				text = strings.ReplaceAll(text, value, "***")
+			}
+		}
+	}
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text))
+	if len(text) > longestWords {
+		text = strings.ToValidUTF8(text[:longestWords], "") + "..."
+	}
+	return text
 }
 
 // lastLine is the last line of a file, for a message; "" where there is none, or one of

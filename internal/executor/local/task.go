@@ -9,10 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -560,41 +558,6 @@ func (t *task) tellOutcome(o outcome) {
 		x.Message = t.lastWords()
 	}
 	t.exited(x, false)
-}
-
-// longestWords is of a last line that is told, in bytes.
-const longestWords = 200
-
-// lastWords is the last line that the task wrote on standard error, without the values
-// of its job's secrets; "" where there is none.
-func (t *task) lastWords() string {
-	files, err := filepath.Glob(filepath.Join(t.dir, Stderr+".*"))
-	if err != nil || len(files) == 0 {
-		return ""
-	}
-	slices.Sort(files)
-	text := strings.TrimPrefix(lastLine(files[len(files)-1]), "/proc/self/fd/3: ") // as bash calls the script
-	if t.e.o.Secrets != nil {
-		secrets, err := t.e.o.Secrets(t.at.id.Job)
-		if err != nil {
-			return "" // what is secret in it is not known
-		}
-		for _, value := range secrets {
-			if value != "" {
-				text = strings.ReplaceAll(text, value, "***")
-			}
-		}
-	}
-	text = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text))
-	if len(text) > longestWords {
-		text = strings.ToValidUTF8(text[:longestWords], "") + "..."
-	}
-	return text
 }
 
 func (t *task) unknown(why string) {
