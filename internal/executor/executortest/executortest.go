@@ -22,7 +22,7 @@ const (
 	Succeed  Program = "exit 0"
 	Fail     Program = "exit 3"
 	Linger   Program = "exec sleep 600"
-	Stubborn Program = "trap '' TERM; while :; do sleep 0.1; done"
+	Stubborn Program = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 	Brief    Program = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"
 )
 
@@ -43,9 +43,10 @@ type Harness struct {
 	Now func() sched.Time
 	// Rotates is false for an executor that cannot suspend yet: its tests are left out.
 	Rotates bool
-	// Trees is false for an executor whose tasks have no processes: tests of what a
-	// signal reaches are left out.
-	Trees bool
+	// Ready returns once the only task of an attempt has printed so many lines "ready". It is
+	// nil for an executor whose tasks have no processes: tests of what a signal reaches are
+	// left out.
+	Ready func(id sched.AttemptID, lines int)
 	// Patience is how long to wait for a fact that must come, Silence how long to
 	// wait for one that must not.
 	Patience, Silence time.Duration
@@ -73,7 +74,7 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	if able.Rotates {
 		tests = append(tests, rotations()...)
 	}
-	if able.Trees {
+	if able.Ready != nil {
 		tests = append(tests, trees()...)
 	}
 	for _, test := range tests {
@@ -229,7 +230,9 @@ func (s *suite) stubborn() {
 	a := s.start(attempt(1, 1), Stubborn, s.h.Nodes[0])
 	s.h.Executor.Do(a)
 	s.started(a.Attempt, 0)
-	s.silent() // the trap is set by now
+	if s.silent(); s.h.Ready != nil {
+		s.h.Ready(a.Attempt, 1)
+	}
 	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	e := s.exited(a.Attempt, 0)
 	if e.Signal != 9 || e.Code != 137 {

@@ -174,6 +174,15 @@ func (w *world) output(a sched.AttemptID, task int32, stream string) string {
 	return string(data)
 }
 
+// ready waits until an attempt's only task has printed so many lines "ready".
+func (w *world) ready(a sched.AttemptID, lines int) {
+	w.Helper()
+	w.eventually("it is ready", func() bool {
+		w.line(a, "ready")
+		return strings.Count(w.output(a, 0, Stdout), "ready\n") >= lines
+	})
+}
+
 // line waits until a stream holds a line with the prefix and returns its rest.
 func (w *world) line(a sched.AttemptID, prefix string) string {
 	w.Helper()
@@ -229,7 +238,7 @@ func TestConformance(t *testing.T) {
 			Executor: doer{w},
 			Next:     w.nextTaskFact,
 			Restart:  w.restart, Nodes: nodes, SKU: gpu(),
-			Now: now, Rotates: true, Trees: true,
+			Now: now, Rotates: true, Ready: w.ready,
 			Patience: patience, Silence: 500 * time.Millisecond,
 		}
 	})
