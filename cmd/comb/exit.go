@@ -69,11 +69,7 @@ func unknownVerb(c *cobra.Command, word string) error {
 			known = append(known, sub.Name())
 		}
 	}
-	text := fmt.Sprintf("unknown command %q%s", word, document.DidYouMean(word, known))
-	if c.HasParent() {
-		text = c.CommandPath() + ": " + text // the message begins with the program's name
-	}
-	return usage(c, "%s", text)
+	return usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
 }
 
 // args makes usage errors of a command's own check of its arguments: they say

@@ -71,9 +71,10 @@ func TestDamagedSecretsEndTheJob(t *testing.T) {
 	}
 }
 
-// TestStartAtEachLastPage leaves a full file system some pages, one more each time: whatever of a
-// start does not fit any more, in the server or in the supervisor, it waits and goes on.
-func TestStartAtEachLastPage(t *testing.T) {
+// atEachLastPage runs a world on a full file system of which some pages are left, one more each
+// time, until there is nothing that a start lacks. f returns whether its start had to wait.
+func atEachLastPage(t *testing.T, f func(w *world, pages int64, free func()) bool) {
+	t.Helper()
 	if !smalldisk.Alone(t) {
 		return
 	}
@@ -82,18 +83,28 @@ func TestStartAtEachLastPage(t *testing.T) {
 		disk := filepath.Join(t.TempDir(), "disk")
 		smalldisk.Mount(t, disk, 4<<20)
 		w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(disk, "jobs") })
-		free := smalldisk.Fill(t, disk, pages)
+		if f(w, pages, smalldisk.Fill(t, disk, pages)) {
+			waited++
+		}
+	}
+	if waited < 3 {
+		t.Errorf("only %d starts had to wait", waited)
+	}
+}
+
+// TestStartAtEachLastPage: whatever of a start does not fit any more, in the server or in the
+// supervisor, it waits and goes on.
+func TestStartAtEachLastPage(t *testing.T) {
+	atEachLastPage(t, func(w *world, pages int64, free func()) bool {
 		w.e.Do(w.action(1, "true"))
 		f := w.nextTaskFact(3 * diskPause)
 		if _, refused := f.(sched.TaskRefused); refused {
 			t.Fatalf("with %d pages: %+v", pages, f)
 		}
-		if f == nil {
-			waited++
-		}
+		waited := f == nil
 		free()
 		healed := time.Now()
-		if f == nil {
+		if waited {
 			f = w.nextTaskFact(patience)
 		}
 		if _, started := f.(sched.TaskStarted); !started {
@@ -103,23 +114,13 @@ func TestStartAtEachLastPage(t *testing.T) {
 			t.Errorf("with %d pages: exit %+v", pages, x)
 		}
 		t.Logf("%d pages: all over %v after there was room", pages, time.Since(healed))
-	}
-	if waited < 3 {
-		t.Errorf("only %d starts had to wait", waited)
-	}
+		return waited
+	})
 }
 
 // TestStopWithoutRoom ends a start that its supervisor holds up: the order itself finds no room.
 func TestStopWithoutRoom(t *testing.T) {
-	if !smalldisk.Alone(t) {
-		return
-	}
-	ended := 0
-	for pages := range int64(12) {
-		disk := filepath.Join(t.TempDir(), "disk")
-		smalldisk.Mount(t, disk, 4<<20)
-		w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(disk, "jobs") })
-		free := smalldisk.Fill(t, disk, pages)
+	atEachLastPage(t, func(w *world, pages int64, free func()) bool {
 		a := w.action(1, "sleep 600")
 		w.e.Do(a)
 		f := w.nextTaskFact(2 * diskPause)
@@ -128,12 +129,7 @@ func TestStopWithoutRoom(t *testing.T) {
 		if f == nil && x.Cause != sched.NeverStarted && x.Signal == 0 { // a slow machine may start it late
 			t.Errorf("with %d pages: exit %+v of what never started", pages, x)
 		}
-		if x.Cause == sched.NeverStarted {
-			ended++
-		}
 		free()
-	}
-	if ended < 3 {
-		t.Errorf("only %d starts had to wait", ended)
-	}
+		return x.Cause == sched.NeverStarted
+	})
 }

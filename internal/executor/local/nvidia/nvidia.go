@@ -46,16 +46,11 @@ func List(ctx context.Context, program string) ([]GPU, error) {
 	if err != nil {
 		return nil, nil // no driver, no GPUs
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a cold driver needs several seconds
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits")
-	cmd.WaitDelay = time.Second
-	var out, errs limited
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("list GPUs with %s: %w: %s", path, err, strings.TrimSpace(errs.String()+" "+firstText(out.String())))
+	text, err := ask(ctx, path, "--query-gpu=index,name,memory.total")
+	if err != nil {
+		return nil, fmt.Errorf("list GPUs: %w", err)
 	}
-	return parseGPUs(out.String())
+	return parseGPUs(text)
 }
 
 func firstText(s string) string { return s[:min(len(s), 200)] }
