@@ -79,7 +79,7 @@ func TestStuckReadersHoldLittle(t *testing.T) {
 	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		most = max(most, heap()-before)
 	}
-	if most > limit {
+	if most > limit && !raced { // 30 without the detector, 62 to 76 with it
 		t.Errorf("%d stuck readers hold %.0f MiB; want at most %d", readers, most, limit)
 	}
 	w.untilIn(time.Minute, "the streams are dropped", func() bool { return heap()-before < 8 })
@@ -133,7 +133,7 @@ func TestLargeEventsOfStuckReaders(t *testing.T) {
 	// What they make at first is garbage soon: what counts is what stays.
 	time.Sleep(3 * time.Second)
 	held := heap() - before
-	if held > 64 {
+	if held > 64 && !raced { // 23 without the detector, up to 73 with it
 		t.Errorf("80 stuck readers of large events hold %.0f MiB; want at most 64", held)
 	}
 	t.Logf("80 stuck readers of large events hold %.1f MiB", held)
