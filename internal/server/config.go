@@ -19,7 +19,7 @@ import (
 func (s *Server) registerConfig(api huma.API) {
 	op := func(id, method, path, summary string) huma.Operation {
 		return operation(api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
-			Tags: []string{"config"}, MaxBodyBytes: rest.MaxConfigBody})
+			Tags: []string{"config"}})
 	}
 	huma.Register(api, op("get-config", http.MethodGet, "/config", "The present configuration with its tag"), s.getConfig)
 	huma.Register(api, op("get-config-file", http.MethodGet, "/config/file", "The cluster file that the present configuration was made of"), s.getConfigFile)

@@ -21,7 +21,6 @@ import (
 const (
 	maxHeader     = 64 << 10         // bytes of a request's headers
 	headerTimeout = 10 * time.Second // from the first byte to the last header
-	readTimeout   = 30 * time.Second // of a request with its body
 	writeTimeout  = 60 * time.Second // of one answer, or of one frame of a stream
 	idleTimeout   = 2 * time.Minute  // between requests of one connection
 	maxStreams    = 256              // event and log streams at one time
@@ -43,34 +42,68 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
-	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
-		writeProblem(w, refusalOf(http.StatusHTTPVersionNotSupported, ""))
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close") // unless the body is read
+	}
+	subject, p := s.admit(r)
+	if p != nil {
+		refuse(w, r, p)
 		return
 	}
-	if p := s.checkHost(r); p != nil {
-		writeProblem(w, p)
-		return
-	}
-	if r.URL.Path == rest.Prefix+"/health" && r.Method == http.MethodGet {
+	if isHealth(r) {
+		hurry(w, r)
 		writeJSON(w, rest.Health{Status: "ok"})
 		return
 	}
-	subject, p := s.authenticate(r)
-	if p != nil {
-		writeProblem(w, p)
-		return
-	}
-	if p := checkRequest(r); p != nil {
-		writeProblem(w, p)
-		return
-	}
+	r = r.WithContext(context.WithValue(r.Context(), subjectKey{}, subject))
 	limit := int64(rest.MaxBody)
 	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
 		limit = rest.MaxConfigBody
 	}
-	// One byte more than allowed reaches the handler, which then answers 413.
-	r.Body = http.MaxBytesReader(w, r.Body, limit+1)
-	s.route(w, r.WithContext(context.WithValue(r.Context(), subjectKey{}, subject)))
+	free, p := s.bodies.receive(w, r, subject, limit)
+	if p != nil {
+		refuse(w, r, p)
+		return
+	}
+	defer free()
+	w.Header().Del("Connection")
+	s.route(w, r)
+}
+
+// admit returns the subject that asks, or why the request is refused. A body is not looked at.
+func (s *Server) admit(r *http.Request) (sched.Subject, *rest.Problem) {
+	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
+		return "", refusalOf(http.StatusHTTPVersionNotSupported, "")
+	}
+	if p := s.checkHost(r); p != nil {
+		return "", p
+	}
+	if isHealth(r) {
+		return "", nil
+	}
+	subject, p := s.authenticate(r)
+	if p == nil {
+		p = checkRequest(r)
+	}
+	return subject, p
+}
+
+// isHealth reports whether a request needs no token.
+func isHealth(r *http.Request) bool {
+	return r.URL.Path == rest.Prefix+"/health" && r.Method == http.MethodGet
+}
+
+// refuse answers a request whose body, if it has one, is not read.
+func refuse(w http.ResponseWriter, r *http.Request, p *rest.Problem) {
+	hurry(w, r)
+	writeProblem(w, p)
+}
+
+// hurry ends the wait for a body that is still on its way.
+func hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
+	}
 }
 
 // route gives the request to its handler. What the router itself would answer
@@ -213,10 +246,7 @@ func validKey(key string) bool {
 func (s *Server) openStream() (func(), *rest.Problem) {
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		p := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy,
-			fmt.Sprintf("%d streams are open, the most that this server allows; close one or try again", maxStreams))
-		p.Seconds = 5
-		return nil, p
+		return nil, busy(5, fmt.Sprintf("%d streams are open, the most that this server allows; close one or try again", maxStreams))
 	}
 	return func() { s.streams.Add(-1) }, nil
 }

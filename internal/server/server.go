@@ -79,6 +79,7 @@ type Server struct {
 	slow     time.Duration // that a piece of a stream may take
 	making   chan struct{} // holds a token for each piece of a stream that is being made
 	large    budget
+	bodies   bodies
 	closing  chan struct{} // closed by Close: streams end
 	closed   sync.Once
 	thinking chan struct{} // holds a token for each explanation that is being worked out
@@ -104,7 +105,7 @@ func build(o Options) (*Server, huma.API) {
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
-		planning: make(chan struct{}, 1),
+		planning: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -173,9 +174,7 @@ func schemaName(t reflect.Type, hint string) string {
 // operation fills in what all routes share.
 func operation(api huma.API, o huma.Operation) huma.Operation {
 	o.Path = rest.Prefix + o.Path
-	if o.MaxBodyBytes == 0 {
-		o.MaxBodyBytes = rest.MaxBody
-	}
+	o.MaxBodyBytes = -1 // the guard has read the body, and held it to its limit
 	o.BodyReadTimeout = readTimeout
 	if o.Responses == nil {
 		o.Responses = map[string]*huma.Response{}
