@@ -37,8 +37,11 @@ demo: build ## runs the five experiments with real processes on this machine, li
 walk: build ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)
 	@$(GO) run ./internal/lab/run walk -bin bin
 
+# The packages that take longest begin first, so that none of them runs alone at the end.
+LONGEST = ./internal/lab ./internal/script ./internal/executor/local ./internal/simulate ./internal/sched
+
 test: ## runs all tests (under 10 minutes on 2 cores; live tests wait most of their time, so four packages at a time)
-	$(GO) test -p 4 -timeout 20m ./...
+	$(GO) test -p 4 -timeout 20m $(LONGEST) ./...
 
 check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) vet ./...
@@ -52,7 +55,7 @@ RACED = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z])|\.Go\(|t\.Parallel|sync\.|
   xargs -n 1 dirname | grep -vE '^internal/(cell|sched|policy|perf|walk)(/|$$)' | sort -u | sed 's|^|./|')
 
 race: ## runs the tests of all packages with goroutines under the race detector, in their short form (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -short -p 4 -timeout 40m $(RACED) # live tests wait most of their time
+	CGO_ENABLED=1 $(GO) test -race -short -p 4 -timeout 40m $(filter-out ./internal/sched,$(LONGEST)) $(RACED) # live tests wait most of their time
 
 staticcheck: ## runs staticcheck (downloads it the first time)
 	$(GO) run $(STATICCHECK) ./...

@@ -316,6 +316,7 @@ func few(n int) int {
 
 // TestServerKilled kills the server again and again while jobs come and run.
 func TestServerKilled(t *testing.T) {
+	t.Parallel()
 	c := newCrash(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -361,6 +362,7 @@ extras:
 // TestEndedWhileAway has jobs end in time while no server runs, and a server come back when their
 // limit has passed: what they were is known before the clock decides.
 func TestEndedWhileAway(t *testing.T) {
+	t.Parallel()
 	c := newCrash(t)
 	limit := 6 * time.Second
 	var ids []sched.JobID
@@ -383,6 +385,7 @@ func TestEndedWhileAway(t *testing.T) {
 // TestSupervisorKilled kills supervisors: the old tree must be dead before the
 // next attempt starts (the tasks' locks tell), and every job ends well.
 func TestSupervisorKilled(t *testing.T) {
+	t.Parallel()
 	c := newCrash(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -452,6 +455,7 @@ func claimed(pid int) bool {
 
 // TestKilledNameRace submits one name many times at the same instant: one wins.
 func TestKilledNameRace(t *testing.T) {
+	t.Parallel()
 	c := newCrash(t)
 	for round := range 5 {
 		name := fmt.Sprintf("same-%d", round)

@@ -79,6 +79,7 @@ func withOwnPolicy(t *testing.T, short bool) string {
 
 // The page on policies of one's own holds: what it shows builds, and orders as it says.
 func TestOwnPolicy(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	// One GPU is taken; behind it wait 100 s, 10 s and 50 s, each for one GPU.
 	trace := filepath.Join(dir, "trace.jsonl")

@@ -74,8 +74,8 @@ func TestCrashAtEveryAppend(t *testing.T) {
 			continue
 		}
 		step := 1
-		if filepath.Base(filepath.Dir(file)) == "hived" {
-			step = 7 // long scripts about what the core decides
+		if testing.Short() || filepath.Base(filepath.Dir(file)) == "hived" {
+			step = 7 // also long scripts about what the core decides
 		}
 		for i, when := range []string{"before", "after"} {
 			for n, crashed := 1+i, true; crashed; n += step {
