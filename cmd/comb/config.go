@@ -132,6 +132,7 @@ func (a *app) configApply() *cobra.Command {
 		if err != nil {
 			return a.refusedFile(args[0], err)
 		}
+		a.warn(args[0], out.Warnings)
 		return a.show(out, func(t *table) {
 			if len(out.Effects) == 0 {
 				t.line("%s: no change", args[0])

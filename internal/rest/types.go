@@ -154,6 +154,7 @@ type Done struct {
 	Seq      uint64   `json:"seq"`
 	Repeated bool     `json:"repeated,omitempty"`
 	Effects  []string `json:"effects,omitempty" doc:"What the change did to jobs"`
+	Warnings []string `json:"warnings,omitempty" doc:"What is accepted in a cluster file, but probably not meant"`
 }
 
 // Explanation is the core's, with the blockers' names.

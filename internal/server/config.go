@@ -119,7 +119,11 @@ func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.D
 	if err != nil {
 		return nil, err
 	}
-	return doneOf(reply), nil
+	out := doneOf(reply)
+	if _, warnings, err := s.parseConfig(in.RawBody); err == nil { // for a repeated request, too
+		out.Body.Warnings = warnings
+	}
+	return out, nil
 }
 
 // applyNew applies a cluster file for the first time.
