@@ -4,6 +4,7 @@
 package executor
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,7 +23,7 @@ type Executor interface {
 	// first round of actions that follows a start. It returns the names of the tasks that it ended.
 	Sweep(live []sched.AttemptID) []string
 	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the
-	// end. ErrNoLog says that there is none (yet).
+	// end. ErrNoLog says that there is none (yet), ErrReplaced that something else stands in its place.
 	OpenLog(ref LogRef, from int64) (Log, error)
 	// Forget deletes everything that a job left. A job with a live attempt is refused.
 	Forget(sched.JobID) error
@@ -54,6 +55,10 @@ type Log struct {
 // ErrNoLog says that a task has no such log: it has not started, or its files
 // were removed. It is also an fs.ErrNotExist.
 var ErrNoLog = fmt.Errorf("there is no such log: %w", fs.ErrNotExist)
+
+// ErrReplaced says that what stands in the place of a log, or of a folder above it, was not made by the executor: a
+// task may do that, since it runs as the same user. It is not followed. Its text names no path outside the job's folder.
+var ErrReplaced = errors.New("something else was put in the place of this log")
 
 // Seen is what a world itself knows of the attempts of a cluster.
 type Seen struct {

@@ -106,25 +106,36 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 
 // eventPage answers with the events behind seq, of one job unless job is 0.
 func (s *Server) eventPage(ctx context.Context, seq uint64, job sched.JobID) (*huma.StreamResponse, error) {
-	list := rest.EventList{Events: []rest.Event{}}
-	records, err := s.history(ctx, seq, job, eventPage)
+	list, err := s.pageOf(ctx, seq, job)
 	if err != nil {
 		return nil, s.fail(err)
-	}
-	size := 0
-	for i, r := range records {
-		e, err := wireEvent(r)
-		if err != nil {
-			return nil, s.fail(err)
-		}
-		list.Events = append(list.Events, e)
-		if size += len(e.Data); i+1 == eventPage || size > eventPageSize {
-			list.Next = r.Seq
-			break
-		}
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		_, w := humago.Unwrap(c)
 		writeJSON(w, list)
 	}}, nil
+}
+
+// pageOf reads a page, a piece at a time: one event may have a MiB, so that a thousand of them would take a GiB
+// before the page were cut to its size.
+func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID) (rest.EventList, error) {
+	list := rest.EventList{Events: []rest.Event{}}
+	for size := 0; ; {
+		records, err := s.history(ctx, seq, job, eventPage)
+		if err != nil || len(records) == 0 {
+			return list, err
+		}
+		for _, r := range records {
+			e, err := wireEvent(r)
+			if err != nil {
+				return list, err
+			}
+			list.Events = append(list.Events, e)
+			seq = r.Seq
+			if size += len(e.Data); len(list.Events) == eventPage || size > eventPageSize {
+				list.Next = seq
+				return list, nil
+			}
+		}
+	}
 }

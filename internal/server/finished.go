@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -69,29 +68,14 @@ func (s *Server) finishedJob(ctx context.Context, id sched.JobID, name sched.Job
 	return j, ok, nil
 }
 
-// errEnough ends a replay of the journal early.
-var errEnough = errors.New("enough")
-
-// history returns the events after seq, of one job unless job is 0, at most
-// limit.
+// history returns the next events after seq: at most limit of one job, or of all jobs (job 0) a piece's bytes.
 func (s *Server) history(ctx context.Context, seq uint64, job sched.JobID, limit int) ([]sched.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
 	if job != 0 {
 		return s.store.JobEvents(ctx, job, seq, limit)
 	}
-	var out []sched.Record
-	err := s.store.Replay(ctx, seq, func(r sched.Record) error {
-		if len(out) == limit {
-			return errEnough
-		}
-		out = append(out, r)
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return out, err
+	return s.store.Events(ctx, seq, largePiece)
 }
 
 // checkToken returns whose token it is.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,8 @@ type fakeMachine struct {
 	live    *engine.Live
 	actions []sched.Action
 	logs    map[string]string
+	broken  error        // of every log
+	read    atomic.Int64 // bytes of logs
 }
 
 // Do implements engine.Executor: every task starts at once, a stop ends it.
@@ -83,12 +86,27 @@ func (m *fakeMachine) print(ref executor.LogRef, text string) {
 func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.broken != nil {
+		return executor.Log{}, m.broken
+	}
 	text, ok := m.logs[logKey(ref)]
 	if !ok {
 		return executor.Log{}, fs.ErrNotExist
 	}
 	start := min(max(from, 0), int64(len(text)))
-	return executor.Log{ReadCloser: io.NopCloser(strings.NewReader(text[start:])), Start: start, End: int64(len(text))}, nil
+	return executor.Log{ReadCloser: io.NopCloser(&counted{strings.NewReader(text[start:]), &m.read}), Start: start, End: int64(len(text))}, nil
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 func wall() sched.Time { return sched.Time(time.Now().UnixMicro()) }

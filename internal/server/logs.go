@@ -22,7 +22,8 @@ const (
 	logPoll     = 200 * time.Millisecond // between looks for more of a followed log
 	logCheck    = 15 * time.Second       // between checks of a followed log's token
 	logChunk    = 64 << 10
-	maxTailRead = 64 << 20 // bytes searched for the last lines
+	tailPiece   = 256 << 10
+	maxTailRead = 64 << 20 // bytes searched for the last lines, a tailPiece at a time
 )
 
 // Logs is the part of an executor.Executor that the server needs.
@@ -79,15 +80,27 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	}
 	if err := l.begin(); err != nil && !(in.Follow && errors.Is(err, fs.ErrNotExist)) {
 		done()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, notFound("attempt %d of task %s-%d has no log here", l.ref.Attempt.N, in.Role, in.Index)
-		}
-		return nil, s.fail(err)
+		return nil, s.noLog(err, fmt.Sprintf("attempt %d of task %s-%d", l.ref.Attempt.N, in.Role, in.Index))
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer done()
 		l.serve(humago.Unwrap(c))
 	}}, nil
+}
+
+// noLog says why the log of an attempt of a task cannot be read.
+func (s *Server) noLog(err error, attempt string) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return notFound("%s has no log here", attempt)
+	case errors.Is(err, executor.ErrReplaced):
+		return rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+			fmt.Sprintf("the log of %s cannot be read: %v; the server does not look behind it: put back what was there, or read another attempt", attempt, err))
+	case errors.Is(err, fs.ErrPermission):
+		return rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+			fmt.Sprintf("the log of %s cannot be read: the server's user may not open it or a folder above it; give that user the right to", attempt))
+	}
+	return s.fail(err)
 }
 
 // taskOf returns a task's ordinal in its job.
@@ -150,43 +163,51 @@ func (l *logWriter) begin() error {
 	return nil
 }
 
-// tailOffset returns where the last lines begin: it reads growing pieces of the
-// end, up to maxTailRead.
+// tailOffset returns where the last lines begin. It reads backwards from the end, each byte once, up to maxTailRead:
+// where the lines are longer than that, the answer begins there, within a line.
 func (l *logWriter) tailOffset(first, end int64) (int64, error) {
-	if l.tail == 0 {
+	if l.tail == 0 || end <= first {
 		return end, nil
 	}
-	for size := int64(logChunk); ; size *= 4 {
-		size = min(size, end-first, maxTailRead)
-		log, err := l.open(end - size)
+	buf := make([]byte, min(tailPiece, end-first))
+	first = max(first, end-maxTailRead)
+	left := l.tail
+	for to := end; to > first; {
+		from := max(first, to-tailPiece)
+		start, text, err := l.readAt(from, buf[:to-from])
 		if err != nil {
 			return 0, err
 		}
-		text, err := io.ReadAll(io.LimitReader(log, size))
-		_ = log.Close()
-		if err != nil {
-			return 0, err
+		for i := len(text) - 1; i >= 0; i-- {
+			at := start + int64(i) + 1
+			if text[i] != '\n' || at == end { // the last line's own end begins no line
+				continue
+			}
+			if left--; left == 0 {
+				return at, nil
+			}
 		}
-		at, found := lastLines(text, l.tail)
-		if found || size == end-first || size == maxTailRead || log.Start > end-size {
-			return log.Start + int64(at), nil
+		if start > from { // what was before has been rotated away
+			return start, nil
 		}
+		to = from
 	}
+	return first, nil
 }
 
-// lastLines returns where the last n lines of text begin; found is false when
-// there are fewer.
-func lastLines(text []byte, n int64) (at int, found bool) {
-	seen := int64(0)
-	for i := len(text) - 2; i >= 0; i-- { // the last byte's own line end starts no line
-		if text[i] != '\n' {
-			continue
-		}
-		if seen++; seen == n {
-			return i + 1, true
-		}
+// readAt fills buf with the log's bytes at an offset, as far as they are still kept. They begin at start.
+func (l *logWriter) readAt(from int64, buf []byte) (start int64, text []byte, err error) {
+	log, err := l.open(from)
+	if err != nil {
+		return 0, nil, err
 	}
-	return 0, false
+	defer log.Close()
+	text = buf[:max(0, int64(len(buf))-(log.Start-from))]
+	n, err := io.ReadFull(log, text)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return log.Start, text[:n], err
 }
 
 func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"strings"
 	"testing"
@@ -162,6 +164,56 @@ func TestLogs(t *testing.T) {
 		}
 		if status, _, body := w.request("GET", full, "", nil); status != want {
 			t.Errorf("%s: %d %s; want %d", path, status, body, want)
+		}
+	}
+}
+
+// TestTailReadsWhatItAnswers: to find the last lines no more is read than they have, and a piece.
+func TestTailReadsWhatItAnswers(t *testing.T) {
+	w := newWorld(t, 1)
+	job := w.submit("chatty", 1)
+	w.until("it runs", w.running(job.ID))
+	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	const piece, most = 256 << 10, 64 << 20
+	line := strings.Repeat("x", 999) + "\n"
+	w.logs.print(ref, strings.Repeat("y", most)+"\n"+strings.Repeat(line, 20_000)) // its first line begins before the limit
+	for tail, want := range map[int64]int{1: 1000, 2: 2000, 262: 262_000, 263: 263_000, 9_000: 9_000_000, 20_000: 20_000_000, 20_001: most, 99_999: most} {
+		before := w.logs.read.Load()
+		var out discarded
+		q := rest.LogQuery{Job: "chatty", Role: "main", Tail: &tail}
+		if _, err := w.client.Logs(context.Background(), q, &out); err != nil || int(out) != want {
+			t.Errorf("the last %d lines have %d bytes, %v; want %d", tail, out, err, want)
+		}
+		if searched := w.logs.read.Load() - before - int64(out); searched > int64(want)+piece {
+			t.Errorf("%d bytes were read to find the last %d lines, which have %d", searched, tail, want)
+		}
+	}
+}
+
+type discarded int
+
+func (d *discarded) Write(p []byte) (int, error) {
+	*d += discarded(len(p))
+	return len(p), nil
+}
+
+// TestLogsThatCannotBeRead: what a task did to its own files is no error of the server.
+func TestLogsThatCannotBeRead(t *testing.T) {
+	w := newWorld(t, 1)
+	job := w.submit("odd", 1)
+	w.until("it runs", w.running(job.ID))
+	for want, err := range map[string]error{
+		"attempt 1 of task main-0 cannot be read: something else was put in the place of this log: 0.1 is a symbolic link, not a folder": fmt.Errorf("%w: 0.1 is a symbolic link, not a folder", executor.ErrReplaced),
+		"the server's user may not open it": &fs.PathError{Op: "open", Path: "secret", Err: fs.ErrPermission},
+	} {
+		w.logs.mu.Lock()
+		w.logs.broken = err
+		w.logs.mu.Unlock()
+		for _, query := range []string{"", "?follow=true", "?tail=3"} {
+			status, header, text := w.request("GET", "/api/v1/jobs/odd/tasks/main/0/logs"+query, "", nil)
+			if p := checkProblem(t, query, status, header, text); status != http.StatusConflict || !strings.Contains(p.Detail, want) || strings.Contains(p.Detail, "secret") {
+				t.Errorf("%q: %d %s; want 409 and %s", query, status, p.Detail, want)
+			}
 		}
 	}
 }

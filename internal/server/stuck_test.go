@@ -157,3 +157,48 @@ func TestLargeEventsOfStuckReaders(t *testing.T) {
 		t.Errorf("who reads gets %d of %d events, then %v", last, end, err)
 	}
 }
+
+// page asks for a page of all events.
+func (w *world) page(after uint64) (page rest.EventList) {
+	w.t.Helper()
+	req, err := http.NewRequest("GET", fmt.Sprintf("%s/api/v1/events?after=%d", w.url, after), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
+		w.t.Fatal(err)
+	}
+	return page
+}
+
+// TestEventPagesAreBounded: a page of large events costs what a page has, whatever stands behind it.
+func TestEventPagesAreBounded(t *testing.T) {
+	w := history(t, 50, 256<<10, 0)
+	allocated := func() float64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.TotalAlloc) / (1 << 20)
+	}
+	seen, pages, most := uint64(0), 0, 0.0
+	for next := uint64(0); pages == 0 || next > 0; pages++ {
+		before := allocated()
+		page := w.page(next)
+		most = max(most, allocated()-before)
+		for _, e := range page.Events {
+			if seen++; e.Seq != seen {
+				t.Fatalf("event %d after %d", e.Seq, seen-1)
+			}
+		}
+		next = page.Next
+	}
+	t.Logf("%d events in %d pages, of which one took %.0f MiB", seen, pages, most)
+	if pages < 4 || most > 120 {
+		t.Errorf("%d pages, of which one took %.0f MiB; want 4 at least, and 120 MiB at most", pages, most)
+	}
+}

@@ -36,6 +36,9 @@ type segment struct {
 	base, size int64
 }
 
+// maxBase is more than any task can print; a name of more would make ends overflow.
+const maxBase = 1 << 60
+
 // OpenLog implements executor.Executor.
 func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
 	l, err := e.openLog(ref, from)
@@ -51,7 +54,7 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 
 // openLog opens a log for Read from an offset in its stream, or from the first
 // byte that is kept when that is later; a negative offset counts from the end.
-// executor.ErrNoLog says that there is none.
+// executor.ErrNoLog says that there is none, executor.ErrReplaced that something else is there.
 func (e *Executor) openLog(ref executor.LogRef, from int64) (*Log, error) {
 	if ref.Stream != Stdout && ref.Stream != Stderr {
 		return nil, fmt.Errorf("%w: a task has %s and %s, not %q", executor.ErrNoLog, Stdout, Stderr, ref.Stream)
@@ -91,7 +94,7 @@ func (l *Log) Bounds() (first, end int64, err error) {
 	return l.names[0].base, last.base + last.size, nil
 }
 
-// segments lists a stream's files by offset.
+// segments lists a stream's files by offset. One of them that is no plain file hides what it stood for: that is an error.
 func segments(root *os.Root, stream string) ([]segment, error) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -106,12 +109,17 @@ func segments(root *os.Root, stream string) ([]segment, error) {
 	for _, entry := range entries {
 		digits, ok := strings.CutPrefix(entry.Name(), stream+".")
 		base, err := strconv.ParseInt(digits, 10, 64)
-		if !ok || err != nil || base < 0 || entry.Name() != logName(stream, base) || !entry.Type().IsRegular() {
+		if !ok || err != nil || base < 0 || base > maxBase || entry.Name() != logName(stream, base) {
 			continue
 		}
-		if info, err := entry.Info(); err == nil {
-			list = append(list, segment{name: entry.Name(), base: base, size: info.Size()})
+		info, err := entry.Info()
+		if err != nil {
+			continue // rotated away
 		}
+		if !info.Mode().IsRegular() {
+			return nil, replaced(entry.Name(), info, "a plain file")
+		}
+		list = append(list, segment{name: entry.Name(), base: base, size: info.Size()})
 	}
 	slices.SortFunc(list, func(a, b segment) int { return cmp.Compare(a.base, b.base) })
 	return list, nil

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor"
 )
 
 // errLink says that something else than a plain file stands where one belongs.
@@ -71,7 +73,7 @@ func stepInto(root *os.Root, name string) (*os.Root, error) {
 		return nil, err
 	}
 	if !before.IsDir() {
-		return nil, fmt.Errorf("%s is not a directory", name)
+		return nil, replaced(name, before, "a folder")
 	}
 	next, err := root.OpenRoot(name)
 	if err != nil {
@@ -79,7 +81,7 @@ func stepInto(root *os.Root, name string) (*os.Root, error) {
 	}
 	after, err := next.Stat(".")
 	if err == nil && !os.SameFile(before, after) {
-		err = fmt.Errorf("%s changed while it was opened", name)
+		err = fmt.Errorf("%w: %s changed while it was opened", executor.ErrReplaced, name)
 	}
 	if err != nil {
 		next.Close()
@@ -95,7 +97,7 @@ func openIn(root *os.Root, name string) (*os.File, error) {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s %w", name, errLink)
+		return nil, replaced(name, before, "a plain file")
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -103,11 +105,27 @@ func openIn(root *os.Root, name string) (*os.File, error) {
 	}
 	after, err := f.Stat()
 	if err == nil && !os.SameFile(before, after) {
-		err = fmt.Errorf("%s changed while it was opened", name)
+		err = fmt.Errorf("%w: %s changed while it was opened", executor.ErrReplaced, name)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// replaced says what stands where a folder or a plain file belongs.
+func replaced(name string, have os.FileInfo, want string) error {
+	kind := "something special"
+	switch {
+	case have.Mode()&os.ModeSymlink != 0:
+		kind = "a symbolic link"
+	case have.IsDir():
+		kind = "a folder"
+	case have.Mode().IsRegular():
+		kind = "a plain file"
+	case have.Mode()&os.ModeNamedPipe != 0:
+		kind = "a pipe"
+	}
+	return fmt.Errorf("%w: %s is %s, not %s", executor.ErrReplaced, name, kind, want)
 }

@@ -702,17 +702,17 @@ func TestLogsFollowNoLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	swap(log, other)
-	if l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0); err == nil {
-		t.Errorf("a link was followed: %+v", l)
-	}
-	swap(dir, w.e.place.task(b.Attempt, 0))
-	if l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0); err == nil {
-		t.Errorf("a linked directory was followed: %+v", l)
-	}
-	swap(w.e.place.job(a.Attempt.Job), w.e.place.job(b.Attempt.Job))
-	if l, err := w.e.openLog(ref(sched.AttemptID{Job: a.Attempt.Job, N: 1}, 0, Stdout), 0); err == nil {
-		t.Errorf("a linked job was followed: %+v", l)
+	for _, c := range []struct{ what, path, target, says string }{
+		{"file", log, other, "stdout.00000000000000000000 is a symbolic link, not a plain file"},
+		{"task's folder", dir, w.e.place.task(b.Attempt, 0), "0 is a symbolic link, not a folder"},
+		{"attempt's folder", w.e.place.attempt(a.Attempt), w.e.place.attempt(b.Attempt), "0.1 is a symbolic link, not a folder"},
+		{"job's folder", w.e.place.job(a.Attempt.Job), w.e.place.job(b.Attempt.Job), "1 is a symbolic link, not a folder"},
+		{"attempt's folder that leads nowhere", w.e.place.job(a.Attempt.Job), "/no/such", "1 is a symbolic link, not a folder"},
+	} {
+		swap(c.path, c.target)
+		if l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0); err == nil || !errors.Is(err, executor.ErrReplaced) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("a linked %s: %+v, %v; want it refused: %s", c.what, l, err, c.says)
+		}
 	}
 	if _, err := w.e.openLog(ref(a.Attempt, 0, "../1/stdout"), 0); !errors.Is(err, executor.ErrNoLog) {
 		t.Errorf("a stream that is a path: %v", err)
