@@ -44,7 +44,7 @@ func TestRestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, route := range described(t) {
+	for route := range described(t) {
 		if !bytes.Contains(page, []byte("| `"+route+"` |")) {
 			t.Errorf("docs/rest.md does not name %s", route)
 		}

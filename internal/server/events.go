@@ -29,7 +29,7 @@ func (s *Server) registerEvents(api huma.API) {
 					"text/event-stream": {Schema: &huma.Schema{Type: "string"}},
 					"application/json":  {Schema: api.OpenAPI().Components.Schemas.Schema(eventListType(), true, "")},
 				}}},
-		})
+		}, http.StatusTooManyRequests)
 	}
 	huma.Register(api, stream("list-events", "/events", "All events: a page, or a stream that resumes at Last-Event-ID"), s.allEvents)
 	huma.Register(api, stream("list-job-events", "/jobs/{ref}/events", "One job's events: a page, or a stream to its end"), s.jobEvents)

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,30 +20,79 @@ import (
 	"github.com/combsched/comb/internal/rest"
 )
 
-// described lists the routes of the API's description, so that a route without
-// a row in the test below cannot exist.
-func described(t *testing.T) []string {
+// described gives the routes of the API's description, so that a route without a row in the tests below cannot
+// exist, and the statuses that each names.
+func described(t *testing.T) map[string][]string {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join("..", "..", "docs", "openapi.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var doc struct {
-		Paths map[string]map[string]any `yaml:"paths"`
+		Paths map[string]map[string]struct {
+			Responses map[string]any `yaml:"responses"`
+		} `yaml:"paths"`
 	}
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		t.Fatal(err)
 	}
-	var out []string
+	out := map[string][]string{}
 	for path, methods := range doc.Paths {
-		for method := range methods {
-			out = append(out, strings.ToUpper(method)+" "+path)
+		for method, operation := range methods {
+			out[strings.ToUpper(method)+" "+path] = slices.Sorted(maps.Keys(operation.Responses))
 		}
 	}
 	if len(out) < 20 {
 		t.Fatalf("only %d routes are described", len(out))
 	}
 	return out
+}
+
+// TestDescriptionIsServed: the server gives its own description, which is that in docs, to all with a token.
+func TestDescriptionIsServed(t *testing.T) {
+	w := newWorld(t, 1)
+	status, header, have := w.request("GET", "/api/v1/openapi.yaml", "", nil)
+	want, err := os.ReadFile(filepath.Join("..", "..", "docs", "openapi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Type"), "application/yaml") || have != string(want) {
+		t.Errorf("%d %v and %d bytes, which are not those of docs/openapi.yaml", status, header, len(have))
+	}
+	if status, _, _ := w.request("GET", "/api/v1/openapi.yaml", "", map[string]string{"Authorization": ""}); status != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", status)
+	}
+}
+
+// TestRefusalsAreDescribed gives every route what is refused before its handler, and wants the status in its description.
+func TestRefusalsAreDescribed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	known := "Host: 127.0.0.1\r\nAuthorization: Bearer " + w.token + "\r\n"
+	for route, statuses := range described(t) {
+		route = strings.NewReplacer("{ref}", "some", "{role}", "main", "{index}", "0", "{name}", "n1").Replace(route)
+		for want, head := range map[int]string{
+			401: " HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+			403: " HTTP/1.1\r\nHost: evil.example\r\n",
+			413: " HTTP/1.1\r\n" + known + "Content-Length: 100000000\r\n",
+			417: " HTTP/1.1\r\n" + known + "Expect: more\r\n",
+			431: " HTTP/1.1\r\n" + known + "X: " + strings.Repeat("a", 80<<10) + "\r\n",
+			501: " HTTP/1.1\r\n" + known + "Transfer-Encoding: gzip\r\n",
+			505: " HTTP/3.0\r\n" + known,
+		} {
+			if want == 413 && strings.HasPrefix(route, "GET ") || want == 401 && strings.HasSuffix(route, "/health") {
+				continue
+			}
+			c := w.dial()
+			go func() { _, _ = io.WriteString(c, route+head+"\r\n"+strings.Repeat("a", 9<<20)) }()
+			_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil || resp.StatusCode != want || !slices.Contains(statuses, strconv.Itoa(want)) {
+				t.Errorf("%s: %v %v, where %v are described; want %d", route, resp, err, statuses, want)
+			}
+			c.Close()
+		}
+	}
 }
 
 // TestEveryRouteNeedsAToken tries every route without a token, with wrong ones,
@@ -50,7 +102,7 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 	job := w.submit("some", 1)
 	w.until("it runs", w.running(job.ID))
 	replace := strings.NewReplacer("{ref}", "some", "{role}", "main", "{index}", "0", "{name}", "n1")
-	for _, route := range described(t) {
+	for route := range described(t) {
 		method, path, _ := strings.Cut(route, " ")
 		path = replace.Replace(path)
 		open := strings.HasSuffix(path, "/health")

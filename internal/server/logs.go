@@ -39,7 +39,7 @@ func (s *Server) registerTasks(api huma.API) {
 			Description: "The log; the header Comb-Log-Offset is the offset of its first byte",
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: "string"}}},
 		}},
-	}), s.taskLog)
+	}, http.StatusTooManyRequests), s.taskLog)
 }
 
 type logInput struct {

@@ -123,8 +123,8 @@ func build(o Options) (*Server, huma.API) {
 	return s, api
 }
 
-// apiConfig describes the API. Routes for documentation pages and schemas stay
-// off: the description is a file in git, not a public page.
+// apiConfig describes the API. The library's own routes for pages and schemas stay off: the description is
+// one file, the same as docs/openapi.yaml, and needs a token like all else.
 func apiConfig() huma.Config {
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -132,7 +132,8 @@ func apiConfig() huma.Config {
 			Info: &huma.Info{Title: "Comb", Version: rest.Version,
 				Description: "Shares a GPU cluster between teams with guarantees. Errors are application/problem+json."},
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
+				Schemas:   huma.NewMapRegistry("#/components/schemas/", schemaName),
+				Responses: map[string]*huma.Response{},
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"token": {Type: "http", Scheme: "bearer", Description: "The content of admin-token in the server's data directory"},
 				},
@@ -169,23 +170,6 @@ func schemaName(t reflect.Type, hint string) string {
 		return "Topology" + name
 	}
 	return name
-}
-
-// operation fills in what all routes share.
-func operation(api huma.API, o huma.Operation) huma.Operation {
-	o.Path = rest.Prefix + o.Path
-	o.MaxBodyBytes = -1 // the guard has read the body, and held it to its limit
-	o.BodyReadTimeout = readTimeout
-	if o.Responses == nil {
-		o.Responses = map[string]*huma.Response{}
-	}
-	o.Responses["default"] = &huma.Response{
-		Description: "What went wrong",
-		Content: map[string]*huma.MediaType{rest.ProblemType: {
-			Schema: api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem"),
-		}},
-	}
-	return o
 }
 
 // Close ends all streams, so that the listener can be shut down. Requests that
@@ -295,6 +279,19 @@ func (s *Server) registerInfo(api huma.API) {
 		Tags: []string{"server"}, Security: []map[string][]string{},
 	}), func(context.Context, *struct{}) (*body[rest.Health], error) {
 		return answer(rest.Health{Status: "ok"}), nil
+	})
+	description := sync.OnceValues(func() ([]byte, error) { return api.OpenAPI().YAML() })
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "get-openapi", Method: http.MethodGet, Path: "/openapi.yaml", Summary: "This description", Tags: []string{"server"},
+		Responses: map[string]*huma.Response{"200": {
+			Description: "OpenAPI 3.1", Content: map[string]*huma.MediaType{"application/yaml": {Schema: &huma.Schema{Type: "string"}}},
+		}},
+	}), func(context.Context, *struct{}) (*rawAnswer, error) {
+		text, err := description()
+		if err != nil {
+			return nil, s.fail(err)
+		}
+		return &rawAnswer{ContentType: "application/yaml; charset=utf-8", Body: text}, nil
 	})
 }
 

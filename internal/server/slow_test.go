@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,6 +115,9 @@ func TestSlowBodies(t *testing.T) {
 	if late != 64 || one+every != 36 || one < 4 || every < 4 {
 		t.Errorf("%d slow bodies were waited for, %d and %d refused for their caller and for all; want 64, and 36 together",
 			late, one, every)
+	}
+	if statuses := described(t)["POST /api/v1/jobs"]; !slices.Contains(statuses, "408") || !slices.Contains(statuses, "429") {
+		t.Errorf("of these statuses only some are described: %v", statuses)
 	}
 	w.submit("after", 1)
 }
