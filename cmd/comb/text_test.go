@@ -2,6 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +148,48 @@ func TestNotesAreWords(t *testing.T) {
 	} {
 		if got := a.noteText(note); got != want {
 			t.Errorf("%q is shown as %q, not %q", note, got, want)
+		}
+	}
+}
+
+// TestEnvironmentPage holds docs/environment.md to the variables of the code, tests left out.
+func TestEnvironmentPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "environment.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`\bCOMB(_[A-Z]+)+\b`)
+	have, want := map[string]bool{}, map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(COMB_[A-Z_]+)` \\|").FindAllSubmatch(page, -1) {
+		have[string(row[1])] = true
+	}
+	note := func(path string) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range name.FindAllString(string(text), -1) {
+			want[v] = true
+		}
+	}
+	note(filepath.Join("..", "..", "Makefile"))
+	for _, dir := range []string{"cmd", "internal", "examples"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				note(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(want) < 15 || !maps.Equal(have, want) {
+		t.Errorf("docs/environment.md has rows of %v; the code names %v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(want)))
+	}
+	for _, v := range name.FindAllString(string(page), -1) {
+		if !have[v] {
+			t.Errorf("docs/environment.md speaks of %s and has no row of it", v)
 		}
 	}
 }
