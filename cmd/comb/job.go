@@ -47,9 +47,9 @@ func (a *app) jobSubmit() *cobra.Command {
 	var vc, name, key string
 	c := &cobra.Command{Use: "submit FILE...", Short: "Submit job files (- is standard input)",
 		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Nothing is
-submitted by --dry-run, which says whether the job would start now, where, and who
-would have to give way for it; or why it would wait, until when, and what would let
-it start.`,
+submitted by --dry-run, which says whether the job would start now, where, and which
+jobs would be stopped for it; or why it would wait, until when, and what would let it
+start.`,
 		Example: "  comb job submit train.yaml --vc vision --wait",
 		Args:    args(cobra.MinimumNArgs(1)),
 	}

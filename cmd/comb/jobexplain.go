@@ -15,11 +15,11 @@ import (
 )
 
 func (a *app) jobExplain() *cobra.Command {
-	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits, who is ahead, what would let it start, and when it will",
-		Long: `Say why a job waits: the reason, the cells of every level that it could use, who is
-ahead of it and who holds what it wants. Below stand changes that would let it start
-now, each tried by the code that decides, and an estimate of when it starts if nothing
-is changed. docs/explain.md describes it all; comb job submit --dry-run tells the same
+	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits, which jobs are ahead, what would let it start, and when it will",
+		Long: `Say why a job waits: the reason, the cells of every level that it could use, which
+jobs are ahead of it and which hold what it wants. Below stand changes that would let
+it start now, each tried by the code that decides, and an estimate of when it starts if
+nothing is changed. docs/explain.md describes it all; comb job submit --dry-run tells the same
 of a job that is not submitted.`},
 		func(ctx context.Context, client *rest.Client, ref string) error {
 			ex, err := client.Explain(ctx, ref)
@@ -33,7 +33,7 @@ of a job that is not submitted.`},
 func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Name, ex.Job, ex.VC, ex.Phase)
 	if ex.Position > 0 {
-		head += fmt.Sprintf(", number %d of %d that wait there", ex.Position, ex.Waiting)
+		head += fmt.Sprintf(", number %d of %s there", ex.Position, waiting(ex))
 	}
 	t.line("%s", head)
 	if ex.Most > 0 {
@@ -212,6 +212,9 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate) {
 	if e.Basis != "" {
 		t.line("    rests on %s", e.Basis)
 	}
+	if e.Order != "" {
+		t.line("    starts %s", e.Order)
+	}
 	if e.Unknown != "" {
 		t.line("    the other end of the range is unknown: %s", e.Unknown)
 	}
@@ -241,9 +244,21 @@ func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
 		t.line("  %s: %s", how, a.brief(&p.JobBrief))
 	}
 	if ex.Position > 0 {
-		t.line("  number %d of %d that would wait in %s", ex.Position, ex.Waiting, ex.VC)
+		t.line("  number %d of %s in %s", ex.Position, waiting(ex), ex.VC)
 	}
 	a.drawReasons(t, ex)
+}
+
+// waiting says how many jobs wait with one, and for what.
+func waiting(ex *rest.Explanation) string {
+	what := ""
+	if ex.Borrower {
+		what = "opportunistic "
+	}
+	if ex.Waiting == 1 {
+		return "1 " + what + "job that waits"
+	}
+	return fmt.Sprintf("%d %sjobs that wait", ex.Waiting, what)
 }
 
 func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {

@@ -120,11 +120,11 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.row("started", a.when(j.Started))
 	t.row("ended", a.when(j.Ended))
 	t.row("wait/run", a.waitRun(j))
-	preempted := count(j.Preempted, "time", "times")
-	if j.Yielded > 0 {
-		preempted += fmt.Sprintf(", told to leave by its own priority %s", count(j.Yielded, "time", "times"))
+	for _, often := range [][2]string{{"retries", retries(j)}, {"preempted", preempted(j)}} {
+		if often[1] != "" {
+			t.row(often[:]...)
+		}
 	}
-	t.row("retries", fmt.Sprintf("%d, %d counted, preempted %s", j.Retry, j.Counted, preempted))
 	if borrows(j) {
 		t.row("guarantee", "runs as opportunistic, without its guarantee, until room for that returns")
 	}
@@ -144,6 +144,29 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
 			deviceList(k.Devices, k.Parts), mayUse(k), pid(k.PID), exitText(k.Exit), progress(k.Progress))
 	}
+}
+
+// retries says how often a job was tried again after a failure. Some failures are not the job's,
+// and do not count against the retries that it may have.
+func retries(j *rest.Job) string {
+	switch {
+	case j.Retry == 0:
+		return ""
+	case j.Counted == j.Retry:
+		return number(j.Retry)
+	}
+	return fmt.Sprintf("%d, of which %d count as its own failures", j.Retry, j.Counted)
+}
+
+// preempted says how often a job gave way, and for which jobs.
+func preempted(j *rest.Job) string {
+	switch {
+	case j.Preempted+j.Yielded == 0:
+		return ""
+	case j.Yielded == 0:
+		return count(j.Preempted, "time", "times")
+	}
+	return fmt.Sprintf("%s, %d of them for jobs of its own priority", count(j.Preempted, "time", "times"), j.Yielded)
 }
 
 // borrows reports whether a job of guaranteed work runs without its guarantee:

@@ -40,7 +40,7 @@ type simFlags struct {
 }
 
 // speedsUsage is what --throughputs of a simulation is for.
-const speedsUsage = "table of speeds, ours or Gavel's (docs/simulate.md); without one everybody has full speed"
+const speedsUsage = "table of speeds, ours or Gavel's (docs/simulate.md); without one every job has full speed"
 
 // shared are the flags of a run and of a replay.
 func (s *simFlags) shared(c *cobra.Command) {
@@ -284,7 +284,7 @@ func drawRun(t *table, dir string, r *simulate.Result) {
 	}
 	if s.Finished > 0 { // else there is nothing to take a mean of
 		t.row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
-		t.row("queueing", fmt.Sprintf("%.0f s on average: %.0f s behind the fair share, %.0f s for want of shape", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
+		t.row("queueing", fmt.Sprintf("%.0f s on average: %.0f s while the guarantee was used up, %.0f s while enough was free (shape, hardware or jobs ahead)", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
 		t.row("makespan", fmt.Sprintf("%.0f s", s.Makespan))
 	}
 	t.row("utilization", fmt.Sprintf("%.1f %%", 100*s.GPUUtilization))

@@ -96,7 +96,7 @@ func drawVC(t *table, v *sched.VCStatus) {
 		t.row("min run time", span(v.MinRun)+", then its own priority may preempt")
 	}
 	if v.Moves > 0 {
-		t.row("defragmentation", count(v.Moves, "move", "moves")+" an hour, for who waits")
+		t.row("defragmentation", count(v.Moves, "move", "moves")+" an hour, to make room for a job that waits")
 	}
 	if v.Budget != nil {
 		t.row("budget", count(*v.Budget, "preemption", "preemptions")+" of a job by its own priority")

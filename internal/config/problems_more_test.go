@@ -24,7 +24,7 @@ func TestMoreProblems(t *testing.T) {
 			"f:10:179: virtualClusters.v.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a.virtualClusters.a: virtual clusters are nested too deep: at most 8 levels are allowed"},
 		"defragmentation": {cluster(someTypes, someCells, "v: {defragmentation: {movesPerHour: -1}}\nw: {defragmentation: {movesPerHour: 2}, backfill: easy}\nx: {defragmentation: {moves: 2}}"),
 			"f:10:39: virtualClusters.v.defragmentation.movesPerHour: \"-1\" is out of range: it must be 0 to 1000\n" +
-				"f:11:24: virtualClusters.w.defragmentation: nobody moves beside backfill, since bookings rest on when others end; remove one of the two\n" +
+				"f:11:24: virtualClusters.w.defragmentation: backfill and defragmentation do not go together: bookings rest on when jobs end, and a move puts that off; remove one of the two\n" +
 				"f:12:24: virtualClusters.x.defragmentation: the defragmentation needs the key \"movesPerHour\"\n" +
 				"f:12:25: virtualClusters.x.defragmentation.moves: unknown key in the defragmentation; known are movesPerHour"},
 		"a wrong number hides nothing": {cluster(someTypes, "- cellType: R\n  cellChildren: [{cellAddress: a, pinnedCellId: P}, {cellAddress: a, pinnedCellId: P}, {cellAddress: b}]", "v: {}"),

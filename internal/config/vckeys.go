@@ -47,7 +47,7 @@ func (b *builder) defragmentation(n *document.Node, c *sched.VCConfig) {
 	}
 	m.Rest()
 	if c.Moves > 0 && c.Backfill != "" && c.Backfill != "none" {
-		b.Problem(n, "nobody moves beside backfill, since bookings rest on when others end; remove one of the two")
+		b.Problem(n, "backfill and defragmentation do not go together: bookings rest on when jobs end, and a move puts that off; remove one of the two")
 	}
 }
 

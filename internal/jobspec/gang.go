@@ -191,7 +191,7 @@ func (p *parser) checkHints() {
 		p.r.Problem(at("iterations"), "duration and iterations both say how long the job is; leave one out")
 	}
 	if h.Packable && h.Dedicated {
-		p.r.Problem(at("dedicated"), "a dedicated job shares with nobody, so it cannot be packable too; leave one out")
+		p.r.Problem(at("dedicated"), "a dedicated job has its nodes to itself, so it cannot be packable too; leave one out")
 	}
 	if p.job.TimeLimit > 0 && h.Duration > p.job.TimeLimit {
 		p.r.Warn(at("timeLimit"), "the job says that it takes longer than its time limit: it will be stopped before its end")

@@ -271,7 +271,7 @@ func stacks(c *chart, rows []stack, names [3]string) string {
 }
 
 // causes are what a job's time beyond its ideal duration is made of.
-var causes = [3]string{"fair share (quota used)", "fragmentation", "restarts, slow-down, back-off"}
+var causes = [3]string{"its guarantee was used up", "enough was free: shape or order", "restarts, slow-down, back-off"}
 
 // ganttChart shows the jobs with most GPU-time, from submission to end.
 func (r *Result) ganttChart() string {

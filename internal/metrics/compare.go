@@ -25,7 +25,8 @@ type Comparison struct {
 
 // ComparisonRow is one figure of all runs.
 type ComparisonRow struct {
-	Key string `json:"key"`
+	Key  string `json:"key"`
+	unit string // in which people are shown it; Values are in that of the key
 	// Better is "lower", "higher" or "" where neither is.
 	Better string   `json:"better,omitempty"`
 	Values []Number `json:"values"`
@@ -38,6 +39,7 @@ type ComparisonRow struct {
 // figure is one row of a comparison.
 type figure struct {
 	key    string
+	unit   string // in which people are shown it
 	better string
 	of     func(*Summary) Number
 }
@@ -50,35 +52,35 @@ func figures() []figure {
 		return func(s *Summary) Number { return Number(get(s)) }
 	}
 	return []figure{
-		{"jobs", "", whole(func(s *Summary) int64 { return s.Jobs })},
-		{"finished", higher, whole(func(s *Summary) int64 { return s.Finished })},
-		{"jct_avg_s", lower, func(s *Summary) Number { return s.JCTAvg }},
-		{"jct_p50_s", lower, func(s *Summary) Number { return s.JCTP50 }},
-		{"jct_p95_s", lower, func(s *Summary) Number { return s.JCTP95 }},
-		{"jct_p99_s", lower, func(s *Summary) Number { return s.JCTP99 }},
-		{"makespan_s", lower, func(s *Summary) Number { return s.Makespan }},
-		{"throughput_jobs_per_h", higher, func(s *Summary) Number { return s.Throughput }},
-		{"queue_avg_s", lower, func(s *Summary) Number { return s.QueueAvg }},
-		{"queue_fair_share_avg_s", lower, func(s *Summary) Number { return s.QueueFairShareAvg }},
-		{"queue_fragmentation_avg_s", lower, func(s *Summary) Number { return s.QueueFragmentationAvg }},
-		{"preemptions", lower, whole(func(s *Summary) int64 { return s.Preemptions })},
-		{"migrations", lower, whole(func(s *Summary) int64 { return s.Migrations })},
-		{"suspends", "", whole(func(s *Summary) int64 { return s.Suspends })},
-		{"gpu_utilization", higher, func(s *Summary) Number { return s.GPUUtilization }},
-		{"gpu_effective_utilization", higher, func(s *Summary) Number { return s.GPUEffective }},
-		{"fragmentation", lower, func(s *Summary) Number { return s.Fragmentation }},
-		{"rho_max", lower, func(s *Summary) Number { return s.RhoMax }},
-		{"rho_p95", lower, func(s *Summary) Number { return s.RhoP95 }},
-		{"jain_rho", higher, func(s *Summary) Number { return s.JainRho }},
-		{"slo_miss_rate", lower, func(s *Summary) Number { return s.SLOMissRate }},
-		{"be_latency_avg_s", lower, func(s *Summary) Number { return s.BELatencyAvg }},
-		{"early_saved_gpu_h", "", func(s *Summary) Number { return s.EarlySaved }},
-		{"probe_saved_gpu_h", "", func(s *Summary) Number { return s.ProbeSaved }},
-		{"profiler_gpu_h", "", func(s *Summary) Number { return s.Profiler }},
-		{"events", "", whole(func(s *Summary) int64 { return s.Events })},
-		{"cpu_s", "", func(s *Summary) Number { return s.CPU }},
-		{"wall_s", "", func(s *Summary) Number { return s.Wall }},
-		{"peak_rss_bytes", "", whole(func(s *Summary) int64 { return s.PeakRSS })},
+		{"jobs", "jobs", "", whole(func(s *Summary) int64 { return s.Jobs })},
+		{"finished", "jobs", higher, whole(func(s *Summary) int64 { return s.Finished })},
+		{"jct_avg_s", "s", lower, func(s *Summary) Number { return s.JCTAvg }},
+		{"jct_p50_s", "s", lower, func(s *Summary) Number { return s.JCTP50 }},
+		{"jct_p95_s", "s", lower, func(s *Summary) Number { return s.JCTP95 }},
+		{"jct_p99_s", "s", lower, func(s *Summary) Number { return s.JCTP99 }},
+		{"makespan_s", "s", lower, func(s *Summary) Number { return s.Makespan }},
+		{"throughput_jobs_per_h", "jobs/h", higher, func(s *Summary) Number { return s.Throughput }},
+		{"queue_avg_s", "s", lower, func(s *Summary) Number { return s.QueueAvg }},
+		{"queue_fair_share_avg_s", "s", lower, func(s *Summary) Number { return s.QueueFairShareAvg }},
+		{"queue_fragmentation_avg_s", "s", lower, func(s *Summary) Number { return s.QueueFragmentationAvg }},
+		{"preemptions", "times", lower, whole(func(s *Summary) int64 { return s.Preemptions })},
+		{"migrations", "times", lower, whole(func(s *Summary) int64 { return s.Migrations })},
+		{"suspends", "times", "", whole(func(s *Summary) int64 { return s.Suspends })},
+		{"gpu_utilization", "%", higher, func(s *Summary) Number { return s.GPUUtilization }},
+		{"gpu_effective_utilization", "%", higher, func(s *Summary) Number { return s.GPUEffective }},
+		{"fragmentation", "%", lower, func(s *Summary) Number { return s.Fragmentation }},
+		{"rho_max", "", lower, func(s *Summary) Number { return s.RhoMax }},
+		{"rho_p95", "", lower, func(s *Summary) Number { return s.RhoP95 }},
+		{"jain_rho", "", higher, func(s *Summary) Number { return s.JainRho }},
+		{"slo_miss_rate", "%", lower, func(s *Summary) Number { return s.SLOMissRate }},
+		{"be_latency_avg_s", "s", lower, func(s *Summary) Number { return s.BELatencyAvg }},
+		{"early_saved_gpu_h", "GPU h", "", func(s *Summary) Number { return s.EarlySaved }},
+		{"probe_saved_gpu_h", "GPU h", "", func(s *Summary) Number { return s.ProbeSaved }},
+		{"profiler_gpu_h", "GPU h", "", func(s *Summary) Number { return s.Profiler }},
+		{"events", "", "", whole(func(s *Summary) int64 { return s.Events })},
+		{"cpu_s", "s", "", func(s *Summary) Number { return s.CPU }},
+		{"wall_s", "s", "", func(s *Summary) Number { return s.Wall }},
+		{"peak_rss_bytes", "MiB", "", whole(func(s *Summary) int64 { return s.PeakRSS })},
 	}
 }
 
@@ -114,7 +116,7 @@ func Compare(dirs []string) (*Comparison, error) {
 		c.jct = append(c.jct, v)
 	}
 	for _, f := range figures() {
-		row := ComparisonRow{Key: f.key, Better: f.better}
+		row := ComparisonRow{Key: f.key, unit: f.unit, Better: f.better}
 		for _, s := range all {
 			row.Values = append(row.Values, f.of(s))
 		}
@@ -141,7 +143,7 @@ func (c *Comparison) AddVCs() {
 			if !slices.Contains(vcFigures, f.key) {
 				continue
 			}
-			row, some := ComparisonRow{Key: name + ": " + f.key, Better: f.better}, false
+			row, some := ComparisonRow{Key: name + ": " + f.key, unit: f.unit, Better: f.better}, false
 			for _, s := range c.all {
 				v := undefined()
 				if of, has := s.VC[name]; has {
@@ -223,10 +225,21 @@ func (n Number) shown() string {
 	return strconv.FormatFloat(float64(n), 'f', decimals, 64)
 }
 
+// shown writes a value in the unit of its row.
+func (r *ComparisonRow) shown(v Number) string {
+	switch r.unit {
+	case "%":
+		v *= 100
+	case "MiB":
+		v /= 1 << 20
+	}
+	return v.shown()
+}
+
 // WriteText writes a table for people; * marks the best.
 func (c *Comparison) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\t")
+	fmt.Fprint(t, "\tunit\t")
 	for i, name := range c.Runs {
 		fmt.Fprintf(t, "%s\t", printable(name))
 		if i > 0 {
@@ -235,13 +248,13 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(t)
 	for _, r := range c.Rows {
-		fmt.Fprintf(t, "%s\t", printable(r.Key))
+		fmt.Fprintf(t, "%s\t%s\t", printable(r.Key), r.unit)
 		for i, v := range r.Values {
 			mark := " "
 			if r.Best[i] {
 				mark = "*"
 			}
-			fmt.Fprintf(t, "%s%s\t", v.shown(), mark)
+			fmt.Fprintf(t, "%s%s\t", r.shown(v), mark)
 			if i > 0 {
 				fmt.Fprintf(t, "%s\t", r.change(i))
 			}
@@ -294,19 +307,30 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 	p := newPage("Comparison of " + c.Runs[0] + " with others")
 	p.addf("<h1>Comparison</h1>\n<p class=\"lead\">%d runs; differences are to the first. The best of each row is bold.</p>\n", len(c.Runs))
 	p.figure(distribution("jct", "Completion times", "Share of jobs that ended within a time, in each run.", c.jct))
-	p.addf(`<div class="wide"><table><caption>Figures</caption><thead><tr><th scope="col">figure</th>`)
+	if len(c.Runs) > len(c.jct) {
+		p.addf(`<p class="note">Drawn are the first %d runs. All of them, in the order of the table:</p>`+"\n<ol>", len(c.jct))
+		for i, name := range c.Runs {
+			drawn := ""
+			if i < len(c.jct) {
+				drawn = " (drawn)"
+			}
+			p.addf("<li>%s%s</li>\n", esc(name), drawn)
+		}
+		p.addf("</ol>\n")
+	}
+	p.addf(`<div class="wide"><table><caption>Figures</caption><thead><tr><th scope="col">figure</th><th scope="col">unit</th>`)
 	for _, name := range c.Runs {
 		p.addf(`<th scope="col">%s</th>`, esc(clip(name, 40)))
 	}
 	p.addf("</tr></thead><tbody>\n")
 	for _, r := range c.Rows {
-		p.addf(`<tr><th scope="row">%s</th>`, esc(r.Key))
+		p.addf(`<tr><th scope="row">%s</th><td>%s</td>`, esc(r.Key), r.unit)
 		for i, v := range r.Values {
 			class := ""
 			if r.Best[i] {
 				class = ` class="best"`
 			}
-			p.addf(`<td><span%s>%s</span> <span class="diff">%s</span></td>`, class, esc(v.shown()), esc(r.change(i)))
+			p.addf(`<td><span%s>%s</span> <span class="diff">%s</span></td>`, class, esc(r.shown(v)), esc(r.change(i)))
 		}
 		p.addf("</tr>\n")
 	}

@@ -3,6 +3,9 @@ package metrics_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -215,7 +218,7 @@ func TestCompare(t *testing.T) {
 			t.Fatal(f)
 		}
 	}
-	if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "jct_avg_s 10 8* -20.0 %") {
+	if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "jct_avg_s s 10 8* -20.0 %") {
 		t.Errorf("text:\n%s", text.String())
 	}
 	if !strings.Contains(table.String(), "jct_avg_s,one,10,0,false\n") {
@@ -229,6 +232,37 @@ func TestCompare(t *testing.T) {
 	}
 	if _, err := metrics.Compare([]string{dirs[0], "nowhere"}); err == nil || !strings.Contains(err.Error(), "nowhere/summary.json does not exist") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A table says the unit of each figure; a page of more runs than its chart draws names all.
+func TestCompareNames(t *testing.T) {
+	_, dirs := compared(t)
+	for i := range 8 {
+		dirs = append(dirs, filepath.Join(t.TempDir(), fmt.Sprint("run", i)))
+		if err := os.CopyFS(dirs[len(dirs)-1], os.DirFS(dirs[0])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := metrics.Compare(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, page bytes.Buffer
+	if err := errors.Join(c.WriteText(&text), c.WriteHTML(&page)); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		f := strings.Fields(line)
+		if key := f[0]; strings.HasSuffix(key, "_s") && f[1] != "s" || strings.Contains(key, "utilization") && (f[1] != "%" || f[2] != "100") {
+			t.Errorf("the unit of %q", line)
+		}
+	}
+	legend, _, _ := strings.Cut(page.String(), "<table>")
+	for _, name := range c.Runs {
+		if !strings.Contains(legend, "<li>"+html.EscapeString(name)) {
+			t.Errorf("the legend does not name %s", name)
+		}
 	}
 }
 

@@ -120,7 +120,7 @@ func (p *page) cards(s *Summary) {
 	p.addf(`<dl class="cards">`)
 	cards := [][2]string{
 		{"mean completion", spanOf(s.JCTAvg)}, {"median", spanOf(s.JCTP50)}, {"95th percentile", spanOf(s.JCTP95)}, {"99th percentile", spanOf(s.JCTP99)},
-		{"mean queueing", spanOf(s.QueueAvg)}, {"of it, fair share", spanOf(s.QueueFairShareAvg)}, {"of it, fragmentation", spanOf(s.QueueFragmentationAvg)},
+		{"mean queueing", spanOf(s.QueueAvg)}, {"of it, guarantee used up", spanOf(s.QueueFairShareAvg)}, {"of it, while enough was free", spanOf(s.QueueFragmentationAvg)},
 		{"GPUs in use", percent(s.GPUUtilization)}, {"at full speed", percent(s.GPUEffective)}, {"idle, fragmented", percent(s.Fragmentation)},
 		{"preemptions", fmt.Sprint(s.Preemptions)}, {"migrations", fmt.Sprint(s.Migrations)}, {"worst fairness, rho", s.RhoMax.round()},
 		{"Jain's index of rho", s.JainRho.round()}, {"missed deadlines", percent(s.SLOMissRate)}, {"best-effort latency", spanOf(s.BELatencyAvg)},
@@ -185,5 +185,5 @@ func (p *page) vcTable(s *Summary) {
 		rows = append(rows, []string{name, fmt.Sprintf("%d / %d", f.Finished, f.Jobs), spanOf(f.JCTAvg), spanOf(f.JCTP95), spanOf(f.QueueAvg),
 			spanOf(f.QueueFairShareAvg), spanOf(f.QueueFragmentationAvg), fmt.Sprint(f.Preemptions), percent(f.GPUUtilization), f.RhoMax.round(), percent(f.SLOMissRate)})
 	}
-	p.table("Virtual clusters", []string{"VC", "finished", "mean", "p95", "queueing", "fair share", "fragm.", "preempted", "use of quota", "max rho", "missed"}, rows)
+	p.table("Virtual clusters", []string{"VC", "finished", "mean", "p95", "queueing", "used up", "enough free", "preempted", "use of quota", "max rho", "missed"}, rows)
 }

@@ -112,14 +112,14 @@ type Validated struct {
 	Reason   *sched.Reason `json:"reason,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
 	// The job's number in it is the one that it would get.
-	Explanation *Explanation `json:"explanation,omitempty" doc:"Where it would start and who would have to leave first, or why it waits and until when"`
+	Explanation *Explanation `json:"explanation,omitempty" doc:"Where it would start and which jobs would be stopped first, or why it waits and until when"`
 }
 
 // Job is a job's status and, when it waits, why.
 type Job struct {
 	sched.JobStatus
 	Reason   *sched.Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
-	Position int32         `json:"position,omitempty" doc:"In its VC's order, from 1"`
+	Position int32         `json:"position,omitempty" doc:"In its VC's order, among the jobs that wait there for the same: for what the VC is guaranteed, or for what others leave; from 1"`
 }
 
 // JobList is one page of jobs, newest first.

@@ -49,8 +49,8 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	if id, ok := s.ByName(c.Job.Name); ok {
 		return nil, Answer{}, refuse(Conflict, "job %q (id %d) has not ended yet: stop it first, or choose another name", c.Job.Name, id)
 	}
-	if s.slots.n >= maxWaiting {
-		return nil, Answer{}, refuse(Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", s.slots.n)
+	if s.slots.N >= maxWaiting {
+		return nil, Answer{}, refuse(Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", s.slots.N)
 	}
 	j := s.newJob(s.nextJob, c.Job, s.now, s.mem.rooms.take())
 	defer s.mem.rooms.leave(&j)

@@ -1,10 +1,12 @@
 package sched
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/heap"
 )
 
 // estimateSteps bounds an estimate: so many times a decision is taken on the
@@ -12,14 +14,16 @@ import (
 const estimateSteps = 400
 
 // Estimate is when a job would start, if those that run end as they declare and
-// nobody submits a job that goes before it.
+// no job is submitted that goes before it.
 type Estimate struct {
 	Earliest Time `json:"earliest,omitempty"` // 0: not known
 	Latest   Time `json:"latest,omitempty"`   // 0: not known
 	// Basis says in words what the times rest on, Unknown why one is missing.
-	Basis   string  `json:"basis,omitempty"`
-	Unknown string  `json:"unknown,omitempty"`
-	Jobs    []JobID `json:"jobs,omitempty"` // whose end is not known
+	Basis   string `json:"basis,omitempty"`
+	Unknown string `json:"unknown,omitempty"`
+	// Order says where the start is not in the order in which the jobs of its VC wait now.
+	Order string  `json:"order,omitempty"`
+	Jobs  []JobID `json:"jobs,omitempty"` // whose end is not known
 	// Ends are the ends that come before the latest start; at most 10.
 	Ends []EstimatedEnd `json:"ends,omitempty"`
 	// Steps is how many decisions were taken, Bounded whether there would have
@@ -78,7 +82,7 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 		}
 		likely = true
 		if e.Basis == "" {
-			e.Basis = f.words()
+			e.Basis, e.Order = f.words(), f.against(s, j)
 		}
 	}
 	return e, true
@@ -101,8 +105,9 @@ type forward struct {
 	pace     pace
 	most     int // steps
 	measured Measured
-	ends     ends
+	ends     heap.Heap[plannedEnd]
 	seen     map[AttemptID]AttemptState // as of which the end was planned
+	began    map[JobID]Time             // when jobs first got cells
 	steps    int
 	bounded  bool
 	ended    int
@@ -123,35 +128,20 @@ type plannedEnd struct {
 	basis basis
 }
 
-// ends is a heap by time, then attempt.
-type ends []plannedEnd
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (h ends) Len() int { return len(h) }
-
-// Less orders by time, then attempt.
-func (h ends) Less(i, k int) bool {
-	return h[i].at < h[k].at || h[i].at == h[k].at && compareAttempts(h[i].id, h[k].id) < 0
-}
-
-// Swap exchanges two ends.
-func (h ends) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
-
-// Push appends an end.
-func (h *ends) Push(x any) { *h = append(*h, x.(plannedEnd)) }
-
-// Pop removes the last end.
-func (h *ends) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+// Before orders by time, then attempt.
+func (p plannedEnd) Before(o plannedEnd) bool {
+	return p.at < o.at || p.at == o.at && compareAttempts(p.id, o.id) < 0
 }
 
 // run goes on until the gang has its cells; it returns when that is.
 func (f *forward) run(id JobID, g int32) (Time, bool) {
-	f.seen = map[AttemptID]AttemptState{}
+	f.seen, f.began = map[AttemptID]AttemptState{}, map[JobID]Time{}
 	for {
-		f.decide()
+		for _, r := range f.decide() {
+			if e, ok := r.Event.(Placed); ok && f.began[e.Attempt.Job] == 0 {
+				f.began[e.Attempt.Job] = f.at
+			}
+		}
 		f.steps++
 		if f.placed(id, g) {
 			return f.at, true
@@ -170,7 +160,7 @@ func (f *forward) run(id JobID, g int32) (Time, bool) {
 		}
 		f.at = max(f.at, next)
 		for len(f.ends) > 0 && f.ends[0].at <= f.at {
-			f.end(heap.Pop(&f.ends).(plannedEnd))
+			f.end(f.ends.Pop())
 		}
 	}
 }
@@ -200,7 +190,7 @@ func (f *forward) expect(a *attempt) {
 		if f.pace == slow {
 			at = at.Add(f.jobs[a.job].spec.Grace)
 		}
-		heap.Push(&f.ends, plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: basisStop})
+		f.ends.Push(plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: basisStop})
 		return
 	}
 	b := f.spanOf(a, f.measured)
@@ -209,7 +199,7 @@ func (f *forward) expect(a *attempt) {
 		at = b.early
 	}
 	if at > 0 && (f.pace == quick || b.basis != basisLimit) { // a time limit is kept by the core itself
-		heap.Push(&f.ends, plannedEnd{at: max(at, f.at), id: a.id, basis: b.basis})
+		f.ends.Push(plannedEnd{at: max(at, f.at), id: a.id, basis: b.basis})
 	}
 }
 
@@ -248,15 +238,51 @@ func (f *forward) count(b basis) {
 func (f *forward) words() string {
 	switch {
 	case len(f.kinds) == 0 && f.ended > 0:
-		return "the grace of who is stopped; if nobody submits a job that goes before it"
+		return "the grace of jobs that are stopped; if no job is submitted that goes before it"
 	case len(f.kinds) == 0:
-		return "no end: nothing that runs has to end first"
+		return "nothing: no job that runs has to end first"
 	}
 	var parts []string
 	for _, k := range f.kinds {
 		parts = append(parts, fmt.Sprintf("%s of %s", k.text, plural(int32(k.n), "attempt", "attempts")))
 	}
-	return strings.Join(parts, ", ") + "; if nobody submits a job that goes before it"
+	return strings.Join(parts, ", ") + "; if no job is submitted that goes before it"
+}
+
+// against says which jobs start before a gang's job that wait behind it now, and which after it
+// that wait before it: others find room where it does not, and an order changes with time.
+func (f *forward) against(was *State, j *job) string {
+	var sooner, later []string
+	behind := false
+	for _, id := range was.order(was.space(j.spec.VC)) {
+		o := was.find(id)
+		at := f.began[id]
+		switch {
+		case id == j.id:
+			behind = true
+		case (o.spec.Priority < cell.MinGuaranteed) != (j.spec.Priority < cell.MinGuaranteed): // another queue
+		case behind && at > 0 && at < f.at:
+			sooner = append(sooner, string(o.spec.Name))
+		case !behind && (at == 0 || at > f.at):
+			later = append(later, string(o.spec.Name))
+		}
+	}
+	var texts []string
+	if len(sooner) > 0 {
+		texts = append(texts, "after "+few(sooner)+", behind it in the order of now")
+	}
+	if len(later) > 0 {
+		texts = append(texts, "before "+few(later)+", ahead of it in the order of now")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// few lists the first names of many.
+func few(names []string) string {
+	if n := len(names) - maxNamed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), n)
+	}
+	return strings.Join(names, ", ")
 }
 
 // missing says why a run did not come to the start of a gang.
@@ -289,7 +315,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 	}
 	text := whys[0]
 	if len(whys) > 1 {
-		text += fmt.Sprintf(", and so for %d more", len(whys)-1)
+		text += fmt.Sprintf(", and the end of %s is not known either", plural(int32(len(whys)-1), "other", "others"))
 	}
 	return text, ids[:min(len(ids), maxNamed)]
 }

@@ -120,7 +120,7 @@ func TestEstimateBasis(t *testing.T) {
 
 	e = w.estimate(two, nil)
 	want(t, "two", fmt.Sprint(e.Earliest, e.Latest), "0 0")
-	if e.Unknown != "job train-7 declares no time limit, and so for 1 more" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
+	if e.Unknown != "job train-7 declares no time limit, and the end of 1 other is not known either" || !slices.Equal(e.Jobs, []sched.JobID{mute, one}) {
 		t.Errorf("why two has none: %+v", e)
 	}
 

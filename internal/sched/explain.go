@@ -17,6 +17,7 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 	}
 	e := Explanation{Job: id, Name: j.spec.Name, VC: j.spec.VC, Phase: s.phase(j), Gangs: []GangReason{}}
 	e.Position, e.Waiting = s.position(j)
+	e.Borrower = j.spec.Priority < cell.MinGuaranteed
 	if j.spec.partial() && j.size < j.spec.sizes().Most {
 		e.Size, e.Most = j.size, j.spec.sizes().Most
 	}
@@ -370,7 +371,15 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 			r.Jobs = append(r.Jobs, v.Job)
 		}
 	}
-	return r.say(WaitingPreemption, "its cells are reserved; it starts when %s stopped", s.jobList(r.Jobs))
+	return r.say(WaitingPreemption, "its cells are reserved; it starts when %s %s stopped", s.jobList(r.Jobs), have(r.Jobs))
+}
+
+// have is the verb of jobs that did something.
+func have(ids []JobID) string {
+	if len(ids) > 1 {
+		return "have"
+	}
+	return "has"
 }
 
 // aheadReason: there is room, but the order gives it to somebody else.
@@ -477,7 +486,7 @@ func nodeList(ns []cell.NodeName) string {
 
 func (s *State) jobList(ids []JobID) string {
 	if len(ids) == 0 {
-		return "nobody"
+		return "no job"
 	}
 	var out []string
 	for _, id := range ids {

@@ -9,8 +9,9 @@ type Explanation struct {
 	Name     JobName      `json:"name"`
 	VC       cell.VCName  `json:"vc"`
 	Phase    Phase        `json:"phase"`
-	Position int32        `json:"position,omitempty"` // in its VC's order among the waiting, from 1
-	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
+	Position int32        `json:"position,omitempty"` // in its VC's order, among the jobs that wait for the same, from 1
+	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC for the same: for what it is guaranteed, or for what others leave
+	Borrower bool         `json:"borrower,omitempty"` // it waits for what others leave
 	Gangs    []GangReason `json:"gangs"`              // those that do not run
 	// Size is how many of the Most members of an elastic job its policy lets it have; both
 	// are 0 where it may have all.

@@ -1,6 +1,10 @@
 package sched
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/combsched/comb/internal/hashtable"
+)
 
 // nameTable finds the slots of the jobs that have not ended by name. It keeps hashes
 // and no names: these are read in the jobs, only where hashes agree, and a job that
@@ -9,7 +13,7 @@ import "math/bits"
 // depends on a key that is taken anew, from the time and the number of an event,
 // whenever a name comes to an empty table. Nothing but the order of cells depends on it.
 type nameTable struct {
-	table[nameCell]
+	hashtable.Table[nameCell]
 	key uint64
 }
 
@@ -19,8 +23,8 @@ type nameCell struct {
 	slot int32
 }
 
-// hashed implements entry.
-func (c nameCell) hashed() uint32 { return c.hash }
+// Hashed implements hashtable.Entry.
+func (c nameCell) Hashed() uint32 { return c.hash }
 
 // rekey takes another key; the table must be empty.
 func (t *nameTable) rekey(now Time, seq uint64) {
@@ -46,15 +50,15 @@ func (t *nameTable) hash(name JobName) uint32 {
 
 // get returns the slot of the job of a name; false when there is none.
 func (t *nameTable) get(name JobName, jobs []job) (int32, bool) {
-	if len(t.cells) == 0 {
+	if len(t.Cells) == 0 {
 		return none, false
 	}
 	return t.find(t.hash(name), name, jobs)
 }
 
 func (t *nameTable) find(hash uint32, name JobName, jobs []job) (int32, bool) {
-	for i := t.home(hash); t.cells[i].slot != 0; i = t.after(i) {
-		if c := t.cells[i]; c.hash == hash && jobs[c.slot-1].spec.Name == name {
+	for i := t.Home(hash); t.Cells[i].slot != 0; i = t.After(i) {
+		if c := t.Cells[i]; c.hash == hash && jobs[c.slot-1].spec.Name == name {
 			return c.slot - 1, true
 		}
 	}
@@ -64,22 +68,22 @@ func (t *nameTable) find(hash uint32, name JobName, jobs []job) (int32, bool) {
 // put adds a job, in place of any other of its name. The event with that time and
 // number did it.
 func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
-	if t.n == 0 {
+	if t.N == 0 {
 		t.rekey(now, seq)
 	}
 	j := &jobs[slot]
 	j.named = t.hash(j.spec.Name)
-	if t.n > 0 {
+	if t.N > 0 {
 		if was, ok := t.find(j.named, j.spec.Name, jobs); ok {
 			t.remove(&jobs[was], was)
 		}
 	}
-	t.add(nameCell{j.named, slot + 1})
+	t.Add(nameCell{j.named, slot + 1})
 }
 
 // remove takes a job out, if it is there.
-func (t *nameTable) remove(j *job, slot int32) { t.drop(nameCell{j.named, slot + 1}) }
+func (t *nameTable) remove(j *job, slot int32) { t.Drop(nameCell{j.named, slot + 1}) }
 
 func (t *nameTable) cloneIn(was *nameTable) nameTable {
-	return nameTable{t.table.cloneIn(&was.table), t.key}
+	return nameTable{t.Table.CloneIn(&was.Table), t.key}
 }

@@ -44,8 +44,8 @@ func TestNameTable(t *testing.T) {
 		table.put(slot, jobs, Time(step), uint64(step))
 		want[name] = slot
 		live = append(live, slot)
-		if table.n != len(want) {
-			t.Fatalf("step %d: it has %d entries, want %d", step, table.n, len(want))
+		if table.N != len(want) {
+			t.Fatalf("step %d: it has %d entries, want %d", step, table.N, len(want))
 		}
 	}
 	copied := table.cloneIn(&nameTable{})

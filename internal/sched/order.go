@@ -1,6 +1,10 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"sort"
+
+	"github.com/combsched/comb/internal/cell"
+)
 
 // ranking is the order in which the jobs of each VC are served, as of one
 // moment: a cache that lists and explanations share.
@@ -31,8 +35,8 @@ func (s *State) order(space int32) []JobID {
 }
 
 // rank lists the jobs of a VC's waiting gangs, best first; a job appears once
-// for each of its gangs, or more often. Whom the policy does not wish for now stands last in
-// his priority.
+// for each of its gangs, or more often. In each priority those come first that are promised
+// cells already, and last those that the policy does not wish for now.
 func (s *State) rank(space int32) []JobID {
 	var out []JobID
 	prio := cell.MaxGuaranteed + 1
@@ -42,13 +46,19 @@ func (s *State) rank(space int32) []JobID {
 			break
 		}
 		prio = next
+		q := s.queues[space]
+		q = q[below(q, prio+1):below(q, prio)]
+		for _, e := range q {
+			if s.jobs[e.slot].gangs[e.gang].attempt != none && !s.extra(e) {
+				out = append(out, e.job)
+			}
+		}
 		for wish := range s.pol[space].Rank(view{s: s, space: space, prio: prio, now: s.now, all: true}) {
 			if j := s.find(wish.Gang.Job); j != nil && j.gangs[wish.Gang.Gang].waiting { // not an upgrade
 				out = append(out, wish.Gang.Job)
 			}
 		}
-		q := s.queues[space]
-		out = s.jobsOf(out, q[below(q, prio+1):below(q, prio)])
+		out = s.jobsOf(out, q)
 	}
 	return s.jobsOf(out, s.queues[space])
 }
@@ -63,8 +73,17 @@ func (s *State) jobsOf(list []JobID, q []queued) []JobID {
 	return list
 }
 
-// position is a job's place among the waiting jobs of its VC, from 1.
+// position is a job's place among the jobs that wait in its VC for the same as it does, for
+// cells that the VC is guaranteed or for what others leave, from 1.
 func (s *State) position(j *job) (at, waiting int32) {
 	order := s.order(s.space(j.spec.VC))
-	return s.ranks.at[j.id], int32(len(order))
+	guaranteed := sort.Search(len(order), func(i int) bool { return s.find(order[i]).spec.Priority < cell.MinGuaranteed })
+	at, waiting = s.ranks.at[j.id], int32(len(order))
+	switch {
+	case at == 0:
+		return 0, 0
+	case j.spec.Priority < cell.MinGuaranteed:
+		return at - int32(guaranteed), waiting - int32(guaranteed)
+	}
+	return at, int32(guaranteed)
 }

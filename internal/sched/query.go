@@ -130,7 +130,7 @@ func (s *State) AsOf(now Time) *State {
 
 // Jobs returns the jobs that have not ended, in submission order.
 func (s *State) Jobs() []JobStatus {
-	out := make([]JobStatus, 0, s.slots.n)
+	out := make([]JobStatus, 0, s.slots.N)
 	for i := range s.jobs {
 		if s.jobs[i].spec != nil {
 			out = append(out, s.status(&s.jobs[i]))
@@ -141,7 +141,7 @@ func (s *State) Jobs() []JobStatus {
 }
 
 // Size is how many jobs there are that have not ended.
-func (s *State) Size() int { return s.slots.n }
+func (s *State) Size() int { return s.slots.N }
 
 // Job returns one job that has not ended.
 func (s *State) Job(id JobID) (JobStatus, bool) {

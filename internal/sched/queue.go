@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -126,34 +125,13 @@ type timer struct {
 	gang int32
 }
 
-// timers is a heap by time, then job.
-type timers []timer
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (t timers) Len() int { return len(t) }
-
-// Less orders by time, then job.
-func (t timers) Less(i, k int) bool {
-	return t[i].at < t[k].at || t[i].at == t[k].at && t[i].job < t[k].job
-}
-
-// Swap exchanges two timers.
-func (t timers) Swap(i, k int) { t[i], t[k] = t[k], t[i] }
-
-// Push appends a timer.
-func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
-
-// Pop removes the last timer.
-func (t *timers) Pop() any {
-	last := (*t)[len(*t)-1]
-	*t = (*t)[:len(*t)-1]
-	return last
-}
+// Before orders by time, then job.
+func (t timer) Before(o timer) bool { return t.at < o.at || t.at == o.at && t.job < o.job }
 
 // at sets a timer; a time that has passed sets none. Job 0 stands for the nodes.
 func (s *State) at(when Time, id JobID, gang int32) {
 	if when > s.now {
-		heap.Push(&s.timers, timer{when, id, gang})
+		s.timers.Push(timer{when, id, gang})
 	}
 }
 
@@ -162,7 +140,7 @@ func (s *State) at(when Time, id JobID, gang int32) {
 // more are dropped without a look: a restarted core does not have them.
 func (s *State) expire(now Time) {
 	for len(s.timers) > 0 && s.timers[0].at <= now {
-		t := heap.Pop(&s.timers).(timer)
+		t := s.timers.Pop()
 		if slot, ok := s.slots.get(t.job); ok && s.meant(&s.jobs[slot], t) {
 			s.touch(slot)
 			s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)

@@ -1,9 +1,13 @@
 package sched
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/hashtable"
+)
 
 // slotTable finds the slots of jobs by id.
-type slotTable struct{ table[slotCell] }
+type slotTable struct{ hashtable.Table[slotCell] }
 
 // slotCell is one entry; id 0 is none.
 type slotCell struct {
@@ -11,8 +15,8 @@ type slotCell struct {
 	slot int32
 }
 
-// hashed implements entry.
-func (c slotCell) hashed() uint32 { return hashID(c.id) }
+// Hashed implements hashtable.Entry.
+func (c slotCell) Hashed() uint32 { return hashID(c.id) }
 
 // hashID spreads ids. They are given out one after the other, so they must not be their
 // own hash: they would stand in one long row, whose end every removal would have to
@@ -24,14 +28,14 @@ func hashID(id JobID) uint32 {
 
 // get returns a job's slot; false when it is unknown.
 func (t *slotTable) get(id JobID) (int32, bool) {
-	if len(t.cells) == 0 {
+	if len(t.Cells) == 0 {
 		return none, false
 	}
-	i := t.home(hashID(id))
-	for t.cells[i].id != 0 && t.cells[i].id != id {
-		i = t.after(i)
+	i := t.Home(hashID(id))
+	for t.Cells[i].id != 0 && t.Cells[i].id != id {
+		i = t.After(i)
 	}
-	return t.cells[i].slot, t.cells[i].id != 0
+	return t.Cells[i].slot, t.Cells[i].id != 0
 }
 
 // of returns the slot of a job that is known.
@@ -41,13 +45,13 @@ func (t *slotTable) of(id JobID) int32 {
 }
 
 // put adds a job that is not there, remove takes out one that is.
-func (t *slotTable) put(id JobID, slot int32)    { t.add(slotCell{id, slot}) }
-func (t *slotTable) remove(id JobID, slot int32) { t.drop(slotCell{id, slot}) }
+func (t *slotTable) put(id JobID, slot int32)    { t.Add(slotCell{id, slot}) }
+func (t *slotTable) remove(id JobID, slot int32) { t.Drop(slotCell{id, slot}) }
 
 // ids returns all ids, ascending.
 func (t *slotTable) ids() []JobID {
-	out := make([]JobID, 0, t.n)
-	for _, c := range t.cells {
+	out := make([]JobID, 0, t.N)
+	for _, c := range t.Cells {
 		if c.id != 0 {
 			out = append(out, c.id)
 		}
@@ -57,5 +61,5 @@ func (t *slotTable) ids() []JobID {
 }
 
 func (t *slotTable) cloneIn(was *slotTable) slotTable {
-	return slotTable{t.table.cloneIn(&was.table)}
+	return slotTable{t.Table.CloneIn(&was.Table)}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/heap"
 )
 
 // Version names the decision code. Journal entries of another version are
@@ -44,7 +45,7 @@ type State struct {
 	unmade   []PolicyFailed // see Unmade; never changed in place
 	nodes    []nodeNote     // what is remembered about nodes, sorted by name
 	leaves   []leafNote     // bad leaves, sorted by node, SKU, device, part
-	timers   timers
+	timers   heap.Heap[timer]
 	dirty    []JobID                    // to settle, a heap of ids, since slots differ after a restart
 	promises []int32                    // attempt slots of reservations, in no order
 	partials int                        // jobs with members above a minimum

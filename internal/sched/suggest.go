@@ -414,7 +414,7 @@ func (t *suggester) afterTime() {
 		case len(f.kinds) > 0:
 			text += ", when the jobs that run have reached the ends that they declare"
 		case f.ended > 0: // only stops
-			text += ", with the grace of who is stopped until then"
+			text += ", with the grace of jobs that are stopped until then"
 		}
 		t.add(Suggestion{Kind: AfterTime, At: at}, nil, text, spanText(Duration(at-t.s.now)))
 	}

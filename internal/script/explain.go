@@ -80,7 +80,11 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s is %s", e.Name, e.Phase)
 	if e.Position > 0 {
-		fmt.Fprintf(&out, ", %d of %d waiting in VC %s", e.Position, e.Waiting, e.VC)
+		kind := ""
+		if e.Borrower {
+			kind = "opportunistic "
+		}
+		fmt.Fprintf(&out, ", %d of %d %swaiting in VC %s", e.Position, e.Waiting, kind, e.VC)
 	}
 	if e.Most > 0 {
 		fmt.Fprintf(&out, ", may have %d of its %d members", e.Size, e.Most)
@@ -180,6 +184,9 @@ func (s *Session) formatEstimate(e *sched.Estimate) string {
 	}
 	if e.Basis != "" {
 		out += "; it rests on " + e.Basis
+	}
+	if e.Order != "" {
+		out += "; starts " + e.Order
 	}
 	if e.Unknown != "" {
 		out += ": " + e.Unknown

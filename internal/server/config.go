@@ -134,7 +134,7 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	}
 	if in.IfMatch == "" {
 		return engine.Reply{}, rest.NewProblem(http.StatusPreconditionRequired, rest.CodePreconditionReq,
-			"If-Match is needed: the tag that GET /config gave, so that nobody's change is lost; * replaces any")
+			"If-Match is needed: the tag that GET /config gave, so that no change is lost; * replaces any")
 	}
 	s.configMu.Lock()
 	defer s.configMu.Unlock()

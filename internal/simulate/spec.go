@@ -303,7 +303,7 @@ func ParsePolicy(text string) (sched.VCConfig, error) {
 		}
 	}
 	if vc.Moves > 0 && vc.Backfill != "" && vc.Backfill != "none" {
-		wrong.add(fmt.Errorf("policy %q: nobody moves beside backfill; leave out backfill or defragmentation", text))
+		wrong.add(fmt.Errorf("policy %q: backfill and defragmentation do not go together; leave out one of the two", text))
 	}
 	slices.SortFunc(vc.Params, func(a, b sched.Param) int { return cmp.Compare(a.Key, b.Key) })
 	return vc, wrong.all()

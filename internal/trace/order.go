@@ -2,12 +2,12 @@ package trace
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"iter"
 	"math"
 	"slices"
 
+	"github.com/combsched/comb/internal/heap"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -119,7 +119,7 @@ func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
 		}
 		if r.order != nil && w.give(math.MaxInt64) && w.order.jobs >= 0 && w.read != w.order.jobs {
 			yield(Job{}, &Error{File: r.file, Kind: "changed",
-				Text: fmt.Sprintf("the file had %d jobs and now has %d: it changed while it was read; try again when nobody writes to it", w.order.jobs, w.read)})
+				Text: fmt.Sprintf("the file had %d jobs and now has %d: it changed while it was read; try again when it is complete", w.order.jobs, w.read)})
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
 type window struct {
 	order *Order
 	yield func(Job, error) bool
-	held  waiting
+	held  heap.Heap[entry]
 	read  int64
 	// rebase says that the first job that is given is submitted at 0; zero is its time.
 	rebase, begun bool
@@ -142,14 +142,14 @@ func (w *window) take(j *Job) bool {
 		return w.out(j)
 	}
 	held := *j
-	heap.Push(&w.held, entry{&held, w.read})
+	w.held.Push(entry{&held, w.read})
 	return w.read%orderBlock != 0 || w.give(w.order.behind(w.read))
 }
 
 // give gives the held jobs that no job behind is submitted before.
 func (w *window) give(until sched.Time) bool {
 	for len(w.held) > 0 && w.held[0].job.Submit <= until {
-		if !w.out(heap.Pop(&w.held).(entry).job) {
+		if !w.out(w.held.Pop().job) {
 			return false
 		}
 	}
@@ -179,25 +179,9 @@ type entry struct {
 	at  int64
 }
 
-// waiting is a heap by submission, then by place in the file.
-type waiting []entry
-
-func (h waiting) Len() int      { return len(h) }
-func (h waiting) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h waiting) Less(a, b int) bool {
-	return cmp.Or(cmp.Compare(h[a].job.Submit, h[b].job.Submit), cmp.Compare(h[a].at, h[b].at)) < 0
-}
-
-// Push implements heap.Interface.
-func (h *waiting) Push(x any) { *h = append(*h, x.(entry)) }
-
-// Pop implements heap.Interface.
-func (h *waiting) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	(*h)[last] = entry{}
-	*h = (*h)[:last]
-	return x
+// Before orders by submission, then by place in the file.
+func (e entry) Before(o entry) bool {
+	return cmp.Or(cmp.Compare(e.job.Submit, o.job.Submit), cmp.Compare(e.at, o.at)) < 0
 }
 
 // all reads the jobs into memory and sorts them. Errors go to bad, as long as it says

@@ -1,0 +1,78 @@
+// Package hashtable is a hash table whose cells its user searches, by whatever an entry is
+// looked for.
+package hashtable
+
+// Table is a hash table of small entries that never change while they are in it;
+// collisions go to the next free cell. A search begins at Home and goes on with After.
+type Table[E Entry] struct {
+	Cells []E // a power of two of them, at most half of them full; zero is free
+	N     int // entries
+}
+
+// Entry says what its place in a table depends on. The zero entry is none.
+type Entry interface {
+	comparable
+	// Hashed is the hash of what the entry is looked for by.
+	Hashed() uint32
+}
+
+// Home is where a search begins; the table must have cells.
+func (t *Table[E]) Home(hash uint32) int { return int(hash) & (len(t.Cells) - 1) }
+
+// After is where a search goes on after a cell.
+func (t *Table[E]) After(i int) int { return (i + 1) & (len(t.Cells) - 1) }
+
+// Add adds an entry.
+func (t *Table[E]) Add(e E) {
+	if t.N++; 2*t.N > len(t.Cells) {
+		var none E
+		all := t.Cells
+		t.Cells = make([]E, max(16, 2*len(all)))
+		for _, o := range all {
+			if o != none {
+				t.insert(o)
+			}
+		}
+	}
+	t.insert(e)
+}
+
+func (t *Table[E]) insert(e E) {
+	var none E
+	i := t.Home(e.Hashed())
+	for t.Cells[i] != none {
+		i = t.After(i)
+	}
+	t.Cells[i] = e
+}
+
+// Drop takes an entry out, if it is there; those after it that were pushed on by it
+// move up, so that no search ends too early.
+func (t *Table[E]) Drop(e E) {
+	if len(t.Cells) == 0 {
+		return
+	}
+	var none E
+	i := t.Home(e.Hashed())
+	for t.Cells[i] != e {
+		if t.Cells[i] == none {
+			return
+		}
+		i = t.After(i)
+	}
+	t.N--
+	for k := t.After(i); t.Cells[k] != none; k = t.After(k) {
+		// What stands at k may move to i unless its home lies between them.
+		away := (k - t.Home(t.Cells[k].Hashed())) & (len(t.Cells) - 1)
+		if away >= (k-i)&(len(t.Cells)-1) {
+			t.Cells[i] = t.Cells[k]
+			i = k
+		}
+	}
+	t.Cells[i] = none
+}
+
+// CloneIn returns a copy in the memory of another table.
+func (t *Table[E]) CloneIn(was *Table[E]) Table[E] {
+	return Table[E]{append(was.Cells[:0], t.Cells...), t.N}
+}

@@ -1,0 +1,56 @@
+// Package heap keeps what comes next at the front: a binary heap of values that say
+// themselves which goes before which.
+package heap
+
+// Item is a value in a heap.
+type Item[T any] interface {
+	// Before reports whether the value comes out before another one.
+	Before(T) bool
+}
+
+// Heap is a binary heap; its first element is the one that comes out next.
+type Heap[T Item[T]] []T
+
+// Push adds a value.
+func (h *Heap[T]) Push(x T) {
+	*h = append(*h, x)
+	q := *h
+	for i := len(q) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !q[i].Before(q[up]) {
+			return
+		}
+		q[i], q[up] = q[up], q[i]
+		i = up
+	}
+}
+
+// Pop takes out the first value; the heap must not be empty.
+func (h *Heap[T]) Pop() T {
+	q := *h
+	n := len(q) - 1
+	first := q[0]
+	var none T
+	q[0], q[n] = q[n], none
+	*h = q[:n]
+	(*h).sink()
+	return first
+}
+
+// sink lets the value at the front find its place.
+func (h Heap[T]) sink() {
+	for i := 0; ; {
+		next := 2*i + 1
+		if next >= len(h) {
+			return
+		}
+		if r := next + 1; r < len(h) && h[r].Before(h[next]) {
+			next = r
+		}
+		if !h[next].Before(h[i]) {
+			return
+		}
+		h[i], h[next] = h[next], h[i]
+		i = next
+	}
+}

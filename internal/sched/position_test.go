@@ -1,0 +1,104 @@
+package sched_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
+)
+
+// waits is what is told of one job that waits.
+type waits struct {
+	name     sched.JobName
+	queue    string // its VC, and whether it borrows
+	priority cell.Priority
+	position int32
+	start    sched.Time
+	reason   sched.ReasonCode
+	order    string
+}
+
+// On random states of all policies the place in the queue and the estimate agree: wherever a job
+// starts before one that stands ahead of it in the same queue, its estimate and the other one's
+// say so, by name; and what is promised cells stands before all that are not.
+func TestPositionAgreesWithEstimate(t *testing.T) {
+	pairs, others := 0, 0
+	for seed := range seeds.Of(t, 60) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		all := crowd(t, r)
+		for _, a := range all {
+			for _, b := range all {
+				if a.queue != b.queue || a.position >= b.position {
+					continue
+				}
+				pairs++
+				if b.start < a.start {
+					others++
+				}
+				if err := agree(&a, &b); err != nil {
+					t.Errorf("seed %d: %v\n%+v\n%+v", seed, err, a, b)
+				}
+			}
+		}
+	}
+	t.Logf("%d pairs of jobs in one queue, of which %d start the other way around", pairs, others)
+	if seeds.Modest() && (pairs < 200 || others < 5) {
+		t.Errorf("too little was tried: %d pairs, %d the other way around", pairs, others)
+	}
+}
+
+// agree compares what is told of a job and of another one that stands behind it.
+func agree(a, b *waits) error {
+	overtakes := b.start < a.start
+	if named := names(a.order, "after ", b.name); named != overtakes {
+		return fmt.Errorf("the estimate of %s names %s as sooner: %v, and it is: %v", a.name, b.name, named, overtakes)
+	}
+	if named := names(b.order, "before ", a.name); named != overtakes {
+		return fmt.Errorf("the estimate of %s names %s as later: %v, and it is: %v", b.name, a.name, named, overtakes)
+	}
+	if b.reason == sched.WaitingPreemption && a.reason != b.reason && a.priority == b.priority {
+		return fmt.Errorf("%s has its cells promised and stands behind %s", b.name, a.name)
+	}
+	return nil
+}
+
+// names reports whether the part of a text that begins so names a job.
+func names(text, begins string, name sched.JobName) bool {
+	for part := range strings.SplitSeq(text, "; ") {
+		if rest, ok := strings.CutPrefix(part, begins); ok {
+			return slices.Contains(strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == ',' }), string(name))
+		}
+	}
+	return false
+}
+
+// crowd lets jobs of one priority and of none come to two VCs, and returns what is told of those
+// that wait and whose start is one instant.
+func crowd(t *testing.T, r *rand.Rand) (out []waits) {
+	cfg := cluster(4, map[cell.VCName]int32{"a": 2, "b": 1})
+	for i := range cfg.VCs {
+		cfg.VCs[i].Policy = policy.Names()[r.IntN(len(policy.Names()))]
+		cfg.VCs[i].Backfill = []string{"", "easy"}[r.IntN(2)]
+	}
+	w := newWorld(t, cfg)
+	for i := range 12 {
+		w.now += sched.Time(r.IntN(30_000_000))
+		j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, 10, 10, 100}[r.IntN(4)], 1, 1+r.Int32N(4))
+		j.User, j.Grace = sched.Subject(fmt.Sprint("u", r.IntN(2))), 0 // so that all paces are one
+		w.start(w.submit(limited(j, sched.Duration(1+r.IntN(50))*sched.Minute)))
+	}
+	w.s = w.s.At(w.now)
+	for _, j := range w.s.Jobs() {
+		est, ok := w.s.Estimate(j.ID, nil)
+		if e, _ := w.s.Why(j.ID); ok && est.Latest != 0 && est.Earliest == est.Latest {
+			out = append(out, waits{j.Name, fmt.Sprint(j.VC, e.Borrower), j.Priority, e.Position, est.Latest, e.Gangs[0].Reason.Code, est.Order})
+		}
+	}
+	return out
+}
