@@ -27,20 +27,22 @@ func TestTable(t *testing.T) {
 		}
 		table.Drop(pair{100, 5}) // which was never there
 		for key := uint32(1); key <= 60; key++ {
-			if want := pair{key, 5}; found(&table, want) != held[want] {
+			want := pair{key, 5}
+			if found(&table, want) != held[want] {
 				t.Fatalf("key %d found: %v, and is there: %v", key, !held[want], held[want])
 			}
 		}
 	}
 	twin := table.CloneIn(&Table[pair]{Cells: make([]pair, 1, 512)})
 	twin.Add(pair{200, 5})
-	if table.N != len(held) || twin.N != table.N+1 || found(&table, pair{200, 5}) || !found(&twin, pair{200, 5}) {
+	more := pair{200, 5}
+	if table.N != len(held) || twin.N != table.N+1 || found(&table, more) || !found(&twin, more) {
 		t.Errorf("%d entries, %d in the copy, want %d", table.N, twin.N, len(held))
 	}
 }
 
 func found(t *Table[pair], p pair) bool {
-	for i := t.Home(p.Hashed()); t.Cells[i] != (pair{}); i = t.After(i) {
+	for i := t.Home(p.Hashed()); t.Cells[i].key != 0; i = t.After(i) {
 		if t.Cells[i] == p {
 			return true
 		}
