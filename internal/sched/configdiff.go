@@ -219,7 +219,20 @@ func policyText(c VCConfig) string {
 	return text
 }
 
-func durationText(d Duration) string { return (time.Duration(d) * time.Microsecond).String() }
+// durationText shows a duration as files and flags take it, without empty parts: 1d12h, 5m, 1m30s.
+func durationText(d Duration) string {
+	out := ""
+	for i, size := range []Duration{24 * Hour, Hour, Minute} {
+		if n := d / size; n > 0 {
+			out += fmt.Sprintf("%d%c", n, "dhm"[i])
+		}
+		d %= size
+	}
+	if d == 0 && out != "" {
+		return out
+	}
+	return out + (time.Duration(d) * time.Microsecond).String()
+}
 
 // skus compares the leaf types.
 func (d *differ) skus() []SKUChange {

@@ -123,7 +123,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 		holders = holders[:min(len(holders), maxNamed)]
 		slices.Sort(holders)
 	}
-	code, text := BadHardware, s.illText(r.Nodes, ill.drainers, holders, crowded)
+	code, text := BadHardware, s.illText(ill.nodes, ill.drainers, holders, crowded)
 	if len(r.Nodes) == 0 && len(ill.drainers) > 0 {
 		code = Draining
 	}
@@ -137,7 +137,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 
 // illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
 // out besides, the jobs that hold what it could use: then no part of that is enough.
-func (s *State) illText(bad []cell.NodeName, drainers, holders []JobID, crowded bool) string {
+func (s *State) illText(bad []int32, drainers, holders []JobID, crowded bool) string {
 	lacks := ", which runs on devices that the configuration lacks"
 	if len(drainers) > 1 {
 		lacks = ", which run on devices that the configuration lacks"
@@ -147,10 +147,7 @@ func (s *State) illText(bad []cell.NodeName, drainers, holders []JobID, crowded 
 		inWay = append(inWay, s.jobList(holders))
 	}
 	if len(bad) > 0 || len(drainers) == 0 {
-		what := "what is bad or cordoned"
-		if len(bad) > 0 {
-			what += " on " + nodeList(bad)
-		}
+		what := outOfService(s.cl, s.leaves, bad)
 		ifs, inWay = append(ifs, what+" were in service"), append(inWay, what)
 	}
 	if len(drainers) > 0 {
@@ -164,4 +161,45 @@ func (s *State) illText(bad []cell.NodeName, drainers, holders []JobID, crowded 
 		return "in its way is " + inWay[0]
 	}
 	return "in its way are " + strings.Join(inWay, ", and ")
+}
+
+// outOfService says what is wrong with which nodes: "what is cordoned on n1, n2 and what is bad on n3".
+func outOfService(cl *cell.Cluster, bad []leafNote, nodes []int32) string {
+	if len(nodes) == 0 {
+		return "what is out of service"
+	}
+	var parts []string
+	names := map[string][]cell.NodeName{}
+	for _, i := range nodes[:min(len(nodes), maxNamed)] {
+		fault := faultOf(cl, bad, i)
+		if names[fault] == nil {
+			parts = append(parts, fault)
+		}
+		names[fault] = append(names[fault], cl.Forest().Nodes[i].Name)
+	}
+	for i, fault := range parts {
+		parts[i] = "what is " + fault + " on " + nodeList(names[fault])
+	}
+	return strings.Join(parts, " and ")
+}
+
+// faultOf names what keeps a node, or leaves of it, out of service.
+func faultOf(cl *cell.Cluster, bad []leafNote, node int32) string {
+	f := cl.Forest()
+	var words []string
+	for _, b := range []struct {
+		blame cell.Blame
+		word  string
+	}{{cell.Down, "down"}, {cell.Cordoned, "cordoned"}, {cell.Suspect, "suspect"}} {
+		if cl.Blame(node)&b.blame != 0 {
+			words = append(words, b.word)
+		}
+	}
+	noted := slices.ContainsFunc(bad, func(n leafNote) bool {
+		return n.Node == f.Nodes[node].Name && f.FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None
+	})
+	if noted || len(words) == 0 {
+		words = append(words, "bad")
+	}
+	return strings.Join(words, " and ")
 }

@@ -240,7 +240,7 @@ func (s *State) vcStatus(space int32) VCStatus {
 		}
 		first := f.Cells[r.Cell].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
-			if s.leafBad(l) {
+			if s.cl.LeafBad(l) || s.cl.Blame(f.Cells[f.Leaves[l]].Node)&^cell.Cordoned != 0 {
 				use.Bad++
 			}
 			if h, _ := s.cl.Holder(l); h != cell.None && s.cl.Alloc(h).Opportunistic() {

@@ -272,7 +272,7 @@ type VCStatus struct {
 	Orphaned      int32         `json:"orphaned,omitempty"`       // devices that its jobs still use and the configuration lacks
 	Gone          bool          `json:"gone,omitempty"`           // no longer in the configuration; its jobs are
 	Lent          int32         `json:"lent"`                     // leaves of its bound cells used by opportunistic jobs
-	Bad           int32         `json:"bad"`                      // leaves of its bound cells that are bad
+	Bad           int32         `json:"bad"`                      // leaves of its bound cells that are bad, or on nodes that are down or suspect; cordoned is not bad
 	Waiting       int32         `json:"waiting"`                  // jobs
 	Active        int32         `json:"active"`
 	Cells         []QuotaUse    `json:"cells"`
@@ -285,7 +285,7 @@ type VCUse struct {
 	Used          int32 `json:"used"`          // of the guarantee
 	Opportunistic int32 `json:"opportunistic"` // borrowed
 	Lent          int32 `json:"lent"`          // of its bound cells, used by opportunistic jobs
-	Bad           int32 `json:"bad"`           // of its bound cells
+	Bad           int32 `json:"bad"`           // of its bound cells, see VCStatus
 }
 
 // QuotaUse is one line of a VC's guarantee.
