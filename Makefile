@@ -16,7 +16,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo walk test check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo walk test test-container check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -42,6 +42,10 @@ LONGEST = ./internal/lab ./internal/script ./internal/executor/local ./internal/
 
 test: ## runs all tests (under 10 minutes on 2 cores; live tests wait most of their time, so four packages at a time)
 	$(GO) test -p 4 -timeout 20m $(LONGEST) ./...
+
+test-container: ## runs the tests of containers: needs root, and Debian's docker.io, iptables and busybox-static (under 5 minutes)
+	$(GO) vet -tags container ./internal/lab/containers ./internal/executor/local
+	$(GO) test -count=1 -timeout 15m -tags container ./internal/lab/containers
 
 check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) vet ./...

@@ -38,7 +38,7 @@ this shell's environment, which is kept like a secret of the job. With another
 server, which is told, or with --clean, it gets a folder of its own and a few
 variables of the server's. Variables that the system sets for every task, and
 those of --env, count before the shell's.`,
-		Example: "  comb job run --gpus 2 -- nvidia-smi\n  comb job run -d --name nightly --tasks 4 --gpus 1 -- python train.py",
+		Example: "  comb job run --gpus 2 -- nvidia-smi\n  comb job run --image python:3.12 --gpus 2 -- python -c 'print(1)'\n  comb job run -d --name nightly --tasks 4 --gpus 1 -- python train.py",
 		Args:    args(cobra.MinimumNArgs(1))}
 	f := c.Flags()
 	f.SetInterspersed(false)
@@ -50,6 +50,7 @@ those of --env, count before the shell's.`,
 	f.StringVar(&q.VC, "vc", "", "virtual cluster")
 	f.StringVar(&q.SKU, "sku", "", "SKU to run on (default: any)")
 	f.StringVar(&q.Priority, "priority", "", "crit, prod, test, oppo or a number")
+	f.StringVar(&q.Image, "image", "", "run each task in a container of this image, such as python:3.12: neither this folder nor this shell's environment")
 	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: this one; with --clean the attempt's own)")
 	f.StringVar(&q.TimeLimit, "time-limit", "", "end it after this running time, such as 90m")
 	f.StringVar(&q.Grace, "grace", "", "between SIGTERM and SIGKILL, such as 30s")
@@ -81,7 +82,7 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 		return err
 	}
 	client := server.client
-	if !r.clean {
+	if !r.clean && r.job.Image == "" {
 		if client, err = a.bring(ctx, &server, &r.job); err != nil {
 			return err
 		}
@@ -153,6 +154,9 @@ var flagOfKey = map[string]string{
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
 	"quick.caller.folder":                          "the present folder",
 	"quick.caller.folder.path":                     "the present folder",
+	"taskRoles.main":                               "--image",
+	"taskRoles.main.dockerImage":                   "--image",
+	"prerequisites.0.uri":                          "--image",
 	"quick.name":                                   "--name",
 	"quick.vc":                                     "--vc",
 	"quick.cpus":                                   "--cpus",

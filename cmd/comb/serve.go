@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -43,14 +45,16 @@ type serveFlags struct {
 	virtualGPUs  int
 	overcommit   bool
 	requireImage bool
+	runtime      string
 	logLevel     string
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	s := serveFlags{}
 	c := &cobra.Command{Use: "serve", Short: "Run the server on this machine",
-		Long: `Run the server: it accepts jobs, places them, and runs their tasks as processes of
-this machine. Without a cluster file the machine is one node with its GPUs and
+		Long: `Run the server: it accepts jobs, places them, and runs their tasks on this machine:
+in containers where a job names an image and a container engine answers (DOCKER_HOST
+says where, else /var/run/docker.sock), as processes else. Without a cluster file the machine is one node with its GPUs and
 one virtual cluster, "default". With one, all nodes of the file run here.
 
 The first start makes a token and keeps it in the data directory as admin-token.
@@ -68,6 +72,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
 	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
+	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
 	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -77,6 +82,9 @@ is; "comb config apply", or --cluster, replaces it.`,
 		}
 		if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
 			return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
+		}
+		if !slices.Contains([]string{"auto", "container", "process"}, s.runtime) {
+			return usage(c, "--runtime %q: want auto, container or process", s.runtime)
 		}
 		s.data = first(s.data, a.defaultData())
 		if strings.HasPrefix(s.data, "/nonexistent/") {
@@ -97,6 +105,7 @@ type daemon struct {
 	store    *store.Store
 	live     *engine.Live
 	executor executor.Executor
+	runtime  runtime
 	engine   *engine.Engine
 	machine  local.Machine
 	source   []byte // of the cluster file
@@ -111,6 +120,13 @@ func (d *daemon) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if d.runtime.images = jobspec.ImagesIgnored; d.flags.requireImage {
+		d.runtime.images = jobspec.ImagesRefused
+	}
+	if err := d.runtime.find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST")); err != nil {
+		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
+	}
+	defer d.runtime.close()
 	listener, err := server.Listen(ctx, d.flags.listen, d.flags.insecure)
 	if err != nil {
 		return err
@@ -164,7 +180,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		Secrets: func(id sched.JobID) (map[string]string, error) {
 			return d.store.Secrets(context.WithoutCancel(ctx), id)
 		},
-		Room: d.store.Room, RequireImage: d.flags.requireImage, Log: d.log, Path: d.app.env("PATH"),
+		Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Network: d.runtime.network, Log: d.log, Path: d.app.env("PATH"),
 	})
 	if err != nil {
 		return err
@@ -305,7 +321,7 @@ type serving struct {
 func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	handler := server.New(server.Options{
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor,
-		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, RequireImage: d.flags.requireImage,
+		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Now: wallTime, Log: d.log,
 	})
@@ -325,8 +341,8 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	}
 	defer withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
-	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nconfiguration: %s\n",
-		versionText(), e.URL, v.token, d.flags.data, clean(v.text, true))
+	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
+		versionText(), e.URL, v.token, d.flags.data, d.runtime.text, clean(v.text, true))
 	var err error
 	select {
 	case <-ctx.Done():

@@ -129,7 +129,13 @@ func (a *app) nodeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(out, func(t *table) { a.drawNodes(t, out.Nodes) })
+			return a.show(out, func(t *table) {
+				a.drawNodes(t, out.Nodes)
+				if out.Runtime != "" && !a.noHeaders {
+					t.line("")
+					t.line("tasks run as %s", out.Runtime)
+				}
+			})
 		}}
 	reason := ""
 	cordon := a.nodeWrite("cordon NODE", "Take a node out of placement; what runs there goes on",

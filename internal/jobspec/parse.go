@@ -20,12 +20,22 @@ type Env struct {
 	// DefaultVC is the VC of a job that names none; "" is "default".
 	DefaultVC cell.VCName
 	// Name and VC, when set, replace what the file says, as a submission may ask.
-	Name string
-	VC   cell.VCName
-	// RequireImage refuses jobs with a dockerImage, because a runtime that starts
-	// plain processes cannot honour it; otherwise the image is ignored with a warning.
-	RequireImage bool
+	Name   string
+	VC     cell.VCName
+	Images ImageUse
 }
+
+// ImageUse is what becomes of an image that a role names.
+type ImageUse uint8
+
+// Where tasks run as plain processes an image is ignored, with a warning, or refused.
+// Where they may run in containers it is used, or every role must have one.
+const (
+	ImagesIgnored ImageUse = iota
+	ImagesRefused
+	ImagesUsed
+	ImagesNeeded
+)
 
 // Result is a job file that was accepted.
 type Result struct {

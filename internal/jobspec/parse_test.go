@@ -185,12 +185,12 @@ defaults: {virtualCluster: nowhere}
 	if problems != nil || result.Job.Name != "replaced" || result.Job.VC != "mixed" || len(result.Job.Roles[0].SKUs) != 2 {
 		t.Errorf("a submission's name and VC: %+v, %v", result, problems)
 	}
-	env.Name, env.VC, env.RequireImage = "a.b", "none", true
+	env.Name, env.VC, env.Images = "a.b", "none", ImagesRefused
 	_, problems = Parse("f", []byte(src), env)
 	want := strings.Join([]string{
 		`name: "a.b" is not a name: use at most 255 letters, digits, - and _`,
 		`vc: there is no virtual cluster "none"; the cluster has all, cpu, default, mixed, pinned`,
-		`f:7:23: taskRoles.main.dockerImage: the image "a/b" cannot be used: tasks run as plain processes of the machine here; leave dockerImage out`,
+		`f:7:23: taskRoles.main.dockerImage: the image "a/b" cannot be used: tasks run as plain processes of the machine here; leave it out, or have the server started where a container engine answers (comb serve --runtime container)`,
 	}, "\n")
 	if diff := cmp.Diff(want, problems.Error()); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

@@ -27,6 +27,7 @@ type QuickJob struct {
 	Command  []string // program and arguments; the shell gets each as one word
 	Env      []sched.EnvVar
 	WorkDir  string
+	Image    string // of the container that it runs in
 	// TimeLimit and Grace are durations as extras.comb takes them.
 	TimeLimit, Grace string
 	// Caller is the environment of who submits it, NAME=VALUE with a zero byte
@@ -55,8 +56,17 @@ func (q QuickJob) Source() string {
 		line(0, "defaults:")
 		line(1, "virtualCluster: %s", quoteYAML(q.VC))
 	}
+	if q.Image != "" {
+		line(0, "prerequisites:")
+		line(1, "- type: dockerimage")
+		line(1, "  name: image")
+		line(1, "  uri: %s", quoteYAML(q.Image))
+	}
 	line(0, "taskRoles:")
 	line(1, quickRole+":")
+	if q.Image != "" {
+		line(2, "dockerImage: image")
+	}
 	if q.Tasks != 0 {
 		line(2, "instances: %d", q.Tasks)
 	}
@@ -129,6 +139,9 @@ func plainNumber(s string) string {
 // Quick makes a job of a command line by the same way as a file: its problems
 // name the keys of that file, without lines, which nobody has seen.
 func Quick(q QuickJob, env Env) (*Result, document.Problems) {
+	if env.Images == ImagesIgnored {
+		env.Images = ImagesRefused // its submitter asked for the image just now
+	}
 	result, problems := Parse("", []byte(q.Source()), env)
 	problems = slices.Clone(problems)
 	for i := range problems {

@@ -227,15 +227,20 @@ func (p *parser) readChoices(m *document.MapReader, r *role) *prerequisite {
 // checkImage takes the image over. A runtime of plain processes cannot honour it.
 func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role) {
 	if image == nil {
+		if p.env.Images == ImagesNeeded {
+			p.r.Problem(m.Self(), "the role names no image, and every task runs in a container here: give it a dockerImage, which names a prerequisite of type dockerimage")
+		}
 		return
 	}
 	r.Launch.Image = image.uri
 	at := m.Node("dockerImage")
-	if p.env.RequireImage {
-		p.r.Problem(at, "the image %s cannot be used: tasks run as plain processes of the machine here; leave dockerImage out", document.Quote(image.uri))
-		return
+	switch p.env.Images {
+	case ImagesIgnored:
+		p.r.Warn(at, "the image %s is ignored: tasks run as plain processes of the machine here", document.Quote(image.uri))
+	case ImagesRefused:
+		p.r.Problem(at, "the image %s cannot be used: tasks run as plain processes of the machine here; leave it out, "+
+			"or have the server started where a container engine answers (comb serve --runtime container)", document.Quote(image.uri))
 	}
-	p.r.Warn(at, "the image %s is ignored: tasks run as plain processes of the machine here", document.Quote(image.uri))
 }
 
 // sizeRole finds the role's SKU and how many leaves a task needs.

@@ -64,6 +64,7 @@ type QuickJob struct {
 	SKU       string            `json:"sku,omitempty"`
 	Priority  string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
 	WorkDir   string            `json:"work_dir,omitempty"`
+	Image     string            `json:"image,omitempty" doc:"Of the container that each task runs in"`
 	TimeLimit string            `json:"time_limit,omitempty" doc:"Such as 90m"`
 	Grace     string            `json:"grace,omitempty" doc:"Between SIGTERM and SIGKILL, such as 30s"`
 	Env       map[string]string `json:"env,omitempty"`
@@ -193,7 +194,8 @@ type VCList struct {
 
 // NodeList lists nodes.
 type NodeList struct {
-	Nodes []sched.NodeStatus `json:"nodes"`
+	Nodes   []sched.NodeStatus `json:"nodes"`
+	Runtime string             `json:"runtime,omitempty" doc:"What runs tasks, in words"`
 }
 
 // CellList is the physical forest.

@@ -66,7 +66,7 @@ func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[sched.VCStatus
 }
 
 func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.NodeList], error) {
-	out := rest.NodeList{Nodes: []sched.NodeStatus{}}
+	out := rest.NodeList{Nodes: []sched.NodeStatus{}, Runtime: s.opts.Runtime}
 	err := s.read(ctx, in.after(), func(st *sched.State) { out.Nodes = append(out.Nodes, st.Nodes()...) })
 	if err != nil {
 		return nil, err

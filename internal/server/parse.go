@@ -27,7 +27,7 @@ const maxProblems = 100
 // name gets one that follows from the idempotency key, if there is one: the same
 // request again must be the same job.
 func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string) (*jobspec.Result, error) {
-	env := jobspec.Env{User: subjectOf(ctx), RequireImage: s.opts.RequireImage, Name: r.Name, VC: cell.VCName(r.VC)}
+	env := jobspec.Env{User: subjectOf(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC)}
 	err := s.read(ctx, 0, func(st *sched.State) { env.Config = st.Config() })
 	if err != nil {
 		return nil, err
@@ -35,6 +35,9 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	var result *jobspec.Result
 	var problems document.Problems
 	if r.Quick != nil {
+		if r.Quick.Image != "" && r.Quick.Caller != nil {
+			return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "a job with an image runs in its container, not in a caller's folder and environment: leave the caller out")
+		}
 		if err := s.checkCaller(ctx, r.Quick.Caller); err != nil {
 			return nil, err
 		}
@@ -66,7 +69,7 @@ func documentProblem(detail string, ps document.Problems) *rest.Problem {
 func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	out := jobspec.QuickJob{
 		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
-		MemoryMB: q.MemoryMB, Command: q.Command, WorkDir: q.WorkDir, TimeLimit: q.TimeLimit, Grace: q.Grace,
+		MemoryMB: q.MemoryMB, Command: q.Command, WorkDir: q.WorkDir, Image: q.Image, TimeLimit: q.TimeLimit, Grace: q.Grace,
 	}
 	if out.Name == "" {
 		out.Name = quickName(q.Command, key)

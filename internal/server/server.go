@@ -27,6 +27,7 @@ import (
 
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/store"
@@ -50,10 +51,11 @@ type Options struct {
 	CheckCluster func(*sched.Config) error
 	// SameFolder says why a task cannot run in the folder that a caller on this
 	// machine means; nil where tasks do not run on this machine.
-	SameFolder   func(rest.Folder) error
-	RequireImage bool // refuse jobs without a container image being honoured
-	Version      string
-	Cluster      string // the data directory's id
+	SameFolder func(rest.Folder) error
+	Images     jobspec.ImageUse // what becomes of an image that a job names
+	Runtime    string           // what runs tasks, in words
+	Version    string
+	Cluster    string // the data directory's id
 	// Hosts are the names, beside loopback, under which clients may call;
 	// AnyAddress also allows any literal IP address, for a public listener.
 	Hosts      []string

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -31,7 +33,7 @@ func (e *Executor) suspends() bool {
 }
 
 // freezes tries a group below a parent: the parent itself comes and goes with the tasks.
-func freezes(p cgroupParent) bool {
+func freezes(p cgroup.Parent) bool {
 	if !p.V2 {
 		return false
 	}
@@ -39,7 +41,7 @@ func freezes(p cgroupParent) bool {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return false
 	}
-	defer removeGroups([]string{dir})
+	defer cgroup.Remove([]string{dir})
 	return os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) == nil &&
 		os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0) == nil
 }
@@ -54,14 +56,14 @@ func (e *Executor) stopsProcess() bool {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	}()
-	p := procOf(cmd.Process.Pid)
-	p.signal(unix.SIGSTOP)
+	p := process.Of(cmd.Process.Pid)
+	p.Signal(unix.SIGSTOP)
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		st, ok := readStat(p.PID)
-		if !ok || st.start != p.Start || st.dead() {
+		st, ok := process.ReadStat(p.PID)
+		if !ok || st.Start != p.Start || st.Dead() {
 			return false
 		}
-		if st.state == 'T' {
+		if st.State == 'T' {
 			return true
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -220,22 +218,6 @@ func TestRotationEndsWhileATaskIsAsked(t *testing.T) {
 	}
 }
 
-func TestSignalMask(t *testing.T) {
-	for _, tt := range []struct {
-		mask string
-		sig  unix.Signal
-		want bool
-	}{
-		{"0000000000000200", unix.SIGUSR1, true}, {"0000000000000200", unix.SIGUSR2, false},
-		{"ffffffffffffffff", 64, true}, {"", unix.SIGUSR1, false}, {"zz", unix.SIGUSR1, false},
-		{"ffffffffffffffff", 0, false}, {"ffffffffffffffff", 65, false},
-	} {
-		if got := hasSignal(tt.mask, tt.sig); got != tt.want {
-			t.Errorf("signal %d in %q: %v", tt.sig, tt.mask, got)
-		}
-	}
-}
-
 // A damaged rotation is passed over: the task goes on as before.
 func TestDamagedRotation(t *testing.T) {
 	w := newWorld(t)
@@ -247,7 +229,7 @@ func TestDamagedRotation(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.supervisor(a.Attempt).signal(sigOrder)
+		w.supervisor(a.Attempt).Signal(sigOrder)
 		w.grows(1)
 	}
 	// The server's word replaces a folder that the task made of the file.

@@ -71,9 +71,19 @@ func takeLocks(locks []deviceLock, owner string, how int) (held []*os.File, err 
 	return held, nil
 }
 
+// openLock opens the file of a lock, also for process 1 of a container, which is another
+// user where the server is root; nobody else reaches the folder.
+func openLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o666)
+	if err == nil {
+		_ = f.Chmod(0o666) // one that is another's is open already
+	}
+	return f, err
+}
+
 // take adds what a lock holds to held, or says why it cannot be had.
 func (l *deviceLock) take(held []*os.File, owner string, how int) ([]*os.File, error) {
-	f, err := os.OpenFile(l.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openLock(l.Path)
 	if err == nil {
 		held = append(held, f)
 		err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
@@ -96,7 +106,7 @@ func (l *deviceLock) takeDevice(held []*os.File) ([]*os.File, error) {
 	if l.Device == "" {
 		return held, nil // of an older server
 	}
-	f, err := os.OpenFile(l.Device, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openLock(l.Device)
 	if err == nil {
 		held = append(held, f)
 		mine := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart, Start: int64(l.Parts), Len: 1}

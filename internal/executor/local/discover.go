@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/executor/local/nvidia"
+	"github.com/combsched/comb/internal/executor/local/process"
 )
 
 // Machine is what this machine can give to tasks.
@@ -29,7 +30,7 @@ func Discover(ctx context.Context) (Machine, error) {
 	if m.Host, err = os.Hostname(); err != nil {
 		return m, fmt.Errorf("read this machine's name: %w", err)
 	}
-	if m.Boot, err = bootID(); err != nil {
+	if m.Boot, err = process.BootID(); err != nil {
 		return m, err
 	}
 	text, err := os.ReadFile("/proc/meminfo")

@@ -3,12 +3,12 @@ package local
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -16,11 +16,11 @@ import (
 // environment returns a task's environment and the names of the job's own
 // variables that were left out because the platform sets them. The marker comes
 // first: it is what finds the task's processes again.
-func (t *task) environment(job *sched.Job, blocks []block, checkpoints string) (env, ignored []string) {
+func (t *task) environment(job *sched.Job, blocks []block, seen paths) (env, ignored []string) {
 	ts := t.start
-	env = []string{markerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
+	env = []string{process.MarkerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
 	role := &job.Roles[ts.Role]
-	fixed := append(platformEnv(t, checkpoints), deviceEnv(ts.SKU, ts.Place)...)
+	fixed := append(platformEnv(t, seen), deviceEnv(ts.SKU, ts.Place)...)
 	for _, v := range t.frameworkEnv(job, blocks) {
 		env = setEnv(env, v.Name, v.Value)
 	}
@@ -99,7 +99,14 @@ func reserved(name string) bool {
 	return name == "CUDA_DEVICE_ORDER" || slices.ContainsFunc(deviceKinds(), func(k deviceKind) bool { return slices.Contains(k.vars, name) })
 }
 
-func platformEnv(t *task, checkpoints string) []sched.EnvVar {
+// paths are where a task sees files of the platform.
+type paths struct {
+	checkpoints string
+	files       string // the folder of its progress, and of the answer to a suspension
+	members     string // "" where it does not see the job's members
+}
+
+func platformEnv(t *task, seen paths) []sched.EnvVar {
 	ts := t.start
 	env := []sched.EnvVar{
 		{Name: "COMB_JOB_ID", Value: fmt.Sprint(int64(t.at.start.ID))},
@@ -111,14 +118,14 @@ func platformEnv(t *task, checkpoints string) []sched.EnvVar {
 		{Name: "COMB_SKU", Value: string(ts.Place.SKU)},
 		{Name: "COMB_LEAVES", Value: leavesText(ts.Place)},
 		{Name: "COMB_DEVICE_FILES", Value: strings.Join(deviceFiles(ts.SKU, ts.Place), ",")},
-		{Name: "COMB_CHECKPOINT_DIR", Value: checkpoints},
-		{Name: "COMB_PROGRESS_FILE", Value: t.dir + "/" + progressFile},
+		{Name: "COMB_CHECKPOINT_DIR", Value: seen.checkpoints},
+		{Name: "COMB_PROGRESS_FILE", Value: seen.files + "/" + progressFile},
 	}
 	if t.at.start.Job.Hints.Suspend != nil {
-		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: t.dir + "/" + ackFile})
+		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: seen.files + "/" + ackFile})
 	}
-	if varies(t.at.start.Job) {
-		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: filepath.Join(t.e.place.job(t.at.id.Job), membersFile)})
+	if varies(t.at.start.Job) && seen.members != "" {
+		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: seen.members})
 	}
 	return env
 }

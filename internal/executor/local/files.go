@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -48,12 +50,13 @@ type spec struct {
 	Host     string          `json:"host"`
 	Ports    []int32         `json:"ports,omitempty"`
 	Locks    []deviceLock    `json:"locks,omitempty"`
-	Parents  []cgroupParent  `json:"parents,omitempty"`
-	Limits   limits          `json:"limits"`
+	Parents  []cgroup.Parent `json:"parents,omitempty"`
+	Limits   cgroup.Limits   `json:"limits"`
 	Logs     logCaps         `json:"logs"`
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
 	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
+	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
 }
 
 // private is what a supervisor needs and no file may hold: secrets are filled into
@@ -66,17 +69,30 @@ type private struct {
 // marker is in the environment of every process of the task.
 func (s *spec) marker() string { return markerOf(s.Cluster, s.Attempt, s.Task) }
 
-const markerName = "COMB_TASK"
-
 func markerOf(cluster string, a sched.AttemptID, task int32) string {
 	return fmt.Sprintf("%s/%s/%d", cluster, a, task)
+}
+
+// groupName is the name of the task's group below each parent.
+func (s *spec) groupName() string { return fmt.Sprintf("%s-%d", s.Attempt, s.Task) }
+
+// groupDirs are the directories of the task's groups, made or not.
+func (s *spec) groupDirs() []string { return cgroup.Dirs(s.Parents, s.groupName()) }
+
+// outOfMemory counts the kernel's kills for the memory limit. A process without groups was
+// not limited.
+func (s *spec) outOfMemory() int64 {
+	if s.Boxed == nil && len(s.Parents) == 0 {
+		return 0
+	}
+	return cgroup.OutOfMemory(s.Parents, s.groupName())
 }
 
 // claim says who owns the start: a supervisor, or a server that made sure that
 // no supervisor ever will.
 type claim struct {
-	Boot       string `json:"boot"`
-	Supervisor proc   `json:"supervisor"` // PID 0: the server, before anything ran
+	Boot       string     `json:"boot"`
+	Supervisor process.ID `json:"supervisor"` // PID 0: the server, before anything ran
 }
 
 // pidOrphans, in a claim, is the server's that ends what runs without a claim:
@@ -85,7 +101,7 @@ const pidOrphans = -1
 
 // identity names the task's main process.
 type identity struct {
-	Main proc `json:"main"`
+	Main process.ID `json:"main"`
 	// Unenforced are limits that could not be set, in words for the user.
 	Unenforced []string `json:"unenforced,omitempty"`
 }
@@ -147,13 +163,26 @@ func writeNew(path string, data []byte) error {
 func createNew(path string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := os.OpenFile(path, flags, 0o600)
-	if !errors.Is(err, fs.ErrExist) {
-		return f, err
+	if errors.Is(err, fs.ErrExist) {
+		if err := os.RemoveAll(path); err != nil {
+			return nil, err
+		}
+		f, err = os.OpenFile(path, flags, 0o600)
 	}
-	if err := os.RemoveAll(path); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, flags, 0o600)
+	return f, ownAsFolder(f)
+}
+
+// ownAsFolder gives a file to whom its folder belongs: process 1 of a container reads what
+// a server that is root writes.
+func ownAsFolder(f *os.File) error {
+	var st unix.Stat_t
+	if os.Geteuid() != 0 || unix.Stat(filepath.Dir(f.Name()), &st) != nil || st.Uid == 0 {
+		return nil
+	}
+	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
 // replace renames a file over whatever has the name, also over a directory that
@@ -222,7 +251,7 @@ func reservePath(dir string) string {
 
 // writeOutcome makes the end durable: the exit of a task is told once and must
 // outlive a power cut, so this is the one file that waits for the disk.
-func writeOutcome(dir string, o outcome) error {
+func writeOutcome(dir, name string, o outcome) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -242,7 +271,7 @@ func writeOutcome(dir string, o outcome) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := replace(tmp, filepath.Join(dir, outcomeFile)); err != nil {
+	if err := replace(tmp, filepath.Join(dir, name)); err != nil {
 		return err
 	}
 	return syncDir(dir)

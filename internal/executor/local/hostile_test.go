@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -111,8 +112,8 @@ func TestForgedOutcome(t *testing.T) {
 			w.exit()
 			if len(w.e.parents) > 0 || name == "alive" {
 				dead(t, main)
-			} else if st, ok := readStat(main); ok {
-				proc{PID: main, Start: st.start}.signal(unix.SIGKILL)
+			} else if st, ok := process.ReadStat(main); ok {
+				process.ID{PID: main, Start: st.Start}.Signal(unix.SIGKILL)
 			}
 		})
 	}
@@ -149,7 +150,7 @@ func TestEmptyClaimAfterPowerCut(t *testing.T) {
 	a := w.start()
 	w.line(a.Attempt, "ready")
 	w.e.Close()
-	w.supervisor(a.Attempt).signal(unix.SIGKILL)
+	w.supervisor(a.Attempt).Signal(unix.SIGKILL)
 	w.e.Sweep(nil) // the machine is off
 	dir := w.e.place.task(a.Attempt, 0)
 	var s spec
@@ -207,25 +208,8 @@ func TestStrayWithoutCgroups(t *testing.T) {
 	if !strings.Contains(u.Reason, "may be the task's") {
 		t.Errorf("unknown because %s", u.Reason)
 	}
-	procOf(pid).signal(unix.SIGKILL)
+	process.Of(pid).Signal(unix.SIGKILL)
 	if got := w.exit(); got.Cause != sched.SupervisorLost {
 		t.Errorf("exit %+v", got)
-	}
-}
-
-// TestSessionsBefore: a session that anybody older is in, whether its leader lives
-// or not, and those from outside of the namespace cannot be a task's.
-func TestSessionsBefore(t *testing.T) {
-	all := map[int]stat{
-		10: {start: 5, session: 10}, 11: {start: 50, session: 10}, // its leader lives
-		21: {start: 6, session: 20}, 22: {start: 51, session: 20}, // its leader is gone
-		30: {start: 52, session: 0},
-		40: {start: 53, session: 40}, 41: {start: 54, session: 40}, // as young as the task
-	}
-	older := sessionsBefore(all, 50)
-	for session, want := range map[int]bool{0: true, 10: true, 20: true, 40: false} {
-		if older[session] != want {
-			t.Errorf("session %d: older %v, want %v", session, older[session], want)
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -161,7 +162,7 @@ func TestOrphansKeepTheirClaim(t *testing.T) {
 	main := number(t, w.line(a.Attempt, "main "))
 	w.e.Close()
 	dir := w.e.place.task(a.Attempt, 0)
-	if mine, err := writeClaim(dir, claim{Boot: w.e.boot, Supervisor: proc{PID: pidOrphans}}); !mine || err != nil {
+	if mine, err := writeClaim(dir, claim{Boot: w.e.boot, Supervisor: process.ID{PID: pidOrphans}}); !mine || err != nil {
 		t.Fatal(mine, err) // and the server that claimed it was killed
 	}
 	w.open()
@@ -199,7 +200,7 @@ func TestFilesRemovedByTheTask(t *testing.T) {
 			w.e.Do(a)
 		} else {
 			pid := number(t, strings.TrimSpace(strings.TrimPrefix(string(text), "main ")))
-			procOf(pid).signal(9)
+			process.Of(pid).Signal(9)
 		}
 		if got := w.exit(); got.Cause != sched.SupervisorLost {
 			t.Errorf("exit %+v", got)

@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -38,8 +41,12 @@ type Options struct {
 	Room func() error
 	// HasNode says whether tasks of a node run here; nil takes every node.
 	HasNode      func(cell.NodeName) bool
-	RequireImage bool // refuse a job with a dockerImage instead of warning
-	Log          *slog.Logger
+	RequireImage bool // refuse a job with a dockerImage instead of warning, where there is no Engine
+	// Engine runs tasks of jobs that name an image in containers; nil ignores images.
+	// Network says whether containers get a network.
+	Engine  *container.Engine
+	Network bool
+	Log     *slog.Logger
 
 	Path        string        // PATH of tasks [the usual system folders]
 	Pids        int64         // processes and threads of one task [4,096]
@@ -104,7 +111,7 @@ type Executor struct {
 	boot     string
 	rebooted bool // the machine was rebooted since this folder was last used
 	shell    string
-	parents  []cgroupParent
+	parents  []cgroup.Parent
 	missing  map[string]string // limits that cannot be enforced, and why
 
 	ctx    context.Context
@@ -112,6 +119,7 @@ type Executor struct {
 	wg     sync.WaitGroup
 	ports  ports
 
+	boxes   boxes
 	samples *sampler
 	roster  roster
 	// diskWaits is true while starts wait for the disk.
@@ -152,7 +160,7 @@ func New(o Options) (*Executor, error) {
 	if err := os.MkdirAll(filepath.Join(o.Dir, locksFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("make the jobs folder: %w", err)
 	}
-	boot, err := bootID()
+	boot, err := process.BootID()
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +174,14 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	if o.NoCgroups {
-		for _, c := range wanted() {
+		for _, c := range cgroup.Wanted() {
 			e.missing[c] = "cgroups are switched off"
 		}
 	} else {
-		e.parents, e.missing = findCgroups("comb-" + safeName(o.Cluster))
+		e.parents, e.missing = cgroup.Find("comb-" + safeName(o.Cluster))
+	}
+	if err := e.boxes.open(e, o.Engine); err != nil {
+		return nil, fmt.Errorf("give the folder of locks to the keeper of containers: %w", err)
 	}
 	e.ports.open(o.PortMin, o.PortMax)
 	e.roster = roster{e: e, jobs: map[sched.JobID]*crew{}}

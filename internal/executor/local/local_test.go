@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/executortest"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -79,7 +80,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 // settle gives supervisors that have told their end a moment to go.
 func (w *world) settle() {
 	for range 100 {
-		all, err := processes()
+		all, err := process.All()
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func (w *world) line(a sched.AttemptID, prefix string) string {
 	return ""
 }
 
-func (w *world) supervisor(a sched.AttemptID) proc {
+func (w *world) supervisor(a sched.AttemptID) process.ID {
 	w.Helper()
 	var c claim
 	if err := readJSON(w.e.place.task(a, 0), claimFile, &c); err != nil {
@@ -224,7 +225,7 @@ func number(t testing.TB, s string) int {
 func dead(t testing.TB, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
-		if s, ok := readStat(pid); ok && !s.dead() {
+		if s, ok := process.ReadStat(pid); ok && !s.Dead() {
 			t.Errorf("process %d still lives: %+v", pid, s)
 		}
 	}
@@ -384,12 +385,12 @@ func TestForkBombEnds(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 100 * sched.Millisecond})
 		w.exit()
-		all, err := processes()
+		all, err := process.All()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for pid := range all {
-			if strings.HasPrefix(markerIn(pid), w.o.Cluster) {
+			if strings.HasPrefix(process.MarkerIn(pid), w.o.Cluster) {
 				t.Errorf("process %d was left", pid)
 			}
 		}
@@ -411,7 +412,7 @@ func TestSupervisorKilled(t *testing.T) {
 			pids = append(pids, number(t, w.line(a.Attempt, "daemon ")))
 		}
 		time.Sleep(50 * time.Millisecond)
-		w.supervisor(a.Attempt).signal(unix.SIGKILL)
+		w.supervisor(a.Attempt).Signal(unix.SIGKILL)
 		if got := w.exit(); got.Cause != sched.SupervisorLost || got.Code == 0 {
 			t.Errorf("exit %+v", got)
 		}
@@ -432,7 +433,7 @@ func TestSupervisorTold(t *testing.T) {
 	a := w.action(1, "trap 'echo asked; exit 3' TERM", "echo ready", "while :; do sleep 0.05; done")
 	w.e.Do(a)
 	w.line(a.Attempt, "ready")
-	w.supervisor(a.Attempt).signal(unix.SIGTERM)
+	w.supervisor(a.Attempt).Signal(unix.SIGTERM)
 	if got := w.exit(); got.Cause != sched.SupervisorLost || got.Code != 3 {
 		t.Errorf("exit %+v", got)
 	}
@@ -451,7 +452,7 @@ func TestAdoption(t *testing.T) {
 	}
 	pid := number(t, w.line(runs.Attempt, "main "))
 	w.e.Close()
-	w.supervisor(loses.Attempt).signal(unix.SIGKILL)
+	w.supervisor(loses.Attempt).Signal(unix.SIGKILL)
 	time.Sleep(time.Second)
 	w.open()
 	for _, a := range []sched.Action{runs, ends, loses, stops} {
@@ -473,7 +474,7 @@ func TestAdoption(t *testing.T) {
 	if e := exits[stops.Attempt]; e.Signal != 15 || e.Cause != "" {
 		t.Errorf("stopped: %+v", e)
 	}
-	if s, ok := readStat(pid); !ok || s.dead() {
+	if s, ok := process.ReadStat(pid); !ok || s.Dead() {
 		t.Error("the running task did not survive")
 	}
 	w.e.Do(sched.Action{Attempt: runs.Attempt, Grace: sched.Second})
@@ -487,7 +488,7 @@ func TestReboot(t *testing.T) {
 	w.e.Do(a)
 	want[sched.TaskStarted](w)
 	w.e.Close()
-	w.supervisor(a.Attempt).signal(unix.SIGKILL)
+	w.supervisor(a.Attempt).Signal(unix.SIGKILL)
 	w.e.Sweep(nil) // the machine is off
 	// What the files of another boot look like.
 	dir := w.e.place.task(a.Attempt, 0)
@@ -542,7 +543,7 @@ func TestSweepKillsStrangers(t *testing.T) {
 			t.Errorf("swept %v", got)
 		}
 		dead(t, pids...)
-		if s, ok := readStat(pid); !ok || s.dead() {
+		if s, ok := process.ReadStat(pid); !ok || s.Dead() {
 			t.Error("a known task was swept away")
 		}
 		w.e.Do(sched.Action{Attempt: mine.Attempt, Grace: sched.Second})

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -35,7 +36,7 @@ type member struct {
 	Ports   map[string][]int32 `json:"ports,omitempty"`
 	Leaving bool               `json:"leaving,omitempty"` // it was asked to stop
 
-	supervisor proc
+	supervisor process.ID
 }
 
 // roster keeps the members of every job whose tasks may come and go.
@@ -225,16 +226,16 @@ func (r *roster) write(id sched.JobID, c *crew) {
 
 // tellMembers signals those of each task that catch the signal.
 func tellMembers(list []member, sig unix.Signal) {
-	all, err := processes()
+	all, err := process.All()
 	if err != nil {
 		return // the file says it all
 	}
 	for _, m := range list {
-		if st, ok := all[m.supervisor.PID]; !ok || st.start != m.supervisor.Start {
+		if st, ok := all[m.supervisor.PID]; !ok || st.Start != m.supervisor.Start {
 			continue
 		}
-		for _, p := range catchersBelow(all, m.supervisor.PID, sig) {
-			p.signal(sig)
+		for _, p := range process.CatchersBelow(all, m.supervisor.PID, sig) {
+			p.Signal(sig)
 		}
 	}
 }

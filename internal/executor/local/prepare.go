@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -50,16 +51,12 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	if err := e.roster.ensure(t); err != nil {
 		return nil, nil, unable("write the job's members", err)
 	}
-	cwd, err := workingDir(role.Launch.WorkDir, work)
-	if err != nil {
-		return nil, nil, &outcome{Refused: err.Error(), Job: true}
-	}
 	s := &spec{
-		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell, Dir: cwd,
+		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell,
 		Host: localHost, Ports: numbers(blocks, t.n, allLabels),
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents,
-		Limits:  limits{Limits: sched.LimitsOf(&role.Launch, len(t.start.Place.Devices), t.start.SKU), Pids: e.o.Pids},
+		Limits:  cgroup.Limits{Limits: sched.LimitsOf(&role.Launch, len(t.start.Place.Devices), t.start.SKU), Pids: e.o.Pids},
 		Logs:    logCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
@@ -67,11 +64,21 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Grace:    job.Grace,
 	}
 	var ignored []string
-	s.Env, ignored = t.environment(job, blocks, checkpoints)
+	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile)}
+	if e.boxes.runs(role) {
+		seen = paths{checkpoints: insideCheckpoint, files: insideShared}
+		refusal, own.surroundings = e.boxes.arrange(t, role, s), nil
+	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work); err != nil {
+		refusal = &outcome{Refused: err.Error(), Job: true}
+	}
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	s.Env, ignored = t.environment(job, blocks, seen)
 	if err := writeJSON(t.dir, specFile, s); err != nil {
 		return nil, nil, unable("write the task's directory", err)
 	}
-	t.warn(role.Launch.Image, s.Limits, ignored)
+	t.warn(s, role.Launch.Image, ignored)
 	return s, own, nil
 }
 
@@ -85,7 +92,7 @@ func (t *task) check() (*sched.Role, *outcome) {
 		return nil, &outcome{Refused: fmt.Sprintf("the job has no role number %d", ts.Role), Job: true}
 	}
 	role := &job.Roles[ts.Role]
-	if role.Launch.Image != "" && t.e.o.RequireImage {
+	if role.Launch.Image != "" && t.e.o.RequireImage && !t.e.boxes.runs(role) {
 		return nil, &outcome{Job: true, Refused: fmt.Sprintf(
 			"role %s asks for the image %s, and this server runs plain processes and was told to refuse images", role.Name, role.Launch.Image)}
 	}
@@ -142,9 +149,10 @@ func workingDir(asked, own string) (string, error) {
 }
 
 // warn tells the user, once for each job, what this runtime does not do.
-func (t *task) warn(image string, l limits, ignored []string) {
+func (t *task) warn(s *spec, image string, ignored []string) {
+	l, boxed := s.Limits, s.Boxed != nil
 	jobDir := t.e.place.job(t.at.id.Job)
-	if image != "" && noteOnce(jobDir, "image") {
+	if image != "" && !boxed && noteOnce(jobDir, "image") {
 		t.notice(fmt.Sprintf("the image %s is ignored: tasks run as processes of this machine", image))
 	}
 	if len(ignored) > 0 && noteOnce(jobDir, "env") {
@@ -152,18 +160,18 @@ func (t *task) warn(image string, l limits, ignored []string) {
 	}
 	asked := map[string]bool{"cpu": l.MilliCPU > 0, "memory": l.MemoryMB > 0, "pids": true}
 	var open []string
-	for _, c := range wanted() {
+	for _, c := range cgroup.Wanted() {
 		if why, ok := t.e.missing[c]; ok && asked[c] {
 			open = append(open, fmt.Sprintf("%s (%s)", c, why))
 		}
 	}
-	if len(open) > 0 && noteOnce(jobDir, "limits") {
+	if len(open) > 0 && !boxed && noteOnce(jobDir, "limits") {
 		t.notice("limits that this machine does not enforce: " + strings.Join(open, "; "))
 	}
 }
 
 // spawn starts the supervisor in a session of its own and sends it what no file
-// may hold. What comes back on the pipe is its identity message.
+// may hold; nil is nothing, for one that takes up what runs. What comes back on the pipe is its identity message.
 func (t *task) spawn(own *private) (*os.Process, *os.File, error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
@@ -195,7 +203,9 @@ func (t *task) spawn(own *private) (*os.Process, *os.File, error) {
 	}
 	go func() {
 		defer feed.Close()
-		_, _ = feed.Write(own.encode()) // a supervisor that is gone is seen by its end
+		if own != nil {
+			_, _ = feed.Write(own.encode()) // a supervisor that is gone is seen by its end
+		}
 	}()
 	return p, status, nil
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -93,6 +94,7 @@ type told struct {
 // line counts, except that a checkpoint is never passed over.
 type progress struct {
 	t        *task
+	file     string
 	at       told // the first byte that is not read
 	confirm  told // to write at the next look
 	written  told
@@ -103,7 +105,10 @@ type progress struct {
 }
 
 func newProgress(t *task) *progress {
-	p := &progress{t: t}
+	p := &progress{t: t, file: filepath.Join(t.dir, progressFile)}
+	if shared := filepath.Join(t.dir, sharedDir); t.spec().Boxed != nil {
+		p.file = filepath.Join(shared, progressFile)
+	}
 	var before told
 	if readJSON(t.dir, toldFile, &before) == nil && before.Offset > 0 {
 		p.at, p.confirm, p.written = before, before, before
@@ -142,7 +147,7 @@ func (p *progress) tellOne(f **sched.Progress) bool {
 
 // read takes whole lines; a last line without its end waits.
 func (p *progress) read(limit int64) {
-	f, err := openPlain(p.t.dir + "/" + progressFile)
+	f, err := openPlain(p.file)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			p.warn()

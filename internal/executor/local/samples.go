@@ -8,6 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/nvidia"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -119,7 +120,7 @@ func (s *sampler) sample() (map[int32]*device, error) {
 	}
 	for _, a := range apps {
 		if d := byUUID[a.UUID]; d != nil {
-			d.tasks[markerIn(a.PID)] += a.Used
+			d.tasks[process.MarkerIn(a.PID)] += a.Used
 		}
 	}
 	return devices, nil

@@ -11,11 +11,15 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/rights"
 )
 
 // startMain starts the task's shell in a session of its own and in its cgroups
-// from the first instruction on. out and err are its streams.
-func startMain(s *spec, own *private, out, errs *os.File) (pid int, err error) {
+// from the first instruction on. out and err are its streams, who is as whom it runs: nil
+// is as this process.
+func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (pid int, err error) {
 	text, err := scriptFile(own.script)
 	if err != nil {
 		return 0, err
@@ -32,12 +36,15 @@ func startMain(s *spec, own *private, out, errs *os.File) (pid int, err error) {
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
 	unified := -1
-	for i, dir := range groupDirs(s) {
+	for i, dir := range s.groupDirs() {
 		if s.Parents[i].V2 {
 			if unified, err = unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 				defer unix.Close(unified)
 			}
 		}
+	}
+	if who != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups}
 	}
 	argv := []string{s.Shell, "/proc/self/fd/3"}
 	return forkIn(s, argv, attr, unified)
@@ -72,10 +79,13 @@ func forkIn(s *spec, argv []string, attr *syscall.ProcAttr, unified int) (pid in
 	done := make(chan result)
 	go func() {
 		runtime.LockOSThread() // not unlocked: a thread without privileges to gain serves nothing else
-		_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err := protect(attr); err != nil {
+			done <- result{0, err}
+			return
+		}
 		before, _ := os.ReadFile("/proc/thread-self/cgroup")
 		tid := strconv.Itoa(unix.Gettid())
-		for i, dir := range groupDirs(s) {
+		for i, dir := range s.groupDirs() {
 			if !s.Parents[i].V2 {
 				_ = os.WriteFile(filepath.Join(dir, "tasks"), []byte(tid), 0) // seen below by its absence
 			}
@@ -86,6 +96,15 @@ func forkIn(s *spec, argv []string, attr *syscall.ProcAttr, unified int) (pid in
 	}()
 	r := <-done
 	return r.pid, r.err
+}
+
+// protect keeps what this thread starts from gaining a right.
+func protect(attr *syscall.ProcAttr) error {
+	if attr.Sys.Credential != nil {
+		return rights.Strip()
+	}
+	_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	return nil
 }
 
 func fork(argv []string, attr *syscall.ProcAttr, unified int) (int, error) {
@@ -106,11 +125,11 @@ func leaveGroups(s *spec, before, tid string) {
 	if err != nil {
 		return
 	}
-	paths := parseOwnCgroups(before)
-	for _, m := range parseCgroupMounts(string(mounts)) {
-		for _, c := range m.options {
-			if path, ok := paths[c]; ok && !m.v2 && held(s.Parents, c) {
-				_ = os.WriteFile(filepath.Join(m.below(path), "tasks"), []byte(tid), 0)
+	paths := cgroup.ParseOwn(before)
+	for _, m := range cgroup.ParseMounts(string(mounts)) {
+		for _, c := range m.Options {
+			if path, ok := paths[c]; ok && !m.V2 && cgroup.Held(s.Parents, c) {
+				_ = os.WriteFile(filepath.Join(m.Below(path), "tasks"), []byte(tid), 0)
 			}
 		}
 	}

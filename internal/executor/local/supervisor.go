@@ -15,6 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -45,6 +48,9 @@ func Supervise(args []string) int {
 		return exitUnable
 	}
 	s, code, err := newSupervisor(args[0])
+	if s != nil && s.spec.Boxed != nil {
+		return (&caretaker{supervisor: s}).care()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -68,6 +74,8 @@ func Supervise(args []string) int {
 // When wait(2) says that it has no child, then no descendant exists.
 type supervisor struct {
 	dir     string
+	file    string          // what the outcome is called
+	account *rights.Account // as whom the task runs; nil is as the supervisor
 	spec    *spec
 	private *private
 	status  *os.File
@@ -92,15 +100,24 @@ type supervisor struct {
 	trouble string // why the outcome could not be recorded yet
 }
 
-func newSupervisor(dir string) (s *supervisor, code int, err error) {
-	s = &supervisor{dir: dir, spec: &spec{}, signals: make(chan os.Signal, 16)}
-	_ = unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // an old kernel: the server opens all with close-on-exec
-	unix.CloseOnExec(statusFD)
-	s.status = os.NewFile(statusFD, "status")
+// newSupervised is a supervisor that takes signals, and nothing else yet.
+func newSupervised(dir, file string) *supervisor {
+	s := &supervisor{dir: dir, file: file, spec: &spec{}, signals: make(chan os.Signal, 16)}
 	// The handlers come before the claim: a server signals only an owner.
 	signal.Notify(s.signals, unix.SIGUSR1, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	return s
+}
+
+func newSupervisor(dir string) (s *supervisor, code int, err error) {
+	_ = unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // an old kernel: the server opens all with close-on-exec
+	unix.CloseOnExec(statusFD)
+	s = newSupervised(dir, outcomeFile)
+	s.status = os.NewFile(statusFD, "status")
 	if err := readJSON(dir, specFile, s.spec); err != nil {
 		return nil, notStarted(err), err
+	}
+	if s.spec.Boxed != nil {
+		return s, 0, nil
 	}
 	if s.private, err = readPrivate(os.Stdin); err != nil {
 		return nil, exitUnable, err
@@ -112,7 +129,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	if err := reserveOutcome(dir); err != nil {
 		return nil, notStarted(err), err
 	}
-	mine, err := writeClaim(dir, claim{Boot: s.spec.Boot, Supervisor: procOf(os.Getpid())})
+	mine, err := writeClaim(dir, claim{Boot: s.spec.Boot, Supervisor: process.Of(os.Getpid())})
 	if err == nil && mine {
 		return s, 0, nil
 	}
@@ -182,7 +199,7 @@ func (s *supervisor) start() (refused string, job bool) {
 	if st, err := os.Stat(s.spec.Dir); err != nil || !st.IsDir() {
 		return fmt.Sprintf("the working directory %s does not exist or is no directory", s.spec.Dir), true
 	}
-	s.unenforced = makeGroups(s.spec)
+	s.unenforced = cgroup.Make(s.spec.Parents, s.spec.groupName(), s.spec.Limits)
 	var writers []*os.File
 	for _, stream := range []string{Stdout, Stderr} {
 		c, w, err := newCapture(s.dir, stream, s.spec.Logs)
@@ -201,7 +218,7 @@ func (s *supervisor) start() (refused string, job bool) {
 	}
 	s.part.had, s.part.fresh = s.inTurn(), true
 	restore := exposeToOOM()
-	pid, err := startMain(s.spec, s.private, writers[0], writers[1])
+	pid, err := startMain(s.spec, s.private, writers[0], writers[1], s.account)
 	restore()
 	s.private = nil
 	if err != nil {
@@ -241,7 +258,13 @@ func (s *supervisor) lock() (err error) {
 
 // tellStarted records who the task is and tells the server.
 func (s *supervisor) tellStarted() {
-	id := identity{Main: procOf(s.main), Unenforced: s.unenforced}
+	id := identity{Main: process.Of(s.main), Unenforced: s.unenforced}
+	if s.boxed() {
+		if err := writeJSON(s.dir, runsFile, identity{Unenforced: s.unenforced}); err != nil {
+			s.note("record that the task runs: %v", err)
+		}
+		return
+	}
 	if err := writeJSON(s.dir, identityFile, id); err != nil {
 		s.note("record the task's process: %v", err) // the marker still names the tree
 	}
@@ -252,13 +275,16 @@ func (s *supervisor) tellStarted() {
 	s.status.Close()
 }
 
+// boxed reports whether this is process 1 of a container.
+func (s *supervisor) boxed() bool { return s.spec.Boxed != nil }
+
 func (s *supervisor) note(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
 // refuse records that nothing was started.
 func (s *supervisor) refuse(reason string, job bool) int {
-	removeGroups(groupDirs(s.spec))
+	cgroup.Remove(s.spec.groupDirs())
 	s.record(outcome{Refused: reason, Job: job})
 	return exitDone
 }
@@ -348,10 +374,13 @@ func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
 }
 
 // watchesMemory is true with a memory limit of cgroup version 1, which kills one
-// process of a group and leaves the others waiting for it.
+// process of a group and leaves the others waiting for it. A container may be in such a group.
 func (s *supervisor) watchesMemory() bool {
+	if s.boxed() && s.spec.Limits.MemoryMB > 0 {
+		return true
+	}
 	for _, p := range s.spec.Parents {
-		if !p.V2 && s.spec.Limits.MemoryMB > 0 && held([]cgroupParent{p}, "memory") {
+		if !p.V2 && s.spec.Limits.MemoryMB > 0 && cgroup.Held([]cgroup.Parent{p}, "memory") {
 			return true
 		}
 	}
@@ -362,7 +391,7 @@ func (s *supervisor) look() {
 	if turn := s.part.next; !turn.IsZero() && !time.Now().Before(turn) {
 		s.follow()
 	}
-	if s.watchesMemory() && !s.oom && outOfMemory(s.spec) > 0 {
+	if s.watchesMemory() && !s.oom && s.spec.outOfMemory() > 0 {
 		s.oom, s.killing = true, true
 	}
 	if !s.deadln.IsZero() && !time.Now().Before(s.deadln) {
@@ -370,29 +399,29 @@ func (s *supervisor) look() {
 	}
 	s.followUp()
 	if s.killing {
-		for _, dir := range groupDirs(s.spec) {
-			killGroup(dir)
+		for _, dir := range s.spec.groupDirs() {
+			cgroup.Kill(dir)
 		}
-		strike(s.descendants)
+		process.Strike(s.descendants)
 	}
 }
 
 // descendants are all living processes below this one, and whoever is in the
 // task's groups.
-func (s *supervisor) descendants() map[int]stat {
-	all, err := processes()
+func (s *supervisor) descendants() map[int]process.Stat {
+	all, err := process.All()
 	if err != nil {
 		s.note("list processes: %v", err)
 		return nil
 	}
 	found := map[int]bool{os.Getpid(): true}
-	descend(all, found)
-	for _, dir := range groupDirs(s.spec) {
-		for _, pid := range groupMembers(dir) {
+	process.Descend(all, found)
+	for _, dir := range s.spec.groupDirs() {
+		for _, pid := range cgroup.Members(dir) {
 			found[pid] = true
 		}
 	}
-	members := map[int]stat{}
+	members := map[int]process.Stat{}
 	for pid := range found {
 		if st, ok := all[pid]; ok && pid != os.Getpid() {
 			members[pid] = st
@@ -446,7 +475,7 @@ func (s *supervisor) finish() int {
 	}
 	exit := s.exit()
 	s.part.locks.remove()
-	removeGroups(groupDirs(s.spec))
+	cgroup.Remove(s.spec.groupDirs())
 	for _, f := range s.locks {
 		f.Close() // who reads the outcome may start another task there before this process is gone
 	}
@@ -479,7 +508,7 @@ func (s *supervisor) exit() sched.Exit {
 	case e.Code == 0:
 	case s.stopped && s.killing && !s.oom && st != nil && st.Signaled() && st.Signal() == unix.SIGKILL:
 		e.Message = fmt.Sprintf("it had not ended when its grace of %v was over, and was killed", s.grace)
-	case (s.oom || outOfMemory(s.spec) > 0) && (!s.stopped || s.oom):
+	case (s.oom || s.spec.outOfMemory() > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory
 		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)
 	case s.foreign:
@@ -497,7 +526,7 @@ const recordWithin = time.Minute
 // running; with the directory gone there is nobody left to tell.
 func (s *supervisor) record(o outcome) {
 	for began := time.Now(); ; {
-		err := writeOutcome(s.dir, o)
+		err := writeOutcome(s.dir, s.file, o)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -64,11 +66,11 @@ func contractOf(j *sched.Job) *contract {
 type suspension struct {
 	turns turns
 	phase phase
-	had   bool          // it ran before: there is something to be asked for
-	fresh bool          // it has just started: others may still have the turn before
-	until time.Time     // when an asked task must have acknowledged, when one that is frozen must be still
-	told  map[proc]bool // who was asked
-	stops map[proc]bool // who is held by SIGSTOP
+	had   bool                // it ran before: there is something to be asked for
+	fresh bool                // it has just started: others may still have the turn before
+	until time.Time           // when an asked task must have acknowledged, when one that is frozen must be still
+	told  map[process.ID]bool // who was asked
+	stops map[process.ID]bool // who is held by SIGSTOP
 	locks turnLocks
 	next  time.Time // when to look again; zero is never
 	// after is the end of a turn that it lost because it left the one before so late:
@@ -165,7 +167,7 @@ func (s *supervisor) stayOrGo(mine bool, pause time.Duration) time.Duration {
 		return s.freeze()
 	}
 	_ = os.Remove(s.ackPath()) // a folder with something in it stays, and is no acknowledgement
-	p.phase, p.told = asked, map[proc]bool{}
+	p.phase, p.told = asked, map[process.ID]bool{}
 	p.until = time.Now().Add(time.Duration(c.Timeout) * time.Microsecond)
 	return s.awaitAck(time.Now())
 }
@@ -176,7 +178,7 @@ func (s *supervisor) awaitAck(now time.Time) time.Duration {
 	if len(p.told) == 0 {
 		for _, one := range s.catchers(unix.Signal(c.Signal)) {
 			p.told[one] = true
-			one.signal(unix.Signal(c.Signal))
+			one.Signal(unix.Signal(c.Signal))
 		}
 	}
 	if st, err := os.Lstat(s.ackPath()); err == nil && st.Mode().IsRegular() {
@@ -195,7 +197,12 @@ func (s *supervisor) expire(why string) time.Duration {
 	return 0
 }
 
-func (s *supervisor) ackPath() string { return filepath.Join(s.dir, ackFile) }
+func (s *supervisor) ackPath() string {
+	if s.boxed() {
+		return filepath.Join(insideShared, ackFile)
+	}
+	return filepath.Join(s.dir, ackFile)
+}
 
 // freeze holds the whole tree still; when that is done the others may run.
 func (s *supervisor) freeze() time.Duration {
@@ -230,18 +237,18 @@ func (s *supervisor) still() bool {
 	members := s.descendants()
 	quiet := members != nil && (dir == "" || isFrozen(dir))
 	for pid, st := range members {
-		if st.stopped() || dir != "" && inGroup(pid, dir) {
+		if st.Stopped() || dir != "" && inGroup(pid, dir) {
 			continue
 		}
-		one := proc{PID: pid, Start: st.start}
-		if s.part.stops[one] && st.state == 'D' && waitsForStart(pid, members) {
+		one := process.ID{PID: pid, Start: st.Start}
+		if s.part.stops[one] && st.State == 'D' && process.WaitsForStart(pid, members) {
 			continue
 		}
 		if s.part.stops == nil {
-			s.part.stops = map[proc]bool{}
+			s.part.stops = map[process.ID]bool{}
 		}
 		s.part.stops[one], quiet = true, false
-		one.signal(unix.SIGSTOP)
+		one.Signal(unix.SIGSTOP)
 	}
 	return quiet
 }
@@ -261,7 +268,7 @@ func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 	s.allow()
 	s.wake()
 	for one := range p.told {
-		one.signal(unix.SIGCONT)
+		one.Signal(unix.SIGCONT)
 	}
 	p.told = nil
 	return pause
@@ -288,14 +295,14 @@ func (s *supervisor) wake() {
 		}
 	}
 	for one := range p.stops {
-		one.signal(unix.SIGCONT)
+		one.Signal(unix.SIGCONT)
 	}
 	p.phase, p.stops, p.next = running, nil, time.Time{}
 }
 
 // freezer is the task's cgroup that can be frozen; "" when there is none.
 func (s *supervisor) freezer() string {
-	for i, dir := range groupDirs(s.spec) {
+	for i, dir := range s.spec.groupDirs() {
 		if !s.spec.Parents[i].V2 {
 			continue
 		}
@@ -318,50 +325,16 @@ func inGroup(pid int, dir string) bool {
 	if err != nil {
 		return true // it is gone
 	}
-	path := parseOwnCgroups(string(data))[""] + "/"
+	path := cgroup.ParseOwn(string(data))[""] + "/"
 	return strings.Contains(path, "/"+filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)+"/")
 }
 
 // catchers are those of the task that a signal is for.
-func (s *supervisor) catchers(sig unix.Signal) []proc {
-	all, err := processes()
+func (s *supervisor) catchers(sig unix.Signal) []process.ID {
+	all, err := process.All()
 	if err != nil {
 		s.note("list processes: %v", err)
 		return nil
 	}
-	return catchersBelow(all, os.Getpid(), sig)
-}
-
-// catchersBelow returns the topmost processes below another that catch a signal.
-// What does not catch it would die of it.
-func catchersBelow(all map[int]stat, top int, sig unix.Signal) []proc {
-	children := map[int][]int{}
-	for pid, st := range all {
-		children[st.parent] = append(children[st.parent], pid)
-	}
-	var found []proc
-	for queue := children[top]; len(queue) > 0; {
-		pid := queue[0]
-		queue = queue[1:]
-		if catches(pid, sig) {
-			found = append(found, proc{PID: pid, Start: all[pid].start})
-			continue
-		}
-		queue = append(queue, children[pid]...)
-	}
-	return found
-}
-
-// catches reads from a process's status whether it has a handler for a signal.
-func catches(pid int, sig unix.Signal) bool {
-	data, err := os.ReadFile("/proc/" + itoa(pid) + "/status")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(data)) {
-		if mask, ok := strings.CutPrefix(line, "SigCgt:"); ok {
-			return hasSignal(strings.TrimSpace(mask), sig)
-		}
-	}
-	return false
+	return process.CatchersBelow(all, os.Getpid(), sig)
 }

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -241,8 +243,8 @@ func TestSupervisorKilledWhileSuspended(t *testing.T) {
 		w.suspended(1)
 		w.e.Close() // nobody looks
 		s := w.supervisor(a.Attempt)
-		s.signal(unix.SIGKILL)
-		w.eventually("the supervisor is gone", func() bool { return !s.alive() })
+		s.Signal(unix.SIGKILL)
+		w.eventually("the supervisor is gone", func() bool { return !s.Alive() })
 		w.open()
 		a.Known, a.Start.Rotation = true, never(a.Attempt)
 		w.e.Do(a)
@@ -334,8 +336,8 @@ func TestPackedAttempts(t *testing.T) {
 func TestWhatCannotBeHeldStillIsStopped(t *testing.T) {
 	parent := t.TempDir()
 	s := &supervisor{dir: t.TempDir(), main: os.Getpid(), spec: &spec{Attempt: sched.AttemptID{Job: 1, N: 1},
-		Parents: []cgroupParent{{Dir: parent, V2: true}}, Grace: sched.Minute}}
-	group := groupDirs(s.spec)[0]
+		Parents: []cgroup.Parent{{Dir: parent, V2: true}}, Grace: sched.Minute}}
+	group := s.spec.groupDirs()[0]
 	if err := errors.Join(os.MkdirAll(group, 0o700), os.WriteFile(filepath.Join(group, "cgroup.freeze"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +382,7 @@ func TestStoppedBetweenForkAndExec(t *testing.T) {
 				t.Fatalf("round %d: the shell is not still after five seconds", round)
 			}
 		}
-		if st, ok := readStat(c.Process.Pid); ok && st.state == 'D' {
+		if st, ok := process.ReadStat(c.Process.Pid); ok && st.State == 'D' {
 			waited++
 		}
 		s.wake()

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -34,16 +35,17 @@ func (e *Executor) Sweep(live []sched.AttemptID) []string {
 			continue
 		}
 		for _, p := range s.supervisors {
-			p.signal(unix.SIGKILL) // first: it would only watch its task die
+			p.Signal(unix.SIGKILL) // first: it would only watch its task die
 		}
-		t := tree{marker: e.o.Cluster + "/" + name, groups: s.groups, since: s.since}
-		proven, why := t.end(e.o.ProveWithin)
+		t := process.Tree{Marker: e.o.Cluster + "/" + name, Groups: s.groups, Since: s.since}
+		proven, why := t.End(e.o.ProveWithin)
 		if proven {
-			removeGroups(s.groups)
+			cgroup.Remove(s.groups)
 		}
 		e.o.Log.Warn("killed a task of an attempt that the server does not know", "task", name, "gone", proven, "reason", why)
 		names = append(names, name)
 	}
+	names = append(names, e.boxes.sweep(known)...)
 	if err := e.rememberBoot(); err != nil {
 		e.o.Log.Warn("remember this boot", "error", err)
 	}
@@ -61,20 +63,20 @@ func (e *Executor) addPresent(known map[string]bool) {
 
 // stranger is what was found of one task.
 type stranger struct {
-	supervisors []proc
+	supervisors []process.ID
 	groups      []string
 	since       uint64 // the earliest start of any process of it
 }
 
-func (s *stranger) add(st stat) {
-	if s.since == 0 || st.start < s.since {
-		s.since = st.start
+func (s *stranger) add(st process.Stat) {
+	if s.since == 0 || st.Start < s.since {
+		s.since = st.Start
 	}
 }
 
 // strangers finds the tasks that have anything here, by "attempt/task".
 func (e *Executor) strangers() (map[string]*stranger, error) {
-	all, err := processes()
+	all, err := process.All()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (e *Executor) strangers() (map[string]*stranger, error) {
 		return found[name]
 	}
 	for pid, st := range all {
-		if rest, ok := strings.CutPrefix(markerIn(pid), e.o.Cluster+"/"); ok {
+		if rest, ok := strings.CutPrefix(process.MarkerIn(pid), e.o.Cluster+"/"); ok {
 			attempt, task, _ := strings.Cut(rest, "/")
 			if s := get(attempt, task); s != nil {
 				s.add(st)
@@ -99,7 +101,7 @@ func (e *Executor) strangers() (map[string]*stranger, error) {
 		if attempt, task, ok := e.supervises(pid); ok {
 			if s := get(attempt, task); s != nil {
 				s.add(st)
-				s.supervisors = append(s.supervisors, proc{PID: pid, Start: st.start})
+				s.supervisors = append(s.supervisors, process.ID{PID: pid, Start: st.Start})
 			}
 		}
 	}
@@ -131,7 +133,7 @@ func plainTask(attempt, task string) bool {
 
 // supervises reads a supervisor's task from its arguments.
 func (e *Executor) supervises(pid int) (attempt, task string, ok bool) {
-	dir := supervised(pid)
+	dir := process.Supervised(pid)
 	if dir == "" {
 		return "", "", false
 	}
@@ -141,18 +143,4 @@ func (e *Executor) supervises(pid int) (attempt, task string, ok bool) {
 		return "", "", false
 	}
 	return parts[0] + "." + parts[1], parts[2], true
-}
-
-// supervised returns the directory that a supervisor was given; "" for any other
-// process.
-func supervised(pid int) string {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return ""
-	}
-	args := bytes.Split(bytes.TrimSuffix(data, []byte{0}), []byte{0})
-	if len(args) != 3 || string(args[1]) != "supervise" {
-		return ""
-	}
-	return string(args[2])
 }

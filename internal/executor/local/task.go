@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -31,8 +33,8 @@ type task struct {
 	made  bool // its directory exists: a stop is left there
 	order *stopOrder
 	turn  turnOrder
-	owner proc   // its supervisor, once that takes signals; zero before
-	said  string // the last trouble with leaving a stop
+	owner process.ID // its supervisor, once that takes signals; zero before
+	said  string     // the last trouble with leaving a stop
 
 	judged func() // once: whether it is over, and then its end was told, or lives
 }
@@ -92,14 +94,14 @@ func (t *task) signalOwner(ordered bool) {
 		owner = c.Supervisor
 	}
 	if ordered {
-		owner.signal(sigOrder)
+		owner.Signal(sigOrder)
 	} else {
-		owner.signal(sigEnd)
+		owner.Signal(sigEnd)
 	}
 }
 
 // owned remembers a supervisor that takes signals.
-func (t *task) owned(p proc) {
+func (t *task) owned(p process.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner = p
@@ -182,17 +184,17 @@ func (t *task) unreadable(err error) {
 		return
 	}
 	t.e.o.Log.Warn("a task's start record cannot be read; the task is ended", "attempt", t.at.id, "task", t.n, "error", err)
-	all, listErr := processes()
+	all, listErr := process.All()
 	if listErr != nil {
 		t.unknown("its start record cannot be read: " + err.Error())
 	}
 	for pid, st := range all {
 		attempt, n, ok := t.e.supervises(pid)
 		if ok && attempt == t.at.id.String() && n == fmt.Sprint(t.n) {
-			proc{PID: pid, Start: st.start}.signal(unix.SIGKILL)
+			process.ID{PID: pid, Start: st.Start}.Signal(unix.SIGKILL)
 		}
 	}
-	t.lost(t.spec(), proc{})
+	t.lost(t.spec(), process.ID{})
 }
 
 // endedBefore is true when the end of a task is recorded.
@@ -203,7 +205,7 @@ func (t *task) endedBefore() bool {
 
 // orphaned is true when processes of a task live, or when that cannot be known.
 func (t *task) orphaned() bool {
-	found, err := treeOf(t.spec(), proc{}).find()
+	found, err := treeOf(t.spec(), process.ID{}).Find()
 	return err != nil || len(found) > 0
 }
 
@@ -216,13 +218,13 @@ func (t *task) endOrphans() {
 	err := os.MkdirAll(t.dir, 0o700)
 	mine := false
 	if err == nil {
-		mine, err = writeClaim(t.dir, claim{Boot: t.e.boot, Supervisor: proc{PID: pidOrphans}})
+		mine, err = writeClaim(t.dir, claim{Boot: t.e.boot, Supervisor: process.ID{PID: pidOrphans}})
 	}
 	if err != nil {
 		t.e.o.Log.Warn("claim a task whose start record is gone", "attempt", t.at.id, "task", t.n, "error", err)
 	}
 	if mine || !t.claimed() {
-		t.lost(t.spec(), proc{})
+		t.lost(t.spec(), process.ID{})
 	}
 }
 
@@ -245,7 +247,7 @@ func (t *task) tryLaunch() *outcome {
 	if err != nil {
 		return unable("start its supervisor", err)
 	}
-	p := procOf(child.Pid)
+	p := process.Of(child.Pid)
 	started := t.awaitStatus(status, p)
 	if started != nil {
 		t.e.diskWell()
@@ -262,7 +264,7 @@ func (t *task) tryLaunch() *outcome {
 
 // awaitStatus waits for the supervisor's word; nil when none comes. The task's
 // first instruction may already hold its supervisor up.
-func (t *task) awaitStatus(f *os.File, p proc) *identity {
+func (t *task) awaitStatus(f *os.File, p process.ID) *identity {
 	word := make(chan *identity, 1)
 	go func() { word <- readStatus(f) }()
 	care := keeper{t: t, p: p}
@@ -280,7 +282,7 @@ func (t *task) awaitStatus(f *os.File, p proc) *identity {
 }
 
 // settle ends a task whose supervisor, started by us, is gone, or says why it did not start.
-func (t *task) settle(s *spec, p proc, end *os.ProcessState) *outcome {
+func (t *task) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
 	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
 		return nil
@@ -305,7 +307,7 @@ func (t *task) settle(s *spec, p proc, end *os.ProcessState) *outcome {
 // follow takes up a task whose start somebody has claimed.
 func (t *task) follow(c claim) {
 	s := t.spec()
-	lives := c.Boot == t.e.boot && c.Supervisor.alive()
+	lives := c.Boot == t.e.boot && c.Supervisor.Alive()
 	// While its supervisor lives, an outcome may be the task's own work.
 	if o, ok := t.outcome(s); ok && !lives {
 		if t.known {
@@ -336,7 +338,7 @@ func (t *task) inherited(s *spec, c claim) {
 		t.tellOutcome(o)
 		return
 	}
-	if t.e.ctx.Err() == nil && !c.Supervisor.alive() {
+	if t.e.ctx.Err() == nil && !c.Supervisor.Alive() {
 		t.lost(s, c.Supervisor)
 	}
 }
@@ -348,8 +350,8 @@ func (t *task) outcome(s *spec) (o outcome, ok bool) {
 		return o, false
 	}
 	mine := spec{Attempt: t.at.id, Task: t.n, Parents: append(slices.Clone(t.e.parents), s.Parents...)}
-	for _, dir := range groupDirs(&mine) {
-		if len(groupMembers(dir)) > 0 {
+	for _, dir := range mine.groupDirs() {
+		if len(cgroup.Members(dir)) > 0 {
 			return o, false
 		}
 	}
@@ -378,13 +380,13 @@ func (t *task) identified(s *spec) bool {
 
 // await waits for the end of the supervisor, and tells progress meanwhile. It
 // also returns when the executor is closed.
-func (t *task) await(s *spec, p proc, told bool) {
-	w, ok := watch(p)
+func (t *task) await(s *spec, p process.ID, told bool) {
+	w, ok := process.Watch(p)
 	if !ok {
 		return
 	}
-	defer w.close()
-	defer context.AfterFunc(t.e.ctx, w.interrupt)()
+	defer w.Close()
+	defer context.AfterFunc(t.e.ctx, w.Interrupt)()
 	progress, care := newProgress(t), &keeper{t: t, p: p}
 	defer progress.last()
 	defer t.e.samples.watch(t)()
@@ -394,7 +396,7 @@ func (t *task) await(s *spec, p proc, told bool) {
 		if !told {
 			pause = 10 * time.Millisecond
 		}
-		if w.wait(pause) {
+		if w.Wait(pause) {
 			if !told {
 				t.identified(s)
 			}
@@ -411,7 +413,7 @@ func (t *task) await(s *spec, p proc, told bool) {
 // runs as the same user, does to it.
 type keeper struct {
 	t    *task
-	p    proc
+	p    process.ID
 	next time.Time
 	held int // looks in a row at which the supervisor was stopped
 }
@@ -429,16 +431,16 @@ func (k *keeper) look() {
 	}
 	k.next = now.Add(time.Second)
 	k.t.remind()
-	st, ok := readStat(k.p.PID)
-	if !ok || st.start != k.p.Start || st.state != 'T' && st.state != 't' {
+	st, ok := process.ReadStat(k.p.PID)
+	if !ok || st.Start != k.p.Start || st.State != 'T' && st.State != 't' {
 		k.held = 0
 		return
 	}
 	if k.held++; k.held > maxHeld {
-		k.p.signal(unix.SIGKILL)
+		k.p.Signal(unix.SIGKILL)
 		return
 	}
-	k.p.signal(unix.SIGCONT)
+	k.p.Signal(unix.SIGCONT)
 }
 
 // remind repeats a stop to a supervisor that has not ended its task.
@@ -453,24 +455,28 @@ func (t *task) remind() {
 	}
 }
 
-func treeOf(s *spec, supervisor proc) tree {
-	return tree{marker: s.marker(), groups: groupDirs(s), since: supervisor.Start}
+func treeOf(s *spec, supervisor process.ID) process.Tree {
+	return process.Tree{Marker: s.marker(), Groups: s.groupDirs(), Since: supervisor.Start}
 }
 
 // lost kills what a dead supervisor left. Only a proof frees the task's leaves;
 // without one it stays unknown and is looked at again.
-func (t *task) lost(s *spec, supervisor proc) {
+func (t *task) lost(s *spec, supervisor process.ID) {
+	if s.Boxed != nil {
+		t.takeUp(s)
+		return
+	}
 	t.judged() // what it left may take long to end
 	tr := treeOf(s, supervisor)
 	var id identity
 	if readJSON(t.dir, identityFile, &id) == nil {
-		tr.main = id.Main
+		tr.Main = id.Main
 	}
 	said := ""
 	for t.e.ctx.Err() == nil {
-		proven, why := tr.end(t.e.o.ProveWithin)
+		proven, why := tr.End(t.e.o.ProveWithin)
 		if proven {
-			removeGroups(tr.groups)
+			cgroup.Remove(tr.Groups)
 			t.dropTurnLocks()
 			t.exited(sched.Exit{Code: 1, Cause: sched.SupervisorLost,
 				Message: "its supervisor died; everything it had started was killed"}, true)
@@ -535,7 +541,7 @@ func (t *task) exited(x sched.Exit, record bool) {
 func (t *task) recordOutcome(o outcome) {
 	err := os.MkdirAll(t.dir, 0o700)
 	if err == nil {
-		err = writeOutcome(t.dir, o)
+		err = writeOutcome(t.dir, outcomeFile, o)
 	}
 	if err != nil {
 		t.e.o.Log.Warn("record a task's end", "attempt", t.at.id, "task", t.n, "error", err)

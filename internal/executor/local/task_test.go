@@ -19,6 +19,8 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -157,12 +159,12 @@ func (w *world) childOf(parent int) int {
 		w.Fatal(err)
 	}
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		all, err := processes()
+		all, err := process.All()
 		if err != nil {
 			w.Fatal(err)
 		}
 		for p, s := range all {
-			if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p)); err == nil && s.parent == parent && exe != own {
+			if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p)); err == nil && s.Parent == parent && exe != own {
 				return p
 			}
 		}
@@ -391,8 +393,8 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 	if s.Limits.MilliCPU != 500 || s.Limits.MemoryMB != 200 {
 		t.Errorf("two leaves of 0.25 CPUs and 100 MiB give %+v", s.Limits)
 	}
-	for i, dir := range groupDirs(&s) {
-		if held(s.Parents[i:i+1], "cpu") {
+	for i, dir := range s.groupDirs() {
+		if cgroup.Held(s.Parents[i:i+1], "cpu") {
 			file, limit := "cpu.cfs_quota_us", "50000"
 			if s.Parents[i].V2 {
 				file, limit = "cpu.max", "50000 100000"

@@ -28,7 +28,7 @@ func (l *turnLocks) open(devices []deviceLock, own sched.AttemptID) error {
 		return nil
 	}
 	for _, d := range devices {
-		f, err := os.OpenFile(turnPath(d, own), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		f, err := openLock(turnPath(d, own))
 		if err != nil {
 			l.remove()
 			return fmt.Errorf("lock %s: %w", d.Title, err)
@@ -88,9 +88,3 @@ func (l *turnLocks) remove() {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// hasSignal reads one bit of a mask that /proc shows in hexadecimal digits.
-func hasSignal(mask string, sig unix.Signal) bool {
-	bits, err := strconv.ParseUint(mask, 16, 64)
-	return err == nil && sig > 0 && sig <= 64 && bits>>(sig-1)&1 == 1
-}

@@ -1,4 +1,7 @@
-package local
+// Package process knows the processes of this machine beyond the reuse of their numbers:
+// which live, which belong to a task, how a whole tree is ended and its end is proven. It
+// must not know jobs, and ends nothing that it was not told to.
+package process
 
 import (
 	"bytes"
@@ -12,81 +15,82 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proc names a process beyond the reuse of its number: Start is its start time
+// ID names a process beyond the reuse of its number: Start is its start time
 // in clock ticks since boot.
-type proc struct {
+type ID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
 }
 
-// stat is what /proc/<pid>/stat says about a process.
-type stat struct {
-	state   byte
-	parent  int
-	group   int
-	session int
-	start   uint64
+// Stat is what /proc/<pid>/stat says about a process.
+type Stat struct {
+	State   byte
+	Parent  int
+	Group   int
+	Session int
+	Start   uint64
 }
 
-// stopped is true for a process that a signal or a debugger holds.
-func (s stat) stopped() bool { return s.state == 'T' || s.state == 't' }
+// Stopped is true for a process that a signal or a debugger holds.
+func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
+// Dead is true for a process that has ended and was not reaped.
+func (s Stat) Dead() bool { return s.State == 'Z' || s.State == 'X' || s.State == 'x' }
 
-// readStat returns false when there is no such process.
-func readStat(pid int) (stat, bool) {
+// ReadStat returns false when there is no such process.
+func ReadStat(pid int) (Stat, bool) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return stat{}, false
+		return Stat{}, false
 	}
 	return parseStat(string(data))
 }
 
 // parseStat skips the command's name, which may hold anything, by its last ")".
-func parseStat(text string) (stat, bool) {
+func parseStat(text string) (Stat, bool) {
 	end := strings.LastIndexByte(text, ')')
 	if end < 0 {
-		return stat{}, false
+		return Stat{}, false
 	}
 	f := strings.Fields(text[end+1:])
 	if len(f) < 20 || len(f[0]) != 1 {
-		return stat{}, false
+		return Stat{}, false
 	}
 	var n [3]int
 	for i := range n {
 		v, err := strconv.Atoi(f[1+i])
 		if err != nil {
-			return stat{}, false
+			return Stat{}, false
 		}
 		n[i] = v
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64)
-	return stat{state: f[0][0], parent: n[0], group: n[1], session: n[2], start: start}, err == nil
+	return Stat{State: f[0][0], Parent: n[0], Group: n[1], Session: n[2], Start: start}, err == nil
 }
 
-// procOf names a running process.
-func procOf(pid int) proc {
-	s, _ := readStat(pid)
-	return proc{PID: pid, Start: s.start}
+// Of names a running process.
+func Of(pid int) ID {
+	s, _ := ReadStat(pid)
+	return ID{PID: pid, Start: s.Start}
 }
 
-// alive reports whether that very process still runs.
-func (p proc) alive() bool {
+// Alive reports whether that very process still runs.
+func (p ID) Alive() bool {
 	if p.PID <= 0 {
 		return false
 	}
-	s, ok := readStat(p.PID)
-	return ok && s.start == p.Start && !s.dead()
+	s, ok := ReadStat(p.PID)
+	return ok && s.Start == p.Start && !s.Dead()
 }
 
-// signal reaches that very process or none: a pidfd pins the number before the
+// Signal reaches that very process or none: a pidfd pins the number before the
 // start time is compared.
-func (p proc) signal(sig unix.Signal) {
+func (p ID) Signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
 		defer unix.Close(fd)
 	}
-	if s, ok := readStat(p.PID); !ok || s.start != p.Start {
+	if s, ok := ReadStat(p.PID); !ok || s.Start != p.Start {
 		return
 	}
 	if err != nil {
@@ -96,8 +100,8 @@ func (p proc) signal(sig unix.Signal) {
 	_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// processes returns all living processes of the machine.
-func processes() (map[int]stat, error) {
+// All returns all living processes of the machine.
+func All() (map[int]Stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -107,37 +111,37 @@ func processes() (map[int]stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[int]stat, len(names))
+	all := make(map[int]Stat, len(names))
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		if s, ok := readStat(pid); ok && !s.dead() {
+		if s, ok := ReadStat(pid); ok && !s.Dead() {
 			all[pid] = s
 		}
 	}
 	return all, nil
 }
 
-// descend adds to found all descendants of its members.
-func descend(all map[int]stat, found map[int]bool) {
+// Descend adds to found all descendants of its members.
+func Descend(all map[int]Stat, found map[int]bool) {
 	for grown := true; grown; {
 		grown = false
 		for pid, s := range all {
-			if !found[pid] && found[s.parent] {
+			if !found[pid] && found[s.Parent] {
 				found[pid], grown = true, true
 			}
 		}
 	}
 }
 
-// waitsForStart reports whether a process that was told to stop, and sleeps inside the
+// WaitsForStart reports whether a process that was told to stop, and sleeps inside the
 // kernel, waits for a stopped child to start its program: after vfork, which shells,
 // Python and Go use, a parent takes no signal before that.
-func waitsForStart(pid int, members map[int]stat) bool {
+func WaitsForStart(pid int, members map[int]Stat) bool {
 	for child, st := range members {
-		if st.parent == pid && st.stopped() && oneMemory(pid, child) {
+		if st.Parent == pid && st.Stopped() && oneMemory(pid, child) {
 			return true
 		}
 	}
@@ -152,17 +156,20 @@ func oneMemory(a, b int) bool {
 	if errno == 0 {
 		return differ == 0
 	}
-	one, err := os.Readlink("/proc/" + itoa(a) + "/exe")
-	other, err2 := os.Readlink("/proc/" + itoa(b) + "/exe")
+	one, err := os.Readlink("/proc/" + strconv.Itoa(a) + "/exe")
+	other, err2 := os.Readlink("/proc/" + strconv.Itoa(b) + "/exe")
 	return err == nil && err2 == nil && one == other
 }
+
+// MarkerName is the variable that names the task of a process.
+const MarkerName = "COMB_TASK"
 
 // maxEnviron bounds what is read of a process's environment: the kernel allows
 // arguments and environment of 6 MiB together.
 const maxEnviron = 8 << 20
 
-// markerIn returns the marker in a process's first environment, "" without one.
-func markerIn(pid int) string {
+// MarkerIn returns the marker in a process's first environment, "" without one.
+func MarkerIn(pid int) string {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return ""
@@ -173,7 +180,7 @@ func markerIn(pid int) string {
 		return ""
 	}
 	for entry := range bytes.SplitSeq(data, []byte{0}) {
-		if v, ok := bytes.CutPrefix(entry, []byte(markerName+"=")); ok {
+		if v, ok := bytes.CutPrefix(entry, []byte(MarkerName+"=")); ok {
 			return string(v)
 		}
 	}
@@ -181,7 +188,7 @@ func markerIn(pid int) string {
 }
 
 // hidden reports whether a process of our own user may not be looked into: such
-// a one could be anybody's.
+// a one could be any task's.
 func hidden(pid int) bool {
 	_, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if !os.IsPermission(err) {
@@ -191,8 +198,8 @@ func hidden(pid int) bool {
 	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == os.Getuid()
 }
 
-// bootID names this boot of the machine: what ran before another one is dead.
-func bootID() (string, error) {
+// BootID names this boot of the machine: what ran before another one is dead.
+func BootID() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", fmt.Errorf("cannot tell one boot of this machine from another: %w", err)
@@ -200,15 +207,15 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// watcher waits for the end of a process that need not be a child.
-type watcher struct {
-	p    proc
+// Watcher waits for the end of a process that need not be a child.
+type Watcher struct {
+	p    ID
 	file *os.File // a pidfd; nil on a kernel without
 }
 
-// watch returns false when that very process is gone already.
-func watch(p proc) (*watcher, bool) {
-	w := &watcher{p: p}
+// Watch returns false when that very process is gone already.
+func Watch(p ID) (*Watcher, bool) {
+	w := &Watcher{p: p}
 	if fd, err := unix.PidfdOpen(p.PID, 0); err == nil {
 		if unix.SetNonblock(fd, true) == nil {
 			w.file = os.NewFile(uintptr(fd), "pidfd")
@@ -216,28 +223,29 @@ func watch(p proc) (*watcher, bool) {
 			unix.Close(fd)
 		}
 	}
-	if !p.alive() {
-		w.close()
+	if !p.Alive() {
+		w.Close()
 		return nil, false
 	}
 	return w, true
 }
 
-func (w *watcher) close() {
+// Close gives the watcher up.
+func (w *Watcher) Close() {
 	if w.file != nil {
 		w.file.Close()
 	}
 }
 
-// wait returns true when the process has ended, false when d has passed.
-func (w *watcher) wait(d time.Duration) bool {
+// Wait returns true when the process has ended, false when d has passed.
+func (w *Watcher) Wait(d time.Duration) bool {
 	if w.file == nil || w.file.SetReadDeadline(time.Now().Add(d)) != nil {
 		time.Sleep(min(d, 50*time.Millisecond))
-		return !w.p.alive()
+		return !w.p.Alive()
 	}
 	conn, err := w.file.SyscallConn()
 	if err != nil {
-		return !w.p.alive()
+		return !w.p.Alive()
 	}
 	ended := false
 	err = conn.Read(func(fd uintptr) bool {
@@ -245,11 +253,11 @@ func (w *watcher) wait(d time.Duration) bool {
 		ended = n > 0
 		return ended
 	})
-	return ended || err != nil && !w.p.alive()
+	return ended || err != nil && !w.p.Alive()
 }
 
-// interrupt ends a wait early.
-func (w *watcher) interrupt() {
+// Interrupt ends a wait early.
+func (w *Watcher) Interrupt() {
 	if w.file != nil {
 		_ = w.file.SetReadDeadline(time.Unix(1, 0)) // a pidfd that takes no deadline is polled instead
 	}

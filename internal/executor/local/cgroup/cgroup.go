@@ -1,4 +1,6 @@
-package local
+// Package cgroup makes, limits, kills and removes the control groups of tasks, of version
+// 1 and 2. It must not know what a task is.
+package cgroup
 
 import (
 	"errors"
@@ -14,53 +16,53 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// limits bound one task; 0 is no limit.
-type limits struct {
+// Limits bound one task; 0 is no limit.
+type Limits struct {
 	sched.Limits
 	Pids int64 `json:"pids,omitempty"`
 }
 
-// cgroupParent is a directory of a cgroup hierarchy below which each task gets
+// Parent is a directory of a cgroup hierarchy below which each task gets
 // a group. Version 1 has a hierarchy for each controller, version 2 one for all,
 // and a machine may have both: version 2 then serves to kill.
-type cgroupParent struct {
+type Parent struct {
 	Dir         string   `json:"dir"`
 	V2          bool     `json:"v2,omitempty"`
 	Controllers []string `json:"controllers,omitempty"`
 }
 
-// wanted are the controllers of the limits.
-func wanted() []string { return []string{"cpu", "memory", "pids"} }
+// Wanted are the controllers of the limits.
+func Wanted() []string { return []string{"cpu", "memory", "pids"} }
 
-// cgroupMount is one line of /proc/self/mountinfo.
-type cgroupMount struct {
+// Mount is one line of /proc/self/mountinfo.
+type Mount struct {
 	root, dir string
-	v2        bool
-	options   []string
+	V2        bool
+	Options   []string
 }
 
-// findCgroups finds where this data directory's groups can be. For what cannot
+// Find finds where this data directory's groups can be. For what cannot
 // be limited it returns the reason, by controller. Nothing is left behind:
 // supervisors make the groups.
-func findCgroups(name string) ([]cgroupParent, map[string]string) {
+func Find(name string) ([]Parent, map[string]string) {
 	missing := map[string]string{}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	own, err2 := os.ReadFile("/proc/self/cgroup")
 	if err := errors.Join(err, err2); err != nil {
-		for _, c := range wanted() {
+		for _, c := range Wanted() {
 			missing[c] = err.Error()
 		}
 		return nil, missing
 	}
-	list, paths := parseCgroupMounts(string(mounts)), parseOwnCgroups(string(own))
-	var parents []cgroupParent
+	list, paths := ParseMounts(string(mounts)), ParseOwn(string(own))
+	var parents []Parent
 	for _, m := range list {
-		if m.v2 {
+		if m.V2 {
 			parents = append(parents, openV2(m, paths[""], name, missing)...)
 		}
 	}
-	for _, c := range wanted() {
-		if held(parents, c) {
+	for _, c := range Wanted() {
+		if Held(parents, c) {
 			delete(missing, c)
 			continue
 		}
@@ -72,23 +74,24 @@ func findCgroups(name string) ([]cgroupParent, map[string]string) {
 	return parents, missing
 }
 
-func held(parents []cgroupParent, controller string) bool {
-	return slices.ContainsFunc(parents, func(p cgroupParent) bool { return slices.Contains(p.Controllers, controller) })
+// Held reports whether one of the groups has a controller.
+func Held(parents []Parent, controller string) bool {
+	return slices.ContainsFunc(parents, func(p Parent) bool { return slices.Contains(p.Controllers, controller) })
 }
 
 type v1Want struct{ controller, name string }
 
 // openV1 adds the parent for one controller of version 1.
-func openV1(parents []cgroupParent, list []cgroupMount, paths map[string]string, w v1Want, missing map[string]string) []cgroupParent {
-	i := slices.IndexFunc(list, func(m cgroupMount) bool { return !m.v2 && slices.Contains(m.options, w.controller) })
+func openV1(parents []Parent, list []Mount, paths map[string]string, w v1Want, missing map[string]string) []Parent {
+	i := slices.IndexFunc(list, func(m Mount) bool { return !m.V2 && slices.Contains(m.Options, w.controller) })
 	if i < 0 {
 		if missing[w.controller] == "" {
 			missing[w.controller] = "this machine has no cgroup controller for it"
 		}
 		return parents
 	}
-	dir := filepath.Join(list[i].below(paths[w.controller]), w.name)
-	if p := slices.IndexFunc(parents, func(p cgroupParent) bool { return p.Dir == dir }); p >= 0 {
+	dir := filepath.Join(list[i].Below(paths[w.controller]), w.name)
+	if p := slices.IndexFunc(parents, func(p Parent) bool { return p.Dir == dir }); p >= 0 {
 		parents[p].Controllers = append(parents[p].Controllers, w.controller)
 		return parents
 	}
@@ -97,37 +100,37 @@ func openV1(parents []cgroupParent, list []cgroupMount, paths map[string]string,
 		return parents
 	}
 	delete(missing, w.controller)
-	return append(parents, cgroupParent{Dir: dir, Controllers: []string{w.controller}})
+	return append(parents, Parent{Dir: dir, Controllers: []string{w.controller}})
 }
 
 // openV2 makes the parent in the version 2 hierarchy: below the server's own
 // group when controllers can be handed down there, else below the top.
-func openV2(m cgroupMount, own, name string, missing map[string]string) []cgroupParent {
-	var best []cgroupParent
-	for _, base := range []string{m.below(own), m.dir} {
+func openV2(m Mount, own, name string, missing map[string]string) []Parent {
+	var best []Parent
+	for _, base := range []string{m.Below(own), m.dir} {
 		dir := filepath.Join(base, name)
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			for _, c := range wanted() {
+			for _, c := range Wanted() {
 				missing[c] = err.Error()
 			}
 			continue
 		}
 		leaveForServer(base)
-		p := cgroupParent{Dir: dir, V2: true, Controllers: handDown(base, dir)}
+		p := Parent{Dir: dir, V2: true, Controllers: handDown(base, dir)}
 		if best == nil || len(p.Controllers) > len(best[0].Controllers) {
 			if best != nil {
 				os.Remove(best[0].Dir)
 			}
-			best = []cgroupParent{p}
+			best = []Parent{p}
 		} else if dir != best[0].Dir {
 			os.Remove(dir)
 		}
-		if len(p.Controllers) == len(wanted()) || base == m.dir {
+		if len(p.Controllers) == len(Wanted()) || base == m.dir {
 			break
 		}
 	}
 	if best != nil {
-		for _, c := range wanted() {
+		for _, c := range Wanted() {
 			if !slices.Contains(best[0].Controllers, c) {
 				missing[c] = "the controller is not handed down to " + best[0].Dir
 			}
@@ -139,20 +142,20 @@ func openV2(m cgroupMount, own, name string, missing map[string]string) []cgroup
 // handDown enables the controllers for the children of dir and returns those
 // that it got.
 func handDown(base, dir string) []string {
-	for _, c := range wanted() {
+	for _, c := range Wanted() {
 		_ = os.WriteFile(filepath.Join(base, "cgroup.subtree_control"), []byte("+"+c), 0) // what is missing is seen below
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
 	}
 	data, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 	on := strings.Fields(string(data))
-	return slices.DeleteFunc(wanted(), func(c string) bool { return !slices.Contains(on, c) })
+	return slices.DeleteFunc(Wanted(), func(c string) bool { return !slices.Contains(on, c) })
 }
 
 // leaveForServer moves this process into a child when it is alone in its group:
 // version 2 hands controllers down only from a group without processes. A group
 // with others in it is not ours to arrange.
 func leaveForServer(base string) {
-	members := groupMembers(base)
+	members := Members(base)
 	if len(members) != 1 || members[0] != os.Getpid() {
 		return
 	}
@@ -162,9 +165,9 @@ func leaveForServer(base string) {
 	}
 }
 
-// below returns the directory of a process's group in a mount that may show
+// Below returns the directory of a process's group in a mount that may show
 // only a part of the hierarchy.
-func (m cgroupMount) below(path string) string {
+func (m Mount) Below(path string) string {
 	if m.root != "/" {
 		rest, ok := strings.CutPrefix(path, m.root)
 		if !ok {
@@ -175,21 +178,22 @@ func (m cgroupMount) below(path string) string {
 	return filepath.Join(m.dir, path)
 }
 
-func parseCgroupMounts(text string) []cgroupMount {
-	var list []cgroupMount
+// ParseMounts reads the control groups of a mountinfo.
+func ParseMounts(text string) []Mount {
+	var list []Mount
 	for line := range strings.Lines(text) {
 		left, right, ok := strings.Cut(line, " - ")
 		l, r := strings.Fields(left), strings.Fields(right)
 		if !ok || len(l) < 5 || len(r) < 3 || r[0] != "cgroup" && r[0] != "cgroup2" {
 			continue
 		}
-		list = append(list, cgroupMount{root: l[3], dir: l[4], v2: r[0] == "cgroup2", options: strings.Split(r[2], ",")})
+		list = append(list, Mount{root: l[3], dir: l[4], V2: r[0] == "cgroup2", Options: strings.Split(r[2], ",")})
 	}
 	return list
 }
 
-// parseOwnCgroups returns the process's group by controller, "" for version 2.
-func parseOwnCgroups(text string) map[string]string {
+// ParseOwn returns the process's group by controller, "" for version 2.
+func ParseOwn(text string) map[string]string {
 	paths := map[string]string{}
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -203,23 +207,20 @@ func parseOwnCgroups(text string) map[string]string {
 	return paths
 }
 
-// groupName is the name of one task's group below each parent.
-func groupName(s *spec) string { return fmt.Sprintf("%s-%d", s.Attempt, s.Task) }
-
-// groupDirs are the directories of a task's groups, made or not.
-func groupDirs(s *spec) []string {
-	dirs := make([]string, len(s.Parents))
-	for i, p := range s.Parents {
-		dirs[i] = filepath.Join(p.Dir, groupName(s))
+// Dirs are the directories of a task's groups, made or not.
+func Dirs(parents []Parent, name string) []string {
+	dirs := make([]string, len(parents))
+	for i, p := range parents {
+		dirs[i] = filepath.Join(p.Dir, name)
 	}
 	return dirs
 }
 
-// makeGroups makes a task's groups with their limits and returns what could not
+// Make makes a task's groups with their limits and returns what could not
 // be set, in words.
-func makeGroups(s *spec) (unenforced []string) {
-	for i, dir := range groupDirs(s) {
-		p := s.Parents[i]
+func Make(parents []Parent, name string, l Limits) (unenforced []string) {
+	for i, dir := range Dirs(parents, name) {
+		p := parents[i]
 		err := os.MkdirAll(dir, 0o755)
 		for range 10 { // another supervisor may just have removed the empty parent
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +233,7 @@ func makeGroups(s *spec) (unenforced []string) {
 		}
 		for _, c := range p.Controllers {
 			if err == nil {
-				err = setLimit(dir, c, p.V2, s.Limits)
+				err = setLimit(dir, c, p.V2, l)
 			}
 			if err != nil {
 				unenforced = append(unenforced, fmt.Sprintf("%s limit: %v", c, err))
@@ -244,7 +245,7 @@ func makeGroups(s *spec) (unenforced []string) {
 
 const cpuPeriod = 100_000 // microseconds
 
-func setLimit(dir, controller string, v2 bool, l limits) error {
+func setLimit(dir, controller string, v2 bool, l Limits) error {
 	set := func(file string, v string) error {
 		return os.WriteFile(filepath.Join(dir, file), []byte(v), 0)
 	}
@@ -274,14 +275,22 @@ func setLimit(dir, controller string, v2 bool, l limits) error {
 	return nil
 }
 
-// outOfMemory counts the kernel's kills for a group's own memory limit.
-func outOfMemory(s *spec) (kills int64) {
-	for i, dir := range groupDirs(s) {
+// OutOfMemory counts the kernel's kills for a group's own memory limit. Process 1 of a
+// container asks without parents, and sees its own group.
+func OutOfMemory(parents []Parent, name string) (kills int64) {
+	files := []string{"/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events"}
+	if len(parents) > 0 {
+		files = nil
+	}
+	for i, dir := range Dirs(parents, name) {
 		file := "memory.oom_control"
-		if s.Parents[i].V2 {
+		if parents[i].V2 {
 			file = "memory.events"
 		}
-		data, err := os.ReadFile(filepath.Join(dir, file))
+		files = append(files, filepath.Join(dir, file))
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
 		if err != nil {
 			continue
 		}
@@ -295,8 +304,8 @@ func outOfMemory(s *spec) (kills int64) {
 	return kills
 }
 
-// groupMembers returns the processes of a group; none when it does not exist.
-func groupMembers(dir string) []int {
+// Members returns the processes of a group; none when it does not exist.
+func Members(dir string) []int {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return nil
@@ -310,16 +319,16 @@ func groupMembers(dir string) []int {
 	return pids
 }
 
-// killGroup forbids further forks in a group and, in version 2, kills it at once.
-func killGroup(dir string) {
+// Kill forbids further forks in a group and, in version 2, kills it at once.
+func Kill(dir string) {
 	_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0)
 	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 }
 
-// removeGroups removes a task's empty groups; the kernel may need a moment after
+// Remove removes a task's empty groups; the kernel may need a moment after
 // the last process is gone. The last task takes the parents with it, so that a
 // server that is killed leaves nothing behind.
-func removeGroups(dirs []string) {
+func Remove(dirs []string) {
 	for _, dir := range dirs {
 		for range 50 {
 			err := os.Remove(dir)

@@ -1,0 +1,297 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// boxed says that a task runs in a container, and how.
+type boxed struct {
+	Engine string        `json:"engine"` // its address
+	Keeper int           `json:"keeper"` // the user of process 1, which owns the task's folder
+	User   string        `json:"user"`   // the image's, as which the task runs
+	Box    container.Box `json:"box"`
+}
+
+// The files of a task in a container, beside those of every task. Its own folder is
+// process 1's alone; what the task may write is in the shared folder below it.
+const (
+	careFile   = "caretaker"   // locked by the supervisor that cares for it
+	boxFile    = "box.json"    // supervisor: process 1, as this machine numbers it
+	insideFile = "inside.json" // process 1: how the task ended
+	runsFile   = "runs.json"   // process 1: the task was started
+	sharedDir  = "shared"      // of supervisor and task: progress, and that it is suspended
+)
+
+// Where things are inside a container.
+const (
+	insideTop        = "/comb"
+	insideProgram    = insideTop + "/bin/comb"   // this program, read-only
+	insidePrivate    = insideTop + "/private"    // the task's folder, out of the task's reach
+	insideLocks      = insideTop + "/locks"      // of all devices, out of the task's reach
+	insideShared     = insideTop + "/shared"     // sharedDir
+	insideWork       = insideTop + "/work"       // the task's own directory
+	insideCheckpoint = insideTop + "/checkpoint" // the job's
+)
+
+// caretaker is the supervisor of a task in a container. Process 1 in there does what the
+// supervisor of a process does; this one starts the container, knows when it is dead, ends it
+// when it does not end in time, and says all that to the server. When it dies another one goes on.
+type caretaker struct {
+	*supervisor
+	engine *container.Engine
+	first  bool       // nothing was started before
+	one    process.ID // process 1
+	kill   string     // why it was killed; "" is not by this one
+	until  time.Time  // when it is killed; zero is never
+}
+
+// overdue is how long process 1 may take, behind a task's grace, to record the end.
+const overdue = 10 * time.Second
+
+// care cares for a task to its end.
+func (c *caretaker) care() int {
+	lock, err := os.OpenFile(filepath.Join(c.dir, careFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
+		return exitNotMine
+	}
+	defer lock.Close()
+	var script *private
+	if _, err := os.Lstat(filepath.Join(c.dir, claimFile)); err != nil {
+		if script, err = readPrivate(os.Stdin); err != nil {
+			c.note("%v", err)
+			return exitUnable
+		}
+	}
+	if code := c.claim(); code != exitDone {
+		return code
+	}
+	if readJSON(c.dir, boxFile, &c.one) != nil || !c.one.Alive() {
+		if end := c.begin(script); end != nil {
+			return c.conclude(*end)
+		}
+	}
+	return c.conclude(c.watch())
+}
+
+// claim takes the start, or takes over from a supervisor that is dead; the lock is held.
+func (c *caretaker) claim() int {
+	me := claim{Boot: c.spec.Boot, Supervisor: process.Of(os.Getpid())}
+	mine, err := writeClaim(c.dir, me)
+	if err != nil {
+		c.note("%v", err)
+		return exitUnable
+	}
+	if c.first = mine; mine {
+		return exitDone
+	}
+	var before claim
+	if err := readJSON(c.dir, claimFile, &before); err != nil || before.Supervisor.PID <= 0 || before.Supervisor.Alive() {
+		return exitNotMine // the server took it, so that nothing starts, or another one is at work
+	}
+	if err := writeJSON(c.dir, claimFile, me); err != nil {
+		c.note("%v", err)
+		return exitUnable
+	}
+	return exitDone
+}
+
+// begin starts the container, or finds the one that was started. What it returns is the
+// end where there is nothing to wait for.
+func (c *caretaker) begin(script *private) *outcome {
+	if c.first && c.toldToStop() {
+		return &outcome{Exit: &sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}}
+	}
+	for said := ""; ; time.Sleep(time.Second) {
+		var err error
+		if c.engine, err = container.Open(context.Background(), c.spec.Boxed.Engine); err == nil {
+			break
+		}
+		if c.first {
+			return &outcome{Refused: err.Error()}
+		}
+		if said != err.Error() {
+			said = err.Error()
+			c.note("%s: what became of the container is not known until it does", said)
+		}
+	}
+	if c.first {
+		if refused := c.start(script); refused != nil {
+			return refused
+		}
+	}
+	return c.find()
+}
+
+// start makes the container and starts it.
+func (c *caretaker) start(script *private) *outcome {
+	ctx, b := context.Background(), &c.spec.Boxed.Box
+	err := c.engine.Create(ctx, b)
+	if errors.Is(err, container.ErrExists) {
+		return &outcome{Refused: "this attempt was started before: " + err.Error()}
+	}
+	if err == nil {
+		err = c.engine.Start(ctx, b.Name, script.encode())
+	}
+	if err != nil {
+		return &outcome{Refused: err.Error(), Job: errors.Is(err, container.ErrNoImage)}
+	}
+	return nil
+}
+
+// find asks the engine for process 1.
+func (c *caretaker) find() *outcome {
+	for said := ""; ; time.Sleep(time.Second) {
+		st, err := c.engine.State(context.Background(), c.spec.Boxed.Box.Name)
+		switch {
+		case err == nil && st.Running:
+			c.one = process.Of(st.PID)
+			if err := writeJSON(c.dir, boxFile, c.one); err != nil {
+				c.note("%v", err)
+			}
+			return nil
+		case err == nil && !st.Began:
+			return &outcome{Refused: "its container was made and not started" + colon(st.Error)}
+		case err == nil || errors.Is(err, container.ErrGone):
+			end := c.ended(st)
+			return &end
+		}
+		if said != err.Error() {
+			said = err.Error()
+			c.note("%s", said)
+		}
+	}
+}
+
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// watch waits for the end of process 1: with it dies all that is in the container, whatever
+// became of the engine. It tells the start once there was one.
+func (c *caretaker) watch() outcome {
+	w, lives := process.Watch(c.one)
+	told := false
+	for pause := 5 * time.Millisecond; lives; pause = min(2*pause, time.Second) {
+		if !told {
+			told = c.tellStarted()
+		}
+		c.look()
+		lives = !w.Wait(pause)
+	}
+	if w != nil {
+		w.Close()
+	}
+	c.tellStarted()
+	var st container.State
+	if c.kill == "" && c.connect() == nil {
+		st, _ = c.engine.State(context.Background(), c.spec.Boxed.Box.Name) // only for the words of an end that is not recorded
+	}
+	return c.ended(st)
+}
+
+func (c *caretaker) connect() (err error) {
+	if c.engine == nil {
+		c.engine, err = container.Open(context.Background(), c.spec.Boxed.Engine)
+	}
+	return err
+}
+
+// tellStarted tells that the task runs, when process 1 says so.
+func (c *caretaker) tellStarted() bool {
+	id := identity{}
+	if readJSON(c.dir, runsFile, &id) != nil {
+		return false
+	}
+	if _, err := os.Lstat(filepath.Join(c.dir, identityFile)); err == nil {
+		return true
+	}
+	id.Main = c.one
+	if err := writeJSON(c.dir, identityFile, id); err != nil {
+		c.note("record the container's process: %v", err)
+	}
+	if data, err := json.Marshal(id); err == nil {
+		_, _ = c.status.Write(append(data, '\n')) // a server that is gone reads the file
+	}
+	c.status.Close()
+	return true
+}
+
+// look kills a container that does not end in time, and hands on what this process was told.
+func (c *caretaker) look() {
+	select {
+	case sig := <-c.signals:
+		if sig != unix.SIGUSR1 { // a full disk took no order
+			c.one.Signal(unix.SIGTERM)
+			c.expect(overdue)
+		}
+	default:
+	}
+	var order stopOrder
+	if readJSON(c.dir, stopFile, &order) == nil {
+		c.expect(time.Duration(max(order.Grace, 0)) * time.Microsecond)
+	}
+	if c.until.IsZero() || time.Now().Before(c.until) {
+		return
+	}
+	c.kill = "process 1 of its container had not ended the task when its grace was over"
+	if err := c.connect(); err == nil {
+		err = c.engine.Kill(context.Background(), c.spec.Boxed.Box.Name)
+	}
+	c.one.Signal(unix.SIGKILL) // also where no engine answers
+}
+
+// expect notes that the task must be over by then; a later one may only shorten it.
+func (c *caretaker) expect(grace time.Duration) {
+	if until := time.Now().Add(grace + overdue); c.until.IsZero() || until.Before(c.until) {
+		c.until = until
+	}
+}
+
+func (c *caretaker) toldToStop() bool {
+	var order stopOrder
+	return readJSON(c.dir, stopFile, &order) == nil
+}
+
+// ended is how the task ended; process 1 is dead.
+func (c *caretaker) ended(st container.State) outcome {
+	var o outcome
+	if readJSON(c.dir, insideFile, &o) == nil && (o.Exit != nil || o.Refused != "") {
+		return o
+	}
+	x := sched.Exit{Code: 137, Signal: 9, Cause: sched.SupervisorLost, Message: "process 1 of its container was killed, not by the server"}
+	switch {
+	case c.kill != "":
+		x.Cause, x.Message = "", c.kill
+	case st.OOM:
+		x.Cause, x.Message = sched.OutOfMemory, fmt.Sprintf("it needed more than its %d MiB of memory", c.spec.Limits.MemoryMB)
+	}
+	return outcome{Exit: &x}
+}
+
+// conclude records the end and removes the container. Where no engine answers it stays until
+// the next start of the server.
+func (c *caretaker) conclude(o outcome) int {
+	c.record(o)
+	if c.connect() != nil || c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name) != nil {
+		c.note("the container %s is not removed: no engine answers", c.spec.Boxed.Box.Name)
+	}
+	return exitDone
+}

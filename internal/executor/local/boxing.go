@@ -1,0 +1,209 @@
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	// keeperUser is the user of process 1 of a container where the server is root; else that is
+	// the server's. It is an uncommon number, so that no image's user has it.
+	keeperUser = 64789
+
+	imagesFile = "images.json" // of a job: which image each name stood for at its first start
+	labelTop   = "comb."       // of a container's labels: cluster, job, attempt, task
+
+	// insideMB and insidePids are for process 1, beside the task's own limits.
+	insideMB, insidePids = 32, 32
+)
+
+// boxes runs tasks whose job names an image in containers.
+type boxes struct {
+	e      *Executor
+	engine *container.Engine // nil: there are no containers
+	mu     sync.Mutex        // one task at a time finds out what an image's name stands for
+}
+
+// runs reports whether a task of a role runs in a container.
+func (b *boxes) runs(role *sched.Role) bool { return b.engine != nil && role.Launch.Image != "" }
+
+func keeperOf() int {
+	if id := os.Geteuid(); id != 0 {
+		return id
+	}
+	return keeperUser
+}
+
+// open makes the folder of locks one that process 1 of a container reaches.
+func (b *boxes) open(e *Executor, engine *container.Engine) error {
+	b.e, b.engine = e, engine
+	if engine == nil || os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Chown(filepath.Join(e.o.Dir, locksFolder), keeperUser, keeperUser)
+}
+
+// arrange fills in how a task runs in a container, and makes its folders.
+func (b *boxes) arrange(t *task, role *sched.Role, s *spec) *outcome {
+	image, refusal := b.image(t, role.Launch.Image)
+	if refusal != nil {
+		return refusal
+	}
+	if s.Dir = cmp.Or(role.Launch.WorkDir, insideWork); !filepath.IsAbs(s.Dir) {
+		return &outcome{Refused: fmt.Sprintf("the working directory %q is not an absolute path", s.Dir), Job: true}
+	}
+	if t.start.SKU.Device == cell.NVIDIA && len(t.start.SKU.Files) == 0 && exists("/dev/nvidiactl") {
+		return &outcome{Job: true, Refused: fmt.Sprintf("NVIDIA GPUs are not given to containers yet: "+
+			"name the device files of SKU %s in the cluster file (deviceFiles), or submit the job without an image", t.start.SKU.Name)}
+	}
+	shared := filepath.Join(t.dir, sharedDir)
+	checkpoints := filepath.Join(b.e.place.job(t.at.id.Job), "checkpoint")
+	err := os.MkdirAll(shared, 0o700)
+	for _, dir := range []string{shared, filepath.Join(t.dir, workDir), checkpoints} {
+		err = errors.Join(err, os.Chmod(dir, 0o777)) // the image's user may be any; no other gets this far
+	}
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, os.Chown(t.dir, keeperUser, keeperUser))
+	}
+	if err != nil {
+		return &outcome{Refused: "make the task's directory: " + err.Error()}
+	}
+	s.Parents = nil // the engine makes the groups
+	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), User: image.User, Box: container.Box{
+		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
+		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
+		Env:     hideDevices(),
+		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Network: b.e.o.Network,
+		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
+		Mounts: []container.Mount{
+			{Source: b.e.o.Self, Target: insideProgram, ReadOnly: true},
+			{Source: t.dir, Target: insidePrivate},
+			{Source: filepath.Join(b.e.o.Dir, locksFolder), Target: insideLocks},
+			{Source: shared, Target: insideShared},
+			{Source: filepath.Join(t.dir, workDir), Target: insideWork},
+			{Source: checkpoints, Target: insideCheckpoint},
+		},
+	}}
+	if mb := s.Limits.MemoryMB; mb > 0 {
+		s.Boxed.Box.MemoryMB = mb + insideMB
+	}
+	return nil
+}
+
+// hideDevices tells a runtime that looks at an image's variables to give no device by itself.
+func hideDevices() []string { return []string{"NVIDIA_VISIBLE_DEVICES=void"} }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// image is what a job's image stood for when its first task started, so that all its tasks
+// and attempts run the same.
+func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dir, known := b.e.place.job(t.at.id.Job), map[string]string{}
+	if err := readJSON(dir, imagesFile, &known); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return container.Image{}, &outcome{Refused: err.Error()}
+	}
+	image, err := b.engine.Image(b.e.ctx, cmp.Or(known[name], name))
+	switch {
+	case errors.Is(err, container.ErrNoImage) && known[name] != "":
+		return image, &outcome{Job: true, Refused: fmt.Sprintf("the image %s was %s when the job started first, and that %v any more", name, known[name], container.ErrNoImage)}
+	case errors.Is(err, container.ErrNoImage):
+		return image, &outcome{Job: true, Refused: fmt.Sprintf(`%v: fetch it with "docker pull %s" on %s, and submit the job again; Comb does not fetch images yet`, err, name, t.start.Place.Node)}
+	case err != nil:
+		return image, &outcome{Refused: err.Error()}
+	}
+	if known[name] == "" {
+		known[name] = image.ID
+		if err := writeJSON(dir, imagesFile, known); err != nil {
+			return image, &outcome{Refused: err.Error()}
+		}
+		t.notice(strings.TrimSpace(fmt.Sprintf("the image %s is %s %s", name, image.ID, image.Digest)))
+	}
+	return image, nil
+}
+
+func (b *boxes) name(t *task) string {
+	return fmt.Sprintf("comb-%s-%s-%d", safeName(b.e.o.Cluster), t.at.id, t.n)
+}
+
+func (b *boxes) labels(t *task) map[string]string {
+	return map[string]string{labelTop + "cluster": b.e.o.Cluster, labelTop + "job": fmt.Sprint(int64(t.at.id.Job)),
+		labelTop + "attempt": t.at.id.String(), labelTop + "task": fmt.Sprint(t.n)}
+}
+
+// sweep removes the containers of attempts that are not known, with what runs in them.
+func (b *boxes) sweep(known map[string]bool) (names []string) {
+	if b.engine == nil {
+		return nil
+	}
+	found, err := b.engine.List(b.e.ctx, labelTop+"cluster", b.e.o.Cluster)
+	if err != nil {
+		b.e.o.Log.Warn("look for containers of unknown attempts", "error", err)
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		attempt, task := found[name][labelTop+"attempt"], found[name][labelTop+"task"]
+		if known[attempt] || !plainTask(attempt, task) {
+			continue
+		}
+		st, _ := b.engine.State(b.e.ctx, name)
+		err := b.engine.Remove(b.e.ctx, name)
+		b.e.o.Log.Warn("removed a container of an attempt that the server does not know", "container", name, "ran", st.Running, "error", err)
+		if st.Running {
+			names = append(names, attempt+"/"+task)
+		}
+	}
+	return names
+}
+
+// takeUp has another supervisor care for a task in a container. The container went on
+// meanwhile; only that supervisor's word, or a proof of death, ends the task.
+func (t *task) takeUp(s *spec) {
+	t.judged()
+	told := t.identified(s)
+	for said := ""; t.e.ctx.Err() == nil; {
+		child, status, err := t.spawn(nil)
+		if err == nil {
+			status.Close() // the file says it, too
+			p := process.Of(child.Pid)
+			t.owned(p)
+			t.await(s, p, told)
+			if t.e.ctx.Err() != nil {
+				return
+			}
+			_, _ = child.Wait() // it has ended: this only takes its exit
+			if o, ok := t.outcome(s); ok {
+				t.tellOutcome(o)
+				return
+			}
+			err = fmt.Errorf("its new supervisor ended: %s", cmp.Or(lastLine(filepath.Join(t.dir, noteFile)), "it left no reason"))
+		}
+		if said != err.Error() {
+			said = err.Error()
+			t.unknown(said)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-t.e.ctx.Done():
+		}
+	}
+}

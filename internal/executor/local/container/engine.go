@@ -1,0 +1,320 @@
+// Package container speaks with the container engine of this machine, by the Docker
+// Engine API: it looks images up and makes, starts, watches and removes containers by
+// name. It must not know jobs or tasks, and decides nothing.
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+// ErrNoEngine says that no container engine answers.
+var ErrNoEngine = errors.New("no container engine answers")
+
+// ErrNoImage says that an image is not on this machine.
+var ErrNoImage = errors.New("is not on this machine")
+
+// ErrExists says that there is a container of that name: it was made before.
+var ErrExists = errors.New("there is a container of that name")
+
+// ErrGone says that there is no container of that name.
+var ErrGone = errors.New("there is no container of that name")
+
+const (
+	// DefaultHost is where an engine listens if nothing else is said.
+	DefaultHost = "unix:///var/run/docker.sock"
+
+	callWithin  = 30 * time.Second // one call
+	startWithin = 2 * time.Minute  // to make or start a container on a busy machine
+)
+
+// Host is the engine's address: DOCKER_HOST, or the default. Folders and devices of this
+// machine are given to containers, so that an engine elsewhere is of no use.
+func Host(fromEnv string) (string, error) {
+	switch {
+	case fromEnv == "":
+		return DefaultHost, nil
+	case strings.HasPrefix(fromEnv, "unix:///"):
+		return fromEnv, nil
+	}
+	return "", fmt.Errorf("DOCKER_HOST is %q: tasks need the engine of this machine, at an address unix:///PATH", fromEnv)
+}
+
+// Engine is a connection to a container engine. It may be used by many goroutines.
+type Engine struct {
+	c    *client.Client
+	host string
+}
+
+// Info is what an engine says of itself.
+type Info struct {
+	Version string // of the engine
+	API     string // version of the interface that both speak
+	Runtime string // the default runtime's name
+	// Network is false for an engine without a bridge: containers get no network.
+	Network bool
+	// LiveRestore is true where containers outlive the engine.
+	LiveRestore bool
+	// Remapped is true where root in a container is another user of this machine, or the
+	// engine runs without root.
+	Remapped bool
+}
+
+// Usable says why tasks cannot run there; nil is that they can.
+func (i *Info) Usable() error {
+	if i.Remapped {
+		return errors.New("it maps users (userns-remap) or runs without root, which is not supported yet: run one without")
+	}
+	return nil
+}
+
+// Open connects and agrees on a version of the interface. ErrNoEngine says that nothing answers.
+func Open(ctx context.Context, host string) (*Engine, error) {
+	c, err := client.New(client.WithHost(host))
+	if err != nil {
+		return nil, fmt.Errorf("container engine at %s: %w", host, err)
+	}
+	e := &Engine{c: c, host: host}
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	if !Answers(host) {
+		return nil, errors.Join(fmt.Errorf("%w: there is no socket %s", ErrNoEngine, strings.TrimPrefix(host, "unix://")), c.Close())
+	}
+	if _, err := c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w at %s: %s", ErrNoEngine, host, reason(err)), c.Close())
+	}
+	return e, nil
+}
+
+// reason is an error of the engine in one line.
+func reason(err error) string {
+	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	return text
+}
+
+// Close ends the connection.
+func (e *Engine) Close() error { return e.c.Close() }
+
+// Host is the engine's address.
+func (e *Engine) Host() string { return e.host }
+
+// Info asks the engine for what it is.
+func (e *Engine) Info(ctx context.Context) (Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	r, err := e.c.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return Info{}, fmt.Errorf("ask the container engine what it is: %s", reason(err))
+	}
+	i := Info{Version: r.Info.ServerVersion, API: e.c.ClientVersion(), Runtime: r.Info.DefaultRuntime, LiveRestore: r.Info.LiveRestoreEnabled}
+	i.Remapped = slices.ContainsFunc(r.Info.SecurityOptions, func(o string) bool {
+		return strings.HasPrefix(o, "name=userns") || strings.HasPrefix(o, "name=rootless")
+	})
+	_, err = e.c.NetworkInspect(ctx, bridge, client.NetworkInspectOptions{})
+	i.Network = err == nil
+	return i, nil
+}
+
+// bridge is the network that engines make by themselves.
+const bridge = "bridge"
+
+// Image is an image on this machine.
+type Image struct {
+	ID     string // the digest of its configuration: it names this very image
+	Digest string // NAME@sha256:... in the registry that it came from; "" when it was made here
+	User   string // as the image says: "", NAME or number, with :GROUP or without
+}
+
+// Image looks up an image by name, tag or digest. ErrNoImage says that it is not here.
+func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	r, err := e.c.ImageInspect(ctx, ref)
+	switch {
+	case errdefs.IsNotFound(err):
+		return Image{}, fmt.Errorf("the image %s %w", ref, ErrNoImage)
+	case err != nil:
+		return Image{}, fmt.Errorf("look up the image %s: %s", ref, reason(err))
+	}
+	i := Image{ID: r.ID}
+	if len(r.RepoDigests) > 0 {
+		i.Digest = r.RepoDigests[0]
+	}
+	if r.Config != nil {
+		i.User = r.Config.User
+	}
+	return i, nil
+}
+
+// Mount is a file or folder of this machine inside a container.
+type Mount struct {
+	Source   string `json:"source"`
+	Target   string `json:"target"`
+	ReadOnly bool   `json:"read_only,omitempty"`
+}
+
+// Box is a container to be made.
+type Box struct {
+	Name    string            `json:"name"`
+	Image   string            `json:"image"` // its ID
+	Labels  map[string]string `json:"labels"`
+	Command []string          `json:"command"`
+	Env     []string          `json:"env,omitempty"`
+	Mounts  []Mount           `json:"mounts"`
+	Devices []string          `json:"devices,omitempty"` // device files, at the same path inside
+	Caps    []string          `json:"caps,omitempty"`    // capabilities of process 1; all others are dropped
+	Network bool              `json:"network,omitempty"`
+	// The limits; 0 is none.
+	MilliCPU int64 `json:"milli_cpu,omitempty"`
+	MemoryMB int64 `json:"memory_mb,omitempty"`
+	Pids     int64 `json:"pids,omitempty"`
+	ShmMB    int64 `json:"shm_mb,omitempty"`
+}
+
+// host says what the container may use of this machine: its limits, its devices and no
+// privilege beyond those named.
+func (b *Box) host() *container.HostConfig {
+	h := &container.HostConfig{
+		NetworkMode: "none",
+		CapDrop:     []string{"ALL"}, CapAdd: b.Caps,
+		SecurityOpt: []string{"no-new-privileges"},
+		LogConfig:   container.LogConfig{Type: "none"},
+		ShmSize:     b.ShmMB << 20,
+		Resources: container.Resources{NanoCPUs: b.MilliCPU * 1_000_000, Memory: b.MemoryMB << 20, MemorySwap: b.MemoryMB << 20,
+			Ulimits: []*container.Ulimit{{Name: "core"}}},
+	}
+	if b.Network {
+		h.NetworkMode = bridge
+	}
+	if b.Pids > 0 {
+		h.PidsLimit = &b.Pids
+	}
+	for _, m := range b.Mounts {
+		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly,
+			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate}})
+	}
+	for _, d := range b.Devices {
+		h.Devices = append(h.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: "rw"})
+	}
+	return h
+}
+
+// Create makes a container; it does not run yet. ErrExists says that it was made before.
+func (e *Engine) Create(ctx context.Context, b *Box) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	_, err := e.c.ContainerCreate(ctx, client.ContainerCreateOptions{Name: b.Name, HostConfig: b.host(),
+		Config: &container.Config{Image: b.Image, Labels: b.Labels, Env: b.Env, User: "0:0", WorkingDir: "/",
+			Entrypoint: b.Command[:1], Cmd: b.Command[1:], OpenStdin: true, StdinOnce: true, AttachStdin: true}})
+	switch {
+	case errdefs.IsConflict(err) || errdefs.IsAlreadyExists(err):
+		return fmt.Errorf("%w: %s", ErrExists, b.Name)
+	case errdefs.IsNotFound(err):
+		return fmt.Errorf("the image %s %w any more", b.Image, ErrNoImage)
+	case err != nil:
+		return fmt.Errorf("make the container: %s", reason(err))
+	}
+	return nil
+}
+
+// Start starts a container and hands its process 1 the input, which then ends.
+func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	a, err := e.c.ContainerAttach(ctx, name, client.ContainerAttachOptions{Stream: true, Stdin: true})
+	if err != nil {
+		return fmt.Errorf("reach into the container: %s", reason(err))
+	}
+	defer a.Close()
+	if _, err := e.c.ContainerStart(ctx, name, client.ContainerStartOptions{}); err != nil {
+		return fmt.Errorf("start the container: %s", reason(err))
+	}
+	_ = a.Conn.SetWriteDeadline(time.Now().Add(startWithin)) // a socket takes one
+	if _, err := a.Conn.Write(input); err != nil {
+		return fmt.Errorf("hand the task its script: %s", reason(err))
+	}
+	return a.CloseWrite()
+}
+
+// State is what the engine knows of a container.
+type State struct {
+	Began   bool // it was started at some time
+	Running bool
+	PID     int // of process 1, as this machine numbers it; 0 when it does not run
+	Code    int // exit code of process 1
+	OOM     bool
+	Error   string // why it did not start
+}
+
+// State looks at a container. ErrGone says that there is none of that name.
+func (e *Engine) State(ctx context.Context, name string) (State, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	r, err := e.c.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	switch {
+	case errdefs.IsNotFound(err):
+		return State{}, fmt.Errorf("%w: %s", ErrGone, name)
+	case err != nil:
+		return State{}, fmt.Errorf("look at the container %s: %s", name, reason(err))
+	case r.Container.State == nil:
+		return State{}, fmt.Errorf("the engine does not say how the container %s is", name)
+	}
+	s := r.Container.State
+	return State{Began: s.Status != container.StateCreated, Running: s.Running, PID: s.Pid, Code: s.ExitCode, OOM: s.OOMKilled, Error: s.Error}, nil
+}
+
+// Kill ends everything in a container. One that does not run is what is wanted.
+func (e *Engine) Kill(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	_, err := e.c.ContainerKill(ctx, name, client.ContainerKillOptions{Signal: "KILL"})
+	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+		return fmt.Errorf("kill the container %s: %s", name, reason(err))
+	}
+	return nil
+}
+
+// Remove removes a container with what it wrote, and ends it first where it runs. One
+// that is not there is what is wanted.
+func (e *Engine) Remove(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	_, err := e.c.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove the container %s: %s", name, reason(err))
+	}
+	return nil
+}
+
+// List returns the labels of all containers with a label of that value, by name.
+func (e *Engine) List(ctx context.Context, label, value string) (map[string]map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	r, err := e.c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", label+"="+value)})
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %s", reason(err))
+	}
+	found := map[string]map[string]string{}
+	for _, c := range r.Items {
+		if len(c.Names) > 0 {
+			found[strings.TrimPrefix(c.Names[0], "/")] = c.Labels
+		}
+	}
+	return found, nil
+}
+
+// Answers reports whether a socket is there at all, without speaking to it.
+func Answers(host string) bool {
+	st, err := os.Stat(strings.TrimPrefix(host, "unix://"))
+	return err == nil && st.Mode()&os.ModeSocket != 0
+}

@@ -1,0 +1,205 @@
+package enginetest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+)
+
+// Engine is a container engine that one test has started.
+type Engine struct {
+	t    testing.TB
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+	done chan struct{}
+	c    *client.Client
+}
+
+var engines atomic.Int32
+
+// Start starts Debian's engine with flags of the test's own, and ends it with the test.
+func Start(t testing.TB, flags ...string) *Engine {
+	t.Helper()
+	top := os.Getenv(apartDir)
+	if top == "" {
+		t.Fatal("the package's TestMain must call enginetest.Main")
+	}
+	e := &Engine{t: t, dir: filepath.Join(top, fmt.Sprint(engines.Add(1)))}
+	if err := os.Mkdir(e.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e.args = append([]string{"--data-root", filepath.Join(e.dir, "data"), "--exec-root", filepath.Join(e.dir, "exec"),
+		"--pidfile", filepath.Join(e.dir, "pid"), "--host", e.Host(), "--exec-opt", "native.cgroupdriver=cgroupfs",
+		"--cgroup-parent", "/" + filepath.Base(top), "--bip", "172.31.7.1/24"}, flags...)
+	var err error
+	if e.c, err = client.New(client.WithHost(e.Host())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.end)
+	e.Run()
+	return e
+}
+
+// Host is the engine's address.
+func (e *Engine) Host() string { return "unix://" + filepath.Join(e.dir, "docker.sock") }
+
+// Run starts the engine, also once more after Kill, and waits until it answers.
+func (e *Engine) Run() {
+	e.t.Helper()
+	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer log.Close()
+	_ = os.Remove(filepath.Join(e.dir, "pid"))
+	e.cmd = exec.Command("dockerd", e.args...)
+	e.cmd.Stdout, e.cmd.Stderr = log, log
+	if err := e.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	e.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait() // it is killed
+		close(done)
+	}(e.cmd, e.done)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		_, err := e.c.Ping(context.Background(), client.PingOptions{NegotiateAPIVersion: true})
+		if err == nil {
+			return
+		}
+		select {
+		case <-e.done:
+			e.t.Fatalf("the engine ended at once:\n%s", e.log())
+		default:
+		}
+		if time.Now().After(end) {
+			e.t.Fatalf("the engine does not answer: %v\n%s", err, e.log())
+		}
+	}
+}
+
+func (e *Engine) log() string {
+	data, err := os.ReadFile(filepath.Join(e.dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-4000):])
+}
+
+// Kill ends the engine as the kernel does when memory is short; the containerd that it
+// started dies with it, containers do not.
+func (e *Engine) Kill() { e.signal(syscall.SIGKILL) }
+
+// Stop ends the engine in good order: without --live-restore with its containers.
+func (e *Engine) Stop() { e.signal(syscall.SIGTERM) }
+
+func (e *Engine) signal(sig syscall.Signal) {
+	if e.cmd == nil {
+		return
+	}
+	_ = e.cmd.Process.Signal(sig) // one that is gone is what is wanted
+	<-e.done
+	e.cmd = nil
+}
+
+// end removes the containers and ends the engine, so that the next one has the network
+// and the machine to itself.
+func (e *Engine) end() {
+	if e.cmd == nil {
+		e.Run()
+	}
+	for _, name := range e.Containers() {
+		_, _ = e.c.ContainerRemove(context.Background(), name, client.ContainerRemoveOptions{Force: true})
+	}
+	e.Stop()
+	_ = e.c.Close()
+}
+
+// Containers are the names of all containers, also of those that have ended.
+func (e *Engine) Containers() []string {
+	e.t.Helper()
+	r, err := e.c.ContainerList(context.Background(), client.ContainerListOptions{All: true})
+	if err != nil {
+		e.t.Error(err)
+	}
+	var names []string
+	for _, c := range r.Items {
+		names = append(names, strings.TrimPrefix(strings.Join(c.Names, ","), "/"))
+	}
+	return names
+}
+
+// Import makes an image of busybox and a few files, by path without the first slash. Changes are lines of a Dockerfile,
+// such as "USER 1000".
+func (e *Engine) Import(ref string, files map[string]string, changes ...string) {
+	e.t.Helper()
+	image, err := archive(files)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	r, err := e.c.ImageImport(context.Background(), client.ImageImportSource{Source: image, SourceName: "-"}, ref,
+		client.ImageImportOptions{Changes: changes})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer r.Close()
+	if out, err := io.ReadAll(r); err != nil || strings.Contains(string(out), `"error"`) {
+		e.t.Fatalf("import %s: %v %s", ref, err, out)
+	}
+}
+
+func archive(files map[string]string) (io.Reader, error) {
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	applets, err := exec.Command(path, "--list").Output()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	put := func(h tar.Header, data string) {
+		h.Size = int64(len(data))
+		if err == nil {
+			err = w.WriteHeader(&h)
+		}
+		if err == nil {
+			_, err = io.WriteString(w, data)
+		}
+	}
+	put(tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}, "")
+	put(tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o755}, "")
+	put(tar.Header{Name: "bin/busybox", Mode: 0o755}, string(program))
+	for name := range strings.FieldsSeq(string(applets)) {
+		if name != "busybox" {
+			put(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}, "")
+		}
+	}
+	put(tar.Header{Name: "etc/passwd", Mode: 0o644}, "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n")
+	put(tar.Header{Name: "etc/group", Mode: 0o644}, "root:x:0:\nada:x:1000:\n")
+	for name, text := range files {
+		put(tar.Header{Name: name, Mode: 0o755}, text)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return &b, err
+}

@@ -1,0 +1,137 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor/local/rights"
+)
+
+// Inside is process 1 of a task's container: `comb inside UID`. It is the supervisor of a
+// process, only that it ends with all that is in the container, and that the files are in a
+// folder which the task cannot reach: so output and exit code outlive the engine.
+func Inside(args []string) int {
+	s, err := newInside(args)
+	if err == nil {
+		err = wakeAtOrders(s.dir, s.signals)
+	}
+	if s == nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitUnable
+	}
+	if err != nil {
+		return s.refuse("process 1 of the container: "+err.Error(), false)
+	}
+	if refused, job := s.start(); refused != "" {
+		return s.refuse(refused, job)
+	}
+	return s.run()
+}
+
+// newInside returns an error with a supervisor where the error can be recorded.
+func newInside(args []string) (*supervisor, error) {
+	if len(args) != 1 || os.Getpid() != 1 {
+		return nil, fmt.Errorf("inside is process 1 of a task's container; the server starts it")
+	}
+	keeper, err := strconv.Atoi(args[0])
+	if err != nil || keeper <= 0 {
+		return nil, fmt.Errorf("the user %q is not a number above 0", args[0])
+	}
+	surroundings := os.Environ()
+	if err := rights.Keep(keeper); err != nil {
+		return nil, err
+	}
+	s := newSupervised(insidePrivate, insideFile)
+	if err := readJSON(s.dir, specFile, s.spec); err != nil {
+		return nil, err
+	}
+	if s.spec.Boxed == nil {
+		return nil, fmt.Errorf("%s says nothing of a container", specFile)
+	}
+	if err := reserveOutcome(s.dir); err != nil {
+		return s, err
+	}
+	if s.private, err = readPrivate(os.Stdin); err != nil {
+		return s, err
+	}
+	account, err := rights.Lookup(s.spec.Boxed.User)
+	if err != nil {
+		return s, err
+	}
+	if account.UID == uint32(keeper) {
+		return s, fmt.Errorf("the image's user is %d, with which Comb keeps the task's records: the image must have another one", account.UID)
+	}
+	s.account = &account
+	s.private.surroundings = surroundingsOf(surroundings, account)
+	if s.spec.Shell = findShell(); s.spec.Shell == "" {
+		return s, fmt.Errorf("the image has neither /bin/bash nor /bin/sh, which the job's commands need")
+	}
+	for i := range s.spec.Locks {
+		l := &s.spec.Locks[i]
+		l.Path = filepath.Join(insideLocks, filepath.Base(l.Path))
+		if l.Device != "" {
+			l.Device = filepath.Join(insideLocks, filepath.Base(l.Device))
+		}
+	}
+	return s, nil
+}
+
+// surroundingsOf are the image's variables, without those of the platform.
+func surroundingsOf(env []string, account rights.Account) []string {
+	out := slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return reserved(name) || name == "HOME" || name == "USER"
+	})
+	out = append(out, "HOME="+account.Home)
+	if account.Name != "" {
+		out = append(out, "USER="+account.Name)
+	}
+	return out
+}
+
+// wakeAtOrders signals a supervisor whenever the server puts a file into its folder: no
+// signal of the server reaches into a container.
+func wakeAtOrders(dir string, signals chan<- os.Signal) error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err == nil {
+		_, err = unix.InotifyAddWatch(fd, dir, unix.IN_MOVED_TO)
+	}
+	if err != nil {
+		return fmt.Errorf("watch for orders: %w", err)
+	}
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := unix.Read(fd, buf)
+			if err != nil && err != unix.EINTR {
+				return
+			}
+			if ordered(buf[:max(n, 0)]) {
+				signals <- unix.SIGUSR1
+			}
+		}
+	}()
+	return nil
+}
+
+// ordered reports whether one of the events is about an order: a supervisor's own files
+// are renamed into the folder, too.
+func ordered(events []byte) bool {
+	for len(events) >= unix.SizeofInotifyEvent {
+		e := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
+		end := min(unix.SizeofInotifyEvent+int(e.Len), len(events))
+		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
+		if name == stopFile || name == rotationFile || e.Mask&unix.IN_Q_OVERFLOW != 0 {
+			return true
+		}
+		events = events[end:]
+	}
+	return false
+}
