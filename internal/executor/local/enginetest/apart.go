@@ -4,6 +4,7 @@
 package enginetest
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -60,6 +61,23 @@ func possible() error {
 	})
 	if len(missing) > 0 {
 		return fmt.Errorf("tests with containers need %s: apt-get install %s", strings.Join(missing, ", "), packages)
+	}
+	return static("busybox")
+}
+
+// static refuses a program with libraries: an image of it alone would not run.
+func static(name string) error {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return err
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer f.Close()
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return fmt.Errorf("%s needs libraries, and images are made of it alone: apt-get install busybox-static", path)
 	}
 	return nil
 }
