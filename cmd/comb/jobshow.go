@@ -107,6 +107,9 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	if j.Reason != nil {
 		t.row("reason", string(j.Reason.Code)+": "+j.Reason.Message)
 	}
+	if why := refusal(j); why != "" {
+		t.row("refused", why)
+	}
 	if j.Phase.Ended() {
 		t.row("cause", j.Cause.String())
 	}
@@ -144,6 +147,19 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
 			deviceList(k.Devices, k.Parts), mayUse(k), pid(k.PID), exitText(k.Exit), progress(k.Progress))
 	}
+}
+
+// refusal is why a job that waits was refused where it was to start last; "" is that it was not.
+func refusal(j *rest.Job) string {
+	if j.Phase != sched.Waiting {
+		return ""
+	}
+	for _, a := range slices.Backward(j.Attempts) {
+		if a.Cause == sched.EndRefused {
+			return fmt.Sprintf("attempt %s: %s", a.ID, a.Message)
+		}
+	}
+	return ""
 }
 
 // retries says how often a job was tried again after a failure. Some failures are not the job's,

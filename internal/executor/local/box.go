@@ -20,6 +20,8 @@ import (
 type boxed struct {
 	Engine string        `json:"engine"` // its address
 	Keeper int           `json:"keeper"` // the user of process 1, which owns the task's folder
+	Image  string        `json:"image"`  // as the job names it
+	CPU    string        `json:"cpu"`    // that the image is for; "" is not known
 	User   string        `json:"user"`   // the image's, as which the task runs
 	Box    container.Box `json:"box"`
 }
@@ -280,10 +282,31 @@ func (c *caretaker) ended(st container.State) outcome {
 	switch {
 	case c.kill != "":
 		x.Cause, x.Message = "", c.kill
+		return outcome{Exit: &x}
 	case st.OOM:
 		x.Cause, x.Message = sched.OutOfMemory, fmt.Sprintf("it needed more than its %d MiB of memory", c.spec.Limits.MemoryMB)
+		return outcome{Exit: &x}
+	}
+	words := c.words()
+	if _, err := os.Lstat(filepath.Join(c.dir, runsFile)); st.Code == exitUnable && err != nil {
+		return outcome{Refused: "process 1 of its container could not start the task" + colon(words)}
+	}
+	if words != "" {
+		x.Message = "process 1 of its container ended and recorded no end; it said: " + words
 	}
 	return outcome{Exit: &x}
+}
+
+// words is what process 1 said of itself; "" where that is not known.
+func (c *caretaker) words() (text string) {
+	err := c.connect()
+	if err == nil {
+		text, err = c.engine.Words(context.Background(), c.spec.Boxed.Box.Name)
+	}
+	if err != nil {
+		c.note("%v", err)
+	}
+	return text
 }
 
 // conclude records the end and removes the container. Where no engine answers it stays until

@@ -84,7 +84,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec) *outcome {
 		return &outcome{Refused: "make the task's directory: " + err.Error()}
 	}
 	s.Parents = nil // the engine makes the groups
-	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), User: image.User, Box: container.Box{
+	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 		Env:     hideDevices(),
@@ -128,6 +128,8 @@ func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
 		return image, &outcome{Job: true, Refused: fmt.Sprintf("the image %s was %s when the job started first, and that %v any more", name, known[name], container.ErrNoImage)}
 	case errors.Is(err, container.ErrNoImage):
 		return image, &outcome{Job: true, Refused: fmt.Sprintf(`%v: fetch it with "docker pull %s" on %s, and submit the job again; Comb does not fetch images yet`, err, name, t.start.Place.Node)}
+	case errors.Is(err, container.ErrNotName):
+		return image, &outcome{Job: true, Refused: err.Error() + ": name one such as python:3.12"}
 	case err != nil:
 		return image, &outcome{Refused: err.Error()}
 	}

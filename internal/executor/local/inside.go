@@ -1,9 +1,11 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,9 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/rights"
 )
+
+// errImage says that an image cannot be used, whatever the machine: another start would not help.
+var errImage = errors.New("cannot be used")
 
 // Inside is process 1 of a task's container: `comb inside UID`. It is the supervisor of a
 // process, only that it ends with all that is in the container, and that the files are in a
@@ -25,6 +30,9 @@ func Inside(args []string) int {
 	if s == nil {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUnable
+	}
+	if errors.Is(err, errImage) {
+		return s.refuse(s.ofImage(err), true)
 	}
 	if err != nil {
 		return s.refuse("process 1 of the container: "+err.Error(), false)
@@ -63,15 +71,15 @@ func newInside(args []string) (*supervisor, error) {
 	}
 	account, err := rights.Lookup(s.spec.Boxed.User)
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("%w: %w: give it a USER that is there", errImage, err)
 	}
 	if account.UID == uint32(keeper) {
-		return s, fmt.Errorf("the image's user is %d, with which Comb keeps the task's records: the image must have another one", account.UID)
+		return s, fmt.Errorf("%w: its user is %d, with which Comb keeps the task's records: give it another USER", errImage, account.UID)
 	}
 	s.account = &account
 	s.private.surroundings = surroundingsOf(surroundings, account)
 	if s.spec.Shell = findShell(); s.spec.Shell == "" {
-		return s, fmt.Errorf("the image has neither /bin/bash nor /bin/sh, which the job's commands need")
+		return s, fmt.Errorf("%w: it has neither /bin/bash nor /bin/sh, which run the job's commands: use an image with a shell", errImage)
 	}
 	for i := range s.spec.Locks {
 		l := &s.spec.Locks[i]
@@ -81,6 +89,31 @@ func newInside(args []string) (*supervisor, error) {
 		}
 	}
 	return s, nil
+}
+
+// ofImage is an errImage in words.
+func (s *supervisor) ofImage(fault error) string {
+	return fmt.Sprintf("the image %s %v", s.spec.Boxed.Image, fault)
+}
+
+// shellFault says what is wrong with an image whose shell could not be started; nil is that it
+// is not the image.
+func (s *supervisor) shellFault(err error) error {
+	if !s.boxed() {
+		return nil
+	}
+	shell, made := s.spec.Shell, s.spec.Boxed.CPU
+	switch {
+	case errors.Is(err, unix.ENOEXEC) && made != "" && made != runtime.GOARCH:
+		return fmt.Errorf("%w: it is for %s, and this machine is %s: use one for this machine", errImage, made, runtime.GOARCH)
+	case errors.Is(err, unix.ENOEXEC):
+		return fmt.Errorf("%w: its %s is not a program for this machine (%s): use another image", errImage, shell, runtime.GOARCH)
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%w: it lacks a library that its %s is started with: use a whole image", errImage, shell)
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: its user may not run its %s: use another image", errImage, shell)
+	}
+	return nil
 }
 
 // surroundingsOf are the image's variables, without those of the platform.

@@ -221,6 +221,9 @@ func (s *supervisor) start() (refused string, job bool) {
 	pid, err := startMain(s.spec, s.private, writers[0], writers[1], s.account)
 	restore()
 	s.private = nil
+	if fault := s.shellFault(err); fault != nil {
+		return s.ofImage(fault), true
+	}
 	if err != nil {
 		return fmt.Sprintf("start %s: %v", s.spec.Shell, err), false
 	}

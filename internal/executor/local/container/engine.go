@@ -4,15 +4,18 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
@@ -23,6 +26,9 @@ var ErrNoEngine = errors.New("no container engine answers")
 
 // ErrNoImage says that an image is not on this machine.
 var ErrNoImage = errors.New("is not on this machine")
+
+// ErrNotName says that a text is no image's name.
+var ErrNotName = errors.New("is not the name of an image")
 
 // ErrExists says that there is a container of that name: it was made before.
 var ErrExists = errors.New("there is a container of that name")
@@ -133,9 +139,11 @@ type Image struct {
 	ID     string // the digest of its configuration: it names this very image
 	Digest string // NAME@sha256:... in the registry that it came from; "" when it was made here
 	User   string // as the image says: "", NAME or number, with :GROUP or without
+	CPU    string // that it is for, such as amd64; "" where it does not say
 }
 
-// Image looks up an image by name, tag or digest. ErrNoImage says that it is not here.
+// Image looks up an image by name, tag or digest. ErrNoImage says that it is not here, ErrNotName
+// that there can be none of that name.
 func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -143,10 +151,12 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	switch {
 	case errdefs.IsNotFound(err):
 		return Image{}, fmt.Errorf("the image %s %w", ref, ErrNoImage)
+	case errdefs.IsInvalidArgument(err):
+		return Image{}, fmt.Errorf("%q %w", ref, ErrNotName)
 	case err != nil:
 		return Image{}, fmt.Errorf("look up the image %s: %s", ref, reason(err))
 	}
-	i := Image{ID: r.ID}
+	i := Image{ID: r.ID, CPU: r.Architecture}
 	if len(r.RepoDigests) > 0 {
 		i.Digest = r.RepoDigests[0]
 	}
@@ -188,8 +198,9 @@ func (b *Box) host() *container.HostConfig {
 		NetworkMode: "none",
 		CapDrop:     []string{"ALL"}, CapAdd: b.Caps,
 		SecurityOpt: []string{"no-new-privileges"},
-		LogConfig:   container.LogConfig{Type: "none"},
-		ShmSize:     b.ShmMB << 20,
+		// What process 1 says of itself, see Words; the task's output takes another way.
+		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}},
+		ShmSize:   b.ShmMB << 20,
 		Resources: container.Resources{NanoCPUs: b.MilliCPU * 1_000_000, Memory: b.MemoryMB << 20, MemorySwap: b.MemoryMB << 20,
 			Ulimits: []*container.Ulimit{{Name: "core"}}},
 	}
@@ -271,6 +282,33 @@ func (e *Engine) State(ctx context.Context, name string) (State, error) {
 	}
 	s := r.Container.State
 	return State{Began: s.Status != container.StateCreated, Running: s.Running, PID: s.Pid, Code: s.ExitCode, OOM: s.OOMKilled, Error: s.Error}, nil
+}
+
+// longestWords bounds what is read of a container's words, in bytes.
+const longestWords = 64 << 10
+
+// Words is what process 1 of a container said of itself: the panic that it ended with, else the
+// last line; "" where it said nothing.
+func (e *Engine) Words(ctx context.Context, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	r, err := e.c.ContainerLogs(ctx, name, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "200"})
+	if err != nil {
+		return "", fmt.Errorf("read what the container %s said: %s", name, reason(err))
+	}
+	defer r.Close()
+	var text bytes.Buffer
+	_, _ = stdcopy.StdCopy(&text, &text, io.LimitReader(r, longestWords)) // a part says enough
+	words := ""
+	for line := range strings.Lines(strings.ToValidUTF8(text.String(), "?")) {
+		if line = strings.TrimSpace(line); line != "" {
+			words = line
+		}
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			break
+		}
+	}
+	return words, nil
 }
 
 // Kill ends everything in a container. One that does not run is what is wanted.

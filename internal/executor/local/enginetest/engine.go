@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -155,9 +156,45 @@ func (e *Engine) Import(ref string, files map[string]string, changes ...string) 
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	e.drain(r, "import "+ref)
+}
+
+// ImportOnly makes an image of a few files and nothing else, which says that it is for a CPU.
+func (e *Engine) ImportOnly(ref, cpu string, files map[string]string) {
+	e.t.Helper()
+	var layer, image bytes.Buffer
+	p := pack{w: tar.NewWriter(&layer)}
+	p.files(files)
+	err := p.close()
+	config := fmt.Sprintf(`{"architecture": %q, "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": ["sha256:%x"]}}`,
+		cpu, sha256.Sum256(layer.Bytes()))
+	p = pack{w: tar.NewWriter(&image), err: err}
+	p.files(map[string]string{"config.json": config, "layer.tar": layer.String(),
+		"manifest.json": fmt.Sprintf(`[{"Config": "config.json", "RepoTags": [%q], "Layers": ["layer.tar"]}]`, ref)})
+	if err := p.close(); err != nil {
+		e.t.Fatal(err)
+	}
+	r, err := e.c.ImageLoad(context.Background(), &image)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.drain(r, "load "+ref)
+}
+
+// Forget removes an image, also one that a container uses.
+func (e *Engine) Forget(ref string) {
+	e.t.Helper()
+	if _, err := e.c.ImageRemove(context.Background(), ref, client.ImageRemoveOptions{Force: true}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// drain reads an answer to its end, which may be an error.
+func (e *Engine) drain(r io.ReadCloser, what string) {
+	e.t.Helper()
 	defer r.Close()
 	if out, err := io.ReadAll(r); err != nil || strings.Contains(string(out), `"error"`) {
-		e.t.Fatalf("import %s: %v %s", ref, err, out)
+		e.t.Fatalf("%s: %v %s", what, err, out)
 	}
 }
 
@@ -175,31 +212,46 @@ func archive(files map[string]string) (io.Reader, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	put := func(h tar.Header, data string) {
-		h.Size = int64(len(data))
-		if err == nil {
-			err = w.WriteHeader(&h)
-		}
-		if err == nil {
-			_, err = io.WriteString(w, data)
-		}
-	}
-	put(tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}, "")
-	put(tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o755}, "")
-	put(tar.Header{Name: "bin/busybox", Mode: 0o755}, string(program))
+	p := pack{w: tar.NewWriter(&b)}
+	p.put(tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}, "")
+	p.put(tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o755}, "")
+	p.put(tar.Header{Name: "bin/busybox", Mode: 0o755}, string(program))
 	for name := range strings.FieldsSeq(string(applets)) {
 		if name != "busybox" {
-			put(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}, "")
+			p.put(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}, "")
 		}
 	}
-	put(tar.Header{Name: "etc/passwd", Mode: 0o644}, "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n")
-	put(tar.Header{Name: "etc/group", Mode: 0o644}, "root:x:0:\nada:x:1000:\n")
+	p.put(tar.Header{Name: "etc/passwd", Mode: 0o644}, "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n")
+	p.put(tar.Header{Name: "etc/group", Mode: 0o644}, "root:x:0:\nada:x:1000:\n")
+	p.files(files)
+	return &b, p.close()
+}
+
+// pack writes an archive; its first error stays.
+type pack struct {
+	w   *tar.Writer
+	err error
+}
+
+func (p *pack) put(h tar.Header, data string) {
+	h.Size = int64(len(data))
+	if p.err == nil {
+		p.err = p.w.WriteHeader(&h)
+	}
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, data)
+	}
+}
+
+func (p *pack) files(files map[string]string) {
 	for name, text := range files {
-		put(tar.Header{Name: name, Mode: 0o755}, text)
+		p.put(tar.Header{Name: name, Mode: 0o755}, text)
 	}
-	if err == nil {
-		err = w.Close()
+}
+
+func (p *pack) close() error {
+	if p.err != nil {
+		return p.err
 	}
-	return &b, err
+	return p.w.Close()
 }

@@ -1,0 +1,159 @@
+//go:build container
+
+package containers
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const plain = `
+physicalCluster:
+  skuTypes:
+    CPU: {gpu: 0, cpu: 1, memory: 512Mi}
+  cellTypes:
+    CPU-NODE: {childCellType: CPU, childCellNumber: 8, isNodeLevel: true}
+  physicalCells:
+    - {cellType: CPU-NODE, cellAddress: here}
+virtualClusters:
+  default: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
+`
+
+// with is a job of one task with an image.
+func with(name, image string, commands ...string) string {
+	return fmt.Sprintf(`
+protocolVersion: 2
+name: %s
+type: job
+prerequisites:
+  - {type: dockerimage, name: box, uri: %q}
+taskRoles:
+  worker:
+    dockerImage: box
+    resourcePerInstance: {gpu: 0, cpu: 1, memoryMB: 128}
+    commands: [%s]
+`, name, image, strings.Join(quoted(commands), ", "))
+}
+
+func quoted(list []string) []string {
+	out := make([]string, len(list))
+	for i, text := range list {
+		out[i] = fmt.Sprintf("%q", text)
+	}
+	return out
+}
+
+// foreign is a program for another CPU: what this machine has in its place does not run it.
+func foreign(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const machine, s390 = 18, 22 // e_machine's offset; EM_S390
+	program[machine] = s390
+	return string(program)
+}
+
+// An image that cannot run fails its job at once, and the job's end says what is wrong
+// with the image and what to do. Nothing is tried again.
+func TestImagesThatCannotRun(t *testing.T) {
+	w := newWorld(t, plain)
+	linked, err := os.ReadFile("/bin/bash") // its libraries are not in the image
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine.ImportOnly("local.test/empty:1", runtime.GOARCH, map[string]string{"etc/motd": "hello"})
+	w.engine.ImportOnly("local.test/foreign:1", "s390x", map[string]string{"bin/sh": foreign(t)})
+	w.engine.ImportOnly("local.test/linked:1", runtime.GOARCH, map[string]string{"bin/bash": string(linked)})
+	w.engine.ImportOnly("local.test/script:1", runtime.GOARCH, map[string]string{"bin/sh": "not a program"})
+	w.engine.Import("local.test/user:1", nil, "USER eve")
+	w.engine.Import("local.test/keeper:1", nil, "USER 64789")
+	cases := []struct{ image, says string }{
+		{"local.test/missing:1", "the image local.test/missing:1 is not on this machine: fetch it"},
+		{"Local Test//no image", "is not the name of an image: name one such as python:3.12"},
+		{"local.test/empty:1", "the image local.test/empty:1 cannot be used: it has neither /bin/bash nor /bin/sh"},
+		{"local.test/foreign:1", "the image local.test/foreign:1 cannot be used: it is for s390x, and this machine is " + runtime.GOARCH},
+		{"local.test/linked:1", "the image local.test/linked:1 cannot be used: it lacks a library that its /bin/bash is started with"},
+		{"local.test/script:1", "the image local.test/script:1 cannot be used: its /bin/sh is not a program for this machine"},
+		{"local.test/user:1", `the image local.test/user:1 cannot be used: the image's user "eve" is not in its /etc/passwd`},
+		{"local.test/keeper:1", "the image local.test/keeper:1 cannot be used: its user is 64789"},
+	}
+	refs := make([]string, len(cases))
+	for i, c := range cases {
+		refs[i] = w.submit(with(fmt.Sprintf("image-%d", i), c.image, "echo never"))
+	}
+	for i, c := range cases {
+		j := w.until(refs[i], "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+		x := j.Tasks[0].Exit
+		if x == nil || !strings.Contains(x.Message, c.says) || j.Tasks[0].Attempt != 1 {
+			t.Errorf("image %s: attempt %v ended with %+v, want %q", c.image, j.Tasks[0].Attempt, x, c.says)
+		}
+	}
+	w.noContainers()
+}
+
+// A later attempt runs the very image of the first. When that is gone the job says so.
+func TestImageVanishes(t *testing.T) {
+	w := newWorld(t, plain)
+	source := strings.Replace(with("vanishes", image, "touch /comb/checkpoint/runs", "while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done", "exit 9"),
+		"name: vanishes", "name: vanishes\njobRetryCount: 1", 1)
+	ref := w.submit(source)
+	w.until(ref, "it runs", running(1))
+	w.engine.Import(image, map[string]string{"etc/motd": "another"}) // the same name, another image
+	w.server.Kill()
+	if err := os.WriteFile(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.noContainers()
+	var noted map[string]string
+	data, err := os.ReadFile(filepath.Join(w.dir, "data", "jobs", ref, "images.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &noted)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine.Forget(noted[image])
+	w.start()
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	if x := j.Tasks[0].Exit; x == nil || !strings.Contains(x.Message, "when the job started first, and that is not on this machine any more") {
+		t.Errorf("it ended with %+v", x)
+	}
+}
+
+// What process 1 says when it cannot even take its folder reaches the user. An engine whose
+// profile of system calls is too narrow is such a case, and not the job's fault.
+func TestProcessOneSpeaks(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "profile.json")
+	text := `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["capset"], "action": "SCMP_ACT_ERRNO"}]}`
+	if err := os.WriteFile(profile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, plain, "--seccomp-profile", profile)
+	ref := w.submit(with("speaks", image, "echo never"))
+	const says = "process 1 of its container could not start the task: keep the capabilities"
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		out, _, _ := w.cli("job", "get", ref)
+		if strings.Contains(out, says) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never said: %s\n%s\n%s", says, out, w.log())
+		}
+	}
+}
