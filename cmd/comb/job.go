@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
@@ -244,9 +245,7 @@ func (a *app) submitAll(ctx context.Context, client *rest.Client, s submissions)
 			return err
 		}
 		fmt.Fprintln(a.errs, clean(ending(&j), false))
-		if worst == nil || j.Phase == sched.Failed {
-			worst = first2(jobOutcome(j.Phase), worst)
-		}
+		worst = worse(worst, j.Phase)
 	}
 	return worst
 }
@@ -324,54 +323,169 @@ func (a *app) jobStop() *cobra.Command {
 	})
 }
 
+// jobStates are the values of --state.
+var jobStates = []string{"waiting", "active", "succeeded", "failed", "stopped"}
+
+// jobFilter is which jobs a command is about.
+type jobFilter struct {
+	states, vcs, users []string
+	name               string
+}
+
+// flags adds those of the filter to a command's; states is the default of --state.
+func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
+	set := c.Flags()
+	set.StringSliceVar(&f.states, "state", states, "only these: waiting, active, succeeded, failed, stopped")
+	set.StringSliceVar(&f.vcs, "vc", nil, "only of these virtual clusters")
+	set.StringSliceVar(&f.users, "user", nil, "only of these users")
+	set.StringVar(&f.name, "name", "", "only names that contain this")
+	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(jobStates, cobra.ShellCompDirectiveNoFileComp))
+	return set
+}
+
+// query is the filter as the server takes it.
+func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
+	q := rest.JobQuery{Name: f.name}
+	for _, s := range f.states {
+		if !slices.Contains(jobStates, strings.ToLower(s)) {
+			return q, usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))
+		}
+		q.States = append(q.States, sched.Phase(s))
+	}
+	for _, s := range f.vcs {
+		q.VCs = append(q.VCs, cell.VCName(s))
+	}
+	for _, s := range f.users {
+		q.Users = append(q.Users, sched.Subject(s))
+	}
+	return q, nil
+}
+
 func (a *app) jobWait() *cobra.Command {
-	c := &cobra.Command{Use: "wait JOB", Short: "Wait until a job has ended; exit with 0, 10 (failed) or 11 (stopped)"}
-	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
-		j, err := a.waitFor(ctx, client, ref)
+	filter := jobFilter{}
+	c := &cobra.Command{Use: "wait [JOB...]", Short: "Wait until jobs have ended; exit with 0, 10 (one failed) or 11 (one was stopped)",
+		Long: `Wait until all the jobs have ended that are named, or that a filter matches now: the
+flags --state, --vc, --user and --name are those of job list, but without --state only
+jobs match that have not ended. A job that is submitted later is not waited for. It says of
+each how it ended. The exit code is 10 when one failed, else 11 when one was stopped, else 0;
+also when the filter matches none.`,
+		Example:           "  comb job wait prepare train\n  comb job wait --user ann --name sweep- --timeout 2h",
+		ValidArgsFunction: a.complete(jobNames)}
+	set := filter.flags(c, []string{"waiting", "active"})
+	c.RunE = func(c *cobra.Command, refs []string) error {
+		filtered := slices.ContainsFunc([]string{"state", "vc", "user", "name"}, set.Changed)
+		if filtered == (len(refs) > 0) {
+			return usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
+		}
+		q, err := filter.query(c)
 		if err != nil {
 			return err
 		}
-		if err := a.show(j, func(t *table) { t.line("%s", ending(&j)) }); err != nil {
+		client, err := a.client()
+		if err != nil {
 			return err
 		}
-		return jobOutcome(j.Phase)
-	})
+		v := waiter{a, client}
+		var jobs []rest.Job
+		if filtered {
+			q.Limit = 1000
+			var list rest.JobList
+			list, err = listJobs(c.Context(), client, q, true)
+			jobs = list.Jobs
+		} else {
+			jobs, err = v.named(c.Context(), refs)
+		}
+		if err != nil {
+			return err
+		}
+		return v.all(c.Context(), jobs)
+	}
+	return c
 }
 
-// jobStates are the values of job list --state.
-var jobStates = []string{"waiting", "active", "succeeded", "failed", "stopped"}
+// waiter waits for many jobs.
+type waiter struct {
+	*app
+	client *rest.Client
+}
+
+// named finds all jobs before the first is waited for, and tells every name that is none.
+func (v waiter) named(ctx context.Context, refs []string) ([]rest.Job, error) {
+	var jobs []rest.Job
+	var problems []error
+	for _, ref := range refs {
+		j, err := v.client.Job(ctx, ref)
+		switch {
+		case err == nil:
+			jobs = append(jobs, j)
+		case rest.CodeOf(err) == rest.CodeNotFound:
+			problems = append(problems, v.didYouMean(ctx, v.client, err, guess{ref, jobNames}))
+		default:
+			return nil, err
+		}
+	}
+	return jobs, errors.Join(problems...)
+}
+
+// all waits until the jobs have ended, the oldest first, and says of each how it ended.
+func (v waiter) all(ctx context.Context, jobs []rest.Job) error {
+	slices.SortFunc(jobs, func(x, y rest.Job) int { return int(x.ID - y.ID) })
+	jobs = slices.CompactFunc(jobs, func(x, y rest.Job) bool { return x.ID == y.ID })
+	var worst error
+	for i := range jobs {
+		j, err := v.waitFor(ctx, v.client, rest.JobRef(jobs[i].ID))
+		if err != nil {
+			return err
+		}
+		jobs[i], worst = j, worse(worst, j.Phase)
+		if v.format == "table" {
+			fmt.Fprintln(v.out, clean(ending(&j), false))
+		}
+	}
+	if err := v.show(jobs); err != nil {
+		return err
+	}
+	return worst
+}
+
+// show prints jobs that are told already as objects: one alone as itself, like job get.
+func (v waiter) show(jobs []rest.Job) error {
+	switch {
+	case v.format == "table" && len(jobs) == 0:
+		fmt.Fprintln(v.errs, "no job matches that has not ended")
+		return nil
+	case v.format == "table":
+		return nil
+	case len(jobs) == 1:
+		return v.app.show(jobs[0], nil)
+	}
+	return v.app.show(rest.JobList{Jobs: jobs}, nil)
+}
+
+// worse is the outcome of several jobs and one more: that one failed counts before that one was stopped.
+func worse(before error, phase sched.Phase) error {
+	if before == nil || phase == sched.Failed {
+		return first2(jobOutcome(phase), before)
+	}
+	return before
+}
 
 func (a *app) jobList() *cobra.Command {
-	var states, vcs, users []string
-	q := rest.JobQuery{}
-	all := false
+	filter, limit, cursor, all := jobFilter{}, 0, "", false
 	c := &cobra.Command{Use: "list", Short: "List jobs, newest first", Args: args(cobra.NoArgs)}
-	f := c.Flags()
-	f.StringSliceVar(&states, "state", nil, "only these: waiting, active, succeeded, failed, stopped")
-	f.StringSliceVar(&vcs, "vc", nil, "only of these virtual clusters")
-	f.StringSliceVar(&users, "user", nil, "only of these users")
-	f.StringVar(&q.Name, "name", "", "only names that contain this")
-	f.IntVar(&q.Limit, "limit", 100, "at most so many (1 to 1000)")
-	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
+	f := filter.flags(c, nil)
+	f.IntVar(&limit, "limit", 100, "at most so many (1 to 1000)")
+	f.StringVar(&cursor, "cursor", "", "go on where the page before ended")
 	f.BoolVar(&all, "all", false, "all pages")
-	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(
-		jobStates, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if q.Limit < 1 || q.Limit > 1000 {
-			return usage(c, "--limit %d: want 1 to 1000; --all lists every job", q.Limit)
+		if limit < 1 || limit > 1000 {
+			return usage(c, "--limit %d: want 1 to 1000; --all lists every job", limit)
 		}
-		for _, s := range states {
-			if !slices.Contains(jobStates, strings.ToLower(s)) {
-				return usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))
-			}
-			q.States = append(q.States, sched.Phase(s))
+		q, err := filter.query(c)
+		if err != nil {
+			return err
 		}
-		for _, s := range vcs {
-			q.VCs = append(q.VCs, cell.VCName(s))
-		}
-		for _, s := range users {
-			q.Users = append(q.Users, sched.Subject(s))
-		}
+		q.Limit, q.Cursor = limit, cursor
 		client, err := a.client()
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +21,7 @@ import (
 type runFlags struct {
 	job    rest.QuickJob
 	env    []string
+	ports  []string
 	clean  bool
 	dryRun bool
 	detach bool
@@ -54,6 +56,9 @@ those of --env, count before the shell's.`,
 	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: this one; with --clean the attempt's own)")
 	f.StringVar(&q.TimeLimit, "time-limit", "", "end it after this running time, such as 90m")
 	f.StringVar(&q.Grace, "grace", "", "between SIGTERM and SIGKILL, such as 30s")
+	f.Int32Var(&q.Retries, "retries", 0, "start it again so often after it failed by its own fault; -1 is without end")
+	f.BoolVar(&q.Checkpoint, "checkpoint", false, "it saves its work when it is asked to stop, in $COMB_CHECKPOINT_DIR")
+	f.StringArrayVar(&r.ports, "port", nil, "LABEL or LABEL=NUMBER: so many ports for each task, in $PAI_PORT_LIST_main_INDEX_LABEL (may repeat)")
 	f.StringArrayVar(&r.env, "env", nil, "NAME=VALUE in its environment; NAME alone takes this shell's (may repeat)")
 	f.BoolVar(&r.clean, "clean", false, "neither this folder nor this shell's environment")
 	f.BoolVar(&r.dryRun, "dry-run", false, "check only, and say what would happen")
@@ -68,6 +73,9 @@ those of --env, count before the shell's.`,
 		}
 		var err error
 		if q.Env, err = environment(c, r.env); err != nil {
+			return err
+		}
+		if q.Ports, err = ports(c, r.ports); err != nil {
 			return err
 		}
 		return a.run(c.Context(), &r)
@@ -151,6 +159,8 @@ var flagOfKey = map[string]string{
 	"extras.comb.priority":                         "--priority",
 	"extras.comb.timeLimit":                        "--time-limit",
 	"extras.comb.grace":                            "--grace",
+	"jobRetryCount":                                "--retries",
+	"taskRoles.main.resourcePerInstance.ports":     "--port",
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
 	"quick.caller.folder":                          "the present folder",
 	"quick.caller.folder.path":                     "the present folder",
@@ -183,7 +193,7 @@ func byFlag(err error) error {
 			e.Pointer = flag
 			continue
 		}
-		for prefix, flag := range map[string]string{"extras.comb.taskRoles.main.env.": "--env ", "quick.env.": "--env ", "quick.command[": "argument "} {
+		for prefix, flag := range map[string]string{"extras.comb.taskRoles.main.env.": "--env ", "taskRoles.main.resourcePerInstance.ports.": "--port ", "quick.env.": "--env ", "quick.command[": "argument "} {
 			if name, ok := strings.CutPrefix(e.Pointer, prefix); ok {
 				e.Pointer = flag + strings.TrimSuffix(name, "]")
 			}
@@ -203,6 +213,27 @@ func environment(c *cobra.Command, list []string) (map[string]string, error) {
 			value = os.Getenv(name)
 		}
 		out[name] = value
+	}
+	return out, nil
+}
+
+// ports reads how many ports a task gets of each label.
+func ports(c *cobra.Command, list []string) (map[string]int32, error) {
+	out := map[string]int32{}
+	for _, one := range list {
+		label, number, some := strings.Cut(one, "=")
+		n := int64(1)
+		var err error
+		if some {
+			n, err = strconv.ParseInt(number, 10, 32)
+		}
+		if label == "" || err != nil || n < 1 {
+			return nil, usage(c, "--port %q: want LABEL or LABEL=NUMBER", one)
+		}
+		if _, twice := out[label]; twice {
+			return nil, usage(c, "--port %s is given twice: --port %s=2 asks for two", label, label)
+		}
+		out[label] = int32(n)
 	}
 	return out, nil
 }

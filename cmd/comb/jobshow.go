@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,12 +69,17 @@ func tasksText(j *rest.Job) string {
 	return fmt.Sprintf("%d/%d", running, len(j.Tasks))
 }
 
-// waitRun is how long the job waited and, once started, how long it has run.
+// waitRun is how long the job waited until its first start and, once started, how long it has
+// run: not while it waited again or was suspended.
 func (a *app) waitRun(j *rest.Job) string {
 	if j.Started == 0 {
 		return a.span(j.Submitted, j.Ended)
 	}
-	return a.span(j.Submitted, j.Started) + "/" + a.span(j.Started, j.Ended)
+	ran := short(time.Duration(j.Ran) * time.Microsecond)
+	if j.Ran == 0 && j.Phase.Ended() {
+		ran = a.span(j.Started, j.Ended) // it ended before this was measured: all the time since its start
+	}
+	return a.span(j.Submitted, j.Started) + "/" + ran
 }
 
 func (a *app) jobGet() *cobra.Command {
@@ -140,12 +146,15 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	for _, n := range j.Notices {
 		t.row("notice", n)
 	}
+	if j.CheckpointDir != "" {
+		t.row("checkpoints", j.CheckpointDir)
+	}
 	t.line("")
-	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "MAY USE", "PID", "EXIT", "PROGRESS")
+	t.head("TASK", "STATE", "ATTEMPT", "NODE", "SKU", "DEVICES", "MAY USE", "PORTS", "PID", "EXIT", "PROGRESS")
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
 		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
-			deviceList(k.Devices, k.Parts), mayUse(k), pid(k.PID), exitText(k.Exit), progress(k.Progress))
+			deviceList(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID), exitText(k.Exit), progress(k.Progress))
 	}
 }
 
@@ -199,6 +208,23 @@ func mayUse(t *sched.TaskStatus) string {
 		return ""
 	}
 	return t.Limits.String()
+}
+
+// portList shows a task's ports, with a dash for those in a row: "20017-20018,20040".
+func portList(ports []int32) string {
+	var out []string
+	for i := 0; i < len(ports); {
+		last := i
+		for last+1 < len(ports) && ports[last+1] == ports[last]+1 {
+			last++
+		}
+		text := number(ports[i])
+		if last > i {
+			text += "-" + number(ports[last])
+		}
+		out, i = append(out, text), last+1
+	}
+	return strings.Join(out, ",")
 }
 
 func pid(n int32) string {

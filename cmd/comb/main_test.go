@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
@@ -31,7 +35,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "ran": ranFor},
 	})
 }
 
@@ -56,6 +60,41 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(end) {
 			ts.Fatalf("%s: never matches %q; at last:\n%s", strings.Join(args[1:], " "), args[0], ts.ReadFile("stdout"))
 		}
+	}
+}
+
+// ranFor compares the RUN of jobs that have ended with their events. One alone ran for all the time between the start and
+// the end of its attempts, and not in between. Several that took turns on one GPU ran, together, for no longer than
+// the time from the first start to the last end.
+func ranFor(ts *testscript.TestScript, _ bool, args []string) {
+	var ran, held, first, last int64
+	for _, name := range args {
+		var job struct{ Ran, Started, Ended int64 }
+		var list struct{ Events []rest.Event }
+		for noun, to := range map[string]any{"get": &job, "events": &list} {
+			ts.Check(ts.Exec("comb", "job", noun, name, "-o", "json"))
+			ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), to))
+		}
+		var start int64
+		for _, e := range list.Events {
+			switch e.Kind {
+			case sched.KindOf(sched.TaskStarted{}):
+				start = int64(e.Time)
+			case sched.KindOf(sched.AttemptEnded{}):
+				held += int64(e.Time) - start
+			}
+		}
+		if job.Ran <= 0 || job.Ran >= job.Ended-job.Started {
+			ts.Fatalf("%s ran for %d us of the %d us since its start", name, job.Ran, job.Ended-job.Started)
+		}
+		ran += job.Ran
+		if first == 0 || job.Started < first {
+			first = job.Started
+		}
+		last = max(last, job.Ended)
+	}
+	if len(args) == 1 && ran != held || len(args) > 1 && ran > last-first {
+		ts.Fatalf("%s ran for %d us; their attempts lived for %d us within %d us", strings.Join(args, ", "), ran, held, last-first)
 	}
 }
 

@@ -323,7 +323,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
-		SameFolder: sameFolder, Now: wallTime, Log: d.log,
+		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log,
 	})
 	h := handler.HTTP()
 	e := endpoint{URL: "http://" + reachable(l.Addr()), TokenFile: v.token, PID: os.Getpid()}

@@ -25,6 +25,9 @@ type Executor interface {
 	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the
 	// end. ErrNoLog says that there is none (yet), ErrReplaced that something else stands in its place.
 	OpenLog(ref LogRef, from int64) (Log, error)
+	// Checkpoints is the folder on this machine in which the tasks of a job save their work, over all its
+	// attempts; "" where there is none here. It is there from the job's first start on.
+	Checkpoints(sched.JobID) string
 	// Forget deletes everything that a job left. A job with a live attempt is refused.
 	Forget(sched.JobID) error
 	// Close stops watching. Tasks run on, and the next Executor takes them up.

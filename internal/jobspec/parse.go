@@ -102,7 +102,7 @@ type parser struct {
 }
 
 var (
-	namePattern  = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+	namePattern  = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$`)
 	identPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
@@ -148,7 +148,7 @@ func (p *parser) readHeader(top *document.MapReader) {
 	if p.env.Name != "" {
 		name = p.env.Name
 		if !namePattern.MatchString(name) || len(name) > maxName {
-			p.outside("name", "%s is not a name: use at most %d letters, digits, - and _", document.Quote(name), maxName)
+			p.outside("name", "%s is not a name: use at most %d letters, digits, -, _ and ., not . first", document.Quote(name), maxName)
 		} else if why := notCallable(name); why != "" {
 			p.outside("name", "%s", why)
 		}
@@ -212,7 +212,7 @@ func (p *parser) outside(key, format string, args ...any) {
 func (p *parser) name(n *document.Node) string {
 	s := p.r.String(n, document.Text{Max: maxName})
 	if s != "" && !namePattern.MatchString(s) {
-		p.r.Problem(n, "%s is not a name: use letters, digits, - and _ only", document.Quote(s))
+		p.r.Problem(n, "%s is not a name: use letters, digits, -, _ and . only, not . first", document.Quote(s))
 		return ""
 	}
 	if s == "" && n != nil && n.Kind == document.Scalar && n.Text == "" {

@@ -180,15 +180,15 @@ taskRoles:
 defaults: {virtualCluster: nowhere}
 `
 	env := testEnv()
-	env.Name, env.VC = "replaced", "mixed"
+	env.Name, env.VC = "re.placed-v1.2", "mixed"
 	result, problems := Parse("", []byte(src), env)
-	if problems != nil || result.Job.Name != "replaced" || result.Job.VC != "mixed" || len(result.Job.Roles[0].SKUs) != 2 {
+	if problems != nil || result.Job.Name != "re.placed-v1.2" || result.Job.VC != "mixed" || len(result.Job.Roles[0].SKUs) != 2 {
 		t.Errorf("a submission's name and VC: %+v, %v", result, problems)
 	}
-	env.Name, env.VC, env.Images = "a.b", "none", ImagesRefused
+	env.Name, env.VC, env.Images = ".b", "none", ImagesRefused
 	_, problems = Parse("f", []byte(src), env)
 	want := strings.Join([]string{
-		`name: "a.b" is not a name: use at most 255 letters, digits, - and _`,
+		`name: ".b" is not a name: use at most 255 letters, digits, -, _ and ., not . first`,
 		`vc: there is no virtual cluster "none"; the cluster has all, cpu, default, mixed, pinned`,
 		`f:7:23: taskRoles.main.dockerImage: the image "a/b" cannot be used: tasks run as plain processes of the machine here; leave it out, or have the server started where a container engine answers (comb serve --runtime container)`,
 	}, "\n")

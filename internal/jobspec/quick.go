@@ -26,8 +26,13 @@ type QuickJob struct {
 	MemoryMB int64
 	Command  []string // program and arguments; the shell gets each as one word
 	Env      []sched.EnvVar
-	WorkDir  string
-	Image    string // of the container that it runs in
+	// Ports are how many each task gets, by label; Retries how often the job is tried again
+	// after it failed; Checkpoint says that it saves its work.
+	Ports      []sched.Port
+	Retries    int32
+	Checkpoint bool
+	WorkDir    string
+	Image      string // of the container that it runs in
 	// TimeLimit and Grace are durations as extras.comb takes them.
 	TimeLimit, Grace string
 	// Caller is the environment of who submits it, NAME=VALUE with a zero byte
@@ -52,6 +57,9 @@ func (q QuickJob) Source() string {
 	line(0, "protocolVersion: 2")
 	line(0, "name: %s", quoteYAML(q.Name))
 	line(0, "type: job")
+	if q.Retries != 0 {
+		line(0, "jobRetryCount: %d", q.Retries)
+	}
 	if q.VC != "" {
 		line(0, "defaults:")
 		line(1, "virtualCluster: %s", quoteYAML(q.VC))
@@ -74,6 +82,12 @@ func (q QuickJob) Source() string {
 	line(3, "gpu: %d", q.GPUs)
 	line(3, "cpu: %s", plainNumber(q.CPUs))
 	line(3, "memoryMB: %d", q.MemoryMB)
+	if len(q.Ports) > 0 {
+		line(3, "ports:")
+	}
+	for _, p := range q.Ports {
+		line(4, "%s: %d", quoteYAML(p.Label), p.Count)
+	}
 	line(2, "commands:")
 	line(3, "- %s", quoteYAML(ShellCommand(q.Command)))
 	q.extras(line)
@@ -105,6 +119,9 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 		if kv[1] != "" {
 			line(2, "%s: %s", kv[0], quoteYAML(kv[1]))
 		}
+	}
+	if q.Checkpoint {
+		line(2, "checkpoint: true")
 	}
 	if q.WorkDir == "" && len(q.Env) == 0 {
 		return

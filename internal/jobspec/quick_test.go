@@ -53,7 +53,7 @@ func TestQuickTellsWhatIsWrong(t *testing.T) {
 		got = append(got, p.String())
 	}
 	want := []string{
-		`name: "a b" is not a name: use letters, digits, - and _ only`,
+		`name: "a b" is not a name: use letters, digits, -, _ and . only, not . first`,
 		`taskRoles.main.instances: "-1" is out of range: it must be 1 to 10000`,
 		`taskRoles.main.resourcePerInstance.cpu: expected a number of CPUs from 0 to 1048576, with at most three decimals`,
 		`extras.hivedScheduler.taskRoles.main.skuType: VC default has no SKU "V1000"; it has V100`,

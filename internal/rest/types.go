@@ -54,21 +54,24 @@ type SubmitRequest struct {
 
 // QuickJob is a job of one role, without a file. Empty fields take defaults.
 type QuickJob struct {
-	Name      string            `json:"name,omitempty" doc:"Made of the command if empty"`
-	VC        string            `json:"vc,omitempty"`
-	Command   []string          `json:"command" doc:"Program and arguments, not a shell line"`
-	GPUs      int64             `json:"gpus,omitempty" doc:"Of each task"`
-	CPUs      string            `json:"cpus,omitempty" doc:"Of each task, such as 0.5"`
-	MemoryMB  int64             `json:"memory_mb,omitempty" doc:"Of each task"`
-	Tasks     int32             `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
-	SKU       string            `json:"sku,omitempty"`
-	Priority  string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
-	WorkDir   string            `json:"work_dir,omitempty"`
-	Image     string            `json:"image,omitempty" doc:"Of the container that each task runs in"`
-	TimeLimit string            `json:"time_limit,omitempty" doc:"Such as 90m"`
-	Grace     string            `json:"grace,omitempty" doc:"Between SIGTERM and SIGKILL, such as 30s"`
-	Env       map[string]string `json:"env,omitempty"`
-	Caller    *Caller           `json:"caller,omitempty" doc:"Run it where its caller is; taken over the server's socket alone"`
+	Name       string            `json:"name,omitempty" doc:"Made of the command if empty"`
+	VC         string            `json:"vc,omitempty"`
+	Command    []string          `json:"command" doc:"Program and arguments, not a shell line"`
+	GPUs       int64             `json:"gpus,omitempty" doc:"Of each task"`
+	CPUs       string            `json:"cpus,omitempty" doc:"Of each task, such as 0.5"`
+	MemoryMB   int64             `json:"memory_mb,omitempty" doc:"Of each task"`
+	Tasks      int32             `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
+	SKU        string            `json:"sku,omitempty"`
+	Priority   string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
+	WorkDir    string            `json:"work_dir,omitempty"`
+	Image      string            `json:"image,omitempty" doc:"Of the container that each task runs in"`
+	TimeLimit  string            `json:"time_limit,omitempty" doc:"Such as 90m"`
+	Grace      string            `json:"grace,omitempty" doc:"Between SIGTERM and SIGKILL, such as 30s"`
+	Env        map[string]string `json:"env,omitempty"`
+	Ports      map[string]int32  `json:"ports,omitempty" doc:"How many each task gets, by label"`
+	Retries    int32             `json:"retries,omitempty" doc:"How often it is tried again after it failed"`
+	Checkpoint bool              `json:"checkpoint,omitempty" doc:"It saves its work when it is asked to stop, or from time to time"`
+	Caller     *Caller           `json:"caller,omitempty" doc:"Run it where its caller is; taken over the server's socket alone"`
 }
 
 // Caller is where somebody submits a job: the job runs in that folder, with that
@@ -119,8 +122,10 @@ type Validated struct {
 // Job is a job's status and, when it waits, why.
 type Job struct {
 	sched.JobStatus
-	Reason   *sched.Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
-	Position int32         `json:"position,omitempty" doc:"In its VC's order, among the jobs that wait there for the same: for what the VC is guaranteed, or for what others leave; from 1"`
+	Reason *sched.Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
+	// CheckpointDir is not in lists.
+	CheckpointDir string `json:"checkpoint_dir,omitempty" doc:"Where its tasks save their work (COMB_CHECKPOINT_DIR), on the server's machine; not in lists"`
+	Position      int32  `json:"position,omitempty" doc:"In its VC's order, among the jobs that wait there for the same: for what the VC is guaranteed, or for what others leave; from 1"`
 }
 
 // JobList is one page of jobs, newest first.

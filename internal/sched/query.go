@@ -31,6 +31,13 @@ func (s *State) status(j *job) JobStatus {
 		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: rare(j.odd).notices,
 		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
 	st.Leaves, st.GPUs = s.takes(j)
+	for g := range j.gangs {
+		ran := j.gangs[g].ran
+		if at := j.gangs[g].attempt; at != none {
+			ran += s.ranFor(&s.attempts[at])
+		}
+		st.Ran = max(st.Ran, ran)
+	}
 	for i := range j.tasks {
 		t := taskStatus(j, &j.tasks[i])
 		if t.State != TaskWaiting {

@@ -146,10 +146,11 @@ type JobStatus struct {
 	Submitted Time            `json:"submitted"`
 	Started   Time            `json:"started,omitempty"` // first task of the first attempt
 	Ended     Time            `json:"ended,omitempty"`
-	Leaves    int32           `json:"leaves"`  // of all tasks
-	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none
-	Retry     int32           `json:"retry"`   // the job's attempt, from 0
-	Counted   int32           `json:"counted"` // retries that counted
+	Ran       Duration        `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
+	Leaves    int32           `json:"leaves"`        // of all tasks
+	GPUs      int64           `json:"gpus"`          // that all tasks take; CPU slots have none
+	Retry     int32           `json:"retry"`         // the job's attempt, from 0
+	Counted   int32           `json:"counted"`       // retries that counted
 	Preempted int32           `json:"preempted"`
 	Yielded   int32           `json:"yielded,omitempty"`  // stops by its own priority, which its VC's budget bounds
 	Stopping  bool            `json:"stopping,omitempty"` // a stop was asked

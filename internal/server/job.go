@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/combsched/comb/internal/engine"
@@ -19,6 +20,9 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	j, err := s.find(ctx, in.Ref, in.after())
 	if err != nil {
 		return nil, err
+	}
+	if s.opts.Checkpoints != nil && slices.ContainsFunc(j.Tasks, func(t sched.TaskStatus) bool { return t.Attempt > 0 }) {
+		j.CheckpointDir = s.opts.Checkpoints(j.ID)
 	}
 	return answer(j), nil
 }

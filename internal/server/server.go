@@ -52,10 +52,12 @@ type Options struct {
 	// SameFolder says why a task cannot run in the folder that a caller on this
 	// machine means; nil where tasks do not run on this machine.
 	SameFolder func(rest.Folder) error
-	Images     jobspec.ImageUse // what becomes of an image that a job names
-	Runtime    string           // what runs tasks, in words
-	Version    string
-	Cluster    string // the data directory's id
+	// Checkpoints says where a job's tasks save their work; nil where that is no folder of this machine.
+	Checkpoints func(sched.JobID) string
+	Images      jobspec.ImageUse // what becomes of an image that a job names
+	Runtime     string           // what runs tasks, in words
+	Version     string
+	Cluster     string // the data directory's id
 	// Hosts are the names, beside loopback, under which clients may call;
 	// AnyAddress also allows any literal IP address, for a public listener.
 	Hosts      []string

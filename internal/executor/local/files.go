@@ -127,6 +127,9 @@ func (p place) job(id sched.JobID) string {
 	return filepath.Join(string(p), fmt.Sprint(int64(id)))
 }
 
+// checkpoints is where the tasks of a job save their work, for all of its attempts.
+func (p place) checkpoints(id sched.JobID) string { return filepath.Join(p.job(id), "checkpoint") }
+
 func (p place) attempt(a sched.AttemptID) string {
 	return filepath.Join(p.job(a.Job), fmt.Sprintf("%d.%d", a.Gang, a.N))
 }

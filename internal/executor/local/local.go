@@ -397,6 +397,9 @@ func (e *Executor) tell(f sched.Fact) {
 	}
 }
 
+// Checkpoints implements executor.Executor.
+func (e *Executor) Checkpoints(id sched.JobID) string { return e.place.checkpoints(id) }
+
 // Forget implements executor.Executor: it deletes logs, work and checkpoints.
 func (e *Executor) Forget(id sched.JobID) error {
 	e.mu.Lock()

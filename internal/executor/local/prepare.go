@@ -39,7 +39,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		return nil, nil, &outcome{Refused: err.Error(), Job: !ofDisk(err), disk: ofDisk(err)}
 	}
 	jobDir := e.place.job(t.at.start.ID)
-	checkpoints := filepath.Join(jobDir, "checkpoint")
+	checkpoints := e.place.checkpoints(t.at.start.ID)
 	work := filepath.Join(t.dir, workDir)
 	if err := errors.Join(os.MkdirAll(checkpoints, 0o700), os.MkdirAll(work, 0o700)); err != nil {
 		return nil, nil, unable("make the task's directory", err)
