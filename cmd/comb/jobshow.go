@@ -22,7 +22,7 @@ func (a *app) drawJobs(t *table, list []rest.Job) {
 	for i := range list {
 		j := &list[i]
 		t.row(string(j.Name), number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
-			reasonCode(j), number(j.GPUs), tasksText(j), a.waitRun(j), a.when(j.Submitted))
+			reason(j), number(j.GPUs), tasksText(j), a.waitRun(j), a.when(j.Submitted))
 	}
 }
 
@@ -48,14 +48,40 @@ func state(j *rest.Job) string {
 	return string(j.Phase)
 }
 
-func reasonCode(j *rest.Job) string {
+// reason says in a few words why a job waits, or why it ended.
+func reason(j *rest.Job) string {
 	switch {
+	case j.Reason != nil && slices.ContainsFunc(j.Attempts, preempted):
+		return string(j.Reason.Code) + " (preempted)"
 	case j.Reason != nil:
 		return string(j.Reason.Code)
-	case j.Phase.Ended() && j.Phase != sched.Succeeded:
-		return j.Cause.String()
+	case !j.Phase.Ended() || j.Phase == sched.Succeeded:
+		return ""
+	case j.Cause == sched.EndFailed && j.Exit != nil:
+		return clip(exitText(j.Exit) + because(lastWords(j.Exit)))
+	case slices.ContainsFunc(j.Tasks, func(t sched.TaskStatus) bool { return t.Exit != nil && t.Exit.Cause == sched.GraceOver }):
+		return j.Cause.String() + " (" + string(sched.GraceOver) + ")"
 	}
-	return ""
+	return j.Cause.String()
+}
+
+func preempted(a sched.AttemptStatus) bool { return a.Cause == sched.EndPreempted }
+
+// lastWords is what a task that failed by itself said last; what a platform's cause says is known from that.
+func lastWords(e *sched.Exit) string {
+	if e.Cause != "" {
+		return ""
+	}
+	return e.Message
+}
+
+// clip keeps the beginning of a text, for a column of a table; comb job get shows all of it.
+func clip(text string) string {
+	const longest = 50
+	if r := []rune(text); len(r) > longest {
+		return string(r[:longest-3]) + "..."
+	}
+	return text
 }
 
 // tasksText is "running/all".

@@ -179,6 +179,9 @@ type Exit struct {
 	// Own is true when the task had ended by itself before any stop reached it.
 	// An exit of a stopping attempt without Own counts as the stop's doing.
 	Own bool `json:"own,omitempty"`
+	// At is when the task itself ended, by the clock of its machine: facts of several tasks may
+	// come together, or late. 0 is not known.
+	At Time `json:"at,omitempty"`
 }
 
 // ExitCause is a platform's reason for a task's end.
@@ -192,10 +195,11 @@ const (
 	NeverStarted   ExitCause = "never started" // stopped before it was started
 	StartRefused   ExitCause = "start refused" // the node refused it: it never ran
 	NodeLost       ExitCause = "node lost"
+	GraceOver      ExitCause = "grace over" // it had not ended when its grace was over, and was killed
 	// SuspendTimeout is of a task that did not acknowledge its suspension in time: it
 	// was given its grace for a checkpoint and stopped. No retry is counted.
 	SuspendTimeout ExitCause = "suspend timed out"
 )
 
 // Accountable reports whether a failure with this cause counts as the job's.
-func (c ExitCause) Accountable() bool { return c == "" || c == OutOfMemory }
+func (c ExitCause) Accountable() bool { return c == "" || c == OutOfMemory || c == GraceOver }

@@ -32,7 +32,7 @@ func (s *State) complete(slot int32) {
 			}
 		case t.state == TaskFailed && s.final(j, t):
 			if roles[t.role].failed++; atLeast(roles[t.role].failed, j.spec.Roles[t.role].MinFailed) {
-				s.emit(s.failedBy(j, int32(o)))
+				s.emit(s.failedBy(j))
 				return
 			}
 		case s.stoppedExtra(j, t): // its minimum is over without it
@@ -47,6 +47,28 @@ func (s *State) complete(slot int32) {
 		}
 		s.emit(e)
 	}
+}
+
+// firstFailure returns the task that failed first of those that count, of roles of which enough
+// failed. Of tasks whose ends came together it is told by when these were: others fail when one is gone.
+func firstFailure(j *job, counts func(*taskRun) bool) int32 {
+	failed := make([]int32, len(j.spec.Roles))
+	for o := range j.tasks {
+		if t := &j.tasks[o]; counts(t) {
+			failed[t.role]++
+		}
+	}
+	first := int32(none)
+	for o := range j.tasks {
+		t := &j.tasks[o]
+		if !counts(t) || !atLeast(failed[t.role], j.spec.Roles[t.role].MinFailed) {
+			continue
+		}
+		if first == none || t.exit.At < j.tasks[first].exit.At {
+			first = int32(o)
+		}
+	}
+	return first
 }
 
 // atLeast compares a count with a policy; a policy below 1 is disabled.
@@ -79,7 +101,9 @@ func (s *State) taskRetry(j *job, t *taskRun) bool {
 	return t.state == TaskFailed && (role.TaskRetries < 0 || j.gangs[t.gang].retries < role.TaskRetries)
 }
 
-func (s *State) failedBy(j *job, ordinal int32) JobCompleting {
+// failedBy says that a job fails, and by which task.
+func (s *State) failedBy(j *job) JobCompleting {
+	ordinal := firstFailure(j, func(t *taskRun) bool { return t.state == TaskFailed && s.final(j, t) })
 	t := &j.tasks[ordinal]
 	role := j.spec.Roles[t.role].Name
 	msg := fmt.Sprintf("task %s-%d failed with exit code %d", role, t.index, t.exit.Code)

@@ -129,6 +129,7 @@ func (d *digest) exit(x *Exit) {
 	d.text(string(x.Cause))
 	d.text(x.Message)
 	d.flag(x.Own)
+	d.num(int64(x.At))
 }
 
 // event mixes in one decision. A kind that has no rule here is mixed in as it is

@@ -453,3 +453,24 @@ func TestRevokesOnlyWhatIsInTheWay(t *testing.T) {
 		}
 	}
 }
+
+// Of tasks whose ends are told together, the one that came to its end first is named: rank 0 may
+// only have failed because rank 1 was gone.
+func TestTheTaskThatFailedFirstIsNamed(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1, "b": 1}))
+	id := w.submit(gangJob("gang", "a", 10, 3, 1))
+	w.start(id)
+	at := sched.AttemptID{Job: id, N: 1}
+	var facts []sched.Event
+	for i, x := range []sched.Exit{{Code: 1, Own: true, At: 30, Message: "connection reset"}, {Code: 3, Own: true, At: 10, Message: "no data"}, {Code: 1, Own: true, At: 20}} {
+		facts = append(facts, w.s.Accept(sched.TaskExited{Attempt: at, Task: int32(i), Exit: x})...)
+	}
+	w.apply(facts)
+	for _, r := range w.log {
+		if e, ok := r.Event.(sched.JobEnded); ok {
+			want(t, "why", e.Message, "task w-1 failed with exit code 3: no data")
+			return
+		}
+	}
+	t.Error("the job did not end")
+}

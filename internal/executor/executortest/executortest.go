@@ -235,8 +235,8 @@ func (s *suite) stubborn() {
 	}
 	s.h.Executor.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
 	e := s.exited(a.Attempt, 0)
-	if e.Signal != 9 || e.Code != 137 {
-		s.Fatalf("exit %+v, want signal 9", e)
+	if e.Signal != 9 || e.Code != 137 || e.Cause != sched.GraceOver {
+		s.Fatalf("exit %+v, want signal 9 at the end of its grace", e)
 	}
 	s.silent()
 }

@@ -35,6 +35,8 @@ func unable(doing string, err error) *outcome {
 
 // launch starts a task that nobody has started.
 func (t *task) launch() {
+	t.judged() // it does not live, and nothing need wait until it does
+	t.clear()
 	for {
 		refusal := t.tryLaunch()
 		switch {
@@ -54,8 +56,7 @@ func (t *task) launch() {
 func (t *task) awaitDisk(why string) bool {
 	t.e.diskTrouble(why)
 	t.notice(diskNotice)
-	if t.known { // it does not live, and nothing need wait until it does
-		t.judged()
+	if t.known {
 		t.e.roster.leave(t)
 	}
 	for {

@@ -145,6 +145,7 @@ type attempt struct {
 	start *sched.Start // nil when only its files are known
 	tasks []*task
 	left  int
+	found found
 }
 
 const (
@@ -333,6 +334,8 @@ func (e *Executor) Adopted(ctx context.Context) {
 		select {
 		case <-judged:
 		case <-ctx.Done():
+			return
+		case <-e.ctx.Done():
 			return
 		}
 	}

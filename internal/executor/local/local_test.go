@@ -152,7 +152,18 @@ func (w *world) exit() sched.Exit {
 	w.Helper()
 	x := want[sched.TaskExited](w)
 	w.Logf("exited: %+v", x)
-	return x.Exit
+	return w.timeless(x.Exit)
+}
+
+// timeless is an exit to compare: without its time, which one that was seen has.
+func (w *world) timeless(x sched.Exit) sched.Exit {
+	w.Helper()
+	seen := x.Cause != sched.SupervisorLost && x.Cause != sched.NodeRebooted && x.Cause != sched.NeverStarted
+	if since := now() - x.At; seen && (since < 0 || since > sched.Time(time.Hour.Microseconds())) {
+		w.Errorf("%+v ended at %d", x, x.At)
+	}
+	x.At = 0
+	return x
 }
 
 // ref names a stream.
@@ -463,7 +474,7 @@ func TestAdoption(t *testing.T) {
 	exits := map[sched.AttemptID]sched.Exit{}
 	for len(exits) < 3 {
 		e := want[sched.TaskExited](w)
-		exits[e.Attempt] = e.Exit
+		exits[e.Attempt] = w.timeless(e.Exit)
 	}
 	if e := exits[ends.Attempt]; e != (sched.Exit{Code: 6, Own: true}) {
 		t.Errorf("ended meanwhile: %+v", e)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -60,13 +61,54 @@ func scriptFile(script []byte) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), "script")
 	// The shell has the script open by itself; the first line closes the extra
 	// descriptor, so that nothing the task starts inherits it.
-	if _, err := f.Write(append([]byte("exec 3<&-; "), script...)); err != nil {
+	if _, err := f.Write(append([]byte("exec 3<&-; "), asProgram(script)...)); err != nil {
 		f.Close()
 		return nil, err
 	}
 	_, err = f.Seek(0, 0)
 	return f, err
 }
+
+// asProgram lets a script that is one plain command become that program: its exit is then the
+// program's own, a signal as well. The shell itself says whether the first word is a program's:
+// what is a word of its own (cd, exit) runs as it stands.
+func asProgram(script []byte) []byte {
+	line := strings.TrimRight(string(script), "\n")
+	word, ok := plainCommand(line)
+	if !ok {
+		return script
+	}
+	return []byte("case $(command -v -- " + word + ") in */*) exec " + line + ";; esac; " + line + "\n")
+}
+
+// plainCommand reports whether a line is one command without anything of which the shell would
+// have to see the end, and returns its first word as it is written.
+func plainCommand(line string) (word string, ok bool) {
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case c == '\n' || c == '\\' || c == '`' || c == '$' && i+1 < len(line) && line[i+1] == '(':
+			return "", false
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case strings.IndexByte("|&;<>(){}#!~", c) >= 0:
+			return "", false
+		}
+	}
+	if quote != 0 {
+		return "", false
+	}
+	word, _, _ = strings.Cut(line, " ")
+	return word, programWord.MatchString(word)
+}
+
+// programWord is the name of a program that needs no quotes and assigns nothing.
+var programWord = regexp.MustCompile(`^[a-zA-Z0-9_@%+:,./-]+$`)
 
 // forkIn forks from a thread that is in the task's version 1 groups: the child
 // is born in them, without a helper process in between and without the

@@ -88,6 +88,7 @@ type supervisor struct {
 	main       int
 
 	ended   *unix.WaitStatus // of the main process
+	endedAt sched.Time
 	looked  time.Time
 	deadln  time.Time     // when to begin killing; zero is never
 	grace   time.Duration // of the stop
@@ -461,7 +462,7 @@ func (s *supervisor) stop(grace time.Duration) {
 // mainEnded leaves a short time to descendants that the main process left
 // behind; during a stop they have the rest of the grace.
 func (s *supervisor) mainEnded(status unix.WaitStatus) {
-	s.ended = &status
+	s.ended, s.endedAt = &status, wallClock()
 	s.own = !s.stopped && !s.killing
 	if s.stopped || s.killing {
 		return
@@ -491,7 +492,7 @@ func (s *supervisor) exit() sched.Exit {
 	if s.main == 0 {
 		return sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}
 	}
-	e := sched.Exit{Own: s.own}
+	e := sched.Exit{Own: s.own, At: s.endedAt}
 	st := s.ended
 	if said := s.ask.said; st != nil && said != nil && st.Signaled() && *said != 0 {
 		st = said // the shell was stopped behind it; a 0 there says nothing of what was to come
@@ -509,7 +510,8 @@ func (s *supervisor) exit() sched.Exit {
 	case s.part.expiry != "" && !s.own:
 		e.Cause, e.Message = sched.SuspendTimeout, s.part.expiry
 	case e.Code == 0:
-	case s.stopped && s.killing && !s.oom && st != nil && st.Signaled() && st.Signal() == unix.SIGKILL:
+	case s.stopped && !s.foreign && s.killing && !s.oom && st.Signaled() && st.Signal() == unix.SIGKILL:
+		e.Cause = sched.GraceOver
 		e.Message = fmt.Sprintf("it had not ended when its grace of %v was over, and was killed", s.grace)
 	case (s.oom || s.spec.outOfMemory() > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory

@@ -37,10 +37,11 @@ type task struct {
 	said  string     // the last trouble with leaving a stop
 
 	judged func() // once: whether it is over, and then its end was told, or lives
+	clear  func() // once: the same is known, or cannot be known soon
 }
 
 func newTask(e *Executor, at *attempt, n int32) *task {
-	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n), judged: func() {}}
+	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n), judged: func() {}, clear: func() {}}
 }
 
 // newKnown is a task that a server before may have started; e.mu is held.
@@ -48,6 +49,8 @@ func newKnown(e *Executor, at *attempt, n int32) *task {
 	t := newTask(e, at, n)
 	judged := make(chan struct{})
 	t.known, t.judged = true, sync.OnceFunc(func() { close(judged) })
+	at.found.unclear++
+	t.clear = sync.OnceFunc(at.found.clear)
 	e.adopted = append(e.adopted, judged)
 	return t
 }
@@ -127,7 +130,7 @@ func (t *task) open() (stopped bool) {
 func (t *task) run() {
 	defer t.e.over(t.at)
 	defer t.e.roster.leave(t)
-	defer t.judged()
+	defer t.clear()
 	if !t.claimed() {
 		t.unclaimed()
 	}
@@ -325,6 +328,7 @@ func (t *task) follow(c claim) {
 		told := t.identified(s)
 		if lives {
 			t.judged()
+			t.clear()
 			t.owned(c.Supervisor)
 			t.await(s, c.Supervisor, told)
 		}
@@ -486,6 +490,7 @@ func (t *task) lost(s *spec, supervisor process.ID) {
 			said = why
 			t.unknown(why)
 		}
+		t.clear()
 		select {
 		case <-time.After(time.Second):
 		case <-t.e.ctx.Done():
@@ -535,7 +540,15 @@ func (t *task) exited(x sched.Exit, record bool) {
 	if record {
 		t.recordOutcome(outcome{Exit: &x})
 	}
-	t.e.tell(sched.TaskExited{Attempt: t.at.id, Task: t.n, Exit: x})
+	t.ended(sched.TaskExited{Attempt: t.at.id, Task: t.n, Exit: x}, x.At)
+}
+
+// ended tells the task's end, behind those of its attempt that came before.
+func (t *task) ended(f sched.Fact, at sched.Time) {
+	t.at.found.over(end{t.n, at, func() {
+		t.e.tell(f)
+		t.judged()
+	}})
 }
 
 func (t *task) recordOutcome(o outcome) {
@@ -556,7 +569,7 @@ func (t *task) refused(o outcome) {
 
 func (t *task) tellOutcome(o outcome) {
 	if o.Exit == nil {
-		t.e.tell(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job})
+		t.ended(sched.TaskRefused{Attempt: t.at.id, Task: t.n, Reason: o.Refused, Job: o.Job}, 0)
 		return
 	}
 	x := *o.Exit

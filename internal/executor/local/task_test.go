@@ -768,3 +768,89 @@ func TestLastWords(t *testing.T) {
 		}
 	}
 }
+
+// Ends that came while no server ran are told in their order: the task that failed first is first,
+// whatever its number.
+func TestEndsOfAnAbsenceAreToldInOrder(t *testing.T) {
+	w := newWorld(t)
+	const tasks = 4
+	a := w.action(tasks, `i=$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX`, `cd $COMB_CHECKPOINT_DIR`,
+		fmt.Sprintf(`until [ -e go -a $i = %d ] || [ -e gone.$((i + 1)) ]; do sleep 0.02; done`, tasks-1), `sleep 0.1; touch gone.$i; exit $i`)
+	w.e.Do(a)
+	for range tasks {
+		want[sched.TaskStarted](w)
+	}
+	w.e.Close()
+	if err := os.WriteFile(filepath.Join(w.e.place.job(1), "checkpoint", "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int32(tasks) {
+		w.eventually("it has ended", func() bool {
+			_, err := os.Stat(filepath.Join(w.e.place.task(a.Attempt, n), outcomeFile))
+			return err == nil
+		})
+	}
+	w.open()
+	a.Known = true
+	w.e.Do(a)
+	for n := range int32(tasks) {
+		if x := want[sched.TaskExited](w); x.Task != tasks-1-n {
+			t.Errorf("end %d told is of task %d", n, x.Task)
+		}
+	}
+}
+
+// A plain command is run by no shell: what ended it is told as it was, a signal as well, and a stop that it
+// obeyed with 0 counts. What needs a shell has one.
+func TestPlainCommandIsItsProgram(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	crash := write("crash", "#!/bin/sh\nkill -SEGV $$\n")
+	three := write("three", "exit 3\n") // without #!: a shell runs it as well
+	for _, c := range []struct {
+		line string
+		want sched.Exit
+	}{
+		{crash, sched.Exit{Code: 139, Signal: 11, Own: true}},
+		{crash + "; true", sched.Exit{Own: true}},
+		{three, sched.Exit{Code: 3, Own: true}},
+		{"exit 4", sched.Exit{Code: 4, Own: true}},
+		{"A=5 env sh -c 'exit $A'", sched.Exit{Code: 5, Own: true}},
+		{"sh -c 'exit 6' # comment", sched.Exit{Code: 6, Own: true}},
+		{"! false", sched.Exit{Own: true}},
+		{`test "$(echo a)" = a`, sched.Exit{Own: true}},
+		{"time true", sched.Exit{Own: true}},
+	} {
+		w := newWorld(t)
+		a := w.action(1, c.line)
+		w.e.Do(a)
+		if got := w.exit(); got != c.want {
+			t.Errorf("%q: %+v, want %+v", c.line, got, c.want)
+		}
+	}
+	saves := write("saves", "#!/bin/sh\ntrap 'exit 0' TERM\necho ready\nwhile :; do sleep 0.02; done\n")
+	for _, c := range []struct {
+		line string
+		want sched.Exit
+	}{
+		{saves, sched.Exit{}},
+		{"sh -c 'echo ready; while :; do sleep 0.02; done'", sched.Exit{Code: 143, Signal: 15}},
+		{`sh -c 'trap "" TERM; echo ready; while :; do sleep 0.02; done'`, sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver,
+			Message: "it had not ended when its grace of 1s was over, and was killed"}},
+	} {
+		w := newWorld(t)
+		a := w.action(1, c.line)
+		w.e.Do(a)
+		w.ready(a.Attempt, 1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: sched.Second})
+		if got := w.exit(); got != c.want {
+			t.Errorf("%q: %+v, want %+v", c.line, got, c.want)
+		}
+	}
+}

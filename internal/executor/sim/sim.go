@@ -293,7 +293,7 @@ func (w *World) happen(h happening) {
 	case obeys:
 		w.end(r, r.stopExit())
 	case isKilled:
-		w.end(r, sched.Exit{Code: 137, Signal: 9})
+		w.end(r, sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver})
 	case reports:
 		w.observe(r)
 	default:

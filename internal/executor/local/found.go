@@ -1,0 +1,50 @@
+package local
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// found holds back the ends of an attempt's tasks that a new server finds, until it is known of
+// each of them whether it is over: then they are told in the order in which they came to pass. A
+// task that failed because another was gone must not be told before that other one.
+type found struct {
+	mu      sync.Mutex
+	unclear int // tasks of a server before of which it is not known whether they are over
+	ends    []end
+}
+
+// end is the end of one task; its time is 0 where that is not known.
+type end struct {
+	task int32
+	at   sched.Time
+	tell func()
+}
+
+// over tells the end of a task, or keeps it until its turn.
+func (f *found) over(e end) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unclear > 0 {
+		f.ends = append(f.ends, e)
+		return
+	}
+	e.tell()
+}
+
+// clear says of one more task that it is known whether it is over, or cannot be known soon.
+func (f *found) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unclear--; f.unclear > 0 {
+		return
+	}
+	slices.SortStableFunc(f.ends, func(a, b end) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.task, b.task)) })
+	for _, e := range f.ends {
+		e.tell()
+	}
+	f.ends = nil
+}
