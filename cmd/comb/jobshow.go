@@ -51,7 +51,7 @@ func state(j *rest.Job) string {
 // reason says in a few words why a job waits, or why it ended.
 func reason(j *rest.Job) string {
 	switch {
-	case j.Reason != nil && slices.ContainsFunc(j.Attempts, preempted):
+	case j.Reason != nil && slices.ContainsFunc(j.Attempts, gaveWay):
 		return string(j.Reason.Code) + " (preempted)"
 	case j.Reason != nil:
 		return string(j.Reason.Code)
@@ -65,7 +65,7 @@ func reason(j *rest.Job) string {
 	return j.Cause.String()
 }
 
-func preempted(a sched.AttemptStatus) bool { return a.Cause == sched.EndPreempted }
+func gaveWay(a sched.AttemptStatus) bool { return a.Cause == sched.EndPreempted }
 
 // lastWords is what a task that failed by itself said last; what a platform's cause says is known from that.
 func lastWords(e *sched.Exit) string {
