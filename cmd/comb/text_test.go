@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -75,8 +76,8 @@ func TestRulesOfAVCAreShown(t *testing.T) {
 	budget := int32(1)
 	v := sched.VCStatus{Name: "a", Policy: "fifo", Params: []sched.Param{{Key: "preempt", Value: "true"}}, Backfill: "easy",
 		MinRun: 20_000_000, Budget: &budget, SKUs: []sched.VCUse{
-			{Carry: sched.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1, MilliCPU: 4500, MemoryMB: 16384}, Guaranteed: 8, Used: 2},
-			{Carry: sched.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 2000, MemoryMB: 512}, Guaranteed: 3, Opportunistic: 2}}}
+			{Carry: amount.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1, MilliCPU: 4500, MemoryMB: 16384}, Guaranteed: 8, Used: 2},
+			{Carry: amount.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 2000, MemoryMB: 512}, Guaranteed: 3, Opportunistic: 2}}}
 	var out strings.Builder
 	a := &app{out: &out, format: "table"}
 	if err := a.show(v, func(t *table) { drawVC(t, &v) }); err != nil {
@@ -93,8 +94,8 @@ func TestRulesOfAVCAreShown(t *testing.T) {
 // What is asked for and what is free is told as GPUs and CPUs of each type: never as leaves, and
 // different types are not added up.
 func TestAmountsAreToldByType(t *testing.T) {
-	v100 := sched.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1}
-	slot := sched.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 1500}
+	v100 := amount.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1}
+	slot := amount.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 1500}
 	var out strings.Builder
 	a := &app{out: &out, format: "table"}
 	ex := rest.Explanation{}

@@ -3,6 +3,7 @@ package jobspec
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
@@ -277,9 +278,9 @@ func (p *parser) warnOfCost(r *role) {
 		if err != nil || sku.GPU == 0 || least <= enough {
 			continue
 		}
-		c := sched.CarryOf(sku)
+		c := amount.Of(sku)
 		p.r.Warn(r.resources, "a task of role %s asks for %s, and takes %s: %s; with neither CPUs nor memory asked for it takes %s", r.Name,
-			sched.AskText(&r.Launch), c.Amount(r.Leaves), c.Share(), c.Full(int32(enough)))
+			r.Launch.Asks(), c.Amount(r.Leaves), c.Share(), c.Full(int32(enough)))
 		return
 	}
 }

@@ -6,143 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
-// Carry is what one leaf of a SKU carries. Amounts are told in it, as GPUs, CPUs and GiB;
-// those of different SKUs are never added up.
-type Carry struct {
-	SKU      cell.TypeName   `json:"sku"`
-	Device   cell.DeviceKind `json:"device"`
-	GPU      int64           `json:"gpu"`                 // devices; 0 for a CPU slot
-	MilliCPU int64           `json:"milli_cpu,omitempty"` // thousandths of a CPU; 0 is not limited
-	MemoryMB int64           `json:"memory_mb,omitempty"` // MiB; 0 is not limited
-	Part     cell.PartKind   `json:"part,omitempty"`      // of a device; "" is a whole one
-}
-
-// CarryOf is what one leaf of a SKU carries; of one that is not known, as much as a cluster file
-// without an entry for it says: one GPU.
-func CarryOf(s cell.SKU) Carry {
-	if s.Device == "" {
-		s.Device, s.GPU = cell.NVIDIA, 1
-	}
-	return Carry{SKU: s.Name, Device: s.Device, GPU: s.GPU, MilliCPU: s.MilliCPU, MemoryMB: s.MemoryMB, Part: s.Part}
-}
-
-// Amount says what n leaves are, such as "4 GPUs", "16 CPUs" or "2 GPU shares".
-func (c Carry) Amount(n int32) string {
-	switch {
-	case c.GPU == 0 && c.MilliCPU > 0:
-		return cpuText(c.MilliCPU * int64(n))
-	case c.GPU == 0:
-		return plural(n, "CPU slot", "CPU slots")
-	}
-	unit := c.unit()
-	if total := c.GPU * int64(n); total != 1 {
-		return fmt.Sprintf("%d %ss", total, unit)
-	}
-	return "1 " + unit
-}
-
-// Number is how many units of Amount n leaves are, without the unit.
-func (c Carry) Number(n int32) string {
-	number, _, _ := strings.Cut(c.Amount(n), " ")
-	return number
-}
-
-// unit is what one device of a leaf is called.
-func (c Carry) unit() string {
-	name := "GPU"
-	switch c.Device {
-	case cell.TPU:
-		name = "TPU"
-	case cell.Other:
-		name = "device"
-	}
-	switch c.Part {
-	case cell.MIG:
-		name += " slice"
-	case cell.Share:
-		name += " share"
-	}
-	return name
-}
-
-// Full says all that n leaves carry, such as "2 GPUs, 8 CPUs, 32 GiB".
-func (c Carry) Full(n int32) string {
-	parts := []string{c.Amount(n)}
-	if c.GPU > 0 && c.MilliCPU > 0 {
-		parts = append(parts, cpuText(c.MilliCPU*int64(n)))
-	}
-	if c.MemoryMB > 0 {
-		parts = append(parts, MemoryText(c.MemoryMB*int64(n)))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// Limits are what a task may use of its machine; 0 is not limited.
-type Limits struct {
-	MilliCPU int64 `json:"milli_cpu,omitempty"` // thousandths of a CPU
-	MemoryMB int64 `json:"memory_mb,omitempty"` // MiB
-}
-
-// String says limits, such as "4 CPUs, 16 GiB".
-func (l Limits) String() string {
-	cpu, memory := "CPUs not limited", "memory not limited"
-	if l.MilliCPU > 0 {
-		cpu = cpuText(l.MilliCPU)
-	}
-	if l.MemoryMB > 0 {
-		memory = MemoryText(l.MemoryMB)
-	}
-	return cpu + ", " + memory
-}
-
-// LimitsOf are those of a task on n leaves of a SKU: what it asks for, and where it asks for
-// nothing what its leaves carry.
-func LimitsOf(l *Launch, n int, sku cell.SKU) Limits {
-	out := Limits{MilliCPU: l.MilliCPU, MemoryMB: l.MemoryMB}
-	if out.MilliCPU == 0 {
-		out.MilliCPU = sku.MilliCPU * int64(n)
-	}
-	if out.MemoryMB == 0 {
-		out.MemoryMB = sku.MemoryMB * int64(n)
-	}
-	return out
-}
-
-// cpuText says thousandths of a CPU, such as "0.5 CPUs".
-func cpuText(milli int64) string {
-	if milli == 1000 {
-		return "1 CPU"
-	}
-	text := fmt.Sprint(milli / 1000)
-	if part := milli % 1000; part > 0 {
-		text += strings.TrimRight(fmt.Sprintf(".%03d", part), "0")
-	}
-	return text + " CPUs"
-}
-
-// MemoryText says MiB, in GiB where these are a whole number or many.
-func MemoryText(mib int64) string {
-	switch {
-	case mib%1024 == 0:
-		return fmt.Sprintf("%d GiB", mib/1024)
-	case mib > 10*1024:
-		return fmt.Sprintf("%.1f GiB", float64(mib)/1024)
-	}
-	return fmt.Sprintf("%d MiB", mib)
-}
-
 // Room counts the leaves of one SKU that a gang may use.
 type Room struct {
-	Carry
+	amount.Carry
 	Free  int32 `json:"free"`  // leaves that are free to it now
 	Total int32 `json:"total"` // leaves that it may ever use
 }
 
 // carry is what a leaf of a SKU of the cluster carries.
-func (s *State) carry(n cell.TypeName) Carry { return CarryOf(s.cl.SKU(n)) }
+func (s *State) carry(n cell.TypeName) amount.Carry { return amount.Of(s.cl.SKU(n)) }
 
 // amountOf says what n leaves of one of some SKUs are, all of the cluster's if there are none:
 // "4 GPUs", or "4 GPUs or 16 CPUs".
@@ -253,7 +129,7 @@ func (s *State) rooms(j *job, g int) []Room {
 }
 
 // addRoom adds leaves to a list by SKU, in order of name.
-func addRoom(rooms []Room, c Carry, free, total int32) []Room {
+func addRoom(rooms []Room, c amount.Carry, free, total int32) []Room {
 	i, found := slices.BinarySearchFunc(rooms, c.SKU, func(r Room, n cell.TypeName) int { return cmp.Compare(r.SKU, n) })
 	if !found {
 		rooms = slices.Insert(rooms, i, Room{Carry: c})
@@ -324,7 +200,7 @@ func (s *State) takes(j *job) (leaves int32, gpus int64) {
 	return leaves, gpus
 }
 
-func (s *State) taskTakes(j *job, t *taskRun) (Carry, int32) {
+func (s *State) taskTakes(j *job, t *taskRun) (amount.Carry, int32) {
 	r := &j.spec.Roles[t.role]
 	if t.state != TaskWaiting {
 		return s.carry(t.started().SKU), r.Leaves
@@ -346,10 +222,7 @@ func (s *State) unitsIn(space int32, leaves int64) string {
 	sp := s.cl.Space(space)
 	for i := range sp.Roots {
 		c := s.carry(s.cl.Forest().Chains[sp.Roots[i].Chain].SKU)
-		unit := "CPU slot"
-		if c.GPU > 0 {
-			unit = c.unit()
-		}
+		unit := c.Unit()
 		if leaves != 1 {
 			unit += "s"
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -319,13 +320,13 @@ func chainAmount(c *Config, name cell.ChainName, leaves int32) string {
 }
 
 // carryIn is what a leaf of a SKU carries by a configuration.
-func carryIn(c *Config, name cell.TypeName) Carry {
+func carryIn(c *Config, name cell.TypeName) amount.Carry {
 	for _, s := range c.Cluster.SKUs {
 		if s.Name == name {
-			return CarryOf(s)
+			return amount.Of(s)
 		}
 	}
-	return CarryOf(cell.SKU{Name: name})
+	return amount.Of(cell.SKU{Name: name})
 }
 
 func levelsOf(c *Config, name cell.ChainName) []cell.LevelSpec {

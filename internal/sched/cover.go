@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -92,27 +92,12 @@ func (s *State) uncovered(j *job, g int) *Reason {
 		if len(names) == 0 {
 			names = s.skuNames()
 		}
-		why.Asks = AskText(&r.Launch)
+		why.Asks = r.Launch.Asks().String()
 		why.Message = fmt.Sprintf("it can never start: a task of role %s asks for %s, more than the %s of SKU %s that it was sized for carry now; submit it again, and it gets what it needs",
 			r.Name, why.Asks, s.amountOf(names, r.Leaves), skuText(names))
 		break
 	}
 	return why
-}
-
-// AskText says what a task asks for, such as "1 GPU, 4 CPUs, 16 GiB".
-func AskText(l *Launch) string {
-	var asks []string
-	if l.GPU > 0 {
-		asks = append(asks, plural(int32(l.GPU), "GPU", "GPUs"))
-	}
-	if l.MilliCPU > 0 {
-		asks = append(asks, cpuText(l.MilliCPU))
-	}
-	if l.MemoryMB > 0 {
-		asks = append(asks, MemoryText(l.MemoryMB))
-	}
-	return strings.Join(asks, ", ")
 }
 
 // whyNever is neverFits with what there is to say of tasks that take more GPUs than they ask for:
@@ -129,7 +114,7 @@ func (s *State) whyNever(j *job, g int) *Reason {
 			continue
 		}
 		said := *why
-		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, AskText(&r.Launch), c.Share(), c.Amount(r.Leaves))
+		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name, r.Launch.Asks(), c.Share(), c.Amount(r.Leaves))
 		if n := s.largestTask(j, g, r.Name); n > 0 {
 			said.Message += fmt.Sprintf("; a task with %s would fit", c.Full(n))
 		}
@@ -140,29 +125,17 @@ func (s *State) whyNever(j *job, g int) *Reason {
 
 // dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
 // because of their CPUs or memory.
-func (s *State) dearer(r *Role) (Carry, bool) {
+func (s *State) dearer(r *Role) (amount.Carry, bool) {
 	names := s.carriers(r)
 	if len(names) == 0 {
 		names = s.skuNames()
 	}
 	for _, name := range names {
-		if c := s.carry(name); c.GPU > 0 && c.Dearer(&r.Launch, r.Leaves) {
+		if c := s.carry(name); c.GPU > 0 && c.Dearer(r.Launch.Asks(), r.Leaves) {
 			return c, true
 		}
 	}
-	return Carry{}, false
-}
-
-// Dearer reports whether CPUs or memory, and not GPUs, make a task need n leaves.
-func (c Carry) Dearer(l *Launch, n int32) bool {
-	fewer := int64(n - 1)
-	return l.GPU <= fewer*c.GPU && (c.MilliCPU > 0 && l.MilliCPU > fewer*c.MilliCPU || c.MemoryMB > 0 && l.MemoryMB > fewer*c.MemoryMB)
-}
-
-// Share says what comes with one GPU, such as "one GPU comes with 4 CPUs, 16 GiB".
-func (c Carry) Share() string {
-	_, rest, _ := strings.Cut(c.Full(1), ", ")
-	return "one " + c.unit() + " of " + string(c.SKU) + " comes with " + rest
+	return amount.Carry{}, false
 }
 
 // largestTask is the most leaves for each task of a role with which a gang would fit the cells if

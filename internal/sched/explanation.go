@@ -1,5 +1,7 @@
 package sched
 
+import "github.com/combsched/comb/internal/amount"
+
 import "github.com/combsched/comb/internal/cell"
 
 // Explanation answers "why is my job not running": Why fills the first block,
@@ -156,13 +158,13 @@ type GangPlace struct {
 
 // TaskPlace is where one task would run.
 type TaskPlace struct {
-	Role    string        `json:"role"`
-	Index   int32         `json:"index"`
-	Node    cell.NodeName `json:"node"`
-	SKU     cell.TypeName `json:"sku"`
-	Devices []int32       `json:"devices"`
-	Parts   []int32       `json:"parts,omitempty"`
-	Limits                // what it might use
+	Role          string        `json:"role"`
+	Index         int32         `json:"index"`
+	Node          cell.NodeName `json:"node"`
+	SKU           cell.TypeName `json:"sku"`
+	Devices       []int32       `json:"devices"`
+	Parts         []int32       `json:"parts,omitempty"`
+	amount.Limits               // what it might use
 }
 
 // Displaced is a job that gives way to one that starts.

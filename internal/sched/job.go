@@ -8,6 +8,7 @@ package sched
 import (
 	"fmt"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -135,6 +136,11 @@ type Launch struct {
 	MemoryMB int64    `json:"memory_mb,omitempty"`
 	ShmMB    int64    `json:"shm_mb,omitempty"`
 	WorkDir  string   `json:"work_dir,omitempty"` // "" is the attempt's own directory
+}
+
+// Asks is what a task asks of its machine.
+func (l *Launch) Asks() amount.Ask {
+	return amount.Ask{GPU: l.GPU, Limits: amount.Limits{MilliCPU: l.MilliCPU, MemoryMB: l.MemoryMB}}
 }
 
 // EnvVar is one variable of a task's environment.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -96,14 +97,14 @@ func taskStatus(j *job, t *taskRun) TaskStatus {
 }
 
 // mayUse is what a task may use as it was started.
-func (s *State) mayUse(j *job, t *taskRun) Limits {
+func (s *State) mayUse(j *job, t *taskRun) amount.Limits {
 	sku := s.cl.SKU(t.started().SKU)
 	if at := j.gangs[t.gang].attempt; at != none {
 		if origins := rare(s.attempts[at].odd).origins; origins != nil {
 			sku = origins[slices.IndexFunc(j.spec.Gangs[t.gang].Tasks, func(o int32) bool { return &j.tasks[o] == t })].Leaf
 		}
 	}
-	return LimitsOf(&j.spec.Roles[t.role].Launch, len(t.started().Devices), sku)
+	return j.spec.Roles[t.role].Launch.Asks().Or(sku, len(t.started().Devices))
 }
 
 func (s *State) attemptStatus(a *attempt) AttemptStatus {
@@ -280,7 +281,7 @@ func (s *State) countBorrowed(out []VCStatus) {
 }
 
 // use returns what is counted of a SKU, in order of name.
-func (v *VCStatus) use(c Carry) *VCUse {
+func (v *VCStatus) use(c amount.Carry) *VCUse {
 	i, found := slices.BinarySearchFunc(v.SKUs, c.SKU, func(u VCUse, n cell.TypeName) int { return cmp.Compare(u.SKU, n) })
 	if !found {
 		v.SKUs = slices.Insert(v.SKUs, i, VCUse{Carry: c})

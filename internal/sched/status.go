@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -164,23 +165,23 @@ type JobStatus struct {
 
 // TaskStatus is one task's present or last run.
 type TaskStatus struct {
-	Role     string        `json:"role"`
-	Index    int32         `json:"index"`
-	Gang     int32         `json:"gang"`
-	State    TaskState     `json:"state"`
-	Attempt  int32         `json:"attempt"` // N of the gang's attempt, 0 before the first
-	Node     cell.NodeName `json:"node,omitempty"`
-	SKU      cell.TypeName `json:"sku,omitempty"`
-	Devices  []int32       `json:"devices,omitempty"`
-	Parts    []int32       `json:"parts,omitempty"` // of each device, where leaves are parts
-	Lost     []int32       `json:"lost,omitempty"`  // devices among them that the configuration lacks now: they drain
-	Host     string        `json:"host,omitempty"`
-	Ports    []int32       `json:"ports,omitempty"`
-	PID      int32         `json:"pid,omitempty"`
-	Exit     *Exit         `json:"exit,omitempty"`
-	Retries  int32         `json:"retries,omitempty"`
-	Progress *TaskProgress `json:"progress,omitempty"`
-	Limits                 // of one that was started
+	Role          string        `json:"role"`
+	Index         int32         `json:"index"`
+	Gang          int32         `json:"gang"`
+	State         TaskState     `json:"state"`
+	Attempt       int32         `json:"attempt"` // N of the gang's attempt, 0 before the first
+	Node          cell.NodeName `json:"node,omitempty"`
+	SKU           cell.TypeName `json:"sku,omitempty"`
+	Devices       []int32       `json:"devices,omitempty"`
+	Parts         []int32       `json:"parts,omitempty"` // of each device, where leaves are parts
+	Lost          []int32       `json:"lost,omitempty"`  // devices among them that the configuration lacks now: they drain
+	Host          string        `json:"host,omitempty"`
+	Ports         []int32       `json:"ports,omitempty"`
+	PID           int32         `json:"pid,omitempty"`
+	Exit          *Exit         `json:"exit,omitempty"`
+	Retries       int32         `json:"retries,omitempty"`
+	Progress      *TaskProgress `json:"progress,omitempty"`
+	amount.Limits               // of one that was started
 }
 
 // TaskProgress is the last progress a task reported.
@@ -281,7 +282,7 @@ type VCStatus struct {
 
 // VCUse counts a VC's leaves of one SKU.
 type VCUse struct {
-	Carry
+	amount.Carry
 	Guaranteed    int32 `json:"guaranteed"`
 	Used          int32 `json:"used"`          // of the guarantee
 	Opportunistic int32 `json:"opportunistic"` // borrowed
@@ -313,7 +314,7 @@ type NodeStatus struct {
 
 // NodeSKU counts one SKU's leaves on a node, beside what one carries.
 type NodeSKU struct {
-	Carry
+	amount.Carry
 	Chain cell.ChainName `json:"chain"`
 	Total int32          `json:"total"`
 	Used  int32          `json:"used"`

@@ -56,7 +56,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Host: localHost, Ports: numbers(blocks, t.n, allLabels),
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents,
-		Limits:  cgroup.Limits{Limits: sched.LimitsOf(&role.Launch, len(t.start.Place.Devices), t.start.SKU), Pids: e.o.Pids},
+		Limits:  cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
 		Logs:    logCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),

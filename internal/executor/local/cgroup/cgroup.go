@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/amount"
 )
 
 // Limits bound one task; 0 is no limit.
 type Limits struct {
-	sched.Limits
+	amount.Limits
 	Pids int64 `json:"pids,omitempty"`
 }
 

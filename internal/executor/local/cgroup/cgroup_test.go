@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -40,7 +41,7 @@ broken line
 func TestCgroup2(t *testing.T) {
 	base := t.TempDir()
 	parents := []Parent{{Dir: filepath.Join(base, "comb"), V2: true, Controllers: Wanted()}}
-	of := Limits{Limits: sched.Limits{MilliCPU: 1500, MemoryMB: 64}, Pids: 100}
+	of := Limits{Limits: amount.Limits{MilliCPU: 1500, MemoryMB: 64}, Pids: 100}
 	if got := Make(parents, "task", of); len(got) > 0 {
 		t.Fatal(got)
 	}
