@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/amount"
-	"github.com/combsched/comb/internal/sched"
 )
 
 func TestParseCgroups(t *testing.T) {
