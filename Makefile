@@ -45,6 +45,7 @@ test: ## runs all tests (under 10 minutes on 2 cores; live tests wait most of th
 
 test-container: ## runs the tests of containers: needs root, and Debian's docker.io, iptables and busybox-static (under 5 minutes)
 	$(GO) vet -tags container ./internal/lab/containers ./internal/executor/local
+	$(GO) test -count=1 -timeout 15m -tags container -p 1 -run Container ./internal/executor/local
 	$(GO) test -count=1 -timeout 15m -tags container ./internal/lab/containers
 
 check: ## the quick loop: vet, format, tidy, short tests

@@ -71,15 +71,23 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 		{"An unknown node refuses", (*suite).unknownNode},
 	}
 	able := fresh(t)
-	if able.Rotates {
-		tests = append(tests, rotations()...)
-	}
-	if able.Ready != nil {
-		tests = append(tests, trees()...)
-	}
+	tests = append(tests, where(t, able.Rotates, "it cannot suspend", rotations())...)
+	tests = append(tests, where(t, able.Ready != nil, "its tasks have no processes", trees())...)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
 	}
+}
+
+// where returns the tests of an ability; of an executor without it they are named and left out.
+func where(t *testing.T, has bool, lack string, tests []test) []test {
+	t.Helper()
+	if has {
+		return tests
+	}
+	for _, test := range tests {
+		t.Logf("not shown of this executor, since %s: %s", lack, test.name)
+	}
+	return nil
 }
 
 // test is one property.

@@ -143,17 +143,21 @@ func (s *suite) takeTurns() {
 	a, b := s.start(attempt(1, 1), Brief, s.h.Nodes[0]), s.start(attempt(2, 1), Brief, s.h.Nodes[0])
 	r := s.rotation(300*sched.Millisecond, a.Attempt, b.Attempt)
 	a.Start.Rotation, b.Start.Rotation = r, r
-	for _, x := range []sched.Action{a, b} {
-		s.h.Executor.Do(x)
-		s.started(x.Attempt, 0)
-	}
-	done := map[sched.AttemptID]bool{}
-	for range 2 {
-		e, ok := s.h.Next(s.h.Patience).(sched.TaskExited)
-		if !ok || done[e.Attempt] {
-			s.Fatalf("got %#v, want an exit of each", e)
+	s.h.Executor.Do(a)
+	s.h.Executor.Do(b)
+	runs, done := map[sched.AttemptID]bool{}, map[sched.AttemptID]bool{}
+	for len(done) < 2 {
+		switch e := s.h.Next(s.h.Patience).(type) { // one may be done before the other has started
+		case sched.TaskStarted:
+			runs[e.Attempt] = true
+		case sched.TaskExited:
+			if !runs[e.Attempt] || done[e.Attempt] {
+				s.Fatalf("got %#v, want a start and an exit of each", e)
+			}
+			done[e.Attempt] = true
+			s.wantCode(e.Exit, 0)
+		default:
+			s.Fatalf("got %#v, want a start and an exit of each", e)
 		}
-		done[e.Attempt] = true
-		s.wantCode(e.Exit, 0)
 	}
 }

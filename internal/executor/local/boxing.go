@@ -2,6 +2,7 @@ package local
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -157,7 +158,8 @@ func (b *boxes) sweep(known map[string]bool) (names []string) {
 	if b.engine == nil {
 		return nil
 	}
-	found, err := b.engine.List(b.e.ctx, labelTop+"cluster", b.e.o.Cluster)
+	ctx := context.Background() // each call has its own limit
+	found, err := b.engine.List(ctx, labelTop+"cluster", b.e.o.Cluster)
 	if err != nil {
 		b.e.o.Log.Warn("look for containers of unknown attempts", "error", err)
 		return nil
@@ -167,8 +169,8 @@ func (b *boxes) sweep(known map[string]bool) (names []string) {
 		if known[attempt] || !plainTask(attempt, task) {
 			continue
 		}
-		st, _ := b.engine.State(b.e.ctx, name)
-		err := b.engine.Remove(b.e.ctx, name)
+		st, _ := b.engine.State(ctx, name)
+		err := b.engine.Remove(ctx, name)
 		b.e.o.Log.Warn("removed a container of an attempt that the server does not know", "container", name, "ran", st.Running, "error", err)
 		if st.Running {
 			names = append(names, attempt+"/"+task)

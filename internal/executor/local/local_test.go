@@ -23,15 +23,21 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// TestMain makes the test binary its own supervisor.
+// runTests runs the tests of this package; with an engine it does so in namespaces.
+var runTests = (*testing.M).Run
+
+// TestMain makes the test binary its own supervisor, and process 1 of containers.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "supervise" {
 		os.Exit(Supervise(os.Args[2:]))
 	}
+	if len(os.Args) == 3 && os.Args[1] == "inside" {
+		os.Exit(Inside(os.Args[2:]))
+	}
 	if order := os.Getenv(killedServer); order != "" {
 		os.Exit(runKilledServer(order))
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
 }
 
 // world is one jobs folder with the executor that works on it.
@@ -246,14 +252,18 @@ func TestConformance(t *testing.T) {
 	executortest.Run(t, func(t *testing.T) *executortest.Harness {
 		nodes := []cell.NodeName{"a", "b"}
 		w := newWorld(t, func(o *Options) { o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) } })
-		return &executortest.Harness{
-			Executor: doer{w},
-			Next:     w.nextTaskFact,
-			Restart:  w.restart, Nodes: nodes, SKU: gpu(),
-			Now: now, Rotates: true, Ready: w.ready,
-			Patience: patience, Silence: 500 * time.Millisecond,
-		}
+		return w.harness(nodes)
 	})
+}
+
+func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
+	return &executortest.Harness{
+		Executor: doer{w: w},
+		Next:     w.nextTaskFact,
+		Restart:  w.restart, Nodes: nodes, SKU: gpu(),
+		Now: now, Rotates: true, Ready: w.ready,
+		Patience: patience, Silence: 500 * time.Millisecond,
+	}
 }
 
 // nextTaskFact returns the next fact about a task, nil when none comes within d.
@@ -272,9 +282,20 @@ func (w *world) nextTaskFact(d time.Duration) sched.Fact {
 }
 
 // doer sends actions to whichever executor is the present one.
-type doer struct{ w *world }
+// doer hands actions on; image is given to every role, "" to none.
+type doer struct {
+	w     *world
+	image string
+}
 
-func (d doer) Do(a sched.Action) { d.w.e.Do(a) }
+func (d doer) Do(a sched.Action) {
+	if a.Start != nil {
+		for i := range a.Start.Job.Roles {
+			a.Start.Job.Roles[i].Launch.Image = d.image
+		}
+	}
+	d.w.e.Do(a)
+}
 
 func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/rights"
 	"golang.org/x/sys/unix"
 )
 
@@ -76,6 +77,16 @@ func (s *supervisor) nextAsk() time.Time {
 	return s.looked.Add(askPause)
 }
 
+// left is how a process of the task ended that its parent has not asked for yet; nil when that
+// cannot be read.
+func (s *supervisor) left(p process.ID) (status *unix.WaitStatus) {
+	if s.account == nil {
+		return p.Left()
+	}
+	rights.As(s.account, func() { status = p.Left() })
+	return status
+}
+
 // followUp tells the rest of the task to end once all that were asked have: nothing is
 // left to be saved then.
 func (s *supervisor) followUp() {
@@ -89,6 +100,6 @@ func (s *supervisor) followUp() {
 	if a.under.Alive() && time.Now().Before(a.rest) {
 		return
 	}
-	a.said, a.progs = a.under.Left(), nil
+	a.said, a.progs = s.left(a.under), nil
 	s.tellAll(unix.SIGTERM)
 }

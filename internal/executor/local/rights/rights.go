@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,6 +57,21 @@ func Strip() error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{{Effective: needed(), Permitted: needed()}} // nothing is inherited
 	return errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), unix.Capset(&head, &data[0]))
+}
+
+// As calls f with files seen as a user sees them: the kernel shows what it hides of the
+// processes of one user from another, such as how they ended. It says nothing where that is impossible.
+func As(a *Account, f func()) {
+	runtime.LockOSThread()
+	uid, gid := unix.Geteuid(), unix.Getegid()
+	_, _ = unix.SetfsgidRetGid(int(a.GID))
+	_, _ = unix.SetfsuidRetUid(int(a.UID))
+	f()
+	_, err := unix.SetfsuidRetUid(uid)
+	_, err2 := unix.SetfsgidRetGid(gid)
+	if err == nil && err2 == nil {
+		runtime.UnlockOSThread() // else the thread ends with its goroutine
+	}
 }
 
 // Account is a user, as which a task runs.

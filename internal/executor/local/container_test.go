@@ -1,0 +1,45 @@
+//go:build container
+
+package local
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/executortest"
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/enginetest"
+)
+
+func init() { runTests = enginetest.Main }
+
+const boxImage = "local.test/box:1"
+
+// openBoxes starts an engine with one image and connects to it.
+func openBoxes(t *testing.T) *container.Engine {
+	t.Helper()
+	own := enginetest.Start(t, "--live-restore")
+	own.Import(boxImage, nil)
+	engine, err := container.Open(t.Context(), own.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	return engine
+}
+
+// What the core may rely on holds for tasks in containers as for processes.
+func TestContainerConformance(t *testing.T) {
+	engine := openBoxes(t)
+	executortest.Run(t, func(t *testing.T) *executortest.Harness {
+		nodes := []cell.NodeName{"a", "b"}
+		w := newWorld(t, func(o *Options) {
+			o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) }
+			o.Engine, o.Network = engine, true
+		})
+		h := w.harness(nodes)
+		h.Executor = doer{w, boxImage}
+		return h
+	})
+}
