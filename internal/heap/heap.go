@@ -33,12 +33,12 @@ func (h *Heap[T]) Pop() T {
 	var none T
 	q[0], q[n] = q[n], none
 	*h = q[:n]
-	(*h).sink()
+	(*h).Sink()
 	return first
 }
 
-// sink lets the value at the front find its place.
-func (h Heap[T]) sink() {
+// Sink lets the value at the front find its place, after it changed.
+func (h Heap[T]) Sink() {
 	for i := 0; ; {
 		next := 2*i + 1
 		if next >= len(h) {

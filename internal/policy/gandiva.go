@@ -44,6 +44,9 @@ type gandiva struct {
 	free int64
 }
 
+// Placing implements sched.Placing: affinity.
+func (p *gandiva) Placing() bool { return true }
+
 func newGandiva(a *args) sched.Policy {
 	return &gandiva{
 		quantum: a.seconds("quantum", 60, 1, 86_400),

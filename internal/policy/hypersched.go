@@ -216,7 +216,7 @@ func (p *hypersched) study(v sched.View) *study {
 		e.waits = w
 		e.began(w.orders[0], w.deadline())
 	}
-	past := s.mem.ended(v.Note(0))
+	past := s.mem.ended(v.VC(), v.Note(0))
 	for _, e := range s.all {
 		e.past = past[e.of.app]
 		e.judge(p, v.Now())

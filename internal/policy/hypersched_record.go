@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -53,20 +54,33 @@ func readRungs(note []byte) []int64 {
 	return at
 }
 
-// searches is memory that one study leaves to the next.
+// searches is memory that one study leaves to the next, maybe of another VC.
 type searches struct {
-	note   []byte // that of a VC, as it was read last
-	past   map[string]rungs
+	past   map[cell.VCName]past
 	trials []trial
 }
 
-// ended is readEnded of a note that seldom changes.
-func (m *searches) ended(note []byte) map[string]rungs {
-	if !bytes.Equal(note, m.note) {
-		m.note, m.past = bytes.Clone(note), readEnded(note)
-	}
-	return m.past
+// past is a note about a VC, as it was read last, and what it says.
+type past struct {
+	note  []byte
+	ended map[string]rungs
 }
+
+// ended is readEnded of a VC's note, which seldom changes.
+func (m *searches) ended(vc cell.VCName, note []byte) map[string]rungs {
+	p, ok := m.past[vc]
+	if !ok || !bytes.Equal(note, p.note) {
+		if m.past == nil || len(m.past) > mostPasts {
+			m.past = map[cell.VCName]past{}
+		}
+		p = past{bytes.Clone(note), readEnded(note)}
+		m.past[vc] = p
+	}
+	return p.ended
+}
+
+// mostPasts bounds of how many VCs it is kept what their notes say.
+const mostPasts = 64
 
 // trial is memory for one more; those before stay where they are.
 func (m *searches) trial() *trial {

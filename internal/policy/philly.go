@@ -72,6 +72,9 @@ func (p *philly) times(leaves int32) int64 {
 	return 1 + int64(bits.Len64(uint64((p.small-1)/int64(max(leaves, 1)))))
 }
 
+// Placing implements sched.Placing.
+func (p *philly) Placing() bool { return true }
+
 // within is what a gang insists on now, and until when; 0 is for ever.
 func (p *philly) within(g *sched.GangView, now sched.Time) (sched.Within, sched.Time) {
 	until := g.Since

@@ -56,6 +56,9 @@ func newThemis(a *args) sched.Policy {
 // maxLease bounds a lease to a year.
 const maxLease = 366 * 86_400
 
+// Placing implements sched.Placing: who wins nodes at auction gets these.
+func (t *themis) Placing() bool { return t.auction }
+
 // offered reports whether the cells of a gang that started then are auctioned now: the round in
 // which its lease ended is over since the last decision. Where nobody waited by then it holds
 // them for another lease, whatever other VCs had decided meanwhile.

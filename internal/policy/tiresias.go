@@ -100,6 +100,9 @@ func (t *tiresias) next(l levels, v sched.View) (next sched.Time) {
 	return next
 }
 
+// Placing implements sched.Placing.
+func (t *tiresias) Placing() bool { return len(t.skewed) > 0 }
+
 // within is how far apart the leaves of a gang may be: under backfill they may be anywhere, since
 // a booking is for where there will be room.
 func (t *tiresias) within(v sched.View, ref sched.GangRef) sched.Within {

@@ -32,7 +32,7 @@ func (s *State) Apply(r Record) {
 		s.now, s.decided = max(s.now, e.Now), e.Now
 		s.settled()
 		if s.again <= s.now { // a look that is still to come stays due
-			s.again = 0
+			s.again, s.againFor = 0, nil
 		}
 		s.askAgain(e)
 	case Noted:
@@ -61,8 +61,10 @@ func (s *State) askAgain(e Decided) {
 	if s.turns++; s.turns > maxAgain {
 		at = e.Now.Add(Second)
 	}
-	if s.again == 0 || at < s.again { // one that is to come is not put off
-		s.again = at
+	if s.again == 0 {
+		s.again, s.againFor = at, e.For
+	} else { // one that is to come is not put off
+		s.again, s.againFor = min(s.again, at), both(s.againFor, e.For)
 	}
 	s.at(s.again, 0, 0)
 }
@@ -95,6 +97,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	if e.Job.Hints.Dedicated {
 		s.loners++
 	}
+	s.looks.chooses(j, 1)
 	s.slots.put(e.ID, slot)
 	s.names.put(slot, s.jobs, s.now, s.seq)
 	s.nextJob = max(s.nextJob, e.ID+1)

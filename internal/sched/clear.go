@@ -120,7 +120,7 @@ func (w *walker) clear(wish *Wish, blocked []bool) {
 			return
 		}
 		if w.moves+n > maxMoves {
-			s.grew = true // at the next look, which is at once
+			s.grew.by(w.space) // at the next look, which is at once
 			return
 		}
 		places, stuck := s.relocate(j, res.Placement, movers)

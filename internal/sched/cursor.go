@@ -23,7 +23,7 @@ type cursor struct {
 	last queued // what was read last; its job is 0 at the beginning
 }
 
-func (v view) cursor() cursor { return cursor{view: v, at: v.s.firstBelow(v.space, v.prio+1)} }
+func (v view) cursor() cursor { return cursor{view: v, at: below(v.s.queues[v.space], v.prio+1)} }
 
 // follows reports whether the cursor stands behind what was read last, which alone left.
 func (c *cursor) follows(q []queued) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/decay"
 )
 
 // What VCs borrowed over time. Where the configuration has a half-life, opportunistic
@@ -102,8 +103,8 @@ func (s *State) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
 			mean = p.Mean
 		}
 	}
-	keep := decay(Duration(s.now-d.At), s.cfg.HalfLife)
-	return parts(mean, keep) + parts(s.lentOf(space, sku)<<meanBits, 1<<decayBits-keep)
+	keep := decay.After(int64(s.now-d.At), int64(s.cfg.HalfLife))
+	return keep.Of(mean) + (decay.One - keep).Of(s.lentOf(space, sku)<<meanBits)
 }
 
 // lentOf is how many leaves of a SKU a VC borrows now.
@@ -138,41 +139,4 @@ func (s *State) owes(space int32) int64 {
 		most = max(most, int64(q)/weight)
 	}
 	return most
-}
-
-// decayBits are the binary digits of a factor.
-const decayBits = 32
-
-// parts multiplies with a factor.
-func parts(n int64, factor uint64) int64 {
-	hi, lo := bits.Mul64(uint64(n), factor)
-	return int64(hi<<decayBits | lo>>decayBits)
-}
-
-// decay is 2 to the power of -t over the half-life, times 2^32, rounded down: halvings,
-// then the roots of 1/2 that the binary digits of the rest name.
-func decay(t, half Duration) uint64 {
-	whole := t / half
-	if t < 0 || whole >= decayBits {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(t%half), 1<<decayBits)
-	rest, _ := bits.Div64(hi, lo, uint64(half))
-	out := uint64(1) << decayBits
-	for i, root := range halfRoots() {
-		if rest>>(decayBits-1-i)&1 == 1 {
-			out = out * root >> decayBits
-		}
-	}
-	return out >> whole
-}
-
-// halfRoots returns 2^-(1/2), 2^-(1/4) and so on, times 2^32, rounded down.
-func halfRoots() [24]uint64 {
-	return [...]uint64{
-		3037000499, 3611622602, 3938502375, 4112874772, 4202935002, 4248701964,
-		4271771996, 4283353945, 4289156689, 4292061009, 4293513906, 4294240539,
-		4294603902, 4294785595, 4294876444, 4294921869, 4294944582, 4294955938,
-		4294961616, 4294964455, 4294965875, 4294966585, 4294966940, 4294967117,
-	}
 }

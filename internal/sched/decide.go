@@ -36,31 +36,35 @@ func (s *State) Decide(now Time) []Record {
 	}
 	s.settleDoomed()
 	first := len(s.out)
-	s.grew, s.ordered, s.mem.moving.inTheWay = false, none, none
+	s.mem.moving.inTheWay = none
+	s.grew.reset(s.cl.NumSpaces(), s.looks.flat)
 	if s.mem.moving.news = first > 0; s.looking() || s.mem.moving.news && s.cl.Doomed() > 0 {
 		s.walk()
 	}
 	if before := s.seq; before > through {
 		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
-		s.grew = s.grew || s.seq > before
+		s.grew.all = s.grew.all || s.seq > before
 	}
-	s.grew = s.grew || s.mem.moving.inTheWay >= 0 && s.placedSince(s.mem.moving.inTheWay)
+	s.grew.all = s.grew.all || s.mem.moving.inTheWay >= 0 && s.placedSince(s.mem.moving.inTheWay)
 	if s.cl.Doomed() > 0 && saysSince[Reserved](s, first) {
-		s.grew = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
+		s.grew.all = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
 	}
-	if s.grew = s.grew || s.reordered(); !s.grew && s.mustLend() {
+	s.reordered()
+	if !s.grew.any() && s.mustLend() {
 		s.walkOpportunistic()
 	}
 	digest := s.mem.text(digestOf(s.out))
-	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew})
+	s.emit(Decided{Now: s.now, Through: through, Digest: digest, Version: Version, Again: s.grew.any(), For: s.grew.names(s.cl)})
 	return s.endOut()
 }
 
-// reordered reports whether another VC placed somebody after the walk of one that backfills,
-// whose policy orders those who wait by what is idle: whoever is first now, and was held up
-// by somebody else before, may start. What is lent changes no such order.
-func (s *State) reordered() bool {
-	return s.ordered >= 0 && s.placedSince(s.ordered)
+// reordered asks for another look where another VC placed a gang after the walk of one that backfills,
+// whose policy orders those that wait by what is idle: a gang that is first now, and was held up
+// by another one before, may start. What is lent changes no such order.
+func (s *State) reordered() {
+	if s.grew.space > 0 && s.placedSince(s.grew.ordered) {
+		s.grew.by(s.grew.space) // and each walk comes to all VCs that backfill
+	}
 }
 
 // placedSince reports whether somebody was placed after so many of this Decide's records.
@@ -97,7 +101,7 @@ func (s *State) endOut() []Record {
 
 func (s *State) settleJobs() {
 	for len(s.dirty) > 0 {
-		if slot, ok := s.slots.get(s.nextTouched()); ok {
+		if slot, ok := s.slots.get(s.dirty.Pop()); ok {
 			s.jobs[slot].touched = false
 			s.settle(slot)
 		}
@@ -280,7 +284,9 @@ func (s *State) fulfil(a *attempt) bool {
 	}
 	space := s.cl.Alloc(a.alloc).Space
 	s.emit(Placed{Attempt: a.id, Placement: pl})
-	s.grew = s.grew || s.looks.tuned[space] // who was passed over may share its leaves now
+	if s.looks.tuned[space] {
+		s.grew.by(space) // a gang that was passed over may share its leaves now
+	}
 	return true
 }
 

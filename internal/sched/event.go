@@ -330,7 +330,8 @@ type Noted struct {
 }
 
 // Decided marks that Decide ran. Digest covers the decision events of the batch,
-// so that a journal can be verified by deciding again with the same Version.
+// so that a journal can be verified by deciding again with the same Version. With again
+// another decision follows at once: for the VCs that it names, or for all.
 type Decided struct {
 	Now     Time   `json:"now"`
 	Through uint64 `json:"through"` // the last input event that Decide saw
@@ -338,6 +339,8 @@ type Decided struct {
 	Version string `json:"version"`
 	// Again asks for another decision right after this one.
 	Again bool `json:"again,omitempty"`
+	// For names the VCs that it is for, in order; none is all.
+	For []cell.VCName `json:"for,omitempty"`
 }
 
 // Quarantined sets a job aside whose decision panicked; it gives back what it was

@@ -102,7 +102,8 @@ func (s *State) applyStarted(e TaskStarted) {
 		s.stir(j.space)
 		s.rerun(a)
 		if len(s.booked) > 0 {
-			s.lookAll() // its end is known now, and with it what may start before
+			s.lookIn(j.space, j.spec.Priority) // its end is known now, and with it what may start before
+			s.lookIn(j.space, cell.Opportunistic)
 		} else if j.spec.Priority < cell.MinGuaranteed && s.looks.always[j.space] && len(s.queues[j.space]) > 0 {
 			s.lookIn(j.space, cell.MinGuaranteed) // what is lent may say who is first, who may hold others up
 		}

@@ -38,6 +38,9 @@ func (t Time) Add(d Duration) Time {
 // JobID numbers jobs from 1 in order of acceptance and is never reused.
 type JobID int64
 
+// Before implements heap.Item: the earlier accepted job comes out first.
+func (id JobID) Before(other JobID) bool { return id < other }
+
 // JobName is what the user calls a job. It is unique among the jobs that have
 // not ended; when a job ended, its name may be used again.
 type JobName string

@@ -1,6 +1,10 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/cell"
+)
 
 // looks says what the walk must look at: a VC in which nothing changed since its
 // last walk, and whose gangs could use nothing of what changed elsewhere, would
@@ -26,6 +30,12 @@ type looks struct {
 	shut  []shut
 	turns uint64
 	freed uint64 // counts what may leave cells to somebody
+	// What lets a VC gain by cells that another one leaves unbound: its policy or its jobs say where, or
+	// it has cells that are parts of nodes.
+	placing  []bool // VCs whose policy says where
+	parts    []bool // VCs that own parts of nodes
+	choosy   int32  // jobs that name nodes which they must use, or must not
+	avoiding Time   // until when some gang avoids a node
 }
 
 // shut says that the walk of a VC whose policy is Straight found nothing more for
@@ -37,12 +47,17 @@ type shut struct {
 	prio  cell.Priority
 }
 
-// lookIn lets the walk look at who waits in one VC with a priority.
+// lookIn lets the walk look at the gangs that wait in one VC with a priority.
 func (s *State) lookIn(space int32, p cell.Priority) {
+	s.looks.some = true
 	if int(space) < len(s.looks.shut) {
 		s.looks.shut[space].holds = false
 	}
-	s.lookAt(space, p)
+	if p < cell.MinGuaranteed || int(space) >= len(s.looks.spaces) {
+		s.looks.lend = true
+	} else {
+		s.looks.spaces[space] = true
+	}
 }
 
 // lookAll lets the walk look at everybody who waits.
@@ -68,16 +83,6 @@ func (s *State) arrived(space int32, p cell.Priority) {
 func (s *State) shutIn(w *walker) {
 	_, straight := s.pol[w.space].(Straight)
 	s.looks.shut[w.space] = shut{straight && w.outlook == nil && w.allBlocked(0), s.looks.turns, w.view.prio}
-}
-
-// lookAt marks who is to be looked at.
-func (s *State) lookAt(space int32, p cell.Priority) {
-	s.looks.some = true
-	if p < cell.MinGuaranteed || int(space) >= len(s.looks.spaces) {
-		s.looks.lend = true
-	} else {
-		s.looks.spaces[space] = true
-	}
 }
 
 // looking reports whether the walk is due.
@@ -115,7 +120,7 @@ func (s *State) mustLend() bool { return s.look || s.looks.lend }
 func (s *State) resetLooks() {
 	n := s.cl.NumSpaces()
 	s.looks = looks{spaces: make([]bool, n), itself: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
-		ranks: make([]bool, n), lasts: make([]bool, n),
+		ranks: make([]bool, n), lasts: make([]bool, n), placing: make([]bool, n), parts: make([]bool, n),
 		owned: make([]int64, n), changes: make([]turn, n)}
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
 	for _, l := range s.cl.Forest().Leaves {
@@ -129,6 +134,9 @@ func (s *State) resetLooks() {
 		_, s.looks.tuned[i] = s.pol[i].(Tuner)
 		_, s.looks.firm[i] = s.pol[i].(Firm)
 		s.looks.ranks[i], s.looks.lasts[i] = orders(s.pol[i])
+		if p, ok := s.pol[i].(Placing); ok {
+			s.looks.placing[i] = p.Placing()
+		}
 		switch s.pol[i].(type) {
 		case Timed, Aging:
 			s.looks.timed = append(s.looks.timed, i)
@@ -139,22 +147,65 @@ func (s *State) resetLooks() {
 		}
 		for r := range sp.Roots {
 			root := &sp.Roots[r]
-			s.looks.owned[i] += int64(s.cl.Forest().Chains[root.Chain].LeavesAt(root.Level))
+			chain := &s.cl.Forest().Chains[root.Chain]
+			s.looks.owned[i] += int64(chain.LeavesAt(root.Level))
+			s.looks.parts[i] = s.looks.parts[i] || root.Level < chain.NodeLevel
+		}
+	}
+	for i := range s.jobs {
+		s.looks.chooses(&s.jobs[i], 1)
+	}
+}
+
+// chooses counts a job that names nodes, or with -1 forgets it, and notes what its gangs avoid.
+func (l *looks) chooses(j *job, n int32) {
+	if j.spec == nil {
+		return
+	}
+	if j.spec.restricted() {
+		l.choosy += n
+	}
+	for g := range j.gangs {
+		for _, a := range rare(j.gangs[g].odd).avoid {
+			l.avoiding = max(l.avoiding, a.Until)
+		}
+	}
+}
+
+// lookAtUnbound looks at the VCs that may gain by cells which one VC left unbound, and once more where
+// the walk that left them has passed these VCs already. Where all hardware is
+// in service and nothing is lent, a VC can bind each whole node that it owns whatever the others bind, and
+// one node is as good as the other to a gang that does not say where.
+func (s *State) lookAtUnbound() {
+	l := &s.looks
+	lent := slices.ContainsFunc(s.tallies, func(t tally) bool { return t.borrowed > 0 })
+	if lent || s.cl.Ailed() || s.cl.Doomed() > 0 || s.loners > 0 || l.choosy > 0 || l.avoiding > s.now {
+		s.lookAll()
+		s.grew.all = true
+		return
+	}
+	for space := range l.spaces {
+		if l.placing[space] || l.parts[space] {
+			s.lookIn(int32(space), cell.MinGuaranteed)
+			s.grew.by(int32(space))
 		}
 	}
 }
 
 // release gives an allocation back and looks at who could use what it leaves.
-// Leaves of a guaranteed one lie in cells of its VC: as long as these stay bound,
+// Leaves of a guaranteed one, or of a promise, lie in cells of its VC: as long as these stay bound,
 // they serve that VC alone, or opportunistic gangs.
 func (s *State) release(id cell.AllocID) {
 	al := s.cl.Alloc(id)
 	space, p := al.Space, al.Priority
-	own := s.looks.flat && !al.Opportunistic() && !al.Promised
+	own := s.looks.flat && space > 0 && p >= cell.MinGuaranteed && !al.Lazy
 	s.looks.freed++
-	if kept := s.cl.Release(id); !own || !kept {
+	if kept := s.cl.Release(id); !own {
 		s.lookAll()
+		s.grew.all = true
 		return
+	} else if !kept {
+		s.lookAtUnbound()
 	}
 	s.lookIn(space, p)
 	s.lookIn(space, cell.Opportunistic)
@@ -172,40 +223,9 @@ func (s *State) lookAtStop(a *attempt) {
 
 // touch marks a job for the next Decide.
 func (s *State) touch(slot int32) {
-	if s.jobs[slot].touched {
-		return
-	}
-	s.jobs[slot].touched = true
-	s.dirty = append(s.dirty, s.jobs[slot].id)
-	for i := len(s.dirty) - 1; i > 0; {
-		up := (i - 1) / 2
-		if s.dirty[up] <= s.dirty[i] {
-			return
-		}
-		s.dirty[up], s.dirty[i] = s.dirty[i], s.dirty[up]
-		i = up
-	}
-}
-
-// nextTouched takes the first of the jobs that are to be settled; it may be over.
-func (s *State) nextTouched() JobID {
-	q := s.dirty
-	id, last := q[0], len(q)-1
-	q[0] = q[last]
-	q = q[:last]
-	for at := 0; ; {
-		least := at
-		for k := 2*at + 1; k <= 2*at+2 && k < len(q); k++ {
-			if q[k] < q[least] {
-				least = k
-			}
-		}
-		if least == at {
-			s.dirty = q
-			return id
-		}
-		q[at], q[least] = q[least], q[at]
-		at = least
+	if !s.jobs[slot].touched {
+		s.jobs[slot].touched = true
+		s.dirty.Push(s.jobs[slot].id)
 	}
 }
 
@@ -217,4 +237,71 @@ func (s *State) untouch() {
 		}
 	}
 	s.dirty = s.dirty[:0]
+}
+
+// askers are the VCs for which a decision asks for another one at once. What it gave to one VC leaves the
+// others as they were, so these are not looked at again: what a VC decides, and when, would depend on others.
+type askers struct {
+	all    bool   // every VC asks
+	in     []bool // by space, else
+	forest bool   // VCs are parts of others: then all ask whenever one does
+	// A VC that backfills and orders by what is idle, and how much was out after its walk; 0 is none.
+	space   int32
+	ordered int
+}
+
+// reset forgets all of them.
+func (a *askers) reset(spaces int32, flat bool) {
+	*a = askers{in: slices.Grow(a.in[:0], int(spaces))[:spaces], forest: !flat}
+	clear(a.in)
+}
+
+// by notes that a VC asks; space 0 is of no VC.
+func (a *askers) by(space int32) {
+	if a.forest || space <= 0 || int(space) >= len(a.in) {
+		a.all = true
+		return
+	}
+	a.in[space] = true
+}
+
+// any reports whether one asks.
+func (a *askers) any() bool { return a.all || slices.Contains(a.in, true) }
+
+// names lists them, in order of their names; none is all, or nobody.
+func (a *askers) names(c *cell.Cluster) []cell.VCName {
+	var out []cell.VCName
+	for space, asks := range a.in {
+		if asks && !a.all {
+			out = append(out, c.Space(int32(space)).Name)
+		}
+	}
+	return out
+}
+
+// lookFor looks at the VCs for which a decision asked for this one, and at opportunistic work, which
+// that decision left out; none is all VCs.
+func (s *State) lookFor(vcs []cell.VCName) {
+	if len(vcs) == 0 {
+		s.lookAll()
+	}
+	for _, name := range vcs {
+		space := s.space(name)
+		if space == 0 {
+			s.lookAll()
+			return
+		}
+		s.lookIn(space, cell.MinGuaranteed)
+		s.lookIn(space, cell.Opportunistic)
+	}
+}
+
+// both are the VCs that two decisions asked for; none is all.
+func both(a, b []cell.VCName) []cell.VCName {
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
 }

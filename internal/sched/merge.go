@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/heap"
 )
 
 // merge reads lines of one priority as if they were one, in order of submission.
@@ -13,8 +14,8 @@ type merge struct {
 	s     *State
 	space int32
 	prio  cell.Priority
-	alone bool   // who says so has nodes for himself in this VC
-	heads []head // a heap by gang
+	alone bool            // who says so has nodes for himself in this VC
+	heads heap.Heap[head] // by gang
 }
 
 // aloneToo marks the shape of who found no nodes for himself: it says nothing of VCs whose
@@ -27,6 +28,9 @@ type head struct {
 	at   int
 	e    queued
 }
+
+// Before implements heap.Item.
+func (h head) Before(o head) bool { return h.e.compare(o.e) < 0 }
 
 // add lets a merge read one more line, which is not empty; order is to be called
 // after the last.
@@ -44,7 +48,7 @@ func (m *merge) first(failed map[string]bool) (queued, bool) {
 		h := &m.heads[0]
 		l := m.line(h)
 		if l.shape != "" && (failed[l.shape] || m.alone && failed[l.shape+aloneToo]) {
-			m.skip()
+			m.heads.Pop() // the line is left out
 			continue
 		}
 		if h.at < len(l.gangs) && l.gangs[h.at] == h.e {
@@ -79,41 +83,16 @@ func (m *merge) pass() {
 		m.next()
 		return
 	}
-	m.skip()
+	m.heads.Pop() // the line is left out
 }
 
 // settle reads the gang at which the first line stands now.
 func (m *merge) settle(gangs []queued) {
 	h := &m.heads[0]
 	if h.at == len(gangs) {
-		m.skip()
+		m.heads.Pop() // the line is left out
 		return
 	}
 	h.e = gangs[h.at]
-	m.sink()
-}
-
-// skip leaves out the first line.
-func (m *merge) skip() {
-	last := len(m.heads) - 1
-	m.heads[0] = m.heads[last]
-	m.heads = m.heads[:last]
-	m.sink()
-}
-
-// sink puts the first head where it belongs.
-func (m *merge) sink() {
-	for at := 0; ; {
-		least := at
-		for k := 2*at + 1; k <= 2*at+2 && k < len(m.heads); k++ {
-			if m.heads[k].e.compare(m.heads[least].e) < 0 {
-				least = k
-			}
-		}
-		if least == at {
-			return
-		}
-		m.heads[at], m.heads[least] = m.heads[least], m.heads[at]
-		at = least
-	}
+	m.heads.Sink()
 }

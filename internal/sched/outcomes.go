@@ -182,9 +182,7 @@ func (s *State) applyReserved(e Reserved) {
 }
 
 func (s *State) applyUnreserved(e Unreserved) {
-	a := s.live(e.Attempt)
-	s.freeAttempt(a)
-	s.lookAll()
+	s.freeAttempt(s.live(e.Attempt))
 }
 
 // unpromise forgets that an attempt is a reservation.
@@ -215,6 +213,9 @@ func (s *State) freeAttempt(a *attempt) {
 		s.byAlloc[alloc] = none
 		s.release(alloc)
 	}
+	if s.grew.by(s.jobs[a.job].space); s.jobs[a.job].spec.Priority < cell.MinGuaranteed || s.cl.Ailed() {
+		s.grew.all = true
+	}
 	s.spareAtt = append(s.spareAtt, slot)
 	if slot == g.next {
 		g.next = none
@@ -225,7 +226,6 @@ func (s *State) freeAttempt(a *attempt) {
 	drains := rare(a.odd).drains
 	*a = attempt{job: none}
 	s.drained(drains)
-	s.grew = true
 }
 
 func (s *State) applyStopSent(e StopSent) {
@@ -370,6 +370,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 	if j.loner {
 		s.loners--
 	}
+	s.looks.chooses(j, -1)
 	s.slots.remove(j.id, slot)
 	s.names.remove(j, slot)
 	for g := range j.gangs {
@@ -394,6 +395,7 @@ func (s *State) applyAvoided(e NodeAvoided) {
 	all[i].Until = e.Until
 	all[i].Times++
 	alter(&g.odd).avoid = all
+	s.looks.avoiding = max(s.looks.avoiding, e.Until)
 	s.relist(s.slots.of(e.Job), e.Gang)
 	s.at(e.Until, e.Job, e.Gang)
 }

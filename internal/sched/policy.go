@@ -138,6 +138,14 @@ type Restrainer interface {
 	Restrains(View, GangRef) (why string, until Time)
 }
 
+// Placing is a Policy that may say where a gang has to be (Wish.Only, Wish.Within, Wish.Free): what it
+// can start may hang on which nodes other VCs use.
+type Placing interface {
+	Policy
+	// Placing reports whether it does, as it is set up; always the same.
+	Placing() bool
+}
+
 // Sparing is a Policy that lets a gang run for a while before another of its own priority and
 // VC may stop it (Wish.Over): at least so long since its last start, or for the VC's minimum
 // run time where that is longer.

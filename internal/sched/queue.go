@@ -144,8 +144,10 @@ func (s *State) expire(now Time) {
 		if slot, ok := s.slots.get(t.job); ok && s.meant(&s.jobs[slot], t) {
 			s.touch(slot)
 			s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)
-		} else if t.job == 0 && (t.at == s.again || slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at })) {
+		} else if t.job == 0 && slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at }) {
 			s.lookAll()
+		} else if t.job == 0 && t.at == s.again {
+			s.lookFor(s.againFor)
 		}
 	}
 }

@@ -190,7 +190,8 @@ func (s *State) applyRotated(e Rotated) {
 	}
 	s.stir(s.jobs[a.job].space)
 	if len(s.booked) > 0 {
-		s.lookAll() // ends are known differently now
+		s.lookIn(s.jobs[a.job].space, s.jobs[a.job].spec.Priority) // ends are known differently now
+		s.lookIn(s.jobs[a.job].space, cell.Opportunistic)
 	}
 }
 

@@ -177,7 +177,7 @@ func (w *walker) resize(wish *Wish) {
 	if j := &s.jobs[slot]; j.size == wish.Size || s.youngAbove(j, wish.Size) {
 		return
 	} else if a.since > s.through || s.fresh(j, wish.Size) {
-		s.grew = true
+		s.grew.by(s.jobs[slot].space)
 		return
 	}
 	if wish.Beside {
@@ -192,7 +192,7 @@ func (w *walker) resize(wish *Wish) {
 			s.stopAttempt(&s.attempts[at], EndResized, nil)
 		}
 	}
-	s.grew = true // members may wait now whose turn is over, and leaves be left
+	s.grew.by(s.jobs[slot].space) // members may wait now whose turn is over, and leaves be left
 }
 
 // pause stops a gang that can go on later where it was.
@@ -201,7 +201,7 @@ func (s *State) pause(a *attempt) {
 	if a.state != AttemptStarting && a.state != AttemptRunning || !j.spec.Hints.Checkpoint || s.shared(a) || s.unsettled(a) {
 		return
 	}
-	if s.grew = true; a.since > s.through || s.fresh(j, 0) {
+	if s.grew.by(j.space); a.since > s.through || s.fresh(j, 0) {
 		return
 	}
 	s.stopAttempt(a, EndResized, nil) // what it leaves can be promised now

@@ -37,6 +37,7 @@ type image struct {
 	Bound    []cell.Bound   `json:"bound,omitempty"`
 	Shares   []shareImage   `json:"shares,omitempty"` // in order of their first attempts
 	Again    Time           `json:"again"`
+	AgainFor []cell.VCName  `json:"again_for,omitempty"`
 	Turns    int            `json:"turns,omitempty"`
 	Bookings int64          `json:"bookings,omitempty"`
 	Decided  Time           `json:"decided,omitempty"`
@@ -125,7 +126,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, Turns: s.turns, Bookings: s.bookings, Decided: s.decided}
+	im := image{Version: snapshotVersion, Seq: s.seq, Now: s.now, NextJob: s.nextJob, Config: s.cfg, Notes: s.notes, Failed: s.failed, Debts: s.debts, Moved: s.moved, Leaves: s.leaves, Again: s.again, AgainFor: s.againFor, Turns: s.turns, Bookings: s.bookings, Decided: s.decided}
 	if s.cl != nil {
 		im.Bound = s.cl.Bound()
 	}
@@ -248,7 +249,7 @@ func Load(snapshot []byte, policies Policies) (s *State, err error) {
 	s.seq, s.now, s.nextJob = im.Seq, im.Now, im.NextJob
 	s.failed = im.Failed
 	s.notes, s.nodes, s.leaves, s.again, s.turns, s.decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
-	s.bookings = im.Bookings
+	s.bookings, s.againFor = im.Bookings, im.AgainFor
 	s.at(s.again, 0, 0)
 	if err := s.loadJobs(rest, im.Jobs); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)

@@ -9,7 +9,7 @@ import (
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "23"
+const Version = "24"
 
 // State is everything the core knows: a fold over events. It is not safe for
 // concurrent use.
@@ -46,7 +46,7 @@ type State struct {
 	nodes    []nodeNote     // what is remembered about nodes, sorted by name
 	leaves   []leafNote     // bad leaves, sorted by node, SKU, device, part
 	timers   heap.Heap[timer]
-	dirty    []JobID                    // to settle, a heap of ids, since slots differ after a restart
+	dirty    heap.Heap[JobID]           // to settle, a heap of ids, since slots differ after a restart
 	promises []int32                    // attempt slots of reservations, in no order
 	partials int                        // jobs with members above a minimum
 	loners   int                        // jobs that want their nodes for themselves
@@ -60,8 +60,7 @@ type State struct {
 	moved    []moved                    // when gangs moved lately, sorted by VC
 	debts    []debt                     // what VCs borrowed over time, sorted by VC
 	recount  bool                       // tallies are made anew: no time passes
-	grew     bool                       // a promise was taken back while Decide walks
-	ordered  int                        // how much was out after a VC was ordered by what is idle; none before
+	grew     askers                     // for which VCs Decide asks for another one
 	booked   []GangRef                  // gangs with a booking, sorted
 	bookings int64                      // the highest turn of a booking
 	prefer   cell.NodeSet               // while Decide tries a gang: where its policy wants it
@@ -72,6 +71,7 @@ type State struct {
 	keep     cell.LeafSet               // while Decide tries a gang: what it must leave to bookings
 	hungry   []JobID                    // while a VC is walked: jobs of several gangs of which one runs and one found nothing
 	again    Time                       // the next decision that Decided asked for
+	againFor []cell.VCName              // for these VCs; none is all; never changed in place
 	turns    int                        // how many decisions in a row asked for another
 	decided  Time                       // when the last Decide ran
 	never    map[whatFits]*Reason       // by VC and shape; a cache of the configuration
@@ -430,7 +430,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	d.booked = slices.Clone(s.booked)
 	d.timers, d.dirty = slices.Clone(s.timers), slices.Clone(s.dirty)
 	d.never, d.close, d.hungry, d.out, d.mem = nil, nil, nil, nil, memory{}
-	d.ranks, d.shapes = ranking{}, nil
+	d.ranks, d.shapes, d.grew = ranking{}, nil, askers{}
 	return d
 }
 

@@ -250,7 +250,7 @@ func (w *walker) move(wish *Wish) {
 		return
 	}
 	if w.moves == maxMoves {
-		s.grew = true // at the next look, which is at once: it must not depend on what else happens
+		s.grew.by(w.space) // at the next look, which is at once: it must not depend on what else happens
 		return
 	}
 	j := &s.jobs[a.job]

@@ -94,7 +94,7 @@ func (w *walker) upgrade(a *attempt) {
 		o.release()
 	}
 	s.shiftCharges(sh)
-	s.grew = s.grew || len(sh.Spared) > 0 || s.bindsIll(s.jobs[a.job].space, binds)
+	s.grew.all = s.grew.all || len(sh.Spared) > 0 || s.bindsIll(s.jobs[a.job].space, binds)
 	s.emit(Upgraded{Attempt: a.id, With: s.with(a), Binds: binds})
 }
 

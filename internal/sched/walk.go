@@ -16,7 +16,7 @@ import (
 // What it leaves may serve somebody who had been passed over: Decided then asks for another
 // look at once, so that nobody is placed and preempted by one decision.
 func (s *State) walk() {
-	s.grew, s.mem.moving.movers = false, nobody
+	s.mem.moving.movers = nobody
 	clear(s.mem.moving.had)
 	var late []postponed
 	for space := int32(1); space < int32(len(s.queues)); space++ {
@@ -49,7 +49,7 @@ func (s *State) fulfilAll() {
 func (s *State) keepPromise(a *attempt) {
 	defer s.blaming(a.id.Job)
 	if s.fulfil(a) && s.jobs[a.job].spec.partial() {
-		s.grew = true // members above its minimum may wait now whose turn is over
+		s.grew.by(s.jobs[a.job].space) // members above its minimum may wait now whose turn is over
 	}
 }
 
@@ -98,10 +98,12 @@ func (s *State) walkVC(space int32) (at inTurn, stopped bool) {
 	w.defragment()
 	w.outlook.close()
 	s.shutIn(w)
-	if w.sawIdle && w.outlook != nil && s.ordered < 0 && len(s.queues[space]) > 0 {
-		s.ordered = len(s.out)
+	if w.sawIdle && w.outlook != nil && s.grew.space == 0 && len(s.queues[space]) > 0 {
+		s.grew.space, s.grew.ordered = space, len(s.out)
 	}
-	s.grew = s.grew || w.again()
+	if w.again() {
+		s.grew.by(space)
+	}
 	return at, false
 }
 
@@ -137,7 +139,7 @@ func (w *walker) walk() {
 			return
 		}
 		if _, limits := s.pol[space].(Restrainer); limits && s.placedSince(ranked) {
-			s.grew = true // who was held at a limit may have what that changed
+			s.grew.by(space) // a gang that was held at a limit may have what that changed
 		}
 		if !goOn {
 			return
@@ -151,7 +153,7 @@ func (w *walker) forget(prio cell.Priority) {
 	s := w.s
 	_, patient := s.pol[w.space].(Patient)
 	ranks := s.tallies[w.space].ranks
-	if !patient || s.partials > 0 || s.looks.freed != w.freed || len(ranks) > 0 && ranks[0].prio < prio {
+	if !patient || s.tallies[w.space].partials > 0 || s.looks.freed != w.freed || len(ranks) > 0 && ranks[0].prio < prio {
 		clear(w.failed)
 	}
 	w.freed = s.looks.freed
@@ -219,11 +221,6 @@ func (s *State) nextPriority(space int32, p cell.Priority) (cell.Priority, bool)
 		}
 	}
 	return next, ok
-}
-
-// firstBelow returns where the gangs of a priority below p begin in a queue.
-func (s *State) firstBelow(space int32, p cell.Priority) int {
-	return below(s.queues[space], p)
 }
 
 // allBlocked reports whether nothing is left to a job; then, in a strict order,
@@ -485,7 +482,7 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 	}
 	// What the lazy give back may serve those who were promised cells, and other VCs,
 	// which were walked before: these may stop the lazy now.
-	s.grew = s.grew || len(p.lazies)+len(p.cleared) > 0 || s.bindsIll(j.space, p.placement.Binds)
+	s.grew.all = s.grew.all || len(p.lazies)+len(p.cleared) > 0 || s.bindsIll(j.space, p.placement.Binds)
 	var cleared []AttemptID
 	for _, alloc := range p.cleared {
 		for _, m := range s.membersOf(alloc) {
@@ -499,7 +496,7 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 		}
 	}
 	if s.shiftCharges(p.shift); len(p.shift.Spared) > 0 {
-		s.grew = true // for others, who found nothing, they may lie better as well
+		s.grew.all = true // for others, who found nothing, they may lie better as well
 	}
 	if g == 0 {
 		s.setSize(s.find(id.Job))
@@ -519,8 +516,8 @@ func (s *State) carryOut(j *job, g int32, p plan) {
 			}
 		}
 	}
-	if p.over || s.partials > 0 {
-		s.grew = true // what the victims leave over may serve who could not have stopped them
+	if p.over || s.tallies[j.space].partials > 0 {
+		s.grew.by(j.space) // what the victims leave over may serve a gang that could not have stopped them
 	}
 	slices.SortFunc(victims, compareAttempts)
 	s.emit(Reserved{Attempt: id, Placement: p.placement, Victims: victims})

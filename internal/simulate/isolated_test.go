@@ -57,14 +57,15 @@ func generated(t testing.TB, jobs int64) string {
 
 // threeTeams writes a contended trace of three virtual clusters with what policies read: users, apps,
 // deadlines, estimates, models, losses and elastic jobs. Several of their jobs come at one instant.
-func threeTeams(t testing.TB, jobs int64) string {
+// Above a load of 1.1 every job reports losses; else one in ten, since each report is an event.
+func threeTeams(t testing.TB, jobs, loadMilli int64) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "trace.jsonl")
 	w, err := trace.Create(file, trace.Comb)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: 1100, AppJobs: 3, Survey: true, Mix: [3]int64{35, 35, 30},
+	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: loadMilli, AppJobs: 3, Survey: true, Mix: [3]int64{35, 35, 30},
 		Elastic: 2, Loss: true, Cluster: []trace.Shape{{Nodes: 24, GPUs: 8}}})
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +76,8 @@ func threeTeams(t testing.TB, jobs int64) string {
 			j.MinGPUs, j.MaxGPUs = 0, 0
 			j.GPUs = min(j.GPUs, 16)
 		}
-		if n/10%10 > 0 {
-			j.Loss = nil // each report is an event
+		if n/10%10 > 0 && loadMilli <= 1100 {
+			j.Loss = nil
 		}
 		j.VC, j.Interval = teams[n%7%3], max(j.Duration/5, sched.Minute)
 		j.Submit -= j.Submit % sched.Time(time.Minute/time.Microsecond)
@@ -98,12 +99,14 @@ func TestSharingChangesNothing(t *testing.T) {
 	if testing.Short() {
 		jobs = 300
 	}
-	file := threeTeams(t, jobs)
+	file, hard := threeTeams(t, jobs, 1100), threeTeams(t, jobs, 1500)
 	for _, p := range append(policy.Names(), "themis:auction=off", "themis:round=0", "fifo:preempt", "tetris:fairness=0,depth=2", "capacity:preempt",
 		"drf:by=team", "philly:probe=1,early=stop", "las:limits=3600/36000", "gandiva:moves=100,settle=60,free=0.25",
 		"firstfit:defragmentation=10", "las:limits=3600/36000,defragmentation=100,minRun=60", "fifo:backfill=easy") {
 		t.Run(p, func(t *testing.T) {
-			equal(t, isolated(t, file, simulate.Spec{Cluster: "24x8", Policy: p, Noise: "survey", RestartCost: "30"}))
+			for _, file := range [2]string{file, hard} {
+				equal(t, isolated(t, file, simulate.Spec{Cluster: "24x8", Policy: p, Noise: "survey", RestartCost: "30"}))
+			}
 		})
 	}
 	different := 0
