@@ -23,6 +23,7 @@ type boxed struct {
 	Image  string        `json:"image"`  // as the job names it
 	CPU    string        `json:"cpu"`    // that the image is for; "" is not known
 	User   string        `json:"user"`   // the image's, as which the task runs
+	Gang   []int32       `json:"gang"`   // the tasks that it meets, itself as well; empty: none
 	Box    container.Box `json:"box"`
 }
 
@@ -34,6 +35,9 @@ const (
 	insideFile = "inside.json" // process 1: how the task ended
 	runsFile   = "runs.json"   // process 1: the task was started
 	sharedDir  = "shared"      // of supervisor and task: progress, and that it is suspended
+
+	sharedMembers = "members" // of a job: its members, as containers see them
+	gangDir       = "gang"    // of an attempt: the addresses of its tasks
 )
 
 // Where things are inside a container.
@@ -45,6 +49,8 @@ const (
 	insideShared     = insideTop + "/shared"     // sharedDir
 	insideWork       = insideTop + "/work"       // the task's own directory
 	insideCheckpoint = insideTop + "/checkpoint" // the job's
+	insideGang       = insideTop + "/gang"       // where the gang's process 1s meet, out of the task's reach
+	insideMembers    = insideTop + "/members"    // sharedMembers, read-only
 )
 
 // caretaker is the supervisor of a task in a container. Process 1 in there does what the

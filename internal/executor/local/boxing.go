@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/sched"
@@ -59,8 +60,8 @@ func (b *boxes) open(e *Executor, engine *container.Engine) error {
 	return os.Chown(filepath.Join(e.o.Dir, locksFolder), keeperUser, keeperUser)
 }
 
-// arrange fills in how a task runs in a container, and makes its folders.
-func (b *boxes) arrange(t *task, role *sched.Role, s *spec) *outcome {
+// arrange fills in how a task runs in a container, and makes its folders. It meets the gang.
+func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outcome {
 	image, refusal := b.image(t, role.Launch.Image)
 	if refusal != nil {
 		return refusal
@@ -72,38 +73,86 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec) *outcome {
 		return &outcome{Job: true, Refused: fmt.Sprintf("NVIDIA GPUs are not given to containers yet: "+
 			"name the device files of SKU %s in the cluster file (deviceFiles), or submit the job without an image", t.start.SKU.Name)}
 	}
-	shared := filepath.Join(t.dir, sharedDir)
-	checkpoints := filepath.Join(b.e.place.job(t.at.id.Job), "checkpoint")
-	err := os.MkdirAll(shared, 0o700)
-	for _, dir := range []string{shared, filepath.Join(t.dir, workDir), checkpoints} {
-		err = errors.Join(err, os.Chmod(dir, 0o777)) // the image's user may be any; no other gets this far
-	}
-	if os.Geteuid() == 0 {
-		err = errors.Join(err, os.Chown(t.dir, keeperUser, keeperUser))
-	}
+	mounts, err := b.folders(t)
 	if err != nil {
-		return &outcome{Refused: "make the task's directory: " + err.Error()}
+		return unable("make the task's directory", err)
 	}
 	s.Parents = nil // the engine makes the groups
-	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Box: container.Box{
+	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 		Env:     hideDevices(),
 		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Network: b.e.o.Network,
 		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
-		Mounts: []container.Mount{
-			{Source: b.e.o.Self, Target: insideProgram, ReadOnly: true},
-			{Source: t.dir, Target: insidePrivate},
-			{Source: filepath.Join(b.e.o.Dir, locksFolder), Target: insideLocks},
-			{Source: shared, Target: insideShared},
-			{Source: filepath.Join(t.dir, workDir), Target: insideWork},
-			{Source: checkpoints, Target: insideCheckpoint},
-		},
+		Mounts: mounts,
 	}}
 	if mb := s.Limits.MemoryMB; mb > 0 {
 		s.Boxed.Box.MemoryMB = mb + insideMB
 	}
 	return nil
+}
+
+// folders makes what a container shares with this machine.
+func (b *boxes) folders(t *task) ([]container.Mount, error) {
+	jobDir := b.e.place.job(t.at.id.Job)
+	open := map[string]string{ // by their place inside: the image's user may be any; no other gets this far
+		insideShared: filepath.Join(t.dir, sharedDir), insideWork: filepath.Join(t.dir, workDir),
+		insideCheckpoint: filepath.Join(jobDir, "checkpoint"),
+	}
+	kept := map[string]string{insidePrivate: t.dir, insideGang: filepath.Join(b.e.place.attempt(t.at.id), gangDir)}
+	mounts := []container.Mount{{Source: b.e.o.Self, Target: insideProgram, ReadOnly: true},
+		{Source: filepath.Join(b.e.o.Dir, locksFolder), Target: insideLocks}}
+	var err error
+	for _, target := range slices.Sorted(maps.Keys(kept)) {
+		err = errors.Join(err, os.MkdirAll(kept[target], 0o700))
+		if os.Geteuid() == 0 {
+			err = errors.Join(err, os.Chown(kept[target], keeperUser, keeperUser))
+		}
+		mounts = append(mounts, container.Mount{Source: kept[target], Target: target})
+	}
+	for _, target := range slices.Sorted(maps.Keys(open)) {
+		err = errors.Join(err, os.MkdirAll(open[target], 0o700), os.Chmod(open[target], 0o777))
+		mounts = append(mounts, container.Mount{Source: open[target], Target: target})
+	}
+	if varies(t.at.start.Job) {
+		err = errors.Join(err, b.e.roster.share(t.at.id.Job))
+		mounts = append(mounts, container.Mount{Source: filepath.Join(jobDir, sharedMembers), Target: insideMembers, ReadOnly: true})
+	}
+	return mounts, err
+}
+
+// gang are the tasks that a task in a container meets; nil where they have no network, or where
+// one of them is a process, which has no address that containers reach.
+func (b *boxes) gang(t *task) []int32 {
+	if !b.e.o.Network {
+		return nil
+	}
+	var tasks []int32
+	for _, one := range t.at.start.Tasks {
+		if !b.runs(&t.at.start.Job.Roles[one.Role]) {
+			return nil
+		}
+		tasks = append(tasks, one.Task)
+	}
+	return tasks
+}
+
+// hosts are the addresses of the job's tasks as a task in a container is told them. Tasks of
+// other gangs have none that is known.
+func hosts(gang []int32) func(int32) string {
+	if gang == nil {
+		return alone
+	}
+	met := map[int32]bool{}
+	for _, task := range gang {
+		met[task] = true
+	}
+	return func(task int32) string {
+		if !met[task] {
+			return ""
+		}
+		return meet.Placeholder(task)
+	}
 }
 
 // hideDevices tells a runtime that looks at an image's variables to give no device by itself.

@@ -21,7 +21,7 @@ func (t *task) environment(job *sched.Job, blocks []block, seen paths) (env, ign
 	env = []string{process.MarkerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
 	role := &job.Roles[ts.Role]
 	fixed := append(platformEnv(t, seen), deviceEnv(ts.SKU, ts.Place)...)
-	for _, v := range t.frameworkEnv(job, blocks) {
+	for _, v := range t.frameworkEnv(job, blocks, seen.host) {
 		env = setEnv(env, v.Name, v.Value)
 	}
 	for _, v := range role.Launch.Env {
@@ -36,7 +36,7 @@ func (t *task) environment(job *sched.Job, blocks []block, seen paths) (env, ign
 	}
 	for _, v := range jobspec.PAIEnv(jobspec.EnvInput{
 		Job: job, Role: ts.Role, Index: ts.Index,
-		Hosts: func(int32) string { return localHost },
+		Hosts: seen.host,
 		Ports: func(task int32, label string) []int32 { return numbers(blocks, task, label) },
 	}) {
 		env = setEnv(env, v.Name, v.Value)
@@ -99,11 +99,15 @@ func reserved(name string) bool {
 	return name == "CUDA_DEVICE_ORDER" || slices.ContainsFunc(deviceKinds(), func(k deviceKind) bool { return slices.Contains(k.vars, name) })
 }
 
+// alone is the address of tasks that share this machine's network.
+func alone(int32) string { return localHost }
+
 // paths are where a task sees files of the platform.
 type paths struct {
 	checkpoints string
 	files       string // the folder of its progress, and of the answer to a suspension
-	members     string // "" where it does not see the job's members
+	members     string
+	host        func(task int32) string // the address of a task; "" is not known
 }
 
 func platformEnv(t *task, seen paths) []sched.EnvVar {
@@ -124,7 +128,7 @@ func platformEnv(t *task, seen paths) []sched.EnvVar {
 	if t.at.start.Job.Hints.Suspend != nil {
 		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: seen.files + "/" + ackFile})
 	}
-	if varies(t.at.start.Job) && seen.members != "" {
+	if varies(t.at.start.Job) {
 		env = append(env, sched.EnvVar{Name: "COMB_MEMBERS_FILE", Value: seen.members})
 	}
 	return env

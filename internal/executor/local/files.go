@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
@@ -34,6 +36,12 @@ const (
 	noteFile     = "supervisor.log"
 )
 
+// The two streams of a task.
+const (
+	Stdout = executor.Stdout
+	Stderr = executor.Stderr
+)
+
 // maxFile bounds what is read of any file above: a task runs as the same user
 // and could have written anything there.
 const maxFile = 4 << 20
@@ -52,7 +60,7 @@ type spec struct {
 	Locks    []deviceLock    `json:"locks,omitempty"`
 	Parents  []cgroup.Parent `json:"parents,omitempty"`
 	Limits   cgroup.Limits   `json:"limits"`
-	Logs     logCaps         `json:"logs"`
+	Logs     capture.Caps    `json:"logs"`
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
 	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
@@ -102,6 +110,7 @@ const pidOrphans = -1
 // identity names the task's main process.
 type identity struct {
 	Main process.ID `json:"main"`
+	Host string     `json:"host,omitempty"` // its address, where that was not known before
 	// Unenforced are limits that could not be set, in words for the user.
 	Unenforced []string `json:"unenforced,omitempty"`
 }

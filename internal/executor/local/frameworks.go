@@ -18,7 +18,7 @@ const gangLabel = "*gang"
 // so it is the only rank of its kind on its machine. A member above a minimum comes and
 // goes, so no world is told to it. Python writes each line at once: what is printed is
 // in the log at once, and not lost at a stop. The job may set all of these otherwise.
-func (t *task) frameworkEnv(job *sched.Job, blocks []block) []sched.EnvVar {
+func (t *task) frameworkEnv(job *sched.Job, blocks []block, host func(int32) string) []sched.EnvVar {
 	env := []sched.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
 	var tasks, ports []int32
 	for _, one := range t.at.start.Tasks {
@@ -35,14 +35,14 @@ func (t *task) frameworkEnv(job *sched.Job, blocks []block) []sched.EnvVar {
 		sched.EnvVar{Name: "WORLD_SIZE", Value: fmt.Sprint(len(tasks))},
 		sched.EnvVar{Name: "LOCAL_RANK", Value: "0"},
 		sched.EnvVar{Name: "LOCAL_WORLD_SIZE", Value: "1"},
-		sched.EnvVar{Name: "MASTER_ADDR", Value: localHost},
+		sched.EnvVar{Name: "MASTER_ADDR", Value: host(tasks[0])},
 		sched.EnvVar{Name: "MASTER_PORT", Value: fmt.Sprint(ports[0])},
-		sched.EnvVar{Name: "TF_CONFIG", Value: tfConfig(job, tasks, ports, rank)},
+		sched.EnvVar{Name: "TF_CONFIG", Value: tfConfig(job, tasks, rank, func(i int) string { return fmt.Sprintf("%s:%d", host(tasks[i]), ports[i]) })},
 	)
 }
 
-// tfConfig names the gang's tasks by role, in their order.
-func tfConfig(job *sched.Job, tasks, ports []int32, rank int) string {
+// tfConfig names the gang's tasks by role, in their order, each at its address.
+func tfConfig(job *sched.Job, tasks []int32, rank int, address func(int) string) string {
 	cluster := map[string][]string{}
 	var at struct {
 		Cluster map[string][]string `json:"cluster"`
@@ -56,7 +56,7 @@ func tfConfig(job *sched.Job, tasks, ports []int32, rank int) string {
 		if i == rank {
 			at.Task.Type, at.Task.Index = role, len(cluster[role])
 		}
-		cluster[role] = append(cluster[role], fmt.Sprintf("%s:%d", localHost, ports[i]))
+		cluster[role] = append(cluster[role], address(i))
 	}
 	at.Cluster = cluster
 	text, err := json.Marshal(at)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/rights"
 )
 
@@ -36,6 +37,9 @@ func Inside(args []string) int {
 	}
 	if err != nil {
 		return s.refuse("process 1 of the container: "+err.Error(), false)
+	}
+	if err := s.meet(); err != nil {
+		return s.refuse(err.Error(), false)
 	}
 	if refused, job := s.start(); refused != "" {
 		return s.refuse(refused, job)
@@ -89,6 +93,30 @@ func newInside(args []string) (*supervisor, error) {
 		}
 	}
 	return s, nil
+}
+
+// meet waits until each task of the gang has an address, and puts them into the environment. A
+// stop ends the wait, too.
+func (s *supervisor) meet() error {
+	if len(s.spec.Boxed.Gang) == 0 {
+		return nil
+	}
+	stopped := func() bool {
+		_, err := os.Lstat(filepath.Join(s.dir, stopFile))
+		return err == nil
+	}
+	own, known, err := meet.All(insideGang, s.spec.Task, s.spec.Boxed.Gang, stopped)
+	if errors.Is(err, meet.ErrStopped) {
+		return nil // the start looks for the stop as well
+	}
+	if err != nil {
+		return err
+	}
+	for i, v := range s.spec.Env {
+		s.spec.Env[i] = known.Replace(v)
+	}
+	s.spec.Host = own
+	return nil
 }
 
 // ofImage is an errImage in words.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/local/capture"
 )
 
 // ErrRotated says that the bytes at an offset were removed by rotation.
@@ -109,7 +110,7 @@ func segments(root *os.Root, stream string) ([]segment, error) {
 	for _, entry := range entries {
 		digits, ok := strings.CutPrefix(entry.Name(), stream+".")
 		base, err := strconv.ParseInt(digits, 10, 64)
-		if !ok || err != nil || base < 0 || base > maxBase || entry.Name() != logName(stream, base) {
+		if !ok || err != nil || base < 0 || base > maxBase || entry.Name() != capture.Name(stream, base) {
 			continue
 		}
 		info, err := entry.Info()

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -36,7 +37,7 @@ type member struct {
 	Ports   map[string][]int32 `json:"ports,omitempty"`
 	Leaving bool               `json:"leaving,omitempty"` // it was asked to stop
 
-	supervisor process.ID
+	top process.ID // what runs of it is below this one
 }
 
 // roster keeps the members of every job whose tasks may come and go.
@@ -122,8 +123,8 @@ func (r *roster) adopted() {
 // open reports whether a file would say something wrong now; r.mu is held.
 func (c *crew) open() bool { return c.adopting || len(c.expected) > 0 }
 
-// join says that a task runs.
-func (r *roster) join(t *task, host string) {
+// join says that a task runs, and where.
+func (r *roster) join(t *task, host string, top process.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.of(t)
@@ -131,14 +132,10 @@ func (r *roster) join(t *task, host string) {
 		return
 	}
 	delete(c.expected, t.n)
-	m := &member{Role: t.at.start.Job.Roles[t.start.Role].Name, Index: t.start.Index, Host: host}
+	m := &member{Role: t.at.start.Job.Roles[t.start.Role].Name, Index: t.start.Index, Host: host, top: top}
 	m.Ports = r.e.ports.labelled(t.at.id.Job, t.n)
 	if before := c.members[t.n]; before != nil {
 		m.Leaving = before.Leaving
-	}
-	var k claim
-	if readJSON(t.dir, claimFile, &k) == nil && k.Boot == r.e.boot {
-		m.supervisor = k.Supervisor
 	}
 	c.members[t.n] = m
 	r.change(t.at.id.Job, c)
@@ -205,7 +202,7 @@ func (r *roster) write(id sched.JobID, c *crew) {
 		}
 		r.mu.Unlock()
 		r.files.Lock()
-		err := writeJSON(r.e.place.job(id), membersFile, now)
+		err := r.put(id, now)
 		r.files.Unlock()
 		if err != nil {
 			if pause == membersPause {
@@ -224,6 +221,45 @@ func (r *roster) write(id sched.JobID, c *crew) {
 	}
 }
 
+// share makes the folder in which containers of a job see who runs.
+func (r *roster) share(id sched.JobID) error {
+	r.files.Lock()
+	defer r.files.Unlock()
+	dir := filepath.Join(r.e.place.job(id), sharedMembers)
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		return err
+	}
+	var now membership
+	if err := readJSON(r.e.place.job(id), membersFile, &now); err != nil {
+		return err
+	}
+	return r.put(id, now)
+}
+
+// put writes the file of a job, once more where containers see it; r.files is held.
+func (r *roster) put(id sched.JobID, now membership) error {
+	dir := r.e.place.job(id)
+	if err := writeJSON(dir, membersFile, now); err != nil {
+		return err
+	}
+	seen := filepath.Join(dir, sharedMembers)
+	if _, err := os.Lstat(seen); err != nil {
+		return nil // no task of it runs in a container
+	}
+	data, err := json.Marshal(now)
+	tmp := filepath.Join(seen, membersFile+".new")
+	if err == nil {
+		err = writeNew(tmp, data)
+	}
+	if err == nil {
+		err = os.Chmod(tmp, 0o644) // an image's user may be any
+	}
+	if err != nil {
+		return err
+	}
+	return replace(tmp, filepath.Join(seen, membersFile))
+}
+
 // tellMembers signals those of each task that catch the signal.
 func tellMembers(list []member, sig unix.Signal) {
 	all, err := process.All()
@@ -231,11 +267,24 @@ func tellMembers(list []member, sig unix.Signal) {
 		return // the file says it all
 	}
 	for _, m := range list {
-		if st, ok := all[m.supervisor.PID]; !ok || st.Start != m.supervisor.Start {
+		if st, ok := all[m.top.PID]; !ok || st.Start != m.top.Start {
 			continue
 		}
-		for _, p := range process.CatchersBelow(all, m.supervisor.PID, sig) {
+		for _, p := range process.CatchersBelow(all, m.top.PID, sig) {
 			p.Signal(sig)
 		}
 	}
+}
+
+// top is the process below which all of a task are: its supervisor, or process 1 of its
+// container; zero where that is not known.
+func (t *task) top(s *spec, id identity) process.ID {
+	if s.Boxed != nil {
+		return id.Main
+	}
+	var c claim
+	if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot {
+		return process.ID{}
+	}
+	return c.Supervisor
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
@@ -57,17 +58,18 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents,
 		Limits:  cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
-		Logs:    logCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
+		Logs:    capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
 		Suspend:  contractOf(job),
 		Grace:    job.Grace,
 	}
 	var ignored []string
-	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile)}
+	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: alone}
 	if e.boxes.runs(role) {
-		seen = paths{checkpoints: insideCheckpoint, files: insideShared}
-		refusal, own.surroundings = e.boxes.arrange(t, role, s), nil
+		gang := e.boxes.gang(t)
+		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang)}
+		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang), nil
 	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}
 	}

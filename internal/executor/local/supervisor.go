@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/rights"
@@ -83,7 +84,7 @@ type supervisor struct {
 
 	locks      []*os.File
 	part       suspension
-	captures   []*capture
+	captures   []*capture.Capture
 	unenforced []string
 	main       int
 
@@ -203,12 +204,12 @@ func (s *supervisor) start() (refused string, job bool) {
 	s.unenforced = cgroup.Make(s.spec.Parents, s.spec.groupName(), s.spec.Limits)
 	var writers []*os.File
 	for _, stream := range []string{Stdout, Stderr} {
-		c, w, err := newCapture(s.dir, stream, s.spec.Logs)
+		c, w, err := capture.New(s.dir, stream, s.spec.Logs)
 		if err != nil {
 			return "capture output: " + err.Error(), false
 		}
 		defer w.Close()
-		err = s.patiently(c.rotate)
+		err = s.patiently(c.Rotate)
 		if s.stopped {
 			return "", false
 		}
@@ -230,7 +231,7 @@ func (s *supervisor) start() (refused string, job bool) {
 	}
 	s.main = pid
 	for _, c := range s.captures {
-		go c.run()
+		go c.Run()
 	}
 	s.tellStarted()
 	return "", false
@@ -264,7 +265,7 @@ func (s *supervisor) lock() (err error) {
 func (s *supervisor) tellStarted() {
 	id := identity{Main: process.Of(s.main), Unenforced: s.unenforced}
 	if s.boxed() {
-		if err := writeJSON(s.dir, runsFile, identity{Unenforced: s.unenforced}); err != nil {
+		if err := writeJSON(s.dir, runsFile, identity{Host: s.spec.Host, Unenforced: s.unenforced}); err != nil {
 			s.note("record that the task runs: %v", err)
 		}
 		return
@@ -475,7 +476,7 @@ func (s *supervisor) mainEnded(status unix.WaitStatus) {
 // finish records the end: there is no descendant any more.
 func (s *supervisor) finish() int {
 	for _, c := range s.captures {
-		c.finish()
+		c.Finish()
 	}
 	exit := s.exit()
 	s.part.locks.remove()

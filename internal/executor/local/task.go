@@ -523,8 +523,9 @@ func (t *task) neverStarted() {
 }
 
 func (t *task) started(s *spec, id identity) {
-	t.e.roster.join(t, s.Host)
-	t.e.tell(sched.TaskStarted{Attempt: t.at.id, Task: t.n, Host: s.Host, PID: int32(id.Main.PID), Ports: s.Ports})
+	host := cmp.Or(id.Host, s.Host)
+	t.e.roster.join(t, host, t.top(s, id))
+	t.e.tell(sched.TaskStarted{Attempt: t.at.id, Task: t.n, Host: host, PID: int32(id.Main.PID), Ports: s.Ports})
 	for _, u := range id.Unenforced {
 		if noteOnce(t.e.place.job(t.at.id.Job), "limit-"+safeName(u)) {
 			t.notice("not enforced: " + u)

@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
@@ -619,47 +618,6 @@ func TestFloodIsSlowedDown(t *testing.T) {
 	}
 }
 
-// TestFullDisk gives the log a file system that is full: the task goes on, and
-// the log says what is missing.
-func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	c, pipe, err := newCapture(dir, Stdout, logCaps{FileBytes: 1 << 20, Files: 2, Rate: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.file, c.kept = full, []int64{0}
-	go c.run()
-	if _, err := pipe.WriteString("one\ntwo\n"); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(1200 * time.Millisecond)
-	if err := unix.Dup3(mustOpen(t, filepath.Join(dir, logName(Stdout, 0))), int(full.Fd()), unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pipe.WriteString("three\n"); err != nil {
-		t.Fatal(err)
-	}
-	pipe.Close()
-	c.finish()
-	data, err := os.ReadFile(filepath.Join(dir, logName(Stdout, 0)))
-	if err != nil || string(data) != "\n[comb: 2 lines, 8 bytes of output dropped: the log could not be written]\nthree\n" {
-		t.Errorf("%q, %v", data, err)
-	}
-}
-
-func mustOpen(t *testing.T, path string) int {
-	t.Helper()
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fd
-}
-
 func TestFollowLog(t *testing.T) {
 	w := newWorld(t)
 	a := w.action(1, "for i in 1 2 3; do echo line $i; sleep 0.2; done")
@@ -696,8 +654,8 @@ func TestLogsFollowNoLinks(t *testing.T) {
 		w.exit()
 	}
 	dir := w.e.place.task(a.Attempt, 0)
-	log := filepath.Join(dir, logName(Stdout, 0))
-	other := filepath.Join(w.e.place.task(b.Attempt, 0), logName(Stdout, 0))
+	log := filepath.Join(dir, capture.Name(Stdout, 0))
+	other := filepath.Join(w.e.place.task(b.Attempt, 0), capture.Name(Stdout, 0))
 	swap := func(path, target string) {
 		t.Helper()
 		if err := errors.Join(os.RemoveAll(path), os.Symlink(target, path)); err != nil {

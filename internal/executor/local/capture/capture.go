@@ -1,4 +1,6 @@
-package local
+// Package capture writes what a task prints into its log: bounded in size and rate, and without
+// ever holding the task up for the disk. It must not know jobs or attempts.
+package capture
 
 import (
 	"bytes"
@@ -7,34 +9,26 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/combsched/comb/internal/executor"
 )
 
-// logCaps bound one stream of one task.
-type logCaps struct {
+// Caps bound one stream of one task.
+type Caps struct {
 	FileBytes int64 `json:"file_bytes"` // size of one file
 	Files     int   `json:"files"`      // how many are kept
 	Rate      int64 `json:"rate"`       // bytes a second that are read from the task
 }
 
-// The two streams of a task.
-const (
-	Stdout = executor.Stdout
-	Stderr = executor.Stderr
-)
-
-// logName names a file of a stream by the offset in the stream of its first
+// Name names a file of a stream by the offset in the stream of its first
 // byte, so that rotation renames nothing and a reader's offset stays true.
-func logName(stream string, base int64) string { return fmt.Sprintf("%s.%020d", stream, base) }
+func Name(stream string, base int64) string { return fmt.Sprintf("%s.%020d", stream, base) }
 
-// capture copies one stream of a task into its log. A task that writes faster
+// Capture copies one stream of a task into its log. A task that writes faster
 // than the rate is slowed down by its full pipe; what the disk does not take is
 // dropped and counted in a line of its own, so a full disk never blocks a task.
-type capture struct {
+type Capture struct {
 	dir    string
 	stream string
-	caps   logCaps
+	caps   Caps
 	pipe   *os.File
 	hurry  chan struct{} // closed when the task is gone: no more throttling
 	done   chan struct{} // closed when the log is complete
@@ -50,19 +44,19 @@ type capture struct {
 	retryAt time.Time
 }
 
-// newCapture returns the capture and the end of its pipe that the task gets.
-func newCapture(dir, stream string, caps logCaps) (*capture, *os.File, error) {
+// New returns a capture of a stream, to be logged in dir, and the end of its pipe that the task gets.
+func New(dir, stream string, caps Caps) (*Capture, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &capture{dir: dir, stream: stream, caps: caps, pipe: r,
+	c := &Capture{dir: dir, stream: stream, caps: caps, pipe: r,
 		hurry: make(chan struct{}), done: make(chan struct{}), filled: time.Now(), allowed: caps.Rate}
 	return c, w, nil
 }
 
-// run copies until the pipe ends.
-func (c *capture) run() {
+// Run copies until the pipe ends.
+func (c *Capture) Run() {
 	defer close(c.done)
 	buf := make([]byte, 64<<10)
 	for {
@@ -82,16 +76,16 @@ func (c *capture) run() {
 	c.pipe.Close()
 }
 
-// finish lets the rest of the pipe through and waits for it, for a moment only:
+// Finish lets the rest of the pipe through and waits for it, for a moment only:
 // someone outside the task may hold the other end.
-func (c *capture) finish() {
+func (c *Capture) Finish() {
 	close(c.hurry)
 	_ = c.pipe.SetReadDeadline(time.Now().Add(time.Second)) // a pipe of ours always takes a deadline
 	<-c.done
 }
 
 // throttle waits until n bytes may be read.
-func (c *capture) throttle(n int64) {
+func (c *Capture) throttle(n int64) {
 	now := time.Now()
 	c.allowed = min(c.caps.Rate, c.allowed+int64(now.Sub(c.filled).Seconds()*float64(c.caps.Rate)))
 	c.filled = now
@@ -104,7 +98,7 @@ func (c *capture) throttle(n int64) {
 }
 
 // write appends to the log, or counts what it could not append.
-func (c *capture) write(p []byte) {
+func (c *Capture) write(p []byte) {
 	if c.lost > 0 {
 		if time.Now().Before(c.retryAt) || !c.mark() {
 			c.drop(p)
@@ -117,7 +111,7 @@ func (c *capture) write(p []byte) {
 }
 
 // mark writes the line that tells what was dropped.
-func (c *capture) mark() bool {
+func (c *Capture) mark() bool {
 	text := fmt.Sprintf("\n[comb: %d lines, %d bytes of output dropped: the log could not be written]\n", c.lines, c.lost)
 	if _, err := c.put([]byte(text)); err != nil {
 		c.retryAt = time.Now().Add(time.Second)
@@ -127,7 +121,7 @@ func (c *capture) mark() bool {
 	return true
 }
 
-func (c *capture) drop(p []byte) {
+func (c *Capture) drop(p []byte) {
 	if c.lost == 0 {
 		c.retryAt = time.Now().Add(time.Second)
 	}
@@ -136,10 +130,10 @@ func (c *capture) drop(p []byte) {
 }
 
 // put writes p across as many files as it needs and returns what it wrote.
-func (c *capture) put(p []byte) (n int, err error) {
+func (c *Capture) put(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		if c.file == nil || c.size >= c.caps.FileBytes {
-			if err := c.rotate(); err != nil {
+			if err := c.Rotate(); err != nil {
 				return n, err
 			}
 		}
@@ -155,17 +149,17 @@ func (c *capture) put(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// rotate begins the next file and removes what is too old. Room is made first,
+// Rotate begins the next file and removes what is too old. Room is made first,
 // so that a full disk gets some.
-func (c *capture) rotate() error {
+func (c *Capture) Rotate() error {
 	for len(c.kept) >= c.caps.Files {
-		err := os.Remove(filepath.Join(c.dir, logName(c.stream, c.kept[0])))
+		err := os.Remove(filepath.Join(c.dir, Name(c.stream, c.kept[0])))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		c.kept = c.kept[1:]
 	}
-	f, err := os.OpenFile(filepath.Join(c.dir, logName(c.stream, c.offset)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(c.dir, Name(c.stream, c.offset)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
