@@ -164,12 +164,13 @@ func (w *world) supervisors() []int {
 
 func running(n int) func(*rest.Job) bool {
 	return func(j *rest.Job) bool {
+		runs := 0
 		for _, t := range j.Tasks {
 			if t.State == sched.TaskRunning {
-				n--
+				runs++
 			}
 		}
-		return n == 0
+		return runs == n
 	}
 }
 

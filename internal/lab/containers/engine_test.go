@@ -1,0 +1,128 @@
+//go:build container
+
+package containers
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// waiting is a gang of two whose tasks print, wait for the file "go" and end with 7 and 8.
+func waiting(name string) string {
+	return strings.Replace(fmt.Sprintf(gang, name), "minSucceededInstances: 2", "minFailedInstances: 2", 1) + `
+      - echo "pid $$ waits"
+      - while [ ! -e /comb/checkpoint/go ]; do sleep 0.05; done
+      - echo last; exit $((7 + PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX))
+`
+}
+
+func (w *world) letGo(ref string) {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", "go"), nil, 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// alive reports whether process 1 of every task of a job lives.
+func alive(j *rest.Job) bool {
+	for _, t := range j.Tasks {
+		if t.PID == 0 || syscall.Kill(int(t.PID), 0) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// held are the leaves that are not free.
+func (w *world) held() int {
+	w.Helper()
+	nodes, err := w.client.Nodes(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	n := 0
+	for _, node := range nodes.Nodes {
+		for _, s := range node.SKUs {
+			n += int(s.Used)
+		}
+	}
+	return n
+}
+
+// The engine is killed in the middle of a gang, and the gang ends while there is none: it goes
+// on, its leaves stay held until it is over, and no exit code and no line is lost.
+func TestGangOutlivesEngine(t *testing.T) {
+	w := newWorld(t, plain, "--live-restore")
+	ref := w.submit(waiting("outlives"))
+	j := w.until(ref, "both tasks run", running(2))
+	w.engine.Kill()
+	time.Sleep(2 * time.Second) // longer than caretakers take to look again
+	if j = w.until(ref, "both tasks still run", running(2)); !alive(j) || w.held() != 2 {
+		t.Fatalf("%d leaves are held by %+v", w.held(), j.Tasks)
+	}
+	w.letGo(ref)
+	j = w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	for i, task := range j.Tasks {
+		if task.Exit == nil || task.Exit.Code != int32(7+i) || task.Attempt != 1 {
+			t.Errorf("task %d ended with %+v in attempt %v", i, task.Exit, task.Attempt)
+		}
+		out, _, _ := w.cli("job", "logs", ref, "--task", fmt.Sprintf("worker-%d", i))
+		if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || lines[1] != "last" {
+			t.Errorf("task %d printed %q", i, out)
+		}
+	}
+	if n := w.held(); n != 0 {
+		t.Errorf("%d leaves are held by a job that is over", n)
+	}
+	w.server.Kill()
+	w.engine.Run()
+	w.start()
+	w.noContainers()
+}
+
+// A job is stopped while there is no engine: it has its grace, and its own exit code.
+func TestStopWithoutEngine(t *testing.T) {
+	w := newWorld(t, plain, "--live-restore")
+	ref := w.submit(with("stopped", image, "trap 'echo saved > /comb/checkpoint/saved; exit 5' TERM", "echo ready", "while :; do sleep 0.05; done"))
+	w.until(ref, "it runs", running(1))
+	for out := ""; !strings.Contains(out, "ready"); time.Sleep(50 * time.Millisecond) {
+		out, _, _ = w.cli("job", "logs", ref)
+	}
+	w.engine.Kill()
+	w.cli("job", "stop", ref, "--wait")
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Stopped })
+	if x := j.Tasks[0].Exit; x == nil || x.Code != 5 {
+		t.Errorf("it ended with %+v", x)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", "saved")); err != nil {
+		t.Error("it saved nothing: ", err)
+	}
+}
+
+// An engine without live restore ends its containers when it starts again. Then the gang starts
+// again, with no task of the attempt before left, and as no failure of its own.
+func TestEngineEndsItsContainers(t *testing.T) {
+	w := newWorld(t, plain)
+	ref := w.submit(waiting("ends"))
+	first := w.until(ref, "both tasks run", running(2))
+	w.engine.Kill()
+	w.engine.Run()
+	j := w.until(ref, "both tasks run in the second attempt", func(j *rest.Job) bool { return j.Tasks[0].Attempt == 2 && running(2)(j) })
+	if alive(first) {
+		t.Errorf("the first attempt lives: %+v", first.Tasks)
+	}
+	if j.Counted != 0 {
+		t.Errorf("%d failures count as its own", j.Counted)
+	}
+	w.letGo(ref)
+	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	w.noContainers()
+}
