@@ -32,10 +32,29 @@ func (m Meta) writeOf(ctx context.Context, kind string, said ...any) (write, err
 	return write{meta: m.of(ctx), request: sha256.Sum256(text), submit: kind == "submit"}, nil
 }
 
-// once gives a repeated request its first answer, before anything is asked that may have
+// sealRetry is how long a client waits whose submission has one witness alone.
+const sealRetry = 5 // seconds
+
+// once does a request, or gives a repeated one its first answer. A submission is acknowledged only
+// once both witnesses have it, the database and the seal, also when it comes again.
+func (s *Server) once(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
+	reply, err := s.first(ctx, w, do)
+	if err != nil || !w.submit {
+		return reply, err
+	}
+	if bad := s.store.Sealed(); bad != nil {
+		p := rest.NewProblem(http.StatusServiceUnavailable, rest.CodeUnavailable, "the job may be accepted, but the server cannot promise to keep it now: "+
+			bad.Error()+"; send the same request with the same Idempotency-Key again, or look for the job before you submit it once more")
+		p.Seconds = sealRetry
+		return reply, withHeaders(p)
+	}
+	return reply, nil
+}
+
+// first gives a repeated request its first answer, before anything is asked that may have
 // changed since: whether the job lives, whether the file is still valid, what If-Match names.
 // A new request is done.
-func (s *Server) once(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
+func (s *Server) first(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
 	if w.meta.Key == "" {
 		return do()
 	}

@@ -223,3 +223,37 @@ func TestDamageIsNeverSilent(t *testing.T) {
 		t.Error("one of these never happens")
 	}
 }
+
+// A seal that cannot be written twice in a row keeps the copy that is whole: what fails may have
+// broken its own slot.
+func TestSealKeepsTheSoundCopy(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "data"))
+	fill(t, s, 1, 1)
+	file, sound := s.seal.file, s.mark
+	closed, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.seal.file = closed
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 3, 1) // one write fails here, and one below
+	if err := s.Sealed(); err == nil {
+		t.Error("sealed in a closed file")
+	}
+	s.seal.file = file
+	torn := append([]byte(sealMark), make([]byte, slotSize-len(sealMark))...)
+	if _, err := file.WriteAt(torn, int64(s.seal.turn%2)*slotSize); err != nil { // what those writes may have left
+		t.Fatal(err)
+	}
+	if kept, err := readSeal(s.path(sealFile)); err != nil || kept.mark != sound {
+		t.Errorf("the copy of before says %+v, %v; want %+v", kept.mark, err, sound)
+	}
+	if err := s.Sealed(); err != nil {
+		t.Error(err)
+	}
+	if kept, err := readSeal(s.path(sealFile)); err != nil || kept.mark != s.mark {
+		t.Errorf("once it can be written it says %+v, %v; want %+v", kept.mark, err, s.mark)
+	}
+}

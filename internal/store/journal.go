@@ -19,7 +19,8 @@ import (
 const keptSnapshots = 3
 
 // change runs f in a transaction that also moves the mark. When it returns nil what was done is
-// durable, and so is the seal that says so: what is answered then is known in two places.
+// durable, and so is the seal that says so, unless Sealed tells otherwise: what is answered then is
+// known in two places.
 func (s *Store) change(ctx context.Context, f func(ctx context.Context, tx *sql.Conn, m *mark) error) error {
 	s.writer.mu.Lock()
 	defer s.writer.mu.Unlock()
@@ -108,15 +109,22 @@ func (s *Store) classify(err error) error {
 
 // Room implements engine.Roomy: nil while the reserve is there and the seal can be written.
 func (s *Store) Room() error {
-	if s.seal.trouble() != nil {
-		s.writer.mu.Lock()
-		s.seal.write(s.mark)
-		s.writer.mu.Unlock()
-	}
-	if err := s.seal.trouble(); err != nil {
+	if err := s.Sealed(); err != nil {
 		return err
 	}
 	return s.reserve.room()
+}
+
+// Sealed returns nil once the seal says all that was durable before the call. Where it could not be
+// written that is tried again; the error says why it failed.
+func (s *Store) Sealed() error {
+	if s.seal.trouble() == nil {
+		return nil
+	}
+	s.writer.mu.Lock()
+	s.seal.write(s.mark)
+	s.writer.mu.Unlock()
+	return s.seal.trouble()
 }
 
 func saveEnded(ctx context.Context, tx *sql.Conn, ended []sched.JobStatus, rows *digest) error {

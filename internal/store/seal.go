@@ -58,10 +58,14 @@ func openSeal(path, cluster string, log *slog.Logger) (*seal, error) {
 	return &seal{file: f, cluster: id, log: log}, nil
 }
 
-// write seals a mark that is durable. Where the disk does not take it, that is said, and no new
-// job is accepted (Store.Room) until it does: what is answered meanwhile has one witness alone.
+// write seals a mark that is durable. Where the disk does not take it, that is said, and no job is
+// acknowledged (Store.Sealed) or accepted (Store.Room) until it does: what else is answered meanwhile
+// has one witness alone. What failed may have broken its slot: the next write is to the same one, and
+// never to the one that is whole.
 func (s *seal) write(m mark) {
-	s.turn++
+	if s.trouble() == nil {
+		s.turn++
+	}
 	slot := s.encode(m)
 	_, err := s.file.WriteAt(slot, int64(s.turn%2)*slotSize)
 	if err == nil {
