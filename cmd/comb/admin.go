@@ -18,10 +18,10 @@ func (a *app) journalCommand() *cobra.Command {
 	verify := &cobra.Command{Use: "verify", Short: "Replay a journal and take every decision again",
 		Long: `Replay a journal from its first event: every decision of this version is taken
 again and must agree bit for bit, and every invariant is checked. Of a data directory
-everything else is read as well: archive, snapshots, finished jobs, secrets and tokens,
-each against its checksum, and its end against the seal. The journal is that of a data
-directory, whose server may run meanwhile, or the file that "comb sim run --journal"
-wrote. Nothing is written.`,
+everything else is read as well: archive, snapshots, finished jobs, secrets, tokens and
+answers to idempotency keys, each against its checksum, and its end against the seal.
+The journal is that of a data directory, whose server may run meanwhile, or the file
+that "comb sim run --journal" wrote. Nothing is written.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := store.OpenHistory(c.Context(), first(data, a.defaultData()))
@@ -48,7 +48,8 @@ func drawReport(t *table, r *engine.Report) {
 	t.row("decisions", number(r.Decisions)+" taken again, and equal")
 	t.row("other versions", number(r.Other)+" replayed only")
 	t.row("snapshots", number(r.Snapshots)+" compared, and equal")
-	t.row("kept beside", fmt.Sprintf("%s finished jobs, secrets of %s jobs, %s tokens", number(r.Finished), number(r.Secrets), number(r.Tokens)))
+	t.row("kept beside", fmt.Sprintf("%s finished jobs, secrets of %s jobs, %s tokens, %s answers to idempotency keys",
+		number(r.Finished), number(r.Secrets), number(r.Tokens), number(r.Answers)))
 	t.row("invariants", number(r.Invariants)+" times checked")
 	t.row("digest", r.Digest)
 	for _, p := range r.Problems {

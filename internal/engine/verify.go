@@ -37,6 +37,7 @@ type Checked struct {
 	Finished int `json:"finished"` // jobs that ended
 	Secrets  int `json:"secrets"`  // jobs with secrets
 	Tokens   int `json:"tokens"`
+	Answers  int `json:"answers"` // to idempotency keys
 }
 
 // Report is what Verify found.

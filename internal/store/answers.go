@@ -28,9 +28,11 @@ const (
 )
 
 // answersTable holds answers in the order of their times. Which row a key has is known in
-// memory: an index of keys, which are random, would write a page for each of them.
+// memory: an index of keys, which are random, would write a page for each of them. Numbers have no
+// gap: those from head.forgot+1 to head.answered are there.
 const answersTable = `CREATE TABLE IF NOT EXISTS answers (
-	id INTEGER PRIMARY KEY, mark BLOB NOT NULL, subject TEXT NOT NULL, at INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL)`
+	id INTEGER PRIMARY KEY, mark BLOB NOT NULL, subject TEXT NOT NULL, at INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL);
+`
 
 // markOf is a key in memory.
 type markOf [16]byte
@@ -51,20 +53,14 @@ type answers struct {
 	limit  int        // of one subject
 }
 
-// openAnswers makes the table if an earlier version made the database, and reads the keys in it.
+// openAnswers reads which keys there are.
 func (s *Store) openAnswers(ctx context.Context, limit int) error {
 	if limit == 0 {
 		limit = subjectKeys
 	}
 	a := &s.answers
 	a.rows, a.held, a.limit = map[markOf]int64{}, map[sched.Subject]int{}, limit
-	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
-		_, err := tx.ExecContext(ctx, answersTable)
-		return err
-	})
-	if err != nil {
-		return s.explain("cannot make the table of answers", s.classify(err))
-	}
+	var err error
 	s.writer.answer, err = s.writer.conn.PrepareContext(ctx,
 		"INSERT INTO answers (id, mark, subject, at, sum, data) VALUES (?, ?, ?, ?, ?, ?)")
 	if err != nil {
@@ -97,7 +93,12 @@ func (s *Store) loadAnswers(ctx context.Context) error {
 			a.oldest = at
 		}
 	}
-	return rows.Err()
+	if err := rows.Err(); err != nil {
+		return s.explain("cannot read the answers", err)
+	}
+	// No number is given twice, also not that of an answer that was lost.
+	err = s.read.QueryRowContext(ctx, "SELECT max(answered, ?) FROM head", a.last).Scan(&a.last)
+	return s.explain("cannot read the answers", err)
 }
 
 // checksumAnswer covers what a row says.
@@ -105,14 +106,40 @@ func checksumAnswer(m markOf, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(m[:], castagnoli), castagnoli, data)
 }
 
+// answerRow is a row as it was found.
+type answerRow struct {
+	id         int64
+	mark, data sql.RawBytes
+	subject    sched.Subject
+	at         sched.Time
+	sum        uint32
+}
+
+// damage says that a row is not as it was written, and which job it is about where that can be read;
+// "" if it is sound. The key itself is kept nowhere.
+func (r *answerRow) damage() string {
+	var said engine.Answered
+	err := json.Unmarshal(r.data, &said)
+	if err == nil && len(r.mark) == len(markOf{}) && checksumAnswer(markOf(r.mark), r.data) == r.sum && said.At == r.at {
+		return ""
+	}
+	about := ""
+	if err == nil && said.Answer.Job != 0 {
+		about = fmt.Sprintf(" about job %d", said.Answer.Job)
+	}
+	return fmt.Sprintf("answer %d to an idempotency key of %q%s is damaged: its checksum does not match", r.id, r.subject, about)
+}
+
 // forgotten are the answers that a batch is about to forget.
 type forgotten struct {
 	marks    []markOf
 	subjects []sched.Subject
+	last     int64      // the last number of them
 	oldest   sched.Time // of those that stay
 }
 
-// saveAnswers writes the answers of a batch, and forgets some that are old enough.
+// saveAnswers writes the answers of a batch, and forgets some that are old enough. The head says
+// which numbers there are then.
 func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answered) (*forgotten, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -131,27 +158,34 @@ func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answe
 			return nil, err
 		}
 	}
-	if oldest == 0 || oldest > of[0].At.Add(-KeepAnswers) {
-		return nil, nil
+	f := &forgotten{}
+	if before := of[0].At.Add(-KeepAnswers); oldest != 0 && oldest <= before {
+		var err error
+		if f, err = forget(ctx, tx, before); err != nil {
+			return nil, err
+		}
 	}
-	return forget(ctx, tx, of[0].At.Add(-KeepAnswers))
+	_, err := tx.ExecContext(ctx, "UPDATE head SET answered = ?, forgot = max(forgot, ?)", next+int64(len(of))-1, f.last)
+	return f, err
 }
 
 // forget deletes the oldest answers, of before a time.
 func forget(ctx context.Context, tx *sql.Conn, before sched.Time) (*forgotten, error) {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM answers WHERE at < ? AND id IN (SELECT id FROM answers ORDER BY id LIMIT ?)
-		RETURNING mark, subject`, before, forgetKeys)
+		RETURNING id, mark, subject`, before, forgetKeys)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	f := &forgotten{}
 	for rows.Next() {
+		var id int64
 		var mark []byte
 		var subject sched.Subject
-		if err := rows.Scan(&mark, &subject); err != nil {
+		if err := rows.Scan(&id, &mark, &subject); err != nil {
 			return nil, err
 		}
+		f.last = max(f.last, id)
 		if len(mark) != len(markOf{}) {
 			continue // it was never known by a key
 		}
@@ -180,7 +214,9 @@ func (s *Store) keepAnswers(of []engine.Answered, gone *forgotten) {
 	if gone == nil {
 		return
 	}
-	a.oldest = gone.oldest
+	if gone.last > 0 {
+		a.oldest = gone.oldest
+	}
 	for i, m := range gone.marks {
 		delete(a.rows, m)
 		if a.held[gone.subjects[i]]--; a.held[gone.subjects[i]] <= 0 {

@@ -11,7 +11,8 @@ import (
 )
 
 // Check implements engine.Tables: SQLite's own structures, snapshots, the list of the archive's
-// jobs, and each finished job, secret and token against its sum and all of them against the head's.
+// jobs, each finished job, secret and token against its sum and all of them against the head's, and
+// each answer to an idempotency key.
 // The events themselves are checked as they are replayed.
 func (s *reader) Check(ctx context.Context, problem func(string)) (engine.Checked, error) {
 	var n engine.Checked
@@ -29,6 +30,9 @@ func (s *reader) Check(ctx context.Context, problem func(string)) (engine.Checke
 	}
 	if err == nil && s.schema > 1 {
 		err = s.checkRows(ctx, &n, problem)
+	}
+	if err == nil && s.schema > 2 {
+		err = s.checkAnswers(ctx, &n, problem)
 	}
 	return n, err
 }
@@ -114,4 +118,48 @@ func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(
 		problem("a finished job, a secret or a token is missing, or there is one too many: their sum is not what it was")
 	}
 	return nil
+}
+
+// checkAnswers reads the answers to idempotency keys in one transaction: each against its checksum, and
+// their numbers against the head.
+func (s *reader) checkAnswers(ctx context.Context, n *engine.Checked, problem func(string)) error {
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return s.explain("cannot read the database", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	var before, last int64
+	if err := tx.QueryRowContext(ctx, "SELECT forgot, answered FROM head").Scan(&before, &last); err != nil {
+		return s.explain("cannot read the database", err)
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT id, mark, subject, at, sum, data FROM answers ORDER BY id")
+	if err != nil {
+		return s.explain("cannot read the answers", err)
+	}
+	defer rows.Close()
+	missing := func(next int64) {
+		which := fmt.Sprintf("answers %d to %d are", before+1, next-1)
+		if next == before+2 {
+			which = fmt.Sprintf("answer %d is", before+1)
+		}
+		if next > before+1 {
+			problem(which + " missing: a request that comes again with such an idempotency key would be done again")
+		}
+	}
+	for rows.Next() {
+		var r answerRow
+		if err := rows.Scan(&r.id, &r.mark, &r.subject, &r.at, &r.sum, &r.data); err != nil {
+			return s.explain("cannot read the answers", err)
+		}
+		n.Answers++
+		missing(r.id)
+		if before = r.id; r.id > last {
+			problem(fmt.Sprintf("answer %d is one too many: the last one was %d", r.id, last))
+		}
+		if bad := r.damage(); bad != "" {
+			problem(bad)
+		}
+	}
+	missing(last + 1)
+	return s.explain("cannot read the answers", rows.Err())
 }

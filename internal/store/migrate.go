@@ -19,34 +19,52 @@ ALTER TABLE secrets ADD COLUMN sum BLOB NOT NULL DEFAULT x'';
 ALTER TABLE tokens ADD COLUMN sum BLOB NOT NULL DEFAULT x'';
 `
 
-// migrate brings a database of version 1 to version 2, in one transaction: what is there is
-// chained and summed up as it is. Damage that it has already is found where it was found before.
+// toVersion3 adds what version 2 lacks. The numbers of answers have no gap.
+const toVersion3 = answersTable + `
+ALTER TABLE head ADD COLUMN forgot INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN answered INTEGER NOT NULL DEFAULT 0;
+UPDATE head SET forgot = (SELECT coalesce(min(id) - 1, 0) FROM answers), answered = (SELECT coalesce(max(id), 0) FROM answers);
+`
+
+// migrate brings a database to this version, in one transaction: what is there is chained, summed
+// up and counted as it is. Damage that it has already is found where it was found before.
 func (s *Store) migrate(ctx context.Context) error {
-	s.log.Info("the data directory gets checksums in a chain; this is done once", "dir", s.dir)
+	s.log.Info("the data directory is brought up to date; this is done once", "dir", s.dir, "from", s.schema, "to", schemaVersion)
 	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
-		if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA user_version = %d;", toVersion2, schemaVersion)); err != nil {
-			return err
+		if s.schema == 1 {
+			if err := addSums(ctx, tx); err != nil {
+				return err
+			}
 		}
-		link, err := chainArchive(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if link, err = chainEvents(ctx, tx, link); err != nil {
-			return err
-		}
-		rows, err := sumRows(ctx, tx, func(_ rowTable, key any, sum, _ digest, update string) error {
-			_, err := tx.ExecContext(ctx, update, sum[:], key)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE head SET link = ?, rows = ?, job = max(
-			(SELECT coalesce(max(job), 0) FROM events), (SELECT coalesce(max(job), 0) FROM archive_jobs), (SELECT coalesce(max(id), 0) FROM jobs))`,
-			link[:], rows[:])
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA user_version = %d;", toVersion3, schemaVersion))
 		return err
 	})
-	return s.explain("cannot add checksums to the database", err)
+	return s.explain("cannot bring the database up to date", err)
+}
+
+// addSums makes version 2 of version 1.
+func addSums(ctx context.Context, tx *sql.Conn) error {
+	if _, err := tx.ExecContext(ctx, toVersion2); err != nil {
+		return err
+	}
+	link, err := chainArchive(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if link, err = chainEvents(ctx, tx, link); err != nil {
+		return err
+	}
+	rows, err := sumRows(ctx, tx, func(_ rowTable, key any, sum, _ digest, update string) error {
+		_, err := tx.ExecContext(ctx, update, sum[:], key)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE head SET link = ?, rows = ?, job = max(
+		(SELECT coalesce(max(job), 0) FROM events), (SELECT coalesce(max(job), 0) FROM archive_jobs), (SELECT coalesce(max(id), 0) FROM jobs))`,
+		link[:], rows[:])
+	return err
 }
 
 // chainArchive links the chunks of the archive. One that cannot be read is linked as it lies.

@@ -20,6 +20,8 @@ ALTER TABLE archive DROP COLUMN link;
 ALTER TABLE jobs DROP COLUMN sum;
 ALTER TABLE secrets DROP COLUMN sum;
 ALTER TABLE tokens DROP COLUMN sum;
+ALTER TABLE head DROP COLUMN forgot;
+ALTER TABLE head DROP COLUMN answered;
 PRAGMA user_version = 1;
 `
 

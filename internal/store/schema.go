@@ -19,21 +19,23 @@ const (
 	// applicationID marks a SQLite file as ours ("Comb").
 	applicationID = 0x436F6D62
 	// schemaVersion grows with every change of the tables.
-	schemaVersion = 2
+	schemaVersion = 3
 	// logPages of 4 KiB are how far the write-ahead log grows before it is moved
 	// into the database; the reserve is twice that.
 	logPages = 2000
 )
 
-// schema is version 2. Events move from events to archive when a snapshot has
+// schema is version 3. Events move from events to archive when a snapshot has
 // been cut; archive_jobs says which chunks hold events of a job. A link is the digest of
 // an event, or of the last one of a chunk, and of all before it. A sum is the digest of
-// its row; head.rows adds them all up. Version 1 had neither: migrate.go.
-const schema = `
+// its row; head.rows adds them all up. Version 1 had neither, and version 2 did not say in its head
+// which answers there are: migrate.go.
+const schema = answersTable + `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
-	changes INTEGER NOT NULL, job INTEGER NOT NULL, link BLOB NOT NULL, rows BLOB NOT NULL);
-INSERT INTO head VALUES (1, 0, 0, 0, 0, x'', x'');
+	changes INTEGER NOT NULL, job INTEGER NOT NULL, link BLOB NOT NULL, rows BLOB NOT NULL,
+	forgot INTEGER NOT NULL, answered INTEGER NOT NULL);
+INSERT INTO head VALUES (1, 0, 0, 0, 0, x'', x'', 0, 0);
 CREATE TABLE events (
 	seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
 	job INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL, link BLOB NOT NULL);
