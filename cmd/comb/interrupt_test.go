@@ -61,12 +61,12 @@ func newSlowWay(t *testing.T, to string, lose bool) *slowWay {
 	return s
 }
 
-// served is a real server with one pretended GPU, and a client of it.
-func served(t *testing.T) (client *rest.Client, token string) {
+// served is a real server with pretended GPUs, and a client of it.
+func served(t *testing.T, gpus string) (client *rest.Client, token string) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
 	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
-	server := exec.Command("comb", "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--virtual-gpus", "1")
+	server := exec.Command("comb", "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--virtual-gpus", gpus)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func served(t *testing.T) (client *rest.Client, token string) {
 // One Ctrl-C while a job is being submitted ends in a stopped job or in none,
 // whenever the answer comes and however often its connection breaks.
 func TestInterruptedSubmission(t *testing.T) {
-	client, token := served(t)
+	client, token := served(t, "1")
 	for _, c := range []struct {
 		name string
 		args []string
@@ -146,7 +146,7 @@ func TestInterruptedSubmission(t *testing.T) {
 
 // A second Ctrl-C leaves at once, and says that the job may be there.
 func TestInterruptedTwice(t *testing.T) {
-	client, token := served(t)
+	client, token := served(t, "1")
 	way := newSlowWay(t, client.URL(), false)
 	run := exec.Command("comb", "job", "--server", way.URL, "--token-file", token, "run", "--clean", "--gpus", "1", "--", "sleep", "300")
 	said := &bytes.Buffer{}

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,8 @@ func (a *app) jobLogs() *cobra.Command {
 		Long: `Show what a job's tasks print. With several tasks every line begins with the
 task's name. Standard output of tasks goes to standard output, their standard
 error to standard error. With --follow it goes on until the job has ended, also
-over attempts.`,
+over attempts. A line that a task overwrites, such as a progress bar, changes in its place on
+a terminal; of several tasks in a file or a pipe each of its states is a line.`,
 		Example: "  comb job logs -f train --task worker-0"}
 	f := c.Flags()
 	f.StringVar(&l.task, "task", "", "only this task, such as worker-0")
@@ -97,7 +99,7 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 	if l.follow && len(tasks) > maxFollowed {
 		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Name, len(tasks), maxFollowed)
 	}
-	var mu sync.Mutex
+	onto := a.screen()
 	var wg sync.WaitGroup
 	errs := make(chan error, 2*len(tasks))
 	for _, t := range tasks {
@@ -105,10 +107,11 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 			if l.stream != "" && l.stream != s {
 				continue
 			}
-			w := &lineWriter{mu: &mu, out: a.out}
+			w := &lineWriter{screen: onto, out: a.out}
 			if s == "stderr" {
 				w.out = a.errs
 			}
+			w.term = terminal(w.out) != nil
 			if len(tasks) > 1 {
 				w.prefix = fmt.Sprintf("%s-%d | ", t.Role, t.Index)
 			}
@@ -132,6 +135,17 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// screen is what logs are printed on.
+func (a *app) screen() *screen { return &screen{term: cmp.Or(terminal(a.out), terminal(a.errs))} }
+
+// terminal is a stream as the terminal that it is, or nil.
+func terminal(w io.Writer) *os.File {
+	if f, ok := w.(*os.File); ok && isTerminal(f) {
+		return f
 	}
 	return nil
 }
@@ -226,49 +240,4 @@ func (l *logTail) ended(j *rest.Job) bool {
 		}
 	}
 	return false
-}
-
-// lineWriter writes whole lines with a prefix, so that tasks do not mix within
-// a line. Without a prefix bytes pass as they come.
-type lineWriter struct {
-	mu     *sync.Mutex
-	out    io.Writer
-	prefix string
-	rest   []byte
-}
-
-// maxLine bounds what is kept of a line without an end.
-const maxLine = 64 << 10
-
-// Write implements io.Writer.
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.prefix == "" {
-		return w.out.Write(p)
-	}
-	w.rest = append(w.rest, p...)
-	for {
-		end := bytes.IndexByte(w.rest, '\n')
-		if end < 0 && len(w.rest) < maxLine {
-			return len(p), nil
-		}
-		if end < 0 {
-			end = len(w.rest) - 1
-		}
-		if _, err := fmt.Fprintf(w.out, "%s%s\n", w.prefix, bytes.TrimSuffix(w.rest[:end+1], []byte{'\n'})); err != nil {
-			return 0, err
-		}
-		w.rest = w.rest[end+1:]
-	}
-}
-
-// finish writes a last line that has no end.
-func (w *lineWriter) finish() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.rest) > 0 {
-		fmt.Fprintf(w.out, "%s%s\n", w.prefix, w.rest)
-		w.rest = nil
-	}
 }

@@ -47,13 +47,20 @@ const (
 	Stderr = "stderr"
 )
 
-// Log is an open log: it reads up to where the log ended when it was opened, or further.
+// Log is an open log: it reads up to where the log ended when it was opened, or further, but not over a gap:
+// there it says ErrCut.
 type Log struct {
 	io.ReadCloser
 	// Start is the offset of the first byte, in the whole stream; it is behind the one asked
 	// for when rotation has dropped what stood there. End is where the log ended.
 	Start, End int64
+	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there was none.
+	// What stands before it are the first lines.
+	GapStart, GapEnd int64
 }
+
+// ErrCut says that rotation has dropped what follows in a log: it can be opened again there, and goes on behind it.
+var ErrCut = errors.New("this part of the log was removed to make room for later output")
 
 // ErrNoLog says that a task has no such log: it has not started, or its files
 // were removed. It is also an fs.ErrNotExist.

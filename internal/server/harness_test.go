@@ -47,6 +47,7 @@ type fakeMachine struct {
 	live    *engine.Live
 	actions []sched.Action
 	logs    map[string]string
+	gap     [2]int64     // dropped of each log
 	broken  error        // of every log
 	read    atomic.Int64 // bytes of logs
 }
@@ -93,19 +94,39 @@ func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, er
 	if !ok {
 		return executor.Log{}, fs.ErrNotExist
 	}
-	start := min(max(from, 0), int64(len(text)))
-	return executor.Log{ReadCloser: io.NopCloser(&counted{strings.NewReader(text[start:]), &m.read}), Start: start, End: int64(len(text))}, nil
+	end := int64(len(text))
+	out := executor.Log{Start: min(max(from, 0), end), End: end, GapStart: m.gap[0], GapEnd: m.gap[1]}
+	var cut error
+	switch {
+	case out.Start < m.gap[0]:
+		text, cut = text[:m.gap[0]], executor.ErrCut
+	case out.Start < m.gap[1]:
+		out.Start = m.gap[1]
+	}
+	out.ReadCloser = io.NopCloser(&counted{strings.NewReader(text[out.Start:]), &m.read, cut})
+	return out, nil
+}
+
+// cut drops a part of all logs.
+func (m *fakeMachine) cut(from, to int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gap = [2]int64{from, to}
 }
 
 // counted counts what is read.
 type counted struct {
 	io.Reader
-	n *atomic.Int64
+	n   *atomic.Int64
+	cut error // instead of the end
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n.Add(int64(n))
+	if err == io.EOF && c.cut != nil {
+		err = c.cut
+	}
 	return n, err
 }
 

@@ -36,7 +36,7 @@ func (s *Server) registerTasks(api huma.API) {
 		OperationID: "get-task-log", Method: http.MethodGet, Path: "/jobs/{ref}/tasks/{role}/{index}/logs",
 		Summary: "A task's log, as text; with follow until the task's end (trailer Comb-Log-Complete)", Tags: []string{"jobs"},
 		Responses: map[string]*huma.Response{"200": {
-			Description: "The log; the header Comb-Log-Offset is the offset of its first byte",
+			Description: "The log; the header Comb-Log-Offset and the bytes of the answer add up to the offset at which to go on",
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: "string"}}},
 		}},
 	}, http.StatusTooManyRequests), s.taskLog)
@@ -126,6 +126,8 @@ type logWriter struct {
 	server *Server
 	ref    executor.LogRef
 	offset int64 // of the next byte to send
+	head   int64 // the answer's header Comb-Log-Offset
+	gapEnd int64 // where the gap ends that it counts with
 	tail   int64 // last lines; -1 is all
 	begun  bool  // offset is settled
 	follow bool
@@ -153,14 +155,26 @@ func (l *logWriter) begin() error {
 		return err
 	}
 	_ = log.Close()
-	l.offset = max(l.offset, log.Start)
 	if l.tail >= 0 {
-		if l.offset, err = l.tailOffset(log.Start, log.End); err != nil {
+		if l.offset, err = l.tailOffset(max(log.Start, log.GapEnd), log.End); err != nil {
 			return err
 		}
+		if l.tail > 0 && l.offset == log.GapEnd { // there are fewer lines behind the gap: it is told
+			l.offset = log.GapStart
+		}
 	}
-	l.begun = true
+	l.begun, l.head = true, l.offset
+	if l.offset < log.GapEnd {
+		l.gapEnd = log.GapEnd
+		first := max(log.GapStart-l.offset, 0)
+		l.head = max(log.GapEnd-first-int64(len(cutText(log.GapEnd-max(l.offset, log.GapStart)))), 0)
+	}
 	return nil
+}
+
+// cutText stands in a log for what was removed.
+func cutText(bytes int64) string {
+	return fmt.Sprintf("\n[comb: %d bytes of output are missing here: they were removed to make room for what follows]\n", bytes)
 }
 
 // tailOffset returns where the last lines begin. It reads backwards from the end, each byte once, up to maxTailRead:
@@ -215,7 +229,10 @@ func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", `inline; filename="log.txt"`)
-	h.Set(rest.HeaderLogOffset, strconv.FormatInt(l.offset, 10))
+	if !l.begun {
+		l.head = l.offset
+	}
+	h.Set(rest.HeaderLogOffset, strconv.FormatInt(l.head, 10))
 	if l.follow {
 		h.Set("Trailer", rest.TrailerLogDone)
 		_ = l.rc.SetReadDeadline(time.Time{})
@@ -230,21 +247,41 @@ func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
 	}
 }
 
-// copy sends what there is behind the present offset.
+// copy sends what there is behind the present offset, with a line for what was removed.
 func (l *logWriter) copy() (int64, error) {
+	for total := int64(0); ; {
+		from := l.offset
+		n, err := l.copyRun()
+		total += n
+		if !errors.Is(err, executor.ErrCut) || l.offset == from {
+			return total, err
+		}
+	}
+}
+
+// copyRun sends what there is up to a gap, where it says executor.ErrCut.
+func (l *logWriter) copyRun() (total int64, err error) {
 	log, err := l.open(l.offset)
 	if err != nil {
 		return 0, err
 	}
 	defer log.Close()
-	l.offset = max(l.offset, log.Start)
+	if log.Start > l.offset {
+		// A client counts from the header on: a gap that came later would make it go on at the wrong place.
+		if l.follow && log.Start != l.gapEnd {
+			return 0, errOvertaken
+		}
+		text := cutText(log.Start - l.offset)
+		if err := l.send([]byte(text)); err != nil {
+			return 0, err
+		}
+		l.offset, total = log.Start, int64(len(text))
+	}
 	buf := make([]byte, logChunk)
-	total := int64(0)
 	for {
 		n, err := log.Read(buf)
 		if n > 0 {
-			_ = l.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
-			if _, err := l.w.Write(buf[:n]); err != nil {
+			if err := l.send(buf[:n]); err != nil {
 				return total, err
 			}
 			l.offset += int64(n)
@@ -257,6 +294,15 @@ func (l *logWriter) copy() (int64, error) {
 			return total, err
 		}
 	}
+}
+
+// errOvertaken ends a followed answer that is slower than its log's rotation: the client asks again, and is told.
+var errOvertaken = errors.New("the log was removed faster than it was read")
+
+func (l *logWriter) send(p []byte) error {
+	_ = l.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := l.w.Write(p)
+	return err
 }
 
 // followAll sends the log until its task has ended and all of it is sent (nil).

@@ -168,6 +168,83 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// TestLogWithAGap: what rotation dropped is told in one line with its size, behind the first lines, and who follows goes
+// on at the right place, also when it is overtaken or its connection breaks.
+func TestLogWithAGap(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	job := w.submit("long", 1)
+	w.until("it runs", w.running(job.ID))
+	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	w.logs.print(ref, "lr=0.1\n"+strings.Repeat("x", 9992)+"\nlast but one\nlast\n")
+	notice := func(n int) string {
+		return fmt.Sprintf("\n[comb: %d bytes of output are missing here: they were removed to make room for what follows]\n", n)
+	}
+	w.logs.cut(7, 10_000)
+	q := rest.LogQuery{Job: "long", Role: "main"}
+	for _, c := range []struct {
+		offset, tail int64
+		want         string
+	}{
+		{0, -1, "lr=0.1\n" + notice(9993) + "last but one\nlast\n"},
+		{3, -1, "0.1\n" + notice(9993) + "last but one\nlast\n"},
+		{7, -1, notice(9993) + "last but one\nlast\n"},
+		{9000, -1, notice(1000) + "last but one\nlast\n"},
+		{10_000, -1, "last but one\nlast\n"},
+		{0, 1, "last\n"},
+		{0, 2, notice(9993) + "last but one\nlast\n"},
+		{0, 7, notice(9993) + "last but one\nlast\n"},
+	} {
+		var out bytes.Buffer
+		if q.Offset, q.Tail = c.offset, &c.tail; c.tail < 0 {
+			q.Tail = nil
+		}
+		next, err := w.client.Logs(ctx, q, &out)
+		if err != nil || out.String() != c.want || next != 10_018 {
+			t.Errorf("offset %d, tail %d: %q, next %d, %v; want %q", c.offset, c.tail, out.String(), next, err, c.want)
+		}
+	}
+	w.logs.cut(0, 10_000) // a log of which no first lines were kept
+	var out bytes.Buffer
+	if _, err := w.client.Logs(ctx, rest.LogQuery{Job: "long", Role: "main"}, &out); err != nil || out.String() != notice(10_000)+"last but one\nlast\n" {
+		t.Errorf("without its first lines: %q, %v", out.String(), err)
+	}
+
+	w.logs.cut(7, 10_000)
+	r, in := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.client.Logs(ctx, rest.LogQuery{Job: "long", Role: "main", Follow: true}, in)
+		in.Close()
+		done <- err
+	}()
+	have := ""
+	until := func(end string) {
+		t.Helper()
+		buf := make([]byte, 1<<10)
+		for !strings.HasSuffix(have, end) {
+			n, err := r.Read(buf)
+			if have += string(buf[:n]); err != nil {
+				t.Fatalf("it ends with %v behind %q", err, have)
+			}
+		}
+	}
+	until("\nlast\n")
+	w.logs.mu.Lock()
+	w.logs.logs[logKey(ref)] += strings.Repeat("y", 5000) + "\nend\n" // it is dropped before it is read
+	w.logs.gap = [2]int64{7, 15_019}
+	w.logs.mu.Unlock()
+	until("\nend\n")
+	if want := "lr=0.1\n" + notice(9993) + "last but one\nlast\n" + notice(5001) + "end\n"; have != want {
+		t.Errorf("followed: %q, want %q", have, want)
+	}
+	w.live.Tell(sched.TaskExited{Attempt: ref.Attempt, Exit: sched.Exit{Own: true}})
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTailReadsWhatItAnswers: to find the last lines no more is read than they have, and a piece.
 func TestTailReadsWhatItAnswers(t *testing.T) {
 	w := newWorld(t, 1)

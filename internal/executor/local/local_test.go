@@ -3,7 +3,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -180,16 +179,11 @@ func ref(a sched.AttemptID, task int32, stream string) executor.LogRef {
 // output returns a whole stream.
 func (w *world) output(a sched.AttemptID, task int32, stream string) string {
 	w.Helper()
-	l, err := w.e.openLog(ref(a, task, stream), 0)
-	if err != nil {
+	var out strings.Builder
+	if _, err := w.e.copyLog(ref(a, task, stream), 0, make([]byte, 64<<10), func(p []byte) { out.Write(p) }); err != nil {
 		w.Fatal(err)
 	}
-	defer l.Close()
-	data, err := io.ReadAll(l)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return string(data)
+	return out.String()
 }
 
 // ready waits until an attempt's only task has printed so many lines "ready".

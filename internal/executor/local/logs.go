@@ -2,7 +2,6 @@ package local
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,17 +10,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 )
 
-// ErrRotated says that the bytes at an offset were removed by rotation.
-var ErrRotated = errors.New("this part of the log was removed to make room for later output")
-
 // Log is one stream across its files. It never follows a link. Offsets count
-// from the beginning of the stream, also when rotation has removed that.
+// from the beginning of the stream. Where rotation has removed something there is a gap behind
+// the first lines, which it keeps.
 type Log struct {
 	root   *os.Root
 	stream string
@@ -46,15 +42,13 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 	if err != nil {
 		return executor.Log{}, err
 	}
-	first, end, err := l.Bounds()
-	if err != nil {
-		return executor.Log{}, errors.Join(err, l.Close())
-	}
-	return executor.Log{ReadCloser: l, Start: max(l.at, first), End: end}, nil
+	out := executor.Log{ReadCloser: l, Start: l.at, End: l.end()}
+	out.GapStart, out.GapEnd = l.gap()
+	return out, nil
 }
 
-// openLog opens a log for Read from an offset in its stream, or from the first
-// byte that is kept when that is later; a negative offset counts from the end.
+// openLog opens a log for Read from an offset in its stream, or from the next
+// byte that is kept; a negative offset counts from the end, and does not reach over the gap.
 // executor.ErrNoLog says that there is none, executor.ErrReplaced that something else is there.
 func (e *Executor) openLog(ref executor.LogRef, from int64) (*Log, error) {
 	if ref.Stream != Stdout && ref.Stream != Stderr {
@@ -74,16 +68,16 @@ func (e *Executor) openLog(ref executor.LogRef, from int64) (*Log, error) {
 		return nil, err
 	}
 	if from < 0 {
-		from = end + from
+		from = max(end+from, first)
 	}
-	l.at = min(max(from, first), end)
+	l.at = l.past(min(from, end))
 	return l, nil
 }
 
 // Offset returns where Read goes on.
 func (l *Log) Offset() int64 { return l.at }
 
-// Bounds returns the first offset that is still kept and the present end.
+// Bounds looks at the files, and returns the first offset behind any gap and the present end.
 func (l *Log) Bounds() (first, end int64, err error) {
 	if l.names, err = segments(l.root, l.stream); err != nil {
 		return 0, 0, err
@@ -91,8 +85,33 @@ func (l *Log) Bounds() (first, end int64, err error) {
 	if len(l.names) == 0 {
 		return 0, 0, fmt.Errorf("%w: the task has not started", executor.ErrNoLog)
 	}
+	_, first = l.gap()
+	return first, l.end(), nil
+}
+
+// end is where the log ended at the last look.
+func (l *Log) end() int64 {
 	last := l.names[len(l.names)-1]
-	return l.names[0].base, last.base + last.size, nil
+	return last.base + last.size
+}
+
+// gap is what rotation has removed, by the last look: nothing where to is 0.
+func (l *Log) gap() (from, to int64) {
+	switch head := l.names[0]; {
+	case head.base > 0:
+		return 0, head.base
+	case len(l.names) > 1 && head.size < l.names[1].base:
+		return head.size, l.names[1].base
+	}
+	return 0, 0
+}
+
+// past is the next offset that is kept.
+func (l *Log) past(at int64) int64 {
+	if from, to := l.gap(); at >= from && at < to {
+		return to
+	}
+	return at
 }
 
 // segments lists a stream's files by offset. One of them that is no plain file hides what it stood for: that is an error.
@@ -126,29 +145,17 @@ func segments(root *os.Root, stream string) ([]segment, error) {
 	return list, nil
 }
 
-// Read implements io.Reader. Where rotation was faster it goes on behind the
-// gap; io.EOF says that there is no more yet.
+// Read implements io.Reader. io.EOF says that there is no more yet, executor.ErrCut that
+// rotation has removed what follows.
 func (l *Log) Read(p []byte) (int, error) {
-	for {
-		n, err := l.ReadAt(p, l.at)
-		l.at += int64(n)
-		if !errors.Is(err, ErrRotated) {
-			if n > 0 && err == io.EOF {
-				err = nil
-			}
-			return n, err
-		}
-		first, _, err := l.Bounds()
-		if err != nil {
-			return 0, err
-		}
-		l.at = max(l.at, first)
-	}
+	n, err := l.ReadAt(p, l.at)
+	l.at += int64(n)
+	return n, err
 }
 
 // ReadAt implements io.ReaderAt, except that it may return less than asked for
-// at the end of a file. io.EOF says that there is no more yet, ErrRotated that
-// the offset is before what is kept. One goroutine may use a Log at a time.
+// at the end of a file. io.EOF says that there is no more yet, executor.ErrCut that
+// rotation has removed what was at the offset. One goroutine may use a Log at a time.
 func (l *Log) ReadAt(p []byte, at int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -166,12 +173,11 @@ func (l *Log) ReadAt(p []byte, at int64) (int, error) {
 				return 0, err
 			}
 		}
-		first, _, err := l.Bounds()
-		if err != nil {
+		if _, _, err := l.Bounds(); err != nil {
 			return 0, err
 		}
-		if at < first {
-			return 0, ErrRotated
+		if l.past(at) != at {
+			return 0, executor.ErrCut
 		}
 	}
 	return 0, io.EOF
@@ -210,57 +216,4 @@ func (l *Log) Close() error {
 		l.file.Close()
 	}
 	return l.root.Close()
-}
-
-// followEvery is how often a followed log is looked at.
-const followEvery = 100 * time.Millisecond
-
-// FollowLog hands the log from an offset to f, and goes on until the task has
-// ended and all is handed over (nil), ctx is done, or an error comes. A task
-// that has not started is waited for. f must not keep its argument.
-func (e *Executor) FollowLog(ctx context.Context, ref executor.LogRef, from int64, f func([]byte)) error {
-	buf := make([]byte, 64<<10)
-	for {
-		over := e.ended(ref)
-		next, err := e.copyLog(ref, from, buf, f)
-		if err != nil && !(errors.Is(err, executor.ErrNoLog) && !over) {
-			return err
-		}
-		from = next
-		if over {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(followEvery):
-		}
-	}
-}
-
-// copyLog hands over what there is and returns where to go on.
-func (e *Executor) copyLog(ref executor.LogRef, from int64, buf []byte, f func([]byte)) (int64, error) {
-	l, err := e.openLog(ref, from)
-	if err != nil {
-		return from, err
-	}
-	defer l.Close()
-	for {
-		n, err := l.Read(buf)
-		if n > 0 {
-			f(buf[:n])
-		}
-		if err == io.EOF {
-			return l.at, nil
-		}
-		if err != nil {
-			return l.at, err
-		}
-	}
-}
-
-// ended says whether the task's end is recorded: its log grows no more.
-func (e *Executor) ended(ref executor.LogRef) bool {
-	var o outcome
-	return readJSON(e.place.task(ref.Attempt, ref.Task), outcomeFile, &o) == nil
 }

@@ -566,43 +566,6 @@ func TestCheckpointSurvivesARestart(t *testing.T) {
 	w.exit()
 }
 
-func TestLogIsCapped(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.LogFile, o.LogFiles, o.LogRate = 64<<10, 4, 1<<30 })
-	a := w.action(1, "seq 1 200000", "echo last")
-	w.e.Do(a)
-	w.exit()
-	var total int64
-	files, err := filepath.Glob(filepath.Join(w.e.place.task(a.Attempt, 0), "stdout.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		st, err := os.Stat(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += st.Size()
-	}
-	if len(files) > 4 || total > 256<<10 {
-		t.Errorf("%d files, %d bytes", len(files), total)
-	}
-	l, err := w.e.openLog(ref(a.Attempt, 0, Stdout), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	first, end, err := l.Bounds()
-	if err != nil || first == 0 || l.Offset() != first || end != 1288900 {
-		t.Errorf("bounds %d, %d, offset %d: %v", first, end, l.Offset(), err)
-	}
-	if _, err := l.ReadAt(make([]byte, 8), first-1); !errors.Is(err, ErrRotated) {
-		t.Errorf("before what is kept: %v", err)
-	}
-	if out := w.output(a.Attempt, 0, Stdout); !strings.HasSuffix(out, "\n199999\n200000\nlast\n") || int64(len(out)) != end-first {
-		t.Errorf("%d bytes end in %q", len(out), out[max(0, len(out)-40):])
-	}
-}
-
 func TestFloodIsSlowedDown(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.LogRate = 1 << 20 })
 	a := w.action(1, "yes", "echo never")
@@ -626,7 +589,7 @@ func TestFollowLog(t *testing.T) {
 	var got []byte
 	done := make(chan error, 1)
 	go func() {
-		done <- w.e.FollowLog(context.Background(), ref, 0, func(p []byte) { mu.Lock(); defer mu.Unlock(); got = append(got, p...) })
+		done <- w.e.followLog(context.Background(), ref, 0, func(p []byte) { mu.Lock(); defer mu.Unlock(); got = append(got, p...) })
 	}()
 	w.e.Do(a)
 	w.exit()

@@ -6,9 +6,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Caps bound one stream of one task.
@@ -37,6 +41,7 @@ type Capture struct {
 	size    int64   // of file
 	offset  int64   // in the stream, of the next byte
 	kept    []int64 // bases of the files
+	headed  bool    // the first of them is cut to the first lines, and stays
 	allowed int64   // bytes that may be read now
 	filled  time.Time
 	lost    int64 // bytes dropped
@@ -149,15 +154,26 @@ func (c *Capture) put(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Rotate begins the next file and removes what is too old. Room is made first,
+// headBytes bounds the first lines of a log, which are kept when what follows is removed: they say how a run was
+// configured.
+const headBytes = 64 << 10
+
+// Rotate begins the next file and removes what is too old, but for the first lines. Room is made first,
 // so that a full disk gets some.
 func (c *Capture) Rotate() error {
 	for len(c.kept) >= c.caps.Files {
-		err := os.Remove(filepath.Join(c.dir, Name(c.stream, c.kept[0])))
+		oldest := 0
+		if c.caps.Files > 2 { // with fewer there would be little of the latest beside the first
+			c.headed = c.headed || c.kept[0] == 0 && c.cutHead()
+		}
+		if c.headed {
+			oldest = 1
+		}
+		err := os.Remove(filepath.Join(c.dir, Name(c.stream, c.kept[oldest])))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		c.kept = c.kept[1:]
+		c.kept = slices.Delete(c.kept, oldest, oldest+1)
 	}
 	f, err := os.OpenFile(filepath.Join(c.dir, Name(c.stream, c.offset)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
@@ -169,4 +185,26 @@ func (c *Capture) Rotate() error {
 	c.file, c.size = f, 0
 	c.kept = append(c.kept, c.offset)
 	return nil
+}
+
+// cutHead shortens the first file to its first lines. A task may have put something else in its place: that is
+// not followed, and goes like any old file.
+func (c *Capture) cutHead() bool {
+	f, err := os.OpenFile(filepath.Join(c.dir, Name(c.stream, 0)), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	head := make([]byte, min(headBytes, c.caps.FileBytes/2))
+	n, err := f.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return false
+	}
+	if lines := bytes.LastIndexByte(head[:n], '\n') + 1; lines > 0 {
+		n = lines
+	}
+	return f.Truncate(int64(n)) == nil
 }

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// screen is where several tasks print. On a terminal it shows complete lines, and below them one
+// line for each task whose last line is still being written, such as a progress bar: each keeps its own place
+// and its task's name, whatever the task prints. Elsewhere lines follow each other.
+type screen struct {
+	mu    sync.Mutex
+	term  *os.File // where the lines that change are drawn; nil where that is no terminal
+	live  []liveLine
+	drawn int // lines of live that are on the terminal, above the cursor
+}
+
+// liveLine is what a task has printed of a line so far.
+type liveLine struct {
+	prefix string // the task
+	text   string
+	from   *lineWriter // of its streams, that printed last
+}
+
+// lineWriter writes whole lines with a prefix, so that tasks do not mix within
+// a line. Without a prefix bytes pass as they come.
+type lineWriter struct {
+	screen *screen
+	out    io.Writer
+	term   bool // out is a terminal
+	prefix string
+	rest   []byte // of a line that has no end yet
+	ended  bool   // the last line ended in a carriage return: a line feed behind it ends no other
+}
+
+// maxLine bounds what is kept of a line without an end.
+const maxLine = 64 << 10
+
+// Write implements io.Writer.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.screen.mu.Lock()
+	defer w.screen.mu.Unlock()
+	switch {
+	case w.prefix == "":
+		return w.out.Write(p)
+	case w.term:
+		return len(p), w.screen.print(w, w.update(p), string(lastState(w.rest)))
+	}
+	for _, line := range w.states(p) {
+		if _, err := fmt.Fprintf(w.out, "%s%s\n", w.prefix, line); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// finish writes a last line that has no end.
+func (w *lineWriter) finish() {
+	w.screen.mu.Lock()
+	defer w.screen.mu.Unlock()
+	last := lastState(w.rest)
+	w.rest = nil
+	switch {
+	case w.prefix == "" || !w.term && len(last) == 0:
+	case w.term && blank(last):
+		_ = w.screen.print(w, nil, "")
+	case w.term:
+		_ = w.screen.print(w, []string{string(last)}, "")
+	default:
+		fmt.Fprintf(w.out, "%s%s\n", w.prefix, last)
+	}
+}
+
+// states takes in what a task printed, and returns its lines for a file or a pipe: every state of a line that a
+// carriage return overwrites is a line of its own, so that nothing is lost.
+func (w *lineWriter) states(p []byte) []string {
+	var out []string
+	w.rest = append(w.rest, p...)
+	for {
+		end := bytes.IndexAny(w.rest, "\r\n")
+		switch {
+		case end < 0 && len(w.rest) < maxLine:
+			return out
+		case end < 0:
+			out, w.rest, w.ended = append(out, string(w.rest)), nil, false
+			return out
+		}
+		line, back := string(w.rest[:end]), w.rest[end] == '\r'
+		w.rest = w.rest[end+1:]
+		switch {
+		case back && blank([]byte(line)): // nothing was overwritten
+			continue
+		case line != "" || !w.ended:
+			out = append(out, line)
+		}
+		w.ended = back
+	}
+}
+
+// update takes in what a task printed, and returns the lines that are complete, each as it stood last. What
+// was overwritten of the line that is not complete is forgotten.
+func (w *lineWriter) update(p []byte) []string {
+	var out []string
+	w.rest = append(w.rest, p...)
+	for {
+		end := bytes.IndexByte(w.rest, '\n')
+		if end < 0 {
+			break
+		}
+		out = append(out, string(lastState(w.rest[:end])))
+		w.rest = w.rest[end+1:]
+	}
+	if last := lastState(w.rest); len(last) >= maxLine {
+		out, w.rest = append(out, string(last)), nil
+	} else if i := bytes.LastIndexByte(w.rest, '\r'); i >= 0 {
+		tail := w.rest[i+1:]
+		if len(tail) == 0 {
+			w.rest = append(slices.Clone(last), '\r')
+		} else {
+			w.rest = tail
+		}
+	}
+	return out
+}
+
+// lastState is what a terminal shows of a line: what stands behind the last carriage return that has something behind it.
+func lastState(line []byte) []byte {
+	line = bytes.TrimRight(line, "\r")
+	return line[bytes.LastIndexByte(line, '\r')+1:]
+}
+
+func blank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
+
+// print puts complete lines of a task on the terminal, and draws the lines that change below them.
+func (s *screen) print(w *lineWriter, lines []string, live string) error {
+	var out strings.Builder
+	if s.drawn > 0 {
+		fmt.Fprintf(&out, "\x1b[%dA\r\x1b[J", s.drawn)
+	}
+	if _, err := io.WriteString(s.term, out.String()); err != nil {
+		return err
+	}
+	s.drawn = 0
+	out.Reset()
+	for _, line := range lines {
+		fmt.Fprintf(&out, "%s%s\n", w.prefix, printable(line, true))
+	}
+	if _, err := io.WriteString(w.out, out.String()); err != nil {
+		return err
+	}
+	s.keep(w, live)
+	_, err := io.WriteString(s.term, s.draw())
+	return err
+}
+
+// keep remembers what a task has printed of a line; what its other stream had there gives way to it.
+func (s *screen) keep(w *lineWriter, text string) {
+	i := slices.IndexFunc(s.live, func(l liveLine) bool { return l.prefix == w.prefix })
+	hide := blank([]byte(text))
+	switch {
+	case i < 0 && !hide:
+		s.live = append(s.live, liveLine{w.prefix, text, w})
+		slices.SortStableFunc(s.live, func(a, b liveLine) int { return strings.Compare(a.prefix, b.prefix) })
+	case i >= 0 && !hide:
+		s.live[i].text, s.live[i].from = text, w
+	case i >= 0 && s.live[i].from == w:
+		s.live = slices.Delete(s.live, i, i+1)
+	}
+}
+
+// draw is the lines that change, cut to the terminal's width: the last ones, where it has fewer rows.
+func (s *screen) draw() string {
+	columns, rows := 80, 24
+	if size, err := unix.IoctlGetWinsize(int(s.term.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
+		columns, rows = int(size.Col), int(size.Row)
+	}
+	show := s.live[max(0, len(s.live)-(rows-1)):]
+	var out strings.Builder
+	for _, l := range show {
+		out.WriteString(fit(l.prefix+printable(l.text, false), columns-1) + "\n")
+	}
+	s.drawn = len(show)
+	return out.String()
+}
+
+// fit cuts a text to so many columns. Letters of wide scripts and pictures take two.
+func fit(text string, columns int) string {
+	for i, r := range text {
+		columns--
+		if r >= 0x2e80 {
+			columns--
+		}
+		if columns < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// printable is a text without what moves the cursor or sets up the terminal; with colors it keeps those, and ends them.
+func printable(text string, colors bool) string {
+	var out strings.Builder
+	colored := false
+	for text = strings.ToValidUTF8(text, "\ufffd"); text != ""; {
+		if text[0] == '\x1b' {
+			n, color := escape(text)
+			if color && colors {
+				out.WriteString(text[:n])
+				colored = true
+			}
+			text = text[n:]
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(text)
+		if text = text[n:]; r == '\t' || r >= ' ' && r < 0x7f || r >= 0xa0 {
+			out.WriteRune(r)
+		}
+	}
+	if colored {
+		out.WriteString("\x1b[0m")
+	}
+	return strings.ReplaceAll(out.String(), "\t", "    ")
+}
+
+// escape measures the control sequence that a text begins with, and says whether it is one that sets colors.
+func escape(text string) (n int, color bool) {
+	if len(text) < 2 {
+		return len(text), false
+	}
+	switch text[1] {
+	case '[':
+		for i := 2; i < len(text); i++ {
+			if text[i] >= 0x40 && text[i] <= 0x7e {
+				return i + 1, text[i] == 'm'
+			}
+		}
+		return len(text), false
+	case ']', 'P', '^', '_': // up to a bell or ESC \
+		for i := 2; i < len(text); i++ {
+			if text[i] == '\a' {
+				return i + 1, false
+			}
+			if text[i] == '\x1b' {
+				return min(i+2, len(text)), false
+			}
+		}
+		return len(text), false
+	}
+	return 2, false
+}
