@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/jobspec"
@@ -15,11 +15,14 @@ import (
 
 // runtime is what runs tasks on this machine.
 type runtime struct {
-	engine  *container.Engine // nil: there are no containers
-	network bool              // containers get one
-	images  jobspec.ImageUse
-	text    string // what it is, for people
+	engine *container.Engine // nil: there are no containers
+	images jobspec.ImageUse
+	text   string // what it is, for people
 }
+
+// engineFile, in a data directory, says that its jobs have run in containers: where no engine answers
+// they wait for one, and do not run as processes, which can reach all that the server can.
+const engineFile = "engine"
 
 func (r *runtime) close() {
 	if r.engine != nil {
@@ -27,34 +30,74 @@ func (r *runtime) close() {
 	}
 }
 
-// find looks for a container engine at an address where choice, --runtime, wants one.
-func (r *runtime) find(ctx context.Context, choice, address string) error {
+// find looks for a container engine at an address where choice, --runtime, wants one. had is that jobs
+// of this data directory had one before.
+func (r *runtime) find(ctx context.Context, choice, address string, had bool) error {
 	if choice == "process" {
 		r.text = "processes"
 		return nil
 	}
 	engine, info, err := openEngine(ctx, address)
-	if err != nil && choice == "auto" {
+	late := had && errors.Is(err, container.ErrNoEngine)
+	switch {
+	case late:
+		r.engine, err = lateEngine(address)
+	case err != nil && choice == "auto" && !had:
 		r.text = "processes: " + err.Error()
 		return nil
+	default:
+		r.engine = engine
 	}
 	if err != nil {
 		return err
 	}
 	what := "containers for jobs that name an image, processes for others"
-	r.engine, r.network, r.images = engine, info.Network, jobspec.ImagesUsed
-	if choice == "container" {
+	if r.images = jobspec.ImagesUsed; choice == "container" {
 		what, r.images = "containers", jobspec.ImagesNeeded
 	}
-	parts := []string{fmt.Sprintf("%s (engine %s at %s)", what, info.Version, engine.Host())}
+	if late {
+		r.text = what + fmt.Sprintf(" (no engine answers at %s now: what is to start in a container waits for it)", r.engine.Host())
+		return nil
+	}
+	r.text = what + describe(engine, &info)
+	return nil
+}
+
+func describe(engine *container.Engine, info *container.Info) string {
+	text := fmt.Sprintf(" (engine %s at %s)", info.Version, engine.Host())
 	if !info.Network {
-		parts = append(parts, "it has no network for containers")
+		text += "; it has no network for containers"
 	}
 	if !info.LiveRestore {
-		parts = append(parts, "containers end when it is stopped: start it with --live-restore")
+		text += "; containers end when it is stopped: start it with --live-restore"
 	}
-	r.text = strings.Join(parts, "; ")
-	return nil
+	return text
+}
+
+// remember notes in a data directory whether its jobs may run in containers.
+func (r *runtime) remember(data string) error {
+	path := filepath.Join(data, engineFile)
+	if r.engine == nil {
+		return os.RemoveAll(path)
+	}
+	return os.WriteFile(path, []byte(r.engine.Host()+"\n"), 0o600)
+}
+
+func hadEngine(data string) bool {
+	_, err := os.Lstat(filepath.Join(data, engineFile))
+	return err == nil
+}
+
+// lateEngine is an engine that does not answer yet.
+func lateEngine(address string) (*container.Engine, error) {
+	host, err := container.Host(address)
+	if err == nil {
+		err = alone()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return container.Reach(host)
 }
 
 // openEngine returns the engine at an address, "" for the usual one, if tasks can run there.

@@ -123,7 +123,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.runtime.images = jobspec.ImagesIgnored; d.flags.requireImage {
 		d.runtime.images = jobspec.ImagesRefused
 	}
-	if err := d.runtime.find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST")); err != nil {
+	if err := d.runtime.find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST"), hadEngine(d.flags.data)); err != nil {
 		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
 	}
 	defer d.runtime.close()
@@ -141,6 +141,9 @@ func (d *daemon) run(ctx context.Context) error {
 	defer d.store.Close()
 	if err := d.store.Room(); err != nil {
 		d.log.Warn("jobs are refused until there is more room", "error", err)
+	}
+	if err := d.runtime.remember(d.flags.data); err != nil {
+		return err
 	}
 	if err := d.openEngine(ctx); err != nil {
 		return err
@@ -180,7 +183,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		Secrets: func(id sched.JobID) (map[string]string, error) {
 			return d.store.Secrets(context.WithoutCancel(ctx), id)
 		},
-		Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Network: d.runtime.network, Log: d.log, Path: d.app.env("PATH"),
+		Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Log: d.log, Path: d.app.env("PATH"),
 	})
 	if err != nil {
 		return err

@@ -39,6 +39,25 @@ type boxes struct {
 	e      *Executor
 	engine *container.Engine // nil: there are no containers
 	mu     sync.Mutex        // one task at a time finds out what an image's name stands for
+	info   *container.Info   // nil: it has not answered yet
+}
+
+// about is what the engine says of itself, once it answers.
+func (b *boxes) about() (*container.Info, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.info != nil {
+		return b.info, nil
+	}
+	info, err := b.engine.Info(b.e.ctx)
+	if err == nil {
+		err = info.Usable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.info = &info
+	return b.info, nil
 }
 
 // runs reports whether a task of a role runs in a container.
@@ -82,7 +101,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 		Env:     hideDevices(),
-		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Network: b.e.o.Network,
+		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Network: b.info.Network,
 		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
 		Mounts: mounts,
 	}}
@@ -124,7 +143,7 @@ func (b *boxes) folders(t *task) ([]container.Mount, error) {
 // gang are the tasks that a task in a container meets; nil where they have no network, or where
 // one of them is a process, which has no address that containers reach.
 func (b *boxes) gang(t *task) []int32 {
-	if !b.e.o.Network {
+	if !b.info.Network {
 		return nil
 	}
 	var tasks []int32
@@ -202,17 +221,40 @@ func (b *boxes) labels(t *task) map[string]string {
 		labelTop + "attempt": t.at.id.String(), labelTop + "task": fmt.Sprint(t.n)}
 }
 
-// sweep removes the containers of attempts that are not known, with what runs in them.
-func (b *boxes) sweep(known map[string]bool) (names []string) {
+// sweepPause is between looks for an engine that does not answer when a server starts.
+const sweepPause = 5 * time.Second
+
+// sweep removes the containers of attempts that are not known, with what runs in them; where no
+// engine answers as soon as one does.
+func (b *boxes) sweep(known map[string]bool) []string {
 	if b.engine == nil {
 		return nil
 	}
+	names, err := b.remove(known)
+	if err == nil {
+		return names
+	}
+	b.e.o.Log.Warn("look for containers of unknown attempts; it is tried again", "error", err)
+	b.e.wg.Go(func() {
+		for err != nil {
+			select {
+			case <-b.e.ctx.Done():
+				return
+			case <-time.After(sweepPause):
+			}
+			_, err = b.remove(known)
+		}
+	})
+	return nil
+}
+
+func (b *boxes) remove(known map[string]bool) (names []string, err error) {
 	ctx := context.Background() // each call has its own limit
 	found, err := b.engine.List(ctx, labelTop+"cluster", b.e.o.Cluster)
 	if err != nil {
-		b.e.o.Log.Warn("look for containers of unknown attempts", "error", err)
-		return nil
+		return nil, err
 	}
+	b.e.addPresent(known) // what was made until now is known by now
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		attempt, task := found[name][labelTop+"attempt"], found[name][labelTop+"task"]
 		if known[attempt] || !plainTask(attempt, task) {
@@ -225,7 +267,7 @@ func (b *boxes) sweep(known map[string]bool) (names []string) {
 			names = append(names, attempt+"/"+task)
 		}
 	}
-	return names
+	return names, nil
 }
 
 // takeUp has another supervisor care for a task in a container. The container went on

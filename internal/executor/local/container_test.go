@@ -36,7 +36,7 @@ func TestContainerConformance(t *testing.T) {
 		nodes := []cell.NodeName{"a", "b"}
 		w := newWorld(t, func(o *Options) {
 			o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) }
-			o.Engine, o.Network = engine, true
+			o.Engine = engine
 		})
 		h := w.harness(nodes)
 		h.Executor = doer{w, boxImage}

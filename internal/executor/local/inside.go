@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/inbox"
 	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/rights"
 )
@@ -26,7 +26,8 @@ var errImage = errors.New("cannot be used")
 func Inside(args []string) int {
 	s, err := newInside(args)
 	if err == nil {
-		err = wakeAtOrders(s.dir, s.signals)
+		// No signal of the server reaches into a container.
+		err = inbox.Watch(s.dir, []string{stopFile, rotationFile}, func() { s.signals <- unix.SIGUSR1 })
 	}
 	if s == nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -155,44 +156,4 @@ func surroundingsOf(env []string, account rights.Account) []string {
 		out = append(out, "USER="+account.Name)
 	}
 	return out
-}
-
-// wakeAtOrders signals a supervisor whenever the server puts a file into its folder: no
-// signal of the server reaches into a container.
-func wakeAtOrders(dir string, signals chan<- os.Signal) error {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err == nil {
-		_, err = unix.InotifyAddWatch(fd, dir, unix.IN_MOVED_TO)
-	}
-	if err != nil {
-		return fmt.Errorf("watch for orders: %w", err)
-	}
-	go func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := unix.Read(fd, buf)
-			if err != nil && err != unix.EINTR {
-				return
-			}
-			if ordered(buf[:max(n, 0)]) {
-				signals <- unix.SIGUSR1
-			}
-		}
-	}()
-	return nil
-}
-
-// ordered reports whether one of the events is about an order: a supervisor's own files
-// are renamed into the folder, too.
-func ordered(events []byte) bool {
-	for len(events) >= unix.SizeofInotifyEvent {
-		e := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
-		end := min(unix.SizeofInotifyEvent+int(e.Len), len(events))
-		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
-		if name == stopFile || name == rotationFile || e.Mask&unix.IN_Q_OVERFLOW != 0 {
-			return true
-		}
-		events = events[end:]
-	}
-	return false
 }

@@ -42,11 +42,10 @@ type Options struct {
 	// HasNode says whether tasks of a node run here; nil takes every node.
 	HasNode      func(cell.NodeName) bool
 	RequireImage bool // refuse a job with a dockerImage instead of warning, where there is no Engine
-	// Engine runs tasks of jobs that name an image in containers; nil ignores images.
-	// Network says whether containers get a network.
-	Engine  *container.Engine
-	Network bool
-	Log     *slog.Logger
+	// Engine runs tasks of jobs that name an image in containers; nil ignores images. It need not
+	// answer yet: what is to start in a container is refused until it does.
+	Engine *container.Engine
+	Log    *slog.Logger
 
 	Path        string        // PATH of tasks [the usual system folders]
 	Pids        int64         // processes and threads of one task [4,096]

@@ -67,6 +67,9 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	var ignored []string
 	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: alone}
 	if e.boxes.runs(role) {
+		if _, err := e.boxes.about(); err != nil {
+			return nil, nil, &outcome{Refused: err.Error()}
+		}
 		gang := e.boxes.gang(t)
 		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang)}
 		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang), nil

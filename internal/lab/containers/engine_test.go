@@ -88,6 +88,43 @@ func TestGangOutlivesEngine(t *testing.T) {
 	w.noContainers()
 }
 
+// A server that starts while its engine is away knows what runs in containers, and lets what is to
+// start in one wait: as a process it could reach everything that the server can.
+func TestServerStartsWithoutEngine(t *testing.T) {
+	w := newWorld(t, plain, "--live-restore")
+	ref := w.submit(waiting("knows"))
+	w.until(ref, "both tasks run", running(2))
+	w.engine.Kill()
+	w.server.Kill()
+	w.server.Args[len(w.server.Args)-1] = "auto"
+	w.start()
+	w.until(ref, "both tasks run under the next server", running(2))
+	later := w.submit(with("later", image, "test -e /comb/bin/comb"))
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		out, _, _ := w.cli("job", "get", later)
+		if strings.Contains(out, "attempt 2.0.1: ") && strings.Contains(out, "docker.sock") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never refused:\n%s\n%s", out, w.log())
+		}
+	}
+	nodes, _, _ := w.cli("node", "list")
+	if !strings.Contains(nodes, "no engine answers at "+w.engine.Host()+" now: what is to start in a container waits for it") {
+		t.Error(nodes)
+	}
+	w.letGo(ref)
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	if x := j.Tasks[1].Exit; x == nil || x.Code != 8 || j.Tasks[1].Attempt != 1 {
+		t.Errorf("it ended with %+v", x)
+	}
+	w.engine.Run()
+	j = w.until(later, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+	if j.Phase != sched.Succeeded {
+		t.Errorf("the later one is %s: %+v", j.Phase, j.Tasks[0].Exit)
+	}
+}
+
 // A job is stopped while there is no engine: it has its grace, and its own exit code.
 func TestStopWithoutEngine(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")

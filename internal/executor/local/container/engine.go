@@ -84,13 +84,22 @@ func (i *Info) Usable() error {
 	return nil
 }
 
-// Open connects and agrees on a version of the interface. ErrNoEngine says that nothing answers.
-func Open(ctx context.Context, host string) (*Engine, error) {
+// Reach is a connection to an engine that need not answer yet.
+func Reach(host string) (*Engine, error) {
 	c, err := client.New(client.WithHost(host))
 	if err != nil {
 		return nil, fmt.Errorf("container engine at %s: %w", host, err)
 	}
-	e := &Engine{c: c, host: host}
+	return &Engine{c: c, host: host}, nil
+}
+
+// Open connects and agrees on a version of the interface. ErrNoEngine says that nothing answers.
+func Open(ctx context.Context, host string) (*Engine, error) {
+	e, err := Reach(host)
+	if err != nil {
+		return nil, err
+	}
+	c := e.c
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	if !Answers(host) {
