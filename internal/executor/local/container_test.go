@@ -4,6 +4,7 @@ package local
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
@@ -42,4 +43,18 @@ func TestContainerConformance(t *testing.T) {
 		h.Executor = doer{w, boxImage}
 		return h
 	})
+}
+
+// A task that forks without end is stopped by its limit, and ends.
+func TestContainerPids(t *testing.T) {
+	engine := openBoxes(t)
+	w := newWorld(t, func(o *Options) { o.Engine, o.Pids = engine, 20 })
+	a := w.action(1, "i=0; while sleep 600 & do i=$((i+1)); echo started $i; done")
+	doer{w, boxImage}.Do(a)
+	if x := w.exit(); x.Code == 0 {
+		t.Errorf("it ended with %+v", x)
+	}
+	if n := strings.Count(w.output(a.Attempt, 0, Stdout), "started"); n < 5 || n > 20+insidePids {
+		t.Errorf("%d processes started, with a limit of 20", n)
+	}
 }
