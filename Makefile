@@ -16,7 +16,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo walk test test-container check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo walk test test-python test-container check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -42,6 +42,10 @@ LONGEST = ./internal/lab ./internal/script ./internal/executor/local ./internal/
 
 test: ## runs all tests (under 10 minutes on 2 cores; live tests wait most of their time, so four packages at a time)
 	$(GO) test -p 4 -timeout 20m $(LONGEST) ./...
+
+test-python: ## runs the programs of examples/, alone and as tasks (needs python3; under two minutes)
+	$(GO) vet -tags python ./examples ./internal/executor/local
+	$(GO) test -count=1 -timeout 10m -tags python -run Python ./examples ./internal/executor/local
 
 test-container: ## runs the tests of containers: needs root, and Debian's docker.io, iptables and busybox-static (under 5 minutes)
 	$(GO) vet -tags container ./internal/lab/containers ./internal/executor/local

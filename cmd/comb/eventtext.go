@@ -156,6 +156,9 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 	case sched.Upgraded:
 		return fmt.Sprintf("attempt %s is guaranteed again, where it runs", e.Attempt)
 	case sched.AttemptEnded:
+		if e.Cause == sched.EndPlatform && e.Message != "" { // which says what it was
+			return fmt.Sprintf("attempt %s over: %s", e.Attempt, e.Message)
+		}
 		return fmt.Sprintf("attempt %s over: %s", e.Attempt, causeText(e.Cause)) + because(e.Message)
 	case sched.TaskRetried:
 		text := "waits again"

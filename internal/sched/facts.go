@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -154,12 +155,14 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	case a.cause != 0 && !x.Own:
 		t.state = TaskEnded
 	case !x.Cause.Accountable():
+		why := string(x.Cause)
 		if x.Cause == SuspendTimeout {
 			s.jobs[a.job].gangs[a.id.Gang].alone = true
+			why = fmt.Sprintf("%s of task %s-%d: %s", why, s.jobs[a.job].spec.Roles[t.role].Name, t.index, x.Message)
 		}
 		t.state = TaskEnded
 		a.platform = true
-		a.say(string(x.Cause))
+		a.say(why)
 	case x.Code == 0:
 		t.state = TaskSucceeded
 	default:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
 )
 
 // cluster is the walk's cluster file: three machines of two GPUs, of which the first
@@ -148,3 +149,49 @@ func requota(ctx context.Context, w *walk) error {
 		"tenant is %s, preempted %d times", tenant.Phase, tenant.Preempted)
 	return w.stop(ctx, "tenant")
 }
+
+// turns: under a policy that shares, two trainings take turns on blue's GPUs, each frozen while the
+// other runs.
+func turns(ctx context.Context, w *walk) error {
+	file, err := w.write("turns.yaml", fmt.Sprintf(cluster, 2, 1)+"    policy: {name: gandiva, params: {quantum: 1}}\n")
+	if err != nil {
+		return err
+	}
+	if _, err := w.must(ctx, "config", "apply", file); err != nil {
+		return err
+	}
+	names := []string{"turn-a", "turn-b"}
+	for _, name := range names {
+		text := strings.NewReplacer("red}", "blue}", "checkpoint: true", "checkpoint: true, suspendable: true").Replace(fmt.Sprintf(jobFile, name, 150))
+		if file, err = w.write(name+".yaml", text); err != nil {
+			return err
+		}
+		if _, err := w.must(ctx, "job", "submit", file); err != nil {
+			return err
+		}
+	}
+	whole, err := w.must(ctx, "job", "logs", "whole")
+	if err != nil {
+		return err
+	}
+	want := match(weights, whole.out)
+	for _, name := range names {
+		j, err := w.ended(ctx, name)
+		if err != nil {
+			return err
+		}
+		logs, err := w.must(ctx, "job", "logs", name)
+		if err != nil {
+			return err
+		}
+		got := match(weights, logs.out)
+		w.expect(j.Phase == "Succeeded" && j.Tasks[0].Attempt == 1 && got == want,
+			"it succeeds in one attempt, with the parameters of a training that was never frozen", "%s %s in attempt %d, weights %s and %s", name, j.Phase, j.Tasks[0].Attempt, got, want)
+		asleep := sched.Duration(j.Ended-j.Started) - j.Ran
+		w.expect(asleep >= sched.Second, "the other's turns are no time that it ran", "%s ran for %.1f s and was frozen for %.1f s", name, seconds(j.Ran), seconds(asleep))
+	}
+	_, err = w.must(ctx, "config", "apply", w.path("cluster.yaml"))
+	return err
+}
+
+func seconds(d sched.Duration) float64 { return float64(d) / float64(sched.Second) }

@@ -53,6 +53,7 @@ func steps() []step {
 		{"the server is killed under load and comes back", killed},
 		{"a node is cordoned and comes back", cordoned},
 		{"a changed quota is planned, applied and taken back", requota},
+		{"two trainings take turns on the same GPUs, frozen and woken", turns},
 		{"the day is replayed under its own policy and under another", replayed},
 	}
 }

@@ -517,6 +517,8 @@ func (s *supervisor) exit() sched.Exit {
 	case (s.oom || s.spec.outOfMemory() > 0) && (!s.stopped || s.oom):
 		e.Cause = sched.OutOfMemory
 		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)
+	case s.own && e.Code != 0 && s.part.justWoken(s.endedAt):
+		e.Message = fmt.Sprintf("it failed just after a suspension of %v: a time-out of its own may be shorter than that", s.part.slept.Round(time.Second))
 	case s.foreign:
 		e.Cause = sched.SupervisorLost
 		e.Message = "its supervisor was told to end, not by the server"

@@ -35,13 +35,17 @@ const (
 	askedPause  = 20 * time.Millisecond
 	freezePause = 20 * time.Millisecond
 	turnPause   = 20 * time.Millisecond // for others that have not left yet
-	clockPause  = time.Second           // so that a jump of the wall clock is noticed
+	latePause   = 100 * time.Millisecond
+	clockPause  = time.Second // so that a jump of the wall clock is noticed
 )
 
 // stillWithin is how long a tree is tried to be held still. A process may escape SIGSTOP:
 // it waits inside the kernel, or somebody wakes it again and again. It would keep
 // the others of its rotation out for ever.
 const stillWithin = time.Minute
+
+// wakening is how long a task that fails after a suspension may have failed of it.
+const wakening = 10 * time.Second
 
 // contract is how a task is asked to make itself small.
 type contract struct {
@@ -70,9 +74,13 @@ type suspension struct {
 	fresh bool                // it has just started: others may still have the turn before
 	until time.Time           // when an asked task must have acknowledged, when one that is frozen must be still
 	told  map[process.ID]bool // who was asked
+	late  bool                // a suspension was called off after it was asked: its acknowledgement may come yet
 	stops map[process.ID]bool // who is held by SIGSTOP
 	locks turnLocks
-	next  time.Time // when to look again; zero is never
+	next  time.Time  // when to look again; zero is never
+	since sched.Time // when it was last frozen
+	woken sched.Time // when it last went on in its turn, and how long it had been frozen
+	slept time.Duration
 	// after is the end of a turn that it lost because it left the one before so late:
 	// else it would keep the others out for ever.
 	after  sched.Time
@@ -124,6 +132,7 @@ func (s *supervisor) takeTurn() {
 		return
 	}
 	now := time.Now()
+	s.dropLate()
 	wall := wallClock()
 	mine, until := p.turns.at(wall)
 	pause := clockPause
@@ -140,8 +149,11 @@ func (s *supervisor) takeTurn() {
 	default:
 		pause = s.freeze()
 	}
-	if p.turns.always() && p.phase == running || s.stopped {
+	if p.turns.always() && p.phase == running && !p.late || s.stopped {
 		return
+	}
+	if p.late {
+		pause = min(pause, max(latePause, now.Sub(p.until)/8)) // ever more seldom
 	}
 	p.next = now.Add(max(pause, time.Millisecond))
 }
@@ -167,7 +179,7 @@ func (s *supervisor) stayOrGo(mine bool, pause time.Duration) time.Duration {
 		return s.freeze()
 	}
 	_ = os.Remove(s.ackPath()) // a folder with something in it stays, and is no acknowledgement
-	p.phase, p.told = asked, map[process.ID]bool{}
+	p.phase, p.told, p.late = asked, map[process.ID]bool{}, false
 	p.until = time.Now().Add(time.Duration(c.Timeout) * time.Microsecond)
 	return s.awaitAck(time.Now())
 }
@@ -211,7 +223,7 @@ func (s *supervisor) freeze() time.Duration {
 	}
 	for range 20 {
 		if s.still() {
-			s.part.phase = frozen
+			s.part.phase, s.part.since = frozen, wallClock()
 			s.part.locks.leave()
 			if mine, until := s.part.turns.at(wallClock()); mine && s.part.had {
 				s.part.after = until
@@ -264,7 +276,11 @@ func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 	if !p.turns.always() && !p.locks.enterAlone(&p.turns) {
 		return min(turnPause, max(pause, time.Millisecond))
 	}
-	p.had = true
+	if p.phase == frozen && p.had {
+		p.woken = wallClock()
+		p.slept = time.Duration(p.woken-p.since) * time.Microsecond
+	}
+	p.had, p.late = true, p.phase == asked
 	s.allow()
 	s.wake()
 	for one := range p.told {
@@ -280,14 +296,31 @@ func (s *supervisor) allow() {
 	_ = os.Remove(s.ackPath()) // what cannot be removed was no acknowledgement
 }
 
-// wake ends a suspension, however far it is.
+// justWoken reports whether a time is so soon after a suspension that what happened then may be a
+// time-out of the task itself, for which the time that it was frozen counts.
+func (p *suspension) justWoken(at sched.Time) bool {
+	return p.slept >= time.Second && at-p.woken < sched.Time(wakening.Microseconds())
+}
+
+// dropLate takes away an acknowledgement that came when its suspension had been called off: the
+// task waits for that, and may have been about to give it.
+func (s *supervisor) dropLate() {
+	p := &s.part
+	if !p.late || p.phase != running {
+		return
+	}
+	if st, err := os.Lstat(s.ackPath()); err == nil && st.Mode().IsRegular() {
+		s.allow()
+		p.late = false
+	}
+}
+
+// wake ends a suspension, however far it is. An acknowledgement stays: a task that is stopped may
+// have made itself small already.
 func (s *supervisor) wake() {
 	p := &s.part
-	switch p.phase {
-	case running:
+	if p.phase == running {
 		return
-	case asked:
-		s.allow()
 	}
 	if dir := s.freezer(); dir != "" {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0); err != nil {

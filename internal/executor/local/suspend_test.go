@@ -390,3 +390,23 @@ func TestStoppedBetweenForkAndExec(t *testing.T) {
 	}
 	t.Logf("it waited for its child in %d of 300 rounds", waited)
 }
+
+// An acknowledgement that comes when its suspension was called off keeps no task waiting.
+func TestLateAcknowledgement(t *testing.T) {
+	w := newWorld(t)
+	a := cooperative(w.action(1,
+		`small() { echo asked >> $COMB_CHECKPOINT_DIR/log; until [ -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.02; done; : > "$COMB_SUSPEND_FILE"; `+
+			`while [ -e "$COMB_SUSPEND_FILE" ]; do sleep 0.02; done; echo goes on >> $COMB_CHECKPOINT_DIR/log; }`,
+		`trap small USR1`, `while :; do echo ${EPOCHREALTIME/./} >> $COMB_CHECKPOINT_DIR/ticks; sleep 0.01; done`), 60*sched.Second)
+	w.e.Do(a)
+	w.grows(1)
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.eventually("it is asked", func() bool { return w.log(1) == "asked" })
+	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+	time.Sleep(200 * time.Millisecond) // its supervisor hears of that
+	if err := os.WriteFile(filepath.Join(w.e.place.job(1), "checkpoint", "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("it goes on", func() bool { return w.log(1) == "asked goes on" })
+	w.end(a.Attempt)
+}

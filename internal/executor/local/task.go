@@ -574,8 +574,8 @@ func (t *task) tellOutcome(o outcome) {
 		return
 	}
 	x := *o.Exit
-	if x.Own && x.Code != 0 && x.Message == "" {
-		x.Message = t.lastWords()
+	if x.Own && x.Code != 0 && x.Cause == "" {
+		x.Message = bothTexts(t.lastWords(), x.Message)
 	}
 	t.exited(x, false)
 }
@@ -584,4 +584,12 @@ func (t *task) unknown(why string) {
 	t.e.roster.leave(t)
 	t.e.o.Log.Warn("a task's fate is unknown", "attempt", t.at.id, "task", t.n, "reason", why)
 	t.e.tell(sched.TaskUnknown{Attempt: t.at.id, Task: t.n, Reason: why})
+}
+
+// bothTexts makes one text of two of which either may be empty.
+func bothTexts(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }

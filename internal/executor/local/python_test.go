@@ -1,0 +1,180 @@
+//go:build python
+
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// program is a changed copy of a file of examples/, and the command that runs it.
+func (w *world) program(name string, changes ...string) string {
+	w.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", name))
+	if err != nil {
+		w.Fatal(err)
+	}
+	text := string(data)
+	for i := 0; i < len(changes); i += 2 {
+		if strings.Count(text, changes[i]) != 1 {
+			w.Fatalf("%s has not one %q", name, changes[i])
+		}
+		text = strings.Replace(text, changes[i], changes[i+1], 1)
+	}
+	path := filepath.Join(w.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	return "python3 " + path
+}
+
+// late makes rank 1 hear of a signal half a second after rank 0: supervisors ask their tasks each by itself.
+var late = []string{"    signal.signal(sig, note)\n", `    signal.signal(sig, note if rank == 0 else later)
+`, "def receive(", `def later(*args):
+    import threading
+    threading.Timer(0.5, note, args).start()
+
+def receive(`}
+
+// single makes each rank answer for itself, as a program of one process does.
+var single = []string{"if all_asked == size:", "if asked:"}
+
+// training is a gang of two ranks of a program that may be asked.
+func (w *world) training(timeout sched.Duration, changes ...string) sched.Action {
+	a := cooperative(w.action(2, w.program("gang.py", changes...)), timeout)
+	a.Start.Job.Grace = sched.Second
+	role(a).Env = []sched.EnvVar{{Name: "STEPS", Value: "150"}}
+	w.e.Do(a)
+	for range a.Start.Tasks {
+		want[sched.TaskStarted](w)
+	}
+	return a
+}
+
+// acknowledged waits until tasks have said that they are small, or may be large again.
+func (w *world) acknowledged(a sched.Action, small bool, tasks ...int32) {
+	w.Helper()
+	for _, n := range tasks {
+		w.eventually(fmt.Sprintf("task %d is small: %v", n, small), func() bool {
+			_, err := os.Stat(filepath.Join(w.e.place.task(a.Attempt, n), ackFile))
+			return small == (err == nil)
+		})
+	}
+}
+
+var parameters = regexp.MustCompile(`(?m)^parameters (.+)$`)
+
+// trained waits for the ends of both ranks and returns their parameters.
+func (w *world) trained(a sched.Action) (out [2]string) {
+	w.Helper()
+	for range out {
+		if x := w.exit(); x != (sched.Exit{Own: true}) {
+			w.Errorf("a rank ended with %+v", x)
+		}
+	}
+	for n := range out {
+		m := parameters.FindStringSubmatch(w.output(a.Attempt, int32(n), Stdout))
+		if m == nil {
+			w.Fatalf("rank %d printed no parameters: %s", n, w.output(a.Attempt, int32(n), Stderr))
+		}
+		out[n] = m[1]
+	}
+	return out
+}
+
+// A data-parallel gang whose ranks agree is suspended at one step, and comes to the parameters of a run
+// that was not disturbed. One whose ranks answer each for itself is not: rank 0 waits at a step, and
+// rank 1 in the sum of the next.
+func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
+	w := newWorld(t)
+	whole := w.trained(w.training(60 * sched.Second))
+	if whole[0] != whole[1] {
+		t.Errorf("the ranks have %v", whole)
+	}
+	a := w.training(60*sched.Second, late...)
+	for range 2 {
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		w.acknowledged(a, true, 0, 1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+		w.acknowledged(a, false, 0, 1) // each has heard of it
+	}
+	if got := w.trained(a); got != whole {
+		t.Errorf("suspended and resumed it has %v, undisturbed %v", got, whole)
+	}
+	b := w.training(2*sched.Second, append(single, late...)...)
+	w.e.Do(sched.Action{Attempt: b.Attempt, Rotation: never(b.Attempt)})
+	w.acknowledged(b, true, 0)
+	x := want[sched.TaskExited](w)
+	if x.Task != 1 || x.Exit.Cause != sched.SuspendTimeout || !strings.Contains(x.Exit.Message, "within 2s") {
+		t.Errorf("the first end is %+v", x)
+	}
+	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: sched.Second})
+	w.exit()
+}
+
+// A stop that finds the gang suspended, or at work, ends all ranks with a checkpoint of one step, and what
+// goes on from it comes to the parameters of a run that was not disturbed.
+func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
+	w := newWorld(t)
+	whole := w.trained(w.training(60 * sched.Second))
+	for _, suspend := range []bool{true, false} {
+		a := w.training(60*sched.Second, append(late, "peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
+		w.ready(a.Attempt, 1)
+		if suspend {
+			w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+			w.acknowledged(a, true, 0, 1)
+		}
+		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * sched.Second})
+		for range a.Start.Tasks {
+			if x := w.exit(); x != (sched.Exit{Code: 143}) {
+				t.Errorf("suspended %v: %+v", suspend, x)
+			}
+		}
+		again := a
+		again.Attempt.N++
+		w.e.Do(again)
+		if got := w.trained(again); got != whole {
+			t.Errorf("suspended %v: resumed it has %v, undisturbed %v", suspend, got, whole)
+		}
+		if out := w.output(again.Attempt, 0, Stdout); !strings.HasPrefix(out, "goes on at step ") {
+			t.Errorf("suspended %v: the second attempt says %q", suspend, out)
+		}
+	}
+}
+
+// A failure just after a suspension says so: a time-out of the program may have counted while it was frozen.
+func TestPythonTimeoutShorterThanATurnIsTold(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*Options)) {
+		w := newWorld(t, change)
+		program := filepath.Join(t.TempDir(), "collective.py")
+		text := `
+import time
+print("ready", flush=True)
+last = time.monotonic()
+while time.monotonic() - last < 3:
+    last = time.monotonic()
+    time.sleep(0.05)
+raise TimeoutError("all_reduce took longer than 3 s")
+`
+		if err := os.WriteFile(program, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := w.action(1, "python3 "+program)
+		w.e.Do(a)
+		w.ready(a.Attempt, 1)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+		time.Sleep(5 * time.Second)
+		w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: always(a.Attempt)})
+		x := w.exit()
+		if x.Code != 1 || !strings.HasPrefix(x.Message, "TimeoutError: all_reduce took longer than 3 s; it failed just after a suspension of ") {
+			t.Errorf("%+v", x)
+		}
+	})
+}
