@@ -159,7 +159,7 @@ func (a *app) drawLevels(t *table, levels []sched.LevelUse) {
 	if len(levels) == 0 {
 		return
 	}
-	t.head("    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD", "AVOIDED", "NEXT LEFT")
+	t.head("    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD", "CORDONED", "AVOIDED", "NEXT LEFT")
 	for i := range levels {
 		l := &levels[i]
 		var held []string
@@ -171,7 +171,7 @@ func (a *app) drawLevels(t *table, levels []sched.LevelUse) {
 			chain += " (pinned " + string(l.Pinned) + ")"
 		}
 		t.row("    "+chain, string(l.Type), number(l.Wanted), number(l.Cells), number(l.Owned), number(l.Unused), number(l.Free),
-			strings.Join(held, ","), number(l.Lent), number(l.Bad), number(l.Avoided), a.when(l.Until))
+			strings.Join(held, ","), number(l.Lent), number(l.Bad), number(l.Cordoned), number(l.Avoided), a.when(l.Until))
 	}
 }
 

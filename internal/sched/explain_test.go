@@ -348,7 +348,7 @@ func TestLevels(t *testing.T) {
 		t.Fatalf("levels: %+v", got)
 	}
 	for _, l := range got {
-		sum := l.Bad + l.Avoided + l.Lent + l.Free
+		sum := l.Bad + l.Cordoned + l.Avoided + l.Lent + l.Free
 		for _, h := range l.Held {
 			sum += h.Cells
 		}

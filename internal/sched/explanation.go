@@ -84,22 +84,23 @@ type GangReason struct {
 }
 
 // LevelUse counts the cells of one level of a chain as one gang sees them. Each
-// cell is counted once: Cells = Bad + Avoided + sum of Held + Lent + Free.
+// cell is counted once: Cells = Bad + Cordoned + Avoided + sum of Held + Lent + Free.
 type LevelUse struct {
-	Chain   cell.ChainName `json:"chain"`
-	Pinned  cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell
-	Level   cell.Level     `json:"level"`
-	Type    cell.TypeName  `json:"type"`
-	Cells   int32          `json:"cells"`
-	Wanted  int32          `json:"wanted"`          // the gang takes so many, tightly packed here alone
-	Owned   int32          `json:"owned,omitempty"` // its VC is guaranteed so many
-	Unused  int32          `json:"unused"`          // of these, no guaranteed work of the VC uses so many
-	Free    int32          `json:"free"`            // whole cells that nothing stands in the way of
-	Held    []VCCells      `json:"held,omitempty"`  // used or kept by guarantees, by VC
-	Lent    int32          `json:"lent"`            // used by opportunistic work alone
-	Bad     int32          `json:"bad"`             // something in it is bad, cordoned or down
-	Avoided int32          `json:"avoided"`         // the gang may not use all of its nodes
-	Until   Time           `json:"until,omitempty"` // when the first of those in use is left, by declared limits
+	Chain    cell.ChainName `json:"chain"`
+	Pinned   cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell
+	Level    cell.Level     `json:"level"`
+	Type     cell.TypeName  `json:"type"`
+	Cells    int32          `json:"cells"`
+	Wanted   int32          `json:"wanted"`             // the gang takes so many, tightly packed here alone
+	Owned    int32          `json:"owned,omitempty"`    // its VC is guaranteed so many
+	Unused   int32          `json:"unused"`             // of these, no guaranteed work of the VC uses so many
+	Free     int32          `json:"free"`               // whole cells that nothing stands in the way of
+	Held     []VCCells      `json:"held,omitempty"`     // used or kept by guarantees, by VC
+	Lent     int32          `json:"lent"`               // used by opportunistic work alone
+	Bad      int32          `json:"bad"`                // something in it is bad, down or suspect
+	Cordoned int32          `json:"cordoned,omitempty"` // else something in it is cordoned
+	Avoided  int32          `json:"avoided"`            // the gang may not use all of its nodes
+	Until    Time           `json:"until,omitempty"`    // when the first of those in use is left, by declared limits
 }
 
 // VCCells counts cells that a VC's guarantee keeps.

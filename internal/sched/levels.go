@@ -66,10 +66,10 @@ func (s *State) scopes(j *job, g int) []scope {
 
 // leafView is one leaf as a gang sees it.
 type leafView struct {
-	bad, avoided, lent bool
-	own                bool  // guaranteed work of the gang's own VC has it
-	held               int32 // the space whose guarantee has it, 0 for none
-	until              Time  // when it is left, 0 when that is not known
+	bad, cordoned, avoided, lent bool  // cordoned: and well
+	own                          bool  // guaranteed work of the gang's own VC has it
+	held                         int32 // the space whose guarantee has it, 0 for none
+	until                        Time  // when it is left, 0 when that is not known
 }
 
 // lookAtLeaves views the leaves of all tops of a scope, in order.
@@ -94,7 +94,8 @@ func (s *State) lookAtLeaves(j *job, g int, sc *scope) []leafView {
 func (s *State) leafView(r *cell.Request, l cell.LeafID) leafView {
 	f := s.cl.Forest()
 	node := f.Cells[f.Leaves[l]].Node
-	v := leafView{bad: s.leafBad(l), avoided: r.Avoided.Has(node) || r.Allowed != nil && !r.Allowed.Has(node)}
+	cordoned := s.cl.Blame(node) == cell.Cordoned && !s.cl.LeafBad(l)
+	v := leafView{bad: s.leafBad(l) && !cordoned, cordoned: cordoned, avoided: r.Avoided.Has(node) || r.Allowed != nil && !r.Allowed.Has(node)}
 	hold, promised := s.cl.Holder(l)
 	if hold != cell.None {
 		v.lent = s.cl.Alloc(hold).Opportunistic()
@@ -172,6 +173,8 @@ func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) Lev
 		switch space, kind := judgeCell(c, scratch); kind {
 		case cellBad:
 			u.Bad++
+		case cellCordoned:
+			u.Cordoned++
 		case cellAvoided:
 			u.Avoided++
 		case cellHeld:
@@ -207,6 +210,7 @@ type cellKind int8
 const (
 	cellFree cellKind = iota
 	cellBad
+	cellCordoned
 	cellAvoided
 	cellHeld
 	cellLent
@@ -216,10 +220,10 @@ const (
 // does not remove counts, then guarantees, then borrowers. Of a cell that several
 // VCs have a part of, it names the one with most leaves. scratch is all zero.
 func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
-	var bad, avoided, lent bool
+	var bad, cordoned, avoided, lent bool
 	for i := range c {
 		v := &c[i]
-		bad, avoided, lent = bad || v.bad, avoided || v.avoided, lent || v.lent
+		bad, cordoned, avoided, lent = bad || v.bad, cordoned || v.cordoned, avoided || v.avoided, lent || v.lent
 		if v.held > 0 {
 			if scratch[v.held]++; scratch[v.held] > scratch[space] || scratch[v.held] == scratch[space] && v.held < space {
 				space = v.held
@@ -232,6 +236,8 @@ func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
 	switch {
 	case bad:
 		return 0, cellBad
+	case cordoned:
+		return 0, cellCordoned
 	case avoided:
 		return 0, cellAvoided
 	case space > 0:

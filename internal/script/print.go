@@ -258,9 +258,9 @@ func (s *Session) decision(r sched.Record) {
 	case sched.Upgraded:
 		s.line(r.Time, "%s is guaranteed again", s.label(e.Attempt))
 	case sched.Doomed:
-		s.line(r.Time, "bad hardware is charged to %s: its cell %s/%d is %s", e.VC, e.VC, e.Root, s.cellName(e.Cell))
+		s.line(r.Time, "what is out of service is charged to %s: its cell %s/%d is %s", e.VC, e.VC, e.Root, s.cellName(e.Cell))
 	case sched.Spared:
-		s.line(r.Time, "bad hardware is no longer charged to %s (its cell %s/%d)", e.VC, e.VC, e.Root)
+		s.line(r.Time, "what is out of service is no longer charged to %s (its cell %s/%d)", e.VC, e.VC, e.Root)
 	case sched.AttemptEnded:
 		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
 	case sched.TaskRetried:
