@@ -155,6 +155,10 @@ func (c *caretaker) start(script *private) *outcome {
 	if err == nil {
 		err = c.engine.Start(ctx, b.Name, script.encode())
 	}
+	if errors.Is(err, container.ErrInTheWay) {
+		return &outcome{Job: true, Refused: fmt.Sprintf("the image %s %v: it %v in %s, where the task's folders are put: use one without",
+			c.spec.Boxed.Image, errImage, err, insideTop)}
+	}
 	if err != nil {
 		return &outcome{Refused: err.Error(), Job: errors.Is(err, container.ErrNoImage)}
 	}

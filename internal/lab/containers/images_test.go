@@ -157,3 +157,36 @@ func TestProcessOneSpeaks(t *testing.T) {
 		}
 	}
 }
+
+// Images whose own paths are links or files lead mounts, devices and process 1 nowhere else: the
+// task runs inside, or fails at once as its image's fault, and the node is not blamed.
+func TestImagesOfLinks(t *testing.T) {
+	w := newWorld(t, plain)
+	images := []map[string]string{
+		{"comb": "-> /etc"}, {"comb": "-> " + w.dir}, {"proc": "-> /tmp"}, {"dev": "-> /tmp"}, {"sys": "-> /etc"}, {"comb": "a file"},
+		{"comb/private": "-> /etc"}, {"dev/null": "-> /etc/passwd"}, {"comb/work": "-> /proc/1/root"}, {"comb/bin/comb": "-> /bin/sh"},
+	}
+	refs := make([]string, len(images))
+	for i, files := range images {
+		name := fmt.Sprintf("local.test/links-%d:1", i)
+		w.engine.Import(name, files)
+		refs[i] = w.submit(with(fmt.Sprintf("links-%d", i), name, "echo of the task > comb-was-here"))
+	}
+	const taken = "it has something of its own in /comb, where the task's folders are put: use one without"
+	for i, files := range images {
+		j := w.until(refs[i], "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+		if x := j.Tasks[0].Exit; j.Tasks[0].Attempt != 1 || files["comb"] == "a file" && !strings.HasSuffix(x.Message, taken) {
+			t.Errorf("%v: attempt %d ended with %+v", files, j.Tasks[0].Attempt, x)
+		}
+	}
+	for _, dir := range []string{"/", "/etc", "/etc/work", w.dir, filepath.Join(w.dir, "work"), "/tmp"} {
+		if _, err := os.Lstat(filepath.Join(dir, "comb-was-here")); err == nil {
+			t.Errorf("a task wrote to %s of this machine", dir)
+		}
+	}
+	nodes, err := w.client.Nodes(w.Context())
+	if err != nil || nodes.Nodes[0].Suspect != 0 {
+		t.Errorf("the node is blamed: %+v, %v", nodes.Nodes, err)
+	}
+	w.noContainers()
+}

@@ -30,6 +30,9 @@ var ErrNoImage = errors.New("is not on this machine")
 // ErrNotName says that a text is no image's name.
 var ErrNotName = errors.New("is not the name of an image")
 
+// ErrInTheWay says that an image has something in the place of a mount.
+var ErrInTheWay = errors.New("has something of its own")
+
 // ErrExists says that there is a container of that name: it was made before.
 var ErrExists = errors.New("there is a container of that name")
 
@@ -247,7 +250,15 @@ func (e *Engine) Create(ctx context.Context, b *Box) error {
 	return nil
 }
 
-// Start starts a container and hands its process 1 the input, which then ends.
+// inTheWay reports that the start of a container failed since its image has a file or a link where
+// something is to be mounted. Engines say that in words only.
+func inTheWay(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "error mounting") && strings.Contains(text, "to rootfs at")
+}
+
+// Start starts a container and hands its process 1 the input, which then ends. ErrInTheWay says
+// that its image cannot have the mounts.
 func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -256,7 +267,11 @@ func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 		return fmt.Errorf("reach into the container: %s", reason(err))
 	}
 	defer a.Close()
-	if _, err := e.c.ContainerStart(ctx, name, client.ContainerStartOptions{}); err != nil {
+	_, err = e.c.ContainerStart(ctx, name, client.ContainerStartOptions{})
+	if err != nil && inTheWay(err) {
+		return ErrInTheWay // the engine's words name folders of this machine
+	}
+	if err != nil {
 		return fmt.Errorf("start the container: %s", reason(err))
 	}
 	_ = a.Conn.SetWriteDeadline(time.Now().Add(startWithin)) // a socket takes one

@@ -143,7 +143,7 @@ func (e *Engine) Containers() []string {
 	return names
 }
 
-// Import makes an image of busybox and a few files, by path without the first slash. Changes are lines of a Dockerfile,
+// Import makes an image of busybox and a few files, by path without the first slash, or links ("-> TARGET"). Changes are lines of a Dockerfile,
 // such as "USER 1000".
 func (e *Engine) Import(ref string, files map[string]string, changes ...string) {
 	e.t.Helper()
@@ -243,8 +243,13 @@ func (p *pack) put(h tar.Header, data string) {
 	}
 }
 
+// files puts files; a text that begins with "-> " makes a link to what follows.
 func (p *pack) files(files map[string]string) {
 	for name, text := range files {
+		if target, ok := strings.CutPrefix(text, "-> "); ok {
+			p.put(tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target, Mode: 0o777}, "")
+			continue
+		}
 		p.put(tar.Header{Name: name, Mode: 0o755}, text)
 	}
 }
