@@ -285,7 +285,10 @@ type doer struct {
 func (d doer) Do(a sched.Action) {
 	if a.Start != nil {
 		for i := range a.Start.Job.Roles {
-			a.Start.Job.Roles[i].Launch.Image = d.image
+			l := &a.Start.Job.Roles[i].Launch
+			if l.Image = d.image; d.image != "" {
+				l.MilliCPU = max(l.MilliCPU, 1000) // process 1 starts within it
+			}
 		}
 	}
 	d.w.e.Do(a)
