@@ -71,6 +71,9 @@ func describe(engine *container.Engine, info *container.Info) string {
 	if !info.LiveRestore {
 		text += "; containers end when it is stopped: start it with --live-restore"
 	}
+	if old := container.OldRunc(info.Runc); old != "" {
+		text += "; " + old
+	}
 	return text
 }
 

@@ -70,6 +70,7 @@ type Info struct {
 	Version string // of the engine
 	API     string // version of the interface that both speak
 	Runtime string // the default runtime's name
+	Runc    string // version of the program that makes containers; "" where the engine does not say
 	// Network is false for an engine without a bridge: containers get no network.
 	Network bool
 	// LiveRestore is true where containers outlive the engine.
@@ -138,6 +139,13 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	i.Remapped = slices.ContainsFunc(r.Info.SecurityOptions, func(o string) bool {
 		return strings.HasPrefix(o, "name=userns") || strings.HasPrefix(o, "name=rootless")
 	})
+	if v, err := e.c.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil { // an engine that is too old names no parts
+		for _, part := range v.Components {
+			if part.Name == "runc" {
+				i.Runc = part.Version
+			}
+		}
+	}
 	_, err = e.c.NetworkInspect(ctx, bridge, client.NetworkInspectOptions{})
 	i.Network = err == nil
 	return i, nil
