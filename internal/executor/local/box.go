@@ -264,8 +264,8 @@ func (c *caretaker) look() {
 		return
 	}
 	c.kill = "process 1 of its container had not ended the task when its grace was over"
-	if err := c.connect(); err == nil {
-		err = c.engine.Kill(context.Background(), c.spec.Boxed.Box.Name)
+	if c.connect() == nil {
+		_ = c.engine.Kill(context.Background(), c.spec.Boxed.Box.Name) // it is tried again
 	}
 	c.one.Signal(unix.SIGKILL) // also where no engine answers
 }
