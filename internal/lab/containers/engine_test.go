@@ -62,14 +62,14 @@ func (w *world) held() int {
 func TestGangOutlivesEngine(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
 	ref := w.submit(waiting("outlives"))
-	j := w.until(ref, "both tasks run", running(2))
+	w.until(ref, "both tasks run", running(2))
 	w.engine.Kill()
 	time.Sleep(2 * time.Second) // longer than caretakers take to look again
-	if j = w.until(ref, "both tasks still run", running(2)); !alive(j) || w.held() != 2 {
+	if j := w.until(ref, "both tasks still run", running(2)); !alive(j) || w.held() != 2 {
 		t.Fatalf("%d leaves are held by %+v", w.held(), j.Tasks)
 	}
 	w.letGo(ref)
-	j = w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
 	for i, task := range j.Tasks {
 		if task.Exit == nil || task.Exit.Code != int32(7+i) || task.Attempt != 1 {
 			t.Errorf("task %d ended with %+v in attempt %v", i, task.Exit, task.Attempt)
