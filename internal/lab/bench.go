@@ -23,7 +23,8 @@ import (
 const (
 	benchClients  = 64
 	benchTime     = 10 * time.Second
-	benchStarts   = 100 // submissions whose first instruction is waited for
+	benchDeep     = 60_000 // jobs that wait when submissions are measured again
+	benchStarts   = 100    // submissions whose first instruction is waited for
 	idleTime      = 10 * time.Second
 	stuckStreams  = 250 // event streams that nobody reads
 	stuckTime     = 15 * time.Second
@@ -55,7 +56,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.watch.end() // what watches would be measured too
 	b := &bench{lab: l, out: out, client: l.watch.client}
-	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.recovery, b.stuck} {
+	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.crowded, b.recovery, b.stuck} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w; the server said:\n%s", err, l.server.tail(0))
 		}
@@ -207,6 +208,21 @@ func (b *bench) submissions(ctx context.Context) error {
 			return err
 		}
 	}
+	return b.submitting(ctx, 0)
+}
+
+// crowded measures the same where many jobs wait already.
+func (b *bench) crowded(ctx context.Context) error {
+	if b.lab.opts.Jobs < benchDeep {
+		return nil // as many would not wait: -jobs says how many the run may make
+	}
+	if err := b.flood(ctx, func() bool { return b.sent.Load() >= benchDeep }, func(time.Duration) {}); err != nil {
+		return err
+	}
+	return b.submitting(ctx, benchDeep)
+}
+
+func (b *bench) submitting(ctx context.Context, waiting int) error {
 	var mu sync.Mutex
 	var all []time.Duration
 	began := time.Now()
@@ -219,9 +235,9 @@ func (b *bench) submissions(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began)
-	clients := strconv.Itoa(benchClients)
-	b.figure("comb_durable_submissions", float64(len(all))/took.Seconds(), "1/s", "clients", clients)
-	b.quantiles("comb_durable_submission", all, "clients", clients)
+	labels := []string{"clients", strconv.Itoa(benchClients), "waiting", strconv.Itoa(waiting)}
+	b.figure("comb_durable_submissions", float64(len(all))/took.Seconds(), "1/s", labels...)
+	b.quantiles("comb_durable_submission", all, labels...)
 	return nil
 }
 

@@ -20,7 +20,7 @@ const (
 	forwardMost = 100 // steps until declared ends let it start
 	// copiedMost is how many jobs all these copies may have together: what is tried takes as long
 	// where many wait as where few do, and what is left untried is said.
-	copiedMost = 1_000_000
+	copiedMost = 600_000
 )
 
 // suggester looks for changes that would let one gang start.
