@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,12 @@ import (
 )
 
 func (a *app) jobExplain() *cobra.Command {
-	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits, which jobs are ahead, what would let it start, and when it will",
+	return a.withJob(&cobra.Command{Use: "explain JOB", Short: "Say why a job waits, which jobs are ahead, what would let it start, and when it will; or how it runs, stops or ended",
 		Long: `Say why a job waits: the reason, the cells of every level that it could use, which
 jobs are ahead of it and which hold what it wants. Below stand changes that would let
 it start now, each tried by the code that decides, and an estimate of when it starts if
-nothing is changed. docs/explain.md describes it all; comb job submit --dry-run tells the same
+nothing is changed. Of a job that runs it says how far it is and when it likely ends; of one that is being stopped why,
+and which tasks still live; of one that has ended how, which tasks failed, and where their logs are. docs/explain.md describes it all; comb job submit --dry-run tells the same
 of a job that is not submitted.`},
 		func(ctx context.Context, client *rest.Client, ref string) error {
 			ex, err := client.Explain(ctx, ref)
@@ -51,10 +53,117 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	switch {
 	case ex.Demoted:
 		t.line("  it runs as opportunistic, without its guarantee, until room for that returns")
-	case len(ex.Gangs)+len(ex.Shares) == 0 && !ex.Phase.Ended():
+	case len(ex.Gangs)+len(ex.Shares) == 0 && ex.Status == nil:
 		t.line("  nothing of it waits")
 	}
+	if ex.Status != nil {
+		t.standing(ex.Status)
+	}
 	a.drawReasons(t, ex)
+}
+
+// standing tells how a job stands that runs, is being stopped, or has ended.
+func (t *table) standing(j *sched.JobStatus) {
+	if j.Phase.Ended() {
+		t.ended(j)
+		return
+	}
+	for i := range j.Attempts {
+		k := &j.Attempts[i]
+		switch k.State {
+		case sched.AttemptStarting:
+			t.line("  attempt %s was given its GPUs and CPUs %s, and starts", k.ID, t.app.when(k.Placed))
+		case sched.AttemptRunning, sched.AttemptSuspended:
+			t.line("  attempt %s runs since %s on %s", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
+		case sched.AttemptStopping:
+			t.line("  attempt %s was told to stop %s: %s; %s", k.ID, t.app.when(k.Told), causeText(k.Cause), living(j, k.ID))
+		}
+	}
+	if o := j.Outlook; o != nil {
+		if o.At != 0 {
+			t.line("  %s of its steps are done, as reported %s", doneText(o), t.app.when(o.At))
+		}
+		switch {
+		case o.Ends == 0 && o.Basis != "":
+			t.line("  when it ends is not known: %s", o.Basis)
+		case o.Ends != 0 && o.Last:
+			t.line("  it ends at the latest %s, by %s", t.app.when(o.Ends), o.Basis)
+		case o.Ends != 0:
+			t.line("  it likely ends %s, by %s", t.app.when(o.Ends), o.Basis)
+		}
+	}
+	t.often(j)
+}
+
+// ended tells how a job ended, and where to look.
+func (t *table) ended(j *sched.JobStatus) {
+	text := fmt.Sprintf("  it ended %s", t.app.when(j.Ended))
+	if j.Started == 0 {
+		text += ", and never ran"
+	} else if j.Ran > 0 {
+		text += fmt.Sprintf(", after it had run for %s", span(j.Ran))
+	}
+	t.line("%s: %s", text, j.Cause)
+	if j.Message != "" {
+		t.line("  %s", j.Message)
+	}
+	t.often(j)
+	failed := 0
+	for i := range j.Tasks {
+		k := &j.Tasks[i]
+		if k.State != sched.TaskFailed {
+			continue
+		}
+		if failed++; failed > maxFailed {
+			t.line("  and more: see comb job get %s", j.Name)
+			return
+		}
+		t.line("  task %s-%d on %s: %s; its log: comb job logs --task %s-%d %d", k.Role, k.Index, k.Node, exitText(k.Exit), k.Role, k.Index, j.ID)
+	}
+}
+
+// maxFailed is how many failed tasks an explanation names.
+const maxFailed = 5
+
+// often says how often a job was tried again or gave way.
+func (t *table) often(j *sched.JobStatus) {
+	for _, text := range [][2]string{{"tried again: ", retries(j)}, {"preempted: ", preempted(j)}} {
+		if text[1] != "" {
+			t.line("  %s%s", text[0], text[1])
+		}
+	}
+}
+
+// nodesOf are the nodes of an attempt, each once.
+func nodesOf(j *sched.JobStatus, id sched.AttemptID) string {
+	var out []string
+	for i := range j.Tasks {
+		if k := &j.Tasks[i]; k.Gang == id.Gang && k.Attempt == id.N && !slices.Contains(out, string(k.Node)) {
+			out = append(out, string(k.Node))
+		}
+	}
+	if n := len(out) - 8; n > 0 {
+		out = append(out[:8], fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(out, ", ")
+}
+
+// living says which tasks of an attempt that was told to stop are still there.
+func living(j *sched.JobStatus, id sched.AttemptID) string {
+	var names []string
+	all := 0
+	for i := range j.Tasks {
+		if k := &j.Tasks[i]; k.Gang == id.Gang && k.Attempt == id.N {
+			if all++; k.State == sched.TaskStopping || k.State == sched.TaskIsUnknown {
+				names = append(names, fmt.Sprintf("%s-%d", k.Role, k.Index))
+			}
+		}
+	}
+	text := fmt.Sprintf("%d of its %s still live", len(names), count(all, "task", "tasks"))
+	if len(names) == 0 {
+		return text
+	}
+	return text + ": " + strings.Join(names[:min(len(names), 8)], ", ")
 }
 
 // micros are instants in the notes of policies.
@@ -189,6 +298,8 @@ func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief) {
 func (a *app) brief(j *sched.JobBrief) string {
 	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %s", j.Name, j.Job, j.User, j.VC, priority(j.Priority), j.Takes)
 	switch {
+	case j.Ends != 0 && j.Likely:
+		text += fmt.Sprintf(", likely ends %s (%s)", a.when(j.Ends), j.Basis)
 	case j.Ends != 0:
 		text += fmt.Sprintf(", ends at the latest %s (%s)", a.when(j.Ends), j.Basis)
 	case j.Basis != "":

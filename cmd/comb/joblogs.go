@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/lines"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -99,7 +99,7 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 	if l.follow && len(tasks) > maxFollowed {
 		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Name, len(tasks), maxFollowed)
 	}
-	onto := a.screen()
+	onto := lines.NewScreen(terminal(a.out), terminal(a.errs))
 	var wg sync.WaitGroup
 	errs := make(chan error, 2*len(tasks))
 	for _, t := range tasks {
@@ -107,20 +107,20 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 			if l.stream != "" && l.stream != s {
 				continue
 			}
-			w := &lineWriter{screen: onto, out: a.out}
+			out, prefix := a.out, ""
 			if s == "stderr" {
-				w.out = a.errs
+				out = a.errs
 			}
-			w.term = terminal(w.out) != nil
 			if len(tasks) > 1 {
-				w.prefix = fmt.Sprintf("%s-%d | ", t.Role, t.Index)
+				prefix = fmt.Sprintf("%s-%d | ", t.Role, t.Index)
 			}
+			w := onto.Writer(out, terminal(out) != nil, prefix)
 			tail := &logTail{client: client, job: j, out: w, follow: l.follow, task: t,
 				query: rest.LogQuery{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index, Attempt: l.attempt,
 					Stream: s, Offset: l.offset, Tail: l.tail, Follow: l.follow}}
 			run := func() {
 				errs <- tail.run(ctx, l.attempt > 0)
-				w.finish()
+				w.Finish()
 			}
 			if l.follow {
 				wg.Go(run)
@@ -138,9 +138,6 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 	}
 	return nil
 }
-
-// screen is what logs are printed on.
-func (a *app) screen() *screen { return &screen{term: cmp.Or(terminal(a.out), terminal(a.errs))} }
 
 // terminal is a stream as the terminal that it is, or nil.
 func terminal(w io.Writer) *os.File {

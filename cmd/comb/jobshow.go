@@ -18,11 +18,11 @@ import (
 )
 
 func (a *app) drawJobs(t *table, list []rest.Job) {
-	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "WAIT/RUN", "SUBMITTED")
+	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "WAIT/RUN", "LEFT", "SUBMITTED")
 	for i := range list {
 		j := &list[i]
 		t.row(string(j.Name), number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
-			reason(j), number(j.GPUs), tasksText(j), a.waitRun(j), a.when(j.Submitted))
+			reason(j), number(j.GPUs), tasksText(j), a.waitRun(j), leftText(j.Outlook, a.now(), true), a.when(j.Submitted))
 	}
 }
 
@@ -108,6 +108,37 @@ func (a *app) waitRun(j *rest.Job) string {
 	return a.span(j.Submitted, j.Started) + "/" + ran
 }
 
+// doneText is the part of a job's steps that is done.
+func doneText(o *sched.JobOutlook) string { return fmt.Sprintf("%d.%d%%", o.Done/10, o.Done%10) }
+
+// leftText is how far a job is, as it reports, and when it ends, with what that rests on: in brief, such as
+// "12.5%, 1h4m (reported steps)".
+func leftText(o *sched.JobOutlook, now time.Time, brief bool) string {
+	if o == nil {
+		return ""
+	}
+	var parts []string
+	if o.At != 0 {
+		parts = append(parts, doneText(o))
+	}
+	switch most := ""; {
+	case o.Ends != 0:
+		if o.Last {
+			most = "at most "
+		}
+		text := most + short(max(time.UnixMicro(int64(o.Ends)).Sub(now), 0))
+		if brief {
+			text += " (" + strings.TrimPrefix(o.Basis, "the ") + ")"
+		} else {
+			text += ", by " + o.Basis
+		}
+		parts = append(parts, text)
+	case o.Basis != "" && !brief:
+		parts = append(parts, "not known: "+o.Basis)
+	}
+	return strings.Join(parts, ", ")
+}
+
 func (a *app) jobGet() *cobra.Command {
 	file := false
 	c := &cobra.Command{Use: "get JOB", Short: "Show a job with its tasks"}
@@ -155,7 +186,10 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.row("started", a.when(j.Started))
 	t.row("ended", a.when(j.Ended))
 	t.row("wait/run", a.waitRun(j))
-	for _, often := range [][2]string{{"retries", retries(j)}, {"preempted", preempted(j)}} {
+	if o := j.Outlook; o != nil {
+		t.row("left", leftText(o, a.now(), false))
+	}
+	for _, often := range [][2]string{{"retries", retries(&j.JobStatus)}, {"preempted", preempted(&j.JobStatus)}} {
 		if often[1] != "" {
 			t.row(often[:]...)
 		}
@@ -199,7 +233,7 @@ func refusal(j *rest.Job) string {
 
 // retries says how often a job was tried again after a failure. Some failures are not the job's,
 // and do not count against the retries that it may have.
-func retries(j *rest.Job) string {
+func retries(j *sched.JobStatus) string {
 	switch {
 	case j.Retry == 0:
 		return ""
@@ -210,7 +244,7 @@ func retries(j *rest.Job) string {
 }
 
 // preempted says how often a job gave way, and for which jobs.
-func preempted(j *rest.Job) string {
+func preempted(j *sched.JobStatus) string {
 	switch {
 	case j.Preempted+j.Yielded == 0:
 		return ""

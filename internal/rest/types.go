@@ -166,7 +166,8 @@ type Done struct {
 // Explanation is the core's, with the blockers' names.
 type Explanation struct {
 	sched.Explanation
-	Names []NamedJob `json:"names,omitempty" doc:"The jobs that reasons name"`
+	Status *sched.JobStatus `json:"status,omitempty" doc:"Of a job that runs, is being stopped, or has ended"`
+	Names  []NamedJob       `json:"names,omitempty" doc:"The jobs that reasons name"`
 }
 
 // NamedJob ties a number in a reason to a name.

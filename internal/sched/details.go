@@ -153,15 +153,16 @@ func (s *State) brief(j *job) JobBrief {
 			continue
 		}
 		a := &s.attempts[at]
-		ends, basis := s.declaredEnd(a)
+		end := s.spanOf(a, nil, byReports(s, a))
+		ends, basis := end.late, cmp.Or(end.why, end.basis.text())
 		b.Unknown = b.Unknown || a.state == AttemptUnknown
 		if known = known && ends > 0; known || ends == 0 {
 			b.Basis = basis
 		}
-		b.Ends = max(b.Ends, ends)
+		b.Ends, b.Likely = max(b.Ends, ends), b.Likely || end.basis == basisReported
 	}
 	if !known {
-		b.Ends = 0
+		b.Ends, b.Likely = 0, false
 	}
 	return b
 }

@@ -105,6 +105,7 @@ type forward struct {
 	pace     pace
 	most     int // steps
 	measured Measured
+	declared bool // only what jobs declare counts
 	ends     heap.Heap[plannedEnd]
 	seen     map[AttemptID]AttemptState // as of which the end was planned
 	began    map[JobID]Time             // when jobs first got cells
@@ -193,14 +194,22 @@ func (f *forward) expect(a *attempt) {
 		f.ends.Push(plannedEnd{at: at, id: a.id, exit: Exit{Code: exitStopped}, basis: basisStop})
 		return
 	}
-	b := f.spanOf(a, f.measured)
-	at := b.late
+	b := f.span(a)
+	at, by := b.late, b.basis
 	if f.pace == quick {
-		at = b.early
+		at, by = b.early, b.soon
 	}
 	if at > 0 && (f.pace == quick || b.basis != basisLimit) { // a time limit is kept by the core itself
-		f.ends.Push(plannedEnd{at: max(at, f.at), id: a.id, basis: b.basis})
+		f.ends.Push(plannedEnd{at: max(at, f.at), id: a.id, basis: by})
 	}
+}
+
+// span is when an attempt should end, by all that is known, or by what its job declares alone.
+func (f *forward) span(a *attempt) span {
+	if f.declared {
+		return f.spanOf(a, nil, 0)
+	}
+	return f.spanOf(a, f.measured, byReports(f.State, a))
 }
 
 // end lets an attempt's tasks die, and remembers what it was planned by.
@@ -304,7 +313,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 			if at == none || slices.Contains(ids, b) {
 				continue
 			}
-			if span := f.spanOf(&f.attempts[at], f.measured); span.late == 0 {
+			if span := f.span(&f.attempts[at]); span.late == 0 {
 				ids = append(ids, b)
 				whys = append(whys, fmt.Sprintf("job %s %s", h.spec.Name, span.why))
 			}

@@ -59,6 +59,7 @@ type JobBrief struct {
 	Leaves   int32         `json:"leaves"`            // of all its tasks
 	Takes    string        `json:"takes"`             // what they are, such as "4 GPUs", or "2 GPUs (V100) and 8 CPUs (SLOT)"
 	Ends     Time          `json:"ends,omitempty"`    // at the latest, as it declares; 0 is not known
+	Likely   bool          `json:"likely,omitempty"`  // Ends is not at the latest: it follows from the steps that its tasks report
 	Basis    string        `json:"basis,omitempty"`   // of Ends, or why it is not known
 	Unknown  bool          `json:"unknown,omitempty"` // nothing proves whether it still lives
 }

@@ -216,6 +216,9 @@ func (s *State) applyProgress(e Progress) {
 	}
 	p.At = s.now
 	if e.Step != 0 {
+		if p.FromAt < a.started || e.Step < p.Step {
+			p.From, p.FromAt = e.Step, s.now
+		}
 		p.Step, p.StepAt = e.Step, s.now
 	}
 	p.Total = cmp.Or(e.Total, p.Total)

@@ -107,7 +107,7 @@ func (s *State) endable(j *job, g int) []JobID {
 		if (beside || !s.onUsableChain(j, g, a)) && !s.drainsFor(j, g, a, its) {
 			continue
 		}
-		ends, _ := s.declaredEnd(a)
+		ends := s.spanOf(a, nil, 0).late
 		if ends == 0 {
 			ends = 1<<63 - 1
 		}

@@ -1,10 +1,6 @@
 package sched
 
-import (
-	"encoding/binary"
-	"encoding/hex"
-	"strings"
-)
+import "strings"
 
 // memory is what a State takes memory from for small things that never change once
 // they are made: many at once, since taking memory costs as much as filling it. What
@@ -68,10 +64,7 @@ func (m *memory) text(d digest) string {
 		m.digests = &strings.Builder{}
 		m.digests.Grow(chunkSize * size)
 	}
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(d))
-	var text [size]byte
-	hex.Encode(text[:], b[:])
+	text := d.Hex()
 	m.digests.Write(text[:])
 	all := m.digests.String()
 	return all[len(all)-size:]

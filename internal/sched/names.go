@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/combsched/comb/internal/hashtable"
+	"github.com/combsched/comb/internal/mix"
 )
 
 // nameTable finds the slots of the jobs that have not ended by name. It keeps hashes
@@ -36,7 +37,7 @@ func (t *nameTable) rekey(now Time, seq uint64) {
 func (t *nameTable) hash(name JobName) uint32 {
 	s, h := string(name), t.key^uint64(len(name))
 	for ; len(s) > 8; s = s[8:] {
-		hi, lo := bits.Mul64(h^(four(s)<<32|four(s[4:])), t.key)
+		hi, lo := bits.Mul64(h^(mix.Four(s)<<32|mix.Four(s[4:])), t.key)
 		h = hi ^ lo
 	}
 	var x uint64

@@ -39,6 +39,7 @@ func (s *State) status(j *job) JobStatus {
 		}
 		st.Ran = max(st.Ran, ran)
 	}
+	st.Outlook = s.jobOutlook(j)
 	for i := range j.tasks {
 		t := taskStatus(j, &j.tasks[i])
 		if t.State != TaskWaiting {
@@ -57,7 +58,7 @@ func (s *State) status(j *job) JobStatus {
 func (s *State) finalStatus(j *endedJob) JobStatus {
 	e := &j.end
 	st := s.status(&j.job)
-	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping = e.Phase, e.Cause, e.Message, j.at, false
+	st.Phase, st.Cause, st.Message, st.Ended, st.Stopping, st.Outlook = e.Phase, e.Cause, e.Message, j.at, false, nil
 	if e.Cause == EndSucceeded || e.Cause == EndFailed {
 		if c := j.completing; c != nil && c.Exit == e.Exit {
 			st.Exit = &c.Exit // which never changes
@@ -109,7 +110,7 @@ func (s *State) mayUse(j *job, t *taskRun) amount.Limits {
 
 func (s *State) attemptStatus(a *attempt) AttemptStatus {
 	out := AttemptStatus{ID: a.id, State: a.state, Lazy: a.lazy, Orphaned: a.orphaned, Cause: a.cause,
-		Placed: a.placed, Started: a.started, By: a.by, Message: rare(a.odd).message}
+		Placed: a.placed, Started: a.started, Told: a.told, By: a.by, Message: rare(a.odd).message}
 	if a.state == AttemptRunning && s.suspended(a) {
 		out.State = AttemptSuspended
 	}

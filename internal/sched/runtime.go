@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
@@ -15,6 +16,7 @@ const (
 	basisLimit
 	basisDeclared
 	basisMeasured
+	basisReported
 	basisStop
 )
 
@@ -26,6 +28,8 @@ func (b basis) text() string {
 		return "the declared duration"
 	case basisMeasured:
 		return "the run times of earlier jobs of that name"
+	case basisReported:
+		return "the reported steps"
 	case basisStop:
 		return "its stop"
 	}
@@ -33,56 +37,129 @@ func (b basis) text() string {
 }
 
 // span is between when and when an attempt should end; 0 is not known, and why
-// says so.
+// says so. soon is what the early end rests on, basis the late one.
 type span struct {
 	early, late Time
-	basis       basis
+	soon, basis basis
 	why         string
 }
 
-// spanOf judges when an attempt ends: a time limit ends it at the latest, what
-// its job declares or how long the same ran before says when it likely does.
-func (s *State) spanOf(a *attempt, m Measured) span {
+// spanOf judges when an attempt ends: a time limit ends it at the latest; what its tasks report, else what
+// its job declares or how long the same ran before, says when it likely does. reported is what byReports says;
+// 0 leaves that out.
+func (s *State) spanOf(a *attempt, m Measured, reported Duration) span {
 	spec := s.jobs[a.job].spec
 	seen, measured := m[MeasuredKey{spec.User, namePrefix(spec.Name)}]
-	limit, likely := spec.TimeLimit, spec.Hints.Duration
-	out := span{basis: basisDeclared, why: "declares no time limit"}
-	if likely == 0 && measured {
+	limit, likely, overdue := spec.TimeLimit, spec.Hints.Duration, "runs longer than expected"
+	out := span{basis: basisDeclared}
+	if reported > 0 {
+		likely, out.basis, overdue = reported, basisReported, "runs on after the time that its reported steps need"
+	} else if likely == 0 && measured {
 		likely, out.basis = seen.Mean(), basisMeasured
 	}
+	out.soon = out.basis
 	switch {
 	case a.state == AttemptUnknown:
 		return span{why: "has tasks of which nothing proves whether they still live"}
 	case limit > 0:
 		out.late, out.basis = s.reaches(a, limit), basisLimit
-		out.early = out.late
-		if likely > 0 {
-			out.early = s.reaches(a, min(likely, limit))
+		if likely == 0 || likely >= limit {
+			likely, out.soon = limit, basisLimit
 		}
+		out.early = s.reaches(a, likely)
 	case likely > 0:
 		out.early, out.late = s.reaches(a, likely), s.reaches(a, likely)
 		if out.basis == basisMeasured {
 			out.late = s.reaches(a, max(likely, seen.Max))
 		}
 		if out.late < s.now {
-			return span{why: "runs longer than expected and declares no time limit"}
+			return span{why: overdue + " and declares no time limit"}
 		}
 	default:
-		out.basis = basisNone
-		return out
+		return span{why: "declares no time limit"}
 	}
 	out.early, out.late = max(out.early, s.now), max(out.late, s.now)
 	return out
 }
 
-// declaredEnd is when an attempt ends at the latest by what its job declares, and
-// what that rests on, or why it is not known.
-func (s *State) declaredEnd(a *attempt) (Time, string) {
-	b := s.spanOf(a, nil)
-	if b.late == 0 {
-		return 0, b.why
+// byReports is for how long an attempt will have run when each of its tasks has done the steps that it announced,
+// at the mean rate since its first report; 0 where none said enough. A task that has reported once
+// is taken to have begun with no step done when its attempt started, if that is the gang's first.
+func byReports(s *State, a *attempt) (total Duration) {
+	j := &s.jobs[a.job]
+	for _, o := range j.spec.Gangs[a.id.Gang].Tasks {
+		p := j.tasks[o].progress
+		if a.started == 0 || p == nil || p.Total <= 0 || p.StepAt < a.started {
+			continue
+		}
+		from, since := p.From, p.FromAt
+		if since < a.started || p.Step <= from {
+			if j.gangs[a.id.Gang].ran > 0 {
+				continue
+			}
+			from, since = 0, a.started
+		}
+		later := s.ranSince(a, p.StepAt)
+		took := s.ranSince(a, since) - later
+		if took > 0 && p.Step > from {
+			total = max(total, s.ranFor(a)-later+portion(took, max(p.Total-p.Step, 0), p.Step-from))
+		}
 	}
-	return b.late, b.basis.text()
+	return total
+}
+
+// portion is d times n by m, which is positive, at most 2^50 us (35 years).
+func portion(d Duration, n, m int64) Duration {
+	hi, lo := bits.Mul64(uint64(d), uint64(n))
+	if hi >= uint64(m) {
+		return 1 << 50
+	}
+	q, _ := bits.Div64(hi, lo, uint64(m))
+	return Duration(min(q, 1<<50))
+}
+
+// jobOutlook is how far a job is that runs or is being stopped, and when the last of its gangs ends; nil where
+// nothing is known.
+func (s *State) jobOutlook(j *job) *JobOutlook {
+	out := JobOutlook{}
+	var done, told int64
+	for i := range j.tasks {
+		if p := j.tasks[i].progress; p != nil && p.Total > 0 {
+			done, told, out.At = done+int64(portion(1000, max(min(p.Step, p.Total), 0), p.Total)), told+1, max(out.At, p.StepAt)
+		}
+	}
+	out.Done = int32(done / max(told, 1))
+	known := true
+	for g := range j.gangs {
+		at := j.gangs[g].attempt
+		if at == none || s.attempts[at].state == AttemptReserving {
+			known = known && j.gangs[g].done // it has still to run
+			continue
+		}
+		end := attemptEnd(s, &s.attempts[at])
+		if known = known && end.Ends > 0; end.Ends == 0 || end.Ends >= out.Ends {
+			out.Ends, out.Last, out.Basis = end.Ends, end.Last, end.Basis
+		}
+	}
+	if !known {
+		out.Ends, out.Last = 0, false
+	}
+	if out == (JobOutlook{}) {
+		return nil
+	}
+	return &out
+}
+
+// attemptEnd is when an attempt ends, as its span or its stop says.
+func attemptEnd(s *State, a *attempt) JobOutlook {
+	if a.state == AttemptStopping {
+		return JobOutlook{Ends: a.told.Add(s.jobs[a.job].spec.Grace), Last: true, Basis: "the grace of its stop"}
+	}
+	b := s.spanOf(a, nil, byReports(s, a))
+	if b.late == 0 {
+		return JobOutlook{Basis: "it " + b.why}
+	}
+	return JobOutlook{Ends: b.early, Last: b.soon == basisLimit, Basis: b.soon.text()}
 }
 
 // allocEnd is when an allocation is given back by what the jobs of its members
@@ -90,7 +167,7 @@ func (s *State) declaredEnd(a *attempt) (Time, string) {
 func (s *State) allocEnd(id cell.AllocID) Time {
 	var last Time
 	for at := s.byAlloc[id]; at != none; at = s.attempts[at].mate {
-		end, _ := s.declaredEnd(&s.attempts[at])
+		end := s.spanOf(&s.attempts[at], nil, 0).late
 		if end == 0 {
 			return 0
 		}

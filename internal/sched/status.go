@@ -158,9 +158,19 @@ type JobStatus struct {
 	Cause     EndCause        `json:"cause,omitempty"`
 	Exit      *Exit           `json:"exit,omitempty"`
 	Message   string          `json:"message,omitempty"`
+	Outlook   *JobOutlook     `json:"outlook,omitempty"` // of one that runs or is being stopped
 	Tasks     []TaskStatus    `json:"tasks"`
 	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
 	Notices   []string        `json:"notices,omitempty"`
+}
+
+// JobOutlook is how far a job is, and when it ends.
+type JobOutlook struct {
+	Done  int32  `json:"done,omitempty"`  // of its steps, in parts per thousand: the mean of the tasks that report a total
+	At    Time   `json:"at,omitempty"`    // of the last step that was reported; 0 where none reports a total
+	Ends  Time   `json:"ends,omitempty"`  // likely, or at the latest; 0 is not known
+	Last  bool   `json:"last,omitempty"`  // Ends is when it ends at the latest
+	Basis string `json:"basis,omitempty"` // of Ends, or why it is not known
 }
 
 // TaskStatus is one task's present or last run.
@@ -190,6 +200,8 @@ type TaskProgress struct {
 	Step       int64  `json:"step"`
 	StepAt     Time   `json:"step_at,omitempty"` // when that was reported: At may be of something else
 	Total      int64  `json:"total,omitempty"`
+	From       int64  `json:"from,omitempty"`    // the first step that was reported in the attempt of the last
+	FromAt     Time   `json:"from_at,omitempty"` // when that was
 	Loss       string `json:"loss,omitempty"`
 	LossAt     Time   `json:"loss_at,omitempty"` // when that was reported
 	MemoryMB   int64  `json:"memory_mb,omitempty"`
@@ -214,6 +226,7 @@ type AttemptStatus struct {
 	Cause         EndCause     `json:"cause,omitempty"`
 	Placed        Time         `json:"placed,omitempty"`
 	Started       Time         `json:"started,omitempty"`
+	Told          Time         `json:"told,omitempty"` // when it was told to stop
 	Ended         Time         `json:"ended,omitempty"`
 	Victims       []AttemptID  `json:"victims,omitempty"` // of a reservation, still alive
 	By            *AttemptID   `json:"by,omitempty"`      // the preemptor

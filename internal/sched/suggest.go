@@ -407,7 +407,7 @@ func (t *suggester) afterTime() {
 	if w == nil {
 		return
 	}
-	f := forward{whatIf: w, pace: slow, most: forwardMost}
+	f := forward{whatIf: w, pace: slow, most: forwardMost, declared: true}
 	if at, ok := f.run(t.j.id, t.g); ok {
 		text := "it would start %s from now"
 		switch {

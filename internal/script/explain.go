@@ -102,7 +102,10 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 	}
 	for _, b := range e.Blockers {
 		fmt.Fprintf(&out, "  in the way: %s, %s", b.Name, b.Takes)
-		if b.Ends != 0 {
+		switch {
+		case b.Likely:
+			fmt.Fprintf(&out, ", likely ends at %s", s.clock(b.Ends))
+		case b.Ends != 0:
 			fmt.Fprintf(&out, ", ends by %s", s.clock(b.Ends))
 		}
 		out.WriteString("\n")

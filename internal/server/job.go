@@ -100,6 +100,9 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	}
 	out := rest.Explanation{Explanation: sched.Explanation{
 		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []sched.GangReason{}}}
+	if j.Phase != sched.Waiting {
+		out.Status = &j.JobStatus
+	}
 	if j.Phase.Ended() {
 		return answer(out), nil
 	}

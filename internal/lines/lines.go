@@ -1,7 +1,10 @@
-package main
+// Package lines prints what several tasks print at once, line by line: on a terminal, where a progress bar changes in its
+// place, and in files and pipes. It must not know jobs or servers.
+package lines
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -13,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screen is where several tasks print. On a terminal it shows complete lines, and below them one
+// Screen is where several tasks print. On a terminal it shows complete lines, and below them one
 // line for each task whose last line is still being written, such as a progress bar: each keeps its own place
 // and its task's name, whatever the task prints. Elsewhere lines follow each other.
-type screen struct {
+type Screen struct {
 	mu    sync.Mutex
 	term  *os.File // where the lines that change are drawn; nil where that is no terminal
 	live  []liveLine
@@ -27,13 +30,13 @@ type screen struct {
 type liveLine struct {
 	prefix string // the task
 	text   string
-	from   *lineWriter // of its streams, that printed last
+	from   *Writer // of its streams, that printed last
 }
 
-// lineWriter writes whole lines with a prefix, so that tasks do not mix within
+// Writer writes whole lines with a prefix, so that tasks do not mix within
 // a line. Without a prefix bytes pass as they come.
-type lineWriter struct {
-	screen *screen
+type Writer struct {
+	screen *Screen
 	out    io.Writer
 	term   bool // out is a terminal
 	prefix string
@@ -41,11 +44,21 @@ type lineWriter struct {
 	ended  bool   // the last line ended in a carriage return: a line feed behind it ends no other
 }
 
+// NewScreen is the terminal of the first of some streams that is one, or no terminal; a stream is nil where
+// it is none.
+func NewScreen(streams ...*os.File) *Screen { return &Screen{term: cmp.Or(streams...)} }
+
+// Writer returns what one stream of a task is written to, which goes on to out; terminal says that this is one.
+// prefix is what every line of the task begins with; without one bytes pass as they come.
+func (s *Screen) Writer(out io.Writer, terminal bool, prefix string) *Writer {
+	return &Writer{screen: s, out: out, term: terminal, prefix: prefix}
+}
+
 // maxLine bounds what is kept of a line without an end.
 const maxLine = 64 << 10
 
 // Write implements io.Writer.
-func (w *lineWriter) Write(p []byte) (int, error) {
+func (w *Writer) Write(p []byte) (int, error) {
 	w.screen.mu.Lock()
 	defer w.screen.mu.Unlock()
 	switch {
@@ -62,8 +75,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finish writes a last line that has no end.
-func (w *lineWriter) finish() {
+// Finish writes a last line that has no end.
+func (w *Writer) Finish() {
 	w.screen.mu.Lock()
 	defer w.screen.mu.Unlock()
 	last := lastState(w.rest)
@@ -81,7 +94,7 @@ func (w *lineWriter) finish() {
 
 // states takes in what a task printed, and returns its lines for a file or a pipe: every state of a line that a
 // carriage return overwrites is a line of its own, so that nothing is lost.
-func (w *lineWriter) states(p []byte) []string {
+func (w *Writer) states(p []byte) []string {
 	var out []string
 	w.rest = append(w.rest, p...)
 	for {
@@ -107,7 +120,7 @@ func (w *lineWriter) states(p []byte) []string {
 
 // update takes in what a task printed, and returns the lines that are complete, each as it stood last. What
 // was overwritten of the line that is not complete is forgotten.
-func (w *lineWriter) update(p []byte) []string {
+func (w *Writer) update(p []byte) []string {
 	var out []string
 	w.rest = append(w.rest, p...)
 	for {
@@ -140,7 +153,7 @@ func lastState(line []byte) []byte {
 func blank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
 
 // print puts complete lines of a task on the terminal, and draws the lines that change below them.
-func (s *screen) print(w *lineWriter, lines []string, live string) error {
+func (s *Screen) print(w *Writer, lines []string, live string) error {
 	var out strings.Builder
 	if s.drawn > 0 {
 		fmt.Fprintf(&out, "\x1b[%dA\r\x1b[J", s.drawn)
@@ -162,7 +175,7 @@ func (s *screen) print(w *lineWriter, lines []string, live string) error {
 }
 
 // keep remembers what a task has printed of a line; what its other stream had there gives way to it.
-func (s *screen) keep(w *lineWriter, text string) {
+func (s *Screen) keep(w *Writer, text string) {
 	i := slices.IndexFunc(s.live, func(l liveLine) bool { return l.prefix == w.prefix })
 	hide := blank([]byte(text))
 	switch {
@@ -177,7 +190,7 @@ func (s *screen) keep(w *lineWriter, text string) {
 }
 
 // draw is the lines that change, cut to the terminal's width: the last ones, where it has fewer rows.
-func (s *screen) draw() string {
+func (s *Screen) draw() string {
 	columns, rows := 80, 24
 	if size, err := unix.IoctlGetWinsize(int(s.term.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
 		columns, rows = int(size.Col), int(size.Row)

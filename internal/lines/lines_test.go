@@ -1,0 +1,57 @@
+package lines
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestLineStates: lines of files from other systems, empty lines and bars that are cleared, in whatever pieces they come.
+func TestLineStates(t *testing.T) {
+	for _, c := range []struct{ text, file, terminal string }{
+		{"a\nb\n", "a,b", "a,b"},
+		{"a\r\nb\r\n\r\nc", "a,b,,c", "a,b,,c"},
+		{"\r 1%\r 2%\r 3%\n\n", " 1%, 2%, 3%,", " 3%,"},
+		{"1%\r   \rend\n", "1%,end", "end"},
+		{"x\r\r\ny\r", "x,y", "x,y"},
+	} {
+		for _, piece := range []int{1, 2, 3, len(c.text)} {
+			file, term := &Writer{}, &Writer{}
+			var inFile, onTerminal []string
+			for at := 0; at < len(c.text); at += piece {
+				p := []byte(c.text[at:min(at+piece, len(c.text))])
+				inFile, onTerminal = append(inFile, file.states(p)...), append(onTerminal, term.update(p)...)
+			}
+			for w, to := range map[*Writer]*[]string{file: &inFile, term: &onTerminal} {
+				if last := lastState(w.rest); len(last) > 0 {
+					*to = append(*to, string(last))
+				}
+			}
+			if got := strings.Join(inFile, ","); got != c.file {
+				t.Errorf("%.40q in pieces of %d is %.60q in a file, want %.60q", c.text, piece, got, c.file)
+			}
+			if got := strings.Join(onTerminal, ","); got != c.terminal {
+				t.Errorf("%.40q in pieces of %d is %.60q on a terminal, want %.60q", c.text, piece, got, c.terminal)
+			}
+		}
+	}
+	endless, got := bytes.Repeat([]byte("z"), 1000), [2]int{}
+	file, term := &Writer{}, &Writer{}
+	for range 1000 {
+		for i, lines := range [][]string{file.states(endless), term.update(endless)} {
+			got[i] += len(strings.Join(lines, ""))
+		}
+	}
+	if file, term := len(file.rest), len(term.rest); file > maxLine || term > maxLine || got != [2]int{1_000_000 - file, 1_000_000 - term} {
+		t.Errorf("of a line without an end %d and %d bytes are kept, %v printed", file, term, got)
+	}
+	if got := printable("a\x1b[2A\x1b[31mred\x1b]0;title\a\x07\tb\x1b[?25l\xff", true); got != "a\x1b[31mred    b\ufffd\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+	if got := printable("\x1b[31mred\x1b[0m\x1b", false); got != "red" {
+		t.Errorf("%q", got)
+	}
+	if got := fit("ab漢字c", 5); got != "ab漢" {
+		t.Errorf("%q", got)
+	}
+}
