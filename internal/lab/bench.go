@@ -22,6 +22,7 @@ import (
 
 const (
 	benchClients  = 64
+	benchHolder   = "holder"
 	benchTime     = 10 * time.Second
 	benchDeep     = 60_000 // jobs that wait when submissions are measured again
 	benchStarts   = 100    // submissions whose first instruction is waited for
@@ -56,7 +57,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.watch.end() // what watches would be measured too
 	b := &bench{lab: l, out: out, client: l.watch.client}
-	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.crowded, b.recovery, b.stuck} {
+	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.crowded, b.recovery, b.stuck, b.release} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w; the server said:\n%s", err, l.server.tail(0))
 		}
@@ -200,13 +201,11 @@ func (b *bench) untilEnded(ctx context.Context, ref string) error {
 	}
 }
 
-// submissions measures durable submissions by many clients at once. All nodes
-// are cordoned first: the jobs wait, and no task takes the processors away.
+// submissions measures durable submissions by many clients at once. One job holds the GPU that
+// they want: the others wait, and no task takes the processors away.
 func (b *bench) submissions(ctx context.Context) error {
-	for _, n := range []cell.NodeName{"node-a", "node-b"} {
-		if _, err := b.client.Cordon(ctx, n, "bench"); err != nil {
-			return err
-		}
+	if _, err := b.client.Submit(ctx, rest.SubmitRequest{Source: fmt.Sprintf(benchJobLines, benchHolder, "sleep 1000000")}, ""); err != nil {
+		return err
 	}
 	return b.submitting(ctx, 0)
 }
@@ -302,6 +301,19 @@ func (b *bench) recovery(ctx context.Context) error {
 		return fmt.Errorf("the server came back with %d events of %d", now.Seq, info.Seq)
 	}
 	return b.memory("after recovery")
+}
+
+// release stops the job for which the others wait; they go on waiting, for nodes.
+func (b *bench) release(ctx context.Context) error {
+	for _, n := range []cell.NodeName{"node-a", "node-b"} {
+		if _, err := b.client.Cordon(ctx, n, "bench"); err != nil {
+			return err
+		}
+	}
+	if _, err := b.client.Stop(ctx, benchHolder, ""); err != nil {
+		return err
+	}
+	return b.untilEnded(ctx, benchHolder)
 }
 
 // stuck opens streams of all events from the beginning and reads nothing of them: what they
