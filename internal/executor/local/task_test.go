@@ -695,17 +695,16 @@ func TestLastWords(t *testing.T) {
 func TestEndsOfAnAbsenceAreToldInOrder(t *testing.T) {
 	w := newWorld(t)
 	const tasks = 4
-	a := w.action(tasks, `i=$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX`, `cd $COMB_CHECKPOINT_DIR`,
-		fmt.Sprintf(`until [ -e go -a $i = %d ] || [ -e gone.$((i + 1)) ]; do sleep 0.02; done`, tasks-1), `sleep 0.1; touch gone.$i; exit $i`)
+	a := w.action(tasks, `i=$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX`, `until [ -e $COMB_CHECKPOINT_DIR/go.$i ]; do sleep 0.02; done; exit $i`)
 	w.e.Do(a)
 	for range tasks {
 		want[sched.TaskStarted](w)
 	}
 	w.e.Close()
-	if err := os.WriteFile(filepath.Join(w.e.place.job(1), "checkpoint", "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for n := range int32(tasks) {
+	for n := int32(tasks - 1); n >= 0; n-- {
+		if err := os.WriteFile(filepath.Join(w.e.place.job(1), "checkpoint", fmt.Sprintf("go.%d", n)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		w.eventually("it has ended", func() bool {
 			_, err := os.Stat(filepath.Join(w.e.place.task(a.Attempt, n), outcomeFile))
 			return err == nil
