@@ -296,7 +296,7 @@ func (a *app) accept(ctx context.Context, client *rest.Client, s submission) (re
 // unsure reports whether a submission that ended so may have been accepted.
 func unsure(err error) bool {
 	var lost *rest.Unreachable
-	return errors.As(err, &lost) && !lost.Refused() || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &lost) && !lost.Refused() || rest.CodeOf(err) == rest.CodeUnavailable || errors.Is(err, context.DeadlineExceeded)
 }
 
 // attend follows a job to its end. An interrupt asks to stop it and goes on

@@ -233,7 +233,7 @@ func printable(text string, colors bool) string {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(text)
-		if text = text[n:]; r == '\t' || r >= ' ' && r < 0x7f || r >= 0xa0 {
+		if text = text[n:]; r == '\t' || r >= ' ' && r < 0x7f || r >= 0xa0 && r != '\u202e' && (r < '\u2066' || r > '\u2068') {
 			out.WriteRune(r)
 		}
 	}
@@ -251,8 +251,11 @@ func escape(text string) (n int, color bool) {
 	switch text[1] {
 	case '[':
 		for i := 2; i < len(text); i++ {
-			if text[i] >= 0x40 && text[i] <= 0x7e {
-				return i + 1, text[i] == 'm'
+			switch c := text[i]; {
+			case c < 0x20 || c > 0x7e: // no part of one: it ends here
+				return i, false
+			case c >= 0x40:
+				return i + 1, c == 'm' && strings.Trim(text[2:i], "0123456789;:") == ""
 			}
 		}
 		return len(text), false
@@ -267,5 +270,12 @@ func escape(text string) (n int, color bool) {
 		}
 		return len(text), false
 	}
-	return 2, false
+	i := 1
+	for i < len(text)-1 && text[i] >= 0x20 && text[i] < 0x30 { // such as ESC ( B
+		i++
+	}
+	if text[i] < 0x20 || text[i] > 0x7e {
+		return i, false
+	}
+	return i + 1, false
 }

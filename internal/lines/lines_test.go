@@ -51,6 +51,19 @@ func TestLineStates(t *testing.T) {
 	if got := printable("\x1b[31mred\x1b[0m\x1b", false); got != "red" {
 		t.Errorf("%q", got)
 	}
+	for text, want := range map[string]string{
+		"a\x1b[\x1b8mb":   "amb", // restores the cursor
+		"a\x1b[\b\b\bmb":  "amb", // goes back over the prefix
+		"a\x1b[>4;2mb":    "ab",  // sets up the keyboard
+		"a\x1b[?4mb":      "ab",  // asks the terminal for an answer
+		"a\x1b(Bb\x1b=c":  "abc", // of tput sgr0
+		"a\u202eb\u2066c": "abc", // turns the direction of the text
+		"\x1b[38;5;1mred": "\x1b[38;5;1mred\x1b[0m",
+	} {
+		if got := printable(text, true); got != want {
+			t.Errorf("%q is printed as %q; want %q", text, got, want)
+		}
+	}
 	if got := fit("ab漢字c", 5); got != "ab漢" {
 		t.Errorf("%q", got)
 	}

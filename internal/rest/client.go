@@ -30,6 +30,7 @@ const (
 	maxAnswer         = 256 << 20              // bytes of one JSON answer
 	requestTimeout    = 60 * time.Second       // of one request that is not a stream
 	retryPause        = 200 * time.Millisecond // before the first retry
+	longestPause      = 10 * time.Second       // before another, where the server names it
 )
 
 // Client speaks to one server. It is safe for concurrent use. Reads see what the
@@ -229,7 +230,8 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 }
 
 // write is do for a request with an effect: it carries an idempotency key, so
-// that it can be repeated when the connection breaks, and is repeated twice.
+// that it can be repeated when the connection breaks, or when the server says that it cannot
+// answer for it now, and is repeated twice.
 func (c *Client) write(ctx context.Context, k call, out any) error {
 	if k.header == nil {
 		k.header = map[string]string{}
@@ -242,13 +244,17 @@ func (c *Client) write(ctx context.Context, k call, out any) error {
 	for try := 0; ; try++ {
 		err := c.do(ctx, k, out)
 		var lost *Unreachable
+		var busy *Problem
 		switch {
-		case err == nil || !errors.As(err, &lost):
-			return err
-		case !lost.Refused():
+		case errors.As(err, &lost) && !lost.Refused():
 			broke = err
-		case broke == nil:
-			return err // nobody listens: waiting a moment rarely helps
+		case lost != nil && broke == nil:
+			return err // nothing listens: waiting a moment rarely helps
+		case lost != nil:
+		case errors.As(err, &busy) && busy.Code == CodeUnavailable && busy.Seconds > 0:
+			broke, pause = err, min(time.Duration(busy.Seconds)*time.Second, longestPause)
+		default:
+			return err
 		}
 		if try == 2 {
 			return broke

@@ -57,6 +57,26 @@ func TestRedirectsDoNotCarryTheToken(t *testing.T) {
 	}
 }
 
+// TestUnavailableWritesAreRepeated: a server that cannot answer for a submission now may have taken it.
+func TestUnavailableWritesAreRepeated(t *testing.T) {
+	var keys []string
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		if keys = append(keys, r.Header.Get(rest.HeaderIdempotency)); len(keys) < 2 {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"status": 503, "code": "unavailable", "detail": "it may be accepted"}`))
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte(`{"id": 7}`))
+	})
+	got, err := c.Submit(context.Background(), rest.SubmitRequest{Source: "x"}, "")
+	if err != nil || got.ID != 7 || len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] {
+		t.Errorf("%+v, %v, with the keys %q", got, err, keys)
+	}
+}
+
 // TestWritesAreRepeatedUnderOneKey breaks the connection after the server has
 // taken the request.
 func TestWritesAreRepeatedUnderOneKey(t *testing.T) {

@@ -150,7 +150,7 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	t.exit = s.mem.exits.keep(x)
 	a.alive--
 	switch {
-	case a.cause.Resumes() && t.finished(x):
+	case a.cause.Resumes() && t.finished(a, x):
 		t.state = TaskSucceeded // within its grace: there is nothing left to run again
 	case a.cause != 0 && !x.Own:
 		t.state = TaskEnded
@@ -174,9 +174,9 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 
 // finished reports whether a task that was asked to make room had done all its work
 // when it ended: with code 0, and not before the last step that it announced.
-func (t *taskRun) finished(x Exit) bool {
+func (t *taskRun) finished(a *attempt, x Exit) bool {
 	p := t.progress
-	return x.Code == 0 && x.Cause == "" && (p == nil || p.Total == 0 || p.Step >= p.Total)
+	return x.Code == 0 && x.Cause == "" && (p == nil || p.Total == 0 || p.Step >= p.Total && p.StepAt >= a.started)
 }
 
 func (s *State) applyRefused(e TaskRefused) {

@@ -159,6 +159,9 @@ func attemptEnd(s *State, a *attempt) JobOutlook {
 	if b.late == 0 {
 		return JobOutlook{Basis: "it " + b.why}
 	}
+	if b.early <= s.now { // later than was thought: only the limit is known
+		b.early, b.soon = b.late, b.basis
+	}
 	return JobOutlook{Ends: b.early, Last: b.soon == basisLimit, Basis: b.soon.text()}
 }
 

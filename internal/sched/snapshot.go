@@ -13,7 +13,7 @@ import (
 
 // snapshotVersion is written into every snapshot; another one is refused, and
 // the log is folded instead.
-const snapshotVersion = 2
+const snapshotVersion = 3
 
 // image is a state without what follows from the rest: cells are taken again
 // from the placements, queues and timers are built anew. A snapshot is the image

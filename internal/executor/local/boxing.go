@@ -224,6 +224,9 @@ func (b *boxes) labels(t *task) map[string]string {
 // sweepPause is between looks for an engine that does not answer when a server starts.
 const sweepPause = 5 * time.Second
 
+// takenUp is how long a new supervisor may take to tell that its container had ended before.
+const takenUp = 2 * time.Second
+
 // sweep removes the containers of attempts that are not known, with what runs in them; where no
 // engine answers as soon as one does.
 func (b *boxes) sweep(known map[string]bool) []string {
@@ -281,7 +284,10 @@ func (t *task) takeUp(s *spec) {
 			status.Close() // the file says it, too
 			p := process.Of(child.Pid)
 			t.owned(p)
+			// One that had ended is told by then, in its place among the ends of its gang; for one that lives no end waits.
+			soon := time.AfterFunc(takenUp, t.clear)
 			t.await(s, p, told)
+			soon.Stop()
 			if t.e.ctx.Err() != nil {
 				return
 			}
@@ -295,6 +301,7 @@ func (t *task) takeUp(s *spec) {
 		if said != err.Error() {
 			said = err.Error()
 			t.unknown(said)
+			t.clear()
 		}
 		select {
 		case <-time.After(time.Second):

@@ -153,7 +153,7 @@ func (s *supervisor) takeTurn() {
 		return
 	}
 	if p.late {
-		pause = min(pause, max(latePause, now.Sub(p.until)/8)) // ever more seldom
+		pause = min(pause, max(latePause, now.Sub(p.until)/8)) // more seldom, but always
 	}
 	p.next = now.Add(max(pause, time.Millisecond))
 }
