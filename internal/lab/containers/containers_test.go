@@ -252,6 +252,43 @@ taskRoles:
 	w.noContainers()
 }
 
+// TestFailureIsToldOfAGangTakenUp: a task fails while neither server nor supervisors live, and the other one would wait for it
+// for ever. The next server tells the failure, though the other's container goes on.
+func TestFailureIsToldOfAGangTakenUp(t *testing.T) {
+	w := newWorld(t, devices(t), "--live-restore")
+	ref := w.submit(`
+protocolVersion: 2
+name: waits
+type: job
+prerequisites:
+  - {type: dockerimage, name: box, uri: ` + image + `}
+taskRoles:
+  worker:
+    instances: 2
+    dockerImage: box
+    resourcePerInstance: {gpu: 1, cpu: 1, memoryMB: 128}
+    commands:
+      - while [ $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX = 0 ] || [ ! -e /comb/checkpoint/fail ]; do sleep 0.1; done; exit 3
+`)
+	w.until(ref, "both tasks run", running(2))
+	before := w.supervisors()
+	w.server.Kill()
+	for _, pid := range before {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", "fail"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	j := w.until(ref, "it fails", func(j *rest.Job) bool { return j.Phase == sched.Failed })
+	if e := j.Tasks[1].Exit; e == nil || e.Code != 3 || j.Exit == nil || j.Exit.Code != 3 {
+		t.Errorf("it failed of %+v, task 1 ended with %+v", j.Exit, e)
+	}
+	w.noContainers()
+}
+
 // output checks what a task of the gang printed: each line once and in order.
 func (w *world) output(ref string, task int) {
 	w.Helper()
