@@ -88,7 +88,7 @@ func (c *caretaker) care() int {
 	if code := c.claim(); code != exitDone {
 		return code
 	}
-	if readJSON(c.dir, boxFile, &c.one) != nil || !c.one.Alive() {
+	if readJSON(c.dir, boxFile, &c.one) != nil { // else its death is seen without the engine, too
 		if end := c.begin(script); end != nil {
 			return c.conclude(*end)
 		}
@@ -159,6 +159,10 @@ func (c *caretaker) start(script *private) *outcome {
 		return &outcome{Job: true, Refused: fmt.Sprintf("the image %s %v: it %v in %s, where the task's folders are put: use one without",
 			c.spec.Boxed.Image, errImage, err, insideTop)}
 	}
+	if errors.Is(err, container.ErrUnsure) {
+		c.note("%v", err)
+		return nil // the engine is asked once it answers
+	}
 	if err != nil {
 		return &outcome{Refused: err.Error(), Job: errors.Is(err, container.ErrNoImage)}
 	}
@@ -177,7 +181,10 @@ func (c *caretaker) find() *outcome {
 			}
 			return nil
 		case err == nil && !st.Began:
-			return &outcome{Refused: "its container was made and not started" + colon(st.Error)}
+			// It may be about to start: only when it is gone it never will.
+			if err = c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name); err == nil {
+				return &outcome{Refused: "its container was made and not started" + colon(st.Error)}
+			}
 		case err == nil || errors.Is(err, container.ErrGone):
 			end := c.ended(st)
 			return &end
@@ -264,10 +271,10 @@ func (c *caretaker) look() {
 		return
 	}
 	c.kill = "process 1 of its container had not ended the task when its grace was over"
+	c.one.Signal(unix.SIGKILL) // first, as an engine may answer late or never
 	if c.connect() == nil {
 		_ = c.engine.Kill(context.Background(), c.spec.Boxed.Box.Name) // it is tried again
 	}
-	c.one.Signal(unix.SIGKILL) // also where no engine answers
 }
 
 // expect notes that the task must be over by then; a later one may only shorten it.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,9 @@ import (
 
 // errImage says that an image cannot be used, whatever the machine: another start would not help.
 var errImage = errors.New("cannot be used")
+
+// scriptWithin is how long process 1 waits for the script of its task.
+const scriptWithin = time.Minute
 
 // Inside is process 1 of a task's container: `comb inside UID`. It is the supervisor of a
 // process, only that it ends with all that is in the container, and that the files are in a
@@ -71,7 +75,10 @@ func newInside(args []string) (*supervisor, error) {
 	if err := reserveOutcome(s.dir); err != nil {
 		return s, err
 	}
-	if s.private, err = readPrivate(os.Stdin); err != nil {
+	// An engine that died in the start may have left this container without its script.
+	late := time.AfterFunc(scriptWithin, func() { os.Exit(exitUnable) })
+	s.private, err = readPrivate(os.Stdin)
+	if late.Stop(); err != nil {
 		return s, err
 	}
 	account, err := rights.Lookup(s.spec.Boxed.User)

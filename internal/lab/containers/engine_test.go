@@ -88,6 +88,27 @@ func TestGangOutlivesEngine(t *testing.T) {
 	w.noContainers()
 }
 
+// The engine is killed while it starts a container: whatever had come of that, the job runs once at a time, ends well, and no
+// container is left. Only two: a node that refused three starts within an hour rests for five minutes.
+func TestEngineIsKilledInAStart(t *testing.T) {
+	w := newWorld(t, plain, "--live-restore")
+	for i, after := range []time.Duration{200, 450} {
+		ref := w.submit(with(fmt.Sprintf("start-%d", i), image, "mkdir /comb/checkpoint/runs || exit 9", "sleep 1", "rmdir /comb/checkpoint/runs"))
+		time.Sleep(after * time.Millisecond)
+		w.engine.Kill()
+		time.Sleep(500 * time.Millisecond)
+		w.engine.Run()
+		j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+		if j.Phase != sched.Succeeded {
+			t.Errorf("killed after %v ms it is %s: %+v", int(after), j.Phase, j.Tasks[0].Exit)
+		}
+		t.Logf("killed after %v ms: %d attempts", int(after), j.Tasks[0].Attempt)
+	}
+	w.server.Kill()
+	w.start() // what an engine that was away could not remove, the next server does
+	w.noContainers()
+}
+
 // A server that starts while its engine is away knows what runs in containers, and lets what is to
 // start in one wait: as a process it could reach everything that the server can.
 func TestServerStartsWithoutEngine(t *testing.T) {

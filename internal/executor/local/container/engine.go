@@ -36,6 +36,9 @@ var ErrInTheWay = errors.New("has something of its own")
 // ErrExists says that there is a container of that name: it was made before.
 var ErrExists = errors.New("there is a container of that name")
 
+// ErrUnsure says that the engine's word on a start was lost.
+var ErrUnsure = errors.New("it is not known whether the container was started")
+
 // ErrGone says that there is no container of that name.
 var ErrGone = errors.New("there is no container of that name")
 
@@ -266,7 +269,7 @@ func inTheWay(err error) bool {
 }
 
 // Start starts a container and hands its process 1 the input, which then ends. ErrInTheWay says
-// that its image cannot have the mounts.
+// that its image cannot have the mounts, ErrUnsure that the container may run.
 func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -279,14 +282,26 @@ func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	if err != nil && inTheWay(err) {
 		return ErrInTheWay // the engine's words name folders of this machine
 	}
-	if err != nil {
+	if err != nil && answered(err) {
 		return fmt.Errorf("start the container: %s", reason(err))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", ErrUnsure, reason(err))
 	}
 	_ = a.Conn.SetWriteDeadline(time.Now().Add(startWithin)) // a socket takes one
 	if _, err := a.Conn.Write(input); err != nil {
-		return fmt.Errorf("hand the task its script: %s", reason(err))
+		return fmt.Errorf("%w: hand the task its script: %s", ErrUnsure, reason(err))
 	}
-	return a.CloseWrite()
+	if err := a.CloseWrite(); err != nil {
+		return fmt.Errorf("%w: %s", ErrUnsure, reason(err))
+	}
+	return nil
+}
+
+// answered reports whether an error is what the engine itself says: not that its word was lost.
+func answered(err error) bool {
+	return errdefs.IsInternal(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) || errdefs.IsConflict(err) ||
+		errdefs.IsPermissionDenied(err) || errdefs.IsNotModified(err)
 }
 
 // State is what the engine knows of a container.
