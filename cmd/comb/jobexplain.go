@@ -73,8 +73,10 @@ func (t *table) standing(j *sched.JobStatus) {
 		switch k.State {
 		case sched.AttemptStarting:
 			t.line("  attempt %s was given its GPUs and CPUs %s, and starts", k.ID, t.app.when(k.Placed))
-		case sched.AttemptRunning, sched.AttemptSuspended:
+		case sched.AttemptRunning:
 			t.line("  attempt %s runs since %s on %s", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
+		case sched.AttemptSuspended:
+			t.line("  attempt %s takes turns since %s on %s, and is suspended now", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
 		case sched.AttemptStopping:
 			t.line("  attempt %s was told to stop %s: %s; %s", k.ID, t.app.when(k.Told), causeText(k.Cause), living(j, k.ID))
 		}
