@@ -108,6 +108,7 @@ func TestStopLeavesTheAcknowledgement(t *testing.T) {
 	w.e.Do(a)
 	w.grows(1)
 	w.e.Do(sched.Action{Attempt: a.Attempt, Rotation: never(a.Attempt)})
+	w.eventually("it is asked", func() bool { return w.log(1) == "small" })
 	w.suspended(1)
 	w.end(a.Attempt)
 	if got := w.log(1); got != "small term" {

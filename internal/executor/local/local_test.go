@@ -275,8 +275,7 @@ func (w *world) nextTaskFact(d time.Duration) sched.Fact {
 	}
 }
 
-// doer sends actions to whichever executor is the present one.
-// doer hands actions on; image is given to every role, "" to none.
+// doer hands actions on to whichever executor is the present one; image is given to every role, "" to none.
 type doer struct {
 	w     *world
 	image string
@@ -284,8 +283,11 @@ type doer struct {
 
 func (d doer) Do(a sched.Action) {
 	if a.Start != nil {
-		for i := range a.Start.Job.Roles {
-			l := &a.Start.Job.Roles[i].Launch
+		start, job := *a.Start, *a.Start.Job // the tasks of an action before may still read theirs
+		job.Roles = slices.Clone(job.Roles)
+		start.Job, a.Start = &job, &start
+		for i := range job.Roles {
+			l := &job.Roles[i].Launch
 			if l.Image = d.image; d.image != "" {
 				l.MilliCPU = max(l.MilliCPU, 1000) // process 1 starts within it
 			}
