@@ -88,7 +88,7 @@ func TestMembersOfContainers(t *testing.T) {
 	source := strings.Replace(fmt.Sprintf(gang, "members"), "commands:", "commands:\n"+`
       - told=0; trap 'told=1' USR1
       - if [ $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX = 1 ]; then while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done; exit 0; fi
-      - until grep -q '"index":1' $COMB_MEMBERS_FILE; do sleep 0.1; done; echo "both $(cat $COMB_MEMBERS_FILE)"; told=0; touch /comb/checkpoint/go
+      - until grep -q '"index":1' $COMB_MEMBERS_FILE && grep -q '"index":0' $COMB_MEMBERS_FILE; do sleep 0.1; done; echo "both $(cat $COMB_MEMBERS_FILE)"; told=0; touch /comb/checkpoint/go
       - until [ $told = 1 ]; do sleep 0.1; done; until ! grep -q '"index":1' $COMB_MEMBERS_FILE; do sleep 0.1; done
       - echo "one $(cat $COMB_MEMBERS_FILE)"; echo no > $COMB_MEMBERS_FILE || echo "it stays"
 extras: {gangAllocation: false, comb: {membersSignal: USR1}}
