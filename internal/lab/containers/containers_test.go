@@ -255,19 +255,8 @@ taskRoles:
 // TestFailureIsToldOfAGangTakenUp: a task fails while neither server nor supervisors live, and the other one would wait for it
 // for ever. The next server tells the failure, though the other's container goes on.
 func TestFailureIsToldOfAGangTakenUp(t *testing.T) {
-	w := newWorld(t, devices(t), "--live-restore")
-	ref := w.submit(`
-protocolVersion: 2
-name: waits
-type: job
-prerequisites:
-  - {type: dockerimage, name: box, uri: ` + image + `}
-taskRoles:
-  worker:
-    instances: 2
-    dockerImage: box
-    resourcePerInstance: {gpu: 1, cpu: 1, memoryMB: 128}
-    commands:
+	w := newWorld(t, plain, "--live-restore")
+	ref := w.submit(fmt.Sprintf(gang, "waits") + `
       - while [ $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX = 0 ] || [ ! -e /comb/checkpoint/fail ]; do sleep 0.1; done; exit 3
 `)
 	w.until(ref, "both tasks run", running(2))
