@@ -13,6 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -88,7 +89,7 @@ func (c *caretaker) care() int {
 	if code := c.claim(); code != exitDone {
 		return code
 	}
-	if readJSON(c.dir, boxFile, &c.one) != nil { // else its death is seen without the engine, too
+	if record.Read(c.dir, boxFile, &c.one) != nil { // else its death is seen without the engine, too
 		if end := c.begin(script); end != nil {
 			return c.conclude(*end)
 		}
@@ -108,10 +109,10 @@ func (c *caretaker) claim() int {
 		return exitDone
 	}
 	var before claim
-	if err := readJSON(c.dir, claimFile, &before); err != nil || before.Supervisor.PID <= 0 || before.Supervisor.Alive() {
+	if err := record.Read(c.dir, claimFile, &before); err != nil || before.Supervisor.PID <= 0 || before.Supervisor.Alive() {
 		return exitNotMine // the server took it, so that nothing starts, or another one is at work
 	}
-	if err := writeJSON(c.dir, claimFile, me); err != nil {
+	if err := record.Write(c.dir, claimFile, me); err != nil {
 		c.note("%v", err)
 		return exitUnable
 	}
@@ -176,7 +177,7 @@ func (c *caretaker) find() *outcome {
 		switch {
 		case err == nil && st.Running:
 			c.one = process.Of(st.PID)
-			if err := writeJSON(c.dir, boxFile, c.one); err != nil {
+			if err := record.Write(c.dir, boxFile, c.one); err != nil {
 				c.note("%v", err)
 			}
 			return nil
@@ -219,11 +220,38 @@ func (c *caretaker) watch() outcome {
 		w.Close()
 	}
 	c.tellStarted()
-	var st container.State
-	if c.kill == "" && c.connect() == nil {
-		st, _ = c.engine.State(context.Background(), c.spec.Boxed.Box.Name) // only for the words of an end that is not recorded
+	if o, ok := c.recorded(); ok {
+		return o
 	}
-	return c.ended(st)
+	return c.ended(c.settled())
+}
+
+// seenWithin is how long an engine may take to see that a process 1 is dead.
+const seenWithin = 10 * time.Second
+
+// settled is what the engine knows of a container whose process 1 is dead, once it has seen that.
+// It is only for the words of an end that is not recorded: where no engine answers it is nothing.
+func (c *caretaker) settled() container.State {
+	for end := time.Now().Add(seenWithin); c.kill == "" && c.connect() == nil; time.Sleep(20 * time.Millisecond) {
+		st, err := c.engine.State(context.Background(), c.spec.Boxed.Box.Name)
+		if err != nil {
+			break
+		}
+		if !st.Running {
+			return st
+		}
+		if time.Now().After(end) {
+			c.note("the engine did not see within %v that the container's process 1 is dead", seenWithin)
+			break
+		}
+	}
+	return container.State{}
+}
+
+// recorded is the end that process 1 recorded.
+func (c *caretaker) recorded() (o outcome, ok bool) {
+	ok = record.Read(c.dir, insideFile, &o) == nil && (o.Exit != nil || o.Refused != "")
+	return o, ok
 }
 
 func (c *caretaker) connect() (err error) {
@@ -236,14 +264,14 @@ func (c *caretaker) connect() (err error) {
 // tellStarted tells that the task runs, when process 1 says so.
 func (c *caretaker) tellStarted() bool {
 	id := identity{}
-	if readJSON(c.dir, runsFile, &id) != nil {
+	if record.Read(c.dir, runsFile, &id) != nil {
 		return false
 	}
 	if _, err := os.Lstat(filepath.Join(c.dir, identityFile)); err == nil {
 		return true
 	}
 	id.Main = c.one
-	if err := writeJSON(c.dir, identityFile, id); err != nil {
+	if err := record.Write(c.dir, identityFile, id); err != nil {
 		c.note("record the container's process: %v", err)
 	}
 	if data, err := json.Marshal(id); err == nil {
@@ -264,7 +292,7 @@ func (c *caretaker) look() {
 	default:
 	}
 	var order stopOrder
-	if readJSON(c.dir, stopFile, &order) == nil {
+	if record.Read(c.dir, stopFile, &order) == nil {
 		c.expect(time.Duration(max(order.Grace, 0)) * time.Microsecond)
 	}
 	if c.until.IsZero() || time.Now().Before(c.until) {
@@ -286,13 +314,12 @@ func (c *caretaker) expect(grace time.Duration) {
 
 func (c *caretaker) toldToStop() bool {
 	var order stopOrder
-	return readJSON(c.dir, stopFile, &order) == nil
+	return record.Read(c.dir, stopFile, &order) == nil
 }
 
 // ended is how the task ended; process 1 is dead.
 func (c *caretaker) ended(st container.State) outcome {
-	var o outcome
-	if readJSON(c.dir, insideFile, &o) == nil && (o.Exit != nil || o.Refused != "") {
+	if o, ok := c.recorded(); ok {
 		return o
 	}
 	x := sched.Exit{Code: 137, Signal: 9, Cause: sched.SupervisorLost, Message: "process 1 of its container was killed, not by the server"}

@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -188,7 +189,7 @@ func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	dir, known := b.e.place.job(t.at.id.Job), map[string]string{}
-	if err := readJSON(dir, imagesFile, &known); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := record.Read(dir, imagesFile, &known); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return container.Image{}, &outcome{Refused: err.Error()}
 	}
 	image, err := b.engine.Image(b.e.ctx, cmp.Or(known[name], name))
@@ -204,7 +205,7 @@ func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
 	}
 	if known[name] == "" {
 		known[name] = image.ID
-		if err := writeJSON(dir, imagesFile, known); err != nil {
+		if err := record.Write(dir, imagesFile, known); err != nil {
 			return image, &outcome{Refused: err.Error()}
 		}
 		t.notice(strings.TrimSpace(fmt.Sprintf("the image %s is %s %s", name, image.ID, image.Digest)))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -140,7 +141,7 @@ func inParts(n int64) string {
 }
 
 func firstLine(path string) string {
-	f, err := openPlain(path)
+	f, err := record.OpenPlain(path)
 	if err != nil {
 		return "unknown"
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/executor/local/record"
 )
 
 // What the server's own disk does not take is no fault of a node, and none of a job: a start that
@@ -113,7 +115,7 @@ func (s *supervisor) patiently(f func() error) error {
 		case <-time.After(diskPause):
 		}
 		var order stopOrder
-		s.stopped = s.stopped || readJSON(s.dir, stopFile, &order) == nil
+		s.stopped = s.stopped || record.Read(s.dir, stopFile, &order) == nil
 		if s.stopped {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -41,10 +41,6 @@ const (
 	Stdout = executor.Stdout
 	Stderr = executor.Stderr
 )
-
-// maxFile bounds what is read of any file above: a task runs as the same user
-// and could have written anything there.
-const maxFile = 4 << 20
 
 // spec is what a supervisor needs and files may hold.
 type spec struct {
@@ -147,86 +143,6 @@ func (p place) task(a sched.AttemptID, task int32) string {
 	return filepath.Join(p.attempt(a), fmt.Sprint(task))
 }
 
-// writeJSON replaces a file as a whole. It does not wait for the disk: what the
-// file says only matters to this boot of the machine.
-func writeJSON(dir, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	tmp := filepath.Join(dir, name+".new")
-	if err := writeNew(tmp, data); err != nil {
-		return err
-	}
-	return replace(tmp, filepath.Join(dir, name))
-}
-
-// writeNew writes a file that did not exist before. What a task may have put
-// there is removed and never opened: the other end of a pipe would be waited for.
-func writeNew(path string, data []byte) error {
-	f, err := createNew(path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
-}
-
-func createNew(path string) (*os.File, error) {
-	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(path, flags, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		if err := os.RemoveAll(path); err != nil {
-			return nil, err
-		}
-		f, err = os.OpenFile(path, flags, 0o600)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return f, ownAsFolder(f)
-}
-
-// ownAsFolder gives a file to whom its folder belongs: process 1 of a container reads what
-// a server that is root writes.
-func ownAsFolder(f *os.File) error {
-	var st unix.Stat_t
-	if os.Geteuid() != 0 || unix.Stat(filepath.Dir(f.Name()), &st) != nil || st.Uid == 0 {
-		return nil
-	}
-	return f.Chown(int(st.Uid), int(st.Gid))
-}
-
-// replace renames a file over whatever has the name, also over a directory that
-// a task made there.
-func replace(from, to string) error {
-	err := os.Rename(from, to)
-	if st, statErr := os.Lstat(to); err == nil || statErr != nil || !st.IsDir() {
-		return err
-	}
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	return os.Rename(from, to)
-}
-
-// readJSON reads a file of a task's directory, never through a link.
-func readJSON(dir, name string, v any) error {
-	f, err := openPlain(filepath.Join(dir, name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%s is damaged: %w", filepath.Join(dir, name), err)
-	}
-	return nil
-}
-
 // writeClaim takes the one start of a task. It returns false when it was taken
 // before. link(2) makes the claim appear at once with its content.
 func writeClaim(dir string, c claim) (bool, error) {
@@ -235,7 +151,7 @@ func writeClaim(dir string, c claim) (bool, error) {
 		return false, err
 	}
 	tmp := filepath.Join(dir, fmt.Sprintf("%s.%d", claimFile, os.Getpid()))
-	if err := writeNew(tmp, data); err != nil {
+	if err := record.WriteNew(tmp, data); err != nil {
 		return false, err
 	}
 	defer os.Remove(tmp)
@@ -248,7 +164,7 @@ func writeClaim(dir string, c claim) (bool, error) {
 
 // reserveOutcome takes the blocks that the outcome needs, while there are some.
 func reserveOutcome(dir string) error {
-	err := writeNew(reservePath(dir), make([]byte, 4096))
+	err := record.WriteNew(reservePath(dir), make([]byte, 4096))
 	if err != nil {
 		_ = os.Remove(reservePath(dir)) // the next try is another process's
 	}
@@ -283,26 +199,17 @@ func writeOutcome(dir, name string, o outcome) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := replace(tmp, filepath.Join(dir, name)); err != nil {
+	if err := record.Replace(tmp, filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return record.SyncDir(dir)
 }
 
 // openReserve opens the file with the blocks that were taken, or makes it.
 func openReserve(path string) (*os.File, error) {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() {
-		return createNew(path)
+		return record.CreateNew(path)
 	}
 	return os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

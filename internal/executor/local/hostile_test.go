@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -154,11 +155,11 @@ func TestEmptyClaimAfterPowerCut(t *testing.T) {
 	w.e.Sweep(nil) // the machine is off
 	dir := w.e.place.task(a.Attempt, 0)
 	var s spec
-	if err := readJSON(dir, specFile, &s); err != nil {
+	if err := record.Read(dir, specFile, &s); err != nil {
 		t.Fatal(err)
 	}
 	s.Boot = "another"
-	if err := writeJSON(dir, specFile, s); err != nil {
+	if err := record.Write(dir, specFile, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(filepath.Join(dir, claimFile), 0); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/inbox"
 	"github.com/combsched/comb/internal/executor/local/meet"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
 )
 
@@ -66,7 +67,7 @@ func newInside(args []string) (*supervisor, error) {
 		return nil, err
 	}
 	s := newSupervised(insidePrivate, insideFile)
-	if err := readJSON(s.dir, specFile, s.spec); err != nil {
+	if err := record.Read(s.dir, specFile, s.spec); err != nil {
 		return nil, err
 	}
 	if s.spec.Boxed == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -214,7 +215,7 @@ func safeName(name string) string {
 // The file is replaced by Sweep, when the first round's ends are recorded.
 func (e *Executor) compareBoot() error {
 	var before string
-	err := readJSON(e.o.Dir, bootFile, &before)
+	err := record.Read(e.o.Dir, bootFile, &before)
 	if errors.Is(err, fs.ErrNotExist) {
 		return e.rememberBoot()
 	}
@@ -230,7 +231,7 @@ func (e *Executor) compareBoot() error {
 }
 
 func (e *Executor) rememberBoot() error {
-	if err := writeJSON(e.o.Dir, bootFile, e.boot); err != nil {
+	if err := record.Write(e.o.Dir, bootFile, e.boot); err != nil {
 		return fmt.Errorf("remember this boot: %w", err)
 	}
 	f, err := os.Open(filepath.Join(e.o.Dir, bootFile))
@@ -241,7 +242,7 @@ func (e *Executor) rememberBoot() error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return syncDir(e.o.Dir)
+	return record.SyncDir(e.o.Dir)
 }
 
 // Close stops watching. The tasks run on; the next Executor over the same folder
@@ -354,7 +355,7 @@ func (e *Executor) adopt(id sched.AttemptID, ordinals []int32, known bool) {
 	at := &attempt{id: id}
 	for _, n := range ordinals {
 		var done outcome
-		if !known && readJSON(e.place.task(id, n), outcomeFile, &done) == nil {
+		if !known && record.Read(e.place.task(id, n), outcomeFile, &done) == nil {
 			continue
 		}
 		at.tasks = append(at.tasks, newKnown(e, at, n))

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/executortest"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -217,7 +218,7 @@ func (w *world) line(a sched.AttemptID, prefix string) string {
 func (w *world) supervisor(a sched.AttemptID) process.ID {
 	w.Helper()
 	var c claim
-	if err := readJSON(w.e.place.task(a, 0), claimFile, &c); err != nil {
+	if err := record.Read(w.e.place.task(a, 0), claimFile, &c); err != nil {
 		w.Fatal(err)
 	}
 	return c.Supervisor
@@ -524,7 +525,7 @@ func TestReboot(t *testing.T) {
 	// What the files of another boot look like.
 	dir := w.e.place.task(a.Attempt, 0)
 	var c claim
-	if err := readJSON(dir, claimFile, &c); err != nil {
+	if err := record.Read(dir, claimFile, &c); err != nil {
 		t.Fatal(err)
 	}
 	c.Boot = "another"
@@ -532,7 +533,7 @@ func TestReboot(t *testing.T) {
 	if err := os.WriteFile(turn, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(writeJSON(dir, claimFile, c), writeJSON(w.o.Dir, bootFile, c.Boot)); err != nil {
+	if err := errors.Join(record.Write(dir, claimFile, c), record.Write(w.o.Dir, bootFile, c.Boot)); err != nil {
 		t.Fatal(err)
 	}
 	w.open()

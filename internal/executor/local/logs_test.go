@@ -13,6 +13,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
+	"github.com/combsched/comb/internal/executor/local/record"
 )
 
 func TestLogIsCapped(t *testing.T) {
@@ -176,5 +177,5 @@ func (e *Executor) copyLog(ref executor.LogRef, from int64, buf []byte, f func([
 // ended says whether the task's end is recorded: its log grows no more.
 func (e *Executor) ended(ref executor.LogRef) bool {
 	var o outcome
-	return readJSON(e.place.task(ref.Attempt, ref.Task), outcomeFile, &o) == nil
+	return record.Read(e.place.task(ref.Attempt, ref.Task), outcomeFile, &o) == nil
 }

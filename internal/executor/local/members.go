@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -74,7 +75,7 @@ func (r *roster) of(t *task) *crew {
 	if c == nil {
 		c = &crew{members: map[int32]*member{}, expected: map[int32]bool{}}
 		var before membership
-		if readJSON(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 && before.Version < 1<<53 {
+		if record.Read(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 && before.Version < 1<<53 {
 			c.version = before.Version
 		}
 		if name := t.at.start.Job.Hints.MembersSignal; name != "" {
@@ -96,7 +97,7 @@ func (r *roster) ensure(t *task) error {
 	if _, err := os.Lstat(filepath.Join(dir, membersFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return writeJSON(dir, membersFile, membership{Members: []member{}})
+	return record.Write(dir, membersFile, membership{Members: []member{}})
 }
 
 // expect says that a task may live already.
@@ -230,7 +231,7 @@ func (r *roster) share(id sched.JobID) error {
 		return err
 	}
 	var now membership
-	if err := readJSON(r.e.place.job(id), membersFile, &now); err != nil {
+	if err := record.Read(r.e.place.job(id), membersFile, &now); err != nil {
 		return err
 	}
 	return r.put(id, now)
@@ -239,7 +240,7 @@ func (r *roster) share(id sched.JobID) error {
 // put writes the file of a job, once more where containers see it; r.files is held.
 func (r *roster) put(id sched.JobID, now membership) error {
 	dir := r.e.place.job(id)
-	if err := writeJSON(dir, membersFile, now); err != nil {
+	if err := record.Write(dir, membersFile, now); err != nil {
 		return err
 	}
 	seen := filepath.Join(dir, sharedMembers)
@@ -249,7 +250,7 @@ func (r *roster) put(id sched.JobID, now membership) error {
 	data, err := json.Marshal(now)
 	tmp := filepath.Join(seen, membersFile+".new")
 	if err == nil {
-		err = writeNew(tmp, data)
+		err = record.WriteNew(tmp, data)
 	}
 	if err == nil {
 		err = os.Chmod(tmp, 0o644) // an image's user may be any
@@ -257,7 +258,7 @@ func (r *roster) put(id sched.JobID, now membership) error {
 	if err != nil {
 		return err
 	}
-	return replace(tmp, filepath.Join(seen, membersFile))
+	return record.Replace(tmp, filepath.Join(seen, membersFile))
 }
 
 // tellMembers signals those of each task that catch the signal.
@@ -283,7 +284,7 @@ func (t *task) top(s *spec, id identity) process.ID {
 		return id.Main
 	}
 	var c claim
-	if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot {
+	if record.Read(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot {
 		return process.ID{}
 	}
 	return c.Supervisor

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -57,7 +58,7 @@ func (w *world) sees(job sched.JobID, who int, want string) {
 
 func (w *world) present(job sched.JobID) (m membership, indices []int32, leaving []int32) {
 	w.Helper()
-	if err := readJSON(w.e.place.job(job), membersFile, &m); err != nil {
+	if err := record.Read(w.e.place.job(job), membersFile, &m); err != nil {
 		w.Fatal(err)
 	}
 	for _, x := range m.Members {
@@ -187,7 +188,7 @@ func TestHostileMembersFile(t *testing.T) {
 		w.exit()
 		w.eventually("the file is right", func() bool {
 			var m membership
-			return readJSON(filepath.Dir(path), membersFile, &m) == nil && len(m.Members) == 1
+			return record.Read(filepath.Dir(path), membersFile, &m) == nil && len(m.Members) == 1
 		})
 	}
 	if data, err := os.ReadFile(victim); err != nil || string(data) != "mine" {

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,30 +9,6 @@ import (
 
 	"github.com/combsched/comb/internal/executor"
 )
-
-// errLink says that something else than a plain file stands where one belongs.
-var errLink = errors.New("is not a plain file")
-
-// openPlain opens a plain file for reading: not through a link in its last
-// element, and without waiting for the other end of a pipe.
-func openPlain(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s %w", path, errLink)
-	}
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s %w", path, errLink)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
 
 // openTaskDir opens a task's directory element by element. A task runs as our
 // own user and could put a link anywhere in its directory's path: what is opened

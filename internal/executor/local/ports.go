@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -46,7 +47,7 @@ func (p *ports) adopt(dir string, id sched.JobID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var blocks []block
-	if p.jobs[id] != nil || readJSON(dir, portsFile, &blocks) != nil {
+	if p.jobs[id] != nil || record.Read(dir, portsFile, &blocks) != nil {
 		return
 	}
 	p.register(id, blocks)
@@ -87,7 +88,7 @@ func (p *ports) of(dir string, start *sched.Start) ([]block, error) {
 		return nil, nil
 	}
 	var kept []block
-	if readJSON(dir, portsFile, &kept) == nil && p.reusable(kept, want) {
+	if record.Read(dir, portsFile, &kept) == nil && p.reusable(kept, want) {
 		p.register(start.ID, kept)
 		return kept, nil
 	}
@@ -108,7 +109,7 @@ func (p *ports) of(dir string, start *sched.Start) ([]block, error) {
 		got = append(got, b)
 	}
 	want = got
-	if err := writeJSON(dir, portsFile, want); err != nil {
+	if err := record.Write(dir, portsFile, want); err != nil {
 		p.forget(want)
 		return nil, fmt.Errorf("keep the ports: %w", err)
 	}

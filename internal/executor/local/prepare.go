@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -80,7 +81,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		return nil, nil, refusal
 	}
 	s.Env, ignored = t.environment(job, blocks, seen)
-	if err := writeJSON(t.dir, specFile, s); err != nil {
+	if err := record.Write(t.dir, specFile, s); err != nil {
 		return nil, nil, unable("write the task's directory", err)
 	}
 	t.warn(s, role.Launch.Image, ignored)
@@ -223,7 +224,7 @@ func supervisorEnv() []string {
 // readStatus waits for the supervisor's word; nil when it ended without one.
 func readStatus(f *os.File) *identity {
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	data, err := io.ReadAll(io.LimitReader(f, record.Longest))
 	if err != nil || len(data) == 0 {
 		return nil
 	}
@@ -272,7 +273,7 @@ func (t *task) lastWords() string {
 // lastLine is the last line of a file, for a message; "" where there is none, or one of
 // more than 4,096 bytes.
 func lastLine(path string) string {
-	f, err := openPlain(path)
+	f, err := record.OpenPlain(path)
 	if err != nil {
 		return ""
 	}

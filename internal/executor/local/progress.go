@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -110,7 +111,7 @@ func newProgress(t *task) *progress {
 		p.file = filepath.Join(shared, progressFile)
 	}
 	var before told
-	if readJSON(t.dir, toldFile, &before) == nil && before.Offset > 0 {
+	if record.Read(t.dir, toldFile, &before) == nil && before.Offset > 0 {
 		p.at, p.confirm, p.written = before, before, before
 	}
 	return p
@@ -119,7 +120,7 @@ func newProgress(t *task) *progress {
 // look reads what is new and tells at most one fact.
 func (p *progress) look() {
 	if p.confirm != p.written {
-		if writeJSON(p.t.dir, toldFile, p.confirm) == nil {
+		if record.Write(p.t.dir, toldFile, p.confirm) == nil {
 			p.written = p.confirm
 		}
 	}
@@ -147,7 +148,7 @@ func (p *progress) tellOne(f **sched.Progress) bool {
 
 // read takes whole lines; a last line without its end waits.
 func (p *progress) read(limit int64) {
-	f, err := openPlain(p.file)
+	f, err := record.OpenPlain(p.file)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			p.warn()

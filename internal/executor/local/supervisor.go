@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -115,7 +116,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	unix.CloseOnExec(statusFD)
 	s = newSupervised(dir, outcomeFile)
 	s.status = os.NewFile(statusFD, "status")
-	if err := readJSON(dir, specFile, s.spec); err != nil {
+	if err := record.Read(dir, specFile, s.spec); err != nil {
 		return nil, notStarted(err), err
 	}
 	if s.spec.Boxed != nil {
@@ -187,7 +188,7 @@ func readPrivate(r io.Reader) (*private, error) {
 // start starts the task, or says why it could not.
 func (s *supervisor) start() (refused string, job bool) {
 	var order stopOrder
-	if readJSON(s.dir, stopFile, &order) == nil {
+	if record.Read(s.dir, stopFile, &order) == nil {
 		s.stopped = true // the stop overtook the start
 		return "", false
 	}
@@ -244,7 +245,7 @@ const lockPatience = 30 * time.Second
 // lock takes the task's devices, or says why it cannot; a stop ends the wait.
 func (s *supervisor) lock() (err error) {
 	var r sched.Rotation
-	if readJSON(s.dir, rotationFile, &r) != nil || !shares(&r) {
+	if record.Read(s.dir, rotationFile, &r) != nil || !shares(&r) {
 		s.locks, err = takeLocks(s.spec.Locks, s.spec.marker(), unix.LOCK_EX)
 		return err
 	}
@@ -254,7 +255,7 @@ func (s *supervisor) lock() (err error) {
 			return err
 		}
 		var order stopOrder
-		if readJSON(s.dir, stopFile, &order) == nil {
+		if record.Read(s.dir, stopFile, &order) == nil {
 			s.stopped = true
 			return nil
 		}
@@ -265,12 +266,12 @@ func (s *supervisor) lock() (err error) {
 func (s *supervisor) tellStarted() {
 	id := identity{Main: process.Of(s.main), Unenforced: s.unenforced}
 	if s.boxed() {
-		if err := writeJSON(s.dir, runsFile, identity{Host: s.spec.Host, Unenforced: s.unenforced}); err != nil {
+		if err := record.Write(s.dir, runsFile, identity{Host: s.spec.Host, Unenforced: s.unenforced}); err != nil {
 			s.note("record that the task runs: %v", err)
 		}
 		return
 	}
-	if err := writeJSON(s.dir, identityFile, id); err != nil {
+	if err := record.Write(s.dir, identityFile, id); err != nil {
 		s.note("record the task's process: %v", err) // the marker still names the tree
 	}
 	data, err := json.Marshal(id)
@@ -438,7 +439,7 @@ func (s *supervisor) descendants() map[int]process.Stat {
 // takeOrder obeys a stop that the server left.
 func (s *supervisor) takeOrder() {
 	var order stopOrder
-	if err := readJSON(s.dir, stopFile, &order); err == nil {
+	if err := record.Read(s.dir, stopFile, &order); err == nil {
 		s.foreign = false
 		s.stop(time.Duration(max(order.Grace, 0)) * time.Microsecond)
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -90,7 +91,7 @@ type suspension struct {
 // follow takes up the rotation that the server left.
 func (s *supervisor) follow() {
 	var r sched.Rotation
-	if err := readJSON(s.dir, rotationFile, &r); err != nil {
+	if err := record.Read(s.dir, rotationFile, &r); err != nil {
 		return // there is none, or it is damaged: the present one goes on
 	}
 	if shares(&r) {
@@ -116,7 +117,7 @@ func wallClock() sched.Time { return sched.Time(time.Now().UnixMicro()) }
 // inTurn reports whether a task that starts now may run.
 func (s *supervisor) inTurn() bool {
 	var r sched.Rotation
-	if readJSON(s.dir, rotationFile, &r) != nil {
+	if record.Read(s.dir, rotationFile, &r) != nil {
 		return true
 	}
 	turns := turnsOf(r, s.spec.Attempt)

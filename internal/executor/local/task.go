@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -72,7 +73,7 @@ func (t *task) stop(grace sched.Duration) {
 
 // leaveOrder writes the stop and wakes the supervisor; t.mu is held.
 func (t *task) leaveOrder() {
-	if err := writeJSON(t.dir, stopFile, t.order); err != nil {
+	if err := record.Write(t.dir, stopFile, t.order); err != nil {
 		if t.said != err.Error() {
 			t.said = err.Error()
 			t.e.o.Log.Warn("leave a stop", "attempt", t.at.id, "task", t.n, "error", err)
@@ -91,7 +92,7 @@ func (t *task) signalOwner(ordered bool) {
 	owner := t.owner
 	if owner.PID == 0 {
 		var c claim
-		if readJSON(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID <= 0 {
+		if record.Read(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID <= 0 {
 			return
 		}
 		owner = c.Supervisor
@@ -140,7 +141,7 @@ func (t *task) run() {
 // no claim.
 func (t *task) claimed() bool {
 	var c claim
-	switch err := readJSON(t.dir, claimFile, &c); {
+	switch err := record.Read(t.dir, claimFile, &c); {
 	case err == nil:
 		t.open()
 		t.follow(c)
@@ -174,7 +175,7 @@ func (t *task) unclaimed() {
 // its files: without a trace of it, the reboot is what proves its death.
 func (t *task) lostByReboot() bool {
 	var s spec
-	err := readJSON(t.dir, specFile, &s)
+	err := record.Read(t.dir, specFile, &s)
 	return t.known && (err == nil && s.Boot != t.e.boot || err != nil && t.e.rebooted)
 }
 
@@ -182,7 +183,7 @@ func (t *task) lostByReboot() bool {
 // Whatever owned it is ended: nothing can be said to it any more.
 func (t *task) unreadable(err error) {
 	var s spec
-	if specErr := readJSON(t.dir, specFile, &s); specErr == nil && s.Boot != t.e.boot || specErr != nil && t.e.rebooted {
+	if specErr := record.Read(t.dir, specFile, &s); specErr == nil && s.Boot != t.e.boot || specErr != nil && t.e.rebooted {
 		t.exited(sched.Exit{Code: 1, Cause: sched.NodeRebooted, Message: "the machine was rebooted"}, true)
 		return
 	}
@@ -299,7 +300,7 @@ func (t *task) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
 		return &outcome{Refused: reason}
 	}
 	var c claim
-	if err := readJSON(t.dir, claimFile, &c); err != nil || c.Supervisor == p {
+	if err := record.Read(t.dir, claimFile, &c); err != nil || c.Supervisor == p {
 		t.lost(s, p) // also when its files are gone: the marker names the tree
 		return nil
 	}
@@ -350,7 +351,7 @@ func (t *task) inherited(s *spec, c claim) {
 // outcome reads the recorded end. A supervisor records it when nobody is left in
 // the task's groups: with somebody there it is not a supervisor's word.
 func (t *task) outcome(s *spec) (o outcome, ok bool) {
-	if readJSON(t.dir, outcomeFile, &o) != nil {
+	if record.Read(t.dir, outcomeFile, &o) != nil {
 		return o, false
 	}
 	mine := spec{Attempt: t.at.id, Task: t.n, Parents: append(slices.Clone(t.e.parents), s.Parents...)}
@@ -366,7 +367,7 @@ func (t *task) outcome(s *spec) (o outcome, ok bool) {
 // processes is known anyway.
 func (t *task) spec() *spec {
 	s := &spec{}
-	if readJSON(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n || s.Cluster != t.e.o.Cluster {
+	if record.Read(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n || s.Cluster != t.e.o.Cluster {
 		return &spec{Cluster: t.e.o.Cluster, Attempt: t.at.id, Task: t.n, Parents: t.e.parents, Host: localHost}
 	}
 	return s
@@ -375,7 +376,7 @@ func (t *task) spec() *spec {
 // identified tells the start when the supervisor has recorded it.
 func (t *task) identified(s *spec) bool {
 	var id identity
-	if readJSON(t.dir, identityFile, &id) != nil {
+	if record.Read(t.dir, identityFile, &id) != nil {
 		return false
 	}
 	t.started(s, id)
@@ -473,7 +474,7 @@ func (t *task) lost(s *spec, supervisor process.ID) {
 	t.judged() // what it left may take long to end
 	tr := treeOf(s, supervisor)
 	var id identity
-	if readJSON(t.dir, identityFile, &id) == nil {
+	if record.Read(t.dir, identityFile, &id) == nil {
 		tr.Main = id.Main
 	}
 	said := ""
@@ -514,7 +515,7 @@ func (t *task) neverStarted() {
 	if err := os.MkdirAll(t.dir, 0o700); err == nil {
 		mine, err := writeClaim(t.dir, claim{Boot: t.e.boot})
 		var c claim
-		if err == nil && !mine && readJSON(t.dir, claimFile, &c) == nil {
+		if err == nil && !mine && record.Read(t.dir, claimFile, &c) == nil {
 			t.follow(c)
 			return
 		}

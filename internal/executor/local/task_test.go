@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -45,7 +46,7 @@ func TestEnvironment(t *testing.T) {
 	w.exit()
 	out := w.output(a.Attempt, 1, Stdout)
 	var blocks []block
-	if err := readJSON(w.e.place.job(1), portsFile, &blocks); err != nil {
+	if err := record.Read(w.e.place.job(1), portsFile, &blocks); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
@@ -386,7 +387,7 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 	w.e.Do(b)
 	want[sched.TaskStarted](w)
 	var s spec
-	if err := readJSON(w.e.place.task(b.Attempt, 0), specFile, &s); err != nil {
+	if err := record.Read(w.e.place.task(b.Attempt, 0), specFile, &s); err != nil {
 		t.Fatal(err)
 	}
 	if s.Limits.MilliCPU != 500 || s.Limits.MemoryMB != 200 {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -50,7 +51,7 @@ func (t *task) leaveRotation() {
 	} else if _, err := os.Lstat(filepath.Join(t.dir, rotationFile)); errors.Is(err, fs.ErrNotExist) {
 		return // it never had one
 	}
-	err := writeJSON(t.dir, rotationFile, r)
+	err := record.Write(t.dir, rotationFile, r)
 	if t.turn.late = err != nil; err != nil {
 		if t.said != err.Error() {
 			t.said = err.Error()

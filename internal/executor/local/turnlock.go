@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -69,7 +70,7 @@ func (l *turnLocks) enterAlone(t *turns) bool {
 
 // lockedBy reports whether whoever has this file runs.
 func lockedBy(path string) bool {
-	f, err := openPlain(path)
+	f, err := record.OpenPlain(path)
 	if err != nil {
 		return false
 	}
