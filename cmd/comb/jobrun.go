@@ -53,6 +53,7 @@ those of --env, count before the shell's.`,
 	f.StringVar(&q.SKU, "sku", "", "SKU to run on (default: any)")
 	f.StringVar(&q.Priority, "priority", "", "crit, prod, test, oppo or a number")
 	f.StringVar(&q.Image, "image", "", "run each task in a container of this image, such as python:3.12: neither this folder nor this shell's environment")
+	f.StringArrayVar(&q.Storages, "storage", nil, "a storage of the cluster file that its tasks see, in /mnt/NAME of a container and at $COMB_STORAGE_NAME (may repeat)")
 	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: this one; with --clean the attempt's own)")
 	f.StringVar(&q.TimeLimit, "time-limit", "", "end it after this running time, such as 90m")
 	f.StringVar(&q.Grace, "grace", "", "between SIGTERM and SIGKILL, such as 30s")

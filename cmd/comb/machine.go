@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -51,6 +52,13 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 		if err := engine.CheckAbilities(c, policy.New, d.executor); err != nil {
 			return err
 		}
+	}
+	kept := []string{d.flags.data}
+	if e := d.runtime.engine; e != nil {
+		kept = append(kept, strings.TrimPrefix(e.Host(), "unix://"))
+	}
+	if err := storages.Apart(c.Storages, kept...); err != nil {
+		return err
 	}
 	if d.flags.overcommit {
 		return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
@@ -25,6 +26,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/store"
 )
 
@@ -183,7 +185,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		Secrets: func(id sched.JobID) (map[string]string, error) {
 			return d.store.Secrets(context.WithoutCancel(ctx), id)
 		},
-		Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Log: d.log, Path: d.app.env("PATH"),
+		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Log: d.log, Path: d.app.env("PATH"),
 	})
 	if err != nil {
 		return err
@@ -195,6 +197,22 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
 	return nil
+}
+
+// storage returns a storage that jobs of a virtual cluster may use now.
+func (d *daemon) storage(vc cell.VCName, name string) (found storage.Storage, ok bool) {
+	if d.engine == nil {
+		return storage.Storage{}, false // nothing starts before the state is known
+	}
+	err := d.engine.Replica().Read(context.Background(), 0, func(s *sched.State) {
+		c := s.Config()
+		if c == nil {
+			return
+		}
+		found, ok = storage.Find(c.Storages, name)
+		ok = ok && found.For(storage.Within(c.Cluster.VCs, vc))
+	})
+	return found, ok && err == nil
 }
 
 // checkUnknown refuses a journal that does not know what has run here: it was cut off, or is an

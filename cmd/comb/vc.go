@@ -204,3 +204,39 @@ func (a *app) nodeState(n *sched.NodeStatus) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+func (a *app) storageCommand() *cobra.Command {
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the storages that jobs may name", Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			out, err := client.Storages(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(out, func(t *table) { drawStorages(t, out.Storages) })
+		}}
+	return noun("storage", "Storages: folders with data that jobs name", list)
+}
+
+func drawStorages(t *table, list []rest.StorageStatus) {
+	t.head("NAME", "ACCESS", "FOLDER OF", "VCS", "VARIABLE")
+	for _, s := range list {
+		access, of, vcs := "read and write", "all", "all"
+		if s.ReadOnly {
+			access = "read-only"
+		}
+		if s.PerUser {
+			of = "each user"
+		}
+		if len(s.VCs) > 0 {
+			vcs = ""
+			for i, vc := range s.VCs {
+				vcs += []string{"", ", "}[min(i, 1)] + string(vc)
+			}
+		}
+		t.row(s.Name, access, of, vcs, s.Variable)
+	}
+}

@@ -8,10 +8,12 @@ package config
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // Unlimited is a capacity that is not checked.
@@ -99,6 +101,7 @@ type builder struct {
 	vcs      []vc
 	halfLife sched.Duration
 	speeds   []sched.Throughput
+	storages []storage.Storage
 	divides  bool // some type is a device with parts
 	full     bool // there are more than MaxVCs
 	lost     bool // a top-level cell could not be made sense of: chains may lack cells
@@ -153,6 +156,9 @@ func (b *builder) read(root *document.Node) {
 	b.readNodes(m.Node("nodes"))
 	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)
 	b.readThroughputs(m.Node("throughputs"))
+	b.storages = readStorages(b.Reader, m.Node("storages"), func(name string) bool {
+		return b.full || slices.ContainsFunc(b.vcs, func(v vc) bool { return string(v.spec.Name) == name })
+	})
 	for _, key := range ignored() {
 		if n := m.Node(key); n != nil {
 			b.Warn(n, "this key of HiveD has no effect here")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // testCluster has three SKUs. VC default owns V100 only, mixed two GPU SKUs, cpu
@@ -48,7 +49,10 @@ func testCluster() *sched.Config {
 			{Name: "pinned", Pinned: []cell.PinnedID{"PIN"}},
 		},
 	}
-	return &sched.Config{Cluster: spec}
+	return &sched.Config{Cluster: spec, Storages: []storage.Storage{
+		{Name: "data", Folder: "/srv/data", ReadOnly: true}, {Name: "homes", Folder: "/srv/homes", PerUser: true},
+		{Name: "other", Folder: "/srv/other", VCs: []cell.VCName{"all"}},
+	}}
 }
 
 func testEnv() Env { return Env{User: "ada", Config: testCluster()} }

@@ -45,6 +45,9 @@ func (p *parser) readComb(m *document.MapReader) {
 	h.GPUMemoryMB = p.memory(m.Node("gpuMemory"))
 	p.readDeadlines(m)
 	p.readNodes(m)
+	for _, item := range m.List("storages") {
+		p.addStorage(item)
+	}
 	p.extras.comb = map[string]combRole{}
 	for _, f := range m.Map("taskRoles", "the task roles of extras.comb").Fields() {
 		p.checkRoleName(f)

@@ -53,11 +53,10 @@ func (p *parser) readExtras(top *document.MapReader) {
 	m := top.Map("extras", "extras")
 	p.warnUnknown(m, "submitFrom", "gangAllocation", "hivedScheduler", "comb",
 		"com.microsoft.pai.runtimeplugin", "jobStatusChangeNotification")
-	for _, key := range []string{"com.microsoft.pai.runtimeplugin", "jobStatusChangeNotification"} {
-		if m.Has(key) {
-			p.r.Warn(m.Node(key), "nothing here acts on this key; it is kept in the job file")
-		}
+	if n := m.Node("jobStatusChangeNotification"); n != nil {
+		p.r.Warn(n, "nothing here acts on this key; it is kept in the job file")
 	}
+	p.readPlugins(m.Node("com.microsoft.pai.runtimeplugin"))
 	p.extras.gang = m.Bool("gangAllocation", true)
 	p.readHived(m.Map("hivedScheduler", "hivedScheduler"))
 	p.readComb(m.Map("comb", "extras.comb"))

@@ -33,6 +33,7 @@ type QuickJob struct {
 	Checkpoint bool
 	WorkDir    string
 	Image      string // of the container that it runs in
+	Storages   []string
 	// TimeLimit and Grace are durations as extras.comb takes them.
 	TimeLimit, Grace string
 	// Caller is the environment of who submits it, NAME=VALUE with a zero byte
@@ -122,6 +123,12 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 	}
 	if q.Checkpoint {
 		line(2, "checkpoint: true")
+	}
+	if len(q.Storages) > 0 {
+		line(2, "storages:")
+	}
+	for _, name := range q.Storages {
+		line(3, "- %s", quoteYAML(name))
 	}
 	if q.WorkDir == "" && len(q.Env) == 0 {
 		return

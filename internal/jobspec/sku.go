@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // ask is what one task of a role needs.
@@ -20,6 +21,8 @@ type ask struct {
 type catalogue struct {
 	spec   *cell.Spec
 	chains map[cell.ChainName]*cell.ChainSpec
+	// storages are those of the cluster, sorted by name.
+	storages []storage.Storage
 
 	walked bool
 	pins   map[cell.PinnedID]cell.TypeName // SKU of each pinned cell
@@ -29,7 +32,7 @@ type catalogue struct {
 func newCatalogue(config *sched.Config) *catalogue {
 	c := &catalogue{spec: &cell.Spec{}}
 	if config != nil {
-		c.spec = &config.Cluster
+		c.spec, c.storages = &config.Cluster, config.Storages
 	}
 	c.chains = make(map[cell.ChainName]*cell.ChainSpec, len(c.spec.Chains))
 	for i := range c.spec.Chains {

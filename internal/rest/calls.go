@@ -128,6 +128,13 @@ func (c *Client) JobEvents(ctx context.Context, ref string, after uint64) (Event
 	return out, err
 }
 
+// Storages lists the storages that jobs may name.
+func (c *Client) Storages(ctx context.Context) (StorageList, error) {
+	var out StorageList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/storages"}, &out)
+	return out, err
+}
+
 // VCs lists virtual clusters.
 func (c *Client) VCs(ctx context.Context) (VCList, error) {
 	var out VCList

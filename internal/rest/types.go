@@ -65,6 +65,7 @@ type QuickJob struct {
 	Priority   string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`
 	WorkDir    string            `json:"work_dir,omitempty"`
 	Image      string            `json:"image,omitempty" doc:"Of the container that each task runs in"`
+	Storages   []string          `json:"storages,omitempty" doc:"Those of the cluster file that its tasks see"`
 	TimeLimit  string            `json:"time_limit,omitempty" doc:"Such as 90m"`
 	Grace      string            `json:"grace,omitempty" doc:"Between SIGTERM and SIGKILL, such as 30s"`
 	Env        map[string]string `json:"env,omitempty"`
@@ -191,6 +192,20 @@ type Event struct {
 type EventList struct {
 	Events []Event `json:"events"`
 	Next   uint64  `json:"next,omitempty" doc:"Ask again with after set to it; 0 at the end"`
+}
+
+// StorageStatus is one of the cluster file's, as jobs see it.
+type StorageStatus struct {
+	Name     string        `json:"name"`
+	Variable string        `json:"variable" doc:"Of the environment, which says where a task finds it"`
+	ReadOnly bool          `json:"read_only"`
+	PerUser  bool          `json:"per_user" doc:"Each user has a folder of its own in it"`
+	VCs      []cell.VCName `json:"vcs" doc:"Those that may use it; none is all"`
+}
+
+// StorageList lists storages.
+type StorageList struct {
+	Storages []StorageStatus `json:"storages"`
 }
 
 // VCList lists virtual clusters.

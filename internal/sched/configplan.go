@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // ChangeKind says what a configuration does to a part of the cluster.
@@ -30,6 +31,7 @@ type ConfigPlan struct {
 	Nodes       []NodeChange       `json:"nodes"`
 	Rules       []RuleChange       `json:"rules"` // of the whole cluster
 	Throughputs []ThroughputChange `json:"throughputs"`
+	Storages    []string           `json:"storages,omitempty"` // what changes of them, in words
 	Running     []RunningEffect    `json:"running"`
 	Waiting     []WaitingEffect    `json:"waiting"`
 	Effects     []string           `json:"effects"` // all of it in sentences
@@ -163,10 +165,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s)
 		return p
 	}
-	before := &Config{}
-	if s.cfg != nil {
-		before = s.cfg
-	}
+	before := cmp.Or(s.cfg, &Config{})
 	d := differ{before: before, after: ch.ev.Config, was: s.cl, is: ch.next, ev: &ch.ev, served: s.serving}
 	p.VCs, p.SKUs = d.vcs(), d.skus()
 	var old *cell.Forest
@@ -174,7 +173,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 		old = s.cl.Forest()
 	}
 	p.Chains, p.Nodes = d.chains(old, ch.next.Forest()), d.nodes(old, ch.next.Forest())
-	p.Rules, p.Throughputs = d.rules(), d.throughputs()
+	p.Rules, p.Throughputs, p.Storages = d.rules(), d.throughputs(), storage.Changes(before.Storages, ch.ev.Config.Storages)
 	after := s.following(ch)
 	p.Running = s.runningEffects(ch, after)
 	p.Waiting = s.waitingEffects(after)
@@ -319,7 +318,7 @@ func (p *ConfigPlan) sentences() []string {
 	for _, r := range p.Rules {
 		out = append(out, halfLifeText(r))
 	}
-	out = append(out, throughputSentences(p.Throughputs)...)
+	out = append(append(out, throughputSentences(p.Throughputs)...), p.Storages...)
 	out = append(out, p.runningSentences()...)
 	for _, w := range p.Waiting {
 		switch {

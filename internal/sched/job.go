@@ -10,6 +10,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // Time is microseconds since the Unix epoch; 0 is "not yet". It never goes back.
@@ -82,6 +83,7 @@ type Job struct {
 	AvoidedNodes   []cell.NodeName `json:"avoided_nodes,omitempty"`
 	PreferredNodes []cell.NodeName `json:"preferred_nodes,omitempty"`
 	Hints          Hints           `json:"hints"`
+	Storages       []string        `json:"storages,omitempty"` // those that its tasks see; the core only carries them
 	// Source is the job file as submitted, without the values of its secrets.
 	Source string `json:"source,omitempty"`
 }
@@ -205,6 +207,8 @@ type Config struct {
 	HalfLife Duration `json:"half_life,omitempty"`
 	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
 	Throughputs []Throughput `json:"throughputs,omitempty"`
+	// Storages are those that jobs may name, sorted by name; the core only carries them.
+	Storages []storage.Storage `json:"storages,omitempty"`
 }
 
 // VCConfig names the policy of one VC. Params are sorted by key.

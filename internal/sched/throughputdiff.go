@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -53,12 +54,7 @@ func throughputSentences(list []ThroughputChange) (out []string) {
 
 // String says one change, such as "2 GPUs of v100 190 -> 150".
 func (c ThroughputChange) String() string {
-	rate := func(n int64) string {
-		if n == 0 {
-			return "none"
-		}
-		return fmt.Sprint(n)
-	}
+	rate := func(n int64) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "none") }
 	text := plural(c.GPUs, "GPU", "GPUs")
 	if c.SKU != "" {
 		text += " of " + string(c.SKU)

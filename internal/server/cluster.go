@@ -10,12 +10,14 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 func (s *Server) registerCluster(api huma.API) {
 	get := func(id, path, summary string) huma.Operation {
 		return operation(api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"cluster"}})
 	}
+	huma.Register(api, get("list-storages", "/storages", "List storages that jobs may name"), s.listStorages)
 	huma.Register(api, get("list-vcs", "/vcs", "List virtual clusters"), s.listVCs)
 	huma.Register(api, get("get-vc", "/vcs/{name}", "One virtual cluster"), s.getVC)
 	huma.Register(api, get("list-nodes", "/nodes", "List nodes"), s.listNodes)
@@ -28,6 +30,24 @@ func (s *Server) registerCluster(api huma.API) {
 		OperationID: "uncordon-node", Method: http.MethodPost, Path: "/nodes/{name}/uncordon",
 		Summary: "Take a node back into placement", Tags: []string{"cluster"},
 	}), s.uncordon)
+}
+
+func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.StorageList], error) {
+	out := rest.StorageList{Storages: []rest.StorageStatus{}}
+	err := s.read(ctx, in.after(), func(st *sched.State) {
+		c := st.Config()
+		if c == nil {
+			return
+		}
+		for _, one := range c.Storages {
+			out.Storages = append(out.Storages, rest.StorageStatus{Name: one.Name, Variable: storage.Variable(one.Name),
+				ReadOnly: one.ReadOnly, PerUser: one.PerUser, VCs: append([]cell.VCName{}, one.VCs...)})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer(out), nil
 }
 
 func (s *Server) listVCs(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.VCList], error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -81,7 +82,7 @@ func (b *boxes) open(e *Executor, engine *container.Engine) error {
 }
 
 // arrange fills in how a task runs in a container, and makes its folders. It meets the gang.
-func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outcome {
+func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data []storages.Seen) *outcome {
 	image, refusal := b.image(t, role.Launch.Image)
 	if refusal != nil {
 		return refusal
@@ -96,6 +97,9 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	mounts, err := b.folders(t)
 	if err != nil {
 		return unable("make the task's directory", err)
+	}
+	for i, in := range storages.Inside(data) {
+		mounts = append(mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})
 	}
 	s.Parents = nil // the engine makes the groups
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Box: container.Box{

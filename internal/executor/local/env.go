@@ -9,8 +9,10 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // environment returns a task's environment and the names of the job's own
@@ -108,6 +110,7 @@ type paths struct {
 	files       string // the folder of its progress, and of the answer to a suspension
 	members     string
 	host        func(task int32) string // the address of a task; "" is not known
+	storages    []storages.Seen
 }
 
 func platformEnv(t *task, seen paths) []sched.EnvVar {
@@ -124,6 +127,9 @@ func platformEnv(t *task, seen paths) []sched.EnvVar {
 		{Name: "COMB_DEVICE_FILES", Value: strings.Join(deviceFiles(ts.SKU, ts.Place), ",")},
 		{Name: "COMB_CHECKPOINT_DIR", Value: seen.checkpoints},
 		{Name: "COMB_PROGRESS_FILE", Value: seen.files + "/" + progressFile},
+	}
+	for _, s := range seen.storages {
+		env = append(env, sched.EnvVar{Name: storage.Variable(s.Name), Value: s.At})
 	}
 	if t.at.start.Job.Hints.Suspend != nil {
 		env = append(env, sched.EnvVar{Name: "COMB_SUSPEND_FILE", Value: seen.files + "/" + ackFile})

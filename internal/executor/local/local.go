@@ -22,6 +22,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // Options say where and how an Executor runs tasks. Zero values of the limits
@@ -36,6 +37,9 @@ type Options struct {
 	// Secrets returns the values that a job's commands refer to; nil is none.
 	// An error that is EIO is the disk's: the start waits until they can be read.
 	Secrets func(sched.JobID) (map[string]string, error)
+	// Storage returns a storage that jobs of a virtual cluster may use, as the configuration says
+	// now; nil has none.
+	Storage func(vc cell.VCName, name string) (storage.Storage, bool)
 	// Room says why nothing more should be put on the disk of the jobs folder: no task is
 	// started until it says nil. It must be quick, and may be called from many goroutines;
 	// nil is a disk that always has room.

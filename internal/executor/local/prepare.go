@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -65,15 +66,19 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Suspend:  contractOf(job),
 		Grace:    job.Grace,
 	}
+	data, err := storages.All(e.o.Storage, job)
+	if err != nil {
+		return nil, nil, &outcome{Refused: err.Error()}
+	}
 	var ignored []string
-	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: alone}
+	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: alone, storages: data}
 	if e.boxes.runs(role) {
 		if _, err := e.boxes.about(); err != nil {
 			return nil, nil, &outcome{Refused: err.Error()}
 		}
 		gang := e.boxes.gang(t)
-		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang)}
-		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang), nil
+		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), storages: storages.Inside(data)}
+		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang, data), nil
 	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}
 	}
@@ -83,6 +88,9 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	s.Env, ignored = t.environment(job, blocks, seen)
 	if err := record.Write(t.dir, specFile, s); err != nil {
 		return nil, nil, unable("write the task's directory", err)
+	}
+	if open := storages.Writable(data); s.Boxed == nil && open != "" && noteOnce(jobDir, "storages") {
+		t.notice("the job's tasks are processes, which could write storages that are read-only: " + open)
 	}
 	t.warn(s, role.Launch.Image, ignored)
 	return s, own, nil

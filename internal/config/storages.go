@@ -1,0 +1,84 @@
+package config
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/storage"
+)
+
+const (
+	maxStorages = 1000
+	maxFolder   = 4096 // bytes of a path
+)
+
+// storageName is the name of a folder below /mnt and, in capitals, part of a variable's.
+var storageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// readStorages reads the folders that jobs may name:
+//
+//	storages:
+//	  data: {folder: /srv/data, readOnly: true}
+//	  homes: {folder: /srv/homes, perUser: true, virtualClusters: [vision]}
+func readStorages(b *document.Reader, n *document.Node, hasVC func(string) bool) (list []storage.Storage) {
+	fields := b.Map(n, "storages").Fields()
+	if len(fields) > maxStorages {
+		b.Problem(n, "%d storages are too many: at most %d are allowed", len(fields), maxStorages)
+		return nil
+	}
+	variables := map[string]string{}
+	for _, f := range fields {
+		s := readStorage(b, f, hasVC)
+		if !storageName.MatchString(s.Name) {
+			b.Problem(f.At(), "%s is no good name for a storage: use at most 63 small letters, digits, \"-\", \"_\" and \".\", a letter or digit first and last", document.Quote(s.Name))
+		} else if other := variables[storage.Variable(s.Name)]; other != "" {
+			b.Problem(f.At(), "the storages %s and %s would share the variable %s: give one another name", other, s.Name, storage.Variable(s.Name))
+		}
+		variables[storage.Variable(s.Name)] = s.Name
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(x, y storage.Storage) int { return strings.Compare(x.Name, y.Name) })
+	return list
+}
+
+func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) storage.Storage {
+	m := b.Map(f.Value, "the storage "+document.Quote(f.Key))
+	m.Require("folder")
+	s := storage.Storage{Name: f.Key, Folder: m.String("folder", document.Text{Max: maxFolder}),
+		ReadOnly: m.Bool("readOnly", false), PerUser: m.Bool("perUser", false)}
+	switch at := m.Node("folder"); {
+	case s.Folder == "":
+	case !filepath.IsAbs(s.Folder) || filepath.Clean(s.Folder) != s.Folder || strings.ContainsRune(s.Folder, 0):
+		b.Problem(at, "%s is no plain path: begin it with /, without \".\", \"..\" and a / at its end", document.Quote(s.Folder))
+	case slices.ContainsFunc(closed(), func(top string) bool { return s.Folder == top || strings.HasPrefix(s.Folder, top+"/") }) || s.Folder == "/":
+		b.Problem(at, "%s is a folder of the machine itself, which no job may see: name one that holds data only", document.Quote(s.Folder))
+	}
+	for _, item := range m.List("virtualClusters") {
+		text := b.String(item, document.Text{Max: maxFolder})
+		name := cell.VCName(text)
+		switch {
+		case name == "":
+		case !hasVC(text):
+			b.Problem(item, "there is no virtual cluster %s", document.Quote(text))
+		case slices.Contains(s.VCs, name):
+			b.Problem(item, "the virtual cluster %s stands here twice", document.Quote(text))
+		default:
+			s.VCs = append(s.VCs, name)
+		}
+	}
+	slices.Sort(s.VCs)
+	if list := m.Node("virtualClusters"); list != nil && list.Kind == document.List && len(list.Items) == 0 {
+		b.Problem(list, "an empty list would allow no virtual cluster; leave the key out to allow all")
+	}
+	m.Rest()
+	return s
+}
+
+// closed are folders whose files rule the machine.
+func closed() []string {
+	return []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run", "/var/lib/docker", "/var/lib/containerd"}
+}

@@ -1,0 +1,64 @@
+package storages
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/storage"
+)
+
+// No storage holds what is the server's, nor lies in it, by links either.
+func TestApart(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "comb/data")
+	if err := errors.Join(os.MkdirAll(data, 0o700), os.Symlink(data, filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for folder, refused := range map[string]bool{
+		dir: true, data: true, data + "/jobs": true, dir + "/link": true, dir + "/link/jobs": true,
+		dir + "/comb/data2": false, dir + "/comb/dat": false, dir + "/else": false,
+	} {
+		if err := Apart([]storage.Storage{{Name: "s", Folder: folder}}, data); (err != nil) != refused {
+			t.Errorf("%s: %v", folder, err)
+		}
+	}
+}
+
+// A user's folder is made once and found again; what stands in its place is never followed, and no name leads
+// elsewhere.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	s := storage.Storage{Name: "homes", Folder: dir, PerUser: true}
+	for range 2 {
+		got, err := Folder(&s, "alice")
+		if err != nil || got != filepath.Join(dir, "alice") {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	if st, err := os.Stat(filepath.Join(dir, "alice")); err != nil || st.Mode().Perm() != 0o777 {
+		t.Errorf("the folder is %v, %v", st, err)
+	}
+	if err := os.Symlink("alice", filepath.Join(dir, "bob")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "carol"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := storage.Storage{Name: "gone", Folder: filepath.Join(dir, "gone")}
+	for _, c := range []struct {
+		s          *storage.Storage
+		user, want string
+	}{
+		{&s, "bob", "something else than a folder is there"}, {&s, "carol", "something else than a folder is there"},
+		{&s, "..", "cannot have a folder"}, {&s, "a/b", "cannot have a folder"}, {&s, "", "cannot have a folder"},
+		{&gone, "alice", "cannot be opened: no such file or directory"},
+	} {
+		got, err := Folder(c.s, c.user)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), dir) {
+			t.Errorf("user %q: %q, %v; want an error with %q and no path", c.user, got, err, c.want)
+		}
+	}
+}

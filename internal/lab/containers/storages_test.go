@@ -1,0 +1,83 @@
+//go:build container
+
+package containers
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/rest"
+)
+
+// looks is what a task of root finds of its storages: it reads, writes, follows a link that leads out, and looks
+// where it was given nothing.
+const looks = `
+try() { what=$1; shift; if "$@" >/dev/null 2>&1; then echo $what may; else echo $what may not; fi; }
+put() { echo "$2" > $1; }
+cat $COMB_STORAGE_DATA/words
+echo mounts $(ls /mnt | tr '\n' ' ')
+echo own $(ls $COMB_STORAGE_HOMES | tr '\n' ' ')
+try write-data put /mnt/data/x x
+try remount mount -o remount,rw /mnt/data
+try write-home put /mnt/homes/mine x
+try other-user ls /mnt/homes/../bob
+try link cat /mnt/data/out
+try host ls $FOLDER
+`
+
+// Jobs see the storages that they name and nothing of others, at one path; what is read-only they cannot write.
+func TestStorages(t *testing.T) {
+	dir := t.TempDir()
+	for path, text := range map[string]string{"data/words": "of the storage\n", "homes/bob/secret": "bob's\n", "more/x": "", "outside": "outside\n"} {
+		file := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(dir, "outside"), filepath.Join(dir, "data/out")); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, plain+fmt.Sprintf(`
+storages:
+  data: {folder: %[1]s/data, readOnly: true}
+  homes: {folder: %[1]s/homes, perUser: true}
+  more: {folder: %[1]s/more}
+  gone: {folder: %[1]s/gone}
+`, dir))
+	w.engine.Import("local.test/looks:1", map[string]string{"looks.sh": looks})
+	asks := func(name, storages string) string {
+		return with(name, "local.test/looks:1", "FOLDER="+dir+" sh /looks.sh") + "extras: {comb: {storages: [" + storages + "]}}\n"
+	}
+	ref := w.submit(asks("looks", "data, homes"))
+	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+	out, _, _ := w.cli("job", "logs", ref)
+	const want = `of the storage
+mounts data homes
+own
+write-data may not
+remount may not
+write-home may
+other-user may not
+link may not
+host may not
+`
+	if got := strings.ReplaceAll(out, " \n", "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "homes/admin/mine")); err != nil || string(data) != "x\n" {
+		t.Errorf("the user's folder has %q, %v", data, err)
+	}
+	// One whose folder is gone waits, and says what an administrator must do; no path of the machine is told.
+	ref = w.submit(asks("gone", "gone"))
+	w.until(ref, "it is refused", func(*rest.Job) bool {
+		out, _, _ := w.cli("job", "get", ref)
+		return strings.Contains(out, "the storage gone cannot be used here: its folder cannot be opened: no such file or directory; an administrator must look at it") &&
+			!strings.Contains(out, dir+"/gone")
+	})
+}

@@ -1,0 +1,104 @@
+// Package storage says which storages a cluster has: folders with data that jobs name and their
+// containers see below /mnt. It must not touch files: what runs tasks does.
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// Top is the folder in which a container finds its job's storages, each by its name.
+const Top = "/mnt"
+
+// Variable is the name of the variable that says where a task finds a storage.
+func Variable(name string) string {
+	return "COMB_STORAGE_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
+}
+
+// Storage is one entry of "storages" in the cluster file.
+type Storage struct {
+	Name   string `json:"name"`
+	Folder string `json:"folder"` // an absolute path, the same on each node
+	// ReadOnly storages cannot be written by a container.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// PerUser gives each user a folder of its own in it, named as the user, and no other.
+	PerUser bool `json:"per_user,omitempty"`
+	// VCs may use it, with those inside of them; none is all.
+	VCs []cell.VCName `json:"vcs,omitempty"`
+}
+
+// Find returns the storage of a name.
+func Find(list []Storage, name string) (Storage, bool) {
+	i := slices.IndexFunc(list, func(s Storage) bool { return s.Name == name })
+	if i < 0 {
+		return Storage{}, false
+	}
+	return list[i], true
+}
+
+// Within returns a virtual cluster and those that it is inside of, the inner ones first.
+func Within(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
+	for {
+		i := slices.IndexFunc(all, func(v cell.VCSpec) bool { return v.Name == name })
+		if i < 0 || slices.Contains(vcs, name) {
+			return vcs
+		}
+		vcs, name = append(vcs, name), all[i].Parent
+	}
+}
+
+// For says whether jobs of a virtual cluster may use it; vcs are that one and those that it is inside of.
+func (s *Storage) For(vcs []cell.VCName) bool {
+	return len(s.VCs) == 0 || slices.ContainsFunc(vcs, func(vc cell.VCName) bool { return slices.Contains(s.VCs, vc) })
+}
+
+// Names are the names of those that jobs of a virtual cluster may use.
+func Names(list []Storage, vcs []cell.VCName) (names []string) {
+	for i := range list {
+		if list[i].For(vcs) {
+			names = append(names, list[i].Name)
+		}
+	}
+	return names
+}
+
+// String is a storage in words: "/srv/data, read-only, for VCs a and b".
+func (s *Storage) String() string {
+	text := s.Folder
+	if s.PerUser {
+		text += ", a folder for each user"
+	}
+	if s.ReadOnly {
+		text += ", read-only"
+	}
+	if len(s.VCs) > 0 {
+		names := make([]string, len(s.VCs))
+		for i, vc := range s.VCs {
+			names[i] = string(vc)
+		}
+		text += ", for " + strings.Join(names, ", ")
+	}
+	return text
+}
+
+// Changes says in words what is another one, a line each; both lists are in order of name.
+func Changes(was, is []Storage) (lines []string) {
+	for i := range was {
+		if _, ok := Find(is, was[i].Name); !ok {
+			lines = append(lines, fmt.Sprintf("storage %s is removed: jobs that name it cannot start any more", was[i].Name))
+		}
+	}
+	for i := range is {
+		before, ok := Find(was, is[i].Name)
+		switch {
+		case !ok:
+			lines = append(lines, fmt.Sprintf("storage %s is new: %s", is[i].Name, &is[i]))
+		case before.String() != is[i].String():
+			lines = append(lines, fmt.Sprintf("storage %s is changed for what starts from now on: %s -> %s", is[i].Name, &before, &is[i]))
+		}
+	}
+	return lines
+}
