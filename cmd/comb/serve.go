@@ -48,6 +48,7 @@ type serveFlags struct {
 	overcommit   bool
 	requireImage bool
 	runtime      string
+	pullTimeout  time.Duration
 	logLevel     string
 }
 
@@ -75,6 +76,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
 	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
 	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
+	f.DurationVar(&s.pullTimeout, "image-pull-timeout", 30*time.Minute, "how long the fetching of one image may take")
 	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -87,6 +89,9 @@ is; "comb config apply", or --cluster, replaces it.`,
 		}
 		if !slices.Contains([]string{"auto", "container", "process"}, s.runtime) {
 			return usage(c, "--runtime %q: want auto, container or process", s.runtime)
+		}
+		if s.pullTimeout < time.Second || s.pullTimeout > 24*time.Hour {
+			return usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
 		}
 		s.data = first(s.data, a.defaultData())
 		if strings.HasPrefix(s.data, "/nonexistent/") {
@@ -185,7 +190,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		Secrets: func(id sched.JobID) (map[string]string, error) {
 			return d.store.Secrets(context.WithoutCancel(ctx), id)
 		},
-		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Log: d.log, Path: d.app.env("PATH"),
+		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, PullWithin: d.flags.pullTimeout, Log: d.log, Path: d.app.env("PATH"),
 	})
 	if err != nil {
 		return err

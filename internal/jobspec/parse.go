@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,15 +59,16 @@ func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	}
 	p := &parser{
 		r: document.NewReader(), env: env, root: root, budget: maxRendered,
-		catalogue: newCatalogue(env.Config), secrets: map[string]string{}, found: map[string]found{},
+		catalogue: newCatalogue(env.Config), secrets: map[string]string{}, logins: logins{}, found: map[string]found{},
 		job: &sched.Job{User: env.User},
 	}
 	p.read()
 	if problems := p.r.Problems(); problems != nil {
 		return nil, problems
 	}
-	p.job.Source = maskSecrets(file, src, root)
+	p.job.Source = maskSecrets(file, src, root, p.passwords)
 	result := &Result{Job: p.job}
+	maps.Copy(p.secrets, p.logins)
 	if len(p.secrets) > 0 {
 		result.Secrets = p.secrets
 	}
@@ -92,7 +94,9 @@ type parser struct {
 
 	parameters    *document.Node
 	secrets       map[string]string
-	secretNames   []string // sorted, once they are asked for
+	secretNames   []string         // sorted, once they are asked for
+	logins        logins           // beside the secrets, see LoginOf
+	passwords     []*document.Node // that stand outside of the secrets
 	prerequisites []prerequisite
 	roleNames     []string
 	roles         []role

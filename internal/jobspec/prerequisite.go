@@ -1,7 +1,8 @@
 package jobspec
 
 import (
-	"slices"
+	"cmp"
+	"strings"
 
 	"github.com/combsched/comb/internal/document"
 )
@@ -33,7 +34,7 @@ func (p *parser) readPrerequisites(top *document.MapReader) {
 			m.String(key, document.Text{})
 		}
 		p.readURI(m, &pre)
-		p.readAuth(m)
+		p.readAuth(m, &pre)
 		p.readCallbacks(m, &pre)
 		p.warnUnknown(m, "protocolVersion", "name", "type", "version", "contributor", "description",
 			"uri", "auth", "plugin", "require", "callbacks", "failurePolicy")
@@ -65,8 +66,10 @@ func (p *parser) readURI(m *document.MapReader, pre *prerequisite) {
 	pre.uri = p.r.String(n, document.Text{})
 }
 
-func (p *parser) readAuth(m *document.MapReader) {
+func (p *parser) readAuth(m *document.MapReader, pre *prerequisite) {
 	auth := m.Map("auth", "auth")
+	values := map[string]string{}
+	login := Login{}
 	for _, key := range []string{"username", "password", "registryuri"} {
 		n := auth.Node(key)
 		if n == nil || n.Kind == document.Null {
@@ -77,29 +80,41 @@ func (p *parser) readAuth(m *document.MapReader) {
 		if err != nil {
 			p.r.Problem(n, "%s", err)
 		}
+		secret := ""
 		for _, s := range segments {
-			p.checkAuthReference(n, s)
+			text, from := p.authText(n, s)
+			values[key] += text
+			secret = cmp.Or(secret, from)
 		}
-		if key == "password" && !slices.ContainsFunc(segments, func(s segment) bool { return s.ref != "" }) {
+		if key != "password" {
+			continue
+		}
+		if login.Secret = secret; secret == "" {
+			p.passwords = append(p.passwords, n)
 			p.r.Warn(n, "the password stands in the job file for all to read; put it under secrets and write <%% $secrets.NAME %%> here")
 		}
 	}
+	login.User, login.Password = values["username"], values["password"]
+	p.logins.keep(p.r, m.Self(), pre, login, values["registryuri"])
 	if m.Has("auth") {
 		p.warnUnknown(auth, "username", "password", "registryuri")
 	}
 }
 
-func (p *parser) checkAuthReference(n *document.Node, s segment) {
+// authText is what a segment of an auth's value stands for, and the secret that it is of.
+func (p *parser) authText(n *document.Node, s segment) (text, secret string) {
 	if s.ref == "" {
-		return
+		return s.text, ""
 	}
-	if len(s.ref) <= len(secretsRoot) || s.ref[:len(secretsRoot)] != secretsRoot {
+	if !strings.HasPrefix(s.ref, secretsRoot) || len(s.ref) == len(secretsRoot) {
 		p.r.Problem(n, "%s: only $secrets can be used here", clip(s.text))
-		return
+		return "", ""
 	}
-	if _, err := p.lookup(nil, s.ref); err != nil {
+	text, err := p.lookup(nil, s.ref)
+	if err != nil {
 		p.r.Problem(n, "%s", err)
 	}
+	return text, strings.TrimPrefix(s.ref, secretsRoot)
 }
 
 // readCallbacks reads the commands that run when a task starts or succeeds.

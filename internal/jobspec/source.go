@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,20 +15,24 @@ const secretMask = "******"
 // maskSecrets returns the file with every value under secrets replaced. In an
 // ordinary file only the lines of secrets change; comments there are dropped,
 // because they may hold old values. A file in which the lines of secrets hold
-// other things too is written anew from its values.
-func maskSecrets(file string, src []byte, root *document.Node) string {
+// other things too is written anew from its values, and so is one with passwords elsewhere.
+func maskSecrets(file string, src []byte, root *document.Node, passwords []*document.Node) string {
 	secrets := root.Get("secrets")
-	if secrets == nil || len(secrets.Fields) == 0 {
+	some := secrets != nil && len(secrets.Fields) > 0
+	switch {
+	case len(passwords) > 0: // they stand anywhere
+	case !some:
 		return string(src)
-	}
-	masked := cutSecrets(string(src), root)
-	if again, problems := document.Parse(file, []byte(masked), document.Limits{Bytes: 2 * maxSource}); len(problems) == 0 {
-		if sameMasked(root, again) {
-			return masked
+	default:
+		masked := cutSecrets(string(src), root)
+		if again, problems := document.Parse(file, []byte(masked), document.Limits{Bytes: 2 * maxSource}); len(problems) == 0 {
+			if sameMasked(root, again) {
+				return masked
+			}
 		}
 	}
 	var b strings.Builder
-	writeNode(&b, maskedRoot(root), 0)
+	writeNode(&b, maskNodes(maskedRoot(root), passwords), 0)
 	return strings.TrimPrefix(b.String(), "\n") + "\n"
 }
 
@@ -90,6 +95,22 @@ func maskedRoot(root *document.Node) *document.Node {
 		out.Fields = append(out.Fields, f)
 	}
 	return out
+}
+
+// maskNodes copies a value with some of its nodes masked. The depth is bounded by that of a document.
+func maskNodes(n *document.Node, masked []*document.Node) *document.Node {
+	if slices.Contains(masked, n) {
+		return maskNode(n)
+	}
+	out := *n
+	out.Fields, out.Items = nil, nil
+	for _, f := range n.Fields {
+		out.Fields = append(out.Fields, document.Field{Key: f.Key, Value: maskNodes(f.Value, masked)})
+	}
+	for _, item := range n.Items {
+		out.Items = append(out.Items, maskNodes(item, masked))
+	}
+	return &out
 }
 
 func maskNode(n *document.Node) *document.Node {

@@ -165,7 +165,7 @@ func (c *caretaker) start(script *private) *outcome {
 		return nil // the engine is asked once it answers
 	}
 	if err != nil {
-		return &outcome{Refused: err.Error(), Job: errors.Is(err, container.ErrNoImage)}
+		return &outcome{Refused: err.Error()}
 	}
 	return nil
 }

@@ -5,22 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/process"
-	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/executor/local/storages"
+	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -29,8 +28,7 @@ const (
 	// the server's. It is an uncommon number, so that no image's user has it.
 	keeperUser = 64789
 
-	imagesFile = "images.json" // of a job: which image each name stood for at its first start
-	labelTop   = "comb."       // of a container's labels: cluster, job, attempt, task
+	labelTop = "comb." // of a container's labels: cluster, job, attempt, task
 
 	// insideMB and insidePids are for process 1, beside the task's own limits.
 	insideMB, insidePids = 32, 32
@@ -40,8 +38,9 @@ const (
 type boxes struct {
 	e      *Executor
 	engine *container.Engine // nil: there are no containers
-	mu     sync.Mutex        // one task at a time finds out what an image's name stands for
-	info   *container.Info   // nil: it has not answered yet
+	images *images.Store
+	mu     sync.Mutex      // of info
+	info   *container.Info // nil: it has not answered yet
 }
 
 // about is what the engine says of itself, once it answers.
@@ -72,11 +71,15 @@ func keeperOf() int {
 	return keeperUser
 }
 
-// open makes the folder of locks one that process 1 of a container reaches.
+// open makes the folder of locks one that process 1 of a container reaches, and reads what is known of images.
 func (b *boxes) open(e *Executor, engine *container.Engine) error {
 	b.e, b.engine = e, engine
-	if engine == nil || os.Geteuid() != 0 {
+	if engine == nil {
 		return nil
+	}
+	var err error
+	if b.images, err = images.Open(e.ctx, e.o.Dir, engine, e.o.PullWithin, e.o.Log); err != nil || os.Geteuid() != 0 {
+		return err
 	}
 	return os.Chown(filepath.Join(e.o.Dir, locksFolder), keeperUser, keeperUser)
 }
@@ -187,34 +190,42 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// image is what a job's image stood for when its first task started, so that all its tasks
-// and attempts run the same.
+// image is what a job's image stands for on this machine. A task waits until the images of its whole gang
+// are here: those of a gang that start wait for each other only so long.
 func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	dir, known := b.e.place.job(t.at.id.Job), map[string]string{}
-	if err := record.Read(dir, imagesFile, &known); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return container.Image{}, &outcome{Refused: err.Error()}
-	}
-	image, err := b.engine.Image(b.e.ctx, cmp.Or(known[name], name))
-	switch {
-	case errors.Is(err, container.ErrNoImage) && known[name] != "":
-		return image, &outcome{Job: true, Refused: fmt.Sprintf("the image %s was %s when the job started first, and that %v any more", name, known[name], container.ErrNoImage)}
-	case errors.Is(err, container.ErrNoImage):
-		return image, &outcome{Job: true, Refused: fmt.Sprintf(`%v: fetch it with "docker pull %s" on %s, and submit the job again; Comb does not fetch images yet`, err, name, t.start.Place.Node)}
-	case errors.Is(err, container.ErrNotName):
-		return image, &outcome{Job: true, Refused: err.Error() + ": name one such as python:3.12"}
-	case err != nil:
-		return image, &outcome{Refused: err.Error()}
-	}
-	if known[name] == "" {
-		known[name] = image.ID
-		if err := record.Write(dir, imagesFile, known); err != nil {
-			return image, &outcome{Refused: err.Error()}
+	var secrets map[string]string
+	if t.e.o.Secrets != nil {
+		var err error
+		if secrets, err = t.e.o.Secrets(t.at.id.Job); err != nil {
+			return container.Image{}, unable("read the job's secrets", err)
 		}
-		t.notice(strings.TrimSpace(fmt.Sprintf("the image %s is %s %s", name, image.ID, image.Digest)))
 	}
-	return image, nil
+	names, found := map[string]bool{name: true}, map[string]container.Image{}
+	for _, one := range t.at.start.Tasks {
+		if image := t.at.start.Job.Roles[one.Role].Launch.Image; image != "" {
+			names[image] = true
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		w := images.Want{Name: n, Dir: b.e.place.job(t.at.id.Job), VC: string(t.at.start.Job.VC), Tell: t.notice}
+		login, err := jobspec.LoginOf(secrets, n)
+		if err != nil {
+			return container.Image{}, &outcome{Refused: err.Error(), Job: true}
+		}
+		if login != nil {
+			w.Login = &images.Login{Login: container.Login{User: login.User, Password: login.Password}, Secret: login.Secret}
+		}
+		image, err := b.images.Get(t.starting, &w)
+		var f *images.Fault
+		switch {
+		case errors.As(err, &f):
+			return image, &outcome{Refused: f.Say, Job: f.Job}
+		case err != nil:
+			return image, unable("note the job's image", err)
+		}
+		found[n] = image
+	}
+	return found[name], nil
 }
 
 func (b *boxes) name(t *task) string {

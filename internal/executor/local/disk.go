@@ -42,7 +42,10 @@ func (t *task) launch() {
 	for {
 		refusal := t.tryLaunch()
 		switch {
-		case refusal == nil:
+		case refusal == nil, t.e.ctx.Err() != nil:
+			return // what was given up with the executor the next server goes on with
+		case t.stopAsked():
+			t.neverStarted()
 			return
 		case !refusal.disk:
 			t.refused(*refusal)

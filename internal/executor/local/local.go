@@ -50,7 +50,9 @@ type Options struct {
 	// Engine runs tasks of jobs that name an image in containers; nil ignores images. It need not
 	// answer yet: what is to start in a container is refused until it does.
 	Engine *container.Engine
-	Log    *slog.Logger
+	// PullWithin is how long the engine may take to fetch an image [30 min].
+	PullWithin time.Duration
+	Log        *slog.Logger
 
 	Path        string        // PATH of tasks [the usual system folders]
 	Pids        int64         // processes and threads of one task [4,096]
@@ -185,13 +187,14 @@ func New(o Options) (*Executor, error) {
 	} else {
 		e.parents, e.missing = cgroup.Find("comb-" + safeName(o.Cluster))
 	}
-	if err := e.boxes.open(e, o.Engine); err != nil {
-		return nil, fmt.Errorf("give the folder of locks to the keeper of containers: %w", err)
-	}
 	e.ports.open(o.PortMin, o.PortMax)
 	e.roster = roster{e: e, jobs: map[sched.JobID]*crew{}}
 	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	if err := e.boxes.open(e, o.Engine); err != nil {
+		e.cancel()
+		return nil, fmt.Errorf("make ready for containers: %w", err)
+	}
 	return e, nil
 }
 

@@ -30,19 +30,21 @@ type task struct {
 	known bool
 	dir   string
 
-	mu    sync.Mutex
-	made  bool // its directory exists: a stop is left there
-	order *stopOrder
-	turn  turnOrder
-	owner process.ID // its supervisor, once that takes signals; zero before
-	said  string     // the last trouble with leaving a stop
-
-	judged func() // once: whether it is over, and then its end was told, or lives
-	clear  func() // once: the same is known, or cannot be known soon
+	mu       sync.Mutex
+	made     bool // its directory exists: a stop is left there
+	order    *stopOrder
+	turn     turnOrder
+	owner    process.ID      // its supervisor, once that takes signals; zero before
+	said     string          // the last trouble with leaving a stop
+	starting context.Context // ends when it is stopped, and with the executor
+	halt     context.CancelFunc
+	judged   func() // once: whether it is over, and then its end was told, or lives
+	clear    func() // once: the same is known, or cannot be known soon
 }
 
 func newTask(e *Executor, at *attempt, n int32) *task {
-	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n), judged: func() {}, clear: func() {}}
+	starting, halt := context.WithCancel(e.ctx)
+	return &task{e: e, at: at, n: n, dir: e.place.task(at.id, n), starting: starting, halt: halt, judged: func() {}, clear: func() {}}
 }
 
 // newKnown is a task that a server before may have started; e.mu is held.
@@ -66,6 +68,7 @@ func (t *task) stop(grace sched.Duration) {
 		grace = t.order.Grace
 	}
 	t.order = &stopOrder{Grace: grace}
+	t.halt()
 	if t.made {
 		t.leaveOrder()
 	}
@@ -130,6 +133,7 @@ func (t *task) open() (stopped bool) {
 // run brings the task from whatever is on disk to its end.
 func (t *task) run() {
 	defer t.e.over(t.at)
+	defer t.halt()
 	defer t.e.roster.leave(t)
 	defer t.clear()
 	if !t.claimed() {

@@ -84,7 +84,7 @@ func TestImagesThatCannotRun(t *testing.T) {
 	w.engine.Import("local.test/user:1", nil, "USER eve")
 	w.engine.Import("local.test/keeper:1", nil, "USER 64789")
 	cases := []struct{ image, says string }{
-		{"local.test/missing:1", "the image local.test/missing:1 is not on this machine: fetch it"},
+		{"sha256:" + strings.Repeat("0", 64), "is not on this machine, and an ID cannot be fetched: name the image as its registry does"},
 		{"Local Test//no image", "is not the name of an image: name one such as python:3.12"},
 		{"local.test/empty:1", "the image local.test/empty:1 cannot be used: it has neither /bin/bash nor /bin/sh"},
 		{"local.test/foreign:1", "the image local.test/foreign:1 cannot be used: it is for s390x, and this machine is " + runtime.GOARCH},
@@ -107,7 +107,7 @@ func TestImagesThatCannotRun(t *testing.T) {
 	w.noContainers()
 }
 
-// A later attempt runs the very image of the first. When that is gone the job says so.
+// A later attempt runs the very image of the first. When that is gone, and no registry has it, the job says so.
 func TestImageVanishes(t *testing.T) {
 	w := newWorld(t, plain)
 	source := strings.Replace(with("vanishes", image, "touch /comb/checkpoint/runs", "while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done", "exit 9"),
@@ -120,7 +120,7 @@ func TestImageVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.noContainers()
-	var noted map[string]string
+	var noted map[string]struct{ ID string }
 	data, err := os.ReadFile(filepath.Join(w.dir, "data", "jobs", ref, "images.json"))
 	if err == nil {
 		err = json.Unmarshal(data, &noted)
@@ -128,10 +128,10 @@ func TestImageVanishes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.engine.Forget(noted[image])
+	w.engine.Forget(noted[image].ID)
 	w.start()
 	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
-	if x := j.Tasks[0].Exit; x == nil || !strings.Contains(x.Message, "when the job started first, and that is not on this machine any more") {
+	if x := j.Tasks[0].Exit; x == nil || !strings.Contains(x.Message, "when the job started first, and that is not on this machine any more; it came from no registry") {
 		t.Errorf("it ended with %+v", x)
 	}
 }

@@ -159,10 +159,11 @@ const bridge = "bridge"
 
 // Image is an image on this machine.
 type Image struct {
-	ID     string // the digest of its configuration: it names this very image
-	Digest string // NAME@sha256:... in the registry that it came from; "" when it was made here
-	User   string // as the image says: "", NAME or number, with :GROUP or without
-	CPU    string // that it is for, such as amd64; "" where it does not say
+	ID string // the digest of its configuration: it names this very image
+	// Digests are NAME@sha256:..., for each repository that it came from; none when it was made here.
+	Digests []string
+	User    string // as the image says: "", NAME or number, with :GROUP or without
+	CPU     string // that it is for, such as amd64; "" where it does not say
 }
 
 // Image looks up an image by name, tag or digest. ErrNoImage says that it is not here, ErrNotName
@@ -179,10 +180,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	case err != nil:
 		return Image{}, fmt.Errorf("look up the image %s: %s", ref, reason(err))
 	}
-	i := Image{ID: r.ID, CPU: r.Architecture}
-	if len(r.RepoDigests) > 0 {
-		i.Digest = r.RepoDigests[0]
-	}
+	i := Image{ID: r.ID, CPU: r.Architecture, Digests: r.RepoDigests}
 	if r.Config != nil {
 		i.User = r.Config.User
 	}

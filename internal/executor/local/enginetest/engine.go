@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 )
 
@@ -259,4 +261,25 @@ func (p *pack) close() error {
 		return p.err
 	}
 	return p.w.Close()
+}
+
+// Push gives an image to the registry that its name says, and forgets it. User "" is without credentials.
+func (e *Engine) Push(ref, user, password string) {
+	e.t.Helper()
+	auth, err := authconfig.Encode(registry.AuthConfig{Username: user, Password: password})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	r, err := e.c.ImagePush(context.Background(), ref, client.ImagePushOptions{RegistryAuth: auth})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.drain(r, "push "+ref)
+	e.Forget(ref)
+}
+
+// Has reports whether an image is there.
+func (e *Engine) Has(ref string) bool {
+	_, err := e.c.ImageInspect(context.Background(), ref)
+	return err == nil
 }

@@ -1,0 +1,186 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/api/types/registry"
+	"github.com/moby/moby/client"
+)
+
+// What keeps an engine from fetching an image. An error that is none of them is of the registry,
+// or of the way to it.
+var (
+	ErrAbsent   = errors.New("is not in its registry")
+	ErrDenied   = errors.New("is refused by its registry")
+	ErrFull     = errors.New("the disk of the container engine is full")
+	ErrForeign  = errors.New("is not there for this machine's CPU")
+	ErrRegistry = errors.New("its registry cannot be used")
+)
+
+// Login is what a registry is asked with.
+type Login struct{ User, Password string }
+
+// header is what engines take; nil is nothing.
+func (l *Login) header() (string, error) {
+	if l == nil {
+		return "", nil
+	}
+	return authconfig.Encode(registry.AuthConfig{Username: l.User, Password: l.Password})
+}
+
+// hide takes what is secret out of a text that a registry may have written.
+func (l *Login) hide(text string) string {
+	if l == nil || l.Password == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, l.Password, "***")
+}
+
+// Step is what an engine says while it fetches an image.
+type Step struct {
+	Layer   string
+	State   Layer
+	Current int64 // bytes that are here
+	Total   int64 // bytes that the layer has in the registry; 0 is not known yet
+}
+
+// Layer is how far a layer is.
+type Layer int
+
+// The states of a layer, in their order.
+const (
+	Waits    Layer = iota
+	Loads          // its bytes come
+	Unpacked       // it is here
+	Had            // it was here before
+)
+
+// Pull has the engine fetch an image by tag or digest, and tells its steps. It ends with the context. The
+// errors are ErrAbsent, ErrDenied, ErrFull, ErrForeign, ErrNotName and ErrRegistry.
+func (e *Engine) Pull(ctx context.Context, ref string, login *Login, tell func(Step)) error {
+	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
+		return fmt.Errorf("%q %w", ref, ErrNotName)
+	}
+	auth, err := login.header()
+	if err != nil {
+		return err
+	}
+	r, err := e.c.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
+	if err != nil {
+		return pullError(ref, login.hide(told(err)), err)
+	}
+	for m, err := range r.JSONMessages(ctx) {
+		if err == nil && m.Error != nil {
+			err = m.Error
+		}
+		if err != nil {
+			return pullError(ref, login.hide(told(err)), err)
+		}
+		if s, ok := step(&m); ok {
+			tell(s)
+		}
+	}
+	return ctx.Err()
+}
+
+// step reads one message; false is one that is of no layer.
+func step(m *jsonstream.Message) (s Step, ok bool) {
+	if m.ID == "" || len(m.ID) > 64 {
+		return s, false
+	}
+	s.Layer = m.ID
+	switch m.Status {
+	case "Pulling fs layer", "Waiting":
+	case "Downloading":
+		s.State = Loads
+		if m.Progress != nil {
+			s.Current, s.Total = max(m.Progress.Current, 0), max(m.Progress.Total, 0)
+		}
+	case "Verifying Checksum", "Download complete", "Extracting":
+		s.State, s.Current = Loads, -1
+	case "Pull complete":
+		s.State = Unpacked
+	case "Already exists":
+		s.State = Had
+	default: // such as "Pulling from NAME", of the tag
+		return s, false
+	}
+	return s, true
+}
+
+// longestError bounds what is told of an error, in bytes: a registry may have written it.
+const longestError = 300
+
+// told is an error in one printable line.
+func told(err error) string {
+	text := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, reason(err))
+	text = strings.TrimPrefix(text, "Error response from daemon: ")
+	if len(text) > longestError {
+		text = strings.ToValidUTF8(text[:longestError], "") + "..."
+	}
+	return text
+}
+
+// pullError says what kept the engine from fetching. Engines give registries' refusals other codes from version
+// to version, and what comes in the stream has none: their words decide.
+func pullError(ref, text string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	kind := ErrRegistry
+	has := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(strings.ToLower(text), w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("no space left on device", "disk quota exceeded"):
+		kind = ErrFull
+	case has("no matching manifest", "no match for platform", "cannot be used on this platform"):
+		return fmt.Errorf("the image %s %w", ref, ErrForeign)
+	case has("toomanyrequests", "too many requests"):
+	case has("unauthorized", "denied", "no basic auth credentials", "authentication required", "incorrect username or password", "forbidden"), errdefs.IsUnauthorized(err):
+		kind = ErrDenied
+	case has("manifest unknown", "name unknown", "not found", "name_unknown", "manifest_unknown"), errdefs.IsNotFound(err):
+		kind = ErrAbsent
+	case has("invalid reference format"):
+		kind = ErrNotName
+	}
+	return &pullFault{ref: ref, kind: kind, text: text}
+}
+
+// pullFault keeps an engine's words beside what they mean.
+type pullFault struct {
+	ref, text string
+	kind      error
+}
+
+func (f *pullFault) Error() string {
+	return fmt.Sprintf("the image %s: %v (%s)", f.ref, f.kind, f.text)
+}
+func (f *pullFault) Unwrap() error { return f.kind }
+
+// Words are the engine's own of an error of Pull; "" where there are none.
+func Words(err error) string {
+	var f *pullFault
+	if errors.As(err, &f) {
+		return f.text
+	}
+	return ""
+}

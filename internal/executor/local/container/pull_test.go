@@ -1,0 +1,74 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/jsonstream"
+)
+
+// What engines say, each as one of them has said it.
+func TestPullError(t *testing.T) {
+	for text, want := range map[string]error{
+		"manifest for 127.0.0.1:5000/box:2 not found: manifest unknown: Unknown manifest":                                     ErrAbsent,
+		"pull access denied for box, repository does not exist or may require 'docker login': denied: requested access":       ErrDenied,
+		`Head "http://127.0.0.1:5000/v2/box/manifests/1": no basic auth credentials`:                                          ErrDenied,
+		`Head "http://127.0.0.1:5000/v2/box/manifests/1": unauthorized: authentication required`:                              ErrDenied,
+		"no matching manifest for linux/amd64 in the manifest list entries":                                                   ErrForeign,
+		"failed to register layer: Error processing tar file(exit status 1): write /x: no space left on device":               ErrFull,
+		"toomanyrequests: You have reached your pull rate limit; access denied":                                               ErrRegistry,
+		`Get "http://127.0.0.1:5000/v2/": dial tcp 127.0.0.1:5000: connect: connection refused`:                               ErrRegistry,
+		`Get "https://registry.example.com/v2/": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`: ErrRegistry,
+		"received unexpected HTTP status: 503 Service Unavailable":                                                            ErrRegistry,
+		"unexpected EOF": ErrRegistry,
+		"":               ErrRegistry,
+	} {
+		err := pullError("box", text, errors.New(text))
+		if !errors.Is(err, want) || want != ErrForeign && Words(err) != text {
+			t.Errorf("%q is %v, want %v", text, err, want)
+		}
+	}
+	if err := pullError("box", "", context.Canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("a pull that was given up is %v", err)
+	}
+}
+
+// What a registry writes is one short line without control characters, and without the password that it was given.
+func TestErrorsAreClean(t *testing.T) {
+	l := &Login{User: "ada", Password: "s3cret"}
+	text := l.hide(told(errors.New("Error response from daemon: denied: s3cret\x1b[2J is wrong\nmore " + strings.Repeat("x", 1000))))
+	if text != "denied: ***[2J is wrong" {
+		t.Errorf("%q", text)
+	}
+	if n := len(told(errors.New(strings.Repeat("é", 1000)))); n > longestError+3 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+func TestStep(t *testing.T) {
+	of := func(id, status string, current, total int64) *jsonstream.Message {
+		return &jsonstream.Message{ID: id, Status: status, Progress: &jsonstream.Progress{Current: current, Total: total}}
+	}
+	for _, c := range []struct {
+		m    *jsonstream.Message
+		want Step
+		ok   bool
+	}{
+		{of("a", "Pulling fs layer", 0, 0), Step{Layer: "a"}, true},
+		{of("a", "Downloading", 5, 10), Step{"a", Loads, 5, 10}, true},
+		{of("a", "Downloading", -5, -10), Step{"a", Loads, 0, 0}, true},
+		{&jsonstream.Message{ID: "a", Status: "Downloading"}, Step{"a", Loads, 0, 0}, true},
+		{of("a", "Extracting", 5, 10), Step{"a", Loads, -1, 0}, true},
+		{of("a", "Pull complete", 0, 0), Step{Layer: "a", State: Unpacked}, true},
+		{of("a", "Already exists", 0, 0), Step{Layer: "a", State: Had}, true},
+		{of("1", "Pulling from team/box", 0, 0), Step{Layer: "1"}, false},
+		{of("", "Status: Downloaded newer image", 0, 0), Step{}, false},
+		{of(strings.Repeat("a", 65), "Downloading", 5, 10), Step{}, false},
+	} {
+		if got, ok := step(c.m); ok != c.ok || ok && got != c.want {
+			t.Errorf("%+v is %+v, %v", c.m, got, ok)
+		}
+	}
+}

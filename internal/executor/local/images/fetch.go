@@ -1,0 +1,263 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+)
+
+// errNoHost says that the name of a registry is not known to the network.
+var errNoHost = errors.New("there is no such host")
+
+const (
+	// patience is how long a registry that cannot be used is tried again before the start is given up, and host how
+	// long where its name is not known.
+	patience, patienceHost = 2 * time.Minute, 10 * time.Second
+	firstPause, lastPause  = time.Second, 15 * time.Second
+
+	// A job is told of a fetch at once when it takes longer than firstWord; from then on at most each
+	// nextWord, and ever more seldom, since a job keeps few notices.
+	firstWord, nextWord = 2 * time.Second, 5 * time.Second
+)
+
+// flightKey tells fetches apart: what one VC gets with its credentials is no answer to another's question.
+type flightKey struct {
+	source, user, password string
+	anonymous              bool
+}
+
+// flight is one fetch, for all that wait for it.
+type flight struct {
+	source string
+	cancel context.CancelFunc
+	done   chan struct{} // closed when err is known
+	err    error
+
+	waiting int                     // under the store's lock
+	tell    map[string]func(string) // of the jobs that wait, by folder; under the store's lock
+	steps   progress
+}
+
+// fetch waits until the engine has an image, or cannot have it. One that nothing waits for any more is given up.
+func (s *Store) fetch(ctx context.Context, w *Want, source string) error {
+	key := flightKey{source: source, anonymous: w.Login == nil}
+	var login *container.Login
+	if w.Login != nil {
+		login, key.user, key.password = &w.Login.Login, w.Login.User, w.Login.Password
+	}
+	f, err := s.join(key, login, w)
+	if err != nil {
+		return err
+	}
+	defer s.leave(key, f)
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// join takes part in a fetch, and begins it where there is none.
+func (s *Store) join(key flightKey, login *container.Login, w *Want) (*flight, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.flights[key]
+	if f == nil {
+		if login != nil {
+			if err := s.book.asks(repository(key.source)); err != nil {
+				return nil, err
+			}
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, s.within)
+		f = &flight{source: key.source, cancel: cancel, done: make(chan struct{}), tell: map[string]func(string){}}
+		f.steps.begin()
+		s.flights[key] = f
+		go s.fly(ctx, f, login)
+		go s.report(f)
+	}
+	f.waiting++
+	f.tell[w.Dir] = w.Tell
+	return f, nil
+}
+
+func (s *Store) leave(key flightKey, f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		if s.flights[key] == f {
+			delete(s.flights, key)
+		}
+	}
+}
+
+// fly fetches, and tries again while the registry, or the way to it, is in trouble.
+func (s *Store) fly(ctx context.Context, f *flight, login *container.Login) {
+	defer f.cancel()
+	defer close(f.done)
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		f.err = s.engine.Pull(ctx, f.source, login, f.steps.step)
+		if ctx.Err() != nil {
+			f.err = ctx.Err()
+		}
+		if f.err == nil {
+			s.say(f, f.steps.ended(f.source))
+		}
+		if !errors.Is(f.err, container.ErrRegistry) {
+			return
+		}
+		wait := patience
+		if strings.Contains(f.err.Error(), "no such host") {
+			f.err, wait = fmt.Errorf("%w: %w", errNoHost, f.err), patienceHost
+		}
+		if time.Since(began)+pause > wait {
+			return
+		}
+		if pause == firstPause {
+			s.log.Warn("an image is not fetched yet; it is tried again", "error", f.err)
+			s.say(f, fmt.Sprintf("the image %s is not fetched yet, since %v (%s); it is tried again", f.source, container.ErrRegistry, container.Words(f.err)))
+		}
+		select {
+		case <-ctx.Done():
+			f.err = ctx.Err()
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// say tells each job that waits.
+func (s *Store) say(f *flight, text string) {
+	s.mu.Lock()
+	var tell []func(string)
+	for _, t := range f.tell {
+		tell = append(tell, t)
+	}
+	s.mu.Unlock()
+	for _, t := range tell {
+		t(text)
+	}
+}
+
+// report tells how far a fetch is.
+func (s *Store) report(f *flight) {
+	for pause := firstWord; ; pause = max(2*pause, nextWord) {
+		select {
+		case <-f.done:
+			return
+		case <-time.After(pause):
+			if text := f.steps.text(f.source); text != "" {
+				s.say(f, text)
+			}
+		}
+	}
+}
+
+// maxLayers bounds what is kept of a fetch.
+const maxLayers = 1000
+
+// progress is how far a fetch is.
+type progress struct {
+	mu     sync.Mutex
+	began  time.Time
+	layers map[string]container.Step
+	at     time.Time // of the last text, and the bytes that were here then
+	bytes  int64
+}
+
+func (p *progress) begin() {
+	p.began, p.at, p.layers = time.Now(), time.Now(), map[string]container.Step{}
+}
+
+func (p *progress) step(s container.Step) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, known := p.layers[s.Layer]
+	if !known && len(p.layers) >= maxLayers {
+		return
+	}
+	if s.Total = max(s.Total, before.Total); s.Current < 0 || s.State == container.Unpacked {
+		s.Current = s.Total
+	}
+	p.layers[s.Layer] = s
+}
+
+// Progress is how far the fetching of an image is.
+type Progress struct {
+	Layers, Here int   // of the image, and those of them that are here
+	Bytes, Total int64 // of the layers that come; Total 0 is not known yet
+	Rate         int64 // bytes a second
+}
+
+func (p *progress) now() Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := Progress{Layers: len(p.layers)}
+	whole := true
+	for _, s := range p.layers {
+		if s.State >= container.Unpacked {
+			out.Here++
+		} else if s.Total == 0 {
+			whole = false
+		}
+		out.Bytes += s.Current
+		out.Total += s.Total
+	}
+	if !whole {
+		out.Total = 0
+	}
+	if d := time.Since(p.at); d > 0 {
+		out.Rate = max(int64(float64(out.Bytes-p.bytes)/d.Seconds()), 0)
+	}
+	return out
+}
+
+// text is what a job is told; "" is that nothing came of the image yet.
+func (p *progress) text(source string) string {
+	n := p.now()
+	if n.Layers == 0 {
+		return ""
+	}
+	p.mu.Lock()
+	p.at, p.bytes = time.Now(), n.Bytes
+	p.mu.Unlock()
+	return fmt.Sprintf("the image %s is being fetched: %s", source, n)
+}
+
+// String is for people.
+func (n Progress) String() string {
+	text := fmt.Sprintf("%d of %d layers are here, %s", n.Here, n.Layers, Size(n.Bytes))
+	if n.Total > 0 {
+		text += " of " + Size(n.Total)
+	}
+	text += fmt.Sprintf(", %s/s", Size(n.Rate))
+	if n.Total > n.Bytes && n.Rate > 0 {
+		text += fmt.Sprintf(", about %v left", (time.Duration((n.Total-n.Bytes)/n.Rate)*time.Second + time.Second).Round(time.Second))
+	}
+	return text
+}
+
+func (p *progress) ended(source string) string {
+	n := p.now()
+	return fmt.Sprintf("the image %s was fetched: %d layers, %s in %v", source, n.Layers, Size(n.Bytes), time.Since(p.began).Round(100*time.Millisecond))
+}
+
+// Size is a number of bytes in words.
+func Size(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	v, i := float64(n), 0
+	for ; v >= 999.5 && i < len(units)-1; i++ {
+		v /= 1000
+	}
+	if i == 0 || v >= 99.5 {
+		return fmt.Sprintf("%.0f %s", v, units[i])
+	}
+	return fmt.Sprintf("%.1f %s", v, units[i])
+}

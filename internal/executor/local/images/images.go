@@ -1,0 +1,230 @@
+// Package images knows which image a job's name for one stands for on this machine, has the engine fetch
+// what is missing, once for all that wait, and says which VC may run it. It must not know tasks, and
+// starts nothing.
+package images
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/distribution/reference"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/record"
+)
+
+// NotesFile, in a job's folder, says which image each name stood for at the job's first start.
+const NotesFile = "images.json"
+
+// DefaultWithin is how long one image may take.
+const DefaultWithin = 30 * time.Minute
+
+// Store is the images of one machine.
+type Store struct {
+	engine *container.Engine
+	within time.Duration
+	log    *slog.Logger
+	ctx    context.Context
+
+	mu      sync.Mutex // never held while an engine is asked
+	flights map[flightKey]*flight
+	book    book
+}
+
+// Open reads from dir what is known of the machine's images. The store's work ends with the context. Within 0
+// stands for DefaultWithin.
+func Open(ctx context.Context, dir string, engine *container.Engine, within time.Duration, log *slog.Logger) (*Store, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{engine: engine, within: cmp.Or(within, DefaultWithin), log: log, ctx: ctx, flights: map[flightKey]*flight{}}
+	return s, s.book.open(dir, log)
+}
+
+// Want is a job that needs an image.
+type Want struct {
+	Name  string       // as the job says it
+	Dir   string       // the job's folder, where it is noted what the name stands for
+	VC    string       // that the job belongs to
+	Login *Login       // nil: none
+	Tell  func(string) // takes notices for the job's user
+}
+
+// Login is what a job's registry is asked with.
+type Login struct {
+	container.Login
+	Secret string // the name of the job's secret with the password; "" is that it stands in the job file
+}
+
+// Fault is why a job cannot have its image, in a sentence that says what to do.
+type Fault struct {
+	Say string
+	Job bool // another try would end alike: the job is to be changed
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Say }
+
+// note is what a name stood for when a job started first.
+type note struct {
+	ID     string `json:"id"`
+	Digest string `json:"digest,omitempty"` // NAME@sha256:... by which it can be fetched; "" when it was made here
+}
+
+// Get returns what the name stood for when the job's first task asked, so that all its tasks and attempts run
+// the same. Where that is missing it is fetched; where others fetched it with credentials its registry is asked. A Fault
+// says why there is none; another error is the context's, or of the job's folder.
+func (s *Store) Get(ctx context.Context, w *Want) (container.Image, error) {
+	for {
+		before, err := s.noted(w)
+		if err != nil {
+			return container.Image{}, err
+		}
+		image, err := s.find(ctx, w, before)
+		if err != nil {
+			return container.Image{}, err
+		}
+		if same, err := s.note(w, image); same || err != nil {
+			return image, err
+		}
+	}
+}
+
+// find looks the image up, and fetches it where it is missing or not this VC's yet.
+func (s *Store) find(ctx context.Context, w *Want, before note) (container.Image, error) {
+	lookup, source := cmp.Or(before.ID, w.Name), cmp.Or(before.Digest, w.Name)
+	image, err := s.engine.Image(ctx, lookup)
+	here := err == nil
+	switch {
+	case ctx.Err() != nil:
+		return image, ctx.Err()
+	case here && s.allowed(&image, w.VC):
+		return image, nil
+	case !here && !errors.Is(err, container.ErrNoImage):
+		return image, s.fault(w, source, err)
+	case before.ID != "" && before.Digest == "":
+		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s was %s when the job started first, and that %v any more; "+
+			"it came from no registry: submit the job again", w.Name, before.ID, container.ErrNoImage)}
+	case isID(w.Name):
+		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s %v, and an ID cannot be fetched: name the image as its registry does", w.Name, container.ErrNoImage)}
+	}
+	if err := s.fetch(ctx, w, source); err != nil {
+		return image, s.fault(w, source, err)
+	}
+	image, err = s.engine.Image(ctx, lookup)
+	switch {
+	case err != nil && before.ID != "":
+		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s was %s when the job started first, and %s is another one now: submit the job again", w.Name, before.ID, source)}
+	case err != nil:
+		return image, s.fault(w, source, err)
+	}
+	return image, s.grant(&image, w)
+}
+
+// isID reports whether a name is that of no registry's image, but of one on this machine.
+func isID(name string) bool { return strings.HasPrefix(name, "sha256:") }
+
+// noted reads what the name stood for before.
+func (s *Store) noted(w *Want) (note, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	notes, err := readNotes(w.Dir)
+	return notes[w.Name], err
+}
+
+func readNotes(dir string) (map[string]note, error) {
+	notes := map[string]note{}
+	if err := record.Read(dir, NotesFile, &notes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return notes, nil
+}
+
+// note keeps what the name stands for, and that it is used; false is that another task of the job noted another image.
+func (s *Store) note(w *Want, image container.Image) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	notes, err := readNotes(w.Dir)
+	if err != nil {
+		return false, err
+	}
+	if n, ok := notes[w.Name]; ok {
+		return n.ID == image.ID, s.book.used(image.ID)
+	}
+	notes[w.Name] = note{ID: image.ID, Digest: digestOf(&image, w.Name)}
+	if err := record.Write(w.Dir, NotesFile, notes); err != nil {
+		return false, err
+	}
+	w.Tell(strings.TrimSpace(fmt.Sprintf("the image %s is %s %s", w.Name, image.ID, notes[w.Name].Digest)))
+	return true, s.book.used(image.ID)
+}
+
+// digestOf is the name by which a registry gives this very image: of the repository that a name
+// says, else of any.
+func digestOf(image *container.Image, name string) string {
+	repo := repository(name)
+	for _, d := range image.Digests {
+		if repository(d) == repo {
+			return d
+		}
+	}
+	if len(image.Digests) > 0 {
+		return image.Digests[0]
+	}
+	return ""
+}
+
+// repository is a name without tag and digest, with its registry; "" is that it is no name.
+func repository(name string) string {
+	ref, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return ""
+	}
+	return ref.Name()
+}
+
+// fault makes a sentence of what went wrong, and says whether the job is to be changed.
+func (s *Store) fault(w *Want, source string, err error) error {
+	f := &Fault{Job: true}
+	words := container.Words(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, container.ErrNotName):
+		f.Say = err.Error() + ": name one such as python:3.12"
+	case errors.Is(err, container.ErrForeign):
+		f.Say = fmt.Sprintf("%v: use one that is", err)
+	case errors.Is(err, container.ErrAbsent):
+		f.Say = fmt.Sprintf("the image %s %v (%s): check its name and tag", source, container.ErrAbsent, words)
+	case errors.Is(err, container.ErrDenied) && w.Login == nil:
+		f.Say = fmt.Sprintf("the image %s %v (%s): check its name; if it needs credentials, give the prerequisite an auth", source, container.ErrDenied, words)
+	case errors.Is(err, container.ErrDenied):
+		f.Say = fmt.Sprintf("the image %s %v (%s): it was asked as user %s with %s; correct them, or ask its owner for the right to pull",
+			source, container.ErrDenied, words, w.Login.User, w.Login.which())
+	case errors.Is(err, errNoHost):
+		f.Say = fmt.Sprintf("the registry of the image %s is not found (%s): check the image's name", source, words)
+	case errors.Is(err, container.ErrFull):
+		f.Job, f.Say = false, fmt.Sprintf("the image %s is not fetched, since %v: an administrator must free some (comb image prune)", source, container.ErrFull)
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Job, f.Say = false, fmt.Sprintf("the image %s was not fetched within %v: its registry is slow or hangs; the limit is --image-pull-timeout", source, s.within)
+	case errors.Is(err, container.ErrRegistry):
+		f.Job, f.Say = false, fmt.Sprintf("the image %s is not fetched, since %v (%s)", source, container.ErrRegistry, words)
+	default:
+		f.Job, f.Say = false, err.Error()
+	}
+	return f
+}
+
+func (l *Login) which() string {
+	if l.Secret == "" {
+		return "the password in the job file"
+	}
+	return "the password of the secret " + l.Secret
+}

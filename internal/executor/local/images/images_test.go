@@ -1,0 +1,141 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), dir, nil, 0, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What one VC's credentials got is not another's, over restarts, until the registry gives it to that one or to all.
+func TestRights(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	local := container.Image{ID: "sha256:1"}
+	private := container.Image{ID: "sha256:2", Digests: []string{"registry.example.com/team/box@sha256:" + strings.Repeat("a", 64)}}
+	other := container.Image{ID: "sha256:3", Digests: []string{"registry.example.com/team/other@sha256:" + strings.Repeat("b", 64)}}
+	check := func(when string, image *container.Image, vc string, want bool) {
+		t.Helper()
+		for _, s := range []*Store{s, open(t, dir)} {
+			if got := s.allowed(image, vc); got != want {
+				t.Errorf("%s: %s may run %s: %v, want %v", when, vc, image.ID, got, want)
+			}
+		}
+	}
+	login := &Login{Login: container.Login{User: "ada", Password: "s3cret"}, Secret: "registry"}
+	check("before", &private, "a", true)
+	if err := s.book.asks(repository("registry.example.com/team/box:1")); err != nil {
+		t.Fatal(err)
+	}
+	check("while it comes", &private, "a", false)
+	check("while it comes", &private, "b", false)
+	if err := s.grant(&private, &Want{VC: "a", Login: login}); err != nil {
+		t.Fatal(err)
+	}
+	check("behind a's credentials", &private, "a", true)
+	check("behind a's credentials", &private, "b", false)
+	check("made here", &local, "b", true)
+	check("of another repository", &other, "b", true)
+	data, err := os.ReadFile(filepath.Join(dir, bookFile))
+	if err != nil || strings.Contains(string(data), "s3cret") {
+		t.Errorf("the book says %s, %v", data, err)
+	}
+	if err := s.grant(&private, &Want{VC: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	check("for all", &private, "c", true)
+}
+
+// A damaged book makes no image of a registry free for all.
+func TestDamagedBook(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, bookFile), []byte(`{"images": `), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	image := container.Image{ID: "sha256:2", Digests: []string{"registry.example.com/team/box@sha256:" + strings.Repeat("a", 64)}}
+	for range 2 {
+		s := open(t, dir)
+		if s.allowed(&image, "a") || !s.allowed(&container.Image{ID: "sha256:1"}, "a") {
+			t.Error("an image of a registry is for all, or one of none is not")
+		}
+	}
+}
+
+// Each failure is one sentence with what to do, and says whether the job is to blame.
+func TestFaults(t *testing.T) {
+	s := open(t, t.TempDir())
+	login := &Login{Login: container.Login{User: "ada", Password: "s3cret"}, Secret: "registry"}
+	for _, c := range []struct {
+		err   error
+		login *Login
+		job   bool
+		says  string
+	}{
+		{container.ErrAbsent, nil, true, "check its name and tag"},
+		{container.ErrDenied, nil, true, "give the prerequisite an auth"},
+		{container.ErrDenied, login, true, "it was asked as user ada with the password of the secret registry"},
+		{container.ErrForeign, nil, true, "is not there for this machine's CPU"},
+		{fmt.Errorf("%w: %w", errNoHost, container.ErrRegistry), nil, true, "check the image's name"},
+		{container.ErrFull, nil, false, "an administrator must free some"},
+		{container.ErrRegistry, nil, false, "its registry cannot be used"},
+		{context.DeadlineExceeded, nil, false, "the limit is --image-pull-timeout"},
+	} {
+		var f *Fault
+		err := s.fault(&Want{Name: "box", Login: c.login}, "box", c.err)
+		if !errors.As(err, &f) || f.Job != c.job || !strings.Contains(f.Say, c.says) || strings.Contains(f.Say, "s3cret") {
+			t.Errorf("%v is %v, want %s", c.err, err, c.says)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	p := &progress{}
+	p.begin()
+	p.began, p.at = p.began.Add(-10*time.Second), p.at.Add(-10*time.Second)
+	for _, s := range []container.Step{{Layer: "a"}, {Layer: "b"}, {Layer: "c", State: container.Had}, {Layer: "b", State: container.Loads, Current: 5e6, Total: 10e6}} {
+		p.step(s)
+	}
+	if text := p.now().String(); text != "1 of 3 layers are here, 5.0 MB, 500 kB/s" {
+		t.Error(text) // how much a has is not known
+	}
+	p.step(container.Step{Layer: "a", State: container.Loads, Current: 0, Total: 20e6})
+	if text := p.text("box"); !strings.HasPrefix(text, "the image box is being fetched: 1 of 3 layers are here, 5.0 MB of 30.0 MB, 500 kB/s, about ") {
+		t.Error(text)
+	}
+	for _, s := range []container.Step{{Layer: "a", State: container.Loads, Current: -1}, {Layer: "a", State: container.Unpacked}, {Layer: "b", State: container.Unpacked}} {
+		p.step(s)
+	}
+	if text := p.ended("box"); !strings.HasPrefix(text, "the image box was fetched: 3 layers, 30.0 MB in 10") {
+		t.Error(text)
+	}
+	for i := range 2 * maxLayers {
+		p.step(container.Step{Layer: fmt.Sprint(i)})
+	}
+	if n := len(p.layers); n > maxLayers {
+		t.Errorf("%d layers are kept", n)
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 99_400: "99.4 kB", 99_600: "100 kB", 999_600: "1.0 MB", 3_400_000_000: "3.4 GB", 1 << 62: "4611686 TB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}

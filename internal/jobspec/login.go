@@ -1,0 +1,81 @@
+package jobspec
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/distribution/reference"
+
+	"github.com/combsched/comb/internal/document"
+)
+
+// Login is what the registry of an image is asked with.
+type Login struct {
+	User     string `json:"user"`
+	Password string `json:"password"`
+	Secret   string `json:"secret,omitempty"` // the secret that the password is of; "" where it stands in the file
+}
+
+// loginKey, with an image behind it, is where a job's secrets hold its login. No secret of a
+// job file has a zero byte in its path.
+const loginKey = "\x00login "
+
+// LoginOf returns the login of an image, from the job's secrets; nil without one.
+func LoginOf(secrets map[string]string, image string) (*Login, error) {
+	text, ok := secrets[loginKey+image]
+	if !ok {
+		return nil, nil
+	}
+	var l Login
+	if json.Unmarshal([]byte(text), &l) != nil {
+		return nil, errors.New("the credentials of the image are damaged")
+	}
+	return &l, nil
+}
+
+// logins are those of a file's images, by loginKey and image.
+type logins map[string]string
+
+// keep keeps what a prerequisite's auth says, if it is for the image's own registry.
+func (ls logins) keep(r *document.Reader, at *document.Node, pre *prerequisite, l Login, registry string) {
+	if l.User == "" && l.Password == "" || pre.kind != "dockerimage" {
+		return
+	}
+	if own := registryOf(pre.uri); registry != "" && own != "" && hostOf(registry) != own {
+		r.Warn(at, "its registryuri is %s, and the image %s is of the registry %s: these credentials are not used",
+			document.Quote(hostOf(registry)), document.Quote(pre.uri), document.Quote(own))
+		return
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		r.Problem(at, "%v", err)
+		return
+	}
+	if before, ok := ls[loginKey+pre.uri]; ok && before != string(data) {
+		r.Problem(at, "two prerequisites name the image %s, with different credentials", document.Quote(pre.uri))
+	}
+	ls[loginKey+pre.uri] = string(data)
+}
+
+// registryOf is the registry of an image; "" where it has no name that one could have.
+func registryOf(image string) string {
+	ref, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return ""
+	}
+	return reference.Domain(ref)
+}
+
+// hostOf is the host of a registryuri, which may have a scheme and a path, as images name it.
+func hostOf(registry string) string {
+	_, rest, found := strings.Cut(registry, "://")
+	if !found {
+		rest = registry
+	}
+	host, _, _ := strings.Cut(strings.ToLower(rest), "/")
+	if same := strings.TrimPrefix(host, "index."); same == registryOf("any") {
+		return same
+	}
+	return host
+}
