@@ -16,6 +16,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/executor/local/meet"
+	"github.com/combsched/comb/internal/executor/local/nets"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/executor/local/storages"
@@ -41,6 +42,7 @@ type boxes struct {
 	images *images.Store
 	mu     sync.Mutex      // of info
 	info   *container.Info // nil: it has not answered yet
+	nets   *nets.Nets      // nil: there are no containers
 }
 
 // about is what the engine says of itself, once it answers.
@@ -77,6 +79,7 @@ func (b *boxes) open(e *Executor, engine *container.Engine) error {
 	if engine == nil {
 		return nil
 	}
+	b.nets = &nets.Nets{Engine: engine, Cluster: safeName(e.o.Cluster), Label: labelTop, Lives: e.lives, Log: e.o.Log}
 	var err error
 	if b.images, err = images.Open(e.ctx, e.o.Dir, engine, e.o.PullWithin, e.o.Log); err != nil || os.Geteuid() != 0 {
 		return err
@@ -104,12 +107,16 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	for i, in := range storages.Inside(data) {
 		mounts = append(mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})
 	}
+	net, alias, err := b.network(t, role)
+	if err != nil {
+		return &outcome{Refused: err.Error()}
+	}
 	s.Parents = nil // the engine makes the groups
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 		Env:     hideDevices(),
-		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Network: b.info.Network,
+		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
 		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
 		Mounts: mounts,
 	}}
@@ -148,6 +155,31 @@ func (b *boxes) folders(t *task) ([]container.Mount, error) {
 	return mounts, err
 }
 
+// network is that of a task's container, "" where the engine has none, and by which name the
+// others of its job find it there.
+func (b *boxes) network(t *task, role *sched.Role) (net, alias string, err error) {
+	if !b.info.Network {
+		return "", "", nil
+	}
+	single := alone(t.at.start.Job)
+	if !single {
+		alias = fmt.Sprintf("%s-%d", role.Name, t.start.Index)
+	}
+	net, err = b.nets.For(b.e.ctx, int64(t.at.id.Job), single)
+	return net, alias, err
+}
+
+// leave removes what a job that has no attempt any more had of the engine.
+func (b *boxes) leave(at *attempt) {
+	boxed := func(r sched.Role) bool { return b.runs(&r) }
+	if job := at.start.Job; !alone(job) && slices.ContainsFunc(job.Roles, boxed) {
+		b.e.wg.Go(func() { b.nets.Leave(b.e.ctx, int64(at.id.Job)) })
+	}
+}
+
+// alone says that a job has one task.
+func alone(job *sched.Job) bool { return len(job.Roles) == 1 && job.Roles[0].Tasks == 1 }
+
 // gang are the tasks that a task in a container meets; nil where they have no network, or where
 // one of them is a process, which has no address that containers reach.
 func (b *boxes) gang(t *task) []int32 {
@@ -168,7 +200,7 @@ func (b *boxes) gang(t *task) []int32 {
 // other gangs have none that is known.
 func hosts(gang []int32) func(int32) string {
 	if gang == nil {
-		return alone
+		return loopback
 	}
 	met := map[int32]bool{}
 	for _, task := range gang {
@@ -286,7 +318,7 @@ func (b *boxes) remove(known map[string]bool) (names []string, err error) {
 			names = append(names, attempt+"/"+task)
 		}
 	}
-	return names, nil
+	return names, b.nets.Sweep(ctx)
 }
 
 // takeUp has another supervisor care for a task in a container. The container went on

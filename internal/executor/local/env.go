@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/jobspec"
@@ -18,7 +19,7 @@ import (
 // environment returns a task's environment and the names of the job's own
 // variables that were left out because the platform sets them. The marker comes
 // first: it is what finds the task's processes again.
-func (t *task) environment(job *sched.Job, blocks []block, seen paths) (env, ignored []string) {
+func (t *task) environment(job *sched.Job, blocks []ports.Block, seen paths) (env, ignored []string) {
 	ts := t.start
 	env = []string{process.MarkerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
 	role := &job.Roles[ts.Role]
@@ -39,7 +40,7 @@ func (t *task) environment(job *sched.Job, blocks []block, seen paths) (env, ign
 	for _, v := range jobspec.PAIEnv(jobspec.EnvInput{
 		Job: job, Role: ts.Role, Index: ts.Index,
 		Hosts: seen.host,
-		Ports: func(task int32, label string) []int32 { return numbers(blocks, task, label) },
+		Ports: func(task int32, label string) []int32 { return ports.Numbers(blocks, task, label) },
 	}) {
 		env = setEnv(env, v.Name, v.Value)
 	}
@@ -101,8 +102,8 @@ func reserved(name string) bool {
 	return name == "CUDA_DEVICE_ORDER" || slices.ContainsFunc(deviceKinds(), func(k deviceKind) bool { return slices.Contains(k.vars, name) })
 }
 
-// alone is the address of tasks that share this machine's network.
-func alone(int32) string { return localHost }
+// loopback is the address of tasks that share this machine's network.
+func loopback(int32) string { return localHost }
 
 // paths are where a task sees files of the platform.
 type paths struct {

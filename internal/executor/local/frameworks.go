@@ -5,28 +5,24 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/sched"
 )
-
-// gangLabel is the port that each task of a gang has beside those that its role asks
-// for: where the tasks of a framework find one another. It cannot be a role's label,
-// since those are names.
-const gangLabel = "*gang"
 
 // frameworkEnv is what training frameworks read: torch.distributed's variables, with
 // the gang as the world, and TensorFlow's TF_CONFIG. A task sees its own devices alone,
 // so it is the only rank of its kind on its machine. A member above a minimum comes and
 // goes, so no world is told to it. Python writes each line at once: what is printed is
 // in the log at once, and not lost at a stop. The job may set all of these otherwise.
-func (t *task) frameworkEnv(job *sched.Job, blocks []block, host func(int32) string) []sched.EnvVar {
+func (t *task) frameworkEnv(job *sched.Job, blocks []ports.Block, host func(int32) string) []sched.EnvVar {
 	env := []sched.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
-	var tasks, ports []int32
+	var tasks, meets []int32
 	for _, one := range t.at.start.Tasks {
 		tasks = append(tasks, one.Task)
-		ports = append(ports, numbers(blocks, one.Task, gangLabel)...)
+		meets = append(meets, ports.Numbers(blocks, one.Task, ports.Gang)...)
 	}
 	above := slices.ContainsFunc(job.Gangs, func(g sched.Gang) bool { return g.Extra && slices.Contains(g.Tasks, t.n) })
-	if above || len(ports) != len(tasks) {
+	if above || len(meets) != len(tasks) {
 		return env
 	}
 	rank := slices.Index(tasks, t.n)
@@ -36,8 +32,8 @@ func (t *task) frameworkEnv(job *sched.Job, blocks []block, host func(int32) str
 		sched.EnvVar{Name: "LOCAL_RANK", Value: "0"},
 		sched.EnvVar{Name: "LOCAL_WORLD_SIZE", Value: "1"},
 		sched.EnvVar{Name: "MASTER_ADDR", Value: host(tasks[0])},
-		sched.EnvVar{Name: "MASTER_PORT", Value: fmt.Sprint(ports[0])},
-		sched.EnvVar{Name: "TF_CONFIG", Value: tfConfig(job, tasks, rank, func(i int) string { return fmt.Sprintf("%s:%d", host(tasks[i]), ports[i]) })},
+		sched.EnvVar{Name: "MASTER_PORT", Value: fmt.Sprint(meets[0])},
+		sched.EnvVar{Name: "TF_CONFIG", Value: tfConfig(job, tasks, rank, func(i int) string { return fmt.Sprintf("%s:%d", host(tasks[i]), meets[i]) })},
 	)
 }
 

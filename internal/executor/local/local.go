@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
@@ -123,7 +124,7 @@ type Executor struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	ports  ports
+	ports  ports.Register
 
 	boxes   boxes
 	samples *sampler
@@ -187,7 +188,7 @@ func New(o Options) (*Executor, error) {
 	} else {
 		e.parents, e.missing = cgroup.Find("comb-" + safeName(o.Cluster))
 	}
-	e.ports.open(o.PortMin, o.PortMax)
+	e.ports.Open(o.PortMin, o.PortMax)
 	e.roster = roster{e: e, jobs: map[sched.JobID]*crew{}}
 	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -300,7 +301,7 @@ func (e *Executor) begin(a sched.Action) {
 		return
 	}
 	if a.Known {
-		e.ports.adopt(e.place.job(a.Start.ID), a.Start.ID)
+		e.ports.Adopt(e.place.job(a.Start.ID), a.Start.ID)
 	}
 	turn := turnOrder{rotation: a.Start.Rotation, given: a.Known || a.Start.Rotation != nil}
 	if r, ok := e.turns[a.Attempt]; ok {
@@ -371,7 +372,7 @@ func (e *Executor) adopt(id sched.AttemptID, ordinals []int32, known bool) {
 	if at.left == 0 {
 		return
 	}
-	e.ports.adopt(e.place.job(id.Job), id.Job)
+	e.ports.Adopt(e.place.job(id.Job), id.Job)
 	e.run(at)
 	for _, t := range at.tasks {
 		e.wg.Go(t.run)
@@ -389,8 +390,16 @@ func (e *Executor) over(at *attempt) {
 	delete(e.attempts, at.id)
 	if e.jobs[at.id.Job]--; e.jobs[at.id.Job] <= 0 {
 		delete(e.jobs, at.id.Job)
-		e.ports.release(at.id.Job)
+		e.ports.Release(at.id.Job)
+		e.boxes.leave(at)
 	}
+}
+
+// lives says whether a job has attempts here.
+func (e *Executor) lives(job int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.jobs[sched.JobID(job)] > 0
 }
 
 func (at *attempt) stop(grace sched.Duration) {

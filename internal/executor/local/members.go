@@ -134,7 +134,7 @@ func (r *roster) join(t *task, host string, top process.ID) {
 	}
 	delete(c.expected, t.n)
 	m := &member{Role: t.at.start.Job.Roles[t.start.Role].Name, Index: t.start.Index, Host: host, top: top}
-	m.Ports = r.e.ports.labelled(t.at.id.Job, t.n)
+	m.Ports = r.e.ports.Labelled(t.at.id.Job, t.n)
 	if before := c.members[t.n]; before != nil {
 		m.Leaving = before.Leaving
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/jobspec"
@@ -47,7 +48,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	if err := errors.Join(os.MkdirAll(checkpoints, 0o700), os.MkdirAll(work, 0o700)); err != nil {
 		return nil, nil, unable("make the task's directory", err)
 	}
-	blocks, err := e.ports.of(jobDir, t.at.start)
+	blocks, err := e.ports.Of(jobDir, t.at.start)
 	if err != nil {
 		return nil, nil, unable("give ports", err)
 	}
@@ -56,7 +57,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	}
 	s := &spec{
 		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell,
-		Host: localHost, Ports: numbers(blocks, t.n, allLabels),
+		Host: localHost, Ports: ports.Numbers(blocks, t.n, ports.All),
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents,
 		Limits:  cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
@@ -71,7 +72,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		return nil, nil, &outcome{Refused: err.Error()}
 	}
 	var ignored []string
-	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: alone, storages: data}
+	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, storages: data}
 	if e.boxes.runs(role) {
 		if _, err := e.boxes.about(); err != nil {
 			return nil, nil, &outcome{Refused: err.Error()}
@@ -316,4 +317,14 @@ func (e *Executor) onDisk(a sched.AttemptID) []int32 {
 		}
 	}
 	return tasks
+}
+
+// noteOnce returns true the first time it is asked about a job, over restarts.
+func noteOnce(jobDir, what string) bool {
+	f, err := os.OpenFile(jobDir+"/noted."+what, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
@@ -45,8 +46,8 @@ func TestEnvironment(t *testing.T) {
 	w.exit()
 	w.exit()
 	out := w.output(a.Attempt, 1, Stdout)
-	var blocks []block
-	if err := record.Read(w.e.place.job(1), portsFile, &blocks); err != nil {
+	var blocks []ports.Block
+	if err := record.Read(w.e.place.job(1), ports.File, &blocks); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{

@@ -24,11 +24,20 @@ func waiting(name string) string {
 `
 }
 
-func (w *world) letGo(ref string) {
+func (w *world) letGo(ref string) { w.put(ref, "go", "") }
+
+// put writes a file of a job's checkpoints, as which its tasks see it.
+func (w *world) put(ref, name, text string) {
 	w.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", name), []byte(text), 0o644); err != nil {
 		w.Fatal(err)
 	}
+}
+
+// left is what a file of a job's checkpoints says; "" where there is none.
+func (w *world) left(ref, name string) string {
+	data, _ := os.ReadFile(filepath.Join(w.dir, "data", "jobs", ref, "checkpoint", name))
+	return strings.TrimSpace(string(data))
 }
 
 // alive reports whether process 1 of every task of a job lives.

@@ -204,7 +204,8 @@ type Box struct {
 	Mounts  []Mount           `json:"mounts"`
 	Devices []string          `json:"devices,omitempty"` // device files, at the same path inside
 	Caps    []string          `json:"caps,omitempty"`    // capabilities of process 1; all others are dropped
-	Network bool              `json:"network,omitempty"`
+	Net     string            `json:"net,omitempty"`     // the name of its network; "" is none
+	Alias   string            `json:"alias,omitempty"`   // by which others on that network find it
 	// The limits; 0 is none.
 	MilliCPU int64 `json:"milli_cpu,omitempty"`
 	MemoryMB int64 `json:"memory_mb,omitempty"`
@@ -225,8 +226,8 @@ func (b *Box) host() *container.HostConfig {
 		Resources: container.Resources{NanoCPUs: b.MilliCPU * 1_000_000, Memory: b.MemoryMB << 20, MemorySwap: b.MemoryMB << 20,
 			Ulimits: []*container.Ulimit{{Name: "core"}}},
 	}
-	if b.Network {
-		h.NetworkMode = bridge
+	if b.Net != "" {
+		h.NetworkMode = container.NetworkMode(b.Net)
 	}
 	if b.Pids > 0 {
 		h.PidsLimit = &b.Pids
@@ -245,7 +246,7 @@ func (b *Box) host() *container.HostConfig {
 func (e *Engine) Create(ctx context.Context, b *Box) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	_, err := e.c.ContainerCreate(ctx, client.ContainerCreateOptions{Name: b.Name, HostConfig: b.host(),
+	_, err := e.c.ContainerCreate(ctx, client.ContainerCreateOptions{Name: b.Name, HostConfig: b.host(), NetworkingConfig: b.network(),
 		Config: &container.Config{Image: b.Image, Labels: b.Labels, Env: b.Env, User: "0:0", WorkingDir: "/",
 			Entrypoint: b.Command[:1], Cmd: b.Command[1:], OpenStdin: true, StdinOnce: true, AttachStdin: true}})
 	switch {

@@ -283,3 +283,17 @@ func (e *Engine) Has(ref string) bool {
 	_, err := e.c.ImageInspect(context.Background(), ref)
 	return err == nil
 }
+
+// Networks are the names of all networks.
+func (e *Engine) Networks() []string {
+	e.t.Helper()
+	r, err := e.c.NetworkList(context.Background(), client.NetworkListOptions{})
+	if err != nil {
+		e.t.Error(err)
+	}
+	var names []string
+	for _, n := range r.Items {
+		names = append(names, n.Name)
+	}
+	return names
+}

@@ -1,59 +1,66 @@
-package local
+// Package ports gives every live job ports of its own on this machine, which its tasks know of each
+// other from the beginning. It must not know what listens there.
+package ports
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"sync"
 
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
 )
 
-const portsFile = "ports.json"
+// File is where a job's folder has its ports.
+const File = "ports.json"
 
-// block is the ports of one label of one task.
-type block struct {
+// Gang is the label of the port that each task of a gang has beside those that its role asks
+// for: where the tasks of a framework find one another. It cannot be a role's label,
+// since those are names.
+const Gang = "*gang"
+
+// Block is the ports of one label of one task.
+type Block struct {
 	Task  int32  `json:"task"`
 	Label string `json:"label"`
 	First int32  `json:"first"`
 	Count int32  `json:"count"`
 }
 
-// ports gives every live job ports of its own. All tasks of a job get theirs at
+// Register gives every live job ports of its own. All tasks of a job get theirs at
 // its first start, so that each task knows the others' from the beginning, and
 // the job keeps them in its folder for its next attempts. The file does not wait
 // for the disk: after a power cut no task of the job lives that could know the
-// old numbers.
-type ports struct {
+// old Numbers.
+type Register struct {
 	mu       sync.Mutex
 	min, max int32
 	next     int32
 	taken    map[int32]sched.JobID
-	jobs     map[sched.JobID][]block
+	jobs     map[sched.JobID][]Block
 }
 
-// open begins at a random port, so that two servers on one machine rarely try
+// Open begins at a random port, so that two servers on one machine rarely try
 // the same one at the same moment.
-func (p *ports) open(lo, hi int32) {
+func (p *Register) Open(lo, hi int32) {
 	p.min, p.max = lo, hi
 	p.next = lo + rand.Int32N(hi-lo+1)
-	p.taken, p.jobs = map[int32]sched.JobID{}, map[sched.JobID][]block{}
+	p.taken, p.jobs = map[int32]sched.JobID{}, map[sched.JobID][]Block{}
 }
 
-// adopt registers the ports of a job that may have living tasks.
-func (p *ports) adopt(dir string, id sched.JobID) {
+// Adopt registers the ports of a job that may have living tasks.
+func (p *Register) Adopt(dir string, id sched.JobID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var blocks []block
-	if p.jobs[id] != nil || record.Read(dir, portsFile, &blocks) != nil {
+	var blocks []Block
+	if p.jobs[id] != nil || record.Read(dir, File, &blocks) != nil {
 		return
 	}
 	p.register(id, blocks)
 }
 
-func (p *ports) register(id sched.JobID, blocks []block) {
+func (p *Register) register(id sched.JobID, blocks []Block) {
 	p.jobs[id] = blocks
 	for _, b := range blocks {
 		if b.First < 1 || b.Count < 1 || b.First > 65535 || b.Count > 65535 {
@@ -65,7 +72,8 @@ func (p *ports) register(id sched.JobID, blocks []block) {
 	}
 }
 
-func (p *ports) release(id sched.JobID) {
+// Release gives the ports of a job back.
+func (p *Register) Release(id sched.JobID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for port, owner := range p.taken {
@@ -76,26 +84,26 @@ func (p *ports) release(id sched.JobID) {
 	delete(p.jobs, id)
 }
 
-// of returns the ports of all tasks of a job, giving some where it has none.
-func (p *ports) of(dir string, start *sched.Start) ([]block, error) {
+// Of returns the ports of all tasks of a job, giving some where it has none.
+func (p *Register) Of(dir string, start *sched.Start) ([]Block, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b := p.jobs[start.ID]; b != nil {
 		return b, nil
 	}
-	want := wantedPorts(start.Job)
+	want := wanted(start.Job)
 	if len(want) == 0 {
 		return nil, nil
 	}
-	var kept []block
-	if record.Read(dir, portsFile, &kept) == nil && p.reusable(kept, want) {
+	var kept []Block
+	if record.Read(dir, File, &kept) == nil && p.reusable(kept, want) {
 		p.register(start.ID, kept)
 		return kept, nil
 	}
 	got := want[:0]
 	for _, b := range want {
 		first, err := p.give(b.Count)
-		if err != nil && b.Label == gangLabel {
+		if err != nil && b.Label == Gang {
 			continue // the job did not ask for it
 		}
 		if err != nil {
@@ -109,7 +117,7 @@ func (p *ports) of(dir string, start *sched.Start) ([]block, error) {
 		got = append(got, b)
 	}
 	want = got
-	if err := record.Write(dir, portsFile, want); err != nil {
+	if err := record.Write(dir, File, want); err != nil {
 		p.forget(want)
 		return nil, fmt.Errorf("keep the ports: %w", err)
 	}
@@ -117,7 +125,7 @@ func (p *ports) of(dir string, start *sched.Start) ([]block, error) {
 	return want, nil
 }
 
-func (p *ports) forget(blocks []block) {
+func (p *Register) forget(blocks []Block) {
 	for _, b := range blocks {
 		for n := range b.Count {
 			delete(p.taken, b.First+n)
@@ -125,18 +133,18 @@ func (p *ports) forget(blocks []block) {
 	}
 }
 
-// wantedPorts lists the blocks of a job without their first ports.
-func wantedPorts(j *sched.Job) []block {
-	var want []block
+// wanted lists the blocks of a job without their first ports.
+func wanted(j *sched.Job) []Block {
+	var want []Block
 	var task int32
 	for _, r := range j.Roles {
 		for range r.Tasks {
 			for _, port := range r.Launch.Ports {
 				if port.Count > 0 {
-					want = append(want, block{Task: task, Label: port.Label, Count: port.Count})
+					want = append(want, Block{Task: task, Label: port.Label, Count: port.Count})
 				}
 			}
-			want = append(want, block{Task: task, Label: gangLabel, Count: 1})
+			want = append(want, Block{Task: task, Label: Gang, Count: 1})
 			task++
 		}
 	}
@@ -144,7 +152,7 @@ func wantedPorts(j *sched.Job) []block {
 }
 
 // reusable says whether kept blocks are what is wanted, and free.
-func (p *ports) reusable(kept, want []block) bool {
+func (p *Register) reusable(kept, want []Block) bool {
 	if len(kept) != len(want) {
 		return false
 	}
@@ -159,7 +167,7 @@ func (p *ports) reusable(kept, want []block) bool {
 }
 
 // give finds count free ports in a row.
-func (p *ports) give(count int32) (int32, error) {
+func (p *Register) give(count int32) (int32, error) {
 	size := p.max - p.min + 1
 	if count > size {
 		return 0, fmt.Errorf("%d ports in a row were asked for, the range has %d", count, size)
@@ -181,7 +189,7 @@ func (p *ports) give(count int32) (int32, error) {
 }
 
 // free asks the register and the machine.
-func (p *ports) free(first, count int32) bool {
+func (p *Register) free(first, count int32) bool {
 	for n := range count {
 		if _, ok := p.taken[first+n]; ok {
 			return false
@@ -197,12 +205,12 @@ func (p *ports) free(first, count int32) bool {
 	return true
 }
 
-// numbers returns the ports of one label of a task, or of all that its role asked for
+// Numbers returns the ports of one label of a task, or of all that its role asked for
 // for "*".
-func numbers(blocks []block, task int32, label string) []int32 {
+func Numbers(blocks []Block, task int32, label string) []int32 {
 	var list []int32
 	for _, b := range blocks {
-		if b.Task == task && (label == b.Label || label == allLabels && b.Label != gangLabel) {
+		if b.Task == task && (label == b.Label || label == All && b.Label != Gang) {
 			for n := range b.Count {
 				list = append(list, b.First+n)
 			}
@@ -211,31 +219,21 @@ func numbers(blocks []block, task int32, label string) []int32 {
 	return list
 }
 
-// labelled returns the ports of one task of a job by label.
-func (p *ports) labelled(id sched.JobID, task int32) map[string][]int32 {
+// Labelled returns the ports of one task of a job by label.
+func (p *Register) Labelled(id sched.JobID, task int32) map[string][]int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list map[string][]int32
 	for _, b := range p.jobs[id] {
-		if b.Task == task && b.Label != gangLabel {
+		if b.Task == task && b.Label != Gang {
 			if list == nil {
 				list = map[string][]int32{}
 			}
-			list[b.Label] = numbers([]block{b}, task, b.Label)
+			list[b.Label] = Numbers([]Block{b}, task, b.Label)
 		}
 	}
 	return list
 }
 
-// allLabels cannot be a label: those are names.
-const allLabels = "*"
-
-// noteOnce returns true the first time it is asked about a job, over restarts.
-func noteOnce(jobDir, what string) bool {
-	f, err := os.OpenFile(jobDir+"/noted."+what, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return false
-	}
-	f.Close()
-	return true
-}
+// All stands for all labels that roles ask for. It cannot be a label: those are names.
+const All = "*"

@@ -1,0 +1,99 @@
+// Package nets gives containers their networks, so that they reach the other tasks of their job and
+// nothing of other jobs: a job of several tasks has one of its own while it lives, and those of one task
+// share one on which none reaches another. It must not know what jobs are for.
+package nets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+)
+
+// Nets are the networks of one server's containers.
+type Nets struct {
+	Engine  *container.Engine
+	Cluster string // the server's id, in the label and, shortened, in names
+	Label   string // what labels begin with
+	// Lives says whether a job has attempts here, or is getting one.
+	Lives func(job int64) bool
+	Log   *slog.Logger
+
+	mu sync.Mutex // no network is removed while one is made
+}
+
+const jobLabel = "job"
+
+func (n *Nets) name(job int64) string {
+	if job == 0 {
+		return "comb-" + n.Cluster
+	}
+	return fmt.Sprintf("comb-%s-%d", n.Cluster, job)
+}
+
+// For is the network of a container of a job that lives; it is made where it is missing.
+func (n *Nets) For(ctx context.Context, job int64, alone bool) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if alone {
+		job = 0
+	}
+	net := &container.Network{Name: n.name(job), Apart: alone, Labels: map[string]string{
+		n.Label + "cluster": n.Cluster, n.Label + jobLabel: fmt.Sprint(job)}}
+	return net.Name, n.Engine.Ensure(ctx, net)
+}
+
+// Containers of a job that is over leave their network a moment later.
+const (
+	tries = 20
+	pause = 500 * time.Millisecond
+)
+
+// Leave removes the network of a job that has no attempt any more. What cannot be removed Sweep
+// removes at the next start of the server.
+func (n *Nets) Leave(ctx context.Context, job int64) {
+	for range tries {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if err := n.drop(job); !errors.Is(err, container.ErrInUse) {
+			if err != nil {
+				n.Log.Warn("remove the network of a job that is over; it is tried again when the server starts", "job", job, "error", err)
+			}
+			return
+		}
+	}
+}
+
+func (n *Nets) drop(job int64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.Lives(job) {
+		return nil
+	}
+	return n.Engine.Drop(context.Background(), n.name(job))
+}
+
+// Sweep removes the networks of jobs that do not live.
+func (n *Nets) Sweep(ctx context.Context) error {
+	found, err := n.Engine.Networks(ctx, n.Label+"cluster", n.Cluster)
+	if err != nil {
+		return err
+	}
+	for _, labels := range found {
+		if job, err := strconv.ParseInt(labels[n.Label+jobLabel], 10, 64); err == nil && job > 0 {
+			err = n.drop(job)
+			if err != nil {
+				n.Log.Warn("remove the network of a job that the server does not know", "job", job, "error", err)
+			}
+		}
+	}
+	return nil
+}
