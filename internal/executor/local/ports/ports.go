@@ -32,7 +32,7 @@ type Block struct {
 // its first start, so that each task knows the others' from the beginning, and
 // the job keeps them in its folder for its next attempts. The file does not wait
 // for the disk: after a power cut no task of the job lives that could know the
-// old Numbers.
+// old numbers.
 type Register struct {
 	mu       sync.Mutex
 	min, max int32
