@@ -3,8 +3,13 @@
 package containers
 
 import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -78,4 +83,133 @@ func TestPull(t *testing.T) {
 			t.Errorf("%s: %s with %+v, want %q", name, j.Phase, x, says)
 		}
 	}
+}
+
+const twoVCs = `
+physicalCluster:
+  skuTypes:
+    CPU: {gpu: 0, cpu: 1, memory: 512Mi}
+  cellTypes:
+    CPU-NODE: {childCellType: CPU, childCellNumber: 4, isNodeLevel: true}
+  physicalCells:
+    - {cellType: CPU-NODE, cellAddress: one}
+    - {cellType: CPU-NODE, cellAddress: two}
+virtualClusters:
+  a: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
+  b: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
+`
+
+// as is a job of a VC with an image and, unless user is "", credentials for its registry.
+func as(vc, user, password, image string) string {
+	source := with("login", image, "echo ran") + "defaults: {virtualCluster: " + vc + "}\n"
+	if user == "" {
+		return source
+	}
+	source = strings.Replace(source, "uri: \""+image+"\"}", "uri: \""+image+"\", auth: {username: "+user+", password: <% $secrets.registry.password %>}}", 1)
+	return source + "secrets: {registry: {password: " + password + "}}\n"
+}
+
+// An image of a registry that asks for credentials runs with those of the job, which appear nowhere. What one VC's got
+// another runs only with its own, and then nothing is fetched twice.
+func TestPullWithCredentials(t *testing.T) {
+	w, h := newWorld(t, twoVCs), newHub(t)
+	name := h.ref("team/box:1")
+	h.set(func() { h.users = map[string]string{"ada": "s3cret-of-ada", "bob": "s3cret-of-bob"} })
+	w.engine.Import(name, nil)
+	w.engine.Push(name, "ada", "s3cret-of-ada")
+	run := func(what, source string, phase sched.Phase, says string) {
+		t.Helper()
+		j := w.ends(w.submit(source))
+		x := j.Tasks[0].Exit
+		if j.Phase != phase || phase == sched.Failed && (x.Code != 126 || !strings.Contains(x.Message, says)) {
+			t.Errorf("%s: %s with %+v, want %s %q", what, j.Phase, x, phase, says)
+		}
+	}
+	run("none", as("a", "", "", name), sched.Failed, "check its name; if it needs credentials, give the prerequisite an auth")
+	run("wrong", as("a", "ada", "wr0ng-password", name), sched.Failed, "it was asked as user ada with the password of the secret registry.password")
+	run("right", as("a", "ada", "s3cret-of-ada", name), sched.Succeeded, "")
+	before := h.copies()
+	run("of a, by b without", as("b", "", "", name), sched.Failed, "give the prerequisite an auth")
+	run("of a, by b with wrong ones", as("b", "bob", "wr0ng-password", name), sched.Failed, "it was asked as user bob")
+	run("by b with its own", as("b", "bob", "s3cret-of-bob", name), sched.Succeeded, "")
+	if n := h.copies(); n != before {
+		t.Errorf("the layers were read %d times, and %d times before b had them", n, before)
+	}
+	h.set(func() { h.down = true })
+	run("of a again, without the registry", as("a", "", "", name), sched.Succeeded, "")
+	run("of b again, without the registry", as("b", "", "", name), sched.Succeeded, "")
+
+	events, _, _ := w.cli("job", "events", "3", "-o", "json")
+	get, _, _ := w.cli("job", "get", "3", "-o", "json")
+	texts := map[string]string{"the events": events, "job get": get, "the log": w.log()}
+	err := filepath.WalkDir(filepath.Join(w.dir, "data"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			data, readErr := os.ReadFile(path)
+			texts[path], err = string(data), readErr
+		}
+		return err
+	})
+	if err != nil || len(events) < 1000 || len(get) < 100 {
+		t.Errorf("%v; %d bytes of events, %d of a job", err, len(events), len(get))
+	}
+	for where, text := range texts {
+		if strings.Contains(text, "s3cret-of") || strings.Contains(text, "wr0ng") {
+			t.Errorf("%s has a password", where)
+		}
+	}
+}
+
+// A registry that hangs or is away holds nothing up but the job that needs it, which is tried again and not blamed; and a job
+// that is stopped meanwhile ends at once.
+func TestPullInTrouble(t *testing.T) {
+	w, h := newWorld(t, plain), newHub(t)
+	w.server.Kill()
+	w.server.Args = append(w.server.Args, "--image-pull-timeout", "4s")
+	w.start()
+	names := make([]string, 4)
+	for i := range names {
+		names[i] = h.ref(fmt.Sprintf("team/box-%d:1", i))
+		w.engine.Import(names[i], map[string]string{"etc/motd": names[i]})
+		w.engine.Push(names[i], "", "")
+	}
+	h.set(func() { h.hangs = true })
+	slow, stopped := w.submit(with("slow", names[0], "cat /etc/motd")), w.submit(with("stopped", names[1], "true"))
+	for end := time.Now().Add(30 * time.Second); h.copies() == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the registry was never asked")
+		}
+	}
+	if j := w.ends(w.submit(with("beside", image, "true"))); j.Phase != sched.Succeeded {
+		t.Errorf("beside a fetch that hangs it is %s", j.Phase)
+	}
+	began := time.Now()
+	w.cli("job", "stop", stopped, "--wait")
+	j := w.until(stopped, "it is stopped", func(j *rest.Job) bool { return j.Phase.Ended() })
+	if d := time.Since(began); j.Phase != sched.Stopped || d > 3*time.Second {
+		t.Errorf("stopped while its image came it is %s after %v", j.Phase, d)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if out, _, _ := w.cli("job", "get", slow); strings.Contains(out, "was not fetched within 4s: its registry is slow or hangs") {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("never refused:\n%s", out)
+		}
+	}
+	h.set(func() { h.hangs, h.down = false, true })
+	h.CloseClientConnections() // an engine goes on only then: it waits for what it has begun to read
+	away := w.submit(with("away", names[2], "true"))
+	w.until(away, "it was told", func(j *rest.Job) bool { return noticed(j, "is not fetched yet, since its registry cannot be used") })
+	h.set(func() { h.down = false })
+	if j := w.ends(away); j.Phase != sched.Succeeded || j.Tasks[0].Attempt != 1 {
+		t.Errorf("behind a registry that was away it is %s in attempt %d", j.Phase, j.Tasks[0].Attempt)
+	}
+	if j := w.ends(slow); j.Phase != sched.Succeeded || j.Counted != 0 {
+		t.Errorf("behind a registry that hung it is %s, with %d failures of its own", j.Phase, j.Counted)
+	}
+	w.engine.ImportOnly(names[3], "s390x", map[string]string{"bin/sh": foreign(t)})
+	w.engine.Push(names[3], "", "")
+	if j := w.ends(w.submit(with("foreign", names[3], "true"))); j.Phase != sched.Failed || !strings.Contains(j.Tasks[0].Exit.Message, "it is for s390x") {
+		t.Errorf("an image for another CPU is %s: %+v", j.Phase, j.Tasks[0].Exit)
+	}
+	w.noContainers()
 }
