@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/imagecmd"
 )
 
 func main() { os.Exit(run()) }
@@ -80,11 +83,24 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(), a.storageCommand(),
+	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(), a.storageCommand(), imageCommand(a),
 		a.configCommand(), a.journalCommand(), a.scriptCommand(), a.traceCommand(), a.simCommand(), a.versionCommand())
 	root.AddCommand(superviseCommand(), insideCommand())
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
 	return root
+}
+
+func imageCommand(a *app) *cobra.Command {
+	keep := memoryFlag(0)
+	verbs := imagecmd.Verbs(&imagecmd.Kit{Client: a.client, When: a.when, Keep: &keep, Kept: func() int64 { return int64(keep) << 20 },
+		Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) }, Plain: func() bool { return a.noHeaders },
+		Show: func(v any, draw func(imagecmd.Table)) error {
+			return a.show(v, func(t *table) { draw(imagecmd.Table{Head: t.head, Row: t.row, Line: t.line}) })
+		}})
+	for _, v := range verbs {
+		v.Args = args(v.Args)
+	}
+	return noun("image", "Images: what containers are made of", verbs...)
 }
 
 // noun makes a command that only holds verbs.

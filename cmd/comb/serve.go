@@ -21,6 +21,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -49,6 +50,7 @@ type serveFlags struct {
 	requireImage bool
 	runtime      string
 	pullTimeout  time.Duration
+	imageBudget  memoryFlag
 	logLevel     string
 }
 
@@ -77,6 +79,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
 	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
 	f.DurationVar(&s.pullTimeout, "image-pull-timeout", 30*time.Minute, "how long the fetching of one image may take")
+	f.Var(&s.imageBudget, "image-budget", "what fetched images may take of the engine's disk, such as 500Gi; beyond, the least recently used are removed (default: no limit)")
 	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -190,7 +193,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		Secrets: func(id sched.JobID) (map[string]string, error) {
 			return d.store.Secrets(context.WithoutCancel(ctx), id)
 		},
-		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, PullWithin: d.flags.pullTimeout, Log: d.log, Path: d.app.env("PATH"),
+		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
 	})
 	if err != nil {
 		return err
@@ -345,8 +348,13 @@ type serving struct {
 
 // serve answers requests until ctx is done or the loop ends.
 func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
+	var stored executor.Images
+	if h, ok := d.executor.(executor.HasImages); ok {
+		stored = h.Images()
+	}
 	handler := server.New(server.Options{
-		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor,
+		ImageStore: stored,
+		Live:       d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log,

@@ -2,12 +2,15 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
@@ -162,4 +165,122 @@ func (s *Server) setCordon(ctx context.Context, in *cordonInput, on bool) (*body
 		return nil, err
 	}
 	return doneOf(reply), nil
+}
+
+// images answers for the images of the machine.
+type images struct {
+	*Server
+	store executor.Images // nil: tasks run from none
+}
+
+// pullWait is how long one request waits for an image to come; its client asks again.
+const pullWait = 15 * time.Second
+
+func (m images) register(api huma.API) {
+	op := func(id, method, path, summary string, more ...int) huma.Operation {
+		return operation(api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"images"}}, more...)
+	}
+	huma.Register(api, op("list-images", http.MethodGet, "/images", "The images of the machine that runs tasks"), m.list)
+	huma.Register(api, op("image-history", http.MethodGet, "/images:history", "The steps that made an image"), m.history)
+	huma.Register(api, op("pull-image", http.MethodPost, "/images:pull",
+		"Fetch an image without credentials; it goes on when the answer says that it is not done"), m.pull)
+	huma.Register(api, op("prune-images", http.MethodPost, "/images:prune",
+		"Remove images that Comb fetched and nothing uses, the least recently used first"), m.prune)
+}
+
+// there refuses where tasks run from no images.
+func (m images) there() error {
+	if m.store == nil {
+		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, "tasks run as processes here: there are no images")
+	}
+	return nil
+}
+
+// problem is an executor's error as the answer to a request.
+func (m images) problem(err error) error {
+	switch {
+	case errors.Is(err, executor.ErrNoImage):
+		return notFound("%v; see comb image list", err)
+	case errors.Is(err, executor.ErrNoBudget):
+		return invalid("/keep", "%v", err)
+	case err != nil:
+		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, err.Error())
+	}
+	return nil
+}
+
+func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], error) {
+	if err := m.there(); err != nil {
+		return nil, err
+	}
+	list, err := m.store.List(ctx)
+	if err != nil {
+		return nil, m.problem(err)
+	}
+	out := rest.ImageList{Images: wireImages(list.Images), Fetching: []rest.Fetching{}, Bytes: list.Bytes, Budget: list.Budget, Driver: list.Driver}
+	for _, f := range list.Fetching {
+		out.Fetching = append(out.Fetching, rest.Fetching(f))
+	}
+	return answer(out), nil
+}
+
+func wireImages(list []executor.Image) []rest.Image {
+	out := []rest.Image{}
+	for _, i := range list {
+		w := rest.Image{ID: i.ID, Names: some(i.Names), Digests: some(i.Digests), Size: i.Size, Shared: i.Shared, Created: i.Created, Used: i.Used,
+			Jobs: some(i.Jobs), Public: i.Public, Stays: i.Stays}
+		for _, vc := range i.VCs {
+			w.VCs = append(w.VCs, cell.VCName(vc))
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// some is a list that is written as [] when it is empty.
+func some[T any](list []T) []T { return append([]T{}, list...) }
+
+func (m images) history(ctx context.Context, in *struct {
+	Name string `query:"name" required:"true" maxLength:"1024" doc:"An image of the machine, by tag, digest or ID"`
+}) (*body[rest.ImageHistory], error) {
+	if err := m.there(); err != nil {
+		return nil, err
+	}
+	layers, err := m.store.History(ctx, in.Name)
+	if err != nil {
+		return nil, m.problem(err)
+	}
+	out := rest.ImageHistory{Layers: []rest.ImageLayer{}}
+	for _, l := range layers {
+		out.Layers = append(out.Layers, rest.ImageLayer(l))
+	}
+	return answer(out), nil
+}
+
+func (m images) pull(ctx context.Context, in *struct{ Body rest.ImagePull }) (*body[rest.Fetching], error) {
+	if err := m.there(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pullWait)
+	defer cancel()
+	f, err := m.store.Fetch(ctx, in.Body.Name)
+	if err != nil {
+		return nil, m.problem(err)
+	}
+	return answer(rest.Fetching(f)), nil
+}
+
+func (m images) prune(ctx context.Context, in *struct{ Body rest.ImagePrune }) (*body[rest.ImagesPruned], error) {
+	if err := m.there(); err != nil {
+		return nil, err
+	}
+	keep := int64(-1)
+	if in.Body.Keep != nil {
+		keep = *in.Body.Keep
+	}
+	gone, err := m.store.Prune(ctx, keep)
+	if err != nil {
+		return nil, m.problem(err)
+	}
+	return answer(rest.ImagesPruned{Images: wireImages(gone)}), nil
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -55,6 +56,7 @@ type Options struct {
 	// Checkpoints says where a job's tasks save their work; nil where that is no folder of this machine.
 	Checkpoints func(sched.JobID) string
 	Images      jobspec.ImageUse // what becomes of an image that a job names
+	ImageStore  executor.Images  // the images of the machine; nil is none
 	Runtime     string           // what runs tasks, in words
 	Version     string
 	Cluster     string // the data directory's id
@@ -124,6 +126,7 @@ func build(o Options) (*Server, huma.API) {
 	s.registerCluster(api)
 	s.registerConfig(api)
 	s.registerEvents(api)
+	images{s, o.ImageStore}.register(api)
 	return s, api
 }
 

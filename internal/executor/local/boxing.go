@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/executor/local/meet"
@@ -81,7 +82,7 @@ func (b *boxes) open(e *Executor, engine *container.Engine) error {
 	}
 	b.nets = &nets.Nets{Engine: engine, Cluster: safeName(e.o.Cluster), Label: labelTop, Lives: e.lives, Log: e.o.Log}
 	var err error
-	if b.images, err = images.Open(e.ctx, e.o.Dir, engine, e.o.PullWithin, e.o.Log); err != nil || os.Geteuid() != 0 {
+	if b.images, err = images.Open(e.ctx, e.o.Dir, engine, e.o.Images); err != nil || os.Geteuid() != 0 {
 		return err
 	}
 	return os.Chown(filepath.Join(e.o.Dir, locksFolder), keeperUser, keeperUser)
@@ -220,6 +221,14 @@ func hideDevices() []string { return []string{"NVIDIA_VISIBLE_DEVICES=void"} }
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// Images implements executor.HasImages.
+func (e *Executor) Images() executor.Images {
+	if e.boxes.engine == nil {
+		return nil
+	}
+	return e.boxes.images
 }
 
 // image is what a job's image stands for on this machine. A task waits until the images of its whole gang

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
@@ -51,9 +52,8 @@ type Options struct {
 	// Engine runs tasks of jobs that name an image in containers; nil ignores images. It need not
 	// answer yet: what is to start in a container is refused until it does.
 	Engine *container.Engine
-	// PullWithin is how long the engine may take to fetch an image [30 min].
-	PullWithin time.Duration
-	Log        *slog.Logger
+	Images images.Options // of the engine; its Log is that below
+	Log    *slog.Logger
 
 	Path        string        // PATH of tasks [the usual system folders]
 	Pids        int64         // processes and threads of one task [4,096]
@@ -80,6 +80,7 @@ func (o *Options) fill() error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Images.Log = o.Log
 	if o.HasNode == nil {
 		o.HasNode = func(cell.NodeName) bool { return true }
 	}

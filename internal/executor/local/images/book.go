@@ -124,13 +124,12 @@ func (s *Store) grant(image *container.Image, w *Want) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.book.leaf(image.ID)
+	l.Used = time.Now().Unix()
 	switch {
 	case w.Login == nil && !l.Public:
 		l.Public = true
 	case w.Login != nil && !l.Public && !slices.Contains(l.VCs, w.VC):
 		l.VCs = append(l.VCs, w.VC)
-	default:
-		return nil
 	}
 	return s.book.save(true)
 }

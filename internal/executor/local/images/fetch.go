@@ -109,6 +109,7 @@ func (s *Store) fly(ctx context.Context, f *flight, login *container.Login) {
 		}
 		if f.err == nil {
 			s.say(f, f.steps.ended(f.source))
+			defer func() { go s.trim() }()
 		}
 		if !errors.Is(f.err, container.ErrRegistry) {
 			return

@@ -26,26 +26,37 @@ const NotesFile = "images.json"
 // DefaultWithin is how long one image may take.
 const DefaultWithin = 30 * time.Minute
 
-// Store is the images of one machine.
+// Store is the images of one machine. It implements executor.Images.
 type Store struct {
 	engine *container.Engine
 	within time.Duration
+	budget int64
+	lately time.Duration
 	log    *slog.Logger
 	ctx    context.Context
 
+	pruning sync.Mutex // one at a time
 	mu      sync.Mutex // never held while an engine is asked
 	flights map[flightKey]*flight
 	book    book
 }
 
-// Open reads from dir what is known of the machine's images. The store's work ends with the context. Within 0
-// stands for DefaultWithin.
-func Open(ctx context.Context, dir string, engine *container.Engine, within time.Duration, log *slog.Logger) (*Store, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+// Options of a store. Zero values stand for what is in brackets.
+type Options struct {
+	Within time.Duration // how long one image may take [DefaultWithin]
+	Budget int64         // bytes that images may have; what is least recently used is removed beyond [no limit]
+	Lately time.Duration // how long an image stays behind its last use [10 min]
+	Log    *slog.Logger
+}
+
+// Open reads from dir what is known of the machine's images. The store's work ends with the context.
+func Open(ctx context.Context, dir string, engine *container.Engine, o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{engine: engine, within: cmp.Or(within, DefaultWithin), log: log, ctx: ctx, flights: map[flightKey]*flight{}}
-	return s, s.book.open(dir, log)
+	s := &Store{engine: engine, within: cmp.Or(o.Within, DefaultWithin), budget: o.Budget, lately: cmp.Or(o.Lately, lately),
+		log: o.Log, ctx: ctx, flights: map[flightKey]*flight{}}
+	return s, s.book.open(dir, o.Log)
 }
 
 // Want is a job that needs an image.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,7 @@ import (
 
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), dir, nil, 0, slog.New(slog.DiscardHandler))
+	s, err := Open(t.Context(), dir, nil, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
