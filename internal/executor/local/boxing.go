@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/images"
@@ -97,10 +96,6 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	if s.Dir = cmp.Or(role.Launch.WorkDir, insideWork); !filepath.IsAbs(s.Dir) {
 		return &outcome{Refused: fmt.Sprintf("the working directory %q is not an absolute path", s.Dir), Job: true}
 	}
-	if t.start.SKU.Device == cell.NVIDIA && len(t.start.SKU.Files) == 0 && exists("/dev/nvidiactl") {
-		return &outcome{Job: true, Refused: fmt.Sprintf("NVIDIA GPUs are not given to containers yet: "+
-			"name the device files of SKU %s in the cluster file (deviceFiles), or submit the job without an image", t.start.SKU.Name)}
-	}
 	mounts, err := b.folders(t)
 	if err != nil {
 		return unable("make the task's directory", err)
@@ -112,11 +107,17 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	if err != nil {
 		return &outcome{Refused: err.Error()}
 	}
+	gpus, cdi := ownGPUs(t.start), false
+	if len(gpus) > 0 {
+		if cdi, err = b.engine.ByCDI(b.e.ctx); err != nil {
+			return &outcome{Refused: err.Error()}
+		}
+	}
 	s.Parents = nil // the engine makes the groups
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
-		Env:     hideDevices(),
+		Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi,
 		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
 		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
 		Mounts: mounts,
@@ -215,8 +216,14 @@ func hosts(gang []int32) func(int32) string {
 	}
 }
 
-// hideDevices tells a runtime that looks at an image's variables to give no device by itself.
-func hideDevices() []string { return []string{"NVIDIA_VISIBLE_DEVICES=void"} }
+// hideDevices tells a runtime that looks at variables, also an image's, to give no device by itself. Where
+// the engine's driver gives them it sets that variable.
+func hideDevices(byDriver bool) []string {
+	if byDriver {
+		return nil
+	}
+	return []string{"NVIDIA_VISIBLE_DEVICES=void"}
+}
 
 func exists(path string) bool {
 	_, err := os.Stat(path)

@@ -23,7 +23,7 @@ func (t *task) environment(job *sched.Job, blocks []ports.Block, seen paths) (en
 	ts := t.start
 	env = []string{process.MarkerName + "=" + markerOf(t.e.o.Cluster, t.at.id, t.n)}
 	role := &job.Roles[ts.Role]
-	fixed := append(platformEnv(t, seen), deviceEnv(ts.SKU, ts.Place)...)
+	fixed := append(platformEnv(t, seen), deviceEnv(ts.SKU, seen.place)...)
 	for _, v := range t.frameworkEnv(job, blocks, seen.host) {
 		env = setEnv(env, v.Name, v.Value)
 	}
@@ -112,6 +112,7 @@ type paths struct {
 	members     string
 	host        func(task int32) string // the address of a task; "" is not known
 	storages    []storages.Seen
+	place       cell.Task // its devices, as they are numbered there
 }
 
 func platformEnv(t *task, seen paths) []sched.EnvVar {
@@ -240,6 +241,33 @@ func devicesOf(sku cell.SKU, place cell.Task) []int32 {
 		}
 	}
 	return list
+}
+
+// ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files are
+// given instead, or where GPUs are pretended since there is no driver.
+func ownGPUs(ts *sched.TaskStart) []string {
+	if ts.SKU.Device != cell.NVIDIA || len(ts.SKU.Files) > 0 || !exists("/dev/nvidiactl") {
+		return nil
+	}
+	list := join(devicesOf(ts.SKU, ts.Place))
+	if ts.SKU.Part == cell.MIG {
+		list = leavesText(ts.Place)
+	}
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+// renumbered is a place as its container sees it: the driver there counts the devices that were given, from 0.
+func renumbered(place cell.Task) cell.Task {
+	var seen []int32
+	out := place
+	out.Devices = make([]int32, len(place.Devices))
+	for i, d := range place.Devices {
+		if !slices.Contains(seen, d) {
+			seen = append(seen, d)
+		}
+		out.Devices[i] = int32(slices.Index(seen, d))
+	}
+	return out
 }
 
 func join(list []int32) string {

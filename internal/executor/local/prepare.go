@@ -72,13 +72,16 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		return nil, nil, &outcome{Refused: err.Error()}
 	}
 	var ignored []string
-	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, storages: data}
+	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, storages: data, place: t.start.Place}
 	if e.boxes.runs(role) {
 		if _, err := e.boxes.about(); err != nil {
 			return nil, nil, &outcome{Refused: err.Error()}
 		}
 		gang := e.boxes.gang(t)
-		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), storages: storages.Inside(data)}
+		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), storages: storages.Inside(data), place: t.start.Place}
+		if len(ownGPUs(t.start)) > 0 {
+			seen.place = renumbered(t.start.Place)
+		}
 		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang, data), nil
 	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}

@@ -203,9 +203,12 @@ type Box struct {
 	Env     []string          `json:"env,omitempty"`
 	Mounts  []Mount           `json:"mounts"`
 	Devices []string          `json:"devices,omitempty"` // device files, at the same path inside
-	Caps    []string          `json:"caps,omitempty"`    // capabilities of process 1; all others are dropped
-	Net     string            `json:"net,omitempty"`     // the name of its network; "" is none
-	Alias   string            `json:"alias,omitempty"`   // by which others on that network find it
+	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they are asked for.
+	GPUs  []string `json:"gpus,omitempty"`
+	CDI   bool     `json:"cdi,omitempty"`
+	Caps  []string `json:"caps,omitempty"`  // capabilities of process 1; all others are dropped
+	Net   string   `json:"net,omitempty"`   // the name of its network; "" is none
+	Alias string   `json:"alias,omitempty"` // by which others on that network find it
 	// The limits; 0 is none.
 	MilliCPU int64 `json:"milli_cpu,omitempty"`
 	MemoryMB int64 `json:"memory_mb,omitempty"`
@@ -239,6 +242,7 @@ func (b *Box) host() *container.HostConfig {
 	for _, d := range b.Devices {
 		h.Devices = append(h.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: "rw"})
 	}
+	h.DeviceRequests = b.requests()
 	return h
 }
 
@@ -254,6 +258,8 @@ func (e *Engine) Create(ctx context.Context, b *Box) error {
 		return fmt.Errorf("%w: %s", ErrExists, b.Name)
 	case errdefs.IsNotFound(err):
 		return fmt.Errorf("the image %s %w any more", b.Image, ErrNoImage)
+	case err != nil && noGPUs(err):
+		return ErrNoGPUs
 	case err != nil:
 		return fmt.Errorf("make the container: %s", reason(err))
 	}
@@ -280,6 +286,9 @@ func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	_, err = e.c.ContainerStart(ctx, name, client.ContainerStartOptions{})
 	if err != nil && inTheWay(err) {
 		return ErrInTheWay // the engine's words name folders of this machine
+	}
+	if err != nil && noGPUs(err) {
+		return ErrNoGPUs
 	}
 	if err != nil && answered(err) {
 		return fmt.Errorf("start the container: %s", reason(err))
