@@ -21,7 +21,8 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	c := noun("job", "Jobs: submit, watch, explain, stop",
-		a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobStop(), a.jobExplain(), a.jobWait(), a.jobEvents())
+		a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobStop(), a.jobExplain(), a.jobWait(), a.jobEvents(),
+		jobExec(a), jobPortForward(a))
 	return c
 }
 

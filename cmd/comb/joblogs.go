@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/attach"
 	"github.com/combsched/comb/internal/lines"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -158,15 +159,7 @@ func chosen(j *rest.Job, name string) ([]sched.TaskStatus, error) {
 			return []sched.TaskStatus{t}, nil
 		}
 	}
-	var known []string
-	for _, t := range j.Tasks {
-		known = append(known, fmt.Sprintf("%s-%d", t.Role, t.Index))
-	}
-	text := strings.Join(known[:min(len(known), 8)], ", ")
-	if len(known) > 8 {
-		text += fmt.Sprintf(" and %d more", len(known)-8)
-	}
-	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Name, name)), "it has " + text}
+	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Name, name)), "it has " + attach.Names(j.Tasks)}
 }
 
 // logTail prints one stream of one task, attempt after attempt when it follows.
@@ -237,4 +230,113 @@ func (l *logTail) ended(j *rest.Job) bool {
 		}
 	}
 	return false
+}
+
+func jobExec(a *app) *cobra.Command {
+	var task string
+	var interactive, tty bool
+	c := &cobra.Command{Use: "exec [flags] JOB -- PROGRAM [ARGUMENT...]", Short: "Run a command beside a running task",
+		Long: `Run a command beside a running task: in its container or on its machine, as its user,
+in its folder, with its environment and within its limits. It is ended when the task
+ends, and when this command does. The exit code is the command's own: 126 and 127 say
+that there is no such program that can be run.
+
+With -i it gets this command's input, with -t a terminal, with -it you have a shell.`,
+		Example: "  comb job exec -it train -- bash\n  comb job exec train --task worker-1 -- nvidia-smi\n  echo hello | comb job exec -i train -- cat"}
+	f := c.Flags()
+	f.StringVar(&task, "task", "", "the task, such as worker-0 (default: the only one that runs)")
+	f.BoolVarP(&interactive, "interactive", "i", false, "give it this command's input")
+	f.BoolVarP(&tty, "tty", "t", false, "give it a terminal")
+	return enterJob(a, c, func(list []string) error {
+		if at := c.ArgsLenAtDash(); at != 1 || len(list) < 2 || list[0] == "" || list[1] == "" {
+			return usage(c, "%s needs a job and, behind --, a command", c.CommandPath())
+		}
+		return nil
+	}, func(ctx context.Context, client *rest.Client, list []string) error {
+		s := attach.Streams{Out: a.out, Err: a.errs, Term: a.env("TERM")}
+		if interactive {
+			s.In = a.in
+		}
+		if tty {
+			in, _ := a.in.(*os.File)
+			if in == nil || !isTerminal(in) || terminal(a.out) == nil {
+				return hint{errors.New("-t needs a terminal as input and output, and here is none"), "leave -t out: with -i the command gets what is piped in"}
+			}
+			s.Terminal = in
+		}
+		name, err := runningTask(ctx, client, list[0], task)
+		if err != nil {
+			return err
+		}
+		end, err := attach.Exec(ctx, client, name, list[1:], s)
+		if err == nil && end.Why != "" {
+			fmt.Fprintf(a.errs, "comb: the command was ended: %s\n", clean(end.Why, false))
+		}
+		if err == nil && end.Code != 0 {
+			return outcome(end.Code)
+		}
+		return err
+	})
+}
+
+// enterJob makes a command about a running task of the job that is its first argument.
+func enterJob(a *app, c *cobra.Command, check func([]string) error, do func(context.Context, *rest.Client, []string) error) *cobra.Command {
+	c.ValidArgsFunction = a.complete(jobNames)
+	c.RunE = func(c *cobra.Command, list []string) error {
+		if err := check(list); err != nil {
+			return err
+		}
+		client, err := a.client()
+		if err != nil {
+			return err
+		}
+		if err := do(c.Context(), client, list); err != nil {
+			return a.didYouMean(c.Context(), client, err, guess{list[0], jobNames})
+		}
+		return nil
+	}
+	return c
+}
+
+// runningTask is the task that a flag names, or the only one that runs.
+func runningTask(ctx context.Context, client *rest.Client, ref, name string) (rest.TaskName, error) {
+	j, err := client.Job(ctx, ref)
+	if err != nil {
+		return rest.TaskName{}, err
+	}
+	tasks, err := chosen(&j, name)
+	if err != nil {
+		return rest.TaskName{}, err
+	}
+	task, next, err := attach.Only(&j, tasks)
+	if err != nil {
+		return task, hint{err, next}
+	}
+	return task, nil
+}
+
+func jobPortForward(a *app) *cobra.Command {
+	var task string
+	c := &cobra.Command{Use: "port-forward JOB PORT[:REMOTE]", Short: "Reach a port of a running task from this machine",
+		Long: `Listen on a port of this machine's loopback, and carry what connects there to a port on
+which a task of the job listens, such as TensorBoard's. In a container any of its
+ports is reached, also those of its loopback; of a process only ports on which
+a process of the task listens. PORT 0 takes a free one. Ctrl-C ends it, and so does
+the end of the task.`,
+		Example: "  comb job port-forward train 6006\n  comb job port-forward train 8888:80 --task worker-1"}
+	c.Flags().StringVar(&task, "task", "", "the task, such as worker-0 (default: the only one that runs)")
+	c.Args = args(cobra.ExactArgs(2))
+	var local, remote uint16
+	return enterJob(a, c, func(list []string) (err error) {
+		if local, remote, err = attach.Ports(list[1]); err != nil {
+			return usage(c, "%s", err)
+		}
+		return nil
+	}, func(ctx context.Context, client *rest.Client, list []string) error {
+		name, err := runningTask(ctx, client, list[0], task)
+		if err != nil {
+			return err
+		}
+		return attach.Forward(ctx, client, name, [2]uint16{local, remote}, attach.Streams{Out: a.out, Err: a.errs})
+	})
 }

@@ -354,7 +354,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	}
 	handler := server.New(server.Options{
 		ImageStore: stored,
-		Live:       d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor,
+		Live:       d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log,

@@ -4,10 +4,12 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
@@ -28,6 +30,11 @@ type Executor interface {
 	// Checkpoints is the folder on this machine in which the tasks of a job save their work, over all its
 	// attempts; "" where there is none here. It is there from the job's first start on.
 	Checkpoints(sched.JobID) string
+	// Exec runs a command beside a running task. ErrNotRunning, ErrNoEntry and ErrRefused say why it does not.
+	Exec(ctx context.Context, ref TaskRef, c Command) (*Session, error)
+	// Dial connects to a port on which a running task listens, also to one that others cannot reach. No other port can be
+	// reached by it. Errors are those of Exec.
+	Dial(ctx context.Context, ref TaskRef, port uint16) (net.Conn, error)
 	// Forget deletes everything that a job left. A job with a live attempt is refused.
 	Forget(sched.JobID) error
 	// Close stops watching. Tasks run on, and the next Executor takes them up.

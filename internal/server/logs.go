@@ -6,16 +6,22 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/visit"
 )
 
 const (
@@ -371,4 +377,213 @@ func (l *logWriter) over(ctx context.Context) (bool, error) {
 		return t.Attempt > 0, nil
 	}
 	return false, nil
+}
+
+// Entry is the part of an executor.Executor that lets users in to their tasks.
+type Entry interface {
+	Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error)
+	Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error)
+}
+
+const (
+	administrator = "admin" // may enter every task
+	maxVisits     = 256     // commands and connections at one time
+	lastNotice    = 16      // notes of a job, of which it may have few; what follows is in the server's log
+)
+
+func registerVisits(s *Server, api huma.API) {
+	e := &visits{s: s}
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "exec-in-task", Method: http.MethodGet, Path: "/jobs/{ref}/tasks/{role}/{index}/exec", Tags: []string{"jobs"},
+		Summary: "Run a command beside a running task, over a WebSocket", Responses: map[string]*huma.Response{"101": {Description: "A WebSocket"}},
+		Description: "The first message is JSON in text: `command`, a list; for a terminal `terminal` with `rows` and `cols`, and `term`. All others are binary, and " +
+			"their first byte says what they are: from the client 0 is input (without bytes its end) and 4 a new size of the terminal; from the server 1 is " +
+			"output, 2 is of standard error, and 3 is the last: JSON with `code`, `signal`, `why` it was ended, or the `problem` that kept it from beginning.",
+	}, http.StatusTooManyRequests), func(ctx context.Context, in *TaskPath) (*huma.StreamResponse, error) {
+		v, err := e.enter(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return v.answer((*visit.Visit).Exec), nil
+	})
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "connect-to-task", Method: http.MethodGet, Path: "/jobs/{ref}/tasks/{role}/{index}/ports/{port}", Tags: []string{"jobs"},
+		Summary: "Connect to a port on which a running task listens, over a WebSocket", Responses: map[string]*huma.Response{"101": {Description: "A WebSocket"}},
+		Description: "Each binary message carries bytes; one without bytes ends its direction. With `watch` nothing is connected: such a connection notes the use of " +
+			"the port in the job's events, and says when it ends: with a problem as JSON in text.",
+	}, http.StatusTooManyRequests), e.port)
+}
+
+// TaskPath names a task of a job.
+type TaskPath struct {
+	AfterSeq
+	Ref   string `path:"ref" doc:"A job's number or name"`
+	Role  string `path:"role"`
+	Index int64  `path:"index" minimum:"0" maximum:"2147483647"`
+}
+
+// visits lets users in to running tasks.
+type visits struct {
+	s    *Server
+	open atomic.Int32
+}
+
+// visitor is one user in one task.
+type visitor struct {
+	*visits
+	job  rest.Job
+	ref  executor.TaskRef
+	task string // its name
+	by   sched.Subject
+	done func()
+}
+
+// enter finds a task that a user may enter now.
+func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
+	j, err := e.s.find(ctx, in.Ref, in.after())
+	if err != nil {
+		return nil, err
+	}
+	n, err := taskOf(&j, in.Role, int32(in.Index))
+	if err != nil {
+		return nil, err
+	}
+	v := &visitor{visits: e, job: j, task: fmt.Sprintf("%s-%d", in.Role, in.Index), by: subjectOf(ctx)}
+	if !mayEnter(v.by, &j) {
+		return nil, rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
+			fmt.Sprintf("job %s is %s's: only %s and %s may enter its tasks", j.Name, j.User, j.User, administrator))
+	}
+	t := &j.Tasks[n]
+	if e.s.opts.Entry == nil || !isThere(t) {
+		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+			fmt.Sprintf("task %s of job %s does not run: it is %s; see comb job get %s", v.task, j.Name, strings.ToLower(t.State.String()), j.Name))
+	}
+	v.ref = executor.TaskRef{Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: n}
+	if e.open.Add(1) > maxVisits {
+		e.open.Add(-1)
+		return nil, withHeaders(busy(5, fmt.Sprintf("%d commands and connections are open in tasks, the most that this server allows; close one or try again", maxVisits)))
+	}
+	v.done = sync.OnceFunc(func() { e.open.Add(-1) })
+	return v, nil
+}
+
+// mayEnter is the one place that says which users may run commands in a job's tasks.
+func mayEnter(by sched.Subject, j *rest.Job) bool { return by == j.User || by == administrator }
+
+func isThere(t *sched.TaskStatus) bool {
+	return t.State == sched.TaskRunning || t.State == sched.TaskStopping
+}
+
+// problem is an error of an executor as an answer.
+func (v *visitor) problem(err error) *rest.Problem {
+	said := strings.TrimPrefix(err.Error(), executor.ErrRefused.Error()+": ")
+	known := errors.Is(err, executor.ErrRefused) || errors.Is(err, executor.ErrNotRunning) || errors.Is(err, executor.ErrNoEntry)
+	var p *rest.Problem
+	if !known && errors.As(v.s.fail(err), &p) {
+		return p
+	}
+	return rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf("task %s of job %s: %s", v.task, v.job.Name, said))
+}
+
+// answer upgrades a request and serves it.
+func (v *visitor) answer(serve func(*visit.Visit, *websocket.Conn)) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer v.done()
+		r, w := humago.Unwrap(c)
+		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			w.Header().Set("Upgrade", "websocket")
+			writeProblem(w, rest.NewProblem(http.StatusUpgradeRequired, rest.CodeInvalid,
+				"this path speaks WebSocket only: use comb job exec or comb job port-forward, or a WebSocket client"))
+			return
+		}
+		ctx := context.WithoutCancel(r.Context()) // the request is over when its connection is a WebSocket's
+		token := (&http.Request{Header: http.Header{"Authorization": r.Header.Values("Authorization")}}).WithContext(ctx)
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return // it has answered
+		}
+		defer func() { _ = ws.CloseNow() }()
+		ws.SetReadLimit(rest.MaxExecMessage)
+		serve(&visit.Visit{ID: rest.NewKey()[:6], Task: v.task, By: string(v.by), Context: ctx, Closing: v.s.closing, Problem: v.problem,
+			Start: func(ctx context.Context, c executor.Command) (*executor.Session, error) {
+				return v.s.opts.Entry.Exec(ctx, v.ref, c)
+			},
+			Over: func() *rest.Problem { return v.over(token) },
+			Note: func(text string) { v.note(ctx, text) },
+			Hide: func(text string) string { return v.hide(ctx, text) },
+		}, ws)
+	}}
+}
+
+// over says why a visit must end: its token is not valid any more, or the task has ended as far as can be known.
+func (v *visitor) over(token *http.Request) *rest.Problem {
+	if _, p := v.s.authenticate(token); p != nil {
+		p.Detail = "the token is not valid any more"
+		return p
+	}
+	ended := false
+	err := v.s.read(token.Context(), 0, func(st *sched.State) {
+		j, found := st.Job(v.job.ID)
+		if ended = !found || int(v.ref.Task) >= len(j.Tasks); !ended {
+			t := &j.Tasks[v.ref.Task]
+			ended = t.Attempt != v.ref.Attempt.N || !isThere(t) && t.State != sched.TaskIsUnknown
+		}
+	})
+	if err != nil || !ended {
+		return nil
+	}
+	return rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf("task %s of job %s has ended", v.task, v.job.Name))
+}
+
+// note puts a sentence into the job's events.
+func (v *visitor) note(ctx context.Context, text string) {
+	have := 0
+	err := v.s.read(ctx, 0, func(st *sched.State) {
+		j, _ := st.Job(v.job.ID)
+		have = len(j.Notices)
+	})
+	if err != nil || have >= lastNotice {
+		v.s.log.Warn(text, "job", v.job.ID)
+		text = "commands and connections behind these are noted in the server's log"
+	}
+	if err == nil && have <= lastNotice {
+		v.s.live.Tell(sched.Notice{Job: v.job.ID, Message: text})
+	}
+}
+
+// hide leaves the values of the job's secrets out of a text.
+func (v *visitor) hide(ctx context.Context, text string) string {
+	secrets, err := v.s.store.Secrets(ctx, v.job.ID)
+	if err != nil {
+		return "(its secrets cannot be read, and it may hold one)"
+	}
+	for _, value := range secrets {
+		if value != "" {
+			text = strings.ReplaceAll(text, value, "***")
+		}
+	}
+	return text
+}
+
+type portInput struct {
+	TaskPath
+	Port  int64 `path:"port" minimum:"1" maximum:"65535"`
+	Watch bool  `query:"watch" doc:"Only note the use, and say when it ends"`
+}
+
+func (e *visits) port(ctx context.Context, in *portInput) (*huma.StreamResponse, error) {
+	v, err := e.enter(ctx, &in.TaskPath)
+	if err != nil {
+		return nil, err
+	}
+	port := uint16(in.Port)
+	if in.Watch {
+		return v.answer(func(u *visit.Visit, ws *websocket.Conn) { u.Use(ws, port) }), nil
+	}
+	conn, err := e.s.opts.Entry.Dial(ctx, v.ref, port)
+	if err != nil {
+		v.done()
+		return nil, v.problem(err)
+	}
+	return v.answer(func(u *visit.Visit, ws *websocket.Conn) { u.Connect(ws, conn) }), nil
 }

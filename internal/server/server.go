@@ -45,6 +45,7 @@ type Options struct {
 	Replica *engine.Replica
 	Store   *store.Store
 	Logs    Logs
+	Entry   Entry // nil: tasks let no one in
 	// Policies are those that a cluster file may name.
 	Policies config.Policies
 	// CheckCluster, when set, refuses a cluster that this installation cannot
@@ -123,6 +124,7 @@ func build(o Options) (*Server, huma.API) {
 	s.registerInfo(api)
 	s.registerJobs(api)
 	s.registerTasks(api)
+	registerVisits(s, api)
 	s.registerCluster(api)
 	s.registerConfig(api)
 	s.registerEvents(api)

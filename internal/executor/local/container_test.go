@@ -58,3 +58,14 @@ func TestContainerPids(t *testing.T) {
 		t.Errorf("%d processes started, with a limit of 20", n)
 	}
 }
+
+// What is run beside a task in a container is frozen with it, as with a process.
+func TestContainerExecIsSuspended(t *testing.T) {
+	engine := openBoxes(t)
+	w := newWorld(t, func(o *Options) { o.Engine = engine })
+	a := w.action(1, "echo ready; exec sleep 600")
+	doer{w, boxImage}.Do(a)
+	w.ready(a.Attempt, 1)
+	w.suspendedBeside(a)
+	w.end(a.Attempt)
+}

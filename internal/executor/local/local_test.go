@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "inside" {
 		os.Exit(Inside(os.Args[2:]))
 	}
+	if len(os.Args) == 2 && os.Args[1] == "listen" {
+		os.Exit(listen())
+	}
 	if order := os.Getenv(killedServer); order != "" {
 		os.Exit(runKilledServer(order))
 	}

@@ -1,20 +1,17 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/enter"
 	"github.com/combsched/comb/internal/executor/local/rights"
+	"github.com/combsched/comb/internal/executor/local/spawn"
 )
 
 // startMain starts the task's shell in a session of its own and in its cgroups
@@ -36,19 +33,15 @@ func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (
 		Files: []uintptr{null.Fd(), out.Fd(), errs.Fd(), text.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
-	unified := -1
-	for i, dir := range s.groupDirs() {
-		if s.Parents[i].V2 {
-			if unified, err = unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
-				defer unix.Close(unified)
-			}
-		}
-	}
+	return spawn.In(s.Parents, s.groupName(), []string{s.Shell, "/proc/self/fd/3"}, as(who, attr))
+}
+
+// as makes what is started a user's.
+func as(who *rights.Account, attr *syscall.ProcAttr) *syscall.ProcAttr {
 	if who != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups}
 	}
-	argv := []string{s.Shell, "/proc/self/fd/3"}
-	return forkIn(s, argv, attr, unified)
+	return attr
 }
 
 // scriptFile holds the script in memory only: it never has a name in a file
@@ -110,84 +103,43 @@ func plainCommand(line string) (word string, ok bool) {
 // programWord is the name of a program that needs no quotes and assigns nothing.
 var programWord = regexp.MustCompile(`^[a-zA-Z0-9_@%+:,./-]+$`)
 
-// forkIn forks from a thread that is in the task's version 1 groups: the child
-// is born in them, without a helper process in between and without the
-// supervisor itself being counted. The thread goes back afterwards.
-func forkIn(s *spec, argv []string, attr *syscall.ProcAttr, unified int) (pid int, err error) {
-	type result struct {
-		pid int
-		err error
+// openDoor lets the server run commands beside the task. Without it the task runs as well.
+func (s *supervisor) openDoor() {
+	h := enter.Host{Members: s.descendants}
+	if s.boxed() {
+		h = enter.Host{Address: s.spec.Host, As: func(f func()) { rights.As(s.account, f) }}
 	}
-	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // not unlocked: a thread without privileges to gain serves nothing else
-		if err := protect(attr); err != nil {
-			done <- result{0, err}
-			return
-		}
-		before, _ := os.ReadFile("/proc/thread-self/cgroup")
-		tid := strconv.Itoa(unix.Gettid())
-		for i, dir := range s.groupDirs() {
-			if !s.Parents[i].V2 {
-				_ = os.WriteFile(filepath.Join(dir, "tasks"), []byte(tid), 0) // seen below by its absence
-			}
-		}
-		pid, err := fork(argv, attr, unified)
-		leaveGroups(s, string(before), tid)
-		done <- result{pid, err}
-	}()
-	r := <-done
-	return r.pid, r.err
+	var err error
+	if s.door, err = enter.Open(s.dir, h); err != nil {
+		s.note("%v", err)
+	}
 }
 
-// protect keeps what this thread starts from gaining a right.
-func protect(attr *syscall.ProcAttr) error {
-	if attr.Sys.Credential != nil {
-		return rights.Strip()
+// letIn starts the commands that wait, when it is the task's turn: until then they would take the devices of others.
+func (s *supervisor) letIn() {
+	switch {
+	case s.ended != nil || s.killing || s.main == 0:
+		s.door.Shut("the task has ended")
+	case s.part.phase == running:
+		s.door.LetIn(s.startBeside)
 	}
-	_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-	return nil
 }
 
-func fork(argv []string, attr *syscall.ProcAttr, unified int) (int, error) {
-	if unified >= 0 {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, unified
-		pid, err := syscall.ForkExec(argv[0], argv, attr)
-		if !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.E2BIG) {
-			return pid, err
+// startBeside starts a command as the task was started. The shell looks for the program, as the task's user.
+func (s *supervisor) startBeside(g *enter.Guest) (int, error) {
+	attr := &syscall.ProcAttr{Dir: s.spec.Dir, Env: within(s.spec.Env, s.private.surroundings),
+		Files: []uintptr{uintptr(g.Files[0]), uintptr(g.Files[1]), uintptr(g.Files[2])},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: g.Terminal != nil}}
+	if g.Terminal != nil {
+		kind := "xterm"
+		if programWord.MatchString(g.Term) {
+			kind = g.Term
 		}
-		attr.Sys.UseCgroupFD = false // a kernel that cannot start a process in a group
+		attr.Env = setEnv(attr.Env, "TERM", kind)
 	}
-	return syscall.ForkExec(argv[0], argv, attr)
-}
-
-// leaveGroups puts a thread back to where it was.
-func leaveGroups(s *spec, before, tid string) {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	pid, err := spawn.In(s.spec.Parents, s.spec.groupName(), append([]string{s.spec.Shell, "-c", `exec "$@"`, "comb"}, g.Argv...), as(s.account, attr))
 	if err != nil {
-		return
+		return 0, fmt.Errorf("start %s: %w", s.spec.Shell, err)
 	}
-	paths := cgroup.ParseOwn(before)
-	for _, m := range cgroup.ParseMounts(string(mounts)) {
-		for _, c := range m.Options {
-			if path, ok := paths[c]; ok && !m.V2 && cgroup.Held(s.Parents, c) {
-				_ = os.WriteFile(filepath.Join(m.Below(path), "tasks"), []byte(tid), 0)
-			}
-		}
-	}
-}
-
-// exposeToOOM makes the task at least as likely a victim as any other process,
-// whatever protection the server has; the supervisor takes its own back.
-func exposeToOOM() (restore func()) {
-	const file = "/proc/self/oom_score_adj"
-	before, err := os.ReadFile(file)
-	if err != nil {
-		return func() {}
-	}
-	if n, err := strconv.Atoi(strings.TrimSpace(string(before))); err != nil || n >= 0 {
-		return func() {}
-	}
-	_ = os.WriteFile(file, []byte("0"), 0)
-	return func() { _ = os.WriteFile(file, before, 0) }
+	return pid, nil
 }

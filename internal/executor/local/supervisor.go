@@ -17,6 +17,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/enter"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
@@ -88,6 +89,7 @@ type supervisor struct {
 	captures   []*capture.Capture
 	unenforced []string
 	main       int
+	door       *enter.Door
 
 	ended   *unix.WaitStatus // of the main process
 	endedAt sched.Time
@@ -220,10 +222,9 @@ func (s *supervisor) start() (refused string, job bool) {
 		s.captures, writers = append(s.captures, c), append(writers, w)
 	}
 	s.part.had, s.part.fresh = s.inTurn(), true
-	restore := exposeToOOM()
+	s.openDoor()
 	pid, err := startMain(s.spec, s.private, writers[0], writers[1], s.account)
-	restore()
-	s.private = nil
+	s.private.script = nil
 	if fault := s.shellFault(err); fault != nil {
 		return s.ofImage(fault), true
 	}
@@ -327,11 +328,14 @@ func (s *supervisor) run() int {
 	s.follow()
 	s.looked = time.Now()
 	for pause := 10 * time.Millisecond; ; {
+		s.letIn()
 		select {
+		case <-s.door.Bell():
 		case c := <-children:
 			if c.empty {
 				return s.finish()
 			}
+			s.door.Ended(c.pid, c.status)
 			if c.pid == s.main {
 				s.mainEnded(c.status)
 			}
@@ -476,6 +480,7 @@ func (s *supervisor) mainEnded(status unix.WaitStatus) {
 
 // finish records the end: there is no descendant any more.
 func (s *supervisor) finish() int {
+	s.door.Close()
 	for _, c := range s.captures {
 		c.Finish()
 	}

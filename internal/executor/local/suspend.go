@@ -370,5 +370,5 @@ func (s *supervisor) catchers(sig unix.Signal) []process.ID {
 		s.note("list processes: %v", err)
 		return nil
 	}
-	return process.CatchersBelow(all, os.Getpid(), sig)
+	return process.CatchersBelow(s.door.Hide(all), os.Getpid(), sig)
 }

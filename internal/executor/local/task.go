@@ -89,22 +89,22 @@ func (t *task) leaveOrder() {
 	t.signalOwner(true)
 }
 
-// signalOwner wakes the supervisor. Its file is asked only before it is known
-// otherwise: the task may have removed it.
+// supervisor is the task's. Its file is asked only before it is known otherwise: the task may remove it. t.mu is held.
+func (t *task) supervisor() process.ID {
+	var c claim
+	if t.owner.PID == 0 && record.Read(t.dir, claimFile, &c) == nil && c.Boot == t.e.boot && c.Supervisor.PID > 0 {
+		return c.Supervisor
+	}
+	return t.owner
+}
+
+// signalOwner wakes the supervisor.
 func (t *task) signalOwner(ordered bool) {
-	owner := t.owner
-	if owner.PID == 0 {
-		var c claim
-		if record.Read(t.dir, claimFile, &c) != nil || c.Boot != t.e.boot || c.Supervisor.PID <= 0 {
-			return
-		}
-		owner = c.Supervisor
+	sig := sigOrder
+	if !ordered {
+		sig = sigEnd
 	}
-	if ordered {
-		owner.Signal(sigOrder)
-	} else {
-		owner.Signal(sigEnd)
-	}
+	t.supervisor().Signal(sig)
 }
 
 // owned remembers a supervisor that takes signals.

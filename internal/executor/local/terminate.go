@@ -35,7 +35,7 @@ func (s *supervisor) terminate() {
 	if err != nil {
 		s.note("list processes: %v", err)
 	}
-	s.ask = asking{progs: process.CatchersBelow(all, os.Getpid(), unix.SIGTERM)}
+	s.ask = asking{progs: process.CatchersBelow(s.door.Hide(all), os.Getpid(), unix.SIGTERM)}
 	if len(s.ask.progs) == 0 {
 		s.tellAll(unix.SIGTERM)
 		return

@@ -84,8 +84,11 @@ func (p ID) Alive() bool {
 }
 
 // Signal reaches that very process or none: a pidfd pins the number before the
-// start time is compared.
+// start time is compared. No process has the number 0.
 func (p ID) Signal(sig unix.Signal) {
+	if p.PID <= 0 {
+		return
+	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
 		defer unix.Close(fd)
