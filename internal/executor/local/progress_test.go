@@ -75,7 +75,7 @@ func TestLossThatIsNoNumber(t *testing.T) {
 			sched.Progress{Step: 5, Total: 9, Loss: "0.25", MemoryMB: 100, Checkpoint: true}},
 		{`{"step": 5, "loss": 0.5}` + "\n" + `{"step": 6, "loss": NaN, "checkpoint": true}`, sched.Progress{Step: 6, Loss: "NaN", Checkpoint: true}},
 	} {
-		p := newProgress(newTask(&Executor{}, &attempt{}, 0))
+		p := newProgress(newTask(&Executor{ctx: t.Context()}, &attempt{}, 0))
 		for line := range strings.Lines(c.lines) {
 			p.line([]byte(line))
 		}
