@@ -81,6 +81,12 @@ type Adopter interface {
 	Adopted(context.Context)
 }
 
+// Preparer is an Executor that can make ready for a job whose gang has the promise of cells, before it gets them.
+// Prepare must not block, and may be called often for one job. The job is not changed.
+type Preparer interface {
+	Prepare(sched.JobID, *sched.Job)
+}
+
 // Able is an Executor that can do more than start and stop. What Abilities returns
 // stays the same as long as the executor lives.
 type Able interface {

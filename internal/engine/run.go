@@ -273,11 +273,34 @@ func (e *Engine) spread(b *Batch, actions []sched.Action) {
 	for _, a := range actions {
 		e.o.Executor.Do(a)
 	}
+	e.prepare(b)
 	if e.replica != nil {
 		e.copy(b)
 	}
 	if e.o.OnBatch != nil {
 		e.o.OnBatch(*b)
+	}
+}
+
+// prepare tells an executor that can make ready of the gangs that a batch promises cells to.
+func (e *Engine) prepare(b *Batch) {
+	p, ok := e.o.Executor.(Preparer)
+	if !ok {
+		return
+	}
+	for i := range b.Records {
+		var id sched.JobID
+		switch v := b.Records[i].Event.(type) {
+		case sched.Reserved:
+			id = v.Attempt.Job
+		case sched.Booked:
+			if v.Over == "" {
+				id = v.Job
+			}
+		}
+		if job, found := e.core.Spec(id); found {
+			p.Prepare(id, job)
+		}
 	}
 }
 

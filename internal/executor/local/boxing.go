@@ -40,6 +40,7 @@ type boxes struct {
 	e      *Executor
 	engine *container.Engine // nil: there are no containers
 	images *images.Store
+	ready  sync.Map        // the jobs that are, or were just, made ready for
 	mu     sync.Mutex      // of info
 	info   *container.Info // nil: it has not answered yet
 	nets   *nets.Nets      // nil: there are no containers
@@ -241,39 +242,82 @@ func (e *Executor) Images() executor.Images {
 // image is what a job's image stands for on this machine. A task waits until the images of its whole gang
 // are here: those of a gang that start wait for each other only so long.
 func (b *boxes) image(t *task, name string) (container.Image, *outcome) {
-	var secrets map[string]string
-	if t.e.o.Secrets != nil {
-		var err error
-		if secrets, err = t.e.o.Secrets(t.at.id.Job); err != nil {
-			return container.Image{}, unable("read the job's secrets", err)
-		}
+	secrets, err := b.secrets(t.at.id.Job)
+	if err != nil {
+		return container.Image{}, unable("read the job's secrets", err)
 	}
-	names, found := map[string]bool{name: true}, map[string]container.Image{}
+	names, found := map[string]bool{name: true}, container.Image{}
 	for _, one := range t.at.start.Tasks {
 		if image := t.at.start.Job.Roles[one.Role].Launch.Image; image != "" {
 			names[image] = true
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		w := images.Want{Name: n, Dir: b.e.place.job(t.at.id.Job), VC: string(t.at.start.Job.VC), Tell: t.notice}
-		login, err := jobspec.LoginOf(secrets, n)
+		w, err := b.want(t.at.id.Job, t.at.start.Job, n, secrets)
 		if err != nil {
-			return container.Image{}, &outcome{Refused: err.Error(), Job: true}
+			return found, &outcome{Refused: err.Error(), Job: true}
 		}
-		if login != nil {
-			w.Login = &images.Login{Login: container.Login{User: login.User, Password: login.Password}, Secret: login.Secret}
-		}
-		image, err := b.images.Get(t.starting, &w)
+		image, err := b.images.Get(t.starting, w)
 		var f *images.Fault
 		switch {
 		case errors.As(err, &f):
-			return image, &outcome{Refused: f.Say, Job: f.Job}
+			return found, &outcome{Refused: f.Say, Job: f.Job}
 		case err != nil:
-			return image, unable("note the job's image", err)
+			return found, unable("note the job's image", err)
+		case n == name:
+			found = image
 		}
-		found[n] = image
 	}
-	return found[name], nil
+	return found, nil
+}
+
+func (b *boxes) secrets(id sched.JobID) (map[string]string, error) {
+	if b.e.o.Secrets == nil {
+		return nil, nil
+	}
+	return b.e.o.Secrets(id)
+}
+
+// want is a job's wish for an image, with its credentials.
+func (b *boxes) want(id sched.JobID, job *sched.Job, name string, secrets map[string]string) (*images.Want, error) {
+	w := &images.Want{Name: name, Dir: b.e.place.job(id), VC: string(job.VC),
+		Tell: func(text string) { b.e.tell(sched.Notice{Job: id, Message: text}) }}
+	login, err := jobspec.LoginOf(secrets, name)
+	if login != nil {
+		w.Login = &images.Login{Login: container.Login{User: login.User, Password: login.Password}, Secret: login.Secret}
+	}
+	return w, err
+}
+
+// prepareAgain is how long a job is not made ready for once more.
+const prepareAgain = time.Minute
+
+// Prepare implements engine.Preparer: the images of a job whose gang has the promise of cells are fetched. What stands
+// against that its start will tell.
+func (e *Executor) Prepare(id sched.JobID, job *sched.Job) {
+	b := &e.boxes
+	if _, busy := b.ready.LoadOrStore(id, true); busy || b.engine == nil {
+		return
+	}
+	e.wg.Go(func() {
+		defer b.ready.Delete(id)
+		secrets, err := b.secrets(id)
+		for i := range job.Roles {
+			if name := job.Roles[i].Launch.Image; name != "" && err == nil {
+				var w *images.Want
+				if w, err = b.want(id, job, name, secrets); err == nil {
+					err = b.images.Ready(e.ctx, w)
+				}
+			}
+		}
+		if err != nil {
+			e.o.Log.Info("make ready for a job", "job", id, "error", err)
+		}
+		select {
+		case <-e.ctx.Done():
+		case <-time.After(prepareAgain):
+		}
+	})
 }
 
 func (b *boxes) name(t *task) string {

@@ -213,3 +213,32 @@ func TestPullInTrouble(t *testing.T) {
 	}
 	w.noContainers()
 }
+
+// A gang that waits for the end of another one has its image fetched meanwhile.
+func TestPullForPromisedCells(t *testing.T) {
+	w, h := newWorld(t, strings.Replace(plain, "childCellNumber: 8", "childCellNumber: 1", 1)), newHub(t)
+	name := h.ref("team/box:1")
+	w.engine.Import(name, nil)
+	w.engine.Push(name, "", "")
+	holds := w.submit(with("holds", image, "trap 'while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done; exit 0' TERM", "echo ready", "while :; do sleep 0.1; done"))
+	for out := ""; !strings.Contains(out, "ready"); time.Sleep(50 * time.Millisecond) {
+		out, _, _ = w.cli("job", "logs", holds)
+	}
+	next := w.submit(with("next", name, "true") + "extras: {hivedScheduler: {jobPriorityClass: prod}}\n")
+	for end := time.Now().Add(20 * time.Second); !w.engine.Has(name); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			out, _, _ := w.cli("job", "explain", next)
+			t.Fatalf("not fetched before the cells are free:\n%s\n%s", out, w.log())
+		}
+	}
+	if j, err := w.client.Job(w.Context(), holds); err != nil || !running(1)(&j) && j.Tasks[0].Exit != nil {
+		t.Errorf("the cells are free: %+v, %v", j, err)
+	}
+	w.letGo(holds)
+	if j := w.ends(next); j.Phase != sched.Succeeded || !noticed(j, "was fetched: 1 layers") {
+		t.Errorf("it is %s and was told %q", j.Phase, j.Notices)
+	}
+	if n := h.copies(); n != 1 {
+		t.Errorf("a layer was read %d times", n)
+	}
+}

@@ -108,6 +108,16 @@ func (s *Store) Get(ctx context.Context, w *Want) (container.Image, error) {
 	}
 }
 
+// Ready has the image here before a task asks for it, where nothing stands against it. What the name stands for is not
+// noted: that is up to the first task.
+func (s *Store) Ready(ctx context.Context, w *Want) error {
+	before, err := s.noted(w)
+	if err == nil {
+		_, err = s.find(ctx, w, before)
+	}
+	return err
+}
+
 // find looks the image up, and fetches it where it is missing or not this VC's yet.
 func (s *Store) find(ctx context.Context, w *Want, before note) (container.Image, error) {
 	lookup, source := cmp.Or(before.ID, w.Name), cmp.Or(before.Digest, w.Name)
