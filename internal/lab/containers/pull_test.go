@@ -65,20 +65,28 @@ func TestPull(t *testing.T) {
 	if out, _, _ := w.cli("job", "logs", ref); out != "first" {
 		t.Errorf("the later attempt printed %q", out)
 	}
+	prints := map[string]string{} // by job
 	for name, want := range map[string]string{first: "second", h.ref("team/box@" + digest): "first"} {
-		ref := w.submit(with("names", name, "cat /etc/motd"))
-		w.ends(ref)
-		if out, _, _ := w.cli("job", "logs", ref); out != want {
-			t.Errorf("%s printed %q, want %s", name, out, want)
-		}
+		prints[w.submit(with("names", name, "cat /etc/motd"))] = want
 	}
+	wrong := map[string]string{}
 	for name, says := range map[string]string{
 		h.ref("team/box:2"):  "is not in its registry",
 		h.ref("team/none:1"): "is not in its registry",
 		h.ref("team/box@sha256:" + strings.Repeat("0", 64)): "is not in its registry",
 		"sha256:" + strings.Repeat("0", 64):                 "an ID cannot be fetched",
 	} {
-		j := w.ends(w.submit(with("wrong", name, "true")))
+		wrong[w.submit(with("wrong", name, "true"))] = name + " " + says
+	}
+	for ref, want := range prints {
+		w.ends(ref)
+		if out, _, _ := w.cli("job", "logs", ref); out != want {
+			t.Errorf("it printed %q, want %s", out, want)
+		}
+	}
+	for ref, says := range wrong {
+		j := w.ends(ref)
+		name, says, _ := strings.Cut(says, " ")
 		if x := j.Tasks[0].Exit; j.Phase != sched.Failed || x == nil || x.Code != 126 || !strings.Contains(x.Message, says) {
 			t.Errorf("%s: %s with %+v, want %q", name, j.Phase, x, says)
 		}
@@ -129,6 +137,7 @@ func TestPullWithCredentials(t *testing.T) {
 	run("wrong", as("a", "ada", "wr0ng-password", name), sched.Failed, "it was asked as user ada with the password of the secret registry.password")
 	run("right", as("a", "ada", "s3cret-of-ada", name), sched.Succeeded, "")
 	before := h.copies()
+	run("of a, by b as what it is here", as("b", "", "", w.stored()[name].ID), sched.Failed, "was fetched with credentials that are not of VC b")
 	run("of a, by b without", as("b", "", "", name), sched.Failed, "give the prerequisite an auth")
 	run("of a, by b with wrong ones", as("b", "bob", "wr0ng-password", name), sched.Failed, "it was asked as user bob")
 	run("by b with its own", as("b", "bob", "s3cret-of-bob", name), sched.Succeeded, "")
@@ -164,7 +173,7 @@ func TestPullWithCredentials(t *testing.T) {
 func TestPullInTrouble(t *testing.T) {
 	w, h := newWorld(t, plain), newHub(t)
 	w.server.Kill()
-	w.server.Args = append(w.server.Args, "--image-pull-timeout", "4s")
+	w.server.Args = append(w.server.Args, "--image-pull-timeout", "3s")
 	w.start()
 	names := make([]string, 4)
 	for i := range names {
@@ -189,7 +198,7 @@ func TestPullInTrouble(t *testing.T) {
 		t.Errorf("stopped while its image came it is %s after %v", j.Phase, d)
 	}
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if out, _, _ := w.cli("job", "get", slow); strings.Contains(out, "was not fetched within 4s: its registry is slow or hangs") {
+		if out, _, _ := w.cli("job", "get", slow); strings.Contains(out, "was not fetched within 3s: its registry is slow or hangs") {
 			break
 		} else if time.Now().After(end) {
 			t.Fatalf("never refused:\n%s", out)

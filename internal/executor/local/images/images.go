@@ -133,6 +133,8 @@ func (s *Store) find(ctx context.Context, w *Want, before note) (container.Image
 	case before.ID != "" && before.Digest == "":
 		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s was %s when the job started first, and that %v any more; "+
 			"it came from no registry: submit the job again", w.Name, before.ID, container.ErrNoImage)}
+	case here && isID(w.Name):
+		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s was fetched with credentials that are not of VC %s: name it as its registry does, with an auth of your own", w.Name, w.VC)}
 	case isID(w.Name):
 		return image, &Fault{Job: true, Say: fmt.Sprintf("the image %s %v, and an ID cannot be fetched: name the image as its registry does", w.Name, container.ErrNoImage)}
 	}
