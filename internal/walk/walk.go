@@ -31,6 +31,8 @@ const (
 type Options struct {
 	Bin string    // folder with the programs comb and train
 	Out io.Writer // the report, live
+	// Images are two of different systems, for the way through containers. Both have a shell.
+	Images [2]string
 }
 
 // step is one part of the way.
@@ -70,13 +72,18 @@ type walk struct {
 
 // Run goes all steps and returns an error when one of them saw something else
 // than it expected, or something was left behind.
-func Run(ctx context.Context, o Options) (err error) {
-	w, err := begin(ctx, o)
+func Run(ctx context.Context, o Options) error { return goAll(ctx, o, steps(), "auto") }
+
+// InContainers goes the way of a user with images, where a container engine answers ($DOCKER_HOST).
+func InContainers(ctx context.Context, o Options) error { return goAll(ctx, o, boxedSteps(), "container") }
+
+func goAll(ctx context.Context, o Options, all []step, runtime string) (err error) {
+	w, err := begin(ctx, o, runtime)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.end()) }()
-	began, all := time.Now(), steps()
+	began := time.Now()
 	for i, s := range all {
 		if err := w.take(ctx, i+1, s); err != nil {
 			return err
@@ -107,7 +114,7 @@ func (w *walk) take(ctx context.Context, number int, s step) error {
 
 // begin starts a server as a user would, on a new data directory and an address
 // that it keeps over restarts.
-func begin(ctx context.Context, o Options) (*walk, error) {
+func begin(ctx context.Context, o Options, runtime string) (*walk, error) {
 	bin, err := filepath.Abs(o.Bin)
 	if err != nil {
 		return nil, err
@@ -123,7 +130,7 @@ func begin(ctx context.Context, o Options) (*walk, error) {
 	}
 	w := &walk{Options: o, dir: dir, jobs: map[string]rest.Job{}}
 	w.server = &lab.Server{Bin: bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Listen: listen,
-		Args: []string{"--virtual-gpus", "2", "--overcommit"}}
+		Args: []string{"--virtual-gpus", "2", "--overcommit", "--runtime", runtime}}
 	if err := w.server.Start(ctx); err != nil {
 		return nil, errors.Join(err, w.end())
 	}
