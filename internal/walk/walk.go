@@ -75,7 +75,9 @@ type walk struct {
 func Run(ctx context.Context, o Options) error { return goAll(ctx, o, steps(), "auto") }
 
 // InContainers goes the way of a user with images, where a container engine answers ($DOCKER_HOST).
-func InContainers(ctx context.Context, o Options) error { return goAll(ctx, o, boxedSteps(), "container") }
+func InContainers(ctx context.Context, o Options) error {
+	return goAll(ctx, o, boxedSteps(), "container")
+}
 
 func goAll(ctx context.Context, o Options, all []step, runtime string) (err error) {
 	w, err := begin(ctx, o, runtime)
