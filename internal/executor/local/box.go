@@ -157,8 +157,7 @@ func (c *caretaker) start(script *private) *outcome {
 		err = c.engine.Start(ctx, b.Name, script.encode())
 	}
 	if errors.Is(err, container.ErrInTheWay) {
-		return &outcome{Job: true, Refused: fmt.Sprintf("the image %s %v: it %v in %s, where the task's folders are put: use one without",
-			c.spec.Boxed.Image, errImage, err, insideTop)}
+		return unfit(c.spec.Boxed.Image, errTaken)
 	}
 	if errors.Is(err, container.ErrUnsure) {
 		c.note("%v", err)
@@ -332,7 +331,11 @@ func (c *caretaker) ended(st container.State) outcome {
 		return outcome{Exit: &x}
 	}
 	words := c.words()
-	if _, err := os.Lstat(filepath.Join(c.dir, runsFile)); st.Code == exitUnable && err != nil {
+	_, err := os.Lstat(filepath.Join(c.dir, runsFile))
+	if st.Code == exitTaken && err != nil {
+		return *unfit(c.spec.Boxed.Image, errTaken)
+	}
+	if st.Code == exitUnable && err != nil {
 		return outcome{Refused: "process 1 of its container could not start the task" + colon(words)}
 	}
 	if words != "" {

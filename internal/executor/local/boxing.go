@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 const (
@@ -94,6 +96,9 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	if refusal != nil {
 		return refusal
 	}
+	if err := b.engine.Fits(b.e.ctx, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
+		return unfit(role.Launch.Image, err)
+	}
 	if s.Dir = cmp.Or(role.Launch.WorkDir, insideWork); !filepath.IsAbs(s.Dir) {
 		return &outcome{Refused: fmt.Sprintf("the working directory %q is not an absolute path", s.Dir), Job: true}
 	}
@@ -118,15 +123,28 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
-		Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi,
+		Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
 		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
 		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
 		Mounts: mounts,
 	}}
+	for _, m := range mounts { // process 1 cannot believe a file before it knows that these are all below insideTop
+		if strings.HasPrefix(m.Target, insideTop+"/") {
+			s.Boxed.Box.Command = append(s.Boxed.Box.Command, m.Target)
+		}
+	}
 	if mb := s.Limits.MemoryMB; mb > 0 {
 		s.Boxed.Box.MemoryMB = mb + insideMB
 	}
 	return nil
+}
+
+// unfit is a refusal that is the image's fault, and so the job's, or else the engine's.
+func unfit(image string, err error) *outcome {
+	if errors.Is(err, container.ErrUnfit) {
+		return &outcome{Job: true, Refused: fmt.Sprintf("the image %s %v", image, err)}
+	}
+	return &outcome{Refused: err.Error()}
 }
 
 // folders makes what a container shares with this machine.
@@ -138,6 +156,7 @@ func (b *boxes) folders(t *task) ([]container.Mount, error) {
 	}
 	kept := map[string]string{insidePrivate: t.dir, insideGang: filepath.Join(b.e.place.attempt(t.at.id), gangDir)}
 	mounts := []container.Mount{{Source: b.e.o.Self, Target: insideProgram, ReadOnly: true},
+		// The whole folder: the files of turns are made and removed while others run.
 		{Source: filepath.Join(b.e.o.Dir, locksFolder), Target: insideLocks}}
 	var err error
 	for _, target := range slices.Sorted(maps.Keys(kept)) {

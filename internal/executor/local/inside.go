@@ -13,23 +13,33 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/inbox"
 	"github.com/combsched/comb/internal/executor/local/meet"
+	"github.com/combsched/comb/internal/executor/local/mounted"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
 )
 
 // errImage says that an image cannot be used, whatever the machine: another start would not help.
-var errImage = errors.New("cannot be used")
+var errImage = container.ErrUnfit
+
+// errTaken says that an image leads the mounts elsewhere.
+var errTaken = fmt.Errorf("%w: it %w in %s, where the task's folders are put: use one without", errImage, container.ErrInTheWay, insideTop)
 
 // scriptWithin is how long process 1 waits for the script of its task.
 const scriptWithin = time.Minute
 
-// Inside is process 1 of a task's container: `comb inside UID`. It is the supervisor of a
+// Inside is process 1 of a task's container: `comb inside UID MOUNT...`, with all that is mounted below /comb. It is the supervisor of a
 // process, only that it ends with all that is in the container, and that the files are in a
 // folder which the task cannot reach: so output and exit code outlive the engine.
 func Inside(args []string) int {
+	time.Local = time.UTC // not by a file of the image
 	s, err := newInside(args)
+	if errors.Is(err, mounted.ErrOther) {
+		fmt.Fprintln(os.Stderr, err)
+		return exitTaken // there is no folder to record it in
+	}
 	if err == nil {
 		// No signal of the server reaches into a container.
 		err = inbox.Watch(s.dir, []string{stopFile, rotationFile}, func() { s.signals <- unix.SIGUSR1 })
@@ -55,14 +65,16 @@ func Inside(args []string) int {
 
 // newInside returns an error with a supervisor where the error can be recorded.
 func newInside(args []string) (*supervisor, error) {
-	if len(args) != 1 || os.Getpid() != 1 {
+	if len(args) < 1 || os.Getpid() != 1 {
 		return nil, fmt.Errorf("inside is process 1 of a task's container; the server starts it")
 	}
 	keeper, err := strconv.Atoi(args[0])
 	if err != nil || keeper <= 0 {
 		return nil, fmt.Errorf("the user %q is not a number above 0", args[0])
 	}
-	surroundings := os.Environ()
+	if err := mounted.Exactly(insideTop, args[1:]); err != nil {
+		return nil, err
+	}
 	if err := rights.Keep(keeper); err != nil {
 		return nil, err
 	}
@@ -84,13 +96,13 @@ func newInside(args []string) (*supervisor, error) {
 	}
 	account, err := rights.Lookup(s.spec.Boxed.User)
 	if err != nil {
-		return s, fmt.Errorf("%w: %w: give it a USER that is there", errImage, err)
+		return s, fmt.Errorf("%w: %w", errImage, err)
 	}
 	if account.UID == uint32(keeper) {
 		return s, fmt.Errorf("%w: its user is %d, with which Comb keeps the task's records: give it another USER", errImage, account.UID)
 	}
 	s.account = &account
-	s.private.surroundings = surroundingsOf(surroundings, account)
+	s.private.surroundings = surroundingsOf(s.spec.Boxed.Box.ImageEnv, account)
 	if s.spec.Shell = findShell(); s.spec.Shell == "" {
 		return s, fmt.Errorf("%w: it has neither /bin/bash nor /bin/sh, which run the job's commands: use an image with a shell", errImage)
 	}
@@ -153,13 +165,17 @@ func (s *supervisor) shellFault(err error) error {
 	return nil
 }
 
-// surroundingsOf are the image's variables, without those of the platform.
+// imagePath is where programs are in an image that does not say it.
+const imagePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// surroundingsOf are the image's variables, without those of the platform, and what every container has.
 func surroundingsOf(env []string, account rights.Account) []string {
 	out := slices.DeleteFunc(env, func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return reserved(name) || name == "HOME" || name == "USER"
+		name, _, ok := strings.Cut(v, "=")
+		return !ok || name == "" || reserved(name) || name == "HOME" || name == "USER" || name == "HOSTNAME"
 	})
-	out = append(out, "HOME="+account.Home)
+	host, _ := os.Hostname()
+	out = within(append(out, "HOSTNAME="+host, "HOME="+account.Home), []string{imagePath})
 	if account.Name != "" {
 		out = append(out, "USER="+account.Name)
 	}

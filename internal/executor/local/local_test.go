@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "supervise" {
 		os.Exit(Supervise(os.Args[2:]))
 	}
-	if len(os.Args) == 3 && os.Args[1] == "inside" {
+	if len(os.Args) >= 3 && os.Args[1] == "inside" {
 		os.Exit(Inside(os.Args[2:]))
 	}
 	if len(os.Args) == 2 && os.Args[1] == "listen" {

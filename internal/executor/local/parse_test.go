@@ -6,6 +6,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/record"
+	"github.com/combsched/comb/internal/sched"
 )
 
 func TestDiscover(t *testing.T) {
@@ -40,5 +44,21 @@ func TestOptions(t *testing.T) {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
+	}
+}
+
+// A process 1 that found other mounts than it was started with is the image's fault, and a task cannot say so in its place.
+func TestMountsOfAnImageAreItsFault(t *testing.T) {
+	c := &caretaker{supervisor: newSupervised(t.TempDir(), outcomeFile)}
+	c.spec.Boxed = &boxed{Image: "box:1", Engine: "unix://" + c.dir + "/none"}
+	o := c.ended(container.State{Code: exitTaken})
+	if want := "the image box:1 cannot be used: it has something of its own in /comb, where the task's folders are put: use one without"; !o.Job || o.Refused != want {
+		t.Errorf("%+v, want %q", o, want)
+	}
+	if err := record.Write(c.dir, runsFile, identity{}); err != nil {
+		t.Fatal(err)
+	}
+	if o := c.ended(container.State{Code: exitTaken}); o.Refused != "" || o.Exit == nil || o.Exit.Cause != sched.SupervisorLost {
+		t.Errorf("behind a start: %+v", o)
 	}
 }

@@ -30,6 +30,7 @@ const (
 	exitNotMine = 3 // another supervisor, or the server, owns the start
 	exitUnable  = 4 // nothing was started; the reason is on its standard error
 	exitDisk    = 5 // the same, and it is the server's disk
+	exitTaken   = 6 // of process 1: errTaken
 )
 
 // statusFD is where a supervisor tells the server that started it how the start

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -40,6 +41,15 @@ try private ls /comb/private
 try locks ls /comb/locks
 try addresses ls /comb/gang
 try program put /comb/bin/comb x
+try top mv /comb /combs
+try part mv /comb/bin /comb/bins
+try folder mv /comb/private /comb/privates
+try new mkdir /comb/new
+try gone rm -r /comb/bin
+try unmount umount -l /comb/private
+try unmount-top umount -l /comb
+try over mount --bind /tmp /comb/private
+try writable mount -o remount,rw /comb
 try core-pattern put /proc/sys/kernel/core_pattern x
 try sysrq put /proc/sysrq-trigger h
 try release-agent put $(ls /sys/fs/cgroup/memory/release_agent /sys/fs/cgroup/release_agent 2>/dev/null || echo /sys/fs/cgroup/cgroup.procs) /x
@@ -95,9 +105,11 @@ func TestIsolation(t *testing.T) {
 	own, _ := os.Hostname()
 	for name, want := range map[string]string{
 		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000", "CapBnd": "0000000000000000",
-		"CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2", "one": "/comb/bin/comb inside 64789", "user": "0",
+		"CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2", "user": "0",
 		"memory": fmt.Sprint((2048 + 32) << 20), "shm": "8192", "pids": fmt.Sprint(4096 + 32), "files": "0 1 2 3", // ls has its folder open
 		"kill-one": "may not", "read-one": "may not", "private": "may not", "locks": "may not", "addresses": "may not", "program": "may not",
+		"top": "may not", "part": "may not", "folder": "may not", "new": "may not", "gone": "may not", "unmount": "may not", "unmount-top": "may not",
+		"over": "may not", "writable": "may not",
 		"core-pattern": "may not", "sysrq": "may not", "release-agent": "may not", "wider": "may not", "disk-node": "may not", "null-node": "may not",
 		"memory-device": "may not", "mount": "may not", "namespace": "may not", "user-namespace": "may not", "chown": "may not", "rename": "may not",
 		"shared-memory": "may not", "engine": "may not", "data": "may not", "host-loopback": "may not", "host-shm": "may not",
@@ -110,6 +122,9 @@ func TestIsolation(t *testing.T) {
 		if got := word(out, name+" "); got == "" || strings.HasPrefix(got, bad) {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+	if got := word(out, "one "); !strings.HasPrefix(got, "/comb/bin/comb inside 64789 /comb/") {
+		t.Errorf("process 1 is %q", got)
 	}
 	if got := word(out, "cpu "); !strings.HasPrefix(got, "20000") {
 		t.Errorf("CPU time of each 100,000 us: %q", got)
@@ -135,4 +150,41 @@ func TestMemoryOfContainers(t *testing.T) {
 	w.until(beside, "it still runs", running(2))
 	w.letGo(beside)
 	w.until(beside, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+}
+
+// What an image says about how it is run reaches its task at most, and never process 1: no check of its own runs beside it, and
+// no variable of it is there. A VOLUME elsewhere is the task's to write to.
+func TestImageReachesItsTaskOnly(t *testing.T) {
+	w := newWorld(t, plain, "--live-restore")
+	w.engine.Import("local.test/says:1", map[string]string{"lib/evil.so": "x", "data/kept": "x"}, "HEALTHCHECK --interval=1s --timeout=1s CMD touch /tmp/checked",
+		"ENV GODEBUG=inittrace=1 GOMAXPROCS=1 LD_PRELOAD=/lib/evil.so OWN=own NVIDIA_VISIBLE_DEVICES=all HOSTNAME=other", "ENV PATH=/sbin:/bin:/own", `VOLUME ["/data"]`)
+	ref := w.submit(with("says", "local.test/says:1", "echo ready", "touch /data/own && echo \"volume $(ls /data | tr '\\n' ' ')\"",
+		`echo "variables $GODEBUG $LD_PRELOAD $OWN $PATH $GOMAXPROCS <$NVIDIA_VISIBLE_DEVICES>"`, `test "$HOSTNAME" = "$(hostname)" && echo "hostname own"`,
+		"while [ ! -e /comb/checkpoint/go ]; do sleep 0.1; done", `ls /tmp/checked; echo over`))
+	j := w.until(ref, "it runs", running(1))
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", j.Tasks[0].PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"GODEBUG", "GOMAXPROCS", "LD_PRELOAD", "OWN", "PATH"} {
+		if strings.Contains("\x00"+string(env), "\x00"+name+"=") {
+			t.Errorf("process 1 has %s: %q", name, env)
+		}
+	}
+	if !strings.Contains(string(env), "NVIDIA_VISIBLE_DEVICES=void") {
+		t.Errorf("a runtime that gives devices by variables finds %q", env)
+	}
+	time.Sleep(3 * time.Second) // for the check, which would come each second
+	w.letGo(ref)
+	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Succeeded })
+	out, _, _ := w.cli("job", "logs", ref)
+	for _, want := range []string{"variables inittrace=1 /lib/evil.so own /sbin:/bin:/own 1 <void>\n", "volume kept own \n", "hostname own\n", "over\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("not there: %q\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "/tmp/checked") {
+		t.Errorf("the image's check ran:\n%s", out)
+	}
+	w.noContainers()
 }

@@ -9,12 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -66,6 +69,9 @@ func Host(fromEnv string) (string, error) {
 type Engine struct {
 	c    *client.Client
 	host string
+
+	looking sync.Mutex
+	fit     map[string]error // by an image's ID, what Fits found
 }
 
 // Info is what an engine says of itself.
@@ -164,6 +170,9 @@ type Image struct {
 	Digests []string
 	User    string // as the image says: "", NAME or number, with :GROUP or without
 	CPU     string // that it is for, such as amd64; "" where it does not say
+	// Env and Volumes are as the image says, and may be anything: see Fits.
+	Env     []string
+	Volumes []string
 }
 
 // Image looks up an image by name, tag or digest. ErrNoImage says that it is not here, ErrNotName
@@ -171,6 +180,9 @@ type Image struct {
 func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
+	if _, err := reference.ParseAnyReference(ref); err != nil { // it becomes a part of an address
+		return Image{}, fmt.Errorf("%q %w", ref, ErrNotName)
+	}
 	r, err := e.c.ImageInspect(ctx, ref)
 	switch {
 	case errdefs.IsNotFound(err):
@@ -182,7 +194,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	}
 	i := Image{ID: r.ID, CPU: r.Architecture, Digests: r.RepoDigests}
 	if r.Config != nil {
-		i.User = r.Config.User
+		i.User, i.Env, i.Volumes = r.Config.User, r.Config.Env, slices.Sorted(maps.Keys(r.Config.Volumes))
 	}
 	return i, nil
 }
@@ -201,8 +213,11 @@ type Box struct {
 	Labels  map[string]string `json:"labels"`
 	Command []string          `json:"command"`
 	Env     []string          `json:"env,omitempty"`
-	Mounts  []Mount           `json:"mounts"`
-	Devices []string          `json:"devices,omitempty"` // device files, at the same path inside
+	// ImageEnv are the variables of the image; process 1 gets none of them.
+	ImageEnv []string `json:"image_env,omitempty"`
+	Top      string   `json:"top"` // a folder of the container's own, for the mounts and read-only beside them
+	Mounts   []Mount  `json:"mounts"`
+	Devices  []string `json:"devices,omitempty"` // device files, at the same path inside
 	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they are asked for.
 	GPUs  []string `json:"gpus,omitempty"`
 	CDI   bool     `json:"cdi,omitempty"`
@@ -226,6 +241,7 @@ func (b *Box) host() *container.HostConfig {
 		// What process 1 says of itself, see Words; the task's output takes another way.
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}},
 		ShmSize:   b.ShmMB << 20,
+		Tmpfs:     map[string]string{b.Top: "ro,nosuid,nodev,size=64k,mode=755"},
 		Resources: container.Resources{NanoCPUs: b.MilliCPU * 1_000_000, Memory: b.MemoryMB << 20, MemorySwap: b.MemoryMB << 20,
 			Ulimits: []*container.Ulimit{{Name: "core"}}},
 	}
@@ -246,13 +262,32 @@ func (b *Box) host() *container.HostConfig {
 	return h
 }
 
+// env are the variables of process 1. One without a value is not set, whatever the image says.
+func (b *Box) env() []string {
+	env, set := slices.Clone(b.Env), map[string]bool{"": true} // one without a name can be neither set nor found
+	for _, v := range b.Env {
+		name, _, _ := strings.Cut(v, "=")
+		set[name] = true
+	}
+	for _, v := range b.ImageEnv {
+		if name, _, _ := strings.Cut(v, "="); !set[name] {
+			set[name] = true
+			env = append(env, name)
+		}
+	}
+	return env
+}
+
+// noCheck keeps an engine from running an image's HEALTHCHECK, with the rights of process 1.
+func noCheck() *container.HealthConfig { return &container.HealthConfig{Test: []string{"NONE"}} }
+
 // Create makes a container; it does not run yet. ErrExists says that it was made before.
 func (e *Engine) Create(ctx context.Context, b *Box) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	_, err := e.c.ContainerCreate(ctx, client.ContainerCreateOptions{Name: b.Name, HostConfig: b.host(), NetworkingConfig: b.network(),
-		Config: &container.Config{Image: b.Image, Labels: b.Labels, Env: b.Env, User: "0:0", WorkingDir: "/",
-			Entrypoint: b.Command[:1], Cmd: b.Command[1:], OpenStdin: true, StdinOnce: true, AttachStdin: true}})
+		Config: &container.Config{Image: b.Image, Labels: b.Labels, Env: b.env(), User: "0:0", WorkingDir: "/",
+			Healthcheck: noCheck(), Entrypoint: b.Command[:1], Cmd: b.Command[1:], OpenStdin: true, StdinOnce: true, AttachStdin: true}})
 	switch {
 	case errdefs.IsConflict(err) || errdefs.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %s", ErrExists, b.Name)

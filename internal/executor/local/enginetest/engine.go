@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,7 +146,7 @@ func (e *Engine) Containers() []string {
 	return names
 }
 
-// Import makes an image of busybox and a few files, by path without the first slash, or links ("-> TARGET"). Changes are lines of a Dockerfile,
+// Import makes an image of busybox and a few files, by path without the first slash, links ("-> TARGET") or pipes ("|"). Changes are lines of a Dockerfile,
 // such as "USER 1000".
 func (e *Engine) Import(ref string, files map[string]string, changes ...string) {
 	e.t.Helper()
@@ -223,9 +224,10 @@ func archive(files map[string]string) (io.Reader, error) {
 			p.put(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}, "")
 		}
 	}
-	p.put(tar.Header{Name: "etc/passwd", Mode: 0o644}, "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n")
-	p.put(tar.Header{Name: "etc/group", Mode: 0o644}, "root:x:0:\nada:x:1000:\n")
-	p.files(files)
+	all := map[string]string{"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n",
+		"etc/group": "root:x:0:\nada:x:1000:\n"}
+	maps.Copy(all, files)
+	p.files(all)
 	return &b, p.close()
 }
 
@@ -245,11 +247,15 @@ func (p *pack) put(h tar.Header, data string) {
 	}
 }
 
-// files puts files; a text that begins with "-> " makes a link to what follows.
+// files puts files; a text that begins with "-> " makes a link to what follows, and "|" is a pipe.
 func (p *pack) files(files map[string]string) {
 	for name, text := range files {
 		if target, ok := strings.CutPrefix(text, "-> "); ok {
 			p.put(tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target, Mode: 0o777}, "")
+			continue
+		}
+		if text == "|" {
+			p.put(tar.Header{Name: name, Typeflag: tar.TypeFifo, Mode: 0o666}, "")
 			continue
 		}
 		p.put(tar.Header{Name: name, Mode: 0o755}, text)

@@ -6,9 +6,7 @@ package rights
 import (
 	"errors"
 	"fmt"
-	"os/user"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -72,73 +70,4 @@ func As(a *Account, f func()) {
 	if err == nil && err2 == nil {
 		runtime.UnlockOSThread() // else the thread ends with its goroutine
 	}
-}
-
-// Account is a user, as which a task runs.
-type Account struct {
-	UID, GID uint32
-	Groups   []uint32
-	Name     string
-	Home     string
-}
-
-// Lookup finds an image's user in this container's /etc/passwd and /etc/group: "" is root, else
-// NAME or number, with :GROUP or :number or without. A number need not be in a file.
-func Lookup(text string) (Account, error) {
-	name, group, _ := strings.Cut(text, ":")
-	if name == "" {
-		name = "0"
-	}
-	a := Account{Home: "/"}
-	u, err := user.LookupId(name)
-	if err != nil {
-		u, err = user.Lookup(name)
-	}
-	id, numErr := strconv.ParseUint(name, 10, 31)
-	switch {
-	case err == nil:
-		uid, err := strconv.ParseUint(u.Uid, 10, 31)
-		gid, err2 := strconv.ParseUint(u.Gid, 10, 31)
-		if err := errors.Join(err, err2); err != nil {
-			return a, fmt.Errorf("the image's user %q: %w", text, err)
-		}
-		a.UID, a.GID, a.Name, a.Home = uint32(uid), uint32(gid), u.Username, u.HomeDir
-		if group == "" {
-			a.Groups = others(u, a.GID)
-		}
-	case numErr == nil:
-		a.UID = uint32(id)
-	default:
-		return a, fmt.Errorf("the image's user %q is not in its /etc/passwd", name)
-	}
-	if group != "" {
-		if a.GID, err = gid(group); err != nil {
-			return a, err
-		}
-	}
-	return a, nil
-}
-
-// others are the groups of a user beside its own.
-func others(u *user.User, own uint32) []uint32 {
-	var list []uint32
-	ids, _ := u.GroupIds() // a damaged file gives none
-	for _, id := range ids {
-		if n, err := strconv.ParseUint(id, 10, 31); err == nil && uint32(n) != own {
-			list = append(list, uint32(n))
-		}
-	}
-	return list
-}
-
-func gid(name string) (uint32, error) {
-	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
-		return uint32(n), nil
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		return 0, fmt.Errorf("the image's group %q is not in its /etc/group", name)
-	}
-	n, err := strconv.ParseUint(g.Gid, 10, 31)
-	return uint32(n), err
 }
