@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -113,16 +114,17 @@ extras: {gangAllocation: false, comb: {membersSignal: USR1}}
 // A task whose gang does not come is not left waiting, and its commands do not run.
 func TestGangThatDoesNotMeet(t *testing.T) {
 	w := newWorld(t, plain, "--live-restore")
+	w.engine.ImportOnly("local.test/bare:1", runtime.GOARCH, map[string]string{"file": "no shell"})
 	ref := w.submit(`
 protocolVersion: 2
 name: alone
 type: job
 prerequisites:
   - {type: dockerimage, name: box, uri: ` + image + `}
-  - {type: dockerimage, name: gone, uri: local.test/gone:1}
+  - {type: dockerimage, name: bare, uri: "local.test/bare:1"}
 taskRoles:
   a: {dockerImage: box, resourcePerInstance: {gpu: 0, cpu: 1, memoryMB: 128}, commands: ["echo ran > /comb/checkpoint/ran"]}
-  b: {dockerImage: gone, resourcePerInstance: {gpu: 0, cpu: 1, memoryMB: 128}, commands: ["echo never"]}
+  b: {dockerImage: bare, resourcePerInstance: {gpu: 0, cpu: 1, memoryMB: 128}, commands: ["echo never"]}
 `)
 	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })
 	if x := j.Tasks[0].Exit; x == nil || x.Code == 0 && x.Cause != sched.NeverStarted {

@@ -67,7 +67,7 @@ func TestPull(t *testing.T) {
 	}
 	prints := map[string]string{} // by job
 	for name, want := range map[string]string{first: "second", h.ref("team/box@" + digest): "first"} {
-		prints[w.submit(with("names", name, "cat /etc/motd"))] = want
+		prints[w.submit(with(fmt.Sprint("names-", len(prints)), name, "cat /etc/motd"))] = want
 	}
 	wrong := map[string]string{}
 	for name, says := range map[string]string{
@@ -76,7 +76,7 @@ func TestPull(t *testing.T) {
 		h.ref("team/box@sha256:" + strings.Repeat("0", 64)): "is not in its registry",
 		"sha256:" + strings.Repeat("0", 64):                 "an ID cannot be fetched",
 	} {
-		wrong[w.submit(with("wrong", name, "true"))] = name + " " + says
+		wrong[w.submit(with(fmt.Sprint("wrong-", len(wrong)), name, "true"))] = name + " " + says
 	}
 	for ref, want := range prints {
 		w.ends(ref)
