@@ -90,11 +90,12 @@ func (w *world) terminal(ref, user string) {
 // endsWithTask stops a job beside whose task a command runs.
 func (w *world) endsWithTask(ref string) {
 	w.Helper()
-	e, err := w.client.Exec(w.Context(), rest.TaskName{Job: ref, Role: "worker"}, rest.ExecRequest{Command: []string{"sh", "-c", "trap '' TERM HUP; sleep 611; sleep 612"}})
+	e, err := w.client.Exec(w.Context(), rest.TaskName{Job: ref, Role: "worker"}, rest.ExecRequest{Command: []string{"sh", "-c", "trap '' TERM HUP; echo yes > $COMB_CHECKPOINT_DIR/trapped; sleep 611; sleep 612"}})
 	if err != nil {
 		w.Fatal(err)
 	}
 	defer e.Close()
+	w.until(ref, "the command has set its trap", func(*rest.Job) bool { return w.left(ref, "trapped") != "" })
 	if _, err := w.client.Stop(w.Context(), ref, ""); err != nil {
 		w.Fatal(err)
 	}
