@@ -42,7 +42,7 @@ func Inside(args []string) int {
 	}
 	if err == nil {
 		// No signal of the server reaches into a container.
-		err = inbox.Watch(s.dir, []string{stopFile, rotationFile}, func() { s.signals <- unix.SIGUSR1 })
+		inbox.Watch(s.dir, []string{stopFile, rotationFile}, func() { s.signals <- unix.SIGUSR1 })
 	}
 	if s == nil {
 		fmt.Fprintln(os.Stderr, err)
