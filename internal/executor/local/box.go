@@ -80,7 +80,8 @@ func (c *caretaker) care() int {
 	}
 	defer lock.Close()
 	var script *private
-	if _, err := os.Lstat(filepath.Join(c.dir, claimFile)); err != nil {
+	runs := record.Read(c.dir, boxFile, &c.one) == nil // it was started, whatever became of the claim
+	if _, err := os.Lstat(filepath.Join(c.dir, claimFile)); err != nil && !runs {
 		if script, err = readPrivate(os.Stdin); err != nil {
 			c.note("%v", err)
 			return exitUnable
@@ -89,7 +90,7 @@ func (c *caretaker) care() int {
 	if code := c.claim(); code != exitDone {
 		return code
 	}
-	if record.Read(c.dir, boxFile, &c.one) != nil { // else its death is seen without the engine, too
+	if !runs { // else its death is seen without the engine, too
 		if end := c.begin(script); end != nil {
 			return c.conclude(*end)
 		}
@@ -109,8 +110,12 @@ func (c *caretaker) claim() int {
 		return exitDone
 	}
 	var before claim
-	if err := record.Read(c.dir, claimFile, &before); err != nil || before.Supervisor.PID <= 0 || before.Supervisor.Alive() {
+	err = record.Read(c.dir, claimFile, &before)
+	if p := before.Supervisor; err == nil && (p.PID == 0 || p.PID > 0 && p.Alive()) {
 		return exitNotMine // the server took it, so that nothing starts, or another one is at work
+	}
+	if err != nil { // whose it was is dead, as the lock was free; the engine knows what was started
+		c.note("take over with a claim that cannot be read: %v", err)
 	}
 	if err := record.Write(c.dir, claimFile, me); err != nil {
 		c.note("%v", err)

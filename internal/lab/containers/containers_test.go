@@ -4,6 +4,7 @@ package containers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -274,6 +275,43 @@ func TestFailureIsToldOfAGangTakenUp(t *testing.T) {
 	j := w.until(ref, "it fails", func(j *rest.Job) bool { return j.Phase == sched.Failed })
 	if e := j.Tasks[1].Exit; e == nil || e.Code != 3 || j.Exit == nil || j.Exit.Code != 3 {
 		t.Errorf("it failed of %+v, task 1 ended with %+v", j.Exit, e)
+	}
+	w.noContainers()
+}
+
+// TestClaimsAreLost: what says which supervisor cares for a task is damaged, or gone, while neither server nor supervisors live.
+// The containers go on, and their leaves are free when they have ended.
+func TestClaimsAreLost(t *testing.T) {
+	w := newWorld(t, plain, "--live-restore")
+	ref := w.submit(waiting("claims"))
+	j := w.until(ref, "both tasks run", running(2))
+	pids := [2]int32{j.Tasks[0].PID, j.Tasks[1].PID}
+	w.server.Kill()
+	for _, pid := range w.supervisors() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims, err := filepath.Glob(filepath.Join(w.dir, "data", "jobs", ref, "*", "*", "started"))
+	if err != nil || len(claims) != 2 {
+		t.Fatalf("%v, %v", claims, err)
+	}
+	if err := errors.Join(os.WriteFile(claims[0], []byte("{"), 0o600), os.Remove(claims[1])); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	if j := w.until(ref, "both tasks run", running(2)); !alive(j) || j.Tasks[0].PID != pids[0] || j.Tasks[1].PID != pids[1] {
+		t.Errorf("%v ran, and now %+v", pids, j.Tasks)
+	}
+	w.letGo(ref)
+	j = w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+	for i, task := range j.Tasks {
+		if task.Exit == nil || task.Exit.Code != int32(7+i) {
+			t.Errorf("task %d ended with %+v", i, task.Exit)
+		}
+	}
+	if n := w.held(); n != 0 {
+		t.Errorf("%d leaves are held", n)
 	}
 	w.noContainers()
 }
