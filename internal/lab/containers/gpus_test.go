@@ -29,6 +29,31 @@ virtualClusters:
   default: {virtualCells: [{cellType: GPU-NODE, cellNumber: 1}]}
 `
 
+// giver stands for a maker's runtime: it would give devices by what a container's variables say.
+const giver = `#!/bin/sh
+case " $* " in *" create "*) echo "$*" >> "%DIR%/asked";; esac
+exec runc "$@"
+`
+
+// Where the engine's default runtime gives devices by variables, an image that asks for all of them gets none.
+func TestDefaultRuntimeGivesNothing(t *testing.T) {
+	dir := t.TempDir()
+	wrapper := filepath.Join(dir, "giver")
+	if err := os.WriteFile(wrapper, []byte(strings.ReplaceAll(giver, "%DIR%", dir)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, plain, "--add-runtime", "nvidia="+wrapper, "--default-runtime", "nvidia")
+	w.engine.Import("local.test/all:1", nil, "ENV NVIDIA_VISIBLE_DEVICES=all")
+	ref := w.submit(with("none", "local.test/all:1", `echo "<$NVIDIA_VISIBLE_DEVICES>"`))
+	w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
+	if out, _, _ := w.cli("job", "logs", ref); out != "<void>\n" {
+		t.Errorf("it printed %q", out)
+	}
+	if asked, err := os.ReadFile(filepath.Join(dir, "asked")); err == nil {
+		t.Errorf("the runtime that gives devices made the container: %s", asked)
+	}
+}
+
 // Where there is NVIDIA's driver each container is given its own GPUs, by the engine, and counts them from 0. An
 // engine without NVIDIA's toolkit says what is missing, and that is no fault of the job.
 func TestGPUsOfContainers(t *testing.T) {

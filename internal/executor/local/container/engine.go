@@ -79,7 +79,9 @@ type Info struct {
 	Version string // of the engine
 	API     string // version of the interface that both speak
 	Runtime string // the default runtime's name
-	Runc    string // version of the program that makes containers; "" where the engine does not say
+	// Plain is the runtime for containers, where the default one gives devices by what an image says; "" is the default.
+	Plain string
+	Runc  string // version of the program that makes containers; "" where the engine does not say
 	// Network is false for an engine without a bridge: containers get no network.
 	Network bool
 	// LiveRestore is true where containers outlive the engine.
@@ -148,6 +150,9 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	i.Remapped = slices.ContainsFunc(r.Info.SecurityOptions, func(o string) bool {
 		return strings.HasPrefix(o, "name=userns") || strings.HasPrefix(o, "name=rootless")
 	})
+	if _, has := r.Info.Runtimes[plain]; has && slices.Contains(givers(), i.Runtime) {
+		i.Plain = plain
+	}
 	if v, err := e.c.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil { // an engine that is too old names no parts
 		for _, part := range v.Components {
 			if part.Name == "runc" {
@@ -159,6 +164,12 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	i.Network = err == nil
 	return i, nil
 }
+
+// plain is the runtime that gives a container its own devices and no more.
+const plain = "runc"
+
+// givers are runtimes of makers of devices: they give devices by variables, also an image's.
+func givers() []string { return []string{"nvidia", "amd", "habana", "ascend"} }
 
 // bridge is the network that engines make by themselves.
 const bridge = "bridge"
@@ -219,11 +230,13 @@ type Box struct {
 	Mounts   []Mount  `json:"mounts"`
 	Devices  []string `json:"devices,omitempty"` // device files, at the same path inside
 	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they are asked for.
-	GPUs  []string `json:"gpus,omitempty"`
-	CDI   bool     `json:"cdi,omitempty"`
-	Caps  []string `json:"caps,omitempty"`  // capabilities of process 1; all others are dropped
-	Net   string   `json:"net,omitempty"`   // the name of its network; "" is none
-	Alias string   `json:"alias,omitempty"` // by which others on that network find it
+	GPUs []string `json:"gpus,omitempty"`
+	CDI  bool     `json:"cdi,omitempty"`
+	// Runtime makes the container; "" is the engine's default.
+	Runtime string   `json:"runtime,omitempty"`
+	Caps    []string `json:"caps,omitempty"`  // capabilities of process 1; all others are dropped
+	Net     string   `json:"net,omitempty"`   // the name of its network; "" is none
+	Alias   string   `json:"alias,omitempty"` // by which others on that network find it
 	// The limits; 0 is none.
 	MilliCPU int64 `json:"milli_cpu,omitempty"`
 	MemoryMB int64 `json:"memory_mb,omitempty"`
@@ -241,6 +254,7 @@ func (b *Box) host() *container.HostConfig {
 		// What process 1 says of itself, see Words; the task's output takes another way.
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}},
 		ShmSize:   b.ShmMB << 20,
+		Runtime:   b.Runtime,
 		Tmpfs:     map[string]string{b.Top: "ro,nosuid,nodev,size=64k,mode=755"},
 		Resources: container.Resources{NanoCPUs: b.MilliCPU * 1_000_000, Memory: b.MemoryMB << 20, MemorySwap: b.MemoryMB << 20,
 			Ulimits: []*container.Ulimit{{Name: "core"}}},
