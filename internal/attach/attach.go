@@ -40,11 +40,13 @@ func Exec(ctx context.Context, client *rest.Client, task rest.TaskName, command 
 		told, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 		defer stop()
 		ctx = told
-		restore, err := rawMode(s.Terminal)
-		if err != nil {
-			return end, fmt.Errorf("the terminal cannot be taken over: %w", err)
+		if s.In != nil { // else no key would end it
+			restore, err := rawMode(s.Terminal)
+			if err != nil {
+				return end, fmt.Errorf("the terminal cannot be taken over: %w", err)
+			}
+			defer restore()
 		}
-		defer restore()
 	}
 	e, err := client.Exec(ctx, task, request)
 	if err != nil {

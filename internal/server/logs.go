@@ -1,13 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -542,6 +545,7 @@ func (v *visitor) note(ctx context.Context, text string) {
 		j, _ := st.Job(v.job.ID)
 		have = len(j.Notices)
 	})
+	v.s.log.Info(text, "job", v.job.ID) // all of them; the core drops notices beyond those that it keeps
 	if err != nil || have >= lastNotice {
 		v.s.log.Warn(text, "job", v.job.ID)
 		text = "commands and connections behind these are noted in the server's log"
@@ -557,7 +561,9 @@ func (v *visitor) hide(ctx context.Context, text string) string {
 	if err != nil {
 		return "(its secrets cannot be read, and it may hold one)"
 	}
-	for _, value := range secrets {
+	values := slices.Collect(maps.Values(secrets))
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // one may hold another
+	for _, value := range values {
 		if value != "" {
 			text = strings.ReplaceAll(text, value, "***")
 		}
@@ -585,5 +591,6 @@ func (e *visits) port(ctx context.Context, in *portInput) (*huma.StreamResponse,
 		v.done()
 		return nil, v.problem(err)
 	}
+	v.done = sync.OnceFunc(func() { conn.Close(); e.open.Add(-1) }) // also where no WebSocket comes of it
 	return v.answer(func(u *visit.Visit, ws *websocket.Conn) { u.Connect(ws, conn) }), nil
 }

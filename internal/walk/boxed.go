@@ -9,6 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // boxedSteps are the days of a user whose jobs bring images.
@@ -55,9 +56,9 @@ func boxedStorage(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(strings.Contains(list.out, "COMB_STORAGE_DATA"), "the storage is listed", "%s", list.all())
+	w.expect(strings.Contains(list.out, storage.Variable("data")), "the storage is listed", "%s", list.all())
 	a, err := w.comb(ctx, "job", "run", "--vc", "red", "--image", w.Images[0], "--storage", "data", "--gpus", "1", "--",
-		"sh", "-c", "cat $COMB_STORAGE_DATA/words; touch /mnt/data/x || echo kept; exit 3")
+		"sh", "-c", "cat /mnt/data/words; touch /mnt/data/x || echo kept; exit 3")
 	if err != nil {
 		return err
 	}

@@ -195,6 +195,9 @@ func (b *boxes) network(t *task, role *sched.Role) (net, alias string, err error
 // leave removes what a job that has no attempt any more had of the engine.
 func (b *boxes) leave(at *attempt) {
 	boxed := func(r sched.Role) bool { return b.runs(&r) }
+	if at.start == nil {
+		return // only its files were known; what is left is swept when the server starts
+	}
 	if job := at.start.Job; !alone(job) && slices.ContainsFunc(job.Roles, boxed) {
 		b.e.wg.Go(func() { b.nets.Leave(b.e.ctx, int64(at.id.Job)) })
 	}

@@ -333,6 +333,10 @@ func (s *supervisor) run() int {
 		select {
 		case <-s.door.Bell():
 		case c := <-children:
+			if c.empty && s.door.Busy() { // a command came in behind the last child
+				go reap(children)
+				continue
+			}
 			if c.empty {
 				return s.finish()
 			}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ const (
 	drained      = time.Second      // for output that comes behind the end of a command
 	chunk        = 32 << 10
 	longestNote  = 200 // of a command in an event, in bytes
+	mostShown    = 32  // words of it
 )
 
 // Visit is one user in one task.
@@ -256,7 +258,14 @@ func (v *Visit) note(format string, args ...any) { v.Note(fmt.Sprintf(format, ar
 
 // shown is a command in an event: short, and without what must not be seen.
 func (v *Visit) shown(command []string) string {
-	text := v.Hide(rest.Words(command))
+	hidden := slices.Clone(command[:min(len(command), mostShown)])
+	for i, word := range hidden {
+		hidden[i] = v.Hide(word) // before it is quoted, which would change what a secret looks like
+	}
+	text := rest.Words(hidden)
+	if len(command) > mostShown {
+		text += " ..."
+	}
 	if len(text) > longestNote {
 		text = strings.ToValidUTF8(text[:longestNote], "") + "..."
 	}

@@ -338,6 +338,16 @@ func (d *Door) Ended(pid int, status unix.WaitStatus) {
 	g.ended <- end
 }
 
+// Busy reports whether commands run whose first process is a child of this one.
+func (d *Door) Busy() bool {
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.inside) > 0
+}
+
 // Hide takes the commands out of a list of processes, and so all that is found below them: what a task is told
 // by a signal is not for them.
 func (d *Door) Hide(all map[int]process.Stat) map[int]process.Stat {
