@@ -87,10 +87,17 @@ func Folder(s *storage.Storage, user string) (string, error) {
 }
 
 // Apart refuses storages that hold a file or folder of the platform, or lie in it: jobs would
-// see secrets. Links are followed, as far as there is something.
+// see secrets. Nor may one lie in another, or be the same folder where users have folders of their own: who may
+// use the one would see, and replace, what is in the other. Links are followed, as far as there is something.
 func Apart(list []storage.Storage, kept ...string) error {
-	for _, s := range list {
+	for i, s := range list {
 		folder := leadsTo(s.Folder)
+		for _, o := range list[:i] {
+			other := leadsTo(o.Folder)
+			if same := folder == other; same && (s.PerUser || o.PerUser) || !same && (within(folder, other) || within(other, folder)) {
+				return fmt.Errorf("the storages %s and %s lie in one another (%s, %s), so that jobs with the one see the other: give them folders apart", o.Name, s.Name, o.Folder, s.Folder)
+			}
+		}
 		for _, path := range kept {
 			if k := leadsTo(path); within(k, folder) || within(folder, k) {
 				return fmt.Errorf("the storage %s is %s, and %s is of the server, which no job may see: give the storage a folder apart from it", s.Name, s.Folder, path)

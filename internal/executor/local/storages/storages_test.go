@@ -25,6 +25,15 @@ func TestApart(t *testing.T) {
 			t.Errorf("%s: %v", folder, err)
 		}
 	}
+	homes := storage.Storage{Name: "homes", Folder: dir + "/comb/data", PerUser: true}
+	for folder, refused := range map[string]bool{dir + "/comb": true, data: true, data + "/ada": true, dir + "/link/ada": true, dir + "/comb/more": false} {
+		if err := Apart([]storage.Storage{homes, {Name: "s", Folder: folder}}); (err != nil) != refused {
+			t.Errorf("%s beside %s: %v", folder, data, err)
+		}
+	}
+	if err := Apart([]storage.Storage{{Name: "all", Folder: data, ReadOnly: true}, {Name: "some", Folder: data}}); err != nil {
+		t.Errorf("one folder for some to write and for all to read: %v", err)
+	}
 }
 
 // A user's folder is made once and found again; what stands in its place is never followed, and no name leads
