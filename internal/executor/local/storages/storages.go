@@ -87,7 +87,7 @@ func Folder(s *storage.Storage, user string) (string, error) {
 }
 
 // Apart refuses storages that hold a file or folder of the platform, or lie in it: jobs would
-// see secrets. Nor may one lie in another, or be the same folder where users have folders of their own: who may
+// see secrets. Nor may one lie in another, or be the same folder where users have folders of their own: jobs that may
 // use the one would see, and replace, what is in the other. Links are followed, as far as there is something.
 func Apart(list []storage.Storage, kept ...string) error {
 	for i, s := range list {
