@@ -545,10 +545,11 @@ func (v *visitor) note(ctx context.Context, text string) {
 		j, _ := st.Job(v.job.ID)
 		have = len(j.Notices)
 	})
-	v.s.log.Info(text, "job", v.job.ID) // all of them; the core drops notices beyond those that it keeps
 	if err != nil || have >= lastNotice {
 		v.s.log.Warn(text, "job", v.job.ID)
 		text = "commands and connections behind these are noted in the server's log"
+	} else {
+		v.s.log.Info(text, "job", v.job.ID) // the core drops notices beyond those that it keeps
 	}
 	if err == nil && have <= lastNotice {
 		v.s.live.Tell(sched.Notice{Job: v.job.ID, Message: text})
