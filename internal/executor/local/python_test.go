@@ -133,7 +133,9 @@ func TestPythonStopOfAGangSavesOneStep(t *testing.T) {
 		}
 		w.e.Do(sched.Action{Attempt: a.Attempt, Grace: 60 * sched.Second})
 		for range a.Start.Tasks {
-			if x := w.exit(); x != (sched.Exit{Code: 143}) {
+			// A rank hears of the stop from the other one, too: one that ends before it was asked itself
+			// leaves its shell to be asked, which dies of the signal.
+			if x := w.exit(); x != (sched.Exit{Code: 143}) && x != (sched.Exit{Code: 143, Signal: 15}) {
 				t.Errorf("suspended %v: %+v", suspend, x)
 			}
 		}
