@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -19,6 +20,8 @@ func (b *builder) config() *sched.Config {
 		c.Cluster.Chains = append(c.Cluster.Chains, ch.spec())
 	}
 	slices.SortFunc(c.Cluster.Chains, func(x, y cell.ChainSpec) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(b.access, func(x, y access.Grant) int { return cmp.Compare(x.VC, y.VC) })
+	c.Access = b.access
 	slices.SortFunc(b.vcs, func(x, y vc) int { return cmp.Compare(x.spec.Name, y.spec.Name) })
 	for _, v := range b.vcs {
 		c.Cluster.VCs = append(c.Cluster.VCs, v.spec)

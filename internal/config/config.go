@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
@@ -102,6 +103,7 @@ type builder struct {
 	halfLife sched.Duration
 	speeds   []sched.Throughput
 	storages []storage.Storage
+	access   []access.Grant
 	divides  bool // some type is a device with parts
 	full     bool // there are more than MaxVCs
 	lost     bool // a top-level cell could not be made sense of: chains may lack cells

@@ -47,7 +47,8 @@ func TestPageNamesKeys(t *testing.T) {
 		"childCellType", "childCellNumber", "isNodeLevel", "cellType", "cellAddress", "pinnedCellId", "cellChildren",
 		"gpu", "cpu", "memory", "gpuMemory", "device", "envVar", "deviceFiles", "virtualCells", "pinnedCells", "cellNumber", "policy", "params",
 		"isDeviceLevel", "part", "formerly", "backfill", "minRunTime", "preemptionBudget", "opportunisticWeight", "placement", "defragmentation", "movesPerHour", "opportunisticHalfLife", "throughputs",
-		"storages", "folder", "readOnly", "perUser")
+		"storages", "folder", "readOnly", "perUser",
+		"access", "administrators", "members", "viewers")
 	for _, key := range keys {
 		if !strings.Contains(string(text), key) {
 			t.Errorf("the page does not name %s", key)

@@ -33,6 +33,9 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	if n := m.Node("opportunisticWeight"); n != nil && n.Kind != document.Null {
 		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
 	}
+	if n := m.Node("access"); n != nil && n.Kind != document.Null {
+		b.access = append(b.access, readAccess(b.Reader, n, c.Name))
+	}
 }
 
 // defragmentation reads "defragmentation: {movesPerHour: 4}".

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -31,7 +32,7 @@ type ConfigPlan struct {
 	Nodes       []NodeChange       `json:"nodes"`
 	Rules       []RuleChange       `json:"rules"` // of the whole cluster
 	Throughputs []ThroughputChange `json:"throughputs"`
-	Storages    []string           `json:"storages,omitempty"` // what changes of them, in words
+	Storages    []string           `json:"storages,omitempty"` // what changes of them and of access, in words
 	Running     []RunningEffect    `json:"running"`
 	Waiting     []WaitingEffect    `json:"waiting"`
 	Effects     []string           `json:"effects"` // all of it in sentences
@@ -173,7 +174,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 		old = s.cl.Forest()
 	}
 	p.Chains, p.Nodes = d.chains(old, ch.next.Forest()), d.nodes(old, ch.next.Forest())
-	p.Rules, p.Throughputs, p.Storages = d.rules(), d.throughputs(), storage.Changes(before.Storages, ch.ev.Config.Storages)
+	p.Rules, p.Throughputs, p.Storages = d.rules(), d.throughputs(), append(storage.Changes(before.Storages, ch.ev.Config.Storages), access.Changes(before.Access, ch.ev.Config.Access)...)
 	after := s.following(ch)
 	p.Running = s.runningEffects(ch, after)
 	p.Waiting = s.waitingEffects(after)

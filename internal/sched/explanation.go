@@ -1,7 +1,6 @@
 package sched
 
 import "github.com/combsched/comb/internal/amount"
-
 import "github.com/combsched/comb/internal/cell"
 
 // Explanation answers "why is my job not running": Why fills the first block,

@@ -8,6 +8,7 @@ package sched
 import (
 	"fmt"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/storage"
@@ -207,8 +208,9 @@ type Config struct {
 	HalfLife Duration `json:"half_life,omitempty"`
 	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
 	Throughputs []Throughput `json:"throughputs,omitempty"`
-	// Storages are those that jobs may name, sorted by name; the core only carries them.
+	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries them.
 	Storages []storage.Storage `json:"storages,omitempty"`
+	Access   []access.Grant    `json:"access,omitempty"`
 }
 
 // VCConfig names the policy of one VC. Params are sorted by key.

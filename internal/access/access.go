@@ -1,0 +1,281 @@
+// Package access decides what a principal may do: roles in virtual clusters, given to groups by the cluster file, and one
+// table of rights. Nothing else decides on a right. It must not know people beyond the principal that asks,
+// nor jobs beyond their owner and virtual cluster.
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/identity"
+)
+
+// Role is what a user is in a virtual cluster, or in the whole cluster. A higher role may do all that a lower may.
+type Role uint8
+
+// The roles.
+const (
+	Stranger      Role = iota // not signed in for it: no role there
+	Viewer                    // sees the jobs of a VC
+	Member                    // submits to it, and reads what its jobs print
+	Manager                   // an administrator of a VC: changes all jobs there
+	Administrator             // of the whole cluster
+)
+
+var roleNames = [...]string{"stranger", "viewer", "member", "administrator of the VC", "administrator of the cluster"}
+
+// String is the role in words.
+func (r Role) String() string { return roleNames[r] }
+
+// Verb is one thing to do.
+type Verb string
+
+// The verbs. Those of jobs are asked about a VC and an owner, the others about the cluster.
+const (
+	SeeJob        Verb = "see the job"
+	ReadJob       Verb = "read the job's file, logs and events"
+	SubmitJob     Verb = "submit jobs"
+	ChangeJob     Verb = "stop or change the job"
+	EnterJob      Verb = "run commands beside the job's tasks"
+	SeeCluster    Verb = "see the cluster"
+	ChangeCluster Verb = "change the cluster"
+	SeeImages     Verb = "see images"
+	FetchImages   Verb = "fetch images"
+	RemoveImages  Verb = "remove images"
+	SeePeople     Verb = "see users and groups"
+	ChangePeople  Verb = "change users and groups"
+	OwnAccount    Verb = "use the own account"
+	ReadAudit     Verb = "read the audit log"
+)
+
+// right is a row of the table.
+type right struct {
+	verb   Verb
+	least  Role // that may: in the object's VC, or in any VC where the object has none
+	owner  Role // that the job's own user must have in the VC; noOwner: being its user gives nothing
+	writes bool // a token for reading only may not
+}
+
+// noOwner is above all roles.
+const noOwner = Administrator + 1
+
+// rights is the table. What is not in it is refused. A user that has left a VC still sees and stops its own jobs.
+var rights = []right{
+	{SeeJob, Viewer, Stranger, false},
+	{ReadJob, Member, Stranger, false},
+	{SubmitJob, Member, noOwner, true},
+	{ChangeJob, Manager, Stranger, true},
+	{EnterJob, Manager, Member, true},
+	{SeeCluster, Stranger, noOwner, false},
+	{ChangeCluster, Administrator, noOwner, true},
+	{SeeImages, Viewer, noOwner, false},
+	{FetchImages, Member, noOwner, true},
+	{RemoveImages, Administrator, noOwner, true},
+	{SeePeople, Administrator, noOwner, false},
+	{ChangePeople, Administrator, noOwner, true},
+	{OwnAccount, Stranger, noOwner, false},
+	{ReadAudit, Administrator, noOwner, false},
+}
+
+// Grant gives groups roles in one virtual cluster, and in those inside of it.
+type Grant struct {
+	VC       cell.VCName `json:"vc"`
+	Managers []string    `json:"administrators,omitempty"`
+	Members  []string    `json:"members,omitempty"`
+	Viewers  []string    `json:"viewers,omitempty"`
+}
+
+// String is a grant in words: "administrators leads; members vision, nlp".
+func (g *Grant) String() string {
+	var parts []string
+	for _, r := range []struct {
+		role   string
+		groups []string
+	}{{"administrators", g.Managers}, {"members", g.Members}, {"viewers", g.Viewers}} {
+		if len(r.groups) > 0 {
+			parts = append(parts, r.role+" "+strings.Join(r.groups, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Changes says in words what is another grant, a line each; both lists are in order of VC.
+func Changes(was, is []Grant) (lines []string) {
+	find := func(list []Grant, vc cell.VCName) string {
+		if i := slices.IndexFunc(list, func(g Grant) bool { return g.VC == vc }); i >= 0 {
+			return list[i].String()
+		}
+		return "administrators of the cluster alone"
+	}
+	var vcs []cell.VCName
+	for _, list := range [][]Grant{was, is} {
+		for i := range list {
+			vcs = append(vcs, list[i].VC)
+		}
+	}
+	slices.Sort(vcs)
+	for _, vc := range slices.Compact(vcs) {
+		if a, b := find(was, vc), find(is, vc); a != b {
+			lines = append(lines, fmt.Sprintf("access to VC %s: %s -> %s", vc, a, b))
+		}
+	}
+	return lines
+}
+
+// Table answers for one configuration. Its methods may be called from any goroutine.
+type Table struct {
+	byVC   map[cell.VCName][]given       // each VC's own and inherited, the higher roles first
+	any    []given                       // the same of all VCs
+	around map[cell.VCName][]cell.VCName // each VC, and those that it is inside of
+}
+
+type given struct {
+	group string
+	role  Role
+}
+
+// NewTable makes the table of a configuration's grants. A VC inherits what those around it give.
+func NewTable(grants []Grant, vcs []cell.VCSpec) *Table {
+	own := map[cell.VCName][]given{}
+	for i := range grants {
+		g := &grants[i]
+		for _, r := range []struct {
+			role   Role
+			groups []string
+		}{{Manager, g.Managers}, {Member, g.Members}, {Viewer, g.Viewers}} {
+			for _, group := range r.groups {
+				own[g.VC] = append(own[g.VC], given{group, r.role})
+			}
+		}
+	}
+	parent := map[cell.VCName]cell.VCName{}
+	for i := range vcs {
+		parent[vcs[i].Name] = vcs[i].Parent
+	}
+	t := &Table{byVC: map[cell.VCName][]given{}, around: map[cell.VCName][]cell.VCName{}}
+	for i := range vcs {
+		var all []given
+		at := vcs[i].Name
+		for range len(vcs) { // a chain of parents is no longer than that
+			all = append(all, own[at]...)
+			t.around[vcs[i].Name] = append(t.around[vcs[i].Name], at)
+			if at = parent[at]; at == "" {
+				break
+			}
+		}
+		t.byVC[vcs[i].Name] = highest(all)
+		t.any = append(t.any, all...)
+	}
+	t.any = highest(t.any)
+	return t
+}
+
+// highest keeps each group's highest role, the higher roles first.
+func highest(all []given) []given {
+	slices.SortFunc(all, func(a, b given) int {
+		if a.role != b.role {
+			return int(b.role) - int(a.role)
+		}
+		return strings.Compare(a.group, b.group)
+	})
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(g given) bool {
+		was := seen[g.group]
+		seen[g.group] = true
+		return was
+	})
+}
+
+// Object is what a verb is about. The zero Object is the cluster.
+type Object struct {
+	VC    cell.VCName
+	Owner string // of a job; "" where there is none
+}
+
+// Answer says whether it is allowed. Without Seen the asker must not learn that the object is there.
+type Answer struct {
+	OK   bool
+	Seen bool
+	Why  string // why not, and which groups may: a sentence
+}
+
+// Allow answers whether a principal may do something. A token's scope bounds its user's rights.
+func (t *Table) Allow(p *identity.Principal, verb Verb, o Object) Answer {
+	i := slices.IndexFunc(rights, func(r right) bool { return r.verb == verb })
+	if i < 0 || p == nil {
+		return Answer{Why: "there is no right to do that"}
+	}
+	r := rights[i]
+	role := t.RoleIn(p, o.VC)
+	mine := o.VC != "" && p.Known && o.Owner == p.User
+	seen := o.VC == "" || role >= Viewer || mine
+	switch {
+	case o.VC != "" && !t.inScope(p, o.VC):
+		return Answer{Why: fmt.Sprintf("this token is not for VC %s", o.VC)}
+	case o.VC == "" && len(p.Scope.VCs) > 0 && r.least > Member:
+		return Answer{Seen: seen, Why: "this token is for the VC " + strings.Join(p.Scope.VCs, ", ") + " alone"}
+	case r.writes && p.Scope.ReadOnly:
+		return Answer{Seen: seen, Why: "this token is for reading only"}
+	case role >= r.least, mine && role >= r.owner:
+		return Answer{OK: true, Seen: true}
+	}
+	return Answer{Seen: seen, Why: t.refusal(p, r, o, role)}
+}
+
+// RoleIn returns a principal's role in a VC; in any VC where it is "".
+func (t *Table) RoleIn(p *identity.Principal, vc cell.VCName) Role {
+	if p.Admin {
+		return Administrator
+	}
+	list := t.any
+	if vc != "" {
+		list = t.byVC[vc]
+	}
+	for i := range list {
+		if p.In(list[i].group) {
+			return list[i].role
+		}
+	}
+	return Stranger
+}
+
+// inScope reports whether a principal's token may be used for a VC.
+func (t *Table) inScope(p *identity.Principal, vc cell.VCName) bool {
+	return len(p.Scope.VCs) == 0 || slices.Contains(p.Scope.VCs, string(vc)) ||
+		slices.ContainsFunc(t.around[vc], func(a cell.VCName) bool { return slices.Contains(p.Scope.VCs, string(a)) })
+}
+
+// refusal says why not, and which groups may.
+func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) string {
+	name := p.User
+	if r.least == Administrator {
+		return fmt.Sprintf("%s may not %s: that is for administrators of the cluster", name, r.verb)
+	}
+	if o.VC == "" {
+		return fmt.Sprintf("%s may not %s: it is a %s of no VC; the cluster file gives groups their VCs (access), and an administrator puts users into groups", name, r.verb, r.least)
+	}
+	allowed := "a " + r.least.String()
+	if r.least == Manager {
+		allowed = "an " + r.least.String()
+	}
+	if r.owner < noOwner {
+		allowed += " or the job's own user"
+	}
+	if groups := t.groupsOf(o.VC, r.least); len(groups) > 0 {
+		return fmt.Sprintf("%s may not %s in VC %s: %s may, that is the groups %s", name, r.verb, o.VC, allowed, strings.Join(groups, ", "))
+	}
+	return fmt.Sprintf("%s may not %s in VC %s: %s may; %s is a %s there", name, r.verb, o.VC, allowed, name, role)
+}
+
+// groupsOf lists the groups that have at least a role in a VC.
+func (t *Table) groupsOf(vc cell.VCName, least Role) (groups []string) {
+	for _, g := range t.byVC[vc] {
+		if g.role >= least {
+			groups = append(groups, g.group)
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}

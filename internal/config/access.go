@@ -1,0 +1,51 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/identity"
+)
+
+// maxGroups bounds the groups of one role in a virtual cluster.
+const maxGroups = 1000
+
+// readAccess reads which groups may do what in a virtual cluster:
+//
+//	access: {administrators: [vision-leads], members: [vision], viewers: [everyone]}
+func readAccess(b *document.Reader, n *document.Node, vc cell.VCName) access.Grant {
+	m := b.Map(n, "access")
+	g := access.Grant{VC: vc}
+	g.Managers = readGroups(b, m, "administrators")
+	g.Members = readGroups(b, m, "members")
+	g.Viewers = readGroups(b, m, "viewers")
+	if g.String() == "" {
+		b.Problem(n, "no group stands here; write members: [GROUP], or leave access out: then only administrators of the cluster use it")
+	}
+	m.Rest()
+	return g
+}
+
+func readGroups(b *document.Reader, m *document.MapReader, role string) (groups []string) {
+	items := m.List(role)
+	if len(items) > maxGroups {
+		b.Problem(m.Node(role), "%d groups are too many: at most %d are allowed", len(items), maxGroups)
+		return nil
+	}
+	for _, item := range items {
+		name := b.String(item, document.Text{Max: identity.MaxText})
+		switch {
+		case name == "":
+		case !identity.ValidName(name):
+			b.Problem(item, "%s cannot be a group: %s", document.Quote(name), identity.NameRule)
+		case slices.Contains(groups, name):
+			b.Problem(item, "the group %s stands here twice", document.Quote(name))
+		default:
+			groups = append(groups, name)
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}
