@@ -19,8 +19,7 @@ type Explanation struct {
 	Size   int32       `json:"size,omitempty"`
 	Most   int32       `json:"most,omitempty"`
 	Shares []GangShare `json:"shares,omitempty"` // those that run beside others on the same leaves
-	// Note is what its policy remembers of it, in the policy's own words.
-	Note string `json:"note,omitempty"`
+	Note   string      `json:"note,omitempty"`   // what its policy remembers of it, in the policy's own words
 	// PolicyFailed says that its VC's policy failed, what serves the VC now, and what to do.
 	PolicyFailed string `json:"policy_failed,omitempty"`
 	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
