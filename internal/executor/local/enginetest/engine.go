@@ -119,14 +119,23 @@ func (e *Engine) signal(sig syscall.Signal) {
 	e.cmd = nil
 }
 
-// end removes the containers and ends the engine, so that the next one has the network
-// and the machine to itself.
+// end removes the containers and their networks and ends the engine, so that the next one has the network's
+// addresses and the machine to itself: bridges outlive an engine.
 func (e *Engine) end() {
 	if e.cmd == nil {
 		e.Run()
 	}
 	for _, name := range e.Containers() {
 		_, _ = e.c.ContainerRemove(context.Background(), name, client.ContainerRemoveOptions{Force: true})
+	}
+	nets, err := e.c.NetworkList(context.Background(), client.NetworkListOptions{Filters: make(client.Filters).Add("type", "custom")})
+	if err != nil {
+		e.t.Error(err)
+	}
+	for _, n := range nets.Items {
+		if _, err := e.c.NetworkRemove(context.Background(), n.ID, client.NetworkRemoveOptions{}); err != nil {
+			e.t.Errorf("the network %s stays: %v", n.Name, err)
+		}
 	}
 	e.Stop()
 	_ = e.c.Close()
