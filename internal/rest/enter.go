@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/combsched/comb/internal/duplex"
 )
 
 // ExecRequest is the first message, as JSON, of a connection that runs a command beside a task.
@@ -46,6 +48,7 @@ type ExecEnd struct {
 
 // Sizes of messages, in bytes.
 const (
+	MaxExecRequest = 1 << 20 // of the first one: the longest command has room, however it looks as JSON
 	MaxExecMessage = 256 << 10
 	entryChunk     = 32 << 10
 )
@@ -65,14 +68,13 @@ func (t TaskName) path() string {
 }
 
 // upgrade opens a WebSocket.
-func (c *Client) upgrade(ctx context.Context, path string) (*websocket.Conn, error) {
+func (c *Client) upgrade(ctx context.Context, path string) (*duplex.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	ws, resp, err := websocket.Dial(ctx, c.base.String()+Prefix+path, &websocket.DialOptions{HTTPClient: c.http,
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + c.token}}})
+	ws, resp, err := duplex.Dial(ctx, c.base.String()+Prefix+path, c.http, http.Header{"Authorization": {"Bearer " + c.token}}, MaxExecMessage)
 	switch {
 	case err == nil:
-		ws.SetReadLimit(MaxExecMessage)
+		go ws.Keep(duplex.PingEvery)
 		return ws, nil
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
 		return nil, problemOf(resp)
@@ -85,7 +87,7 @@ func (c *Client) upgrade(ctx context.Context, path string) (*websocket.Conn, err
 // Exec is a command that runs beside a task.
 type Exec struct {
 	ctx context.Context
-	ws  *websocket.Conn
+	ws  *duplex.Conn
 	url string
 }
 
@@ -97,8 +99,8 @@ func (c *Client) Exec(ctx context.Context, t TaskName, r ExecRequest) (*Exec, er
 	}
 	e := &Exec{ctx: ctx, ws: ws, url: c.URL()}
 	body, err := encode(r)
-	if err == nil && len(body) > MaxExecMessage {
-		err = fmt.Errorf("the command has %d bytes, more than %d", len(body), MaxExecMessage)
+	if err == nil && len(body) > MaxExecRequest {
+		err = fmt.Errorf("the command has %d bytes as JSON, more than %d", len(body), MaxExecRequest)
 	}
 	if err == nil {
 		err = ws.Write(ctx, websocket.MessageText, body)
@@ -170,13 +172,13 @@ func (e *Exec) Follow(out, errs io.Writer) (ExecEnd, error) {
 }
 
 // Close ends the command, if it runs.
-func (e *Exec) Close() { _ = e.ws.CloseNow() }
+func (e *Exec) Close() { e.ws.CloseNow() }
 
 // Forwarding is a use of a task's port, for as long as it is open.
 type Forwarding struct {
 	client *Client
 	path   string
-	ws     *websocket.Conn
+	ws     *duplex.Conn
 }
 
 // Forward begins to use a port of a task.
@@ -194,7 +196,7 @@ func (f *Forwarding) Wait(ctx context.Context) error {
 		var p Problem
 		switch {
 		case ctx.Err() != nil:
-			_ = f.ws.CloseNow()
+			f.ws.CloseNow()
 			return ctx.Err()
 		case err != nil:
 			return &Unreachable{URL: f.client.URL(), Err: errors.New("the connection broke")}
@@ -213,12 +215,15 @@ func (f *Forwarding) Carry(ctx context.Context, conn net.Conn) error {
 	return Relay(ctx, ws, conn)
 }
 
+// goodbye bounds how long the other side may take what was sent, when both directions are at their ends.
+const goodbye = time.Minute
+
 // Relay carries bytes between a WebSocket and a connection until both directions are at their ends. The
 // end of one is a message without bytes.
-func Relay(ctx context.Context, ws *websocket.Conn, conn net.Conn) error {
+func Relay(ctx context.Context, ws *duplex.Conn, conn net.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer func() { _ = ws.CloseNow() }()
+	defer ws.CloseNow()
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -230,17 +235,19 @@ func Relay(ctx context.Context, ws *websocket.Conn, conn net.Conn) error {
 			return err
 		}
 	}
-	return ws.Close(websocket.StatusNormalClosure, "")
+	ctx, cancel = context.WithTimeout(ctx, goodbye)
+	defer cancel()
+	ws.Close(ctx)
+	return nil
 }
 
-func relayIn(ctx context.Context, ws *websocket.Conn, conn net.Conn) error {
+func relayIn(ctx context.Context, ws *duplex.Conn, conn net.Conn) error {
 	for {
 		_, message, err := ws.Read(ctx)
 		if err != nil {
 			return err
 		}
 		if len(message) == 0 {
-			ws.CloseRead(ctx) // it goes on answering pings
 			if half, ok := conn.(interface{ CloseWrite() error }); ok {
 				return half.CloseWrite()
 			}
@@ -252,7 +259,7 @@ func relayIn(ctx context.Context, ws *websocket.Conn, conn net.Conn) error {
 	}
 }
 
-func relayOut(ctx context.Context, ws *websocket.Conn, conn net.Conn) error {
+func relayOut(ctx context.Context, ws *duplex.Conn, conn net.Conn) error {
 	buf := make([]byte, entryChunk)
 	for {
 		n, err := conn.Read(buf)

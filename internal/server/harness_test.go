@@ -50,6 +50,10 @@ type fakeMachine struct {
 	gap     [2]int64     // dropped of each log
 	broken  error        // of every log
 	read    atomic.Int64 // bytes of logs
+
+	turn      chan struct{} // closed when the command "suspended" may run
+	waits     atomic.Int32  // how many have waited for that
+	abandoned chan error    // why one does not any more
 }
 
 // Do implements engine.Executor: every task starts at once, a stop ends it.
@@ -169,7 +173,7 @@ func (o setup) open(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	live := engine.NewLive(now)
-	machine := &fakeMachine{live: live, logs: map[string]string{}}
+	machine := &fakeMachine{live: live, logs: map[string]string{}, turn: make(chan struct{}), abandoned: make(chan error, 1)}
 	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: o.policies, Epoch: s.Epoch()})
 	if err != nil {
 		t.Fatal(err)

@@ -13,14 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/duplex"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -390,7 +388,6 @@ type Entry interface {
 
 const (
 	administrator = "admin" // may enter every task
-	maxVisits     = 256     // commands and connections at one time
 	lastNotice    = 16      // notes of a job, of which it may have few; what follows is in the server's log
 )
 
@@ -427,8 +424,8 @@ type TaskPath struct {
 
 // visits lets users in to running tasks.
 type visits struct {
-	s    *Server
-	open atomic.Int32
+	s     *Server
+	seats visit.Seats
 }
 
 // visitor is one user in one task.
@@ -462,11 +459,10 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 			fmt.Sprintf("task %s of job %s does not run: it is %s; see comb job get %s", v.task, j.Name, strings.ToLower(t.State.String()), j.Name))
 	}
 	v.ref = executor.TaskRef{Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: n}
-	if e.open.Add(1) > maxVisits {
-		e.open.Add(-1)
-		return nil, withHeaders(busy(5, fmt.Sprintf("%d commands and connections are open in tasks, the most that this server allows; close one or try again", maxVisits)))
+	var refusal string
+	if v.done, refusal = e.seats.Take(string(v.by)); refusal != "" {
+		return nil, withHeaders(busy(5, refusal))
 	}
-	v.done = sync.OnceFunc(func() { e.open.Add(-1) })
 	return v, nil
 }
 
@@ -489,7 +485,7 @@ func (v *visitor) problem(err error) *rest.Problem {
 }
 
 // answer upgrades a request and serves it.
-func (v *visitor) answer(serve func(*visit.Visit, *websocket.Conn)) *huma.StreamResponse {
+func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer v.done()
 		r, w := humago.Unwrap(c)
@@ -501,12 +497,11 @@ func (v *visitor) answer(serve func(*visit.Visit, *websocket.Conn)) *huma.Stream
 		}
 		ctx := context.WithoutCancel(r.Context()) // the request is over when its connection is a WebSocket's
 		token := (&http.Request{Header: http.Header{"Authorization": r.Header.Values("Authorization")}}).WithContext(ctx)
-		ws, err := websocket.Accept(w, r, nil)
+		ws, err := duplex.Accept(w, r, rest.MaxExecRequest)
 		if err != nil {
 			return // it has answered
 		}
-		defer func() { _ = ws.CloseNow() }()
-		ws.SetReadLimit(rest.MaxExecMessage)
+		defer ws.CloseNow()
 		serve(&visit.Visit{ID: rest.NewKey()[:6], Task: v.task, By: string(v.by), Context: ctx, Closing: v.s.closing, Problem: v.problem,
 			Start: func(ctx context.Context, c executor.Command) (*executor.Session, error) {
 				return v.s.opts.Entry.Exec(ctx, v.ref, c)
@@ -585,13 +580,14 @@ func (e *visits) port(ctx context.Context, in *portInput) (*huma.StreamResponse,
 	}
 	port := uint16(in.Port)
 	if in.Watch {
-		return v.answer(func(u *visit.Visit, ws *websocket.Conn) { u.Use(ws, port) }), nil
+		return v.answer(func(u *visit.Visit, ws *duplex.Conn) { u.Use(ws, port) }), nil
 	}
 	conn, err := e.s.opts.Entry.Dial(ctx, v.ref, port)
 	if err != nil {
 		v.done()
 		return nil, v.problem(err)
 	}
-	v.done = sync.OnceFunc(func() { conn.Close(); e.open.Add(-1) }) // also where no WebSocket comes of it
-	return v.answer(func(u *visit.Visit, ws *websocket.Conn) { u.Connect(ws, conn) }), nil
+	leave := v.done
+	v.done = func() { conn.Close(); leave() } // also where no WebSocket comes of it
+	return v.answer(func(u *visit.Visit, ws *duplex.Conn) { u.Connect(ws, conn) }), nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +19,22 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// Exec implements server.Entry: a command prints what it is, and then what it is sent, until it is closed. "refused" is.
-func (m *fakeMachine) Exec(_ context.Context, _ executor.TaskRef, c executor.Command) (*executor.Session, error) {
-	if c.Argv[0] == "refused" {
+// Exec implements server.Entry: a command prints what it is, and then what it is sent, until it is closed. "refused" is,
+// "suspended" waits for its turn, and "leftover" ends at once and leaves something behind that prints for ever.
+func (m *fakeMachine) Exec(ctx context.Context, _ executor.TaskRef, c executor.Command) (*executor.Session, error) {
+	switch c.Argv[0] {
+	case "refused":
 		return nil, fmt.Errorf("%w: the reason", executor.ErrRefused)
+	case "leftover":
+		return leftover()
+	case "suspended":
+		m.waits.Add(1)
+		select {
+		case <-m.turn:
+		case <-ctx.Done():
+			m.abandoned <- ctx.Err()
+			return nil, ctx.Err()
+		}
 	}
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
@@ -37,6 +50,24 @@ func (m *fakeMachine) Exec(_ context.Context, _ executor.TaskRef, c executor.Com
 	}()
 	return &executor.Session{Stdin: stdin, Stdout: stdout, Stderr: stderr, Resize: func(executor.Size) error { return nil },
 		Wait: func() (executor.Ended, error) { return <-ended, nil }, Close: closed}, nil
+}
+
+func leftover() (*executor.Session, error) {
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer out.Close()
+		for {
+			if _, err := fmt.Fprintln(out, strings.Repeat("more ", 1000)); err != nil {
+				return
+			}
+		}
+	}()
+	_, in := io.Pipe()
+	return &executor.Session{Stdin: in, Stdout: stdout, Resize: func(executor.Size) error { return nil },
+		Wait: func() (executor.Ended, error) { return executor.Ended{Code: 4}, nil }, Close: func() { stdout.Close() }}, nil
 }
 
 // Dial implements server.Entry: port 80 says back what it is told.
@@ -135,6 +166,100 @@ func TestVisit(t *testing.T) {
 	if _, err := w.client.Exec(t.Context(), task, rest.ExecRequest{Command: []string{"cat"}}); rest.CodeOf(err) != rest.CodeConflict {
 		t.Errorf("a task that has ended: %v", err)
 	}
+}
+
+// TestLeftover: a command that has ended is over, whatever it left behind prints.
+func TestLeftover(t *testing.T) {
+	w, task := visited(t)
+	e := w.enters(task, "leftover")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	context.AfterFunc(ctx, e.Close)
+	if end, err := e.Follow(io.Discard, io.Discard); err != nil || end.Code != 4 || end.Why != "" {
+		t.Errorf("it ended with %+v: %v", end, err)
+	}
+}
+
+// enters begins a command in a task.
+func (w *world) enters(task rest.TaskName, command ...string) *rest.Exec {
+	w.t.Helper()
+	e, err := w.client.Exec(w.t.Context(), task, rest.ExecRequest{Command: command})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(e.Close)
+	return e
+}
+
+// TestVisitWaits: while a command waits for its task its keys are kept, its client is seen to leave, and what ends the wait is said.
+func TestVisitWaits(t *testing.T) {
+	w, task := visited(t)
+	e := w.enters(task, "suspended")
+	w.until("it waits", func() bool { return w.logs.waits.Load() == 1 })
+	e.Close()
+	select {
+	case <-w.logs.abandoned:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the client left, and its command still waits")
+	}
+
+	token, made, err := w.store.CreateToken(t.Context(), "other", "alice", wall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.NewClient(w.url, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err = client.Exec(t.Context(), task, rest.ExecRequest{Command: []string{"suspended"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := w.store.RevokeToken(t.Context(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	var p *rest.Problem
+	if _, err := e.Follow(io.Discard, io.Discard); !errors.As(err, &p) || p.Detail != "the token is not valid any more" {
+		t.Errorf("its token is revoked: %v", err)
+	}
+	<-w.logs.abandoned
+
+	e = w.enters(task, "suspended")
+	fmt.Fprint(e, "some ")
+	fmt.Fprint(e, "keys")
+	_ = e.CloseWrite()
+	time.Sleep(300 * time.Millisecond)
+	close(w.logs.turn)
+	var out bytes.Buffer
+	if end, err := e.Follow(&out, io.Discard); err != nil || end.Code != 3 || out.String() != "suspended\nsome keys" {
+		t.Errorf("it ended with %+v: %v and %q", end, err, &out)
+	}
+}
+
+// TestVisitShare: one user does not take the places of all.
+func TestVisitShare(t *testing.T) {
+	w, task := visited(t)
+	for range 64 {
+		w.enters(task, "cat")
+	}
+	if _, err := w.client.Exec(t.Context(), task, rest.ExecRequest{Command: []string{"cat"}}); rest.CodeOf(err) != rest.CodeBusy ||
+		!strings.Contains(err.Error(), "alice has 64 commands and connections open in tasks, the most that one user may have") {
+		t.Errorf("the 65th: %v", err)
+	}
+	token, _, err := w.store.CreateToken(t.Context(), "other", "admin", wall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := rest.NewClient(w.url, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := admin.Exec(t.Context(), task, rest.ExecRequest{Command: []string{"cat"}})
+	if err != nil {
+		t.Fatalf("another user: %v", err)
+	}
+	e.Close()
 }
 
 // TestVisitRights: only a job's user and the administrator enter its tasks, for as long as their token is valid.

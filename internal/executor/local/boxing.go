@@ -319,7 +319,10 @@ const prepareAgain = time.Minute
 // against that its start will tell.
 func (e *Executor) Prepare(id sched.JobID, job *sched.Job) {
 	b := &e.boxes
-	if _, busy := b.ready.LoadOrStore(id, true); busy || b.engine == nil {
+	if b.engine == nil {
+		return
+	}
+	if _, busy := b.ready.LoadOrStore(id, true); busy {
 		return
 	}
 	e.wg.Go(func() {

@@ -42,7 +42,7 @@ func (e *Executor) way(ref executor.TaskRef) (enter.Way, error) {
 		t.mu.Lock()
 		w := enter.Way{Dir: t.dir, Owner: t.supervisor()}
 		t.mu.Unlock()
-		if at.start.Job.Roles[t.start.Role].Launch.Image != "" {
+		if e.boxes.runs(&at.start.Job.Roles[t.start.Role]) {
 			_ = record.Read(t.dir, boxFile, &w.Owner) // a process has none: its supervisor listens
 		}
 		if w.Owner.PID > 0 {

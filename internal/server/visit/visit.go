@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/combsched/comb/internal/duplex"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 )
@@ -23,10 +24,11 @@ import (
 const (
 	firstMessage = 10 * time.Second
 	checkEvery   = 2 * time.Second  // whether it must end
-	pingEvery    = 20 * time.Second // keeps connections open on their way
-	stuck        = 10 * time.Minute // that a client may take nothing
-	lastWords    = time.Minute      // to say how it ended
-	drained      = time.Second      // for output that comes behind the end of a command
+	silent       = 10 * time.Minute // that nothing at all comes from a client, which also answers pings
+	lastWords    = time.Minute      // for a client to take what is left, when the visit must end
+	drained      = time.Second      // of waiting for output behind the end of a command
+	leftOver     = 1 << 20          // bytes of it, the most that a pipe holds: what comes behind them is not the command's
+	longestTerm  = 64               // bytes of a terminal's kind
 	chunk        = 32 << 10
 	longestNote  = 200 // of a command in an event, in bytes
 	mostShown    = 32  // words of it
@@ -48,23 +50,33 @@ type Visit struct {
 	Hide func(string) string // leaves out what must not be read
 }
 
-// watch waits until the visit must end, and says why; nil is that ctx is done.
-func (v *Visit) watch(ctx context.Context, ws *websocket.Conn) *rest.Problem {
-	check, ping := time.NewTicker(checkEvery), time.NewTicker(pingEvery)
+// gone is why a visit ends when its client does.
+func gone() *rest.Problem {
+	return rest.NewProblem(http.StatusRequestTimeout, rest.CodeInvalid, "its client is gone")
+}
+
+// watch waits until the visit must end, and says why; nil is that ctx is done. left says which ends of the connection
+// are ends of the visit.
+func (v *Visit) watch(ctx context.Context, ws *duplex.Conn, left func() bool) *rest.Problem {
+	check := time.NewTicker(checkEvery)
 	defer check.Stop()
-	defer ping.Stop()
-	lost := make(chan struct{}, 1)
+	go ws.Keep(duplex.PingEvery)
+	leave := ws.Gone()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-lost:
-			return rest.NewProblem(http.StatusRequestTimeout, rest.CodeInvalid, "the client is gone")
+		case <-leave:
+			if left() {
+				return gone()
+			}
+			leave = nil
 		case <-v.Closing:
 			return rest.NewProblem(http.StatusServiceUnavailable, rest.CodeUnavailable, "the server is stopping")
-		case <-ping.C:
-			go pinged(ctx, ws, lost)
 		case <-check.C:
+			if ws.Silent() > silent {
+				return gone()
+			}
 			if p := v.Over(); p != nil {
 				return p
 			}
@@ -72,81 +84,91 @@ func (v *Visit) watch(ctx context.Context, ws *websocket.Conn) *rest.Problem {
 	}
 }
 
-// pinged pings a client, and tells when it is gone.
-func pinged(ctx context.Context, ws *websocket.Conn, lost chan<- struct{}) {
-	within, cancel := context.WithTimeout(ctx, stuck)
-	defer cancel()
-	if ws.Ping(within) != nil && ctx.Err() == nil {
-		select {
-		case lost <- struct{}{}:
-		default:
-		}
-	}
-}
+func always() bool { return true }
 
-// Exec runs one command, which is the first message.
-func (v *Visit) Exec(ws *websocket.Conn) {
-	ctx, cancel := context.WithCancel(v.Context)
-	defer cancel()
-	var request rest.ExecRequest
-	first, stop := context.WithTimeout(ctx, firstMessage)
+// Exec runs one command, which is the first message. What follows is kept for it until it runs.
+func (v *Visit) Exec(ws *duplex.Conn) {
+	first, stop := context.WithTimeout(v.Context, firstMessage)
 	kind, body, err := ws.Read(first)
 	stop()
 	if err != nil {
 		return
 	}
-	if kind != websocket.MessageText || json.Unmarshal(body, &request) != nil {
-		v.over(ws, rest.ExecEnd{Problem: rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the first message must be a command as JSON in text")})
-		return
-	}
+	ws.Limit(rest.MaxExecMessage)
+	// run is done when the visit must end, and last when its last words must be said.
+	run, cancel := context.WithCancel(v.Context)
+	last, end := context.WithCancel(v.Context)
+	defer cancel()
+	defer end()
 	over := make(chan *rest.Problem, 1)
 	go func() {
-		p := v.watch(ctx, ws)
+		p := v.watch(run, ws, always)
 		over <- p
-		cancel() // of the wait for the task's turn
+		cancel()
+		if p != nil {
+			time.AfterFunc(lastWords, end)
+		}
 	}()
-	c := executor.Command{Argv: request.Command, Term: request.Term}
-	if t := request.Terminal; t != nil {
-		c.Terminal = &executor.Size{Rows: t.Rows, Cols: t.Cols}
+	c, p := command(kind, body)
+	if p != nil {
+		v.over(last, ws, rest.ExecEnd{Problem: p})
+		return
 	}
-	session, err := v.Start(ctx, c)
+	session, err := v.Start(run, c)
 	if err != nil {
-		v.over(ws, rest.ExecEnd{Problem: v.Problem(err)})
+		p := v.Problem(err)
+		if run.Err() != nil {
+			p = <-over
+		}
+		v.over(last, ws, rest.ExecEnd{Problem: p})
 		return
 	}
 	began := time.Now()
-	v.note("exec %s in %s by %s: %s", v.ID, v.Task, v.By, v.shown(request.Command))
-	end := v.carry(ws, session, over)
-	text := fmt.Sprintf("exit code %d", end.Code)
-	if end.Why != "" {
-		text = end.Why
+	v.note("exec %s in %s by %s: %s", v.ID, v.Task, v.By, v.shown(c.Argv))
+	result := v.carry(ws, session, over)
+	text := fmt.Sprintf("exit code %d", result.Code)
+	if result.Why != "" {
+		text = result.Why
 	}
 	v.note("exec %s ended after %v: %s", v.ID, time.Since(began).Round(time.Second), text)
-	v.over(ws, end)
+	v.over(last, ws, result)
 }
 
-// over says how a command ended.
-func (v *Visit) over(ws *websocket.Conn, end rest.ExecEnd) {
+// command reads the first message.
+func command(kind websocket.MessageType, body []byte) (c executor.Command, p *rest.Problem) {
+	var request rest.ExecRequest
+	if kind != websocket.MessageText || json.Unmarshal(body, &request) != nil {
+		return c, rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the first message must be a command as JSON in text")
+	}
+	if len(request.Term) > longestTerm || strings.ContainsFunc(request.Term, func(r rune) bool { return r < '!' || r > '~' }) {
+		return c, rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid,
+			fmt.Sprintf("term must be the kind of a terminal, such as xterm-256color: at most %d letters, digits and signs", longestTerm))
+	}
+	c = executor.Command{Argv: request.Command, Term: request.Term}
+	if t := request.Terminal; t != nil {
+		c.Terminal = &executor.Size{Rows: t.Rows, Cols: t.Cols}
+	}
+	return c, nil
+}
+
+// over says how a command ended, and closes the connection when all is taken.
+func (v *Visit) over(ctx context.Context, ws *duplex.Conn, end rest.ExecEnd) {
 	body, err := json.Marshal(end)
 	if err != nil {
 		panic(fmt.Sprintf("an end is no JSON: %v", err))
 	}
-	ctx, cancel := context.WithTimeout(v.Context, lastWords)
-	defer cancel()
 	if ws.Write(ctx, websocket.MessageBinary, append([]byte{rest.ExecOver}, body...)) == nil {
-		_ = ws.Close(websocket.StatusNormalClosure, "")
+		ws.Close(ctx)
 	}
 }
 
 // carry moves a command's streams until it has ended, or must.
-func (v *Visit) carry(ws *websocket.Conn, session *executor.Session, over <-chan *rest.Problem) rest.ExecEnd {
+func (v *Visit) carry(ws *duplex.Conn, session *executor.Session, over <-chan *rest.Problem) rest.ExecEnd {
 	defer session.Close()
-	ctx := v.Context // the end of one would cut the connection before its last message
-	gone, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		feed(ctx, ws, session)
-	}()
+	ctx, cancel := context.WithCancel(v.Context)
+	defer cancel()
+	go feed(ctx, ws, session)
+	ended := make(chan struct{})
 	var outs sync.WaitGroup
 	outs.Go(func() { pump(ctx, ws, rest.ExecStdout, session.Stdout, ended) })
 	if session.Stderr != nil {
@@ -160,23 +182,21 @@ func (v *Visit) carry(ws *websocket.Conn, session *executor.Session, over <-chan
 			out = rest.ExecEnd{Code: 1, Why: "its end was not seen: " + err.Error()}
 		}
 		close(ended)
-		hurryUp(session.Stdout)
-		hurryUp(session.Stderr)
+		hurryUp(session.Stdout, drained)
+		hurryUp(session.Stderr, drained)
 		outs.Wait()
 		result <- out
 	}()
 	select {
 	case end := <-result:
 		return end
-	case <-gone:
-		return rest.ExecEnd{Code: 1, Why: "its client is gone"}
 	case p := <-over:
 		return rest.ExecEnd{Code: 1, Why: p.Detail}
 	}
 }
 
-// feed hands what the client sends to a command, until the client is gone.
-func feed(ctx context.Context, ws *websocket.Conn, s *executor.Session) {
+// feed hands what the client sends to a command, until the client is gone or the command has ended.
+func feed(ctx context.Context, ws *duplex.Conn, s *executor.Session) {
 	for {
 		_, message, err := ws.Read(ctx)
 		if err != nil {
@@ -201,53 +221,63 @@ func feed(ctx context.Context, ws *websocket.Conn, s *executor.Session) {
 	}
 }
 
-// pump sends what a command prints. Behind its end only what is there already.
-func pump(ctx context.Context, ws *websocket.Conn, kind byte, from io.Reader, ended <-chan struct{}) {
+// pump sends what a command prints. Behind its end only what is there already: what is left behind by a command can hold
+// its streams open, and print for ever. So waiting has a bound then, and so have bytes, but not the client's time to take them.
+func pump(ctx context.Context, ws *duplex.Conn, kind byte, from io.Reader, ended <-chan struct{}) {
 	buf := make([]byte, 1+chunk)
 	buf[0] = kind
-	for {
+	for wait, left := drained, leftOver; wait > 0 && left > 0; {
+		over := false
 		select {
 		case <-ended:
-			hurryUp(from)
+			over = true
+			hurryUp(from, wait)
 		default:
 		}
+		began := time.Now()
 		n, err := from.Read(buf[1:])
+		if over {
+			wait -= time.Since(began)
+			left -= n
+		}
 		if n > 0 && ws.Write(ctx, websocket.MessageBinary, buf[:1+n]) != nil || err != nil {
 			return
 		}
 	}
 }
 
-// hurryUp ends the wait for output that may never come: what a command left behind can hold its streams open.
-func hurryUp(r io.Reader) {
+// hurryUp bounds the wait for output.
+func hurryUp(r io.Reader, wait time.Duration) {
 	if d, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok {
-		_ = d.SetReadDeadline(time.Now().Add(drained))
+		_ = d.SetReadDeadline(time.Now().Add(wait))
 	}
 }
 
 // Use notes the use of a port until its client leaves, or must.
-func (v *Visit) Use(ws *websocket.Conn, port uint16) {
+func (v *Visit) Use(ws *duplex.Conn, port uint16) {
 	began := time.Now()
 	v.note("port-forward %s to port %d of %s by %s", v.ID, port, v.Task, v.By)
-	ctx, cancel := context.WithCancel(ws.CloseRead(v.Context))
-	defer cancel()
-	why := "its client left"
-	if p := v.watch(ctx, ws); p != nil {
-		why = p.Detail
-		if body, err := json.Marshal(p); err == nil {
-			_ = ws.Write(v.Context, websocket.MessageText, body)
-			_ = ws.Close(websocket.StatusNormalClosure, "")
+	go func() {
+		if _, _, err := ws.Read(v.Context); err == nil {
+			ws.CloseNow() // nothing is to be said here
 		}
+	}()
+	p := v.watch(v.Context, ws, always)
+	if body, err := json.Marshal(p); err == nil {
+		ctx, cancel := context.WithTimeout(v.Context, lastWords)
+		defer cancel()
+		_ = ws.Write(ctx, websocket.MessageText, body)
+		ws.Close(ctx)
 	}
-	v.note("port-forward %s ended after %v: %s", v.ID, time.Since(began).Round(time.Second), why)
+	v.note("port-forward %s ended after %v: %s", v.ID, time.Since(began).Round(time.Second), p.Detail)
 }
 
 // Connect carries bytes to and from a port until either end leaves, or must.
-func (v *Visit) Connect(ws *websocket.Conn, conn net.Conn) {
+func (v *Visit) Connect(ws *duplex.Conn, conn net.Conn) {
 	ctx, cancel := context.WithCancel(v.Context)
 	defer cancel()
 	go func() {
-		if v.watch(ctx, ws) != nil {
+		if v.watch(ctx, ws, ws.Broke) != nil { // what came before a goodbye is still carried
 			cancel()
 		}
 	}()

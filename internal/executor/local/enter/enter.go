@@ -28,7 +28,8 @@ const (
 	MaxCommands = 16 // that run, or wait for the task's turn
 	maxDials    = 32 // at one time
 
-	longest = executor.MaxCommand + 4096 // of one message, in bytes
+	// longest is the size of one message in bytes. As JSON a byte becomes up to six.
+	longest = 6*executor.MaxCommand + 4096
 )
 
 // request is the first message.
