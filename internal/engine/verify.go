@@ -37,6 +37,8 @@ type Checked struct {
 	Finished int `json:"finished"` // jobs that ended
 	Secrets  int `json:"secrets"`  // jobs with secrets
 	Tokens   int `json:"tokens"`
+	Objects  int `json:"objects"` // users and groups
+	Audit    int `json:"audit"`   // lines of the audit log
 	Answers  int `json:"answers"` // to idempotency keys
 }
 

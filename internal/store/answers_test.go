@@ -98,6 +98,9 @@ func TestLostAnswersStayLost(t *testing.T) {
 const toVersion2Again = `
 ALTER TABLE head DROP COLUMN forgot;
 ALTER TABLE head DROP COLUMN answered;
+ALTER TABLE tokens DROP COLUMN bounds;
+DROP TABLE objects;
+DROP TABLE audit;
 PRAGMA user_version = 2;
 `
 

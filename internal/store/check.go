@@ -100,22 +100,26 @@ func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(
 	if err != nil {
 		return s.explain("cannot read the database", err)
 	}
-	counts := map[string]*int{"jobs": &n.Finished, "secrets": &n.Secrets, "tokens": &n.Tokens}
-	what := map[string]string{"jobs": "finished job", "secrets": "secrets of job", "tokens": "token"}
+	counts := map[string]*int{"jobs": &n.Finished, "secrets": &n.Secrets, "tokens": &n.Tokens, "objects": &n.Objects, "audit": &n.Audit}
 	damaged := false
-	total, err := sumRows(ctx, tx, func(t rowTable, key any, sum, kept digest, _ string) error {
+	total, err := sumRows(ctx, tx, s.schema, func(t rowTable, key any, sum, kept digest, _ string) error {
 		*counts[t.name]++
 		if sum != kept {
 			damaged = true
-			problem(fmt.Sprintf("%s %v is damaged: its checksum does not match", what[t.name], key))
+			problem(fmt.Sprintf("%s %v is damaged: its checksum does not match", t.what, key))
 		}
 		return nil
 	})
 	if err != nil {
 		return s.explain("cannot read the database", err)
 	}
+	if s.schema >= 4 {
+		if err := checkAudit(ctx, tx, problem); err != nil {
+			return s.explain("cannot read the audit log", err)
+		}
+	}
 	if total != m.rows && !damaged {
-		problem("a finished job, a secret or a token is missing, or there is one too many: their sum is not what it was")
+		problem("a finished job, a secret, a token, a user, a group or a line of the audit log is missing, or there is one too many: their sum is not what it was")
 	}
 	return nil
 }

@@ -26,6 +26,11 @@ ALTER TABLE head ADD COLUMN answered INTEGER NOT NULL DEFAULT 0;
 UPDATE head SET forgot = (SELECT coalesce(min(id) - 1, 0) FROM answers), answered = (SELECT coalesce(max(id), 0) FROM answers);
 `
 
+// toVersion4 adds people.
+const toVersion4 = peopleTables + `
+ALTER TABLE tokens ADD COLUMN bounds TEXT NOT NULL DEFAULT '';
+`
+
 // migrate brings a database to this version, in one transaction: what is there is chained, summed
 // up and counted as it is. Damage that it has already is found where it was found before.
 func (s *Store) migrate(ctx context.Context) error {
@@ -36,7 +41,11 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA user_version = %d;", toVersion3, schemaVersion))
+		steps := toVersion4
+		if s.schema < 3 {
+			steps = toVersion3 + steps
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA user_version = %d;", steps, schemaVersion))
 		return err
 	})
 	return s.explain("cannot bring the database up to date", err)
@@ -54,7 +63,7 @@ func addSums(ctx context.Context, tx *sql.Conn) error {
 	if link, err = chainEvents(ctx, tx, link); err != nil {
 		return err
 	}
-	rows, err := sumRows(ctx, tx, func(_ rowTable, key any, sum, _ digest, update string) error {
+	rows, err := sumRows(ctx, tx, 2, func(_ rowTable, key any, sum, _ digest, update string) error {
 		_, err := tx.ExecContext(ctx, update, sum[:], key)
 		return err
 	})

@@ -22,6 +22,9 @@ ALTER TABLE secrets DROP COLUMN sum;
 ALTER TABLE tokens DROP COLUMN sum;
 ALTER TABLE head DROP COLUMN forgot;
 ALTER TABLE head DROP COLUMN answered;
+ALTER TABLE tokens DROP COLUMN bounds;
+DROP TABLE objects;
+DROP TABLE audit;
 PRAGMA user_version = 1;
 `
 

@@ -116,7 +116,7 @@ func settle(ctx context.Context, tx *sql.Conn, live []sched.JobID, m *mark) (err
 			return err
 		}
 	}
-	m.rows, err = sumRows(ctx, tx, func(rowTable, any, digest, digest, string) error { return nil })
+	m.rows, err = sumRows(ctx, tx, schemaVersion, func(rowTable, any, digest, digest, string) error { return nil })
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,24 @@ type rowTable struct {
 	name   string
 	key    string // its key column
 	fields string // what the sum covers, the key first
+	text   bool   // its key is a text
+	what   string // a row of it in words, before its key
 }
 
-var rowTables = []rowTable{
-	{"jobs", "id", "id, name, user, vc, phase, submitted, ended, status"},
-	{"secrets", "job", "job, sealed"},
-	{"tokens", "id", "id, name, subject, hash, created"},
+// rowTables are the tables of a version of the schema. What bounds a token came with version 4: without it the
+// sum of an older one is what it was.
+func rowTables(schema int) []rowTable {
+	tables := []rowTable{
+		{"jobs", "id", "id, name, user, vc, phase, submitted, ended, status", false, "finished job"},
+		{"secrets", "job", "job, sealed", false, "secrets of job"},
+		{"tokens", "id", "id, name, subject, hash, created", true, "token"},
+	}
+	if schema >= 4 {
+		tables[2].fields += " || bounds"
+		tables = append(tables, rowTable{"objects", "id", "id, version, data", true, "entry"},
+			rowTable{"audit", "seq", "seq, time, subject, verb, object, outcome, detail, link", false, "line of the audit log"})
+	}
+	return tables
 }
 
 // rowSum is the digest of a row of a table: its fields in order, numbers as their decimals.
@@ -34,8 +46,8 @@ func rowSum(table string, fields ...any) digest {
 
 // sumRows gives f each row with its own sum, the one that it carries, and the statement that
 // gives it one; and returns the sum over all of them.
-func sumRows(ctx context.Context, c querier, f func(t rowTable, key any, sum, kept digest, update string) error) (total digest, err error) {
-	for _, t := range rowTables {
+func sumRows(ctx context.Context, c querier, schema int, f func(t rowTable, key any, sum, kept digest, update string) error) (total digest, err error) {
+	for _, t := range rowTables(schema) {
 		if err := t.each(ctx, c, func(key any, sum, kept digest) error {
 			total.add(sum)
 			return f(t, key, sum, kept, "UPDATE "+t.name+" SET sum = ? WHERE "+t.key+" = ?")
@@ -53,7 +65,7 @@ func (t rowTable) each(ctx context.Context, c querier, f func(key any, sum, kept
 		sum, kept digest
 	}
 	var after any = int64(0)
-	if t.name == "tokens" {
+	if t.text {
 		after = ""
 	}
 	for {

@@ -19,18 +19,18 @@ const (
 	// applicationID marks a SQLite file as ours ("Comb").
 	applicationID = 0x436F6D62
 	// schemaVersion grows with every change of the tables.
-	schemaVersion = 3
+	schemaVersion = 4
 	// logPages of 4 KiB are how far the write-ahead log grows before it is moved
 	// into the database; the reserve is twice that.
 	logPages = 2000
 )
 
-// schema is version 3. Events move from events to archive when a snapshot has
+// schema is version 4. Events move from events to archive when a snapshot has
 // been cut; archive_jobs says which chunks hold events of a job. A link is the digest of
 // an event, or of the last one of a chunk, and of all before it. A sum is the digest of
 // its row; head.rows adds them all up. Version 1 had neither, and version 2 did not say in its head
-// which answers there are: migrate.go.
-const schema = answersTable + `
+// which answers there are, version 3 knew no people: migrate.go.
+const schema = answersTable + peopleTables + `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
 	changes INTEGER NOT NULL, job INTEGER NOT NULL, link BLOB NOT NULL, rows BLOB NOT NULL,
@@ -52,7 +52,16 @@ CREATE INDEX jobs_vc ON jobs (vc, id);
 CREATE TABLE secrets (job INTEGER PRIMARY KEY, sealed BLOB NOT NULL, sum BLOB NOT NULL);
 CREATE TABLE tokens (
 	id TEXT PRIMARY KEY, name TEXT NOT NULL, subject TEXT NOT NULL, hash BLOB NOT NULL,
-	created INTEGER NOT NULL, used INTEGER NOT NULL, sum BLOB NOT NULL) WITHOUT ROWID;
+	created INTEGER NOT NULL, used INTEGER NOT NULL, sum BLOB NOT NULL, bounds TEXT NOT NULL) WITHOUT ROWID;
+`
+
+// peopleTables hold users and groups, each as one object with a version, and the audit log, a chain like the
+// journal's.
+const peopleTables = `
+CREATE TABLE objects (id TEXT PRIMARY KEY, version INTEGER NOT NULL, data BLOB NOT NULL, sum BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE audit (
+	seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, subject TEXT NOT NULL, verb TEXT NOT NULL, object TEXT NOT NULL,
+	outcome TEXT NOT NULL, detail TEXT NOT NULL, link BLOB NOT NULL, sum BLOB NOT NULL);
 `
 
 // writer is the one connection that writes. Its lock is held for a transaction.

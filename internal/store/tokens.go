@@ -7,11 +7,13 @@ import (
 	"crypto/subtle"
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -28,6 +30,27 @@ type Token struct {
 	Subject sched.Subject
 	Created sched.Time
 	Used    sched.Time // last use, to the minute; 0: never
+	TokenBounds
+}
+
+// TokenBounds are what a token was made for and until when it is valid. Those of the token in the data directory
+// are zero.
+type TokenBounds struct {
+	Kind    identity.TokenKind `json:"kind,omitempty"`
+	Expires sched.Time         `json:"expires,omitempty"` // 0: never
+	Scope   identity.Scope     `json:"scope,omitzero"`
+}
+
+// text is how the bounds are kept; "" is none.
+func (b *TokenBounds) text() string {
+	data, err := json.Marshal(b)
+	if err != nil {
+		panic(fmt.Sprintf("a token's bounds are no JSON: %v", err))
+	}
+	if string(data) == "{}" {
+		return ""
+	}
+	return string(data)
 }
 
 // tokens holds all tokens in memory: this process is the only one that changes them.
@@ -44,7 +67,7 @@ type token struct {
 
 func (s *Store) loadTokens(ctx context.Context) error {
 	s.tokens.byID = map[string]*token{}
-	rows, err := s.read.QueryContext(ctx, "SELECT id, name, subject, hash, created, used, sum FROM tokens")
+	rows, err := s.read.QueryContext(ctx, "SELECT id, name, subject, hash, created, used, sum, bounds FROM tokens")
 	if err != nil {
 		return s.explain("cannot read the tokens", err)
 	}
@@ -53,8 +76,12 @@ func (s *Store) loadTokens(ctx context.Context) error {
 		var t token
 		var hash []byte
 		var kept digest
-		if err := rows.Scan(&t.ID, &t.Name, &t.Subject, &hash, &t.Created, &t.Used, &kept); err != nil {
+		var bounds string
+		if err := rows.Scan(&t.ID, &t.Name, &t.Subject, &hash, &t.Created, &t.Used, &kept, &bounds); err != nil {
 			return s.explain("cannot read the tokens", err)
+		}
+		if bounds != "" && json.Unmarshal([]byte(bounds), &t.TokenBounds) != nil {
+			return s.damaged("what bounds the token " + t.ID + " cannot be read")
 		}
 		if copy(t.hash[:], hash) != sha256.Size {
 			return s.damaged("a token's hash is cut off")
@@ -71,16 +98,22 @@ func (s *Store) loadTokens(ctx context.Context) error {
 // CreateToken makes a token for subject and returns it, "comb_<id>_<secret>" with
 // 256 random bits. It is shown this once: only its hash is kept.
 func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subject, now sched.Time) (string, Token, error) {
+	return s.CreateBoundedToken(ctx, name, subject, TokenBounds{}, now)
+}
+
+// CreateBoundedToken is CreateToken with bounds. Those that have expired are forgotten on the way.
+func (s *Store) CreateBoundedToken(ctx context.Context, name string, subject sched.Subject, bounds TokenBounds, now sched.Time) (string, Token, error) {
+	s.forgetExpired(ctx, now)
 	random := make([]byte, 8+32)
 	rand.Read(random) // never fails
 	secret := hex.EncodeToString(random[8:])
-	t := &token{Token: Token{ID: hex.EncodeToString(random[:8]), Name: name, Subject: subject, Created: now}}
+	t := &token{Token: Token{ID: hex.EncodeToString(random[:8]), Name: name, Subject: subject, Created: now, TokenBounds: bounds}}
 	t.hash = sha256.Sum256([]byte(secret))
 	sum := tokenSum(t)
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		m.rows.add(sum)
-		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used, sum) VALUES (?, ?, ?, ?, ?, 0, ?)",
-			t.ID, name, string(subject), t.hash[:], now, sum[:])
+		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used, sum, bounds) VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
+			t.ID, name, string(subject), t.hash[:], now, sum[:], bounds.text())
 		return err
 	})
 	if err != nil {
@@ -92,7 +125,7 @@ func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subj
 	return tokenPrefix + t.ID + "_" + secret, t.Token, nil
 }
 
-// CheckToken returns the token that text is; false if it is none, or revoked.
+// CheckToken returns the token that text is; false if it is none, was revoked or has expired.
 func (s *Store) CheckToken(ctx context.Context, text string, now sched.Time) (Token, bool) {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	id, secret, cut := strings.Cut(rest, "_")
@@ -102,7 +135,7 @@ func (s *Store) CheckToken(ctx context.Context, text string, now sched.Time) (To
 	hash := sha256.Sum256([]byte(secret))
 	s.tokens.mu.Lock()
 	t := s.tokens.byID[id]
-	if t == nil || subtle.ConstantTimeCompare(hash[:], t.hash[:]) != 1 {
+	if t == nil || t.Expires != 0 && now >= t.Expires || subtle.ConstantTimeCompare(hash[:], t.hash[:]) != 1 {
 		s.tokens.mu.Unlock()
 		return Token{}, false
 	}
@@ -147,27 +180,59 @@ func (s *Store) ListTokens() []Token {
 
 // RevokeToken ends a token at once; false if there is none with that id.
 func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
+	n, err := s.revoke(ctx, func(t *token) bool { return t.ID == id })
+	return n > 0, err
+}
+
+// RevokeTokensOf ends all tokens of a subject at once, and says how many.
+func (s *Store) RevokeTokensOf(ctx context.Context, subject sched.Subject) (int, error) {
+	return s.revoke(ctx, func(t *token) bool { return t.Subject == subject })
+}
+
+// forgetExpired removes what is no longer valid, so that the table does not grow with each sign-in. What cannot be
+// removed now is at the next one.
+func (s *Store) forgetExpired(ctx context.Context, now sched.Time) {
+	_, _ = s.revoke(ctx, func(t *token) bool { return t.Expires != 0 && now >= t.Expires })
+}
+
+func (s *Store) revoke(ctx context.Context, which func(*token) bool) (int, error) {
+	var gone []*token
 	s.tokens.mu.Lock()
-	t, ok := s.tokens.byID[id]
+	for _, t := range s.tokens.byID {
+		if which(t) {
+			gone = append(gone, t)
+		}
+	}
 	s.tokens.mu.Unlock()
-	if !ok {
-		return false, nil
+	if len(gone) == 0 {
+		return 0, nil
 	}
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
-		m.rows.remove(tokenSum(t))
-		_, err := tx.ExecContext(ctx, "DELETE FROM tokens WHERE id = ?", id)
-		return err
+		for _, t := range gone {
+			done, err := tx.ExecContext(ctx, "DELETE FROM tokens WHERE id = ?", t.ID)
+			if err != nil {
+				return err
+			}
+			if n, err := done.RowsAffected(); err != nil {
+				return err
+			} else if n == 1 { // else another revocation was first
+				m.rows.remove(tokenSum(t))
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("cannot revoke the token: %w", s.classify(err))
+		return 0, fmt.Errorf("cannot revoke the token: %w", s.classify(err))
 	}
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
-	delete(s.tokens.byID, id)
-	return true, nil
+	for _, t := range gone {
+		delete(s.tokens.byID, t.ID)
+	}
+	return len(gone), nil
 }
 
 // tokenSum is rowSum of a token.
 func tokenSum(t *token) digest {
-	return rowSum("tokens", t.ID, t.Name, string(t.Subject), t.hash[:], int64(t.Created))
+	return rowSum("tokens", t.ID, t.Name, string(t.Subject), t.hash[:], fmt.Sprint(int64(t.Created))+t.text())
 }

@@ -1,0 +1,458 @@
+// Package people keeps users, groups and what they sign in with: the directory of a cluster. Each change is written
+// together with its line of the audit log, or not at all. It must not decide what a user may do (internal/access),
+// and knows no HTTP.
+package people
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+// Store keeps the directory's entries and tokens.
+type Store interface {
+	Objects(context.Context) ([]store.Object, error)
+	PutObjects(context.Context, []store.Object, []store.AuditLine) error
+	Audit(context.Context, []store.AuditLine) error
+	AuditLines(ctx context.Context, before int64, limit int) ([]store.AuditLine, error)
+	CreateBoundedToken(ctx context.Context, name string, subject sched.Subject, bounds store.TokenBounds, now sched.Time) (string, store.Token, error)
+	CheckToken(ctx context.Context, text string, now sched.Time) (store.Token, bool)
+	ListTokens() []store.Token
+	RevokeToken(ctx context.Context, id string) (bool, error)
+	RevokeTokensOf(ctx context.Context, subject sched.Subject) (int, error)
+}
+
+// Limits of a directory.
+const (
+	MaxUsers      = 100_000
+	MaxUserGroups = 10_000
+)
+
+// Directory is the users and groups of a cluster, in memory and in the store. Its methods may be called from any
+// goroutine.
+type Directory struct {
+	store Store
+	now   func() sched.Time
+	write sync.Mutex // one change at a time
+	mu    sync.RWMutex
+	users map[string]*entry[identity.User]
+	group map[string]*entry[identity.Group]
+	gate  gate
+}
+
+var _ Store = (*store.Store)(nil)
+
+// entry is an object with the version under which it is kept. It is never changed, only replaced.
+type entry[T any] struct {
+	value   T
+	version int64
+}
+
+// Errors that callers tell apart.
+var (
+	ErrNotFound = errors.New("it is not there")
+	ErrExists   = errors.New("it is there already")
+	ErrInvalid  = errors.New("it is not valid")
+)
+
+// Problem is an error with its kind and, where there are several, all sentences.
+type Problem struct {
+	Kind  error // ErrNotFound, ErrExists or ErrInvalid
+	Texts []string
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return strings.Join(p.Texts, "; ") }
+
+// Unwrap returns the kind.
+func (p *Problem) Unwrap() error { return p.Kind }
+
+func problem(kind error, format string, args ...any) error {
+	return &Problem{kind, []string{fmt.Sprintf(format, args...)}}
+}
+
+// Open reads the directory from its store.
+func Open(ctx context.Context, s Store, now func() sched.Time) (*Directory, error) {
+	d := &Directory{store: s, now: now, users: map[string]*entry[identity.User]{}, group: map[string]*entry[identity.Group]{}, gate: newGate()}
+	objects, err := s.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		kind, name, _ := strings.Cut(o.ID, "/")
+		switch kind {
+		case "user":
+			e := &entry[identity.User]{version: o.Version}
+			err = json.Unmarshal(o.Data, &e.value)
+			d.users[name] = e
+		case "group":
+			e := &entry[identity.Group]{version: o.Version}
+			err = json.Unmarshal(o.Data, &e.value)
+			d.group[name] = e
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the entry %s of the data directory cannot be read: %w", o.ID, err)
+		}
+	}
+	return d, nil
+}
+
+// Users returns all users in order of name. The caller must not change them.
+func (d *Directory) Users() []identity.User { return values(d, d.users) }
+
+// Groups returns all groups in order of name, without everyone. The caller must not change them.
+func (d *Directory) Groups() []identity.Group { return values(d, d.group) }
+
+func values[T any](d *Directory, m map[string]*entry[T]) []T {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	out := make([]T, len(names))
+	for i, name := range names {
+		out[i] = m[name].value
+	}
+	return out
+}
+
+// Several reports whether more than one user is known: then jobs of strangers share the machine.
+func (d *Directory) Several() bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return len(d.users) > 1
+}
+
+// User returns a user; it must not be changed.
+func (d *Directory) User(name string) (identity.User, error) {
+	if e := find(d, d.users, name); e != nil {
+		return e.value, nil
+	}
+	return identity.User{}, problem(ErrNotFound, "there is no user %q", clip(name))
+}
+
+// Group returns a group; it must not be changed.
+func (d *Directory) Group(name string) (identity.Group, error) {
+	if e := find(d, d.group, name); e != nil {
+		return e.value, nil
+	}
+	return identity.Group{}, problem(ErrNotFound, "there is no group %q", clip(name))
+}
+
+// Members returns the users of a group, in order of name.
+func (d *Directory) Members(group string) (out []identity.User) {
+	for _, u := range d.Users() {
+		if group == identity.Everyone || slices.Contains(u.Groups, group) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func find[T any](d *Directory, m map[string]*entry[T], name string) *entry[T] {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return m[name]
+}
+
+// clip shortens a stranger's text for a message.
+func clip(s string) string {
+	if len(s) > identity.MaxName {
+		return s[:identity.MaxName] + "..."
+	}
+	return s
+}
+
+// NewUser is a user to be made. Password "" makes one that cannot sign in by password.
+type NewUser struct {
+	identity.User
+	Password string
+}
+
+// CreateUsers makes users, all or none.
+func (d *Directory) CreateUsers(ctx context.Context, by string, list []NewUser) error {
+	d.write.Lock()
+	defer d.write.Unlock()
+	var wrong []string
+	var kind error
+	var changes []change
+	seen := map[string]string{}
+	for _, u := range d.Users() {
+		seen[strings.ToLower(u.Name)] = u.Name
+	}
+	if n := len(seen) + len(list); n > MaxUsers {
+		return problem(ErrInvalid, "%d users are too many: at most %d are allowed", n, MaxUsers)
+	}
+	for i := range list {
+		u := list[i].User.Clone()
+		texts := u.Check()
+		if other, ok := seen[strings.ToLower(u.Name)]; ok {
+			kind = ErrExists
+			texts = append(texts, fmt.Sprintf("there is a user %s already", other))
+		}
+		seen[strings.ToLower(u.Name)] = u.Name
+		if p := list[i].Password; p != "" {
+			if text := checkPassword(u.Name, p); text != "" {
+				texts = append(texts, text)
+			}
+		}
+		texts = append(texts, d.checkGroups(u)...)
+		for _, text := range texts {
+			wrong = append(wrong, fmt.Sprintf("user %s: %s", clip(u.Name), text))
+		}
+		u.Created = time.UnixMicro(int64(d.now())).UTC()
+		changes = append(changes, change{user: u, verb: "create user"})
+	}
+	if len(wrong) > 0 {
+		if kind == nil {
+			kind = ErrInvalid
+		}
+		return &Problem{kind, wrong}
+	}
+	for i := range changes {
+		if p := list[i].Password; p != "" {
+			changes[i].user.Hash = d.gate.hash(p)
+		}
+	}
+	return d.commit(ctx, by, changes)
+}
+
+// checkGroups sorts a user's groups and refuses those that are not there.
+func (d *Directory) checkGroups(u *identity.User) (wrong []string) {
+	slices.Sort(u.Groups)
+	u.Groups = slices.Compact(u.Groups)
+	u.Groups = slices.DeleteFunc(u.Groups, func(g string) bool { return g == identity.Everyone })
+	for _, g := range u.Groups {
+		if find(d, d.group, g) == nil {
+			wrong = append(wrong, fmt.Sprintf("there is no group %q; make it with comb group create", clip(g)))
+		}
+	}
+	return wrong
+}
+
+// UserChange says what of a user is to be another; nil stays.
+type UserChange struct {
+	Display, Email *string
+	Admin, Blocked *bool
+	Groups         *[]string
+	Password       *string
+	Extension      json.RawMessage
+}
+
+// UpdateUser changes a user. Its tokens end when its password changes, or when it is blocked.
+func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChange) (identity.User, error) {
+	d.write.Lock()
+	defer d.write.Unlock()
+	was, err := d.User(name)
+	if err != nil {
+		return was, err
+	}
+	u := was.Clone()
+	var what []string
+	set(&u.Display, c.Display, "full name", &what)
+	set(&u.Email, c.Email, "e-mail address", &what)
+	set(&u.Admin, c.Admin, "administrator", &what)
+	set(&u.Blocked, c.Blocked, "blocked", &what)
+	var wrong []string
+	if c.Groups != nil {
+		u.Groups = slices.Clone(*c.Groups)
+		what = append(what, "groups "+strings.Join(u.Groups, ","))
+		wrong = d.checkGroups(u)
+	}
+	if c.Extension != nil {
+		u.Extension = slices.Clone(c.Extension)
+		what = append(what, "extension")
+	}
+	wrong = append(wrong, u.Check()...)
+	if c.Password != nil {
+		if text := checkPassword(u.Name, *c.Password); text != "" {
+			wrong = append(wrong, text)
+		}
+		what = append(what, "password")
+	}
+	if len(wrong) > 0 {
+		return was, &Problem{ErrInvalid, wrong}
+	}
+	if c.Password != nil {
+		u.Hash = d.gate.hash(*c.Password)
+	}
+	if err := d.commit(ctx, by, []change{{user: u, verb: "change user", detail: strings.Join(what, ", ")}}); err != nil {
+		return was, err
+	}
+	if c.Password != nil || u.Blocked {
+		_, err = d.store.RevokeTokensOf(ctx, sched.Subject(name))
+	}
+	return *u, err
+}
+
+// set changes a field and notes it, without its value where that is a text.
+func set[T comparable](field *T, to *T, name string, what *[]string) {
+	if to == nil {
+		return
+	}
+	*field = *to
+	if yes, ok := any(*to).(bool); ok {
+		name = fmt.Sprintf("%s %v", name, yes)
+	}
+	*what = append(*what, name)
+}
+
+// DeleteUser removes a user and its tokens. Its jobs stay.
+func (d *Directory) DeleteUser(ctx context.Context, by, name string) error {
+	d.write.Lock()
+	defer d.write.Unlock()
+	u, err := d.User(name)
+	if err != nil {
+		return err
+	}
+	if err := d.commit(ctx, by, []change{{user: &u, gone: true, verb: "delete user"}}); err != nil {
+		return err
+	}
+	_, err = d.store.RevokeTokensOf(ctx, sched.Subject(name))
+	return err
+}
+
+// CreateGroup makes a group.
+func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group) error {
+	d.write.Lock()
+	defer d.write.Unlock()
+	if wrong := g.Check(); len(wrong) > 0 {
+		return &Problem{ErrInvalid, wrong}
+	}
+	if find(d, d.group, g.Name) != nil {
+		return problem(ErrExists, "there is a group %s already", g.Name)
+	}
+	if len(d.Groups()) >= MaxUserGroups {
+		return problem(ErrInvalid, "there are %d groups already, the most that are allowed", MaxUserGroups)
+	}
+	g.Created = time.UnixMicro(int64(d.now())).UTC()
+	return d.commit(ctx, by, []change{{group: &g, verb: "create group"}})
+}
+
+// GroupChange says what of a group is to be another; nil stays.
+type GroupChange struct {
+	Description, External *string
+	Extension             json.RawMessage
+}
+
+// UpdateGroup changes a group.
+func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupChange) (identity.Group, error) {
+	d.write.Lock()
+	defer d.write.Unlock()
+	g, err := d.Group(name)
+	if err != nil {
+		return g, err
+	}
+	var what []string
+	set(&g.Description, c.Description, "description", &what)
+	set(&g.External, c.External, "external name", &what)
+	if c.Extension != nil {
+		g.Extension = slices.Clone(c.Extension)
+		what = append(what, "extension")
+	}
+	if wrong := g.Check(); len(wrong) > 0 {
+		return g, &Problem{ErrInvalid, wrong}
+	}
+	return g, d.commit(ctx, by, []change{{group: &g, verb: "change group", detail: strings.Join(what, ", ")}})
+}
+
+// DeleteGroup removes a group, also from its members.
+func (d *Directory) DeleteGroup(ctx context.Context, by, name string) error {
+	d.write.Lock()
+	defer d.write.Unlock()
+	g, err := d.Group(name)
+	if err != nil {
+		return err
+	}
+	changes := []change{{group: &g, gone: true, verb: "delete group"}}
+	for _, u := range d.Members(name) {
+		c := u.Clone()
+		c.Groups = slices.DeleteFunc(c.Groups, func(o string) bool { return o == name })
+		changes = append(changes, change{user: c, verb: "change user", detail: "groups " + strings.Join(c.Groups, ",")})
+	}
+	return d.commit(ctx, by, changes)
+}
+
+// change is one entry that is written, or removed, with its line of the audit log.
+type change struct {
+	user   *identity.User
+	group  *identity.Group
+	gone   bool
+	verb   string
+	detail string
+}
+
+// commit writes changes, and shows them once they are durable. The write lock is held.
+func (d *Directory) commit(ctx context.Context, by string, changes []change) error {
+	var objects []store.Object
+	var lines []store.AuditLine
+	for _, c := range changes {
+		var o store.Object
+		var value any
+		if c.user != nil {
+			o.ID, value = "user/"+c.user.Name, c.user
+			if e := find(d, d.users, c.user.Name); e != nil {
+				o.Version = e.version
+			}
+		} else {
+			o.ID, value = "group/"+c.group.Name, c.group
+			if e := find(d, d.group, c.group.Name); e != nil {
+				o.Version = e.version
+			}
+		}
+		if !c.gone {
+			data, err := json.Marshal(value)
+			if err != nil {
+				return err
+			}
+			o.Data = data
+		}
+		objects = append(objects, o)
+		lines = append(lines, store.AuditLine{Time: d.now(), Subject: by, Verb: c.verb, Object: strings.Replace(o.ID, "/", " ", 1), Outcome: Done, Detail: c.detail})
+	}
+	if err := d.store.PutObjects(ctx, objects, lines); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, c := range changes {
+		switch version := objects[i].Version + 1; {
+		case c.user != nil && c.gone:
+			delete(d.users, c.user.Name)
+		case c.user != nil:
+			d.users[c.user.Name] = &entry[identity.User]{*c.user, version}
+		case c.gone:
+			delete(d.group, c.group.Name)
+		default:
+			d.group[c.group.Name] = &entry[identity.Group]{*c.group, version}
+		}
+	}
+	return nil
+}
+
+// Outcomes of lines of the audit log.
+const (
+	Done    = "done"
+	Refused = "refused"
+)
+
+// Note writes a line of the audit log.
+func (d *Directory) Note(ctx context.Context, subject, verb, object, outcome, detail string) error {
+	return d.store.Audit(ctx, []store.AuditLine{{Time: d.now(), Subject: subject, Verb: verb, Object: object, Outcome: outcome, Detail: detail}})
+}
+
+// Log returns up to limit lines of the audit log before a line (0: from the newest), newest first.
+func (d *Directory) Log(ctx context.Context, before int64, limit int) ([]store.AuditLine, error) {
+	return d.store.AuditLines(ctx, before, limit)
+}

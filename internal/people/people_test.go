@@ -1,0 +1,230 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+const password = "correct horse battery"
+
+var ctx = context.Background()
+
+// world is a directory over a store of its own, with a clock that the test moves.
+type world struct {
+	*testing.T
+	*Directory
+	dir   string
+	store *store.Store
+	clock atomic.Int64
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, dir: t.TempDir()}
+	w.clock.Store(int64(sched.Hour))
+	w.open()
+	t.Cleanup(func() { w.store.Close() })
+	return w
+}
+
+func (w *world) open() {
+	w.Helper()
+	var err error
+	if w.store, err = store.Open(ctx, w.dir, store.Options{Now: w.time()}); err != nil {
+		w.Fatal(err)
+	}
+	if w.Directory, err = Open(ctx, w.store, w.time); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) time() sched.Time { return sched.Time(w.clock.Load()) }
+
+func (w *world) later(d time.Duration) { w.clock.Add(d.Microseconds()) }
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) make() {
+	w.Helper()
+	w.must(w.CreateGroup(ctx, "admin", identity.Group{Name: "vision", Description: "the vision team"}))
+	w.must(w.CreateUsers(ctx, "admin", []NewUser{
+		{User: identity.User{Name: "alice", Groups: []string{"vision", identity.Everyone, "vision"}}, Password: password},
+		{User: identity.User{Name: "bob", Email: "bob@example.com", Extension: []byte(`{"k":1}`)}},
+	}))
+}
+
+// What was written is there after a restart, and the audit log has a line for each change.
+func TestDirectoryIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	yes, mail := true, "alice@example.com"
+	_, err := w.UpdateUser(ctx, "admin", "alice", UserChange{Admin: &yes, Email: &mail})
+	w.must(err)
+	w.must(w.DeleteUser(ctx, "admin", "bob"))
+	users, groups := w.Users(), w.Groups()
+	w.store.Close()
+	w.open()
+	if diff := cmp.Diff(users, w.Users()) + cmp.Diff(groups, w.Groups()); diff != "" {
+		t.Error(diff)
+	}
+	if u := w.Users(); len(u) != 1 || u[0].Name != "alice" || !u[0].Admin || u[0].Email != mail || !cmp.Equal(u[0].Groups, []string{"vision"}) {
+		t.Errorf("%+v", u)
+	}
+	log, err := w.Log(ctx, 0, 10)
+	w.must(err)
+	var verbs []string
+	for _, l := range log {
+		verbs = append(verbs, l.Subject+" "+l.Verb+" "+l.Object+" "+l.Outcome+" "+l.Detail)
+	}
+	if diff := cmp.Diff([]string{"admin delete user user bob done ", "admin change user user alice done e-mail address, administrator true",
+		"admin create user user bob done ", "admin create user user alice done ", "admin create group group vision done "}, verbs); diff != "" {
+		t.Error(diff)
+	}
+	w.must(w.DeleteGroup(ctx, "admin", "vision"))
+	if u, _ := w.User("alice"); len(u.Groups) > 0 || len(w.Groups()) > 0 {
+		t.Errorf("the group that was deleted is left: %+v %v", u, w.Groups())
+	}
+	// A version behind the one that is kept would be refused: the entries know theirs.
+	_, err = w.UpdateUser(ctx, "admin", "alice", UserChange{Email: new(string)})
+	w.must(err)
+}
+
+// All mistakes are told at once, and nothing is made.
+func TestWrongUsers(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	err := w.CreateUsers(ctx, "admin", []NewUser{
+		{User: identity.User{Name: "carol"}, Password: "short"}, {User: identity.User{Name: "ALICE"}},
+		{User: identity.User{Name: "dave~", Groups: []string{"none"}}, Password: "aaaaaaaaaaaa"}, {User: identity.User{Name: "erin"}}, {User: identity.User{Name: "erin"}}})
+	var p *Problem
+	if !errors.As(err, &p) || len(p.Texts) != 6 {
+		t.Fatalf("%v", err)
+	}
+	for i, part := range []string{"carol: the password has 5 bytes", "there is a user alice already", "dave~", "too easy", `no group "none"`, "there is a user erin already"} {
+		if !strings.Contains(p.Texts[i], part) {
+			t.Errorf("%d: %s", i, p.Texts[i])
+		}
+	}
+	if len(w.Users()) != 2 {
+		t.Error("some were made")
+	}
+	if _, err := w.UpdateUser(ctx, "admin", "zoe", UserChange{}); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestSigningIn(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	token, made, err := w.SignIn(ctx, "alice", password, "10.0.0.1", time.Hour)
+	w.must(err)
+	p, ok := w.Principal(ctx, token)
+	if diff := cmp.Diff(&identity.Principal{User: "alice", Groups: []string{"vision"}, Token: made.ID, Known: true}, p); !ok || diff != "" {
+		t.Error(diff)
+	}
+	// A user without a password, a name that is not there and a wrong password are one error.
+	for _, c := range [][2]string{{"bob", ""}, {"bob", password}, {"zoe", password}, {"alice", "wrong"}, {"alice", strings.Repeat("x", 300)}} {
+		if _, _, err := w.SignIn(ctx, c[0], c[1], "10.0.0.2", 0); !errors.Is(err, ErrSignIn) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	w.later(time.Hour)
+	if _, ok := w.Principal(ctx, token); ok {
+		t.Error("the session did not end")
+	}
+	for name, change := range map[string]UserChange{"a new password": {Password: ptr("another good password")}, "blocked": {Blocked: ptr(true)}} {
+		token, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0)
+		w.must(err)
+		_, err = w.UpdateUser(ctx, "admin", "alice", change)
+		w.must(err)
+		if _, ok := w.Principal(ctx, token); ok {
+			t.Errorf("%s: the session goes on", name)
+		}
+		_, err = w.UpdateUser(ctx, "admin", "alice", UserChange{Password: ptr(password), Blocked: ptr(false)})
+		w.must(err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// Guesses wait longer and longer, for the name and for the address; a right password meanwhile is not looked at.
+func TestGuessesWait(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	for range maxFails {
+		if _, _, err := w.SignIn(ctx, "alice", "a wrong one", "10.0.0.1", 0); !errors.Is(err, ErrSignIn) {
+			t.Fatal(err)
+		}
+	}
+	var slow *Slow
+	if _, _, err := w.SignIn(ctx, "alice", password, "10.0.0.9", 0); !errors.As(err, &slow) || slow.For != time.Second {
+		t.Errorf("the sixth: %v", err)
+	}
+	if _, _, err := w.SignIn(ctx, "bob", password, "10.0.0.1", 0); !errors.As(err, &slow) {
+		t.Errorf("another name from that address: %v", err)
+	}
+	w.later(time.Second)
+	if _, _, err := w.SignIn(ctx, "alice", "a wrong one", "10.0.0.2", 0); !errors.Is(err, ErrSignIn) {
+		t.Error(err)
+	}
+	w.later(time.Second)
+	if _, _, err := w.SignIn(ctx, "alice", password, "10.0.0.2", 0); !errors.As(err, &slow) || slow.For != time.Second {
+		t.Errorf("the seventh waits two seconds: %v", err)
+	}
+	w.later(failsForget + time.Second)
+	if _, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTokensOfPrograms(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	scope := identity.Scope{ReadOnly: true, VCs: []string{"vision"}}
+	text, made, err := w.CreateToken(ctx, "alice", "ci", scope, time.Hour)
+	w.must(err)
+	if p, ok := w.Principal(ctx, text); !ok || !cmp.Equal(p.Scope, scope) {
+		t.Errorf("%+v", p)
+	}
+	if err := w.Revoke(ctx, "bob", "bob", made.ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("another's token: %v", err)
+	}
+	w.must(w.Revoke(ctx, "alice", "alice", made.ID))
+	if _, ok := w.Principal(ctx, text); ok || len(w.Tokens("alice")) > 0 {
+		t.Error("a revoked token is valid")
+	}
+	for range maxTokens {
+		_, _, err := w.CreateToken(ctx, "alice", "ci", scope, 0)
+		w.must(err)
+	}
+	if _, _, err := w.CreateToken(ctx, "alice", "ci", scope, 0); !errors.Is(err, ErrExists) {
+		t.Errorf("one too many: %v", err)
+	}
+}
+
+// No password and no token is in the database's files, nor in the audit log.
+func TestHashesAlone(t *testing.T) {
+	for phc, want := range map[string]bool{hash(password): true, hash("x"): false, "": false, "$argon2id$v=19$m=19456,t=2,p=1$$": false,
+		"$argon2id$v=19$m=99999999,t=2,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA": false} {
+		if matches(phc, password) != want {
+			t.Errorf("%q: want %v", phc, want)
+		}
+	}
+	if hash(password) == hash(password) {
+		t.Error("no salt")
+	}
+}

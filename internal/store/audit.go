@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// AuditLine is one line of the audit log: which subject did, or was refused, what, and when.
+type AuditLine struct {
+	Seq     int64
+	Time    sched.Time
+	Subject string
+	Verb    string
+	Object  string
+	Outcome string // "done" or "refused"
+	Detail  string
+}
+
+// sum is the line's own; link that of the line and all before it.
+func (l *AuditLine) sum(link digest) digest {
+	return rowSum("audit", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.Detail, link[:])
+}
+
+func (l *AuditLine) link(before digest) digest {
+	own := rowSum("audit line", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.Detail)
+	return sumOf(before[:], own[:])
+}
+
+// Audit adds lines to the audit log, in one transaction.
+func (s *Store) Audit(ctx context.Context, lines []AuditLine) error {
+	return s.PutObjects(ctx, nil, lines)
+}
+
+// addAudit adds lines behind the last one.
+func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	var last int64
+	var link digest
+	err := tx.QueryRowContext(ctx, "SELECT seq, link FROM audit ORDER BY seq DESC LIMIT 1").Scan(&last, &link)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	for _, l := range lines {
+		last++
+		l.Seq = last
+		link = l.link(link)
+		sum := l.sum(link)
+		m.rows.add(sum)
+		if _, err := tx.ExecContext(ctx, "INSERT INTO audit (seq, time, subject, verb, object, outcome, detail, link, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			l.Seq, l.Time, l.Subject, l.Verb, l.Object, l.Outcome, l.Detail, link[:], sum[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AuditLines returns up to limit lines of the audit log before a line (0: from the newest), newest first.
+func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]AuditLine, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail FROM audit WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?", before, before, limit)
+	if err != nil {
+		return nil, s.explain("cannot read the audit log", err)
+	}
+	defer rows.Close()
+	var out []AuditLine
+	for rows.Next() {
+		var l AuditLine
+		if err := rows.Scan(&l.Seq, &l.Time, &l.Subject, &l.Verb, &l.Object, &l.Outcome, &l.Detail); err != nil {
+			return nil, s.explain("cannot read the audit log", err)
+		}
+		out = append(out, l)
+	}
+	return out, s.explain("cannot read the audit log", rows.Err())
+}
+
+// checkAudit follows the chain of the audit log.
+func checkAudit(ctx context.Context, c querier, problem func(string)) error {
+	rows, err := c.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var link digest
+	for next := int64(1); rows.Next(); next++ {
+		var l AuditLine
+		var kept digest
+		if err := rows.Scan(&l.Seq, &l.Time, &l.Subject, &l.Verb, &l.Object, &l.Outcome, &l.Detail, &kept); err != nil {
+			return err
+		}
+		if link = l.link(link); l.Seq != next || link != kept {
+			problem(fmt.Sprintf("the audit log does not follow from what is before line %d: a line was changed, removed or put in", l.Seq))
+			return nil
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,118 @@
+package store
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/combsched/comb/internal/identity"
+	"github.com/google/go-cmp/cmp"
+)
+
+func problems(t *testing.T, s *Store) (out []string) {
+	t.Helper()
+	if _, err := s.Check(ctx, func(p string) { out = append(out, p) }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Objects are written as a whole or not at all, and only over the version that was read.
+func TestObjects(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	alice, bob := Object{ID: "user/alice", Data: []byte("a")}, Object{ID: "user/bob", Data: []byte("b")}
+	if err := s.PutObjects(ctx, []Object{alice, bob}, nil); err != nil {
+		t.Fatal(err)
+	}
+	stale := []Object{{ID: "user/alice", Version: 1, Data: []byte("a2")}, {ID: "user/bob", Version: 7, Data: []byte("b2")}}
+	if err := s.PutObjects(ctx, stale, []AuditLine{{Subject: "x"}}); !errors.Is(err, ErrStale) {
+		t.Fatalf("a change to another version: %v", err)
+	}
+	if err := s.PutObjects(ctx, []Object{{ID: "user/carol", Version: 1, Data: []byte("c")}}, nil); !errors.Is(err, ErrStale) {
+		t.Fatalf("a change to what is not there: %v", err)
+	}
+	if err := s.PutObjects(ctx, []Object{{ID: "user/alice", Version: 1, Data: []byte("a2")}, {ID: "user/bob", Version: 1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, dir)
+	got, err := s.Objects(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Object{{ID: "user/alice", Version: 2, Data: []byte("a2")}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if lines, err := s.AuditLines(ctx, 0, 10); err != nil || len(lines) != 0 {
+		t.Errorf("a change that was refused is in the audit log: %v %v", lines, err)
+	}
+	if p := problems(t, s); len(p) > 0 {
+		t.Error(p)
+	}
+}
+
+// A line of the audit log that is changed, removed or put in is found.
+func TestAuditIsChained(t *testing.T) {
+	for name, change := range map[string]string{
+		"changed": "UPDATE audit SET outcome = 'done' WHERE seq = 2",
+		"removed": "DELETE FROM audit WHERE seq = 2",
+		"cut off": "DELETE FROM audit WHERE seq = 3",
+		"put in":  "INSERT INTO audit SELECT 4, time, subject, verb, object, outcome, detail, link, sum FROM audit WHERE seq = 3",
+		"nothing": "SELECT 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			if err := s.Audit(ctx, []AuditLine{{Time: 5, Subject: "alice", Verb: "stop", Object: "job 3", Outcome: "done"}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Audit(ctx, []AuditLine{{Subject: "bob", Outcome: "refused", Detail: "why"}, {Subject: "eve", Outcome: "done"}}); err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			execSQL(change)(t, dir)
+			s = open(t, dir)
+			if p := problems(t, s); (len(p) == 0) != (name == "nothing") {
+				t.Errorf("%s: %q", name, p)
+			}
+		})
+	}
+}
+
+func TestTokensExpire(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	bounds := TokenBounds{Kind: identity.Session, Expires: 100, Scope: identity.Scope{VCs: []string{"a"}}}
+	text, made, err := s.CreateBoundedToken(ctx, "n", "alice", bounds, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forever, _, err := s.CreateToken(ctx, "n", "alice", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, dir)
+	got, ok := s.CheckToken(ctx, text, 99)
+	if made.Used = 99; !ok || !cmp.Equal(got, made) {
+		t.Errorf("%+v, want %+v", got, made)
+	}
+	if _, ok := s.CheckToken(ctx, text, 100); ok {
+		t.Error("it is valid when it has expired")
+	}
+	if _, ok := s.CheckToken(ctx, forever, 1<<60); !ok {
+		t.Error("one without an end has expired")
+	}
+	if _, _, err := s.CreateToken(ctx, "n", "bob", 200); err != nil || len(s.ListTokens()) != 2 {
+		t.Errorf("what expired is kept: %v %v", s.ListTokens(), err)
+	}
+	if n, err := s.RevokeTokensOf(ctx, "alice"); n != 1 || err != nil {
+		t.Errorf("%d revoked, %v", n, err)
+	}
+	if _, ok := s.CheckToken(ctx, forever, 300); ok {
+		t.Error("a revoked token is valid")
+	}
+	if p := problems(t, s); len(p) > 0 {
+		t.Error(p)
+	}
+}
