@@ -22,7 +22,6 @@ import (
 type Store interface {
 	Objects(context.Context) ([]store.Object, error)
 	PutObjects(context.Context, []store.Object, []store.AuditLine) error
-	Audit(context.Context, []store.AuditLine) error
 	AuditLines(ctx context.Context, before int64, limit int) ([]store.AuditLine, error)
 	CreateBoundedToken(ctx context.Context, name string, subject sched.Subject, bounds store.TokenBounds, now sched.Time) (string, store.Token, error)
 	CheckToken(ctx context.Context, text string, now sched.Time) (store.Token, bool)
@@ -447,9 +446,12 @@ const (
 	Refused = "refused"
 )
 
-// Note writes a line of the audit log.
-func (d *Directory) Note(ctx context.Context, subject, verb, object, outcome, detail string) error {
-	return d.store.Audit(ctx, []store.AuditLine{{Time: d.now(), Subject: subject, Verb: verb, Object: object, Outcome: outcome, Detail: detail}})
+// Note writes lines of the audit log, as of now.
+func (d *Directory) Note(ctx context.Context, lines ...store.AuditLine) error {
+	for i := range lines {
+		lines[i].Time = d.now()
+	}
+	return d.store.PutObjects(ctx, nil, lines)
 }
 
 // Log returns up to limit lines of the audit log before a line (0: from the newest), newest first.

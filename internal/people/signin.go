@@ -142,13 +142,13 @@ func (d *Directory) SignIn(ctx context.Context, name, password, from string, lif
 		for _, key := range keys {
 			d.gate.failed(key, now)
 		}
-		if noteErr := d.Note(ctx, clip(name), "sign in", "from "+from, Refused, ""); noteErr != nil {
+		if noteErr := d.Note(ctx, store.AuditLine{Subject: clip(name), Verb: "sign in", Object: "from " + from, Outcome: Refused}); noteErr != nil {
 			return "", store.Token{}, noteErr
 		}
 		return "", store.Token{}, ErrSignIn
 	}
 	d.gate.passed(keys[0])
-	if err := d.Note(ctx, name, "sign in", "from "+from, Done, ""); err != nil {
+	if err := d.Note(ctx, store.AuditLine{Subject: name, Verb: "sign in", Object: "from " + from, Outcome: Done}); err != nil {
 		return "", store.Token{}, err
 	}
 	return d.store.CreateBoundedToken(ctx, "session", sched.Subject(name),
@@ -190,7 +190,7 @@ func (d *Directory) CreateToken(ctx context.Context, user, name string, scope id
 	if n := len(d.Tokens(user)); n >= maxTokens {
 		return "", store.Token{}, problem(ErrExists, "%s has %d tokens, the most that are allowed: revoke one", user, n)
 	}
-	if err := d.Note(ctx, user, "create token", name, Done, ""); err != nil {
+	if err := d.Note(ctx, store.AuditLine{Subject: user, Verb: "create token", Object: name, Outcome: Done}); err != nil {
 		return "", store.Token{}, err
 	}
 	return d.store.CreateBoundedToken(ctx, name, sched.Subject(user),
@@ -211,7 +211,7 @@ func (d *Directory) Revoke(ctx context.Context, by, user, id string) error {
 	if i < 0 {
 		return problem(ErrNotFound, "there is no token %q", clip(id))
 	}
-	if err := d.Note(ctx, by, "revoke token", id, Done, ""); err != nil {
+	if err := d.Note(ctx, store.AuditLine{Subject: by, Verb: "revoke token", Object: id, Outcome: Done}); err != nil {
 		return err
 	}
 	_, err := d.store.RevokeToken(ctx, id)

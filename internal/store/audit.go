@@ -30,11 +30,6 @@ func (l *AuditLine) link(before digest) digest {
 	return sumOf(before[:], own[:])
 }
 
-// Audit adds lines to the audit log, in one transaction.
-func (s *Store) Audit(ctx context.Context, lines []AuditLine) error {
-	return s.PutObjects(ctx, nil, lines)
-}
-
 // addAudit adds lines behind the last one.
 func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) error {
 	if len(lines) == 0 {

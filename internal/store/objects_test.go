@@ -63,10 +63,10 @@ func TestAuditIsChained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			if err := s.Audit(ctx, []AuditLine{{Time: 5, Subject: "alice", Verb: "stop", Object: "job 3", Outcome: "done"}}); err != nil {
+			if err := s.PutObjects(ctx, nil, []AuditLine{{Time: 5, Subject: "alice", Verb: "stop", Object: "job 3", Outcome: "done"}}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Audit(ctx, []AuditLine{{Subject: "bob", Outcome: "refused", Detail: "why"}, {Subject: "eve", Outcome: "done"}}); err != nil {
+			if err := s.PutObjects(ctx, nil, []AuditLine{{Subject: "bob", Outcome: "refused", Detail: "why"}, {Subject: "eve", Outcome: "done"}}); err != nil {
 				t.Fatal(err)
 			}
 			s.Close()
