@@ -18,7 +18,7 @@ func jobNames(ctx context.Context, c *rest.Client) ([]string, error) {
 	list, err := c.Jobs(ctx, rest.JobQuery{Limit: 200})
 	var out []string
 	for _, j := range list.Jobs {
-		out = append(out, string(j.Name))
+		out = append(out, j.Ref)
 	}
 	return out, err
 }

@@ -23,10 +23,12 @@ func (a *app) jobCommand() *cobra.Command {
 	c := noun("job", "Jobs: submit, watch, explain, stop",
 		a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobStop(), a.jobExplain(), a.jobWait(), a.jobEvents(),
 		jobExec(a), jobPortForward(a))
+	c.Long = `Submit, watch, explain and stop jobs. JOB is a job's number; or NAME, a job of your own, the one that
+has not ended or else the last of that name; or USER~NAME, the same of any user.`
 	return c
 }
 
-// withJob makes a command about one job, which may be named by number or name.
+// withJob makes a command about one job: its number, the name of the caller's own job, or USER~NAME.
 func (a *app) withJob(c *cobra.Command, do func(ctx context.Context, client *rest.Client, ref string) error) *cobra.Command {
 	c.Args = args(cobra.ExactArgs(1))
 	c.ValidArgsFunction = a.complete(jobNames)
@@ -274,7 +276,7 @@ func (a *app) waitFor(ctx context.Context, client *rest.Client, ref string) (res
 
 // ending is one sentence on how a job ended.
 func ending(j *rest.Job) string {
-	text := fmt.Sprintf("job %s (%d) %s", j.Name, j.ID, strings.ToLower(string(j.Phase)))
+	text := fmt.Sprintf("job %s (%d) %s", j.Ref, j.ID, strings.ToLower(string(j.Phase)))
 	if j.Exit != nil && j.Phase == sched.Failed {
 		text += ", " + exitText(j.Exit)
 	}
@@ -320,7 +322,7 @@ func (a *app) jobStop() *cobra.Command {
 				return err
 			}
 		}
-		return a.show(out, func(t *table) { t.line("job %s (%d): stop asked", j.Name, j.ID) })
+		return a.show(out, func(t *table) { t.line("job %s (%d): stop asked", j.Ref, j.ID) })
 	})
 }
 

@@ -33,7 +33,7 @@ of a job that is not submitted.`},
 }
 
 func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
-	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Name, ex.Job, ex.VC, ex.Phase)
+	head := fmt.Sprintf("job %s (%d) in virtual cluster %s: %s", ex.Ref, ex.Job, ex.VC, ex.Phase)
 	if ex.Position > 0 {
 		head += fmt.Sprintf(", number %d of %s there", ex.Position, waiting(ex))
 	}
@@ -47,8 +47,9 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 	if note := a.noteText(ex.Note); note != "" {
 		t.line("  its policy notes: %s", note)
 	}
+	names := namesOf(ex)
 	for i := range ex.Shares {
-		a.drawShare(t, &ex.Shares[i])
+		a.drawShare(t, &ex.Shares[i], names)
 	}
 	switch {
 	case ex.Demoted:
@@ -117,7 +118,7 @@ func (t *table) ended(j *sched.JobStatus) {
 			continue
 		}
 		if failed++; failed > maxFailed {
-			t.line("  and more: see comb job get %s", j.Name)
+			t.line("  and more: see comb job get %d", j.ID)
 			return
 		}
 		t.line("  task %s-%d on %s: %s; its log: comb job logs --task %s-%d %d", k.Role, k.Index, k.Node, exitText(k.Exit), k.Role, k.Index, j.ID)
@@ -191,10 +192,10 @@ func (a *app) noteText(note string) string {
 }
 
 // drawShare says with whom a gang shares its GPUs and whose turn it is.
-func (a *app) drawShare(t *table, g *sched.GangShare) {
+func (a *app) drawShare(t *table, g *sched.GangShare, names map[sched.JobID]rest.NamedJob) {
 	var with []string
 	for i := range g.With {
-		with = append(with, fmt.Sprintf("%s (%d)", g.With[i].Name, g.With[i].Job))
+		with = append(with, fmt.Sprintf("%s (%d)", names[g.With[i].Job].Ref, g.With[i].Job))
 	}
 	others := strings.Join(with, ", ")
 	switch {
@@ -207,19 +208,25 @@ func (a *app) drawShare(t *table, g *sched.GangShare) {
 	}
 }
 
-// drawReasons shows why gangs wait, what would help, and when they start.
-func (a *app) drawReasons(t *table, ex *rest.Explanation) {
+// namesOf are the jobs that an explanation names, as its reader calls them.
+func namesOf(ex *rest.Explanation) map[sched.JobID]rest.NamedJob {
 	names := map[sched.JobID]rest.NamedJob{}
 	for _, n := range ex.Names {
 		names[n.ID] = n
 	}
+	return names
+}
+
+// drawReasons shows why gangs wait, what would help, and when they start.
+func (a *app) drawReasons(t *table, ex *rest.Explanation) {
+	names := namesOf(ex)
 	for i := range ex.Gangs {
 		a.drawGang(t, &ex.Gangs[i], names)
 	}
 	a.drawStanding(t, "ahead of it", ex.Ahead)
 	a.drawStanding(t, "in the way", ex.Blockers)
 	if ex.Estimate != nil {
-		a.drawEstimate(t, ex.Estimate)
+		a.drawEstimate(t, ex.Estimate, names)
 	}
 }
 
@@ -310,7 +317,7 @@ func (a *app) brief(j *sched.JobBrief) string {
 	return text
 }
 
-func (a *app) drawEstimate(t *table, e *sched.Estimate) {
+func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]rest.NamedJob) {
 	switch {
 	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
 		t.line("  estimated start: %s to %s", a.when(e.Earliest), a.when(e.Latest))
@@ -336,7 +343,7 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate) {
 			t.line("    after these ends:")
 		}
 		if e.Latest != 0 {
-			t.line("      %s (%d) %s, by %s", end.Name, end.Job, a.when(end.At), end.Basis)
+			t.line("      %s (%d) %s, by %s", names[end.Job].Ref, end.Job, a.when(end.At), end.Basis)
 		}
 	}
 }
@@ -382,7 +389,7 @@ func blockers(ids []sched.JobID, names map[sched.JobID]rest.NamedJob) string {
 			break
 		}
 		if n, ok := names[id]; ok {
-			out = append(out, fmt.Sprintf("%s (%d, %s)", n.Name, id, n.VC))
+			out = append(out, fmt.Sprintf("%s (%d, %s)", n.Ref, id, n.VC))
 		} else {
 			out = append(out, number(id))
 		}

@@ -69,9 +69,9 @@ a terminal; of several tasks in a file or a pipe each of its states is a line.`,
 			return err
 		}
 		if !hasRun(&j) {
-			text := "no task of job " + string(j.Name) + " has started yet"
+			text := "no task of job " + j.Ref + " has started yet"
 			if j.Phase.Ended() {
-				text = "no task of job " + string(j.Name) + " ever started"
+				text = "no task of job " + j.Ref + " ever started"
 			}
 			if j.Reason != nil {
 				text += ": " + j.Reason.Message
@@ -80,7 +80,7 @@ a terminal; of several tasks in a file or a pipe each of its states is a line.`,
 		}
 		err = a.logs(ctx, client, &j, l)
 		if rest.CodeOf(err) == rest.CodeNotFound && !errors.As(err, &hint{}) {
-			return hint{err, "see: comb job get " + string(j.Name)} // the job is known: no other name is meant
+			return hint{err, "see: comb job get " + j.Ref} // the job is known: no other name is meant
 		}
 		return err
 	})
@@ -98,7 +98,7 @@ func (a *app) logs(ctx context.Context, client *rest.Client, j *rest.Job, l logF
 		return err
 	}
 	if l.follow && len(tasks) > maxFollowed {
-		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Name, len(tasks), maxFollowed)
+		return fmt.Errorf("job %s has %d tasks: name one with --task; at most %d are followed at once", j.Ref, len(tasks), maxFollowed)
 	}
 	onto := lines.NewScreen(terminal(a.out), terminal(a.errs))
 	var wg sync.WaitGroup
@@ -159,7 +159,7 @@ func chosen(j *rest.Job, name string) ([]sched.TaskStatus, error) {
 			return []sched.TaskStatus{t}, nil
 		}
 	}
-	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Name, name)), "it has " + attach.Names(j.Tasks)}
+	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Ref, name)), "it has " + attach.Names(j.Tasks)}
 }
 
 // logTail prints one stream of one task, attempt after attempt when it follows.

@@ -21,7 +21,7 @@ func (a *app) drawJobs(t *table, list []rest.Job) {
 	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "WAIT/RUN", "LEFT", "SUBMITTED")
 	for i := range list {
 		j := &list[i]
-		t.row(string(j.Name), number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
+		t.row(j.Ref, number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
 			reason(j), number(j.GPUs), tasksText(j), a.waitRun(j), leftText(j.Outlook, a.now(), true), a.when(j.Submitted))
 	}
 }
@@ -343,7 +343,7 @@ func (a *app) jobEvents() *cobra.Command {
 		}
 		told := newNarrator(&j, func(id sched.JobID) (string, error) {
 			other, err := client.Job(ctx, rest.JobRef(id))
-			return string(other.Name), err
+			return other.Ref, err
 		})
 		ref = rest.JobRef(j.ID) // a name may get a new owner while it is followed
 		if follow {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
@@ -35,8 +37,19 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "ran": ranFor},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "ran": ranFor, "token": tokenOf},
 	})
+}
+
+// tokenOf makes a data directory, and in a file a token of a user: token DIR USER FILE.
+func tokenOf(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	s, err := store.Open(ctx, ts.MkAbs(args[0]), store.Options{Now: wallTime()})
+	ts.Check(err)
+	text, _, err := s.CreateToken(ctx, "test", sched.Subject(args[1]), wallTime())
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text+"\n"), 0o600))
+	ts.Check(s.Close())
 }
 
 // untilServing waits until the file in which a server says where it is is there.

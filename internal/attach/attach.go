@@ -147,13 +147,13 @@ func Only(j *rest.Job, tasks []sched.TaskStatus) (task rest.TaskName, next strin
 	case len(run) == 1:
 		return task, "", nil
 	case len(run) > 1:
-		return task, "name one with --task " + Names(run[:1]), fmt.Errorf("%d tasks of job %s run: %s", len(run), j.Name, Names(run))
+		return task, "name one with --task " + Names(run[:1]), fmt.Errorf("%d tasks of job %s run: %s", len(run), j.Ref, Names(run))
 	}
-	text := fmt.Sprintf("no task of job %s runs", j.Name)
+	text := fmt.Sprintf("no task of job %s runs", j.Ref)
 	if len(tasks) == 1 && len(j.Tasks) > 1 {
-		text = fmt.Sprintf("task %s-%d of job %s does not run", tasks[0].Role, tasks[0].Index, j.Name)
+		text = fmt.Sprintf("task %s-%d of job %s does not run", tasks[0].Role, tasks[0].Index, j.Ref)
 	}
-	return task, "see: comb job get " + string(j.Name), rest.NewProblem(http.StatusConflict, rest.CodeConflict, text)
+	return task, "see: comb job get " + j.Ref, rest.NewProblem(http.StatusConflict, rest.CodeConflict, text)
 }
 
 // Forward listens on the first port of this machine's loopback, and carries what connects there to the second port, a

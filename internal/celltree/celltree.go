@@ -107,7 +107,7 @@ func (d *cellTree) job(id sched.JobID) string {
 		return ""
 	}
 	if n, ok := d.names[id]; ok {
-		return fmt.Sprintf("%s (%d)", n.Name, id)
+		return fmt.Sprintf("%s (%d)", n.Ref, id)
 	}
 	return fmt.Sprint(int64(id))
 }

@@ -3,6 +3,8 @@ package rest
 import (
 	"encoding/json"
 	"regexp"
+	"strings"
+	"unicode"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
@@ -27,6 +29,19 @@ const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_.~-]{0,254}$`
 // ValidName reports whether a name matches NamePattern.
 func ValidName(name string) bool {
 	return regexp.MustCompile(NamePattern).MatchString(name)
+}
+
+// SplitRef takes apart what names a job in paths and in what users write: its number, its
+// NAME, which is one of the caller's own jobs (user is ""), or USER~NAME. No user has a ~ in
+// its name, so it is cut at the first one. It is false for what names nothing.
+func SplitRef(ref string) (user sched.Subject, name sched.JobName, ok bool) {
+	before, after, cut := strings.Cut(ref, "~")
+	if !cut {
+		return "", sched.JobName(ref), ValidName(ref)
+	}
+	odd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	ok = before != "" && len(before) <= 255 && !strings.ContainsFunc(before, odd) && ValidName(after)
+	return sched.Subject(before), sched.JobName(after), ok
 }
 
 // Info says what answers.
@@ -123,6 +138,7 @@ type Validated struct {
 // Job is a job's status and, when it waits, why.
 type Job struct {
 	sched.JobStatus
+	Ref    string        `json:"ref" doc:"What its reader calls it: its name if it is the reader's own job, else USER~NAME"`
 	Reason *sched.Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
 	// CheckpointDir is not in lists.
 	CheckpointDir string `json:"checkpoint_dir,omitempty" doc:"Where its tasks save their work (COMB_CHECKPOINT_DIR), on the server's machine; not in lists"`
@@ -167,6 +183,7 @@ type Done struct {
 // Explanation is the core's, with the blockers' names.
 type Explanation struct {
 	sched.Explanation
+	Ref    string           `json:"ref" doc:"What its reader calls the job"`
 	Status *sched.JobStatus `json:"status,omitempty" doc:"Of a job that runs, is being stopped, or has ended"`
 	Names  []NamedJob       `json:"names,omitempty" doc:"The jobs that reasons name"`
 }
@@ -175,6 +192,8 @@ type Explanation struct {
 type NamedJob struct {
 	ID   sched.JobID   `json:"id"`
 	Name sched.JobName `json:"name"`
+	User sched.Subject `json:"user"`
+	Ref  string        `json:"ref" doc:"What its reader calls it: NAME or USER~NAME"`
 	VC   cell.VCName   `json:"vc"`
 }
 

@@ -46,7 +46,7 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 	if s.cl.SpaceOf(c.Job.VC) == cell.None {
 		return nil, Answer{}, refuse(Invalid, "there is no virtual cluster %q; there are: %s", c.Job.VC, strings.Join(s.vcNames(), ", "))
 	}
-	if id, ok := s.ByName(c.Job.Name); ok {
+	if id, ok := s.ByName(c.Job.User, c.Job.Name); ok {
 		return nil, Answer{}, refuse(Conflict, "job %q (id %d) has not ended yet: stop it first, or choose another name", c.Job.Name, id)
 	}
 	if s.slots.N >= maxWaiting {

@@ -131,6 +131,7 @@ const (
 type RunningEffect struct {
 	Attempt AttemptID   `json:"attempt"`
 	Name    JobName     `json:"name"`
+	User    Subject     `json:"user"`
 	VC      cell.VCName `json:"vc"` // afterwards
 	Fate    Fate        `json:"fate"`
 	Lost    int32       `json:"lost,omitempty"`    // leaves that the configuration lacks
@@ -143,6 +144,7 @@ type RunningEffect struct {
 type WaitingEffect struct {
 	Job     JobID       `json:"job"`
 	Name    JobName     `json:"name"`
+	User    Subject     `json:"user"`
 	VC      cell.VCName `json:"vc"`
 	Fate    Fate        `json:"fate"`
 	Already bool        `json:"already,omitempty"` // it could not start before either
@@ -179,7 +181,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	p.Running = s.runningEffects(ch, after)
 	p.Waiting = s.waitingEffects(after)
 	if s.cfg != nil { // before the first, everything is new
-		p.Effects = p.sentences()
+		p.Effects = p.sentences(ch.ev.Meta.Subject)
 	}
 	return p
 }
@@ -190,7 +192,7 @@ func (s *State) unmoved() []RunningEffect {
 	for _, slot := range s.carryOrder() {
 		a := &s.attempts[slot]
 		j := &s.jobs[a.job]
-		e := RunningEffect{Attempt: a.id, Name: j.spec.Name, VC: j.spec.VC, Fate: Keeps}
+		e := RunningEffect{Attempt: a.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Fate: Keeps}
 		if a.orphaned {
 			e.Fate, e.Already = Drains, true
 			e.Lost = lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
@@ -217,14 +219,14 @@ func (s *State) runningEffects(ch *change, after *State) []RunningEffect {
 	for _, e := range ch.events {
 		if u, ok := e.(Unreserved); ok {
 			j := s.find(u.Attempt.Job)
-			out = append(out, RunningEffect{Attempt: u.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: WaitsAgain})
+			out = append(out, RunningEffect{Attempt: u.Attempt, Name: j.spec.Name, User: j.spec.User, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: WaitsAgain})
 		}
 	}
 	for i := range ch.ev.Moves {
 		m := &ch.ev.Moves[i]
 		a := s.live(m.Attempt)
 		j := &s.jobs[a.job]
-		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
+		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, User: j.spec.User, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
 		e.Lost = lostOf(j, a, m.Placement.Tasks)
 		if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && s.neverFits(j, g) == nil {
 			if why := after.neverFits(after.find(j.id), g); why != nil {
@@ -289,22 +291,22 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 		then = cmp.Or(then, s.neverFits(was, g))
 		booked = booked || rare(was.gangs[g].odd).booked != nil
 	}
-	e := WaitingEffect{Job: is.id, Name: is.spec.Name, VC: is.spec.VC, Fate: NeverStarts, Already: then != nil}
+	e := WaitingEffect{Job: is.id, Name: is.spec.Name, User: is.spec.User, VC: is.spec.VC, Fate: NeverStarts, Already: then != nil}
 	switch {
 	case now != nil:
 		e.Reason = now.Message
 		return e, true
 	case then != nil:
-		return WaitingEffect{Job: e.Job, Name: e.Name, VC: e.VC, Fate: CanStart}, true
+		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: CanStart}, true
 	case booked && !vcConfig(after.cfg, is.spec.VC).books():
-		return WaitingEffect{Job: e.Job, Name: e.Name, VC: e.VC, Fate: Unbooked}, true
+		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: Unbooked}, true
 	}
 	return e, false
 }
 
 // sentences says a plan in words, one line for each effect; equal ones of many
 // jobs share a line.
-func (p *ConfigPlan) sentences() []string {
+func (p *ConfigPlan) sentences(reader Subject) []string {
 	var out []string
 	for i := range p.Chains {
 		out = append(out, p.Chains[i].lines()...)
@@ -320,15 +322,15 @@ func (p *ConfigPlan) sentences() []string {
 		out = append(out, halfLifeText(r))
 	}
 	out = append(append(out, throughputSentences(p.Throughputs)...), p.Storages...)
-	out = append(out, p.runningSentences()...)
+	out = append(out, p.runningSentences(reader)...)
 	for _, w := range p.Waiting {
 		switch {
 		case w.Fate == CanStart:
-			out = append(out, fmt.Sprintf("job %s, which waits, could never start and now can", w.Name))
+			out = append(out, fmt.Sprintf("job %s, which waits, could never start and now can", w.Name.To(reader, w.User)))
 		case w.Fate == Unbooked:
-			out = append(out, fmt.Sprintf("job %s, which waits, loses the cells that were booked for it: %s has no backfill any more", w.Name, w.VC))
+			out = append(out, fmt.Sprintf("job %s, which waits, loses the cells that were booked for it: %s has no backfill any more", w.Name.To(reader, w.User), w.VC))
 		case !w.Already:
-			out = append(out, fmt.Sprintf("job %s, which waits, can never start: %s", w.Name, strings.TrimPrefix(w.Reason, "it can never start: ")))
+			out = append(out, fmt.Sprintf("job %s, which waits, can never start: %s", w.Name.To(reader, w.User), strings.TrimPrefix(w.Reason, "it can never start: ")))
 		}
 	}
 	if len(out) == 0 {
@@ -337,7 +339,7 @@ func (p *ConfigPlan) sentences() []string {
 	return out
 }
 
-func (p *ConfigPlan) runningSentences() []string {
+func (p *ConfigPlan) runningSentences(reader Subject) []string {
 	var out []string
 	keep := 0
 	for _, r := range p.Running {
@@ -346,20 +348,20 @@ func (p *ConfigPlan) runningSentences() []string {
 			keep++
 		case r.Already: // nothing changes for it
 		case r.Fate == Drains:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there", r.Name, r.Attempt, lostText(r.Lost)))
+			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there", r.Name.To(reader, r.User), r.Attempt, lostText(r.Lost)))
 		case r.Fate == DrainsLazily:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", r.Name, r.Attempt, lostText(r.Lost), r.VC))
+			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", r.Name.To(reader, r.User), r.Attempt, lostText(r.Lost), r.VC))
 		case r.Fate == Opportunistic:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", r.Name, r.Attempt, r.VC))
+			out = append(out, fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", r.Name.To(reader, r.User), r.Attempt, r.VC))
 		case r.Fate == WaitsAgain:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) was promised cells: it is planned anew", r.Name, r.Attempt))
+			out = append(out, fmt.Sprintf("job %s (attempt %v) was promised cells: it is planned anew", r.Name.To(reader, r.User), r.Attempt))
 		}
 	}
-	said := map[JobName]bool{}
+	said := map[JobID]bool{}
 	for _, r := range p.Running {
-		if r.Never != "" && !said[r.Name] {
-			said[r.Name] = true
-			out = append(out, fmt.Sprintf("job %s, which runs, could not start again: %s", r.Name, strings.TrimPrefix(r.Never, "it can never start: ")))
+		if r.Never != "" && !said[r.Attempt.Job] {
+			said[r.Attempt.Job] = true
+			out = append(out, fmt.Sprintf("job %s, which runs, could not start again: %s", r.Name.To(reader, r.User), strings.TrimPrefix(r.Never, "it can never start: ")))
 		}
 	}
 	if keep > 0 {

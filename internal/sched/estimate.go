@@ -271,9 +271,9 @@ func (f *forward) against(was *State, j *job) string {
 			behind = true
 		case (o.spec.Priority < cell.MinGuaranteed) != (j.spec.Priority < cell.MinGuaranteed): // another queue
 		case behind && at > 0 && at < f.at:
-			sooner = append(sooner, string(o.spec.Name))
+			sooner = append(sooner, o.spec.Name.To(j.spec.User, o.spec.User))
 		case !behind && (at == 0 || at > f.at):
-			later = append(later, string(o.spec.Name))
+			later = append(later, o.spec.Name.To(j.spec.User, o.spec.User))
 		}
 	}
 	var texts []string
@@ -315,7 +315,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 			}
 			if span := f.span(&f.attempts[at]); span.late == 0 {
 				ids = append(ids, b)
-				whys = append(whys, fmt.Sprintf("job %s %s", h.spec.Name, span.why))
+				whys = append(whys, fmt.Sprintf("job %s %s", h.spec.Name.To(j.spec.User, h.spec.User), span.why))
 			}
 		}
 	}

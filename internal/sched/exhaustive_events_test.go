@@ -31,7 +31,7 @@ func fact(name string, f sched.Fact) event {
 func (x *explorer) events(s *sched.State) []event {
 	var out []event
 	for _, j := range x.jobs {
-		if id, known := s.ByName(j.Name); known {
+		if id, known := s.ByName(j.User, j.Name); known {
 			out = append(out, event{"stop " + string(j.Name), func(s *sched.State) []sched.Event { return command(s, sched.Stop{Job: id}) }})
 		} else {
 			out = append(out, event{fmt.Sprintf("submit %s vc=%s prio=%d w=%dx%d", j.Name, j.VC, j.Priority, j.Roles[0].Tasks, j.Roles[0].Leaves),

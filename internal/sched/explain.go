@@ -371,15 +371,15 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 			r.Jobs = append(r.Jobs, v.Job)
 		}
 	}
-	return r.say(WaitingPreemption, "its cells are reserved; it starts when %s %s stopped", s.jobList(r.Jobs), have(r.Jobs))
+	return r.say(WaitingPreemption, "its cells are reserved; it starts when %s %s stopped", s.jobList(s.jobs[a.job].spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
 }
 
-// have is the verb of jobs that did something.
-func have(ids []JobID) string {
+// verb is that of a sentence about one job or many.
+func verb(ids []JobID, one, many string) string {
 	if len(ids) > 1 {
-		return "have"
+		return many
 	}
-	return "has"
+	return one
 }
 
 // aheadReason: there is room, but the order gives it to somebody else.
@@ -399,7 +399,7 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 		if slices.Equal(kept, []JobID{j.id}) {
 			return r.say(PriorityAhead, "it would fit, but its cells are kept for another gang of its job, which was booked first")
 		}
-		return r.say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(kept), j.spec.VC)
+		return r.say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(j.spec.User, kept), j.spec.VC)
 	}
 	if at := s.paced(j); len(r.Jobs) == 0 && at > 0 {
 		r.Until = at
@@ -408,11 +408,7 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	if len(r.Jobs) == 0 {
 		return r.say(NotYetDecided, "it fits and starts with the next decision")
 	}
-	verb := "stands"
-	if len(r.Jobs) > 1 {
-		verb = "stand"
-	}
-	return r.say(PriorityAhead, "it would fit, but %s %s before it in the order of %s", s.jobList(r.Jobs), verb, j.spec.VC)
+	return r.say(PriorityAhead, "it would fit, but %s %s before it in the order of %s", s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "stands", "stand"), j.spec.VC)
 }
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
@@ -438,10 +434,10 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 	case r.Free < r.Need && guaranteed:
 		besides := ""
 		if len(others) > 0 {
-			besides = fmt.Sprintf("; the nodes that it may use are in use by %s, too", s.jobList(others))
+			besides = fmt.Sprintf("; the nodes that it may use are in use by %s, too", s.jobList(j.spec.User, others))
 		}
 		return r.say(VCBusy, "%s needs %s; of what %s is guaranteed, %s; %s%s", s.shapeText(j, g), r.Asks,
-			j.spec.VC, isFree(r.Rooms), s.usedBy(own), besides)
+			j.spec.VC, isFree(r.Rooms), s.usedBy(j, own), besides)
 	case r.Free < r.Need:
 		return r.say(ClusterBusy, "%s needs %s; of the cluster %s; as an opportunistic job it takes what others leave",
 			s.shapeText(j, g), r.Asks, isFree(r.Rooms))
@@ -451,14 +447,14 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 		where = " on the nodes that it may use"
 	}
 	return r.say(Fragmented, "%s needs %s; %s, but not in that shape%s; %s%s", s.shapeText(j, g), r.Asks,
-		isFree(r.Rooms), where, s.usedBy(r.Jobs), s.movesText(j.spec.VC))
+		isFree(r.Rooms), where, s.usedBy(j, r.Jobs), s.movesText(j.spec.VC))
 }
 
-func (s *State) usedBy(jobs []JobID) string {
+func (s *State) usedBy(j *job, jobs []JobID) string {
 	if len(jobs) == 0 {
 		return "the rest is in use"
 	}
-	return "in use by " + s.jobList(jobs)
+	return "in use by " + s.jobList(j.spec.User, jobs)
 }
 
 // pinAround returns the pinned cell of a VC that a leaf is in, "" if none.
@@ -484,7 +480,8 @@ func nodeList(ns []cell.NodeName) string {
 	return strings.Join(out, ", ")
 }
 
-func (s *State) jobList(ids []JobID) string {
+// jobList names jobs to a reader.
+func (s *State) jobList(reader Subject, ids []JobID) string {
 	if len(ids) == 0 {
 		return "no job"
 	}
@@ -492,7 +489,7 @@ func (s *State) jobList(ids []JobID) string {
 	for _, id := range ids {
 		name := fmt.Sprintf("job %d", id)
 		if j := s.find(id); j != nil {
-			name = string(j.spec.Name)
+			name = j.spec.Name.To(reader, j.spec.User)
 		}
 		out = append(out, name)
 	}

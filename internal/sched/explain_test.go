@@ -469,7 +469,7 @@ func TestCostOfExplain(t *testing.T) {
 	}
 	w.s.Decide(w.now)
 	for _, name := range []sched.JobName{"wait0", "wait20", "wait999"} {
-		id, _ := w.s.ByName(name)
+		id, _ := w.s.ByName("u", name)
 		begin := time.Now()
 		w.s.Why(id)
 		why := time.Since(begin)

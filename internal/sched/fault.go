@@ -35,7 +35,7 @@ func (s *State) faultReason(j *job, g int32) (Reason, bool) {
 	}
 	by := s.heldBy(j, g)
 	r.Jobs = by
-	return r.say(HeldUnknown, "it would fit, but nothing proves whether tasks of %s still live, and their cells stay held until that is known", s.jobList(by)), true
+	return r.say(HeldUnknown, "it would fit, but nothing proves whether tasks of %s still live, and their cells stay held until that is known", s.jobList(j.spec.User, by)), true
 }
 
 // fault says what keeps a gang that does not fit from its cells: what, taken away,

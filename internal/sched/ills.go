@@ -123,7 +123,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 		holders = holders[:min(len(holders), maxNamed)]
 		slices.Sort(holders)
 	}
-	code, text := BadHardware, s.illText(ill.nodes, ill.drainers, holders, crowded)
+	code, text := BadHardware, s.illText(j, ill.nodes, ill.drainers, holders, crowded)
 	if len(r.Nodes) == 0 && len(ill.drainers) > 0 {
 		code = Draining
 	}
@@ -137,22 +137,19 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 
 // illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
 // out besides, the jobs that hold what it could use: then no part of that is enough.
-func (s *State) illText(bad []int32, drainers, holders []JobID, crowded bool) string {
-	lacks := ", which runs on devices that the configuration lacks"
-	if len(drainers) > 1 {
-		lacks = ", which run on devices that the configuration lacks"
-	}
+func (s *State) illText(j *job, bad []int32, drainers, holders []JobID, crowded bool) string {
+	lacks := ", which " + verb(drainers, "runs", "run") + " on devices that the configuration lacks"
 	var ifs, inWay []string
 	if len(holders) > 0 {
-		inWay = append(inWay, s.jobList(holders))
+		inWay = append(inWay, s.jobList(j.spec.User, holders))
 	}
 	if len(bad) > 0 || len(drainers) == 0 {
 		what := outOfService(s.cl, s.leaves, bad)
 		ifs, inWay = append(ifs, what+" were in service"), append(inWay, what)
 	}
 	if len(drainers) > 0 {
-		ifs = append(ifs, s.jobList(drainers)+" had ended"+lacks)
-		inWay = append(inWay, s.jobList(drainers)+lacks)
+		ifs = append(ifs, s.jobList(j.spec.User, drainers)+" had ended"+lacks)
+		inWay = append(inWay, s.jobList(j.spec.User, drainers)+lacks)
 	}
 	switch {
 	case !crowded:

@@ -43,9 +43,18 @@ type JobID int64
 // Before implements heap.Item: the earlier accepted job comes out first.
 func (id JobID) Before(other JobID) bool { return id < other }
 
-// JobName is what the user calls a job. It is unique among the jobs that have
-// not ended; when a job ended, its name may be used again.
+// JobName is what a user calls a job. It is unique among the jobs of that user that
+// have not ended; when a job ended, its name may be used again.
 type JobName string
+
+// To is how the job of a user is called where a reader meets it: NAME by its own user,
+// USER~NAME by everybody else.
+func (n JobName) To(reader, user Subject) string {
+	if reader == user {
+		return string(n)
+	}
+	return string(user) + "~" + string(n)
+}
 
 // Subject is who gave a command: a user, or "system".
 type Subject string

@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/mix"
 )
 
-// nameTable finds the slots of the jobs that have not ended by name. It keeps hashes
+// nameTable finds the slots of the jobs that have not ended by user and name. It keeps hashes
 // and no names: these are read in the jobs, only where hashes agree, and a job that
 // ends is taken out by its hash and slot. Names are chosen by strangers, who could
 // choose such as stand in one long row if they knew how they are hashed: so that
@@ -33,9 +33,15 @@ func (t *nameTable) rekey(now Time, seq uint64) {
 	t.key = (hi ^ lo) | 1
 }
 
-// hash folds the halves of products with the key onto each other, eight bytes at a time.
-func (t *nameTable) hash(name JobName) uint32 {
-	s, h := string(name), t.key^uint64(len(name))
+// hash is that of a user's name, in one row: how long the user is tells a~bc from ab~c.
+func (t *nameTable) hash(user Subject, name JobName) uint32 {
+	h := t.fold(t.fold(t.key^uint64(len(name))^uint64(len(user))<<32, string(user)), string(name))
+	hi, lo := bits.Mul64(h, 0x94D049BB133111EB)
+	return uint32(hi ^ lo)
+}
+
+// fold folds the halves of products with the key onto each other, eight bytes at a time.
+func (t *nameTable) fold(h uint64, s string) uint64 {
 	for ; len(s) > 8; s = s[8:] {
 		hi, lo := bits.Mul64(h^(mix.Four(s)<<32|mix.Four(s[4:])), t.key)
 		h = hi ^ lo
@@ -45,39 +51,33 @@ func (t *nameTable) hash(name JobName) uint32 {
 		x = x<<8 | uint64(s[i])
 	}
 	hi, lo := bits.Mul64(h^x, t.key)
-	hi, lo = bits.Mul64(hi^lo, 0x94D049BB133111EB)
-	return uint32(hi ^ lo)
+	return hi ^ lo
 }
 
-// get returns the slot of the job of a name; false when there is none.
-func (t *nameTable) get(name JobName, jobs []job) (int32, bool) {
+// get returns the slot of the job of that name of a user; false when there is none.
+func (t *nameTable) get(user Subject, name JobName, jobs []job) (int32, bool) {
 	if len(t.Cells) == 0 {
 		return none, false
 	}
-	return t.find(t.hash(name), name, jobs)
-}
-
-func (t *nameTable) find(hash uint32, name JobName, jobs []job) (int32, bool) {
+	hash := t.hash(user, name)
 	for i := t.Home(hash); t.Cells[i].slot != 0; i = t.After(i) {
-		if c := t.Cells[i]; c.hash == hash && jobs[c.slot-1].spec.Name == name {
+		if c := t.Cells[i]; c.hash == hash && jobs[c.slot-1].spec.Name == name && jobs[c.slot-1].spec.User == user {
 			return c.slot - 1, true
 		}
 	}
 	return none, false
 }
 
-// put adds a job, in place of any other of its name. The event with that time and
+// put adds a job, in place of any other of its user and name. The event with that time and
 // number did it.
 func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
 	if t.N == 0 {
 		t.rekey(now, seq)
 	}
 	j := &jobs[slot]
-	j.named = t.hash(j.spec.Name)
-	if t.N > 0 {
-		if was, ok := t.find(j.named, j.spec.Name, jobs); ok {
-			t.remove(&jobs[was], was)
-		}
+	j.named = t.hash(j.spec.User, j.spec.Name)
+	if was, ok := t.get(j.spec.User, j.spec.Name, jobs); ok {
+		t.remove(&jobs[was], was)
 	}
 	t.Add(nameCell{j.named, slot + 1})
 }

@@ -16,6 +16,7 @@ import (
 // waits is what is told of one job that waits.
 type waits struct {
 	name     sched.JobName
+	user     sched.Subject
 	queue    string // its VC, and whether it borrows
 	priority cell.Priority
 	position int32
@@ -56,10 +57,10 @@ func TestPositionAgreesWithEstimate(t *testing.T) {
 // agree compares what is told of a job and of another one that stands behind it.
 func agree(a, b *waits) error {
 	overtakes := b.start < a.start
-	if named := names(a.order, "after ", b.name); named != overtakes {
+	if named := names(a.order, "after ", b.name.To(a.user, b.user)); named != overtakes {
 		return fmt.Errorf("the estimate of %s names %s as sooner: %v, and it is: %v", a.name, b.name, named, overtakes)
 	}
-	if named := names(b.order, "before ", a.name); named != overtakes {
+	if named := names(b.order, "before ", a.name.To(b.user, a.user)); named != overtakes {
 		return fmt.Errorf("the estimate of %s names %s as later: %v, and it is: %v", b.name, a.name, named, overtakes)
 	}
 	if b.reason == sched.WaitingPreemption && a.reason != b.reason && a.priority == b.priority {
@@ -69,10 +70,10 @@ func agree(a, b *waits) error {
 }
 
 // names reports whether the part of a text that begins so names a job.
-func names(text, begins string, name sched.JobName) bool {
+func names(text, begins, name string) bool {
 	for part := range strings.SplitSeq(text, "; ") {
 		if rest, ok := strings.CutPrefix(part, begins); ok {
-			return slices.Contains(strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == ',' }), string(name))
+			return slices.Contains(strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == ',' }), name)
 		}
 	}
 	return false
@@ -97,7 +98,7 @@ func crowd(t *testing.T, r *rand.Rand) (out []waits) {
 	for _, j := range w.s.Jobs() {
 		est, ok := w.s.Estimate(j.ID, nil)
 		if e, _ := w.s.Why(j.ID); ok && est.Latest != 0 && est.Earliest == est.Latest {
-			out = append(out, waits{j.Name, fmt.Sprint(j.VC, e.Borrower), j.Priority, e.Position, est.Latest, e.Gangs[0].Reason.Code, est.Order})
+			out = append(out, waits{j.Name, j.User, fmt.Sprint(j.VC, e.Borrower), j.Priority, e.Position, est.Latest, e.Gangs[0].Reason.Code, est.Order})
 		}
 	}
 	return out

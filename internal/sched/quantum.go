@@ -90,7 +90,8 @@ func (s *State) sheltered(j *job, g int32) (string, Time) {
 		if a.cause != 0 || !s.younger(a, least) || len(each) == maxNamed || s.spent(a) {
 			continue
 		}
-		name := string(s.jobs[a.job].spec.Name)
+		by := s.jobs[a.job].spec
+		name := by.Name.To(j.spec.User, by.User)
 		if a.started == 0 {
 			each = append(each, name+" is about to run")
 			continue

@@ -170,9 +170,9 @@ func (s *State) Spec(id JobID) (*Job, bool) {
 	return j.spec, true
 }
 
-// ByName returns the job of that name that has not ended.
-func (s *State) ByName(n JobName) (JobID, bool) {
-	slot, ok := s.names.get(n, s.jobs)
+// ByName returns the job of that name of a user that has not ended.
+func (s *State) ByName(user Subject, n JobName) (JobID, bool) {
+	slot, ok := s.names.get(user, n, s.jobs)
 	if !ok {
 		return 0, false
 	}

@@ -481,7 +481,7 @@ func TestChangedSKU(t *testing.T) {
 	for r := range changed.Cluster.Cells {
 		renameLeaves(&changed.Cluster.Cells[r])
 	}
-	ans := w.do(sched.Reconfigure{Config: changed})
+	ans := w.do(sched.Reconfigure{Config: changed, Meta: sched.Meta{Subject: "u"}})
 	want(t, "what is said", strings.Contains(strings.Join(ans.Effects, "\n"), "job g (attempt 1.0.1) no longer fits the guarantee of a: it runs on as opportunistic"), true)
 }
 

@@ -80,7 +80,7 @@ func (w *world) feed(group []deed) {
 		case d.submit != nil:
 			w.note(command(w.s, sched.Submit{Job: d.submit}))
 		case d.stop != "":
-			if id, ok := w.s.ByName(d.stop); ok {
+			if id, ok := w.s.ByName("u", d.stop); ok {
 				w.note(command(w.s, sched.Stop{Job: id}))
 			}
 		default:
@@ -92,7 +92,7 @@ func (w *world) feed(group []deed) {
 
 // finish ends all tasks of a job that run.
 func (w *world) finish(name sched.JobName) {
-	id, ok := w.s.ByName(name)
+	id, ok := w.s.ByName("u", name)
 	if !ok {
 		return
 	}

@@ -24,11 +24,7 @@ func (s *State) startBound(j *job, g int32) (Time, string, bool) {
 	if len(after) == 0 {
 		return 0, fmt.Sprintf("cells are kept for it in the order of %s", j.spec.VC), true
 	}
-	verb := "declares"
-	if len(after) > 1 {
-		verb = "declare"
-	}
-	return 0, fmt.Sprintf("cells are kept for it in the order of %s, after %s, which %s no time limit", j.spec.VC, s.jobList(after), verb), true
+	return 0, fmt.Sprintf("cells are kept for it in the order of %s, after %s, which %s no time limit", j.spec.VC, s.jobList(j.spec.User, after), verb(after, "declares", "declare")), true
 }
 
 // keptUntil is when the cells of a booking are free by what is known now: later than it was

@@ -98,7 +98,7 @@ func (t *suggester) add(g Suggestion, preempts []Displaced, format string, a ...
 		g.Preempts = append(g.Preempts, d.Job)
 	}
 	if len(preempts) > 0 {
-		g.Message += fmt.Sprintf(", once it has taken the cells of %s", t.s.jobList(g.Preempts))
+		g.Message += fmt.Sprintf(", once it has taken the cells of %s", t.s.jobList(t.j.spec.User, g.Preempts))
 	}
 	t.out = append(t.out, g)
 }
@@ -343,11 +343,7 @@ func (t *suggester) afterJobs() {
 		ids, t.cut = ids[:endsMost], true
 	}
 	if set, preempts := fewest(ids, t.without); len(set) > 0 {
-		verb := "ends"
-		if len(set) > 1 {
-			verb = "have ended"
-		}
-		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "it would start when %s %s", t.s.jobList(set), verb)
+		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "it would start when %s %s", t.s.jobList(t.j.spec.User, set), verb(set, "ends", "have ended"))
 	}
 }
 
@@ -392,11 +388,7 @@ func (t *suggester) withoutAhead() {
 		ids, t.cut = ids[:aheadMost], true
 	}
 	if set, preempts := fewest(ids, t.without); len(set) > 0 {
-		verb := "stands before it, were"
-		if len(set) > 1 {
-			verb = "stand before it, were all"
-		}
-		t.add(Suggestion{Kind: WithoutAhead, Jobs: set}, preempts, "it would start if %s, which %s withdrawn", t.s.jobList(set), verb)
+		t.add(Suggestion{Kind: WithoutAhead, Jobs: set}, preempts, "it would start if %s, which %s withdrawn", t.s.jobList(t.j.spec.User, set), verb(set, "stands before it, were", "stand before it, were all"))
 	}
 }
 
@@ -444,7 +436,7 @@ func (t *suggester) mended(why ReasonCode) {
 	}
 	text := fmt.Sprintf("it would start if everything on %s were in service", nodeList(g.Nodes))
 	if len(jobs) > 0 {
-		text += fmt.Sprintf(" and %s had ended", t.s.jobList(jobs))
+		text += fmt.Sprintf(" and %s had ended", t.s.jobList(t.j.spec.User, jobs))
 	}
 	t.add(g, preempts, "%s", text)
 }

@@ -29,7 +29,7 @@ func (s *Session) showExplain(name string) (string, error) {
 		return "", err
 	}
 	if !live {
-		return fmt.Sprintf("%s has ended: %s\n", j.Name, s.finished[id].Phase), nil
+		return fmt.Sprintf("%s has ended: %s\n", s.owners.called(j), s.finished[id].Phase), nil
 	}
 	return s.formatExplanation(e), nil
 }
@@ -58,14 +58,14 @@ func (s *Session) doDryRun(c command) (string, error) {
 		for _, t := range g.Tasks {
 			tasks = append(tasks, formatPlace(t.Node, t.Devices, t.Parts))
 		}
-		fmt.Fprintf(&out, "%s would start on %s\n", gangLabel(j, g.Gang), strings.Join(tasks, " "))
+		fmt.Fprintf(&out, "%s would start on %s\n", s.owners.gang(j, g.Gang), strings.Join(tasks, " "))
 	}
 	for _, d := range e.Preempts {
 		what := "would be told to stop"
 		if d.Lazily {
 			what = "would become opportunistic"
 		}
-		fmt.Fprintf(&out, "  %s %s\n", d.Name, what)
+		fmt.Fprintf(&out, "  %s %s\n", s.jobName(d.Job), what)
 	}
 	if len(e.Gangs) > 0 {
 		s.jobs[e.Job] = j // its name is needed, and nobody else has the id
@@ -78,7 +78,7 @@ func (s *Session) doDryRun(c command) (string, error) {
 // formatExplanation prints an explanation with all that belongs to it.
 func (s *Session) formatExplanation(e sched.Explanation) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s is %s", e.Name, e.Phase)
+	fmt.Fprintf(&out, "%s is %s", s.jobName(e.Job), e.Phase)
 	if e.Position > 0 {
 		kind := ""
 		if e.Borrower {
@@ -101,7 +101,7 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 		s.explainGang(&out, &e.Gangs[i])
 	}
 	for _, b := range e.Blockers {
-		fmt.Fprintf(&out, "  in the way: %s, %s", b.Name, b.Takes)
+		fmt.Fprintf(&out, "  in the way: %s, %s", s.jobName(b.Job), b.Takes)
 		switch {
 		case b.Likely:
 			fmt.Fprintf(&out, ", likely ends at %s", s.clock(b.Ends))
@@ -120,7 +120,7 @@ func (s *Session) formatExplanation(e sched.Explanation) string {
 func (s *Session) explainShare(out *strings.Builder, g *sched.GangShare) {
 	fmt.Fprintf(out, "  %s shares its GPUs with", g.Name)
 	for i := range g.With {
-		fmt.Fprintf(out, " %s", g.With[i].Name)
+		fmt.Fprintf(out, " %s", s.jobName(g.With[i].Job))
 	}
 	switch {
 	case g.Quantum == 0:

@@ -68,7 +68,7 @@ func (s *Session) flush() {
 		for _, t := range m.tasks {
 			names = append(names, taskName(j, t))
 		}
-		label = string(j.Name) + " " + strings.Join(names, " ")
+		label = s.owners.called(j) + " " + strings.Join(names, " ")
 	}
 	s.write(m.at, label+" "+m.verb)
 }
@@ -91,18 +91,18 @@ func (s *Session) label(id sched.AttemptID) string {
 	if j == nil {
 		return id.String()
 	}
-	return gangLabel(j, id.Gang)
+	return s.owners.gang(j, id.Gang)
 }
 
-func gangLabel(j *sched.Job, gang int32) string {
+func (o owners) gang(j *sched.Job, gang int32) string {
 	if len(j.Gangs) < 2 || int(gang) >= len(j.Gangs) {
-		return string(j.Name)
+		return o.called(j)
 	}
 	g := &j.Gangs[gang]
 	if len(g.Tasks) == 1 {
-		return string(j.Name) + " " + taskName(j, g.Tasks[0])
+		return o.called(j) + " " + taskName(j, g.Tasks[0])
 	}
-	return string(j.Name) + " " + g.Name
+	return o.called(j) + " " + g.Name
 }
 
 func (s *Session) labels(ids []sched.AttemptID) string {
@@ -168,8 +168,11 @@ func (s *Session) record(r sched.Record) {
 	switch e := r.Event.(type) {
 	case sched.JobSubmitted:
 		s.jobs[e.ID] = e.Job
-		s.latest[e.Job.Name] = e.ID
-		s.line(r.Time, "%s is accepted: %s", e.Job.Name, formatJob(e.Job))
+		if _, taken := s.owners[e.Job.Name]; !taken {
+			s.owners[e.Job.Name] = e.Job.User
+		}
+		s.latest[s.owners.called(e.Job)] = e.ID
+		s.line(r.Time, "%s is accepted: %s", s.owners.called(e.Job), formatJob(e.Job))
 	case sched.StopRequested:
 		s.line(r.Time, "%s is to stop", s.jobName(e.Job))
 	case sched.Configured:
@@ -187,7 +190,7 @@ func (s *Session) record(r sched.Record) {
 		s.line(r.Time, "%s:%d%s (%s) is %s%s", e.Node, e.Device, part, e.SKU,
 			map[bool]string{true: "good", false: "bad"}[e.Good], because(e.Reason))
 	case sched.NodeAvoided:
-		s.line(r.Time, "%s avoids %s until %s", gangLabel(s.jobs[e.Job], e.Gang), e.Node, s.clock(e.Until))
+		s.line(r.Time, "%s avoids %s until %s", s.owners.gang(s.jobs[e.Job], e.Gang), e.Node, s.clock(e.Until))
 	case sched.NodeSuspected:
 		s.suspected(r.Time, e)
 	case sched.Quarantined:
@@ -244,7 +247,7 @@ func (s *Session) decision(r sched.Record) {
 	case sched.Unreserved:
 		s.line(r.Time, "%s gives its reservation back%s", s.label(e.Attempt), because(e.Reason))
 	case sched.Booked:
-		s.line(r.Time, "%s %s", gangLabel(s.jobs[e.Job], e.Gang), s.booked(e))
+		s.line(r.Time, "%s %s", s.owners.gang(s.jobs[e.Job], e.Gang), s.booked(e))
 	case sched.Sized:
 		s.line(r.Time, "%s is to have %s", s.jobName(e.Job), count(e.Size, "member", "members"))
 	case sched.StopSent:
@@ -264,7 +267,7 @@ func (s *Session) decision(r sched.Record) {
 	case sched.AttemptEnded:
 		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
 	case sched.TaskRetried:
-		s.line(r.Time, "%s waits again%s", gangLabel(s.jobs[e.Job], e.Gang), s.again(e.Counted, e.After))
+		s.line(r.Time, "%s waits again%s", s.owners.gang(s.jobs[e.Job], e.Gang), s.again(e.Counted, e.After))
 	case sched.JobRetried:
 		s.line(r.Time, "%s is retried%s%s", s.jobName(e.Job), s.again(e.Counted, e.After), because(e.Message))
 	case sched.JobEnded:
@@ -398,7 +401,7 @@ func formatProgress(e sched.Progress) string {
 
 func (s *Session) jobName(id sched.JobID) string {
 	if j := s.jobs[id]; j != nil {
-		return string(j.Name)
+		return s.owners.called(j)
 	}
 	return fmt.Sprintf("job %d", id)
 }
@@ -501,12 +504,12 @@ func (s *Session) formatWait(e sched.Explanation) string {
 		for n < len(e.Gangs) && s.formatReason(e.Gangs[n].Reason) == text {
 			n++
 		}
-		label := string(e.Name)
+		label := s.jobName(e.Job)
 		switch {
 		case j != nil && n-i == 1:
-			label = gangLabel(j, e.Gangs[i].Gang)
+			label = s.owners.gang(j, e.Gangs[i].Gang)
 		case n-i > 1:
-			label = fmt.Sprintf("%s (%d gangs)", e.Name, n-i)
+			label = fmt.Sprintf("%s (%d gangs)", s.jobName(e.Job), n-i)
 		}
 		fmt.Fprintf(&out, "  %s waits: %s\n", label, text)
 		i = n

@@ -37,9 +37,10 @@ type Session struct {
 
 	seq       uint64 // of the last record seen
 	jobs      map[sched.JobID]*sched.Job
-	latest    map[sched.JobName]sched.JobID
+	latest    map[string]sched.JobID // by what the script calls it
+	owners    owners
 	finished  map[sched.JobID]sched.JobStatus
-	behaviors map[sched.JobName]behavior
+	behaviors map[[2]string]behavior // by user and name
 	usual     sim.Behavior
 	waits     map[sched.JobID]string
 	reaction  strings.Builder
@@ -114,11 +115,11 @@ func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
 // New returns a session without a cluster.
 func New() *Session {
 	s := &Session{
-		journal:   &crashing{Memory: engine.NewMemory()},
-		jobs:      map[sched.JobID]*sched.Job{},
-		latest:    map[sched.JobName]sched.JobID{},
+		journal: &crashing{Memory: engine.NewMemory()},
+		jobs:    map[sched.JobID]*sched.Job{},
+		latest:  map[string]sched.JobID{}, owners: owners{},
 		finished:  map[sched.JobID]sched.JobStatus{},
-		behaviors: map[sched.JobName]behavior{},
+		behaviors: map[[2]string]behavior{},
 		usual:     sim.Behavior{StopDelay: sched.Second},
 		waits:     map[sched.JobID]string{},
 	}
@@ -147,7 +148,7 @@ func (s *Session) Journal() *engine.Memory { return s.journal.Memory }
 func (s *Session) behave(t sim.Task) sim.Behavior {
 	b := sim.Default(t)
 	b.StartDelay, b.StopDelay, b.Stubborn = s.usual.StartDelay, s.usual.StopDelay, s.usual.Stubborn
-	own, ok := s.behaviors[t.Job.Name]
+	own, ok := s.behaviors[whose(t.Job)]
 	if !ok {
 		return b
 	}

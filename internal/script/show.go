@@ -78,7 +78,7 @@ func (s *Session) showEvents(after uint64) (string, error) {
 }
 
 func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
-	fmt.Fprintf(out, "%s %s, VC %s, %s", j.Name, j.Phase, j.VC, formatPriority(j.Priority))
+	fmt.Fprintf(out, "%s %s, VC %s, %s", s.jobName(j.ID), j.Phase, j.VC, formatPriority(j.Priority))
 	if j.Retry > 0 {
 		fmt.Fprintf(out, ", retry %d", j.Retry)
 	}

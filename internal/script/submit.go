@@ -85,7 +85,7 @@ func (s *Session) readJob(a *args, m sched.Meta) (*sched.Job, error) {
 	if j.Name == "" {
 		return nil, fmt.Errorf("submit: a job needs a name")
 	}
-	s.readBehavior(a, j.Name)
+	s.readBehavior(a, j)
 	usual := sched.Role{
 		SKUs: skuSet(a.text("sku", "")), Pinned: cell.PinnedID(a.text("pinned", "")),
 		MinFailed: a.number("minFailed", 1), MinSucceeded: a.number("minSucceeded", -1),
@@ -186,7 +186,7 @@ func gangs(j *sched.Job, least []int32, incremental bool) {
 
 // readBehavior keeps how the tasks of a job behave: exit=1, stop=5s or stop=never,
 // runs=5m where that is not what the job declares.
-func (s *Session) readBehavior(a *args, name sched.JobName) {
+func (s *Session) readBehavior(a *args, j *sched.Job) {
 	b := behavior{code: a.number("exit", 0)}
 	if v, _ := a.get("stop"); v == "never" {
 		b.stubborn = true
@@ -199,7 +199,21 @@ func (s *Session) readBehavior(a *args, name sched.JobName) {
 		d := a.duration("start", 0)
 		b.start = &d
 	}
-	s.behaviors[name] = b
+	s.behaviors[whose(j)] = b
+}
+
+// whose tells a user's job from another user's of that name.
+func whose(j *sched.Job) [2]string { return [2]string{string(j.User), string(j.Name)} }
+
+// owners are the users who had a name first in a script.
+type owners map[sched.JobName]sched.Subject
+
+// called is what a script calls a job: its name, or USER~NAME where another user had that first.
+func (o owners) called(j *sched.Job) string {
+	if owner, ok := o[j.Name]; ok {
+		return j.Name.To(owner, j.User)
+	}
+	return string(j.Name)
 }
 
 func priority(a *args) cell.Priority {
@@ -214,9 +228,12 @@ func priority(a *args) cell.Priority {
 	return cell.Priority(n)
 }
 
-// job finds the job that a name means now: the last one submitted under it.
+// job finds the job that a name, or USER~NAME, means now: the last one submitted under it.
 func (s *Session) job(name string) (sched.JobID, *sched.Job, error) {
-	id, ok := s.latest[sched.JobName(name)]
+	if user, bare, cut := strings.Cut(name, "~"); cut && s.owners[sched.JobName(bare)] == sched.Subject(user) {
+		name = bare
+	}
+	id, ok := s.latest[name]
 	if !ok {
 		return 0, nil, fmt.Errorf("there is no job %q", name)
 	}

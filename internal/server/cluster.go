@@ -101,7 +101,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 	out := rest.CellList{Cells: []sched.CellStatus{}}
 	err := s.read(ctx, in.after(), func(st *sched.State) {
 		out.Cells = append(out.Cells, st.Cells()...)
-		out.Names = cellJobs(st, out.Cells, nil)
+		out.Names = cellJobs(st, out.Cells, subjectOf(ctx), nil)
 	})
 	if err != nil {
 		return nil, err
@@ -112,24 +112,29 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 
 // cellJobs collects the names of the jobs that hold leaves. The depth is that of
 // the cluster's own levels.
-func cellJobs(st *sched.State, cells []sched.CellStatus, names []rest.NamedJob) []rest.NamedJob {
+func cellJobs(st *sched.State, cells []sched.CellStatus, reader sched.Subject, names []rest.NamedJob) []rest.NamedJob {
 	for _, c := range cells {
 		if c.Job != 0 {
-			names = appendName(st, names, c.Job)
+			names = appendName(st, names, reader, c.Job)
 		}
-		names = cellJobs(st, c.Children, names)
+		names = cellJobs(st, c.Children, reader, names)
 	}
 	return names
 }
 
-func appendName(st *sched.State, names []rest.NamedJob, id sched.JobID) []rest.NamedJob {
+func appendName(st *sched.State, names []rest.NamedJob, reader sched.Subject, id sched.JobID) []rest.NamedJob {
 	if n := len(names); n > 0 && names[n-1].ID == id {
 		return names
 	}
 	if spec, ok := st.Spec(id); ok {
-		names = append(names, rest.NamedJob{ID: id, Name: spec.Name, VC: spec.VC})
+		names = append(names, namedJob(reader, id, spec))
 	}
 	return names
+}
+
+// namedJob is a job that an answer names by its number, as a reader calls it.
+func namedJob(reader sched.Subject, id sched.JobID, j *sched.Job) rest.NamedJob {
+	return rest.NamedJob{ID: id, Name: j.Name, User: j.User, Ref: j.Name.To(reader, j.User), VC: j.VC}
 }
 
 type cordonInput struct {

@@ -208,7 +208,7 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	if err := s.read(ctx, 0, func(st *sched.State) { copied = st.At(s.opts.Now()) }); err != nil {
 		return nil, nil, err
 	}
-	p, refusal := copied.PlanConfig(c.Command(sched.Meta{}))
+	p, refusal := copied.PlanConfig(c.Command(sched.Meta{Subject: subjectOf(ctx)}))
 	if refusal != nil {
 		return nil, nil, refusalProblem(refusal)
 	}

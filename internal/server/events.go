@@ -79,7 +79,7 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 
 type jobEventsInput struct {
 	EventsInput
-	Ref string `path:"ref" doc:"A job's number or name"`
+	Ref string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
 }
 
 func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.StreamResponse, error) {

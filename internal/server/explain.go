@@ -50,11 +50,11 @@ func (s *Server) measured(ctx context.Context) (sched.Measured, error) {
 }
 
 // namesIn names the jobs that an explanation mentions by number.
-func namesIn(st *sched.State, ex *sched.Explanation) []rest.NamedJob {
+func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []rest.NamedJob {
 	var out []rest.NamedJob
 	add := func(ids []sched.JobID) {
 		for _, id := range ids {
-			out = appendName(st, out, id)
+			out = appendName(st, out, reader, id)
 		}
 	}
 	for _, g := range ex.Gangs {
@@ -64,8 +64,16 @@ func namesIn(st *sched.State, ex *sched.Explanation) []rest.NamedJob {
 			add(change.Preempts)
 		}
 	}
+	for _, g := range ex.Shares {
+		for i := range g.With {
+			add([]sched.JobID{g.With[i].Job})
+		}
+	}
 	if ex.Estimate != nil {
 		add(ex.Estimate.Jobs)
+		for _, end := range ex.Estimate.Ends {
+			add([]sched.JobID{end.Job})
+		}
 	}
 	return sortedNames(out)
 }
@@ -77,11 +85,11 @@ func dryRun(st *sched.State, job *sched.Job, known sched.Measured, out *rest.Val
 	if refusal != nil {
 		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
 		if refusal.Kind == sched.Never {
-			out.Explanation = &rest.Explanation{Explanation: ex, Names: namesIn(st, &ex)}
+			out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: namesIn(st, job.User, &ex)}
 		}
 		return refusal
 	}
-	out.Explanation = &rest.Explanation{Explanation: ex, Names: append(namesIn(st, &ex), rest.NamedJob{ID: ex.Job, Name: ex.Name, VC: ex.VC})}
+	out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: append(namesIn(st, job.User, &ex), namedJob(job.User, ex.Job, job))}
 	starting := ex.Starting()
 	switch {
 	case starting == 0 && len(ex.Gangs) > 0:
@@ -90,7 +98,7 @@ func dryRun(st *sched.State, job *sched.Job, known sched.Measured, out *rest.Val
 		out.Verdict = rest.VerdictStarts
 		out.Message = fmt.Sprintf("it would start once %d jobs have given way", len(ex.Preempts))
 		if len(ex.Preempts) == 1 {
-			out.Message = fmt.Sprintf("it would start once %s has given way", ex.Preempts[0].Name)
+			out.Message = fmt.Sprintf("it would start once %s has given way", ex.Preempts[0].Name.To(job.User, ex.Preempts[0].User))
 		}
 	default:
 		out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"

@@ -50,8 +50,8 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter) ([]sched.JobSta
 	}
 }
 
-// finishedJob returns an ended job by number, or the last of that name.
-func (s *Server) finishedJob(ctx context.Context, id sched.JobID, name sched.JobName) (sched.JobStatus, bool, error) {
+// finishedJob returns an ended job by number, or the last of that name of a user.
+func (s *Server) finishedJob(ctx context.Context, id sched.JobID, user sched.Subject, name sched.JobName) (sched.JobStatus, bool, error) {
 	if id > 0 {
 		j, ok, err := s.store.Job(ctx, id)
 		if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) finishedJob(ctx context.Context, id sched.JobID, name sched.Job
 			return j, true, nil
 		}
 	}
-	j, ok, err := s.store.LastNamed(ctx, name)
+	j, ok, err := s.store.LastNamed(ctx, user, name)
 	if err != nil {
 		return j, false, s.fail(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 type jobRead struct {
 	AfterSeq
-	Ref string `path:"ref" doc:"A job's number or name"`
+	Ref string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
 }
 
 func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], error) {
@@ -27,43 +27,56 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	return answer(j), nil
 }
 
-// find returns a job by number, or the newest of a name: the live one, else the
-// last that ended.
+// find returns a job by number, or the newest of a user's name: the live one, else the
+// last that ended. A name alone is the caller's own: another user's is never looked for by it.
 func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, error) {
-	if err := checkName("job", ref); err != nil {
-		return rest.Job{}, err
+	caller := subjectOf(ctx)
+	user, name, ok := rest.SplitRef(ref)
+	if !ok {
+		return rest.Job{}, notFound("no such job: want its number, a name of your own jobs or USER~NAME; a name has 1 to 255 letters, digits and ._~-")
 	}
-	number, _ := strconv.ParseInt(ref, 10, 64)
+	number := sched.JobID(0)
+	if user == "" {
+		id, _ := strconv.ParseInt(ref, 10, 64)
+		number, user = sched.JobID(id), caller
+	}
 	var out rest.Job
 	found := false
 	err := s.read(ctx, after, func(st *sched.State) {
 		var status sched.JobStatus
 		if number > 0 {
-			status, found = st.AsOf(s.opts.Now()).Job(sched.JobID(number))
+			status, found = st.AsOf(s.opts.Now()).Job(number)
 		}
-		if id, ok := st.ByName(sched.JobName(ref)); ok && !found {
+		if id, ok := st.ByName(user, name); ok && !found {
 			status, found = st.AsOf(s.opts.Now()).Job(id)
 		}
 		if found {
-			out = withReason(st, status)
+			out = withReason(st, caller, status)
 		}
 	})
 	if err != nil || found {
 		return out, err
 	}
-	status, found, err := s.finishedJob(ctx, sched.JobID(number), sched.JobName(ref))
-	if err != nil {
-		return out, err
-	}
-	if !found {
+	status, found, err := s.finishedJob(ctx, number, user, name)
+	switch {
+	case err != nil || found:
+		return jobOf(caller, status), err
+	case user != caller:
+		return out, notFound("no job %q of user %q; see comb job list", name, user)
+	case number > 0:
 		return out, notFound("no job %q; see comb job list", ref)
 	}
-	return rest.Job{JobStatus: status}, nil
+	return out, notFound("no job %q of yours: another user's is USER~NAME; see comb job list", name)
+}
+
+// jobOf is a job as a reader sees it.
+func jobOf(reader sched.Subject, j sched.JobStatus) rest.Job {
+	return rest.Job{JobStatus: j, Ref: j.Name.To(reader, j.User)}
 }
 
 type stopInput struct {
 	Meta
-	Ref  string            `path:"ref" doc:"A job's number or name"`
+	Ref  string            `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
 	Body *rest.StopRequest `required:"false"`
 }
 
@@ -83,7 +96,7 @@ func (s *Server) stop(ctx context.Context, in *stopInput) (*body[rest.Done], err
 		}
 		if j.Phase.Ended() {
 			return engine.Reply{}, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
-				"job "+string(j.Name)+" has ended already: "+string(j.Phase))
+				"job "+j.Ref+" has ended already: "+string(j.Phase))
 		}
 		return s.do(ctx, w, engine.Input{Command: sched.Stop{Meta: w.meta, Job: j.ID, Reason: reason}})
 	})
@@ -98,7 +111,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if err != nil {
 		return nil, err
 	}
-	out := rest.Explanation{Explanation: sched.Explanation{
+	out := rest.Explanation{Ref: j.Ref, Explanation: sched.Explanation{
 		Job: j.ID, Name: j.Name, VC: j.VC, Phase: j.Phase, Gangs: []sched.GangReason{}}}
 	if j.Phase != sched.Waiting {
 		out.Status = &j.JobStatus
@@ -118,7 +131,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 		if est, waits := st.Estimate(j.ID, known); waits {
 			ex.Estimate = &est
 		}
-		out.Explanation, out.Names = ex, namesIn(st, &ex)
+		out.Explanation, out.Names = ex, namesIn(st, subjectOf(ctx), &ex)
 	})
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func (s *Server) registerJobs(api huma.API) {
 		describeSources(api, api.OpenAPI().Paths[rest.Prefix+path].Post)
 	}
 	huma.Register(api, op("list-jobs", http.MethodGet, "/jobs", "List jobs, newest first"), s.listJobs)
-	huma.Register(api, op("get-job", http.MethodGet, "/jobs/{ref}", "One job by number, or the newest of a name"), s.getJob)
+	huma.Register(api, op("get-job", http.MethodGet, "/jobs/{ref}", "One job by number, or the newest of a user's name"), s.getJob)
 	huma.Register(api, op("stop-job", http.MethodPost, "/jobs/{ref}/stop", "Ask to end a job"), s.stop)
 	huma.Register(api, op("explain-job", http.MethodGet, "/jobs/{ref}/explain", "Why a job waits"), s.explain)
 	huma.Register(api, op("get-job-config", http.MethodGet, "/jobs/{ref}/config",
@@ -276,7 +276,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
-		out.Jobs = append(out.Jobs, liveJobs(st, s.opts.Now(), &f)...)
+		out.Jobs = append(out.Jobs, liveJobs(st, subjectOf(ctx), s.opts.Now(), &f)...)
 		for _, v := range st.VCs() {
 			known[string(v.Name)] = true
 		}
@@ -294,7 +294,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	for _, j := range finished {
 		// A job that ended since the replica was read is in both: the end counts.
 		out.Jobs = slices.DeleteFunc(out.Jobs, func(o rest.Job) bool { return o.ID == j.ID })
-		out.Jobs = append(out.Jobs, rest.Job{JobStatus: j})
+		out.Jobs = append(out.Jobs, jobOf(subjectOf(ctx), j))
 	}
 	slices.SortFunc(out.Jobs, func(a, b rest.Job) int { return cmp.Compare(b.ID, a.ID) })
 	if len(out.Jobs) > f.limit {
@@ -324,21 +324,21 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 
 // liveJobs returns up to one more than a page of jobs, newest first, with the
 // reasons of those that wait.
-func liveJobs(st *sched.State, now sched.Time, f *jobFilter) []rest.Job {
+func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
 	for _, j := range slices.Backward(st.AsOf(now).Jobs()) {
 		if len(out) > f.limit {
 			break
 		}
 		if f.wants(&j) {
-			out = append(out, withReason(st, j))
+			out = append(out, withReason(st, reader, j))
 		}
 	}
 	return out
 }
 
-func withReason(st *sched.State, j sched.JobStatus) rest.Job {
-	out := rest.Job{JobStatus: j}
+func withReason(st *sched.State, reader sched.Subject, j sched.JobStatus) rest.Job {
+	out := jobOf(reader, j)
 	if j.Phase != sched.Waiting {
 		return out
 	}

@@ -51,7 +51,7 @@ func (s *Server) registerTasks(api huma.API) {
 
 type logInput struct {
 	AfterSeq
-	Ref     string `path:"ref" doc:"A job's number or name"`
+	Ref     string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
 	Role    string `path:"role"`
 	Index   int64  `path:"index" minimum:"0" maximum:"2147483647"`
 	Attempt int64  `query:"attempt" minimum:"0" maximum:"2147483647" doc:"Attempt of the task's gang; the latest if not given"`
@@ -79,7 +79,7 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 		l.tail, _ = strconv.ParseInt(in.Tail, 10, 64)
 	}
 	if l.ref.Attempt.N == 0 && !in.Follow {
-		return nil, notFound("task %s-%d has not run yet: there is no log; see comb job explain %s", in.Role, in.Index, j.Name)
+		return nil, notFound("task %s-%d has not run yet: there is no log; see comb job explain %s", in.Role, in.Index, j.Ref)
 	}
 	done, p := s.openStream()
 	if p != nil {
@@ -417,7 +417,7 @@ func registerVisits(s *Server, api huma.API) {
 // TaskPath names a task of a job.
 type TaskPath struct {
 	AfterSeq
-	Ref   string `path:"ref" doc:"A job's number or name"`
+	Ref   string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
 	Role  string `path:"role"`
 	Index int64  `path:"index" minimum:"0" maximum:"2147483647"`
 }
@@ -456,7 +456,7 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 	t := &j.Tasks[n]
 	if e.s.opts.Entry == nil || !isThere(t) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
-			fmt.Sprintf("task %s of job %s does not run: it is %s; see comb job get %s", v.task, j.Name, strings.ToLower(t.State.String()), j.Name))
+			fmt.Sprintf("task %s of job %s does not run: it is %s; see comb job get %s", v.task, j.Ref, strings.ToLower(t.State.String()), j.Ref))
 	}
 	v.ref = executor.TaskRef{Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: n}
 	var refusal string
@@ -530,7 +530,7 @@ func (v *visitor) over(token *http.Request) *rest.Problem {
 	if err != nil || !ended {
 		return nil
 	}
-	return rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf("task %s of job %s has ended", v.task, v.job.Name))
+	return rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf("task %s of job %s has ended", v.task, v.job.Ref))
 }
 
 // note puts a sentence into the job's events.

@@ -61,7 +61,7 @@ func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o 
 	})
 	defer stop()
 	s := &pastStory{past: old, next: next, policies: p.policies, noise: p.noise, todo: map[*sched.Job]*again{},
-		byID: map[sched.JobID]*again{}, then: map[sched.JobID]*again{}, names: map[sched.JobName]bool{}}
+		byID: map[sched.JobID]*again{}, then: map[sched.JobID]*again{}, names: map[ownName]bool{}}
 	r, err := p.play(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s, stage{old.origin, old.horizon()}, o)
 	if err == nil {
 		r.Past = &old.counts
@@ -150,7 +150,13 @@ type pastStory struct {
 	todo     map[*sched.Job]*again
 	byID     map[sched.JobID]*again // by the id that they have now
 	then     map[sched.JobID]*again // by the id that they had then
-	names    map[sched.JobName]bool // of jobs that have not ended
+	names    map[ownName]bool       // of jobs that have not ended
+}
+
+// ownName is a user's name of a job.
+type ownName struct {
+	user sched.Subject
+	name sched.JobName
 }
 
 // again is a job that was submitted again and has not ended.
@@ -162,6 +168,8 @@ type again struct {
 	tasks []againTask
 	stop  bool // its user stops it as soon as it is accepted
 }
+
+func (a *again) name() ownName { return ownName{a.job.User, a.job.Name} }
 
 // againTask is how far a task is: how often it was started, and how many runs it ended by
 // itself in the present attempt of its job.
@@ -211,17 +219,17 @@ func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
 	return engine.Input{}, false
 }
 
-// submit submits a job again. Names are those of then, but where a job of that name
-// still runs that had ended by then.
+// submit submits a job again. Names are those of then, but where a job of its user and
+// that name still runs that had ended by then.
 func (s *pastStory) submit(r *runner, old *pastJob, e *sched.JobSubmitted) engine.Input {
 	a := &again{old: old, job: e.Job, was: e.ID, tasks: make([]againTask, len(old.tasks))}
-	for s.names[a.job.Name] {
+	for s.names[a.name()] {
 		a.job.Name = sched.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
 	}
 	if most := old.longest(); s.noise != nil && most > 0 {
 		a.job.Hints.Duration = max(most/1000*sched.Duration(s.noise(uint64(e.ID))), 1)
 	}
-	s.names[a.job.Name] = true
+	s.names[a.name()] = true
 	s.todo[a.job], s.then[e.ID] = a, a
 	r.result.Submitted++
 	return engine.Input{Command: sched.Submit{Meta: meta(), Job: a.job}, Reply: func(reply engine.Reply) {
@@ -244,7 +252,7 @@ func (s *pastStory) stopNow(r *runner, a *again) {
 func (s *pastStory) forget(a *again) {
 	delete(s.todo, a.job)
 	delete(s.then, a.was)
-	delete(s.names, a.job.Name)
+	delete(s.names, a.name())
 	delete(s.byID, a.id)
 }
 

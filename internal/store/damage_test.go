@@ -27,7 +27,7 @@ func crashed(t *testing.T) string {
 		b := submission(s, seq+1, id, strings.Repeat("source ", 40))
 		if id%10 == 0 {
 			b.Records = append(b.Records, sched.Record{Seq: b.Last() + 1, Event: sched.JobEnded{Job: id}})
-			b.Ended = []sched.JobStatus{{ID: id, Name: "done", Phase: sched.Succeeded}}
+			b.Ended = []sched.JobStatus{{ID: id, Name: "done", User: "ann", Phase: sched.Succeeded}}
 		}
 		if id%7 == 0 {
 			b.Secrets = []engine.JobSecrets{{Job: id, Values: map[string]string{"token": "value"}}}

@@ -18,7 +18,6 @@ const (
 
 // Filter chooses finished jobs; zero values choose all.
 type Filter struct {
-	Name   sched.JobName
 	User   sched.Subject
 	VC     string
 	Phases []sched.Phase
@@ -64,9 +63,6 @@ func (f *Filter) where() (string, []any) {
 	add := func(term string, arg any) {
 		terms, args = append(terms, term), append(args, arg)
 	}
-	if f.Name != "" {
-		add("name = ?", string(f.Name))
-	}
 	if f.User != "" {
 		add("user = ?", string(f.User))
 	}
@@ -109,9 +105,9 @@ func (s *reader) Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool
 	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id = ?", id))
 }
 
-// LastNamed returns the latest job of that name that has ended.
-func (s *reader) LastNamed(ctx context.Context, name sched.JobName) (sched.JobStatus, bool, error) {
-	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", string(name)))
+// LastNamed returns the latest job of that name of a user that has ended.
+func (s *reader) LastNamed(ctx context.Context, user sched.Subject, name sched.JobName) (sched.JobStatus, bool, error) {
+	return s.one(s.read.QueryRowContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE user = ? AND name = ? ORDER BY id DESC LIMIT 1", string(user), string(name)))
 }
 
 func (s *reader) one(row *sql.Row) (sched.JobStatus, bool, error) {

@@ -31,6 +31,12 @@ const toVersion4 = peopleTables + `
 ALTER TABLE tokens ADD COLUMN bounds TEXT NOT NULL DEFAULT '';
 `
 
+// toVersion5 finds ended jobs by user and name; until then a name was one job's of all users.
+const toVersion5 = `
+DROP INDEX IF EXISTS jobs_name;
+CREATE INDEX jobs_name ON jobs (user, name, id);
+`
+
 // migrate brings a database to this version, in one transaction: what is there is chained, summed
 // up and counted as it is. Damage that it has already is found where it was found before.
 func (s *Store) migrate(ctx context.Context) error {
@@ -41,7 +47,10 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		steps := toVersion4
+		steps := toVersion5
+		if s.schema < 4 {
+			steps = toVersion4 + steps
+		}
 		if s.schema < 3 {
 			steps = toVersion3 + steps
 		}

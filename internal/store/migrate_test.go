@@ -6,11 +6,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/sched"
 	"github.com/google/go-cmp/cmp"
 )
 
+// backTo4 makes of a data directory what the program left whose names were one job's of all users.
+const backTo4 = `
+DROP INDEX jobs_name;
+CREATE INDEX jobs_name ON jobs (name, id);
+PRAGMA user_version = 4;
+`
+
+// backTo3 is the program that knew no people.
+const backTo3 = backTo4 + `
+ALTER TABLE tokens DROP COLUMN bounds;
+DROP TABLE objects;
+DROP TABLE audit;
+PRAGMA user_version = 3;
+`
+
 // toVersion1 makes of a data directory what the program before checksums left.
-const toVersion1 = `
+const toVersion1 = backTo3 + `
 ALTER TABLE head DROP COLUMN changes;
 ALTER TABLE head DROP COLUMN job;
 ALTER TABLE head DROP COLUMN link;
@@ -22,9 +38,6 @@ ALTER TABLE secrets DROP COLUMN sum;
 ALTER TABLE tokens DROP COLUMN sum;
 ALTER TABLE head DROP COLUMN forgot;
 ALTER TABLE head DROP COLUMN answered;
-ALTER TABLE tokens DROP COLUMN bounds;
-DROP TABLE objects;
-DROP TABLE audit;
 PRAGMA user_version = 1;
 `
 
@@ -70,6 +83,40 @@ func TestDirectoryOfVersion1IsSealedFromThenOn(t *testing.T) {
 	// From now on what goes is missed, also the change to this version itself.
 	execSQL(toVersion1)(t, dir)
 	refused(t, dir, "is older than its journal.seal", "comb journal repair")
+}
+
+// TestOlderDirectoriesOpenAsBefore: nothing of them changes but how ended jobs are found by name.
+func TestOlderDirectoriesOpenAsBefore(t *testing.T) {
+	for version, back := range map[string]string{"3": backTo3, "4": backTo4} {
+		t.Run(version, func(t *testing.T) {
+			dir := crashed(t)
+			end, want, err := all(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			execSQL(back)(t, dir)
+			s := open(t, dir)
+			var index string
+			if err := s.read.QueryRowContext(ctx, "SELECT sql FROM sqlite_schema WHERE name = 'jobs_name'").Scan(&index); err != nil || !strings.Contains(schema, index+";") {
+				t.Errorf("ended jobs are found by %s: %v", index, err)
+			}
+			for user, id := range map[sched.Subject]sched.JobID{"ann": 200, "bob": 0} {
+				if j, ok, err := s.LastNamed(ctx, user, "done"); ok != (id > 0) || err != nil || j.ID != id {
+					t.Errorf("the last job done of %s is %d, %v, %v; want %d", user, j.ID, ok, err, id)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			last, has, err := all(dir)
+			if err != nil || last != end {
+				t.Fatalf("it opens with %d of %d events: %v", last, end, err)
+			}
+			if diff := cmp.Diff(want, has); diff != "" {
+				t.Errorf("what it has differs: %s", diff)
+			}
+		})
+	}
 }
 
 // TestDamageOfVersion1StaysWhereItWas: an event that was damaged before is not what stops the start

@@ -126,7 +126,7 @@ func TestFinishedJobs(t *testing.T) {
 		b.Ended = append(b.Ended, sched.JobStatus{ID: id + 1, Name: sched.JobName(fmt.Sprintf("n%d", id%5)), User: "ann",
 			VC: "a", Phase: phases[id%3], Message: "it's <done>"})
 	}
-	b.Ended[99].User, b.Ended[99].VC = "bob", "b"
+	b.Ended[99].User, b.Ended[99].VC = "bob", "b" // his n4
 	if err := s.Append(ctx, b); err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +151,8 @@ func TestFinishedJobs(t *testing.T) {
 	for want, filters := range map[int][]Filter{
 		250: {{}, {Limit: 7}, {Limit: 50}, {Limit: 1 << 30}, {Limit: -1}},
 		249: {{User: "ann", Limit: 83}, {VC: "a"}},
-		1:   {{User: "bob"}, {VC: "b", Name: "n4"}},
-		50:  {{Name: "n2", Limit: 25}},
-		0:   {{User: "' OR 1=1 --"}, {Name: "n2", VC: "b"}},
+		1:   {{User: "bob"}, {VC: "b"}},
+		0:   {{User: "' OR 1=1 --"}, {User: "ann", VC: "b"}},
 		84:  {{Phases: phases[:1]}},
 		166: {{Phases: phases[1:]}},
 	} {
@@ -169,8 +168,15 @@ func TestFinishedJobs(t *testing.T) {
 	if _, ok, err := s.Job(ctx, 251); ok || err != nil {
 		t.Errorf("job 251: %v %v", ok, err)
 	}
-	if j, ok, err := s.LastNamed(ctx, "n3"); !ok || err != nil || j.ID != 249 {
-		t.Errorf("latest n3: %d %v %v", j.ID, ok, err)
+	// A name is its user's own: the latest of that user, however many others have had it since.
+	for _, c := range []struct {
+		user sched.Subject
+		name sched.JobName
+		want sched.JobID
+	}{{"ann", "n3", 249}, {"ann", "n4", 250}, {"bob", "n4", 100}, {"bob", "n3", 0}, {"", "n4", 0}} {
+		if j, ok, err := s.LastNamed(ctx, c.user, c.name); ok != (c.want > 0) || err != nil || j.ID != c.want {
+			t.Errorf("latest %s of %s: %d %v %v, want %d", c.name, c.user, j.ID, ok, err, c.want)
+		}
 	}
 }
 
