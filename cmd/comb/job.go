@@ -48,7 +48,7 @@ func (a *app) withJob(c *cobra.Command, do func(ctx context.Context, client *res
 
 func (a *app) jobSubmit() *cobra.Command {
 	var wait, dryRun bool
-	var vc, name, key string
+	var vc, name, key, code string
 	c := &cobra.Command{Use: "submit FILE...", Short: "Submit job files (- is standard input)",
 		Long: `Submit job files in OpenPAI's protocol v2; "-" reads standard input. Nothing is
 submitted by --dry-run, which says whether the job would start now, where, and which
@@ -62,6 +62,7 @@ start.`,
 	f.BoolVar(&dryRun, "dry-run", false, "check only, and say what would happen")
 	f.StringVar(&vc, "vc", "", "virtual cluster, instead of the file's")
 	f.StringVar(&name, "name", "", "job name, instead of the file's (one file only)")
+	f.StringVar(&code, "upload", "", "a folder whose copy is the tasks' working directory, without what its .gitignore and .combignore leave out")
 	f.StringVar(&key, "idempotency-key", "", "submitting again with the same key has no second effect (one file only)")
 	c.RunE = func(c *cobra.Command, files []string) error {
 		if len(files) > 1 && (name != "" || key != "") {
@@ -74,6 +75,13 @@ start.`,
 		requests, err := a.readJobs(files, rest.SubmitRequest{Name: name, VC: vc})
 		if err != nil {
 			return err
+		}
+		digest, err := sendCode(c.Context(), a, client, code)
+		if err != nil {
+			return err
+		}
+		for i := range requests {
+			requests[i].Upload = digest
 		}
 		if dryRun {
 			return a.dryRun(c.Context(), client, files, requests)

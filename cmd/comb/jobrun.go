@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/upload/send"
 )
 
 // runFlags are what comb job run was asked.
@@ -25,6 +26,7 @@ type runFlags struct {
 	clean  bool
 	dryRun bool
 	detach bool
+	upload string
 }
 
 func (a *app) jobRun() *cobra.Command {
@@ -40,7 +42,7 @@ this shell's environment, which is kept like a secret of the job. With another
 server, which is told, or with --clean, it gets a folder of its own and a few
 variables of the server's. Variables that the system sets for every task, and
 those of --env, count before the shell's.`,
-		Example: "  comb job run --gpus 2 -- nvidia-smi\n  comb job run --image python:3.12 --gpus 2 -- python -c 'print(1)'\n  comb job run -d --name nightly --tasks 4 --gpus 1 -- python train.py",
+		Example: "  comb job run --gpus 2 -- nvidia-smi\n  comb job run --image python:3.12 --gpus 2 -- python -c 'print(1)'\n  comb job run --image python:3.12 --upload . --gpus 2 -- python train.py\n  comb job run -d --name nightly --tasks 4 --gpus 1 -- python train.py",
 		Args:    args(cobra.MinimumNArgs(1))}
 	f := c.Flags()
 	f.SetInterspersed(false)
@@ -54,7 +56,8 @@ those of --env, count before the shell's.`,
 	f.StringVar(&q.Priority, "priority", "", "crit, prod, test, oppo or a number")
 	f.StringVar(&q.Image, "image", "", "run each task in a container of this image, such as python:3.12: neither this folder nor this shell's environment")
 	f.StringArrayVar(&q.Storages, "storage", nil, "a storage of the cluster file that its tasks see, in /mnt/NAME of a container and at $COMB_STORAGE_NAME (may repeat)")
-	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: this one; with --clean the attempt's own)")
+	f.StringVar(&r.upload, "upload", "", "run it in a copy of this folder, without what its .gitignore and .combignore leave out: neither in this folder nor with this shell's environment")
+	f.StringVar(&q.WorkDir, "workdir", "", "working directory (default: this one; with --clean the attempt's own; with --upload it may be a folder of that)")
 	f.StringVar(&q.TimeLimit, "time-limit", "", "end it after this running time, such as 90m")
 	f.StringVar(&q.Grace, "grace", "", "between SIGTERM and SIGKILL, such as 30s")
 	f.Int32Var(&q.Retries, "retries", 0, "start it again so often after it failed by its own fault; -1 is without end")
@@ -91,7 +94,10 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 		return err
 	}
 	client := server.client
-	if !r.clean && r.job.Image == "" {
+	if r.job.Upload, err = sendCode(ctx, a, client, r.upload); err != nil {
+		return err
+	}
+	if !r.clean && r.job.Image == "" && r.upload == "" {
 		if client, err = a.bring(ctx, &server, &r.job); err != nil {
 			return err
 		}
@@ -113,6 +119,14 @@ func (a *app) run(ctx context.Context, r *runFlags) error {
 	}
 	fmt.Fprintf(a.errs, "job %s submitted, id %d\n", out.Name, out.ID)
 	return a.attend(ctx, client, rest.JobRef(out.ID))
+}
+
+// sendCode uploads a folder and returns its digest; "" is none.
+func sendCode(ctx context.Context, a *app, client *rest.Client, dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	return send.Folder(ctx, client, dir, func(text string) { fmt.Fprintln(a.errs, "upload:", clean(text, false)) })
 }
 
 // bring puts this folder and this environment into a job, and returns the client
@@ -163,6 +177,7 @@ var flagOfKey = map[string]string{
 	"jobRetryCount":                                "--retries",
 	"taskRoles.main.resourcePerInstance.ports":     "--port",
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
+	"extras.comb.upload":                           "--upload",
 	"quick.caller.folder":                          "the present folder",
 	"quick.caller.folder.path":                     "the present folder",
 	"taskRoles.main":                               "--image",

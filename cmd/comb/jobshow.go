@@ -15,6 +15,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/upload"
 )
 
 func (a *app) drawJobs(t *table, list []rest.Job) {
@@ -205,6 +206,9 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	}
 	for _, n := range j.Notices {
 		t.row("notice", n)
+	}
+	if j.Upload != nil {
+		t.row("upload", j.Upload.Digest+", "+upload.Size(j.Upload.Size))
 	}
 	if j.CheckpointDir != "" {
 		t.row("checkpoints", j.CheckpointDir)

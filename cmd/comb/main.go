@@ -85,7 +85,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(), a.storageCommand(), imageCommand(a),
 		a.configCommand(), a.journalCommand(), a.scriptCommand(), a.traceCommand(), a.simCommand(), a.versionCommand())
-	root.AddCommand(superviseCommand(), insideCommand())
+	root.AddCommand(ownCommands()...)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
 	return root
 }

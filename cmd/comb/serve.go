@@ -29,6 +29,8 @@ import (
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/upload"
+	"github.com/combsched/comb/internal/upload/depot"
 )
 
 const (
@@ -51,6 +53,8 @@ type serveFlags struct {
 	runtime      string
 	pullTimeout  time.Duration
 	imageBudget  memoryFlag
+	uploadLimit  memoryFlag
+	uploadQuota  memoryFlag
 	logLevel     string
 }
 
@@ -80,6 +84,9 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
 	f.DurationVar(&s.pullTimeout, "image-pull-timeout", 30*time.Minute, "how long the fetching of one image may take")
 	f.Var(&s.imageBudget, "image-budget", "what fetched images may take of the engine's disk, such as 500Gi; beyond, the least recently used are removed (default: no limit)")
+	s.uploadLimit, s.uploadQuota = memoryFlag(upload.Default.Bytes>>20), 10<<10
+	f.Var(&s.uploadLimit, "upload-limit", "how large one upload may be, such as 100Mi")
+	f.Var(&s.uploadQuota, "upload-quota", "how large all uploads of one user may be together")
 	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -95,6 +102,9 @@ is; "comb config apply", or --cluster, replaces it.`,
 		}
 		if s.pullTimeout < time.Second || s.pullTimeout > 24*time.Hour {
 			return usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
+		}
+		if s.uploadLimit < 1 || s.uploadQuota < s.uploadLimit {
+			return usage(c, "--upload-limit %s, --upload-quota %s: want 1Mi or more, and no larger limit than quota", s.uploadLimit.String(), s.uploadQuota.String())
 		}
 		s.data = first(s.data, a.defaultData())
 		if strings.HasPrefix(s.data, "/nonexistent/") {
@@ -113,6 +123,7 @@ type daemon struct {
 	log   *slog.Logger
 
 	store    *store.Store
+	uploads  *depot.Depot
 	live     *engine.Live
 	executor executor.Executor
 	runtime  runtime
@@ -155,6 +166,10 @@ func (d *daemon) run(ctx context.Context) error {
 	if err := d.runtime.remember(d.flags.data); err != nil {
 		return err
 	}
+	if d.uploads, err = depot.Open(filepath.Join(d.flags.data, "uploads"), depot.Options{Limits: upload.Limits{Bytes: int64(d.flags.uploadLimit) << 20},
+		Quota: int64(d.flags.uploadQuota) << 20, Room: d.store.Room, Log: d.log}); err != nil {
+		return err
+	}
 	if err := d.openEngine(ctx); err != nil {
 		return err
 	}
@@ -176,6 +191,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return errors.Join(err, <-ended)
 	}
 	d.sweep(ctx)
+	go d.uploads.Tidy(loop, d.usedUploads)
 	err = d.serve(ctx, listener, serving{token, inForce, ended})
 	stop()
 	return errors.Join(err, <-ended)
@@ -193,6 +209,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		Secrets: func(id sched.JobID) (map[string]string, error) {
 			return d.store.Secrets(context.WithoutCancel(ctx), id)
 		},
+		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
 	})
 	if err != nil {
@@ -205,6 +222,19 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
 	return nil
+}
+
+// usedUploads are those of jobs that have not ended. Others are beside the files of jobs that have started.
+func (d *daemon) usedUploads(ctx context.Context) (used map[string]bool, err error) {
+	used = map[string]bool{}
+	err = d.engine.Replica().Read(ctx, 0, func(s *sched.State) {
+		for _, j := range s.Jobs() {
+			if spec, ok := s.Spec(j.ID); ok && spec.Upload != "" {
+				used[depot.Key(string(spec.User), spec.Upload)] = true
+			}
+		}
+	})
+	return used, err
 }
 
 // storage returns a storage that jobs of a virtual cluster may use now.
@@ -353,8 +383,8 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		stored = h.Images()
 	}
 	handler := server.New(server.Options{
-		ImageStore: stored,
-		Live:       d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor,
+		ImageStore: stored, Uploads: d.uploads,
+		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log,

@@ -6,29 +6,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/executor/local/code"
 )
 
-// insideCommand is how the server starts process 1 of a task's container. It is hidden
-// because it is of no use by hand.
-func insideCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:                "inside UID",
-		Short:              "Look after one task in its container (started by the server)",
-		Hidden:             true,
-		DisableFlagParsing: true,
-		Run:                func(_ *cobra.Command, args []string) { os.Exit(local.Inside(args)) },
+// ownCommands are how the server and its supervisors start the processes that look after tasks: one for each task, process 1
+// of each container, and the child that unpacks a job's code. They are hidden because they are of no use by
+// hand: a task's script comes from the server on standard input.
+func ownCommands() []*cobra.Command {
+	hidden := func(use, short string, run func([]string) int) *cobra.Command {
+		return &cobra.Command{Use: use, Short: short, Hidden: true, DisableFlagParsing: true, Run: func(_ *cobra.Command, args []string) { os.Exit(run(args)) }}
 	}
-}
-
-// superviseCommand is how the server starts the process that looks after one
-// task. It is hidden because it is of no use by hand: the task's script comes
-// from the server on standard input.
-func superviseCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:                "supervise DIR",
-		Short:              "Look after one task (started by the server)",
-		Hidden:             true,
-		DisableFlagParsing: true,
-		Run:                func(_ *cobra.Command, args []string) { os.Exit(local.Supervise(args)) },
+	return []*cobra.Command{
+		hidden("supervise DIR", "Look after one task (started by the server)", local.Supervise),
+		hidden("inside UID", "Look after one task in its container (started by the server)", local.Inside),
+		hidden("unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", code.Main),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/upload"
 )
 
 // combRole is what extras.comb says about one task role.
@@ -48,6 +49,7 @@ func (p *parser) readComb(m *document.MapReader) {
 	for _, item := range m.List("storages") {
 		p.addStorage(item)
 	}
+	readUpload(p, m.Node("upload"))
 	p.extras.comb = map[string]combRole{}
 	for _, f := range m.Map("taskRoles", "the task roles of extras.comb").Fields() {
 		p.checkRoleName(f)
@@ -254,8 +256,12 @@ func (p *parser) readCombRole(f document.Field) combRole {
 		m.Node("elastic")
 	}
 	c.workDir = p.line(m.Node("workDir"), maxPathName)
-	if c.workDir != "" && !strings.HasPrefix(c.workDir, "/") {
-		p.r.Problem(m.Node("workDir"), "a working directory begins with /, found %s", document.Quote(c.workDir))
+	switch {
+	case c.workDir == "" || strings.HasPrefix(c.workDir, "/"):
+	case p.job.Upload == "":
+		p.r.Problem(m.Node("workDir"), "a working directory begins with /, found %s; in a job with an upload it may be a folder of that", document.Quote(c.workDir))
+	case !upload.Within(c.workDir):
+		p.r.Problem(m.Node("workDir"), "%s is no folder of the upload: write it as src or src/train, without . and ..", document.Quote(c.workDir))
 	}
 	for _, v := range m.Map("env", "env").Fields() {
 		c.env = append(c.env, sched.EnvVar{Name: v.Key, Value: p.envValue(v)})

@@ -23,7 +23,10 @@ type Env struct {
 	// Name and VC, when set, replace what the file says, as a submission may ask.
 	Name   string
 	VC     cell.VCName
+	Upload string
 	Images ImageUse
+	// Uploaded says whether the user has an upload of that digest; nil has none.
+	Uploaded func(digest string) bool
 }
 
 // ImageUse is what becomes of an image that a role names.

@@ -34,6 +34,7 @@ type QuickJob struct {
 	WorkDir    string
 	Image      string // of the container that it runs in
 	Storages   []string
+	Upload     string // the digest of its code
 	// TimeLimit and Grace are durations as extras.comb takes them.
 	TimeLimit, Grace string
 	// Caller is the environment of who submits it, NAME=VALUE with a zero byte
@@ -129,6 +130,9 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 	}
 	for _, name := range q.Storages {
 		line(3, "- %s", quoteYAML(name))
+	}
+	if q.Upload != "" {
+		line(2, "upload: %s", quoteYAML(q.Upload))
 	}
 	if q.WorkDir == "" && len(q.Env) == 0 {
 		return

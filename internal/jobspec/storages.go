@@ -5,6 +5,7 @@ import (
 
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/upload"
 )
 
 // maxStorages is how many storages a job may name.
@@ -38,6 +39,23 @@ func (p *parser) readPlugins(n *document.Node) {
 			p.addStorage(name)
 		}
 	}
+}
+
+// readUpload reads which code the job's tasks find in their working directory.
+func readUpload(p *parser, n *document.Node) {
+	digest := p.r.String(n, document.Text{Max: maxName})
+	if p.env.Upload != "" {
+		digest = p.env.Upload
+	}
+	switch {
+	case digest == "":
+		return
+	case !upload.ValidDigest(digest):
+		p.r.Problem(n, "%s is no upload: it is named by its digest, sha256: and 64 hexadecimal digits, as comb job submit --upload DIR does", document.Quote(digest))
+	case p.env.Uploaded == nil || !p.env.Uploaded(digest):
+		p.r.Problem(n, "%s has no upload %s here: comb job submit --upload DIR, or comb job run --upload DIR, sends a folder and names it", p.job.User, digest)
+	}
+	p.job.Upload = digest
 }
 
 // addStorage reads the name of one storage that the job's tasks see.

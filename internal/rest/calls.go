@@ -48,7 +48,7 @@ func submission(path string, r SubmitRequest) call {
 		return call{method: http.MethodPost, path: path, json: r}
 	}
 	q := url.Values{}
-	for _, kv := range [][2]string{{"name", r.Name}, {"vc", r.VC}} {
+	for _, kv := range [][2]string{{"name", r.Name}, {"vc", r.VC}, {"upload", r.Upload}} {
 		if kv[1] != "" {
 			q.Set(kv[0], kv[1])
 		}

@@ -29,6 +29,7 @@ const (
 	MaxIdempotencyKey = 255                    // bytes
 	maxAnswer         = 256 << 20              // bytes of one JSON answer
 	requestTimeout    = 60 * time.Second       // of one request that is not a stream
+	continueTimeout   = 10 * time.Second       // until a body is sent that the server did not ask for yet
 	retryPause        = 200 * time.Millisecond // before the first retry
 	longestPause      = 10 * time.Second       // before another, where the server names it
 )
@@ -84,6 +85,7 @@ func NewClient(base, token string) (*Client, error) {
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		ResponseHeaderTimeout: requestTimeout,
+		ExpectContinueTimeout: continueTimeout,
 		TLSHandshakeTimeout:   10 * time.Second,
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       90 * time.Second,
@@ -119,8 +121,9 @@ type call struct {
 	path   string
 	query  url.Values
 	body   []byte
-	media  string // of the body
-	json   any    // instead of both
+	media  string  // of the body
+	json   any     // instead of both
+	stream *stream // instead of all three
 	accept string
 	header map[string]string
 }
@@ -132,9 +135,17 @@ func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 	if len(k.query) > 0 {
 		target += "?" + k.query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, k.method, target, bytes.NewReader(k.body))
+	var body io.Reader = bytes.NewReader(k.body)
+	if k.stream != nil {
+		body = k.stream
+	}
+	req, err := http.NewRequestWithContext(ctx, k.method, target, body)
 	if err != nil {
 		return nil, err
+	}
+	if k.stream != nil {
+		req.ContentLength = k.stream.size
+		req.Header.Set("Expect", "100-continue") // what is not wanted is not sent
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -205,8 +216,11 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 		}
 		k.media = mediaJSON
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+	if k.stream == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+	}
 	resp, err := c.send(ctx, k)
 	if err != nil {
 		return err

@@ -65,6 +65,7 @@ type SubmitRequest struct {
 	Quick  *QuickJob `json:"quick,omitempty"`
 	Name   string    `json:"name,omitempty" doc:"Replaces the job's name"`
 	VC     string    `json:"vc,omitempty" doc:"Replaces the job's virtual cluster"`
+	Upload string    `json:"upload,omitempty" doc:"Replaces the job's upload: the digest of one of the caller's"`
 }
 
 // QuickJob is a job of one role, without a file. Empty fields take defaults.
@@ -81,6 +82,7 @@ type QuickJob struct {
 	WorkDir    string            `json:"work_dir,omitempty"`
 	Image      string            `json:"image,omitempty" doc:"Of the container that each task runs in"`
 	Storages   []string          `json:"storages,omitempty" doc:"Those of the cluster file that its tasks see"`
+	Upload     string            `json:"upload,omitempty" doc:"The digest of the code that its tasks find in their working directory: one of the caller's uploads"`
 	TimeLimit  string            `json:"time_limit,omitempty" doc:"Such as 90m"`
 	Grace      string            `json:"grace,omitempty" doc:"Between SIGTERM and SIGKILL, such as 30s"`
 	Env        map[string]string `json:"env,omitempty"`
@@ -142,7 +144,9 @@ type Job struct {
 	Reason *sched.Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
 	// CheckpointDir is not in lists.
 	CheckpointDir string `json:"checkpoint_dir,omitempty" doc:"Where its tasks save their work (COMB_CHECKPOINT_DIR), on the server's machine; not in lists"`
-	Position      int32  `json:"position,omitempty" doc:"In its VC's order, among the jobs that wait there for the same: for what the VC is guaranteed, or for what others leave; from 1"`
+	// Upload is not in lists.
+	Upload   *Upload `json:"upload,omitempty" doc:"The code that its tasks find in their working directory; not in lists"`
+	Position int32   `json:"position,omitempty" doc:"In its VC's order, among the jobs that wait there for the same: for what the VC is guaranteed, or for what others leave; from 1"`
 }
 
 // JobList is one page of jobs, newest first.

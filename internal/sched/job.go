@@ -94,6 +94,7 @@ type Job struct {
 	PreferredNodes []cell.NodeName `json:"preferred_nodes,omitempty"`
 	Hints          Hints           `json:"hints"`
 	Storages       []string        `json:"storages,omitempty"` // those that its tasks see; the core only carries them
+	Upload         string          `json:"upload,omitempty"`   // the digest of its code; the core only carries it
 	// Source is the job file as submitted, without the values of its secrets.
 	Source string `json:"source,omitempty"`
 }

@@ -56,6 +56,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), subjectKey{}, subject))
+	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
+		s.route(w, r) // it reads the body as it comes
+		return
+	}
 	limit := int64(rest.MaxBody)
 	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
 		limit = rest.MaxConfigBody

@@ -24,7 +24,27 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if s.opts.Checkpoints != nil && slices.ContainsFunc(j.Tasks, func(t sched.TaskStatus) bool { return t.Attempt > 0 }) {
 		j.CheckpointDir = s.opts.Checkpoints(j.ID)
 	}
+	if j.Upload, err = s.uploadOf(ctx, &j); err != nil {
+		return nil, s.fail(err)
+	}
 	return answer(j), nil
+}
+
+// uploadOf is the code of a job; nil where it has none. Its size is 0 when it is not kept any more.
+func (s *Server) uploadOf(ctx context.Context, j *rest.Job) (*rest.Upload, error) {
+	if s.opts.Uploads == nil {
+		return nil, nil
+	}
+	var spec *sched.Job
+	found := false
+	err := s.read(ctx, 0, func(st *sched.State) { spec, found = st.Spec(j.ID) })
+	if err == nil && !found {
+		spec, found, err = s.store.Spec(ctx, j.ID)
+	}
+	if err != nil || !found || spec.Upload == "" {
+		return nil, err
+	}
+	return &rest.Upload{Digest: spec.Upload, Size: s.opts.Uploads.Size(string(spec.User), spec.Upload)}, nil
 }
 
 // find returns a job by number, or the newest of a user's name: the live one, else the

@@ -4,19 +4,25 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/receive"
 )
 
 // maxProblems bounds the mistakes of one answer: after that many, the file is
@@ -27,7 +33,13 @@ const maxProblems = 100
 // name gets one that follows from the idempotency key, if there is one: the same
 // request again must be the same job.
 func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string) (*jobspec.Result, error) {
-	env := jobspec.Env{User: subjectOf(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC)}
+	env := jobspec.Env{User: subjectOf(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC), Upload: r.Upload}
+	if s.opts.Uploads != nil {
+		env.Uploaded = func(digest string) bool {
+			_, ok := s.opts.Uploads.Has(string(env.User), digest)
+			return ok
+		}
+	}
 	err := s.read(ctx, 0, func(st *sched.State) { env.Config = st.Config() })
 	if err != nil {
 		return nil, err
@@ -37,6 +49,9 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if r.Quick != nil {
 		if r.Quick.Image != "" && r.Quick.Caller != nil {
 			return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "a job with an image runs in its container, not in a caller's folder and environment: leave the caller out")
+		}
+		if r.Quick.Upload != "" && r.Quick.Caller != nil {
+			return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "a job with an upload runs in that, not in a caller's folder and environment: leave the caller out")
 		}
 		if err := s.checkCaller(ctx, r.Quick.Caller); err != nil {
 			return nil, err
@@ -49,6 +64,47 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 		return nil, documentProblem("the job cannot be accepted", problems)
 	}
 	return result, nil
+}
+
+func registerUploads(s *Server, api huma.API) {
+	none := rest.NewProblem(http.StatusConflict, rest.CodeConflict, "this server takes no uploads")
+	in := receive.Handler{Depot: s.opts.Uploads}
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "list-uploads", Method: http.MethodGet, Path: "/uploads", Summary: "The caller's uploads, and how large they may be", Tags: []string{"uploads"},
+	}), func(ctx context.Context, _ *struct{ AfterSeq }) (*body[rest.UploadList], error) {
+		if s.opts.Uploads == nil {
+			return nil, none
+		}
+		list, err := in.List(subjectOf(ctx))
+		if err != nil {
+			return nil, s.fail(err)
+		}
+		return answer(list), nil
+	})
+	one := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Upload](), true, "")
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "put-upload", Method: http.MethodPut, Path: "/uploads/{digest}", Tags: []string{"uploads"},
+		Summary:     "Send a folder with code as a tar archive, by its digest; one that is there is answered at once, and not read",
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-tar": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}},
+		Responses: map[string]*huma.Response{"200": {Description: "It is there", Content: map[string]*huma.MediaType{"application/json": {Schema: one}}},
+			"507": refusal(api, "507", "The disk takes no more")},
+	}), func(ctx context.Context, path *struct {
+		Digest string `path:"digest" maxLength:"71" doc:"sha256: and 64 hexadecimal digits"`
+	}) (*huma.StreamResponse, error) {
+		if s.opts.Uploads == nil {
+			return nil, none
+		}
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			r, w := humago.Unwrap(c)
+			got, err := in.Put(w, r, subjectOf(ctx), path.Digest)
+			var p *rest.Problem
+			if err == nil {
+				writeJSON(w, got)
+			} else if errors.As(err, &p) || errors.As(s.fail(err), &p) {
+				writeProblem(w, p)
+			}
+		}}, nil
+	})
 }
 
 // documentProblem makes one answer of all mistakes in a file.
@@ -69,7 +125,7 @@ func documentProblem(detail string, ps document.Problems) *rest.Problem {
 func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	out := jobspec.QuickJob{
 		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
-		MemoryMB: q.MemoryMB, Command: q.Command, WorkDir: q.WorkDir, Image: q.Image, Storages: q.Storages, TimeLimit: q.TimeLimit, Grace: q.Grace,
+		MemoryMB: q.MemoryMB, Command: q.Command, WorkDir: q.WorkDir, Image: q.Image, Storages: q.Storages, Upload: q.Upload, TimeLimit: q.TimeLimit, Grace: q.Grace,
 		Retries: q.Retries, Checkpoint: q.Checkpoint,
 	}
 	for _, label := range slices.Sorted(maps.Keys(q.Ports)) {

@@ -32,6 +32,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/upload/depot"
 )
 
 const (
@@ -58,6 +59,7 @@ type Options struct {
 	Checkpoints func(sched.JobID) string
 	Images      jobspec.ImageUse // what becomes of an image that a job names
 	ImageStore  executor.Images  // the images of the machine; nil is none
+	Uploads     *depot.Depot     // nil takes none
 	Runtime     string           // what runs tasks, in words
 	Version     string
 	Cluster     string // the data directory's id
@@ -129,6 +131,7 @@ func build(o Options) (*Server, huma.API) {
 	s.registerConfig(api)
 	s.registerEvents(api)
 	images{s, o.ImageStore}.register(api)
+	registerUploads(s, api)
 	return s, api
 }
 

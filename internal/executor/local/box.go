@@ -52,6 +52,7 @@ const (
 	insideCheckpoint = insideTop + "/checkpoint" // the job's
 	insideGang       = insideTop + "/gang"       // where the gang's process 1s meet, out of the task's reach
 	insideMembers    = insideTop + "/members"    // sharedMembers, read-only
+	insideCode       = insideTop + "/code.tar"   // the job's upload, read-only
 )
 
 // caretaker is the supervisor of a task in a container. Process 1 in there does what the

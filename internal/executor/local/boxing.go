@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/executor/local/meet"
@@ -99,12 +100,19 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	if err := b.engine.Fits(b.e.ctx, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
 		return unfit(role.Launch.Image, err)
 	}
-	if s.Dir = cmp.Or(role.Launch.WorkDir, insideWork); !filepath.IsAbs(s.Dir) {
+	if s.Dir = cmp.Or(role.Launch.WorkDir, insideWork); s.Code != nil {
+		s.Dir = code.WorkDir(s.Dir, insideWork)
+	}
+	if !filepath.IsAbs(s.Dir) {
 		return &outcome{Refused: fmt.Sprintf("the working directory %q is not an absolute path", s.Dir), Job: true}
 	}
 	mounts, err := b.folders(t)
 	if err != nil {
 		return unable("make the task's directory", err)
+	}
+	if s.Code != nil {
+		mounts = append(mounts, container.Mount{Source: s.Code.Archive, Target: insideCode, ReadOnly: true})
+		s.Code.Archive, s.Code.Dir = insideCode, insideWork
 	}
 	for i, in := range storages.Inside(data) {
 		mounts = append(mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/storages"
@@ -112,6 +113,7 @@ type paths struct {
 	members     string
 	host        func(task int32) string // the address of a task; "" is not known
 	storages    []storages.Seen
+	code        string    // where its job's upload is unpacked
 	place       cell.Task // its devices, as they are numbered there
 }
 
@@ -129,6 +131,9 @@ func platformEnv(t *task, seen paths) []sched.EnvVar {
 		{Name: "COMB_DEVICE_FILES", Value: strings.Join(deviceFiles(ts.SKU, ts.Place), ",")},
 		{Name: "COMB_CHECKPOINT_DIR", Value: seen.checkpoints},
 		{Name: "COMB_PROGRESS_FILE", Value: seen.files + "/" + progressFile},
+	}
+	if t.at.start.Job.Upload != "" {
+		env = append(env, sched.EnvVar{Name: code.Variable, Value: seen.code})
 	}
 	for _, s := range seen.storages {
 		env = append(env, sched.EnvVar{Name: storage.Variable(s.Name), Value: s.At})

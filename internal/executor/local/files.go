@@ -13,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
@@ -60,6 +61,7 @@ type spec struct {
 	Leftover sched.Duration  `json:"leftover"` // for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
 	Grace    sched.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
+	Code     *code.Order     `json:"code,omitempty"`  // what it finds in its working directory; nil is nothing
 	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
 }
 

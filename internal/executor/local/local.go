@@ -42,6 +42,8 @@ type Options struct {
 	// Storage returns a storage that jobs of a virtual cluster may use, as the configuration says
 	// now; nil has none.
 	Storage func(vc cell.VCName, name string) (storage.Storage, bool)
+	// Code puts a job's upload at a path among the job's files; nil has none.
+	Code func(job *sched.Job, path string) error
 	// Room says why nothing more should be put on the disk of the jobs folder: no task is
 	// started until it says nil. It must be quick, and may be called from many goroutines;
 	// nil is a disk that always has room.

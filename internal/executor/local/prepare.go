@@ -16,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/executor/local/capture"
 	"github.com/combsched/comb/internal/executor/local/cgroup"
+	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/storages"
@@ -55,14 +56,17 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	if err := e.roster.ensure(t); err != nil {
 		return nil, nil, unable("write the job's members", err)
 	}
+	order, err := code.For(job, jobDir, work, e.o.Code)
+	if err != nil {
+		return nil, nil, unable("give the job its code", err)
+	}
 	s := &spec{
 		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell,
 		Host: localHost, Ports: ports.Numbers(blocks, t.n, ports.All),
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
-		Parents: e.parents,
-		Limits:  cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
-		Logs:    capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
-
+		Parents: e.parents, Code: order,
+		Limits:   cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
+		Logs:     capture.Caps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 		Leftover: sched.Duration(e.o.Leftover.Microseconds()),
 		Suspend:  contractOf(job),
 		Grace:    job.Grace,
@@ -72,18 +76,18 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		return nil, nil, &outcome{Refused: err.Error()}
 	}
 	var ignored []string
-	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, storages: data, place: t.start.Place}
+	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, storages: data, code: work, place: t.start.Place}
 	if e.boxes.runs(role) {
 		if _, err := e.boxes.about(); err != nil {
 			return nil, nil, &outcome{Refused: err.Error()}
 		}
 		gang := e.boxes.gang(t)
-		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), storages: storages.Inside(data), place: t.start.Place}
+		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), storages: storages.Inside(data), code: insideWork, place: t.start.Place}
 		if len(ownGPUs(t.start)) > 0 {
 			seen.place = renumbered(t.start.Place)
 		}
 		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang, data), nil
-	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work); err != nil {
+	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work, order != nil); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}
 	}
 	if refusal != nil {
@@ -148,10 +152,10 @@ func (t *task) private(lines []string) (*private, error) {
 	return &private{script: []byte(text), surroundings: t.surroundings(caller)}, nil
 }
 
-// workingDir resolves a job's own directory; "" is the task's.
-func workingDir(asked, own string) (string, error) {
-	if asked == "" {
-		return own, nil
+// workingDir resolves a job's own directory; "" is the task's. One in the job's code is not there yet.
+func workingDir(asked, own string, coded bool) (string, error) {
+	if asked == "" || coded && !filepath.IsAbs(asked) {
+		return filepath.Join(own, asked), nil
 	}
 	if !filepath.IsAbs(asked) {
 		return "", fmt.Errorf("the working directory %q is not an absolute path", asked)

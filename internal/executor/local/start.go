@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -9,7 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/enter"
+	"github.com/combsched/comb/internal/executor/local/process"
+	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/executor/local/rights"
 	"github.com/combsched/comb/internal/executor/local/spawn"
 )
@@ -34,6 +38,22 @@ func startMain(s *spec, own *private, out, errs *os.File, who *rights.Account) (
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
 	return spawn.In(s.Parents, s.groupName(), []string{s.Shell, "/proc/self/fd/3"}, as(who, attr))
+}
+
+// unpack puts the job's code into the task's own directory. A stop ends it.
+func (s *supervisor) unpack() error {
+	if s.spec.Code == nil {
+		return nil
+	}
+	start := func(argv []string, attr *syscall.ProcAttr) (int, error) {
+		return spawn.In(nil, "", argv, as(s.account, attr))
+	}
+	var order stopOrder
+	err := s.spec.Code.Unpack(start, []string{process.MarkerName + "=" + s.spec.marker()}, func() bool { return record.Read(s.dir, stopFile, &order) == nil })
+	if s.stopped = errors.Is(err, code.ErrStopped); s.stopped {
+		return nil
+	}
+	return err
 }
 
 // as makes what is started a user's.

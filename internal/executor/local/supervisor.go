@@ -202,7 +202,13 @@ func (s *supervisor) start() (refused string, job bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	if st, err := os.Stat(s.spec.Dir); err != nil || !st.IsDir() {
+	if err := s.unpack(); err != nil {
+		return err.Error(), false
+	}
+	if s.stopped {
+		return "", false
+	}
+	if st, err := os.Stat(s.spec.Dir); err != nil && (s.spec.Code == nil || !errors.Is(err, fs.ErrPermission)) || err == nil && !st.IsDir() {
 		return fmt.Sprintf("the working directory %s does not exist or is no directory", s.spec.Dir), true
 	}
 	s.unenforced = cgroup.Make(s.spec.Parents, s.spec.groupName(), s.spec.Limits)

@@ -1,0 +1,358 @@
+// Package depot keeps uploads on a server's disk, by subject and digest. What it keeps was checked when it came and is
+// never changed. It must not know what jobs are: it is told which uploads are in use.
+package depot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/upload"
+)
+
+// Options are the limits of a depot; zero values stand for the defaults in brackets.
+type Options struct {
+	Limits upload.Limits // of one upload [upload.Default]
+	Quota  int64         // bytes of all uploads of one subject [10 GiB]
+	Unused time.Duration // how long one that no job uses is kept [1 h]
+	Room   func() error  // says why nothing more should be put on the disk; nil is that there is room
+	Log    *slog.Logger
+}
+
+// Each subject sends one at a time, and the server takes so many.
+const mostAtOnce = 4
+
+// The errors of Put and Link.
+var (
+	ErrNone   = errors.New("there is no such upload")
+	ErrDigest = errors.New("what was sent is something else")
+	ErrQuota  = errors.New("there is no room for another upload")
+	ErrBusy   = errors.New("uploads are under way")
+	ErrFull   = errors.New("the disk takes no more")
+)
+
+// Depot keeps uploads. Its methods may be called from many goroutines.
+type Depot struct {
+	dir string
+	o   Options
+
+	mu     sync.Mutex      // of coming, and held while uploads are linked or erased
+	coming map[string]bool // subjects that send one, by the names of their folders
+}
+
+const (
+	suffix = ".tar"
+	fresh  = ".new" // of one that is not there in full
+)
+
+// Open opens a depot, and makes its folder. What was not received in full is removed.
+func Open(dir string, o Options) (*Depot, error) {
+	if o.Limits.Bytes <= 0 {
+		o.Limits.Bytes = upload.Default.Bytes
+	}
+	if o.Limits.Files <= 0 {
+		o.Limits.Files = upload.Default.Files
+	}
+	if o.Quota <= 0 {
+		o.Quota = 10 << 30
+	}
+	if o.Unused <= 0 {
+		o.Unused = time.Hour
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of uploads: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*"+fresh))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("remove an upload that did not come in full: %w", err)
+		}
+	}
+	return &Depot{dir: dir, o: o, coming: map[string]bool{}}, nil
+}
+
+// Limits are those of one upload, and of all of a subject in bytes.
+func (d *Depot) Limits() (upload.Limits, int64) { return d.o.Limits, d.o.Quota }
+
+// Key names an upload among those of all subjects, as Sweep takes it.
+func Key(subject, digest string) string {
+	return filepath.Join(folder(subject), strings.TrimPrefix(digest, "sha256:")+suffix)
+}
+
+// folder is the name of a subject's folder: a subject may have any letters.
+func folder(subject string) string {
+	sum := sha256.Sum256([]byte(subject))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Upload is one that is kept.
+type Upload struct {
+	Digest string
+	Size   int64
+	Used   time.Time // when it was sent, or named by a job, last
+	Jobs   int       // how many jobs have it beside their files
+}
+
+// List are the uploads of a subject, in order of their digests.
+func (d *Depot) List(subject string) (list []Upload, err error) {
+	found, err := os.ReadDir(filepath.Join(d.dir, folder(subject)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, one := range found {
+		name, whole := strings.CutSuffix(one.Name(), suffix)
+		st, statErr := one.Info()
+		if !whole || statErr != nil {
+			continue
+		}
+		list = append(list, Upload{"sha256:" + name, st.Size(), st.ModTime(), links(st) - 1})
+	}
+	return list, err
+}
+
+func links(st fs.FileInfo) int {
+	if s, ok := st.Sys().(*syscall.Stat_t); ok {
+		return int(s.Nlink)
+	}
+	return 1
+}
+
+// Has says how many bytes an upload of a subject has, and notes that it is used now.
+func (d *Depot) Has(subject, digest string) (size int64, ok bool) {
+	if !upload.ValidDigest(digest) {
+		return 0, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path := filepath.Join(d.dir, Key(subject, digest))
+	st, err := os.Lstat(path)
+	if err != nil {
+		return 0, false
+	}
+	now := time.Now()
+	return st.Size(), os.Chtimes(path, now, now) == nil
+}
+
+// Size is how many bytes an upload of a subject has; 0 is that it is not there.
+func (d *Depot) Size(subject, digest string) int64 {
+	if st, err := os.Lstat(filepath.Join(d.dir, Key(subject, digest))); err == nil && upload.ValidDigest(digest) {
+		return st.Size()
+	}
+	return 0
+}
+
+// Put receives an upload, unless it is there already: then nothing is read. Errors are those above, upload.ErrArchive, and
+// those of r and of the disk.
+func (d *Depot) Put(subject, digest string, r io.Reader) (size int64, err error) {
+	if size, ok := d.Has(subject, digest); ok {
+		return size, nil
+	}
+	if !upload.ValidDigest(digest) {
+		return 0, fmt.Errorf("%w: %.100q is no digest: want sha256: and 64 hexadecimal digits", ErrDigest, digest)
+	}
+	name := folder(subject)
+	if err := d.begin(name); err != nil {
+		return 0, err
+	}
+	defer d.end(name)
+	room, err := d.room(subject)
+	if err != nil {
+		return 0, err
+	}
+	path := filepath.Join(d.dir, Key(subject, digest))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return 0, disk(err)
+	}
+	size, err = d.receive(path+fresh, digest, room, r)
+	if err == nil {
+		err = os.Rename(path+fresh, path)
+	}
+	if err != nil {
+		return 0, errors.Join(disk(err), removed(path+fresh))
+	}
+	return size, disk(syncFolders(filepath.Dir(path), d.dir))
+}
+
+func removed(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// disk marks an error that says that the disk is full.
+func disk(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
+}
+
+// begin lets a subject send.
+func (d *Depot) begin(name string) error {
+	if d.o.Room != nil {
+		if err := d.o.Room(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.coming[name]:
+		return fmt.Errorf("%w: another one of the same user; try again when it is over", ErrBusy)
+	case len(d.coming) >= mostAtOnce:
+		return fmt.Errorf("%w: %d, the most that this server takes at a time; try again", ErrBusy, mostAtOnce)
+	}
+	d.coming[name] = true
+	return nil
+}
+
+func (d *Depot) end(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.coming, name)
+}
+
+// room is how many bytes a subject may still send.
+func (d *Depot) room(subject string) (int64, error) {
+	list, err := d.List(subject)
+	if err != nil {
+		return 0, err
+	}
+	left := d.o.Quota
+	for _, one := range list {
+		left -= one.Size
+	}
+	if left <= 0 {
+		return 0, d.overQuota()
+	}
+	return left, nil
+}
+
+func (d *Depot) overQuota() error {
+	return fmt.Errorf("%w: all uploads of a user may have %s; those that no job uses are erased after %v, and an administrator can remove the files of old jobs, or give more with comb serve --upload-quota",
+		ErrQuota, upload.Size(d.o.Quota), d.o.Unused)
+}
+
+// receive writes an upload into a file and checks it.
+func (d *Depot) receive(path, digest string, room int64, r io.Reader) (int64, error) {
+	if err := removed(path); err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	limits := d.o.Limits
+	limits.Bytes = min(limits.Bytes, room)
+	held, err := upload.Check(io.TeeReader(r, f), limits)
+	switch {
+	case err != nil && held.Size > room:
+		return 0, d.overQuota()
+	case err != nil:
+		return 0, err
+	case held.Digest != digest:
+		return 0, fmt.Errorf("%w: it has the digest %s, and was sent as %s", ErrDigest, held.Digest, digest)
+	}
+	// Tasks of any user of an image read it; the folders above are the server's alone.
+	return held.Size, errors.Join(f.Chmod(0o444), f.Sync())
+}
+
+func syncFolders(paths ...string) error {
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no more room. One that
+// is there is left as it is.
+func (d *Depot) Link(subject, digest, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	if !upload.ValidDigest(digest) {
+		return ErrNone
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := os.Link(filepath.Join(d.dir, Key(subject, digest)), path)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrNone
+	}
+	return err
+}
+
+// tidyEvery is how often Tidy looks.
+const tidyEvery = 10 * time.Minute
+
+// Tidy sweeps from time to time, until ctx is done. used are those in use, by Key.
+func (d *Depot) Tidy(ctx context.Context, used func(context.Context) (map[string]bool, error)) {
+	for {
+		in, err := used(ctx)
+		if err == nil {
+			_, err = d.Sweep(in)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.o.Log.Warn("erase uploads that no job uses; it is tried again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(tidyEvery):
+		}
+	}
+}
+
+// Sweep erases what no job has beside its files, what is not in use, by Key, and was not used for Options.Unused. It returns
+// how many it erased.
+func (d *Depot) Sweep(used map[string]bool) (erased int, err error) {
+	found, err := filepath.Glob(filepath.Join(d.dir, "*", "*"+suffix))
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, path := range found {
+		key, relErr := filepath.Rel(d.dir, path)
+		st, statErr := os.Lstat(path)
+		if relErr != nil || statErr != nil || used[key] || links(st) > 1 || time.Since(st.ModTime()) < d.o.Unused {
+			continue
+		}
+		if rmErr := os.Remove(path); rmErr != nil {
+			err = errors.Join(err, rmErr)
+			continue
+		}
+		erased++
+	}
+	return erased, err
+}

@@ -1,0 +1,221 @@
+package depot
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/upload"
+)
+
+// archive is an upload with one file of n bytes, and its digest.
+func archive(t *testing.T, name string, n int) (digest string, data []byte) {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(n), Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(b.Bytes())), b.Bytes()
+}
+
+// unread fails when it is read.
+type unread struct{ *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.Error("it is read again")
+	return 0, io.EOF
+}
+
+// An upload comes once for each subject, and none has another's.
+func TestPut(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, data := archive(t, "a", 1000)
+	for range 2 {
+		if n, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil || n != int64(len(data)) {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	if n, err := d.Put("alice", digest, unread{t}); err != nil || n != int64(len(data)) {
+		t.Errorf("again: %d, %v", n, err)
+	}
+	if _, ok := d.Has("bob", digest); ok {
+		t.Error("bob has alice's")
+	}
+	if err := d.Link("bob", digest, filepath.Join(dir, "x")); !errors.Is(err, ErrNone) {
+		t.Errorf("bob's job gets alice's: %v", err)
+	}
+	path := filepath.Join(dir, Key("alice", digest))
+	if st, err := os.Stat(path); err != nil || st.Mode() != 0o444 {
+		t.Errorf("%v, %v", st, err)
+	}
+	list, err := d.List("alice")
+	if err != nil || len(list) != 1 || list[0].Digest != digest || list[0].Size != int64(len(data)) || list[0].Jobs != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// What is refused leaves nothing.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	full := errors.New("12 MiB are free")
+	var room error
+	d, err := Open(dir, Options{Limits: upload.Limits{Bytes: 8 << 10, Files: 10}, Quota: 12 << 10, Room: func() error { return room }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, data := archive(t, "a", 1000)
+	other, _ := archive(t, "b", 1000)
+	large, much := archive(t, "a", 9<<10)
+	broken := errors.New("the line broke")
+	for _, c := range []struct {
+		digest string
+		r      io.Reader
+		want   error
+		text   string
+	}{
+		{other, bytes.NewReader(data), ErrDigest, "it has the digest " + digest},
+		{"sha256:../../x", bytes.NewReader(data), ErrDigest, "is no digest"},
+		{strings.ToUpper(digest), bytes.NewReader(data), ErrDigest, "is no digest"},
+		{digest, bytes.NewReader([]byte("nothing of the kind")), upload.ErrArchive, ""},
+		{large, bytes.NewReader(much), upload.ErrArchive, "more than 8.0 KiB"},
+		{digest, io.MultiReader(bytes.NewReader(data[:700]), failing{broken}), broken, ""},
+	} {
+		if _, err := d.Put("alice", c.digest, c.r); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v; want %v with %q", c.digest, err, c.want, c.text)
+		}
+	}
+	if found, err := filepath.Glob(dir + "/*/*"); err != nil || len(found) != 0 {
+		t.Errorf("left: %v, %v", found, err)
+	}
+	room = full
+	if _, err := d.Put("alice", digest, bytes.NewReader(data)); !errors.Is(err, ErrFull) || !errors.Is(err, full) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	room = nil
+	for i, want := range []error{nil, nil, nil, nil, ErrQuota, ErrQuota} { // 2.5 KiB each
+		digest, data := archive(t, fmt.Sprint(i), 1000)
+		if _, err := d.Put("alice", digest, bytes.NewReader(data)); !errors.Is(err, want) {
+			t.Errorf("upload %d: %v; want %v", i, err, want)
+		}
+		if _, err := d.Put("bob", digest, bytes.NewReader(data)); err != nil && i < 4 {
+			t.Errorf("bob's upload %d: %v", i, err)
+		}
+	}
+}
+
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+// One subject sends one at a time; another's goes on.
+func TestOneAtATime(t *testing.T) {
+	d, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, data := archive(t, "a", 1000)
+	r, w := io.Pipe()
+	done := make(chan error)
+	go func() {
+		_, err := d.Put("alice", digest, r)
+		done <- err
+	}()
+	if _, err := w.Write(data[:512]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Put("alice", digest, unread{t}); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second one: %v", err)
+	}
+	if _, err := d.Put("bob", digest, bytes.NewReader(data)); err != nil {
+		t.Errorf("bob's: %v", err)
+	}
+	if _, err := w.Write(data[512:]); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What a job has, or will, stays; the rest is erased when it was not used for a while.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	var digests []string
+	for i := range 4 {
+		digest, data := archive(t, fmt.Sprint(i), 10)
+		if _, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(dir, Key("alice", digest)), old, old); err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest)
+	}
+	beside := filepath.Join(t.TempDir(), "code.tar")
+	if err := d.Link("alice", digests[0], beside); err != nil { // of a job's files
+		t.Fatal(err)
+	}
+	d.Has("alice", digests[1]) // it was named just now
+	if n, err := d.Sweep(map[string]bool{Key("alice", digests[2]): true, Key("bob", digests[3]): true}); n != 1 || err != nil {
+		t.Errorf("erased %d, %v", n, err)
+	}
+	for i, want := range []bool{true, true, true, false} {
+		if _, ok := d.Has("alice", digests[i]); ok != want {
+			t.Errorf("upload %d is there: %v", i, ok)
+		}
+	}
+	if err := os.Remove(beside); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, Key("alice", digests[0])), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.Sweep(nil); n != 1 || err != nil {
+		t.Errorf("behind the job's files: erased %d, %v", n, err)
+	}
+}
+
+// A server that was killed while one came forgets it.
+func TestUnfinished(t *testing.T) {
+	dir := t.TempDir()
+	digest, _ := archive(t, "a", 10)
+	path := filepath.Join(dir, Key("alice", digest)) + fresh
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.Has("alice", digest); ok {
+		t.Error("it is there")
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("its file is there")
+	}
+}
