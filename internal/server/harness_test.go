@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,8 @@ import (
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/upload"
+	"github.com/combsched/comb/internal/upload/depot"
 )
 
 // world is a real store, engine and server on loopback; its executor only notes
@@ -185,7 +188,11 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := server.New(server.Options{Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
+	uploads, err := depot.Open(filepath.Join(o.dir, "uploads"), depot.Options{Limits: upload.Limits{Bytes: 1 << 20, Files: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := server.New(server.Options{Uploads: uploads, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
 		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {

@@ -7,9 +7,38 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
+
+// uploads: a folder with code goes to the server without what it ignores, once, and its copy is where a job begins.
+func uploads(ctx context.Context, w *walk) error { return coded(ctx, w, "/work\n") }
+
+// coded runs a folder with code, twice, by job run with more flags; the second attempt does what the first did to its copy.
+func coded(ctx context.Context, w *walk, place string, more ...string) error {
+	dir := w.path("project")
+	if err := os.MkdirAll(filepath.Join(dir, "src"), 0o755); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"run.sh": "echo in $(pwd)\necho $(ls)\nrm src/main.py && echo ran\n", "src/main.py": "print(1)\n", ".combignore": "*.bin\n", "data.bin": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			return err
+		}
+	}
+	var said [2]answer
+	for i := range said {
+		var err error
+		args := append(append([]string{"job", "run", "--vc", "red", "--upload", dir}, more...), "--", "sh", "run.sh")
+		if said[i], err = w.must(ctx, args...); err != nil {
+			return err
+		}
+	}
+	w.expect(strings.Contains(said[0].out, place) && strings.Contains(said[0].out, "run.sh src\nran"), "it runs in a copy, without what is ignored", "%s", said[0].all())
+	w.expect(strings.Contains(said[1].errs, "which the server has") && said[1].out != "" && strings.HasSuffix(said[1].out, "run.sh src\nran\n"),
+		"the second job sends nothing, and has a copy of its own", "%s", said[1].all())
+	return nil
+}
 
 // beside: a command runs in a task's environment and ends with the code that it gives; a service of the task, here another
 // server, answers at a port of this machine. The job's events tell both.

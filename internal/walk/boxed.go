@@ -16,6 +16,7 @@ import (
 func boxedSteps() []step {
 	return []step{
 		{"a cluster file names a storage, and job run --image reads it", boxedStorage},
+		{"a container runs in a copy of a folder with code", boxedUpload},
 		{"two jobs on one machine run two systems, and neither sees the other", boxedSystems},
 		{"a prod gang of containers meets by name, and preempts one that checkpoints and resumes", boxedGang},
 		{"the server is killed, and the container goes on", boxedKill},
@@ -70,6 +71,10 @@ func boxedStorage(ctx context.Context, w *walk) error {
 	}
 	w.expect(no.code == 1 && strings.Contains(no.errs, `VC red has no storage "etc"; it has data`), "another storage is refused, with those there are", "%s", no.all())
 	return nil
+}
+
+func boxedUpload(ctx context.Context, w *walk) error {
+	return coded(ctx, w, "in /comb/work", "--image", w.Images[1])
 }
 
 func boxedSystems(ctx context.Context, w *walk) error {
