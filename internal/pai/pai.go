@@ -1,0 +1,289 @@
+// Package pai speaks OpenPAI's REST API, version 2, for OpenPAI's own clients. It is a thin layer over App and the
+// directory of people: it must not decide what is allowed, and keeps no state but tickets for logs.
+package pai
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Root starts each path of OpenPAI's rest server, Prefix each of its API.
+const (
+	Root   = "/rest-server"
+	Prefix = Root + "/api/v2"
+)
+
+// App is what a server does for a principal. It asks for the right to it first. Its errors are problems of package
+// rest: of what the principal may not see, the same as of what is not there.
+type App interface {
+	// Rights returns the present table of rights, and the virtual clusters.
+	Rights(context.Context) (*access.Table, []cell.VCName, error)
+	Submit(ctx context.Context, p *identity.Principal, file []byte) (sched.JobName, error)
+	// Jobs gives jobs, newest first, until each answers false.
+	Jobs(ctx context.Context, p *identity.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error
+	Job(ctx context.Context, p *identity.Principal, of Ref) (*Job, error)
+	JobConfig(ctx context.Context, p *identity.Principal, of Ref) ([]byte, error)
+	Stop(ctx context.Context, p *identity.Principal, of Ref) error
+	Events(ctx context.Context, p *identity.Principal, of Ref) ([]rest.Event, error)
+	// Log answers a request with what a task printed.
+	Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *LogRef) error
+	VCs(context.Context, *identity.Principal) ([]sched.VCStatus, error)
+	Nodes(context.Context, *identity.Principal) ([]sched.NodeStatus, error)
+	Storages(context.Context, *identity.Principal) ([]rest.StorageStatus, error)
+}
+
+// Ref names a user's job.
+type Ref struct{ User, Name string }
+
+// String is the job's name in OpenPAI: USER~NAME.
+func (r Ref) String() string { return r.User + "~" + r.Name }
+
+// Job is a job and what was submitted.
+type Job struct {
+	rest.Job
+	Spec *sched.Job // nil where it is not kept
+}
+
+// LogRef names what a task of a job printed in one attempt.
+type LogRef struct {
+	Ref
+	Role    string
+	Index   int32
+	Attempt int32  // of the task, from 1
+	Stream  string // stdout or stderr
+	Tail    bool   // only the last lines
+}
+
+// Handler answers OpenPAI's clients.
+type Handler struct {
+	app     App
+	people  *people.Directory
+	version string
+	mux     *http.ServeMux
+	tickets tickets
+	lists   chan struct{} // holds a token for each list that is being made
+}
+
+// New makes a handler. version is the program's.
+func New(app App, dir *people.Directory, version string) *Handler {
+	h := &Handler{app: app, people: dir, version: version, mux: http.NewServeMux(), lists: make(chan struct{}, mostLists)}
+	h.routes()
+	return h
+}
+
+func (h *Handler) routes() {
+	for pattern, f := range map[string]http.HandlerFunc{
+		"GET /info":                              h.info,
+		"POST /authn/basic/login":                h.login,
+		"GET " + ticketPath + "{ticket}":         h.ticketLog,
+		"DELETE /authn/basic/logout":             h.logout,
+		"GET /tokens":                            h.listTokens,
+		"POST /tokens/application":               h.createToken,
+		"DELETE /tokens/{token}":                 h.revokeToken,
+		"POST /users":                            h.createUser,
+		"GET /users":                             h.listUsers,
+		"PUT /users":                             h.updateUser,
+		"PUT /users/me":                          h.updateMe,
+		"GET /users/{user}":                      h.getUser,
+		"DELETE /users/{user}":                   h.deleteUser,
+		"PUT /users/{user}/group":                h.addToGroup,
+		"DELETE /users/{user}/group":             h.removeFromGroup,
+		"PUT /users/{user}/grouplist":            h.setGroups,
+		"GET /groups":                            h.listGroups,
+		"POST /groups":                           h.createGroup,
+		"PUT /groups":                            h.updateGroup,
+		"GET /groups/{group}":                    h.getGroup,
+		"DELETE /groups/{group}":                 h.deleteGroup,
+		"GET /groups/{group}/userlist":           h.groupUsers,
+		"GET /virtual-clusters":                  h.listVCs,
+		"GET /virtual-clusters/{vc}":             h.getVC,
+		"GET /virtual-clusters/{vc}/sku-types":   h.skuTypes,
+		"GET /cluster/sku-types":                 h.skuTypes,
+		"GET /storages":                          h.listStorages,
+		"GET /storages/{storage}":                h.getStorage,
+		"GET /kubernetes/nodes":                  h.nodes,
+		"GET /kubernetes/pods":                   notHere("Comb runs no pods here: there is no list of them"),
+		"GET /alerts":                            notHere("Comb sends no alerts of its own yet"),
+		"GET /authn/oidc/login":                  notHere("users sign in with a name and a password here"),
+		"GET /authn/oidc/logout":                 notHere("users sign in with a name and a password here"),
+		"POST /jobs":                             h.submit,
+		"GET /jobs":                              h.listJobs,
+		"GET /jobs/{job}":                        h.getJob,
+		"GET /jobs/{job}/config":                 h.jobConfig,
+		"PUT /jobs/{job}/executionType":          h.executionType,
+		"PUT /jobs/{job}/tag":                    notHere("jobs have no tags yet"),
+		"DELETE /jobs/{job}/tag":                 notHere("jobs have no tags yet"),
+		"GET /jobs/{job}/ssh":                    h.ssh,
+		"GET /jobs/{job}/events":                 h.events,
+		"GET /jobs/{job}/job-attempts/healthz":   h.attemptsHealth,
+		"GET /jobs/{job}/job-attempts":           h.listAttempts,
+		"GET /jobs/{job}/job-attempts/{attempt}": h.getAttempt,
+		"GET /jobs/{job}/attempts/{attempt}":     h.getJob,
+		"GET /jobs/{job}/attempts/{attempt}" + ofTask + "/attempts":                     h.getTask,
+		"GET /jobs/{job}/attempts/{attempt}" + ofTask + "/attempts/{run}/logs":          h.taskLogs,
+		"GET /jobs/{job}/attempts/{attempt}" + ofTask + "/attempts/{run}/logs/{stream}": h.taskLog,
+	} {
+		method, rest, _ := strings.Cut(pattern, " ")
+		h.mux.HandleFunc(method+" "+Prefix+rest, f)
+	}
+}
+
+const ofTask = "/taskRoles/{role}/taskIndex/{index}"
+
+// principalKey carries the principal in a request's context.
+type principalKey struct{}
+
+func principalOf(r *http.Request) *identity.Principal {
+	p, _ := r.Context().Value(principalKey{}).(*identity.Principal)
+	return p
+}
+
+// Who returns the principal of a request's token; nil where it has none, or one that is not valid.
+func (h *Handler) Who(r *http.Request) *identity.Principal {
+	token := tokenOf(r)
+	if token == "" {
+		return nil
+	}
+	p, _ := h.people.Principal(r.Context(), token)
+	return p
+}
+
+// tokenOf returns a request's bearer token, or "".
+func tokenOf(r *http.Request) string {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "Bearer") || len(token) > maxToken {
+		return ""
+	}
+	return token
+}
+
+const maxToken = 512 // bytes
+
+// Serve answers a request of a principal, who may be nil. Its host, origin and the size of its body were checked.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *identity.Principal) {
+	at := r.URL.Path
+	if len(at) > len(Root) {
+		at = strings.TrimSuffix(at, "/") // OpenPAI's clients send some paths with one more
+	}
+	if p == nil && !isOpen(r.Method, at) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="comb"`)
+		refuse(w, http.StatusUnauthorized, "UnauthorizedUserError", "Sign in first: this needs a valid token.")
+		return
+	}
+	if path.Clean(at) != at || strings.ContainsAny(at, "\x00\\\r\n") || len(at) > 2048 || len(r.URL.RawQuery) > 8192 {
+		noRoute(w)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), principalKey{}, p))
+	to := *r.URL
+	to.Path, to.RawPath = at, ""
+	r.URL = &to
+	if _, pattern := h.mux.Handler(r); pattern == "" {
+		noRoute(w)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// isOpen reports whether a request needs no token.
+func isOpen(method, at string) bool {
+	at = strings.TrimPrefix(at, Prefix)
+	return method == http.MethodGet && (at == "/info" || strings.HasPrefix(at, ticketPath)) ||
+		method == http.MethodPost && at == "/authn/basic/login"
+}
+
+func noRoute(w http.ResponseWriter) {
+	refuse(w, http.StatusNotFound, "NoApiError", "There is no such API here; docs/from-openpai.md lists what there is.")
+}
+
+// notHere answers for what OpenPAI has and Comb does not.
+func notHere(why string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotImplemented, "NotImplementedError", why)
+	}
+}
+
+// allowed answers whether a principal may do something in the cluster. Where not, the request is answered.
+func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, verb access.Verb) bool {
+	table, _, err := h.app.Rights(r.Context())
+	if err != nil {
+		fail(w, err, codes{})
+		return false
+	}
+	a := table.Allow(principalOf(r), verb, access.Object{})
+	if !a.OK {
+		refuse(w, http.StatusForbidden, "ForbiddenUserError", a.Why)
+	}
+	return a.OK
+}
+
+// codes are OpenPAI's for what can be wrong with a request.
+type codes struct {
+	missing  string // what it names is not there
+	conflict string
+	invalid  string // always with status 400
+}
+
+// fail answers with an error of the app or of the directory.
+func fail(w http.ResponseWriter, err error, c codes) {
+	status, code, text := faultOf(err, c)
+	var p *rest.Problem
+	if errors.As(err, &p) && p.Seconds > 0 {
+		setRetry(w, p.Seconds)
+	}
+	refuse(w, status, code, text)
+}
+
+func faultOf(err error, c codes) (status int, code, text string) {
+	or := func(code string) string {
+		if code == "" {
+			return "InvalidParametersError"
+		}
+		return code
+	}
+	var p *rest.Problem
+	var of *people.Problem
+	switch {
+	case errors.As(err, &of):
+		switch of.Kind {
+		case people.ErrNotFound:
+			return http.StatusNotFound, or(c.missing), of.Error()
+		case people.ErrExists:
+			return http.StatusConflict, or(c.conflict), of.Error()
+		}
+		return http.StatusBadRequest, or(c.invalid), of.Error()
+	case !errors.As(err, &p):
+		return http.StatusInternalServerError, "UnknownError", "an error of the server; its log says more"
+	}
+	switch p.Code {
+	case rest.CodeNotFound:
+		return http.StatusNotFound, or(c.missing), p.Error()
+	case rest.CodeConflict:
+		return http.StatusConflict, or(c.conflict), p.Error()
+	case rest.CodeForbidden:
+		return http.StatusForbidden, "ForbiddenUserError", p.Error()
+	case rest.CodeUnauthorized:
+		return http.StatusUnauthorized, "UnauthorizedUserError", p.Error()
+	case rest.CodeNeverFits:
+		return http.StatusForbidden, "NoEnoughQuotaError", p.Error()
+	case rest.CodeInvalid:
+		if c.invalid == invalidJob && len(p.Errors) == 1 && p.Errors[0].Pointer == "defaults.virtualCluster" {
+			return http.StatusBadRequest, "NoVirtualClusterError", p.Error()
+		}
+		return http.StatusBadRequest, or(c.invalid), p.Error()
+	}
+	if p.Status < 500 && p.Status != http.StatusTooManyRequests {
+		return p.Status, or(c.invalid), p.Error()
+	}
+	return p.Status, "UnknownError", p.Error()
+}
