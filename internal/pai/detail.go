@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// exitMessages say what is known of an end, by who saw it.
+// exitMessages say what is known of an end, by what saw it.
 type exitMessages struct {
 	Container *string `json:"container"`
 	Runtime   *string `json:"runtime"`

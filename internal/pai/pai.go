@@ -148,8 +148,8 @@ func principalOf(r *http.Request) *identity.Principal {
 	return p
 }
 
-// Who returns the principal of a request's token; nil where it has none, or one that is not valid.
-func (h *Handler) Who(r *http.Request) *identity.Principal {
+// Principal returns the principal of a request's token; nil where it has none, or one that is not valid.
+func (h *Handler) Principal(r *http.Request) *identity.Principal {
 	token := tokenOf(r)
 	if token == "" {
 		return nil
@@ -169,7 +169,7 @@ func tokenOf(r *http.Request) string {
 
 const maxToken = 512 // bytes
 
-// Serve answers a request of a principal, who may be nil. Its host, origin and the size of its body were checked.
+// Serve answers a request of a principal, nil is none. Its host, origin and the size of its body were checked.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *identity.Principal) {
 	at := r.URL.Path
 	if len(at) > len(Root) {

@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
-	"time"
 )
 
 const noUser = "NoUserError"

@@ -1,0 +1,456 @@
+package pai
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+const password = "correct horse battery"
+
+// memory is an app with jobs in memory, under a real table of rights.
+type memory struct {
+	table *access.Table
+	jobs  []*Job // the newest first
+}
+
+var vcs = []cell.VCName{"nlp", "vision"}
+
+func (m *memory) Rights(context.Context) (*access.Table, []cell.VCName, error) {
+	return m.table, vcs, nil
+}
+
+func (m *memory) may(p *identity.Principal, verb access.Verb, j *Job) bool {
+	return m.table.Allow(p, verb, access.Object{VC: j.VC, Owner: string(j.User)}).OK
+}
+
+func (m *memory) Submit(_ context.Context, p *identity.Principal, file []byte) (sched.JobName, error) {
+	vc, ok := strings.CutPrefix(string(file), "vc: ")
+	if !ok {
+		return "", rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the job cannot be accepted", rest.FieldError{Detail: "vc is missing", Line: 1, Column: 1})
+	}
+	j := &Job{Spec: &sched.Job{Roles: []sched.Role{{Name: "worker", Launch: sched.Launch{Ports: []sched.Port{{Label: "ssh", Count: 1}, {Label: "http", Count: 2}}}}}}}
+	j.JobStatus = sched.JobStatus{ID: sched.JobID(len(m.jobs) + 1), Name: "train", User: sched.Subject(p.User), VC: cell.VCName(vc), Phase: sched.Active, Priority: 10, GPUs: 2,
+		Submitted: sched.Time(len(m.jobs)+1) * 1_000_000, Attempts: []sched.AttemptStatus{{ID: sched.AttemptID{N: 1}, State: sched.AttemptRunning, Started: 5_000_000}},
+		Tasks: []sched.TaskStatus{{Role: "worker", State: sched.TaskRunning, Attempt: 1, Node: "node1", Host: "127.0.0.1", Ports: []int32{2022, 8080, 8081}, Devices: []int32{0, 1}}}}
+	a := m.table.Allow(p, access.SubmitJob, access.Object{VC: j.VC})
+	switch {
+	case !a.OK:
+		return "", rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
+	case slices.ContainsFunc(m.jobs, func(o *Job) bool { return o.User == j.User && !o.Phase.Ended() }):
+		return "", rest.NewProblem(http.StatusConflict, rest.CodeConflict, "you have a job train already")
+	}
+	m.jobs = append([]*Job{j}, m.jobs...)
+	return j.Name, nil
+}
+
+func (m *memory) Jobs(_ context.Context, p *identity.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error {
+	for _, j := range m.jobs {
+		if len(q.Users) > 0 && !slices.Contains(q.Users, j.User) || len(q.VCs) > 0 && !slices.Contains(q.VCs, j.VC) || !m.may(p, access.SeeJob, j) {
+			continue
+		}
+		if !each(&j.Job) {
+			break
+		}
+	}
+	return nil
+}
+
+func (m *memory) find(p *identity.Principal, of Ref, verb access.Verb) (*Job, error) {
+	for _, j := range m.jobs {
+		if string(j.User) == of.User && string(j.Name) == of.Name && m.may(p, verb, j) {
+			return j, nil
+		}
+	}
+	return nil, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "no job "+of.String())
+}
+
+func (m *memory) Job(_ context.Context, p *identity.Principal, of Ref) (*Job, error) {
+	return m.find(p, of, access.SeeJob)
+}
+
+func (m *memory) JobConfig(_ context.Context, p *identity.Principal, of Ref) ([]byte, error) {
+	_, err := m.find(p, of, access.ReadJob)
+	return []byte("protocolVersion: 2\n"), err
+}
+
+func (m *memory) Stop(_ context.Context, p *identity.Principal, of Ref) error {
+	j, err := m.find(p, of, access.ChangeJob)
+	if err == nil {
+		j.Phase, j.Cause = sched.Stopped, sched.EndStopped
+	}
+	return err
+}
+
+func (m *memory) Events(_ context.Context, p *identity.Principal, of Ref) ([]rest.Event, error) {
+	_, err := m.find(p, of, access.ReadJob)
+	return []rest.Event{{Seq: 3, Kind: "JobSubmitted", Data: json.RawMessage(`{}`)}, {Seq: 4, Kind: "TaskRefused", Data: json.RawMessage(`{"task":0}`)}}, err
+}
+
+func (m *memory) Log(w http.ResponseWriter, _ *http.Request, p *identity.Principal, of *LogRef) error {
+	if _, err := m.find(p, of.Ref, access.ReadJob); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s of %s %s-%d, attempt %d", of.Stream, of.Ref, of.Role, of.Index, of.Attempt)
+	return err
+}
+
+func (m *memory) VCs(context.Context, *identity.Principal) ([]sched.VCStatus, error) {
+	carry := amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}
+	return []sched.VCStatus{{Name: "nlp", Guaranteed: 2, SKUs: []sched.VCUse{{Carry: carry, Guaranteed: 2}}},
+		{Name: "vision", Guaranteed: 2, Used: 1, SKUs: []sched.VCUse{{Carry: carry, Guaranteed: 2, Used: 1, Bad: 1}}}}, nil
+}
+
+func (m *memory) Nodes(context.Context, *identity.Principal) ([]sched.NodeStatus, error) {
+	return []sched.NodeStatus{{Name: "node1", Up: true, SKUs: []sched.NodeSKU{{Carry: amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}, Total: 4}}}}, nil
+}
+
+func (m *memory) Storages(context.Context, *identity.Principal) ([]rest.StorageStatus, error) {
+	return []rest.StorageStatus{{Name: "data"}, {Name: "images", VCs: []cell.VCName{"vision"}, PerUser: true}}, nil
+}
+
+// world is a handler over a directory with alice in vision, bob in nlp, and an administrator.
+type world struct {
+	*testing.T
+	*memory
+	h     *Handler
+	root  string            // the token of the data directory
+	token map[string]string // of each user
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx := t.Context()
+	now := func() sched.Time { return sched.Time(1_000_000_000_000) }
+	s, err := store.Open(ctx, t.TempDir(), store.Options{Now: now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	d, err := people.Open(ctx, s, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, vc := range vcs {
+		if err := d.CreateGroup(ctx, "test", identity.Group{Name: string(vc)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.CreateUsers(ctx, "test", []people.NewUser{{User: identity.User{Name: "alice", Groups: []string{"vision"}}, Password: password},
+		{User: identity.User{Name: "bob", Groups: []string{"nlp"}}, Password: password}, {User: identity.User{Name: "carol", Admin: true}, Password: password}}); err != nil {
+		t.Fatal(err)
+	}
+	table := access.NewTable([]access.Grant{{VC: "vision", Members: []string{"vision"}}, {VC: "nlp", Members: []string{"nlp"}}}, []cell.VCSpec{{Name: "nlp"}, {Name: "vision"}})
+	w := &world{T: t, memory: &memory{table: table}, token: map[string]string{}}
+	w.h = New(w.memory, d, "1.2.3")
+	for _, name := range []string{"alice", "bob", "carol"} {
+		var in struct{ Token string }
+		w.to(&in, w.ask("", "POST", "/authn/basic/login", url.Values{"username": {name}, "password": {password}, "expiration": {"4000"}}.Encode(), 200))
+		w.token[name] = in.Token
+	}
+	if w.root, _, err = s.CreateToken(ctx, "admin-token", "admin", now()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// ask sends a request with a user's token, and wants a status.
+func (w *world) ask(user, method, path, body string, status int) string {
+	w.Helper()
+	r := httptest.NewRequest(method, "http://comb"+Prefix+path, strings.NewReader(body))
+	kind := "application/json"
+	if strings.HasPrefix(body, "expiration=") {
+		kind = "application/x-www-form-urlencoded"
+	}
+	r.Header.Set("Content-Type", kind)
+	if token := w.token[user]; token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	} else if user == "root" {
+		r.Header.Set("Authorization", "Bearer "+w.root)
+	}
+	out := httptest.NewRecorder()
+	w.h.Serve(out, r, w.h.Principal(r))
+	text, _ := io.ReadAll(out.Result().Body)
+	if out.Code != status {
+		w.Fatalf("%s: %s %s answered %d, want %d: %s", user, method, path, out.Code, status, text)
+	}
+	return string(text)
+}
+
+// refused wants an error of OpenPAI's.
+func (w *world) refused(user, call, body string, status int, code string) {
+	w.Helper()
+	method, path, _ := strings.Cut(call, " ")
+	var in said
+	w.to(&in, w.ask(user, method, path, body, status))
+	if in.Code != code || in.Message == "" {
+		w.Errorf("%s: %s %s is refused with %+v, want %s", user, method, path, in, code)
+	}
+}
+
+func (w *world) to(v any, text string) {
+	w.Helper()
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		w.Fatalf("%v in %s", err, text)
+	}
+}
+
+func TestWhoIsNotSignedIn(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/jobs", "/jobs/protocolversion/config", "/users/", "/nothing", "/authn/basic/login"} {
+		w.refused("", "GET "+path, "", 401, "UnauthorizedUserError")
+	}
+	var info map[string]string
+	w.to(&info, w.ask("", "GET", "/info", "", 200))
+	if info["authnMethod"] != "basic" || info["launcherType"] != "k8s" || info["version"] != "1.2.3" {
+		t.Errorf("%v", info)
+	}
+	w.refused("", "POST /authn/basic/login", "expiration=4000&username=alice&password=wrong+password", 400, "IncorrectPasswordError")
+	w.refused("", "POST /authn/basic/login", "expiration=4000&username=nobody&password=wrong+password", 400, "IncorrectPasswordError")
+	w.refused("", "POST /authn/basic/login", "expiration=soon&username=alice&password=x", 400, "InvalidParametersError")
+	for range 3 {
+		w.refused("", "POST /authn/basic/login", "expiration=1&username=alice&password=wrong+password", 400, "IncorrectPasswordError")
+	}
+	w.refused("", "POST /authn/basic/login", "expiration=1&username=alice&password=wrong+password", 429, "ForbiddenUserError")
+	w.refused("alice", "GET /nothing", "", 404, "NoApiError")
+	w.refused("alice", "PATCH /jobs", "", 404, "NoApiError")
+	w.refused("alice", "GET /jobs/../users", "", 404, "NoApiError")
+	w.refused("alice", "GET /jobs/protocolversion/config", "", 404, "NoJobError")
+	w.ask("alice", "DELETE", "/authn/basic/logout", "", 200)
+	w.refused("alice", "GET /jobs", "", 401, "UnauthorizedUserError")
+}
+
+func TestTwoUsersOfOneName(t *testing.T) {
+	w := newWorld(t)
+	w.refused("alice", "POST /jobs", "nonsense", 400, "InvalidProtocolError")
+	w.refused("alice", "POST /jobs", "", 400, "InvalidProtocolError")
+	w.refused("alice", "POST /jobs", "vc: nlp", 403, "ForbiddenUserError")
+	w.ask("alice", "POST", "/jobs", "vc: vision", 202)
+	w.ask("bob", "POST", "/jobs", "vc: nlp", 202)
+	w.refused("bob", "POST /jobs", "vc: nlp", 409, "ConflictJobError")
+	for user, other := range map[string]string{"alice": "bob", "bob": "alice"} {
+		var all []summary
+		w.to(&all, w.ask(user, "GET", "/jobs", "", 200))
+		if len(all) != 1 || all[0].Username != user || all[0].State != "RUNNING" || *all[0].JobPriority != "test" {
+			t.Errorf("%s sees %+v", user, all)
+		}
+		w.to(&all, w.ask(user, "GET", "/jobs?username="+other, "", 200))
+		if len(all) != 0 {
+			t.Errorf("%s sees %+v", user, all)
+		}
+		theirs := "/jobs/" + other + "~train"
+		at := theirs + "/attempts/0/taskRoles/worker/taskIndex/0/attempts"
+		for _, path := range []string{"", "/config", "/events", "/ssh", "/job-attempts", "/job-attempts/0", "/job-attempts/healthz", "/attempts/0"} {
+			w.refused(user, "GET "+theirs+path, "", 404, "NoJobError")
+		}
+		w.refused(user, "GET "+at, "", 404, "NoJobError")
+		w.refused(user, "GET "+at+"/0/logs", "", 404, "NoJobError")
+		w.refused(user, "GET "+at+"/0/logs/stdout", "", 404, "NoJobError")
+		w.refused(user, "PUT "+theirs+"/executionType", `{"value":"STOP"}`, 404, "NoJobError")
+		if text := w.ask(user, "GET", "/jobs/"+user+"~train/config/", "", 200); text != "protocolVersion: 2\n" {
+			t.Errorf("the file is %q", text)
+		}
+	}
+	w.refused("alice", "PUT /jobs/alice~train/executionType", `{"value":"PAUSE"}`, 400, "InvalidParametersError")
+	w.refused("alice", "PUT /jobs/alice~train/executionType", `{"value`, 400, "InvalidParametersError")
+	w.ask("alice", "PUT", "/jobs/alice~train/executionType", `{"value":"STOP"}`, 202)
+	var d detail
+	w.to(&d, w.ask("carol", "GET", "/jobs/alice~train", "", 200))
+	if s := d.JobStatus; s.State != "STOPPED" || *s.AppExitCode != -210 || s.AppExitSpec.Phrase != "StopFrameworkRequested" || s.ExecutionType != "STOP" {
+		t.Errorf("%+v", s)
+	}
+	w.refused("alice", "PUT /jobs/alice~train/tag", `{"value":"x"}`, 501, "NotImplementedError")
+	w.refused("alice", "DELETE /jobs/alice~train/tag", `{"value":"x"}`, 501, "NotImplementedError")
+}
+
+func TestTasksAndLogs(t *testing.T) {
+	w := newWorld(t)
+	w.ask("alice", "POST", "/jobs", "vc: vision", 202)
+	var d detail
+	w.to(&d, w.ask("alice", "GET", "/jobs/alice~train", "", 200))
+	task := d.TaskRoles["worker"].Tasks[0]
+	if task.Ports["ssh"] != 2022 || task.Ports["http"] != 8080 || *task.IP != "127.0.0.1" || *task.GPUs != "0,1" || task.AttemptState != "AttemptRunning" {
+		t.Errorf("%+v", task)
+	}
+	logs := strings.TrimPrefix(task.Log, Prefix)
+	var where struct{ Locations []struct{ Name, URI string } }
+	w.to(&where, w.ask("alice", "GET", logs, "", 200))
+	if len(where.Locations) != 2 {
+		t.Fatalf("%+v", where)
+	}
+	address, err := url.Parse(where.Locations[1].URI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket := strings.TrimPrefix(address.Path, Prefix)
+	if text := w.ask("", "GET", ticket, "", 200); text != "stderr of alice~train worker-0, attempt 1" {
+		t.Errorf("the log is %q", text)
+	}
+	w.refused("", "GET "+ticket+"x", "", 404, "NoTaskLogError")
+	w.refused("alice", "GET "+strings.Replace(logs, "attempts/0/logs", "attempts/1/logs", 1), "", 404, "NoTaskLogError")
+	w.refused("alice", "GET "+strings.Replace(logs, "worker", "nobody", 1), "", 404, "NoTaskError")
+	w.refused("alice", "GET /jobs/alice~train/attempts/1", "", 404, "NoJobError")
+	var one taskDetail
+	w.to(&one, w.ask("alice", "GET", strings.TrimSuffix(logs, "/0/logs"), "", 200))
+	if len(one.Attempts) != 1 || one.TaskState != "RUNNING" || one.Attempts[0].Ports["http1"] != 8081 {
+		t.Errorf("%+v", one)
+	}
+	var events struct {
+		TotalCount int
+		Data       []event
+	}
+	w.to(&events, w.ask("alice", "GET", "/jobs/alice~train/events?type=Warning", "", 200))
+	if events.TotalCount != 1 || events.Data[0].Reason != "TaskRefused" {
+		t.Errorf("%+v", events)
+	}
+	// A ticket ends with the token for which it was made.
+	w.ask("alice", "DELETE", "/authn/basic/logout", "", 200)
+	w.refused("", "GET "+ticket, "", 404, "NoTaskLogError")
+}
+
+func TestLists(t *testing.T) {
+	w := newWorld(t)
+	for i := range 6 {
+		j := &Job{}
+		j.JobStatus = sched.JobStatus{ID: sched.JobID(i + 1), Name: sched.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: sched.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: sched.Time(i+1) * 1_000_000}
+		if i == 4 {
+			j.Phase = sched.Succeeded
+		}
+		w.jobs = append([]*Job{j}, w.jobs...)
+	}
+	for query, want := range map[string]string{
+		"": "5 4 3 2 1 0", "?limit=2": "5 4", "?offset=1&limit=2": "4 3", "?offset=9": "", "?limit=0": "",
+		"?order=submissionTime,ASC&limit=3": "0 1 2", "?order=totalGpuNumber,DESC&offset=1&limit=2": "2 4", "?order=jobName": "0 1 2 3 4 5",
+		"?state=SUCCEEDED": "4", "?state=WAITING,RUNNING&limit=2": "5 3", "?keyword=JOB3": "3", "?keyword=visio&limit=1": "5", "?vc=nlp": "", "?vc=nlp,vision&limit=1": "5",
+		"?username=alice,bob&limit=1": "5", "?tagsContain=x": "", "?tagsNotContain=x&limit=1": "5", "?jobPriority=prod": "", "?jobPriority=default,prod&limit=1": "5",
+	} {
+		var all []summary
+		w.to(&all, w.ask("alice", "GET", "/jobs"+query, "", 200))
+		var got []string
+		for i := range all {
+			got = append(got, strings.TrimPrefix(all[i].Name, "job"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s lists %v, want %s", query, got, want)
+		}
+	}
+	var both struct {
+		TotalCount int
+		Data       []summary
+	}
+	w.to(&both, w.ask("alice", "GET", "/jobs?withTotalCount=true&limit=2&offset=3", "", 200))
+	if both.TotalCount != 6 || len(both.Data) != 2 || both.Data[0].Name != "job2" {
+		t.Errorf("%+v", both)
+	}
+	for _, query := range []string{"limit=50001", "limit=-1", "offset=x", "order=colour", "order=state,UP", "state=DREAMING"} {
+		w.refused("alice", "GET /jobs?"+query, "", 400, "InvalidParametersError")
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	w := newWorld(t)
+	for _, call := range []string{"GET /users/", "GET /users/bob", "GET /users/nobody", "GET /groups", "GET /groups/nlp", "GET /groups/nlp/userlist", "GET /kubernetes/nodes",
+		"POST /users/", "PUT /users", "DELETE /users/bob", "POST /groups", "PUT /groups", "DELETE /groups/nlp", "PUT /users/bob/group", "DELETE /users/bob/group", "PUT /users/bob/grouplist"} {
+		w.refused("alice", call, "{}", 403, "ForbiddenUserError")
+	}
+	var u user
+	w.to(&u, w.ask("alice", "GET", "/users/alice", "", 200))
+	if u.Admin || !slices.Equal(u.VirtualCluster, []string{"vision"}) || !slices.Equal(u.StorageConfig, []string{"data", "images"}) || string(u.Extension) != "{}" {
+		t.Errorf("%+v", u)
+	}
+	w.ask("carol", "POST", "/users/", `{"username":"dave","password":"a long password","email":"dave@example.com","virtualCluster":["nlp"],"extension":{"a":1}}`, 201)
+	w.refused("carol", "POST /users/", `{"username":"dave","password":"a long password"}`, 409, "ConflictUserError")
+	w.refused("carol", "POST /users/", `{"username":"eve","password":"short"}`, 400, "InvalidParametersError")
+	w.ask("carol", "PUT", "/users/dave/group", `{"groupname":"vision"}`, 201)
+	w.ask("carol", "DELETE", "/users/dave/group", `{"groupname":"nlp"}`, 201)
+	w.refused("carol", "PUT /users/dave/group", `{"groupname":"none"}`, 404, "NoGroupError")
+	w.ask("carol", "PUT", "/users", `{"patch":true,"data":{"username":"dave","email":"d@example.com"}}`, 201)
+	w.to(&u, w.ask("carol", "GET", "/users/dave", "", 200))
+	if u.Email != "d@example.com" || !slices.Equal(u.Grouplist, []string{"vision"}) || string(u.Extension) != `{"a":1}` {
+		t.Errorf("%+v", u)
+	}
+	w.ask("carol", "PUT", "/users/dave/grouplist", `{"grouplist":[]}`, 201)
+	w.ask("carol", "POST", "/groups", `{"groupname":"lab","description":"the lab"}`, 201)
+	w.ask("carol", "PUT", "/groups", `{"groupname":"lab","externalName":"lab@example.com"}`, 201)
+	w.ask("carol", "PUT", "/groups", `{"patch":true,"data":{"groupname":"lab","description":"a lab"}}`, 201)
+	var g group
+	w.to(&g, w.ask("carol", "GET", "/groups/lab", "", 200))
+	if g.Description != "a lab" || g.ExternalName != "lab@example.com" {
+		t.Errorf("%+v", g)
+	}
+	w.ask("carol", "DELETE", "/groups/lab", "", 201)
+	w.refused("carol", "GET /groups/lab", "", 404, "NoGroupError")
+	w.ask("carol", "DELETE", "/users/dave", "", 200)
+	w.refused("carol", "GET /users/dave", "", 404, "NoUserError")
+	w.refused("alice", "PUT /users/me", `{"data":{"username":"bob","email":"x@example.com"}}`, 403, "ForbiddenUserError")
+	w.refused("alice", "PUT /users/me", `{"data":{"newPassword":"another long one","oldPassword":"a wrong one"}}`, 400, "IncorrectPasswordError")
+	w.ask("alice", "PUT", "/users/me", fmt.Sprintf(`{"patch":true,"data":{"newPassword":"another long one","oldPassword":%q}}`, password), 201)
+	w.refused("alice", "GET /jobs", "", 401, "UnauthorizedUserError") // sessions end with their password
+	w.refused("root", "GET /tokens", "", 403, "ForbiddenUserError")
+}
+
+func TestTokens(t *testing.T) {
+	w := newWorld(t)
+	var made struct {
+		Token       string
+		Application bool
+	}
+	w.to(&made, w.ask("alice", "POST", "/tokens/application", "{}", 200))
+	w.token["program"] = made.Token
+	w.ask("program", "POST", "/jobs", "vc: vision", 202)
+	var all struct{ Tokens []string }
+	w.to(&all, w.ask("alice", "GET", "/tokens", "", 200))
+	if len(all.Tokens) != 2 || !made.Application {
+		t.Errorf("%+v", all)
+	}
+	w.refused("bob", "DELETE /tokens/"+made.Token, "", 403, "ForbiddenUserError")
+	w.ask("program", "GET", "/jobs", "", 200)
+	w.ask("alice", "DELETE", "/tokens/"+made.Token, "", 200)
+	w.refused("program", "GET /jobs", "", 401, "UnauthorizedUserError")
+}
+
+func TestCluster(t *testing.T) {
+	w := newWorld(t)
+	var all map[string]virtualCluster
+	w.to(&all, w.ask("alice", "GET", "/virtual-clusters", "", 200))
+	v := all["vision"]
+	if len(all) != 2 || v.Capacity != 50 || v.UsedCapacity != 25 || v.ResourcesTotal.GPU != 2 || v.ResourcesGuaranteed.GPUs != 1 || v.ResourcesUsed.VCores != 4 {
+		t.Errorf("%+v", all)
+	}
+	w.ask("alice", "GET", "/virtual-clusters/nlp", "", 200)
+	w.refused("alice", "GET /virtual-clusters/none", "", 404, "NoVirtualClusterError")
+	for _, path := range []string{"/virtual-clusters/nlp/sku-types", "/cluster/sku-types?vc=nlp", "/cluster/sku-types"} {
+		var skus map[string]sku
+		w.to(&skus, w.ask("alice", "GET", path, "", 200))
+		if skus["gpu"] != (sku{4, 1024, 1}) {
+			t.Errorf("%s: %v", path, skus)
+		}
+	}
+	var list struct{ Storages []storage }
+	w.to(&list, w.ask("bob", "GET", "/storages", "", 200))
+	if len(list.Storages) != 1 || list.Storages[0].Name != "data" {
+		t.Errorf("%+v", list)
+	}
+	w.ask("alice", "GET", "/storages/images", "", 200)
+	w.refused("bob", "GET /storages/images", "", 404, "NoStorageError")
+	if text := w.ask("carol", "GET", "/kubernetes/nodes", "", 200); !strings.Contains(text, `"nvidia.com/gpu":"4"`) {
+		t.Error(text)
+	}
+	w.refused("carol", "GET /kubernetes/pods", "", 501, "NotImplementedError")
+}
