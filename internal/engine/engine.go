@@ -146,6 +146,17 @@ type JobSecrets struct {
 	Values map[string]string
 }
 
+// Past chooses jobs that have ended; zero values choose all.
+type Past struct {
+	User   sched.Subject
+	VC     string
+	Phases []sched.Phase
+	// Before is the cursor: only jobs with a smaller id.
+	Before sched.JobID
+	// Limit is at most 1,000; 0 is 100.
+	Limit int
+}
+
 // Journal is the durable stream. Append returns only after the batch is durable,
 // or with an error and nothing of it kept; ErrFenced and ErrFull are told apart
 // with errors.Is.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 const (
@@ -38,7 +38,7 @@ func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) 
 func (s *Server) measured(ctx context.Context) (sched.Measured, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	jobs, _, err := s.store.Finished(ctx, store.Filter{Phases: []sched.Phase{sched.Succeeded}, Limit: measuredJobs})
+	jobs, _, err := s.store.Finished(ctx, engine.Past{Phases: []sched.Phase{sched.Succeeded}, Limit: measuredJobs})
 	if err != nil {
 		return nil, s.fail(err)
 	}

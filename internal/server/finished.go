@@ -3,16 +3,16 @@ package server
 import (
 	"context"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 // finishedJobs returns up to one more than a page of ended jobs, newest first.
 func (s *Server) finishedJobs(ctx context.Context, f *jobFilter) ([]sched.JobStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	ask := store.Filter{Before: f.before, Limit: maxPage}
+	ask := engine.Past{Before: f.before, Limit: maxPage}
 	if len(f.states) > 0 {
 		for _, p := range f.states {
 			if p.Ended() {
@@ -80,9 +80,9 @@ func (s *Server) history(ctx context.Context, seq uint64, job sched.JobID, limit
 
 // checkToken returns whose token it is.
 func (s *Server) checkToken(ctx context.Context, token string) (sched.Subject, *rest.Problem) {
-	t, ok := s.store.CheckToken(ctx, token, s.opts.Now())
+	subject, ok := s.store.Holder(ctx, token, s.opts.Now())
 	if !ok {
 		return "", unauthorized("the token is not valid here; the server's data directory holds a valid one in admin-token")
 	}
-	return t.Subject, nil
+	return subject, nil
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 )
 
 // Sizes of a page of jobs.
@@ -312,7 +311,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 		if known[name] {
 			continue
 		}
-		past, _, err := s.store.Finished(ctx, store.Filter{VC: name, Limit: 1})
+		past, _, err := s.store.Finished(ctx, engine.Past{VC: name, Limit: 1})
 		if err != nil {
 			return s.fail(err)
 		}

@@ -10,7 +10,12 @@ import (
 
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/store/storetest"
 )
+
+// What the server needs of a store, the suite of stores shows.
+var _ server.Store = storetest.Store(nil)
 
 // of is a client of another user.
 func (w *world) of(user sched.Subject) *rest.Client {

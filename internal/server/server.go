@@ -31,7 +31,6 @@ import (
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
-	"github.com/combsched/comb/internal/store"
 	"github.com/combsched/comb/internal/upload/depot"
 )
 
@@ -44,7 +43,7 @@ const (
 type Options struct {
 	Live    *engine.Live
 	Replica *engine.Replica
-	Store   *store.Store
+	Store   Store
 	Logs    Logs
 	Entry   Entry // nil: tasks let no one in
 	// Policies are those that a cluster file may name.
@@ -78,7 +77,7 @@ type Server struct {
 	mux      *http.ServeMux
 	live     *engine.Live
 	replica  *engine.Replica
-	store    *store.Store
+	store    Store
 	logs     Logs
 	opts     Options
 	hosts    []string

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -16,26 +17,15 @@ const (
 	maxLimit     = 1000
 )
 
-// Filter chooses finished jobs; zero values choose all.
-type Filter struct {
-	User   sched.Subject
-	VC     string
-	Phases []sched.Phase
-	// Before is the cursor: only jobs with a smaller id.
-	Before sched.JobID
-	// Limit is at most 1,000; 0 is 100.
-	Limit int
-}
-
 // Finished lists jobs that ended, latest submission first. next is the cursor of
 // the next page, 0 if there is none.
-func (s *reader) Finished(ctx context.Context, f Filter) (jobs []sched.JobStatus, next sched.JobID, err error) {
+func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next sched.JobID, err error) {
 	limit := min(f.Limit, maxLimit)
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	where, args := f.where()
-	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs"+where+" ORDER BY id DESC LIMIT ?", append(args, limit+1)...)
+	terms, args := where(&f)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs"+terms+" ORDER BY id DESC LIMIT ?", append(args, limit+1)...)
 	if err != nil {
 		return nil, 0, s.explain("cannot list jobs", err)
 	}
@@ -57,7 +47,7 @@ func (s *reader) Finished(ctx context.Context, f Filter) (jobs []sched.JobStatus
 	return jobs, next, nil
 }
 
-func (f *Filter) where() (string, []any) {
+func where(f *engine.Past) (string, []any) {
 	var terms []string
 	var args []any
 	add := func(term string, arg any) {

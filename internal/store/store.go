@@ -73,7 +73,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	}
 	s := &Store{reader: reader{dir: dir}, log: o.Log, pages: pages{turn: make(chan struct{}, pageReaders)}}
 	if err := s.open(ctx, o); err != nil {
-		return nil, errors.Join(err, s.release())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -154,11 +154,14 @@ func (s *Store) ClusterID() string { return s.clusterID }
 // Epoch is the fencing token that this Open has begun.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
-// Close ends the store. Appends under way must have returned.
-func (s *Store) Close() error { return s.release() }
+// Holder returns whose token it is, and notes its use; false is nobody's.
+func (s *Store) Holder(ctx context.Context, token string, now sched.Time) (sched.Subject, bool) {
+	t, ok := s.CheckToken(ctx, token, now)
+	return t.Subject, ok
+}
 
-// release closes what is open; the lock goes last.
-func (s *Store) release() error {
+// Close ends the store: it closes what is open, the lock last. Appends under way must have returned.
+func (s *Store) Close() error {
 	var errs []error
 	if s.read != nil {
 		errs = append(errs, s.read.Close())

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Store is what the server needs of where everything is kept. internal/store/storetest says what each part
+// promises.
+type Store interface {
+	History
+	Answers
+	Witness
+	Tokens
+	Secrets
+	ClusterFiles
+}
+
+// History is what happened: jobs that have ended, and events.
+type History interface {
+	// Finished lists jobs that ended, latest submission first; next is the cursor of the next page, 0 at the end.
+	Finished(ctx context.Context, f engine.Past) (jobs []sched.JobStatus, next sched.JobID, err error)
+	// Job returns a job that has ended, LastNamed the latest of a user's name; false is none.
+	Job(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error)
+	LastNamed(ctx context.Context, user sched.Subject, name sched.JobName) (sched.JobStatus, bool, error)
+	// Spec returns what was submitted for a job, live or ended.
+	Spec(ctx context.Context, id sched.JobID) (*sched.Job, bool, error)
+	// Events returns the next events after one, about so many bytes of them, one at least; none at the end.
+	Events(ctx context.Context, after uint64, size int) ([]sched.Record, error)
+	// JobEvents returns at most limit events about one job after one; limit 0 is 1,000.
+	JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error)
+}
+
+// Answers remembers what was answered to requests with an idempotency key.
+type Answers interface {
+	// Recall returns what was answered; nil if nothing was.
+	Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error)
+	// KeysFull says why one more key of a subject is not remembered; nil when it is.
+	KeysFull(subject sched.Subject, submission bool, now sched.Time) error
+}
+
+// Witness says whether what is acknowledged is kept.
+type Witness interface {
+	// Room says what is full; nil is that there is room for new submissions.
+	Room() error
+	// Sealed says why what is durable has one witness alone; nil is that it has both.
+	Sealed() error
+}
+
+// Tokens knows whose a token is; it notes the use. False is that it is nobody's.
+type Tokens interface {
+	Holder(ctx context.Context, token string, now sched.Time) (sched.Subject, bool)
+}
+
+// Secrets returns a job's secret values; nil if it has none, or has ended.
+type Secrets interface {
+	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
+}
+
+// ClusterFiles keeps the file that the configuration of a tag was made of, one at a time.
+type ClusterFiles interface {
+	KeepClusterFile(tag string, file []byte) error
+	ClusterFile(tag string) ([]byte, bool, error)
+}

@@ -1,0 +1,208 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// ended is a batch in which 250 jobs end: their names are n0 to n4 in turn, number 100 is bob's in VC b, and all
+// others ann's in VC a.
+func (u *suite) ended() engine.Batch {
+	b := u.submission(1, 1)
+	for id := range sched.JobID(250) {
+		b.Ended = append(b.Ended, sched.JobStatus{ID: id + 1, Name: sched.JobName(fmt.Sprintf("n%d", id%5)), User: "ann", VC: "a",
+			Phase: []sched.Phase{sched.Succeeded, sched.Failed, sched.Stopped}[id%3], Message: "it's <done>"})
+	}
+	b.Ended[99].User, b.Ended[99].VC = "bob", "b"
+	return b
+}
+
+func (u *suite) finished() {
+	b := u.ended()
+	u.append(b)
+	u.again()
+	for want, filters := range map[int][]engine.Past{
+		250: {{}, {Limit: 7}, {Limit: 50}, {Limit: 1 << 30}, {Limit: -1}},
+		249: {{User: "ann", Limit: 83}, {VC: "a"}},
+		1:   {{User: "bob"}, {VC: "b"}},
+		0:   {{User: "' OR 1=1 --"}, {User: "ann", VC: "b"}},
+		84:  {{Phases: []sched.Phase{sched.Succeeded}}},
+		166: {{Phases: []sched.Phase{sched.Failed, sched.Stopped}}},
+	} {
+		for _, f := range filters {
+			u.same(fmt.Sprintf("jobs of %+v", f), len(u.all(f)), want)
+		}
+	}
+	j, ok, err := u.s.Job(u.ctx, 100)
+	u.must(err)
+	u.same("whether job 100 has ended", ok, true)
+	u.same("job 100", j, b.Ended[99])
+	if _, ok, err := u.s.Job(u.ctx, 251); ok || err != nil {
+		u.Errorf("job 251: %v %v", ok, err)
+	}
+}
+
+// names: the latest of that user, however many others have had the name since.
+func (u *suite) names() {
+	u.append(u.ended())
+	for _, c := range []struct {
+		user sched.Subject
+		name sched.JobName
+		want sched.JobID
+	}{{"ann", "n3", 249}, {"ann", "n4", 250}, {"bob", "n4", 100}, {"bob", "n3", 0}, {"", "n4", 0}} {
+		if j, ok, err := u.s.LastNamed(u.ctx, c.user, c.name); ok != (c.want > 0) || err != nil || j.ID != c.want {
+			u.Errorf("latest %s of %s: %d %v %v, want %d", c.name, c.user, j.ID, ok, err, c.want)
+		}
+	}
+}
+
+func (u *suite) secrets() {
+	const canary = "canary-7f3a9c"
+	b := u.submission(1, 1)
+	b.Secrets = []engine.JobSecrets{{Job: 1, Values: map[string]string{"token": canary}}, {Job: 2, Values: map[string]string{"x": canary}}}
+	u.append(b)
+	u.again()
+	values, err := u.s.Secrets(u.ctx, 1)
+	u.must(err)
+	u.same("secrets of job 1", values, map[string]string{"token": canary})
+	if values, err := u.s.Secrets(u.ctx, 3); err != nil || values != nil {
+		u.Errorf("of no job: %v %v", values, err)
+	}
+	u.same("whether the secret lies in the clear", u.Lies(canary), false)
+	end := u.batch(3, sched.JobEnded{Job: 1})
+	end.Ended = []sched.JobStatus{{ID: 1, Phase: sched.Stopped}}
+	u.append(end)
+	for id, want := range map[sched.JobID]int{1: 0, 2: 1} {
+		values, err := u.s.Secrets(u.ctx, id)
+		u.must(err)
+		u.same(fmt.Sprintf("secrets of job %d after the end of job 1", id), len(values), want)
+	}
+}
+
+func (u *suite) answers() {
+	meta := sched.Meta{Subject: "ann", Key: "key"}
+	b := u.submission(1, 1)
+	b.Answers = []engine.Answered{{Meta: meta, At: 1, Request: engine.Request{7}, Answer: sched.Answer{Job: 1}, Seq: 2, Note: []byte(`"note"`)}}
+	u.append(b)
+	// A command may be accepted and change nothing: an answer alone.
+	alone := engine.Batch{First: 3, Epoch: u.s.Epoch(), Answers: []engine.Answered{{Meta: sched.Meta{Subject: "bob", Key: "key"}, At: 1, Answer: sched.Answer{Job: 9}}}}
+	u.append(alone)
+	for range 2 {
+		got, err := u.s.Recall(u.ctx, meta)
+		u.must(err)
+		u.same("ann's answer", got, &b.Answers[0])
+		got, err = u.s.Recall(u.ctx, alone.Answers[0].Meta)
+		u.must(err)
+		u.same("bob's answer", got, &alone.Answers[0])
+		for _, none := range []sched.Meta{{Subject: "eve", Key: "key"}, {Subject: "ann", Key: "KEY"}, {Subject: "ann"}, {Subject: "an", Key: "nkey"}} {
+			if got, err := u.s.Recall(u.ctx, none); got != nil || err != nil {
+				u.Errorf("an answer of %+v: %+v, %v", none, got, err)
+			}
+		}
+		u.again()
+	}
+	u.fill(3, 1)
+}
+
+func (u *suite) keys() {
+	const limit = 20
+	u.must(u.s.Close())
+	u.s = u.Open(limit)
+	for i := range uint64(limit) {
+		u.must(u.s.KeysFull("ann", true, 1))
+		b := u.submission(2*i+1, sched.JobID(i+1))
+		b.Answers = []engine.Answered{{Meta: sched.Meta{Subject: "ann", Key: fmt.Sprint(i)}, At: 1, Answer: sched.Answer{Job: sched.JobID(i + 1)}}}
+		u.append(b)
+	}
+	if err := u.s.KeysFull("ann", true, 1); err == nil || !strings.Contains(err.Error(), "20 idempotency keys of ann") {
+		u.Errorf("one more key: %v", err)
+	}
+	u.must(u.s.KeysFull("ann", false, 1)) // a stop has some more room
+	u.must(u.s.KeysFull("bob", true, 1))
+	u.must(u.s.KeysFull("ann", true, sched.Time(1).Add(u.Forget+sched.Second)))
+}
+
+func (u *suite) tokens() {
+	now := sched.Time(1_000_000)
+	text, made, err := u.CreateToken(u.ctx, u.s, "laptop", "ann", now)
+	u.must(err)
+	other, _, err := u.CreateToken(u.ctx, u.s, "ci", "bob", now+1)
+	if err != nil || other == text {
+		u.Fatal(other, err)
+	}
+	parts := strings.Split(text, "_")
+	if len(parts) != 3 || parts[0] != "comb" || len(parts[2]) != 64 {
+		u.Fatalf("token %q", text)
+	}
+	later := now.Add(2 * sched.Minute)
+	if got, ok := u.s.Holder(u.ctx, text, later); !ok || got != "ann" {
+		u.Errorf("the holder is %q %v", got, ok)
+	}
+	for _, wrong := range []string{"", "comb_", "comb__", text[:len(text)-1], text + "0", strings.ToUpper(text), text[5:],
+		"comb_" + made.ID + "_" + strings.Split(other, "_")[2], strings.Repeat("comb_", 1000)} {
+		if _, ok := u.s.Holder(u.ctx, wrong, later); ok {
+			u.Errorf("%q is accepted", wrong)
+		}
+	}
+	u.again()
+	u.same("whether the secret lies in the clear", u.Lies(parts[2]), false)
+	list := u.Tokens(u.s)
+	if len(list) != 2 || list[0] != (Token{made.ID, "laptop", "ann", later}) || list[1].Name != "ci" {
+		u.Errorf("%+v", list)
+	}
+	for i, want := range []bool{true, false} {
+		if ok, err := u.s.RevokeToken(u.ctx, made.ID); ok != want || err != nil {
+			u.Errorf("revoked for time %d: %v %v", i+1, ok, err)
+		}
+	}
+	for range 2 {
+		if _, ok := u.s.Holder(u.ctx, text, later); ok {
+			u.Error("a revoked token is accepted")
+		}
+		if _, ok := u.s.Holder(u.ctx, other, later); !ok {
+			u.Error("the other token is refused")
+		}
+		u.again()
+	}
+}
+
+// hangUp: callers cancel in the middle of writes; what was returned is there, and nothing else.
+func (u *suite) hangUp() {
+	made := 0
+	for i := range 300 {
+		short, cancel := context.WithTimeout(u.ctx, time.Duration(i)*2*time.Microsecond)
+		if _, _, err := u.CreateToken(short, u.s, "t", "ann", 1); err == nil {
+			made++
+		}
+		cancel()
+	}
+	u.same("tokens", len(u.Tokens(u.s)), made)
+	u.again()
+	u.same("tokens after a restart", len(u.Tokens(u.s)), made)
+	u.fill(1, 3)
+}
+
+func (u *suite) clusterFiles() {
+	if _, ok, err := u.s.ClusterFile("one"); ok || err != nil {
+		u.Errorf("a file where none was kept: %v %v", ok, err)
+	}
+	u.must(u.s.KeepClusterFile("one", []byte("a\nb\x00\n")))
+	u.again()
+	for range 2 {
+		file, ok, err := u.s.ClusterFile("one")
+		u.must(err)
+		u.same("whether it is kept", ok, true)
+		u.same("the file", string(file), "a\nb\x00\n")
+	}
+	u.must(u.s.KeepClusterFile("two", nil))
+	for tag, want := range map[string]bool{"one": false, "two": true, "": false} {
+		if _, ok, err := u.s.ClusterFile(tag); ok != want || err != nil {
+			u.Errorf("the file of %q: %v %v", tag, ok, err)
+		}
+	}
+}
