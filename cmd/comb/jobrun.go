@@ -49,6 +49,7 @@ those of --env, count before the shell's.`,
 	f.Int64Var(&q.GPUs, "gpus", 0, "GPUs of each task")
 	f.StringVar(&q.CPUs, "cpus", "", "CPUs of each task, such as 0.5")
 	f.Var((*memoryFlag)(&q.MemoryMB), "memory", "memory of each task, such as 16Gi or 500M; a bare number is MiB")
+	f.Var((*memoryFlag)(&q.DiskMB), "disk", "what the container of each task may write to its own disk, such as 20Gi (default: what the server allows)")
 	f.Int32Var(&q.Tasks, "tasks", 1, "how many equal tasks, started together")
 	f.StringVar(&q.Name, "name", "", "job name (default: made of the program's)")
 	f.StringVar(&q.VC, "vc", "", "virtual cluster")
@@ -178,6 +179,7 @@ var flagOfKey = map[string]string{
 	"taskRoles.main.resourcePerInstance.ports":     "--port",
 	"extras.comb.taskRoles.main.workDir":           "--workdir",
 	"extras.comb.upload":                           "--upload",
+	"extras.comb.taskRoles.main.disk":              "--disk",
 	"quick.caller.folder":                          "the present folder",
 	"quick.caller.folder.path":                     "the present folder",
 	"taskRoles.main":                               "--image",

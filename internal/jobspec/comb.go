@@ -19,6 +19,7 @@ type combRole struct {
 	node    *document.Node
 	env     []sched.EnvVar
 	workDir string
+	diskMB  int64
 }
 
 // readComb reads extras.comb, the keys that are Comb's own: they have types, and
@@ -64,7 +65,7 @@ func (p *parser) readComb(m *document.MapReader) {
 }
 
 // roleKeys are what a task role of extras.comb may have.
-func roleKeys() []string { return []string{"elastic", "minInstances", "workDir", "env"} }
+func roleKeys() []string { return []string{"elastic", "minInstances", "workDir", "env", "disk"} }
 
 // readSuspend reads how tasks are asked before they are suspended.
 func (p *parser) readSuspend(m *document.MapReader) {
@@ -255,6 +256,7 @@ func (p *parser) readCombRole(f document.Field) combRole {
 	} else {
 		m.Node("elastic")
 	}
+	c.diskMB = p.memory(m.Node("disk"))
 	c.workDir = p.line(m.Node("workDir"), maxPathName)
 	switch {
 	case c.workDir == "" || strings.HasPrefix(c.workDir, "/"):

@@ -24,6 +24,7 @@ type QuickJob struct {
 	GPUs     int64
 	CPUs     string // a number with at most three decimals
 	MemoryMB int64
+	DiskMB   int64    // of its container
 	Command  []string // program and arguments; the shell gets each as one word
 	Env      []sched.EnvVar
 	// Ports are how many each task gets, by label; Retries how often the job is tried again
@@ -134,13 +135,16 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 	if q.Upload != "" {
 		line(2, "upload: %s", quoteYAML(q.Upload))
 	}
-	if q.WorkDir == "" && len(q.Env) == 0 {
+	if q.WorkDir == "" && len(q.Env) == 0 && q.DiskMB == 0 {
 		return
 	}
 	line(2, "taskRoles:")
 	line(3, quickRole+":")
 	if q.WorkDir != "" {
 		line(4, "workDir: %s", quoteYAML(q.WorkDir))
+	}
+	if q.DiskMB != 0 {
+		line(4, "disk: %d", q.DiskMB)
 	}
 	if len(q.Env) > 0 {
 		line(4, "env:")

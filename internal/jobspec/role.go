@@ -72,7 +72,7 @@ func (p *parser) readRole(f document.Field) role {
 	if len(own) > 0 && len(r.Launch.Command) == 0 && p.budget >= 0 && p.r.Problems() == nil {
 		p.r.Problem(m.Node("commands"), "every command is empty; at least one is needed")
 	}
-	r.Launch.Env, r.Launch.WorkDir = r.comb.env, r.comb.workDir
+	r.Launch.Env, r.Launch.WorkDir, r.Launch.DiskMB = r.comb.env, r.comb.workDir, r.comb.diskMB
 	m.Rest()
 	return r
 }

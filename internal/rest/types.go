@@ -76,6 +76,7 @@ type QuickJob struct {
 	GPUs       int64             `json:"gpus,omitempty" doc:"Of each task"`
 	CPUs       string            `json:"cpus,omitempty" doc:"Of each task, such as 0.5"`
 	MemoryMB   int64             `json:"memory_mb,omitempty" doc:"Of each task"`
+	DiskMB     int64             `json:"disk_mb,omitempty" doc:"What the container of each task may write to its own disk"`
 	Tasks      int32             `json:"tasks,omitempty" doc:"Equal tasks; 0 is 1"`
 	SKU        string            `json:"sku,omitempty"`
 	Priority   string            `json:"priority,omitempty" doc:"crit, prod, test, oppo or a number"`

@@ -151,6 +151,7 @@ type Launch struct {
 	MilliCPU int64    `json:"milli_cpu,omitempty"`
 	MemoryMB int64    `json:"memory_mb,omitempty"`
 	ShmMB    int64    `json:"shm_mb,omitempty"`
+	DiskMB   int64    `json:"disk_mb,omitempty"`  // of a container; 0 is what the runtime gives
 	WorkDir  string   `json:"work_dir,omitempty"` // "" is the attempt's own directory
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/diskuse"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
 	"github.com/combsched/comb/internal/sched"
@@ -25,6 +27,7 @@ type boxed struct {
 	CPU    string        `json:"cpu"`    // that the image is for; "" is not known
 	User   string        `json:"user"`   // the image's, as which the task runs
 	Gang   []int32       `json:"gang"`   // the tasks that it meets, itself as well; empty: none
+	Disk   diskuse.Limit `json:"disk"`
 	Box    container.Box `json:"box"`
 }
 
@@ -213,6 +216,7 @@ func colon(text string) string {
 // became of the engine. It tells the start once there was one.
 func (c *caretaker) watch() outcome {
 	w, lives := process.Watch(c.one)
+	disk := c.spec.Boxed.Disk.Watch(c.spec.Boxed.Engine, c.spec.Boxed.Box.Name, func() { c.one.Signal(unix.SIGKILL) })
 	told := false
 	for pause := 5 * time.Millisecond; lives; pause = min(2*pause, time.Second) {
 		if !told {
@@ -224,6 +228,7 @@ func (c *caretaker) watch() outcome {
 	if w != nil {
 		w.Close()
 	}
+	c.kill = cmp.Or(c.kill, disk.End())
 	c.tellStarted()
 	if o, ok := c.recorded(); ok {
 		return o

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
-	"github.com/combsched/comb/internal/executor/local/code"
 	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/diskuse"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/executor/local/meet"
 	"github.com/combsched/comb/internal/executor/local/nets"
@@ -100,11 +100,12 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	if err := b.engine.Fits(b.e.ctx, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
 		return unfit(role.Launch.Image, err)
 	}
-	if s.Dir = cmp.Or(role.Launch.WorkDir, insideWork); s.Code != nil {
-		s.Dir = code.WorkDir(s.Dir, insideWork)
-	}
-	if !filepath.IsAbs(s.Dir) {
+	if s.Dir = s.Code.WorkDir(cmp.Or(role.Launch.WorkDir, insideWork), insideWork); !filepath.IsAbs(s.Dir) {
 		return &outcome{Refused: fmt.Sprintf("the working directory %q is not an absolute path", s.Dir), Job: true}
+	}
+	disk, err := diskuse.For(role.Launch.DiskMB, b.e.o.ContainerDiskMB, filepath.Join(t.dir, workDir), filepath.Join(t.dir, sharedDir))
+	if err != nil {
+		return &outcome{Refused: err.Error(), Job: true}
 	}
 	mounts, err := b.folders(t)
 	if err != nil {
@@ -128,7 +129,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 		}
 	}
 	s.Parents = nil // the engine makes the groups
-	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Box: container.Box{
+	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Disk: disk, Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 		Runtime: b.info.Plain,

@@ -55,7 +55,9 @@ type Options struct {
 	// answer yet: what is to start in a container is refused until it does.
 	Engine *container.Engine
 	Images images.Options // of the engine; its Log is that below
-	Log    *slog.Logger
+	// ContainerDiskMB is what a container may write to its own disk, at most and when its task asks for nothing; 0 is any amount.
+	ContainerDiskMB int64
+	Log             *slog.Logger
 
 	Path        string        // PATH of tasks [the usual system folders]
 	Pids        int64         // processes and threads of one task [4,096]

@@ -44,9 +44,10 @@ func For(job *sched.Job, files, dir string, put func(*sched.Job, string) error) 
 	return o, put(job, o.Archive)
 }
 
-// WorkDir is the working directory that a job asks for, of a task whose own is dir: a relative one is a folder of its code.
-func WorkDir(asked, dir string) string {
-	if asked == "" || filepath.IsAbs(asked) {
+// WorkDir is the working directory that a job asks for, of a task whose own is dir: a relative one is a folder of its code,
+// if it has any.
+func (o *Order) WorkDir(asked, dir string) string {
+	if o == nil || filepath.IsAbs(asked) {
 		return asked
 	}
 	return filepath.Join(dir, asked)

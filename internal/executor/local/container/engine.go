@@ -460,3 +460,38 @@ func Answers(host string) bool {
 	st, err := os.Stat(strings.TrimPrefix(host, "unix://"))
 	return err == nil && st.Mode()&os.ModeSocket != 0
 }
+
+// Disk is what a container has of its own on disk.
+type Disk struct {
+	Dirs  []string // folders of this machine, where they can be read: its volumes, and the layer that it writes
+	Bytes int64    // of that layer, where Dirs has it not; -1 is that the engine could not say it
+}
+
+// Disk finds what a container has on disk. Where the layer's folder cannot be read the engine measures it.
+func (e *Engine) Disk(ctx context.Context, name string) (l Disk, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	r, err := e.c.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	if err != nil {
+		return l, fmt.Errorf("look at the container %s: %s", name, reason(err))
+	}
+	for _, m := range r.Container.Mounts {
+		if m.Type == mount.TypeVolume {
+			l.Dirs = append(l.Dirs, m.Source)
+		}
+	}
+	if d := r.Container.GraphDriver; d != nil {
+		if f, err := os.Open(d.Data["UpperDir"]); err == nil {
+			l.Dirs = append(l.Dirs, f.Name())
+			return l, f.Close()
+		}
+	}
+	l.Bytes = -1
+	if r, err = e.c.ContainerInspect(ctx, name, client.ContainerInspectOptions{Size: true}); err != nil {
+		return l, fmt.Errorf("measure the container %s: %s", name, reason(err))
+	}
+	if size := r.Container.SizeRw; size != nil {
+		l.Bytes = *size
+	}
+	return l, nil
+}
