@@ -112,6 +112,8 @@ func flagError(c *cobra.Command, err error) error {
 		want = "a time such as 30s, 90m or 1d12h"
 	case want == "amount":
 		want = "an amount of memory such as 16Gi or 500M, or a number of MiB"
+	case want == rest.GPUs{}.Type():
+		return usage(c, "--%s %q: %v", f.Name, value.GetValue(), errors.Unwrap(value))
 	case want == "bool":
 		want = "true or false"
 	}

@@ -46,7 +46,7 @@ those of --env, count before the shell's.`,
 		Args:    args(cobra.MinimumNArgs(1))}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.Int64Var(&q.GPUs, "gpus", 0, "GPUs of each task")
+	f.Var(rest.GPUs{Of: q}, "gpus", "GPUs of each task; all is as many as one node has that the virtual cluster may use")
 	f.StringVar(&q.CPUs, "cpus", "", "CPUs of each task, such as 0.5")
 	f.Var((*memoryFlag)(&q.MemoryMB), "memory", "memory of each task, such as 16Gi or 500M; a bare number is MiB")
 	f.Var((*memoryFlag)(&q.DiskMB), "disk", "what the container of each task may write to its own disk, such as 20Gi (default: what the server allows)")

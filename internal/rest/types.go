@@ -74,6 +74,7 @@ type QuickJob struct {
 	VC         string            `json:"vc,omitempty"`
 	Command    []string          `json:"command" doc:"Program and arguments, not a shell line"`
 	GPUs       int64             `json:"gpus,omitempty" doc:"Of each task"`
+	AllGPUs    bool              `json:"all_gpus,omitempty" doc:"As many GPUs for each task as one node has with which the job could ever start; not with gpus"`
 	CPUs       string            `json:"cpus,omitempty" doc:"Of each task, such as 0.5"`
 	MemoryMB   int64             `json:"memory_mb,omitempty" doc:"Of each task"`
 	DiskMB     int64             `json:"disk_mb,omitempty" doc:"What the container of each task may write to its own disk"`

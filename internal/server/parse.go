@@ -56,7 +56,18 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 		if err := s.checkCaller(ctx, r.Quick.Caller); err != nil {
 			return nil, err
 		}
-		result, problems = jobspec.Quick(quickOf(r.Quick, key), env)
+		quick := quickOf(r.Quick, key)
+		if r.Quick.AllGPUs {
+			if r.Quick.GPUs != 0 {
+				return nil, invalid("quick.gpus", "it is not given together with all_gpus")
+			}
+			if err := s.read(ctx, 0, func(st *sched.State) { quick.GPUs = mostGPUs(st, quick, env) }); err != nil {
+				return nil, err
+			}
+		}
+		if result, problems = jobspec.Quick(quick, env); result != nil && r.Quick.AllGPUs {
+			result.Warnings = append(result.Warnings, fmt.Sprintf("all GPUs of a node that VC %s may use are %d for each task", result.Job.VC, quick.GPUs))
+		}
 	} else {
 		result, problems = jobspec.Parse("", []byte(r.Source), env)
 	}
@@ -64,6 +75,33 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 		return nil, documentProblem("the job cannot be accepted", problems)
 	}
 	return result, nil
+}
+
+// mostGPUs is the highest number of GPUs for each task with which a job could ever start; 1 where it could not with any. What cannot
+// start with some cannot with more.
+func mostGPUs(st *sched.State, q jobspec.QuickJob, env jobspec.Env) int64 {
+	const most = 1 << 16
+	low, high := int64(1), int64(2)
+	fits := func(n int64) bool {
+		q.GPUs = n
+		parsed, problems := jobspec.Quick(q, env)
+		if len(problems) > 0 {
+			return false
+		}
+		_, _, refusal := st.Check(sched.Submit{Meta: sched.Meta{Subject: env.User}, Job: parsed.Job}, 0)
+		return refusal == nil || refusal.Kind != sched.Never
+	}
+	for high < most && fits(high) {
+		low, high = high, 2*high
+	}
+	for high-low > 1 {
+		if mid := low + (high-low)/2; fits(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
 }
 
 func registerUploads(s *Server, api huma.API) {
