@@ -367,8 +367,7 @@ func (c *caretaker) words() (text string) {
 	return text
 }
 
-// conclude records the end and removes the container. Where no engine answers it stays until
-// the next start of the server.
+// conclude records the end and removes the container. Where no engine answers the server removes it when one does.
 func (c *caretaker) conclude(o outcome) int {
 	c.record(o)
 	if c.connect() != nil || c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name) != nil {

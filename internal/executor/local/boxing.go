@@ -43,28 +43,8 @@ type boxes struct {
 	e      *Executor
 	engine *container.Engine // nil: there are no containers
 	images *images.Store
-	ready  sync.Map        // the jobs that are, or were just, made ready for
-	mu     sync.Mutex      // of info
-	info   *container.Info // nil: it has not answered yet
-	nets   *nets.Nets      // nil: there are no containers
-}
-
-// about is what the engine says of itself, once it answers.
-func (b *boxes) about() (*container.Info, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.info != nil {
-		return b.info, nil
-	}
-	info, err := b.engine.Info(b.e.ctx)
-	if err == nil {
-		err = info.Usable()
-	}
-	if err != nil {
-		return nil, err
-	}
-	b.info = &info
-	return b.info, nil
+	ready  sync.Map   // the jobs that are, or were just, made ready for
+	nets   *nets.Nets // nil: there are no containers
 }
 
 // runs reports whether a task of a role runs in a container.
@@ -92,12 +72,12 @@ func (b *boxes) open(e *Executor, engine *container.Engine) error {
 }
 
 // arrange fills in how a task runs in a container, and makes its folders. It meets the gang.
-func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data []storages.Seen) *outcome {
+func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outcome {
 	image, refusal := b.image(t, role.Launch.Image)
 	if refusal != nil {
 		return refusal
 	}
-	if err := b.engine.Fits(b.e.ctx, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
+	if err := b.engine.Fits(t.starting, &image, fmt.Sprintf("comb-%s-look", safeName(b.e.o.Cluster)), insideTop, storage.Top); err != nil {
 		return unfit(role.Launch.Image, err)
 	}
 	if s.Dir = s.Code.WorkDir(cmp.Or(role.Launch.WorkDir, insideWork), insideWork); !filepath.IsAbs(s.Dir) {
@@ -115,16 +95,13 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 		mounts = append(mounts, container.Mount{Source: s.Code.Archive, Target: insideCode, ReadOnly: true})
 		s.Code.Archive, s.Code.Dir = insideCode, insideWork
 	}
-	for i, in := range storages.Inside(data) {
-		mounts = append(mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})
-	}
 	net, alias, err := b.network(t, role)
 	if err != nil {
 		return &outcome{Refused: err.Error()}
 	}
 	gpus, cdi := ownGPUs(t.start), false
 	if len(gpus) > 0 {
-		if cdi, err = b.engine.ByCDI(b.e.ctx); err != nil {
+		if cdi, err = b.engine.ByCDI(t.starting); err != nil {
 			return &outcome{Refused: err.Error()}
 		}
 	}
@@ -132,7 +109,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Disk: disk, Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
-		Runtime: b.info.Plain,
+		Runtime: b.engine.About().Plain,
 		Env:     hideDevices(len(gpus) > 0 && !cdi), GPUs: gpus, CDI: cdi, ImageEnv: image.Env, Top: insideTop,
 		Devices: deviceFiles(t.start.SKU, t.start.Place), Caps: rights.Needed(), Net: net, Alias: alias,
 		MilliCPU: s.Limits.MilliCPU, Pids: b.e.o.Pids + insidePids, ShmMB: role.Launch.ShmMB,
@@ -147,6 +124,15 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32, data [
 		s.Boxed.Box.MemoryMB = mb + insideMB
 	}
 	return nil
+}
+
+// bind puts storages where a container sees them, and returns them as they are seen there.
+func (b *boxed) bind(data []storages.Seen) []storages.Seen {
+	inside := storages.Inside(data)
+	for i, in := range inside {
+		b.Box.Mounts = append(b.Box.Mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})
+	}
+	return inside
 }
 
 // unfit is a refusal that is the image's fault, and so the job's, or else the engine's.
@@ -190,14 +176,14 @@ func (b *boxes) folders(t *task) ([]container.Mount, error) {
 // network is that of a task's container, "" where the engine has none, and by which name the
 // others of its job find it there.
 func (b *boxes) network(t *task, role *sched.Role) (net, alias string, err error) {
-	if !b.info.Network {
+	if !b.engine.About().Network {
 		return "", "", nil
 	}
 	single := alone(t.at.start.Job)
 	if !single {
 		alias = fmt.Sprintf("%s-%d", role.Name, t.start.Index)
 	}
-	net, err = b.nets.For(b.e.ctx, int64(t.at.id.Job), single)
+	net, err = b.nets.For(t.starting, int64(t.at.id.Job), single)
 	return net, alias, err
 }
 
@@ -218,7 +204,7 @@ func alone(job *sched.Job) bool { return len(job.Roles) == 1 && job.Roles[0].Tas
 // gang are the tasks that a task in a container meets; nil where they have no network, or where
 // one of them is a process, which has no address that containers reach.
 func (b *boxes) gang(t *task) []int32 {
-	if !b.info.Network {
+	if !b.engine.About().Network {
 		return nil
 	}
 	var tasks []int32
@@ -364,37 +350,47 @@ func (b *boxes) labels(t *task) map[string]string {
 		labelTop + "attempt": t.at.id.String(), labelTop + "task": fmt.Sprint(t.n)}
 }
 
-// sweepPause is between looks for an engine that does not answer when a server starts.
-const sweepPause = 5 * time.Second
+const (
+	sweepPause = 5 * time.Second  // between looks for an engine that does not answer when a server starts
+	sweepAgain = 20 * time.Second // between looks for what an engine that was away could not remove
+)
 
 // takenUp is how long a new supervisor may take to tell that its container had ended before.
 const takenUp = 2 * time.Second
 
 // sweep removes the containers of attempts that are not known, with what runs in them; where no
-// engine answers as soon as one does.
+// engine answers as soon as one does. Later ones that have ended are removed when their attempt is over.
 func (b *boxes) sweep(known map[string]bool) []string {
 	if b.engine == nil {
 		return nil
 	}
-	names, err := b.remove(known)
-	if err == nil {
-		return names
+	names, err := b.remove(known, false)
+	if err != nil {
+		b.e.o.Log.Warn("look for containers of unknown attempts; it is tried again", "error", err)
 	}
-	b.e.o.Log.Warn("look for containers of unknown attempts; it is tried again", "error", err)
 	b.e.wg.Go(func() {
-		for err != nil {
+		for {
+			pause := sweepAgain
+			if err != nil {
+				pause = sweepPause
+			}
 			select {
 			case <-b.e.ctx.Done():
 				return
-			case <-time.After(sweepPause):
+			case <-time.After(pause):
 			}
-			_, err = b.remove(known)
+			if err != nil {
+				_, err = b.remove(known, false)
+			} else {
+				_, _ = b.remove(map[string]bool{}, true) // an engine that is away may be back next time
+			}
 		}
 	})
-	return nil
+	return names
 }
 
-func (b *boxes) remove(known map[string]bool) (names []string, err error) {
+// remove removes containers of attempts that are not known; ended leaves alone what runs.
+func (b *boxes) remove(known map[string]bool, ended bool) (names []string, err error) {
 	ctx := context.Background() // each call has its own limit
 	found, err := b.engine.List(ctx, labelTop+"cluster", b.e.o.Cluster)
 	if err != nil {
@@ -406,8 +402,11 @@ func (b *boxes) remove(known map[string]bool) (names []string, err error) {
 		if known[attempt] || !plainTask(attempt, task) {
 			continue
 		}
-		st, _ := b.engine.State(ctx, name)
-		err := b.engine.Remove(ctx, name)
+		st, err := b.engine.State(ctx, name)
+		if ended && (err != nil || st.Running) {
+			continue
+		}
+		err = b.engine.Remove(ctx, name)
 		b.e.o.Log.Warn("removed a container of an attempt that the server does not know", "container", name, "ran", st.Running, "error", err)
 		if st.Running {
 			names = append(names, attempt+"/"+task)

@@ -71,27 +71,30 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 		Suspend:  contractOf(job),
 		Grace:    job.Grace,
 	}
-	data, err := storages.All(e.o.Storage, job)
-	if err != nil {
-		return nil, nil, &outcome{Refused: err.Error()}
-	}
 	var ignored []string
-	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, storages: data, code: work, place: t.start.Place}
+	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, code: work, place: t.start.Place}
 	if e.boxes.runs(role) {
-		if _, err := e.boxes.about(); err != nil {
+		if err := e.boxes.engine.Ask(t.starting); err != nil {
 			return nil, nil, &outcome{Refused: err.Error()}
 		}
 		gang := e.boxes.gang(t)
-		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), storages: storages.Inside(data), code: insideWork, place: t.start.Place}
+		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), code: insideWork, place: t.start.Place}
 		if len(ownGPUs(t.start)) > 0 {
 			seen.place = renumbered(t.start.Place)
 		}
-		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang, data), nil
+		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang), nil
 	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work, order != nil); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}
 	}
 	if refusal != nil {
 		return nil, nil, refusal
+	}
+	data, err := storages.All(e.o.Storage, job) // behind the image, which may have been long in coming
+	if err != nil {
+		return nil, nil, &outcome{Refused: err.Error()}
+	}
+	if seen.storages = data; s.Boxed != nil {
+		seen.storages = s.Boxed.bind(data)
 	}
 	s.Env, ignored = t.environment(job, blocks, seen)
 	if err := record.Write(t.dir, specFile, s); err != nil {

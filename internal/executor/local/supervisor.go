@@ -208,8 +208,8 @@ func (s *supervisor) start() (refused string, job bool) {
 	if s.stopped {
 		return "", false
 	}
-	if st, err := os.Stat(s.spec.Dir); err != nil && (s.spec.Code == nil || !errors.Is(err, fs.ErrPermission)) || err == nil && !st.IsDir() {
-		return fmt.Sprintf("the working directory %s does not exist or is no directory", s.spec.Dir), true
+	if err := rights.Enterable(s.account, s.spec.Dir); err != nil {
+		return fmt.Sprintf("the working directory %s %v", s.spec.Dir, err), true
 	}
 	s.unenforced = cgroup.Make(s.spec.Parents, s.spec.groupName(), s.spec.Limits)
 	var writers []*os.File

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
 )
 
 // looks is what a task of root finds of its storages: it reads, writes, follows a link that leads out, and looks
@@ -27,6 +28,42 @@ try other-user ls /mnt/homes/../bob
 try link cat /mnt/data/out
 try host ls $FOLDER
 `
+
+// A working directory is looked at as the task's user: one that process 1 may not enter can be used, and one that only
+// process 1 may enter cannot.
+func TestWorkingDirectories(t *testing.T) {
+	dir := t.TempDir()
+	for name, user := range map[string]int{"own": 1000, "other": 64789} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "deep"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{name, name + "/deep"} {
+			if err := os.Chown(filepath.Join(dir, path), user, user); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, plain+fmt.Sprintf("\nstorages:\n  data: {folder: %s}\n", dir))
+	w.engine.Import("local.test/user:1", nil, "USER 1000")
+	for name, want := range map[string]string{
+		"own": "", "own/deep": "", "other": "cannot be entered by user 1000 of its image", "other/deep": "cannot be entered by user 1000 of its image",
+		"none": "does not exist or is no directory", "file": "does not exist or is no directory",
+	} {
+		ref := w.submit(with(strings.ReplaceAll("in-"+name, "/", "-"), "local.test/user:1", "pwd") +
+			"extras: {comb: {storages: [data], taskRoles: {worker: {workDir: /mnt/data/" + name + "}}}}\n")
+		j := w.ends(ref)
+		out, _, _ := w.cli("job", "logs", ref)
+		if want == "" && (j.Phase != sched.Succeeded || strings.TrimSpace(out) != "/mnt/data/"+name) {
+			t.Errorf("%s: %s: %+v, it printed %q", name, j.Phase, j.Tasks[0].Exit, out)
+		}
+		if x := j.Tasks[0].Exit; want != "" && (j.Phase != sched.Failed || x == nil || !strings.Contains(x.Message, "the working directory /mnt/data/"+name+" "+want)) {
+			t.Errorf("%s: %s: %+v", name, j.Phase, x)
+		}
+	}
+}
 
 // Jobs see the storages that they name and nothing of others, at one path; what is read-only they cannot write.
 func TestStorages(t *testing.T) {
@@ -73,6 +110,21 @@ host may not
 	if data, err := os.ReadFile(filepath.Join(dir, "homes/admin/mine")); err != nil || string(data) != "x\n" {
 		t.Errorf("the user's folder has %q, %v", data, err)
 	}
+	// Folders are looked up when the image is here, however long that took.
+	h := newHub(t)
+	slow := h.ref("team/slow:1")
+	w.engine.Import(slow, map[string]string{"big": strings.Repeat("x", 1<<20)})
+	w.engine.Push(slow, "", "")
+	h.set(func() { h.rate = 300_000 })
+	ref = w.submit(with("late", slow, "true") + "extras: {comb: {storages: [more]}}\n")
+	w.until(ref, "its image is being fetched", func(j *rest.Job) bool { return noticed(j, "is being fetched") })
+	if err := os.RemoveAll(filepath.Join(dir, "more")); err != nil {
+		t.Fatal(err)
+	}
+	w.until(ref, "it is refused", func(*rest.Job) bool {
+		out, _, _ := w.cli("job", "get", ref)
+		return strings.Contains(out, "the storage more cannot be used here: its folder cannot be opened: no such file or directory; an administrator must look at it")
+	})
 	// One whose folder is gone waits, and says what an administrator must do; no path of the machine is told.
 	ref = w.submit(asks("gone", "gone"))
 	w.until(ref, "it is refused", func(*rest.Job) bool {

@@ -13,7 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -70,7 +70,9 @@ type Engine struct {
 	c    *client.Client
 	host string
 
-	looking sync.Mutex
+	asking  Gate // of about
+	about   atomic.Pointer[Info]
+	looking Gate             // of fit
 	fit     map[string]error // by an image's ID, what Fits found
 }
 
@@ -137,6 +139,29 @@ func (e *Engine) Close() error { return e.c.Close() }
 
 // Host is the engine's address.
 func (e *Engine) Host() string { return e.host }
+
+// Ask learns what the engine is, once it answers, and says why tasks cannot run there; nil is that they can.
+func (e *Engine) Ask(ctx context.Context) error {
+	leave, err := e.asking.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if e.about.Load() != nil {
+		return nil
+	}
+	info, err := e.Info(ctx)
+	if err == nil {
+		err = info.Usable()
+	}
+	if err == nil {
+		e.about.Store(&info)
+	}
+	return err
+}
+
+// About is what Ask learned; nil is nothing yet.
+func (e *Engine) About() *Info { return e.about.Load() }
 
 // Info asks the engine for what it is.
 func (e *Engine) Info(ctx context.Context) (Info, error) {

@@ -31,14 +31,27 @@ const (
 // Fits reports why containers of an image cannot be used; nil is that they can. The mounts will be in the folders
 // tops, of which the first may hold nothing else. It looks at a container of that name, which it makes and removes
 // and which never runs: what the engine and process 1 follow there must lead nowhere else. An image is looked at once.
+// The end of ctx ends the wait, also for others that look.
 func (e *Engine) Fits(ctx context.Context, i *Image, name string, tops ...string) error {
-	e.looking.Lock()
-	defer e.looking.Unlock()
+	leave, err := e.looking.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if ctx.Err() == nil {
+			leave()
+			return
+		}
+		go func() { // the engine may take its time
+			defer leave()
+			_ = e.Remove(context.WithoutCancel(ctx), name) // one that stays is in the way of no other look
+		}()
+	}()
 	if err, known := e.fit[i.ID]; known {
 		return err
 	}
 	places := append(tops, "/proc", "/sys", "/dev")
-	err := i.sane(places)
+	err = i.sane(places)
 	if err == nil {
 		err = e.look(ctx, i, name, places)
 	}
@@ -100,7 +113,10 @@ func (e *Engine) look(ctx context.Context, i *Image, name string, places []strin
 	if err == nil {
 		err = l.all(ctx, i.Volumes)
 	}
-	if gone := e.Remove(context.WithoutCancel(ctx), name); err == nil {
+	if ctx.Err() != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	if gone := e.Remove(ctx, name); err == nil {
 		err = gone
 	}
 	return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -25,14 +27,27 @@ type Network struct {
 	Apart  bool // its containers do not reach each other
 }
 
-// Ensure makes a network unless there is one of that name. Two calls at once for one name may make two.
+// reaches is the option of a bridge that says whether its containers reach each other; without it they do.
+const reaches = "com.docker.network.bridge.enable_icc"
+
+// Ensure makes a network unless there is one of that name. One that is otherwise than it would be made is replaced where it
+// has its labels and no containers, and else refused. Two calls at once for one name may make two.
 func (e *Engine) Ensure(ctx context.Context, n *Network) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	_, err := e.c.NetworkInspect(ctx, n.Name, client.NetworkInspectOptions{})
-	if errdefs.IsNotFound(err) {
+	have, err := e.c.NetworkInspect(ctx, n.Name, client.NetworkInspectOptions{})
+	if err == nil {
+		why, own := n.differs(&have.Network.Network)
+		if why == "" {
+			return nil
+		}
+		if !own || e.Drop(ctx, n.Name) != nil {
+			return fmt.Errorf("the network %s is not as it would be made: %s; an administrator ends what uses it and removes it (docker network rm %s)", n.Name, why, n.Name)
+		}
+	}
+	if err == nil || errdefs.IsNotFound(err) {
 		_, err = e.c.NetworkCreate(ctx, n.Name, client.NetworkCreateOptions{Driver: bridge, Labels: n.Labels,
-			Options: map[string]string{"com.docker.network.bridge.enable_icc": fmt.Sprint(!n.Apart)}})
+			Options: map[string]string{reaches: fmt.Sprint(!n.Apart)}})
 	}
 	switch {
 	case err == nil:
@@ -41,6 +56,26 @@ func (e *Engine) Ensure(ctx context.Context, n *Network) error {
 		return ErrNoRange
 	}
 	return fmt.Errorf("make the network %s: %s", n.Name, reason(err))
+}
+
+// differs says in what a network is not as it should be, "" is in nothing, and whether its labels are right.
+func (n *Network) differs(have *network.Network) (why string, own bool) {
+	for _, label := range slices.Sorted(maps.Keys(n.Labels)) {
+		if have.Labels[label] != n.Labels[label] {
+			return fmt.Sprintf("its label %s is %q, not %q", label, have.Labels[label], n.Labels[label]), false
+		}
+	}
+	switch got := have.Options[reaches]; {
+	case have.Driver != bridge || have.Scope != "local":
+		return fmt.Sprintf("it is a network of kind %q of scope %q, not a bridge of this machine", have.Driver, have.Scope), true
+	case n.Apart && got != "false":
+		return "its containers reach each other", true
+	case !n.Apart && got == "false":
+		return "its containers do not reach each other", true
+	case have.Internal:
+		return "its containers reach nothing outside", true
+	}
+	return "", true
 }
 
 // Drop removes a network. ErrInUse says that containers are on it; one that is not there is what is wanted.

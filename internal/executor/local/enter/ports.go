@@ -1,6 +1,7 @@
 package enter
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -16,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portWithin is how long a port may take to answer.
+// portWithin is how long a port may take to answer, at all addresses together.
 const portWithin = 5 * time.Second
 
 // dial connects to a port on which the task listens.
 func (h Host) dial(port uint16) (net.Conn, error) {
 	if h.Members == nil {
-		return h.dialOwn(port)
+		return h.dialOwn(port, portWithin)
 	}
 	to, err := h.listener(port)
 	if err != nil {
@@ -40,22 +41,44 @@ func (h Host) dial(port uint16) (net.Conn, error) {
 	return c, nil
 }
 
-// dialOwn connects within a network that is the task's alone.
-func (h Host) dialOwn(port uint16) (net.Conn, error) {
-	var first error
+// dialOwn connects within a network that is the task's alone, at whichever address answers first: at one that drops packets a
+// wait would be in vain.
+func (h Host) dialOwn(port uint16, within time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	type answer struct {
+		c   net.Conn
+		err error
+	}
+	answers, asked := make(chan answer), 0
 	for _, host := range []string{"127.0.0.1", "::1", h.Address} {
 		if host == "" {
 			continue
 		}
-		c, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), portWithin)
-		if err == nil {
-			return c, nil
-		}
-		if first == nil {
-			first = err
+		asked++
+		go func() {
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+			answers <- answer{c, err}
+		}()
+	}
+	var found net.Conn
+	var failed error
+	for range asked {
+		a := <-answers
+		switch {
+		case a.err == nil && found == nil:
+			found = a.c
+			cancel() // the others are asked no longer
+		case a.err == nil:
+			a.c.Close()
+		case failed == nil || !errors.Is(a.err, unix.ECONNREFUSED):
+			failed = a.err
 		}
 	}
-	return nil, nothing(port, first)
+	if found != nil {
+		return found, nil
+	}
+	return nil, nothing(port, failed)
 }
 
 func nothing(port uint16, err error) error {

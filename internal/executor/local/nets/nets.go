@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/combsched/comb/internal/executor/local/container"
@@ -24,7 +23,7 @@ type Nets struct {
 	Lives func(job int64) bool
 	Log   *slog.Logger
 
-	mu sync.Mutex // no network is removed while one is made
+	gate container.Gate // no network is removed while one is made
 }
 
 const jobLabel = "job"
@@ -38,8 +37,11 @@ func (n *Nets) name(job int64) string {
 
 // For is the network of a container of a job that lives; it is made where it is missing.
 func (n *Nets) For(ctx context.Context, job int64, alone bool) (string, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	leave, err := n.gate.Enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	if alone {
 		job = 0
 	}
@@ -55,7 +57,7 @@ const (
 )
 
 // Leave removes the network of a job that has no attempt any more. What cannot be removed Sweep
-// removes at the next start of the server.
+// removes, while the server runs or when it starts again.
 func (n *Nets) Leave(ctx context.Context, job int64) {
 	for range tries {
 		select {
@@ -63,18 +65,21 @@ func (n *Nets) Leave(ctx context.Context, job int64) {
 			return
 		case <-time.After(pause):
 		}
-		if err := n.drop(job); !errors.Is(err, container.ErrInUse) {
-			if err != nil {
-				n.Log.Warn("remove the network of a job that is over; it is tried again when the server starts", "job", job, "error", err)
+		if err := n.drop(ctx, job); !errors.Is(err, container.ErrInUse) {
+			if err != nil && ctx.Err() == nil {
+				n.Log.Warn("remove the network of a job that is over; it is tried again", "job", job, "error", err)
 			}
 			return
 		}
 	}
 }
 
-func (n *Nets) drop(job int64) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (n *Nets) drop(ctx context.Context, job int64) error {
+	leave, err := n.gate.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if n.Lives(job) {
 		return nil
 	}
@@ -89,8 +94,8 @@ func (n *Nets) Sweep(ctx context.Context) error {
 	}
 	for _, labels := range found {
 		if job, err := strconv.ParseInt(labels[n.Label+jobLabel], 10, 64); err == nil && job > 0 {
-			err = n.drop(job)
-			if err != nil {
+			err = n.drop(ctx, job)
+			if err != nil && !errors.Is(err, container.ErrInUse) {
 				n.Log.Warn("remove the network of a job that the server does not know", "job", job, "error", err)
 			}
 		}

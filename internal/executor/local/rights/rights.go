@@ -6,6 +6,7 @@ package rights
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -57,17 +58,47 @@ func Strip() error {
 	return errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), unix.Capset(&head, &data[0]))
 }
 
+// threadGroups sets the groups of this thread alone; unix.Setgroups is for all of them.
+func threadGroups(ids []uint32) error {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(ids)), uintptr(unsafe.Pointer(unsafe.SliceData(ids))), 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // As calls f with files seen as a user sees them: the kernel shows what it hides of the
 // processes of one user from another, such as how they ended. It says nothing where that is impossible.
+// This process is in no group: see Keep.
 func As(a *Account, f func()) {
 	runtime.LockOSThread()
 	uid, gid := unix.Geteuid(), unix.Getegid()
+	_ = threadGroups(a.Groups)
 	_, _ = unix.SetfsgidRetGid(int(a.GID))
 	_, _ = unix.SetfsuidRetUid(int(a.UID))
 	f()
-	_, err := unix.SetfsuidRetUid(uid)
+	_, err1 := unix.SetfsuidRetUid(uid)
 	_, err2 := unix.SetfsgidRetGid(gid)
-	if err == nil && err2 == nil {
+	if errors.Join(err1, err2, threadGroups(nil)) == nil {
 		runtime.UnlockOSThread() // else the thread ends with its goroutine
 	}
+}
+
+// Enterable says why a user cannot be in a directory; nil is that it can, and a nil user is the one of this process. Process 1 of a
+// container is another user than its task: it may see more or less.
+func Enterable(a *Account, dir string) (err error) {
+	look := func() { _, err = os.Stat(dir + "/.") } // which needs the right to search it, too
+	user := "the task"
+	if a == nil {
+		look()
+	} else {
+		user = fmt.Sprintf("user %d of its image", a.UID)
+		As(a, look)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("cannot be entered by %s: allow that user to, or name another one", user)
+	}
+	return errors.New("does not exist or is no directory")
 }

@@ -5,10 +5,12 @@ package storages
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
@@ -134,18 +136,33 @@ var errLink = errors.New("something else than a folder is there")
 // checkpoints: no other user's tasks see it.
 func own(root *os.Root, user string) error {
 	err := root.Mkdir(user, 0o700)
-	made := err == nil
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return err
-	}
-	if made {
-		return root.Chmod(user, 0o777)
 	}
 	st, err := root.Lstat(user)
 	if err == nil && !st.IsDir() {
 		return errLink
 	}
+	if err == nil && begun(root, st) {
+		return root.Chmod(user, 0o777)
+	}
 	return err
+}
+
+// begun reports whether a folder is as this process makes it, before it is open: also one that crashed then may have left
+// it so. One that was closed on purpose has something in it, or is another user's.
+func begun(root *os.Root, st os.FileInfo) bool {
+	by, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || st.Mode().Perm() != 0o700 || int(by.Uid) != os.Geteuid() {
+		return false
+	}
+	dir, err := root.Open(st.Name())
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	_, err = dir.ReadDir(1)
+	return err == io.EOF
 }
 
 func fault(s *storage.Storage, why string) error {

@@ -50,6 +50,19 @@ func TestFolder(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(dir, "alice")); err != nil || st.Mode().Perm() != 0o777 {
 		t.Errorf("the folder is %v, %v", st, err)
 	}
+	// A crash left dave's before it was open; erin's was closed with something in it.
+	for name, want := range map[string]os.FileMode{"dave": 0o777, "erin": 0o700} {
+		err := os.Mkdir(filepath.Join(dir, name), 0o700)
+		if name == "erin" {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, name, "x"), nil, 0o600))
+		}
+		if _, got := Folder(&s, name); err != nil || got != nil {
+			t.Fatal(err, got)
+		}
+		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Mode().Perm() != want {
+			t.Errorf("the folder of %s is %v, %v, want %v", name, st, err, want)
+		}
+	}
 	if err := os.Symlink("alice", filepath.Join(dir, "bob")); err != nil {
 		t.Fatal(err)
 	}
