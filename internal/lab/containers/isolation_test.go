@@ -16,13 +16,32 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// tries runs as root in a container. Each line of what it prints is a name and what was found:
-// "may" and "may not" are of something that was tried.
-const tries = `
+const helpers = `
 say() { echo "$@"; }
 try() { what=$1; shift; if "$@" >/dev/null 2>&1; then say $what may; else say $what may not; fi; }
 group() { cat /sys/fs/cgroup/$1 2>/dev/null || cat /sys/fs/cgroup/$2; }
 put() { echo "$2" > $1; }
+top() { mkdir -p /tmp/top && { mount -t cgroup -o memory none /tmp/top || mount -t cgroup2 none /tmp/top; }; }
+again() { was=$(cat $1) && echo "$was" > $1; }
+memory() { mkdir -p /tmp/memory && mount -t tmpfs none /tmp/memory; }
+agent() { top; again /tmp/top/release_agent || again /tmp/top/cgroup.subtree_control; }
+`
+
+// open are the tries that nothing but a container's protection keeps from working: in one without any they do.
+const open = `
+try release-agent agent
+try disk-node mknod /tmp/disk b 8 0
+try mount memory
+try namespace unshare -n true
+try engine ls $ENGINE
+try data ls $DATA
+try host-loopback timeout 10 nc -w 2 127.0.0.1 $PORT
+try host-shm ls /dev/shm/$MARK
+`
+
+// tries runs as root in a container. Each line of what it prints is a name and what was found:
+// "may" and "may not" are of something that was tried.
+const tries = helpers + `
 for k in CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp; do say $k $(grep ^$k: /proc/self/status | cut -f2); done
 say processes $(ls -d /proc/[0-9]* | wc -l)
 say one $(tr '\0' ' ' < /proc/1/cmdline)
@@ -52,21 +71,14 @@ try over mount --bind /tmp /comb/private
 try writable mount -o remount,rw /comb
 try core-pattern put /proc/sys/kernel/core_pattern x
 try sysrq put /proc/sysrq-trigger h
-try release-agent put $(ls /sys/fs/cgroup/memory/release_agent /sys/fs/cgroup/release_agent 2>/dev/null || echo /sys/fs/cgroup/cgroup.procs) /x
 try wider put $(ls /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null) 1099511627776
-try disk-node mknod /tmp/disk b 8 0
 try null-node mknod /tmp/null c 1 3
 try memory-device head -c1 /dev/mem
-try mount mount -t tmpfs none /tmp
-try namespace unshare -n true
 try user-namespace unshare -U true
 try chown chown 1000 /etc/passwd
 try rename hostname other
 try shared-memory dd if=/dev/zero of=/dev/shm/x bs=1M count=16
-try engine ls /var/run/docker.sock
-try data ls $DATA
-try host-loopback nc -w 2 127.0.0.1 $PORT
-try host-shm ls /dev/shm/$MARK
+` + open + `
 ( while :; do :; done ) & ( while :; do :; done ) & sleep 2
 say throttled $(group cpu/cpu.stat cpu.stat | grep nr_throttled | cut -d' ' -f2)
 `
@@ -80,13 +92,26 @@ func TestIsolation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
+	go func() { // whatever reaches it is answered by its end
+		for c, err := listener.Accept(); err == nil; c, err = listener.Accept() {
+			c.Close()
+		}
+	}()
 	mark := fmt.Sprint("comb-test-", os.Getpid())
 	if err := os.WriteFile("/dev/shm/"+mark, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	defer os.Remove("/dev/shm/" + mark)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	source := strings.Replace(with("tries", "local.test/tries:1", fmt.Sprintf("DATA=%s PORT=%s MARK=%s sh /tries.sh", w.dir, port, mark)),
+	socket := strings.TrimPrefix(w.engine.Host(), "unix://")
+	where := fmt.Sprintf("export DATA=%s PORT=%s MARK=%s ENGINE=%s", w.dir, port, mark, socket)
+	bare := strings.ReplaceAll(w.engine.Bare("local.test/tries:1", where+helpers+open, w.dir, filepath.Dir(socket), "/dev/shm"), "\r", "")
+	for line := range strings.Lines(strings.TrimSpace(open)) {
+		if name := strings.Fields(line)[1]; word(bare, name+" ") != "may" {
+			t.Errorf("%s: in a container without protection it is %q, so that the try shows nothing", name, word(bare, name+" "))
+		}
+	}
+	source := strings.Replace(with("tries", "local.test/tries:1", where+"; sh /tries.sh"),
 		"memoryMB: 128", "memoryMB: 2048", 1)
 	source = strings.Replace(source, "cpu: 1,", "cpu: 0.2,", 1) // so little that it is throttled on a busy machine as well
 	source = strings.Replace(source, "dockerImage: box", "dockerImage: box\n    extraContainerOptions: {shmMB: 8}", 1)
