@@ -126,13 +126,16 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 	return nil
 }
 
-// bind puts storages where a container sees them, and returns them as they are seen there.
-func (b *boxed) bind(data []storages.Seen) []storages.Seen {
-	inside := storages.Inside(data)
-	for i, in := range inside {
-		b.Box.Mounts = append(b.Box.Mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})
+// bind looks a job's storages up, and puts them where a container sees them; b is nil for a process.
+func (p *paths) bind(e *Executor, job *sched.Job, b *boxed) (data []storages.Seen, err error) {
+	data, err = storages.All(e.o.Storage, job)
+	if p.storages = data; b != nil {
+		p.storages = storages.Inside(data)
+		for i, in := range p.storages {
+			b.Box.Mounts = append(b.Box.Mounts, container.Mount{Source: data[i].At, Target: in.At, ReadOnly: in.ReadOnly})
+		}
 	}
-	return inside
+	return data, err
 }
 
 // unfit is a refusal that is the image's fault, and so the job's, or else the engine's.

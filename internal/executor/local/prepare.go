@@ -89,12 +89,9 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	data, err := storages.All(e.o.Storage, job) // behind the image, which may have been long in coming
+	data, err := seen.bind(e, job, s.Boxed) // behind the image, which may have been long in coming
 	if err != nil {
 		return nil, nil, &outcome{Refused: err.Error()}
-	}
-	if seen.storages = data; s.Boxed != nil {
-		seen.storages = s.Boxed.bind(data)
 	}
 	s.Env, ignored = t.environment(job, blocks, seen)
 	if err := record.Write(t.dir, specFile, s); err != nil {
