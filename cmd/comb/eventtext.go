@@ -107,7 +107,7 @@ func (n *narrator) tellTask(event sched.Event) string {
 	case sched.TaskStarted:
 		return fmt.Sprintf("%s runs as process %d of %s", n.task(e.Task), e.PID, e.Host)
 	case sched.TaskExited:
-		return n.task(e.Task) + " ended: " + exitText(&e.Exit) + because(e.Exit.Message)
+		return n.task(e.Task) + " ended: " + exitText(rest.ExitOf(&e.Exit)) + because(e.Exit.Message)
 	case sched.TaskRefused:
 		return n.task(e.Task) + " could not be started" + because(e.Reason)
 	case sched.TaskUnknown:
@@ -115,13 +115,13 @@ func (n *narrator) tellTask(event sched.Event) string {
 	case sched.Progress:
 		text := n.task(e.Task) + ":"
 		if e.Step > 0 || e.Loss != "" {
-			text += " " + progress(&sched.TaskProgress{Step: e.Step, Total: e.Total, Loss: e.Loss})
+			text += " " + progress(&rest.TaskProgress{Step: e.Step, Total: e.Total, Loss: e.Loss})
 		}
 		if e.Checkpoint {
 			text += " checkpoint saved"
 		}
 		if e.Use != nil {
-			text += " " + deviceUse(e.Use)
+			text += " " + deviceUse(rest.UseOf(e.Use))
 		}
 		return text
 	}

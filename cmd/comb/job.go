@@ -295,7 +295,7 @@ func ending(j *rest.Job) string {
 }
 
 // exitText shows how a task ended.
-func exitText(e *sched.Exit) string {
+func exitText(e *rest.Exit) string {
 	if e == nil {
 		return ""
 	}

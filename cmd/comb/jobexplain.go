@@ -64,7 +64,7 @@ func (a *app) drawExplanation(t *table, ex *rest.Explanation) {
 }
 
 // standing tells how a job stands that runs, is being stopped, or has ended.
-func (t *table) standing(j *sched.JobStatus) {
+func (t *table) standing(j *rest.JobStatus) {
 	if j.Phase.Ended() {
 		t.ended(j)
 		return
@@ -99,7 +99,7 @@ func (t *table) standing(j *sched.JobStatus) {
 }
 
 // ended tells how a job ended, and where to look.
-func (t *table) ended(j *sched.JobStatus) {
+func (t *table) ended(j *rest.JobStatus) {
 	text := fmt.Sprintf("  it ended %s", t.app.when(j.Ended))
 	if j.Started == 0 {
 		text += ", and never ran"
@@ -129,7 +129,7 @@ func (t *table) ended(j *sched.JobStatus) {
 const maxFailed = 5
 
 // often says how often a job was tried again or gave way.
-func (t *table) often(j *sched.JobStatus) {
+func (t *table) often(j *rest.JobStatus) {
 	for _, text := range [][2]string{{"tried again: ", retries(j)}, {"preempted: ", preempted(j)}} {
 		if text[1] != "" {
 			t.line("  %s%s", text[0], text[1])
@@ -138,7 +138,7 @@ func (t *table) often(j *sched.JobStatus) {
 }
 
 // nodesOf are the nodes of an attempt, each once.
-func nodesOf(j *sched.JobStatus, id sched.AttemptID) string {
+func nodesOf(j *rest.JobStatus, id sched.AttemptID) string {
 	var out []string
 	for i := range j.Tasks {
 		if k := &j.Tasks[i]; k.Gang == id.Gang && k.Attempt == id.N && !slices.Contains(out, string(k.Node)) {
@@ -152,7 +152,7 @@ func nodesOf(j *sched.JobStatus, id sched.AttemptID) string {
 }
 
 // living says which tasks of an attempt that was told to stop are still there.
-func living(j *sched.JobStatus, id sched.AttemptID) string {
+func living(j *rest.JobStatus, id sched.AttemptID) string {
 	var names []string
 	all := 0
 	for i := range j.Tasks {

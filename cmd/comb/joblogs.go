@@ -88,7 +88,7 @@ a terminal; of several tasks in a file or a pipe each of its states is a line.`,
 
 // hasRun reports whether a task of the job has had an attempt.
 func hasRun(j *rest.Job) bool {
-	return slices.ContainsFunc(j.Tasks, func(t sched.TaskStatus) bool { return t.Attempt > 0 })
+	return slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Attempt > 0 })
 }
 
 // logs prints or follows the logs of a job's tasks.
@@ -149,14 +149,14 @@ func terminal(w io.Writer) *os.File {
 }
 
 // chosen returns the tasks that a flag such as "worker-0" names; all for "".
-func chosen(j *rest.Job, name string) ([]sched.TaskStatus, error) {
+func chosen(j *rest.Job, name string) ([]rest.TaskStatus, error) {
 	if name == "" {
 		return j.Tasks, nil
 	}
 	cut := strings.LastIndexByte(name, '-')
 	for _, t := range j.Tasks {
 		if cut > 0 && t.Role == name[:cut] && strconv.Itoa(int(t.Index)) == name[cut+1:] {
-			return []sched.TaskStatus{t}, nil
+			return []rest.TaskStatus{t}, nil
 		}
 	}
 	return nil, hint{rest.NewProblem(404, rest.CodeNotFound, fmt.Sprintf("job %s has no task %q", j.Ref, name)), "it has " + attach.Names(j.Tasks)}
@@ -166,7 +166,7 @@ func chosen(j *rest.Job, name string) ([]sched.TaskStatus, error) {
 type logTail struct {
 	client *rest.Client
 	job    *rest.Job
-	task   sched.TaskStatus
+	task   rest.TaskStatus
 	query  rest.LogQuery
 	follow bool
 	out    io.Writer

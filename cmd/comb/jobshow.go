@@ -60,16 +60,16 @@ func reason(j *rest.Job) string {
 		return ""
 	case j.Cause == sched.EndFailed && j.Exit != nil:
 		return clip(exitText(j.Exit) + because(lastWords(j.Exit)))
-	case slices.ContainsFunc(j.Tasks, func(t sched.TaskStatus) bool { return t.Exit != nil && t.Exit.Cause == sched.GraceOver }):
+	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Exit != nil && t.Exit.Cause == sched.GraceOver }):
 		return j.Cause.String() + " (" + string(sched.GraceOver) + ")"
 	}
 	return j.Cause.String()
 }
 
-func gaveWay(a sched.AttemptStatus) bool { return a.Cause == sched.EndPreempted }
+func gaveWay(a rest.AttemptStatus) bool { return a.Cause == sched.EndPreempted }
 
 // lastWords is what a task that failed by itself said last; what a platform's cause says is known from that.
-func lastWords(e *sched.Exit) string {
+func lastWords(e *rest.Exit) string {
 	if e.Cause != "" {
 		return ""
 	}
@@ -110,11 +110,11 @@ func (a *app) waitRun(j *rest.Job) string {
 }
 
 // doneText is the part of a job's steps that is done.
-func doneText(o *sched.JobOutlook) string { return fmt.Sprintf("%d.%d%%", o.Done/10, o.Done%10) }
+func doneText(o *rest.JobOutlook) string { return fmt.Sprintf("%d.%d%%", o.Done/10, o.Done%10) }
 
 // leftText is how far a job is, as it reports, and when it ends, with what that rests on: in brief, such as
 // "12.5%, 1h4m (reported steps)".
-func leftText(o *sched.JobOutlook, now time.Time, brief bool) string {
+func leftText(o *rest.JobOutlook, now time.Time, brief bool) string {
 	if o == nil {
 		return ""
 	}
@@ -237,7 +237,7 @@ func refusal(j *rest.Job) string {
 
 // retries says how often a job was tried again after a failure. Some failures are not the job's,
 // and do not count against the retries that it may have.
-func retries(j *sched.JobStatus) string {
+func retries(j *rest.JobStatus) string {
 	switch {
 	case j.Retry == 0:
 		return ""
@@ -248,7 +248,7 @@ func retries(j *sched.JobStatus) string {
 }
 
 // preempted says how often a job gave way, and for which jobs.
-func preempted(j *sched.JobStatus) string {
+func preempted(j *rest.JobStatus) string {
 	switch {
 	case j.Preempted+j.Yielded == 0:
 		return ""
@@ -261,13 +261,13 @@ func preempted(j *sched.JobStatus) string {
 // borrows reports whether a job of guaranteed work runs without its guarantee:
 // it was preempted lazily, or a change of the configuration took the guarantee.
 func borrows(j *rest.Job) bool {
-	return j.Priority >= cell.MinGuaranteed && slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool {
+	return j.Priority >= cell.MinGuaranteed && slices.ContainsFunc(j.Attempts, func(a rest.AttemptStatus) bool {
 		return a.Opportunistic && a.State != sched.AttemptOver
 	})
 }
 
 // mayUse says the limits of a task that was started.
-func mayUse(t *sched.TaskStatus) string {
+func mayUse(t *rest.TaskStatus) string {
 	if t.State == sched.TaskWaiting {
 		return ""
 	}
@@ -298,7 +298,7 @@ func pid(n int32) string {
 	return number(n)
 }
 
-func progress(p *sched.TaskProgress) string {
+func progress(p *rest.TaskProgress) string {
 	if p == nil {
 		return ""
 	}
@@ -329,7 +329,7 @@ func lossText(loss string) string {
 }
 
 // deviceUse is what a task's devices were seen to do.
-func deviceUse(u *sched.DeviceUse) string {
+func deviceUse(u *rest.DeviceUse) string {
 	return fmt.Sprintf("devices %d%% busy, %s MiB", u.Util/10, number(u.MemoryMB))
 }
 

@@ -48,8 +48,8 @@ func TestPartsOfDevicesAreShown(t *testing.T) {
 func TestJobWithoutItsGuarantee(t *testing.T) {
 	j := rest.Job{}
 	j.Priority = 10
-	j.Tasks = []sched.TaskStatus{{Role: "main", Node: "n", SKU: "G", Devices: []int32{3}, Lost: []int32{3}}}
-	j.Attempts = []sched.AttemptStatus{{State: sched.AttemptOver, Opportunistic: true}}
+	j.Tasks = []rest.TaskStatus{{Role: "main", Node: "n", SKU: "G", Devices: []int32{3}, Lost: []int32{3}}}
+	j.Attempts = []rest.AttemptStatus{{State: sched.AttemptOver, Opportunistic: true}}
 	show := func() string {
 		var out strings.Builder
 		a := &app{out: &out, format: "table"}
@@ -197,18 +197,18 @@ func TestEnvironmentPage(t *testing.T) {
 
 // The list tells in a few words why a job ended, and clips what a program said last.
 func TestReasonsOfEnds(t *testing.T) {
-	job := func(cause sched.EndCause, x sched.Exit) *rest.Job {
-		return &rest.Job{JobStatus: sched.JobStatus{Phase: sched.Failed, Cause: cause, Exit: &x, Tasks: []sched.TaskStatus{{Exit: &x}}}}
+	job := func(cause sched.EndCause, x rest.Exit) *rest.Job {
+		return &rest.Job{JobStatus: rest.JobStatus{Phase: sched.Failed, Cause: cause, Exit: &x, Tasks: []rest.TaskStatus{{Exit: &x}}}}
 	}
 	for _, c := range []struct {
 		job  *rest.Job
 		want string
 	}{
-		{job(sched.EndFailed, sched.Exit{Code: 137, Signal: 9, Cause: sched.OutOfMemory, Message: "it needed more than its 64 MiB of memory"}), "signal 9 (out of memory)"},
-		{job(sched.EndFailed, sched.Exit{Code: 1, Own: true, Message: strings.Repeat("ä", 60)}), "exit 1: " + strings.Repeat("ä", 39) + "..."},
-		{job(sched.EndFailed, sched.Exit{Code: 1, Own: true}), "exit 1"},
-		{job(sched.EndTimeLimit, sched.Exit{Code: 143, Signal: 15}), "time limit"},
-		{job(sched.EndTimeLimit, sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}), "time limit (grace over)"},
+		{job(sched.EndFailed, rest.Exit{Code: 137, Signal: 9, Cause: sched.OutOfMemory, Message: "it needed more than its 64 MiB of memory"}), "signal 9 (out of memory)"},
+		{job(sched.EndFailed, rest.Exit{Code: 1, Own: true, Message: strings.Repeat("ä", 60)}), "exit 1: " + strings.Repeat("ä", 39) + "..."},
+		{job(sched.EndFailed, rest.Exit{Code: 1, Own: true}), "exit 1"},
+		{job(sched.EndTimeLimit, rest.Exit{Code: 143, Signal: 15}), "time limit"},
+		{job(sched.EndTimeLimit, rest.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}), "time limit (grace over)"},
 	} {
 		if got := reason(c.job); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.job.Exit, got, c.want)

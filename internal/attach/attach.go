@@ -122,7 +122,7 @@ func Ports(text string) (local, remote uint16, err error) {
 }
 
 // Names lists tasks, the first eight of them.
-func Names(tasks []sched.TaskStatus) string {
+func Names(tasks []rest.TaskStatus) string {
 	var names []string
 	for _, t := range tasks[:min(len(tasks), 8)] {
 		names = append(names, fmt.Sprintf("%s-%d", t.Role, t.Index))
@@ -135,8 +135,8 @@ func Names(tasks []sched.TaskStatus) string {
 }
 
 // Only is the only one of some tasks of a job that runs; next is what helps where there is none.
-func Only(j *rest.Job, tasks []sched.TaskStatus) (task rest.TaskName, next string, err error) {
-	var run []sched.TaskStatus
+func Only(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next string, err error) {
+	var run []rest.TaskStatus
 	for _, t := range tasks {
 		if t.State == sched.TaskRunning || t.State == sched.TaskStopping {
 			task = rest.TaskName{Job: rest.JobRef(j.ID), Role: t.Role, Index: t.Index}

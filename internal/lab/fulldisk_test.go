@@ -107,7 +107,7 @@ func TestFullDiskHeals(t *testing.T) {
 	waiting = append(waiting, c.submit(fmt.Sprintf(whenJobs[0], 100, c.books)))
 	for _, id := range waiting {
 		j := c.await(id, "it succeeds", func(j rest.Job) bool { return j.Phase == sched.Succeeded })
-		if slices.ContainsFunc(j.Attempts, func(a sched.AttemptStatus) bool { return a.ID.N > 1 }) {
+		if slices.ContainsFunc(j.Attempts, func(a rest.AttemptStatus) bool { return a.ID.N > 1 }) {
 			t.Errorf("job %d was started more than once: %+v", id, j)
 		}
 	}

@@ -38,7 +38,7 @@ func TestSamplesLive(t *testing.T) {
 	if len(j.Tasks[0].Devices) != 3 || first > 1 {
 		t.Fatalf("it has the devices %v", j.Tasks[0].Devices)
 	}
-	want := sched.DeviceUse{Util: 210 + 10*first, MemoryMB: int64(1002 + first)}
+	want := rest.DeviceUse{Util: 210 + 10*first, MemoryMB: int64(1002 + first)}
 	if got := *j.Tasks[0].Progress.Use; got != want {
 		t.Errorf("use %+v, want %+v", got, want)
 	}

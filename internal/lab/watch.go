@@ -136,7 +136,7 @@ func (w *watch) askReasons(ctx context.Context) {
 	}
 }
 
-func (w *watch) reason(id sched.JobID, r *sched.Reason) {
+func (w *watch) reason(id sched.JobID, r *rest.Reason) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.line.jobs[id] == nil {

@@ -154,7 +154,7 @@ func (s *jobStatus) end(j *Job) {
 }
 
 // attemptOf returns the attempt in which a task ran last; nil where that is not known.
-func attemptOf(j *Job, t *sched.TaskStatus) *sched.AttemptStatus {
+func attemptOf(j *Job, t *rest.TaskStatus) *rest.AttemptStatus {
 	for i := range j.Attempts {
 		if a := &j.Attempts[i]; a.ID.Gang == t.Gang && a.ID.N == t.Attempt && t.Attempt > 0 {
 			return a
@@ -204,7 +204,7 @@ func taskOf(j *Job, i int) *task {
 }
 
 // portsOf gives each of a task's ports its label: the first of several has the label alone, the others a number behind it.
-func portsOf(j *Job, t *sched.TaskStatus) map[string]int32 {
+func portsOf(j *Job, t *rest.TaskStatus) map[string]int32 {
 	ports, left := map[string]int32{}, t.Ports
 	if j.Spec == nil {
 		return ports
@@ -225,7 +225,7 @@ func portsOf(j *Job, t *sched.TaskStatus) map[string]int32 {
 	return ports
 }
 
-func devicesOf(t *sched.TaskStatus) *string {
+func devicesOf(t *rest.TaskStatus) *string {
 	if len(t.Devices) == 0 {
 		return nil
 	}

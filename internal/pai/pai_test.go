@@ -46,9 +46,9 @@ func (m *memory) Submit(_ context.Context, p *identity.Principal, file []byte) (
 		return "", rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the job cannot be accepted", rest.FieldError{Detail: "vc is missing", Line: 1, Column: 1})
 	}
 	j := &Job{Spec: &sched.Job{Roles: []sched.Role{{Name: "worker", Launch: sched.Launch{Ports: []sched.Port{{Label: "ssh", Count: 1}, {Label: "http", Count: 2}}}}}}}
-	j.JobStatus = sched.JobStatus{ID: sched.JobID(len(m.jobs) + 1), Name: "train", User: sched.Subject(p.User), VC: cell.VCName(vc), Phase: sched.Active, Priority: 10, GPUs: 2,
-		Submitted: sched.Time(len(m.jobs)+1) * 1_000_000, Attempts: []sched.AttemptStatus{{ID: sched.AttemptID{N: 1}, State: sched.AttemptRunning, Started: 5_000_000}},
-		Tasks: []sched.TaskStatus{{Role: "worker", State: sched.TaskRunning, Attempt: 1, Node: "node1", Host: "127.0.0.1", Ports: []int32{2022, 8080, 8081}, Devices: []int32{0, 1}}}}
+	j.JobStatus = rest.JobStatus{ID: sched.JobID(len(m.jobs) + 1), Name: "train", User: sched.Subject(p.User), VC: cell.VCName(vc), Phase: sched.Active, Priority: 10, GPUs: 2,
+		Submitted: sched.Time(len(m.jobs)+1) * 1_000_000, Attempts: []rest.AttemptStatus{{ID: sched.AttemptID{N: 1}, State: sched.AttemptRunning, Started: 5_000_000}},
+		Tasks: []rest.TaskStatus{{Role: "worker", State: sched.TaskRunning, Attempt: 1, Node: "node1", Host: "127.0.0.1", Ports: []int32{2022, 8080, 8081}, Devices: []int32{0, 1}}}}
 	a := m.table.Allow(p, access.SubmitJob, access.Object{VC: j.VC})
 	switch {
 	case !a.OK:
@@ -328,7 +328,7 @@ func TestLists(t *testing.T) {
 	w := newWorld(t)
 	for i := range 6 {
 		j := &Job{}
-		j.JobStatus = sched.JobStatus{ID: sched.JobID(i + 1), Name: sched.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: sched.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: sched.Time(i+1) * 1_000_000}
+		j.JobStatus = rest.JobStatus{ID: sched.JobID(i + 1), Name: sched.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: sched.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: sched.Time(i+1) * 1_000_000}
 		if i == 4 {
 			j.Phase = sched.Succeeded
 		}

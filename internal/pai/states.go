@@ -2,6 +2,7 @@ package pai
 
 import (
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -24,7 +25,7 @@ const (
 )
 
 // jobState returns a job's state and substate.
-func jobState(j *sched.JobStatus) (state, sub string) {
+func jobState(j *rest.JobStatus) (state, sub string) {
 	switch j.Phase {
 	case sched.Succeeded:
 		return succeeded, completed
@@ -119,7 +120,7 @@ const (
 )
 
 // jobExit returns the exit code of a job that has ended; nil of another.
-func jobExit(j *sched.JobStatus) *int32 {
+func jobExit(j *rest.JobStatus) *int32 {
 	if !j.Phase.Ended() {
 		return nil
 	}
@@ -134,7 +135,7 @@ func jobExit(j *sched.JobStatus) *int32 {
 }
 
 // taskExit returns the exit code of a task whose attempt ended; nil of another. cause is the attempt's.
-func taskExit(t *sched.TaskStatus, cause sched.EndCause) *int32 {
+func taskExit(t *rest.TaskStatus, cause sched.EndCause) *int32 {
 	code := int32(0)
 	switch t.State {
 	case sched.TaskSucceeded:
@@ -147,7 +148,7 @@ func taskExit(t *sched.TaskStatus, cause sched.EndCause) *int32 {
 }
 
 // exitCode is that of what did not succeed: the platform's reason comes before the program's own code.
-func exitCode(e *sched.Exit, cause sched.EndCause) int32 {
+func exitCode(e *rest.Exit, cause sched.EndCause) int32 {
 	switch cause {
 	case sched.EndPreempted, sched.EndMigrated, sched.EndResized:
 		return codePreempted

@@ -141,9 +141,9 @@ type Validated struct {
 
 // Job is a job's status and, when it waits, why.
 type Job struct {
-	sched.JobStatus
-	Ref    string        `json:"ref" doc:"What its reader calls it: its name if it is the reader's own job, else USER~NAME"`
-	Reason *sched.Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
+	JobStatus
+	Ref    string  `json:"ref" doc:"What its reader calls it: its name if it is the reader's own job, else USER~NAME"`
+	Reason *Reason `json:"reason,omitempty" doc:"Of the first gang that waits"`
 	// CheckpointDir is not in lists.
 	CheckpointDir string `json:"checkpoint_dir,omitempty" doc:"Where its tasks save their work (COMB_CHECKPOINT_DIR), on the server's machine; not in lists"`
 	// Upload is not in lists.
@@ -189,9 +189,9 @@ type Done struct {
 // Explanation is the core's, with the blockers' names.
 type Explanation struct {
 	sched.Explanation
-	Ref    string           `json:"ref" doc:"What its reader calls the job"`
-	Status *sched.JobStatus `json:"status,omitempty" doc:"Of a job that runs, is being stopped, or has ended"`
-	Names  []NamedJob       `json:"names,omitempty" doc:"The jobs that reasons name"`
+	Ref    string     `json:"ref" doc:"What its reader calls the job"`
+	Status *JobStatus `json:"status,omitempty" doc:"Of a job that runs, is being stopped, or has ended"`
+	Names  []NamedJob `json:"names,omitempty" doc:"The jobs that reasons name"`
 }
 
 // NamedJob ties a number in a reason to a name.

@@ -21,7 +21,7 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if err != nil {
 		return nil, err
 	}
-	if s.opts.Checkpoints != nil && slices.ContainsFunc(j.Tasks, func(t sched.TaskStatus) bool { return t.Attempt > 0 }) {
+	if s.opts.Checkpoints != nil && slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Attempt > 0 }) {
 		j.CheckpointDir = s.opts.Checkpoints(j.ID)
 	}
 	if j.Upload, err = s.uploadOf(ctx, &j); err != nil {
@@ -91,7 +91,7 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 
 // jobOf is a job as a reader sees it.
 func jobOf(reader sched.Subject, j sched.JobStatus) rest.Job {
-	return rest.Job{JobStatus: j, Ref: j.Name.To(reader, j.User)}
+	return rest.Job{JobStatus: rest.StatusOf(&j), Ref: j.Name.To(reader, j.User)}
 }
 
 type stopInput struct {

@@ -343,7 +343,7 @@ func withReason(st *sched.State, reader sched.Subject, j sched.JobStatus) rest.J
 		return out
 	}
 	if ex, ok := st.Why(j.ID); ok && len(ex.Gangs) > 0 {
-		out.Reason, out.Position = &ex.Gangs[0].Reason, ex.Position
+		out.Reason, out.Position = rest.ReasonOf(&ex.Gangs[0].Reason), ex.Position
 	}
 	return out
 }

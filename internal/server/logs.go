@@ -454,7 +454,7 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 			fmt.Sprintf("job %s is %s's: only %s and %s may enter its tasks", j.Name, j.User, j.User, administrator))
 	}
 	t := &j.Tasks[n]
-	if e.s.opts.Entry == nil || !isThere(t) {
+	if e.s.opts.Entry == nil || !isThere(t.State) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 			fmt.Sprintf("task %s of job %s does not run: it is %s; see comb job get %s", v.task, j.Ref, strings.ToLower(t.State.String()), j.Ref))
 	}
@@ -469,8 +469,8 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 // mayEnter is the one place that says which users may run commands in a job's tasks.
 func mayEnter(by sched.Subject, j *rest.Job) bool { return by == j.User || by == administrator }
 
-func isThere(t *sched.TaskStatus) bool {
-	return t.State == sched.TaskRunning || t.State == sched.TaskStopping
+func isThere(s sched.TaskState) bool {
+	return s == sched.TaskRunning || s == sched.TaskStopping
 }
 
 // problem is an error of an executor as an answer.
@@ -524,7 +524,7 @@ func (v *visitor) over(token *http.Request) *rest.Problem {
 		j, found := st.Job(v.job.ID)
 		if ended = !found || int(v.ref.Task) >= len(j.Tasks); !ended {
 			t := &j.Tasks[v.ref.Task]
-			ended = t.Attempt != v.ref.Attempt.N || !isThere(t) && t.State != sched.TaskIsUnknown
+			ended = t.Attempt != v.ref.Attempt.N || !isThere(t.State) && t.State != sched.TaskIsUnknown
 		}
 	})
 	if err != nil || !ended {

@@ -1,0 +1,66 @@
+package rest
+
+import "github.com/combsched/comb/internal/sched"
+
+// What the core says is mapped to what clients get in this file alone: so that the core's types may change, and
+// the journal with them, while the wire stays. Numbers, instants, names and the words of states are shared.
+
+// StatusOf is a job's status as clients get it.
+func StatusOf(j *sched.JobStatus) JobStatus {
+	return JobStatus{
+		ID: j.ID, Name: j.Name, User: j.User, VC: j.VC, Priority: j.Priority, Phase: j.Phase,
+		Submitted: j.Submitted, Started: j.Started, Ended: j.Ended, Ran: j.Ran, Leaves: j.Leaves, GPUs: j.GPUs,
+		Retry: j.Retry, Counted: j.Counted, Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stopping,
+		Cause: j.Cause, Exit: ExitOf(j.Exit), Message: j.Message, Outlook: (*JobOutlook)(j.Outlook),
+		Tasks: each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices,
+	}
+}
+
+func taskOf(t *sched.TaskStatus) TaskStatus {
+	return TaskStatus{
+		Role: t.Role, Index: t.Index, Gang: t.Gang, State: t.State, Attempt: t.Attempt, Node: t.Node, SKU: t.SKU,
+		Devices: t.Devices, Parts: t.Parts, Lost: t.Lost, Host: t.Host, Ports: t.Ports, PID: t.PID,
+		Exit: ExitOf(t.Exit), Retries: t.Retries, Progress: progressOf(t.Progress), Limits: t.Limits,
+	}
+}
+
+func attemptOf(a *sched.AttemptStatus) AttemptStatus { return AttemptStatus(*a) }
+
+// ExitOf is how a task ended; nil stays nil.
+func ExitOf(e *sched.Exit) *Exit { return (*Exit)(e) }
+
+func progressOf(p *sched.TaskProgress) *TaskProgress {
+	if p == nil {
+		return nil
+	}
+	return &TaskProgress{
+		At: p.At, Step: p.Step, StepAt: p.StepAt, Total: p.Total, From: p.From, FromAt: p.FromAt,
+		Loss: p.Loss, LossAt: p.LossAt, MemoryMB: p.MemoryMB, Checkpoint: p.Checkpoint, Use: UseOf(p.Use),
+	}
+}
+
+// UseOf is what devices were seen to do; nil stays nil.
+func UseOf(u *sched.DeviceUse) *DeviceUse { return (*DeviceUse)(u) }
+
+// ReasonOf is why a gang waits; nil stays nil.
+func ReasonOf(r *sched.Reason) *Reason {
+	if r == nil {
+		return nil
+	}
+	return &Reason{
+		Code: r.Code, Message: r.Message, Until: r.Until, Jobs: r.Jobs, Nodes: r.Nodes, Need: r.Need, Free: r.Free, Total: r.Total,
+		Asks: r.Asks, Rooms: each(r.Rooms, func(m *sched.Room) Room { return Room(*m) }),
+	}
+}
+
+// each maps a list; no list stays none.
+func each[A, B any](list []A, f func(*A) B) []B {
+	if list == nil {
+		return nil
+	}
+	out := make([]B, len(list))
+	for i := range list {
+		out[i] = f(&list[i])
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package rest
+
+import (
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// JobStatus is a job as clients see it.
+type JobStatus struct {
+	ID        sched.JobID     `json:"id"`
+	Name      sched.JobName   `json:"name"`
+	User      sched.Subject   `json:"user"`
+	VC        cell.VCName     `json:"vc"`
+	Priority  cell.Priority   `json:"priority"`
+	Phase     sched.Phase     `json:"phase"`
+	Submitted sched.Time      `json:"submitted"`
+	Started   sched.Time      `json:"started,omitempty"` // first task of the first attempt
+	Ended     sched.Time      `json:"ended,omitempty"`
+	Ran       sched.Duration  `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
+	Leaves    int32           `json:"leaves"`        // of all tasks
+	GPUs      int64           `json:"gpus"`          // that all tasks take; CPU slots have none
+	Retry     int32           `json:"retry"`         // the job's attempt, from 0
+	Counted   int32           `json:"counted"`       // retries that counted
+	Preempted int32           `json:"preempted"`
+	Yielded   int32           `json:"yielded,omitempty"`  // stops by its own priority, which its VC's budget bounds
+	Stopping  bool            `json:"stopping,omitempty"` // a stop was asked
+	Cause     sched.EndCause  `json:"cause,omitempty"`
+	Exit      *Exit           `json:"exit,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Outlook   *JobOutlook     `json:"outlook,omitempty"` // of one that runs or is being stopped
+	Tasks     []TaskStatus    `json:"tasks"`
+	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
+	Notices   []string        `json:"notices,omitempty"`
+}
+
+// JobOutlook is how far a job is, and when it ends.
+type JobOutlook struct {
+	Done  int32      `json:"done,omitempty"`  // of its steps, in parts per thousand: the mean of the tasks that report a total
+	At    sched.Time `json:"at,omitempty"`    // of the last step that was reported; 0 where none reports a total
+	Ends  sched.Time `json:"ends,omitempty"`  // likely, or at the latest; 0 is not known
+	Last  bool       `json:"last,omitempty"`  // Ends is when it ends at the latest
+	Basis string     `json:"basis,omitempty"` // of Ends, or why it is not known
+}
+
+// TaskStatus is one task's present or last run.
+type TaskStatus struct {
+	Role          string          `json:"role"`
+	Index         int32           `json:"index"`
+	Gang          int32           `json:"gang"`
+	State         sched.TaskState `json:"state"`
+	Attempt       int32           `json:"attempt"` // N of the gang's attempt, 0 before the first
+	Node          cell.NodeName   `json:"node,omitempty"`
+	SKU           cell.TypeName   `json:"sku,omitempty"`
+	Devices       []int32         `json:"devices,omitempty"`
+	Parts         []int32         `json:"parts,omitempty"` // of each device, where leaves are parts
+	Lost          []int32         `json:"lost,omitempty"`  // devices among them that the configuration lacks now: they drain
+	Host          string          `json:"host,omitempty"`
+	Ports         []int32         `json:"ports,omitempty"`
+	PID           int32           `json:"pid,omitempty"`
+	Exit          *Exit           `json:"exit,omitempty"`
+	Retries       int32           `json:"retries,omitempty"`
+	Progress      *TaskProgress   `json:"progress,omitempty"`
+	amount.Limits                 // of one that was started
+}
+
+// TaskProgress is the last progress a task reported.
+type TaskProgress struct {
+	At         sched.Time `json:"at"`
+	Step       int64      `json:"step"`
+	StepAt     sched.Time `json:"step_at,omitempty"` // when that was reported: At may be of something else
+	Total      int64      `json:"total,omitempty"`
+	From       int64      `json:"from,omitempty"`    // the first step that was reported in the attempt of the last
+	FromAt     sched.Time `json:"from_at,omitempty"` // when that was
+	Loss       string     `json:"loss,omitempty"`
+	LossAt     sched.Time `json:"loss_at,omitempty"` // when that was reported
+	MemoryMB   int64      `json:"memory_mb,omitempty"`
+	Checkpoint sched.Time `json:"checkpoint,omitempty"` // of the last checkpoint
+	// Use is what its devices were seen to do; nil where nobody looks.
+	Use *DeviceUse `json:"use,omitempty"`
+}
+
+// DeviceUse is a sample of the devices of one task.
+type DeviceUse struct {
+	Util     int32 `json:"util"`      // mean, in parts per thousand
+	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while nobody shared them
+}
+
+// AttemptStatus is one attempt or reservation of a gang.
+type AttemptStatus struct {
+	ID            sched.AttemptID    `json:"id"`
+	State         sched.AttemptState `json:"state"`
+	Opportunistic bool               `json:"opportunistic,omitempty"` // by priority or lazily preempted
+	Lazy          bool               `json:"lazy,omitempty"`
+	Orphaned      bool               `json:"orphaned,omitempty"`
+	Cause         sched.EndCause     `json:"cause,omitempty"`
+	Placed        sched.Time         `json:"placed,omitempty"`
+	Started       sched.Time         `json:"started,omitempty"`
+	Told          sched.Time         `json:"told,omitempty"` // when it was told to stop
+	Ended         sched.Time         `json:"ended,omitempty"`
+	Victims       []sched.AttemptID  `json:"victims,omitempty"` // of a reservation, still alive
+	By            *sched.AttemptID   `json:"by,omitempty"`      // the preemptor
+	Message       string             `json:"message,omitempty"`
+}
+
+// Exit is how a task ended.
+type Exit struct {
+	Code   int32 `json:"code"`             // exit code; 128+signal when a signal ended it
+	Signal int32 `json:"signal,omitempty"` // the signal, 0 if none
+	// Cause is set when the platform, not the task, made it end.
+	Cause   sched.ExitCause `json:"cause,omitempty"`
+	Message string          `json:"message,omitempty"`
+	// Own is true when the task had ended by itself before any stop reached it.
+	// An exit of a stopping attempt without Own counts as the stop's doing.
+	Own bool `json:"own,omitempty"`
+	// At is when the task itself ended, by the clock of its machine: facts of several tasks may
+	// come together, or late. 0 is not known.
+	At sched.Time `json:"at,omitempty"`
+}
+
+// Reason is why a gang waits.
+type Reason struct {
+	Code    sched.ReasonCode `json:"code"`
+	Message string           `json:"message"` // one sentence with the numbers
+	Until   sched.Time       `json:"until,omitempty"`
+	Jobs    []sched.JobID    `json:"jobs,omitempty"`  // who is ahead, or who is leaving
+	Nodes   []cell.NodeName  `json:"nodes,omitempty"` // bad, avoided or held nodes
+	Need    int32            `json:"need"`            // leaves the gang asks for
+	Free    int32            `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
+	Total   int32            `json:"total"`           // leaves it may ever use, counted likewise
+	Asks    string           `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
+	Rooms   []Room           `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
+}
+
+// Room counts the leaves of one SKU that a gang may use.
+type Room struct {
+	amount.Carry
+	Free  int32 `json:"free"`  // leaves that are free to it now
+	Total int32 `json:"total"` // leaves that it may ever use
+}

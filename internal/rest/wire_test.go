@@ -1,0 +1,102 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+var update = flag.Bool("update", false, "rewrite what is kept of the wire's form; clients of before must still read it")
+
+// filled sets every field of a value, each list to two entries, so that nothing is left out for being empty.
+func filled(v reflect.Value, n *int64) {
+	*n++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		filled(v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			filled(v.Index(i), n)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			filled(v.Field(i), n)
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprintf("text %d", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int8: // words of states
+		v.SetInt(2)
+	default:
+		v.SetInt(*n)
+	}
+}
+
+// TestJobOnTheWire: a job of a list, with every field that the core can fill, is what clients have always got.
+func TestJobOnTheWire(t *testing.T) {
+	var status sched.JobStatus
+	var reason sched.Reason
+	n := int64(0)
+	filled(reflect.ValueOf(&status).Elem(), &n)
+	filled(reflect.ValueOf(&reason).Elem(), &n)
+	job := Job{JobStatus: StatusOf(&status), Ref: "bob~train", Reason: ReasonOf(&reason), CheckpointDir: "/checkpoints/1", Position: 3}
+	sparse := Job{JobStatus: StatusOf(&sched.JobStatus{ID: 1, Name: "train", User: "ann", Tasks: []sched.TaskStatus{{Role: "main"}}}), Ref: "train"}
+	has, err := json.MarshalIndent(JobList{Jobs: []Job{job, sparse}, Next: "1", Seq: 9}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", "jobs.json")
+	if *update {
+		if err := os.WriteFile(path, append(has, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(append(has, '\n'), want) {
+		t.Errorf("a list of jobs is not what %s holds:\n%s", path, has)
+	}
+	// What a client reads is what was sent.
+	var back JobList
+	if err := json.Unmarshal(want, &back); err != nil || !reflect.DeepEqual(back.Jobs[0], job) {
+		t.Errorf("it is read as %+v, %v", back.Jobs, err)
+	}
+}
+
+// TestJobsAreTheWiresOwn: no type of the core that has fields is in a list of jobs, but the number of an attempt.
+func TestJobsAreTheWiresOwn(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(reflect.Type, string)
+	walk = func(of reflect.Type, at string) {
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct || seen[of] {
+			return
+		}
+		seen[of] = true
+		if strings.HasSuffix(of.PkgPath(), "internal/sched") && of != reflect.TypeFor[sched.AttemptID]() {
+			t.Errorf("%s is a %v: map it in fromcore.go", at, of)
+		}
+		for i := range of.NumField() {
+			walk(of.Field(i).Type, at+"."+of.Field(i).Name)
+		}
+	}
+	walk(reflect.TypeFor[JobList](), "JobList")
+	if len(seen) < 8 {
+		t.Errorf("only %d types were looked at", len(seen))
+	}
+}
