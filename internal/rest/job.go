@@ -76,14 +76,14 @@ type TaskProgress struct {
 	LossAt     sched.Time `json:"loss_at,omitempty"` // when that was reported
 	MemoryMB   int64      `json:"memory_mb,omitempty"`
 	Checkpoint sched.Time `json:"checkpoint,omitempty"` // of the last checkpoint
-	// Use is what its devices were seen to do; nil where nobody looks.
+	// Use is what its devices were seen to do; nil where that is not looked at.
 	Use *DeviceUse `json:"use,omitempty"`
 }
 
 // DeviceUse is a sample of the devices of one task.
 type DeviceUse struct {
 	Util     int32 `json:"util"`      // mean, in parts per thousand
-	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while nobody shared them
+	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while they were not shared
 }
 
 // AttemptStatus is one attempt or reservation of a gang.
@@ -123,7 +123,7 @@ type Reason struct {
 	Code    sched.ReasonCode `json:"code"`
 	Message string           `json:"message"` // one sentence with the numbers
 	Until   sched.Time       `json:"until,omitempty"`
-	Jobs    []sched.JobID    `json:"jobs,omitempty"`  // who is ahead, or who is leaving
+	Jobs    []sched.JobID    `json:"jobs,omitempty"`  // ahead of it, or leaving
 	Nodes   []cell.NodeName  `json:"nodes,omitempty"` // bad, avoided or held nodes
 	Need    int32            `json:"need"`            // leaves the gang asks for
 	Free    int32            `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
