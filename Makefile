@@ -31,7 +31,7 @@ build: ## builds bin/comb and bin/train
 	@echo 'build 4/4: bin/train, the example job'
 	@$(GO) build -trimpath -o bin/train ./examples/train
 
-demo: build ## runs the five experiments with real processes on this machine, live, with a report
+demo: build ## runs the five experiments on this machine, in containers where an engine answers, else as processes, live, with a report
 	$(GO) run ./internal/lab/run demo -bin bin -evidence bin/demo-evidence
 
 walk: build ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,7 +27,11 @@ func experiments() []experiment {
 
 // submit submits a job file under a name by the command line.
 func (l *Lab) submit(ctx context.Context, f *finding, file, name string) (sched.JobID, error) {
-	out, errOut, code, err := l.server.CLI(ctx, "job", "submit", filepath.Join(l.opts.Files, file), "--name", name, "-o", "json")
+	path, err := l.file(file)
+	if err != nil {
+		return 0, err
+	}
+	out, errOut, code, err := l.server.CLI(ctx, "job", "submit", path, "--name", name, "-o", "json")
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,8 @@
 package lab
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/combsched/comb/internal/lab/image"
 )
 
 // Options say where things are and go.
@@ -25,6 +29,9 @@ type Options struct {
 	Keep     bool      // keeps the data directory and says where it is
 	Jobs     int       // of Bench: journalled before the recovery
 	Only     string    // of BenchCore: figures whose name contains it; "" is all
+
+	runtime string       // of comb serve; "" is process
+	image   *image.Image // of the tasks' containers; nil: they are processes
 }
 
 // Lab is one server with everything that watches it.
@@ -52,12 +59,15 @@ func Demo(ctx context.Context, o Options) (err error) {
 	if err := os.MkdirAll(o.Evidence, 0o755); err != nil {
 		return err
 	}
-	l, err := open(ctx, o, "cluster-two-vcs.yaml")
-	if err != nil {
+	if o.runtime, o.image, err = choose(ctx, o); err != nil {
 		return err
 	}
+	l, err := open(ctx, o, "cluster-two-vcs.yaml")
+	if err != nil {
+		return errors.Join(err, o.forget())
+	}
 	report := &report{lab: l}
-	defer func() { err = errors.Join(err, l.close()) }()
+	defer func() { err = errors.Join(err, l.close(), o.forget()) }()
 	for _, e := range experiments() {
 		if err := l.conduct(ctx, e, report); err != nil {
 			return err
@@ -65,6 +75,40 @@ func Demo(ctx context.Context, o Options) (err error) {
 	}
 	report.add(l.verifyJournal(ctx))
 	return report.finish()
+}
+
+// choose says what runs the tasks of the experiments: containers, of an image that is made now, where an engine
+// answers, else processes.
+func choose(ctx context.Context, o Options) (runtime string, made *image.Image, err error) {
+	made, err = image.Make(ctx, fmt.Sprintf("comb.local/lab-%d:1", os.Getpid()), filepath.Join(o.Bin, "train"))
+	if err != nil {
+		fmt.Fprintf(o.Out, "tasks run as processes: %v\n", err)
+		return "process", nil, nil
+	}
+	fmt.Fprintf(o.Out, "tasks run in containers (%s), of an image made now of a shell and bin/train\n", made.Engine)
+	return "container", made, nil
+}
+
+// forget removes the image.
+func (o *Options) forget() error {
+	if o.image == nil {
+		return nil
+	}
+	return o.image.Remove(context.Background())
+}
+
+// file is the path of a job file; of one for containers a copy, which names the image.
+func (l *Lab) file(name string) (string, error) {
+	path := filepath.Join(l.opts.Files, name)
+	if l.opts.image == nil {
+		return path, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(l.dir, name)
+	return path, os.WriteFile(path, bytes.ReplaceAll(text, []byte("uri: example/train"), []byte("uri: "+l.opts.image.Name)), 0o600)
 }
 
 // open starts a server on a throw-away data directory.
@@ -75,7 +119,7 @@ func open(ctx context.Context, o Options, cluster string) (*Lab, error) {
 	}
 	l := &Lab{opts: o, dir: dir, start: time.Now()}
 	l.server = &Server{Bin: o.Bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(o.Evidence, "server.log"),
-		Args: []string{"--virtual-gpus", "2", "--overcommit", "--cluster", filepath.Join(o.Files, cluster)}}
+		Args: []string{"--virtual-gpus", "2", "--overcommit", "--runtime", cmp.Or(o.runtime, "process"), "--cluster", filepath.Join(o.Files, cluster)}}
 	if err := l.server.Start(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}

@@ -38,7 +38,7 @@ func withProgram(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "../../../cmd/comb")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "../../../cmd/comb", "../../../examples/train")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "the program under test does not build: %v\n%s", err, out)

@@ -1,0 +1,31 @@
+//go:build container
+
+package containers
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/executor/local/enginetest"
+	"github.com/combsched/comb/internal/lab"
+)
+
+// The five experiments run in containers where an engine answers, of an image that is made for them and gone at the end.
+func TestDemoInContainers(t *testing.T) {
+	e := enginetest.Start(t, "--live-restore")
+	t.Setenv("DOCKER_HOST", e.Host())
+	var said bytes.Buffer
+	err := lab.Demo(t.Context(), lab.Options{Bin: os.Getenv(builtIn), Files: "../../../testdata/lab", Evidence: t.TempDir(), Out: io.MultiWriter(&said, t.Output())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, _, _ := strings.Cut(said.String(), "\n"); !strings.HasPrefix(first, "tasks run in containers (engine ") {
+		t.Errorf("it says %q", first)
+	}
+	if left := e.Containers(); len(left) > 0 {
+		t.Errorf("containers are left: %v", left)
+	}
+}

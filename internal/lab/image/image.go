@@ -1,0 +1,126 @@
+// Package image makes an image on the spot: a shell of this machine and a few programs, without a registry. It must leave no
+// image of its own behind.
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/moby/client"
+
+	"github.com/combsched/comb/internal/executor/local/container"
+)
+
+// Image is one that was made.
+type Image struct {
+	Name   string
+	Engine string // what made it, in words
+	c      *client.Client
+}
+
+// Make makes an image of that name with programs in /bin, where an engine answers (DOCKER_HOST) whose containers
+// reach each other. Programs that need libraries of this machine are not for it.
+func Make(ctx context.Context, name string, programs ...string) (*Image, error) {
+	host, err := container.Host(os.Getenv("DOCKER_HOST"))
+	if err != nil {
+		return nil, err
+	}
+	engine, err := container.Open(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	defer engine.Close()
+	info, err := engine.Info(ctx)
+	if err == nil {
+		err = info.Usable()
+	}
+	if err == nil && !info.Network {
+		err = errors.New("it has no network for containers")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the container engine at %s cannot be used: %w", host, err)
+	}
+	files, err := shell(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range programs {
+		files["bin/"+filepath.Base(p)] = p
+	}
+	layer, err := pack(files)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(client.WithHost(host))
+	if err != nil {
+		return nil, err
+	}
+	i := &Image{Name: name, Engine: fmt.Sprintf("engine %s at %s", info.Version, host), c: c}
+	answer, err := c.ImageImport(ctx, client.ImageImportSource{Source: layer, SourceName: "-"}, name, client.ImageImportOptions{})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make the image %s: %w", name, err), c.Close())
+	}
+	defer answer.Close()
+	if text, err := io.ReadAll(answer); err != nil || strings.Contains(string(text), `"error"`) {
+		return nil, errors.Join(fmt.Errorf("make the image %s: %v %s", name, err, text), c.Close())
+	}
+	return i, nil
+}
+
+// Remove removes the image.
+func (i *Image) Remove(ctx context.Context) error {
+	_, err := i.c.ImageRemove(ctx, i.Name, client.ImageRemoveOptions{Force: true})
+	return errors.Join(err, i.c.Close())
+}
+
+// shell are the files of a shell of this machine with all that it needs, by where they are in an image.
+func shell(ctx context.Context) (map[string]string, error) {
+	if path, err := exec.LookPath("busybox"); err == nil {
+		if exec.CommandContext(ctx, "ldd", path).Run() != nil { // it needs no library
+			return map[string]string{"bin/sh": path}, nil
+		}
+	}
+	files := map[string]string{"bin/sh": "/bin/sh"}
+	out, err := exec.CommandContext(ctx, "ldd", "/bin/sh").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find what /bin/sh needs, with ldd: %w", err)
+	}
+	for _, word := range strings.Fields(string(out)) {
+		if strings.HasPrefix(word, "/") {
+			files[strings.TrimPrefix(word, "/")] = word
+		}
+	}
+	return files, nil
+}
+
+// pack writes an archive of files of this machine.
+func pack(files map[string]string) (io.Reader, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, folder := range []string{"tmp/", "etc/"} {
+		if err := w.WriteHeader(&tar.Header{Name: folder, Typeflag: tar.TypeDir, Mode: 0o777}); err != nil {
+			return nil, err
+		}
+	}
+	for name, path := range files {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(data))})
+		}
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &b, w.Close()
+}
