@@ -112,9 +112,6 @@ func TestImagesThatCannotRun(t *testing.T) {
 		"huge":     {map[string]string{"etc/passwd": strings.Repeat("x", 1<<20+1)}, nil, "its /etc/passwd is not a plain file of at most 1048576 bytes"},
 		"variable": {nil, []string{"ENV " + strings.Join(many, " ")}, "its ENV has 1001 variables"},
 	}
-	for name, r := range refused {
-		w.engine.Import("local.test/refused-"+name+":1", r.files, r.changes...)
-	}
 	cases := []struct{ image, says string }{
 		{"sha256:" + strings.Repeat("0", 64), "is not on this machine, and an ID cannot be fetched: name the image as its registry does"},
 		{"Local Test//no image", "is not the name of an image: name one such as python:3.12"},
@@ -128,12 +125,18 @@ func TestImagesThatCannotRun(t *testing.T) {
 		{"a/../../containers/json?all=1#", "is not the name of an image"},
 		{"%2e%2e/containers", "is not the name of an image"},
 	}
-	for name, r := range refused {
-		cases = append(cases, struct{ image, says string }{"local.test/refused-" + name + ":1", r.says})
+	var refs []string
+	submit := func() { // what is here is looked at while the next images are made
+		for i := len(refs); i < len(cases); i++ {
+			refs = append(refs, w.submit(with(fmt.Sprintf("image-%d", i), cases[i].image, "echo never")))
+		}
 	}
-	refs := make([]string, len(cases))
-	for i, c := range cases {
-		refs[i] = w.submit(with(fmt.Sprintf("image-%d", i), c.image, "echo never"))
+	submit()
+	for name, r := range refused {
+		image := "local.test/refused-" + name + ":1"
+		w.engine.Import(image, r.files, r.changes...)
+		cases = append(cases, struct{ image, says string }{image, r.says})
+		submit()
 	}
 	for i, c := range cases {
 		j := w.until(refs[i], "it ends", func(j *rest.Job) bool { return j.Phase == sched.Failed })

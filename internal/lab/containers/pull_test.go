@@ -178,9 +178,14 @@ func TestPullInTrouble(t *testing.T) {
 	names := make([]string, 4)
 	for i := range names {
 		names[i] = h.ref(fmt.Sprintf("team/box-%d:1", i))
+		if i == 3 {
+			break // it is for another CPU
+		}
 		w.engine.Import(names[i], map[string]string{"etc/motd": names[i]})
 		w.engine.Push(names[i], "", "")
 	}
+	w.engine.ImportOnly(names[3], "s390x", map[string]string{"bin/sh": foreign(t)})
+	w.engine.Push(names[3], "", "")
 	h.set(func() { h.hangs = true })
 	slow, stopped := w.submit(with("slow", names[0], "cat /etc/motd")), w.submit(with("stopped", names[1], "true"))
 	for end := time.Now().Add(30 * time.Second); h.copies() == 0; time.Sleep(20 * time.Millisecond) {
@@ -209,15 +214,14 @@ func TestPullInTrouble(t *testing.T) {
 	away := w.submit(with("away", names[2], "true"))
 	w.until(away, "it was told", func(j *rest.Job) bool { return noticed(j, "is not fetched yet, since its registry cannot be used") })
 	h.set(func() { h.down = false })
+	other := w.submit(with("foreign", names[3], "true"))
 	if j := w.ends(away); j.Phase != sched.Succeeded || j.Tasks[0].Attempt != 1 {
 		t.Errorf("behind a registry that was away it is %s in attempt %d", j.Phase, j.Tasks[0].Attempt)
 	}
 	if j := w.ends(slow); j.Phase != sched.Succeeded || j.Counted != 0 {
 		t.Errorf("behind a registry that hung it is %s, with %d failures of its own", j.Phase, j.Counted)
 	}
-	w.engine.ImportOnly(names[3], "s390x", map[string]string{"bin/sh": foreign(t)})
-	w.engine.Push(names[3], "", "")
-	if j := w.ends(w.submit(with("foreign", names[3], "true"))); j.Phase != sched.Failed || !strings.Contains(j.Tasks[0].Exit.Message, "it is for s390x") {
+	if j := w.ends(other); j.Phase != sched.Failed || !strings.Contains(j.Tasks[0].Exit.Message, "it is for s390x") {
 		t.Errorf("an image for another CPU is %s: %+v", j.Phase, j.Tasks[0].Exit)
 	}
 	w.noContainers()
