@@ -98,6 +98,9 @@ func entries(r io.Reader, most int, do func(*tar.Header, io.Reader) error) (file
 		if err != nil {
 			return files, broken(err)
 		}
+		if h.Name = strings.TrimPrefix(h.Name, "./"); h.Typeflag == tar.TypeDir && (h.Name == "" || h.Name == ".") {
+			continue // the folder itself, as tar names it
+		}
 		files++
 		letters += len(h.Name)
 		if files > most || letters > mostNames {

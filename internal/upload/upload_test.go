@@ -210,7 +210,8 @@ func TestHostile(t *testing.T) {
 		"a name with ..":       {archive(t, file("../out")), "is no name inside"},
 		"inner ..":             {archive(t, folder("a/"), file("a/../../out")), "is no name inside"},
 		"an absolute name":     {archive(t, file("/tmp/comb-out")), "is no name inside"},
-		"the folder itself":    {archive(t, folder("./")), "is no name inside"},
+		"above it":             {archive(t, folder("./../")), "is no name inside"},
+		"with another's name":  {archive(t, file("./a"), file("a")), "comes twice"},
 		"no name":              {archive(t, folder("/")), "is no name inside"},
 		"an absolute link":     {archive(t, link("l", "/etc")), "may lead out"},
 		"a link out":           {archive(t, folder("a/"), link("a/l", "../..")), "may lead out"},
@@ -251,6 +252,19 @@ func TestHostile(t *testing.T) {
 	}
 	if _, err := os.Lstat("/tmp/comb-out"); err == nil {
 		t.Error("an absolute name was made")
+	}
+}
+
+// An archive that tar made of "." is as good.
+func TestOfTar(t *testing.T) {
+	b := archive(t, &tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755}, &tar.Header{Name: "./a/", Typeflag: tar.TypeDir, Mode: 0o755}, &tar.Header{Name: "./a/b", Typeflag: tar.TypeReg, Size: 3, Mode: 0o644})
+	out := t.TempDir()
+	held, err := Unpack(bytes.NewReader(b), out, Default)
+	if err != nil || held.Files != 2 {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	if st, err := os.Stat(out + "/a/b"); err != nil || st.Size() != 3 {
+		t.Errorf("%v, %v", st, err)
 	}
 }
 
