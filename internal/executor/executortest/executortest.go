@@ -47,6 +47,10 @@ type Harness struct {
 	// nil for an executor whose tasks have no processes: tests of what a signal reaches are
 	// left out.
 	Ready func(id sched.AttemptID, lines int)
+	// Log is all that the first task of an attempt printed on a stream. It is nil where Ready is.
+	Log func(id sched.AttemptID, stream string) string
+	// Token is the value of each job's secret "token"; "" is that the executor keeps no secrets: their tests are left out.
+	Token string
 	// Patience is how long to wait for a fact that must come, Silence how long to
 	// wait for one that must not.
 	Patience, Silence time.Duration
@@ -73,6 +77,8 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	able := fresh(t)
 	tests = append(tests, where(t, able.Rotates, "it cannot suspend", rotations())...)
 	tests = append(tests, where(t, able.Ready != nil, "its tasks have no processes", trees())...)
+	tests = append(tests, where(t, able.Log != nil, "its tasks print nothing", words())...)
+	tests = append(tests, where(t, able.Token != "", "it keeps no secrets", secrets())...)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
 	}

@@ -38,7 +38,7 @@ func TestContainerConformance(t *testing.T) {
 		w := newWorld(t, func(o *Options) {
 			o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) }
 			o.Engine = engine
-		})
+		}, keepsToken)
 		h := w.harness(nodes)
 		h.Executor = doer{w, boxImage}
 		return h

@@ -249,9 +249,16 @@ func dead(t testing.TB, pids ...int) {
 func TestConformance(t *testing.T) {
 	executortest.Run(t, func(t *testing.T) *executortest.Harness {
 		nodes := []cell.NodeName{"a", "b"}
-		w := newWorld(t, func(o *Options) { o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) } })
+		w := newWorld(t, func(o *Options) { o.HasNode = func(n cell.NodeName) bool { return slices.Contains(nodes, n) } }, keepsToken)
 		return w.harness(nodes)
 	})
+}
+
+// token is a secret of every job of a world that keepsToken.
+const token = "c4n4ry-91b2"
+
+func keepsToken(o *Options) {
+	o.Secrets = func(sched.JobID) (map[string]string, error) { return map[string]string{"token": token}, nil }
 }
 
 func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
@@ -259,7 +266,8 @@ func (w *world) harness(nodes []cell.NodeName) *executortest.Harness {
 		Executor: doer{w: w},
 		Next:     w.nextTaskFact,
 		Restart:  w.restart, Nodes: nodes, SKU: gpu(),
-		Now: now, Rotates: true, Ready: w.ready,
+		Now: now, Rotates: true, Ready: w.ready, Token: token,
+		Log:      func(id sched.AttemptID, stream string) string { return w.output(id, 0, stream) },
 		Patience: patience, Silence: 500 * time.Millisecond,
 	}
 }
