@@ -291,8 +291,31 @@ func syncFolders(paths ...string) error {
 	return nil
 }
 
+// ErrDamaged says that an upload is not what came any more.
+var ErrDamaged = errors.New("the upload is damaged and was removed: submit the job again, so that the folder is sent again")
+
+// whole says whether an upload is what came. A task that runs as the server's user could have changed it.
+func whole(path, digest string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrNone
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return err
+	}
+	if fmt.Sprintf("sha256:%x", sum.Sum(nil)) != digest {
+		return errors.Join(ErrDamaged, removed(path))
+	}
+	return nil
+}
+
 // Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no more room. One that
-// is there is left as it is.
+// is there is left as it is. One that is damaged is removed, so that it can be sent again: ErrDamaged.
 func (d *Depot) Link(subject, digest, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -300,9 +323,13 @@ func (d *Depot) Link(subject, digest, path string) error {
 	if !upload.ValidDigest(digest) {
 		return ErrNone
 	}
+	from := filepath.Join(d.dir, Key(subject, digest))
+	if err := whole(from, digest); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := os.Link(filepath.Join(d.dir, Key(subject, digest)), path)
+	err := os.Link(from, path)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil

@@ -200,6 +200,35 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// What was changed behind the depot's back is no job's, and can be sent again.
+func TestDamaged(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, data := archive(t, "a", 10)
+	if _, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	path, beside := filepath.Join(dir, Key("alice", digest)), filepath.Join(t.TempDir(), "code.tar")
+	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("else"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Link("alice", digest, beside); !errors.Is(err, ErrDamaged) {
+		t.Errorf("it is given to a job: %v", err)
+	}
+	if _, err := os.Lstat(beside); err == nil {
+		t.Error("the job has it")
+	}
+	if _, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Link("alice", digest, beside); err != nil {
+		t.Errorf("sent again: %v", err)
+	}
+}
+
 // A server that was killed while one came forgets it.
 func TestUnfinished(t *testing.T) {
 	dir := t.TempDir()
