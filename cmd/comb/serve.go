@@ -23,6 +23,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -50,6 +51,7 @@ type serveFlags struct {
 	virtualGPUs  int
 	overcommit   bool
 	requireImage bool
+	trustUsers   bool
 	runtime      string
 	pullTimeout  time.Duration
 	imageBudget  memoryFlag
@@ -82,6 +84,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
 	f.BoolVar(&s.requireImage, "require-image", false, "refuse jobs with a container image, instead of ignoring the image with a warning")
+	f.BoolVar(&s.trustUsers, "trust-users", false, "let the jobs of several users run as processes, which can read and end each other's")
 	f.StringVar(&s.runtime, "runtime", "auto", "auto: jobs with an image run in containers where an engine answers, all others as processes; container: every job needs an image and runs in a container; process: images are ignored")
 	f.DurationVar(&s.pullTimeout, "image-pull-timeout", 30*time.Minute, "how long the fetching of one image may take")
 	f.Var(&s.imageBudget, "image-budget", "what fetched images may take of the engine's disk, such as 500Gi; beyond, the least recently used are removed (default: no limit)")
@@ -385,8 +388,12 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	if h, ok := d.executor.(executor.HasImages); ok {
 		stored = h.Images()
 	}
+	directory, err := people.Open(ctx, d.store, wallTime)
+	if err != nil {
+		return err
+	}
 	handler := server.New(server.Options{
-		ImageStore: stored, Uploads: d.uploads,
+		ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
@@ -410,7 +417,6 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	go func() { failed <- h.Serve(l) }()
 	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.text, clean(v.text, true))
-	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:

@@ -440,6 +440,9 @@ func (d *Directory) commit(ctx context.Context, by string, changes []change) err
 	return nil
 }
 
+// AuditLine is a line of the audit log.
+type AuditLine = store.AuditLine
+
 // Outcomes of lines of the audit log.
 const (
 	Done    = "done"

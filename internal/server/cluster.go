@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
@@ -37,12 +39,21 @@ func (s *Server) registerCluster(api huma.API) {
 
 func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.StorageList], error) {
 	out := rest.StorageList{Storages: []rest.StorageStatus{}}
-	err := s.read(ctx, in.after(), func(st *sched.State) {
+	table, err := s.rights(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, in.after(), func(st *sched.State) {
 		c := st.Config()
 		if c == nil {
 			return
 		}
 		for _, one := range c.Storages {
+			if !seesAll(principalOf(ctx)) && !slices.ContainsFunc(c.Cluster.VCs, func(v cell.VCSpec) bool {
+				return one.For(storage.Within(c.Cluster.VCs, v.Name)) && table.Allow(principalOf(ctx), access.SubmitJob, access.Object{VC: v.Name}).OK
+			}) {
+				continue
+			}
 			out.Storages = append(out.Storages, rest.StorageStatus{Name: one.Name, Variable: storage.Variable(one.Name),
 				ReadOnly: one.ReadOnly, PerUser: one.PerUser, VCs: append([]cell.VCName{}, one.VCs...)})
 		}
@@ -99,8 +110,15 @@ func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 
 func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.CellList], error) {
 	out := rest.CellList{Cells: []sched.CellStatus{}}
-	err := s.read(ctx, in.after(), func(st *sched.State) {
+	sees, err := s.sight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Cells = append(out.Cells, st.Cells()...)
+		if sees != nil {
+			hideJobs(st, out.Cells, sees)
+		}
 		out.Names = cellJobs(st, out.Cells, subjectOf(ctx), nil)
 	})
 	if err != nil {
@@ -108,6 +126,16 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 	}
 	out.Names = sortedNames(out.Names)
 	return answer(out), nil
+}
+
+// hideJobs leaves out of cells which jobs hold them that the asker may not see.
+func hideJobs(st *sched.State, cells []sched.CellStatus, sees func(cell.VCName, sched.Subject) bool) {
+	for i := range cells {
+		if spec, ok := st.Spec(cells[i].Job); !ok || !sees(spec.VC, spec.User) {
+			cells[i].Job = 0
+		}
+		hideJobs(st, cells[i].Children, sees)
+	}
 }
 
 // cellJobs collects the names of the jobs that hold leaves. The depth is that of
@@ -222,11 +250,43 @@ func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], e
 	if err != nil {
 		return nil, m.problem(err)
 	}
+	if list.Images, err = m.visible(ctx, list.Images); err != nil {
+		return nil, err
+	}
 	out := rest.ImageList{Images: wireImages(list.Images), Fetching: []rest.Fetching{}, Bytes: list.Bytes, Budget: list.Budget, Driver: list.Driver}
 	for _, f := range list.Fetching {
+		if !seesAll(principalOf(ctx)) {
+			break // of whose jobs they are is not told
+		}
 		out.Fetching = append(out.Fetching, rest.Fetching(f))
 	}
 	return answer(out), nil
+}
+
+// visible leaves out what the asker may not see: images that were fetched with the credentials of other VCs, and
+// their jobs.
+func (m images) visible(ctx context.Context, list []executor.Image) (out []executor.Image, err error) {
+	p := principalOf(ctx)
+	if seesAll(p) {
+		return list, nil
+	}
+	table, err := m.rights(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		i.VCs = slices.DeleteFunc(slices.Clone(i.VCs), func(vc string) bool {
+			return !table.Allow(p, access.SeeImages, access.Object{VC: cell.VCName(vc)}).OK
+		})
+		i.Jobs = slices.DeleteFunc(slices.Clone(i.Jobs), func(id sched.JobID) bool {
+			o, found := m.objectOf(ctx, id)
+			return !found || !table.Allow(p, access.SeeJob, o).OK
+		})
+		if i.Public || len(i.VCs) > 0 || len(i.Jobs) > 0 {
+			out = append(out, i)
+		}
+	}
+	return out, nil
 }
 
 func wireImages(list []executor.Image) []rest.Image {
@@ -245,10 +305,34 @@ func wireImages(list []executor.Image) []rest.Image {
 // some is a list that is written as [] when it is empty.
 func some[T any](list []T) []T { return append([]T{}, list...) }
 
+// mayKnow refuses an image that the asker may not see as one that is not here.
+func (m images) mayKnow(ctx context.Context, name string) error {
+	if seesAll(principalOf(ctx)) {
+		return nil
+	}
+	all, err := m.store.List(ctx)
+	if err != nil {
+		return m.problem(err)
+	}
+	list, err := m.visible(ctx, all.Images)
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		if i.ID == name || slices.Contains(i.Names, name) || slices.Contains(i.Digests, name) {
+			return nil
+		}
+	}
+	return notFound("%v: %s; see comb image list", executor.ErrNoImage, clip(name))
+}
+
 func (m images) history(ctx context.Context, in *struct {
 	Name string `query:"name" required:"true" maxLength:"1024" doc:"An image of the machine, by tag, digest or ID"`
 }) (*body[rest.ImageHistory], error) {
 	if err := m.there(); err != nil {
+		return nil, err
+	}
+	if err := m.mayKnow(ctx, in.Name); err != nil {
 		return nil, err
 	}
 	layers, err := m.store.History(ctx, in.Name)

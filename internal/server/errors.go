@@ -68,6 +68,15 @@ func (s *Server) fail(err error) error {
 		"an error of the server; its log names it under id "+id)
 }
 
+// problemOf is an error of fail as a problem.
+func problemOf(err error) *rest.Problem {
+	var p *rest.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, "an error of the server; its log says more")
+}
+
 // refusalProblem maps a refusal of the core to an answer, once for all routes.
 func refusalProblem(r *sched.Refusal) error {
 	switch r.Kind {

@@ -9,12 +9,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 
 const (
-	heartbeat     = 15 * time.Second // between signs of life on a quiet stream; the token is checked again then
+	heartbeat     = 10 * time.Second // between signs of life on a quiet stream; the token is checked again then
 	eventPage     = 1000             // events of one page of a history,
 	eventPageSize = 4 << 20          // and about the bytes of it
 )
@@ -65,8 +66,12 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
+	sees, err := s.sightOfEvents(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if !in.Follow {
-		return s.eventPage(ctx, seq, 0)
+		return s.eventPage(ctx, seq, 0, sees)
 	}
 	if !given {
 		err = s.read(ctx, 0, func(st *sched.State) { seq = st.Seq() })
@@ -74,7 +79,7 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	return s.eventStream(&eventWriter{after: seq})
+	return s.eventStream(&eventWriter{after: seq, sees: sees})
 }
 
 type jobEventsInput struct {
@@ -92,7 +97,7 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 		return nil, err
 	}
 	if !in.Follow {
-		return s.eventPage(ctx, seq, j.ID)
+		return s.eventPage(ctx, seq, j.ID, nil)
 	}
 	first, err := s.history(ctx, 0, j.ID, 1)
 	if err != nil {
@@ -105,8 +110,8 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 }
 
 // eventPage answers with the events behind seq, of one job unless job is 0.
-func (s *Server) eventPage(ctx context.Context, seq uint64, job sched.JobID) (*huma.StreamResponse, error) {
-	list, err := s.pageOf(ctx, seq, job)
+func (s *Server) eventPage(ctx context.Context, seq uint64, job sched.JobID, sees func(sched.JobID) bool) (*huma.StreamResponse, error) {
+	list, err := s.pageOf(ctx, seq, job, sees)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -118,7 +123,7 @@ func (s *Server) eventPage(ctx context.Context, seq uint64, job sched.JobID) (*h
 
 // pageOf reads a page, a piece at a time: one event may have a MiB, so that a thousand of them would take a GiB
 // before the page were cut to its size.
-func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID) (rest.EventList, error) {
+func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID, sees func(sched.JobID) bool) (rest.EventList, error) {
 	list := rest.EventList{Events: []rest.Event{}}
 	for size := 0; ; {
 		records, err := s.history(ctx, seq, job, eventPage)
@@ -126,12 +131,14 @@ func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID) (rest.
 			return list, err
 		}
 		for _, r := range records {
+			if seq = r.Seq; sees != nil && !sees(engine.JobOf(r.Event)) {
+				continue
+			}
 			e, err := wireEvent(r)
 			if err != nil {
 				return list, err
 			}
 			list.Events = append(list.Events, e)
-			seq = r.Seq
 			if size += len(e.Data); len(list.Events) == eventPage || size > eventPageSize {
 				list.Next = seq
 				return list, nil

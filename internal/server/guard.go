@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // Limits that no request and no client can lift.
@@ -26,15 +26,6 @@ const (
 	maxStreams    = 256              // event and log streams at one time
 )
 
-// subjectKey carries the authenticated subject in a request's context.
-type subjectKey struct{}
-
-// subjectOf returns who makes the request; the guard has set it.
-func subjectOf(ctx context.Context) sched.Subject {
-	s, _ := ctx.Value(subjectKey{}).(sched.Subject)
-	return s
-}
-
 // ServeHTTP guards every route in one place: what it lets through has a known
 // host and a valid token. It fails closed.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +36,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // unless the body is read
 	}
-	subject, p := s.admit(r)
+	a, p := s.admit(r)
 	if p != nil {
 		refuse(w, r, p)
 		return
@@ -55,7 +46,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, rest.Health{Status: "ok"})
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), subjectKey{}, subject))
+	r = r.WithContext(context.WithValue(r.Context(), askerKey{}, a))
 	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
 		s.route(w, r) // it reads the body as it comes
 		return
@@ -64,7 +55,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
 		limit = rest.MaxConfigBody
 	}
-	free, p := s.bodies.receive(w, r, subject, limit)
+	free, p := s.bodies.receive(w, r, subjectOf(r.Context()), limit)
 	if p != nil {
 		refuse(w, r, p)
 		return
@@ -74,23 +65,35 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.route(w, r)
 }
 
-// admit returns the subject that asks, or why the request is refused. A body is not looked at.
-func (s *Server) admit(r *http.Request) (sched.Subject, *rest.Problem) {
+// admit returns the asker, or why the request is refused. A body is not looked at.
+func (s *Server) admit(r *http.Request) (*asker, *rest.Problem) {
 	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
-		return "", refusalOf(http.StatusHTTPVersionNotSupported, "")
+		return nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
 	}
 	if p := s.checkHost(r); p != nil {
-		return "", p
+		return nil, p
 	}
 	if isHealth(r) {
-		return "", nil
+		return nil, nil
 	}
-	subject, p := s.authenticate(r)
+	if isOpen(r) {
+		return &asker{principal: &identity.Principal{}}, checkRequest(r)
+	}
+	credential := credentialOf(r)
+	principal, p := s.principal(r.Context(), credential)
 	if p == nil {
 		p = checkRequest(r)
 	}
-	return subject, p
+	return &asker{credential: credential, principal: principal}, p
 }
+
+// isOpen reports whether a request needs no token, since it is how one gets it.
+func isOpen(r *http.Request) bool {
+	return r.Method == http.MethodPost && slices.Contains(openRoutes, strings.TrimPrefix(r.URL.Path, rest.Prefix))
+}
+
+// openRoutes need no token. Their rows in needs say so, too.
+var openRoutes = []string{"/sessions", "/setup"}
 
 // isHealth reports whether a request needs no token.
 func isHealth(r *http.Request) bool {
@@ -209,13 +212,36 @@ func checkOrigin(r *http.Request) *rest.Problem {
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
 }
 
-// authenticate checks the bearer token.
-func (s *Server) authenticate(r *http.Request) (sched.Subject, *rest.Problem) {
+// The cookies of a session; the first is that of a server with TLS, which a page of another host cannot set.
+const (
+	secureCookie = "__Host-comb_session"
+	plainCookie  = "comb_session"
+)
+
+// credentialOf returns the token of a request: its bearer token, else that of its cookie.
+func credentialOf(r *http.Request) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(kind, "Bearer") || token == "" || len(token) > 512 {
-		return "", unauthorized("a token is needed: send it as Authorization: Bearer TOKEN; the server's data directory holds it in admin-token")
+	if strings.EqualFold(kind, "Bearer") {
+		return token
 	}
-	return s.checkToken(r.Context(), token)
+	for _, name := range []string{secureCookie, plainCookie} {
+		if c, err := r.Cookie(name); err == nil {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// principal returns the principal of a token.
+func (s *Server) principal(ctx context.Context, token string) (*identity.Principal, *rest.Problem) {
+	if token == "" || len(token) > 512 {
+		return nil, unauthorized("a token is needed: send it as Authorization: Bearer TOKEN; comb login makes one, and the server's data directory holds one in admin-token")
+	}
+	p, ok := s.opts.People.Principal(ctx, token)
+	if !ok {
+		return nil, unauthorized("the token is not valid here, or not any more: sign in again with comb login; the server's data directory holds a valid one in admin-token")
+	}
+	return p, nil
 }
 
 func unauthorized(detail string) *rest.Problem {

@@ -19,6 +19,7 @@ import (
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -38,6 +39,7 @@ type world struct {
 	live    *engine.Live
 	replica *engine.Replica
 	store   *store.Store
+	people  *people.Directory
 	logs    *fakeMachine
 
 	dir  string
@@ -153,6 +155,7 @@ type setup struct {
 	reserve  int64
 	policies sched.Policies
 	dir      string        // of a world before
+	trust    bool          // users trust each other
 	keys     int           // idempotency keys of one subject
 	slow     time.Duration // that a reader of events may take for a piece
 	now      func() sched.Time
@@ -192,7 +195,11 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := server.New(server.Options{Uploads: uploads, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
+	directory, err := people.Open(ctx, s, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := server.New(server.Options{Uploads: uploads, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
 		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {
@@ -200,7 +207,7 @@ func (o setup) open(t testing.TB) *world {
 	}
 	h := handler.HTTP()
 	go h.Serve(l)
-	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, logs: machine, dir: o.dir}
+	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, people: directory, logs: machine, dir: o.dir}
 	if w.client, err = rest.NewClient(w.url, token); err != nil {
 		t.Fatal(err)
 	}

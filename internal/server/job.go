@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -47,27 +49,74 @@ func (s *Server) uploadOf(ctx context.Context, j *rest.Job) (*rest.Upload, error
 	return &rest.Upload{Digest: spec.Upload, Size: s.opts.Uploads.Size(string(spec.User), spec.Upload)}, nil
 }
 
-// find returns a job by number, or the newest of a user's name: the live one, else the
-// last that ended. A name alone is the caller's own: another user's is never looked for by it.
-func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, error) {
-	caller := subjectOf(ctx)
+// jobName is a job as a path names it: by number, else by its user and its name.
+type jobName struct {
+	ref    string
+	number sched.JobID // 0 is none
+	user   sched.Subject
+	name   sched.JobName
+}
+
+// nameOf reads a path's name. A name alone is the caller's own: another user's is never looked for by it.
+func nameOf(ref string, caller sched.Subject) (n jobName, err error) {
 	user, name, ok := rest.SplitRef(ref)
 	if !ok {
-		return rest.Job{}, notFound("no such job: want its number, a name of your own jobs or USER~NAME; a name has 1 to 255 letters, digits and ._~-")
+		return n, notFound("no such job: want its number, a name of your own jobs or USER~NAME; a name has 1 to 255 letters, digits and ._~-")
 	}
-	number := sched.JobID(0)
+	n = jobName{ref: ref, user: user, name: name}
 	if user == "" {
 		id, _ := strconv.ParseInt(ref, 10, 64)
-		number, user = sched.JobID(id), caller
+		n.number, n.user = sched.JobID(id), caller
 	}
+	return n, nil
+}
+
+// missing says that there is no such job.
+func (n *jobName) missing(caller sched.Subject) error {
+	switch {
+	case n.user != caller:
+		return notFound("no job %q of user %q; see comb job list", n.name, n.user)
+	case n.number > 0:
+		return notFound("no job %q; see comb job list", n.ref)
+	}
+	return notFound("no job %q of yours: another user's is USER~NAME; see comb job list", n.name)
+}
+
+// find returns the job that a path names, for what the route does with it. One that the asker may not see is
+// answered as one that is not there, after the same look-ups.
+func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, error) {
+	caller := subjectOf(ctx)
+	n, err := nameOf(ref, caller)
+	if err != nil {
+		return rest.Job{}, err
+	}
+	j, err := s.lookUp(ctx, &n, after)
+	if err != nil {
+		return rest.Job{}, err
+	}
+	a, o := askerOf(ctx), access.Object{VC: j.VC, Owner: string(j.User)}
+	hidden := n.missing(caller)
+	if err := s.may(ctx, a.verb, o, hidden); err != nil {
+		if !j.Phase.Ended() && errors.Is(err, hidden) {
+			_, _, _ = s.finishedJob(ctx, n.number, n.user, n.name) // takes what looking for a job takes
+		}
+		return rest.Job{}, err
+	}
+	a.object = o
+	return j, nil
+}
+
+// lookUp returns a job by number, or the newest of a user's name: the live one, else the last that ended.
+func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job, error) {
+	caller := subjectOf(ctx)
 	var out rest.Job
 	found := false
 	err := s.read(ctx, after, func(st *sched.State) {
 		var status sched.JobStatus
-		if number > 0 {
-			status, found = st.AsOf(s.opts.Now()).Job(number)
+		if n.number > 0 {
+			status, found = st.AsOf(s.opts.Now()).Job(n.number)
 		}
-		if id, ok := st.ByName(user, name); ok && !found {
+		if id, ok := st.ByName(n.user, n.name); ok && !found {
 			status, found = st.AsOf(s.opts.Now()).Job(id)
 		}
 		if found {
@@ -77,16 +126,11 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	if err != nil || found {
 		return out, err
 	}
-	status, found, err := s.finishedJob(ctx, number, user, name)
-	switch {
-	case err != nil || found:
+	status, found, err := s.finishedJob(ctx, n.number, n.user, n.name)
+	if err != nil || found {
 		return jobOf(caller, status), err
-	case user != caller:
-		return out, notFound("no job %q of user %q; see comb job list", name, user)
-	case number > 0:
-		return out, notFound("no job %q; see comb job list", ref)
 	}
-	return out, notFound("no job %q of yours: another user's is USER~NAME; see comb job list", name)
+	return out, n.missing(caller)
 }
 
 // jobOf is a job as a reader sees it.

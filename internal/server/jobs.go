@@ -16,6 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -226,6 +227,7 @@ type jobFilter struct {
 	name   string
 	before sched.JobID // 0: from the newest
 	limit  int
+	sees   func(cell.VCName, sched.Subject) bool // what the asker may see; nil is all
 }
 
 func (in *listInput) filter() (jobFilter, error) {
@@ -264,12 +266,15 @@ func (f *jobFilter) wants(j *sched.JobStatus) bool {
 		(len(f.states) == 0 || slices.Contains(f.states, j.Phase)) &&
 		(len(f.vcs) == 0 || slices.Contains(f.vcs, string(j.VC))) &&
 		(len(f.users) == 0 || slices.Contains(f.users, string(j.User))) &&
-		strings.Contains(string(j.Name), f.name)
+		strings.Contains(string(j.Name), f.name) && (f.sees == nil || f.sees(j.VC, j.User))
 }
 
 func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobList], error) {
 	f, err := in.filter()
 	if err != nil {
+		return nil, err
+	}
+	if f.sees, err = s.sight(ctx); err != nil {
 		return nil, err
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}

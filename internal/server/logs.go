@@ -27,7 +27,7 @@ import (
 
 const (
 	logPoll     = 200 * time.Millisecond // between looks for more of a followed log
-	logCheck    = 15 * time.Second       // between checks of a followed log's token
+	logCheck    = 10 * time.Second       // between checks of a followed log's token
 	logChunk    = 64 << 10
 	tailPiece   = 256 << 10
 	maxTailRead = 64 << 20 // bytes searched for the last lines, a tailPiece at a time
@@ -139,9 +139,8 @@ type logWriter struct {
 	begun  bool  // offset is settled
 	follow bool
 
-	w     http.ResponseWriter
-	rc    *http.ResponseController
-	token string
+	w  http.ResponseWriter
+	rc *http.ResponseController
 }
 
 // open opens the log at an offset.
@@ -232,7 +231,7 @@ func (l *logWriter) readAt(from int64, buf []byte) (start int64, text []byte, er
 }
 
 func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
-	l.w, l.rc, l.token = w, http.NewResponseController(w), r.Header.Get("Authorization")
+	l.w, l.rc = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", `inline; filename="log.txt"`)
@@ -344,8 +343,7 @@ func (l *logWriter) followAll(ctx context.Context) error {
 		}
 		if time.Since(checked) > logCheck {
 			checked = time.Now()
-			r := &http.Request{Header: http.Header{"Authorization": {l.token}}}
-			if _, p := l.server.authenticate(r.WithContext(ctx)); p != nil {
+			if p := l.server.still(ctx); p != nil {
 				return p
 			}
 		}
@@ -387,8 +385,7 @@ type Entry interface {
 }
 
 const (
-	administrator = "admin" // may enter every task
-	lastNotice    = 16      // notes of a job, of which it may have few; what follows is in the server's log
+	lastNotice = 16 // notes of a job, of which it may have few; what follows is in the server's log
 )
 
 func registerVisits(s *Server, api huma.API) {
@@ -449,10 +446,6 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 		return nil, err
 	}
 	v := &visitor{visits: e, job: j, task: fmt.Sprintf("%s-%d", in.Role, in.Index), by: subjectOf(ctx)}
-	if !mayEnter(v.by, &j) {
-		return nil, rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
-			fmt.Sprintf("job %s is %s's: only %s and %s may enter its tasks", j.Name, j.User, j.User, administrator))
-	}
 	t := &j.Tasks[n]
 	if e.s.opts.Entry == nil || !isThere(t.State) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
@@ -465,9 +458,6 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 	}
 	return v, nil
 }
-
-// mayEnter is the one place that says which users may run commands in a job's tasks.
-func mayEnter(by sched.Subject, j *rest.Job) bool { return by == j.User || by == administrator }
 
 func isThere(s sched.TaskState) bool {
 	return s == sched.TaskRunning || s == sched.TaskStopping
@@ -496,7 +486,6 @@ func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamRes
 			return
 		}
 		ctx := context.WithoutCancel(r.Context()) // the request is over when its connection is a WebSocket's
-		token := (&http.Request{Header: http.Header{"Authorization": r.Header.Values("Authorization")}}).WithContext(ctx)
 		ws, err := duplex.Accept(w, r, rest.MaxExecRequest)
 		if err != nil {
 			return // it has answered
@@ -506,7 +495,7 @@ func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamRes
 			Start: func(ctx context.Context, c executor.Command) (*executor.Session, error) {
 				return v.s.opts.Entry.Exec(ctx, v.ref, c)
 			},
-			Over: func() *rest.Problem { return v.over(token) },
+			Over: func() *rest.Problem { return v.over(ctx) },
 			Note: func(text string) { v.note(ctx, text) },
 			Hide: func(text string) string { return v.hide(ctx, text) },
 		}, ws)
@@ -514,13 +503,15 @@ func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamRes
 }
 
 // over says why a visit must end: its token is not valid any more, or the task has ended as far as can be known.
-func (v *visitor) over(token *http.Request) *rest.Problem {
-	if _, p := v.s.authenticate(token); p != nil {
-		p.Detail = "the token is not valid any more"
+func (v *visitor) over(ctx context.Context) *rest.Problem {
+	if p := v.s.still(ctx); p != nil {
+		if p.Status == http.StatusUnauthorized {
+			p.Detail = "the token is not valid any more"
+		}
 		return p
 	}
 	ended := false
-	err := v.s.read(token.Context(), 0, func(st *sched.State) {
+	err := v.s.read(ctx, 0, func(st *sched.State) {
 		j, found := st.Job(v.job.ID)
 		if ended = !found || int(v.ref.Task) >= len(j.Tasks); !ended {
 			t := &j.Tasks[v.ref.Task]

@@ -13,7 +13,6 @@ type Store interface {
 	History
 	Answers
 	Witness
-	Tokens
 	Secrets
 	ClusterFiles
 }
@@ -47,11 +46,6 @@ type Witness interface {
 	Room() error
 	// Sealed says why what is durable has one witness alone; nil is that it has both.
 	Sealed() error
-}
-
-// Tokens knows whose a token is; it notes the use. False is that it is nobody's.
-type Tokens interface {
-	Holder(ctx context.Context, token string, now sched.Time) (sched.Subject, bool)
 }
 
 // Secrets returns a job's secret values; nil if it has none, or has ended.

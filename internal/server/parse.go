@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/jobspec"
@@ -74,7 +75,20 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if len(problems) > 0 {
 		return nil, documentProblem("the job cannot be accepted", problems)
 	}
-	return result, nil
+	if err := s.may(ctx, access.SubmitJob, access.Object{VC: result.Job.VC}, nil); err != nil {
+		return nil, err
+	}
+	return result, s.checkTrust(result.Job)
+}
+
+// checkTrust refuses a process where the jobs of strangers share the machine: it could read and end theirs.
+func (s *Server) checkTrust(job *sched.Job) error {
+	bare := slices.ContainsFunc(job.Roles, func(r sched.Role) bool { return r.Launch.Image == "" })
+	if s.opts.TrustUsers || !bare || !s.opts.People.Several() {
+		return nil
+	}
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "several users are known here, and this job would run as a process, which can read and end what others run: "+
+		"name a container image, or let an administrator start the server with --trust-users")
 }
 
 // mostGPUs is the highest number of GPUs for each task with which a job could ever start; 1 where it could not with any. What cannot

@@ -29,6 +29,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/upload/depot"
@@ -44,6 +45,7 @@ type Options struct {
 	Live    *engine.Live
 	Replica *engine.Replica
 	Store   Store
+	People  *people.Directory
 	Logs    Logs
 	Entry   Entry // nil: tasks let no one in
 	// Policies are those that a cluster file may name.
@@ -56,6 +58,7 @@ type Options struct {
 	SameFolder func(rest.Folder) error
 	// Checkpoints says where a job's tasks save their work; nil where that is no folder of this machine.
 	Checkpoints func(sched.JobID) string
+	TrustUsers  bool             // jobs of several users may run as processes
 	Images      jobspec.ImageUse // what becomes of an image that a job names
 	ImageStore  executor.Images  // the images of the machine; nil is none
 	Uploads     *depot.Depot     // nil takes none
@@ -92,7 +95,9 @@ type Server struct {
 	closed   sync.Once
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	planning chan struct{} // holds a token while a cluster file is read and planned
-	configMu sync.Mutex    // one change of the configuration at a time: If-Match is checked under it
+	tables   tables
+	refusals refused
+	configMu sync.Mutex // one change of the configuration at a time: If-Match is checked under it
 }
 
 // New makes the server of its parts.
@@ -122,6 +127,7 @@ func build(o Options) (*Server, huma.API) {
 		s.hosts = append(s.hosts, strings.ToLower(h))
 	}
 	api := humago.New(s.mux, apiConfig())
+	api.UseMiddleware(s.checkNeed)
 	s.registerInfo(api)
 	s.registerJobs(api)
 	s.registerTasks(api)
@@ -185,7 +191,12 @@ func schemaName(t reflect.Type, hint string) string {
 
 // Close ends all streams, so that the listener can be shut down. Requests that
 // are under way are still answered.
-func (s *Server) Close() { s.closed.Do(func() { close(s.closing) }) }
+func (s *Server) Close() {
+	s.closed.Do(func() {
+		close(s.closing)
+		s.writeRefusals()
+	})
+}
 
 // HTTP returns the server for a listener, with every timeout and limit set.
 func (s *Server) HTTP() *http.Server {

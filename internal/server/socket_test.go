@@ -23,7 +23,7 @@ func TestCallerOverTheSocket(t *testing.T) {
 	w := newWorld(t, 1)
 	ctx := context.Background()
 	dir := t.TempDir()
-	local := server.New(server.Options{Live: w.live, Replica: w.replica, Store: w.store, Now: wall,
+	local := server.New(server.Options{Live: w.live, Replica: w.replica, Store: w.store, People: w.people, Now: wall,
 		SameFolder: func(f rest.Folder) error {
 			if f.Inode != 7 {
 				return errors.New("another folder")

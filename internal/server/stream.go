@@ -42,7 +42,7 @@ func (s *Server) eventStream(e *eventWriter) (*huma.StreamResponse, error) {
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer done()
 		r, w := humago.Unwrap(c)
-		e.server, e.w, e.rc, e.token = s, w, http.NewResponseController(w), r.Header.Get("Authorization")
+		e.server, e.w, e.rc = s, w, http.NewResponseController(w)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no")
 		w.Header().Set("Connection", "close") // and what the kernel holds for it goes
@@ -63,11 +63,11 @@ type eventWriter struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
 	conn   *conn
-	token  string
 	after  uint64
-	job    sched.JobID // 0: all
-	past   bool        // it was over before the stream began
-	ended  bool        // its last event is in the piece
+	job    sched.JobID            // 0: all
+	sees   func(sched.JobID) bool // which jobs' events of all its reader may read
+	past   bool                   // it was over before the stream began
+	ended  bool                   // its last event is in the piece
 	piece  []byte
 }
 
@@ -207,6 +207,9 @@ func (e *eventWriter) add(records []sched.Record) error {
 		if e.job != 0 && engine.JobOf(r.Event) != e.job {
 			continue
 		}
+		if e.job == 0 && !e.sees(engine.JobOf(r.Event)) {
+			continue
+		}
 		w, err := wireEvent(r)
 		if err != nil {
 			return err
@@ -224,8 +227,7 @@ func (e *eventWriter) add(records []sched.Record) error {
 
 // alive shows that the stream lives and that its token still does.
 func (e *eventWriter) alive(ctx context.Context) error {
-	r := &http.Request{Header: http.Header{"Authorization": {e.token}}}
-	if _, p := e.server.authenticate(r.WithContext(ctx)); p != nil {
+	if p := e.server.still(ctx); p != nil {
 		return p
 	}
 	return e.frame(": alive\n\n")

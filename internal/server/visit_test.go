@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
 )
 
 // Exec implements server.Entry: a command prints what it is, and then what it is sent, until it is closed. "refused" is,
@@ -265,8 +267,13 @@ func TestVisitShare(t *testing.T) {
 // TestVisitRights: only a job's user and the administrator enter its tasks, for as long as their token is valid.
 func TestVisitRights(t *testing.T) {
 	w, task := visited(t)
-	for user, may := range map[sched.Subject]bool{"bob": false, "admin": true, "alice": true, "administrator": false} {
-		token, made, err := w.store.CreateToken(t.Context(), "other", user, wall())
+	w.user("bob")
+	for user, may := range map[sched.Subject]bool{"bob": false, "admin": true, "alice": true} {
+		bounds := store.TokenBounds{}
+		if user == "bob" {
+			bounds.Kind = identity.Session
+		}
+		token, made, err := w.store.CreateBoundedToken(t.Context(), "other", user, bounds, wall())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +284,7 @@ func TestVisitRights(t *testing.T) {
 		e, err := client.Exec(t.Context(), task, rest.ExecRequest{Command: []string{"cat"}})
 		_, portErr := client.Forward(t.Context(), task, 80)
 		if !may {
-			if rest.CodeOf(err) != rest.CodeForbidden || rest.CodeOf(portErr) != rest.CodeForbidden {
+			if rest.CodeOf(err) != rest.CodeNotFound || rest.CodeOf(portErr) != rest.CodeNotFound {
 				t.Errorf("%s: %v, %v", user, err, portErr)
 			}
 			continue

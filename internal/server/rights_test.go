@@ -1,0 +1,243 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server"
+)
+
+// user makes a user in groups, which are made with it, and returns its token.
+func (w *world) user(name string, groups ...string) string {
+	w.t.Helper()
+	ctx := context.Background()
+	for _, g := range groups {
+		if _, err := w.people.Group(g); err != nil {
+			if err := w.people.CreateGroup(ctx, "test", identity.Group{Name: g}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	if err := w.people.CreateUsers(ctx, "test", []people.NewUser{{User: identity.User{Name: name, Groups: groups}}}); err != nil {
+		w.t.Fatal(err)
+	}
+	token, _, err := w.people.CreateToken(ctx, name, "test", identity.Scope{}, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return token
+}
+
+// as makes a request with another token.
+func (w *world) as(token, method, path, body string) (int, string) {
+	w.t.Helper()
+	status, _, text := w.request(method, path, body, map[string]string{"Authorization": "Bearer " + token})
+	return status, text
+}
+
+// teams is a world with two VCs on a node of four GPUs each, for the groups red and blue.
+func teams(t *testing.T) *world {
+	w := setup{gpus: 4, trust: true}.open(t)
+	c := oneNode(4)
+	two := c.Cluster.Cells[0]
+	two.Address = "n2"
+	c.Cluster.Cells = append(c.Cluster.Cells, two)
+	quota := c.Cluster.VCs[0].Quota
+	c.Cluster.VCs = []cell.VCSpec{{Name: "a", Quota: quota}, {Name: "b", Quota: quota}}
+	c.VCs = []sched.VCConfig{{Name: "a"}, {Name: "b"}}
+	c.Access = []access.Grant{{VC: "a", Managers: []string{"leads"}, Members: []string{"red"}, Viewers: []string{"guests"}}, {VC: "b", Members: []string{"blue"}}}
+	reply := w.live.Do(context.Background(), sched.Reconfigure{Meta: sched.Meta{Subject: "system"}, Config: c}, nil)
+	if reply.Refusal != nil || reply.Err != nil {
+		t.Fatal(reply.Refusal, reply.Err)
+	}
+	w.client.See(reply.Seq)
+	return w
+}
+
+// submitAs submits a job of so many GPUs with a token.
+func (w *world) submitAs(token, name, vc string, gpus int) rest.Submitted {
+	w.t.Helper()
+	priority := ""
+	if name == "borrows" {
+		priority = "oppo"
+	}
+	c, err := rest.NewClient(w.url, token)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, err := c.Submit(context.Background(), rest.SubmitRequest{Quick: &rest.QuickJob{Name: name, VC: vc, GPUs: int64(gpus), CPUs: "1",
+		MemoryMB: 100, Command: []string{"echo", name}, Priority: priority}}, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.client.See(out.Seq)
+	return out
+}
+
+// Each route is tried by each kind of asker for bob's job: what may not be seen is answered as what is not there,
+// and no answer holds its name, its file or its log.
+func TestRightsOfEveryRoute(t *testing.T) {
+	w := teams(t)
+	bob := w.user("bob", "blue")
+	askers := map[string]string{"member of another VC": w.user("alice", "red"), "administrator of another VC": w.user("lena", "leads"), "without a group": w.user("nils")}
+	job := w.submitAs(bob, "canary-job", "b", 4)
+	w.until("it runs", w.running(job.ID))
+	w.logs.print(executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "canary-log\n")
+	ended := w.submitAs(bob, "canary-job-ended", "b", 1)
+	if _, err := w.client.Stop(context.Background(), rest.JobRef(ended.ID), ""); err != nil {
+		t.Fatal(err)
+	}
+	mine := w.submitAs(askers["member of another VC"], "mine", "a", 4)
+	w.until("it runs", w.running(mine.ID))
+	waits := w.submitAs(askers["member of another VC"], "waits", "a", 4)
+	borrows := w.submitAs(askers["member of another VC"], "borrows", "a", 4)
+	needs := server.Needs()
+	for _, route := range slices.Sorted(maps.Keys(described(t))) { // GET before POST: stops come last
+		method, path, _ := strings.Cut(route, " ")
+		if _, ok := needs[route]; !ok {
+			t.Errorf("%s has no rights", route)
+		}
+		if strings.HasSuffix(path, "/health") {
+			continue
+		}
+		for who, token := range askers {
+			refs := []string{""}
+			if strings.Contains(path, "{ref}") {
+				refs = []string{rest.JobRef(job.ID), rest.JobRef(ended.ID), "bob~canary-job", rest.JobRef(waits.ID), rest.JobRef(borrows.ID)}
+			}
+			for _, ref := range refs {
+				body := ""
+				if method != http.MethodGet {
+					body = "{}"
+				}
+				status, text := w.as(token, method, fill(path, ref), body)
+				if strings.Contains(strings.ReplaceAll(text, "bob~canary-job", ""), "canary") || strings.Contains(strings.ReplaceAll(text, "bob~", ""), "bob") {
+					t.Errorf("%s, %s of %s: %d %s", who, route, ref, status, text)
+				}
+				if ref == "" || ref == rest.JobRef(waits.ID) || ref == rest.JobRef(borrows.ID) {
+					continue
+				}
+				gone := "999999"
+				if ref == "bob~canary-job" {
+					gone = "bob~nothing-job"
+				}
+				status2, text2 := w.as(token, method, fill(path, gone), body)
+				if status != http.StatusNotFound || status2 != status || strings.ReplaceAll(text2, gone, ref) != text {
+					t.Errorf("%s, %s of %s: %d %s, but of what is not there: %d %s", who, route, ref, status, text, status2, text2)
+				}
+			}
+		}
+	}
+}
+
+// fill puts values into a route's path.
+func fill(path, ref string) string {
+	return strings.NewReplacer("{ref}", ref, "{role}", "main", "{index}", "0", "{port}", "80", "{name}", "n1", "{id}", "none").Replace(path)
+}
+
+// What each role may do with a job of its own VC.
+func TestRightsInAVC(t *testing.T) {
+	w := teams(t)
+	alice, anna, lena, gus := w.user("alice", "red"), w.user("anna", "red"), w.user("lena", "leads"), w.user("gus", "guests")
+	job := w.submitAs(alice, "train", "a", 1)
+	w.until("it runs", w.running(job.ID))
+	w.logs.print(executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}, "loss 0.5\n")
+	path := rest.Prefix + "/jobs/" + rest.JobRef(job.ID)
+	for _, c := range []struct {
+		who, token, method, path string
+		want                     int
+	}{
+		{"a viewer", gus, "GET", path, 200}, {"a viewer", gus, "GET", path + "/explain", 200}, {"a viewer", gus, "GET", path + "/tasks/main/0/logs", 403},
+		{"a viewer", gus, "GET", path + "/config", 403}, {"a viewer", gus, "POST", path + "/stop", 403}, {"a viewer", gus, "GET", path + "/events", 403},
+		{"a member", anna, "GET", path + "/tasks/main/0/logs", 200}, {"a member", anna, "GET", path + "/config", 200}, {"a member", anna, "POST", path + "/stop", 403},
+		{"a member", anna, "GET", path + "/tasks/main/0/exec", 403}, {"a member", anna, "PUT", rest.Prefix + "/config", 403},
+		{"a member", anna, "POST", rest.Prefix + "/nodes/n1/cordon", 403}, {"a member", anna, "GET", rest.Prefix + "/nodes", 200},
+		{"its owner", alice, "GET", path + "/tasks/main/0/exec", 426}, {"the VC's administrator", lena, "GET", path + "/tasks/main/0/exec", 426},
+		{"the VC's administrator", lena, "POST", path + "/stop", 200},
+	} {
+		if status, text := w.as(c.token, c.method, c.path, ""); status != c.want {
+			t.Errorf("%s, %s %s: %d %s, want %d", c.who, c.method, c.path, status, text, c.want)
+		}
+	}
+	status, text := w.as(alice, "POST", rest.Prefix+"/jobs", "{}")
+	if status == 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	c, err := rest.NewClient(w.url, alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Submit(context.Background(), rest.SubmitRequest{Quick: &rest.QuickJob{Name: "x", VC: "b", GPUs: 1, Command: []string{"true"}}}, "")
+	if rest.CodeOf(err) != rest.CodeForbidden || !strings.Contains(err.Error(), "the groups blue") {
+		t.Errorf("a job for another team's VC: %v", err)
+	}
+	w.until("the refusals are in the audit log", func() bool {
+		lines, err := w.people.Log(context.Background(), 0, 100)
+		return err == nil && slices.ContainsFunc(lines, func(l people.AuditLine) bool {
+			return l.Subject == "alice" && l.Outcome == people.Refused && strings.Contains(l.Object, "VC b")
+		})
+	})
+}
+
+// Lists and streams show what the asker may see, and nothing when that is taken back.
+func TestSightOfListsAndStreams(t *testing.T) {
+	w := teams(t)
+	alice, bob := w.user("alice", "red"), w.user("bob", "blue")
+	for i := range 5 {
+		w.submitAs(bob, fmt.Sprint("canary-", i), "b", 4)
+	}
+	own := w.submitAs(alice, "train", "a", 1)
+	c, err := rest.NewClient(w.url, alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c.See(own.Seq)
+	list, err := c.Jobs(ctx, rest.JobQuery{})
+	if err != nil || len(list.Jobs) != 1 || list.Jobs[0].Name != "train" {
+		t.Errorf("%+v %v", list.Jobs, err)
+	}
+	if _, text := w.as(alice, "GET", rest.Prefix+"/events", ""); strings.Contains(text, "canary") || !strings.Contains(text, "train") {
+		t.Errorf("a page of events: %s", text)
+	}
+	if _, text := w.as(bob, "GET", rest.Prefix+"/events", ""); !strings.Contains(text, "canary") || strings.Contains(text, "train") {
+		t.Errorf("a page of events: %s", text)
+	}
+	if _, err := w.people.UpdateUser(ctx, "test", "alice", people.UserChange{Groups: &[]string{}}); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := w.as(alice, "GET", rest.Prefix+"/jobs/"+rest.JobRef(own.ID), ""); status != 200 {
+		t.Errorf("its own job, without a group: %d", status)
+	}
+	_, err = c.Submit(ctx, rest.SubmitRequest{Quick: &rest.QuickJob{Name: "x", VC: "a", GPUs: 1, Command: []string{"true"}}}, "")
+	if rest.CodeOf(err) != rest.CodeForbidden {
+		t.Errorf("a job without a group: %v", err)
+	}
+}
+
+// With several users known a job without an image is refused, unless they trust each other.
+func TestProcessesOfStrangers(t *testing.T) {
+	w := newWorld(t, 4)
+	w.submit("alone", 1)
+	w.user("alice")
+	w.submit("one", 1)
+	w.user("bob")
+	_, err := w.client.Submit(context.Background(), rest.SubmitRequest{Quick: &rest.QuickJob{Name: "x", GPUs: 1, Command: []string{"true"}}}, "")
+	if rest.CodeOf(err) != rest.CodeForbidden || !strings.Contains(err.Error(), "--trust-users") {
+		t.Errorf("%v", err)
+	}
+}
