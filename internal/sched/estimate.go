@@ -315,7 +315,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 			}
 			if span := f.span(&f.attempts[at]); span.late == 0 {
 				ids = append(ids, b)
-				whys = append(whys, fmt.Sprintf("job %s %s", h.spec.Name.To(j.spec.User, h.spec.User), span.why))
+				whys = append(whys, fmt.Sprintf("job %s %s", strings.TrimPrefix(f.nameTo(j.spec.User, b), "job "), span.why))
 			}
 		}
 	}

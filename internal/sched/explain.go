@@ -487,11 +487,15 @@ func (s *State) jobList(reader Subject, ids []JobID) string {
 	}
 	var out []string
 	for _, id := range ids {
-		name := fmt.Sprintf("job %d", id)
-		if j := s.find(id); j != nil {
-			name = j.spec.Name.To(reader, j.spec.User)
-		}
-		out = append(out, name)
+		out = append(out, s.nameTo(reader, id))
 	}
 	return strings.Join(out, ", ")
+}
+
+// nameTo is how a reader calls a job: by its number where it may not know more.
+func (s *State) nameTo(reader Subject, id JobID) string {
+	if j := s.find(id); j != nil && (s.Veil == nil || !s.Veil(j.spec)) {
+		return j.spec.Name.To(reader, j.spec.User)
+	}
+	return fmt.Sprintf("job %d", id)
 }

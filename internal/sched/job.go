@@ -48,9 +48,9 @@ func (id JobID) Before(other JobID) bool { return id < other }
 type JobName string
 
 // To is how the job of a user is called where a reader meets it: NAME by its own user,
-// USER~NAME by everybody else.
+// USER~NAME by everybody else; one whose user the reader may not know has none.
 func (n JobName) To(reader, user Subject) string {
-	if reader == user {
+	if reader == user || user == "" {
 		return string(n)
 	}
 	return string(user) + "~" + string(n)

@@ -32,6 +32,7 @@ type State struct {
 	spare    []int32          // free slots
 	slots    slotTable
 	names    nameTable
+	Veil     func(*Job) bool // of a copy: whose names its texts hide; nil is none's
 	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
 	byAlloc  []int32        // attempt slot of each cell.AllocID, of its first member

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -154,7 +155,10 @@ func appendName(st *sched.State, names []rest.NamedJob, reader sched.Subject, id
 	if n := len(names); n > 0 && names[n-1].ID == id {
 		return names
 	}
-	if spec, ok := st.Spec(id); ok {
+	if spec, ok := st.Spec(id); ok && st.Veil != nil && st.Veil(spec) {
+		name := fmt.Sprint("job ", id)
+		names = append(names, rest.NamedJob{ID: id, Name: sched.JobName(name), Ref: name, VC: spec.VC})
+	} else if ok {
 		names = append(names, namedJob(reader, id, spec))
 	}
 	return names

@@ -78,16 +78,65 @@ func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []res
 	return sortedNames(out)
 }
 
-// dryRun judges a job on a copy of the state: what it says is what the core would
-// do now.
-func dryRun(st *sched.State, job *sched.Job, known sched.Measured, out *rest.Validated) *sched.Refusal {
-	ex, refusal := st.DryRun(job, known)
+// veiled is think for an asker that may not see all jobs: what f says of the others has numbers, and no names.
+// hide takes these out of an explanation.
+func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.State, hide func(*sched.Explanation))) error {
+	sees, err := s.sight(ctx)
+	if err != nil {
+		return err
+	}
+	return s.think(ctx, after, func(st *sched.State) {
+		if sees == nil {
+			f(st, func(*sched.Explanation) {})
+			return
+		}
+		st.Veil = func(j *sched.Job) bool { return !sees(j.VC, j.User) }
+		f(st, func(ex *sched.Explanation) { hideBriefs(st, ex) })
+	})
+}
+
+// hideBriefs leaves names and users of veiled jobs out of an explanation.
+func hideBriefs(st *sched.State, ex *sched.Explanation) {
+	hidden := func(id sched.JobID) bool {
+		spec, ok := st.Spec(id)
+		return ok && st.Veil(spec)
+	}
+	hide := func(b *sched.JobBrief) {
+		if hidden(b.Job) {
+			b.Name, b.User = sched.JobName(fmt.Sprint("job ", b.Job)), ""
+		}
+	}
+	for i := range ex.Ahead {
+		hide(&ex.Ahead[i])
+	}
+	for i := range ex.Blockers {
+		hide(&ex.Blockers[i])
+	}
+	for i := range ex.Preempts {
+		hide(&ex.Preempts[i].JobBrief)
+	}
+	for i := range ex.Shares {
+		for k := range ex.Shares[i].With {
+			hide(&ex.Shares[i].With[k])
+		}
+	}
+	if ex.Estimate != nil {
+		for i := range ex.Estimate.Ends {
+			if e := &ex.Estimate.Ends[i]; hidden(e.Job) {
+				e.Name = sched.JobName(fmt.Sprint("job ", e.Job))
+			}
+		}
+	}
+}
+
+// dryRun says what came out for a job on a copy of the state: what the core would do now.
+func dryRun(st *sched.State, job *sched.Job, ex sched.Explanation, refusal *sched.Refusal, out *rest.Validated) {
 	if refusal != nil {
 		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
 		if refusal.Kind == sched.Never {
 			out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: namesIn(st, job.User, &ex)}
 		}
-		return refusal
+		return
 	}
 	out.Explanation = &rest.Explanation{Explanation: ex, Ref: string(ex.Name), Names: append(namesIn(st, job.User, &ex), namedJob(job.User, ex.Job, job))}
 	starting := ex.Starting()
@@ -110,5 +159,4 @@ func dryRun(st *sched.State, job *sched.Job, known sched.Measured, out *rest.Val
 		}
 		out.Message += fmt.Sprintf(", with %d of its %d tasks", starting, all)
 	}
-	return nil
 }

@@ -111,7 +111,11 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 	caller := subjectOf(ctx)
 	var out rest.Job
 	found := false
-	err := s.read(ctx, after, func(st *sched.State) {
+	sees, err := s.sight(ctx)
+	if err != nil {
+		return out, err
+	}
+	err = s.read(ctx, after, func(st *sched.State) {
 		var status sched.JobStatus
 		if n.number > 0 {
 			status, found = st.AsOf(s.opts.Now()).Job(n.number)
@@ -120,7 +124,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 			status, found = st.AsOf(s.opts.Now()).Job(id)
 		}
 		if found {
-			out = withReason(st, caller, status)
+			out = withReason(veiledFor(st, sees), caller, status)
 		}
 	})
 	if err != nil || found {
@@ -187,7 +191,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if err != nil {
 		return nil, err
 	}
-	err = s.think(ctx, in.after(), func(st *sched.State) {
+	err = s.veiled(ctx, in.after(), func(st *sched.State, hide func(*sched.Explanation)) {
 		ex, ok := st.Explain(j.ID)
 		if !ok {
 			return // it ended in between
@@ -195,6 +199,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 		if est, waits := st.Estimate(j.ID, known); waits {
 			ex.Estimate = &est
 		}
+		hide(&ex)
 		out.Explanation, out.Names = ex, namesIn(st, subjectOf(ctx), &ex)
 	})
 	if err != nil {

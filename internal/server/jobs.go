@@ -190,7 +190,12 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 		return nil, err
 	}
 	var refusal *sched.Refusal
-	err = s.think(ctx, 0, func(st *sched.State) { refusal = dryRun(st, parsed.Job, known, &out) })
+	err = s.veiled(ctx, 0, func(st *sched.State, hide func(*sched.Explanation)) {
+		ex, no := st.DryRun(parsed.Job, known)
+		hide(&ex)
+		refusal = no
+		dryRun(st, parsed.Job, ex, no, &out)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -336,10 +341,20 @@ func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilte
 			break
 		}
 		if f.wants(&j) {
-			out = append(out, withReason(st, reader, j))
+			out = append(out, withReason(veiledFor(st, f.sees), reader, j))
 		}
 	}
 	return out
+}
+
+// veiledFor is the state for a reader that may see some jobs; nil is all.
+func veiledFor(st *sched.State, sees func(cell.VCName, sched.Subject) bool) *sched.State {
+	if sees == nil {
+		return st
+	}
+	c := *st
+	c.Veil = func(j *sched.Job) bool { return !sees(j.VC, j.User) }
+	return &c
 }
 
 func withReason(st *sched.State, reader sched.Subject, j sched.JobStatus) rest.Job {
