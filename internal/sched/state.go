@@ -33,7 +33,7 @@ type State struct {
 	slots    slotTable
 	names    nameTable
 	Veil     func(*Job) bool // of a copy: whose names its texts hide; nil is none's
-	attempts []attempt // slots; a free one has no job
+	attempts []attempt       // slots; a free one has no job
 	spareAtt []int32
 	byAlloc  []int32        // attempt slot of each cell.AllocID, of its first member
 	shares   []sharing      // how the members of allocations take turns
