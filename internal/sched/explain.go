@@ -494,7 +494,7 @@ func (s *State) jobList(reader Subject, ids []JobID) string {
 
 // nameTo is how a reader calls a job: by its number where it may not know more.
 func (s *State) nameTo(reader Subject, id JobID) string {
-	if j := s.find(id); j != nil && (s.Veil == nil || !s.Veil(j.spec)) {
+	if j := s.find(id); j != nil && !Veiled(s, j.spec) {
 		return j.spec.Name.To(reader, j.spec.User)
 	}
 	return fmt.Sprintf("job %d", id)

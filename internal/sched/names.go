@@ -7,16 +7,21 @@ import (
 	"github.com/combsched/comb/internal/mix"
 )
 
-// nameTable finds the slots of the jobs that have not ended by user and name. It keeps hashes
-// and no names: these are read in the jobs, only where hashes agree, and a job that
-// ends is taken out by its hash and slot. Names are chosen by strangers, who could
-// choose such as stand in one long row if they knew how they are hashed: so that
-// depends on a key that is taken anew, from the time and the number of an event,
-// whenever a name comes to an empty table. Nothing but the order of cells depends on it.
+// nameTable finds the slots of the jobs that have not ended by user and name. It keeps hashes and no names: these are read
+// in the jobs, only where hashes agree, and a job that ends is taken out by its hash and slot. Names are chosen by strangers,
+// who could choose such as stand in one long row if they knew how they are hashed: so that depends on a key that is taken
+// anew, from the time and the number of an event, whenever a name comes to an empty table. The order of cells alone does.
 type nameTable struct {
 	hashtable.Table[nameCell]
-	key uint64
+	key  uint64
+	veil func(*Job) bool // of a copy: whose names its texts hide; nil is none's
 }
+
+// Veil hides names of jobs in what a copy of a state says.
+func Veil(s *State, hides func(*Job) bool) { s.names.veil = hides }
+
+// Veiled reports whether it hides that of one.
+func Veiled(s *State, j *Job) bool { return s.names.veil != nil && s.names.veil(j) }
 
 // nameCell is one entry; slot is one more than the job's, 0 is none.
 type nameCell struct {
@@ -86,5 +91,5 @@ func (t *nameTable) put(slot int32, jobs []job, now Time, seq uint64) {
 func (t *nameTable) remove(j *job, slot int32) { t.Drop(nameCell{j.named, slot + 1}) }
 
 func (t *nameTable) cloneIn(was *nameTable) nameTable {
-	return nameTable{t.Table.CloneIn(&was.Table), t.key}
+	return nameTable{t.Table.CloneIn(&was.Table), t.key, t.veil}
 }

@@ -20,8 +20,7 @@ type State struct {
 	nextJob  JobID
 	cfg      *Config
 	cl       *cell.Cluster
-	// base is the cluster as configured; it never changes, and clones share it.
-	base *cell.Cluster
+	base     *cell.Cluster // as configured; it never changes, and clones share it
 	// empty is the cluster with nothing in use and the present health, made when it
 	// is first asked: what can ever fit.
 	empty    *cell.Cluster
@@ -32,8 +31,7 @@ type State struct {
 	spare    []int32          // free slots
 	slots    slotTable
 	names    nameTable
-	Veil     func(*Job) bool // of a copy: whose names its texts hide; nil is none's
-	attempts []attempt       // slots; a free one has no job
+	attempts []attempt // slots; a free one has no job
 	spareAtt []int32
 	byAlloc  []int32        // attempt slot of each cell.AllocID, of its first member
 	shares   []sharing      // how the members of allocations take turns

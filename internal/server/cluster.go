@@ -16,6 +16,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/storage"
 )
 
@@ -40,7 +41,7 @@ func (s *Server) registerCluster(api huma.API) {
 
 func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.StorageList], error) {
 	out := rest.StorageList{Storages: []rest.StorageStatus{}}
-	table, err := s.rights(ctx)
+	table, err := s.warden.Table(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +51,8 @@ func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*bod
 			return
 		}
 		for _, one := range c.Storages {
-			if !seesAll(principalOf(ctx)) && !slices.ContainsFunc(c.Cluster.VCs, func(v cell.VCSpec) bool {
-				return one.For(storage.Within(c.Cluster.VCs, v.Name)) && table.Allow(principalOf(ctx), access.SubmitJob, access.Object{VC: v.Name}).OK
+			if !warden.SeesAll(ctx) && !slices.ContainsFunc(c.Cluster.VCs, func(v cell.VCSpec) bool {
+				return one.For(storage.Within(c.Cluster.VCs, v.Name)) && table.Allow(warden.Of(ctx).Principal, access.SubmitJob, access.Object{VC: v.Name}).OK
 			}) {
 				continue
 			}
@@ -111,7 +112,7 @@ func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 
 func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.CellList], error) {
 	out := rest.CellList{Cells: []sched.CellStatus{}}
-	sees, err := s.sight(ctx)
+	sees, err := s.warden.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 		if sees != nil {
 			hideJobs(st, out.Cells, sees)
 		}
-		out.Names = cellJobs(st, out.Cells, subjectOf(ctx), nil)
+		out.Names = cellJobs(st, out.Cells, warden.Subject(ctx), nil)
 	})
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func appendName(st *sched.State, names []rest.NamedJob, reader sched.Subject, id
 	if n := len(names); n > 0 && names[n-1].ID == id {
 		return names
 	}
-	if spec, ok := st.Spec(id); ok && st.Veil != nil && st.Veil(spec) {
+	if spec, ok := st.Spec(id); ok && sched.Veiled(st, spec) {
 		name := fmt.Sprint("job ", id)
 		names = append(names, rest.NamedJob{ID: id, Name: sched.JobName(name), Ref: name, VC: spec.VC})
 	} else if ok {
@@ -259,7 +260,7 @@ func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], e
 	}
 	out := rest.ImageList{Images: wireImages(list.Images), Fetching: []rest.Fetching{}, Bytes: list.Bytes, Budget: list.Budget, Driver: list.Driver}
 	for _, f := range list.Fetching {
-		if !seesAll(principalOf(ctx)) {
+		if !warden.SeesAll(ctx) {
 			break // of whose jobs they are is not told
 		}
 		out.Fetching = append(out.Fetching, rest.Fetching(f))
@@ -270,11 +271,11 @@ func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], e
 // visible leaves out what the asker may not see: images that were fetched with the credentials of other VCs, and
 // their jobs.
 func (m images) visible(ctx context.Context, list []executor.Image) (out []executor.Image, err error) {
-	p := principalOf(ctx)
-	if seesAll(p) {
+	p := warden.Of(ctx).Principal
+	if warden.SeesAll(ctx) {
 		return list, nil
 	}
-	table, err := m.rights(ctx)
+	table, err := m.warden.Table(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +284,7 @@ func (m images) visible(ctx context.Context, list []executor.Image) (out []execu
 			return !table.Allow(p, access.SeeImages, access.Object{VC: cell.VCName(vc)}).OK
 		})
 		i.Jobs = slices.DeleteFunc(slices.Clone(i.Jobs), func(id sched.JobID) bool {
-			o, found := m.objectOf(ctx, id)
+			o, found := m.warden.Object(ctx, id)
 			return !found || !table.Allow(p, access.SeeJob, o).OK
 		})
 		if i.Public || len(i.VCs) > 0 || len(i.Jobs) > 0 {
@@ -311,7 +312,7 @@ func some[T any](list []T) []T { return append([]T{}, list...) }
 
 // mayKnow refuses an image that the asker may not see as one that is not here.
 func (m images) mayKnow(ctx context.Context, name string) error {
-	if seesAll(principalOf(ctx)) {
+	if warden.SeesAll(ctx) {
 		return nil
 	}
 	all, err := m.store.List(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 func (s *Server) registerConfig(api huma.API) {
@@ -208,7 +209,7 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	if err := s.read(ctx, 0, func(st *sched.State) { copied = st.At(s.opts.Now()) }); err != nil {
 		return nil, nil, err
 	}
-	p, refusal := copied.PlanConfig(c.Command(sched.Meta{Subject: subjectOf(ctx)}))
+	p, refusal := copied.PlanConfig(c.Command(sched.Meta{Subject: warden.Subject(ctx)}))
 	if refusal != nil {
 		return nil, nil, refusalProblem(refusal)
 	}

@@ -66,10 +66,7 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	sees, err := s.sightOfEvents(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sees := s.warden.Reads(ctx)
 	if !in.Follow {
 		return s.eventPage(ctx, seq, 0, sees)
 	}

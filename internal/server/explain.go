@@ -81,7 +81,7 @@ func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []res
 // veiled is think for an asker that may not see all jobs: what f says of the others has numbers, and no names.
 // hide takes these out of an explanation.
 func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.State, hide func(*sched.Explanation))) error {
-	sees, err := s.sight(ctx)
+	sees, err := s.warden.Sight(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 			f(st, func(*sched.Explanation) {})
 			return
 		}
-		st.Veil = func(j *sched.Job) bool { return !sees(j.VC, j.User) }
+		sched.Veil(st, func(j *sched.Job) bool { return !sees(j.VC, j.User) })
 		f(st, func(ex *sched.Explanation) { hideBriefs(st, ex) })
 	})
 }
@@ -99,7 +99,7 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.Stat
 func hideBriefs(st *sched.State, ex *sched.Explanation) {
 	hidden := func(id sched.JobID) bool {
 		spec, ok := st.Spec(id)
-		return ok && st.Veil(spec)
+		return ok && sched.Veiled(st, spec)
 	}
 	hide := func(b *sched.JobBrief) {
 		if hidden(b.Job) {

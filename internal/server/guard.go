@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -13,8 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 // Limits that no request and no client can lift.
@@ -46,7 +50,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, rest.Health{Status: "ok"})
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), askerKey{}, a))
+	r = r.WithContext(warden.With(r.Context(), a))
 	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
 		s.route(w, r) // it reads the body as it comes
 		return
@@ -55,7 +59,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
 		limit = rest.MaxConfigBody
 	}
-	free, p := s.bodies.receive(w, r, subjectOf(r.Context()), limit)
+	free, p := s.bodies.receive(w, r, warden.Subject(r.Context()), limit)
 	if p != nil {
 		refuse(w, r, p)
 		return
@@ -66,7 +70,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit returns the asker, or why the request is refused. A body is not looked at.
-func (s *Server) admit(r *http.Request) (*asker, *rest.Problem) {
+func (s *Server) admit(r *http.Request) (*warden.Asker, *rest.Problem) {
 	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
 		return nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
 	}
@@ -77,14 +81,14 @@ func (s *Server) admit(r *http.Request) (*asker, *rest.Problem) {
 		return nil, nil
 	}
 	if isOpen(r) {
-		return &asker{principal: &identity.Principal{}}, checkRequest(r)
+		return &warden.Asker{Principal: &identity.Principal{}}, checkRequest(r)
 	}
 	credential := credentialOf(r)
-	principal, p := s.principal(r.Context(), credential)
+	principal, p := s.warden.Principal(r.Context(), credential)
 	if p == nil {
 		p = checkRequest(r)
 	}
-	return &asker{credential: credential, principal: principal}, p
+	return &warden.Asker{Credential: credential, Principal: principal}, p
 }
 
 // isOpen reports whether a request needs no token, since it is how one gets it.
@@ -232,20 +236,27 @@ func credentialOf(r *http.Request) string {
 	return ""
 }
 
-// principal returns the principal of a token.
-func (s *Server) principal(ctx context.Context, token string) (*identity.Principal, *rest.Problem) {
-	if token == "" || len(token) > 512 {
-		return nil, unauthorized("a token is needed: send it as Authorization: Bearer TOKEN; comb login makes one, and the server's data directory holds one in admin-token")
+// checkNeed asks for what a route needs before its handler is called. Routes about a job go on: they ask once
+// they know it.
+func (s *Server) checkNeed(c huma.Context, next func(huma.Context)) {
+	n, ok := needs[c.Operation().OperationID]
+	if n.open {
+		next(c)
+		return
 	}
-	p, ok := s.opts.People.Principal(ctx, token)
+	_, w := humago.Unwrap(c)
 	if !ok {
-		return nil, unauthorized("the token is not valid here, or not any more: sign in again with comb login; the server's data directory holds a valid one in admin-token")
+		writeProblem(w, rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "this route has no rights yet"))
+		return
 	}
-	return p, nil
-}
-
-func unauthorized(detail string) *rest.Problem {
-	return rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, detail)
+	warden.Of(c.Context()).Verb = n.verb
+	if !n.job {
+		if err := s.warden.May(c.Context(), n.verb, access.Object{}, nil); err != nil {
+			writeProblem(w, problemOf(s.fail(err)))
+			return
+		}
+	}
+	next(c)
 }
 
 // checkRequest refuses what no honest client sends.

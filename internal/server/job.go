@@ -11,6 +11,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 type jobRead struct {
@@ -85,7 +86,7 @@ func (n *jobName) missing(caller sched.Subject) error {
 // find returns the job that a path names, for what the route does with it. One that the asker may not see is
 // answered as one that is not there, after the same look-ups.
 func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, error) {
-	caller := subjectOf(ctx)
+	caller := warden.Subject(ctx)
 	n, err := nameOf(ref, caller)
 	if err != nil {
 		return rest.Job{}, err
@@ -94,24 +95,24 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	if err != nil {
 		return rest.Job{}, err
 	}
-	a, o := askerOf(ctx), access.Object{VC: j.VC, Owner: string(j.User)}
+	a, o := warden.Of(ctx), access.Object{VC: j.VC, Owner: string(j.User)}
 	hidden := n.missing(caller)
-	if err := s.may(ctx, a.verb, o, hidden); err != nil {
+	if err := s.warden.May(ctx, a.Verb, o, hidden); err != nil {
 		if !j.Phase.Ended() && errors.Is(err, hidden) {
 			_, _, _ = s.finishedJob(ctx, n.number, n.user, n.name) // takes what looking for a job takes
 		}
 		return rest.Job{}, err
 	}
-	a.object = o
+	a.Object = o
 	return j, nil
 }
 
 // lookUp returns a job by number, or the newest of a user's name: the live one, else the last that ended.
 func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job, error) {
-	caller := subjectOf(ctx)
+	caller := warden.Subject(ctx)
 	var out rest.Job
 	found := false
-	sees, err := s.sight(ctx)
+	sees, err := s.warden.Sight(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -200,7 +201,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 			ex.Estimate = &est
 		}
 		hide(&ex)
-		out.Explanation, out.Names = ex, namesIn(st, subjectOf(ctx), &ex)
+		out.Explanation, out.Names = ex, namesIn(st, warden.Subject(ctx), &ex)
 	})
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 // Sizes of a page of jobs.
@@ -279,14 +280,14 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	if err != nil {
 		return nil, err
 	}
-	if f.sees, err = s.sight(ctx); err != nil {
+	if f.sees, err = s.warden.Sight(ctx); err != nil {
 		return nil, err
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}
 	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
-		out.Jobs = append(out.Jobs, liveJobs(st, subjectOf(ctx), s.opts.Now(), &f)...)
+		out.Jobs = append(out.Jobs, liveJobs(st, warden.Subject(ctx), s.opts.Now(), &f)...)
 		for _, v := range st.VCs() {
 			known[string(v.Name)] = true
 		}
@@ -304,7 +305,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	for _, j := range finished {
 		// A job that ended since the replica was read is in both: the end counts.
 		out.Jobs = slices.DeleteFunc(out.Jobs, func(o rest.Job) bool { return o.ID == j.ID })
-		out.Jobs = append(out.Jobs, jobOf(subjectOf(ctx), j))
+		out.Jobs = append(out.Jobs, jobOf(warden.Subject(ctx), j))
 	}
 	slices.SortFunc(out.Jobs, func(a, b rest.Job) int { return cmp.Compare(b.ID, a.ID) })
 	if len(out.Jobs) > f.limit {
@@ -353,7 +354,7 @@ func veiledFor(st *sched.State, sees func(cell.VCName, sched.Subject) bool) *sch
 		return st
 	}
 	c := *st
-	c.Veil = func(j *sched.Job) bool { return !sees(j.VC, j.User) }
+	sched.Veil(&c, func(j *sched.Job) bool { return !sees(j.VC, j.User) })
 	return &c
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/visit"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 const (
@@ -343,7 +344,7 @@ func (l *logWriter) followAll(ctx context.Context) error {
 		}
 		if time.Since(checked) > logCheck {
 			checked = time.Now()
-			if p := l.server.still(ctx); p != nil {
+			if p := l.server.warden.Still(ctx); p != nil {
 				return p
 			}
 		}
@@ -445,7 +446,7 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &visitor{visits: e, job: j, task: fmt.Sprintf("%s-%d", in.Role, in.Index), by: subjectOf(ctx)}
+	v := &visitor{visits: e, job: j, task: fmt.Sprintf("%s-%d", in.Role, in.Index), by: warden.Subject(ctx)}
 	t := &j.Tasks[n]
 	if e.s.opts.Entry == nil || !isThere(t.State) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
@@ -504,7 +505,7 @@ func (v *visitor) answer(serve func(*visit.Visit, *duplex.Conn)) *huma.StreamRes
 
 // over says why a visit must end: its token is not valid any more, or the task has ended as far as can be known.
 func (v *visitor) over(ctx context.Context) *rest.Problem {
-	if p := v.s.still(ctx); p != nil {
+	if p := v.s.warden.Still(ctx); p != nil {
 		if p.Status == http.StatusUnauthorized {
 			p.Detail = "the token is not valid any more"
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/receive"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 // maxProblems bounds the mistakes of one answer: after that many, the file is
@@ -34,7 +35,7 @@ const maxProblems = 100
 // name gets one that follows from the idempotency key, if there is one: the same
 // request again must be the same job.
 func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string) (*jobspec.Result, error) {
-	env := jobspec.Env{User: subjectOf(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC), Upload: r.Upload}
+	env := jobspec.Env{User: warden.Subject(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC), Upload: r.Upload}
 	if s.opts.Uploads != nil {
 		env.Uploaded = func(digest string) bool {
 			_, ok := s.opts.Uploads.Has(string(env.User), digest)
@@ -75,7 +76,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if len(problems) > 0 {
 		return nil, documentProblem("the job cannot be accepted", problems)
 	}
-	if err := s.may(ctx, access.SubmitJob, access.Object{VC: result.Job.VC}, nil); err != nil {
+	if err := s.warden.May(ctx, access.SubmitJob, access.Object{VC: result.Job.VC}, nil); err != nil {
 		return nil, err
 	}
 	return result, s.checkTrust(result.Job)
@@ -127,7 +128,7 @@ func registerUploads(s *Server, api huma.API) {
 		if s.opts.Uploads == nil {
 			return nil, none
 		}
-		list, err := in.List(subjectOf(ctx))
+		list, err := in.List(warden.Subject(ctx))
 		if err != nil {
 			return nil, s.fail(err)
 		}
@@ -148,7 +149,7 @@ func registerUploads(s *Server, api huma.API) {
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			r, w := humago.Unwrap(c)
-			got, err := in.Put(w, r, subjectOf(ctx), path.Digest)
+			got, err := in.Put(w, r, warden.Subject(ctx), path.Digest)
 			var p *rest.Problem
 			if err == nil {
 				writeJSON(w, got)

@@ -32,6 +32,7 @@ import (
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/upload/depot"
 )
 
@@ -95,8 +96,7 @@ type Server struct {
 	closed   sync.Once
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	planning chan struct{} // holds a token while a cluster file is read and planned
-	tables   tables
-	refusals refused
+	warden   *warden.Warden
 	configMu sync.Mutex // one change of the configuration at a time: If-Match is checked under it
 }
 
@@ -123,6 +123,9 @@ func build(o Options) (*Server, huma.API) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.warden = &warden.Warden{People: o.People, Log: s.log,
+		Read: func(ctx context.Context, f func(*sched.State)) error { return s.read(ctx, 0, f) },
+		Past: func(ctx context.Context, id sched.JobID) (sched.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
 	for _, h := range o.Hosts {
 		s.hosts = append(s.hosts, strings.ToLower(h))
 	}
@@ -194,7 +197,7 @@ func schemaName(t reflect.Type, hint string) string {
 func (s *Server) Close() {
 	s.closed.Do(func() {
 		close(s.closing)
-		s.writeRefusals()
+		s.warden.Flush()
 	})
 }
 
@@ -274,7 +277,7 @@ type Meta struct {
 }
 
 func (m Meta) of(ctx context.Context) sched.Meta {
-	return sched.Meta{Subject: subjectOf(ctx), Key: m.Key}
+	return sched.Meta{Subject: warden.Subject(ctx), Key: m.Key}
 }
 
 // body wraps an answer for the router.

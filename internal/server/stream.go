@@ -227,7 +227,7 @@ func (e *eventWriter) add(records []sched.Record) error {
 
 // alive shows that the stream lives and that its token still does.
 func (e *eventWriter) alive(ctx context.Context) error {
-	if p := e.server.still(ctx); p != nil {
+	if p := e.server.warden.Still(ctx); p != nil {
 		return p
 	}
 	return e.frame(": alive\n\n")

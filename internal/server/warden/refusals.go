@@ -1,4 +1,4 @@
-package server
+package warden
 
 import (
 	"context"
@@ -17,16 +17,16 @@ const (
 	noteWait      = 10 * time.Second
 )
 
-// refused collects what was refused for want of a right, and writes it to the audit log together.
-type refused struct {
+// refusals collects what was refused for want of a right, and writes it to the audit log together.
+type refusals struct {
 	mu    sync.Mutex
 	lines []people.AuditLine
 	more  int
 	timer *time.Timer
 }
 
-// noteRefusal notes that a right was missing.
-func (s *Server) noteRefusal(p *identity.Principal, verb access.Verb, o access.Object, why string) {
+// note notes that a right was missing.
+func (w *Warden) note(p *identity.Principal, verb access.Verb, o access.Object, why string) {
 	object := "the cluster"
 	if o.VC != "" {
 		object = "VC " + string(o.VC)
@@ -34,7 +34,7 @@ func (s *Server) noteRefusal(p *identity.Principal, verb access.Verb, o access.O
 			object += ", job of " + o.Owner
 		}
 	}
-	r := &s.refusals
+	r := &w.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.lines) >= mostRefusals {
@@ -43,13 +43,13 @@ func (s *Server) noteRefusal(p *identity.Principal, verb access.Verb, o access.O
 	}
 	r.lines = append(r.lines, people.AuditLine{Subject: p.User, Verb: string(verb), Object: object, Outcome: people.Refused, Detail: why})
 	if r.timer == nil {
-		r.timer = time.AfterFunc(refusalsEvery, s.writeRefusals)
+		r.timer = time.AfterFunc(refusalsEvery, w.Flush)
 	}
 }
 
-// writeRefusals writes what has come together. What cannot be written is in the log of the server.
-func (s *Server) writeRefusals() {
-	r := &s.refusals
+// Flush writes the refusals that have come together. What cannot be written is in the log of the server.
+func (w *Warden) Flush() {
+	r := &w.refusals
 	r.mu.Lock()
 	lines, more := r.lines, r.more
 	r.lines, r.more, r.timer = nil, 0, nil
@@ -59,10 +59,10 @@ func (s *Server) writeRefusals() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
 	defer cancel()
-	if err := s.opts.People.Note(ctx, lines...); err != nil {
-		s.log.Error("refusals cannot be written to the audit log", "lines", len(lines), "first", strings.TrimSpace(lines[0].Subject+" "+lines[0].Detail), "err", err)
+	if err := w.People.Note(ctx, lines...); err != nil {
+		w.Log.Error("refusals cannot be written to the audit log", "lines", len(lines), "first", strings.TrimSpace(lines[0].Subject+" "+lines[0].Detail), "err", err)
 	}
 	if more > 0 {
-		s.log.Warn("more was refused than the audit log takes in a second", "refusals", more)
+		w.Log.Warn("more was refused than the audit log takes in a second", "refusals", more)
 	}
 }

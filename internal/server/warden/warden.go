@@ -1,0 +1,202 @@
+// Package warden asks for each request whether its principal may do what it is about to do, by the rights of the
+// present configuration, and again while a stream lasts. Refusals go to the audit log. It must not decide on a right
+// itself (internal/access), and knows no routes.
+package warden
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Warden knows the rights of the present configuration. Its methods may be called from any goroutine.
+type Warden struct {
+	People *people.Directory
+	// Read calls its argument with the present state.
+	Read func(context.Context, func(*sched.State)) error
+	// Past returns a job that has ended.
+	Past func(context.Context, sched.JobID) (sched.JobStatus, bool, error)
+	Log  *slog.Logger
+
+	mu       sync.Mutex
+	of       *sched.Config
+	table    *access.Table
+	refusals refusals
+}
+
+// askerKey carries the asker in a request's context.
+type askerKey struct{}
+
+// Asker makes a request: with a credential, which a stream looks at again and again.
+type Asker struct {
+	Credential string
+	Principal  *identity.Principal
+	Verb       access.Verb
+	Object     access.Object // of a route about a job, once that is known
+}
+
+// With puts an asker into a request's context.
+func With(ctx context.Context, a *Asker) context.Context {
+	return context.WithValue(ctx, askerKey{}, a)
+}
+
+// Of returns the asker of a request; without one it is one that may do nothing.
+func Of(ctx context.Context) *Asker {
+	if a, ok := ctx.Value(askerKey{}).(*Asker); ok {
+		return a
+	}
+	return &Asker{Principal: &identity.Principal{}}
+}
+
+// Subject returns the name under which a request acts.
+func Subject(ctx context.Context) sched.Subject { return sched.Subject(Of(ctx).Principal.User) }
+
+// SeesAll reports whether nothing is hidden from the asker.
+func SeesAll(ctx context.Context) bool {
+	p := Of(ctx).Principal
+	return p.Admin && len(p.Scope.VCs) == 0
+}
+
+// Table returns the rights of the present configuration.
+func (w *Warden) Table(ctx context.Context) (*access.Table, error) {
+	var c *sched.Config
+	if err := w.Read(ctx, func(st *sched.State) { c = st.Config() }); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.table == nil || w.of != c {
+		w.of = c
+		c = cmp.Or(c, &sched.Config{})
+		w.table = access.NewTable(c.Access, c.Cluster.VCs)
+	}
+	return w.table, nil
+}
+
+// May refuses what the asker has no right to: with hidden where it may not even learn that the object is there.
+func (w *Warden) May(ctx context.Context, verb access.Verb, o access.Object, hidden error) error {
+	table, err := w.Table(ctx)
+	if err != nil {
+		return err
+	}
+	p := Of(ctx).Principal
+	a := table.Allow(p, verb, o)
+	if a.OK {
+		return nil
+	}
+	w.note(p, verb, o, a.Why)
+	if !a.Seen && hidden != nil {
+		return hidden
+	}
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
+}
+
+// Sight returns which jobs the asker may see; nil is all.
+func (w *Warden) Sight(ctx context.Context) (func(vc cell.VCName, user sched.Subject) bool, error) {
+	if SeesAll(ctx) {
+		return nil, nil
+	}
+	table, err := w.Table(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := Of(ctx).Principal
+	return func(vc cell.VCName, user sched.Subject) bool {
+		return table.Allow(p, access.SeeJob, access.Object{VC: vc, Owner: string(user)}).OK
+	}, nil
+}
+
+// mostSeen bounds what a reader of events remembers of jobs.
+const mostSeen = 10_000
+
+// Reads returns the jobs about which the asker may do what its route does, such as read their events; what is about
+// no job is for askers from which nothing is hidden. The answer is for one goroutine, and follows the rights.
+func (w *Warden) Reads(ctx context.Context) func(sched.JobID) bool {
+	if SeesAll(ctx) {
+		return func(sched.JobID) bool { return true }
+	}
+	a := Of(ctx)
+	var under *access.Table // what is remembered holds for these
+	var of *identity.Principal
+	seen := map[sched.JobID]bool{}
+	return func(id sched.JobID) bool {
+		if id == 0 {
+			return false
+		}
+		table, err := w.Table(ctx)
+		if err != nil {
+			return false
+		}
+		if under != table || of != a.Principal || len(seen) >= mostSeen {
+			under, of = table, a.Principal
+			clear(seen)
+		}
+		sees, known := seen[id]
+		if !known {
+			o, found := w.Object(ctx, id)
+			sees = found && table.Allow(a.Principal, a.Verb, o).OK
+			seen[id] = sees
+		}
+		return sees
+	}
+}
+
+// Object returns where a job is and whose it is.
+func (w *Warden) Object(ctx context.Context, id sched.JobID) (o access.Object, found bool) {
+	err := w.Read(ctx, func(st *sched.State) {
+		var spec *sched.Job
+		if spec, found = st.Spec(id); found {
+			o = access.Object{VC: spec.VC, Owner: string(spec.User)}
+		}
+	})
+	if err != nil || found {
+		return o, found && err == nil
+	}
+	j, found, err := w.Past(ctx, id)
+	return access.Object{VC: j.VC, Owner: string(j.User)}, found && err == nil
+}
+
+// Principal returns the principal of a token.
+func (w *Warden) Principal(ctx context.Context, token string) (*identity.Principal, *rest.Problem) {
+	if token == "" || len(token) > 512 {
+		return nil, unauthorized("a token is needed: send it as Authorization: Bearer TOKEN; comb login makes one, and the server's data directory holds one in admin-token")
+	}
+	p, ok := w.People.Principal(ctx, token)
+	if !ok {
+		return nil, unauthorized("the token is not valid here, or not any more: sign in again with comb login; the server's data directory holds a valid one in admin-token")
+	}
+	return p, nil
+}
+
+func unauthorized(detail string) *rest.Problem {
+	return rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, detail)
+}
+
+// Still says why a stream must end: its credential is not valid any more, or its right is gone.
+func (w *Warden) Still(ctx context.Context) *rest.Problem {
+	a := Of(ctx)
+	p, problem := w.Principal(ctx, a.Credential)
+	if problem != nil {
+		return problem
+	}
+	if a.Principal = p; a.Object == (access.Object{}) {
+		return nil
+	}
+	table, err := w.Table(ctx)
+	if err != nil {
+		return nil // the state cannot be read now: nothing says that the right is gone
+	}
+	if answer := table.Allow(p, a.Verb, a.Object); !answer.OK {
+		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, answer.Why)
+	}
+	return nil
+}
