@@ -11,8 +11,7 @@ import (
 // replayed but not decided again by `journal verify`.
 const Version = "26"
 
-// State is everything the core knows: a fold over events. It is not safe for
-// concurrent use.
+// State is everything the core knows: a fold over events. It is not safe for concurrent use.
 type State struct {
 	policies Policies
 	seq      uint64
@@ -82,9 +81,8 @@ type State struct {
 	mem      memory
 }
 
-// job is one job that has not ended: two lines of a processor's cache. Thousands of
-// them are far away in memory, so what few jobs have stands apart, here and in gangs
-// and attempts.
+// job is one job that has not ended: two lines of a processor's cache. Thousands of them are far away in memory, so
+// what few jobs have stands apart, here and in gangs and attempts.
 type job struct {
 	id          JobID
 	spec        *Job
@@ -107,8 +105,7 @@ type job struct {
 	odd         *oddJob // nil for most
 }
 
-// oddJob is what few jobs have. It never changes, since clones share it: who changes
-// something takes another.
+// oddJob is what few jobs have. It never changes, since clones share it: who changes something takes another.
 type oddJob struct {
 	after      Time // no gang is placed before
 	stopReason string
@@ -259,8 +256,7 @@ type taskRun struct {
 	progress *TaskProgress
 }
 
-// begun is what is known of a task since it runs: apart from taskRun, as it is
-// only looked at from outside.
+// begun is what is known of a task since it runs: apart from taskRun, as it is only looked at from outside.
 type begun struct {
 	host  string
 	pid   int32
