@@ -175,7 +175,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *identity.Prin
 	if len(at) > len(Root) {
 		at = strings.TrimSuffix(at, "/") // OpenPAI's clients send some paths with one more
 	}
-	if p == nil && !isOpen(r.Method, at) {
+	if p == nil && !Open(r) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="comb"`)
 		refuse(w, http.StatusUnauthorized, "UnauthorizedUserError", "Sign in first: this needs a valid token.")
 		return
@@ -195,12 +195,15 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *identity.Prin
 	h.mux.ServeHTTP(w, r)
 }
 
-// isOpen reports whether a request needs no token.
-func isOpen(method, at string) bool {
-	at = strings.TrimPrefix(at, Prefix)
-	return method == http.MethodGet && (at == "/info" || strings.HasPrefix(at, ticketPath)) ||
-		method == http.MethodPost && at == "/authn/basic/login"
+// Open reports whether a request needs no token.
+func Open(r *http.Request) bool {
+	at, found := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/"), Prefix)
+	return found && (r.Method == http.MethodGet && (at == "/info" || strings.HasPrefix(at, ticketPath)) ||
+		r.Method == http.MethodPost && at == "/authn/basic/login")
 }
+
+// Refuse answers a request with a problem that was found before it came here.
+func Refuse(w http.ResponseWriter, p *rest.Problem) { fail(w, p, codes{}) }
 
 func noRoute(w http.ResponseWriter) {
 	refuse(w, http.StatusNotFound, "NoApiError", "There is no such API here; docs/from-openpai.md lists what there is.")
