@@ -54,9 +54,9 @@ type jobStatus struct {
 
 // hived is what a task says of its gang's cells.
 type hived struct {
-	AffinityGroupName    string  `json:"affinityGroupName"`
-	LazyPreempted        bool    `json:"lazyPreempted"`
-	LazyPreemptionStatus *string `json:"lazyPreemptionStatus"`
+	AffinityGroupName    string    `json:"affinityGroupName"`
+	LazyPreempted        *struct{} `json:"lazyPreempted"` // an object, by OpenPAI's description, or null
+	LazyPreemptionStatus *struct{} `json:"lazyPreemptionStatus"`
 }
 
 // container is where a task runs, or ran.
@@ -183,7 +183,10 @@ func taskOf(j *Job, i int) *task {
 	if a := attemptOf(j, t); a != nil {
 		cause = a.Cause
 		out.LaunchedTime, out.AttemptCreated, out.AttemptLaunched, out.AttemptCompleted = millis(a.Started), millis(a.Placed), millis(a.Started), millis(a.Ended)
-		c.Hived = &hived{AffinityGroupName: fmt.Sprintf("%s~%s/%d", j.User, j.Name, t.Gang), LazyPreempted: a.Lazy}
+		c.Hived = &hived{AffinityGroupName: fmt.Sprintf("%s~%s/%d", j.User, j.Name, t.Gang)}
+		if a.Lazy {
+			c.Hived.LazyPreempted = &struct{}{}
+		}
 	}
 	c.ExitCode = taskExit(t, cause)
 	if t.Exit != nil {
