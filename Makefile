@@ -16,7 +16,7 @@ BENCH_JOBS       ?= 100000
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo walk test test-python test-container check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo walk test test-python test-container test-pai check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -51,6 +51,16 @@ test-container: ## runs the tests of containers: needs root, and Debian's docker
 	$(GO) vet -tags container ./internal/lab/containers ./internal/executor/local
 	$(GO) test -count=1 -timeout 15m -tags container -p 1 -run Container ./internal/executor/local
 	$(GO) test -count=1 -timeout 15m -tags container ./internal/lab/containers
+
+# OpenPAI's own client, as its committed lock file names it.
+PAI_CLIENT = $(CURDIR)/bin/pai-client
+
+test-pai: ## makes every call of OpenPAI's own client against a real server (needs nodejs and npm; under 5 minutes)
+	@mkdir -p $(PAI_CLIENT)
+	cp internal/pai/testdata/client/package.json internal/pai/testdata/client/package-lock.json $(PAI_CLIENT)
+	npm ci --prefix $(PAI_CLIENT) --ignore-scripts --no-audit --no-fund
+	$(GO) vet -tags pai ./internal/pai
+	$(GO) test -count=1 -timeout 15m -tags pai -run Client ./internal/pai -args -client $(PAI_CLIENT)
 
 check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) vet ./...
