@@ -170,7 +170,7 @@ func taskOf(j *Job, i int) *task {
 		CreatedTime: millis(j.Submitted), AttemptID: max(t.Attempt-1, 0)}
 	out.TaskState, out.AttemptState = taskState(t.State)
 	c := &out.container
-	c.ID, c.Ports, c.GPUs = fmt.Sprintf("%d-%d-%d", j.ID, i, t.Attempt), portsOf(j, t), devicesOf(t)
+	c.ID, c.Ports, c.GPUs = containerID(&j.Job, i), portsOf(j, t), devicesOf(t)
 	c.Log = logPath(j, t.Role, t.Index, out.AttemptID)
 	if t.Host != "" {
 		c.IP = &t.Host
@@ -183,7 +183,7 @@ func taskOf(j *Job, i int) *task {
 	if a := attemptOf(j, t); a != nil {
 		cause = a.Cause
 		out.LaunchedTime, out.AttemptCreated, out.AttemptLaunched, out.AttemptCompleted = millis(a.Started), millis(a.Placed), millis(a.Started), millis(a.Ended)
-		c.Hived = &hived{AffinityGroupName: fmt.Sprintf("%s~%s/%d", j.User, j.Name, t.Gang)}
+		c.Hived = &hived{AffinityGroupName: groupName(&j.Job, t.Gang)}
 		if a.Lazy {
 			c.Hived.LazyPreempted = &struct{}{}
 		}

@@ -38,6 +38,7 @@ type App interface {
 	// Log answers a request with what a task printed.
 	Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *LogRef) error
 	VCs(context.Context, *identity.Principal) ([]sched.VCStatus, error)
+	Cells(context.Context, *identity.Principal) ([]sched.CellStatus, error)
 	Nodes(context.Context, *identity.Principal) ([]sched.NodeStatus, error)
 	Storages(context.Context, *identity.Principal) ([]rest.StorageStatus, error)
 }
@@ -136,6 +137,21 @@ func (h *Handler) routes() {
 		method, rest, _ := strings.Cut(pattern, " ")
 		h.mux.HandleFunc(method+" "+Prefix+rest, f)
 	}
+	for rest, f := range map[string]http.HandlerFunc{
+		"/affinitygroups":                     h.affinityGroups,
+		"/affinitygroups/{name...}":           h.affinityGroups,
+		"/clusterstatus":                      h.clusterStatus,
+		"/clusterstatus/physicalcluster":      h.physicalCluster,
+		"/clusterstatus/virtualclusters":      h.virtualClusters,
+		"/clusterstatus/virtualclusters/{vc}": h.virtualClusters,
+	} {
+		h.mux.HandleFunc("GET "+Inspect+rest, f)
+	}
+}
+
+// Speaks reports whether a path is of OpenPAI's or of HiveD's.
+func Speaks(path string) bool {
+	return strings.HasPrefix(path+"/", Root+"/") || strings.HasPrefix(path+"/", Inspect+"/")
 }
 
 const ofTask = "/taskRoles/{role}/taskIndex/{index}"

@@ -114,7 +114,19 @@ func (m *memory) Log(w http.ResponseWriter, _ *http.Request, p *identity.Princip
 func (m *memory) VCs(context.Context, *identity.Principal) ([]sched.VCStatus, error) {
 	carry := amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}
 	return []sched.VCStatus{{Name: "nlp", Guaranteed: 2, SKUs: []sched.VCUse{{Carry: carry, Guaranteed: 2}}},
-		{Name: "vision", Guaranteed: 2, Used: 1, SKUs: []sched.VCUse{{Carry: carry, Guaranteed: 2, Used: 1, Bad: 1}}}}, nil
+		{Name: "vision", Guaranteed: 2, Used: 1, SKUs: []sched.VCUse{{Carry: carry, Guaranteed: 2, Used: 1, Bad: 1}},
+			Cells: []sched.QuotaUse{{Type: "GPU", Total: 2, Bound: 1}}}}, nil
+}
+
+func (m *memory) Cells(context.Context, *identity.Principal) ([]sched.CellStatus, error) {
+	leaf := func(at string, vc cell.VCName, state string) sched.CellStatus {
+		virtual := ""
+		if vc != "" {
+			virtual = string(vc) + "/0"
+		}
+		return sched.CellStatus{Type: "GPU", Address: "node1/" + at, Level: 1, Node: "node1", State: state, Healthy: at != "1", Priority: 10, VC: vc, Virtual: virtual}
+	}
+	return []sched.CellStatus{{Type: "NODE", Address: "node1", Level: 2, Node: "node1", State: "Used", Healthy: true, Children: []sched.CellStatus{leaf("0", "vision", "Used"), leaf("1", "", "Free")}}}, nil
 }
 
 func (m *memory) Nodes(context.Context, *identity.Principal) ([]sched.NodeStatus, error) {
@@ -173,7 +185,10 @@ func newWorld(t *testing.T) *world {
 // ask sends a request with a user's token, and wants a status.
 func (w *world) ask(user, method, path, body string, status int) string {
 	w.Helper()
-	r := httptest.NewRequest(method, "http://comb"+Prefix+path, strings.NewReader(body))
+	if !strings.HasPrefix(path, Inspect) {
+		path = Prefix + path
+	}
+	r := httptest.NewRequest(method, "http://comb"+path, strings.NewReader(body))
 	kind := "application/json"
 	if strings.HasPrefix(body, "expiration=") {
 		kind = "application/x-www-form-urlencoded"
@@ -453,4 +468,38 @@ func TestCluster(t *testing.T) {
 		t.Error(text)
 	}
 	w.refused("carol", "GET /kubernetes/pods", "", 501, "NotImplementedError")
+}
+
+func TestInspect(t *testing.T) {
+	w := newWorld(t)
+	w.ask("alice", "POST", "/jobs", "vc: vision", 202)
+	var all clusterStatus
+	w.to(&all, w.ask("alice", "GET", Inspect+"/clusterstatus", "", 200))
+	node := all.PhysicalCluster[0]
+	if !node.IsNodeLevel || node.Children[0].IsNodeLevel || node.Children[0].VirtualCell.CellAddress != "vision/0" || node.Children[1].Health != "Bad" {
+		t.Errorf("%+v", node)
+	}
+	mine := all.VirtualClusters["vision"]
+	if len(mine) != 2 || mine[0].PhysicalCell.CellAddress != "node1/0" || mine[1].CellState != "Free" || len(all.VirtualClusters["nlp"]) != 0 {
+		t.Errorf("%+v", all.VirtualClusters)
+	}
+	var cells []cellStatus
+	w.to(&cells, w.ask("alice", "GET", Inspect+"/clusterstatus/physicalcluster", "", 200))
+	w.to(&cells, w.ask("alice", "GET", Inspect+"/clusterstatus/virtualclusters/vision", "", 200))
+	if len(cells) != 2 {
+		t.Errorf("%+v", cells)
+	}
+	w.refused("alice", "GET "+Inspect+"/clusterstatus/virtualclusters/none", "", 404, "NoVirtualClusterError")
+	w.refused("", "GET "+Inspect+"/clusterstatus", "", 401, "UnauthorizedUserError")
+	var groups struct{ Items []affinityGroup }
+	w.to(&groups, w.ask("alice", "GET", Inspect+"/affinitygroups/", "", 200))
+	if len(groups.Items) != 1 || groups.Items[0].Metadata.Name != "alice~train/0" || !slices.Equal(groups.Items[0].Status.PhysicalPlacement["node1"], []int32{0, 1}) {
+		t.Errorf("%+v", groups)
+	}
+	w.ask("alice", "GET", Inspect+"/affinitygroups/alice~train/0", "", 200)
+	w.refused("bob", "GET "+Inspect+"/affinitygroups/alice~train/0", "", 404, "NoAffinityGroupError")
+	w.to(&groups, w.ask("bob", "GET", Inspect+"/affinitygroups/", "", 200))
+	if len(groups.Items) != 0 {
+		t.Errorf("bob sees %+v", groups)
+	}
 }
