@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
@@ -20,8 +21,39 @@ const (
 	defaultJobs = 5000
 	maxJobs     = 50_000
 	mostSeen    = 200_000 // jobs that one list looks at, the newest
-	mostLists   = 2       // that are made at a time: each holds what it may answer with
+	longList    = 1000    // jobs; a longer one keeps its turn until it is sent
+	mostLists   = 8       // that have a turn at a time: each holds what it may answer with
+	userLists   = 2       // and of one user
 )
+
+// turns bounds what lists hold in memory; the zero value is ready.
+type turns struct {
+	mu  sync.Mutex
+	of  map[string]int
+	all int
+}
+
+// take takes a turn of a user's; false says that there is none. The function gives it back, once.
+func (t *turns) take(user string) (func(), bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all >= mostLists || t.of[user] >= userLists {
+		return nil, false
+	}
+	if t.of == nil {
+		t.of = map[string]int{}
+	}
+	t.of[user]++
+	t.all++
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.all--
+		if t.of[user]--; t.of[user] == 0 {
+			delete(t.of, user)
+		}
+	}), true
+}
 
 // listQuery is what a list asks for.
 type listQuery struct {
@@ -141,12 +173,13 @@ func (h *Handler) listJobs(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "InvalidParametersError", err.Error())
 		return
 	}
-	select {
-	case h.lists <- struct{}{}:
-		defer func() { <-h.lists }()
-	case <-r.Context().Done():
+	free, ok := h.lists.take(principalOf(r).User)
+	if !ok {
+		setRetry(w, 1)
+		refuse(w, http.StatusTooManyRequests, "UnknownError", fmt.Sprintf("%d lists of jobs are on their way, or %d of yours: try again, or ask for fewer jobs", mostLists, userLists))
 		return
 	}
+	defer free()
 	all := []*summary{}
 	total, seen := 0, 0
 	end := q.offset + q.limit
@@ -170,6 +203,9 @@ func (h *Handler) listJobs(w http.ResponseWriter, r *http.Request) {
 		slices.SortStableFunc(all, q.order)
 		all = all[min(q.offset, len(all)):]
 		all = all[:min(q.limit, len(all))]
+	}
+	if len(all) <= longList {
+		free()
 	}
 	if q.count {
 		answer(w, http.StatusOK, map[string]any{"totalCount": total, "data": all})

@@ -72,12 +72,12 @@ type Handler struct {
 	version string
 	mux     *http.ServeMux
 	tickets tickets
-	lists   chan struct{} // holds a token for each list that is being made
+	lists   turns
 }
 
 // New makes a handler. version is the program's.
 func New(app App, dir *people.Directory, version string) *Handler {
-	h := &Handler{app: app, people: dir, version: version, mux: http.NewServeMux(), lists: make(chan struct{}, mostLists)}
+	h := &Handler{app: app, people: dir, version: version, mux: http.NewServeMux()}
 	h.routes()
 	return h
 }

@@ -373,6 +373,15 @@ func TestLists(t *testing.T) {
 	if both.TotalCount != 6 || len(both.Data) != 2 || both.Data[0].Name != "job2" {
 		t.Errorf("%+v", both)
 	}
+	for range userLists {
+		free, ok := w.h.lists.take("alice")
+		if !ok {
+			t.Fatal("no turn is left")
+		}
+		defer free()
+	}
+	w.refused("alice", "GET /jobs", "", 429, "UnknownError")
+	w.ask("bob", "GET", "/jobs", "", 200)
 	for _, query := range []string{"limit=50001", "limit=-1", "offset=x", "order=colour", "order=state,UP", "state=DREAMING"} {
 		w.refused("alice", "GET /jobs?"+query, "", 400, "InvalidParametersError")
 	}
