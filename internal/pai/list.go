@@ -2,6 +2,7 @@ package pai
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
@@ -24,6 +26,7 @@ const (
 	longList    = 1000    // jobs; a longer one keeps its turn until it is sent
 	mostLists   = 8       // that have a turn at a time: each holds what it may answer with
 	userLists   = 2       // and of one user
+	listWait    = 2 * time.Second
 )
 
 // turns bounds what lists hold in memory; the zero value is ready.
@@ -167,13 +170,23 @@ func (q *listQuery) wants(s *summary) bool {
 		strings.Contains(strings.ToLower(s.Username), q.keyword) || strings.Contains(strings.ToLower(s.VirtualCluster), q.keyword)
 }
 
+// wait takes a turn, or says after listWait that there is none.
+func (t *turns) wait(ctx context.Context, user string) (func(), bool) {
+	for end := time.Now().Add(listWait); ; time.Sleep(20 * time.Millisecond) {
+		free, ok := t.take(user)
+		if ok || ctx.Err() != nil || time.Now().After(end) {
+			return free, ok
+		}
+	}
+}
+
 func (h *Handler) listJobs(w http.ResponseWriter, r *http.Request) {
 	q, err := parseList(r.URL.Query())
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "InvalidParametersError", err.Error())
 		return
 	}
-	free, ok := h.lists.take(principalOf(r).User)
+	free, ok := h.lists.wait(r.Context(), principalOf(r).User)
 	if !ok {
 		setRetry(w, 1)
 		refuse(w, http.StatusTooManyRequests, "UnknownError", fmt.Sprintf("%d lists of jobs are on their way, or %d of yours: try again, or ask for fewer jobs", mostLists, userLists))
