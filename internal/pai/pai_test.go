@@ -40,6 +40,13 @@ func (m *memory) may(p *identity.Principal, verb access.Verb, j *Job) bool {
 	return m.table.Allow(p, verb, access.Object{VC: j.VC, Owner: string(j.User)}).OK
 }
 
+func (m *memory) May(_ context.Context, p *identity.Principal, verb access.Verb) error {
+	if a := m.table.Allow(p, verb, access.Object{}); !a.OK {
+		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
+	}
+	return nil
+}
+
 func (m *memory) Submit(_ context.Context, p *identity.Principal, file []byte) (sched.JobName, error) {
 	vc, ok := strings.CutPrefix(string(file), "vc: ")
 	if !ok {
