@@ -400,6 +400,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log,
 	})
 	h := handler.HTTP()
+	h.Handler = server.OpenPAI(handler)
 	e := endpoint{URL: "http://" + reachable(l.Addr()), TokenFile: v.token, PID: os.Getpid()}
 	failed := make(chan error, 2)
 	dir := filepath.Dir(v.token)

@@ -206,6 +206,7 @@ func (o setup) open(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	h := handler.HTTP()
+	h.Handler = server.OpenPAI(handler)
 	go h.Serve(l)
 	w := &world{t: t, url: "http://" + l.Addr().String(), token: token, live: live, replica: e.Replica(), store: s, people: directory, logs: machine, dir: o.dir}
 	if w.client, err = rest.NewClient(w.url, token); err != nil {

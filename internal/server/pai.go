@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/pai"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
+)
+
+const (
+	maxLogin = 16 << 10 // bytes of the body of a request without a token
+	tailed   = "1000"   // lines of a log in OpenPAI's tail mode
+)
+
+// openPAI is a server that speaks OpenPAI's dialect, too.
+type openPAI struct {
+	*Server
+	pai *pai.Handler
+}
+
+// OpenPAI returns a server that answers OpenPAI's clients under /rest-server, and all others as before.
+func OpenPAI(s *Server) http.Handler {
+	return &openPAI{s, pai.New(paiApp{s}, s.opts.People, s.opts.Version)}
+}
+
+// ServeHTTP guards OpenPAI's routes as Server.ServeHTTP does its own; a cookie counts for nothing here.
+func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !pai.Speaks(r.URL.Path) {
+		o.Server.ServeHTTP(w, r)
+		return
+	}
+	defer o.recover(w, r)
+	connOf(r.Context()).answer()
+	setSecurityHeaders(w.Header())
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close") // unless the body is read
+	}
+	free, who, p := o.receive(w, r)
+	if p != nil {
+		hurry(w, r)
+		pai.Refuse(w, p)
+		return
+	}
+	defer free()
+	o.pai.Serve(w, r, who)
+}
+
+// receive lets a request in and reads its body, which the function that is returned gives back.
+func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), who *identity.Principal, p *rest.Problem) {
+	if r.ProtoMajor != 1 {
+		return nil, nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
+	}
+	if p = o.checkHost(r); p == nil {
+		p = checkOrigin(r)
+	}
+	if p != nil {
+		return nil, nil, p
+	}
+	who = o.pai.Principal(r)
+	caller, limit := sched.Subject(""), int64(rest.MaxBody)
+	switch {
+	case who != nil:
+		caller = sched.Subject(who.User)
+	case pai.Open(r):
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		caller, limit = sched.Subject("address "+host), maxLogin // no user has a space in its name
+	default: // it is refused whatever its body is
+		hurry(w, r)
+		return func() {}, nil, nil
+	}
+	if free, p = o.bodies.receive(w, r, caller, limit); p == nil {
+		w.Header().Del("Connection")
+	}
+	return free, who, p
+}
+
+// paiApp does for OpenPAI's clients what the server does for its own.
+type paiApp struct{ s *Server }
+
+// as is a request of a principal for something to do with a job.
+func as(ctx context.Context, p *identity.Principal, verb access.Verb) context.Context {
+	return warden.With(ctx, &warden.Asker{Principal: p, Verb: verb})
+}
+
+// cluster is a request of a principal for something about the cluster, if it may.
+func (a paiApp) cluster(ctx context.Context, p *identity.Principal, verb access.Verb) (context.Context, error) {
+	ctx = as(ctx, p, verb)
+	return ctx, a.s.warden.May(ctx, verb, access.Object{}, nil)
+}
+
+// Rights implements pai.App.
+func (a paiApp) Rights(ctx context.Context) (*access.Table, []cell.VCName, error) {
+	table, err := a.s.warden.Table(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	vcs := []cell.VCName{}
+	err = a.s.read(ctx, 0, func(st *sched.State) {
+		for _, v := range st.VCs() {
+			vcs = append(vcs, v.Name)
+		}
+	})
+	return table, vcs, err
+}
+
+// May implements pai.App.
+func (a paiApp) May(ctx context.Context, p *identity.Principal, verb access.Verb) error {
+	_, err := a.cluster(ctx, p, verb)
+	return err
+}
+
+// Submit implements pai.App.
+func (a paiApp) Submit(ctx context.Context, p *identity.Principal, file []byte) (sched.JobName, error) {
+	out, err := a.s.submit(as(ctx, p, access.SubmitJob), &submitInput{ContentType: "text/yaml", RawBody: file})
+	if err != nil {
+		return "", err
+	}
+	return out.Body.Name, nil
+}
+
+// Jobs implements pai.App.
+func (a paiApp) Jobs(ctx context.Context, p *identity.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error {
+	ctx = as(ctx, p, access.SeeJob)
+	in := &listInput{Name: q.Name, Limit: maxPage}
+	for _, phase := range q.States {
+		in.State = append(in.State, string(phase))
+	}
+	for _, vc := range q.VCs {
+		in.VC = append(in.VC, string(vc))
+	}
+	for _, user := range q.Users {
+		in.User = append(in.User, string(user))
+	}
+	for {
+		page, err := a.s.listJobs(ctx, in)
+		if err != nil {
+			return err
+		}
+		for i := range page.Body.Jobs {
+			if !each(&page.Body.Jobs[i]) {
+				return nil
+			}
+		}
+		if in.Cursor = page.Body.Next; in.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// Job implements pai.App.
+func (a paiApp) Job(ctx context.Context, p *identity.Principal, of pai.Ref) (*pai.Job, error) {
+	j, err := a.s.find(as(ctx, p, access.SeeJob), of.String(), 0)
+	if err != nil {
+		return nil, err
+	}
+	spec, _, err := a.s.store.Spec(ctx, j.ID)
+	if err != nil {
+		return nil, a.s.fail(err)
+	}
+	return &pai.Job{Job: j, Spec: spec}, nil
+}
+
+// JobConfig implements pai.App.
+func (a paiApp) JobConfig(ctx context.Context, p *identity.Principal, of pai.Ref) ([]byte, error) {
+	out, err := a.s.jobConfig(as(ctx, p, access.ReadJob), &jobRead{Ref: of.String()})
+	if err != nil {
+		return nil, err
+	}
+	return out.Body, nil
+}
+
+// Stop implements pai.App.
+func (a paiApp) Stop(ctx context.Context, p *identity.Principal, of pai.Ref) error {
+	_, err := a.s.stop(as(ctx, p, access.ChangeJob), &stopInput{Ref: of.String()})
+	return err
+}
+
+// Events implements pai.App: a job's first page of them.
+func (a paiApp) Events(ctx context.Context, p *identity.Principal, of pai.Ref) ([]rest.Event, error) {
+	ctx = as(ctx, p, access.ReadJob)
+	j, err := a.s.find(ctx, of.String(), 0)
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.s.pageOf(ctx, 0, j.ID, nil)
+	return page.Events, a.s.fail(err)
+}
+
+// Log implements pai.App.
+func (a paiApp) Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *pai.LogRef) error {
+	ctx := as(r.Context(), p, access.ReadJob)
+	in := &logInput{Ref: of.Ref.String(), Role: of.Role, Index: int64(of.Index), Attempt: int64(of.Attempt), Stream: of.Stream}
+	if of.Tail {
+		in.Tail = tailed
+	}
+	out, err := a.s.taskLog(ctx, in)
+	if err != nil {
+		return err
+	}
+	out.Body(humago.NewContext(&huma.Operation{}, r.WithContext(ctx), w))
+	return nil
+}
+
+// VCs implements pai.App.
+func (a paiApp) VCs(ctx context.Context, p *identity.Principal) ([]sched.VCStatus, error) {
+	ctx, err := a.cluster(ctx, p, access.SeeCluster)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.s.listVCs(ctx, &struct{ AfterSeq }{})
+	if err != nil {
+		return nil, err
+	}
+	return out.Body.VCs, nil
+}
+
+// Cells implements pai.App.
+func (a paiApp) Cells(ctx context.Context, p *identity.Principal) ([]sched.CellStatus, error) {
+	ctx, err := a.cluster(ctx, p, access.SeeCluster)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.s.listCells(ctx, &struct{ AfterSeq }{})
+	if err != nil {
+		return nil, err
+	}
+	return out.Body.Cells, nil
+}
+
+// Nodes implements pai.App.
+func (a paiApp) Nodes(ctx context.Context, p *identity.Principal) ([]sched.NodeStatus, error) {
+	ctx, err := a.cluster(ctx, p, access.SeeCluster)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.s.listNodes(ctx, &struct{ AfterSeq }{})
+	if err != nil {
+		return nil, err
+	}
+	return out.Body.Nodes, nil
+}
+
+// Storages implements pai.App.
+func (a paiApp) Storages(ctx context.Context, p *identity.Principal) ([]rest.StorageStatus, error) {
+	ctx, err := a.cluster(ctx, p, access.SeeCluster)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.s.listStorages(ctx, &struct{ AfterSeq }{})
+	if err != nil {
+		return nil, err
+	}
+	return out.Body.Storages, nil
+}
