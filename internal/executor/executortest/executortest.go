@@ -78,6 +78,7 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 	tests = append(tests, where(t, able.Rotates, "it cannot suspend", rotations())...)
 	tests = append(tests, where(t, able.Ready != nil, "its tasks have no processes", trees())...)
 	tests = append(tests, where(t, able.Log != nil, "its tasks print nothing", words())...)
+	tests = append(tests, where(t, able.Log != nil, "its tasks are told nothing", members())...)
 	tests = append(tests, where(t, able.Token != "", "it keeps no secrets", secrets())...)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(&suite{T: t, h: fresh(t)}) })
