@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -75,22 +76,40 @@ func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]Audi
 
 // checkAudit follows the chain of the audit log.
 func checkAudit(ctx context.Context, c querier, problem func(string)) error {
+	_, _, err := followAudit(ctx, c, problem)
+	return err
+}
+
+// followAudit reads the audit log up to the first line that does not follow from what is before it. It returns how
+// many do, and the link of the last of them.
+func followAudit(ctx context.Context, c querier, problem func(string)) (lines int64, link digest, err error) {
 	rows, err := c.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq")
 	if err != nil {
-		return err
+		return 0, link, err
 	}
 	defer rows.Close()
-	var link digest
-	for next := int64(1); rows.Next(); next++ {
+	for rows.Next() {
 		var l AuditLine
 		var kept digest
 		if err := rows.Scan(&l.Seq, &l.Time, &l.Subject, &l.Verb, &l.Object, &l.Outcome, &l.Detail, &kept); err != nil {
-			return err
+			return lines, link, err
 		}
-		if link = l.link(link); l.Seq != next || link != kept {
+		next := l.link(link)
+		if l.Seq != lines+1 || next != kept {
 			problem(fmt.Sprintf("the audit log does not follow from what is before line %d: a line was changed, removed or put in", l.Seq))
-			return nil
+			return lines, link, nil
 		}
+		lines, link = l.Seq, next
 	}
-	return rows.Err()
+	return lines, link, rows.Err()
+}
+
+// VerifyAudit follows the chain of the audit log as it is now. It returns how many lines follow from one another, the
+// digest of the last of them with all before, and what is wrong with the next one; "" is nothing.
+func (s *reader) VerifyAudit(ctx context.Context) (lines int64, head, problem string, err error) {
+	lines, link, err := followAudit(ctx, s.read, func(text string) { problem = text })
+	if lines > 0 {
+		head = hex.EncodeToString(link[:])
+	}
+	return lines, head, problem, s.explain("cannot read the audit log", err)
 }

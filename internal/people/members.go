@@ -1,0 +1,55 @@
+package people
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/combsched/comb/internal/identity"
+)
+
+// SetMembers puts users into a group and takes others out of it, all or none.
+func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remove []string) error {
+	d.write.Lock()
+	defer d.write.Unlock()
+	if _, err := d.Group(group); err != nil {
+		return err
+	}
+	var wrong []string
+	var changes []change
+	seen := map[string]bool{}
+	for i, name := range slices.Concat(add, remove) {
+		u, err := d.User(name)
+		switch {
+		case err != nil:
+			wrong = append(wrong, err.Error())
+			continue
+		case seen[name]:
+			wrong = append(wrong, fmt.Sprintf("%s is named twice", name))
+			continue
+		}
+		seen[name] = true
+		c := u.Clone()
+		at, in := slices.BinarySearch(c.Groups, group)
+		switch {
+		case i < len(add) && !in:
+			c.Groups = slices.Insert(c.Groups, at, group)
+		case i >= len(add) && in:
+			c.Groups = slices.Delete(c.Groups, at, at+1)
+		default:
+			continue // it is so already
+		}
+		for _, text := range (&identity.User{Name: c.Name, Groups: c.Groups}).Check() {
+			wrong = append(wrong, fmt.Sprintf("user %s: %s", name, text))
+		}
+		changes = append(changes, change{user: c, verb: "change user", detail: "groups " + strings.Join(c.Groups, ",")})
+	}
+	if len(wrong) > 0 {
+		return &Problem{ErrInvalid, wrong}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return d.commit(ctx, by, changes)
+}

@@ -1,0 +1,216 @@
+// Package peoplecmd is what the commands about people do: signing in and out, contexts, users, groups, tokens and the
+// audit log. They ask a server by REST and draw tables. It must not know how a server is found or how a table is
+// printed, and takes no secret from the command line.
+package peoplecmd
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Table takes the columns' names, rows, and text that is no row.
+type Table struct {
+	Head, Row func(...string)
+	Line      func(string, ...any)
+}
+
+// Names asks a server for the names of one kind of thing.
+type Names func(context.Context, *rest.Client) ([]string, error)
+
+// Kit is what the commands need of their program.
+type Kit struct {
+	Client   func() (*rest.Client, error)
+	Server   func() (string, error)              // the address of the server that would be asked
+	Contexts string                              // the folder of the contexts
+	User     string                              // the name of this user on this machine
+	Show     func(v any, draw func(Table)) error // as the user asked for
+	When     func(sched.Time) string
+	Say      func(string) // text beside the result
+	In       io.Reader
+	Prompt   io.Writer // where questions are asked; answers come from In, where that is a terminal
+	ReadFile func(name string, most int64) ([]byte, error)
+	Usage    func(c *cobra.Command, format string, args ...any) error
+	Hint     func(err error, next string) error                                                     // an error with the command that helps next
+	Guess    func(ctx context.Context, client *rest.Client, err error, word string, of Names) error // adds the likely name to a "not found"
+	Complete func(Names) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+	Noun     func(use, short string, verbs ...*cobra.Command) *cobra.Command
+}
+
+// Commands are the commands, of the first level.
+func Commands(k *Kit) []*cobra.Command {
+	return []*cobra.Command{k.login(), k.logout(), k.whoami(), k.passwd(), k.contextNoun(), k.userNoun(), k.groupNoun(), k.tokenNoun(), k.auditNoun()}
+}
+
+// people returns the calls about people of the server that is asked.
+func (k *Kit) people() (*rest.Client, rest.People, error) {
+	client, err := k.Client()
+	if err != nil {
+		return nil, rest.People{}, err
+	}
+	return client, client.People(), nil
+}
+
+// newPassword makes a password that nobody can guess: 130 random bits.
+func newPassword() string { return strings.ToLower(rand.Text()) }
+
+// list is a list in one cell.
+func list(names []string) string { return strings.Join(names, ",") }
+
+// yes is a truth in one cell.
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func (k *Kit) tokenNoun() *cobra.Command {
+	user, all := "", false
+	whose := func(c *cobra.Command) string {
+		if all {
+			return "*"
+		}
+		return user
+	}
+	show := &cobra.Command{Use: "list", Short: "List the own tokens, sessions among them", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, people, err := k.people()
+			if err != nil {
+				return err
+			}
+			out, err := people.Tokens(c.Context(), whose(c))
+			if err != nil {
+				return err
+			}
+			return k.Show(out, func(t Table) {
+				t.Head("ID", "KIND", "NAME", "USER", "MAY", "CREATED", "USED", "EXPIRES")
+				for _, o := range out.Tokens {
+					t.Row(o.ID, o.Kind, o.Name, o.User, may(&o), k.When(o.Created), k.When(o.Used), k.When(o.Expires))
+				}
+			})
+		}}
+	show.Flags().StringVar(&user, "user", "", "those of another user; for administrators")
+	show.Flags().BoolVar(&all, "all", false, "those of all users; for administrators")
+	revoke := &cobra.Command{Use: "revoke ID", Short: "End a token at once, with the streams and commands that it opened", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, people, err := k.people()
+			if err != nil {
+				return err
+			}
+			if err := people.RevokeToken(c.Context(), args[0], whose(c)); err != nil {
+				return k.Guess(c.Context(), client, err, args[0], func(ctx context.Context, client *rest.Client) (ids []string, err error) {
+					out, err := client.People().Tokens(ctx, whose(c))
+					for _, t := range out.Tokens {
+						ids = append(ids, t.ID)
+					}
+					return ids, err
+				})
+			}
+			return k.Show(rest.Token{ID: args[0]}, func(t Table) { t.Line("token %s revoked", args[0]) })
+		}}
+	revoke.Flags().StringVar(&user, "user", "", "one of another user; for administrators")
+	return k.Noun("token", "Tokens: by which programs ask", show, k.tokenCreate(), revoke)
+}
+
+// may says what a token may be used for.
+func may(t *rest.Token) string {
+	text := "all that its user may"
+	if t.ReadOnly {
+		text = "read"
+	}
+	if len(t.VCs) > 0 {
+		text += ", in " + list(t.VCs)
+	}
+	return text
+}
+
+func (k *Kit) tokenCreate() *cobra.Command {
+	var in rest.NewToken
+	user := ""
+	c := &cobra.Command{Use: "create NAME", Short: "Make a token for a program, and print it this once", Args: cobra.ExactArgs(1),
+		Long: `Make a token for a program. It is printed this once; the server keeps only a hash. A
+token never gives more than its user may, and ends when its user's password changes. Only
+somebody who signed in can make one: a program's token makes no others.`,
+		Example: "  comb token create nightly --vc vision --expires 30d > nightly.token\n  comb job list --token-file nightly.token",
+		RunE: func(c *cobra.Command, args []string) error {
+			_, people, err := k.people()
+			if err != nil {
+				return err
+			}
+			in.Name = args[0]
+			out, err := people.CreateToken(c.Context(), in, user)
+			if err != nil {
+				return err
+			}
+			return k.Show(out, func(t Table) {
+				t.Line("%s", out.Secret)
+				k.Say(fmt.Sprintf("token %s of %s, until %s: it is shown this once", out.ID, out.User, k.When(out.Expires)))
+			})
+		}}
+	c.Flags().StringSliceVar(&in.VCs, "vc", nil, "valid for this virtual cluster alone, with those inside of it (may repeat)")
+	c.Flags().BoolVar(&in.ReadOnly, "read-only", false, "it changes nothing")
+	c.Flags().StringVar(&in.Expires, "expires", "", "how long it is valid, such as 30d (default 366d)")
+	c.Flags().StringVar(&user, "user", "", "of another user; for administrators")
+	return c
+}
+
+func (k *Kit) auditNoun() *cobra.Command {
+	limit, before := 50, int64(0)
+	show := &cobra.Command{Use: "list", Short: "List what was done and refused, newest first", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 1 || limit > 1000 || before < 0 {
+				return k.Usage(c, "--limit %d --before %d: want 1 to 1000 lines before a line of the log", limit, before)
+			}
+			_, people, err := k.people()
+			if err != nil {
+				return err
+			}
+			out, err := people.Audit(c.Context(), before, limit)
+			if err != nil {
+				return err
+			}
+			return k.Show(out, func(t Table) {
+				t.Head("LINE", "TIME", "USER", "VERB", "OBJECT", "OUTCOME", "DETAIL")
+				for _, l := range out.Lines {
+					t.Row(fmt.Sprint(l.Seq), k.When(l.Time), l.User, l.Verb, l.Object, l.Outcome, l.Detail)
+				}
+				if out.Next > 0 {
+					k.Say(fmt.Sprintf("there are older lines: comb audit list --before %d", out.Next))
+				}
+			})
+		}}
+	show.Flags().IntVar(&limit, "limit", limit, "so many lines, up to 1000")
+	show.Flags().Int64Var(&before, "before", 0, "the lines before this one (default: the newest)")
+	verify := &cobra.Command{Use: "verify", Short: "Check that no line of the audit log was changed, removed or put in", Args: cobra.NoArgs,
+		Long: `Have the server follow the chain of its audit log. Each line holds a digest of all before
+it; the head is that of the last one. Who keeps a head elsewhere sees later that no line
+up to it was changed. "comb journal verify" checks the same without a server, and that no
+line is missing at the end.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, people, err := k.people()
+			if err != nil {
+				return err
+			}
+			out, err := people.VerifyAudit(c.Context())
+			if err != nil {
+				return err
+			}
+			if !out.Sound {
+				return fmt.Errorf("%s; %d lines before it are sound", out.Problem, out.Lines)
+			}
+			return k.Show(out, func(t Table) {
+				t.Row("lines", fmt.Sprint(out.Lines))
+				t.Row("head", out.Head)
+				t.Row("audit log", "sound")
+			})
+		}}
+	return k.Noun("audit", "The audit log: who did what", show, verify)
+}

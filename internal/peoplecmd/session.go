@@ -1,0 +1,320 @@
+package peoplecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+func (k *Kit) login() *cobra.Command {
+	user, stdin := "", false
+	c := &cobra.Command{Use: "login", Short: "Sign in to a server with a password", Args: cobra.NoArgs,
+		Long: `Sign in to a server with a password, which is asked for on the terminal. The session is kept
+as a context, for this user of this machine alone, and is the current one from then on:
+other commands ask that server, as that user. It lasts 12 hours.`,
+		Example: "  comb login --server https://comb.example.com --user alice\n  comb login --user alice --password-stdin < password-file",
+		RunE:    func(c *cobra.Command, _ []string) error { return k.signIn(c, user, stdin) }}
+	c.Flags().StringVar(&user, "user", "", "the user's name (default: asked for)")
+	c.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
+	return c
+}
+
+func (k *Kit) signIn(c *cobra.Command, user string, stdin bool) error {
+	file, err := contexts.Load(k.Contexts) // before a session is made that could not be kept
+	if err != nil {
+		return err
+	}
+	server, err := k.Server()
+	if err != nil {
+		return err
+	}
+	if user == "" {
+		if stdin {
+			return k.Usage(c, "--password-stdin needs --user")
+		}
+		if user, err = k.ask(c.Context(), "user at "+server, k.User); err != nil {
+			return k.noTerminal(c, err, "--user and --password-stdin")
+		}
+	}
+	k.warnClear(server)
+	password, err := k.password(c, stdin, "password of "+user+" at "+server)
+	if err != nil {
+		return err
+	}
+	out, was, err := k.enter(c.Context(), &file, server, rest.SignIn{User: user, Password: password})
+	if err != nil {
+		return err
+	}
+	if was.Token != "" { // its session would go on in vain
+		if old, err := rest.NewClient(was.Server, was.Token); err == nil {
+			_ = old.People().SignOut(c.Context())
+		}
+	}
+	return k.Show(out, func(t Table) {
+		t.Line("signed in as %s at %s, until %s", out.User, server, k.When(out.Expires))
+	})
+}
+
+// enter signs in and keeps the session as the current context. was is the one that it replaces.
+func (k *Kit) enter(ctx context.Context, file *contexts.File, server string, in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
+	client, err := rest.NewClient(contexts.Address(server), "")
+	if err != nil {
+		return out, was, err
+	}
+	if out, err = client.People().SignIn(ctx, in); err != nil {
+		if rest.CodeOf(err) == rest.CodeUnauthorized {
+			err = k.Hint(err, "an administrator can set another password with: comb user update NAME --password-stdin")
+		}
+		return out, was, err
+	}
+	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, server), Server: contexts.Address(server), User: out.User,
+		Token: out.Token, Expires: int64(out.Expires)})
+	out.Token = "" // it is shown to nobody
+	return out, was, contexts.Save(k.Contexts, *file)
+}
+
+// warnClear says when a password would cross a network in clear.
+func (k *Kit) warnClear(server string) {
+	u, err := url.Parse(contexts.Address(server))
+	if err != nil || u.Scheme != "http" {
+		return
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		k.Say("warning: the password goes to " + server + " without TLS: everybody on the way can read it")
+	}
+}
+
+func (k *Kit) logout() *cobra.Command {
+	return &cobra.Command{Use: "logout", Short: "End the session of the current context, and forget it", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			file, err := contexts.Load(k.Contexts)
+			if err != nil {
+				return err
+			}
+			now := file.Now()
+			if now == nil {
+				return errors.New("nobody is signed in: the current context is " + contexts.Local)
+			}
+			gone := *now
+			return k.forget(c.Context(), &file, gone)
+		}}
+}
+
+// forget ends a context's session and removes the context. What the server cannot end now ends by itself.
+func (k *Kit) forget(ctx context.Context, file *contexts.File, gone contexts.Context) error {
+	client, err := rest.NewClient(gone.Server, gone.Token)
+	if err == nil {
+		err = client.People().SignOut(ctx)
+	}
+	if _, missing := file.Delete(gone.Name); missing != nil {
+		return missing
+	}
+	if saved := contexts.Save(k.Contexts, *file); saved != nil {
+		return saved
+	}
+	if err != nil && rest.CodeOf(err) != rest.CodeUnauthorized { // else it has ended already
+		k.Say(fmt.Sprintf("warning: the session at %s could not be ended, and lasts until %s: %v", gone.Server, k.When(sched.Time(gone.Expires)), err))
+	}
+	return k.Show(gone, func(t Table) { t.Line("context %s is forgotten", gone.Name) })
+}
+
+func (k *Kit) whoami() *cobra.Command {
+	return &cobra.Command{Use: "whoami", Short: "Show as which user commands ask, and what it may do", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, people, err := k.people()
+			if err != nil {
+				return err
+			}
+			me, err := people.Me(c.Context())
+			if err != nil {
+				return err
+			}
+			return k.Show(me, func(t Table) { k.drawMe(t, client.URL(), &me) })
+		}}
+}
+
+func (k *Kit) drawMe(t Table, server string, me *rest.Me) {
+	name := me.Name
+	if !me.Account {
+		name += ", by the token in the data directory, without an account"
+	}
+	t.Row("user", name)
+	t.Row("server", server)
+	if me.Display != "" {
+		t.Row("full name", me.Display)
+	}
+	t.Row("administrator", yes(me.Administrator))
+	if me.Account {
+		t.Row("groups", strings.Join(me.Groups, ", "))
+	}
+	if o := me.Token; o != nil && me.Account {
+		t.Row("token", o.Kind+" "+o.ID+", may do "+may(o))
+		t.Row("until", k.When(o.Expires))
+	}
+	t.Line("")
+	t.Head("VC", "ROLE")
+	for _, vc := range me.VCs {
+		t.Row(string(vc.Name), vc.Role)
+	}
+}
+
+func (k *Kit) passwd() *cobra.Command {
+	stdin := false
+	c := &cobra.Command{Use: "passwd", Short: "Change the own password", Args: cobra.NoArgs,
+		Long: `Change the own password. Both are asked for on the terminal. All sessions and tokens of the
+user end; this machine is signed in again.`,
+		RunE: func(c *cobra.Command, _ []string) error { return k.changePassword(c, stdin) }}
+	c.Flags().BoolVar(&stdin, "password-stdin", false, "read the old and the new password from standard input, one a line")
+	return c
+}
+
+func (k *Kit) changePassword(c *cobra.Command, stdin bool) error {
+	file, err := contexts.Load(k.Contexts)
+	if err != nil {
+		return err
+	}
+	client, people, err := k.people()
+	if err != nil {
+		return err
+	}
+	me, err := people.Me(c.Context())
+	if err != nil {
+		return err
+	}
+	var in rest.PasswordChange
+	if stdin {
+		text, err := k.readSecret(2 * maxSecret)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if in.Old, in.New, ok = strings.Cut(text, "\n"); !ok || strings.Contains(in.New, "\n") {
+			return errors.New("standard input must have two lines: the old and the new password")
+		}
+		in.Old, in.New = strings.TrimSuffix(in.Old, "\r"), strings.TrimSuffix(in.New, "\r")
+	} else {
+		if in.Old, err = k.password(c, false, "present password of "+me.Name); err != nil {
+			return err
+		}
+		if in.New, err = k.twice(c, "new password"); err != nil {
+			return err
+		}
+	}
+	if err := people.ChangePassword(c.Context(), in); err != nil {
+		return err
+	}
+	out, _, err := k.enter(c.Context(), &file, client.URL(), rest.SignIn{User: me.Name, Password: in.New})
+	if err != nil {
+		return fmt.Errorf("the password is changed, but signing in with it failed: %w", err)
+	}
+	return k.Show(out, func(t Table) {
+		t.Line("the password of %s is changed; all its other sessions and tokens have ended", me.Name)
+	})
+}
+
+// shownContext is a context as it is shown: without its token.
+type shownContext struct {
+	contexts.Context
+	Current bool `json:"current"`
+}
+
+func (k *Kit) contextNoun() *cobra.Command {
+	show := &cobra.Command{Use: "list", Short: "List the servers that this user is signed in to, and the current one", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			file, err := contexts.Load(k.Contexts)
+			if err != nil {
+				return err
+			}
+			out := []shownContext{{contexts.Context{Name: contexts.Local}, file.Now() == nil}}
+			for _, c := range file.Contexts {
+				out = append(out, shownContext{c, c.Name == file.Current})
+			}
+			return k.Show(out, func(t Table) {
+				t.Head("CURRENT", "NAME", "SERVER", "USER", "EXPIRES")
+				for _, c := range out {
+					mark, server, user := "", c.Server, c.User
+					if c.Current {
+						mark = "*"
+					}
+					if server == "" {
+						server, user = "the one started on this machine", "by its token file"
+					}
+					t.Row(mark, c.Name, server, user, k.When(sched.Time(c.Expires)))
+				}
+			})
+		}}
+	use := &cobra.Command{Use: "use NAME", Short: "Make a context the current one; local is the server started on this machine", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: k.contextNames,
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := contexts.Load(k.Contexts)
+			if err != nil {
+				return err
+			}
+			if err := file.Use(args[0]); err != nil {
+				return err
+			}
+			if err := contexts.Save(k.Contexts, file); err != nil {
+				return err
+			}
+			return k.Show(map[string]string{"current": args[0]}, func(t Table) { t.Line("the current context is %s", args[0]) })
+		}}
+	forget := &cobra.Command{Use: "delete NAME", Short: "End the session of a context, and forget it", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: k.contextNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := contexts.Load(k.Contexts)
+			if err != nil {
+				return err
+			}
+			if args[0] == contexts.Local {
+				return errors.New("the context " + contexts.Local + " is always there")
+			}
+			found := file.Find(args[0])
+			if found == nil {
+				return file.Use(args[0]) // says which ones there are
+			}
+			return k.forget(c.Context(), &file, *found)
+		}}
+	return k.Noun("context", "Contexts: the servers that this user is signed in to", show, use, forget)
+}
+
+func (k *Kit) contextNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	file, err := contexts.Load(k.Contexts)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := []string{contexts.Local}
+	for _, c := range file.Contexts {
+		names = append(names, c.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// noTerminal says which flags help where nobody can be asked.
+func (k *Kit) noTerminal(c *cobra.Command, err error, flags string) error {
+	if errors.Is(err, errNoTerminal) {
+		return k.Usage(c, "%v: give %s", err, flags)
+	}
+	return err
+}
+
+// checkSecret refuses what nobody meant as a password.
+func checkSecret(text string) error {
+	switch {
+	case text == "":
+		return errors.New("the password is empty")
+	case strings.ContainsAny(text, "\n\r\x00"):
+		return errors.New("the password has more than one line: standard input must hold it alone")
+	case len(text) > maxSecret:
+		return fmt.Errorf("the password has more than %d bytes", maxSecret)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+// Package accounts answers the routes about people: signing in and out, the own account, users, groups, tokens and the
+// audit log. It must not decide who may ask (the server's guard does, by internal/access), and never gives away a
+// password's hash, or a token's secret but in the answer that made it.
+package accounts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/store"
+)
+
+// SecureCookie and PlainCookie carry a session's token; a page of another host cannot set the first, which needs TLS.
+const (
+	SecureCookie = "__Host-comb_session"
+	PlainCookie  = "comb_session"
+)
+
+// House is what the routes need of their server.
+type House struct {
+	Directory *people.Directory
+	Principal func(context.Context) *identity.Principal
+	// Rights returns the table of rights of the present configuration, and its virtual clusters.
+	Rights func(context.Context) (*access.Table, []cell.VCSpec, error)
+	// VerifyAudit is the store's own.
+	VerifyAudit func(context.Context) (lines int64, head, problem string, err error)
+	Fail        func(error) error // turns any error into a problem
+	Operation   func(huma.Operation) huma.Operation
+}
+
+// accounts has the routes.
+type accounts struct {
+	House
+	signing chan struct{} // holds a token for each password that is looked at, or waits for that
+	match   sync.Mutex    // If-Match is checked under it
+}
+
+// maxSigning is how many passwords may be looked at, or wait for that: one takes some hundredths of a second, and
+// those who ask need no token.
+const maxSigning = 32
+
+// Register registers the routes.
+func Register(api huma.API, h House) {
+	a := &accounts{House: h, signing: make(chan struct{}, maxSigning)}
+	op := func(id, method, path, summary string) huma.Operation {
+		return h.Operation(huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"people"}})
+	}
+	open := h.Operation(huma.Operation{OperationID: "sign-in", Method: http.MethodPost, Path: "/sessions", Tags: []string{"people"},
+		Summary: "Sign in with a password: makes a session; needs no token", Security: []map[string][]string{}})
+	huma.Register(api, open, a.signIn)
+	huma.Register(api, op("sign-out", http.MethodDelete, "/sessions", "End the token that asks"), a.signOut)
+	huma.Register(api, op("get-me", http.MethodGet, "/me", "The own account: groups, roles in virtual clusters, what the token may do and until when"), a.me)
+	huma.Register(api, op("change-my-password", http.MethodPut, "/me/password", "Replace the own password; all own tokens end"), a.changePassword)
+	huma.Register(api, op("list-users", http.MethodGet, "/users", "All users"), a.users)
+	huma.Register(api, op("create-users", http.MethodPost, "/users", "Make users, all or none"), a.createUsers)
+	huma.Register(api, op("get-user", http.MethodGet, "/users/{name}", "One user"), a.user)
+	huma.Register(api, op("update-user", http.MethodPatch, "/users/{name}", "Change a user; what is absent stays"), a.updateUser)
+	huma.Register(api, op("delete-user", http.MethodDelete, "/users/{name}", "Remove a user and its tokens; its jobs stay"), a.deleteUser)
+	huma.Register(api, op("list-groups", http.MethodGet, "/groups", "All groups with their members"), a.groups)
+	huma.Register(api, op("create-group", http.MethodPost, "/groups", "Make a group"), a.createGroup)
+	huma.Register(api, op("get-group", http.MethodGet, "/groups/{name}", "One group with its members"), a.group)
+	huma.Register(api, op("update-group", http.MethodPatch, "/groups/{name}", "Change a group, or who is in it"), a.updateGroup)
+	huma.Register(api, op("delete-group", http.MethodDelete, "/groups/{name}", "Remove a group, also from its members"), a.deleteGroup)
+	huma.Register(api, op("list-tokens", http.MethodGet, "/tokens", "The own tokens, sessions among them; an administrator may name a user, or * for all"), a.tokens)
+	huma.Register(api, op("create-token", http.MethodPost, "/tokens", "Make a token for a program"), a.createToken)
+	huma.Register(api, op("revoke-token", http.MethodDelete, "/tokens/{id}", "End a token"), a.revokeToken)
+	huma.Register(api, op("list-audit", http.MethodGet, "/audit", "The audit log, newest first"), a.audit)
+	huma.Register(api, op("verify-audit", http.MethodGet, "/audit:verify", "Follow the chain of the audit log"), a.verifyAudit)
+}
+
+// answered wraps an answer for the router.
+type answered[T any] struct{ Body T }
+
+func answer[T any](v T) (*answered[T], error) { return &answered[T]{Body: v}, nil }
+
+// tagged is an answer with the tag of what it shows.
+type tagged[T any] struct {
+	ETag string `header:"ETag"`
+	Body T
+}
+
+func withTag[T any](v T) (*tagged[T], error) {
+	tag, err := tagOf(v)
+	return &tagged[T]{tag, v}, err
+}
+
+// tagOf names a value by its content.
+func tagOf(v any) (string, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
+}
+
+// checkTag compares If-Match, "" for any, with what is there.
+func checkTag(match string, v any) error {
+	if match == "" || strings.TrimSpace(match) == "*" {
+		return nil
+	}
+	tag, err := tagOf(v)
+	if err != nil {
+		return err
+	}
+	for one := range strings.SplitSeq(match, ",") {
+		if strings.TrimSpace(one) == tag {
+			return nil
+		}
+	}
+	return rest.NewProblem(http.StatusPreconditionFailed, rest.CodePrecondition, "it has changed since it was read; read it again and decide anew")
+}
+
+// fail turns an error of the directory into a problem.
+func (a *accounts) fail(err error) error {
+	var p *people.Problem
+	var slow *people.Slow
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, people.ErrSignIn):
+		return a.Fail(rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, err.Error()))
+	case errors.As(err, &slow):
+		return a.Fail(busy(int((slow.For+time.Second-1)/time.Second), err.Error()))
+	case errors.Is(err, store.ErrStale):
+		return a.Fail(rest.NewProblem(http.StatusConflict, rest.CodeConflict, "it was changed meanwhile; try again"))
+	case !errors.As(err, &p):
+		return a.Fail(err)
+	}
+	status, code := http.StatusUnprocessableEntity, rest.CodeInvalid
+	switch {
+	case errors.Is(err, people.ErrNotFound):
+		status, code = http.StatusNotFound, rest.CodeNotFound
+	case errors.Is(err, people.ErrExists):
+		status, code = http.StatusConflict, rest.CodeConflict
+	}
+	if len(p.Texts) == 1 {
+		return a.Fail(rest.NewProblem(status, code, p.Texts[0]))
+	}
+	out := rest.NewProblem(status, code, fmt.Sprintf("%d mistakes; nothing is changed", len(p.Texts)))
+	for _, text := range p.Texts[:min(len(p.Texts), document.MaxProblems)] {
+		out.Errors = append(out.Errors, rest.FieldError{Detail: text})
+	}
+	return a.Fail(out)
+}
+
+func busy(seconds int, detail string) *rest.Problem {
+	p := rest.NewProblem(http.StatusTooManyRequests, rest.CodeBusy, detail)
+	p.Seconds = seconds
+	return p
+}
+
+func invalid(pointer, format string, args ...any) error {
+	return rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the request is not valid",
+		rest.FieldError{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
+}
+
+func forbidden(format string, args ...any) error {
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, fmt.Sprintf(format, args...))
+}
+
+// life reads how long something is to last; "" is 0.
+func life(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	micros, ok := document.ParseDuration(text)
+	if !ok || micros <= 0 {
+		return 0, invalid("expires", "%s is no time: want such as 90m, 12h or 30d", document.Quote(text))
+	}
+	return time.Duration(min(micros, 1<<52)) * time.Microsecond, nil
+}
+
+// may refuses what the asker has no right to.
+func (a *accounts) may(ctx context.Context, verb access.Verb) error {
+	table, _, err := a.Rights(ctx)
+	if err != nil {
+		return err
+	}
+	if answer := table.Allow(a.Principal(ctx), verb, access.Object{}); !answer.OK {
+		return forbidden("%s", answer.Why)
+	}
+	return nil
+}
+
+// sinceEpoch is a time on the wire.
+func sinceEpoch(t time.Time) sched.Time {
+	if t.IsZero() {
+		return 0
+	}
+	return sched.Time(t.UnixMicro())
+}

@@ -1,0 +1,270 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/store"
+)
+
+// signInInput also notes where a request comes from.
+type signInInput struct {
+	Body rest.SignIn
+
+	from   string
+	secure bool // it came over TLS, or from a page that did
+}
+
+// Resolve implements huma.Resolver.
+func (in *signInInput) Resolve(c huma.Context) []error {
+	in.from = c.RemoteAddr()
+	if host, _, err := net.SplitHostPort(in.from); err == nil {
+		in.from = host
+	}
+	if in.from == "" || in.from == "@" {
+		in.from = "the server's socket"
+	}
+	in.secure = c.TLS() != nil || strings.HasPrefix(c.Header("Origin"), "https://")
+	return nil
+}
+
+type signedIn struct {
+	SetCookie []http.Cookie `header:"Set-Cookie"`
+	Body      rest.SignedIn
+}
+
+func (a *accounts) signIn(ctx context.Context, in *signInInput) (*signedIn, error) {
+	last, err := life(in.Body.Expires)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case a.signing <- struct{}{}:
+		defer func() { <-a.signing }()
+	default:
+		return nil, a.Fail(busy(1, "many are signing in at once; try again"))
+	}
+	text, t, err := a.Directory.SignIn(ctx, in.Body.User, in.Body.Password, in.from, last)
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	out := &signedIn{Body: rest.SignedIn{User: string(t.Subject), ID: t.ID, Expires: t.Expires, Token: text}}
+	if in.Body.Cookie {
+		c := cookie(in.secure, text)
+		c.MaxAge = int((t.Expires - t.Created) / 1e6)
+		out.SetCookie, out.Body.Token = []http.Cookie{c}, ""
+	}
+	return out, nil
+}
+
+func cookie(secure bool, value string) http.Cookie {
+	c := http.Cookie{Name: PlainCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	if secure {
+		c.Name, c.Secure = SecureCookie, true
+	}
+	return c
+}
+
+type signedOut struct {
+	SetCookie []http.Cookie `header:"Set-Cookie"`
+}
+
+func (a *accounts) signOut(ctx context.Context, _ *struct{}) (*signedOut, error) {
+	p := a.Principal(ctx)
+	if !p.Known {
+		return nil, noAccount("it does not end by signing out")
+	}
+	if err := a.Directory.Revoke(ctx, p.User, p.User, p.Token); err != nil {
+		return nil, a.fail(err)
+	}
+	out := &signedOut{}
+	for _, secure := range []bool{false, true} {
+		c := cookie(secure, "")
+		c.MaxAge = -1
+		out.SetCookie = append(out.SetCookie, c)
+	}
+	return out, nil
+}
+
+// noAccount is said to the holder of the data directory's token.
+func noAccount(so string) error {
+	return rest.NewProblem(http.StatusConflict, rest.CodeConflict,
+		"the token of the data directory is an administrator's, and of no user: "+so+"; make a user with comb user create, and sign in with comb login")
+}
+
+func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], error) {
+	p := a.Principal(ctx)
+	table, vcs, err := a.Rights(ctx)
+	if err != nil {
+		return nil, a.Fail(err)
+	}
+	out := rest.Me{Name: p.User, Account: p.Known, Administrator: p.Admin, Groups: append([]string{}, p.Groups...), VCs: []rest.MyVC{}}
+	for i := range vcs {
+		if role := table.RoleIn(p, vcs[i].Name); role > access.Stranger {
+			out.VCs = append(out.VCs, rest.MyVC{Name: vcs[i].Name, Role: role.String()})
+		}
+	}
+	slices.SortFunc(out.VCs, func(a, b rest.MyVC) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	if !p.Known {
+		out.Token = &rest.Token{ID: p.Token, Kind: "root", Name: "admin-token", User: p.User}
+		return answer(out)
+	}
+	out.Groups = append(out.Groups, identity.Everyone)
+	if u, err := a.Directory.User(p.User); err == nil {
+		out.Display, out.Email = u.Display, u.Email
+	}
+	if t, ok := a.own(p); ok {
+		w := wireToken(&t)
+		out.Token = &w
+	}
+	return answer(out)
+}
+
+// own returns the token by which a principal asks.
+func (a *accounts) own(p *identity.Principal) (store.Token, bool) {
+	list := a.Directory.Tokens(p.User)
+	i := slices.IndexFunc(list, func(t store.Token) bool { return t.ID == p.Token })
+	if i < 0 {
+		return store.Token{}, false
+	}
+	return list[i], true
+}
+
+// inPerson refuses what only a user that has signed in may do with its own account.
+func (a *accounts) inPerson(p *identity.Principal, what string) error {
+	if !p.Known {
+		return noAccount("it cannot " + what)
+	}
+	if t, ok := a.own(p); !ok || t.Kind != identity.Session {
+		return forbidden("a token that was made for a program may not %s: sign in with comb login", what)
+	}
+	return nil
+}
+
+// changePassword signs in with the old one, so that guesses are as slow as there.
+func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.PasswordChange }) (*struct{}, error) {
+	p := a.Principal(ctx)
+	if err := a.inPerson(p, "change a password"); err != nil {
+		return nil, err
+	}
+	_, _, err := a.Directory.SignIn(ctx, p.User, in.Body.Old, "its own session", 0)
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	_, err = a.Directory.UpdateUser(ctx, p.User, p.User, people.UserChange{Password: &in.Body.New})
+	return nil, a.fail(err)
+}
+
+// whose returns the user whose tokens a request is about, "" for all users. Others than the asker need a right.
+func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (string, error) {
+	p := a.Principal(ctx)
+	switch {
+	case named == "" && !p.Known:
+		return "", noAccount("it has no tokens beside it; name a user")
+	case named == "" || named == p.User && p.Known:
+		return p.User, nil
+	}
+	if err := a.may(ctx, verb); err != nil {
+		return "", a.Fail(err)
+	}
+	if named == "*" {
+		return "", nil
+	}
+	_, err := a.Directory.User(named)
+	return named, a.fail(err)
+}
+
+// UserQuery names the user whose tokens are meant.
+type UserQuery struct {
+	User string `query:"user" maxLength:"255" doc:"For administrators: another user; * for all, where that makes sense"`
+}
+
+func (a *accounts) tokens(ctx context.Context, in *UserQuery) (*answered[rest.TokenList], error) {
+	user, err := a.whose(ctx, in.User, access.SeePeople)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.TokenList{Tokens: []rest.Token{}}
+	for _, t := range a.Directory.Tokens(user) {
+		out.Tokens = append(out.Tokens, wireToken(&t))
+	}
+	return answer(out)
+}
+
+func wireToken(t *store.Token) rest.Token {
+	return rest.Token{ID: t.ID, Kind: string(t.Kind), Name: t.Name, User: string(t.Subject), Created: t.Created, Used: t.Used,
+		Expires: t.Expires, ReadOnly: t.Scope.ReadOnly, VCs: t.Scope.VCs}
+}
+
+func (a *accounts) createToken(ctx context.Context, in *struct {
+	UserQuery
+	Body rest.NewToken
+}) (*answered[rest.TokenMade], error) {
+	user, err := a.whose(ctx, in.User, access.ChangePeople)
+	if err != nil {
+		return nil, err
+	}
+	if p := a.Principal(ctx); user == p.User && p.Known {
+		if err := a.inPerson(p, "make tokens"); err != nil {
+			return nil, err
+		}
+	}
+	if user == "" {
+		return nil, invalid("user", "a token is of one user: name it")
+	}
+	last, err := life(in.Body.Expires)
+	if err != nil {
+		return nil, err
+	}
+	_, vcs, err := a.Rights(ctx)
+	if err != nil {
+		return nil, a.Fail(err)
+	}
+	var names []string
+	for i := range vcs {
+		names = append(names, string(vcs[i].Name))
+	}
+	var wrong []rest.FieldError
+	for i, vc := range in.Body.VCs {
+		if !slices.Contains(names, vc) {
+			wrong = append(wrong, rest.FieldError{Pointer: fmt.Sprintf("vcs[%d]", i),
+				Detail: fmt.Sprintf("there is no VC %s%s", document.Quote(vc), document.DidYouMean(vc, names))})
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the token cannot be made", wrong...)
+	}
+	text, t, err := a.Directory.CreateToken(ctx, user, in.Body.Name, identity.Scope{ReadOnly: in.Body.ReadOnly, VCs: in.Body.VCs}, last)
+	if err != nil {
+		return nil, a.fail(err)
+	}
+	return answer(rest.TokenMade{Token: wireToken(&t), Secret: text})
+}
+
+func (a *accounts) revokeToken(ctx context.Context, in *struct {
+	UserQuery
+	ID string `path:"id" maxLength:"64"`
+}) (*struct{}, error) {
+	user, err := a.whose(ctx, in.User, access.ChangePeople)
+	if err != nil {
+		return nil, err
+	}
+	p := a.Principal(ctx)
+	if user == p.User && p.Known && in.ID != p.Token {
+		if err := a.inPerson(p, "end other tokens"); err != nil {
+			return nil, err
+		}
+	}
+	return nil, a.fail(a.Directory.Revoke(ctx, p.User, user, in.ID))
+}
