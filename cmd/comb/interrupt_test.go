@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -66,6 +67,7 @@ func served(t *testing.T, gpus string) (client *rest.Client, token string) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
 	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
 	server := exec.Command("comb", "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--virtual-gpus", gpus)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
@@ -76,9 +78,9 @@ func served(t *testing.T, gpus string) (client *rest.Client, token string) {
 		_ = server.Wait()
 	})
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		e, err := readEndpoint(filepath.Join(dir, "data", endpointFile))
+		e, err := contexts.ReadEndpoint(filepath.Join(dir, "data", contexts.EndpointFile))
 		if err == nil {
-			token, err := readToken(e.TokenFile)
+			token, err := contexts.ReadToken(e.TokenFile)
 			if err != nil {
 				t.Fatal(err)
 			}

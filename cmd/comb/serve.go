@@ -18,6 +18,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local"
@@ -401,7 +402,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	})
 	h := handler.HTTP()
 	h.Handler = server.OpenPAI(handler)
-	e := endpoint{URL: "http://" + reachable(l.Addr()), TokenFile: v.token, PID: os.Getpid()}
+	e := contexts.Endpoint{URL: "http://" + reachable(l.Addr()), TokenFile: v.token, PID: os.Getpid()}
 	failed := make(chan error, 2)
 	dir := filepath.Dir(v.token)
 	if s, err := server.ListenLocal(ctx, dir); err != nil {
@@ -411,10 +412,10 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		go func() { failed <- h.Serve(s) }()
 	}
 	files := d.app.endpointFiles(dir, d.store.ClusterID())
-	if err := announce(e, files); err != nil {
+	if err := contexts.Announce(e, files); err != nil {
 		d.log.Warn("commands on this machine need --server and --token-file", "error", err)
 	}
-	defer withdraw(e, files)
+	defer contexts.Withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
 	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.text, clean(v.text, true))

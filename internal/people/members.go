@@ -53,3 +53,9 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 	}
 	return d.commit(ctx, by, changes)
 }
+
+// VerifyLog follows the chain of the audit log: how many lines follow from one another, the digest of the last of
+// them with all before, and what is wrong with the next one; "" is nothing.
+func (d *Directory) VerifyLog(ctx context.Context) (lines int64, head, problem string, err error) {
+	return d.store.VerifyAudit(ctx)
+}

@@ -29,7 +29,7 @@ func (k *Kit) createMany(c *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	client, people, err := k.people()
+	client, err := k.Client()
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (k *Kit) createMany(c *cobra.Command, file string) error {
 		list[i].Password = newPassword()
 		passwords[list[i].Name] = list[i].Password
 	}
-	out, err := people.CreateUsers(c.Context(), list...)
+	out, err := client.People().CreateUsers(c.Context(), list...)
 	if err != nil {
 		return err
 	}

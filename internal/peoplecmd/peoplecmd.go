@@ -25,6 +25,9 @@ type Table struct {
 // Names asks a server for the names of one kind of thing.
 type Names func(context.Context, *rest.Client) ([]string, error)
 
+// Completion lets a shell complete a command's first argument.
+type Completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
 // Kit is what the commands need of their program.
 type Kit struct {
 	Client   func() (*rest.Client, error)
@@ -38,9 +41,9 @@ type Kit struct {
 	Prompt   io.Writer // where questions are asked; answers come from In, where that is a terminal
 	ReadFile func(name string, most int64) ([]byte, error)
 	Usage    func(c *cobra.Command, format string, args ...any) error
-	Hint     func(err error, next string) error                                                     // an error with the command that helps next
-	Guess    func(ctx context.Context, client *rest.Client, err error, word string, of Names) error // adds the likely name to a "not found"
-	Complete func(Names) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+	Hint     func(err error, next string) error                             // an error with the command that helps next
+	Guess    func(c *cobra.Command, err error, word string, of Names) error // adds the likely name to a "not found"
+	Complete func(Names) Completion
 	Noun     func(use, short string, verbs ...*cobra.Command) *cobra.Command
 }
 
@@ -50,12 +53,12 @@ func Commands(k *Kit) []*cobra.Command {
 }
 
 // people returns the calls about people of the server that is asked.
-func (k *Kit) people() (*rest.Client, rest.People, error) {
+func (k *Kit) people() (rest.People, error) {
 	client, err := k.Client()
 	if err != nil {
-		return nil, rest.People{}, err
+		return rest.People{}, err
 	}
-	return client, client.People(), nil
+	return client.People(), nil
 }
 
 // newPassword makes a password that nobody can guess: 130 random bits.
@@ -82,7 +85,7 @@ func (k *Kit) tokenNoun() *cobra.Command {
 	}
 	show := &cobra.Command{Use: "list", Short: "List the own tokens, sessions among them", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
@@ -101,12 +104,12 @@ func (k *Kit) tokenNoun() *cobra.Command {
 	show.Flags().BoolVar(&all, "all", false, "those of all users; for administrators")
 	revoke := &cobra.Command{Use: "revoke ID", Short: "End a token at once, with the streams and commands that it opened", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
 			if err := people.RevokeToken(c.Context(), args[0], whose(c)); err != nil {
-				return k.Guess(c.Context(), client, err, args[0], func(ctx context.Context, client *rest.Client) (ids []string, err error) {
+				return k.Guess(c, err, args[0], func(ctx context.Context, client *rest.Client) (ids []string, err error) {
 					out, err := client.People().Tokens(ctx, whose(c))
 					for _, t := range out.Tokens {
 						ids = append(ids, t.ID)
@@ -141,7 +144,7 @@ token never gives more than its user may, and ends when its user's password chan
 somebody who signed in can make one: a program's token makes no others.`,
 		Example: "  comb token create nightly --vc vision --expires 30d > nightly.token\n  comb job list --token-file nightly.token",
 		RunE: func(c *cobra.Command, args []string) error {
-			_, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
@@ -169,7 +172,7 @@ func (k *Kit) auditNoun() *cobra.Command {
 			if limit < 1 || limit > 1000 || before < 0 {
 				return k.Usage(c, "--limit %d --before %d: want 1 to 1000 lines before a line of the log", limit, before)
 			}
-			_, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
@@ -195,7 +198,7 @@ it; the head is that of the last one. Who keeps a head elsewhere sees later that
 up to it was changed. "comb journal verify" checks the same without a server, and that no
 line is missing at the end.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}

@@ -130,11 +130,11 @@ func (k *Kit) forget(ctx context.Context, file *contexts.File, gone contexts.Con
 func (k *Kit) whoami() *cobra.Command {
 	return &cobra.Command{Use: "whoami", Short: "Show as which user commands ask, and what it may do", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, people, err := k.people()
+			client, err := k.Client()
 			if err != nil {
 				return err
 			}
-			me, err := people.Me(c.Context())
+			me, err := client.People().Me(c.Context())
 			if err != nil {
 				return err
 			}
@@ -182,11 +182,11 @@ func (k *Kit) changePassword(c *cobra.Command, stdin bool) error {
 	if err != nil {
 		return err
 	}
-	client, people, err := k.people()
+	client, err := k.Client()
 	if err != nil {
 		return err
 	}
-	me, err := people.Me(c.Context())
+	me, err := client.People().Me(c.Context())
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (k *Kit) changePassword(c *cobra.Command, stdin bool) error {
 			return err
 		}
 	}
-	if err := people.ChangePassword(c.Context(), in); err != nil {
+	if err := client.People().ChangePassword(c.Context(), in); err != nil {
 		return err
 	}
 	out, _, err := k.enter(c.Context(), &file, client.URL(), rest.SignIn{User: me.Name, Password: in.New})

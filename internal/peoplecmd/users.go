@@ -21,7 +21,7 @@ func userNames(ctx context.Context, c *rest.Client) (names []string, err error) 
 func (k *Kit) userNoun() *cobra.Command {
 	show := &cobra.Command{Use: "list", Short: "List users", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
@@ -39,25 +39,25 @@ func (k *Kit) userNoun() *cobra.Command {
 		}}
 	get := &cobra.Command{Use: "get NAME", Short: "Show one user", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(userNames),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
 			out, err := people.User(c.Context(), args[0])
 			if err != nil {
-				return k.Guess(c.Context(), client, err, args[0], userNames)
+				return k.Guess(c, err, args[0], userNames)
 			}
 			return k.Show(out, func(t Table) { k.drawUser(t, &out) })
 		}}
 	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a user, its sessions and its tokens; its jobs stay", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: k.Complete(userNames),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
 			if err := people.DeleteUser(c.Context(), args[0]); err != nil {
-				return k.Guess(c.Context(), client, err, args[0], userNames)
+				return k.Guess(c, err, args[0], userNames)
 			}
 			return k.Show(map[string]string{"deleted": args[0]}, func(t Table) { t.Line("user %s deleted", args[0]) })
 		}}
@@ -133,7 +133,7 @@ func onlyOfOne(c *cobra.Command) bool {
 }
 
 func (k *Kit) createOne(c *cobra.Command, in rest.NewUser, stdin bool) error {
-	client, people, err := k.people()
+	people, err := k.people()
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (k *Kit) createOne(c *cobra.Command, in rest.NewUser, stdin bool) error {
 	}
 	out, err := people.CreateUsers(c.Context(), in)
 	if err != nil {
-		return k.Guess(c.Context(), client, err, in.Name, userNames)
+		return k.Guess(c, err, in.Name, userNames)
 	}
 	return k.showMade(out.Users, map[string]string{in.Name: made})
 }
@@ -206,7 +206,7 @@ sessions and tokens.`,
 		if change == (rest.UserChange{}) && !stdin && !generate {
 			return k.Usage(c, "nothing is to be changed: name at least one flag")
 		}
-		client, people, err := k.people()
+		people, err := k.people()
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ sessions and tokens.`,
 		}
 		out, err := people.UpdateUser(c.Context(), args[0], change)
 		if err != nil {
-			return k.Guess(c.Context(), client, err, args[0], userNames)
+			return k.Guess(c, err, args[0], userNames)
 		}
 		return k.Show(madeUser{out, made}, func(t Table) {
 			if made != "" {
@@ -257,7 +257,7 @@ func groupNames(ctx context.Context, c *rest.Client) (names []string, err error)
 func (k *Kit) groupNoun() *cobra.Command {
 	show := &cobra.Command{Use: "list", Short: "List groups", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
@@ -275,24 +275,24 @@ func (k *Kit) groupNoun() *cobra.Command {
 		}}
 	get := &cobra.Command{Use: "get NAME", Short: "Show one group with its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
 			out, err := people.Group(c.Context(), args[0])
 			if err != nil {
-				return k.Guess(c.Context(), client, err, args[0], groupNames)
+				return k.Guess(c, err, args[0], groupNames)
 			}
 			return k.Show(out, func(t Table) { k.drawGroup(t, &out) })
 		}}
 	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a group, also from its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
 			if err := people.DeleteGroup(c.Context(), args[0]); err != nil {
-				return k.Guess(c.Context(), client, err, args[0], groupNames)
+				return k.Guess(c, err, args[0], groupNames)
 			}
 			return k.Show(map[string]string{"deleted": args[0]}, func(t Table) { t.Line("group %s deleted", args[0]) })
 		}}
@@ -316,7 +316,7 @@ func (k *Kit) groupCreate() *cobra.Command {
 "access"; see comb config plan.`,
 		Example: "  comb group create vision --member alice,bob",
 		RunE: func(c *cobra.Command, args []string) error {
-			_, people, err := k.people()
+			people, err := k.people()
 			if err != nil {
 				return err
 			}
@@ -348,13 +348,13 @@ func (k *Kit) groupUpdate() *cobra.Command {
 		if in.Description == nil && in.External == nil && len(in.Add)+len(in.Remove) == 0 {
 			return k.Usage(c, "nothing is to be changed: name at least one flag")
 		}
-		client, people, err := k.people()
+		people, err := k.people()
 		if err != nil {
 			return err
 		}
 		out, err := people.UpdateGroup(c.Context(), args[0], in)
 		if err != nil {
-			return k.Guess(c.Context(), client, err, args[0], groupNames)
+			return k.Guess(c, err, args[0], groupNames)
 		}
 		return k.Show(out, func(t Table) { t.Line("group %s changed", args[0]) })
 	}

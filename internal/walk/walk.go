@@ -189,7 +189,7 @@ func (a answer) all() string { return strings.Join(strings.Fields(a.out+" "+a.er
 func (w *walk) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(w.Bin, "comb"), args...)
 	cmd.Dir = w.dir
-	cmd.Env = append(os.Environ(), "HOME="+w.dir, "XDG_STATE_HOME="+filepath.Join(w.dir, "state"),
+	cmd.Env = append(os.Environ(), "HOME="+w.dir, "XDG_STATE_HOME="+filepath.Join(w.dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(w.dir, "config"),
 		"PATH="+w.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return cmd
 }

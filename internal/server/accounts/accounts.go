@@ -38,11 +38,9 @@ type House struct {
 	Directory *people.Directory
 	Principal func(context.Context) *identity.Principal
 	// Rights returns the table of rights of the present configuration, and its virtual clusters.
-	Rights func(context.Context) (*access.Table, []cell.VCSpec, error)
-	// VerifyAudit is the store's own.
-	VerifyAudit func(context.Context) (lines int64, head, problem string, err error)
-	Fail        func(error) error // turns any error into a problem
-	Operation   func(huma.Operation) huma.Operation
+	Rights    func(context.Context) (*access.Table, []cell.VCSpec, error)
+	Fail      func(error) error // turns any error into a problem
+	Operation func(huma.Operation) huma.Operation
 }
 
 // accounts has the routes.

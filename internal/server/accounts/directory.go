@@ -239,7 +239,7 @@ func (a *accounts) audit(ctx context.Context, in *struct {
 }
 
 func (a *accounts) verifyAudit(ctx context.Context, _ *struct{}) (*answered[rest.AuditChecked], error) {
-	lines, head, problem, err := a.VerifyAudit(ctx)
+	lines, head, problem, err := a.Directory.VerifyLog(ctx)
 	if err != nil {
 		return nil, a.Fail(err)
 	}

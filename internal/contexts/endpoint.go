@@ -1,0 +1,206 @@
+package contexts
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// EndpointFile is the name under which a server tells its own user where it is.
+const EndpointFile = "server.json"
+
+// Endpoint is where a server listens and where its token is.
+type Endpoint struct {
+	URL       string `json:"url"`
+	TokenFile string `json:"token_file"`
+	Socket    string `json:"socket,omitempty"` // for commands of the same user
+	PID       int    `json:"pid"`
+}
+
+// lives reports whether the server's process is there.
+func (e Endpoint) lives() bool {
+	err := unix.Kill(e.PID, 0)
+	return e.PID > 0 && (err == nil || errors.Is(err, unix.EPERM))
+}
+
+// Announce writes the endpoint, for this user only, into each file.
+func Announce(e Endpoint, files []string) error {
+	data, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path+".new", append(data, '\n'), 0o600)
+		}
+		if err == nil {
+			err = os.Rename(path+".new", path)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot say where the server is: %w", err)
+		}
+	}
+	return nil
+}
+
+// Withdraw removes what Announce wrote, unless another server has replaced it.
+func Withdraw(e Endpoint, files []string) {
+	for _, path := range files {
+		if have, err := ReadEndpoint(path); err == nil && have == e {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// ReadEndpoint reads an endpoint, if it is this user's own and nobody else could
+// have written it: a stranger's would get the token.
+func ReadEndpoint(path string) (Endpoint, error) {
+	var e Endpoint
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return e, err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return e, err
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 || st.Size > 64<<10 {
+		return e, fmt.Errorf("%s is not this user's own file; remove it, or use --server", path)
+	}
+	data := make([]byte, st.Size)
+	if _, err := f.ReadAt(data, 0); err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, fmt.Errorf("%s cannot be read (%w); remove it, or use --server", path, err)
+	}
+	return e, nil
+}
+
+// endpoints are the servers that this user started on this machine: those that
+// live before those that do not, then the one started last first. The server of
+// the token's file is among them, wherever its user keeps such things. The error
+// is of a file that cannot be trusted.
+func endpoints(state, tokenFile string) ([]Endpoint, error) {
+	files, _ := filepath.Glob(filepath.Join(state, "server*.json"))
+	if tokenFile != "" {
+		files = append(files, filepath.Join(filepath.Dir(tokenFile), EndpointFile))
+	}
+	type known struct {
+		Endpoint
+		at time.Time
+	}
+	var list []known
+	for _, file := range files {
+		e, err := ReadEndpoint(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(file); err == nil {
+			list = append(list, known{e, info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b known) int {
+		if a.lives() != b.lives() {
+			return map[bool]int{true: -1, false: 1}[a.lives()]
+		}
+		return b.at.Compare(a.at)
+	})
+	var out []Endpoint
+	for _, k := range list {
+		out = append(out, k.Endpoint)
+	}
+	return out, nil
+}
+
+// Wanted is what is said about which server is meant.
+type Wanted struct {
+	Server    string // its address; "" is not said
+	TokenFile string // "" is not said
+	State     string // the folder in which servers of this machine say where they are
+	Dir       string // of the contexts
+}
+
+// Target is a server that commands ask, and by which token.
+type Target struct {
+	URL   string
+	Token string
+	Known *Endpoint // nil: this user did not start it here
+}
+
+// ErrNone is the error of a server that is not said, where none is known either.
+var ErrNone = errors.New("this user has started none on this machine")
+
+// Find finds the server that is meant and its token: what is said, then the current context, then the server that
+// this user started last on this machine. A context's token goes to its own server alone.
+func (w Wanted) Find() (Target, error) {
+	list, err := endpoints(w.State, w.TokenFile)
+	var file File
+	if w.TokenFile == "" {
+		var broken error
+		if file, broken = Load(w.Dir); broken != nil {
+			return Target{}, broken
+		}
+	}
+	out := Target{URL: w.Server}
+	now := file.Now()
+	switch {
+	case out.URL != "":
+	case now != nil:
+		out.URL = now.Server
+	case err != nil:
+		return out, err
+	case len(list) == 0:
+		return out, ErrNone
+	default:
+		out.URL = list[0].URL
+	}
+	out.URL = Address(out.URL)
+	if i := slices.IndexFunc(list, func(e Endpoint) bool { return Same(e.URL, out.URL) }); i >= 0 {
+		out.Known = &list[i]
+	}
+	from := w.TokenFile
+	switch c := file.For(out.URL); {
+	case from != "":
+	case now != nil && Same(now.Server, out.URL):
+		out.Token = now.Token
+	case out.Known != nil:
+		from = out.Known.TokenFile
+	case c != nil:
+		out.Token = c.Token
+	}
+	if from != "" {
+		out.Token, err = ReadToken(from)
+		return out, err
+	}
+	return out, nil
+}
+
+// ReadToken reads a token from a file that holds it alone.
+func ReadToken(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the token: %w", err)
+	}
+	defer f.Close()
+	buf := make([]byte, 1024)
+	n, _ := f.Read(buf)
+	token := strings.TrimSpace(string(buf[:n]))
+	if token == "" || n == len(buf) {
+		return "", fmt.Errorf("%s holds no token; the server keeps it as admin-token in its data directory", file)
+	}
+	return token, nil
+}
