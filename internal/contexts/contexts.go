@@ -147,7 +147,7 @@ func Save(dir string, f File) error {
 	return nil
 }
 
-// write replaces a file as a whole. A name that nobody can foresee keeps what lies there from being followed.
+// write replaces a file as a whole. A name that cannot be foreseen keeps what lies there from being followed.
 func write(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), fileName+".*") // mode 0600
 	if err != nil {

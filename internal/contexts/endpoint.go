@@ -61,7 +61,7 @@ func Withdraw(e Endpoint, files []string) {
 	}
 }
 
-// ReadEndpoint reads an endpoint, if it is this user's own and nobody else could
+// ReadEndpoint reads an endpoint, if it is this user's own and no other user could
 // have written it: a stranger's would get the token.
 func ReadEndpoint(path string) (Endpoint, error) {
 	var e Endpoint

@@ -15,7 +15,7 @@ import (
 // maxSecret bounds a password, in bytes.
 const maxSecret = 1024
 
-var errNoTerminal = errors.New("standard input is no terminal, so nobody can be asked")
+var errNoTerminal = errors.New("standard input is no terminal, at which to ask")
 
 // readSecret reads what standard input has, without the line break at its end.
 func (k *Kit) readSecret(most int) (string, error) {
@@ -116,7 +116,7 @@ func (k *Kit) line(ctx context.Context, prompt string, secret bool) (string, err
 	}
 }
 
-// readLine reads up to the end of a line, a byte at a time: what follows is for whoever asks next.
+// readLine reads up to the end of a line, a byte at a time: what follows is for the next question.
 func readLine(in io.Reader) (string, error) {
 	var text []byte
 	for b := make([]byte, 1); ; {

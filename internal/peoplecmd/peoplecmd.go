@@ -61,7 +61,7 @@ func (k *Kit) people() (rest.People, error) {
 	return client.People(), nil
 }
 
-// newPassword makes a password that nobody can guess: 130 random bits.
+// newPassword makes a password that cannot be guessed: 130 random bits.
 func newPassword() string { return strings.ToLower(rand.Text()) }
 
 // list is a list in one cell.
@@ -141,7 +141,7 @@ func (k *Kit) tokenCreate() *cobra.Command {
 	c := &cobra.Command{Use: "create NAME", Short: "Make a token for a program, and print it this once", Args: cobra.ExactArgs(1),
 		Long: `Make a token for a program. It is printed this once; the server keeps only a hash. A
 token never gives more than its user may, and ends when its user's password changes. Only
-somebody who signed in can make one: a program's token makes no others.`,
+a user who signed in can make one: a program's token makes no others.`,
 		Example: "  comb token create nightly --vc vision --expires 30d > nightly.token\n  comb job list --token-file nightly.token",
 		RunE: func(c *cobra.Command, args []string) error {
 			people, err := k.people()
@@ -194,8 +194,8 @@ func (k *Kit) auditNoun() *cobra.Command {
 	show.Flags().Int64Var(&before, "before", 0, "the lines before this one (default: the newest)")
 	verify := &cobra.Command{Use: "verify", Short: "Check that no line of the audit log was changed, removed or put in", Args: cobra.NoArgs,
 		Long: `Have the server follow the chain of its audit log. Each line holds a digest of all before
-it; the head is that of the last one. Who keeps a head elsewhere sees later that no line
-up to it was changed. "comb journal verify" checks the same without a server, and that no
+it; the head is that of the last one. A head that is kept elsewhere shows later that no
+line up to it was changed. "comb journal verify" checks the same without a server, and that no
 line is missing at the end.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			people, err := k.people()
@@ -215,5 +215,5 @@ line is missing at the end.`,
 				t.Row("audit log", "sound")
 			})
 		}}
-	return k.Noun("audit", "The audit log: who did what", show, verify)
+	return k.Noun("audit", "The audit log: which user did what", show, verify)
 }

@@ -78,7 +78,7 @@ func (k *Kit) enter(ctx context.Context, file *contexts.File, server string, in 
 	}
 	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, server), Server: contexts.Address(server), User: out.User,
 		Token: out.Token, Expires: int64(out.Expires)})
-	out.Token = "" // it is shown to nobody
+	out.Token = "" // it is not shown
 	return out, was, contexts.Save(k.Contexts, *file)
 }
 
@@ -89,7 +89,7 @@ func (k *Kit) warnClear(server string) {
 		return
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		k.Say("warning: the password goes to " + server + " without TLS: everybody on the way can read it")
+		k.Say("warning: the password goes to " + server + " without TLS: every machine on the way can read it")
 	}
 }
 
@@ -102,7 +102,7 @@ func (k *Kit) logout() *cobra.Command {
 			}
 			now := file.Now()
 			if now == nil {
-				return errors.New("nobody is signed in: the current context is " + contexts.Local)
+				return errors.New("no user is signed in: the current context is " + contexts.Local)
 			}
 			gone := *now
 			return k.forget(c.Context(), &file, gone)
@@ -298,7 +298,7 @@ func (k *Kit) contextNames(_ *cobra.Command, args []string, _ string) ([]string,
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// noTerminal says which flags help where nobody can be asked.
+// noTerminal says which flags help where there is no terminal.
 func (k *Kit) noTerminal(c *cobra.Command, err error, flags string) error {
 	if errors.Is(err, errNoTerminal) {
 		return k.Usage(c, "%v: give %s", err, flags)
@@ -306,7 +306,7 @@ func (k *Kit) noTerminal(c *cobra.Command, err error, flags string) error {
 	return err
 }
 
-// checkSecret refuses what nobody meant as a password.
+// checkSecret refuses what was not meant as a password.
 func checkSecret(text string) error {
 	switch {
 	case text == "":

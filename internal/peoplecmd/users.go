@@ -93,7 +93,7 @@ func (k *Kit) userCreate() *cobra.Command {
 	var in rest.NewUser
 	file, stdin := "", false
 	c := &cobra.Command{Use: "create [NAME]", Short: "Make a user, or with --csv many", Args: cobra.MaximumNArgs(1),
-		Long: `Make a user. Without --password-stdin it gets a password that nobody can guess, which is
+		Long: `Make a user. Without --password-stdin it gets a password that cannot be guessed, which is
 printed this once; comb passwd changes it. With --csv each line of a file is a user, and
 all are made or none. Its first line names the columns: name, and as needed display, email,
 groups (with ; between them) and admin (true or false). All mistakes are told at once.`,
@@ -336,7 +336,7 @@ func (k *Kit) groupCreate() *cobra.Command {
 func (k *Kit) groupUpdate() *cobra.Command {
 	var in rest.GroupChange
 	description, external := "", ""
-	c := &cobra.Command{Use: "update NAME", Short: "Change a group, or who is in it", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
+	c := &cobra.Command{Use: "update NAME", Short: "Change a group, or its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
 		Example: "  comb group update vision --add alice --remove bob"}
 	c.Flags().StringVar(&description, "description", "", "what it is for")
 	c.Flags().StringVar(&external, "external", "", "its name at the identity provider")

@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/warden"
 )
 
@@ -216,19 +217,13 @@ func checkOrigin(r *http.Request) *rest.Problem {
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
 }
 
-// The cookies of a session; the first is that of a server with TLS, which a page of another host cannot set.
-const (
-	secureCookie = "__Host-comb_session"
-	plainCookie  = "comb_session"
-)
-
 // credentialOf returns the token of a request: its bearer token, else that of its cookie.
 func credentialOf(r *http.Request) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(kind, "Bearer") {
 		return token
 	}
-	for _, name := range []string{secureCookie, plainCookie} {
+	for _, name := range []string{accounts.SecureCookie, accounts.PlainCookie} {
 		if c, err := r.Cookie(name); err == nil {
 			return c.Value
 		}

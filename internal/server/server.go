@@ -32,6 +32,7 @@ import (
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/upload/depot"
 )
@@ -139,6 +140,8 @@ func build(o Options) (*Server, huma.API) {
 	s.registerConfig(api)
 	s.registerEvents(api)
 	images{s, o.ImageStore}.register(api)
+	accounts.Register(api, accounts.House{Directory: o.People, Warden: s.warden, Fail: s.fail,
+		Operation: func(o huma.Operation) huma.Operation { return operation(api, o) }})
 	registerUploads(s, api)
 	return s, api
 }

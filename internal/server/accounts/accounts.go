@@ -1,5 +1,5 @@
 // Package accounts answers the routes about people: signing in and out, the own account, users, groups, tokens and the
-// audit log. It must not decide who may ask (the server's guard does, by internal/access), and never gives away a
+// audit log. It must not decide which users may ask (the server's guard does, by internal/access), and never gives away a
 // password's hash, or a token's secret but in the answer that made it.
 package accounts
 
@@ -20,10 +20,10 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
-	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/store"
 )
 
@@ -36,9 +36,7 @@ const (
 // House is what the routes need of their server.
 type House struct {
 	Directory *people.Directory
-	Principal func(context.Context) *identity.Principal
-	// Rights returns the table of rights of the present configuration, and its virtual clusters.
-	Rights    func(context.Context) (*access.Table, []cell.VCSpec, error)
+	Warden    *warden.Warden
 	Fail      func(error) error // turns any error into a problem
 	Operation func(huma.Operation) huma.Operation
 }
@@ -51,7 +49,7 @@ type accounts struct {
 }
 
 // maxSigning is how many passwords may be looked at, or wait for that: one takes some hundredths of a second, and
-// those who ask need no token.
+// those that ask need no token.
 const maxSigning = 32
 
 // Register registers the routes.
@@ -74,7 +72,7 @@ func Register(api huma.API, h House) {
 	huma.Register(api, op("list-groups", http.MethodGet, "/groups", "All groups with their members"), a.groups)
 	huma.Register(api, op("create-group", http.MethodPost, "/groups", "Make a group"), a.createGroup)
 	huma.Register(api, op("get-group", http.MethodGet, "/groups/{name}", "One group with its members"), a.group)
-	huma.Register(api, op("update-group", http.MethodPatch, "/groups/{name}", "Change a group, or who is in it"), a.updateGroup)
+	huma.Register(api, op("update-group", http.MethodPatch, "/groups/{name}", "Change a group, or its members"), a.updateGroup)
 	huma.Register(api, op("delete-group", http.MethodDelete, "/groups/{name}", "Remove a group, also from its members"), a.deleteGroup)
 	huma.Register(api, op("list-tokens", http.MethodGet, "/tokens", "The own tokens, sessions among them; an administrator may name a user, or * for all"), a.tokens)
 	huma.Register(api, op("create-token", http.MethodPost, "/tokens", "Make a token for a program"), a.createToken)
@@ -186,16 +184,16 @@ func life(text string) (time.Duration, error) {
 	return time.Duration(min(micros, 1<<52)) * time.Microsecond, nil
 }
 
-// may refuses what the asker has no right to.
-func (a *accounts) may(ctx context.Context, verb access.Verb) error {
-	table, _, err := a.Rights(ctx)
-	if err != nil {
-		return err
+// rights returns the table of rights of the present configuration, and its virtual clusters.
+func (a *accounts) rights(ctx context.Context) (table *access.Table, vcs []cell.VCSpec, err error) {
+	if err = a.Warden.Read(ctx, func(st *sched.State) {
+		if c := st.Config(); c != nil {
+			vcs = c.Cluster.VCs
+		}
+	}); err == nil {
+		table, err = a.Warden.Table(ctx)
 	}
-	if answer := table.Allow(a.Principal(ctx), verb, access.Object{}); !answer.OK {
-		return forbidden("%s", answer.Why)
-	}
-	return nil
+	return table, vcs, err
 }
 
 // sinceEpoch is a time on the wire.

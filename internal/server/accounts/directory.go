@@ -7,6 +7,7 @@ import (
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 func wireUser(u *identity.User) rest.User {
@@ -29,7 +30,7 @@ func (a *accounts) createUsers(ctx context.Context, in *struct{ Body rest.NewUse
 		list = append(list, people.NewUser{Password: n.Password,
 			User: identity.User{Name: n.Name, Display: n.Display, Email: n.Email, Admin: n.Administrator, Groups: slices.Clone(n.Groups)}})
 	}
-	if err := a.Directory.CreateUsers(ctx, a.Principal(ctx).User, list); err != nil {
+	if err := a.Directory.CreateUsers(ctx, warden.Of(ctx).Principal.User, list); err != nil {
 		return nil, a.fail(err)
 	}
 	out := rest.UserList{Users: []rest.User{}}
@@ -81,7 +82,7 @@ func (a *accounts) updateUser(ctx context.Context, in *struct {
 		return nil, err
 	}
 	c := in.Body
-	u, err := a.Directory.UpdateUser(ctx, a.Principal(ctx).User, in.Name, people.UserChange{Display: c.Display, Email: c.Email,
+	u, err := a.Directory.UpdateUser(ctx, warden.Of(ctx).Principal.User, in.Name, people.UserChange{Display: c.Display, Email: c.Email,
 		Admin: c.Administrator, Blocked: c.Blocked, Groups: c.Groups, Password: c.Password})
 	if err != nil {
 		return nil, a.fail(err)
@@ -95,10 +96,10 @@ func (a *accounts) deleteUser(ctx context.Context, in *Matching) (*struct{}, err
 	if err := a.present(*in); err != nil {
 		return nil, err
 	}
-	return nil, a.fail(a.Directory.DeleteUser(ctx, a.Principal(ctx).User, in.Name))
+	return nil, a.fail(a.Directory.DeleteUser(ctx, warden.Of(ctx).Principal.User, in.Name))
 }
 
-// wireGroup shows a group with its members, who are in order of name.
+// wireGroup shows a group with its members in order of name.
 func (a *accounts) wireGroup(g *identity.Group) rest.Group {
 	out := rest.Group{Name: g.Name, Description: g.Description, External: g.External, Members: []string{}, Created: sinceEpoch(g.Created)}
 	for _, u := range a.Directory.Members(g.Name) {
@@ -107,7 +108,7 @@ func (a *accounts) wireGroup(g *identity.Group) rest.Group {
 	return out
 }
 
-// everyone is the group that nobody made.
+// everyone is the group that is always there.
 var everyone = identity.Group{Name: identity.Everyone, Description: "each user"}
 
 func (a *accounts) groups(context.Context, *struct{}) (*answered[rest.GroupList], error) {
@@ -156,7 +157,7 @@ func (a *accounts) group(_ context.Context, in *ByName) (*tagged[rest.Group], er
 func (a *accounts) createGroup(ctx context.Context, in *struct{ Body rest.NewGroup }) (*tagged[rest.Group], error) {
 	a.match.Lock()
 	defer a.match.Unlock()
-	by := a.Principal(ctx).User
+	by := warden.Of(ctx).Principal.User
 	var wrong []string
 	for _, name := range in.Body.Members {
 		if _, err := a.Directory.User(name); err != nil {
@@ -197,7 +198,7 @@ func (a *accounts) updateGroup(ctx context.Context, in *struct {
 	if err := a.changeable(in.Matching); err != nil {
 		return nil, err
 	}
-	by, c := a.Principal(ctx).User, in.Body
+	by, c := warden.Of(ctx).Principal.User, in.Body
 	if len(c.Add)+len(c.Remove) > 0 {
 		if err := a.Directory.SetMembers(ctx, by, in.Name, c.Add, c.Remove); err != nil {
 			return nil, a.fail(err)
@@ -217,7 +218,7 @@ func (a *accounts) deleteGroup(ctx context.Context, in *Matching) (*struct{}, er
 	if err := a.changeable(*in); err != nil {
 		return nil, err
 	}
-	return nil, a.fail(a.Directory.DeleteGroup(ctx, a.Principal(ctx).User, in.Name))
+	return nil, a.fail(a.Directory.DeleteGroup(ctx, warden.Of(ctx).Principal.User, in.Name))
 }
 
 func (a *accounts) audit(ctx context.Context, in *struct {

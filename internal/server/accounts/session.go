@@ -15,6 +15,7 @@ import (
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/store"
 )
 
@@ -81,9 +82,9 @@ type signedOut struct {
 }
 
 func (a *accounts) signOut(ctx context.Context, _ *struct{}) (*signedOut, error) {
-	p := a.Principal(ctx)
-	if !p.Known {
-		return nil, noAccount("it does not end by signing out")
+	p := warden.Of(ctx).Principal
+	if err := a.inPerson(p, "sign out"); err != nil {
+		return nil, err
 	}
 	if err := a.Directory.Revoke(ctx, p.User, p.User, p.Token); err != nil {
 		return nil, a.fail(err)
@@ -104,8 +105,8 @@ func noAccount(so string) error {
 }
 
 func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], error) {
-	p := a.Principal(ctx)
-	table, vcs, err := a.Rights(ctx)
+	p := warden.Of(ctx).Principal
+	table, vcs, err := a.rights(ctx)
 	if err != nil {
 		return nil, a.Fail(err)
 	}
@@ -154,7 +155,7 @@ func (a *accounts) inPerson(p *identity.Principal, what string) error {
 
 // changePassword signs in with the old one, so that guesses are as slow as there.
 func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.PasswordChange }) (*struct{}, error) {
-	p := a.Principal(ctx)
+	p := warden.Of(ctx).Principal
 	if err := a.inPerson(p, "change a password"); err != nil {
 		return nil, err
 	}
@@ -168,14 +169,14 @@ func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.Pas
 
 // whose returns the user whose tokens a request is about, "" for all users. Others than the asker need a right.
 func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (string, error) {
-	p := a.Principal(ctx)
+	p := warden.Of(ctx).Principal
 	switch {
 	case named == "" && !p.Known:
 		return "", noAccount("it has no tokens beside it; name a user")
 	case named == "" || named == p.User && p.Known:
 		return p.User, nil
 	}
-	if err := a.may(ctx, verb); err != nil {
+	if err := a.Warden.May(ctx, verb, access.Object{}, nil); err != nil {
 		return "", a.Fail(err)
 	}
 	if named == "*" {
@@ -215,7 +216,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if p := a.Principal(ctx); user == p.User && p.Known {
+	if p := warden.Of(ctx).Principal; user == p.User && p.Known {
 		if err := a.inPerson(p, "make tokens"); err != nil {
 			return nil, err
 		}
@@ -227,7 +228,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	_, vcs, err := a.Rights(ctx)
+	_, vcs, err := a.rights(ctx)
 	if err != nil {
 		return nil, a.Fail(err)
 	}
@@ -260,7 +261,7 @@ func (a *accounts) revokeToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	p := a.Principal(ctx)
+	p := warden.Of(ctx).Principal
 	if user == p.User && p.Known && in.ID != p.Token {
 		if err := a.inPerson(p, "end other tokens"); err != nil {
 			return nil, err
