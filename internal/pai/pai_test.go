@@ -452,6 +452,9 @@ func TestTokens(t *testing.T) {
 	}
 	w.refused("bob", "DELETE /tokens/"+made.Token, "", 403, "ForbiddenUserError")
 	w.ask("program", "GET", "/jobs", "", 200)
+	w.refused("program", "POST /tokens/application", "{}", 403, "ForbiddenUserError")
+	w.refused("program", "DELETE /tokens/"+w.token["alice"], "", 403, "ForbiddenUserError")
+	w.refused("program", "PUT /users/me", `{"data":{"email":"x@example.com"}}`, 403, "ForbiddenUserError")
 	w.ask("alice", "DELETE", "/tokens/"+made.Token, "", 200)
 	w.refused("program", "GET /jobs", "", 401, "UnauthorizedUserError")
 }

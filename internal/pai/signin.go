@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/store"
 )
@@ -119,6 +120,20 @@ func (h *Handler) own(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
+// inPerson answers whether a principal has signed in itself: a token that was made for a program may not make others,
+// end others or change a password. Where not, the request is answered.
+func (h *Handler) inPerson(w http.ResponseWriter, r *http.Request) bool {
+	if !h.own(w, r) {
+		return false
+	}
+	p := principalOf(r)
+	if slices.ContainsFunc(h.people.Tokens(p.User), func(t store.Token) bool { return t.ID == p.Token && t.Kind == identity.Session }) {
+		return true
+	}
+	refuse(w, http.StatusForbidden, "ForbiddenUserError", "Applications are not allowed to do this operation: sign in with a password.")
+	return false
+}
+
 // listTokens answers with the ids of a user's tokens: the texts are not kept.
 func (h *Handler) listTokens(w http.ResponseWriter, r *http.Request) {
 	if !h.own(w, r) {
@@ -132,7 +147,7 @@ func (h *Handler) listTokens(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) createToken(w http.ResponseWriter, r *http.Request) {
-	if !h.own(w, r) {
+	if !h.inPerson(w, r) {
 		return
 	}
 	p := principalOf(r)
@@ -152,6 +167,9 @@ func (h *Handler) revokeToken(w http.ResponseWriter, r *http.Request) {
 	p, id := principalOf(r), r.PathValue("token")
 	if of, ok := h.people.Principal(r.Context(), id); ok && of.Known && of.User == p.User {
 		id = of.Token
+	}
+	if id != p.Token && !h.inPerson(w, r) {
+		return
 	}
 	if !slices.ContainsFunc(h.people.Tokens(p.User), func(t store.Token) bool { return t.ID == id }) {
 		refuse(w, http.StatusForbidden, "ForbiddenUserError", "None of your tokens has this id.")

@@ -187,7 +187,7 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request, name string, c 
 }
 
 func (h *Handler) updateMe(w http.ResponseWriter, r *http.Request) {
-	if !h.own(w, r) {
+	if !h.inPerson(w, r) {
 		return
 	}
 	var in struct {
