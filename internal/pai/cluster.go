@@ -12,8 +12,11 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-func (h *Handler) info(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]string{"name": "Comb", "version": h.version, "launcherType": "k8s", "authnMethod": "basic"})
+// info says what answers, in a version of the program.
+func info(version string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"name": "Comb", "version": version, "launcherType": "k8s", "authnMethod": "basic"})
+	}
 }
 
 // resources are counted under OpenPAI's new names and its old ones.

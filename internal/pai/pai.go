@@ -71,7 +71,6 @@ type LogRef struct {
 type Handler struct {
 	app     App
 	people  *people.Directory
-	version string
 	mux     *http.ServeMux
 	tickets tickets
 	lists   turns
@@ -79,14 +78,14 @@ type Handler struct {
 
 // New makes a handler. version is the program's.
 func New(app App, dir *people.Directory, version string) *Handler {
-	h := &Handler{app: app, people: dir, version: version, mux: http.NewServeMux()}
-	h.routes()
+	h := &Handler{app: app, people: dir, mux: http.NewServeMux()}
+	h.routes(version)
 	return h
 }
 
-func (h *Handler) routes() {
+func (h *Handler) routes(version string) {
 	for pattern, f := range map[string]http.HandlerFunc{
-		"GET /info":                              h.info,
+		"GET /info":                              info(version),
 		"POST /authn/basic/login":                h.login,
 		"GET " + ticketPath + "{ticket}":         h.ticketLog,
 		"DELETE /authn/basic/logout":             h.logout,
