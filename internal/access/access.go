@@ -40,6 +40,7 @@ const (
 	ChangeJob     Verb = "stop or change the job"
 	EnterJob      Verb = "run commands beside the job's tasks"
 	SeeCluster    Verb = "see the cluster"
+	SeeFile       Verb = "see the cluster file"
 	ChangeCluster Verb = "change the cluster"
 	SeeImages     Verb = "see images"
 	FetchImages   Verb = "fetch images"
@@ -69,6 +70,7 @@ var rights = []right{
 	{ChangeJob, Manager, Stranger, true},
 	{EnterJob, Manager, Member, true},
 	{SeeCluster, Stranger, noOwner, false},
+	{SeeFile, Administrator, noOwner, false},
 	{ChangeCluster, Administrator, noOwner, true},
 	{SeeImages, Viewer, noOwner, false},
 	{FetchImages, Member, noOwner, true},
@@ -264,9 +266,16 @@ func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) str
 		allowed += " or the job's own user"
 	}
 	if groups := t.groupsOf(o.VC, r.least); len(groups) > 0 {
-		return fmt.Sprintf("%s may not %s in VC %s: %s may, that is the groups %s", name, r.verb, o.VC, allowed, strings.Join(groups, ", "))
+		return fmt.Sprintf("%s may not %s in VC %s: %s may, that is the %s %s", name, r.verb, o.VC, allowed, plural(len(groups), "group"), strings.Join(groups, ", "))
 	}
 	return fmt.Sprintf("%s may not %s in VC %s: %s may; %s is a %s there", name, r.verb, o.VC, allowed, name, role)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
 }
 
 // groupsOf lists the groups that have at least a role in a VC.

@@ -182,7 +182,7 @@ func TestRightsInAVC(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Submit(context.Background(), rest.SubmitRequest{Quick: &rest.QuickJob{Name: "x", VC: "b", GPUs: 1, Command: []string{"true"}}}, "")
-	if rest.CodeOf(err) != rest.CodeForbidden || !strings.Contains(err.Error(), "the groups blue") {
+	if rest.CodeOf(err) != rest.CodeForbidden || !strings.Contains(err.Error(), "the group blue") {
 		t.Errorf("a job for another team's VC: %v", err)
 	}
 	w.until("the refusals are in the audit log", func() bool {
