@@ -205,25 +205,39 @@ type Answer struct {
 
 // Allow answers whether a principal may do something. A token's scope bounds its user's rights.
 func (t *Table) Allow(p *identity.Principal, verb Verb, o Object) Answer {
+	a, why := t.decide(p, verb, o)
+	if !a.OK {
+		a.Why = why()
+	}
+	return a
+}
+
+// May is Allow for callers that look at many objects: it says no reason.
+func (t *Table) May(p *identity.Principal, verb Verb, o Object) bool {
+	a, _ := t.decide(p, verb, o)
+	return a.OK
+}
+
+func (t *Table) decide(p *identity.Principal, verb Verb, o Object) (a Answer, why func() string) {
 	i := slices.IndexFunc(rights, func(r right) bool { return r.verb == verb })
 	if i < 0 || p == nil {
-		return Answer{Why: "there is no right to do that"}
+		return Answer{}, func() string { return "there is no right to do that" }
 	}
 	r := rights[i]
 	role := t.RoleIn(p, o.VC)
 	mine := o.VC != "" && p.Known && o.Owner == p.User
-	seen := o.VC == "" || role >= Viewer || mine
+	a.Seen = o.VC == "" || role >= Viewer || mine
 	switch {
 	case o.VC != "" && !t.inScope(p, o.VC):
-		return Answer{Why: fmt.Sprintf("this token is not for VC %s", o.VC)}
+		return Answer{}, func() string { return fmt.Sprintf("this token is not for VC %s", o.VC) }
 	case o.VC == "" && len(p.Scope.VCs) > 0 && r.least > Member:
-		return Answer{Seen: seen, Why: "this token is for the VC " + strings.Join(p.Scope.VCs, ", ") + " alone"}
+		return a, func() string { return "this token is for the VC " + strings.Join(p.Scope.VCs, ", ") + " alone" }
 	case r.writes && p.Scope.ReadOnly:
-		return Answer{Seen: seen, Why: "this token is for reading only"}
+		return a, func() string { return "this token is for reading only" }
 	case role >= r.least, mine && role >= r.owner:
-		return Answer{OK: true, Seen: true}
+		return Answer{OK: true, Seen: true}, nil
 	}
-	return Answer{Seen: seen, Why: t.refusal(p, r, o, role)}
+	return a, func() string { return t.refusal(p, r, o, role) }
 }
 
 // RoleIn returns a principal's role in a VC; in any VC where it is "".
@@ -265,8 +279,11 @@ func (t *Table) refusal(p *identity.Principal, r right, o Object, role Role) str
 	if r.owner < noOwner {
 		allowed += " or the job's own user"
 	}
-	if groups := t.groupsOf(o.VC, r.least); len(groups) > 0 {
+	if groups := t.groupsOf(o.VC, r.least); len(groups) > 0 && role >= Viewer {
 		return fmt.Sprintf("%s may not %s in VC %s: %s may, that is the %s %s", name, r.verb, o.VC, allowed, plural(len(groups), "group"), strings.Join(groups, ", "))
+	}
+	if role == Stranger {
+		return fmt.Sprintf("%s may not %s in VC %s: %s may; %s has no role there", name, r.verb, o.VC, allowed, name)
 	}
 	return fmt.Sprintf("%s may not %s in VC %s: %s may; %s is a %s there", name, r.verb, o.VC, allowed, name, role)
 }

@@ -127,11 +127,17 @@ func values[T any](d *Directory, m map[string]*entry[T]) []T {
 	return out
 }
 
-// Several reports whether more than one user is known: then jobs of strangers share the machine.
-func (d *Directory) Several() bool {
+// Strangers reports whether users are known that need not trust each other: more than one, or one that is no
+// administrator, beside the holder of the data directory's token.
+func (d *Directory) Strangers() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return len(d.users) > 1
+	for _, u := range d.users {
+		if len(d.users) > 1 || !u.value.Admin {
+			return true
+		}
+	}
+	return false
 }
 
 // User returns a user; it must not be changed.
@@ -174,6 +180,9 @@ func clip(s string) string {
 	return s
 }
 
+// reserved are subjects that are no users.
+var reserved = []string{"admin", "system"}
+
 // NewUser is a user to be made. Password "" makes one that cannot sign in by password.
 type NewUser struct {
 	identity.User
@@ -197,6 +206,9 @@ func (d *Directory) CreateUsers(ctx context.Context, by string, list []NewUser) 
 	for i := range list {
 		u := list[i].User.Clone()
 		texts := u.Check()
+		if slices.Contains(reserved, strings.ToLower(u.Name)) {
+			texts = append(texts, "this name stands for the holder of the data directory's token, or for the server itself: take another")
+		}
 		if other, ok := seen[strings.ToLower(u.Name)]; ok {
 			kind = ErrExists
 			texts = append(texts, fmt.Sprintf("there is a user %s already", other))
@@ -222,7 +234,14 @@ func (d *Directory) CreateUsers(ctx context.Context, by string, list []NewUser) 
 	}
 	for i := range changes {
 		if p := list[i].Password; p != "" {
-			changes[i].user.Hash = d.gate.hash(p)
+			sum, err := d.gate.hash(ctx, p)
+			if err != nil {
+				return err
+			}
+			changes[i].user.Hash = sum
+		}
+		if _, err := d.store.RevokeTokensOf(ctx, sched.Subject(list[i].Name)); err != nil { // of one of that name before
+			return err
 		}
 	}
 	return d.commit(ctx, by, changes)
@@ -285,7 +304,9 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 		return was, &Problem{ErrInvalid, wrong}
 	}
 	if c.Password != nil {
-		u.Hash = d.gate.hash(*c.Password)
+		if u.Hash, err = d.gate.hash(ctx, *c.Password); err != nil {
+			return was, err
+		}
 	}
 	if err := d.commit(ctx, by, []change{{user: u, verb: "change user", detail: strings.Join(what, ", ")}}); err != nil {
 		return was, err

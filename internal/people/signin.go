@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/combsched/comb/internal/identity"
@@ -15,8 +16,10 @@ import (
 
 // What signing in is bounded by.
 const (
-	maxFails    = 5                // wrong passwords of one name, or from one address, before each next one waits
+	maxFails    = 5                // wrong passwords of one name before each next one waits,
+	maxFrom     = 100              // and from one address, behind which there may be many users
 	failsForget = 15 * time.Minute // after which they are forgotten
+	maxQueue    = 64               // sign-ins that wait for their turn
 	hashers     = 2                // passwords that are looked at, at a time: each takes 19 MiB
 	maxGates    = 10_000           // names and addresses that are remembered
 	// DefaultSession and LongestSession are how long a sign-in lasts.
@@ -44,6 +47,7 @@ type gate struct {
 	mu    sync.Mutex
 	fails map[string]*fails
 	turns chan struct{}
+	queue atomic.Int32
 }
 
 func newGate() gate { return gate{fails: map[string]*fails{}, turns: make(chan struct{}, hashers)} }
@@ -53,66 +57,103 @@ type fails struct {
 	last time.Time
 }
 
-func (g *gate) turn() func() {
-	g.turns <- struct{}{}
-	return func() { <-g.turns }
+// turn waits for one of the places at which passwords are looked at; too many that wait are refused.
+func (g *gate) turn(ctx context.Context) (func(), error) {
+	if g.queue.Add(1) > maxQueue {
+		g.queue.Add(-1)
+		return nil, &Slow{time.Second}
+	}
+	defer g.queue.Add(-1)
+	select {
+	case g.turns <- struct{}{}:
+		return func() { <-g.turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
-func (g *gate) hash(password string) string {
-	defer g.turn()()
-	return hash(password)
+func (g *gate) hash(ctx context.Context, password string) (string, error) {
+	leave, err := g.turn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	return hash(password), nil
 }
 
-func (g *gate) matches(phc, password string) bool {
-	defer g.turn()()
-	return matches(phc, password)
+func (g *gate) matches(ctx context.Context, phc, password string) (bool, error) {
+	leave, err := g.turn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return matches(phc, password), nil
 }
 
 // nothing is a hash that no password has: a name that is not there takes as long as one that is.
 var nothing = sync.OnceValue(func() string { return hash("no user has this password") })
 
-// wait returns how long a key must wait before its next try.
-func (g *gate) wait(key string, now time.Time) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f := g.fails[key]
-	if f == nil || now.Sub(f.last) > failsForget {
-		delete(g.fails, key)
-		return 0
-	}
-	if f.n < maxFails {
-		return 0
-	}
-	// Each wrong one beyond doubles the wait, up to a minute.
-	wait := min(time.Second<<min(f.n-maxFails, 6), time.Minute)
-	return max(0, wait-now.Sub(f.last))
+// key is what tries are counted by, and how many may be wrong before the next one waits.
+type key struct {
+	name string
+	most int
 }
 
-// failed counts a wrong password.
-func (g *gate) failed(key string, now time.Time) {
+// begin counts a try before it is made, so that many at once are not looked at together; a right one is taken back.
+// It returns how long the next one must wait.
+func (g *gate) begin(now time.Time, keys ...key) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f := g.fails[key]
-	if f == nil {
-		if len(g.fails) >= maxGates { // forget what is oldest
-			oldest := ""
-			for k, v := range g.fails {
-				if oldest == "" || v.last.Before(g.fails[oldest].last) {
-					oldest = k
-				}
-			}
-			delete(g.fails, oldest)
+	for _, k := range keys {
+		f := g.fails[k.name]
+		if f == nil || now.Sub(f.last) > failsForget {
+			delete(g.fails, k.name)
+			continue
 		}
-		f = &fails{}
-		g.fails[key] = f
+		if f.n < k.most {
+			continue
+		}
+		// Each wrong one beyond doubles the wait, up to a minute.
+		if wait := min(time.Second<<min(f.n-k.most, 6), time.Minute) - now.Sub(f.last); wait > 0 {
+			return wait
+		}
 	}
-	f.n, f.last = f.n+1, now
+	for _, k := range keys {
+		f := g.fails[k.name]
+		if f == nil {
+			g.makeRoom()
+			f = &fails{}
+			g.fails[k.name] = f
+		}
+		f.n, f.last = f.n+1, now
+	}
+	return 0
 }
 
-func (g *gate) passed(key string) {
+// makeRoom forgets what is oldest.
+func (g *gate) makeRoom() {
+	if len(g.fails) < maxGates {
+		return
+	}
+	oldest := ""
+	for k, v := range g.fails {
+		if oldest == "" || v.last.Before(g.fails[oldest].last) {
+			oldest = k
+		}
+	}
+	delete(g.fails, oldest)
+}
+
+// right takes a try back: the first key, the user's, begins anew.
+func (g *gate) right(keys ...key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.fails, key)
+	delete(g.fails, keys[0].name)
+	for _, k := range keys[1:] {
+		if f := g.fails[k.name]; f != nil && f.n > 0 {
+			f.n--
+		}
+	}
 }
 
 // SignIn makes a session of a user with its password. from is the client's address; life 0 is DefaultSession.
@@ -127,31 +168,40 @@ func (d *Directory) SignIn(ctx context.Context, name, password, from string, lif
 		return "", store.Token{}, ErrSignIn
 	}
 	now := time.UnixMicro(int64(d.now()))
-	keys := []string{"user " + name, "from " + from}
-	for _, key := range keys {
-		if wait := d.gate.wait(key, now); wait > 0 {
-			return "", store.Token{}, &Slow{wait}
-		}
+	keys := []key{{"user " + name, maxFails}, {"from " + from, maxFrom}}
+	if wait := d.gate.begin(now, keys...); wait > 0 {
+		return "", store.Token{}, &Slow{wait}
 	}
 	kept := nothing()
 	u, err := d.User(name)
 	if err == nil && u.Hash != "" {
 		kept = u.Hash
 	}
-	if ok := d.gate.matches(kept, password); !ok || err != nil || u.Hash == "" || u.Blocked {
-		for _, key := range keys {
-			d.gate.failed(key, now)
-		}
-		if noteErr := d.Note(ctx, store.AuditLine{Subject: clip(name), Verb: "sign in", Object: "from " + from, Outcome: Refused}); noteErr != nil {
-			return "", store.Token{}, noteErr
+	ok, gateErr := d.gate.matches(ctx, kept, password)
+	if gateErr != nil {
+		return "", store.Token{}, gateErr
+	}
+	if !ok || err != nil || u.Hash == "" || u.Blocked {
+		if err := d.Note(ctx, store.AuditLine{Subject: clip(name), Verb: "sign in", Object: "from " + from, Outcome: Refused}); err != nil {
+			return "", store.Token{}, err
 		}
 		return "", store.Token{}, ErrSignIn
 	}
-	d.gate.passed(keys[0])
-	if err := d.Note(ctx, store.AuditLine{Subject: name, Verb: "sign in", Object: "from " + from, Outcome: Done}); err != nil {
+	d.gate.right(keys...)
+	return d.enter(ctx, u, from, life)
+}
+
+// enter makes a session of a user whose password was right, unless that was changed meanwhile.
+func (d *Directory) enter(ctx context.Context, u identity.User, from string, life time.Duration) (string, store.Token, error) {
+	d.write.Lock()
+	defer d.write.Unlock()
+	if is, err := d.User(u.Name); err != nil || is.Blocked || is.Hash != u.Hash {
+		return "", store.Token{}, ErrSignIn
+	}
+	if err := d.Note(ctx, store.AuditLine{Subject: u.Name, Verb: "sign in", Object: "from " + from, Outcome: Done}); err != nil {
 		return "", store.Token{}, err
 	}
-	return d.store.CreateBoundedToken(ctx, "session", sched.Subject(name),
+	return d.store.CreateBoundedToken(ctx, "session", sched.Subject(u.Name),
 		store.TokenBounds{Kind: identity.Session, Expires: d.now().Add(sched.Duration(life.Microseconds()))}, d.now())
 }
 
@@ -184,10 +234,20 @@ func (d *Directory) CreateToken(ctx context.Context, user, name string, scope id
 	case len(scope.VCs) > identity.MaxGroups:
 		return "", store.Token{}, problem(ErrInvalid, "%d VCs are too many for one token: at most %d", len(scope.VCs), identity.MaxGroups)
 	}
-	if _, err := d.User(user); err != nil {
+	d.write.Lock()
+	defer d.write.Unlock()
+	if u, err := d.User(user); err != nil {
 		return "", store.Token{}, err
+	} else if u.Blocked {
+		return "", store.Token{}, problem(ErrInvalid, "%s is blocked: it gets no token", user)
 	}
-	if n := len(d.Tokens(user)); n >= maxTokens {
+	n := 0
+	for _, t := range d.Tokens(user) {
+		if t.Kind == identity.Application {
+			n++
+		}
+	}
+	if n >= maxTokens {
 		return "", store.Token{}, problem(ErrExists, "%s has %d tokens, the most that are allowed: revoke one", user, n)
 	}
 	if err := d.Note(ctx, store.AuditLine{Subject: user, Verb: "create token", Object: name, Outcome: Done}); err != nil {

@@ -90,8 +90,7 @@ func (s *State) sheltered(j *job, g int32) (string, Time) {
 		if a.cause != 0 || !s.younger(a, least) || len(each) == maxNamed || s.spent(a) {
 			continue
 		}
-		by := s.jobs[a.job].spec
-		name := by.Name.To(j.spec.User, by.User)
+		name := s.nameTo(j.spec.User, a.id.Job)
 		if a.started == 0 {
 			each = append(each, name+" is about to run")
 			continue

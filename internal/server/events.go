@@ -18,6 +18,7 @@ const (
 	heartbeat     = 10 * time.Second // between signs of life on a quiet stream; the token is checked again then
 	eventPage     = 1000             // events of one page of a history,
 	eventPageSize = 4 << 20          // and about the bytes of it
+	eventLooks    = 20_000           // events that a page passes over, since its reader may not see them
 )
 
 func (s *Server) registerEvents(api huma.API) {
@@ -122,13 +123,17 @@ func (s *Server) eventPage(ctx context.Context, seq uint64, job sched.JobID, see
 // before the page were cut to its size.
 func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID, sees func(sched.JobID) bool) (rest.EventList, error) {
 	list := rest.EventList{Events: []rest.Event{}}
-	for size := 0; ; {
+	for size, looked := 0, 0; ; {
 		records, err := s.history(ctx, seq, job, eventPage)
 		if err != nil || len(records) == 0 {
 			return list, err
 		}
 		for _, r := range records {
 			if seq = r.Seq; sees != nil && !sees(engine.JobOf(r.Event)) {
+				if looked++; looked == eventLooks {
+					list.Next = seq
+					return list, nil
+				}
 				continue
 			}
 			e, err := wireEvent(r)

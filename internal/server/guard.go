@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/warden"
 )
@@ -60,7 +61,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
 		limit = rest.MaxConfigBody
 	}
-	free, p := s.bodies.receive(w, r, warden.Subject(r.Context()), limit)
+	caller := warden.Subject(r.Context())
+	if isOpen(r) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		limit, caller = maxSignIn, sched.Subject("address "+host)
+	}
+	free, p := s.bodies.receive(w, r, caller, limit)
 	if p != nil {
 		refuse(w, r, p)
 		return
@@ -98,7 +104,10 @@ func isOpen(r *http.Request) bool {
 }
 
 // openRoutes need no token. Their rows in needs say so, too.
-var openRoutes = []string{"/sessions", "/setup"}
+var openRoutes = []string{"/sessions"}
+
+// maxSignIn bounds the body of a request without a token.
+const maxSignIn = 4 << 10
 
 // isHealth reports whether a request needs no token.
 func isHealth(r *http.Request) bool {

@@ -27,6 +27,11 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if s.opts.Checkpoints != nil && slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Attempt > 0 }) {
 		j.CheckpointDir = s.opts.Checkpoints(j.ID)
 	}
+	if table, err := s.warden.Table(ctx); err != nil {
+		return nil, err
+	} else if a := warden.Of(ctx); !table.May(a.Principal, access.ReadJob, a.Object) {
+		j.Notices = nil // they hold commands that were run in it
+	}
 	if j.Upload, err = s.uploadOf(ctx, &j); err != nil {
 		return nil, s.fail(err)
 	}
@@ -118,13 +123,17 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 	}
 	err = s.read(ctx, after, func(st *sched.State) {
 		var status sched.JobStatus
+		shown := func() bool { return sees == nil || sees(status.VC, status.User) }
 		if n.number > 0 {
 			status, found = st.AsOf(s.opts.Now()).Job(n.number)
+			found = found && shown()
 		}
 		if id, ok := st.ByName(n.user, n.name); ok && !found {
 			status, found = st.AsOf(s.opts.Now()).Job(id)
 		}
-		if found {
+		if found && !shown() { // nothing more is worked out for it
+			out = jobOf(caller, status)
+		} else if found {
 			out = withReason(veiledFor(st, sees), caller, status)
 		}
 	})

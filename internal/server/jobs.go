@@ -337,12 +337,13 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 // reasons of those that wait.
 func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
+	shown := veiledFor(st, f.sees)
 	for _, j := range slices.Backward(st.AsOf(now).Jobs()) {
 		if len(out) > f.limit {
 			break
 		}
 		if f.wants(&j) {
-			out = append(out, withReason(veiledFor(st, f.sees), reader, j))
+			out = append(out, withReason(shown, reader, j))
 		}
 	}
 	return out

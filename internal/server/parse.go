@@ -84,12 +84,13 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 
 // checkTrust refuses a process where the jobs of strangers share the machine: it could read and end theirs.
 func (s *Server) checkTrust(job *sched.Job) error {
+	boxed := s.opts.Images == jobspec.ImagesUsed || s.opts.Images == jobspec.ImagesNeeded
 	bare := slices.ContainsFunc(job.Roles, func(r sched.Role) bool { return r.Launch.Image == "" })
-	if s.opts.TrustUsers || !bare || !s.opts.People.Several() {
+	if s.opts.TrustUsers || boxed && !bare || !s.opts.People.Strangers() {
 		return nil
 	}
-	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "several users are known here, and this job would run as a process, which can read and end what others run: "+
-		"name a container image, or let an administrator start the server with --trust-users")
+	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "users are known here that need not trust each other, and this job would run as a process, which can read and end what others run: "+
+		"name a container image where an engine answers, or let an administrator start the server with --trust-users")
 }
 
 // mostGPUs is the highest number of GPUs for each task with which a job could ever start; 1 where it could not with any. What cannot

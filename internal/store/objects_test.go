@@ -87,7 +87,11 @@ func TestTokensExpire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forever, _, err := s.CreateToken(ctx, "n", "alice", 1)
+	forever, _, err := s.CreateBoundedToken(ctx, "n", "alice", TokenBounds{Kind: identity.Application, Scope: identity.Scope{VCs: []string{}}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, _, err := s.CreateToken(ctx, "n", "alice", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +107,7 @@ func TestTokensExpire(t *testing.T) {
 	if _, ok := s.CheckToken(ctx, forever, 1<<60); !ok {
 		t.Error("one without an end has expired")
 	}
-	if _, _, err := s.CreateToken(ctx, "n", "bob", 200); err != nil || len(s.ListTokens()) != 2 {
+	if _, _, err := s.CreateToken(ctx, "n", "bob", 200); err != nil || len(s.ListTokens()) != 3 {
 		t.Errorf("what expired is kept: %v %v", s.ListTokens(), err)
 	}
 	if n, err := s.RevokeTokensOf(ctx, "alice"); n != 1 || err != nil {
@@ -111,6 +115,9 @@ func TestTokensExpire(t *testing.T) {
 	}
 	if _, ok := s.CheckToken(ctx, forever, 300); ok {
 		t.Error("a revoked token is valid")
+	}
+	if _, ok := s.CheckToken(ctx, root, 300); !ok {
+		t.Error("the data directory's token is revoked with those of a user of that name")
 	}
 	if p := problems(t, s); len(p) > 0 {
 		t.Error(p)

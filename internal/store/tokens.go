@@ -63,6 +63,7 @@ type token struct {
 	Token
 	hash  [sha256.Size]byte
 	saved sched.Time // Used as it is in the database
+	bound string     // the bounds as they are kept: their sum is over these bytes
 }
 
 func (s *Store) loadTokens(ctx context.Context) error {
@@ -80,6 +81,7 @@ func (s *Store) loadTokens(ctx context.Context) error {
 		if err := rows.Scan(&t.ID, &t.Name, &t.Subject, &hash, &t.Created, &t.Used, &kept, &bounds); err != nil {
 			return s.explain("cannot read the tokens", err)
 		}
+		t.bound = bounds
 		if bounds != "" && json.Unmarshal([]byte(bounds), &t.TokenBounds) != nil {
 			return s.damaged("what bounds the token " + t.ID + " cannot be read")
 		}
@@ -104,16 +106,19 @@ func (s *Store) CreateToken(ctx context.Context, name string, subject sched.Subj
 // CreateBoundedToken is CreateToken with bounds. Those that have expired are forgotten on the way.
 func (s *Store) CreateBoundedToken(ctx context.Context, name string, subject sched.Subject, bounds TokenBounds, now sched.Time) (string, Token, error) {
 	s.forgetExpired(ctx, now)
+	if len(bounds.Scope.VCs) == 0 {
+		bounds.Scope.VCs = nil // an empty list bounds nothing, as none
+	}
 	random := make([]byte, 8+32)
 	rand.Read(random) // never fails
 	secret := hex.EncodeToString(random[8:])
 	t := &token{Token: Token{ID: hex.EncodeToString(random[:8]), Name: name, Subject: subject, Created: now, TokenBounds: bounds}}
-	t.hash = sha256.Sum256([]byte(secret))
+	t.hash, t.bound = sha256.Sum256([]byte(secret)), bounds.text()
 	sum := tokenSum(t)
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		m.rows.add(sum)
 		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used, sum, bounds) VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
-			t.ID, name, string(subject), t.hash[:], now, sum[:], bounds.text())
+			t.ID, name, string(subject), t.hash[:], now, sum[:], t.bound)
 		return err
 	})
 	if err != nil {
@@ -184,9 +189,9 @@ func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
 	return n > 0, err
 }
 
-// RevokeTokensOf ends all tokens of a subject at once, and says how many.
+// RevokeTokensOf ends all tokens of a user at once, and says how many. That of the data directory is no user's.
 func (s *Store) RevokeTokensOf(ctx context.Context, subject sched.Subject) (int, error) {
-	return s.revoke(ctx, func(t *token) bool { return t.Subject == subject })
+	return s.revoke(ctx, func(t *token) bool { return t.Subject == subject && t.Kind != identity.Root })
 }
 
 // forgetExpired removes what is no longer valid, so that the table does not grow with each sign-in. What cannot be
@@ -234,5 +239,5 @@ func (s *Store) revoke(ctx context.Context, which func(*token) bool) (int, error
 
 // tokenSum is rowSum of a token.
 func tokenSum(t *token) digest {
-	return rowSum("tokens", t.ID, t.Name, string(t.Subject), t.hash[:], fmt.Sprint(int64(t.Created))+t.text())
+	return rowSum("tokens", t.ID, t.Name, string(t.Subject), t.hash[:], fmt.Sprint(int64(t.Created))+t.bound)
 }

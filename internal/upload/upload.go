@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,7 @@ var Default = Limits{Bytes: 100 << 20, Files: 100_000}
 
 const (
 	longestPath = 1024 // bytes of a name with its folders
+	longestPart = 255  // bytes of one name in a folder
 	deepest     = 64   // folders in one another
 	permissions = 0o777
 )
@@ -42,6 +44,8 @@ func checkName(name string) string {
 		return "is no name inside of the folder"
 	case len(name) > longestPath:
 		return fmt.Sprintf("has a name of %d bytes, more than %d", len(name), longestPath)
+	case slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return len(part) > longestPart }):
+		return fmt.Sprintf("has a part of more than %d bytes, which no file system takes", longestPart)
 	case strings.Count(name, "/") >= deepest:
 		return fmt.Sprintf("lies in more than %d folders", deepest)
 	}

@@ -58,7 +58,7 @@ func (t *task) prepare() (*spec, *private, *outcome) {
 	}
 	order, err := code.For(job, jobDir, work, e.o.Code)
 	if err != nil {
-		return nil, nil, unable("give the job its code", err)
+		return nil, nil, &outcome{Refused: "give the job its code: " + err.Error(), Job: !ofDisk(err), disk: ofDisk(err)}
 	}
 	s := &spec{
 		Cluster: e.o.Cluster, Attempt: t.at.id, Task: t.n, Boot: e.boot, Shell: e.shell,

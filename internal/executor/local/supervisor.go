@@ -202,8 +202,8 @@ func (s *supervisor) start() (refused string, job bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	if err := s.unpack(); err != nil {
-		return err.Error(), false
+	if err := s.unpack(); err != nil { // a full disk is no fault of the job's; the words are a child's
+		return err.Error(), !strings.Contains(err.Error(), unix.ENOSPC.Error())
 	}
 	if s.stopped {
 		return "", false

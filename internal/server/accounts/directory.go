@@ -82,6 +82,11 @@ func (a *accounts) updateUser(ctx context.Context, in *struct {
 		return nil, err
 	}
 	c := in.Body
+	if p := warden.Of(ctx).Principal; c.Password != nil && p.Known {
+		if err := a.inPerson(p, "change a password"); err != nil {
+			return nil, err
+		}
+	}
 	u, err := a.Directory.UpdateUser(ctx, warden.Of(ctx).Principal.User, in.Name, people.UserChange{Display: c.Display, Email: c.Email,
 		Admin: c.Administrator, Blocked: c.Blocked, Groups: c.Groups, Password: c.Password})
 	if err != nil {

@@ -111,7 +111,7 @@ func (w *Warden) Sight(ctx context.Context) (func(vc cell.VCName, user sched.Sub
 	}
 	p := Of(ctx).Principal
 	return func(vc cell.VCName, user sched.Subject) bool {
-		return table.Allow(p, access.SeeJob, access.Object{VC: vc, Owner: string(user)}).OK
+		return table.May(p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
 	}, nil
 }
 
@@ -121,14 +121,14 @@ const mostSeen = 10_000
 // Reads returns the jobs about which the asker may do what its route does, such as read their events; what is about
 // no job is for askers from which nothing is hidden. The answer is for one goroutine, and follows the rights.
 func (w *Warden) Reads(ctx context.Context) func(sched.JobID) bool {
-	if SeesAll(ctx) {
-		return func(sched.JobID) bool { return true }
-	}
 	a := Of(ctx)
 	var under *access.Table // what is remembered holds for these
 	var of *identity.Principal
 	seen := map[sched.JobID]bool{}
 	return func(id sched.JobID) bool {
+		if SeesAll(ctx) { // asked each time: Still renews the principal
+			return true
+		}
 		if id == 0 {
 			return false
 		}
@@ -143,7 +143,7 @@ func (w *Warden) Reads(ctx context.Context) func(sched.JobID) bool {
 		sees, known := seen[id]
 		if !known {
 			o, found := w.Object(ctx, id)
-			sees = found && table.Allow(a.Principal, a.Verb, o).OK
+			sees = found && table.May(a.Principal, a.Verb, o)
 			seen[id] = sees
 		}
 		return sees

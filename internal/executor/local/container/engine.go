@@ -488,6 +488,7 @@ func Answers(host string) bool {
 
 // Disk is what a container has of its own on disk.
 type Disk struct {
+	Files []string // single files that its root may write: the engine's hosts, hostname and resolv.conf
 	Dirs  []string // folders of this machine, where they can be read: its volumes, and the layer that it writes
 	Bytes int64    // of that layer, where Dirs has it not; -1 is that the engine could not say it
 }
@@ -500,6 +501,7 @@ func (e *Engine) Disk(ctx context.Context, name string) (l Disk, err error) {
 	if err != nil {
 		return l, fmt.Errorf("look at the container %s: %s", name, reason(err))
 	}
+	l.Files = []string{r.Container.HostsPath, r.Container.HostnamePath, r.Container.ResolvConfPath}
 	for _, m := range r.Container.Mounts {
 		if m.Type == mount.TypeVolume {
 			l.Dirs = append(l.Dirs, m.Source)

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	every  = time.Second // between two looks; one that takes long is followed by a longer pause:
-	rest   = 20          // so many times as long
-	depth  = 200         // of folders in one another
-	files  = 2_000_000   // that one container may have
-	unsure = 30          // looks in a row that the engine may fail at
+	every   = time.Second // between two looks; one that takes long is followed by a longer pause:
+	rest    = 20          // so many times as long, and no longer than
+	longest = 10 * time.Second
+	depth   = 200       // of folders in one another
+	files   = 2_000_000 // that one container may have
+	unsure  = 30        // looks in a row that the engine may fail at
 )
 
 // Limit says what a container may write.
@@ -90,7 +91,7 @@ func (w *Watch) run(ctx context.Context) {
 			w.over()
 			return
 		}
-		pause = max(every, rest*time.Since(began))
+		pause = min(max(every, rest*time.Since(began)), longest)
 	}
 }
 
@@ -100,13 +101,22 @@ func (w *Watch) look(ctx context.Context, engine *container.Engine) string {
 	if err != nil {
 		return "" // it has ended, or the engine does not answer now
 	}
-	m := &measure{limit: w.limit.MB << 20, seen: map[[2]uint64]bool{}}
+	m := &measure{ctx: ctx, limit: w.limit.MB << 20, seen: map[[2]uint64]bool{}}
 	for _, dir := range append(layer.Dirs, w.limit.Dirs...) {
 		if err := m.dir(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
 			return fmt.Sprintf("what it wrote to its disk cannot be measured: %v", err)
 		}
 	}
+	for _, file := range layer.Files {
+		var st unix.Stat_t
+		if unix.Lstat(file, &st) == nil { // an engine on another machine has none here
+			m.bytes += st.Blocks * 512
+		}
+	}
 	m.bytes += max(layer.Bytes, 0)
+	if ctx.Err() != nil {
+		return "" // it has ended meanwhile
+	}
 	switch w.failed++; {
 	case m.bytes > m.limit:
 		return fmt.Sprintf("it wrote %d MiB to its disk, more than the %d MiB that it may: write to a storage or the checkpoint folder, or ask for more (--disk, extras.comb.taskRoles.NAME.disk)", m.bytes>>20, w.limit.MB)
@@ -122,6 +132,7 @@ func (w *Watch) look(ctx context.Context, engine *container.Engine) string {
 
 // measure adds up what is in folders.
 type measure struct {
+	ctx          context.Context // a look that nothing waits for any more ends
 	limit, bytes int64
 	files        int
 	seen         map[[2]uint64]bool // files of several names
@@ -145,6 +156,9 @@ func (m *measure) open(f *os.File, deep int) error {
 		return errDeep
 	}
 	for {
+		if m.ctx.Err() != nil {
+			return nil
+		}
 		names, _ := f.Readdirnames(1024) // one that is gone is empty
 		for _, name := range names {
 			if m.files++; m.files > files || m.bytes > m.limit {

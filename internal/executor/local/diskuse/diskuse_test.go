@@ -10,7 +10,7 @@ import (
 
 func measured(t *testing.T, dir string, limit int64) (*measure, error) {
 	t.Helper()
-	m := &measure{limit: limit, seen: map[[2]uint64]bool{}}
+	m := &measure{ctx: t.Context(), limit: limit, seen: map[[2]uint64]bool{}}
 	return m, m.dir(dir)
 }
 
