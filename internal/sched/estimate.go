@@ -271,9 +271,9 @@ func (f *forward) against(was *State, j *job) string {
 			behind = true
 		case (o.spec.Priority < cell.MinGuaranteed) != (j.spec.Priority < cell.MinGuaranteed): // another queue
 		case behind && at > 0 && at < f.at:
-			sooner = append(sooner, f.nameTo(j.spec.User, id))
+			sooner = append(sooner, was.nameTo(j.spec.User, id))
 		case !behind && (at == 0 || at > f.at):
-			later = append(later, f.nameTo(j.spec.User, id))
+			later = append(later, was.nameTo(j.spec.User, id))
 		}
 	}
 	var texts []string
