@@ -246,7 +246,7 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	w.refused("", "POST /authn/basic/login", "expiration=4000&username=alice&password=wrong+password", 400, "IncorrectPasswordError")
 	w.refused("", "POST /authn/basic/login", "expiration=4000&username=nobody&password=wrong+password", 400, "IncorrectPasswordError")
 	w.refused("", "POST /authn/basic/login", "expiration=soon&username=alice&password=x", 400, "InvalidParametersError")
-	for range 3 {
+	for range 4 {
 		w.refused("", "POST /authn/basic/login", "expiration=1&username=alice&password=wrong+password", 400, "IncorrectPasswordError")
 	}
 	w.refused("", "POST /authn/basic/login", "expiration=1&username=alice&password=wrong+password", 429, "ForbiddenUserError")
