@@ -53,7 +53,7 @@ func TestUpload(t *testing.T) {
 	}
 	// A folder of it, which this image's user alone may enter.
 	out, errs, code = w.cli("job", "run", "--image", "local.test/user:1", "--upload", dir, "--workdir", "src", "--", "sh", "-c", "pwd; ls")
-	if code != 0 || out != "/comb/work/src\nmain.py\n" || !strings.Contains(errs, "which the server has") {
+	if code != 0 || out != "/comb/work"+"/src\nmain.py\n" || !strings.Contains(errs, "which the server has") {
 		t.Errorf("exit code %d: %s\n%s", code, out, errs)
 	}
 	w.noContainers()
