@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -60,16 +61,28 @@ func (a *app) reach() (reached, error) {
 		return reached{}, err
 	}
 	r := reached{known: t.Known}
-	if r.client, err = rest.NewClient(t.URL, t.Token); err != nil {
+	if r.client, err = dial(t); err != nil {
 		return r, err
 	}
 	r.client.OnWait = func(err error) { fmt.Fprintf(a.errs, "comb: %v; trying again\n", err) }
 	return r, nil
 }
 
+// dial makes the client of a server. One with TLS that this user started on this machine is asked over its socket, where the
+// kernel says who answers: its certificate need not be for this machine's loopback, nor its authority known here.
+func dial(t contexts.Target) (*rest.Client, error) {
+	c, err := rest.NewTrustingClient(t.URL, t.Token, t.CA)
+	if err == nil && t.Known != nil && t.Known.Socket != "" && len(t.CA) == 0 && strings.HasPrefix(t.URL, "https://") {
+		if local, err := c.Local(context.Background(), t.Known.Socket); err == nil {
+			return local, nil
+		}
+	}
+	return c, err
+}
+
 func (a *app) target() (contexts.Target, error) {
 	t, err := contexts.Wanted{Server: first(a.server, a.env("COMB_SERVER")), TokenFile: first(a.tokenFile, a.env("COMB_TOKEN_FILE")),
-		State: a.stateDir(), Dir: contexts.Dir(a.env)}.Find()
+		CAFile: first(a.tlsCA, a.env("COMB_TLS_CA")), State: a.stateDir(), Dir: contexts.Dir(a.env)}.Find()
 	if errors.Is(err, contexts.ErrNone) {
 		err = hint{&rest.Unreachable{Err: err}, "start one with: comb serve    or name one with --server or COMB_SERVER"}
 	}

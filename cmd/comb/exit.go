@@ -170,7 +170,7 @@ func nextStep(err error) string {
 		return "see: " + u.command.CommandPath() + " --help"
 	}
 	var lost *rest.Unreachable
-	if errors.As(err, &lost) {
+	if errors.As(err, &lost) && !errors.As(lost.Err, new(*rest.Untrusted)) {
 		return "is the server running there? start one with: comb serve"
 	}
 	switch rest.CodeOf(err) {

@@ -46,6 +46,7 @@ type app struct {
 
 	server    string
 	tokenFile string
+	tlsCA     string
 	format    string
 	noHeaders bool
 	timeout   time.Duration
@@ -77,6 +78,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 	f := root.PersistentFlags()
 	f.StringVar(&a.server, "server", "", "address of the server, such as http://127.0.0.1:8420 (default: $COMB_SERVER, else the server started last on this machine)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file with the token (default: $COMB_TOKEN_FILE, else that server's)")
+	f.StringVar(&a.tlsCA, "tls-ca", "", "file with the certificate of the authority that signed the server's, PEM (default: $COMB_TLS_CA, else those of this machine)")
 	f.StringVarP(&a.format, "output", "o", "table", "output format: table, json or yaml")
 	f.BoolVar(&a.noHeaders, "no-headers", false, "tables without the line of column names")
 	f.Var((*durationFlag)(&a.timeout), "timeout", "give up after this time, such as 30s (default: none)")
@@ -110,8 +112,8 @@ func imageCommand(a *app) *cobra.Command {
 func peopleCommands(a *app) []*cobra.Command {
 	list := peoplecmd.Commands(&peoplecmd.Kit{Client: a.client, When: a.when, In: os.Stdin, Prompt: a.errs, ReadFile: a.readFile, Usage: usage, Noun: noun,
 		Contexts: contexts.Dir(a.env), User: a.env("USER"), Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) },
-		Server: func() (string, error) { t, err := a.target(); return t.URL, err },
-		Hint:   func(err error, next string) error { return hint{err, next} },
+		Target: a.target, Dial: dial,
+		Hint: func(err error, next string) error { return hint{err, next} },
 		Guess: func(c *cobra.Command, err error, word string, of peoplecmd.Names) error {
 			client, _ := a.client()
 			return a.didYouMean(c.Context(), client, err, guess{word, names(of)})

@@ -29,6 +29,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
+	"github.com/combsched/comb/internal/server/certificate"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/store"
 	"github.com/combsched/comb/internal/upload"
@@ -47,6 +48,8 @@ type serveFlags struct {
 	data         string
 	listen       string
 	insecure     bool
+	tlsCert      string
+	tlsKey       string
 	hosts        []string
 	cluster      string
 	virtualGPUs  int
@@ -80,6 +83,8 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.StringVar(&s.data, "data", "", "data directory (default: $XDG_DATA_HOME/comb, else ~/.local/share/comb)")
 	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")
 	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false, "allow an address that other machines reach: tokens cross the network in clear")
+	f.StringVar(&s.tlsCert, "tls-cert", "", "serve with TLS: file with the server's certificate, then those that lead to its authority, PEM; read again when it changes")
+	f.StringVar(&s.tlsKey, "tls-key", "", "file with the private key of --tls-cert, PEM; read again when it changes")
 	f.StringSliceVar(&s.hosts, "host", nil, "another name under which clients reach this server (may repeat)")
 	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, in place of the configuration that the data directory has")
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
@@ -100,6 +105,9 @@ is; "comb config apply", or --cluster, replaces it.`,
 		var level slog.Level
 		if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
 			return usage(c, "--log %q: want debug, info, warn or error", s.logLevel)
+		}
+		if (s.tlsCert == "") != (s.tlsKey == "") || s.tlsCert != "" && s.insecure {
+			return usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")
 		}
 		if s.virtualGPUs < 0 || s.virtualGPUs > 4096 {
 			return usage(c, "--virtual-gpus %d: want 0 to 4096", s.virtualGPUs)
@@ -129,6 +137,7 @@ type daemon struct {
 	flags serveFlags
 	log   *slog.Logger
 
+	cert     *certificate.Pair // nil: without TLS
 	store    *store.Store
 	uploads  *depot.Depot
 	live     *engine.Live
@@ -155,10 +164,14 @@ func (d *daemon) run(ctx context.Context) error {
 		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
 	}
 	defer d.runtime.close()
-	listener, err := server.Listen(ctx, d.flags.listen, d.flags.insecure)
+	if d.cert, err = certificate.Open(d.flags.tlsCert, d.flags.tlsKey, time.Now, d.log); err != nil {
+		return err
+	}
+	listener, err := server.Listen(ctx, d.flags.listen, d.flags.insecure || d.cert != nil)
 	if err != nil {
 		return err
 	}
+	listener = d.cert.Over(listener)
 	defer listener.Close()
 	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: wallTime(), Log: d.log}); err != nil {
 		if strings.Contains(err.Error(), "disk is full") {
@@ -394,7 +407,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		return err
 	}
 	handler := server.New(server.Options{
-		ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
+		Certified: d.cert.For, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
@@ -402,7 +415,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	})
 	h := handler.HTTP()
 	h.Handler = server.OpenPAI(handler)
-	e := contexts.Endpoint{URL: "http://" + reachable(l.Addr()), TokenFile: v.token, PID: os.Getpid()}
+	e := contexts.Endpoint{URL: d.cert.Address(reachable(l.Addr())), TokenFile: v.token, PID: os.Getpid()}
 	failed := make(chan error, 2)
 	dir := filepath.Dir(v.token)
 	if s, err := server.ListenLocal(ctx, dir); err != nil {

@@ -35,6 +35,7 @@ type Context struct {
 	User    string `yaml:"user" json:"user"`
 	Token   string `yaml:"token" json:"-"`
 	Expires int64  `yaml:"expires,omitempty" json:"expires,omitempty"` // microseconds since 1970
+	CA      string `yaml:"ca,omitempty" json:"-"`                      // certificates of the server's authority, PEM; "" are those of the machine
 }
 
 // File is what a user's commands know. The zero File has no context but Local.
@@ -163,6 +164,9 @@ func write(path string, data []byte) error {
 	}
 	return os.Rename(f.Name(), path)
 }
+
+// Target is the server of a context.
+func (c *Context) Target() Target { return Target{URL: c.Server, Token: c.Token, CA: []byte(c.CA)} }
 
 // Find returns a context of a name; nil if there is none. Local has none.
 func (f *File) Find(name string) *Context {

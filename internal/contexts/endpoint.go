@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -130,6 +131,7 @@ func endpoints(state, tokenFile string) ([]Endpoint, error) {
 type Wanted struct {
 	Server    string // its address; "" is not said
 	TokenFile string // "" is not said
+	CAFile    string // certificates of the server's authority, PEM; "" is not said
 	State     string // the folder in which servers of this machine say where they are
 	Dir       string // of the contexts
 }
@@ -138,6 +140,7 @@ type Wanted struct {
 type Target struct {
 	URL   string
 	Token string
+	CA    []byte    // certificates of its authority, PEM; nil are those of the machine
 	Known *Endpoint // nil: this user did not start it here
 }
 
@@ -172,6 +175,9 @@ func (w Wanted) Find() (Target, error) {
 	if i := slices.IndexFunc(list, func(e Endpoint) bool { return Same(e.URL, out.URL) }); i >= 0 {
 		out.Known = &list[i]
 	}
+	if out.CA, err = w.authorities(&file, out.URL); err != nil {
+		return out, err
+	}
 	from := w.TokenFile
 	switch c := file.For(out.URL); {
 	case from != "":
@@ -188,6 +194,32 @@ func (w Wanted) Find() (Target, error) {
 	}
 	return out, nil
 }
+
+// authorities reads the certificates that were named, else takes those of the server's context.
+func (w Wanted) authorities(file *File, url string) ([]byte, error) {
+	if w.CAFile == "" {
+		if c := file.For(url); c != nil && c.CA != "" {
+			return []byte(c.CA), nil
+		}
+		return nil, nil
+	}
+	f, err := os.Open(w.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the certificates of the server's authority: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxCA+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the certificates of the server's authority: %w", err)
+	case len(data) > maxCA:
+		return nil, fmt.Errorf("%s has more than %d bytes: name a file with the certificate of the server's authority alone", w.CAFile, maxCA)
+	}
+	return data, nil
+}
+
+// maxCA bounds the certificates of an authority: they are kept in the file of contexts.
+const maxCA = 8 << 10
 
 // ReadToken reads a token from a file that holds it alone.
 func ReadToken(file string) (string, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -31,7 +32,8 @@ type Completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellC
 // Kit is what the commands need of their program.
 type Kit struct {
 	Client   func() (*rest.Client, error)
-	Server   func() (string, error)              // the address of the server that would be asked
+	Target   func() (contexts.Target, error) // the server that would be asked
+	Dial     func(contexts.Target) (*rest.Client, error)
 	Contexts string                              // the folder of the contexts
 	User     string                              // the name of this user on this machine
 	Show     func(v any, draw func(Table)) error // as the user asked for

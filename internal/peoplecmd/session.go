@@ -33,10 +33,11 @@ func (k *Kit) signIn(c *cobra.Command, user string, stdin bool) error {
 	if err != nil {
 		return err
 	}
-	server, err := k.Server()
+	target, err := k.Target()
 	if err != nil {
 		return err
 	}
+	server := target.URL
 	if user == "" {
 		if stdin {
 			return k.Usage(c, "--password-stdin needs --user")
@@ -50,12 +51,12 @@ func (k *Kit) signIn(c *cobra.Command, user string, stdin bool) error {
 	if err != nil {
 		return err
 	}
-	out, was, err := k.enter(c.Context(), &file, server, rest.SignIn{User: user, Password: password})
+	out, was, err := k.enter(c.Context(), &file, target, rest.SignIn{User: user, Password: password})
 	if err != nil {
 		return err
 	}
 	if was.Token != "" { // its session would go on in vain
-		if old, err := rest.NewClient(was.Server, was.Token); err == nil {
+		if old, err := k.Dial(was.Target()); err == nil {
 			_ = old.People().SignOut(c.Context())
 		}
 	}
@@ -65,8 +66,9 @@ func (k *Kit) signIn(c *cobra.Command, user string, stdin bool) error {
 }
 
 // enter signs in and keeps the session as the current context. was is the one that it replaces.
-func (k *Kit) enter(ctx context.Context, file *contexts.File, server string, in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
-	client, err := rest.NewClient(contexts.Address(server), "")
+func (k *Kit) enter(ctx context.Context, file *contexts.File, t contexts.Target, in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
+	t.Token = ""
+	client, err := k.Dial(t)
 	if err != nil {
 		return out, was, err
 	}
@@ -76,8 +78,8 @@ func (k *Kit) enter(ctx context.Context, file *contexts.File, server string, in 
 		}
 		return out, was, err
 	}
-	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, server), Server: contexts.Address(server), User: out.User,
-		Token: out.Token, Expires: int64(out.Expires)})
+	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, t.URL), Server: t.URL, User: out.User,
+		Token: out.Token, Expires: int64(out.Expires), CA: string(t.CA)})
 	out.Token = "" // it is not shown
 	return out, was, contexts.Save(k.Contexts, *file)
 }
@@ -111,7 +113,7 @@ func (k *Kit) logout() *cobra.Command {
 
 // forget ends a context's session and removes the context. What the server cannot end now ends by itself.
 func (k *Kit) forget(ctx context.Context, file *contexts.File, gone contexts.Context) error {
-	client, err := rest.NewClient(gone.Server, gone.Token)
+	client, err := k.Dial(gone.Target())
 	if err == nil {
 		err = client.People().SignOut(ctx)
 	}
@@ -182,7 +184,11 @@ func (k *Kit) changePassword(c *cobra.Command, stdin bool) error {
 	if err != nil {
 		return err
 	}
-	client, err := k.Client()
+	target, err := k.Target()
+	if err != nil {
+		return err
+	}
+	client, err := k.Dial(target)
 	if err != nil {
 		return err
 	}
@@ -212,7 +218,7 @@ func (k *Kit) changePassword(c *cobra.Command, stdin bool) error {
 	if err := client.People().ChangePassword(c.Context(), in); err != nil {
 		return err
 	}
-	out, _, err := k.enter(c.Context(), &file, client.URL(), rest.SignIn{User: me.Name, Password: in.New})
+	out, _, err := k.enter(c.Context(), &file, target, rest.SignIn{User: me.Name, Password: in.New})
 	if err != nil {
 		return fmt.Errorf("the password is changed, but signing in with it failed: %w", err)
 	}

@@ -72,7 +72,11 @@ func (u *Unreachable) Unwrap() error { return u.Err }
 
 // NewClient makes a client for a base address such as http://127.0.0.1:8420. The
 // token goes into the Authorization header only; redirects are never followed.
-func NewClient(base, token string) (*Client, error) {
+func NewClient(base, token string) (*Client, error) { return NewTrustingClient(base, token, nil) }
+
+// NewTrustingClient is NewClient for a server whose certificate one of these authorities has signed, PEM; nil stands for those that this
+// machine knows.
+func NewTrustingClient(base, token string, authorities []byte) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("server address %q: want http://HOST:PORT or https://HOST:PORT", base)
@@ -81,12 +85,17 @@ func NewClient(base, token string) (*Client, error) {
 		return nil, errors.New("the token holds a space or a line break: pass the file that holds only the token")
 	}
 	u.Path, u.RawQuery, u.Fragment, u.User = "", "", "", nil
+	trust, err := trusting(authorities)
+	if err != nil {
+		return nil, err
+	}
 	transport := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		ResponseHeaderTimeout: requestTimeout,
 		ExpectContinueTimeout: continueTimeout,
 		TLSHandshakeTimeout:   10 * time.Second,
+		TLSClientConfig:       trust,
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       90 * time.Second,
 	}
@@ -185,6 +194,9 @@ func rootCause(err error) error {
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the connection broke before the answer was complete")
+	}
+	if text := untrusted(err); text != "" {
+		return &Untrusted{text}
 	}
 	var u *url.Error
 	if errors.As(err, &u) {

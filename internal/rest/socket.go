@@ -30,7 +30,8 @@ func (c *Client) Local(ctx context.Context, socket string) (*Client, error) {
 		return nil, err
 	}
 	conn.Close()
-	transport := &http.Transport{DialContext: dial, ResponseHeaderTimeout: requestTimeout, MaxIdleConnsPerHost: 64}
+	// The kernel says who listens, so that an https address needs no TLS here.
+	transport := &http.Transport{DialContext: dial, DialTLSContext: dial, ResponseHeaderTimeout: requestTimeout, MaxIdleConnsPerHost: 64}
 	return &Client{base: c.base, token: c.token, OnWait: c.OnWait,
 		http: &http.Client{Transport: transport, CheckRedirect: c.http.CheckRedirect}}, nil
 }

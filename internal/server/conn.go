@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -51,6 +52,9 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // refusal is the problem to send instead of b; nil when b is to be sent.
 func (c *conn) refusal(b []byte) *rest.Problem {
+	if bytes.HasPrefix(b, []byte("HTTP/1.0 400 ")) && bytes.Contains(b, []byte("HTTPS server")) {
+		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "this server speaks TLS: use https:// in its address")
+	}
 	text, found := bytes.CutPrefix(b, []byte("HTTP/1.1 "))
 	if c.ours.Load() || !found || len(text) < 4 {
 		return nil
@@ -133,9 +137,18 @@ func (c *conn) answer() {
 
 // connState is told by net/http: between two requests no handler is at work.
 func connState(c net.Conn, state http.ConnState) {
-	if own, ok := c.(*conn); ok && state == http.StateIdle {
+	if own := ownConn(c); own != nil && state == http.StateIdle {
 		own.ours.Store(false)
 	}
+}
+
+// ownConn finds the connection below one of TLS; nil where it is of another kind.
+func ownConn(c net.Conn) *conn {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	own, _ := c.(*conn)
+	return own
 }
 
 // space bounds what the kernel keeps for a client that does not read.
@@ -153,7 +166,7 @@ type connKey struct{}
 
 // withConn tells a request's handlers what connection it came over.
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	own, _ := c.(*conn)
+	own := ownConn(c)
 	if own != nil {
 		c = own.Conn
 	}

@@ -38,6 +38,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
+	if r.TLS != nil && !loopback(r.TLS.ServerName) {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers heed it for names alone
+	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // unless the body is read
@@ -197,7 +200,7 @@ func (s *Server) checkHost(r *http.Request) *rest.Problem {
 	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || s.anyHost) {
 		return nil
 	}
-	if host == "localhost" || slices.Contains(s.hosts, host) {
+	if host == "localhost" || slices.Contains(s.hosts, host) || s.opts.Certified != nil && s.opts.Certified(host) {
 		return nil
 	}
 	return wrongHost()

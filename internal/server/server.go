@@ -71,7 +71,9 @@ type Options struct {
 	// AnyAddress also allows any literal IP address, for a public listener.
 	Hosts      []string
 	AnyAddress bool
-	Now        func() sched.Time
+	// Certified reports whether the server's certificate is for a host: clients may call it by that, too. nil is without TLS.
+	Certified func(host string) bool
+	Now       func() sched.Time
 	// SlowReader is how long a reader of events may take for one piece before its stream ends; 0 is 20 s.
 	SlowReader time.Duration
 	Log        *slog.Logger
@@ -222,16 +224,16 @@ func (s *Server) HTTP() *http.Server {
 	return h
 }
 
-// Listen opens the listener. Without TLS, an address that other machines reach
-// is refused unless insecure says that the operator wants just that.
-func Listen(ctx context.Context, address string, insecure bool) (net.Listener, error) {
+// Listen opens the listener. An address that other machines reach is refused unless public: there is TLS, or the
+// operator wants it without.
+func Listen(ctx context.Context, address string, public bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen address %q: want HOST:PORT, such as 127.0.0.1:8420", address)
 	}
-	if !insecure && !loopback(host) {
+	if !public && !loopback(host) {
 		return nil, fmt.Errorf("listen address %q can be reached from other machines, and tokens would cross the network in clear: "+
-			"use 127.0.0.1 and a tunnel or a TLS proxy, or say --insecure-listen-without-tls", address)
+			"give a certificate with --tls-cert and --tls-key, use 127.0.0.1 and a tunnel or a TLS proxy, or say --insecure-listen-without-tls", address)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	for until := time.Now().Add(listenWithin); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
