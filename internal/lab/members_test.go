@@ -13,7 +13,8 @@ import (
 )
 
 // elasticJob has one member that it needs and two that come and go. Each member
-// writes down whom it sees, whenever it is told.
+// writes down whom it sees, whenever it is told. The handler only says that there is
+// something to do: what commands in it return may end bash's loop, and the task with it.
 const elasticJob = `protocolVersion: 2
 name: elastic
 type: job
@@ -25,9 +26,9 @@ taskRoles:
     commands:
     - me=$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX
     - see() { grep -o '"index":[0-9]*' "$COMB_MEMBERS_FILE" | cut -d":" -f2 | paste -sd, >> %s/seen.$me; }
-    - trap see USR2
-    - see
-    - while :; do sleep 0.05; done
+    - trap 'told=1' USR2
+    - told=1
+    - while :; do if [ "$told" ]; then told=; see; fi; sleep 0.05; done
 extras:
   comb:
     grace: 5s
