@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ const (
 	bodyGrace   = 10 * time.Second // for a body to begin, and for a pause of it; behind that it comes with
 	bodyRate    = 64 << 10         // bytes a second at least
 	slowAfter   = time.Second      // how long a body may be under way before it is slow
+	bodyPiece   = 64 << 10         // bytes of a body that lie together
 	slowUnit    = 1 << 20          // a slow body takes as many places as MiB that it may have
 	slowCaller  = 16               // places of one caller
 	slowAll     = 64               // and of all
@@ -107,13 +107,33 @@ func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller sched.Su
 		rc: http.NewResponseController(w), begun: time.Now(), places: int((size + slowUnit - 1) / slowUnit)}
 	timer := time.AfterFunc(slowAfter, in.late)
 	defer timer.Stop()
-	text, err := io.ReadAll(in)
+	text, err := pieces(in, size)
 	if p := in.end(err, limit); p != nil {
 		b.free("", 0, in.held)
 		return nil, p
 	}
-	r.Body = io.NopCloser(bytes.NewReader(text))
+	r.Body = io.NopCloser(&text)
 	return func() { b.free("", 0, in.held) }, nil
+}
+
+// pieces reads all of a body that may have a size. What has come is never copied: a buffer that grows would hold
+// more than twice what is counted.
+func pieces(r io.Reader, size int64) (all net.Buffers, err error) {
+	for err == nil {
+		piece, got := make([]byte, min(size+1, bodyPiece)), 0 // one byte more finds the end
+		for got < len(piece) && err == nil {
+			var n int
+			n, err = r.Read(piece[got:])
+			got += n
+		}
+		if got > 0 {
+			all = append(all, piece[:got])
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return all, err
 }
 
 // late makes it a slow body, or ends it.
