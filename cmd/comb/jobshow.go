@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/upload"
@@ -59,11 +60,19 @@ func reason(j *rest.Job) string {
 	case !j.Phase.Ended() || j.Phase == sched.Succeeded:
 		return ""
 	case j.Cause == sched.EndFailed && j.Exit != nil:
-		return clip(exitText(j.Exit) + because(lastWords(j.Exit)))
+		return clip(classText(j.ExitClass) + exitText(j.Exit) + because(lastWords(j.Exit)))
 	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Exit != nil && t.Exit.Cause == sched.GraceOver }):
 		return j.Cause.String() + " (" + string(sched.GraceOver) + ")"
 	}
 	return j.Cause.String()
+}
+
+// classText is whose doing an end was, before what it was.
+func classText(c *rest.ExitClass) string {
+	if c == nil || c.Class == "" {
+		return ""
+	}
+	return string(c.Class) + ": "
 }
 
 func gaveWay(a rest.AttemptStatus) bool { return a.Cause == sched.EndPreempted }
@@ -183,6 +192,10 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	if j.Message != "" {
 		t.row("message", j.Message)
 	}
+	if c := j.ExitClass; c != nil {
+		t.row("class", classText(c)+c.Means)
+		t.row("next", whatNext(c))
+	}
 	t.row("submitted", a.when(j.Submitted))
 	t.row("started", a.when(j.Started))
 	t.row("ended", a.when(j.Ended))
@@ -220,6 +233,14 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
 			deviceList(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID), exitText(k.Exit), progress(k.Progress))
 	}
+}
+
+// whatNext says which side must act, and how.
+func whatNext(c *rest.ExitClass) string {
+	if c.Actor == exit.None {
+		return c.Next
+	}
+	return string(c.Actor) + ": " + c.Next
 }
 
 // refusal is why a job that waits was refused where it was to start last; "" is that it was not.

@@ -112,7 +112,7 @@ func detailOf(j *Job) *detail {
 		Username: s.Username, State: s.State, SubState: s.SubState, ExecutionType: s.ExecutionType, Retries: s.Retries, RetryDetails: s.RetryDetails,
 		SubmissionTime: s.SubmissionTime, CreatedTime: s.CreatedTime, LaunchedTime: s.LaunchedTime, CompletedTime: s.CompletedTime,
 		AttemptID: j.Retry, AttemptState: s.SubState, AppID: s.DebugID, AppCreatedTime: s.CreatedTime, AppLaunchedTime: s.LaunchedTime, AppCompletedTime: s.CompletedTime,
-		AppExitCode: s.AppExitCode, AppExitSpec: specOf(s.AppExitCode, j.Message), VirtualCluster: s.VirtualCluster, JobPriority: s.JobPriority,
+		AppExitCode: s.AppExitCode, AppExitSpec: specOf(jobClass(&j.JobStatus), j.Message), VirtualCluster: s.VirtualCluster, JobPriority: s.JobPriority,
 	}}
 	if j.Outlook != nil {
 		d.JobStatus.AppProgress = float64(j.Outlook.Done) / 1000
@@ -179,27 +179,23 @@ func taskOf(j *Job, i int) *task {
 		node := string(t.Node)
 		c.NodeName = &node
 	}
-	cause := sched.EndCause(0)
 	if a := attemptOf(j, t); a != nil {
-		cause = a.Cause
 		out.LaunchedTime, out.AttemptCreated, out.AttemptLaunched, out.AttemptCompleted = millis(a.Started), millis(a.Placed), millis(a.Started), millis(a.Ended)
 		c.Hived = &hived{AffinityGroupName: groupName(&j.Job, t.Gang)}
 		if a.Lazy {
 			c.Hived.LazyPreempted = &struct{}{}
 		}
 	}
-	c.ExitCode = taskExit(t, cause)
+	class, said := taskClass(t), ""
 	if t.Exit != nil {
 		if t.Exit.At != 0 {
 			out.AttemptCompleted = millis(t.Exit.At)
 		}
 		if t.Exit.Message != "" {
-			c.ExitDiagnostics = &t.Exit.Message
+			c.ExitDiagnostics, said = &t.Exit.Message, t.Exit.Message
 		}
-		c.ExitSpec = specOf(c.ExitCode, t.Exit.Message)
-	} else {
-		c.ExitSpec = specOf(c.ExitCode, "")
 	}
+	c.ExitCode, c.ExitSpec = codeOf(class), specOf(class, said)
 	if c.ExitCode != nil {
 		out.CompletedTime = out.AttemptCompleted
 	}

@@ -51,7 +51,7 @@ func summaryOf(j *rest.Job) *summary {
 		Name: string(j.Name), Username: string(j.User), Tags: []string{}, ExecutionType: executionOf(j), VirtualCluster: string(j.VC),
 		Retries: j.Retry, RetryDetails: retries{User: j.Counted, Platform: max(j.Retry-j.Counted, 0)},
 		SubmissionTime: int64(j.Submitted) / 1000, CreatedTime: millis(j.Submitted), LaunchedTime: millis(j.Started), CompletedTime: millis(j.Ended),
-		AppExitCode: jobExit(&j.JobStatus), TotalGPUNumber: j.GPUs, TotalTaskNumber: len(j.Tasks), TotalTaskRoleNumber: rolesOf(j),
+		AppExitCode: codeOf(jobClass(&j.JobStatus)), TotalGPUNumber: j.GPUs, TotalTaskNumber: len(j.Tasks), TotalTaskRoleNumber: rolesOf(j),
 		DebugID: strconv.FormatInt(int64(j.ID), 10),
 	}
 	s.State, s.SubState = jobState(&j.JobStatus)

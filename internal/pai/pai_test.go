@@ -101,6 +101,7 @@ func (m *memory) Stop(_ context.Context, p *identity.Principal, of Ref) error {
 	j, err := m.find(p, of, access.ChangeJob)
 	if err == nil {
 		j.Phase, j.Cause = sched.Stopped, sched.EndStopped
+		j.ExitClass = rest.StatusOf(&sched.JobStatus{Phase: j.Phase, Cause: j.Cause}).ExitClass
 	}
 	return err
 }

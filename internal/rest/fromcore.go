@@ -1,19 +1,47 @@
 package rest
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/sched"
+)
 
 // What the core says is mapped to what clients get in this file alone: so that the core's types may change, and
 // the journal with them, while the wire stays. Numbers, instants, names and the words of states are shared.
 
 // StatusOf is a job's status as clients get it.
 func StatusOf(j *sched.JobStatus) JobStatus {
-	return JobStatus{
+	out := JobStatus{
 		ID: j.ID, Name: j.Name, User: j.User, VC: j.VC, Priority: j.Priority, Phase: j.Phase,
 		Submitted: j.Submitted, Started: j.Started, Ended: j.Ended, Ran: j.Ran, Leaves: j.Leaves, GPUs: j.GPUs,
 		Retry: j.Retry, Counted: j.Counted, Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stopping,
 		Cause: j.Cause, Exit: ExitOf(j.Exit), Message: j.Message, Outlook: (*JobOutlook)(j.Outlook),
 		Tasks: each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices,
 	}
+	if j.Phase == sched.Failed || j.Phase == sched.Stopped {
+		out.ExitClass = classOf(j.Exit, j.Cause)
+	}
+	causes := map[sched.AttemptID]sched.EndCause{}
+	for i := range j.Attempts {
+		causes[j.Attempts[i].ID] = j.Attempts[i].Cause
+	}
+	for i := range out.Tasks {
+		if t := &out.Tasks[i]; t.State == sched.TaskFailed || t.State == sched.TaskEnded {
+			t.ExitClass = classOf(j.Tasks[i].Exit, causes[sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}])
+		}
+	}
+	return out
+}
+
+// classOf says what an end means that was no success; cause is of the job or of the attempt.
+func classOf(e *sched.Exit, cause sched.EndCause) *ExitClass {
+	seen := exit.Seen{End: cause.String()}
+	if e != nil {
+		seen.Code, seen.Signal, seen.Cause, seen.Own, seen.Words = e.Code, e.Signal, string(e.Cause), e.Own, e.Message
+	} else if seen.End == "" {
+		seen.End = "failed"
+	}
+	c := ExitClass(exit.Judge(&seen))
+	return &c
 }
 
 func taskOf(t *sched.TaskStatus) TaskStatus {

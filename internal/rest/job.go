@@ -3,6 +3,7 @@ package rest
 import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -28,7 +29,8 @@ type JobStatus struct {
 	Cause     sched.EndCause  `json:"cause,omitempty"`
 	Exit      *Exit           `json:"exit,omitempty"`
 	Message   string          `json:"message,omitempty"`
-	Outlook   *JobOutlook     `json:"outlook,omitempty"` // of one that runs or is being stopped
+	ExitClass *ExitClass      `json:"exit_class,omitempty"` // of one that failed or was stopped
+	Outlook   *JobOutlook     `json:"outlook,omitempty"`    // of one that runs or is being stopped
 	Tasks     []TaskStatus    `json:"tasks"`
 	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
 	Notices   []string        `json:"notices,omitempty"`
@@ -59,6 +61,7 @@ type TaskStatus struct {
 	Ports         []int32         `json:"ports,omitempty"`
 	PID           int32           `json:"pid,omitempty"`
 	Exit          *Exit           `json:"exit,omitempty"`
+	ExitClass     *ExitClass      `json:"exit_class,omitempty"` // of one that ended and did not succeed
 	Retries       int32           `json:"retries,omitempty"`
 	Progress      *TaskProgress   `json:"progress,omitempty"`
 	amount.Limits                 // of one that was started
@@ -116,6 +119,17 @@ type Exit struct {
 	// At is when the task itself ended, by the clock of its machine: facts of several tasks may
 	// come together, or late. 0 is not known.
 	At sched.Time `json:"at,omitempty"`
+}
+
+// ExitClass is what an end means; docs/exit-codes.md has the table.
+type ExitClass struct {
+	Code   int32      `json:"code"`   // OpenPAI's and FrameworkController's; the program's own where they have none
+	Phrase string     `json:"phrase"` // what they call it
+	Class  exit.Class `json:"class"`  // user, transient, conflict, permanent, platform or resource: whose doing it was
+	Actor  exit.Actor `json:"actor"`  // must act: none, you (the job's user) or administrator
+	Retry  exit.Retry `json:"retry"`  // never, counted, always or delayed: whether such an end is followed by another try
+	Means  string     `json:"means"`  // one sentence
+	Next   string     `json:"next"`   // what to do
 }
 
 // Reason is why a gang waits.

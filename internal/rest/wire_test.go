@@ -50,6 +50,7 @@ func TestJobOnTheWire(t *testing.T) {
 	n := int64(0)
 	filled(reflect.ValueOf(&status).Elem(), &n)
 	filled(reflect.ValueOf(&reason).Elem(), &n)
+	status.Phase, status.Tasks[0].State, status.Tasks[1].State = sched.Failed, sched.TaskFailed, sched.TaskEnded
 	job := Job{JobStatus: StatusOf(&status), Ref: "bob~train", Reason: ReasonOf(&reason), CheckpointDir: "/checkpoints/1", Position: 3}
 	sparse := Job{JobStatus: StatusOf(&sched.JobStatus{ID: 1, Name: "train", User: "ann", Tasks: []sched.TaskStatus{{Role: "main"}}}), Ref: "train"}
 	has, err := json.MarshalIndent(JobList{Jobs: []Job{job, sparse}, Next: "1", Seq: 9}, "", "  ")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 )
 
 // complete applies the completion policies of a job's roles (FrameworkController):
@@ -98,7 +99,11 @@ func (s *State) taskRetry(j *job, t *taskRun) bool {
 	if len(j.spec.Gangs[t.gang].Tasks) > 1 || role.TaskRetries == 0 {
 		return false
 	}
-	return t.state == TaskFailed && (role.TaskRetries < 0 || j.gangs[t.gang].retries < role.TaskRetries)
+	if t.state != TaskFailed {
+		return false
+	}
+	r := t.exit.means().Retry
+	return r == exit.Always || r == exit.Delayed || r == exit.Counted && (role.TaskRetries < 0 || j.gangs[t.gang].retries < role.TaskRetries)
 }
 
 // failedBy says that a job fails, and by which task.
@@ -134,15 +139,7 @@ func (s *State) overTime(j *job) (JobCompleting, bool) {
 	return JobCompleting{}, false
 }
 
-// Exit codes with a meaning of their own (FrameworkController).
-const (
-	exitTransient = 200
-	exitConflict  = 201
-	exitPermanent = 210
-)
-
-// retryJob says whether a job whose attempt completed runs again: a transient
-// failure always, a permanent one never, else while its retries last. Retries of
+// retryJob says whether a job whose attempt completed runs again, by what its exit means. Retries of
 // -2 means for ever, even after success, without any classification.
 func (s *State) retryJob(j *job) (JobRetried, bool) {
 	c := j.completing
@@ -150,27 +147,30 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 	if c.Cause == EndTimeLimit || c.Cause == EndEarly {
 		return e, false
 	}
+	e.After = s.now.Add(backOff(j.retry))
 	if j.spec.Retries == -2 {
 		e.Counted = true
-		e.After = s.now.Add(backOff(j.retry))
 		return e, true
 	}
-	if c.Phase != Failed || c.Exit.Code == exitPermanent {
+	if c.Phase != Failed || s.permanent(j, c.Exit) {
 		return e, false
 	}
-	if s.permanent(j, c.Exit) {
+	switch c.Exit.means().Retry {
+	case exit.Never:
 		return e, false
-	}
-	if c.Exit.Code == exitTransient || c.Exit.Code == exitConflict {
-		e.After = s.now.Add(backOff(j.retry))
-		if c.Exit.Code == exitConflict {
-			e.After = s.now.Add(conflictDelay(j.id, j.retry))
-		}
+	case exit.Always:
+		return e, true
+	case exit.Delayed:
+		e.After = s.now.Add(conflictDelay(j.id, j.retry))
 		return e, true
 	}
 	e.Counted = true
-	e.After = s.now.Add(backOff(j.retry))
 	return e, j.spec.Retries == -1 || j.counted < j.spec.Retries
+}
+
+// means says what the end of a task means whose job failed by it.
+func (x *Exit) means() exit.Verdict {
+	return exit.Judge(&exit.Seen{Code: x.Code, Signal: x.Signal, Cause: string(x.Cause), Own: true, Words: x.Message})
 }
 
 // permanent reports whether the policy of a job's VC knows that no retry mends a failure.
@@ -218,8 +218,8 @@ func (s *State) retryGangs(slot int32) {
 		case gg.last.Cause == EndPlatform:
 			e.After = s.now.Add(backOff(gg.faultsInARow()))
 		case gg.last.Cause == EndFailed && s.taskRetry(j, &j.tasks[j.spec.Gangs[g].Tasks[0]]):
-			e.Counted = true
-			e.After = s.now.Add(backOff(gg.retries))
+			e.Counted = j.tasks[j.spec.Gangs[g].Tasks[0]].exit.means().Retry == exit.Counted
+			e.After = s.now.Add(backOff(max(gg.retries, gg.faultsInARow())))
 		case s.endedWithMinimum(j, int32(g)):
 		case ownEnd(gg.last.Cause):
 			continue

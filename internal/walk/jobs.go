@@ -114,6 +114,7 @@ func runCommand(ctx context.Context, w *walk) error {
 		return err
 	}
 	w.expect(wrong.Phase == "Failed" && wrong.Exit != nil && wrong.Exit.Code == 3, "the job tells the command's own exit code", "%s, %+v", wrong.Phase, wrong.Exit)
+	w.expect(wrong.ExitClass != nil && wrong.ExitClass.Class == "user" && wrong.ExitClass.Actor == "you", "and that its user must act", "%+v", wrong.ExitClass)
 	w.jobs["hello"], w.jobs["wrong"] = rest.Job{}, wrong
 	return nil
 }

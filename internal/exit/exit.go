@@ -1,0 +1,137 @@
+// Package exit says what the end of a task means: whose doing it was, which side must act, and
+// whether another try is worth it. It holds one table, which docs/exit-codes.md shows. It must not know what a job is.
+package exit
+
+import (
+	"regexp"
+	"slices"
+)
+
+// Class says whose doing an end was.
+type Class string
+
+// The classes; success has none.
+const (
+	User      Class = "user"      // the job's own doing: its program, its file, or a wish of its user
+	Transient Class = "transient" // it passes by itself
+	Conflict  Class = "conflict"  // jobs were in each other's way
+	Permanent Class = "permanent" // another try would end alike
+	Platform  Class = "platform"  // a machine or the platform failed
+	Resource  Class = "resource"  // it needed more than it had asked for
+)
+
+// Classes are all of them.
+func Classes() []Class { return []Class{User, Transient, Conflict, Permanent, Platform, Resource} }
+
+// Actor is the side that must act.
+type Actor string
+
+// The sides.
+const (
+	None          Actor = "none"
+	Owner         Actor = "you" // the job's user
+	Administrator Actor = "administrator"
+)
+
+// Retry says whether a job runs again after an end.
+type Retry string
+
+// The reactions, as FrameworkController has them.
+const (
+	Never   Retry = "never"
+	Counted Retry = "counted" // as often as the job file allows
+	Always  Retry = "always"  // without counting against the job file's number
+	Delayed Retry = "delayed" // as always, after a random delay
+)
+
+// Entry is one line of the table.
+type Entry struct {
+	Code   int32  // what OpenPAI's clients get; 0 where it is the program's own
+	Phrase string // what FrameworkController or OpenPAI call it
+	Class  Class
+	Actor  Actor
+	Retry  Retry
+	Means  string // one sentence
+	Next   string // what to do
+	When   string // what is seen of it, in words
+	match  matcher
+}
+
+// Foreign reports whether Comb never gives this end: FrameworkController or OpenPAI do.
+func (e Entry) Foreign() bool { return e.match == nil }
+
+// Seen is what is known of an end. The words are those of the core's causes.
+type Seen struct {
+	Code   int32  // exit code; 128+signal when a signal ended it
+	Signal int32  // the signal, 0 if none
+	Cause  string // the platform's reason for a task's end, "" is the task's own doing
+	End    string // why its attempt, or its job, ended
+	Own    bool   // the task had ended by itself before any stop reached it
+	Words  string // the last line of its log
+}
+
+// Verdict is what an end means.
+type Verdict struct {
+	Code   int32
+	Phrase string
+	Class  Class
+	Actor  Actor
+	Retry  Retry
+	Means  string
+	Next   string
+}
+
+// Judge says what an end means: the first line of the table that fits.
+func Judge(s *Seen) Verdict {
+	for _, e := range table {
+		if e.match != nil && e.match(s) {
+			return e.verdict(s)
+		}
+	}
+	return last.verdict(s)
+}
+
+func (e Entry) verdict(s *Seen) Verdict {
+	v := Verdict{Code: e.Code, Phrase: e.Phrase, Class: e.Class, Actor: e.Actor, Retry: e.Retry, Means: e.Means, Next: e.Next}
+	if v.Code == 0 {
+		v.Code = s.Code
+	}
+	return v
+}
+
+// Table is the whole table, in the order in which it is read.
+func Table() []Entry { return append(slices.Clone(table), last) }
+
+// matcher reports whether a line is about an end.
+type matcher func(*Seen) bool
+
+// ended is of attempts or jobs that ended for one of these causes.
+func ended(causes ...string) matcher {
+	return func(s *Seen) bool { return slices.Contains(causes, s.End) }
+}
+
+// lost is of tasks that the platform ended for one of these causes.
+func lost(causes ...string) matcher {
+	return func(s *Seen) bool { return slices.Contains(causes, s.Cause) }
+}
+
+// code is of programs that ended with it themselves.
+func code(n int32) matcher {
+	return func(s *Seen) bool { return s.Signal == 0 && s.Code == n }
+}
+
+// signal is of programs that it ended, or whose shell says so.
+func signal(n int32) matcher {
+	return func(s *Seen) bool { return s.Signal == n || s.Code == 128+n }
+}
+
+// says is of programs that failed with such a last line.
+func says(pattern string) matcher {
+	r := regexp.MustCompile("(?i)" + pattern)
+	return func(s *Seen) bool { return s.Cause == "" && s.Code != 0 && r.MatchString(s.Words) }
+}
+
+// both is of what two are of.
+func both(a, b matcher) matcher {
+	return func(s *Seen) bool { return a(s) && b(s) }
+}

@@ -1,0 +1,124 @@
+package exit
+
+import "slices"
+
+// Texts that several lines share.
+const (
+	wait     = "nothing: it starts again by itself"
+	readLog  = "read its log (comb job logs), mend the program and submit the job again"
+	mendFile = "mend the job file and submit it again"
+	tellThem = "nothing: it starts again by itself; tell an administrator if it goes on"
+)
+
+// table is read from the top: what stopped it, what the platform saw, what it said last, its exit code. The words
+// of causes are those of the core.
+var table = []Entry{
+	// What its attempt was stopped for.
+	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always, When: "preempted, migrated or resized",
+		Means: "it made room for other work", Next: wait, match: ended("preempted", "migrated", "resized")},
+	{Code: -210, Phrase: "StopFrameworkRequested", Class: User, Actor: None, Retry: Never, When: "stopped by a user, or before it had started",
+		Means: "a user asked to stop it", Next: "nothing; submit it again if that was a mistake", match: ended("stopped", "withdrawn")},
+	{Code: -210, Phrase: "StopFrameworkRequested", Class: Permanent, Actor: Owner, Retry: Never, When: "ended early by its virtual cluster's policy",
+		Means: "its virtual cluster's policy saw that it brings nothing more", Next: "look at the loss that it reported", match: ended("early")},
+	{Code: -1004, Phrase: "PodDeadlineExceeded", Class: Resource, Actor: Owner, Retry: Never, When: "time limit",
+		Means: "it ran for as long as its time limit allows", Next: "submit it again with a longer time limit, or with checkpoints", match: ended("time limit")},
+	{Code: -1201, Phrase: "ContainerDockerCreationError", Class: Platform, Actor: Administrator, Retry: Always, When: "start refused",
+		Means: "a machine could not start it: its image, a mount or a device failed there", Next: tellThem, match: func(s *Seen) bool {
+			return s.End == "refused" || s.Cause == "start refused"
+		}},
+	{Code: -220, Phrase: "FrameworkAttemptCompletion", Class: Permanent, Actor: None, Retry: Never, When: "stopped since its job had ended",
+		Means: "its job had ended by another of its tasks", Next: "look at the task that ended first", match: func(s *Seen) bool {
+			return s.End == "completed" && !s.Own
+		}},
+	// What the platform saw.
+	{Code: -1001, Phrase: "PodNodeLost", Class: Platform, Actor: Administrator, Retry: Always, When: "supervisor lost, node rebooted, node lost",
+		Means: "its machine, or what watched it there, was lost", Next: tellThem, match: func(s *Seen) bool {
+			return slices.Contains([]string{"supervisor lost", "node rebooted", "node lost"}, s.Cause) || s.End == "platform"
+		}},
+	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always, When: "suspend timed out",
+		Means: "it did not let others have their turn in time", Next: wait, match: lost("suspend timed out")},
+	{Code: -210, Phrase: "StopFrameworkRequested", Class: User, Actor: None, Retry: Never, When: "never started",
+		Means: "it was stopped before it had started", Next: "nothing", match: lost("never started")},
+	{Code: -1200, Phrase: "UserContainerDockerOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "out of memory",
+		Means: "it needed more memory than it had asked for", Next: "ask for more memoryMB, or use less", match: lost("out of memory")},
+
+	{Code: -310, Phrase: "PodCreationUnknownError", Class: Platform, Actor: Administrator, Retry: Counted, When: "nothing is known of its end",
+		Means: "how it ended is not known", Next: tellThem, match: func(s *Seen) bool { return s.End == "failed" && s.Code == 0 && s.Cause == "" }},
+	{Phrase: "Succeeded", Actor: None, Retry: Never, When: "exit code 0",
+		Means: "it did its work", Next: "nothing", match: code(0)},
+
+	// What a program said last.
+	{Code: 220, Phrase: "UserCommandExitWithError", Class: User, Actor: Owner, Retry: Never, When: "exit code 127, says `command not found`",
+		Means: "one of its commands does not exist there", Next: "look at its commands, its image and PATH", match: both(code(127), says("command not found"))},
+	{Code: 223, Phrase: "ContainerCudaUncorrectableECCError", Class: Platform, Actor: Administrator, Retry: Always, When: "says `CUDA_ERROR_ECC_UNCORRECTABLE` or `uncorrectable ECC error`",
+		Means: "the memory of a GPU is broken", Next: tellThem, match: says("cuda_error_ecc_uncorrectable|uncorrectable ecc error")},
+	{Code: 226, Phrase: "ContainerCudaOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "says `CUDA out of memory` or the like",
+		Means: "the memory of its GPUs was too small", Next: "use less of it, such as by a smaller batch, or ask for another SKU",
+		match: says(`cuda(_error_| error: | runtime error.*| )out.of.memory`)},
+	{Code: 221, Phrase: "ContainerTensorflowOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "says `ResourceExhaustedError` or `ran out of memory trying to allocate`",
+		Means: "TensorFlow found too little memory", Next: "use less of it, such as by a smaller batch, or ask for more",
+		match: says("resourceexhaustederror|ran out of memory trying to allocate")},
+	{Code: 224, Phrase: "ContainerCudaVersionMismatch", Class: User, Actor: Owner, Retry: Never, When: "says `CUDA driver version is insufficient`",
+		Means: "its image needs a newer driver than its machine has", Next: "take an image with an older CUDA",
+		match: says("cuda driver version is insufficient")},
+	{Code: 231, Phrase: "ContainerSyntaxError", Class: User, Actor: Owner, Retry: Never, When: "says `SyntaxError`, `IndentationError`, `NameError` or `AttributeError`",
+		Means: "its program has a mistake that every try meets", Next: readLog, match: says(`\b(syntax|indentation|name|attribute)error:`)},
+	{Code: 232, Phrase: "ContainerImportError", Class: User, Actor: Owner, Retry: Never, When: "says `ImportError` or `ModuleNotFoundError`",
+		Means: "its program needs a module that is not there", Next: "install the module, or take an image that has it", match: says(`\b(import|modulenotfound)error:`)},
+	{Code: 233, Phrase: "ContainerIndexOutOfRange", Class: User, Actor: Owner, Retry: Never, When: "says `IndexError`",
+		Means: "its program asked a list for more than it has", Next: readLog, match: says(`\bindexerror:`)},
+	{Code: 229, Phrase: "ContainerIncorrectDataModelError", Class: User, Actor: Owner, Retry: Never, When: "says `FileNotFoundError`, `UnicodeDecodeError`, `UnicodeEncodeError` or `EOFError`",
+		Means: "a file of its data is missing or is not what its program expects", Next: "look at its data, its storages and the paths in its commands",
+		match: says(`\b(filenotfound|unicodedecode|unicodeencode|eof)error:`)},
+
+	// What a program's code says.
+	{Code: 200, Phrase: "ContainerTransientFailed", Class: Transient, Actor: None, Retry: Always, When: "exit code 200",
+		Means: "it says itself that its failure passes", Next: wait, match: code(200)},
+	{Code: 201, Phrase: "ContainerTransientConflictFailed", Class: Conflict, Actor: None, Retry: Delayed, When: "exit code 201",
+		Means: "it says itself that jobs were in each other's way", Next: "nothing: it starts again after 60 to 900 seconds", match: code(201)},
+	{Code: 210, Phrase: "ContainerPermanentFailed", Class: Permanent, Actor: Owner, Retry: Never, When: "exit code 210",
+		Means: "it says itself that another try would end alike", Next: readLog, match: code(210)},
+	{Code: 126, Phrase: "NotStartable", Class: User, Actor: Owner, Retry: Never, When: "exit code 126",
+		Means: "what it was to run cannot be run", Next: "look at its commands, its image and its working directory", match: code(126)},
+
+	// Signals that a program brings on itself.
+	{Code: 132, Phrase: "ContainerSigIllReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGILL",
+		Means: "its program used an instruction that the processor lacks", Next: "take a build for this machine's processor", match: signal(4)},
+	{Code: 135, Phrase: "ContainerSigBusReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGBUS",
+		Means: "its program used memory that is not there, such as a full /dev/shm", Next: "ask for more shmMB, or read its log", match: signal(7)},
+	{Code: 136, Phrase: "ContainerSigFpeReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGFPE",
+		Means: "its program divided by zero", Next: readLog, match: signal(8)},
+	{Code: 139, Phrase: "ContainerSigSegvReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGSEGV",
+		Means: "its program used memory that is not its own", Next: readLog, match: signal(11)},
+	{Code: 141, Phrase: "ContainerSigPipeReceived", Class: User, Actor: Owner, Retry: Never, When: "SIGPIPE",
+		Means: "its program wrote to a pipe that is read no more", Next: readLog, match: signal(13)},
+	{Code: 134, Phrase: "ContainerSigAbrtReceived", Class: User, Actor: Owner, Retry: Counted, When: "SIGABRT",
+		Means: "its program gave up", Next: readLog, match: signal(6)},
+	// Signals that come from elsewhere; it is not known from where, so the file's number holds.
+	{Code: 130, Phrase: "ContainerSigIntReceived", Class: User, Actor: Owner, Retry: Counted, When: "SIGINT",
+		Means: "something on its machine interrupted it", Next: readLog, match: signal(2)},
+	{Code: 131, Phrase: "ContainerSigQuitReceived", Class: User, Actor: Owner, Retry: Counted, When: "SIGQUIT",
+		Means: "something on its machine told it to quit", Next: readLog, match: signal(3)},
+	{Code: 137, Phrase: "ContainerSigKillReceived", Class: User, Actor: Owner, Retry: Counted, When: "SIGKILL",
+		Means: "something on its machine killed it; often memory had run out there", Next: "ask for more memoryMB, or read its log", match: signal(9)},
+	{Code: 143, Phrase: "ContainerSigTermReceived", Class: User, Actor: Owner, Retry: Counted, When: "SIGTERM",
+		Means: "something on its machine told it to end", Next: readLog, match: signal(15)},
+
+	// What FrameworkController and OpenPAI give and Comb does not.
+	{Code: -100, Phrase: "ConfigMapExternalDeleted", Class: Transient, Actor: None, Retry: Always, Means: "the record of the attempt was deleted in Kubernetes", Next: wait},
+	{Code: -110, Phrase: "ConfigMapCreationTimeout", Class: Transient, Actor: None, Retry: Always, Means: "Kubernetes did not answer in time", Next: wait},
+	{Code: -111, Phrase: "PodCreationTimeout", Class: Transient, Actor: None, Retry: Always, Means: "Kubernetes did not answer in time", Next: wait},
+	{Code: -120, Phrase: "PodCreationTransientError", Class: Transient, Actor: None, Retry: Always, Means: "Kubernetes could not make the pod just then", Next: wait},
+	{Code: -200, Phrase: "PodSpecPermanentError", Class: User, Actor: Owner, Retry: Never, Means: "the job cannot be made a pod; Comb refuses such a file when it is submitted", Next: mendFile},
+	{Code: -230, Phrase: "DeleteTaskRequested", Class: Permanent, Actor: None, Retry: Never, Means: "the task was scaled away", Next: "nothing"},
+	{Code: -300, Phrase: "PodFailedWithoutFailedContainer", Class: Platform, Actor: Administrator, Retry: Counted, Means: "the pod failed and none of its containers did", Next: tellThem},
+	{Code: -1000, Phrase: "PodEvicted", Class: Transient, Actor: None, Retry: Always, Means: "the kubelet evicted the pod", Next: wait},
+	{Code: -1002, Phrase: "PodScheduledToInsufficientResourceNode", Class: Transient, Actor: None, Retry: Always, Means: "the node had less left than the pod needed", Next: wait},
+	{Code: -1003, Phrase: "PodPreemptedForCriticalPod", Class: Transient, Actor: None, Retry: Always, Means: "the kubelet made room for a critical pod", Next: wait},
+	{Code: -1005, Phrase: "PodNodeAdmissionForbidden", Class: User, Actor: Owner, Retry: Never, Means: "the kubelet does not allow such a pod", Next: mendFile},
+	{Code: -1006, Phrase: "PodNodeAdmissionUnexpectedError", Class: Transient, Actor: None, Retry: Always, Means: "the kubelet failed to take the pod", Next: wait},
+}
+
+// last is what no other line is about.
+var last = Entry{Phrase: "FailedByUser", Class: User, Actor: Owner, Retry: Counted, When: "any other exit code, or `grace over`",
+	Means: "its program failed by itself", Next: readLog, match: func(*Seen) bool { return true }}
