@@ -432,6 +432,9 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	go func() { failed <- h.Serve(l) }()
 	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.text, clean(v.text, true))
+	if code, until := directory.SetupCode(); code != "" {
+		fmt.Fprintf(d.app.out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
+	}
 	select {
 	case <-ctx.Done():
 	case err = <-failed:

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/sched"
@@ -47,6 +46,7 @@ type Directory struct {
 	users map[string]*entry[identity.User]
 	group map[string]*entry[identity.Group]
 	gate  gate
+	setup setup
 }
 
 var _ Store = (*store.Store)(nil)
@@ -223,7 +223,7 @@ func (d *Directory) CreateUsers(ctx context.Context, by string, list []NewUser) 
 		for _, text := range texts {
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", clip(u.Name), text))
 		}
-		u.Created = time.UnixMicro(int64(d.now())).UTC()
+		u.Created = d.time().UTC()
 		changes = append(changes, change{user: u, verb: "create user"})
 	}
 	if len(wrong) > 0 {
@@ -357,7 +357,7 @@ func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group
 	if len(d.Groups()) >= MaxUserGroups {
 		return problem(ErrInvalid, "there are %d groups already, the most that are allowed", MaxUserGroups)
 	}
-	g.Created = time.UnixMicro(int64(d.now())).UTC()
+	g.Created = d.time().UTC()
 	return d.commit(ctx, by, []change{{group: &g, verb: "create group"}})
 }
 

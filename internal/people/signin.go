@@ -39,7 +39,7 @@ type Slow struct{ For time.Duration }
 
 // Error implements error.
 func (s *Slow) Error() string {
-	return fmt.Sprintf("too many wrong passwords: wait %v", s.For.Round(time.Second))
+	return fmt.Sprintf("too many wrong passwords or codes: wait %v", s.For.Round(time.Second))
 }
 
 // gate bounds guesses, and how many passwords are looked at together.
@@ -158,18 +158,15 @@ func (g *gate) right(keys ...key) {
 
 // SignIn makes a session of a user with its password. from is the client's address; life 0 is DefaultSession.
 func (d *Directory) SignIn(ctx context.Context, name, password, from string, life time.Duration) (string, store.Token, error) {
-	if life == 0 {
-		life = DefaultSession
-	}
-	if life < time.Minute || life > LongestSession {
-		return "", store.Token{}, problem(ErrInvalid, "a session lasts 1m to 30d, not %v", life)
+	life, err := sessionLife(life)
+	if err != nil {
+		return "", store.Token{}, err
 	}
 	if len(name) > identity.MaxName || len(password) > MaxPassword {
 		return "", store.Token{}, ErrSignIn
 	}
-	now := time.UnixMicro(int64(d.now()))
 	keys := []key{{"user " + name, maxFails}, {"from " + from, maxFrom}}
-	if wait := d.gate.begin(now, keys...); wait > 0 {
+	if wait := d.gate.begin(d.time(), keys...); wait > 0 {
 		return "", store.Token{}, &Slow{wait}
 	}
 	kept := nothing()

@@ -16,19 +16,30 @@ import (
 )
 
 func (k *Kit) login() *cobra.Command {
-	user, stdin := "", false
+	var in asked
 	c := &cobra.Command{Use: "login", Short: "Sign in to a server with a password", Args: cobra.NoArgs,
 		Long: `Sign in to a server with a password, which is asked for on the terminal. The session is kept
 as a context, for this user of this machine alone, and is the current one from then on:
-other commands ask that server, as that user. It lasts 12 hours.`,
-		Example: "  comb login --server https://comb.example.com --user alice\n  comb login --user alice --password-stdin < password-file",
-		RunE:    func(c *cobra.Command, _ []string) error { return k.signIn(c, user, stdin) }}
-	c.Flags().StringVar(&user, "user", "", "the user's name (default: asked for)")
-	c.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
+other commands ask that server, as that user. It lasts 12 hours.
+
+A server without an administrator account prints a code when it starts. With --setup that
+code makes the first one, of the name and the password that are asked for.`,
+		Example: "  comb login --server https://comb.example.com --user alice\n  comb login --user alice --password-stdin < password-file\n  comb login --setup --user alice",
+		RunE:    func(c *cobra.Command, _ []string) error { return k.signIn(c, in) }}
+	c.Flags().StringVar(&in.user, "user", "", "the user's name (default: asked for)")
+	c.Flags().BoolVar(&in.stdin, "password-stdin", false, "read the password from standard input; with --setup the code and the password, one a line")
+	c.Flags().BoolVar(&in.setup, "setup", false, "make the first administrator, with the code that the server printed")
 	return c
 }
 
-func (k *Kit) signIn(c *cobra.Command, user string, stdin bool) error {
+// asked are the flags of a sign-in.
+type asked struct {
+	user  string
+	stdin bool
+	setup bool
+}
+
+func (k *Kit) signIn(c *cobra.Command, asked asked) error {
 	file, err := contexts.Load(k.Contexts) // before a session is made that could not be kept
 	if err != nil {
 		return err
@@ -38,20 +49,26 @@ func (k *Kit) signIn(c *cobra.Command, user string, stdin bool) error {
 		return err
 	}
 	server := target.URL
-	if user == "" {
-		if stdin {
+	if asked.user == "" {
+		if asked.stdin {
 			return k.Usage(c, "--password-stdin needs --user")
 		}
-		if user, err = k.ask(c.Context(), "user at "+server, k.User); err != nil {
+		if asked.user, err = k.ask(c.Context(), "user at "+server, k.User); err != nil {
 			return k.noTerminal(c, err, "--user and --password-stdin")
 		}
 	}
 	k.warnClear(server)
-	password, err := k.password(c, stdin, "password of "+user+" at "+server)
-	if err != nil {
-		return err
+	var out rest.SignedIn
+	var was contexts.Context
+	if asked.setup {
+		out, was, err = k.setUp(c, &file, target, asked)
+	} else {
+		var password string
+		if password, err = k.password(c, asked.stdin, "password of "+asked.user+" at "+server); err != nil {
+			return err
+		}
+		out, was, err = k.enter(c.Context(), &file, target, rest.SignIn{User: asked.user, Password: password})
 	}
-	out, was, err := k.enter(c.Context(), &file, target, rest.SignIn{User: user, Password: password})
 	if err != nil {
 		return err
 	}
@@ -65,23 +82,58 @@ func (k *Kit) signIn(c *cobra.Command, user string, stdin bool) error {
 	})
 }
 
+// setUp makes the first administrator, and keeps its session as the current context.
+func (k *Kit) setUp(c *cobra.Command, file *contexts.File, t contexts.Target, asked asked) (out rest.SignedIn, was contexts.Context, err error) {
+	in := rest.SetUp{SignIn: rest.SignIn{User: asked.user}}
+	if asked.stdin {
+		in.Code, in.Password, err = k.twoLines("the code and the password")
+	} else if in.Code, err = k.line(c.Context(), "code that the server printed: ", false); err == nil {
+		in.Password, err = k.twice(c, "new password of "+asked.user)
+	}
+	if err = k.noTerminal(c, err, "--password-stdin"); err != nil {
+		return out, was, err
+	}
+	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) { return client.People().SetUp(c.Context(), in) })
+}
+
 // enter signs in and keeps the session as the current context. was is the one that it replaces.
 func (k *Kit) enter(ctx context.Context, file *contexts.File, t contexts.Target, in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
+	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) {
+		out, err := client.People().SignIn(ctx, in)
+		if rest.CodeOf(err) == rest.CodeUnauthorized {
+			err = k.Hint(err, "an administrator can set another password with: comb user update NAME --password-stdin")
+		}
+		return out, err
+	})
+}
+
+// keep keeps the session that is made at a server as the current context. was is the one that it replaces.
+func (k *Kit) keep(file *contexts.File, t contexts.Target, made func(*rest.Client) (rest.SignedIn, error)) (out rest.SignedIn, was contexts.Context, err error) {
 	t.Token = ""
 	client, err := k.Dial(t)
 	if err != nil {
 		return out, was, err
 	}
-	if out, err = client.People().SignIn(ctx, in); err != nil {
-		if rest.CodeOf(err) == rest.CodeUnauthorized {
-			err = k.Hint(err, "an administrator can set another password with: comb user update NAME --password-stdin")
-		}
+	if out, err = made(client); err != nil {
 		return out, was, err
 	}
 	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, t.URL), Server: t.URL, User: out.User,
 		Token: out.Token, Expires: int64(out.Expires), CA: string(t.CA)})
 	out.Token = "" // it is not shown
 	return out, was, contexts.Save(k.Contexts, *file)
+}
+
+// twoLines reads two lines of standard input.
+func (k *Kit) twoLines(what string) (one, two string, err error) {
+	text, err := k.readSecret(2 * maxSecret)
+	if err != nil {
+		return "", "", err
+	}
+	one, two, ok := strings.Cut(text, "\n")
+	if !ok || strings.Contains(two, "\n") {
+		return "", "", fmt.Errorf("standard input must have two lines: %s", what)
+	}
+	return strings.TrimSuffix(one, "\r"), strings.TrimSuffix(two, "\r"), nil
 }
 
 // warnClear says when a password would cross a network in clear.
@@ -198,15 +250,9 @@ func (k *Kit) changePassword(c *cobra.Command, stdin bool) error {
 	}
 	var in rest.PasswordChange
 	if stdin {
-		text, err := k.readSecret(2 * maxSecret)
-		if err != nil {
+		if in.Old, in.New, err = k.twoLines("the old and the new password"); err != nil {
 			return err
 		}
-		var ok bool
-		if in.Old, in.New, ok = strings.Cut(text, "\n"); !ok || strings.Contains(in.New, "\n") {
-			return errors.New("standard input must have two lines: the old and the new password")
-		}
-		in.Old, in.New = strings.TrimSuffix(in.Old, "\r"), strings.TrimSuffix(in.New, "\r")
 	} else {
 		if in.Old, err = k.password(c, false, "present password of "+me.Name); err != nil {
 			return err

@@ -21,6 +21,18 @@ type SignIn struct {
 	Expires  string `json:"expires,omitempty" maxLength:"40" doc:"How long it lasts, from 1m to 30d, such as 90m; 12h if empty"`
 }
 
+// SetUp makes the first administrator, and signs it in.
+type SetUp struct {
+	Code string `json:"code" minLength:"1" maxLength:"100" doc:"The one that the server printed when it started; capitals and dashes are no matter"`
+	SignIn
+}
+
+// WaysIn says how one signs in.
+type WaysIn struct {
+	Password bool `json:"password" doc:"With POST /sessions"`
+	Setup    bool `json:"setup" doc:"No user is an administrator yet: the first one is made with POST /setup and the code that the server printed"`
+}
+
 // SignedIn answers a sign-in.
 type SignedIn struct {
 	User    string     `json:"user"`
@@ -192,6 +204,20 @@ func (c *Client) People() People { return People{c} }
 func (p People) SignIn(ctx context.Context, in SignIn) (SignedIn, error) {
 	var out SignedIn
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/sessions", json: in}, &out)
+	return out, err
+}
+
+// SetUp makes the first administrator and a session of it; it needs no token.
+func (p People) SetUp(ctx context.Context, in SetUp) (SignedIn, error) {
+	var out SignedIn
+	err := p.c.do(ctx, call{method: http.MethodPost, path: "/setup", json: in}, &out)
+	return out, err
+}
+
+// WaysIn asks how one signs in; it needs no token.
+func (p People) WaysIn(ctx context.Context) (WaysIn, error) {
+	var out WaysIn
+	err := p.c.do(ctx, call{method: http.MethodGet, path: "/sign-in"}, &out)
 	return out, err
 }
 

@@ -103,11 +103,11 @@ func (s *Server) admit(r *http.Request) (*warden.Asker, *rest.Problem) {
 
 // isOpen reports whether a request needs no token, since it is how one gets it.
 func isOpen(r *http.Request) bool {
-	return r.Method == http.MethodPost && slices.Contains(openRoutes, strings.TrimPrefix(r.URL.Path, rest.Prefix))
+	return slices.Contains(openRoutes, r.Method+" "+strings.TrimPrefix(r.URL.Path, rest.Prefix))
 }
 
 // openRoutes need no token. Their rows in needs say so, too.
-var openRoutes = []string{"/sessions"}
+var openRoutes = []string{"GET /sign-in", "POST /sessions", "POST /setup"}
 
 // maxSignIn bounds the body of a request without a token.
 const maxSignIn = 4 << 10

@@ -58,9 +58,14 @@ func Register(api huma.API, h House) {
 	op := func(id, method, path, summary string) huma.Operation {
 		return h.Operation(huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"people"}})
 	}
-	open := h.Operation(huma.Operation{OperationID: "sign-in", Method: http.MethodPost, Path: "/sessions", Tags: []string{"people"},
-		Summary: "Sign in with a password: makes a session; needs no token", Security: []map[string][]string{}})
-	huma.Register(api, open, a.signIn)
+	open := func(id, method, path, summary string) huma.Operation {
+		o := op(id, method, path, summary+"; needs no token")
+		o.Security = []map[string][]string{}
+		return o
+	}
+	huma.Register(api, open("get-sign-in", http.MethodGet, "/sign-in", "How one signs in, and whether a first administrator is wanted"), a.waysIn)
+	huma.Register(api, open("sign-in", http.MethodPost, "/sessions", "Sign in with a password: makes a session"), a.signIn)
+	huma.Register(api, open("set-up", http.MethodPost, "/setup", "Make the first administrator, with the code that the server printed"), a.setUp)
 	huma.Register(api, op("sign-out", http.MethodDelete, "/sessions", "End the token that asks"), a.signOut)
 	huma.Register(api, op("get-me", http.MethodGet, "/me", "The own account: groups, roles in virtual clusters, what the token may do and until when"), a.me)
 	huma.Register(api, op("change-my-password", http.MethodPut, "/me/password", "Replace the own password; all own tokens end"), a.changePassword)
@@ -131,7 +136,7 @@ func (a *accounts) fail(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, people.ErrSignIn):
+	case errors.Is(err, people.ErrSignIn), errors.Is(err, people.ErrCode):
 		return a.Fail(rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, err.Error()))
 	case errors.As(err, &slow):
 		return a.Fail(busy(int((slow.For+time.Second-1)/time.Second), err.Error()))

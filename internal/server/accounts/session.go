@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,24 +20,22 @@ import (
 	"github.com/combsched/comb/internal/store"
 )
 
-// signInInput also notes where a request comes from.
-type signInInput struct {
-	Body rest.SignIn
-
+// Origin notes where a request comes from.
+type Origin struct {
 	from   string
 	secure bool // it came over TLS, or from a page that did
 }
 
 // Resolve implements huma.Resolver.
-func (in *signInInput) Resolve(c huma.Context) []error {
-	in.from = c.RemoteAddr()
-	if host, _, err := net.SplitHostPort(in.from); err == nil {
-		in.from = host
+func (o *Origin) Resolve(c huma.Context) []error {
+	o.from = c.RemoteAddr()
+	if host, _, err := net.SplitHostPort(o.from); err == nil {
+		o.from = host
 	}
-	if in.from == "" || in.from == "@" {
-		in.from = "the server's socket"
+	if o.from == "" || o.from == "@" {
+		o.from = "the server's socket"
 	}
-	in.secure = c.TLS() != nil || strings.HasPrefix(c.Header("Origin"), "https://")
+	o.secure = c.TLS() != nil || strings.HasPrefix(c.Header("Origin"), "https://")
 	return nil
 }
 
@@ -45,8 +44,32 @@ type signedIn struct {
 	Body      rest.SignedIn
 }
 
-func (a *accounts) signIn(ctx context.Context, in *signInInput) (*signedIn, error) {
-	last, err := life(in.Body.Expires)
+func (a *accounts) signIn(ctx context.Context, in *struct {
+	Origin
+	Body rest.SignIn
+}) (*signedIn, error) {
+	return a.open(&in.Origin, &in.Body, func(life time.Duration) (string, store.Token, error) {
+		return a.Directory.SignIn(ctx, in.Body.User, in.Body.Password, in.from, life)
+	})
+}
+
+func (a *accounts) setUp(ctx context.Context, in *struct {
+	Origin
+	Body rest.SetUp
+}) (*signedIn, error) {
+	return a.open(&in.Origin, &in.Body.SignIn, func(life time.Duration) (string, store.Token, error) {
+		first := people.NewUser{User: identity.User{Name: in.Body.User}, Password: in.Body.Password}
+		return a.Directory.SetUp(ctx, in.Body.Code, first, in.from, life)
+	})
+}
+
+func (a *accounts) waysIn(context.Context, *struct{}) (*answered[rest.WaysIn], error) {
+	return answer(rest.WaysIn{Password: true, Setup: a.Directory.WantsAdministrator()})
+}
+
+// open answers with a session that a request without a token has made.
+func (a *accounts) open(o *Origin, in *rest.SignIn, enter func(time.Duration) (string, store.Token, error)) (*signedIn, error) {
+	last, err := life(in.Expires)
 	if err != nil {
 		return nil, err
 	}
@@ -56,17 +79,21 @@ func (a *accounts) signIn(ctx context.Context, in *signInInput) (*signedIn, erro
 	default:
 		return nil, a.Fail(busy(1, "many are signing in at once; try again"))
 	}
-	text, t, err := a.Directory.SignIn(ctx, in.Body.User, in.Body.Password, in.from, last)
+	text, t, err := enter(last)
 	if err != nil {
 		return nil, a.fail(err)
 	}
 	out := &signedIn{Body: rest.SignedIn{User: string(t.Subject), ID: t.ID, Expires: t.Expires, Token: text}}
-	if in.Body.Cookie {
-		c := cookie(in.secure, text)
-		c.MaxAge = int((t.Expires - t.Created) / 1e6)
-		out.SetCookie, out.Body.Token = []http.Cookie{c}, ""
+	if in.Cookie {
+		out.SetCookie, out.Body.Token = []http.Cookie{sessionCookie(o.secure, text, &t)}, ""
 	}
 	return out, nil
+}
+
+func sessionCookie(secure bool, text string, t *store.Token) http.Cookie {
+	c := cookie(secure, text)
+	c.MaxAge = int((t.Expires - t.Created) / 1e6)
+	return c
 }
 
 func cookie(secure bool, value string) http.Cookie {
