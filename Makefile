@@ -13,10 +13,11 @@ SUPERVISOR_KILLS ?= 20
 FUZZTIME         ?= 30s
 CBC_INSTANCES    ?= 1
 BENCH_JOBS       ?= 100000
+BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo walk test test-python test-container test-pai check race staticcheck bench bench-core bench-sim solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo walk test test-python test-container test-pai check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -81,12 +82,17 @@ staticcheck: ## runs staticcheck (downloads it the first time)
 
 bench: build bench-core bench-sim ## measures; prints one line a figure: name{labels} value unit (BENCH_JOBS=100000)
 	@$(GO) run ./internal/lab/run bench -bin bin -jobs $(BENCH_JOBS)
+	@if [ "$$(id -u)" = 0 ] && command -v dockerd > /dev/null; then $(MAKE) --no-print-directory bench-container; \
+	  else echo 'no figures of containers: they need root and the packages of make test-container'; fi
 
 bench-core: ## measures only the decision core (ONLY=load-4096 for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
 
 bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)
+
+bench-container: ## measures only containers, beside the bare engine (needs what make test-container needs; ONLY=Prefetch for a part, BENCH_ROUNDS=100)
+	@$(GO) test -count=1 -timeout 1h -tags container -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/lab/containers -rounds $(BENCH_ROUNDS)
 
 soak: soak-seeds soak-depth ## all random tests and the exhaustive search at full length (SEEDS=100000 or FROM:TO, DEPTH=8)
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,7 +55,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.watch.end() // what watches would be measured too
-	b := &bench{lab: l, out: out, client: l.watch.client}
+	b := &bench{lab: l, Figures: Figures{out}, client: l.watch.client}
 	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.crowded, b.recovery, b.stuck, b.release} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w; the server said:\n%s", err, l.server.tail(0))
@@ -66,30 +65,10 @@ func Bench(ctx context.Context, o Options) (err error) {
 }
 
 type bench struct {
-	lab    *Lab
-	out    io.Writer
+	lab *Lab
+	Figures
 	client *rest.Client
 	sent   atomic.Int64
-}
-
-// figure prints one line; labels are pairs of a name and a value.
-func (b *bench) figure(name string, value float64, unit string, labels ...string) {
-	var in []string
-	for i := 0; i+1 < len(labels); i += 2 {
-		in = append(in, fmt.Sprintf("%s=%q", labels[i], labels[i+1]))
-	}
-	fmt.Fprintf(b.out, "%s{%s} %.6g %s\n", name, strings.Join(in, ","), value, unit)
-}
-
-// quantiles prints the median, the 99th percentile and the largest.
-func (b *bench) quantiles(name string, all []time.Duration, labels ...string) {
-	slices.Sort(all)
-	for _, q := range []struct {
-		label string
-		at    int
-	}{{"0.5", len(all) / 2}, {"0.99", len(all) * 99 / 100}, {"1", len(all) - 1}} {
-		b.figure(name, float64(all[min(q.at, len(all)-1)].Microseconds())/1000, "ms", append(labels, "quantile", q.label)...)
-	}
 }
 
 // idle measures what a server costs that has nothing to do.
@@ -106,30 +85,22 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.figure("comb_idle_cpu", 100*(after-before).Seconds()/idleTime.Seconds(), "percent_of_a_core", "server", "fresh")
+	b.Print("comb_idle_cpu", 100*(after-before).Seconds()/idleTime.Seconds(), "percent_of_a_core", "server", "fresh")
 	return b.memory("fresh")
 }
 
 func (b *bench) memory(label string) error {
 	mib, err := b.resident()
 	if err == nil {
-		b.figure("comb_resident_memory", mib, "MiB", "server", label)
+		b.Print("comb_resident_memory", mib, "MiB", "server", label)
 	}
 	return err
 }
 
 // resident is the server's memory in MiB.
 func (b *bench) resident() (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.lab.server.PID()))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, ok := strings.Cut(string(text), "VmRSS:")
-	if !ok {
-		return 0, errors.New("the kernel does not tell the server's memory")
-	}
-	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	return kib / 1024, err
+	kib, err := Resident(b.lab.server.PID())
+	return float64(kib) / 1024, err
 }
 
 // cpuTime is the time that a process has spent on processors.
@@ -185,7 +156,7 @@ func (b *bench) starts(ctx context.Context) error {
 			return err
 		}
 	}
-	b.quantiles("comb_submission_to_first_instruction", all)
+	b.Quantiles("comb_submission_to_first_instruction", all)
 	return nil
 }
 
@@ -235,8 +206,8 @@ func (b *bench) submitting(ctx context.Context, waiting int) error {
 	}
 	took := time.Since(began)
 	labels := []string{"clients", strconv.Itoa(benchClients), "waiting", strconv.Itoa(waiting)}
-	b.figure("comb_durable_submissions", float64(len(all))/took.Seconds(), "1/s", labels...)
-	b.quantiles("comb_durable_submission", all, labels...)
+	b.Print("comb_durable_submissions", float64(len(all))/took.Seconds(), "1/s", labels...)
+	b.Quantiles("comb_durable_submission", all, labels...)
 	return nil
 }
 
@@ -274,7 +245,7 @@ func (b *bench) recovery(ctx context.Context) error {
 		return err
 	}
 	if n := b.sent.Load() - had; n > 0 {
-		b.figure("comb_durable_submissions", float64(n)/time.Since(began).Seconds(), "1/s",
+		b.Print("comb_durable_submissions", float64(n)/time.Since(began).Seconds(), "1/s",
 			"clients", strconv.Itoa(benchClients), "up_to", strconv.Itoa(b.lab.opts.Jobs))
 	}
 	if err := b.memory(fmt.Sprintf("%d waiting jobs", b.sent.Load())); err != nil {
@@ -296,7 +267,7 @@ func (b *bench) recovery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.figure("comb_recovery", time.Since(restarted).Seconds(), "s", "jobs", strconv.FormatInt(b.sent.Load(), 10))
+	b.Print("comb_recovery", time.Since(restarted).Seconds(), "s", "jobs", strconv.FormatInt(b.sent.Load(), 10))
 	if now.Seq < info.Seq {
 		return fmt.Errorf("the server came back with %d events of %d", now.Seq, info.Seq)
 	}
@@ -357,6 +328,6 @@ func (b *bench) stuck(ctx context.Context) error {
 		}
 		most = max(most, mib)
 	}
-	b.figure("comb_stuck_streams_memory", most-before, "MiB", "streams", strconv.Itoa(stuckStreams))
+	b.Print("comb_stuck_streams_memory", most-before, "MiB", "streams", strconv.Itoa(stuckStreams))
 	return nil
 }

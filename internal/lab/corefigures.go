@@ -19,7 +19,7 @@ import (
 // events written to memory. Times are those that the core's thread spent on a
 // processor.
 func BenchCore(ctx context.Context, o Options) error {
-	b := &bench{out: o.Out}
+	b := &bench{Figures: Figures{o.Out}}
 	runtime.LockOSThread() // whose clock is read
 	defer runtime.UnlockOSThread()
 	for _, f := range coreFigures() {
@@ -143,8 +143,8 @@ func (w *coreWorld) gangs(preempting bool, most int) {
 // report prints what was measured.
 func (b *bench) report(w *coreWorld, suffix string, nodes int) {
 	label := []string{"nodes", strconv.Itoa(nodes)}
-	b.figure("comb_core_members_per_s"+suffix, float64(w.members)/w.busy.Seconds(), "1/s", label...)
-	b.figure("comb_core_gangs_per_s"+suffix, float64(w.placed)/w.busy.Seconds(), "1/s", label...)
+	b.Print("comb_core_members_per_s"+suffix, float64(w.members)/w.busy.Seconds(), "1/s", label...)
+	b.Print("comb_core_gangs_per_s"+suffix, float64(w.placed)/w.busy.Seconds(), "1/s", label...)
 	b.fine("comb_core_gang_latency"+suffix, w.took, label...)
 	used, quota := 0, 0
 	for _, v := range w.vcs {
@@ -153,8 +153,8 @@ func (b *bench) report(w *coreWorld, suffix string, nodes int) {
 			used += j.leaves
 		}
 	}
-	b.figure("comb_core_load"+suffix, 100*float64(used)/float64(quota), "percent", label...)
-	b.figure("comb_core_gangs_that_waited"+suffix, 100*float64(w.waited)/float64(w.placed), "percent", label...)
+	b.Print("comb_core_load"+suffix, 100*float64(used)/float64(quota), "percent", label...)
+	b.Print("comb_core_gangs_that_waited"+suffix, 100*float64(w.waited)/float64(w.placed), "percent", label...)
 }
 
 // fine prints quantiles in microseconds.
@@ -167,7 +167,7 @@ func (b *bench) fine(name string, all []time.Duration, labels ...string) {
 		label string
 		at    int
 	}{{"0.5", len(all) / 2}, {"0.99", len(all) * 99 / 100}, {"1", len(all) - 1}} {
-		b.figure(name, float64(all[q.at].Nanoseconds())/1000, "us", append(labels, "quantile", q.label)...)
+		b.Print(name, float64(all[q.at].Nanoseconds())/1000, "us", append(labels, "quantile", q.label)...)
 	}
 }
 
@@ -181,12 +181,12 @@ func (b *bench) load(nodes int) {
 	runtime.ReadMemStats(&after)
 	b.report(w, "", nodes)
 	label := []string{"nodes", strconv.Itoa(nodes)}
-	b.figure("comb_core_allocations_per_gang", float64(after.Mallocs-before.Mallocs)/float64(w.placed), "1", label...)
-	b.figure("comb_core_allocated_per_gang", float64(after.TotalAlloc-before.TotalAlloc)/float64(w.placed), "B", label...)
+	b.Print("comb_core_allocations_per_gang", float64(after.Mallocs-before.Mallocs)/float64(w.placed), "1", label...)
+	b.Print("comb_core_allocated_per_gang", float64(after.TotalAlloc-before.TotalAlloc)/float64(w.placed), "B", label...)
 	w.reset()
 	defer debug.SetGCPercent(debug.SetGCPercent(simulate.GCPercent))
 	w.measure(false)
-	b.figure("comb_core_members_per_s", float64(w.members)/w.busy.Seconds(), "1/s", append(label, "gogc", strconv.Itoa(simulate.GCPercent))...)
+	b.Print("comb_core_members_per_s", float64(w.members)/w.busy.Seconds(), "1/s", append(label, "gogc", strconv.Itoa(simulate.GCPercent))...)
 }
 
 func (b *bench) preempting(nodes int) {
@@ -195,7 +195,7 @@ func (b *bench) preempting(nodes int) {
 	w.latencies(true)
 	w.measure(true)
 	b.report(w, "_preempting", nodes)
-	b.figure("comb_core_preempted_per_gang", float64(w.preempt)/float64(w.placed), "1", "nodes", strconv.Itoa(nodes))
+	b.Print("comb_core_preempted_per_gang", float64(w.preempt)/float64(w.placed), "1", "nodes", strconv.Itoa(nodes))
 }
 
 // ailing is the load on a cluster that is owed whole while one node of a hundred is
@@ -259,7 +259,7 @@ func (b *bench) waiting(gangs int, order string) {
 		}
 	}
 	b.fine("comb_core_decide_after_exit", all, "waiting", strconv.Itoa(gangs), "policy", order)
-	b.figure("comb_core_decide_after_exit_placed", float64(w.placed), "gangs", "waiting", strconv.Itoa(gangs), "policy", order)
+	b.Print("comb_core_decide_after_exit_placed", float64(w.placed), "gangs", "waiting", strconv.Itoa(gangs), "policy", order)
 }
 
 // emptiest is the VC with the least demand.
@@ -289,17 +289,17 @@ func (b *bench) startUp(nodes int) {
 	w := newCoreWorld(cfg)
 	took := coreClock() - began
 	label := []string{"nodes", strconv.Itoa(nodes)}
-	b.figure("comb_core_start_up", took.Seconds(), "s", label...)
+	b.Print("comb_core_start_up", took.Seconds(), "s", label...)
 	after := heap()
-	b.figure("comb_core_heap", float64(after-before)/1e6, "MB", append(label, "with", "the core")...)
+	b.Print("comb_core_heap", float64(after-before)/1e6, "MB", append(label, "with", "the core")...)
 	began = coreClock()
 	_, _, no := w.s.Check(sched.Reconfigure{Config: cfg}, w.now)
 	if no == nil {
-		b.figure("comb_core_check_of_a_configuration", (coreClock() - began).Seconds(), "s", label...)
+		b.Print("comb_core_check_of_a_configuration", (coreClock() - began).Seconds(), "s", label...)
 	}
 	runtime.KeepAlive(w)
 	w.warm(false)
-	b.figure("comb_core_heap", float64(heap()-before)/1e6, "MB", append(label, "with", fmt.Sprintf("%d jobs", len(w.jobs)))...)
+	b.Print("comb_core_heap", float64(heap()-before)/1e6, "MB", append(label, "with", fmt.Sprintf("%d jobs", len(w.jobs)))...)
 	runtime.KeepAlive(cfg)
 }
 
@@ -315,16 +315,16 @@ func (b *bench) reclaim(nodes int) {
 		w.submit(coreShape{vc: 0, gpus: 1, prio: cell.Opportunistic})
 	}
 	label := []string{"nodes", strconv.Itoa(nodes)}
-	b.figure("comb_core_filled", float64(w.placed), "jobs", label...)
+	b.Print("comb_core_filled", float64(w.placed), "jobs", label...)
 	w.reset()
 	runtime.GC()
 	gang := w.submit(coreShape{vc: 1, gpus: nodes * corePerNode, prio: testPriority})
-	b.figure("comb_core_reclaim_whole", float64(w.busy.Microseconds())/1000, "ms", label...)
-	b.figure("comb_core_reclaim_preempted", float64(w.preempt), "jobs", label...)
+	b.Print("comb_core_reclaim_whole", float64(w.busy.Microseconds())/1000, "ms", label...)
+	b.Print("comb_core_reclaim_preempted", float64(w.preempt), "jobs", label...)
 	if gang.attempt.N == 0 {
-		b.figure("comb_core_reclaim_failed", 1, "gangs", label...)
+		b.Print("comb_core_reclaim_failed", 1, "gangs", label...)
 	}
-	b.figure("comb_core_reclaim_decide", float64(w.first.Microseconds())/1000, "ms", label...)
+	b.Print("comb_core_reclaim_decide", float64(w.first.Microseconds())/1000, "ms", label...)
 }
 
 // holders measures the decision on a gang that preempts where a dozen gangs hold all nodes.
@@ -340,8 +340,8 @@ func (b *bench) holders(nodes int) {
 	w.reset()
 	w.submit(coreShape{gpus: 5, tasks: 3 * nodes / 4, prio: prodPriority})
 	label := []string{"nodes", strconv.Itoa(nodes)}
-	b.figure("comb_core_preempt_few_holders", float64(w.first.Microseconds())/1000, "ms", label...)
-	b.figure("comb_core_preempt_few_holders_stopped", float64(w.preempt), "gangs", label...)
+	b.Print("comb_core_preempt_few_holders", float64(w.first.Microseconds())/1000, "ms", label...)
+	b.Print("comb_core_preempt_few_holders_stopped", float64(w.preempt), "gangs", label...)
 }
 
 // clone measures a copy of a state with many jobs.

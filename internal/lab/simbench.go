@@ -33,7 +33,7 @@ func BenchSim(ctx context.Context, o Options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &simBench{bench: bench{out: o.Out}, o: o, dir: dir}
+	b := &simBench{bench: bench{Figures: Figures{o.Out}}, o: o, dir: dir}
 	philly := simCase{file: "philly/philly_jobs.csv.gz", jobs: 82_247, spec: simulate.Spec{Cluster: "64x8", VCs: "from-trace"}}
 	tiresias := simCase{file: "tiresias/480_synth_job.csv", jobs: 480, spec: simulate.Spec{Cluster: "15x4", Placement: "count"}}
 	for _, p := range []string{"fifo", "firstfit", "srtf", "las", "themis", "gandiva"} {
@@ -146,7 +146,7 @@ func (b *simBench) loop(ctx context.Context, c simCase, name string) error {
 		}
 		events, spent = events+r.Summary.Events, now-begin
 	}
-	b.figure("sim_events_per_s", float64(events)/spent.Seconds(), "1/s_of_cpu", "policy", name, "trace", label)
+	b.Print("sim_events_per_s", float64(events)/spent.Seconds(), "1/s_of_cpu", "policy", name, "trace", label)
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (b *simBench) whole(ctx context.Context, c simCase, name string) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	b.figure("sim_run_cpu", float64(s.CPU), "s", "policy", short, "trace", label)
-	b.figure("sim_run_peak_memory", float64(s.PeakRSS)/(1<<20), "MiB", "policy", short, "trace", label)
+	b.Print("sim_run_cpu", float64(s.CPU), "s", "policy", short, "trace", label)
+	b.Print("sim_run_peak_memory", float64(s.PeakRSS)/(1<<20), "MiB", "policy", short, "trace", label)
 	return nil
 }

@@ -53,16 +53,18 @@ func withProgram(m *testing.M) int {
 
 // world is a server over an engine.
 type world struct {
-	*testing.T
+	testing.TB
 	engine *enginetest.Engine
 	server *lab.Server
 	client *rest.Client
 	dir    string
+	// patience is how long a job is waited for.
+	patience time.Duration
 }
 
-func newWorld(t *testing.T, cluster string, flags ...string) *world {
+func newWorld(t testing.TB, cluster string, flags ...string) *world {
 	t.Helper()
-	w := &world{T: t, engine: enginetest.Start(t, flags...), dir: t.TempDir()}
+	w := &world{TB: t, engine: enginetest.Start(t, flags...), dir: t.TempDir(), patience: 90 * time.Second}
 	t.Setenv("DOCKER_HOST", w.engine.Host())
 	w.engine.Import(image, nil, `CMD ["/bin/sh"]`)
 	file := filepath.Join(w.dir, "cluster.yaml")
@@ -99,7 +101,7 @@ func (w *world) submit(source string) string {
 // until polls the job until a condition holds.
 func (w *world) until(ref, what string, ok func(*rest.Job) bool) *rest.Job {
 	w.Helper()
-	for end := time.Now().Add(90 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(w.patience); ; time.Sleep(50 * time.Millisecond) {
 		j, err := w.client.Job(w.Context(), ref)
 		if err != nil {
 			w.Fatal(err)

@@ -29,7 +29,7 @@ type hub struct {
 	seen  []string       // what it was asked with
 }
 
-func newHub(t *testing.T) *hub {
+func newHub(t testing.TB) *hub {
 	t.Helper()
 	h := &hub{users: map[string]string{}, blobs: map[string]int{}}
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -79,18 +79,26 @@ func (h *hub) serve(store http.Handler, w http.ResponseWriter, r *http.Request) 
 // slowly writes at a rate.
 type slowly struct {
 	http.ResponseWriter
-	rate int
+	rate  int // bytes a second
+	began time.Time
+	wrote int
 }
 
 func (s *slowly) Write(p []byte) (n int, err error) {
-	const slices = 20
+	const slices = 20 // of a second
+	if s.began.IsZero() {
+		s.began = time.Now()
+	}
 	for part := range bytesOf(p, max(s.rate/slices, 1)) {
 		k, err := s.ResponseWriter.Write(part)
+		s.wrote += k
 		if n += k; err != nil {
 			return n, err
 		}
-		_ = http.NewResponseController(s.ResponseWriter).Flush()
-		time.Sleep(time.Second / slices)
+		if ahead := time.Duration(s.wrote)*time.Second/time.Duration(s.rate) - time.Since(s.began); ahead > time.Second/slices {
+			_ = http.NewResponseController(s.ResponseWriter).Flush()
+			time.Sleep(ahead)
+		}
 	}
 	return n, nil
 }
