@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo walk test test-python test-container test-pai check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo walk test test-python test-container test-torch image-torch test-pai check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -52,6 +52,19 @@ test-container: ## runs the tests of containers: needs root, and Debian's docker
 	$(GO) vet -tags container ./internal/lab/containers ./internal/executor/local
 	$(GO) test -count=1 -timeout 15m -tags container -p 1 -run Container ./internal/executor/local
 	$(GO) test -count=1 -timeout 15m -tags container ./internal/lab/containers
+
+# A file system with Debian's PyTorch, 1.3 GB.
+TORCH = $(CURDIR)/bin/torch.tar
+
+$(TORCH):
+	sh examples/pytorch/image.sh $(TORCH)
+
+image-torch: $(TORCH) ## makes the image local.test/torch:1 of Debian's PyTorch, without a registry (needs root, debootstrap, docker, the network; minutes)
+	docker import -c 'ENV PYTHONUNBUFFERED=1' $(TORCH) local.test/torch:1
+
+test-torch: $(TORCH) ## trains with real PyTorch in a gang of two containers that is preempted, and compares its losses (what image-torch and test-container need)
+	$(GO) vet -tags container,torch ./internal/lab/containers
+	$(GO) test -count=1 -timeout 1h -v -tags container,torch -run TestTorch ./internal/lab/containers -torch $(TORCH)
 
 # OpenPAI's own client, as its committed lock file names it.
 PAI_CLIENT = $(CURDIR)/bin/pai-client
