@@ -28,6 +28,7 @@ type boxed struct {
 	User   string        `json:"user"`   // the image's, as which the task runs
 	Gang   []int32       `json:"gang"`   // the tasks that it meets, itself as well; empty: none
 	Disk   diskuse.Limit `json:"disk"`
+	Turns  string        `json:"turns"` // the folder of the turns to start
 	Box    container.Box `json:"box"`
 }
 
@@ -131,8 +132,12 @@ func (c *caretaker) claim() int {
 // begin starts the container, or finds the one that was started. What it returns is the
 // end where there is nothing to wait for.
 func (c *caretaker) begin(script *private) *outcome {
-	if c.first && c.toldToStop() {
-		return &outcome{Exit: &sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}}
+	if c.first {
+		leave, mine := container.Turn(c.spec.Boxed.Turns, c.toldToStop)
+		if !mine {
+			return &outcome{Exit: &sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}}
+		}
+		defer leave()
 	}
 	for said := ""; ; time.Sleep(time.Second) {
 		var err error

@@ -106,7 +106,7 @@ func (b *boxes) arrange(t *task, role *sched.Role, s *spec, gang []int32) *outco
 		}
 	}
 	s.Parents = nil // the engine makes the groups
-	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Disk: disk, Box: container.Box{
+	s.Boxed = &boxed{Engine: b.engine.Host(), Keeper: keeperOf(), Image: role.Launch.Image, CPU: image.CPU, User: image.User, Gang: gang, Disk: disk, Turns: filepath.Join(b.e.o.Dir, locksFolder), Box: container.Box{
 		Name: b.name(t), Image: image.ID, Labels: b.labels(t),
 		Command: []string{insideProgram, "inside", fmt.Sprint(keeperOf())},
 		Runtime: b.engine.About().Plain,
@@ -245,11 +245,6 @@ func hideDevices(byDriver bool) []string {
 		return nil
 	}
 	return []string{"NVIDIA_VISIBLE_DEVICES=void"}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // Images implements executor.HasImages.

@@ -251,7 +251,7 @@ func devicesOf(sku cell.SKU, place cell.Task) []int32 {
 // ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files are
 // given instead, or where GPUs are pretended since there is no driver.
 func ownGPUs(ts *sched.TaskStart) []string {
-	if ts.SKU.Device != cell.NVIDIA || len(ts.SKU.Files) > 0 || !exists("/dev/nvidiactl") {
+	if _, err := os.Stat("/dev/nvidiactl"); err != nil || ts.SKU.Device != cell.NVIDIA || len(ts.SKU.Files) > 0 {
 		return nil
 	}
 	list := join(devicesOf(ts.SKU, ts.Place))

@@ -36,6 +36,8 @@ const (
 	megabyte  = 1_000_000
 	byEngine  = "docker run"
 	byComb    = "comb"
+	// byNet is by the engine's client in a network like that of Comb's tasks, in which an engine runs a name server for each container.
+	byNet = "docker run --network"
 )
 
 // docker is a command of the engine's own client.
@@ -46,8 +48,9 @@ func (w *world) docker(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // bare runs a shell's script in a container that the engine's own client starts, which finds a folder of this machine at /out.
-func (w *world) bare(folder, image, script string) error {
-	out, err := w.docker(w.Context(), "run", "--rm", "--volume", folder+":/out", image, "/bin/sh", "-c", script).CombinedOutput()
+func (w *world) bare(folder, image, script string, flags ...string) error {
+	args := append(append([]string{"run", "--rm", "--volume", folder + ":/out"}, flags...), image, "/bin/sh", "-c", script)
+	out, err := w.docker(w.Context(), args...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("docker run: %w: %s", err, out)
 	}
@@ -91,19 +94,23 @@ func (w *world) succeeds(ref string) string {
 // From the submission, or the engine's command, to the first instruction. They take turns, and the first of each is not counted.
 func BenchmarkStart(b *testing.B) {
 	w := newWorld(b, plain, "--live-restore")
-	folder := w.open()
+	if out, err := w.docker(b.Context(), "network", "create", "figures").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
 	took := map[string][]time.Duration{}
 	for i := range *rounds + 1 {
-		began := time.Now()
-		if err := w.bare(folder, image, fmt.Sprintf(": > /out/%d", i)); err != nil {
-			b.Fatal(err)
+		for by, flags := range map[string][]string{byEngine: nil, byNet: {"--network", "figures"}} {
+			folder, began := w.open(), time.Now()
+			if err := w.bare(folder, image, ": > /out/first", flags...); err != nil {
+				b.Fatal(err)
+			}
+			took[by] = append(took[by], w.made(folder, "first").Sub(began))
 		}
-		took[byEngine] = append(took[byEngine], w.made(folder, fmt.Sprint(i)).Sub(began))
-		began = time.Now()
+		began := time.Now()
 		ref := w.submit(with(fmt.Sprintf("start-%d", i), image, ": > /comb/checkpoint/first"))
 		took[byComb] = append(took[byComb], w.made(w.succeeds(ref), "first").Sub(began))
 	}
-	for _, by := range []string{byEngine, byComb} {
+	for _, by := range []string{byEngine, byNet, byComb} {
 		figures.Quantiles("comb_container_first_instruction", took[by][1:], "by", by)
 	}
 }

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	within = 2 * time.Minute // for all of a gang to have an address
-	pause  = 20 * time.Millisecond
+	within = 2 * time.Minute       // from one of a gang that has an address to the next one
+	pause  = 20 * time.Millisecond // between two looks, and longer in a large gang: all of it looks while others are started
+	longer = 2 * time.Millisecond  // for each task of the gang
 )
 
 // ErrStopped says that the wait was given up because the caller asked for that.
@@ -26,8 +27,8 @@ var ErrStopped = errors.New("stopped")
 // Placeholder stands for the address of a task, by its ordinal, until that is known.
 func Placeholder(task int32) string { return fmt.Sprintf("task-%d.gang.comb.invalid", task) }
 
-// All leaves the address of a task, its own, in the folder and waits, at most two minutes, until every
-// task of the gang has left one there. It returns what puts all of them in the place of
+// All leaves the address of a task, its own, in the folder and waits until every task of the gang has left one
+// there, at most two minutes behind the last that did: a large gang takes its time. It returns what puts all of them in the place of
 // their placeholders. ErrStopped says that stop returned true before.
 func All(dir string, task int32, gang []int32, stop func() bool) (own string, known *strings.Replacer, err error) {
 	if own, err = address(); err != nil {
@@ -38,17 +39,16 @@ func All(dir string, task int32, gang []int32, stop func() bool) (own string, kn
 		return "", nil, fmt.Errorf("leave the address for the gang: %w", err)
 	}
 	var pairs []string
-	until := time.Now().Add(within)
 	for _, other := range gang {
 		at, err := read(dir, other)
 		for ; errors.Is(err, fs.ErrNotExist); at, err = read(dir, other) {
 			if stop() {
 				return "", nil, ErrStopped
 			}
-			if time.Now().After(until) {
-				return "", nil, fmt.Errorf("task %d of its gang has no address after %v", other, within)
+			if st, err := os.Stat(dir); err == nil && time.Since(st.ModTime()) > within {
+				return "", nil, fmt.Errorf("task %d of its gang has no address %v after the last that has one", other, within)
 			}
-			time.Sleep(pause)
+			time.Sleep(pause + time.Duration(len(gang))*longer)
 		}
 		if err != nil {
 			return "", nil, err
