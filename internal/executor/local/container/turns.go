@@ -18,7 +18,7 @@ const turnPause = 50 * time.Millisecond
 func turns() int { return max(2*runtime.NumCPU(), 4) }
 
 // Turn waits until this process may start a container; leave lets the next one. Turns are locks of files in a folder that
-// all who start containers name, so that those of a process that died are free. False is that stop returned true before.
+// every process that starts containers names, so that those of one that died are free. False is that stop returned true before.
 // Where the files cannot be made there are no turns.
 func Turn(folder string, stop func() bool) (leave func(), ok bool) {
 	var files []*os.File

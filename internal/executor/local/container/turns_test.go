@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// So many start at once and no more; who is told to stop waits no longer, and who leaves lets the next one.
+// So many start at once and no more; one that is told to stop waits no longer, and one that leaves lets the next in.
 func TestTurns(t *testing.T) {
 	dir := t.TempDir()
 	never, now := func() bool { return false }, func() bool { return true }
@@ -32,13 +32,13 @@ func TestTurns(t *testing.T) {
 	case leave := <-next:
 		leave()
 	case <-time.After(time.Minute):
-		t.Fatal("who left let nobody")
+		t.Fatal("one that left let no other in")
 	}
 	if _, ok := Turn(dir, now); ok {
 		t.Error("one that is to stop has a turn")
 	}
 	if leave, ok := Turn(filepath.Join(dir, "none"), never); !ok {
-		t.Error("where no file can be made nobody starts")
+		t.Error("where no file can be made none starts")
 	} else {
 		leave()
 	}
