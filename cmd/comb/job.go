@@ -10,19 +10,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 
 func (a *app) jobCommand() *cobra.Command {
 	c := noun("job", "Jobs: submit, watch, explain, stop",
-		a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobStop(), a.jobExplain(), a.jobWait(), a.jobEvents(),
-		jobExec(a), jobPortForward(a))
+		append(jobLife(a), a.jobSubmit(), a.jobRun(), a.jobList(), a.jobGet(), a.jobLogs(), a.jobExplain(), a.jobWait(), a.jobEvents(),
+			jobExec(a), jobPortForward(a))...)
 	c.Long = `Submit, watch, explain and stop jobs. JOB is a job's number; or NAME, a job of your own, the one that
 has not ended or else the last of that name; or USER~NAME, the same of any user.`
 	return c
@@ -311,27 +313,29 @@ func exitText(e *rest.Exit) string {
 	return text
 }
 
-func (a *app) jobStop() *cobra.Command {
-	reason, wait := "", false
-	c := &cobra.Command{Use: "stop JOB", Short: "Ask to end a job"}
-	c.Flags().StringVar(&reason, "reason", "", "shown to users")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until it has ended")
-	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
-		j, err := client.Job(ctx, ref)
-		if err != nil {
+// jobLife are the commands of a job's life.
+func jobLife(a *app) []*cobra.Command {
+	return jobcmd.Verbs(&jobcmd.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: short, Exit: exitText, Usage: usage, ReadFile: a.readFile, In: a.in, Prompt: a.errs,
+		Wait: func(ctx context.Context, client *rest.Client, ref string) error {
+			_, err := a.waitFor(ctx, client, ref)
 			return err
-		}
-		out, err := client.Stop(ctx, rest.JobRef(j.ID), reason)
-		if err != nil {
-			return err
-		}
-		if wait {
-			if _, err := a.waitFor(ctx, client, rest.JobRef(j.ID)); err != nil {
-				return err
-			}
-		}
-		return a.show(out, func(t *table) { t.line("job %s (%d): stop asked", j.Ref, j.ID) })
-	})
+		},
+		Submit: func(ctx context.Context, client *rest.Client, r rest.SubmitRequest) (rest.Submitted, error) {
+			return a.accept(ctx, client, submission{r, ""})
+		},
+		Filter: func(c *cobra.Command) *jobcmd.Filter {
+			f := &jobFilter{}
+			set := f.flags(c, []string{"waiting", "active"})
+			return &jobcmd.Filter{Used: func() bool { return filtered(set) }, Query: func() (rest.JobQuery, error) { return f.query(c) }}
+		},
+		Show: func(v any, draw func(jobcmd.Table)) error {
+			return a.show(v, func(t *table) { draw(jobcmd.Table{Head: t.head, Row: t.row, Line: t.line}) })
+		}})
+}
+
+// filtered reports whether a flag of a filter was given.
+func filtered(set *pflag.FlagSet) bool {
+	return slices.ContainsFunc([]string{"state", "vc", "user", "name"}, set.Changed)
 }
 
 // jobStates are the values of --state.
@@ -384,8 +388,8 @@ also when the filter matches none.`,
 		ValidArgsFunction: a.complete(jobNames)}
 	set := filter.flags(c, []string{"waiting", "active"})
 	c.RunE = func(c *cobra.Command, refs []string) error {
-		filtered := slices.ContainsFunc([]string{"state", "vc", "user", "name"}, set.Changed)
-		if filtered == (len(refs) > 0) {
+		byFilter := filtered(set)
+		if byFilter == (len(refs) > 0) {
 			return usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
 		}
 		q, err := filter.query(c)
@@ -398,7 +402,7 @@ also when the filter matches none.`,
 		}
 		v := waiter{a, client}
 		var jobs []rest.Job
-		if filtered {
+		if byFilter {
 			q.Limit = 1000
 			var list rest.JobList
 			list, err = listJobs(c.Context(), client, q, true)
@@ -482,39 +486,82 @@ func worse(before error, phase sched.Phase) error {
 }
 
 func (a *app) jobList() *cobra.Command {
-	filter, limit, cursor, all := jobFilter{}, 0, "", false
-	c := &cobra.Command{Use: "list", Short: "List jobs, newest first", Args: args(cobra.NoArgs)}
+	filter, l := jobFilter{}, listing{app: a}
+	c := &cobra.Command{Use: "list", Short: "List jobs, newest first", Args: args(cobra.NoArgs),
+		Example: "  comb job list --state active --sort left\n  comb job list --since 1d --user alice --watch"}
 	f := filter.flags(c, nil)
-	f.IntVar(&limit, "limit", 100, "at most so many (1 to 1000)")
-	f.StringVar(&cursor, "cursor", "", "go on where the page before ended")
-	f.BoolVar(&all, "all", false, "all pages")
+	f.IntVar(&l.q.Limit, "limit", 100, "at most so many (1 to 1000)")
+	f.StringVar(&l.q.Cursor, "cursor", "", "go on where the page before ended")
+	f.BoolVar(&l.all, "all", false, "all pages")
+	f.StringVar(&l.sort, "sort", "", "order what is listed by "+strings.Join(jobcmd.Orders(), ", "))
+	f.Var((*durationFlag)(&l.since), "since", "only jobs submitted within this time, such as 2h or 1d")
+	f.BoolVar(&l.watch, "watch", false, "list them again whenever that has changed, until it is interrupted")
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(jobcmd.Orders(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if limit < 1 || limit > 1000 {
-			return usage(c, "--limit %d: want 1 to 1000; --all lists every job", limit)
+		if l.q.Limit < 1 || l.q.Limit > 1000 {
+			return usage(c, "--limit %d: want 1 to 1000; --all lists every job", l.q.Limit)
+		}
+		if l.sort != "" && !slices.Contains(jobcmd.Orders(), l.sort) {
+			return usage(c, "--sort %q: want %s", l.sort, strings.Join(jobcmd.Orders(), ", "))
 		}
 		q, err := filter.query(c)
 		if err != nil {
 			return err
 		}
-		q.Limit, q.Cursor = limit, cursor
+		q.Limit, q.Cursor = l.q.Limit, l.q.Cursor
+		l.q = q
 		client, err := a.client()
 		if err != nil {
 			return err
 		}
-		out, err := listJobs(c.Context(), client, q, all)
-		if err != nil {
-			return err
+		if !l.watch {
+			return l.once(c.Context(), client)
 		}
-		err = a.show(out, func(t *table) { a.drawJobs(t, out.Jobs) })
-		if err == nil && len(out.Jobs) == 0 && a.format == "table" {
-			fmt.Fprintln(a.errs, "no jobs")
-		}
-		if err == nil && out.Next != "" && a.format == "table" {
-			fmt.Fprintf(a.errs, "there are more: --cursor %s, or --all\n", out.Next)
-		}
-		return err
+		return l.again(c.Context(), client)
 	}
 	return c
+}
+
+// listing is what job list was asked.
+type listing struct {
+	*app
+	q          rest.JobQuery
+	all, watch bool
+	sort       string
+	since      time.Duration
+}
+
+// once lists jobs.
+func (l *listing) once(ctx context.Context, client *rest.Client) error {
+	out, err := listJobs(ctx, client, l.q, l.all)
+	if err != nil {
+		return err
+	}
+	if l.since != 0 {
+		jobcmd.Since(&out, sched.Time(l.now().Add(-l.since).UnixMicro()))
+	}
+	if l.sort != "" {
+		jobcmd.Sort(out.Jobs, l.sort)
+	}
+	err = l.show(out, func(t *table) { l.drawJobs(t, out.Jobs) })
+	if err == nil && len(out.Jobs) == 0 && l.format == "table" {
+		fmt.Fprintln(l.errs, "no jobs")
+	}
+	if err == nil && out.Next != "" && l.format == "table" {
+		fmt.Fprintf(l.errs, "there are more: --cursor %s, or --all\n", out.Next)
+	}
+	return err
+}
+
+// again lists them whenever that has changed.
+func (l *listing) again(ctx context.Context, client *rest.Client) error {
+	out, tty := l.out, l.tty
+	return jobcmd.Watch(ctx, 2*time.Second, tty, func() (string, error) {
+		var text strings.Builder
+		l.out = &text
+		err := l.once(ctx, client)
+		return text.String(), err
+	}, func(text string) { fmt.Fprint(out, text) })
 }
 
 func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all bool) (rest.JobList, error) {

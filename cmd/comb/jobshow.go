@@ -14,17 +14,18 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/jobcmd"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/upload"
 )
 
 func (a *app) drawJobs(t *table, list []rest.Job) {
-	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "WAIT/RUN", "LEFT", "SUBMITTED")
+	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "NODES", "WAIT/RUN", "LEFT", "SUBMITTED")
 	for i := range list {
 		j := &list[i]
 		t.row(j.Ref, number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
-			reason(j), number(j.GPUs), tasksText(j), a.waitRun(j), leftText(j.Outlook, a.now(), true), a.when(j.Submitted))
+			reason(j), number(j.GPUs), tasksText(j), jobcmd.Nodes(j), a.waitRun(j), leftText(j.Outlook, a.now(), true), a.when(j.Submitted))
 	}
 }
 

@@ -101,6 +101,13 @@ func (c *Client) Stop(ctx context.Context, ref string, reason string) (Done, err
 	return c.done(ctx, "/jobs/"+element(ref)+"/stop", StopRequest{Reason: reason})
 }
 
+// JobHistory returns a job's attempts.
+func (c *Client) JobHistory(ctx context.Context, ref string) (JobHistory, error) {
+	var out JobHistory
+	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs/" + element(ref) + "/history"}, &out)
+	return out, err
+}
+
 // Explain asks why a job waits.
 func (c *Client) Explain(ctx context.Context, ref string) (Explanation, error) {
 	var out Explanation

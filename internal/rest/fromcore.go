@@ -18,7 +18,7 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 		Tasks: each(j.Tasks, taskOf), Attempts: each(j.Attempts, attemptOf), Notices: j.Notices,
 	}
 	if j.Phase == sched.Failed || j.Phase == sched.Stopped {
-		out.ExitClass = classOf(j.Exit, j.Cause)
+		out.ExitClass = ClassOf(j.Exit, j.Cause)
 	}
 	causes := map[sched.AttemptID]sched.EndCause{}
 	for i := range j.Attempts {
@@ -26,14 +26,14 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 	}
 	for i := range out.Tasks {
 		if t := &out.Tasks[i]; t.State == sched.TaskFailed || t.State == sched.TaskEnded {
-			t.ExitClass = classOf(j.Tasks[i].Exit, causes[sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}])
+			t.ExitClass = ClassOf(j.Tasks[i].Exit, causes[sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}])
 		}
 	}
 	return out
 }
 
-// classOf says what an end means that was no success; cause is of the job or of the attempt.
-func classOf(e *sched.Exit, cause sched.EndCause) *ExitClass {
+// ClassOf says what an end means that was no success; cause is of the job or of the attempt.
+func ClassOf(e *sched.Exit, cause sched.EndCause) *ExitClass {
 	seen := exit.Seen{End: cause.String()}
 	if e != nil {
 		seen.Code, seen.Signal, seen.Cause, seen.Own, seen.Words = e.Code, e.Signal, string(e.Cause), e.Own, e.Message

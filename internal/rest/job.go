@@ -152,3 +152,37 @@ type Room struct {
 	Free  int32 `json:"free"`  // leaves that are free to it now
 	Total int32 `json:"total"` // leaves that it may ever use
 }
+
+// JobHistory is a job's attempts, the oldest first.
+type JobHistory struct {
+	Ref      string        `json:"ref" doc:"As the reader calls the job"`
+	Attempts []PastAttempt `json:"attempts"`
+	Left     int           `json:"left,omitempty" doc:"Older attempts that are left out"`
+}
+
+// PastAttempt is one attempt of a gang, from its placement to its end.
+type PastAttempt struct {
+	ID         sched.AttemptID  `json:"id"`
+	Retry      int32            `json:"retry"` // the job's attempt that it belongs to, from 0
+	Nodes      []cell.NodeName  `json:"nodes"`
+	GPUs       int64            `json:"gpus"`
+	Lazy       bool             `json:"lazy,omitempty"` // it ran without its guarantee in the end
+	Placed     sched.Time       `json:"placed"`
+	Started    sched.Time       `json:"started,omitempty"`    // of its first task
+	Checkpoint sched.Time       `json:"checkpoint,omitempty"` // the last that it told
+	Told       sched.Time       `json:"told,omitempty"`       // when it was told to stop
+	Ended      sched.Time       `json:"ended,omitempty"`
+	Cause      sched.EndCause   `json:"cause,omitempty"`
+	By         *sched.AttemptID `json:"by,omitempty"`  // what it made room for
+	Why        string           `json:"why,omitempty"` // by which job and rule, or by which user, it was stopped
+	Message    string           `json:"message,omitempty"`
+	Lost       int64            `json:"lost,omitempty"`  // GPU-seconds since its last checkpoint, or since its start
+	Tasks      []PastTask       `json:"tasks,omitempty"` // those that ended, in this order
+}
+
+// PastTask is how one task of an attempt ended.
+type PastTask struct {
+	Task      string     `json:"task"` // such as main-0
+	Exit      *Exit      `json:"exit"`
+	ExitClass *ExitClass `json:"exit_class,omitempty"` // of one that did not succeed
+}

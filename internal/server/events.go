@@ -9,9 +9,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/history"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/warden"
 )
 
 const (
@@ -35,6 +38,9 @@ func (s *Server) registerEvents(api huma.API) {
 	}
 	huma.Register(api, stream("list-events", "/events", "All events: a page, or a stream that resumes at Last-Event-ID"), s.allEvents)
 	huma.Register(api, stream("list-job-events", "/jobs/{ref}/events", "One job's events: a page, or a stream to its end"), s.jobEvents)
+	huma.Register(api, operation(api, huma.Operation{OperationID: "get-job-history", Method: http.MethodGet, Path: "/jobs/{ref}/history",
+		Summary: "One job's attempts: where and when each ran, how it ended and what was lost", Tags: []string{"jobs"}}),
+		func(ctx context.Context, in *jobRead) (*body[rest.JobHistory], error) { return pastOf(ctx, s, in) })
 }
 
 // EventsInput asks for a page or a stream. Without After and LastID a stream
@@ -147,4 +153,67 @@ func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID, sees f
 			}
 		}
 	}
+}
+
+// pastOf tells a job's attempts.
+func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory], error) {
+	j, err := s.find(ctx, in.Ref, in.after())
+	if err != nil {
+		return nil, err
+	}
+	sees, err := s.warden.Sight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	past, err := fold(ctx, s, j.ID)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	out := rest.JobHistory{Ref: j.Ref, Attempts: []rest.PastAttempt{}}
+	list, left := past.Attempts()
+	out.Attempts, out.Left = append(out.Attempts, list...), left
+	known := map[sched.JobID]history.Other{}
+	for i := range out.Attempts {
+		a := &out.Attempts[i]
+		if a.By == nil {
+			continue
+		}
+		by, ok := known[a.By.Job]
+		if !ok {
+			if by, err = otherOf(ctx, s, a.By.Job, sees); err != nil {
+				return nil, s.fail(err)
+			}
+			known[a.By.Job] = by
+		}
+		a.Why = past.Why(a, by)
+	}
+	return answer(out), nil
+}
+
+// fold reads all events of a job, page by page.
+func fold(ctx context.Context, s *Server, id sched.JobID) (*history.Fold, error) {
+	past := history.New()
+	for seq := uint64(0); ; {
+		page, err := s.history(ctx, seq, id, eventPage)
+		if err != nil || len(page) == 0 {
+			return past, err
+		}
+		for i := range page {
+			past.Add(&page[i])
+		}
+		seq = page[len(page)-1].Seq
+	}
+}
+
+// otherOf is another job as the asker may know it: without its name where it may not be seen.
+func otherOf(ctx context.Context, s *Server, id sched.JobID, sees func(cell.VCName, sched.Subject) bool) (history.Other, error) {
+	spec, found, err := s.store.Spec(ctx, id)
+	if err != nil || !found {
+		return history.Other{Ref: rest.JobRef(id)}, err
+	}
+	out := history.Other{Ref: rest.JobRef(id), VC: spec.VC, Priority: spec.Priority}
+	if sees == nil || sees(spec.VC, spec.User) {
+		out.Ref += " (" + spec.Name.To(warden.Subject(ctx), spec.User) + ")"
+	}
+	return out, nil
 }

@@ -115,6 +115,16 @@ func runCommand(ctx context.Context, w *walk) error {
 	}
 	w.expect(wrong.Phase == "Failed" && wrong.Exit != nil && wrong.Exit.Code == 3, "the job tells the command's own exit code", "%s, %+v", wrong.Phase, wrong.Exit)
 	w.expect(wrong.ExitClass != nil && wrong.ExitClass.Class == "user" && wrong.ExitClass.Actor == "you", "and that its user must act", "%+v", wrong.ExitClass)
+	past, err := w.comb(ctx, "job", "history", "wrong")
+	if err != nil {
+		return err
+	}
+	w.expect(past.code == 0 && strings.Contains(past.out, "user: main-0 exit 3"), "its history tells the attempt and whose doing its end was", "%s", past.all())
+	again, err := w.comb(ctx, "job", "clone", "hello", "--set", "name=hello-2", "--show")
+	if err != nil {
+		return err
+	}
+	w.expect(again.code == 0 && strings.Contains(again.out, "name: hello-2"), "a job can be cloned with changes", "%s", again.all())
 	w.jobs["hello"], w.jobs["wrong"] = rest.Job{}, wrong
 	return nil
 }

@@ -1,0 +1,81 @@
+package history
+
+import (
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// TestFold: a job of two GPUs is preempted after a checkpoint, fails, is tried again and is stopped.
+func TestFold(t *testing.T) {
+	id := func(n int32) sched.AttemptID { return sched.AttemptID{Job: 1, N: n} }
+	place := cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}
+	by := sched.AttemptID{Job: 7, N: 1}
+	f := New()
+	for _, r := range []sched.Record{
+		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &sched.Job{VC: "a", Priority: 10, Gangs: []sched.Gang{{Tasks: []int32{0, 1}}},
+			Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{GPU: 1}}, {Name: "side", Tasks: 1, Launch: sched.Launch{GPU: 1}}}}}},
+		{Time: 2e6, Event: sched.Placed{Attempt: id(1), Placement: place}},
+		{Time: 4e6, Event: sched.TaskStarted{Attempt: id(1)}},
+		{Time: 5e6, Event: sched.TaskStarted{Attempt: id(1), Task: 1}},
+		{Time: 10e6, Event: sched.Progress{Attempt: id(1), Checkpoint: true}},
+		{Time: 15e6, Event: sched.StopSent{Attempt: id(1), Cause: sched.EndPreempted, By: &by}},
+		{Time: 20e6, Event: sched.TaskExited{Attempt: id(1), Exit: sched.Exit{Code: 143, Signal: 15}}},
+		{Time: 20e6, Event: sched.AttemptEnded{Attempt: id(1), Cause: sched.EndPreempted}},
+		{Time: 30e6, Event: sched.Placed{Attempt: id(2), Placement: place}},
+		{Time: 31e6, Event: sched.TaskStarted{Attempt: id(2)}},
+		{Time: 35e6, Event: sched.TaskExited{Attempt: id(2), Task: 1, Exit: sched.Exit{Code: 3, Own: true, Message: "no data"}}},
+		{Time: 36e6, Event: sched.AttemptEnded{Attempt: id(2), Cause: sched.EndFailed}},
+		{Time: 36e6, Event: sched.JobRetried{Job: 1, Counted: true}},
+		{Time: 40e6, Event: sched.Placed{Attempt: id(3), Placement: place}},
+		{Time: 41e6, Event: sched.StopRequested{Job: 1, Reason: "enough", Meta: sched.Meta{Subject: "bob"}}},
+		{Time: 41e6, Event: sched.StopSent{Attempt: id(3), Cause: sched.EndStopped}},
+		{Time: 42e6, Event: sched.TaskRefused{Attempt: id(3), Reason: "no image"}},
+	} {
+		f.Add(&r)
+	}
+	list, left := f.Attempts()
+	if len(list) != 3 || left != 0 {
+		t.Fatalf("%d attempts, %d left out", len(list), left)
+	}
+	if a := list[0]; a.Placed != 2e6 || a.Started != 4e6 || a.Told != 15e6 || a.Ended != 20e6 || a.GPUs != 2 || a.Lost != 20 || a.Retry != 0 ||
+		len(a.Nodes) != 1 || a.Tasks[0].Task != "main-0" || a.Tasks[0].ExitClass.Class != "transient" || a.Cause != sched.EndPreempted {
+		t.Errorf("preempted: %+v", a)
+	}
+	if a := list[1]; a.Retry != 0 || a.Lost != 10 || a.Tasks[0].Task != "side-0" || a.Tasks[0].ExitClass.Class != "user" || a.Cause != sched.EndFailed {
+		t.Errorf("failed: %+v", a)
+	}
+	if a := list[2]; a.Retry != 1 || a.Lost != 0 || a.Started != 0 || a.Ended != 0 || a.Why != "asked by bob: enough" || a.Tasks[0].Exit.Message != "no image" {
+		t.Errorf("stopped: %+v", a)
+	}
+	for _, c := range []struct {
+		by   Other
+		want string
+	}{
+		{Other{"7 (bob~x)", "a", 100}, "job 7 (bob~x) has a higher priority: 100, its own is 10"},
+		{Other{"7", "b", 0}, "VC b is guaranteed the cells, for job 7"},
+		{Other{"7", "a", 10}, "the policy of VC a put job 7 first"},
+	} {
+		if got := f.Why(&list[0], c.by); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	list[0].Lazy = true
+	if got := f.Why(&list[0], Other{"7", "b", 0}); got != "job 7 of VC b got cells back that were lent to it" {
+		t.Error(got)
+	}
+}
+
+// TestFoldIsBounded: of very many attempts the last ones are kept, and it is said how many are not.
+func TestFoldIsBounded(t *testing.T) {
+	f := New()
+	for n := range int32(Most + 5) {
+		id := sched.AttemptID{Job: 1, N: n + 1}
+		f.Add(&sched.Record{Time: 1, Event: sched.Placed{Attempt: id}})
+		f.Add(&sched.Record{Time: 2, Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndPlatform}})
+	}
+	if list, left := f.Attempts(); len(list) != Most || left != 5 || list[0].ID.N != 6 || len(f.live) != 0 {
+		t.Errorf("%d attempts, %d left out, %d live", len(list), left, len(f.live))
+	}
+}
