@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo walk test test-python test-container test-torch image-torch test-pai check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: build demo walk test test-python test-container test-torch image-torch test-pai web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -75,6 +75,18 @@ test-pai: ## makes every call of OpenPAI's own client against a real server (nee
 	npm ci --prefix $(PAI_CLIENT) --ignore-scripts --no-audit --no-fund
 	$(GO) vet -tags pai ./internal/pai
 	$(GO) test -count=1 -timeout 15m -tags pai -run Client ./internal/pai -args -client $(PAI_CLIENT)
+
+web: ## builds the portal's files of web/ into internal/portal/dist, which are committed (needs nodejs and npm)
+	npm ci --prefix web --ignore-scripts --no-audit --no-fund
+	npm run --prefix web types
+	npm run --prefix web check
+	npm run --prefix web build
+
+test-web: build ## checks that the portal's files are those of web/, and tries the portal in a browser against a real server (needs nodejs, npm and chromium)
+	$(MAKE) web
+	@test -z "$$(git status --porcelain internal/portal/dist | tee /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
+	npm run --prefix web unit
+	npm run --prefix web test
 
 check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) vet ./...

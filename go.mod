@@ -2,6 +2,8 @@ module github.com/combsched/comb
 
 go 1.26.0
 
+ignore ./web/node_modules
+
 require (
 	github.com/coder/websocket v1.8.14
 	github.com/containerd/errdefs v1.0.0

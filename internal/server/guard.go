@@ -50,6 +50,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, p)
 		return
 	}
+	if s.portal.Serves(r) {
+		hurry(w, r)
+		s.portal.ServeHTTP(w, r)
+		return
+	}
 	if isHealth(r) {
 		hurry(w, r)
 		writeJSON(w, rest.Health{Status: "ok"})
@@ -87,7 +92,7 @@ func (s *Server) admit(r *http.Request) (*warden.Asker, *rest.Problem) {
 	if p := s.checkHost(r); p != nil {
 		return nil, p
 	}
-	if isHealth(r) {
+	if isHealth(r) || s.portal.Serves(r) {
 		return nil, nil
 	}
 	if isOpen(r) {

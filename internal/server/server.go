@@ -30,6 +30,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/people"
+	"github.com/combsched/comb/internal/portal"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
@@ -100,6 +101,7 @@ type Server struct {
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	planning chan struct{} // holds a token while a cluster file is read and planned
 	warden   *warden.Warden
+	portal   *portal.Portal
 	configMu sync.Mutex // one change of the configuration at a time: If-Match is checked under it
 }
 
@@ -121,7 +123,7 @@ func build(o Options) (*Server, huma.API) {
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
-		planning: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}},
+		planning: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

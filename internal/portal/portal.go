@@ -1,0 +1,125 @@
+// Package portal answers with the files of the portal, which `make web` builds of web/ and the binary carries. It must
+// not know any route of the API, any right or any user: what it serves is the same for everyone, and public.
+package portal
+
+import (
+	"crypto/rand"
+	"embed"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+)
+
+//go:embed all:dist
+var built embed.FS
+
+const (
+	index    = "index.html"
+	assets   = "assets/"    // files whose names change with their content
+	nonceTag = "COMB_NONCE" // stands in the index for the nonce of the answer
+)
+
+// others are the paths below which the portal has nothing.
+var others = []string{"/api/", "/rest-server/", "/v1/"}
+
+// Portal is an http.Handler for what Serves says.
+type Portal struct {
+	files map[string][]byte
+	cross *http.CrossOriginProtection
+}
+
+// New reads the files that the binary carries.
+func New() *Portal {
+	root, err := fs.Sub(built, "dist")
+	if err != nil {
+		panic(err) // the name is a constant that the compiler has checked
+	}
+	return of(root)
+}
+
+func of(root fs.FS) *Portal {
+	p := &Portal{files: map[string][]byte{}, cross: http.NewCrossOriginProtection()}
+	_ = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		p.files[name], err = fs.ReadFile(root, name)
+		return err
+	})
+	return p
+}
+
+// Serves reports whether a request is the portal's: it asks for one of its files, or it is a browser that opens a page.
+// The pages themselves are made in the browser, so each of them is the index.
+func (p *Portal) Serves(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || len(r.URL.Path) > 2048 {
+		return false
+	}
+	for _, prefix := range others {
+		if strings.HasPrefix(r.URL.Path+"/", prefix) {
+			return false
+		}
+	}
+	return p.files[strings.TrimPrefix(r.URL.Path, "/")] != nil || opensPage(r)
+}
+
+// opensPage reports whether a browser wants a page rather than a part of one.
+func opensPage(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/html") && !strings.HasPrefix(r.URL.Path, "/"+assets)
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := p.cross.Check(r); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	data, ok := p.files[name]
+	if !ok || name == index {
+		p.serveIndex(w)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", typeOf(name))
+	h.Set("Content-Security-Policy", policy("'none'"))
+	h.Set("Cache-Control", "no-cache")
+	if strings.HasPrefix(name, assets) {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	_, _ = w.Write(data)
+}
+
+// serveIndex answers with the one page. Its nonce is new each time: only what the page's own script makes may have styles.
+func (p *Portal) serveIndex(w http.ResponseWriter) {
+	nonce := rand.Text()
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy("'self' 'nonce-"+nonce+"'"))
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept")
+	_, _ = w.Write([]byte(strings.ReplaceAll(string(p.files[index]), nonceTag, nonce)))
+}
+
+// policy is what a page may do: run and load what comes from this server, and nothing that stands in the page itself.
+func policy(style string) string {
+	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+		"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+}
+
+// types are those of the files that Vite writes; a machine's own table may lack them.
+var types = map[string]string{
+	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".woff2": "font/woff2",
+}
+
+func typeOf(name string) string {
+	if t := types[path.Ext(name)]; t != "" {
+		return t
+	}
+	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
+		return t
+	}
+	return "application/octet-stream"
+}

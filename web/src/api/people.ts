@@ -1,0 +1,56 @@
+import { queryOptions } from '@tanstack/react-query';
+import { call, Failure, part, send } from './client';
+import type { GroupList, Me, NewUser, SignedIn, TokenList, TokenMade, UserChange, UserList } from './wire';
+
+// meQuery is who is signed in; null is nobody.
+export const meQuery = queryOptions({
+  queryKey: ['me'],
+  queryFn: async ({ signal }): Promise<Me | null> => {
+    try {
+      return await call<Me>('GET', '/me', { signal });
+    } catch (e) {
+      if (e instanceof Failure && e.status === 401) return null;
+      throw e;
+    }
+  },
+});
+
+export const usersQuery = queryOptions({ queryKey: ['users'], queryFn: ({ signal }) => call<UserList>('GET', '/users', { signal }) });
+export const groupsQuery = queryOptions({ queryKey: ['groups'], queryFn: ({ signal }) => call<GroupList>('GET', '/groups', { signal }) });
+export const tokensQuery = queryOptions({ queryKey: ['tokens'], queryFn: ({ signal }) => call<TokenList>('GET', '/tokens', { signal }) });
+
+export function signIn(user: string, password: string): Promise<SignedIn> {
+  return call('POST', '/sessions', { body: { user, password, cookie: true } });
+}
+
+export function signOut(): Promise<void> {
+  return send('DELETE', '/sessions');
+}
+
+export function createUsers(users: NewUser[]): Promise<UserList> {
+  return call('POST', '/users', { body: { users } });
+}
+
+export function updateUser(name: string, change: UserChange): Promise<unknown> {
+  return call('PATCH', `/users/${part(name)}`, { body: change });
+}
+
+export function deleteUser(name: string): Promise<void> {
+  return send('DELETE', `/users/${part(name)}`);
+}
+
+export function createGroup(name: string, members: string[]): Promise<unknown> {
+  return call('POST', '/groups', { body: { name, members } });
+}
+
+export function deleteGroup(name: string): Promise<void> {
+  return send('DELETE', `/groups/${part(name)}`);
+}
+
+export function createToken(name: string, expires: string, readOnly: boolean): Promise<TokenMade> {
+  return call('POST', '/tokens', { body: { name, expires, read_only: readOnly } });
+}
+
+export function revokeToken(id: string): Promise<void> {
+  return send('DELETE', `/tokens/${part(id)}`);
+}

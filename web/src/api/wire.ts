@@ -1,0 +1,42 @@
+import type { components } from './schema';
+
+// The wire's types under short names; what they are is in schema.d.ts, which is made of the server's description.
+type S = components['schemas'];
+
+export type Problem = S['Problem'];
+export type FieldError = S['FieldError'];
+export type Job = S['Job'];
+export type JobList = S['JobList'];
+export type Task = S['TaskStatus'];
+export type Attempt = S['AttemptStatus'];
+export type Explanation = S['Explanation'];
+export type GangReason = S['CoreGangReason'];
+export type LevelUse = S['CoreLevelUse'];
+export type JobBrief = S['CoreJobBrief'];
+export type Suggestion = S['CoreSuggestion'];
+export type Estimate = S['CoreEstimate'];
+export type Event = S['Event'];
+export type EventList = S['EventList'];
+export type VC = S['CoreVCStatus'];
+export type VCList = S['VCList'];
+export type Node = S['CoreNodeStatus'];
+export type NodeList = S['NodeList'];
+export type Cell = S['CoreCellStatus'];
+export type CellList = S['CellList'];
+export type Me = S['Me'];
+export type Info = S['Info'];
+export type SignedIn = S['SignedIn'];
+export type Validated = S['Validated'];
+export type Submitted = S['Submitted'];
+export type User = S['User'];
+export type UserList = S['UserList'];
+export type UserChange = S['UserChange'];
+export type NewUser = S['NewUser'];
+export type Group = S['Group'];
+export type GroupList = S['GroupList'];
+export type Token = S['Token'];
+export type TokenList = S['TokenList'];
+export type TokenMade = S['TokenMade'];
+export type ClusterConfig = S['ClusterConfig'];
+export type ConfigPlanned = S['ConfigPlanned'];
+export type Done = S['Done'];

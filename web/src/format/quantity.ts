@@ -1,0 +1,26 @@
+// count writes a number with a comma each three digits: 200,000.
+export function count(n: number): string {
+  return n.toLocaleString('en-US');
+}
+
+// plural writes a number with its noun.
+export function plural(n: number, one: string, many: string = `${one}s`): string {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+// bytes writes a size: 12 B, 3.4 KiB, 20 MiB.
+export function bytes(n: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = n;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${units[unit] ?? ''}`;
+}
+
+// percent has no decimals.
+export function percent(part: number, whole: number): string {
+  return whole === 0 ? '–' : `${Math.round((100 * part) / whole)}%`;
+}

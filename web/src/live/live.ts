@@ -1,0 +1,108 @@
+import { QueryCache, QueryClient } from '@tanstack/react-query';
+import { useSyncExternalStore } from 'react';
+import { Failure } from '../api/client';
+import { now } from '../format/time';
+import { type Notice, Stream } from './stream';
+
+// Connection is how the page stands to its server.
+export interface Connection {
+  lost: number; // since when, in microseconds; 0 while it answers
+  over: boolean; // the session has ended
+}
+
+let connection: Connection = { lost: 0, over: false };
+const listeners = new Set<() => void>();
+
+function become(next: Partial<Connection>): void {
+  connection = { ...connection, ...next };
+  for (const l of listeners) l();
+}
+
+export function useConnection(): Connection {
+  return useSyncExternalStore(
+    (l) => {
+      listeners.add(l);
+      return () => listeners.delete(l);
+    },
+    () => connection,
+  );
+}
+
+function failed(e: unknown): void {
+  if (e instanceof Failure && e.status === 401) become({ over: true });
+}
+
+function again(failures: number, e: unknown): boolean {
+  return failures < 3 && e instanceof Failure && (e.status === 0 || (e.status >= 502 && e.status <= 504));
+}
+
+export const cache = new QueryClient({
+  queryCache: new QueryCache({ onError: failed }),
+  defaultOptions: {
+    queries: { networkMode: 'always', staleTime: Infinity, retry: again, retryDelay: 700, refetchOnWindowFocus: false },
+    mutations: { networkMode: 'always', onError: failed },
+  },
+});
+
+// What is to be read again for an event of a kind. Most events move jobs, and with them cells, nodes and virtual clusters.
+const ofJobs = ['jobs', 'job', 'explain', 'events', 'vcs', 'nodes', 'cells', 'verdict'];
+const ofConfiguration = [...ofJobs, 'config', 'me'];
+const quiet = new Set(['Decided', 'Notice']);
+
+function keysOf(kinds: string[]): string[] {
+  if (kinds.includes('Configured')) return ofConfiguration;
+  return kinds.every((k) => quiet.has(k)) ? ['events', 'job'] : ofJobs;
+}
+
+let due = new Set<string>();
+let timer = 0;
+
+// refresh reads again what is shown, at most once a second. What is not shown is read when it is opened.
+function refresh(): void {
+  timer = 0;
+  const keys = due;
+  due = new Set();
+  void cache.invalidateQueries({ predicate: (q) => typeof q.queryKey[0] === 'string' && keys.has(q.queryKey[0]) });
+}
+
+function hear(n: Notice): void {
+  switch (n.kind) {
+    case 'events':
+      for (const k of keysOf(n.kinds)) due.add(k);
+      if (timer === 0) timer = window.setTimeout(refresh, 750);
+      return;
+    case 'anew':
+      void cache.invalidateQueries();
+      return;
+    case 'state':
+      become({ lost: n.state === 'lost' ? connection.lost || now() : 0, over: n.state === 'over' });
+      return;
+    default:
+      n satisfies never;
+  }
+}
+
+let hurry = () => {};
+
+// listen begins to hear what happens. It is called once somebody is signed in.
+export function listen(): void {
+  if (started) return;
+  started = true;
+  if (typeof SharedWorker === 'undefined') {
+    const stream = new Stream(hear);
+    hurry = () => stream.hurry();
+    return;
+  }
+  const worker = new SharedWorker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'comb' });
+  worker.port.onmessage = (e: MessageEvent<Notice>) => hear(e.data);
+  hurry = () => worker.port.postMessage('hurry');
+}
+
+let started = false;
+
+// signedIn reads everything again for the one who came.
+export function signedIn(): void {
+  become({ over: false });
+  hurry();
+  void cache.invalidateQueries();
+}

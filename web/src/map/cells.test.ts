@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import type { Cell } from '../api/wire';
+import { isNode, leavesOf, letters, ownName, paintOf } from './cells';
+
+const leaf = (address: string, more: Partial<Cell> = {}): Cell => ({ type: 'GPU', address, level: 1, state: 'Free', healthy: true, priority: 0, node: 'n1', ...more });
+
+test('names have letters of their own', () => {
+  const l = letters(['vision', 'voice', 'nlp', 'n']);
+  expect([...l.values()].map((v) => v.letter).sort()).toEqual(['L', 'N', 'O', 'V'].sort());
+  expect(new Set([...l.values()].map((v) => v.colour)).size).toBe(4);
+});
+
+test('a leaf is painted by what uses it', () => {
+  expect(paintOf(leaf('a'))).toBe('free');
+  expect(paintOf(leaf('a', { state: 'Used', priority: 10 }))).toBe('used');
+  expect(paintOf(leaf('a', { state: 'Used', priority: -1 }))).toBe('borrowed');
+  expect(paintOf(leaf('a', { state: 'Reserving' }))).toBe('reserved');
+});
+
+test('leaves, names and nodes', () => {
+  const node = leaf('rack/n1', { level: 2, children: [leaf('rack/n1/0'), leaf('rack/n1/1')] });
+  const rack: Cell = { type: 'RACK', address: 'rack', level: 3, state: 'Free', healthy: true, priority: 0, children: [node] };
+  expect(leavesOf(rack).map(ownName)).toEqual(['0', '1']);
+  expect(isNode(node, rack)).toBe(true);
+  expect(isNode(leaf('rack/n1/0'), node)).toBe(false);
+  expect(isNode(rack, undefined)).toBe(false);
+});

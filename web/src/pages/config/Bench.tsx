@@ -1,0 +1,70 @@
+import { Button } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { lazy, Suspense, useEffect, useState } from 'react';
+import { Failure, newKey } from '../../api/client';
+import { applyConfig, planConfig } from '../../api/cluster';
+import type { FieldError } from '../../api/wire';
+import { text } from '../../text/config';
+import { Ask } from '../../ui/Ask';
+import { Loading } from '../../ui/Loading';
+import css from './config.module.css';
+import { Plan } from './Plan';
+
+const YamlEditor = lazy(() => import('../../parts/YamlEditor').then((m) => ({ default: m.YamlEditor })));
+const nothing: FieldError[] = [];
+
+// usePlan asks what a file would do, when nothing was typed for a moment.
+function usePlan(file: string, etag: string) {
+  const [settled, setSettled] = useState(file);
+  useEffect(() => {
+    const timer = window.setTimeout(() => setSettled(file), 500);
+    return () => window.clearTimeout(timer);
+  }, [file]);
+  const q = useQuery({ queryKey: ['plan', settled, etag], queryFn: ({ signal }) => planConfig(settled, signal), enabled: settled !== '', gcTime: 0 });
+  return { data: q.data, error: q.error, fresh: settled === file && !q.isFetching };
+}
+
+// Bench has the file on one side and what it would do on the other. What is typed is never replaced by what comes.
+export function Bench({ present, etag }: { present: string; etag: string }) {
+  const [draft, setDraft] = useState<{ file: string; etag: string } | null>(null); // null: the present file, whatever it becomes
+  const [key, setKey] = useState('');
+  const file = draft?.file ?? present;
+  const plan = usePlan(file, etag);
+  const cache = useQueryClient();
+  const apply = useMutation({
+    mutationFn: () => applyConfig(file, plan.data?.etag ?? etag, key),
+    onSuccess: async () => {
+      await cache.invalidateQueries();
+      setKey('');
+      setDraft(null);
+    },
+  });
+  const marks = plan.error instanceof Failure ? (plan.error.problem?.errors ?? nothing) : nothing;
+  const type = (next: string) => setDraft(next === present ? null : { file: next, etag: draft?.etag ?? etag });
+  return (
+    <div className={css.bench}>
+      <section className={css.side} aria-label={text.file}>
+        <h2>{text.file}</h2>
+        <Suspense fallback={<Loading rows={12} />}>
+          <YamlEditor text={file} label={text.file} marks={marks} onChange={type} />
+        </Suspense>
+      </section>
+      <section className={css.side} aria-label={text.plan} aria-busy={!plan.fresh}>
+        <h2>{text.plan}</h2>
+        {draft && draft.etag !== etag && <p className={css.stale} role="status">{text.stale}</p>}
+        {draft ? <Plan plan={plan.data} error={plan.error} /> : <p className="muted">{text.same}</p>}
+        {draft && (
+          <div className={css.buttons}>
+            <Button disabled={!plan.data || !plan.fresh} onClick={() => setKey(newKey())}>{text.apply}</Button>
+            <Button variant="default" onClick={() => setDraft(null)}>{text.reset}</Button>
+          </div>
+        )}
+      </section>
+      {key && (
+        <Ask title={text.applyTitle} act={apply.isPending ? text.applying : text.apply} busy={apply.isPending} error={apply.error} onAct={() => apply.mutate()} onClose={() => setKey('')}>
+          <p>{text.applyWhy}</p>
+        </Ask>
+      )}
+    </div>
+  );
+}

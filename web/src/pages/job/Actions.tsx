@@ -1,0 +1,35 @@
+import { Button } from '@mantine/core';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { newKey } from '../../api/client';
+import { stopJob } from '../../api/jobs';
+import { meQuery } from '../../api/people';
+import type { Job } from '../../api/wire';
+import { hasEnded } from '../../parts/state';
+import { mayChange } from '../../parts/rights';
+import { text } from '../../text/job';
+import { Ask } from '../../ui/Ask';
+import { LinkButton } from '../../ui/LinkButton';
+
+export function Actions({ job }: { job: Job }) {
+  const [key, setKey] = useState('');
+  const me = useQuery(meQuery);
+  const stop = useMutation({ mutationFn: () => stopJob(String(job.id), key), onSuccess: () => setKey('') });
+  return (
+    <>
+      <LinkButton variant="default" to="/submit" search={{ from: String(job.id) }}>
+        {text.clone}
+      </LinkButton>
+      {!hasEnded(job) && mayChange(me.data, job) && (
+        <Button variant="default" disabled={!!job.stopping} onClick={() => setKey(newKey())}>
+          {job.stopping ? text.stopping : text.stop}
+        </Button>
+      )}
+      {key && (
+        <Ask title={text.stopTitle(job.ref)} act={stop.isPending ? text.stopping : text.stop} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => setKey('')}>
+          <p>{text.stopWhy}</p>
+        </Ask>
+      )}
+    </>
+  );
+}

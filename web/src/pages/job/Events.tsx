@@ -1,0 +1,38 @@
+import { useQuery } from '@tanstack/react-query';
+import { eventsQuery } from '../../api/jobs';
+import type { Event } from '../../api/wire';
+import { precise, stamp } from '../../format/time';
+import { text } from '../../text/job';
+import { Empty } from '../../ui/Empty';
+import { Failed } from '../../ui/Failed';
+import { Loading } from '../../ui/Loading';
+import { type Column, Table } from '../../ui/Table';
+
+// saysOf writes the plain fields of an event; what is nested is in the API.
+function saysOf(e: Event): string {
+  if (typeof e.data !== 'object' || e.data === null) return '';
+  return Object.entries(e.data)
+    .filter(([, v]) => typeof v === 'string' || typeof v === 'number' || typeof v === 'boolean')
+    .map(([k, v]) => `${k} ${String(v)}`)
+    .join(' · ');
+}
+
+const columns: Column<Event>[] = [
+  { key: 'time', head: text.time, cell: (e) => <span title={precise(e.time)}>{stamp(e.time)}</span> },
+  { key: 'kind', head: text.event, narrow: 'title', cell: (e) => e.kind },
+  { key: 'data', head: text.data, grow: true, cell: (e) => <span className="muted" title={saysOf(e)}>{saysOf(e)}</span> },
+];
+
+export function Events({ id }: { id: string }) {
+  const events = useQuery(eventsQuery(id));
+  if (events.error) return <Failed error={events.error} onRetry={() => void events.refetch()} />;
+  if (!events.data) return <Loading />;
+  const rows = events.data.events ?? [];
+  if (rows.length === 0) return <Empty title={text.noEvents} />;
+  return (
+    <>
+      <Table label={text.events} columns={columns} rows={[...rows].reverse()} rowKey={(e) => String(e.seq)} />
+      {events.data.next ? <p className="meta">{text.moreEvents(rows.length)}</p> : null}
+    </>
+  );
+}

@@ -1,0 +1,100 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { explainQuery } from '../../api/jobs';
+import type { Attempt, Job, Task } from '../../api/wire';
+import { count } from '../../format/quantity';
+import { hasEnded } from '../../parts/state';
+import { WhyPanel } from '../../parts/WhyPanel';
+import { text, why } from '../../text/job';
+import { Ago } from '../../ui/Ago';
+import { Failed } from '../../ui/Failed';
+import { Fact, Section } from '../../ui/Page';
+import { State } from '../../ui/State';
+import { type Column, Table } from '../../ui/Table';
+import css from './job.module.css';
+
+export function Overview({ job }: { job: Job }) {
+  const attempts = job.attempts ?? [];
+  return (
+    <>
+      {!hasEnded(job) && <Waiting job={job} />}
+      {hasEnded(job) && <Outcome job={job} />}
+      {(job.notices ?? []).length > 0 && (
+        <Section title={text.notices}>
+          <ul className={css.plain}>
+            {(job.notices ?? []).map((n) => (
+              <li key={n}>{n}</li>
+            ))}
+          </ul>
+        </Section>
+      )}
+      <Section title={text.tasks} aside={count((job.tasks ?? []).length)}>
+        <Table label={text.tasks} columns={tasks(job)} rows={job.tasks ?? []} rowKey={(t) => `${t.role}-${t.index}`} />
+      </Section>
+      {attempts.length > 0 && (
+        <Section title={text.attempts}>
+          <Table label={text.attempts} columns={attemptColumns} rows={attempts} rowKey={(a) => `${a.id.gang} ${a.id.n}`} />
+        </Section>
+      )}
+    </>
+  );
+}
+
+// Waiting shows why what waits of a job waits. A job whose gangs all run has nothing here.
+function Waiting({ job }: { job: Job }) {
+  const e = useQuery(explainQuery(String(job.id)));
+  if (e.error) return <Failed error={e.error} onRetry={() => void e.refetch()} />;
+  if (!e.data || (e.data.gangs ?? []).length === 0) return null;
+  return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} from={String(job.id)} />;
+}
+
+function Outcome({ job }: { job: Job }) {
+  const words = [job.message, job.exit?.message].filter((w, i, all) => w && all.indexOf(w) === i);
+  const kind = job.exit_class;
+  if (words.length === 0 && !kind) return null;
+  return (
+    <Section title={text.outcome}>
+      <div className={css.outcome} data-phase={job.phase}>
+        {words.map((w) => (
+          <p key={w}>{w}</p>
+        ))}
+        {kind && <Fact name={text.class}>{`${kind.class}: ${kind.means}`}</Fact>}
+        {kind && <Fact name={text.nextStep}>{`${kind.actor}: ${kind.next}`}</Fact>}
+      </div>
+    </Section>
+  );
+}
+
+function exitOf(t: Task): string {
+  if (!t.exit) return '–';
+  const how = t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code);
+  return [t.exit_class?.class, how, t.exit.cause, t.exit.message].filter(Boolean).join(', ');
+}
+
+function progressOf(t: Task): string {
+  if (!t.progress) return '–';
+  return [text.steps(t.progress.step, t.progress.total), t.progress.loss && text.loss(t.progress.loss)].filter(Boolean).join(', ');
+}
+
+function tasks(job: Job): Column<Task>[] {
+  return [
+    { key: 'task', head: text.task, narrow: 'title', cell: (t) => <Link to="/jobs/$job" params={{ job: String(job.id) }} search={{ tab: 'log' }}>{`${t.role}-${t.index}`}</Link> },
+    { key: 'state', head: text.state, cell: (t) => <State state={t.state} /> },
+    { key: 'attempt', head: text.attempt, align: 'right', narrow: 'hidden', cell: (t) => (t.attempt ? t.attempt : '–') },
+    { key: 'node', head: text.node, named: true, cell: (t) => t.node ?? '–' },
+    { key: 'devices', head: text.devices, named: true, cell: (t) => (t.devices ?? []).join(', ') || '–' },
+    { key: 'ports', head: text.ports, narrow: 'hidden', cell: (t) => (t.ports ?? []).join(', ') || '–' },
+    { key: 'progress', head: text.progress, named: true, cell: progressOf },
+    { key: 'exit', head: text.exit, named: true, grow: true, cell: exitOf },
+  ];
+}
+
+const attemptColumns: Column<Attempt>[] = [
+  { key: 'attempt', head: text.attempt, narrow: 'title', cell: (a) => a.id.n },
+  { key: 'gang', head: text.gang, align: 'right', narrow: 'hidden', cell: (a) => a.id.gang },
+  { key: 'state', head: text.state, cell: (a) => <State state={a.state} detail={a.opportunistic ? text.borrowed : undefined} /> },
+  { key: 'placed', head: text.placed, named: true, cell: (a) => <Ago at={a.placed} /> },
+  { key: 'started', head: text.started, named: true, cell: (a) => <Ago at={a.started} /> },
+  { key: 'ended', head: text.ended, named: true, cell: (a) => <Ago at={a.ended} /> },
+  { key: 'cause', head: text.cause, grow: true, cell: (a) => [a.cause, a.message].filter(Boolean).join(': ') || '–' },
+];

@@ -1,0 +1,86 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams, useSearch } from '@tanstack/react-router';
+import { jobQuery } from '../../api/jobs';
+import type { Job } from '../../api/wire';
+import { count } from '../../format/quantity';
+import { LogView } from '../../parts/LogView';
+import { stateOf } from '../../parts/state';
+import { text } from '../../text/job';
+import { Ago } from '../../ui/Ago';
+import { Failed } from '../../ui/Failed';
+import { Loading } from '../../ui/Loading';
+import { Fact, Page } from '../../ui/Page';
+import { State } from '../../ui/State';
+import { Actions } from './Actions';
+import { Events } from './Events';
+import { JobFile } from './JobFile';
+import css from './job.module.css';
+import { Overview } from './Overview';
+
+const tabs = [
+  { id: '', name: text.overview },
+  { id: 'log', name: text.log },
+  { id: 'events', name: text.events },
+  { id: 'file', name: text.file },
+] as const;
+
+export function JobPage() {
+  const { job: ref } = useParams({ from: '/jobs/$job' });
+  const job = useQuery(jobQuery(ref));
+  if (job.data) return <OneJob key={job.data.id} job={job.data} />;
+  return (
+    <Page title={ref}>
+      {job.error ? <Failed error={job.error} onRetry={() => void job.refetch()} /> : <Loading />}
+    </Page>
+  );
+}
+
+function OneJob({ job }: { job: Job }) {
+  const search: { tab?: string } = useSearch({ strict: false });
+  const tab = search.tab ?? '';
+  return (
+    <Page title={job.ref} beside={<State state={stateOf(job)} />} facts={<Facts job={job} />} actions={<Actions job={job} />}>
+      <nav className={css.tabs} aria-label={text.tabs}>
+        {tabs.map((t) => (
+          <Link key={t.id} to="/jobs/$job" params={{ job: String(job.id) }} search={t.id ? { tab: t.id } : {}} aria-current={t.id === tab ? 'page' : undefined} resetScroll={false}>
+            {t.name}
+          </Link>
+        ))}
+      </nav>
+      {tab === 'log' && <LogView job={job} />}
+      {tab === 'events' && <Events id={String(job.id)} />}
+      {tab === 'file' && <JobFile id={String(job.id)} />}
+      {tab === '' && <Overview job={job} />}
+    </Page>
+  );
+}
+
+function Facts({ job }: { job: Job }) {
+  return (
+    <>
+      <Fact name={text.number}>{job.id}</Fact>
+      <Fact name={text.user}>{job.user}</Fact>
+      <Fact name={text.vc}>
+        <Link to="/vcs/$vc" params={{ vc: job.vc }}>
+          {job.vc}
+        </Link>
+      </Fact>
+      <Fact name={text.priority}>{job.priority < 0 ? text.opportunistic : job.priority}</Fact>
+      <Fact name={text.gpus}>{count(job.gpus)}</Fact>
+      <Fact name={text.submitted}>
+        <Ago at={job.submitted} />
+      </Fact>
+      {job.started ? (
+        <Fact name={text.started}>
+          <Ago at={job.started} />
+        </Fact>
+      ) : null}
+      {job.ended ? (
+        <Fact name={text.ended}>
+          <Ago at={job.ended} />
+        </Fact>
+      ) : null}
+      {job.preempted > 0 && <Fact name={text.preemptions}>{job.preempted}</Fact>}
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+import { SegmentedControl, Select, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { vcsQuery } from '../../api/cluster';
+import { meQuery } from '../../api/people';
+import { text } from '../../text/jobs';
+import { text as states } from '../../text/states';
+import type { JobsAddress } from './address';
+import css from './jobs.module.css';
+
+const phases = [
+  { value: 'Waiting', label: states.waiting },
+  { value: 'Active', label: states.running },
+  { value: 'Succeeded', label: states.succeeded },
+  { value: 'Failed', label: states.failed },
+  { value: 'Stopped', label: states.stopped },
+];
+
+interface Props {
+  address: JobsAddress;
+  onGo: (a: JobsAddress) => void;
+}
+
+// Filters are the server's: what is typed goes into the address, and the answer is asked for anew.
+export function Filters({ address, onGo }: Props) {
+  const me = useQuery(meQuery);
+  const vcs = useQuery(vcsQuery);
+  const [name, setName] = useState(address.name ?? '');
+  const set = (change: JobsAddress) => onGo({ ...address, cursor: '', ...change });
+  const mine = me.data?.name ?? '';
+  return (
+    <div className={css.filters} role="search" aria-label={text.filters}>
+      <SegmentedControl
+        size="sm"
+        aria-label={text.whose}
+        value={address.user === mine && mine !== '' ? 'mine' : 'all'}
+        onChange={(v) => set({ user: v === 'mine' ? mine : '' })}
+        data={[
+          { value: 'all', label: text.all },
+          { value: 'mine', label: text.mine },
+        ]}
+      />
+      <Select aria-label={text.state} placeholder={text.anyState} clearable clearButtonProps={{ 'aria-label': text.anyState }} data={phases} value={address.state ?? null} onChange={(v) => set({ state: v ?? '' })} />
+      <Select aria-label={text.vc} placeholder={text.anyVC} clearable clearButtonProps={{ 'aria-label': text.anyVC }} searchable data={(vcs.data?.vcs ?? []).map((v) => v.name)} value={address.vc ?? null} onChange={(v) => set({ vc: v ?? '' })} />
+      <TextInput
+        aria-label={text.nameHas}
+        placeholder={text.nameHas}
+        maxLength={255}
+        value={name}
+        onChange={(e) => {
+          setName(e.currentTarget.value);
+          set({ name: e.currentTarget.value });
+        }}
+      />
+    </div>
+  );
+}

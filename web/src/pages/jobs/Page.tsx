@@ -1,0 +1,78 @@
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { jobsQuery } from '../../api/jobs';
+import { meQuery } from '../../api/people';
+import { JobTable } from '../../parts/JobTable';
+import { mayChange } from '../../parts/rights';
+import { text } from '../../text/jobs';
+import { Empty } from '../../ui/Empty';
+import { Failed } from '../../ui/Failed';
+import { LinkButton } from '../../ui/LinkButton';
+import { Loading } from '../../ui/Loading';
+import { Page } from '../../ui/Page';
+import { filterOf, useAddress } from './address';
+import { Filters } from './Filters';
+import css from './jobs.module.css';
+import { StopMany } from './StopMany';
+
+export function Jobs() {
+  const { address, go } = useAddress();
+  const jobs = useQuery(jobsQuery(filterOf(address)));
+  const me = useQuery(meQuery);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const choose = (ref: string, on: boolean) => {
+    const next = new Set(chosen);
+    if (on) next.add(ref);
+    else next.delete(ref);
+    setChosen(next);
+  };
+  const rows = jobs.data?.jobs ?? [];
+  return (
+    <Page
+      title={text.title}
+      actions={
+        <>
+          {chosen.size > 0 && <StopMany refs={[...chosen]} onDone={() => setChosen(new Set())} />}
+          <LinkButton to="/submit">
+            {text.submit}
+          </LinkButton>
+        </>
+      }
+    >
+      <Filters address={address} onGo={go} />
+      {jobs.isPending && <Loading rows={8} />}
+      {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
+      {jobs.data && rows.length === 0 && <Nothing filtered={Object.keys(address).length > 0} onClear={() => go({})} />}
+      {rows.length > 0 && (
+        <div className={css.list}>
+          <JobTable jobs={rows} label={text.list} may={(j) => mayChange(me.data, j)} chosen={chosen} onChoose={choose} />
+          <div className={css.foot}>
+            <span className="meta">{text.page(rows.length, !!jobs.data?.next)}</span>
+            {address.cursor && (
+              <Button size="xs" variant="default" onClick={() => go({ ...address, cursor: '' })}>
+                {text.first}
+              </Button>
+            )}
+            {jobs.data?.next && (
+              <Button size="xs" variant="default" onClick={() => go({ ...address, cursor: jobs.data.next ?? '' })}>
+                {text.next}
+              </Button>
+            )}
+          </div>
+        </div>
+      )}
+    </Page>
+  );
+}
+
+function Nothing({ filtered, onClear }: { filtered: boolean; onClear: () => void }) {
+  if (!filtered) return <Empty title={text.noneYet}>{text.noneYetWhy}</Empty>;
+  return (
+    <Empty title={text.noneMatch}>
+      <Button size="xs" variant="default" onClick={onClear}>
+        {text.clear}
+      </Button>
+    </Empty>
+  );
+}

@@ -1,0 +1,28 @@
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { anyJob, type JobFilter } from '../../api/jobs';
+
+// The filters of the list are its address: it can be kept, sent and gone back to.
+export interface JobsAddress {
+  state?: string;
+  vc?: string;
+  user?: string;
+  name?: string;
+  cursor?: string;
+}
+
+export function useAddress() {
+  const search: JobsAddress = useSearch({ strict: false });
+  const navigate = useNavigate();
+  const address: JobsAddress = {};
+  for (const k of ['state', 'vc', 'user', 'name', 'cursor'] as const) {
+    const v = search[k];
+    if (v) address[k] = v;
+  }
+  return { address, go: (next: JobsAddress) => void navigate({ to: '/jobs', search: { ...next }, replace: next.cursor === address.cursor }) };
+}
+
+const list = (text: string | undefined) => (text ? [text] : []);
+
+export function filterOf(a: JobsAddress): JobFilter {
+  return { ...anyJob, state: list(a.state), vc: list(a.vc), user: list(a.user), name: a.name ?? '', cursor: a.cursor ?? '' };
+}

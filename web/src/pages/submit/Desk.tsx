@@ -1,0 +1,68 @@
+import { Button, Select } from '@mantine/core';
+import { useMutation } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { lazy, Suspense, useState } from 'react';
+import { Failure, newKey } from '../../api/client';
+import { submitJob } from '../../api/jobs';
+import type { FieldError } from '../../api/wire';
+import { text } from '../../text/submit';
+import { Loading } from '../../ui/Loading';
+import { forget, useDraft } from './draft';
+import { Form } from './Form';
+import css from './submit.module.css';
+import { inVC, useOwnVC } from './own';
+import { templates } from './templates';
+import { useVerdict } from './useVerdict';
+import { Verdict } from './Verdict';
+
+const YamlEditor = lazy(() => import('../../parts/YamlEditor').then((m) => ({ default: m.YamlEditor })));
+const nothing: FieldError[] = [];
+
+// Desk has form and file side by side, and below the form what would happen.
+export function Desk({ begin, fresh }: { begin: string; fresh: boolean }) {
+  const draft = useDraft(begin, fresh);
+  const verdict = useVerdict(draft.text);
+  const vc = useOwnVC();
+  const navigate = useNavigate();
+  const [key, setKey] = useState(newKey);
+  const submit = useMutation({
+    mutationFn: () => submitJob(draft.text, key),
+    onSuccess: (s) => {
+      forget();
+      void navigate({ to: '/jobs/$job', params: { job: String(s.id) } });
+    },
+    onError: (e) => {
+      if (e instanceof Failure && e.status !== 0) setKey(newKey());
+    },
+  });
+  const marks = verdict.error instanceof Failure ? (verdict.error.problem?.errors ?? nothing) : nothing;
+  const masked = draft.text.includes('"******"') || draft.text.includes(' ******');
+  return (
+    <div className={css.desk}>
+      <form
+        className={css.side}
+        aria-label={text.form}
+        onSubmit={(e) => {
+          e.preventDefault();
+          submit.mutate();
+        }}
+      >
+        <Select label={text.template} placeholder={text.templates} data={templates.map((t) => t.name)} value={null}
+          onChange={(name) => draft.setText(inVC(templates.find((t) => t.name === name)?.text ?? draft.text, vc ?? ''))} />
+        {masked && <p className={css.warn}>{text.masked}</p>}
+        <Form draft={draft} />
+        <Verdict verdict={verdict} failed={submit.error} />
+        <Button type="submit" disabled={submit.isPending}>
+          {submit.isPending ? text.submitting : text.submit}
+        </Button>
+      </form>
+      <section className={css.side} aria-label={text.file}>
+        <h2>{text.file}</h2>
+        <Suspense fallback={<Loading rows={10} />}>
+          <YamlEditor text={draft.text} label={text.file} marks={marks} onChange={draft.setText} />
+        </Suspense>
+        <p className="meta">{text.fileHint}</p>
+      </section>
+    </div>
+  );
+}

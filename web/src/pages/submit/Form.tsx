@@ -1,0 +1,53 @@
+import { Button, NumberInput, Select, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { vcsQuery } from '../../api/cluster';
+import { meQuery } from '../../api/people';
+import { text } from '../../text/submit';
+import { type Draft, keysAt, textAt } from './draft';
+import { ownVCs } from './own';
+import { set } from './patch';
+import { Role } from './Role';
+import css from './submit.module.css';
+
+const priorities = Object.entries(text.classes).map(([value, label]) => ({ value, label }));
+const vcPath = ['defaults', 'virtualCluster'];
+const classPath = ['extras', 'hivedScheduler', 'jobPriorityClass'];
+const limitPath = ['extras', 'comb', 'timeLimit'];
+
+// Form shows the keys of a job file that most jobs need. What it does not know stays in the file.
+export function Form({ draft }: { draft: Draft }) {
+  const vcs = useQuery(vcsQuery);
+  const me = useQuery(meQuery);
+  if (draft.read === null) return <p className={css.warn}>{text.notYaml}</p>;
+  const names = ownVCs(me.data, vcs.data?.vcs ?? []);
+  const vc = textAt(draft.read, vcPath);
+  const roles = keysAt(draft.read, ['taskRoles']);
+  return (
+    <div className={css.form}>
+      <div className={css.fields}>
+        <TextInput label={text.name} value={textAt(draft.read, ['name'])} onChange={(e) => draft.put(['name'], e.currentTarget.value)} />
+        <Select label={text.vc} data={vc && !names.includes(vc) ? [...names, vc] : names} value={vc || null} onChange={(v) => draft.put(vcPath, v ?? undefined)} allowDeselect={false} searchable={names.length > 10} />
+        <Select label={text.priority} data={priorities} value={textAt(draft.read, classPath) || 'test'} onChange={(v) => draft.put(classPath, v ?? undefined)} allowDeselect={false} />
+        <TextInput label={text.limit} title={text.limitHint} placeholder="90m" value={textAt(draft.read, limitPath)} onChange={(e) => draft.put(limitPath, e.currentTarget.value || undefined)} />
+        <NumberInput label={text.retries} min={-2} max={10_000} allowDecimal={false} value={textAt(draft.read, ['jobRetryCount']) || 0} onChange={(v) => draft.put(['jobRetryCount'], v === '' || v === 0 ? undefined : Number(v))} />
+      </div>
+      {roles.map((name) => (
+        <Role key={name} name={name} draft={draft} alone={roles.length === 1} vc={vcs.data?.vcs?.find((v) => v.name === vc)} />
+      ))}
+      <div>
+        <Button size="xs" variant="default" onClick={() => addRole(draft, roles)}>
+          {text.addRole}
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+function addRole(draft: Draft, roles: string[]): void {
+  let n = roles.length + 1;
+  while (roles.includes(`role${n}`)) n++;
+  const role = ['taskRoles', `role${n}`];
+  let file = set(draft.text, [...role, 'instances'], 1);
+  file = set(file, [...role, 'resourcePerInstance', 'gpu'], 1);
+  draft.setText(set(file, [...role, 'commands'], ['echo hello']));
+}

@@ -1,0 +1,34 @@
+import { useQuery } from '@tanstack/react-query';
+import { useSearch } from '@tanstack/react-router';
+import { configOfJobQuery } from '../../api/jobs';
+import type { Address } from '../../routes';
+import { text } from '../../text/submit';
+import { Failed } from '../../ui/Failed';
+import { Loading } from '../../ui/Loading';
+import { Page } from '../../ui/Page';
+import { Desk } from './Desk';
+import { fixed } from './fix';
+import { inVC, useOwnVC } from './own';
+import { templates } from './templates';
+
+// Submit begins with what was typed before, or with a copy of a job, changed as a suggestion says.
+export function Submit() {
+  const search: Address = useSearch({ strict: false });
+  const from = search.from ?? '';
+  const vc = useOwnVC();
+  const source = useQuery({ ...configOfJobQuery(from), enabled: from !== '' });
+  if (from === '') {
+    return (
+      <Page title={text.title}>
+        {vc !== undefined && <Desk begin={inVC(templates[0].text, vc)} fresh={false} />}
+      </Page>
+    );
+  }
+  return (
+    <Page title={text.title} facts={text.from(from)}>
+      {source.error && <Failed error={source.error} />}
+      {source.isPending && <Loading rows={8} />}
+      {source.data !== undefined && <Desk key={JSON.stringify(search)} begin={fixed(source.data, search)} fresh />}
+    </Page>
+  );
+}

@@ -1,0 +1,71 @@
+import { Button, NumberInput, Select, Textarea, TextInput } from '@mantine/core';
+import type { VC } from '../../api/wire';
+import { text } from '../../text/submit';
+import { type Draft, listAt, textAt } from './draft';
+import { imageOf, withImage } from './image';
+import type { Path } from './patch';
+import css from './submit.module.css';
+
+interface Props {
+  name: string;
+  draft: Draft;
+  alone: boolean;
+  vc: VC | undefined;
+}
+
+export function Role({ name, draft, alone, vc }: Props) {
+  const path = ['taskRoles', name];
+  const sku = ['extras', 'hivedScheduler', 'taskRoles', name, 'skuType'];
+  const skus = [...new Set((vc?.skus ?? []).map((s) => s.sku))];
+  const chosen = textAt(draft.read, sku);
+  return (
+    <fieldset className={css.role}>
+      <legend>{text.role(name)}</legend>
+      <div className={css.fields}>
+        <Count label={text.tasks} draft={draft} path={[...path, 'instances']} min={1} />
+        <Count label={text.gpu} draft={draft} path={[...path, 'resourcePerInstance', 'gpu']} min={0} />
+        <Count label={text.cpu} draft={draft} path={[...path, 'resourcePerInstance', 'cpu']} min={0} decimal />
+        <Count label={text.memory} draft={draft} path={[...path, 'resourcePerInstance', 'memoryMB']} min={0} />
+        <Select label={text.sku} placeholder={text.anySku} clearable clearButtonProps={{ 'aria-label': text.anySku }} data={chosen && !skus.includes(chosen) ? [...skus, chosen] : skus} value={chosen || null} onChange={(v) => draft.put(sku, v ?? undefined)} />
+        <Image draft={draft} role={name} />
+      </div>
+      <Textarea
+        label={text.commands}
+        description={text.commandsHint}
+        autosize
+        minRows={2}
+        maxRows={12}
+        classNames={{ input: css.commands ?? '' }}
+        value={listAt(draft.read, [...path, 'commands']).join('\n')}
+        onChange={(e) => draft.put([...path, 'commands'], e.currentTarget.value.split('\n'))}
+      />
+      {!alone && (
+        <div>
+          <Button size="xs" variant="default" onClick={() => draft.put(path, undefined)}>
+            {text.removeRole}
+          </Button>
+        </div>
+      )}
+    </fieldset>
+  );
+}
+
+interface CountProps {
+  label: string;
+  draft: Draft;
+  path: Path;
+  min: number;
+  decimal?: boolean;
+}
+
+function Count({ label, draft, path, min, decimal = false }: CountProps) {
+  return (
+    <NumberInput label={label} min={min} max={10_000_000} allowDecimal={decimal} decimalScale={3} clampBehavior="none" value={textAt(draft.read, path)}
+      onChange={(v) => draft.put(path, v === '' ? undefined : Number(v))} />
+  );
+}
+
+// Image is the address of the image that a role's prerequisite names.
+function Image({ draft, role }: { draft: Draft; role: string }) {
+  return <TextInput label={text.image} title={text.imageHint} placeholder={text.noImage} value={imageOf(draft.read, role).uri} onChange={(e) => draft.setText(withImage(draft.text, role, e.currentTarget.value))} />;
+}

@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest';
+import { addItem, data, set } from './patch';
+
+const file = `# keep me
+protocolVersion: 2
+name:   hello   # a name
+
+taskRoles:
+  worker:
+    instances: 2
+    resourcePerInstance: {gpu: 1, cpu: 4}
+    commands:
+    - python train.py
+    - |
+      cat <<X
+      two lines
+      X
+    unknown: [1,   2]
+extras:
+`;
+
+test('a value changes and nothing else', () => {
+  expect(set(file, ['name'], 'other')).toBe(file.replace('hello', 'other'));
+  expect(set(file, ['taskRoles', 'worker', 'instances'], 3)).toBe(file.replace('instances: 2', 'instances: 3'));
+  expect(set(file, ['taskRoles', 'worker', 'resourcePerInstance', 'gpu'], 8)).toBe(file.replace('gpu: 1', 'gpu: 8'));
+});
+
+test('a key comes to its map', () => {
+  expect(set(file, ['taskRoles', 'worker', 'resourcePerInstance', 'memoryMB'], 64)).toBe(file.replace('cpu: 4}', 'cpu: 4, memoryMB: 64}'));
+  expect(set(file, ['taskRoles', 'worker', 'dockerImage'], 'x')).toBe(file.replace('[1,   2]\n', '[1,   2]\n    dockerImage: x\n'));
+  expect(set(file, ['extras', 'comb', 'timeLimit'], '90m')).toBe(`${file}  comb:\n    timeLimit: "90m"\n`);
+  expect(set(file, ['defaults', 'virtualCluster'], 'vc1')).toBe(`${file}defaults:\n  virtualCluster: vc1\n`);
+  expect(set('', ['name'], 'a')).toBe('name: a\n');
+  expect(set('a: {}', ['a', 'b', 'c'], 1)).toBe('a: {b: {c: 1}}');
+});
+
+test('a list is written where it stood', () => {
+  const changed = set(file, ['taskRoles', 'worker', 'commands'], ['echo a', 'echo "b": c']);
+  expect(data(changed)).toMatchObject({ taskRoles: { worker: { commands: ['echo a', 'echo "b": c'], unknown: [1, 2] } } });
+  expect(changed).toContain('    - "echo a"\n    - "echo \\"b\\": c"\n    unknown: [1,   2]\n');
+});
+
+test('a key goes', () => {
+  expect(set(file, ['taskRoles', 'worker', 'instances'], undefined)).toBe(file.replace('    instances: 2\n', ''));
+  expect(set('a: {b: 1, c: 2}', ['a', 'b'], undefined)).toBe('a: {c: 2}');
+  expect(set('a: {b: 1, c: 2}', ['a', 'c'], undefined)).toBe('a: {b: 1}');
+  expect(set(file, ['nothing'], undefined)).toBe(file);
+});
+
+test('what reads as something else is quoted', () => {
+  for (const name of ['yes', '12', 'a b', 'x: y', '# c', '', '- a', '"', "it's", 'a\nb', '{', '*x', '1e3', '0x1f']) {
+    expect(data(set('name: a\n', ['name'], name))).toEqual({ name });
+  }
+});
+
+test('a text that is no YAML stays', () => {
+  const broken = 'a: [1\nb: {';
+  expect(set(broken, ['a'], 'x')).toBe(broken);
+  expect(data(broken)).toBeNull();
+});
+
+test('an item of a list', () => {
+  const list = 'prerequisites:\n- name: image\n  uri: a\nname: x\n';
+  expect(set(list, ['prerequisites', '0', 'uri'], 'b/c:1')).toBe(list.replace('uri: a', 'uri: b/c:1'));
+  expect(set(list, ['prerequisites', '7', 'uri'], 'b')).toBe(list);
+  expect(addItem(list, 'prerequisites', { name: 'two' })).toBe(list.replace('uri: a\n', 'uri: a\n- {name: two}\n'));
+  expect(addItem('name: x', 'prerequisites', { name: 'two' })).toBe('name: x\nprerequisites:\n- {name: two}\n');
+  expect(addItem('a: [{b: c}]\n', 'a', { d: 'e' })).toBe('a: [{b: c}, {d: e}]\n');
+});

@@ -1,0 +1,91 @@
+import { Button, TextInput } from '@mantine/core';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { deleteUser, updateUser } from '../../api/people';
+import type { User } from '../../api/wire';
+import { users as text } from '../../text/people';
+import { Ask } from '../../ui/Ask';
+import { Secret } from '../../ui/Secret';
+import { newPassword } from './csv';
+import css from './users.module.css';
+
+type What = 'groups' | 'reset' | 'block' | 'remove';
+
+function wordsOf(what: What, u: User): { title: string; act: string; why: string } {
+  switch (what) {
+    case 'groups':
+      return { title: text.setGroups(u.name), act: text.act, why: '' };
+    case 'reset':
+      return { title: text.resetTitle(u.name), act: text.reset, why: text.resetWhy };
+    case 'block':
+      return u.blocked ? { title: text.unblockTitle(u.name), act: text.unblock, why: '' } : { title: text.blockTitle(u.name), act: text.block, why: text.blockWhy };
+    case 'remove':
+      return { title: text.removeTitle(u.name), act: text.remove, why: text.removeWhy };
+    default:
+      return what satisfies never;
+  }
+}
+
+// run does it, and gives a password that is to be shown, "" for none.
+async function run(what: What, user: User, groups: string): Promise<string> {
+  switch (what) {
+    case 'groups':
+      await updateUser(user.name, { groups: groups.split(/[,;\s]+/).filter((g) => g !== '') });
+      return '';
+    case 'reset': {
+      const password = newPassword();
+      await updateUser(user.name, { password });
+      return password;
+    }
+    case 'block':
+      await updateUser(user.name, { blocked: !user.blocked });
+      return '';
+    case 'remove':
+      await deleteUser(user.name);
+      return '';
+    default:
+      return what satisfies never;
+  }
+}
+
+// Change has what may be done with a user; each asks first.
+export function Change({ user }: { user: User }) {
+  const [what, setWhat] = useState<What | ''>('');
+  return (
+    <span className={css.acts}>
+      <Act name={text.groups} user={user} onClick={() => setWhat('groups')} />
+      <Act name={text.reset} user={user} onClick={() => setWhat('reset')} />
+      <Act name={user.blocked ? text.unblock : text.block} user={user} onClick={() => setWhat('block')} />
+      <Act name={text.remove} user={user} onClick={() => setWhat('remove')} />
+      {what && <Sure what={what} user={user} onClose={() => setWhat('')} />}
+    </span>
+  );
+}
+
+function Act({ name, user, onClick }: { name: string; user: User; onClick: () => void }) {
+  return (
+    <Button size="compact-xs" variant="default" aria-label={`${name}: ${user.name}`} onClick={onClick}>
+      {name}
+    </Button>
+  );
+}
+
+function Sure({ what, user, onClose }: { what: What; user: User; onClose: () => void }) {
+  const [groups, setGroups] = useState((user.groups ?? []).join(', '));
+  const cache = useQueryClient();
+  const act = useMutation({
+    mutationFn: () => run(what, user, groups),
+    onSuccess: (password) => {
+      for (const key of ['users', 'groups']) void cache.invalidateQueries({ queryKey: [key] });
+      if (password === '') onClose();
+    },
+  });
+  const words = wordsOf(what, user);
+  if (act.data) return <Secret title={text.passwords} say={text.made} secret={act.data} onClose={onClose} />;
+  return (
+    <Ask title={words.title} act={act.isPending ? text.doing : words.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
+      {words.why && <p>{words.why}</p>}
+      {what === 'groups' && <TextInput label={text.groups} value={groups} onChange={(e) => setGroups(e.currentTarget.value)} data-autofocus />}
+    </Ask>
+  );
+}

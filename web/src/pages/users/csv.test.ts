@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { newPassword, usersOf } from './csv';
+
+test('lines of users', () => {
+  expect(usersOf('groups,name\n vision; nlp ,alice\n\n,bob\n', () => 'p')).toEqual([
+    { name: 'alice', display: '', email: '', administrator: false, groups: ['vision', 'nlp'], password: 'p' },
+    { name: 'bob', display: '', email: '', administrator: false, groups: [], password: 'p' },
+  ]);
+  expect(usersOf('erin,Erin E.,erin@example.com,vision,true', () => 'p')[0]).toMatchObject({ display: 'Erin E.', administrator: true });
+  expect(() => usersOf('a\n,b', () => 'p')).toThrow('line 2');
+});
+
+test('passwords differ', () => {
+  const made = new Set(Array.from({ length: 50 }, newPassword));
+  expect(made.size).toBe(50);
+  for (const p of made) expect(p).toMatch(/^[a-z2-9]{20}$/);
+});

@@ -1,0 +1,102 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams } from '@tanstack/react-router';
+import { vcsQuery } from '../../api/cluster';
+import { anyJob, jobsQuery } from '../../api/jobs';
+import { meQuery } from '../../api/people';
+import type { VC } from '../../api/wire';
+import { count } from '../../format/quantity';
+import { JobTable } from '../../parts/JobTable';
+import { VCBar } from '../../parts/VCBar';
+import { text as common } from '../../text/common';
+import { text } from '../../text/vcs';
+import { Empty } from '../../ui/Empty';
+import { Failed } from '../../ui/Failed';
+import { Loading } from '../../ui/Loading';
+import { Fact, Page, Section } from '../../ui/Page';
+import { type Column, Table } from '../../ui/Table';
+
+export function OneVC() {
+  const { vc: name } = useParams({ from: '/vcs/$vc' });
+  const vcs = useQuery(vcsQuery);
+  const me = useQuery(meQuery);
+  const vc = vcs.data?.vcs?.find((v) => v.name === name);
+  const role = me.data?.vcs?.find((v) => v.name === name)?.role;
+  return (
+    <Page title={name} facts={vc && <Facts vc={vc} role={role} />}>
+      {vcs.error && <Failed error={vcs.error} onRetry={() => void vcs.refetch()} />}
+      {vcs.isPending && <Loading />}
+      {vcs.data && !vc && <Empty title={common.notFound} />}
+      {vc && <Parts vc={vc} />}
+    </Page>
+  );
+}
+
+function Facts({ vc, role }: { vc: VC; role: string | undefined }) {
+  return (
+    <>
+      <Fact name={text.policy}>{vc.policy}</Fact>
+      {vc.parent && (
+        <Fact name={text.parent}>
+          <Link to="/vcs/$vc" params={{ vc: vc.parent }}>
+            {vc.parent}
+          </Link>
+        </Fact>
+      )}
+      {vc.backfill && <Fact name={text.backfill}>{vc.backfill}</Fact>}
+      <Fact name={text.running}>{count(vc.active)}</Fact>
+      <Fact name={text.waiting}>{count(vc.waiting)}</Fact>
+      {role && <Fact name={text.role}>{role}</Fact>}
+    </>
+  );
+}
+
+type Quota = NonNullable<VC['cells']>[number];
+
+const quota: Column<Quota>[] = [
+  { key: 'cell', head: text.cell, narrow: 'title', cell: (q) => q.type },
+  { key: 'chain', head: text.chain, cell: (q) => <span className="muted">{q.chain}</span> },
+  { key: 'pinned', head: text.pinned, named: true, cell: (q) => q.pinned ?? '–' },
+  { key: 'bound', head: text.bound, align: 'right', cell: (q) => count(q.bound) },
+  { key: 'total', head: text.total, align: 'right', cell: (q) => count(q.total) },
+];
+
+function Parts({ vc }: { vc: VC }) {
+  return (
+    <>
+      {vc.failed && <Failed error={new Error(`${text.failed}: ${vc.failed.why ?? ''}`)} />}
+      <Section title={text.usage}>
+        <VCBar vc={vc} />
+      </Section>
+      <Section title={text.quota}>
+        <Table label={text.quota} columns={quota} rows={vc.cells ?? []} rowKey={(q) => `${q.chain} ${q.level} ${q.pinned ?? ''}`} />
+      </Section>
+      <Queue vc={vc.name} />
+      <Running vc={vc.name} />
+    </>
+  );
+}
+
+// Queue is what waits, in the order in which it is served.
+function Queue({ vc }: { vc: string }) {
+  const jobs = useQuery(jobsQuery({ ...anyJob, vc: [vc], state: ['Waiting'], limit: 1000 }));
+  const rows = [...(jobs.data?.jobs ?? [])].sort((a, b) => (a.position ?? Infinity) - (b.position ?? Infinity));
+  return (
+    <Section title={text.queue} aside={jobs.data?.next ? common.shown(rows.length) : undefined}>
+      {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
+      {jobs.data && rows.length === 0 && <p className="muted">{text.queueNone}</p>}
+      {rows.length > 0 && <JobTable jobs={rows.slice(0, 200)} label={text.queue} />}
+    </Section>
+  );
+}
+
+function Running({ vc }: { vc: string }) {
+  const jobs = useQuery(jobsQuery({ ...anyJob, vc: [vc], state: ['Active'] }));
+  const rows = jobs.data?.jobs ?? [];
+  return (
+    <Section title={text.active} aside={jobs.data?.next ? common.shown(rows.length) : undefined}>
+      {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
+      {jobs.data && rows.length === 0 && <p className="muted">{text.activeNone}</p>}
+      {rows.length > 0 && <JobTable jobs={rows} label={text.active} />}
+    </Section>
+  );
+}

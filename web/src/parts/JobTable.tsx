@@ -1,0 +1,64 @@
+import { Checkbox } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
+import type { Job } from '../api/wire';
+import { count } from '../format/quantity';
+import { duration } from '../format/time';
+import { text } from '../text/jobs';
+import { Ago, Since } from '../ui/Ago';
+import { State } from '../ui/State';
+import { type Column, Table } from '../ui/Table';
+import { hasEnded, stateOf } from './state';
+
+interface Props {
+  jobs: Job[];
+  label: string;
+  may?: (job: Job) => boolean; // which can be chosen
+  chosen?: ReadonlySet<string>; // of jobs that may be stopped; none: nothing can be chosen
+  onChoose?: (ref: string, on: boolean) => void;
+}
+
+// Why is what a person wants to know beside the state: why it waits, when it ends, or how it ended.
+function Why({ job }: { job: Job }) {
+  if (hasEnded(job)) return <span className="muted">{job.message ?? ''}</span>;
+  if (job.reason) return <span title={job.reason.message}>{job.reason.message}</span>;
+  if (job.outlook?.ends) {
+    return (
+      <span className="muted" title={job.outlook.basis}>
+        {job.outlook.last ? text.endsLast : text.ends} <Ago at={job.outlook.ends} />
+      </span>
+    );
+  }
+  return null;
+}
+
+const columns: Column<Job>[] = [
+  {
+    key: 'name', head: text.name, narrow: 'title',
+    cell: (j) => (
+      <Link to="/jobs/$job" params={{ job: String(j.id) }}>
+        {j.ref}
+      </Link>
+    ),
+  },
+  { key: 'state', head: text.state, cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
+  { key: 'why', head: text.why, grow: true, cell: (j) => <Why job={j} /> },
+  { key: 'vc', head: text.vc, cell: (j) => j.vc },
+  { key: 'user', head: text.user, narrow: 'hidden', cell: (j) => j.user },
+  { key: 'gpus', head: text.gpus, align: 'right', cell: (j) => count(j.gpus) },
+  { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', cell: (j) => <Since from={j.submitted} until={j.started ?? j.ended} /> },
+  { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
+  { key: 'submitted', head: text.submitted, align: 'right', narrow: 'hidden', cell: (j) => <Ago at={j.submitted} /> },
+];
+
+export function JobTable({ jobs, label, may, chosen, onChoose }: Props) {
+  const choice: Column<Job>[] = chosen && onChoose
+    ? [{
+        key: 'choose', head: text.chosen, quiet: true, narrow: 'hidden',
+        cell: (j) => (
+          <Checkbox size="xs" aria-label={text.select(j.ref)} disabled={hasEnded(j) || !may?.(j)} checked={chosen.has(String(j.id))}
+            onChange={(e) => onChoose(String(j.id), e.currentTarget.checked)} />
+        ),
+      }]
+    : [];
+  return <Table label={label} columns={[...choice, ...columns]} rows={jobs} rowKey={(j) => String(j.id)} />;
+}

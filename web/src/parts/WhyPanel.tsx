@@ -1,0 +1,165 @@
+import { Link } from '@tanstack/react-router';
+import type { Estimate, Explanation, GangReason, JobBrief, LevelUse, Suggestion } from '../api/wire';
+import { count } from '../format/quantity';
+import { why as text } from '../text/job';
+import { Ago } from '../ui/Ago';
+import { Fact, Section } from '../ui/Page';
+import { type Column, Table } from '../ui/Table';
+import css from './parts.module.css';
+import { LinkButton } from '../ui/LinkButton';
+
+const minute = 60_000_000;
+
+// Start is when it starts, as far as anybody knows, and what that rests on.
+export function Start({ estimate }: { estimate: Estimate | undefined }) {
+  if (!estimate?.earliest && !estimate?.latest) {
+    return (
+      <>
+        {text.noEstimate}
+        {estimate?.unknown && <span className="muted"> ({estimate.unknown})</span>}
+      </>
+    );
+  }
+  return (
+    <>
+      {text.about} <Ago at={estimate.earliest ?? estimate.latest} />
+      {estimate.latest && estimate.earliest && estimate.latest - estimate.earliest > minute ? (
+        <>
+          {' – '}
+          <Ago at={estimate.latest} />
+        </>
+      ) : null}
+      {estimate.basis && <span className="muted"> ({estimate.basis})</span>}
+    </>
+  );
+}
+
+interface Props {
+  explanation: Explanation;
+  title: string;
+  from: string; // the job, "" for a draft: its fixes open in Submit
+}
+
+// WhyPanel says why a job waits, in the words and numbers of the code that decides.
+export function WhyPanel({ explanation: e, title, from }: Props) {
+  const gangs = e.gangs ?? [];
+  return (
+    <Section title={title}>
+      <div className={css.why}>
+        {e.policy_failed && (
+          <p role="alert">
+            <strong>{text.failed}.</strong> {e.policy_failed}
+          </p>
+        )}
+        {gangs.map((g) => (
+          <p key={g.gang} className={css.reason}>
+            {gangs.length > 1 && <strong>{g.name}: </strong>}
+            {g.reason.message} <code className="muted">{g.reason.code}</code>
+          </p>
+        ))}
+        <div className={css.facts}>
+          {e.position && e.waiting ? <Fact name={text.place}>{text.position(e.position, e.waiting, !!e.borrower)}</Fact> : null}
+          {gangs.length > 0 && (
+            <Fact name={text.start}>
+              <Start estimate={e.estimate} />
+            </Fact>
+          )}
+          {e.note && <Fact name={text.note}>{e.note}</Fact>}
+        </div>
+        {gangs.map((g) => (
+          <Gang key={g.gang} gang={g} alone={gangs.length === 1} from={from} />
+        ))}
+        <Briefs title={text.blockers} jobs={e.blockers ?? []} />
+        <Briefs title={text.ahead} jobs={e.ahead ?? []} />
+      </div>
+    </Section>
+  );
+}
+
+const levels: Column<LevelUse>[] = [
+  { key: 'cell', head: text.cell, narrow: 'title', cell: (l) => (l.chain === l.type ? l.type : <><span className="muted">{l.chain} / </span>{l.type}</>) },
+  { key: 'wanted', head: text.wanted, align: 'right', cell: (l) => count(l.wanted) },
+  { key: 'cells', head: text.of, align: 'right', cell: (l) => count(l.cells) },
+  { key: 'owned', head: text.owned, align: 'right', cell: (l) => count(l.owned ?? 0) },
+  { key: 'unused', head: text.unused, align: 'right', cell: (l) => count(l.unused) },
+  { key: 'free', head: text.free, align: 'right', cell: (l) => count(l.free) },
+  { key: 'held', head: text.held, named: true, cell: (l) => (l.held ?? []).map((h) => `${h.vc} ${h.cells}`).join(', ') || '–' },
+  { key: 'lent', head: text.lent, align: 'right', cell: (l) => count(l.lent) },
+  { key: 'bad', head: text.bad, align: 'right', cell: (l) => count(l.bad) },
+  { key: 'cordoned', head: text.cordoned, align: 'right', narrow: 'hidden', cell: (l) => count(l.cordoned ?? 0) },
+  { key: 'next', head: text.next, named: true, cell: (l) => <Ago at={l.until} /> },
+];
+
+function Gang({ gang, alone, from }: { gang: GangReason; alone: boolean; from: string }) {
+  const title = alone ? text.allCells : text.cells(gang.name);
+  const uses = gang.levels ?? [];
+  const fixes = gang.suggestions ?? [];
+  return (
+    <>
+      {uses.length > 0 && (
+        <div className={css.block}>
+          <h3>{title}</h3>
+          <Table label={title} columns={levels} rows={uses} rowKey={(l) => `${l.chain} ${l.level} ${l.pinned ?? ''}`} />
+        </div>
+      )}
+      {(gang.cut ?? gang.bound) && <p className="meta">{text.cut}: {gang.cut ?? gang.bound}</p>}
+      {fixes.length > 0 && (
+        <div className={css.block}>
+          <h3>{text.fixes}</h3>
+          <ul className={css.fixes}>
+            {fixes.map((s) => (
+              <Fix key={s.message} fix={s} from={from} />
+            ))}
+          </ul>
+        </div>
+      )}
+    </>
+  );
+}
+
+// changes is what a suggestion changes in the job file; those that change nothing in it have none.
+function changes(s: Suggestion): Record<string, string> | undefined {
+  const out: Record<string, string> = {};
+  if (s.role) out.role = s.role;
+  if (s.tasks) out.tasks = String(s.tasks);
+  if (s.leaves) out.gpus = String(s.leaves);
+  if (s.sku) out.sku = s.sku;
+  if (s.vc) out.vc = s.vc;
+  if (s.pinned) out.pinned = s.pinned;
+  if (s.time_limit) out.limit = `${Math.floor(s.time_limit / 1_000_000)}s`;
+  if (s.kind === 'higher_priority' && s.priority !== undefined) out.priority = String(s.priority);
+  if (s.kind === 'opportunistic') out.priority = '-1';
+  return Object.keys(out).some((k) => k !== 'role') ? out : undefined;
+}
+
+function Fix({ fix, from }: { fix: Suggestion; from: string }) {
+  const set = changes(fix);
+  return (
+    <li>
+      <span>{fix.message}</span>
+      {set && from && (
+        <LinkButton size="compact-sm" variant="default" to="/submit" search={{ from, ...set }} aria-label={`${text.openFix}: ${fix.message}`}>
+          {text.openFix}
+        </LinkButton>
+      )}
+    </li>
+  );
+}
+
+const briefs: Column<JobBrief>[] = [
+  { key: 'job', head: text.job, narrow: 'title', cell: (b) => (b.job > 0 ? <Link to="/jobs/$job" params={{ job: String(b.job) }}>{b.name || b.job}</Link> : b.name || '–') },
+  { key: 'vc', head: text.vc, cell: (b) => b.vc },
+  { key: 'gpus', head: text.gpus, align: 'right', cell: (b) => count(b.leaves) },
+  { key: 'ends', head: text.ends, named: true, cell: (b) => (b.ends ? <Ago at={b.ends} /> : <span className="muted">{text.unknownEnd}</span>) },
+  { key: 'basis', head: text.basis, grow: true, cell: (b) => <span className="muted" title={b.basis}>{b.basis ?? ''}</span> },
+];
+
+function Briefs({ title, jobs }: { title: string; jobs: JobBrief[] }) {
+  if (jobs.length === 0) return null;
+  return (
+    <div className={css.block}>
+      <h3>{title}</h3>
+      <Table label={title} columns={briefs} rows={jobs} rowKey={(b) => String(b.job)} />
+    </div>
+  );
+}

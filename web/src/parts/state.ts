@@ -1,0 +1,17 @@
+import type { Job } from '../api/wire';
+
+const ended = ['Succeeded', 'Failed', 'Stopped'];
+
+export function hasEnded(job: Job): boolean {
+  return ended.includes(job.phase);
+}
+
+// stateOf is the state that a person asks for: of a job that runs, that of its attempts.
+export function stateOf(job: Job): string {
+  if (hasEnded(job)) return job.phase;
+  if (job.stopping) return 'Stopping';
+  if (job.phase !== 'Active') return job.phase;
+  const live = (job.attempts ?? []).filter((a) => a.state !== 'Ended').map((a) => a.state);
+  for (const s of ['Running', 'Starting', 'Unknown', 'Suspended', 'Stopping']) if (live.includes(s)) return s;
+  return job.phase;
+}

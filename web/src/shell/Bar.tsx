@@ -1,0 +1,35 @@
+import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import { useMutation } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { signOut } from '../api/people';
+import type { Me } from '../api/wire';
+import { text } from '../text/common';
+import { Mark } from './Mark';
+import { NavDrawer } from './Nav';
+import css from './shell.module.css';
+
+export function Bar({ me }: { me: Me }) {
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme('light');
+  const leave = useMutation({ mutationFn: signOut, onSettled: () => window.location.reload() });
+  return (
+    <header className={css.top}>
+      <NavDrawer me={me} />
+      <Link to="/" className={css.brand}>
+        <Mark /> <span>{text.product}</span>
+      </Link>
+      <div className={css.topRight}>
+        <Button size="compact-sm" variant="transparent" className={`${css.scheme} ${css.quiet}`} onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}>
+          {scheme === 'dark' ? text.toLight : text.toDark}
+        </Button>
+        <span className={css.who} title={me.display ?? me.name}>
+          {me.name}
+          {me.administrator && <span className="meta"> {text.administrator}</span>}
+        </span>
+        <Button size="compact-sm" variant="transparent" className={css.quiet ?? ''} disabled={leave.isPending} onClick={() => leave.mutate()}>
+          {text.signOut}
+        </Button>
+      </div>
+    </header>
+  );
+}

@@ -1,0 +1,57 @@
+import { Modal } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Outlet } from '@tanstack/react-router';
+import { useEffect } from 'react';
+import { meQuery } from '../api/people';
+import type { Me } from '../api/wire';
+import { now, stamp } from '../format/time';
+import { listen, useConnection } from '../live/live';
+import { text as common } from '../text/common';
+import { text } from '../text/signin';
+import { Failed } from '../ui/Failed';
+import { Bar } from './Bar';
+import { Nav } from './Nav';
+import { SignIn } from './SignIn';
+import { SignInPage } from './SignInPage';
+import css from './shell.module.css';
+
+// Shell is what stands around every page. Nobody signed in sees the door instead, at the same address.
+export function Shell() {
+  const me = useQuery(meQuery);
+  if (me.isPending) return null;
+  if (me.data) return <House me={me.data} />;
+  if (me.error) {
+    return (
+      <main className={css.gate}>
+        <Failed error={me.error} onRetry={() => void me.refetch()} />
+      </main>
+    );
+  }
+  return <SignInPage />;
+}
+
+function House({ me }: { me: Me }) {
+  const { lost, over } = useConnection();
+  useEffect(listen, []);
+  return (
+    <div className={css.house}>
+      <a className={css.skip} href="#content">
+        {common.skip}
+      </a>
+      <Bar me={me} />
+      <Nav me={me} />
+      <main id="content" tabIndex={-1} className={css.content}>
+        {lost > 0 && (
+          <div role="status" className={css.banner}>
+            {common.lost(stamp(lost || now()))}
+          </div>
+        )}
+        <Outlet />
+      </main>
+      <Modal opened={over} onClose={() => {}} withCloseButton={false} title={text.over} centered closeOnEscape={false} closeOnClickOutside={false}>
+        <p className={css.overWhy}>{text.overWhy}</p>
+        <SignIn user={me.name} />
+      </Modal>
+    </div>
+  );
+}

@@ -1,0 +1,18 @@
+export const text = {
+  waiting: 'Waiting',
+  running: 'Running',
+  reserving: 'Reserving',
+  starting: 'Starting',
+  suspended: 'Suspended',
+  stopping: 'Stopping',
+  succeeded: 'Succeeded',
+  failed: 'Failed',
+  stopped: 'Stopped',
+  ended: 'Ended',
+  unknown: 'Unknown',
+  up: 'In service',
+  down: 'Down',
+  cordoned: 'Cordoned',
+  suspect: 'Suspect',
+  blocked: 'Blocked',
+};

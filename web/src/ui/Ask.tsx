@@ -1,0 +1,41 @@
+import { Button, Modal } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { text } from '../text/common';
+import { Failed } from './Failed';
+import css from './ui.module.css';
+
+interface Props {
+  title: string;
+  act: string;
+  busy?: boolean;
+  error?: Error | null;
+  children: ReactNode;
+  onAct: () => void;
+  onClose: () => void;
+}
+
+// Ask is the one dialog: it says what will happen before it does.
+export function Ask({ title, act, busy = false, error, children, onAct, onClose }: Props) {
+  return (
+    <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ 'aria-label': text.close }}>
+      <form
+        className={css.ask}
+        onSubmit={(e) => {
+          e.preventDefault();
+          onAct();
+        }}
+      >
+        {children}
+        {error && <Failed error={error} />}
+        <div className={css.askButtons}>
+          <Button variant="default" onClick={onClose}>
+            {text.cancel}
+          </Button>
+          <Button type="submit" disabled={busy} data-autofocus>
+            {act}
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,51 @@
+import { Button } from '@mantine/core';
+import { Failure } from '../api/client';
+import { text } from '../text/common';
+import css from './ui.module.css';
+
+function titleOf(error: Error): string {
+  if (!(error instanceof Failure)) return text.broken;
+  switch (error.status) {
+    case 0:
+      return text.noAnswer;
+    case 403:
+      return text.noRight;
+    case 404:
+      return text.notFound;
+    default:
+      return text.failedToLoad;
+  }
+}
+
+// Failed is the one way to show that something went wrong where it was to be seen.
+export function Failed({ error, onRetry }: { error: Error; onRetry?: () => void }) {
+  return (
+    <div role="alert" className={css.failed}>
+      <strong>{titleOf(error)}</strong>
+      <Mistakes error={error} />
+      {onRetry && (
+        <div>
+          <Button size="xs" variant="default" onClick={onRetry}>
+            {text.again}
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+// Mistakes lists what the server found wrong, each with its place.
+export function Mistakes({ error }: { error: Error }) {
+  const errors = error instanceof Failure ? (error.problem?.errors ?? []) : [];
+  if (errors.length === 0) return <p>{error.message}</p>;
+  return (
+    <ul className={css.mistakes}>
+      {errors.map((e) => (
+        <li key={`${e.line ?? 0} ${e.column ?? 0} ${e.pointer ?? ''} ${e.detail}`}>
+          {e.line ? <span className="muted">{text.place(e.line, e.column ?? 1)}: </span> : null}
+          {e.pointer && <code>{e.pointer}</code>} {e.detail}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,142 @@
+import { expect, test } from '@playwright/test';
+import { accessible, silent } from './axe';
+import { job, Server } from './server';
+
+const server = new Server();
+
+test.beforeAll(async () => {
+  await server.start();
+  await server.people();
+});
+
+test.afterAll(() => server.stop());
+
+test('an administrator makes users by clicking, and one of them signs in', async ({ page, browser }) => {
+  const said = silent(page);
+  await server.signIn(page, 'carol', '/users');
+  await expect(page.getByRole('table', { name: 'Users' }).getByRole('row').filter({ hasText: 'alice' })).toContainText('vision');
+  await accessible(page);
+  await page.getByRole('button', { name: 'Create users' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Users', { exact: true }).fill('erin,Erin E.,erin@example.com,nobody');
+  await dialog.getByRole('button', { name: 'Create users' }).click();
+  await expect(dialog.getByRole('alert')).toContainText('nobody');
+  await dialog.getByLabel('Users', { exact: true }).fill('erin,Erin E.,erin@example.com,vision');
+  await dialog.getByRole('button', { name: 'Create users' }).click();
+  const shown = await dialog.getByLabel('New passwords').last().textContent();
+  const password = /^erin {2}(\S+)$/.exec(shown ?? '')?.[1] ?? '';
+  expect(password).toHaveLength(20);
+  await accessible(page);
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await expect(page.getByRole('table', { name: 'Users' }).getByRole('row').filter({ hasText: 'Erin E.' })).toBeVisible();
+
+  const other = await (await browser.newContext()).newPage();
+  await other.goto(`${server.url}/users`);
+  await other.getByLabel('User name').fill('erin');
+  await other.getByLabel('Password', { exact: true }).fill(password);
+  await other.getByRole('button', { name: 'Sign in' }).click();
+  await expect(other.getByRole('alert')).toContainText('You may not see this');
+  await expect(other.getByRole('link', { name: 'Users' })).toHaveCount(0);
+  await accessible(other);
+
+  await page.getByRole('button', { name: 'Block: erin' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Block' }).click();
+  await expect(page.getByRole('table', { name: 'Users' }).getByRole('row').filter({ hasText: 'Erin E.' })).toContainText('Blocked');
+  await expect(other.getByRole('dialog', { name: 'Your session is over' })).toBeVisible();
+  expect(said).toEqual([]);
+});
+
+test('a token is shown once and ends', async ({ page }) => {
+  await server.signIn(page, 'alice', '/tokens');
+  await page.getByRole('button', { name: 'Create a token' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('nightly');
+  await dialog.getByRole('button', { name: 'Create a token' }).click();
+  await expect(dialog.locator('pre')).toContainText(/^comb_/);
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await expect(page.getByRole('row').filter({ hasText: 'nightly' })).toContainText('for a program');
+  await accessible(page);
+  await page.getByRole('button', { name: 'End: nightly' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'End' }).click();
+  await expect(page.getByRole('row').filter({ hasText: 'nightly' })).toHaveCount(0);
+});
+
+test('nodes: cells, table, what runs, cordon', async ({ page }) => {
+  await server.submit(job('on-a-node'));
+  await server.signIn(page, 'carol', '/nodes');
+  const node = page.getByRole('button', { name: /^node-[ab] 1 \/ 2/ });
+  await node.click();
+  const name = ((await node.textContent()) ?? '').slice(0, 6);
+  const panel = page.getByRole('complementary', { name });
+  await expect(panel).toContainText('on-a-node');
+  await accessible(page);
+  await panel.getByRole('button', { name: 'Cordon' }).click();
+  await page.getByRole('dialog').getByLabel('Reason, which users see').fill('a new fan');
+  await page.getByRole('dialog').getByRole('button', { name: 'Cordon' }).click();
+  await expect(panel).toContainText('a new fan');
+  await page.getByText('Table', { exact: true }).click();
+  await expect(page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name })).toContainText('Cordoned');
+  await accessible(page);
+  await panel.getByRole('button', { name: 'Uncordon' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Uncordon' }).click();
+  await expect(page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name })).toContainText('In service');
+});
+
+test('the configuration: marks, a plan, apply, somebody who was faster', async ({ page }) => {
+  await server.signIn(page, 'carol', '/configuration');
+  const editor = page.getByRole('textbox', { name: 'Cluster file (YAML)' });
+  await expect(editor).toContainText('virtualClusters');
+  await accessible(page);
+  await editor.click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.insertText('  vc2: {polcy: drf}\n');
+  const plan = page.getByRole('region', { name: 'What it would do' });
+  await expect(plan).toContainText('did you mean policy');
+  await page.keyboard.press('Control+z');
+  await page.keyboard.insertText('  vc2: {policy: drf}\n');
+  await expect(plan).toContainText('vc2');
+  await accessible(page);
+  await plan.getByRole('button', { name: 'Apply' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
+  await expect(plan).toContainText('This is what the cluster has now');
+  await page.getByRole('link', { name: 'Virtual clusters' }).click();
+  await page.getByRole('link', { name: 'vc2' }).click();
+  await expect(page.getByRole('heading', { name: 'vc2' })).toBeVisible();
+  await accessible(page);
+});
+
+test('hostile names and output are text', async ({ page }) => {
+  const said = silent(page);
+  const made = (await server.submit(job('hostile', { command: `'printf "<img src=x onerror=alert(1)> \\033[31mred\\033[0m \\033]0;title\\007 \\342\\200\\256end\\n"; sleep 600'` }))) as { id: number };
+  await server.signIn(page, 'carol', `/jobs/${made.id}?tab=log`);
+  await expect(page.getByRole('log')).toContainText('<img src=x onerror=alert(1)> red');
+  expect(await page.getByRole('log').locator('img').count()).toBe(0);
+  await page.goto(`${server.url}/jobs?name=${encodeURIComponent('"><script>alert(1)</script>')}&state=Nothing`);
+  await expect(page.getByRole('alert')).toBeVisible();
+  await page.goto(`${server.url}/vcs/${encodeURIComponent('<b>662E41</b>')}`);
+  await expect(page.getByRole('heading', { name: '<b>662E41</b>' })).toBeVisible();
+  expect(said).toEqual([]);
+});
+
+test('by keyboard alone: sign in, submit, stop', async ({ page }) => {
+  await page.goto(`${server.url}/submit`);
+  await expect(page.getByLabel('User name')).toBeFocused();
+  await page.keyboard.type('alice');
+  await page.keyboard.press('Tab');
+  await page.keyboard.type(server.password);
+  await page.keyboard.press('Enter');
+  const name = page.getByLabel('Name', { exact: true });
+  await expect(name).toBeVisible();
+  for (let i = 0; i < 30 && !(await name.evaluate((e) => e === document.activeElement)); i++) await page.keyboard.press('Tab');
+  await page.keyboard.press('Control+a');
+  await page.keyboard.type('by-keys');
+  await expect(page.getByRole('region', { name: 'What will happen' })).toContainText(/Starts now|Waits/);
+  await page.keyboard.press('Enter');
+  const stop = page.getByRole('button', { name: 'Stop', exact: true });
+  await expect(stop).toBeVisible();
+  for (let i = 0; i < 40 && !(await stop.evaluate((e) => e === document.activeElement)); i++) await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('dialog').getByRole('button', { name: 'Stop', exact: true })).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.locator('header').getByText(/Stopp/)).toBeVisible();
+});

@@ -1,0 +1,17 @@
+import react from '@vitejs/plugin-react';
+import { defineConfig } from 'vite';
+
+// What is built here is committed: the Go binary carries it, and CI compares it byte for byte.
+export default defineConfig({
+  plugins: [react()],
+  html: { cspNonce: 'COMB_NONCE' },
+  build: {
+    outDir: '../internal/portal/dist',
+    emptyOutDir: true,
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 700,
+    modulePreload: { polyfill: false },
+  },
+  worker: { format: 'es' },
+  server: { proxy: { '/api': 'http://127.0.0.1:8420' } },
+});
