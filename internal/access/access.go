@@ -240,6 +240,17 @@ func (t *Table) decide(p *identity.Principal, verb Verb, o Object) (a Answer, wh
 	return a, func() string { return t.refusal(p, r, o, role) }
 }
 
+// Within returns the VCs in which a principal may do something with jobs of any owner, in order.
+func (t *Table) Within(p *identity.Principal, verb Verb) (vcs []string) {
+	for vc := range t.byVC {
+		if t.May(p, verb, Object{VC: vc}) {
+			vcs = append(vcs, string(vc))
+		}
+	}
+	slices.Sort(vcs)
+	return vcs
+}
+
 // RoleIn returns a principal's role in a VC; in any VC where it is "".
 func (t *Table) RoleIn(p *identity.Principal, vc cell.VCName) Role {
 	if p.Admin {

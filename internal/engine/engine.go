@@ -148,13 +148,22 @@ type JobSecrets struct {
 
 // Past chooses jobs that have ended; zero values choose all.
 type Past struct {
-	User   sched.Subject
-	VC     string
+	Users  []string // of any of them; none is of all, as for VCs and Phases
+	VCs    []string
 	Phases []sched.Phase
+	Name   string // a part of the name
+	// Within, if not nil, are those in its VCs, and those of its user in any.
+	Within *Within
 	// Before is the cursor: only jobs with a smaller id.
 	Before sched.JobID
 	// Limit is at most 1,000; 0 is 100.
 	Limit int
+}
+
+// Within bounds a list by what its reader may see.
+type Within struct {
+	VCs  []string
+	User string
 }
 
 // Journal is the durable stream. Append returns only after the batch is durable,

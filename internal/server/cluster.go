@@ -112,14 +112,14 @@ func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 
 func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.CellList], error) {
 	out := rest.CellList{Cells: []sched.CellStatus{}}
-	sees, err := s.warden.Sight(ctx)
+	sight, err := s.warden.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Cells = append(out.Cells, st.Cells()...)
-		if sees != nil {
-			hideJobs(st, out.Cells, sees)
+		if sight != nil {
+			hideJobs(st, out.Cells, sight)
 		}
 		out.Names = cellJobs(st, out.Cells, warden.Subject(ctx), nil)
 	})
@@ -131,12 +131,12 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 }
 
 // hideJobs leaves out of cells which jobs hold them that the asker may not see.
-func hideJobs(st *sched.State, cells []sched.CellStatus, sees func(cell.VCName, sched.Subject) bool) {
+func hideJobs(st *sched.State, cells []sched.CellStatus, sight *warden.Sight) {
 	for i := range cells {
-		if spec, ok := st.Spec(cells[i].Job); !ok || !sees(spec.VC, spec.User) {
+		if spec, ok := st.Spec(cells[i].Job); !ok || !sight.Sees(spec.VC, spec.User) {
 			cells[i].Job = 0
 		}
-		hideJobs(st, cells[i].Children, sees)
+		hideJobs(st, cells[i].Children, sight)
 	}
 }
 

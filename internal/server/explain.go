@@ -81,16 +81,16 @@ func namesIn(st *sched.State, reader sched.Subject, ex *sched.Explanation) []res
 // veiled is think for an asker that may not see all jobs: what f says of the others has numbers, and no names.
 // hide takes these out of an explanation.
 func (s *Server) veiled(ctx context.Context, after uint64, f func(st *sched.State, hide func(*sched.Explanation))) error {
-	sees, err := s.warden.Sight(ctx)
+	sight, err := s.warden.Sight(ctx)
 	if err != nil {
 		return err
 	}
 	return s.think(ctx, after, func(st *sched.State) {
-		if sees == nil {
+		if sight == nil {
 			f(st, func(*sched.Explanation) {})
 			return
 		}
-		sched.Veil(st, func(j *sched.Job) bool { return !sees(j.VC, j.User) })
+		sched.Veil(st, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
 		f(st, func(ex *sched.Explanation) { hideBriefs(st, ex) })
 	})
 }

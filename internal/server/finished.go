@@ -11,7 +11,7 @@ import (
 func (s *Server) finishedJobs(ctx context.Context, f *jobFilter) ([]sched.JobStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	ask := engine.Past{Before: f.before, Limit: maxPage}
+	ask := engine.Past{Users: f.users, VCs: f.vcs, Name: f.name, Within: f.sight.Within(), Before: f.before, Limit: f.limit + 1}
 	if len(f.states) > 0 {
 		for _, p := range f.states {
 			if p.Ended() {
@@ -21,15 +21,6 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter) ([]sched.JobSta
 		if len(ask.Phases) == 0 {
 			return nil, nil
 		}
-	}
-	if len(f.vcs) == 1 {
-		ask.VC = f.vcs[0]
-	}
-	if len(f.users) == 1 {
-		ask.User = sched.Subject(f.users[0])
-	}
-	if len(f.vcs) < 2 && len(f.users) < 2 && f.name == "" && f.sees == nil {
-		ask.Limit = f.limit + 1 // the store alone answers it
 	}
 	var out []sched.JobStatus
 	for {

@@ -117,13 +117,13 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 	caller := warden.Subject(ctx)
 	var out rest.Job
 	found := false
-	sees, err := s.warden.Sight(ctx)
+	sight, err := s.warden.Sight(ctx)
 	if err != nil {
 		return out, err
 	}
 	err = s.read(ctx, after, func(st *sched.State) {
 		var status sched.JobStatus
-		shown := func() bool { return sees == nil || sees(status.VC, status.User) }
+		shown := func() bool { return sight.Sees(status.VC, status.User) }
 		if n.number > 0 {
 			status, found = st.AsOf(s.opts.Now()).Job(n.number)
 			found = found && shown()
@@ -134,7 +134,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 		if found && !shown() { // nothing more is worked out for it
 			out = jobOf(caller, status)
 		} else if found {
-			out = withReason(veiledFor(st, sees), caller, status)
+			out = withReason(veiledFor(st, sight), caller, status)
 		}
 	})
 	if err != nil || found {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -233,7 +232,7 @@ type jobFilter struct {
 	name   string
 	before sched.JobID // 0: from the newest
 	limit  int
-	sees   func(cell.VCName, sched.Subject) bool // what the asker may see; nil is all
+	sight  *warden.Sight
 }
 
 func (in *listInput) filter() (jobFilter, error) {
@@ -272,7 +271,7 @@ func (f *jobFilter) wants(j *sched.JobStatus) bool {
 		(len(f.states) == 0 || slices.Contains(f.states, j.Phase)) &&
 		(len(f.vcs) == 0 || slices.Contains(f.vcs, string(j.VC))) &&
 		(len(f.users) == 0 || slices.Contains(f.users, string(j.User))) &&
-		strings.Contains(string(j.Name), f.name) && (f.sees == nil || f.sees(j.VC, j.User))
+		strings.Contains(string(j.Name), f.name) && f.sight.Sees(j.VC, j.User)
 }
 
 func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobList], error) {
@@ -280,7 +279,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	if err != nil {
 		return nil, err
 	}
-	if f.sees, err = s.warden.Sight(ctx); err != nil {
+	if f.sight, err = s.warden.Sight(ctx); err != nil {
 		return nil, err
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}
@@ -322,7 +321,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 		if known[name] {
 			continue
 		}
-		past, _, err := s.store.Finished(ctx, engine.Past{VC: name, Limit: 1})
+		past, _, err := s.store.Finished(ctx, engine.Past{VCs: []string{name}, Limit: 1})
 		if err != nil {
 			return s.fail(err)
 		}
@@ -337,7 +336,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 // reasons of those that wait.
 func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
-	shown := veiledFor(st, f.sees)
+	shown := veiledFor(st, f.sight)
 	for _, j := range slices.Backward(st.AsOf(now).Jobs()) {
 		if len(out) > f.limit {
 			break
@@ -349,13 +348,13 @@ func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilte
 	return out
 }
 
-// veiledFor is the state for a reader that may see some jobs; nil is all.
-func veiledFor(st *sched.State, sees func(cell.VCName, sched.Subject) bool) *sched.State {
-	if sees == nil {
+// veiledFor is the state for a reader that may see some jobs.
+func veiledFor(st *sched.State, sight *warden.Sight) *sched.State {
+	if sight == nil {
 		return st
 	}
 	c := *st
-	sched.Veil(&c, func(j *sched.Job) bool { return !sees(j.VC, j.User) })
+	sched.Veil(&c, func(j *sched.Job) bool { return !sight.Sees(j.VC, j.User) })
 	return &c
 }
 

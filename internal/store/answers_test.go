@@ -95,12 +95,9 @@ func TestLostAnswersStayLost(t *testing.T) {
 }
 
 // toVersion2Again makes of a data directory what the program before left.
-const toVersion2Again = `
+const toVersion2Again = backTo3 + `
 ALTER TABLE head DROP COLUMN forgot;
 ALTER TABLE head DROP COLUMN answered;
-ALTER TABLE tokens DROP COLUMN bounds;
-DROP TABLE objects;
-DROP TABLE audit;
 PRAGMA user_version = 2;
 `
 

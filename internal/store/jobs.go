@@ -24,8 +24,9 @@ func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobS
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	terms, args := where(&f)
-	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs"+terms+" ORDER BY id DESC LIMIT ?", append(args, limit+1)...)
+	ids, args := found(&f)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id IN ("+ids+" ORDER BY id DESC LIMIT ?) ORDER BY id DESC",
+		append(args, limit+1)...)
 	if err != nil {
 		return nil, 0, s.explain("cannot list jobs", err)
 	}
@@ -47,31 +48,75 @@ func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobS
 	return jobs, next, nil
 }
 
-func where(f *engine.Past) (string, []any) {
-	var terms []string
-	var args []any
-	add := func(term string, arg any) {
-		terms, args = append(terms, term), append(args, arg)
+// mostSources is how many users or VCs are looked up one by one; for more of them the list of all is read.
+const mostSources = 16
+
+// found selects the ids of jobs by an index that has all that is asked for, so that the rows of others, which are
+// large, are not read: each user's or VC's jobs lie together there, the latest first, and are merged.
+func found(f *engine.Past) (query string, args []any) {
+	of := func(index, column string, values []any) {
+		for _, v := range values {
+			terms, more := where(f, column+" = ?", v)
+			if query != "" {
+				query += " UNION "
+			}
+			query += "SELECT id FROM jobs INDEXED BY " + index + terms
+			args = append(args, more...)
+		}
 	}
-	if f.User != "" {
-		add("user = ?", string(f.User))
+	users, vcs, w := anys(f.Users), anys(f.VCs), f.Within
+	switch {
+	case len(users) > 0 && len(users) <= mostSources:
+		of("jobs_user", "user", users)
+	case len(vcs) > 0 && len(vcs) <= mostSources:
+		of("jobs_vc", "vc", vcs)
+	case w != nil && len(w.VCs) < mostSources:
+		of("jobs_vc", "vc", anys(w.VCs))
+		of("jobs_user", "user", []any{w.User})
+	default:
+		terms, more := where(f, "id > ?", 0)
+		return "SELECT id FROM jobs INDEXED BY jobs_list" + terms, more
 	}
-	if f.VC != "" {
-		add("vc = ?", f.VC)
+	return query, args
+}
+
+// where are the terms of a filter, behind a first one.
+func where(f *engine.Past, first string, arg any) (string, []any) {
+	terms, args := []string{first}, []any{arg}
+	add := func(term string, list ...any) {
+		terms, args = append(terms, term), append(args, list...)
 	}
+	among := func(column string, values []any) {
+		if len(values) > 0 {
+			add(column+" IN ("+marks(len(values))+")", values...)
+		}
+	}
+	among("user", anys(f.Users))
+	among("vc", anys(f.VCs))
+	among("phase", anys(f.Phases))
 	if f.Before > 0 {
 		add("id < ?", f.Before)
 	}
-	if len(f.Phases) > 0 {
-		terms = append(terms, "phase IN (?"+strings.Repeat(", ?", len(f.Phases)-1)+")")
-		for _, p := range f.Phases {
-			args = append(args, string(p))
-		}
+	if f.Name != "" {
+		add("instr(name, ?) > 0", f.Name)
 	}
-	if len(terms) == 0 {
-		return "", nil
+	if w := f.Within; w != nil {
+		add("(vc IN ("+marks(len(w.VCs))+") OR user = ?)", append(anys(w.VCs), w.User)...)
 	}
 	return " WHERE " + strings.Join(terms, " AND "), args
+}
+
+// marks are n places of arguments.
+func marks(n int) string {
+	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
+}
+
+func anys[T ~string](list []T) []any {
+	out := make([]any, len(list))
+	for i, x := range list {
+		out[i] = string(x)
+	}
+	return out
 }
 
 const jobColumns = "id, name, user, vc, phase, submitted, ended, status"

@@ -37,6 +37,15 @@ DROP INDEX IF EXISTS jobs_name;
 CREATE INDEX jobs_name ON jobs (user, name, id);
 `
 
+// toVersion6 lists ended jobs without reading all of them.
+const toVersion6 = `
+DROP INDEX jobs_user;
+DROP INDEX jobs_vc;
+CREATE INDEX jobs_user ON jobs (user, id, vc, phase, name);
+CREATE INDEX jobs_vc ON jobs (vc, id, user, phase, name);
+CREATE INDEX jobs_list ON jobs (id, user, vc, phase, name);
+`
+
 // migrate brings a database to this version, in one transaction: what is there is chained, summed
 // up and counted as it is. Damage that it has already is found where it was found before.
 func (s *Store) migrate(ctx context.Context) error {
@@ -47,7 +56,10 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		steps := toVersion5
+		steps := toVersion6
+		if s.schema < 5 {
+			steps = toVersion5 + steps
+		}
 		if s.schema < 4 {
 			steps = toVersion4 + steps
 		}

@@ -10,8 +10,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// backTo4 makes of a data directory what the program left whose names were one job's of all users.
-const backTo4 = `
+// backTo5 makes of a data directory what the program left that read all ended jobs for a list.
+const backTo5 = `
+DROP INDEX jobs_list;
+DROP INDEX jobs_user;
+DROP INDEX jobs_vc;
+CREATE INDEX jobs_user ON jobs (user, id);
+CREATE INDEX jobs_vc ON jobs (vc, id);
+PRAGMA user_version = 5;
+`
+
+// backTo4 is the program whose names were one job's of all users.
+const backTo4 = backTo5 + `
 DROP INDEX jobs_name;
 CREATE INDEX jobs_name ON jobs (name, id);
 PRAGMA user_version = 4;
@@ -87,7 +97,7 @@ func TestDirectoryOfVersion1IsSealedFromThenOn(t *testing.T) {
 
 // TestOlderDirectoriesOpenAsBefore: nothing of them changes but how ended jobs are found by name.
 func TestOlderDirectoriesOpenAsBefore(t *testing.T) {
-	for version, back := range map[string]string{"3": backTo3, "4": backTo4} {
+	for version, back := range map[string]string{"3": backTo3, "4": backTo4, "5": backTo5} {
 		t.Run(version, func(t *testing.T) {
 			dir := crashed(t)
 			end, want, err := all(dir)
@@ -96,9 +106,11 @@ func TestOlderDirectoriesOpenAsBefore(t *testing.T) {
 			}
 			execSQL(back)(t, dir)
 			s := open(t, dir)
-			var index string
-			if err := s.read.QueryRowContext(ctx, "SELECT sql FROM sqlite_schema WHERE name = 'jobs_name'").Scan(&index); err != nil || !strings.Contains(schema, index+";") {
-				t.Errorf("ended jobs are found by %s: %v", index, err)
+			for _, name := range []string{"jobs_name", "jobs_list", "jobs_user", "jobs_vc"} {
+				var index string
+				if err := s.read.QueryRowContext(ctx, "SELECT sql FROM sqlite_schema WHERE name = ?", name).Scan(&index); err != nil || !strings.Contains(schema, index+";") {
+					t.Errorf("ended jobs are found by %s: %v", index, err)
+				}
 			}
 			for user, id := range map[sched.Subject]sched.JobID{"ann": 200, "bob": 0} {
 				if j, ok, err := s.LastNamed(ctx, user, "done"); ok != (id > 0) || err != nil || j.ID != id {

@@ -19,17 +19,18 @@ const (
 	// applicationID marks a SQLite file as ours ("Comb").
 	applicationID = 0x436F6D62
 	// schemaVersion grows with every change of the tables.
-	schemaVersion = 5
+	schemaVersion = 6
 	// logPages of 4 KiB are how far the write-ahead log grows before it is moved
 	// into the database; the reserve is twice that.
 	logPages = 2000
 )
 
-// schema is version 5. Events move from events to archive when a snapshot has
+// schema is version 6. Events move from events to archive when a snapshot has
 // been cut; archive_jobs says which chunks hold events of a job. A link is the digest of
 // an event, or of the last one of a chunk, and of all before it. A sum is the digest of
 // its row; head.rows adds them all up. Version 1 had neither, version 2 did not say in its head
-// which answers there are, version 3 knew no people, and in version 4 a name was one job's of all users: migrate.go.
+// which answers there are, version 3 knew no people, in version 4 a name
+// was one job's of all users, and version 5 had no index for lists: migrate.go.
 const schema = answersTable + peopleTables + `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
@@ -47,8 +48,9 @@ CREATE TABLE jobs (
 	id INTEGER PRIMARY KEY, name TEXT NOT NULL, user TEXT NOT NULL, vc TEXT NOT NULL, phase TEXT NOT NULL,
 	submitted INTEGER NOT NULL, ended INTEGER NOT NULL, status BLOB NOT NULL, sum BLOB NOT NULL);
 CREATE INDEX jobs_name ON jobs (user, name, id);
-CREATE INDEX jobs_user ON jobs (user, id);
-CREATE INDEX jobs_vc ON jobs (vc, id);
+CREATE INDEX jobs_user ON jobs (user, id, vc, phase, name);
+CREATE INDEX jobs_vc ON jobs (vc, id, user, phase, name);
+CREATE INDEX jobs_list ON jobs (id, user, vc, phase, name);
 CREATE TABLE secrets (job INTEGER PRIMARY KEY, sealed BLOB NOT NULL, sum BLOB NOT NULL);
 CREATE TABLE tokens (
 	id TEXT PRIMARY KEY, name TEXT NOT NULL, subject TEXT NOT NULL, hash BLOB NOT NULL,

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 	"golang.org/x/sys/unix"
@@ -148,6 +150,47 @@ func BenchmarkAppend(b *testing.B) {
 				seq = bt.Last()
 			}
 			b.ReportMetric(float64(seq)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// BenchmarkFinished prints how long the first page of 200,000 ended jobs takes by what is asked for: no filter, three,
+// three that few jobs pass, none passes, and what a reader may see that may see little.
+func BenchmarkFinished(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "data"))
+	const jobs, batched = 200_000, 2_000
+	for first := sched.JobID(1); first <= jobs; first += batched {
+		bt := batch(s, uint64(first/batched)+1, sched.JobEnded{Job: first})
+		for id := first; id < first+batched; id++ {
+			bt.Ended = append(bt.Ended, sched.JobStatus{ID: id, Name: sched.JobName(fmt.Sprintf("train-%d", id)), User: sched.Subject(fmt.Sprintf("u%d", id%97)),
+				VC: cell.VCName(fmt.Sprintf("vc%d", id%7)), Phase: []sched.Phase{sched.Succeeded, sched.Failed, sched.Stopped}[id%3], Message: strings.Repeat("it ended ", 50)})
+		}
+		if err := s.Append(ctx, bt); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		what string
+		of   engine.Past
+	}{
+		{"all", engine.Past{}},
+		{"three filters", engine.Past{VCs: []string{"vc3"}, Users: []string{"u5"}, Phases: []sched.Phase{sched.Failed}}},
+		{"few pass", engine.Past{VCs: []string{"vc3", "vc4"}, Users: []string{"u5", "u6"}, Name: "train-77"}},
+		{"none passes", engine.Past{VCs: []string{"vc3", "vc4"}, Phases: []sched.Phase{sched.Failed}, Name: "test"}},
+		{"sees little", engine.Past{Within: &engine.Within{VCs: []string{"vc9"}, User: "stranger"}}},
+		{"sees one VC", engine.Past{Within: &engine.Within{VCs: []string{"vc2"}, User: "stranger"}, Phases: []sched.Phase{sched.Failed}}},
+	} {
+		b.Run(c.what, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				if _, _, err := s.Finished(ctx, c.of); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(begun))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
@@ -42,6 +43,7 @@ type Asker struct {
 	Principal  *identity.Principal
 	Verb       access.Verb
 	Object     access.Object // of a route about a job, once that is known
+	looks      int           // of Still, by which a stream's rights are renewed
 }
 
 // With puts an asker into a request's context.
@@ -100,8 +102,28 @@ func (w *Warden) May(ctx context.Context, verb access.Verb, o access.Object, hid
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
 }
 
-// Sight returns which jobs the asker may see; nil is all.
-func (w *Warden) Sight(ctx context.Context) (func(vc cell.VCName, user sched.Subject) bool, error) {
+// Sight is which jobs a reader may see; nil sees all.
+type Sight struct {
+	table *access.Table
+	p     *identity.Principal
+}
+
+// Sees reports whether jobs of a user in a VC may be seen.
+func (s *Sight) Sees(vc cell.VCName, user sched.Subject) bool {
+	return s == nil || s.table.May(s.p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
+}
+
+// Within returns in which VCs, or of which user, jobs are that may be seen; nil is everywhere. There may be others
+// among them.
+func (s *Sight) Within() *engine.Within {
+	if s == nil {
+		return nil
+	}
+	return &engine.Within{VCs: s.table.Within(s.p, access.SeeJob), User: s.p.User}
+}
+
+// Sight returns which jobs the asker may see.
+func (w *Warden) Sight(ctx context.Context) (*Sight, error) {
 	if SeesAll(ctx) {
 		return nil, nil
 	}
@@ -109,22 +131,19 @@ func (w *Warden) Sight(ctx context.Context) (func(vc cell.VCName, user sched.Sub
 	if err != nil {
 		return nil, err
 	}
-	p := Of(ctx).Principal
-	return func(vc cell.VCName, user sched.Subject) bool {
-		return table.May(p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
-	}, nil
+	return &Sight{table: table, p: Of(ctx).Principal}, nil
 }
 
 // mostSeen bounds what a reader of events remembers of jobs.
 const mostSeen = 10_000
 
 // Reads returns the jobs about which the asker may do what its route does, such as read their events; what is about
-// no job is for askers from which nothing is hidden. The answer is for one goroutine, and follows the rights.
+// no job is for askers from which nothing is hidden. The answer is for one goroutine, and follows the rights as Still
+// looks at them again.
 func (w *Warden) Reads(ctx context.Context) func(sched.JobID) bool {
 	a := Of(ctx)
-	var under *access.Table // what is remembered holds for these
-	var of *identity.Principal
-	seen := map[sched.JobID]bool{}
+	var table *access.Table // what is remembered holds for it
+	seen, looks := map[sched.JobID]bool{}, -1
 	return func(id sched.JobID) bool {
 		if SeesAll(ctx) { // asked each time: Still renews the principal
 			return true
@@ -132,12 +151,15 @@ func (w *Warden) Reads(ctx context.Context) func(sched.JobID) bool {
 		if id == 0 {
 			return false
 		}
-		table, err := w.Table(ctx)
-		if err != nil {
-			return false
+		if looks != a.looks { // not for each event: the present state has a lock
+			var err error
+			if table, err = w.Table(ctx); err != nil {
+				return false
+			}
+			looks = a.looks
+			clear(seen)
 		}
-		if under != table || of != a.Principal || len(seen) >= mostSeen {
-			under, of = table, a.Principal
+		if len(seen) >= mostSeen {
 			clear(seen)
 		}
 		sees, known := seen[id]
@@ -184,6 +206,7 @@ func unauthorized(detail string) *rest.Problem {
 // Still says why a stream must end: its credential is not valid any more, or its right is gone.
 func (w *Warden) Still(ctx context.Context) *rest.Problem {
 	a := Of(ctx)
+	a.looks++
 	p, problem := w.Principal(ctx, a.Credential)
 	if problem != nil {
 		return problem

@@ -28,9 +28,12 @@ func (u *suite) finished() {
 	u.again()
 	for want, filters := range map[int][]engine.Past{
 		250: {{}, {Limit: 7}, {Limit: 50}, {Limit: 1 << 30}, {Limit: -1}},
-		249: {{User: "ann", Limit: 83}, {VC: "a"}},
-		1:   {{User: "bob"}, {VC: "b"}},
-		0:   {{User: "' OR 1=1 --"}, {User: "ann", VC: "b"}},
+		249: {{Users: []string{"ann"}, Limit: 83}, {VCs: []string{"a"}}, {Within: &engine.Within{VCs: []string{"a"}, User: "carl"}}, {Within: &engine.Within{User: "ann"}}},
+		1: {{Users: []string{"bob"}}, {VCs: []string{"b"}}, {Within: &engine.Within{VCs: []string{"c"}, User: "bob"}, Limit: 1},
+			{Name: "n4", Users: []string{"bob", "carl"}, VCs: []string{"b", "c"}, Phases: []sched.Phase{sched.Succeeded}}},
+		0: {{Users: []string{"' OR 1=1 --"}}, {Users: []string{"ann"}, VCs: []string{"b"}}, {Name: "%"}, {Name: "N1"}, {Within: &engine.Within{User: "carl"}},
+			{Users: []string{"bob"}, Within: &engine.Within{VCs: []string{"a"}, User: "ann"}}},
+		50:  {{Name: "n3"}, {Name: "3", Users: []string{"ann", "bob"}, VCs: []string{"a", "b"}, Limit: 9}},
 		84:  {{Phases: []sched.Phase{sched.Succeeded}}},
 		166: {{Phases: []sched.Phase{sched.Failed, sched.Stopped}}},
 	} {
