@@ -242,7 +242,7 @@ func (t *Table) decide(p *identity.Principal, verb Verb, o Object) (a Answer, wh
 
 // Within returns the VCs in which a principal may do something with jobs of any owner, in order.
 func (t *Table) Within(p *identity.Principal, verb Verb) (vcs []string) {
-	for vc := range t.byVC {
+	for vc := range t.byVC { // sorted below
 		if t.May(p, verb, Object{VC: vc}) {
 			vcs = append(vcs, string(vc))
 		}
