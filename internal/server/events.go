@@ -9,7 +9,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/history"
 	"github.com/combsched/comb/internal/rest"
@@ -161,7 +160,7 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 	if err != nil {
 		return nil, err
 	}
-	sees, err := s.warden.Sight(ctx)
+	sight, err := s.warden.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +179,7 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 		}
 		by, ok := known[a.By.Job]
 		if !ok {
-			if by, err = otherOf(ctx, s, a.By.Job, sees); err != nil {
+			if by, err = otherOf(ctx, s, a.By.Job, sight); err != nil {
 				return nil, s.fail(err)
 			}
 			known[a.By.Job] = by
@@ -206,13 +205,13 @@ func fold(ctx context.Context, s *Server, id sched.JobID) (*history.Fold, error)
 }
 
 // otherOf is another job as the asker may know it: without its name where it may not be seen.
-func otherOf(ctx context.Context, s *Server, id sched.JobID, sees func(cell.VCName, sched.Subject) bool) (history.Other, error) {
+func otherOf(ctx context.Context, s *Server, id sched.JobID, sight *warden.Sight) (history.Other, error) {
 	spec, found, err := s.store.Spec(ctx, id)
 	if err != nil || !found {
 		return history.Other{Ref: rest.JobRef(id)}, err
 	}
 	out := history.Other{Ref: rest.JobRef(id), VC: spec.VC, Priority: spec.Priority}
-	if sees == nil || sees(spec.VC, spec.User) {
+	if sight.Sees(spec.VC, spec.User) {
 		out.Ref += " (" + spec.Name.To(warden.Subject(ctx), spec.User) + ")"
 	}
 	return out, nil
