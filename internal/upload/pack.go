@@ -39,7 +39,11 @@ type entry struct {
 
 // Open looks at a folder: what its ignore files leave out is not in it, nor what is no file, folder or link. One beyond the limits
 // is refused with what is largest in it. The caller closes what is returned.
-func Open(dir string, limits Limits) (f *Folder, err error) {
+func Open(dir string, limits Limits) (*Folder, error) {
+	return open(dir, &walker{limits: limits})
+}
+
+func open(dir string, w *walker) (f *Folder, err error) {
 	st, err := os.Stat(dir)
 	if err == nil && !st.IsDir() {
 		err = &fs.PathError{Op: "open", Path: dir, Err: errors.New("it is no folder")}
@@ -51,7 +55,7 @@ func Open(dir string, limits Limits) (f *Folder, err error) {
 	if err != nil {
 		return nil, refused(dir, err)
 	}
-	w := walker{f: &Folder{root: root}, limits: limits, sizes: map[string]int64{}}
+	w.f, w.sizes = &Folder{root: root}, map[string]int64{}
 	defer func() {
 		if err != nil {
 			root.Close()
@@ -68,7 +72,7 @@ func Open(dir string, limits Limits) (f *Folder, err error) {
 		return nil, refused(dir, err)
 	}
 	w.f.Digest, w.f.Size = fmt.Sprintf("sha256:%x", sum.Sum(nil)), int64(size)
-	if w.bytes = w.f.Size; w.bytes > limits.Bytes {
+	if w.bytes = w.f.Size; w.bytes > w.limits.Bytes {
 		return nil, w.judge(dir)
 	}
 	return w.f, nil
@@ -101,6 +105,8 @@ type walker struct {
 	count  int
 	sizes  map[string]int64 // of files and folders at the top, with all that is in them
 	counts map[string]int
+	// context is of the folder that an image is built of; nil is another one, with ignore files at every depth.
+	context *buildContext
 }
 
 // folder looks at what is in a folder, with the rules of the folders above it.
@@ -109,12 +115,9 @@ func (w *walker) folder(name string, rules []rule) error {
 	if at == "" {
 		at = "."
 	}
-	for _, file := range ignoreFiles {
-		text, err := w.read(path.Join(at, file))
-		if err != nil {
-			return err
-		}
-		rules = append(slices.Clip(rules), parseRules(name, text)...)
+	rules, err := w.rules(name, rules)
+	if err != nil {
+		return err
 	}
 	dir, err := w.f.root.Open(at)
 	if err != nil {
@@ -128,14 +131,42 @@ func (w *walker) folder(name string, rules []rule) error {
 	slices.SortFunc(found, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, one := range found {
 		full := path.Join(name, one.Name())
-		if one.Name() == ".git" || ignored(rules, full, one.IsDir()) {
-			continue
+		var err error
+		switch {
+		case one.Name() == ".git":
+		case w.context != nil && w.context.leaves(full):
+			if one.IsDir() && w.context.looksInto(full) {
+				err = w.folder(full, nil)
+			}
+		case w.context == nil && ignored(rules, full, one.IsDir()):
+		default:
+			err = w.one(full, one, rules)
 		}
-		if err := w.one(full, one, rules); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rules are those of the folders above, and of one folder's ignore files.
+func (w *walker) rules(name string, above []rule) ([]rule, error) {
+	if w.context != nil {
+		if name != "" {
+			return nil, nil
+		}
+		text, err := w.read(dockerIgnore)
+		w.context.rules, w.context.keeps = readDockerRules(text)
+		return nil, err
+	}
+	for _, file := range ignoreFiles {
+		text, err := w.read(path.Join(name, file))
+		if err != nil {
+			return nil, err
+		}
+		above = append(slices.Clip(above), parseRules(name, text)...)
+	}
+	return above, nil
 }
 
 // read reads an ignore file; one that is not there is empty.
@@ -182,7 +213,11 @@ func (w *walker) one(name string, found fs.DirEntry, rules []rule) error {
 		w.leaveOut(name, "no file, folder or link")
 		return nil
 	}
-	w.take(e)
+	if w.context == nil {
+		w.take(e)
+	} else if err := w.takeContext(e); err != nil {
+		return err
+	}
 	if st.IsDir() {
 		return w.folder(name, rules)
 	}
@@ -214,7 +249,10 @@ func (w *walker) take(e entry) {
 
 // judge refuses what is beyond the limits.
 func (w *walker) judge(dir string) error {
-	const advice = "leave out what the job does not need in " + ".combignore, which is written as .gitignore is; data belongs in a storage"
+	advice := "leave out what the job does not need in .combignore, which is written as .gitignore is; data belongs in a storage"
+	if w.context != nil {
+		advice = "leave out what the build does not need in " + dockerIgnore
+	}
 	switch {
 	case w.count > w.limits.Files:
 		return fmt.Errorf("the folder %s has %d files, folders and links, more than the %d of an upload; most are in %s: %s",

@@ -40,7 +40,7 @@ func (h Handler) List(subject sched.Subject) (rest.UploadList, error) {
 
 // Put receives one. Its error is a *rest.Problem, or the server's own.
 func (h Handler) Put(w http.ResponseWriter, r *http.Request, subject sched.Subject, digest string) (rest.Upload, error) {
-	body := &paced{from: r.Body, rc: http.NewResponseController(w), begun: time.Now()}
+	body := &paced{from: r.Body, rc: http.NewResponseController(w), now: time.Now}
 	limits, _ := h.Depot.Limits()
 	if r.ContentLength > limits.Bytes {
 		body.leave()
@@ -59,23 +59,23 @@ func (h Handler) Put(w http.ResponseWriter, r *http.Request, subject sched.Subje
 	return rest.Upload{Digest: digest, Size: size}, body.problem(err)
 }
 
-// paced is a body that must come at a pace.
+// paced is a body that must come at a pace. What counts is how long it was waited for: between two reads the server is busy with its
+// own disk.
 type paced struct {
-	from  io.Reader
-	rc    *http.ResponseController
-	begun time.Time
-	n     int64
-	fault error // of the network
+	from   io.Reader
+	rc     *http.ResponseController
+	now    func() time.Time
+	waited time.Duration
+	n      int64
+	fault  error // of the network
 }
 
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
-	most := p.begun.Add(grace + time.Duration(p.n)*time.Second/rate)
-	if pause := time.Now().Add(grace); pause.Before(most) {
-		most = pause
-	}
-	_ = p.rc.SetReadDeadline(most)
+	begun := p.now()
+	_ = p.rc.SetReadDeadline(begun.Add(min(grace, grace+time.Duration(p.n)*time.Second/rate-p.waited)))
 	n, err := p.from.Read(b)
+	p.waited += p.now().Sub(begun)
 	p.n += int64(n)
 	if err != nil && err != io.EOF {
 		p.fault = err
@@ -95,7 +95,7 @@ func (p *paced) problem(err error) error {
 	case p.fault != nil && errors.As(p.fault, &slow) && slow.Timeout():
 		return rest.NewProblem(http.StatusRequestTimeout, rest.CodeInvalid, fmt.Sprintf(
 			"the upload came too slowly: %s within %v; it must come with %d KiB a second, without a pause of %v",
-			upload.Size(p.n), time.Since(p.begun).Round(time.Second), rate>>10, grace))
+			upload.Size(p.n), p.waited.Round(time.Second), rate>>10, grace))
 	case p.fault != nil:
 		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the upload cannot be read: "+p.fault.Error())
 	case errors.Is(err, upload.ErrArchive), errors.Is(err, depot.ErrDigest):

@@ -32,8 +32,8 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Each subject sends one at a time, and the server takes so many.
-const mostAtOnce = 4
+// Each subject sends one at a time, so that none holds up all others, and the server takes so many.
+const mostAtOnce = 32
 
 // The errors of Put and Link.
 var (
@@ -294,49 +294,71 @@ func syncFolders(paths ...string) error {
 // ErrDamaged says that an upload is not what came any more.
 var ErrDamaged = errors.New("the upload is damaged and was removed: submit the job again, so that the folder is sent again")
 
-// whole says whether an upload is what came. A task that runs as the server's user could have changed it.
-func whole(path, digest string) error {
+// Read opens an upload, at its beginning. A task that runs as the server's user could have changed it: one that is not what
+// came is removed, so that it can be sent again: ErrDamaged.
+func (d *Depot) Read(subject, digest string) (*os.File, error) {
+	if !upload.ValidDigest(digest) {
+		return nil, ErrNone
+	}
+	path := filepath.Join(d.dir, Key(subject, digest))
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ErrNone
+		return nil, ErrNone
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return err
+	if _, err = io.Copy(sum, f); err == nil {
+		if _, err = f.Seek(0, io.SeekStart); err == nil && fmt.Sprintf("sha256:%x", sum.Sum(nil)) == digest {
+			return f, nil
+		} else if err == nil {
+			err = errors.Join(ErrDamaged, removed(path))
+		}
 	}
-	if fmt.Sprintf("sha256:%x", sum.Sum(nil)) != digest {
-		return errors.Join(ErrDamaged, removed(path))
-	}
-	return nil
+	return nil, errors.Join(err, f.Close())
 }
 
 // Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no more room. One that
-// is there is left as it is. One that is damaged is removed, so that it can be sent again: ErrDamaged.
+// is there is left as it is. Errors are those of Read.
 func (d *Depot) Link(subject, digest, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	if !upload.ValidDigest(digest) {
-		return ErrNone
-	}
-	from := filepath.Join(d.dir, Key(subject, digest))
-	if err := whole(from, digest); err != nil {
+	f, err := d.Read(subject, digest)
+	if err != nil {
 		return err
 	}
+	defer f.Close()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := os.Link(from, path)
+	err = os.Link(f.Name(), path)
+	d.mu.Unlock()
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return ErrNone
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EMLINK):
+		return disk(duplicate(f, path))
 	}
 	return err
+}
+
+// duplicate is for where no link can be: jobs' files on another file system, or more links to one file than it allows. A copy
+// takes room of its own, and does not count among the jobs that List tells of.
+func duplicate(f *os.File, path string) error {
+	to, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+fresh)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, f)
+	if err = errors.Join(err, to.Chmod(0o444), to.Close()); err == nil {
+		err = os.Rename(to.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, removed(to.Name()))
+	}
+	return nil
 }
 
 // tidyEvery is how often Tidy looks.

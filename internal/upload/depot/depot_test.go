@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/combsched/comb/internal/smalldisk"
 	"github.com/combsched/comb/internal/upload"
 )
 
@@ -125,6 +128,98 @@ func TestRefused(t *testing.T) {
 type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+// Jobs' files may lie on another file system than uploads, where no link leads: they get a copy, as a whole or not at all.
+func TestOtherFileSystem(t *testing.T) {
+	if !smalldisk.Alone(t) {
+		return
+	}
+	d, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, data := archive(t, "a", 1000)
+	if _, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "jobs")
+	smalldisk.Mount(t, other, 64<<10)
+	if err := d.Link("alice", digest, filepath.Join(other, "code.tar")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(other, "code.tar"))
+	st, statErr := os.Stat(filepath.Join(other, "code.tar"))
+	if err != nil || statErr != nil || !bytes.Equal(got, data) || st.Mode() != 0o444 {
+		t.Errorf("%d bytes, %v, %v, %v", len(got), st, err, statErr)
+	}
+	large, much := archive(t, "b", 100<<10)
+	if _, err := d.Put("alice", large, bytes.NewReader(much)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Link("alice", large, filepath.Join(other, "large.tar")); !errors.Is(err, ErrFull) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if left, err := os.ReadDir(other); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A file system allows so many links to one file, and there may be more jobs with one upload.
+func TestManyLinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 65,000 links")
+	}
+	dir := t.TempDir()
+	d, err := Open(filepath.Join(dir, "uploads"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, data := archive(t, "a", 10)
+	if _, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "uploads", Key("alice", digest))
+	const most = 70_000 // ext4 has 65,000
+	for i := range most {
+		if err = os.Link(path, filepath.Join(dir, fmt.Sprint(i))); err != nil {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, unix.EMLINK) {
+		t.Fatal(err)
+	} else if err == nil {
+		t.Logf("NOT SHOWN here: this file system allows more than %d links to one file", most)
+	}
+	if err := d.Link("alice", digest, filepath.Join(dir, "code.tar")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "code.tar")); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// So many users send at a time, and none of them more than one.
+func TestAtOnce(t *testing.T) {
+	d, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range mostAtOnce {
+		if err := d.begin(folder(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.begin(folder(fmt.Sprint(i))); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "another one of the same user") {
+			t.Errorf("a second one of user %d: %v", i, err)
+		}
+	}
+	if err := d.begin(folder("alice")); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "32, the most that this server takes") {
+		t.Errorf("one too many: %v", err)
+	}
+	d.end(folder("0"))
+	if err := d.begin(folder("alice")); err != nil {
+		t.Errorf("when one is over: %v", err)
+	}
+}
 
 // One subject sends one at a time; another's goes on.
 func TestOneAtATime(t *testing.T) {
