@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/imagecmd"
@@ -96,8 +97,11 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 }
 
 func imageCommand(a *app) *cobra.Command {
-	keep := memoryFlag(0)
-	verbs := imagecmd.Verbs(&imagecmd.Kit{Client: a.client, When: a.when, Keep: &keep, Kept: func() int64 { return int64(keep) << 20 },
+	amount := func() (pflag.Value, func() int64) {
+		m := new(memoryFlag)
+		return m, func() int64 { return int64(*m) << 20 }
+	}
+	verbs := imagecmd.Verbs(&imagecmd.Kit{Client: a.client, When: a.when, Amount: amount, Usage: usage,
 		Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) }, Plain: func() bool { return a.noHeaders },
 		Show: func(v any, draw func(imagecmd.Table)) error {
 			return a.show(v, func(t *table) { draw(imagecmd.Table{Head: t.head, Row: t.row, Line: t.line}) })

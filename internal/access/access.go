@@ -44,6 +44,7 @@ const (
 	ChangeCluster Verb = "change the cluster"
 	SeeImages     Verb = "see images"
 	FetchImages   Verb = "fetch images"
+	BuildImages   Verb = "build images"
 	RemoveImages  Verb = "remove images"
 	SeePeople     Verb = "see users and groups"
 	ChangePeople  Verb = "change users and groups"
@@ -74,6 +75,7 @@ var rights = []right{
 	{ChangeCluster, Administrator, noOwner, true},
 	{SeeImages, Viewer, noOwner, false},
 	{FetchImages, Member, noOwner, true},
+	{BuildImages, Administrator, noOwner, true}, // a Dockerfile runs anything, in no virtual cluster's share
 	{RemoveImages, Administrator, noOwner, true},
 	{SeePeople, Administrator, noOwner, false},
 	{ChangePeople, Administrator, noOwner, true},

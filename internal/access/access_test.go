@@ -58,7 +58,7 @@ func TestRights(t *testing.T) {
 		SeeJob: "viewer member manager admin | stranger viewer member manager", ReadJob: "member manager admin | stranger viewer member manager",
 		SubmitJob: "member manager admin | member manager", ChangeJob: "manager admin | stranger viewer member manager", EnterJob: "manager admin | member manager",
 		SeeCluster: "stranger viewer member manager admin", SeeFile: "admin", ChangeCluster: "admin", SeeImages: "stranger viewer member manager admin",
-		FetchImages: "stranger viewer member manager admin", RemoveImages: "admin", SeePeople: "admin", ChangePeople: "admin",
+		FetchImages: "stranger viewer member manager admin", BuildImages: "admin", RemoveImages: "admin", SeePeople: "admin", ChangePeople: "admin",
 		OwnAccount: "stranger viewer member manager admin", ReadAudit: "admin",
 	}
 	if len(want) != len(rights) {

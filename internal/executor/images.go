@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/combsched/comb/internal/sched"
 )
@@ -22,6 +23,9 @@ type Images interface {
 	// Fetch has an image fetched without credentials, as long as it takes. It waits for the end until the context is
 	// done, and returns how far it is; what keeps it from being fetched is an error.
 	Fetch(ctx context.Context, name string) (Fetching, error)
+	// Build makes an image of a Dockerfile and the files that it names, a tar archive, and returns its ID. tell takes what is printed, as
+	// it comes, from one goroutine. It ends with the context. ErrBuild and ErrBuilding say why there is none.
+	Build(ctx context.Context, b *Build, files io.Reader, tell func(BuildLine)) (id string, err error)
 	// Prune removes images until at most so many bytes are left, the least recently used first. What is in use,
 	// was used lately or cannot be fetched again stays. A negative number stands for the budget.
 	Prune(ctx context.Context, keep int64) ([]Image, error)
@@ -32,6 +36,30 @@ var ErrNoImage = errors.New("there is no such image on this machine")
 
 // ErrNoBudget says that nothing tells how many bytes images may have.
 var ErrNoBudget = errors.New("the server has no --image-budget: say how much may stay")
+
+// ErrBuild says that an image cannot be built as it is asked for, or that one of its steps failed.
+var ErrBuild = errors.New("the image is not built")
+
+// ErrBuilding says that as many images are being built as may be at a time.
+var ErrBuilding = errors.New("other images are being built")
+
+// Build is an image to be made of a Dockerfile.
+type Build struct {
+	Name       string            // with its tag
+	Dockerfile string            // the name of a file
+	Target     string            // the stage that is built; "" is the last one
+	Args       map[string]string // of its ARG lines; the image's history shows them
+	NoCache    bool              // steps that were done before are done again
+	Pull       bool              // its base images are looked up in their registries, though they are here
+	Memory     int64             // bytes that a step may have; 0 is the default
+}
+
+// BuildLine is a line of what a build says: of a step that begins, or of what it prints.
+type BuildLine struct {
+	Step, Steps int  // 0: the step before prints it
+	Cached      bool // the step was done by an earlier build
+	Text        string
+}
 
 // ImageList is what a machine has of images.
 type ImageList struct {

@@ -28,8 +28,8 @@ type Kit struct {
 	When   func(sched.Time) string
 	Say    func(string) // text beside the result
 	Plain  func() bool  // rows alone are wanted
-	Keep   pflag.Value  // takes an amount
-	Kept   func() int64 // that amount, in bytes
+	Usage  func(c *cobra.Command, format string, args ...any) error
+	Amount func() (pflag.Value, func() int64) // takes an amount of bytes, and returns it
 }
 
 // Verbs are the commands.
@@ -68,7 +68,7 @@ func Verbs(k *Kit) []*cobra.Command {
 once. It goes on when this command is interrupted. Jobs fetch what they need by
 themselves, with credentials of their own.`,
 		RunE: func(c *cobra.Command, args []string) error { return k.pull(c, args[0]) }}
-	return []*cobra.Command{list, history, pull, k.prune()}
+	return []*cobra.Command{list, history, pull, k.build(), k.prune()}
 }
 
 func (k *Kit) pull(c *cobra.Command, name string) error {
@@ -94,7 +94,8 @@ func (k *Kit) prune() *cobra.Command {
 used first. Only what Comb fetched is removed, since it can be fetched again: what a
 container uses, what was used in the last 10 minutes and what others put there stays.`,
 		Example: "  comb image prune --keep 200Gi\n  comb image prune --keep 0"}
-	c.Flags().Var(k.Keep, "keep", "what may stay, such as 200Gi (default: comb serve --image-budget)")
+	amount, kept := k.Amount()
+	c.Flags().Var(amount, "keep", "what may stay, such as 200Gi (default: comb serve --image-budget)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		client, err := k.Client()
 		if err != nil {
@@ -102,7 +103,7 @@ container uses, what was used in the last 10 minutes and what others put there s
 		}
 		var most *int64
 		if c.Flags().Changed("keep") {
-			n := k.Kept()
+			n := kept()
 			most = &n
 		}
 		out, err := client.PruneImages(c.Context(), most)

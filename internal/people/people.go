@@ -469,6 +469,7 @@ type AuditLine = store.AuditLine
 const (
 	Done    = "done"
 	Refused = "refused"
+	Failed  = "failed"
 )
 
 // Note writes lines of the audit log, as of now.

@@ -1,7 +1,11 @@
 package rest
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -60,6 +64,32 @@ type ImagePull struct {
 	Name string `json:"name" minLength:"1" maxLength:"1024"`
 }
 
+// MediaLines is the type of an answer of many JSON values, a line each.
+const MediaLines = "application/x-ndjson"
+
+// ImageBuild asks for an image that is made of a Dockerfile.
+type ImageBuild struct {
+	Name       string            `json:"name" minLength:"1" maxLength:"1024" doc:"Of the image, with its tag"`
+	Upload     string            `json:"upload" minLength:"71" maxLength:"71" doc:"The digest of the caller's upload with the Dockerfile and the files that it names"`
+	Dockerfile string            `json:"dockerfile,omitempty" maxLength:"1024" doc:"A file of the upload; none is Dockerfile"`
+	Target     string            `json:"target,omitempty" maxLength:"255" doc:"The stage that is built; none is the last one"`
+	Args       map[string]string `json:"args,omitempty" maxProperties:"100" doc:"Of ARG lines; the image's history shows them: no secrets"`
+	NoCache    bool              `json:"no_cache,omitempty" doc:"Steps that were done before are done again"`
+	Pull       bool              `json:"pull,omitempty" doc:"Base images are looked up in their registries, though they are on the machine"`
+	MemoryMB   int64             `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"That a step may have; none is 4096"`
+}
+
+// BuildLine is one line of the answer to a build: a step that begins, or what is printed. The last line has either the
+// image's ID or a problem.
+type BuildLine struct {
+	Step    int      `json:"step,omitempty" doc:"The number of the step that begins"`
+	Steps   int      `json:"steps,omitempty"`
+	Cached  bool     `json:"cached,omitempty" doc:"An earlier build has done the step"`
+	Text    string   `json:"text,omitempty" doc:"The step as the Dockerfile has it, or what it prints"`
+	ID      string   `json:"id,omitempty" doc:"Of the image, which is there"`
+	Problem *Problem `json:"problem,omitempty" doc:"Why there is none"`
+}
+
 // ImagePrune says how much may stay.
 type ImagePrune struct {
 	Keep *int64 `json:"keep,omitempty" minimum:"0" doc:"Bytes that may stay; none is the server's budget"`
@@ -89,6 +119,42 @@ func (c *Client) PullImage(ctx context.Context, name string) (Fetching, error) {
 	var out Fetching
 	err := c.do(ctx, call{method: http.MethodPost, path: "/images:pull", json: ImagePull{Name: name}}, &out)
 	return out, err
+}
+
+// maxBuildLine bounds a line of a build's answer, in bytes.
+const maxBuildLine = 1 << 20
+
+// BuildImage has an image built and returns its ID; tell takes what is printed, as it comes. The build ends with the context.
+func (c *Client) BuildImage(ctx context.Context, b ImageBuild, tell func(BuildLine)) (id string, err error) {
+	body, err := encode(b)
+	if err != nil {
+		return "", err
+	}
+	resp, err := c.send(ctx, call{method: http.MethodPost, path: "/images:build", body: body, media: mediaJSON, accept: MediaLines})
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	in := bufio.NewScanner(resp.Body)
+	in.Buffer(nil, maxBuildLine)
+	for in.Scan() {
+		var l BuildLine
+		switch err := json.Unmarshal(in.Bytes(), &l); {
+		case len(in.Bytes()) == 0: // a sign of life
+		case err != nil:
+			return "", fmt.Errorf("the server's answer to a build cannot be read: %w", err)
+		case l.Problem != nil:
+			return "", l.Problem
+		case l.ID != "":
+			return l.ID, nil
+		default:
+			tell(l)
+		}
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	return "", &Unreachable{URL: c.URL(), Err: errors.New("the connection broke before the build was over, which ends it")}
 }
 
 // PruneImages removes images until at most keep bytes are left; nil is the server's budget.

@@ -176,7 +176,7 @@ type AuditLine struct {
 	User    string     `json:"user"`
 	Verb    string     `json:"verb"`
 	Object  string     `json:"object,omitempty"`
-	Outcome string     `json:"outcome" enum:"done,refused"`
+	Outcome string     `json:"outcome" enum:"done,refused,failed"`
 	Detail  string     `json:"detail,omitempty"`
 }
 

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
@@ -16,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/building"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -222,8 +225,47 @@ func (m images) register(api huma.API) {
 	huma.Register(api, op("image-history", http.MethodGet, "/images:history", "The steps that made an image"), m.history)
 	huma.Register(api, op("pull-image", http.MethodPost, "/images:pull",
 		"Fetch an image without credentials; it goes on when the answer says that it is not done"), m.pull)
+	m.registerBuild(api)
 	huma.Register(api, op("prune-images", http.MethodPost, "/images:prune",
 		"Remove images that Comb fetched and nothing uses, the least recently used first"), m.prune)
+}
+
+// registerBuild has the route that answers line by line.
+func (m images) registerBuild(api huma.API) {
+	line := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.BuildLine](), true, "")
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "build-image", Method: http.MethodPost, Path: "/images:build", Tags: []string{"images"},
+		Summary:     "Build an image from a Dockerfile; it ends with the request",
+		Description: "The answer has a JSON value in each line while it is built, and empty lines as signs of life; the last value has the image's `id`, or the `problem`.",
+		Responses:   map[string]*huma.Response{"200": {Description: "What is printed", Content: map[string]*huma.MediaType{rest.MediaLines: {Schema: line}}}},
+	}), func(ctx context.Context, in *struct{ Body rest.ImageBuild }) (*huma.StreamResponse, error) {
+		if err := m.there(); err != nil {
+			return nil, err
+		}
+		done, p := m.openStream()
+		if p != nil {
+			return nil, withHeaders(p)
+		}
+		b := building.Builder{Images: m.store, Depot: m.opts.Uploads, Note: m.opts.People.Note, Over: m.mayNotBuild, Closing: m.closing, Fail: m.fail}
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			defer done()
+			r, w := humago.Unwrap(c)
+			if err := b.Serve(w, r, string(warden.Subject(ctx)), &in.Body); err != nil {
+				writeProblem(w, problemOf(err))
+			}
+		}}, nil
+	})
+}
+
+// mayNotBuild says why a build must end: its credential or its right is gone.
+func (m images) mayNotBuild(ctx context.Context) *rest.Problem {
+	if p := m.warden.Still(ctx); p != nil {
+		return p
+	}
+	if err := m.warden.May(ctx, access.BuildImages, access.Object{}, nil); err != nil {
+		return problemOf(m.fail(err))
+	}
+	return nil
 }
 
 // there refuses where tasks run from no images.

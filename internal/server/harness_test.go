@@ -159,6 +159,7 @@ type setup struct {
 	keys     int           // idempotency keys of one subject
 	slow     time.Duration // that a reader of events may take for a piece
 	now      func() sched.Time
+	images   executor.Images
 }
 
 func (o setup) open(t testing.TB) *world {
@@ -199,7 +200,7 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := server.New(server.Options{Uploads: uploads, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
+	handler := server.New(server.Options{Uploads: uploads, ImageStore: o.images, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New},
 		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {

@@ -44,6 +44,7 @@ var needs = map[string]need{
 	"list-images":        {verb: access.SeeImages},
 	"image-history":      {verb: access.SeeImages},
 	"pull-image":         {verb: access.FetchImages},
+	"build-image":        {verb: access.BuildImages},
 	"prune-images":       {verb: access.RemoveImages},
 	"get-sign-in":        {open: true},
 	"sign-in":            {open: true},

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/combsched/comb/internal/smalldisk"
 	"github.com/combsched/comb/internal/upload"
 )
@@ -161,40 +159,6 @@ func TestOtherFileSystem(t *testing.T) {
 	}
 	if left, err := os.ReadDir(other); err != nil || len(left) != 1 {
 		t.Errorf("left: %v, %v", left, err)
-	}
-}
-
-// A file system allows so many links to one file, and there may be more jobs with one upload.
-func TestManyLinks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes 65,000 links")
-	}
-	dir := t.TempDir()
-	d, err := Open(filepath.Join(dir, "uploads"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest, data := archive(t, "a", 10)
-	if _, err := d.Put("alice", digest, bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "uploads", Key("alice", digest))
-	const most = 70_000 // ext4 has 65,000
-	for i := range most {
-		if err = os.Link(path, filepath.Join(dir, fmt.Sprint(i))); err != nil {
-			break
-		}
-	}
-	if err != nil && !errors.Is(err, unix.EMLINK) {
-		t.Fatal(err)
-	} else if err == nil {
-		t.Logf("NOT SHOWN here: this file system allows more than %d links to one file", most)
-	}
-	if err := d.Link("alice", digest, filepath.Join(dir, "code.tar")); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(dir, "code.tar")); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }
 

@@ -22,11 +22,22 @@ const (
 
 // Folder sends a folder, unless the server has it already, and returns its digest. say takes what its user should know.
 func Folder(ctx context.Context, client *rest.Client, dir string, say func(string)) (digest string, err error) {
+	return folder(ctx, client, dir, upload.Open, say)
+}
+
+// Context is Folder for one that an image is built of, with its Dockerfile.
+func Context(ctx context.Context, client *rest.Client, dir, dockerfile string, say func(string)) (digest string, err error) {
+	return folder(ctx, client, dir, func(dir string, l upload.Limits) (*upload.Folder, error) {
+		return upload.OpenContext(dir, dockerfile, l)
+	}, say)
+}
+
+func folder(ctx context.Context, client *rest.Client, dir string, open func(string, upload.Limits) (*upload.Folder, error), say func(string)) (digest string, err error) {
 	had, err := client.Uploads(ctx)
 	if err != nil {
 		return "", err
 	}
-	f, err := upload.Open(dir, upload.Limits{Bytes: had.LimitBytes, Files: had.LimitFiles})
+	f, err := open(dir, upload.Limits{Bytes: had.LimitBytes, Files: had.LimitFiles})
 	if err != nil {
 		return "", err
 	}

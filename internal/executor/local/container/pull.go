@@ -176,7 +176,7 @@ func (f *pullFault) Error() string {
 }
 func (f *pullFault) Unwrap() error { return f.kind }
 
-// Words are the engine's own of an error of Pull; "" where there are none.
+// Words are the engine's own of an error of Pull or Build; "" where there are none.
 func Words(err error) string {
 	var f *pullFault
 	if errors.As(err, &f) {

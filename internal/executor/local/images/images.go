@@ -35,10 +35,11 @@ type Store struct {
 	log    *slog.Logger
 	ctx    context.Context
 
-	pruning sync.Mutex // one at a time
-	mu      sync.Mutex // never held while an engine is asked
-	flights map[flightKey]*flight
-	book    book
+	building chan struct{} // holds a token for each build
+	pruning  sync.Mutex    // one at a time
+	mu       sync.Mutex    // never held while an engine is asked
+	flights  map[flightKey]*flight
+	book     book
 }
 
 // Options of a store. Zero values stand for what is in brackets.
@@ -55,7 +56,7 @@ func Open(ctx context.Context, dir string, engine *container.Engine, o Options) 
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{engine: engine, within: cmp.Or(o.Within, DefaultWithin), budget: o.Budget, lately: cmp.Or(o.Lately, lately),
-		log: o.Log, ctx: ctx, flights: map[flightKey]*flight{}}
+		log: o.Log, ctx: ctx, building: make(chan struct{}, mostBuilds), flights: map[flightKey]*flight{}}
 	return s, s.book.open(dir, o.Log)
 }
 
