@@ -20,6 +20,7 @@ type combRole struct {
 	env     []sched.EnvVar
 	workDir string
 	diskMB  int64
+	disk    *document.Node // where that stands
 }
 
 // readComb reads extras.comb, the keys that are Comb's own: they have types, and
@@ -256,7 +257,8 @@ func (p *parser) readCombRole(f document.Field) combRole {
 	} else {
 		m.Node("elastic")
 	}
-	c.diskMB = p.memory(m.Node("disk"))
+	c.disk = m.Node("disk")
+	c.diskMB = p.memory(c.disk)
 	c.workDir = p.line(m.Node("workDir"), maxPathName)
 	switch {
 	case c.workDir == "" || strings.HasPrefix(c.workDir, "/"):

@@ -139,3 +139,25 @@ taskRoles:
 		}
 	}
 }
+
+// A bound for a container's disk is refused where the role has no container anywhere, and said to be ignored where its image is.
+func TestDiskWithoutContainer(t *testing.T) {
+	env := testEnv()
+	for _, use := range []ImageUse{ImagesIgnored, ImagesUsed} {
+		env.Images = use
+		_, problems := Quick(QuickJob{Name: "q", Command: []string{"true"}, DiskMB: 100}, env)
+		if len(problems) != 1 || problems[0].Key != "extras.comb.taskRoles.main.disk" || !strings.Contains(problems[0].Message, "the role names no image") {
+			t.Errorf("without an image: %v", problems)
+		}
+	}
+	boxed := QuickJob{Name: "q", Command: []string{"true"}, DiskMB: 100, Image: "box"}
+	result, problems := Quick(boxed, env)
+	if problems != nil || result.Job.Roles[0].Launch.DiskMB != 100 || len(result.Warnings) != 0 {
+		t.Errorf("in a container: %v, %+v", problems, result)
+	}
+	env.Images = ImagesIgnored
+	result, problems = Parse("f", []byte(boxed.Source()), env)
+	if problems != nil || len(result.Warnings) != 2 || !strings.Contains(strings.Join(result.Warnings, "; "), "disk is ignored: tasks run as plain processes") {
+		t.Errorf("where images are ignored: %v, %+v", problems, result)
+	}
+}

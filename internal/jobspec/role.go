@@ -228,6 +228,9 @@ func (p *parser) readChoices(m *document.MapReader, r *role) *prerequisite {
 // checkImage takes the image over. A runtime of plain processes cannot honour it.
 func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role) {
 	if image == nil {
+		if r.comb.diskMB > 0 {
+			p.r.Problem(r.comb.disk, "disk bounds what a container writes to its own disk, and the role names no image: leave it out, or give it a dockerImage")
+		}
 		if p.env.Images == ImagesNeeded {
 			p.r.Problem(m.Self(), "the role names no image, and every task runs in a container here: give it a dockerImage, which names a prerequisite of type dockerimage")
 		}
@@ -237,6 +240,9 @@ func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role)
 	at := m.Node("dockerImage")
 	switch p.env.Images {
 	case ImagesIgnored:
+		if r.comb.diskMB > 0 {
+			p.r.Warn(r.comb.disk, "disk is ignored: tasks run as plain processes of the machine here, and nothing bounds what they write")
+		}
 		p.r.Warn(at, "the image %s is ignored: tasks run as plain processes of the machine here", document.Quote(image.uri))
 	case ImagesRefused:
 		p.r.Problem(at, "the image %s cannot be used: tasks run as plain processes of the machine here; leave it out, "+

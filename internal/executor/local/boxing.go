@@ -2,7 +2,6 @@ package local
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -389,7 +388,7 @@ func (b *boxes) sweep(known map[string]bool) []string {
 
 // remove removes containers of attempts that are not known; ended leaves alone what runs.
 func (b *boxes) remove(known map[string]bool, ended bool) (names []string, err error) {
-	ctx := context.Background() // each call has its own limit
+	ctx := b.e.ctx // an engine that hangs does not hold up the server's end
 	found, err := b.engine.List(ctx, labelTop+"cluster", b.e.o.Cluster)
 	if err != nil {
 		return nil, err

@@ -131,10 +131,11 @@ func (w *world) cli(args ...string) (stdout, stderr string, code int) {
 	return stdout, stderr, code
 }
 
-// noContainers fails while the engine knows a container: one is removed right behind its end.
+// noContainers fails while the engine knows a container: one is removed right behind its end, or by a look each 20 s where the
+// engine was away then.
 func (w *world) noContainers() {
 	w.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		left := w.engine.Containers()
 		if len(left) == 0 {
 			return

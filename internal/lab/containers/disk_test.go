@@ -15,7 +15,7 @@ import (
 func TestDiskOfContainers(t *testing.T) {
 	w := newWorld(t, plain)
 	w.server.Kill()
-	w.server.Args = append(w.server.Args, "--container-disk", "200Mi")
+	w.server.Args = append(w.server.Args, "--container-disk", "100Mi")
 	w.start()
 	w.engine.Import("local.test/volume:1", nil, "VOLUME /data")
 	other := w.submit(with("other", image, "head -c 30000000 /dev/zero > /mine; while [ ! -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.1; done; echo went on"))
@@ -23,33 +23,37 @@ func TestDiskOfContainers(t *testing.T) {
 		return with(name, image, command) + fmt.Sprintf("extras: {comb: {taskRoles: {worker: {disk: %s}}}}\n", disk)
 	}
 	fill := func(path string) string {
-		return "cd " + path + " && n=0; while [ $n -lt 400 ]; do head -c 1000000 /dev/zero > f$n; n=$((n+1)); sleep 0.02; done; echo filled; sleep 60"
+		return "cd " + path + " && n=0; while [ $n -lt 100 ]; do head -c 4000000 /dev/zero > f$n; n=$((n+1)); sleep 0.2; done; echo filled; sleep 60"
 	}
+	// All at once: what takes time is that each is measured now and then.
+	full := map[string]string{}
 	for name, source := range map[string]string{
 		"layer":   asks("layer", image, "50Mi", fill("/tmp")),
 		"work":    asks("work", image, "50Mi", fill("/comb/work")),
 		"volume":  asks("volume", "local.test/volume:1", "50Mi", fill("/data")),
 		"default": with("default", image, "mkdir -p /tmp; "+fill("/tmp")),
 	} {
-		ref := w.submit(source)
+		full[name] = w.submit(source)
+	}
+	// Holes, checkpoints and shared memory are none of it.
+	fine := w.submit(asks("fine", image, "50Mi", "mkdir -p /tmp; truncate -s 10G /tmp/holes; head -c 80000000 /dev/zero > $COMB_CHECKPOINT_DIR/big; rm -f $COMB_CHECKPOINT_DIR/big; head -c 40000000 /dev/zero > /tmp/x; sleep 3; echo fine"))
+	greedy := w.submit(asks("greedy", image, "1Gi", "true"))
+	for name, ref := range full {
 		j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
 		want := "more than the 50 MiB that it may: write to a storage or the checkpoint folder, or ask for more"
 		if name == "default" {
-			want = "more than the 200 MiB that it may"
+			want = "more than the 100 MiB that it may"
 		}
 		out, _, _ := w.cli("job", "get", ref)
 		if j.Phase != sched.Failed || j.Exit == nil || j.Exit.Signal != 9 || !strings.Contains(j.Exit.Message, want) || !strings.Contains(out, "it wrote ") {
 			t.Errorf("%s: %s, %+v\n%s", name, j.Phase, j.Exit, out)
 		}
 	}
-	// Holes, checkpoints and shared memory are none of it.
-	ref := w.submit(asks("fine", image, "50Mi", "mkdir -p /tmp; truncate -s 10G /tmp/holes; head -c 80000000 /dev/zero > $COMB_CHECKPOINT_DIR/big; rm -f $COMB_CHECKPOINT_DIR/big; head -c 40000000 /dev/zero > /tmp/x; sleep 3; echo fine"))
-	if j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
+	if j := w.until(fine, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Succeeded {
 		t.Errorf("within its limit: %s, %+v", j.Phase, j.Exit)
 	}
-	ref = w.submit(asks("greedy", image, "1Gi", "true"))
-	if j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Failed || j.Exit == nil ||
-		!strings.Contains(j.Exit.Message, "asks for 1024 MiB of disk, more than the 200 MiB that a container may have here") {
+	if j := w.until(greedy, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() }); j.Phase != sched.Failed || j.Exit == nil ||
+		!strings.Contains(j.Exit.Message, "asks for 1024 MiB of disk, more than the 100 MiB that a container may have here") {
 		t.Errorf("more than the server allows: %s, %+v", j.Phase, j.Exit)
 	}
 	if _, errs, code := w.cli("job", "exec", other, "--", "sh", "-c", "touch $COMB_CHECKPOINT_DIR/go"); code != 0 {

@@ -29,7 +29,7 @@ func full(t *testing.T, address [4]byte, port int) int {
 	}
 	port = at.(*unix.SockaddrInet4).Port
 	for {
-		c, err := net.DialTimeout("tcp", net.JoinHostPort(net.IP(address[:]).String(), strconv.Itoa(port)), 300*time.Millisecond)
+		c, err := net.DialTimeout("tcp", net.JoinHostPort(net.IP(address[:]).String(), strconv.Itoa(port)), time.Second)
 		if err != nil {
 			return port
 		}
@@ -39,14 +39,15 @@ func full(t *testing.T, address [4]byte, port int) int {
 
 // TestDropped: a port that drops packets at every address takes the time of one; one that answers somewhere is reached at once.
 func TestDropped(t *testing.T) {
-	const within = 2 * time.Second
+	t.Parallel()
+	const within, most = 8 * time.Second, 15 * time.Second // one behind the other would take twice as long
 	port := full(t, [4]byte{127, 0, 0, 1}, 0)
 	full(t, [4]byte{127, 0, 0, 2}, port)
 	began := time.Now()
 	if _, err := (Host{Address: "127.0.0.2"}).dialOwn(uint16(port), within); err == nil {
 		t.Error("it was reached")
 	}
-	if d := time.Since(began); d < within/2 || d > within*3/2 {
+	if d := time.Since(began); d < within/2 || d > most {
 		t.Errorf("a port that drops packets at two addresses took %v, and one may take %v", d, within)
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.3", strconv.Itoa(port)))
@@ -60,7 +61,7 @@ func TestDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	if d := time.Since(began); d > within/2 {
-		t.Errorf("a port that answers took %v", d)
+	if d := time.Since(began); d >= within {
+		t.Errorf("a port that answers took %v, as one that drops packets", d)
 	}
 }
