@@ -52,7 +52,7 @@ func (w *world) audited() (lines []string) {
 	return lines
 }
 
-// A build tells what is printed while it goes on, and its image at the end. Who built what of which upload is recorded before it
+// A build tells what is printed while it goes on, and its image at the end. Which user built what of which upload is recorded before it
 // begins and when it is over.
 func TestBuildImage(t *testing.T) {
 	w, f, order := building(t)
