@@ -15,7 +15,7 @@ import (
 
 // config puts together what was read. It is called when there are no problems.
 func (b *builder) config() *sched.Config {
-	c := &sched.Config{Cluster: cell.Spec{SKUs: b.usedSKUs(), Cells: b.cells}, HalfLife: b.halfLife, Throughputs: b.speeds, Storages: b.storages}
+	c := &sched.Config{Cluster: cell.Spec{SKUs: b.usedSKUs(), Cells: b.cells}, HalfLife: b.halfLife, Throughputs: b.speeds, Storages: b.storages, ExitRules: b.exits}
 	for _, ch := range b.chains {
 		c.Cluster.Chains = append(c.Cluster.Chains, ch.spec())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/storage"
 )
@@ -103,6 +104,7 @@ type builder struct {
 	halfLife sched.Duration
 	speeds   []sched.Throughput
 	storages []storage.Storage
+	exits    []exit.Rule
 	access   []access.Grant
 	divides  bool // some type is a device with parts
 	full     bool // there are more than MaxVCs
@@ -161,6 +163,7 @@ func (b *builder) read(root *document.Node) {
 	b.storages = readStorages(b.Reader, m.Node("storages"), func(name string) bool {
 		return b.full || slices.ContainsFunc(b.vcs, func(v vc) bool { return string(v.spec.Name) == name })
 	})
+	b.exits = readExitRules(b.Reader, m.Node("exitRules"))
 	for _, key := range ignored() {
 		if n := m.Node(key); n != nil {
 			b.Warn(n, "this key of HiveD has no effect here")

@@ -62,12 +62,13 @@ func (e Entry) Foreign() bool { return e.match == nil }
 
 // Seen is what is known of an end. The words are those of the core's causes.
 type Seen struct {
-	Code   int32  // exit code; 128+signal when a signal ended it
-	Signal int32  // the signal, 0 if none
-	Cause  string // the platform's reason for a task's end, "" is the task's own doing
-	End    string // why its attempt, or its job, ended
-	Own    bool   // the task had ended by itself before any stop reached it
-	Words  string // the last line of its log
+	Code   int32   // exit code; 128+signal when a signal ended it
+	Signal int32   // the signal, 0 if none
+	Cause  string  // the platform's reason for a task's end, "" is the task's own doing
+	End    string  // why its attempt, or its job, ended
+	Own    bool    // the task had ended by itself before any stop reached it
+	Words  string  // the last line of its log
+	Rule   *Ruling // of the cluster file, that fits it; nil is none
 }
 
 // Verdict is what an end means.
@@ -79,19 +80,23 @@ type Verdict struct {
 	Retry  Retry
 	Means  string
 	Next   string
+	Budget int32 // tries that do not count; 0 is no limit
 }
 
 // Judge says what an end means: the first line of the table that fits.
-func Judge(s *Seen) Verdict {
+func Judge(s Seen) Verdict {
 	for _, e := range table {
-		if e.match != nil && e.match(s) {
-			return e.verdict(s)
+		if e.match != nil && e.match(&s) {
+			return e.verdict(&s)
 		}
 	}
-	return last.verdict(s)
+	return last.verdict(&s)
 }
 
 func (e Entry) verdict(s *Seen) Verdict {
+	if e.Phrase == "ExitRule" {
+		return s.Rule.ruled(s)
+	}
 	v := Verdict{Code: e.Code, Phrase: e.Phrase, Class: e.Class, Actor: e.Actor, Retry: e.Retry, Means: e.Means, Next: e.Next}
 	if v.Code == 0 {
 		v.Code = s.Code

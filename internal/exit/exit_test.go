@@ -47,10 +47,57 @@ func TestJudge(t *testing.T) {
 		"words of a success":   {Seen{Words: "ImportError: caught"}, "", Never, None, 0, "Succeeded"},
 		"words of a lost node": {Seen{Code: 1, Cause: "node lost", Words: "SyntaxError: x"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
 	} {
-		v := Judge(&c.seen)
+		v := Judge(c.seen)
 		if v.Class != c.class || v.Retry != c.retry || v.Actor != c.actor || v.Code != c.code || v.Phrase != c.phrase {
 			t.Errorf("%s: %+v", name, v)
 		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	rules := []Rule{
+		{From: 75, To: 79, Log: "NCCL .* timeout", Ruling: Ruling{Class: Transient, Means: "the network hung", Budget: 3}},
+		{Signal: 10, Ruling: Ruling{Class: Platform, Means: "the watchdog", Next: "look at the machine"}},
+		{From: 139, To: 139, Ruling: Ruling{Class: Conflict, Means: "crowded"}},
+	}
+	for name, c := range map[string]struct {
+		seen  Seen
+		class Class
+		retry Retry
+		means string
+	}{
+		"all fits":              {Seen{Code: 77, Words: "NCCL watchdog timeout"}, Transient, Always, "the network hung"},
+		"other words":           {Seen{Code: 77, Words: "no"}, User, Counted, "its program failed by itself"},
+		"another code":          {Seen{Code: 80, Words: "NCCL watchdog timeout"}, User, Counted, "its program failed by itself"},
+		"a signal":              {Seen{Code: 138, Signal: 10}, Platform, Always, "the watchdog"},
+		"a signal by a shell":   {Seen{Code: 138}, Platform, Always, "the watchdog"},
+		"before the table":      {Seen{Code: 139, Signal: 11}, Conflict, Delayed, "crowded"},
+		"not of a lost machine": {Seen{Code: 139, Cause: "node lost"}, Platform, Always, "its machine, or what watched it there, was lost"},
+		"not of a stop":         {Seen{Code: 139, Signal: 11, End: "stopped"}, User, Never, "a user asked to stop it"},
+		"not of a success":      {Seen{}, "", Never, "it did its work"},
+	} {
+		c.seen.Rule = Match(rules, c.seen)
+		v := Judge(c.seen)
+		if v.Class != c.class || v.Retry != c.retry || v.Means != c.means || v.Next == "" || (v.Budget == 3) != (c.class == Transient) {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	if Changes(rules, rules) != nil || len(Changes(nil, rules)) != 1 || len(Changes(rules[:1], rules[1:2])) != 1 {
+		t.Error("what changed is not told")
+	}
+}
+
+// TestDelay: retries after a conflict are 60 to 900 seconds later, and not all at once.
+func TestDelay(t *testing.T) {
+	seen := map[int64]bool{}
+	for job := range int64(100) {
+		d := Delay(job, 1)
+		if seen[d] = true; d < 60 || d > 900 {
+			t.Errorf("job %d: %d s", job, d)
+		}
+	}
+	if len(seen) < 60 {
+		t.Errorf("only %d delays", len(seen))
 	}
 }
 

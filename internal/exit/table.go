@@ -47,6 +47,9 @@ var table = []Entry{
 	{Phrase: "Succeeded", Actor: None, Retry: Never, When: "exit code 0",
 		Means: "it did its work", Next: "nothing", match: code(0)},
 
+	{Phrase: "ExitRule", Class: User, Actor: Owner, Retry: Counted, When: "a rule of the cluster file fits",
+		Means: "what the rule says", Next: "what the rule says", match: func(s *Seen) bool { return s.Rule != nil }},
+
 	// What a program said last.
 	{Code: 220, Phrase: "UserCommandExitWithError", Class: User, Actor: Owner, Retry: Never, When: "exit code 127, says `command not found`",
 		Means: "one of its commands does not exist there", Next: "look at its commands, its image and PATH", match: both(code(127), says("command not found"))},

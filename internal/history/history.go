@@ -19,6 +19,7 @@ type Fold struct {
 	job   *sched.Job
 	retry int32
 	live  map[sched.AttemptID]*rest.PastAttempt
+	exits map[sched.AttemptID][]sched.Exit // of live ones, as their tasks
 	all   []*rest.PastAttempt
 	left  int             // attempts that are not kept any more
 	roles []int32         // of each task
@@ -28,7 +29,7 @@ type Fold struct {
 
 // New begins with the first event.
 func New() *Fold {
-	return &Fold{live: map[sched.AttemptID]*rest.PastAttempt{}, first: map[int32]int32{}}
+	return &Fold{live: map[sched.AttemptID]*rest.PastAttempt{}, first: map[int32]int32{}, exits: map[sched.AttemptID][]sched.Exit{}}
 }
 
 // Add takes the next event.
@@ -116,6 +117,7 @@ func (f *Fold) gpus(gang int32) int64 {
 func (f *Fold) exited(id sched.AttemptID, task int32, x sched.Exit) {
 	if a := f.live[id]; a != nil {
 		a.Tasks = append(a.Tasks, rest.PastTask{Task: f.name(task), Exit: rest.ExitOf(&x)})
+		f.exits[id] = append(f.exits[id], x)
 	}
 }
 
@@ -133,10 +135,11 @@ func (f *Fold) ended(at sched.Time, e *sched.AttemptEnded) {
 	if a == nil {
 		return
 	}
+	defer delete(f.exits, e.Attempt)
 	delete(f.live, e.Attempt)
 	a.Ended, a.Cause, a.Message = at, e.Cause, e.Message
 	for i := range a.Tasks {
-		x := sched.Exit(*a.Tasks[i].Exit)
+		x := f.exits[e.Attempt][i]
 		if x.Code != 0 || x.Cause != "" {
 			a.Tasks[i].ExitClass = rest.ClassOf(&x, e.Cause)
 		}

@@ -38,8 +38,7 @@ func taskClass(t *rest.TaskStatus) *rest.ExitClass {
 }
 
 func success() *rest.ExitClass {
-	c := rest.ExitClass(exit.Judge(&exit.Seen{}))
-	return &c
+	return rest.ClassOf(&sched.Exit{}, sched.EndSucceeded)
 }
 
 // codeOf is the code of a class; nil of none.

@@ -34,14 +34,16 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 
 // ClassOf says what an end means that was no success; cause is of the job or of the attempt.
 func ClassOf(e *sched.Exit, cause sched.EndCause) *ExitClass {
-	seen := exit.Seen{End: cause.String()}
+	seen := exit.Seen{}
 	if e != nil {
-		seen.Code, seen.Signal, seen.Cause, seen.Own, seen.Words = e.Code, e.Signal, string(e.Cause), e.Own, e.Message
-	} else if seen.End == "" {
+		seen = e.Seen()
+	}
+	seen.End = cause.String()
+	if e == nil && seen.End == "" {
 		seen.End = "failed"
 	}
-	c := ExitClass(exit.Judge(&seen))
-	return &c
+	v := exit.Judge(seen)
+	return &ExitClass{Code: v.Code, Phrase: v.Phrase, Class: v.Class, Actor: v.Actor, Retry: v.Retry, Means: v.Means, Next: v.Next}
 }
 
 func taskOf(t *sched.TaskStatus) TaskStatus {
@@ -55,7 +57,12 @@ func taskOf(t *sched.TaskStatus) TaskStatus {
 func attemptOf(a *sched.AttemptStatus) AttemptStatus { return AttemptStatus(*a) }
 
 // ExitOf is how a task ended; nil stays nil.
-func ExitOf(e *sched.Exit) *Exit { return (*Exit)(e) }
+func ExitOf(e *sched.Exit) *Exit {
+	if e == nil {
+		return nil
+	}
+	return &Exit{Code: e.Code, Signal: e.Signal, Cause: e.Cause, Message: e.Message, Own: e.Own, At: e.At}
+}
 
 func progressOf(p *sched.TaskProgress) *TaskProgress {
 	if p == nil {

@@ -1,6 +1,9 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
+)
 
 // Meta says who gave a command and under which idempotency key. The engine gives the
 // same subject and key the same answer again instead of a second effect.
@@ -45,10 +48,7 @@ type Cordon struct {
 // MetaOf says who gave a command.
 func MetaOf(c Command) Meta { return c.command() }
 
-func (c Submit) command() Meta      { return c.Meta }
-func (c Stop) command() Meta        { return c.Meta }
-func (c Reconfigure) command() Meta { return c.Meta }
-func (c Cordon) command() Meta      { return c.Meta }
+func (m Meta) command() Meta { return m }
 
 // RefusalKind classes a refusal, so that an edge can map it once.
 type RefusalKind string
@@ -182,6 +182,8 @@ type Exit struct {
 	// At is when the task itself ended, by the clock of its machine: facts of several tasks may
 	// come together, or late. 0 is not known.
 	At Time `json:"at,omitempty"`
+	// Rule of the cluster file that fits it; it is found when the fact is accepted.
+	Rule *exit.Ruling `json:"rule,omitempty"`
 }
 
 // ExitCause is a platform's reason for a task's end.

@@ -102,7 +102,7 @@ func (s *State) taskRetry(j *job, t *taskRun) bool {
 	if t.state != TaskFailed {
 		return false
 	}
-	r := t.exit.means().Retry
+	r := exit.Judge(t.exit.Seen()).Retry
 	return r == exit.Always || r == exit.Delayed || r == exit.Counted && (role.TaskRetries < 0 || j.gangs[t.gang].retries < role.TaskRetries)
 }
 
@@ -155,22 +155,20 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 	if c.Phase != Failed || s.permanent(j, c.Exit) {
 		return e, false
 	}
-	switch c.Exit.means().Retry {
-	case exit.Never:
-		return e, false
-	case exit.Always:
-		return e, true
-	case exit.Delayed:
-		e.After = s.now.Add(conflictDelay(j.id, j.retry))
+	v := exit.Judge(c.Exit.Seen())
+	if v.Retry == exit.Delayed {
+		e.After = s.now.Add(Duration(exit.Delay(int64(j.id), j.retry)) * Second)
+	}
+	if (v.Retry == exit.Always || v.Retry == exit.Delayed) && (v.Budget == 0 || j.retry-j.counted < v.Budget) {
 		return e, true
 	}
 	e.Counted = true
-	return e, j.spec.Retries == -1 || j.counted < j.spec.Retries
+	return e, v.Retry != exit.Never && (j.spec.Retries == -1 || j.counted < j.spec.Retries)
 }
 
-// means says what the end of a task means whose job failed by it.
-func (x *Exit) means() exit.Verdict {
-	return exit.Judge(&exit.Seen{Code: x.Code, Signal: x.Signal, Cause: string(x.Cause), Own: true, Words: x.Message})
+// Seen is the exit as it is judged.
+func (x *Exit) Seen() exit.Seen {
+	return exit.Seen{Code: x.Code, Signal: x.Signal, Cause: string(x.Cause), Own: x.Own, Words: x.Message, Rule: x.Rule}
 }
 
 // permanent reports whether the policy of a job's VC knows that no retry mends a failure.
@@ -192,14 +190,6 @@ func backOff(times int32) Duration {
 
 const maxBackOff = 5 * Minute
 
-// conflictDelay spreads retries after a gang conflict over 60 to 900 s, by the
-// job's id and retry instead of a random number.
-func conflictDelay(id JobID, retry int32) Duration {
-	x := uint64(id)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
-	x ^= x >> 31
-	return Duration(60+x%841) * Second
-}
-
 // retryGangs lets gangs whose attempt ended without an outcome wait again.
 func (s *State) retryGangs(slot int32) {
 	j := &s.jobs[slot]
@@ -218,7 +208,7 @@ func (s *State) retryGangs(slot int32) {
 		case gg.last.Cause == EndPlatform:
 			e.After = s.now.Add(backOff(gg.faultsInARow()))
 		case gg.last.Cause == EndFailed && s.taskRetry(j, &j.tasks[j.spec.Gangs[g].Tasks[0]]):
-			e.Counted = j.tasks[j.spec.Gangs[g].Tasks[0]].exit.means().Retry == exit.Counted
+			e.Counted = exit.Judge(j.tasks[j.spec.Gangs[g].Tasks[0]].exit.Seen()).Retry == exit.Counted
 			e.After = s.now.Add(backOff(max(gg.retries, gg.faultsInARow())))
 		case s.endedWithMinimum(j, int32(g)):
 		case ownEnd(gg.last.Cause):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/storage"
 )
 
@@ -176,7 +177,7 @@ func (s *State) effects(ch *change) *ConfigPlan {
 		old = s.cl.Forest()
 	}
 	p.Chains, p.Nodes = d.chains(old, ch.next.Forest()), d.nodes(old, ch.next.Forest())
-	p.Rules, p.Throughputs, p.Storages = d.rules(), d.throughputs(), append(storage.Changes(before.Storages, ch.ev.Config.Storages), access.Changes(before.Access, ch.ev.Config.Access)...)
+	p.Rules, p.Throughputs, p.Storages = d.rules(), d.throughputs(), append(storage.Changes(before.Storages, ch.ev.Config.Storages), append(access.Changes(before.Access, ch.ev.Config.Access), exit.Changes(before.ExitRules, ch.ev.Config.ExitRules)...)...)
 	after := s.following(ch)
 	p.Running = s.runningEffects(ch, after)
 	p.Waiting = s.waitingEffects(after)

@@ -75,6 +75,9 @@ func (d *digest) exit(x *Exit) {
 	d.Text(x.Message)
 	d.Flag(x.Own)
 	d.Num(int64(x.At))
+	if x.Rule != nil {
+		d.Text(fmt.Sprint(*x.Rule))
+	}
 }
 
 // event mixes in one decision. A kind that has no rule here is mixed in as it is

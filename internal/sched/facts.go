@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 )
 
 // Accept turns a fact into the events to apply; none when it is stale or known. They
@@ -14,6 +15,10 @@ import (
 func (s *State) Accept(f Fact) []Event {
 	if !s.isNews(f) {
 		return nil
+	}
+	if x, ok := f.(TaskExited); ok {
+		x.Exit.Rule = exit.Match(s.cfg.ExitRules, x.Exit.Seen())
+		f = x
 	}
 	s.mem.fact[0] = f.(Event)
 	return s.mem.fact[:]
@@ -182,7 +187,7 @@ func (t *taskRun) finished(a *attempt, x Exit) bool {
 func (s *State) applyRefused(e TaskRefused) {
 	a := s.live(e.Attempt)
 	if e.Job {
-		s.applyExited(e.Attempt, e.Task, Exit{Code: exitNotStartable, Message: e.Reason})
+		s.applyExited(e.Attempt, e.Task, Exit{Code: 126, Message: e.Reason})
 		return
 	}
 	t := s.task(a, e.Task)
@@ -194,9 +199,6 @@ func (s *State) applyRefused(e TaskRefused) {
 	s.refreshState(a)
 	s.touch(a.job)
 }
-
-// exitNotStartable is the shell's code for a command that cannot be executed.
-const exitNotStartable = 126
 
 func (s *State) applyUnknown(id AttemptID, ordinal int32) {
 	a := s.live(id)

@@ -11,6 +11,7 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/storage"
 )
 
@@ -222,6 +223,8 @@ type Config struct {
 	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries them.
 	Storages []storage.Storage `json:"storages,omitempty"`
 	Access   []access.Grant    `json:"access,omitempty"`
+	// ExitRules say what ends mean, before the table that is built in.
+	ExitRules []exit.Rule `json:"exit_rules,omitempty"`
 }
 
 // VCConfig names the policy of one VC. Params are sorted by key.

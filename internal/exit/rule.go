@@ -1,0 +1,82 @@
+package exit
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Rule is a line of the cluster file: what an end means whose task failed by itself. All that it names must fit.
+type Rule struct {
+	From   int32  `json:"from,omitempty"`   // exit codes From to To; 0 is any failure
+	To     int32  `json:"to,omitempty"`     //
+	Signal int32  `json:"signal,omitempty"` // 0 is any, or none
+	Log    string `json:"log,omitempty"`    // a regular expression over the last line of its log; "" is any
+	Ruling
+}
+
+// Ruling is what a rule says about an end.
+type Ruling struct {
+	Class  Class  `json:"class"`
+	Means  string `json:"means"`
+	Next   string `json:"next,omitempty"`
+	Budget int32  `json:"budget,omitempty"` // tries that do not count, of a class that is tried again; 0 is no limit
+}
+
+// Match returns what the first rule says that fits an end; nil where none does, or where the end is no failure of the
+// task's own. Expressions were checked when the file was read.
+func Match(rules []Rule, s Seen) *Ruling {
+	if s.Cause != "" || s.Code == 0 {
+		return nil
+	}
+	for _, r := range rules {
+		if r.From != 0 && (s.Code < r.From || s.Code > r.To) || r.Signal != 0 && s.Signal != r.Signal && s.Code != 128+r.Signal {
+			continue
+		}
+		if r.Log != "" {
+			if e, err := regexp.Compile(r.Log); err != nil || !e.MatchString(s.Words) {
+				continue
+			}
+		}
+		return &r.Ruling
+	}
+	return nil
+}
+
+// ruled is the verdict of a rule.
+func (r *Ruling) ruled(s *Seen) Verdict {
+	v := Verdict{Code: s.Code, Phrase: "ExitRule", Class: r.Class, Actor: Owner, Retry: Never, Means: r.Means, Next: r.Next, Budget: r.Budget}
+	switch r.Class {
+	case User:
+		v.Retry = Counted
+	case Transient:
+		v.Actor, v.Retry = None, Always
+	case Conflict:
+		v.Actor, v.Retry = None, Delayed
+	case Platform:
+		v.Actor, v.Retry = Administrator, Always
+	}
+	if v.Next == "" {
+		v.Next = map[Actor]string{None: wait, Owner: readLog, Administrator: tellThem}[v.Actor]
+	}
+	return v
+}
+
+// Changes says in words that rules are others.
+func Changes(before, after []Rule) []string {
+	same := len(before) == len(after)
+	for i := 0; same && i < len(before); i++ {
+		same = before[i] == after[i]
+	}
+	if same {
+		return nil
+	}
+	return []string{fmt.Sprintf("exit rules: %d, before %d; they hold for ends from then on", len(after), len(before))}
+}
+
+// Delay spreads retries after a conflict over 60 to 900 seconds, by the job's number and its retry instead of a random
+// number.
+func Delay(job int64, retry int32) int64 {
+	x := uint64(job)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
+	x ^= x >> 31
+	return int64(60 + x%841)
+}
