@@ -24,6 +24,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
@@ -50,6 +51,7 @@ type serveFlags struct {
 	insecure     bool
 	tlsCert      string
 	tlsKey       string
+	oidc         string
 	hosts        []string
 	cluster      string
 	virtualGPUs  int
@@ -85,6 +87,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false, "allow an address that other machines reach: tokens cross the network in clear")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "serve with TLS: file with the server's certificate, then those that lead to its authority, PEM; read again when it changes")
 	f.StringVar(&s.tlsKey, "tls-key", "", "file with the private key of --tls-cert, PEM; read again when it changes")
+	f.StringVar(&s.oidc, "oidc", "", "let an OpenID Connect provider say who signs in: file of settings, as in docs/people.md")
 	f.StringSliceVar(&s.hosts, "host", nil, "another name under which clients reach this server (may repeat)")
 	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, in place of the configuration that the data directory has")
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
@@ -138,6 +141,7 @@ type daemon struct {
 	log   *slog.Logger
 
 	cert     *certificate.Pair // nil: without TLS
+	provider *oidc.Provider    // nil: passwords alone
 	store    *store.Store
 	uploads  *depot.Depot
 	live     *engine.Live
@@ -164,6 +168,9 @@ func (d *daemon) run(ctx context.Context) error {
 		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
 	}
 	defer d.runtime.close()
+	if d.provider, err = oidc.Open(d.flags.oidc); err != nil {
+		return err
+	}
 	if d.cert, err = certificate.Open(d.flags.tlsCert, d.flags.tlsKey, time.Now, d.log); err != nil {
 		return err
 	}
@@ -407,7 +414,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		return err
 	}
 	handler := server.New(server.Options{
-		Certified: d.cert.For, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
+		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,

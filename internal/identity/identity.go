@@ -40,11 +40,30 @@ type User struct {
 	Email   string    `json:"email,omitempty"`
 	Admin   bool      `json:"admin,omitempty"`    // an administrator of the whole cluster
 	Blocked bool      `json:"blocked,omitempty"`  // may not sign in, and none of its tokens is valid
-	Groups  []string  `json:"groups,omitempty"`   // sorted; without Everyone
+	Groups  []string  `json:"groups,omitempty"`   // those that administrators put it into: sorted; without Everyone
 	Hash    string    `json:"password,omitempty"` // of the password; "" is a user without one
 	Created time.Time `json:"created"`
 	// Extension is what another program keeps with the user: an object of JSON.
 	Extension json.RawMessage `json:"extension,omitempty"`
+	// Provider is set for a user that an identity provider has told of.
+	Provider *Provided `json:"provider,omitempty"`
+}
+
+// Provided is what an identity provider told of a user at its last sign-in.
+type Provided struct {
+	Issuer  string   `json:"issuer"`
+	Subject string   `json:"subject"`          // with the issuer it is one person, whatever its name becomes
+	Groups  []string `json:"groups,omitempty"` // that it is in by the provider: sorted; without Everyone
+}
+
+// AllGroups are those that administrators put the user into and those of its identity provider: sorted; without Everyone.
+func (u *User) AllGroups() []string {
+	if u.Provider == nil || len(u.Provider.Groups) == 0 {
+		return u.Groups
+	}
+	all := slices.Concat(u.Groups, u.Provider.Groups)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Group is a set of users; which ones stands with the users.
@@ -61,6 +80,11 @@ type Group struct {
 func (u *User) Clone() *User {
 	c := *u
 	c.Groups, c.Extension = slices.Clone(u.Groups), slices.Clone(u.Extension)
+	if u.Provider != nil {
+		p := *u.Provider
+		p.Groups = slices.Clone(p.Groups)
+		c.Provider = &p
+	}
 	return &c
 }
 
@@ -74,8 +98,8 @@ func (u *User) Check() (wrong []string) {
 	if at := strings.IndexByte(u.Email, '@'); u.Email != "" && (at <= 0 || at == len(u.Email)-1 || strings.ContainsAny(u.Email, " \t")) {
 		wrong = append(wrong, fmt.Sprintf("%q is no e-mail address: want NAME@HOST", clip(u.Email)))
 	}
-	if len(u.Groups) > MaxGroups {
-		wrong = append(wrong, fmt.Sprintf("%d groups are too many for one user: at most %d are allowed", len(u.Groups), MaxGroups))
+	if n := len(u.AllGroups()); n > MaxGroups {
+		wrong = append(wrong, fmt.Sprintf("%d groups are too many for one user: at most %d are allowed", n, MaxGroups))
 	}
 	return append(wrong, extension(u.Extension)...)
 }

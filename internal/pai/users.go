@@ -48,9 +48,9 @@ func (h *Handler) userOf(r *http.Request, u *identity.User) (*user, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.Groups, Known: true}
+	p := &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
 	out := &user{Username: u.Name, Admin: u.Admin, VirtualCluster: membershipsOf(table, vcs, p), StorageConfig: []string{},
-		Grouplist: list(u.Groups), Email: u.Email, Extension: object(u.Extension)}
+		Grouplist: list(u.AllGroups()), Email: u.Email, Extension: object(u.Extension)}
 	for i := range all {
 		if len(all[i].VCs) == 0 || slices.ContainsFunc(all[i].VCs, func(v cell.VCName) bool { return slices.Contains(out.VirtualCluster, string(v)) }) {
 			out.StorageConfig = append(out.StorageConfig, all[i].Name)

@@ -37,10 +37,13 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 			c.Groups = slices.Insert(c.Groups, at, group)
 		case i >= len(add) && in:
 			c.Groups = slices.Delete(c.Groups, at, at+1)
+		case i >= len(add) && slices.Contains(c.AllGroups(), group):
+			wrong = append(wrong, fmt.Sprintf("%s is in %s by the identity provider, which alone can take it out: it follows at the next sign-in", name, group))
+			continue
 		default:
 			continue // it is so already
 		}
-		for _, text := range (&identity.User{Name: c.Name, Groups: c.Groups}).Check() {
+		for _, text := range (&identity.User{Name: c.Name, Groups: c.Groups, Provider: c.Provider}).Check() {
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", name, text))
 		}
 		changes = append(changes, change{user: c, verb: "change user", detail: "groups " + strings.Join(c.Groups, ",")})

@@ -62,6 +62,7 @@ var (
 	ErrNotFound = errors.New("it is not there")
 	ErrExists   = errors.New("it is there already")
 	ErrInvalid  = errors.New("it is not valid")
+	ErrBlocked  = errors.New("it is blocked")
 )
 
 // Problem is an error with its kind and, where there are several, all sentences.
@@ -159,7 +160,7 @@ func (d *Directory) Group(name string) (identity.Group, error) {
 // Members returns the users of a group, in order of name.
 func (d *Directory) Members(group string) (out []identity.User) {
 	for _, u := range d.Users() {
-		if group == identity.Everyone || slices.Contains(u.Groups, group) {
+		if group == identity.Everyone || slices.Contains(u.AllGroups(), group) {
 			out = append(out, u)
 		}
 	}
@@ -193,6 +194,11 @@ type NewUser struct {
 func (d *Directory) CreateUsers(ctx context.Context, by string, list []NewUser) error {
 	d.write.Lock()
 	defer d.write.Unlock()
+	return d.createUsers(ctx, by, list)
+}
+
+// createUsers is CreateUsers under the write lock.
+func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) error {
 	var wrong []string
 	var kind error
 	var changes []change
@@ -224,7 +230,11 @@ func (d *Directory) CreateUsers(ctx context.Context, by string, list []NewUser) 
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", clip(u.Name), text))
 		}
 		u.Created = d.time().UTC()
-		changes = append(changes, change{user: u, verb: "create user"})
+		c := change{user: u, verb: "create user"}
+		if u.Provider != nil {
+			c.detail = "groups " + strings.Join(u.AllGroups(), ",") + " of the identity provider"
+		}
+		changes = append(changes, c)
 	}
 	if len(wrong) > 0 {
 		if kind == nil {
@@ -399,7 +409,11 @@ func (d *Directory) DeleteGroup(ctx context.Context, by, name string) error {
 	changes := []change{{group: &g, gone: true, verb: "delete group"}}
 	for _, u := range d.Members(name) {
 		c := u.Clone()
-		c.Groups = slices.DeleteFunc(c.Groups, func(o string) bool { return o == name })
+		gone := func(o string) bool { return o == name }
+		c.Groups = slices.DeleteFunc(c.Groups, gone)
+		if c.Provider != nil {
+			c.Provider.Groups = slices.DeleteFunc(c.Provider.Groups, gone)
+		}
 		changes = append(changes, change{user: c, verb: "change user", detail: "groups " + strings.Join(c.Groups, ",")})
 	}
 	return d.commit(ctx, by, changes)

@@ -215,7 +215,7 @@ func (d *Directory) Principal(ctx context.Context, text string) (*identity.Princ
 	if err != nil || u.Blocked {
 		return nil, false
 	}
-	return &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.Groups, Token: t.ID, Scope: t.Scope, Known: true}, true
+	return &identity.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, Known: true}, true
 }
 
 // CreateToken makes a token of a user for a program. life 0 is LongestToken.

@@ -23,12 +23,16 @@ as a context, for this user of this machine alone, and is the current one from t
 other commands ask that server, as that user. It lasts 12 hours.
 
 A server without an administrator account prints a code when it starts. With --setup that
-code makes the first one, of the name and the password that are asked for.`,
-		Example: "  comb login --server https://comb.example.com --user alice\n  comb login --user alice --password-stdin < password-file\n  comb login --setup --user alice",
+code makes the first one, of the name and the password that are asked for.
+
+With --web the server's identity provider says which user it is: open the address that is
+printed in a browser. Where the browser is on another machine, type the code that it shows.`,
+		Example: "  comb login --server https://comb.example.com --user alice\n  comb login --user alice --password-stdin < password-file\n  comb login --server https://comb.example.com --web\n  comb login --setup --user alice",
 		RunE:    func(c *cobra.Command, _ []string) error { return k.signIn(c, in) }}
 	c.Flags().StringVar(&in.user, "user", "", "the user's name (default: asked for)")
 	c.Flags().BoolVar(&in.stdin, "password-stdin", false, "read the password from standard input; with --setup the code and the password, one a line")
 	c.Flags().BoolVar(&in.setup, "setup", false, "make the first administrator, with the code that the server printed")
+	c.Flags().BoolVar(&in.web, "web", false, "sign in by a browser, with the server's identity provider")
 	return c
 }
 
@@ -37,6 +41,7 @@ type asked struct {
 	user  string
 	stdin bool
 	setup bool
+	web   bool
 }
 
 func (k *Kit) signIn(c *cobra.Command, asked asked) error {
@@ -49,7 +54,10 @@ func (k *Kit) signIn(c *cobra.Command, asked asked) error {
 		return err
 	}
 	server := target.URL
-	if asked.user == "" {
+	if asked.web && (asked.setup || asked.stdin || asked.user != "") {
+		return k.Usage(c, "--web takes neither --user, --password-stdin nor --setup: the identity provider says which user it is")
+	}
+	if asked.user == "" && !asked.web {
 		if asked.stdin {
 			return k.Usage(c, "--password-stdin needs --user")
 		}
@@ -60,9 +68,12 @@ func (k *Kit) signIn(c *cobra.Command, asked asked) error {
 	k.warnClear(server)
 	var out rest.SignedIn
 	var was contexts.Context
-	if asked.setup {
+	switch {
+	case asked.setup:
 		out, was, err = k.setUp(c, &file, target, asked)
-	} else {
+	case asked.web:
+		out, was, err = k.keep(&file, target, func(client *rest.Client) (rest.SignedIn, error) { return k.byBrowser(c.Context(), client, target.URL) })
+	default:
 		var password string
 		if password, err = k.password(c, asked.stdin, "password of "+asked.user+" at "+server); err != nil {
 			return err

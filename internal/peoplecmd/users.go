@@ -3,6 +3,7 @@ package peoplecmd
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,7 @@ func (k *Kit) userNoun() *cobra.Command {
 				t.Head("NAME", "FULL NAME", "E-MAIL", "GROUPS", "ADMINISTRATOR", "CREATED")
 				for i := range out.Users {
 					u := &out.Users[i]
-					t.Row(u.Name, u.Display, u.Email, list(u.Groups), standing(u), k.When(u.Created))
+					t.Row(u.Name, u.Display, u.Email, list(slices.Compact(slices.Sorted(slices.Values(append(u.Groups, u.ProviderGroups...))))), standing(u), k.When(u.Created))
 				}
 			})
 		}}
@@ -79,6 +80,10 @@ func (k *Kit) drawUser(t Table, u *rest.User) {
 	t.Row("administrator", yes(u.Administrator))
 	t.Row("blocked", yes(u.Blocked))
 	t.Row("groups", list(u.Groups))
+	if u.Provider != "" {
+		t.Row("identity provider", u.Provider)
+		t.Row("its groups", list(u.ProviderGroups))
+	}
 	t.Row("password", yes(u.HasPassword))
 	t.Row("created", k.When(u.Created))
 }

@@ -29,8 +29,22 @@ type SetUp struct {
 
 // WaysIn says how one signs in.
 type WaysIn struct {
-	Password bool `json:"password" doc:"With POST /sessions"`
-	Setup    bool `json:"setup" doc:"No user is an administrator yet: the first one is made with POST /setup and the code that the server printed"`
+	Password bool           `json:"password" doc:"With POST /sessions"`
+	Provider *WayOfProvider `json:"provider,omitempty" doc:"The identity provider, where there is one"`
+	Setup    bool           `json:"setup" doc:"No user is an administrator yet: the first one is made with POST /setup and the code that the server printed"`
+}
+
+// WayOfProvider says how one signs in by an identity provider.
+type WayOfProvider struct {
+	Title string `json:"title" doc:"What people call it"`
+	Path  string `json:"path" doc:"Where a browser goes, with return=PATH for the page of this server that it comes back to"`
+}
+
+// Redeem asks for the session of a command that waited for a browser's sign-in.
+type Redeem struct {
+	Code     string `json:"code" minLength:"1" maxLength:"100" doc:"The one that the browser was given"`
+	Verifier string `json:"verifier" minLength:"43" maxLength:"128" doc:"Whose challenge the browser's sign-in began with (RFC 7636, S256)"`
+	Expires  string `json:"expires,omitempty" maxLength:"40" doc:"How long it lasts, from 1m to 30d, such as 90m; 12h if empty"`
 }
 
 // SignedIn answers a sign-in.
@@ -72,9 +86,12 @@ type User struct {
 	Email         string     `json:"email,omitempty"`
 	Administrator bool       `json:"administrator" doc:"Of the whole cluster"`
 	Blocked       bool       `json:"blocked,omitempty" doc:"May not sign in, and none of its tokens is valid"`
-	Groups        []string   `json:"groups" doc:"Without everyone, in which each user is"`
+	Groups        []string   `json:"groups" doc:"That administrators put it into; without everyone, in which each user is"`
 	HasPassword   bool       `json:"has_password"`
 	Created       sched.Time `json:"created"`
+	// Of a user that an identity provider has told of:
+	Provider       string   `json:"provider,omitempty" doc:"The identity provider by which it signs in"`
+	ProviderGroups []string `json:"provider_groups,omitempty" doc:"In which it is by the identity provider; they follow at each sign-in"`
 }
 
 // UserList lists users in order of name.
@@ -211,6 +228,13 @@ func (p People) SignIn(ctx context.Context, in SignIn) (SignedIn, error) {
 func (p People) SetUp(ctx context.Context, in SetUp) (SignedIn, error) {
 	var out SignedIn
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/setup", json: in}, &out)
+	return out, err
+}
+
+// Redeem makes the session of a sign-in by a browser; it needs no token.
+func (p People) Redeem(ctx context.Context, in Redeem) (SignedIn, error) {
+	var out SignedIn
+	err := p.c.do(ctx, call{method: http.MethodPost, path: "/sessions:redeem", json: in}, &out)
 	return out, err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
@@ -112,7 +113,7 @@ func isOpen(r *http.Request) bool {
 }
 
 // openRoutes need no token. Their rows in needs say so, too.
-var openRoutes = []string{"GET /sign-in", "POST /sessions", "POST /setup"}
+var openRoutes = []string{"GET /sign-in", "GET /sign-in/provider", "GET /sign-in/callback", "POST /sessions", "POST /sessions:redeem", "POST /setup"}
 
 // maxSignIn bounds the body of a request without a token.
 const maxSignIn = 4 << 10
@@ -280,7 +281,7 @@ func checkRequest(r *http.Request) *rest.Problem {
 	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "\x00\\\r\n") {
 		return rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "no such path")
 	}
-	if p := checkOrigin(r); p != nil {
+	if p := checkOrigin(r); p != nil && !(r.Method == http.MethodGet && r.URL.Path == oidc.CallbackPath) { // whose browsers another site sends
 		return p
 	}
 	if key := r.Header.Get(rest.HeaderIdempotency); !validKey(key) {

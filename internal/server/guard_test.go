@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/rest"
 )
 
@@ -101,6 +102,10 @@ var withoutToken = map[string]int{
 	"GET " + rest.Prefix + "/sign-in":   http.StatusOK,
 	"POST " + rest.Prefix + "/sessions": http.StatusBadRequest,
 	"POST " + rest.Prefix + "/setup":    http.StatusBadRequest,
+
+	"GET " + rest.Prefix + "/sign-in/provider": http.StatusNotFound, // there is none
+	"GET " + oidc.CallbackPath:                 http.StatusNotFound,
+	"POST " + rest.Prefix + "/sessions:redeem": http.StatusBadRequest,
 }
 
 // TestEveryRouteNeedsAToken tries every route without a token, with wrong ones,

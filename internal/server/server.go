@@ -29,6 +29,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/portal"
 	"github.com/combsched/comb/internal/rest"
@@ -49,8 +50,10 @@ type Options struct {
 	Replica *engine.Replica
 	Store   Store
 	People  *people.Directory
-	Logs    Logs
-	Entry   Entry // nil: tasks let no one in
+	// Provider lets an identity provider say who signs in; nil is passwords alone.
+	Provider *oidc.Provider
+	Logs     Logs
+	Entry    Entry // nil: tasks let no one in
 	// Policies are those that a cluster file may name.
 	Policies config.Policies
 	// CheckCluster, when set, refuses a cluster that this installation cannot
@@ -144,7 +147,7 @@ func build(o Options) (*Server, huma.API) {
 	s.registerConfig(api)
 	s.registerEvents(api)
 	images{s, o.ImageStore}.register(api)
-	accounts.Register(api, accounts.House{Directory: o.People, Warden: s.warden, Fail: s.fail,
+	accounts.Register(api, accounts.House{Directory: o.People, Warden: s.warden, Fail: s.fail, Provider: o.Provider, Log: s.log,
 		Operation: func(o huma.Operation) huma.Operation { return operation(api, o) }})
 	registerUploads(s, api)
 	return s, api

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/oidc"
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -39,6 +41,8 @@ type House struct {
 	Warden    *warden.Warden
 	Fail      func(error) error // turns any error into a problem
 	Operation func(huma.Operation) huma.Operation
+	Provider  *oidc.Provider // nil: all sign in with passwords
+	Log       *slog.Logger
 }
 
 // accounts has the routes.
@@ -46,6 +50,7 @@ type accounts struct {
 	House
 	signing chan struct{} // holds a token for each password that is looked at, or waits for that
 	match   sync.Mutex    // If-Match is checked under it
+	codes   codes
 }
 
 // maxSigning is how many passwords may be looked at, or wait for that: one takes some hundredths of a second, and
@@ -66,6 +71,20 @@ func Register(api huma.API, h House) {
 	huma.Register(api, open("get-sign-in", http.MethodGet, "/sign-in", "How one signs in, and whether a first administrator is wanted"), a.waysIn)
 	huma.Register(api, open("sign-in", http.MethodPost, "/sessions", "Sign in with a password: makes a session"), a.signIn)
 	huma.Register(api, open("set-up", http.MethodPost, "/setup", "Make the first administrator, with the code that the server printed"), a.setUp)
+	web := func(id, path, summary string, answers map[string]*huma.Response) huma.Operation {
+		o := open(id, http.MethodGet, path, summary)
+		for status, r := range answers {
+			o.Responses[status] = r
+		}
+		return o
+	}
+	html := &huma.Response{Description: "A page for the browser's user", Content: map[string]*huma.MediaType{"text/html": {Schema: &huma.Schema{Type: "string"}}}}
+	huma.Register(api, web("begin-sign-in", providerPath, "Send a browser to the identity provider", map[string]*huma.Response{
+		"302": {Description: "To the identity provider"}, "502": html}), a.begin)
+	back := web("finish-sign-in", strings.TrimPrefix(oidc.CallbackPath, rest.Prefix), "Where the identity provider sends the browser back to", map[string]*huma.Response{"200": html, "403": html, "500": html})
+	back.SkipValidateParams = true // providers send more than they need
+	huma.Register(api, back, a.finish)
+	huma.Register(api, open("redeem-sign-in", http.MethodPost, "/sessions:redeem", "Make the session of a command whose user has signed in by a browser"), a.redeem)
 	huma.Register(api, op("sign-out", http.MethodDelete, "/sessions", "End the token that asks"), a.signOut)
 	huma.Register(api, op("get-me", http.MethodGet, "/me", "The own account: groups, roles in virtual clusters, what the token may do and until when"), a.me)
 	huma.Register(api, op("change-my-password", http.MethodPut, "/me/password", "Replace the own password; all own tokens end"), a.changePassword)
@@ -136,7 +155,7 @@ func (a *accounts) fail(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, people.ErrSignIn), errors.Is(err, people.ErrCode):
+	case errors.Is(err, people.ErrSignIn), errors.Is(err, people.ErrCode), errors.Is(err, people.ErrRedeem):
 		return a.Fail(rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, err.Error()))
 	case errors.As(err, &slow):
 		return a.Fail(busy(int((slow.For+time.Second-1)/time.Second), err.Error()))

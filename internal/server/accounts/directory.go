@@ -11,8 +11,12 @@ import (
 )
 
 func wireUser(u *identity.User) rest.User {
-	return rest.User{Name: u.Name, Display: u.Display, Email: u.Email, Administrator: u.Admin, Blocked: u.Blocked,
+	out := rest.User{Name: u.Name, Display: u.Display, Email: u.Email, Administrator: u.Admin, Blocked: u.Blocked,
 		Groups: append([]string{}, u.Groups...), HasPassword: u.Hash != "", Created: sinceEpoch(u.Created)}
+	if u.Provider != nil {
+		out.Provider, out.ProviderGroups = u.Provider.Issuer, append([]string{}, u.Provider.Groups...)
+	}
+	return out
 }
 
 func (a *accounts) users(context.Context, *struct{}) (*answered[rest.UserList], error) {
@@ -120,7 +124,7 @@ func (a *accounts) groups(context.Context, *struct{}) (*answered[rest.GroupList]
 	members := map[string][]string{}
 	for _, u := range a.Directory.Users() {
 		members[identity.Everyone] = append(members[identity.Everyone], u.Name)
-		for _, g := range u.Groups {
+		for _, g := range u.AllGroups() {
 			members[g] = append(members[g], u.Name)
 		}
 	}

@@ -64,7 +64,11 @@ func (a *accounts) setUp(ctx context.Context, in *struct {
 }
 
 func (a *accounts) waysIn(context.Context, *struct{}) (*answered[rest.WaysIn], error) {
-	return answer(rest.WaysIn{Password: true, Setup: a.Directory.WantsAdministrator()})
+	out := rest.WaysIn{Password: true, Setup: a.Directory.WantsAdministrator()}
+	if a.Provider != nil {
+		out.Provider = &rest.WayOfProvider{Title: a.Provider.Title, Path: rest.Prefix + providerPath}
+	}
+	return answer(out)
 }
 
 // open answers with a session that a request without a token has made.

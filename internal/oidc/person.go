@@ -1,0 +1,53 @@
+package oidc
+
+import (
+	"fmt"
+	"strings"
+)
+
+// person reads the claims about a person. A name that is missing is an error; groups that are missing are none.
+func (p *Provider) person(subject string, claims map[string]any) (Person, error) {
+	text := func(name string) string {
+		s, _ := claims[name].(string)
+		return s
+	}
+	out := Person{Issuer: p.Issuer, Subject: subject, Name: text(p.NameClaim), Display: text("name"), Email: text("email")}
+	if out.Name == "" {
+		return out, fmt.Errorf("the identity provider does not say the user's name: the claim %q is missing; an administrator can name another with nameClaim, or ask for a scope that brings it",
+			p.NameClaim)
+	}
+	out.Name = strings.TrimSuffix(out.Name, p.NameSuffix)
+	switch v := claims[p.GroupClaim].(type) {
+	case nil:
+	case string:
+		out.Groups = []string{v}
+	case []any:
+		if len(v) > maxGroups {
+			return out, fmt.Errorf("the identity provider names %d groups: at most %d are looked at", len(v), maxGroups)
+		}
+		for _, one := range v {
+			s, ok := one.(string)
+			if !ok {
+				return out, fmt.Errorf("the claim %q is no list of texts", p.GroupClaim)
+			}
+			out.Groups = append(out.Groups, s)
+		}
+	default:
+		return out, fmt.Errorf("the claim %q is no list of texts", p.GroupClaim)
+	}
+	return out, nil
+}
+
+// clip shortens a stranger's text, and leaves out what no line can show.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.TrimSpace(s))
+	if len(s) > 200 {
+		s = s[:200] + "..."
+	}
+	return strings.ToValidUTF8(s, "?")
+}

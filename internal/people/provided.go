@@ -1,0 +1,144 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/store"
+)
+
+// ErrRedeem is the error of each code of a browser's sign-in that makes no session, whatever the reason.
+var ErrRedeem = errors.New("the code is wrong, was used before, or is older than two minutes: begin again with comb login --web")
+
+// Claimed is a person as an identity provider knows it. What it says was proven.
+type Claimed struct {
+	Issuer, Subject string // one person, whatever its name becomes
+	Name            string // of the user that is made at the first sign-in
+	Display, Email  string
+	Groups          []string // the provider's names
+	Prefix          string   // groups with it are made here, without it; "" makes none
+}
+
+// Welcome returns the user of a person that an identity provider has told of, which is made at its first sign-in. Its groups at the
+// provider follow what is said now; those that administrators put it into stay.
+func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, error) {
+	d.write.Lock()
+	defer d.write.Unlock()
+	u, known := d.provided(c.Issuer, c.Subject)
+	if known && u.Blocked {
+		return u, problem(ErrBlocked, "%s may not sign in: an administrator has blocked it", u.Name)
+	}
+	groups, err := d.providedGroups(ctx, &c)
+	if err != nil {
+		return u, err
+	}
+	next := &identity.User{Name: c.Name}
+	if known {
+		next = u.Clone()
+	}
+	next.Provider = &identity.Provided{Issuer: c.Issuer, Subject: c.Subject, Groups: groups}
+	for _, field := range []struct {
+		to   *string
+		from string
+	}{{&next.Display, c.Display}, {&next.Email, c.Email}} {
+		was := *field.to
+		if *field.to = field.from; field.from == "" || len((&identity.User{Name: "a", Display: next.Display, Email: next.Email}).Check()) > 0 {
+			*field.to = was // it is no reason to refuse a sign-in
+		}
+	}
+	if !known {
+		if err := d.createUsers(ctx, "identity provider", []NewUser{{User: *next}}); err != nil {
+			return u, d.unwelcome(err, c.Name)
+		}
+		return d.User(c.Name)
+	}
+	if wrong := next.Check(); len(wrong) > 0 {
+		return u, &Problem{ErrInvalid, wrong}
+	}
+	if slices.Equal(next.Provider.Groups, u.Provider.Groups) && next.Display == u.Display && next.Email == u.Email {
+		return u, nil
+	}
+	detail := "as the identity provider says: groups " + strings.Join(groups, ",")
+	return *next, d.commit(ctx, "identity provider", []change{{user: next, verb: "change user", detail: detail}})
+}
+
+// unwelcome adds what to do about a name that cannot be a user's.
+func (d *Directory) unwelcome(err error, name string) error {
+	if u, missing := d.User(name); missing == nil && u.Provider == nil {
+		return problem(ErrExists, "there is a user %s already, with a password: it is not taken over. Where both are one person an administrator deletes that account "+
+			"(its jobs stay, and are of the new one), else the identity provider must give another name", u.Name)
+	}
+	return err
+}
+
+// provided finds the user of a person at a provider.
+func (d *Directory) provided(issuer, subject string) (identity.User, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, e := range d.users {
+		if p := e.value.Provider; p != nil && p.Subject == subject && p.Issuer == issuer {
+			return e.value, true
+		}
+	}
+	return identity.User{}, false
+}
+
+// providedGroups are the groups here of those at the provider: a group whose external name one is, else, with the prefix, that
+// of the name behind it, which is made where it is not there.
+func (d *Directory) providedGroups(ctx context.Context, c *Claimed) (names []string, err error) {
+	external := map[string]string{}
+	for _, g := range d.Groups() {
+		if g.External != "" {
+			external[g.External] = g.Name
+		}
+	}
+	var made []change
+	for _, theirs := range c.Groups {
+		name, ok := external[theirs]
+		if !ok {
+			name, ok = strings.CutPrefix(theirs, c.Prefix)
+			if !ok || c.Prefix == "" || !identity.ValidName(name) || name == identity.Everyone {
+				continue
+			}
+			if find(d, d.group, name) == nil && !slices.Contains(names, name) {
+				made = append(made, change{verb: "create group", detail: "of the identity provider",
+					group: &identity.Group{Name: name, Description: "of the identity provider", External: clipText(theirs), Created: d.time().UTC()}})
+			}
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if n := len(d.Groups()) + len(made); n > MaxUserGroups {
+		return nil, problem(ErrInvalid, "%d groups are too many: at most %d are allowed", n, MaxUserGroups)
+	}
+	if len(names) > identity.MaxGroups {
+		return nil, problem(ErrInvalid, "the identity provider puts %s into %d groups: at most %d are allowed", clip(c.Name), len(names), identity.MaxGroups)
+	}
+	if len(made) > 0 {
+		err = d.commit(ctx, "identity provider", made)
+	}
+	return names, err
+}
+
+// clipText shortens a text to what a group can have.
+func clipText(s string) string {
+	if len(s) > identity.MaxText || len((&identity.Group{Name: "a", External: s}).Check()) > 0 {
+		return ""
+	}
+	return s
+}
+
+// Admit makes a session of a user that its identity provider has just named.
+func (d *Directory) Admit(ctx context.Context, u identity.User, from string, life time.Duration) (string, store.Token, error) {
+	life, err := sessionLife(life)
+	if err != nil {
+		return "", store.Token{}, err
+	}
+	return d.enter(ctx, u, fmt.Sprintf("%s by the identity provider", from), life)
+}
