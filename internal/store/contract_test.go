@@ -29,6 +29,10 @@ func TestContract(t *testing.T) {
 				text, made, err := s.(*store.Store).CreateToken(ctx, name, subject, now)
 				return text, token(made), err
 			},
+			CheckToken: func(ctx context.Context, s storetest.Store, text string, now sched.Time) (sched.Subject, bool) {
+				t, ok := s.(*store.Store).CheckToken(ctx, text, now)
+				return t.Subject, ok
+			},
 			Tokens: func(s storetest.Store) (out []storetest.Token) {
 				for _, t := range s.(*store.Store).ListTokens() {
 					out = append(out, token(t))

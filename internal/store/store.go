@@ -154,12 +154,6 @@ func (s *Store) ClusterID() string { return s.clusterID }
 // Epoch is the fencing token that this Open has begun.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
-// Holder returns whose token it is, and notes its use; false is nobody's.
-func (s *Store) Holder(ctx context.Context, token string, now sched.Time) (sched.Subject, bool) {
-	t, ok := s.CheckToken(ctx, token, now)
-	return t.Subject, ok
-}
-
 // Close ends the store: it closes what is open, the lock last. Appends under way must have returned.
 func (s *Store) Close() error {
 	var errs []error

@@ -169,11 +169,11 @@ func (s *Store) noteUse(ctx context.Context, t Token) {
 // ListTokens returns all tokens, oldest first.
 func (s *Store) ListTokens() []Token {
 	s.tokens.mu.Lock()
-	defer s.tokens.mu.Unlock()
 	list := make([]Token, 0, len(s.tokens.byID))
 	for _, t := range s.tokens.byID {
 		list = append(list, t.Token)
 	}
+	s.tokens.mu.Unlock() // each request needs it: nothing waits while they are sorted
 	slices.SortFunc(list, func(a, b Token) int {
 		if a.Created != b.Created {
 			return int(max(-1, min(1, a.Created-b.Created)))

@@ -1,8 +1,10 @@
 package warden
 
 import (
+	"cmp"
 	"context"
-	"strings"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,19 +13,37 @@ import (
 	"github.com/combsched/comb/internal/people"
 )
 
+// What is written of refusals: that a program asks again and again for what it may not do is a line a minute, not one for
+// each request.
 const (
-	mostRefusals  = 1000        // that wait to be written; those beyond are counted
-	refusalsEvery = time.Second // one line of the audit log for each second of refusals would be too few, one write for each too many
+	refusalsEvery = time.Second // a first refusal is written within this,
+	againEvery    = time.Minute // and how often it came again, within that
+	mostKinds     = 10          // of one principal's refusals that are told apart between two writes; others are counted together
+	mostRefusals  = 1000        // kinds of all principals that are remembered; others are counted together
 	noteWait      = 10 * time.Second
 )
 
 // refusals collects what was refused for want of a right, and writes it to the audit log together.
 type refusals struct {
 	mu    sync.Mutex
-	lines []people.AuditLine
-	more  int
+	kinds map[refusal]*refused
+	of    map[string]int // kinds by principal
 	timer *time.Timer
 }
+
+// refusal is what makes two refusals one kind.
+type refusal struct{ subject, verb, object string }
+
+// refused is a kind that was met. It is forgotten when it did not come again for againEvery.
+type refused struct {
+	why   string    // of the first one
+	n     int       // that are not written yet
+	first time.Time // of these
+	wrote time.Time // zero: never
+}
+
+// others stands for the kinds that are not told apart.
+const others = "more than is told apart"
 
 // note notes that a right was missing.
 func (w *Warden) note(p *identity.Principal, verb access.Verb, o access.Object, why string) {
@@ -34,35 +54,95 @@ func (w *Warden) note(p *identity.Principal, verb access.Verb, o access.Object, 
 			object += ", job of " + o.Owner
 		}
 	}
-	r := &w.refusals
+	w.refusals.add(refusal{p.User, string(verb), object}, why, time.Now())
+	w.later(refusalsEvery)
+}
+
+// add counts a refusal.
+func (r *refusals) add(k refusal, why string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.lines) >= mostRefusals {
-		r.more++
-		return
+	if r.kinds == nil {
+		r.kinds, r.of = map[refusal]*refused{}, map[string]int{}
 	}
-	r.lines = append(r.lines, people.AuditLine{Subject: p.User, Verb: string(verb), Object: object, Outcome: people.Refused, Detail: why})
-	if r.timer == nil {
-		r.timer = time.AfterFunc(refusalsEvery, w.Flush)
+	e := r.kinds[k]
+	if e == nil {
+		switch {
+		case len(r.kinds) >= mostRefusals:
+			k = refusal{others, "several", others}
+		case r.of[k.subject] >= mostKinds:
+			k.verb, k.object = "several", others
+		}
+		if e = r.kinds[k]; e == nil {
+			e = &refused{why: why, first: now}
+			r.kinds[k] = e
+			r.of[k.subject]++
+		}
+	}
+	if e.n++; e.n == 1 {
+		e.first = now
 	}
 }
 
-// Flush writes the refusals that have come together. What cannot be written is in the log of the server.
-func (w *Warden) Flush() {
+// due takes what is to be written at a time, all of it where the server ends, and forgets what did not come again. more says that
+// something waits.
+func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, e := range r.kinds {
+		switch {
+		case !all && !e.wrote.IsZero() && now.Sub(e.wrote) < againEvery:
+			more = true
+			continue
+		case e.n == 0:
+			delete(r.kinds, k)
+			if r.of[k.subject]--; r.of[k.subject] == 0 {
+				delete(r.of, k.subject)
+			}
+			continue
+		}
+		detail := e.why
+		if e.n > 1 || !e.wrote.IsZero() {
+			detail = fmt.Sprintf("%d times since %s: %s", e.n, e.first.UTC().Format(time.RFC3339), e.why)
+		}
+		lines = append(lines, people.AuditLine{Subject: k.subject, Verb: k.verb, Object: k.object, Outcome: people.Refused, Detail: detail})
+		e.n, e.wrote, more = 0, now, true
+	}
+	slices.SortFunc(lines, func(a, b people.AuditLine) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Object, b.Object))
+	})
+	return lines, more
+}
+
+// later has what is due written after a time, unless that is under way.
+func (w *Warden) later(after time.Duration) {
 	r := &w.refusals
 	r.mu.Lock()
-	lines, more := r.lines, r.more
-	r.lines, r.more, r.timer = nil, 0, nil
+	defer r.mu.Unlock()
+	if r.timer == nil {
+		r.timer = time.AfterFunc(after, func() { w.write(false) })
+	}
+}
+
+// Flush writes all refusals that have come together.
+func (w *Warden) Flush() { w.write(true) }
+
+// write writes the refusals that are due. What cannot be written is in the log of the server.
+func (w *Warden) write(all bool) {
+	r := &w.refusals
+	lines, more := r.due(time.Now(), all)
+	r.mu.Lock()
+	r.timer = nil
 	r.mu.Unlock()
+	if more && !all {
+		w.later(refusalsEvery)
+	}
 	if len(lines) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
 	defer cancel()
 	if err := w.People.Note(ctx, lines...); err != nil {
-		w.Log.Error("refusals cannot be written to the audit log", "lines", len(lines), "first", strings.TrimSpace(lines[0].Subject+" "+lines[0].Detail), "err", err)
-	}
-	if more > 0 {
-		w.Log.Warn("more was refused than the audit log takes in a second", "refusals", more)
+		w.Log.Error("refusals cannot be written to the audit log", "lines", len(lines), "first", lines[0].Subject+" "+lines[0].Detail, "err", err)
 	}
 }

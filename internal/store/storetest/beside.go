@@ -143,12 +143,12 @@ func (u *suite) tokens() {
 		u.Fatalf("token %q", text)
 	}
 	later := now.Add(2 * sched.Minute)
-	if got, ok := u.s.Holder(u.ctx, text, later); !ok || got != "ann" {
+	if got, ok := u.CheckToken(u.ctx, u.s, text, later); !ok || got != "ann" {
 		u.Errorf("the holder is %q %v", got, ok)
 	}
 	for _, wrong := range []string{"", "comb_", "comb__", text[:len(text)-1], text + "0", strings.ToUpper(text), text[5:],
 		"comb_" + made.ID + "_" + strings.Split(other, "_")[2], strings.Repeat("comb_", 1000)} {
-		if _, ok := u.s.Holder(u.ctx, wrong, later); ok {
+		if _, ok := u.CheckToken(u.ctx, u.s, wrong, later); ok {
 			u.Errorf("%q is accepted", wrong)
 		}
 	}
@@ -164,10 +164,10 @@ func (u *suite) tokens() {
 		}
 	}
 	for range 2 {
-		if _, ok := u.s.Holder(u.ctx, text, later); ok {
+		if _, ok := u.CheckToken(u.ctx, u.s, text, later); ok {
 			u.Error("a revoked token is accepted")
 		}
-		if _, ok := u.s.Holder(u.ctx, other, later); !ok {
+		if _, ok := u.CheckToken(u.ctx, u.s, other, later); !ok {
 			u.Error("the other token is refused")
 		}
 		u.again()

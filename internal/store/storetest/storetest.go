@@ -32,7 +32,6 @@ type Store interface {
 	Recall(ctx context.Context, m sched.Meta) (*engine.Answered, error)
 	KeysFull(subject sched.Subject, submission bool, now sched.Time) error
 	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
-	Holder(ctx context.Context, token string, now sched.Time) (sched.Subject, bool)
 	RevokeToken(ctx context.Context, id string) (bool, error)
 	KeepClusterFile(tag string, file []byte) error
 	ClusterFile(tag string) ([]byte, bool, error)
@@ -50,8 +49,10 @@ type Harness struct {
 	// Open opens the store there, again after it was closed, as a new process would: with a later epoch. It
 	// remembers so many idempotency keys of one subject; 0 is as many as usual.
 	Open func(keys int) Store
-	// CreateToken makes a token and returns its text; Tokens lists them, the oldest first.
+	// CreateToken makes a token and returns its text; CheckToken says whose a text is, and notes the use; Tokens lists them,
+	// the oldest first.
 	CreateToken func(ctx context.Context, s Store, name string, subject sched.Subject, now sched.Time) (string, Token, error)
+	CheckToken  func(ctx context.Context, s Store, text string, now sched.Time) (sched.Subject, bool)
 	Tokens      func(s Store) []Token
 	// Lies reports whether a text lies in the clear in anything that is kept there.
 	Lies func(text string) bool
