@@ -1,4 +1,3 @@
-import { Modal } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { useEffect } from 'react';
@@ -8,6 +7,7 @@ import { now, stamp } from '../format/time';
 import { listen, useConnection } from '../live/live';
 import { text as common } from '../text/common';
 import { text } from '../text/signin';
+import { Dialog } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
 import { Bar } from './Bar';
 import { Nav } from './Nav';
@@ -48,10 +48,10 @@ function House({ me }: { me: Me }) {
         )}
         <Outlet />
       </main>
-      <Modal opened={over} onClose={() => {}} withCloseButton={false} title={text.over} centered closeOnEscape={false} closeOnClickOutside={false}>
+      <Dialog opened={over} title={text.over}>
         <p className={css.overWhy}>{text.overWhy}</p>
         <SignIn user={me.name} />
-      </Modal>
+      </Dialog>
     </div>
   );
 }

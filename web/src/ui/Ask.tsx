@@ -1,6 +1,7 @@
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { text } from '../text/common';
+import { Dialog } from './Dialog';
 import { Failed } from './Failed';
 import css from './ui.module.css';
 
@@ -17,7 +18,7 @@ interface Props {
 // Ask is the one dialog: it says what will happen before it does.
 export function Ask({ title, act, busy = false, error, children, onAct, onClose }: Props) {
   return (
-    <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ 'aria-label': text.close }}>
+    <Dialog title={title} onClose={onClose}>
       <form
         className={css.ask}
         onSubmit={(e) => {
@@ -36,6 +37,6 @@ export function Ask({ title, act, busy = false, error, children, onAct, onClose 
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
