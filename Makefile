@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: build demo walk test test-python test-container test-torch image-torch test-pai test-oidc web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo walk test test-python test-container test-torch image-torch test-pai test-oidc web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -125,6 +125,11 @@ bench: build bench-core bench-sim ## measures; prints one line a figure: name{la
 
 bench-core: ## measures only the decision core (ONLY=load-4096 for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run core -only '$(ONLY)' $(BENCH_FLAGS)
+
+HUNT ?= -for 10m
+
+hunt: ## looks for checks and decisions of many steps in random workloads; prints the ten heaviest with small scripts (HUNT='-known -nodes 1000')
+	@$(GO) run ./internal/hunt/run $(HUNT)
 
 bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)

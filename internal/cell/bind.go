@@ -267,6 +267,7 @@ func (s *search) bestBelow(id CellID, l Level, p *part) candidate {
 }
 
 func (s *search) candidate(id CellID, p *part) candidate {
+	s.c.work.Step(1)
 	k := candidate{cell: id}
 	if f := s.c.f; s.c.idle[id] == f.NumLeaves(id) && s.counted(f.Cells[id].Chain) && !s.fond && !s.picky {
 		if k.serves = s.servedUntouched(&f.Chains[f.Cells[id].Chain], f.Cells[id].Level, p); k.serves > 0 {

@@ -174,6 +174,7 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 			}
 		}
 	}
+	s.c.work.Step(len(out))
 	s.order(out)
 	s.t.bins = out
 	return out
@@ -240,6 +241,7 @@ func (s *search) partBin(ch *Chain, p *partBin) bin { return s.newBin(ch.NodeCel
 
 // newBin counts what a gang could take of a node, or of parts of it.
 func (s *search) newBin(id CellID, parts []CellID) bin {
+	s.c.work.Step(1)
 	b := bin{cell: id, parts: parts}
 	if parts == nil {
 		s.countLeaves(&b, id)

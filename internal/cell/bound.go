@@ -20,6 +20,7 @@ const (
 	boundSets
 	boundExact
 	boundTrim
+	boundSteps
 )
 
 // boundWords says what each bound is, in the order of the bits.
@@ -34,6 +35,7 @@ var boundWords = [...]string{
 	fmt.Sprintf("%d ways to bind cells for sets of victims", setSteps),
 	fmt.Sprintf("the sets of victims among %d gangs", maxExact),
 	fmt.Sprintf("%d searches for victims that may stay", maxTrim),
+	fmt.Sprintf("%d steps for one gang, and %d for each node", gangSteps, nodeSteps),
 }
 
 // String lists the bounds that were reached: "512 ways to bind cells or 20000

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/combsched/comb/internal/steps"
 )
 
 // Cluster is the physical cells with all spaces and allocations on them. The
@@ -33,16 +35,17 @@ type Cluster struct {
 	all     []binIndex // by chain: every node
 	late    []binSet   // by chain: bins that may stand elsewhere there by now
 	allocs  []Alloc
-	spare   []AllocID // released ids, last released first
-	rest    int32     // leaves that are free and healthy
-	loose   int32     // healthy leaves that guaranteed work may have by lifting
-	ill     int32     // leaves that are not healthy
-	charges []rootRef // roots that are bound to bad cells, in order of space and root
-	stuck   int32     // allocations of which nothing is known
-	leaving int32     // allocations that were told to go
-	tmp     *scratch  // of searches; a clone makes its own
-	row     []LeafID  // of held; the same
-	blind   bool      // during a search that imagines that nothing is bad
+	spare   []AllocID    // released ids, last released first
+	rest    int32        // leaves that are free and healthy
+	loose   int32        // healthy leaves that guaranteed work may have by lifting
+	ill     int32        // leaves that are not healthy
+	charges []rootRef    // roots that are bound to bad cells, in order of space and root
+	stuck   int32        // allocations of which nothing is known
+	leaving int32        // allocations that were told to go
+	tmp     *scratch     // of searches; a clone makes its own
+	row     []LeafID     // of held; the same
+	work    *steps.Meter // what searches did; a clone counts its own
+	blind   bool         // during a search that imagines that nothing is bad
 }
 
 // leaf is what may change about a leaf: together, since a decision reads and writes
@@ -107,7 +110,7 @@ func New(s *Spec) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{f: f, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
+	c := &Cluster{f: f, work: &steps.Meter{}, skus: s.SKUs, vcs: int32(len(s.VCs)), owner: make([]rootRef, len(f.Cells)),
 		idle: make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
 		leaves: make([]leaf, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
 		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]binSet, len(f.Chains))}
@@ -159,9 +162,32 @@ func (c *Cluster) Clone() *Cluster {
 		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].clone()
 	}
 	d.allocs, d.spare, d.charges = slices.Clone(c.allocs), slices.Clone(c.spare), slices.Clone(c.charges)
-	d.tmp, d.row = nil, nil
+	d.tmp, d.row, d.work = nil, nil, &steps.Meter{}
 	return &d
 }
+
+// The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of what is
+// left then, each search for ways to bind cells may take a quarter, so that those after it have some.
+const (
+	gangSteps = 60_000
+	nodeSteps = 10
+)
+
+// Budget gives what follows, for one gang, a budget of steps, or of what is left in a wider one. It
+// returns the bound before, for EndBudget.
+func (c *Cluster) Budget() (had int64) {
+	return c.work.Within(gangSteps + int64(nodeSteps*len(c.f.Nodes)))
+}
+
+// EndBudget ends that.
+func (c *Cluster) EndBudget(had int64) { c.work.Until(had) }
+
+// Work counts the steps of the searches in a cluster. A copy begins at 0.
+func (c *Cluster) Work() *steps.Meter { return c.work }
+
+// CountWith lets the steps of a copy count as those of the cluster that it is a copy of, in the same
+// budget. Both must be used by one goroutine.
+func (c *Cluster) CountWith(of *Cluster) { c.work = of.work }
 
 // Forest returns the shape, which never changes.
 func (c *Cluster) Forest() *Forest { return c.f }

@@ -17,6 +17,9 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 	var res Result
 	ok := false
 	for _, a := range lazies {
+		if c.work.Over() {
+			break
+		}
 		c.Demote(a)
 		done = append(done, a)
 		if res, ok = c.Try(r); ok {
@@ -24,7 +27,7 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 		}
 	}
 	if ok {
-		done, res = c.fewerDemoted(r, done, tied)
+		done, res = c.fewerDemoted(r, done, res, tied)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])
@@ -52,23 +55,22 @@ func (c *Cluster) Demoted(ids []AllocID) (back func()) {
 }
 
 // fewerDemoted gives those of the demoted allocations but the last their cells back, the last
-// first, without which a gang fits; it returns the others, and what the gang gets then. Only
-// for that it asks for the fewest victims.
-func (c *Cluster) fewerDemoted(r *Request, done []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result) {
-	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries; i-- {
+// first, without which a gang fits; it returns the others, and what the gang gets then, which
+// found says with all of them. Only for that it asks for the fewest victims.
+func (c *Cluster) fewerDemoted(r *Request, done []AllocID, found Result, tied func(AllocID) AllocID) ([]AllocID, Result) {
+	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries && !c.work.Over(); i-- {
 		if to := tied(done[i]); to != None && slices.Contains(done, to) {
 			continue
 		}
 		c.undemote(done[i])
-		if _, still := c.Try(r); still {
-			done = slices.Delete(done, i, i+1)
+		if less, still := c.Try(r); still {
+			done, found = slices.Delete(done, i, i+1), less
 			continue
 		}
 		c.Demote(done[i])
 		missed++
 	}
-	res, _ := c.Place(r)
-	return done, res
+	return done, c.Settle(r, found)
 }
 
 // demotedTries bounds how many are tried in vain for being superfluous.
@@ -88,10 +90,10 @@ func (c *Cluster) ClearedFits(r *Request, ids []AllocID, tied func(AllocID) Allo
 		}
 	}
 	demote(len(ids))
-	res, ok := c.Try(r)
+	all, ok := c.Try(r)
 	if !ok {
 		demote(0)
-		return nil, res, false
+		return nil, all, false
 	}
 	enough := sort.Search(len(ids), func(k int) bool {
 		demote(k)
@@ -99,10 +101,13 @@ func (c *Cluster) ClearedFits(r *Request, ids []AllocID, tied func(AllocID) Allo
 		return fits
 	})
 	demote(enough)
-	res, ok = c.Try(r)
+	res := all
+	if enough < len(ids) {
+		res, ok = c.Try(r)
+	}
 	done := slices.Clone(ids[:enough])
 	if ok {
-		done, res = c.fewerDemoted(r, done, tied)
+		done, res = c.fewerDemoted(r, done, res, tied)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])

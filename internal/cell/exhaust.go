@@ -16,6 +16,9 @@ func (s *search) exhaust(ci int16, p *part) bool {
 	if s.packBound(ci, p, false) {
 		return true
 	}
+	if s.spent() {
+		return false
+	}
 	ch := &s.c.f.Chains[ci]
 	for l := Level(1); l <= ch.Top; l++ {
 		slot := ch.slot0 + int(l) - 1
@@ -27,7 +30,7 @@ func (s *search) exhaust(ci int16, p *part) bool {
 				if s.bindAndTry(ci, p, outer, k.cell) {
 					return true
 				}
-				if s.steps > bindSteps || s.t.budget <= 0 {
+				if s.steps > bindSteps || s.t.budget <= 0 || s.spent() {
 					return false
 				}
 			}
@@ -80,6 +83,67 @@ func (s *search) reachable(ci int16, p *part) bool {
 		}
 	}
 	return got >= p.total
+}
+
+// spent reports whether a search must end for want of steps, and notes it.
+func (s *search) spent() bool {
+	if !s.c.work.Over() {
+		return false
+	}
+	s.hit |= boundSteps
+	return true
+}
+
+// enough reports whether by numbers alone a VC could have room for a part: for the tasks of each
+// size and above, node by node. It never says no where there is room.
+func (s *search) enough(ci int16, p *part) bool {
+	for i, t := range p.tasks {
+		if last := i == len(p.tasks)-1; (last || p.tasks[i+1].leaves < t.leaves) && !s.roomFor(ci, t.leaves, int32(i)+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// roomFor is enough for n tasks of a size. It counts how many leaves each of them would need of cells
+// below node level that are not bound, and gives these to those that need the fewest: cells of one
+// level are as good as bound then, all at once.
+func (s *search) roomFor(ci int16, size, n int32) bool {
+	ch, small, whole := &s.c.f.Chains[ci], int32(0), int32(0)
+	for l := Level(1); l <= ch.Top; l++ {
+		if leaves := int32(len(s.c.spaces[s.r.Space].unbound[ch.slot0+int(l)-1])) * ch.LeavesAt(l); l < ch.NodeLevel {
+			small += leaves
+		} else {
+			whole += leaves / ch.LeavesAt(ch.NodeLevel)
+		}
+	}
+	takes, rooms := make([]int32, size+1), int32(0) // tasks that need so many
+	for b, node := range ch.NodeCells {
+		s.c.work.Step(1)
+		var own, free int32
+		switch s.c.bins[ci][b].whose {
+		case s.r.Space:
+			own = s.room(node)
+		case None:
+			_, free = s.freeRoom(ch, node)
+			own = s.ownRoom(ch, node)
+		}
+		rooms += (own + free) / size
+		for k := size; k <= own+free; k += size {
+			takes[min(max(k-own, 0), size)]++
+		}
+	}
+	if rooms < n {
+		return false
+	}
+	n -= whole * (ch.LeavesAt(ch.NodeLevel) / size)
+	for each, k := range takes {
+		if each > 0 {
+			k = min(k, small/int32(each))
+		}
+		n, small = n-k, small-k*int32(each)
+	}
+	return n <= 0
 }
 
 // bindAndTry binds one more cell, inside of cells that are bound for the containers, and
@@ -194,6 +258,7 @@ func (s *search) unlike(ci int16, all []candidate) []candidate {
 // cluster another choice would not help.
 func (s *search) step() bool {
 	s.steps++
+	s.c.work.Step(1)
 	switch {
 	case s.steps <= bindSteps && s.t.budget > 0:
 		s.t.budget--

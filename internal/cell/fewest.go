@@ -215,6 +215,10 @@ func (c *Cluster) freedBy(id AllocID) int32 {
 // from extends the set, which leaves so many leaves of the guarantee, and frees so many, by
 // holders not before i and tries it when it is complete.
 func (e *exact) from(i int, gain, freed int32) {
+	if e.c.work.Over() {
+		e.cut |= boundSteps
+		return
+	}
 	more := int32(e.k - len(e.set))
 	if gain+more*e.most < e.short || freed+more*e.freest < e.lacks {
 		return
@@ -295,6 +299,7 @@ func (c *Cluster) vacate(id AllocID, on bool) {
 		to = None
 	}
 	a := &c.allocs[id]
+	c.work.Step(len(a.Placement.Tasks))
 	for i := 0; ; i++ {
 		leaves, more := c.held(a, i)
 		if !more {

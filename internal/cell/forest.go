@@ -357,3 +357,14 @@ func (f *Forest) node(n NodeName, c CellID) int32 {
 	f.Nodes[i].Cells = append(f.Nodes[i].Cells, c)
 	return i
 }
+
+// Fit returns the lowest level of a chain with room for n leaves; one above the
+// top when there is none.
+func (c *Chain) Fit(n int32) Level {
+	for l := Level(1); l <= c.Top; l++ {
+		if c.LeavesAt(l) >= n {
+			return l
+		}
+	}
+	return c.Top + 1
+}

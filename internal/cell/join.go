@@ -52,12 +52,8 @@ func (s *search) join(ci int16, p *part) bool {
 		least = 1
 	}
 	first, rest := len(s.bound), p.tasks
-	for i, n := range s.joinable(ci, p) {
+	for _, n := range s.joinable(ci, p) {
 		if len(rest) == 0 || rest[0].leaves <= least { // those that are left need one cell each
-			break
-		}
-		if i == bindSteps {
-			s.hit |= boundBinds
 			break
 		}
 		mark := len(s.bound)
@@ -101,6 +97,7 @@ type nodeRoom struct {
 func (s *search) joinable(ci int16, p *part) []nodeRoom {
 	ch := &s.c.f.Chains[ci]
 	all := s.t.rooms[:0]
+	s.c.work.Step(len(ch.NodeCells))
 	for _, id := range ch.NodeCells {
 		own := s.ownRoom(ch, id)
 		room, idle := s.freeRoom(ch, id)

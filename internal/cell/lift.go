@@ -16,6 +16,10 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 	var options []option
 	size := int32(0)
 	for i, t := range p.tasks {
+		if s.spent() {
+			s.rewind(start)
+			return false
+		}
 		if t.leaves != size {
 			size = t.leaves
 			options = s.options(bins, t.leaves, len(p.tasks))
@@ -157,6 +161,7 @@ func (a option) order(b option) int { return cmp.Or(a.compare(b), cmp.Compare(a.
 
 // option finds what making n leaves of a bin free costs.
 func (s *search) option(b *bin, n int32) (option, bool) {
+	s.c.work.Step(1)
 	chosen, ok := s.victimsIn(b, n)
 	o := option{n: len(chosen)}
 	for i := range chosen {

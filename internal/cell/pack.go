@@ -195,6 +195,7 @@ func (g *groups) pop() {
 // first returns the bins of the first group.
 func (g *groups) first(bins []bin) []int {
 	f := g.s.c.f
+	g.s.c.work.Step(len(bins) / 8)
 	var in []int
 	for i := range bins {
 		if f.Contains(g.list[0].anc, bins[i].cell) {
@@ -209,6 +210,7 @@ func (g *groups) first(bins []bin) []int {
 // for the tightest unused one that holds its load. When that fails, an exact
 // search within packSteps decides. It returns the bins used.
 func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok bool) {
+	s.c.work.Step(len(in) + len(p.tasks))
 	order := slices.Clone(in)
 	if slices.ContainsFunc(order, func(i int) bool { return bins[i].avail != bins[order[0]].avail }) {
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bins[b].avail, bins[a].avail) })
@@ -287,7 +289,9 @@ func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
 	for i, b := range order {
 		e.left[i] = bins[b].avail
 	}
-	if !e.from(0, 0) {
+	fits := e.from(0, 0)
+	s.c.work.Step(e.steps)
+	if !fits {
 		if e.steps > packSteps {
 			s.hit |= boundPacks
 		}

@@ -49,7 +49,7 @@ func (s *search) liftNear(bins []bin, p *part, l Level) bool {
 	}
 	start, lifted := s.mark(), len(s.victims)
 	best, bestOf := option{}, []bin(nil)
-	for gs := s.groups(bins, l, p); gs.len() > 0; gs.pop() {
+	for gs := s.groups(bins, l, p); gs.len() > 0 && (bestOf == nil || !s.spent()); gs.pop() {
 		var under []bin
 		for _, i := range gs.first(bins) {
 			under = append(under, bins[i])

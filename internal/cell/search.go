@@ -130,6 +130,7 @@ type Result struct {
 // A guaranteed gang uses its VC's preassigned cells: those bound already, and as
 // many unbound ones as it needs, bound to the physical cells that disturb least.
 func (c *Cluster) Place(r *Request) (Result, bool) {
+	defer c.EndBudget(c.Budget())
 	c.scratch().budget = placeSteps
 	if len(r.Preferred) > 0 {
 		q := *r
@@ -159,6 +160,7 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 // Try reports whether Place finds leaves, and what it has then before it asks for the
 // fewest victims: Settle does that.
 func (c *Cluster) Try(r *Request) (Result, bool) {
+	defer c.EndBudget(c.Budget())
 	c.scratch().budget = placeSteps
 	if res, ok := c.place(r); ok || len(r.Preferred) == 0 {
 		return res, ok
@@ -169,11 +171,13 @@ func (c *Cluster) Try(r *Request) (Result, bool) {
 // Settle returns what Place finds, after Try found that for the same request in the same
 // state.
 func (c *Cluster) Settle(r *Request, tried Result) Result {
-	if len(r.Preferred) == 0 {
-		return c.save(r, tried)
+	defer c.EndBudget(c.Budget())
+	if len(r.Preferred) > 0 {
+		if res, ok := c.Place(r); ok { // there may be no more steps for that
+			return res
+		}
 	}
-	res, _ := c.Place(r)
-	return res
+	return c.save(r, tried)
 }
 
 // save asks for the fewest victims.
@@ -209,6 +213,7 @@ func (c *Cluster) Searches() int {
 func (c *Cluster) search(r *Request) (Result, bool) {
 	t := c.scratch()
 	t.asked++
+	c.work.Step(1)
 	s := &t.search
 	t.request = *r
 	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
@@ -493,12 +498,22 @@ func (s *search) inChain(ci int16, p *part) bool {
 		if s.inVC(ci, p) {
 			return true
 		}
-		if s.r.Lift == nil || !s.growable(ci) {
-			break // free leaves, or bound cells, are all the room there is
+		if !s.growable(ci) {
+			return false // bound cells are all the room there is
+		}
+		if s.spent() || !s.enough(ci, p) {
+			return false
+		}
+		if s.r.Lift == nil {
+			break // free leaves are
 		}
 	}
 	s.roomy, s.steps, s.tried = false, 0, nil
-	return s.couldFit(ci, p) && s.reachable(ci, p) && s.exhaust(ci, p)
+	if !s.couldFit(ci, p) || !s.reachable(ci, p) {
+		return false
+	}
+	defer s.c.work.Until(s.c.work.Within(s.c.work.Left(gangSteps) / 4))
+	return s.exhaust(ci, p)
 }
 
 // growable reports whether the VC has cells of a chain that are not bound.
@@ -535,17 +550,18 @@ func (s *search) inVC(ci int16, p *part) bool {
 func (s *search) grow(ci int16, p *part, joined bool) bool {
 	start := s.mark()
 	grows := s.growable(ci)
-	for want := p.total; ; want *= 2 {
+	for want := p.total; !s.spent(); want *= 2 {
 		grown := joined && s.join(ci, p)
 		grown = grows && s.bindMore(ci, p, want) || grown
 		if s.packBound(ci, p, false) {
 			return true
 		}
 		if !grown {
-			s.rewind(start)
-			return false
+			break
 		}
 	}
+	s.rewind(start)
+	return false
 }
 
 // packBound packs a part into the VC's bound cells of a chain; with ideal only
@@ -579,15 +595,4 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	}
 	s.assign(bins, assign, p)
 	return true
-}
-
-// Fit returns the lowest level of a chain with room for n leaves; one above the
-// top when there is none.
-func (c *Chain) Fit(n int32) Level {
-	for l := Level(1); l <= c.Top; l++ {
-		if c.LeavesAt(l) >= n {
-			return l
-		}
-	}
-	return c.Top + 1
 }

@@ -283,6 +283,7 @@ func (c *Cluster) container(space int32, r *Root) int32 {
 // that healthy cells can meet may not break because of a binding that could go
 // elsewhere.
 func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
+	c.work.Step(1)
 	r := &c.spaces[space].Roots[root]
 	up := c.container(space, r)
 	// Where nothing is bad what is safe is sound.

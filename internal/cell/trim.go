@@ -24,7 +24,7 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 		if !c.superfluous(r, v, spare) || !c.spared(r, rooms, v) {
 			continue
 		}
-		if missed == maxTrim {
+		if missed == maxTrim || c.work.Over() {
 			res.Bounds |= boundTrim
 			break
 		}
@@ -72,7 +72,7 @@ func (c *Cluster) cheaper(r *Request, res Result) Result {
 	tries := maxTrim
 	for i := len(victims) - 1; i >= 0; i-- {
 		v, least := victims[i], min(c.leavesOf(victims[i]), r.Leaves())
-		for k := 0; k < len(others) && byCost(others[k], v) < 0 && tries > 0; k++ {
+		for k := 0; k < len(others) && byCost(others[k], v) < 0 && tries > 0 && !c.work.Over(); k++ {
 			if c.leavesOf(others[k]) < least {
 				continue
 			}
@@ -129,6 +129,7 @@ func (k *room) covers(skus []TypeName) bool {
 // roomIn counts the tasks of a size that the idle leaves of a chain have room for.
 func (c *Cluster) roomIn(r *Request, ci int16, size int32) int64 {
 	var n int64
+	c.work.Step(len(c.f.Chains[ci].NodeCells) / 8)
 	for b, id := range c.f.Chains[ci].NodeCells {
 		if c.others(r, ci, int32(b)) {
 			continue

@@ -45,6 +45,7 @@ func (s *search) tightest(x *binIndex, ch *Chain, l Level, enough int32) CellID 
 	t.lay(len(f.Cells))
 	list, last, at := t.groups[:0], CellID(None), int32(0)
 	places := &x.classes[wholeKind]
+	s.c.work.Step(int(x.size[wholeKind]) / 8)
 	for o := places.next(0); o != None; o = places.next(o + 1) {
 		anc := f.parent[ch.NodeCells[x.bin(o)]]
 		for up := ch.NodeLevel + 1; up < l; up++ {

@@ -92,7 +92,9 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 		e.replace(&t, now)
 	}
 	at = -1
+	before := sched.Steps(e.core)
 	t.batch.Records = append(t.batch.Records, e.core.Decide(now)...)
+	e.count(before)
 	if e.o.DropEnded {
 		e.core.DropEnded()
 	} else {
@@ -104,6 +106,17 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 	}
 	e.keep(&t)
 	return t, nil
+}
+
+// count notes the steps of one check or decision.
+func (e *Engine) count(before int64) { e.heaviest = max(e.heaviest, sched.Steps(e.core)-before) }
+
+// Heaviest returns the most steps that one check or decision took since it was asked last. Only who
+// holds up the loop may ask.
+func (e *Engine) Heaviest() int64 {
+	n := e.heaviest
+	e.heaviest = 0
+	return n
 }
 
 // take checks and applies one input. Commands of one round see each other.
@@ -121,6 +134,7 @@ func (e *Engine) take(t *tentative, now sched.Time, at int, in *Input, full erro
 		return
 	}
 	_, submit := in.Command.(sched.Submit)
+	defer e.count(sched.Steps(e.core))
 	events, answer, refusal := e.core.Check(in.Command, now)
 	switch {
 	case refusal != nil:

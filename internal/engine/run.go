@@ -61,6 +61,7 @@ type Engine struct {
 	snapshot snapshotter
 	mem      roundMemory
 	failing  []sched.PolicyFailed // policies that broke the present round, which brings them
+	heaviest int64                // the most steps of one check or decision
 }
 
 // Health says what is wrong with an engine; all zero is well.

@@ -165,6 +165,7 @@ func (s *State) relocate(j *job, beside cell.Placement, movers []cell.AllocID) (
 	real := s.cl
 	defer func() { s.cl = real }()
 	s.cl = real.Clone()
+	s.cl.CountWith(real)
 	s.cl.Take(j.space, j.spec.Priority, beside, true)
 	slices.SortFunc(movers, func(x, y cell.AllocID) int { // the largest is the hardest to place
 		a, b := s.holder(x), s.holder(y)

@@ -72,7 +72,7 @@ func (s *State) fewerStopped(q *cell.Request, holders []cell.AllocID, best plan)
 			if bits.OnesCount(set) != size || s.unwilling(holders, set) > n || !closed(set, with) {
 				continue
 			}
-			if left == 0 {
+			if left == 0 || s.cl.Work().Over() {
 				return best
 			}
 			left--

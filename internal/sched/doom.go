@@ -213,12 +213,10 @@ func (s *State) planUncharging(j *job, g int, r cell.Request) (plan, bool) {
 		return p, ok
 	}
 	p, ok := try(holders)
-	for i, missed := len(holders)-1, 0; ok && len(holders) > 1 && i >= 0 && missed < trimMost; i-- {
+	for i := len(holders) - 1; ok && len(holders) > 1 && i >= 0 && !s.cl.Work().Over(); i-- {
 		fewer := slices.Delete(slices.Clone(holders), i, i+1)
 		if q, still := try(fewer); still {
 			p, holders = q, fewer
-		} else {
-			missed++
 		}
 	}
 	return p, ok

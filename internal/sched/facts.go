@@ -95,7 +95,7 @@ func (s *State) applyFact(e Event) bool {
 func (s *State) applyStarted(e TaskStarted) {
 	a := s.live(e.Attempt)
 	t := s.task(a, e.Task)
-	t.state, t.begun = TaskRunning, s.mem.begun.keep(begun{e.Host, e.PID, e.Ports})
+	t.state, t.begun = TaskRunning, s.mem.begun.Keep(begun{e.Host, e.PID, e.Ports})
 	j := &s.jobs[a.job]
 	if a.cause != 0 {
 		t.state = TaskStopping
@@ -152,7 +152,7 @@ func (s *State) applyExited(id AttemptID, ordinal int32, x Exit) {
 	a := s.live(id)
 	t := s.task(a, ordinal)
 	t.dead = true
-	t.exit = s.mem.exits.keep(x)
+	t.exit = s.mem.exits.Keep(x)
 	a.alive--
 	switch {
 	case a.cause.Resumes() && t.finished(a, x):
@@ -192,7 +192,7 @@ func (s *State) applyRefused(e TaskRefused) {
 	}
 	t := s.task(a, e.Task)
 	t.dead, t.state = true, TaskEnded
-	t.exit = s.mem.exits.keep(Exit{Cause: StartRefused, Message: e.Reason})
+	t.exit = s.mem.exits.Keep(Exit{Cause: StartRefused, Message: e.Reason})
 	a.alive--
 	a.refused = true
 	a.say(e.Reason)

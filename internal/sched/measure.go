@@ -32,6 +32,17 @@ import (
 // Within one Decide more is true: nobody who gained loses again (assertOlder), so
 // no attempt is placed and stopped, or upgraded and made opportunistic.
 
+// Steps is how many steps the searches of a state's decisions and checks have taken so far, the same on
+// every machine. A copy begins at 0.
+func Steps(s *State) (n int64) {
+	for _, c := range []*cell.Cluster{s.cl, s.empty} {
+		if c != nil {
+			n += c.Work().Taken()
+		}
+	}
+	return n
+}
+
 // assertOlder checks that an attempt about to change its standing did not get
 // what it has in the Decide that runs.
 func (s *State) assertOlder(a *attempt) {

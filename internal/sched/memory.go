@@ -1,6 +1,10 @@
 package sched
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/combsched/comb/internal/chunks"
+)
 
 // memory is what a State takes memory from for small things that never change once
 // they are made: many at once, since taking memory costs as much as filling it. What
@@ -8,11 +12,11 @@ import "strings"
 // begins with memory of its own.
 type memory struct {
 	records    []Record // for what Decide returns; all up to its length were handed out
-	exits      chunk[Exit]
-	begun      chunk[begun]
-	attempts   chunk[AttemptStatus]
-	tasks      chunk[TaskStatus]
-	completing chunk[JobCompleting]
+	exits      chunks.Of[Exit]
+	begun      chunks.Of[begun]
+	attempts   chunks.Of[AttemptStatus]
+	tasks      chunks.Of[TaskStatus]
+	completing chunks.Of[JobCompleting]
 	digests    *strings.Builder
 	rooms      rooms
 	walker     walker          // of the VC that is walked
@@ -33,36 +37,12 @@ type memory struct {
 	fact       [1]Event        // of Accept
 }
 
-// chunkSize is for how many values memory is taken at once, and so how many others
-// one that is kept for long can keep.
-const chunkSize = 16
-
-// chunk is memory for values of one type.
-type chunk[T any] struct{ free []T }
-
-// take returns memory for n values; an append to it goes elsewhere.
-func (c *chunk[T]) take(n int) []T {
-	if len(c.free) < n {
-		c.free = make([]T, max(n, chunkSize))
-	}
-	out := c.free[:n:n]
-	c.free = c.free[n:]
-	return out
-}
-
-// keep returns a copy of a value.
-func (c *chunk[T]) keep(v T) *T {
-	p := &c.take(1)[0]
-	*p = v
-	return p
-}
-
 // text writes a digest as 16 hexadecimal digits.
 func (m *memory) text(d digest) string {
 	const size = 16
 	if m.digests == nil || m.digests.Cap()-m.digests.Len() < size {
 		m.digests = &strings.Builder{}
-		m.digests.Grow(chunkSize * size)
+		m.digests.Grow(chunks.Size * size)
 	}
 	text := d.Hex()
 	m.digests.Write(text[:])

@@ -261,7 +261,7 @@ func (s *State) applyAttemptEnded(e AttemptEnded) {
 	g.ran += s.ranFor(a)
 	st := s.attemptStatus(a)
 	st.State, st.Cause, st.Ended = AttemptOver, e.Cause, s.now
-	g.last = s.mem.attempts.keep(st)
+	g.last = s.mem.attempts.Keep(st)
 	if e.Attempt.Gang == 0 {
 		s.dequeueExtras(a.job)
 	}
@@ -329,7 +329,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 func (s *State) applyCompleting(e JobCompleting) {
 	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
-	j.completing = s.mem.completing.keep(e)
+	j.completing = s.mem.completing.Keep(e)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/combsched/comb/internal/cell"
 )
@@ -334,9 +335,7 @@ func (s *State) planWish(j *job, wish Wish, blocked []bool) (plan, bool) {
 	return s.planOver(j, g, wish, blocked)
 }
 
-// trimMost bounds how often somebody turns out to be needed who was tried for being
-// superfluous.
-const trimMost = 64
+const trimMost = 64 // how often a victim may prove needed that was tried for being superfluous
 
 // planLifting makes room by stopping others: opportunistic work alone, then beside
 // it work that becomes opportunistic, then members above a minimum, then full
@@ -354,23 +353,46 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 	if p, ok := s.planLazyLifting(*r, s.lazies(r.Space, prio)); ok {
 		return p, true
 	}
-	for _, limit := range limits[1:] {
-		q := s.lifting(*r, cell.MinGuaranteed)
-		if q.Lift.Also = s.extrasBelow(r.Space, limit); q.Lift.Also == nil {
-			break
-		}
-		if p, ok := s.planLifted(q); ok {
+	if s.partials > 0 {
+		_, p, ok := lowest(s, limits[1:], func(limit cell.Priority) cell.Request {
+			q := s.lifting(*r, cell.MinGuaranteed)
+			q.Lift.Also = s.extrasBelow(r.Space, limit)
+			return q
+		})
+		if ok {
 			return p, true
 		}
 	}
-	for _, limit := range limits[1:] {
+	limit, p, ok := lowest(s, limits[1:], func(limit cell.Priority) cell.Request {
 		q := s.lifting(*r, limit)
 		q.Lift.Also = s.extrasBelow(r.Space, prio)
-		if p, ok := s.planLifted(q); ok {
-			return s.orClearing(*r, limit, p), true
-		}
+		return q
+	})
+	if ok {
+		return s.orClearing(*r, limit, p), true
 	}
 	return s.planClearing(*r, s.anyBelow(r.Space, prio))
+}
+
+// lowest finds the lowest of some rising limits with which a request finds cells: it asks the highest
+// first, since where that finds nothing none does, and then by halves.
+func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p plan, ok bool) {
+	var q cell.Request
+	var found cell.Result
+	fits := func(i int) bool {
+		try := request(limits[i])
+		res, ok := s.cl.Try(&try)
+		if ok {
+			q, found, limit = try, res, limits[i]
+		}
+		return ok
+	}
+	last := len(limits) - 1
+	if !fits(last) {
+		return 0, plan{}, false
+	}
+	sort.Search(last, fits) // of those that fit it asks the lowest last
+	return limit, s.planOf(q, s.cl.Settle(&q, found)), true
 }
 
 // planLazyLifting makes holders of the VC opportunistic, as many as it must, and
@@ -470,12 +492,10 @@ func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, boo
 		return plan{}, false
 	}
 	p, ok := s.planWithout(slots, try)
-	for i, missed := len(p.revoked)-2, 0; ok && i >= 0 && missed < trimMost; i-- {
+	for i := len(p.revoked) - 2; ok && i >= 0 && !s.cl.Work().Over(); i-- {
 		fewer := slices.Delete(slices.Clone(p.revoked), i, i+1)
 		if q, still := s.planWithout(fewer, try); still && len(q.revoked) == len(fewer) && len(q.victims) <= len(p.victims) {
 			p = q
-		} else {
-			missed++
 		}
 	}
 	return p, ok
@@ -484,6 +504,7 @@ func (s *State) planRevoking(slots []int32, try func(revoked []int32) (plan, boo
 // planWithout revokes one reservation after the other until the gang fits.
 func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool)) (plan, bool) {
 	twin := s.cl.Clone()
+	twin.CountWith(s.cl)
 	real := s.cl
 	s.cl = twin
 	defer func() { s.cl = real }()

@@ -30,7 +30,7 @@ func (s *State) status(j *job) JobStatus {
 	st := JobStatus{ID: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority,
 		Phase: s.phase(j), Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stopping: j.stop, Notices: rare(j.odd).notices,
-		Tasks: s.mem.tasks.take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
+		Tasks: s.mem.tasks.Take(len(j.tasks))[:0], Attempts: s.attemptsOf(j)}
 	st.Leaves, st.GPUs = s.takes(j)
 	for g := range j.gangs {
 		ran := j.gangs[g].ran
@@ -63,7 +63,7 @@ func (s *State) finalStatus(j *endedJob) JobStatus {
 		if c := j.completing; c != nil && c.Exit == e.Exit {
 			st.Exit = &c.Exit // which never changes
 		} else {
-			st.Exit = s.mem.exits.keep(e.Exit)
+			st.Exit = s.mem.exits.Keep(e.Exit)
 		}
 	}
 	return st
@@ -71,7 +71,7 @@ func (s *State) finalStatus(j *endedJob) JobStatus {
 
 // attemptsOf returns a job's live attempts and the last ended of each gang.
 func (s *State) attemptsOf(j *job) []AttemptStatus {
-	out := s.mem.attempts.take(len(j.gangs))[:0]
+	out := s.mem.attempts.Take(len(j.gangs))[:0]
 	for g := range j.gangs {
 		for _, at := range [...]int32{j.gangs[g].attempt, j.gangs[g].next} {
 			if at != none {

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/chunks"
 	"github.com/combsched/comb/internal/heap"
 )
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "28"
+const Version = "29"
 
 // State is everything the core knows: a fold over events. It is not safe for concurrent use.
 type State struct {
@@ -362,9 +363,6 @@ type copyRoom struct {
 	gangs []gang
 }
 
-// again copies a slice into memory that a copy before had.
-func again[T any](to, from []T) []T { return append(to[:0], from...) }
-
 // cloneIn is Clone in memory that is used again.
 func (s *State) cloneIn(room *copyRoom) *State {
 	d, was := room.state, *room.state
@@ -372,7 +370,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	if s.cl != nil {
 		d.cl, d.empty, d.lonely = s.cl.Clone(), nil, nil
 	}
-	d.jobs = again(was.jobs, s.jobs)
+	d.jobs = chunks.Again(was.jobs, s.jobs)
 	tasks, gangs := room.tasks[:0], room.gangs[:0]
 	var nt, ng int
 	for i := range s.jobs {
@@ -386,20 +384,20 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	tasks, gangs = slices.Grow(tasks, nt), slices.Grow(gangs, ng)
 	for i := range d.jobs {
 		j := &d.jobs[i]
-		j.tasks, tasks = slab(j.tasks, tasks)
-		j.gangs, gangs = slab(j.gangs, gangs)
+		j.tasks, tasks = chunks.Copy(j.tasks, tasks)
+		j.gangs, gangs = chunks.Copy(j.gangs, gangs)
 	}
 	d.ended = slices.Clone(s.ended)
 	for i := range d.ended {
 		j := &d.ended[i]
-		j.tasks, tasks = slab(j.tasks, tasks)
-		j.gangs, gangs = slab(j.gangs, gangs)
+		j.tasks, tasks = chunks.Copy(j.tasks, tasks)
+		j.gangs, gangs = chunks.Copy(j.gangs, gangs)
 	}
 	room.tasks, room.gangs = tasks, gangs
 	d.spare, d.spareAtt = slices.Clone(s.spare), slices.Clone(s.spareAtt)
 	d.slots, d.names = s.slots.cloneIn(&was.slots), s.names.cloneIn(&was.names)
 	d.promises = slices.Clone(s.promises)
-	d.attempts, d.byAlloc = again(was.attempts, s.attempts), slices.Clone(s.byAlloc)
+	d.attempts, d.byAlloc = chunks.Again(was.attempts, s.attempts), slices.Clone(s.byAlloc)
 	d.holders, d.shares = slices.Clone(s.holders), slices.Clone(s.shares)
 	for i := range d.holders {
 		d.holders[i] = slices.Clone(d.holders[i])
@@ -410,7 +408,7 @@ func (s *State) cloneIn(room *copyRoom) *State {
 		if i < len(was.queues) {
 			had = was.queues[i]
 		}
-		d.queues[i] = again(had, s.queues[i])
+		d.queues[i] = chunks.Again(had, s.queues[i])
 	}
 	d.lines = s.lines.clone()
 	d.tallies, d.running, d.allocs = cloneTallies(s.tallies), cloneRunners(s.running), make([]allocations, len(s.allocs))
@@ -427,14 +425,6 @@ func (s *State) cloneIn(room *copyRoom) *State {
 	d.never, d.close, d.hungry, d.out, d.mem = nil, nil, nil, nil, memory{}
 	d.ranks, d.shapes, d.grew = ranking{}, nil, askers{}
 	return d
-}
-
-// slab copies a into the spare room of pool and returns the copy, cut so that an
-// append to it cannot reach its neighbour, and the longer pool.
-func slab[T any](a, pool []T) ([]T, []T) {
-	n := len(pool)
-	pool = append(pool, a...)
-	return pool[n:len(pool):len(pool)], pool
 }
 
 // find returns the job with that id, nil when it is unknown or ended.

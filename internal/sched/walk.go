@@ -238,6 +238,7 @@ func (w *walker) allBlocked(id JobID) bool {
 // grant tries to give a gang its cells.
 func (w *walker) grant(wish Wish) {
 	defer w.s.blaming(wish.Gang.Job)
+	defer w.s.cl.EndBudget(w.s.cl.Budget())
 	s := w.s
 	if s.prefer = wish.Prefer; w.outlook == nil {
 		s.only, s.near = wish.Only, wish.Within

@@ -473,7 +473,7 @@ func formatChains(c *cell.Spec) string {
 
 // printWaits prints the reason of every waiting job when it has changed.
 func (s *Session) printWaits() {
-	if s.engine == nil || s.seq == 0 {
+	if s.engine == nil || s.seq == 0 || s.Quiet {
 		return
 	}
 	err := s.read(func(st *sched.State) {

@@ -52,6 +52,8 @@ type Session struct {
 	forest    *cell.Forest // of the cluster, once a cell is to be named
 	// OnBatch, when set, sees every durable batch before it is printed.
 	OnBatch func(engine.Batch)
+	// Quiet leaves out who waits for what, which a script prints after every command.
+	Quiet bool
 }
 
 // behavior overrides how a job's tasks behave.
@@ -143,6 +145,14 @@ func (s *Session) World() *sim.World { return s.world }
 
 // Journal returns the journal.
 func (s *Session) Journal() *engine.Memory { return s.journal.Memory }
+
+// Heaviest returns the most steps that one check or decision of the last command took.
+func Heaviest(s *Session) int64 {
+	if s.engine == nil {
+		return 0
+	}
+	return s.engine.Heaviest()
+}
 
 // behave is how a task behaves: its job's hints, then what the script said.
 func (s *Session) behave(t sim.Task) sim.Behavior {
@@ -256,6 +266,7 @@ const (
 // give hands a command to the engine and waits for its durable outcome. After a
 // crash, or when the disk failed, it is given again with its key, as a client would.
 func (s *Session) give(in engine.Input) (engine.Reply, error) {
+	var last error
 	for range maxTries {
 		var got *engine.Reply
 		in.Reply = func(r engine.Reply) { got = &r }
@@ -265,9 +276,11 @@ func (s *Session) give(in engine.Input) (engine.Reply, error) {
 		}
 		if got != nil && got.Err == nil {
 			return *got, nil
+		} else if got != nil {
+			last = got.Err
 		}
 	}
-	return engine.Reply{}, fmt.Errorf("%T was not answered", in.Command)
+	return engine.Reply{}, fmt.Errorf("%T was not answered: %v", in.Command, last)
 }
 
 // meta is the identity of a command of the script.

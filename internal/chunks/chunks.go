@@ -1,0 +1,38 @@
+// Package chunks takes memory for many small values at once, since taking memory costs as much as
+// filling it. What was handed out is never used again. It must know nothing of the values.
+package chunks
+
+// Size is for how many values memory is taken at once, and so how many others one that is kept for
+// long can keep.
+const Size = 16
+
+// Of is memory for values of one type.
+type Of[T any] struct{ free []T }
+
+// Take returns memory for n values; an append to it goes elsewhere.
+func (s *Of[T]) Take(n int) []T {
+	if len(s.free) < n {
+		s.free = make([]T, max(n, Size))
+	}
+	out := s.free[:n:n]
+	s.free = s.free[n:]
+	return out
+}
+
+// Keep returns a copy of a value.
+func (s *Of[T]) Keep(v T) *T {
+	p := &s.Take(1)[0]
+	*p = v
+	return p
+}
+
+// Copy copies values into the spare room of a pool. It returns the copy, cut so that an append to it
+// cannot reach its neighbour, and the longer pool.
+func Copy[T any](values, pool []T) ([]T, []T) {
+	n := len(pool)
+	pool = append(pool, values...)
+	return pool[n:len(pool):len(pool)], pool
+}
+
+// Again copies values into memory that other values had.
+func Again[T any](to, from []T) []T { return append(to[:0], from...) }

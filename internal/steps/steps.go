@@ -1,0 +1,38 @@
+// Package steps counts what searches do in steps, which every machine counts alike, and bounds
+// it: a search that may take no more ends with the best that it has. It must not know the time.
+package steps
+
+// Meter counts steps: a bin or a cell that is looked at, a cell that is bound, a task that is packed.
+// A step takes some 50 to 300 ns.
+type Meter struct {
+	taken int64
+	stop  int64 // how many there may be; 0 is no bound
+}
+
+// Step counts n more.
+func (m *Meter) Step(n int) { m.taken += int64(n) }
+
+// Taken is how many were counted so far.
+func (m *Meter) Taken() int64 { return m.taken }
+
+// Over reports whether no more may be taken.
+func (m *Meter) Over() bool { return m.stop > 0 && m.taken >= m.stop }
+
+// Left is how many may be taken, at most n.
+func (m *Meter) Left(n int64) int64 {
+	if m.stop == 0 {
+		return n
+	}
+	return min(n, max(m.stop-m.taken, 0))
+}
+
+// Within bounds what follows to n more, or to fewer where less is left, and returns the bound that
+// was there, for Until.
+func (m *Meter) Within(n int64) (had int64) {
+	had = m.stop
+	m.stop = max(m.taken+m.Left(n), 1)
+	return had
+}
+
+// Until sets a bound again.
+func (m *Meter) Until(had int64) { m.stop = had }

@@ -1,0 +1,34 @@
+package steps
+
+import "testing"
+
+// A bound inside another leaves the tighter one, and ends where it was set.
+func TestWithin(t *testing.T) {
+	var m Meter
+	m.Step(7)
+	if m.Over() || m.Left(1000) != 1000 {
+		t.Fatal("a meter without a bound is over")
+	}
+	outer := m.Within(10)
+	inner := m.Within(4)
+	if m.Left(1000) != 4 {
+		t.Errorf("%d steps are left, want 4", m.Left(1000))
+	}
+	m.Step(5)
+	if !m.Over() {
+		t.Error("5 of 4 steps are not over")
+	}
+	m.Until(inner)
+	if m.Over() || m.Left(1000) != 5 {
+		t.Errorf("over: %v, left: %d, want 5", m.Over(), m.Left(1000))
+	}
+	if wide := m.Within(100); m.Left(1000) != 5 {
+		t.Errorf("%d steps are left in a wider bound, want 5", m.Left(1000))
+	} else {
+		m.Until(wide)
+	}
+	m.Until(outer)
+	if m.Over() || m.Taken() != 12 {
+		t.Errorf("over: %v after %d steps", m.Over(), m.Taken())
+	}
+}
