@@ -501,7 +501,7 @@ func (s *search) inChain(ci int16, p *part) bool {
 		if !s.growable(ci) {
 			return false // bound cells are all the room there is
 		}
-		if s.spent() || !s.enough(ci, p) {
+		if s.spent() || !s.couldFit(ci, p) || !s.enough(ci, p) {
 			return false
 		}
 		if s.r.Lift == nil {
@@ -509,7 +509,7 @@ func (s *search) inChain(ci int16, p *part) bool {
 		}
 	}
 	s.roomy, s.steps, s.tried = false, 0, nil
-	if !s.couldFit(ci, p) || !s.reachable(ci, p) {
+	if !s.reachable(ci, p) {
 		return false
 	}
 	defer s.c.work.Until(s.c.work.Within(s.c.work.Left(gangSteps) / 4))
