@@ -387,11 +387,10 @@ func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.R
 		}
 		return ok
 	}
-	last := len(limits) - 1
-	if !fits(last) {
+	if !fits(len(limits) - 1) {
 		return 0, plan{}, false
 	}
-	sort.Search(last, fits) // of those that fit it asks the lowest last
+	sort.Search(len(limits)-1, fits) // of those that fit it asks the lowest last
 	return limit, s.planOf(q, s.cl.Settle(&q, found)), true
 }
 
