@@ -132,13 +132,6 @@ func (c *caretaker) claim() int {
 // begin starts the container, or finds the one that was started. What it returns is the
 // end where there is nothing to wait for.
 func (c *caretaker) begin(script *private) *outcome {
-	if c.first {
-		leave, mine := container.Turn(c.spec.Boxed.Turns, c.toldToStop)
-		if !mine {
-			return &outcome{Exit: &sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}}
-		}
-		defer leave()
-	}
 	for said := ""; ; time.Sleep(time.Second) {
 		var err error
 		if c.engine, err = container.Open(context.Background(), c.spec.Boxed.Engine); err == nil {
@@ -160,8 +153,13 @@ func (c *caretaker) begin(script *private) *outcome {
 	return c.find()
 }
 
-// start makes the container and starts it.
+// start makes the container and starts it, when its turn has come.
 func (c *caretaker) start(script *private) *outcome {
+	leave, mine := container.Turn(c.spec.Boxed.Turns, c.toldToStop)
+	if !mine {
+		return &outcome{Exit: &sched.Exit{Cause: sched.NeverStarted, Message: "it was stopped before it was started"}}
+	}
+	defer leave()
 	ctx, b := context.Background(), &c.spec.Boxed.Box
 	err := c.engine.Create(ctx, b)
 	if errors.Is(err, container.ErrExists) {

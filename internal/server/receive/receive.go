@@ -73,7 +73,7 @@ type paced struct {
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
 	begun := p.now()
-	_ = p.rc.SetReadDeadline(begun.Add(min(grace, grace+time.Duration(p.n)*time.Second/rate-p.waited)))
+	_ = p.rc.SetReadDeadline(begun.Add(min(grace, grace+time.Duration(p.n/rate)*time.Second-p.waited)))
 	n, err := p.from.Read(b)
 	p.waited += p.now().Sub(begun)
 	p.n += int64(n)
