@@ -47,7 +47,8 @@ func Start(t testing.TB, flags ...string) *Engine {
 	}
 	e.args = append([]string{"--data-root", filepath.Join(e.dir, "data"), "--exec-root", filepath.Join(e.dir, "exec"),
 		"--pidfile", filepath.Join(e.dir, "pid"), "--host", e.Host(), "--exec-opt", "native.cgroupdriver=cgroupfs",
-		"--cgroup-parent", "/" + filepath.Base(top), "--bip", "172.31.7.1/24"}, flags...)
+		"--cgroup-parent", "/" + filepath.Base(top), "--bip", "172.31.7.1/24",
+		"--default-address-pool", "base=10.128.0.0/9,size=24"}, flags...) // tests may leave more networks than the engine's own 31
 	var err error
 	if e.c, err = client.New(client.WithHost(e.Host())); err != nil {
 		t.Fatal(err)
