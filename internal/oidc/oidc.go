@@ -86,30 +86,48 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// discover asks the provider where it answers, until it has said so.
+// discover asks the provider where it answers, until it has said so. Whoever asks first may hang up: others wait for the same.
 func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.found != nil || time.Since(p.tried) < failsFor {
 		return p.found, p.err
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+	defer cancel()
 	found, err := oidc.NewProvider(ctx, p.Issuer)
 	p.tried = time.Now()
 	if err == nil {
-		e := found.Endpoint()
-		for _, address := range []string{e.AuthURL, e.TokenURL} {
-			u, bad := url.Parse(address)
-			if bad != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-				err = fmt.Errorf("it names the address %q, which has no TLS", address)
-			}
-		}
+		err = guarded(found)
 	}
 	if p.err = err; err != nil {
-		p.err = fmt.Errorf("the identity provider %s cannot be asked: %w", p.Issuer, err)
+		p.err = fmt.Errorf("the identity provider %s cannot be asked: %s", p.Issuer, clip(err.Error())) // it has the provider's page in it
 		return nil, p.err
 	}
 	p.found = found
 	return found, nil
+}
+
+// guarded refuses a provider of which something that is sent or believed would cross the network in clear.
+func guarded(found *oidc.Provider) error {
+	var keys struct {
+		Address string `json:"jwks_uri"`
+	}
+	if err := found.Claims(&keys); err != nil {
+		return err
+	}
+	e := found.Endpoint()
+	addresses := []string{e.AuthURL, e.TokenURL, keys.Address}
+	if info := found.UserInfoEndpoint(); info != "" {
+		addresses = append(addresses, info)
+	}
+	for _, address := range addresses {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+			return fmt.Errorf("it names the address %q, which has no TLS", clip(address))
+		}
+	}
+	return nil
 }
 
 // config is how this server speaks to the provider.

@@ -3,6 +3,9 @@ package oidc
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -86,7 +89,47 @@ func TestFinishRefuses(t *testing.T) {
 	}
 }
 
-// A name that is missing makes no user; groups are a list of texts, one text, or none.
+// Nothing that is sent or believed crosses the network in clear; a failure is told in a line, whatever page the provider has for it, and
+// one that asks first and hangs up leaves no failure to others.
+func TestDiscovery(t *testing.T) {
+	document, status := "", http.StatusOK
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, document)
+	}))
+	defer web.Close()
+	begin := func(ctx context.Context, text string) error {
+		document = strings.ReplaceAll(text, "OWN", web.URL)
+		_, _, err := New(&Settings{Issuer: web.URL, Address: "https://comb.example.com"}).Begin(ctx, Under{Return: "/"})
+		return err
+	}
+	good := `{"issuer":"OWN","authorization_endpoint":"OWN/a","token_endpoint":"OWN/t","jwks_uri":"OWN/k","userinfo_endpoint":"OWN/u"}`
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := begin(gone, good); err != nil {
+		t.Errorf("one that hung up: %v", err)
+	}
+	if err := begin(context.Background(), strings.Replace(good, `,"userinfo_endpoint":"OWN/u"`, "", 1)); err != nil {
+		t.Errorf("without more about users: %v", err)
+	}
+	for _, path := range []string{"/a", "/t", "/k", "/u"} {
+		far := "http://far.example" + path
+		if err := begin(context.Background(), strings.Replace(good, "OWN"+path, far, 1)); err == nil || !strings.Contains(err.Error(), far) || !strings.Contains(err.Error(), "has no TLS") {
+			t.Errorf("%s without TLS: %v", path, err)
+		}
+	}
+	if err := begin(context.Background(), strings.Replace(good, "OWN/k", "", 1)); err == nil {
+		t.Error("a provider without keys is taken")
+	}
+	status = http.StatusBadGateway
+	if err := begin(context.Background(), strings.Repeat("<p>\n", 1000)); err == nil || len(err.Error()) > 400 || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a page of the provider: %v", err)
+	}
+}
+
+// A name that is missing, or of a guest, makes no user; groups are a list of texts, one text, or none. Those that the provider keeps
+// back are not none.
 func TestPerson(t *testing.T) {
 	p := New(&Settings{NameClaim: "upn", NameSuffix: "@example.com", GroupClaim: "roles"})
 	for name, c := range map[string]struct {
@@ -94,13 +137,18 @@ func TestPerson(t *testing.T) {
 		want   string // of the person, or in the error
 	}{
 		"a list":    {map[string]any{"upn": "alice@example.com", "roles": []any{"a", "b"}}, "alice a,b"},
-		"one group": {map[string]any{"upn": "alice", "roles": "a"}, "alice a"},
-		"no groups": {map[string]any{"upn": "alice@example.org"}, "alice@example.org "},
+		"one group": {map[string]any{"upn": "alice@example.com", "roles": "a"}, "alice a"},
+		"no groups": {map[string]any{"upn": "alice@example.com"}, "alice "},
+		"a guest":   {map[string]any{"upn": "alice@example.org"}, `names you "alice@example.org", which does not end with "@example.com"`},
+		"no suffix": {map[string]any{"upn": "alice"}, `names you "alice", which does not end with`},
+		"kept back": {map[string]any{"upn": "alice@example.com", "_claim_names": map[string]any{"roles": "src1"}}, `more groups of you than it tells in the claim "roles"`},
+		"another's": {map[string]any{"upn": "alice@example.com", "_claim_names": map[string]any{"address": "src1"}}, "alice "},
+		"no object": {map[string]any{"upn": "alice@example.com", "roles": "a", "_claim_names": 7.0}, "alice a"},
 		"no name":   {map[string]any{"name": "Alice", "preferred_username": "alice"}, `claim "upn" is missing`},
 		"a number":  {map[string]any{"upn": 7.0}, `claim "upn" is missing`},
-		"numbers":   {map[string]any{"upn": "alice", "roles": []any{1.0}}, `"roles" is no list of texts`},
-		"a map":     {map[string]any{"upn": "alice", "roles": map[string]any{}}, `"roles" is no list of texts`},
-		"very many": {map[string]any{"upn": "alice", "roles": make([]any, 1001)}, "names 1001 groups"},
+		"numbers":   {map[string]any{"upn": "alice@example.com", "roles": []any{1.0}}, `"roles" is no list of texts`},
+		"a map":     {map[string]any{"upn": "alice@example.com", "roles": map[string]any{}}, `"roles" is no list of texts`},
+		"very many": {map[string]any{"upn": "alice@example.com", "roles": make([]any, 1001)}, "names 1001 groups"},
 	} {
 		who, err := p.person("s", c.claims)
 		got := who.Name + " " + strings.Join(who.Groups, ",")

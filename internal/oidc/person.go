@@ -16,9 +16,19 @@ func (p *Provider) person(subject string, claims map[string]any) (Person, error)
 		return out, fmt.Errorf("the identity provider does not say the user's name: the claim %q is missing; an administrator can name another with nameClaim, or ask for a scope that brings it",
 			p.NameClaim)
 	}
-	out.Name = strings.TrimSuffix(out.Name, p.NameSuffix)
+	name, ours := strings.CutSuffix(out.Name, p.NameSuffix)
+	if !ours {
+		return out, fmt.Errorf("the identity provider names you %q, which does not end with %q as the names of this server's users do: an administrator decides that with nameSuffix",
+			clip(out.Name), p.NameSuffix)
+	}
+	out.Name = name
 	switch v := claims[p.GroupClaim].(type) {
 	case nil:
+		// A provider that finds them too many says where they could be asked for: taken as none, the user would lose them.
+		elsewhere, _ := claims["_claim_names"].(map[string]any)
+		if _, ok := elsewhere[p.GroupClaim]; ok {
+			return out, fmt.Errorf("the identity provider has more groups of you than it tells in the claim %q: have it send only those that are assigned to the client", p.GroupClaim)
+		}
 	case string:
 		out.Groups = []string{v}
 	case []any:

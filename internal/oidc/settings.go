@@ -29,7 +29,7 @@ type Settings struct {
 	Title       string // what people call the provider
 	Scopes      []string
 	NameClaim   string
-	NameSuffix  string // is cut off the claim
+	NameSuffix  string // is cut off the claim, which must end with it
 	GroupClaim  string
 	GroupPrefix string // of groups that are made here; "" makes none
 	Authorities *x509.CertPool
