@@ -308,6 +308,9 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 		if text := checkPassword(u.Name, *c.Password); text != "" {
 			wrong = append(wrong, text)
 		}
+		if u.Provider != nil {
+			wrong = append(wrong, fmt.Sprintf("%s signs in by the identity provider, and has no password here: it is changed there; a program gets a token, by comb token create", u.Name))
+		}
 		what = append(what, "password")
 	}
 	if len(wrong) > 0 {
@@ -367,8 +370,21 @@ func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group
 	if len(d.Groups()) >= MaxUserGroups {
 		return problem(ErrInvalid, "there are %d groups already, the most that are allowed", MaxUserGroups)
 	}
+	if err := d.checkExternal(&g); err != nil {
+		return err
+	}
 	g.Created = d.time().UTC()
 	return d.commit(ctx, by, []change{{group: &g, verb: "create group"}})
+}
+
+// checkExternal refuses an external name that another group has: the provider's group would be one of the two, and nobody could say which.
+func (d *Directory) checkExternal(g *identity.Group) error {
+	for _, other := range d.Groups() {
+		if g.External != "" && other.External == g.External && other.Name != g.Name {
+			return problem(ErrExists, "the group %s has the external name %q already: put its users into that group, or take the name from it first", other.Name, g.External)
+		}
+	}
+	return nil
 }
 
 // GroupChange says what of a group is to be another; nil stays.
@@ -394,6 +410,11 @@ func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupCha
 	}
 	if wrong := g.Check(); len(wrong) > 0 {
 		return g, &Problem{ErrInvalid, wrong}
+	}
+	if c.External != nil {
+		if err := d.checkExternal(&g); err != nil {
+			return g, err
+		}
 	}
 	return g, d.commit(ctx, by, []change{{group: &g, verb: "change group", detail: strings.Join(what, ", ")}})
 }

@@ -3,7 +3,6 @@ package people
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ type Claimed struct {
 	Display, Email  string
 	Groups          []string // the provider's names
 	Prefix          string   // groups with it are made here, without it; "" makes none
+	From            string   // the address of its browser, for the audit log
 }
 
 // Welcome returns the user of a person that an identity provider has told of, which is made at its first sign-in. Its groups at the
@@ -31,6 +31,9 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, erro
 	defer d.write.Unlock()
 	u, known := d.provided(c.Issuer, c.Subject)
 	if known && u.Blocked {
+		if err := d.Note(ctx, store.AuditLine{Subject: u.Name, Verb: "sign in", Object: "from " + byProvider(c.From), Outcome: Refused, Detail: "it is blocked"}); err != nil {
+			return u, err
+		}
 		return u, problem(ErrBlocked, "%s may not sign in: an administrator has blocked it", u.Name)
 	}
 	groups, err := d.providedGroups(ctx, &c)
@@ -69,12 +72,21 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (identity.User, erro
 
 // unwelcome adds what to do about a name that cannot be a user's.
 func (d *Directory) unwelcome(err error, name string) error {
-	if u, missing := d.User(name); missing == nil && u.Provider == nil {
-		return problem(ErrExists, "there is a user %s already, with a password: it is not taken over. Where both are one person an administrator deletes that account "+
-			"(its jobs stay, and are of the new one), else the identity provider must give another name", u.Name)
+	users := d.Users()
+	i := slices.IndexFunc(users, func(u identity.User) bool { return strings.EqualFold(u.Name, name) })
+	if !errors.Is(err, ErrExists) || i < 0 {
+		return err
 	}
-	return err
+	whose := "with a password"
+	if users[i].Provider != nil {
+		whose = "of another person at the identity provider, or of another provider"
+	}
+	return problem(ErrExists, "there is a user %s already, %s: it is not taken over. Where both are one person an administrator deletes that account "+
+		"(its jobs stay, and are of the new one), else the identity provider must give another name", users[i].Name, whose)
 }
+
+// byProvider is what the audit log says of where a person signs in from.
+func byProvider(from string) string { return from + " by the identity provider" }
 
 // provided finds the user of a person at a provider.
 func (d *Directory) provided(issuer, subject string) (identity.User, bool) {
@@ -134,11 +146,20 @@ func clipText(s string) string {
 	return s
 }
 
+// Try counts a sign-in that an address begins by the identity provider, before that is asked. A right one is taken back.
+func (d *Directory) Try(from string) (right func(), err error) {
+	k := key{"provider from " + from, maxFrom}
+	if wait := d.gate.begin(d.time(), k); wait > 0 {
+		return nil, &Slow{wait}
+	}
+	return func() { d.gate.back(k) }, nil
+}
+
 // Admit makes a session of a user that its identity provider has just named.
 func (d *Directory) Admit(ctx context.Context, u identity.User, from string, life time.Duration) (string, store.Token, error) {
 	life, err := sessionLife(life)
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	return d.enter(ctx, u, fmt.Sprintf("%s by the identity provider", from), life)
+	return d.enter(ctx, u, byProvider(from), life)
 }

@@ -79,9 +79,9 @@ func TestWelcomeRefuses(t *testing.T) {
 	}{
 		"a user with a password": {Claimed{Issuer: "i", Subject: "2", Name: "bob"}, "there is a user bob already, with a password"},
 		"in other letters":       {Claimed{Issuer: "i", Subject: "2", Name: "BOB"}, "there is a user bob already"},
-		"another person":         {Claimed{Issuer: "i", Subject: "2", Name: "alice"}, "there is a user alice already"},
-		"another provider":       {Claimed{Issuer: "j", Subject: "1", Name: "alice"}, "there is a user alice already"},
-		"blocked":                {Claimed{Issuer: "i", Subject: "1", Name: "alice"}, "an administrator has blocked it"},
+		"another person":         {Claimed{Issuer: "i", Subject: "2", Name: "alice"}, "there is a user alice already, of another person at the identity provider"},
+		"another provider":       {Claimed{Issuer: "j", Subject: "1", Name: "Alice"}, "there is a user alice already, of another person at the identity provider, or of another provider"},
+		"blocked":                {Claimed{Issuer: "i", Subject: "1", Name: "alice", From: "10.0.0.7"}, "an administrator has blocked it"},
 		"reserved":               {Claimed{Issuer: "i", Subject: "3", Name: "admin"}, "stands for the holder of the data directory's token"},
 		"no name":                {Claimed{Issuer: "i", Subject: "4", Name: "a@b"}, "cannot be a user"},
 		"too many groups":        {Claimed{Issuer: "i", Subject: "5", Name: "carol", Groups: many, Prefix: "g"}, "into 65 groups"},
@@ -89,5 +89,58 @@ func TestWelcomeRefuses(t *testing.T) {
 		if _, err := w.Welcome(ctx, c.who); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+	lines, err := w.Log(ctx, 0, 100)
+	w.must(err)
+	if !slices.ContainsFunc(lines, func(l AuditLine) bool {
+		return l.Subject == "alice" && l.Verb == "sign in" && l.Object == "from 10.0.0.7 by the identity provider" && l.Outcome == Refused
+	}) {
+		t.Errorf("that a blocked user came is not in the audit log: %+v", lines)
+	}
+	text := password
+	if _, err := w.UpdateUser(ctx, "test", "alice", UserChange{Password: &text}); err == nil || !strings.Contains(err.Error(), "alice signs in by the identity provider, and has no password here") {
+		t.Errorf("a password for a user of the provider: %v", err)
+	}
+}
+
+// A name at the provider is of one group.
+func TestExternalNames(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.CreateGroup(ctx, "test", identity.Group{Name: "vision", External: "ml-team"}))
+	w.must(w.CreateGroup(ctx, "test", identity.Group{Name: "nlp"}))
+	if err := w.CreateGroup(ctx, "test", identity.Group{Name: "audio", External: "ml-team"}); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), `the group vision has the external name "ml-team" already`) {
+		t.Errorf("a second group of the name: %v", err)
+	}
+	external := "ml-team"
+	if _, err := w.UpdateGroup(ctx, "test", "nlp", GroupChange{External: &external}); !errors.Is(err, ErrExists) {
+		t.Errorf("another group gets the name: %v", err)
+	}
+	if _, err := w.UpdateGroup(ctx, "test", "vision", GroupChange{External: &external}); err != nil {
+		t.Errorf("its own name again: %v", err)
+	}
+}
+
+// What an address begins by the provider and does not end well is counted, apart from passwords; what ends well is not.
+func TestTry(t *testing.T) {
+	w := newWorld(t)
+	for range 2 * maxFrom {
+		right, err := w.Try("10.0.0.7")
+		w.must(err)
+		right()
+	}
+	for range maxFrom {
+		_, err := w.Try("10.0.0.7")
+		w.must(err)
+	}
+	var slow *Slow
+	if _, err := w.Try("10.0.0.7"); !errors.As(err, &slow) {
+		t.Errorf("after %d that failed: %v", maxFrom, err)
+	}
+	if _, err := w.Try("10.0.0.8"); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+	w.must(w.CreateUsers(ctx, "test", []NewUser{{User: identity.User{Name: "bob"}, Password: password}}))
+	if _, _, err := w.SignIn(ctx, "bob", password, "10.0.0.7", 0); err != nil {
+		t.Errorf("a password from the same address: %v", err)
 	}
 }

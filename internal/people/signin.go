@@ -147,9 +147,16 @@ func (g *gate) makeRoom() {
 // right takes a try back: the first key, the user's, begins anew.
 func (g *gate) right(keys ...key) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	delete(g.fails, keys[0].name)
-	for _, k := range keys[1:] {
+	g.mu.Unlock()
+	g.back(keys[1:]...)
+}
+
+// back takes one try of each key back.
+func (g *gate) back(keys ...key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, k := range keys {
 		if f := g.fails[k.name]; f != nil && f.n > 0 {
 			f.n--
 		}
