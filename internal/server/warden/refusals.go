@@ -85,10 +85,11 @@ func (r *refusals) add(k refusal, why string, now time.Time) {
 }
 
 // due takes what is to be written at a time, all of it where the server ends, and forgets what did not come again. more says that
-// something waits.
+// something waits. What comes from now on is for a timer of its own.
 func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.timer = nil
 	for k, e := range r.kinds {
 		switch {
 		case !all && !e.wrote.IsZero() && now.Sub(e.wrote) < againEvery:
@@ -129,11 +130,7 @@ func (w *Warden) Flush() { w.write(true) }
 
 // write writes the refusals that are due. What cannot be written is in the log of the server.
 func (w *Warden) write(all bool) {
-	r := &w.refusals
-	lines, more := r.due(time.Now(), all)
-	r.mu.Lock()
-	r.timer = nil
-	r.mu.Unlock()
+	lines, more := w.refusals.due(time.Now(), all)
 	if more && !all {
 		w.later(refusalsEvery)
 	}

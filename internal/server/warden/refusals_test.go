@@ -7,6 +7,21 @@ import (
 	"time"
 )
 
+// A refusal that comes while others are written does not lie until a third one comes: it has a timer of its own.
+func TestRefusalWhileWriting(t *testing.T) {
+	var w Warden
+	r := &w.refusals
+	w.later(time.Hour)
+	before := r.timer
+	before.Stop()
+	r.due(time.Now(), false) // is what a write begins with
+	w.later(time.Hour)
+	if r.timer == nil || r.timer == before {
+		t.Fatal("nothing will write it")
+	}
+	r.timer.Stop()
+}
+
 // A program that asks again and again for what it may not do is one line at once and one a minute, with how often; many kinds
 // of one principal are told apart up to a limit, and those of others stay.
 func TestRefusalsComeTogether(t *testing.T) {
