@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,6 +71,10 @@ func New(s *Settings) *Provider {
 	return &Provider{Settings: *s, seal: newSeal(), client: &http.Client{Transport: bounded{transport}, Timeout: askWithin,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
+
+// OverTLS reports whether browsers come over TLS, as Address says: the server's own, or that of a proxy before it. Without a provider
+// nothing says so.
+func (p *Provider) OverTLS() bool { return p != nil && strings.HasPrefix(p.Address, "https://") }
 
 // bounded cuts answers off that are too long.
 type bounded struct{ http.RoundTripper }

@@ -45,6 +45,29 @@ func TestReadSettings(t *testing.T) {
 	}
 }
 
+// The usual port of an address may be left out; other names, ports and parts of names are another host.
+func TestAt(t *testing.T) {
+	for address, hosts := range map[string]string{
+		"https://comb.example.com": "comb.example.com COMB.example.com:443", "https://comb.example.com:443": "comb.example.com comb.example.com:443",
+		"https://comb.example.com:8420": "comb.example.com:8420", "http://localhost:80": "localhost localhost:80", "http://[::1]:8420": "[::1]:8420",
+	} {
+		s := Settings{Address: address}
+		for host := range strings.FieldsSeq(hosts) {
+			if !s.At(host) {
+				t.Errorf("%s is not at %s", host, address)
+			}
+		}
+		for _, host := range []string{"", "example.com", "comb.example.com:80", "comb.example.com:8421", "127.0.0.1:8420", "localhost:443", "[::1]"} {
+			if s.At(host) {
+				t.Errorf("%q is at %s", host, address)
+			}
+		}
+	}
+	if s := (Settings{Address: "https://Comb.example.com:8420"}); s.Host() != "comb.example.com" {
+		t.Errorf("%q", s.Host())
+	}
+}
+
 // A browser is sent to pages of this server alone.
 func TestSafeReturn(t *testing.T) {
 	for _, good := range []string{"/", "/jobs", "/jobs?state=running&user=alice", "/jobs/7#log", "/a//b"} {

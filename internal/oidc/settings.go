@@ -106,6 +106,25 @@ func ReadSettings(path string) (*Settings, error) {
 	return s, r.Problems().Err()
 }
 
+// Host is the name of this server as browsers see it, without a port.
+func (s *Settings) Host() string {
+	u, err := url.Parse(s.Address)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
+}
+
+// At reports whether a request's host, with its port, is that of Address.
+func (s *Settings) At(host string) bool {
+	u, err := url.Parse(s.Address)
+	if err != nil {
+		return false
+	}
+	usual := map[string]string{"https": ":443", "http": ":80"}[u.Scheme] // browsers leave it out
+	return strings.EqualFold(strings.TrimSuffix(host, usual), strings.TrimSuffix(u.Host, usual))
+}
+
 // checkURL says what is wrong with an address; "" is nothing. Without TLS only this machine's own are taken.
 func checkURL(text string, path bool) string {
 	u, err := url.Parse(text)

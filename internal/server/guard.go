@@ -39,7 +39,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
-	if r.TLS != nil && !loopback(r.TLS.ServerName) {
+	if r.TLS != nil && !loopback(r.TLS.ServerName) && onUsualPort(r) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers heed it for names alone
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -85,6 +85,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.route(w, r)
 }
 
+// onUsualPort reports whether a request came to the port of TLS. Only there the server may speak for its host: browsers keep the demand
+// for TLS for all ports of a name, those of other services too.
+func onUsualPort(r *http.Request) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && at.Port == 443
+}
+
 // admit returns the asker, or why the request is refused. A body is not looked at.
 func (s *Server) admit(r *http.Request) (*warden.Asker, *rest.Problem) {
 	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
@@ -99,7 +106,7 @@ func (s *Server) admit(r *http.Request) (*warden.Asker, *rest.Problem) {
 	if isOpen(r) {
 		return &warden.Asker{Principal: &identity.Principal{}}, checkRequest(r)
 	}
-	credential := credentialOf(r)
+	credential := credentialOf(r, r.TLS != nil || s.opts.Provider.OverTLS())
 	principal, p := s.warden.Principal(r.Context(), credential)
 	if p == nil {
 		p = checkRequest(r)
@@ -235,18 +242,27 @@ func checkOrigin(r *http.Request) *rest.Problem {
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
 }
 
-// credentialOf returns the token of a request: its bearer token, else that of its cookie.
-func credentialOf(r *http.Request) string {
+// fromElsewhere reports whether another site may send a browser with a request. The provider does with its answer, and another name of
+// this server with a sign-in that a page began; one for a command is begun by its user alone.
+func fromElsewhere(r *http.Request) bool {
+	return r.Method == http.MethodGet && (r.URL.Path == oidc.CallbackPath || r.URL.Path == rest.Prefix+accounts.ProviderPath && !r.URL.Query().Has("port"))
+}
+
+// credentialOf returns the token of a request: its bearer token, else that of its cookie. Over TLS that is the one which no other host, and
+// nobody on the way, can set.
+func credentialOf(r *http.Request, overTLS bool) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(kind, "Bearer") {
 		return token
 	}
-	for _, name := range []string{accounts.SecureCookie, accounts.PlainCookie} {
-		if c, err := r.Cookie(name); err == nil {
-			return c.Value
-		}
+	c, err := r.Cookie(accounts.SecureCookie)
+	if err != nil && !overTLS {
+		c, err = r.Cookie(accounts.PlainCookie)
 	}
-	return ""
+	if err != nil {
+		return ""
+	}
+	return c.Value
 }
 
 // checkNeed asks for what a route needs before its handler is called. Routes about a job go on: they ask once
@@ -281,7 +297,7 @@ func checkRequest(r *http.Request) *rest.Problem {
 	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "\x00\\\r\n") {
 		return rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "no such path")
 	}
-	if p := checkOrigin(r); p != nil && !(r.Method == http.MethodGet && r.URL.Path == oidc.CallbackPath) { // whose browsers another site sends
+	if p := checkOrigin(r); p != nil && !fromElsewhere(r) {
 		return p
 	}
 	if key := r.Header.Get(rest.HeaderIdempotency); !validKey(key) {

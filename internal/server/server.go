@@ -137,6 +137,9 @@ func build(o Options) (*Server, huma.API) {
 	for _, h := range o.Hosts {
 		s.hosts = append(s.hosts, strings.ToLower(h))
 	}
+	if o.Provider != nil {
+		s.hosts = append(s.hosts, o.Provider.Host()) // browsers are sent back to it
+	}
 	api := humago.New(s.mux, apiConfig())
 	api.UseMiddleware(s.checkNeed)
 	s.registerInfo(api)

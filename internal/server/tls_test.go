@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,13 +12,16 @@ import (
 	"github.com/combsched/comb/internal/rest"
 )
 
-// Names of the certificate are hosts of the server; over TLS browsers are told to stay with it, and connections are
+// Names of the certificate are hosts of the server; over TLS browsers are told to stay with it, where no other service of that host is meant, and connections are
 // known as the server's own, with all that bounds them.
 func TestCertifiedHosts(t *testing.T) {
 	s := New(Options{Version: "test", Certified: func(host string) bool { return host == "comb.example.com" }})
-	ours := false
+	ours, usual := false, false
 	h := s.HTTP()
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if usual {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{Port: 443}))
+		}
 		s.ServeHTTP(w, r)
 		own := connOf(r.Context())
 		ours = own != nil && own.ours.Load()
@@ -47,8 +51,12 @@ func TestCertifiedHosts(t *testing.T) {
 		return resp, string(text)
 	}
 	resp, _ := get("comb.example.com")
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Strict-Transport-Security") == "" || !ours {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Strict-Transport-Security") != "" || !ours {
 		t.Errorf("a name of the certificate: %s, %v, connection %v", resp.Status, resp.Header, ours)
+	}
+	usual = true
+	if resp, _ := get("comb.example.com"); resp.Header.Get("Strict-Transport-Security") == "" {
+		t.Errorf("at the usual port: %v", resp.Header)
 	}
 	if resp, text := get("evil.example.com"); resp.StatusCode != http.StatusForbidden || !strings.Contains(text, "does not answer to that host name") {
 		t.Errorf("another name: %s %s", resp.Status, text)

@@ -48,18 +48,22 @@ type House struct {
 // accounts has the routes.
 type accounts struct {
 	House
-	signing chan struct{} // holds a token for each password that is looked at, or waits for that
-	match   sync.Mutex    // If-Match is checked under it
-	codes   codes
+	signing   chan struct{} // holds a token for each password that is looked at, or waits for that
+	finishing chan struct{} // and for each answer of the provider: it may be long in taking a code back, and passwords do not wait for it
+	match     sync.Mutex    // If-Match is checked under it
+	codes     codes
 }
 
 // maxSigning is how many passwords may be looked at, or wait for that: one takes some hundredths of a second, and
-// those that ask need no token.
-const maxSigning = 32
+// those that ask need no token. maxFinishing is how many answers of the provider are, each for up to 15 seconds.
+const (
+	maxSigning   = 32
+	maxFinishing = 256
+)
 
 // Register registers the routes.
 func Register(api huma.API, h House) {
-	a := &accounts{House: h, signing: make(chan struct{}, maxSigning)}
+	a := &accounts{House: h, signing: make(chan struct{}, maxSigning), finishing: make(chan struct{}, maxFinishing)}
 	op := func(id, method, path, summary string) huma.Operation {
 		return h.Operation(huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"people"}})
 	}
@@ -79,7 +83,7 @@ func Register(api huma.API, h House) {
 		return o
 	}
 	html := &huma.Response{Description: "A page for the browser's user", Content: map[string]*huma.MediaType{"text/html": {Schema: &huma.Schema{Type: "string"}}}}
-	huma.Register(api, web("begin-sign-in", providerPath, "Send a browser to the identity provider", map[string]*huma.Response{
+	huma.Register(api, web("begin-sign-in", ProviderPath, "Send a browser to the identity provider", map[string]*huma.Response{
 		"302": {Description: "To the identity provider"}, "502": html}), a.begin)
 	back := web("finish-sign-in", strings.TrimPrefix(oidc.CallbackPath, rest.Prefix), "Where the identity provider sends the browser back to", map[string]*huma.Response{"200": html, "403": html, "500": html})
 	back.SkipValidateParams = true // providers send more than they need

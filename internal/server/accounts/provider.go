@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,8 +27,8 @@ import (
 	"github.com/combsched/comb/internal/store"
 )
 
-// providerPath is where a browser begins to sign in by the identity provider.
-const providerPath = "/sign-in/provider"
+// ProviderPath is where a browser begins to sign in by the identity provider.
+const ProviderPath = "/sign-in/provider"
 
 // What carries a sign-in that is under way: a cookie that is sent when the provider sends the browser back.
 const (
@@ -98,12 +99,12 @@ type page struct {
 }
 
 var pages = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><meta charset="utf-8"><title>{{.Title}}</title>
-{{with .To}}<meta http-equiv="refresh" content="0;url={{.}}">{{end}}<h1>{{.Title}}</h1><p>{{.Text}}</p>
-{{with .Code}}<p><code>{{.}}</code></p>{{end}}{{with .To}}<p><a href="{{.}}">Go on</a></p>{{end}}</html>
+{{if and .To (not .Ask)}}<meta http-equiv="refresh" content="0;url={{.To}}">{{end}}<h1>{{.Title}}</h1><p>{{.Text}}</p>
+{{with .Code}}<p><code>{{.}}</code></p>{{end}}{{with .To}}<p><a href="{{.}}">{{or $.Ask "Go on"}}</a></p>{{end}}</html>
 `))
 
-// shown is what a page shows; it leads on to another, where To is one.
-type shown struct{ Title, Text, Code, To string }
+// shown is what a page shows; it leads on to another where To is one: by itself, or where Ask is a text when its user chooses that.
+type shown struct{ Title, Text, Code, To, Ask string }
 
 func (a *accounts) page(status int, s shown, cookies ...http.Cookie) (*page, error) {
 	var out bytes.Buffer
@@ -111,25 +112,47 @@ func (a *accounts) page(status int, s shown, cookies ...http.Cookie) (*page, err
 	return &page{Status: status, ContentType: "text/html; charset=utf-8", SetCookie: cookies, Body: out.Bytes()}, err
 }
 
-func begunCookie(secure bool, kept string, life time.Duration) http.Cookie {
-	c := http.Cookie{Name: plainBegun, Value: kept, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(life.Seconds())}
+func begunName(secure bool) string {
 	if secure {
-		c.Name, c.Secure = secureBegun, true
+		return secureBegun
 	}
+	return plainBegun
+}
+
+func begunCookie(secure bool, kept string, life time.Duration) http.Cookie {
+	c := http.Cookie{Name: begunName(secure), Value: kept, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode, MaxAge: int(life.Seconds())}
 	if kept == "" {
 		c.MaxAge = -1
 	}
 	return c
 }
 
-// overTLS reports whether browsers come over TLS: the server's own, or that of a proxy before it.
-func (a *accounts) overTLS() bool { return strings.HasPrefix(a.Provider.Address, "https://") }
-
 // beginInput is how a browser's sign-in begins: for a page of this server, or for a command.
 type beginInput struct {
 	Return    string `query:"return" maxLength:"1024" doc:"The page of this server that the browser comes back to, such as /jobs; / if empty"`
 	Port      int    `query:"port" maximum:"65535" doc:"Of a command on the browser's machine, which waits at http://127.0.0.1:PORT for a code"`
 	Challenge string `query:"challenge" maxLength:"64" doc:"With a port: of the command's verifier (RFC 7636, S256)"`
+	Moved     bool   `query:"moved" doc:"The server has sent the browser here from another of its names, which it does once"`
+	host      string
+}
+
+// Resolve implements huma.Resolver.
+func (in *beginInput) Resolve(c huma.Context) []error {
+	in.host = c.Host()
+	return nil
+}
+
+// moved is where a sign-in begins under the name that the provider sends the browser back to: the cookie is of that name alone.
+func (in *beginInput) moved(address string) string {
+	q := url.Values{"moved": {"true"}} // a proxy may hide the name
+	if in.Return != "" {
+		q.Set("return", in.Return)
+	}
+	if in.Port != 0 {
+		q.Set("port", strconv.Itoa(in.Port))
+		q.Set("challenge", in.Challenge)
+	}
+	return address + rest.Prefix + ProviderPath + "?" + q.Encode()
 }
 
 func (a *accounts) begin(ctx context.Context, in *beginInput) (*page, error) {
@@ -144,11 +167,14 @@ func (a *accounts) begin(ctx context.Context, in *beginInput) (*page, error) {
 	case u.Port == 0 && !oidc.SafeReturn(u.Return):
 		return nil, invalid("return", "it is to be a page of this server: a path such as /jobs, with nothing of another host")
 	}
+	if !in.Moved && !a.Provider.At(in.host) {
+		return &page{Status: http.StatusFound, Location: in.moved(a.Provider.Address)}, nil
+	}
 	address, kept, err := a.Provider.Begin(ctx, u)
 	if err != nil {
 		return a.failed(err, http.StatusBadGateway, in.Return)
 	}
-	return &page{Status: http.StatusFound, Location: address, SetCookie: []http.Cookie{begunCookie(a.overTLS(), kept, oidc.Lasts)}}, nil
+	return &page{Status: http.StatusFound, Location: address, SetCookie: []http.Cookie{begunCookie(a.Provider.OverTLS(), kept, oidc.Lasts)}}, nil
 }
 
 // failed tells a browser's user what went wrong, and the log what the user need not know.
@@ -159,7 +185,7 @@ func (a *accounts) failed(err error, status int, back string) (*page, error) {
 		cause = f.Cause
 	}
 	a.Log.Warn("a sign-in by the identity provider failed", "error", err, "cause", cause)
-	again := rest.Prefix + providerPath
+	again := rest.Prefix + ProviderPath
 	if oidc.SafeReturn(back) {
 		again += "?return=" + url.QueryEscape(back)
 	}
@@ -168,27 +194,31 @@ func (a *accounts) failed(err error, status int, back string) (*page, error) {
 	if !errors.As(err, &p) && !errors.Is(err, oidc.ErrStale) && f == nil && status == http.StatusInternalServerError {
 		text = "an error of the server; its log says more" // a stranger's eyes are no place for it
 	}
-	return a.page(status, shown{Title: "You are not signed in", Text: text + ". To try again open " + again + "."}, begunCookie(a.overTLS(), "", 0))
+	return a.page(status, shown{Title: "You are not signed in", Text: text + ". To try again open " + again + "."}, begunCookie(a.Provider.OverTLS(), "", 0))
 }
 
 // answerInput is what the provider sends a browser back with.
 type answerInput struct {
 	Origin
-	query url.Values
-	kept  string
+	query   url.Values
+	cookies http.Request // with the cookies alone
 }
 
 // Resolve implements huma.Resolver.
 func (in *answerInput) Resolve(c huma.Context) []error {
 	u := c.URL()
 	in.query = u.Query()
-	request := http.Request{Header: http.Header{"Cookie": {c.Header("Cookie")}}}
-	for _, name := range []string{secureBegun, plainBegun} {
-		if o, err := request.Cookie(name); err == nil && in.kept == "" {
-			in.kept = o.Value
-		}
-	}
+	in.cookies.Header = http.Header{"Cookie": {c.Header("Cookie")}}
 	return in.Origin.Resolve(c)
+}
+
+// kept is what the browser was given when the sign-in began; a cookie of the other kind is not ours.
+func (in *answerInput) kept(overTLS bool) string {
+	c, err := in.cookies.Cookie(begunName(overTLS))
+	if err != nil {
+		return ""
+	}
+	return c.Value
 }
 
 // finish makes the session of the person that the provider has named, or a code for the command that waits for it.
@@ -196,18 +226,26 @@ func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	if a.Provider == nil {
 		return nil, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no identity provider: sign in with a password")
 	}
+	right, err := a.Directory.Try(in.from)
+	if err != nil {
+		return nil, a.fail(err)
+	}
 	select {
-	case a.signing <- struct{}{}:
-		defer func() { <-a.signing }()
+	case a.finishing <- struct{}{}:
+		defer func() { <-a.finishing }()
 	default:
+		right()
 		return nil, a.Fail(busy(1, "many are signing in at once; try again"))
 	}
-	who, under, err := a.Provider.Finish(ctx, in.kept, in.query)
+	who, under, err := a.Provider.Finish(ctx, in.kept(a.Provider.OverTLS()), in.query)
 	if err != nil {
+		if f := (*oidc.Failed)(nil); !errors.As(err, &f) {
+			right() // the provider has refused nothing: it was not asked, or let the person in
+		}
 		return a.failed(err, http.StatusForbidden, under.Return)
 	}
 	u, err := a.Directory.Welcome(ctx, people.Claimed{Issuer: who.Issuer, Subject: who.Subject, Name: who.Name, Display: who.Display, Email: who.Email,
-		Groups: who.Groups, Prefix: a.Provider.GroupPrefix})
+		Groups: who.Groups, Prefix: a.Provider.GroupPrefix, From: in.from})
 	var refused *people.Problem
 	switch {
 	case errors.As(err, &refused):
@@ -215,21 +253,23 @@ func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	case err != nil:
 		return a.failed(err, http.StatusInternalServerError, under.Return)
 	}
-	over := begunCookie(a.overTLS(), "", 0)
+	right()
+	over := begunCookie(a.Provider.OverTLS(), "", 0)
 	if under.Port != 0 {
 		code, ok := a.codes.give(u, under.Challenge)
 		if !ok {
 			return nil, a.Fail(busy(5, "many are signing in at once; try again"))
 		}
-		return a.page(http.StatusOK, shown{Title: "Signed in as " + u.Name, Code: code, To: fmt.Sprintf("http://127.0.0.1:%d/?code=%s", under.Port, code),
-			Text: "The command goes on by itself. Where it runs on another machine than this browser, type this code there. Type it into a comb login that you started yourself, and give it to no person."}, over)
+		return a.page(http.StatusOK, shown{Title: "A command asks to sign in as " + u.Name, Code: code, To: fmt.Sprintf("http://127.0.0.1:%d/?code=%s", under.Port, code),
+			Ask:  "Sign in the command on this machine",
+			Text: "Allow it only if you have just started comb login yourself. Where it runs on another machine than this browser, type this code there, and give it to no person."}, over)
 	}
 	text, t, err := a.Directory.Admit(ctx, u, in.from, 0)
 	if err != nil {
 		return a.failed(err, http.StatusInternalServerError, under.Return)
 	}
 	// A page of this server leads on, not a redirect: the browser comes from another site, from which nothing else is taken.
-	return a.page(http.StatusOK, shown{Title: "Signed in as " + u.Name, To: under.Return}, over, sessionCookie(a.overTLS(), text, &t))
+	return a.page(http.StatusOK, shown{Title: "Signed in as " + u.Name, To: under.Return}, over, sessionCookie(a.Provider.OverTLS(), text, &t))
 }
 
 func (a *accounts) redeem(ctx context.Context, in *struct {

@@ -66,7 +66,7 @@ func (a *accounts) setUp(ctx context.Context, in *struct {
 func (a *accounts) waysIn(context.Context, *struct{}) (*answered[rest.WaysIn], error) {
 	out := rest.WaysIn{Password: true, Setup: a.Directory.WantsAdministrator()}
 	if a.Provider != nil {
-		out.Provider = &rest.WayOfProvider{Title: a.Provider.Title, Path: rest.Prefix + providerPath}
+		out.Provider = &rest.WayOfProvider{Title: a.Provider.Title, Path: rest.Prefix + ProviderPath}
 	}
 	return answer(out)
 }
@@ -89,7 +89,7 @@ func (a *accounts) open(o *Origin, in *rest.SignIn, enter func(time.Duration) (s
 	}
 	out := &signedIn{Body: rest.SignedIn{User: string(t.Subject), ID: t.ID, Expires: t.Expires, Token: text}}
 	if in.Cookie {
-		out.SetCookie, out.Body.Token = []http.Cookie{sessionCookie(o.secure, text, &t)}, ""
+		out.SetCookie, out.Body.Token = []http.Cookie{sessionCookie(o.secure || a.Provider.OverTLS(), text, &t)}, ""
 	}
 	return out, nil
 }
