@@ -65,7 +65,7 @@ func untilServing(ts *testscript.TestScript, _ bool, args []string) {
 // eventually repeats a command until its output matches a pattern.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && want.MatchString(ts.ReadFile("stdout")) != neg {
 			return

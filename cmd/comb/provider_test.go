@@ -37,7 +37,6 @@ func TestProvider(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("PROVIDER", program)
 			e.Setenv("PORT", freePort(t))
-			e.Setenv("PROVIDER_PORT", freePort(t))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "browser": browse},
@@ -60,10 +59,11 @@ func freePort(t *testing.T) string {
 
 var (
 	refresh   = regexp.MustCompile(`content="0;url=([^"]*)"`)
+	allowed   = regexp.MustCompile(`<a href="([^"]*)">Sign in the command`)
 	requestID = regexp.MustCompile(`name="id" value="([^"]*)"`)
 )
 
-// browse opens an address as a browser does, signs in at the provider where its page asks, goes where pages lead, and
+// browse opens an address as a browser does, signs in at the provider where its page asks, goes where pages lead, or what they ask leave for, and
 // writes all that it is shown into a file, the own account at last: browser FILE ADDRESS USER PASSWORD. An ADDRESS of the form @NAME is
 // in a file.
 func browse(ts *testscript.TestScript, _ bool, args []string) {
@@ -107,7 +107,11 @@ func browse(ts *testscript.TestScript, _ bool, args []string) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		resp, text = do(r, "same-origin")
 	}
-	if to := refresh.FindStringSubmatch(text); to != nil {
+	to := refresh.FindStringSubmatch(text)
+	if to == nil {
+		to = allowed.FindStringSubmatch(text)
+	}
+	if to != nil {
 		next, err := resp.Request.URL.Parse(html.UnescapeString(to[1]))
 		ts.Check(err)
 		get(next.String(), "same-origin")

@@ -41,8 +41,8 @@ func TestSignInMoves(t *testing.T) {
 	w := setup{gpus: 1, provider: oidc.New(&oidc.Settings{Issuer: "https://127.0.0.1:1", Address: "https://comb.example.com"})}.open(t)
 	begin := rest.Prefix + "/sign-in/provider"
 	for path, want := range map[string]string{
-		begin + "?return=/jobs?mine":        "moved=true&return=%2Fjobs%3Fmine",
-		begin + "?port=4000" + challenge:    challenge[1:] + "&moved=true&port=4000",
+		begin + "?return=/jobs?mine":     "moved=true&return=%2Fjobs%3Fmine",
+		begin + "?port=4000" + challenge: challenge[1:] + "&moved=true&port=4000",
 	} {
 		resp := w.open("localhost", path)
 		if resp.StatusCode != http.StatusFound || resp.Header.Get("Location") != "https://comb.example.com"+begin+"?"+want || len(resp.Cookies()) > 0 {

@@ -3,7 +3,8 @@
 //
 //	provider PORT USERS GROUPS CALLBACK
 //
-// USERS is a file as the example server reads it, GROUPS one of JSON, subject to list of groups; it is read again each time.
+// PORT is a file into which it writes the port that it listens on, USERS one as the example server reads it, GROUPS one of JSON, subject to
+// list of groups; it is read again each time, and until it is there the provider is down: each answer is 503.
 package main
 
 import (
@@ -42,16 +43,33 @@ func (s withGroups) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInf
 }
 
 func main() {
-	port, users, groups, callback := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	written, users, groups, callback := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	storage.RegisterClients(storage.WebClient("comb", "canary-client-secret", callback))
 	known, err := storage.StoreFromFile(users)
 	if err != nil {
 		log.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+port)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(written+".new", []byte(port), 0o600); err != nil {
+		log.Fatal(err)
+	}
+	if err := os.Rename(written+".new", written); err != nil {
+		log.Fatal(err)
+	}
 	issuer := "http://localhost:" + port + "/"
-	log.Fatal(http.Serve(l, exampleop.SetupServer(issuer, withGroups{storage.NewStorage(known), groups}, nil, false)))
+	up := exampleop.SetupServer(issuer, withGroups{storage.NewStorage(known), groups}, nil, false)
+	log.Fatal(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(groups); err != nil {
+			http.Error(w, "the provider is down", http.StatusServiceUnavailable)
+			return
+		}
+		up.ServeHTTP(w, r)
+	})))
 }
