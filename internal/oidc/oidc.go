@@ -91,7 +91,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// discover asks the provider where it answers, until it has said so. Whoever asks first may hang up: others wait for the same.
+// discover asks the provider where it answers, until it has said so. The client that asks first may hang up: others wait for the same.
 func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -377,7 +377,7 @@ func (d *Directory) CreateGroup(ctx context.Context, by string, g identity.Group
 	return d.commit(ctx, by, []change{{group: &g, verb: "create group"}})
 }
 
-// checkExternal refuses an external name that another group has: the provider's group would be one of the two, and nobody could say which.
+// checkExternal refuses an external name that another group has: the provider's group would be one of the two, and nothing says which.
 func (d *Directory) checkExternal(g *identity.Group) error {
 	for _, other := range d.Groups() {
 		if g.External != "" && other.External == g.External && other.Name != g.Name {

@@ -248,8 +248,8 @@ func fromElsewhere(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Path == oidc.CallbackPath || r.URL.Path == rest.Prefix+accounts.ProviderPath && !r.URL.Query().Has("port"))
 }
 
-// credentialOf returns the token of a request: its bearer token, else that of its cookie. Over TLS that is the one which no other host, and
-// nobody on the way, can set.
+// credentialOf returns the token of a request: its bearer token, else that of its cookie. Over TLS that is the one which no other host can
+// set, and nothing on the way.
 func credentialOf(r *http.Request, overTLS bool) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(kind, "Bearer") {
