@@ -493,7 +493,7 @@ func (a *app) jobList() *cobra.Command {
 	f.IntVar(&l.q.Limit, "limit", 100, "at most so many (1 to 1000)")
 	f.StringVar(&l.q.Cursor, "cursor", "", "go on where the page before ended")
 	f.BoolVar(&l.all, "all", false, "all pages")
-	f.StringVar(&l.sort, "sort", "", "order what is listed by "+strings.Join(jobcmd.Orders(), ", "))
+	f.StringVar(&l.sort, "sort", "", "list all pages, in order of "+strings.Join(jobcmd.Orders(), ", "))
 	f.Var((*durationFlag)(&l.since), "since", "only jobs submitted within this time, such as 2h or 1d")
 	f.BoolVar(&l.watch, "watch", false, "list them again whenever that has changed, until it is interrupted")
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(jobcmd.Orders(), cobra.ShellCompDirectiveNoFileComp))
@@ -533,7 +533,7 @@ type listing struct {
 
 // once lists jobs.
 func (l *listing) once(ctx context.Context, client *rest.Client) error {
-	out, err := listJobs(ctx, client, l.q, l.all)
+	out, err := listJobs(ctx, client, l.q, l.all || l.sort != "")
 	if err != nil {
 		return err
 	}
@@ -561,7 +561,7 @@ func (l *listing) again(ctx context.Context, client *rest.Client) error {
 		l.out = &text
 		err := l.once(ctx, client)
 		return text.String(), err
-	}, func(text string) { fmt.Fprint(out, text) })
+	}, func(text string) { fmt.Fprint(out, text) }, func(err error) { fmt.Fprintf(l.errs, "%v; it is tried again\n", err) })
 }
 
 func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all bool) (rest.JobList, error) {

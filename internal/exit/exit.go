@@ -5,6 +5,7 @@ package exit
 import (
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Class says whose doing an end was.
@@ -54,7 +55,7 @@ type Entry struct {
 	Means  string // one sentence
 	Next   string // what to do
 	When   string // what is seen of it, in words
-	match  matcher
+	match  fits
 }
 
 // Foreign reports whether Comb never gives this end: FrameworkController or OpenPAI do.
@@ -83,6 +84,22 @@ type Verdict struct {
 	Budget int32 // tries that do not count; 0 is no limit
 }
 
+// Free reports whether another try does not count, after so many that did not.
+func (v Verdict) Free(tries int32) bool {
+	return (v.Retry == Always || v.Retry == Delayed) && (v.Budget == 0 || tries < v.Budget)
+}
+
+// Final is who must act, and what is to be done, once no other try follows: the job has ended. What a rule of the
+// cluster file told to do stays.
+func Final(a Actor, r Retry, next string) (Actor, Retry, string) {
+	if r != Never && strings.HasPrefix(next, again) {
+		if next = "it is not tried again: tell an administrator, then submit the job again"; a != Administrator {
+			a, next = Owner, "it is not tried again: read its log (comb job logs) and submit the job again"
+		}
+	}
+	return a, Never, next
+}
+
 // Judge says what an end means: the first line of the table that fits.
 func Judge(s Seen) Verdict {
 	for _, e := range table {
@@ -107,36 +124,36 @@ func (e Entry) verdict(s *Seen) Verdict {
 // Table is the whole table, in the order in which it is read.
 func Table() []Entry { return append(slices.Clone(table), last) }
 
-// matcher reports whether a line is about an end.
-type matcher func(*Seen) bool
+// fits reports whether a line is about an end.
+type fits func(*Seen) bool
 
 // ended is of attempts or jobs that ended for one of these causes.
-func ended(causes ...string) matcher {
+func ended(causes ...string) fits {
 	return func(s *Seen) bool { return slices.Contains(causes, s.End) }
 }
 
 // lost is of tasks that the platform ended for one of these causes.
-func lost(causes ...string) matcher {
+func lost(causes ...string) fits {
 	return func(s *Seen) bool { return slices.Contains(causes, s.Cause) }
 }
 
 // code is of programs that ended with it themselves.
-func code(n int32) matcher {
+func code(n int32) fits {
 	return func(s *Seen) bool { return s.Signal == 0 && s.Code == n }
 }
 
 // signal is of programs that it ended, or whose shell says so.
-func signal(n int32) matcher {
+func signal(n int32) fits {
 	return func(s *Seen) bool { return s.Signal == n || s.Code == 128+n }
 }
 
 // says is of programs that failed with such a last line.
-func says(pattern string) matcher {
+func says(pattern string) fits {
 	r := regexp.MustCompile("(?i)" + pattern)
 	return func(s *Seen) bool { return s.Cause == "" && s.Code != 0 && r.MatchString(s.Words) }
 }
 
 // both is of what two are of.
-func both(a, b matcher) matcher {
+func both(a, b fits) fits {
 	return func(s *Seen) bool { return a(s) && b(s) }
 }

@@ -60,6 +60,7 @@ func TestRules(t *testing.T) {
 		{Signal: 10, Ruling: Ruling{Class: Platform, Means: "the watchdog", Next: "look at the machine"}},
 		{From: 139, To: 139, Ruling: Ruling{Class: Conflict, Means: "crowded"}},
 	}
+	matcher := Compile(rules)
 	for name, c := range map[string]struct {
 		seen  Seen
 		class Class
@@ -76,7 +77,7 @@ func TestRules(t *testing.T) {
 		"not of a stop":         {Seen{Code: 139, Signal: 11, End: "stopped"}, User, Never, "a user asked to stop it"},
 		"not of a success":      {Seen{}, "", Never, "it did its work"},
 	} {
-		c.seen.Rule = Match(rules, c.seen)
+		c.seen.Rule = matcher.Match(c.seen)
 		v := Judge(c.seen)
 		if v.Class != c.class || v.Retry != c.retry || v.Means != c.means || v.Next == "" || (v.Budget == 3) != (c.class == Transient) {
 			t.Errorf("%s: %+v", name, v)
@@ -84,6 +85,54 @@ func TestRules(t *testing.T) {
 	}
 	if Changes(rules, rules) != nil || len(Changes(nil, rules)) != 1 || len(Changes(rules[:1], rules[1:2])) != 1 {
 		t.Error("what changed is not told")
+	}
+}
+
+// TestMatchCompilesNothing: expressions are compiled when rules are made ready, not at each end that they are held to.
+func TestMatchCompilesNothing(t *testing.T) {
+	var rules []Rule
+	for range 100 {
+		rules = append(rules, Rule{Log: "(a|b)+c.*d{1,50}", Ruling: Ruling{Class: Transient}})
+	}
+	m := Compile(append(rules, Rule{Log: "(", Ruling: Ruling{Class: User}}))
+	seen := Seen{Code: 1, Words: "no such thing"}
+	if m.Match(seen) != nil || len(m) != len(rules) {
+		t.Errorf("%d rules", len(m))
+	}
+	if n := testing.AllocsPerRun(10, func() { m.Match(seen) }); n > float64(len(rules)) {
+		t.Errorf("%v allocations for %d rules", n, len(rules))
+	}
+}
+
+// TestFinal: nobody is told to wait for another try of a job that has ended.
+func TestFinal(t *testing.T) {
+	for _, e := range Table() {
+		a, r, next := Final(e.Actor, e.Retry, e.Next)
+		if r != Never || strings.Contains(next, again) || e.Retry != Never && a == None {
+			t.Errorf("%s: %s, %s, %s", e.Phrase, a, r, next)
+		}
+		if e.Retry == Never && (a != e.Actor || next != e.Next) {
+			t.Errorf("%s never runs again anyway, and is told otherwise: %s, %s", e.Phrase, a, next)
+		}
+	}
+	if a, r, next := Final(None, Always, "restart the licence server"); a != None || r != Never || next != "restart the licence server" {
+		t.Errorf("of a rule: %s, %s, %s", a, r, next)
+	}
+}
+
+// TestFree: a budget ends tries that do not count; without one they go on.
+func TestFree(t *testing.T) {
+	for _, c := range []struct {
+		v     Verdict
+		tries int32
+		free  bool
+	}{
+		{Verdict{Retry: Always}, 1000, true}, {Verdict{Retry: Delayed, Budget: 2}, 1, true}, {Verdict{Retry: Always, Budget: 2}, 2, false},
+		{Verdict{Retry: Counted, Budget: 2}, 0, false}, {Verdict{Retry: Never}, 0, false},
+	} {
+		if c.v.Free(c.tries) != c.free {
+			t.Errorf("%+v after %d tries: %v", c.v, c.tries, !c.free)
+		}
 	}
 }
 

@@ -22,24 +22,48 @@ type Ruling struct {
 	Budget int32  `json:"budget,omitempty"` // tries that do not count, of a class that is tried again; 0 is no limit
 }
 
-// Match returns what the first rule says that fits an end; nil where none does, or where the end is no failure of the
-// task's own. Expressions were checked when the file was read.
-func Match(rules []Rule, s Seen) *Ruling {
-	if s.Cause != "" || s.Code == 0 {
-		return nil
-	}
+// Matcher finds the rule that fits an end. It never changes.
+type Matcher []compiled
+
+type compiled struct {
+	Rule
+	log *regexp.Regexp // nil is any
+}
+
+// Compile makes rules ready, in their order, once for all ends to which they will be held. A rule whose expression is
+// none fits nothing: expressions were checked when the file was read.
+func Compile(rules []Rule) Matcher {
+	var m Matcher
 	for _, r := range rules {
-		if r.From != 0 && (s.Code < r.From || s.Code > r.To) || r.Signal != 0 && s.Signal != r.Signal && s.Code != 128+r.Signal {
-			continue
-		}
+		c := compiled{Rule: r}
 		if r.Log != "" {
-			if e, err := regexp.Compile(r.Log); err != nil || !e.MatchString(s.Words) {
+			var err error
+			if c.log, err = regexp.Compile(r.Log); err != nil {
 				continue
 			}
 		}
-		return &r.Ruling
+		m = append(m, c)
+	}
+	return m
+}
+
+// Match returns what the first rule says that fits an end; nil where none does, or where the end is no failure of the
+// task's own.
+func (m Matcher) Match(s Seen) *Ruling {
+	if s.Cause != "" || s.Code == 0 {
+		return nil
+	}
+	for i := range m {
+		if r := &m[i]; r.fits(&s) {
+			return &r.Ruling
+		}
 	}
 	return nil
+}
+
+func (c *compiled) fits(s *Seen) bool {
+	return (c.From == 0 || s.Code >= c.From && s.Code <= c.To) && (c.Signal == 0 || s.Signal == c.Signal || s.Code == 128+c.Signal) &&
+		(c.log == nil || c.log.MatchString(s.Words))
 }
 
 // ruled is the verdict of a rule.
@@ -73,10 +97,10 @@ func Changes(before, after []Rule) []string {
 	return []string{fmt.Sprintf("exit rules: %d, before %d; they hold for ends from then on", len(after), len(before))}
 }
 
-// Delay spreads retries after a conflict over 60 to 900 seconds, by the job's number and its retry instead of a random
-// number.
-func Delay(job int64, retry int32) int64 {
-	x := uint64(job)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
+// Delay spreads retries after a conflict over 60 to 900 seconds, by the number of what waits and its try instead of a
+// random number.
+func Delay(who int64, retry int32) int64 {
+	x := uint64(who)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
 	x ^= x >> 31
 	return int64(60 + x%841)
 }

@@ -4,10 +4,11 @@ import "slices"
 
 // Texts that several lines share.
 const (
-	wait     = "nothing: it starts again by itself"
+	again    = "nothing: it starts again"
+	wait     = again + " by itself"
 	readLog  = "read its log (comb job logs), mend the program and submit the job again"
 	mendFile = "mend the job file and submit it again"
-	tellThem = "nothing: it starts again by itself; tell an administrator if it goes on"
+	tellThem = wait + "; tell an administrator if it goes on"
 )
 
 // table is read from the top: what stopped it, what the platform saw, what it said last, its exit code. The words
@@ -78,7 +79,7 @@ var table = []Entry{
 	{Code: 200, Phrase: "ContainerTransientFailed", Class: Transient, Actor: None, Retry: Always, When: "exit code 200",
 		Means: "it says itself that its failure passes", Next: wait, match: code(200)},
 	{Code: 201, Phrase: "ContainerTransientConflictFailed", Class: Conflict, Actor: None, Retry: Delayed, When: "exit code 201",
-		Means: "it says itself that jobs were in each other's way", Next: "nothing: it starts again after 60 to 900 seconds", match: code(201)},
+		Means: "it says itself that jobs were in each other's way", Next: again + " after 60 to 900 seconds", match: code(201)},
 	{Code: 210, Phrase: "ContainerPermanentFailed", Class: Permanent, Actor: Owner, Retry: Never, When: "exit code 210",
 		Means: "it says itself that another try would end alike", Next: readLog, match: code(210)},
 	{Code: 126, Phrase: "NotStartable", Class: User, Actor: Owner, Retry: Never, When: "exit code 126",

@@ -14,22 +14,38 @@ import (
 // Most is how many attempts are kept: the last ones.
 const Most = 1000
 
+// Of an attempt so many nodes, task failures and successes each are kept, the first ones. Once that is more than
+// MostLines together, older attempts keep but a few: with Most attempts those alone are MostLines at most.
+const (
+	MostLines = 15_000
+	many, few = 1000, MostLines / Most / 3
+)
+
 // Fold takes a job's events in order.
 type Fold struct {
 	job   *sched.Job
 	retry int32
-	live  map[sched.AttemptID]*rest.PastAttempt
-	exits map[sched.AttemptID][]sched.Exit // of live ones, as their tasks
-	all   []*rest.PastAttempt
+	live  map[sched.AttemptID]*attempt
+	all   []*attempt
+	lines int             // nodes and tasks of them
+	cut   int             // of the first so many only a few of each are kept
 	left  int             // attempts that are not kept any more
 	roles []int32         // of each task
 	first map[int32]int32 // a role's first task
 	asked string          // of the stop that was asked last
 }
 
+// attempt is one that is kept.
+type attempt struct {
+	rest.PastAttempt
+	exits []sched.Exit // as its tasks; none once it has ended
+	most  int          // nodes, failures and successes each
+	count [2]int       // successes and failures that are kept
+}
+
 // New begins with the first event.
 func New() *Fold {
-	return &Fold{live: map[sched.AttemptID]*rest.PastAttempt{}, first: map[int32]int32{}, exits: map[sched.AttemptID][]sched.Exit{}}
+	return &Fold{live: map[sched.AttemptID]*attempt{}, first: map[int32]int32{}}
 }
 
 // Add takes the next event.
@@ -72,6 +88,8 @@ func (f *Fold) Add(r *sched.Record) {
 		f.lend(&e.Attempt, e.With, false)
 	case sched.AttemptEnded:
 		f.ended(r.Time, &e)
+	case sched.JobEnded:
+		f.over()
 	}
 }
 
@@ -95,11 +113,58 @@ func (f *Fold) submitted(e *sched.JobSubmitted) {
 }
 
 func (f *Fold) placed(at sched.Time, id sched.AttemptID, nodes []cell.NodeName) {
-	a := &rest.PastAttempt{ID: id, Retry: f.retry, Placed: at, Nodes: nodes, GPUs: f.gpus(id.Gang)}
+	a := &attempt{PastAttempt: rest.PastAttempt{ID: id, Retry: f.retry, Placed: at, Nodes: nodes, GPUs: f.gpus(id.Gang)}, most: many}
 	f.live[id] = a
 	if f.all = append(f.all, a); len(f.all) > Most {
-		f.all, f.left = f.all[1:], f.left+1
+		old := f.all[0]
+		f.lines -= len(old.Nodes) + len(old.Tasks)
+		delete(f.live, old.ID)
+		f.all, f.left, f.cut = f.all[1:], f.left+1, max(f.cut-1, 0)
 	}
+	f.lines += len(nodes)
+	f.shorten(a, many)
+	f.bound()
+}
+
+// bound leaves only a few nodes and tasks of the oldest attempts while all have too many.
+func (f *Fold) bound() {
+	for f.lines > MostLines && f.cut < len(f.all) {
+		f.shorten(f.all[f.cut], few)
+		f.cut++
+	}
+}
+
+// shorten leaves the first nodes, failures and successes of an attempt, so many of each.
+func (f *Fold) shorten(a *attempt, most int) {
+	f.lines -= len(a.Nodes) + len(a.Tasks)
+	if n := len(a.Nodes); n > most {
+		a.Nodes, a.MoreNodes = slices.Clone(a.Nodes[:most]), a.MoreNodes+n-most
+	}
+	tasks, exits := a.Tasks, a.exits
+	a.Tasks, a.exits, a.count, a.most = nil, nil, [2]int{}, most
+	for i, t := range tasks {
+		if !a.takes(t.Exit.Code != 0 || t.Exit.Cause != "") {
+			a.MoreTasks++
+			continue
+		}
+		if a.Tasks = append(a.Tasks, t); exits != nil {
+			a.exits = append(a.exits, exits[i])
+		}
+	}
+	f.lines += len(a.Nodes) + len(a.Tasks)
+}
+
+// takes reports whether there is room for one more task that failed, or succeeded, and counts it.
+func (a *attempt) takes(failed bool) bool {
+	n := &a.count[0]
+	if failed {
+		n = &a.count[1]
+	}
+	if *n == a.most {
+		return false
+	}
+	*n++
+	return true
 }
 
 // gpus are those that the tasks of a gang take.
@@ -115,11 +180,20 @@ func (f *Fold) gpus(gang int32) int64 {
 }
 
 func (f *Fold) exited(id sched.AttemptID, task int32, x sched.Exit) {
-	if a := f.live[id]; a != nil {
+	a := f.live[id]
+	switch {
+	case a == nil:
+	case !a.takes(failed(&x)):
+		a.MoreTasks++
+	default:
 		a.Tasks = append(a.Tasks, rest.PastTask{Task: f.name(task), Exit: rest.ExitOf(&x)})
-		f.exits[id] = append(f.exits[id], x)
+		a.exits = append(a.exits, x)
+		f.lines++
+		f.bound()
 	}
 }
+
+func failed(x *sched.Exit) bool { return x.Code != 0 || x.Cause != "" }
 
 // name is a task's, such as "main-0".
 func (f *Fold) name(task int32) string {
@@ -135,15 +209,14 @@ func (f *Fold) ended(at sched.Time, e *sched.AttemptEnded) {
 	if a == nil {
 		return
 	}
-	defer delete(f.exits, e.Attempt)
 	delete(f.live, e.Attempt)
 	a.Ended, a.Cause, a.Message = at, e.Cause, e.Message
 	for i := range a.Tasks {
-		x := f.exits[e.Attempt][i]
-		if x.Code != 0 || x.Cause != "" {
-			a.Tasks[i].ExitClass = rest.ClassOf(&x, e.Cause)
+		if x := &a.exits[i]; failed(x) {
+			a.Tasks[i].ExitClass = rest.ClassOf(x, e.Cause)
 		}
 	}
+	a.exits = nil
 	if a.Started == 0 || e.Cause == sched.EndSucceeded {
 		return
 	}
@@ -151,10 +224,23 @@ func (f *Fold) ended(at sched.Time, e *sched.AttemptEnded) {
 	a.Lost = a.GPUs * int64((at-saved)/sched.Time(sched.Second))
 }
 
+// over says of the last attempt of each gang that no other one follows.
+func (f *Fold) over() {
+	seen := map[int32]bool{}
+	for _, a := range slices.Backward(f.all) {
+		for i := range a.Tasks {
+			if !seen[a.ID.Gang] {
+				a.Tasks[i].ExitClass.Final()
+			}
+		}
+		seen[a.ID.Gang] = true
+	}
+}
+
 // Attempts are those of the job, the oldest first; left is how many older ones are left out.
 func (f *Fold) Attempts() (attempts []rest.PastAttempt, left int) {
 	for _, a := range f.all {
-		attempts = append(attempts, *a)
+		attempts = append(attempts, a.PastAttempt)
 	}
 	return attempts, f.left
 }
@@ -162,9 +248,11 @@ func (f *Fold) Attempts() (attempts []rest.PastAttempt, left int) {
 // nodesOf are the machines of tasks, each once.
 func nodesOf(tasks []cell.Task) []cell.NodeName {
 	var out []cell.NodeName
-	for _, t := range tasks {
-		if !slices.Contains(out, t.Node) {
-			out = append(out, t.Node)
+	seen := map[cell.NodeName]bool{}
+	for i := range tasks {
+		if n := tasks[i].Node; !seen[n] {
+			seen[n] = true
+			out = append(out, n)
 		}
 	}
 	return out

@@ -1,9 +1,11 @@
 package history
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -77,5 +79,45 @@ func TestFoldIsBounded(t *testing.T) {
 	}
 	if list, left := f.Attempts(); len(list) != Most || left != 5 || list[0].ID.N != 6 || len(f.live) != 0 {
 		t.Errorf("%d attempts, %d left out, %d live", len(list), left, len(f.live))
+	}
+}
+
+// TestFoldOfManyTasks: the history of a large job that is tried again and again has a bound, and of each attempt it has
+// the first failures and how many ends are left out.
+func TestFoldOfManyTasks(t *testing.T) {
+	const tasks, tries = 4000, 30
+	f := New()
+	var place cell.Placement
+	for o := range tasks {
+		place.Tasks = append(place.Tasks, cell.Task{Node: cell.NodeName(fmt.Sprint("n", o/2))})
+	}
+	for n := range int32(tries) {
+		id := sched.AttemptID{Job: 1, N: n + 1}
+		f.Add(&sched.Record{Event: sched.Placed{Attempt: id, Placement: place}})
+		for o := range int32(tasks) {
+			x := sched.Exit{Own: true}
+			if o >= tasks-2 {
+				x.Code = 200
+			}
+			f.Add(&sched.Record{Event: sched.TaskExited{Attempt: id, Task: o, Exit: x}})
+		}
+		f.Add(&sched.Record{Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndFailed}})
+	}
+	f.Add(&sched.Record{Event: sched.JobEnded{Job: 1, Phase: sched.Failed}})
+	list, _ := f.Attempts()
+	lines := 0
+	for i := range list {
+		a := &list[i]
+		lines += len(a.Nodes) + len(a.Tasks)
+		last := a.Tasks[len(a.Tasks)-1]
+		if len(a.Nodes)+a.MoreNodes != tasks/2 || len(a.Tasks)+a.MoreTasks != tasks || last.Task != fmt.Sprint(tasks-1) {
+			t.Fatalf("attempt %s: %d and %d nodes, %d and %d tasks, the last is %s", a.ID, len(a.Nodes), a.MoreNodes, len(a.Tasks), a.MoreTasks, last.Task)
+		}
+		if over := last.ExitClass.Retry == exit.Never; over != (i == tries-1) {
+			t.Errorf("attempt %s: retried %s", a.ID, last.ExitClass.Retry)
+		}
+	}
+	if len(list) != tries || lines > MostLines || lines != f.lines {
+		t.Errorf("%d attempts, %d lines, counted as %d", len(list), lines, f.lines)
 	}
 }

@@ -86,7 +86,7 @@ func (k *Kit) drawHistory(t Table, h *rest.JobHistory) {
 		if a.Ended != 0 {
 			ended = k.When(a.Ended)
 		}
-		t.Row(a.ID.String(), strconv.Itoa(int(a.Retry)), nodes(a.Nodes), strconv.FormatInt(a.GPUs, 10), k.When(a.Placed), started, ran, ended,
+		t.Row(a.ID.String(), strconv.Itoa(int(a.Retry)), nodes(a.Nodes, a.MoreNodes), strconv.FormatInt(a.GPUs, 10), k.When(a.Placed), started, ran, ended,
 			a.Cause.String(), lost(a.Lost), k.why(a))
 	}
 }
@@ -95,15 +95,15 @@ func (k *Kit) span(from, to sched.Time) string {
 	return k.Short(time.Duration(to-from) * time.Microsecond)
 }
 
-// nodes names the first few machines.
-func nodes(names []cell.NodeName) string {
+// nodes names the first few machines, of these and of more that are left out.
+func nodes(names []cell.NodeName, left int) string {
 	const most = 3
 	var out []string
 	for _, n := range names[:min(len(names), most)] {
 		out = append(out, string(n))
 	}
 	text := strings.Join(out, ",")
-	if more := len(names) - most; more > 0 {
+	if more := len(names) - len(out) + left; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
@@ -149,12 +149,18 @@ and --name. More than one job of a filter is shown first, and stopped after a ye
 	c.Flags().StringVar(&reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until they have ended")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	var asked []string // to wait for, once all were asked
+	stop := func(ctx context.Context, client *rest.Client, jobs []rest.Job) error {
+		refs, err := k.stopAll(ctx, client, jobs, reason)
+		asked = append(asked, refs...)
+		return err
+	}
 	one := k.WithJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
 		j, err := client.Job(ctx, ref)
 		if err != nil {
 			return err
 		}
-		return k.stopAll(ctx, client, []rest.Job{j}, reason, wait)
+		return stop(ctx, client, []rest.Job{j})
 	})
 	named := one.RunE
 	c.Args = nil
@@ -162,18 +168,29 @@ and --name. More than one job of a filter is shown first, and stopped after a ye
 		if filter.Used() == (len(refs) > 0) {
 			return k.Usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
 		}
-		if len(refs) > 0 {
-			var problems []error
-			for _, ref := range refs {
-				problems = append(problems, named(c, []string{ref}))
-			}
-			return errors.Join(problems...)
+		var problems []error
+		if len(refs) == 0 {
+			problems = append(problems, k.stopMatching(c, filter, yes, stop))
 		}
-		return k.stopMatching(c, filter, yes, func(ctx context.Context, client *rest.Client, jobs []rest.Job) error {
-			return k.stopAll(ctx, client, jobs, reason, wait)
-		})
+		for _, ref := range refs {
+			problems = append(problems, named(c, []string{ref}))
+		}
+		if wait && len(asked) > 0 {
+			problems = append(problems, k.waitAll(c.Context(), asked))
+		}
+		return errors.Join(problems...)
 	}
 	return c
+}
+
+// waitAll waits for jobs, one after the other.
+func (k *Kit) waitAll(ctx context.Context, refs []string) error {
+	client, err := k.Client()
+	problems := []error{err}
+	for i := 0; err == nil && i < len(refs); i++ {
+		problems = append(problems, k.Wait(ctx, client, refs[i]))
+	}
+	return errors.Join(problems...)
 }
 
 // stopMatching finds the jobs of a filter, and asks before it stops many.
@@ -222,23 +239,20 @@ func (k *Kit) agreed(jobs []rest.Job) bool {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
 
-// stopAll asks to end jobs, and tells of each that was asked even where another one fails.
-func (k *Kit) stopAll(ctx context.Context, client *rest.Client, jobs []rest.Job, reason string, wait bool) error {
+// stopAll asks to end jobs, and tells of each that was asked even where another one fails. It returns those.
+func (k *Kit) stopAll(ctx context.Context, client *rest.Client, jobs []rest.Job, reason string) (asked []string, err error) {
 	var out []rest.Done
-	var asked []rest.Job
+	var lines []string
 	var problems []error
 	for i := range jobs {
-		done, err := client.Stop(ctx, rest.JobRef(jobs[i].ID), reason)
+		ref := rest.JobRef(jobs[i].ID)
+		done, err := client.Stop(ctx, ref, reason)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		out, asked = append(out, done), append(asked, jobs[i])
-	}
-	for i := range asked {
-		if wait {
-			problems = append(problems, k.Wait(ctx, client, rest.JobRef(asked[i].ID)))
-		}
+		out, asked = append(out, done), append(asked, ref)
+		lines = append(lines, fmt.Sprintf("job %s (%d): stop asked", jobs[i].Ref, jobs[i].ID))
 	}
 	var v any = out
 	if len(jobs) == 1 && len(out) == 1 {
@@ -246,10 +260,10 @@ func (k *Kit) stopAll(ctx context.Context, client *rest.Client, jobs []rest.Job,
 	}
 	if len(out) > 0 {
 		problems = append(problems, k.Show(v, func(t Table) {
-			for i := range asked {
-				t.Line("job %s (%d): stop asked", asked[i].Ref, asked[i].ID)
+			for _, line := range lines {
+				t.Line("%s", line)
 			}
 		}))
 	}
-	return errors.Join(problems...)
+	return asked, errors.Join(problems...)
 }

@@ -53,7 +53,7 @@ func Nodes(j *rest.Job) string {
 			}
 		}
 	}
-	return nodes(out)
+	return nodes(out, 0)
 }
 
 // Since leaves out the jobs that were submitted before a time. As lists are in order of submission, with a job left
@@ -67,19 +67,21 @@ func Since(list *rest.JobList, from sched.Time) {
 }
 
 // Watch draws again and again until it is interrupted, each time that what is drawn has changed. On a terminal it is
-// drawn over what was there.
-func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error), print func(string)) error {
-	last := ""
-	for {
+// drawn over what was there. Once it has been drawn, a try that fails is told, and the next one follows: a server may start anew.
+func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error), print func(string), tell func(error)) error {
+	last, failed := "", ""
+	for drawn := false; ; drawn = true {
 		text, err := draw()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if err != nil {
+		case err != nil && !drawn:
 			return err
-		}
-		if text != last {
-			last = text
+		case err != nil && err.Error() != failed:
+			failed = err.Error()
+			tell(err)
+		case err == nil && (text != last || failed != ""):
+			last, failed = text, ""
 			if terminal {
 				text = "\x1b[H\x1b[2J" + text
 			}

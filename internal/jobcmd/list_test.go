@@ -2,6 +2,7 @@ package jobcmd
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,8 +63,33 @@ func TestWatch(t *testing.T) {
 			drawn = append(drawn, text)
 		}
 		return text, nil
-	}, func(text string) { drawn = append(drawn, text) })
+	}, func(text string) { drawn = append(drawn, text) }, func(err error) { t.Error(err) })
 	if err != nil || strings.Join(drawn, " ") != "one two" {
 		t.Errorf("%v, %v", drawn, err)
+	}
+}
+
+// TestWatchGoesOn: a try that fails is told once and ends nothing, unless it is the first one.
+func TestWatchGoesOn(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	down := errors.New("down")
+	tries := []error{nil, down, down, nil}
+	var seen []string
+	err := Watch(ctx, time.Microsecond, false, func() (string, error) {
+		if len(tries) == 0 {
+			cancel()
+			return "", down
+		}
+		err := tries[0]
+		tries = tries[1:]
+		return "list", err
+	}, func(text string) { seen = append(seen, text) }, func(err error) { seen = append(seen, err.Error()) })
+	if err != nil || strings.Join(seen, " ") != "list down list" {
+		t.Errorf("%v, %v", seen, err)
+	}
+	err = Watch(context.Background(), time.Microsecond, false, func() (string, error) { return "", down }, nil, nil)
+	if !errors.Is(err, down) {
+		t.Errorf("the first try: %v", err)
 	}
 }

@@ -29,7 +29,20 @@ func StatusOf(j *sched.JobStatus) JobStatus {
 			t.ExitClass = ClassOf(j.Tasks[i].Exit, causes[sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}])
 		}
 	}
+	if out.Phase.Ended() {
+		out.ExitClass.Final()
+		for i := range out.Tasks {
+			out.Tasks[i].ExitClass.Final()
+		}
+	}
 	return out
+}
+
+// Final is said of an end that no other try followed; nil stays nil.
+func (c *ExitClass) Final() {
+	if c != nil {
+		c.Actor, c.Retry, c.Next = exit.Final(c.Actor, c.Retry, c.Next)
+	}
 }
 
 // ClassOf says what an end means that was no success; cause is of the job or of the attempt.

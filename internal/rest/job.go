@@ -176,8 +176,10 @@ type PastAttempt struct {
 	By         *sched.AttemptID `json:"by,omitempty"`  // what it made room for
 	Why        string           `json:"why,omitempty"` // by which job and rule, or by which user, it was stopped
 	Message    string           `json:"message,omitempty"`
-	Lost       int64            `json:"lost,omitempty"`  // GPU-seconds since its last checkpoint, or since its start
-	Tasks      []PastTask       `json:"tasks,omitempty"` // those that ended, in this order
+	Lost       int64            `json:"lost,omitempty"`       // GPU-seconds since its last checkpoint, or since its start
+	Tasks      []PastTask       `json:"tasks,omitempty"`      // those that ended, in this order
+	MoreNodes  int              `json:"more_nodes,omitempty"` // that are left out of a long history
+	MoreTasks  int              `json:"more_tasks,omitempty"` // ends of tasks that are left out of it: not the first failures
 }
 
 // PastTask is how one task of an attempt ended.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
 )
 
 // Apply folds one record into the state. It never fails: a record that does not
@@ -325,6 +326,7 @@ func (s *State) applyConfigured(e Configured) {
 	s.accrueAll()
 	was, origins := s.cfg, s.allOrigins()
 	s.cfg, s.cl, s.base, s.empty, s.lonely = e.Config, cl, cl.Clone(), nil, nil
+	s.exits = exit.Compile(e.Config.ExitRules)
 	s.never, s.close = nil, nil
 	s.pol, s.unmade = make([]Policy, cl.NumSpaces()), nil
 	for i := int32(1); i < cl.NumSpaces(); i++ {

@@ -87,23 +87,26 @@ func (s *State) final(j *job, t *taskRun) bool {
 	} else if g.last != nil && !ownEnd(g.last.Cause) {
 		return false
 	}
-	return t.state == TaskSucceeded || !s.taskRetry(j, t)
+	_, again := s.taskRetry(j, t)
+	return t.state == TaskSucceeded || !again
 }
 
 // ownEnd reports whether an attempt ended by its tasks' own doing.
 func ownEnd(c EndCause) bool { return c == EndSucceeded || c == EndFailed || c == EndCompleted }
 
-// taskRetry reports whether a failed task of an incremental job runs again.
-func (s *State) taskRetry(j *job, t *taskRun) bool {
-	role := &j.spec.Roles[t.role]
-	if len(j.spec.Gangs[t.gang].Tasks) > 1 || role.TaskRetries == 0 {
-		return false
+// taskRetry says whether a failed task of an incremental job runs again, and how.
+func (s *State) taskRetry(j *job, t *taskRun) (e TaskRetried, again bool) {
+	role, g := &j.spec.Roles[t.role], &j.gangs[t.gang]
+	if len(j.spec.Gangs[t.gang].Tasks) > 1 || role.TaskRetries == 0 || t.state != TaskFailed {
+		return e, false
 	}
-	if t.state != TaskFailed {
-		return false
+	v := exit.Judge(t.exit.Seen())
+	e = TaskRetried{Job: j.id, Gang: t.gang, After: s.now.Add(backOff(max(g.retries, g.faultsInARow())))}
+	if v.Retry == exit.Delayed {
+		e.After = s.now.Add(Duration(exit.Delay(int64(j.id)+int64(t.gang)<<32, g.n)) * Second)
 	}
-	r := exit.Judge(t.exit.Seen()).Retry
-	return r == exit.Always || r == exit.Delayed || r == exit.Counted && (role.TaskRetries < 0 || j.gangs[t.gang].retries < role.TaskRetries)
+	e.Counted = !v.Free(g.free)
+	return e, !e.Counted || v.Retry != exit.Never && (role.TaskRetries < 0 || g.retries < role.TaskRetries)
 }
 
 // failedBy says that a job fails, and by which task.
@@ -159,11 +162,8 @@ func (s *State) retryJob(j *job) (JobRetried, bool) {
 	if v.Retry == exit.Delayed {
 		e.After = s.now.Add(Duration(exit.Delay(int64(j.id), j.retry)) * Second)
 	}
-	if (v.Retry == exit.Always || v.Retry == exit.Delayed) && (v.Budget == 0 || j.retry-j.counted < v.Budget) {
-		return e, true
-	}
-	e.Counted = true
-	return e, v.Retry != exit.Never && (j.spec.Retries == -1 || j.counted < j.spec.Retries)
+	e.Counted = !v.Free(j.retry - j.counted)
+	return e, !e.Counted || v.Retry != exit.Never && (j.spec.Retries == -1 || j.counted < j.spec.Retries)
 }
 
 // Seen is the exit as it is judged.
@@ -202,14 +202,14 @@ func (s *State) retryGangs(slot int32) {
 			continue
 		}
 		e := TaskRetried{Job: j.id, Gang: int32(g)}
+		task, again := s.taskRetry(j, &j.tasks[j.spec.Gangs[g].Tasks[0]])
 		switch {
 		case gg.last.Cause == EndRefused:
 			s.avoidRefusing(j, int32(g))
 		case gg.last.Cause == EndPlatform:
 			e.After = s.now.Add(backOff(gg.faultsInARow()))
-		case gg.last.Cause == EndFailed && s.taskRetry(j, &j.tasks[j.spec.Gangs[g].Tasks[0]]):
-			e.Counted = exit.Judge(j.tasks[j.spec.Gangs[g].Tasks[0]].exit.Seen()).Retry == exit.Counted
-			e.After = s.now.Add(backOff(max(gg.retries, gg.faultsInARow())))
+		case gg.last.Cause == EndFailed && again:
+			e = task
 		case s.endedWithMinimum(j, int32(g)):
 		case ownEnd(gg.last.Cause):
 			continue
@@ -236,28 +236,20 @@ func (s *State) avoidRefusing(j *job, g int32) {
 		if t.exit == nil || t.exit.Cause != StartRefused {
 			continue
 		}
-		times := s.avoided(&j.gangs[g], t.place.Node)
-		d := min(10*Second<<min(times, 10), 10*Minute)
-		if until := s.now.Add(d); s.avoidUntil(&j.gangs[g], t.place.Node) < until {
+		was := j.gangs[g].avoidance(t.place.Node)
+		d := min(10*Second<<min(was.Times, 10), 10*Minute)
+		if until := s.now.Add(d); was.Until < until {
 			s.emit(NodeAvoided{Job: j.id, Gang: g, Node: t.place.Node, Until: until})
 		}
 	}
 }
 
-func (s *State) avoided(g *gang, n cell.NodeName) int32 {
+// avoidance is how a gang keeps off a node; zero where it does not.
+func (g *gang) avoidance(n cell.NodeName) avoidance {
 	for _, a := range rare(g.odd).avoid {
 		if a.Node == n {
-			return a.Times
+			return a
 		}
 	}
-	return 0
-}
-
-func (s *State) avoidUntil(g *gang, n cell.NodeName) Time {
-	for _, a := range rare(g.odd).avoid {
-		if a.Node == n {
-			return a.Until
-		}
-	}
-	return 0
+	return avoidance{}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/exit"
 )
 
 // Accept turns a fact into the events to apply; none when it is stale or known. They
@@ -17,7 +16,7 @@ func (s *State) Accept(f Fact) []Event {
 		return nil
 	}
 	if x, ok := f.(TaskExited); ok {
-		x.Exit.Rule = exit.Match(s.cfg.ExitRules, x.Exit.Seen())
+		x.Exit.Rule = s.exits.Match(x.Exit.Seen())
 		f = x
 	}
 	s.mem.fact[0] = f.(Event)

@@ -306,8 +306,11 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 	j := &s.jobs[slot]
 	g := &j.gangs[e.Gang]
 	g.done, g.after = false, e.After
-	if e.Counted {
+	switch {
+	case e.Counted:
 		g.retries++
+	case e.After > s.now && g.last != nil && g.last.Cause == EndFailed:
+		g.free++
 	}
 	if e.After > s.now {
 		g.faults = g.faultsInARow() + 1
@@ -351,7 +354,7 @@ func (s *State) applyJobRetried(e JobRetried) {
 		j.tasks[i].state, j.tasks[i].dead, j.tasks[i].retries = TaskWaiting, false, 0
 	}
 	for g := range j.gangs {
-		j.gangs[g].done, j.gangs[g].retries, j.gangs[g].faults = false, 0, 0
+		j.gangs[g].done, j.gangs[g].retries, j.gangs[g].free, j.gangs[g].faults = false, 0, 0, 0
 		s.enqueue(slot, int32(g))
 	}
 	s.at(e.After, e.Job, 0)

@@ -78,6 +78,7 @@ type gangImage struct {
 	After   Time            `json:"after"`
 	Faults  int32           `json:"faults"`
 	Retries int32           `json:"retries"`
+	Free    int32           `json:"free,omitempty"`
 	Ran     Duration        `json:"ran,omitempty"`
 	Avoid   []avoidance     `json:"avoid"`
 	Last    *AttemptStatus  `json:"last"`
@@ -213,7 +214,7 @@ func imageOf(j *job) *jobImage {
 	for i := range j.gangs {
 		g := &j.gangs[i]
 		odd := rare(g.odd)
-		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.ran, odd.avoid, g.last, odd.booked, g.alone, odd.meant})
+		out.Gangs = append(out.Gangs, gangImage{g.n, g.done, g.waiting, g.after, g.faults, g.retries, g.free, g.ran, odd.avoid, g.last, odd.booked, g.alone, odd.meant})
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -292,7 +293,7 @@ func (s *State) loadJob(im *jobImage) {
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]
 		t.n, t.done, t.waiting, t.after, t.faults = g.N, g.Done, g.Waiting, g.After, g.Faults
-		t.retries, t.ran, t.last, t.alone = g.Retries, g.Ran, g.Last, g.Alone
+		t.retries, t.free, t.ran, t.last, t.alone = g.Retries, g.Free, g.Ran, g.Last, g.Alone
 		if g.Avoid != nil || g.Meant != nil {
 			t.odd = &oddGang{avoid: g.Avoid}
 			s.mean(t, g.Meant)

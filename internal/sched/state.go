@@ -5,12 +5,13 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/chunks"
+	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/heap"
 )
 
 // Version names the decision code. Journal entries of another version are
 // replayed but not decided again by `journal verify`.
-const Version = "29"
+const Version = "30"
 
 // State is everything the core knows: a fold over events. It is not safe for concurrent use.
 type State struct {
@@ -19,6 +20,7 @@ type State struct {
 	now      Time
 	nextJob  JobID
 	cfg      *Config
+	exits    exit.Matcher // its exit rules, compiled
 	cl       *cell.Cluster
 	base     *cell.Cluster // as configured; it never changes, and clones share it
 	// empty is the cluster with nothing in use and the present health, made when it
@@ -146,7 +148,8 @@ type gang struct {
 	n       int32 // attempts so far
 	leaves  int32
 	faults  int32 // delayed retries of this attempt of the job: the back-off's exponent after platform faults
-	retries int32 // counted task retries
+	retries int32 // counted task retries,
+	free    int32 // and those that a failure of its task's own was worth without counting
 	done    bool
 	waiting bool           // it is in its queue
 	listed  bool           // and in a line

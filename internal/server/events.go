@@ -21,6 +21,7 @@ const (
 	eventPage     = 1000             // events of one page of a history,
 	eventPageSize = 4 << 20          // and about the bytes of it
 	eventLooks    = 20_000           // events that a page passes over, since its reader may not see them
+	pastWait      = time.Minute      // for the whole history of a job
 )
 
 func (s *Server) registerEvents(api huma.API) {
@@ -38,7 +39,7 @@ func (s *Server) registerEvents(api huma.API) {
 	huma.Register(api, stream("list-events", "/events", "All events: a page, or a stream that resumes at Last-Event-ID"), s.allEvents)
 	huma.Register(api, stream("list-job-events", "/jobs/{ref}/events", "One job's events: a page, or a stream to its end"), s.jobEvents)
 	huma.Register(api, operation(api, huma.Operation{OperationID: "get-job-history", Method: http.MethodGet, Path: "/jobs/{ref}/history",
-		Summary: "One job's attempts: where and when each ran, how it ended and what was lost", Tags: []string{"jobs"}}),
+		Summary: "One job's attempts: where and when each ran, how it ended and what was lost", Tags: []string{"jobs"}}, http.StatusTooManyRequests),
 		func(ctx context.Context, in *jobRead) (*body[rest.JobHistory], error) { return pastOf(ctx, s, in) })
 }
 
@@ -154,8 +155,15 @@ func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID, sees f
 	}
 }
 
-// pastOf tells a job's attempts.
+// pastOf tells a job's attempts: one job at a time to each caller, since all its events are read for it.
 func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory], error) {
+	caller := warden.Subject(ctx)
+	if _, told := s.telling.LoadOrStore(caller, true); told {
+		return nil, withHeaders(busy(1, "the history of another job is being told to you: one at a time, try again"))
+	}
+	defer s.telling.Delete(caller)
+	ctx, cancel := context.WithTimeout(ctx, pastWait)
+	defer cancel()
 	j, err := s.find(ctx, in.Ref, in.after())
 	if err != nil {
 		return nil, err

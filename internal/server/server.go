@@ -101,6 +101,7 @@ type Server struct {
 	bodies   bodies
 	closing  chan struct{} // closed by Close: streams end
 	closed   sync.Once
+	telling  sync.Map      // callers to whom the history of a job is being told
 	thinking chan struct{} // holds a token for each explanation that is being worked out
 	planning chan struct{} // holds a token while a cluster file is read and planned
 	warden   *warden.Warden

@@ -1,0 +1,28 @@
+package rest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// TestEndedIsNotTriedAgain: a job that has failed for good, and its tasks, are not said to start again.
+func TestEndedIsNotTriedAgain(t *testing.T) {
+	status := sched.JobStatus{Phase: sched.Failed, Cause: sched.EndFailed, Exit: &sched.Exit{Code: 200},
+		Tasks: []sched.TaskStatus{{State: sched.TaskFailed, Exit: &sched.Exit{Code: 201}}, {State: sched.TaskSucceeded}}}
+	ended := StatusOf(&status)
+	for _, c := range []*ExitClass{ended.ExitClass, ended.Tasks[0].ExitClass} {
+		if c.Retry != exit.Never || c.Actor != exit.Owner || !strings.Contains(c.Next, "read its log") {
+			t.Errorf("%+v", c)
+		}
+	}
+	if ended.Tasks[1].ExitClass != nil {
+		t.Error("a task that succeeded has a class")
+	}
+	status.Phase = sched.Active
+	if c := StatusOf(&status).Tasks[0].ExitClass; c.Retry != exit.Delayed || c.Actor != exit.None {
+		t.Errorf("of a job that goes on: %+v", c)
+	}
+}
