@@ -561,7 +561,12 @@ func (l *listing) again(ctx context.Context, client *rest.Client) error {
 		l.out = &text
 		err := l.once(ctx, client)
 		return text.String(), err
-	}, func(text string) { fmt.Fprint(out, text) }, func(err error) { fmt.Fprintf(l.errs, "%v; it is tried again\n", err) })
+	}, func(text string, err error) {
+		if err != nil {
+			fmt.Fprintf(l.errs, "%v; it is tried again\n", err)
+		}
+		fmt.Fprint(out, text)
+	})
 }
 
 func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all bool) (rest.JobList, error) {

@@ -89,7 +89,7 @@ func (v Verdict) Free(tries int32) bool {
 	return (v.Retry == Always || v.Retry == Delayed) && (v.Budget == 0 || tries < v.Budget)
 }
 
-// Final is who must act, and what is to be done, once no other try follows: the job has ended. What a rule of the
+// Final is the side that must act, and what is to be done, once no other try follows: the job has ended. What a rule of the
 // cluster file told to do stays.
 func Final(a Actor, r Retry, next string) (Actor, Retry, string) {
 	if r != Never && strings.HasPrefix(next, again) {

@@ -99,8 +99,8 @@ func Changes(before, after []Rule) []string {
 
 // Delay spreads retries after a conflict over 60 to 900 seconds, by the number of what waits and its try instead of a
 // random number.
-func Delay(who int64, retry int32) int64 {
-	x := uint64(who)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
+func Delay(waiter int64, retry int32) int64 {
+	x := uint64(waiter)*0x9E3779B97F4A7C15 + uint64(retry)*0xBF58476D1CE4E5B9
 	x ^= x >> 31
 	return int64(60 + x%841)
 }

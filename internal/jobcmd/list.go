@@ -68,7 +68,7 @@ func Since(list *rest.JobList, from sched.Time) {
 
 // Watch draws again and again until it is interrupted, each time that what is drawn has changed. On a terminal it is
 // drawn over what was there. Once it has been drawn, a try that fails is told, and the next one follows: a server may start anew.
-func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error), print func(string), tell func(error)) error {
+func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error), show func(text string, err error)) error {
 	last, failed := "", ""
 	for drawn := false; ; drawn = true {
 		text, err := draw()
@@ -79,13 +79,13 @@ func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() 
 			return err
 		case err != nil && err.Error() != failed:
 			failed = err.Error()
-			tell(err)
+			show("", err)
 		case err == nil && (text != last || failed != ""):
 			last, failed = text, ""
 			if terminal {
 				text = "\x1b[H\x1b[2J" + text
 			}
-			print(text)
+			show(text, nil)
 		}
 		select {
 		case <-ctx.Done():

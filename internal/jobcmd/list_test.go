@@ -63,7 +63,7 @@ func TestWatch(t *testing.T) {
 			drawn = append(drawn, text)
 		}
 		return text, nil
-	}, func(text string) { drawn = append(drawn, text) }, func(err error) { t.Error(err) })
+	}, func(text string, _ error) { drawn = append(drawn, text) })
 	if err != nil || strings.Join(drawn, " ") != "one two" {
 		t.Errorf("%v, %v", drawn, err)
 	}
@@ -84,11 +84,16 @@ func TestWatchGoesOn(t *testing.T) {
 		err := tries[0]
 		tries = tries[1:]
 		return "list", err
-	}, func(text string) { seen = append(seen, text) }, func(err error) { seen = append(seen, err.Error()) })
+	}, func(text string, err error) {
+		if err != nil {
+			text = err.Error()
+		}
+		seen = append(seen, text)
+	})
 	if err != nil || strings.Join(seen, " ") != "list down list" {
 		t.Errorf("%v, %v", seen, err)
 	}
-	err = Watch(context.Background(), time.Microsecond, false, func() (string, error) { return "", down }, nil, nil)
+	err = Watch(context.Background(), time.Microsecond, false, func() (string, error) { return "", down }, nil)
 	if !errors.Is(err, down) {
 		t.Errorf("the first try: %v", err)
 	}

@@ -130,11 +130,7 @@ func (s *State) overTime(j *job) (JobCompleting, bool) {
 		return JobCompleting{}, false
 	}
 	for g := range j.gangs {
-		at := j.gangs[g].attempt
-		if at == none {
-			continue
-		}
-		if a := &s.attempts[at]; a.started > 0 && a.alive > 0 && s.ranFor(a) >= j.spec.TimeLimit {
+		if at := j.gangs[g].attempt; at != none && s.attempts[at].started > 0 && s.attempts[at].alive > 0 && s.ranFor(&s.attempts[at]) >= j.spec.TimeLimit {
 			msg := fmt.Sprintf("it ran longer than its time limit of %d s", j.spec.TimeLimit/Second)
 			return JobCompleting{Job: j.id, Phase: Failed, Cause: EndTimeLimit, Task: none, Message: msg}, true
 		}

@@ -19,10 +19,9 @@ type State struct {
 	seq      uint64
 	now      Time
 	nextJob  JobID
-	cfg      *Config
-	exits    exit.Matcher // its exit rules, compiled
-	cl       *cell.Cluster
-	base     *cell.Cluster // as configured; it never changes, and clones share it
+	configured
+	cl   *cell.Cluster
+	base *cell.Cluster // as configured; it never changes, and clones share it
 	// empty is the cluster with nothing in use and the present health, made when it
 	// is first asked: what can ever fit.
 	empty    *cell.Cluster
@@ -82,6 +81,11 @@ type State struct {
 	ended    []endedJob                 // since somebody asked
 	out      []Record                   // of the Decide that runs
 	mem      memory
+}
+
+type configured struct { // since the last change of it
+	cfg   *Config
+	exits exit.Matcher // its exit rules, compiled
 }
 
 // job is one job that has not ended: two lines of a processor's cache. Thousands of them are far away in memory, so
