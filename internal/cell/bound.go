@@ -23,6 +23,9 @@ const (
 	boundSteps
 )
 
+// OutOfSteps is the bound of all searches for one gang together.
+const OutOfSteps = boundSteps
+
 // boundWords says what each bound is, in the order of the bits.
 var boundWords = [...]string{
 	fmt.Sprintf("%d ways to bind cells", bindSteps),

@@ -10,27 +10,38 @@ import (
 // DemotedFits reports whether a gang would fit without lifting anybody if the
 // given allocations became opportunistic, in their order; it returns the
 // shortest prefix that suffices, without those that turn out superfluous. One that is
-// tied to another, which stands behind it, stays among them as long as that does. The
-// cluster is unchanged.
+// tied to another, which stands behind it, stays among them as long as that does. They must not
+// be about to leave, and whom the request lifts must not hold the VC's guarantee. Where the steps end
+// first it is some prefix that suffices. The cluster is unchanged.
 func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	var done []AllocID
 	var res Result
-	ok := false
+	ok, short, had := false, r.Leaves()-c.unheld(r), c.work.Within(c.work.Left(gangSteps)/4)
 	for _, a := range lazies {
 		if c.work.Over() {
 			break
 		}
+		if c.owns(r, a) {
+			short -= c.leavesOf(a)
+		}
 		c.Demote(a)
 		done = append(done, a)
+		if short > 0 {
+			continue // by numbers alone that is too little of the guarantee
+		}
 		if res, ok = c.Try(r); ok {
 			break
 		}
 	}
+	c.work.Until(had)
 	if ok {
 		done, res = c.fewerDemoted(r, done, res, tied)
 	}
 	for i := len(done) - 1; i >= 0; i-- {
 		c.undemote(done[i])
+	}
+	if !ok && len(done) < len(lazies) {
+		return c.ClearedFits(r, lazies, tied) // all of them, and then by halves
 	}
 	return done, res, ok
 }

@@ -16,10 +16,6 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 	var options []option
 	size := int32(0)
 	for i, t := range p.tasks {
-		if s.spent() {
-			s.rewind(start)
-			return false
-		}
 		if t.leaves != size {
 			size = t.leaves
 			options = s.options(bins, t.leaves, len(p.tasks))
@@ -36,7 +32,7 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 			s.lift(v.alloc)
 		}
 		s.take(t.index, s.pick(&bins[o.bin], t.leaves))
-		if apart { // a victim's leaves elsewhere became free
+		if apart && !s.spent() { // a victim's leaves elsewhere became free; else the order is as it was
 			options = s.options(bins, size, len(p.tasks))
 			continue
 		}

@@ -124,7 +124,8 @@ type Result struct {
 
 // Place finds leaves for a whole gang, or nothing. Without Lift it uses free
 // leaves only: fewest nodes, then the lowest common ancestor, then the tightest
-// fit. With Lift it asks for the fewest victims first; no victim is superfluous.
+// fit. With Lift it asks for the fewest victims first; no victim is superfluous, unless
+// the steps end before that is known.
 // The cluster is unchanged afterwards.
 //
 // A guaranteed gang uses its VC's preassigned cells: those bound already, and as
@@ -180,11 +181,12 @@ func (c *Cluster) Settle(r *Request, tried Result) Result {
 	return c.save(r, tried)
 }
 
-// save asks for the fewest victims.
+// save asks for the fewest victims, with what of the budget is kept for that.
 func (c *Cluster) save(r *Request, res Result) Result {
 	if r.Lift == nil || r.IgnoreUse || len(res.Victims) == 0 {
 		return res
 	}
+	defer c.EndBudget(c.work.More(1))
 	q := *r // which escapes, as r need not
 	return c.fewest(&q, res)
 }
@@ -354,6 +356,7 @@ type search struct {
 	steps    int       // binds tried by exhaust
 	tried    memory    // what it had bound
 	ways     int       // orders in which parts were tried
+	late     int       // tries once no steps were left
 	hit      Bounds    // a search was cut short, or not all victims were looked at
 	avail    []int32   // what scan counted
 	gang     []part    // all of it
@@ -399,6 +402,9 @@ const (
 	waySteps   = 256
 	placeSteps = 4 * bindSteps
 )
+
+// lateTries bounds how often a search still tries to pack a part once no steps are left.
+const lateTries = 8
 
 // together packs tasks of any SKU as one part with those of a SKU: apart, the
 // first could take the only room that the others have.
@@ -548,15 +554,20 @@ func (s *search) inVC(ci int16, p *part) bool {
 // grow binds more and more of the VC's unbound cells of a chain, with joined also
 // several side by side for one task, until the part can be packed.
 func (s *search) grow(ci int16, p *part, joined bool) bool {
+	if s.spent() { // who is asked late is tried all the same, but not in every way
+		if s.late++; s.late > lateTries {
+			return false
+		}
+	}
 	start := s.mark()
 	grows := s.growable(ci)
-	for want := p.total; !s.spent(); want *= 2 {
+	for want := p.total; ; want *= 2 {
 		grown := joined && s.join(ci, p)
 		grown = grows && s.bindMore(ci, p, want) || grown
 		if s.packBound(ci, p, false) {
 			return true
 		}
-		if !grown {
+		if !grown || s.spent() {
 			break
 		}
 	}

@@ -24,7 +24,11 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 		if !c.superfluous(r, v, spare) || !c.spared(r, rooms, v) {
 			continue
 		}
-		if missed == maxTrim || c.work.Over() {
+		if c.work.Over() {
+			res.Bounds |= boundSteps
+			break
+		}
+		if missed == maxTrim {
 			res.Bounds |= boundTrim
 			break
 		}

@@ -6,7 +6,7 @@ import "fmt"
 // have relatives of. nodes is a multiple of 8, and at least 24.
 func Known(nodes int) []Case {
 	return []Case{
-		partsAlone(nodes), tooLarge(nodes), manyShapes(nodes), priorities(nodes), queueEnds(nodes), largeHolders(nodes), deadlines(nodes), lent(nodes), scattered(nodes),
+		partsAlone(nodes), tooLarge(nodes), manyShapes(nodes), priorities(nodes), queueEnds(nodes), largeHolders(nodes), deadlines(nodes), lent(nodes), scattered(nodes), lazyHolders(nodes),
 	}
 }
 
@@ -127,5 +127,19 @@ func scattered(nodes int) Case {
 	c.add("submit p vc=a worker=%dx5 prio=prod", nodes/4)
 	c.add("submit t vc=a duration=1m")
 	c.add("wait 2m")
+	return c
+}
+
+// lazyHolders is a VC that is full of jobs which may go on without a guarantee, and a gang for which
+// many of them must: the GPUs beside the VC are free.
+func lazyHolders(nodes int) Case {
+	c := Case{Name: fmt.Sprintf("lazy/%d", nodes)}
+	c.add("cluster nodes=%d gpus=8 switch=4 racks=%d vcs=a:%dxgpu", nodes, nodes/8, nodes*4)
+	for i := range nodes / 2 {
+		c.add("submit f%d vc=a worker=1x8 prio=test lazy", i)
+	}
+	c.add("submit g vc=a worker=%dx8 prio=prod", nodes/10)
+	c.add("assert g phase=Active")
+	c.add("assert waiting=0 active=%d", nodes/2+1)
 	return c
 }

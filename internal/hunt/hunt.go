@@ -84,11 +84,12 @@ const keeps = 70
 // Shrink leaves out lines, many at once and then fewer, as long as the last line still causes most
 // of the steps. It runs at most so many scripts.
 func Shrink(f Finding, tries int) Finding {
+	least := f.Steps * keeps / 100
 	for part := len(f.Case.Lines) / 2; part > 0 && tries > 0; part /= 2 {
 		for from := 1; from+part < len(f.Case.Lines) && tries > 0; tries-- { // the cluster stays, and so does the last line
 			less := Case{f.Case.Name, slices.Delete(slices.Clone(f.Case.Lines), from, from+part)}
 			found, err := Run(less)
-			if err == nil && found[len(found)-1].Steps*100 >= f.Steps*keeps {
+			if err == nil && found[len(found)-1].Steps >= least {
 				f = found[len(found)-1]
 			} else {
 				from += part

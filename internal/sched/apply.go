@@ -339,7 +339,9 @@ func (s *State) applyConfigured(e Configured) {
 	for i := range s.jobs {
 		if j := &s.jobs[i]; j.spec != nil {
 			j.space = s.space(j.spec.VC)
-			s.reshape(j)
+			for g := range j.gangs { // SKUs may carry something else
+				j.gangs[g].shape = s.newGang(j, g).shape
+			}
 		}
 	}
 	for _, m := range e.Moves {

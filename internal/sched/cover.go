@@ -150,10 +150,3 @@ func (s *State) largestTask(j *job, g int, role string) int32 {
 	most := int(j.spec.Roles[i].Leaves) - 1
 	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
 }
-
-// reshape judges anew what the gangs of a job may use: SKUs may carry something else.
-func (s *State) reshape(j *job) {
-	for g := range j.gangs {
-		j.gangs[g].shape = s.newGang(j, g).shape
-	}
-}

@@ -59,16 +59,21 @@ func (s *State) detail(j *job, r *GangReason) {
 	r.Suggestions, r.Untried = s.suggest(j, r.Gang, r.Reason.Code)
 }
 
-// cutShort returns the bounds that the searches for a gang's cells reach now, on
-// free ones and on those of all that it may make leave, when they find nothing.
-func (s *State) cutShort(j *job, g int32) cell.Bounds {
+// cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on those of all
+// that it may make leave, and in all that a decision tries, when they find nothing.
+func (s *State) cutShort(j *job, g int32) (hit cell.Bounds) {
 	if j.gangs[g].attempt != none {
 		return 0
 	}
-	var hit cell.Bounds
+	had, was := s.cl.Budget(), s.mem.moving
+	if _, ok := s.plan(j, int(g), nil); !ok && s.cl.Work().Over() {
+		hit = cell.OutOfSteps
+	}
+	s.mem.moving = was
+	s.cl.EndBudget(had)
 	q := s.request(j, int(g))
 	if res, ok := s.cl.Place(&q); !ok {
-		hit = res.Bounds
+		hit |= res.Bounds
 	}
 	if j.spec.Priority < cell.MinGuaranteed || j.spec.Gangs[g].Extra {
 		return hit

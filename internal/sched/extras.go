@@ -207,6 +207,7 @@ func (w *walker) extras(prio cell.Priority) {
 
 func (w *walker) grantExtra(e queued) {
 	defer w.s.blaming(e.job)
+	defer w.s.cl.EndBudget(w.s.cl.Budget())
 	s := w.s
 	j := &s.jobs[e.slot]
 	g := &j.gangs[e.gang]

@@ -15,7 +15,7 @@ func (s *State) applyDecision(e Event) bool {
 	case Reserved:
 		s.applyReserved(e)
 	case Unreserved:
-		s.applyUnreserved(e)
+		s.freeAttempt(s.live(e.Attempt))
 	case Booked:
 		s.applyBooked(e)
 	case Sized:
@@ -179,10 +179,6 @@ func (s *State) applyReserved(e Reserved) {
 	s.promises = append(s.promises, s.slotOf(a))
 	s.count(a, 1)
 	s.relist(slot, e.Attempt.Gang)
-}
-
-func (s *State) applyUnreserved(e Unreserved) {
-	s.freeAttempt(s.live(e.Attempt))
 }
 
 // unpromise forgets that an attempt is a reservation.

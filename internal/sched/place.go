@@ -375,12 +375,16 @@ func (s *State) planLifting(r *cell.Request, prio cell.Priority) (plan, bool) {
 }
 
 // lowest finds the lowest of some rising limits with which a request finds cells: it asks the highest
-// first, since where that finds nothing none does, and then by halves.
+// first, since where that finds nothing none does, and then by halves. One for which the steps end first
+// counts as too low: then a lower one might do.
 func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p plan, ok bool) {
 	var q cell.Request
 	var found cell.Result
 	fits := func(i int) bool {
 		try := request(limits[i])
+		if len(s.promises)+s.partials == 0 && int64(try.Leaves()) > s.unheld(try.Space, limits[i]) {
+			return false // by numbers alone
+		}
 		res, ok := s.cl.Try(&try)
 		if ok {
 			q, found, limit = try, res, limits[i]
@@ -390,7 +394,9 @@ func lowest(s *State, limits []cell.Priority, request func(cell.Priority) cell.R
 	if !fits(len(limits) - 1) {
 		return 0, plan{}, false
 	}
+	had := s.cl.Work().More(2)
 	sort.Search(len(limits)-1, fits) // of those that fit it asks the lowest last
+	s.cl.EndBudget(had)
 	return limit, s.planOf(q, s.cl.Settle(&q, found)), true
 }
 
@@ -509,6 +515,9 @@ func (s *State) planWithout(slots []int32, try func(revoked []int32) (plan, bool
 	defer func() { s.cl = real }()
 	for i, slot := range slots {
 		twin.Release(s.attempts[slot].alloc)
+		if i < len(slots)-1 && twin.Work().Over() {
+			continue // all at once
+		}
 		if p, ok := try(slots[:i+1]); ok {
 			p.revoked = slots[:i+1]
 			return p, true

@@ -35,7 +35,7 @@ func (w *walker) together(wish *Wish) {
 	case g.attempt != none:
 		return // it has a promise, which is kept
 	}
-	if !g.waiting || !s.eligible(j, wish.Gang.Gang) || w.pinBlocked(j.id, g) || !s.fitsOn(j, wish.Gang.Gang, host) {
+	if !g.waiting || !s.eligible(j, wish.Gang.Gang) || w.pinBlocked(j.id, g) || s.startedOtherwise(host) || !s.shapedLike(j, wish.Gang.Gang, host) {
 		return
 	}
 	id := AttemptID{Job: j.id, Gang: wish.Gang.Gang, N: g.n + 1}
@@ -179,12 +179,6 @@ func (s *State) deviceMemory(a *attempt) int64 {
 		}
 	}
 	return least
-}
-
-// fitsOn reports whether a gang could have been placed where others are, and would have
-// there what they have.
-func (s *State) fitsOn(j *job, g int32, host *attempt) bool {
-	return !s.startedOtherwise(host) && s.shapedLike(j, g, host)
 }
 
 // shapedLike reports whether the leaves of others are of a gang's kinds and number, on nodes

@@ -7,6 +7,7 @@ package steps
 type Meter struct {
 	taken int64
 	stop  int64 // how many there may be; 0 is no bound
+	last  int64 // how many with what is kept for More
 }
 
 // Step counts n more.
@@ -27,10 +28,21 @@ func (m *Meter) Left(n int64) int64 {
 }
 
 // Within bounds what follows to n more, or to fewer where less is left, and returns the bound that
-// was there, for Until.
+// was there, for Until. Beside the widest bound a quarter more is kept, for More.
 func (m *Meter) Within(n int64) (had int64) {
-	had = m.stop
+	if had = m.stop; had == 0 {
+		m.last = m.taken + n + n/4
+	}
 	m.stop = max(m.taken+m.Left(n), 1)
+	return had
+}
+
+// More lets what follows take one of so many parts of what is left with what is kept, where the bound
+// leaves less, and returns the bound that was there, for Until.
+func (m *Meter) More(parts int64) (had int64) {
+	if had = m.stop; had > 0 {
+		m.stop = max(had, m.taken+(m.last-m.taken)/parts)
+	}
 	return had
 }
 

@@ -3,6 +3,28 @@ package steps
 import "testing"
 
 // A bound inside another leaves the tighter one, and ends where it was set.
+// What is kept beside a bound is there when the bound is reached, once, and in parts.
+func TestMore(t *testing.T) {
+	var m Meter
+	if m.More(1) != 0 || m.Over() {
+		t.Error("there is a bound without Within")
+	}
+	outer := m.Within(40)
+	m.Step(40)
+	for i, want := range []int64{5, 5, 0} {
+		if !m.Over() {
+			t.Fatal("what is kept counts in the bound itself")
+		}
+		had := m.More([]int64{2, 1, 1}[i])
+		if got := m.Left(1000); got != want {
+			t.Errorf("%d more after %d, want %d", got, m.Taken(), want)
+		}
+		m.Step(int(want))
+		m.Until(had)
+	}
+	m.Until(outer)
+}
+
 func TestWithin(t *testing.T) {
 	var m Meter
 	m.Step(7)
