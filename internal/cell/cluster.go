@@ -168,7 +168,7 @@ func (c *Cluster) Clone() *Cluster {
 
 // The searches for one gang may take gangSteps in a decision, and nodeSteps for each node. Of what is
 // left then, each search for ways to bind cells may take a quarter, and so may asking one holder after the
-// other to give up its guarantee, so that those after it have some. A quarter more is kept for who of the
+// other to give up its guarantee, so that those after it have some. A quarter more is kept for which
 // victims may stay, and for the lowest priority that suffices.
 const (
 	gangSteps = 60_000
