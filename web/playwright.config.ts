@@ -11,7 +11,7 @@ export default defineConfig({
   use: {
     viewport: { width: 1440, height: 900 },
     actionTimeout: Number(process.env.COMB_PATIENCE ?? 60) * 1000,
-    trace: 'retain-on-failure',
+    trace: process.env.COMB_TRACE ? 'retain-on-failure' : 'off', // taking it costs more than the tests
     launchOptions: {
       executablePath: process.env.COMB_CHROMIUM ?? '/usr/bin/chromium',
       args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],

@@ -27,7 +27,6 @@ var others = []string{"/api/", "/rest-server/", "/v1/"}
 // Portal is an http.Handler for what Serves says.
 type Portal struct {
 	files map[string][]byte
-	cross *http.CrossOriginProtection
 }
 
 // New reads the files that the binary carries.
@@ -40,7 +39,7 @@ func New() *Portal {
 }
 
 func of(root fs.FS) *Portal {
-	p := &Portal{files: map[string][]byte{}, cross: http.NewCrossOriginProtection()}
+	p := &Portal{files: map[string][]byte{}}
 	_ = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -72,10 +71,6 @@ func opensPage(r *http.Request) bool {
 
 // ServeHTTP implements http.Handler.
 func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := p.cross.Check(r); err != nil {
-		http.Error(w, err.Error(), http.StatusForbidden)
-		return
-	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	data, ok := p.files[name]
 	if !ok || name == index {

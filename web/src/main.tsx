@@ -31,6 +31,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { cache } from './live/live';
 import { router } from './routes';
+import { renew } from './shell/renew';
 import { nonce } from './theme/nonce';
 import { resolver, theme } from './theme/theme';
 
@@ -39,8 +40,7 @@ setNonce(nonce()); // for what locks scrolling behind a dialog
 const scheme = localStorageColorSchemeManager({ key: 'comb-scheme' });
 const place = document.getElementById('root');
 
-// A file of a page that is gone: the server was replaced by a newer one while this tab was open.
-window.addEventListener('vite:preloadError', () => window.location.reload());
+window.addEventListener('vite:preloadError', () => void renew());
 
 if (place !== null) {
   createRoot(place).render(

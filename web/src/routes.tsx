@@ -1,7 +1,8 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
 import { Broken } from './shell/Broken';
 import { NoPage } from './shell/NoPage';
 import { Shell } from './shell/Shell';
+import { lazyPart } from './ui/lazy';
 
 // Address is the part behind the "?": text by name. It is read by hand, since the router's own reading takes text for
 // numbers and rounds them.
@@ -28,16 +29,16 @@ const root = createRootRoute({ component: Shell, notFoundComponent: NoPage, vali
 const under = { getParentRoute: () => root };
 
 const tree = root.addChildren([
-  createRoute({ ...under, path: '/', component: lazyRouteComponent(() => import('./pages/home/Page'), 'Home') }),
-  createRoute({ ...under, path: '/jobs', component: lazyRouteComponent(() => import('./pages/jobs/Page'), 'Jobs') }),
-  createRoute({ ...under, path: '/jobs/$job', component: lazyRouteComponent(() => import('./pages/job/Page'), 'JobPage') }),
-  createRoute({ ...under, path: '/submit', component: lazyRouteComponent(() => import('./pages/submit/Page'), 'Submit') }),
-  createRoute({ ...under, path: '/vcs', component: lazyRouteComponent(() => import('./pages/vcs/Page'), 'VCs') }),
-  createRoute({ ...under, path: '/vcs/$vc', component: lazyRouteComponent(() => import('./pages/vcs/One'), 'OneVC') }),
-  createRoute({ ...under, path: '/nodes', component: lazyRouteComponent(() => import('./pages/nodes/Page'), 'Nodes') }),
-  createRoute({ ...under, path: '/users', component: lazyRouteComponent(() => import('./pages/users/Page'), 'Users') }),
-  createRoute({ ...under, path: '/tokens', component: lazyRouteComponent(() => import('./pages/tokens/Page'), 'Tokens') }),
-  createRoute({ ...under, path: '/configuration', component: lazyRouteComponent(() => import('./pages/config/Page'), 'Configuration') }),
+  createRoute({ ...under, path: '/', component: lazyPart(() => import('./pages/home/Page').then((m) => m.Home)) }),
+  createRoute({ ...under, path: '/jobs', component: lazyPart(() => import('./pages/jobs/Page').then((m) => m.Jobs)) }),
+  createRoute({ ...under, path: '/jobs/$job', component: lazyPart(() => import('./pages/job/Page').then((m) => m.JobPage)) }),
+  createRoute({ ...under, path: '/submit', component: lazyPart(() => import('./pages/submit/Page').then((m) => m.Submit)) }),
+  createRoute({ ...under, path: '/vcs', component: lazyPart(() => import('./pages/vcs/Page').then((m) => m.VCs)) }),
+  createRoute({ ...under, path: '/vcs/$vc', component: lazyPart(() => import('./pages/vcs/One').then((m) => m.OneVC)) }),
+  createRoute({ ...under, path: '/nodes', component: lazyPart(() => import('./pages/nodes/Page').then((m) => m.Nodes)) }),
+  createRoute({ ...under, path: '/users', component: lazyPart(() => import('./pages/users/Page').then((m) => m.Users)) }),
+  createRoute({ ...under, path: '/tokens', component: lazyPart(() => import('./pages/tokens/Page').then((m) => m.Tokens)) }),
+  createRoute({ ...under, path: '/configuration', component: lazyPart(() => import('./pages/config/Page').then((m) => m.Configuration)) }),
 ]);
 
 export const router = createRouter({

@@ -100,8 +100,23 @@ export function listen(): void {
 
 let started = false;
 
+let owner = '';
+
+// isOther reports whether a name is another than the one whose data this page holds, which is the first that it heard.
+export function isOther(name: string): boolean {
+  owner ||= name;
+  return owner !== name;
+}
+
+// anew begins again with nothing of the one who was here before.
+export function anew(): void {
+  cache.clear();
+  window.location.reload();
+}
+
 // signedIn reads everything again for the one who came.
-export function signedIn(): void {
+export function signedIn(name: string): void {
+  if (isOther(name)) return anew();
   become({ over: false });
   hurry();
   void cache.invalidateQueries();

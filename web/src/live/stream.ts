@@ -9,6 +9,13 @@ export type Notice =
 const silence = 25_000; // ms without a sign of life, which comes every 10 s
 const gather = 250; // ms in which events become one notice
 
+// pause is how long to wait before the next try, in ms: as long as the server asks for, else longer where it has refused.
+export function pause(status: number, retryAfter: string | null): number {
+  const asked = Number(retryAfter ?? '0') * 1000; // a date is no number, and is not heeded
+  const own = status === 401 || status === 429 || status === 503 ? 5000 : 500;
+  return Math.min(Math.max(asked || 0, own), 60_000);
+}
+
 export class Stream {
   private tell: (n: Notice) => void;
   private kinds = new Set<string>();
@@ -42,30 +49,31 @@ export class Stream {
 
   private async run(): Promise<void> {
     for (;;) {
-      const status = await this.read();
+      const { status, after } = await this.read();
       this.state(status === 401 ? 'over' : 'lost');
       await new Promise<void>((resolve) => {
         this.wake = resolve;
-        setTimeout(resolve, status === 401 ? 5000 : 500 + Math.random() * 500);
+        setTimeout(resolve, pause(status, after) * (1 + Math.random()));
       });
       this.wake = undefined;
     }
   }
 
-  // read follows the stream to its end and gives the status with which it was answered, 0 for none.
-  private async read(): Promise<number> {
+  // read follows the stream to its end and gives how it was answered: the status, 0 for none, and Retry-After.
+  private async read(): Promise<{ status: number; after: string | null }> {
     const control = new AbortController();
     let dog = setTimeout(() => control.abort(), silence);
     try {
       const headers: Record<string, string> = this.last === '' ? {} : { 'Last-Event-ID': this.last };
       const r = await fetch('/api/v1/events?follow=true', { headers, signal: control.signal });
-      if (!r.ok || r.body === null) return r.status;
+      const answer = { status: r.status, after: r.headers.get('Retry-After') };
+      if (!r.ok || r.body === null) return answer;
       this.state('live');
       const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
       let text = '';
       for (;;) {
         const { done, value } = await reader.read();
-        if (done) return r.status;
+        if (done) return answer;
         clearTimeout(dog);
         dog = setTimeout(() => control.abort(), silence);
         text += value;
@@ -74,7 +82,7 @@ export class Stream {
         for (const f of frames) this.frame(f);
       }
     } catch {
-      return 0; // no network, no server, or silence: all of them are tried again
+      return { status: 0, after: null }; // no network, no server, or silence: all of them are tried again
     } finally {
       clearTimeout(dog);
     }

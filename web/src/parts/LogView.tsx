@@ -6,9 +6,10 @@ import type { Job, Task } from '../api/wire';
 import { log as text } from '../text/job';
 import { Empty } from '../ui/Empty';
 import { Failed } from '../ui/Failed';
-import { plain, runsOf } from './ansi';
+import { runsOf } from './ansi';
+import { Finder, type Lines as LogLines } from './lines';
 import css from './parts.module.css';
-import { keptLines, type LogState, useLog } from './useLog';
+import { type LogState, useLog } from './useLog';
 
 const row = 20;
 
@@ -69,8 +70,9 @@ interface ScrollProps {
 
 function Scroll({ log, label, follow, find, onFollow }: ScrollProps) {
   const box = useRef<HTMLDivElement>(null);
-  const { lines, version } = log;
-  const found = useMemo(() => matches(lines, find, version), [lines, find, version]);
+  const { version } = log;
+  const lines = log.lines.list;
+  const found = useFound(log.lines, find, version);
   const total = find ? found.length : lines.length;
   // The rows are made anew with each change: the list below is small, and the array is changed in place.
   const rows = useVirtualizer({ count: total, getScrollElement: () => box.current, estimateSize: () => row, overscan: 20 });
@@ -103,18 +105,15 @@ function Scroll({ log, label, follow, find, onFollow }: ScrollProps) {
       </div>
       <p className="meta" role="status">
         {find ? text.found(total) : total === 0 ? text.empty : log.reading ? text.live : text.ended}
-        {log.cut && ` · ${text.cut(Math.min(lines.length, keptLines))}`}
+        {log.cut && ` · ${text.cut(lines.length)}`}
       </p>
     </>
   );
 }
 
-function matches(lines: string[], find: string, _version: number): number[] {
-  if (!find) return [];
-  const want = find.toLowerCase();
-  const out: number[] = [];
-  for (let i = 0; i < lines.length; i++) if (plain(lines[i] ?? '').toLowerCase().includes(want)) out.push(i);
-  return out;
+function useFound(lines: LogLines, find: string, version: number): number[] {
+  const finder = useMemo(() => ({ of: lines, finder: new Finder(find) }), [lines, find]);
+  return useMemo(() => (find && version >= 0 ? finder.finder.find(finder.of) : []), [finder, find, version]);
 }
 
 const Line = memo(function Line({ text: line, top }: { text: string; top: number }) {

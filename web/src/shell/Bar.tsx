@@ -1,17 +1,26 @@
 import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { Failure } from '../api/client';
 import { signOut } from '../api/people';
 import type { Me } from '../api/wire';
+import { forgetDraft } from '../parts/kept';
 import { text } from '../text/common';
 import { Mark } from './Mark';
 import { NavDrawer } from './Nav';
 import css from './shell.module.css';
 
+// left forgets what this tab knows of its user, once the session has ended. Where it has not, the page stays as it is.
+function left(error: Error | null): void {
+  if (error !== null && !(error instanceof Failure && error.status === 401)) return;
+  forgetDraft();
+  window.location.replace('/');
+}
+
 export function Bar({ me }: { me: Me }) {
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme('light');
-  const leave = useMutation({ mutationFn: signOut, onSettled: () => window.location.reload() });
+  const leave = useMutation({ mutationFn: signOut, onSettled: (_, error) => left(error) });
   return (
     <header className={css.top}>
       <NavDrawer me={me} />

@@ -4,7 +4,7 @@ import { useEffect } from 'react';
 import { meQuery } from '../api/people';
 import type { Me } from '../api/wire';
 import { now, stamp } from '../format/time';
-import { listen, useConnection } from '../live/live';
+import { anew, isOther, listen, useConnection } from '../live/live';
 import { text as common } from '../text/common';
 import { text } from '../text/signin';
 import { Dialog } from '../ui/Dialog';
@@ -19,7 +19,7 @@ import css from './shell.module.css';
 export function Shell() {
   const me = useQuery(meQuery);
   if (me.isPending) return null;
-  if (me.data) return <House me={me.data} />;
+  if (me.data) return isOther(me.data.name) ? <Other /> : <House me={me.data} />;
   if (me.error) {
     return (
       <main className={css.gate}>
@@ -28,6 +28,12 @@ export function Shell() {
     );
   }
   return <SignInPage />;
+}
+
+// Other stands for a moment when another user has signed in, in this tab or another one: what is here is not theirs.
+function Other() {
+  useEffect(anew, []);
+  return null;
 }
 
 function House({ me }: { me: Me }) {

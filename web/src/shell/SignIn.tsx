@@ -11,7 +11,7 @@ import css from './shell.module.css';
 export function SignIn({ user }: { user?: string | undefined }) {
   const [name, setName] = useState(user ?? '');
   const [password, setPassword] = useState('');
-  const enter = useMutation({ mutationFn: () => signIn(name, password), onSuccess: signedIn, onError: () => setPassword('') });
+  const enter = useMutation({ mutationFn: () => signIn(name, password), onSuccess: (s) => signedIn(s.user), onError: () => setPassword('') });
   return (
     <form
       className={css.signIn}

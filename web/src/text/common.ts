@@ -27,6 +27,7 @@ export const text = {
   noRight: 'You may not see this',
   notFound: 'This does not exist, or is not yours to see',
   noAnswer: 'The server does not answer',
+  notLoaded: 'A part of the portal could not be loaded.',
   broken: 'This page has an error',
   loading: 'Loading',
   noPage: 'There is no such page',

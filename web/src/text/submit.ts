@@ -33,7 +33,7 @@ export const text = {
   addRole: 'Add a task role',
   removeRole: 'Remove this role',
   storages: 'Storages',
-  notYaml: 'The file is no YAML at the moment; the form goes on when it is again.',
+  notYaml: 'The file is no YAML at the moment, or has aliases (*name); the form goes on when it is plain YAML again.',
   submit: 'Submit',
   submitting: 'Submitting…',
   verdict: 'What will happen',

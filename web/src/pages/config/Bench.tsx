@@ -1,16 +1,17 @@
 import { Button } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { Suspense, useEffect, useState } from 'react';
 import { Failure, newKey } from '../../api/client';
 import { applyConfig, planConfig } from '../../api/cluster';
 import type { FieldError } from '../../api/wire';
 import { text } from '../../text/config';
 import { Ask } from '../../ui/Ask';
+import { lazyPart } from '../../ui/lazy';
 import { Loading } from '../../ui/Loading';
 import css from './config.module.css';
 import { Plan } from './Plan';
 
-const YamlEditor = lazy(() => import('../../parts/YamlEditor').then((m) => ({ default: m.YamlEditor })));
+const YamlEditor = lazyPart(() => import('../../parts/YamlEditor').then((m) => m.YamlEditor));
 const nothing: FieldError[] = [];
 
 // usePlan asks what a file would do, when nothing was typed for a moment.

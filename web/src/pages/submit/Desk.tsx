@@ -1,13 +1,15 @@
 import { Button, Select } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import { Failure, newKey } from '../../api/client';
 import { submitJob } from '../../api/jobs';
 import type { FieldError } from '../../api/wire';
 import { text } from '../../text/submit';
+import { forgetDraft } from '../../parts/kept';
+import { lazyPart } from '../../ui/lazy';
 import { Loading } from '../../ui/Loading';
-import { forget, useDraft } from './draft';
+import { useDraft } from './draft';
 import { Form } from './Form';
 import css from './submit.module.css';
 import { inVC, useOwnVC } from './own';
@@ -15,12 +17,12 @@ import { templates } from './templates';
 import { useVerdict } from './useVerdict';
 import { Verdict } from './Verdict';
 
-const YamlEditor = lazy(() => import('../../parts/YamlEditor').then((m) => ({ default: m.YamlEditor })));
+const YamlEditor = lazyPart(() => import('../../parts/YamlEditor').then((m) => m.YamlEditor));
 const nothing: FieldError[] = [];
 
 // Desk has form and file side by side, and below the form what would happen.
-export function Desk({ begin, fresh }: { begin: string; fresh: boolean }) {
-  const draft = useDraft(begin, fresh);
+export function Desk({ user, begin, fresh }: { user: string; begin: string; fresh: boolean }) {
+  const draft = useDraft(user, begin, fresh);
   const verdict = useVerdict(draft.text);
   const vc = useOwnVC();
   const navigate = useNavigate();
@@ -28,7 +30,7 @@ export function Desk({ begin, fresh }: { begin: string; fresh: boolean }) {
   const submit = useMutation({
     mutationFn: () => submitJob(draft.text, key),
     onSuccess: (s) => {
-      forget();
+      forgetDraft();
       void navigate({ to: '/jobs/$job', params: { job: String(s.id) } });
     },
     onError: (e) => {

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import { configOfJobQuery } from '../../api/jobs';
+import { meQuery } from '../../api/people';
 import type { Address } from '../../routes';
 import { text } from '../../text/submit';
 import { Failed } from '../../ui/Failed';
@@ -16,11 +17,12 @@ export function Submit() {
   const search: Address = useSearch({ strict: false });
   const from = search.from ?? '';
   const vc = useOwnVC();
+  const user = useQuery(meQuery).data?.name ?? '';
   const source = useQuery({ ...configOfJobQuery(from), enabled: from !== '' });
   if (from === '') {
     return (
       <Page title={text.title}>
-        {vc !== undefined && <Desk begin={inVC(templates[0].text, vc)} fresh={false} />}
+        {vc !== undefined && <Desk user={user} begin={inVC(templates[0].text, vc)} fresh={false} />}
       </Page>
     );
   }
@@ -28,7 +30,7 @@ export function Submit() {
     <Page title={text.title} facts={text.from(from)}>
       {source.error && <Failed error={source.error} />}
       {source.isPending && <Loading rows={8} />}
-      {source.data !== undefined && <Desk key={JSON.stringify(search)} begin={fixed(source.data, search)} fresh />}
+      {source.data !== undefined && <Desk key={JSON.stringify(search)} user={user} begin={fixed(source.data, search)} fresh />}
     </Page>
   );
 }

@@ -1,5 +1,6 @@
 import { useState } from 'react';
-import { data, type Path, set, type Value } from './patch';
+import { draftOf, keepDraft } from '../../parts/kept';
+import { data, type Path, set, type Value, withoutSecrets } from './patch';
 
 // A draft is the text of a job file. The form is a view of it: each field reads and changes one place of the text.
 export interface Draft {
@@ -9,33 +10,12 @@ export interface Draft {
   put: (path: Path, value: Value) => void;
 }
 
-const kept = 'comb-draft';
-
-function load(): string | null {
-  try {
-    return sessionStorage.getItem(kept);
-  } catch {
-    return null; // storage is switched off: a draft lives as long as its page
-  }
-}
-
-function keep(text: string): void {
-  try {
-    sessionStorage.setItem(kept, text);
-  } catch {
-    return;
-  }
-}
-
-export function forget(): void {
-  keep('');
-}
-
-// useDraft begins with a text of its own, or goes on with what was typed before in this tab.
-export function useDraft(begin: string, fresh: boolean): Draft {
-  const [text, setOwn] = useState(() => (fresh ? begin : load() || begin));
+// useDraft begins with a text of its own, or goes on with what the user typed before in this tab.
+export function useDraft(user: string, begin: string, fresh: boolean): Draft {
+  const [text, setOwn] = useState(() => (fresh ? begin : draftOf(user) || begin));
   const setText = (next: string) => {
-    keep(next);
+    const kept = withoutSecrets(next);
+    if (kept !== null) keepDraft(user, kept); // else what was kept before stays
     setOwn(next);
   };
   return { text, read: data(text), setText, put: (path, value) => setText(set(text, path, value)) };

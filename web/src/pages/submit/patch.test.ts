@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { addItem, data, set } from './patch';
+import { addItem, data, set, withoutSecrets } from './patch';
 
 const file = `# keep me
 protocolVersion: 2
@@ -66,4 +66,21 @@ test('an item of a list', () => {
   expect(addItem(list, 'prerequisites', { name: 'two' })).toBe(list.replace('uri: a\n', 'uri: a\n- {name: two}\n'));
   expect(addItem('name: x', 'prerequisites', { name: 'two' })).toBe('name: x\nprerequisites:\n- {name: two}\n');
   expect(addItem('a: [{b: c}]\n', 'a', { d: 'e' })).toBe('a: [{b: c}, {d: e}]\n');
+});
+
+test('a file that has aliases, or none to its anchor, is no data', () => {
+  expect(data('a: &x 1\nb: *x\n')).toBeNull();
+  expect(data('image: *base\n')).toBeNull();
+  expect(data('image: *\n')).toBeNull();
+});
+
+test('what is kept has no secrets', () => {
+  expect(withoutSecrets(file)).toBe(file);
+  expect(withoutSecrets('secrets:\n  # old: hidden1\n  a: hidden2\n  "b c": |\n    hidden3\n  # hidden4\nname: x\n')).toBe('secrets: {"a": "******", "b c": "******"}\nname: x\n');
+  expect(withoutSecrets('{name: x, secrets: {a: hidden}, type: job}')).toBe('{name: x, secrets: {"a": "******"}, type: job}');
+  expect(withoutSecrets('name: x\nsecrets: {a: hidden} # hidden too')).not.toContain('hidden');
+  expect(withoutSecrets('name: x\nsecrets:\n')).toBe('name: x\nsecrets:\n');
+  for (const unclear of ['secrets: hidden', 'secrets: [hidden]', 'secrets:\n  a: "hidden', 'a: 1\nsecrets: {a: 1}\nsecrets: {b: 2}', 'secrets: *x']) {
+    expect(withoutSecrets(unclear) ?? '').not.toContain('hidden');
+  }
 });

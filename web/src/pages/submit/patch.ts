@@ -153,8 +153,33 @@ export function addItem(text: string, key: string, item: Record<string, string>)
   return last === undefined ? text : append(text, lineEnd(text, last[1]), `${column(text, range[0])}- ${braces}\n`);
 }
 
-// data reads a text as plain values; null where it is no YAML.
+// data reads a text as plain values; null where it is no YAML, or YAML with aliases, which the form cannot change at one place.
 export function data(text: string): unknown {
-  const doc = parseDocument(text);
-  return doc.errors.length > 0 ? null : doc.toJS({ maxAliasCount: 0 });
+  try {
+    const doc = parseDocument(text);
+    return doc.errors.length > 0 ? null : doc.toJS({ maxAliasCount: 0 });
+  } catch {
+    return null; // an alias, or deeper than the reader goes
+  }
+}
+
+// withoutSecrets gives a text whose secrets have no values, nor comments; null where it cannot tell what they are.
+export function withoutSecrets(text: string): string | null {
+  if (!/secrets/.test(text)) return text;
+  try {
+    const doc = parseDocument(text);
+    if (doc.errors.length > 0 || !isMap(doc.contents)) return null;
+    const pair = pairOf(doc.contents, 'secrets');
+    const key = rangeOf(pair?.key);
+    if (pair === undefined || key === undefined) return doc.has('secrets') ? null : text;
+    const value = pair.value;
+    if (isScalar(value) && value.value === null) return text;
+    if (!isMap(value) || !value.range) return null;
+    const names = value.items.map((p) => `${JSON.stringify(String(isScalar(p.key) ? p.key.value : ''))}: "******"`);
+    const end = value.range[2];
+    const gap = text[end - 1] === '\n' ? '\n' : '';
+    return splice(text, [text.indexOf(':', key[1]) + 1, end], ` {${names.join(', ')}}${gap}`);
+  } catch {
+    return null;
+  }
 }

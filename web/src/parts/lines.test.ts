@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import { Finder, keptLines, Lines, longest } from './lines';
+
+function linesOf(...texts: string[]): string[] {
+  const log = new Lines();
+  for (const t of texts) log.take(t);
+  return log.list;
+}
+
+test('lines come in any pieces', () => {
+  const text = 'one\ntwo\r\n\n10%\r20%\rdone\nlast';
+  const want = ['one', 'two', '', 'done', 'last'];
+  expect(linesOf(text)).toEqual(want);
+  expect(linesOf(...text)).toEqual(want);
+  for (let i = 0; i <= text.length; i++) expect(linesOf(text.slice(0, i), text.slice(i))).toEqual(want);
+});
+
+test('a progress bar is one line, and shows its last step', () => {
+  const log = new Lines();
+  for (let i = 0; i <= 100; i++) {
+    log.take(`${i}%\r`);
+    expect(log.list).toEqual([`${i}%`]);
+  }
+  log.take('\n');
+  expect(log.list).toEqual(['100%']);
+});
+
+test('a log without line feeds is cut into lines, each looked at once', () => {
+  const log = new Lines();
+  const piece = 'x'.repeat(1000);
+  for (let i = 0; i < 100; i++) log.take(piece);
+  expect(log.list.map((l) => l.length)).toEqual([...Array<number>(12).fill(longest), 100_000 - 12 * longest]);
+  log.take(`${'y'.repeat(3 * longest)}\nnext`);
+  expect(log.list.join('')).toBe(`${'x'.repeat(100_000)}${'y'.repeat(3 * longest)}next`);
+  expect(Math.max(...log.list.map((l) => l.length))).toBe(longest);
+});
+
+test('only the last lines are kept, by number and by size', () => {
+  const many = new Lines();
+  many.take('line\n'.repeat(keptLines + 5));
+  expect([many.list.length, many.gone]).toEqual([keptLines, 5]);
+  const big = new Lines();
+  for (let i = 0; i < 50; i++) big.take('z'.repeat(1 << 20));
+  expect(big.list.reduce((n, l) => n + l.length, 0)).toBe(32 << 20);
+  expect(big.gone).toBe((18 << 20) / longest);
+});
+
+test('found lines keep their places while the log grows and its beginning goes', () => {
+  const log = new Lines();
+  const finder = new Finder('B');
+  log.take('a\nb\n\u001b[31mab\u001b[0m\nc');
+  expect(finder.find(log)).toEqual([1, 2]);
+  expect(finder.find(log)).toEqual([1, 2]);
+  log.take('b\nd\nb');
+  expect(finder.find(log)).toEqual([1, 2, 3, 5]);
+  log.take('\rno');
+  expect(finder.find(log)).toEqual([1, 2, 3]);
+  log.take(`\n${'x\n'.repeat(keptLines - 4)}`);
+  expect(log.gone).toBe(2);
+  expect(finder.find(log)).toEqual([0, 1]);
+});
