@@ -4,7 +4,7 @@ import { defineConfig } from 'vite';
 // What is built here is committed: the Go binary carries it, and CI compares it byte for byte.
 export default defineConfig({
   plugins: [react()],
-  html: { cspNonce: 'COMB_NONCE' },
+  html: { cspNonce: 'NONCE_OF_THE_ANSWER' },
   build: {
     outDir: '../internal/portal/dist',
     emptyOutDir: true,

@@ -18,7 +18,7 @@ var built embed.FS
 const (
 	index    = "index.html"
 	assets   = "assets/"    // files whose names change with their content
-	nonceTag = "COMB_NONCE" // stands in the index for the nonce of the answer
+	nonceTag = "NONCE_OF_THE_ANSWER" // stands in the index for the nonce of the answer
 )
 
 // others are the paths below which the portal has nothing.

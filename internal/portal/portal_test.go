@@ -21,7 +21,7 @@ func get(p *Portal, path, accept string) (bool, *httptest.ResponseRecorder) {
 }
 
 var small = of(fstest.MapFS{
-	"index.html":     {Data: []byte(`<meta property="csp-nonce" nonce="COMB_NONCE"><script src="/assets/a.js"></script>`)},
+	"index.html":     {Data: []byte(`<meta property="csp-nonce" nonce="NONCE_OF_THE_ANSWER"><script src="/assets/a.js"></script>`)},
 	"scheme.js":      {Data: []byte("1")},
 	"assets/a-1f.js": {Data: []byte("2")},
 })
