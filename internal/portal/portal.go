@@ -17,7 +17,7 @@ var built embed.FS
 
 const (
 	index    = "index.html"
-	assets   = "assets/"    // files whose names change with their content
+	assets   = "assets/"             // files whose names change with their content
 	nonceTag = "NONCE_OF_THE_ANSWER" // stands in the index for the nonce of the answer
 )
 
