@@ -108,11 +108,12 @@ func TestPythonGangIsSuspendedAtOneStep(t *testing.T) {
 	if got := w.trained(a); got != whole {
 		t.Errorf("suspended and resumed it has %v, undisturbed %v", got, whole)
 	}
-	b := w.training(2*sched.Second, append(single, late...)...)
+	b := w.training(5*sched.Second, append(append(single, late...), "peers = connect()\n", "peers = connect()\nprint('ready', flush=True)\n")...)
+	w.ready(b.Attempt, 1) // else the time to suspend passes while Python starts
 	w.e.Do(sched.Action{Attempt: b.Attempt, Rotation: never(b.Attempt)})
 	w.acknowledged(b, true, 0)
 	x := want[sched.TaskExited](w)
-	if x.Task != 1 || x.Exit.Cause != sched.SuspendTimeout || !strings.Contains(x.Exit.Message, "within 2s") {
+	if x.Task != 1 || x.Exit.Cause != sched.SuspendTimeout || !strings.Contains(x.Exit.Message, "within 5s") {
 		t.Errorf("the first end is %+v", x)
 	}
 	w.e.Do(sched.Action{Attempt: b.Attempt, Grace: sched.Second})
