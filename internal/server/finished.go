@@ -29,8 +29,8 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter) ([]sched.JobSta
 			return nil, s.fail(err)
 		}
 		for i := range page {
-			if f.wants(&page[i]) {
-				out = append(out, page[i])
+			if j := &page[i]; f.sight.Sees(j.VC, j.User) { // all else the store has looked at
+				out = append(out, *j)
 			}
 		}
 		if next == 0 || len(out) > f.limit {
