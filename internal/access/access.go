@@ -60,6 +60,9 @@ type right struct {
 	writes bool // a token for reading only may not
 }
 
+// ofJobs are the verbs that are asked about jobs of a VC.
+var ofJobs = []Verb{SeeJob, ReadJob, SubmitJob, ChangeJob, EnterJob}
+
 // noOwner is above all roles.
 const noOwner = Administrator + 1
 
@@ -251,6 +254,16 @@ func (t *Table) Within(p *identity.Principal, verb Verb) (vcs []string) {
 	}
 	slices.Sort(vcs)
 	return vcs
+}
+
+// Verbs returns what a principal may do with an object, in the order of the table: with the cluster, or with jobs of a VC.
+func (t *Table) Verbs(p *identity.Principal, o Object) (verbs []Verb) {
+	for i := range rights {
+		if verb := rights[i].verb; slices.Contains(ofJobs, verb) == (o.VC != "") && t.May(p, verb, o) {
+			verbs = append(verbs, verb)
+		}
+	}
+	return verbs
 }
 
 // RoleIn returns a principal's role in a VC; in any VC where it is "".

@@ -2,6 +2,7 @@ package access
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,9 @@ func TestRights(t *testing.T) {
 	}
 	for verb, text := range want {
 		others, own, job := strings.Cut(text, " | ")
+		if job != slices.Contains(ofJobs, verb) {
+			t.Errorf("%q is about jobs: %v", verb, !job)
+		}
 		for name, p := range people {
 			o := Object{}
 			if job {
@@ -150,6 +154,29 @@ func TestPageShowsTheTable(t *testing.T) {
 		row += " " + own + "|\n"
 		if !strings.Contains(string(text), row) {
 			t.Errorf("the page lacks the row %s", row)
+		}
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	table := teams()
+	scoped := user("m", "vision")
+	scoped.Scope.ReadOnly = true
+	for _, c := range []struct {
+		who  *identity.Principal
+		o    Object
+		want []Verb
+	}{
+		{user("m", "vision"), Object{VC: "vision"}, []Verb{SeeJob, ReadJob, SubmitJob}},
+		{user("m", "vision"), Object{VC: "vision", Owner: "m"}, []Verb{SeeJob, ReadJob, SubmitJob, ChangeJob, EnterJob}},
+		{user("m", "vision"), Object{VC: "nlp"}, nil},
+		{user("m", "vision"), Object{VC: "nlp", Owner: "m"}, []Verb{SeeJob, ReadJob, ChangeJob}},
+		{user("m", "vision"), Object{}, []Verb{SeeCluster, SeeImages, FetchImages, OwnAccount}},
+		{scoped, Object{VC: "vision", Owner: "m"}, []Verb{SeeJob, ReadJob}},
+		{scoped, Object{}, []Verb{SeeCluster, SeeImages, OwnAccount}},
+	} {
+		if got := table.Verbs(c.who, c.o); !slices.Equal(got, c.want) {
+			t.Errorf("%s, %+v: %q, want %q", c.who.User, c.o, got, c.want)
 		}
 	}
 }

@@ -64,6 +64,8 @@ type Me struct {
 	Administrator bool     `json:"administrator" doc:"Of the whole cluster"`
 	Groups        []string `json:"groups" doc:"With everyone, where it is a user"`
 	VCs           []MyVC   `json:"vcs" doc:"Those in which it has a role, in order of name"`
+	May           []string `json:"may" doc:"What it may do with the cluster and with people, in the words of the table of rights, such as change the cluster"`
+	Own           []string `json:"own" doc:"What it may do with jobs of its own in virtual clusters in which it has no role"`
 	Token         *Token   `json:"token,omitempty" doc:"By which it asks: what that may be used for, and until when"`
 }
 
@@ -71,6 +73,8 @@ type Me struct {
 type MyVC struct {
 	Name cell.VCName `json:"name"`
 	Role string      `json:"role" doc:"viewer, member, administrator of the VC or administrator of the cluster"`
+	May  []string    `json:"may" doc:"What it may do there, with jobs of all users, in the words of the table of rights, such as submit jobs"`
+	Own  []string    `json:"own" doc:"What it may do there with jobs of its own"`
 }
 
 // PasswordChange replaces the asker's own password.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,8 @@ func TestSessions(t *testing.T) {
 	}
 	me, err := w.with(out.Token).Me(ctx)
 	if err != nil || me.Name != "alice" || !me.Account || me.Administrator || strings.Join(me.Groups, ",") != "red,everyone" || len(me.VCs) != 1 ||
-		me.VCs[0] != (rest.MyVC{Name: "a", Role: "member"}) || me.Token.Kind != "session" || me.Token.ID != out.ID || me.Token.Expires != out.Expires {
+		me.VCs[0].Name != "a" || me.VCs[0].Role != "member" || !slices.Equal(me.VCs[0].May, []string{"see the job", "read the job's file, logs and events", "submit jobs"}) ||
+		!slices.Contains(me.VCs[0].Own, "stop or change the job") || slices.Contains(me.May, "change the cluster") || !slices.Contains(me.Own, "stop or change the job") || me.Token.Kind != "session" || me.Token.ID != out.ID || me.Token.Expires != out.Expires {
 		t.Fatalf("%+v, %v", me, err)
 	}
 	_, wrong := w.with("").SignIn(ctx, rest.SignIn{User: "alice", Password: "wrong-password"})

@@ -31,27 +31,29 @@ export class Server {
   private child: ChildProcess | undefined;
   readonly password = 'a long password';
 
-  // start starts the server, again on the same port when it ran before.
-  async start(cluster = twoVCs): Promise<void> {
+  said = ''; // by the server, since it started
+
+  // start starts the server, again on the same port when it ran before. more are arguments of its own.
+  async start(cluster = twoVCs, more: string[] = []): Promise<void> {
     const file = join(this.home, 'cluster.yaml');
     writeFileSync(file, cluster);
+    this.said = '';
     const listen = this.url === '' ? '127.0.0.1:0' : this.url.replace('http://', '');
     const first = this.url === '' ? ['--cluster', file] : [];
     const bin = process.env.COMB_BIN ?? join(import.meta.dirname, '../../bin/comb');
-    const child = spawn(bin, ['serve', '--data', join(this.home, 'data'), '--listen', listen, '--trust-users', '--overcommit', ...first], {
+    const child = spawn(bin, ['serve', '--data', join(this.home, 'data'), '--listen', listen, '--trust-users', '--overcommit', ...first, ...more], {
       env: { ...process.env, XDG_STATE_HOME: join(this.home, 'state'), DOCKER_HOST: 'unix:///nonexistent' },
     });
     this.child = child;
     this.url = await new Promise<string>((resolve, reject) => {
-      let said = '';
       const hear = (b: Buffer) => {
-        said += b.toString();
-        const at = /http:\/\/127\.0\.0\.1:[1-9][0-9]*/.exec(said);
+        this.said += b.toString();
+        const at = /http:\/\/127\.0\.0\.1:[1-9][0-9]*/.exec(this.said);
         if (at) resolve(at[0]);
       };
       child.stdout?.on('data', hear);
       child.stderr?.on('data', hear);
-      child.on('exit', (code) => reject(new Error(`the server ended with ${code}:\n${said}`)));
+      child.on('exit', (code) => reject(new Error(`the server ended with ${code}:\n${this.said}`)));
     });
   }
 

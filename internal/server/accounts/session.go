@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/identity"
 	"github.com/combsched/comb/internal/people"
@@ -142,9 +143,13 @@ func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], err
 		return nil, a.Fail(err)
 	}
 	out := rest.Me{Name: p.User, Account: p.Known, Administrator: p.Admin, Groups: append([]string{}, p.Groups...), VCs: []rest.MyVC{}}
+	out.May = words(table.Verbs(p, access.Object{}))
+	out.Own = words(table.Verbs(p, access.Object{VC: elsewhere, Owner: p.User}))
 	for i := range vcs {
-		if role := table.RoleIn(p, vcs[i].Name); role > access.Stranger {
-			out.VCs = append(out.VCs, rest.MyVC{Name: vcs[i].Name, Role: role.String()})
+		vc := vcs[i].Name
+		if role := table.RoleIn(p, vc); role > access.Stranger {
+			out.VCs = append(out.VCs, rest.MyVC{Name: vc, Role: role.String(),
+				May: words(table.Verbs(p, access.Object{VC: vc})), Own: words(table.Verbs(p, access.Object{VC: vc, Owner: p.User}))})
 		}
 	}
 	slices.SortFunc(out.VCs, func(a, b rest.MyVC) int { return strings.Compare(string(a.Name), string(b.Name)) })
@@ -161,6 +166,17 @@ func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], err
 		out.Token = &w
 	}
 	return answer(out)
+}
+
+// elsewhere is the name of no virtual cluster: in it there are no roles.
+const elsewhere cell.VCName = "*"
+
+func words(verbs []access.Verb) []string {
+	out := make([]string, len(verbs))
+	for i, v := range verbs {
+		out[i] = string(v)
+	}
+	return out
 }
 
 // own returns the token by which a principal asks.

@@ -20,6 +20,20 @@ export interface Options {
   signal?: AbortSignal;
 }
 
+// Paths whose 401 is an answer to the one who asks: wrong password, nobody signed in yet, signed out already.
+const doors = ['/me', '/sessions', '/setup', '/sign-in'];
+
+// Door is where calls wait whose session has ended, until the same user has signed in again.
+export interface Door {
+  shut: (signal?: AbortSignal) => Promise<void>; // rejects when the call is given up
+}
+
+let door: Door | undefined;
+
+export function setDoor(d: Door): void {
+  door = d;
+}
+
 async function failureOf(r: Response): Promise<Failure> {
   if (r.headers.get('Content-Type')?.startsWith('application/problem+json')) {
     const problem: Problem = await r.json();
@@ -28,7 +42,8 @@ async function failureOf(r: Response): Promise<Failure> {
   return new Failure(r.status, `${r.status} ${r.statusText}`);
 }
 
-// request makes a call and gives the answer, whatever its type; it throws a Failure.
+// request makes a call and gives the answer, whatever its type; it throws a Failure. Where the session has ended it waits
+// for the next sign-in and makes the same call again.
 export async function request(method: string, path: string, o: Options = {}): Promise<Response> {
   const headers = new Headers();
   if (o.yaml !== undefined) headers.set('Content-Type', 'application/yaml');
@@ -39,15 +54,21 @@ export async function request(method: string, path: string, o: Options = {}): Pr
   if (o.yaml !== undefined) init.body = o.yaml;
   else if (o.body !== undefined) init.body = JSON.stringify(o.body);
   if (o.signal) init.signal = o.signal;
-  let r: Response;
+  for (;;) {
+    const r = await attempt(path, init);
+    if (r.ok) return r;
+    if (r.status !== 401 || door === undefined || doors.includes(path)) throw await failureOf(r);
+    await door.shut(o.signal);
+  }
+}
+
+async function attempt(path: string, init: RequestInit): Promise<Response> {
   try {
-    r = await fetch(`/api/v1${path}`, init);
+    return await fetch(`/api/v1${path}`, init);
   } catch (e) {
-    if (o.signal?.aborted) throw e;
+    if (init.signal?.aborted) throw e;
     throw new Failure(0, 'The server does not answer.');
   }
-  if (!r.ok) throw await failureOf(r);
-  return r;
 }
 
 // call makes a call whose answer is JSON of the type that its route has.

@@ -1,19 +1,22 @@
 import { queryOptions } from '@tanstack/react-query';
 import { call, Failure, part, send } from './client';
-import type { GroupList, Me, NewUser, SignedIn, TokenList, TokenMade, UserChange, UserList } from './wire';
+import type { GroupList, Me, NewUser, SignedIn, TokenList, TokenMade, UserChange, UserList, WaysIn } from './wire';
 
-// meQuery is who is signed in; null is nobody.
+// meQuery is who is signed in; null is nobody. Who was signed in stays known when the session ends, so that the page does, too.
 export const meQuery = queryOptions({
   queryKey: ['me'],
-  queryFn: async ({ signal }): Promise<Me | null> => {
+  queryFn: async ({ signal, client }): Promise<Me | null> => {
     try {
       return await call<Me>('GET', '/me', { signal });
     } catch (e) {
-      if (e instanceof Failure && e.status === 401) return null;
+      if (e instanceof Failure && e.status === 401 && !client.getQueryData(['me'])) return null;
       throw e;
     }
   },
 });
+
+// waysQuery is how one signs in here; it needs no session.
+export const waysQuery = queryOptions({ queryKey: ['ways'], queryFn: ({ signal }) => call<WaysIn>('GET', '/sign-in', { signal }) });
 
 export const usersQuery = queryOptions({ queryKey: ['users'], queryFn: ({ signal }) => call<UserList>('GET', '/users', { signal }) });
 export const groupsQuery = queryOptions({ queryKey: ['groups'], queryFn: ({ signal }) => call<GroupList>('GET', '/groups', { signal }) });
@@ -21,6 +24,11 @@ export const tokensQuery = queryOptions({ queryKey: ['tokens'], queryFn: ({ sign
 
 export function signIn(user: string, password: string): Promise<SignedIn> {
   return call('POST', '/sessions', { body: { user, password, cookie: true } });
+}
+
+// setUp makes the first administrator with the code that the server printed, and signs it in.
+export function setUp(code: string, user: string, password: string): Promise<SignedIn> {
+  return call('POST', '/setup', { body: { code, user, password, cookie: true } });
 }
 
 export function signOut(): Promise<void> {

@@ -26,6 +26,7 @@ export type CellList = S['CellList'];
 export type Me = S['Me'];
 export type Info = S['Info'];
 export type SignedIn = S['SignedIn'];
+export type WaysIn = S['WaysIn'];
 export type Validated = S['Validated'];
 export type Submitted = S['Submitted'];
 export type User = S['User'];

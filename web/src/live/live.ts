@@ -1,6 +1,7 @@
-import { QueryCache, QueryClient } from '@tanstack/react-query';
+import { QueryClient } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
-import { Failure } from '../api/client';
+import { Failure, setDoor } from '../api/client';
+import { meQuery } from '../api/people';
 import { now } from '../format/time';
 import { type Notice, Stream } from './stream';
 
@@ -28,19 +29,37 @@ export function useConnection(): Connection {
   );
 }
 
-function failed(e: unknown): void {
-  if (e instanceof Failure && e.status === 401) become({ over: true });
+// untilBack waits while the session is over.
+function untilBack(signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const look = () => {
+      if (connection.over && !signal?.aborted) return;
+      listeners.delete(look);
+      signal?.removeEventListener('abort', look);
+      if (signal?.aborted) reject(signal.reason);
+      else resolve();
+    };
+    listeners.add(look);
+    signal?.addEventListener('abort', look);
+    look();
+  });
 }
+
+setDoor({
+  shut: (signal) => {
+    become({ over: true });
+    return untilBack(signal);
+  },
+});
 
 function again(failures: number, e: unknown): boolean {
   return failures < 3 && e instanceof Failure && (e.status === 0 || (e.status >= 502 && e.status <= 504));
 }
 
 export const cache = new QueryClient({
-  queryCache: new QueryCache({ onError: failed }),
   defaultOptions: {
     queries: { networkMode: 'always', staleTime: Infinity, retry: again, retryDelay: 700, refetchOnWindowFocus: false },
-    mutations: { networkMode: 'always', onError: failed },
+    mutations: { networkMode: 'always' },
   },
 });
 
@@ -75,11 +94,18 @@ function hear(n: Notice): void {
       void cache.invalidateQueries();
       return;
     case 'state':
-      become({ lost: n.state === 'lost' ? connection.lost || now() : 0, over: n.state === 'over' });
+      become({ lost: n.state === 'lost' ? connection.lost || now() : 0, over: connection.over || n.state === 'over' });
+      if (n.state === 'live' && connection.over) void back();
       return;
     default:
       n satisfies never;
   }
+}
+
+// back goes on when somebody has signed in elsewhere in this browser: calls that wait are made again for the same user alone.
+async function back(): Promise<void> {
+  const me = await cache.fetchQuery({ ...meQuery, staleTime: 0 }).catch(() => null);
+  if (me !== null) signedIn(me.name);
 }
 
 let hurry = () => {};

@@ -12,7 +12,7 @@ const gather = 250; // ms in which events become one notice
 // pause is how long to wait before the next try, in ms: as long as the server asks for, else longer where it has refused.
 export function pause(status: number, retryAfter: string | null): number {
   const asked = Number(retryAfter ?? '0') * 1000; // a date is no number, and is not heeded
-  const own = status === 401 || status === 429 || status === 503 ? 5000 : 500;
+  const own = status === 401 ? 15_000 : status === 429 || status === 503 ? 5000 : 500; // signing in hurries it
   return Math.min(Math.max(asked || 0, own), 60_000);
 }
 

@@ -15,5 +15,8 @@ addEventListener('connect', (e) => {
   ports.push(port);
   port.onmessage = () => stream?.hurry();
   if (stream === undefined) stream = new Stream(tell);
-  else stream.again();
+  else {
+    stream.again();
+    stream.hurry(); // whoever opens a page may have signed in
+  }
 });

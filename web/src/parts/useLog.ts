@@ -94,9 +94,9 @@ async function follow(reader: Reader, place: LogPlace, signal: AbortSignal, chan
   }
 }
 
-// isFinal says that asking again would give the same. A session that is over (401) goes on when somebody signs in again.
+// isFinal says that asking again would give the same. A call whose session is over waits for the next by itself.
 function isFinal(status: number): boolean {
-  return status >= 400 && status < 500 && status !== 401 && status !== 429;
+  return status >= 400 && status < 500 && status !== 429;
 }
 
 // A browser has six connections to a server without TLS, for all its tabs: one that nobody sees gives its connection up.

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Me } from '../api/wire';
+import { may } from '../parts/rights';
 import { text } from '../text/common';
 import css from './shell.module.css';
 
@@ -12,15 +13,15 @@ const pages = [
   { to: '/vcs', name: text.nav.vcs, admin: false },
   { to: '/nodes', name: text.nav.nodes, admin: false },
   { to: '/tokens', name: text.nav.tokens, admin: false },
-  { to: '/users', name: text.nav.users, admin: true },
-  { to: '/configuration', name: text.nav.config, admin: true },
+  { to: '/users', name: text.nav.users, admin: true, verb: 'see users and groups' },
+  { to: '/configuration', name: text.nav.config, admin: true, verb: 'see the cluster file' },
 ] as const;
 
 function Links({ me, onGo }: { me: Me; onGo?: () => void }) {
   return (
     <ul>
       {pages
-        .filter((p) => !p.admin || me.administrator)
+        .filter((p) => !p.admin || may(me, p.verb))
         .map((p) => (
           <li key={p.to} data-admin={p.admin || undefined}>
             <Link to={p.to} activeOptions={{ exact: p.to === '/', includeSearch: false }} activeProps={{ 'aria-current': 'page' }} onClick={onGo}>

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { useEffect } from 'react';
+import { Failure } from '../api/client';
 import { meQuery } from '../api/people';
 import type { Me } from '../api/wire';
 import { now, stamp } from '../format/time';
@@ -19,7 +20,7 @@ import css from './shell.module.css';
 export function Shell() {
   const me = useQuery(meQuery);
   if (me.isPending) return null;
-  if (me.data) return isOther(me.data.name) ? <Other /> : <House me={me.data} />;
+  if (me.data) return isOther(me.data.name) ? <Other /> : <House me={me.data} out={me.error instanceof Failure && me.error.status === 401} />;
   if (me.error) {
     return (
       <main className={css.gate}>
@@ -36,7 +37,7 @@ function Other() {
   return null;
 }
 
-function House({ me }: { me: Me }) {
+function House({ me, out }: { me: Me; out: boolean }) {
   const { lost, over } = useConnection();
   useEffect(listen, []);
   return (
@@ -54,7 +55,7 @@ function House({ me }: { me: Me }) {
         )}
         <Outlet />
       </main>
-      <Dialog opened={over} title={text.over}>
+      <Dialog opened={over || out} title={text.over}>
         <p className={css.overWhy}>{text.overWhy}</p>
         <SignIn user={me.name} />
       </Dialog>

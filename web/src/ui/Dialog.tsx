@@ -6,7 +6,7 @@ import css from './ui.module.css';
 interface Props {
   title: string;
   opened?: boolean;
-  onClose?: () => void; // without it the dialog stays until its reason is gone
+  onClose?: () => void; // without it the dialog stays until its reason is gone, above all others
   children: ReactNode;
 }
 
@@ -15,7 +15,7 @@ const stay = () => {};
 // Dialog stands above the page. Its head is no header element: the page has its banner.
 export function Dialog({ title, opened = true, onClose, children }: Props) {
   return (
-    <Modal.Root opened={opened} onClose={onClose ?? stay} centered closeOnEscape={!!onClose} closeOnClickOutside={!!onClose}>
+    <Modal.Root zIndex={onClose ? 200 : 300} opened={opened} onClose={onClose ?? stay} centered closeOnEscape={!!onClose} closeOnClickOutside={!!onClose}>
       <Modal.Overlay />
       <Modal.Content>
         <div className={css.dialogHead}>

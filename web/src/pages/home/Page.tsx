@@ -69,7 +69,7 @@ function MyVCs() {
   const me = useQuery(meQuery);
   const vcs = useQuery(vcsQuery);
   const mine = new Set((me.data?.vcs ?? []).map((v) => v.name));
-  const shown = (vcs.data?.vcs ?? []).filter((v) => me.data?.administrator || mine.has(v.name));
+  const shown = (vcs.data?.vcs ?? []).filter((v) => mine.has(v.name));
   return (
     <Section title={text.vcs}>
       {vcs.error && <Failed error={vcs.error} onRetry={() => void vcs.refetch()} />}

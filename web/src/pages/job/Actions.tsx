@@ -6,7 +6,7 @@ import { stopJob } from '../../api/jobs';
 import { meQuery } from '../../api/people';
 import type { Job } from '../../api/wire';
 import { hasEnded } from '../../parts/state';
-import { mayChange } from '../../parts/rights';
+import { mayWith } from '../../parts/rights';
 import { text } from '../../text/job';
 import { Ask } from '../../ui/Ask';
 import { LinkButton } from '../../ui/LinkButton';
@@ -20,7 +20,7 @@ export function Actions({ job }: { job: Job }) {
       <LinkButton variant="default" to="/submit" search={{ from: String(job.id) }}>
         {text.clone}
       </LinkButton>
-      {!hasEnded(job) && mayChange(me.data, job) && (
+      {!hasEnded(job) && mayWith(me.data, 'stop or change the job', job) && (
         <Button variant="default" disabled={!!job.stopping} onClick={() => setKey(newKey())}>
           {job.stopping ? text.stopping : text.stop}
         </Button>

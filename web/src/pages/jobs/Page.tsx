@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { jobsQuery } from '../../api/jobs';
 import { meQuery } from '../../api/people';
 import { JobTable } from '../../parts/JobTable';
-import { mayChange } from '../../parts/rights';
+import { mayWith } from '../../parts/rights';
 import { text } from '../../text/jobs';
 import { Empty } from '../../ui/Empty';
 import { Failed } from '../../ui/Failed';
@@ -46,7 +46,7 @@ export function Jobs() {
       {jobs.data && rows.length === 0 && <Nothing filtered={Object.keys(address).length > 0} onClear={() => go({})} />}
       {rows.length > 0 && (
         <div className={css.list}>
-          <JobTable jobs={rows} label={text.list} may={(j) => mayChange(me.data, j)} chosen={chosen} onChoose={choose} />
+          <JobTable jobs={rows} label={text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} />
           <div className={css.foot}>
             <span className="meta">{text.page(rows.length, !!jobs.data?.next)}</span>
             {address.cursor && (

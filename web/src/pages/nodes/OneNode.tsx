@@ -8,6 +8,7 @@ import { meQuery } from '../../api/people';
 import type { CellList, Node } from '../../api/wire';
 import { leavesOf } from '../../map/cells';
 import { nodeState } from '../../parts/node';
+import { may } from '../../parts/rights';
 import { text } from '../../text/nodes';
 import { Ask } from '../../ui/Ask';
 import { State } from '../../ui/State';
@@ -38,7 +39,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
           </li>
         ))}
       </ul>
-      {me.data?.administrator && <Change node={node} />}
+      {may(me.data, 'change the cluster') && <Change node={node} />}
     </aside>
   );
 }

@@ -2,12 +2,12 @@ import { useQuery } from '@tanstack/react-query';
 import { vcsQuery } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import type { Me, VC } from '../../api/wire';
+import { mayIn } from '../../parts/rights';
 import { set } from './patch';
 
 // ownVCs are the virtual clusters in which one may submit, by name.
 export function ownVCs(me: Me | null | undefined, vcs: VC[]): string[] {
-  const own = new Set((me?.vcs ?? []).filter((v) => v.role !== 'viewer').map((v) => v.name));
-  return vcs.filter((v) => !v.gone && (me?.administrator || own.has(v.name))).map((v) => v.name);
+  return vcs.filter((v) => !v.gone && mayIn(me, 'submit jobs', v.name)).map((v) => v.name);
 }
 
 // useOwnVC is the one in which a new job begins: "" where there is none, undefined until that is known.

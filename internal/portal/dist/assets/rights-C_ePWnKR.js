@@ -1,1 +1,0 @@
-function e(e,t){return!e||e.token?.read_only?!1:e.administrator||t.user===e.name||(e.vcs??[]).some(e=>e.name===t.vc&&e.role.startsWith(`administrator`))}export{e as t};
