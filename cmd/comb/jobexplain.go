@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -233,7 +234,7 @@ func (a *app) drawReasons(t *table, ex *rest.Explanation) {
 func (a *app) drawGang(t *table, g *sched.GangReason, names map[sched.JobID]rest.NamedJob) {
 	t.line("  %s: %s: %s", g.Name, g.Reason.Code, g.Reason.Message)
 	if len(g.Reason.Rooms) > 0 {
-		t.line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, sched.FreeText(g.Reason.Rooms))
+		t.line("    asks for %s; free to it now: %s that it may use", g.Reason.Asks, amount.FreeText(g.Reason.Rooms))
 	}
 	if g.Reason.Until != 0 {
 		t.line("    until: %s", a.when(g.Reason.Until))

@@ -89,7 +89,8 @@ func TestJobsAreTheWiresOwn(t *testing.T) {
 			return
 		}
 		seen[of] = true
-		if strings.HasSuffix(of.PkgPath(), "internal/sched") && of != reflect.TypeFor[sched.AttemptID]() {
+		core := strings.HasSuffix(of.PkgPath(), "internal/sched") || strings.HasSuffix(of.PkgPath(), "internal/setting")
+		if core && of != reflect.TypeFor[sched.AttemptID]() {
 			t.Errorf("%s is a %v: map it in fromcore.go", at, of)
 		}
 		for i := range of.NumField() {

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,13 +8,6 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
-
-// Room counts the leaves of one SKU that a gang may use.
-type Room struct {
-	amount.Carry
-	Free  int32 `json:"free"`  // leaves that are free to it now
-	Total int32 `json:"total"` // leaves that it may ever use
-}
 
 // carry is what a leaf of a SKU of the cluster carries.
 func (s *State) carry(n cell.TypeName) amount.Carry { return amount.Of(s.cl.SKU(n)) }
@@ -57,40 +49,7 @@ func (s *State) needText(j *job, g int) string {
 			texts[i] += " of " + skuText(p.skus)
 		}
 	}
-	return joinAnd(texts)
-}
-
-// joinAnd is "a, b and c".
-func joinAnd(list []string) string {
-	if n := len(list); n > 1 {
-		return strings.Join(list[:n-1], ", ") + " and " + list[n-1]
-	}
-	return strings.Join(list, "")
-}
-
-// roomText says amounts of each SKU: without its name where there is only one.
-func roomText(rooms []Room, text func(*Room) string) string {
-	if len(rooms) == 0 {
-		return "nothing"
-	}
-	var out []string
-	for i := range rooms {
-		t := text(&rooms[i])
-		if len(rooms) > 1 {
-			t += " (" + string(rooms[i].SKU) + ")"
-		}
-		out = append(out, t)
-	}
-	return joinAnd(out)
-}
-
-func totalText(rooms []Room) string {
-	return roomText(rooms, func(r *Room) string { return r.Amount(r.Total) })
-}
-
-// FreeText says of each SKU how much of it is free: "3 of 8 GPUs".
-func FreeText(rooms []Room) string {
-	return roomText(rooms, func(r *Room) string { return r.Number(r.Free) + " of " + r.Amount(r.Total) })
+	return amount.JoinAnd(texts)
 }
 
 // rooms counts the leaves that a gang may use, by SKU in order of name: of a VC, its guarantee,
@@ -114,13 +73,13 @@ func (s *State) rooms(j *job, g int) []Room {
 		if guaranteed {
 			free = total - s.usedIn(r)
 		}
-		out = addRoom(out, s.carry(ch.SKU), free, total)
+		out = amount.AddRoom(out, s.carry(ch.SKU), free, total)
 	}
 	if !guaranteed {
 		for ci := range f.Chains {
 			for _, top := range f.Chains[ci].Tops {
 				if s.usableChain(j, g, int16(ci)) {
-					out = addRoom(out, s.carry(f.Chains[ci].SKU), s.cl.Idle(top), 0)
+					out = amount.AddRoom(out, s.carry(f.Chains[ci].SKU), s.cl.Idle(top), 0)
 				}
 			}
 		}
@@ -128,28 +87,9 @@ func (s *State) rooms(j *job, g int) []Room {
 	return out
 }
 
-// addRoom adds leaves to a list by SKU, in order of name.
-func addRoom(rooms []Room, c amount.Carry, free, total int32) []Room {
-	i, found := slices.BinarySearchFunc(rooms, c.SKU, func(r Room, n cell.TypeName) int { return cmp.Compare(r.SKU, n) })
-	if !found {
-		rooms = slices.Insert(rooms, i, Room{Carry: c})
-	}
-	rooms[i].Free += free
-	rooms[i].Total += total
-	return rooms
-}
-
-func sumRooms(rooms []Room) (free, total int32) {
-	for i := range rooms {
-		free += rooms[i].Free
-		total += rooms[i].Total
-	}
-	return free, total
-}
-
 // reach counts the leaves that a gang may ever use.
 func (s *State) reach(j *job, g int) int32 {
-	_, total := sumRooms(s.rooms(j, g))
+	_, total := amount.SumRooms(s.rooms(j, g))
 	return total
 }
 
@@ -171,21 +111,12 @@ func (s *State) usedIn(r *cell.Root) int32 {
 	return n
 }
 
-// isFree says of each SKU how much of it is free, as a part of a sentence.
-func isFree(rooms []Room) string {
-	text, verb := FreeText(rooms), "are"
-	if len(rooms) == 1 && (strings.HasPrefix(text, "1 ") || strings.Contains(text, " of 1 ")) {
-		verb = "is"
-	}
-	return text + " " + verb + " free"
-}
-
 // takenBy counts the leaves of a job's tasks by SKU: where they run or ran last, else the first
 // that they may use.
 func (s *State) takenBy(j *job) (rooms []Room) {
 	for i := range j.tasks {
 		c, n := s.taskTakes(j, &j.tasks[i])
-		rooms = addRoom(rooms, c, 0, n)
+		rooms = amount.AddRoom(rooms, c, 0, n)
 	}
 	return rooms
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Apply folds one record into the state. It never fails: a record that does not
@@ -361,23 +362,13 @@ func (s *State) applyConfigured(e Configured) {
 	s.resetDebts()
 }
 
-// vcConfig returns the policy configuration of a VC, fifo when none is given.
-func vcConfig(c *Config, name cell.VCName) *VCConfig {
-	for i := range c.VCs {
-		if c.VCs[i].Name == name {
-			return &c.VCs[i]
-		}
-	}
-	return &VCConfig{Name: name}
-}
-
 // vc is what the configuration says of the VC of a space; only to read.
 func (s *State) vc(space int32) *VCConfig {
 	name := s.cl.Space(space).Name
 	if i := int(space) - 1; i >= 0 && i < len(s.cfg.VCs) && s.cfg.VCs[i].Name == name {
 		return &s.cfg.VCs[i] // as both are sorted, in general
 	}
-	return vcConfig(s.cfg, name)
+	return setting.OfVC(s.cfg, name)
 }
 
 // move puts one attempt on its cells in the new cluster.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Backfill: who waits in the order of its VC is booked for a time, and those
@@ -121,12 +122,12 @@ type passKey struct {
 }
 
 // books reports whether a VC books cells for gangs that wait.
-func (c *VCConfig) books() bool { return c.Backfill == modeEasy || c.Backfill == modeConserve }
+func books(c *VCConfig) bool { return c.Backfill == modeEasy || c.Backfill == modeConserve }
 
 // newOutlook returns nil for a VC that does not backfill.
 func (s *State) newOutlook(space int32, w *walker) *outlook {
-	c := vcConfig(s.cfg, s.cl.Space(space).Name)
-	if !c.books() || len(s.queues[space]) == 0 {
+	c := setting.OfVC(s.cfg, s.cl.Space(space).Name)
+	if !books(c) || len(s.queues[space]) == 0 {
 		return nil
 	}
 	o := &outlook{s: s, w: w, space: space, easy: c.Backfill == modeEasy, prio: cell.MaxGuaranteed + 1, failed: map[passKey]bool{}, crowded: map[string]Duration{}, moved: true,

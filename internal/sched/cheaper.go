@@ -15,7 +15,7 @@ const (
 
 // cheap tries a shorter time limit, a higher priority and a free pinned cell.
 func (t *suggester) cheap(why ReasonCode) {
-	if why == PriorityAhead && t.j.spec.Priority >= cell.MinGuaranteed && t.s.vc(t.j.space).books() {
+	if why == PriorityAhead && t.j.spec.Priority >= cell.MinGuaranteed && books(t.s.vc(t.j.space)) {
 		t.shorterLimit()
 	}
 	t.higherPriority()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Free leaves may be enough for a gang that waits, and yet not be where it could use
@@ -79,13 +80,13 @@ type missed struct {
 func (w *walker) defragment() {
 	for _, m := range w.missed {
 		vc := w.s.vc(w.space)
-		m.wish.Clear = &Clear{vc.settle(), int(vc.Moves) - len(w.s.movesOf(vc.Name, w.s.now))}
+		m.wish.Clear = &Clear{settleOf(vc), int(vc.Moves) - len(w.s.movesOf(vc.Name, w.s.now))}
 		w.clear(&m.wish, m.blocked)
 	}
 }
 
 // settle is how long a gang of a VC runs before it moves for another.
-func (c *VCConfig) settle() Duration { return cmp.Or(c.MinRun, settled) }
+func settleOf(c *VCConfig) Duration { return cmp.Or(c.MinRun, settled) }
 
 // clear lets gangs move so that the one of a wish gets its cells.
 func (w *walker) clear(wish *Wish, blocked []bool) {
@@ -205,7 +206,7 @@ func (s *State) makeRoom(id AttemptID, res *cell.Result, movers []cell.AllocID, 
 
 // movesText says how many gangs of a VC may still move for one that waits.
 func (s *State) movesText(name cell.VCName) string {
-	vc := vcConfig(s.cfg, name)
+	vc := setting.OfVC(s.cfg, name)
 	if vc.Moves == 0 {
 		return ""
 	}
@@ -216,7 +217,7 @@ func (s *State) movesText(name cell.VCName) string {
 // nextClear is when more gangs of a VC may move than at the last decision, if somebody
 // waits there; 0 is never.
 func (s *State) nextClear(space int32) (next Time) {
-	vc := vcConfig(s.cfg, s.cl.Space(space).Name)
+	vc := setting.OfVC(s.cfg, s.cl.Space(space).Name)
 	if vc.Moves == 0 || len(s.queues[space]) == 0 {
 		return 0
 	}
@@ -229,7 +230,7 @@ func (s *State) nextClear(space int32) (next Time) {
 		next = times[0].Add(Hour)
 	}
 	for a := range s.holding(space) {
-		if t := a.started.Add(vc.settle()); a.started > 0 && t > s.decided && s.jobs[a.job].spec.Hints.Checkpoint {
+		if t := a.started.Add(settleOf(vc)); a.started > 0 && t > s.decided && s.jobs[a.job].spec.Hints.Checkpoint {
 			next = sooner(next, t)
 		}
 	}

@@ -6,111 +6,25 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/storage"
-)
-
-// ChangeKind says what a configuration does to a part of the cluster.
-type ChangeKind string
-
-// The kinds of change.
-const (
-	Added   ChangeKind = "added"
-	Removed ChangeKind = "removed"
-	Renamed ChangeKind = "renamed"
-	Changed ChangeKind = "changed"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // ConfigPlan is every effect that a configuration has on a running cluster. Lists
 // hold what changes, except Running, which holds all attempts.
 type ConfigPlan struct {
-	Changed     bool               `json:"changed"`
-	VCs         []VCChange         `json:"vcs"`
-	Chains      []ChainChange      `json:"chains"`
-	SKUs        []SKUChange        `json:"skus"`
-	Nodes       []NodeChange       `json:"nodes"`
-	Rules       []RuleChange       `json:"rules"` // of the whole cluster
-	Throughputs []ThroughputChange `json:"throughputs"`
-	Storages    []string           `json:"storages,omitempty"` // what changes of them and of access, in words
-	Running     []RunningEffect    `json:"running"`
-	Waiting     []WaitingEffect    `json:"waiting"`
-	Effects     []string           `json:"effects"` // all of it in sentences
-}
-
-// VCChange is a VC that comes, goes or changes.
-type VCChange struct {
-	Name  cell.VCName   `json:"name"`
-	Was   cell.VCName   `json:"was,omitempty"` // its older name
-	Kind  ChangeKind    `json:"kind"`
-	Cells []CellsChange `json:"cells,omitempty"`
-	Own   []CellsChange `json:"own,omitempty"` // of Cells, what no virtual cluster inside it has
-	Pins  []PinChange   `json:"pins,omitempty"`
-	Rules []RuleChange  `json:"rules,omitempty"`
-}
-
-// CellsChange is how many cells of one level a VC is guaranteed.
-type CellsChange struct {
-	Chain  cell.ChainName `json:"chain"`
-	Type   cell.TypeName  `json:"type"`
-	Before int32          `json:"before"`
-	After  int32          `json:"after"`
-}
-
-// PinChange is a pinned cell that a VC gets, loses, or has at another place.
-type PinChange struct {
-	ID     cell.PinnedID `json:"id"`
-	Before string        `json:"before,omitempty"` // the cell's path; "" when it was not the VC's
-	After  string        `json:"after,omitempty"`
-}
-
-// RuleChange is a policy or another setting of a VC, or of the whole cluster.
-type RuleChange struct {
-	Key    string `json:"key"`
-	Before string `json:"before"`
-	After  string `json:"after"`
-}
-
-// ChainChange is how many cells a chain has at its top, and leaves.
-type ChainChange struct {
-	Name         cell.ChainName `json:"name"`
-	Kind         ChangeKind     `json:"kind"`
-	CellsBefore  int32          `json:"cells_before"`
-	CellsAfter   int32          `json:"cells_after"`
-	LeavesBefore int32          `json:"leaves_before"`
-	LeavesAfter  int32          `json:"leaves_after"`
-	Had          string         `json:"had,omitempty"` // what its leaves were, such as "8 GPUs"
-	Has          string         `json:"has,omitempty"` // what they are
-	// The levels of a chain that stays, leaf first, where they differ.
-	LevelsBefore []cell.LevelSpec `json:"levels_before,omitempty"`
-	LevelsAfter  []cell.LevelSpec `json:"levels_after,omitempty"`
-}
-
-// ThroughputChange is a measured speed that comes, goes or differs; 0 is none.
-type ThroughputChange struct {
-	Model  string        `json:"model"`
-	SKU    cell.TypeName `json:"sku,omitempty"` // "" is all other types
-	GPUs   int32         `json:"gpus"`
-	Before int64         `json:"before"`
-	After  int64         `json:"after"`
-}
-
-// SKUChange is a leaf type that comes, goes or carries something else.
-type SKUChange struct {
-	Name cell.TypeName `json:"name"`
-	Kind ChangeKind    `json:"kind"`
-}
-
-// NodeChange is a node that comes, goes, gets another name or other leaves.
-type NodeChange struct {
-	Name   cell.NodeName `json:"name"`
-	Was    cell.NodeName `json:"was,omitempty"`
-	Kind   ChangeKind    `json:"kind"`
-	Before int32         `json:"before"` // leaves
-	After  int32         `json:"after"`
-	Had    string        `json:"had,omitempty"` // what they were by SKU, such as "8 GPUs"
-	Has    string        `json:"has,omitempty"` // what they are
+	Changed     bool                       `json:"changed"`
+	VCs         []setting.VCChange         `json:"vcs"`
+	Chains      []setting.ChainChange      `json:"chains"`
+	SKUs        []setting.SKUChange        `json:"skus"`
+	Nodes       []setting.NodeChange       `json:"nodes"`
+	Rules       []setting.RuleChange       `json:"rules"` // of the whole cluster
+	Throughputs []setting.ThroughputChange `json:"throughputs"`
+	Storages    []string                   `json:"storages,omitempty"` // what changes of them and of access, in words
+	Running     []RunningEffect            `json:"running"`
+	Waiting     []WaitingEffect            `json:"waiting"`
+	Effects     []string                   `json:"effects"` // all of it in sentences
 }
 
 // Fate is what becomes of an attempt or of a waiting job.
@@ -163,26 +77,21 @@ func (s *State) PlanConfig(c Reconfigure) (*ConfigPlan, *Refusal) {
 
 // effects compares the present with what comes of a change.
 func (s *State) effects(ch *change) *ConfigPlan {
-	p := &ConfigPlan{Changed: len(ch.events) > 0, VCs: []VCChange{}, Chains: []ChainChange{}, SKUs: []SKUChange{},
-		Nodes: []NodeChange{}, Rules: []RuleChange{}, Throughputs: []ThroughputChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
+	p := &ConfigPlan{Changed: len(ch.events) > 0, VCs: []setting.VCChange{}, Chains: []setting.ChainChange{}, SKUs: []setting.SKUChange{},
+		Nodes: []setting.NodeChange{}, Rules: []setting.RuleChange{}, Throughputs: []setting.ThroughputChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
 		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s)
 		return p
 	}
 	before := cmp.Or(s.cfg, &Config{})
-	d := differ{before: before, after: ch.ev.Config, was: s.cl, is: ch.next, ev: &ch.ev, served: s.serving}
-	p.VCs, p.SKUs = d.vcs(), d.skus()
-	var old *cell.Forest
-	if s.cl != nil {
-		old = s.cl.Forest()
-	}
-	p.Chains, p.Nodes = d.chains(old, ch.next.Forest()), d.nodes(old, ch.next.Forest())
-	p.Rules, p.Throughputs, p.Storages = d.rules(), d.throughputs(), append(storage.Changes(before.Storages, ch.ev.Config.Storages), append(access.Changes(before.Access, ch.ev.Config.Access), exit.Changes(before.ExitRules, ch.ev.Config.ExitRules)...)...)
+	d := setting.Pair{Before: before, After: ch.ev.Config, Was: s.cl, Is: ch.next, Renamed: ch.ev.Renamed, RenamedNodes: ch.ev.RenamedNodes, Served: s.serving}
+	c := d.Compare()
+	p.VCs, p.SKUs, p.Chains, p.Nodes, p.Rules, p.Throughputs, p.Storages = c.VCs, c.SKUs, c.Chains, c.Nodes, c.Rules, c.Throughputs, c.Others
 	after := s.following(ch)
 	p.Running = s.runningEffects(ch, after)
 	p.Waiting = s.waitingEffects(after)
 	if s.cfg != nil { // before the first, everything is new
-		p.Effects = p.sentences(ch.ev.Meta.Subject)
+		p.Effects = p.sentences(c.Sentences(), ch.ev.Meta.Subject)
 	}
 	return p
 }
@@ -220,14 +129,14 @@ func (s *State) runningEffects(ch *change, after *State) []RunningEffect {
 	for _, e := range ch.events {
 		if u, ok := e.(Unreserved); ok {
 			j := s.find(u.Attempt.Job)
-			out = append(out, RunningEffect{Attempt: u.Attempt, Name: j.spec.Name, User: j.spec.User, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: WaitsAgain})
+			out = append(out, RunningEffect{Attempt: u.Attempt, Name: j.spec.Name, User: j.spec.User, VC: setting.VCNow(ch.ev.Renamed, j.spec.VC), Fate: WaitsAgain})
 		}
 	}
 	for i := range ch.ev.Moves {
 		m := &ch.ev.Moves[i]
 		a := s.live(m.Attempt)
 		j := &s.jobs[a.job]
-		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, User: j.spec.User, VC: vcNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
+		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, User: j.spec.User, VC: setting.VCNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
 		e.Lost = lostOf(j, a, m.Placement.Tasks)
 		if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && s.neverFits(j, g) == nil {
 			if why := after.neverFits(after.find(j.id), g); why != nil {
@@ -299,7 +208,7 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 		return e, true
 	case then != nil:
 		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: CanStart}, true
-	case booked && !vcConfig(after.cfg, is.spec.VC).books():
+	case booked && !books(setting.OfVC(after.cfg, is.spec.VC)):
 		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: Unbooked}, true
 	}
 	return e, false
@@ -307,22 +216,7 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 
 // sentences says a plan in words, one line for each effect; equal ones of many
 // jobs share a line.
-func (p *ConfigPlan) sentences(reader Subject) []string {
-	var out []string
-	for i := range p.Chains {
-		out = append(out, p.Chains[i].lines()...)
-	}
-	for _, k := range p.SKUs {
-		out = append(out, fmt.Sprintf("SKU %s is %s", k.Name, k.Kind))
-	}
-	out = append(out, nodeSentences(p.Nodes)...)
-	for i := range p.VCs {
-		out = append(out, p.VCs[i].lines()...)
-	}
-	for _, r := range p.Rules {
-		out = append(out, halfLifeText(r))
-	}
-	out = append(append(out, throughputSentences(p.Throughputs)...), p.Storages...)
+func (p *ConfigPlan) sentences(out []string, reader Subject) []string {
 	out = append(out, p.runningSentences(reader)...)
 	for _, w := range p.Waiting {
 		switch {
@@ -366,7 +260,7 @@ func (p *ConfigPlan) runningSentences(reader Subject) []string {
 		}
 	}
 	if keep > 0 {
-		out = append(out, plural(int32(keep), "running attempt keeps its cells", "running attempts keep their cells"))
+		out = append(out, amount.Plural(int32(keep), "running attempt keeps its cells", "running attempts keep their cells"))
 	}
 	return out
 }
@@ -376,5 +270,5 @@ func lostText(n int32) string {
 	if n == 0 {
 		return "a device"
 	}
-	return plural(n, "device", "devices")
+	return amount.Plural(n, "device", "devices")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/seeds"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // TestPlanAgreesWithApply changes the configuration of random clusters in every
@@ -41,7 +42,7 @@ func TestPlanAgreesWithApply(t *testing.T) {
 				fates[e.Fate]++
 			}
 			for _, v := range plan.VCs {
-				if v.Kind == sched.Renamed {
+				if v.Kind == setting.Renamed {
 					renamed++
 				}
 			}
@@ -154,7 +155,7 @@ func (w *world) compareShape(plan *sched.ConfigPlan, after *sched.State) {
 	nodes, vcs := shape(w.s), quotas(w.s.Config())
 	for _, n := range plan.Nodes {
 		delete(nodes, n.Was)
-		if nodes[n.Name] = n.After; n.Kind == sched.Removed {
+		if nodes[n.Name] = n.After; n.Kind == setting.Removed {
 			delete(nodes, n.Name)
 		}
 	}
@@ -163,7 +164,7 @@ func (w *world) compareShape(plan *sched.ConfigPlan, after *sched.State) {
 	}
 	for _, v := range plan.VCs {
 		cells := vcs[v.Name]
-		if v.Kind == sched.Renamed {
+		if v.Kind == setting.Renamed {
 			cells = vcs[v.Was]
 			delete(vcs, v.Was)
 		}
@@ -176,7 +177,7 @@ func (w *world) compareShape(plan *sched.ConfigPlan, after *sched.State) {
 				delete(cells, c.Type)
 			}
 		}
-		if vcs[v.Name] = cells; v.Kind == sched.Removed {
+		if vcs[v.Name] = cells; v.Kind == setting.Removed {
 			delete(vcs, v.Name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -149,7 +150,7 @@ func (r *Reason) outer() bool {
 
 // brief is what others may know about a job.
 func (s *State) brief(j *job) JobBrief {
-	b := JobBrief{Job: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority, Takes: totalText(s.takenBy(j))}
+	b := JobBrief{Job: j.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Priority: j.spec.Priority, Takes: amount.TotalText(s.takenBy(j))}
 	known := true
 	for g := range j.gangs {
 		b.Leaves += j.gangs[g].leaves

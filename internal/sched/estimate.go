@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/heap"
 )
@@ -253,7 +254,7 @@ func (f *forward) words() string {
 	}
 	var parts []string
 	for _, k := range f.kinds {
-		parts = append(parts, fmt.Sprintf("%s of %s", k.text, plural(int32(k.n), "attempt", "attempts")))
+		parts = append(parts, fmt.Sprintf("%s of %s", k.text, amount.Plural(int32(k.n), "attempt", "attempts")))
 	}
 	return strings.Join(parts, ", ") + "; if no job is submitted that goes before it"
 }
@@ -324,7 +325,7 @@ func (f *forward) missing(id JobID, g int32) (string, []JobID) {
 	}
 	text := whys[0]
 	if len(whys) > 1 {
-		text += fmt.Sprintf(", and the end of %s is not known either", plural(int32(len(whys)-1), "other", "others"))
+		text += fmt.Sprintf(", and the end of %s is not known either", amount.Plural(int32(len(whys)-1), "other", "others"))
 	}
 	return text, ids[:min(len(ids), maxNamed)]
 }

@@ -49,18 +49,6 @@ type Configured struct {
 	Meta         Meta         `json:"meta"`
 }
 
-// NodeRename is a machine that goes on under another name.
-type NodeRename struct {
-	From cell.NodeName `json:"from"`
-	To   cell.NodeName `json:"to"`
-}
-
-// Rename is a VC that goes on under another name.
-type Rename struct {
-	From cell.VCName `json:"from"`
-	To   cell.VCName `json:"to"`
-}
-
 // Move carries one attempt or reservation over to a new configuration. Leaves
 // that the new cluster lacks are dropped from Placement; an attempt that lost
 // some is Orphaned: it runs on, drains and is still accounted to its job. Lazy

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Why says why a job's gangs wait, by the code that decides: the short form of
@@ -84,10 +86,10 @@ func (s *State) judgeShape(j *job, g int) *Reason {
 		why.Message = "it can never start: " + unknown
 		return &why
 	}
-	whose := fmt.Sprintf("the %s of the cluster", totalText(rooms))
+	whose := fmt.Sprintf("the %s of the cluster", amount.TotalText(rooms))
 	if j.spec.Priority >= cell.MinGuaranteed {
-		whose = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", totalText(rooms), j.spec.VC)
-		if divided(s.cfg, j.spec.VC) {
+		whose = fmt.Sprintf("the %s that virtual cluster %s is guaranteed", amount.TotalText(rooms), j.spec.VC)
+		if setting.Divided(s.cfg, j.spec.VC) {
 			whose += " for its own jobs, beside the virtual clusters inside it"
 		}
 	}
@@ -133,13 +135,6 @@ func skuText(names []cell.TypeName) string {
 	return strings.Join(out, " or ")
 }
 
-func plural(n int32, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // shapeText describes a gang, for example "a gang of 2 tasks x 4 GPUs of A100".
 func (s *State) shapeText(j *job, g int) string {
 	var parts []string
@@ -147,7 +142,7 @@ func (s *State) shapeText(j *job, g int) string {
 	tasksOfGang := len(j.spec.Gangs[g].Tasks)
 	for _, m := range j.gangs[g].shape.members {
 		tasks += m.Tasks
-		p := fmt.Sprintf("%s x %s", plural(m.Tasks, "task", "tasks"), s.amountOf(m.SKUs, m.Leaves))
+		p := fmt.Sprintf("%s x %s", amount.Plural(m.Tasks, "task", "tasks"), s.amountOf(m.SKUs, m.Leaves))
 		switch {
 		case m.Pinned != "":
 			p += " in pinned cell " + string(m.Pinned)
@@ -163,10 +158,10 @@ func (s *State) shapeText(j *job, g int) string {
 		text = "a gang of " + text
 	}
 	if n := len(j.spec.AllowedNodes); n > 0 {
-		text += " on " + plural(int32(n), "allowed node", "allowed nodes")
+		text += " on " + amount.Plural(int32(n), "allowed node", "allowed nodes")
 	}
 	if n := len(j.spec.AvoidedNodes); n > 0 {
-		text += " off " + plural(int32(n), "avoided node", "avoided nodes")
+		text += " off " + amount.Plural(int32(n), "avoided node", "avoided nodes")
 	}
 	return text
 }
@@ -297,7 +292,7 @@ func (s *State) newReason(j *job, g int32) Reason {
 // roomReason is a reason that has only the amounts yet.
 func (s *State) roomReason(j *job, g int, rooms []Room) Reason {
 	r := Reason{Need: j.gangs[g].leaves, Asks: s.needText(j, g), Rooms: rooms}
-	r.Free, r.Total = sumRooms(rooms)
+	r.Free, r.Total = amount.SumRooms(rooms)
 	if !slices.ContainsFunc(j.gangs[g].shape.members, func(m cell.Member) bool { return !m.Alike }) {
 		r.Free, r.Total = 0, 0 // all of it goes to one of them
 		for i := range rooms {
@@ -437,17 +432,17 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 			besides = fmt.Sprintf("; the nodes that it may use are in use by %s, too", s.jobList(j.spec.User, others))
 		}
 		return r.say(VCBusy, "%s needs %s; of what %s is guaranteed, %s; %s%s", s.shapeText(j, g), r.Asks,
-			j.spec.VC, isFree(r.Rooms), s.usedBy(j, own), besides)
+			j.spec.VC, amount.IsFree(r.Rooms), s.usedBy(j, own), besides)
 	case r.Free < r.Need:
 		return r.say(ClusterBusy, "%s needs %s; of the cluster %s; as an opportunistic job it takes what others leave",
-			s.shapeText(j, g), r.Asks, isFree(r.Rooms))
+			s.shapeText(j, g), r.Asks, amount.IsFree(r.Rooms))
 	}
 	where := ""
 	if j.spec.restricted() {
 		where = " on the nodes that it may use"
 	}
 	return r.say(Fragmented, "%s needs %s; %s, but not in that shape%s; %s%s", s.shapeText(j, g), r.Asks,
-		isFree(r.Rooms), where, s.usedBy(j, r.Jobs), s.movesText(j.spec.VC))
+		amount.IsFree(r.Rooms), where, s.usedBy(j, r.Jobs), s.movesText(j.spec.VC))
 }
 
 func (s *State) usedBy(j *job, jobs []JobID) string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // A panic while the code of a VC's policy runs is that policy's doing, also where it shows in
@@ -48,7 +49,7 @@ func (s *State) Replaceable(e PolicyFailed) bool {
 // serving is the configuration by which a VC is served: its own, with the fallback where its
 // policy failed.
 func (s *State) serving(vc cell.VCName) VCConfig {
-	c := *vcConfig(s.cfg, vc)
+	c := *setting.OfVC(s.cfg, vc)
 	if _, failed := s.findFailed(vc); failed {
 		c.Policy, c.Params = fallback, nil
 	}

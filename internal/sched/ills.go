@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -99,7 +100,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 	for i := range r.Rooms {
 		r.Rooms[i].Free = min(r.Rooms[i].Free, s.inService(j, g, r.Rooms[i].SKU))
 	}
-	r.Free, r.Total = sumRooms(r.Rooms)
+	r.Free, r.Total = amount.SumRooms(r.Rooms)
 	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
 	for _, i := range ill.nodes[:min(len(ill.nodes), maxNamed)] {
 		r.Nodes = append(r.Nodes, f.Nodes[i].Name)

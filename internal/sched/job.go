@@ -8,26 +8,40 @@ package sched
 import (
 	"fmt"
 
-	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/exit"
-	"github.com/combsched/comb/internal/storage"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Time is microseconds since the Unix epoch; 0 is "not yet". It never goes back.
 type Time int64
 
 // Duration is microseconds.
-type Duration int64
+type Duration = setting.Duration
 
 // Units of Duration.
 const (
-	Millisecond Duration = 1000
-	Second               = 1000 * Millisecond
-	Minute               = 60 * Second
-	Hour                 = 60 * Minute
+	Millisecond = setting.Millisecond
+	Second      = setting.Second
+	Minute      = setting.Minute
+	Hour        = setting.Hour
 )
+
+// The configuration of the core is a value of its own (setting).
+type (
+	Config     = setting.Config
+	VCConfig   = setting.VCConfig
+	Param      = setting.Param
+	Throughput = setting.Throughput
+	Rename     = setting.Rename
+	NodeRename = setting.NodeRename
+)
+
+// AnyModel stands for models that a table of throughputs does not name.
+const AnyModel = setting.AnyModel
+
+// Room counts the leaves of one SKU that a gang may use.
+type Room = amount.Room
 
 // Add returns t + d, saturating at the ends of the range.
 func (t Time) Add(d Duration) Time {
@@ -209,61 +223,4 @@ type RoleHints struct {
 type Deadline struct {
 	After Duration `json:"after"`
 	Value int64    `json:"value"`
-}
-
-// Config is a whole configuration of the core: the cluster and, for each VC, its
-// policy. VCs are in the order of Cluster.VCs.
-type Config struct {
-	Cluster cell.Spec  `json:"cluster"`
-	VCs     []VCConfig `json:"vcs"`
-	// HalfLife is how fast it is forgotten what VCs borrowed; 0 remembers nothing.
-	HalfLife Duration `json:"half_life,omitempty"`
-	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
-	Throughputs []Throughput `json:"throughputs,omitempty"`
-	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries them.
-	Storages []storage.Storage `json:"storages,omitempty"`
-	Access   []access.Grant    `json:"access,omitempty"`
-	// ExitRules say what ends mean, before the table that is built in.
-	ExitRules []exit.Rule `json:"exit_rules,omitempty"`
-}
-
-// VCConfig names the policy of one VC. Params are sorted by key.
-type VCConfig struct {
-	Name   cell.VCName `json:"name"`
-	Policy string      `json:"policy"` // "" is fifo
-	Params []Param     `json:"params,omitempty"`
-	// Backfill says whether gangs may start before one that waits: "" and
-	// "none", "easy" or "conservative".
-	Backfill string `json:"backfill,omitempty"`
-	// MinRun is how long an attempt runs before a job of the same priority may
-	// preempt it, Budget how often that may happen to a job (nil is 3). Higher
-	// priorities and other VCs' guarantees are not held up by either.
-	MinRun Duration `json:"min_run,omitempty"`
-	Budget *int32   `json:"budget,omitempty"`
-	// Placement is how the VC chooses among equal places: "" and "pack" take the
-	// fullest nodes, "spread" the emptiest.
-	Placement string `json:"placement,omitempty"`
-	// Moves is how many gangs may move in an hour so that one that waits gets its cells
-	// in one place; 0 is none. Not with Backfill.
-	Moves int32 `json:"moves,omitempty"`
-	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
-	Weight int64 `json:"weight,omitempty"`
-}
-
-// defaultBudget is how often a job may be preempted by its own priority where the
-// VC does not say.
-const defaultBudget = 3
-
-// PreemptionBudget is how often its own priority may preempt a job.
-func (c *VCConfig) PreemptionBudget() int32 {
-	if c.Budget == nil {
-		return defaultBudget
-	}
-	return *c.Budget
-}
-
-// Param is one policy parameter as written in the cluster file.
-type Param struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
 }

@@ -1,6 +1,9 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
+)
 
 // walkOpportunistic gives free leaves to opportunistic gangs: one at a time to
 // the VC that borrows least, ties by name. Nobody blocks anybody.
@@ -103,7 +106,7 @@ func (s *State) loan(space int32) int64 {
 
 // weight is the part of a VC of what nobody uses, beside others' parts.
 func (s *State) weight(space int32) int64 {
-	return int64(max(vcConfig(s.cfg, s.cl.Space(space).Name).Weight, 1))
+	return int64(max(setting.OfVC(s.cfg, s.cl.Space(space).Name).Weight, 1))
 }
 
 // grantOpportunistic places one gang on free leaves, if it can.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // looks says what the walk must look at: a VC in which nothing changed since its
@@ -128,7 +129,7 @@ func (s *State) resetLooks() {
 	}
 	for i := int32(1); i < n; i++ {
 		sp := s.cl.Space(i)
-		mode := vcConfig(s.cfg, sp.Name).Backfill
+		mode := setting.OfVC(s.cfg, sp.Name).Backfill
 		s.looks.always[i] = mode == modeEasy || mode == modeConserve
 		s.looks.flat = s.looks.flat && sp.Parent == 0
 		_, s.looks.tuned[i] = s.pol[i].(Tuner)
@@ -141,7 +142,7 @@ func (s *State) resetLooks() {
 		case Timed, Aging:
 			s.looks.timed = append(s.looks.timed, i)
 		default:
-			if vcConfig(s.cfg, sp.Name).Moves > 0 {
+			if setting.OfVC(s.cfg, sp.Name).Moves > 0 {
 				s.looks.timed = append(s.looks.timed, i)
 			}
 		}

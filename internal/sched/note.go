@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // What policies remember: the last note about each job, and about each VC. A note
@@ -22,7 +23,7 @@ func (s *State) policyOf(name cell.VCName) string {
 	if _, failed := s.findFailed(name); failed {
 		return fallback
 	}
-	return cmp.Or(vcConfig(s.cfg, name).Policy, fallback)
+	return cmp.Or(setting.OfVC(s.cfg, name).Policy, fallback)
 }
 
 // Note implements View.

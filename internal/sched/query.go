@@ -8,6 +8,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // phase derives a job's phase: Active while any attempt of it exists.
@@ -213,7 +214,7 @@ func (s *State) VCs() []VCStatus {
 
 func (s *State) vcStatus(space int32) VCStatus {
 	f, sp := s.cl.Forest(), s.cl.Space(space)
-	c := vcConfig(s.cfg, sp.Name)
+	c := setting.OfVC(s.cfg, sp.Name)
 	policy, params, failed := cmp.Or(c.Policy, fallback), c.Params, s.failedOf(sp.Name)
 	if failed != nil {
 		policy, params = fallback, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // checkReconfigure plans how everything that holds cells is carried over. It
@@ -49,7 +50,7 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 		return nil, refuse(Invalid, "%v", err)
 	}
 	for i := int32(1); i < next.NumSpaces(); i++ {
-		if _, err := s.policies.Make(*vcConfig(c.Config, next.Space(i).Name)); err != nil {
+		if _, err := s.policies.Make(*setting.OfVC(c.Config, next.Space(i).Name)); err != nil {
 			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
@@ -155,7 +156,7 @@ func (s *State) planMove(ch *change, a *attempt) {
 		ch.ev.Moves, ch.allocs = append(ch.ev.Moves, m), append(ch.allocs, ch.allocs[i])
 		return
 	}
-	vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
+	vc := ch.next.SpaceOf(setting.VCNow(ch.ev.Renamed, j.spec.VC))
 	started := s.started(ch, a)
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
 	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
@@ -185,7 +186,7 @@ func (s *State) started(ch *change, a *attempt) []cell.Started {
 	var out []cell.Started
 	for k, o := range j.spec.Gangs[a.id.Gang].Tasks {
 		t := j.tasks[o].started()
-		t.Node = nodeNow(ch.ev.RenamedNodes, t.Node)
+		t.Node = setting.NodeNow(ch.ev.RenamedNodes, t.Node)
 		out = append(out, cell.Started{Task: t, Origin: origins[k], Pinned: j.spec.Roles[j.tasks[o].role].Pinned})
 	}
 	return out
@@ -200,7 +201,7 @@ func (s *State) makeWay(ch *change) {
 		m := &ch.ev.Moves[i]
 		a := s.live(m.Attempt)
 		j := &s.jobs[a.job]
-		vc := ch.next.SpaceOf(vcNow(ch.ev.Renamed, j.spec.VC))
+		vc := ch.next.SpaceOf(setting.VCNow(ch.ev.Renamed, j.spec.VC))
 		if !a.lazy || a.joined || m.Orphaned || vc == cell.None || s.isExtra(a) {
 			continue
 		}

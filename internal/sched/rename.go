@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // A configuration may say that a VC or a node had another name. Jobs, and what is
@@ -71,12 +72,12 @@ func (s *State) rename(e *Configured) {
 	// What was remembered under the new name is of an older machine.
 	s.nodes = slices.DeleteFunc(s.nodes, func(n nodeNote) bool { return takenOver(e.RenamedNodes, n.Name) })
 	for i := range s.nodes {
-		s.nodes[i].Name = nodeNow(e.RenamedNodes, s.nodes[i].Name)
+		s.nodes[i].Name = setting.NodeNow(e.RenamedNodes, s.nodes[i].Name)
 	}
 	slices.SortFunc(s.nodes, func(a, b nodeNote) int { return cmp.Compare(a.Name, b.Name) })
 	s.leaves = slices.DeleteFunc(s.leaves, func(n leafNote) bool { return takenOver(e.RenamedNodes, n.Node) })
 	for i := range s.leaves {
-		s.leaves[i].Node = nodeNow(e.RenamedNodes, s.leaves[i].Node)
+		s.leaves[i].Node = setting.NodeNow(e.RenamedNodes, s.leaves[i].Node)
 	}
 	slices.SortFunc(s.leaves, leafNote.compare)
 }
@@ -152,18 +153,18 @@ func takenOver(renamed []NodeRename, n cell.NodeName) bool {
 
 func (s *State) renameJob(j *job, e *Configured) {
 	spec := *j.spec
-	spec.VC = vcNow(e.Renamed, spec.VC)
+	spec.VC = setting.VCNow(e.Renamed, spec.VC)
 	for _, list := range []*[]cell.NodeName{&spec.AllowedNodes, &spec.AvoidedNodes, &spec.PreferredNodes} {
 		*list = slices.Clone(*list)
 		for i, n := range *list {
-			(*list)[i] = nodeNow(e.RenamedNodes, n)
+			(*list)[i] = setting.NodeNow(e.RenamedNodes, n)
 		}
 	}
 	j.spec = &spec
 	for t := range j.tasks {
 		if p := j.tasks[t].started(); j.tasks[t].place != nil {
 			was := p.Node
-			p.Node = nodeNow(e.RenamedNodes, p.Node)
+			p.Node = setting.NodeNow(e.RenamedNodes, p.Node)
 			j.tasks[t].place = &p
 			if p.Node != was && j.tasks[t].state != TaskWaiting {
 				// Whoever runs there keeps its turns by the older name: a gang that joined
@@ -179,30 +180,10 @@ func (s *State) renameJob(j *job, e *Configured) {
 		odd := alter(&j.gangs[g].odd)
 		odd.meant, odd.avoid = slices.Clone(odd.meant), slices.Clone(odd.avoid)
 		for i, n := range odd.meant {
-			odd.meant[i] = nodeNow(e.RenamedNodes, n)
+			odd.meant[i] = setting.NodeNow(e.RenamedNodes, n)
 		}
 		for a := range odd.avoid {
-			odd.avoid[a].Node = nodeNow(e.RenamedNodes, odd.avoid[a].Node)
+			odd.avoid[a].Node = setting.NodeNow(e.RenamedNodes, odd.avoid[a].Node)
 		}
 	}
-}
-
-// vcNow returns a VC's name after renames.
-func vcNow(renamed []Rename, v cell.VCName) cell.VCName {
-	for _, r := range renamed {
-		if r.From == v {
-			return r.To
-		}
-	}
-	return v
-}
-
-// nodeNow returns a node's name after renames.
-func nodeNow(renamed []NodeRename, n cell.NodeName) cell.NodeName {
-	for _, r := range renamed {
-		if r.From == n {
-			return r.To
-		}
-	}
-	return n
 }

@@ -3,6 +3,8 @@ package sched
 import (
 	"cmp"
 	"slices"
+
+	"github.com/combsched/comb/internal/setting"
 )
 
 // How many members an elastic job has. Its gangs are those of a partial gang: gang 0 is
@@ -249,7 +251,7 @@ func (s *State) forgetSizes(was *Config, renamed []Rename) {
 		if i := slices.IndexFunc(renamed, func(r Rename) bool { return r.To == name }); i >= 0 {
 			name = renamed[i].From
 		}
-		if cmp.Or(vcConfig(was, name).Policy, "fifo") != s.policyOf(j.spec.VC) {
+		if cmp.Or(setting.OfVC(was, name).Policy, "fifo") != s.policyOf(j.spec.VC) {
 			s.applySized(Sized{Job: j.id, Size: j.spec.usualSize()})
 		}
 	}

@@ -8,13 +8,6 @@ import (
 	"github.com/combsched/comb/internal/cell"
 )
 
-// The two ways in which a VC chooses among equal places (VCConfig.Placement). By
-// default it packs: the tightest fit, so that large holes stay whole.
-const (
-	placePack   = "pack"
-	placeSpread = "spread"
-)
-
 // emptiest are nodes of a VC with the most idle leaves, as many as a gang needs and all that
 // are equally empty: the search chooses among these in its own order. It reads some
 // nodes of each kind, so what it costs does not grow with the cluster.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -167,7 +168,7 @@ func (t *suggester) sizes() {
 		with := func(n int32) *Job { return withTasks(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Tasks-1, with); ok {
 			t.add(Suggestion{Kind: FewerTasks, Role: r.Name, Tasks: n}, preempts, "it would start with %s in role %s instead of %d",
-				plural(n, "task", "tasks"), r.Name, r.Tasks)
+				amount.Plural(n, "task", "tasks"), r.Name, r.Tasks)
 		}
 	}
 	if r.Leaves > 1 && !t.j.gangs[t.g].shape.short {

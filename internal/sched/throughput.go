@@ -1,35 +1,15 @@
 package sched
 
 import (
-	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/combsched/comb/internal/cell"
 )
-
-// Throughput is how fast a model runs on a number of GPUs of a type, relative to its
-// others: what was measured offline. Policies that choose sizes or types go by it.
-type Throughput struct {
-	Model string        `json:"model"`         // AnyModel is those without entries of their own
-	SKU   cell.TypeName `json:"sku,omitempty"` // "" is types without entries of their own
-	GPUs  int32         `json:"gpus"`          // at least 1
-	Rate  int64         `json:"rate"`          // at least 1
-}
-
-// AnyModel stands for models that a table of throughputs does not name.
-const AnyModel = "*"
 
 // The bounds of a table of throughputs.
 const (
 	MaxThroughputs = 100_000
 	MaxRate        = int64(1) << 50
 )
-
-// Compare orders by model, type and number of GPUs.
-func (t Throughput) Compare(o Throughput) int {
-	return cmp.Or(strings.Compare(t.Model, o.Model), strings.Compare(string(t.SKU), string(o.SKU)), cmp.Compare(t.GPUs, o.GPUs))
-}
 
 // checkThroughputs says what is wrong with a configuration's table.
 func checkThroughputs(list []Throughput) *Refusal {

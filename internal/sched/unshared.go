@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // unshared says, in a clause, why a gang that finds no room does not share the leaves of others
@@ -14,7 +15,7 @@ func (s *State) unshared(j *job, g int32) string {
 	if !ok || !slices.Contains(p.Needs(), CanSuspend) {
 		return ""
 	}
-	mode := vcConfig(s.cfg, j.spec.VC).Backfill
+	mode := setting.OfVC(s.cfg, j.spec.VC).Backfill
 	switch {
 	case j.spec.Priority < cell.MinGuaranteed:
 		return "opportunistic jobs share no GPUs"

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // walk tries to place who waits with a guarantee: each VC's gangs in order of VC name,
@@ -253,7 +254,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	s.size = sized{j.id, wish.Size}
-	if s.prefer == nil && j.gangs[g].attempt == none && s.vc(w.space).Placement == placeSpread {
+	if s.prefer == nil && j.gangs[g].attempt == none && s.vc(w.space).Placement == setting.PlaceSpread {
 		s.prefer = s.emptiest(w.space, &j.gangs[g])
 	}
 	if at := j.gangs[g].attempt; at != none && s.attempts[at].lazy && !w.pinBlocked(j.id, &j.gangs[g]) {

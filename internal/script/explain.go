@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -135,7 +136,7 @@ func (s *Session) explainShare(out *strings.Builder, g *sched.GangShare) {
 // explainGang prints the cells of every level as a gang sees them, and what would
 // let it start.
 func (s *Session) explainGang(out *strings.Builder, g *sched.GangReason) {
-	fmt.Fprintf(out, "  needs %s, free %s\n", g.Reason.Asks, sched.FreeText(g.Reason.Rooms))
+	fmt.Fprintf(out, "  needs %s, free %s\n", g.Reason.Asks, amount.FreeText(g.Reason.Rooms))
 	if g.Cut != "" {
 		fmt.Fprintf(out, "  %s\n", g.Cut)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
@@ -198,8 +199,12 @@ func schemaName(t reflect.Type, hint string) string {
 		t = t.Elem()
 	}
 	switch path.Base(t.PkgPath()) {
-	case "sched":
+	case "sched", "setting":
 		return "Core" + name
+	case "amount":
+		if t == reflect.TypeFor[amount.Room]() {
+			return "Core" + name
+		}
 	case "cell":
 		return "Topology" + name
 	}

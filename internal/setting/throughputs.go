@@ -1,15 +1,17 @@
-package sched
+package setting
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/combsched/comb/internal/amount"
 )
 
 // throughputs compares two tables of speeds, which are both in order.
-func (d *differ) throughputs() []ThroughputChange {
+func (d *Pair) throughputs() []ThroughputChange {
 	out := []ThroughputChange{}
-	was, is := d.before.Throughputs, d.after.Throughputs
+	was, is := d.Before.Throughputs, d.After.Throughputs
 	for len(was)+len(is) > 0 {
 		var c ThroughputChange
 		switch {
@@ -47,7 +49,7 @@ func throughputSentences(list []ThroughputChange) (out []string) {
 		}
 	}
 	if models > most {
-		out = append(out, fmt.Sprintf("throughputs of %s change", plural(int32(models-most), "model more", "models more")))
+		out = append(out, fmt.Sprintf("throughputs of %s change", amount.Plural(int32(models-most), "model more", "models more")))
 	}
 	return out
 }
@@ -55,7 +57,7 @@ func throughputSentences(list []ThroughputChange) (out []string) {
 // String says one change, such as "2 GPUs of v100 190 -> 150".
 func (c ThroughputChange) String() string {
 	rate := func(n int64) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "none") }
-	text := plural(c.GPUs, "GPU", "GPUs")
+	text := amount.Plural(c.GPUs, "GPU", "GPUs")
 	if c.SKU != "" {
 		text += " of " + string(c.SKU)
 	}

@@ -1,4 +1,4 @@
-package sched
+package setting
 
 import (
 	"cmp"
@@ -8,21 +8,66 @@ import (
 	"strings"
 	"time"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/storage"
 )
 
-// differ compares two configurations.
-type differ struct {
-	before, after *Config
-	served        func(cell.VCName) VCConfig // before
-	was, is       *cell.Cluster              // was may be nil
-	ev            *Configured
+// Pair is two configurations to compare, with what was renamed between them.
+type Pair struct {
+	Before, After *Config
+	Served        func(cell.VCName) VCConfig // how a VC was served before
+	Was, Is       *cell.Cluster              // Was may be nil
+	Renamed       []Rename
+	RenamedNodes  []NodeRename
+}
+
+// Changes is what differs between two configurations; lists that are empty are not nil.
+type Changes struct {
+	VCs         []VCChange
+	Chains      []ChainChange
+	SKUs        []SKUChange
+	Nodes       []NodeChange
+	Rules       []RuleChange
+	Throughputs []ThroughputChange
+	Others      []string // of storages, access and exit rules, in words
+}
+
+// Compare says what differs.
+func (d *Pair) Compare() Changes {
+	var old *cell.Forest
+	if d.Was != nil {
+		old = d.Was.Forest()
+	}
+	now := d.Is.Forest()
+	others := append(access.Changes(d.Before.Access, d.After.Access), exit.Changes(d.Before.ExitRules, d.After.ExitRules)...)
+	return Changes{VCs: d.vcs(), SKUs: d.skus(), Chains: d.chains(old, now), Nodes: d.nodes(old, now), Rules: d.rules(),
+		Throughputs: d.throughputs(), Others: append(storage.Changes(d.Before.Storages, d.After.Storages), others...)}
+}
+
+// Sentences says all of it in words, one line for each change.
+func (c *Changes) Sentences() (out []string) {
+	for i := range c.Chains {
+		out = append(out, c.Chains[i].lines()...)
+	}
+	for _, k := range c.SKUs {
+		out = append(out, fmt.Sprintf("SKU %s is %s", k.Name, k.Kind))
+	}
+	out = append(out, nodeSentences(c.Nodes)...)
+	for i := range c.VCs {
+		out = append(out, c.VCs[i].lines()...)
+	}
+	for _, r := range c.Rules {
+		out = append(out, halfLifeText(r))
+	}
+	return append(append(out, throughputSentences(c.Throughputs)...), c.Others...)
 }
 
 // vcWas returns the older name of a VC, its own when it was not renamed.
-func (d *differ) vcWas(v cell.VCName) cell.VCName {
-	for _, r := range d.ev.Renamed {
+func (d *Pair) vcWas(v cell.VCName) cell.VCName {
+	for _, r := range d.Renamed {
 		if r.To == v {
 			return r.From
 		}
@@ -39,38 +84,38 @@ func findVC(c *Config, v cell.VCName) *cell.VCSpec {
 }
 
 // vcs compares the virtual clusters.
-func (d *differ) vcs() []VCChange {
+func (d *Pair) vcs() []VCChange {
 	out := []VCChange{}
-	pinsBefore, pinsAfter := pinPaths(&d.before.Cluster, d.ev.RenamedNodes), pinPaths(&d.after.Cluster, nil)
-	for i := range d.after.Cluster.VCs {
-		v := &d.after.Cluster.VCs[i]
+	pinsBefore, pinsAfter := pinPaths(&d.Before.Cluster, d.RenamedNodes), pinPaths(&d.After.Cluster, nil)
+	for i := range d.After.Cluster.VCs {
+		v := &d.After.Cluster.VCs[i]
 		c := VCChange{Name: v.Name, Kind: Changed}
-		from, old := d.vcWas(v.Name), findVC(d.before, v.Name)
+		from, old := d.vcWas(v.Name), findVC(d.Before, v.Name)
 		if from != v.Name {
 			c.Was = from // at least jobs of that name come along
 		}
-		if older := findVC(d.before, from); old == nil && older != nil && from != v.Name {
+		if older := findVC(d.Before, from); old == nil && older != nil && from != v.Name {
 			c.Kind, old = Renamed, older
 		} else if old == nil {
 			c.Kind, old = Added, &cell.VCSpec{}
 		}
-		c.Cells, c.Own = cellsChanges(d.before, d.after, old, v), d.ownChanges(old.Name, v.Name)
+		c.Cells, c.Own = cellsChanges(d.Before, d.After, old, v), d.ownChanges(old.Name, v.Name)
 		c.Pins = pinChanges(old, v, pinsBefore, pinsAfter)
 		if c.Kind != Added {
-			c.Rules = append(d.parentChange(old, v), ruleChanges(d.served(old.Name), *vcConfig(d.after, v.Name))...)
+			c.Rules = append(d.parentChange(old, v), ruleChanges(d.Served(old.Name), *OfVC(d.After, v.Name))...)
 		} else {
-			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, *vcConfig(d.after, v.Name))
+			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, *OfVC(d.After, v.Name))
 		}
 		if c.Kind != Changed || c.Was != "" || len(c.Cells)+len(c.Own)+len(c.Pins)+len(c.Rules) > 0 {
 			out = append(out, c)
 		}
 	}
-	for i := range d.before.Cluster.VCs {
-		v := &d.before.Cluster.VCs[i]
-		if now := vcNow(d.ev.Renamed, v.Name); findVC(d.after, now) != nil {
+	for i := range d.Before.Cluster.VCs {
+		v := &d.Before.Cluster.VCs[i]
+		if now := VCNow(d.Renamed, v.Name); findVC(d.After, now) != nil {
 			continue
 		}
-		out = append(out, VCChange{Name: v.Name, Kind: Removed, Cells: cellsChanges(d.before, d.after, v, &cell.VCSpec{}),
+		out = append(out, VCChange{Name: v.Name, Kind: Removed, Cells: cellsChanges(d.Before, d.After, v, &cell.VCSpec{}),
 			Pins: pinChanges(v, &cell.VCSpec{}, pinsBefore, pinsAfter)})
 	}
 	slices.SortStableFunc(out, func(a, b VCChange) int { return cmp.Compare(a.Name, b.Name) })
@@ -101,15 +146,15 @@ func cellsChanges(before, after *Config, was, is *cell.VCSpec) []CellsChange {
 
 // ownChanges compares what a VC that others are inside of, before or after, keeps for its own
 // jobs.
-func (d *differ) ownChanges(was, is cell.VCName) []CellsChange {
-	if !divided(d.before, was) && !divided(d.after, is) {
+func (d *Pair) ownChanges(was, is cell.VCName) []CellsChange {
+	if !Divided(d.Before, was) && !Divided(d.After, is) {
 		return nil
 	}
-	return cellsChanges(d.before, d.after, ownCells(d.was, was), ownCells(d.is, is))
+	return cellsChanges(d.Before, d.After, ownCells(d.Was, was), ownCells(d.Is, is))
 }
 
-// divided reports whether other VCs are inside one.
-func divided(c *Config, v cell.VCName) bool {
+// Divided reports whether other VCs are inside one.
+func Divided(c *Config, v cell.VCName) bool {
 	return slices.ContainsFunc(c.Cluster.VCs, func(s cell.VCSpec) bool { return v != "" && s.Parent == v })
 }
 
@@ -128,8 +173,8 @@ func ownCells(c *cell.Cluster, v cell.VCName) *cell.VCSpec {
 }
 
 // parentChange says that a VC is part of another one than before.
-func (d *differ) parentChange(was, is *cell.VCSpec) []RuleChange {
-	if vcNow(d.ev.Renamed, was.Parent) == is.Parent {
+func (d *Pair) parentChange(was, is *cell.VCSpec) []RuleChange {
+	if VCNow(d.Renamed, was.Parent) == is.Parent {
 		return nil
 	}
 	return []RuleChange{{Key: parentKey, Before: string(was.Parent), After: string(is.Parent)}}
@@ -163,7 +208,7 @@ func pinPaths(s *cell.Spec, renamed []NodeRename) map[cell.PinnedID]string {
 	walk = func(c *cell.CellSpec, above string) {
 		path := above + c.Address
 		if isNode(s, c.Type) {
-			path = above + string(nodeNow(renamed, cell.NodeName(c.Address)))
+			path = above + string(NodeNow(renamed, cell.NodeName(c.Address)))
 		}
 		if c.Pinned != "" {
 			out[c.Pinned] = path
@@ -198,7 +243,7 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("policy", policyText(was), policyText(is))
 	add("backfill", cmp.Or(was.Backfill, "none"), cmp.Or(is.Backfill, "none"))
 	add("minRunTime", durationText(was.MinRun), durationText(is.MinRun))
-	add("placement", cmp.Or(was.Placement, placePack), cmp.Or(is.Placement, placePack))
+	add("placement", cmp.Or(was.Placement, PlacePack), cmp.Or(is.Placement, PlacePack))
 	add("defragmentation", movesText(was.Moves), movesText(is.Moves))
 	add("opportunisticWeight", fmt.Sprint(max(was.Weight, 1)), fmt.Sprint(max(is.Weight, 1)))
 	add("preemptionBudget", fmt.Sprint(was.PreemptionBudget()), fmt.Sprint(is.PreemptionBudget()))
@@ -236,7 +281,7 @@ func durationText(d Duration) string {
 }
 
 // skus compares the leaf types.
-func (d *differ) skus() []SKUChange {
+func (d *Pair) skus() []SKUChange {
 	out := []SKUChange{}
 	find := func(c *Config, n cell.TypeName) *cell.SKU {
 		if i := slices.IndexFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.Name == n }); i >= 0 {
@@ -244,17 +289,17 @@ func (d *differ) skus() []SKUChange {
 		}
 		return nil
 	}
-	for i := range d.after.Cluster.SKUs {
-		now := &d.after.Cluster.SKUs[i]
-		switch was := find(d.before, now.Name); {
+	for i := range d.After.Cluster.SKUs {
+		now := &d.After.Cluster.SKUs[i]
+		switch was := find(d.Before, now.Name); {
 		case was == nil:
 			out = append(out, SKUChange{now.Name, Added})
 		case !sameSKU(was, now):
 			out = append(out, SKUChange{now.Name, Changed})
 		}
 	}
-	for i := range d.before.Cluster.SKUs {
-		if was := &d.before.Cluster.SKUs[i]; find(d.after, was.Name) == nil {
+	for i := range d.Before.Cluster.SKUs {
+		if was := &d.Before.Cluster.SKUs[i]; find(d.After, was.Name) == nil {
 			out = append(out, SKUChange{was.Name, Removed})
 		}
 	}
@@ -270,7 +315,7 @@ func sameSKU(a, b *cell.SKU) bool {
 }
 
 // chains compares how many cells the chains have; either forest may be missing.
-func (d *differ) chains(old, now *cell.Forest) []ChainChange {
+func (d *Pair) chains(old, now *cell.Forest) []ChainChange {
 	counts := map[cell.ChainName]*ChainChange{}
 	at := func(n cell.ChainName) *ChainChange {
 		if counts[n] == nil {
@@ -292,14 +337,14 @@ func (d *differ) chains(old, now *cell.Forest) []ChainChange {
 	}
 	out := []ChainChange{}
 	for _, c := range counts { // sorted below
-		c.Had, c.Has = chainAmount(d.before, c.Name, c.LeavesBefore), chainAmount(d.after, c.Name, c.LeavesAfter)
+		c.Had, c.Has = chainAmount(d.Before, c.Name, c.LeavesBefore), chainAmount(d.After, c.Name, c.LeavesAfter)
 		switch c.Kind = Changed; {
 		case c.CellsBefore == 0:
 			c.Kind = Added
 		case c.CellsAfter == 0:
 			c.Kind = Removed
 		default:
-			if was, is := levelsOf(d.before, c.Name), levelsOf(d.after, c.Name); !slices.Equal(was, is) {
+			if was, is := levelsOf(d.Before, c.Name), levelsOf(d.After, c.Name); !slices.Equal(was, is) {
 				c.LevelsBefore, c.LevelsAfter = was, is
 			} else if c.CellsBefore == c.CellsAfter {
 				continue
@@ -335,8 +380,8 @@ func levelsOf(c *Config, name cell.ChainName) []cell.LevelSpec {
 }
 
 // rules compares what holds for the whole cluster.
-func (d *differ) rules() []RuleChange {
-	if d.before.HalfLife == d.after.HalfLife {
+func (d *Pair) rules() []RuleChange {
+	if d.Before.HalfLife == d.After.HalfLife {
 		return []RuleChange{}
 	}
 	text := func(d Duration) string {
@@ -345,7 +390,7 @@ func (d *differ) rules() []RuleChange {
 		}
 		return durationText(d)
 	}
-	return []RuleChange{{Key: "opportunisticHalfLife", Before: text(d.before.HalfLife), After: text(d.after.HalfLife)}}
+	return []RuleChange{{Key: "opportunisticHalfLife", Before: text(d.Before.HalfLife), After: text(d.After.HalfLife)}}
 }
 
 // noHalfLife is that of a cluster in which nothing is remembered of what was borrowed.
@@ -356,17 +401,17 @@ func halfLifeText(r RuleChange) string {
 	case r.Before == noHalfLife:
 		return fmt.Sprintf("what virtual clusters borrow counts from now on, with a half-life of %s", r.After)
 	case r.After == noHalfLife:
-		return "what virtual clusters borrowed counts no longer: who borrows least at the moment comes first"
+		return "what virtual clusters borrowed counts no longer: the virtual cluster that borrows least at the moment comes first"
 	}
 	return fmt.Sprintf("what virtual clusters borrowed is forgotten with a half-life of %s, no longer %s", r.After, r.Before)
 }
 
 // nodes compares the machines by name and by what they carry.
-func (d *differ) nodes(old, now *cell.Forest) []NodeChange {
+func (d *Pair) nodes(old, now *cell.Forest) []NodeChange {
 	out := []NodeChange{}
-	was, is := leavesOfNodes(d.before, old), leavesOfNodes(d.after, now)
+	was, is := leavesOfNodes(d.Before, old), leavesOfNodes(d.After, now)
 	older := map[cell.NodeName]cell.NodeName{}
-	for _, r := range d.ev.RenamedNodes {
+	for _, r := range d.RenamedNodes {
 		older[r.To] = r.From
 	}
 	for name, has := range is { // sorted below
@@ -390,7 +435,7 @@ func (d *differ) nodes(old, now *cell.Forest) []NodeChange {
 	}
 	for name, had := range was { // sorted below
 		_, stays := is[name]
-		if !stays && nodeNow(d.ev.RenamedNodes, name) == name {
+		if !stays && NodeNow(d.RenamedNodes, name) == name {
 			out = append(out, NodeChange{Name: name, Kind: Removed, Before: had.leaves, Had: had.text})
 		}
 	}
@@ -410,14 +455,14 @@ func leavesOfNodes(c *Config, f *cell.Forest) map[cell.NodeName]nodeLeaves {
 		return out
 	}
 	for i := range f.Nodes {
-		var rooms []Room
+		var rooms []amount.Room
 		n := nodeLeaves{}
 		for _, at := range f.Nodes[i].Cells {
 			leaves := f.NumLeaves(at)
 			n.leaves += leaves
-			rooms = addRoom(rooms, carryIn(c, f.Chains[f.Cells[at].Chain].SKU), 0, leaves)
+			rooms = amount.AddRoom(rooms, carryIn(c, f.Chains[f.Cells[at].Chain].SKU), 0, leaves)
 		}
-		n.text = totalText(rooms)
+		n.text = amount.TotalText(rooms)
 		out[f.Nodes[i].Name] = n
 	}
 	return out
@@ -427,11 +472,11 @@ func leavesOfNodes(c *Config, f *cell.Forest) map[cell.NodeName]nodeLeaves {
 func (c *ChainChange) lines() (out []string) {
 	switch {
 	case c.Kind == Added:
-		return []string{fmt.Sprintf("chain %s is added: %s with %s", c.Name, plural(c.CellsAfter, "cell", "cells"), c.Has)}
+		return []string{fmt.Sprintf("chain %s is added: %s with %s", c.Name, amount.Plural(c.CellsAfter, "cell", "cells"), c.Has)}
 	case c.Kind == Removed:
 		return []string{fmt.Sprintf("chain %s is removed, with %s", c.Name, c.Had)}
 	case c.CellsBefore != c.CellsAfter || c.LeavesBefore != c.LeavesAfter:
-		out = append(out, fmt.Sprintf("chain %s changes from %s with %s to %d with %s", c.Name, plural(c.CellsBefore, "cell", "cells"), c.Had, c.CellsAfter, c.Has))
+		out = append(out, fmt.Sprintf("chain %s changes from %s with %s to %d with %s", c.Name, amount.Plural(c.CellsBefore, "cell", "cells"), c.Had, c.CellsAfter, c.Has))
 	}
 	if len(c.LevelsAfter) > 0 {
 		out = append(out, fmt.Sprintf("chain %s: %s -> %s", c.Name, levelsText(c.LevelsBefore), levelsText(c.LevelsAfter)))
@@ -463,7 +508,7 @@ func nodeSentences(nodes []NodeChange) []string {
 			if len(names) > 1 {
 				verb = "are"
 			}
-			out = append(out, fmt.Sprintf("%s %s %s: %s", plural(int32(len(names)), "node", "nodes"), verb, kind, fewNames(names)))
+			out = append(out, fmt.Sprintf("%s %s %s: %s", amount.Plural(int32(len(names)), "node", "nodes"), verb, kind, fewNames(names)))
 		}
 	}
 	for _, n := range nodes {

@@ -1,0 +1,147 @@
+// Package setting is the configuration of the core as a value, and what differs between two of them, as
+// values and in words. It must not know jobs.
+package setting
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/exit"
+	"github.com/combsched/comb/internal/storage"
+)
+
+// Duration is microseconds.
+type Duration int64
+
+// Units of Duration.
+const (
+	Millisecond Duration = 1000
+	Second               = 1000 * Millisecond
+	Minute               = 60 * Second
+	Hour                 = 60 * Minute
+)
+
+// Config is a whole configuration of the core: the cluster and, for each VC, its
+// policy. VCs are in the order of Cluster.VCs.
+type Config struct {
+	Cluster cell.Spec  `json:"cluster"`
+	VCs     []VCConfig `json:"vcs"`
+	// HalfLife is how fast it is forgotten what VCs borrowed; 0 remembers nothing.
+	HalfLife Duration `json:"half_life,omitempty"`
+	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
+	Throughputs []Throughput `json:"throughputs,omitempty"`
+	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries them.
+	Storages []storage.Storage `json:"storages,omitempty"`
+	Access   []access.Grant    `json:"access,omitempty"`
+	// ExitRules say what ends mean, before the table that is built in.
+	ExitRules []exit.Rule `json:"exit_rules,omitempty"`
+}
+
+// VCConfig names the policy of one VC. Params are sorted by key.
+type VCConfig struct {
+	Name   cell.VCName `json:"name"`
+	Policy string      `json:"policy"` // "" is fifo
+	Params []Param     `json:"params,omitempty"`
+	// Backfill says whether gangs may start before one that waits: "" and
+	// "none", "easy" or "conservative".
+	Backfill string `json:"backfill,omitempty"`
+	// MinRun is how long an attempt runs before a job of the same priority may
+	// preempt it, Budget how often that may happen to a job (nil is 3). Higher
+	// priorities and other VCs' guarantees are not held up by either.
+	MinRun Duration `json:"min_run,omitempty"`
+	Budget *int32   `json:"budget,omitempty"`
+	// Placement is how the VC chooses among equal places: "" and "pack" take the
+	// fullest nodes, "spread" the emptiest.
+	Placement string `json:"placement,omitempty"`
+	// Moves is how many gangs may move in an hour so that one that waits gets its cells
+	// in one place; 0 is none. Not with Backfill.
+	Moves int32 `json:"moves,omitempty"`
+	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
+	Weight int64 `json:"weight,omitempty"`
+}
+
+// defaultBudget is how often a job may be preempted by its own priority where the
+// VC does not say.
+const defaultBudget = 3
+
+// PreemptionBudget is how often its own priority may preempt a job.
+func (c *VCConfig) PreemptionBudget() int32 {
+	if c.Budget == nil {
+		return defaultBudget
+	}
+	return *c.Budget
+}
+
+// Param is one policy parameter as written in the cluster file.
+type Param struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// NodeRename is a machine that goes on under another name.
+type NodeRename struct {
+	From cell.NodeName `json:"from"`
+	To   cell.NodeName `json:"to"`
+}
+
+// Rename is a VC that goes on under another name.
+type Rename struct {
+	From cell.VCName `json:"from"`
+	To   cell.VCName `json:"to"`
+}
+
+// Throughput is how fast a model runs on a number of GPUs of a type, relative to its
+// others: what was measured offline. Policies that choose sizes or types go by it.
+type Throughput struct {
+	Model string        `json:"model"`         // AnyModel is those without entries of their own
+	SKU   cell.TypeName `json:"sku,omitempty"` // "" is types without entries of their own
+	GPUs  int32         `json:"gpus"`          // at least 1
+	Rate  int64         `json:"rate"`          // at least 1
+}
+
+// AnyModel stands for models that a table of throughputs does not name.
+const AnyModel = "*"
+
+// Compare orders by model, type and number of GPUs.
+func (t Throughput) Compare(o Throughput) int {
+	return cmp.Or(strings.Compare(t.Model, o.Model), strings.Compare(string(t.SKU), string(o.SKU)), cmp.Compare(t.GPUs, o.GPUs))
+}
+
+// VCNow returns a VC's name after renames.
+func VCNow(renamed []Rename, v cell.VCName) cell.VCName {
+	for _, r := range renamed {
+		if r.From == v {
+			return r.To
+		}
+	}
+	return v
+}
+
+// NodeNow returns a node's name after renames.
+func NodeNow(renamed []NodeRename, n cell.NodeName) cell.NodeName {
+	for _, r := range renamed {
+		if r.From == n {
+			return r.To
+		}
+	}
+	return n
+}
+
+// OfVC returns the policy configuration of a VC, fifo when none is given.
+func OfVC(c *Config, name cell.VCName) *VCConfig {
+	for i := range c.VCs {
+		if c.VCs[i].Name == name {
+			return &c.VCs[i]
+		}
+	}
+	return &VCConfig{Name: name}
+}
+
+// The two ways in which a VC chooses among equal places (VCConfig.Placement). By
+// default it packs: the tightest fit, so that large holes stay whole.
+const (
+	PlacePack   = "pack"
+	PlaceSpread = "spread"
+)
