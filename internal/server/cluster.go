@@ -242,7 +242,7 @@ func (m images) registerBuild(api huma.API) {
 		if err := m.there(); err != nil {
 			return nil, err
 		}
-		done, p := m.openStream()
+		done, p := m.openStream(ctx)
 		if p != nil {
 			return nil, withHeaders(p)
 		}

@@ -83,7 +83,7 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	return s.eventStream(&eventWriter{after: seq, sees: sees})
+	return s.eventStream(ctx, &eventWriter{after: seq, sees: sees})
 }
 
 type jobEventsInput struct {
@@ -110,7 +110,7 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 	if len(first) > 0 {
 		seq = max(seq, first[0].Seq-1) // what is older is not about this job
 	}
-	return s.eventStream(&eventWriter{after: seq, job: j.ID, past: j.Phase.Ended()})
+	return s.eventStream(ctx, &eventWriter{after: seq, job: j.ID, past: j.Phase.Ended()})
 }
 
 // eventPage answers with the events behind seq, of one job unless job is 0.

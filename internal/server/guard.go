@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -30,7 +31,10 @@ const (
 	headerTimeout = 10 * time.Second // from the first byte to the last header
 	writeTimeout  = 60 * time.Second // of one answer, or of one frame of a stream
 	idleTimeout   = 2 * time.Minute  // between requests of one connection
-	maxStreams    = 256              // event and log streams at one time
+	maxStreams    = 2000             // event and log streams at one time
+	maxOneStreams = 500              // of one user
+	maxVisits     = 256              // commands and connections in tasks at one time
+	maxOneVisits  = 64               // of one user
 )
 
 // ServeHTTP guards every route in one place: what it lets through has a known
@@ -311,14 +315,14 @@ func validKey(key string) bool {
 	return len(key) <= rest.MaxIdempotencyKey && strings.IndexFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
 }
 
-// openStream counts a stream in, or refuses it; the caller calls the function
+// openStream counts a stream of the asker in, or refuses it; the caller calls the function
 // that is returned when the stream ends.
-func (s *Server) openStream() (func(), *rest.Problem) {
-	if s.streams.Add(1) > maxStreams {
-		s.streams.Add(-1)
-		return nil, busy(5, fmt.Sprintf("%d streams are open, the most that this server allows; close one or try again", maxStreams))
+func (s *Server) openStream(ctx context.Context) (func(), *rest.Problem) {
+	leave, refusal := s.streams.Take(string(warden.Subject(ctx)))
+	if refusal != "" {
+		return nil, busy(5, refusal)
 	}
-	return func() { s.streams.Add(-1) }, nil
+	return leave, nil
 }
 
 // writeProblem answers with a problem.

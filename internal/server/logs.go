@@ -22,6 +22,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/seats"
 	"github.com/combsched/comb/internal/server/visit"
 	"github.com/combsched/comb/internal/server/warden"
 )
@@ -82,7 +83,7 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	if l.ref.Attempt.N == 0 && !in.Follow {
 		return nil, notFound("task %s-%d has not run yet: there is no log; see comb job explain %s", in.Role, in.Index, j.Ref)
 	}
-	done, p := s.openStream()
+	done, p := s.openStream(ctx)
 	if p != nil {
 		return nil, withHeaders(p)
 	}
@@ -390,7 +391,7 @@ const (
 )
 
 func registerVisits(s *Server, api huma.API) {
-	e := &visits{s: s}
+	e := &visits{s: s, seats: seats.Seats{All: maxVisits, One: maxOneVisits, What: "commands and connections in tasks"}}
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "exec-in-task", Method: http.MethodGet, Path: "/jobs/{ref}/tasks/{role}/{index}/exec", Tags: []string{"jobs"},
 		Summary: "Run a command beside a running task, over a WebSocket", Responses: map[string]*huma.Response{"101": {Description: "A WebSocket"}},
@@ -423,7 +424,7 @@ type TaskPath struct {
 // visits lets users in to running tasks.
 type visits struct {
 	s     *Server
-	seats visit.Seats
+	seats seats.Seats
 }
 
 // visitor is one user in one task.

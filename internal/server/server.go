@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,6 +35,8 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
+	"github.com/combsched/comb/internal/server/frames"
+	"github.com/combsched/comb/internal/server/seats"
 	"github.com/combsched/comb/internal/server/warden"
 	"github.com/combsched/comb/internal/upload/depot"
 )
@@ -95,7 +96,8 @@ type Server struct {
 	hosts    []string
 	anyHost  bool
 	log      *slog.Logger
-	streams  atomic.Int32
+	streams  seats.Seats // open streams of events, logs and builds
+	frames   frames.Frames
 	slow     time.Duration // that a piece of a stream may take
 	making   chan struct{} // holds a token for each piece of a stream that is being made
 	large    budget
@@ -128,6 +130,7 @@ func build(o Options) (*Server, huma.API) {
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		thinking: make(chan struct{}, thinkers), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
+		streams:  seats.Seats{All: maxStreams, One: maxOneStreams, What: "streams"},
 		planning: make(chan struct{}, 1), bodies: bodies{slow: map[sched.Subject]int{}}, portal: portal.New(),
 	}
 	if s.log == nil {

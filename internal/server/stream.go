@@ -21,21 +21,23 @@ import (
 )
 
 // What one stream may hold in memory. A reader that is stuck holds its piece and no events;
-// maxStreams of them hold some 24 MiB, and maxLarge.
+// those of one user hold some 48 MiB at most, and maxLarge.
 const (
-	pieceSize   = 16 << 10         // bytes of frames that are written at once, unless one event has more
-	pieceEvents = 64               // events of a piece
-	largePiece  = 64 << 10         // beyond it a piece counts against maxLarge
-	maxLarge    = 16 << 20         // bytes of all large pieces; one that is larger goes alone
-	makers      = 2                // pieces that are being made at a time
-	socketSpace = 32 << 10         // bytes that the kernel keeps for a stream
-	lastSpace   = 1 << 20          // and for a stream that ends, so that what it says last has room
-	slowReader  = 20 * time.Second // how long a piece may take, and then lastWrite for the rest
+	pieceSize   = 16 << 10               // bytes of frames that are written at once, unless one event has more
+	pieceEvents = 64                     // events of a piece
+	largePiece  = 64 << 10               // beyond it a piece counts against maxLarge
+	maxLarge    = 16 << 20               // bytes of all large pieces; one that is larger goes alone
+	makers      = 2                      // pieces that are being made at a time
+	pacing      = 100 * time.Microsecond // for each open stream: how long one waits before it reads what is new
+	slowestPace = 100 * time.Millisecond // at most
+	socketSpace = 32 << 10               // bytes that the kernel keeps for a stream
+	lastSpace   = 1 << 20                // and for a stream that ends, so that what it says last has room
+	slowReader  = 20 * time.Second       // how long a piece may take, and then lastWrite for the rest
 	lastWrite   = 10 * time.Second
 )
 
-func (s *Server) eventStream(e *eventWriter) (*huma.StreamResponse, error) {
-	done, p := s.openStream()
+func (s *Server) eventStream(ctx context.Context, e *eventWriter) (*huma.StreamResponse, error) {
+	done, p := s.openStream(ctx)
 	if p != nil {
 		return nil, withHeaders(p)
 	}
@@ -94,6 +96,9 @@ func (e *eventWriter) run(ctx context.Context) error {
 		}
 		select {
 		case <-more:
+			if more == next.Changed && !e.pace(ctx) {
+				return ctx.Err()
+			}
 		case <-next.Ended:
 			if e.after >= next.End {
 				return engine.ErrClosed
@@ -113,6 +118,20 @@ func (e *eventWriter) run(ctx context.Context) error {
 		return errors.Join(err, e.drop())
 	}
 	return err
+}
+
+// pace waits so that many streams read several events at once, and leave the state to those that ask. It returns false when
+// its client has gone.
+func (e *eventWriter) pace(ctx context.Context) bool {
+	t := time.NewTimer(min(slowestPace, time.Duration(e.server.streams.Taken())*pacing))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-e.server.closing:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // passed is a channel that never makes anybody wait.
@@ -210,15 +229,17 @@ func (e *eventWriter) add(records []sched.Record) error {
 		if e.job == 0 && !e.sees(engine.JobOf(r.Event)) {
 			continue
 		}
-		w, err := wireEvent(r)
+		var err error
+		e.piece, err = e.server.frames.Append(e.piece, r.Seq, rest.StreamEvent, func() ([]byte, error) {
+			w, err := wireEvent(r)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(w)
+		})
 		if err != nil {
 			return err
 		}
-		data, err := json.Marshal(w)
-		if err != nil {
-			return err
-		}
-		e.piece = fmt.Appendf(e.piece, "id: %d\nevent: %s\ndata: %s\n\n", r.Seq, rest.StreamEvent, data)
 		_, ended := r.Event.(sched.JobEnded)
 		e.ended = ended && e.job != 0
 	}

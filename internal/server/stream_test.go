@@ -107,7 +107,7 @@ func TestStreamsAreCounted(t *testing.T) {
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{}}
 	refused := 0
-	for range 260 {
+	for range 504 {
 		req, err := http.NewRequestWithContext(ctx, "GET", w.url+"/api/v1/events?follow=true", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestStreamsAreCounted(t *testing.T) {
 		}
 	}
 	if refused != 4 {
-		t.Errorf("%d of 260 streams were refused; want 4", refused)
+		t.Errorf("%d of 504 streams were refused; want 4", refused)
 	}
 	cancel()
 	w.until("the streams are closed", func() bool {

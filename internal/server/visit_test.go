@@ -246,7 +246,7 @@ func TestVisitShare(t *testing.T) {
 		w.enters(task, "cat")
 	}
 	if _, err := w.client.Exec(t.Context(), task, rest.ExecRequest{Command: []string{"cat"}}); rest.CodeOf(err) != rest.CodeBusy ||
-		!strings.Contains(err.Error(), "alice has 64 commands and connections open in tasks, the most that one user may have") {
+		!strings.Contains(err.Error(), "alice has 64 commands and connections in tasks open, the most that one user may have") {
 		t.Errorf("the 65th: %v", err)
 	}
 	token, _, err := w.store.CreateToken(t.Context(), "other", "admin", wall())

@@ -1,0 +1,51 @@
+// Package frames keeps the latest events as they go over the wire, so that an event is made into text once, however many
+// streams tell it. It must not read events itself.
+package frames
+
+import (
+	"fmt"
+	"sync"
+)
+
+// How much is kept: 4 MiB at most.
+const (
+	most    = 1024
+	largest = 4 << 10 // bytes of a frame that is kept; larger ones are made for each stream, one at a time
+)
+
+// Frames are the latest frames by their events' numbers. The zero value is ready.
+type Frames struct {
+	mu   sync.RWMutex
+	ring [most]frame
+}
+
+type frame struct {
+	seq  uint64
+	text []byte
+}
+
+// Append adds the frame of event seq to b. encode returns the event's data in one line of JSON; it is called when the frame
+// is not kept, and its error returned. The event that a number names never changes.
+func (f *Frames) Append(b []byte, seq uint64, event string, encode func() ([]byte, error)) ([]byte, error) {
+	place := &f.ring[seq%most]
+	f.mu.RLock()
+	kept := *place
+	f.mu.RUnlock()
+	if kept.seq == seq && kept.text != nil {
+		return append(b, kept.text...), nil
+	}
+	data, err := encode()
+	if err != nil {
+		return b, err
+	}
+	start := len(b)
+	b = fmt.Appendf(b, "id: %d\nevent: %s\ndata: %s\n\n", seq, event, data)
+	if text := b[start:]; len(text) <= largest && kept.seq < seq { // a reader of old events drives out no new ones
+		f.mu.Lock()
+		if place.seq < seq {
+			*place = frame{seq, append(make([]byte, 0, len(text)), text...)}
+		}
+		f.mu.Unlock()
+	}
+	return b, nil
+}
