@@ -110,6 +110,8 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	case want == "duration":
 		want = "a time such as 30s, 90m or 1d12h"
+	case want == "time":
+		want = "a time such as 30d or 12h, or forever"
 	case want == "amount":
 		want = "an amount of memory such as 16Gi or 500M, or a number of MiB"
 	case want == rest.GPUs{}.Type():
@@ -193,7 +195,7 @@ func codeOf(err error) int {
 		return exitUnreachable
 	}
 	switch rest.CodeOf(err) {
-	case rest.CodeNotFound:
+	case rest.CodeNotFound, rest.CodeGone:
 		return exitNotFound
 	case rest.CodeUnauthorized, rest.CodeForbidden:
 		return exitForbidden

@@ -211,6 +211,9 @@ func (a *app) warn(file string, warnings []string) {
 		if w != "" && w[0] >= '1' && w[0] <= '9' {
 			sep = ":" // it begins with its line
 		}
+		if file == "" {
+			sep = ""
+		}
 		fmt.Fprintf(a.errs, "warning: %s%s%s\n", file, sep, clean(w, false))
 	}
 }

@@ -16,12 +16,8 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// moreFormats is the annotation of a command that has one more output format, and
-// fileFormat is that of config show.
-const (
-	moreFormats = "more-formats"
-	fileFormat  = "file"
-)
+// moreFormats is the annotation of a command that has one more output format.
+const moreFormats = "more-formats"
 
 // checkFlags checks the flags that all commands have, and starts the time limit.
 func (a *app) checkFlags(c *cobra.Command) error {

@@ -28,6 +28,7 @@ import (
 	"github.com/combsched/comb/internal/people"
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/retention"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server"
 	"github.com/combsched/comb/internal/server/certificate"
@@ -65,6 +66,7 @@ type serveFlags struct {
 	uploadLimit  memoryFlag
 	uploadQuota  memoryFlag
 	logLevel     string
+	keep         retention.Flags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -102,6 +104,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	s.uploadLimit, s.uploadQuota = memoryFlag(upload.Default.Bytes>>20), 10<<10
 	f.Var(&s.uploadLimit, "upload-limit", "how large one upload may be, such as 100Mi")
 	f.Var(&s.uploadQuota, "upload-quota", "how large all uploads of one user may be together")
+	s.keep.Add(f)
 	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -219,6 +222,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.sweep(ctx)
 	go d.uploads.Tidy(loop, d.usedUploads)
+	go retention.New(store.Retention{Store: d.store}, retention.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}, d.flags.keep.Options(wallTime, d.log)).Run(loop)
 	err = d.serve(ctx, listener, serving{token, inForce, ended})
 	stop()
 	return errors.Join(err, <-ended)
@@ -310,6 +314,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 		if err := engine.CheckAbilities(present, policy.New, d.executor); err != nil {
 			return "", hint{err, "start with --cluster and a file that gives it another policy"}
 		}
+		d.keepFile(ctx, 0, "in force when the server started")
 		return "kept in the data directory: " + config.Brief(present), nil
 	}
 	if err := engine.CheckAbilities(want.Config, policy.New, d.executor); err != nil {
@@ -334,7 +339,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	if file == nil {
 		d.source = config.SingleFile(want.Config)
 	}
-	d.keepFile(ctx, reply.Seq)
+	d.keepFile(ctx, reply.Seq, "comb serve: "+source)
 	text := source + ": " + config.Brief(want.Config)
 	if present != nil && changed {
 		text += "\nit replaces that of the data directory: " + config.Brief(present)
@@ -345,18 +350,18 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	return text, nil
 }
 
-// keepFile keeps the cluster file, so that config show -o file gives it back.
-func (d *daemon) keepFile(ctx context.Context, seq uint64) {
+// keepFile makes a version of the cluster file that is in force, unless it is the latest already.
+func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 	var tag string
 	var err error
 	if readErr := d.engine.Replica().Read(ctx, seq, func(s *sched.State) { tag, err = server.ETag(s.Config()) }); readErr != nil {
 		err = readErr
 	}
 	if err == nil {
-		err = d.store.KeepClusterFile(tag, d.source)
+		err = store.SettleConfig(ctx, d.store, tag, engine.ConfigVersion{Time: wallTime(), Author: "system", Reason: reason}, d.source)
 	}
 	if err != nil {
-		d.log.Warn("config show -o file will not give the cluster file back", "error", err)
+		d.log.Warn("the version of the cluster file cannot be noted", "error", err)
 	}
 }
 

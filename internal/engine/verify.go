@@ -40,6 +40,8 @@ type Checked struct {
 	Objects  int `json:"objects"` // users and groups
 	Audit    int `json:"audit"`   // lines of the audit log
 	Answers  int `json:"answers"` // to idempotency keys
+	Removed  int `json:"removed"` // jobs whose files were removed
+	Configs  int `json:"configs"` // versions of the cluster file
 }
 
 // Report is what Verify found.

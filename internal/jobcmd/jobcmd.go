@@ -73,6 +73,9 @@ func (k *Kit) drawHistory(t Table, h *rest.JobHistory) {
 	if h.Left > 0 {
 		t.Line("%d older attempts are left out", h.Left)
 	}
+	if h.Removed != nil {
+		t.Line("logs, work and checkpoints were %s", h.Removed.Words())
+	}
 	t.Head("ATTEMPT", "RETRY", "NODES", "GPUS", "PLACED", "STARTING", "RAN", "ENDED", "CAUSE", "LOST", "WHY")
 	for i := range h.Attempts {
 		a := &h.Attempts[i]

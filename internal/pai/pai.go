@@ -281,7 +281,7 @@ func faultOf(err error, c codes) (status int, code, text string) {
 		return http.StatusInternalServerError, "UnknownError", "an error of the server; its log says more"
 	}
 	switch p.Code {
-	case rest.CodeNotFound:
+	case rest.CodeNotFound, rest.CodeGone:
 		return http.StatusNotFound, or(c.missing), p.Error()
 	case rest.CodeConflict:
 		return http.StatusConflict, or(c.conflict), p.Error()

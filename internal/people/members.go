@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/identity"
+	"github.com/combsched/comb/internal/store"
 )
 
 // SetMembers puts users into a group and takes others out of it, all or none.
@@ -59,6 +60,6 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 
 // VerifyLog follows the chain of the audit log: how many lines follow from one another, the digest of the last of
 // them with all before, and what is wrong with the next one; "" is nothing.
-func (d *Directory) VerifyLog(ctx context.Context) (lines int64, head, problem string, err error) {
+func (d *Directory) VerifyLog(ctx context.Context) (store.AuditProof, error) {
 	return d.store.VerifyAudit(ctx)
 }

@@ -22,7 +22,7 @@ type Store interface {
 	Objects(context.Context) ([]store.Object, error)
 	PutObjects(context.Context, []store.Object, []store.AuditLine) error
 	AuditLines(ctx context.Context, before int64, limit int) ([]store.AuditLine, error)
-	VerifyAudit(ctx context.Context) (lines int64, head, problem string, err error)
+	VerifyAudit(ctx context.Context) (store.AuditProof, error)
 	CreateBoundedToken(ctx context.Context, name string, subject sched.Subject, bounds store.TokenBounds, now sched.Time) (string, store.Token, error)
 	CheckToken(ctx context.Context, text string, now sched.Time) (store.Token, bool)
 	ListTokens() []store.Token

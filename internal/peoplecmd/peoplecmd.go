@@ -209,10 +209,13 @@ line is missing at the end.`,
 				return err
 			}
 			if !out.Sound {
-				return fmt.Errorf("%s; %d lines before it are sound", out.Problem, out.Lines)
+				return fmt.Errorf("%s; %d lines before it are sound", out.Problem, out.Lines-out.Forgot)
 			}
 			return k.Show(out, func(t Table) {
 				t.Row("lines", fmt.Sprint(out.Lines))
+				if out.Forgot > 0 {
+					t.Row("forgotten", fmt.Sprintf("1 to %d, as a later line says", out.Forgot))
+				}
 				t.Row("head", out.Head)
 				t.Row("audit log", "sound")
 			})

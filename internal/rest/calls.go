@@ -195,13 +195,44 @@ func (c *Client) ConfigFile(ctx context.Context) ([]byte, error) {
 }
 
 // ApplyConfig replaces the configuration by a cluster file. etag is of the
-// configuration that is replaced; "*" replaces any.
+// configuration that is replaced; "*" is any.
 func (c *Client) ApplyConfig(ctx context.Context, file []byte, etag string) (Done, error) {
+	return c.ApplyConfigAs(ctx, file, ConfigChange{IfMatch: etag})
+}
+
+// ApplyConfigAs is ApplyConfig with what is noted of the new version.
+func (c *Client) ApplyConfigAs(ctx context.Context, file []byte, change ConfigChange) (Done, error) {
 	var out Done
-	k := call{method: http.MethodPut, path: "/config", body: fileBody(file), media: mediaYAML,
-		header: map[string]string{"If-Match": etag}}
-	err := c.write(ctx, k, &out)
+	q := url.Values{}
+	if change.Reason != "" {
+		q.Set("reason", change.Reason)
+	}
+	for name, n := range map[string]int64{"on": change.On, "restores": change.Restores} {
+		if n > 0 {
+			q.Set(name, strconv.FormatInt(n, 10))
+		}
+	}
+	err := c.write(ctx, call{method: http.MethodPut, path: "/config", query: q, body: fileBody(file), media: mediaYAML,
+		header: map[string]string{"If-Match": change.IfMatch}}, &out)
 	c.See(out.Seq)
+	return out, err
+}
+
+// ConfigVersions returns up to limit versions of the cluster file before one (0: from the latest), the latest first.
+func (c *Client) ConfigVersions(ctx context.Context, before int64, limit int) (ConfigVersions, error) {
+	var out ConfigVersions
+	q := url.Values{"limit": {strconv.Itoa(limit)}}
+	if before > 0 {
+		q.Set("before", strconv.FormatInt(before, 10))
+	}
+	err := c.do(ctx, call{method: http.MethodGet, path: "/config/versions", query: q}, &out)
+	return out, err
+}
+
+// ConfigVersionFile returns the cluster file of a version.
+func (c *Client) ConfigVersionFile(ctx context.Context, version int64) ([]byte, error) {
+	var out []byte
+	err := c.do(ctx, call{method: http.MethodGet, path: "/config/versions/" + strconv.FormatInt(version, 10) + "/file"}, &out)
 	return out, err
 }
 

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"time"
+
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
@@ -158,6 +160,18 @@ type JobHistory struct {
 	Ref      string        `json:"ref" doc:"As the reader calls the job"`
 	Attempts []PastAttempt `json:"attempts"`
 	Left     int           `json:"left,omitempty" doc:"Older attempts that are left out"`
+	Removed  *Removed      `json:"removed,omitempty" doc:"The job's logs, work and checkpoints are not there any more"`
+}
+
+// Removed says when the files of a job that has ended were removed, and by which rule.
+type Removed struct {
+	At   sched.Time `json:"at"`
+	Rule string     `json:"rule" doc:"In words, such as kept 30d"`
+}
+
+// Words says it in a sentence's part: "kept 30d; removed on 2026-11-26".
+func (r *Removed) Words() string {
+	return r.Rule + "; removed on " + time.UnixMicro(int64(r.At)).UTC().Format(time.DateOnly)
 }
 
 // PastAttempt is one attempt of a gang, from its placement to its end.

@@ -209,7 +209,8 @@ type AuditLog struct {
 
 // AuditChecked says whether the audit log is the one that was written.
 type AuditChecked struct {
-	Lines   int64  `json:"lines" doc:"That follow from one another"`
+	Lines   int64  `json:"lines" doc:"The last one up to which they follow from one another"`
+	Forgot  int64  `json:"forgot,omitempty" doc:"Lines 1 to this one were forgotten, as a later line says, after --keep-audit"`
 	Head    string `json:"head,omitempty" doc:"Digest of the last of them and all before; kept elsewhere, it shows later that none was changed"`
 	Sound   bool   `json:"sound"`
 	Problem string `json:"problem,omitempty" doc:"What is wrong, and in which line"`

@@ -23,6 +23,7 @@ const (
 	CodeUnauthorized    Code = "unauthorized"     // 401: no token, or a wrong one
 	CodeForbidden       Code = "forbidden"        // 403: not for this host or subject
 	CodeNotFound        Code = "not_found"        // 404
+	CodeGone            Code = "gone"             // 410: it was there, and was removed by a rule
 	CodeMethod          Code = "method"           // 405
 	CodeConflict        Code = "conflict"         // 409: contradicts the present state
 	CodePrecondition    Code = "precondition"     // 412: If-Match names an older configuration
@@ -115,6 +116,8 @@ func CodeForStatus(status int) Code {
 		return CodeForbidden
 	case http.StatusNotFound:
 		return CodeNotFound
+	case http.StatusGone:
+		return CodeGone
 	case http.StatusMethodNotAllowed:
 		return CodeMethod
 	case http.StatusConflict:

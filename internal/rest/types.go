@@ -256,6 +256,35 @@ type ClusterConfig struct {
 	ETag   string        `json:"etag" doc:"Send it as If-Match to change what you read"`
 }
 
+// ConfigVersion is a cluster file that was applied.
+type ConfigVersion struct {
+	Version  int64      `json:"version"`
+	Time     sched.Time `json:"time"`
+	Author   string     `json:"author"`
+	Reason   string     `json:"reason,omitempty"`
+	ETag     string     `json:"etag" doc:"Of the configuration that was made of it"`
+	Restores int64      `json:"restores,omitempty" doc:"The version whose file it brings back"`
+	Bytes    int        `json:"bytes" doc:"Of the file; 0: it was not made of one that is kept"`
+	Present  bool       `json:"present,omitempty" doc:"It is in force"`
+}
+
+// ConfigVersions is a page of the versions of the cluster file, the latest first.
+type ConfigVersions struct {
+	Versions []ConfigVersion `json:"versions"`
+	Next     int64           `json:"next,omitempty" doc:"Ask again with before set to it; 0 at the end"`
+}
+
+// ConfigChange says what a new cluster file replaces, and what is noted of it.
+type ConfigChange struct {
+	IfMatch  string // the tag of the configuration that is replaced; "*" is any
+	On       int64  // the version that was planned on; 0 is any
+	Reason   string // up to MaxReason bytes
+	Restores int64  // the version whose file it is; 0 is none
+}
+
+// MaxReason bounds the reason of a change, in bytes.
+const MaxReason = 1000
+
 // ConfigChecked answers the validation of a cluster file.
 type ConfigChecked struct {
 	Config   *sched.Config `json:"config"`
@@ -267,6 +296,7 @@ type ConfigChecked struct {
 // ConfigPlanned is every effect that a cluster file would have.
 type ConfigPlanned struct {
 	sched.ConfigPlan
+	Version  int64    `json:"version,omitempty" doc:"Of the present cluster file: apply with it as on, and a change of someone else between is not lost"`
 	ETag     string   `json:"etag" doc:"Of the present configuration: apply with it as If-Match, and what was planned is what happens, unless jobs came or went"`
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -30,6 +32,9 @@ func (s *Server) registerConfig(api huma.API) {
 		"Check a cluster file and say what it would do"), s.validateConfig)
 	huma.Register(api, op("plan-config", http.MethodPost, "/config:plan",
 		"Every effect that a cluster file would have on cells, nodes, virtual clusters and jobs"), s.planConfig)
+	v := versions{s}
+	huma.Register(api, op("list-config-versions", http.MethodGet, "/config/versions", "The versions of the cluster file, the latest first"), v.list)
+	huma.Register(api, op("get-config-version-file", http.MethodGet, "/config/versions/{version}/file", "The cluster file of a version"), v.file)
 }
 
 type configAnswer struct {
@@ -70,26 +75,18 @@ func (s *Server) getConfigFile(ctx context.Context, in *struct{ AfterSeq }) (*co
 	if err != nil {
 		return nil, err
 	}
-	file, found, err := s.store.ClusterFile(tag)
+	v, err := versions{s}.present(ctx, tag)
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	if !found {
+	if v.Bytes == 0 {
 		return nil, notFound("no cluster file is kept of the present configuration, which was not made of one; comb config show shows what it says")
 	}
-	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: tag, Body: file}, nil
-}
-
-// keepFile keeps the cluster file of the present configuration. The configuration
-// is in force whether that succeeds or not.
-func (s *Server) keepFile(ctx context.Context, seq uint64, file []byte) {
-	_, tag, err := s.present(ctx, seq)
-	if err == nil {
-		err = s.store.KeepClusterFile(tag, file)
-	}
+	_, file, _, err := s.store.ConfigFile(ctx, v.Version)
 	if err != nil {
-		s.log.Warn("config show -o file will not give the applied file back", "error", err)
+		return nil, s.fail(err)
 	}
+	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: tag, Body: file}, nil
 }
 
 // present returns the configuration and its tag; nil before the first.
@@ -108,6 +105,7 @@ func (s *Server) present(ctx context.Context, after uint64) (*sched.Config, stri
 type configInput struct {
 	Meta
 	IfMatch string `header:"If-Match" maxLength:"200" doc:"The tag of the configuration that is replaced; * replaces any"`
+	Changed
 	RawBody []byte `contentType:"application/yaml"`
 }
 
@@ -139,13 +137,19 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	}
 	s.configMu.Lock()
 	defer s.configMu.Unlock()
+	v := versions{s}
 	if p := s.checkTag(ctx, in.IfMatch); p != nil {
 		return engine.Reply{}, p
 	}
-	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
-	if err == nil {
-		s.keepFile(ctx, reply.Seq, in.RawBody)
+	if p := v.check(ctx, in); p != nil {
+		return engine.Reply{}, p
 	}
+	note := engine.ConfigVersion{Time: s.opts.Now(), Author: string(w.meta.Subject), Reason: in.Reason, Restored: in.Restores}
+	if err := s.store.BeginConfig(ctx, note, in.RawBody); err != nil {
+		return engine.Reply{}, s.fail(err)
+	}
+	reply, err := s.do(ctx, w, engine.Input{Command: c.Command(w.meta)})
+	v.end(ctx, reply.Seq, err)
 	return reply, err
 }
 
@@ -158,13 +162,17 @@ func (s *Server) checkTag(ctx context.Context, match string) error {
 	if err != nil {
 		return err
 	}
+	since := ""
+	if v, err := (versions{s}).present(ctx, tag); err == nil && v.Version > 0 {
+		since = ": " + said(&v)
+	}
 	for one := range strings.SplitSeq(match, ",") {
 		if strings.TrimSpace(one) == tag {
 			return nil
 		}
 	}
 	return rest.NewProblem(http.StatusPreconditionFailed, rest.CodePrecondition,
-		"the configuration has changed since it was read; read it again and decide anew")
+		"the configuration has changed since it was read"+since+"; read it again and decide anew: comb config history")
 }
 
 type validateConfigInput struct {
@@ -200,11 +208,10 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	if err != nil {
 		return nil, nil, err
 	}
-	_, tag, err := s.present(ctx, 0)
-	if err != nil {
+	out := &rest.ConfigPlanned{Warnings: warnings}
+	if out.Version, out.ETag, err = (versions{s}).now(ctx); err != nil {
 		return nil, nil, err
 	}
-	out := &rest.ConfigPlanned{Warnings: warnings, ETag: tag}
 	var copied *sched.State
 	if err := s.read(ctx, 0, func(st *sched.State) { copied = st.At(s.opts.Now()) }); err != nil {
 		return nil, nil, err
@@ -237,4 +244,129 @@ func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 		return nil, nil, bad
 	}
 	return cluster, warnings, nil
+}
+
+// versions are those of the cluster file.
+type versions struct{ *Server }
+
+// Changed is in the input of a change of the configuration.
+type Changed struct {
+	On       int64  `query:"on" minimum:"0" doc:"The version that was planned on: a change of someone else between is refused with 412"`
+	Reason   string `query:"reason" maxLength:"1000" doc:"Why; it stays with the version"`
+	Restores int64  `query:"restores" minimum:"0" doc:"The version whose file this is, byte for byte"`
+}
+
+// present is the version that is in force, of a configuration of that tag; the zero one where none says so.
+func (s versions) present(ctx context.Context, tag string) (engine.ConfigVersion, error) {
+	list, err := s.store.Configs(ctx, 0, 1)
+	if err != nil || len(list) == 0 || list[0].Tag != tag {
+		return engine.ConfigVersion{}, err
+	}
+	return list[0], nil
+}
+
+// now is the present version with the configuration's tag; it waits for a change that is under way.
+func (s versions) now(ctx context.Context) (version int64, tag string, err error) {
+	s.configMu.Lock()
+	defer s.configMu.Unlock()
+	if _, tag, err = s.Server.present(ctx, 0); err != nil {
+		return 0, "", err
+	}
+	v, err := s.present(ctx, tag)
+	if err != nil {
+		return 0, "", s.fail(err)
+	}
+	return v.Version, tag, nil
+}
+
+// said tells a version in words.
+func said(v *engine.ConfigVersion) string {
+	text := fmt.Sprintf("version %d, applied by %s on %s", v.Version, v.Author, time.UnixMicro(int64(v.Time)).UTC().Format(time.RFC3339))
+	if v.Reason != "" {
+		text += fmt.Sprintf(" (%s)", v.Reason)
+	}
+	return text
+}
+
+// check refuses a change that was planned on another version, or says of its file that it is a version's and is not. The lock of
+// changes is held.
+func (s versions) check(ctx context.Context, in *configInput) error {
+	if in.On > 0 {
+		list, err := s.store.Configs(ctx, 0, 1)
+		if err != nil {
+			return s.fail(err)
+		}
+		if len(list) == 0 || list[0].Version != in.On {
+			is := "no version"
+			if len(list) > 0 {
+				is = said(&list[0])
+			}
+			return rest.NewProblem(http.StatusPreconditionFailed, rest.CodePrecondition,
+				fmt.Sprintf("it was planned on version %d, and in force is %s: see comb config diff %d, and plan again", in.On, is, in.On))
+		}
+	}
+	if in.Restores == 0 {
+		return nil
+	}
+	_, file, ok, err := s.store.ConfigFile(ctx, in.Restores)
+	if err != nil {
+		return s.fail(err)
+	}
+	if !ok || string(file) != string(in.RawBody) {
+		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf("this is not the file of version %d: take that from comb config show %d, byte for byte", in.Restores, in.Restores))
+	}
+	return nil
+}
+
+// end makes a version of what was begun, or forgets it where it was refused. The configuration is in force whether that
+// succeeds or not: the next start makes it good.
+func (s versions) end(ctx context.Context, seq uint64, refused error) {
+	ctx = context.WithoutCancel(ctx)
+	_, tag, err := s.Server.present(ctx, seq)
+	if err == nil && refused == nil {
+		err = s.store.EndConfig(ctx, tag)
+	}
+	// After an error the change may be under way still: what was begun stays for the next change, or the next start.
+	if err != nil {
+		s.log.Warn("the version of the cluster file that was applied is noted at the next start", "error", err)
+	}
+}
+
+func (s versions) list(ctx context.Context, in *struct {
+	Before int64 `query:"before" minimum:"0" doc:"The versions before this one; 0 is from the latest"`
+	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}) (*body[rest.ConfigVersions], error) {
+	now, _, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.store.Configs(ctx, in.Before, in.Limit)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	out := rest.ConfigVersions{Versions: []rest.ConfigVersion{}}
+	for _, v := range list {
+		out.Versions = append(out.Versions, rest.ConfigVersion{Version: v.Version, Time: v.Time, Author: v.Author, Reason: v.Reason,
+			ETag: v.Tag, Restores: v.Restored, Bytes: v.Bytes, Present: v.Version == now})
+	}
+	if n := len(list); n == in.Limit && list[n-1].Version > 1 {
+		out.Next = list[n-1].Version
+	}
+	return answer(out), nil
+}
+
+func (s versions) file(ctx context.Context, in *struct {
+	Version int64 `path:"version" minimum:"1"`
+}) (*configFile, error) {
+	v, file, ok, err := s.store.ConfigFile(ctx, in.Version)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	if !ok {
+		return nil, notFound("version %d of the cluster file is not kept; see comb config history", in.Version)
+	}
+	if v.Bytes == 0 {
+		return nil, notFound("version %d was not made of a cluster file that is kept", in.Version)
+	}
+	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: v.Tag, Body: file}, nil
 }

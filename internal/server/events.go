@@ -179,6 +179,9 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 	out := rest.JobHistory{Ref: j.Ref, Attempts: []rest.PastAttempt{}}
 	list, left := past.Attempts()
 	out.Attempts, out.Left = append(out.Attempts, list...), left
+	if out.Removed, err = removedOf(ctx, s, j.ID); err != nil {
+		return nil, s.fail(err)
+	}
 	known := map[sched.JobID]history.Other{}
 	for i := range out.Attempts {
 		a := &out.Attempts[i]

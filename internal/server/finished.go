@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -66,4 +67,13 @@ func (s *Server) history(ctx context.Context, seq uint64, job sched.JobID, limit
 		return s.store.JobEvents(ctx, job, seq, limit)
 	}
 	return s.store.Events(ctx, seq, largePiece)
+}
+
+// removedOf says when the files of a job were removed; nil where they were not.
+func removedOf(ctx context.Context, s *Server, id sched.JobID) (*rest.Removed, error) {
+	r, ok, err := s.store.Removed(ctx, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &rest.Removed{At: r.At, Rule: r.Rule}, nil
 }

@@ -48,7 +48,7 @@ func (s *Server) registerTasks(api huma.API) {
 			Description: "The log; the header Comb-Log-Offset and the bytes of the answer add up to the offset at which to go on",
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: "string"}}},
 		}},
-	}, http.StatusTooManyRequests), s.taskLog)
+	}, http.StatusTooManyRequests, http.StatusGone), s.taskLog)
 }
 
 type logInput struct {
@@ -87,9 +87,13 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	if p != nil {
 		return nil, withHeaders(p)
 	}
-	if err := l.begin(); err != nil && !(in.Follow && errors.Is(err, fs.ErrNotExist)) {
+	if err := l.begin(); err != nil && !(in.Follow && !j.Phase.Ended() && errors.Is(err, fs.ErrNotExist)) {
 		done()
-		return nil, s.noLog(err, fmt.Sprintf("attempt %d of task %s-%d", l.ref.Attempt.N, in.Role, in.Index))
+		name := fmt.Sprintf("attempt %d of task %s-%d", l.ref.Attempt.N, in.Role, in.Index)
+		if gone, goneErr := removedOf(ctx, s, j.ID); goneErr == nil && gone != nil {
+			return nil, rest.NewProblem(http.StatusGone, rest.CodeGone, fmt.Sprintf("the log of %s is gone: logs, work and checkpoints of the job were %s", name, gone.Words()))
+		}
+		return nil, s.noLog(err, name)
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer done()

@@ -30,6 +30,8 @@ type History interface {
 	Events(ctx context.Context, after uint64, size int) ([]sched.Record, error)
 	// JobEvents returns at most limit events about one job after one; limit 0 is 1,000.
 	JobEvents(ctx context.Context, id sched.JobID, after uint64, limit int) ([]sched.Record, error)
+	// Removed says when the files of a job that has ended were removed, and why; false is that they were not.
+	Removed(ctx context.Context, id sched.JobID) (engine.Removed, bool, error)
 }
 
 // Answers remembers what was answered to requests with an idempotency key.
@@ -53,8 +55,13 @@ type Secrets interface {
 	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
 }
 
-// ClusterFiles keeps the file that the configuration of a tag was made of, one at a time.
+// ClusterFiles keeps the cluster files that were applied, as versions.
 type ClusterFiles interface {
-	KeepClusterFile(tag string, file []byte) error
-	ClusterFile(tag string) ([]byte, bool, error)
+	// BeginConfig notes what is about to be applied; EndConfig makes a version of it, or forgets it for the tag "".
+	BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error
+	EndConfig(ctx context.Context, tag string) error
+	// Configs returns up to limit versions before one, the latest first; 0 is from the latest.
+	Configs(ctx context.Context, before int64, limit int) ([]engine.ConfigVersion, error)
+	// ConfigFile returns a version with its file; false is that it is not kept.
+	ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error)
 }

@@ -74,42 +74,134 @@ func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]Audi
 	return out, s.explain("cannot read the audit log", rows.Err())
 }
 
+// forgetVerb is the verb of the line, of the server's own subject, that says which lines before it were forgotten.
+const (
+	forgetVerb  = "forget lines"
+	auditServer = "system"
+	forgetLines = 1000 // in one transaction at most
+)
+
+// forgotUpTo reads the last line of those that were forgotten, and its link, off the line that says so.
+func (l *AuditLine) forgotUpTo() (last int64, link digest, ok bool) {
+	var head string
+	if l.Subject != auditServer || l.Verb != forgetVerb {
+		return 0, link, false
+	}
+	if n, err := fmt.Sscanf(l.Detail, "forgot lines 1 to %d, head %s", &last, &head); n != 2 || err != nil {
+		return 0, link, false
+	}
+	b, err := hex.DecodeString(head)
+	return last, link, err == nil && copy(link[:], b) == len(link) && len(b) == len(link)
+}
+
+// ForgetAudit removes lines of the audit log from before an instant, the oldest ones, 1,000 at most, in favour of a line that
+// says so and with which the rest can be proven still. It returns how many; less than 1,000 are the last.
+func (s Retention) ForgetAudit(ctx context.Context, before, now sched.Time) (n int, err error) {
+	err = s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		rows, err := tx.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq LIMIT ?", forgetLines)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		var last int64
+		var link digest
+		for rows.Next() {
+			var l AuditLine
+			var kept digest
+			if err := rows.Scan(&l.Seq, &l.Time, &l.Subject, &l.Verb, &l.Object, &l.Outcome, &l.Detail, &kept); err != nil {
+				return err
+			}
+			if l.Time >= before {
+				break
+			}
+			n, last, link = n+1, l.Seq, kept
+			m.rows.remove(l.sum(kept))
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
+			return err
+		}
+		line := AuditLine{Time: now, Subject: auditServer, Verb: forgetVerb, Object: "the audit log", Outcome: "done",
+			Detail: fmt.Sprintf("forgot lines 1 to %d, head %x", last, link[:])}
+		if err := addAudit(ctx, tx, m, []AuditLine{line}); err != nil { // before the others go: it follows the last of all
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE seq <= ?", last)
+		return err
+	})
+	if err != nil {
+		return 0, s.explain("cannot forget old lines of the audit log", s.classify(err))
+	}
+	return n, nil
+}
+
+// OldestAudit is the time of the oldest line of the audit log; 0 is that there is none.
+func (s Retention) OldestAudit(ctx context.Context) (at sched.Time, err error) {
+	err = s.read.QueryRowContext(ctx, "SELECT time FROM audit ORDER BY seq LIMIT 1").Scan(&at)
+	return at, s.explain("cannot read the audit log", none(err))
+}
+
 // checkAudit follows the chain of the audit log.
 func checkAudit(ctx context.Context, c querier, problem func(string)) error {
-	_, _, err := followAudit(ctx, c, problem)
+	_, err := followAudit(ctx, c, problem)
 	return err
 }
 
-// followAudit reads the audit log up to the first line that does not follow from what is before it. It returns how
-// many do, and the link of the last of them.
-func followAudit(ctx context.Context, c querier, problem func(string)) (lines int64, link digest, err error) {
+// AuditProof says how far the audit log follows from itself.
+type AuditProof struct {
+	Forgotten int64  // lines 1 to this one were forgotten, as a later line says
+	Lines     int64  // up to this line each follows from the one before
+	Head      string // the digest of that line with all before, in hex; "" where there is none
+	Problem   string // what is wrong with the next one; "" is nothing
+}
+
+// followAudit reads the audit log up to the first line that does not follow from what is before it. Where lines were
+// forgotten it begins behind them, with the link that the latest line about that has, which must be there, too.
+func followAudit(ctx context.Context, c querier, problem func(string)) (p AuditProof, err error) {
+	var link digest
+	var said AuditLine
+	err = c.QueryRowContext(ctx, "SELECT seq, subject, verb, detail FROM audit WHERE subject = ? AND verb = ? ORDER BY seq DESC LIMIT 1", auditServer, forgetVerb).Scan(
+		&said.Seq, &said.Subject, &said.Verb, &said.Detail)
+	if none(err) != nil {
+		return p, err
+	}
+	if err == nil {
+		var ok bool
+		if p.Forgotten, link, ok = said.forgotUpTo(); !ok {
+			problem(fmt.Sprintf("line %d of the audit log does not say which lines were forgotten", said.Seq))
+			return p, nil
+		}
+	}
+	p.Lines = p.Forgotten
 	rows, err := c.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq")
 	if err != nil {
-		return 0, link, err
+		return p, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var l AuditLine
 		var kept digest
 		if err := rows.Scan(&l.Seq, &l.Time, &l.Subject, &l.Verb, &l.Object, &l.Outcome, &l.Detail, &kept); err != nil {
-			return lines, link, err
+			return p, err
 		}
 		next := l.link(link)
-		if l.Seq != lines+1 || next != kept {
+		if l.Seq != p.Lines+1 || next != kept {
 			problem(fmt.Sprintf("the audit log does not follow from what is before line %d: a line was changed, removed or put in", l.Seq))
-			return lines, link, nil
+			return p, nil
 		}
-		lines, link = l.Seq, next
+		p.Lines, link, p.Head = l.Seq, next, hex.EncodeToString(next[:])
 	}
-	return lines, link, rows.Err()
+	return p, rows.Err()
 }
 
-// VerifyAudit follows the chain of the audit log as it is now. It returns how many lines follow from one another, the
-// digest of the last of them with all before, and what is wrong with the next one; "" is nothing.
-func (s *reader) VerifyAudit(ctx context.Context) (lines int64, head, problem string, err error) {
-	lines, link, err := followAudit(ctx, s.read, func(text string) { problem = text })
-	if lines > 0 {
-		head = hex.EncodeToString(link[:])
+// VerifyAudit follows the chain of the audit log as it is now.
+func (s *reader) VerifyAudit(ctx context.Context) (AuditProof, error) {
+	var text string
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // lines may be forgotten meanwhile
+	if err != nil {
+		return AuditProof{}, s.explain("cannot read the audit log", err)
 	}
-	return lines, head, problem, s.explain("cannot read the audit log", err)
+	defer func() { _ = tx.Rollback() }()
+	p, err := followAudit(ctx, tx, func(problem string) { text = problem })
+	p.Problem = text
+	return p, s.explain("cannot read the audit log", err)
 }

@@ -23,18 +23,18 @@ func TestContract(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return s
+				return store.Retention{Store: s}
 			},
 			CreateToken: func(ctx context.Context, s storetest.Store, name string, subject sched.Subject, now sched.Time) (string, storetest.Token, error) {
-				text, made, err := s.(*store.Store).CreateToken(ctx, name, subject, now)
+				text, made, err := s.(store.Retention).CreateToken(ctx, name, subject, now)
 				return text, token(made), err
 			},
 			CheckToken: func(ctx context.Context, s storetest.Store, text string, now sched.Time) (sched.Subject, bool) {
-				t, ok := s.(*store.Store).CheckToken(ctx, text, now)
+				t, ok := s.(store.Retention).CheckToken(ctx, text, now)
 				return t.Subject, ok
 			},
 			Tokens: func(s storetest.Store) (out []storetest.Token) {
-				for _, t := range s.(*store.Store).ListTokens() {
+				for _, t := range s.(store.Retention).ListTokens() {
 					out = append(out, token(t))
 				}
 				return out

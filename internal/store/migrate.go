@@ -56,7 +56,10 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		steps := toVersion6
+		steps := keepTables
+		if s.schema < 6 {
+			steps = toVersion6 + steps
+		}
 		if s.schema < 5 {
 			steps = toVersion5 + steps
 		}

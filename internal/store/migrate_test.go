@@ -10,8 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// backTo6 makes of a data directory what the program left that kept one cluster file, and all files of ended jobs.
+const backTo6 = `
+DROP TABLE removed;
+DROP TABLE configs;
+PRAGMA user_version = 6;
+`
+
 // backTo5 makes of a data directory what the program left that read all ended jobs for a list.
-const backTo5 = `
+const backTo5 = backTo6 + `
 DROP INDEX jobs_list;
 DROP INDEX jobs_user;
 DROP INDEX jobs_vc;

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -112,8 +114,10 @@ func removeBehind(ctx context.Context, tx *sql.Conn, cut uint64) error {
 // settle takes jobs that live again out of the table of finished ones, and writes the head.
 func settle(ctx context.Context, tx *sql.Conn, live []sched.JobID, m *mark) (err error) {
 	for _, id := range live {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM jobs WHERE id = ?", id); err != nil {
-			return err
+		for _, query := range []string{"DELETE FROM jobs WHERE id = ?", "DELETE FROM removed WHERE job = ?"} {
+			if _, err := tx.ExecContext(ctx, query, id); err != nil {
+				return err
+			}
 		}
 	}
 	m.rows, err = sumRows(ctx, tx, schemaVersion, func(rowTable, any, digest, digest, string) error { return nil })
@@ -127,8 +131,13 @@ func settle(ctx context.Context, tx *sql.Conn, live []sched.JobID, m *mark) (err
 
 // copyAside copies the files of the journal as they are into a new folder.
 func (s *Store) copyAside(now sched.Time) (string, error) {
-	dir := s.path("before-repair-" + time.UnixMicro(int64(now)).UTC().Format("20060102-150405"))
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	first := s.path("before-repair-" + time.UnixMicro(int64(now)).UTC().Format("20060102-150405"))
+	dir, err := first, os.Mkdir(first, 0o700)
+	for n := 2; errors.Is(err, fs.ErrExist) && n < 100; n++ { // another one of the same second
+		dir = fmt.Sprintf("%s-%d", first, n)
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
 		return "", err
 	}
 	for _, name := range []string{databaseFile, logFile, sealFile} {

@@ -27,6 +27,10 @@ func rowTables(schema int) []rowTable {
 		tables = append(tables, rowTable{"objects", "id", "id, version, data", true, "entry"},
 			rowTable{"audit", "seq", "seq, time, subject, verb, object, outcome, detail, link", false, "line of the audit log"})
 	}
+	if schema >= 7 {
+		tables = append(tables, rowTable{"removed", "job", "job, at, rule", false, "the note of what was removed of job"},
+			rowTable{"configs", "version", "version, at, author, reason, tag, restored, file", false, "version of the cluster file"})
+	}
 	return tables
 }
 

@@ -19,19 +19,20 @@ const (
 	// applicationID marks a SQLite file as ours ("Comb").
 	applicationID = 0x436F6D62
 	// schemaVersion grows with every change of the tables.
-	schemaVersion = 6
+	schemaVersion = 7
 	// logPages of 4 KiB are how far the write-ahead log grows before it is moved
 	// into the database; the reserve is twice that.
 	logPages = 2000
 )
 
-// schema is version 6. Events move from events to archive when a snapshot has
+// schema is version 7. Events move from events to archive when a snapshot has
 // been cut; archive_jobs says which chunks hold events of a job. A link is the digest of
 // an event, or of the last one of a chunk, and of all before it. A sum is the digest of
 // its row; head.rows adds them all up. Version 1 had neither, version 2 did not say in its head
 // which answers there are, version 3 knew no people, in version 4 a name
-// was one job's of all users, and version 5 had no index for lists: migrate.go.
-const schema = answersTable + peopleTables + `
+// was one job's of all users, version 5 had no index for lists, and version 6 neither said what was removed of ended jobs nor kept
+// versions of the cluster file: migrate.go.
+const schema = answersTable + peopleTables + keepTables + `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
 	changes INTEGER NOT NULL, job INTEGER NOT NULL, link BLOB NOT NULL, rows BLOB NOT NULL,
@@ -64,6 +65,14 @@ CREATE TABLE objects (id TEXT PRIMARY KEY, version INTEGER NOT NULL, data BLOB N
 CREATE TABLE audit (
 	seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, subject TEXT NOT NULL, verb TEXT NOT NULL, object TEXT NOT NULL,
 	outcome TEXT NOT NULL, detail TEXT NOT NULL, link BLOB NOT NULL, sum BLOB NOT NULL);
+`
+
+// keepTables say of which ended jobs the files were removed, and hold the cluster files that were applied.
+const keepTables = `
+CREATE TABLE removed (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, rule TEXT NOT NULL, sum BLOB NOT NULL);
+CREATE TABLE configs (
+	version INTEGER PRIMARY KEY, at INTEGER NOT NULL, author TEXT NOT NULL, reason TEXT NOT NULL, tag TEXT NOT NULL,
+	restored INTEGER NOT NULL, sum BLOB NOT NULL, file BLOB NOT NULL);
 `
 
 // writer is the one connection that writes. Its lock is held for a transaction.
@@ -201,6 +210,16 @@ func (w *writer) takeAhead() {
 func (s *Store) openDatabase(ctx context.Context, found contents, o Options) error {
 	if err := s.closeToOthers(); err != nil {
 		return err
+	}
+	if found.id == "" && size(s.path(databaseFile+"-journal")) > 0 {
+		// A first start was killed while it gave the file its log: only a connection that writes takes that back.
+		w, err := openWriter(ctx, s.path(databaseFile))
+		if err == nil {
+			err = w.close()
+		}
+		if err != nil {
+			return s.explain("cannot open the database", err)
+		}
 	}
 	if err := s.inspect(ctx, found, o.damaged); err != nil || o.damaged {
 		return err

@@ -249,9 +249,9 @@ func (a *accounts) audit(ctx context.Context, in *struct {
 }
 
 func (a *accounts) verifyAudit(ctx context.Context, _ *struct{}) (*answered[rest.AuditChecked], error) {
-	lines, head, problem, err := a.Directory.VerifyLog(ctx)
+	p, err := a.Directory.VerifyLog(ctx)
 	if err != nil {
 		return nil, a.Fail(err)
 	}
-	return answer(rest.AuditChecked{Lines: lines, Head: head, Sound: problem == "", Problem: problem})
+	return answer(rest.AuditChecked{Lines: p.Lines, Forgot: p.Forgotten, Head: p.Head, Sound: p.Problem == "", Problem: p.Problem})
 }

@@ -190,22 +190,62 @@ func (u *suite) hangUp() {
 	u.fill(1, 3)
 }
 
+// clusterFiles: what was begun is a version once it has come into force, and not before; the same again is none.
 func (u *suite) clusterFiles() {
-	if _, ok, err := u.s.ClusterFile("one"); ok || err != nil {
-		u.Errorf("a file where none was kept: %v %v", ok, err)
+	apply := func(tag, file string) {
+		u.must(u.s.BeginConfig(u.ctx, engine.ConfigVersion{Time: 7, Author: "ann", Reason: "why " + tag, Restored: 3}, []byte(file)))
+		u.again()
+		u.must(u.s.EndConfig(u.ctx, tag))
 	}
-	u.must(u.s.KeepClusterFile("one", []byte("a\nb\x00\n")))
+	u.must(u.s.EndConfig(u.ctx, "nothing was begun"))
+	apply("one", "a\nb\x00\n")
+	apply("one", "a\nb\x00\n")
+	apply("one", "a # other words\n")
+	apply("", "never in force")
+	u.must(u.s.BeginConfig(u.ctx, engine.ConfigVersion{}, []byte("left behind")))
+	apply("two", "")
+	u.must(u.s.BeginConfig(u.ctx, engine.ConfigVersion{}, []byte("under way")))
 	u.again()
-	for range 2 {
-		file, ok, err := u.s.ClusterFile("one")
-		u.must(err)
-		u.same("whether it is kept", ok, true)
-		u.same("the file", string(file), "a\nb\x00\n")
+	list, err := u.s.Configs(u.ctx, 0, 10)
+	u.must(err)
+	want := []engine.ConfigVersion{{Version: 3, Time: 7, Author: "ann", Reason: "why two", Tag: "two", Restored: 3},
+		{Version: 2, Time: 7, Author: "ann", Reason: "why one", Tag: "one", Restored: 3, Bytes: 16},
+		{Version: 1, Time: 7, Author: "ann", Reason: "why one", Tag: "one", Restored: 3, Bytes: 5}}
+	u.same("versions", list, want)
+	list, err = u.s.Configs(u.ctx, 3, 1)
+	u.must(err)
+	u.same("versions before 3, one", list, want[1:2])
+	v, file, ok, err := u.s.ConfigFile(u.ctx, 1)
+	u.must(err)
+	u.same("whether version 1 is kept", ok, true)
+	u.same("version 1", v, want[2])
+	u.same("its file", string(file), "a\nb\x00\n")
+	for _, none := range []int64{0, -1, 4, 1 << 60} {
+		if _, _, ok, err := u.s.ConfigFile(u.ctx, none); ok || err != nil {
+			u.Errorf("version %d: %v %v", none, ok, err)
+		}
 	}
-	u.must(u.s.KeepClusterFile("two", nil))
-	for tag, want := range map[string]bool{"one": false, "two": true, "": false} {
-		if _, ok, err := u.s.ClusterFile(tag); ok != want || err != nil {
-			u.Errorf("the file of %q: %v %v", tag, ok, err)
+}
+
+// removed: of jobs that have ended alone, and as it was noted first.
+func (u *suite) removed() {
+	b := u.ended()
+	for i := range b.Ended {
+		b.Ended[i].Ended = sched.Time(1000 + i)
+	}
+	u.append(b)
+	ended, err := u.s.EndedOf(u.ctx, []sched.JobID{1, 250, 251, -3})
+	u.must(err)
+	u.same("when jobs ended", ended, map[sched.JobID]sched.Time{1: 1000, 250: 1249})
+	u.must(u.s.MarkRemoved(u.ctx, []engine.Removed{{Job: 1, At: 5, Rule: "kept 30d"}, {Job: 251, At: 5, Rule: "it has not ended"}}))
+	u.must(u.s.MarkRemoved(u.ctx, []engine.Removed{{Job: 1, At: 9, Rule: "again"}, {Job: 2, At: 9, Rule: "kept 1d"}}))
+	u.again()
+	for id, want := range map[sched.JobID]engine.Removed{1: {Job: 1, At: 5, Rule: "kept 30d"}, 2: {Job: 2, At: 9, Rule: "kept 1d"}, 3: {}, 251: {}} {
+		got, ok, err := u.s.Removed(u.ctx, id)
+		u.must(err)
+		u.same(fmt.Sprintf("whether files of job %d were removed", id), ok, want.Job != 0)
+		if ok {
+			u.same(fmt.Sprintf("what was removed of job %d", id), got, want)
 		}
 	}
 }

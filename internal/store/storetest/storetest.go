@@ -33,8 +33,13 @@ type Store interface {
 	KeysFull(subject sched.Subject, submission bool, now sched.Time) error
 	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
 	RevokeToken(ctx context.Context, id string) (bool, error)
-	KeepClusterFile(tag string, file []byte) error
-	ClusterFile(tag string) ([]byte, bool, error)
+	BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error
+	EndConfig(ctx context.Context, tag string) error
+	Configs(ctx context.Context, before int64, limit int) ([]engine.ConfigVersion, error)
+	ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error)
+	EndedOf(ctx context.Context, ids []sched.JobID) (map[sched.JobID]sched.Time, error)
+	MarkRemoved(ctx context.Context, list []engine.Removed) error
+	Removed(ctx context.Context, id sched.JobID) (engine.Removed, bool, error)
 }
 
 // Token is a token as the suite sees it.
@@ -80,7 +85,8 @@ func Run(t *testing.T, fresh func(t *testing.T) *Harness) {
 		{"Keys of a subject have a limit", (*suite).keys},
 		{"Tokens", (*suite).tokens},
 		{"Callers that hang up", (*suite).hangUp},
-		{"Cluster files", (*suite).clusterFiles},
+		{"Versions of the cluster file", (*suite).clusterFiles},
+		{"What was removed of ended jobs", (*suite).removed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			u := &suite{T: t, Harness: fresh(t), ctx: context.Background()}

@@ -1,0 +1,220 @@
+// Package configcmd is what the commands of the configuration do: they ask a server by REST, and print what it says. It must
+// not know how a server is found, or how a table is printed.
+package configcmd
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/config"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// FileFormat is the output format of config show that gives the cluster file itself, in the annotation of that name.
+const FileFormat = "file"
+
+// Kit is what the commands need of their program.
+type Kit struct {
+	Client   func() (*rest.Client, error)
+	Named    func() bool                                             // the user said which server is meant
+	Show     func(v any, draw func(line func(string, ...any))) error // as the user asked for
+	ShowYAML func(v any) error
+	Format   func() string // the output format
+	When     func(sched.Time) string
+	Usage    func(c *cobra.Command, format string, args ...any) error
+	Rows     func(v any, head []string, rows [][]string) error // a table
+	Confirm  func(question string) error                       // asks on the terminal
+	ReadFile func(name string, most int64) ([]byte, error)
+	InFile   func(name string, err error) error // an error in the words of a file
+	Located  func(text string, err error) error
+	Warn     func(name string, warnings []string)
+	Out      io.Writer
+	More     string // the annotation of a command that has one more output format
+}
+
+// Verbs are the commands.
+func Verbs(k *Kit) []*cobra.Command {
+	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.show(), k.history(), k.diff(), k.rollback()}
+}
+
+func (k *Kit) show() *cobra.Command {
+	return &cobra.Command{Use: "show [VERSION]", Short: "Show the present configuration, or the cluster file of a version", Args: cobra.MaximumNArgs(1),
+		Long: `Show the present configuration: the cluster file that was applied, byte for byte, to
+be edited and applied again. With -o json or yaml it is what the server made of it,
+with its tag. With the number of a version, the cluster file of that version.`,
+		Example:     "  comb config show > cluster.yaml",
+		Annotations: map[string]string{k.More: FileFormat},
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := k.Client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				file, err := k.version(c.Context(), client, args[0])
+				if err == nil {
+					_, err = k.Out.Write(file)
+				}
+				return err
+			}
+			if k.Format() == FileFormat || k.Format() == "table" {
+				file, err := client.ConfigFile(c.Context())
+				if err == nil {
+					_, err = k.Out.Write(file)
+				}
+				if err == nil || k.Format() == FileFormat || rest.CodeOf(err) != rest.CodeNotFound {
+					return err
+				}
+			}
+			out, err := client.Config(c.Context())
+			if err != nil {
+				return err
+			}
+			if k.Format() == "table" {
+				return k.ShowYAML(out)
+			}
+			return k.Show(out, nil)
+		}}
+}
+
+func (k *Kit) validate() *cobra.Command {
+	return &cobra.Command{Use: "validate FILE", Short: "Check a cluster file and say what it would do to the server's jobs",
+		Long: `Check a cluster file. A running server says what the file would do to its jobs;
+without one the file alone is checked, and what it describes is shown.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := k.ReadFile(args[0], rest.MaxConfigBody)
+			if err != nil {
+				return err
+			}
+			client, err := k.Client()
+			var out rest.ConfigChecked
+			if err == nil {
+				out, err = client.ValidateConfig(c.Context(), file)
+			}
+			var gone *rest.Unreachable
+			if errors.As(err, &gone) && !k.Named() {
+				return k.validateAlone(args[0], file)
+			}
+			if err != nil {
+				return k.refusedFile(args[0], err)
+			}
+			k.Warn(args[0], out.Warnings)
+			return k.Show(out, func(line func(string, ...any)) {
+				text := "is the present configuration"
+				if out.Changed {
+					text = "is sound and changes the configuration"
+				}
+				line("%s: %s", args[0], text)
+				for _, e := range out.Effects {
+					line("  %s", e)
+				}
+			})
+		}}
+}
+
+// refusedFile shows the warnings of a file that a server refuses, and returns its mistakes.
+func (k *Kit) refusedFile(name string, err error) error {
+	var p *rest.Problem
+	if errors.As(err, &p) {
+		k.Warn(name, p.Warnings)
+	}
+	return k.InFile(name, err)
+}
+
+// validateAlone checks a cluster file when there is no server to hold it against.
+func (k *Kit) validateAlone(name string, src []byte) error {
+	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New})
+	out := rest.ConfigChecked{Changed: true}
+	for _, w := range warnings {
+		out.Warnings = append(out.Warnings, w.String())
+	}
+	k.Warn("", out.Warnings)
+	if len(problems) > 0 {
+		lines := []string{name + ": the cluster file cannot be used"}
+		for _, p := range problems.Sorted() {
+			lines = append(lines, "  "+p.String())
+		}
+		return k.Located(strings.Join(lines, "\n"), problems)
+	}
+	out.Config = c.Config
+	return k.Show(out, func(line func(string, ...any)) {
+		line("%s: is sound; no server runs here that it could change", name)
+		for text := range strings.Lines(config.Summary(c)) {
+			line("  %s", strings.TrimSuffix(text, "\n"))
+		}
+	})
+}
+
+func (k *Kit) apply() *cobra.Command {
+	var change rest.ConfigChange
+	c := &cobra.Command{Use: "apply FILE", Short: "Replace the configuration; what still fits runs on",
+		Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&change.IfMatch, "if-match", "*", "apply only if the present configuration has this tag (see comb config show)")
+	c.Flags().Int64Var(&change.On, "on", 0, "the version that comb config plan planned on: a change of someone else since then is refused (default: any)")
+	c.Flags().StringVar(&change.Reason, "reason", "", "why; comb config history shows it")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		file, err := k.ReadFile(args[0], rest.MaxConfigBody)
+		if err != nil {
+			return err
+		}
+		client, err := k.Client()
+		if err != nil {
+			return err
+		}
+		out, err := client.ApplyConfigAs(c.Context(), file, change)
+		if err != nil {
+			return k.refusedFile(args[0], err)
+		}
+		k.Warn(args[0], out.Warnings)
+		return k.Show(out, func(line func(string, ...any)) {
+			if len(out.Effects) == 0 {
+				line("%s: no change", args[0])
+				return
+			}
+			line("%s applied", args[0])
+			for _, e := range out.Effects {
+				line("  %s", e)
+			}
+		})
+	}
+	return c
+}
+
+func (k *Kit) plan() *cobra.Command {
+	return &cobra.Command{Use: "plan FILE", Short: "Show every effect that a cluster file would have on the running cluster",
+		Long: `Show every effect that a cluster file would have: virtual clusters, cells and
+nodes that come, go, change or get another name, running jobs that lose their
+guarantee or drain, and waiting jobs that can never start or now can. Nothing is
+changed; comb config apply does it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := k.ReadFile(args[0], rest.MaxConfigBody)
+			if err != nil {
+				return err
+			}
+			client, err := k.Client()
+			if err != nil {
+				return err
+			}
+			out, err := client.PlanConfig(c.Context(), file)
+			if err != nil {
+				return k.refusedFile(args[0], err)
+			}
+			k.Warn(args[0], out.Warnings)
+			return k.Show(out, func(line func(string, ...any)) {
+				if !out.Changed {
+					line("%s: no change", args[0])
+					return
+				}
+				line("%s would do this, on version %d:", args[0], out.Version)
+				for _, e := range out.Effects {
+					line("  %s", e)
+				}
+			})
+		}}
+}

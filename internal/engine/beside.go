@@ -1,0 +1,21 @@
+package engine
+
+import "github.com/combsched/comb/internal/sched"
+
+// Removed says that what an ended job left on the disk was removed: when, and by which rule.
+type Removed struct {
+	Job  sched.JobID
+	At   sched.Time
+	Rule string // in words, such as "kept 30d"
+}
+
+// ConfigVersion is a cluster file that was applied.
+type ConfigVersion struct {
+	Version  int64 // from 1, without gaps
+	Time     sched.Time
+	Author   string
+	Reason   string
+	Tag      string // of the configuration that was made of it; "" while it is being applied
+	Restored int64  // the version whose file it brings back; 0: none
+	Bytes    int    // of the file; 0: it was not made of one that is kept
+}

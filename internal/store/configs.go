@@ -1,0 +1,164 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/combsched/comb/internal/engine"
+)
+
+// So many versions of the cluster file are kept at most, and so many bytes of them: the latest ones, one at least.
+const (
+	maxConfigs     = 1000
+	maxConfigBytes = 64 << 20
+)
+
+const configColumns = "version, at, author, reason, tag, restored"
+
+func configSum(v *engine.ConfigVersion, file []byte) digest {
+	return rowSum("configs", v.Version, int64(v.Time), v.Author, v.Reason, v.Tag, v.Restored, file)
+}
+
+// BeginConfig notes which cluster file is about to be applied, by whom and why: should the server end before EndConfig, the
+// next one knows. One that was begun before is forgotten.
+func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error {
+	if file == nil {
+		file = []byte{}
+	}
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		if err := dropConfigs(ctx, tx, m, "tag = ''"); err != nil {
+			return err
+		}
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) + 1 FROM configs").Scan(&v.Version); err != nil {
+			return err
+		}
+		v.Tag = ""
+		sum := configSum(&v, file)
+		m.rows.add(sum)
+		_, err := tx.ExecContext(ctx, "INSERT INTO configs ("+configColumns+", file, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			v.Version, v.Time, v.Author, v.Reason, v.Tag, v.Restored, file, sum[:])
+		return err
+	})
+	return s.explain("cannot note the version of the cluster file", s.classify(err))
+}
+
+// EndConfig makes a version of what was begun, now that the configuration of that tag is in force; a tag of "" forgets it.
+// The same file with the same configuration as the version before is no new one. The oldest versions that are too many
+// are removed.
+func (s *Store) EndConfig(ctx context.Context, tag string) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		v, file, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag = ''"))
+		if err != nil {
+			return none(err)
+		}
+		last, was, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag <> '' ORDER BY version DESC LIMIT 1"))
+		if none(err) != nil {
+			return err
+		}
+		if tag == "" || err == nil && last.Tag == tag && string(was) == string(file) {
+			return dropConfigs(ctx, tx, m, "tag = ''")
+		}
+		m.rows.remove(configSum(&v, file))
+		v.Tag = tag
+		sum := configSum(&v, file)
+		m.rows.add(sum)
+		if _, err := tx.ExecContext(ctx, "UPDATE configs SET tag = ?, sum = ? WHERE version = ?", tag, sum[:], v.Version); err != nil {
+			return err
+		}
+		return boundConfigs(ctx, tx, m)
+	})
+	return s.explain("cannot keep the version of the cluster file", s.classify(err))
+}
+
+// boundConfigs removes the oldest versions that are too many.
+func boundConfigs(ctx context.Context, tx *sql.Conn, m *mark) error {
+	var from int64
+	err := tx.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM (SELECT version, row_number() OVER w AS n, sum(length(file)) OVER w AS bytes
+		FROM configs WINDOW w AS (ORDER BY version DESC)) WHERE (n > ? OR bytes > ?) AND n > 1`, maxConfigs, maxConfigBytes).Scan(&from)
+	if err != nil || from == 0 {
+		return err
+	}
+	return dropConfigs(ctx, tx, m, fmt.Sprintf("version <= %d", from))
+}
+
+// dropConfigs removes versions.
+func dropConfigs(ctx context.Context, tx *sql.Conn, m *mark, which string) error {
+	for {
+		v, file, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE "+which+" LIMIT 1"))
+		if err != nil {
+			return none(err)
+		}
+		m.rows.remove(configSum(&v, file))
+		if _, err := tx.ExecContext(ctx, "DELETE FROM configs WHERE version = ?", v.Version); err != nil {
+			return err
+		}
+	}
+}
+
+func scanConfig(row interface{ Scan(...any) error }) (v engine.ConfigVersion, file []byte, err error) {
+	var kept digest
+	if err := row.Scan(&v.Version, &v.Time, &v.Author, &v.Reason, &v.Tag, &v.Restored, &file, &kept); err != nil {
+		return v, nil, err
+	}
+	if v.Bytes = len(file); configSum(&v, file) != kept {
+		return v, nil, fmt.Errorf("version %d of the cluster file is damaged: its checksum does not match; restore the data directory from a backup", v.Version)
+	}
+	return v, file, nil
+}
+
+// Configs returns up to limit versions of the cluster file before one (0: from the latest), the latest first. One that is
+// being applied is not among them.
+func (s *reader) Configs(ctx context.Context, before int64, limit int) (list []engine.ConfigVersion, err error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT "+configColumns+", length(file) FROM configs WHERE tag <> '' AND (? = 0 OR version < ?) ORDER BY version DESC LIMIT ?", before, before, limit)
+	if err != nil {
+		return nil, s.explain("cannot list the versions of the cluster file", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var v engine.ConfigVersion
+		if err := rows.Scan(&v.Version, &v.Time, &v.Author, &v.Reason, &v.Tag, &v.Restored, &v.Bytes); err != nil {
+			return nil, s.explain("cannot list the versions of the cluster file", err)
+		}
+		list = append(list, v)
+	}
+	return list, s.explain("cannot list the versions of the cluster file", rows.Err())
+}
+
+// ConfigFile returns a version of the cluster file with its file, byte for byte; false is that it is not kept.
+func (s *reader) ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error) {
+	v, file, err := scanConfig(s.read.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag <> '' AND version = ?", version))
+	if errors.Is(err, sql.ErrNoRows) {
+		return v, nil, false, nil
+	}
+	return v, file, err == nil, s.explain("cannot read a version of the cluster file", err)
+}
+
+// SettleConfig makes the versions fit to the configuration in force at a start, by its tag: what an earlier server had begun to
+// apply, and what came into force otherwise, becomes a version of its own, of the file that it was made of; nil is not known.
+func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVersion, file []byte) error {
+	list, err := s.Configs(ctx, 0, 1)
+	if err != nil {
+		return err
+	}
+	if len(list) == 1 && list[0].Tag == tag && file == nil {
+		return s.EndConfig(ctx, "")
+	}
+	var begun int
+	if err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM configs WHERE tag = ''").Scan(&begun); err != nil {
+		return s.explain("cannot read the versions of the cluster file", err)
+	}
+	if file != nil || begun == 0 {
+		if file == nil {
+			file, err = s.clusterFileOf(tag)
+		}
+		if err == nil {
+			err = s.BeginConfig(ctx, v, file)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.EndConfig(ctx, tag)
+}
