@@ -57,8 +57,10 @@ func steps() []step {
 		{"the server is killed under load and comes back", killed},
 		{"a node is cordoned and comes back", cordoned},
 		{"a changed quota is planned, applied and taken back", requota},
+		{"an earlier cluster file comes back", versions},
 		{"two trainings take turns on the same GPUs, frozen and woken", turns},
 		{"the day is replayed under its own policy and under another", replayed},
+		{"a backup of the running server is made, checked and restored", backedUp},
 		{"two users in two virtual clusters do not see each other's jobs", apart},
 	}
 }

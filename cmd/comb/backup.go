@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/backup"
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/store"
+)
+
+func backupCommand(a *app) *cobra.Command {
+	var data string
+	var o backup.Options
+	create := &cobra.Command{Use: "create FILE", Short: "Make one file of a data directory, while its server runs",
+		Long: `Make one file of a data directory, while its server runs on it: all that the server knows, as of one
+event, uploads, and the key of secrets, which stay encrypted. Keep it as safe as the directory itself.
+Work and checkpoints of jobs are not in it; logs are with --logs.`,
+		Example: "  comb backup create /backup/comb-$(date +%F).tar.gz\n  comb backup verify /backup/comb-2026-03-02.tar.gz",
+		Args:    args(cobra.ExactArgs(1))}
+	create.Flags().StringVar(&data, "data", "", "data directory (default: that of comb serve)")
+	create.Flags().BoolVar(&o.Logs, "logs", false, "with the logs of jobs")
+	_ = create.MarkFlagDirname("data")
+	create.RunE = func(c *cobra.Command, args []string) error {
+		o.Program, o.Now = versionText(), time.Now()
+		r, err := backup.Create(c.Context(), first(data, a.defaultData()), args[0], o)
+		if err != nil {
+			return err
+		}
+		return a.show(r, func(t *table) { drawBackup(t, &r, "made") })
+	}
+	verify := &cobra.Command{Use: "verify FILE", Short: "Check that a backup is whole and that its journal replays", Args: args(cobra.ExactArgs(1)),
+		Long: `Check a backup: each file in it against its sum, then all that comb journal verify checks. It is
+unpacked beside the file for that, and removed again.`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			work, err := os.MkdirTemp(filepath.Dir(args[0]), ".comb-verify-")
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+			r, err := backup.Extract(c.Context(), args[0], work)
+			if err == nil {
+				err = a.sound(c.Context(), work)
+			}
+			if err != nil {
+				return err
+			}
+			return a.show(r, func(t *table) { drawBackup(t, &r, "sound") })
+		}}
+	into := ""
+	restore := &cobra.Command{Use: "restore FILE --data DIR", Short: "Make a data directory of a backup", Args: args(cobra.ExactArgs(1)),
+		Long: `Make a data directory of a backup, in a folder that is not there or empty. It is checked as by
+comb backup verify first. The server that the backup is of must not run any more: two would own the same GPUs.`,
+		Example: "  comb backup restore /backup/comb-2026-03-02.tar.gz --data ./comb-data\n  comb serve --data ./comb-data",
+		RunE: func(c *cobra.Command, args []string) error {
+			if into == "" {
+				return usage(c, "--data is missing: say where the data directory is to be made")
+			}
+			r, err := backup.Restore(c.Context(), args[0], into, func(dir string) error { return a.sound(c.Context(), dir) })
+			if err != nil {
+				return err
+			}
+			return a.show(r, func(t *table) { drawBackup(t, &r, "restored in "+into+"; start it: comb serve --data "+into) })
+		}}
+	restore.Flags().StringVar(&into, "data", "", "the data directory to make")
+	_ = restore.MarkFlagDirname("data")
+	return noun("backup", "Backups of a server's data directory", create, verify, restore)
+}
+
+// sound replays the journal of a data directory and checks all beside it.
+func (a *app) sound(ctx context.Context, dir string) error {
+	h, err := store.OpenHistory(ctx, dir)
+	if err != nil {
+		return err
+	}
+	r, err := engine.Verify(ctx, h, policy.New)
+	for _, p := range r.Problems {
+		err = errors.Join(err, fmt.Errorf("event %d: %s", p.Seq, p.Message))
+	}
+	return errors.Join(err, h.Close())
+}
+
+func drawBackup(t *table, r *backup.Report, state string) {
+	t.row("backup", r.Path)
+	t.row("made", r.Created)
+	t.row("of cluster", r.Cluster)
+	t.row("up to", fmt.Sprintf("event %d, job %d", r.Event, r.Job))
+	logs := "without logs"
+	if r.Logs {
+		logs = "with logs"
+	}
+	t.row("files", fmt.Sprintf("%d, %s, %s", r.Files, amount.Memory((r.Bytes+1<<20-1)>>20), logs))
+	t.row("state", state)
+}
