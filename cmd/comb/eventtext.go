@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -64,6 +65,19 @@ func (n *narrator) tellJob(event sched.Event) string {
 		return fmt.Sprintf("submitted by %s to %s with priority %s", e.Meta.Subject, e.Job.VC, priority(e.Job.Priority))
 	case sched.StopRequested:
 		return "stop asked by " + string(e.Meta.Subject) + because(e.Reason)
+	case sched.JobHeld:
+		return map[bool]string{true: "held by ", false: "released by "}[e.On] + string(e.Meta.Subject) + because(e.Reason)
+	case sched.JobRequeued:
+		return "requeue asked by " + string(e.Meta.Subject) + because(e.Reason)
+	case sched.JobUpdated:
+		var parts []string
+		if e.Priority != nil {
+			parts = append(parts, "priority "+priority(*e.Priority))
+		}
+		if e.TimeLimit != nil {
+			parts = append(parts, "time limit "+document.FormatDuration(int64(*e.TimeLimit)))
+		}
+		return string(e.Meta.Subject) + " gave it " + strings.Join(parts, " and ")
 	case sched.JobCompleting:
 		return "the result is known: it " + phaseText(e.Phase, e.Cause) + because(e.Message)
 	case sched.JobRetried:

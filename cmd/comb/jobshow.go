@@ -48,6 +48,9 @@ func state(j *rest.Job) string {
 	if j.Stopping && !j.Phase.Ended() {
 		return "Stopping"
 	}
+	if j.Held != nil && !j.Phase.Ended() {
+		return "Held"
+	}
 	return string(j.Phase)
 }
 
@@ -217,6 +220,9 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 			t.row("draining", fmt.Sprintf("%s-%d runs on %s of %s that the configuration lacks", k.Role, k.Index,
 				count(len(k.Lost), "device", "devices"), k.Node))
 		}
+	}
+	if h := j.Held; h != nil && !j.Phase.Ended() {
+		t.row("held", "by "+string(h.By)+" since "+t.app.when(h.Since)+because(h.Reason)+": comb job release "+j.Ref)
 	}
 	for _, n := range j.Notices {
 		t.row("notice", n)

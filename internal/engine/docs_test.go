@@ -34,12 +34,16 @@ func examples() []sched.Event {
 	place := cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "V100", Leaves: []cell.LeafID{0, 1}, Devices: []int32{0, 1}}},
 		Binds: []cell.Bind{{Root: 0, Cell: 4}}}
 	meta := sched.Meta{Subject: "ann", Key: "4f1c"}
+	prio, limit := cell.Priority(100), 2*sched.Hour
 	return []sched.Event{
 		sched.JobSubmitted{ID: 7, Meta: meta, Job: &sched.Job{Name: "resnet", User: "ann", VC: "vision", Priority: 100,
 			Roles: []sched.Role{{Name: "worker", Tasks: 1, Leaves: 2, SKUs: []cell.TypeName{"V100"}, MinFailed: 1, MinSucceeded: -1,
 				Launch: sched.Launch{Command: []string{"python train.py"}, GPU: 2}}},
 			Gangs: []sched.Gang{{Name: "resnet", Tasks: []int32{0}}}, Grace: 30 * sched.Second}},
 		sched.StopRequested{Job: 7, Reason: "wrong data set", Meta: meta},
+		sched.JobHeld{Job: 7, On: true, Reason: "the data is not there", Meta: meta},
+		sched.JobRequeued{Job: 7, Hold: true, Reason: "a bad node", Meta: meta},
+		sched.JobUpdated{Job: 7, Priority: &prio, TimeLimit: &limit, Meta: meta},
 		sched.Configured{Config: &sched.Config{VCs: []sched.VCConfig{{Name: "vision", Policy: "fifo"}}}, Meta: meta,
 			Moves: []sched.Move{{Attempt: id, Placement: place, Lazy: true}}},
 		sched.NodeCordoned{Node: "n1", On: true, Reason: "new memory", Meta: meta},

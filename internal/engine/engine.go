@@ -195,6 +195,12 @@ func JobOf(e sched.Event) sched.JobID {
 		return e.ID
 	case sched.StopRequested:
 		return e.Job
+	case sched.JobHeld:
+		return e.Job
+	case sched.JobRequeued:
+		return e.Job
+	case sched.JobUpdated:
+		return e.Job
 	case sched.Notice:
 		return e.Job
 	case sched.Booked:

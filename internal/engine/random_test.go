@@ -80,7 +80,8 @@ func (c *chaos) step() func() {
 		return c.submit
 	case n < 8:
 		return func() {
-			c.give(sched.Stop{Job: sched.JobID(1 + c.random.IntN(c.named+1))}, nil)
+			id := sched.JobID(1 + c.random.IntN(c.named+1))
+			c.give([]sched.Command{sched.Stop{Job: id}, sched.Stop{Job: id}, sched.Requeue{Job: id, Hold: id%2 == 0}, sched.Hold{Job: id, On: id%3 == 0}}[c.random.IntN(4)], nil)
 		}
 	case n < 9:
 		return c.breakDisk

@@ -74,11 +74,19 @@ func (f *Fold) Add(r *sched.Record) {
 	case sched.StopSent:
 		if a := f.live[e.Attempt]; a != nil {
 			a.Told, a.Cause, a.By = r.Time, e.Cause, e.By
-			if e.Cause == sched.EndStopped {
+			if e.Cause == sched.EndStopped || e.Cause == sched.EndRequeued {
 				a.Why = f.asked
 			}
 		}
 	case sched.StopRequested:
+		if f.asked = "asked by " + string(e.Meta.Subject); e.Reason != "" {
+			f.asked += ": " + e.Reason
+		}
+	case sched.JobUpdated:
+		if f.job != nil {
+			f.job = e.On(f.job)
+		}
+	case sched.JobRequeued:
 		if f.asked = "asked by " + string(e.Meta.Subject); e.Reason != "" {
 			f.asked += ": " + e.Reason
 		}

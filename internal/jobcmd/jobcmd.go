@@ -1,13 +1,11 @@
-// Package jobcmd is what commands about the life of a job do: its history, another job like it, and stops. They ask a
-// server by REST and draw tables. It must not know how a server is found, or how a table is printed.
+// Package jobcmd is what commands about the life of a job do: its history, another job like it, and what users want of
+// it. They ask a server by REST and draw tables. It must not know how a server is found, or how a table is printed.
 package jobcmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +51,7 @@ type Filter struct {
 
 // Verbs are the commands.
 func Verbs(k *Kit) []*cobra.Command {
-	return []*cobra.Command{k.history(), k.clone(), k.stop()}
+	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update()}
 }
 
 func (k *Kit) history() *cobra.Command {
@@ -137,136 +135,4 @@ func (k *Kit) why(a *rest.PastAttempt) string {
 		return text
 	}
 	return a.Message
-}
-
-// many is how many jobs are stopped without a question.
-const many = 1
-
-func (k *Kit) stop() *cobra.Command {
-	reason, wait, yes := "", false, false
-	c := &cobra.Command{Use: "stop [JOB...]", Short: "Ask to end jobs: those that are named, or those that a filter matches",
-		Long: `Ask to end the jobs that are named, or those that have not ended and match --state, --vc, --user
-and --name. More than one job of a filter is shown first, and stopped after a yes, or with --yes.`,
-		Example: "  comb job stop train\n  comb job stop --user alice --name sweep- --yes"}
-	filter := k.Filter(c)
-	c.Flags().StringVar(&reason, "reason", "", "shown to users")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until they have ended")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	var asked []string // to wait for, once all were asked
-	stop := func(ctx context.Context, client *rest.Client, jobs []rest.Job) error {
-		refs, err := k.stopAll(ctx, client, jobs, reason)
-		asked = append(asked, refs...)
-		return err
-	}
-	one := k.WithJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
-		j, err := client.Job(ctx, ref)
-		if err != nil {
-			return err
-		}
-		return stop(ctx, client, []rest.Job{j})
-	})
-	named := one.RunE
-	c.Args = nil
-	c.RunE = func(c *cobra.Command, refs []string) error {
-		if filter.Used() == (len(refs) > 0) {
-			return k.Usage(c, "name jobs, or choose them with --state, --vc, --user and --name")
-		}
-		var problems []error
-		if len(refs) == 0 {
-			problems = append(problems, k.stopMatching(c, filter, yes, stop))
-		}
-		for _, ref := range refs {
-			problems = append(problems, named(c, []string{ref}))
-		}
-		if wait && len(asked) > 0 {
-			problems = append(problems, k.waitAll(c.Context(), asked))
-		}
-		return errors.Join(problems...)
-	}
-	return c
-}
-
-// waitAll waits for jobs, one after the other.
-func (k *Kit) waitAll(ctx context.Context, refs []string) error {
-	client, err := k.Client()
-	problems := []error{err}
-	for i := 0; err == nil && i < len(refs); i++ {
-		problems = append(problems, k.Wait(ctx, client, refs[i]))
-	}
-	return errors.Join(problems...)
-}
-
-// stopMatching finds the jobs of a filter, and asks before it stops many.
-func (k *Kit) stopMatching(c *cobra.Command, filter *Filter, yes bool, stop func(context.Context, *rest.Client, []rest.Job) error) error {
-	q, err := filter.Query()
-	if err != nil {
-		return err
-	}
-	client, err := k.Client()
-	if err != nil {
-		return err
-	}
-	q.Limit = 1000
-	var jobs []rest.Job
-	for {
-		page, err := client.Jobs(c.Context(), q)
-		if err != nil {
-			return err
-		}
-		jobs = append(jobs, page.Jobs...)
-		if q.Cursor = page.Next; q.Cursor == "" {
-			break
-		}
-	}
-	jobs = slices.DeleteFunc(jobs, func(j rest.Job) bool { return j.Phase.Ended() || j.Stopping })
-	if len(jobs) == 0 {
-		return errors.New("no job matches that has not ended")
-	}
-	if len(jobs) > many && !yes && !k.agreed(jobs) {
-		return errors.New("nothing is stopped: answer yes, or give --yes")
-	}
-	return stop(c.Context(), client, jobs)
-}
-
-// agreed shows jobs and asks whether they shall be stopped.
-func (k *Kit) agreed(jobs []rest.Job) bool {
-	for i := range jobs[:min(len(jobs), 20)] {
-		fmt.Fprintf(k.Prompt, "  %s (%d), %s, VC %s\n", jobs[i].Ref, jobs[i].ID, jobs[i].Phase, jobs[i].VC)
-	}
-	if more := len(jobs) - 20; more > 0 {
-		fmt.Fprintf(k.Prompt, "  and %d more\n", more)
-	}
-	fmt.Fprintf(k.Prompt, "stop these %d jobs? [y/N] ", len(jobs))
-	answer := ""
-	_, _ = fmt.Fscanln(k.In, &answer)
-	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
-}
-
-// stopAll asks to end jobs, and tells of each that was asked even where another one fails. It returns those.
-func (k *Kit) stopAll(ctx context.Context, client *rest.Client, jobs []rest.Job, reason string) (asked []string, err error) {
-	var out []rest.Done
-	var lines []string
-	var problems []error
-	for i := range jobs {
-		ref := rest.JobRef(jobs[i].ID)
-		done, err := client.Stop(ctx, ref, reason)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		out, asked = append(out, done), append(asked, ref)
-		lines = append(lines, fmt.Sprintf("job %s (%d): stop asked", jobs[i].Ref, jobs[i].ID))
-	}
-	var v any = out
-	if len(jobs) == 1 && len(out) == 1 {
-		v = out[0]
-	}
-	if len(out) > 0 {
-		problems = append(problems, k.Show(v, func(t Table) {
-			for _, line := range lines {
-				t.Line("%s", line)
-			}
-		}))
-	}
-	return asked, errors.Join(problems...)
 }

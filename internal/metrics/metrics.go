@@ -138,6 +138,10 @@ func (f *Fold) add(e sched.Event) {
 		f.retried(&e)
 	case sched.JobRetried:
 		f.jobRetried(&e)
+	case sched.JobUpdated:
+		if j := f.jobs[e.Job]; j != nil {
+			j.spec = e.On(j.spec)
+		}
 	case sched.StopRequested:
 		f.stopWaiting(e.Job)
 	case sched.Quarantined:

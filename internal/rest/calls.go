@@ -101,6 +101,26 @@ func (c *Client) Stop(ctx context.Context, ref string, reason string) (Done, err
 	return c.done(ctx, "/jobs/"+element(ref)+"/stop", StopRequest{Reason: reason})
 }
 
+// Hold keeps a waiting job from starting.
+func (c *Client) Hold(ctx context.Context, ref string, reason string) (Done, error) {
+	return c.done(ctx, "/jobs/"+element(ref)+"/hold", StopRequest{Reason: reason})
+}
+
+// Release lets a held job start.
+func (c *Client) Release(ctx context.Context, ref string) (Done, error) {
+	return c.done(ctx, "/jobs/"+element(ref)+"/release", StopRequest{})
+}
+
+// Requeue stops what runs of a job, so that it waits again.
+func (c *Client) Requeue(ctx context.Context, ref string, in RequeueRequest) (Done, error) {
+	return c.done(ctx, "/jobs/"+element(ref)+"/requeue", in)
+}
+
+// Update changes a job's priority or time limit.
+func (c *Client) Update(ctx context.Context, ref string, in UpdateRequest) (Done, error) {
+	return c.done(ctx, "/jobs/"+element(ref)+"/update", in)
+}
+
 // JobHistory returns a job's attempts.
 func (c *Client) JobHistory(ctx context.Context, ref string) (JobHistory, error) {
 	var out JobHistory

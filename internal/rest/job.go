@@ -35,6 +35,7 @@ type JobStatus struct {
 	Outlook   *JobOutlook     `json:"outlook,omitempty"`    // of one that runs or is being stopped
 	Tasks     []TaskStatus    `json:"tasks"`
 	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
+	Held      *Held           `json:"held,omitempty" doc:"It does not start until it is released"`
 	Notices   []string        `json:"notices,omitempty"`
 }
 
@@ -67,6 +68,13 @@ type TaskStatus struct {
 	Retries       int32           `json:"retries,omitempty"`
 	Progress      *TaskProgress   `json:"progress,omitempty"`
 	amount.Limits                 // of one that was started
+}
+
+// Held says since when a job is held, by which user and why.
+type Held struct {
+	By     sched.Subject `json:"by"`
+	Since  sched.Time    `json:"since"`
+	Reason string        `json:"reason,omitempty"`
 }
 
 // TaskProgress is the last progress a task reported.

@@ -173,6 +173,18 @@ type StopRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
 }
 
+// RequeueRequest asks that a job waits again.
+type RequeueRequest struct {
+	Hold   bool   `json:"hold,omitempty" doc:"It is held from then on"`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
+}
+
+// UpdateRequest changes a job; what is absent stays.
+type UpdateRequest struct {
+	Priority  *cell.Priority  `json:"priority,omitempty" minimum:"-1" maximum:"32767" doc:"Of a job that waits; -1 borrows only"`
+	TimeLimit *sched.Duration `json:"time_limit,omitempty" minimum:"0" doc:"Microseconds of running; 0 is none"`
+}
+
 // CordonRequest takes a node out of placement.
 type CordonRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`

@@ -24,6 +24,12 @@ func (s *State) Apply(r Record) {
 		s.applySubmitted(e)
 	case StopRequested:
 		s.applyStopRequested(e)
+	case JobHeld:
+		wishes{s}.applyHeld(e)
+	case JobRequeued:
+		wishes{s}.applyRequeued(e)
+	case JobUpdated:
+		wishes{s}.applyUpdated(e)
 	case Configured:
 		s.unbookAll() // leaves have other numbers from now on
 		s.failed = nil

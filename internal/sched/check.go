@@ -24,6 +24,12 @@ func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) {
 		return s.checkSubmit(c)
 	case Stop:
 		return s.checkStop(c)
+	case Hold:
+		return wishes{s}.checkHold(c)
+	case Requeue:
+		return wishes{s}.checkRequeue(c)
+	case Update:
+		return wishes{s}.checkUpdate(c)
 	case Reconfigure:
 		return s.checkReconfigure(c)
 	case Cordon:

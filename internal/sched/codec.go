@@ -102,6 +102,12 @@ func decodeKind(kind Kind, data []byte) (Event, error) {
 		return decode[JobSubmitted](data)
 	case "StopRequested":
 		return decode[StopRequested](data)
+	case "JobHeld":
+		return decode[JobHeld](data)
+	case "JobRequeued":
+		return decode[JobRequeued](data)
+	case "JobUpdated":
+		return decode[JobUpdated](data)
 	case "Configured":
 		return decode[Configured](data)
 	case "NodeCordoned":
@@ -183,5 +189,5 @@ func decodeDecision(kind Kind, data []byte) (Event, error) {
 
 // Kinds returns the zero value of every event, in the order of event.go.
 func Kinds() []Event {
-	return []Event{JobSubmitted{}, StopRequested{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, Booked{}, Sized{}, StopSent{}, Joined{}, Rotated{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}, PolicyFailed{}, Lost{}}
+	return []Event{JobSubmitted{}, StopRequested{}, JobHeld{}, JobRequeued{}, JobUpdated{}, Configured{}, NodeCordoned{}, TaskStarted{}, TaskExited{}, TaskRefused{}, TaskUnknown{}, NodeHealth{}, LeafHealth{}, Progress{}, Notice{}, Placed{}, Reserved{}, Unreserved{}, Booked{}, Sized{}, StopSent{}, Joined{}, Rotated{}, LazilyPreempted{}, Upgraded{}, Doomed{}, Spared{}, AttemptEnded{}, TaskRetried{}, JobCompleting{}, JobRetried{}, JobEnded{}, NodeAvoided{}, NodeSuspected{}, Noted{}, Decided{}, Quarantined{}, PolicyFailed{}, Lost{}}
 }

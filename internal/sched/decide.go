@@ -162,6 +162,8 @@ func (s *State) settle(slot int32) {
 	}
 	if j = &s.jobs[slot]; j.stop || j.completing != nil {
 		s.windDown(slot)
+	} else if j.held() {
+		wishes{s}.giveBack(slot)
 	}
 	if s.find(id) != nil {
 		s.retryGangs(slot)
@@ -187,6 +189,8 @@ func (s *State) settleGang(slot, g int32) {
 			s.stopAttempt(a, EndRefused, nil)
 		case a.platform:
 			s.stopAttempt(a, EndPlatform, nil)
+		case rare(a.odd).requeue:
+			s.stopAttempt(a, EndRequeued, nil)
 		case s.isExtra(a) && !s.minimumLives(&s.jobs[slot]):
 			s.stopAttempt(a, s.extraCause(&s.jobs[slot]), nil)
 		}

@@ -7,7 +7,7 @@ import "github.com/combsched/comb/internal/cell"
 // that turns events into state. An event names everything it changes, so that
 // nothing is decided again at replay.
 //
-//	inputs:    JobSubmitted StopRequested Configured NodeCordoned, and every Fact
+//	inputs:    JobSubmitted StopRequested JobHeld JobRequeued JobUpdated Configured NodeCordoned, and every Fact
 //	decisions: Placed Joined Rotated Reserved Unreserved Booked Sized StopSent LazilyPreempted Upgraded Doomed Spared AttemptEnded
 //	           TaskRetried JobCompleting JobRetried JobEnded NodeAvoided NodeSuspected Noted
 //	           Decided Quarantined PolicyFailed
@@ -203,11 +203,14 @@ const (
 	EndRefused             // a start was refused; no retry counted
 	EndPlatform            // supervisor or node lost; no retry counted
 	EndNeverAlive          // stopped before any task started
+	EndRequeued            // a user wants it to wait again; no retry counted
 )
 
 // Resumes reports whether who was told to stop for this cause goes on later, where it
 // was if it keeps checkpoints, without a retry counted.
-func (c EndCause) Resumes() bool { return c == EndPreempted || c == EndMigrated || c == EndResized }
+func (c EndCause) Resumes() bool {
+	return c == EndPreempted || c == EndMigrated || c == EndResized || c == EndRequeued
+}
 
 // String returns the cause in words; "" for none.
 func (c EndCause) String() string {
@@ -236,6 +239,8 @@ func (c EndCause) String() string {
 		return "platform"
 	case EndNeverAlive:
 		return "withdrawn"
+	case EndRequeued:
+		return "requeued"
 	}
 	return ""
 }

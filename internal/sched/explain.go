@@ -35,8 +35,8 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 		if gg.attempt != none && s.shared(&s.attempts[gg.attempt]) {
 			e.Shares = append(e.Shares, s.shareOf(j, &s.attempts[gg.attempt]))
 		}
-		held := gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown
-		if gg.waiting || held || j.quarantined && gg.attempt == none {
+		unknown := gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown
+		if gg.waiting || unknown || (j.quarantined || j.held() && !gg.done) && gg.attempt == none {
 			e.Gangs = append(e.Gangs, GangReason{Gang: int32(g), Name: j.spec.Gangs[g].Name, Reason: s.reason(j, int32(g))})
 		}
 	}
@@ -314,6 +314,10 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after three internal errors: nothing is decided on it any more, and it keeps the cells that it has; report it"), true
 	case j.quarantined:
 		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
+	case j.held() && gg.attempt == none:
+		h := j.odd.held
+		r := s.newReason(j, g)
+		return r.say(OnHold, "%s holds it%s: comb job release lets it start", h.By, inBrackets(h.Reason)), true
 	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
 		return s.heldReason(s.newReason(j, g), gg), true
 	case rare(j.odd).after > s.now || gg.after > s.now:
@@ -332,7 +336,7 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 func (s *State) outside(j *job, g int32) bool {
 	gg := &j.gangs[g]
 	switch {
-	case s.neverFits(j, int(g)) != nil, j.quarantined, rare(j.odd).after > s.now, gg.after > s.now:
+	case s.neverFits(j, int(g)) != nil, j.quarantined, j.held(), rare(j.odd).after > s.now, gg.after > s.now:
 		return true
 	case gg.attempt != none:
 		return s.attempts[gg.attempt].state == AttemptUnknown

@@ -50,7 +50,7 @@ func (s *State) enqueue(slot, g int32) {
 // queue does it, and reports whether the gang waits now.
 func (s *State) queue(slot, g int32) bool {
 	j := &s.jobs[slot]
-	if j.spec.Gangs[g].Extra && !(s.minimumLives(j) && j.within(g, j.size)) {
+	if j.held() || j.spec.Gangs[g].Extra && !(s.minimumLives(j) && j.within(g, j.size)) {
 		return false
 	}
 	j.gangs[g].waiting = true

@@ -335,7 +335,7 @@ func (w *world) step(r *rand.Rand, cfgs []*sched.Config, step int) {
 	case k < 14:
 		w.exit(pick(), []int32{0, 0, 0, 1, 200}[r.IntN(5)])
 	case k == 14:
-		events, _, _ := w.s.Check(sched.Stop{Job: pick()}, w.now)
+		events, _, _ := w.s.Check(wish(r, pick()), w.now)
 		w.apply(events)
 	case k == 15:
 		w.tell(sched.NodeHealth{Node: node, Up: r.IntN(2) == 0})
@@ -349,6 +349,26 @@ func (w *world) step(r *rand.Rand, cfgs []*sched.Config, step int) {
 		events, _, _ := w.s.Check(sched.Cordon{Node: node, On: r.IntN(2) == 0}, w.now)
 		w.apply(events)
 	}
+}
+
+// wish is something that a user may want of a job.
+func wish(r *rand.Rand, id sched.JobID) sched.Command {
+	meta := sched.Meta{Subject: "ann"}
+	switch r.IntN(10) {
+	case 0:
+		return sched.Hold{Meta: meta, Job: id, On: true, Reason: "later"}
+	case 1, 2:
+		return sched.Hold{Meta: meta, Job: id}
+	case 3, 4:
+		return sched.Requeue{Meta: meta, Job: id, Hold: r.IntN(3) == 0}
+	case 5:
+		p := cell.Priority([]int{-1, 0, 10, 100}[r.IntN(4)])
+		return sched.Update{Meta: meta, Job: id, Priority: &p}
+	case 6:
+		d := sched.Duration(r.IntN(600)) * sched.Second
+		return sched.Update{Meta: meta, Job: id, TimeLimit: &d}
+	}
+	return sched.Stop{Meta: meta, Job: id}
 }
 
 func (w *world) refuseOne(id sched.JobID) {
@@ -372,6 +392,10 @@ func (w *world) heal(c *sched.Config) {
 		for d := range int32(4) {
 			w.tell(sched.LeafHealth{Node: n.Name, SKU: "G", Device: d, Good: true})
 		}
+	}
+	for _, j := range w.s.Jobs() {
+		events, _, _ := w.s.Check(sched.Hold{Job: j.ID}, w.now)
+		w.apply(events)
 	}
 	for round := 0; len(w.s.Jobs()) > 0; round++ {
 		if round > 400 {

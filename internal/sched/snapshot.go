@@ -62,6 +62,7 @@ type jobImage struct {
 	StopReason  string         `json:"stop_reason"`
 	Quarantined bool           `json:"quarantined"`
 	Aside       int32          `json:"aside,omitempty"`
+	Held        *HoldStatus    `json:"held,omitempty"`
 	Completing  *JobCompleting `json:"completing"`
 	After       Time           `json:"after"`
 	Gangs       []gangImage    `json:"gangs"`
@@ -113,6 +114,7 @@ type attemptImage struct {
 	Told       Time           `json:"told,omitempty"`
 	Lazy       bool           `json:"lazy"`
 	Orphaned   bool           `json:"orphaned"`
+	Requeue    bool           `json:"requeue,omitempty"`
 	Refused    bool           `json:"refused"`
 	Platform   bool           `json:"platform"`
 	Alive      int32          `json:"alive"`
@@ -168,7 +170,7 @@ func appendLine(out []byte, v any) []byte {
 func (s *State) imageOfAttempt(a *attempt) attemptImage {
 	odd := rare(a.odd)
 	im := attemptImage{ID: a.id, State: a.state, Cause: a.cause, By: a.by, Message: odd.message, Placed: a.placed, Started: a.started, Checkpoint: a.checkpoint, Told: a.told,
-		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Origins: odd.origins, Share: a.share, Ran: odd.ran, Turn: odd.turn}
+		Lazy: a.lazy, Orphaned: a.orphaned, Refused: a.refused, Platform: a.platform, Alive: a.alive, Victims: odd.victims, Drains: odd.drains, Origins: odd.origins, Share: a.share, Ran: odd.ran, Turn: odd.turn, Requeue: odd.requeue}
 	if a.joined {
 		host := s.holder(a.alloc).id
 		im.Host = &host
@@ -207,7 +209,7 @@ func imageOf(j *job) *jobImage {
 	odd := rare(j.odd)
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: odd.stopReason, Quarantined: j.quarantined, Completing: j.completing,
-		Aside: odd.aside, After: odd.after, Notices: odd.notices, Note: odd.note}
+		Held: odd.held, Aside: odd.aside, After: odd.after, Notices: odd.notices, Note: odd.note}
 	if j.size != j.spec.usualSize() {
 		out.Size = j.size
 	}
@@ -287,8 +289,8 @@ func (s *State) loadJob(im *jobImage) {
 		j.size = im.Size
 	}
 	j.stop, j.quarantined, j.completing = im.Stop, im.Quarantined, im.Completing
-	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Note != nil || im.Aside != 0 {
-		j.odd = &oddJob{im.After, im.StopReason, im.Notices, im.Note, im.Aside}
+	if im.StopReason != "" || im.After != 0 || im.Notices != nil || im.Note != nil || im.Aside != 0 || im.Held != nil {
+		j.odd = &oddJob{im.After, im.StopReason, im.Notices, im.Note, im.Aside, im.Held}
 	}
 	for i, g := range im.Gangs {
 		t := &j.gangs[i]
@@ -356,8 +358,8 @@ func (s *State) loadAttempt(a *attemptImage) {
 	s.attempts = append(s.attempts, attempt{id: a.ID, job: slot, state: a.State, cause: a.Cause, by: a.By,
 		placed: a.Placed, started: a.Started, checkpoint: a.Checkpoint, told: a.Told, lazy: a.Lazy,
 		orphaned: a.Orphaned, refused: a.Refused, platform: a.Platform, alive: a.Alive, mate: none, share: a.Share})
-	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil || a.Turn != 0 {
-		s.attempts[at].odd = &oddAttempt{message: a.Message, victims: a.Victims, ran: a.Ran, origins: a.Origins, turn: a.Turn}
+	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil || a.Turn != 0 || a.Requeue {
+		s.attempts[at].odd = &oddAttempt{message: a.Message, victims: a.Victims, ran: a.Ran, origins: a.Origins, turn: a.Turn, requeue: a.Requeue}
 	}
 	if a.Share != 0 {
 		s.shares[a.Share-1].members++

@@ -117,8 +117,9 @@ type oddJob struct {
 	after      Time // no gang is placed before
 	stopReason string
 	notices    []string
-	note       *note // of its VC's policy
-	aside      int32 // how often it was set aside after the first time
+	note       *note       // of its VC's policy
+	aside      int32       // how often it was set aside after the first time
+	held       *HoldStatus // by a user; nil: it is not
 }
 
 // rare returns what few jobs, gangs or attempts have, to read.
@@ -240,6 +241,7 @@ type oddAttempt struct {
 	drains  []cell.LeafID // that count as bad until it has ended
 	origins []cell.Origin // of its tasks, where the present cluster does not tell them
 	victims []AttemptID
+	requeue bool // a user wants its gang to wait again
 }
 
 // say keeps the first message about an attempt's end.

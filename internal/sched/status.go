@@ -160,7 +160,8 @@ type JobStatus struct {
 	Message   string          `json:"message,omitempty"`
 	Outlook   *JobOutlook     `json:"outlook,omitempty"` // of one that runs or is being stopped
 	Tasks     []TaskStatus    `json:"tasks"`
-	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
+	Attempts  []AttemptStatus `json:"attempts"`       // live ones and the last ended of each gang
+	Held      *HoldStatus     `json:"held,omitempty"` // by a user: it does not start
 	Notices   []string        `json:"notices,omitempty"`
 }
 
@@ -241,6 +242,7 @@ const (
 	NeverFits         ReasonCode = "NeverFits"         // no cell of this cluster, empty and healthy, has the shape
 	QuotaExceeded     ReasonCode = "QuotaExceeded"     // more than the VC's whole guarantee
 	QuarantinedJob    ReasonCode = "Quarantined"       // set aside after an internal error
+	OnHold            ReasonCode = "OnHold"            // a user holds it, until it is released
 	HeldUnknown       ReasonCode = "HeldUnknown"       // its last attempt is not proven dead
 	BackOff           ReasonCode = "BackOff"           // refused starts or a retry delay, until a time
 	BadHardware       ReasonCode = "BadHardware"       // it would fit if what is bad were healthy

@@ -99,7 +99,7 @@ func (s *State) verifyJob(slot int32, add func(string, ...any)) {
 			add("gang %d of job %d points at attempt %v", g, j.id, a.id)
 		}
 		// A job that ends leaves its queue first and gives its promises back next.
-		if reserving := a.state == AttemptReserving; reserving != gg.waiting && !(reserving && (j.stop || j.completing != nil)) {
+		if reserving := a.state == AttemptReserving; reserving != gg.waiting && !(reserving && (j.stop || j.held() || j.completing != nil)) {
 			add("attempt %v is %s, but its gang waits: %v", a.id, a.state, gg.waiting)
 		}
 	}

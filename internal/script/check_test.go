@@ -181,7 +181,7 @@ func (c *checker) batch(b engine.Batch) {
 // books checks one record against the checker's own books.
 func (c *checker) books(r sched.Record) {
 	switch r.Event.(type) {
-	case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
+	case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.JobHeld, sched.JobRequeued, sched.JobUpdated, sched.Configured, sched.NodeCordoned:
 	default:
 		c.heard() // it is decided
 	}
@@ -191,6 +191,10 @@ func (c *checker) books(r sched.Record) {
 			c.fail("I16: job %d is accepted twice", e.ID)
 		}
 		c.jobs[e.ID], c.submitted[e.ID] = e.Job, r.Time
+	case sched.JobUpdated:
+		if c.jobs[e.Job] != nil {
+			c.jobs[e.Job] = e.On(c.jobs[e.Job])
+		}
 	case sched.Reserved:
 		c.fresh(r, e.Attempt)
 		c.moves(r, e)
@@ -468,7 +472,7 @@ func (c *checker) regretted(b engine.Batch) {
 				c.fail("I15: attempt %v is started and preempted at the next look", e.Attempt)
 			}
 			inputs = inputs || e.Cause == sched.EndTimeLimit
-		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.Configured, sched.NodeCordoned:
+		case sched.Fact, sched.JobSubmitted, sched.StopRequested, sched.JobHeld, sched.JobRequeued, sched.JobUpdated, sched.Configured, sched.NodeCordoned:
 			inputs = true
 		case sched.Decided:
 			c.decided = e.Now

@@ -175,6 +175,15 @@ func (s *Session) record(r sched.Record) {
 		s.line(r.Time, "%s is accepted: %s", s.owners.called(e.Job), formatJob(e.Job))
 	case sched.StopRequested:
 		s.line(r.Time, "%s is to stop", s.jobName(e.Job))
+	case sched.JobHeld:
+		s.line(r.Time, "%s is %s%s", s.jobName(e.Job), map[bool]string{true: "held", false: "released"}[e.On], because(e.Reason))
+	case sched.JobRequeued:
+		s.line(r.Time, "%s is to wait again%s%s", s.jobName(e.Job), map[bool]string{true: ", and is held", false: ""}[e.Hold], because(e.Reason))
+	case sched.JobUpdated:
+		if s.jobs[e.Job] != nil {
+			s.jobs[e.Job] = e.On(s.jobs[e.Job])
+		}
+		s.line(r.Time, "%s has %s", s.jobName(e.Job), strings.Join(updates(e), " and "))
 	case sched.Configured:
 		s.cluster, s.forest = &e.Config.Cluster, nil
 		s.configured(r.Time, e)

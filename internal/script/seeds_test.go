@@ -264,7 +264,8 @@ type generator struct {
 	names  []string
 	next   int
 	ending bool
-	repeat []step // commands with a key, to be given twice
+	repeat []step   // commands with a key, to be given twice
+	held   []string // jobs that were held, maybe released since
 }
 
 func generate(seed uint64, kind kindOfRun) ([]step, *scenario) {
@@ -472,7 +473,31 @@ func (g *generator) name() string {
 	return g.names[max(g.IntN(len(g.names)), g.IntN(len(g.names)))]
 }
 
-func (g *generator) stop()         { g.do("stop "+g.name(), "") }
+// stop wishes something of a job; at the end what is held is released.
+func (g *generator) stop() {
+	name := g.name()
+	switch {
+	case g.chance(60):
+		g.do("stop "+name, "")
+	case g.chance(30):
+		g.held = append(g.held, name)
+		g.do("hold "+name, "")
+	case g.chance(20):
+		g.do("release "+name, "")
+	case g.chance(50):
+		line := "requeue " + name
+		if g.chance(20) {
+			g.held = append(g.held, name)
+			line += " hold"
+		}
+		g.do(line, "")
+	case g.chance(50):
+		g.do("update "+name+" prio="+g.pick("oppo", "test", "prod", "0"), "")
+	default:
+		g.do(fmt.Sprintf("update %s limit=%ds", name, 1+g.IntN(400)), "")
+	}
+}
+
 func (g *generator) node1() string { return g.pick(g.plan.nodes()...) }
 
 func (g *generator) exit() {
@@ -529,6 +554,9 @@ func (g *generator) end() {
 		g.do("refuse "+n+" off", "")
 		g.do("node "+n+" uncordon", "")
 		g.do("node "+n+" up", "")
+	}
+	for _, name := range g.held {
+		g.do("release "+name, "")
 	}
 	g.do("wait 20d", "")
 	for _, name := range g.sc.check.hopeless() {

@@ -85,6 +85,9 @@ func (s *Session) showJob(out *strings.Builder, j sched.JobStatus) {
 	if j.Preempted > 0 {
 		fmt.Fprintf(out, ", preempted %s", count(j.Preempted, "time", "times"))
 	}
+	if j.Held != nil {
+		out.WriteString(", held")
+	}
 	if j.Stopping {
 		out.WriteString(", to stop")
 	}

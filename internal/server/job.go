@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
@@ -163,20 +165,83 @@ func (s *Server) stop(ctx context.Context, in *stopInput) (*body[rest.Done], err
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	w, err := in.writeOf(ctx, "stop", in.Ref, reason)
+	return wishes{s}.wish(ctx, wanted{&in.Meta, "stop", in.Ref, reason}, func(m sched.Meta, id sched.JobID) sched.Command {
+		return sched.Stop{Meta: m, Job: id, Reason: reason}
+	})
+}
+
+// wishes are what users want of jobs besides their ends.
+type wishes struct{ *Server }
+
+type requeueInput struct {
+	Meta
+	Ref  string               `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
+	Body *rest.RequeueRequest `required:"false"`
+}
+
+type updateInput struct {
+	Meta
+	Ref  string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
+	Body rest.UpdateRequest
+}
+
+func (s wishes) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
+	hold := func(on bool) func(context.Context, *stopInput) (*body[rest.Done], error) {
+		return func(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
+			reason, verb := "", "release"
+			if on {
+				verb = "hold"
+			}
+			if in.Body != nil {
+				reason = in.Body.Reason
+			}
+			return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m sched.Meta, id sched.JobID) sched.Command {
+				return sched.Hold{Meta: m, Job: id, On: on, Reason: reason}
+			})
+		}
+	}
+	huma.Register(api, op("hold-job", http.MethodPost, "/jobs/{ref}/hold", "Keep a waiting job from starting"), hold(true))
+	huma.Register(api, op("release-job", http.MethodPost, "/jobs/{ref}/release", "Let a held job start"), hold(false))
+	huma.Register(api, op("requeue-job", http.MethodPost, "/jobs/{ref}/requeue", "Stop what runs of a job, so that it waits again"),
+		func(ctx context.Context, in *requeueInput) (*body[rest.Done], error) {
+			var r rest.RequeueRequest
+			if in.Body != nil {
+				r = *in.Body
+			}
+			return s.wish(ctx, wanted{&in.Meta, "requeue", in.Ref, r}, func(m sched.Meta, id sched.JobID) sched.Command {
+				return sched.Requeue{Meta: m, Job: id, Hold: r.Hold, Reason: r.Reason}
+			})
+		})
+	huma.Register(api, op("update-job", http.MethodPost, "/jobs/{ref}/update", "Change a job's priority or time limit"),
+		func(ctx context.Context, in *updateInput) (*body[rest.Done], error) {
+			return s.wish(ctx, wanted{&in.Meta, "update", in.Ref, in.Body}, func(m sched.Meta, id sched.JobID) sched.Command {
+				return sched.Update{Meta: m, Job: id, Priority: in.Body.Priority, TimeLimit: in.Body.TimeLimit}
+			})
+		})
+}
+
+// wanted is what a user wants of which job.
+type wanted struct {
+	*Meta
+	verb, ref string
+	what      any
+}
+
+// wish gives a command about a job once for its idempotency key.
+func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, sched.JobID) sched.Command) (*body[rest.Done], error) {
+	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
 	if err != nil {
 		return nil, s.fail(err)
 	}
 	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
-		j, err := s.find(ctx, in.Ref, 0)
+		j, err := s.find(ctx, in.ref, 0)
 		if err != nil {
 			return engine.Reply{}, err
 		}
 		if j.Phase.Ended() {
-			return engine.Reply{}, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
-				"job "+j.Ref+" has ended already: "+string(j.Phase))
+			return engine.Reply{}, rest.NewProblem(http.StatusConflict, rest.CodeConflict, "job "+j.Ref+" has ended already: "+string(j.Phase))
 		}
-		return s.do(ctx, w, engine.Input{Command: sched.Stop{Meta: w.meta, Job: j.ID, Reason: reason}})
+		return s.do(ctx, w, engine.Input{Command: command(w.meta, j.ID)})
 	})
 	if err != nil {
 		return nil, err

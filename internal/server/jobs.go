@@ -43,6 +43,7 @@ func (s *Server) registerJobs(api huma.API) {
 	huma.Register(api, op("list-jobs", http.MethodGet, "/jobs", "List jobs, newest first"), s.listJobs)
 	huma.Register(api, op("get-job", http.MethodGet, "/jobs/{ref}", "One job by number, or the newest of a user's name"), s.getJob)
 	huma.Register(api, op("stop-job", http.MethodPost, "/jobs/{ref}/stop", "Ask to end a job"), s.stop)
+	wishes{s}.register(api, op)
 	huma.Register(api, op("explain-job", http.MethodGet, "/jobs/{ref}/explain", "Why a job waits"), s.explain)
 	huma.Register(api, op("get-job-config", http.MethodGet, "/jobs/{ref}/config",
 		"The job file as submitted, secrets masked"), s.jobConfig)

@@ -262,7 +262,26 @@ func (s *pastStory) happens(r *runner, rec sched.Record) {
 	w := r.world
 	at := func(f func()) { w.At(sched.Duration(rec.Time-w.Now()), f) }
 	rebooted := s.reboots[rec.Seq]
+	wish := func(id sched.JobID, as func(sched.JobID) sched.Command) {
+		at(func() {
+			if a := s.then[id]; a != nil && a.id != 0 {
+				w.Give(engine.Input{Command: as(a.id)})
+			}
+		})
+	}
 	switch e := rec.Event.(type) {
+	case sched.JobHeld:
+		wish(e.Job, func(id sched.JobID) sched.Command {
+			return sched.Hold{Meta: meta(), Job: id, On: e.On, Reason: e.Reason}
+		})
+	case sched.JobRequeued:
+		wish(e.Job, func(id sched.JobID) sched.Command {
+			return sched.Requeue{Meta: meta(), Job: id, Hold: e.Hold, Reason: e.Reason}
+		})
+	case sched.JobUpdated:
+		wish(e.Job, func(id sched.JobID) sched.Command {
+			return sched.Update{Meta: meta(), Job: id, Priority: e.Priority, TimeLimit: e.TimeLimit}
+		})
 	case sched.StopRequested:
 		at(func() {
 			if a := s.then[e.Job]; a != nil && a.id == 0 {

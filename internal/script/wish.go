@@ -1,0 +1,56 @@
+package script
+
+import (
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// doWish gives a command of a job's life: hold NAME, release NAME, requeue NAME [hold], each with [reason="..."], and
+// update NAME [prio=..] [limit=..].
+func doWish(s *Session, c command) (string, error) {
+	id, _, err := s.job(c.args.word(0))
+	if err != nil {
+		return "", err
+	}
+	meta, reason := s.meta(c.args), ""
+	if c.args.name != "update" {
+		reason = c.args.text("reason", "")
+	}
+	var in sched.Command
+	switch c.args.name {
+	case "hold", "release":
+		in = sched.Hold{Meta: meta, Job: id, On: c.args.name == "hold", Reason: reason}
+	case "requeue":
+		in = sched.Requeue{Meta: meta, Job: id, Hold: c.args.flag("hold"), Reason: reason}
+	default:
+		u := sched.Update{Meta: meta, Job: id}
+		if c.args.has("prio") {
+			p := priority(c.args)
+			u.Priority = &p
+		}
+		if c.args.has("limit") {
+			d := c.args.duration("limit", 0)
+			u.TimeLimit = &d
+		}
+		in = u
+	}
+	if err := c.args.done(1); err != nil {
+		return "", err
+	}
+	r, err := s.give(engine.Input{Command: in})
+	if err != nil || r.Refusal == nil {
+		return "", err
+	}
+	return s.refused(r.Refusal), nil
+}
+
+// updates says what an update changes.
+func updates(e sched.JobUpdated) (out []string) {
+	if e.Priority != nil {
+		out = append(out, "priority "+formatPriority(*e.Priority))
+	}
+	if e.TimeLimit != nil {
+		out = append(out, "time limit "+formatDuration(*e.TimeLimit))
+	}
+	return out
+}
