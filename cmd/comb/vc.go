@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/nodecmd"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -147,7 +148,25 @@ func (a *app) nodeCommand() *cobra.Command {
 		func(ctx context.Context, c *rest.Client, n cell.NodeName) (rest.Done, error) {
 			return c.Uncordon(ctx, n)
 		})
-	return noun("node", "Nodes: the machines", list, cordon, uncordon)
+	more := nodecmd.Verbs(&nodecmd.Kit{When: a.when, State: a.nodeState, Confirm: a.confirm, Usage: usage,
+		Show: func(v any, draw func(nodecmd.Table)) error {
+			return a.show(v, func(t *table) { draw(nodecmd.Table{Head: t.head, Row: t.row, Line: t.line}) })
+		},
+		On: func(c *cobra.Command, run func(context.Context, *rest.Client, cell.NodeName) error) *cobra.Command {
+			c.Args, c.ValidArgsFunction = args(cobra.ExactArgs(1)), a.complete(nodeNames)
+			c.RunE = func(c *cobra.Command, args []string) error {
+				client, err := a.client()
+				if err != nil {
+					return err
+				}
+				if err := run(c.Context(), client, cell.NodeName(args[0])); err != nil {
+					return a.didYouMean(c.Context(), client, err, guess{args[0], nodeNames})
+				}
+				return nil
+			}
+			return c
+		}})
+	return noun("node", "Nodes: the machines", append([]*cobra.Command{list, cordon, uncordon}, more...)...)
 }
 
 // nodeWrite makes a command that changes one node.
@@ -190,7 +209,12 @@ func (a *app) nodeState(n *sched.NodeStatus) string {
 	} else {
 		parts = append(parts, "down")
 	}
-	if n.Cordoned {
+	switch {
+	case n.Dead:
+		parts = append(parts, "declared dead")
+	case n.Drain > 0:
+		parts = append(parts, "draining")
+	case n.Cordoned:
 		parts = append(parts, "cordoned")
 	}
 	if n.Gone {

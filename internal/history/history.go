@@ -77,6 +77,9 @@ func (f *Fold) Add(r *sched.Record) {
 			if e.Cause == sched.EndStopped || e.Cause == sched.EndRequeued {
 				a.Why = f.asked
 			}
+			if e.Cause == sched.EndDrained {
+				a.Why = "its node is drained"
+			}
 		}
 	case sched.StopRequested:
 		if f.asked = "asked by " + string(e.Meta.Subject); e.Reason != "" {

@@ -437,7 +437,7 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 		j.preempted++
 		j.vc.ended.preemptions++
 	}
-	g.preempted = g.preempted || cause == sched.EndMigrated || cause == sched.EndRequeued
+	g.preempted = g.preempted || cause == sched.EndMigrated || cause == sched.EndRequeued || cause == sched.EndDrained
 	if !g.extra {
 		j.bars = addBar(j.bars, Bar{g.placed, f.now, cause})
 	}
@@ -450,7 +450,7 @@ func loses(c sched.EndCause, spec *sched.Job) bool {
 	switch c {
 	case sched.EndSucceeded, sched.EndCompleted, sched.EndStopped:
 		return false
-	case sched.EndPreempted, sched.EndMigrated, sched.EndResized, sched.EndRequeued:
+	case sched.EndPreempted, sched.EndMigrated, sched.EndResized, sched.EndRequeued, sched.EndDrained:
 		return !spec.Hints.Checkpoint
 	}
 	return true

@@ -176,6 +176,23 @@ func (c *Client) VC(ctx context.Context, name cell.VCName) (sched.VCStatus, erro
 	return out, err
 }
 
+// Node returns one node with what runs there.
+func (c *Client) Node(ctx context.Context, name cell.NodeName) (Node, error) {
+	var out Node
+	err := c.do(ctx, call{method: http.MethodGet, path: "/nodes/" + element(string(name))}, &out)
+	return out, err
+}
+
+// Drain takes a node out of placement, and has what runs there leave it.
+func (c *Client) Drain(ctx context.Context, name cell.NodeName, in DrainRequest) (Done, error) {
+	return c.done(ctx, "/nodes/"+element(string(name))+"/drain", in)
+}
+
+// DeclareDead says that a node is dead: what is unknown there counts as ended.
+func (c *Client) DeclareDead(ctx context.Context, name cell.NodeName, in DeadRequest) (Done, error) {
+	return c.done(ctx, "/nodes/"+element(string(name))+"/declare-dead", in)
+}
+
 // Nodes lists nodes.
 func (c *Client) Nodes(ctx context.Context) (NodeList, error) {
 	var out NodeList

@@ -256,6 +256,32 @@ type NodeList struct {
 	Runtime string             `json:"runtime,omitempty" doc:"What runs tasks, in words"`
 }
 
+// Node is one node with what runs there.
+type Node struct {
+	sched.NodeStatus
+	Jobs   []NodeJob `json:"jobs" doc:"What runs there, or may live there"`
+	Hidden int       `json:"hidden,omitempty" doc:"Attempts there of jobs that the reader may not see"`
+}
+
+// NodeJob is an attempt on a node.
+type NodeJob struct {
+	NamedJob
+	Attempt sched.AttemptID    `json:"attempt"`
+	State   sched.AttemptState `json:"state"`
+	Leaves  int32              `json:"leaves" doc:"GPUs, or CPU slots, that it has there"`
+}
+
+// DrainRequest has what runs on a node leave it.
+type DrainRequest struct {
+	Within sched.Duration `json:"within,omitempty" minimum:"0" maximum:"31536000000000" doc:"Microseconds in which it may end by itself; 0 stops it at once, with its grace"`
+	Reason string         `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
+}
+
+// DeadRequest says that a node is dead.
+type DeadRequest struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Shown to users"`
+}
+
 // CellList is the physical forest.
 type CellList struct {
 	Cells []sched.CellStatus `json:"cells"`

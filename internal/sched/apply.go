@@ -244,12 +244,13 @@ func (s *State) applyStopRequested(e StopRequested) {
 
 func (s *State) applyCordoned(e NodeCordoned) {
 	n := s.node(e.Node)
-	n.Cordon, n.Cordoned = e.On, e.Reason
+	n.Cordon, n.Cordoned, n.By, n.Since, n.Drain, n.Dead = e.On, e.Reason, e.Meta.Subject, s.now, e.Drain, e.Dead
 	if !e.On {
-		n.Cordoned = ""
-	}
-	if !e.On {
+		n.Cordoned, n.By, n.Since, n.Drain, n.Dead = "", "", 0, 0, false
 		n.Suspect, n.Refused = 0, nil
+	}
+	if s.at(n.Drain, 0, 0); n.Drain > 0 {
+		s.touchOn(e.Node)
 	}
 	s.blame(n)
 	s.lookAll()

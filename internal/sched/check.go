@@ -34,6 +34,8 @@ func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) {
 		return s.checkReconfigure(c)
 	case Cordon:
 		return s.checkCordon(c)
+	case DeclareDead:
+		return wishes{s}.checkDead(c)
 	}
 	return nil, Answer{}, refuse(Invalid, "unknown command %T", c)
 }
@@ -150,5 +152,12 @@ func (s *State) checkCordon(c Cordon) ([]Event, Answer, *Refusal) {
 	if s.cl == nil || s.cl.Forest().NodeIndex(c.Node) == cell.None {
 		return nil, Answer{}, refuse(NotFound, "there is no node %q", c.Node)
 	}
-	return []Event{NodeCordoned{Node: c.Node, On: c.On, Reason: c.Reason, Meta: c.Meta}}, Answer{}, nil
+	if n := s.noted(c.Node); n.Dead && n.Down && !c.On {
+		return nil, Answer{}, refuse(Conflict, "node %s was declared dead, and does not answer: it can be taken back when it does", c.Node)
+	}
+	drain := Time(0)
+	if c.On && c.Drain != 0 {
+		drain = max(c.Drain, 1)
+	}
+	return []Event{NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}}, Answer{}, nil
 }

@@ -37,11 +37,13 @@ type Reconfigure struct {
 	RenamedNodes []NodeRename
 }
 
-// Cordon takes a node out of (On) or back into placement; what runs goes on.
+// Cordon takes a node out of (On) or back into placement; what runs goes on, but leaves it by the time of Drain, where
+// that is not 0.
 type Cordon struct {
 	Meta
 	Node   cell.NodeName
 	On     bool
+	Drain  Time
 	Reason string
 }
 

@@ -191,6 +191,8 @@ func (s *State) settleGang(slot, g int32) {
 			s.stopAttempt(a, EndPlatform, nil)
 		case rare(a.odd).requeue:
 			s.stopAttempt(a, EndRequeued, nil)
+		case s.drainDue(a):
+			s.stopAttempt(a, EndDrained, nil)
 		case s.isExtra(a) && !s.minimumLives(&s.jobs[slot]):
 			s.stopAttempt(a, s.extraCause(&s.jobs[slot]), nil)
 		}

@@ -64,10 +64,13 @@ type Move struct {
 	Drains []cell.LeafID `json:"drains,omitempty"`
 }
 
-// NodeCordoned takes a node out of placement or back in.
+// NodeCordoned takes a node out of placement or back in. What runs there by the time of Drain, if that is not 0, is stopped
+// with its grace and waits again. Dead is the word that the node is dead: the ends of its tasks follow.
 type NodeCordoned struct {
 	Node   cell.NodeName `json:"node"`
 	On     bool          `json:"on"`
+	Drain  Time          `json:"drain,omitempty"`
+	Dead   bool          `json:"dead,omitempty"`
 	Reason string        `json:"reason,omitempty"`
 	Meta   Meta          `json:"meta"`
 }
@@ -204,12 +207,13 @@ const (
 	EndPlatform            // supervisor or node lost; no retry counted
 	EndNeverAlive          // stopped before any task started
 	EndRequeued            // a user wants it to wait again; no retry counted
+	EndDrained             // its node is drained; no retry counted
 )
 
 // Resumes reports whether who was told to stop for this cause goes on later, where it
 // was if it keeps checkpoints, without a retry counted.
 func (c EndCause) Resumes() bool {
-	return c == EndPreempted || c == EndMigrated || c == EndResized || c == EndRequeued
+	return c == EndPreempted || c == EndMigrated || c == EndResized || c == EndRequeued || c == EndDrained
 }
 
 // String returns the cause in words; "" for none.
@@ -241,6 +245,8 @@ func (c EndCause) String() string {
 		return "withdrawn"
 	case EndRequeued:
 		return "requeued"
+	case EndDrained:
+		return "drained"
 	}
 	return ""
 }

@@ -315,6 +315,7 @@ func (s *State) Nodes() []NodeStatus {
 		n := NodeStatus{Name: f.Nodes[i].Name, Up: b&cell.Down == 0, Cordoned: b&cell.Cordoned != 0}
 		note := s.noted(n.Name)
 		n.Suspect, n.Reason = note.Suspect, note.Reason
+		n.Drain, n.Dead, n.By, n.Since = note.Drain, note.Dead, note.By, note.Since
 		if n.Cordoned && note.Cordoned != "" {
 			n.Reason = strings.TrimSuffix(note.Cordoned+"; "+note.Reason, "; ")
 		}

@@ -146,6 +146,8 @@ func (s *State) expire(now Time) {
 			s.lookIn(s.jobs[slot].space, s.jobs[slot].spec.Priority)
 		} else if t.job == 0 && slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Suspect == t.at }) {
 			s.lookAll()
+		} else if t.job == 0 && s.drainsAt(t.at) {
+			continue
 		} else if t.job == 0 && t.at == s.again {
 			s.lookFor(s.againFor)
 		}

@@ -346,8 +346,17 @@ func (w *world) step(r *rand.Rand, cfgs []*sched.Config, step int) {
 	case k == 18:
 		w.do(sched.Reconfigure{Config: cfgs[r.IntN(len(cfgs))]})
 	case k == 19:
-		events, _, _ := w.s.Check(sched.Cordon{Node: node, On: r.IntN(2) == 0}, w.now)
-		w.apply(events)
+		c := sched.Cordon{Node: node, On: r.IntN(2) == 0}
+		if r.IntN(3) == 0 {
+			c.Drain = w.now.Add(sched.Duration(r.IntN(120)) * sched.Second)
+		}
+		events, _, refused := w.s.Check(c, w.now)
+		if r.IntN(4) == 0 {
+			events, _, refused = w.s.Check(sched.DeclareDead{Node: node, Reason: "burnt"}, w.now)
+		}
+		if refused == nil {
+			w.apply(events)
+		}
 	}
 }
 

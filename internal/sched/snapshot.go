@@ -342,6 +342,7 @@ func (s *State) loadCluster(im *image) {
 	s.tallies = s.recounted()
 	for _, n := range s.nodes {
 		s.at(n.Suspect, 0, 0)
+		s.at(n.Drain, 0, 0)
 	}
 	s.looked()
 }

@@ -296,7 +296,11 @@ type nodeNote struct {
 	Cordon   bool          `json:"cordon,omitempty"`
 	Suspect  Time          `json:"suspect,omitempty"`
 	Reason   string        `json:"reason,omitempty"`
-	Cordoned string        `json:"cordoned,omitempty"` // why it is cordoned
+	Cordoned string        `json:"cordoned,omitempty"` // why it is cordoned,
+	By       Subject       `json:"by,omitempty"`       // by which user,
+	Since    Time          `json:"since,omitempty"`    // and since when
+	Drain    Time          `json:"drain,omitempty"`    // what runs there leaves it by then; 0: it may stay
+	Dead     bool          `json:"dead,omitempty"`     // a user says so
 	Refused  []refusal     `json:"refused,omitempty"`  // jobs refused there lately, the oldest first
 }
 

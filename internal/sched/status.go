@@ -321,6 +321,10 @@ type NodeStatus struct {
 	Up       bool          `json:"up"`
 	Cordoned bool          `json:"cordoned,omitempty"`
 	Suspect  Time          `json:"suspect,omitempty"` // until
+	Drain    Time          `json:"drain,omitempty"`   // what runs there leaves it by then
+	Dead     bool          `json:"dead,omitempty"`    // a user says so
+	By       Subject       `json:"by,omitempty"`      // which user cordoned it,
+	Since    Time          `json:"since,omitempty"`   // and when
 	Reason   string        `json:"reason,omitempty"`
 	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration; tasks still run there
 	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration lacks: they drain

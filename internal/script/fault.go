@@ -132,7 +132,7 @@ func (s *Session) nodeName(name string) (cell.NodeName, error) {
 	return cell.NodeName(name), err
 }
 
-// doNode changes a node: node NAME down|up|reboot|cordon|uncordon [reason=...].
+// doNode changes a node: node NAME down|up|reboot|cordon|uncordon|dead [reason=...], node NAME drain [within=10m].
 func (s *Session) doNode(c command) (string, error) {
 	reason := c.args.text("reason", "")
 	name, err := s.nodeName(c.args.word(0))
@@ -140,7 +140,10 @@ func (s *Session) doNode(c command) (string, error) {
 		return "", err
 	}
 	what := c.args.word(1)
-	cordon := sched.Cordon{Meta: s.meta(c.args), Node: name, On: what == "cordon", Reason: reason}
+	cordon := sched.Cordon{Meta: s.meta(c.args), Node: name, On: what == "cordon" || what == "drain", Reason: reason}
+	if what == "drain" {
+		cordon.Drain = s.world.Now().Add(c.args.duration("within", 0))
+	}
 	if err := c.args.done(2); err != nil {
 		return "", err
 	}
@@ -151,14 +154,18 @@ func (s *Session) doNode(c command) (string, error) {
 		s.world.Up(name)
 	case "reboot":
 		s.world.Reboot(name)
-	case "cordon", "uncordon":
-		r, err := s.give(engine.Input{Command: cordon})
+	case "cordon", "uncordon", "drain", "dead":
+		in := sched.Command(cordon)
+		if what == "dead" {
+			in = sched.DeclareDead{Meta: cordon.Meta, Node: name, Reason: reason}
+		}
+		r, err := s.give(engine.Input{Command: in})
 		if err != nil || r.Refusal == nil {
 			return "", err
 		}
 		return s.refused(r.Refusal), nil
 	default:
-		return "", fmt.Errorf("node: %q is none of down, up, reboot, cordon, uncordon", what)
+		return "", fmt.Errorf("node: %q is none of down, up, reboot, cordon, uncordon, drain, dead", what)
 	}
 	return "", nil
 }

@@ -188,7 +188,7 @@ func (s *Session) record(r sched.Record) {
 		s.cluster, s.forest = &e.Config.Cluster, nil
 		s.configured(r.Time, e)
 	case sched.NodeCordoned:
-		s.line(r.Time, "%s is %s", e.Node, map[bool]string{true: "cordoned", false: "uncordoned"}[e.On])
+		s.line(r.Time, "%s is %s", e.Node, cordoned(r.Time, e))
 	case sched.NodeHealth:
 		s.line(r.Time, "%s is %s%s", e.Node, map[bool]string{true: "up", false: "down"}[e.Up], because(e.Reason))
 	case sched.LeafHealth:

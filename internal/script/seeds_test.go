@@ -477,7 +477,7 @@ func (g *generator) name() string {
 func (g *generator) stop() {
 	name := g.name()
 	switch {
-	case g.chance(60):
+	case g.kind != plain || g.chance(60):
 		g.do("stop "+name, "")
 	case g.chance(30):
 		g.held = append(g.held, name)
@@ -517,6 +517,10 @@ func (g *generator) refuse() {
 }
 
 func (g *generator) node() {
+	if g.kind == plain && g.chance(15) {
+		g.do("node "+g.node1()+" drain within="+g.pick("0s", "90s"), "")
+		return
+	}
 	g.do("node "+g.node1()+" "+g.pick("down", "down", "up", "up", "reboot", "cordon", "uncordon", "uncordon"), "")
 }
 

@@ -1,6 +1,8 @@
 package script
 
 import (
+	"fmt"
+
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -42,6 +44,19 @@ func doWish(s *Session, c command) (string, error) {
 		return "", err
 	}
 	return s.refused(r.Refusal), nil
+}
+
+// cordoned says what becomes of a node.
+func cordoned(now sched.Time, e sched.NodeCordoned) string {
+	switch {
+	case e.Dead:
+		return "declared dead"
+	case e.Drain > 0:
+		return fmt.Sprintf("cordoned, and what runs there leaves it within %s", formatDuration(sched.Duration(max(e.Drain-now, 0))))
+	case e.On:
+		return "cordoned"
+	}
+	return "uncordoned"
 }
 
 // updates says what an update changes.

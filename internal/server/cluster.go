@@ -40,6 +40,7 @@ func (s *Server) registerCluster(api huma.API) {
 		OperationID: "uncordon-node", Method: http.MethodPost, Path: "/nodes/{name}/uncordon",
 		Summary: "Take a node back into placement", Tags: []string{"cluster"},
 	}), s.uncordon)
+	nodes{s}.register(api)
 }
 
 func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.StorageList], error) {
@@ -206,6 +207,96 @@ func (s *Server) setCordon(ctx context.Context, in *cordonInput, on bool) (*body
 		return nil, err
 	}
 	return doneOf(reply), nil
+}
+
+// nodes answers for single nodes.
+type nodes struct{ *Server }
+
+type drainInput struct {
+	Meta
+	Name string             `path:"name"`
+	Body *rest.DrainRequest `required:"false"`
+}
+
+type deadInput struct {
+	Meta
+	Name string `path:"name"`
+	Body rest.DeadRequest
+}
+
+func (s nodes) register(api huma.API) {
+	op := func(id, method, path, summary string) huma.Operation {
+		return operation(api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"cluster"}})
+	}
+	huma.Register(api, op("get-node", http.MethodGet, "/nodes/{name}", "One node with what runs there"), s.get)
+	huma.Register(api, op("drain-node", http.MethodPost, "/nodes/{name}/drain", "Take a node out of placement, and have what runs there leave it"),
+		func(ctx context.Context, in *drainInput) (*body[rest.Done], error) {
+			var r rest.DrainRequest
+			if in.Body != nil {
+				r = *in.Body
+			}
+			return s.change(ctx, wanted{&in.Meta, "drain", in.Name, r}, func(m sched.Meta, name cell.NodeName) sched.Command {
+				return sched.Cordon{Meta: m, Node: name, On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
+			})
+		})
+	huma.Register(api, op("declare-node-dead", http.MethodPost, "/nodes/{name}/declare-dead", "Say that a node is dead: what is unknown there counts as ended"),
+		func(ctx context.Context, in *deadInput) (*body[rest.Done], error) {
+			return s.change(ctx, wanted{&in.Meta, "declare-dead", in.Name, in.Body}, func(m sched.Meta, name cell.NodeName) sched.Command {
+				return sched.DeclareDead{Meta: m, Node: name, Reason: in.Body.Reason}
+			})
+		})
+}
+
+// change gives a command about a node once for its idempotency key.
+func (s nodes) change(ctx context.Context, in wanted, command func(sched.Meta, cell.NodeName) sched.Command) (*body[rest.Done], error) {
+	if err := checkName("node", in.ref); err != nil {
+		return nil, err
+	}
+	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
+		return s.do(ctx, w, engine.Input{Command: command(w.meta, cell.NodeName(in.ref))})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return doneOf(reply), nil
+}
+
+func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error) {
+	if err := checkName("node", in.Name); err != nil {
+		return nil, err
+	}
+	sight, err := s.warden.Sight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := rest.Node{Jobs: []rest.NodeJob{}}
+	found := false
+	err = s.read(ctx, in.after(), func(st *sched.State) {
+		for _, n := range st.Nodes() {
+			if string(n.Name) == in.Name {
+				out.NodeStatus, found = n, true
+			}
+		}
+		for _, on := range st.On(cell.NodeName(in.Name)) {
+			spec, ok := st.Spec(on.Job)
+			if !ok || sight != nil && !sight.Sees(spec.VC, spec.User) {
+				out.Hidden++
+				continue
+			}
+			out.Jobs = append(out.Jobs, rest.NodeJob{NamedJob: namedJob(warden.Subject(ctx), on.Job, spec), Attempt: on.Attempt, State: on.State, Leaves: on.Leaves})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, notFound("no node %q; see comb node list", in.Name)
+	}
+	return answer(out), nil
 }
 
 // images answers for the images of the machine.

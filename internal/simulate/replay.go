@@ -208,7 +208,7 @@ func (s *pastStory) input(r *runner, rec sched.Record) (engine.Input, bool) {
 		return engine.Input{Reply: r.configured, Command: sched.Reconfigure{Meta: meta(), Config: s.policies(e.Config),
 			Renamed: e.Renamed, RenamedNodes: e.RenamedNodes}}, true
 	case sched.NodeCordoned:
-		return engine.Input{Command: sched.Cordon{Meta: meta(), Node: e.Node, On: e.On, Reason: e.Reason}}, true
+		return engine.Input{Command: sched.Cordon{Meta: meta(), Node: e.Node, On: e.On, Drain: e.Drain, Reason: e.Reason}}, true
 	case sched.JobSubmitted:
 		old := s.jobs[e.ID]
 		if old == nil || old.unknown() || !r.fits(e.Job, old.gpus) {

@@ -1,0 +1,164 @@
+// Package nodecmd is what commands about single nodes do: they ask a server by REST, and print what it says. It must not know
+// how a server is found, or how a table is printed.
+package nodecmd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Table takes the columns' names, rows, and text that is no row.
+type Table struct {
+	Head, Row func(...string)
+	Line      func(string, ...any)
+}
+
+// Kit is what the commands need of their program.
+type Kit struct {
+	// On makes a command about the node that it names.
+	On      func(c *cobra.Command, run func(ctx context.Context, client *rest.Client, node cell.NodeName) error) *cobra.Command
+	Show    func(v any, draw func(Table)) error
+	When    func(sched.Time) string
+	State   func(*sched.NodeStatus) string
+	Confirm func(question string) error // asks on the terminal
+	Usage   func(c *cobra.Command, format string, args ...any) error
+}
+
+// Verbs are the commands.
+func Verbs(k *Kit) []*cobra.Command { return []*cobra.Command{k.get(), k.drain(), k.dead()} }
+
+func (k *Kit) get() *cobra.Command {
+	return k.On(&cobra.Command{Use: "get NODE", Short: "Show a node: its state, which user took it out and why, what runs there"},
+		func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
+			n, err := client.Node(ctx, node)
+			if err != nil {
+				return err
+			}
+			return k.Show(n, func(t Table) { k.draw(t, &n) })
+		})
+}
+
+func (k *Kit) draw(t Table, n *rest.Node) {
+	t.Row("node", string(n.Name))
+	t.Row("state", k.State(&n.NodeStatus))
+	if n.By != "" {
+		t.Row("cordoned", "by "+string(n.By)+" since "+k.When(n.Since))
+	}
+	if n.Drain > 0 {
+		t.Row("drains", "what runs there leaves it by "+k.When(n.Drain))
+	}
+	if n.Reason != "" {
+		t.Row("reason", n.Reason)
+	}
+	for i := range n.SKUs {
+		s := &n.SKUs[i]
+		text := fmt.Sprintf("%s of %s; %s used", s.Amount(s.Total), s.Full(1), s.Number(s.Used))
+		if s.Bad > 0 {
+			text += ", " + s.Number(s.Bad) + " bad"
+		}
+		t.Row("cells", string(s.Chain)+": "+text)
+	}
+	jobs(t, n)
+}
+
+// jobs are what runs on a node.
+func jobs(t Table, n *rest.Node) {
+	if len(n.Jobs) > 0 {
+		t.Line("")
+		t.Head("JOB", "ID", "VC", "ATTEMPT", "STATE", "USES")
+	}
+	for i := range n.Jobs {
+		j := &n.Jobs[i]
+		t.Row(string(j.Ref), strconv.FormatInt(int64(j.ID), 10), string(j.VC), j.Attempt.String(), j.State.String(), strconv.Itoa(int(j.Leaves)))
+	}
+	if n.Hidden > 0 {
+		t.Line("and %d of jobs that you may not see", n.Hidden)
+	}
+}
+
+func (k *Kit) drain() *cobra.Command {
+	var in rest.DrainRequest
+	within, try := "", false
+	c := &cobra.Command{Use: "drain NODE", Short: "Take a node out of placement, and have what runs there leave it by a deadline",
+		Long: `Take a node out of placement. What runs there may end by itself until the deadline; then it is stopped with
+its grace for a checkpoint, as by a preemption, and starts elsewhere: no retry is counted. Without --deadline it is
+stopped at once. The jobs that this hits are shown; --dry-run shows them alone. comb node uncordon takes it back.`,
+		Example: "  comb node drain n7 --deadline 2h --reason 'new memory'\n  comb node drain n7 --dry-run"}
+	c.Flags().StringVar(&within, "deadline", "0", "how long it may go on, such as 90m")
+	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
+	c.Flags().BoolVar(&try, "dry-run", false, "only show which jobs run there")
+	return k.On(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
+		micros, ok := document.ParseDuration(within)
+		if !ok || micros < 0 || micros > 365*24*3600*1_000_000 {
+			return k.Usage(c, "--deadline %q: want a time such as 90m or 1d12h, up to 365d", within)
+		}
+		in.Within = sched.Duration(micros)
+		n, err := client.Node(ctx, node)
+		if err != nil {
+			return err
+		}
+		what := "would leave it"
+		if !try {
+			what = "leaves it"
+			if _, err := client.Drain(ctx, node, in); err != nil {
+				return err
+			}
+		}
+		return k.Show(n, func(t Table) {
+			text := "at once, with its grace"
+			if micros > 0 {
+				text = "within " + document.FormatDuration(micros) + ", by itself or stopped with its grace"
+			}
+			if len(n.Jobs)+n.Hidden == 0 {
+				t.Line("node %s: nothing runs there", node)
+				return
+			}
+			t.Line("node %s: what runs there %s %s, and starts elsewhere", node, what, text)
+			jobs(t, &n)
+		})
+	})
+}
+
+func (k *Kit) dead() *cobra.Command {
+	var in rest.DeadRequest
+	yes := false
+	c := &cobra.Command{Use: "declare-dead NODE", Short: "Say that a node is dead, so that what is unknown there counts as ended",
+		Long: `Say that a node is dead. What is not known to have ended there then counts as ended by the loss of its node: it starts
+elsewhere, and its cells are free once the node is back. No retry is counted. Be sure of it: if the node lives and is only cut off, its
+tasks run twice, on the same data. It stays out of placement until comb node uncordon: before that, end what may still
+run there, or start the machine anew.`,
+		Example: "  comb node declare-dead n7 --reason 'its power supply burnt'"}
+	c.Flags().StringVar(&in.Reason, "reason", "", "why you are sure; shown to users and kept in the journal")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return k.On(c, func(ctx context.Context, client *rest.Client, node cell.NodeName) error {
+		if strings.TrimSpace(in.Reason) == "" {
+			return k.Usage(c, "--reason is missing: say why you are sure that %s is dead", node)
+		}
+		n, err := client.Node(ctx, node)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			if err := k.Confirm(fmt.Sprintf("%d attempts on %s count as ended then; if it lives, their tasks run twice. Is it dead?", len(n.Jobs)+n.Hidden, node)); err != nil {
+				return err
+			}
+		}
+		out, err := client.DeclareDead(ctx, node, in)
+		if err != nil {
+			return err
+		}
+		return k.Show(out, func(t Table) {
+			t.Line("node %s: declared dead; comb node uncordon takes it back when it is well", node)
+			jobs(t, &n)
+		})
+	})
+}
