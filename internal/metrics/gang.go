@@ -437,7 +437,7 @@ func (f *Fold) endAttempt(g *gang, cause sched.EndCause) {
 		j.preempted++
 		j.vc.ended.preemptions++
 	}
-	g.preempted = g.preempted || cause == sched.EndMigrated || cause == sched.EndRequeued || cause == sched.EndDrained
+	g.preempted = g.preempted || cause == sched.EndMigrated
 	if !g.extra {
 		j.bars = addBar(j.bars, Bar{g.placed, f.now, cause})
 	}
