@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo walk test test-python test-container test-torch image-torch test-pai test-oidc web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo walk test test-python test-container test-torch image-torch test-pai test-oidc test-alerts web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -86,6 +86,10 @@ test-pai: ## makes every call of OpenPAI's own client against a real server (nee
 test-oidc: ## signs in by a real OpenID provider, the example server of zitadel/oidc (downloads it the first time; under 3 minutes)
 	$(GO) vet -tags provider ./cmd/comb
 	$(GO) test -count=1 -timeout 10m -tags provider -run Provider ./cmd/comb
+
+test-alerts: ## checks the alert rules and tries them (needs promtool)
+	promtool check rules deploy/prometheus/comb.rules.yml
+	cd deploy/prometheus && promtool test rules comb.test.yml
 
 web: ## builds the portal's files of web/ into internal/portal/dist, which are committed (needs nodejs and npm)
 	npm ci --prefix web --ignore-scripts --no-audit --no-fund

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,9 +11,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/backup"
-	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/policy"
-	"github.com/combsched/comb/internal/store"
 )
 
 func backupCommand(a *app) *cobra.Command {
@@ -48,7 +45,7 @@ unpacked beside the file for that, and removed again.`,
 			defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 			r, err := backup.Extract(c.Context(), args[0], work)
 			if err == nil {
-				err = a.sound(c.Context(), work)
+				err = backup.Sound(c.Context(), work, policy.New)
 			}
 			if err != nil {
 				return err
@@ -64,7 +61,7 @@ comb backup verify first. The server that the backup is of must not run any more
 			if into == "" {
 				return usage(c, "--data is missing: say where the data directory is to be made")
 			}
-			r, err := backup.Restore(c.Context(), args[0], into, func(dir string) error { return a.sound(c.Context(), dir) })
+			r, err := backup.Restore(c.Context(), args[0], into, func(dir string) error { return backup.Sound(c.Context(), dir, policy.New) })
 			if err != nil {
 				return err
 			}
@@ -73,19 +70,6 @@ comb backup verify first. The server that the backup is of must not run any more
 	restore.Flags().StringVar(&into, "data", "", "the data directory to make")
 	_ = restore.MarkFlagDirname("data")
 	return noun("backup", "Backups of a server's data directory", create, verify, restore)
-}
-
-// sound replays the journal of a data directory and checks all beside it.
-func (a *app) sound(ctx context.Context, dir string) error {
-	h, err := store.OpenHistory(ctx, dir)
-	if err != nil {
-		return err
-	}
-	r, err := engine.Verify(ctx, h, policy.New)
-	for _, p := range r.Problems {
-		err = errors.Join(err, fmt.Errorf("event %d: %s", p.Seq, p.Message))
-	}
-	return errors.Join(err, h.Close())
 }
 
 func drawBackup(t *table, r *backup.Report, state string) {

@@ -37,7 +37,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "ran": ranFor, "token": tokenOf, "certify": certify},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "ran": ranFor, "token": tokenOf, "certify": certify, "fetch": fetch, "rules": rules},
 	})
 }
 

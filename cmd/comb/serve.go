@@ -34,6 +34,7 @@ import (
 	"github.com/combsched/comb/internal/server/certificate"
 	"github.com/combsched/comb/internal/storage"
 	"github.com/combsched/comb/internal/store"
+	"github.com/combsched/comb/internal/telemetry"
 	"github.com/combsched/comb/internal/upload"
 	"github.com/combsched/comb/internal/upload/depot"
 )
@@ -65,7 +66,7 @@ type serveFlags struct {
 	boxDisk      memoryFlag
 	uploadLimit  memoryFlag
 	uploadQuota  memoryFlag
-	logLevel     string
+	log          telemetry.LogFlags
 	keep         retention.Flags
 }
 
@@ -105,12 +106,12 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.Var(&s.uploadLimit, "upload-limit", "how large one upload may be, such as 100Mi")
 	f.Var(&s.uploadQuota, "upload-quota", "how large all uploads of one user may be together")
 	s.keep.Add(f)
-	f.StringVar(&s.logLevel, "log", "warn", "what to log on stderr: debug, info, warn or error")
+	s.log.Add(f)
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var level slog.Level
-		if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-			return usage(c, "--log %q: want debug, info, warn or error", s.logLevel)
+		log, err := s.log.Logger(a.errs)
+		if err != nil {
+			return usage(c, "%w", err)
 		}
 		if (s.tlsCert == "") != (s.tlsKey == "") || s.tlsCert != "" && s.insecure {
 			return usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")
@@ -131,7 +132,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 		if strings.HasPrefix(s.data, "/nonexistent/") {
 			return usage(c, "HOME is not set: name a data directory with --data")
 		}
-		d := &daemon{app: a, flags: s, log: slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))}
+		d := &daemon{app: a, flags: s, log: log, metrics: telemetry.New()}
 		return d.run(c.Context())
 	}
 	return c
@@ -151,6 +152,8 @@ type daemon struct {
 	executor executor.Executor
 	runtime  runtime
 	engine   *engine.Engine
+	metrics  *telemetry.Metrics
+	keeper   *retention.Keeper
 	machine  local.Machine
 	source   []byte // of the cluster file
 }
@@ -222,7 +225,8 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.sweep(ctx)
 	go d.uploads.Tidy(loop, d.usedUploads)
-	go retention.New(store.Retention{Store: d.store}, retention.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}, d.flags.keep.Options(wallTime, d.log)).Run(loop)
+	d.keeper = retention.New(store.Retention{Store: d.store}, retention.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}, d.flags.keep.Options(wallTime, d.log))
+	go d.keeper.Run(loop)
 	err = d.serve(ctx, listener, serving{token, inForce, ended})
 	stop()
 	return errors.Join(err, <-ended)
@@ -246,13 +250,25 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.engine, err = engine.Open(ctx, engine.Options{Inputs: d.live, Executor: d.executor, Journal: d.store,
+	inputs := d.metrics.Inputs(d.live)
+	d.engine, err = engine.Open(ctx, engine.Options{Inputs: inputs, Executor: d.executor, Journal: measured{d.store, inputs},
 		Policies: policy.New, Epoch: d.store.Epoch(), Log: d.log})
 	if err != nil {
 		d.executor.Close()
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
 	return nil
+}
+
+// measured is the store as the journal of an engine whose writes are timed.
+type measured struct {
+	*store.Store
+	timed *telemetry.Timed
+}
+
+// Append implements engine.Journal.
+func (m measured) Append(ctx context.Context, b engine.Batch) error {
+	return m.timed.Append(func() error { return m.Store.Append(ctx, b) })
 }
 
 // usedUploads are those of jobs that have not ended. Others are beside the files of jobs that have started.
@@ -423,10 +439,12 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor,
 		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
-		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log,
+		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(),
 	})
+	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(), Streams: handler.Streams, Kept: d.keeper.Stats,
+		Certificate: d.cert.Ends, Room: d.store.Room})
 	h := handler.HTTP()
-	h.Handler = server.OpenPAI(handler)
+	h.Handler = d.metrics.Over(server.OpenPAI(handler))
 	e := contexts.Endpoint{URL: d.cert.Address(reachable(l.Addr())), TokenFile: v.token, PID: os.Getpid()}
 	failed := make(chan error, 2)
 	dir := filepath.Dir(v.token)

@@ -50,6 +50,7 @@ const (
 	ChangePeople  Verb = "change users and groups"
 	OwnAccount    Verb = "use the own account"
 	ReadAudit     Verb = "read the audit log"
+	SeeMetrics    Verb = "read the metrics"
 )
 
 // right is a row of the table.
@@ -84,6 +85,7 @@ var rights = []right{
 	{ChangePeople, Administrator, noOwner, true},
 	{OwnAccount, Stranger, noOwner, false},
 	{ReadAudit, Administrator, noOwner, false},
+	{SeeMetrics, Administrator, noOwner, false}, // they name jobs and users of all VCs
 }
 
 // Grant gives groups roles in one virtual cluster, and in those inside of it.

@@ -60,7 +60,7 @@ func TestRights(t *testing.T) {
 		SubmitJob: "member manager admin | member manager", ChangeJob: "manager admin | stranger viewer member manager", EnterJob: "manager admin | member manager",
 		SeeCluster: "stranger viewer member manager admin", SeeFile: "admin", ChangeCluster: "admin", SeeImages: "stranger viewer member manager admin",
 		FetchImages: "stranger viewer member manager admin", BuildImages: "admin", RemoveImages: "admin", SeePeople: "admin", ChangePeople: "admin",
-		OwnAccount: "stranger viewer member manager admin", ReadAudit: "admin",
+		OwnAccount: "stranger viewer member manager admin", ReadAudit: "admin", SeeMetrics: "admin",
 	}
 	if len(want) != len(rights) {
 		t.Errorf("%d verbs are tried, there are %d", len(want), len(rights))

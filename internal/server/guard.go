@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/accounts"
 	"github.com/combsched/comb/internal/server/warden"
+	"github.com/combsched/comb/internal/telemetry"
 )
 
 // Limits that no request and no client can lift.
@@ -55,12 +57,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, p)
 		return
 	}
+	if isMetrics(r) {
+		s.serveMetrics(w, r.WithContext(warden.With(r.Context(), a)))
+		return
+	}
 	if s.portal.Serves(r) {
+		telemetry.Route(r, "portal")
 		hurry(w, r)
 		s.portal.ServeHTTP(w, r)
 		return
 	}
 	if isHealth(r) {
+		telemetry.Route(r, "GET "+rest.Prefix+"/health")
 		hurry(w, r)
 		writeJSON(w, rest.Health{Status: "ok"})
 		return
@@ -104,7 +112,7 @@ func (s *Server) admit(r *http.Request) (*warden.Asker, *rest.Problem) {
 	if p := s.checkHost(r); p != nil {
 		return nil, p
 	}
-	if isHealth(r) || s.portal.Serves(r) {
+	if isHealth(r) || s.portal.Serves(r) && !isMetrics(r) {
 		return nil, nil
 	}
 	if isOpen(r) {
@@ -134,6 +142,29 @@ func isHealth(r *http.Request) bool {
 	return r.URL.Path == rest.Prefix+"/health" && r.Method == http.MethodGet
 }
 
+// isMetrics reports whether Prometheus asks.
+func isMetrics(r *http.Request) bool {
+	return r.URL.Path == "/metrics" && r.Method == http.MethodGet
+}
+
+// serveMetrics answers Prometheus, whose token is of an administrator.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	telemetry.Route(r, "GET /metrics")
+	hurry(w, r)
+	var p *rest.Problem
+	err := s.warden.May(r.Context(), access.SeeMetrics, access.Object{}, nil)
+	switch {
+	case errors.As(err, &p):
+		writeProblem(w, p)
+	case err != nil:
+		writeProblem(w, rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, "the right to the metrics cannot be looked up: try again"))
+	case s.opts.Metrics == nil:
+		writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no metrics"))
+	default:
+		s.opts.Metrics.ServeHTTP(w, r)
+	}
+}
+
 // refuse answers a request whose body, if it has one, is not read.
 func refuse(w http.ResponseWriter, r *http.Request, p *rest.Problem) {
 	hurry(w, r)
@@ -152,6 +183,7 @@ func hurry(w http.ResponseWriter, r *http.Request) {
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
+		telemetry.Route(r, pattern)
 		s.mux.ServeHTTP(w, r)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/warden"
+	"github.com/combsched/comb/internal/telemetry"
 )
 
 const (
@@ -40,6 +41,7 @@ func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.Server.ServeHTTP(w, r)
 		return
 	}
+	telemetry.Route(r, "rest-server")
 	defer o.recover(w, r)
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())

@@ -83,6 +83,8 @@ type Options struct {
 	// SlowReader is how long a reader of events may take for one piece before its stream ends; 0 is 20 s.
 	SlowReader time.Duration
 	Log        *slog.Logger
+	// Metrics answers Prometheus at /metrics, once the asker's right is known; nil: there are none.
+	Metrics http.Handler
 }
 
 // Server is the REST API as one http.Handler.
@@ -222,6 +224,9 @@ func (s *Server) Close() {
 		s.warden.Flush()
 	})
 }
+
+// Streams is how many streams are open.
+func (s *Server) Streams() int { return s.streams.Taken() }
 
 // HTTP returns the server for a listener, with every timeout and limit set.
 func (s *Server) HTTP() *http.Server {

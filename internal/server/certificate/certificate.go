@@ -91,6 +91,14 @@ func (p *Pair) Address(listener string) string {
 	return "https://" + listener
 }
 
+// Ends is when the certificate ends; zero without one.
+func (p *Pair) Ends() time.Time {
+	if p == nil {
+		return time.Time{}
+	}
+	return p.present().Leaf.NotAfter
+}
+
 // present returns the certificate, which is read again where its files have changed. One that cannot be used changes
 // nothing: the one before goes on.
 func (p *Pair) present() *tls.Certificate {

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/combsched/comb/internal/contexts"
+)
+
+// fetch writes what the server answers to GET PATH into a file, its status first: fetch FILE PATH [TOKENFILE].
+func fetch(ts *testscript.TestScript, _ bool, args []string) {
+	var e contexts.Endpoint
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("state/comb/server.json")), &e))
+	r, err := http.NewRequest(http.MethodGet, e.URL+args[1], nil)
+	ts.Check(err)
+	if len(args) > 2 {
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[2])))
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // a certificate that signed itself
+	defer client.CloseIdleConnections()
+	answer, err := client.Do(r)
+	ts.Check(err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), append(fmt.Appendf(nil, "%d\n", answer.StatusCode), body...), 0o600))
+}
+
+// rules wants every metric that the alert rules use to be in a file with what a server told: rules FILE.
+func rules(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile("../../deploy/prometheus/comb.rules.yml")
+	ts.Check(err)
+	told := ts.ReadFile(args[0])
+	found := 0
+	for _, line := range strings.Split(string(text), "\n") {
+		expr, is := strings.CutPrefix(strings.TrimSpace(line), "expr:")
+		if !is {
+			continue
+		}
+		for _, name := range regexp.MustCompile(`\bcomb_[a-z_]+`).FindAllString(expr, -1) {
+			found++
+			if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).MatchString(told) {
+				ts.Fatalf("the rules use %s, which the server does not tell", name)
+			}
+		}
+	}
+	if found < 10 {
+		ts.Fatalf("the rules use %d metrics", found)
+	}
+}
