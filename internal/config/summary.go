@@ -162,6 +162,9 @@ func rules(c sched.VCConfig) string {
 	if c.Weight > 0 {
 		text += fmt.Sprintf(", opportunisticWeight %d", c.Weight)
 	}
+	if c.Users != nil {
+		text += ", userLimits " + c.Users.String()
+	}
 	if c.Budget != nil {
 		text += fmt.Sprintf(", preemptionBudget %d", *c.Budget)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // The bounds of a virtual cluster's keys.
@@ -18,6 +19,8 @@ const (
 	maxWeight = 1_000_000
 	maxMoves  = 1_000
 	maxHalf   = 366 * 24 * sched.Hour
+
+	maxUserLimit = 1_000_000
 )
 
 // vcKeys reads the keys that say how the jobs of a virtual cluster share it.
@@ -33,9 +36,30 @@ func (b *builder) vcKeys(m *document.MapReader, c *sched.VCConfig) {
 	if n := m.Node("opportunisticWeight"); n != nil && n.Kind != document.Null {
 		c.Weight = b.Int(n, document.Range{Min: 1, Max: maxWeight})
 	}
+	b.userLimits(m.Node("userLimits"), c)
 	if n := m.Node("access"); n != nil && n.Kind != document.Null {
 		b.access = append(b.access, readAccess(b.Reader, n, c.Name))
 	}
+}
+
+// userLimits reads "userLimits: {gpus: 8, running: 4, waiting: 100}".
+func (b *builder) userLimits(n *document.Node, c *sched.VCConfig) {
+	if n == nil || n.Kind == document.Null {
+		return
+	}
+	m := b.Map(n, "the limits of users")
+	var l setting.UserLimits
+	for key, to := range map[string]*int64{"gpus": &l.GPUs, "running": &l.Running, "waiting": &l.Waiting} {
+		if v := m.Node(key); v != nil && v.Kind != document.Null {
+			*to = b.Int(v, document.Range{Min: 1, Max: maxUserLimit})
+		}
+	}
+	m.Rest()
+	if l == (setting.UserLimits{}) {
+		b.Problem(n, "it bounds nothing: give gpus, running or waiting, or leave it out")
+		return
+	}
+	c.Users = &l
 }
 
 // defragmentation reads "defragmentation: {movesPerHour: 4}".

@@ -70,6 +70,9 @@ func (s *State) checkSubmit(c Submit) ([]Event, Answer, *Refusal) {
 			return nil, Answer{}, &Refusal{Kind: Never, Message: why.Message, Reason: why}
 		}
 	}
+	if no := (limits{s}).checkLimits(&j); no != nil {
+		return nil, Answer{}, no
+	}
 	return []Event{JobSubmitted{ID: s.nextJob, Job: c.Job, Meta: c.Meta}}, Answer{Job: s.nextJob}, nil
 }
 

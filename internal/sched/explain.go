@@ -326,6 +326,8 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
 	case gg.attempt != none:
 		return Reason{}, false
+	case limits{s}.overLimit(j, g):
+		return limits{s}.limitReason(j, g), true
 	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
 		return s.minimumReason(j, g), true
 	}
@@ -340,6 +342,8 @@ func (s *State) outside(j *job, g int32) bool {
 		return true
 	case gg.attempt != none:
 		return s.attempts[gg.attempt].state == AttemptUnknown
+	case limits{s}.overLimit(j, g):
+		return true
 	case j.spec.Gangs[g].Extra && !s.extraEligible(j):
 		return true
 	}

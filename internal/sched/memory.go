@@ -11,6 +11,7 @@ import (
 // was handed out is never used again, so clones and readers may keep it. A clone
 // begins with memory of its own.
 type memory struct {
+	limited    limited
 	records    []Record // for what Decide returns; all up to its length were handed out
 	exits      chunks.Of[Exit]
 	begun      chunks.Of[begun]

@@ -244,6 +244,7 @@ const (
 	QuarantinedJob    ReasonCode = "Quarantined"       // set aside after an internal error
 	OnHold            ReasonCode = "OnHold"            // a user holds it, until it is released
 	HeldUnknown       ReasonCode = "HeldUnknown"       // its last attempt is not proven dead
+	UserLimit         ReasonCode = "UserLimit"         // its user has all that one user may have in the VC
 	BackOff           ReasonCode = "BackOff"           // refused starts or a retry delay, until a time
 	BadHardware       ReasonCode = "BadHardware"       // it would fit if what is bad were healthy
 	Draining          ReasonCode = "Draining"          // it would fit if tasks had left devices that the configuration lacks

@@ -316,7 +316,7 @@ func (w *walker) passes(j *job) {
 
 // eligible reports whether a gang may be placed at all now.
 func (s *State) eligible(j *job, g int32) bool {
-	return !j.quarantined && rare(j.odd).after <= s.now && j.gangs[g].after <= s.now
+	return !j.quarantined && rare(j.odd).after <= s.now && j.gangs[g].after <= s.now && !limits{s}.overLimit(j, g)
 }
 
 // block makes those behind a gang wait for the chains it could use, unless what

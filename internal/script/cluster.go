@@ -10,6 +10,7 @@ import (
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // doCluster gives a configuration: the first one begins the scenario, a later
@@ -393,6 +394,9 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 	v.Placement = a.oneOf("placement", v.Placement, []string{"pack", "spread"})
 	v.Moves = a.number("defragmentation", v.Moves)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))
+	if l := (setting.UserLimits{GPUs: int64(a.number("userGPUs", 0)), Running: int64(a.number("userRunning", 0)), Waiting: int64(a.number("userWaiting", 0))}); l != (setting.UserLimits{}) {
+		v.Users = &l
+	}
 }
 
 // quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack", "4xgpu" and, of a

@@ -247,6 +247,7 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("defragmentation", movesText(was.Moves), movesText(is.Moves))
 	add("opportunisticWeight", fmt.Sprint(max(was.Weight, 1)), fmt.Sprint(max(is.Weight, 1)))
 	add("preemptionBudget", fmt.Sprint(was.PreemptionBudget()), fmt.Sprint(is.PreemptionBudget()))
+	add("userLimits", was.Users.String(), is.Users.String())
 	return out
 }
 

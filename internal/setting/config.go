@@ -4,6 +4,7 @@ package setting
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/combsched/comb/internal/access"
@@ -58,8 +59,34 @@ type VCConfig struct {
 	// Moves is how many gangs may move in an hour so that one that waits gets its cells
 	// in one place; 0 is none. Not with Backfill.
 	Moves int32 `json:"moves,omitempty"`
+	// Users bounds what each user may have in the VC; nil bounds nothing.
+	Users *UserLimits `json:"users,omitempty"`
 	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
 	Weight int64 `json:"weight,omitempty"`
+}
+
+// UserLimits bound what one user may have in a VC, not in those inside of it; 0 is no bound.
+type UserLimits struct {
+	GPUs    int64 `json:"gpus,omitempty"`    // leaves: GPUs, parts of them or CPU slots, in use or promised
+	Running int64 `json:"running,omitempty"` // jobs
+	Waiting int64 `json:"waiting,omitempty"` // jobs
+}
+
+// String is limits in words: "8 GPUs, 4 running".
+func (l *UserLimits) String() string {
+	if l == nil {
+		return "none"
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{l.GPUs, "GPUs"}, {l.Running, "running"}, {l.Waiting, "waiting"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // defaultBudget is how often a job may be preempted by its own priority where the

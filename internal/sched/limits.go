@@ -1,0 +1,102 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/setting"
+)
+
+// limited is what users hold in the VC that was asked about last, as of one event: a walk asks it of each gang.
+type limited struct {
+	seq   uint64
+	space int32
+	of    map[Subject]use
+}
+
+// use is what a user has in one VC.
+type use struct {
+	leaves int64
+	jobs   []JobID // that run, or are promised cells; the earliest first
+}
+
+// limits are what State knows of them.
+type limits struct{ *State }
+
+// useOf returns what a user has in a VC.
+func (s limits) useOf(space int32, user Subject) use {
+	l := &s.mem.limited
+	if l.of == nil || l.seq != s.seq || l.space != space {
+		*l = limited{seq: s.seq, space: space, of: map[Subject]use{}}
+		for a := range s.holding(space) {
+			j := &s.jobs[a.job]
+			u := l.of[j.spec.User]
+			u.leaves += int64(j.gangs[a.id.Gang].leaves)
+			if i, found := slices.BinarySearch(u.jobs, j.id); !found {
+				u.jobs = slices.Insert(u.jobs, i, j.id)
+			}
+			l.of[j.spec.User] = u
+		}
+	}
+	return l.of[user]
+}
+
+// userLimits are those of a job's VC; nil where it has none.
+func (s limits) userLimits(j *job) *setting.UserLimits {
+	if s.cl == nil || j.space <= 0 || int(j.space) >= int(s.cl.NumSpaces()) {
+		return nil
+	}
+	return s.vc(j.space).Users
+}
+
+// overLimit reports whether a gang that waits must wait for what its user has in the VC.
+func (s limits) overLimit(j *job, g int32) bool {
+	l := s.userLimits(j)
+	if l == nil || j.gangs[g].attempt != none {
+		return false
+	}
+	u := s.useOf(j.space, j.spec.User)
+	_, runs := slices.BinarySearch(u.jobs, j.id)
+	return l.GPUs > 0 && u.leaves+int64(j.gangs[g].leaves) > l.GPUs || l.Running > 0 && !runs && int64(len(u.jobs)) >= l.Running
+}
+
+// limitReason says by which limit a gang waits.
+func (s limits) limitReason(j *job, g int32) Reason {
+	l, u := s.userLimits(j), s.useOf(j.space, j.spec.User)
+	r := s.newReason(j, g)
+	r.Jobs = slices.Clone(u.jobs[:min(len(u.jobs), maxNamed)])
+	text := fmt.Sprintf("%s uses %d of the %d GPUs or CPU slots that one user may use in %s, and it asks for %d", j.spec.User, u.leaves, l.GPUs, j.spec.VC, j.gangs[g].leaves)
+	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
+		text = fmt.Sprintf("%s has %d jobs that run in %s, and one user may have %d there", j.spec.User, len(u.jobs), j.spec.VC, l.Running)
+	}
+	if len(u.jobs) > 0 {
+		text += ": it waits until others end, of " + s.jobList(j.spec.User, r.Jobs)
+	}
+	return r.say(UserLimit, "%s", text)
+}
+
+// checkLimits refuses a job that its VC's limits of users keep out.
+func (s limits) checkLimits(j *job) *Refusal {
+	l := s.userLimits(j)
+	if l == nil {
+		return nil
+	}
+	for g := range j.gangs {
+		if n := int64(j.gangs[g].leaves); l.GPUs > 0 && n > l.GPUs {
+			why := s.newReason(j, int32(g)).say(UserLimit, "it can never start: it asks for %d GPUs or CPU slots at once, more than the %d that one user may use in %s", n, l.GPUs, j.spec.VC)
+			return &Refusal{Kind: Never, Message: why.Message, Reason: &why}
+		}
+	}
+	if l.Waiting == 0 {
+		return nil
+	}
+	var waits []JobID
+	for _, q := range s.queues[j.space] {
+		if o := &s.jobs[q.slot]; o.spec.User == j.spec.User && s.phase(o) == Waiting && !slices.Contains(waits, o.id) {
+			if waits = append(waits, o.id); int64(len(waits)) >= l.Waiting {
+				return refuse(Busy, "%s has %d jobs that wait in %s, the most that one user may have there: stop one, or submit it when one has started", j.spec.User, l.Waiting, j.spec.VC)
+			}
+		}
+	}
+	return nil
+}
