@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/configcmd"
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/imagecmd"
+	"github.com/combsched/comb/internal/machinereport"
 	"github.com/combsched/comb/internal/peoplecmd"
 )
 
@@ -90,7 +91,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(), a.storageCommand(), imageCommand(a),
-		configCommand(a), backupCommand(a), a.journalCommand(), a.scriptCommand(), a.traceCommand(), a.simCommand(), a.versionCommand())
+		configCommand(a), backupCommand(a), reportCommand(a), a.journalCommand(), a.scriptCommand(), a.traceCommand(), a.simCommand(), a.versionCommand())
 	root.AddCommand(ownCommands()...)
 	root.AddCommand(peopleCommands(a)...)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
@@ -113,17 +114,23 @@ func imageCommand(a *app) *cobra.Command {
 	return noun("image", "Images: what containers are made of", verbs...)
 }
 
+func reportCommand(a *app) *cobra.Command {
+	return noun("report", "Reports about what Comb runs on", machinereport.Verbs(&machinereport.Kit{Version: versionText(), Engine: a.env("DOCKER_HOST"), Rows: a.rows})...)
+}
+
+// rows shows a table.
+func (a *app) rows(v any, head []string, rows [][]string) error {
+	return a.show(v, func(t *table) {
+		t.head(head...)
+		for _, r := range rows {
+			t.row(r...)
+		}
+	})
+}
+
 func configCommand(a *app) *cobra.Command {
 	verbs := configcmd.Verbs(&configcmd.Kit{Client: a.client, Named: a.serverNamed, ShowYAML: a.showYAML, Format: func() string { return a.format }, Out: a.out, More: moreFormats,
-		When: a.when, Usage: usage, Confirm: a.confirm,
-		Rows: func(v any, head []string, rows [][]string) error {
-			return a.show(v, func(t *table) {
-				t.head(head...)
-				for _, r := range rows {
-					t.row(r...)
-				}
-			})
-		},
+		When: a.when, Usage: usage, Confirm: a.confirm, Rows: a.rows,
 		ReadFile: a.readFile, InFile: inFile, Located: func(text string, err error) error { return &located{text, err} }, Warn: a.warn,
 		Show: func(v any, draw func(func(string, ...any))) error {
 			return a.show(v, func(t *table) { draw(t.line) })

@@ -39,7 +39,7 @@ type Kit struct {
 
 // Verbs are the commands.
 func Verbs(k *Kit) []*cobra.Command {
-	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.show(), k.history(), k.diff(), k.rollback()}
+	return []*cobra.Command{k.validate(), k.plan(), k.apply(), k.show(), k.history(), k.diff(), k.rollback(), k.push(), k.id()}
 }
 
 func (k *Kit) show() *cobra.Command {

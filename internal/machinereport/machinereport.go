@@ -1,0 +1,193 @@
+// Package machinereport tells of the machine that it runs on what a report about it must say: processors, GPUs, addresses, system,
+// engine, CUDA. What cannot be found out is "-". It must not change anything.
+package machinereport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Row is one line of the report.
+type Row struct {
+	What  string `json:"what"`
+	Value string `json:"value"`
+}
+
+// Kit is what the command needs of its program.
+type Kit struct {
+	Version string
+	Engine  string // address of the container engine: $DOCKER_HOST, or "" for the usual socket
+	Rows    func(v any, head []string, rows [][]string) error
+}
+
+// Verbs are the commands.
+func Verbs(k *Kit) []*cobra.Command {
+	return []*cobra.Command{{Use: "lab", Short: "Show what this machine is: CPU, GPU, IP, host, OS, engine, CUDA, version", Args: cobra.NoArgs,
+		Long: "Show what this machine is, for a report about what was tried on it: run it on each machine.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
+			defer cancel()
+			list := Lab(ctx, k.Version, k.Engine)
+			var rows [][]string
+			for _, r := range list {
+				rows = append(rows, []string{r.What, r.Value})
+			}
+			return k.Rows(list, []string{"WHAT", "VALUE"}, rows)
+		}}}
+}
+
+// Lab finds out what the machine is.
+func Lab(ctx context.Context, version, engine string) []Row {
+	gpu, driver, cuda := gpus(ctx)
+	host, _ := os.Hostname()
+	return []Row{
+		{"host", or(host)},
+		{"ip", or(strings.Join(addresses(), ", "))},
+		{"os", or(osName()) + ", Linux " + or(kernel())},
+		{"cpu", or(cpu())},
+		{"memory", or(memory())},
+		{"gpu", or(gpu)},
+		{"driver", or(driver)},
+		{"cuda", or(cuda)},
+		{"engine", or(engineVersion(ctx, engine))},
+		{"comb", version},
+	}
+}
+
+func or(s string) string {
+	if s = strings.TrimSpace(s); s == "" {
+		return "-"
+	}
+	return s
+}
+
+// field returns the first value of a key in a file of "key: value" or "key=value" lines.
+func field(path, key string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || strings.TrimSpace(name) != key {
+			if name, value, ok = strings.Cut(line, "="); !ok || strings.TrimSpace(name) != key {
+				continue
+			}
+		}
+		return strings.Trim(strings.TrimSpace(value), `"`)
+	}
+	return ""
+}
+
+func cpu() string {
+	return fmt.Sprintf("%s, %d processors", or(field("/proc/cpuinfo", "model name")), runtime.NumCPU())
+}
+
+func memory() string {
+	kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f GiB", float64(kib)/(1<<20))
+}
+
+func osName() string { return field("/etc/os-release", "PRETTY_NAME") }
+
+func kernel() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return string(text)
+}
+
+// addresses are those at which other machines may reach this one.
+func addresses() (out []string) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}
+
+var cudaVersion = regexp.MustCompile(`CUDA Version: *([0-9.]+)`)
+
+// gpus asks nvidia-smi, as the scheduler does.
+func gpus(ctx context.Context) (names, driver, cuda string) {
+	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader").Output()
+	if err != nil {
+		return "", "", ""
+	}
+	count := map[string]int{}
+	var order []string
+	for line := range strings.Lines(string(out)) {
+		parts := strings.Split(strings.TrimSpace(line), ", ")
+		if len(parts) != 3 {
+			continue
+		}
+		name := parts[0] + " " + parts[1]
+		if count[name]++; count[name] == 1 {
+			order = append(order, name)
+		}
+		driver = parts[2]
+	}
+	var all []string
+	for _, name := range order {
+		all = append(all, fmt.Sprintf("%d x %s", count[name], name))
+	}
+	if text, err := exec.CommandContext(ctx, "nvidia-smi").Output(); err == nil {
+		if m := cudaVersion.FindSubmatch(text); m != nil {
+			cuda = string(m[1])
+		}
+	}
+	return strings.Join(all, ", "), driver, cuda
+}
+
+// engineVersion asks the container engine at a unix socket.
+func engineVersion(ctx context.Context, address string) string {
+	path, ok := strings.CutPrefix(address, "unix://")
+	if address == "" {
+		path, ok = "/var/run/docker.sock", true
+	}
+	if !ok {
+		return "at " + address
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/version", nil)
+	if err != nil {
+		return ""
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	var v struct {
+		Platform struct{ Name string }
+		Version  string
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&v); err != nil {
+		return ""
+	}
+	if v.Platform.Name == "" {
+		v.Platform.Name = "engine"
+	}
+	return v.Platform.Name + " " + v.Version
+}
