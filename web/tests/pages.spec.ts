@@ -80,6 +80,45 @@ test('nodes: cells, table, what runs, cordon', async ({ page }) => {
   await panel.getByRole('button', { name: 'Uncordon' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Uncordon' }).click();
   await expect(page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name })).toContainText('In service');
+  // Drained at once, what runs there leaves it, and runs on the other one.
+  await panel.getByRole('button', { name: 'Drain' }).click();
+  await page.getByRole('dialog').getByLabel('Deadline in minutes; 0 is at once').fill('0');
+  await page.getByRole('dialog').getByLabel('Reason, which users see').fill('new memory');
+  await accessible(page);
+  await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
+  await expect(page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name })).toContainText('Draining');
+  await expect(panel).not.toContainText('on-a-node');
+  await panel.getByRole('button', { name: 'Uncordon' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Uncordon' }).click();
+  await expect(page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: name })).toContainText('In service');
+});
+
+test('a job is held, gets another priority, is released and requeued', async ({ page }) => {
+  await server.submit(job('fills', { gpus: 2 }));
+  await server.submit(job('waits', { gpus: 2 }));
+  await server.signIn(page, 'carol', '/jobs');
+  await page.getByRole('link', { name: /waits$/ }).first().click();
+  const header = page.locator('main header');
+  const ask = page.getByRole('dialog');
+  await page.getByRole('button', { name: 'Hold' }).click();
+  await ask.getByLabel('Reason, which users see').fill('no data yet');
+  await accessible(page);
+  await ask.getByRole('button', { name: 'Hold' }).click();
+  await expect(header.getByText('Held', { exact: true })).toBeVisible();
+  await expect(header).toContainText('carol: no data yet');
+  await expect(page.getByRole('region', { name: 'Why it waits' })).toContainText('carol holds it (no data yet)');
+  await page.getByRole('button', { name: 'Priority' }).click();
+  await ask.getByLabel('Priority, -1 to 1000').fill('200');
+  await ask.getByRole('button', { name: 'Priority' }).click();
+  await expect(header).toContainText('200');
+  await page.getByRole('button', { name: 'Release' }).click();
+  await ask.getByRole('button', { name: 'Release' }).click();
+  await expect(header.getByText('Running')).toBeVisible();
+  await accessible(page);
+  await page.getByRole('button', { name: 'Requeue' }).click();
+  await ask.getByLabel('Reason, which users see').fill('a slow node');
+  await ask.getByRole('button', { name: 'Requeue' }).click();
+  await expect(page.getByRole('table', { name: 'Tasks' }).getByRole('row').filter({ hasText: 'Running' })).toContainText('2');
 });
 
 test('the configuration: marks, a plan, apply, somebody who was faster', async ({ page }) => {
@@ -103,6 +142,18 @@ test('the configuration: marks, a plan, apply, somebody who was faster', async (
   await page.getByRole('link', { name: 'vc2' }).click();
   await expect(page.getByRole('heading', { name: 'vc2' })).toBeVisible();
   await accessible(page);
+
+  // What was applied is a version; an earlier one comes back with its plan.
+  await page.goto(`${server.url}/configuration`);
+  const versions = page.getByRole('table', { name: 'Versions' });
+  await expect(versions.getByRole('row').filter({ hasText: 'in force' })).toContainText('carol');
+  await versions.getByRole('button', { name: 'Take up version 1', exact: true }).click();
+  await expect(plan).toContainText('vc2');
+  await plan.getByRole('button', { name: 'Apply' }).click();
+  await page.getByRole('dialog').getByLabel('Reason, which stays with the version').fill('too early');
+  await accessible(page);
+  await page.getByRole('dialog').getByRole('button', { name: 'Apply' }).click();
+  await expect(versions.getByRole('row').filter({ hasText: 'in force' })).toContainText('too early, as version 1');
 });
 
 test('hostile names and output are text', async ({ page }) => {

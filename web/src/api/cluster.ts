@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 import { call, part, request } from './client';
-import type { CellList, ClusterConfig, ConfigPlanned, Done, Info, NodeList, VCList } from './wire';
+import type { CellList, ClusterConfig, ConfigPlanned, ConfigVersions, Done, Info, NodeList, VCList } from './wire';
 
 export const vcsQuery = queryOptions({ queryKey: ['vcs'], queryFn: ({ signal }) => call<VCList>('GET', '/vcs', { signal }) });
 export const nodesQuery = queryOptions({ queryKey: ['nodes'], queryFn: ({ signal }) => call<NodeList>('GET', '/nodes', { signal }) });
@@ -24,6 +24,31 @@ export function planConfig(yaml: string, signal: AbortSignal): Promise<ConfigPla
   return call('POST', '/config:plan', { yaml, signal });
 }
 
-export function applyConfig(yaml: string, match: string, key: string): Promise<Done> {
-  return call('PUT', '/config', { yaml, match, key });
+export interface Change {
+  match: string; // the tag that was planned on
+  on: number; // and the version; 0 is any
+  reason: string;
+  restores: number; // the version whose file it is; 0 is none
+}
+
+export function applyConfig(yaml: string, change: Change, key: string): Promise<Done> {
+  const q = new URLSearchParams();
+  if (change.on > 0) q.set('on', String(change.on));
+  if (change.reason) q.set('reason', change.reason);
+  if (change.restores > 0) q.set('restores', String(change.restores));
+  return call('PUT', `/config?${q.toString()}`, { yaml, match: change.match, key });
+}
+
+export const configVersionsQuery = queryOptions({
+  queryKey: ['config', 'versions'],
+  queryFn: ({ signal }) => call<ConfigVersions>('GET', '/config/versions?limit=20', { signal }),
+});
+
+export async function configVersionFile(version: number): Promise<string> {
+  return (await request('GET', `/config/versions/${version}/file`)).text();
+}
+
+// drain takes a node out of placement; what runs there leaves it within so many minutes.
+export function drain(node: string, minutes: number, reason: string, key: string): Promise<unknown> {
+  return call('POST', `/nodes/${part(node)}/drain`, { body: { within: minutes * 60_000_000, reason }, key });
 }

@@ -71,6 +71,22 @@ export function stopJob(ref: string, key: string): Promise<unknown> {
   return call('POST', `/jobs/${part(ref)}/stop`, { body: {}, key });
 }
 
+export function holdJob(ref: string, reason: string, key: string): Promise<unknown> {
+  return call('POST', `/jobs/${part(ref)}/hold`, { body: { reason }, key });
+}
+
+export function releaseJob(ref: string, key: string): Promise<unknown> {
+  return call('POST', `/jobs/${part(ref)}/release`, { body: {}, key });
+}
+
+export function requeueJob(ref: string, reason: string, key: string): Promise<unknown> {
+  return call('POST', `/jobs/${part(ref)}/requeue`, { body: { reason }, key });
+}
+
+export function updateJob(ref: string, priority: number, key: string): Promise<unknown> {
+  return call('POST', `/jobs/${part(ref)}/update`, { body: { priority }, key });
+}
+
 export interface LogPlace {
   ref: string;
   role: string;

@@ -4,6 +4,8 @@ import type { Node } from '../api/wire';
 export function nodeState(n: Node): string {
   if (!n.up) return 'Down';
   if (n.suspect) return 'Suspect';
+  if (n.dead) return 'Dead';
+  if (n.drain) return 'Draining';
   return n.cordoned ? 'Cordoned' : 'Up';
 }
 

@@ -10,7 +10,7 @@ export function hasEnded(job: Job): boolean {
 export function stateOf(job: Job): string {
   if (hasEnded(job)) return job.phase;
   if (job.stopping) return 'Stopping';
-  if (job.phase !== 'Active') return job.phase;
+  if (job.phase !== 'Active') return job.held ? 'Held' : job.phase;
   const live = (job.attempts ?? []).filter((a) => a.state !== 'Ended').map((a) => a.state);
   for (const s of ['Running', 'Starting', 'Unknown', 'Suspended', 'Stopping']) if (live.includes(s)) return s;
   return job.phase;

@@ -11,6 +11,10 @@ export const text = {
   stopTitle: (name: string) => `Stop ${name}?`,
   stopWhy: 'Its tasks are asked to end, and killed when their grace is over. A stopped job does not start again.',
   clone: 'Clone',
+  doing: 'Working…',
+  reason: 'Reason, which users see',
+  newPriority: 'Priority, -1 to 1000',
+  heldBy: 'Held by',
   number: 'Number',
   user: 'User',
   vc: 'Virtual cluster',
@@ -49,6 +53,13 @@ export const text = {
   data: 'What it says',
   moreEvents: (n: number) => `The first ${count(n)} events are shown; comb job events has all.`,
   copyFile: 'Copy',
+};
+
+export const wish = {
+  hold: { act: 'Hold', title: (name: string) => `Hold ${name}?`, why: 'It does not start until it is released. It keeps its place by the time of its submission, and stands in no other job’s way.' },
+  release: { act: 'Release', title: (name: string) => `Release ${name}?`, why: 'It may start from now on.' },
+  requeue: { act: 'Requeue', title: (name: string) => `Requeue ${name}?`, why: 'Its tasks are stopped with their grace for a checkpoint, and it waits again. No retry is counted.' },
+  update: { act: 'Priority', title: (name: string) => `Another priority for ${name}?`, why: 'It stands in its new place at once. -1 borrows only what others leave.' },
 };
 
 export const why = {

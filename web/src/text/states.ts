@@ -13,6 +13,9 @@ export const text = {
   up: 'In service',
   down: 'Down',
   cordoned: 'Cordoned',
+  draining: 'Draining',
+  dead: 'Declared dead',
+  held: 'Held',
   suspect: 'Suspect',
   blocked: 'Blocked',
 };

@@ -50,6 +50,9 @@ const looks: Record<string, Look> = {
   Up: { word: text.up, tone: 'succeeded', letter: 'S' },
   Down: { word: text.down, tone: 'failed', letter: 'F' },
   Cordoned: { word: text.cordoned, tone: 'stopped', letter: 'T' },
+  Draining: { word: text.draining, tone: 'stopping', letter: 'T' },
+  Dead: { word: text.dead, tone: 'failed', letter: 'F' },
+  Held: { word: text.held, tone: 'suspended', letter: 'P' },
   Suspect: { word: text.suspect, tone: 'unknown', letter: '?' },
   Blocked: { word: text.blocked, tone: 'stopped', letter: 'T' },
 };

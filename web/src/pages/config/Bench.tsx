@@ -1,4 +1,4 @@
-import { Button } from '@mantine/core';
+import { Button, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Suspense, useEffect, useState } from 'react';
 import { Failure, newKey } from '../../api/client';
@@ -10,6 +10,7 @@ import { lazyPart } from '../../ui/lazy';
 import { Loading } from '../../ui/Loading';
 import css from './config.module.css';
 import { Plan } from './Plan';
+import { Versions } from './Versions';
 
 const YamlEditor = lazyPart(() => import('../../parts/YamlEditor').then((m) => m.YamlEditor));
 const nothing: FieldError[] = [];
@@ -27,22 +28,25 @@ function usePlan(file: string, etag: string) {
 
 // Bench has the file on one side and what it would do on the other. What is typed is never replaced by what comes.
 export function Bench({ present, etag }: { present: string; etag: string }) {
-  const [draft, setDraft] = useState<{ file: string; etag: string } | null>(null); // null: the present file, whatever it becomes
+  const [draft, setDraft] = useState<{ file: string; etag: string; restores: number } | null>(null); // null: the present file, whatever it becomes
   const [key, setKey] = useState('');
+  const [reason, setReason] = useState('');
   const file = draft?.file ?? present;
   const plan = usePlan(file, etag);
   const cache = useQueryClient();
   const apply = useMutation({
-    mutationFn: () => applyConfig(file, plan.data?.etag ?? etag, key),
+    mutationFn: () => applyConfig(file, { match: plan.data?.etag ?? etag, on: plan.data?.version ?? 0, reason, restores: draft?.restores ?? 0 }, key),
     onSuccess: async () => {
       await cache.invalidateQueries();
       setKey('');
       setDraft(null);
+      setReason('');
     },
   });
   const marks = plan.error instanceof Failure ? (plan.error.problem?.errors ?? nothing) : nothing;
-  const type = (next: string) => setDraft(next === present ? null : { file: next, etag: draft?.etag ?? etag });
+  const type = (next: string) => setDraft(next === present ? null : { file: next, etag: draft?.etag ?? etag, restores: next === draft?.file ? draft.restores : 0 });
   return (
+    <>
     <div className={css.bench}>
       <section className={css.side} aria-label={text.file}>
         <h2>{text.file}</h2>
@@ -64,8 +68,11 @@ export function Bench({ present, etag }: { present: string; etag: string }) {
       {key && (
         <Ask title={text.applyTitle} act={apply.isPending ? text.applying : text.apply} busy={apply.isPending} error={apply.error} onAct={() => apply.mutate()} onClose={() => setKey('')}>
           <p>{text.applyWhy}</p>
+          <TextInput label={text.applyReason} maxLength={1000} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />
         </Ask>
       )}
     </div>
+    <Versions onTake={(version, taken) => setDraft(taken === present ? null : { file: taken, etag, restores: version })} />
+    </>
   );
 }

@@ -10,6 +10,7 @@ import { mayWith } from '../../parts/rights';
 import { text } from '../../text/job';
 import { Ask } from '../../ui/Ask';
 import { LinkButton } from '../../ui/LinkButton';
+import { Wishes } from './Wishes';
 
 export function Actions({ job }: { job: Job }) {
   const [key, setKey] = useState('');
@@ -20,6 +21,7 @@ export function Actions({ job }: { job: Job }) {
       <LinkButton variant="default" to="/submit" search={{ from: String(job.id) }}>
         {text.clone}
       </LinkButton>
+      {!hasEnded(job) && mayWith(me.data, 'stop or change the job', job) && <Wishes job={job} />}
       {!hasEnded(job) && mayWith(me.data, 'stop or change the job', job) && (
         <Button variant="default" disabled={!!job.stopping} onClick={() => setKey(newKey())}>
           {job.stopping ? text.stopping : text.stop}

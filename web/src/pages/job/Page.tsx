@@ -70,6 +70,9 @@ function Facts({ job }: { job: Job }) {
       <Fact name={text.submitted}>
         <Ago at={job.submitted} />
       </Fact>
+      {job.held && (
+        <Fact name={text.heldBy}>{[job.held.by, job.held.reason].filter(Boolean).join(': ')}</Fact>
+      )}
       {job.started ? (
         <Fact name={text.started}>
           <Ago at={job.started} />

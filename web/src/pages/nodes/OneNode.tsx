@@ -1,15 +1,16 @@
-import { Button, TextInput } from '@mantine/core';
+import { Button, NumberInput, TextInput } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { newKey } from '../../api/client';
-import { cordon, uncordon } from '../../api/cluster';
+import { cordon, drain, uncordon } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import type { CellList, Node } from '../../api/wire';
 import { leavesOf } from '../../map/cells';
 import { nodeState } from '../../parts/node';
 import { may } from '../../parts/rights';
 import { text } from '../../text/nodes';
+import { Ago } from '../../ui/Ago';
 import { Ask } from '../../ui/Ask';
 import { State } from '../../ui/State';
 import css from './nodes.module.css';
@@ -23,6 +24,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
     <aside className={css.one} aria-label={node.name}>
       <h2>{node.name}</h2>
       <State state={nodeState(node)} detail={node.reason} />
+      {node.drain ? <p>{text.leaves} <Ago at={node.drain} /></p> : null}
       <ul className={css.skus}>
         {(node.skus ?? []).map((s) => (
           <li key={`${s.chain} ${s.sku}`}>
@@ -44,22 +46,46 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
   );
 }
 
+type Verb = 'cordon' | 'drain' | 'uncordon';
+
+const asks = {
+  cordon: { act: text.cordon, title: text.cordonTitle, why: text.cordonWhy },
+  drain: { act: text.drain, title: text.drainTitle, why: text.drainWhy },
+  uncordon: { act: text.uncordon, title: text.uncordonTitle, why: text.uncordonWhy },
+};
+
 function Change({ node }: { node: Node }) {
-  const [key, setKey] = useState('');
-  const [reason, setReason] = useState('');
-  const out = !!node.cordoned;
-  const act = useMutation({ mutationFn: () => (out ? uncordon(node.name, key) : cordon(node.name, reason, key)), onSuccess: () => setKey('') });
+  const [open, setOpen] = useState<{ verb: Verb; key: string } | null>(null);
+  const verbs: Verb[] = node.cordoned ? ['uncordon'] : ['cordon', 'drain'];
   return (
-    <div>
-      <Button variant="default" onClick={() => setKey(newKey())}>
-        {out ? text.uncordon : text.cordon}
-      </Button>
-      {key && (
-        <Ask title={out ? text.uncordonTitle(node.name) : text.cordonTitle(node.name)} act={act.isPending ? text.doing : out ? text.uncordon : text.cordon} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={() => setKey('')}>
-          <p>{out ? text.uncordonWhy : text.cordonWhy}</p>
-          {!out && <TextInput label={text.why} maxLength={1000} required withAsterisk={false} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />}
-        </Ask>
-      )}
+    <div className={css.verbs}>
+      {verbs.map((verb) => (
+        <Button key={verb} variant="default" onClick={() => setOpen({ verb, key: newKey() })}>
+          {asks[verb].act}
+        </Button>
+      ))}
+      {open && <AskOne key={open.key} node={node} verb={open.verb} idempotency={open.key} onClose={() => setOpen(null)} />}
     </div>
+  );
+}
+
+function AskOne({ node, verb, idempotency, onClose }: { node: Node; verb: Verb; idempotency: string; onClose: () => void }) {
+  const [reason, setReason] = useState('');
+  const [minutes, setMinutes] = useState<number | string>(60);
+  const act = useMutation({
+    mutationFn: () => {
+      if (verb === 'uncordon') return uncordon(node.name, idempotency);
+      if (verb === 'drain') return drain(node.name, Number(minutes), reason, idempotency);
+      return cordon(node.name, reason, idempotency);
+    },
+    onSuccess: onClose,
+  });
+  const a = asks[verb];
+  return (
+    <Ask title={a.title(node.name)} act={act.isPending ? text.doing : a.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
+      <p>{a.why}</p>
+      {verb === 'drain' && <NumberInput label={text.within} min={0} max={525_600} allowDecimal={false} value={minutes} onChange={setMinutes} />}
+      {verb !== 'uncordon' && <TextInput label={text.why} maxLength={1000} required withAsterisk={false} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />}
+    </Ask>
   );
 }

@@ -1,1 +1,0 @@
-var e=[`Succeeded`,`Failed`,`Stopped`];function t(t){return e.includes(t.phase)}function n(e){if(t(e))return e.phase;if(e.stopping)return`Stopping`;if(e.phase!==`Active`)return e.phase;let n=(e.attempts??[]).filter(e=>e.state!==`Ended`).map(e=>e.state);for(let e of[`Running`,`Starting`,`Unknown`,`Suspended`,`Stopping`])if(n.includes(e))return e;return e.phase}export{n,t};
