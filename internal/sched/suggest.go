@@ -49,7 +49,7 @@ func newSuggester(s *State, j *job, g int32) *suggester {
 // What it returns was seen to work.
 func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	gg := &j.gangs[g]
-	if j.quarantined || j.stop || gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown {
+	if j.quarantined || j.stop || j.held() || gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown {
 		return nil, false
 	}
 	t := newSuggester(s, j, g)
