@@ -287,9 +287,10 @@ func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
 	r := s.request(j, 0)
 	r.Blocked = blocked
 	r.Members = slices.Clone(r.Members)
-	gangs := []int32{0}
+	gangs, left := []int32{0}, limits{s}.left(j)-int64(j.gangs[0].leaves)
 	for g := 1; g < len(j.gangs); g++ {
-		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && j.within(int32(g), size) && s.eligible(j, int32(g)) {
+		if gg := &j.gangs[g]; !gg.done && gg.attempt == none && j.within(int32(g), size) && s.eligible(j, int32(g)) && int64(gg.leaves) <= left {
+			left -= int64(gg.leaves)
 			q := s.request(j, g)
 			r.Members = append(r.Members, q.Members...)
 			r.Avoided = r.Avoided.With(q.Avoided)

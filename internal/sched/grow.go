@@ -71,12 +71,13 @@ func (s *State) planBeside(j *job, size int32) (whole, bool) {
 	defer func() { s.only = nil }()
 	var r cell.Request
 	var gangs []int32
+	left := limits{s}.left(j)
 	for g := int32(1); int(g) < len(j.gangs); g++ {
 		gg := &j.gangs[g]
 		if !j.within(g, size) || j.within(g, j.size) {
 			continue
 		}
-		if gg.done || gg.attempt != none || !s.eligible(j, g) {
+		if left -= int64(gg.leaves); gg.done || gg.attempt != none || !s.eligible(j, g) || left < 0 {
 			return whole{}, false
 		}
 		q := s.request(j, int(g))

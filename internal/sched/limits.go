@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/setting"
@@ -60,19 +61,25 @@ func (s limits) overLimit(j *job, g int32) bool {
 	return l.GPUs > 0 && u.leaves+int64(j.gangs[g].leaves) > l.GPUs || l.Running > 0 && !runs && int64(len(u.jobs)) >= l.Running
 }
 
+// left is how many leaves more a job's user may have in its VC, for gangs that are placed together.
+func (s limits) left(j *job) int64 {
+	l := s.userLimits(j)
+	if l == nil || l.GPUs == 0 {
+		return math.MaxInt64
+	}
+	return l.GPUs - s.useOf(j.space, j.spec.User).leaves
+}
+
 // limitReason says by which limit a gang waits.
 func (s limits) limitReason(j *job, g int32) Reason {
 	l, u := s.userLimits(j), s.useOf(j.space, j.spec.User)
 	r := s.newReason(j, g)
 	r.Jobs = slices.Clone(u.jobs[:min(len(u.jobs), maxNamed)])
-	text := fmt.Sprintf("%s uses %d of the %d GPUs or CPU slots that one user may use in %s, and it asks for %d", j.spec.User, u.leaves, l.GPUs, j.spec.VC, j.gangs[g].leaves)
+	text := fmt.Sprintf("%s uses %d of the %d GPUs or CPU slots that one user may use in %s, and it asks for %d; in use by ", j.spec.User, u.leaves, l.GPUs, j.spec.VC, j.gangs[g].leaves)
 	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
-		text = fmt.Sprintf("%s has %d jobs that run in %s, and one user may have %d there", j.spec.User, len(u.jobs), j.spec.VC, l.Running)
+		text = fmt.Sprintf("%s has %d jobs that run in %s, of the %d that one user may have there: ", j.spec.User, len(u.jobs), j.spec.VC, l.Running)
 	}
-	if len(u.jobs) > 0 {
-		text += ": it waits until others end, of " + s.jobList(j.spec.User, r.Jobs)
-	}
-	return r.say(UserLimit, "%s", text)
+	return r.say(UserLimit, "%s", text+s.jobList(j.spec.User, r.Jobs))
 }
 
 // checkLimits refuses a job that its VC's limits of users keep out.
