@@ -331,9 +331,7 @@ func jobLife(a *app) []*cobra.Command {
 			set := f.flags(c, []string{"waiting", "active"})
 			return &jobcmd.Filter{Used: func() bool { return filtered(set) }, Query: func() (rest.JobQuery, error) { return f.query(c) }}
 		},
-		Show: func(v any, draw func(jobcmd.Table)) error {
-			return a.show(v, func(t *table) { draw(jobcmd.Table{Head: t.head, Row: t.row, Line: t.line}) })
-		}})
+		Show: a.drawn})
 }
 
 // filtered reports whether a flag of a filter was given.

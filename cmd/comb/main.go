@@ -105,9 +105,7 @@ func imageCommand(a *app) *cobra.Command {
 	}
 	verbs := imagecmd.Verbs(&imagecmd.Kit{Client: a.client, When: a.when, Amount: amount, Usage: usage,
 		Say: func(text string) { fmt.Fprintln(a.errs, clean(text, false)) }, Plain: func() bool { return a.noHeaders },
-		Show: func(v any, draw func(imagecmd.Table)) error {
-			return a.show(v, func(t *table) { draw(imagecmd.Table{Head: t.head, Row: t.row, Line: t.line}) })
-		}})
+		Show: a.drawn})
 	for _, v := range verbs {
 		v.Args = args(v.Args)
 	}
@@ -152,9 +150,7 @@ func peopleCommands(a *app) []*cobra.Command {
 			return a.didYouMean(c.Context(), client, err, guess{word, names(of)})
 		},
 		Complete: func(of peoplecmd.Names) peoplecmd.Completion { return a.complete(names(of)) },
-		Show: func(v any, draw func(peoplecmd.Table)) error {
-			return a.show(v, func(t *table) { draw(peoplecmd.Table{Head: t.head, Row: t.row, Line: t.line}) })
-		}})
+		Show:     a.drawn})
 	for _, c := range list {
 		for _, v := range append(c.Commands(), c) {
 			if v.Args != nil && !v.HasSubCommands() {

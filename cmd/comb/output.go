@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -36,6 +37,11 @@ func (a *app) checkFlags(c *cobra.Command) error {
 		c.SetContext(ctx)
 	}
 	return nil
+}
+
+// drawn prints the result of a command that lives in a package of its own.
+func (a *app) drawn(v any, as func(draw.Table)) error {
+	return a.show(v, func(t *table) { as(draw.Table{Head: t.head, Row: t.row, Line: t.line}) })
 }
 
 // show prints a value as the user asked for: the API's own object as JSON or

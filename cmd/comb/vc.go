@@ -149,9 +149,7 @@ func (a *app) nodeCommand() *cobra.Command {
 			return c.Uncordon(ctx, n)
 		})
 	more := nodecmd.Verbs(&nodecmd.Kit{When: a.when, State: a.nodeState, Confirm: a.confirm, Usage: usage,
-		Show: func(v any, draw func(nodecmd.Table)) error {
-			return a.show(v, func(t *table) { draw(nodecmd.Table{Head: t.head, Row: t.row, Line: t.line}) })
-		},
+		Show: a.drawn,
 		On: func(c *cobra.Command, run func(context.Context, *rest.Client, cell.NodeName) error) *cobra.Command {
 			c.Args, c.ValidArgsFunction = args(cobra.ExactArgs(1)), a.complete(nodeNames)
 			c.RunE = func(c *cobra.Command, args []string) error {

@@ -28,7 +28,7 @@ func made(t testing.TB) (file string, entries []*tar.Header, bodies [][]byte) {
 	defer s.Close()
 	for name, text := range map[string]string{
 		"uploads/alice/" + strings.Repeat("a", 64) + ".tar": "an upload", "uploads/alice/note": "none",
-		"jobs/1/0.1/0/stdout.0": "a log", "jobs/1/0.1/0/work/stdout.0": "none", "jobs/1/0.1/0/claim": "none", "admin-token": "none"} {
+		"jobs/1/0.1/0/stdout.0": "a log", "jobs/1/0.1/0/deeper/stdout.0": "none", "jobs/1/0.1/0/claim": "none", "admin-token": "none"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(data, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -110,9 +110,7 @@ without one the file alone is checked, and what it describes is shown.`,
 					text = "is sound and changes the configuration"
 				}
 				line("%s: %s", args[0], text)
-				for _, e := range out.Effects {
-					line("  %s", e)
-				}
+				effects(line, out.Effects)
 			})
 		}}
 }
@@ -177,9 +175,7 @@ func (k *Kit) apply() *cobra.Command {
 				return
 			}
 			line("%s applied", args[0])
-			for _, e := range out.Effects {
-				line("  %s", e)
-			}
+			effects(line, out.Effects)
 		})
 	}
 	return c
@@ -211,10 +207,7 @@ changed; comb config apply does it.`,
 					line("%s: no change", args[0])
 					return
 				}
-				line("%s would do this, on version %d:", args[0], out.Version)
-				for _, e := range out.Effects {
-					line("  %s", e)
-				}
+				drawPlan(line, args[0], &out)
 			})
 		}}
 }

@@ -45,42 +45,10 @@ virtual cluster of all workers of layout.yaml. --print only prints the cluster f
 		if err != nil {
 			return err
 		}
-		plan, err := client.PlanConfig(c.Context(), made.File)
-		if err != nil {
-			return k.refusedFile(made.From, err)
-		}
-		k.Warn(made.From, plan.Warnings)
-		if !plan.Changed {
-			return k.Show(plan, func(line func(string, ...any)) { line("%s: no change", made.From) })
-		}
-		if !yes {
-			if err := k.Show(plan, func(line func(string, ...any)) { drawPlan(line, made.From, &plan) }); err != nil {
-				return err
-			}
-			if err := k.Confirm("Apply it?"); err != nil {
-				return err
-			}
-		}
-		out, err := client.ApplyConfigAs(c.Context(), made.File, rest.ConfigChange{IfMatch: plan.ETag, On: plan.Version, Reason: "pushed from " + made.From})
-		if err != nil {
-			return k.refusedFile(made.From, err)
-		}
-		return k.Show(out, func(line func(string, ...any)) {
-			line("%s applied", made.From)
-			for _, e := range out.Effects {
-				line("  %s", e)
-			}
-		})
+		return k.offer(c.Context(), client, offered{name: made.From, file: made.File, yes: yes, done: "applied",
+			change: rest.ConfigChange{Reason: "pushed from " + made.From}})
 	}
 	return c
-}
-
-// drawPlan shows every effect of a plan.
-func drawPlan(line func(string, ...any), name string, plan *rest.ConfigPlanned) {
-	line("%s would do this, on version %d:", name, plan.Version)
-	for _, e := range plan.Effects {
-		line("  %s", e)
-	}
 }
 
 func (k *Kit) id() *cobra.Command {

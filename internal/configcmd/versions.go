@@ -120,37 +120,8 @@ answer is refused.`}
 		if err != nil {
 			return err
 		}
-		name := "version " + args[0]
-		plan, err := client.PlanConfig(c.Context(), file)
-		if err != nil {
-			return k.refusedFile(name, err)
-		}
-		k.Warn(name, plan.Warnings)
-		if !yes {
-			if err := k.Show(plan, func(line func(string, ...any)) {
-				line("%s would do this, on version %d:", name, plan.Version)
-				for _, e := range plan.Effects {
-					line("  %s", e)
-				}
-			}); err != nil {
-				return err
-			}
-			if err := k.Confirm("Apply it?"); err != nil {
-				return err
-			}
-		}
-		change.IfMatch, change.On = plan.ETag, plan.Version
 		change.Restores, _ = number(args[0])
-		out, err := client.ApplyConfigAs(c.Context(), file, change)
-		if err != nil {
-			return k.refusedFile(name, err)
-		}
-		return k.Show(out, func(line func(string, ...any)) {
-			line("%s applied again", name)
-			for _, e := range out.Effects {
-				line("  %s", e)
-			}
-		})
+		return k.offer(c.Context(), client, offered{name: "version " + args[0], file: file, yes: yes, done: "applied again", change: change})
 	}
 	return c
 }

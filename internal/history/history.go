@@ -82,17 +82,13 @@ func (f *Fold) Add(r *sched.Record) {
 			}
 		}
 	case sched.StopRequested:
-		if f.asked = "asked by " + string(e.Meta.Subject); e.Reason != "" {
-			f.asked += ": " + e.Reason
-		}
+		f.asked = askedBy(e.Meta.Subject, e.Reason)
 	case sched.JobUpdated:
 		if f.job != nil {
 			f.job = e.On(f.job)
 		}
 	case sched.JobRequeued:
-		if f.asked = "asked by " + string(e.Meta.Subject); e.Reason != "" {
-			f.asked += ": " + e.Reason
-		}
+		f.asked = askedBy(e.Meta.Subject, e.Reason)
 	case sched.LazilyPreempted:
 		f.lend(&e.Attempt, e.With, true)
 	case sched.Upgraded:
@@ -289,4 +285,12 @@ func (f *Fold) Why(a *rest.PastAttempt, by Other) string {
 		return fmt.Sprintf("job %s has a higher priority: %d, its own is %d", by.Ref, by.Priority, f.job.Priority)
 	}
 	return fmt.Sprintf("the policy of VC %s put job %s first", by.VC, by.Ref)
+}
+
+func askedBy(by sched.Subject, reason string) string {
+	text := "asked by " + string(by)
+	if reason != "" {
+		text += ": " + reason
+	}
+	return text
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/upload/send"
 )
@@ -60,7 +61,7 @@ func (k *Kit) runBuild(c *cobra.Command, dir string, b *rest.ImageBuild) error {
 	if err != nil {
 		return err
 	}
-	return k.Show(rest.BuildLine{ID: id}, func(t Table) { t.Line("built %s: %s", b.Name, id) })
+	return k.Show(rest.BuildLine{ID: id}, func(t draw.Table) { t.Line("built %s: %s", b.Name, id) })
 }
 
 // lineOf is a line of a build for people.

@@ -10,21 +10,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
 
-// Table takes the columns' names, rows, and text that is no row.
-type Table struct {
-	Head, Row func(...string)
-	Line      func(string, ...any)
-}
-
 // Kit is what the commands need of their program.
 type Kit struct {
 	Client func() (*rest.Client, error)
-	Show   func(v any, draw func(Table)) error // as the user asked for
+	Show   func(v any, as func(draw.Table)) error // as the user asked for
 	When   func(sched.Time) string
 	Say    func(string) // text beside the result
 	Plain  func() bool  // rows alone are wanted
@@ -44,7 +39,7 @@ func Verbs(k *Kit) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) { k.draw(t, &out) })
+			return k.Show(out, func(t draw.Table) { k.draw(t, &out) })
 		}}
 	history := &cobra.Command{Use: "history IMAGE", Short: "Show the steps that made an image, with their sizes", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,7 +51,7 @@ func Verbs(k *Kit) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Head("CREATED", "SIZE", "CREATED BY")
 				for _, l := range out.Layers {
 					t.Row(k.When(l.Created), images.Size(l.Size), strings.Join(strings.Fields(l.CreatedBy), " "))
@@ -82,7 +77,7 @@ func (k *Kit) pull(c *cobra.Command, name string) error {
 			return err
 		}
 		if out.Done {
-			return k.Show(out, func(t Table) { t.Line("%s", out.Text) })
+			return k.Show(out, func(t draw.Table) { t.Line("%s", out.Text) })
 		}
 		k.Say(out.Text)
 	}
@@ -110,7 +105,7 @@ container uses, what was used in the last 10 minutes and what others put there s
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t Table) {
+		return k.Show(out, func(t draw.Table) {
 			for i := range out.Images {
 				t.Line("removed %s (%s)", nameOf(&out.Images[i]), images.Size(out.Images[i].Size))
 			}
@@ -122,7 +117,7 @@ container uses, what was used in the last 10 minutes and what others put there s
 	return c
 }
 
-func (k *Kit) draw(t Table, l *rest.ImageList) {
+func (k *Kit) draw(t draw.Table, l *rest.ImageList) {
 	t.Head("NAME", "ID", "SIZE", "SHARED", "LAST USED", "JOBS", "FOR", "STAYS")
 	for i := range l.Images {
 		m := &l.Images[i]

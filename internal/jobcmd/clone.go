@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 )
 
@@ -54,7 +55,7 @@ func (k *Kit) submitClone(ctx context.Context, client *rest.Client, j *rest.Job,
 		return err
 	}
 	if show {
-		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t Table) { t.Line("%s", strings.TrimRight(string(text), "\n")) })
+		return k.Show(rest.SubmitRequest{Source: string(text)}, func(t draw.Table) { t.Line("%s", strings.TrimRight(string(text), "\n")) })
 	}
 	r := rest.SubmitRequest{Source: string(text)}
 	if j.Upload != nil {
@@ -64,7 +65,7 @@ func (k *Kit) submitClone(ctx context.Context, client *rest.Client, j *rest.Job,
 	if err != nil {
 		return err
 	}
-	return k.Show(out, func(t Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
+	return k.Show(out, func(t draw.Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
 }
 
 // doc is a job file that is changed.

@@ -13,15 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
-
-// Table takes the columns' names, rows, and text that is no row.
-type Table struct {
-	Head, Row func(...string)
-	Line      func(string, ...any)
-}
 
 // Job is a command about one job.
 type Job = func(ctx context.Context, client *rest.Client, ref string) error
@@ -30,7 +25,7 @@ type Job = func(ctx context.Context, client *rest.Client, ref string) error
 type Kit struct {
 	Client   func() (*rest.Client, error)
 	WithJob  func(*cobra.Command, Job) *cobra.Command // makes a command about the job that it names
-	Show     func(v any, draw func(Table)) error      // as the user asked for
+	Show     func(v any, as func(draw.Table)) error   // as the user asked for
 	When     func(sched.Time) string                  // an instant
 	Short    func(time.Duration) string               // a span
 	Exit     func(*rest.Exit) string                  // how a task ended
@@ -63,11 +58,11 @@ GPU-seconds of work since its last checkpoint that were lost with it.`}
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t Table) { k.drawHistory(t, &out) })
+		return k.Show(out, func(t draw.Table) { k.drawHistory(t, &out) })
 	})
 }
 
-func (k *Kit) drawHistory(t Table, h *rest.JobHistory) {
+func (k *Kit) drawHistory(t draw.Table, h *rest.JobHistory) {
 	if h.Left > 0 {
 		t.Line("%d older attempts are left out", h.Left)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/draw"
+	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -132,7 +134,7 @@ func (k *Kit) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, 
 		v = out[0]
 	}
 	if len(out) > 0 {
-		problems = append(problems, k.Show(v, func(t Table) {
+		problems = append(problems, k.Show(v, func(t draw.Table) {
 			for _, line := range lines {
 				t.Line("%s", line)
 			}
@@ -208,9 +210,6 @@ on from their checkpoints. No retry is counted. With --hold they are held from t
 		}})
 }
 
-// classes are OpenPAI's names of priorities.
-var classes = map[string]cell.Priority{"oppo": cell.Opportunistic, "test": 10, "prod": 100, "crit": 120}
-
 func (k *Kit) update() *cobra.Command {
 	prio, limit := "", ""
 	c := &cobra.Command{Use: "update [JOB...]", Short: "Change the priority or the time limit of jobs",
@@ -219,7 +218,7 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		Example: "  comb job update train --priority prod\n  comb job update train --time-limit 12h"}
 	c.Flags().StringVar(&prio, "priority", "", "oppo, test, prod, crit, or a number from -1")
 	c.Flags().StringVar(&limit, "time-limit", "", "a time such as 90m or 1d12h; 0 is none")
-	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions([]string{"oppo", "test", "prod", "crit"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(jobspec.PriorityClasses(), cobra.ShellCompDirectiveNoFileComp))
 	var in rest.UpdateRequest
 	out := k.wish(c, &wish{verb: "update", done: "updated",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
@@ -231,7 +230,7 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 			return k.Usage(c, "say what to change: --priority, --time-limit or both")
 		}
 		if prio != "" {
-			p, known := classes[prio]
+			p, known := jobspec.ClassPriority(prio)
 			if n, err := strconv.ParseInt(prio, 10, 16); !known && (err != nil || n < int64(cell.Opportunistic) || n > int64(cell.MaxGuaranteed)) {
 				return k.Usage(c, "--priority %q: want oppo, test, prod, crit or a number from -1 to %d", prio, cell.MaxGuaranteed)
 			} else if !known {

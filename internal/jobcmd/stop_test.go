@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 )
 
@@ -36,7 +37,7 @@ func TestStopAsksBeforeItWaits(t *testing.T) {
 			return c
 		},
 		Filter: func(*cobra.Command) *Filter { return &Filter{Used: func() bool { return false }} },
-		Show:   func(any, func(Table)) error { return nil },
+		Show:   func(any, func(draw.Table)) error { return nil },
 		Wait: func(_ context.Context, _ *rest.Client, ref string) error {
 			did = append(did, "wait "+ref)
 			return nil

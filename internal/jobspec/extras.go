@@ -31,21 +31,24 @@ type placement struct {
 	groupNode  *document.Node
 }
 
-// OpenPAI's priority classes.
 const defaultPriority = cell.Priority(10)
 
-var priorityClasses = []string{"crit", "prod", "test", "oppo"}
+// PriorityClasses returns OpenPAI's names of priorities, the highest first.
+func PriorityClasses() []string { return []string{"crit", "prod", "test", "oppo"} }
 
-func classPriority(class string) cell.Priority {
+// ClassPriority returns what a priority class stands for, and whether there is one of that name.
+func ClassPriority(class string) (cell.Priority, bool) {
 	switch class {
 	case "crit":
-		return 120
+		return 120, true
 	case "prod":
-		return 100
+		return 100, true
+	case "test":
+		return defaultPriority, true
 	case "oppo":
-		return cell.Opportunistic
+		return cell.Opportunistic, true
 	}
-	return defaultPriority
+	return 0, false
 }
 
 // readExtras reads the extras that mean something here and warns of the others.
@@ -64,8 +67,8 @@ func (p *parser) readExtras(top *document.MapReader) {
 
 func (p *parser) readHived(m *document.MapReader) {
 	class := m.Node("jobPriorityClass")
-	name := p.r.String(class, document.Text{Default: "test", OneOf: priorityClasses})
-	p.job.Priority = classPriority(name)
+	name := p.r.String(class, document.Text{Default: "test", OneOf: PriorityClasses()})
+	p.job.Priority, _ = ClassPriority(name)
 	if class != nil && class.Kind != document.Null {
 		p.extras.priority = class
 	}

@@ -4,11 +4,8 @@ package machinereport
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -18,7 +15,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/executor/local/container"
+	"github.com/combsched/comb/internal/executor/local/nvidia"
 )
+
+const program = "nvidia-smi"
 
 // Row is one line of the report.
 type Row struct {
@@ -125,69 +128,48 @@ func addresses() (out []string) {
 	return out
 }
 
-var cudaVersion = regexp.MustCompile(`CUDA Version: *([0-9.]+)`)
+// driverLine is the head of what nvidia-smi prints; no query gives CUDA's version.
+var driverLine = regexp.MustCompile(`Driver Version: *([0-9.]+) +CUDA Version: *([0-9.]+)`)
 
-// gpus asks nvidia-smi, as the scheduler does.
+// gpus asks the driver.
 func gpus(ctx context.Context) (names, driver, cuda string) {
-	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader").Output()
-	if err != nil {
+	list, err := nvidia.List(ctx, program)
+	if err != nil || len(list) == 0 {
 		return "", "", ""
 	}
 	count := map[string]int{}
 	var order []string
-	for line := range strings.Lines(string(out)) {
-		parts := strings.Split(strings.TrimSpace(line), ", ")
-		if len(parts) != 3 {
-			continue
-		}
-		name := parts[0] + " " + parts[1]
+	for _, g := range list {
+		name := g.Name + " " + amount.Memory(g.MemoryMB)
 		if count[name]++; count[name] == 1 {
 			order = append(order, name)
 		}
-		driver = parts[2]
 	}
-	var all []string
-	for _, name := range order {
-		all = append(all, fmt.Sprintf("%d x %s", count[name], name))
+	for i, name := range order {
+		order[i] = fmt.Sprintf("%d x %s", count[name], name)
 	}
-	if text, err := exec.CommandContext(ctx, "nvidia-smi").Output(); err == nil {
-		if m := cudaVersion.FindSubmatch(text); m != nil {
-			cuda = string(m[1])
+	if text, err := exec.CommandContext(ctx, program).Output(); err == nil {
+		if m := driverLine.FindSubmatch(text); m != nil {
+			driver, cuda = string(m[1]), string(m[2])
 		}
 	}
-	return strings.Join(all, ", "), driver, cuda
+	return strings.Join(order, ", "), driver, cuda
 }
 
-// engineVersion asks the container engine at a unix socket.
-func engineVersion(ctx context.Context, address string) string {
-	path, ok := strings.CutPrefix(address, "unix://")
-	if address == "" {
-		path, ok = "/var/run/docker.sock", true
+// engineVersion asks the container engine of this machine.
+func engineVersion(ctx context.Context, fromEnv string) string {
+	host, err := container.Host(fromEnv)
+	if err != nil {
+		return err.Error()
 	}
-	if !ok {
-		return "at " + address
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", path)
-	}}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/version", nil)
+	e, err := container.Open(ctx, host)
 	if err != nil {
 		return ""
 	}
-	answer, err := client.Do(r)
+	defer e.Close()
+	info, err := e.Info(ctx)
 	if err != nil {
 		return ""
 	}
-	defer answer.Body.Close()
-	var v struct {
-		Platform struct{ Name string }
-		Version  string
-	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&v); err != nil {
-		return ""
-	}
-	if v.Platform.Name == "" {
-		v.Platform.Name = "engine"
-	}
-	return v.Platform.Name + " " + v.Version
+	return info.Version
 }

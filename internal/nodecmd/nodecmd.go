@@ -12,21 +12,16 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
-
-// Table takes the columns' names, rows, and text that is no row.
-type Table struct {
-	Head, Row func(...string)
-	Line      func(string, ...any)
-}
 
 // Kit is what the commands need of their program.
 type Kit struct {
 	// On makes a command about the node that it names.
 	On      func(c *cobra.Command, run func(ctx context.Context, client *rest.Client, node cell.NodeName) error) *cobra.Command
-	Show    func(v any, draw func(Table)) error
+	Show    func(v any, as func(draw.Table)) error
 	When    func(sched.Time) string
 	State   func(*sched.NodeStatus) string
 	Confirm func(question string) error // asks on the terminal
@@ -43,11 +38,11 @@ func (k *Kit) get() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(n, func(t Table) { k.draw(t, &n) })
+			return k.Show(n, func(t draw.Table) { k.draw(t, &n) })
 		})
 }
 
-func (k *Kit) draw(t Table, n *rest.Node) {
+func (k *Kit) draw(t draw.Table, n *rest.Node) {
 	t.Row("node", string(n.Name))
 	t.Row("state", k.State(&n.NodeStatus))
 	if n.By != "" {
@@ -71,7 +66,7 @@ func (k *Kit) draw(t Table, n *rest.Node) {
 }
 
 // jobs are what runs on a node.
-func jobs(t Table, n *rest.Node) {
+func jobs(t draw.Table, n *rest.Node) {
 	if len(n.Jobs) > 0 {
 		t.Line("")
 		t.Head("JOB", "ID", "VC", "ATTEMPT", "STATE", "USES")
@@ -113,7 +108,7 @@ stopped at once. The jobs that this hits are shown; --dry-run shows them alone. 
 				return err
 			}
 		}
-		return k.Show(n, func(t Table) {
+		return k.Show(n, func(t draw.Table) {
 			text := "at once, with its grace"
 			if micros > 0 {
 				text = "within " + document.FormatDuration(micros) + ", by itself or stopped with its grace"
@@ -156,7 +151,7 @@ run there, or start the machine anew.`,
 		if err != nil {
 			return err
 		}
-		return k.Show(out, func(t Table) {
+		return k.Show(out, func(t draw.Table) {
 			t.Line("node %s: declared dead; comb node uncordon takes it back when it is well", node)
 			jobs(t, &n)
 		})

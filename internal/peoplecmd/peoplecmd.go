@@ -13,15 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
-
-// Table takes the columns' names, rows, and text that is no row.
-type Table struct {
-	Head, Row func(...string)
-	Line      func(string, ...any)
-}
 
 // Names asks a server for the names of one kind of thing.
 type Names func(context.Context, *rest.Client) ([]string, error)
@@ -34,9 +29,9 @@ type Kit struct {
 	Client   func() (*rest.Client, error)
 	Target   func() (contexts.Target, error) // the server that would be asked
 	Dial     func(contexts.Target) (*rest.Client, error)
-	Contexts string                              // the folder of the contexts
-	User     string                              // the name of this user on this machine
-	Show     func(v any, draw func(Table)) error // as the user asked for
+	Contexts string                                 // the folder of the contexts
+	User     string                                 // the name of this user on this machine
+	Show     func(v any, as func(draw.Table)) error // as the user asked for
 	When     func(sched.Time) string
 	Say      func(string) // text beside the result
 	In       io.Reader
@@ -95,7 +90,7 @@ func (k *Kit) tokenNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Head("ID", "KIND", "NAME", "USER", "MAY", "CREATED", "USED", "EXPIRES")
 				for _, o := range out.Tokens {
 					t.Row(o.ID, o.Kind, o.Name, o.User, may(&o), k.When(o.Created), k.When(o.Used), k.When(o.Expires))
@@ -119,7 +114,7 @@ func (k *Kit) tokenNoun() *cobra.Command {
 					return ids, err
 				})
 			}
-			return k.Show(rest.Token{ID: args[0]}, func(t Table) { t.Line("token %s revoked", args[0]) })
+			return k.Show(rest.Token{ID: args[0]}, func(t draw.Table) { t.Line("token %s revoked", args[0]) })
 		}}
 	revoke.Flags().StringVar(&user, "user", "", "one of another user; for administrators")
 	return k.Noun("token", "Tokens: by which programs ask", show, k.tokenCreate(), revoke)
@@ -155,7 +150,7 @@ a user who signed in can make one: a program's token makes no others.`,
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Line("%s", out.Secret)
 				k.Say(fmt.Sprintf("token %s of %s, until %s: it is shown this once", out.ID, out.User, k.When(out.Expires)))
 			})
@@ -182,7 +177,7 @@ func (k *Kit) auditNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Head("LINE", "TIME", "USER", "VERB", "OBJECT", "OUTCOME", "DETAIL")
 				for _, l := range out.Lines {
 					t.Row(fmt.Sprint(l.Seq), k.When(l.Time), l.User, l.Verb, l.Object, l.Outcome, l.Detail)
@@ -211,7 +206,7 @@ line is missing at the end.`,
 			if !out.Sound {
 				return fmt.Errorf("%s; %d lines before it are sound", out.Problem, out.Lines-out.Forgot)
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Row("lines", fmt.Sprint(out.Lines))
 				if out.Forgot > 0 {
 					t.Row("forgotten", fmt.Sprintf("1 to %d, as a later line says", out.Forgot))

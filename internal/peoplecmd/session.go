@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/contexts"
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -88,7 +89,7 @@ func (k *Kit) signIn(c *cobra.Command, asked asked) error {
 			_ = old.People().SignOut(c.Context())
 		}
 	}
-	return k.Show(out, func(t Table) {
+	return k.Show(out, func(t draw.Table) {
 		t.Line("signed in as %s at %s, until %s", out.User, server, k.When(out.Expires))
 	})
 }
@@ -189,7 +190,7 @@ func (k *Kit) forget(ctx context.Context, file *contexts.File, gone contexts.Con
 	if err != nil && rest.CodeOf(err) != rest.CodeUnauthorized { // else it has ended already
 		k.Say(fmt.Sprintf("warning: the session at %s could not be ended, and lasts until %s: %v", gone.Server, k.When(sched.Time(gone.Expires)), err))
 	}
-	return k.Show(gone, func(t Table) { t.Line("context %s is forgotten", gone.Name) })
+	return k.Show(gone, func(t draw.Table) { t.Line("context %s is forgotten", gone.Name) })
 }
 
 func (k *Kit) whoami() *cobra.Command {
@@ -203,11 +204,11 @@ func (k *Kit) whoami() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(me, func(t Table) { k.drawMe(t, client.URL(), &me) })
+			return k.Show(me, func(t draw.Table) { k.drawMe(t, client.URL(), &me) })
 		}}
 }
 
-func (k *Kit) drawMe(t Table, server string, me *rest.Me) {
+func (k *Kit) drawMe(t draw.Table, server string, me *rest.Me) {
 	name := me.Name
 	if !me.Account {
 		name += ", by the token in the data directory, without an account"
@@ -279,7 +280,7 @@ func (k *Kit) changePassword(c *cobra.Command, stdin bool) error {
 	if err != nil {
 		return fmt.Errorf("the password is changed, but signing in with it failed: %w", err)
 	}
-	return k.Show(out, func(t Table) {
+	return k.Show(out, func(t draw.Table) {
 		t.Line("the password of %s is changed; all its other sessions and tokens have ended", me.Name)
 	})
 }
@@ -301,7 +302,7 @@ func (k *Kit) contextNoun() *cobra.Command {
 			for _, c := range file.Contexts {
 				out = append(out, shownContext{c, c.Name == file.Current})
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Head("CURRENT", "NAME", "SERVER", "USER", "EXPIRES")
 				for _, c := range out {
 					mark, server, user := "", c.Server, c.User
@@ -328,7 +329,7 @@ func (k *Kit) contextNoun() *cobra.Command {
 			if err := contexts.Save(k.Contexts, file); err != nil {
 				return err
 			}
-			return k.Show(map[string]string{"current": args[0]}, func(t Table) { t.Line("the current context is %s", args[0]) })
+			return k.Show(map[string]string{"current": args[0]}, func(t draw.Table) { t.Line("the current context is %s", args[0]) })
 		}}
 	forget := &cobra.Command{Use: "delete NAME", Short: "End the session of a context, and forget it", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: k.contextNames,

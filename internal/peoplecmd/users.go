@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/rest"
 )
 
@@ -30,7 +31,7 @@ func (k *Kit) userNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Head("NAME", "FULL NAME", "E-MAIL", "GROUPS", "ADMINISTRATOR", "CREATED")
 				for i := range out.Users {
 					u := &out.Users[i]
@@ -48,7 +49,7 @@ func (k *Kit) userNoun() *cobra.Command {
 			if err != nil {
 				return k.Guess(c, err, args[0], userNames)
 			}
-			return k.Show(out, func(t Table) { k.drawUser(t, &out) })
+			return k.Show(out, func(t draw.Table) { k.drawUser(t, &out) })
 		}}
 	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a user, its sessions and its tokens; its jobs stay", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: k.Complete(userNames),
@@ -60,7 +61,7 @@ func (k *Kit) userNoun() *cobra.Command {
 			if err := people.DeleteUser(c.Context(), args[0]); err != nil {
 				return k.Guess(c, err, args[0], userNames)
 			}
-			return k.Show(map[string]string{"deleted": args[0]}, func(t Table) { t.Line("user %s deleted", args[0]) })
+			return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("user %s deleted", args[0]) })
 		}}
 	return k.Noun("user", "Users: people, and programs with an account", show, get, k.userCreate(), k.userUpdate(), gone)
 }
@@ -73,7 +74,7 @@ func standing(u *rest.User) string {
 	return yes(u.Administrator)
 }
 
-func (k *Kit) drawUser(t Table, u *rest.User) {
+func (k *Kit) drawUser(t draw.Table, u *rest.User) {
 	t.Row("name", u.Name)
 	t.Row("full name", u.Display)
 	t.Row("e-mail", u.Email)
@@ -169,7 +170,7 @@ func (k *Kit) showMade(users []rest.User, passwords map[string]string) error {
 		out.Users = append(out.Users, madeUser{u, passwords[u.Name]})
 		secret = secret || passwords[u.Name] != ""
 	}
-	return k.Show(out, func(t Table) {
+	return k.Show(out, func(t draw.Table) {
 		if !secret {
 			for i := range out.Users {
 				t.Line("user %s created", out.Users[i].Name)
@@ -231,7 +232,7 @@ sessions and tokens.`,
 		if err != nil {
 			return k.Guess(c, err, args[0], userNames)
 		}
-		return k.Show(madeUser{out, made}, func(t Table) {
+		return k.Show(madeUser{out, made}, func(t draw.Table) {
 			if made != "" {
 				t.Line("%s", made)
 				k.Say("the new password of " + args[0] + " is shown this once; its sessions and tokens have ended")
@@ -270,7 +271,7 @@ func (k *Kit) groupNoun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) {
+			return k.Show(out, func(t draw.Table) {
 				t.Head("NAME", "MEMBERS", "DESCRIPTION")
 				for i := range out.Groups {
 					g := &out.Groups[i]
@@ -288,7 +289,7 @@ func (k *Kit) groupNoun() *cobra.Command {
 			if err != nil {
 				return k.Guess(c, err, args[0], groupNames)
 			}
-			return k.Show(out, func(t Table) { k.drawGroup(t, &out) })
+			return k.Show(out, func(t draw.Table) { k.drawGroup(t, &out) })
 		}}
 	gone := &cobra.Command{Use: "delete NAME", Short: "Remove a group, also from its members", Args: cobra.ExactArgs(1), ValidArgsFunction: k.Complete(groupNames),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -299,12 +300,12 @@ func (k *Kit) groupNoun() *cobra.Command {
 			if err := people.DeleteGroup(c.Context(), args[0]); err != nil {
 				return k.Guess(c, err, args[0], groupNames)
 			}
-			return k.Show(map[string]string{"deleted": args[0]}, func(t Table) { t.Line("group %s deleted", args[0]) })
+			return k.Show(map[string]string{"deleted": args[0]}, func(t draw.Table) { t.Line("group %s deleted", args[0]) })
 		}}
 	return k.Noun("group", "Groups: sets of users, to which the cluster file gives virtual clusters", show, get, k.groupCreate(), k.groupUpdate(), gone)
 }
 
-func (k *Kit) drawGroup(t Table, g *rest.Group) {
+func (k *Kit) drawGroup(t draw.Table, g *rest.Group) {
 	t.Row("name", g.Name)
 	t.Row("description", g.Description)
 	if g.External != "" {
@@ -330,7 +331,7 @@ func (k *Kit) groupCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(out, func(t Table) { t.Line("group %s created", args[0]) })
+			return k.Show(out, func(t draw.Table) { t.Line("group %s created", args[0]) })
 		}}
 	c.Flags().StringVar(&in.Description, "description", "", "what it is for")
 	c.Flags().StringVar(&in.External, "external", "", "its name at the identity provider")
@@ -361,7 +362,7 @@ func (k *Kit) groupUpdate() *cobra.Command {
 		if err != nil {
 			return k.Guess(c, err, args[0], groupNames)
 		}
-		return k.Show(out, func(t Table) { t.Line("group %s changed", args[0]) })
+		return k.Show(out, func(t draw.Table) { t.Line("group %s changed", args[0]) })
 	}
 	return c
 }

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/sched"
@@ -197,7 +199,7 @@ func (k *Keeper) due(ctx context.Context, left []sched.JobID) (list []engine.Rem
 	total, err := k.measure(ctx, left)
 	for ; len(left) > 0 && total > k.o.Bytes; left = left[1:] {
 		total -= k.sizes[left[0]]
-		list = append(list, engine.Removed{Job: left[0], At: now, Rule: fmt.Sprintf("kept while ended jobs have %s at most", bytesText(k.o.Bytes))})
+		list = append(list, engine.Removed{Job: left[0], At: now, Rule: fmt.Sprintf("kept while ended jobs have %s at most", amount.Memory(k.o.Bytes>>20))})
 	}
 	k.count(func(s *Stats) { s.Bytes = total })
 	return list, err
@@ -294,18 +296,6 @@ func Words(d time.Duration) string {
 	return document.FormatDuration(d.Microseconds())
 }
 
-func bytesText(n int64) string {
-	for _, u := range []struct {
-		unit string
-		size int64
-	}{{"Gi", 1 << 30}, {"Mi", 1 << 20}} {
-		if n%u.size == 0 {
-			return fmt.Sprintf("%d%s", n/u.size, u.unit)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
-
 // Span is the value of a flag: how long something is kept; "forever", or 0, is no bound.
 type Span time.Duration
 
@@ -334,7 +324,7 @@ func (s *Span) Type() string { return "time" }
 // Flags are those of a server that say what it keeps.
 type Flags struct {
 	files, audit Span
-	bytes        amount
+	bytes        quantity
 }
 
 // Add adds the flags to those of a command.
@@ -350,26 +340,26 @@ func (f *Flags) Options(now func() sched.Time, log *slog.Logger) Options {
 	return Options{Files: time.Duration(f.files), Bytes: int64(f.bytes), Audit: time.Duration(f.audit), Now: now, Log: log}
 }
 
-// amount is a number of bytes, with a unit.
-type amount int64
+// quantity is a number of bytes, with a unit.
+type quantity int64
 
 // Set implements pflag.Value.
-func (a *amount) Set(text string) error {
+func (a *quantity) Set(text string) error {
 	mib, ok := document.ParseMemory(text)
 	if !ok || mib < 0 || mib > 1<<40 {
 		return errors.New("want an amount such as 500Gi")
 	}
-	*a = amount(mib << 20)
+	*a = quantity(mib << 20)
 	return nil
 }
 
 // String implements pflag.Value; "" is no default worth showing.
-func (a *amount) String() string {
+func (a *quantity) String() string {
 	if *a == 0 {
 		return ""
 	}
-	return bytesText(int64(*a))
+	return strconv.FormatInt(int64(*a)>>20, 10) + "Mi"
 }
 
 // Type implements pflag.Value.
-func (a *amount) Type() string { return "amount" }
+func (a *quantity) Type() string { return "amount" }

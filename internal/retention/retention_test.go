@@ -100,7 +100,7 @@ const day = sched.Time(24 * 3600 * 1_000_000)
 func newWorld(t *testing.T, jobs int) *world {
 	w := &world{T: t, ended: map[sched.JobID]sched.Time{}, files: map[sched.JobID]int64{}, noted: map[sched.JobID]string{}, fails: map[sched.JobID]bool{}}
 	for id := range sched.JobID(jobs) {
-		w.files[id+1] = 100
+		w.files[id+1] = 100 << 20
 		w.ended[id+1] = sched.Time(id) * day
 	}
 	return w
@@ -135,13 +135,13 @@ func TestBytes(t *testing.T) {
 	w := newWorld(t, 10)
 	w.ended[7] = -1
 	w.now = w.after(20)
-	k := w.keeper(Options{Bytes: 750})
+	k := w.keeper(Options{Bytes: 750 << 20})
 	if err := w.sweep(k); err != nil {
 		t.Error(err)
 	}
 	w.is("jobs with files", w.left(), "[3 4 5 6 8 9 10]")
-	w.is("the rule", w.noted[7], "kept while ended jobs have 750 bytes at most")
-	w.is("bytes", k.Stats().Bytes, 700)
+	w.is("the rule", w.noted[7], "kept while ended jobs have 750 MiB at most")
+	w.is("bytes", k.Stats().Bytes, 700<<20)
 }
 
 // TestAudit: old lines go a portion at a time, and not a line is written for each sweep.

@@ -252,6 +252,7 @@ func (s *State) applyCordoned(e NodeCordoned) {
 	if s.at(n.Drain, 0, 0); n.Drain > 0 {
 		s.touchOn(e.Node)
 	}
+	s.looks.drains = drainsOf(s.nodes)
 	s.blame(n)
 	s.lookAll()
 }

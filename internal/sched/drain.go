@@ -16,7 +16,7 @@ type DeclareDead struct {
 
 // drainDue reports whether an attempt has a task on a node that it must leave by now.
 func (s *State) drainDue(a *attempt) bool {
-	if s.cl == nil || !slices.ContainsFunc(s.nodes, func(n nodeNote) bool { return n.Cordon && n.Drain > 0 && n.Drain <= s.now }) {
+	if s.looks.drains == 0 {
 		return false
 	}
 	j := &s.jobs[a.job]
@@ -28,6 +28,16 @@ func (s *State) drainDue(a *attempt) bool {
 		}
 	}
 	return false
+}
+
+// drainsOf counts the nodes that drain, or have drained: a cluster without any asks nothing of its attempts.
+func drainsOf(nodes []nodeNote) (n int32) {
+	for i := range nodes {
+		if nodes[i].Cordon && nodes[i].Drain > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // touchOn has what runs on a node settled.

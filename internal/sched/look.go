@@ -37,6 +37,7 @@ type looks struct {
 	parts    []bool // VCs that own parts of nodes
 	choosy   int32  // jobs that name nodes which they must use, or must not
 	avoiding Time   // until when some gang avoids a node
+	drains   int32  // nodes that drain, or have drained
 }
 
 // shut says that the walk of a VC whose policy is Straight found nothing more for
@@ -123,6 +124,7 @@ func (s *State) resetLooks() {
 	s.looks = looks{spaces: make([]bool, n), itself: make([]bool, n), shut: make([]shut, n), always: make([]bool, n), tuned: make([]bool, n), firm: make([]bool, n), flat: true,
 		ranks: make([]bool, n), lasts: make([]bool, n), placing: make([]bool, n), parts: make([]bool, n),
 		owned: make([]int64, n), changes: make([]turn, n)}
+	s.looks.drains = drainsOf(s.nodes)
 	s.looks.chains = make([]int64, len(s.cl.Forest().Chains))
 	for _, l := range s.cl.Forest().Leaves {
 		s.looks.chains[s.cl.Forest().Cells[l].Chain]++

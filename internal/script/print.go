@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -445,13 +446,9 @@ func formatJob(j *sched.Job) string {
 }
 
 // classes are OpenPAI's priority classes.
-func classes() map[string]cell.Priority {
-	return map[string]cell.Priority{"crit": 120, "prod": 100, "test": 10, "oppo": cell.Opportunistic}
-}
-
 func formatPriority(p cell.Priority) string {
-	for name, value := range classes() {
-		if value == p {
+	for _, name := range jobspec.PriorityClasses() {
+		if value, _ := jobspec.ClassPriority(name); value == p {
 			return name
 		}
 	}

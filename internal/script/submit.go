@@ -9,6 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -218,7 +219,7 @@ func (o owners) called(j *sched.Job) string {
 
 func priority(a *args) cell.Priority {
 	text := a.text("prio", "test")
-	if p, ok := classes()[text]; ok {
+	if p, ok := jobspec.ClassPriority(text); ok {
 		return p
 	}
 	n, err := strconv.ParseInt(text, 10, 16)

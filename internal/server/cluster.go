@@ -14,7 +14,6 @@ import (
 
 	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -35,11 +34,11 @@ func (s *Server) registerCluster(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "cordon-node", Method: http.MethodPost, Path: "/nodes/{name}/cordon",
 		Summary: "Take a node out of placement; what runs there goes on", Tags: []string{"cluster"},
-	}), s.cordon)
+	}), nodes{s}.cordon(true))
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "uncordon-node", Method: http.MethodPost, Path: "/nodes/{name}/uncordon",
 		Summary: "Take a node back into placement", Tags: []string{"cluster"},
-	}), s.uncordon)
+	}), nodes{s}.cordon(false))
 	nodes{s}.register(api)
 }
 
@@ -180,35 +179,6 @@ type cordonInput struct {
 	Body *rest.CordonRequest `required:"false"`
 }
 
-func (s *Server) cordon(ctx context.Context, in *cordonInput) (*body[rest.Done], error) {
-	return s.setCordon(ctx, in, true)
-}
-
-func (s *Server) uncordon(ctx context.Context, in *cordonInput) (*body[rest.Done], error) {
-	return s.setCordon(ctx, in, false)
-}
-
-func (s *Server) setCordon(ctx context.Context, in *cordonInput, on bool) (*body[rest.Done], error) {
-	if err := checkName("node", in.Name); err != nil {
-		return nil, err
-	}
-	reason := ""
-	if in.Body != nil {
-		reason = in.Body.Reason
-	}
-	w, err := in.writeOf(ctx, "cordon", in.Name, on, reason)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
-		return s.do(ctx, w, engine.Input{Command: sched.Cordon{Meta: w.meta, Node: cell.NodeName(in.Name), On: on, Reason: reason}})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return doneOf(reply), nil
-}
-
 // nodes answers for single nodes.
 type nodes struct{ *Server }
 
@@ -247,22 +217,24 @@ func (s nodes) register(api huma.API) {
 		})
 }
 
-// change gives a command about a node once for its idempotency key.
+func (s nodes) cordon(on bool) func(context.Context, *cordonInput) (*body[rest.Done], error) {
+	return func(ctx context.Context, in *cordonInput) (*body[rest.Done], error) {
+		reason := ""
+		if in.Body != nil {
+			reason = in.Body.Reason
+		}
+		return s.change(ctx, wanted{&in.Meta, "cordon", in.Name, []any{on, reason}}, func(m sched.Meta, name cell.NodeName) sched.Command {
+			return sched.Cordon{Meta: m, Node: name, On: on, Reason: reason}
+		})
+	}
+}
+
+// change gives a command about a node.
 func (s nodes) change(ctx context.Context, in wanted, command func(sched.Meta, cell.NodeName) sched.Command) (*body[rest.Done], error) {
 	if err := checkName("node", in.ref); err != nil {
 		return nil, err
 	}
-	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
-		return s.do(ctx, w, engine.Input{Command: command(w.meta, cell.NodeName(in.ref))})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return doneOf(reply), nil
+	return s.Server.command(ctx, in, func(m sched.Meta) (sched.Command, error) { return command(m, cell.NodeName(in.ref)), nil })
 }
 
 func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
-	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/warden"
@@ -220,33 +219,18 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 		})
 }
 
-// wanted is what a user wants of which job.
-type wanted struct {
-	*Meta
-	verb, ref string
-	what      any
-}
-
-// wish gives a command about a job once for its idempotency key.
+// wish gives a command about a job.
 func (s wishes) wish(ctx context.Context, in wanted, command func(sched.Meta, sched.JobID) sched.Command) (*body[rest.Done], error) {
-	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
+	return s.command(ctx, in, func(m sched.Meta) (sched.Command, error) {
 		j, err := s.find(ctx, in.ref, 0)
 		if err != nil {
-			return engine.Reply{}, err
+			return nil, err
 		}
 		if j.Phase.Ended() {
-			return engine.Reply{}, rest.NewProblem(http.StatusConflict, rest.CodeConflict, "job "+j.Ref+" has ended already: "+string(j.Phase))
+			return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict, "job "+j.Ref+" has ended already: "+string(j.Phase))
 		}
-		return s.do(ctx, w, engine.Input{Command: command(w.meta, j.ID)})
+		return command(m, j.ID), nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return doneOf(reply), nil
 }
 
 func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanation], error) {

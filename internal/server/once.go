@@ -32,6 +32,32 @@ func (m Meta) writeOf(ctx context.Context, kind string, said ...any) (write, err
 	return write{meta: m.of(ctx), request: sha256.Sum256(text), submit: kind == "submit"}, nil
 }
 
+// wanted is what is wanted of a job or a node: ref.
+type wanted struct {
+	*Meta
+	verb, ref string
+	what      any
+}
+
+// command gives the core a command once for its idempotency key. make makes it of the request.
+func (s *Server) command(ctx context.Context, in wanted, make func(sched.Meta) (sched.Command, error)) (*body[rest.Done], error) {
+	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
+		c, err := make(w.meta)
+		if err != nil {
+			return engine.Reply{}, err
+		}
+		return s.do(ctx, w, engine.Input{Command: c})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return doneOf(reply), nil
+}
+
 // sealRetry is how long a client waits whose submission has one witness alone.
 const sealRetry = 5 // seconds
 

@@ -65,9 +65,14 @@ export class Server {
     await gone;
   }
 
-  async stop(): Promise<void> {
+  // clear stops every job, so that the next test finds the cluster free.
+  async clear(): Promise<void> {
     for (const job of await this.live()) await this.api('POST', `/jobs/${job}/stop`, {});
     await expect.poll(() => this.live()).toEqual([]);
+  }
+
+  async stop(): Promise<void> {
+    await this.clear();
     await this.kill();
     rmSync(this.home, { recursive: true, force: true });
   }
