@@ -345,7 +345,7 @@ var jobStates = []string{"waiting", "active", "succeeded", "failed", "stopped"}
 // jobFilter is which jobs a command is about.
 type jobFilter struct {
 	states, vcs, users []string
-	name               string
+	name, tag          string
 }
 
 // flags adds those of the filter to a command's; states is the default of --state.
@@ -355,13 +355,14 @@ func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	set.StringSliceVar(&f.vcs, "vc", nil, "only of these virtual clusters")
 	set.StringSliceVar(&f.users, "user", nil, "only of these users")
 	set.StringVar(&f.name, "name", "", "only names that contain this")
+	set.StringVar(&f.tag, "tag", "", "only jobs that have this tag")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(jobStates, cobra.ShellCompDirectiveNoFileComp))
 	return set
 }
 
 // query is the filter as the server takes it.
 func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
-	q := rest.JobQuery{Name: f.name}
+	q := rest.JobQuery{Name: f.name, Tag: f.tag}
 	for _, s := range f.states {
 		if !slices.Contains(jobStates, strings.ToLower(s)) {
 			return q, usage(c, "--state %q: want %s", s, strings.Join(jobStates, ", "))

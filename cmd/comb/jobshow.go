@@ -207,7 +207,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	if o := j.Outlook; o != nil {
 		t.row("left", leftText(o, a.now(), false))
 	}
-	for _, often := range [][2]string{{"retries", retries(&j.JobStatus)}, {"preempted", preempted(&j.JobStatus)}} {
+	for _, often := range [][2]string{{"tags", strings.Join(j.Tags, " ")}, {"retries", retries(&j.JobStatus)}, {"preempted", preempted(&j.JobStatus)}} {
 		if often[1] != "" {
 			t.row(often[:]...)
 		}

@@ -1,6 +1,13 @@
 package engine
 
-import "github.com/combsched/comb/internal/sched"
+import (
+	"errors"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// ErrTooMany says that there are as many of something as there may be.
+var ErrTooMany = errors.New("there are too many")
 
 // Removed says that what an ended job left on the disk was removed: when, and by which rule.
 type Removed struct {

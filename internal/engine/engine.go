@@ -152,6 +152,7 @@ type Past struct {
 	VCs    []string
 	Phases []sched.Phase
 	Name   string // a part of the name
+	Tag    string // "" is any or none
 	// Within, if not nil, are those in its VCs, and those of its user in any.
 	Within *Within
 	// Before is the cursor: only jobs with a smaller id.

@@ -42,6 +42,7 @@ type Checked struct {
 	Answers  int `json:"answers"` // to idempotency keys
 	Removed  int `json:"removed"` // jobs whose files were removed
 	Configs  int `json:"configs"` // versions of the cluster file
+	Tags     int `json:"tags"`    // of jobs
 }
 
 // Report is what Verify found.

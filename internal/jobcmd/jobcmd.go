@@ -46,7 +46,7 @@ type Filter struct {
 
 // Verbs are the commands.
 func Verbs(k *Kit) []*cobra.Command {
-	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update()}
+	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update(), k.tag()}
 }
 
 func (k *Kit) history() *cobra.Command {

@@ -48,7 +48,7 @@ type summary struct {
 
 func summaryOf(j *rest.Job) *summary {
 	s := &summary{
-		Name: string(j.Name), Username: string(j.User), Tags: []string{}, ExecutionType: executionOf(j), VirtualCluster: string(j.VC),
+		Name: string(j.Name), Username: string(j.User), Tags: append([]string{}, j.Tags...), ExecutionType: executionOf(j), VirtualCluster: string(j.VC),
 		Retries: j.Retry, RetryDetails: retries{User: j.Counted, Platform: max(j.Retry-j.Counted, 0)},
 		SubmissionTime: int64(j.Submitted) / 1000, CreatedTime: millis(j.Submitted), LaunchedTime: millis(j.Started), CompletedTime: millis(j.Ended),
 		AppExitCode: codeOf(jobClass(&j.JobStatus)), TotalGPUNumber: j.GPUs, TotalTaskNumber: len(j.Tasks), TotalTaskRoleNumber: rolesOf(j),
@@ -148,4 +148,29 @@ func (h *Handler) executionType(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done(w, http.StatusAccepted, "Execute job %s successfully.", of)
+}
+
+// tag gives a job the tag of a request's body, or takes it off.
+func tag(h *Handler, on bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		of, ok := refOf(w, r)
+		if !ok {
+			return
+		}
+		var in struct {
+			Value string `json:"value"`
+		}
+		if !read(w, r, &in) {
+			return
+		}
+		if err := h.app.Tag(r.Context(), principalOf(r), of, in.Value, on); err != nil {
+			fail(w, err, aboutJob)
+			return
+		}
+		text := "Add tag %s to job %s successfully."
+		if !on {
+			text = "Delete tag %s from job %s successfully."
+		}
+		done(w, http.StatusOK, text, in.Value, of)
+	}
 }

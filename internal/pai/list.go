@@ -64,7 +64,7 @@ type listQuery struct {
 	states        []string
 	priorities    []string
 	keyword       string
-	tags          bool // only jobs with tags, of which there are none
+	with, without []string // tags: one of these, and none of those
 	offset, limit int
 	order         func(a, b *summary) int // nil: newest first
 	count         bool
@@ -96,7 +96,7 @@ func parts(text string) []string {
 
 func parseList(v url.Values) (q *listQuery, err error) {
 	q = &listQuery{states: parts(v.Get("state")), priorities: parts(v.Get("jobPriority")), keyword: strings.ToLower(v.Get("keyword")),
-		tags: v.Get("tagsContain") != "", limit: defaultJobs, count: v.Get("withTotalCount") == "true"}
+		with: parts(v.Get("tagsContain")), without: parts(v.Get("tagsNotContain")), limit: defaultJobs, count: v.Get("withTotalCount") == "true"}
 	for _, user := range parts(v.Get("username")) {
 		q.ask.Users = append(q.ask.Users, sched.Subject(user))
 	}
@@ -154,7 +154,10 @@ func number(v url.Values, key string, or int) (int, error) {
 
 // wants reports whether a job is asked for, beyond what the app looks at.
 func (q *listQuery) wants(s *summary) bool {
-	if q.tags || len(q.states) > 0 && !slices.Contains(q.states, s.State) {
+	among := func(tags []string) bool {
+		return slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(s.Tags, t) })
+	}
+	if len(q.states) > 0 && !slices.Contains(q.states, s.State) || len(q.with) > 0 && !among(q.with) || among(q.without) {
 		return false
 	}
 	if len(q.priorities) > 0 {

@@ -36,6 +36,8 @@ type App interface {
 	Job(ctx context.Context, p *identity.Principal, of Ref) (*Job, error)
 	JobConfig(ctx context.Context, p *identity.Principal, of Ref) ([]byte, error)
 	Stop(ctx context.Context, p *identity.Principal, of Ref) error
+	// Tag gives a job a tag, or takes it off.
+	Tag(ctx context.Context, p *identity.Principal, of Ref, tag string, on bool) error
 	Events(ctx context.Context, p *identity.Principal, of Ref) ([]rest.Event, error)
 	// Log answers a request with what a task printed.
 	Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *LogRef) error
@@ -123,8 +125,8 @@ func (h *Handler) routes(version string) {
 		"GET /jobs/{job}":                        h.getJob,
 		"GET /jobs/{job}/config":                 h.jobConfig,
 		"PUT /jobs/{job}/executionType":          h.executionType,
-		"PUT /jobs/{job}/tag":                    notHere("jobs have no tags yet"),
-		"DELETE /jobs/{job}/tag":                 notHere("jobs have no tags yet"),
+		"PUT /jobs/{job}/tag":                    tag(h, true),
+		"DELETE /jobs/{job}/tag":                 tag(h, false),
 		"GET /jobs/{job}/ssh":                    h.ssh,
 		"GET /jobs/{job}/events":                 h.events,
 		"GET /jobs/{job}/job-attempts/healthz":   h.attemptsHealth,

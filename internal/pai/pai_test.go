@@ -106,6 +106,17 @@ func (m *memory) Stop(_ context.Context, p *identity.Principal, of Ref) error {
 	return err
 }
 
+func (m *memory) Tag(_ context.Context, p *identity.Principal, of Ref, tag string, on bool) error {
+	j, err := m.find(p, of, access.ChangeJob)
+	if err == nil {
+		j.Tags = slices.DeleteFunc(j.Tags, func(t string) bool { return t == tag })
+		if on {
+			j.Tags = append(j.Tags, tag)
+		}
+	}
+	return err
+}
+
 func (m *memory) Events(_ context.Context, p *identity.Principal, of Ref) ([]rest.Event, error) {
 	_, err := m.find(p, of, access.ReadJob)
 	return []rest.Event{{Seq: 3, Kind: "JobSubmitted", Data: json.RawMessage(`{}`)}, {Seq: 4, Kind: "TaskRefused", Data: json.RawMessage(`{"task":0}`)}}, err
@@ -298,8 +309,13 @@ func TestTwoUsersOfOneName(t *testing.T) {
 	if s := d.JobStatus; s.State != "STOPPED" || *s.AppExitCode != -210 || s.AppExitSpec.Phrase != "StopFrameworkRequested" || s.ExecutionType != "STOP" {
 		t.Errorf("%+v", s)
 	}
-	w.refused("alice", "PUT /jobs/alice~train/tag", `{"value":"x"}`, 501, "NotImplementedError")
-	w.refused("alice", "DELETE /jobs/alice~train/tag", `{"value":"x"}`, 501, "NotImplementedError")
+	w.ask("alice", "PUT", "/jobs/alice~train/tag", `{"value":"x"}`, 200)
+	w.ask("alice", "PUT", "/jobs/alice~train/tag", `{"value":"y"}`, 200)
+	w.ask("alice", "DELETE", "/jobs/alice~train/tag", `{"value":"x"}`, 200)
+	w.refused("alice", "PUT /jobs/alice~none/tag", `{"value":"x"}`, 404, "NoJobError")
+	if w.to(&d, w.ask("carol", "GET", "/jobs/alice~train", "", 200)); !slices.Equal(d.Tags, []string{"y"}) {
+		t.Errorf("the tags are %q", d.Tags)
+	}
 }
 
 func TestTasksAndLogs(t *testing.T) {
@@ -353,7 +369,10 @@ func TestLists(t *testing.T) {
 		j := &Job{}
 		j.JobStatus = rest.JobStatus{ID: sched.JobID(i + 1), Name: sched.JobName(fmt.Sprintf("job%d", i)), User: "alice", VC: "vision", Phase: sched.Waiting, GPUs: int64(i % 3), Priority: cell.Priority(i), Submitted: sched.Time(i+1) * 1_000_000}
 		if i == 4 {
-			j.Phase = sched.Succeeded
+			j.Phase, j.Tags = sched.Succeeded, []string{"a", "b"}
+		}
+		if i == 3 {
+			j.Tags = []string{"c"}
 		}
 		w.jobs = append([]*Job{j}, w.jobs...)
 	}
@@ -361,7 +380,7 @@ func TestLists(t *testing.T) {
 		"": "5 4 3 2 1 0", "?limit=2": "5 4", "?offset=1&limit=2": "4 3", "?offset=9": "", "?limit=0": "",
 		"?order=submissionTime,ASC&limit=3": "0 1 2", "?order=totalGpuNumber,DESC&offset=1&limit=2": "2 4", "?order=jobName": "0 1 2 3 4 5",
 		"?state=SUCCEEDED": "4", "?state=WAITING,RUNNING&limit=2": "5 3", "?keyword=JOB3": "3", "?keyword=visio&limit=1": "5", "?vc=nlp": "", "?vc=nlp,vision&limit=1": "5",
-		"?username=alice,bob&limit=1": "5", "?tagsContain=x": "", "?tagsNotContain=x&limit=1": "5", "?jobPriority=prod": "", "?jobPriority=default,prod&limit=1": "5",
+		"?username=alice,bob&limit=1": "5", "?tagsContain=x": "", "?tagsContain=c,b": "4 3", "?tagsContain=b&tagsNotContain=a": "", "?tagsNotContain=a,c": "5 2 1 0", "?tagsNotContain=x&limit=1": "5", "?jobPriority=prod": "", "?jobPriority=default,prod&limit=1": "5",
 	} {
 		var all []summary
 		w.to(&all, w.ask("alice", "GET", "/jobs"+query, "", 200))

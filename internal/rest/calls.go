@@ -78,6 +78,9 @@ func (c *Client) Jobs(ctx context.Context, q JobQuery) (JobList, error) {
 	if q.Name != "" {
 		v.Set("name", q.Name)
 	}
+	if q.Tag != "" {
+		v.Set("tag", q.Tag)
+	}
 	if q.Limit > 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
@@ -99,6 +102,17 @@ func (c *Client) Job(ctx context.Context, ref string) (Job, error) {
 // Stop asks to end a job.
 func (c *Client) Stop(ctx context.Context, ref string, reason string) (Done, error) {
 	return c.done(ctx, "/jobs/"+element(ref)+"/stop", StopRequest{Reason: reason})
+}
+
+// Tag gives a job a tag, or takes it off.
+func (c *Client) Tag(ctx context.Context, ref, tag string, on bool) (Tagged, error) {
+	k := call{method: http.MethodPut, path: "/jobs/" + element(ref) + "/tags/" + element(tag)}
+	if !on {
+		k.method = http.MethodDelete
+	}
+	var out Tagged
+	err := c.do(ctx, k, &out)
+	return out, err
 }
 
 // Hold keeps a waiting job from starting.

@@ -37,6 +37,7 @@ type JobStatus struct {
 	Attempts  []AttemptStatus `json:"attempts"` // live ones and the last ended of each gang
 	Held      *Held           `json:"held,omitempty" doc:"It does not start until it is released"`
 	Notices   []string        `json:"notices,omitempty"`
+	Tags      []string        `json:"tags,omitempty"`
 }
 
 // JobOutlook is how far a job is, and when it ends.

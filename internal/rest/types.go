@@ -164,6 +164,7 @@ type JobQuery struct {
 	VCs    []cell.VCName
 	Users  []sched.Subject
 	Name   string // a part of the name
+	Tag    string
 	Limit  int
 	Cursor string
 }
@@ -171,6 +172,11 @@ type JobQuery struct {
 // StopRequest asks to end a job.
 type StopRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
+}
+
+// Tagged answers a change of a job's tags.
+type Tagged struct {
+	Tags []string `json:"tags"`
 }
 
 // RequeueRequest asks that a job waits again.

@@ -36,7 +36,11 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if j.Upload, err = s.uploadOf(ctx, &j); err != nil {
 		return nil, s.fail(err)
 	}
-	return answer(j), nil
+	one := []rest.Job{j}
+	if err := (tags{s}).add(ctx, one); err != nil {
+		return nil, err
+	}
+	return answer(one[0]), nil
 }
 
 // uploadOf is the code of a job; nil where it has none. Its size is 0 when it is not kept any more.

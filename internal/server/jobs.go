@@ -44,6 +44,7 @@ func (s *Server) registerJobs(api huma.API) {
 	huma.Register(api, op("get-job", http.MethodGet, "/jobs/{ref}", "One job by number, or the newest of a user's name"), s.getJob)
 	huma.Register(api, op("stop-job", http.MethodPost, "/jobs/{ref}/stop", "Ask to end a job"), s.stop)
 	wishes{s}.register(api, op)
+	tags{s}.register(api, op)
 	huma.Register(api, op("explain-job", http.MethodGet, "/jobs/{ref}/explain", "Why a job waits"), s.explain)
 	huma.Register(api, op("get-job-config", http.MethodGet, "/jobs/{ref}/config",
 		"The job file as submitted, secrets masked"), s.jobConfig)
@@ -221,6 +222,7 @@ type listInput struct {
 	VC     []string `query:"vc,explode" doc:"May repeat"`
 	User   []string `query:"user,explode" doc:"May repeat"`
 	Name   string   `query:"name" maxLength:"255" doc:"A part of the name"`
+	Tag    string   `query:"tag" maxLength:"64" doc:"A tag that jobs have"`
 	Limit  int      `query:"limit" minimum:"1" maximum:"1000" doc:"Jobs of a page; 100 if not given"`
 	Cursor string   `query:"cursor" maxLength:"64" doc:"The field next of the page before"`
 }
@@ -231,13 +233,15 @@ type jobFilter struct {
 	vcs    []string
 	users  []string
 	name   string
-	before sched.JobID // 0: from the newest
+	tag    string
+	tagged map[sched.JobID]bool // the jobs that have it
+	before sched.JobID          // 0: from the newest
 	limit  int
 	sight  *warden.Sight
 }
 
 func (in *listInput) filter() (jobFilter, error) {
-	f := jobFilter{vcs: in.VC, users: in.User, name: in.Name, limit: cmp.Or(in.Limit, defaultPage)}
+	f := jobFilter{vcs: in.VC, users: in.User, name: in.Name, tag: in.Tag, limit: cmp.Or(in.Limit, defaultPage)}
 	for _, state := range in.State {
 		i := slices.IndexFunc(phases(), func(p sched.Phase) bool { return strings.EqualFold(string(p), state) })
 		if i < 0 {
@@ -269,6 +273,7 @@ func clip(text string) string {
 
 func (f *jobFilter) wants(j *sched.JobStatus) bool {
 	return (f.before == 0 || j.ID < f.before) &&
+		(f.tag == "" || f.tagged[j.ID]) &&
 		(len(f.states) == 0 || slices.Contains(f.states, j.Phase)) &&
 		(len(f.vcs) == 0 || slices.Contains(f.vcs, string(j.VC))) &&
 		(len(f.users) == 0 || slices.Contains(f.users, string(j.User))) &&
@@ -282,6 +287,11 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	}
 	if f.sight, err = s.warden.Sight(ctx); err != nil {
 		return nil, err
+	}
+	if f.tag != "" && s.opts.Tags != nil {
+		if f.tagged, err = s.opts.Tags.With(ctx, f.tag); err != nil {
+			return nil, s.fail(err)
+		}
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}
 	known := map[string]bool{}
@@ -311,6 +321,9 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	if len(out.Jobs) > f.limit {
 		out.Jobs = out.Jobs[:f.limit]
 		out.Next = rest.JobRef(out.Jobs[f.limit-1].ID)
+	}
+	if err := (tags{s}).add(ctx, out.Jobs); err != nil {
+		return nil, err
 	}
 	return answer(out), nil
 }

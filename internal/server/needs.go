@@ -55,6 +55,16 @@ type Secrets interface {
 	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
 }
 
+// Tags are words that users give to jobs, also to those that have ended.
+type Tags interface {
+	// Tag gives a job a tag, or takes it off; engine.ErrTooMany says that it has most.
+	Tag(ctx context.Context, job sched.JobID, tag string, on bool, most int) error
+	// Of returns the tags of up to 1,000 jobs.
+	Of(ctx context.Context, jobs []sched.JobID) (map[sched.JobID][]string, error)
+	// With returns the latest jobs that have a tag.
+	With(ctx context.Context, tag string) (map[sched.JobID]bool, error)
+}
+
 // ClusterFiles keeps the cluster files that were applied, as versions.
 type ClusterFiles interface {
 	// BeginConfig notes what is about to be applied; EndConfig makes a version of it, or forgets it for the tag "".

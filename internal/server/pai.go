@@ -171,7 +171,11 @@ func (a paiApp) Job(ctx context.Context, p *identity.Principal, of pai.Ref) (*pa
 	if err != nil {
 		return nil, a.s.fail(err)
 	}
-	return &pai.Job{Job: j, Spec: spec}, nil
+	one := []rest.Job{j}
+	if err := (tags{a.s}).add(ctx, one); err != nil {
+		return nil, err
+	}
+	return &pai.Job{Job: one[0], Spec: spec}, nil
 }
 
 // JobConfig implements pai.App.
@@ -186,6 +190,15 @@ func (a paiApp) JobConfig(ctx context.Context, p *identity.Principal, of pai.Ref
 // Stop implements pai.App.
 func (a paiApp) Stop(ctx context.Context, p *identity.Principal, of pai.Ref) error {
 	_, err := a.s.stop(as(ctx, p, access.ChangeJob), &stopInput{Ref: of.String()})
+	return err
+}
+
+// Tag implements pai.App.
+func (a paiApp) Tag(ctx context.Context, p *identity.Principal, of pai.Ref, tag string, on bool) error {
+	j, err := a.s.find(as(ctx, p, access.ChangeJob), of.String(), 0)
+	if err == nil {
+		_, err = tags{a.s}.set(ctx, &j, tag, on)
+	}
 	return err
 }
 

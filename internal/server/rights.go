@@ -21,6 +21,8 @@ var needs = map[string]need{
 	"hold-job":                {verb: access.ChangeJob, job: true},
 	"release-job":             {verb: access.ChangeJob, job: true},
 	"requeue-job":             {verb: access.ChangeJob, job: true},
+	"tag-job":                 {verb: access.ChangeJob, job: true},
+	"untag-job":               {verb: access.ChangeJob, job: true},
 	"update-job":              {verb: access.ChangeJob, job: true},
 	"explain-job":             {verb: access.SeeJob, job: true},
 	"stop-job":                {verb: access.ChangeJob, job: true},

@@ -85,6 +85,7 @@ type Options struct {
 	Log        *slog.Logger
 	// Metrics answers Prometheus at /metrics, once the asker's right is known; nil: there are none.
 	Metrics http.Handler
+	Tags    Tags
 }
 
 // Server is the REST API as one http.Handler.

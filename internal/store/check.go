@@ -100,7 +100,7 @@ func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(
 	if err != nil {
 		return s.explain("cannot read the database", err)
 	}
-	counts := map[string]*int{"jobs": &n.Finished, "secrets": &n.Secrets, "tokens": &n.Tokens, "objects": &n.Objects, "audit": &n.Audit, "removed": &n.Removed, "configs": &n.Configs}
+	counts := map[string]*int{"jobs": &n.Finished, "secrets": &n.Secrets, "tokens": &n.Tokens, "objects": &n.Objects, "audit": &n.Audit, "removed": &n.Removed, "configs": &n.Configs, "tags": &n.Tags}
 	damaged := false
 	total, err := sumRows(ctx, tx, s.schema, func(t rowTable, key any, sum, kept digest, _ string) error {
 		*counts[t.name]++
@@ -119,7 +119,7 @@ func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(
 		}
 	}
 	if total != m.rows && !damaged {
-		problem("a finished job, a secret, a token, a user, a group, a line of the audit log, a version of the cluster file or a note of what was removed is missing, or there is one too many: their sum is not what it was")
+		problem("a finished job, a secret, a token, a user, a group, a line of the audit log, a version of the cluster file, a tag or a note of what was removed is missing, or there is one too many: their sum is not what it was")
 	}
 	return nil
 }

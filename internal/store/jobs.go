@@ -100,6 +100,9 @@ func where(f *engine.Past, first string, arg any) (string, []any) {
 	if f.Name != "" {
 		add("instr(name, ?) > 0", f.Name)
 	}
+	if f.Tag != "" {
+		add("id IN (SELECT job FROM tags WHERE tag = ?)", f.Tag)
+	}
 	if w := f.Within; w != nil {
 		add("(vc IN ("+marks(len(w.VCs))+") OR user = ?)", append(anys(w.VCs), w.User)...)
 	}

@@ -56,7 +56,10 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		steps := keepTables
+		steps := tagsTable
+		if s.schema < 7 {
+			steps = keepTables + steps
+		}
 		if s.schema < 6 {
 			steps = toVersion6 + steps
 		}

@@ -10,8 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// backTo7 makes of a data directory what the program left whose jobs had no tags.
+const backTo7 = `
+DROP TABLE tags;
+PRAGMA user_version = 7;
+`
+
 // backTo6 makes of a data directory what the program left that kept one cluster file, and all files of ended jobs.
-const backTo6 = `
+const backTo6 = backTo7 + `
 DROP TABLE removed;
 DROP TABLE configs;
 PRAGMA user_version = 6;
@@ -104,7 +110,7 @@ func TestDirectoryOfVersion1IsSealedFromThenOn(t *testing.T) {
 
 // TestOlderDirectoriesOpenAsBefore: nothing of them changes but how ended jobs are found by name.
 func TestOlderDirectoriesOpenAsBefore(t *testing.T) {
-	for version, back := range map[string]string{"3": backTo3, "4": backTo4, "5": backTo5} {
+	for version, back := range map[string]string{"3": backTo3, "4": backTo4, "5": backTo5, "6": backTo6, "7": backTo7} {
 		t.Run(version, func(t *testing.T) {
 			dir := crashed(t)
 			end, want, err := all(dir)

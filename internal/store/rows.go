@@ -31,6 +31,9 @@ func rowTables(schema int) []rowTable {
 		tables = append(tables, rowTable{"removed", "job", "job, at, rule", false, "the note of what was removed of job"},
 			rowTable{"configs", "version", "version, at, author, reason, tag, restored, file", false, "version of the cluster file"})
 	}
+	if schema >= 8 {
+		tables = append(tables, rowTable{"tags", "id", "id, job, tag", false, "tag"})
+	}
 	return tables
 }
 

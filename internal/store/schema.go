@@ -19,20 +19,20 @@ const (
 	// applicationID marks a SQLite file as ours ("Comb").
 	applicationID = 0x436F6D62
 	// schemaVersion grows with every change of the tables.
-	schemaVersion = 7
+	schemaVersion = 8
 	// logPages of 4 KiB are how far the write-ahead log grows before it is moved
 	// into the database; the reserve is twice that.
 	logPages = 2000
 )
 
-// schema is version 7. Events move from events to archive when a snapshot has
+// schema is version 8. Events move from events to archive when a snapshot has
 // been cut; archive_jobs says which chunks hold events of a job. A link is the digest of
 // an event, or of the last one of a chunk, and of all before it. A sum is the digest of
 // its row; head.rows adds them all up. Version 1 had neither, version 2 did not say in its head
 // which answers there are, version 3 knew no people, in version 4 a name
-// was one job's of all users, version 5 had no index for lists, and version 6 neither said what was removed of ended jobs nor kept
-// versions of the cluster file: migrate.go.
-const schema = answersTable + peopleTables + keepTables + `
+// was one job's of all users, version 5 had no index for lists, version 6 neither said what was removed of ended jobs nor kept
+// versions of the cluster file, and version 7 had no tags: migrate.go.
+const schema = answersTable + peopleTables + keepTables + tagsTable + `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
 	changes INTEGER NOT NULL, job INTEGER NOT NULL, link BLOB NOT NULL, rows BLOB NOT NULL,
@@ -73,6 +73,12 @@ CREATE TABLE removed (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, rule TEXT NO
 CREATE TABLE configs (
 	version INTEGER PRIMARY KEY, at INTEGER NOT NULL, author TEXT NOT NULL, reason TEXT NOT NULL, tag TEXT NOT NULL,
 	restored INTEGER NOT NULL, sum BLOB NOT NULL, file BLOB NOT NULL);
+`
+
+// tagsTable holds the tags of jobs.
+const tagsTable = `
+CREATE TABLE tags (id INTEGER PRIMARY KEY, job INTEGER NOT NULL, tag TEXT NOT NULL, sum BLOB NOT NULL, UNIQUE (job, tag));
+CREATE INDEX tags_tag ON tags (tag, job);
 `
 
 // writer is the one connection that writes. Its lock is held for a transaction.

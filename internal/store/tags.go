@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Tags are words that users give to jobs, also to those that have ended.
+type Tags struct{ *Store }
+
+func tagSum(id int64, job sched.JobID, tag string) digest { return rowSum("tags", id, int64(job), tag) }
+
+// Tag gives a job a tag, or takes it off. It returns engine.ErrTooMany where the job has most already.
+func (s Tags) Tag(ctx context.Context, job sched.JobID, tag string, on bool, most int) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+		var id, count int64
+		err := tx.QueryRowContext(ctx, "SELECT coalesce(max(id) FILTER (WHERE tag = ?), 0), count(*) FROM tags WHERE job = ?", tag, job).Scan(&id, &count)
+		switch {
+		case err != nil || on == (id != 0):
+			return err
+		case !on:
+			m.rows.remove(tagSum(id, job, tag))
+			_, err = tx.ExecContext(ctx, "DELETE FROM tags WHERE id = ?", id)
+			return err
+		case count >= int64(most):
+			return fmt.Errorf("%w: it has %d tags", engine.ErrTooMany, count)
+		}
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(id), 0) + 1 FROM tags").Scan(&id); err != nil {
+			return err
+		}
+		sum := tagSum(id, job, tag)
+		m.rows.add(sum)
+		_, err = tx.ExecContext(ctx, "INSERT INTO tags (id, job, tag, sum) VALUES (?, ?, ?, ?)", id, job, tag, sum[:])
+		return err
+	})
+	return s.explain("cannot tag the job", s.classify(err))
+}
+
+// Of returns the tags of jobs, 1,000 at most, each in order.
+func (s Tags) Of(ctx context.Context, jobs []sched.JobID) (map[sched.JobID][]string, error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(jobs))
+	for i, id := range jobs {
+		args[i] = int64(id)
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT job, tag FROM tags WHERE job IN ("+marks(len(jobs))+") ORDER BY job, tag", args...)
+	if err != nil {
+		return nil, s.explain("cannot read tags", err)
+	}
+	defer rows.Close()
+	out := map[sched.JobID][]string{}
+	for rows.Next() {
+		var id sched.JobID
+		var tag string
+		if err := rows.Scan(&id, &tag); err != nil {
+			return nil, s.explain("cannot read tags", err)
+		}
+		out[id] = append(out[id], tag)
+	}
+	return out, s.explain("cannot read tags", rows.Err())
+}
+
+// mostTagged bounds the jobs that a tag is looked up for.
+const mostTagged = 100_000
+
+// With returns the latest jobs that have a tag.
+func (s Tags) With(ctx context.Context, tag string) (map[sched.JobID]bool, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT job FROM tags WHERE tag = ? ORDER BY job DESC LIMIT ?", tag, mostTagged)
+	if err != nil {
+		return nil, s.explain("cannot read tags", err)
+	}
+	defer rows.Close()
+	out := map[sched.JobID]bool{}
+	for rows.Next() {
+		var id sched.JobID
+		if err := rows.Scan(&id); err != nil {
+			return nil, s.explain("cannot read tags", err)
+		}
+		out[id] = true
+	}
+	return out, s.explain("cannot read tags", rows.Err())
+}
