@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo walk test test-python test-container test-torch image-torch test-pai test-oidc test-alerts web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo walk test test-python test-container test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -81,7 +81,10 @@ test-pai: ## makes every call of OpenPAI's own client against a real server (nee
 	cp internal/pai/testdata/client/package.json internal/pai/testdata/client/package-lock.json $(PAI_CLIENT)
 	npm ci --prefix $(PAI_CLIENT) --ignore-scripts --no-audit --no-fund
 	$(GO) vet -tags pai ./internal/pai
-	$(GO) test -count=1 -timeout 15m -tags pai -run Client ./internal/pai -args -client $(PAI_CLIENT)
+	$(GO) test -count=1 -timeout 15m -tags pai -run 'Client$(LAB)' ./internal/pai -args -client $(PAI_CLIENT)
+
+test-lab: LAB = |Lab
+test-lab: test-pai ## the same, and the lab of two machines from the first step to the last, by OpenPAI's client and the command line
 
 test-oidc: ## signs in by a real OpenID provider, the example server of zitadel/oidc (downloads it the first time; under 3 minutes)
 	$(GO) vet -tags provider ./cmd/comb

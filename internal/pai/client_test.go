@@ -61,25 +61,33 @@ extras:
 // cluster is a real server with alice in vision, bob in nlp, and carol, who administers it.
 type cluster struct {
 	*testing.T
-	uri string
+	dir   string // its programs, and its data
+	uri   string
+	codes chan string // for the first administrator
 }
 
+var setupCode = regexp.MustCompile(`^no administrator account yet: .* the code (\S+),`)
+
 func start(t *testing.T) *cluster {
-	if *client == "" {
-		t.Fatal("say -client: make test-pai does")
-	}
 	dir := t.TempDir()
-	bin, data := filepath.Join(dir, "comb"), filepath.Join(dir, "data")
-	if out, err := exec.Command("go", "build", "-o", bin, "github.com/combsched/comb/cmd/comb").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	makePeople(t, data)
+	makePeople(t, filepath.Join(dir, "data"))
 	file, err := filepath.Abs("testdata/client/cluster.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(bin, "serve", "--data", data, "--listen", "127.0.0.1:0", "--cluster", file, "--trust-users", "--runtime", "process")
-	c.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	return serve(t, dir, "--cluster", file)
+}
+
+// serve starts a real server, whose programs, home and data are in a folder.
+func serve(t *testing.T, dir string, args ...string) *cluster {
+	if *client == "" {
+		t.Fatal("say -client: make test-pai does")
+	}
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "github.com/combsched/comb/cmd/comb", "github.com/combsched/comb/examples/train").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := exec.Command(filepath.Join(dir, "comb"), append([]string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--trust-users", "--runtime", "process"}, args...)...)
+	c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	out, err := c.StdoutPipe()
@@ -97,13 +105,17 @@ func start(t *testing.T) *cluster {
 		}
 	})
 	serves := regexp.MustCompile(`serves at (http://\S+)`)
+	codes := make(chan string, 1)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if m := serves.FindStringSubmatch(lines.Text()); m != nil {
 			go func() {
 				for lines.Scan() {
+					if m := setupCode.FindStringSubmatch(lines.Text()); m != nil {
+						codes <- m[1]
+					}
 				}
 			}()
-			return &cluster{t, m[1]}
+			return &cluster{t, dir, m[1], codes}
 		}
 	}
 	t.Fatal("the server does not serve: " + errs.String())
