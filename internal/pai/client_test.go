@@ -108,18 +108,21 @@ func serve(t *testing.T, dir string, args ...string) *cluster {
 	codes := make(chan string, 1)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if m := serves.FindStringSubmatch(lines.Text()); m != nil {
-			go func() {
-				for lines.Scan() {
-					if m := setupCode.FindStringSubmatch(lines.Text()); m != nil {
-						codes <- m[1]
-					}
-				}
-			}()
+			go pass(lines, codes)
 			return &cluster{t, dir, m[1], codes}
 		}
 	}
 	t.Fatal("the server does not serve: " + errs.String())
 	return nil
+}
+
+// pass reads what a server prints, and passes the code for the first administrator on.
+func pass(lines *bufio.Scanner, codes chan<- string) {
+	for lines.Scan() {
+		if m := setupCode.FindStringSubmatch(lines.Text()); m != nil {
+			codes <- m[1]
+		}
+	}
 }
 
 // makePeople makes the users before the server starts.
