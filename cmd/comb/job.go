@@ -319,6 +319,7 @@ func exitText(e *rest.Exit) string {
 // jobLife are the commands of a job's life.
 func jobLife(a *app) []*cobra.Command {
 	return jobcmd.Verbs(&jobcmd.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: short, Exit: exitText, Usage: usage, ReadFile: a.readFile, In: a.in, Prompt: a.errs,
+		Live: a.redraw, Still: func() bool { return !a.tty || a.format != "table" },
 		Wait: func(ctx context.Context, client *rest.Client, ref string) error {
 			_, err := a.waitFor(ctx, client, ref)
 			return err
@@ -519,7 +520,7 @@ func (a *app) jobList() *cobra.Command {
 		if !l.watch {
 			return l.once(c.Context(), client)
 		}
-		return l.again(c.Context(), client)
+		return l.redraw(c.Context(), func() error { return l.once(c.Context(), client) })
 	}
 	return c
 }
@@ -555,17 +556,17 @@ func (l *listing) once(ctx context.Context, client *rest.Client) error {
 	return err
 }
 
-// again lists them whenever that has changed.
-func (l *listing) again(ctx context.Context, client *rest.Client) error {
-	out, tty := l.out, l.tty
+// redraw shows something whenever it has changed.
+func (a *app) redraw(ctx context.Context, once func() error) error {
+	out, tty := a.out, a.tty
 	return jobcmd.Watch(ctx, 2*time.Second, tty, func() (string, error) {
 		var text strings.Builder
-		l.out = &text
-		err := l.once(ctx, client)
+		a.out = &text
+		err := once()
 		return text.String(), err
 	}, func(text string, err error) {
 		if err != nil {
-			fmt.Fprintf(l.errs, "%v; it is tried again\n", err)
+			fmt.Fprintf(a.errs, "%v; it is tried again\n", err)
 		}
 		fmt.Fprint(out, text)
 	})

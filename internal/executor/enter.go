@@ -13,6 +13,14 @@ type TaskRef struct {
 	Task    int32
 }
 
+// Usage is what one run of a task took of its machine in the seconds before a moment.
+type Usage struct {
+	At            sched.Time
+	CPU           int64 // thousandths of a CPU
+	MemoryMB      int64 // MiB that its processes have; what they share is counted with each
+	Read, Written int64 // bytes a second, from and to disks
+}
+
 // Command is what is run beside a task: as its user, in its folder, with its environment and in
 // its limits.
 type Command struct {

@@ -35,6 +35,8 @@ type Executor interface {
 	// Dial connects to a port on which a running task listens, also to one that others cannot reach. No other port can be
 	// reached by it. Errors are those of Exec.
 	Dial(ctx context.Context, ref TaskRef, port uint16) (net.Conn, error)
+	// Usage returns what a running task took of its machine in the last minutes, the oldest sample first; none where that is not measured.
+	Usage(TaskRef) []Usage
 	// Forget deletes everything that a job left. A job with a live attempt is refused.
 	Forget(sched.JobID) error
 	// Close stops watching. Tasks run on, and the next Executor takes them up.

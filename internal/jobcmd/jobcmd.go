@@ -33,6 +33,8 @@ type Kit struct {
 	Filter   func(*cobra.Command) *Filter             // adds the flags that choose jobs
 	Submit   func(context.Context, *rest.Client, rest.SubmitRequest) (rest.Submitted, error)
 	ReadFile func(name string, most int64) ([]byte, error)
+	Live     func(context.Context, func() error) error // draws whenever that has changed
+	Still    func() bool                               // what is drawn is drawn once: there is no terminal, or no table
 	Usage    func(c *cobra.Command, format string, args ...any) error
 	In       io.Reader
 	Prompt   io.Writer // where questions are asked
@@ -46,7 +48,7 @@ type Filter struct {
 
 // Verbs are the commands.
 func Verbs(k *Kit) []*cobra.Command {
-	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update(), k.tag()}
+	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update(), k.tag(), k.top()}
 }
 
 func (k *Kit) history() *cobra.Command {

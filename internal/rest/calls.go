@@ -104,6 +104,13 @@ func (c *Client) Stop(ctx context.Context, ref string, reason string) (Done, err
 	return c.done(ctx, "/jobs/"+element(ref)+"/stop", StopRequest{Reason: reason})
 }
 
+// JobUsage returns what the running tasks of a job took in the last minutes.
+func (c *Client) JobUsage(ctx context.Context, ref string) (JobUsage, error) {
+	var out JobUsage
+	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs/" + element(ref) + "/usage"}, &out)
+	return out, err
+}
+
 // Tag gives a job a tag, or takes it off.
 func (c *Client) Tag(ctx context.Context, ref, tag string, on bool) (Tagged, error) {
 	k := call{method: http.MethodPut, path: "/jobs/" + element(ref) + "/tags/" + element(tag)}

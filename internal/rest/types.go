@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -177,6 +178,34 @@ type StopRequest struct {
 // Tagged answers a change of a job's tags.
 type Tagged struct {
 	Tags []string `json:"tags"`
+}
+
+// JobUsage is what the running tasks of a job took of their machines in the last minutes.
+type JobUsage struct {
+	Job   sched.JobID `json:"job"`
+	Ref   string      `json:"ref"`
+	Tasks []TaskUsage `json:"tasks"`
+}
+
+// TaskUsage is what one of them took.
+type TaskUsage struct {
+	Role    string        `json:"role"`
+	Index   int32         `json:"index"`
+	Node    cell.NodeName `json:"node,omitempty"`
+	Attempt int32         `json:"attempt"`
+	Limits  amount.Limits `json:"limits"`
+	GPUs    int           `json:"gpus,omitempty"`
+	Devices *DeviceUse    `json:"devices,omitempty" doc:"What its GPUs were seen to do last"`
+	Samples []Usage       `json:"samples" doc:"One each 10 seconds, the oldest first"`
+}
+
+// Usage is what a task took in the seconds before a moment.
+type Usage struct {
+	At       sched.Time `json:"at"`
+	MilliCPU int64      `json:"milli_cpu"`
+	MemoryMB int64      `json:"memory_mb" doc:"MiB; what processes share is counted with each"`
+	Read     int64      `json:"read" doc:"Bytes a second, from disks"`
+	Written  int64      `json:"written" doc:"Bytes a second, to disks"`
 }
 
 // RequeueRequest asks that a job waits again.

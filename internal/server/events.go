@@ -41,6 +41,9 @@ func (s *Server) registerEvents(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{OperationID: "get-job-history", Method: http.MethodGet, Path: "/jobs/{ref}/history",
 		Summary: "One job's attempts: where and when each ran, how it ended and what was lost", Tags: []string{"jobs"}}, http.StatusTooManyRequests),
 		func(ctx context.Context, in *jobRead) (*body[rest.JobHistory], error) { return pastOf(ctx, s, in) })
+	huma.Register(api, operation(api, huma.Operation{OperationID: "get-job-usage", Method: http.MethodGet, Path: "/jobs/{ref}/usage",
+		Summary: "What the running tasks of a job took in the last minutes", Tags: []string{"jobs"}}),
+		func(ctx context.Context, in *jobRead) (*body[rest.JobUsage], error) { return usageOf(ctx, s, in) })
 }
 
 // EventsInput asks for a page or a stream. Without After and LastID a stream

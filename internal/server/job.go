@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/combsched/comb/internal/access"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/warden"
@@ -290,4 +291,30 @@ func (s *Server) jobConfig(ctx context.Context, in *jobRead) (*rawAnswer, error)
 		return nil, notFound("the job file of %q is not kept", in.Ref)
 	}
 	return &rawAnswer{ContentType: "application/yaml; charset=utf-8", Body: []byte(spec.Source)}, nil
+}
+
+// usageOf is what the running tasks of a job took.
+func usageOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobUsage], error) {
+	j, err := s.find(ctx, in.Ref, in.after())
+	if err != nil {
+		return nil, err
+	}
+	out := rest.JobUsage{Job: j.ID, Ref: j.Ref, Tasks: []rest.TaskUsage{}}
+	for n := range j.Tasks {
+		t := &j.Tasks[n]
+		if !isThere(t.State) {
+			continue
+		}
+		u := rest.TaskUsage{Role: t.Role, Index: t.Index, Node: t.Node, Attempt: t.Attempt, Limits: t.Limits, GPUs: len(t.Devices), Samples: []rest.Usage{}}
+		if t.Progress != nil {
+			u.Devices = t.Progress.Use
+		}
+		if s.opts.Meter != nil {
+			for _, v := range s.opts.Meter.Usage(executor.TaskRef{Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}, Task: int32(n)}) {
+				u.Samples = append(u.Samples, rest.Usage{At: v.At, MilliCPU: v.CPU, MemoryMB: v.MemoryMB, Read: v.Read, Written: v.Written})
+			}
+		}
+		out.Tasks = append(out.Tasks, u)
+	}
+	return answer(out), nil
 }

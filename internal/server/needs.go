@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -53,6 +54,12 @@ type Witness interface {
 // Secrets returns a job's secret values; nil if it has none, or has ended.
 type Secrets interface {
 	Secrets(ctx context.Context, id sched.JobID) (map[string]string, error)
+}
+
+// Meter measures tasks.
+type Meter interface {
+	// Usage returns the samples of a running task, the oldest first; none where it is not measured.
+	Usage(executor.TaskRef) []executor.Usage
 }
 
 // Tags are words that users give to jobs, also to those that have ended.

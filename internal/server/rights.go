@@ -29,6 +29,7 @@ var needs = map[string]need{
 	"get-job-config":          {verb: access.ReadJob, job: true},
 	"list-job-events":         {verb: access.ReadJob, job: true},
 	"get-job-history":         {verb: access.ReadJob, job: true},
+	"get-job-usage":           {verb: access.ReadJob, job: true},
 	"get-task-log":            {verb: access.ReadJob, job: true},
 	"exec-in-task":            {verb: access.EnterJob, job: true},
 	"connect-to-task":         {verb: access.EnterJob, job: true},

@@ -86,6 +86,7 @@ type Options struct {
 	// Metrics answers Prometheus at /metrics, once the asker's right is known; nil: there are none.
 	Metrics http.Handler
 	Tags    Tags
+	Meter   Meter // nil: nothing is measured
 }
 
 // Server is the REST API as one http.Handler.

@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/executor/local/cgroup"
 	"github.com/combsched/comb/internal/executor/local/container"
 	"github.com/combsched/comb/internal/executor/local/images"
+	"github.com/combsched/comb/internal/executor/local/meter"
 	"github.com/combsched/comb/internal/executor/local/ports"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/executor/local/record"
@@ -130,6 +131,7 @@ type Executor struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	ports  ports.Register
+	*meter.Meter
 
 	boxes   boxes
 	samples *sampler
@@ -197,6 +199,7 @@ func New(o Options) (*Executor, error) {
 	e.roster = roster{e: e, jobs: map[sched.JobID]*crew{}}
 	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.Meter = meter.New(e.ctx, o.SampleEvery)
 	if err := e.boxes.open(e, o.Engine); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("make ready for containers: %w", err)

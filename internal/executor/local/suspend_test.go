@@ -177,11 +177,12 @@ func TestTakingTurns(t *testing.T) {
 		}
 		w.grows(1)
 		w.grows(2)
+		until := int(now()) // when they are told to stop, both work at a time: each has its grace
 		w.end(one.Attempt, two.Attempt)
 		// The joiner's first turn tells from when on both share.
-		b := w.ticks(2)
-		a := slices.DeleteFunc(w.ticks(1), func(x int) bool { return x < b[0] })
-		apart(t, a, b, int((now()-sched.Time(begun))/sched.Time(quantum))+1)
+		b := slices.DeleteFunc(w.ticks(2), func(x int) bool { return x >= until })
+		a := slices.DeleteFunc(w.ticks(1), func(x int) bool { return x < b[0] || x >= until })
+		apart(t, a, b, int(sched.Time(until-begun)/sched.Time(quantum))+1)
 	})
 }
 

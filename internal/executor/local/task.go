@@ -399,6 +399,7 @@ func (t *task) await(s *spec, p process.ID, told bool) {
 	progress, care := newProgress(t), &keeper{t: t, p: p}
 	defer progress.last()
 	defer t.e.samples.watch(t)()
+	defer t.e.Watch(t.at.id, t.n, p, filepath.Join(t.dir, boxFile))()
 	for t.e.ctx.Err() == nil {
 		care.look()
 		pause := progressEvery
@@ -580,7 +581,11 @@ func (t *task) tellOutcome(o outcome) {
 	}
 	x := *o.Exit
 	if x.Own && x.Code != 0 && x.Cause == "" {
-		x.Message = bothTexts(t.lastWords(), x.Message)
+		if words := t.lastWords(); words != "" && x.Message != "" {
+			x.Message = words + "; " + x.Message
+		} else {
+			x.Message += words
+		}
 	}
 	t.exited(x, false)
 }
@@ -589,12 +594,4 @@ func (t *task) unknown(why string) {
 	t.e.roster.leave(t)
 	t.e.o.Log.Warn("a task's fate is unknown", "attempt", t.at.id, "task", t.n, "reason", why)
 	t.e.tell(sched.TaskUnknown{Attempt: t.at.id, Task: t.n, Reason: why})
-}
-
-// bothTexts makes one text of two of which either may be empty.
-func bothTexts(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "; " + b
 }
