@@ -158,14 +158,14 @@ func (m *memory) Storages(context.Context, *identity.Principal) ([]rest.StorageS
 
 // world is a handler over a directory with alice in vision, bob in nlp, and an administrator.
 type world struct {
-	*testing.T
+	testing.TB
 	*memory
 	h     *Handler
 	root  string            // the token of the data directory
 	token map[string]string // of each user
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	ctx := t.Context()
 	now := func() sched.Time { return sched.Time(1_000_000_000_000) }
@@ -188,7 +188,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	table := access.NewTable([]access.Grant{{VC: "vision", Members: []string{"vision"}}, {VC: "nlp", Members: []string{"nlp"}}}, []cell.VCSpec{{Name: "nlp"}, {Name: "vision"}})
-	w := &world{T: t, memory: &memory{table: table}, token: map[string]string{}}
+	w := &world{TB: t, memory: &memory{table: table}, token: map[string]string{}}
 	w.h = New(w.memory, d, "1.2.3")
 	for _, name := range []string{"alice", "bob", "carol"} {
 		var in struct{ Token string }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/combsched/comb/internal/rest"
 )
@@ -70,7 +71,7 @@ func (w *walk) stop(ctx context.Context, names ...string) error {
 
 // submitFile: the dry run changes nothing, the submission runs to its end.
 func submitFile(ctx context.Context, w *walk) error {
-	file, err := w.trainFile("whole", 150)
+	file, err := w.trainFile("whole", 250)
 	if err != nil {
 		return err
 	}
@@ -87,10 +88,32 @@ func submitFile(ctx context.Context, w *walk) error {
 	if _, err := w.must(ctx, "job", "submit", file); err != nil {
 		return err
 	}
+	if _, err := w.until(ctx, "whole", "running", running); err != nil {
+		return err
+	}
+	var top answer
+	for range 50 {
+		if top, err = w.comb(ctx, "job", "top", "whole", "--once"); err != nil || strings.Contains(top.out, "MiB") {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if err != nil {
+		return err
+	}
+	w.expect(top.code == 0 && strings.Contains(top.out, "worker-0") && strings.Contains(top.out, "MiB"), "top shows what it takes while it runs", "%s", top.all())
+	if _, err := w.must(ctx, "job", "tag", "whole", "first"); err != nil {
+		return err
+	}
 	whole, err := w.ended(ctx, "whole")
 	if err != nil {
 		return err
 	}
+	tagged, err := w.comb(ctx, "job", "list", "--tag", "first")
+	if err != nil {
+		return err
+	}
+	w.expect(strings.Contains(tagged.out, "whole"), "a list finds it by its tag when it has ended", "%s", tagged.all())
 	w.expect(whole.Phase == "Succeeded" && len(whole.Tasks) == 1 && len(whole.Tasks[0].Devices) == 2,
 		"it succeeds on two GPUs of red", "%s, %s on %s %v", whole.Phase, whole.VC, whole.Tasks[0].Node, whole.Tasks[0].Devices)
 	return nil
