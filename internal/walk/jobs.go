@@ -71,7 +71,7 @@ func (w *walk) stop(ctx context.Context, names ...string) error {
 
 // submitFile: the dry run changes nothing, the submission runs to its end.
 func submitFile(ctx context.Context, w *walk) error {
-	file, err := w.trainFile("whole", 250)
+	file, err := w.trainFile("whole", 150)
 	if err != nil {
 		return err
 	}
@@ -88,20 +88,6 @@ func submitFile(ctx context.Context, w *walk) error {
 	if _, err := w.must(ctx, "job", "submit", file); err != nil {
 		return err
 	}
-	if _, err := w.until(ctx, "whole", "running", running); err != nil {
-		return err
-	}
-	var top answer
-	for range 50 {
-		if top, err = w.comb(ctx, "job", "top", "whole", "--once"); err != nil || strings.Contains(top.out, "MiB") {
-			break
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	if err != nil {
-		return err
-	}
-	w.expect(top.code == 0 && strings.Contains(top.out, "worker-0") && strings.Contains(top.out, "MiB"), "top shows what it takes while it runs", "%s", top.all())
 	if _, err := w.must(ctx, "job", "tag", "whole", "first"); err != nil {
 		return err
 	}
@@ -150,6 +136,26 @@ func runCommand(ctx context.Context, w *walk) error {
 	w.expect(again.code == 0 && strings.Contains(again.out, "name: hello-2"), "a job can be cloned with changes", "%s", again.all())
 	w.jobs["hello"], w.jobs["wrong"] = rest.Job{}, wrong
 	return nil
+}
+
+// topped: what a job takes is shown while it runs.
+func topped(ctx context.Context, w *walk) error {
+	if err := w.hold(ctx, "taking", "--vc", "red", "--gpus", "1"); err != nil {
+		return err
+	}
+	var top answer
+	for range 50 {
+		var err error
+		if top, err = w.comb(ctx, "job", "top", "taking"); err != nil {
+			return err
+		}
+		if strings.Contains(top.out, "MiB") {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	w.expect(top.code == 0 && strings.Contains(top.out, "main-0") && strings.Contains(top.out, "MiB"), "its CPUs and its memory", "%s", top.all())
+	return w.stop(ctx, "taking")
 }
 
 // mistakes: what is wrong with a file or a command line is said with its place, and

@@ -47,6 +47,7 @@ func steps() []step {
 		{"a cluster file with two virtual clusters is planned and applied", configure},
 		{"a job file is checked by a dry run and submitted", submitFile},
 		{"job run follows a command and ends as it does", runCommand},
+		{"top shows what a running job takes", topped},
 		{"a folder with code is uploaded once, and each job runs in a copy", uploads},
 		{"a command runs beside a task, and a port of it is reached", beside},
 		{"mistakes are told, all at once", mistakes},

@@ -30,6 +30,7 @@ const (
 type Meter struct {
 	ctx   context.Context
 	every time.Duration
+	came  chan struct{} // a task came: a look comes soon
 
 	mu    sync.Mutex
 	tasks map[executor.TaskRef]*task
@@ -52,7 +53,7 @@ type counts struct{ cpu, read, written uint64 } // ticks, bytes, bytes
 
 // New makes a meter that works until ctx is done.
 func New(ctx context.Context, every time.Duration) *Meter {
-	return &Meter{ctx: ctx, every: every, tasks: map[executor.TaskRef]*task{}}
+	return &Meter{ctx: ctx, every: every, came: make(chan struct{}, 1), tasks: map[executor.TaskRef]*task{}}
 }
 
 // Watch measures a task until the function that it returns is called: what is below carer, or below the process that is recorded in
@@ -62,6 +63,10 @@ func (m *Meter) Watch(attempt sched.AttemptID, n int32, carer process.ID, box st
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tasks[ref] = &task{carer: carer, box: box, since: time.Now()}
+	select {
+	case m.came <- struct{}{}:
+	default:
+	}
 	if !m.runs {
 		m.runs = true
 		go m.run()
@@ -85,17 +90,20 @@ func (m *Meter) Usage(ref executor.TaskRef) []executor.Usage {
 
 // run measures until no task is left, and soon while one has just begun.
 func (m *Meter) run() {
-	for soon := true; ; {
-		pause := m.every
-		if soon {
-			pause = min(pause, time.Second)
-		}
+	shortly := min(m.every, time.Second)
+	next := time.Now().Add(shortly)
+	for {
 		select {
 		case <-m.ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-m.came:
+			if at := time.Now().Add(shortly); at.Before(next) {
+				next = at
+			}
+			continue
+		case <-time.After(time.Until(next)):
 		}
-		soon = false
+		next = time.Now().Add(m.every)
 		all, err := process.All()
 		m.mu.Lock()
 		if len(m.tasks) == 0 {
@@ -106,7 +114,9 @@ func (m *Meter) run() {
 		tasks := make([]*task, 0, len(m.tasks))
 		for _, t := range m.tasks {
 			tasks = append(tasks, t)
-			soon = soon || t.at.IsZero() && time.Since(t.since) < young
+			if len(t.samples) == 0 && time.Since(t.since) < young {
+				next = time.Now().Add(shortly)
+			}
 		}
 		m.mu.Unlock()
 		if err != nil {
