@@ -6,7 +6,7 @@ import { expect, type Page } from '@playwright/test';
 
 // A real server with a data directory of its own, and its users.
 
-const twoVCs = `physicalCluster:
+export const twoVCs = `physicalCluster:
   skuTypes:
     LAB-GPU: {gpu: 1}
   cellTypes:

@@ -15,6 +15,7 @@ export class Failure extends Error {
 export interface Options {
   body?: unknown; // sent as JSON
   yaml?: string; // sent as it is
+  blob?: Blob; // sent as it is, with its type
   key?: string; // idempotency key: the same key is the same command
   match?: string; // If-Match
   signal?: AbortSignal;
@@ -51,6 +52,7 @@ export async function request(method: string, path: string, o: Options = {}): Pr
   if (o.key !== undefined) headers.set('Idempotency-Key', o.key);
   if (o.match !== undefined) headers.set('If-Match', o.match);
   const init: RequestInit = { method, headers };
+  if (o.blob !== undefined) init.body = o.blob;
   if (o.yaml !== undefined) init.body = o.yaml;
   else if (o.body !== undefined) init.body = JSON.stringify(o.body);
   if (o.signal) init.signal = o.signal;

@@ -1,10 +1,11 @@
 import { queryOptions } from '@tanstack/react-query';
 import { call, part, request } from './client';
-import type { CellList, ClusterConfig, ConfigPlanned, ConfigVersions, Done, Info, NodeList, VCList } from './wire';
+import type { CellList, ClusterConfig, ConfigPlanned, ConfigVersions, Done, Info, NodeList, StorageList, VCList } from './wire';
 
 export const vcsQuery = queryOptions({ queryKey: ['vcs'], queryFn: ({ signal }) => call<VCList>('GET', '/vcs', { signal }) });
 export const nodesQuery = queryOptions({ queryKey: ['nodes'], queryFn: ({ signal }) => call<NodeList>('GET', '/nodes', { signal }) });
 export const cellsQuery = queryOptions({ queryKey: ['cells'], queryFn: ({ signal }) => call<CellList>('GET', '/cells', { signal }) });
+export const storagesQuery = queryOptions({ queryKey: ['storages'], queryFn: ({ signal }) => call<StorageList>('GET', '/storages', { signal }) });
 export const infoQuery = queryOptions({ queryKey: ['info'], queryFn: ({ signal }) => call<Info>('GET', '/info', { signal }) });
 export const configQuery = queryOptions({ queryKey: ['config'], queryFn: ({ signal }) => call<ClusterConfig>('GET', '/config', { signal }) });
 export const configFileQuery = queryOptions({

@@ -1,17 +1,18 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { call, part, request } from './client';
-import type { EventList, Explanation, Job, JobList, Submitted, Validated } from './wire';
+import type { EventList, Explanation, Job, JobList, Submitted, UploadList, Validated } from './wire';
 
 export interface JobFilter {
   state: string[];
   vc: string[];
   user: string[];
   name: string;
+  tag: string;
   cursor: string;
   limit: number;
 }
 
-export const anyJob: JobFilter = { state: [], vc: [], user: [], name: '', cursor: '', limit: 100 };
+export const anyJob: JobFilter = { state: [], vc: [], user: [], name: '', tag: '', cursor: '', limit: 100 };
 
 function queryOf(f: JobFilter): string {
   const q = new URLSearchParams();
@@ -19,6 +20,7 @@ function queryOf(f: JobFilter): string {
   for (const v of f.vc) q.append('vc', v);
   for (const u of f.user) q.append('user', u);
   if (f.name) q.set('name', f.name);
+  if (f.tag) q.set('tag', f.tag);
   if (f.cursor) q.set('cursor', f.cursor);
   q.set('limit', String(f.limit));
   return q.toString();
@@ -65,6 +67,13 @@ export function submitJob(yaml: string, key: string): Promise<Submitted> {
 
 export function validateJob(yaml: string, signal: AbortSignal): Promise<Validated> {
   return call('POST', '/jobs:validate', { yaml, signal });
+}
+
+export const uploadsQuery = queryOptions({ queryKey: ['uploads'], queryFn: ({ signal }) => call<UploadList>('GET', '/uploads', { signal }), staleTime: 0 });
+
+// sendUpload sends a folder with code; one that the server has is answered at once.
+export function sendUpload(digest: string, archive: Blob): Promise<unknown> {
+  return call('PUT', `/uploads/${digest}`, { blob: archive });
 }
 
 export function stopJob(ref: string, key: string): Promise<unknown> {

@@ -15,7 +15,12 @@ interface Props {
   may?: (job: Job) => boolean; // which can be chosen
   chosen?: ReadonlySet<string>; // of jobs that may be stopped; none: nothing can be chosen
   onChoose?: (ref: string, on: boolean) => void;
+  sorted?: string;
+  onSort?: (by: string) => void;
 }
+
+const words = new Intl.Collator(undefined, { numeric: true });
+const waited = (j: Job) => (j.started ?? j.ended ?? Date.now() * 1000) - j.submitted;
 
 // Why is what a person wants to know beside the state: why it waits, when it ends, or how it ended.
 function Why({ job }: { job: Job }) {
@@ -33,24 +38,24 @@ function Why({ job }: { job: Job }) {
 
 const columns: Column<Job>[] = [
   {
-    key: 'name', head: text.name, narrow: 'title',
+    key: 'name', head: text.name, narrow: 'title', order: (a, b) => words.compare(a.ref, b.ref),
     cell: (j) => (
       <Link to="/jobs/$job" params={{ job: String(j.id) }}>
         {j.ref}
       </Link>
     ),
   },
-  { key: 'state', head: text.state, cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
+  { key: 'state', head: text.state, order: (a, b) => words.compare(stateOf(a), stateOf(b)) || (a.position ?? 0) - (b.position ?? 0), cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
   { key: 'why', head: text.why, grow: true, cell: (j) => <Why job={j} /> },
-  { key: 'vc', head: text.vc, cell: (j) => j.vc },
-  { key: 'user', head: text.user, narrow: 'hidden', cell: (j) => j.user },
-  { key: 'gpus', head: text.gpus, align: 'right', cell: (j) => count(j.gpus) },
-  { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', cell: (j) => <Since from={j.submitted} until={j.started ?? j.ended} /> },
-  { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
-  { key: 'submitted', head: text.submitted, align: 'right', narrow: 'hidden', cell: (j) => <Ago at={j.submitted} /> },
+  { key: 'vc', head: text.vc, order: (a, b) => words.compare(a.vc, b.vc), cell: (j) => j.vc },
+  { key: 'user', head: text.user, narrow: 'hidden', order: (a, b) => words.compare(a.user, b.user), cell: (j) => j.user },
+  { key: 'gpus', head: text.gpus, align: 'right', order: (a, b) => a.gpus - b.gpus, cell: (j) => count(j.gpus) },
+  { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', order: (a, b) => waited(a) - waited(b), cell: (j) => <Since from={j.submitted} until={j.started ?? j.ended} /> },
+  { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', order: (a, b) => (a.ran ?? 0) - (b.ran ?? 0), cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
+  { key: 'submitted', head: text.submitted, align: 'right', narrow: 'hidden', order: (a, b) => a.submitted - b.submitted, cell: (j) => <Ago at={j.submitted} /> },
 ];
 
-export function JobTable({ jobs, label, may, chosen, onChoose }: Props) {
+export function JobTable({ jobs, label, may, chosen, onChoose, sorted, onSort }: Props) {
   const choice: Column<Job>[] = chosen && onChoose
     ? [{
         key: 'choose', head: text.chosen, quiet: true, narrow: 'hidden',
@@ -60,5 +65,5 @@ export function JobTable({ jobs, label, may, chosen, onChoose }: Props) {
         ),
       }]
     : [];
-  return <Table label={label} columns={[...choice, ...columns]} rows={jobs} rowKey={(j) => String(j.id)} />;
+  return <Table label={label} columns={[...choice, ...columns]} rows={jobs} rowKey={(j) => String(j.id)} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
 }

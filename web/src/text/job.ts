@@ -14,6 +14,7 @@ export const text = {
   doing: 'Working…',
   reason: 'Reason, which users see',
   newPriority: 'Priority, -1 to 1000',
+  tags: 'Tags',
   heldBy: 'Held by',
   number: 'Number',
   user: 'User',

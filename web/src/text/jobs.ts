@@ -1,6 +1,8 @@
 import { count } from '../format/quantity';
 
 export const text = {
+  tag: (name: string) => `Tag ${name}`,
+  withoutTag: (name: string) => `Not only those with tag ${name}`,
   title: 'Jobs',
   list: 'Jobs, newest first',
   submit: 'Submit a job',

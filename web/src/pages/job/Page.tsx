@@ -83,6 +83,15 @@ function Facts({ job }: { job: Job }) {
           <Ago at={job.ended} />
         </Fact>
       ) : null}
+      {(job.tags ?? []).length > 0 && (
+        <Fact name={text.tags}>
+          {(job.tags ?? []).map((t) => (
+            <Link key={t} to="/jobs" search={{ tag: t }} className={css.tag ?? ''}>
+              {t}
+            </Link>
+          ))}
+        </Fact>
+      )}
       {job.preempted > 0 && <Fact name={text.preemptions}>{job.preempted}</Fact>}
     </>
   );

@@ -1,4 +1,4 @@
-import { SegmentedControl, Select, TextInput } from '@mantine/core';
+import { Button, SegmentedControl, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { vcsQuery } from '../../api/cluster';
@@ -52,6 +52,11 @@ export function Filters({ address, onGo }: Props) {
           set({ name: e.currentTarget.value });
         }}
       />
+      {address.tag && (
+        <Button size="xs" variant="default" aria-label={text.withoutTag(address.tag)} onClick={() => set({ tag: '' })}>
+          {text.tag(address.tag)} ×
+        </Button>
+      )}
     </div>
   );
 }

@@ -46,7 +46,7 @@ export function Jobs() {
       {jobs.data && rows.length === 0 && <Nothing filtered={Object.keys(address).length > 0} onClear={() => go({})} />}
       {rows.length > 0 && (
         <div className={css.list}>
-          <JobTable jobs={rows} label={text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} />
+          <JobTable jobs={rows} label={text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} sorted={address.sort ?? ''} onSort={(sort) => go({ ...address, sort })} />
           <div className={css.foot}>
             <span className="meta">{text.page(rows.length, !!jobs.data?.next)}</span>
             {address.cursor && (

@@ -7,6 +7,8 @@ export interface JobsAddress {
   vc?: string;
   user?: string;
   name?: string;
+  tag?: string;
+  sort?: string; // of the page that is shown
   cursor?: string;
 }
 
@@ -14,7 +16,7 @@ export function useAddress() {
   const search: JobsAddress = useSearch({ strict: false });
   const navigate = useNavigate();
   const address: JobsAddress = {};
-  for (const k of ['state', 'vc', 'user', 'name', 'cursor'] as const) {
+  for (const k of ['state', 'vc', 'user', 'name', 'tag', 'sort', 'cursor'] as const) {
     const v = search[k];
     if (v) address[k] = v;
   }
@@ -24,5 +26,5 @@ export function useAddress() {
 const list = (text: string | undefined) => (text ? [text] : []);
 
 export function filterOf(a: JobsAddress): JobFilter {
-  return { ...anyJob, state: list(a.state), vc: list(a.vc), user: list(a.user), name: a.name ?? '', cursor: a.cursor ?? '' };
+  return { ...anyJob, state: list(a.state), vc: list(a.vc), user: list(a.user), name: a.name ?? '', tag: a.tag ?? '', cursor: a.cursor ?? '' };
 }

@@ -13,7 +13,7 @@ import { useDraft } from './draft';
 import { Form } from './Form';
 import css from './submit.module.css';
 import { inVC, useOwnVC } from './own';
-import { templates } from './templates';
+import { begun, groups } from './templates';
 import { useVerdict } from './useVerdict';
 import { Verdict } from './Verdict';
 
@@ -49,8 +49,8 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
           submit.mutate();
         }}
       >
-        <Select label={text.template} placeholder={text.templates} data={templates.map((t) => t.name)} value={null}
-          onChange={(name) => draft.setText(inVC(templates.find((t) => t.name === name)?.text ?? draft.text, vc ?? ''))} />
+        <Select label={text.template} placeholder={text.templates} data={groups} value={null}
+          onChange={(name) => draft.setText(begun(name, vc ?? '', inVC) ?? draft.text)} />
         {masked && <p className={css.warn}>{text.masked}</p>}
         <Form draft={draft} />
         <Verdict verdict={verdict} failed={submit.error} />

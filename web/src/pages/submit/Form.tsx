@@ -1,9 +1,10 @@
-import { Button, NumberInput, Select, TextInput } from '@mantine/core';
+import { Button, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { vcsQuery } from '../../api/cluster';
+import { storagesQuery, vcsQuery } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import { text } from '../../text/submit';
-import { type Draft, keysAt, textAt } from './draft';
+import { Code } from './Code';
+import { type Draft, keysAt, listAt, textAt } from './draft';
 import { ownVCs } from './own';
 import { set } from './patch';
 import { Role } from './Role';
@@ -30,7 +31,9 @@ export function Form({ draft }: { draft: Draft }) {
         <Select label={text.priority} data={priorities} value={textAt(draft.read, classPath) || 'test'} onChange={(v) => draft.put(classPath, v ?? undefined)} allowDeselect={false} />
         <TextInput label={text.limit} title={text.limitHint} placeholder="90m" value={textAt(draft.read, limitPath)} onChange={(e) => draft.put(limitPath, e.currentTarget.value || undefined)} />
         <NumberInput label={text.retries} min={-2} max={10_000} allowDecimal={false} value={textAt(draft.read, ['jobRetryCount']) || 0} onChange={(v) => draft.put(['jobRetryCount'], v === '' || v === 0 ? undefined : Number(v))} />
+        <Storages draft={draft} />
       </div>
+      <Code draft={draft} />
       {roles.map((name) => (
         <Role key={name} name={name} draft={draft} alone={roles.length === 1} vc={vcs.data?.vcs?.find((v) => v.name === vc)} />
       ))}
@@ -41,6 +44,18 @@ export function Form({ draft }: { draft: Draft }) {
       </div>
     </div>
   );
+}
+
+const storagesPath = ['extras', 'comb', 'storages'];
+
+// Storages are those that the cluster has and the file names.
+function Storages({ draft }: { draft: Draft }) {
+  const known = useQuery(storagesQuery);
+  const chosen = listAt(draft.read, storagesPath);
+  const names = [...new Set([...(known.data?.storages ?? []).map((s) => s.name), ...chosen])];
+  if (names.length === 0) return null;
+  return <MultiSelect label={text.storages} title={text.storageHint} placeholder={chosen.length === 0 ? text.noStorages : ''} data={names} value={chosen}
+    onChange={(v) => draft.put(storagesPath, v.length === 0 ? undefined : v)} />;
 }
 
 function addRole(draft: Draft, roles: string[]): void {

@@ -1,9 +1,11 @@
 import { Button, NumberInput, Select, Textarea, TextInput } from '@mantine/core';
+import { useState } from 'react';
 import type { VC } from '../../api/wire';
 import { text } from '../../text/submit';
 import { type Draft, listAt, textAt } from './draft';
 import { imageOf, withImage } from './image';
 import type { Path } from './patch';
+import { portsOf, withPorts } from './ports';
 import css from './submit.module.css';
 
 interface Props {
@@ -28,6 +30,7 @@ export function Role({ name, draft, alone, vc }: Props) {
         <Count label={text.memory} draft={draft} path={[...path, 'resourcePerInstance', 'memoryMB']} min={0} />
         <Select label={text.sku} placeholder={text.anySku} clearable clearButtonProps={{ 'aria-label': text.anySku }} data={chosen && !skus.includes(chosen) ? [...skus, chosen] : skus} value={chosen || null} onChange={(v) => draft.put(sku, v ?? undefined)} />
         <Image draft={draft} role={name} />
+        <Ports draft={draft} role={name} />
       </div>
       <Textarea
         label={text.commands}
@@ -47,6 +50,25 @@ export function Role({ name, draft, alone, vc }: Props) {
         </div>
       )}
     </fieldset>
+  );
+}
+
+// Ports are typed as words; what is no list of ports yet stays in the field alone.
+function Ports({ draft, role }: { draft: Draft; role: string }) {
+  const [typed, setTyped] = useState<string | null>(null);
+  const shown = typed ?? portsOf(draft.read, role);
+  return (
+    <TextInput label={text.ports} title={text.portsHint} placeholder={text.noPorts} value={shown}
+      error={typed !== null && withPorts(draft.text, role, typed) === null ? text.badPorts : undefined}
+      onChange={(e) => {
+        const words = e.currentTarget.value;
+        setTyped(words);
+        const file = withPorts(draft.text, role, words);
+        if (file !== null && file !== draft.text) draft.setText(file);
+      }}
+      onBlur={() => {
+        if (typed !== null && withPorts(draft.text, role, typed) !== null) setTyped(null);
+      }} />
   );
 }
 

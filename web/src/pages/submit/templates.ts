@@ -1,6 +1,17 @@
+import { text as words } from '../../text/submit';
+import labDefault from '../../../../testdata/lab/default-test.yaml?raw';
+import labGangFour from '../../../../testdata/lab/gang-four.yaml?raw';
+import labGangTwo from '../../../../testdata/lab/gang-two.yaml?raw';
+import labIncrementalFour from '../../../../testdata/lab/incremental-four.yaml?raw';
+import labIncrementalTwo from '../../../../testdata/lab/incremental-two.yaml?raw';
+import labOppo from '../../../../testdata/lab/vc1-oppo.yaml?raw';
+import labProd from '../../../../testdata/lab/vc1-prod.yaml?raw';
+import labTest from '../../../../testdata/lab/vc1-test.yaml?raw';
+
 export interface Template {
   name: string;
   text: string;
+  bound?: boolean; // it names its virtual cluster on purpose
 }
 
 const one = `protocolVersion: 2
@@ -145,6 +156,68 @@ defaults:
   virtualCluster: default
 `;
 
+const single = `# Each task starts as soon as it finds a GPU, not all together.
+protocolVersion: 2
+name: sweep
+type: job
+taskRoles:
+  trial:
+    instances: 4
+    completion:
+      minFailedInstances: -1
+      minSucceededInstances: 4
+    resourcePerInstance: {gpu: 1}
+    commands:
+    - echo "trial $PAI_TASK_INDEX"
+    - sleep 30
+defaults:
+  virtualCluster: default
+extras:
+  gangAllocation: false
+`;
+
+const board = `# TensorBoard, or any other page: comb job port-forward NAME 6006 opens it on your machine.
+protocolVersion: 2
+name: board
+type: job
+prerequisites:
+- name: image
+  type: dockerimage
+  uri: tensorflow/tensorflow:latest
+taskRoles:
+  main:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {gpu: 0, cpu: 1, memoryMB: 2048}
+    commands:
+    - tensorboard --logdir /mnt --port 6006 --bind_all
+defaults:
+  virtualCluster: default
+extras:
+  comb:
+    timeLimit: 8h
+`;
+
+const retried = `# What fails by the program is tried again three times; failures of the platform do not count.
+protocolVersion: 2
+name: retried
+type: job
+jobRetryCount: 3
+taskRoles:
+  main:
+    instances: 1
+    taskRetryCount: 1
+    resourcePerInstance: {gpu: 1}
+    commands:
+    - python train.py
+defaults:
+  virtualCluster: default
+extras:
+  comb:
+    checkpoint: true
+    grace: 60s
+`;
+
 // The first is what a new job begins with.
 export const templates: [Template, ...Template[]] = [
   { name: 'One task', text: one },
@@ -154,4 +227,31 @@ export const templates: [Template, ...Template[]] = [
   { name: 'With a time limit', text: limited },
   { name: 'Parameters and a secret', text: parameters },
   { name: 'Servers and workers', text: servers },
+  { name: 'A sweep: tasks one by one', text: single },
+  { name: 'A page, such as TensorBoard', text: board },
+  { name: 'With retries and a checkpoint', text: retried },
 ];
+
+export const lab: Template[] = [
+  { name: 'Lab: test job of vc1', text: labTest, bound: true },
+  { name: 'Lab: production job of vc1', text: labProd, bound: true },
+  { name: 'Lab: opportunistic job of vc1', text: labOppo, bound: true },
+  { name: 'Lab: test job of default', text: labDefault, bound: true },
+  { name: 'Lab: gang of two', text: labGangTwo, bound: true },
+  { name: 'Lab: gang of four', text: labGangFour, bound: true },
+  { name: 'Lab: two tasks, one by one', text: labIncrementalTwo, bound: true },
+  { name: 'Lab: four tasks, one by one', text: labIncrementalFour, bound: true },
+];
+
+// groups are what a job can begin with, as one chooses it.
+export const groups = [
+  { group: words.own, items: templates.map((t) => t.name) },
+  { group: words.lab, items: lab.map((t) => t.name) },
+];
+
+// begun is the text of a template in a virtual cluster; a lab's job keeps its own.
+export function begun(name: string | null, vc: string, put: (file: string, vc: string) => string): string | undefined {
+  const t = [...templates, ...lab].find((one) => one.name === name);
+  if (t === undefined || t.bound) return t?.text;
+  return put(t.text, vc);
+}
