@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, type Page } from '@playwright/test';
 
 // A real server with a data directory of its own, and its users.
@@ -42,7 +42,7 @@ export class Server {
     const first = this.url === '' ? ['--cluster', file] : [];
     const bin = process.env.COMB_BIN ?? join(import.meta.dirname, '../../bin/comb');
     const child = spawn(bin, ['serve', '--data', join(this.home, 'data'), '--listen', listen, '--trust-users', '--overcommit', ...first, ...more], {
-      env: { ...process.env, XDG_STATE_HOME: join(this.home, 'state'), DOCKER_HOST: 'unix:///nonexistent' },
+      env: { ...process.env, PATH: `${dirname(bin)}:${process.env.PATH ?? ''}`, XDG_STATE_HOME: join(this.home, 'state'), DOCKER_HOST: 'unix:///nonexistent' },
     });
     this.child = child;
     this.url = await new Promise<string>((resolve, reject) => {

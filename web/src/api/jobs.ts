@@ -1,6 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { call, part, request } from './client';
-import type { EventList, Explanation, Job, JobList, Submitted, UploadList, Validated } from './wire';
+import type { EventList, Explanation, Job, JobHistory, JobList, Submitted, UploadList, Validated } from './wire';
 
 export interface JobFilter {
   state: string[];
@@ -45,6 +45,10 @@ export function explainQuery(ref: string) {
     queryFn: ({ signal }) => call<Explanation>('GET', `/jobs/${part(ref)}/explain`, { signal }),
     refetchInterval: 10_000,
   });
+}
+
+export function historyQuery(ref: string) {
+  return queryOptions({ queryKey: ['history', ref], queryFn: ({ signal }) => call<JobHistory>('GET', `/jobs/${part(ref)}/history`, { signal }) });
 }
 
 export function eventsQuery(ref: string) {

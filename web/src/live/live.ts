@@ -64,7 +64,7 @@ export const cache = new QueryClient({
 });
 
 // What is to be read again for an event of a kind. Most events move jobs, and with them cells, nodes and virtual clusters.
-const ofJobs = ['jobs', 'job', 'explain', 'events', 'vcs', 'nodes', 'cells', 'verdict'];
+const ofJobs = ['jobs', 'job', 'explain', 'events', 'history', 'vcs', 'nodes', 'cells', 'verdict'];
 const ofConfiguration = [...ofJobs, 'config', 'me'];
 const quiet = new Set(['Decided', 'Notice']);
 

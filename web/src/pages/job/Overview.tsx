@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { explainQuery } from '../../api/jobs';
-import type { Attempt, Job, Task } from '../../api/wire';
+import { explainQuery, historyQuery } from '../../api/jobs';
+import type { Job, PastAttempt, Task } from '../../api/wire';
 import { count } from '../../format/quantity';
 import { hasEnded } from '../../parts/state';
 import { WhyPanel } from '../../parts/WhyPanel';
@@ -14,7 +14,6 @@ import { type Column, Table } from '../../ui/Table';
 import css from './job.module.css';
 
 export function Overview({ job }: { job: Job }) {
-  const attempts = job.attempts ?? [];
   return (
     <>
       {!hasEnded(job) && <Waiting job={job} />}
@@ -31,11 +30,7 @@ export function Overview({ job }: { job: Job }) {
       <Section title={text.tasks} aside={count((job.tasks ?? []).length)}>
         <Table label={text.tasks} columns={tasks(job)} rows={job.tasks ?? []} rowKey={(t) => `${t.role}-${t.index}`} />
       </Section>
-      {attempts.length > 0 && (
-        <Section title={text.attempts}>
-          <Table label={text.attempts} columns={attemptColumns} rows={attempts} rowKey={(a) => `${a.id.gang} ${a.id.n}`} />
-        </Section>
-      )}
+      <Attempts job={job} />
     </>
   );
 }
@@ -89,12 +84,36 @@ function tasks(job: Job): Column<Task>[] {
   ];
 }
 
-const attemptColumns: Column<Attempt>[] = [
-  { key: 'attempt', head: text.attempt, narrow: 'title', cell: (a) => a.id.n },
-  { key: 'gang', head: text.gang, align: 'right', narrow: 'hidden', cell: (a) => a.id.gang },
-  { key: 'state', head: text.state, cell: (a) => <State state={a.state} detail={a.opportunistic ? text.borrowed : undefined} /> },
-  { key: 'placed', head: text.placed, named: true, cell: (a) => <Ago at={a.placed} /> },
+// Attempts are all runs of the job's gangs: where and when each ran, why it ended, and what was lost with it.
+function Attempts({ job }: { job: Job }) {
+  const h = useQuery(historyQuery(String(job.id)));
+  const attempts = [...(h.data?.attempts ?? [])].reverse();
+  if (h.error) return <Failed error={h.error} onRetry={() => void h.refetch()} />;
+  if (attempts.length === 0) return null;
+  return (
+    <Section title={text.attempts} aside={count(attempts.length)}>
+      <Table label={text.attempts} columns={attemptColumns} rows={attempts} rowKey={(a) => `${a.id.gang} ${a.id.n}`} />
+      {h.data?.left ? <p className="meta">{text.older(h.data.left)}</p> : null}
+    </Section>
+  );
+}
+
+function nodesOf(a: PastAttempt): string {
+  return [...(a.nodes ?? []), ...(a.more_nodes ? [text.moreNodes(a.more_nodes)] : [])].join(', ') || '–';
+}
+
+function endOf(a: PastAttempt): string {
+  const failed = (a.tasks ?? []).map((t) => [t.task, t.exit_class?.class, t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code), t.exit.message].filter(Boolean).join(' '));
+  return [a.cause, a.why ?? a.message ?? failed[0]].filter(Boolean).join(': ') || '–';
+}
+
+const attemptColumns: Column<PastAttempt>[] = [
+  { key: 'attempt', head: text.attempt, narrow: 'title', cell: (a) => `${a.id.gang}.${a.id.n}` },
+  { key: 'nodes', head: text.nodes, named: true, cell: nodesOf },
+  { key: 'gpus', head: text.gpus, align: 'right', narrow: 'hidden', cell: (a) => count(a.gpus) },
+  { key: 'placed', head: text.placed, narrow: 'hidden', cell: (a) => <Ago at={a.placed} /> },
   { key: 'started', head: text.started, named: true, cell: (a) => <Ago at={a.started} /> },
   { key: 'ended', head: text.ended, named: true, cell: (a) => <Ago at={a.ended} /> },
-  { key: 'cause', head: text.cause, grow: true, cell: (a) => [a.cause, a.message].filter(Boolean).join(': ') || '–' },
+  { key: 'lost', head: text.lost, align: 'right', named: true, cell: (a) => (a.lost ? text.gpuSeconds(a.lost) : '–') },
+  { key: 'cause', head: text.cause, grow: true, cell: endOf },
 ];
