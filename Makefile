@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo walk test test-python test-container test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-portal walk test test-python test-container test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -34,6 +34,9 @@ build: ## builds bin/comb and bin/train
 
 demo: build ## runs the five experiments on this machine, in containers where an engine answers, else as processes, live, with a report
 	$(GO) run ./internal/lab/run demo -bin bin -evidence bin/demo-evidence
+
+demo-portal: build ## opens a server with a lively small cluster, and prints the address of its portal (LISTEN=127.0.0.1:8420)
+	@$(GO) run ./internal/lab/run portal -bin bin -listen $(or $(LISTEN),127.0.0.1:8420)
 
 walk: build ## goes the way of users through the whole product: command line, REST, real processes (under 5 minutes)
 	@$(GO) run ./internal/lab/run walk -bin bin
@@ -105,6 +108,10 @@ test-web: build ## checks that the portal's files are those of web/, and tries t
 	@test -z "$$(git status --porcelain internal/portal/dist | tee /dev/stderr)" || { echo 'what is committed is not what web/ makes: run make web, and commit the files above' >&2; exit 1; }
 	npm run --prefix web unit
 	npm run --prefix web test
+
+bench-web: build ## measures the portal in a browser, one figure a line (needs nodejs, npm and chromium; BENCH_WEB_JOBS=200000)
+	npm ci --prefix web --ignore-scripts --no-audit --no-fund
+	@npm exec --prefix web -c 'playwright test --config web/bench.config.ts'
 
 check: ## the quick loop: vet, format, tidy, short tests
 	$(GO) vet ./...

@@ -28,6 +28,7 @@ type Options struct {
 	Out      io.Writer // what happens, live, and the report
 	Keep     bool      // keeps the data directory and says where it is
 	Jobs     int       // of Bench: journalled before the recovery
+	Listen   string    // of Portal: the address; "" is a free port of 127.0.0.1
 	Only     string    // of BenchCore: figures whose name contains it; "" is all
 
 	runtime string       // of comb serve; "" is process

@@ -3,6 +3,8 @@
 package portal
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/rand"
 	"embed"
 	"io/fs"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed all:dist
@@ -26,7 +29,8 @@ var others = []string{"/api/", "/rest-server/", "/v1/"}
 
 // Portal is an http.Handler for what Serves says.
 type Portal struct {
-	files map[string][]byte
+	files  map[string][]byte
+	packed sync.Map // the same by name, as gzip, once they were asked for so
 }
 
 // New reads the files that the binary carries.
@@ -84,7 +88,41 @@ func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(name, assets) {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
+	h.Set("Vary", "Accept-Encoding")
+	if len(data) >= small && takesGzip(r) {
+		h.Set("Content-Encoding", "gzip")
+		data = p.pack(name, data)
+	}
 	_, _ = w.Write(data)
+}
+
+// small is a file that is not worth packing, in bytes.
+const small = 1024
+
+// takesGzip reports whether a client takes a packed answer.
+func takesGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		coding, quality, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
+		if coding == "gzip" {
+			return !strings.HasPrefix(quality, "q=0") || strings.Trim(quality, "q=0.") != ""
+		}
+	}
+	return false
+}
+
+// pack makes gzip of a file, once.
+func (p *Portal) pack(name string, data []byte) []byte {
+	if done, ok := p.packed.Load(name); ok {
+		if b, ok := done.([]byte); ok {
+			return b
+		}
+	}
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is one that there is
+	_, _ = z.Write(data)                                  // into memory
+	_ = z.Close()
+	p.packed.Store(name, b.Bytes())
+	return b.Bytes()
 }
 
 // serveIndex answers with the one page. Its nonce is new each time: only what the page's own script makes may have styles.

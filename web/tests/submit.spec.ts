@@ -105,3 +105,13 @@ test('the list sorts what it shows, and finds jobs by a tag', async ({ page }) =
   await page.getByRole('button', { name: 'Not only those with tag sorted' }).click();
   await expect.poll(async () => (await names()).length).toBeGreaterThan(2);
 });
+
+test('the parts of a job’s page: one is marked', async ({ page }) => {
+  const made = (await server.submit(job('parts'))) as { id: number };
+  await server.signIn(page, 'carol', `/jobs/${made.id}`);
+  const parts = page.getByRole('navigation', { name: 'Parts of the job' });
+  for (const name of ['Log', 'Events', 'Job file', 'Overview']) {
+    await parts.getByRole('link', { name }).click();
+    await expect(parts.locator('[aria-current]')).toHaveText([name]);
+  }
+});

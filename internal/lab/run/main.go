@@ -3,6 +3,7 @@
 //
 //	run demo  [-bin bin] [-files testdata/lab] [-evidence bin/demo-evidence] [-keep]
 //	run walk  [-bin bin]
+//	run portal [-bin bin] [-listen 127.0.0.1:8420]
 //	run bench [-bin bin] [-files testdata/lab] [-jobs 100000]
 //	run core  [-only load-4096] [-cpuprofile file]
 //	run sim   [-bin bin] [-only philly-las] [-cpuprofile file]
@@ -29,7 +30,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "run: say what: demo, walk, bench, core or sim")
+		fmt.Fprintln(os.Stderr, "run: say what: demo, walk, portal, bench, core or sim")
 		os.Exit(2)
 	}
 	o := lab.Options{Out: os.Stdout}
@@ -38,6 +39,7 @@ func main() {
 	f.StringVar(&o.Files, "files", "testdata/lab", "folder with the job and cluster files")
 	f.StringVar(&o.Evidence, "evidence", "bin/demo-evidence", "folder that keeps what was observed; it is emptied first")
 	f.BoolVar(&o.Keep, "keep", false, "keep the data directory")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:8420", "portal: where the server listens")
 	f.IntVar(&o.Jobs, "jobs", 100_000, "bench: jobs that are journalled before the recovery is measured")
 	f.StringVar(&o.Only, "only", "", "core, sim: only the figures whose name contains this")
 	profile := f.String("cpuprofile", "", "core, sim: write a profile of the processor's time to this file")
@@ -48,6 +50,8 @@ func main() {
 		err = lab.Demo(ctx, o)
 	case "walk":
 		err = walk.Run(ctx, walk.Options{Bin: o.Bin, Out: o.Out})
+	case "portal":
+		err = lab.Portal(ctx, o)
 	case "bench":
 		err = lab.Bench(ctx, o)
 	case "core":
@@ -55,7 +59,7 @@ func main() {
 	case "sim":
 		err = profiled(ctx, o, *profile, lab.BenchSim)
 	default:
-		err = errors.New("unknown: say demo, walk, bench, core or sim")
+		err = errors.New("unknown: say demo, walk, portal, bench, core or sim")
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "run %s: %v\n", os.Args[1], err)

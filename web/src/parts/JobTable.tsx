@@ -19,13 +19,18 @@ interface Props {
   onSort?: (by: string) => void;
 }
 
+// sentence begins with a capital; a text without one is no sentence of its own.
+function sentence(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 const words = new Intl.Collator(undefined, { numeric: true });
 const waited = (j: Job) => (j.started ?? j.ended ?? Date.now() * 1000) - j.submitted;
 
 // Why is what a person wants to know beside the state: why it waits, when it ends, or how it ended.
 function Why({ job }: { job: Job }) {
-  if (hasEnded(job)) return <span className="muted">{job.message ?? ''}</span>;
-  if (job.reason) return <span title={job.reason.message}>{job.reason.message}</span>;
+  if (hasEnded(job)) return <span className="muted">{sentence(job.message ?? '')}</span>;
+  if (job.reason) return <span title={job.reason.message}>{sentence(job.reason.message)}</span>;
   if (job.outlook?.ends) {
     return (
       <span className="muted" title={job.outlook.basis}>

@@ -2,6 +2,7 @@ import { count } from '../format/quantity';
 
 export const text = {
   title: 'Nodes',
+  runtime: (how: string) => (how.startsWith('processes') || how.startsWith('containers') ? `Tasks run as ${how}` : how).replace('as containers', 'in containers'),
   node: 'Node',
   state: 'State',
   badDevices: 'Bad devices',

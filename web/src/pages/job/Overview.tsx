@@ -44,7 +44,7 @@ function Waiting({ job }: { job: Job }) {
 }
 
 function Outcome({ job }: { job: Job }) {
-  const words = [job.message, job.exit?.message].filter((w, i, all) => w && all.indexOf(w) === i);
+  const words = [job.message, job.exit?.message].filter((w, i, all) => w && !all.some((other, j) => j !== i && other?.includes(w) && (other !== w || j < i)));
   const kind = job.exit_class;
   if (words.length === 0 && !kind) return null;
   return (
@@ -103,7 +103,7 @@ function nodesOf(a: PastAttempt): string {
 }
 
 function endOf(a: PastAttempt): string {
-  const failed = (a.tasks ?? []).map((t) => [t.task, t.exit_class?.class, t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code), t.exit.message].filter(Boolean).join(' '));
+  const failed = (a.tasks ?? []).map((t) => `${t.task} ${[t.exit_class?.class, t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code), t.exit.message].filter(Boolean).join(', ')}`);
   return [a.cause, a.why ?? a.message ?? failed[0]].filter(Boolean).join(': ') || '–';
 }
 

@@ -42,7 +42,7 @@ function OneJob({ job }: { job: Job }) {
     <Page title={job.ref} beside={<State state={stateOf(job)} />} facts={<Facts job={job} />} actions={<Actions job={job} />}>
       <nav className={css.tabs} aria-label={text.tabs}>
         {tabs.map((t) => (
-          <Link key={t.id} to="/jobs/$job" params={{ job: String(job.id) }} search={t.id ? { tab: t.id } : {}} aria-current={t.id === tab ? 'page' : undefined} resetScroll={false}>
+          <Link key={t.id} to="/jobs/$job" params={{ job: String(job.id) }} search={t.id ? { tab: t.id } : {}} activeOptions={{ exact: true, includeSearch: true }} aria-current={t.id === tab ? 'page' : undefined} resetScroll={false}>
             {t.name}
           </Link>
         ))}

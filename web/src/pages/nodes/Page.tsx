@@ -24,7 +24,7 @@ export function Nodes() {
   const rows = nodes.data?.nodes ?? [];
   const error = nodes.error ?? cells.error;
   return (
-    <Page title={text.title} facts={nodes.data?.runtime && <span className="muted">{nodes.data.runtime}</span>}>
+    <Page title={text.title} facts={nodes.data?.runtime && <span className="muted">{text.runtime(nodes.data.runtime)}</span>}>
       <div className={css.bar}>
         <SegmentedControl aria-label={text.view} value={search.as === 'table' ? 'table' : 'map'} onChange={(v) => go({ as: v === 'table' ? v : '' })}
           data={[{ value: 'map', label: text.map }, { value: 'table', label: text.table }]} />

@@ -53,10 +53,12 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
           onChange={(name) => draft.setText(begun(name, vc ?? '', inVC) ?? draft.text)} />
         {masked && <p className={css.warn}>{text.masked}</p>}
         <Form draft={draft} />
-        <Verdict verdict={verdict} failed={submit.error} />
-        <Button type="submit" disabled={submit.isPending}>
-          {submit.isPending ? text.submitting : text.submit}
-        </Button>
+        <div className={css.foot}>
+          <Verdict verdict={verdict} failed={submit.error} />
+          <Button type="submit" fullWidth disabled={submit.isPending}>
+            {submit.isPending ? text.submitting : text.submit}
+          </Button>
+        </div>
       </form>
       <section className={css.side} aria-label={text.file}>
         <h2>{text.file}</h2>

@@ -17,7 +17,7 @@ import { Groups } from './Groups';
 
 const columns: Column<User>[] = [
   { key: 'name', head: text.name, narrow: 'title', cell: (u) => u.name },
-  { key: 'display', head: text.display, cell: (u) => u.display || '–' },
+  { key: 'display', head: text.display, narrow: 'hidden', cell: (u) => u.display || '–' },
   { key: 'email', head: text.email, narrow: 'hidden', cell: (u) => u.email || '–' },
   { key: 'groups', head: text.groups, named: true, grow: true, cell: (u) => (u.groups ?? []).join(', ') || '–' },
   { key: 'state', head: text.state, cell: stateOf },
