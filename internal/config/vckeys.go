@@ -54,9 +54,13 @@ func (b *builder) userLimits(n *document.Node, c *sched.VCConfig) {
 			*to = b.Int(v, document.Range{Min: 1, Max: maxUserLimit})
 		}
 	}
+	if v := m.Node("priority"); v != nil && v.Kind != document.Null {
+		p := cell.Priority(b.Int(v, document.Range{Min: int64(cell.Opportunistic), Max: int64(cell.MaxGuaranteed)}))
+		l.Priority = &p
+	}
 	m.Rest()
 	if l == (setting.UserLimits{}) {
-		b.Problem(n, "it bounds nothing: give gpus, running or waiting, or leave it out")
+		b.Problem(n, "it bounds nothing: give gpus, running, waiting or priority, or leave it out")
 		return
 	}
 	c.Users = &l

@@ -67,7 +67,9 @@ func (t *suggester) higherPriority() {
 		tries = append(tries, q[0].prio+1)
 	}
 	slices.Sort(tries)
-	tries = slices.DeleteFunc(slices.Compact(tries), func(p cell.Priority) bool { return p <= own || p > cell.MaxGuaranteed })
+	tries = slices.DeleteFunc(slices.Compact(tries), func(p cell.Priority) bool {
+		return p <= own || p > cell.MaxGuaranteed || limits{t.s}.checkCap(t.j, p) != nil
+	})
 	for _, p := range tries[:min(len(tries), prioritiesMost)] {
 		out := *t.j.spec
 		out.Priority = p

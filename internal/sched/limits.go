@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/setting"
 )
 
@@ -82,11 +83,23 @@ func (s limits) limitReason(j *job, g int32) Reason {
 	return r.say(UserLimit, "%s", text+s.jobList(j.spec.User, r.Jobs))
 }
 
+// checkCap refuses a priority above that which a job's VC lets its users have.
+func (s limits) checkCap(j *job, p cell.Priority) *Refusal {
+	l := s.userLimits(j)
+	if l == nil || l.Priority == nil || p <= *l.Priority {
+		return nil
+	}
+	return refuse(Never, "the priority is %d, and jobs of %s may have %d at most", p, j.spec.VC, *l.Priority)
+}
+
 // checkLimits refuses a job that its VC's limits of users keep out.
 func (s limits) checkLimits(j *job) *Refusal {
 	l := s.userLimits(j)
 	if l == nil {
 		return nil
+	}
+	if no := s.checkCap(j, j.spec.Priority); no != nil {
+		return no
 	}
 	for g := range j.gangs {
 		if n := int64(j.gangs[g].leaves); l.GPUs > 0 && n > l.GPUs {

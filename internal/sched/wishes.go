@@ -177,6 +177,9 @@ func (s wishes) checkPriority(j *job, p cell.Priority) *Refusal {
 	if no := checkJob(&spec); no != nil {
 		return no
 	}
+	if no := (limits{s.State}).checkCap(j, p); no != nil {
+		return no
+	}
 	tried := s.newJob(j.id, &spec, s.now, s.mem.rooms.take())
 	defer s.mem.rooms.leave(&tried)
 	for g := range tried.gangs {

@@ -394,7 +394,12 @@ func (p *plan) limits(v *sched.VCConfig, a *args) {
 	v.Placement = a.oneOf("placement", v.Placement, []string{"pack", "spread"})
 	v.Moves = a.number("defragmentation", v.Moves)
 	v.Weight = int64(a.number("weight", int32(v.Weight)))
-	if l := (setting.UserLimits{GPUs: int64(a.number("userGPUs", 0)), Running: int64(a.number("userRunning", 0)), Waiting: int64(a.number("userWaiting", 0))}); l != (setting.UserLimits{}) {
+	var highest *cell.Priority
+	if n := a.number("userPriority", -2); n >= -1 {
+		p := cell.Priority(n)
+		highest = &p
+	}
+	if l := (setting.UserLimits{GPUs: int64(a.number("userGPUs", 0)), Running: int64(a.number("userRunning", 0)), Waiting: int64(a.number("userWaiting", 0)), Priority: highest}); l != (setting.UserLimits{}) {
 		v.Users = &l
 	}
 }

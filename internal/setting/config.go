@@ -70,6 +70,8 @@ type UserLimits struct {
 	GPUs    int64 `json:"gpus,omitempty"`    // leaves: GPUs, parts of them or CPU slots, in use or promised
 	Running int64 `json:"running,omitempty"` // jobs
 	Waiting int64 `json:"waiting,omitempty"` // jobs
+	// Priority is the highest that a job may have; nil is any.
+	Priority *cell.Priority `json:"priority,omitempty"`
 }
 
 // String is limits in words: "8 GPUs, 4 running".
@@ -85,6 +87,9 @@ func (l *UserLimits) String() string {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
+	}
+	if l.Priority != nil {
+		parts = append(parts, fmt.Sprintf("priority at most %d", *l.Priority))
 	}
 	return strings.Join(parts, ", ")
 }

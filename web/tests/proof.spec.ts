@@ -1,0 +1,105 @@
+import { expect, test } from '@playwright/test';
+import { accessible } from './axe';
+import { job, Server } from './server';
+
+const server = new Server();
+
+test.beforeAll(async () => {
+  await server.start();
+  await server.people();
+});
+
+test.afterEach(() => server.clear());
+
+test.afterAll(() => server.stop());
+
+test('ten tabs over HTTP/1.1 are all live, by one stream of events', async ({ page, context }) => {
+  await server.signIn(page, 'carol', '/jobs');
+  const streams: string[] = [];
+  context.on('request', (r) => {
+    if (r.url().includes('/events?') && r.url().includes('follow')) streams.push(r.url());
+  });
+  const tabs = [page];
+  for (let i = 1; i < 10; i++) {
+    const tab = await context.newPage();
+    await tab.goto(`${server.url}/jobs`);
+    await expect(tab.getByRole('heading', { name: 'Jobs' })).toBeVisible();
+    tabs.push(tab);
+  }
+  await server.submit(job('for-all-tabs'));
+  for (const tab of tabs) await expect(tab.getByRole('row').filter({ hasText: 'for-all-tabs' })).toContainText('Running');
+  expect(streams.length).toBeLessThanOrEqual(2);
+  // The tab that was there first is closed: another one goes on.
+  await page.close();
+  await server.submit(job('after-the-first'));
+  for (const tab of tabs.slice(1)) await expect(tab.getByRole('row').filter({ hasText: 'after-the-first' })).toBeVisible();
+});
+
+test('a log of 100 MB: its end, a search, and back to the middle', async ({ page }) => {
+  const made = (await server.submit(
+    job('large-log', { command: `'awk "BEGIN { for (i = 0; i < 1300000; i++) print \\"line \\" i \\" of a log that is long enough to fill one hundred megabytes, with a text\\" }"; echo the-last-line; sleep 600'` }),
+  )) as { id: number };
+  await server.signIn(page, 'carol', `/jobs/${made.id}?tab=log`);
+  const log = page.getByRole('log');
+  await expect(log).toContainText('the-last-line');
+  await page.getByLabel('Find in the log').fill('line 1299998 of');
+  await expect(page.getByRole('status').filter({ hasText: '1' }).first()).toBeVisible();
+  await expect(log).toContainText('line 1299998 of a log');
+  await page.getByLabel('Find in the log').fill('');
+  await log.focus();
+  await page.keyboard.press('Home');
+  await expect(log).not.toContainText('the-last-line');
+  await page.keyboard.press('End');
+  await expect(log).toContainText('the-last-line');
+  const nodes = await log.evaluate((e) => e.querySelectorAll('*').length);
+  expect(nodes).toBeLessThan(500); // what is not seen is not there
+});
+
+test('by keyboard alone through all pages', async ({ page }) => {
+  const made = (await server.submit(job('keys'))) as { id: number };
+  await server.signIn(page, 'carol', '/');
+  for (const path of ['/', '/jobs', `/jobs/${made.id}`, `/jobs/${made.id}?tab=log`, '/submit', '/vcs', '/vcs/default', '/nodes', '/users', '/tokens', '/configuration']) {
+    await page.goto(server.url + path);
+    await expect(page.getByRole('heading').first()).toBeVisible();
+    const seen = new Set<string>();
+    let trapped = 0;
+    let before = '';
+    for (let i = 0; i < 150; i++) {
+      await page.keyboard.press('Tab');
+      const at = await page.evaluate(() => {
+        const e = document.activeElement;
+        if (!e || e === document.body) return 'end';
+        const r = e.getBoundingClientRect();
+        const style = getComputedStyle(e);
+        const ring = style.outlineStyle !== 'none' || style.boxShadow !== 'none' || style.borderColor !== '' || e.classList.contains('cm-content');
+        return `${e.tagName} ${e.getAttribute('aria-label') ?? e.textContent?.slice(0, 40) ?? ''} ${Math.round(r.top + scrollY)} ${Math.round(r.left)} ${ring ? '' : 'NO RING'}`;
+      });
+      if (at === 'end') break;
+      expect(at).not.toContain('NO RING');
+      trapped = at === before ? trapped + 1 : 0;
+      expect(trapped, `${path}: Tab stays at ${at}`).toBeLessThan(3);
+      before = at;
+      if (seen.has(at) && i > 60) break;
+      seen.add(at);
+    }
+    expect(seen.size, path).toBeGreaterThan(8);
+  }
+  await accessible(page);
+});
+
+test('what is not there, what cannot be read, and what is too much, is said', async ({ page }) => {
+  await server.signIn(page, 'bob', '/jobs/999999');
+  await expect(page.getByRole('alert')).toContainText('not yours');
+  await page.goto(`${server.url}/nothing-here`);
+  await expect(page.getByRole('heading').first()).toBeVisible();
+  await accessible(page);
+  await page.goto(`${server.url}/jobs?name=no-such-name`);
+  await expect(page.getByText('No job matches').or(page.getByText('match')).first()).toBeVisible();
+  await page.route('**/api/v1/vcs', (r) => r.abort());
+  await page.goto(`${server.url}/vcs`);
+  await expect(page.getByRole('alert').first()).toBeVisible();
+  await accessible(page);
+  await page.unroute('**/api/v1/vcs');
+  await page.getByRole('button', { name: /again/i }).first().click();
+  await expect(page.getByRole('link', { name: 'default' })).toBeVisible();
+});
