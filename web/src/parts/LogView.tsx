@@ -94,6 +94,7 @@ function Scroll({ log, label, follow, find, onFollow }: ScrollProps) {
         }}
         onKeyDown={(e) => {
           if (e.key === 'ArrowUp' || e.key === 'PageUp' || e.key === 'Home') onFollow(false);
+          if (e.key === 'End') onFollow(true);
         }}
       >
         <div className={css.logInner} style={{ height: rows.getTotalSize() }}>

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/sched"
@@ -22,10 +24,11 @@ func TestBusy(t *testing.T) {
 	m := New(ctx, 200*time.Millisecond)
 	carer := func(script string) process.ID {
 		c := exec.Command("sh", "-c", script)
+		c.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // all that it starts ends with it
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
+		t.Cleanup(func() { _, _ = unix.Kill(-c.Process.Pid, unix.SIGKILL), c.Wait() })
 		return process.Of(c.Process.Pid)
 	}
 	busy, idle := sched.AttemptID{Job: 1, N: 1}, sched.AttemptID{Job: 2, N: 1}
