@@ -72,6 +72,12 @@ test('nodes: cells, table, what runs, cordon', async ({ page }) => {
   const panel = page.getByRole('complementary', { name });
   await expect(panel).toContainText('on-a-node');
   await accessible(page);
+  // The same by what is bound to which virtual cluster, and by priority.
+  await page.getByText('By virtual cluster', { exact: true }).click();
+  await expect(page.getByRole('heading', { name: 'default', exact: true })).toBeVisible();
+  await page.getByText('Priority', { exact: true }).click();
+  await expect(page.getByRole('list', { name: 'Legend' })).toContainText('test (10)');
+  await accessible(page);
   await panel.getByRole('button', { name: 'Cordon' }).click();
   await page.getByRole('dialog').getByLabel('Reason, which users see').fill('a new fan');
   await page.getByRole('dialog').getByRole('button', { name: 'Cordon' }).click();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Cell } from '../api/wire';
-import { isNode, leavesOf, letters, ownName, paintOf } from './cells';
+import { boundTo, isNode, leavesOf, letters, ownName, paintOf } from './cells';
 
 const leaf = (address: string, more: Partial<Cell> = {}): Cell => ({ type: 'GPU', address, level: 1, state: 'Free', healthy: true, priority: 0, node: 'n1', ...more });
 
@@ -24,4 +24,12 @@ test('leaves, names and nodes', () => {
   expect(isNode(node, rack)).toBe(true);
   expect(isNode(leaf('rack/n1/0'), node)).toBe(false);
   expect(isNode(rack, undefined)).toBe(false);
+});
+
+test('the virtual view has each bound cell once, at its largest, and what is bound to none', () => {
+  const cell = (address: string, more: Partial<Cell> = {}): Cell => ({ address, type: 't', level: 1, healthy: true, priority: 0, state: 'Free', ...more });
+  const rack = cell('r', {
+    children: [cell('r/n1', { virtual: 'a/0', vc: 'a', children: [cell('r/n1/0', { virtual: 'a/0', vc: 'a' })] }), cell('r/n2'), cell('r/n3', { children: [cell('r/n3/0', { virtual: 'b/1', vc: 'b' }), cell('r/n3/1')] })],
+  });
+  expect(boundTo([rack, cell('s')]).map((p) => [p.vc, p.cells.map((c) => c.address)])).toEqual([['a', ['r/n1']], ['b', ['r/n3/0']], ['', ['r/n2', 'r/n3/1', 's']]]);
 });

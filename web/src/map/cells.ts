@@ -25,6 +25,26 @@ export function isNode(c: Cell, parent: Cell | undefined): boolean {
   return !!c.node && !parent?.node;
 }
 
+export interface Bound {
+  vc: string; // "" is none
+  cells: Cell[];
+}
+
+// boundTo is the virtual view: the largest cells that are bound to virtual clusters, by virtual cluster, and last those that are bound
+// to none.
+export function boundTo(cells: Cell[]): Bound[] {
+  const by = new Map<string, Cell[]>();
+  const put = (vc: string, c: Cell) => by.set(vc, [...(by.get(vc) ?? []), c]);
+  const holds = (c: Cell): boolean => !!c.virtual || (c.children ?? []).some(holds);
+  const walk = (c: Cell) => {
+    if (c.virtual) put(c.vc ?? '', c);
+    else if (!holds(c)) put('', c);
+    else (c.children ?? []).forEach(walk);
+  };
+  cells.forEach(walk);
+  return [...by.entries()].sort(([a], [b]) => (a === '' ? 1 : b === '' ? -1 : a < b ? -1 : 1)).map(([vc, own]) => ({ vc, cells: own }));
+}
+
 // letters gives names letters to be told by where colour does not: the first that is free, in the names' order.
 export function letters(names: string[]): Map<string, { letter: string; colour: string }> {
   const out = new Map<string, { letter: string; colour: string }>();

@@ -47,6 +47,7 @@ export const text = {
   tooLarge: (size: string, limit: string) => `The folder has ${size}, more than the ${limit} of an upload: name what the job does not need in .combignore; data belongs in a storage.`,
   tooMany: (n: number, limit: number) => `The folder has ${count(n)} files, more than the ${count(limit)} of an upload: name what the job does not need in .combignore.`,
   emptyFolder: 'Nothing of the folder is left to send.',
+  insecure: 'Over plain HTTP from another machine a browser cannot send code: use TLS, a tunnel, or comb job submit --upload.',
   withoutCode: 'Without code',
   own: 'Own',
   lab: 'The lab of two virtual clusters',

@@ -1,5 +1,5 @@
 import type { Cell, CellList, Node } from '../../api/wire';
-import { leavesOf, letters, paintOf } from '../../map/cells';
+import { boundTo, leavesOf, letters, paintOf } from '../../map/cells';
 import { Map as CellMap, type Sign } from '../../map/Map';
 import { nodeState } from '../../parts/node';
 import { text } from '../../text/nodes';
@@ -10,17 +10,18 @@ interface Props {
   nodes: Node[];
   list: CellList;
   by: string;
+  virtual: boolean; // by the virtual clusters that the cells are bound to
   chosen: string;
   onChoose: (node: string) => void;
 }
 
-export function Cells({ nodes, list, by, chosen, onChoose }: Props) {
+export function Cells({ nodes, list, by, virtual, chosen, onChoose }: Props) {
   const tops = list.cells ?? [];
   const leaves = tops.flatMap(leavesOf);
   const names = new Map((list.names ?? []).map((n) => [n.id, n]));
   const vcOf = (l: Cell) => (l.job ? (names.get(l.job)?.vc ?? l.vc) : l.vc) ?? '';
   const jobOf = (l: Cell) => (l.job ? (names.get(l.job)?.ref ?? `${l.job}`) : '');
-  const keyOf = (l: Cell) => (by === 'job' ? jobOf(l) : by === 'vc' ? vcOf(l) : '');
+  const keyOf = (l: Cell) => (by === 'job' ? jobOf(l) : by === 'vc' ? vcOf(l) : by === 'priority' ? text.priority(l.priority) : '');
   const signs = letters([...new Set(leaves.filter((l) => l.state !== 'Free').map(keyOf))].filter((k) => k !== ''));
   const states = new Map(nodes.map((n) => [n.name, nodeState(n)]));
   const sign = (l: Cell): Sign => (paintOf(l) === 'free' ? { letter: '', colour: '' } : (signs.get(keyOf(l)) ?? { letter: '', colour: 'var(--running)' }));
@@ -31,7 +32,12 @@ export function Cells({ nodes, list, by, chosen, onChoose }: Props) {
   return (
     <div className={css.cells}>
       <Legend signs={[...signs.entries()].slice(0, 24)} />
-      <CellMap cells={tops} chosen={chosen} sign={sign} say={(l) => say(l, jobOf(l), vcOf(l))} state={word} onChoose={onChoose} />
+      {(virtual ? boundTo(tops) : [{ vc: '', cells: tops }]).map((part) => (
+        <section key={part.vc} aria-label={virtual ? part.vc || text.unbound : text.map}>
+          {virtual && <h2 className={css.boundTo}>{part.vc || text.unbound}</h2>}
+          <CellMap cells={part.cells} chosen={chosen} sign={sign} say={(l) => say(l, jobOf(l), vcOf(l))} state={word} onChoose={onChoose} />
+        </section>
+      ))}
     </div>
   );
 }

@@ -26,8 +26,8 @@ export function Nodes() {
   return (
     <Page title={text.title} facts={nodes.data?.runtime && <span className="muted">{text.runtime(nodes.data.runtime)}</span>}>
       <div className={css.bar}>
-        <SegmentedControl aria-label={text.view} value={search.as === 'table' ? 'table' : 'map'} onChange={(v) => go({ as: v === 'table' ? v : '' })}
-          data={[{ value: 'map', label: text.map }, { value: 'table', label: text.table }]} />
+        <SegmentedControl aria-label={text.view} value={search.as ?? 'map'} onChange={(v) => go({ as: v === 'map' ? '' : v })}
+          data={[{ value: 'map', label: text.map }, { value: 'virtual', label: text.virtual }, { value: 'table', label: text.table }]} />
         {search.as !== 'table' && (
           <SegmentedControl aria-label={text.colour} value={search.by ?? 'vc'} onChange={(v) => go({ by: v === 'vc' ? '' : v })}
             data={Object.entries(text.by).map(([value, label]) => ({ value, label }))} />
@@ -56,7 +56,7 @@ function Views({ rows, cells, search, onGo }: ViewsProps) {
       {search.as === 'table' ? (
         <NodeTable nodes={rows} chosen={search.node ?? ''} onChoose={choose} />
       ) : (
-        <Cells nodes={rows} list={cells} by={search.by ?? 'vc'} chosen={search.node ?? ''} onChoose={choose} />
+        <Cells nodes={rows} list={cells} by={search.by ?? 'vc'} virtual={search.as === 'virtual'} chosen={search.node ?? ''} onChoose={choose} />
       )}
       {chosen && <OneNode key={chosen.name} node={chosen} cells={cells} />}
     </div>

@@ -20,6 +20,7 @@ export function Code({ draft }: { draft: Draft }) {
   const now = textAt(draft.read, path);
   const act = useMutation({
     mutationFn: async (files: Packed[]) => {
+      if (!window.isSecureContext) throw new Error(text.insecure); // it cannot sum bytes up there
       setSaid(text.packing);
       const limits = await client.fetchQuery(uploadsQuery);
       const left = await kept(files);
