@@ -242,8 +242,8 @@ func (c *chronus) Stays(g *sched.GangView) bool {
 	return k == holds || k == profiles
 }
 
-// due returns those whose deadlines are to be judged: they were there at the last
-// slot boundary.
+// due returns those whose deadlines are to be judged, in order of submission: they were there at
+// the last slot boundary.
 func (l *look) due() []sched.GangView {
 	var due []sched.GangView
 	slot := int64(l.now) / int64(l.slot) * int64(l.slot)
@@ -251,7 +251,11 @@ func (l *look) due() []sched.GangView {
 		if r.Key.Rank != rankUndecided {
 			break
 		}
-		if g := l.v.Gang(r.Ref); int64(g.Submitted) <= slot && l.profiled(&g) {
+		g := l.v.Gang(r.Ref)
+		if int64(g.Submitted) > slot {
+			break
+		}
+		if l.profiled(&g) {
 			due = append(due, g)
 		}
 	}

@@ -323,11 +323,11 @@ func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option 
 	}
 	admit := func(at int) (int, int) {
 		o := &offers[at]
-		v := tests[o.pool].Admit(o.request(ends))
-		if !v.Admitted() {
+		option := tests[o.pool].Admit(o.request(ends))
+		if option < 0 {
 			at = -1
 		}
-		return at, v.Option
+		return at, option
 	}
 	if len(offers) == 1 || len(ends) == 0 {
 		return admit(0)

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/combsched/comb/internal/heap"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -106,16 +107,15 @@ func (o *order) waiting(v sched.View, from int64) iter.Seq[sched.Ranked] {
 		return v.Ordered(from)
 	}
 	return func(yield func(sched.Ranked) bool) {
-		var late []sched.Ranked // the best last
+		var late heap.Heap[moved]
 		for g := range v.Ordered(from) {
-			if k, moved := o.late(v, g); moved {
+			if k, is := o.late(v, g); is {
 				g.Key = k
-				i, _ := slices.BinarySearchFunc(late, g, func(a, b sched.Ranked) int { return compare(b, a) })
-				late = slices.Insert(late, i, g)
+				late.Push(moved(g))
 				continue
 			}
-			for ; len(late) > 0 && compare(late[len(late)-1], g) < 0; late = late[:len(late)-1] {
-				if !yield(late[len(late)-1]) {
+			for len(late) > 0 && compare(sched.Ranked(late[0]), g) < 0 {
+				if !yield(sched.Ranked(late.Pop())) {
 					return
 				}
 			}
@@ -123,13 +123,19 @@ func (o *order) waiting(v sched.View, from int64) iter.Seq[sched.Ranked] {
 				return
 			}
 		}
-		for _, g := range slices.Backward(late) {
-			if !yield(g) {
+		for len(late) > 0 {
+			if !yield(sched.Ranked(late.Pop())) {
 				return
 			}
 		}
 	}
 }
+
+// moved is a gang with a key that no longer is the one by which it waits.
+type moved sched.Ranked
+
+// Before implements heap.Item.
+func (m moved) Before(o moved) bool { return compare(sched.Ranked(m), sched.Ranked(o)) < 0 }
 
 // compare orders gangs by key, then by submission.
 func compare(a, b sched.Ranked) int {

@@ -38,6 +38,7 @@ type row struct {
 type runners struct {
 	kept    bool
 	at      Time // when the keys were made; those of an Aging or a Falling policy hold longer
+	through Time // the last decision before that, after which they hold
 	soonest Time // no key ceases to hold before, but where ranks fall; 0 is never
 	rows    []row
 	stale   []int32 // attempts that something happened to
@@ -195,7 +196,11 @@ func (s *State) unrun(a *attempt) {
 	}
 	r := &s.running[s.cl.Alloc(a.alloc).Space]
 	if k, i := r.find(runnerOf(a), s.jobs[a.job].spec.Priority); k != none {
-		r.rows[k].list = slices.Delete(r.rows[k].list, i, i+1)
+		if w := &r.rows[k]; i == 0 { // the last in the order: the first to be stopped
+			w.list = w.list[1:]
+		} else {
+			w.list = slices.Delete(w.list, i, i+1)
+		}
 	}
 	a.standing &^= isRanked
 }
@@ -244,10 +249,14 @@ func (s *State) runnersOf(space int32) []row {
 			s.rerun(&s.attempts[i])
 		}
 	}
-	if !last && r.at != s.now || last && r.soonest > 0 && r.soonest <= s.now {
+	if !last && r.at != s.now || last && r.soonest > 0 && r.soonest <= s.now && (r.at != s.now || r.through != s.decided) {
 		s.rekey(space, last)
 	}
 	s.fallen(r)
+	if len(r.stale) >= manyStale {
+		s.rerank(space, r)
+		return r.rows
+	}
 	for _, slot := range r.stale {
 		a := &s.attempts[slot]
 		if a.job == none || a.standing&isStale == 0 || s.cl.Alloc(a.alloc).Space != space {
@@ -265,6 +274,34 @@ func (s *State) runnersOf(space int32) []row {
 	}
 	r.stale = r.stale[:0]
 	return r.rows
+}
+
+// manyStale is how many are put into their rows by one sort.
+const manyStale = 32
+
+// rerank reads many stale attempts again: out of the rows at once, and in at once.
+func (s *State) rerank(space int32, r *runners) {
+	for k := range r.rows {
+		w := &r.rows[k]
+		w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.attempts[e.slot].standing&isStale != 0 })
+	}
+	for _, slot := range r.stale {
+		a := &s.attempts[slot]
+		if a.job == none || a.standing&isStale == 0 || s.cl.Alloc(a.alloc).Space != space {
+			continue // its memory has another attempt
+		}
+		a.standing &^= isStale | isRanked
+		if s.runs(a) {
+			e, rate := s.keyed(space, slot)
+			w := r.row(s.jobs[a.job].spec.Priority, rate)
+			w.list = append(w.list, e)
+			r.soonest = sooner(r.soonest, e.until)
+		}
+	}
+	r.stale = r.stale[:0]
+	for k := range r.rows {
+		slices.SortFunc(r.rows[k].list, runner.compare)
+	}
 }
 
 // fallen takes those for stale whose ranks do not fall any more: the last of their rows.
@@ -289,7 +326,7 @@ func (s *State) goStale(r *runners, slot int32) {
 // that do not, which are taken for stale.
 func (s *State) rekey(space int32, last bool) {
 	r := &s.running[space]
-	r.at, r.soonest = s.now, 0
+	r.at, r.through, r.soonest = s.now, s.decided, 0
 	for k := range r.rows {
 		w := &r.rows[k]
 		for i := range w.list {

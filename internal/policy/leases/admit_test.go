@@ -13,12 +13,12 @@ func TestAdmitAnyDeadline(t *testing.T) {
 	soft := Request{GPUs: 8, Need: 2, Deadlines: []int32{2, 3, 5}}
 	var a Admission
 	a.Reset([]int32{8, 0, 0, 8, 8}, 8, Rules{})
-	if v := a.Admit(soft); v.Option != 2 {
-		t.Errorf("any deadline: %+v, want the third", v)
+	if v := a.Admit(soft); v != 2 {
+		t.Errorf("any deadline: %d, want the third", v)
 	}
 	a.Reset([]int32{8, 0, 0, 8, 8}, 8, PublishedRules())
-	if v := a.Admit(soft); v.Admitted() || v.Extended != 4 {
-		t.Errorf("published: %+v, want a refusal that 4 leases would do", v)
+	if v := a.Admit(soft); v >= 0 {
+		t.Errorf("published: deadline %d, want a refusal", v)
 	}
 }
 
@@ -33,15 +33,15 @@ func TestAdmitAfterRefusal(t *testing.T) {
 	}{{Rules{}, true}, {Rules{KeepRejected: true}, false}} {
 		var a Admission
 		a.Reset([]int32{8, 8, 8, 8}, 8, c.rules)
-		if v := a.Admit(large); v.Admitted() || v.Extended != 0 {
-			t.Fatalf("16 GPUs of 8: %+v", v)
+		if v := a.Admit(large); v >= 0 {
+			t.Fatalf("16 GPUs of 8: deadline %d", v)
 		}
-		if v := a.Admit(small); v.Admitted() != c.want {
-			t.Errorf("%+v: the next job's verdict is %+v", c.rules, v)
+		if v := a.Admit(small); v >= 0 != c.want {
+			t.Errorf("%+v: the next job is promised deadline %d", c.rules, v)
 		}
 		a.NextBatch()
-		if v := a.Admit(small); !v.Admitted() {
-			t.Errorf("%+v: in the next batch: %+v", c.rules, v)
+		if v := a.Admit(small); v < 0 {
+			t.Errorf("%+v: it is refused in the next batch", c.rules)
 		}
 	}
 }
@@ -52,19 +52,23 @@ func TestAdmitPromises(t *testing.T) {
 	a.Reset([]int32{8, 8, -3, 8}, 8, Rules{})
 	job := Request{GPUs: 8, Need: 1, Deadlines: []int32{3}}
 	for i, want := range []bool{true, true, false} {
-		if v := a.Admit(job); v.Admitted() != want {
-			t.Errorf("job %d: %+v", i, v)
+		if v := a.Admit(job); v >= 0 != want {
+			t.Errorf("job %d: deadline %d", i, v)
 		}
 	}
-	if v := a.Admit(job); v.Extended != 4 {
-		t.Errorf("%+v: the fourth lease is free", v)
+	for m, want := range map[int32]bool{3: false, 4: true} {
+		if a.Packs(Request{GPUs: 8, Need: 1, Deadlines: []int32{m}}, 0) != want {
+			t.Errorf("with %d leases it packs: %v; the fourth is free", m, !want)
+		}
 	}
-	if v := a.Admit(Request{GPUs: 8, Need: 3, Deadlines: []int32{2}}); v.Admitted() || v.Extended != 6 {
-		t.Errorf("%+v: beyond the horizon leases are empty, 6 are enough", v)
+	for m, want := range map[int32]bool{2: false, 5: false, 6: true} {
+		if a.Packs(Request{GPUs: 8, Need: 3, Deadlines: []int32{m}}, 0) != want {
+			t.Errorf("3 of %d leases pack: %v; beyond the horizon leases are empty", m, !want)
+		}
 	}
 	for _, r := range []Request{{}, {GPUs: 1}, {Need: 1}, {GPUs: MaxGPUs + 1, Need: 1}, {GPUs: 1, Need: MaxLeases + 1}, {GPUs: 1, Need: 1, Deadlines: []int32{-5}}, {GPUs: 9, Need: 1, Deadlines: []int32{1 << 30}}} {
-		if v := a.Admit(r); v.Admitted() {
-			t.Errorf("%+v is admitted: %+v", r, v)
+		if v := a.Admit(r); v >= 0 {
+			t.Errorf("%+v is promised deadline %d", r, v)
 		}
 	}
 }
@@ -94,51 +98,44 @@ func plainPacks(left []int32, full int32, jobs []promise) bool {
 	return true
 }
 
-// The bit planes admit whom the plain test admits, and the extended deadline packs
-// while one lease less does not.
+// The bit planes and their marks admit what the plain test admits.
 func TestAdmitTwin(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	admitted, extended := 0, 0
-	for range 500 {
+	admitted, refused := 0, 0
+	for range 300 {
 		left := make([]int32, 1+r.IntN(20))
 		for i := range left {
-			left[i] = r.Int32N(17)
+			left[i] = r.Int32N(65)
 		}
 		var a Admission
-		a.Reset(left, 16, Rules{})
+		a.Reset(left, 64, Rules{})
 		var kept []promise
-		for range 12 {
+		for range 150 {
 			req := Request{GPUs: 1 << r.IntN(5), Need: 1 + r.Int32N(4)}
 			for m := req.Need + r.Int32N(8); len(req.Deadlines) < 3; m += r.Int32N(5) {
 				req.Deadlines = append(req.Deadlines, m)
 			}
 			want := slices.IndexFunc(req.Deadlines, func(m int32) bool {
-				return plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m, 0}))
+				return plainPacks(left, 64, append(slices.Clone(kept), promise{gpus: req.GPUs, need: req.Need, before: m}))
 			})
 			for i, m := range req.Deadlines {
-				if fits := plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m, 0})); a.Packs(req, i) != fits {
+				if fits := plainPacks(left, 64, append(slices.Clone(kept), promise{gpus: req.GPUs, need: req.Need, before: m})); a.Packs(req, i) != fits {
 					t.Fatalf("%+v: option %d packs: %v", req, i, !fits)
 				}
 			}
 			v := a.Admit(req)
-			if v.Option != want {
-				t.Fatalf("%+v: option %d, want %d", req, v.Option, want)
+			if v != want {
+				t.Fatalf("%+v: option %d, want %d", req, v, want)
 			}
-			if v.Admitted() {
-				admitted++
-				kept = append(kept, promise{req.GPUs, req.Need, req.Deadlines[v.Option], 0})
+			if v < 0 {
+				refused++
 				continue
 			}
-			extended++
-			with := func(m int32) bool {
-				return plainPacks(left, 16, append(slices.Clone(kept), promise{req.GPUs, req.Need, m, 0}))
-			}
-			if v.Extended <= req.Deadlines[0] || !with(v.Extended) || with(v.Extended-1) {
-				t.Fatalf("%+v: %d leases are said to be the fewest", req, v.Extended)
-			}
+			admitted++
+			kept = append(kept, promise{gpus: req.GPUs, need: req.Need, before: req.Deadlines[v]})
 		}
 	}
-	if admitted < 1000 || extended < 500 {
-		t.Errorf("%d admitted and %d not: the test shows little", admitted, extended)
+	if admitted < 10_000 || refused < 5_000 {
+		t.Errorf("%d admitted and %d not: the test shows little", admitted, refused)
 	}
 }
