@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"math"
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
@@ -48,7 +49,14 @@ func (s *State) planTaking(j *job, g int, wish Wish, blocked []bool) (plan, bool
 			return p, true
 		}
 	}
-	tail := s.tail(j, &wish)
+	tail, all := s.tail(j, &wish, hearMost(s, j, missing))
+	if !all { // mostly nothing but their number counts
+		if p, ok := s.planStopping(r, tail, missing); ok {
+			p.over = true
+			return p, true
+		}
+		tail, _ = s.tail(j, &wish, math.MaxInt64)
+	}
 	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
 		return plan{}, false // as its VC's guarantee does not reach
 	}
@@ -165,14 +173,14 @@ func (o *outlook) planOver(a asking, wish Wish) (plan, bool) {
 
 // tail returns the allocations that may be lifted for a gang of their own
 // priority, first to go first: members above a minimum, then those that the
-// policy names; where it only lets jobs shrink, members above the usual size.
-// It stands in the memory of the next call.
-func (s *State) tail(j *job, wish *Wish) []cell.AllocID {
+// policy names, until they hold so many leaves, or all; where it only lets jobs shrink,
+// members above the usual size. It stands in the memory of the next call.
+func (s *State) tail(j *job, wish *Wish, most int64) (list []cell.AllocID, all bool) {
 	t := &s.mem.tail
 	if t.each == nil {
 		t.each = t.listen
 	}
-	*t = tailing{s: s, j: j, vc: s.vc(j.space), firm: s.looks.firm[j.space], out: t.out[:0], each: t.each}
+	*t = tailing{s: s, j: j, vc: s.vc(j.space), firm: s.looks.firm[j.space], out: t.out[:0], each: t.each, left: most}
 	for i := len(s.attempts) - 1; !t.firm && s.partials > 0 && i >= 0; i-- {
 		a := &s.attempts[i]
 		if a.job != none && a.id.Job != j.id && s.isExtra(a) && s.jobs[a.job].spec.Priority == j.spec.Priority && s.yields(j, a) && (wish.Over != nil || s.grown(a)) {
@@ -185,7 +193,16 @@ func (s *State) tail(j *job, wish *Wish) []cell.AllocID {
 		wish.Over(t.each)
 		s.ask(was)
 	}
-	return t.out
+	return t.out, t.left > 0
+}
+
+// hearMost is how many leaves of the tail are heard of first for a gang that lacks some: as many,
+// where these would be stopped one after the other, and all where a choice is made among them.
+func hearMost(s *State, j *job, missing int64) int64 {
+	if s.partials > 0 || s.willingBelow(j.space, j.spec.Priority+1) {
+		return math.MaxInt64
+	}
+	return max(missing, 1)
 }
 
 // grown reports whether an attempt is that of a member above its job's usual size.
@@ -201,6 +218,7 @@ type tailing struct {
 	vc    *VCConfig
 	firm  bool
 	out   []cell.AllocID
+	left  int64                // leaves that are still to be heard of
 	also  map[cell.AllocID]int // members of shared allocations that were named
 	named map[JobID]int32      // gangs of jobs that have several: together they stay within the budget
 	each  func(GangRef) bool   // listen, made once
@@ -209,27 +227,27 @@ type tailing struct {
 // listen hears one: what is done about it is not the policy's code.
 func (t *tailing) listen(ref GangRef) bool {
 	was := t.s.ask(0)
-	more := t.hear(ref)
+	t.hear(ref)
 	t.s.ask(was)
-	return more
+	return t.left > 0
 }
 
-// hear adds one that may be lifted; it always goes on.
-func (t *tailing) hear(ref GangRef) bool {
+// hear adds one that may be lifted.
+func (t *tailing) hear(ref GangRef) {
 	s, j, v := t.s, t.j, t.s.find(ref.Job)
 	if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.gangs) || v.gangs[ref.Gang].attempt == none || v.id == j.id {
-		return true
+		return
 	}
 	a := &s.attempts[v.gangs[ref.Gang].attempt]
 	if v.spec.Priority != j.spec.Priority || s.isExtra(a) || !s.yieldsIn(j.space, t.vc, a) {
-		return true
+		return
 	}
 	if len(v.gangs) > 1 {
 		if slices.Contains(s.hungry, v.id) {
-			return true // its gang that found nothing, before this one, would be next to take the cells
+			return // its gang that found nothing, before this one, would be next to take the cells
 		}
 		if v.yielded+t.named[v.id] >= t.vc.PreemptionBudget() {
-			return true
+			return
 		}
 		if t.named == nil {
 			t.named = map[JobID]int32{}
@@ -241,14 +259,14 @@ func (t *tailing) hear(ref GangRef) bool {
 			t.also = map[cell.AllocID]int{}
 		}
 		if t.also[a.alloc]++; t.also[a.alloc] < len(s.membersOf(a.alloc)) {
-			return true // who shares its leaves has to stand behind as well
+			return // who shares its leaves has to stand behind as well
 		}
 	}
 	if t.firm && v.spec.partial() {
 		t.out = append(t.out, s.membersAbove(j, v)...)
 	}
 	t.out = append(t.out, a.alloc)
-	return true
+	t.left -= s.leavesOf(t.out[len(t.out)-1:])
 }
 
 // membersAbove returns what the members above a job's minimum hold that may have to leave

@@ -254,7 +254,7 @@ func (s *State) runnersOf(space int32) []row {
 	}
 	s.fallen(r)
 	if len(r.stale) >= manyStale {
-		s.rerank(space, r)
+		r.rerank(s, space)
 		return r.rows
 	}
 	for _, slot := range r.stale {
@@ -280,7 +280,7 @@ func (s *State) runnersOf(space int32) []row {
 const manyStale = 32
 
 // rerank reads many stale attempts again: out of the rows at once, and in at once.
-func (s *State) rerank(space int32, r *runners) {
+func (r *runners) rerank(s *State, space int32) {
 	for k := range r.rows {
 		w := &r.rows[k]
 		w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.attempts[e.slot].standing&isStale != 0 })
