@@ -58,7 +58,7 @@ func (c *Cluster) trim(r *Request, res Result, spare slack) Result {
 // looked for on some of the nodes, and others may do as well.
 func (c *Cluster) cheaper(r *Request, res Result) Result {
 	byCost := func(a, b AllocID) int { return r.cost(a).Compare(r.cost(b)) }
-	victims := c.holdersOf(res.Placement)
+	victims := c.holdersOf(res.Placement) // none, where all proved superfluous
 	slices.SortFunc(victims, byCost)
 	chosen := map[AllocID]bool{}
 	for _, v := range victims {
@@ -67,7 +67,7 @@ func (c *Cluster) cheaper(r *Request, res Result) Result {
 	var others []AllocID
 	for i := range c.allocs {
 		id, a := AllocID(i), &c.allocs[i]
-		if a.live && !a.Promised && a.mood != Leaving && !chosen[id] && r.allows(id, a) && c.near(r, a) && byCost(id, victims[len(victims)-1]) < 0 {
+		if a.live && !a.Promised && a.mood != Leaving && !chosen[id] && r.allows(id, a) && c.near(r, a) && len(victims) > 0 && byCost(id, victims[len(victims)-1]) < 0 {
 			others = append(others, id)
 		}
 	}

@@ -253,55 +253,37 @@ func (s *State) runnersOf(space int32) []row {
 		s.rekey(space, last)
 	}
 	s.fallen(r)
-	if len(r.stale) >= manyStale {
-		r.rerank(s, space)
-		return r.rows
+	many := len(r.stale) > 32 // which leave their rows at once, and are sorted in
+	for k := range r.rows {
+		if w := &r.rows[k]; many {
+			w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.attempts[e.slot].standing&isStale != 0 })
+		}
 	}
 	for _, slot := range r.stale {
 		a := &s.attempts[slot]
 		if a.job == none || a.standing&isStale == 0 || s.cl.Alloc(a.alloc).Space != space {
 			continue // its memory has another attempt
 		}
-		a.standing &^= isStale
+		if a.standing &^= isStale; many {
+			a.standing &^= isRanked
+		}
 		s.unrun(a)
 		if s.runs(a) {
 			e, rate := s.keyed(space, slot)
 			w := r.row(s.jobs[a.job].spec.Priority, rate)
-			i, _ := slices.BinarySearchFunc(w.list, e, runner.compare)
+			i := len(w.list)
+			if !many {
+				i, _ = slices.BinarySearchFunc(w.list, e, runner.compare)
+			}
 			w.list = slices.Insert(w.list, i, e)
 			r.soonest = sooner(r.soonest, e.until)
 		}
 	}
-	r.stale = r.stale[:0]
-	return r.rows
-}
-
-// manyStale is how many are put into their rows by one sort.
-const manyStale = 32
-
-// rerank reads many stale attempts again: out of the rows at once, and in at once.
-func (r *runners) rerank(s *State, space int32) {
-	for k := range r.rows {
-		w := &r.rows[k]
-		w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.attempts[e.slot].standing&isStale != 0 })
-	}
-	for _, slot := range r.stale {
-		a := &s.attempts[slot]
-		if a.job == none || a.standing&isStale == 0 || s.cl.Alloc(a.alloc).Space != space {
-			continue // its memory has another attempt
-		}
-		a.standing &^= isStale | isRanked
-		if s.runs(a) {
-			e, rate := s.keyed(space, slot)
-			w := r.row(s.jobs[a.job].spec.Priority, rate)
-			w.list = append(w.list, e)
-			r.soonest = sooner(r.soonest, e.until)
-		}
-	}
-	r.stale = r.stale[:0]
-	for k := range r.rows {
+	for k := 0; many && k < len(r.rows); k++ {
 		slices.SortFunc(r.rows[k].list, runner.compare)
 	}
+	r.stale = r.stale[:0]
+	return r.rows
 }
 
 // fallen takes those for stale whose ranks do not fall any more: the last of their rows.

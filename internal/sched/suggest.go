@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/fewest"
 )
 
 // Bounds on how many changes are tried for one explanation: each costs a copy of
@@ -15,8 +16,6 @@ const (
 	triesMost   = 24  // changes of the job
 	endsMost    = 16  // jobs that might end
 	aheadMost   = 8   // jobs that stand before it
-	aloneMost   = 8   // of many that do not suffice together, of which each is tried alone
-	needMost    = 16  // of a few that suffice, of which it is asked whether they are needed
 	othersMost  = 8   // other SKUs, other VCs
 	forwardMost = 100 // steps until declared ends let it start
 	// copiedMost is how many jobs all these copies may have together: what is tried takes as long
@@ -343,42 +342,9 @@ func (t *suggester) afterJobs() {
 	if len(ids) > endsMost {
 		ids, t.cut = ids[:endsMost], true
 	}
-	if set, preempts := fewest(ids, t.without); len(set) > 0 {
+	if set, preempts := fewest.Of(ids, t.without); len(set) > 0 {
 		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "it would start when %s %s", t.s.jobList(t.j.spec.User, set), verb(set, "ends", "have ended"))
 	}
-}
-
-// fewest returns the changes of a list that let the gang start: of the shortest
-// beginning that suffices, those that are needed. What all of them leave may go to somebody else:
-// then one of the first of them alone may do.
-func fewest[T any](list []T, with func(...T) ([]Displaced, bool)) ([]T, []Displaced) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	if _, ok := with(list...); !ok {
-		for i := range list[:min(len(list), aloneMost)] {
-			if preempts, ok := with(list[i]); ok && len(list) > 1 {
-				return list[i : i+1], preempts
-			}
-		}
-		return nil, nil
-	}
-	n := sort.Search(len(list)-1, func(i int) bool { _, ok := with(list[:i+1]...); return ok })
-	set := slices.Clone(list[:n+1])
-	if preempts, ok := with(list[n]); ok {
-		return list[n : n+1], preempts
-	}
-	for i := min(n, needMost) - 1; i >= 0; i-- {
-		fewer := slices.Delete(slices.Clone(set), i, i+1)
-		if _, still := with(fewer...); still {
-			set = fewer
-		}
-	}
-	preempts, ok := with(set...)
-	if !ok {
-		return nil, nil
-	}
-	return set, preempts
 }
 
 // withoutAhead looks for waiting jobs that alone keep the gang from starting.
@@ -388,7 +354,7 @@ func (t *suggester) withoutAhead() {
 	if len(ids) > aheadMost {
 		ids, t.cut = ids[:aheadMost], true
 	}
-	if set, preempts := fewest(ids, t.without); len(set) > 0 {
+	if set, preempts := fewest.Of(ids, t.without); len(set) > 0 {
 		t.add(Suggestion{Kind: WithoutAhead, Jobs: set}, preempts, "it would start if %s, which %s withdrawn", t.s.jobList(t.j.spec.User, set), verb(set, "stands before it, were", "stand before it, were all"))
 	}
 }
@@ -419,10 +385,10 @@ func (t *suggester) afterTime() {
 func (t *suggester) mended(why ReasonCode) {
 	its := t.s.itsNodes(t.j)
 	nodes := t.s.illsFor(t.j, int(t.g), its).nodes
-	set, preempts := fewest(nodes, t.withMended)
+	set, preempts := fewest.Of(nodes, t.withMended)
 	if len(set) == 0 && its != nil {
 		nodes = t.s.illsFor(t.j, int(t.g), nil).nodes
-		set, preempts = fewest(nodes, t.withMended)
+		set, preempts = fewest.Of(nodes, t.withMended)
 	}
 	var jobs []JobID
 	if len(set) == 0 && len(nodes) > 0 && why == BadHardware {
@@ -446,11 +412,11 @@ func (t *suggester) mended(why ReasonCode) {
 // for the fewest of these nodes.
 func (t *suggester) mendedAfter(nodes []int32) ([]int32, []JobID, []Displaced) {
 	ids := t.s.endable(t.j, int(t.g))
-	jobs, _ := fewest(ids[:min(len(ids), endsMost)], func(ids ...JobID) ([]Displaced, bool) { return t.changed(nodes, ids) })
+	jobs, _ := fewest.Of(ids[:min(len(ids), endsMost)], func(ids ...JobID) ([]Displaced, bool) { return t.changed(nodes, ids) })
 	if len(jobs) == 0 {
 		return nil, nil, nil
 	}
-	set, preempts := fewest(nodes, func(nodes ...int32) ([]Displaced, bool) { return t.changed(nodes, jobs) })
+	set, preempts := fewest.Of(nodes, func(nodes ...int32) ([]Displaced, bool) { return t.changed(nodes, jobs) })
 	return set, jobs, preempts
 }
 
