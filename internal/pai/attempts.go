@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/combsched/comb/internal/rest"
+	"github.com/combsched/comb/internal/sched"
 )
 
 // attempt is one attempt of a job.
@@ -52,21 +55,81 @@ func attemptOfJob(j *Job) attempt {
 	return a
 }
 
+// attemptOfPast is an attempt of a job before its last, as its history tells it; its tasks are not told.
+func attemptOfPast(j *Job, n int32, past []rest.PastAttempt) attempt {
+	last := attemptOfJob(j)
+	a := attempt{JobName: last.JobName, FrameworkName: last.FrameworkName, UID: fmt.Sprintf("%d-%d", j.ID, n), UserName: last.UserName, State: "FAILED", OriginState: "Completed",
+		MaxAttemptCount: last.MaxAttemptCount, AttemptIndex: n, JobStartedTime: last.JobStartedTime, TotalGPUNumber: last.TotalGPUNumber,
+		TotalTaskNumber: last.TotalTaskNumber, TotalTaskRoleNumber: last.TotalTaskRoleNumber, TaskRoles: map[string]*taskRole{}}
+	var started, ended sched.Time
+	for i := range past {
+		p := &past[i]
+		if p.Started != 0 && (started == 0 || p.Started < started) {
+			started = p.Started
+		}
+		ended = max(ended, p.Ended)
+		for k := range p.Tasks {
+			if x := &p.Tasks[k]; a.ExitCode == nil && (x.Exit.Code != 0 || x.Exit.Signal != 0) {
+				code, text := x.Exit.Code, x.Task+": "+x.Exit.Message
+				a.ExitCode, a.AppExitTriggerMsg, a.AppExitDiagnostics = &code, &text, &text
+			}
+		}
+	}
+	a.AttemptStartedTime, a.AttemptCompletedTime = millis(started), millis(ended)
+	return a
+}
+
+// attemptsOf are all that are known of a job, the last one first.
+func attemptsOf(h *Handler, w http.ResponseWriter, r *http.Request) ([]attempt, bool) {
+	of, ok := refOf(w, r)
+	if !ok {
+		return nil, false
+	}
+	j, err := h.app.Job(r.Context(), principalOf(r), of)
+	var past []rest.PastAttempt
+	if err == nil && j.Retry > 0 {
+		past, err = h.app.History(r.Context(), principalOf(r), of)
+	}
+	if err != nil {
+		fail(w, err, aboutJob)
+		return nil, false
+	}
+	all := []attempt{attemptOfJob(j)}
+	byRetry := map[int32][]rest.PastAttempt{}
+	for _, p := range past {
+		byRetry[p.Retry] = append(byRetry[p.Retry], p)
+	}
+	for n := j.Retry - 1; n >= 0; n-- {
+		if list := byRetry[n]; len(list) > 0 {
+			all = append(all, attemptOfPast(j, n, list))
+		}
+	}
+	return all, true
+}
+
 func (h *Handler) listAttempts(w http.ResponseWriter, r *http.Request) {
-	if j, ok := h.job(w, r); ok {
-		answer(w, http.StatusOK, []attempt{attemptOfJob(j)})
+	if all, ok := attemptsOf(h, w, r); ok {
+		answer(w, http.StatusOK, all)
 	}
 }
 
 func (h *Handler) getAttempt(w http.ResponseWriter, r *http.Request) {
-	// The path's attempt is looked at by job.
-	if j, ok := h.job(w, r); ok {
-		answer(w, http.StatusOK, attemptOfJob(j))
+	all, ok := attemptsOf(h, w, r)
+	if !ok {
+		return
 	}
+	text := r.PathValue("attempt")
+	for i := range all {
+		if text == strconv.Itoa(int(all[i].AttemptIndex)) {
+			answer(w, http.StatusOK, all[i])
+			return
+		}
+	}
+	refuse(w, http.StatusNotFound, noJob, fmt.Sprintf("Attempt %s of job %s is not found.", clip(text), all[0].FrameworkName))
 }
 
 func (h *Handler) attemptsHealth(w http.ResponseWriter, r *http.Request) {
 	if j, ok := h.job(w, r); ok {
-		done(w, http.StatusOK, "The last of %s attempts of the job is kept.", strconv.Itoa(int(j.Retry)+1))
+		done(w, http.StatusOK, "%s attempts of the job are kept.", strconv.Itoa(int(j.Retry)+1))
 	}
 }

@@ -249,7 +249,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) (*Job, bool) {
 		return nil, false
 	}
 	if text := r.PathValue("attempt"); text != "" && text != strconv.Itoa(int(j.Retry)) {
-		refuse(w, http.StatusNotFound, noJob, fmt.Sprintf("Attempt %s of job %s is not found: only its last, %d, is kept.", clip(text), of, j.Retry))
+		refuse(w, http.StatusNotFound, noJob, fmt.Sprintf("Attempt %s of job %s is not found: the tasks of its last, %d, alone are told; job-attempts has all.", clip(text), of, j.Retry))
 		return nil, false
 	}
 	return j, true

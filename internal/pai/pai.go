@@ -34,6 +34,8 @@ type App interface {
 	// Jobs gives jobs, newest first, until each answers false.
 	Jobs(ctx context.Context, p *identity.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error
 	Job(ctx context.Context, p *identity.Principal, of Ref) (*Job, error)
+	// History returns the attempts of a job's gangs, the oldest first.
+	History(ctx context.Context, p *identity.Principal, of Ref) ([]rest.PastAttempt, error)
 	JobConfig(ctx context.Context, p *identity.Principal, of Ref) ([]byte, error)
 	Stop(ctx context.Context, p *identity.Principal, of Ref) error
 	// Tag gives a job a tag, or takes it off.

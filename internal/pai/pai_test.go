@@ -26,6 +26,7 @@ const password = "correct horse battery"
 
 // memory is an app with jobs in memory, under a real table of rights.
 type memory struct {
+	past  []rest.PastAttempt
 	table *access.Table
 	jobs  []*Job // the newest first
 }
@@ -104,6 +105,11 @@ func (m *memory) Stop(_ context.Context, p *identity.Principal, of Ref) error {
 		j.ExitClass = rest.StatusOf(&sched.JobStatus{Phase: j.Phase, Cause: j.Cause}).ExitClass
 	}
 	return err
+}
+
+func (m *memory) History(_ context.Context, p *identity.Principal, of Ref) ([]rest.PastAttempt, error) {
+	_, err := m.find(p, of, access.ReadJob)
+	return m.past, err
 }
 
 func (m *memory) Tag(_ context.Context, p *identity.Principal, of Ref, tag string, on bool) error {
@@ -541,4 +547,28 @@ func TestInspect(t *testing.T) {
 	if len(groups.Items) != 0 {
 		t.Errorf("bob sees %+v", groups)
 	}
+}
+
+// TestOlderAttempts: each attempt of a job that was retried is told, the last one with its tasks.
+func TestOlderAttempts(t *testing.T) {
+	w := newWorld(t)
+	w.ask("alice", "POST", "/jobs", "vc: vision", 202)
+	w.jobs[0].Retry = 2
+	w.past = []rest.PastAttempt{
+		{ID: sched.AttemptID{N: 1}, Retry: 0, Placed: 1_000_000, Started: 2_000_000, Ended: 5_000_000, Tasks: []rest.PastTask{{Task: "main-0", Exit: &rest.Exit{Code: 3, Message: "no data"}}}},
+		{ID: sched.AttemptID{N: 2}, Retry: 1, Placed: 6_000_000, Ended: 7_000_000}, {ID: sched.AttemptID{N: 3}, Retry: 2},
+	}
+	var all []attempt
+	w.to(&all, w.ask("alice", "GET", "/jobs/alice~train/job-attempts", "", 200))
+	if len(all) != 3 || all[0].AttemptIndex != 2 || !all[0].IsLatest || all[2].AttemptIndex != 0 || *all[2].ExitCode != 3 || *all[2].AttemptStartedTime != 2000 || *all[2].AttemptCompletedTime != 5000 {
+		t.Errorf("%+v", all)
+	}
+	var one attempt
+	w.to(&one, w.ask("alice", "GET", "/jobs/alice~train/job-attempts/0", "", 200))
+	if one.State != "FAILED" || *one.AppExitDiagnostics != "main-0: no data" || one.IsLatest {
+		t.Errorf("%+v", one)
+	}
+	w.refused("alice", "GET /jobs/alice~train/job-attempts/3", "", 404, "NoJobError")
+	w.refused("bob", "GET /jobs/alice~train/job-attempts/0", "", 404, "NoJobError")
+	w.refused("alice", "GET /jobs/alice~train/attempts/0", "", 404, "NoJobError")
 }

@@ -193,6 +193,15 @@ func (a paiApp) Stop(ctx context.Context, p *identity.Principal, of pai.Ref) err
 	return err
 }
 
+// History implements pai.App.
+func (a paiApp) History(ctx context.Context, p *identity.Principal, of pai.Ref) ([]rest.PastAttempt, error) {
+	h, err := pastOf(as(ctx, p, access.ReadJob), a.s, &jobRead{Ref: of.String()})
+	if err != nil {
+		return nil, err
+	}
+	return h.Body.Attempts, nil
+}
+
 // Tag implements pai.App.
 func (a paiApp) Tag(ctx context.Context, p *identity.Principal, of pai.Ref, tag string, on bool) error {
 	j, err := a.s.find(as(ctx, p, access.ChangeJob), of.String(), 0)
