@@ -177,7 +177,7 @@ func (s wishes) checkPriority(j *job, p cell.Priority) *Refusal {
 	if no := checkJob(&spec); no != nil {
 		return no
 	}
-	if no := (limits{s.State}).checkCap(j, p); no != nil {
+	if no := limits(s).checkCap(j, p); no != nil {
 		return no
 	}
 	tried := s.newJob(j.id, &spec, s.now, s.mem.rooms.take())
