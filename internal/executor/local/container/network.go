@@ -83,6 +83,9 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	_, err := e.c.NetworkRemove(ctx, name, client.NetworkRemoveOptions{})
+	if err != nil && strings.Contains(err.Error(), "active endpoints") && e.freeStale(ctx, name) {
+		_, err = e.c.NetworkRemove(ctx, name, client.NetworkRemoveOptions{})
+	}
 	switch {
 	case err == nil || errdefs.IsNotFound(err):
 		return nil
@@ -90,6 +93,22 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 		return fmt.Errorf("the network %s: %w", name, ErrInUse)
 	}
 	return fmt.Errorf("remove the network %s: %s", name, reason(err))
+}
+
+// freeStale takes off a network what an engine that was killed left on it: ends of containers that are not there any more. It reports
+// whether there were some.
+func (e *Engine) freeStale(ctx context.Context, name string) (found bool) {
+	r, err := e.c.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
+	if err != nil {
+		return false
+	}
+	for _, end := range r.Network.Containers {
+		if _, err := e.c.ContainerInspect(ctx, end.Name, client.ContainerInspectOptions{}); errdefs.IsNotFound(err) {
+			_, err = e.c.NetworkDisconnect(ctx, name, client.NetworkDisconnectOptions{Container: end.Name, Force: true})
+			found = found || err == nil
+		}
+	}
+	return found
 }
 
 // Networks returns the labels of all networks with a label of that value, by name.

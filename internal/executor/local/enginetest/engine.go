@@ -134,12 +134,24 @@ func (e *Engine) end() {
 		e.t.Error(err)
 	}
 	for _, n := range nets.Items {
+		e.freeStale(n.ID)
 		if _, err := e.c.NetworkRemove(context.Background(), n.ID, client.NetworkRemoveOptions{}); err != nil {
 			e.t.Errorf("the network %s stays: %v", n.Name, err)
 		}
 	}
 	e.Stop()
 	_ = e.c.Close()
+}
+
+// freeStale takes all off a network, once no container is left: an engine that was killed may keep ends of some.
+func (e *Engine) freeStale(network string) {
+	r, err := e.c.NetworkInspect(context.Background(), network, client.NetworkInspectOptions{})
+	if err != nil {
+		return
+	}
+	for _, end := range r.Network.Containers {
+		_, _ = e.c.NetworkDisconnect(context.Background(), network, client.NetworkDisconnectOptions{Container: end.Name, Force: true})
+	}
 }
 
 // Containers are the names of all containers, also of those that have ended.
