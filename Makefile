@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo demo-portal walk test test-python test-container test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-portal walk test test-python test-container test-kube rig-kube test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -62,6 +62,17 @@ test-container: ## runs the tests of containers: needs root, and Debian's docker
 	  { $(CONTAINERS) -run Container ./internal/executor/local && $(CONTAINERS) -run '$(BESIDE)' ./internal/lab/containers; } & beside=$$!; \
 	  $(CONTAINERS) -skip '$(BESIDE)' ./internal/lab/containers || failed=1; \
 	  wait $$beside || failed=1; exit $$failed
+
+# The first build of the cluster takes 15 minutes of processor time; what it makes is kept outside the tree.
+rig-kube: ## builds a Kubernetes cluster from the Go module proxy, for test-kube (cold under 10 minutes; kept in $$XDG_CACHE_HOME/comb/kube)
+	@nice -n 5 ./test/kube/build
+
+test-kube: rig-kube ## runs jobs as pods of a real Kubernetes cluster of this machine: needs root, and Debian's containerd, runc, containernetworking-plugins, busybox-static, iptables and kubernetes-client (under 5 minutes)
+	$(GO) vet -tags kube ./cmd/comb ./internal/executor/kube
+	$(GO) test -tags kube -c -o bin/kube.test ./internal/executor/kube
+	$(GO) test -tags kube -c -o bin/comb-kube.test ./cmd/comb
+	./test/kube/run sh -ec 'root=$$PWD; cd internal/executor/kube; $$root/bin/kube.test -test.timeout 5m -kubeconfig $$KUBECONFIG; \
+	  cd $$root/cmd/comb; $$root/bin/comb-kube.test -test.timeout 5m -test.run TestKube -kubeconfig $$KUBECONFIG'
 
 # A file system with Debian's PyTorch, 1.3 GB.
 TORCH = $(CURDIR)/bin/torch.tar

@@ -18,8 +18,10 @@ import (
 // readCluster looks at this machine and reads the cluster file, nil without one.
 func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	var err error
-	if d.machine, err = local.Discover(ctx); err != nil {
-		return nil, err
+	if !d.flags.kube.Used() {
+		if d.machine, err = local.Discover(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if d.flags.cluster == "" {
 		return nil, nil
@@ -39,7 +41,7 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	if err := d.checkCluster(c.Config); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.flags.cluster, err)
 	}
-	if !d.hasGPUs() && !d.flags.overcommit {
+	if !d.hasGPUs() && !d.flags.overcommit && !d.flags.kube.Used() {
 		d.log.Warn("no GPU is found on this machine: those of the cluster file are pretended", "file", d.flags.cluster)
 	}
 	return c, nil
@@ -53,8 +55,14 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 			return err
 		}
 	}
+	if d.flags.kube.Used() {
+		if d.pods == nil {
+			return nil // it is looked at again when its nodes are known
+		}
+		return d.pods.CheckNodes(config.NodeNames(c))
+	}
 	kept := []string{d.flags.data}
-	if e := d.runtime.engine; e != nil {
+	if e := d.runtime.Engine; e != nil {
 		kept = append(kept, strings.TrimPrefix(e.Host(), "unix://"))
 	}
 	if err := storages.Apart(c.Storages, kept...); err != nil {

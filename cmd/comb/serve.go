@@ -21,7 +21,11 @@ import (
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube"
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/connect"
 	"github.com/combsched/comb/internal/executor/local"
+	"github.com/combsched/comb/internal/executor/local/engines"
 	"github.com/combsched/comb/internal/executor/local/images"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/oidc"
@@ -68,6 +72,7 @@ type serveFlags struct {
 	uploadQuota  memoryFlag
 	log          telemetry.LogFlags
 	keep         retention.Flags
+	kube         connect.Flags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -106,6 +111,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 	f.Var(&s.uploadLimit, "upload-limit", "how large one upload may be, such as 100Mi")
 	f.Var(&s.uploadQuota, "upload-quota", "how large all uploads of one user may be together")
 	s.keep.Add(f)
+	s.kube.Add(f)
 	s.log.Add(f)
 	_ = c.MarkFlagDirname("data")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -122,6 +128,9 @@ is; "comb config apply", or --cluster, replaces it.`,
 		if !slices.Contains([]string{"auto", "container", "process"}, s.runtime) {
 			return usage(c, "--runtime %q: want auto, container or process", s.runtime)
 		}
+		if err := s.kube.Check(s.virtualGPUs > 0); err != nil {
+			return usage(c, "%w", err)
+		}
 		if s.pullTimeout < time.Second || s.pullTimeout > 24*time.Hour {
 			return usage(c, "--image-pull-timeout %v: want 1s to 24h", s.pullTimeout)
 		}
@@ -132,8 +141,7 @@ is; "comb config apply", or --cluster, replaces it.`,
 		if strings.HasPrefix(s.data, "/nonexistent/") {
 			return usage(c, "HOME is not set: name a data directory with --data")
 		}
-		d := &daemon{app: a, flags: s, log: log, metrics: telemetry.New()}
-		return d.run(c.Context())
+		return (&daemon{app: a, flags: s, log: log, metrics: telemetry.New()}).run(c.Context())
 	}
 	return c
 }
@@ -150,12 +158,14 @@ type daemon struct {
 	uploads  *depot.Depot
 	live     *engine.Live
 	executor executor.Executor
-	runtime  runtime
+	runtime  engines.Runtime
 	engine   *engine.Engine
 	metrics  *telemetry.Metrics
 	keeper   *retention.Keeper
 	machine  local.Machine
-	source   []byte // of the cluster file
+	kube     *api.Client    // nil: tasks run on this machine
+	pods     *kube.Executor // likewise
+	source   []byte         // of the cluster file
 }
 
 func wallTime() sched.Time { return sched.Time(time.Now().UnixMicro()) }
@@ -167,13 +177,10 @@ func (d *daemon) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.runtime.images = jobspec.ImagesIgnored; d.flags.requireImage {
-		d.runtime.images = jobspec.ImagesRefused
+	if err := d.findRuntime(ctx); err != nil {
+		return err
 	}
-	if err := d.runtime.find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST"), hadEngine(d.flags.data)); err != nil {
-		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
-	}
-	defer d.runtime.close()
+	defer d.runtime.Close()
 	if d.provider, err = oidc.Open(d.flags.oidc); err != nil {
 		return err
 	}
@@ -196,7 +203,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if err := d.store.Room(); err != nil {
 		d.log.Warn("jobs are refused until there is more room", "error", err)
 	}
-	if err := d.runtime.remember(d.flags.data); err != nil {
+	if err := d.runtime.Remember(d.flags.data); err != nil {
 		return err
 	}
 	if d.uploads, err = depot.Open(filepath.Join(d.flags.data, "uploads"), depot.Options{Limits: upload.Limits{Bytes: int64(d.flags.uploadLimit) << 20},
@@ -232,6 +239,22 @@ func (d *daemon) run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
+// findRuntime finds what runs tasks.
+func (d *daemon) findRuntime(ctx context.Context) (err error) {
+	if d.flags.kube.Used() {
+		d.runtime.Images = jobspec.ImagesNeeded
+		d.kube, d.runtime.Text, err = d.flags.kube.Open(ctx, d.log)
+		return err
+	}
+	if d.runtime.Images = jobspec.ImagesIgnored; d.flags.requireImage {
+		d.runtime.Images = jobspec.ImagesRefused
+	}
+	if err = d.runtime.Find(ctx, d.flags.runtime, d.app.env("DOCKER_HOST"), engines.Had(d.flags.data)); err != nil {
+		return hint{err, "start an engine (dockerd), let the server's user use its socket, or run the server with --runtime process"}
+	}
+	return nil
+}
+
 // openEngine makes the executor and recovers the state from the journal.
 func (d *daemon) openEngine(ctx context.Context) error {
 	self, err := os.Executable()
@@ -239,14 +262,13 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
 	d.live = engine.NewLive(wallTime)
-	d.executor, err = local.New(local.Options{
-		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
-		Secrets: func(id sched.JobID) (map[string]string, error) {
-			return d.store.Secrets(context.WithoutCancel(ctx), id)
-		},
-		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
-		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.engine, ContainerDiskMB: int64(d.flags.boxDisk), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
-	})
+	if d.kube != nil {
+		d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
+			Cluster: d.store.ClusterID(), Tell: d.live.Tell, Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
+		d.executor = d.pods
+	} else {
+		err = d.openLocal(ctx, self)
+	}
 	if err != nil {
 		return err
 	}
@@ -258,6 +280,19 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
 	return nil
+}
+
+// openLocal makes the executor of this machine.
+func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
+	d.executor, err = local.New(local.Options{
+		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
+		Secrets: func(id sched.JobID) (map[string]string, error) {
+			return d.store.Secrets(context.WithoutCancel(ctx), id)
+		},
+		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
+		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.Engine, ContainerDiskMB: int64(d.flags.boxDisk), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
+	})
+	return err
 }
 
 // measured is the store as the journal of an engine whose writes are timed.
@@ -324,6 +359,14 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	var present *sched.Config
 	if err := d.engine.Replica().Read(ctx, 0, func(s *sched.State) { present = s.Config() }); err != nil {
 		return "", err
+	}
+	if d.kube != nil && file == nil && present == nil {
+		return "", hint{errors.New("which nodes of Kubernetes are whose is not known"), "start with --cluster and a cluster file; comb cluster discover proposes one"}
+	}
+	if d.kube != nil && file != nil {
+		if err := d.checkCluster(file.Config); err != nil {
+			return "", fmt.Errorf("%s: %w", d.flags.cluster, err)
+		}
 	}
 	want, source := d.wanted(file, present)
 	if want == nil {
@@ -437,7 +480,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	handler := server.New(server.Options{
 		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: directory, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor, Meter: d.executor,
-		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.images, Runtime: d.runtime.text,
+		Policies: config.Policies{Names: policy.Names(), New: policy.New}, CheckCluster: d.checkCluster, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: wallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store},
 	})
@@ -461,7 +504,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	defer contexts.Withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
 	fmt.Fprintf(d.app.out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
-		versionText(), e.URL, v.token, d.flags.data, d.runtime.text, clean(v.text, true))
+		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, clean(v.text, true))
 	if code, until := directory.SetupCode(); code != "" {
 		fmt.Fprintf(d.app.out, "no administrator account yet: make one with comb login --setup and the code %s, until %s\n", code, until.UTC().Format(time.RFC3339))
 	}

@@ -134,6 +134,23 @@ func countDivided(s *cell.CellSpec, isNode map[cell.TypeName]bool, at dividedDev
 	}
 }
 
+// NodeNames are the machines of a configuration, in the order of its file.
+func NodeNames(c *sched.Config) (names []cell.NodeName) {
+	isNode := nodeTypes(&c.Cluster)
+	var walk func([]cell.CellSpec)
+	walk = func(cells []cell.CellSpec) {
+		for i := range cells {
+			if isNode[cells[i].Type] {
+				names = append(names, cell.NodeName(cells[i].Address))
+				continue
+			}
+			walk(cells[i].Children)
+		}
+	}
+	walk(c.Cluster.Cells)
+	return names
+}
+
 // nodeTypes returns the types that are whole machines.
 func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 	out := map[cell.TypeName]bool{}

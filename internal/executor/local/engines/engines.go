@@ -1,4 +1,5 @@
-package main
+// Package engines finds what runs tasks on this machine: processes, or the containers of an engine.
+package engines
 
 import (
 	"context"
@@ -13,53 +14,54 @@ import (
 	"github.com/combsched/comb/internal/jobspec"
 )
 
-// runtime is what runs tasks on this machine.
-type runtime struct {
-	engine *container.Engine // nil: there are no containers
-	images jobspec.ImageUse
-	text   string // what it is, for people
+// Runtime is what runs tasks on this machine.
+type Runtime struct {
+	Engine *container.Engine // nil: there are no containers
+	Images jobspec.ImageUse
+	Text   string // what it is, for people
 }
 
 // engineFile, in a data directory, says that its jobs have run in containers: where no engine answers
 // they wait for one, and do not run as processes, which can reach all that the server can.
 const engineFile = "engine"
 
-func (r *runtime) close() {
-	if r.engine != nil {
-		_ = r.engine.Close() // its tasks run on
+// Close lets go of the engine.
+func (r *Runtime) Close() {
+	if r.Engine != nil {
+		_ = r.Engine.Close() // its tasks run on
 	}
 }
 
-// find looks for a container engine at an address where choice, --runtime, wants one. had is that jobs
+// Find looks for a container engine at an address where choice, --runtime, wants one. had is that jobs
 // of this data directory had one before.
-func (r *runtime) find(ctx context.Context, choice, address string, had bool) error {
+func (r *Runtime) Find(ctx context.Context, choice, address string, had bool) error {
 	if choice == "process" {
-		r.text = "processes"
+		r.Text = "processes"
 		return nil
 	}
 	engine, info, err := openEngine(ctx, address)
 	late := had && errors.Is(err, container.ErrNoEngine)
 	switch {
 	case late:
-		r.engine, err = lateEngine(address)
+		r.Engine, err = lateEngine(address)
 	case err != nil && choice == "auto" && !had:
-		r.text = "processes: " + err.Error()
+		r.Text = "processes: " + err.Error()
 		return nil
 	default:
-		r.engine = engine
+		r.Engine = engine
 	}
 	if err != nil {
 		return err
 	}
 	what := "containers for jobs that name an image, processes for others"
-	if r.images = jobspec.ImagesUsed; choice == "container" {
-		what, r.images = "containers", jobspec.ImagesNeeded
+	if r.Images = jobspec.ImagesUsed; choice == "container" {
+		what, r.Images = "containers", jobspec.ImagesNeeded
 	}
 	if late {
-		r.text = what + fmt.Sprintf(" (no engine answers at %s now: what is to start in a container waits for it)", r.engine.Host())
+		r.Text = what + fmt.Sprintf(" (no engine answers at %s now: what is to start in a container waits for it)", r.Engine.Host())
 		return nil
 	}
-	r.text = what + describe(engine, &info)
+	r.Text = what + describe(engine, &info)
 	return nil
 }
 
@@ -77,16 +79,17 @@ func describe(engine *container.Engine, info *container.Info) string {
 	return text
 }
 
-// remember notes in a data directory whether its jobs may run in containers.
-func (r *runtime) remember(data string) error {
+// Remember notes in a data directory whether its jobs may run in containers.
+func (r *Runtime) Remember(data string) error {
 	path := filepath.Join(data, engineFile)
-	if r.engine == nil {
+	if r.Engine == nil {
 		return os.RemoveAll(path)
 	}
-	return os.WriteFile(path, []byte(r.engine.Host()+"\n"), 0o600)
+	return os.WriteFile(path, []byte(r.Engine.Host()+"\n"), 0o600)
 }
 
-func hadEngine(data string) bool {
+// Had reports whether jobs of a data directory have run in containers.
+func Had(data string) bool {
 	_, err := os.Lstat(filepath.Join(data, engineFile))
 	return err == nil
 }

@@ -1,0 +1,45 @@
+//go:build kube
+
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster")
+
+// clearPods removes what a test that failed left: pods outlive their server, on purpose.
+func clearPods(t *testing.T) {
+	const script = `kubectl delete pods -n comb --all --wait=false >&2
+for pod in $(kubectl get pods -n comb -o name); do kubectl patch -n comb "$pod" -p '{"metadata": {"finalizers": null}}'; done
+kubectl wait -n comb pods --all --for=delete --timeout=60s`
+	c := exec.Command("sh", "-c", script)
+	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("cannot clear the namespace: %v\n%s", err, out)
+	}
+}
+
+// TestKube runs the command line against a server whose tasks are pods of a real Kubernetes cluster.
+func TestKube(t *testing.T) {
+	if *kubeconfig == "" {
+		t.Fatal("no cluster is named: make test-kube makes one")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/kube",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
+			e.Setenv("KUBECONFIG", *kubeconfig)
+			e.Defer(func() { clearPods(t) })
+			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually},
+	})
+}

@@ -1,0 +1,266 @@
+// Package api is what Comb asks of a Kubernetes API server: pods of one namespace, nodes, and logs, of core/v1 alone. It
+// uses the machinery of client-go without its typed clients, which register every API group and would double the size of
+// the program. It must not know jobs.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+)
+
+// Oldest is the minor version of the oldest Kubernetes that is known to do: 1.34.
+const Oldest = 34
+
+// protobuf is how objects travel: a pod takes a third of the bytes and of the CPU time that JSON takes.
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// Options say which API server is meant.
+type Options struct {
+	Kubeconfig string // a file; "" is what KUBECONFIG, ~/.kube/config or the pod that this runs in says
+	Namespace  string // in which pods are made
+	Log        *slog.Logger
+}
+
+// Client speaks with one API server. Its methods may be called from many goroutines.
+type Client struct {
+	rest      *rest.RESTClient
+	plain     *rest.RESTClient // takes what is no object, such as logs and versions
+	params    runtime.ParameterCodec
+	host      string
+	namespace string
+}
+
+// Open reads the settings. Nothing is asked of the API server yet.
+func Open(o Options) (*Client, error) {
+	if o.Log != nil {
+		klog.SetSlogLogger(o.Log.With("part", "Kubernetes client"))
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("which Kubernetes cluster is meant cannot be read: %w; name a file with --kubeconfig", err)
+	}
+	return newClient(conf, o.Namespace)
+}
+
+func newClient(conf *rest.Config, namespace string) (*Client, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	conf = rest.CopyConfig(conf)
+	conf.APIPath, conf.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	conf.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	conf.UserAgent = "comb"
+	conf.QPS = -1 // the API server itself says when it is too much
+	plain, err := rest.RESTClientFor(conf)
+	if err != nil {
+		return nil, err
+	}
+	conf.ContentType, conf.AcceptContentTypes = protobuf, protobuf+",application/json"
+	c, err := rest.RESTClientFor(conf)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{rest: c, plain: plain, params: runtime.NewParameterCodec(scheme), host: conf.Host, namespace: namespace}, nil
+}
+
+// Host is the address of the API server.
+func (c *Client) Host() string { return c.host }
+
+// Namespace is where pods are made.
+func (c *Client) Namespace() string { return c.namespace }
+
+// Version asks for the version of the API server, such as v1.36.3, and refuses one that is too old.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	raw, err := c.plain.Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return "", err
+	}
+	var v version.Info
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return "", fmt.Errorf("%s does not answer as a Kubernetes API server does: %w", c.host, err)
+	}
+	var minor int
+	if _, err := fmt.Sscanf(v.Minor, "%d", &minor); err != nil || v.Major != "1" {
+		return "", &TooOld{v.GitVersion}
+	}
+	if minor < Oldest {
+		return "", &TooOld{v.GitVersion}
+	}
+	return v.GitVersion, nil
+}
+
+// TooOld says that a cluster is older than what Comb was tried on.
+type TooOld struct{ Version string }
+
+// Error implements error.
+func (e *TooOld) Error() string {
+	return fmt.Sprintf("the Kubernetes cluster has version %s: Comb needs 1.%d or later", e.Version, Oldest)
+}
+
+// Create makes a pod.
+func (c *Client) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	out := &corev1.Pod{}
+	return out, c.rest.Post().Namespace(c.namespace).Resource("pods").Body(pod).Do(ctx).Into(out)
+}
+
+// Get asks the API server itself for a pod, not what was watched; nil where there is none.
+func (c *Client) Get(ctx context.Context, name string) (*corev1.Pod, error) {
+	out := &corev1.Pod{}
+	err := c.rest.Get().Namespace(c.namespace).Resource("pods").Name(name).Do(ctx).Into(out)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return out, err
+}
+
+// Delete asks a pod to end within its grace. It is no error when there is none, or another one of that name.
+func (c *Client) Delete(ctx context.Context, name string, uid types.UID, grace time.Duration) error {
+	seconds := int64((grace + time.Second - 1) / time.Second)
+	o := &metav1.DeleteOptions{GracePeriodSeconds: &seconds, Preconditions: &metav1.Preconditions{UID: &uid}}
+	err := c.rest.Delete().Namespace(c.namespace).Resource("pods").Name(name).Body(o).Do(ctx).Error()
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// Release takes a finalizer off a pod, so that it can go away. It is no error when there is none.
+func (c *Client) Release(ctx context.Context, pod *corev1.Pod, finalizer string) error {
+	patch := struct {
+		Metadata struct {
+			UID                types.UID `json:"uid"`
+			DeleteFromFinalize []string  `json:"$deleteFromPrimitiveList/finalizers"`
+		} `json:"metadata"`
+	}{}
+	patch.Metadata.UID, patch.Metadata.DeleteFromFinalize = pod.UID, []string{finalizer}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	err = c.rest.Patch(types.StrategicMergePatchType).Namespace(c.namespace).Resource("pods").Name(pod.Name).Body(body).Do(ctx).Error()
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// MakeService makes a service, unless there is one of that name.
+func (c *Client) MakeService(ctx context.Context, s *corev1.Service) error {
+	err := c.rest.Post().Namespace(c.namespace).Resource("services").Body(s).Do(ctx).Error()
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// Log opens what the only container of a pod printed from a moment on, each line behind its time, and what it prints further.
+func (c *Client) Log(ctx context.Context, name string, since time.Time) (io.ReadCloser, error) {
+	o := &corev1.PodLogOptions{Follow: true, Timestamps: true}
+	if !since.IsZero() {
+		at := metav1.NewTime(since)
+		o.SinceTime = &at
+	}
+	return c.plain.Get().Namespace(c.namespace).Resource("pods").Name(name).SubResource("log").VersionedParams(o, c.params).Stream(ctx)
+}
+
+// Nodes asks the API server for all nodes.
+func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
+	list := &corev1.NodeList{}
+	err := c.rest.Get().Resource("nodes").Do(ctx).Into(list)
+	return list.Items, err
+}
+
+// WatchPods keeps a copy of the pods with a label, and calls changed with the name of each that came, changed or went.
+func (c *Client) WatchPods(label string, changed func(name string)) (cache.Store, cache.Controller) {
+	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}}, label, changed)
+}
+
+// WatchNodes is WatchPods for nodes.
+func (c *Client) WatchNodes(changed func(name string)) (cache.Store, cache.Controller) {
+	return c.watch(kind{"nodes", "", &corev1.Node{}, &corev1.NodeList{}}, "", changed)
+}
+
+// kind is what can be watched.
+type kind struct {
+	resource, namespace string
+	one, list           runtime.Object
+}
+
+func (c *Client) watch(k kind, label string, changed func(string)) (cache.Store, cache.Controller) {
+	ask := func(o metav1.ListOptions) *rest.Request {
+		o.LabelSelector = label
+		return c.rest.Get().NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.resource).VersionedParams(&o, c.params)
+	}
+	name := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			changed(key[strings.LastIndexByte(key, '/')+1:])
+		}
+	}
+	return cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				into := k.list.DeepCopyObject()
+				return into, ask(o).Do(ctx).Into(into)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				o.Watch = true
+				return ask(o).Watch(ctx)
+			},
+		},
+		ObjectType: k.one,
+		Handler:    cache.ResourceEventHandlerFuncs{AddFunc: name, UpdateFunc: func(_, obj any) { name(obj) }, DeleteFunc: name},
+		Transform:  slim,
+	})
+}
+
+// slim drops what is not read: it is half of what a pod takes in memory.
+func slim(obj any) (any, error) {
+	if m, ok := obj.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	if n, ok := obj.(*corev1.Node); ok {
+		n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
+	}
+	return obj, nil
+}
+
+// Words says what went wrong with a request, for people: without the request's address.
+func Words(err error) string {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		return status.ErrStatus.Message
+	}
+	return err.Error()
+}
+
+// Refuses reports whether an API server will never take an object as it is, rather than not now.
+func Refuses(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// Exists reports whether there is something of that name already.
+func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }

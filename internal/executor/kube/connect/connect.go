@@ -1,0 +1,69 @@
+// Package connect finds the Kubernetes cluster in which jobs run, as flags say.
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/combsched/comb/internal/executor/kube/api"
+)
+
+// Flags say in which Kubernetes cluster jobs run.
+type Flags struct {
+	Executor string
+	File     string
+	Space    string
+}
+
+// Add adds them to those of a command.
+func (k *Flags) Add(f *pflag.FlagSet) {
+	f.StringVar(&k.Executor, "executor", "local", "what runs tasks: local is this machine, kubernetes the nodes of a Kubernetes cluster, as pods")
+	k.AddCluster(f)
+}
+
+// AddCluster adds only those that say which cluster is meant.
+func (k *Flags) AddCluster(f *pflag.FlagSet) {
+	f.StringVar(&k.File, "kubeconfig", "", "file that says which Kubernetes cluster (default: $KUBECONFIG, ~/.kube/config, or the pod that this runs in)")
+	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
+}
+
+// Used reports whether jobs run on Kubernetes.
+func (k *Flags) Used() bool { return k.Executor == "kubernetes" }
+
+// Check says what is wrong with them. pretended is that GPUs of this machine are pretended.
+func (k *Flags) Check(pretended bool) error {
+	switch {
+	case k.Executor != "local" && !k.Used():
+		return fmt.Errorf("--executor %q: want local or kubernetes", k.Executor)
+	case k.Used() && pretended:
+		return errors.New("--virtual-gpus is for this machine, and --executor kubernetes runs tasks on the nodes of a cluster")
+	}
+	return nil
+}
+
+// Open returns the API server, and what runs tasks in words. It waits for one that does not answer, and says so; one
+// that is too old it refuses.
+func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*api.Client, string, error) {
+	client, err := api.Open(api.Options{Kubeconfig: k.File, Namespace: k.Space, Log: log})
+	if err != nil {
+		return nil, "", err
+	}
+	version, err := client.Version(ctx)
+	for tooOld := (*api.TooOld)(nil); err != nil; version, err = client.Version(ctx) {
+		if errors.As(err, &tooOld) {
+			return nil, "", err
+		}
+		log.Warn("the API server of Kubernetes cannot be asked; it is tried again", "server", client.Host(), "error", api.Words(err))
+		select {
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		case <-time.After(5 * time.Second):
+		}
+	}
+	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
+}

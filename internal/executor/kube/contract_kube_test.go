@@ -1,0 +1,160 @@
+//go:build kube
+
+package kube_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/executortest"
+	"github.com/combsched/comb/internal/executor/kube"
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/sched"
+)
+
+var (
+	kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster")
+	realNode   = flag.String("real", "real1", "its node with a kubelet and containers")
+	fakeNodes  = flag.String("fake", "fake-0,fake-1", "two of its simulated nodes")
+)
+
+const image = "local.test/busybox:1"
+
+// TestConformance runs the suite of all executors on simulated nodes, and on a real one.
+func TestConformance(t *testing.T) {
+	if *kubeconfig == "" {
+		t.Fatal("no cluster is named: make test-kube makes one")
+	}
+	fakes := strings.Split(*fakeNodes, ",")
+	t.Run("simulated nodes", func(t *testing.T) {
+		executortest.Run(t, func(t *testing.T) *executortest.Harness {
+			return harness(t, []cell.NodeName{cell.NodeName(fakes[0]), cell.NodeName(fakes[1])})
+		})
+	})
+	t.Run("a real node", func(t *testing.T) {
+		executortest.Run(t, func(t *testing.T) *executortest.Harness {
+			return harness(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(fakes[0])})
+		})
+	})
+}
+
+// harness is an executor in a namespace that no other test uses.
+func harness(t *testing.T, nodes []cell.NodeName) *executortest.Harness {
+	client, err := api.Open(api.Options{Kubeconfig: *kubeconfig, Namespace: "comb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, cluster := t.TempDir(), fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
+	facts := make(chan sched.Fact, 10_000)
+	open := func() *kube.Executor {
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: cluster,
+			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Limits{Binding: 3 * time.Second, Image: 20 * time.Second, Log: 10 * time.Second, Gone: time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	h := &executortest.Harness{Nodes: nodes, SKU: cell.SKU{Name: "CPU", Device: cell.CPU},
+		Now:      func() sched.Time { return sched.Time(time.Now().UnixMicro()) },
+		Patience: 30 * time.Second, Silence: 700 * time.Millisecond,
+	}
+	var now *kube.Executor
+	begin := func() {
+		now = open()
+		h.Executor = withImage{now}
+	}
+	begin()
+	h.Next = func(d time.Duration) sched.Fact {
+		for end := time.After(d); ; {
+			select {
+			case f := <-facts:
+				switch f.(type) {
+				case sched.TaskStarted, sched.TaskExited, sched.TaskRefused, sched.TaskUnknown:
+					return f
+				}
+			case <-end:
+				return nil
+			}
+		}
+	}
+	h.Restart = func() {
+		now.Close()
+		begin()
+	}
+	t.Cleanup(func() {
+		waitFor(t, "the pods of the test are gone", func() bool {
+			now.Sweep(nil)
+			return now.Forget(1) == nil
+		})
+		now.Close()
+	})
+	return h
+}
+
+// withImage gives the jobs of the suite an image.
+type withImage struct{ *kube.Executor }
+
+func (e withImage) Do(a sched.Action) {
+	if a.Start != nil {
+		for i := range a.Start.Job.Roles {
+			a.Start.Job.Roles[i].Launch.Image = image
+		}
+	}
+	e.Executor.Do(a)
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// TestRealContainers: what a container prints and how it ends comes back, also over a server that was gone meanwhile.
+func TestRealContainers(t *testing.T) {
+	h := harness(t, []cell.NodeName{cell.NodeName(*realNode)})
+	at := sched.AttemptID{Job: 1, N: 1}
+	job := &sched.Job{Name: "talker", User: "tester", VC: "default", Grace: 2 * sched.Second,
+		Roles: []sched.Role{{Name: "worker", Tasks: 1, Launch: sched.Launch{MilliCPU: 100, MemoryMB: 64,
+			Command: []string{"echo $$ $(echo in) $COMB_JOB_NAME", "sleep 3; echo later; exit 5"}}}}}
+	a := sched.Action{Attempt: at, Start: &sched.Start{ID: 1, Job: job, Tasks: []sched.TaskStart{{SKU: h.SKU, Place: cell.Task{Node: h.Nodes[0]}}}}}
+	h.Executor.Do(a)
+	if f, ok := h.Next(h.Patience).(sched.TaskStarted); !ok || f.Host == "" {
+		t.Fatalf("got %#v, want its start with an address", f)
+	}
+	h.Restart()
+	a.Known = true
+	h.Executor.Do(a)
+	var exit *sched.Exit
+	for exit == nil {
+		switch f := h.Next(h.Patience).(type) {
+		case sched.TaskExited:
+			exit = &f.Exit
+		case sched.TaskStarted:
+		default:
+			t.Fatalf("got %#v, want its end", f)
+		}
+	}
+	if exit.Code != 5 || !exit.Own || exit.Cause != "" {
+		t.Errorf("it ended with %+v, want 5 of its own", exit)
+	}
+	l, err := h.Executor.(withImage).OpenLog(executor.LogRef{Attempt: at, Stream: executor.Stdout}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	text, err := io.ReadAll(l)
+	lines := strings.Split(string(text), "\n")
+	if err != nil || len(lines) != 3 || !strings.HasSuffix(lines[0], " in talker") || strings.HasPrefix(lines[0], "$") || lines[1] != "later" {
+		t.Errorf("its log is %q, %v", text, err)
+	}
+}

@@ -1,0 +1,353 @@
+// Package kube runs tasks as pods of a Kubernetes cluster: Comb decides where, Kubernetes runs them. It is the only package,
+// with those below it, that knows Kubernetes. It decides nothing itself, and deletes no pod that it was not told to end.
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/pods"
+	"github.com/combsched/comb/internal/executor/kube/spool"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Options are the parts of an Executor.
+type Options struct {
+	API     *api.Client
+	Dir     string           // of records and logs: a folder for each job, by its number
+	KeyFile string           // of the key that seals pods; made when it is not there
+	Cluster string           // the name of this Comb among all
+	Tell    func(sched.Fact) // takes what happens; it must not block for long
+	Log     *slog.Logger
+	Limits  Limits
+}
+
+// Limits are how long things may take.
+type Limits struct {
+	Binding time.Duration // until kube-scheduler has bound a pod
+	Image   time.Duration // until an image is there, and a container is made
+	Log     time.Duration // from the end of a pod until all that it printed is read
+	Gone    time.Duration // from a node's removal until its pods are counted as gone
+}
+
+// Within are the usual limits, with that for an image.
+func Within(image time.Duration) Limits {
+	return Limits{Binding: time.Minute, Image: image, Log: 15 * time.Second, Gone: time.Minute}
+}
+
+// workers is how many requests are under way at a time.
+const workers = 24
+
+// Executor implements executor.Executor over pods.
+type Executor struct {
+	o     Options
+	maker pods.Maker
+
+	pods, nodes cache.Store // as the API server told last
+	synced      func() bool
+	queue       workqueue.TypedRateLimitingInterface[string]
+	ctx         context.Context
+	stop        context.CancelFunc
+	running     sync.WaitGroup
+
+	mu      sync.Mutex
+	tasks   map[string]*task // by the name of the pod
+	stopped map[sched.AttemptID]sched.Duration
+	told    map[string]string    // what was told of each node; "" is that it is up
+	removed map[string]time.Time // when a node went that had been there
+	adopted chan struct{}        // closed when nothing that was known is open
+	known   int                  // tasks of an engine before of which nothing is said yet
+}
+
+var _ executor.Executor = (*Executor)(nil)
+
+// New watches pods and nodes. It does not wait for the API server.
+func New(o Options) (*Executor, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	key, err := keyOf(o.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key},
+		tasks: map[string]*task{}, stopped: map[sched.AttemptID]sched.Duration{}, told: map[string]string{}, removed: map[string]time.Time{},
+		adopted: make(chan struct{}),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
+	close(e.adopted)
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	podStore, podWatch := o.API.WatchPods(e.maker.Selector(), e.queue.Add)
+	nodeStore, nodeWatch := o.API.WatchNodes(e.nodeChanged)
+	e.pods, e.nodes = podStore, nodeStore
+	e.synced = func() bool { return podWatch.HasSynced() && nodeWatch.HasSynced() }
+	e.goes(func() { podWatch.RunWithContext(e.ctx) })
+	e.goes(func() { nodeWatch.RunWithContext(e.ctx) })
+	e.goes(e.begin)
+	return e, nil
+}
+
+func (e *Executor) goes(f func()) {
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		f()
+	}()
+}
+
+// begin lets the work begin when it is known what there is.
+func (e *Executor) begin() {
+	if !cache.WaitForCacheSync(e.ctx.Done(), e.synced) {
+		return
+	}
+	for _, key := range e.nodes.ListKeys() {
+		e.nodeChanged(key)
+	}
+	for range workers {
+		e.goes(e.work)
+	}
+	if err := e.o.API.MakeService(e.ctx, e.maker.Service()); err != nil && e.ctx.Err() == nil {
+		e.o.Log.Warn("the tasks of a gang will not find each other by name: their service cannot be made", "error", api.Words(err))
+	}
+}
+
+func (e *Executor) work() {
+	for {
+		name, closed := e.queue.Get()
+		if closed {
+			return
+		}
+		again, err := e.settle(name)
+		switch {
+		case err != nil && e.ctx.Err() == nil:
+			e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.Words(err))
+			e.queue.AddRateLimited(name)
+		case again > 0:
+			e.queue.Forget(name)
+			e.queue.AddAfter(name, again)
+		default:
+			e.queue.Forget(name)
+		}
+		e.queue.Done(name)
+	}
+}
+
+// keyOf reads the key of the seals, or makes one.
+func keyOf(path string) ([]byte, error) {
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) == 32 {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot read the key that seals pods: %w", err)
+	}
+	key = make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	if err := os.WriteFile(path+".new", key, 0o600); err != nil {
+		return nil, fmt.Errorf("cannot keep the key that seals pods: %w", err)
+	}
+	return key, os.Rename(path+".new", path)
+}
+
+// Do implements engine.Executor.
+func (e *Executor) Do(a sched.Action) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case a.Start != nil:
+		e.start(a)
+	case a.Rotation == nil:
+		e.end(a)
+	}
+}
+
+// start takes up the tasks of a gang.
+func (e *Executor) start(a sched.Action) {
+	grace, stopped := e.stopped[a.Attempt]
+	delete(e.stopped, a.Attempt)
+	for i := range a.Start.Tasks {
+		ts := &a.Start.Tasks[i]
+		name := e.maker.Name(a.Attempt, ts.Task)
+		if e.tasks[name] == nil {
+			t := &task{name: name, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace}
+			e.tasks[name] = t
+			if a.Known {
+				if e.known++; e.known == 1 {
+					e.adopted = make(chan struct{})
+				}
+			}
+		} else {
+			e.tasks[name].again = true
+		}
+		e.queue.Add(name)
+	}
+}
+
+// end has the tasks of an attempt end. A stop may come before its start.
+func (e *Executor) end(a sched.Action) {
+	found := false
+	for name, t := range e.tasksOf(a.Attempt) {
+		found = true
+		if !t.stop {
+			t.stop, t.grace = true, a.Grace
+			e.queue.Add(name)
+		}
+	}
+	if !found {
+		e.stopped[a.Attempt] = a.Grace
+	}
+}
+
+// tasksOf are the tasks of an attempt. Their names follow from its own; they are few beside all.
+func (e *Executor) tasksOf(at sched.AttemptID) map[string]*task {
+	list := map[string]*task{}
+	for n := int32(0); ; n++ {
+		t := e.tasks[e.maker.Name(at, n)]
+		if t == nil {
+			break
+		}
+		for i := range t.start.Tasks {
+			name := e.maker.Name(at, t.start.Tasks[i].Task)
+			if one := e.tasks[name]; one != nil {
+				list[name] = one
+			}
+		}
+		return list
+	}
+	for name, t := range e.tasks { // a gang that does not begin with the job's first task
+		if t.at == at {
+			list[name] = t
+		}
+	}
+	return list
+}
+
+// Adopted implements engine.Adopter.
+func (e *Executor) Adopted(ctx context.Context) {
+	e.mu.Lock()
+	done := e.adopted
+	e.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-time.After(30 * time.Second): // the API server is away: its tasks are as they were
+	}
+}
+
+// taken says of a task of an engine before that something is known of it now. e.mu is held.
+func (e *Executor) taken(t *task) {
+	if t.known {
+		t.known = false
+		if e.known--; e.known == 0 {
+			close(e.adopted)
+		}
+	}
+}
+
+// Abilities implements engine.Able: pods cannot be suspended, or share a GPU.
+func (e *Executor) Abilities() []sched.Ability { return nil }
+
+// Sweep implements executor.Executor.
+func (e *Executor) Sweep(live []sched.AttemptID) (ended []string) {
+	if !e.synced() {
+		return nil // what was not seen is not ended
+	}
+	keep := map[sched.AttemptID]bool{}
+	for _, at := range live {
+		keep[at] = true
+	}
+	for _, key := range e.pods.ListKeys() {
+		pod := e.pod(baseOf(key))
+		if pod == nil {
+			continue
+		}
+		at, n, ok := e.maker.Parse(pod.Name)
+		if !ok || keep[at] {
+			continue
+		}
+		e.mu.Lock()
+		if e.tasks[pod.Name] == nil {
+			e.tasks[pod.Name] = &task{name: pod.Name, dir: e.taskDir(at, n), at: at, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())}
+			ended = append(ended, fmt.Sprintf("%v/%d", at, n))
+			e.queue.Add(pod.Name)
+		}
+		e.mu.Unlock()
+	}
+	return ended
+}
+
+func (e *Executor) jobDir(id sched.JobID) string {
+	return filepath.Join(e.o.Dir, fmt.Sprint(int64(id)))
+}
+
+func (e *Executor) taskDir(at sched.AttemptID, n int32) string {
+	return filepath.Join(e.jobDir(at.Job), fmt.Sprintf("%d.%d", at.Gang, at.N), fmt.Sprint(n))
+}
+
+// OpenLog implements executor.Executor. A pod has one stream: what it says on both is in its standard output.
+func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
+	if ref.Stream != executor.Stdout {
+		return executor.Log{}, fmt.Errorf("%w: what a pod prints on both streams is in %s", executor.ErrNoLog, executor.Stdout)
+	}
+	return spool.Read(e.taskDir(ref.Attempt, ref.Task), from)
+}
+
+// Checkpoints implements executor.Executor: there is no storage for them yet.
+func (e *Executor) Checkpoints(sched.JobID) string { return "" }
+
+// Exec implements executor.Executor.
+func (e *Executor) Exec(context.Context, executor.TaskRef, executor.Command) (*executor.Session, error) {
+	return nil, fmt.Errorf("%w: Comb runs no commands in pods yet; kubectl exec does", executor.ErrNoEntry)
+}
+
+// Dial implements executor.Executor.
+func (e *Executor) Dial(context.Context, executor.TaskRef, uint16) (net.Conn, error) {
+	return nil, fmt.Errorf("%w: Comb opens no connections to pods yet; kubectl port-forward does", executor.ErrNoEntry)
+}
+
+// Usage implements executor.Executor: nothing is measured there.
+func (e *Executor) Usage(executor.TaskRef) []executor.Usage { return nil }
+
+// Forget implements executor.Executor.
+func (e *Executor) Forget(id sched.JobID) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, t := range e.tasks {
+		if t.at.Job == id {
+			return fmt.Errorf("a pod of job %d, %s, is not gone yet", id, t.name)
+		}
+	}
+	return os.RemoveAll(e.jobDir(id))
+}
+
+// Close implements executor.Executor: pods run on.
+func (e *Executor) Close() {
+	e.stop()
+	e.queue.ShutDown()
+	e.running.Wait()
+}
+
+func baseOf(key string) string {
+	_, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return key
+	}
+	return name
+}

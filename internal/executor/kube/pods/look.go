@@ -1,0 +1,122 @@
+package pods
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Phase is how far a task is.
+type Phase uint8
+
+// A pod waits, runs, or its end is proven.
+const (
+	Waits Phase = iota
+	Runs
+	Ended
+)
+
+// State is what a pod says of its task.
+type State struct {
+	Phase Phase
+	Ran   bool   // its program has been started
+	Host  string // its address, where it has one
+	Exit  sched.Exit
+	// Why says what a pod that waits is waiting for, where that is not what pods always do; Job is that its job is to blame.
+	Why string
+	Job bool
+	// Since is since when it waits.
+	Since time.Time
+}
+
+// Look reads a pod. asked is that Comb has told it to end.
+func Look(pod *corev1.Pod, asked bool) State {
+	s := State{Host: pod.Status.PodIP, Since: pod.CreationTimestamp.Time}
+	for i := range pod.Status.ContainerStatuses {
+		c := &pod.Status.ContainerStatuses[i]
+		switch {
+		case c.Name != container:
+		case c.State.Terminated != nil:
+			s.Phase, s.Ran = Ended, !c.State.Terminated.StartedAt.IsZero()
+			s.Exit = exitOf(c.State.Terminated, asked, pod.DeletionTimestamp != nil)
+			return s
+		case c.State.Running != nil:
+			s.Phase, s.Ran = Runs, true
+			return s
+		case c.State.Waiting != nil:
+			s.wait(c.State.Waiting)
+		}
+	}
+	switch {
+	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+		// The node ended it before its program ran, or has lost sight of it.
+		s.Phase, s.Exit = Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "Kubernetes ended its pod: " + words(pod.Status.Reason, pod.Status.Message)}
+		if asked {
+			s.Exit.Cause = sched.NeverStarted
+		}
+	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
+		s.Phase, s.Exit = Ended, sched.Exit{Cause: sched.NeverStarted, Message: "its pod was deleted before it had a node"}
+	case pod.Spec.NodeName == "":
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				s.Why = "kube-scheduler does not bind its pod: " + c.Message
+			}
+		}
+	}
+	return s
+}
+
+// wait says why a container does not start.
+func (s *State) wait(w *corev1.ContainerStateWaiting) {
+	switch w.Reason {
+	case "", "ContainerCreating", "PodInitializing":
+		return
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable":
+		s.Why, s.Job = "its image does not come: "+words(w.Reason, w.Message), w.Reason != "RegistryUnavailable"
+	default:
+		s.Why, s.Job = "its container does not start: "+words(w.Reason, w.Message), strings.HasPrefix(w.Reason, "CreateContainerConfig")
+	}
+}
+
+// exitOf is the exit of a container that ended.
+func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) sched.Exit {
+	e := sched.Exit{Code: t.ExitCode, Signal: t.Signal, Own: !deleted}
+	if !t.FinishedAt.IsZero() {
+		e.At = sched.Time(t.FinishedAt.UnixMicro())
+	}
+	if e.Signal == 0 && e.Code > 128 && e.Code <= 128+64 {
+		e.Signal = e.Code - 128 // runtimes say it by the code alone
+	}
+	switch {
+	case t.Reason == "OOMKilled":
+		e.Cause = sched.OutOfMemory
+	case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
+		e.Cause, e.Message = sched.StartRefused, words(t.Reason, t.Message)
+	case t.Reason == "ContainerStatusUnknown":
+		e.Cause, e.Message, e.Own = sched.NodeLost, "its node has lost sight of its container: "+t.Message, false
+	case deleted && !asked:
+		e.Cause, e.Message = sched.NodeLost, "its pod was deleted, and not by Comb"
+	case asked && e.Signal == 9 && deleted:
+		e.Cause = sched.GraceOver
+	}
+	return e
+}
+
+// words joins a reason of Kubernetes with its message, bounded.
+func words(reason, message string) string {
+	text := strings.TrimSpace(message)
+	if reason != "" && !strings.Contains(text, reason) {
+		text = strings.TrimSuffix(fmt.Sprintf("%s: %s", reason, text), ": ")
+	}
+	if len(text) > 600 {
+		text = strings.ToValidUTF8(text[:600], "") + "..."
+	}
+	if text == "" {
+		return "it gives no reason"
+	}
+	return text
+}

@@ -1,0 +1,357 @@
+// Package pods says what a task is as a pod, and what a pod says of its task. It asks nothing of an API server.
+package pods
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/sched"
+)
+
+// What is on each pod. Labels and annotations are for people and selectors: nothing is decided by them.
+const (
+	ClusterLabel = "comb.dev/cluster" // which Comb made it
+	JobLabel     = "comb.dev/job"
+	VCLabel      = "comb.dev/virtual-cluster"
+	TaskLabel    = "comb.dev/task"
+	sealNote     = "comb.dev/seal"
+	// Finalizer keeps a pod until its end is known, and its log read: also one that is deleted by force.
+	Finalizer = "comb.dev/until-its-end-is-known"
+)
+
+const (
+	container = "task"
+	workDir   = "/comb/work"
+	user      = 1000 // tasks run as this user and group
+	firstPort = 20000
+	// DefaultGrace is what a job without a grace has.
+	DefaultGrace = 30 * time.Second
+)
+
+// Maker makes the pods of one cluster.
+type Maker struct {
+	Cluster string // the cluster's own name among those that share a namespace
+	Key     []byte // for seals; secret
+}
+
+// Name is the name of a task's pod: of this cluster, job, attempt and task alone.
+func (m *Maker) Name(at sched.AttemptID, task int32) string {
+	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
+}
+
+// short is so much of the cluster's name that two of them do not meet in one namespace.
+func (m *Maker) short() string {
+	sum := sha256.Sum256([]byte(m.Cluster))
+	return hex.EncodeToString(sum[:4])
+}
+
+func (m *Maker) service() string { return "comb-" + m.short() }
+
+// Service is the headless service by which the pods of this cluster find each other.
+func (m *Maker) Service() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: m.service(), Labels: map[string]string{ClusterLabel: m.short()}},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: map[string]string{ClusterLabel: m.short()}},
+	}
+}
+
+// Selector chooses the pods of this cluster.
+func (m *Maker) Selector() string { return ClusterLabel + "=" + m.short() }
+
+// Parse reads a name that Name made for this cluster.
+func (m *Maker) Parse(name string) (at sched.AttemptID, task int32, ok bool) {
+	rest, found := strings.CutPrefix(name, "comb-"+m.short()+"-")
+	if !found {
+		return at, 0, false
+	}
+	if _, err := fmt.Sscanf(rest, "%d-%d-%d-%d", &at.Job, &at.Gang, &at.N, &task); err != nil {
+		return at, 0, false
+	}
+	return at, task, m.Name(at, task) == name
+}
+
+// seal is what only this cluster can put on a pod of that name and node. It is asked for where a pod stands there
+// that no record tells of: its maker was killed in between.
+func (m *Maker) seal(name, node string) string {
+	mac := hmac.New(sha256.New, m.Key)
+	fmt.Fprintf(mac, "%s\n%s\n%s", m.Cluster, name, node)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// Sealed reports whether this cluster made a pod.
+func (m *Maker) Sealed(pod *corev1.Pod) bool {
+	return hmac.Equal([]byte(pod.Annotations[sealNote]), []byte(m.seal(pod.Name, boundTo(pod))))
+}
+
+// boundTo is the node that a pod asks for.
+func boundTo(pod *corev1.Pod) string {
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, f := range term.MatchFields {
+			if f.Key == metav1.ObjectNameField && len(f.Values) == 1 {
+				return f.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// Task is one task that is to become a pod.
+type Task struct {
+	Attempt  sched.AttemptID
+	Start    *sched.Start
+	Task     *sched.TaskStart
+	Resource string // what the node's device plugin calls its GPUs; "" is that none does
+}
+
+// CannotError says why a task cannot be a pod, in words for its user. It is the job's own fault.
+type CannotError struct{ Why string }
+
+// Error implements error.
+func (e *CannotError) Error() string { return e.Why }
+
+// Make returns the pod of a task. A *CannotError says what of it a pod cannot have.
+func (m *Maker) Make(t Task) (*corev1.Pod, error) {
+	job := t.Start.Job
+	role := &job.Roles[t.Task.Role]
+	if err := possible(job, role); err != nil {
+		return nil, err
+	}
+	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
+	no, yes, uid, seconds := false, true, int64(user), graceSeconds(job.Grace)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))},
+			Annotations: map[string]string{sealNote: m.seal(name, node), "comb.dev/name": string(job.User) + "~" + string(job.Name)},
+			Finalizers:  []string{Finalizer},
+		},
+		Spec: corev1.PodSpec{
+			Affinity:                      &corev1.Affinity{NodeAffinity: onNode(node)},
+			Tolerations:                   patience(),
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: &seconds,
+			AutomountServiceAccountToken:  &no,
+			EnableServiceLinks:            &no,
+			ShareProcessNamespace:         &yes, // so that a task is no process 1, which is deaf to SIGTERM, and what it leaves is reaped
+			Hostname:                      name,
+			Subdomain:                     m.service(),
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Volumes: []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		},
+	}
+	c := corev1.Container{
+		Name: container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:    []string{"/bin/sh", "-c", plain(strings.Join(role.Launch.Command, "\n"))},
+		WorkingDir: workDir,
+		Env:        m.environment(t, role),
+		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Privileged: &no,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
+		Resources:    limits(role, t),
+	}
+	if role.Launch.WorkDir != "" {
+		c.WorkingDir = role.Launch.WorkDir
+	}
+	if mb := role.Launch.ShmMB; mb > 0 {
+		size := resource.NewQuantity(mb<<20, resource.BinarySI)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}}})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
+	}
+	pod.Spec.Containers = []corev1.Container{c}
+	return pod, nil
+}
+
+// plain keeps Kubernetes from reading a text: there "$(NAME)" is a variable, and "$$" one "$".
+func plain(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+// possible says what of a job a pod cannot have yet.
+func possible(job *sched.Job, role *sched.Role) error {
+	switch {
+	case role.Launch.Image == "":
+		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
+	case job.Upload != "":
+		return &CannotError{"the job brings code of its own, which pods cannot have yet: put it into the image"}
+	case len(job.Storages) > 0:
+		return &CannotError{"the job names storages, which pods cannot have yet"}
+	case job.Hints.Checkpoint:
+		return &CannotError{"the job keeps checkpoints, and there is no storage for them on Kubernetes yet: leave checkpoint out"}
+	}
+	return nil
+}
+
+// onNode binds a pod to a node. kube-scheduler binds it, so that taints, volumes and resources are looked at.
+func onNode(node string) *corev1.NodeAffinity {
+	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+	}}}}
+}
+
+// patience keeps Kubernetes from deleting pods of a node of which nothing is heard: Comb decides what becomes of them.
+func patience() []corev1.Toleration {
+	return []corev1.Toleration{
+		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	}
+}
+
+// limits are what a task may take, and what is set aside for it: the same.
+func limits(role *sched.Role, t Task) corev1.ResourceRequirements {
+	list := corev1.ResourceList{}
+	if n := role.Launch.MilliCPU; n > 0 {
+		list[corev1.ResourceCPU] = *resource.NewMilliQuantity(n, resource.DecimalSI)
+	}
+	if n := role.Launch.MemoryMB; n > 0 {
+		list[corev1.ResourceMemory] = *resource.NewQuantity(n<<20, resource.BinarySI)
+	}
+	if n := role.Launch.DiskMB; n > 0 {
+		list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(n<<20, resource.BinarySI)
+	}
+	if n := len(devices(t)); n > 0 && t.Resource != "" {
+		list[corev1.ResourceName(t.Resource)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+	}
+	return corev1.ResourceRequirements{Limits: list, Requests: list}
+}
+
+// devices are the indices of the GPUs that a task has on its node.
+func devices(t Task) (list []int32) {
+	if t.Task.SKU.Device == cell.CPU {
+		return nil
+	}
+	each := int32(max(t.Task.SKU.GPU, 1))
+	for _, l := range t.Task.Place.Devices {
+		for i := range each {
+			list = append(list, l*each+i)
+		}
+	}
+	return list
+}
+
+// environment is a task's: what the job asks for, and over it what the platform says.
+func (m *Maker) environment(t Task, role *sched.Role) []corev1.EnvVar {
+	var env []corev1.EnvVar
+	at := map[string]int{}
+	set := func(name, value string) {
+		v := corev1.EnvVar{Name: name, Value: plain(value)}
+		if i, ok := at[name]; ok {
+			env[i] = v
+			return
+		}
+		at[name] = len(env)
+		env = append(env, v)
+	}
+	job := t.Start.Job
+	set("HOME", workDir)
+	tasks := make([]int32, len(t.Start.Tasks))
+	meets := make([]jobspec.Meeting, len(t.Start.Tasks))
+	for i, one := range t.Start.Tasks {
+		tasks[i], meets[i] = one.Task, jobspec.Meeting{Host: m.host(t, one.Task), Port: firstPort - 1}
+	}
+	for _, v := range jobspec.FrameworkEnv(job, t.Task.Task, tasks, meets) {
+		set(v.Name, v.Value)
+	}
+	for _, v := range role.Launch.Env {
+		if v.Name != "" && !strings.ContainsAny(v.Name, "=\x00") && !strings.HasPrefix(v.Name, "PAI_") && !strings.HasPrefix(v.Name, "COMB_") {
+			set(v.Name, v.Value)
+		}
+	}
+	for _, v := range jobspec.PAIEnv(jobspec.EnvInput{Job: job, Role: t.Task.Role, Index: t.Task.Index,
+		Hosts: func(task int32) string { return m.host(t, task) },
+		Ports: func(task int32, label string) []int32 { return portsOf(job, task, label) },
+	}) {
+		set(v.Name, v.Value)
+	}
+	for _, v := range m.own(t) {
+		set(v.Name, v.Value)
+	}
+	return env
+}
+
+// own are the platform's variables.
+func (m *Maker) own(t Task) []sched.EnvVar {
+	job := t.Start.Job
+	indices := strings.Trim(strings.ReplaceAll(fmt.Sprint(devices(t)), " ", ","), "[]")
+	env := []sched.EnvVar{
+		{Name: "COMB_JOB_ID", Value: fmt.Sprint(int64(t.Start.ID))},
+		{Name: "COMB_JOB_NAME", Value: string(job.Name)},
+		{Name: "COMB_ATTEMPT", Value: t.Attempt.String()},
+		{Name: "COMB_RETRY", Value: fmt.Sprint(t.Start.Retry)},
+		{Name: "COMB_VC", Value: string(job.VC)},
+		{Name: "COMB_NODE", Value: string(t.Task.Place.Node)},
+		{Name: "COMB_SKU", Value: string(t.Task.Place.SKU)},
+		{Name: "COMB_LEAVES", Value: strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Task.Place.Devices), " ", ","), "[]")},
+	}
+	switch {
+	case t.Resource != "" && indices != "": // the device plugin says which
+	case indices == "" || t.Task.SKU.Device != cell.NVIDIA:
+		env = append(env, sched.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})
+	default:
+		env = append(env, sched.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: indices})
+	}
+	if t.Task.SKU.EnvVar != "" {
+		env = append(env, sched.EnvVar{Name: t.Task.SKU.EnvVar, Value: indices})
+	}
+	return env
+}
+
+// host is the name at which a task of the same gang is reached; a task reaches itself without any name.
+func (m *Maker) host(t Task, task int32) string {
+	if task == t.Task.Task && len(t.Start.Tasks) == 1 {
+		return "127.0.0.1"
+	}
+	return m.Name(t.Attempt, task) + "." + m.service()
+}
+
+// portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of a role has the same.
+func portsOf(job *sched.Job, task int32, label string) (list []int32) {
+	for i := range job.Roles {
+		r := &job.Roles[i]
+		if task >= r.Tasks {
+			task -= r.Tasks
+			continue
+		}
+		next := int32(firstPort)
+		for _, p := range r.Launch.Ports {
+			for range p.Count {
+				if p.Label == label {
+					list = append(list, next)
+				}
+				next++
+			}
+		}
+		return list
+	}
+	return nil
+}
+
+func graceSeconds(d sched.Duration) int64 {
+	if d <= 0 {
+		return int64(DefaultGrace / time.Second)
+	}
+	return int64((d + sched.Second - 1) / sched.Second)
+}
+
+// labelOf makes a label's value of a text: what may not be in one becomes "-".
+func labelOf(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, s)
+	return strings.Trim(s[:min(len(s), 63)], "-_.")
+}

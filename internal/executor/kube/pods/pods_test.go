@@ -1,0 +1,173 @@
+package pods
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/sched"
+)
+
+var maker = Maker{Cluster: "cluster", Key: []byte("0123456789abcdef0123456789abcdef")}
+
+func sample() Task {
+	job := &sched.Job{Name: "train", User: "ada", VC: "research/vision", Roles: []sched.Role{
+		{Name: "ps", Tasks: 1, Launch: sched.Launch{Image: "i", Command: []string{"true"}}},
+		{Name: "worker", Tasks: 2, Launch: sched.Launch{Image: "i", Command: []string{"echo $$ $(date)", "exit 3"}, MilliCPU: 1500, MemoryMB: 64, GPU: 2, ShmMB: 16,
+			Ports: []sched.Port{{Label: "a", Count: 1}, {Label: "b", Count: 2}},
+			Env:   []sched.EnvVar{{Name: "MODEL", Value: "$(HOME)"}, {Name: "PAI_JOB_NAME", Value: "mine"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}}}}}
+	tasks := make([]sched.TaskStart, 3)
+	for i := range tasks {
+		tasks[i] = sched.TaskStart{Task: int32(i), Role: int32(min(i, 1)), Index: int32(max(i-1, 0)), SKU: cell.SKU{Name: "A100", GPU: 1, Device: cell.NVIDIA},
+			Place: cell.Task{Node: "n1", SKU: "A100", Devices: []int32{int32(2 * i), int32(2*i + 1)}}}
+	}
+	at := sched.AttemptID{Job: 7, Gang: 1, N: 2}
+	return Task{Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: tasks}, Task: &tasks[2]}
+}
+
+func TestNames(t *testing.T) {
+	at := sched.AttemptID{Job: 1 << 40, Gang: 3, N: 12}
+	name := maker.Name(at, 4095)
+	if len(name) > 63 {
+		t.Errorf("%s is too long for a host name", name)
+	}
+	if got, task, ok := maker.Parse(name); !ok || got != at || task != 4095 {
+		t.Errorf("%s is read as %v, %d, %v", name, got, task, ok)
+	}
+	other := Maker{Cluster: "another"}
+	for _, bad := range []string{other.Name(at, 1), name + "0x", name + "-1", "comb-1-1-1-1", "", strings.Replace(name, "-12-", "-012-", 1)} {
+		if _, _, ok := maker.Parse(bad); ok {
+			t.Errorf("%q is read as a name", bad)
+		}
+	}
+}
+
+func TestAPod(t *testing.T) {
+	pod, err := maker.Make(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{}
+	c := pod.Spec.Containers[0]
+	for _, v := range c.Env {
+		if _, twice := env[v.Name]; twice {
+			t.Errorf("%s is there twice", v.Name)
+		}
+		env[v.Name] = v.Value
+	}
+	for name, want := range map[string]string{"MODEL": "$$(HOME)", "PAI_JOB_NAME": "train", "NVIDIA_VISIBLE_DEVICES": "4,5", "RANK": "2", "WORLD_SIZE": "3",
+		"MASTER_ADDR": maker.Name(sample().Attempt, 0) + "." + maker.service(), "PAI_PORT_LIST_worker_1_b": "20001,20002", "COMB_NODE": "n1"} {
+		if env[name] != want {
+			t.Errorf("%s is %q, want %q", name, env[name], want)
+		}
+	}
+	if got := c.Command[2]; got != "echo $$$$ $$(date)\nexit 3" {
+		t.Errorf("the command is %q", got)
+	}
+	if c.Resources.Limits.Cpu().MilliValue() != 1500 || c.Resources.Limits.Memory().Value() != 64<<20 {
+		t.Errorf("limits are %v", c.Resources.Limits)
+	}
+	if boundTo(pod) != "n1" || pod.Spec.NodeName != "" || !maker.Sealed(pod) {
+		t.Errorf("it is bound to %q and %q, sealed %v", boundTo(pod), pod.Spec.NodeName, maker.Sealed(pod))
+	}
+	if strings.ContainsAny(pod.Labels[VCLabel], "/~") {
+		t.Errorf("label %q", pod.Labels[VCLabel])
+	}
+	with := sample()
+	with.Resource = "nvidia.com/gpu"
+	if pod, err = maker.Make(with); err != nil {
+		t.Fatal(err)
+	}
+	if n := pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"]; n.Value() != 2 {
+		t.Errorf("it asks for %v GPUs of the device plugin", n.Value())
+	}
+}
+
+// A seal is of one name on one node: it is of no use on another pod.
+func TestForgedSeal(t *testing.T) {
+	pod, err := maker.Make(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(*corev1.Pod){
+		"another name":  func(p *corev1.Pod) { p.Name += "1" },
+		"another node":  func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{NodeAffinity: onNode("n2")} },
+		"no affinity":   func(p *corev1.Pod) { p.Spec.Affinity = nil },
+		"no annotation": func(p *corev1.Pod) { p.Annotations = nil },
+	} {
+		forged := pod.DeepCopy()
+		change(forged)
+		if maker.Sealed(forged) {
+			t.Errorf("a pod with %s counts as ours", what)
+		}
+	}
+}
+
+func TestWhatAPodCannotHave(t *testing.T) {
+	for want, change := range map[string]func(*sched.Job){
+		"names no image":    func(j *sched.Job) { j.Roles[1].Launch.Image = "" },
+		"code of its own":   func(j *sched.Job) { j.Upload = "x" },
+		"names storages":    func(j *sched.Job) { j.Storages = []string{"data"} },
+		"keeps checkpoints": func(j *sched.Job) { j.Hints.Checkpoint = true },
+	} {
+		task := sample()
+		change(task.Start.Job)
+		var cannot *CannotError
+		if _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestWhatAPodSays(t *testing.T) {
+	then := metav1.NewTime(time.Unix(1000, 0))
+	ended := func(x corev1.ContainerStateTerminated) corev1.Pod {
+		x.StartedAt, x.FinishedAt = then, then
+		return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar"}, {Name: container, State: corev1.ContainerState{Terminated: &x}}}}}
+	}
+	deleted := func(p corev1.Pod) corev1.Pod {
+		p.DeletionTimestamp = &then
+		return p
+	}
+	waits := func(reason, message string) corev1.Pod {
+		p := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}}}
+		p.Spec.NodeName = "n1"
+		return p
+	}
+	unbound := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/5 nodes"}}}}
+	evicted := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"}}
+	evicted.Spec.NodeName = "n1"
+	for _, test := range []struct {
+		name  string
+		pod   corev1.Pod
+		asked bool
+		phase Phase
+		exit  sched.Exit
+		why   string
+		job   bool
+	}{
+		{name: "its own code", pod: ended(corev1.ContainerStateTerminated{ExitCode: 3}), phase: Ended, exit: sched.Exit{Code: 3, Own: true}},
+		{name: "out of memory", pod: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Own: true, Cause: sched.OutOfMemory}},
+		{name: "no such program", pod: ended(corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: "no sh"}), phase: Ended, exit: sched.Exit{Code: 128, Own: true, Cause: sched.StartRefused, Message: "StartError: no sh"}},
+		{name: "told to end", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), asked: true, phase: Ended, exit: sched.Exit{Code: 143, Signal: 15}},
+		{name: "killed", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), asked: true, phase: Ended, exit: sched.Exit{Code: 137, Signal: 9, Cause: sched.GraceOver}},
+		{name: "deleted by hand", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), phase: Ended, exit: sched.Exit{Code: 143, Signal: 15, Cause: sched.NodeLost, Message: "its pod was deleted, and not by Comb"}},
+		{name: "evicted", pod: evicted, phase: Ended, exit: sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "Kubernetes ended its pod: Evicted: low on memory"}},
+		{name: "told before it had a node", pod: deleted(unbound), asked: true, phase: Ended, exit: sched.Exit{Cause: sched.NeverStarted, Message: "its pod was deleted before it had a node"}},
+		{name: "told before it ran", pod: deleted(waits("ContainerCreating", "")), asked: true},
+		{name: "not bound", pod: unbound, why: "kube-scheduler does not bind its pod: 0/5 nodes"},
+		{name: "no image", pod: waits("ErrImagePull", "not found"), why: "its image does not come: ErrImagePull: not found", job: true},
+		{name: "as usual", pod: waits("ContainerCreating", "")},
+	} {
+		got := Look(&test.pod, test.asked)
+		got.Exit.At = 0
+		if got.Phase != test.phase || got.Exit != test.exit || got.Why != test.why || got.Job != test.job {
+			t.Errorf("%s: %+v", test.name, got)
+		}
+	}
+}

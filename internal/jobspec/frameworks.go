@@ -1,0 +1,76 @@
+package jobspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/combsched/comb/internal/sched"
+)
+
+// Meeting is where a task of a gang waits for the others: an address and a port.
+type Meeting struct {
+	Host string
+	Port int32
+}
+
+// FrameworkEnv is what training frameworks read: torch.distributed's variables, with
+// the gang as the world, and TensorFlow's TF_CONFIG. A task sees its own devices alone,
+// so it is the only rank of its kind on its machine. A member above a minimum comes and
+// goes, so no world is told to it. Python writes each line at once: what is printed is
+// in the log at once, and not lost at a stop. The job may set all of these otherwise.
+//
+// tasks are the gang's, in their order, and meets where each of them is met; with fewer of these no world is told.
+func FrameworkEnv(job *sched.Job, task int32, tasks []int32, meets []Meeting) []sched.EnvVar {
+	env := []sched.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
+	above := slices.ContainsFunc(job.Gangs, func(g sched.Gang) bool { return g.Extra && slices.Contains(g.Tasks, task) })
+	if above || len(meets) != len(tasks) {
+		return env
+	}
+	rank := slices.Index(tasks, task)
+	return append(env,
+		sched.EnvVar{Name: "RANK", Value: fmt.Sprint(rank)},
+		sched.EnvVar{Name: "WORLD_SIZE", Value: fmt.Sprint(len(tasks))},
+		sched.EnvVar{Name: "LOCAL_RANK", Value: "0"},
+		sched.EnvVar{Name: "LOCAL_WORLD_SIZE", Value: "1"},
+		sched.EnvVar{Name: "MASTER_ADDR", Value: meets[0].Host},
+		sched.EnvVar{Name: "MASTER_PORT", Value: fmt.Sprint(meets[0].Port)},
+		sched.EnvVar{Name: "TF_CONFIG", Value: tfConfig(job, tasks, rank, meets)},
+	)
+}
+
+// tfConfig names the gang's tasks by role, in their order, each at its address.
+func tfConfig(job *sched.Job, tasks []int32, rank int, meets []Meeting) string {
+	cluster := map[string][]string{}
+	var at struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    struct {
+			Type  string `json:"type"`
+			Index int    `json:"index"`
+		} `json:"task"`
+	}
+	for i, task := range tasks {
+		role := RoleOf(job, task)
+		if i == rank {
+			at.Task.Type, at.Task.Index = role, len(cluster[role])
+		}
+		cluster[role] = append(cluster[role], fmt.Sprintf("%s:%d", meets[i].Host, meets[i].Port))
+	}
+	at.Cluster = cluster
+	text, err := json.Marshal(at)
+	if err != nil {
+		panic(fmt.Sprintf("encode %+v: %v", at, err))
+	}
+	return string(text)
+}
+
+// RoleOf is the role of a task by its ordinal in the job.
+func RoleOf(job *sched.Job, task int32) string {
+	for _, r := range job.Roles {
+		if task < r.Tasks {
+			return r.Name
+		}
+		task -= r.Tasks
+	}
+	return ""
+}
