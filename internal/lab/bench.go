@@ -56,7 +56,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.watch.end() // what watches would be measured too
 	b := &bench{lab: l, Figures: Figures{out}, client: l.watch.client}
-	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.crowded, b.recovery, b.stuck, b.release} {
+	for _, step := range []func(context.Context) error{b.idle, b.starts, b.submissions, b.crowded, b.recovery, b.asks, b.stuck, b.release} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w; the server said:\n%s", err, l.server.tail(0))
 		}
@@ -178,7 +178,10 @@ func (b *bench) submissions(ctx context.Context) error {
 	if _, err := b.client.Submit(ctx, rest.SubmitRequest{Source: fmt.Sprintf(benchJobLines, benchHolder, "sleep 1000000")}, ""); err != nil {
 		return err
 	}
-	return b.submitting(ctx, 0)
+	if err := b.submitting(ctx, 0); err != nil {
+		return err
+	}
+	return b.explains(ctx)
 }
 
 // crowded measures the same where many jobs wait already.

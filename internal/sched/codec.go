@@ -36,8 +36,10 @@ func DecodeEvent(kind Kind, version int, data []byte) (Event, error) {
 
 func decodeVersion(kind Kind, version int, data []byte) (Event, error) {
 	switch {
+	case version == kind.version() && decoders[kind] != nil:
+		return decoders[kind](data)
 	case version == kind.version():
-		return decodeKind(kind, data)
+		return nil, fmt.Errorf("unknown kind: it was written by a newer comb; use that")
 	case version == 1 && kind == (JobSubmitted{}).event():
 		return decodeSubmitted1(data)
 	}
@@ -95,96 +97,47 @@ func decode[E Event](data []byte) (Event, error) {
 	return e, nil
 }
 
-// decodeKind decodes inputs: commands that were accepted and facts.
-func decodeKind(kind Kind, data []byte) (Event, error) {
-	switch kind {
-	case "JobSubmitted":
-		return decode[JobSubmitted](data)
-	case "StopRequested":
-		return decode[StopRequested](data)
-	case "JobHeld":
-		return decode[JobHeld](data)
-	case "JobRequeued":
-		return decode[JobRequeued](data)
-	case "JobUpdated":
-		return decode[JobUpdated](data)
-	case "Configured":
-		return decode[Configured](data)
-	case "NodeCordoned":
-		return decode[NodeCordoned](data)
-	case "TaskStarted":
-		return decode[TaskStarted](data)
-	case "TaskExited":
-		return decode[TaskExited](data)
-	case "TaskRefused":
-		return decode[TaskRefused](data)
-	case "TaskUnknown":
-		return decode[TaskUnknown](data)
-	case "NodeHealth":
-		return decode[NodeHealth](data)
-	case "LeafHealth":
-		return decode[LeafHealth](data)
-	case "Progress":
-		return decode[Progress](data)
-	case "Notice":
-		return decode[Notice](data)
-	}
-	return decodeDecision(kind, data)
-}
-
-// decodeDecision decodes the rest.
-func decodeDecision(kind Kind, data []byte) (Event, error) {
-	switch kind {
-	case "Placed":
-		return decode[Placed](data)
-	case "Reserved":
-		return decode[Reserved](data)
-	case "Unreserved":
-		return decode[Unreserved](data)
-	case "Booked":
-		return decode[Booked](data)
-	case "Sized":
-		return decode[Sized](data)
-	case "StopSent":
-		return decode[StopSent](data)
-	case "Joined":
-		return decode[Joined](data)
-	case "Rotated":
-		return decode[Rotated](data)
-	case "LazilyPreempted":
-		return decode[LazilyPreempted](data)
-	case "Upgraded":
-		return decode[Upgraded](data)
-	case "Doomed":
-		return decode[Doomed](data)
-	case "Spared":
-		return decode[Spared](data)
-	case "AttemptEnded":
-		return decode[AttemptEnded](data)
-	case "TaskRetried":
-		return decode[TaskRetried](data)
-	case "JobCompleting":
-		return decode[JobCompleting](data)
-	case "JobRetried":
-		return decode[JobRetried](data)
-	case "JobEnded":
-		return decode[JobEnded](data)
-	case "NodeAvoided":
-		return decode[NodeAvoided](data)
-	case "NodeSuspected":
-		return decode[NodeSuspected](data)
-	case "Noted":
-		return decode[Noted](data)
-	case "Decided":
-		return decode[Decided](data)
-	case "Quarantined":
-		return decode[Quarantined](data)
-	case "PolicyFailed":
-		return decode[PolicyFailed](data)
-	case "Lost":
-		return decode[Lost](data)
-	}
-	return nil, fmt.Errorf("unknown kind: it was written by a newer comb; use that")
+// decoders are of inputs, which are commands that were accepted and facts, and of decisions.
+var decoders = map[Kind]func([]byte) (Event, error){
+	"JobSubmitted":    decode[JobSubmitted],
+	"StopRequested":   decode[StopRequested],
+	"JobHeld":         decode[JobHeld],
+	"JobRequeued":     decode[JobRequeued],
+	"JobUpdated":      decode[JobUpdated],
+	"Configured":      decode[Configured],
+	"NodeCordoned":    decode[NodeCordoned],
+	"TaskStarted":     decode[TaskStarted],
+	"TaskExited":      decode[TaskExited],
+	"TaskRefused":     decode[TaskRefused],
+	"TaskUnknown":     decode[TaskUnknown],
+	"NodeHealth":      decode[NodeHealth],
+	"LeafHealth":      decode[LeafHealth],
+	"Progress":        decode[Progress],
+	"Notice":          decode[Notice],
+	"Placed":          decode[Placed],
+	"Reserved":        decode[Reserved],
+	"Unreserved":      decode[Unreserved],
+	"Booked":          decode[Booked],
+	"Sized":           decode[Sized],
+	"StopSent":        decode[StopSent],
+	"Joined":          decode[Joined],
+	"Rotated":         decode[Rotated],
+	"LazilyPreempted": decode[LazilyPreempted],
+	"Upgraded":        decode[Upgraded],
+	"Doomed":          decode[Doomed],
+	"Spared":          decode[Spared],
+	"AttemptEnded":    decode[AttemptEnded],
+	"TaskRetried":     decode[TaskRetried],
+	"JobCompleting":   decode[JobCompleting],
+	"JobRetried":      decode[JobRetried],
+	"JobEnded":        decode[JobEnded],
+	"NodeAvoided":     decode[NodeAvoided],
+	"NodeSuspected":   decode[NodeSuspected],
+	"Noted":           decode[Noted],
+	"Decided":         decode[Decided],
+	"Quarantined":     decode[Quarantined],
+	"PolicyFailed":    decode[PolicyFailed],
+	"Lost":            decode[Lost],
 }
 
 // Kinds returns the zero value of every event, in the order of event.go.

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -140,14 +141,41 @@ func (s *State) AsOf(now Time) *State {
 
 // Jobs returns the jobs that have not ended, in submission order.
 func (s *State) Jobs() []JobStatus {
-	out := make([]JobStatus, 0, s.slots.N)
-	for i := range s.jobs {
-		if s.jobs[i].spec != nil {
-			out = append(out, s.status(&s.jobs[i]))
+	out := slices.AppendSeq(make([]JobStatus, 0, s.slots.N), Newest(s, func(JobID, *Job, Phase) bool { return true }))
+	slices.Reverse(out)
+	return out
+}
+
+// Newest goes through the jobs that have not ended and are wanted, in the opposite order. It makes the status of those
+// alone: of very many jobs the first few cost little.
+func Newest(s *State, want func(JobID, *Job, Phase) bool) iter.Seq[JobStatus] {
+	return func(yield func(JobStatus) bool) {
+		for id := range newest(s) {
+			if j := s.find(id); j != nil && want(id, j.spec, s.phase(j)) && !yield(s.status(j)) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(out, func(a, b JobStatus) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+}
+
+// newest goes through the numbers of jobs from the highest down, and some of jobs that have ended with them where those are few.
+func newest(s *State) iter.Seq[JobID] {
+	return func(yield func(JobID) bool) {
+		if int64(s.nextJob) < 4*int64(s.slots.N)+1000 {
+			for id := s.nextJob - 1; id > 0 && yield(id); id-- {
+			}
+			return
+		}
+		ids := make([]JobID, 0, s.slots.N)
+		for i := range s.jobs {
+			if s.jobs[i].spec != nil {
+				ids = append(ids, s.jobs[i].id)
+			}
+		}
+		slices.Sort(ids)
+		for i := len(ids) - 1; i >= 0 && yield(ids[i]); i-- {
+		}
+	}
 }
 
 // Size is how many jobs there are that have not ended.

@@ -271,13 +271,28 @@ func clip(text string) string {
 	return text
 }
 
-func (f *jobFilter) wants(j *sched.JobStatus) bool {
-	return (f.before == 0 || j.ID < f.before) &&
-		(f.tag == "" || f.tagged[j.ID]) &&
-		(len(f.states) == 0 || slices.Contains(f.states, j.Phase)) &&
+func (f *jobFilter) wants(id sched.JobID, j *sched.Job, phase sched.Phase) bool {
+	return (f.before == 0 || id < f.before) &&
+		(f.tag == "" || f.tagged[id]) &&
+		(len(f.states) == 0 || slices.Contains(f.states, phase)) &&
 		(len(f.vcs) == 0 || slices.Contains(f.vcs, string(j.VC))) &&
 		(len(f.users) == 0 || slices.Contains(f.users, string(j.User))) &&
 		strings.Contains(string(j.Name), f.name) && f.sight.Sees(j.VC, j.User)
+}
+
+// knows notes which virtual clusters there are, if any is asked for. Those that are gone, and have jobs still, are looked for
+// only where one of the configuration's is not enough: that goes through all jobs.
+func (f *jobFilter) knows(st *sched.State, known map[string]bool) {
+	if c := st.Config(); c != nil {
+		for _, v := range c.Cluster.VCs {
+			known[string(v.Name)] = true
+		}
+	}
+	if slices.ContainsFunc(f.vcs, func(name string) bool { return !known[name] }) {
+		for _, v := range st.VCs() {
+			known[string(v.Name)] = true
+		}
+	}
 }
 
 func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobList], error) {
@@ -298,9 +313,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
 		out.Jobs = append(out.Jobs, liveJobs(st, warden.Subject(ctx), s.opts.Now(), &f)...)
-		for _, v := range st.VCs() {
-			known[string(v.Name)] = true
-		}
+		f.knows(st, known)
 	})
 	if err != nil {
 		return nil, err
@@ -351,12 +364,9 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 func liveJobs(st *sched.State, reader sched.Subject, now sched.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
 	shown := veiledFor(st, f.sight)
-	for _, j := range slices.Backward(st.AsOf(now).Jobs()) {
-		if len(out) > f.limit {
+	for j := range sched.Newest(st.AsOf(now), f.wants) {
+		if out = append(out, withReason(shown, reader, j)); len(out) > f.limit {
 			break
-		}
-		if f.wants(&j) {
-			out = append(out, withReason(shown, reader, j))
 		}
 	}
 	return out

@@ -55,6 +55,25 @@ test('a log of 100 MB: its end, a search, and back to the middle', async ({ page
   expect(nodes).toBeLessThan(500); // what is not seen is not there
 });
 
+test('the logs of all tasks in one view, each line behind the name of its task', async ({ page }) => {
+  const made = (await server.submit(
+    job('two-tasks', { instances: 2, command: `'for i in 1 2 3; do echo "line $i of task $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"; sleep 0.5; done; printf unfinished'` }),
+  )) as { id: number };
+  await server.signIn(page, 'carol', `/jobs/${made.id}?tab=log`);
+  const log = page.getByRole('log');
+  await expect(log).toContainText('line 1 of task 0');
+  await page.getByRole('combobox', { name: 'Task' }).click();
+  await page.getByRole('option', { name: 'all tasks' }).click();
+  for (const task of [0, 1]) {
+    for (const line of [1, 2, 3]) await expect(log).toContainText(`main-${task} | line ${line} of task ${task}`);
+    await expect(log).toContainText(`main-${task} | unfinished`);
+  }
+  await page.getByLabel('Find in the log').fill('line 2');
+  await expect(page.getByRole('status').filter({ hasText: '2 lines' })).toBeVisible();
+  await expect(log).not.toContainText('line 3');
+  await accessible(page);
+});
+
 test('by keyboard alone through all pages', async ({ page }) => {
   const made = (await server.submit(job('keys'))) as { id: number };
   await server.signIn(page, 'carol', '/');

@@ -120,13 +120,13 @@ export class Server {
 }
 
 // job writes a job file of one task.
-export function job(name: string, more: { gpus?: number; vc?: string; command?: string; priority?: string; time?: string } = {}): string {
+export function job(name: string, more: { gpus?: number; vc?: string; command?: string; priority?: string; time?: string; instances?: number } = {}): string {
   return `protocolVersion: 2
 name: ${name}
 type: job
 taskRoles:
   main:
-    instances: 1
+    instances: ${more.instances ?? 1}
     resourcePerInstance: {gpu: ${more.gpus ?? 1}}
     commands:
     - ${more.command ?? 'sleep 600'}

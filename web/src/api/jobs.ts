@@ -108,9 +108,9 @@ export interface LogPlace {
   attempt: number; // 0 is the latest
 }
 
-// openLog follows a task's log from an offset on, or from its last lines.
-export async function openLog(p: LogPlace, from: { offset: number } | { tail: number }, signal: AbortSignal): Promise<Response> {
-  const q = new URLSearchParams({ stream: p.stream, follow: 'true' });
+// openLog opens a task's log from an offset on, or from its last lines; with follow the answer goes on while the task prints.
+export async function openLog(p: LogPlace, from: { offset: number } | { tail: number }, signal: AbortSignal, follow = true): Promise<Response> {
+  const q = new URLSearchParams({ stream: p.stream, follow: String(follow) });
   if (p.attempt > 0) q.set('attempt', String(p.attempt));
   if ('tail' in from) q.set('tail', String(from.tail));
   else q.set('offset', String(from.offset));

@@ -10,8 +10,10 @@ import { runsOf } from './ansi';
 import { Finder, type Lines as LogLines } from './lines';
 import css from './parts.module.css';
 import { type LogState, useLog } from './useLog';
+import { useLogs } from './useLogs';
 
 const row = 20;
+const all = ''; // the choice of all tasks; no task has this name
 
 function nameOf(t: Task): string {
   return `${t.role}-${t.index}`;
@@ -21,26 +23,36 @@ const over = ['Succeeded', 'Failed', 'Stopped', 'Ended'];
 
 export function LogView({ job }: { job: Job }) {
   const tasks = job.tasks ?? [];
-  const [name, setName] = useState(tasks[0] ? nameOf(tasks[0]) : '');
+  const [name, setName] = useState(tasks[0] ? nameOf(tasks[0]) : all);
   const [stream, setStream] = useState('stdout');
   const [follow, setFollow] = useState(true);
   const [find, setFind] = useState('');
   const task = tasks.find((t) => nameOf(t) === name) ?? tasks[0];
+  const choices = [...(tasks.length > 1 ? [{ value: all, label: text.all }] : []), ...tasks.map((t) => ({ value: nameOf(t), label: nameOf(t) }))];
   const wanted = useDeferredValue(find);
   if (!task) return <Empty title={text.empty} />;
   const done = over.includes(task.state) || over.includes(job.phase);
   return (
     <div className={css.log}>
       <div className={css.logBar}>
-        <Select label={text.task} data={tasks.map(nameOf)} value={nameOf(task)} onChange={(v) => setName(v ?? '')} allowDeselect={false} searchable={tasks.length > 10} />
+        <Select label={text.task} data={choices} value={name} onChange={(v) => setName(v ?? all)} allowDeselect={false} searchable={tasks.length > 10} />
         <Select label={text.stream} allowDeselect={false} value={stream} onChange={(v) => setStream(v ?? 'stdout')}
           data={[{ value: 'stdout', label: text.stdout }, { value: 'stderr', label: text.stderr }]} />
         <TextInput label={text.search} value={find} onChange={(e) => setFind(e.currentTarget.value)} />
         <Checkbox className={css.logState} label={text.follow} checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} />
       </div>
-      <Lines key={`${nameOf(task)} ${stream} ${task.attempt}`} job={String(job.id)} task={task} stream={stream} done={done} follow={follow} find={wanted} onFollow={setFollow} />
+      {name === all ? <AllLines key={stream} job={job} stream={stream} follow={follow} find={wanted} onFollow={setFollow} /> :
+      <Lines key={`${nameOf(task)} ${stream} ${task.attempt}`} job={String(job.id)} task={task} stream={stream} done={done} follow={follow} find={wanted} onFollow={setFollow} />}
     </div>
   );
+}
+
+function AllLines({ job, stream, follow, find, onFollow }: { job: Job; stream: string; follow: boolean; find: string; onFollow: (on: boolean) => void }) {
+  const places = (job.tasks ?? []).map((t) => ({ name: nameOf(t), place: { ref: String(job.id), role: t.role, index: t.index, stream, attempt: t.attempt } }));
+  const log = useLogs(places, over.includes(job.phase));
+  if (log.error instanceof Failure && log.error.status === 404) return <Empty title={text.empty}>{log.error.message}</Empty>;
+  if (log.error) return <Failed error={log.error} />;
+  return <Scroll log={log} label={text.allLabel} follow={follow} find={find} onFollow={onFollow} />;
 }
 
 interface LinesProps {

@@ -95,14 +95,14 @@ async function follow(reader: Reader, place: LogPlace, signal: AbortSignal, chan
 }
 
 // isFinal says that asking again would give the same. A call whose session is over waits for the next by itself.
-function isFinal(status: number): boolean {
+export function isFinal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 429;
 }
 
 // A browser has six connections to a server without TLS, for all its tabs: one that nobody sees gives its connection up.
 
 // shown waits until the page is seen.
-function shown(signal: AbortSignal): Promise<void> {
+export function shown(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const look = () => {
       if (document.hidden && !signal.aborted) return;

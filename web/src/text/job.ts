@@ -109,6 +109,8 @@ export const why = {
 
 export const log = {
   task: 'Task',
+  all: 'all tasks',
+  allLabel: 'Log of all tasks',
   stream: 'Output',
   stdout: 'standard output',
   stderr: 'standard error',
