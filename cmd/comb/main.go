@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/configcmd"
 	"github.com/combsched/comb/internal/contexts"
 	"github.com/combsched/comb/internal/imagecmd"
+	"github.com/combsched/comb/internal/kubecmd"
 	"github.com/combsched/comb/internal/machinereport"
 	"github.com/combsched/comb/internal/peoplecmd"
 )
@@ -90,7 +91,7 @@ that wait for a job: 0 it succeeded, 10 it failed, 11 it was stopped.`,
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(), a.storageCommand(), imageCommand(a),
+	root.AddCommand(a.serveCommand(), a.jobCommand(), a.vcCommand(), a.nodeCommand(), a.cellCommand(), a.storageCommand(), imageCommand(a), clusterCommand(a),
 		configCommand(a), backupCommand(a), reportCommand(a), a.journalCommand(), a.scriptCommand(), a.traceCommand(), a.simCommand(), a.versionCommand())
 	root.AddCommand(ownCommands()...)
 	root.AddCommand(peopleCommands(a)...)
@@ -110,6 +111,10 @@ func imageCommand(a *app) *cobra.Command {
 		v.Args = args(v.Args)
 	}
 	return noun("image", "Images: what containers are made of", verbs...)
+}
+
+func clusterCommand(a *app) *cobra.Command {
+	return noun("cluster", "Kubernetes clusters that jobs may run on", kubecmd.Verbs(&kubecmd.Kit{Out: a.out, Errs: a.errs, Clean: func(s string) string { return clean(s, false) }})...)
 }
 
 func reportCommand(a *app) *cobra.Command {

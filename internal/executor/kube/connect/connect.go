@@ -23,13 +23,13 @@ type Flags struct {
 // Add adds them to those of a command.
 func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Executor, "executor", "local", "what runs tasks: local is this machine, kubernetes the nodes of a Kubernetes cluster, as pods")
-	k.AddCluster(f)
+	k.AddFile(f)
+	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
 }
 
-// AddCluster adds only those that say which cluster is meant.
-func (k *Flags) AddCluster(f *pflag.FlagSet) {
+// AddFile adds only the one that says which cluster is meant.
+func (k *Flags) AddFile(f *pflag.FlagSet) {
 	f.StringVar(&k.File, "kubeconfig", "", "file that says which Kubernetes cluster (default: $KUBECONFIG, ~/.kube/config, or the pod that this runs in)")
-	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
 }
 
 // Used reports whether jobs run on Kubernetes.
