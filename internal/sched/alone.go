@@ -1,6 +1,9 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/cell"
+)
 
 // Dedicator is a Policy under which a job that says so (Hints.Dedicated) has its nodes for
 // itself: it starts only on nodes where nobody else holds or was promised anything, and
@@ -30,9 +33,9 @@ func (s *State) aloneReason(r Reason, j *job) Reason {
 		}
 	}
 	if s.alone(j) {
-		return r.say(HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", nodeList(r.Nodes))
+		return r.say(HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", amount.Nodes(r.Nodes))
 	}
-	return r.say(HeldBack, "it would fit, but jobs have %s for themselves", nodeList(r.Nodes))
+	return r.say(HeldBack, "it would fit, but jobs have %s for themselves", amount.Nodes(r.Nodes))
 }
 
 // closed are the nodes that others have for themselves, or for a job that wants to be alone

@@ -3,6 +3,7 @@ package sched
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -49,10 +50,10 @@ func (t *suggester) shorterLimit() {
 	}
 	was := "none"
 	if spec.TimeLimit > 0 {
-		was = spanText(spec.TimeLimit)
+		was = amount.Span(int64(spec.TimeLimit))
 	}
 	t.add(Suggestion{Kind: ShorterLimit, TimeLimit: limits[best]}, nil, "it would start with a time limit of %s instead of %s: then it is over before the cells are needed",
-		spanText(limits[best]), was)
+		amount.Span(int64(limits[best])), was)
 }
 
 // higherPriority looks for the lowest priority with which the job would start and no other has to

@@ -17,3 +17,16 @@ func TestCopiesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// An explanation whose copies took all its steps tries nothing more, and says so.
+func TestStepsOfCopiesAreBounded(t *testing.T) {
+	s := &State{jobs: make([]job, 3)}
+	g := newSuggester(s, nil, 0)
+	if g.copy(s) == nil || g.cut {
+		t.Fatalf("nothing may be tried; left untried: %v", g.cut)
+	}
+	g.steps = 0
+	if g.copy(s) != nil || !g.cut {
+		t.Errorf("more is tried; left untried: %v", g.cut)
+	}
+}

@@ -364,7 +364,7 @@ func (s *State) heldReason(r Reason, g *gang) Reason {
 			r.Nodes = append(r.Nodes, t.place.Node)
 		}
 	}
-	return r.say(HeldUnknown, "nothing proves whether its tasks on %s still live; its cells stay held until that is known", nodeList(r.Nodes))
+	return r.say(HeldUnknown, "nothing proves whether its tasks on %s still live; its cells stay held until that is known", amount.Nodes(r.Nodes))
 }
 
 func (s *State) reservedReason(r Reason, g *gang) Reason {
@@ -470,17 +470,6 @@ func (s *State) pinAround(at cell.CellID, space int32) cell.PinnedID {
 		}
 	}
 	return ""
-}
-
-func nodeList(ns []cell.NodeName) string {
-	if len(ns) == 0 {
-		return "no node"
-	}
-	var out []string
-	for _, n := range ns {
-		out = append(out, string(n))
-	}
-	return strings.Join(out, ", ")
 }
 
 // jobList names jobs to a reader.

@@ -3,6 +3,7 @@ package sched
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -387,7 +388,7 @@ func (s *State) minimumReason(j *job, g int32) Reason {
 	}
 	if at := j.gangs[0].attempt; at != none && s.attempts[at].state == AttemptUnknown {
 		r = s.heldReason(r, &j.gangs[0])
-		return r.say(HeldUnknown, "nothing proves whether the minimum of its job on %s still lives; members above it start beside it", nodeList(r.Nodes))
+		return r.say(HeldUnknown, "nothing proves whether the minimum of its job on %s still lives; members above it start beside it", amount.Nodes(r.Nodes))
 	}
 	return r.say(WaitingPreemption, "the minimum of its job is about to end")
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 )
 
@@ -371,5 +372,5 @@ func (s *State) avoidedReason(r Reason, j *job, g int32) Reason {
 	if len(r.Nodes) == 0 {
 		return s.aloneReason(r, j)
 	}
-	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
+	return r.say(BackOff, "%s refused to start it; it is tried there again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
 }

@@ -111,7 +111,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 		}
 	}
 	if suspects {
-		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", nodeList(r.Nodes), secondsUntil(s.now, r.Until))
+		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
 	}
 	r.Until = 0
 	var holders []JobID
@@ -176,7 +176,7 @@ func outOfService(cl *cell.Cluster, bad []leafNote, nodes []int32) string {
 		names[fault] = append(names[fault], cl.Forest().Nodes[i].Name)
 	}
 	for i, fault := range parts {
-		parts[i] = "what is " + fault + " on " + nodeList(names[fault])
+		parts[i] = "what is " + fault + " on " + amount.Nodes(names[fault])
 	}
 	return strings.Join(parts, " and ")
 }

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"fmt"
 	"math/bits"
 	"strings"
 
@@ -216,17 +215,4 @@ func namePrefix(n JobName) string {
 		return p
 	}
 	return string(n)
-}
-
-// spanText shows a duration in words: "1 h 5 min".
-func spanText(d Duration) string {
-	switch {
-	case d < Second:
-		return fmt.Sprintf("%d ms", d/Millisecond)
-	case d < Minute:
-		return fmt.Sprintf("%d s", (d+Second-1)/Second)
-	case d < Hour:
-		return fmt.Sprintf("%d min %d s", d/Minute, d%Minute/Second)
-	}
-	return fmt.Sprintf("%d h %d min", d/Hour, d%Hour/Minute)
 }

@@ -21,6 +21,10 @@ const (
 	// copiedMost is how many jobs all these copies may have together: what is tried takes as long
 	// where many wait as where few do, and what is left untried is said.
 	copiedMost = 600_000
+	// suggestSteps is how many steps the decisions on all these copies may take together, and trySteps
+	// those on one. What one that was cut says is not known, and counts as untried.
+	suggestSteps = 600_000
+	trySteps     = suggestSteps / 3
 )
 
 // suggester looks for changes that would let one gang start.
@@ -31,8 +35,9 @@ type suggester struct {
 	g    int32
 	left int // tries
 	// jobs is how many jobs may still be copied, into room.
-	jobs int
-	room copyRoom
+	jobs  int
+	room  copyRoom
+	steps int64 // that may still be taken
 	// anyway is set when the gang starts without any change, once those have left who are being
 	// stopped: then only what starts at once helps.
 	anyway bool
@@ -41,7 +46,7 @@ type suggester struct {
 }
 
 func newSuggester(s *State, j *job, g int32) *suggester {
-	return &suggester{s: s, j: j, g: g, jobs: copiedMost, room: copyRoom{state: &State{}}}
+	return &suggester{s: s, j: j, g: g, jobs: copiedMost, steps: suggestSteps, room: copyRoom{state: &State{}}}
 }
 
 // suggest tries one change after the other by deciding on a copy of the state.
@@ -57,12 +62,16 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	}
 	if s.phase(j) == Waiting && !j.spec.Gangs[g].Extra && why != BackOff {
 		w := s.whatIf()
+		w.cl.Work().Within(trySteps)
 		w.finish(j.id)
 		w.decide()
-		t.base, t.left = w.State, triesMost
-		t.cheap(why)
-		t.sizes()
-		t.elsewhere()
+		if t.base, t.left = w.State, triesMost; t.uncut(w) {
+			w.cl.Work().Until(0)
+			w.cl.Work().Within(trySteps) // for what couldFit asks
+			t.cheap(why)
+			t.sizes()
+			t.elsewhere()
+		}
 	}
 	switch why {
 	case NeverFits, QuotaExceeded:
@@ -82,13 +91,27 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 }
 
 // copy returns a copy of a state, to be used until the next one is asked for; nil, and what
-// is left is untried, when there were too many.
+// is left is untried, when there were too many, or too many steps were taken.
 func (t *suggester) copy(of *State) *whatIf {
-	if t.jobs -= len(of.jobs); t.jobs < 0 {
+	if t.jobs -= len(of.jobs); t.jobs < 0 || t.steps <= 0 {
 		t.cut = true
 		return nil
 	}
-	return &whatIf{of.cloneIn(&t.room), of.now}
+	w := &whatIf{of.cloneIn(&t.room), of.now}
+	if w.cl != nil {
+		w.cl.Work().Within(min(t.steps, trySteps))
+	}
+	return w
+}
+
+// uncut counts the steps that were taken on a copy, and reports whether they sufficed.
+func (t *suggester) uncut(w *whatIf) bool {
+	t.steps -= Steps(w.State)
+	if w.cl.Work().Over() {
+		t.cut = true
+		return false
+	}
+	return true
 }
 
 // add keeps a change that worked.
@@ -120,7 +143,7 @@ func (t *suggester) instead(spec *Job) ([]Displaced, bool) {
 	}
 	w.tell(events...)
 	preempts, ok := w.starts(ans.Job, gangWith(spec, t.role()))
-	return preempts, ok && !(t.anyway && len(preempts) > 0)
+	return preempts, t.uncut(w) && ok && !(t.anyway && len(preempts) > 0)
 }
 
 // role is the largest role of the gang: the one whose size matters most.
@@ -155,7 +178,9 @@ func gangWith(spec *Job, role int32) int32 {
 // preemption but without those before it: no means that trying it is in vain.
 func (t *suggester) couldFit(spec *Job) bool {
 	j := t.base.newJob(t.base.nextJob, spec, t.base.now, room{})
+	defer t.base.cl.EndBudget(t.base.cl.Budget())
 	_, ok := t.base.plan(&j, int(gangWith(spec, t.role())), nil)
+	t.cut = t.cut || !ok && t.base.cl.Work().Over()
 	return ok
 }
 
@@ -367,7 +392,7 @@ func (t *suggester) afterTime() {
 		return
 	}
 	f := forward{whatIf: w, pace: slow, most: forwardMost, declared: true}
-	if at, ok := f.run(t.j.id, t.g); ok {
+	if at, ok := f.run(t.j.id, t.g); t.uncut(w) && ok {
 		text := "it would start %s from now"
 		switch {
 		case len(f.kinds) > 0:
@@ -375,7 +400,7 @@ func (t *suggester) afterTime() {
 		case f.ended > 0: // only stops
 			text += ", with the grace of jobs that are stopped until then"
 		}
-		t.add(Suggestion{Kind: AfterTime, At: at}, nil, text, spanText(Duration(at-t.s.now)))
+		t.add(Suggestion{Kind: AfterTime, At: at}, nil, text, amount.Span(int64(at-t.s.now)))
 	}
 }
 
@@ -401,7 +426,7 @@ func (t *suggester) mended(why ReasonCode) {
 	for _, n := range set {
 		g.Nodes = append(g.Nodes, t.s.cl.Forest().Nodes[n].Name)
 	}
-	text := fmt.Sprintf("it would start if everything on %s were in service", nodeList(g.Nodes))
+	text := fmt.Sprintf("it would start if everything on %s were in service", amount.Nodes(g.Nodes))
 	if len(jobs) > 0 {
 		text += fmt.Sprintf(" and %s had ended", t.s.jobList(t.j.spec.User, jobs))
 	}
@@ -438,5 +463,6 @@ func (t *suggester) changed(nodes []int32, ids []JobID) ([]Displaced, bool) {
 	for _, id := range ids {
 		w.finish(id)
 	}
-	return w.starts(t.j.id, t.g)
+	preempts, ok := w.starts(t.j.id, t.g)
+	return preempts, t.uncut(w) && ok
 }

@@ -1,0 +1,41 @@
+package amount
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/combsched/comb/internal/cell"
+)
+
+// The microseconds of which spans are made.
+const (
+	millisecond = 1000
+	second      = 1000 * millisecond
+	minute      = 60 * second
+	hour        = 60 * minute
+)
+
+// Span shows a span of so many microseconds in words: "1 h 5 min".
+func Span(d int64) string {
+	switch {
+	case d < second:
+		return fmt.Sprintf("%d ms", d/millisecond)
+	case d < minute:
+		return fmt.Sprintf("%d s", (d+second-1)/second)
+	case d < hour:
+		return fmt.Sprintf("%d min %d s", d/minute, d%minute/second)
+	}
+	return fmt.Sprintf("%d h %d min", d/hour, d%hour/minute)
+}
+
+// Nodes lists nodes.
+func Nodes(ns []cell.NodeName) string {
+	if len(ns) == 0 {
+		return "no node"
+	}
+	var out []string
+	for _, n := range ns {
+		out = append(out, string(n))
+	}
+	return strings.Join(out, ", ")
+}
