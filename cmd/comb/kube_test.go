@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -31,12 +32,25 @@ func TestKube(t *testing.T) {
 	if *kubeconfig == "" {
 		t.Fatal("no cluster is named: make test-kube makes one")
 	}
+	files, err := filepath.Glob("testdata/kube/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { runKube(t, file) }) // one after the other: they share the cluster
+	}
+}
+
+func runKube(t *testing.T, file string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/kube",
+		Files: []string{file},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("KUBECONFIG", *kubeconfig)
+			for _, name := range []string{"CLUSTER", "CLUSTER_AT"} {
+				e.Setenv(name, os.Getenv(name)) // see test/kube/run
+			}
 			e.Defer(func() { clearPods(t) })
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},

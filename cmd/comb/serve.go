@@ -264,7 +264,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	d.live = engine.NewLive(wallTime)
 	if d.kube != nil {
 		d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
-			Cluster: d.store.ClusterID(), Tell: d.live.Tell, Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
+			Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 		d.executor = d.pods
 	} else {
 		err = d.openLocal(ctx, self)
@@ -282,13 +282,18 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	return nil
 }
 
+// secrets gives those of a job to what runs it.
+func (d *daemon) secrets(ctx context.Context) func(sched.JobID) (map[string]string, error) {
+	return func(id sched.JobID) (map[string]string, error) {
+		return d.store.Secrets(context.WithoutCancel(ctx), id)
+	}
+}
+
 // openLocal makes the executor of this machine.
 func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	d.executor, err = local.New(local.Options{
 		Dir: d.store.JobsDir(), Cluster: d.store.ClusterID(), Self: self, Tell: d.live.Tell,
-		Secrets: func(id sched.JobID) (map[string]string, error) {
-			return d.store.Secrets(context.WithoutCancel(ctx), id)
-		},
+		Secrets: d.secrets(ctx),
 		Code:    func(job *sched.Job, path string) error { return d.uploads.Link(string(job.User), job.Upload, path) },
 		Storage: d.storage, Room: d.store.Room, RequireImage: d.flags.requireImage, Engine: d.runtime.Engine, ContainerDiskMB: int64(d.flags.boxDisk), Images: images.Options{Within: d.flags.pullTimeout, Budget: int64(d.flags.imageBudget) << 20}, Log: d.log, Path: d.app.env("PATH"),
 	})

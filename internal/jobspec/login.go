@@ -42,7 +42,7 @@ func (ls logins) keep(r *document.Reader, at *document.Node, pre *prerequisite, 
 	if l.User == "" && l.Password == "" || pre.kind != "dockerimage" {
 		return
 	}
-	if own := registryOf(pre.uri); registry != "" && own != "" && hostOf(registry) != own {
+	if own := RegistryOf(pre.uri); registry != "" && own != "" && hostOf(registry) != own {
 		r.Warn(at, "its registryuri is %s, and the image %s is of the registry %s: these credentials are not used",
 			document.Quote(hostOf(registry)), document.Quote(pre.uri), document.Quote(own))
 		return
@@ -58,8 +58,8 @@ func (ls logins) keep(r *document.Reader, at *document.Node, pre *prerequisite, 
 	ls[loginKey+pre.uri] = string(data)
 }
 
-// registryOf is the registry of an image; "" where it has no name that one could have.
-func registryOf(image string) string {
+// RegistryOf is the registry of an image; "" where it has no name that one could have.
+func RegistryOf(image string) string {
 	ref, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
 		return ""
@@ -74,7 +74,7 @@ func hostOf(registry string) string {
 		rest = registry
 	}
 	host, _, _ := strings.Cut(strings.ToLower(rest), "/")
-	if same := strings.TrimPrefix(host, "index."); same == registryOf("any") {
+	if same := strings.TrimPrefix(host, "index."); same == RegistryOf("any") {
 		return same
 	}
 	return host

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -28,10 +27,11 @@ import (
 // Options are the parts of an Executor.
 type Options struct {
 	API     *api.Client
-	Dir     string           // of records and logs: a folder for each job, by its number
-	KeyFile string           // of the key that seals pods; made when it is not there
-	Cluster string           // the name of this Comb among all
-	Tell    func(sched.Fact) // takes what happens; it must not block for long
+	Dir     string                                       // of records and logs: a folder for each job, by its number
+	KeyFile string                                       // of the key that seals pods; made when it is not there
+	Cluster string                                       // the name of this Comb among all
+	Tell    func(sched.Fact)                             // takes what happens; it must not block for long
+	Secrets func(sched.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
 	Log     *slog.Logger
 	Limits  Limits
 }
@@ -94,7 +94,7 @@ func New(o Options) (*Executor, error) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	podStore, podWatch := o.API.WatchPods(e.maker.Selector(), e.queue.Add)
+	podStore, podWatch := o.API.WatchPods(e.queue.Add)
 	nodeStore, nodeWatch := o.API.WatchNodes(e.nodeChanged)
 	e.pods, e.nodes = podStore, nodeStore
 	e.synced = func() bool { return podWatch.HasSynced() && nodeWatch.HasSynced() }
@@ -279,7 +279,7 @@ func (e *Executor) Sweep(live []sched.AttemptID) (ended []string) {
 			continue
 		}
 		at, n, ok := e.maker.Parse(pod.Name)
-		if !ok || keep[at] {
+		if !ok || keep[at] || !e.maker.Sealed(pod) {
 			continue
 		}
 		e.mu.Lock()
@@ -311,16 +311,6 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 
 // Checkpoints implements executor.Executor: there is no storage for them yet.
 func (e *Executor) Checkpoints(sched.JobID) string { return "" }
-
-// Exec implements executor.Executor.
-func (e *Executor) Exec(context.Context, executor.TaskRef, executor.Command) (*executor.Session, error) {
-	return nil, fmt.Errorf("%w: Comb runs no commands in pods yet; kubectl exec does", executor.ErrNoEntry)
-}
-
-// Dial implements executor.Executor.
-func (e *Executor) Dial(context.Context, executor.TaskRef, uint16) (net.Conn, error) {
-	return nil, fmt.Errorf("%w: Comb opens no connections to pods yet; kubectl port-forward does", executor.ErrNoEntry)
-}
 
 // Usage implements executor.Executor: nothing is measured there.
 func (e *Executor) Usage(executor.TaskRef) []executor.Usage { return nil }

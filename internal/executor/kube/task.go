@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,8 @@ type task struct {
 type record struct {
 	UID  types.UID   `json:"uid,omitempty"` // "" in one that is there: its pod may have been made
 	Exit *sched.Exit `json:"exit,omitempty"`
+	// Secrets says that objects with its job's secrets may be there; they go with the pod.
+	Secrets bool `json:"secrets,omitempty"`
 	// Refused is told again, as an exit is.
 	Refused *sched.TaskRefused `json:"refused,omitempty"`
 }
@@ -207,15 +210,25 @@ func (e *Executor) create(ctx context.Context, t *task) error {
 	if node == nil {
 		return e.refuse(t, sched.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)})
 	}
-	pod, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node)})
+	known, err := e.secretsOf(t)
+	if err != nil {
+		return err
+	}
+	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return e.refuse(t, sched.TaskRefused{Reason: cannot.Why, Job: true})
 	}
 	if err != nil {
 		return err
 	}
+	t.record.Secrets = len(secrets) > 0
 	if err := t.save(); err != nil {
 		return err
+	}
+	for _, s := range secrets {
+		if err := e.o.API.MakeSecret(ctx, s); err != nil {
+			return fmt.Errorf("make the secret of pod %s: %w", t.name, err)
+		}
 	}
 	made, err := e.o.API.Create(ctx, pod)
 	switch {
@@ -313,9 +326,38 @@ func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.St
 	return 0, e.o.API.Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
+func (e *Executor) secretsOf(t *task) (map[string]string, error) {
+	if e.o.Secrets == nil {
+		return nil, nil
+	}
+	known, err := e.o.Secrets(t.at.Job)
+	if err != nil {
+		return nil, fmt.Errorf("read the secrets of job %d: %w", t.at.Job, err)
+	}
+	return known, nil
+}
+
+// lastWords is the last line that a task printed, without the values of its job's secrets.
+func (e *Executor) lastWords(t *task) string {
+	known, err := e.secretsOf(t)
+	if err != nil {
+		return "" // what is secret in it is not known
+	}
+	line := spool.LastLine(t.dir)
+	for _, value := range known {
+		if value != "" {
+			line = strings.ReplaceAll(line, value, "***")
+		}
+	}
+	return line
+}
+
 // finish notes and tells the end of a task.
 func (e *Executor) finish(t *task, x sched.Exit) error {
 	if !t.stray {
+		if x.Code != 0 && x.Cause == "" && x.Own && x.Message == "" {
+			x.Message = e.lastWords(t)
+		}
 		t.record.Exit = &x
 		if err := t.save(); err != nil {
 			return err
@@ -352,6 +394,13 @@ func (e *Executor) lost(t *task, why string) (time.Duration, error) {
 // clean lets the pod of a task that is over go, and forgets the task when it has.
 func (e *Executor) clean(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
+		if t.record.Secrets {
+			for _, name := range pods.SecretNames(t.name) {
+				if err := e.o.API.DropSecret(ctx, name); err != nil {
+					return 0, err
+				}
+			}
+		}
 		e.drop(t)
 		return 0, nil
 	}
@@ -379,73 +428,4 @@ func (e *Executor) drop(t *task) {
 	defer e.mu.Unlock()
 	e.taken(t)
 	delete(e.tasks, t.name)
-}
-
-// follower copies what a pod prints.
-type follower struct {
-	stop context.CancelFunc
-	done chan struct{}
-}
-
-// tries is how often a log that cannot be read is tried. Simulated nodes have none.
-const tries = 4
-
-func (e *Executor) followLog(t *task) *follower {
-	ctx, cancel := context.WithCancel(e.ctx)
-	f := &follower{cancel, make(chan struct{})}
-	name, dir := t.name, t.dir
-	e.goes(func() {
-		defer close(f.done)
-		defer e.queue.Add(name)
-		s, err := spool.Open(dir)
-		if err != nil {
-			e.o.Log.Error("a log cannot be kept", "pod", name, "error", err)
-			return
-		}
-		defer s.Close()
-		for try := 0; try < tries && ctx.Err() == nil; try++ {
-			stream, err := e.o.API.Log(ctx, name, s.Since())
-			if err == nil {
-				err = s.Copy(stream)
-				stream.Close()
-				if err == nil && e.endedOrGone(name) {
-					return
-				}
-				try = 0
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Duration(250*(try+1)) * time.Millisecond):
-			}
-		}
-	})
-	return f
-}
-
-// endedOrGone reports whether a pod prints no more.
-func (e *Executor) endedOrGone(name string) bool {
-	pod := e.pod(name)
-	return pod == nil || pods.Look(pod, false).Phase == pods.Ended
-}
-
-// logLeft is how long the end of a task may wait for its last lines.
-func (e *Executor) logLeft(t *task) time.Duration {
-	if t.log == nil {
-		return 0
-	}
-	if t.ended.IsZero() {
-		t.ended = time.Now()
-	}
-	select {
-	case <-t.log.done:
-		return 0
-	default:
-	}
-	left := e.o.Limits.Log - time.Since(t.ended)
-	if left <= 0 {
-		e.o.Log.Warn("the last lines of a log did not come in time", "pod", t.name)
-		t.log.stop()
-		return 0
-	}
-	return left
 }

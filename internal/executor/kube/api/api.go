@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -44,6 +45,7 @@ type Options struct {
 type Client struct {
 	rest      *rest.RESTClient
 	plain     *rest.RESTClient // takes what is no object, such as logs and versions
+	sockets   *http.Client
 	params    runtime.ParameterCodec
 	host      string
 	namespace string
@@ -78,12 +80,16 @@ func newClient(conf *rest.Config, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	sockets, err := socketClient(conf)
+	if err != nil {
+		return nil, err
+	}
 	conf.ContentType, conf.AcceptContentTypes = protobuf, protobuf+",application/json"
 	c, err := rest.RESTClientFor(conf)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: c, plain: plain, params: runtime.NewParameterCodec(scheme), host: conf.Host, namespace: namespace}, nil
+	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), host: conf.Host, namespace: namespace}, nil
 }
 
 // Host is the address of the API server.
@@ -176,6 +182,24 @@ func (c *Client) MakeService(ctx context.Context, s *corev1.Service) error {
 	return err
 }
 
+// MakeSecret makes a secret, in the place of one of that name.
+func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
+	err := c.rest.Post().Namespace(c.namespace).Resource("secrets").Body(s).Do(ctx).Error()
+	if apierrors.IsAlreadyExists(err) {
+		return c.rest.Put().Namespace(c.namespace).Resource("secrets").Name(s.Name).Body(s).Do(ctx).Error()
+	}
+	return err
+}
+
+// DropSecret removes a secret, if there is one of that name.
+func (c *Client) DropSecret(ctx context.Context, name string) error {
+	err := c.rest.Delete().Namespace(c.namespace).Resource("secrets").Name(name).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // Log opens what the only container of a pod printed from a moment on, each line behind its time, and what it prints further.
 func (c *Client) Log(ctx context.Context, name string, since time.Time) (io.ReadCloser, error) {
 	o := &corev1.PodLogOptions{Follow: true, Timestamps: true}
@@ -193,14 +217,15 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, err
 }
 
-// WatchPods keeps a copy of the pods with a label, and calls changed with the name of each that came, changed or went.
-func (c *Client) WatchPods(label string, changed func(name string)) (cache.Store, cache.Controller) {
-	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}}, label, changed)
+// WatchPods keeps a copy of the pods of the namespace, and calls changed with the name of each that came, changed or went. It is not
+// left to labels which of them: users may be able to change those.
+func (c *Client) WatchPods(changed func(name string)) (cache.Store, cache.Controller) {
+	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}}, changed)
 }
 
 // WatchNodes is WatchPods for nodes.
 func (c *Client) WatchNodes(changed func(name string)) (cache.Store, cache.Controller) {
-	return c.watch(kind{"nodes", "", &corev1.Node{}, &corev1.NodeList{}}, "", changed)
+	return c.watch(kind{"nodes", "", &corev1.Node{}, &corev1.NodeList{}}, changed)
 }
 
 // kind is what can be watched.
@@ -209,9 +234,8 @@ type kind struct {
 	one, list           runtime.Object
 }
 
-func (c *Client) watch(k kind, label string, changed func(string)) (cache.Store, cache.Controller) {
+func (c *Client) watch(k kind, changed func(string)) (cache.Store, cache.Controller) {
 	ask := func(o metav1.ListOptions) *rest.Request {
-		o.LabelSelector = label
 		return c.rest.Get().NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.resource).VersionedParams(&o, c.params)
 	}
 	name := func(obj any) {

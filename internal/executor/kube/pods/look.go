@@ -39,7 +39,7 @@ func Look(pod *corev1.Pod, asked bool) State {
 	for i := range pod.Status.ContainerStatuses {
 		c := &pod.Status.ContainerStatuses[i]
 		switch {
-		case c.Name != container:
+		case c.Name != Container:
 		case c.State.Terminated != nil:
 			s.Phase, s.Ran = Ended, !c.State.Terminated.StartedAt.IsZero()
 			s.Exit = exitOf(c.State.Terminated, asked, pod.DeletionTimestamp != nil)

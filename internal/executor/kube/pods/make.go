@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -30,8 +31,12 @@ const (
 )
 
 const (
-	container = "task"
+	// Container is the name of the only one.
+	Container = "task"
+
 	workDir   = "/comb/work"
+	scriptDir = "/comb/script"
+	scriptKey = "script"
 	user      = 1000 // tasks run as this user and group
 	firstPort = 20000
 	// DefaultGrace is what a job without a grace has.
@@ -64,9 +69,6 @@ func (m *Maker) Service() *corev1.Service {
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: map[string]string{ClusterLabel: m.short()}},
 	}
 }
-
-// Selector chooses the pods of this cluster.
-func (m *Maker) Selector() string { return ClusterLabel + "=" + m.short() }
 
 // Parse reads a name that Name made for this cluster.
 func (m *Maker) Parse(name string) (at sched.AttemptID, task int32, ok bool) {
@@ -114,7 +116,8 @@ type Task struct {
 	Attempt  sched.AttemptID
 	Start    *sched.Start
 	Task     *sched.TaskStart
-	Resource string // what the node's device plugin calls its GPUs; "" is that none does
+	Secrets  map[string]string // of the job, by path
+	Resource string            // what the node's device plugin calls its GPUs; "" is that none does
 }
 
 // CannotError says why a task cannot be a pod, in words for its user. It is the job's own fault.
@@ -123,12 +126,20 @@ type CannotError struct{ Why string }
 // Error implements error.
 func (e *CannotError) Error() string { return e.Why }
 
-// Make returns the pod of a task. A *CannotError says what of it a pod cannot have.
-func (m *Maker) Make(t Task) (*corev1.Pod, error) {
+// longest is the longest script that a command may be; a longer one is a file.
+const longest = 100_000
+
+// Make returns the pod of a task, and the secrets that must be there before it. A *CannotError says what of it a pod cannot have.
+func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	job := t.Start.Job
 	role := &job.Roles[t.Task.Role]
 	if err := possible(job, role); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	lines := strings.Join(role.Launch.Command, "\n")
+	script, err := jobspec.RenderSecrets(lines, t.Secrets)
+	if err != nil {
+		return nil, nil, &CannotError{err.Error()}
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, uid, seconds := false, true, int64(user), graceSeconds(job.Grace)
@@ -155,8 +166,8 @@ func (m *Maker) Make(t Task) (*corev1.Pod, error) {
 		},
 	}
 	c := corev1.Container{
-		Name: container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:    []string{"/bin/sh", "-c", plain(strings.Join(role.Launch.Command, "\n"))},
+		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:    []string{"/bin/sh", "-c", plain(script)},
 		WorkingDir: workDir,
 		Env:        m.environment(t, role),
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Privileged: &no,
@@ -167,13 +178,68 @@ func (m *Maker) Make(t Task) (*corev1.Pod, error) {
 	if role.Launch.WorkDir != "" {
 		c.WorkingDir = role.Launch.WorkDir
 	}
-	if mb := role.Launch.ShmMB; mb > 0 {
-		size := resource.NewQuantity(mb<<20, resource.BinarySI)
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}}})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
-	}
 	pod.Spec.Containers = []corev1.Container{c}
-	return pod, nil
+	shareMemory(pod, role.Launch.ShmMB)
+	var secrets []*corev1.Secret
+	if script != lines || len(script) > longest {
+		secrets = append(secrets, m.secret(name, map[string][]byte{scriptKey: []byte(script)}))
+		mode := int32(0o440)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "script", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: &mode}}})
+		first := &pod.Spec.Containers[0]
+		first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "script", MountPath: scriptDir, ReadOnly: true})
+		first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
+	}
+	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
+	if err != nil {
+		return nil, nil, err
+	}
+	if pull != nil {
+		secrets = append(secrets, pull)
+		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pull.Name}}
+	}
+	return pod, secrets, nil
+}
+
+// shareMemory gives a pod a /dev/shm of so many MiB; 0 leaves what the runtime gives.
+func shareMemory(pod *corev1.Pod, mb int64) {
+	if mb <= 0 {
+		return
+	}
+	size := resource.NewQuantity(mb<<20, resource.BinarySI)
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}}})
+	first := &pod.Spec.Containers[0]
+	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
+}
+
+// SecretNames are the names of the secrets that the pod of a name may have.
+func SecretNames(pod string) []string { return []string{pod, pod + "-pull"} }
+
+func (m *Maker) secret(name string, data map[string][]byte) *corev1.Secret {
+	yes := true
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.short()}}, Immutable: &yes, Data: data}
+}
+
+// pullSecret is what the registry of an image is asked with; nil where the job says nothing.
+func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev1.Secret, error) {
+	login, err := jobspec.LoginOf(secrets, image)
+	if err != nil || login == nil {
+		return nil, err
+	}
+	type auth struct {
+		Username string `json:"username"`
+		Password string `json:"password"`
+	}
+	registry := jobspec.RegistryOf(image)
+	if registry == jobspec.RegistryOf("any") {
+		registry = "https://index.docker.io/v1/" // as kubelets look it up
+	}
+	data, err := json.Marshal(map[string]map[string]auth{"auths": {registry: {login.User, login.Password}}})
+	if err != nil {
+		return nil, err
+	}
+	s := m.secret(SecretNames(pod)[1], map[string][]byte{corev1.DockerConfigJsonKey: data})
+	s.Type = corev1.SecretTypeDockerConfigJson
+	return s, nil
 }
 
 // plain keeps Kubernetes from reading a text: there "$(NAME)" is a variable, and "$$" one "$".

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -48,7 +49,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestAPod(t *testing.T) {
-	pod, err := maker.Make(sample())
+	pod, _, err := maker.Make(sample())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestAPod(t *testing.T) {
 	}
 	with := sample()
 	with.Resource = "nvidia.com/gpu"
-	if pod, err = maker.Make(with); err != nil {
+	if pod, _, err = maker.Make(with); err != nil {
 		t.Fatal(err)
 	}
 	if n := pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"]; n.Value() != 2 {
@@ -90,7 +91,7 @@ func TestAPod(t *testing.T) {
 
 // A seal is of one name on one node: it is of no use on another pod.
 func TestForgedSeal(t *testing.T) {
-	pod, err := maker.Make(sample())
+	pod, _, err := maker.Make(sample())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +109,30 @@ func TestForgedSeal(t *testing.T) {
 	}
 }
 
+func TestSecretsAreInNoPod(t *testing.T) {
+	task := sample()
+	task.Start.Job.Roles[1].Launch.Image = "registry.example/team/image:1"
+	task.Start.Job.Roles[1].Launch.Command = []string{"curl -H 'token: <% $secrets.token %>' x"}
+	task.Secrets = map[string]string{"token": "canary-1", "\x00login registry.example/team/image:1": `{"user":"ada","password":"canary-2"}`}
+	pod, secrets, err := maker.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(pod)
+	if err != nil || strings.Contains(string(text), "canary") {
+		t.Errorf("the pod is %s, %v", text, err)
+	}
+	if len(secrets) != 2 || !strings.Contains(string(secrets[0].Data["script"]), "token: canary-1") ||
+		!strings.Contains(string(secrets[1].Data[corev1.DockerConfigJsonKey]), `"registry.example":{"username":"ada","password":"canary-2"}`) {
+		t.Errorf("the secrets are %v", secrets)
+	}
+	task.Secrets = nil
+	var cannot *CannotError
+	if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, `no secret "token"`) {
+		t.Errorf("without the secret: %v", err)
+	}
+}
+
 func TestWhatAPodCannotHave(t *testing.T) {
 	for want, change := range map[string]func(*sched.Job){
 		"names no image":    func(j *sched.Job) { j.Roles[1].Launch.Image = "" },
@@ -118,7 +143,7 @@ func TestWhatAPodCannotHave(t *testing.T) {
 		task := sample()
 		change(task.Start.Job)
 		var cannot *CannotError
-		if _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, want) {
+		if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -128,14 +153,14 @@ func TestWhatAPodSays(t *testing.T) {
 	then := metav1.NewTime(time.Unix(1000, 0))
 	ended := func(x corev1.ContainerStateTerminated) corev1.Pod {
 		x.StartedAt, x.FinishedAt = then, then
-		return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar"}, {Name: container, State: corev1.ContainerState{Terminated: &x}}}}}
+		return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar"}, {Name: Container, State: corev1.ContainerState{Terminated: &x}}}}}
 	}
 	deleted := func(p corev1.Pod) corev1.Pod {
 		p.DeletionTimestamp = &then
 		return p
 	}
 	waits := func(reason, message string) corev1.Pod {
-		p := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}}}
+		p := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}}}
 		p.Spec.NodeName = "n1"
 		return p
 	}

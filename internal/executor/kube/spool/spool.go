@@ -13,7 +13,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/combsched/comb/internal/executor"
 )
@@ -165,3 +167,32 @@ func Read(dir string, from int64) (executor.Log, error) {
 	}
 	return executor.Log{ReadCloser: f, Start: from, End: st.Size()}, nil
 }
+
+// LastLine is the last line of the log in a folder that says something, for a message: without what does not print, and cut.
+func LastLine(dir string) string {
+	l, err := Read(dir, -4096)
+	if err != nil {
+		return ""
+	}
+	defer l.Close()
+	data, err := io.ReadAll(io.LimitReader(l, 4096))
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\r\n\t "), "\n")
+	if len(lines) == 1 && l.Start > 0 {
+		return "" // its beginning is not seen
+	}
+	text := strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, lines[len(lines)-1]))
+	if len(text) > longestWords {
+		text = strings.ToValidUTF8(text[:longestWords], "") + "..."
+	}
+	return text
+}
+
+const longestWords = 200

@@ -1,0 +1,79 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/pods"
+)
+
+// runningPod is the name and the address of a task's pod that runs.
+func (e *Executor) runningPod(ref executor.TaskRef) (name, address string, err error) {
+	name = e.maker.Name(ref.Attempt, ref.Task)
+	e.mu.Lock()
+	t := e.tasks[name]
+	e.mu.Unlock()
+	pod := e.pod(name)
+	if t == nil || pod == nil || pods.Look(pod, false).Phase != pods.Runs {
+		return "", "", executor.ErrNotRunning
+	}
+	return name, pod.Status.PodIP, nil
+}
+
+// Exec implements executor.Executor, by the API server and the kubelet: a user with the right to it here needs none there.
+func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error) {
+	name, _, err := e.runningPod(ref)
+	if err != nil {
+		return nil, err
+	}
+	argv := c.Argv
+	if c.Terminal != nil && c.Term != "" {
+		argv = append([]string{"env", "TERM=" + c.Term}, argv...)
+	}
+	v, err := e.o.API.Exec(context.WithoutCancel(ctx), api.Ask{Pod: name, Container: pods.Container, Argv: argv, Terminal: c.Terminal != nil})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", executor.ErrRefused, api.Words(err))
+	}
+	s := &executor.Session{Stdin: v.Stdin, Stdout: v.Stdout, Close: v.Close,
+		Resize: func(size executor.Size) error { return v.Resize(size.Rows, size.Cols) },
+		Wait: func() (executor.Ended, error) {
+			code, why, err := v.Wait()
+			if err != nil {
+				return executor.Ended{}, fmt.Errorf("%w: %w", executor.ErrNotRunning, err)
+			}
+			ended := executor.Ended{Code: code, Why: why}
+			if code > 128 && code <= 128+64 {
+				ended.Signal = code - 128
+			}
+			return ended, nil
+		}}
+	if c.Terminal == nil {
+		s.Stderr = v.Stderr
+	} else if err := v.Resize(c.Terminal.Rows, c.Terminal.Cols); err != nil {
+		v.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// dialTime is how long a port of a pod may take to answer.
+const dialTime = 5 * time.Second
+
+// Dial implements executor.Executor. It goes to the pod's own address, at which nothing but the pod listens; a server outside
+// of the cluster's network does not reach it.
+func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error) {
+	_, address, err := e.runningPod(ref)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(int(port))))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; the server must be in the network of the pods, such as in the cluster itself", executor.ErrRefused, err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,111 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/combsched/comb/internal/executor/kube/pods"
+	"github.com/combsched/comb/internal/executor/kube/spool"
+)
+
+// follower copies what a pod prints.
+type follower struct {
+	stop  context.CancelFunc
+	hurry chan struct{} // closed when the pod has ended: what is left is read now or never
+	done  chan struct{}
+}
+
+// A log that cannot be read is tried again: soon where the API server is away, seldom where it says that there is none, as
+// of simulated nodes. Of a pod that has ended it is tried so often.
+const (
+	lastTries   = 4
+	soon        = 250 * time.Millisecond
+	longestWait = 5 * time.Second
+	seldom      = 2 * time.Minute
+)
+
+func (e *Executor) followLog(t *task) *follower {
+	ctx, cancel := context.WithCancel(e.ctx)
+	f := &follower{cancel, make(chan struct{}), make(chan struct{})}
+	name, dir := t.name, t.dir
+	e.goes(func() {
+		defer close(f.done)
+		defer e.queue.Add(name)
+		s, err := spool.Open(dir)
+		if err != nil {
+			e.o.Log.Error("a log cannot be kept", "pod", name, "error", err)
+			return
+		}
+		defer s.Close()
+		e.copyLog(ctx, f, name, s)
+	})
+	return f
+}
+
+// copyLog copies until the pod has ended and all is read.
+func (e *Executor) copyLog(ctx context.Context, f *follower, name string, s *spool.Spool) {
+	failed, left := 0, lastTries
+	for ctx.Err() == nil && left > 0 {
+		ended := e.endedOrGone(name)
+		stream, err := e.o.API.Log(ctx, name, s.Since())
+		if err == nil {
+			err = s.Copy(stream)
+			stream.Close()
+		}
+		if err == nil && ended {
+			return
+		}
+		pause := soon
+		if err == nil {
+			failed = 0
+		} else {
+			pause = min(soon<<min(failed, 10), longestWait)
+			if status := (*apierrors.StatusError)(nil); failed > lastTries && errors.As(err, &status) {
+				pause = seldom
+			}
+			failed++
+		}
+		hurry := f.hurry
+		if ended {
+			left--
+			hurry, pause = nil, soon
+		}
+		select {
+		case <-ctx.Done():
+		case <-hurry:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// endedOrGone reports whether a pod prints no more.
+func (e *Executor) endedOrGone(name string) bool {
+	pod := e.pod(name)
+	return pod == nil || pods.Look(pod, false).Phase == pods.Ended
+}
+
+// logLeft is how long the end of a task may wait for its last lines.
+func (e *Executor) logLeft(t *task) time.Duration {
+	if t.log == nil {
+		return 0
+	}
+	if t.ended.IsZero() {
+		t.ended = time.Now()
+		close(t.log.hurry)
+	}
+	select {
+	case <-t.log.done:
+		return 0
+	default:
+	}
+	left := e.o.Limits.Log - time.Since(t.ended)
+	if left <= 0 {
+		e.o.Log.Warn("the last lines of a log did not come in time", "pod", t.name)
+		t.log.stop()
+		return 0
+	}
+	return left
+}
