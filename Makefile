@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo demo-portal walk test test-python test-container test-kube rig-kube test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-portal walk test test-python test-container test-kube rig-kube image test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -62,6 +62,10 @@ test-container: ## runs the tests of containers: needs root, and Debian's docker
 	  { $(CONTAINERS) -run Container ./internal/executor/local && $(CONTAINERS) -run '$(BESIDE)' ./internal/lab/containers; } & beside=$$!; \
 	  $(CONTAINERS) -skip '$(BESIDE)' ./internal/lab/containers || failed=1; \
 	  wait $$beside || failed=1; exit $$failed
+
+image: build ## writes bin/comb-image.tar, an image of Comb that engines and registries take (IMAGE=comb:latest); no container engine is needed
+	@$(GO) run ./internal/boximage bin/comb $(or $(IMAGE),comb:latest) bin/comb-image.tar
+	@echo 'bin/comb-image.tar: docker load -i it, or push it to your registry'
 
 # The first build of the cluster takes 15 minutes of processor time; what it makes is kept outside the tree.
 rig-kube: ## builds a Kubernetes cluster from the Go module proxy, for test-kube (cold under 10 minutes; kept in $$XDG_CACHE_HOME/comb/kube)

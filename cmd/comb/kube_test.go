@@ -48,6 +48,11 @@ func runKube(t *testing.T, file string) {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("KUBECONFIG", *kubeconfig)
+			root, err := filepath.Abs("../..")
+			if err != nil {
+				return err
+			}
+			e.Setenv("ROOT", root)
 			for _, name := range []string{"CLUSTER", "CLUSTER_AT"} {
 				e.Setenv(name, os.Getenv(name)) // see test/kube/run
 			}

@@ -118,6 +118,54 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return v.GitVersion, nil
 }
 
+// right is something that must be allowed, with what it is for.
+type right struct {
+	verb, resource, sub string
+	nodes               bool // it is of the cluster and not of the namespace
+}
+
+// rights are those without which nothing runs; that for commands in pods is not among them, since it may be kept from Comb on purpose.
+var rights = []right{{"list", "nodes", "", true}, {"watch", "nodes", "", true}, {"create", "pods", "", false}, {"get", "pods", "", false}, {"list", "pods", "", false}, {"watch", "pods", "", false},
+	{"patch", "pods", "", false}, {"delete", "pods", "", false}, {"get", "pods", "log", false}, {"create", "secrets", "", false}, {"delete", "secrets", "", false}, {"create", "services", "", false}}
+
+// Missing are the rights that Comb lacks, in words; none where the API server does not say.
+func (c *Client) Missing(ctx context.Context) (list []string, err error) {
+	for _, r := range rights {
+		where := map[string]string{"verb": r.verb, "resource": r.resource, "subresource": r.sub}
+		if !r.nodes {
+			where["namespace"] = c.namespace
+		}
+		body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{"resourceAttributes": where}})
+		if err != nil {
+			return nil, err
+		}
+		raw, err := c.plain.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+		if err != nil {
+			return nil, err
+		}
+		var said struct{ Status struct{ Allowed bool } }
+		if err := json.Unmarshal(raw, &said); err != nil {
+			return nil, fmt.Errorf("%s does not say what may be done: %w", c.host, err)
+		}
+		if !said.Status.Allowed {
+			list = append(list, strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/"))
+		}
+	}
+	return list, nil
+}
+
+// HasNamespace reports whether the namespace is there, as far as may be asked.
+func (c *Client) HasNamespace(ctx context.Context) (bool, error) {
+	err := c.plain.Get().Resource("namespaces").Name(c.namespace).Do(ctx).Error()
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err):
+		return true, nil // it is seen when the first pod is made
+	}
+	return true, err
+}
+
 // TooOld says that a cluster is older than what Comb was tried on.
 type TooOld struct{ Version string }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -53,9 +54,9 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*api.Client, string
 	if err != nil {
 		return nil, "", err
 	}
-	version, err := client.Version(ctx)
-	for tooOld := (*api.TooOld)(nil); err != nil; version, err = client.Version(ctx) {
-		if errors.As(err, &tooOld) {
+	version, err := k.ask(ctx, client)
+	for refused := (*refusedError)(nil); err != nil; version, err = k.ask(ctx, client) {
+		if errors.As(err, &refused) {
 			return nil, "", err
 		}
 		log.Warn("the API server of Kubernetes cannot be asked; it is tried again", "server", client.Host(), "error", api.Words(err))
@@ -66,4 +67,33 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*api.Client, string
 		}
 	}
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
+}
+
+// refusedError is what does not become better by waiting.
+type refusedError struct{ why string }
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.why }
+
+// ask asks for the version, and for all that Comb needs there.
+func (k *Flags) ask(ctx context.Context, c *api.Client) (version string, err error) {
+	version, err = c.Version(ctx)
+	if tooOld := (*api.TooOld)(nil); errors.As(err, &tooOld) {
+		return "", &refusedError{tooOld.Error()}
+	}
+	if err != nil {
+		return "", err
+	}
+	missing, err := c.Missing(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(missing) > 0 {
+		return "", &refusedError{fmt.Sprintf("Comb lacks rights in the Kubernetes cluster at %s (namespace %s): %s; deploy/kubernetes/rights.yaml has them", c.Host(), k.Space, strings.Join(missing, ", "))}
+	}
+	there, err := c.HasNamespace(ctx)
+	if err == nil && !there {
+		return "", &refusedError{fmt.Sprintf("the Kubernetes cluster has no namespace %s: make it with kubectl create namespace %s, or name another one with --kube-namespace", k.Space, k.Space)}
+	}
+	return version, err
 }
