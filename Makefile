@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo demo-portal walk test test-python test-container test-kube rig-kube image test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -162,6 +162,10 @@ hunt: ## looks for checks and decisions of many steps in random workloads; print
 
 bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)
+
+bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs (NODES=500; needs what make test-kube needs)
+	@$(GO) build -trimpath -o bin/kubebench ./internal/lab/kubebench
+	@NODES=$(or $(NODES),500) ./test/kube/run bin/kubebench -bin bin -nodes $(or $(NODES),500)
 
 bench-container: ## measures only containers, beside the bare engine (needs what make test-container needs; ONLY=Prefetch for a part, BENCH_ROUNDS=100)
 	@$(GO) test -count=1 -timeout 1h -tags container -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/lab/containers -rounds $(BENCH_ROUNDS)

@@ -74,14 +74,14 @@ type bench struct {
 // idle measures what a server costs that has nothing to do.
 func (b *bench) idle(ctx context.Context) error {
 	pid := b.lab.server.PID()
-	before, err := cpuTime(pid)
+	before, err := CPUTime(pid)
 	if err != nil {
 		return err
 	}
 	if err := sleep(ctx, idleTime); err != nil {
 		return err
 	}
-	after, err := cpuTime(pid)
+	after, err := CPUTime(pid)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (b *bench) resident() (float64, error) {
 	return float64(kib) / 1024, err
 }
 
-// cpuTime is the time that a process has spent on processors.
-func cpuTime(pid int) (time.Duration, error) {
+// CPUTime is the time that a process has spent on processors.
+func CPUTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err

@@ -24,6 +24,7 @@ const (
 	lastTries   = 4
 	soon        = 250 * time.Millisecond
 	longestWait = 5 * time.Second
+	refused     = 2 * time.Second
 	seldom      = 2 * time.Minute
 )
 
@@ -63,8 +64,8 @@ func (e *Executor) copyLog(ctx context.Context, f *follower, name string, s *spo
 			failed = 0
 		} else {
 			pause = min(soon<<min(failed, 10), longestWait)
-			if status := (*apierrors.StatusError)(nil); failed > lastTries && errors.As(err, &status) {
-				pause = seldom
+			if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+				pause = min(refused<<min(2*failed, 10), seldom)
 			}
 			failed++
 		}
