@@ -64,13 +64,14 @@ type Executor struct {
 	stop        context.CancelFunc
 	running     sync.WaitGroup
 
-	mu      sync.Mutex
-	tasks   map[string]*task // by the name of the pod
-	stopped map[sched.AttemptID]sched.Duration
-	told    map[string]string    // what was told of each node; "" is that it is up
-	removed map[string]time.Time // when a node went that had been there
-	adopted chan struct{}        // closed when nothing that was known is open
-	known   int                  // tasks of an engine before of which nothing is said yet
+	mu       sync.Mutex
+	tasks    map[string]*task             // by the name of the pod
+	attempts map[sched.AttemptID][]string // the names of those of each attempt
+	stopped  map[sched.AttemptID]sched.Duration
+	told     map[string]string    // what was told of each node; "" is that it is up
+	removed  map[string]time.Time // when a node went that had been there
+	adopted  chan struct{}        // closed when nothing that was known is open
+	known    int                  // tasks of an engine before of which nothing is said yet
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -88,7 +89,7 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key},
-		tasks: map[string]*task{}, stopped: map[sched.AttemptID]sched.Duration{}, told: map[string]string{}, removed: map[string]time.Time{},
+		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, stopped: map[sched.AttemptID]sched.Duration{}, told: map[string]string{}, removed: map[string]time.Time{},
 		adopted: make(chan struct{}),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
@@ -187,7 +188,7 @@ func (e *Executor) start(a sched.Action) {
 		name := e.maker.Name(a.Attempt, ts.Task)
 		if e.tasks[name] == nil {
 			t := &task{name: name, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace}
-			e.tasks[name] = t
+			e.add(t)
 			if a.Known {
 				if e.known++; e.known == 1 {
 					e.adopted = make(chan struct{})
@@ -200,43 +201,24 @@ func (e *Executor) start(a sched.Action) {
 	}
 }
 
+// add notes a task. e.mu is held.
+func (e *Executor) add(t *task) {
+	e.tasks[t.name] = t
+	e.attempts[t.at] = append(e.attempts[t.at], t.name)
+}
+
 // end has the tasks of an attempt end. A stop may come before its start.
 func (e *Executor) end(a sched.Action) {
-	found := false
-	for name, t := range e.tasksOf(a.Attempt) {
-		found = true
-		if !t.stop {
+	names := e.attempts[a.Attempt]
+	if len(names) == 0 {
+		e.stopped[a.Attempt] = a.Grace
+	}
+	for _, name := range names {
+		if t := e.tasks[name]; t != nil && !t.stop {
 			t.stop, t.grace = true, a.Grace
 			e.queue.Add(name)
 		}
 	}
-	if !found {
-		e.stopped[a.Attempt] = a.Grace
-	}
-}
-
-// tasksOf are the tasks of an attempt. Their names follow from its own; they are few beside all.
-func (e *Executor) tasksOf(at sched.AttemptID) map[string]*task {
-	list := map[string]*task{}
-	for n := int32(0); ; n++ {
-		t := e.tasks[e.maker.Name(at, n)]
-		if t == nil {
-			break
-		}
-		for i := range t.start.Tasks {
-			name := e.maker.Name(at, t.start.Tasks[i].Task)
-			if one := e.tasks[name]; one != nil {
-				list[name] = one
-			}
-		}
-		return list
-	}
-	for name, t := range e.tasks { // a gang that does not begin with the job's first task
-		if t.at == at {
-			list[name] = t
-		}
-	}
-	return list
 }
 
 // Adopted implements engine.Adopter.
@@ -284,7 +266,7 @@ func (e *Executor) Sweep(live []sched.AttemptID) (ended []string) {
 		}
 		e.mu.Lock()
 		if e.tasks[pod.Name] == nil {
-			e.tasks[pod.Name] = &task{name: pod.Name, dir: e.taskDir(at, n), at: at, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())}
+			e.add(&task{name: pod.Name, dir: e.taskDir(at, n), at: at, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
 			ended = append(ended, fmt.Sprintf("%v/%d", at, n))
 			e.queue.Add(pod.Name)
 		}

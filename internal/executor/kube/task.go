@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -428,4 +429,8 @@ func (e *Executor) drop(t *task) {
 	defer e.mu.Unlock()
 	e.taken(t)
 	delete(e.tasks, t.name)
+	left := slices.DeleteFunc(e.attempts[t.at], func(name string) bool { return name == t.name })
+	if e.attempts[t.at] = left; len(left) == 0 {
+		delete(e.attempts, t.at)
+	}
 }
