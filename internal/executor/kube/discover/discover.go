@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,11 +27,33 @@ var levels = []level{
 	{"NVLINK", []string{"nvidia.com/gpu.clique"}},
 }
 
-// kind is what nodes are that can stand for each other.
+// What a cluster file can say of a node.
+const (
+	maxLeaves = 4096      // of a node
+	maxCPUs   = 1_000_000 // of a leaf, so of a node too
+	maxMemory = 1 << 50   // bytes of a node: more is no machine
+)
+
+// maxName is how much of a product's name types are called by, in bytes.
+const maxName = 40
+
+// resources are what device plugins offer, the one that tasks get where a node has several first, with the labels that say what they
+// are, and what they are called without.
+var resources = []struct {
+	name     corev1.ResourceName
+	products []string
+	plain    string
+}{
+	{"nvidia.com/gpu", []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"}, "GPU"},
+	{"amd.com/gpu", []string{"amd.com/gpu.product-name"}, "AMD-GPU"},
+	{"google.com/tpu", []string{"cloud.google.com/gke-tpu-accelerator"}, "TPU"},
+}
+
+// kind is what nodes are that can stand for each other, unless their CPUs or memory are far apart.
 type kind struct {
-	sku  string
-	gpus int64 // of a node; 0 is a node without
-	each int64 // leaves of a node
+	product string // its name as a type's, whole: of two products the beginning can be the same
+	gpus    int64  // of a node; 0 is a node without
+	each    int64  // leaves of a node
 }
 
 // node is one that is proposed.
@@ -65,14 +88,39 @@ func Propose(list []corev1.Node) Proposal {
 		p.Seen++
 	}
 	kinds := slices.SortedFunc(maps.Keys(byKind), func(a, b kind) int {
-		return cmp.Or(cmp.Compare(b.gpus, a.gpus), strings.Compare(a.sku, b.sku), cmp.Compare(b.each, a.each))
+		return cmp.Or(cmp.Compare(b.gpus, a.gpus), strings.Compare(a.product, b.product), cmp.Compare(b.each, a.each))
 	})
 	f := file{types: map[string]string{}, skus: map[string]bool{}}
 	for _, k := range kinds {
-		f.add(k, byKind[k])
+		for _, some := range alike(byKind[k], func(n node) int64 { return n.memoryMB }) {
+			for _, nodes := range alike(some, func(n node) int64 { return n.milliCPU }) {
+				f.add(k, nodes)
+			}
+		}
 	}
 	p.File = f.text()
 	return p
+}
+
+// alike parts nodes so that in each part none has less than half of what another has, those with the most first. A type says the same
+// of all its nodes, so what some have more of than the least is lost: this bounds it.
+func alike(nodes []node, amount func(node) int64) (parts [][]node) {
+	var most []int64 // of each part
+	down := slices.SortedFunc(slices.Values(nodes), func(a, b node) int { return cmp.Compare(amount(b), amount(a)) })
+	for _, n := range down {
+		if len(most) == 0 || amount(n)*2 < most[len(most)-1] {
+			most = append(most, amount(n))
+		}
+	}
+	parts = make([][]node, len(most))
+	for _, n := range nodes {
+		i := len(most) - 1
+		for most[i] < amount(n) {
+			i--
+		}
+		parts[i] = append(parts[i], n)
+	}
+	return parts
 }
 
 // read says what a node is, or why it is left out.
@@ -82,32 +130,58 @@ func read(n *corev1.Node) (out node, why string) {
 			return out, "it is for the control plane"
 		}
 	}
-	out = node{name: n.Name, milliCPU: n.Status.Allocatable.Cpu().MilliValue(), memoryMB: n.Status.Allocatable.Memory().Value() >> 20}
+	cpu, memory := n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory()
+	switch { // before they are numbers, which have an end
+	case cpu.Sign() <= 0 || memory.Sign() <= 0:
+		return out, "its status names no CPU or no memory that pods can have (allocatable): look whether its kubelet runs"
+	case cpu.CmpInt64(maxCPUs) > 0:
+		return out, fmt.Sprintf("it has more than %d CPUs, which no cluster file can say", maxCPUs)
+	case memory.CmpInt64(maxMemory) > 0:
+		return out, fmt.Sprintf("it has more than %d bytes of memory, which no machine has", int64(maxMemory))
+	}
+	out = node{name: n.Name, milliCPU: cpu.MilliValue(), memoryMB: memory.Value() >> 20}
 	for _, l := range levels {
 		out.where = append(out.where, firstLabel(n, l.labels))
 	}
 	gpus, product := gpusOf(n)
 	switch {
 	case gpus > 0:
-		out.kind = kind{sku: nameOf(product), gpus: gpus, each: gpus}
+		out.kind = kind{product: nameOf(product), gpus: gpus, each: gpus}
 	case out.milliCPU < 1000:
 		return out, fmt.Sprintf("it has no GPU, and less than one CPU (%dm)", out.milliCPU)
 	default:
-		out.kind = kind{sku: "CPU", each: out.milliCPU / 1000}
+		out.kind = kind{product: "CPU", each: out.milliCPU / 1000}
+	}
+	switch each := out.kind.each; {
+	case gpus > maxLeaves:
+		return out, fmt.Sprintf("it has more than %d GPUs, which no node of a cluster file can have", maxLeaves)
+	case each > maxLeaves:
+		return out, fmt.Sprintf("it has %d CPUs and no GPU: a node of a cluster file has at most %d leaves", each, maxLeaves)
+	case out.milliCPU/each < 100: // it would be written as 0, which is without a limit
+		return out, fmt.Sprintf("it has less than a tenth of a CPU for each GPU (%dm for %d)", out.milliCPU, gpus)
+	case out.memoryMB/each < 1:
+		return out, fmt.Sprintf("it has less than a MiB of memory for each GPU or CPU (%d MiB for %d)", out.memoryMB, each)
 	}
 	return out, ""
 }
 
-// gpusOf is how many GPUs a node has, by its device plugin or else by its labels, and what they are called.
+// gpusOf is how many GPUs a node has, by its device plugin or else by its labels, and what they are called. More than a node of a
+// cluster file can have are some number that is more. A plugin that offers none is right against a label: its GPUs may be broken.
 func gpusOf(n *corev1.Node) (count int64, product string) {
-	product = cmp.Or(n.Labels["nvidia.com/gpu.product"], n.Labels["amd.com/gpu.product-name"], n.Labels["cloud.google.com/gke-tpu-accelerator"], n.Labels["cloud.google.com/gke-accelerator"])
-	for name, kind := range map[corev1.ResourceName]string{"nvidia.com/gpu": "GPU", "amd.com/gpu": "AMD-GPU", "google.com/tpu": "TPU"} {
-		if q := n.Status.Allocatable[name]; q.Value() > 0 {
-			return q.Value(), cmp.Or(product, kind)
+	for _, r := range resources {
+		q := n.Status.Allocatable[r.name]
+		if q.CmpInt64(maxLeaves) > 0 {
+			return maxLeaves + 1, r.plain
+		}
+		if count := q.Value(); count > 0 {
+			return count, cmp.Or(firstLabel(n, r.products), r.plain)
 		}
 	}
-	if _, err := fmt.Sscanf(n.Labels["nvidia.com/gpu.count"], "%d", &count); err == nil && count > 0 && count <= 1024 {
-		return count, cmp.Or(product, "GPU")
+	if _, offered := n.Status.Allocatable[resources[0].name]; offered {
+		return 0, ""
+	}
+	if count, err := strconv.ParseInt(n.Labels["nvidia.com/gpu.count"], 10, 64); err == nil && count > 0 {
+		return count, cmp.Or(firstLabel(n, resources[0].products), resources[0].plain)
 	}
 	return 0, ""
 }
@@ -121,7 +195,7 @@ func firstLabel(n *corev1.Node, names []string) string {
 	return ""
 }
 
-// nameOf makes a type's name of what a product is called.
+// nameOf makes a type's name of what a product is called, of any length.
 func nameOf(product string) string {
 	product = strings.TrimPrefix(strings.TrimPrefix(product, "NVIDIA-"), "nvidia-")
 	name := strings.Trim(strings.Map(func(r rune) rune {
@@ -133,7 +207,7 @@ func nameOf(product string) string {
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		name = "GPU-" + name
 	}
-	return strings.Trim(name[:min(len(name), 40)], "-")
+	return strings.Trim(name, "-")
 }
 
 // natural orders names with numbers as people do: node-2 before node-10.

@@ -120,3 +120,118 @@ func TestManyNodes(t *testing.T) {
 		t.Error("no domains of NVLink")
 	}
 }
+
+// has changes what a node offers to pods; "" takes it away.
+func has(n corev1.Node, what corev1.ResourceName, amount string) corev1.Node {
+	n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
+	delete(n.Status.Allocatable, what)
+	if amount != "" {
+		n.Status.Allocatable[what] = resource.MustParse(amount)
+	}
+	return n
+}
+
+// wants looks for lines in the file that is proposed.
+func wants(t *testing.T, p discover.Proposal, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(p.File, "    "+line+"\n") {
+			t.Errorf("%q is missing in\n%s", line, p.File)
+		}
+	}
+}
+
+// A node with devices of two makers is proposed with those that its tasks get, each time.
+func TestTwoMakers(t *testing.T) {
+	both := has(node("both", 4, product, "NVIDIA-L4", "amd.com/gpu.product-name", "MI300X"), "amd.com/gpu", "8")
+	amd := has(node("amd", 0, product, "NVIDIA-L4", "amd.com/gpu.product-name", "MI300X"), "amd.com/gpu", "8")
+	for range 50 {
+		p, _ := accepted(t, []corev1.Node{both, amd})
+		wants(t, p, "L4-NODE: {childCellType: L4, childCellNumber: 4, isNodeLevel: true}",
+			"MI300X-NODE: {childCellType: MI300X, childCellNumber: 8, isNodeLevel: true}")
+	}
+}
+
+// What no cluster file can say is left out, each node with its own reason, and what it just can is not.
+func TestBounds(t *testing.T) {
+	cpus := func(n corev1.Node, amount string) corev1.Node { return has(n, corev1.ResourceCPU, amount) }
+	none := node("none", 0, "nvidia.com/gpu.count", "8")
+	none.Status.Allocatable = nil
+	for _, c := range []struct {
+		node corev1.Node
+		why  string // "" is that it is in the file
+	}{
+		{node("n", config.MaxNodeLeaves), "a tenth of a CPU"},
+		{cpus(node("n", config.MaxNodeLeaves), "410"), ""},
+		{cpus(node("n", config.MaxNodeLeaves+1), "5000"), "more than 4096 GPUs"},
+		{has(node("n", 0), "nvidia.com/gpu", "1e30"), "more than 4096 GPUs"},
+		{node("n", 0, "nvidia.com/gpu.count", "5000"), "more than 4096 GPUs"},
+		{cpus(node("n", 1), "1000000"), ""},
+		{cpus(node("n", 1), "1000001"), "more than 1000000 CPUs"},
+		{cpus(node("n", 1), "1e30"), "more than 1000000 CPUs"},
+		{cpus(node("n", 0), "4096"), ""},
+		{cpus(node("n", 0), "4097"), "at most 4096 leaves"},
+		{has(node("n", 1), corev1.ResourceMemory, "1e30"), "bytes of memory"},
+		{has(node("n", 8), corev1.ResourceMemory, "8Mi"), ""},
+		{has(node("n", 8), corev1.ResourceMemory, "7Mi"), "a MiB of memory"},
+		{none, "allocatable"},
+		{cpus(node("n", 8), ""), "allocatable"},
+		{cpus(node("n", 8), "-1e30"), "allocatable"},
+		{has(node("n", 8), corev1.ResourceMemory, ""), "allocatable"},
+		{cpus(node("n", 8), "799m"), "a tenth of a CPU"},
+		{cpus(node("n", 8), "800m"), ""},
+	} {
+		p, _ := accepted(t, []corev1.Node{c.node, node("other", 2)})
+		if c.why == "" && len(p.Left) > 0 || c.why != "" && (len(p.Left) != 1 || !strings.Contains(p.Left[0], c.why)) {
+			t.Errorf("%v: left out are %q, expected %q", c.node.Status.Allocatable, p.Left, c.why)
+		}
+	}
+}
+
+// Products may be called as types of cells are, in whichever order they come.
+func TestProductsNamedLikeTypes(t *testing.T) {
+	for _, names := range [][]string{{"X", "X-NODE"}, {"X-NODE", "X"}, {"X-NODE-2", "X-NODE", "X"}, {"X-RACK", "X"}, {"X", "X-RACK"}, {"X", "X-2", "X-2-NODE"}, {"CPU", "CPU-NODE"}} {
+		var nodes []corev1.Node
+		for i, name := range names {
+			for j := range 4 { // the first has the most GPUs, so it comes first
+				nodes = append(nodes, node(fmt.Sprintf("n%d-%d", i, j), int64(8-i), product, name, rack, fmt.Sprintf("r%d", j/2)))
+			}
+		}
+		nodes = append(nodes, node("more", 1, product, names[0]), node("cpu", 0))
+		if p, c := accepted(t, nodes); c != nil && !strings.Contains(p.File, "\n    "+names[0]+": {gpu: 1") {
+			t.Errorf("the first of %v has another name in\n%s", names, p.File)
+		}
+	}
+}
+
+func TestProductsThatBeginAlike(t *testing.T) {
+	long := strings.Repeat("Long-", 8) // as much as a type is called by
+	p, _ := accepted(t, []corev1.Node{node("a", 8, product, long+"80GB"), node("b", 8, product, long+"40GB"), node("c", 8, product, long+"80GB")})
+	name := strings.Trim(long, "-")
+	wants(t, p, name+": {gpu: 1, cpu: 11.9, memory: 128000Mi} # "+long+"40GB, 8 in a node", name+"-2: {gpu: 1, cpu: 11.9, memory: 128000Mi} # "+long+"80GB, 8 in a node",
+		"- {cellType: "+name+"-2-NODE, cellNumber: 2}", "- {cellType: "+name+"-NODE, cellNumber: 1}")
+}
+
+// A type says the least of its nodes, so those with less than half of what others have are of a type of their own.
+func TestNodesFarApart(t *testing.T) {
+	sized := func(name string, gpus int64, cpu, memory string) corev1.Node {
+		return has(has(node(name, gpus, product, "T4"), corev1.ResourceCPU, cpu), corev1.ResourceMemory, memory)
+	}
+	p, _ := accepted(t, []corev1.Node{sized("a", 4, "40", "400Gi"), sized("b", 4, "20", "200Gi"), sized("c", 4, "40", "199Gi"), sized("d", 4, "19", "400Gi")})
+	wants(t, p, "T4: {gpu: 1, cpu: 5.0, memory: 51200Mi}", "T4-2: {gpu: 1, cpu: 4.7, memory: 102400Mi} # T4, 4 in a node",
+		"T4-3: {gpu: 1, cpu: 10.0, memory: 50944Mi} # T4, 4 in a node", "- {cellType: T4-NODE, cellNumber: 2}")
+	p, _ = accepted(t, []corev1.Node{sized("a", 0, "40", "400Gi"), sized("b", 0, "40", "100Gi"), sized("c", 0, "40", "300Gi")})
+	wants(t, p, "CPU: {cpu: 1.0, memory: 7680Mi}", "CPU-2: {cpu: 1.0, memory: 2560Mi} # CPU, 40 in a node")
+}
+
+// The label counts where no device plugin speaks, not against one that offers none.
+func TestPluginAgainstLabel(t *testing.T) {
+	labels := []string{product, "T4", "nvidia.com/gpu.count", "8"}
+	p, _ := accepted(t, []corev1.Node{node("a", 0, labels...)})
+	wants(t, p, "T4-NODE: {childCellType: T4, childCellNumber: 8, isNodeLevel: true}")
+	p, _ = accepted(t, []corev1.Node{has(node("a", 0, labels...), "nvidia.com/gpu", "0")})
+	wants(t, p, "CPU-NODE: {childCellType: CPU, childCellNumber: 95, isNodeLevel: true}")
+	if strings.Contains(p.File, "T4") {
+		t.Errorf("GPUs that the device plugin does not offer are in\n%s", p.File)
+	}
+}

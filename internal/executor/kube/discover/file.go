@@ -25,11 +25,16 @@ type cell struct {
 
 // add proposes the nodes of one kind.
 func (f *file) add(k kind, nodes []node) {
-	sku := k.sku
-	for i := 2; f.skus[sku]; i++ { // the same product, another number of them in a node
-		sku = fmt.Sprintf("%s-%d", k.sku, i)
+	short := strings.Trim(k.product[:min(len(k.product), maxName)], "-")
+	sku := short
+	for i := 2; f.skus[sku] || f.types[sku] != ""; i++ { // it is of another kind, or a type of cells
+		sku = fmt.Sprintf("%s-%d", short, i)
 	}
 	f.skus[sku] = true
+	comment := ""
+	if sku != k.product {
+		comment = fmt.Sprintf(" # %s, %d in a node", k.product, k.each)
+	}
 	milliCPU, memoryMB := nodes[0].milliCPU, nodes[0].memoryMB
 	for _, n := range nodes {
 		milliCPU, memoryMB = min(milliCPU, n.milliCPU), min(memoryMB, n.memoryMB)
@@ -39,11 +44,11 @@ func (f *file) add(k kind, nodes []node) {
 		gpu = "gpu: 1, "
 	}
 	// A tenth of a CPU and a MiB are the smallest that is told apart.
-	fmt.Fprintf(&f.skuText, "    %s: {%scpu: %d.%d, memory: %dMi}\n", sku, gpu, milliCPU/k.each/1000, milliCPU/k.each%1000/100, max(memoryMB/k.each, 1))
-	f.cellType(sku+"-NODE", fmt.Sprintf("{childCellType: %s, childCellNumber: %d, isNodeLevel: true}", sku, k.each))
+	fmt.Fprintf(&f.skuText, "    %s: {%scpu: %d.%d, memory: %dMi}%s\n", sku, gpu, milliCPU/k.each/1000, milliCPU/k.each%1000/100, memoryMB/k.each, comment)
+	nodeType := f.cellType(sku+"-NODE", fmt.Sprintf("{childCellType: %s, childCellNumber: %d, isNodeLevel: true}", sku, k.each))
 	cells := make([]cell, len(nodes))
 	for i, n := range nodes {
-		cells[i] = cell{kind: sku + "-NODE", name: n.name, node: n.name}
+		cells[i] = cell{kind: nodeType, name: n.name, node: n.name}
 	}
 	for _, c := range f.nest(sku, cells, nodes, usable(nodes)) {
 		f.write(c, "  ")
@@ -125,7 +130,7 @@ func (f *file) group(name, where string, children []cell) (cells []cell) {
 // cellType notes a type, under its name or one like it that is free, and returns the name.
 func (f *file) cellType(name, text string) string {
 	free := name
-	for i := 2; f.types[free] != "" && f.types[free] != text; i++ {
+	for i := 2; f.skus[free] || f.types[free] != "" && f.types[free] != text; i++ {
 		free = fmt.Sprintf("%s-%d", name, i)
 	}
 	if f.types[free] == "" {
