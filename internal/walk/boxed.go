@@ -121,7 +121,8 @@ taskRoles:
     resourcePerInstance: {cpu: 1, memoryMB: 256, gpu: 1}
     commands:
     - if [ $RANK = 0 ]; then echo "heard $(nc -l -p $MASTER_PORT)"; exit 0; fi
-    - until echo hello | nc worker-0 $MASTER_PORT; do sleep 0.1; done
+    - echo hello >/comb/checkpoint/hello # from a file: nc ends when the other side says no more, even before a pipe is written
+    - until nc worker-0 $MASTER_PORT </comb/checkpoint/hello; do sleep 0.1; done
 defaults: {virtualCluster: red}
 extras:
   hivedScheduler: {jobPriorityClass: prod}

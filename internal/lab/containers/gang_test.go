@@ -41,7 +41,8 @@ func TestGangMeets(t *testing.T) {
       - echo "master $MASTER_ADDR"
       - echo "tf $TF_CONFIG"
       - if [ $RANK = 0 ]; then echo "heard $(nc -l -p $MASTER_PORT)"; exit 0; fi
-      - until echo hello from $RANK | nc $MASTER_ADDR $MASTER_PORT; do sleep 0.1; done
+      - echo hello from $RANK >/comb/checkpoint/hello # from a file: nc ends when the other side says no more, even before a pipe is written
+      - until nc $MASTER_ADDR $MASTER_PORT </comb/checkpoint/hello; do sleep 0.1; done
 `)
 	j := w.until(ref, "it ends", func(j *rest.Job) bool { return j.Phase.Ended() })
 	if j.Phase != sched.Succeeded {
