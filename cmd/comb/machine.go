@@ -13,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/policy"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // readCluster looks at this machine and reads the cluster file, nil without one.
@@ -54,6 +55,9 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 		if err := engine.CheckAbilities(c, policy.New, d.executor); err != nil {
 			return err
 		}
+	}
+	if err := storage.Of(c.Storages, d.flags.kube.Used()); err != nil {
+		return err
 	}
 	if d.flags.kube.Used() {
 		if d.pods == nil {

@@ -19,11 +19,15 @@ const (
 // storageName is the name of a folder below /mnt and, in capitals, part of a variable's.
 var storageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
+// claimName is a name of Kubernetes.
+var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
 // readStorages reads the folders that jobs may name:
 //
 //	storages:
 //	  data: {folder: /srv/data, readOnly: true}
 //	  homes: {folder: /srv/homes, perUser: true, virtualClusters: [vision]}
+//	  sets: {claim: team-data, folder: sets} # on Kubernetes
 func readStorages(b *document.Reader, n *document.Node, hasVC func(string) bool) (list []storage.Storage) {
 	fields := b.Map(n, "storages").Fields()
 	if len(fields) > maxStorages {
@@ -47,11 +51,20 @@ func readStorages(b *document.Reader, n *document.Node, hasVC func(string) bool)
 
 func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) storage.Storage {
 	m := b.Map(f.Value, "the storage "+document.Quote(f.Key))
-	m.Require("folder")
-	s := storage.Storage{Name: f.Key, Folder: m.String("folder", document.Text{Max: maxFolder}),
+	if m.Node("claim") == nil {
+		m.Require("folder")
+	}
+	s := storage.Storage{Name: f.Key, Folder: m.String("folder", document.Text{Max: maxFolder}), Claim: m.String("claim", document.Text{Max: maxFolder}),
 		ReadOnly: m.Bool("readOnly", false), PerUser: m.Bool("perUser", false)}
+	if at := m.Node("claim"); at != nil && !claimName.MatchString(s.Claim) {
+		b.Problem(at, "%s is no name of a PersistentVolumeClaim: use at most 253 small letters, digits, \"-\" and \".\", a letter or digit first and last", document.Quote(s.Claim))
+	}
 	switch at := m.Node("folder"); {
 	case s.Folder == "":
+	case m.Node("claim") != nil:
+		if filepath.Clean(s.Folder) != s.Folder || !filepath.IsLocal(s.Folder) || s.Folder == "." || strings.ContainsRune(s.Folder, 0) {
+			b.Problem(at, "%s is no plain path in the claim: begin it without /, and leave out \".\", \"..\" and a / at its end", document.Quote(s.Folder))
+		}
 	case !filepath.IsAbs(s.Folder) || filepath.Clean(s.Folder) != s.Folder || strings.ContainsRune(s.Folder, 0):
 		b.Problem(at, "%s is no plain path: begin it with /, without \".\", \"..\" and a / at its end", document.Quote(s.Folder))
 	case slices.ContainsFunc(closed(), func(top string) bool { return s.Folder == top || strings.HasPrefix(s.Folder, top+"/") }) || s.Folder == "/":

@@ -4,6 +4,7 @@ package storage
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,14 +21,41 @@ func Variable(name string) string {
 
 // Storage is one entry of "storages" in the cluster file.
 type Storage struct {
-	Name   string `json:"name"`
-	Folder string `json:"folder"` // an absolute path, the same on each node
+	Name string `json:"name"`
+	// Folder is an absolute path, the same on each node; with a claim a path in it, "" for all of it.
+	Folder string `json:"folder"`
+	// Claim is the name of a PersistentVolumeClaim, on Kubernetes alone.
+	Claim string `json:"claim,omitempty"`
 	// ReadOnly storages cannot be written by a container.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// PerUser gives each user a folder of its own in it, named as the user, and no other.
 	PerUser bool `json:"per_user,omitempty"`
 	// VCs may use it, with those inside of them; none is all.
 	VCs []cell.VCName `json:"vcs,omitempty"`
+}
+
+// userName is what a user's folder may be called.
+var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_@.-]{0,127}$`)
+
+// UserFolder is the name of a user's own folder in a storage that has one for each.
+func UserFolder(user string) (string, error) {
+	if !userName.MatchString(user) {
+		return "", fmt.Errorf("the user %q cannot have a folder in it, whose name has only letters, digits and _ @ . -", user)
+	}
+	return user, nil
+}
+
+// Of refuses storages that are not of the kind that a server can give its tasks: claims on Kubernetes, folders elsewhere.
+func Of(list []Storage, claims bool) error {
+	for _, s := range list {
+		switch {
+		case claims && s.Claim == "":
+			return fmt.Errorf("the storage %s is a folder of machines, and on Kubernetes a storage is a claim: write %s: {claim: NAME}, with the name of a PersistentVolumeClaim", s.Name, s.Name)
+		case !claims && s.Claim != "":
+			return fmt.Errorf("the storage %s is the claim %s of Kubernetes, and this server runs tasks on its machine: write %s: {folder: /PATH}", s.Name, s.Claim, s.Name)
+		}
+	}
+	return nil
 }
 
 // Find returns the storage of a name.
@@ -68,6 +96,12 @@ func Names(list []Storage, vcs []cell.VCName) (names []string) {
 // String is a storage in words: "/srv/data, read-only, for VCs a and b".
 func (s *Storage) String() string {
 	text := s.Folder
+	if s.Claim != "" {
+		text = "the claim " + s.Claim
+		if s.Folder != "" {
+			text += ", folder " + s.Folder
+		}
+	}
 	if s.PerUser {
 		text += ", a folder for each user"
 	}

@@ -17,11 +17,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/executor/kube/spool"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // Options are the parts of an Executor.
@@ -32,6 +34,9 @@ type Options struct {
 	Cluster string                                       // the name of this Comb among all
 	Tell    func(sched.Fact)                             // takes what happens; it must not block for long
 	Secrets func(sched.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
+	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
+	Storage func(cell.VCName, string) (storage.Storage, bool)
+	Work    string // the claim in which checkpoints are kept; "" is that jobs can keep none
 	Log     *slog.Logger
 	Limits  Limits
 }
@@ -291,7 +296,7 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 	return spool.Read(e.taskDir(ref.Attempt, ref.Task), from)
 }
 
-// Checkpoints implements executor.Executor: there is no storage for them yet.
+// Checkpoints implements executor.Executor: they are in a claim, and not on this machine.
 func (e *Executor) Checkpoints(sched.JobID) string { return "" }
 
 // Usage implements executor.Executor: nothing is measured there.

@@ -20,6 +20,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/spool"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // task is one run of one task. What is wanted of it is set under Executor.mu; all else is of the worker that settles
@@ -215,7 +216,11 @@ func (e *Executor) create(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
-	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known})
+	storages, why := e.storagesOf(t.start.Job)
+	if why != "" {
+		return e.refuse(t, sched.TaskRefused{Reason: why})
+	}
+	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known, Storages: storages, Work: e.o.Work})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return e.refuse(t, sched.TaskRefused{Reason: cannot.Why, Job: true})
 	}
@@ -245,6 +250,22 @@ func (e *Executor) create(ctx context.Context, t *task) error {
 		return e.refuse(t, sched.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
 	}
 	return err
+}
+
+// storagesOf are those that a job names, or why it cannot have one.
+func (e *Executor) storagesOf(job *sched.Job) (list []storage.Storage, why string) {
+	for _, name := range job.Storages {
+		var s storage.Storage
+		ok := false
+		if e.o.Storage != nil {
+			s, ok = e.o.Storage(job.VC, name)
+		}
+		if !ok || s.Claim == "" {
+			return nil, fmt.Sprintf("VC %s has no storage %s any more: an administrator adds it to the cluster file again, or submit the job without it", job.VC, name)
+		}
+		list = append(list, s)
+	}
+	return list, ""
 }
 
 // claim takes a pod whose making was not noted, if it is ours.

@@ -19,6 +19,7 @@ type Flags struct {
 	Executor string
 	File     string
 	Space    string
+	Work     string
 }
 
 // Add adds them to those of a command.
@@ -26,6 +27,7 @@ func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Executor, "executor", "local", "what runs tasks: local is this machine, kubernetes the nodes of a Kubernetes cluster, as pods")
 	k.AddFile(f)
 	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
+	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany) of that namespace in which jobs keep their checkpoints, a folder for each; without one jobs that ask for checkpoints are refused")
 }
 
 // AddFile adds only the one that says which cluster is meant.
@@ -41,6 +43,8 @@ func (k *Flags) Check(pretended bool) error {
 	switch {
 	case k.Executor != "local" && !k.Used():
 		return fmt.Errorf("--executor %q: want local or kubernetes", k.Executor)
+	case k.Work != "" && !k.Used():
+		return errors.New("--checkpoint-claim is for --executor kubernetes; on one machine checkpoints are in the data directory")
 	case k.Used() && pretended:
 		return errors.New("--virtual-gpus is for this machine, and --executor kubernetes runs tasks on the nodes of a cluster")
 	}

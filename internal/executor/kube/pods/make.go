@@ -17,6 +17,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 // What is on each pod. Labels and annotations are for people and selectors: nothing is decided by them.
@@ -118,6 +119,9 @@ type Task struct {
 	Task     *sched.TaskStart
 	Secrets  map[string]string // of the job, by path
 	Resource string            // what the node's device plugin calls its GPUs; "" is that none does
+	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
+	Storages []storage.Storage
+	Work     string
 }
 
 // CannotError says why a task cannot be a pod, in words for its user. It is the job's own fault.
@@ -133,7 +137,7 @@ const longest = 100_000
 func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	job := t.Start.Job
 	role := &job.Roles[t.Task.Role]
-	if err := possible(job, role); err != nil {
+	if err := possible(t, role); err != nil {
 		return nil, nil, err
 	}
 	lines := strings.Join(role.Launch.Command, "\n")
@@ -143,6 +147,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, uid, seconds := false, true, int64(user), graceSeconds(job.Grace)
+	once := corev1.FSGroupChangeOnRootMismatch // else all files of a claim are looked at before each start
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
@@ -160,7 +165,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 			ShareProcessNamespace:         &yes, // so that a task is no process 1, which is deaf to SIGTERM, and what it leaves is reaped
 			Hostname:                      name,
 			Subdomain:                     m.service(),
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid, FSGroupChangePolicy: &once,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Volumes: []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		},
@@ -180,14 +185,12 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	pod.Spec.Containers = []corev1.Container{c}
 	shareMemory(pod, role.Launch.ShmMB)
+	if err := m.mountClaims(pod, t); err != nil {
+		return nil, nil, err
+	}
 	var secrets []*corev1.Secret
 	if script != lines || len(script) > longest {
-		secrets = append(secrets, m.secret(name, map[string][]byte{scriptKey: []byte(script)}))
-		mode := int32(0o440)
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "script", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: &mode}}})
-		first := &pod.Spec.Containers[0]
-		first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "script", MountPath: scriptDir, ReadOnly: true})
-		first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
+		secrets = append(secrets, m.scriptFile(pod, script))
 	}
 	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
 	if err != nil {
@@ -198,6 +201,16 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pull.Name}}
 	}
 	return pod, secrets, nil
+}
+
+// scriptFile has a pod run its script from a file, which is the secret that it returns.
+func (m *Maker) scriptFile(pod *corev1.Pod, script string) *corev1.Secret {
+	mode := int32(0o440)
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "script", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name, DefaultMode: &mode}}})
+	first := &pod.Spec.Containers[0]
+	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "script", MountPath: scriptDir, ReadOnly: true})
+	first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
+	return m.secret(pod.Name, map[string][]byte{scriptKey: []byte(script)})
 }
 
 // shareMemory gives a pod a /dev/shm of so many MiB; 0 leaves what the runtime gives.
@@ -246,16 +259,15 @@ func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev
 func plain(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // possible says what of a job a pod cannot have yet.
-func possible(job *sched.Job, role *sched.Role) error {
+func possible(t Task, role *sched.Role) error {
+	job := t.Start.Job
 	switch {
 	case role.Launch.Image == "":
 		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
 	case job.Upload != "":
 		return &CannotError{"the job brings code of its own, which pods cannot have yet: put it into the image"}
-	case len(job.Storages) > 0:
-		return &CannotError{"the job names storages, which pods cannot have yet"}
-	case job.Hints.Checkpoint:
-		return &CannotError{"the job keeps checkpoints, and there is no storage for them on Kubernetes yet: leave checkpoint out"}
+	case job.Hints.Checkpoint && t.Work == "":
+		return &CannotError{"the job keeps checkpoints, and this server has no claim for them: an administrator starts it with --checkpoint-claim NAME; or submit the job without checkpoint"}
 	}
 	return nil
 }
@@ -361,6 +373,7 @@ func (m *Maker) own(t Task) []sched.EnvVar {
 		{Name: "COMB_SKU", Value: string(t.Task.Place.SKU)},
 		{Name: "COMB_LEAVES", Value: strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Task.Place.Devices), " ", ","), "[]")},
 	}
+	env = append(env, claimVariables(t)...)
 	switch {
 	case t.Resource != "" && indices != "": // the device plugin says which
 	case indices == "" || t.Task.SKU.Device != cell.NVIDIA:

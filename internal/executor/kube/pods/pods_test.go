@@ -3,6 +3,8 @@ package pods
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/storage"
 )
 
 var maker = Maker{Cluster: "cluster", Key: []byte("0123456789abcdef0123456789abcdef")}
@@ -137,14 +140,58 @@ func TestWhatAPodCannotHave(t *testing.T) {
 	for want, change := range map[string]func(*sched.Job){
 		"names no image":    func(j *sched.Job) { j.Roles[1].Launch.Image = "" },
 		"code of its own":   func(j *sched.Job) { j.Upload = "x" },
-		"names storages":    func(j *sched.Job) { j.Storages = []string{"data"} },
-		"keeps checkpoints": func(j *sched.Job) { j.Hints.Checkpoint = true },
+		"no claim for them": func(j *sched.Job) { j.Hints.Checkpoint = true },
 	} {
 		task := sample()
 		change(task.Start.Job)
 		var cannot *CannotError
 		if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, want) {
 			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestClaimsOfAPod(t *testing.T) {
+	task := sample()
+	task.Start.Job.User, task.Start.Job.Hints.Checkpoint = "ada", true
+	task.Storages = []storage.Storage{{Name: "sets", Claim: "team", Folder: "sets", ReadOnly: true}, {Name: "homes", Claim: "team", Folder: "homes", PerUser: true}, {Name: "all", Claim: "other"}}
+	task.Work = "work"
+	pod, _, err := maker.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := map[string]string{}
+	for _, v := range pod.Spec.Volumes {
+		if c := v.PersistentVolumeClaim; c != nil {
+			claims[v.Name] = c.ClaimName
+		}
+	}
+	if len(claims) != 3 {
+		t.Errorf("the claims are %v", claims)
+	}
+	got := map[string]string{}
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		if claims[m.Name] != "" {
+			got[m.MountPath] = fmt.Sprintf("%s %s %v", claims[m.Name], m.SubPath, m.ReadOnly)
+		}
+	}
+	want := map[string]string{"/mnt/sets": "team sets true", "/mnt/homes": "team homes/ada false", "/mnt/all": "other  false",
+		"/comb/checkpoint": "work " + maker.WorkFolder(task.Start.ID) + " false"}
+	if !maps.Equal(got, want) {
+		t.Errorf("mounted is %v", got)
+	}
+	env := map[string]string{}
+	for _, v := range pod.Spec.Containers[0].Env {
+		env[v.Name] = v.Value
+	}
+	if env["COMB_STORAGE_HOMES"] != "/mnt/homes" || env["COMB_CHECKPOINT_DIR"] != "/comb/checkpoint" {
+		t.Errorf("the environment is %v", env)
+	}
+	var cannot *CannotError
+	for _, user := range []sched.Subject{"..", "a/b", "", "-x"} {
+		task.Start.Job.User = user
+		if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, "homes") {
+			t.Errorf("the user %q: %v", user, err)
 		}
 	}
 }

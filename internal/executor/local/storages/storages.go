@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -65,9 +64,6 @@ func Writable(list []Seen) string {
 	return strings.Join(names, ", ")
 }
 
-// userName is what a user's folder may be called.
-var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_@.-]{0,127}$`)
-
 // Folder is the folder of a storage that a user's tasks see; a user's own is made where it is
 // missing. Its errors name the storage and no path of this machine, since users read them.
 func Folder(s *storage.Storage, user string) (string, error) {
@@ -79,8 +75,8 @@ func Folder(s *storage.Storage, user string) (string, error) {
 	if !s.PerUser {
 		return s.Folder, nil
 	}
-	if !userName.MatchString(user) {
-		return "", fault(s, fmt.Sprintf("the user %q cannot have a folder in it, whose name has only letters, digits and _ @ . -", user))
+	if _, err := storage.UserFolder(user); err != nil {
+		return "", fault(s, err.Error())
 	}
 	if err := own(root, user); err != nil {
 		return "", fault(s, fmt.Sprintf("the folder of the user %s in it: %s", user, cause(err)))
