@@ -37,12 +37,28 @@ func TestKube(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
+	image := combImage(t)
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { runKube(t, file) }) // one after the other: they share the cluster
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { runKube(t, file, image) }) // one after the other: they share the cluster
 	}
 }
 
-func runKube(t *testing.T, file string) {
+// combImage is a file with the image local.test/comb:test of this program.
+func combImage(t *testing.T) string {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "comb.tar")
+	for _, argv := range [][]string{
+		{"go", "build", "-trimpath", "-o", filepath.Join(dir, "comb"), "."},
+		{"go", "run", "../../internal/boximage", filepath.Join(dir, "comb"), "local.test/comb:test", file},
+	} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", argv, err, out)
+		}
+	}
+	return file
+}
+
+func runKube(t *testing.T, file, image string) {
 	testscript.Run(t, testscript.Params{
 		Files: []string{file},
 		Setup: func(e *testscript.Env) error {
@@ -54,6 +70,7 @@ func runKube(t *testing.T, file string) {
 				return err
 			}
 			e.Setenv("ROOT", root)
+			e.Setenv("COMB_IMAGE", image)
 			for _, name := range []string{"CLUSTER", "CLUSTER_AT"} {
 				e.Setenv(name, os.Getenv(name)) // see test/kube/run
 			}

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/config"
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/storages"
 	"github.com/combsched/comb/internal/policy"
@@ -120,4 +123,31 @@ func skuName(device string) cell.TypeName {
 		return "GPU"
 	}
 	return cell.TypeName(name[:min(len(name), 60)])
+}
+
+// openKube makes the executor of a Kubernetes cluster, and answers its pods.
+func (d *daemon) openKube(ctx context.Context) error {
+	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, int64(d.flags.uploadLimit)<<20)
+	if err != nil {
+		return err
+	}
+	code := func(job *sched.Job) (io.ReadCloser, int64, error) {
+		f, err := d.uploads.Read(string(job.User), job.Upload)
+		if err != nil {
+			return nil, 0, err
+		}
+		return f, d.uploads.Size(string(job.User), job.Upload), nil
+	}
+	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
+		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Work: d.flags.kube.Work, Line: way, Code: code,
+		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
+	d.executor = d.pods
+	if err == nil && listener != nil {
+		go func() {
+			if err := d.pods.Line().Serve(ctx, listener, d.log); err != nil {
+				d.log.Error("pods are not answered any more: start the server again", "error", err)
+			}
+		}()
+	}
+	return err
 }

@@ -263,9 +263,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	}
 	d.live = engine.NewLive(wallTime)
 	if d.kube != nil {
-		d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
-			Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Work: d.flags.kube.Work, Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
-		d.executor = d.pods
+		err = d.openKube(ctx)
 	} else {
 		err = d.openLocal(ctx, self)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/executor/kube/attend"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/local/code"
 )
@@ -19,6 +20,8 @@ func ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		hidden("supervise DIR", "Look after one task (started by the server)", local.Supervise),
 		hidden("inside UID", "Look after one task in its container (started by the server)", local.Inside),
+		hidden("lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", attend.Lay),
+		hidden("attend COMMAND...", "Look after one task in its pod (started by Kubernetes)", attend.Attend),
 		hidden("unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", code.Main),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -36,9 +37,12 @@ type Options struct {
 	Secrets func(sched.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
 	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
 	Storage func(cell.VCName, string) (storage.Storage, bool)
-	Work    string // the claim in which checkpoints are kept; "" is that jobs can keep none
-	Log     *slog.Logger
-	Limits  Limits
+	Work    string     // the claim in which checkpoints are kept; "" is that jobs can keep none
+	Line    *pods.Line // nil: nothing goes from pods to the server
+	// Code opens the code that a job brings, and says its size in bytes; nil has none.
+	Code   func(*sched.Job) (io.ReadCloser, int64, error)
+	Log    *slog.Logger
+	Limits Limits
 }
 
 // Limits are how long things may take.

@@ -47,6 +47,8 @@ type task struct {
 	noticed bool               // why it waits was told
 	ended   time.Time          // when its end was first seen
 	log     *follower
+
+	heard time.Time // when its pod told its progress last; under Executor.mu
 }
 
 // record is what is kept of a task beside the API server: what a tenant can write there decides nothing.
@@ -220,7 +222,7 @@ func (e *Executor) create(ctx context.Context, t *task) error {
 	if why != "" {
 		return e.refuse(t, sched.TaskRefused{Reason: why})
 	}
-	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known, Storages: storages, Work: e.o.Work})
+	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known, Storages: storages, Work: e.o.Work, Line: e.o.Line})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return e.refuse(t, sched.TaskRefused{Reason: cannot.Why, Job: true})
 	}

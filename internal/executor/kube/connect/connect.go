@@ -3,15 +3,21 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
 // Flags say in which Kubernetes cluster jobs run.
@@ -20,6 +26,9 @@ type Flags struct {
 	File     string
 	Space    string
 	Work     string
+	Image    string // of Comb, for pods
+	URL      string // at which pods reach the server
+	Listen   string
 }
 
 // Add adds them to those of a command.
@@ -28,6 +37,9 @@ func (k *Flags) Add(f *pflag.FlagSet) {
 	k.AddFile(f)
 	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
 	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany) of that namespace in which jobs keep their checkpoints, a folder for each; without one jobs that ask for checkpoints are refused")
+	f.StringVar(&k.Image, "pod-image", "", "image of this very Comb, as make image writes it, that pods take the program from which fetches a job's code and tells its progress; self is that of the pod in which the server itself runs")
+	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach this server; with --pod-image")
+	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
 }
 
 // AddFile adds only the one that says which cluster is meant.
@@ -45,6 +57,10 @@ func (k *Flags) Check(pretended bool) error {
 		return fmt.Errorf("--executor %q: want local or kubernetes", k.Executor)
 	case k.Work != "" && !k.Used():
 		return errors.New("--checkpoint-claim is for --executor kubernetes; on one machine checkpoints are in the data directory")
+	case (k.Image == "") != (k.URL == "") || k.Image != "" && !k.Used():
+		return errors.New("--pod-image and --pod-url are given both or not at all, and with --executor kubernetes")
+	case k.URL != "" && !strings.HasPrefix(k.URL, "https://"):
+		return fmt.Errorf("--pod-url %q: want https://NAME:PORT", k.URL)
 	case k.Used() && pretended:
 		return errors.New("--virtual-gpus is for this machine, and --executor kubernetes runs tasks on the nodes of a cluster")
 	}
@@ -71,6 +87,47 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*api.Client, string
 		}
 	}
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
+}
+
+// Line is how pods reach this server, and where it listens for them; nil is that they do not. dir keeps the certificate, limit is
+// how large a job's code may be, in bytes.
+func (k *Flags) Line(ctx context.Context, c *api.Client, dir string, limit int64) (*pods.Line, net.Listener, error) {
+	if k.Image == "" {
+		return nil, nil, nil
+	}
+	image, err := k.imageOf(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, pin, err := line.Identity(filepath.Join(dir, "pod-line.pem"))
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", k.Listen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot listen for pods: %w; name another address with --pod-listen", err)
+	}
+	return &pods.Line{Image: image, URL: k.URL, Pin: pin, Limit: limit},
+		tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}), nil
+}
+
+// imageOf is the image that pods take this program from.
+func (k *Flags) imageOf(ctx context.Context, c *api.Client) (string, error) {
+	if k.Image != "self" {
+		return k.Image, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("--pod-image self: %w", err)
+	}
+	pod, err := c.Get(ctx, name)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("--pod-image self: ask for the pod of this server: %s", api.Words(err))
+	case pod == nil || len(pod.Spec.Containers) == 0:
+		return "", fmt.Errorf("--pod-image self: this server is no pod of namespace %s (there is none named %s): name the image", k.Space, name)
+	}
+	return pod.Spec.Containers[0].Image, nil
 }
 
 // refusedError is what does not become better by waiting.

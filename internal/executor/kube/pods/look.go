@@ -36,6 +36,14 @@ type State struct {
 // Look reads a pod. asked is that Comb has told it to end.
 func Look(pod *corev1.Pod, asked bool) State {
 	s := State{Host: pod.Status.PodIP, Since: pod.CreationTimestamp.Time}
+	for i := range pod.Status.InitContainerStatuses {
+		if w := pod.Status.InitContainerStatuses[i].State.Waiting; w != nil {
+			s.wait(w)
+			if s.Job = false; s.Why != "" {
+				s.Why = "the container with Comb's program, " + s.Why
+			}
+		}
+	}
 	for i := range pod.Status.ContainerStatuses {
 		c := &pod.Status.ContainerStatuses[i]
 		switch {

@@ -122,6 +122,7 @@ type Task struct {
 	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is that there is none.
 	Storages []storage.Storage
 	Work     string
+	Line     *Line // nil is that process 1 of the pod is the task's shell, and nothing goes from the pod to the server
 }
 
 // CannotError says why a task cannot be a pod, in words for its user. It is the job's own fault.
@@ -188,10 +189,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
-	var secrets []*corev1.Secret
-	if script != lines || len(script) > longest {
-		secrets = append(secrets, m.scriptFile(pod, script))
-	}
+	secrets := m.hidden(pod, t, role, hidden{script: script, own: script != lines || len(script) > longest})
 	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
 	if err != nil {
 		return nil, nil, err
@@ -203,14 +201,38 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	return pod, secrets, nil
 }
 
-// scriptFile has a pod run its script from a file, which is the secret that it returns.
-func (m *Maker) scriptFile(pod *corev1.Pod, script string) *corev1.Secret {
-	mode := int32(0o440)
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "script", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name, DefaultMode: &mode}}})
+// hidden is what of a task is in no pod.
+type hidden struct {
+	script string
+	own    bool // the script
+}
+
+// hidden puts what others must not read into a secret of the pod, if there is anything.
+func (m *Maker) hidden(pod *corev1.Pod, t Task, role *sched.Role, h hidden) (list []*corev1.Secret) {
+	data := map[string][]byte{}
 	first := &pod.Spec.Containers[0]
-	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "script", MountPath: scriptDir, ReadOnly: true})
-	first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
-	return m.secret(pod.Name, map[string][]byte{scriptKey: []byte(script)})
+	if h.own {
+		data[scriptKey] = []byte(h.script)
+		showSecret(pod, scriptKey, scriptDir)
+		first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
+	}
+	if t.Line != nil {
+		data[tokenKey] = []byte(m.LineToken(pod.Name))
+		m.attend(pod, t, role)
+	}
+	if len(data) > 0 {
+		list = append(list, m.secret(pod.Name, data))
+	}
+	return list
+}
+
+// showSecret lets a pod's task read one key of the pod's secret, in a folder.
+func showSecret(pod *corev1.Pod, key, folder string) {
+	mode := int32(0o440)
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: key, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name, DefaultMode: &mode,
+		Items: []corev1.KeyToPath{{Key: key, Path: key}}}}})
+	first := &pod.Spec.Containers[0]
+	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: key, MountPath: folder, ReadOnly: true})
 }
 
 // shareMemory gives a pod a /dev/shm of so many MiB; 0 leaves what the runtime gives.
@@ -264,8 +286,8 @@ func possible(t Task, role *sched.Role) error {
 	switch {
 	case role.Launch.Image == "":
 		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
-	case job.Upload != "":
-		return &CannotError{"the job brings code of its own, which pods cannot have yet: put it into the image"}
+	case job.Upload != "" && t.Line == nil:
+		return &CannotError{"the job brings code of its own, and pods cannot fetch it from this server: an administrator starts it with --pod-image and --pod-url; or put the code into the image"}
 	case job.Hints.Checkpoint && t.Work == "":
 		return &CannotError{"the job keeps checkpoints, and this server has no claim for them: an administrator starts it with --checkpoint-claim NAME; or submit the job without checkpoint"}
 	}
@@ -374,6 +396,7 @@ func (m *Maker) own(t Task) []sched.EnvVar {
 		{Name: "COMB_LEAVES", Value: strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Task.Place.Devices), " ", ","), "[]")},
 	}
 	env = append(env, claimVariables(t)...)
+	env = append(env, lineVariables(t)...)
 	switch {
 	case t.Resource != "" && indices != "": // the device plugin says which
 	case indices == "" || t.Task.SKU.Device != cell.NVIDIA:

@@ -1,0 +1,89 @@
+package line
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// serve answers pods whose token is their name twice.
+func serve(t *testing.T, told func(string, []byte) error) (url, pin string) {
+	file := filepath.Join(t.TempDir(), "line.pem")
+	if _, _, err := Identity(file); err != nil {
+		t.Fatal(err)
+	}
+	pair, pin, err := Identity(file) // as after a restart
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Handler{Token: func(pod string) string { return pod + pod }, Told: told, Code: func(pod string) (io.ReadCloser, int64, error) {
+		if pod != "a" {
+			return nil, 0, fmt.Errorf("%w: no code", ErrNone)
+		}
+		return io.NopCloser(strings.NewReader("code of a")), 9, nil
+	}}
+	done := make(chan error, 1)
+	go func() {
+		done <- h.Serve(t.Context(), tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}}), slog.New(slog.DiscardHandler))
+	}()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "https://" + l.Addr().String(), pin
+}
+
+func TestLine(t *testing.T) {
+	heard := ""
+	url, pin := serve(t, func(pod string, lines []byte) error {
+		heard += pod + " " + string(lines)
+		if bytes.Contains(lines, []byte("again")) {
+			return ErrSoon
+		}
+		return nil
+	})
+	ctx := context.Background()
+	a := NewClient(url, pin, "a", "aa")
+	body, err := a.Code(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(body); string(text) != "code of a" || err != nil {
+		t.Errorf("the code is %q, %v", text, err)
+	}
+	body.Close()
+	if err := a.Tell(ctx, []byte("{}\n")); err != nil || heard != "a {}\n" {
+		t.Errorf("it heard %q, %v", heard, err)
+	}
+	if err := a.Tell(ctx, []byte("again")); err == nil || errors.Is(err, ErrNone) {
+		t.Errorf("too soon: %v", err)
+	}
+	heard = ""
+	if err := a.Tell(ctx, make([]byte, maxTold+1)); err == nil || heard != "" {
+		t.Errorf("too long: %v, and it heard %d bytes", err, len(heard))
+	}
+	for name, c := range map[string]*Client{
+		"another's token": NewClient(url, pin, "b", "aa"), "no token": NewClient(url, pin, "a", ""), "no pod": NewClient(url, pin, "", ""),
+		"no code": NewClient(url, pin, "b", "bb"),
+	} {
+		if _, err := c.Code(ctx); !errors.Is(err, ErrNone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := NewClient(url, strings.Repeat("0", 64), "a", "aa").Code(ctx); err == nil || !strings.Contains(err.Error(), "another server answers") {
+		t.Errorf("another certificate: %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+// Package line is what a task's pod and the server say to each other: the pod asks for its job's code, and tells the task's
+// progress. It must not know pods or jobs; what is asked for is the caller's.
+package line
+
+import (
+	"context"
+	"crypto/hmac"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Bounds: tasks are strangers.
+const (
+	maxTold    = 64 << 10 // bytes of progress at a time
+	maxCode    = 32       // codes under way at a time
+	maxConns   = 8192
+	codeTime   = 30 * time.Minute // for a whole code
+	headerTime = 10 * time.Second
+)
+
+// ErrNone says that there is no such task, or nothing of what it asked for.
+var ErrNone = errors.New("there is nothing for this task")
+
+// ErrSoon says that a task tells its progress too often.
+var ErrSoon = errors.New("progress is told once a second at most")
+
+// Handler answers pods. Each speaks for itself alone.
+type Handler struct {
+	// Token is what a pod of a name shows.
+	Token func(pod string) string
+	// Code opens the code of a pod's job, and says its size in bytes.
+	Code func(pod string) (io.ReadCloser, int64, error)
+	// Told takes lines of progress; the last may be without its end.
+	Told func(pod string, lines []byte) error
+}
+
+// Serve answers on a listener until ctx is done.
+func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) error {
+	slots := make(chan struct{}, maxCode)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/code", h.known(func(w http.ResponseWriter, _ *http.Request, pod string) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			h.code(w, pod)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many pods fetch their code: ask again", http.StatusServiceUnavailable)
+		}
+	}))
+	mux.HandleFunc("POST /v1/progress", h.known(h.told))
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	if err := s.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// known lets in pods that show their token.
+func (h *Handler) known(then func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		pod, token, _ := strings.Cut(shown, ":")
+		if pod == "" || !hmac.Equal([]byte(token), []byte(h.Token(pod))) {
+			http.Error(w, "this is for the tasks of Comb alone", http.StatusUnauthorized)
+			return
+		}
+		then(w, r, pod)
+	}
+}
+
+func (h *Handler) code(w http.ResponseWriter, pod string) {
+	file, size, err := h.Code(pod)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	defer file.Close()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(codeTime))
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	_, _ = io.Copy(w, file) // a pod that got less asks again
+}
+
+func (h *Handler) told(w http.ResponseWriter, r *http.Request, pod string) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTime))
+	lines, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTold))
+	if err != nil {
+		http.Error(w, "progress is at most 64 KiB at a time", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err := h.Told(pod, lines); err != nil {
+		fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func fail(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, ErrNone):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case errors.Is(err, ErrSoon):
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+	default:
+		http.Error(w, "it cannot be done now: ask again", http.StatusServiceUnavailable)
+	}
+}

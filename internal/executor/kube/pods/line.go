@@ -1,0 +1,102 @@
+package pods
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/combsched/comb/internal/executor/kube/attend"
+	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/sched"
+)
+
+const (
+	layDir       = "/comb/bin"
+	tokenDir     = "/comb/line"
+	tokenKey     = "token"
+	progressFile = workDir + "/.comb-progress"
+	// programMB is what of a pod's disk is for this program.
+	programMB = 128
+)
+
+// Line is how pods reach the server.
+type Line struct {
+	Image string // of Comb, that pods take this program from
+	URL   string
+	Pin   string // of the server's certificate
+	Limit int64  // of a job's code, in bytes
+}
+
+// LineToken is what a pod of a name shows when it speaks to the server. Nothing else makes it.
+func (m *Maker) LineToken(pod string) string {
+	mac := hmac.New(sha256.New, m.Key)
+	fmt.Fprintf(mac, "line\n%s\n%s", m.Cluster, pod)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// attend makes this program process 1 of a pod, and what ran there its task.
+func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
+	showSecret(pod, tokenKey, tokenDir)
+	no := false
+	pod.Spec.ShareProcessNamespace = &no // process 1 hands on signals, and reaps
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	first := &pod.Spec.Containers[0]
+	first.Command = append([]string{layDir + "/comb", "attend"}, first.Command...)
+	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "program", MountPath: layDir, ReadOnly: true})
+	for _, v := range []sched.EnvVar{{Name: line.URLVariable, Value: t.Line.URL}, {Name: line.PinVariable, Value: t.Line.Pin}, {Name: line.PodVariable, Value: pod.Name},
+		{Name: attend.DirVariable, Value: workDir}, {Name: attend.RunVariable, Value: t.runsIn(role)}, {Name: attend.DigestVariable, Value: t.Start.Job.Upload},
+		{Name: attend.LimitVariable, Value: fmt.Sprint(t.Line.Limit)}} {
+		first.Env = append(first.Env, corev1.EnvVar{Name: v.Name, Value: plain(v.Value)})
+	}
+	first.WorkingDir = workDir
+	first.Resources = roomFor(first.Resources)
+	pod.Spec.InitContainers = []corev1.Container{{
+		Name: "comb", Image: t.Line.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"/usr/local/bin/comb", "lay", layDir},
+		SecurityContext: first.SecurityContext, Resources: withoutDevices(first.Resources),
+		VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: layDir}},
+	}}
+}
+
+// runsIn is the working directory of a task: one that is no path from / is a folder of its code.
+func (t *Task) runsIn(role *sched.Role) string {
+	if dir := role.Launch.WorkDir; dir == "" || path.IsAbs(dir) {
+		return dir
+	}
+	return path.Join(workDir, role.Launch.WorkDir)
+}
+
+// roomFor adds this program to what a task may write.
+func roomFor(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	if disk, ok := r.Limits[corev1.ResourceEphemeralStorage]; ok {
+		disk.Add(*resource.NewQuantity(programMB<<20, resource.BinarySI))
+		r.Limits[corev1.ResourceEphemeralStorage] = disk // requests are the same map
+	}
+	return r
+}
+
+func withoutDevices(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	list := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if n, ok := r.Limits[name]; ok {
+			list[name] = n
+		}
+	}
+	return corev1.ResourceRequirements{Limits: list, Requests: list}
+}
+
+// lineVariables say where a task finds its code, and where it tells its progress.
+func lineVariables(t Task) (env []sched.EnvVar) {
+	if t.Line == nil {
+		return nil
+	}
+	env = append(env, sched.EnvVar{Name: attend.FileVariable, Value: progressFile})
+	if t.Start.Job.Upload != "" {
+		env = append(env, sched.EnvVar{Name: "COMB_CODE_DIR", Value: workDir})
+	}
+	return env
+}
