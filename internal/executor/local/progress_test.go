@@ -1,8 +1,6 @@
 package local
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,14 +85,4 @@ func TestLossThatIsNoNumber(t *testing.T) {
 			t.Errorf("%s: %+v, warned %v", c.lines, got, p.warned)
 		}
 	}
-}
-
-func FuzzProgressLine(f *testing.F) {
-	f.Add([]byte(`{"step": 3, "loss": NaN, "note": "\\\"Infinity"}`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		quoted := quoteNoNumbers(line)
-		if json.Valid(line) && !bytes.Equal(quoted, line) {
-			t.Errorf("%q becomes %q", line, quoted)
-		}
-	})
 }
