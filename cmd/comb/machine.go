@@ -66,7 +66,7 @@ func (d *daemon) checkCluster(c *sched.Config) error {
 		if d.pods == nil {
 			return nil // it is looked at again when its nodes are known
 		}
-		return d.pods.CheckNodes(config.NodeNames(c))
+		return d.checkNodes(c)
 	}
 	kept := []string{d.flags.data}
 	if e := d.runtime.Engine; e != nil {
@@ -123,6 +123,25 @@ func skuName(device string) cell.TypeName {
 		return "GPU"
 	}
 	return cell.TypeName(name[:min(len(name), 60)])
+}
+
+// checkNodes refuses new nodes that the Kubernetes cluster lacks; of those that were there it warns.
+func (d *daemon) checkNodes(c *sched.Config) error {
+	var had []cell.NodeName
+	if d.engine != nil {
+		if err := d.engine.Replica().Read(context.Background(), 0, func(s *sched.State) {
+			if present := s.Config(); present != nil {
+				had = config.NodeNames(present)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	away, err := d.pods.CheckNodes(config.NodeNames(c), had)
+	if len(away) > 0 {
+		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.Some(away))
+	}
+	return err
 }
 
 // openKube makes the executor of a Kubernetes cluster, and answers its pods.

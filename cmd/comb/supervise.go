@@ -21,7 +21,7 @@ func ownCommands() []*cobra.Command {
 		hidden("supervise DIR", "Look after one task (started by the server)", local.Supervise),
 		hidden("inside UID", "Look after one task in its container (started by the server)", local.Inside),
 		hidden("lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", attend.Lay),
-		hidden("attend COMMAND...", "Look after one task in its pod (started by Kubernetes)", attend.Attend),
+		hidden("attend ORDER COMMAND...", "Look after one task in its pod (started by Kubernetes)", attend.Attend),
 		hidden("unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", code.Main),
 	}
 }

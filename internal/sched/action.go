@@ -6,10 +6,13 @@ import "github.com/combsched/comb/internal/cell"
 // identity: the same start twice starts one set of processes.
 type Action struct {
 	Attempt AttemptID
-	// Start is set for a start; without it and without a Rotation it is a stop.
+	// Start is set for a start; without it, a Rotation and Lost it is a stop.
 	Start *Start
 	// Rotation is set when the tasks of an attempt that runs must follow it from now on.
 	Rotation *Rotation
+	// Lost are tasks, by ordinal, that count as ended by the loss of their node, also where only a user says so: what
+	// is left of them must end before their node is told to be up again, and nothing is told of it.
+	Lost []int32
 	// Grace is how long a stop waits between asking and killing.
 	Grace Duration
 	// Known is true when the action repeats, after a restart, one that may have

@@ -16,6 +16,10 @@ func (s *State) Actions(to []Action, e Event) []Action {
 		}
 	case Rotated:
 		return s.rotationActions(to, &e.Rotation)
+	case TaskExited:
+		if e.Exit.Cause == NodeLost {
+			return append(to, Action{Attempt: e.Attempt, Lost: []int32{e.Task}})
+		}
 	case StopSent:
 		if a := s.live(e.Attempt); a != nil && a.alive > 0 {
 			return append(to, Action{Attempt: e.Attempt, Grace: e.Grace})

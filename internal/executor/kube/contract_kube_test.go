@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,4 +159,49 @@ func TestRealContainers(t *testing.T) {
 	if err != nil || len(lines) != 3 || !strings.HasSuffix(lines[0], " in talker") || strings.HasPrefix(lines[0], "$") || lines[1] != "later" {
 		t.Errorf("its log is %q, %v", text, err)
 	}
+}
+
+// A pod that no task is known of is ended, whatever its record says, and its node is told to be up only then.
+func TestStrays(t *testing.T) {
+	client, err := api.Open(api.Options{Kubeconfig: *kubeconfig, Namespace: "comb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	facts := make(chan sched.Fact, 10_000)
+	open := func() *kube.Executor {
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "strays",
+			Tell: func(f sched.Fact) { facts <- f }, Limits: kube.Within(time.Minute)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e := open()
+	at := sched.AttemptID{Job: 7, N: 1}
+	job := &sched.Job{Name: "stray", User: "ada", VC: "default", Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{Image: image, Command: []string{"sleep 1000"}, MilliCPU: 100}}}}
+	withImage{e}.Do(sched.Action{Attempt: at, Start: &sched.Start{ID: 7, Job: job, Tasks: []sched.TaskStart{{Place: cell.Task{Node: cell.NodeName(*realNode)}, SKU: cell.SKU{Name: "CPU", Device: cell.CPU}}}}})
+	started := func() bool {
+		select {
+		case f := <-facts:
+			_, ok := f.(sched.TaskStarted)
+			return ok
+		default:
+			return false
+		}
+	}
+	waitFor(t, "the task has started", started)
+	e.Close()
+	record := filepath.Join(dir, "jobs", "7", "0.1", "0", "pod.json")
+	if err := os.WriteFile(record, []byte(`{"exit":{"code":3}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e = open()
+	defer e.Close()
+	named := false
+	waitFor(t, "the stray is named", func() bool {
+		named = named || slices.Contains(e.Sweep(nil), at.String()+"/0")
+		return named
+	})
+	waitFor(t, "the stray is gone", func() bool { return e.Forget(7) == nil })
 }

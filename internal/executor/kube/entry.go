@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -16,10 +18,13 @@ import (
 func (e *Executor) runningPod(ref executor.TaskRef) (name, address string, err error) {
 	name = e.maker.Name(ref.Attempt, ref.Task)
 	e.mu.Lock()
-	t := e.tasks[name]
+	var uid types.UID
+	if t := e.tasks[name]; t != nil {
+		uid = t.uid
+	}
 	e.mu.Unlock()
 	pod := e.pod(name)
-	if t == nil || pod == nil || pods.Look(pod, false).Phase != pods.Runs {
+	if uid == "" || pod == nil || pod.UID != uid || pods.Look(pod, false).Phase != pods.Runs {
 		return "", "", executor.ErrNotRunning
 	}
 	return name, pod.Status.PodIP, nil

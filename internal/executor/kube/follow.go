@@ -53,7 +53,7 @@ func (e *Executor) copyLog(ctx context.Context, f *follower, name string, s *spo
 		ended := e.endedOrGone(name)
 		stream, err := e.o.API.Log(ctx, name, s.Since())
 		if err == nil {
-			err = s.Copy(stream)
+			err = s.Copy(stream, ended)
 			stream.Close()
 		}
 		if err == nil && ended {

@@ -73,12 +73,14 @@ type Executor struct {
 	stop        context.CancelFunc
 	running     sync.WaitGroup
 
+	telling sync.Mutex // held while the health of nodes is told, so that it is told in order; before mu
+
 	mu       sync.Mutex
 	tasks    map[string]*task             // by the name of the pod
 	attempts map[sched.AttemptID][]string // the names of those of each attempt
 	stopped  map[sched.AttemptID]sched.Duration
-	told     map[string]string    // what was told of each node; "" is that it is up
-	removed  map[string]time.Time // when a node went that had been there
+	seen     map[string]*nodeSeen // what was seen of each node
+	swept    bool                 // from now on a pod of which no task is known is a stray
 	adopted  chan struct{}        // closed when nothing that was known is open
 	known    int                  // tasks of an engine before of which nothing is said yet
 }
@@ -98,14 +100,14 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key},
-		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, stopped: map[sched.AttemptID]sched.Duration{}, told: map[string]string{}, removed: map[string]time.Time{},
+		tasks: map[string]*task{}, attempts: map[sched.AttemptID][]string{}, stopped: map[sched.AttemptID]sched.Duration{}, seen: map[string]*nodeSeen{},
 		adopted: make(chan struct{}),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	podStore, podWatch := o.API.WatchPods(e.queue.Add)
-	nodeStore, nodeWatch := o.API.WatchNodes(e.nodeChanged)
+	nodeStore, nodeWatch := o.API.WatchNodes(health{e}.changed)
 	e.pods, e.nodes = podStore, nodeStore
 	e.synced = func() bool { return podWatch.HasSynced() && nodeWatch.HasSynced() }
 	e.goes(func() { podWatch.RunWithContext(e.ctx) })
@@ -128,11 +130,12 @@ func (e *Executor) begin() {
 		return
 	}
 	for _, key := range e.nodes.ListKeys() {
-		e.nodeChanged(key)
+		health{e}.changed(key)
 	}
 	for range workers {
 		e.goes(e.work)
 	}
+	e.goes(e.lookAgain)
 	if err := e.o.API.MakeService(e.ctx, e.maker.Service()); err != nil && e.ctx.Err() == nil {
 		e.o.Log.Warn("the tasks of a gang will not find each other by name: their service cannot be made", "error", api.Words(err))
 	}
@@ -183,6 +186,8 @@ func (e *Executor) Do(a sched.Action) {
 	switch {
 	case a.Start != nil:
 		e.start(a)
+	case a.Lost != nil:
+		e.fence(a)
 	case a.Rotation == nil:
 		e.end(a)
 	}
@@ -196,8 +201,8 @@ func (e *Executor) start(a sched.Action) {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)
 		if e.tasks[name] == nil {
-			t := &task{name: name, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace}
-			e.add(t)
+			e.add(&task{name: name, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace})
+			delete(e.seenOf(string(ts.Place.Node)).lost, name)
 			if a.Known {
 				if e.known++; e.known == 1 {
 					e.adopted = make(chan struct{})
@@ -230,6 +235,25 @@ func (e *Executor) end(a sched.Action) {
 	}
 }
 
+// fence has tasks end that count as lost. e.mu is held.
+func (e *Executor) fence(a sched.Action) {
+	for _, n := range a.Lost {
+		name := e.maker.Name(a.Attempt, n)
+		t := e.tasks[name]
+		if t == nil {
+			continue
+		}
+		if !t.stop {
+			t.stop, t.grace = true, 0
+		}
+		t.lost = true
+		if t.ts != nil {
+			e.seenOf(string(t.ts.Place.Node)).lost[name] = true
+		}
+		e.queue.Add(name)
+	}
+}
+
 // Adopted implements engine.Adopter.
 func (e *Executor) Adopted(ctx context.Context) {
 	e.mu.Lock()
@@ -255,14 +279,22 @@ func (e *Executor) taken(t *task) {
 // Abilities implements engine.Able: pods cannot be suspended, or share a GPU.
 func (e *Executor) Abilities() []sched.Ability { return nil }
 
-// Sweep implements executor.Executor.
-func (e *Executor) Sweep(live []sched.AttemptID) (ended []string) {
-	if !e.synced() {
+// Sweep implements executor.Executor. What is live was started before: a pod of this cluster without a task is a stray, now and
+// later. Where the API server is away the strays are ended when it is back, and none is named.
+func (e *Executor) Sweep([]sched.AttemptID) []string {
+	e.mu.Lock()
+	e.swept = true
+	e.mu.Unlock()
+	return e.strays()
+}
+
+// strays ends the pods of this cluster that no task is known of, and returns their names.
+func (e *Executor) strays() (ended []string) {
+	e.mu.Lock()
+	may := e.swept
+	e.mu.Unlock()
+	if !may || !e.synced() {
 		return nil // what was not seen is not ended
-	}
-	keep := map[sched.AttemptID]bool{}
-	for _, at := range live {
-		keep[at] = true
 	}
 	for _, key := range e.pods.ListKeys() {
 		pod := e.pod(baseOf(key))
@@ -270,18 +302,39 @@ func (e *Executor) Sweep(live []sched.AttemptID) (ended []string) {
 			continue
 		}
 		at, n, ok := e.maker.Parse(pod.Name)
-		if !ok || keep[at] || !e.maker.Sealed(pod) {
+		if !ok || !e.maker.Sealed(pod) {
 			continue
 		}
 		e.mu.Lock()
 		if e.tasks[pod.Name] == nil {
-			e.add(&task{name: pod.Name, dir: e.taskDir(at, n), at: at, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
+			e.add(&task{name: pod.Name, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: sched.Duration(pods.DefaultGrace.Microseconds())})
+			e.seenOf(pods.NodeOf(pod)).lost[pod.Name] = true
 			ended = append(ended, fmt.Sprintf("%v/%d", at, n))
 			e.queue.Add(pod.Name)
 		}
 		e.mu.Unlock()
 	}
 	return ended
+}
+
+// lookEvery is how often is looked at what no event tells.
+const lookEvery = 30 * time.Second
+
+// lookAgain ends strays that came later, and tells again which nodes are down: a configuration may have named them since.
+func (e *Executor) lookAgain() {
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+		for _, name := range e.strays() {
+			e.o.Log.Warn("a pod that no task is known of is ended", "task", name)
+		}
+		for _, f := range (health{e}).down() {
+			e.o.Tell(f)
+		}
+	}
 }
 
 func (e *Executor) jobDir(id sched.JobID) string {

@@ -17,10 +17,11 @@ import (
 // Resources are what device plugins call GPUs.
 var Resources = []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu"}
 
-// resourceOf is what a node calls its GPUs; "" is that no device plugin offers any there.
+// resourceOf is what a node calls its GPUs; "" is that no device plugin was ever seen there. One that offers none now still
+// counts: the GPUs are its to give.
 func resourceOf(n *corev1.Node) string {
 	for _, name := range Resources {
-		if q := n.Status.Allocatable[name]; q.Value() > 0 {
+		if q := n.Status.Capacity[name]; q.Value() > 0 {
 			return string(name)
 		}
 	}
@@ -35,34 +36,144 @@ func (e *Executor) node(name string) *corev1.Node {
 	return obj.(*corev1.Node)
 }
 
-// nodeChanged tells whether a node can run tasks, where that has changed. A node that was never there is told of when
+// nodeSeen is what was seen of a node.
+type nodeSeen struct {
+	told    bool
+	why     string          // what was told: why it is down; "" is that it is up
+	removed time.Time       // when it went, having been there
+	silent  time.Time       // since when Kubernetes hears nothing of it
+	downs   []time.Time     // when it went down lately
+	lost    map[string]bool // pods that must be gone before it is up
+	again   *time.Timer     // it is looked at again then
+}
+
+// seenOf is what was seen of a node. e.mu is held.
+func (e *Executor) seenOf(name string) *nodeSeen {
+	s := e.seen[name]
+	if s == nil {
+		s = &nodeSeen{lost: map[string]bool{}}
+		e.seen[name] = s
+	}
+	return s
+}
+
+// A node that Kubernetes hears nothing of is down after a while: when the API server was away, it hears of none at first. One
+// that went down often lately is up when it has stayed ready for longer.
+const (
+	silence     = 15 * time.Second
+	oftenWithin = 10 * time.Minute
+	often       = 3
+	steady      = time.Minute
+)
+
+// health tells which nodes can run tasks.
+type health struct{ *Executor }
+
+// changed tells whether a node can run tasks, where that has changed. A node that was never there is told of when
 // something is to start on it.
-func (e *Executor) nodeChanged(name string) {
-	if e.synced == nil || !e.synced() {
+func (h health) changed(name string) {
+	if h.synced == nil || !h.synced() {
 		return // all are looked at when all are known
 	}
-	n := e.node(name)
-	why := "the Kubernetes cluster has no such node any more"
-	if n != nil {
-		why = notReady(n)
-	}
-	e.mu.Lock()
-	before, seen := e.told[name]
-	e.told[name] = why
-	if n != nil {
-		delete(e.removed, name)
-	} else if _, ok := e.removed[name]; !ok {
-		e.removed[name] = time.Now()
-	}
-	e.mu.Unlock()
-	if !seen || before != why {
-		e.o.Tell(sched.NodeHealth{Node: cell.NodeName(name), Up: why == "", Reason: why})
-	}
-	if n == nil {
-		for _, key := range e.pods.ListKeys() {
-			e.queue.Add(baseOf(key))
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	n := h.node(name)
+	if why, changed := h.see(name, n); changed {
+		h.o.Tell(sched.NodeHealth{Node: cell.NodeName(name), Up: why == "", Reason: why})
+		if why == "" {
+			h.tellTasks(name)
 		}
 	}
+	if n == nil {
+		for _, key := range h.pods.ListKeys() {
+			h.queue.Add(baseOf(key))
+		}
+	}
+}
+
+// see notes what a node is now, and reports whether that is to be told.
+func (h health) see(name string, n *corev1.Node) (why string, changed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.seenOf(name)
+	why, wait := s.look(n, time.Now())
+	if wait > 0 {
+		h.lookAt(s, name, wait)
+	}
+	changed = !s.told || s.why != why
+	if changed && why != "" {
+		s.downs = append(s.downs, time.Now())
+	}
+	s.told, s.why = true, why
+	return why, changed
+}
+
+// lookAt has a node looked at again. h.mu is held.
+func (h health) lookAt(s *nodeSeen, name string, wait time.Duration) {
+	if s.again != nil {
+		s.again.Stop()
+	}
+	s.again = time.AfterFunc(wait, func() {
+		if h.ctx.Err() == nil {
+			h.changed(name)
+		}
+	})
+}
+
+// look says why a node is down, "" when it is up, and after which time that is to be looked at again.
+func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Duration) {
+	if n == nil {
+		if s.removed.IsZero() {
+			s.removed = now
+		}
+		return "the Kubernetes cluster has no such node any more", 0
+	}
+	s.removed = time.Time{}
+	why, silent := notReady(n)
+	switch {
+	case !silent:
+		s.silent = time.Time{}
+	case s.silent.IsZero():
+		s.silent = now
+	}
+	if left := silence - now.Sub(s.silent); silent && s.told && s.why == "" && left > 0 {
+		return "", left
+	}
+	s.downs = slices.DeleteFunc(s.downs, func(at time.Time) bool { return now.Sub(at) > oftenWithin })
+	switch {
+	case why != "" || s.why == "":
+		return why, 0
+	case len(s.lost) > 0:
+		return "pods of tasks that count as lost are still there", 0
+	case len(s.downs) >= often && now.Sub(s.downs[len(s.downs)-1]) < steady:
+		return s.why, steady - now.Sub(s.downs[len(s.downs)-1])
+	}
+	return "", 0
+}
+
+// tellTasks tells anew what runs on a node, of which nothing was known while it was down.
+func (h health) tellTasks(node string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.tasks {
+		if t.ts != nil && string(t.ts.Place.Node) == node {
+			t.again = true
+			h.queue.Add(t.name)
+		}
+	}
+}
+
+// down are the nodes that are, to be told once more.
+func (h health) down() (list []sched.NodeHealth) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, s := range h.seen {
+		if s.told && s.why != "" {
+			list = append(list, sched.NodeHealth{Node: cell.NodeName(name), Reason: s.why})
+		}
+	}
+	slices.SortFunc(list, func(a, b sched.NodeHealth) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	return list
 }
 
 // goneFor is how long ago a node went; 0 is that it is there, or was never seen.
@@ -72,51 +183,62 @@ func (e *Executor) goneFor(name string) time.Duration {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at, ok := e.removed[name]
-	if !ok {
-		at = time.Now()
-		e.removed[name] = at
+	s := e.seenOf(name)
+	if s.removed.IsZero() {
+		s.removed = time.Now()
 	}
-	return max(time.Since(at), 1)
+	return max(time.Since(s.removed), 1)
 }
 
-// notReady says why a node cannot run tasks; "" is that it can.
-func notReady(n *corev1.Node) string {
+// notReady says why a node cannot run tasks; "" is that it can. silent is that only nothing is heard of it.
+func notReady(n *corev1.Node) (why string, silent bool) {
 	for _, c := range n.Status.Conditions {
 		switch {
 		case c.Type != corev1.NodeReady || c.Status == corev1.ConditionTrue:
 		case c.Status == corev1.ConditionUnknown:
-			return "Kubernetes hears nothing of it"
+			return "Kubernetes hears nothing of it", true
 		default:
-			return strings.TrimSpace("Kubernetes says that it is not ready: " + c.Message)
+			return strings.TrimSpace("Kubernetes says that it is not ready: " + c.Message), false
 		}
 		if c.Type == corev1.NodeReady {
-			return ""
+			return "", false
 		}
 	}
-	return "Kubernetes does not say that it is ready"
+	return "Kubernetes does not say that it is ready", false
 }
 
-// CheckNodes refuses the nodes of a configuration where the cluster lacks some.
-func (e *Executor) CheckNodes(nodes []cell.NodeName) error {
+// CheckNodes refuses nodes of a configuration that the cluster lacks, and returns those of them that had been configured already: they
+// may be away for a while.
+func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err error) {
 	soon, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()
 	if !cache.WaitForCacheSync(soon.Done(), e.synced) {
-		return nil // it cannot be said now: the API server is away
+		return nil, nil // it cannot be said now: the API server is away
 	}
 	var lacks []string
 	for _, n := range nodes {
-		if e.node(string(n)) == nil {
+		switch {
+		case e.node(string(n)) != nil:
+		case slices.Contains(had, n):
+			away = append(away, string(n))
+			health{e}.changed(string(n))
+		default:
 			lacks = append(lacks, string(n))
 		}
 	}
+	slices.Sort(away)
 	if len(lacks) == 0 {
-		return nil
+		return away, nil
 	}
 	slices.Sort(lacks)
-	text := strings.Join(lacks[:min(len(lacks), 10)], ", ")
-	if more := len(lacks) - 10; more > 0 {
+	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", Some(lacks))
+}
+
+// Some are the first of many names, in words.
+func Some(names []string) string {
+	text := strings.Join(names[:min(len(names), 10)], ", ")
+	if more := len(names) - 10; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", text)
+	return text
 }

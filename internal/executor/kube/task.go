@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/combsched/comb/internal/executor/kube/api"
@@ -33,7 +34,9 @@ type task struct {
 	ts    *sched.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
-	known bool // an engine before may have started it
+	uid   types.UID // of its pod, once it is known
+	lost  bool      // it counts as ended already, by the loss of its node: nothing is told of it
+	known bool      // an engine before may have started it
 	stop  bool
 	grace sched.Duration
 	again bool // it was asked for once more: what is known is told again
@@ -46,6 +49,8 @@ type task struct {
 	unknown bool               // that nothing is known of it was told
 	noticed bool               // why it waits was told
 	ended   time.Time          // when its end was first seen
+	waits   time.Time          // since when its pod waits, by the clock of this machine
+	bound   bool               // it waits on its node
 	log     *follower
 
 	heard time.Time // when its pod told its progress last; under Executor.mu
@@ -55,10 +60,9 @@ type task struct {
 type record struct {
 	UID  types.UID   `json:"uid,omitempty"` // "" in one that is there: its pod may have been made
 	Exit *sched.Exit `json:"exit,omitempty"`
-	// Secrets says that objects with its job's secrets may be there; they go with the pod.
-	Secrets bool `json:"secrets,omitempty"`
-	// Refused is told again, as an exit is.
-	Refused *sched.TaskRefused `json:"refused,omitempty"`
+	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
+	Refused  *sched.TaskRefused `json:"refused,omitempty"`
+	Refusing *sched.TaskRefused `json:"refusing,omitempty"`
 }
 
 const recordFile = "pod.json"
@@ -75,8 +79,13 @@ func (t *task) load() (begun bool, err error) {
 	return err == nil, err
 }
 
+// note writes the record. A machine that dies may lose it: then the API server and the seal say what it said.
+func (t *task) note() error { return t.write(false) }
+
 // save writes the record; it is on the disk when this returns.
-func (t *task) save() error {
+func (t *task) save() error { return t.write(true) }
+
+func (t *task) write(sync bool) error {
 	data, err := json.Marshal(&t.record)
 	if err != nil {
 		return err
@@ -89,12 +98,25 @@ func (t *task) save() error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
+	if _, err = f.Write(data); sync && err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil || !sync {
+		return err
+	}
+	return syncFolder(t.dir)
+}
+
+// syncFolder has what a folder holds on the disk.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // wanted is what of a task is asked for now.
@@ -137,8 +159,9 @@ func (e *Executor) settle(name string) (time.Duration, error) {
 		if _, err := t.load(); err != nil {
 			return 0, err
 		}
-		t.read, t.over = true, t.record.Exit != nil || t.record.Refused != nil
+		t.read, t.over, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.again = w.again || t.over
+		e.identify(t)
 	}
 	if w.again {
 		e.repeat(t)
@@ -150,16 +173,28 @@ func (e *Executor) settle(name string) (time.Duration, error) {
 	case pod == nil:
 		return e.missing(ctx, t, w)
 	case t.record.UID == "" && !t.stray:
-		return 0, e.claim(t, pod)
+		return 0, e.claim(ctx, t, pod)
 	case pod.UID != t.record.UID && !t.stray:
 		return e.lost(t, "another pod has taken the place of its own")
 	}
 	return e.follow(ctx, t, w, pod)
 }
 
+// identify lets others know which pod is a task's.
+func (e *Executor) identify(t *task) {
+	if t.stray {
+		return
+	}
+	e.mu.Lock()
+	t.uid = t.record.UID
+	e.mu.Unlock()
+}
+
 // repeat tells what was told before.
 func (e *Executor) repeat(t *task) {
+	t.begun, t.unknown = false, false
 	switch {
+	case t.stray:
 	case t.record.Refused != nil:
 		e.tell(t, *t.record.Refused)
 	case t.record.Exit != nil:
@@ -168,7 +203,10 @@ func (e *Executor) repeat(t *task) {
 }
 
 func (e *Executor) tell(t *task, f sched.Fact) {
-	if !t.stray {
+	e.mu.Lock()
+	silent := t.stray || t.lost
+	e.mu.Unlock()
+	if !silent {
 		e.o.Tell(f)
 	}
 	e.mu.Lock()
@@ -192,7 +230,7 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 		case err != nil:
 			return 0, err
 		case pod != nil && t.record.UID == "":
-			return 0, e.claim(t, pod)
+			return 0, e.claim(ctx, t, pod)
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will say so, too
 		case t.record.UID != "":
@@ -208,50 +246,84 @@ func (e *Executor) missing(ctx context.Context, t *task, w wanted) (time.Duratio
 	return 0, e.create(ctx, t)
 }
 
-// create makes the pod. That it may exist is on the disk before, and its UID after.
+// create makes the pod, and then its secrets, which are the pod's own and go with it. That it may exist is noted before, and its
+// UID when all is there: where this process ends in between, claim makes the rest.
 func (e *Executor) create(ctx context.Context, t *task) error {
-	node := e.node(string(t.ts.Place.Node))
-	if node == nil {
-		return e.refuse(t, sched.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)})
-	}
-	known, err := e.secretsOf(t)
-	if err != nil {
+	pod, secrets, refused, err := e.made(t)
+	switch {
+	case err != nil:
 		return err
+	case refused != nil:
+		return e.refuse(t, *refused)
 	}
-	storages, why := e.storagesOf(t.start.Job)
-	if why != "" {
-		return e.refuse(t, sched.TaskRefused{Reason: why})
-	}
-	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known, Storages: storages, Work: e.o.Work, Line: e.o.Line})
-	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
-		return e.refuse(t, sched.TaskRefused{Reason: cannot.Why, Job: true})
-	}
-	if err != nil {
+	if err := t.note(); err != nil {
 		return err
-	}
-	t.record.Secrets = len(secrets) > 0
-	if err := t.save(); err != nil {
-		return err
-	}
-	for _, s := range secrets {
-		if err := e.o.API.MakeSecret(ctx, s); err != nil {
-			return fmt.Errorf("make the secret of pod %s: %w", t.name, err)
-		}
 	}
 	made, err := e.o.API.Create(ctx, pod)
 	switch {
 	case err == nil:
-		t.record.UID = made.UID
-		return t.save()
+		return e.supply(ctx, t, made, secrets)
 	case api.Exists(err):
 		if made, err = e.o.API.Get(ctx, t.name); err != nil || made == nil {
 			return err
 		}
-		return e.claim(t, made)
+		return e.claim(ctx, t, made)
 	case api.Refuses(err):
 		return e.refuse(t, sched.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
 	}
 	return err
+}
+
+// made is a task as a pod with its secrets, or why it cannot be one.
+func (e *Executor) made(t *task) (*corev1.Pod, []*corev1.Secret, *sched.TaskRefused, error) {
+	node := e.node(string(t.ts.Place.Node))
+	if node == nil {
+		return nil, nil, &sched.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)}, nil
+	}
+	known, err := e.secretsOf(t)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	storages, why := e.storagesOf(t.start.Job)
+	if why != "" {
+		return nil, nil, &sched.TaskRefused{Reason: why}, nil
+	}
+	pod, secrets, err := e.maker.Make(pods.Task{Attempt: t.at, Start: t.start, Task: t.ts, Resource: resourceOf(node), Secrets: known, Storages: storages, Work: e.o.Work, Line: e.o.Line})
+	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
+		return nil, nil, &sched.TaskRefused{Reason: cannot.Why, Job: true}, nil
+	}
+	return pod, secrets, nil, err
+}
+
+// supply gives a pod its secrets, and notes that it is the task's.
+func (e *Executor) supply(ctx context.Context, t *task, pod *corev1.Pod, secrets []*corev1.Secret) error {
+	for _, s := range secrets {
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
+		err := e.o.API.MakeSecret(ctx, s)
+		if err != nil && !api.Refuses(err) {
+			return fmt.Errorf("make the secret of pod %s: %w", t.name, err)
+		}
+		if err != nil {
+			t.record.UID = pod.UID
+			return e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: "Kubernetes refuses the secret of its pod: " + api.Words(err)})
+		}
+	}
+	t.record.UID = pod.UID
+	e.identify(t)
+	if err := t.note(); err != nil {
+		return err
+	}
+	e.queue.Add(t.name)
+	return nil
+}
+
+// giveUp has a pod go that will not run. What is to be told then is noted.
+func (e *Executor) giveUp(ctx context.Context, t *task, pod *corev1.Pod, f sched.TaskRefused) error {
+	t.refused, t.record.Refusing = &f, &f
+	if err := t.note(); err != nil {
+		return err
+	}
+	return e.o.API.Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
 // storagesOf are those that a job names, or why it cannot have one.
@@ -271,16 +343,18 @@ func (e *Executor) storagesOf(job *sched.Job) (list []storage.Storage, why strin
 }
 
 // claim takes a pod whose making was not noted, if it is ours.
-func (e *Executor) claim(t *task, pod *corev1.Pod) error {
+func (e *Executor) claim(ctx context.Context, t *task, pod *corev1.Pod) error {
 	if !e.maker.Sealed(pod) {
 		return e.refuse(t, sched.TaskRefused{Reason: "a pod named " + t.name + " is there already, and Comb did not make it: delete it"})
 	}
-	t.record.UID = pod.UID
-	if err := t.save(); err != nil {
+	_, secrets, refused, err := e.made(t)
+	switch {
+	case err != nil:
 		return err
+	case refused != nil: // it could be made then: what is missing now does not end it
+		secrets = nil
 	}
-	e.queue.Add(t.name)
-	return nil
+	return e.supply(ctx, t, pod, secrets)
 }
 
 // follow is of a task that has a pod.
@@ -288,10 +362,7 @@ func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Po
 	state := pods.Look(pod, w.stop)
 	if state.Ran && !t.begun && t.refused == nil {
 		t.begun = true
-		if !t.stray {
-			e.tell(t, sched.TaskStarted{Attempt: t.at, Task: t.ts.Task, Host: state.Host})
-			t.log = e.followLog(t)
-		}
+		e.began(t, state)
 	}
 	if gone := e.goneFor(pod.Spec.NodeName); state.Phase != pods.Ended && gone > 0 {
 		if gone < e.o.Limits.Gone {
@@ -300,6 +371,8 @@ func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Po
 		state.Phase, state.Exit = pods.Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
+	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
+		return 0, e.refuse(t, sched.TaskRefused{Reason: state.Refused})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:
@@ -315,10 +388,32 @@ func (e *Executor) follow(ctx context.Context, t *task, w wanted, pod *corev1.Po
 	case state.Phase == pods.Waits:
 		return e.wait(ctx, t, pod, state)
 	}
+	t.waits = time.Time{}
 	e.mu.Lock()
 	e.taken(t)
 	e.mu.Unlock()
 	return 0, nil
+}
+
+// began tells the start of a task, and copies its log from then on. Of one that has ended meanwhile the end is what is known of it.
+func (e *Executor) began(t *task, s pods.State) {
+	if t.stray {
+		return
+	}
+	f := sched.TaskStarted{Attempt: t.at, Task: t.ts.Task, Host: s.Host}
+	e.mu.Lock()
+	silent := t.lost
+	e.mu.Unlock()
+	switch {
+	case silent:
+	case s.Phase == pods.Ended:
+		e.o.Tell(f)
+	default:
+		e.tell(t, f)
+	}
+	if t.log == nil {
+		t.log = e.followLog(t)
+	}
 }
 
 // patient is how long a pod may wait until its user is told why.
@@ -329,14 +424,20 @@ func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.St
 	e.mu.Lock()
 	e.taken(t)
 	e.mu.Unlock()
-	limit := e.o.Limits.Binding
-	if pod.Spec.NodeName != "" {
+	limit, bound := e.o.Limits.Binding, pod.Spec.NodeName != ""
+	if bound {
 		limit = e.o.Limits.Image
 	}
-	left := limit - time.Since(s.Since)
-	switch waited := time.Since(s.Since); {
+	if t.waits.IsZero() || bound != t.bound {
+		t.waits, t.bound = time.Now(), bound
+	}
+	waited := time.Since(t.waits)
+	left := limit - waited
+	switch {
+	case left > 0 && s.Why == "":
+		return left + 100*time.Millisecond, nil // most often it changes before anything can be said
 	case s.Why == "":
-		return 0, nil // it changes before anything can be said
+		s.Why = "Kubernetes has not started its pod after " + limit.String() + ", and gives no reason"
 	case left > 0 && waited < patient:
 		return patient, nil
 	case left > 0:
@@ -346,8 +447,7 @@ func (e *Executor) wait(ctx context.Context, t *task, pod *corev1.Pod, s pods.St
 		}
 		return left + 100*time.Millisecond, nil
 	}
-	t.refused = &sched.TaskRefused{Reason: s.Why, Job: s.Job}
-	return 0, e.o.API.Delete(ctx, pod.Name, pod.UID, time.Second)
+	return 0, e.giveUp(ctx, t, pod, sched.TaskRefused{Reason: s.Why, Job: s.Job})
 }
 
 func (e *Executor) secretsOf(t *task) (map[string]string, error) {
@@ -395,6 +495,9 @@ func (e *Executor) finish(t *task, x sched.Exit) error {
 
 // refuse notes and tells that a task never ran.
 func (e *Executor) refuse(t *task, f sched.TaskRefused) error {
+	if t.stray {
+		return e.finish(t, sched.Exit{})
+	}
 	f.Attempt, f.Task = t.at, t.ts.Task
 	t.record.Refused = &f
 	if err := t.save(); err != nil {
@@ -418,13 +521,6 @@ func (e *Executor) lost(t *task, why string) (time.Duration, error) {
 // clean lets the pod of a task that is over go, and forgets the task when it has.
 func (e *Executor) clean(ctx context.Context, t *task, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
-		if t.record.Secrets {
-			for _, name := range pods.SecretNames(t.name) {
-				if err := e.o.API.DropSecret(ctx, name); err != nil {
-					return 0, err
-				}
-			}
-		}
 		e.drop(t)
 		return 0, nil
 	}
@@ -448,6 +544,7 @@ func (e *Executor) drop(t *task) {
 	if t.log != nil {
 		t.log.stop()
 	}
+	defer e.unfence(t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.taken(t)
@@ -455,5 +552,22 @@ func (e *Executor) drop(t *task) {
 	left := slices.DeleteFunc(e.attempts[t.at], func(name string) bool { return name == t.name })
 	if e.attempts[t.at] = left; len(left) == 0 {
 		delete(e.attempts, t.at)
+	}
+}
+
+// unfence looks at the nodes that wait for a pod to be gone.
+func (e *Executor) unfence(t *task) {
+	e.mu.Lock()
+	var free []string
+	if t.lost || t.stray {
+		for node, s := range e.seen {
+			if delete(s.lost, t.name); len(s.lost) == 0 && s.why != "" {
+				free = append(free, node)
+			}
+		}
+	}
+	e.mu.Unlock()
+	for _, node := range free {
+		health{e}.changed(node)
 	}
 }

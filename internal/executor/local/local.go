@@ -274,7 +274,7 @@ func (e *Executor) Close() {
 func (e *Executor) Do(a sched.Action) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx.Err() != nil {
+	if e.ctx.Err() != nil || a.Lost != nil { // this machine is the node: what it lost is gone
 		return
 	}
 	if a.Start != nil {

@@ -86,6 +86,8 @@ func (w *World) Do(a sched.Action) {
 		w.fail("attempt %v: a new action while an engine recovers", a.Attempt)
 	}
 	switch {
+	case a.Lost != nil:
+		return
 	case a.Start == nil && a.Rotation != nil:
 		w.rotate(a.Attempt, a.Rotation)
 		return

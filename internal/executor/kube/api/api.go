@@ -232,20 +232,15 @@ func (c *Client) MakeService(ctx context.Context, s *corev1.Service) error {
 
 // MakeSecret makes a secret, in the place of one of that name.
 func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
-	err := c.rest.Post().Namespace(c.namespace).Resource("secrets").Body(s).Do(ctx).Error()
-	if apierrors.IsAlreadyExists(err) {
-		return c.rest.Put().Namespace(c.namespace).Resource("secrets").Name(s.Name).Body(s).Do(ctx).Error()
+	post := func() error { return c.rest.Post().Namespace(c.namespace).Resource("secrets").Body(s).Do(ctx).Error() }
+	err := post()
+	if !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return err
-}
-
-// DropSecret removes a secret, if there is one of that name.
-func (c *Client) DropSecret(ctx context.Context, name string) error {
-	err := c.rest.Delete().Namespace(c.namespace).Resource("secrets").Name(name).Do(ctx).Error()
-	if apierrors.IsNotFound(err) {
-		return nil
+	if err := c.rest.Delete().Namespace(c.namespace).Resource("secrets").Name(s.Name).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
+		return err
 	}
-	return err
+	return post()
 }
 
 // Log opens what the only container of a pod printed from a moment on, each line behind its time, and what it prints further.

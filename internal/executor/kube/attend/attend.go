@@ -4,6 +4,7 @@ package attend
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,15 +27,28 @@ const (
 	exitNoFile = 127
 )
 
-// What it finds in its environment. They are taken from the task's.
-const (
-	DigestVariable = "COMB_LINE_CODE"
-	DirVariable    = "COMB_LINE_DIR"   // where the code is unpacked
-	RunVariable    = "COMB_LINE_FROM"  // the working directory of the task, made if it is missing; "" is where this process is
-	LimitVariable  = "COMB_LINE_LIMIT" // of the code, in bytes
-	FileVariable   = "COMB_PROGRESS_FILE"
-	ownVariables   = "COMB_LINE_"
-)
+// Order says what a task's process 1 is to do: its first argument, as JSON.
+type Order struct {
+	URL string `json:"url"` // of the server
+	Pin string `json:"pin"` // of its certificate
+	Pod string `json:"pod"` // for which it speaks
+	// Code is the digest of the job's code, "" for none; it is unpacked in Dir, and has so many bytes at most.
+	Code  string `json:"code,omitempty"`
+	Dir   string `json:"dir"`
+	Limit int64  `json:"limit"`
+	// From is the working directory of the task; "" is where this process is.
+	From     string `json:"from,omitempty"`
+	Progress string `json:"progress"` // the file in which the task tells its progress
+}
+
+// Text is the order as an argument.
+func (o *Order) Text() string {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // it has texts and numbers alone
+	}
+	return string(text)
+}
 
 // Lay puts this program into a folder, where the task's container finds it: `comb lay FOLDER`, the first container of a pod.
 func Lay(args []string) int {
@@ -64,28 +77,29 @@ func lay(folder string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Attend is `comb attend COMMAND...`.
+// Attend is `comb attend ORDER COMMAND...`.
 func Attend(args []string) int {
-	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "attend takes a command; Kubernetes starts it")
+	var o Order
+	if len(args) < 2 || json.Unmarshal([]byte(args[0]), &o) != nil {
+		fmt.Fprintln(os.Stderr, "attend takes an order and a command; Kubernetes starts it")
 		return exitUnable
 	}
 	stops := make(chan os.Signal, 8)
 	signal.Notify(stops, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	server, err := line.Open()
+	server, err := line.Open(o.URL, o.Pin, o.Pod)
 	if err != nil {
 		return unable(err)
 	}
-	if digest := os.Getenv(DigestVariable); digest != "" {
-		if err := withCode(ctx, server, digest, stops); err != nil {
+	if o.Code != "" {
+		if err := o.withCode(ctx, server, stops); err != nil {
 			return unable(err)
 		}
 	}
-	t := &teller{server: server, file: os.Getenv(FileVariable)}
+	t := &teller{server: server, file: o.Progress}
 	stopTelling := t.begin(ctx)
-	code := run(args, stops)
+	code := run(args[1:], o.From, stops)
 	stopTelling()
 	return code
 }
@@ -99,11 +113,10 @@ func unable(err error) int {
 var errStopped = errors.New("the task was stopped before it began")
 
 // withCode fetches and unpacks the job's code. A server that is away is waited for.
-func withCode(ctx context.Context, server *line.Client, digest string, stops <-chan os.Signal) error {
-	dir := os.Getenv(DirVariable)
+func (o *Order) withCode(ctx context.Context, server *line.Client, stops <-chan os.Signal) error {
 	said := time.Now()
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 15*time.Second) {
-		err := fetch(ctx, server, digest, dir)
+		err := o.fetch(ctx, server)
 		if err == nil {
 			return nil
 		}
@@ -125,27 +138,21 @@ func withCode(ctx context.Context, server *line.Client, digest string, stops <-c
 // errDamaged says that what came is not what was sent.
 var errDamaged = errors.New("the code of the job is damaged")
 
-func fetch(ctx context.Context, server *line.Client, digest, dir string) error {
+func (o *Order) fetch(ctx context.Context, server *line.Client) error {
 	body, err := server.Code(ctx)
 	if err != nil {
 		return fmt.Errorf("fetch the code of the job: %w", err)
 	}
 	defer body.Close()
-	if err := empty(dir); err != nil {
+	if err := empty(o.Dir); err != nil {
 		return err
 	}
-	most := upload.Default.Bytes
-	if text := os.Getenv(LimitVariable); text != "" {
-		if _, err := fmt.Sscan(text, &most); err != nil {
-			return fmt.Errorf("%s: %w", LimitVariable, err)
-		}
-	}
-	held, err := upload.Unpack(body, dir, upload.Limits{Bytes: most, Files: int(most / 512)})
+	held, err := upload.Unpack(body, o.Dir, upload.Limits{Bytes: o.Limit, Files: int(o.Limit / 512)})
 	switch {
 	case err != nil:
 		return fmt.Errorf("unpack the code of the job: %w", err)
-	case held.Digest != digest:
-		return fmt.Errorf("%w: its digest is %s and was %s", errDamaged, held.Digest, digest)
+	case held.Digest != o.Code:
+		return fmt.Errorf("%w: its digest is %s and was %s", errDamaged, held.Digest, o.Code)
 	}
 	return nil
 }
@@ -160,11 +167,10 @@ func empty(dir string) error {
 }
 
 // run runs the task to its end. What it leaves behind ends with this process.
-func run(args []string, stops <-chan os.Signal) int {
+func run(args []string, from string, stops <-chan os.Signal) int {
 	c := exec.Command(args[0], args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = nil, os.Stdout, os.Stderr
-	c.Dir = os.Getenv(RunVariable)
-	c.Env = taskEnv()
+	c.Dir = from
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "comb: start the task:", err)
@@ -197,14 +203,4 @@ func reap(main int, ended chan<- unix.WaitStatus) {
 			return
 		}
 	}
-}
-
-// taskEnv is this process's environment without what is for it alone.
-func taskEnv() (env []string) {
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, ownVariables) {
-			env = append(env, v)
-		}
-	}
-	return env
 }

@@ -60,12 +60,3 @@ func TestWhatIsToldOfAFile(t *testing.T) {
 		t.Errorf("a link is followed: %q, %v", lines, err)
 	}
 }
-
-func TestWhatIsItsOwnIsNotTheTasks(t *testing.T) {
-	t.Setenv(DigestVariable, "x")
-	t.Setenv(FileVariable, "y")
-	text := strings.Join(taskEnv(), "\n")
-	if strings.Contains(text, ownVariables) || !strings.Contains(text, FileVariable+"=y") {
-		t.Errorf("the task gets %s", text)
-	}
-}

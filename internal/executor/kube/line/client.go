@@ -15,13 +15,8 @@ import (
 	"time"
 )
 
-// What a pod finds of the line in its environment, and the file with its token.
-const (
-	URLVariable = "COMB_LINE_URL"
-	PinVariable = "COMB_LINE_PIN"
-	PodVariable = "COMB_LINE_POD"
-	TokenFile   = "/comb/line/token"
-)
+// TokenFile is where a pod finds its token.
+const TokenFile = "/comb/line/token"
 
 // Client is a pod's end.
 type Client struct {
@@ -29,13 +24,13 @@ type Client struct {
 	http       *http.Client
 }
 
-// Open is the client that the environment and the token's file describe.
-func Open() (*Client, error) {
+// Open is the client of a pod, with its token.
+func Open(url, pin, pod string) (*Client, error) {
 	token, err := os.ReadFile(TokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the token of this task: %w", err)
 	}
-	return NewClient(os.Getenv(URLVariable), os.Getenv(PinVariable), os.Getenv(PodVariable), string(token)), nil
+	return NewClient(url, pin, pod, string(token)), nil
 }
 
 // NewClient speaks for a pod to the server at a URL, whose certificate has a pin.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/executor/kube/attend"
-	"github.com/combsched/comb/internal/executor/kube/line"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -46,13 +45,9 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 	pod.Spec.ShareProcessNamespace = &no // process 1 hands on signals, and reaps
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	first := &pod.Spec.Containers[0]
-	first.Command = append([]string{layDir + "/comb", "attend"}, first.Command...)
+	o := attend.Order{URL: t.Line.URL, Pin: t.Line.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.Line.Limit, From: t.runsIn(role), Progress: progressFile}
+	first.Command = append([]string{layDir + "/comb", "attend", plain(o.Text())}, first.Command...)
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "program", MountPath: layDir, ReadOnly: true})
-	for _, v := range []sched.EnvVar{{Name: line.URLVariable, Value: t.Line.URL}, {Name: line.PinVariable, Value: t.Line.Pin}, {Name: line.PodVariable, Value: pod.Name},
-		{Name: attend.DirVariable, Value: workDir}, {Name: attend.RunVariable, Value: t.runsIn(role)}, {Name: attend.DigestVariable, Value: t.Start.Job.Upload},
-		{Name: attend.LimitVariable, Value: fmt.Sprint(t.Line.Limit)}} {
-		first.Env = append(first.Env, corev1.EnvVar{Name: v.Name, Value: plain(v.Value)})
-	}
 	first.WorkingDir = workDir
 	first.Resources = roomFor(first.Resources)
 	pod.Spec.InitContainers = []corev1.Container{{
@@ -94,7 +89,7 @@ func lineVariables(t Task) (env []sched.EnvVar) {
 	if t.Line == nil {
 		return nil
 	}
-	env = append(env, sched.EnvVar{Name: attend.FileVariable, Value: progressFile})
+	env = append(env, sched.EnvVar{Name: "COMB_PROGRESS_FILE", Value: progressFile})
 	if t.Start.Job.Upload != "" {
 		env = append(env, sched.EnvVar{Name: "COMB_CODE_DIR", Value: workDir})
 	}

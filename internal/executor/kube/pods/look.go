@@ -3,7 +3,6 @@ package pods
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,16 +25,22 @@ type State struct {
 	Ran   bool   // its program has been started
 	Host  string // its address, where it has one
 	Exit  sched.Exit
+	// Refused is why a pod that has ended never ran; "" is that it did, or was asked to end.
+	Refused string
 	// Why says what a pod that waits is waiting for, where that is not what pods always do; Job is that its job is to blame.
 	Why string
 	Job bool
-	// Since is since when it waits.
-	Since time.Time
 }
 
 // Look reads a pod. asked is that Comb has told it to end.
 func Look(pod *corev1.Pod, asked bool) State {
-	s := State{Host: pod.Status.PodIP, Since: pod.CreationTimestamp.Time}
+	s := State{Host: pod.Status.PodIP}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Reason == "DeletionByPodGC" && c.Status == corev1.ConditionTrue {
+			s.Phase, s.Exit = Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "its node was taken out of service in Kubernetes"}
+			return s
+		}
+	}
 	for i := range pod.Status.InitContainerStatuses {
 		if w := pod.Status.InitContainerStatuses[i].State.Waiting; w != nil {
 			s.wait(w)
@@ -62,9 +67,13 @@ func Look(pod *corev1.Pod, asked bool) State {
 	switch {
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
 		// The node ended it before its program ran, or has lost sight of it.
-		s.Phase, s.Exit = Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: "Kubernetes ended its pod: " + words(pod.Status.Reason, pod.Status.Message)}
-		if asked {
+		why := "Kubernetes ended its pod: " + words(pod.Status.Reason, pod.Status.Message)
+		s.Phase, s.Exit = Ended, sched.Exit{Code: 137, Cause: sched.NodeLost, Message: why}
+		switch {
+		case asked:
 			s.Exit.Cause = sched.NeverStarted
+		case pod.DeletionTimestamp == nil && neverRan(pod):
+			s.Refused = why
 		}
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
 		s.Phase, s.Exit = Ended, sched.Exit{Cause: sched.NeverStarted, Message: "its pod was deleted before it had a node"}
@@ -76,6 +85,17 @@ func Look(pod *corev1.Pod, asked bool) State {
 		}
 	}
 	return s
+}
+
+// neverRan reports whether a pod's task was never started, as when its kubelet refused the pod.
+func neverRan(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		c := &pod.Status.ContainerStatuses[i]
+		if c.Name == Container && (c.ContainerID != "" || c.LastTerminationState.Terminated != nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // wait says why a container does not start.

@@ -93,11 +93,11 @@ func (m *Maker) seal(name, node string) string {
 
 // Sealed reports whether this cluster made a pod.
 func (m *Maker) Sealed(pod *corev1.Pod) bool {
-	return hmac.Equal([]byte(pod.Annotations[sealNote]), []byte(m.seal(pod.Name, boundTo(pod))))
+	return hmac.Equal([]byte(pod.Annotations[sealNote]), []byte(m.seal(pod.Name, NodeOf(pod))))
 }
 
-// boundTo is the node that a pod asks for.
-func boundTo(pod *corev1.Pod) string {
+// NodeOf is the node that a pod asks for, "" for none.
+func NodeOf(pod *corev1.Pod) string {
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
@@ -246,9 +246,6 @@ func shareMemory(pod *corev1.Pod, mb int64) {
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
 }
 
-// SecretNames are the names of the secrets that the pod of a name may have.
-func SecretNames(pod string) []string { return []string{pod, pod + "-pull"} }
-
 func (m *Maker) secret(name string, data map[string][]byte) *corev1.Secret {
 	yes := true
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.short()}}, Immutable: &yes, Data: data}
@@ -272,7 +269,7 @@ func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev
 	if err != nil {
 		return nil, err
 	}
-	s := m.secret(SecretNames(pod)[1], map[string][]byte{corev1.DockerConfigJsonKey: data})
+	s := m.secret(pod+"-pull", map[string][]byte{corev1.DockerConfigJsonKey: data})
 	s.Type = corev1.SecretTypeDockerConfigJson
 	return s, nil
 }
@@ -365,7 +362,7 @@ func (m *Maker) environment(t Task, role *sched.Role) []corev1.EnvVar {
 		set(v.Name, v.Value)
 	}
 	for _, v := range role.Launch.Env {
-		if v.Name != "" && !strings.ContainsAny(v.Name, "=\x00") && !strings.HasPrefix(v.Name, "PAI_") && !strings.HasPrefix(v.Name, "COMB_") {
+		if v.Name != "" && !strings.ContainsAny(v.Name, "=\x00") && !strings.HasPrefix(v.Name, "PAI_") && !strings.HasPrefix(v.Name, "COMB_") && !deviceVariables[v.Name] {
 			set(v.Name, v.Value)
 		}
 	}
@@ -380,6 +377,9 @@ func (m *Maker) environment(t Task, role *sched.Role) []corev1.EnvVar {
 	}
 	return env
 }
+
+// deviceVariables say to container runtimes which devices a container gets: Comb and device plugins say it, and no job.
+var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
 
 // own are the platform's variables.
 func (m *Maker) own(t Task) []sched.EnvVar {
@@ -404,7 +404,7 @@ func (m *Maker) own(t Task) []sched.EnvVar {
 	default:
 		env = append(env, sched.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: indices})
 	}
-	if t.Task.SKU.EnvVar != "" {
+	if t.Task.SKU.EnvVar != "" && t.Resource == "" { // a device plugin's container counts its own devices from 0
 		env = append(env, sched.EnvVar{Name: t.Task.SKU.EnvVar, Value: indices})
 	}
 	return env

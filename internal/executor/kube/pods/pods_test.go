@@ -76,8 +76,8 @@ func TestAPod(t *testing.T) {
 	if c.Resources.Limits.Cpu().MilliValue() != 1500 || c.Resources.Limits.Memory().Value() != 64<<20 {
 		t.Errorf("limits are %v", c.Resources.Limits)
 	}
-	if boundTo(pod) != "n1" || pod.Spec.NodeName != "" || !maker.Sealed(pod) {
-		t.Errorf("it is bound to %q and %q, sealed %v", boundTo(pod), pod.Spec.NodeName, maker.Sealed(pod))
+	if NodeOf(pod) != "n1" || pod.Spec.NodeName != "" || !maker.Sealed(pod) {
+		t.Errorf("it is bound to %q and %q, sealed %v", NodeOf(pod), pod.Spec.NodeName, maker.Sealed(pod))
 	}
 	if strings.ContainsAny(pod.Labels[VCLabel], "/~") {
 		t.Errorf("label %q", pod.Labels[VCLabel])

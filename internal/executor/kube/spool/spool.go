@@ -69,30 +69,37 @@ func Open(dir string) (*Spool, error) {
 // Since is the time of the last line that is kept; zero where there is none. Lines up to it are left out by Copy.
 func (s *Spool) Since() time.Time { return s.mark.At }
 
-// Copy appends lines, each behind its time and a blank, until they end.
-func (s *Spool) Copy(from io.Reader) error {
+// longestLine is how much of a line may be held until it is whole, in bytes.
+const longestLine = 1 << 20
+
+// Copy appends lines, each behind its time and a blank, until they end. ended says that nothing follows: then the last line
+// counts without its end, too. Else a part of a line is left to the next Copy, since the stream may have been broken inside of it.
+func (s *Spool) Copy(from io.Reader, ended bool) error {
 	r := bufio.NewReaderSize(from, 64<<10)
-	last := s.mark.At
+	last, at := s.mark.At, s.mark.At // of what is kept, and of the line that is read
 	var pending []byte
-	known := false // the line that is read is there already
+	whole, known := 0, false // so many bytes of it are whole lines; the line that is read is kept already
 	for begins := true; ; {
 		part, err := r.ReadSlice('\n')
 		if begins && len(part) > 0 {
-			at, rest, ok := cut(part)
-			known = ok && !at.After(last)
+			when, rest, ok := cut(part)
+			known = ok && !when.After(last)
 			if part = rest; ok && !known {
-				s.mark.At = at
+				at = when
 			}
 		}
 		if !known {
 			pending = append(pending, part...)
 		}
 		begins = len(part) > 0 && part[len(part)-1] == '\n'
-		if len(pending) > 0 && (err != nil || begins && (r.Buffered() == 0 || len(pending) >= 64<<10) || len(pending) >= 1<<20) {
-			if writeErr := s.write(pending); writeErr != nil {
+		if begins || len(pending)-whole >= longestLine || ended && errors.Is(err, io.EOF) {
+			whole, s.mark.At = len(pending), at
+		}
+		if whole > 0 && (err != nil || r.Buffered() == 0 || whole >= 64<<10) {
+			if writeErr := s.write(pending[:whole]); writeErr != nil {
 				return writeErr
 			}
-			pending = pending[:0]
+			pending, whole = append(pending[:0], pending[whole:]...), 0
 		}
 		switch {
 		case errors.Is(err, io.EOF):

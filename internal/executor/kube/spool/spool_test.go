@@ -38,14 +38,14 @@ func read(t *testing.T, dir string, from int64) string {
 	return string(text)
 }
 
-func keep(t *testing.T, dir, text string) {
+func keep(t *testing.T, dir, text string, ended bool) {
 	t.Helper()
 	s, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Copy(strings.NewReader(text)); err != nil {
+	if err := s.Copy(strings.NewReader(text), ended); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -63,22 +63,21 @@ func TestALineIsKeptOnce(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir()
-		// What comes in whole lines up to a place, a server that dies, and all of it again.
-		upTo := strings.LastIndexByte(all[:cut], '\n') + 1
-		keep(t, dir, all[:upTo])
+		// What comes up to a place, also inside a line or its time, a server that dies, and all of it again.
+		keep(t, dir, all[:cut], false)
 		if err := os.WriteFile(filepath.Join(dir, textFile), []byte(read(t, dir, 0)+"half of what the mark does not tell of"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		keep(t, dir, all)
+		keep(t, dir, all, true)
 		if got := read(t, dir, 0); got != want {
-			t.Fatalf("after a death behind byte %d the log is %d bytes, want %d", upTo, len(got), len(want))
+			t.Fatalf("after a death behind byte %d the log is %d bytes, want %d", cut, len(got), len(want))
 		}
 	}
 }
 
 func TestReadFromSomewhere(t *testing.T) {
 	dir := t.TempDir()
-	keep(t, dir, printed("abc\n", "def\n"))
+	keep(t, dir, printed("abc\n", "def\n"), false)
 	for from, want := range map[int64]string{0: "abc\ndef\n", 4: "def\n", -4: "def\n", -100: "abc\ndef\n", 100: ""} {
 		if got := read(t, dir, from); got != want {
 			t.Errorf("from %d: %q, want %q", from, got, want)
@@ -93,10 +92,10 @@ func TestALogIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.most = 10
-	if err := s.Copy(strings.NewReader(printed("12345678\n"))); err != nil {
+	if err := s.Copy(strings.NewReader(printed("12345678\n")), false); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Copy(strings.NewReader(printed("12345678\n", "more\n", "and more\n"))); err != nil {
+	if err := s.Copy(strings.NewReader(printed("12345678\n", "more\n", "and more\n")), false); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
