@@ -98,7 +98,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 	}
 	j := &s.jobs[slot]
 	*j = s.newJob(e.ID, e.Job, s.now, s.mem.rooms.take())
-	if e.Job.partial() {
+	if e.Job.Partial() {
 		s.partials++
 		s.countPartial(j, 1)
 	}
@@ -118,7 +118,7 @@ func (s *State) applySubmitted(e JobSubmitted) {
 
 // newJob lays out a job that waits, in the memory of one that has ended, if any.
 func (s *State) newJob(id JobID, spec *Job, now Time, in room) job {
-	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now, size: spec.usualSize(), loner: spec.Hints.Dedicated}
+	j := job{id: id, spec: spec, space: s.space(spec.VC), submitted: now, size: spec.UsualSize(), loner: spec.Hints.Dedicated}
 	n := 0
 	for r := range spec.Roles {
 		n += int(spec.Roles[r].Tasks)

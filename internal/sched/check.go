@@ -113,12 +113,12 @@ func checkJob(j *Job) *Refusal {
 	if tasks < 1 || tasks > maxTasks || leaves > maxLeaves {
 		return refuse(Invalid, "the job asks for %d tasks with %d GPUs or CPU slots; the limits are %d and %d", tasks, leaves, maxTasks, maxLeaves)
 	}
-	if z := j.Size; z != 0 && (!j.partial() || z < j.sizes().Least || z > j.sizes().Most) {
+	if z := j.Size; z != 0 && (!j.Partial() || z < j.Sizes().Least || z > j.Sizes().Most) {
 		return refuse(Invalid, "the job begins with %d tasks, which is not between its minimum and all of them", z)
 	}
 	seen := make([]bool, tasks)
 	for i, g := range j.Gangs {
-		if g.Extra != (j.partial() && i > 0) || g.Extra && len(g.Tasks) != 1 {
+		if g.Extra != (j.Partial() && i > 0) || g.Extra && len(g.Tasks) != 1 {
 			return refuse(Invalid, "gang %q: in a partial gang the first gang is the minimum, and all others are single extra members", g.Name)
 		}
 		if len(g.Tasks) == 0 {

@@ -144,7 +144,7 @@ func (s *State) withAbove(ids []cell.AllocID) []cell.AllocID {
 	for _, id := range ids {
 		a := s.holder(id)
 		j := &s.jobs[a.job]
-		for g := 1; !s.isExtra(a) && j.spec.partial() && g < len(j.gangs); g++ {
+		for g := 1; !s.isExtra(a) && j.spec.Partial() && g < len(j.gangs); g++ {
 			if at := j.gangs[g].attempt; at != none && s.holds(&s.attempts[at], j.spec.Priority+1) && !slices.Contains(ids, s.attempts[at].alloc) {
 				out = append(out, s.attempts[at].alloc)
 			}

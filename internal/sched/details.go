@@ -128,7 +128,7 @@ func (s *State) inTheWay(j *job, g int, why *Reason) []JobID {
 	var all, out []JobID
 	switch {
 	case why.outer(): // only where the reason names it
-	case !j.spec.restricted():
+	case !j.spec.Restricted():
 		all = s.endable(j, g)
 	case why.Code != VCBusy && why.Code != Fragmented: // these name what stands on its nodes
 		own, others := s.holdersFor(j, g)

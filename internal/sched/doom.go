@@ -157,7 +157,7 @@ func (s *State) moverOf(j *job, g int, fits func() bool) *mover {
 // concerned reports whether charges may be in a job's way. Where none is in its VC, or around it, healthy cells
 // are left for all of that; but they may lie on other nodes than it may use, or farther apart.
 func (s *State) concerned(j *job) bool {
-	if j.spec.restricted() || slices.ContainsFunc(s.cl.Charges(), func(ch cell.Charge) bool { return s.cl.Shares(j.space, ch.Space) }) {
+	if j.spec.Restricted() || slices.ContainsFunc(s.cl.Charges(), func(ch cell.Charge) bool { return s.cl.Shares(j.space, ch.Space) }) {
 		return true
 	}
 	f := s.cl.Forest()

@@ -20,8 +20,8 @@ func (s *State) Why(id JobID) (Explanation, bool) {
 	e := Explanation{Job: id, Name: j.spec.Name, VC: j.spec.VC, Phase: s.phase(j), Gangs: []GangReason{}}
 	e.Position, e.Waiting = s.position(j)
 	e.Borrower = j.spec.Priority < cell.MinGuaranteed
-	if j.spec.partial() && j.size < j.spec.sizes().Most {
-		e.Size, e.Most = j.size, j.spec.sizes().Most
+	if j.spec.Partial() && j.size < j.spec.Sizes().Most {
+		e.Size, e.Most = j.size, j.spec.Sizes().Most
 	}
 	if f := s.failedOf(j.spec.VC); f != nil {
 		e.PolicyFailed = f.Words()
@@ -446,7 +446,7 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 			s.shapeText(j, g), r.Asks, amount.IsFree(r.Rooms))
 	}
 	where := ""
-	if j.spec.restricted() {
+	if j.spec.Restricted() {
 		where = " on the nodes that it may use"
 	}
 	return r.say(Fragmented, "%s needs %s; %s, but not in that shape%s; %s%s", s.shapeText(j, g), r.Asks,

@@ -19,9 +19,6 @@ func (s *State) extra(e queued) bool {
 	return e.gang > 0 && s.jobs[e.slot].spec.Gangs[e.gang].Extra
 }
 
-// partial reports whether a job has members above its minimum.
-func (j *Job) partial() bool { return len(j.Gangs) > 1 && j.Gangs[1].Extra }
-
 // minimumLives reports whether a job's minimum has an attempt that is not
 // stopping: then the members above it may wait, run and be placed.
 func (s *State) minimumLives(j *job) bool {
@@ -50,7 +47,7 @@ func (s *State) extraEligible(j *job) bool {
 // enqueueExtras lets the members above a minimum wait, now that it was placed.
 func (s *State) enqueueExtras(slot int32) {
 	j := &s.jobs[slot]
-	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		if gg := &j.gangs[g]; !gg.done && gg.attempt == none {
 			s.enqueue(slot, int32(g))
 		}
@@ -60,7 +57,7 @@ func (s *State) enqueueExtras(slot int32) {
 // dequeueExtras takes those that wait out of the queue: their minimum ends.
 func (s *State) dequeueExtras(slot int32) {
 	j := &s.jobs[slot]
-	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		s.dequeue(slot, int32(g))
 	}
 }
@@ -69,7 +66,7 @@ func (s *State) dequeueExtras(slot int32) {
 // taken back first.
 func (s *State) stopExtras(slot int32, cause EndCause, by *AttemptID) {
 	j := &s.jobs[slot]
-	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && s.attempts[at].state != AttemptReserving {
 			s.stopAttempt(&s.attempts[at], cause, by)
 		}
@@ -81,7 +78,7 @@ func (s *State) stopExtras(slot int32, cause EndCause, by *AttemptID) {
 func (s *State) demoteExtras(slot int32, by *AttemptID) {
 	j := &s.jobs[slot]
 	s.unreserveExtras(slot)
-	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && !s.attempts[at].lazy {
 			s.emit(LazilyPreempted{Attempt: s.attempts[at].id, By: by})
 		}
@@ -91,7 +88,7 @@ func (s *State) demoteExtras(slot int32, by *AttemptID) {
 // unreserveExtras takes back what was promised to members above a minimum.
 func (s *State) unreserveExtras(slot int32) {
 	j := &s.jobs[slot]
-	for g := 1; j.spec.partial() && g < len(j.gangs); g++ {
+	for g := 1; j.spec.Partial() && g < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && s.attempts[at].state == AttemptReserving {
 			s.emit(Unreserved{Attempt: s.attempts[at].id, Reason: "the minimum of its job ends"})
 		}
@@ -112,7 +109,7 @@ func (s *State) extraCause(j *job) EndCause {
 // and keep nobody from completing the job.
 func (s *State) minimumOver(j *job) bool {
 	g := &j.gangs[0]
-	return j.spec.partial() && g.done && g.last != nil && ownEnd(g.last.Cause)
+	return j.spec.Partial() && g.done && g.last != nil && ownEnd(g.last.Cause)
 }
 
 // stoppedExtra reports whether a task belongs to a member above a minimum that is
@@ -150,7 +147,7 @@ func (s *State) withExtras(r cell.Request, res cell.Result) cell.Result {
 	for _, v := range res.Victims {
 		a := s.holder(v)
 		j := &s.jobs[a.job]
-		for g := 1; a.id.Gang == 0 && j.spec.partial() && g < len(j.gangs); g++ {
+		for g := 1; a.id.Gang == 0 && j.spec.Partial() && g < len(j.gangs); g++ {
 			at := j.gangs[g].attempt
 			if at == none || j.spec.Priority == r.Priority && s.young(&s.attempts[at]) {
 				continue
@@ -282,7 +279,7 @@ type whole struct {
 
 func (s *State) planWhole(j *job, blocked []bool) (whole, bool) {
 	size := s.sizeFor(j)
-	if !j.spec.partial() || (s.size.job != j.id || s.size.n == 0) && s.others(j) {
+	if !j.spec.Partial() || (s.size.job != j.id || s.size.n == 0) && s.others(j) {
 		return whole{}, false
 	}
 	r := s.request(j, 0)
@@ -317,7 +314,7 @@ func (s *State) startWhole(j *job, w whole) {
 
 // startWhole is placeWhole beside the bookings of others.
 func (o *outlook) startWhole(a asking) bool {
-	if a.g != 0 || !a.j.spec.partial() {
+	if a.g != 0 || !a.j.spec.Partial() {
 		return false
 	}
 	o.s.size = sized{a.j.id, a.size}

@@ -101,8 +101,8 @@ func (s *State) applyPolicyFailed(e PolicyFailed) {
 	s.relink()
 	s.resetLooks()
 	for slot := range s.jobs {
-		if j := &s.jobs[slot]; j.spec != nil && j.space == space && j.spec.partial() && j.size != j.spec.usualSize() {
-			s.applySized(Sized{Job: j.id, Size: j.spec.usualSize()})
+		if j := &s.jobs[slot]; j.spec != nil && j.space == space && j.spec.Partial() && j.size != j.spec.UsualSize() {
+			s.applySized(Sized{Job: j.id, Size: j.spec.UsualSize()})
 		}
 	}
 	for a := range s.holding(space) {

@@ -15,7 +15,7 @@ func (v view) Wanted() int64 { return v.s.wanted(v.space) }
 // Beside implements View.
 func (v view) Beside(ref GangRef) int32 {
 	j := v.s.find(ref.Job)
-	if j == nil || ref.Gang != 0 || !j.spec.partial() || v.s.attemptOf(ref) == nil || v.s.looks.always[v.space] {
+	if j == nil || ref.Gang != 0 || !j.spec.Partial() || v.s.attemptOf(ref) == nil || v.s.looks.always[v.space] {
 		return 0
 	}
 	idle := int64(0)

@@ -45,7 +45,7 @@ func (s *State) holdersFor(j *job, g int) (own, others []JobID) {
 
 // itsNodes are the only nodes that a job may use, nil if all.
 func (s *State) itsNodes(j *job) cell.NodeSet {
-	if !j.spec.restricted() {
+	if !j.spec.Restricted() {
 		return nil
 	}
 	return s.allowedNodes(j.spec)

@@ -165,7 +165,7 @@ func (l *looks) chooses(j *job, n int32) {
 	if j.spec == nil {
 		return
 	}
-	if j.spec.restricted() {
+	if j.spec.Restricted() {
 		l.choosy += n
 	}
 	for g := range j.gangs {

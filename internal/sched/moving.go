@@ -61,7 +61,7 @@ func (s *State) stay(g *gang, why string) {
 // when it is asked to, and it and its leaves are in order.
 func (s *State) movable(a *attempt) bool {
 	j := &s.jobs[a.job]
-	return j.spec.Hints.Checkpoint && !j.spec.partial() && !j.quarantined && a.state == AttemptRunning && a.cause == 0 && a.alive > 0 &&
+	return j.spec.Hints.Checkpoint && !j.spec.Partial() && !j.quarantined && a.state == AttemptRunning && a.cause == 0 && a.alive > 0 &&
 		a.since <= s.through && !a.orphaned && !s.cl.Alloc(a.alloc).Opportunistic()
 }
 

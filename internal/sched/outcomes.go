@@ -362,7 +362,7 @@ func (s *State) applyJobEnded(e JobEnded) {
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}
-	if j.spec.partial() {
+	if j.spec.Partial() {
 		s.partials--
 		s.countPartial(j, -1)
 	}

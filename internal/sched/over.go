@@ -208,7 +208,7 @@ func hearMost(s *State, j *job, missing int64) int64 {
 // grown reports whether an attempt is that of a member above its job's usual size.
 func (s *State) grown(a *attempt) bool {
 	j := &s.jobs[a.job]
-	return s.isExtra(a) && !j.within(a.id.Gang, j.spec.usualSize())
+	return s.isExtra(a) && !j.within(a.id.Gang, j.spec.UsualSize())
 }
 
 // tailing hears whom a policy names; nothing is made anew for each time that it is asked.
@@ -262,7 +262,7 @@ func (t *tailing) hear(ref GangRef) {
 			return // who shares its leaves has to stand behind as well
 		}
 	}
-	if t.firm && v.spec.partial() {
+	if t.firm && v.spec.Partial() {
 		t.out = append(t.out, s.membersAbove(j, v)...)
 	}
 	t.out = append(t.out, a.alloc)

@@ -12,7 +12,7 @@ import (
 func (s *State) request(j *job, g int) cell.Request {
 	r := cell.Request{Space: j.space, Priority: j.spec.Priority, Members: j.gangs[g].shape.members, Keep: s.keep}
 	f := s.cl.Forest()
-	if j.spec.restricted() {
+	if j.spec.Restricted() {
 		r.Allowed = s.allowedNodes(j.spec)
 	}
 	if s.only != nil && r.Allowed != nil {
@@ -54,7 +54,7 @@ func (s *State) meeting(j *job, g int, r cell.Request) []cell.Level {
 	if levels, ok := s.close[key]; ok {
 		return levels
 	}
-	if r.Allowed = nil; j.spec.restricted() {
+	if r.Allowed = nil; j.spec.Restricted() {
 		r.Allowed = s.allowedNodes(j.spec)
 	}
 	r.Keep, r.IgnoreHealth = nil, true

@@ -107,14 +107,14 @@ func (s *State) gangView(e queued) GangView {
 	v := GangView{Ref: GangRef{e.job, e.gang}, User: j.spec.User, Priority: e.prio, Submitted: j.submitted,
 		Order: int64(e.job), Leaves: g.leaves, Members: g.shape.members, Shape: g.shape.text, Hints: &j.spec.Hints, Earlier: g.ran, Ran: g.ran, Since: j.submitted}
 	v.Moved = g.odd != nil && g.odd.meant != nil
-	v.Delayed, v.Choosy = !s.eligible(j, e.gang), j.spec.restricted()
+	v.Delayed, v.Choosy = !s.eligible(j, e.gang), j.spec.Restricted()
 	if g.last != nil {
 		v.Since = max(v.Since, g.last.Ended)
 	}
 	if len(s.cfg.Throughputs) > 0 {
 		v.Speeds = s.speedsOf(j.spec)
 	}
-	if v.Gangs = int32(len(j.gangs)); e.gang == 0 && j.spec.partial() {
+	if v.Gangs = int32(len(j.gangs)); e.gang == 0 && j.spec.Partial() {
 		v.Sizes = s.sizesOf(j)
 	}
 	if n := j.noted(); n != nil {

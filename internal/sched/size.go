@@ -17,36 +17,15 @@ import (
 // waits again, and starts when a wish asks for that.
 const Pause = -1
 
-// Sizes are how many members a job can have; all 0 of a job that is not elastic.
-type Sizes struct {
-	Least, Most int32
-	// Usual is how many it begins with where no policy says, and those for which it
-	// declares its run time; Now is what it was given last.
-	Usual, Now int32
-	Live       int32 // how many hold cells; those above the least also where they were promised some
-	Runs       int32 // of these, those that start or run
-	Each       int32 // leaves of a member above the least, of the largest
-}
-
 // sized is a wish for a size.
 type sized struct {
 	job JobID
 	n   int32
 }
 
-// sizes returns what a job can have; only of a partial one.
-func (j *Job) sizes() Sizes {
-	least := int32(len(j.Gangs[0].Tasks))
-	z := Sizes{Least: least, Most: least + int32(len(j.Gangs)) - 1}
-	if z.Usual = j.Size; z.Usual == 0 {
-		z.Usual = z.Most
-	}
-	return z
-}
-
 // sizesOf is what a policy sees of the sizes of a partial job.
 func (s *State) sizesOf(j *job) Sizes {
-	z := j.spec.sizes()
+	z := j.spec.Sizes()
 	z.Now = j.size
 	for i := range j.gangs {
 		at := j.gangs[i].attempt
@@ -79,7 +58,7 @@ func (v view) Ill(ref GangRef, members int32) int64 {
 	var n int64
 	for g := range j.gangs {
 		at := j.gangs[g].attempt
-		if at == none || int32(g) != ref.Gang && (ref.Gang != 0 || !j.spec.partial()) || !j.within(int32(g), members) ||
+		if at == none || int32(g) != ref.Gang && (ref.Gang != 0 || !j.spec.Partial()) || !j.within(int32(g), members) ||
 			v.s.attempts[at].state == AttemptReserving || v.s.attempts[at].cause != 0 {
 			continue
 		}
@@ -94,14 +73,6 @@ func (v view) Ill(ref GangRef, members int32) int64 {
 	return n
 }
 
-// usualSize is with how many members a job begins; 0 of one that has one size.
-func (j *Job) usualSize() int32 {
-	if !j.partial() {
-		return 0
-	}
-	return j.sizes().Usual
-}
-
 // within reports whether a gang is one of the first so many members of its job.
 func (j *job) within(g int32, size int32) bool {
 	gang := &j.spec.Gangs[g]
@@ -113,10 +84,10 @@ func (j *job) canHave(g, size int32) bool {
 	if size == Pause {
 		return true
 	}
-	if g != 0 || !j.spec.partial() {
+	if g != 0 || !j.spec.Partial() {
 		return false
 	}
-	z := j.spec.sizes()
+	z := j.spec.Sizes()
 	return z.Least <= size && size <= z.Most
 }
 
@@ -125,12 +96,12 @@ func (s *State) sizeFor(j *job) int32 {
 	if s.size.job == j.id && s.size.n > 0 {
 		return s.size.n
 	}
-	return j.spec.usualSize()
+	return j.spec.UsualSize()
 }
 
 // setSize gives a job the size with which it starts.
 func (s *State) setSize(j *job) {
-	if n := s.sizeFor(j); j.spec.partial() && n != j.size {
+	if n := s.sizeFor(j); j.spec.Partial() && n != j.size {
 		s.emit(Sized{Job: j.id, Size: n})
 	}
 }
@@ -221,7 +192,7 @@ func (s *State) youngAbove(j *job, size int32) bool {
 
 // fresh reports whether a member above a size got its cells by this very decision.
 func (s *State) fresh(j *job, size int32) bool {
-	for g := int32(1); j.spec.partial() && int(g) < len(j.gangs); g++ {
+	for g := int32(1); j.spec.Partial() && int(g) < len(j.gangs); g++ {
 		if at := j.gangs[g].attempt; at != none && !j.within(g, size) && s.attempts[at].since > s.through {
 			return true
 		}
@@ -244,7 +215,7 @@ func (s *State) cutPromises(slot, size int32) {
 func (s *State) forgetSizes(was *Config, renamed []Rename) {
 	for i := range s.jobs {
 		j := &s.jobs[i]
-		if j.spec == nil || !j.spec.partial() || j.size == j.spec.usualSize() {
+		if j.spec == nil || !j.spec.Partial() || j.size == j.spec.UsualSize() {
 			continue
 		}
 		name := j.spec.VC
@@ -252,7 +223,7 @@ func (s *State) forgetSizes(was *Config, renamed []Rename) {
 			name = renamed[i].From
 		}
 		if cmp.Or(setting.OfVC(was, name).Policy, "fifo") != s.policyOf(j.spec.VC) {
-			s.applySized(Sized{Job: j.id, Size: j.spec.usualSize()})
+			s.applySized(Sized{Job: j.id, Size: j.spec.UsualSize()})
 		}
 	}
 }

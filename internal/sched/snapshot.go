@@ -210,7 +210,7 @@ func imageOf(j *job) *jobImage {
 	out := &jobImage{ID: j.id, Spec: j.spec, Submitted: j.submitted, Started: j.started, Retry: j.retry, Counted: j.counted,
 		Preempted: j.preempted, Yielded: j.yielded, Stop: j.stop, StopReason: odd.stopReason, Quarantined: j.quarantined, Completing: j.completing,
 		Held: odd.held, Aside: odd.aside, After: odd.after, Notices: odd.notices, Note: odd.note}
-	if j.size != j.spec.usualSize() {
+	if j.size != j.spec.UsualSize() {
 		out.Size = j.size
 	}
 	for i := range j.gangs {
@@ -318,7 +318,7 @@ func (s *State) loadJob(im *jobImage) {
 		o.exit, o.retries, o.progress = t.Exit, t.Retries, t.Progress
 	}
 	s.at(im.After, im.ID, 0)
-	if im.Spec.partial() {
+	if im.Spec.Partial() {
 		s.partials++
 	}
 	if im.Spec.Hints.Dedicated {

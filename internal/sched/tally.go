@@ -105,7 +105,7 @@ func (s *State) recounted() []tally {
 		}
 	}
 	for i := range s.jobs {
-		if j := &s.jobs[i]; j.spec != nil && j.spec.partial() {
+		if j := &s.jobs[i]; j.spec != nil && j.spec.Partial() {
 			s.countPartial(j, 1)
 		}
 	}

@@ -101,7 +101,7 @@ func (s *State) mayShare(host *attempt, wish *Wish) bool {
 			n++
 			j := s.find(ref.Job)
 			h := &j.spec.Hints
-			if j.spec.partial() || j.gangs[ref.Gang].alone || j.spec.VC != s.jobs[host.job].spec.VC || j.spec.Priority != s.jobs[host.job].spec.Priority ||
+			if j.spec.Partial() || j.gangs[ref.Gang].alone || j.spec.VC != s.jobs[host.job].spec.VC || j.spec.Priority != s.jobs[host.job].spec.Priority ||
 				len(wish.Turns) > 1 && !h.Suspendable || len(turn) > 1 && (!h.Packable || h.Dedicated) || n > 1 && h.Dedicated {
 				return false
 			}
@@ -251,7 +251,7 @@ func (w *walker) move(wish *Wish) {
 	r := s.request(j, int(a.id.Gang))
 	if wish.Only != nil {
 		r.Allowed = wish.Only
-		if j.spec.restricted() {
+		if j.spec.Restricted() {
 			r.Allowed = s.allowedNodes(j.spec).Both(wish.Only)
 		}
 	}

@@ -21,7 +21,7 @@ func (s *State) unshared(j *job, g int32) string {
 		return "opportunistic jobs share no GPUs"
 	case mode == modeEasy || mode == modeConserve:
 		return "no job shares GPUs where there is backfill"
-	case j.spec.partial():
+	case j.spec.Partial():
 		return "jobs with members above a minimum share no GPUs"
 	case !j.spec.Hints.Suspendable:
 		return "it does not say that it is suspendable, so it shares no GPUs"

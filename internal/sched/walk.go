@@ -49,7 +49,7 @@ func (s *State) fulfilAll() {
 // keepPromise starts a gang if its reserved cells have been left.
 func (s *State) keepPromise(a *attempt) {
 	defer s.blaming(a.id.Job)
-	if s.fulfil(a) && s.jobs[a.job].spec.partial() {
+	if s.fulfil(a) && s.jobs[a.job].spec.Partial() {
 		s.grew.by(s.jobs[a.job].space) // members above its minimum may wait now whose turn is over
 	}
 }
