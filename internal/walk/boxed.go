@@ -30,12 +30,12 @@ const boxedCluster = `physicalCluster:
   cellTypes:
     WALK-NODE: {childCellType: WALK-GPU, childCellNumber: 2, isNodeLevel: true}
   physicalCells:
-  - {cellType: WALK-NODE, cellAddress: walk-1}
+  - {cellType: WALK-NODE, cellAddress: %s}
 virtualClusters:
   red:
     virtualCells: [{cellType: WALK-NODE, cellNumber: 1}]
 storages:
-  data: {folder: %s, readOnly: true}
+  data: {%s, readOnly: true}
 `
 
 func boxedStorage(ctx context.Context, w *walk) error {
@@ -46,13 +46,18 @@ func boxedStorage(ctx context.Context, w *walk) error {
 	if err := os.WriteFile(filepath.Join(data, "words"), []byte("of the storage\n"), 0o644); err != nil {
 		return err
 	}
-	file, err := w.write("cluster.yaml", fmt.Sprintf(boxedCluster, data))
+	file, err := w.write("cluster.yaml", fmt.Sprintf(boxedCluster, "walk-1", "folder: "+data))
 	if err != nil {
 		return err
 	}
 	if _, err := w.must(ctx, "config", "apply", file); err != nil {
 		return err
 	}
+	return readStorage(ctx, w)
+}
+
+// readStorage runs a job that reads the storage data.
+func readStorage(ctx context.Context, w *walk) error {
 	list, err := w.must(ctx, "storage", "list")
 	if err != nil {
 		return err
@@ -121,8 +126,8 @@ taskRoles:
     resourcePerInstance: {cpu: 1, memoryMB: 256, gpu: 1}
     commands:
     - if [ $RANK = 0 ]; then echo "heard $(nc -l -p $MASTER_PORT)"; exit 0; fi
-    - echo hello >/comb/checkpoint/hello # from a file: nc ends when the other side says no more, even before a pipe is written
-    - until nc worker-0 $MASTER_PORT </comb/checkpoint/hello; do sleep 0.1; done
+    - echo hello >hello # from a file: nc ends when the other side says no more, even before a pipe is written
+    - until nc $MASTER_ADDR $MASTER_PORT <hello; do sleep 0.1; done
 defaults: {virtualCluster: red}
 extras:
   hivedScheduler: {jobPriorityClass: prod}
@@ -175,7 +180,7 @@ func boxedGang(ctx context.Context, w *walk) error {
 
 func boxedKill(ctx context.Context, w *walk) error {
 	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "red", "--name", "boxed-survivor", "--image", w.Images[0], "--gpus", "1", "--",
-		"sh", "-c", "while [ ! -e $COMB_CHECKPOINT_DIR/go ]; do sleep 0.1; done; echo survived; exit 7"); err != nil {
+		"sh", "-c", "while [ ! -e go ]; do sleep 0.1; done; echo survived; exit 7"); err != nil {
 		return err
 	}
 	before, err := w.until(ctx, "boxed-survivor", "running", running)
@@ -190,8 +195,9 @@ func boxedKill(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(before.Tasks[0].PID == after.Tasks[0].PID, "the same process runs", "process %d, then %d", before.Tasks[0].PID, after.Tasks[0].PID)
-	if err := os.WriteFile(filepath.Join(after.CheckpointDir, "go"), nil, 0o644); err != nil {
+	w.expect(before.Tasks[0].PID == after.Tasks[0].PID && after.Tasks[0].Attempt == 1, "the same process runs",
+		"process %d, then %d, attempt %d", before.Tasks[0].PID, after.Tasks[0].PID, after.Tasks[0].Attempt)
+	if _, err := w.must(ctx, "job", "exec", "boxed-survivor", "--", "touch", "go"); err != nil {
 		return err
 	}
 	j, err := w.ended(ctx, "boxed-survivor")

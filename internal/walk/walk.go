@@ -33,6 +33,14 @@ type Options struct {
 	Out io.Writer // the report, live
 	// Images are two of different systems, for the way through containers. Both have a shell.
 	Images [2]string
+	// Pods is set for the way through a Kubernetes cluster.
+	Pods *Pods
+}
+
+// Pods are a node of a Kubernetes cluster on this machine, and a claim that is a folder here.
+type Pods struct {
+	Node, Claim, Folder string
+	Args                []string // of comb serve
 }
 
 // step is one part of the way.
@@ -78,15 +86,25 @@ type walk struct {
 
 // Run goes all steps and returns an error when one of them saw something else
 // than it expected, or something was left behind.
-func Run(ctx context.Context, o Options) error { return goAll(ctx, o, steps(), "auto") }
+func Run(ctx context.Context, o Options) error { return goAll(ctx, o, steps(), pretended("auto")...) }
+
+// pretended are the arguments of a server that pretends GPUs.
+func pretended(runtime string) []string {
+	return []string{"--virtual-gpus", "2", "--overcommit", "--trust-users", "--runtime", runtime}
+}
 
 // InContainers goes the way of a user with images, where a container engine answers ($DOCKER_HOST).
 func InContainers(ctx context.Context, o Options) error {
-	return goAll(ctx, o, boxedSteps(), "container")
+	return goAll(ctx, o, boxedSteps(), pretended("container")...)
 }
 
-func goAll(ctx context.Context, o Options, all []step, runtime string) (err error) {
-	w, err := begin(ctx, o, runtime)
+// InPods goes the way of a user whose jobs become pods of Kubernetes.
+func InPods(ctx context.Context, o Options) error {
+	return goAll(ctx, o, podSteps(), append([]string{"--cluster", podCluster}, o.Pods.Args...)...)
+}
+
+func goAll(ctx context.Context, o Options, all []step, args ...string) (err error) {
+	w, err := begin(ctx, o, args)
 	if err != nil {
 		return err
 	}
@@ -122,7 +140,7 @@ func (w *walk) take(ctx context.Context, number int, s step) error {
 
 // begin starts a server as a user would, on a new data directory and an address
 // that it keeps over restarts.
-func begin(ctx context.Context, o Options, runtime string) (*walk, error) {
+func begin(ctx context.Context, o Options, args []string) (*walk, error) {
 	bin, err := filepath.Abs(o.Bin)
 	if err != nil {
 		return nil, err
@@ -138,7 +156,12 @@ func begin(ctx context.Context, o Options, runtime string) (*walk, error) {
 	}
 	w := &walk{Options: o, dir: dir, jobs: map[string]rest.Job{}}
 	w.server = &lab.Server{Bin: bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Listen: listen,
-		Args: []string{"--virtual-gpus", "2", "--overcommit", "--trust-users", "--runtime", runtime}}
+		Args: args}
+	if o.Pods != nil {
+		if err := w.writePods(); err != nil {
+			return nil, err
+		}
+	}
 	if err := w.server.Start(ctx); err != nil {
 		return nil, errors.Join(err, w.end())
 	}

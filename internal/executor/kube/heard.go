@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/executor/kube/line"
-	"github.com/combsched/comb/internal/executor/progress"
+	lines "github.com/combsched/comb/internal/executor/progress"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -16,14 +16,18 @@ const hearEvery = 500 * time.Millisecond
 
 // Line answers the pods of this executor's tasks.
 func (e *Executor) Line() *line.Handler {
-	return &line.Handler{Token: e.maker.LineToken, Code: e.code, Told: e.toldProgress}
+	h := hears{e}
+	return &line.Handler{Token: e.maker.LineToken, Code: h.code, Gang: h.gang, Told: h.progress}
 }
 
-// liveTask is a task that the engine knows, by its pod's name.
-func (e *Executor) liveTask(pod string) (*task, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	t := e.tasks[pod]
+// hears answers pods.
+type hears struct{ *Executor }
+
+// task is one that the engine knows, by its pod's name.
+func (h hears) task(pod string) (*task, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.tasks[pod]
 	if t == nil || t.stray {
 		return nil, fmt.Errorf("%w: %s is no task that runs", line.ErrNone, pod)
 	}
@@ -31,36 +35,53 @@ func (e *Executor) liveTask(pod string) (*task, error) {
 }
 
 // code opens the code of a task's job.
-func (e *Executor) code(pod string) (io.ReadCloser, int64, error) {
-	t, err := e.liveTask(pod)
+func (h hears) code(pod string) (io.ReadCloser, int64, error) {
+	t, err := h.task(pod)
 	if err != nil {
 		return nil, 0, err
 	}
-	if t.start.Job.Upload == "" || e.o.Code == nil {
+	if t.start.Job.Upload == "" || h.o.Code == nil {
 		return nil, 0, fmt.Errorf("%w: the job of %s brings no code", line.ErrNone, pod)
 	}
-	return e.o.Code(t.start.Job)
+	return h.o.Code(t.start.Job)
 }
 
-// toldProgress tells the last of the lines, and the last checkpoint among them.
-func (e *Executor) toldProgress(pod string, text []byte) error {
-	t, err := e.liveTask(pod)
+// gang returns the addresses of the tasks of a gang.
+func (h hears) gang(pod string) (map[string]string, error) {
+	t, err := h.task(pod)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]string{}
+	for i := range t.start.Tasks {
+		one := h.pod(h.maker.Name(t.at, t.start.Tasks[i].Task))
+		if one == nil || one.Status.PodIP == "" {
+			return nil, line.ErrSoon
+		}
+		known[h.maker.Host(t.at, t.start.Tasks[i].Task)] = one.Status.PodIP
+	}
+	return known, nil
+}
+
+// progress tells the last of the lines, and the last checkpoint among them.
+func (h hears) progress(pod string, text []byte) error {
+	t, err := h.task(pod)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
+	h.mu.Lock()
 	soon := time.Since(t.heard) < hearEvery
 	if !soon {
 		t.heard = time.Now()
 	}
-	e.mu.Unlock()
+	h.mu.Unlock()
 	if soon {
 		return line.ErrSoon
 	}
 	var point, latest *sched.Progress
 	for one := range bytes.Lines(text) {
-		f, err := progress.Parse(bytes.TrimSpace(one))
-		if err != nil || len(one) > progress.Longest {
+		f, err := lines.Parse(bytes.TrimSpace(one))
+		if err != nil || len(one) > lines.Longest {
 			continue
 		}
 		f.Attempt, f.Task = t.at, t.ts.Task
@@ -69,13 +90,13 @@ func (e *Executor) toldProgress(pod string, text []byte) error {
 			continue
 		}
 		if latest != nil {
-			progress.Fill(&f, latest)
+			lines.Fill(&f, latest)
 		}
 		point, latest = &f, nil
 	}
 	for _, f := range []*sched.Progress{point, latest} {
 		if f != nil {
-			e.o.Tell(*f)
+			h.o.Tell(*f)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -347,10 +348,11 @@ func (e *Executor) taskDir(at sched.AttemptID, n int32) string {
 
 // OpenLog implements executor.Executor. A pod has one stream: what it says on both is in its standard output.
 func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
-	if ref.Stream != executor.Stdout {
-		return executor.Log{}, fmt.Errorf("%w: what a pod prints on both streams is in %s", executor.ErrNoLog, executor.Stdout)
+	l, err := spool.Read(e.taskDir(ref.Attempt, ref.Task), from)
+	if err != nil || ref.Stream == executor.Stdout {
+		return l, err
 	}
-	return spool.Read(e.taskDir(ref.Attempt, ref.Task), from)
+	return executor.Log{ReadCloser: io.NopCloser(strings.NewReader(""))}, l.Close()
 }
 
 // Checkpoints implements executor.Executor: they are in a claim, and not on this machine.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/upload"
 )
 
@@ -39,6 +40,8 @@ type Order struct {
 	// From is the working directory of the task; "" is where this process is.
 	From     string `json:"from,omitempty"`
 	Progress string `json:"progress"` // the file in which the task tells its progress
+	// Meets says that the addresses of its gang are asked for, and put in the place of their names.
+	Meets bool `json:"meets,omitempty"`
 }
 
 // Text is the order as an argument.
@@ -96,6 +99,9 @@ func Attend(args []string) int {
 		if err := o.withCode(ctx, server, stops); err != nil {
 			return unable(err)
 		}
+	}
+	if o.Meets && !meet(ctx, server, stops) {
+		return unable(errStopped)
 	}
 	t := &teller{server: server, file: o.Progress}
 	stopTelling := t.begin(ctx)
@@ -178,11 +184,19 @@ func run(args []string, from string, stops <-chan os.Signal) int {
 	}
 	main, ended := c.Process.Pid, make(chan unix.WaitStatus, 1)
 	go reap(main, ended)
+	stop := stopping{main: process.Of(main)}
 	for {
 		select {
-		case s := <-stops:
-			_ = unix.Kill(main, s.(syscall.Signal))
+		case got := <-stops:
+			if got == unix.SIGTERM {
+				stop.begin()
+			} else {
+				_ = unix.Kill(main, got.(syscall.Signal))
+			}
+		case <-stop.tick():
+			stop.follow()
 		case status := <-ended:
+			status = stop.means(status)
 			if status.Signaled() {
 				return 128 + int(status.Signal())
 			}

@@ -60,3 +60,12 @@ func TestWhatIsToldOfAFile(t *testing.T) {
 		t.Errorf("a link is followed: %q, %v", lines, err)
 	}
 }
+
+func TestAddressesStandForNames(t *testing.T) {
+	t.Setenv("MASTER_ADDR", "comb-a-1-0-1-1.comb-a")
+	t.Setenv("HOSTS", "comb-a-1-0-1-1.comb-a:20,comb-a-1-0-1-11.comb-a:20")
+	address(map[string]string{"comb-a-1-0-1-1.comb-a": "10.0.0.1", "comb-a-1-0-1-11.comb-a": "10.0.0.2"})
+	if a, b := os.Getenv("MASTER_ADDR"), os.Getenv("HOSTS"); a != "10.0.0.1" || b != "10.0.0.1:20,10.0.0.2:20" {
+		t.Errorf("they are %q and %q", a, b)
+	}
+}

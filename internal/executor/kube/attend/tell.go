@@ -16,9 +16,9 @@ import (
 
 const (
 	tellEvery = time.Second
-	// lastWords is how long the end of a pod may wait until its last progress is told.
-	lastWords = 10 * time.Second
-	maxTell   = 32 << 10 // bytes at a time
+	// lastTold is how long the end of a pod may wait until its last progress is told.
+	lastTold = 10 * time.Second
+	maxTell  = 32 << 10 // bytes at a time
 )
 
 // teller tells what the task writes into its file of progress. The server is told the same lines again until it has taken them; what the
@@ -53,7 +53,7 @@ func (t *teller) begin(ctx context.Context) (end func()) {
 		close(over)
 		select {
 		case <-done:
-		case <-time.After(lastWords):
+		case <-time.After(lastTold):
 		}
 		cancel()
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,16 +63,43 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	}
 	defer a.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(a.Body, 512))
-	err = fmt.Errorf("the server says %s: %s", a.Status, bytes.TrimSpace(text))
+	err = &saysNo{a.Status, string(bytes.TrimSpace(text))}
 	if a.StatusCode == http.StatusNotFound || a.StatusCode == http.StatusUnauthorized {
 		err = fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	return nil, err
 }
 
+// saysNo is an answer of the server that is no yes.
+type saysNo struct{ status, text string }
+
+// Error implements error.
+func (e *saysNo) Error() string { return "the server says " + e.status + ": " + e.text }
+
+// Answered reports whether an error is an answer of the server.
+func Answered(err error) bool {
+	var no *saysNo
+	return errors.As(err, &no)
+}
+
 // Code opens the code of this task's job.
 func (c *Client) Code(ctx context.Context) (io.ReadCloser, error) {
 	return c.ask(ctx, http.MethodGet, "/v1/code", nil)
+}
+
+// maxGang is how long the answer of a gang's addresses may be, in bytes.
+const maxGang = 4 << 20
+
+// Gang asks for the addresses of the tasks of this task's gang, by the names under which they are told of each other.
+func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := c.ask(ctx, http.MethodGet, "/v1/gang", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return known, json.NewDecoder(io.LimitReader(body, maxGang)).Decode(&known)
 }
 
 // Tell tells lines of progress.

@@ -28,7 +28,12 @@ func serve(t *testing.T, told func(string, []byte) error) (url, pin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Handler{Token: func(pod string) string { return pod + pod }, Told: told, Code: func(pod string) (io.ReadCloser, int64, error) {
+	h := &Handler{Gang: func(pod string) (map[string]string, error) {
+		if pod == "a" {
+			return map[string]string{"a.gang": "10.0.0.1"}, nil
+		}
+		return nil, ErrSoon
+	}, Token: func(pod string) string { return pod + pod }, Told: told, Code: func(pod string) (io.ReadCloser, int64, error) {
 		if pod != "a" {
 			return nil, 0, fmt.Errorf("%w: no code", ErrNone)
 		}
@@ -70,6 +75,12 @@ func TestLine(t *testing.T) {
 	}
 	if err := a.Tell(ctx, []byte("again")); err == nil || errors.Is(err, ErrNone) {
 		t.Errorf("too soon: %v", err)
+	}
+	if known, err := a.Gang(ctx); err != nil || known["a.gang"] != "10.0.0.1" {
+		t.Errorf("its gang is %v, %v", known, err)
+	}
+	if _, err := NewClient(url, pin, "b", "bb").Gang(ctx); !Answered(err) || errors.Is(err, ErrNone) {
+		t.Errorf("a gang that is not there yet: %v", err)
 	}
 	heard = ""
 	if err := a.Tell(ctx, make([]byte, maxTold+1)); err == nil || heard != "" {

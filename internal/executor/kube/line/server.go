@@ -5,6 +5,7 @@ package line
 import (
 	"context"
 	"crypto/hmac"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -29,8 +30,8 @@ const (
 // ErrNone says that there is no such task, or nothing of what it asked for.
 var ErrNone = errors.New("there is nothing for this task")
 
-// ErrSoon says that a task tells its progress too often.
-var ErrSoon = errors.New("progress is told once a second at most")
+// ErrSoon says that a task asks too soon, or tells its progress too often.
+var ErrSoon = errors.New("it is too soon: ask again in a second")
 
 // Handler answers pods. Each speaks for itself alone.
 type Handler struct {
@@ -38,6 +39,9 @@ type Handler struct {
 	Token func(pod string) string
 	// Code opens the code of a pod's job, and says its size in bytes.
 	Code func(pod string) (io.ReadCloser, int64, error)
+	// Gang returns the addresses of the tasks of a pod's gang, by the names under which they are told of each other; ErrSoon
+	// says that one has none yet.
+	Gang func(pod string) (map[string]string, error)
 	// Told takes lines of progress; the last may be without its end.
 	Told func(pod string, lines []byte) error
 }
@@ -56,6 +60,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 			http.Error(w, "too many pods fetch their code: ask again", http.StatusServiceUnavailable)
 		}
 	}))
+	mux.HandleFunc("GET /v1/gang", h.known(h.gang))
 	mux.HandleFunc("POST /v1/progress", h.known(h.told))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
@@ -89,6 +94,16 @@ func (h *Handler) code(w http.ResponseWriter, pod string) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(codeTime))
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	_, _ = io.Copy(w, file) // a pod that got less asks again
+}
+
+func (h *Handler) gang(w http.ResponseWriter, _ *http.Request, pod string) {
+	known, err := h.Gang(pod)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(known) // a pod that got less asks again
 }
 
 func (h *Handler) told(w http.ResponseWriter, r *http.Request, pod string) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,7 +46,10 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *sched.Role) {
 	pod.Spec.ShareProcessNamespace = &no // process 1 hands on signals, and reaps
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	first := &pod.Spec.Containers[0]
-	o := attend.Order{URL: t.Line.URL, Pin: t.Line.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.Line.Limit, From: t.runsIn(role), Progress: progressFile}
+	o := attend.Order{URL: t.Line.URL, Pin: t.Line.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.Line.Limit, From: t.runsIn(role), Progress: progressFile, Meets: len(t.Start.Tasks) > 1}
+	if last := len(first.Command) - 1; !strings.HasPrefix(first.Command[last], scriptDir+"/") {
+		first.Command[last] += "\n\nexit $$?" // the shell stays: else it becomes its last program, and a stop finds another tree
+	}
 	first.Command = append([]string{layDir + "/comb", "attend", plain(o.Text())}, first.Command...)
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "program", MountPath: layDir, ReadOnly: true})
 	first.WorkingDir = workDir

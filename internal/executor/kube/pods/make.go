@@ -415,7 +415,12 @@ func (m *Maker) host(t Task, task int32) string {
 	if task == t.Task.Task && len(t.Start.Tasks) == 1 {
 		return "127.0.0.1"
 	}
-	return m.Name(t.Attempt, task) + "." + m.service()
+	return m.Host(t.Attempt, task)
+}
+
+// Host is the name of a task's pod in the cluster's DNS, as pods of its namespace ask for it.
+func (m *Maker) Host(at sched.AttemptID, task int32) string {
+	return m.Name(at, task) + "." + m.service()
 }
 
 // portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of a role has the same.

@@ -83,7 +83,7 @@ func (s *Spool) Copy(from io.Reader, ended bool) error {
 		part, err := r.ReadSlice('\n')
 		if begins && len(part) > 0 {
 			when, rest, ok := cut(part)
-			known = ok && !when.After(last)
+			known = !ok || !when.After(last) // without a time it is the kubelet's own word, such as that the container is gone
 			if part = rest; ok && !known {
 				at = when
 			}

@@ -103,3 +103,12 @@ func TestALogIsBounded(t *testing.T) {
 		t.Errorf("it is %q", got)
 	}
 }
+
+func TestWhatIsNoLineOfTheTask(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, printed("one\n"), false)
+	keep(t, dir, "unable to retrieve container logs for containerd://12", true)
+	if got := read(t, dir, 0); got != "one\n" {
+		t.Errorf("it is %q", got)
+	}
+}
