@@ -6,7 +6,9 @@ import (
 	"io"
 	"time"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/line"
+	"github.com/combsched/comb/internal/executor/local/meter"
 	lines "github.com/combsched/comb/internal/executor/progress"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -17,7 +19,7 @@ const hearEvery = 500 * time.Millisecond
 // Line answers the pods of this executor's tasks.
 func (e *Executor) Line() *line.Handler {
 	h := hears{e}
-	return &line.Handler{Token: e.maker.LineToken, Code: h.code, Gang: h.gang, Told: h.progress}
+	return &line.Handler{Token: e.maker.LineToken, Code: h.code, Gang: h.gang, Told: h.progress, Took: h.usage}
 }
 
 // hears answers pods.
@@ -99,5 +101,21 @@ func (h hears) progress(pod string, text []byte) error {
 			h.o.Tell(*f)
 		}
 	}
+	return nil
+}
+
+// usage keeps what a task took lately.
+func (h hears) usage(pod string, u line.Usage) error {
+	t, err := h.task(pod)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := sched.Time(time.Now().UnixMicro())
+	if n := len(t.took); n > 0 && now-t.took[n-1].At < sched.Time(hearEvery.Microseconds()) {
+		return line.ErrSoon
+	}
+	t.took = append(t.took[max(0, len(t.took)+1-meter.Kept):], executor.Usage{At: now, CPU: u.CPU, MemoryMB: u.MemoryMB, Read: u.Read, Written: u.Written})
 	return nil
 }

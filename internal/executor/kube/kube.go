@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -358,8 +359,15 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 // Checkpoints implements executor.Executor: they are in a claim, and not on this machine.
 func (e *Executor) Checkpoints(sched.JobID) string { return "" }
 
-// Usage implements executor.Executor: nothing is measured there.
-func (e *Executor) Usage(executor.TaskRef) []executor.Usage { return nil }
+// Usage implements executor.Executor: pods measure themselves, where they reach the server.
+func (e *Executor) Usage(ref executor.TaskRef) []executor.Usage {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t := e.tasks[e.maker.Name(ref.Attempt, ref.Task)]; t != nil {
+		return slices.Clone(t.took)
+	}
+	return nil
+}
 
 // Forget implements executor.Executor.
 func (e *Executor) Forget(id sched.JobID) error {

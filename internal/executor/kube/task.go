@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/executor/kube/spool"
@@ -53,7 +54,8 @@ type task struct {
 	bound   bool               // it waits on its node
 	log     *follower
 
-	heard time.Time // when its pod told its progress last; under Executor.mu
+	heard time.Time        // when its pod told its progress last; under Executor.mu
+	took  []executor.Usage // what it took in the last minutes, likewise
 }
 
 // record is what is kept of a task beside the API server: what a tenant can write there decides nothing.

@@ -104,6 +104,7 @@ func Attend(args []string) int {
 		return unable(errStopped)
 	}
 	t := &teller{server: server, file: o.Progress}
+	go measure(ctx, server)
 	stopTelling := t.begin(ctx)
 	code := run(args[1:], o.From, stops)
 	stopTelling()

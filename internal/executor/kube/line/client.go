@@ -104,9 +104,22 @@ func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) 
 
 // Tell tells lines of progress.
 func (c *Client) Tell(ctx context.Context, lines []byte) error {
+	return c.post(ctx, "/v1/progress", lines)
+}
+
+// Take tells what the task took lately.
+func (c *Client) Take(ctx context.Context, u Usage) error {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	return c.post(ctx, "/v1/usage", text)
+}
+
+func (c *Client) post(ctx context.Context, path string, text []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	body, err := c.ask(ctx, http.MethodPost, "/v1/progress", lines)
+	body, err := c.ask(ctx, http.MethodPost, path, text)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,16 @@ type Handler struct {
 	Gang func(pod string) (map[string]string, error)
 	// Told takes lines of progress; the last may be without its end.
 	Told func(pod string, lines []byte) error
+	// Took takes what a pod's task took lately.
+	Took func(pod string, u Usage) error
+}
+
+// Usage is what a task took in the seconds before it is told.
+type Usage struct {
+	CPU      int64 `json:"cpu"` // thousandths of a CPU
+	MemoryMB int64 `json:"memory_mb"`
+	Read     int64 `json:"read"` // bytes a second
+	Written  int64 `json:"written"`
 }
 
 // Serve answers on a listener until ctx is done.
@@ -62,6 +72,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 	}))
 	mux.HandleFunc("GET /v1/gang", h.known(h.gang))
 	mux.HandleFunc("POST /v1/progress", h.known(h.told))
+	mux.HandleFunc("POST /v1/usage", h.known(h.took))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
@@ -114,6 +125,20 @@ func (h *Handler) told(w http.ResponseWriter, r *http.Request, pod string) {
 		return
 	}
 	if err := h.Told(pod, lines); err != nil {
+		fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *Handler) took(w http.ResponseWriter, r *http.Request, pod string) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTime))
+	var u Usage
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1024)).Decode(&u); err != nil || min(u.CPU, u.MemoryMB, u.Read, u.Written) < 0 {
+		http.Error(w, "usage is an object of four numbers from 0 up", http.StatusBadRequest)
+		return
+	}
+	if err := h.Took(pod, u); err != nil {
 		fail(w, err)
 		return
 	}
