@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/combsched/comb/internal/executor/local/process"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -438,7 +439,12 @@ func (c *crash) supervisors() []int {
 			out = append(out, pid)
 		}
 	}
-	return out
+	// A child of one that has not become the task yet looks like it: to kill it is to kill the task.
+	all := slices.Clone(out)
+	return slices.DeleteFunc(out, func(pid int) bool {
+		st, ok := process.ReadStat(pid)
+		return !ok || slices.Contains(all, st.Parent)
+	})
 }
 
 // claimed reports whether a supervisor owns the start of its task, so that its death is no start
