@@ -177,7 +177,7 @@ func nextStep(err error) string {
 	}
 	switch rest.CodeOf(err) {
 	case rest.CodeUnauthorized:
-		return "name the token's file with --token-file or COMB_TOKEN_FILE; the server keeps it as admin-token in its data directory"
+		return "sign in with comb login; or name a token's file with --token-file or COMB_TOKEN_FILE, such as admin-token in the server's data directory"
 	case rest.CodePrecondition:
 		return "look at it again with: comb config show"
 	}

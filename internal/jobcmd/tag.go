@@ -41,6 +41,15 @@ a job has 32 at most, also when it has ended. job list --tag lists the jobs that
 			return k.Usage(c, "want a job and its tags: comb job tag JOB TAG...")
 		}
 		tags = args[1:]
+		var wrong []string
+		for _, tag := range tags {
+			if why := rest.CheckTag(tag); why != "" {
+				wrong = append(wrong, why)
+			}
+		}
+		if len(wrong) > 0 { // none is given before all can be
+			return k.Usage(c, "%s", strings.Join(wrong, "\n"))
+		}
 		return one(c, args[:1])
 	}
 	return c

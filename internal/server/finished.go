@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -80,9 +79,6 @@ type tags struct{ *Server }
 
 const mostTags = 32 // of one job
 
-// tagged is what a tag may be.
-var tagged = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:=@+-]{0,63}$`)
-
 type tagInput struct {
 	Ref string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
 	Tag string `path:"tag" doc:"Up to 64 letters, digits and . _ : = @ + -"`
@@ -108,8 +104,8 @@ func (s tags) register(api huma.API, op func(id, method, path, summary string) h
 
 // set gives a job a tag, or takes it off, and returns those that it has then.
 func (s tags) set(ctx context.Context, j *rest.Job, tag string, on bool) ([]string, error) {
-	if !tagged.MatchString(tag) {
-		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, fmt.Sprintf("%q cannot be a tag: want up to 64 letters, digits and . _ : = @ + -", clip(tag)))
+	if why := rest.CheckTag(tag); why != "" {
+		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, why)
 	}
 	err := s.opts.Tags.Tag(ctx, j.ID, tag, on, mostTags)
 	if errors.Is(err, engine.ErrTooMany) {
