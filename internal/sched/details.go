@@ -7,6 +7,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/fewest"
 )
 
 // detailsMost bounds how many gangs of one job are explained in full: those of
@@ -23,13 +24,17 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		return e, false
 	}
 	j := s.find(id)
-	var shapes, besides []string
+	e.Ahead = s.ahead(j)
+	var shapes, besides, plain []string
+	var first []int // of each shape
 	for i := range e.Gangs {
 		r := &e.Gangs[i]
 		gg := &j.gangs[r.Gang]
 		r.ReservedAt, r.Bound, _ = s.startBound(j, r.Gang)
 		if n := slices.Index(shapes, gg.shape.text); n >= 0 {
-			r.Reason.besides(besides[n])
+			if r.Reason.besides(besides[n]); r.Reason.Message == plain[n] {
+				r.Reason = e.Gangs[first[n]].Reason
+			}
 			continue
 		}
 		if len(shapes) == detailsMost {
@@ -45,19 +50,21 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		}
 		shapes, besides = append(shapes, gg.shape.text), append(besides, why)
 		r.Reason.besides(why)
-		s.detail(j, r)
+		plain, first = append(plain, r.Reason.Message), append(first, i)
+		s.detail(j, r, e.Ahead)
 	}
-	e.Ahead = s.ahead(j)
 	e.Blockers = s.blockers(j, e.Gangs)
 	return e, true
 }
 
-func (s *State) detail(j *job, r *GangReason) {
+func (s *State) detail(j *job, r *GangReason, ahead []JobBrief) {
 	r.Levels = s.levels(j, int(r.Gang))
 	if b := s.cutShort(j, r.Gang); b != 0 {
 		r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %s", b)
 	}
-	r.Suggestions, r.Untried = s.suggest(j, r.Gang, r.Reason.Code)
+	t := newSuggester(s, j, r.Gang)
+	t.besides(&r.Reason, ahead)
+	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
 }
 
 // cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on those of all
@@ -188,4 +195,154 @@ func (r *Reason) besides(why string) {
 	if why != "" && (r.Code == VCBusy || r.Code == Fragmented) {
 		r.Message += "; besides, " + why
 	}
+}
+
+const (
+	besidesMost = 3 // times that what is missing is looked for
+	firstMost   = 4 // times that jobs are looked for which would get the room first
+	othersEnds  = 8 // jobs of other virtual clusters that might end
+)
+
+// besides tries whether the gang starts when all is gone that its page names, and names what is
+// missing: jobs that would get the room first; hardware out of service, or work of other virtual
+// clusters, where cells of its own could be bound.
+func (t *suggester) besides(r *Reason, ahead []JobBrief) {
+	switch r.Code {
+	case NeverFits, QuotaExceeded, QuarantinedJob, OnHold, BackOff, HeldBack, NotYetDecided:
+		return
+	}
+	if t.j.spec.Gangs[t.g].Extra || slices.Contains(r.Jobs, t.j.id) || r.Code == HeldUnknown {
+		return // it waits for its own job
+	}
+	was := t.cut
+	for range besidesMost { // what is named besides may be of use to others
+		nodes, jobs := t.named(r, ahead)
+		if len(jobs) >= maxNamed || len(r.Nodes) >= maxNamed {
+			break // there may be more than are named
+		}
+		first, ok := t.gone(nodes, jobs)
+		if !ok && t.cut == was {
+			first, ok = t.missing(r, nodes, append(jobs, first...))
+		}
+		switch {
+		case t.cut != was:
+			return
+		case !ok:
+			r.Message += "; more keeps it waiting than is named here"
+			return
+		case len(first) > 0:
+			r.Message += "; " + t.s.jobList(t.j.spec.User, first) + " would get that room first"
+			r.Jobs = append(r.Jobs, first...)
+		}
+		r.Jobs, r.Nodes = r.Jobs[:min(len(r.Jobs), maxNamed)], r.Nodes[:min(len(r.Nodes), maxNamed)]
+		if _, more := t.named(r, ahead); len(more) == len(jobs) && len(r.Nodes) == len(nodes) {
+			return
+		}
+	}
+}
+
+// named returns all that a page names: what keeps the gang waiting, as far as that is told.
+func (t *suggester) named(r *Reason, ahead []JobBrief) (nodes []int32, jobs []JobID) {
+	jobs = slices.Concat(r.Jobs, t.s.inTheWay(t.j, int(t.g), r))
+	for i := range ahead {
+		jobs = append(jobs, ahead[i].Job)
+	}
+	slices.Sort(jobs)
+	for _, n := range r.Nodes {
+		nodes = append(nodes, t.s.cl.Forest().NodeIndex(n))
+	}
+	return nodes, slices.Compact(jobs)
+}
+
+// missing names nodes that must be in service besides, or jobs of other virtual clusters that must
+// end, or both where neither suffices. It returns the jobs that would get the room first even so.
+func (t *suggester) missing(r *Reason, nodes []int32, jobs []JobID) (first []JobID, ok bool) {
+	bad, others := t.s.illsFor(t.j, int(t.g), nil).nodes, t.elsewhereEnds()
+	bad = slices.DeleteFunc(bad, func(n int32) bool { return slices.Contains(nodes, n) })
+	others = slices.DeleteFunc(others, func(id JobID) bool { return slices.Contains(jobs, id) })
+	mended := func(more ...int32) ([]JobID, bool) { return t.gone(slices.Concat(nodes, more), jobs) }
+	ended := func(more ...JobID) ([]JobID, bool) { return t.gone(nodes, slices.Concat(jobs, more)) }
+	set, first := fewest.Of(bad, mended)
+	ends, after := fewest.Of(others, ended)
+	word := " or "
+	switch {
+	case len(set)+len(ends) == 0:
+		word = " and "
+		all := slices.Concat(jobs, others)
+		if set, first = fewest.Of(bad, func(more ...int32) ([]JobID, bool) { return t.gone(slices.Concat(nodes, more), all) }); len(set) > 0 {
+			some := slices.Concat(nodes, set)
+			ends, first = fewest.Of(others, func(more ...JobID) ([]JobID, bool) { return t.gone(some, slices.Concat(jobs, more)) })
+		}
+		if len(ends) == 0 {
+			return nil, false
+		}
+	case len(set) == 0:
+		first = after
+	case len(ends) > 0: // either will do; both, too, since both are named
+		if first, ok = t.gone(slices.Concat(nodes, set), slices.Concat(jobs, ends)); !ok {
+			ends = nil
+			first, _ = mended(set...)
+		}
+	}
+	text := ""
+	if len(set) > 0 {
+		text = outOfService(t.s.cl, t.s.leaves, set) + " must be in service"
+		for _, n := range set {
+			r.Nodes = append(r.Nodes, t.s.cl.Forest().Nodes[n].Name)
+		}
+	}
+	if len(ends) > 0 {
+		if text != "" {
+			text += word
+		}
+		text += t.s.jobList(t.j.spec.User, ends) + " must end"
+		r.Jobs = append(r.Jobs, ends...)
+	}
+	r.Message += "; besides, " + text
+	return first, true
+}
+
+// gone reports whether the gang starts when nodes are in service and jobs have ended; those that
+// take the room before it leave as well then, and are returned.
+func (t *suggester) gone(nodes []int32, jobs []JobID) (first []JobID, ok bool) {
+	for range firstMost {
+		w := t.changing(nodes, slices.Concat(jobs, first))
+		if w == nil {
+			return first, false
+		}
+		_, ok = w.starts(t.j.id, t.g)
+		if ok = t.uncut(w) && ok; ok {
+			return first, true
+		}
+		had := len(first)
+		for _, id := range w.took {
+			if o := t.s.find(id); o != nil && id != t.j.id && t.stronger(o) && !slices.Contains(first, id) {
+				first = append(first, id)
+			}
+		}
+		if len(first) == had {
+			break
+		}
+	}
+	return first, false
+}
+
+// stronger reports whether a gang that starts may keep cells from this one.
+func (t *suggester) stronger(o *job) bool {
+	return t.j.spec.Priority < cell.MinGuaranteed || o.spec.Priority >= cell.MinGuaranteed
+}
+
+// elsewhereEnds returns jobs of other virtual clusters that run with a guarantee where the gang could.
+func (t *suggester) elsewhereEnds() (out []JobID) {
+	for i := range t.s.attempts {
+		a := &t.s.attempts[i]
+		if a.job == none || a.state == AttemptReserving || len(out) == othersEnds {
+			continue
+		}
+		al := t.s.cl.Alloc(a.alloc)
+		if al.Space != t.j.space && !al.Opportunistic() && !slices.Contains(out, a.id.Job) && t.s.onUsableChain(t.j, int(t.g), a) {
+			out = append(out, a.id.Job)
+		}
+	}
+	return out
 }

@@ -17,7 +17,7 @@ import (
 
 // copyOf continues a world on a copy of its state.
 func (w *world) copyOf() *world {
-	return &world{t: w.t, s: w.s.Clone(), now: max(w.now, w.s.Now())}
+	return &world{t: w.t, s: w.s.Clone(), now: max(w.now, w.s.Now()), once: w.once}
 }
 
 func (w *world) explain(id sched.JobID) sched.Explanation {

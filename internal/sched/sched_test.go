@@ -58,6 +58,8 @@ type world struct {
 	ended []sched.JobStatus
 	// policies make them for a replay; nil is policy.New.
 	policies sched.Policies
+	// once leaves out the look whether another decision at the same instant does more.
+	once bool
 }
 
 func newWorld(t *testing.T, c *sched.Config) *world {
@@ -87,6 +89,10 @@ func (w *world) decide() {
 	}
 	again := w.s.Clone()
 	again.LookAgain()
+	if w.once {
+		w.ended = append(w.ended, w.s.TakeEnded()...)
+		return
+	}
 	if more := again.Decide(w.now); slices.ContainsFunc(more, decides) && !w.takesBack(more) && !w.paced(more) {
 		for _, r := range w.log[max(0, len(w.log)-12):] {
 			w.t.Log(encoded(w.t, r))

@@ -51,14 +51,14 @@ func newSuggester(s *State, j *job, g int32) *suggester {
 
 // suggest tries one change after the other by deciding on a copy of the state.
 // What it returns was seen to work.
-func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
+func (t *suggester) suggest(why ReasonCode) ([]Suggestion, bool) {
+	s, j, g := t.s, t.j, t.g
 	gg := &j.gangs[g]
 	if j.quarantined || j.stop || j.held() || gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown {
 		return nil, false
 	}
-	t := newSuggester(s, j, g)
 	if why != NeverFits && why != QuotaExceeded && why != BackOff {
-		_, t.anyway = t.without()
+		_, t.anyway = t.changed(nil, nil)
 	}
 	if s.phase(j) == Waiting && !j.spec.Gangs[g].Extra && why != BackOff {
 		w := s.whatIf()
@@ -78,13 +78,13 @@ func (s *State) suggest(j *job, g int32, why ReasonCode) ([]Suggestion, bool) {
 	case BackOff:
 		t.afterTime()
 	default:
+		found := t.anyway || t.afterJobs()
 		if !t.anyway {
-			t.afterJobs()
 			t.withoutAhead()
 		}
 		t.afterTime()
 		if !t.anyway {
-			t.mended(why)
+			t.mended(why == BadHardware || !found)
 		}
 	}
 	return t.out, t.cut
@@ -97,7 +97,7 @@ func (t *suggester) copy(of *State) *whatIf {
 		t.cut = true
 		return nil
 	}
-	w := &whatIf{of.cloneIn(&t.room), of.now}
+	w := &whatIf{State: of.cloneIn(&t.room), at: of.now}
 	if w.cl != nil {
 		w.cl.Work().Within(min(t.steps, trySteps))
 	}
@@ -361,15 +361,29 @@ func (t *suggester) carries(name cell.TypeName, r *Role) bool {
 }
 
 // afterJobs looks for the jobs that have to end: the first ones by their declared
-// limits that suffice, and of them only those that are needed.
-func (t *suggester) afterJobs() {
+// limits that suffice, and of them only those that are needed; where those of its own guarantee
+// do not, since hardware is out of service, those of other virtual clusters besides. It reports
+// whether its own sufficed.
+func (t *suggester) afterJobs() (found bool) {
 	ids := t.s.endable(t.j, int(t.g))
 	if len(ids) > endsMost {
 		ids, t.cut = ids[:endsMost], true
 	}
-	if set, preempts := fewest.Of(ids, t.without); len(set) > 0 {
-		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "it would start when %s %s", t.s.jobList(t.j.spec.User, set), verb(set, "ends", "have ended"))
+	set, preempts := t.inOrder(nil, ids)
+	if found = len(set) > 0; !found && t.s.cl.Ailed() {
+		if others := t.elsewhereEnds(); len(others) > 0 {
+			set, preempts = t.inOrder(nil, slices.Concat(ids, others))
+		}
 	}
+	if len(set) > 0 {
+		yet := slices.DeleteFunc(slices.Clone(set), func(id JobID) bool { return t.s.phase(t.s.find(id)) == Active })
+		text := fmt.Sprintf("it would start when %s %s", t.s.jobList(t.j.spec.User, set), verb(set, "ends", "have ended"))
+		if len(yet) > 0 {
+			text += fmt.Sprintf(", of which %s %s yet to start", t.s.jobList(t.j.spec.User, yet), verb(yet, "has", "have"))
+		}
+		t.add(Suggestion{Kind: AfterJobs, Jobs: set}, preempts, "%s", text)
+	}
+	return found
 }
 
 // withoutAhead looks for waiting jobs that alone keep the gang from starting.
@@ -379,9 +393,62 @@ func (t *suggester) withoutAhead() {
 	if len(ids) > aheadMost {
 		ids, t.cut = ids[:aheadMost], true
 	}
-	if set, preempts := fewest.Of(ids, t.without); len(set) > 0 {
+	if set, preempts := t.inOrder(nil, ids); len(set) > 0 {
 		t.add(Suggestion{Kind: WithoutAhead, Jobs: set}, preempts, "it would start if %s, which %s withdrawn", t.s.jobList(t.j.spec.User, set), verb(set, "stands before it, were", "stand before it, were all"))
 	}
+}
+
+// inOrder finds the fewest jobs with whose end, and some nodes mended before, the gang starts: when
+// they end at one instant, and when they end one after the other, in the order of the list. What
+// others take in between has to end as well then.
+func (t *suggester) inOrder(nodes []int32, ids []JobID) ([]JobID, []Displaced) {
+	set, preempts := fewest.Of(ids, func(ids ...JobID) ([]Displaced, bool) { return t.changed(nodes, ids) })
+	for range betweenMost {
+		if len(set) < 2 {
+			return set, preempts
+		}
+		took, ok := t.inTurn(nodes, set)
+		if ok {
+			return set, preempts
+		}
+		more := slices.DeleteFunc(took, func(id JobID) bool {
+			o := t.s.find(id)
+			return o == nil || id == t.j.id || slices.Contains(set, id) || !t.stronger(o)
+		})
+		if len(more) == 0 {
+			break
+		}
+		set = slices.Concat(set, more)
+		if preempts, ok = t.changed(nodes, set); !ok {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// betweenMost is how often jobs are looked for that would start between the ends of others.
+const betweenMost = 4
+
+// inTurn reports whether the gang starts when jobs end one after the other; else, what took cells.
+func (t *suggester) inTurn(nodes []int32, ids []JobID) (took []JobID, ok bool) {
+	w := t.changing(nodes, ids[:1])
+	if w == nil {
+		return nil, false
+	}
+	for i := range ids {
+		if i > 0 {
+			w.finish(ids[i])
+		}
+		if _, ok = w.starts(t.j.id, t.g); ok {
+			break
+		}
+		if w.obey(); w.placed(t.j.id, t.g) {
+			ok = true
+			break
+		}
+	}
+	slices.Sort(w.took)
+	return slices.Compact(w.took), t.uncut(w) && ok
 }
 
 // afterTime waits: for a back-off or a suspicion to pass, or for the jobs that
@@ -405,9 +472,9 @@ func (t *suggester) afterTime() {
 }
 
 // mended repairs what is bad, and looks for the fewest nodes that suffice: of those that the
-// gang may use, or of all, for others' cells may be bound elsewhere then. Where the reason is
-// bad hardware and none suffice, jobs have to end as well.
-func (t *suggester) mended(why ReasonCode) {
+// gang may use, or of all, for others' cells may be bound elsewhere then. Where none suffice, jobs
+// have to end as well, if that is to be tried.
+func (t *suggester) mended(both bool) {
 	its := t.s.itsNodes(t.j)
 	nodes := t.s.illsFor(t.j, int(t.g), its).nodes
 	set, preempts := fewest.Of(nodes, t.withMended)
@@ -416,7 +483,7 @@ func (t *suggester) mended(why ReasonCode) {
 		set, preempts = fewest.Of(nodes, t.withMended)
 	}
 	var jobs []JobID
-	if len(set) == 0 && len(nodes) > 0 && why == BadHardware {
+	if len(set) == 0 && len(nodes) > 0 && both {
 		set, jobs, preempts = t.mendedAfter(nodes)
 	}
 	if len(set) == 0 {
@@ -437,25 +504,37 @@ func (t *suggester) mended(why ReasonCode) {
 // for the fewest of these nodes.
 func (t *suggester) mendedAfter(nodes []int32) ([]int32, []JobID, []Displaced) {
 	ids := t.s.endable(t.j, int(t.g))
-	jobs, _ := fewest.Of(ids[:min(len(ids), endsMost)], func(ids ...JobID) ([]Displaced, bool) { return t.changed(nodes, ids) })
+	jobs, _ := t.inOrder(nodes, ids[:min(len(ids), endsMost)])
 	if len(jobs) == 0 {
 		return nil, nil, nil
 	}
-	set, preempts := fewest.Of(nodes, func(nodes ...int32) ([]Displaced, bool) { return t.changed(nodes, jobs) })
+	set, preempts := fewest.Of(nodes, func(nodes ...int32) ([]Displaced, bool) {
+		if _, ok := t.inTurn(nodes, jobs); !ok {
+			return nil, false
+		}
+		return t.changed(nodes, jobs)
+	})
 	return set, jobs, preempts
 }
-
-// without says whether the gang starts when some jobs are over.
-func (t *suggester) without(ids ...JobID) ([]Displaced, bool) { return t.changed(nil, ids) }
 
 // withMended says whether it starts when all that is on some nodes is well.
 func (t *suggester) withMended(nodes ...int32) ([]Displaced, bool) { return t.changed(nodes, nil) }
 
 // changed says both: what is mended is so before the jobs end.
 func (t *suggester) changed(nodes []int32, ids []JobID) ([]Displaced, bool) {
-	w := t.copy(t.s)
+	w := t.changing(nodes, ids)
 	if w == nil {
 		return nil, false
+	}
+	preempts, ok := w.starts(t.j.id, t.g)
+	return preempts, t.uncut(w) && ok
+}
+
+// changing is a copy on which nodes were mended and jobs have ended, all at one instant.
+func (t *suggester) changing(nodes []int32, ids []JobID) *whatIf {
+	w := t.copy(t.s)
+	if w == nil {
+		return nil
 	}
 	for _, n := range nodes {
 		w.mend(w.cl.Forest().Nodes[n].Name)
@@ -463,6 +542,5 @@ func (t *suggester) changed(nodes []int32, ids []JobID) ([]Displaced, bool) {
 	for _, id := range ids {
 		w.finish(id)
 	}
-	preempts, ok := w.starts(t.j.id, t.g)
-	return preempts, t.uncut(w) && ok
+	return w
 }

@@ -10,10 +10,11 @@ import (
 // what would come of it.
 type whatIf struct {
 	*State
-	at Time
+	at   Time
+	took []JobID // that were given cells, or were promised some
 }
 
-func (s *State) whatIf() *whatIf { return &whatIf{s.Clone(), s.now} }
+func (s *State) whatIf() *whatIf { return &whatIf{State: s.Clone(), at: s.now} }
 
 // tell applies what would happen.
 func (w *whatIf) tell(events ...Event) {
@@ -35,6 +36,18 @@ func (w *whatIf) decide() []Record {
 	for i := 0; i < againMost && w.again == w.now+1; i++ {
 		w.at = w.again
 		log = append(log, w.Decide(w.at)...)
+	}
+	for _, r := range log {
+		switch e := r.Event.(type) {
+		case Placed:
+			w.took = append(w.took, e.Attempt.Job)
+		case Reserved:
+			w.took = append(w.took, e.Attempt.Job)
+		case Joined:
+			w.took = append(w.took, e.Attempt.Job)
+		case Upgraded:
+			w.took = append(w.took, e.Attempt.Job)
+		}
 	}
 	w.DropEnded()
 	return log
@@ -120,6 +133,25 @@ func (w *whatIf) starts(id JobID, g int32) (preempts []Displaced, ok bool) {
 		w.decide()
 	}
 	return preempts, w.placed(id, g)
+}
+
+// obey lets all end that are being stopped, one after the other, and those that are stopped then.
+func (w *whatIf) obey() {
+	for range againMost {
+		var told []AttemptID
+		for i := range w.attempts {
+			if a := &w.attempts[i]; a.job != none && a.state == AttemptStopping {
+				told = append(told, a.id)
+			}
+		}
+		if len(told) == 0 {
+			return
+		}
+		for _, id := range told {
+			w.kill(id, Exit{Code: exitStopped})
+			w.decide()
+		}
+	}
 }
 
 // displaced adds a job to those that give way, once.

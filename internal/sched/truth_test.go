@@ -1,0 +1,154 @@
+package sched_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/policy"
+	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/seeds"
+)
+
+// truths counts what explanations said.
+type truths struct {
+	pages, named, more, inTurn int
+	codes                      map[sched.ReasonCode]int
+}
+
+// On random clusters, under all policies, with hardware out of service, each statement of an
+// explanation is true: a job starts when all that its page names is gone, and when the jobs of a
+// sentence end one after the other as it lists them.
+func TestExplanationsAreTrue(t *testing.T) {
+	n := truths{codes: map[sched.ReasonCode]int{}}
+	for seed := range seeds.Of(t, 40) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		w := troubled(t, r)
+		for i := range 3 {
+			for _, j := range w.s.Jobs() {
+				if j.Phase == sched.Waiting && !j.Stopping {
+					w.tellsTruth(seed, j.ID, &n)
+				}
+			}
+			if i < 2 {
+				w.runTo(w.now.Add(sched.Duration(1+r.IntN(20))*sched.Minute), nil)
+				w.comes(r, 40+i)
+			}
+		}
+	}
+	t.Logf("%d pages, %d that name what is in the way, %d not all of it, %d sentences of several jobs; %v", n.pages, n.named, n.more, n.inTurn, n.codes)
+	if seeds.Modest() && (n.named < 200 || n.inTurn < 20) {
+		t.Errorf("too little was tried: %+v", n)
+	}
+}
+
+// troubled lets jobs of all kinds come to two VCs while nodes go out of service and come back.
+func troubled(t *testing.T, r *rand.Rand) *world {
+	cfg := cluster(4, map[cell.VCName]int32{"a": 1 + int32(r.IntN(2)), "b": 1 + int32(r.IntN(2))})
+	for i := range cfg.VCs {
+		cfg.VCs[i].Policy = policy.Names()[r.IntN(len(policy.Names()))]
+		cfg.VCs[i].Backfill = []string{"", "easy", "conservative"}[r.IntN(3)]
+	}
+	w := newWorld(t, cfg)
+	w.once = true
+	for i := range 14 {
+		w.now += sched.Time(r.IntN(60_000_000))
+		switch k := r.IntN(12); {
+		case k == 0:
+			w.do(sched.Cordon{Node: cell.NodeName(fmt.Sprint("n", r.IntN(4))), On: r.IntN(4) > 0})
+		case k == 1:
+			w.tell(sched.LeafHealth{Node: cell.NodeName(fmt.Sprint("n", r.IntN(4))), SKU: "G", Device: int32(r.IntN(4)), Good: r.IntN(4) == 0})
+		case k == 2:
+			w.runTo(w.now.Add(sched.Duration(r.IntN(15))*sched.Minute), nil)
+		default:
+			w.comes(r, i)
+		}
+	}
+	w.runTo(w.now+1, nil)
+	w.s = w.s.At(w.now)
+	return w
+}
+
+// comes submits a random job.
+func (w *world) comes(r *rand.Rand, i int) {
+	j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, 10, 10, 10, 100}[r.IntN(5)], 1+int32(r.IntN(2)), []int32{1, 2, 4, 4}[r.IntN(4)])
+	j.User, j.Grace = sched.Subject(fmt.Sprint("u", r.IntN(3))), []sched.Duration{0, 30 * sched.Second}[r.IntN(2)]
+	j.LazyPreempt = r.IntN(5) == 0
+	events, ans, no := w.s.Check(sched.Submit{Job: limited(j, sched.Duration(1+r.IntN(50))*sched.Minute)}, w.now)
+	if no != nil { // it can never start
+		return
+	}
+	w.apply(events)
+	w.start(ans.Job)
+}
+
+// tellsTruth checks what is said of one job that waits.
+func (w *world) tellsTruth(seed uint64, id sched.JobID, n *truths) {
+	w.s = w.s.At(w.now)
+	e := w.explain(id)
+	if len(e.Gangs) == 0 {
+		return
+	}
+	n.pages++
+	n.codes[e.Gangs[0].Reason.Code]++
+	w.namesAll(seed, &e, n)
+	for _, s := range e.Gangs[0].Suggestions {
+		if len(s.Jobs) < 2 {
+			continue
+		}
+		n.inTurn++
+		c := w.copyOf()
+		if !c.inTurn(id, s) {
+			w.t.Errorf("seed %d: %s waits for %s; after %q, one after the other, it still waits", seed, e.Name, e.Gangs[0].Reason.Message, s.Message)
+		}
+	}
+}
+
+// namesAll checks that a job starts when all that its page names is gone.
+func (w *world) namesAll(seed uint64, e *sched.Explanation, n *truths) {
+	g := &e.Gangs[0]
+	switch g.Reason.Code {
+	case sched.BadHardware, sched.Draining, sched.HeldUnknown, sched.VCBusy, sched.ClusterBusy, sched.Fragmented, sched.PriorityAhead, sched.WaitingPreemption:
+	default:
+		return
+	}
+	jobs := slices.Clone(g.Reason.Jobs)
+	for _, b := range slices.Concat(e.Blockers, e.Ahead) {
+		jobs = append(jobs, b.Job)
+	}
+	slices.Sort(jobs)
+	if jobs = slices.Compact(jobs); len(jobs) >= 10 { // there may be more than are named
+		return
+	}
+	if strings.HasSuffix(g.Reason.Message, "more keeps it waiting than is named here") {
+		n.more++
+		return
+	}
+	n.named++
+	c := w.copyOf()
+	c.applySuggestion(e.Job, sched.Suggestion{Kind: sched.HardwareFixed, Nodes: g.Reason.Nodes, Jobs: jobs})
+	c.obey(e.Job)
+	if !c.started(e.Job, g.Gang, sched.HardwareFixed) {
+		why, _ := c.s.Why(e.Job)
+		w.t.Errorf("seed %d: %s waits: %s %s; with all gone that is named (%v, %v) it still waits: %+v", seed, e.Name, g.Reason.Code, g.Reason.Message, g.Reason.Nodes, jobs, why.Gangs)
+	}
+}
+
+// inTurn lets the jobs of a suggestion end one after the other.
+func (w *world) inTurn(id sched.JobID, s sched.Suggestion) bool {
+	one := s
+	for _, x := range s.Jobs {
+		if _, ok := w.s.Job(x); !ok { // it has ended
+			continue
+		}
+		one.Jobs = []sched.JobID{x}
+		w.applySuggestion(id, one)
+		for range 5 { // those that are stopped for others as well
+			w.obey()
+		}
+	}
+	return w.started(id, 0, s.Kind)
+}
