@@ -33,9 +33,9 @@ func (s *State) aloneReason(r Reason, j *job) Reason {
 		}
 	}
 	if s.alone(j) {
-		return r.say(HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", amount.Nodes(r.Nodes))
+		return r.Say(HeldBack, "it would fit, but wants its nodes for itself, and others run on %s", amount.Nodes(r.Nodes))
 	}
-	return r.say(HeldBack, "it would fit, but jobs have %s for themselves", amount.Nodes(r.Nodes))
+	return r.Say(HeldBack, "it would fit, but jobs have %s for themselves", amount.Nodes(r.Nodes))
 }
 
 // closed are the nodes that others have for themselves, or for a job that wants to be alone

@@ -32,7 +32,7 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 		gg := &j.gangs[r.Gang]
 		r.ReservedAt, r.Bound, _ = s.startBound(j, r.Gang)
 		if n := slices.Index(shapes, gg.shape.text); n >= 0 {
-			if r.Reason.besides(besides[n]); r.Reason.Message == plain[n] {
+			if addBesides(&r.Reason, besides[n]); r.Reason.Message == plain[n] {
 				r.Reason = e.Gangs[first[n]].Reason
 			}
 			continue
@@ -49,7 +49,7 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 			why, _ = s.sheltered(j, r.Gang)
 		}
 		shapes, besides = append(shapes, gg.shape.text), append(besides, why)
-		r.Reason.besides(why)
+		addBesides(&r.Reason, why)
 		plain, first = append(plain, r.Reason.Message), append(first, i)
 		s.detail(j, r, e.Ahead)
 	}
@@ -134,7 +134,7 @@ func (s *State) blockers(j *job, gangs []GangReason) []JobBrief {
 func (s *State) inTheWay(j *job, g int, why *Reason) []JobID {
 	var all, out []JobID
 	switch {
-	case why.outer(): // only where the reason names it
+	case outer(why): // only where the reason names it
 	case !j.spec.Restricted():
 		all = s.endable(j, g)
 	case why.Code != VCBusy && why.Code != Fragmented: // these name what stands on its nodes
@@ -151,7 +151,7 @@ func (s *State) inTheWay(j *job, g int, why *Reason) []JobID {
 
 // outer reports whether a gang waits for something else than cells that jobs hold: for bad or
 // cordoned nodes, for such as refused it, or for what drains or is lost.
-func (r *Reason) outer() bool {
+func outer(r *Reason) bool {
 	return r.Code == BadHardware || r.Code == Draining || r.Code == HeldUnknown || r.Code == BackOff && len(r.Nodes) > 0
 }
 
@@ -189,9 +189,9 @@ func (s *State) restrained(j *job, g int32) (string, Time) {
 	return "", 0
 }
 
-// besides adds why the policy would make a gang wait that finds no room, if it found some, or
+// addBesides adds why the policy would make a gang wait that finds no room, if it found some, or
 // why it does not share the room of others.
-func (r *Reason) besides(why string) {
+func addBesides(r *Reason, why string) {
 	if why != "" && (r.Code == VCBusy || r.Code == Fragmented) {
 		r.Message += "; besides, " + why
 	}

@@ -14,33 +14,6 @@ import (
 // copy, in each of its runs.
 const estimateSteps = 400
 
-// Estimate is when a job would start, if those that run end as they declare and
-// no job is submitted that goes before it.
-type Estimate struct {
-	Earliest Time `json:"earliest,omitempty"` // 0: not known
-	Latest   Time `json:"latest,omitempty"`   // 0: not known
-	// Basis says in words what the times rest on, Unknown why one is missing.
-	Basis   string `json:"basis,omitempty"`
-	Unknown string `json:"unknown,omitempty"`
-	// Order says where the start is not in the order in which the jobs of its VC wait now.
-	Order string  `json:"order,omitempty"`
-	Jobs  []JobID `json:"jobs,omitempty"` // whose end is not known
-	// Ends are the ends that come before the latest start; at most 10.
-	Ends []EstimatedEnd `json:"ends,omitempty"`
-	// Steps is how many decisions were taken, Bounded whether there would have
-	// been more than the bound on them.
-	Steps   int32 `json:"steps"`
-	Bounded bool  `json:"bounded,omitempty"`
-}
-
-// EstimatedEnd is one end that an estimate counts on.
-type EstimatedEnd struct {
-	Job   JobID   `json:"job"`
-	Name  JobName `json:"name"`
-	At    Time    `json:"at"`
-	Basis string  `json:"basis"`
-}
-
 // Estimate runs copies of the state forward at several paces. It is false when nothing
 // of the job waits. It must not be called in the loop.
 func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {

@@ -259,7 +259,7 @@ func (s *State) reason(j *job, g int32) Reason {
 	}
 	if q.Blocked = s.otherTypes(j, g); q.Blocked != nil {
 		if _, ok := s.cl.Place(&q); !ok {
-			return r.say(HeldBack, "it would fit, but in %s the members of a job run on the same SKU", j.spec.VC)
+			return r.Say(HeldBack, "it would fit, but in %s the members of a job run on the same SKU", j.spec.VC)
 		}
 	}
 	return s.aheadReason(r, j, g)
@@ -311,19 +311,19 @@ func (s *State) outsideReason(j *job, g int32) (Reason, bool) {
 	}
 	switch {
 	case j.quarantined && rare(j.odd).aside+1 >= maxAside:
-		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after three internal errors: nothing is decided on it any more, and it keeps the cells that it has; report it"), true
+		return s.newReason(j, g).Say(QuarantinedJob, "it was set aside after three internal errors: nothing is decided on it any more, and it keeps the cells that it has; report it"), true
 	case j.quarantined:
-		return s.newReason(j, g).say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
+		return s.newReason(j, g).Say(QuarantinedJob, "it was set aside after an internal error; stop it and submit it again"), true
 	case j.held() && gg.attempt == none:
 		h := j.odd.held
 		r := s.newReason(j, g)
-		return r.say(OnHold, "%s holds it%s: comb job release lets it start", h.By, inBrackets(h.Reason)), true
+		return r.Say(OnHold, "%s holds it%s: comb job release lets it start", h.By, inBrackets(h.Reason)), true
 	case gg.attempt != none && s.attempts[gg.attempt].state == AttemptUnknown:
 		return s.heldReason(s.newReason(j, g), gg), true
 	case rare(j.odd).after > s.now || gg.after > s.now:
 		r := s.newReason(j, g)
 		r.Until = max(rare(j.odd).after, gg.after)
-		return r.say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
+		return r.Say(BackOff, "it is tried again in %d s, after its last attempt failed", secondsUntil(s.now, r.Until)), true
 	case gg.attempt != none:
 		return Reason{}, false
 	case limits{s}.overLimit(j, g):
@@ -350,11 +350,6 @@ func (s *State) outside(j *job, g int32) bool {
 	return s.fault(j, g) != faultless
 }
 
-func (r Reason) say(c ReasonCode, format string, a ...any) Reason {
-	r.Code, r.Message = c, fmt.Sprintf(format, a...)
-	return r
-}
-
 func secondsUntil(now, t Time) int64 { return int64((t - now + Time(Second) - 1) / Time(Second)) }
 
 func (s *State) heldReason(r Reason, g *gang) Reason {
@@ -364,7 +359,7 @@ func (s *State) heldReason(r Reason, g *gang) Reason {
 			r.Nodes = append(r.Nodes, t.place.Node)
 		}
 	}
-	return r.say(HeldUnknown, "nothing proves whether its tasks on %s still live; its cells stay held until that is known", amount.Nodes(r.Nodes))
+	return r.Say(HeldUnknown, "nothing proves whether its tasks on %s still live; its cells stay held until that is known", amount.Nodes(r.Nodes))
 }
 
 func (s *State) reservedReason(r Reason, g *gang) Reason {
@@ -374,7 +369,7 @@ func (s *State) reservedReason(r Reason, g *gang) Reason {
 			r.Jobs = append(r.Jobs, v.Job)
 		}
 	}
-	return r.say(WaitingPreemption, "its cells are reserved; it starts when %s %s stopped", s.jobList(s.jobs[a.job].spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
+	return r.Say(WaitingPreemption, "its cells are reserved; it starts when %s %s stopped", s.jobList(s.jobs[a.job].spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
 }
 
 // verb is that of a sentence about one job or many.
@@ -389,7 +384,7 @@ func verb(ids []JobID, one, many string) string {
 func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	if why, until := s.restrained(j, g); why != "" {
 		r.Until = until
-		return r.say(HeldBack, "it would fit, but %s", why)
+		return r.Say(HeldBack, "it would fit, but %s", why)
 	}
 	for _, id := range s.order(s.space(j.spec.VC)) {
 		if o := s.find(id); id == j.id || len(r.Jobs) == maxNamed || o != nil && o.spec.Priority < j.spec.Priority {
@@ -400,18 +395,18 @@ func (s *State) aheadReason(r Reason, j *job, g int32) Reason {
 	if kept := s.bookedBefore(j, g); len(r.Jobs) == 0 && len(kept) > 0 {
 		r.Jobs = kept
 		if slices.Equal(kept, []JobID{j.id}) {
-			return r.say(PriorityAhead, "it would fit, but its cells are kept for another gang of its job, which was booked first")
+			return r.Say(PriorityAhead, "it would fit, but its cells are kept for another gang of its job, which was booked first")
 		}
-		return r.say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(j.spec.User, kept), j.spec.VC)
+		return r.Say(PriorityAhead, "it would fit, but its cells are kept for %s, booked in %s before it began to wait", s.jobList(j.spec.User, kept), j.spec.VC)
 	}
 	if at := s.paced(j); len(r.Jobs) == 0 && at > 0 {
 		r.Until = at
-		return r.say(HeldBack, "it would fit since jobs of %s reported how far they are, which its policy looks at again within %d s", j.spec.VC, secondsUntil(s.now, at))
+		return r.Say(HeldBack, "it would fit since jobs of %s reported how far they are, which its policy looks at again within %d s", j.spec.VC, secondsUntil(s.now, at))
 	}
 	if len(r.Jobs) == 0 {
-		return r.say(NotYetDecided, "it fits and starts with the next decision")
+		return r.Say(NotYetDecided, "it fits and starts with the next decision")
 	}
-	return r.say(PriorityAhead, "it would fit, but %s %s before it in the order of %s", s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "stands", "stand"), j.spec.VC)
+	return r.Say(PriorityAhead, "it would fit, but %s %s before it in the order of %s", s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "stands", "stand"), j.spec.VC)
 }
 
 // paced is when the VC of a job is looked at for what jobs reported since it was looked
@@ -439,17 +434,17 @@ func (s *State) busyReason(r Reason, j *job, g int) Reason {
 		if len(others) > 0 {
 			besides = fmt.Sprintf("; the nodes that it may use are in use by %s, too", s.jobList(j.spec.User, others))
 		}
-		return r.say(VCBusy, "%s needs %s; of what %s is guaranteed, %s; %s%s", s.shapeText(j, g), r.Asks,
+		return r.Say(VCBusy, "%s needs %s; of what %s is guaranteed, %s; %s%s", s.shapeText(j, g), r.Asks,
 			j.spec.VC, amount.IsFree(r.Rooms), s.usedBy(j, own), besides)
 	case r.Free < r.Need:
-		return r.say(ClusterBusy, "%s needs %s; of the cluster %s; as an opportunistic job it takes what others leave",
+		return r.Say(ClusterBusy, "%s needs %s; of the cluster %s; as an opportunistic job it takes what others leave",
 			s.shapeText(j, g), r.Asks, amount.IsFree(r.Rooms))
 	}
 	where := ""
 	if j.spec.Restricted() {
 		where = " on the nodes that it may use"
 	}
-	return r.say(Fragmented, "%s needs %s; %s, but not in that shape%s; %s%s", s.shapeText(j, g), r.Asks,
+	return r.Say(Fragmented, "%s needs %s; %s, but not in that shape%s; %s%s", s.shapeText(j, g), r.Asks,
 		amount.IsFree(r.Rooms), where, s.usedBy(j, r.Jobs), s.movesText(j.spec.VC))
 }
 

@@ -1,7 +1,25 @@
 package sched
 
-import "github.com/combsched/comb/internal/amount"
-import "github.com/combsched/comb/internal/cell"
+import (
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/why"
+)
+
+// What is told of a job that waits is values of a package of their own (why).
+type (
+	GangShare    = why.GangShare
+	JobBrief     = why.JobBrief
+	GangReason   = why.GangReason
+	LevelUse     = why.LevelUse
+	VCCells      = why.VCCells
+	Suggestion   = why.Suggestion
+	GangPlace    = why.GangPlace
+	TaskPlace    = why.TaskPlace
+	Displaced    = why.Displaced
+	Reason       = why.Reason
+	Estimate     = why.Estimate
+	EstimatedEnd = why.EstimatedEnd
+)
 
 // Explanation answers "why is my job not running": Why fills the first block,
 // Explain the second too, DryRun the third, Estimate the last field.
@@ -34,82 +52,8 @@ type Explanation struct {
 	Estimate *Estimate `json:"estimate,omitempty"`
 }
 
-// GangShare says with whom a gang shares its leaves. With a quantum they take turns:
-// it has Turn, from 1, of Turns; else all of them run at once.
-type GangShare struct {
-	Gang    int32      `json:"gang"`
-	Name    string     `json:"name"`
-	With    []JobBrief `json:"with"`
-	Quantum Duration   `json:"quantum,omitempty"`
-	Turn    int32      `json:"turn,omitempty"`
-	Turns   int32      `json:"turns,omitempty"`
-	Runs    bool       `json:"runs"`           // now
-	Next    Time       `json:"next,omitempty"` // when that changes, unless they change the turns
-}
-
-// JobBrief is what others may know about a job that stands in their way.
-type JobBrief struct {
-	Job      JobID         `json:"job"`
-	Name     JobName       `json:"name"`
-	User     Subject       `json:"user"`
-	VC       cell.VCName   `json:"vc"`
-	Priority cell.Priority `json:"priority"`
-	Leaves   int32         `json:"leaves"`            // of all its tasks
-	Takes    string        `json:"takes"`             // what they are, such as "4 GPUs", or "2 GPUs (V100) and 8 CPUs (SLOT)"
-	Ends     Time          `json:"ends,omitempty"`    // at the latest, as it declares; 0 is not known
-	Likely   bool          `json:"likely,omitempty"`  // Ends is not at the latest: it follows from the steps that its tasks report
-	Basis    string        `json:"basis,omitempty"`   // of Ends, or why it is not known
-	Unknown  bool          `json:"unknown,omitempty"` // nothing proves whether it still lives
-}
-
-// GangReason is the reason of one gang. The gangs of a job that have the same
-// shape wait for the same: only the first has the table and the suggestions.
-type GangReason struct {
-	Gang   int32  `json:"gang"`
-	Name   string `json:"name"`
-	Reason Reason `json:"reason"`
-	// Cut says where the search for cells was cut short; empty when every
-	// possibility was tried.
-	Cut string `json:"cut,omitempty"`
-	// ReservedAt is when the gang starts at the latest, by its VC's reservation,
-	// and Bound says so in words; both are empty without one. The time alone is,
-	// when it depends on jobs that declare no limit.
-	ReservedAt  Time         `json:"reserved_at,omitempty"`
-	Bound       string       `json:"bound,omitempty"`
-	Levels      []LevelUse   `json:"levels,omitempty"`
-	Suggestions []Suggestion `json:"suggestions,omitempty"`
-	// Untried is set when a bound on the cost kept some changes from being tried.
-	Untried bool `json:"untried,omitempty"`
-}
-
-// LevelUse counts the cells of one level of a chain as one gang sees them. Each
-// cell is counted once: Cells = Bad + Cordoned + Avoided + sum of Held + Lent + Free.
-type LevelUse struct {
-	Chain    cell.ChainName `json:"chain"`
-	Pinned   cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell
-	Level    cell.Level     `json:"level"`
-	Type     cell.TypeName  `json:"type"`
-	Cells    int32          `json:"cells"`
-	Wanted   int32          `json:"wanted"`             // the gang takes so many, tightly packed here alone
-	Owned    int32          `json:"owned,omitempty"`    // its VC is guaranteed so many
-	Unused   int32          `json:"unused"`             // of these, no guaranteed work of the VC uses so many
-	Free     int32          `json:"free"`               // whole cells that nothing stands in the way of
-	Held     []VCCells      `json:"held,omitempty"`     // used or kept by guarantees, by VC
-	Lent     int32          `json:"lent"`               // used by opportunistic work alone
-	Bad      int32          `json:"bad"`                // something in it is bad, down or suspect
-	Cordoned int32          `json:"cordoned,omitempty"` // else something in it is cordoned
-	Avoided  int32          `json:"avoided"`            // the gang may not use all of its nodes
-	Until    Time           `json:"until,omitempty"`    // when the first of those in use is left, by declared limits
-}
-
-// VCCells counts cells that a VC's guarantee keeps.
-type VCCells struct {
-	VC    cell.VCName `json:"vc"`
-	Cells int32       `json:"cells"`
-}
-
 // SuggestionKind names a change that would let a job start.
-type SuggestionKind string
+type SuggestionKind = why.Kind
 
 // The kinds of suggestion, in the order in which they are tried and listed.
 const (
@@ -127,48 +71,3 @@ const (
 	AfterTime      SuggestionKind = "after_time"
 	HardwareFixed  SuggestionKind = "hardware_fixed"
 )
-
-// Suggestion is one change after which the deciding code was seen to start the
-// gang, with nothing else changed. Only what the kind needs is set.
-type Suggestion struct {
-	Kind    SuggestionKind `json:"kind"`
-	Message string         `json:"message"`
-	Role    string         `json:"role,omitempty"`
-	Tasks   int32          `json:"tasks,omitempty"`  // of that role
-	Leaves  int32          `json:"leaves,omitempty"` // per task of that role
-	SKU     cell.TypeName  `json:"sku,omitempty"`
-	VC      cell.VCName    `json:"vc,omitempty"`
-	// TimeLimit, Priority and Pinned are what the job would have to ask for.
-	TimeLimit Duration        `json:"time_limit,omitempty"`
-	Priority  cell.Priority   `json:"priority,omitempty"`
-	Pinned    cell.PinnedID   `json:"pinned,omitempty"`
-	Jobs      []JobID         `json:"jobs,omitempty"`  // that end, or leave the queue; of hardware_fixed besides
-	Nodes     []cell.NodeName `json:"nodes,omitempty"` // to mend
-	At        Time            `json:"at,omitempty"`
-	// Preempts are jobs that are stopped or made opportunistic for it first.
-	Preempts []JobID `json:"preempts,omitempty"`
-}
-
-// GangPlace is where a dry run put one gang.
-type GangPlace struct {
-	Gang  int32       `json:"gang"`
-	Name  string      `json:"name"`
-	Tasks []TaskPlace `json:"tasks"`
-}
-
-// TaskPlace is where one task would run.
-type TaskPlace struct {
-	Role          string        `json:"role"`
-	Index         int32         `json:"index"`
-	Node          cell.NodeName `json:"node"`
-	SKU           cell.TypeName `json:"sku"`
-	Devices       []int32       `json:"devices"`
-	Parts         []int32       `json:"parts,omitempty"`
-	amount.Limits               // what it might use
-}
-
-// Displaced is a job that gives way to one that starts.
-type Displaced struct {
-	JobBrief
-	Lazily bool `json:"lazily,omitempty"` // it runs on as opportunistic
-}

@@ -111,7 +111,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 		}
 	}
 	if suspects {
-		return r.say(BackOff, "%s refused several jobs; it is trusted again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
+		return r.Say(BackOff, "%s refused several jobs; it is trusted again in %d s", amount.Nodes(r.Nodes), secondsUntil(s.now, r.Until))
 	}
 	r.Until = 0
 	var holders []JobID
@@ -133,7 +133,7 @@ func (s *State) hardwareReason(r Reason, j *job, g int, crowded bool) Reason {
 	}
 	r.Jobs = append(ill.drainers, holders...)
 	r.Jobs = r.Jobs[:min(len(r.Jobs), maxNamed)]
-	return r.say(code, "%s", text)
+	return r.Say(code, "%s", text)
 }
 
 // illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded

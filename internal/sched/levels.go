@@ -195,7 +195,7 @@ func (s *State) levelUse(j *job, sc *scope, leaves []leafView, l cell.Level) Lev
 		case k >= 0:
 			u.Held[k].Cells += n
 		default:
-			u.Held = append(u.Held, VCCells{name, n})
+			u.Held = append(u.Held, VCCells{VC: name, Cells: n})
 		}
 	}
 	slices.SortFunc(u.Held, func(a, b VCCells) int { return cmp.Compare(a.VC, b.VC) })

@@ -80,7 +80,7 @@ func (s limits) limitReason(j *job, g int32) Reason {
 	if l.GPUs == 0 || u.leaves+int64(j.gangs[g].leaves) <= l.GPUs {
 		text = fmt.Sprintf("%s has %d jobs that run in %s, of the %d that one user may have there: ", j.spec.User, len(u.jobs), j.spec.VC, l.Running)
 	}
-	return r.say(UserLimit, "%s", text+s.jobList(j.spec.User, r.Jobs))
+	return r.Say(UserLimit, "%s", text+s.jobList(j.spec.User, r.Jobs))
 }
 
 // checkCap refuses a priority above that which a job's VC lets its users have.
@@ -103,7 +103,7 @@ func (s limits) checkLimits(j *job) *Refusal {
 	}
 	for g := range j.gangs {
 		if n := int64(j.gangs[g].leaves); l.GPUs > 0 && n > l.GPUs {
-			why := s.newReason(j, int32(g)).say(UserLimit, "it can never start: it asks for %d GPUs or CPU slots at once, more than the %d that one user may use in %s", n, l.GPUs, j.spec.VC)
+			why := s.newReason(j, int32(g)).Say(UserLimit, "it can never start: it asks for %d GPUs or CPU slots at once, more than the %d that one user may use in %s", n, l.GPUs, j.spec.VC)
 			return &Refusal{Kind: Never, Message: why.Message, Reason: &why}
 		}
 	}

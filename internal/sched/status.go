@@ -5,6 +5,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/why"
 )
 
 // Phase is a job's state.
@@ -235,7 +236,7 @@ type AttemptStatus struct {
 }
 
 // ReasonCode says why a job waits.
-type ReasonCode string
+type ReasonCode = why.Code
 
 // The reasons, from the most to the least final.
 const (
@@ -256,20 +257,6 @@ const (
 	Fragmented        ReasonCode = "Fragmented"        // enough free leaves, but not in the shape
 	NotYetDecided     ReasonCode = "NotYetDecided"     // it fits; the next decision starts it
 )
-
-// Reason is why a gang waits: the value that every interface shows.
-type Reason struct {
-	Code    ReasonCode      `json:"code"`
-	Message string          `json:"message"` // one sentence with the numbers
-	Until   Time            `json:"until,omitempty"`
-	Jobs    []JobID         `json:"jobs,omitempty"`  // who is ahead, or who is leaving
-	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes
-	Need    int32           `json:"need"`            // leaves the gang asks for
-	Free    int32           `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
-	Total   int32           `json:"total"`           // leaves it may ever use, counted likewise
-	Asks    string          `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
-	Rooms   []Room          `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
-}
 
 // VCStatus is a VC's guarantee and use.
 type VCStatus struct {

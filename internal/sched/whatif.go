@@ -164,7 +164,7 @@ func (w *whatIf) displaced(list []Displaced, id JobID, lazily bool) []Displaced 
 	if j == nil {
 		return list
 	}
-	return append(list, Displaced{w.brief(j), lazily})
+	return append(list, Displaced{JobBrief: w.brief(j), Lazily: lazily})
 }
 
 // exitStopped is the exit code of a task that obeys a stop.

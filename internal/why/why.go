@@ -1,0 +1,183 @@
+// Package why holds what is told of a job that waits, as values: reasons, cells, changes that would
+// help, places and times. It must not know how these are found: the core (sched) does.
+package why
+
+import (
+	"fmt"
+
+	"github.com/combsched/comb/internal/amount"
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/jobs"
+)
+
+// Code says why a job waits; the core names them.
+type Code string
+
+// Kind names a change that would let a job start; the core names them.
+type Kind string
+
+// GangShare says what a gang shares its leaves with. With a quantum they take turns:
+// it has Turn, from 1, of Turns; else all of them run at once.
+type GangShare struct {
+	Gang    int32         `json:"gang"`
+	Name    string        `json:"name"`
+	With    []JobBrief    `json:"with"`
+	Quantum jobs.Duration `json:"quantum,omitempty"`
+	Turn    int32         `json:"turn,omitempty"`
+	Turns   int32         `json:"turns,omitempty"`
+	Runs    bool          `json:"runs"`           // now
+	Next    jobs.Time     `json:"next,omitempty"` // when that changes, unless they change the turns
+}
+
+// JobBrief is what others may know about a job that stands in their way.
+type JobBrief struct {
+	Job      jobs.JobID    `json:"job"`
+	Name     jobs.JobName  `json:"name"`
+	User     jobs.Subject  `json:"user"`
+	VC       cell.VCName   `json:"vc"`
+	Priority cell.Priority `json:"priority"`
+	Leaves   int32         `json:"leaves"`            // of all its tasks
+	Takes    string        `json:"takes"`             // what they are, such as "4 GPUs", or "2 GPUs (V100) and 8 CPUs (SLOT)"
+	Ends     jobs.Time     `json:"ends,omitempty"`    // at the latest, as it declares; 0 is not known
+	Likely   bool          `json:"likely,omitempty"`  // Ends is not at the latest: it follows from the steps that its tasks report
+	Basis    string        `json:"basis,omitempty"`   // of Ends, or why it is not known
+	Unknown  bool          `json:"unknown,omitempty"` // nothing proves whether it still lives
+}
+
+// GangReason is the reason of one gang. The gangs of a job that have the same
+// shape wait for the same: only the first has the table and the suggestions.
+type GangReason struct {
+	Gang   int32  `json:"gang"`
+	Name   string `json:"name"`
+	Reason Reason `json:"reason"`
+	// Cut says where the search for cells was cut short; empty when every
+	// possibility was tried.
+	Cut string `json:"cut,omitempty"`
+	// ReservedAt is when the gang starts at the latest, by its VC's reservation,
+	// and Bound says so in words; both are empty without one. The time alone is,
+	// when it depends on jobs that declare no limit.
+	ReservedAt  jobs.Time    `json:"reserved_at,omitempty"`
+	Bound       string       `json:"bound,omitempty"`
+	Levels      []LevelUse   `json:"levels,omitempty"`
+	Suggestions []Suggestion `json:"suggestions,omitempty"`
+	// Untried is set when a bound on the cost kept some changes from being tried.
+	Untried bool `json:"untried,omitempty"`
+}
+
+// LevelUse counts the cells of one level of a chain as one gang sees them. Each
+// cell is counted once: Cells = Bad + Cordoned + Avoided + sum of Held + Lent + Free.
+type LevelUse struct {
+	Chain    cell.ChainName `json:"chain"`
+	Pinned   cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell
+	Level    cell.Level     `json:"level"`
+	Type     cell.TypeName  `json:"type"`
+	Cells    int32          `json:"cells"`
+	Wanted   int32          `json:"wanted"`             // the gang takes so many, tightly packed here alone
+	Owned    int32          `json:"owned,omitempty"`    // its VC is guaranteed so many
+	Unused   int32          `json:"unused"`             // of these, no guaranteed work of the VC uses so many
+	Free     int32          `json:"free"`               // whole cells that nothing stands in the way of
+	Held     []VCCells      `json:"held,omitempty"`     // used or kept by guarantees, by VC
+	Lent     int32          `json:"lent"`               // used by opportunistic work alone
+	Bad      int32          `json:"bad"`                // something in it is bad, down or suspect
+	Cordoned int32          `json:"cordoned,omitempty"` // else something in it is cordoned
+	Avoided  int32          `json:"avoided"`            // the gang may not use all of its nodes
+	Until    jobs.Time      `json:"until,omitempty"`    // when the first of those in use is left, by declared limits
+}
+
+// VCCells counts cells that a VC's guarantee keeps.
+type VCCells struct {
+	VC    cell.VCName `json:"vc"`
+	Cells int32       `json:"cells"`
+}
+
+// Suggestion is one change after which the deciding code was seen to start the
+// gang, with nothing else changed. Only what the kind needs is set.
+type Suggestion struct {
+	Kind    Kind          `json:"kind"`
+	Message string        `json:"message"`
+	Role    string        `json:"role,omitempty"`
+	Tasks   int32         `json:"tasks,omitempty"`  // of that role
+	Leaves  int32         `json:"leaves,omitempty"` // per task of that role
+	SKU     cell.TypeName `json:"sku,omitempty"`
+	VC      cell.VCName   `json:"vc,omitempty"`
+	// TimeLimit, Priority and Pinned are what the job would have to ask for.
+	TimeLimit jobs.Duration   `json:"time_limit,omitempty"`
+	Priority  cell.Priority   `json:"priority,omitempty"`
+	Pinned    cell.PinnedID   `json:"pinned,omitempty"`
+	Jobs      []jobs.JobID    `json:"jobs,omitempty"`  // that end, or leave the queue; of hardware_fixed besides
+	Nodes     []cell.NodeName `json:"nodes,omitempty"` // to mend
+	At        jobs.Time       `json:"at,omitempty"`
+	// Preempts are jobs that are stopped or made opportunistic for it first.
+	Preempts []jobs.JobID `json:"preempts,omitempty"`
+}
+
+// GangPlace is where a dry run put one gang.
+type GangPlace struct {
+	Gang  int32       `json:"gang"`
+	Name  string      `json:"name"`
+	Tasks []TaskPlace `json:"tasks"`
+}
+
+// TaskPlace is where one task would run.
+type TaskPlace struct {
+	Role          string        `json:"role"`
+	Index         int32         `json:"index"`
+	Node          cell.NodeName `json:"node"`
+	SKU           cell.TypeName `json:"sku"`
+	Devices       []int32       `json:"devices"`
+	Parts         []int32       `json:"parts,omitempty"`
+	amount.Limits               // what it might use
+}
+
+// Displaced is a job that gives way to one that starts.
+type Displaced struct {
+	JobBrief
+	Lazily bool `json:"lazily,omitempty"` // it runs on as opportunistic
+}
+
+// Reason is why a gang waits: the value that every interface shows.
+type Reason struct {
+	Code    Code            `json:"code"`
+	Message string          `json:"message"` // one sentence with the numbers
+	Until   jobs.Time       `json:"until,omitempty"`
+	Jobs    []jobs.JobID    `json:"jobs,omitempty"`  // those ahead, or those leaving
+	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes
+	Need    int32           `json:"need"`            // leaves the gang asks for
+	Free    int32           `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
+	Total   int32           `json:"total"`           // leaves it may ever use, counted likewise
+	Asks    string          `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
+	Rooms   []amount.Room   `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
+}
+
+// Estimate is when a job would start, if those that run end as they declare and
+// no job is submitted that goes before it.
+type Estimate struct {
+	Earliest jobs.Time `json:"earliest,omitempty"` // 0: not known
+	Latest   jobs.Time `json:"latest,omitempty"`   // 0: not known
+	// Basis says in words what the times rest on, Unknown why one is missing.
+	Basis   string `json:"basis,omitempty"`
+	Unknown string `json:"unknown,omitempty"`
+	// Order says where the start is not in the order in which the jobs of its VC wait now.
+	Order string       `json:"order,omitempty"`
+	Jobs  []jobs.JobID `json:"jobs,omitempty"` // whose end is not known
+	// Ends are the ends that come before the latest start; at most 10.
+	Ends []EstimatedEnd `json:"ends,omitempty"`
+	// Steps is how many decisions were taken, Bounded whether there would have
+	// been more than the bound on them.
+	Steps   int32 `json:"steps"`
+	Bounded bool  `json:"bounded,omitempty"`
+}
+
+// EstimatedEnd is one end that an estimate counts on.
+type EstimatedEnd struct {
+	Job   jobs.JobID   `json:"job"`
+	Name  jobs.JobName `json:"name"`
+	At    jobs.Time    `json:"at"`
+	Basis string       `json:"basis"`
+}
+
+// Say returns a reason with its code and sentence.
+func (r Reason) Say(c Code, format string, a ...any) Reason {
+	r.Code, r.Message = c, fmt.Sprintf(format, a...)
+	return r
+}
