@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/combsched/comb/internal/access"
@@ -460,6 +461,37 @@ func TestAccounts(t *testing.T) {
 	w.ask("alice", "PUT", "/users/me", fmt.Sprintf(`{"patch":true,"data":{"newPassword":"another long one","oldPassword":%q}}`, password), 201)
 	w.refused("alice", "GET /jobs", "", 401, "UnauthorizedUserError") // sessions end with their password
 	w.refused("root", "GET /tokens", "", 403, "ForbiddenUserError")
+}
+
+// Administrators who change different groups of one user at once undo nothing of each other's.
+func TestGroupsChangeOneByOne(t *testing.T) {
+	w := newWorld(t)
+	const many = 8
+	for i := range many {
+		w.ask("carol", "POST", "/groups", fmt.Sprintf(`{"groupname":"g%d"}`, i), 201)
+	}
+	for _, c := range []struct {
+		method string
+		want   int
+	}{{"PUT", many}, {"DELETE", 0}} {
+		var all sync.WaitGroup
+		for i := range many {
+			all.Go(func() {
+				r := httptest.NewRequest(c.method, "http://comb"+Prefix+"/users/bob/group", strings.NewReader(fmt.Sprintf(`{"groupname":"g%d"}`, i)))
+				r.Header.Set("Authorization", "Bearer "+w.token["carol"])
+				out := httptest.NewRecorder()
+				if w.h.Serve(out, r, w.h.Principal(r)); out.Code != 201 {
+					t.Errorf("%s: %d: %s", c.method, out.Code, out.Body)
+				}
+			})
+		}
+		all.Wait()
+		var u user
+		w.to(&u, w.ask("carol", "GET", "/users/bob", "", 200))
+		if n := len(slices.DeleteFunc(u.Grouplist, func(g string) bool { return g == "nlp" })); n != c.want {
+			t.Errorf("after %s bob is in %d of the groups, want %d", c.method, n, c.want)
+		}
+	}
 }
 
 func TestTokens(t *testing.T) {

@@ -227,17 +227,20 @@ func (h *Handler) deleteUser(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) addToGroup(w http.ResponseWriter, r *http.Request) {
-	h.regroup(w, r, func(groups []string, g string) []string { return append(groups, g) })
-}
-
-func (h *Handler) removeFromGroup(w http.ResponseWriter, r *http.Request) {
-	h.regroup(w, r, func(groups []string, g string) []string {
-		return slices.DeleteFunc(groups, func(o string) bool { return o == g })
+	h.regroup(w, r, func(group string, user []string) error {
+		return h.people.SetMembers(r.Context(), principalOf(r).User, group, user, nil)
 	})
 }
 
-// regroup changes the groups of a path's user by the group of the body.
-func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(groups []string, g string) []string) {
+func (h *Handler) removeFromGroup(w http.ResponseWriter, r *http.Request) {
+	h.regroup(w, r, func(group string, user []string) error {
+		return h.people.SetMembers(r.Context(), principalOf(r).User, group, nil, user)
+	})
+}
+
+// regroup puts a path's user into the group of the body, or takes it out. That one group alone: a list of all that was read before would
+// bring back what another administrator has taken away meanwhile.
+func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group string, user []string) error) {
 	if !h.allowed(w, r, access.ChangePeople) {
 		return
 	}
@@ -247,18 +250,16 @@ func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(groups
 	if !read(w, r, &in) {
 		return
 	}
-	u, err := h.people.User(r.PathValue("user"))
-	if err == nil {
-		_, err = h.people.Group(in.Groupname)
-		if err != nil {
-			fail(w, err, aboutGroup)
-			return
-		}
-		groups := to(slices.Clone(u.Groups), in.Groupname)
-		h.change(w, r, u.Name, people.UserChange{Groups: &groups})
+	name := r.PathValue("user")
+	if _, err := h.people.User(name); err != nil {
+		fail(w, err, aboutUser)
 		return
 	}
-	fail(w, err, aboutUser)
+	if err := to(in.Groupname, []string{name}); err != nil {
+		fail(w, err, aboutGroup)
+		return
+	}
+	done(w, http.StatusCreated, "Update user %s successfully.", name)
 }
 
 func (h *Handler) setGroups(w http.ResponseWriter, r *http.Request) {

@@ -321,13 +321,17 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 			return was, err
 		}
 	}
+	if c.Password != nil || u.Blocked {
+		// First, under the lock that sign-ins take, too: a client may hang up between the two, and a server be killed. A session that ends
+		// while its password stays costs a sign-in; one that outlives its password is what the change was to end.
+		if _, err := d.store.RevokeTokensOf(ctx, sched.Subject(name)); err != nil {
+			return was, err
+		}
+	}
 	if err := d.commit(ctx, by, []change{{user: u, verb: "change user", detail: strings.Join(what, ", ")}}); err != nil {
 		return was, err
 	}
-	if c.Password != nil || u.Blocked {
-		_, err = d.store.RevokeTokensOf(ctx, sched.Subject(name))
-	}
-	return *u, err
+	return *u, nil
 }
 
 // set changes a field and notes it, without its value where that is a text.
@@ -350,11 +354,10 @@ func (d *Directory) DeleteUser(ctx context.Context, by, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.commit(ctx, by, []change{{user: &u, gone: true, verb: "delete user"}}); err != nil {
+	if _, err := d.store.RevokeTokensOf(ctx, sched.Subject(name)); err != nil {
 		return err
 	}
-	_, err = d.store.RevokeTokensOf(ctx, sched.Subject(name))
-	return err
+	return d.commit(ctx, by, []change{{user: &u, gone: true, verb: "delete user"}})
 }
 
 // CreateGroup makes a group.

@@ -159,6 +159,46 @@ func TestSigningIn(t *testing.T) {
 	}
 }
 
+// hangsUp is a store whose client is gone once entries are written: what is asked of it with the client's context then fails.
+type hangsUp struct {
+	Store
+	gone context.CancelFunc
+}
+
+func (h *hangsUp) PutObjects(ctx context.Context, o []store.Object, l []store.AuditLine) error {
+	defer h.gone()
+	return h.Store.PutObjects(ctx, o, l)
+}
+
+// A session does not outlive its password, also where the client hangs up as soon as the new one is written.
+func TestHangingUpKeepsNoSession(t *testing.T) {
+	for name, change := range map[string]func(context.Context, *Directory) error{
+		"a new password": func(ctx context.Context, d *Directory) error {
+			_, err := d.UpdateUser(ctx, "admin", "alice", UserChange{Password: ptr("another good password")})
+			return err
+		},
+		"blocked": func(ctx context.Context, d *Directory) error {
+			_, err := d.UpdateUser(ctx, "admin", "alice", UserChange{Blocked: ptr(true)})
+			return err
+		},
+		"deleted": func(ctx context.Context, d *Directory) error { return d.DeleteUser(ctx, "admin", "alice") },
+	} {
+		w := newWorld(t)
+		w.make()
+		token, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0)
+		w.must(err)
+		client, gone := context.WithCancel(ctx)
+		w.Directory.store = &hangsUp{w.store, gone}
+		w.must(change(client, w.Directory))
+		if client.Err() == nil {
+			t.Fatalf("%s: nothing was written", name)
+		}
+		if _, ok := w.store.CheckToken(ctx, token, w.time()); ok {
+			t.Errorf("%s: the session is valid still", name)
+		}
+	}
+}
+
 func ptr[T any](v T) *T { return &v }
 
 // Guesses wait longer and longer, for the name and for the address; a right password meanwhile is not looked at.
