@@ -33,7 +33,11 @@ type Fold struct {
 	roles []int32         // of each task
 	first map[int32]int32 // a role's first task
 	asked string          // of the stop that was asked last
+	carry Carry
 }
+
+// Carry says how many GPUs one leaf of a SKU has; false where it does not know that SKU, or not any more.
+type Carry func(cell.TypeName) (int64, bool)
 
 // attempt is one that is kept.
 type attempt struct {
@@ -44,8 +48,8 @@ type attempt struct {
 }
 
 // New begins with the first event.
-func New() *Fold {
-	return &Fold{live: map[sched.AttemptID]*attempt{}, first: map[int32]int32{}}
+func New(carry Carry) *Fold {
+	return &Fold{carry: carry, live: map[sched.AttemptID]*attempt{}, first: map[int32]int32{}}
 }
 
 // Add takes the next event.
@@ -54,9 +58,9 @@ func (f *Fold) Add(r *sched.Record) {
 	case sched.JobSubmitted:
 		f.submitted(&e)
 	case sched.Placed:
-		f.placed(r.Time, e.Attempt, nodesOf(e.Placement.Tasks))
+		f.placed(r.Time, e.Attempt, e.Placement.Tasks)
 	case sched.Joined:
-		f.placed(r.Time, e.Attempt, nodesOf(e.Placement.Tasks))
+		f.placed(r.Time, e.Attempt, e.Placement.Tasks)
 	case sched.JobRetried:
 		f.retry++
 	case sched.TaskStarted:
@@ -119,8 +123,9 @@ func (f *Fold) submitted(e *sched.JobSubmitted) {
 	}
 }
 
-func (f *Fold) placed(at sched.Time, id sched.AttemptID, nodes []cell.NodeName) {
-	a := &attempt{PastAttempt: rest.PastAttempt{ID: id, Retry: f.retry, Placed: at, Nodes: nodes, GPUs: f.gpus(id.Gang)}, most: many}
+func (f *Fold) placed(at sched.Time, id sched.AttemptID, tasks []cell.Task) {
+	nodes := nodesOf(tasks)
+	a := &attempt{PastAttempt: rest.PastAttempt{ID: id, Retry: f.retry, Placed: at, Nodes: nodes, GPUs: f.gpus(id.Gang, tasks)}, most: many}
 	f.live[id] = a
 	if f.all = append(f.all, a); len(f.all) > Most {
 		old := f.all[0]
@@ -174,12 +179,24 @@ func (a *attempt) takes(failed bool) bool {
 	return true
 }
 
-// gpus are those that the tasks of a gang take.
-func (f *Fold) gpus(gang int32) int64 {
+// gpus are those of the leaves that a gang was given: a job that asks for leaves of a SKU names no GPUs. Where a SKU is
+// not known any more, they are those that its tasks name.
+func (f *Fold) gpus(gang int32, tasks []cell.Task) (n int64) {
+	for i := range tasks {
+		each, ok := f.carry(tasks[i].SKU)
+		if !ok {
+			return f.named(gang)
+		}
+		n += each * int64(len(tasks[i].Leaves))
+	}
+	return n
+}
+
+// named are the GPUs that the tasks of a gang name.
+func (f *Fold) named(gang int32) (n int64) {
 	if f.job == nil || int(gang) >= len(f.job.Gangs) {
 		return 0
 	}
-	n := int64(0)
 	for _, o := range f.job.Gangs[gang].Tasks {
 		n += f.job.Roles[f.roles[o]].Launch.GPU
 	}

@@ -9,12 +9,32 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
+// carry knows one SKU, whose leaves have two GPUs each.
+func carry(sku cell.TypeName) (int64, bool) { return 2, sku == "pair" }
+
+// A job that asks for leaves of a SKU names no GPUs: what it holds, and what it lost, is counted by the leaves that it was given.
+func TestLeavesAreCounted(t *testing.T) {
+	id := sched.AttemptID{Job: 1, N: 1}
+	f := New(carry)
+	for _, r := range []sched.Record{
+		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &sched.Job{VC: "a", Gangs: []sched.Gang{{Tasks: []int32{0, 1}}}, Roles: []sched.Role{{Name: "main", Tasks: 2, Leaves: 2}}}}},
+		{Time: 2e6, Event: sched.Placed{Attempt: id, Placement: cell.Placement{Tasks: []cell.Task{{Node: "n1", SKU: "pair", Leaves: []cell.LeafID{0, 1}}, {Node: "n2", SKU: "pair", Leaves: []cell.LeafID{4, 5}}}}}},
+		{Time: 3e6, Event: sched.TaskStarted{Attempt: id}},
+		{Time: 13e6, Event: sched.AttemptEnded{Attempt: id, Cause: sched.EndPreempted}},
+	} {
+		f.Add(&r)
+	}
+	if list, _ := f.Attempts(); len(list) != 1 || list[0].GPUs != 8 || list[0].Lost != 80 {
+		t.Errorf("%+v: want 8 GPUs, and 80 GPU-seconds lost", list)
+	}
+}
+
 // TestFold: a job of two GPUs is preempted after a checkpoint, fails, is tried again and is stopped.
 func TestFold(t *testing.T) {
 	id := func(n int32) sched.AttemptID { return sched.AttemptID{Job: 1, N: n} }
 	place := cell.Placement{Tasks: []cell.Task{{Node: "n1"}, {Node: "n1"}}}
 	by := sched.AttemptID{Job: 7, N: 1}
-	f := New()
+	f := New(carry)
 	for _, r := range []sched.Record{
 		{Time: 1e6, Event: sched.JobSubmitted{ID: 1, Job: &sched.Job{VC: "a", Priority: 10, Gangs: []sched.Gang{{Tasks: []int32{0, 1}}},
 			Roles: []sched.Role{{Name: "main", Tasks: 1, Launch: sched.Launch{GPU: 1}}, {Name: "side", Tasks: 1, Launch: sched.Launch{GPU: 1}}}}}},
@@ -71,7 +91,7 @@ func TestFold(t *testing.T) {
 
 // TestFoldIsBounded: of very many attempts the last ones are kept, and it is said how many are not.
 func TestFoldIsBounded(t *testing.T) {
-	f := New()
+	f := New(carry)
 	for n := range int32(Most + 5) {
 		id := sched.AttemptID{Job: 1, N: n + 1}
 		f.Add(&sched.Record{Time: 1, Event: sched.Placed{Attempt: id}})
@@ -86,7 +106,7 @@ func TestFoldIsBounded(t *testing.T) {
 // the first failures and how many ends are left out.
 func TestFoldOfManyTasks(t *testing.T) {
 	const tasks, tries = 4000, 30
-	f := New()
+	f := New(carry)
 	var place cell.Placement
 	for o := range tasks {
 		place.Tasks = append(place.Tasks, cell.Task{Node: cell.NodeName(fmt.Sprint("n", o/2))})

@@ -463,6 +463,25 @@ func TestAccounts(t *testing.T) {
 	w.refused("root", "GET /tokens", "", 403, "ForbiddenUserError")
 }
 
+// What is wrong with a body is said in the words of its sender.
+func TestWrongBodies(t *testing.T) {
+	w := newWorld(t)
+	for body, want := range map[string]string{
+		`[]`:           "the body: want an object, have array",
+		`"STOP"`:       "the body: want an object, have string",
+		`{"value":1}`:  "the body: value cannot be number",
+		``:             "the body: the JSON ends too early",
+		`{"value":"S"`: "the body: the JSON ends too early",
+		`{"value":}`:   "the body: invalid character '}' looking for beginning of value",
+	} {
+		var in said
+		w.to(&in, w.ask("alice", "PUT", "/jobs/alice~train/executionType", body, 400))
+		if in.Message != want {
+			t.Errorf("%s: %q, want %q", body, in.Message, want)
+		}
+	}
+}
+
 // Administrators who change different groups of one user at once undo nothing of each other's.
 func TestGroupsChangeOneByOne(t *testing.T) {
 	w := newWorld(t)

@@ -2,6 +2,7 @@ package pai
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,10 +49,25 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		return false
 	}
 	if err := json.Unmarshal(src, v); err != nil {
-		refuse(w, http.StatusBadRequest, "InvalidParametersError", "the body: "+strings.TrimPrefix(err.Error(), "json: "))
+		refuse(w, http.StatusBadRequest, "InvalidParametersError", "the body: "+wrongJSON(err))
 		return false
 	}
 	return true
+}
+
+// wrongJSON says what is wrong with a body, without the names of this program's types.
+func wrongJSON(err error) string {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &kind) && kind.Field == "":
+		return "want an object, have " + kind.Value
+	case errors.As(err, &kind):
+		return kind.Field + " cannot be " + kind.Value
+	case errors.As(err, &syntax) && strings.Contains(syntax.Error(), "unexpected end"):
+		return "the JSON ends too early"
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // millis is a time in milliseconds since 1970; nil is none.

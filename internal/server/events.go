@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/history"
 	"github.com/combsched/comb/internal/rest"
@@ -205,7 +206,21 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 
 // fold reads all events of a job, page by page.
 func fold(ctx context.Context, s *Server, id sched.JobID) (*history.Fold, error) {
-	past := history.New()
+	carry := map[cell.TypeName]int64{}
+	err := s.read(ctx, 0, func(st *sched.State) {
+		if c := st.Config(); c != nil {
+			for i := range c.Cluster.SKUs {
+				carry[c.Cluster.SKUs[i].Name] = c.Cluster.SKUs[i].GPU
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	past := history.New(func(sku cell.TypeName) (int64, bool) {
+		n, ok := carry[sku]
+		return n, ok
+	})
 	for seq := uint64(0); ; {
 		page, err := s.history(ctx, seq, id, eventPage)
 		if err != nil || len(page) == 0 {
