@@ -11,7 +11,22 @@ const colours: Record<number, string> = {
   31: 'var(--failed)', 32: 'var(--succeeded)', 33: 'var(--waiting)', 34: 'var(--running)', 35: 'var(--suspended)', 36: 'var(--vc-4)', 90: 'var(--muted)',
 };
 
-const sequence = /\u001b\[([0-9;]*)([A-Za-z])|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[\u0000-\u0008\u000b-\u001f\u007f]/g;
+// Control sequences with all their parameters (a cursor that hides is "?25l"), titles and links of a terminal, choices of
+// a character set, and lone control characters.
+const sequence = /\u001b\[([0-?]*)[ -/]*([@-~])|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[()][0-9A-B]|[\u0000-\u0008\u000b-\u001f\u007f]/g;
+
+// plainCodes leaves out colours of a table of 256 and of three numbers, with the numbers that belong to them: these would
+// be taken for other codes.
+function plainCodes(list: string): number[] {
+  const codes = list.split(';').map(Number);
+  const out: number[] = [];
+  for (let i = 0; i < codes.length; i++) {
+    const code = codes[i] ?? 0;
+    if (code === 38 || code === 48 || code === 58) i += codes[i + 1] === 2 ? 4 : 2;
+    else out.push(code);
+  }
+  return out;
+}
 
 export function runsOf(line: string): Run[] {
   const out: Run[] = [];
@@ -25,7 +40,7 @@ export function runsOf(line: string): Run[] {
     push(m.index);
     from = m.index + m[0].length;
     if (m[2] !== 'm') continue;
-    for (const code of (m[1] ?? '').split(';').map(Number)) {
+    for (const code of plainCodes(m[1] ?? '')) {
       if (code === 0) [colour, bold] = ['', false];
       else if (code === 1) bold = true;
       else if (code === 22) bold = false;

@@ -10,6 +10,13 @@ test('lines of users', () => {
   expect(() => usersOf('a\n,b', () => 'p')).toThrow('line 2');
 });
 
+test('lines as a spreadsheet writes them', () => {
+  expect(usersOf('\ufeffName,Display,Groups\r\nalice,"Doe, ""Al"" Alice",vision\r\n', () => 'p')).toMatchObject([
+    { name: 'alice', display: 'Doe, "Al" Alice', groups: ['vision'] },
+  ]);
+  expect(usersOf(',\nbob,,b@example.com', () => 'p')).toMatchObject([{ name: 'bob', display: '', email: 'b@example.com' }]);
+});
+
 test('passwords differ', () => {
   const made = new Set(Array.from({ length: 50 }, newPassword));
   expect(made.size).toBe(50);

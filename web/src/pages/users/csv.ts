@@ -3,10 +3,19 @@ import { users as text } from '../../text/people';
 
 const names = ['name', 'display', 'email', 'groups', 'admin'];
 
+// fieldsOf reads a line as spreadsheets write it: a field with a comma stands in quotes, a quote within them is doubled.
+function fieldsOf(line: string): string[] {
+  const out: string[] = [];
+  for (const m of `,${line}`.matchAll(/,(?:[ \t]*"((?:[^"]|"")*)"[ \t]*(?=,|$)|([^,]*))/g)) {
+    out.push((m[1]?.replaceAll('""', '"') ?? m[2] ?? '').trim());
+  }
+  return out;
+}
+
 // usersOf reads lines of users, the columns as the first line names them or in their usual order. The server checks what stands in them.
 export function usersOf(lines: string, password: () => string): NewUser[] {
-  const rows = lines.split(/\r?\n/).map((l) => l.split(',').map((f) => f.trim()));
-  const first = rows[0] ?? [];
+  const rows = lines.replace(/^\ufeff/, '').split(/\r?\n/).map(fieldsOf);
+  const first = (rows[0] ?? []).map((f) => f.toLowerCase());
   const headed = first.includes('name') && first.every((f) => names.includes(f));
   const head = headed ? first : names;
   const out: NewUser[] = [];
