@@ -24,6 +24,7 @@ export function Bad() {
   return (
     <Section title={text.bad}>
       {list.error && <Failed error={list.error} onRetry={() => void list.refetch()} />}
+      {!list.data && !list.error && <p className="muted">{'\u00a0'}</p> /* keeps the line, so that nothing moves */}
       {list.data && bad.length === 0 && <p className="muted">{text.allWell}</p>}
       {bad.length > 0 && <Table label={text.bad} columns={columns} rows={bad} rowKey={(n) => n.name} />}
     </Section>

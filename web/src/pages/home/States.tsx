@@ -7,7 +7,7 @@ import { State } from '../../ui/State';
 import css from './home.module.css';
 
 const phases = ['Waiting', 'Active', 'Succeeded', 'Failed', 'Stopped'];
-const most = 1000; // of a page of the server; more are shown as "1,000+"
+const most = 100; // whole jobs come over the wire to be counted; more are shown as "100+"
 
 // States counts the reader's jobs by state; each count opens the list of them.
 export function States({ user }: { user: string }) {

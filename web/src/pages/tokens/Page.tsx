@@ -50,7 +50,7 @@ export function Tokens() {
       {rows.length > 0 && <Table label={text.title} columns={[...facts, act]} rows={rows} rowKey={(t) => t.id} />}
       {making && <NewToken onClose={() => setMaking(false)} />}
       {going && (
-        <Ask title={text.revokeTitle(going.name || going.id)} act={revoke.isPending ? text.doing : text.revoke} busy={revoke.isPending} error={revoke.error} onAct={() => revoke.mutate(going.id)} onClose={() => setGoing(null)}>
+        <Ask title={text.revokeTitle(going.name || going.id)} act={revoke.isPending ? text.doing : text.revoke} busy={revoke.isPending} error={revoke.error} onAct={() => revoke.mutate(going.id)} onClose={() => (revoke.reset(), setGoing(null))}>
           <p>{text.revokeWhy}</p>
         </Ask>
       )}

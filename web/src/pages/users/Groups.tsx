@@ -51,7 +51,7 @@ export function Groups({ groups }: { groups: Group[] }) {
         </Button>
       </form>
       {going && (
-        <Ask title={text.removeGroup(going)} act={remove.isPending ? text.doing : text.remove} busy={remove.isPending} error={remove.error} onAct={() => remove.mutate()} onClose={() => setGoing('')}>
+        <Ask title={text.removeGroup(going)} act={remove.isPending ? text.doing : text.remove} busy={remove.isPending} error={remove.error} onAct={() => remove.mutate()} onClose={() => (remove.reset(), setGoing(''))}>
           <p>{text.removeGroupWhy}</p>
         </Ask>
       )}
