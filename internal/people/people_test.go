@@ -159,6 +159,27 @@ func TestSigningIn(t *testing.T) {
 	}
 }
 
+// Sign-ins that were given up before their password was looked at count as none: a busy server locks no user out.
+func TestGivenUpIsNotWrong(t *testing.T) {
+	w := newWorld(t)
+	w.make()
+	for range hashers {
+		w.gate.turns <- struct{}{}
+	}
+	client, gone := context.WithCancel(ctx)
+	gone()
+	for range maxFails + 1 {
+		if _, _, err := w.SignIn(client, "alice", password, "10.0.0.1", 0); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	for range hashers {
+		<-w.gate.turns
+	}
+	_, _, err := w.SignIn(ctx, "alice", password, "10.0.0.1", 0)
+	w.must(err)
+}
+
 // hangsUp is a store whose client is gone once entries are written: what is asked of it with the client's context then fails.
 type hangsUp struct {
 	Store

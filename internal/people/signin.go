@@ -183,6 +183,7 @@ func (d *Directory) SignIn(ctx context.Context, name, password, from string, lif
 	}
 	ok, gateErr := d.gate.matches(ctx, kept, password)
 	if gateErr != nil {
+		d.gate.back(keys...) // the password was not looked at: it was not wrong
 		return "", store.Token{}, gateErr
 	}
 	if !ok || err != nil || u.Hash == "" || u.Blocked {

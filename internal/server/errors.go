@@ -29,10 +29,28 @@ func problemTransform(_ huma.Context, _ string, v any) (any, error) {
 	}
 	for _, e := range m.Errors {
 		if e != nil {
-			p.Errors = append(p.Errors, rest.FieldError{Detail: e.Message, Pointer: e.Location})
+			p.Errors = append(p.Errors, fieldError(e))
 		}
 	}
 	return p, nil
+}
+
+// fieldError says what is wrong with a field, without the names that this program's types have.
+func fieldError(e *huma.ErrorDetail) rest.FieldError {
+	out := rest.FieldError{Detail: e.Message, Pointer: e.Location}
+	text, found := strings.CutPrefix(e.Message, "json: cannot unmarshal ")
+	have, into, cut := strings.Cut(text, " into Go ")
+	if !found || !cut {
+		return out
+	}
+	out.Detail = have + " cannot stand here"
+	if field, ok := strings.CutPrefix(into, "struct field "); ok {
+		name, _, _ := strings.Cut(field, " ")
+		if _, at, ok := strings.Cut(name, "."); ok {
+			out.Pointer += "." + at
+		}
+	}
+	return out
 }
 
 // withHeaders gives a problem the headers that belong to it.
