@@ -322,6 +322,8 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]re
 	switch {
 	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
 		t.line("  estimated start: %s to %s", a.when(e.Earliest), a.when(e.Latest))
+	case e.Latest != 0 && e.Earliest == 0:
+		t.line("  estimated start: at the latest %s", a.when(e.Latest))
 	case e.Latest != 0:
 		t.line("  estimated start: %s", a.when(e.Latest))
 	case e.Earliest != 0:

@@ -29,7 +29,7 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 		return Estimate{Unknown: why.Message}, true
 	}
 	e := Estimate{}
-	var sure, likely bool
+	var sure, likely, open bool
 	missed := false
 	room := copyRoom{state: &State{}} // one after the other
 	for _, p := range []pace{slow, prompt, quick} {
@@ -47,6 +47,8 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 		case p == slow:
 			sure, e.Ends = true, f.log
 			e.Latest = at
+		case p == quick && f.mayBeSooner(id, g):
+			open = true
 		}
 		if !likely || at < e.Earliest {
 			e.Earliest = at
@@ -58,6 +60,9 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 		if e.Basis == "" {
 			e.Basis, e.Order = f.words(), f.against(s, j)
 		}
+	}
+	if open && sure {
+		e.Earliest = 0
 	}
 	return e, true
 }
@@ -85,6 +90,7 @@ type forward struct {
 	began    map[JobID]Time             // when jobs first got cells
 	steps    int
 	bounded  bool
+	open     bool // an attempt ended of which only the limit is known
 	ended    int
 	kinds    []basisCount
 	log      []EstimatedEnd
@@ -197,6 +203,7 @@ func (f *forward) end(p plannedEnd) {
 		b = basisLimit
 	}
 	f.ended++
+	f.open = f.open || b != basisStop && f.span(a).open
 	if b != basisStop {
 		f.count(b)
 	}
@@ -204,6 +211,22 @@ func (f *forward) end(p plannedEnd) {
 		f.log = append(f.log, EstimatedEnd{Job: p.id.Job, Name: f.jobs[a.job].spec.Name, At: f.at, Basis: b.text()})
 	}
 	f.kill(p.id, p.exit)
+}
+
+// mayBeSooner reports whether a start rests on jobs of which only the time limit is known: one of
+// them ended first, or might have ended before those that did.
+func (f *forward) mayBeSooner(id JobID, g int32) bool {
+	if f.open || len(f.kinds) == 0 {
+		return f.open
+	}
+	ids := f.endable(f.find(id), int(g))
+	for i := range f.attempts {
+		a := &f.attempts[i]
+		if a.job != none && a.id.Job != id && a.state != AttemptReserving && slices.Contains(ids, a.id.Job) && f.span(a).open {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *forward) count(b basis) {

@@ -55,7 +55,8 @@ func TestEstimateComesTrue(t *testing.T) {
 			}
 			j.Roles[0].MinSucceeded = -1
 			limited(j, sched.Duration(1+r.IntN(50))*sched.Minute)
-			all[j.Name] = j.TimeLimit // it ends by itself at its limit
+			j.Hints.Duration = j.TimeLimit // else nothing says that it does not end sooner
+			all[j.Name] = j.TimeLimit      // it ends by itself at its limit
 			if r.IntN(2) == 0 {
 				mixed[j.Name] = j.TimeLimit
 			}
@@ -140,6 +141,48 @@ func TestEstimateBasis(t *testing.T) {
 	e = w.estimate(one, nil)
 	want(t, "past", e.Latest, 0)
 	want(t, "why", strings.HasPrefix(e.Unknown, "job "), true)
+}
+
+// A time limit alone says when a job starts at the latest, and not when at the earliest: also where
+// another job's end is known, but that of a third might come first.
+func TestEstimateByALimit(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	w.start(w.submit(limited(gangJob("limited", "a", 10, 1, 4), 10*sched.Minute)))
+	known := gangJob("known", "a", 10, 1, 4)
+	known.Hints.Duration = 5 * sched.Minute
+	w.start(w.submit(known))
+	one := w.submit(gangJob("one", "a", 10, 1, 4))
+	e := w.estimate(one, nil)
+	want(t, "one", fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint("0 ", w.now.Add(5*sched.Minute)))
+	c := w.copyOf()
+	c.exit(2, 0) // known is gone, and only the limit is left
+	c.start(one)
+	two := c.submit(gangJob("two", "a", 10, 1, 4))
+	e = c.estimate(two, nil)
+	want(t, "two", fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint("0 ", c.now.Add(10*sched.Minute+sched.Second)))
+}
+
+// What an attempt has saved before it was preempted counts: of 60 minutes 50 are done.
+func TestEstimateCountsSavedWork(t *testing.T) {
+	for _, saves := range []bool{true, false} {
+		w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1}))
+		long := gangJob("long", "a", 10, 1, 4)
+		long.Hints.Duration, long.Hints.Checkpoint = sched.Hour, saves
+		id := w.submit(long)
+		w.start(id)
+		w.now = w.now.Add(50 * sched.Minute)
+		urgent := w.submit(gangJob("urgent", "a", 100, 1, 4))
+		w.obey()
+		w.start(urgent)
+		w.exit(urgent, 0)
+		w.start(id)
+		left := sched.Hour
+		if saves {
+			left = 10 * sched.Minute
+		}
+		e := w.estimate(w.submit(gangJob("next", "a", 10, 1, 4)), nil)
+		want(t, fmt.Sprint("next, behind one that saves: ", saves), fmt.Sprint(e.Earliest, " ", e.Latest), fmt.Sprint(w.now.Add(left), " ", w.now.Add(left)))
+	}
 }
 
 // A long queue is looked at only so far.

@@ -92,7 +92,9 @@ func crowd(t *testing.T, r *rand.Rand) (out []waits) {
 		w.now += sched.Time(r.IntN(30_000_000))
 		j := gangJob(fmt.Sprint("j", i), []cell.VCName{"a", "b"}[r.IntN(2)], []cell.Priority{-1, 10, 10, 100}[r.IntN(4)], 1, 1+r.Int32N(4))
 		j.User, j.Grace = sched.Subject(fmt.Sprint("u", r.IntN(2))), 0 // so that all paces are one
-		w.start(w.submit(limited(j, sched.Duration(1+r.IntN(50))*sched.Minute)))
+		limited(j, sched.Duration(1+r.IntN(50))*sched.Minute)
+		j.Hints.Duration = j.TimeLimit // else nothing says that it does not end sooner
+		w.start(w.submit(j))
 	}
 	w.s = w.s.At(w.now)
 	for _, j := range w.s.Jobs() {

@@ -40,6 +40,7 @@ func (b basis) text() string {
 type span struct {
 	early, late Time
 	soon, basis basis
+	open        bool // only its limit is known: it may end at any time before
 	why         string
 }
 
@@ -56,13 +57,16 @@ func (s *State) spanOf(a *attempt, m Measured, reported Duration) span {
 	} else if likely == 0 && measured {
 		likely, out.basis = seen.Mean(), basisMeasured
 	}
+	if spec.Hints.Checkpoint && reported == 0 && likely > 0 { // what earlier attempts did is saved
+		likely = max(likely-s.jobs[a.job].gangs[a.id.Gang].ran, 1)
+	}
 	out.soon = out.basis
 	switch {
 	case a.state == AttemptUnknown:
 		return span{why: "has tasks of which nothing proves whether they still live"}
 	case limit > 0:
 		out.late, out.basis = s.reaches(a, limit), basisLimit
-		if likely == 0 || likely >= limit {
+		if out.open = likely == 0; out.open || likely >= limit {
 			likely, out.soon = limit, basisLimit
 		}
 		out.early = s.reaches(a, likely)

@@ -179,6 +179,8 @@ func (s *Session) formatEstimate(e *sched.Estimate) string {
 	switch {
 	case e.Earliest != 0 && e.Latest != 0 && e.Earliest != e.Latest:
 		out = fmt.Sprintf("between %s and %s", s.clock(e.Earliest), s.clock(e.Latest))
+	case e.Latest != 0 && e.Earliest == 0:
+		out = "by " + s.clock(e.Latest)
 	case e.Latest != 0:
 		out = "at " + s.clock(e.Latest)
 	case e.Earliest != 0:

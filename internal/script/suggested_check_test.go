@@ -251,7 +251,7 @@ func (f *future) watch() {
 			switch a.State {
 			case sched.AttemptStarting, sched.AttemptRunning:
 				f.start(&j, a.ID)
-				at := f.began[a.ID].Add(spec.Hints.Duration)
+				at := f.began[a.ID].Add(max(spec.Hints.Duration-f.saved(&j, spec, a.ID), 1))
 				if spec.Hints.Duration > 0 && spec.TimeLimit == 0 && f.due[a.ID] == 0 && at >= f.now {
 					f.due[a.ID] = at
 				}
@@ -262,6 +262,23 @@ func (f *future) watch() {
 			}
 		}
 	}
+}
+
+// saved is how long the attempts of a job before its present one ran, where what they did is kept. Of
+// a job of several gangs that is not known: when it ends is not judged.
+func (f *future) saved(j *sched.JobStatus, spec *sched.Job, id sched.AttemptID) sched.Duration {
+	if !spec.Hints.Checkpoint || id.N == 1 {
+		return 0
+	}
+	if len(spec.Gangs) > 1 {
+		f.shared = true
+		return 0
+	}
+	ran := sched.Duration(0) // of the present one
+	if now := f.s.Now(); f.began[id] < now {
+		ran = sched.Duration(now - f.began[id])
+	}
+	return max(j.Ran-ran, 0)
 }
 
 // start starts the tasks of an attempt that do not run yet.

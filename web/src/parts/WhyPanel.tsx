@@ -22,7 +22,7 @@ export function Start({ estimate }: { estimate: Estimate | undefined }) {
   }
   return (
     <>
-      {text.about} <Ago at={estimate.earliest ?? estimate.latest} />
+      {estimate.earliest ? text.about : text.atTheLatest} <Ago at={estimate.earliest ?? estimate.latest} />
       {estimate.latest && estimate.earliest && estimate.latest - estimate.earliest > minute ? (
         <>
           {' – '}

@@ -74,6 +74,7 @@ export const why = {
   place: 'In line',
   start: 'Starts',
   about: 'about',
+  atTheLatest: 'at the latest',
   between: (a: string, b: string) => `between ${a} and ${b}`,
   latest: (t: string) => `at the latest ${t}`,
   earliest: (t: string) => `not before ${t}`,
