@@ -126,9 +126,9 @@ func (t *tentative) remember(now sched.Time, in *Input, a sched.Answer) error {
 	return nil
 }
 
-// complete adds to the answers what is known at the end of a round: its last event, and
-// the policies that failed as soon as a configuration brought them.
-func (t *tentative) complete(in []Input) {
+// complete adds to the answers what is known at the end of a round: its last event, what
+// configurations did, and the policies that failed as soon as one brought them.
+func (t *tentative) complete(core *sched.State, in []Input) {
 	var failed []string
 	for _, r := range t.batch.Records {
 		if p, ok := r.Event.(sched.PolicyFailed); ok {
@@ -138,6 +138,7 @@ func (t *tentative) complete(in []Input) {
 	for i := range in {
 		a := &t.replies[i].Answer
 		if _, ok := in[i].Command.(sched.Reconfigure); ok && !a.Repeated && t.replies[i].Refusal == nil {
+			core.Report(a, t.batch.Records)
 			a.Effects = append(a.Effects[:len(a.Effects):len(a.Effects)], failed...)
 			if first := t.answered(sched.MetaOf(in[i].Command)); first != nil {
 				first.Answer = *a

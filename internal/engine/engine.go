@@ -61,7 +61,8 @@ type Reply struct {
 // are there, or until wake (0: never) has come, and returns the present time.
 // It returns io.EOF when there will be no more. Inputs that also have a method
 // Close(error) are told when the loop ends, and why; those with a method
-// NotBefore(sched.Time) are told, before the first Next, the time of the last event.
+// NotBefore(sched.Time) are told, before the first Next, the time of the last event, and later the time of
+// decisions that went ahead of it.
 //
 // What Next returns is read until the next call.
 type Inputs interface {

@@ -93,19 +93,30 @@ func (e *Engine) build(now sched.Time, in []Input) (t tentative, f *fault) {
 	}
 	at = -1
 	before := sched.Steps(e.core)
-	t.batch.Records = append(t.batch.Records, e.core.Decide(now)...)
+	t.batch.Records = append(t.batch.Records, e.decide(now, in)...)
 	e.count(before)
 	if e.o.DropEnded {
 		e.core.DropEnded()
 	} else {
 		t.batch.Ended = e.core.TakeEnded()
 	}
-	t.complete(in)
+	t.complete(e.core, in)
 	for i := range t.batch.Records {
 		t.actions = e.core.Actions(t.actions, t.batch.Records[i].Event)
 	}
 	e.keep(&t)
 	return t, nil
+}
+
+// decide takes the decisions of a round. After a configuration that is all that follows at once, so that the
+// answer can tell it.
+func (e *Engine) decide(now sched.Time, in []Input) []sched.Record {
+	for i := range in {
+		if _, ok := in[i].Command.(sched.Reconfigure); ok {
+			return e.core.Settle(now)
+		}
+	}
+	return e.core.Decide(now)
 }
 
 // count notes the steps of one check or decision.

@@ -255,6 +255,9 @@ func (e *Engine) append(ctx context.Context, b *Batch) error {
 
 // publish lets a durable batch out.
 func (e *Engine) publish(t *tentative, in []Input) {
+	if c, ok := e.o.Inputs.(interface{ NotBefore(sched.Time) }); ok && e.core.Now() > e.last {
+		c.NotBefore(e.core.Now()) // decisions that followed at once took some microseconds
+	}
 	if len(t.batch.Records) > 0 {
 		e.spread(&t.batch, t.actions)
 	}

@@ -90,7 +90,7 @@ func TestJobsAreTheWiresOwn(t *testing.T) {
 			return
 		}
 		seen[of] = true
-		core := slices.Contains([]string{"jobs", "sched", "setting", "why"}, path.Base(of.PkgPath()))
+		core := slices.Contains([]string{"effects", "jobs", "sched", "setting", "why"}, path.Base(of.PkgPath()))
 		if core && of != reflect.TypeFor[sched.AttemptID]() {
 			t.Errorf("%s is a %v: map it in fromcore.go", at, of)
 		}

@@ -80,8 +80,10 @@ type Answer struct {
 	Job JobID `json:"job,omitempty"`
 	// Repeated is true when the command changed nothing, since it was given before.
 	Repeated bool `json:"repeated,omitempty"`
-	// Effects tells what a new configuration did to jobs.
+	// Effects tells what a new configuration did to jobs, once State.Report wrote them.
 	Effects []string `json:"effects,omitempty"`
+
+	plan *ConfigPlan // what the configuration did before anything was decided on it
 }
 
 // Fact is something that happened in the world. It cannot be refused; a fact

@@ -2,86 +2,49 @@ package sched
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/effects"
 	"github.com/combsched/comb/internal/setting"
 )
 
-// ConfigPlan is every effect that a configuration has on a running cluster. Lists
-// hold what changes, except Running, which holds all attempts.
-type ConfigPlan struct {
-	Changed     bool                       `json:"changed"`
-	VCs         []setting.VCChange         `json:"vcs"`
-	Chains      []setting.ChainChange      `json:"chains"`
-	SKUs        []setting.SKUChange        `json:"skus"`
-	Nodes       []setting.NodeChange       `json:"nodes"`
-	Rules       []setting.RuleChange       `json:"rules"` // of the whole cluster
-	Throughputs []setting.ThroughputChange `json:"throughputs"`
-	Storages    []string                   `json:"storages,omitempty"` // what changes of them and of access, in words
-	Running     []RunningEffect            `json:"running"`
-	Waiting     []WaitingEffect            `json:"waiting"`
-	Effects     []string                   `json:"effects"` // all of it in sentences
-}
-
-// Fate is what becomes of an attempt or of a waiting job.
-type Fate string
-
-// The fates. Attempts have the first five, waiting jobs the last three.
-const (
-	Keeps         Fate = "keeps"         // its cells and what they were guaranteed by
-	Opportunistic Fate = "opportunistic" // it runs on, and loses its guarantee
-	Drains        Fate = "drains"        // it runs on devices that the configuration lacks
-	DrainsLazily  Fate = "drains, opportunistic"
-	WaitsAgain    Fate = "waits again" // its reservation is taken back and planned anew
-	NeverStarts   Fate = "never"       // it cannot start even when all is free
-	CanStart      Fate = "can start"   // it could not before
-	Unbooked      Fate = "not booked"  // cells were booked for it, and its VC books none any more
+// What a change does is values of a package of their own (effects).
+type (
+	ConfigPlan    = effects.ConfigPlan
+	RunningEffect = effects.RunningEffect
+	StartEffect   = effects.StartEffect
+	WaitingEffect = effects.WaitingEffect
+	JobCalled     = effects.JobCalled
+	Fate          = effects.Fate
 )
 
-// RunningEffect is what becomes of an attempt or reservation.
-type RunningEffect struct {
-	Attempt AttemptID   `json:"attempt"`
-	Name    JobName     `json:"name"`
-	User    Subject     `json:"user"`
-	VC      cell.VCName `json:"vc"` // afterwards
-	Fate    Fate        `json:"fate"`
-	Lost    int32       `json:"lost,omitempty"`    // leaves that the configuration lacks
-	Already bool        `json:"already,omitempty"` // it drains there as before
-	Never   string      `json:"never,omitempty"`   // why it could not start again, and could before
-}
+// planning says what becomes of a state's jobs.
+type planning struct{ *State }
 
-// WaitingEffect is a waiting job that can never start afterwards, or can now, or
-// that loses what was booked for it.
-type WaitingEffect struct {
-	Job     JobID       `json:"job"`
-	Name    JobName     `json:"name"`
-	User    Subject     `json:"user"`
-	VC      cell.VCName `json:"vc"`
-	Fate    Fate        `json:"fate"`
-	Already bool        `json:"already,omitempty"` // it could not start before either
-	Reason  string      `json:"reason,omitempty"`
-}
-
-// PlanConfig says every effect that a command would have, and changes nothing.
+// PlanConfig says every effect that a command would have, and changes nothing: it is carried out
+// on a copy, and all is decided there that follows at once.
 func (s *State) PlanConfig(c Reconfigure) (*ConfigPlan, *Refusal) {
 	ch, no := s.change(&c)
 	if no != nil {
 		return nil, no
 	}
-	return s.effects(ch), nil
+	p, after := planning{s}.effects(ch)
+	if p.Changed {
+		planning{after}.aftermath(p, after.Settle(after.now))
+	}
+	return p, nil
 }
 
-// effects compares the present with what comes of a change.
-func (s *State) effects(ch *change) *ConfigPlan {
+// effects compares the present with what comes of a change before anything is decided on it, which
+// is the second result.
+func (s planning) effects(ch *change) (*ConfigPlan, *State) {
 	p := &ConfigPlan{Changed: len(ch.events) > 0, VCs: []setting.VCChange{}, Chains: []setting.ChainChange{}, SKUs: []setting.SKUChange{},
-		Nodes: []setting.NodeChange{}, Rules: []setting.RuleChange{}, Throughputs: []setting.ThroughputChange{}, Running: []RunningEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
+		Nodes: []setting.NodeChange{}, Rules: []setting.RuleChange{}, Throughputs: []setting.ThroughputChange{},
+		Running: []RunningEffect{}, Starting: []StartEffect{}, Waiting: []WaitingEffect{}, Effects: []string{}}
 	if !p.Changed {
-		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s)
-		return p
+		p.Running, p.Waiting = s.unmoved(), s.waitingEffects(s.State)
+		return p, s.State
 	}
 	before := cmp.Or(s.cfg, &Config{})
 	d := setting.Pair{Before: before, After: ch.ev.Config, Was: s.cl, Is: ch.next, Renamed: ch.ev.Renamed, RenamedNodes: ch.ev.RenamedNodes, Served: s.serving}
@@ -90,27 +53,35 @@ func (s *State) effects(ch *change) *ConfigPlan {
 	after := s.following(ch)
 	p.Running = s.runningEffects(ch, after)
 	p.Waiting = s.waitingEffects(after)
-	if s.cfg != nil { // before the first, everything is new
-		p.Effects = p.sentences(c.Sentences(), ch.ev.Meta.Subject)
-	}
-	return p
+	p.Shape, p.Reader, p.First, p.Seq = c.Sentences(), ch.ev.Meta.Subject, s.cfg == nil, after.seq
+	return p, after
 }
 
 // unmoved says of all attempts and reservations that they stay as they are.
-func (s *State) unmoved() []RunningEffect {
+func (s planning) unmoved() []RunningEffect {
 	out := []RunningEffect{}
 	for _, slot := range s.carryOrder() {
 		a := &s.attempts[slot]
-		j := &s.jobs[a.job]
-		e := RunningEffect{Attempt: a.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Fate: Keeps}
+		e := s.runningEffect(a)
 		if a.orphaned {
-			e.Fate, e.Already = Drains, true
-			e.Lost = lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
+			e.Fate, e.Already = effects.Drains, true
+			e.Lost = lostOf(&s.jobs[a.job], a, s.cl.Alloc(a.alloc).Placement.Tasks)
 		}
 		out = append(out, e)
 	}
 	slices.SortFunc(out, func(a, b RunningEffect) int { return compareAttempts(a.Attempt, b.Attempt) })
 	return out
+}
+
+// runningEffect is what is said of an attempt that stays as it is.
+func (s planning) runningEffect(a *attempt) RunningEffect {
+	j := &s.jobs[a.job]
+	owed := j.spec.Priority >= cell.MinGuaranteed
+	e := RunningEffect{Attempt: a.id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Fate: effects.Keeps, Guaranteed: owed && !a.lazy, Lazy: owed && a.lazy}
+	if a.cause != 0 {
+		e.Fate = effects.Leaves
+	}
+	return e
 }
 
 // lostOf is how many leaves of an attempt's tasks that live a configuration lacks,
@@ -124,43 +95,57 @@ func lostOf(j *job, a *attempt, now []cell.Task) (n int32) {
 	return n
 }
 
-func (s *State) runningEffects(ch *change, after *State) []RunningEffect {
+func (s planning) runningEffects(ch *change, after *State) []RunningEffect {
 	out := []RunningEffect{}
-	for _, e := range ch.events {
-		if u, ok := e.(Unreserved); ok {
-			j := s.find(u.Attempt.Job)
-			out = append(out, RunningEffect{Attempt: u.Attempt, Name: j.spec.Name, User: j.spec.User, VC: setting.VCNow(ch.ev.Renamed, j.spec.VC), Fate: WaitsAgain})
+	for _, ev := range ch.events {
+		if u, ok := ev.(Unreserved); ok {
+			a := s.live(u.Attempt)
+			e := s.runningEffect(a)
+			e.VC, e.Fate = setting.VCNow(ch.ev.Renamed, e.VC), effects.WaitsAgain
+			for _, t := range s.cl.Alloc(a.alloc).Placement.Tasks {
+				t.Node = setting.NodeNow(ch.ev.RenamedNodes, t.Node)
+				e.Promised = append(e.Promised, t)
+			}
+			out = append(out, e)
 		}
 	}
 	for i := range ch.ev.Moves {
-		m := &ch.ev.Moves[i]
-		a := s.live(m.Attempt)
-		j := &s.jobs[a.job]
-		e := RunningEffect{Attempt: m.Attempt, Name: j.spec.Name, User: j.spec.User, VC: setting.VCNow(ch.ev.Renamed, j.spec.VC), Fate: Keeps}
-		e.Lost = lostOf(j, a, m.Placement.Tasks)
-		if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && s.neverFits(j, g) == nil {
-			if why := after.neverFits(after.find(j.id), g); why != nil {
-				e.Never = why.Message
-			}
-		}
-		demoted := m.Lazy && !a.lazy
-		switch {
-		case m.Orphaned && demoted:
-			e.Fate = DrainsLazily
-		case m.Orphaned:
-			e.Fate = Drains
-			e.Already = a.orphaned && e.Lost == lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
-		case demoted:
-			e.Fate = Opportunistic
-		}
-		out = append(out, e)
+		out = append(out, s.movedEffect(ch, after, &ch.ev.Moves[i]))
 	}
 	slices.SortFunc(out, func(a, b RunningEffect) int { return compareAttempts(a.Attempt, b.Attempt) })
 	return out
 }
 
+// movedEffect is what a change alone makes of one attempt.
+func (s planning) movedEffect(ch *change, after *State, m *Move) RunningEffect {
+	a := s.live(m.Attempt)
+	j := &s.jobs[a.job]
+	e := s.runningEffect(a)
+	e.VC, e.Lost = setting.VCNow(ch.ev.Renamed, e.VC), lostOf(j, a, m.Placement.Tasks)
+	if g := int(m.Attempt.Gang); !j.stop && !j.spec.Gangs[g].Extra && s.neverFits(j, g) == nil {
+		if why := after.neverFits(after.find(j.id), g); why != nil {
+			e.Never = why.Message
+		}
+	}
+	demoted := m.Lazy && !a.lazy
+	e.Guaranteed = e.Guaranteed && !demoted
+	switch {
+	case m.Orphaned && demoted:
+		e.Fate = effects.DrainsLazily
+	case m.Orphaned:
+		e.Fate = effects.Drains
+		e.Already = a.orphaned && e.Lost == lostOf(j, a, s.cl.Alloc(a.alloc).Placement.Tasks)
+	case a.cause != 0:
+	case demoted:
+		e.Fate = effects.Opportunistic
+	case a.orphaned:
+		e.Fate = effects.DrainsNoMore
+	}
+	return e
+}
+
 // following is a copy to which a change is applied.
-func (s *State) following(ch *change) *State {
+func (s planning) following(ch *change) *State {
 	after := s.Clone()
 	for _, e := range ch.events {
 		after.Apply(Record{Seq: after.seq + 1, Time: after.now, Event: e})
@@ -170,7 +155,7 @@ func (s *State) following(ch *change) *State {
 
 // waitingEffects asks the present and what follows, for each gang that waits, whether
 // it could ever start.
-func (s *State) waitingEffects(after *State) []WaitingEffect {
+func (s planning) waitingEffects(after *State) []WaitingEffect {
 	out := []WaitingEffect{}
 	if s.cl == nil {
 		return out
@@ -188,7 +173,7 @@ func (s *State) waitingEffects(after *State) []WaitingEffect {
 }
 
 // waitingEffect judges the gangs of one job that wait.
-func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
+func (s planning) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 	was, is := &s.jobs[slot], &after.jobs[slot]
 	var then, now *Reason
 	booked := false
@@ -201,74 +186,109 @@ func (s *State) waitingEffect(after *State, slot int) (WaitingEffect, bool) {
 		then = cmp.Or(then, s.neverFits(was, g))
 		booked = booked || rare(was.gangs[g].odd).booked != nil
 	}
-	e := WaitingEffect{Job: is.id, Name: is.spec.Name, User: is.spec.User, VC: is.spec.VC, Fate: NeverStarts, Already: then != nil}
+	e := WaitingEffect{Job: is.id, Name: is.spec.Name, User: is.spec.User, VC: is.spec.VC, Fate: effects.NeverStarts, Already: then != nil}
 	switch {
 	case now != nil:
 		e.Reason = now.Message
 		return e, true
 	case then != nil:
-		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: CanStart}, true
+		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: effects.CanStart}, true
 	case booked && !books(setting.OfVC(after.cfg, is.spec.VC)):
-		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: Unbooked}, true
+		return WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: effects.Unbooked}, true
 	}
 	return e, false
 }
 
-// sentences says a plan in words, one line for each effect; equal ones of many
-// jobs share a line.
-func (p *ConfigPlan) sentences(out []string, reader Subject) []string {
-	out = append(out, p.runningSentences(reader)...)
-	for _, w := range p.Waiting {
-		switch {
-		case w.Fate == CanStart:
-			out = append(out, fmt.Sprintf("job %s, which waits, could never start and now can", w.Name.To(reader, w.User)))
-		case w.Fate == Unbooked:
-			out = append(out, fmt.Sprintf("job %s, which waits, loses the cells that were booked for it: %s has no backfill any more", w.Name.To(reader, w.User), w.VC))
-		case !w.Already:
-			out = append(out, fmt.Sprintf("job %s, which waits, can never start: %s", w.Name.To(reader, w.User), strings.TrimPrefix(w.Reason, "it can never start: ")))
-		}
+// Report completes the answer to a configuration, when all is decided that follows it at once: its effects are
+// what these records of it say, and those that a plan of the same configuration names.
+func (s *State) Report(a *Answer, records []Record) {
+	if a.plan == nil {
+		return
 	}
-	if len(out) == 0 {
-		out = append(out, "cells have other addresses or another order, which changes nothing for jobs")
+	p := a.plan
+	a.plan = nil
+	if p.Changed {
+		i, _ := slices.BinarySearchFunc(records, p.Seq+1, func(r Record, seq uint64) int { return int(r.Seq) - int(seq) })
+		planning{s}.aftermath(p, records[i:])
 	}
-	return out
+	a.Effects = p.Effects
 }
 
-func (p *ConfigPlan) runningSentences(reader Subject) []string {
-	var out []string
-	keep := 0
-	for _, r := range p.Running {
-		switch {
-		case r.Fate == Keeps:
-			keep++
-		case r.Already: // nothing changes for it
-		case r.Fate == Drains:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there", r.Name.To(reader, r.User), r.Attempt, lostText(r.Lost)))
-		case r.Fate == DrainsLazily:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", r.Name.To(reader, r.User), r.Attempt, lostText(r.Lost), r.VC))
-		case r.Fate == Opportunistic:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) no longer fits the guarantee of %s: it runs on as opportunistic", r.Name.To(reader, r.User), r.Attempt, r.VC))
-		case r.Fate == WaitsAgain:
-			out = append(out, fmt.Sprintf("job %s (attempt %v) was promised cells: it is planned anew", r.Name.To(reader, r.User), r.Attempt))
+// aftermath adds to a plan what was decided on it: s is what came of that.
+func (s planning) aftermath(p *ConfigPlan, records []Record) {
+	for i := range records {
+		switch e := records[i].Event.(type) {
+		case StopSent:
+			s.stopEffect(p, &e)
+		case LazilyPreempted:
+			for _, id := range append([]AttemptID{e.Attempt}, e.With...) {
+				p.Demote(id, s.caller(e.By))
+			}
+		case Upgraded:
+			for _, id := range append([]AttemptID{e.Attempt}, e.With...) {
+				p.Upgrade(id)
+			}
+		case Placed:
+			p.Drop(e.Attempt)
+			s.startEffect(p, e.Attempt, e.Placement.Tasks, nil)
+		case Joined:
+			s.startEffect(p, e.Attempt, e.Placement.Tasks, nil)
+		case Reserved:
+			s.startEffect(p, e.Attempt, e.Placement.Tasks, e.Victims)
+		case Unreserved:
+			p.Drop(e.Attempt)
 		}
 	}
-	said := map[JobID]bool{}
-	for _, r := range p.Running {
-		if r.Never != "" && !said[r.Attempt.Job] {
-			said[r.Attempt.Job] = true
-			out = append(out, fmt.Sprintf("job %s, which runs, could not start again: %s", r.Name.To(reader, r.User), strings.TrimPrefix(r.Never, "it can never start: ")))
-		}
-	}
-	if keep > 0 {
-		out = append(out, amount.Plural(int32(keep), "running attempt keeps its cells", "running attempts keep their cells"))
-	}
-	return out
+	p.Complete()
 }
 
-// lostText says how many devices; a device that is only divided anew is none.
-func lostText(n int32) string {
-	if n == 0 {
-		return "a device"
+// stopEffect says of an attempt that it is told to stop.
+func (s planning) stopEffect(p *ConfigPlan, e *StopSent) {
+	a, r := s.live(e.Attempt), p.Find(e.Attempt)
+	if a == nil || r == nil {
+		return
 	}
-	return amount.Plural(n, "device", "devices")
+	r.Demoted = r.Fate == effects.Opportunistic || r.Fate == effects.DrainsLazily
+	r.Fate, r.Cause, r.For = effects.IsStopped, e.Cause.String(), s.caller(e.By)
+	if e.Cause == EndMigrated {
+		r.Fate = effects.Moves
+	}
+	from := a.checkpoint
+	if from == a.started {
+		from = a.placed
+	}
+	r.Unsaved, r.Devices = s.ranSince(a, from), s.jobs[a.job].gangs[a.id.Gang].leaves
+}
+
+// startEffect says of a gang where it starts, maybe when others have stopped.
+func (s planning) startEffect(p *ConfigPlan, id AttemptID, tasks []cell.Task, victims []AttemptID) {
+	j := s.find(id.Job)
+	if j == nil {
+		return
+	}
+	e := StartEffect{Attempt: id, Name: j.spec.Name, User: j.spec.User, VC: j.spec.VC, Guaranteed: j.spec.Priority >= cell.MinGuaranteed, Tasks: tasks}
+	for _, t := range tasks {
+		if !slices.Contains(e.Nodes, t.Node) {
+			e.Nodes = append(e.Nodes, t.Node)
+		}
+	}
+	slices.Sort(e.Nodes)
+	for _, v := range victims {
+		if by := s.caller(&v); by != nil && !slices.Contains(e.After, *by) {
+			e.After = append(e.After, *by)
+		}
+	}
+	p.Starting = append(p.Starting, e)
+}
+
+// caller names the job of an attempt; nil for none.
+func (s planning) caller(id *AttemptID) *JobCalled {
+	if id == nil {
+		return nil
+	}
+	j := s.find(id.Job)
+	if j == nil {
+		return nil
+	}
+	return &JobCalled{Job: j.id, Name: j.spec.Name, User: j.spec.User}
 }

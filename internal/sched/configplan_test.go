@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/effects"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/seeds"
 	"github.com/combsched/comb/internal/setting"
@@ -52,7 +53,7 @@ func TestPlanAgreesWithApply(t *testing.T) {
 		w.heal(cfgs[0])
 		w.replay()
 	}
-	for _, f := range []sched.Fate{sched.Keeps, sched.Opportunistic, sched.Drains, sched.WaitsAgain, sched.NeverStarts, sched.CanStart} {
+	for _, f := range []sched.Fate{effects.Keeps, effects.Opportunistic, effects.Regains, effects.Drains, effects.DrainsNoMore, effects.IsStopped, effects.Leaves, effects.WaitsAgain, effects.NeverStarts, effects.CanStart} {
 		if fates[f] == 0 && seeds.Modest() {
 			t.Errorf("no change made a job's fate %q: the test looks at less than it should; %v", f, fates)
 		}
@@ -66,21 +67,26 @@ func TestPlanAgreesWithApply(t *testing.T) {
 func (w *world) checkPlan(c sched.Reconfigure) *sched.ConfigPlan {
 	w.t.Helper()
 	before := w.s.Digest()
-	plan, no := w.s.PlanConfig(c)
+	plan, no := w.s.At(w.now).PlanConfig(c)
 	if no != nil {
 		w.t.Fatalf("refused: %v", no)
 	}
 	want(w.t, "the state after planning", w.s.Digest(), before)
 	events, ans, _ := w.s.Check(c, w.now)
-	if d := cmp.Diff(plan.Effects, ans.Effects); d != "" {
-		w.t.Errorf("applied differs from planned: %s", d)
-	}
 	after := w.s.Clone()
 	for _, e := range events {
 		after.Apply(sched.Record{Seq: after.Seq() + 1, Time: w.now, Event: e})
 	}
 	if err := after.Verify(); err != nil {
 		w.t.Fatal(err)
+	}
+	w.compareNever(plan, after.Clone())
+	after.Report(&ans, after.Settle(w.now))
+	if err := after.Verify(); err != nil {
+		w.t.Fatal(err)
+	}
+	if d := cmp.Diff(plan.Effects, append([]string{}, ans.Effects...)); d != "" {
+		w.t.Errorf("applied differs from planned: %s", d)
 	}
 	want(w.t, "the state beside its copy", w.s.Digest(), before)
 	w.compareJobs(plan, after)
@@ -92,38 +98,103 @@ func (w *world) checkPlan(c sched.Reconfigure) *sched.ConfigPlan {
 	return plan
 }
 
-// compareJobs holds the fates of jobs to what became of them.
+// living are the attempts and promises that hold cells, or are to have some.
+func living(s *sched.State) map[sched.AttemptID]sched.AttemptStatus {
+	out := map[sched.AttemptID]sched.AttemptStatus{}
+	for _, j := range s.Jobs() {
+		for _, a := range j.Attempts {
+			if a.State != sched.AttemptOver {
+				out[a.ID] = a
+			}
+		}
+	}
+	return out
+}
+
+// compareJobs holds what is said of jobs to what became of them by the time that all was decided.
 func (w *world) compareJobs(plan *sched.ConfigPlan, after *sched.State) {
 	w.t.Helper()
-	said := map[sched.AttemptID]sched.RunningEffect{}
+	was, is := living(w.s), living(after)
+	starts := map[sched.AttemptID]sched.StartEffect{}
+	for _, e := range plan.Starting {
+		starts[e.Attempt] = e
+	}
 	for _, e := range plan.Running {
-		said[e.Attempt] = e
-	}
-	lazy := map[sched.AttemptID]bool{}
-	for _, j := range w.s.Jobs() {
-		for _, a := range j.Attempts {
-			lazy[a.ID] = a.Lazy
+		then, now := was[e.Attempt], is[e.Attempt]
+		_, lives := is[e.Attempt]
+		if then.State == sched.AttemptReserving {
+			_, elsewhere := starts[e.Attempt]
+			kept := lives && now.State == sched.AttemptReserving && !elsewhere
+			want(w.t, fmt.Sprintf("the promise to %v is kept", e.Attempt), e.Fate == effects.Keeps, kept)
+			delete(was, e.Attempt)
+			if kept {
+				delete(is, e.Attempt)
+			}
+			continue
 		}
+		want(w.t, fmt.Sprintf("the fate of %v", e.Attempt), e.Fate, fateOf(then, now))
+		if !lives {
+			w.t.Errorf("%v is gone", e.Attempt)
+		}
+		job, _ := after.Job(e.Attempt.Job)
+		want(w.t, fmt.Sprintf("the VC of %v", e.Attempt), e.VC, job.VC)
+		want(w.t, fmt.Sprintf("the guarantee of %v", e.Attempt), e.Guaranteed, !now.Opportunistic)
+		by := sched.JobID(0)
+		if now.By != nil && (e.Fate == effects.IsStopped || e.Fate == effects.Opportunistic && e.For != nil) {
+			by = now.By.Job
+		}
+		called := sched.JobCalled{}
+		if e.For != nil {
+			called = *e.For
+		}
+		want(w.t, fmt.Sprintf("who %v makes room for", e.Attempt), called.Job, by)
+		delete(was, e.Attempt)
+		delete(is, e.Attempt)
 	}
+	for id := range was {
+		w.t.Errorf("nothing is said of %v", id)
+	}
+	for id, a := range is {
+		e, said := starts[id]
+		want(w.t, fmt.Sprintf("%v, which starts, is named", id), said, true)
+		want(w.t, fmt.Sprintf("%v starts at once", id), len(e.After) == 0, len(a.Victims) == 0)
+		want(w.t, fmt.Sprintf("the guarantee of %v, which starts", id), e.Guaranteed, !a.Opportunistic)
+		delete(starts, id)
+	}
+	for id := range starts {
+		w.t.Errorf("%v starts, as is said, and does not", id)
+	}
+}
+
+// fateOf is what became of an attempt.
+func fateOf(then, now sched.AttemptStatus) sched.Fate {
+	lost, regained := now.Lazy && !then.Lazy, then.Lazy && !now.Lazy
+	switch {
+	case then.Cause == 0 && now.Cause == sched.EndMigrated:
+		return effects.Moves
+	case then.Cause == 0 && now.Cause != 0:
+		return effects.IsStopped
+	case now.Orphaned && lost:
+		return effects.DrainsLazily
+	case now.Orphaned:
+		return effects.Drains
+	case then.Cause != 0:
+		return effects.Leaves
+	case lost:
+		return effects.Opportunistic
+	case regained:
+		return effects.Regains
+	case then.Orphaned:
+		return effects.DrainsNoMore
+	}
+	return effects.Keeps
+}
+
+// compareNever holds what is said of jobs that can never start to their reasons.
+func (w *world) compareNever(plan *sched.ConfigPlan, after *sched.State) {
+	w.t.Helper()
 	var never []string
 	for _, j := range after.Jobs() {
-		for _, a := range j.Attempts {
-			if a.State == sched.AttemptOver {
-				continue
-			}
-			fate := sched.Keeps
-			switch demoted := a.Lazy && !lazy[a.ID]; {
-			case a.Orphaned && demoted:
-				fate = sched.DrainsLazily
-			case a.Orphaned:
-				fate = sched.Drains
-			case demoted:
-				fate = sched.Opportunistic
-			}
-			want(w.t, fmt.Sprintf("the fate of %v", a.ID), said[a.ID].Fate, fate)
-			want(w.t, fmt.Sprintf("the VC of %v", a.ID), said[a.ID].VC, j.VC)
-			delete(said, a.ID)
-		}
 		e, _ := after.Why(j.ID)
 		for _, g := range e.Gangs {
 			holds := func(a sched.AttemptStatus) bool { return a.ID.Gang == g.Gang && a.State == sched.AttemptUnknown }
@@ -135,12 +206,9 @@ func (w *world) compareJobs(plan *sched.ConfigPlan, after *sched.State) {
 			}
 		}
 	}
-	for id, e := range said {
-		want(w.t, fmt.Sprintf("the fate of %v, which is gone", id), e.Fate, sched.WaitsAgain)
-	}
 	var planned []string
 	for _, e := range plan.Waiting {
-		if e.Fate == sched.NeverStarts {
+		if e.Fate == effects.NeverStarts {
 			planned = append(planned, string(e.Name))
 		}
 	}
@@ -271,7 +339,7 @@ func TestPlanOfThePresentNamesEverybody(t *testing.T) {
 	for _, e := range plan.Waiting {
 		got = append(got, fmt.Sprintf("%s %s %v", e.Name, e.Fate, e.Already))
 	}
-	want(t, "the plan", strings.Join(got, ", "), "runs0 keeps 0, runs2 drains 4, runs3 drains 4, borrows keeps 0, next keeps 0, never never true")
+	want(t, "the plan", strings.Join(got, ", "), "runs0 leaves 0, runs2 drains 4, runs3 drains 4, borrows keeps 0, next keeps 0, never never true")
 	if plan.Changed || len(plan.Effects) > 0 {
 		t.Errorf("it changes nothing: %+v", plan.Effects)
 	}

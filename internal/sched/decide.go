@@ -58,6 +58,19 @@ func (s *State) Decide(now Time) []Record {
 	return s.endOut()
 }
 
+// againMost bounds how often a decision asks for another one right after it.
+const againMost = 16
+
+// Settle decides, and again as long as a decision asks for another one at once, which is all that
+// follows by itself from what happened. It returns the records of all.
+func (s *State) Settle(now Time) []Record {
+	log := s.Decide(now)
+	for i := 0; i < againMost && s.again == s.now+1; i++ {
+		log = append(log, s.Decide(s.again)...)
+	}
+	return log
+}
+
 // reordered asks for another look where another VC placed a gang after the walk of one that backfills,
 // whose policy orders those that wait by what is idle: a gang that is first now, and was held up
 // by another one before, may start. What is lent changes no such order.

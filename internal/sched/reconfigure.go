@@ -17,8 +17,8 @@ func (s *State) checkReconfigure(c Reconfigure) ([]Event, Answer, *Refusal) {
 	if no != nil {
 		return nil, Answer{}, no
 	}
-	plan := s.effects(ch)
-	return ch.events, Answer{Effects: plan.Effects}, nil
+	plan, _ := planning{s}.effects(ch)
+	return ch.events, Answer{plan: plan}, nil
 }
 
 // change is a new configuration, checked, with how it would come to be.

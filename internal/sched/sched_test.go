@@ -157,7 +157,9 @@ func (w *world) do(c sched.Command) sched.Answer {
 	if no != nil {
 		w.t.Fatalf("refused: %s", no.Message)
 	}
+	n := len(w.log)
 	w.apply(events)
+	w.s.Report(&ans, w.log[n:])
 	return ans
 }
 
@@ -509,7 +511,8 @@ func TestRenamedSKU(t *testing.T) {
 }
 
 // A SKU that is renamed and carries something else is the same device, but not
-// what was promised.
+// what was promised: the guarantee is lost, and had again in the same instant, since the
+// job asked for no SKU. No loss is told.
 func TestChangedSKU(t *testing.T) {
 	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 1, "b": 1}))
 	g := w.submit(gangJob("g", "a", 10, 1, 4))
@@ -521,7 +524,7 @@ func TestChangedSKU(t *testing.T) {
 		renameLeaves(&changed.Cluster.Cells[r])
 	}
 	ans := w.do(sched.Reconfigure{Config: changed, Meta: sched.Meta{Subject: "u"}})
-	want(t, "what is said", strings.Contains(strings.Join(ans.Effects, "\n"), "job g (attempt 1.0.1) no longer fits the guarantee of a: it runs on as opportunistic"), true)
+	want(t, "what is said", ans.Effects[len(ans.Effects)-1], "1 running attempt keeps its cells")
 }
 
 func renameLeaves(c *cell.CellSpec) {

@@ -26,17 +26,11 @@ func (w *whatIf) tell(events ...Event) {
 // fact applies a fact, if it still says something.
 func (w *whatIf) fact(f Fact) { w.tell(w.Accept(f)...) }
 
-// againMost bounds how often a decision asks for another one right after it.
-const againMost = 16
-
 // decide decides, and again as long as a decision asks for it at once; it
 // returns the decisions.
 func (w *whatIf) decide() []Record {
-	log := w.Decide(w.at)
-	for i := 0; i < againMost && w.again == w.now+1; i++ {
-		w.at = w.again
-		log = append(log, w.Decide(w.at)...)
-	}
+	log := w.Settle(w.at)
+	w.at = max(w.at, w.now)
 	for _, r := range log {
 		switch e := r.Event.(type) {
 		case Placed:

@@ -206,7 +206,7 @@ func schemaName(t reflect.Type, hint string) string {
 		t = t.Elem()
 	}
 	switch path.Base(t.PkgPath()) {
-	case "jobs", "sched", "setting", "why":
+	case "effects", "jobs", "sched", "setting", "why":
 		return "Core" + name
 	case "amount":
 		if t == reflect.TypeFor[amount.Room]() {

@@ -193,6 +193,13 @@ func (w *World) Err() error { return errors.Join(w.breach...) }
 // Extend moves the horizon: Next lets time pass up to it, never beyond.
 func (w *World) Extend(to sched.Time) { w.horizon = max(w.horizon, to) }
 
+// NotBefore lets the clock go on to an instant at which the loop is already.
+func (w *World) NotBefore(t sched.Time) {
+	if t > w.now {
+		w.now, w.horizon, w.rounds = t, max(w.horizon, t), 0
+	}
+}
+
 // Give hands an input to the loop at the present instant.
 func (w *World) Give(in engine.Input) { w.pending = append(w.pending, in) }
 
