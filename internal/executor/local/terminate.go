@@ -45,24 +45,10 @@ func (s *supervisor) terminate() {
 		s.ask.under = process.Below(all, one.PID, s.main)
 	}
 	if shell := process.Of(s.main); !slices.Contains(s.ask.progs, shell) {
-		hold(shell)
+		shell.Hold()
 	}
 	for _, p := range s.ask.progs {
 		p.Signal(unix.SIGTERM)
-	}
-}
-
-// heldWithin is how long a process may take to be held.
-const heldWithin = 200 * time.Millisecond
-
-// hold stops a process and waits until it is: on a busy machine it could still see a program end, and
-// take its exit code, before the signal reaches it.
-func hold(p process.ID) {
-	p.Signal(unix.SIGSTOP)
-	for end := time.Now().Add(heldWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if st, ok := process.ReadStat(p.PID); !ok || st.Start != p.Start || st.Stopped() || st.Dead() {
-			return
-		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (s *stopping) begin() {
 		s.under = process.Below(all, s.progs[0].PID, s.main.PID)
 	}
 	if !slices.Contains(s.progs, s.main) {
-		s.main.Signal(unix.SIGSTOP)
+		s.main.Hold()
 	}
 	for _, p := range s.progs {
 		p.Signal(unix.SIGTERM)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,6 +41,20 @@ func catches(pid int, sig unix.Signal) bool {
 		}
 	}
 	return false
+}
+
+// heldWithin is how long a process may take to be held.
+const heldWithin = 200 * time.Millisecond
+
+// Hold stops a process and waits until it is: on a busy machine it could still see a program end, and
+// take its exit code, before the signal reaches it.
+func (p ID) Hold() {
+	p.Signal(unix.SIGSTOP)
+	for end := time.Now().Add(heldWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if st, ok := ReadStat(p.PID); !ok || st.Start != p.Start || st.Stopped() || st.Dead() {
+			return
+		}
+	}
 }
 
 // Below is the child of top on the way down to a process; zero where it is not below.
