@@ -87,6 +87,9 @@ func (c *Client) Jobs(ctx context.Context, q JobQuery) (JobList, error) {
 	if q.Cursor != "" {
 		v.Set("cursor", q.Cursor)
 	}
+	if q.Sort != "" {
+		v.Set("sort", q.Sort)
+	}
 	var out JobList
 	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs", query: v}, &out)
 	return out, err

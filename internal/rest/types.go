@@ -168,6 +168,7 @@ type JobQuery struct {
 	Tag    string
 	Limit  int
 	Cursor string
+	Sort   string // left or place, without further pages
 }
 
 // StopRequest asks to end a job.

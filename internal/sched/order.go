@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"iter"
+	"slices"
 	"sort"
 
 	"github.com/combsched/comb/internal/cell"
@@ -86,4 +88,13 @@ func (s *State) position(j *job) (at, waiting int32) {
 		return at - int32(guaranteed), waiting - int32(guaranteed)
 	}
 	return at, int32(guaranteed)
+}
+
+// InLine goes through the jobs that wait in a VC in the order in which they are served: those for what the VC is
+// guaranteed, then those for what others leave.
+func (s *State) InLine(vc cell.VCName) iter.Seq[JobID] {
+	if s.cl == nil {
+		return func(func(JobID) bool) {}
+	}
+	return slices.Values(s.order(s.space(vc)))
 }
