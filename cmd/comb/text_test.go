@@ -74,8 +74,8 @@ func TestJobWithoutItsGuarantee(t *testing.T) {
 
 func TestRulesOfAVCAreShown(t *testing.T) {
 	budget := int32(1)
-	v := sched.VCStatus{Name: "a", Policy: "fifo", Params: []sched.Param{{Key: "preempt", Value: "true"}}, Backfill: "easy",
-		MinRun: 20_000_000, Budget: &budget, SKUs: []sched.VCUse{
+	v := rest.VCStatus{Name: "a", Policy: "fifo", Params: []rest.Param{{Key: "preempt", Value: "true"}}, Backfill: "easy",
+		MinRun: 20_000_000, Budget: &budget, SKUs: []rest.VCUse{
 			{Carry: amount.Carry{SKU: "V100", Device: cell.NVIDIA, GPU: 1, MilliCPU: 4500, MemoryMB: 16384}, Guaranteed: 8, Used: 2},
 			{Carry: amount.Carry{SKU: "slot", Device: cell.CPU, MilliCPU: 2000, MemoryMB: 512}, Guaranteed: 3, Opportunistic: 2}}}
 	var out strings.Builder
@@ -105,7 +105,7 @@ func TestAmountsAreToldByType(t *testing.T) {
 	if err := a.show(ex, func(t *table) { a.drawExplanation(t, &ex) }); err != nil {
 		t.Fatal(err)
 	}
-	nodes := []sched.NodeStatus{{Name: "n1", Up: true, SKUs: []sched.NodeSKU{{Carry: v100, Chain: "node", Total: 8, Used: 5, Bad: 1}, {Carry: slot, Chain: "cpus", Total: 4, Used: 1}}}}
+	nodes := []rest.NodeStatus{{Name: "n1", Up: true, SKUs: []rest.NodeSKU{{Carry: v100, Chain: "node", Total: 8, Used: 5, Bad: 1}, {Carry: slot, Chain: "cpus", Total: 4, Used: 1}}}}
 	if err := a.show(nodes, func(t *table) { a.drawNodes(t, nodes) }); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (a *app) vcCommand() *cobra.Command {
 	return noun("vc", "Virtual clusters: who owns which cells", list, get)
 }
 
-func drawVCs(t *table, list []sched.VCStatus) {
+func drawVCs(t *table, list []rest.VCStatus) {
 	t.head("NAME", "POLICY", "SKU", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD", "WAITING", "ACTIVE")
 	for i := range list {
 		v := &list[i]
@@ -60,7 +60,7 @@ func drawVCs(t *table, list []sched.VCStatus) {
 }
 
 // vcPolicy names the policy; a VC that left the configuration has none any more.
-func vcPolicy(v *sched.VCStatus) string {
+func vcPolicy(v *rest.VCStatus) string {
 	if v.Gone {
 		return "gone"
 	}
@@ -70,7 +70,7 @@ func vcPolicy(v *sched.VCStatus) string {
 	return v.Policy
 }
 
-func drawVC(t *table, v *sched.VCStatus) {
+func drawVC(t *table, v *rest.VCStatus) {
 	t.row("name", string(v.Name))
 	if v.Parent != "" {
 		t.row("parent", string(v.Parent))
@@ -88,7 +88,7 @@ func drawVC(t *table, v *sched.VCStatus) {
 	}
 	t.row("policy", policy)
 	if v.Failed != nil {
-		t.row("failure", v.Failed.Words())
+		t.row("failure", (*sched.PolicyFailed)(v.Failed).Words())
 	}
 	if !v.Gone {
 		t.row("backfill", cmp.Or(v.Backfill, "none"))
@@ -183,7 +183,7 @@ func (a *app) nodeWrite(use, short string, do func(context.Context, *rest.Client
 		}}
 }
 
-func (a *app) drawNodes(t *table, list []sched.NodeStatus) {
+func (a *app) drawNodes(t *table, list []rest.NodeStatus) {
 	t.head("NAME", "STATE", "SKU", "CHAIN", "EACH", "TOTAL", "USED", "BAD", "REASON")
 	for _, n := range list {
 		state := a.nodeState(&n)
@@ -200,7 +200,7 @@ func (a *app) drawNodes(t *table, list []sched.NodeStatus) {
 	}
 }
 
-func (a *app) nodeState(n *sched.NodeStatus) string {
+func (a *app) nodeState(n *rest.NodeStatus) string {
 	var parts []string
 	if n.Up {
 		parts = append(parts, "up")

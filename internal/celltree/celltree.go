@@ -28,12 +28,12 @@ type cellTree struct {
 
 // Lines are the cells of a forest from its tops down. A cell without bad devices whose node is out of
 // service says so.
-func Lines(list *rest.CellList, nodes []sched.NodeStatus) []Line {
+func Lines(list *rest.CellList, nodes []rest.NodeStatus) []Line {
 	d := &cellTree{names: map[sched.JobID]rest.NamedJob{}, away: map[cell.NodeName]string{}}
 	for i := range nodes {
 		n := &nodes[i]
 		switch {
-		case slices.ContainsFunc(n.SKUs, func(s sched.NodeSKU) bool { return s.Bad > 0 }):
+		case slices.ContainsFunc(n.SKUs, func(s rest.NodeSKU) bool { return s.Bad > 0 }):
 		case !n.Up:
 			d.away[n.Name] = "down"
 		case n.Cordoned:
@@ -53,7 +53,7 @@ func Lines(list *rest.CellList, nodes []sched.NodeStatus) []Line {
 
 // draw draws one cell and those below it. branch stands before its own line,
 // below before theirs.
-func (d *cellTree) draw(c *sched.CellStatus, branch, below string) {
+func (d *cellTree) draw(c *rest.CellStatus, branch, below string) {
 	d.lines = append(d.lines, Line{branch + d.label(c), c.State, vcOf(c), d.job(c.Job), d.health(c)})
 	for i := range c.Children {
 		child := &c.Children[i]
@@ -67,7 +67,7 @@ func (d *cellTree) draw(c *sched.CellStatus, branch, below string) {
 
 // health says what is wrong with a cell: that it is bad, or that its node, or all
 // that is wrong in it, is out of service for another reason.
-func (d *cellTree) health(c *sched.CellStatus) string {
+func (d *cellTree) health(c *rest.CellStatus) string {
 	switch {
 	case c.Healthy:
 		return "ok"
@@ -87,11 +87,11 @@ func (d *cellTree) health(c *sched.CellStatus) string {
 	return cmp.Or(all, "bad")
 }
 
-func (d *cellTree) label(c *sched.CellStatus) string {
+func (d *cellTree) label(c *rest.CellStatus) string {
 	return string(c.Type) + " " + path.Base(c.Address)
 }
 
-func vcOf(c *sched.CellStatus) string {
+func vcOf(c *rest.CellStatus) string {
 	parts := []string{string(c.VC)}
 	if c.Virtual != "" && c.Virtual != string(c.VC) {
 		parts = []string{c.Virtual}

@@ -257,8 +257,8 @@ func (c *crash) checkCells() {
 		c.t.Fatal(err)
 	}
 	leaves := 0
-	var visit func([]sched.CellStatus)
-	visit = func(cells []sched.CellStatus) {
+	var visit func([]rest.CellStatus)
+	visit = func(cells []rest.CellStatus) {
 		for _, x := range cells {
 			if x.Level == 1 {
 				leaves++

@@ -23,7 +23,7 @@ type Kit struct {
 	On      func(c *cobra.Command, run func(ctx context.Context, client *rest.Client, node cell.NodeName) error) *cobra.Command
 	Show    func(v any, as func(draw.Table)) error
 	When    func(sched.Time) string
-	State   func(*sched.NodeStatus) string
+	State   func(*rest.NodeStatus) string
 	Confirm func(question string) error // asks on the terminal
 	Usage   func(c *cobra.Command, format string, args ...any) error
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
-	"github.com/combsched/comb/internal/sched"
 )
 
 // info says what answers, in a version of the program.
@@ -53,7 +52,7 @@ type virtualCluster struct {
 }
 
 // vcOf is a VC in a cluster of so many leaves. What a VC is guaranteed counts what is bad of it in its total alone.
-func vcOf(v *sched.VCStatus, leaves int32) virtualCluster {
+func vcOf(v *rest.VCStatus, leaves int32) virtualCluster {
 	out := virtualCluster{Dedicated: v.Guaranteed > 0, NumActiveJobs: v.Active, NumPendingJobs: v.Waiting, NumJobs: v.Active + v.Waiting,
 		NodeList: []string{}, Status: "RUNNING"}
 	if v.Gone {
@@ -74,10 +73,10 @@ func vcOf(v *sched.VCStatus, leaves int32) virtualCluster {
 }
 
 // vcs returns the VCs and the leaves of the cluster. Where they cannot be had, the request is answered.
-func (h *Handler) vcs(w http.ResponseWriter, r *http.Request) ([]sched.VCStatus, int32, bool) {
+func (h *Handler) vcs(w http.ResponseWriter, r *http.Request) ([]rest.VCStatus, int32, bool) {
 	all, err := h.app.VCs(r.Context(), principalOf(r))
 	if err == nil {
-		var nodes []sched.NodeStatus
+		var nodes []rest.NodeStatus
 		if nodes, err = h.app.Nodes(r.Context(), principalOf(r)); err == nil {
 			leaves := int32(0)
 			for i := range nodes {
@@ -107,7 +106,7 @@ func (h *Handler) listVCs(w http.ResponseWriter, r *http.Request) {
 }
 
 // oneVC finds a VC. Where it is not there, the request is answered.
-func oneVC(w http.ResponseWriter, all []sched.VCStatus, name string) (*sched.VCStatus, bool) {
+func oneVC(w http.ResponseWriter, all []rest.VCStatus, name string) (*rest.VCStatus, bool) {
 	for i := range all {
 		if string(all[i].Name) == name {
 			return &all[i], true
@@ -149,7 +148,7 @@ func (h *Handler) skuTypes(w http.ResponseWriter, r *http.Request) {
 		if !ok {
 			return
 		}
-		all = []sched.VCStatus{*v}
+		all = []rest.VCStatus{*v}
 	}
 	out := map[string]sku{}
 	for i := range all {

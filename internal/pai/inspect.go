@@ -39,7 +39,7 @@ type clusterStatus struct {
 }
 
 // walk turns a cell into HiveD's. above is of the cell around it; the topmost cell that is bound is the VC's.
-func (s *clusterStatus) walk(c, above *sched.CellStatus) *cellStatus {
+func (s *clusterStatus) walk(c, above *rest.CellStatus) *cellStatus {
 	out := &cellStatus{CellType: c.Type, IsNodeLevel: c.Node != "" && above.Node == "", CellAddress: c.Address, CellState: c.State, Health: "Healthy",
 		CellPriority: c.Priority, VC: c.VC}
 	if !c.Healthy {
@@ -71,7 +71,7 @@ func (h *Handler) cells(w http.ResponseWriter, r *http.Request) *clusterStatus {
 	}
 	out := &clusterStatus{PhysicalCluster: []*cellStatus{}, VirtualClusters: map[cell.VCName][]*cellStatus{}}
 	for i := range all {
-		out.PhysicalCluster = append(out.PhysicalCluster, out.walk(&all[i], &sched.CellStatus{}))
+		out.PhysicalCluster = append(out.PhysicalCluster, out.walk(&all[i], &rest.CellStatus{}))
 	}
 	for i := range vcs {
 		v := &vcs[i]

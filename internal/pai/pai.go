@@ -43,9 +43,9 @@ type App interface {
 	Events(ctx context.Context, p *identity.Principal, of Ref) ([]rest.Event, error)
 	// Log answers a request with what a task printed.
 	Log(w http.ResponseWriter, r *http.Request, p *identity.Principal, of *LogRef) error
-	VCs(context.Context, *identity.Principal) ([]sched.VCStatus, error)
-	Cells(context.Context, *identity.Principal) ([]sched.CellStatus, error)
-	Nodes(context.Context, *identity.Principal) ([]sched.NodeStatus, error)
+	VCs(context.Context, *identity.Principal) ([]rest.VCStatus, error)
+	Cells(context.Context, *identity.Principal) ([]rest.CellStatus, error)
+	Nodes(context.Context, *identity.Principal) ([]rest.NodeStatus, error)
 	Storages(context.Context, *identity.Principal) ([]rest.StorageStatus, error)
 }
 

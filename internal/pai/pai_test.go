@@ -137,26 +137,26 @@ func (m *memory) Log(w http.ResponseWriter, _ *http.Request, p *identity.Princip
 	return err
 }
 
-func (m *memory) VCs(context.Context, *identity.Principal) ([]sched.VCStatus, error) {
+func (m *memory) VCs(context.Context, *identity.Principal) ([]rest.VCStatus, error) {
 	carry := amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}
-	return []sched.VCStatus{{Name: "nlp", Guaranteed: 2, SKUs: []sched.VCUse{{Carry: carry, Guaranteed: 2}}},
-		{Name: "vision", Guaranteed: 2, Used: 1, SKUs: []sched.VCUse{{Carry: carry, Guaranteed: 2, Used: 1, Bad: 1}},
-			Cells: []sched.QuotaUse{{Type: "GPU", Total: 2, Bound: 1}}}}, nil
+	return []rest.VCStatus{{Name: "nlp", Guaranteed: 2, SKUs: []rest.VCUse{{Carry: carry, Guaranteed: 2}}},
+		{Name: "vision", Guaranteed: 2, Used: 1, SKUs: []rest.VCUse{{Carry: carry, Guaranteed: 2, Used: 1, Bad: 1}},
+			Cells: []rest.QuotaUse{{Type: "GPU", Total: 2, Bound: 1}}}}, nil
 }
 
-func (m *memory) Cells(context.Context, *identity.Principal) ([]sched.CellStatus, error) {
-	leaf := func(at string, vc cell.VCName, state string) sched.CellStatus {
+func (m *memory) Cells(context.Context, *identity.Principal) ([]rest.CellStatus, error) {
+	leaf := func(at string, vc cell.VCName, state string) rest.CellStatus {
 		virtual := ""
 		if vc != "" {
 			virtual = string(vc) + "/0"
 		}
-		return sched.CellStatus{Type: "GPU", Address: "node1/" + at, Level: 1, Node: "node1", State: state, Healthy: at != "1", Priority: 10, VC: vc, Virtual: virtual}
+		return rest.CellStatus{Type: "GPU", Address: "node1/" + at, Level: 1, Node: "node1", State: state, Healthy: at != "1", Priority: 10, VC: vc, Virtual: virtual}
 	}
-	return []sched.CellStatus{{Type: "NODE", Address: "node1", Level: 2, Node: "node1", State: "Used", Healthy: true, Children: []sched.CellStatus{leaf("0", "vision", "Used"), leaf("1", "", "Free")}}}, nil
+	return []rest.CellStatus{{Type: "NODE", Address: "node1", Level: 2, Node: "node1", State: "Used", Healthy: true, Children: []rest.CellStatus{leaf("0", "vision", "Used"), leaf("1", "", "Free")}}}, nil
 }
 
-func (m *memory) Nodes(context.Context, *identity.Principal) ([]sched.NodeStatus, error) {
-	return []sched.NodeStatus{{Name: "node1", Up: true, SKUs: []sched.NodeSKU{{Carry: amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}, Total: 4}}}}, nil
+func (m *memory) Nodes(context.Context, *identity.Principal) ([]rest.NodeStatus, error) {
+	return []rest.NodeStatus{{Name: "node1", Up: true, SKUs: []rest.NodeSKU{{Carry: amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}, Total: 4}}}}, nil
 }
 
 func (m *memory) Storages(context.Context, *identity.Principal) ([]rest.StorageStatus, error) {

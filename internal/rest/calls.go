@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/sched"
 )
 
 const (
@@ -194,8 +193,8 @@ func (c *Client) VCs(ctx context.Context) (VCList, error) {
 }
 
 // VC returns one virtual cluster.
-func (c *Client) VC(ctx context.Context, name cell.VCName) (sched.VCStatus, error) {
-	var out sched.VCStatus
+func (c *Client) VC(ctx context.Context, name cell.VCName) (VCStatus, error) {
+	var out VCStatus
 	err := c.do(ctx, call{method: http.MethodGet, path: "/vcs/" + element(string(name))}, &out)
 	return out, err
 }

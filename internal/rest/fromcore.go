@@ -101,6 +101,46 @@ func ReasonOf(r *sched.Reason) *Reason {
 	}
 }
 
+// VCOf is a VC's guarantee and use as clients get it.
+func VCOf(v *sched.VCStatus) VCStatus {
+	return VCStatus{
+		Name: v.Name, Parent: v.Parent, Children: v.Children, Policy: v.Policy, Params: each(v.Params, func(p *sched.Param) Param { return Param(*p) }),
+		Failed: (*PolicyFailed)(v.Failed), Backfill: v.Backfill, MinRun: v.MinRun, Budget: v.Budget, Moves: v.Moves,
+		SKUs: each(v.SKUs, func(u *sched.VCUse) VCUse { return VCUse(*u) }), Guaranteed: v.Guaranteed, Used: v.Used, Opportunistic: v.Opportunistic,
+		Orphaned: v.Orphaned, Gone: v.Gone, Lent: v.Lent, Bad: v.Bad, Waiting: v.Waiting, Active: v.Active,
+		Cells: each(v.Cells, func(q *sched.QuotaUse) QuotaUse { return QuotaUse(*q) }),
+	}
+}
+
+// NodeOf is a node as clients get it.
+func NodeOf(n *sched.NodeStatus) NodeStatus {
+	return NodeStatus{
+		Name: n.Name, Up: n.Up, Cordoned: n.Cordoned, Suspect: n.Suspect, Drain: n.Drain, Dead: n.Dead, By: n.By, Since: n.Since,
+		Reason: n.Reason, Gone: n.Gone, Orphaned: n.Orphaned, SKUs: each(n.SKUs, func(s *sched.NodeSKU) NodeSKU { return NodeSKU(*s) }),
+	}
+}
+
+// CellOf is a cell with those in it as clients get it. The depth is that of the cluster's own levels.
+func CellOf(c *sched.CellStatus) CellStatus {
+	return CellStatus{
+		Type: c.Type, Address: c.Address, Level: c.Level, Node: c.Node, State: c.State, Healthy: c.Healthy, Priority: c.Priority,
+		VC: c.VC, Virtual: c.Virtual, Pinned: c.Pinned, Job: c.Job, Children: each(c.Children, CellOf),
+	}
+}
+
+// VCsOf, NodesOf and CellsOf map what the core lists; none is an empty list.
+func VCsOf(list []sched.VCStatus) []VCStatus { return append([]VCStatus{}, each(list, VCOf)...) }
+
+// NodesOf see VCsOf.
+func NodesOf(list []sched.NodeStatus) []NodeStatus {
+	return append([]NodeStatus{}, each(list, NodeOf)...)
+}
+
+// CellsOf see VCsOf.
+func CellsOf(list []sched.CellStatus) []CellStatus {
+	return append([]CellStatus{}, each(list, CellOf)...)
+}
+
 // each maps a list; no list stays none.
 func each[A, B any](list []A, f func(*A) B) []B {
 	if list == nil {

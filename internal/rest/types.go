@@ -283,18 +283,18 @@ type StorageList struct {
 
 // VCList lists virtual clusters.
 type VCList struct {
-	VCs []sched.VCStatus `json:"vcs"`
+	VCs []VCStatus `json:"vcs"`
 }
 
 // NodeList lists nodes.
 type NodeList struct {
-	Nodes   []sched.NodeStatus `json:"nodes"`
-	Runtime string             `json:"runtime,omitempty" doc:"What runs tasks, in words"`
+	Nodes   []NodeStatus `json:"nodes"`
+	Runtime string       `json:"runtime,omitempty" doc:"What runs tasks, in words"`
 }
 
 // Node is one node with what runs there.
 type Node struct {
-	sched.NodeStatus
+	NodeStatus
 	Jobs   []NodeJob `json:"jobs" doc:"What runs there, or may live there"`
 	Hidden int       `json:"hidden,omitempty" doc:"Attempts there of jobs that the reader may not see"`
 }
@@ -320,8 +320,8 @@ type DeadRequest struct {
 
 // CellList is the physical forest.
 type CellList struct {
-	Cells []sched.CellStatus `json:"cells"`
-	Names []NamedJob         `json:"names,omitempty" doc:"The jobs that cells name"`
+	Cells []CellStatus `json:"cells"`
+	Names []NamedJob   `json:"names,omitempty" doc:"The jobs that cells name"`
 }
 
 // ClusterConfig is the present configuration with its tag.

@@ -25,6 +25,10 @@ func filled(v reflect.Value, n *int64) {
 		v.Set(reflect.New(v.Type().Elem()))
 		filled(v.Elem(), n)
 	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[[]sched.CellStatus]() { // which have cells
+			v.Set(reflect.ValueOf([]sched.CellStatus{{Address: "below"}}))
+			return
+		}
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
 			filled(v.Index(i), n)
@@ -54,23 +58,8 @@ func TestJobOnTheWire(t *testing.T) {
 	status.Phase, status.Tasks[0].State, status.Tasks[1].State = sched.Failed, sched.TaskFailed, sched.TaskEnded
 	job := Job{JobStatus: StatusOf(&status), Ref: "bob~train", Reason: ReasonOf(&reason), CheckpointDir: "/checkpoints/1", Position: 3}
 	sparse := Job{JobStatus: StatusOf(&sched.JobStatus{ID: 1, Name: "train", User: "ann", Tasks: []sched.TaskStatus{{Role: "main"}}}), Ref: "train"}
-	has, err := json.MarshalIndent(JobList{Jobs: []Job{job, sparse}, Next: "1", Seq: 9}, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", "jobs.json")
-	if *update {
-		if err := os.WriteFile(path, append(has, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(append(has, '\n'), want) {
-		t.Errorf("a list of jobs is not what %s holds:\n%s", path, has)
-	}
+	has := JobList{Jobs: []Job{job, sparse}, Next: "1", Seq: 9}
+	want := kept(t, "jobs.json", has)
 	// What a client reads is what was sent.
 	var back JobList
 	if err := json.Unmarshal(want, &back); err != nil || !reflect.DeepEqual(back.Jobs[0], job) {
@@ -78,8 +67,55 @@ func TestJobOnTheWire(t *testing.T) {
 	}
 }
 
-// TestJobsAreTheWiresOwn: no type of the core that has fields is in a list of jobs, but the number of an attempt.
-func TestJobsAreTheWiresOwn(t *testing.T) {
+// kept compares what clients get with what is kept of it, and returns that.
+func kept(t *testing.T, name string, v any) []byte {
+	t.Helper()
+	has, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has = append(has, '\n')
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, has, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(has, want) {
+		t.Errorf("what clients get is not what %s holds:\n%s", path, has)
+	}
+	return want
+}
+
+// TestClusterOnTheWire: VCs, nodes and cells, with every field that the core can fill, are what clients have always got.
+func TestClusterOnTheWire(t *testing.T) {
+	var core struct {
+		VC   sched.VCStatus
+		Node sched.NodeStatus
+		Cell sched.CellStatus
+	}
+	n := int64(0)
+	filled(reflect.ValueOf(&core).Elem(), &n)
+	var cluster struct {
+		VCs   VCList
+		Nodes NodeList
+		Cells CellList
+	}
+	cluster.VCs.VCs = VCsOf([]sched.VCStatus{core.VC, {Name: "sparse"}})
+	cluster.Nodes.Nodes = NodesOf([]sched.NodeStatus{core.Node, {Name: "sparse"}})
+	cluster.Cells.Cells = CellsOf([]sched.CellStatus{core.Cell, {Address: "sparse"}})
+	back := cluster
+	if err := json.Unmarshal(kept(t, "cluster.json", cluster), &back); err != nil || !reflect.DeepEqual(back, cluster) {
+		t.Errorf("it is read as %+v, %v", back, err)
+	}
+}
+
+// TestListsAreTheWiresOwn: no type of the core that has fields is in a list of jobs, VCs, nodes or cells, but the number of an attempt.
+func TestListsAreTheWiresOwn(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type, string)
 	walk = func(of reflect.Type, at string) {
@@ -99,7 +135,12 @@ func TestJobsAreTheWiresOwn(t *testing.T) {
 		}
 	}
 	walk(reflect.TypeFor[JobList](), "JobList")
-	if len(seen) < 8 {
+	walk(reflect.TypeFor[VCList](), "VCList")
+	walk(reflect.TypeFor[VCStatus](), "VCStatus")
+	walk(reflect.TypeFor[NodeList](), "NodeList")
+	walk(reflect.TypeFor[Node](), "Node")
+	walk(reflect.TypeFor[CellList](), "CellList")
+	if len(seen) < 20 {
 		t.Errorf("only %d types were looked at", len(seen))
 	}
 }

@@ -70,8 +70,8 @@ func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*bod
 }
 
 func (s *Server) listVCs(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.VCList], error) {
-	out := rest.VCList{VCs: []sched.VCStatus{}}
-	err := s.read(ctx, in.after(), func(st *sched.State) { out.VCs = append(out.VCs, st.VCs()...) })
+	var out rest.VCList
+	err := s.read(ctx, in.after(), func(st *sched.State) { out.VCs = rest.VCsOf(st.VCs()) })
 	if err != nil {
 		return nil, err
 	}
@@ -83,15 +83,16 @@ type namedRead struct {
 	Name string `path:"name"`
 }
 
-func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[sched.VCStatus], error) {
+func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[rest.VCStatus], error) {
 	if err := checkName("virtual cluster", in.Name); err != nil {
 		return nil, err
 	}
-	var found *sched.VCStatus
+	var found *rest.VCStatus
 	err := s.read(ctx, in.after(), func(st *sched.State) {
 		for _, vc := range st.VCs() {
 			if vc.Name == cell.VCName(in.Name) {
-				found = &vc
+				of := rest.VCOf(&vc)
+				found = &of
 			}
 		}
 	})
@@ -105,8 +106,8 @@ func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[sched.VCStatus
 }
 
 func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.NodeList], error) {
-	out := rest.NodeList{Nodes: []sched.NodeStatus{}, Runtime: s.opts.Runtime}
-	err := s.read(ctx, in.after(), func(st *sched.State) { out.Nodes = append(out.Nodes, st.Nodes()...) })
+	out := rest.NodeList{Runtime: s.opts.Runtime}
+	err := s.read(ctx, in.after(), func(st *sched.State) { out.Nodes = rest.NodesOf(st.Nodes()) })
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +115,13 @@ func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 }
 
 func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.CellList], error) {
-	out := rest.CellList{Cells: []sched.CellStatus{}}
+	var out rest.CellList
 	sight, err := s.warden.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = s.read(ctx, in.after(), func(st *sched.State) {
-		out.Cells = append(out.Cells, st.Cells()...)
+		out.Cells = rest.CellsOf(st.Cells())
 		if sight != nil {
 			hideJobs(st, out.Cells, sight)
 		}
@@ -134,7 +135,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 }
 
 // hideJobs leaves out of cells which jobs hold them that the asker may not see.
-func hideJobs(st *sched.State, cells []sched.CellStatus, sight *warden.Sight) {
+func hideJobs(st *sched.State, cells []rest.CellStatus, sight *warden.Sight) {
 	for i := range cells {
 		if spec, ok := st.Spec(cells[i].Job); !ok || !sight.Sees(spec.VC, spec.User) {
 			cells[i].Job = 0
@@ -145,7 +146,7 @@ func hideJobs(st *sched.State, cells []sched.CellStatus, sight *warden.Sight) {
 
 // cellJobs collects the names of the jobs that hold leaves. The depth is that of
 // the cluster's own levels.
-func cellJobs(st *sched.State, cells []sched.CellStatus, reader sched.Subject, names []rest.NamedJob) []rest.NamedJob {
+func cellJobs(st *sched.State, cells []rest.CellStatus, reader sched.Subject, names []rest.NamedJob) []rest.NamedJob {
 	for _, c := range cells {
 		if c.Job != 0 {
 			names = appendName(st, names, reader, c.Job)
@@ -250,7 +251,7 @@ func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error)
 	err = s.read(ctx, in.after(), func(st *sched.State) {
 		for _, n := range st.Nodes() {
 			if string(n.Name) == in.Name {
-				out.NodeStatus, found = n, true
+				out.NodeStatus, found = rest.NodeOf(&n), true
 			}
 		}
 		for _, on := range st.On(cell.NodeName(in.Name)) {

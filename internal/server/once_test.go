@@ -93,7 +93,7 @@ func TestSameKeyGetsTheFirstAnswer(t *testing.T) {
 			}
 		}
 		nodes, err := w.client.Nodes(ctx)
-		if err != nil || slices.ContainsFunc(nodes.Nodes, func(n sched.NodeStatus) bool { return n.Cordoned }) {
+		if err != nil || slices.ContainsFunc(nodes.Nodes, func(n rest.NodeStatus) bool { return n.Cordoned }) {
 			t.Errorf("%s the cordon had a second effect: %+v, %v", when, nodes, err)
 		}
 		jobs, err := w.client.Jobs(ctx, rest.JobQuery{})

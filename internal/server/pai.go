@@ -238,7 +238,7 @@ func (a paiApp) Log(w http.ResponseWriter, r *http.Request, p *identity.Principa
 }
 
 // VCs implements pai.App.
-func (a paiApp) VCs(ctx context.Context, p *identity.Principal) ([]sched.VCStatus, error) {
+func (a paiApp) VCs(ctx context.Context, p *identity.Principal) ([]rest.VCStatus, error) {
 	ctx, err := a.cluster(ctx, p, access.SeeCluster)
 	if err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (a paiApp) VCs(ctx context.Context, p *identity.Principal) ([]sched.VCStatu
 }
 
 // Cells implements pai.App.
-func (a paiApp) Cells(ctx context.Context, p *identity.Principal) ([]sched.CellStatus, error) {
+func (a paiApp) Cells(ctx context.Context, p *identity.Principal) ([]rest.CellStatus, error) {
 	ctx, err := a.cluster(ctx, p, access.SeeCluster)
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (a paiApp) Cells(ctx context.Context, p *identity.Principal) ([]sched.CellS
 }
 
 // Nodes implements pai.App.
-func (a paiApp) Nodes(ctx context.Context, p *identity.Principal) ([]sched.NodeStatus, error) {
+func (a paiApp) Nodes(ctx context.Context, p *identity.Principal) ([]rest.NodeStatus, error) {
 	ctx, err := a.cluster(ctx, p, access.SeeCluster)
 	if err != nil {
 		return nil, err
