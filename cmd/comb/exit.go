@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -140,7 +141,7 @@ func (a *app) exit(err error) int {
 		}
 		after := ""
 		if a.timeout > 0 {
-			after = " after " + short(a.timeout)
+			after = " after " + narrate.Short(a.timeout)
 		}
 		fmt.Fprintf(a.errs, "comb: timed out%s: %s\n", after, clean(text, false))
 		return exitTimeout

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/jobcmd"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -291,7 +291,7 @@ func (a *app) waitFor(ctx context.Context, client *rest.Client, ref string) (res
 func ending(j *rest.Job) string {
 	text := fmt.Sprintf("job %s (%d) %s", j.Ref, j.ID, strings.ToLower(string(j.Phase)))
 	if j.Exit != nil && j.Phase == sched.Failed {
-		text += ", " + exitText(j.Exit)
+		text += ", " + narrate.Exit(j.Exit)
 	}
 	if j.Message != "" {
 		text += ": " + j.Message
@@ -299,26 +299,9 @@ func ending(j *rest.Job) string {
 	return text
 }
 
-// exitText shows how a task ended.
-func exitText(e *rest.Exit) string {
-	if e == nil {
-		return ""
-	}
-	text := "exit " + strconv.Itoa(int(e.Code))
-	if e.Signal != 0 {
-		text = "signal " + strconv.Itoa(int(e.Signal))
-	}
-	if e.Cause != "" {
-		text += " (" + string(e.Cause) + ")"
-	} else if e.Message != "" && !e.Own {
-		text += " (" + e.Message + ")"
-	}
-	return text
-}
-
 // jobLife are the commands of a job's life.
 func jobLife(a *app) []*cobra.Command {
-	return jobcmd.Verbs(&jobcmd.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: short, Exit: exitText, Usage: usage, ReadFile: a.readFile, In: a.in, Prompt: a.errs,
+	return jobcmd.Verbs(&jobcmd.Kit{Client: a.client, WithJob: a.withJob, When: a.when, Short: narrate.Short, Exit: narrate.Exit, Usage: usage, ReadFile: a.readFile, In: a.in, Prompt: a.errs,
 		Live: a.redraw, Still: func() bool { return !a.tty || a.format != "table" },
 		Wait: func(ctx context.Context, client *rest.Client, ref string) error {
 			_, err := a.waitFor(ctx, client, ref)

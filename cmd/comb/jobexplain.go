@@ -12,6 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -80,7 +81,7 @@ func (t *table) standing(j *rest.JobStatus) {
 		case sched.AttemptSuspended:
 			t.line("  attempt %s takes turns since %s on %s, and is suspended now", k.ID, t.app.when(k.Started), nodesOf(j, k.ID))
 		case sched.AttemptStopping:
-			t.line("  attempt %s was told to stop %s: %s; %s", k.ID, t.app.when(k.Told), causeText(k.Cause), living(j, k.ID))
+			t.line("  attempt %s was told to stop %s: %s; %s", k.ID, t.app.when(k.Told), narrate.Cause(k.Cause), living(j, k.ID))
 		}
 	}
 	if o := j.Outlook; o != nil {
@@ -105,7 +106,7 @@ func (t *table) ended(j *rest.JobStatus) {
 	if j.Started == 0 {
 		text += ", and never ran"
 	} else if j.Ran > 0 {
-		text += fmt.Sprintf(", after it had run for %s", span(j.Ran))
+		text += fmt.Sprintf(", after it had run for %s", narrate.Span(j.Ran))
 	}
 	t.line("%s: %s", text, j.Cause)
 	if j.Message != "" {
@@ -122,7 +123,7 @@ func (t *table) ended(j *rest.JobStatus) {
 			t.line("  and more: see comb job get %d", j.ID)
 			return
 		}
-		t.line("  task %s-%d on %s: %s; its log: comb job logs --task %s-%d %d", k.Role, k.Index, k.Node, exitText(k.Exit), k.Role, k.Index, j.ID)
+		t.line("  task %s-%d on %s: %s; its log: comb job logs --task %s-%d %d", k.Role, k.Index, k.Node, narrate.Exit(k.Exit), k.Role, k.Index, j.ID)
 	}
 }
 
@@ -203,9 +204,9 @@ func (a *app) drawShare(t *table, g *sched.GangShare, names map[sched.JobID]rest
 	case g.Quantum == 0:
 		t.line("  %s shares its GPUs with %s; they run at once", g.Name, others)
 	case g.Runs:
-		t.line("  %s takes turns of %s with %s: it runs until %s", g.Name, span(g.Quantum), others, a.when(g.Next))
+		t.line("  %s takes turns of %s with %s: it runs until %s", g.Name, narrate.Span(g.Quantum), others, a.when(g.Next))
 	default:
-		t.line("  %s takes turns of %s with %s: it is suspended until %s", g.Name, span(g.Quantum), others, a.when(g.Next))
+		t.line("  %s takes turns of %s with %s: it is suspended until %s", g.Name, narrate.Span(g.Quantum), others, a.when(g.Next))
 	}
 }
 
@@ -306,7 +307,7 @@ func (a *app) drawStanding(t *table, what string, jobs []sched.JobBrief) {
 }
 
 func (a *app) brief(j *sched.JobBrief) string {
-	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %s", j.Name, j.Job, j.User, j.VC, priority(j.Priority), j.Takes)
+	text := fmt.Sprintf("%s (%d) of %s in %s, %s, %s", j.Name, j.Job, j.User, j.VC, narrate.Priority(j.Priority), j.Takes)
 	switch {
 	case j.Ends != 0 && j.Likely:
 		text += fmt.Sprintf(", likely ends %s (%s)", a.when(j.Ends), j.Basis)
@@ -355,7 +356,7 @@ func (a *app) drawEstimate(t *table, e *sched.Estimate, names map[sched.JobID]re
 func (a *app) drawDryRun(t *table, ex *rest.Explanation) {
 	for _, g := range ex.Places {
 		for _, p := range g.Tasks {
-			t.line("  %s-%d on %s, %s %s: %s", p.Role, p.Index, p.Node, p.SKU, deviceList(p.Devices, p.Parts), p.Limits)
+			t.line("  %s-%d on %s, %s %s: %s", p.Role, p.Index, p.Node, p.SKU, narrate.Devices(p.Devices, p.Parts), p.Limits)
 		}
 	}
 	for i := range ex.Preempts {

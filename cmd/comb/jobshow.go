@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/exit"
 	"github.com/combsched/comb/internal/jobcmd"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/upload"
@@ -24,24 +23,9 @@ func (a *app) drawJobs(t *table, list []rest.Job) {
 	t.head("NAME", "ID", "USER", "VC", "PRIO", "STATE", "REASON", "GPUS", "TASKS", "NODES", "WAIT/RUN", "LEFT", "SUBMITTED")
 	for i := range list {
 		j := &list[i]
-		t.row(j.Ref, number(j.ID), string(j.User), string(j.VC), priority(j.Priority), state(j),
+		t.row(j.Ref, number(j.ID), string(j.User), string(j.VC), narrate.Priority(j.Priority), state(j),
 			reason(j), number(j.GPUs), tasksText(j), jobcmd.Nodes(j), a.waitRun(j), leftText(j.Outlook, a.now(), true), a.when(j.Submitted))
 	}
-}
-
-// priority shows OpenPAI's class where there is one.
-func priority(p cell.Priority) string {
-	switch p {
-	case 120:
-		return "crit"
-	case 100:
-		return "prod"
-	case 10:
-		return "test"
-	case cell.Opportunistic:
-		return "oppo"
-	}
-	return number(p)
 }
 
 func state(j *rest.Job) string {
@@ -64,7 +48,7 @@ func reason(j *rest.Job) string {
 	case !j.Phase.Ended() || j.Phase == sched.Succeeded:
 		return ""
 	case j.Cause == sched.EndFailed && j.Exit != nil:
-		return clip(classText(j.ExitClass) + exitText(j.Exit) + because(lastWords(j.Exit)))
+		return clip(classText(j.ExitClass) + narrate.Exit(j.Exit) + narrate.Because(lastWords(j.Exit)))
 	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Exit != nil && t.Exit.Cause == sched.GraceOver }):
 		return j.Cause.String() + " (" + string(sched.GraceOver) + ")"
 	}
@@ -115,7 +99,7 @@ func (a *app) waitRun(j *rest.Job) string {
 	if j.Started == 0 {
 		return a.span(j.Submitted, j.Ended)
 	}
-	ran := short(time.Duration(j.Ran) * time.Microsecond)
+	ran := narrate.Short(time.Duration(j.Ran) * time.Microsecond)
 	if j.Ran == 0 && j.Phase.Ended() {
 		ran = a.span(j.Started, j.Ended) // it ended before this was measured: all the time since its start
 	}
@@ -140,7 +124,7 @@ func leftText(o *rest.JobOutlook, now time.Time, brief bool) string {
 		if o.Last {
 			most = "at most "
 		}
-		text := most + short(max(time.UnixMicro(int64(o.Ends)).Sub(now), 0))
+		text := most + narrate.Short(max(time.UnixMicro(int64(o.Ends)).Sub(now), 0))
 		if brief {
 			text += " (" + strings.TrimPrefix(o.Basis, "the ") + ")"
 		} else {
@@ -179,7 +163,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	t.row("id", number(j.ID))
 	t.row("user", string(j.User))
 	t.row("vc", string(j.VC))
-	t.row("priority", priority(j.Priority))
+	t.row("priority", narrate.Priority(j.Priority))
 	t.row("state", state(j))
 	if j.Reason != nil {
 		t.row("reason", string(j.Reason.Code)+": "+j.Reason.Message)
@@ -191,7 +175,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		t.row("cause", j.Cause.String())
 	}
 	if j.Exit != nil {
-		t.row("exit", exitText(j.Exit))
+		t.row("exit", narrate.Exit(j.Exit))
 	}
 	if j.Message != "" {
 		t.row("message", j.Message)
@@ -222,7 +206,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 		}
 	}
 	if h := j.Held; h != nil && !j.Phase.Ended() {
-		t.row("held", "by "+string(h.By)+" since "+t.app.when(h.Since)+because(h.Reason)+": comb job release "+j.Ref)
+		t.row("held", "by "+string(h.By)+" since "+t.app.when(h.Since)+narrate.Because(h.Reason)+": comb job release "+j.Ref)
 	}
 	for _, n := range j.Notices {
 		t.row("notice", n)
@@ -238,7 +222,7 @@ func (a *app) drawJob(t *table, j *rest.Job) {
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
 		t.row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), number(k.Attempt), string(k.Node), string(k.SKU),
-			deviceList(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID), exitText(k.Exit), progress(k.Progress))
+			narrate.Devices(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID), narrate.Exit(k.Exit), narrate.Progress(k.Progress))
 	}
 }
 
@@ -326,41 +310,6 @@ func pid(n int32) string {
 	return number(n)
 }
 
-func progress(p *rest.TaskProgress) string {
-	if p == nil {
-		return ""
-	}
-	var parts []string
-	switch {
-	case p.Total > 0:
-		parts = append(parts, "step "+number(p.Step)+"/"+number(p.Total))
-	case p.Step > 0 || p.Use == nil:
-		parts = append(parts, "step "+number(p.Step))
-	}
-	if p.Loss != "" {
-		parts = append(parts, "loss "+lossText(p.Loss))
-	}
-	if p.Use != nil {
-		parts = append(parts, deviceUse(p.Use))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// lossText is a loss with the digits that matter. One that is no number is marked: the
-// training has gone wrong.
-func lossText(loss string) string {
-	f, err := strconv.ParseFloat(loss, 64)
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return loss + " (not a number: look at its log)"
-	}
-	return strconv.FormatFloat(f, 'g', 5, 64)
-}
-
-// deviceUse is what a task's devices were seen to do.
-func deviceUse(u *rest.DeviceUse) string {
-	return fmt.Sprintf("devices %d%% busy, %s MiB", u.Util/10, number(u.MemoryMB))
-}
-
 func (a *app) jobEvents() *cobra.Command {
 	follow := false
 	after := uint64(0)
@@ -373,7 +322,7 @@ func (a *app) jobEvents() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		told := newNarrator(&j, func(id sched.JobID) (string, error) {
+		told := narrate.New(&j, func(id sched.JobID) (string, error) {
 			other, err := client.Job(ctx, rest.JobRef(id))
 			return other.Ref, err
 		})
@@ -396,17 +345,17 @@ func (a *app) jobEvents() *cobra.Command {
 			t.head("SEQ", "TIME", "EVENT", "WHAT")
 			for i := range all {
 				e := &all[i]
-				t.row(number(e.Seq), a.when(e.Time), string(e.Kind), told.tell(e))
+				t.row(number(e.Seq), a.when(e.Time), string(e.Kind), told.Tell(e))
 			}
 		})
 	})
 }
 
 // printEvent prints one event of a stream: JSON lines, or a line for people.
-func (a *app) printEvent(told *narrator, e rest.Event) error {
+func (a *app) printEvent(told *narrate.Narrator, e rest.Event) error {
 	if a.format != "table" {
 		return json.NewEncoder(a.out).Encode(e)
 	}
-	_, err := fmt.Fprintf(a.out, "%-6d %-20s %-16s %s\n", e.Seq, a.when(e.Time), e.Kind, clean(told.tell(&e), false))
+	_, err := fmt.Fprintf(a.out, "%-6d %-20s %-16s %s\n", e.Seq, a.when(e.Time), e.Kind, clean(told.Tell(&e), false))
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/draw"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -128,9 +128,9 @@ func (a *app) when(t sched.Time) string {
 	}
 	d := a.now().Sub(at)
 	if d < 0 {
-		return "in " + short(-d)
+		return "in " + narrate.Short(-d)
 	}
-	return short(d) + " ago"
+	return narrate.Short(d) + " ago"
 }
 
 // span shows the time from one moment to another, or to now when there is no end.
@@ -142,24 +142,7 @@ func (a *app) span(from, to sched.Time) string {
 	if to != 0 {
 		end = time.UnixMicro(int64(to))
 	}
-	return short(max(end.Sub(time.UnixMicro(int64(from))), 0))
-}
-
-// short shows a duration in its two largest units, as flags take it.
-func short(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		d = d.Truncate(time.Millisecond)
-	case d < time.Minute:
-		d = d.Truncate(100 * time.Millisecond)
-	case d < time.Hour:
-		d = d.Truncate(time.Second)
-	case d < 24*time.Hour:
-		d = d.Truncate(time.Minute)
-	default:
-		d = d.Truncate(time.Hour)
-	}
-	return document.FormatDuration(d.Microseconds())
+	return narrate.Short(max(end.Sub(time.UnixMicro(int64(from))), 0))
 }
 
 // number shows an integer of any kind.
@@ -167,32 +150,10 @@ func number[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint64](n T) string {
 	return fmt.Sprint(n)
 }
 
-// numbers shows a list of integers as "0,1,5".
 // count is "1 leaf" or "3 leaves".
 func count[N int | int32 | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// deviceList names devices as the cluster file does: 0,1, or 0:2,0:3 where each
-// is a part of a device.
-func deviceList(devices, parts []int32) string {
-	if len(parts) != len(devices) {
-		return numbers(devices)
-	}
-	var out []string
-	for i, d := range devices {
-		out = append(out, fmt.Sprintf("%d:%d", d, parts[i]))
-	}
-	return strings.Join(out, ",")
-}
-
-func numbers(list []int32) string {
-	var out []string
-	for _, n := range list {
-		out = append(out, number(n))
-	}
-	return strings.Join(out, ",")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/narrate"
 )
 
 // durationFlag is a time as job files write it: 90s, 2h30m, 1d12h, or seconds.
@@ -29,7 +30,7 @@ func (d *durationFlag) String() string {
 	if *d == 0 {
 		return ""
 	}
-	return short(time.Duration(*d))
+	return narrate.Short(time.Duration(*d))
 }
 
 // Type implements pflag.Value.

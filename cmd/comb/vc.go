@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/nodecmd"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -94,7 +96,7 @@ func drawVC(t *table, v *rest.VCStatus) {
 		t.row("backfill", cmp.Or(v.Backfill, "none"))
 	}
 	if v.MinRun > 0 {
-		t.row("min run time", span(v.MinRun)+", then its own priority may preempt")
+		t.row("min run time", narrate.Span(v.MinRun)+", then its own priority may preempt")
 	}
 	if v.Moves > 0 {
 		t.row("defragmentation", count(v.Moves, "move", "moves")+" an hour, to make room for a job that waits")
@@ -210,6 +212,8 @@ func (a *app) nodeState(n *rest.NodeStatus) string {
 	switch {
 	case n.Dead:
 		parts = append(parts, "declared dead")
+	case n.Drain > 0 && !slices.ContainsFunc(n.SKUs, func(s rest.NodeSKU) bool { return s.Used > 0 }):
+		parts = append(parts, "drained")
 	case n.Drain > 0:
 		parts = append(parts, "draining")
 	case n.Cordoned:

@@ -24,6 +24,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/combsched/comb/internal/store"
 )
 
@@ -81,11 +83,11 @@ func Create(ctx context.Context, data, file string, o Options) (r Report, err er
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%s is there already: give another name", file)
 	}
-	work, err := os.MkdirTemp(filepath.Dir(file), ".comb-backup-")
+	work, done, err := workFolder(filepath.Dir(file), ".comb-backup-"+filepath.Base(file))
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	defer func() { err = errors.Join(err, done()) }()
 	// Logs are looked for before the database is copied: none is of a job or an attempt that the copy does not know. An upload
 	// that is gone until it is read is of no job that waits.
 	var beside []string
@@ -112,12 +114,52 @@ func Create(ctx context.Context, data, file string, o Options) (r Report, err er
 	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return r, fmt.Errorf("cannot write the backup: %w", err)
 	}
-	if err := os.Link(out.Name(), file); errors.Is(err, fs.ErrExist) { // not over a file that came meanwhile
-		return r, err
-	} else if err != nil { // a file system without links
-		return r, os.Rename(out.Name(), file)
+	if err = os.Link(out.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links; else not over a file that came meanwhile
+		err = os.Rename(out.Name(), file)
 	}
-	return r, nil
+	if err == nil {
+		err = syncDir(filepath.Dir(file))
+	}
+	return r, err
+}
+
+// workFolder makes an empty folder of a name that stays the same: what a killed run left in it is removed. The function that is returned
+// removes it; it may have another name by then.
+func workFolder(in, name string) (path string, done func() error, err error) {
+	path = filepath.Join(in, name)
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", nil, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if !info.IsDir() {
+		return "", nil, fmt.Errorf("%s is in the way, and no folder: move it away", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("another command writes in %s: wait for it", path), f.Close())
+	}
+	entries, err := os.ReadDir(path)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(path, e.Name())))
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, f.Close())
+	}
+	return path, func() error { return errors.Join(os.RemoveAll(path), f.Close()) }, nil
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // find returns the regular files of a data directory that match a pattern and are part of backups.
@@ -388,16 +430,29 @@ func Restore(ctx context.Context, file, data string, check func(dir string) erro
 	if err := os.MkdirAll(filepath.Dir(data), 0o700); err != nil {
 		return r, err
 	}
-	work, err := os.MkdirTemp(filepath.Dir(data), ".comb-restore-")
+	work, done, err := workFolder(filepath.Dir(data), ".comb-restore-"+filepath.Base(data))
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	defer func() { err = errors.Join(err, done()) }()
 	if r, err = Extract(ctx, file, work); err != nil {
 		return r, err
 	}
 	if err := check(work); err != nil {
 		return r, err
 	}
-	return r, os.Rename(work, data) // an empty folder is replaced; one that got something meanwhile is not
+	if err := syncTree(work); err != nil {
+		return r, err
+	}
+	return r, errors.Join(os.Rename(work, data), syncDir(filepath.Dir(data))) // an empty folder is replaced; one that got something meanwhile is not
+}
+
+// syncTree makes the names in a folder durable, and those in the folders inside of it. Their contents are.
+func syncTree(path string) error {
+	return filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return syncDir(at)
+	})
 }

@@ -191,3 +191,37 @@ func FuzzExtract(f *testing.F) {
 	f.Add(content[:len(content)/2])
 	f.Fuzz(func(t *testing.T, content []byte) { _, _ = extract(t, content) })
 }
+
+// TestKilledRunsLeaveNothing: what a killed command left beside the folder or the file goes with the next one, unless that one still runs.
+func TestKilledRunsLeaveNothing(t *testing.T) {
+	ctx := context.Background()
+	file, _, _ := made(t)
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	left := filepath.Join(dir, ".comb-restore-data")
+	if err := errors.Join(os.MkdirAll(filepath.Join(left, "jobs"), 0o700), os.WriteFile(filepath.Join(left, "comb.db"), []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, done, err := workFolder(dir, ".comb-restore-data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(ctx, file, data, func(string) error { return nil }); err == nil || !strings.Contains(err.Error(), "another command writes in "+left) {
+		t.Errorf("beside another: %v", err)
+	}
+	if err := errors.Join(done(), os.MkdirAll(filepath.Join(left, "jobs"), 0o700), os.WriteFile(filepath.Join(left, "comb.db"), []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(ctx, file, data, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "data" {
+		t.Errorf("beside the data directory: %v, %v", entries, err)
+	}
+	s, err := store.Open(ctx, data, store.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}

@@ -23,6 +23,8 @@ const (
 	maxMemoryMB    = 1 << 40 // of one task
 	maxDeadlines   = 100
 
+	// MaxTimeLimit is of a job, in microseconds.
+	MaxTimeLimit = int64(maxDuration)
 	maxDuration  = 10 * 365 * 24 * sched.Hour
 	maxGrace     = sched.Hour
 	defaultGrace = 30 * sched.Second

@@ -5,11 +5,14 @@ package nodecmd
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/access"
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/draw"
@@ -143,6 +146,11 @@ run there, or start the machine anew.`,
 			return err
 		}
 		if !yes {
+			if me, err := client.People().Me(ctx); err != nil {
+				return err
+			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before it is asked about what it may not do
+				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "only an administrator of the cluster may declare a node dead")
+			}
 			if err := k.Confirm(fmt.Sprintf("%d attempts on %s count as ended then; if it lives, their tasks run twice. Is it dead?", len(n.Jobs)+n.Hidden, node)); err != nil {
 				return err
 			}

@@ -364,15 +364,15 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 // warnings are the kinds of events that say that something is wrong.
 var warnings = []string{"TaskRefused", "TaskUnknown", "Quarantined", "PolicyFailed"}
 
-// maxEvent bounds the words of an event: that of a submission has the whole file.
+// maxEvent bounds the words of an event: some have those of a program.
 const maxEvent = 1 << 10
 
 func eventOf(of Ref, r *rest.Event) event {
 	at := time.UnixMicro(int64(r.Time)).UTC()
-	e := event{UID: strconv.FormatUint(r.Seq, 10), FrameworkName: of.String(), Type: "Normal", Reason: string(r.Kind), Message: string(r.Data),
+	e := event{UID: strconv.FormatUint(r.Seq, 10), FrameworkName: of.String(), Type: "Normal", Reason: string(r.Kind), Message: r.Says,
 		FirstTimestamp: at, LastTimestamp: at, Count: 1, SourceComponent: "comb"}
 	if len(e.Message) > maxEvent {
-		e.Message = fmt.Sprintf("%d bytes: see comb job events %s", len(e.Message), of)
+		e.Message = strings.ToValidUTF8(e.Message[:maxEvent], "") + "..."
 	}
 	if slices.Contains(warnings, e.Reason) {
 		e.Type = "Warning"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -103,7 +104,7 @@ func (h *Handler) taskLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	all := []location{}
 	scheme := "http"
-	if r.TLS != nil {
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") { // the address goes back to the client alone: nothing is believed of it
 		scheme = "https"
 	}
 	for _, s := range streams {

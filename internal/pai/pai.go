@@ -119,7 +119,7 @@ func (h *Handler) routes(version string) {
 		"GET /storages/{storage}":                h.getStorage,
 		"GET /kubernetes/nodes":                  h.nodes,
 		"GET /kubernetes/pods":                   notHere("Comb runs no pods here: there is no list of them"),
-		"GET /alerts":                            notHere("Comb sends no alerts of its own yet"),
+		"GET /alerts":                            alerts(h),
 		"GET /authn/oidc/login":                  notHere("users sign in with a name and a password here"),
 		"GET /authn/oidc/logout":                 notHere("users sign in with a name and a password here"),
 		"POST /jobs":                             h.submit,

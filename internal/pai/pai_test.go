@@ -27,9 +27,10 @@ const password = "correct horse battery"
 
 // memory is an app with jobs in memory, under a real table of rights.
 type memory struct {
-	past  []rest.PastAttempt
-	table *access.Table
-	jobs  []*Job // the newest first
+	past   []rest.PastAttempt
+	table  *access.Table
+	jobs   []*Job // the newest first
+	broken bool   // one GPU and one node
 }
 
 var vcs = []cell.VCName{"nlp", "vision"}
@@ -126,7 +127,7 @@ func (m *memory) Tag(_ context.Context, p *identity.Principal, of Ref, tag strin
 
 func (m *memory) Events(_ context.Context, p *identity.Principal, of Ref) ([]rest.Event, error) {
 	_, err := m.find(p, of, access.ReadJob)
-	return []rest.Event{{Seq: 3, Kind: "JobSubmitted", Data: json.RawMessage(`{}`)}, {Seq: 4, Kind: "TaskRefused", Data: json.RawMessage(`{"task":0}`)}}, err
+	return []rest.Event{{Seq: 3, Kind: "JobSubmitted", Data: json.RawMessage(`{}`), Says: "submitted"}, {Seq: 4, Kind: "TaskRefused", Data: json.RawMessage(`{"task":0}`), Says: "worker-0 could not be started"}}, err
 }
 
 func (m *memory) Log(w http.ResponseWriter, _ *http.Request, p *identity.Principal, of *LogRef) error {
@@ -156,7 +157,12 @@ func (m *memory) Cells(context.Context, *identity.Principal) ([]rest.CellStatus,
 }
 
 func (m *memory) Nodes(context.Context, *identity.Principal) ([]rest.NodeStatus, error) {
-	return []rest.NodeStatus{{Name: "node1", Up: true, SKUs: []rest.NodeSKU{{Carry: amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}, Total: 4}}}}, nil
+	sku := rest.NodeSKU{Carry: amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}, Total: 4}
+	if m.broken {
+		sku.Bad = 1
+		return []rest.NodeStatus{{Name: "node1", Up: true, SKUs: []rest.NodeSKU{sku}}, {Name: "node2", SKUs: []rest.NodeSKU{}}}, nil
+	}
+	return []rest.NodeStatus{{Name: "node1", Up: true, SKUs: []rest.NodeSKU{sku}}}, nil
 }
 
 func (m *memory) Storages(context.Context, *identity.Principal) ([]rest.StorageStatus, error) {
@@ -362,7 +368,7 @@ func TestTasksAndLogs(t *testing.T) {
 		Data       []event
 	}
 	w.to(&events, w.ask("alice", "GET", "/jobs/alice~train/events?type=Warning", "", 200))
-	if events.TotalCount != 1 || events.Data[0].Reason != "TaskRefused" {
+	if events.TotalCount != 1 || events.Data[0].Reason != "TaskRefused" || events.Data[0].Message != "worker-0 could not be started" {
 		t.Errorf("%+v", events)
 	}
 	// A ticket ends with the token for which it was made.
@@ -564,6 +570,25 @@ func TestCluster(t *testing.T) {
 		t.Error(text)
 	}
 	w.refused("carol", "GET /kubernetes/pods", "", 501, "NotImplementedError")
+}
+
+// TestAlerts: what is wrong in the cluster now, in the form of an alert manager.
+func TestAlerts(t *testing.T) {
+	w := newWorld(t)
+	if text := strings.TrimSpace(w.ask("carol", "GET", "/alerts", "", 200)); text != "[]" {
+		t.Error(text)
+	}
+	w.broken = true
+	var all []alert
+	w.to(&all, w.ask("carol", "GET", "/alerts", "", 200))
+	var told []string
+	for _, a := range all {
+		told = append(told, a.Labels["alertname"]+" "+a.Labels["node_name"]+": "+a.Annotations["summary"])
+	}
+	want := []string{"BadDevices node1: node node1: 1 of 4 of gpu are bad", "NodeNotReady node2: node node2 does not answer: what runs there keeps its GPUs until it does"}
+	if !slices.Equal(told, want) {
+		t.Errorf("%q", told)
+	}
 }
 
 func TestInspect(t *testing.T) {

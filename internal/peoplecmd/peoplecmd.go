@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -152,6 +153,9 @@ a user who signed in can make one: a program's token makes no others.`,
 			}
 			return k.Show(out, func(t draw.Table) {
 				t.Line("%s", out.Secret)
+				if user == "" {
+					k.sayRoleless(c.Context(), people, in.VCs)
+				}
 				k.Say(fmt.Sprintf("token %s of %s, until %s: it is shown this once", out.ID, out.User, k.When(out.Expires)))
 			})
 		}}
@@ -160,6 +164,22 @@ a user who signed in can make one: a program's token makes no others.`,
 	c.Flags().StringVar(&in.Expires, "expires", "", "how long it is valid, such as 30d (default 366d)")
 	c.Flags().StringVar(&user, "user", "", "of another user; for administrators")
 	return c
+}
+
+// sayRoleless warns of virtual clusters for which a token of the caller's is, and in which the caller has no role.
+func (k *Kit) sayRoleless(ctx context.Context, people rest.People, vcs []string) {
+	if len(vcs) == 0 {
+		return
+	}
+	me, err := people.Me(ctx)
+	if err != nil || me.Administrator {
+		return
+	}
+	for _, vc := range vcs {
+		if !slices.ContainsFunc(me.VCs, func(m rest.MyVC) bool { return string(m.Name) == vc }) {
+			k.Say(fmt.Sprintf("%s has no role in virtual cluster %s now: the token may do nothing there until it has one", me.Name, vc))
+		}
+	}
 }
 
 func (k *Kit) auditNoun() *cobra.Command {

@@ -85,7 +85,7 @@ func (c *Client) persist(ctx context.Context, once func(context.Context) (bool, 
 		if tries++; tries > 20 {
 			return err
 		}
-		if tries == 1 && c.OnWait != nil {
+		if tries == 2 && c.OnWait != nil { // the first is tried again at once: it may say why it broke
 			c.OnWait(err)
 		}
 		select {

@@ -218,7 +218,7 @@ type RequeueRequest struct {
 // UpdateRequest changes a job; what is absent stays.
 type UpdateRequest struct {
 	Priority  *cell.Priority  `json:"priority,omitempty" minimum:"-1" maximum:"32767" doc:"Of a job that waits; -1 borrows only"`
-	TimeLimit *sched.Duration `json:"time_limit,omitempty" minimum:"0" doc:"Microseconds of running; 0 is none"`
+	TimeLimit *sched.Duration `json:"time_limit,omitempty" minimum:"0" maximum:"315360000000000" doc:"Microseconds of running, up to 10 years; 0 is none"`
 }
 
 // CordonRequest takes a node out of placement.
@@ -259,6 +259,7 @@ type Event struct {
 	Version int             `json:"version"`
 	Job     sched.JobID     `json:"job,omitempty"`
 	Data    json.RawMessage `json:"data"`
+	Says    string          `json:"says,omitempty" doc:"The event as a sentence, in the pages of one job"`
 }
 
 // EventList is a job's history.

@@ -12,6 +12,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/history"
+	"github.com/combsched/comb/internal/narrate"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 	"github.com/combsched/comb/internal/server/warden"
@@ -79,7 +80,8 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 	}
 	sees := s.warden.Reads(ctx)
 	if !in.Follow {
-		return s.eventPage(ctx, seq, 0, sees)
+		list, err := s.pageOf(ctx, seq, 0, sees)
+		return writePage(list, s.fail(err))
 	}
 	if !given {
 		err = s.read(ctx, 0, func(st *sched.State) { seq = st.Seq() })
@@ -105,7 +107,8 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 		return nil, err
 	}
 	if !in.Follow {
-		return s.eventPage(ctx, seq, j.ID, nil)
+		list, err := jobPage(ctx, s, &j, seq)
+		return writePage(list, s.fail(err))
 	}
 	first, err := s.history(ctx, 0, j.ID, 1)
 	if err != nil {
@@ -117,11 +120,10 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 	return s.eventStream(ctx, &eventWriter{after: seq, job: j.ID, past: j.Phase.Ended()})
 }
 
-// eventPage answers with the events behind seq, of one job unless job is 0.
-func (s *Server) eventPage(ctx context.Context, seq uint64, job sched.JobID, sees func(sched.JobID) bool) (*huma.StreamResponse, error) {
-	list, err := s.pageOf(ctx, seq, job, sees)
+// writePage answers with a page of events.
+func writePage(list rest.EventList, err error) (*huma.StreamResponse, error) {
 	if err != nil {
-		return nil, s.fail(err)
+		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		_, w := humago.Unwrap(c)
@@ -129,7 +131,27 @@ func (s *Server) eventPage(ctx context.Context, seq uint64, job sched.JobID, see
 	}}, nil
 }
 
-// pageOf reads a page, a piece at a time: one event may have a MiB, so that a thousand of them would take a GiB
+// jobPage is a page of one job's events, each as a sentence too. Other jobs have their names where the asker may see them.
+func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.EventList, error) {
+	sight, err := s.warden.Sight(ctx)
+	if err != nil {
+		return rest.EventList{}, err
+	}
+	list, err := s.pageOf(ctx, seq, j.ID, nil)
+	told := narrate.New(j, func(id sched.JobID) (string, error) {
+		spec, found, err := s.store.Spec(ctx, id)
+		if err != nil || !found || !sight.Sees(spec.VC, spec.User) {
+			return "", err
+		}
+		return spec.Name.To(warden.Subject(ctx), spec.User), nil
+	})
+	for i := range list.Events {
+		list.Events[i].Says = told.Tell(&list.Events[i])
+	}
+	return list, err
+}
+
+// pageOf reads a page of the events behind seq, of one job unless job is 0. It reads a piece at a time: one event may have a MiB, so that a thousand of them would take a GiB
 // before the page were cut to its size.
 func (s *Server) pageOf(ctx context.Context, seq uint64, job sched.JobID, sees func(sched.JobID) bool) (rest.EventList, error) {
 	list := rest.EventList{Events: []rest.Event{}}

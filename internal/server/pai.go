@@ -218,7 +218,7 @@ func (a paiApp) Events(ctx context.Context, p *identity.Principal, of pai.Ref) (
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.s.pageOf(ctx, 0, j.ID, nil)
+	page, err := jobPage(ctx, a.s, &j, 0)
 	return page.Events, a.s.fail(err)
 }
 

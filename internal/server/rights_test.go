@@ -246,3 +246,36 @@ func TestProcessesOfStrangers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestEventsDoNotNameStrangers: the sentences of a job's events name the job that it made room for to those that may see that one alone.
+func TestEventsDoNotNameStrangers(t *testing.T) {
+	w := teams(t)
+	alice, bob := w.user("alice", "red"), w.user("bob", "blue")
+	w.submitAs(alice, "mine", "a", 4)
+	lent := w.submitAs(alice, "borrows", "a", 4)
+	w.until("it borrows", w.running(lent.ID))
+	returns := w.submitAs(bob, "canary-job", "b", 4)
+	told := func(token string) string {
+		c, err := rest.NewClient(w.url, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.See(returns.Seq)
+		page, err := c.JobEvents(t.Context(), rest.JobRef(lent.ID), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, e := range page.Events {
+			text += e.Says + "\n"
+		}
+		return text
+	}
+	number := fmt.Sprint("job ", returns.ID)
+	if text := told(alice); !strings.Contains(text, "told to stop") || !strings.Contains(text, " for "+number+"\n") || strings.Contains(text, "canary") {
+		t.Errorf("alice is told\n%s", text)
+	}
+	if text := told(w.token); !strings.Contains(text, " for "+number+" (bob~canary-job)\n") {
+		t.Errorf("the administrator is told\n%s", text)
+	}
+}

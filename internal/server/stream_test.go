@@ -95,7 +95,7 @@ func TestJobStreamEndsWithTheJob(t *testing.T) {
 		}
 	}
 	page, err := w.client.JobEvents(ctx, rest.JobRef(other.ID), 0)
-	if err != nil || len(page.Events) == 0 || page.Events[0].Kind != "JobSubmitted" {
+	if err != nil || len(page.Events) == 0 || page.Events[0].Kind != "JobSubmitted" || !strings.HasPrefix(page.Events[0].Says, "submitted by ") {
 		t.Errorf("a page: %+v, %v", page, err)
 	}
 }

@@ -8,8 +8,9 @@ import { Failed } from '../../ui/Failed';
 import { Loading } from '../../ui/Loading';
 import { type Column, Table } from '../../ui/Table';
 
-// saysOf writes the plain fields of an event; what is nested is in the API.
+// saysOf is the server's sentence; of a server without them the plain fields.
 function saysOf(e: Event): string {
+  if (e.says) return e.says;
   if (typeof e.data !== 'object' || e.data === null) return '';
   return Object.entries(e.data)
     .filter(([, v]) => typeof v === 'string' || typeof v === 'number' || typeof v === 'boolean')
@@ -20,7 +21,7 @@ function saysOf(e: Event): string {
 const columns: Column<Event>[] = [
   { key: 'time', head: text.time, cell: (e) => <span title={precise(e.time)}>{stamp(e.time)}</span> },
   { key: 'kind', head: text.event, narrow: 'title', cell: (e) => e.kind },
-  { key: 'data', head: text.data, grow: true, cell: (e) => <span className="muted" title={saysOf(e)}>{saysOf(e)}</span> },
+  { key: 'data', head: text.data, grow: true, cell: (e) => <span title={saysOf(e)}>{saysOf(e)}</span> },
 ];
 
 export function Events({ id }: { id: string }) {

@@ -1,9 +1,9 @@
-package main
+// Package narrate tells a job's events, ends and causes as sentences. It must not know where the text goes.
+package narrate
 
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
@@ -11,16 +11,17 @@ import (
 	"github.com/combsched/comb/internal/sched"
 )
 
-// narrator tells a job's events as sentences. The events of the API stay as they
+// Narrator tells a job's events as sentences. The events of the API stay as they
 // are; -o json shows them.
-type narrator struct {
+type Narrator struct {
 	tasks []string                          // the job's tasks by their ordinal, as main-0
 	jobs  map[sched.JobID]string            // other jobs that events named, with their names
 	ask   func(sched.JobID) (string, error) // the name of another job; nil leaves numbers alone
 }
 
-func newNarrator(j *rest.Job, ask func(sched.JobID) (string, error)) *narrator {
-	n := &narrator{ask: ask, jobs: map[sched.JobID]string{}}
+// New tells the events of a job. ask names another job; where it is nil or fails, its number stands.
+func New(j *rest.Job, ask func(sched.JobID) (string, error)) *Narrator {
+	n := &Narrator{ask: ask, jobs: map[sched.JobID]string{}}
 	for _, t := range j.Tasks {
 		n.tasks = append(n.tasks, fmt.Sprintf("%s-%d", t.Role, t.Index))
 	}
@@ -29,7 +30,7 @@ func newNarrator(j *rest.Job, ask func(sched.JobID) (string, error)) *narrator {
 
 // job names another job as "job 7 (urgent)"; one whose name is not known any more
 // has its number alone.
-func (n *narrator) job(id sched.JobID) string {
+func (n *Narrator) job(id sched.JobID) string {
 	name, known := n.jobs[id]
 	if !known && n.ask != nil {
 		name, _ = n.ask(id)
@@ -41,9 +42,9 @@ func (n *narrator) job(id sched.JobID) string {
 	return fmt.Sprintf("job %d (%s)", id, name)
 }
 
-// tell is an event in one sentence. An event of a newer server, which this
+// Tell is an event in one sentence. An event of a newer server, which this
 // program does not know, is shown as its data.
-func (n *narrator) tell(e *rest.Event) string {
+func (n *Narrator) Tell(e *rest.Event) string {
 	event, err := sched.DecodeEvent(e.Kind, e.Version, e.Data)
 	if err != nil {
 		return cut(string(e.Data), 400)
@@ -56,38 +57,38 @@ func (n *narrator) tell(e *rest.Event) string {
 	return cut(string(e.Data), 400)
 }
 
-func (n *narrator) tellJob(event sched.Event) string {
+func (n *Narrator) tellJob(event sched.Event) string {
 	switch e := event.(type) {
 	case sched.JobSubmitted:
 		if e.Job == nil {
 			return "submitted"
 		}
-		return fmt.Sprintf("submitted by %s to %s with priority %s", e.Meta.Subject, e.Job.VC, priority(e.Job.Priority))
+		return fmt.Sprintf("submitted by %s to %s with priority %s", e.Meta.Subject, e.Job.VC, Priority(e.Job.Priority))
 	case sched.StopRequested:
-		return "stop asked by " + string(e.Meta.Subject) + because(e.Reason)
+		return "stop asked by " + string(e.Meta.Subject) + Because(e.Reason)
 	case sched.JobHeld:
-		return map[bool]string{true: "held by ", false: "released by "}[e.On] + string(e.Meta.Subject) + because(e.Reason)
+		return map[bool]string{true: "held by ", false: "released by "}[e.On] + string(e.Meta.Subject) + Because(e.Reason)
 	case sched.JobRequeued:
-		return "requeue asked by " + string(e.Meta.Subject) + because(e.Reason)
+		return "requeue asked by " + string(e.Meta.Subject) + Because(e.Reason)
 	case sched.JobUpdated:
 		var parts []string
 		if e.Priority != nil {
-			parts = append(parts, "priority "+priority(*e.Priority))
+			parts = append(parts, "priority "+Priority(*e.Priority))
 		}
 		if e.TimeLimit != nil {
 			parts = append(parts, "time limit "+document.FormatDuration(int64(*e.TimeLimit)))
 		}
 		return string(e.Meta.Subject) + " gave it " + strings.Join(parts, " and ")
 	case sched.JobCompleting:
-		return "the result is known: it " + phaseText(e.Phase, e.Cause) + because(e.Message)
+		return "the result is known: it " + phase(e.Phase, e.Cause) + Because(e.Message)
 	case sched.JobRetried:
 		text := "the job is tried again"
 		if !e.Counted {
 			text += ", which counts no retry"
 		}
-		return text + notBefore(e.After) + because(e.Message)
+		return text + notBefore(e.After) + Because(e.Message)
 	case sched.JobEnded:
-		return "the job " + phaseText(e.Phase, e.Cause) + because(e.Message)
+		return "the job " + phase(e.Phase, e.Cause) + Because(e.Message)
 	case sched.Booked:
 		return n.booked(e)
 	case sched.Quarantined:
@@ -102,10 +103,10 @@ func (n *narrator) tellJob(event sched.Event) string {
 	return ""
 }
 
-func (n *narrator) booked(e sched.Booked) string {
+func (n *Narrator) booked(e sched.Booked) string {
 	switch {
 	case e.Over != "":
-		return "the cells kept for it are given back" + because(e.Over)
+		return "the cells kept for it are given back" + Because(e.Over)
 	case e.Start != 0:
 		return "cells are kept for it: they are free at " + clock(e.Start) + " at the latest"
 	}
@@ -116,51 +117,51 @@ func (n *narrator) booked(e sched.Booked) string {
 	return "cells are kept for it until they are left by " + strings.Join(after, ", ")
 }
 
-func (n *narrator) tellTask(event sched.Event) string {
+func (n *Narrator) tellTask(event sched.Event) string {
 	switch e := event.(type) {
 	case sched.TaskStarted:
 		return fmt.Sprintf("%s runs as process %d of %s", n.task(e.Task), e.PID, e.Host)
 	case sched.TaskExited:
-		return n.task(e.Task) + " ended: " + exitText(rest.ExitOf(&e.Exit)) + because(e.Exit.Message)
+		return n.task(e.Task) + " ended: " + Exit(rest.ExitOf(&e.Exit)) + Because(e.Exit.Message)
 	case sched.TaskRefused:
-		return n.task(e.Task) + " could not be started" + because(e.Reason)
+		return n.task(e.Task) + " could not be started" + Because(e.Reason)
 	case sched.TaskUnknown:
-		return n.task(e.Task) + ": not known whether it lives" + because(e.Reason)
+		return n.task(e.Task) + ": not known whether it lives" + Because(e.Reason)
 	case sched.Progress:
 		text := n.task(e.Task) + ":"
 		if e.Step > 0 || e.Loss != "" {
-			text += " " + progress(&rest.TaskProgress{Step: e.Step, Total: e.Total, Loss: e.Loss})
+			text += " " + Progress(&rest.TaskProgress{Step: e.Step, Total: e.Total, Loss: e.Loss})
 		}
 		if e.Checkpoint {
 			text += " checkpoint saved"
 		}
 		if e.Use != nil {
-			text += " " + deviceUse(rest.UseOf(e.Use))
+			text += " " + Use(rest.UseOf(e.Use))
 		}
 		return text
 	}
 	return ""
 }
 
-func (n *narrator) tellAttempt(event sched.Event) string {
+func (n *Narrator) tellAttempt(event sched.Event) string {
 	switch e := event.(type) {
 	case sched.Placed:
-		return fmt.Sprintf("attempt %s placed on %s", e.Attempt, places(e.Placement))
+		return fmt.Sprintf("attempt %s placed on %s", e.Attempt, Places(e.Placement))
 	case sched.Reserved:
 		if len(e.Victims) == 0 {
-			return fmt.Sprintf("attempt %s is to run on %s, once the one before it stopped", e.Attempt, places(e.Placement))
+			return fmt.Sprintf("attempt %s is to run on %s, once the one before it stopped", e.Attempt, Places(e.Placement))
 		}
-		return fmt.Sprintf("attempt %s gets %s once %s stopped", e.Attempt, places(e.Placement), victims(e.Victims))
+		return fmt.Sprintf("attempt %s gets %s once %s stopped", e.Attempt, Places(e.Placement), victims(e.Victims))
 	case sched.Unreserved:
-		return fmt.Sprintf("attempt %s: its reservation is taken back", e.Attempt) + because(e.Reason)
+		return fmt.Sprintf("attempt %s: its reservation is taken back", e.Attempt) + Because(e.Reason)
 	case sched.StopSent:
-		text := fmt.Sprintf("attempt %s told to stop within %s: %s", e.Attempt, span(e.Grace), causeText(e.Cause))
+		text := fmt.Sprintf("attempt %s told to stop within %s: %s", e.Attempt, Span(e.Grace), Cause(e.Cause))
 		if e.By != nil {
 			text += " for " + n.job(e.By.Job)
 		}
 		return text
 	case sched.Joined:
-		return fmt.Sprintf("attempt %s joins attempt %s on %s", e.Attempt, e.Host, places(e.Placement))
+		return fmt.Sprintf("attempt %s joins attempt %s on %s", e.Attempt, e.Host, Places(e.Placement))
 	case sched.LazilyPreempted:
 		text := fmt.Sprintf("attempt %s runs on as opportunistic", e.Attempt)
 		if e.By != nil {
@@ -173,7 +174,7 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 		if e.Cause == sched.EndPlatform && e.Message != "" { // which says what it was
 			return fmt.Sprintf("attempt %s over: %s", e.Attempt, e.Message)
 		}
-		return fmt.Sprintf("attempt %s over: %s", e.Attempt, causeText(e.Cause)) + because(e.Message)
+		return fmt.Sprintf("attempt %s over: %s", e.Attempt, Cause(e.Cause)) + Because(e.Message)
 	case sched.TaskRetried:
 		text := "waits again"
 		if !e.Counted {
@@ -183,21 +184,21 @@ func (n *narrator) tellAttempt(event sched.Event) string {
 	case sched.Sized:
 		return fmt.Sprintf("may have %d members, as its policy says", e.Size)
 	case sched.NodeAvoided:
-		return fmt.Sprintf("avoids node %s", e.Node) + until(e.Until)
+		return fmt.Sprintf("avoids node %s", e.Node) + Until(e.Until)
 	}
 	return ""
 }
 
 // task names a task by its ordinal in the job.
-func (n *narrator) task(i int32) string {
+func (n *Narrator) task(i int32) string {
 	if i >= 0 && int(i) < len(n.tasks) {
 		return n.tasks[i]
 	}
-	return "task " + number(i)
+	return "task " + fmt.Sprint(i)
 }
 
-// places is "n1 devices 0,1, n2 devices 0,1", one part a task.
-func places(p cell.Placement) string {
+// Places is "n1 devices 0,1, n2 devices 0,1", one part a task.
+func Places(p cell.Placement) string {
 	var out []string
 	for i, t := range p.Tasks {
 		if i == 8 {
@@ -208,7 +209,7 @@ func places(p cell.Placement) string {
 		if len(t.Devices) == 1 {
 			word = "device"
 		}
-		out = append(out, fmt.Sprintf("%s %s %s", t.Node, word, deviceList(t.Devices, t.Parts)))
+		out = append(out, fmt.Sprintf("%s %s %s", t.Node, word, Devices(t.Devices, t.Parts)))
 	}
 	return strings.Join(out, "; ")
 }
@@ -222,68 +223,4 @@ func victims(list []sched.AttemptID) string {
 		return "attempt " + out[0] + " has"
 	}
 	return "attempts " + strings.Join(out, ", ") + " have"
-}
-
-func phaseText(p sched.Phase, c sched.EndCause) string {
-	text := map[sched.Phase]string{sched.Succeeded: "succeeded", sched.Failed: "failed", sched.Stopped: "is stopped"}[p]
-	if c == 0 || c == sched.EndSucceeded || c == sched.EndFailed || c == sched.EndStopped {
-		return text
-	}
-	return text + " (" + causeText(c) + ")"
-}
-
-// causeText is an end's cause in the words of a sentence.
-func causeText(c sched.EndCause) string {
-	switch c {
-	case sched.EndCompleted:
-		return "the job has its result"
-	case sched.EndStopped:
-		return "stopped by its user"
-	case sched.EndTimeLimit:
-		return "its time limit is over"
-	case sched.EndResized:
-		return "its policy gave the job another size, or paused it"
-	case sched.EndEarly:
-		return "its policy saw that it brings nothing more"
-	case sched.EndRefused:
-		return "a start was refused"
-	case sched.EndPlatform:
-		return "its supervisor or node was lost"
-	case sched.EndNeverAlive:
-		return "withdrawn before any task started"
-	}
-	return c.String()
-}
-
-func because(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + text
-}
-
-func notBefore(t sched.Time) string {
-	if t == 0 {
-		return ""
-	}
-	return ", not before " + clock(t)
-}
-
-func until(t sched.Time) string {
-	if t == 0 {
-		return ""
-	}
-	return " until " + clock(t)
-}
-
-func clock(t sched.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
-
-func span(d sched.Duration) string { return short(time.Duration(d) * time.Microsecond) }
-
-// cut shortens a text to n bytes, on a border of characters.
-func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "") + "..."
 }
