@@ -43,7 +43,9 @@ test('a log of 100 MB: its end, a search, and back to the middle', async ({ page
   const log = page.getByRole('log');
   await expect(log).toContainText('the-last-line');
   await page.getByLabel('Find in the log').fill('line 1299998 of');
-  await expect(page.getByRole('status').filter({ hasText: '1' }).first()).toBeVisible();
+  await expect(page.getByRole('status').filter({ hasText: '1 line found' })).toBeVisible();
+  await page.getByLabel('Find in the log').press('Enter');
+  await expect(page.getByRole('status').filter({ hasText: '1 of 1 lines found' })).toBeVisible();
   await expect(log).toContainText('line 1299998 of a log');
   await page.getByLabel('Find in the log').fill('');
   await log.focus();
@@ -69,7 +71,8 @@ test('the logs of all tasks in one view, each line behind the name of its task',
     await expect(log).toContainText(`main-${task} | unfinished`);
   }
   await page.getByLabel('Find in the log').fill('line 2');
-  await expect(page.getByRole('status').filter({ hasText: '2 lines' })).toBeVisible();
+  await expect(page.getByRole('status').filter({ hasText: '2 lines found' })).toBeVisible();
+  await page.getByText('Only lines found').click();
   await expect(log).not.toContainText('line 3');
   await accessible(page);
 });

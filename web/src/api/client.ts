@@ -76,8 +76,23 @@ async function attempt(path: string, init: RequestInit): Promise<Response> {
 // call makes a call whose answer is JSON of the type that its route has.
 export async function call<T>(method: string, path: string, o: Options = {}): Promise<T> {
   const r = await request(method, path, o);
-  const data: T = await r.json();
-  return data;
+  return read<T>(r.json(), o.signal);
+}
+
+// textOf makes a call whose answer is a text.
+export async function textOf(method: string, path: string, o: Options = {}): Promise<string> {
+  const r = await request(method, path, o);
+  return read(r.text(), o.signal);
+}
+
+// read reads an answer to its end; one that breaks off is that of a server that does not answer.
+async function read<T>(answer: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  try {
+    return await answer;
+  } catch (e) {
+    if (signal?.aborted) throw e;
+    throw new Failure(0, 'The server does not answer.');
+  }
 }
 
 // send makes a call whose answer has nothing.

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import { call, part, request } from './client';
+import { call, part, textOf } from './client';
 import type { CellList, ClusterConfig, ConfigPlanned, ConfigVersions, Done, Info, NodeList, StorageList, VCList } from './wire';
 
 export const vcsQuery = queryOptions({ queryKey: ['vcs'], queryFn: ({ signal }) => call<VCList>('GET', '/vcs', { signal }) });
@@ -10,7 +10,7 @@ export const infoQuery = queryOptions({ queryKey: ['info'], queryFn: ({ signal }
 export const configQuery = queryOptions({ queryKey: ['config'], queryFn: ({ signal }) => call<ClusterConfig>('GET', '/config', { signal }) });
 export const configFileQuery = queryOptions({
   queryKey: ['config', 'file'],
-  queryFn: async ({ signal }) => (await request('GET', '/config/file', { signal })).text(),
+  queryFn: ({ signal }) => textOf('GET', '/config/file', { signal }),
 });
 
 export function cordon(node: string, reason: string, key: string): Promise<unknown> {
@@ -45,8 +45,8 @@ export const configVersionsQuery = queryOptions({
   queryFn: ({ signal }) => call<ConfigVersions>('GET', '/config/versions?limit=20', { signal }),
 });
 
-export async function configVersionFile(version: number): Promise<string> {
-  return (await request('GET', `/config/versions/${version}/file`)).text();
+export function configVersionFile(version: number): Promise<string> {
+  return textOf('GET', `/config/versions/${version}/file`);
 }
 
 // drain takes a node out of placement; what runs there leaves it within so many minutes.

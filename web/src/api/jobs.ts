@@ -1,6 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { call, part, request } from './client';
-import type { EventList, Explanation, Job, JobHistory, JobList, Submitted, UploadList, Validated } from './wire';
+import { call, part, request, textOf } from './client';
+import type { Event, EventList, Explanation, Job, JobHistory, JobList, Submitted, UploadList, Validated } from './wire';
 
 export interface JobFilter {
   state: string[];
@@ -9,10 +9,11 @@ export interface JobFilter {
   name: string;
   tag: string;
   cursor: string;
+  sort: '' | 'left' | 'place'; // of those that have not ended: what ends first, or the line of one virtual cluster
   limit: number;
 }
 
-export const anyJob: JobFilter = { state: [], vc: [], user: [], name: '', tag: '', cursor: '', limit: 100 };
+export const anyJob: JobFilter = { state: [], vc: [], user: [], name: '', tag: '', cursor: '', sort: '', limit: 100 };
 
 function queryOf(f: JobFilter): string {
   const q = new URLSearchParams();
@@ -22,6 +23,7 @@ function queryOf(f: JobFilter): string {
   if (f.name) q.set('name', f.name);
   if (f.tag) q.set('tag', f.tag);
   if (f.cursor) q.set('cursor', f.cursor);
+  if (f.sort) q.set('sort', f.sort);
   q.set('limit', String(f.limit));
   return q.toString();
 }
@@ -38,30 +40,63 @@ export function jobQuery(ref: string) {
   return queryOptions({ queryKey: ['job', ref], queryFn: ({ signal }) => call<Job>('GET', `/jobs/${part(ref)}`, { signal }) });
 }
 
-// Whom a job waits for may be others' jobs, whose events its reader does not get: so it is asked for again by time, too.
 export function explainQuery(ref: string) {
   return queryOptions({
     queryKey: ['explain', ref],
     queryFn: ({ signal }) => call<Explanation>('GET', `/jobs/${part(ref)}/explain`, { signal }),
-    refetchInterval: 10_000,
   });
 }
 
-export function historyQuery(ref: string) {
-  return queryOptions({ queryKey: ['history', ref], queryFn: ({ signal }) => call<JobHistory>('GET', `/jobs/${part(ref)}/history`, { signal }) });
+// A job's history is made of all its events: it is read when an attempt has begun or changed (seen is those that the job has),
+// and not at each event. The server tells one at a time to a user.
+export function historyQuery(ref: string, seen: string) {
+  return queryOptions({
+    queryKey: ['history', ref, seen],
+    queryFn: ({ signal }) => call<JobHistory>('GET', `/jobs/${part(ref)}/history`, { signal }),
+    placeholderData: keepPreviousData,
+  });
 }
 
+const keptEvents = 5000;
+
+export interface Events {
+  events: Event[]; // the last ones, without each step of progress
+  last: number; // the last one that was read
+  left: number; // that are not kept
+}
+
+// eventsQuery reads a job's events to their end, and afterwards those alone that came since.
 export function eventsQuery(ref: string) {
   return queryOptions({
     queryKey: ['events', ref],
-    queryFn: ({ signal }) => call<EventList>('GET', `/jobs/${part(ref)}/events`, { signal }),
+    queryFn: async ({ signal, client, queryKey }): Promise<Events> => {
+      let have: Events = client.getQueryData<Events>(queryKey) ?? { events: [], last: 0, left: 0 };
+      for (let more = true; more; ) {
+        const page = await call<EventList>('GET', `/jobs/${part(ref)}/events?after=${have.last}`, { signal });
+        have = withPage(have, page);
+        more = !!page.next;
+      }
+      return have;
+    },
+    structuralSharing: false,
   });
+}
+
+// withPage adds a page of events. Of the steps of progress the last of a row is kept: there may be one a second.
+export function withPage(have: Events, page: EventList): Events {
+  const all = [...have.events];
+  for (const e of page.events ?? []) {
+    if (e.kind === 'Progress' && all.at(-1)?.kind === 'Progress') all.pop();
+    all.push(e);
+  }
+  const gone = Math.max(0, all.length - keptEvents);
+  return { events: all.slice(gone), last: page.next || (page.events?.at(-1)?.seq ?? have.last), left: have.left + gone };
 }
 
 export function configOfJobQuery(ref: string) {
   return queryOptions({
     queryKey: ['job file', ref],
-    queryFn: async ({ signal }) => (await request('GET', `/jobs/${part(ref)}/config`, { signal })).text(),
+    queryFn: ({ signal }) => textOf('GET', `/jobs/${part(ref)}/config`, { signal }),
   });
 }
 
@@ -108,11 +143,20 @@ export interface LogPlace {
   attempt: number; // 0 is the latest
 }
 
+function logPath(p: LogPlace): string {
+  return `/jobs/${part(p.ref)}/tasks/${part(p.role)}/${p.index}/logs`;
+}
+
+// logFile is where a browser gets a whole log as a file.
+export function logFile(p: LogPlace): string {
+  return `/api/v1${logPath(p)}?${new URLSearchParams({ stream: p.stream, attempt: String(p.attempt) }).toString()}`;
+}
+
 // openLog opens a task's log from an offset on, or from its last lines; with follow the answer goes on while the task prints.
 export async function openLog(p: LogPlace, from: { offset: number } | { tail: number }, signal: AbortSignal, follow = true): Promise<Response> {
   const q = new URLSearchParams({ stream: p.stream, follow: String(follow) });
   if (p.attempt > 0) q.set('attempt', String(p.attempt));
   if ('tail' in from) q.set('tail', String(from.tail));
   else q.set('offset', String(from.offset));
-  return request('GET', `/jobs/${part(p.ref)}/tasks/${part(p.role)}/${p.index}/logs?${q.toString()}`, { signal });
+  return request('GET', `${logPath(p)}?${q.toString()}`, { signal });
 }

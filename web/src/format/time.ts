@@ -39,8 +39,9 @@ export function precise(micros: number): string {
   return new Date(micros / 1000).toLocaleString('en-GB', { dateStyle: 'full', timeStyle: 'long' });
 }
 
-// stamp is for lines of a log of events: 14:20:05.
-export function stamp(micros: number): string {
+// stamp says when to the second: 14:20:05, on another day 12 Mar 14:20:05.
+export function stamp(micros: number, at: number): string {
   const d = new Date(micros / 1000);
-  return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+  const time = `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+  return d.toDateString() === new Date(at / 1000).toDateString() ? time : `${d.getDate()} ${months[d.getMonth()] ?? ''} ${time}`;
 }

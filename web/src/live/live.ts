@@ -1,9 +1,11 @@
 import { QueryClient } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
-import { Failure, setDoor } from '../api/client';
+import { Failure, newKey, setDoor } from '../api/client';
 import { meQuery } from '../api/people';
 import { now } from '../format/time';
+import { Refresher } from './refresh';
 import { type Notice, Stream } from './stream';
+import { type Asked, hold } from './tabs';
 
 // Connection is how the page stands to its server.
 export interface Connection {
@@ -53,7 +55,7 @@ setDoor({
 });
 
 function again(failures: number, e: unknown): boolean {
-  return failures < 3 && e instanceof Failure && (e.status === 0 || (e.status >= 502 && e.status <= 504));
+  return failures < 3 && e instanceof Failure && (e.status === 0 || e.status === 429 || (e.status >= 502 && e.status <= 504));
 }
 
 export const cache = new QueryClient({
@@ -64,31 +66,35 @@ export const cache = new QueryClient({
 });
 
 // What is to be read again for an event of a kind. Most events move jobs, and with them cells, nodes and virtual clusters.
-const ofJobs = ['jobs', 'job', 'explain', 'events', 'history', 'vcs', 'nodes', 'cells', 'verdict'];
+const ofJobs = ['jobs', 'job', 'explain', 'events', 'vcs', 'nodes', 'cells', 'verdict'];
 const ofConfiguration = [...ofJobs, 'config', 'me'];
-const quiet = new Set(['Decided', 'Notice']);
+const quiet = new Set(['Decided', 'Notice', 'Progress']);
 
 function keysOf(kinds: string[]): string[] {
   if (kinds.includes('Configured')) return ofConfiguration;
   return kinds.every((k) => quiet.has(k)) ? ['events', 'job'] : ofJobs;
 }
 
-let due = new Set<string>();
-let timer = 0;
+const refresher = new Refresher(cache);
 
-// refresh reads again what is shown, at most once a second. What is not shown is read when it is opened.
-function refresh(): void {
-  timer = 0;
-  const keys = due;
-  due = new Set();
-  void cache.invalidateQueries({ predicate: (q) => typeof q.queryKey[0] === 'string' && keys.has(q.queryKey[0]) });
+// What others do moves what everyone sees, but its events are for those who may see the jobs. So that is read again by
+// time, too. To an administrator nothing is hidden: for that one it is what a job's progress moves, and what time moves.
+const ofOthers = ['jobs', 'explain', 'vcs', 'nodes', 'cells', 'verdict', 'me'];
+const ofTime = ['explain', 'verdict'];
+const seldom = 10_000; // ms
+let moved = false;
+
+function look(): void {
+  if (document.hidden || connection.lost > 0 || connection.over) return;
+  refresher.ask(cache.getQueryData(meQuery.queryKey)?.administrator && !moved ? ofTime : ofOthers);
+  moved = false;
 }
 
 function hear(n: Notice): void {
   switch (n.kind) {
     case 'events':
-      for (const k of keysOf(n.kinds)) due.add(k);
-      if (timer === 0) timer = window.setTimeout(refresh, 750);
+      moved ||= n.kinds.includes('Progress');
+      refresher.ask(keysOf(n.kinds));
       return;
     case 'anew':
       void cache.invalidateQueries();
@@ -114,6 +120,7 @@ let hurry = () => {};
 export function listen(): void {
   if (started) return;
   started = true;
+  window.setInterval(look, seldom);
   if (typeof SharedWorker === 'undefined') {
     const stream = new Stream(hear);
     hurry = () => stream.hurry();
@@ -121,7 +128,10 @@ export function listen(): void {
   }
   const worker = new SharedWorker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'comb' });
   worker.port.onmessage = (e: MessageEvent<Notice>) => hear(e.data);
-  hurry = () => worker.port.postMessage('hurry');
+  const say = (asked: Asked) => worker.port.postMessage(asked);
+  hurry = () => say({ kind: 'hurry' });
+  const lock = `comb-tab-${newKey()}`;
+  hold(navigator.locks, lock, () => say({ kind: 'holds', lock }));
 }
 
 let started = false;

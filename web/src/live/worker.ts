@@ -1,20 +1,20 @@
-import { type Notice, Stream } from './stream';
+import { Stream } from './stream';
+import { type Asked, Tabs } from './tabs';
 
 // One for all tabs of a browser: HTTP/1.1 gives a site six connections, and a stream a tab would use them up.
-const ports: MessagePort[] = [];
+const tabs = new Tabs(navigator.locks);
 let stream: Stream | undefined;
-
-function tell(n: Notice): void {
-  for (const p of ports) p.postMessage(n);
-}
 
 addEventListener('connect', (e) => {
   if (!(e instanceof MessageEvent)) return;
   const port = e.ports[0];
   if (port === undefined) return;
-  ports.push(port);
-  port.onmessage = () => stream?.hurry();
-  if (stream === undefined) stream = new Stream(tell);
+  tabs.add(port);
+  port.onmessage = (m: MessageEvent<Asked>) => {
+    if (m.data.kind === 'holds') tabs.until(port, m.data.lock);
+    else stream?.hurry();
+  };
+  if (stream === undefined) stream = new Stream((n) => tabs.tell(n));
   else {
     stream.again();
     stream.hurry(); // whoever opens a page may have signed in

@@ -1,6 +1,6 @@
-import { memo } from 'react';
+import { memo, type ReactNode } from 'react';
 import type { Cell } from '../api/wire';
-import { isNode, leavesOf, ownName, paintOf } from './cells';
+import { isNode, leavesOf, ownName, paintOf, type Piece } from './cells';
 import css from './map.module.css';
 
 export interface Sign {
@@ -9,7 +9,7 @@ export interface Sign {
 }
 
 interface Props {
-  cells: Cell[];
+  pieces: Piece[];
   chosen: string; // a node
   sign: (leaf: Cell) => Sign; // of a leaf in use
   say: (leaf: Cell) => string; // what a leaf is, in words
@@ -19,20 +19,18 @@ interface Props {
 
 // Map draws cells inside each other, as they are: rack, node, switch, device. A node is a button; the devices in it say
 // by fill, letter and colour what uses them. It is for the eye: the table beside it has the same for all.
-export function Map({ cells, ...rest }: Props) {
+export function Map({ pieces, ...rest }: Props) {
   return (
     <div className={css.map}>
-      {cells.map((c) => (
-        <Box key={c.address} cell={c} parent={undefined} {...rest} />
-      ))}
+      {pieces.map((p) => (p.within ? <NodeBox key={p.cell.address} cell={p.cell} within {...rest} /> : <Box key={p.cell.address} cell={p.cell} parent={undefined} {...rest} />))}
     </div>
   );
 }
 
-type BoxProps = Omit<Props, 'cells'> & { cell: Cell; parent: Cell | undefined };
+type BoxProps = Omit<Props, 'pieces'> & { cell: Cell; parent: Cell | undefined };
 
 function Box({ cell, parent, ...rest }: BoxProps) {
-  if (isNode(cell, parent)) return <NodeBox cell={cell} {...rest} />;
+  if (isNode(cell, parent)) return <NodeBox cell={cell} within={false} {...rest} />;
   const children = cell.children ?? [];
   return (
     <section className={css.box} aria-label={`${cell.type} ${ownName(cell)}`}>
@@ -48,7 +46,7 @@ function Box({ cell, parent, ...rest }: BoxProps) {
   );
 }
 
-const NodeBox = memo(function NodeBox({ cell, chosen, sign, say, state, onChoose }: Omit<BoxProps, 'parent'>) {
+const NodeBox = memo(function NodeBox({ cell, within, chosen, sign, say, state, onChoose }: Omit<BoxProps, 'parent'> & { within: boolean }) {
   const name = cell.node ?? ownName(cell);
   const leaves = leavesOf(cell);
   const used = leaves.filter((l) => l.state !== 'Free').length;
@@ -56,25 +54,32 @@ const NodeBox = memo(function NodeBox({ cell, chosen, sign, say, state, onChoose
   return (
     <button type="button" className={css.node} aria-pressed={chosen === name} data-off={how !== '' || undefined} onClick={() => onChoose(name)}>
       <span className={css.nodeName}>
-        <span>{name}</span> <span className={css.nodeState}>{how || `${used} / ${leaves.length}`}</span>
+        <span>
+          {name}
+          {within && <span className={css.nodePart}> {cell.type} {ownName(cell)}</span>}
+        </span>{' '}
+        <span className={css.nodeState}>{how || `${used} / ${leaves.length}`}</span>
       </span>
       <span className={css.groups} aria-hidden="true">
-        {groupsOf(cell).map((g) => (
-          <span key={g.address} className={css.group} data-plain={g === cell || undefined}>
-            {leavesOf(g).map((l) => (
-              <Leaf key={l.address} leaf={l} off={how !== ''} sign={sign(l)} words={say(l)} />
-            ))}
-          </span>
-        ))}
+        <Group cell={cell} top draw={(l) => <Leaf key={l.address} leaf={l} off={how !== ''} sign={sign(l)} words={say(l)} />} />
       </span>
     </button>
   );
 });
 
-// groupsOf are a node's switches, where it has some; else it is one group.
-function groupsOf(node: Cell): Cell[] {
-  const children = node.children ?? [];
-  return children.some((c) => (c.children ?? []).length > 0) ? children : [node];
+// Group draws what is in a node as it is nested there: sockets, switches, devices.
+function Group({ cell, top = false, draw }: { cell: Cell; top?: boolean; draw: (leaf: Cell) => ReactNode }) {
+  const children = cell.children ?? [];
+  if (!children.some((c) => (c.children ?? []).length > 0)) {
+    return <span className={css.group} data-plain={top || undefined}>{(children.length > 0 ? children : [cell]).map(draw)}</span>;
+  }
+  return (
+    <span className={css.nest} data-plain={top || undefined}>
+      {children.map((c) => (
+        <Group key={c.address} cell={c} draw={draw} />
+      ))}
+    </span>
+  );
 }
 
 function Leaf({ leaf, off, sign, words }: { leaf: Cell; off: boolean; sign: Sign; words: string }) {

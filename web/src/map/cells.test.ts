@@ -29,7 +29,7 @@ test('leaves, names and nodes', () => {
 test('the virtual view has each bound cell once, at its largest, and what is bound to none', () => {
   const cell = (address: string, more: Partial<Cell> = {}): Cell => ({ address, type: 't', level: 1, healthy: true, priority: 0, state: 'Free', ...more });
   const rack = cell('r', {
-    children: [cell('r/n1', { virtual: 'a/0', vc: 'a', children: [cell('r/n1/0', { virtual: 'a/0', vc: 'a' })] }), cell('r/n2'), cell('r/n3', { children: [cell('r/n3/0', { virtual: 'b/1', vc: 'b' }), cell('r/n3/1')] })],
+    children: [cell('r/n1', { node: 'n1', virtual: 'a/0', vc: 'a', children: [cell('r/n1/0', { node: 'n1', virtual: 'a/0', vc: 'a' })] }), cell('r/n2', { node: 'n2' }), cell('r/n3', { node: 'n3', children: [cell('r/n3/0', { node: 'n3', virtual: 'b/1', vc: 'b' }), cell('r/n3/1', { node: 'n3' })] })],
   });
-  expect(boundTo([rack, cell('s')]).map((p) => [p.vc, p.cells.map((c) => c.address)])).toEqual([['a', ['r/n1']], ['b', ['r/n3/0']], ['', ['r/n2', 'r/n3/1', 's']]]);
+  expect(boundTo([rack, cell('s')]).map((p) => [p.vc, p.pieces.map((c) => c.cell.address + (c.within ? ' within' : ''))])).toEqual([['a', ['r/n1']], ['b', ['r/n3/0 within']], ['', ['r/n2', 'r/n3/1 within', 's']]]);
 });

@@ -25,24 +25,40 @@ export function isNode(c: Cell, parent: Cell | undefined): boolean {
   return !!c.node && !parent?.node;
 }
 
+// A Piece is a cell that is drawn by itself.
+export interface Piece {
+  cell: Cell;
+  within: boolean; // it is a part of a node, such as a switch or a GPU
+}
+
 export interface Bound {
   vc: string; // "" is none
-  cells: Cell[];
+  pieces: Piece[];
 }
 
 // boundTo is the virtual view: the largest cells that are bound to virtual clusters, by virtual cluster, and last those that are bound
 // to none.
 export function boundTo(cells: Cell[]): Bound[] {
-  const by = new Map<string, Cell[]>();
-  const put = (vc: string, c: Cell) => by.set(vc, [...(by.get(vc) ?? []), c]);
-  const holds = (c: Cell): boolean => !!c.virtual || (c.children ?? []).some(holds);
-  const walk = (c: Cell) => {
-    if (c.virtual) put(c.vc ?? '', c);
-    else if (!holds(c)) put('', c);
-    else (c.children ?? []).forEach(walk);
+  const by = new Map<string, Piece[]>();
+  const put = (vc: string, cell: Cell, within: boolean) => {
+    const own = by.get(vc) ?? [];
+    own.push({ cell, within });
+    by.set(vc, own);
   };
-  cells.forEach(walk);
-  return [...by.entries()].sort(([a], [b]) => (a === '' ? 1 : b === '' ? -1 : a < b ? -1 : 1)).map(([vc, own]) => ({ vc, cells: own }));
+  const holding = new Set<Cell>(); // those in which a bound one is
+  const mark = (c: Cell): boolean => {
+    const inside = (c.children ?? []).map(mark).includes(true);
+    if (inside) holding.add(c);
+    return inside || !!c.virtual;
+  };
+  cells.forEach(mark);
+  const walk = (c: Cell, parent: Cell | undefined) => {
+    if (c.virtual) put(c.vc ?? '', c, !!parent?.node);
+    else if (!holding.has(c)) put('', c, !!parent?.node);
+    else for (const child of c.children ?? []) walk(child, c);
+  };
+  for (const c of cells) walk(c, undefined);
+  return [...by.entries()].sort(([a], [b]) => (a === '' ? 1 : b === '' ? -1 : a < b ? -1 : 1)).map(([vc, pieces]) => ({ vc, pieces }));
 }
 
 // letters gives names letters to be told by where colour does not: the first that is free, in the names' order.

@@ -2,12 +2,13 @@ import { Checkbox } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { Job } from '../api/wire';
 import { count } from '../format/quantity';
-import { duration } from '../format/time';
+import { duration, now, precise } from '../format/time';
 import { text } from '../text/jobs';
-import { Ago, Since } from '../ui/Ago';
+import { useNow } from '../format/clock';
+import { Ago } from '../ui/Ago';
 import { State } from '../ui/State';
 import { type Column, Table } from '../ui/Table';
-import { hasEnded, stateOf } from './state';
+import { hasEnded, stateOf, waited } from './state';
 
 interface Props {
   jobs: Job[];
@@ -25,7 +26,6 @@ function sentence(words: string): string {
 }
 
 const words = new Intl.Collator(undefined, { numeric: true });
-const waited = (j: Job) => (j.started ?? j.ended ?? Date.now() * 1000) - j.submitted;
 
 // Why is what a person wants to know beside the state: why it waits, when it ends, or how it ended.
 function Why({ job }: { job: Job }) {
@@ -39,6 +39,10 @@ function Why({ job }: { job: Job }) {
     );
   }
   return null;
+}
+
+function Waited({ job }: { job: Job }) {
+  return <span title={precise(job.submitted)}>{duration(waited(job, useNow()))}</span>;
 }
 
 const columns: Column<Job>[] = [
@@ -55,7 +59,7 @@ const columns: Column<Job>[] = [
   { key: 'vc', head: text.vc, order: (a, b) => words.compare(a.vc, b.vc), cell: (j) => j.vc },
   { key: 'user', head: text.user, narrow: 'hidden', order: (a, b) => words.compare(a.user, b.user), cell: (j) => j.user },
   { key: 'gpus', head: text.gpus, align: 'right', order: (a, b) => a.gpus - b.gpus, cell: (j) => count(j.gpus) },
-  { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', order: (a, b) => waited(a) - waited(b), cell: (j) => <Since from={j.submitted} until={j.started ?? j.ended} /> },
+  { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', order: (a, b) => waited(a, now()) - waited(b, now()), cell: (j) => <Waited job={j} /> },
   { key: 'ran', head: text.ran, align: 'right', narrow: 'hidden', order: (a, b) => (a.ran ?? 0) - (b.ran ?? 0), cell: (j) => (j.ran ? duration(j.ran) : <span className="muted">–</span>) },
   { key: 'submitted', head: text.submitted, align: 'right', narrow: 'hidden', order: (a, b) => a.submitted - b.submitted, cell: (j) => <Ago at={j.submitted} /> },
 ];

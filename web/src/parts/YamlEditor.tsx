@@ -7,6 +7,7 @@ import { tags } from '@lezer/highlight';
 import { basicSetup } from 'codemirror';
 import { useEffect, useRef } from 'react';
 import type { FieldError } from '../api/wire';
+import { Echoes } from './echoes';
 import { nonce } from '../theme/nonce';
 import css from './parts.module.css';
 
@@ -60,6 +61,7 @@ export function YamlEditor({ text, label, marks, onChange }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const told = useRef(onChange);
+  const echoes = useRef(new Echoes());
   const first = useRef({ text, label });
   useEffect(() => {
     told.current = onChange;
@@ -74,7 +76,10 @@ export function YamlEditor({ text, label, marks, onChange }: Props) {
           basicSetup, yaml(), syntaxHighlighting(colours), look, lintGutter(), EditorState.tabSize.of(2), EditorView.cspNonce.of(nonce()),
           EditorView.contentAttributes.of({ 'aria-label': first.current.label }),
           EditorView.updateListener.of((u) => {
-            if (u.docChanged) told.current(u.state.doc.toString());
+            if (!u.docChanged) return;
+            const typed = u.state.doc.toString();
+            echoes.current.tell(typed);
+            told.current(typed);
           }),
         ],
       }),
@@ -86,7 +91,8 @@ export function YamlEditor({ text, label, marks, onChange }: Props) {
   useEffect(() => {
     const editor = view.current;
     const now = editor?.state.doc.toString();
-    if (editor && now !== undefined && now !== text) editor.dispatch({ changes: change(now, text) });
+    if (!editor || now === undefined) return;
+    if (!echoes.current.hear(text, now) && now !== text) editor.dispatch({ changes: change(now, text) });
   }, [text]);
   useEffect(() => {
     const editor = view.current;

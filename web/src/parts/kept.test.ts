@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from 'vitest';
-import { draftOf, forgetDraft, keepDraft } from './kept';
+import { draftOf, forgetDraft, forgetDrafts, keepDraft } from './kept';
 
 const stored = new Map<string, string>();
 
@@ -13,24 +13,27 @@ beforeEach(() => {
 });
 
 test('a draft is its user\'s', () => {
-  keepDraft('alice', 'name: of alice');
-  expect(draftOf('alice')).toBe('name: of alice');
-  expect(draftOf('bob')).toBeNull();
+  keepDraft('alice', 'job', 'name: of alice');
+  expect(draftOf('alice', 'job')).toBe('name: of alice');
+  expect(draftOf('bob', 'job')).toBeNull();
   expect(stored.size).toBe(0);
-  expect(draftOf('alice')).toBeNull();
+  expect(draftOf('alice', 'job')).toBeNull();
 });
 
 test('a draft is forgotten, and what is no draft too', () => {
-  keepDraft('alice', 'name: of alice');
-  forgetDraft();
+  keepDraft('alice', 'job', 'name: of alice');
+  keepDraft('alice', 'configuration', 'virtualClusters:');
+  forgetDraft('job');
+  expect(draftOf('alice', 'configuration')).toBe('virtualClusters:');
+  forgetDrafts();
   expect(stored.size).toBe(0);
   stored.set('comb-draft', 'name: an old one');
-  expect(draftOf('alice')).toBeNull();
+  expect(draftOf('alice', 'job')).toBeNull();
   expect(stored.size).toBe(0);
 });
 
 test('no storage is no draft', () => {
   vi.stubGlobal('sessionStorage', undefined);
-  keepDraft('alice', 'name: of alice');
-  expect(draftOf('alice')).toBeNull();
+  keepDraft('alice', 'job', 'name: of alice');
+  expect(draftOf('alice', 'job')).toBeNull();
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Finder, keptLines, Lines, longest } from './lines';
+import { Finder, keptLines, Lines, longest, nextOf } from './lines';
 
 function linesOf(...texts: string[]): string[] {
   const log = new Lines();
@@ -58,4 +58,15 @@ test('found lines keep their places while the log grows and its beginning goes',
   log.take(`\n${'x\n'.repeat(keptLines - 4)}`);
   expect(log.gone).toBe(2);
   expect(finder.find(log)).toEqual([0, 1]);
+});
+
+test('from one line that was found to the next, and around', () => {
+  const found = [3, 7, 20];
+  expect(nextOf(found, -1, false)).toBe(2); // a log is read from its end
+  expect(nextOf(found, -1, true)).toBe(2);
+  expect(nextOf(found, 3, false)).toBe(1);
+  expect(nextOf(found, 20, false)).toBe(0);
+  expect(nextOf(found, 3, true)).toBe(2);
+  expect(nextOf(found, 10, true)).toBe(1); // the line before was dropped, or is of another text
+  expect(nextOf([], 5, false)).toBe(0);
 });

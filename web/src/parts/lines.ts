@@ -85,3 +85,13 @@ export class Finder {
     return this.found.filter((i) => i >= log.gone).map((i) => i - log.gone);
   }
 }
+
+// nextOf gives which of the lines found, in ascending order, comes after another line, or before it; behind the last one comes
+// the first, and where no line was looked at, the last one.
+export function nextOf(found: number[], line: number, back: boolean): number {
+  if (line < 0) return found.length - 1;
+  const after = found.findIndex((f) => f > line);
+  if (!back) return after < 0 ? 0 : after;
+  const before = found.findLastIndex((f) => f < line);
+  return before < 0 ? found.length - 1 : before;
+}

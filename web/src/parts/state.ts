@@ -15,3 +15,10 @@ export function stateOf(job: Job): string {
   for (const s of ['Running', 'Starting', 'Unknown', 'Suspended', 'Stopping']) if (live.includes(s)) return s;
   return job.phase;
 }
+
+// waited is how long a job waited, or has: from its submission to its first start, and when it waits again, for as long as it
+// did not run.
+export function waited(job: Job, now: number): number {
+  if (job.phase === 'Waiting') return now - job.submitted - (job.ran ?? 0);
+  return (job.started ?? job.ended ?? now) - job.submitted;
+}

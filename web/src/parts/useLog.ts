@@ -9,7 +9,7 @@ export interface LogState {
   lines: Lines; // the same object, changed in place: look at version
   version: number;
   cut: boolean; // there were more lines before the first
-  reading: boolean;
+  reading: boolean; // more may come
   error: Error | null;
 }
 
@@ -37,7 +37,7 @@ class Reader {
   }
 }
 
-const nothing: LogState = { lines: new Lines(), version: 0, cut: false, reading: true, error: null };
+export const nothing: LogState = { lines: new Lines(), version: 0, cut: false, reading: true, error: null };
 
 // useLog follows a task's log while the page is open. over says that the task has ended, so that nothing more comes.
 export function useLog(place: LogPlace, over: boolean): LogState {

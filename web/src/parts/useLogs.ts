@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'react';
 import { Failure } from '../api/client';
 import { type LogPlace, openLog } from '../api/jobs';
-import { Lines } from './lines';
-import { type LogState, isFinal, shown } from './useLog';
+import { Lines, longest } from './lines';
+import { type LogState, isFinal, nothing, shown } from './useLog';
 
 // What is read first of each task: all of them share what a browser keeps.
 const firstLines = 2_000;
@@ -11,13 +11,13 @@ const pause = 1000; // between rounds, in ms
 // Part reads what one of several tasks has printed since the last round, and hands it on line by line behind the task's name: the
 // lines of several tasks never run into each other.
 export class Part {
-  missing = false;
+  missing = false; // it has no log yet
   private offset = -1;
   private rest = '';
   private decoder = new TextDecoder();
 
   readonly name: string;
-  private readonly place: LogPlace;
+  readonly place: LogPlace;
 
   constructor(name: string, place: LogPlace) {
     this.name = name;
@@ -27,41 +27,75 @@ export class Part {
   async read(into: Lines, signal: AbortSignal): Promise<boolean> {
     const r = await openLog(this.place, this.offset < 0 ? { tail: firstLines } : { offset: this.offset }, signal, false);
     this.offset = Number(r.headers.get('Comb-Log-Offset') ?? '0');
-    const bytes = new Uint8Array(await r.arrayBuffer());
-    this.offset += bytes.length;
-    return this.take(this.decoder.decode(bytes, { stream: true }), into);
+    const reader = r.body?.getReader();
+    let any = false;
+    while (reader) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      this.offset += value.length;
+      any = this.take(this.decoder.decode(value, { stream: true }), into) || any;
+    }
+    return any;
   }
 
-  // take hands whole lines on. It reports whether there were any.
+  // take hands whole lines on, as a terminal would show them: what stands before a lone carriage return is gone. It reports
+  // whether there were any.
   take(text: string, into: Lines): boolean {
     const pieces = (this.rest + text).split('\n');
-    this.rest = pieces.pop() ?? '';
-    for (const line of pieces) into.take(`${this.name} | ${line}\n`);
-    return pieces.length > 0;
+    let rest = last(pieces.pop() ?? '');
+    for (const line of pieces) into.take(`${this.name} | ${last(line)}\n`);
+    let any = pieces.length > 0;
+    for (const room = longest - this.name.length - 3; rest.length > room; rest = rest.slice(room)) {
+      into.take(`${this.name} | ${rest.slice(0, room)}\n`); // of one that has no line feeds it would keep everything
+      any = true;
+    }
+    this.rest = rest;
+    return any;
   }
 
   // end hands on the last line, which nothing ends.
   end(into: Lines): void {
-    if (this.rest !== '') into.take(`${this.name} | ${this.rest}\n`);
+    if (this.rest !== '') into.take(`${this.name} | ${last(this.rest)}\n`);
     this.rest = '';
   }
 }
 
-const nothing: LogState = { lines: new Lines(), version: 0, cut: false, reading: true, error: null };
+// last is what a terminal shows of a line; carriage returns at its end may be followed by a line feed, and stay.
+function last(line: string): string {
+  let end = line.length;
+  while (line[end - 1] === '\r') end--;
+  return line.slice(end > 0 ? line.lastIndexOf('\r', end - 1) + 1 : 0);
+}
+
+interface Named {
+  name: string;
+  place: LogPlace;
+}
+
+// renewed gives a part for each place: those that there were where the attempt is the same, so that the others' lines stay
+// when one task begins anew.
+export function renewed(parts: Part[], places: Named[], into: Lines): Part[] {
+  return places.map(({ name, place }) => {
+    const old = parts.find((p) => p.name === name);
+    if (old?.place.attempt === place.attempt) return old;
+    old?.end(into);
+    return new Part(name, place);
+  });
+}
 
 // useLogs reads the logs of several tasks, one after the other and round by round: a browser has few connections. over says that
 // nothing more comes.
-export function useLogs(places: { name: string; place: LogPlace }[], over: boolean): LogState {
+export function useLogs(places: Named[], over: boolean): LogState {
   const [state, setState] = useState(nothing);
   const latest = useRef({ places, over });
   useEffect(() => {
     latest.current = { places, over };
   }, [places, over]);
-  const key = places.map((p) => `${p.place.ref} ${p.name} ${p.place.stream} ${p.place.attempt}`).join('\n');
+  const key = places.map((p) => `${p.place.ref} ${p.name} ${p.place.stream}`).join('\n');
   useEffect(() => {
     const control = new AbortController();
     const lines = new Lines();
-    const parts = latest.current.places.map((p) => new Part(p.name, p.place));
+    let parts: Part[] = [];
     const show = (change: Partial<LogState>) => {
       if (!control.signal.aborted) setState((s) => ({ ...s, ...change, lines, cut: lines.gone > 0, version: s.version + 1 }));
     };
@@ -70,8 +104,10 @@ export function useLogs(places: { name: string; place: LogPlace }[], over: boole
       for (;;) {
         await shown(control.signal);
         if (control.signal.aborted) return;
-        const final = latest.current.over;
-        const error = await round(parts, lines, control.signal, () => show({}));
+        parts = renewed(parts, latest.current.places, lines);
+        const ended = latest.current.over;
+        const { error, whole } = await round(parts, lines, control.signal, () => show({}));
+        const final = ended && whole; // what could not be read now is read in the next round
         if (final) for (const p of parts) p.end(lines);
         show({ error: parts.every((p) => p.missing) ? error : null, reading: !final });
         if (final || control.signal.aborted) return;
@@ -83,18 +119,21 @@ export function useLogs(places: { name: string; place: LogPlace }[], over: boole
   return state;
 }
 
-// round reads each of them once. A task without a log yet is asked again in the next one.
-async function round(parts: Part[], lines: Lines, signal: AbortSignal, changed: () => void): Promise<Error | null> {
-  let last: Error | null = null;
+// round reads each of them once, and tells whether all that there is was read. A task without a log yet is asked again in
+// the next one.
+async function round(parts: Part[], lines: Lines, signal: AbortSignal, changed: () => void): Promise<{ error: Error | null; whole: boolean }> {
+  let error: Error | null = null;
+  let whole = true;
   for (const p of parts) {
-    if (signal.aborted) return null;
+    if (signal.aborted) return { error: null, whole: false };
     try {
       if (await p.read(lines, signal)) changed();
       p.missing = false;
     } catch (e) {
       p.missing = e instanceof Failure && isFinal(e.status);
-      if (p.missing && e instanceof Error) last = e;
+      if (p.missing && e instanceof Error) error = e;
+      whole &&= p.missing;
     }
   }
-  return last;
+  return { error, whole };
 }

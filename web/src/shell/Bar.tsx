@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { Failure } from '../api/client';
 import { signOut } from '../api/people';
 import type { Me } from '../api/wire';
-import { forgetDraft } from '../parts/kept';
+import { forgetDrafts } from '../parts/kept';
 import { text } from '../text/common';
 import { Mark } from './Mark';
 import { NavDrawer } from './Nav';
@@ -13,7 +13,7 @@ import css from './shell.module.css';
 // left forgets what this tab knows of its user, once the session has ended. Where it has not, the page stays as it is.
 function left(error: Error | null): void {
   if (error !== null && !(error instanceof Failure && error.status === 401)) return;
-  forgetDraft();
+  forgetDrafts();
   window.location.replace('/');
 }
 

@@ -50,7 +50,7 @@ function House({ me, out }: { me: Me; out: boolean }) {
       <main id="content" tabIndex={-1} className={css.content}>
         {lost > 0 && (
           <div role="status" className={css.banner}>
-            {common.lost(stamp(lost || now()))}
+            {common.lost(stamp(lost, now()))}
           </div>
         )}
         <Outlet />

@@ -1,4 +1,4 @@
-import { count } from '../format/quantity';
+import { count, plural } from '../format/quantity';
 
 export const text = {
   title: 'Virtual clusters',
@@ -25,6 +25,9 @@ export const text = {
   bound: 'Bound',
   queue: 'What waits here',
   queueNone: 'Nothing waits here',
+  queueHidden: (n: number) => `${plural(n, 'job')} of others ${n === 1 ? 'waits' : 'wait'} here`,
+  activeHidden: (n: number) => `${plural(n, 'job')} of others ${n === 1 ? 'runs' : 'run'} here`,
+  firstOf: (n: number, all: number) => `the first ${count(n)} of ${count(all)}`,
   active: 'What runs here',
   activeNone: 'Nothing runs here',
   usage: 'Use',

@@ -1,5 +1,5 @@
 import { useNow } from '../format/clock';
-import { clock, duration, precise } from '../format/time';
+import { clock, duration, precise, stamp } from '../format/time';
 import { text } from '../text/common';
 
 const hour = 3_600_000_000;
@@ -19,9 +19,8 @@ export function Ago({ at }: { at: number | undefined }) {
   );
 }
 
-// Since is how long something has lasted: from a time until another, or until now.
-export function Since({ from, until }: { from: number | undefined; until?: number | undefined }) {
+// Stamp is a point in time to the second, as a list of what happened has it; another day than today is named.
+export function Stamp({ at }: { at: number }) {
   const now = useNow();
-  if (!from) return <span className="muted">{text.none}</span>;
-  return <span title={precise(from)}>{duration((until || now) - from)}</span>;
+  return <span title={precise(at)}>{stamp(at, now)}</span>;
 }

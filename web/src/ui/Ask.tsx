@@ -27,7 +27,7 @@ export function Ask({ title, act, busy = false, error, children, onAct, onClose 
         }}
       >
         {children}
-        {error && <Failed error={error} />}
+        {error && <Failed error={error} of="acting" />}
         <div className={css.askButtons}>
           <Button variant="default" onClick={onClose}>
             {text.cancel}

@@ -3,25 +3,35 @@ import { Failure } from '../api/client';
 import { text } from '../text/common';
 import css from './ui.module.css';
 
-function titleOf(error: Error): string {
+function titleOf(error: Error, acting: boolean): string {
+  if (error instanceof Wrong) return text.wrong;
   if (!(error instanceof Failure)) return text.broken;
   switch (error.status) {
     case 0:
       return text.noAnswer;
     case 403:
-      return text.noRight;
+      return acting ? text.mayNot : text.noRight;
     case 404:
       return text.notFound;
     default:
-      return text.failedToLoad;
+      return acting ? text.notDone : text.failedToLoad;
   }
 }
 
+// Wrong is what the portal itself has found wrong in what was typed or chosen.
+export class Wrong extends Error {}
+
+interface Props {
+  error: Error;
+  onRetry?: () => void;
+  of?: 'reading' | 'acting'; // what went wrong; reading if not said
+}
+
 // Failed is the one way to show that something went wrong where it was to be seen.
-export function Failed({ error, onRetry }: { error: Error; onRetry?: () => void }) {
+export function Failed({ error, onRetry, of = 'reading' }: Props) {
   return (
     <div role="alert" className={css.failed}>
-      <strong>{titleOf(error)}</strong>
+      <strong>{titleOf(error, of === 'acting')}</strong>
       <Mistakes error={error} />
       {onRetry && (
         <div>

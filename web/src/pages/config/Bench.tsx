@@ -10,29 +10,32 @@ import { lazyPart } from '../../ui/lazy';
 import { Loading } from '../../ui/Loading';
 import css from './config.module.css';
 import { Plan } from './Plan';
+import { useDraft } from './useDraft';
 import { Versions } from './Versions';
 
 const YamlEditor = lazyPart(() => import('../../parts/YamlEditor').then((m) => m.YamlEditor));
 const nothing: FieldError[] = [];
 
-// usePlan asks what a file would do, when nothing was typed for a moment.
-function usePlan(file: string, etag: string) {
+const planned = 15_000; // ms: jobs come and go, and with them what a file would do
+
+// usePlan asks what a file would do, when nothing was typed for a moment; null is no file.
+function usePlan(file: string | null, etag: string) {
   const [settled, setSettled] = useState(file);
   useEffect(() => {
     const timer = window.setTimeout(() => setSettled(file), 500);
     return () => window.clearTimeout(timer);
   }, [file]);
-  const q = useQuery({ queryKey: ['plan', settled, etag], queryFn: ({ signal }) => planConfig(settled, signal), enabled: settled !== '', gcTime: 0 });
-  return { data: q.data, error: q.error, fresh: settled === file && !q.isFetching };
+  const q = useQuery({ queryKey: ['plan', settled, etag], queryFn: ({ signal }) => planConfig(settled ?? '', signal), enabled: settled !== null, gcTime: 0, refetchInterval: planned });
+  return { data: q.data, error: q.error, fresh: settled === file && !q.isPending };
 }
 
 // Bench has the file on one side and what it would do on the other. What is typed is never replaced by what comes.
-export function Bench({ present, etag }: { present: string; etag: string }) {
-  const [draft, setDraft] = useState<{ file: string; etag: string; restores: number } | null>(null); // null: the present file, whatever it becomes
+export function Bench({ user, present, etag }: { user: string; present: string; etag: string }) {
+  const [draft, setDraft] = useDraft(user);
   const [key, setKey] = useState('');
   const [reason, setReason] = useState('');
   const file = draft?.file ?? present;
-  const plan = usePlan(file, etag);
+  const plan = usePlan(draft?.file ?? null, etag);
   const cache = useQueryClient();
   const apply = useMutation({
     mutationFn: () => applyConfig(file, { match: plan.data?.etag ?? etag, on: plan.data?.version ?? 0, reason, restores: draft?.restores ?? 0 }, key),
@@ -66,7 +69,7 @@ export function Bench({ present, etag }: { present: string; etag: string }) {
         )}
       </section>
       {key && (
-        <Ask title={text.applyTitle} act={apply.isPending ? text.applying : text.apply} busy={apply.isPending} error={apply.error} onAct={() => apply.mutate()} onClose={() => setKey('')}>
+        <Ask title={text.applyTitle} act={apply.isPending ? text.applying : text.apply} busy={apply.isPending} error={apply.error} onAct={() => apply.mutate()} onClose={() => (apply.reset(), setKey(''))}>
           <p>{text.applyWhy}</p>
           <TextInput label={text.applyReason} maxLength={1000} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />
         </Ask>

@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router';
 import { Failure } from '../../api/client';
 import type { ConfigPlanned } from '../../api/wire';
 import { text } from '../../text/config';
@@ -20,26 +21,45 @@ export function Plan({ plan, error }: { plan: ConfigPlanned | undefined; error: 
   if (!plan) return <p className="muted">{text.checking}</p>;
   const runs = plan.running ?? [];
   const waits = plan.waiting ?? [];
+  const starts = plan.starting ?? [];
   return (
     <>
       <Words title={text.effects} lines={plan.effects ?? []} none={text.nothing} />
       <Words title={text.warnings} lines={plan.warnings ?? []} none="" />
       {runs.length > 0 && <Table label={text.running} columns={running} rows={runs} rowKey={(r) => `${r.attempt.job} ${r.attempt.gang}`} />}
+      {starts.length > 0 && <Table label={text.starting} columns={starting} rows={starts} rowKey={(s) => `${s.attempt.job} ${s.attempt.gang}`} />}
       {waits.length > 0 && <Table label={text.waiting} columns={waiting} rows={waits} rowKey={(w) => String(w.job)} />}
     </>
   );
 }
 
+function Job({ id, name }: { id: number; name: string }) {
+  return <Link to="/jobs/$job" params={{ job: String(id) }}>{name}</Link>;
+}
+
 type Running = NonNullable<ConfigPlanned['running']>[number];
 type Waiting = NonNullable<ConfigPlanned['waiting']>[number];
+type Starting = NonNullable<ConfigPlanned['starting']>[number];
 
 const running: Column<Running>[] = [
-  { key: 'job', head: text.running, narrow: 'title', cell: (r) => r.name },
+  { key: 'job', head: text.running, narrow: 'title', cell: (r) => <Job id={r.attempt.job} name={r.name} /> },
   { key: 'fate', head: text.fate, grow: true, cell: (r) => [r.fate, r.never].filter(Boolean).join(': ') },
 ];
 
+const starting: Column<Starting>[] = [
+  { key: 'job', head: text.starting, narrow: 'title', cell: (s) => <Job id={s.attempt.job} name={s.name} /> },
+  { key: 'vc', head: text.vc, cell: (s) => s.vc },
+  { key: 'where', head: text.where, named: true, cell: (s) => (s.nodes ?? []).join(', ') || '–' },
+  { key: 'how', head: text.how, grow: true, cell: howOf },
+];
+
+function howOf(s: Starting): string {
+  const after = (s.after ?? []).map((j) => j.name).join(', ');
+  return [s.guaranteed ? text.guaranteed : text.borrowed, s.moves && text.moves, after && text.after(after)].filter(Boolean).join(', ');
+}
+
 const waiting: Column<Waiting>[] = [
-  { key: 'job', head: text.waiting, narrow: 'title', cell: (w) => w.name },
+  { key: 'job', head: text.waiting, narrow: 'title', cell: (w) => <Job id={w.job} name={w.name} /> },
   { key: 'fate', head: text.fate, grow: true, cell: (w) => w.fate },
 ];
 
@@ -49,8 +69,8 @@ function Words({ title, lines, none }: { title: string; lines: string[]; none: s
     <div>
       <h3>{title}</h3>
       <ul className={css.words}>
-        {lines.map((l) => (
-          <li key={l}>{l}</li>
+        {lines.map((l, i) => (
+          <li key={`${i} ${l}`}>{l}</li>
         ))}
       </ul>
     </div>

@@ -1,6 +1,6 @@
 import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { configVersionFile, configVersionsQuery } from '../../api/cluster';
 import type { ConfigVersion } from '../../api/wire';
 import { text } from '../../text/config';
@@ -13,9 +13,14 @@ import { type Column, Table } from '../../ui/Table';
 export function Versions({ onTake }: { onTake: (version: number, file: string) => void }) {
   const list = useQuery(configVersionsQuery);
   const [error, setError] = useState<Error | null>(null);
+  const taken = useRef(0);
   const take = (v: ConfigVersion) => {
     setError(null);
-    configVersionFile(v.version).then((file) => onTake(v.version, file), setError);
+    const turn = ++taken.current;
+    configVersionFile(v.version).then(
+      (file) => turn === taken.current && onTake(v.version, file), // not one that was asked for before another
+      (e: Error) => turn === taken.current && setError(e),
+    );
   };
   const rows = list.data?.versions ?? [];
   if (list.error) return <Failed error={list.error} onRetry={() => void list.refetch()} />;
@@ -24,6 +29,7 @@ export function Versions({ onTake }: { onTake: (version: number, file: string) =
     <Section title={text.versions}>
       {error && <Failed error={error} />}
       <Table label={text.versions} columns={columns(take)} rows={rows} rowKey={(v) => String(v.version)} />
+      {list.data?.next ? <p className="meta">{text.older(rows.length)}</p> : null}
     </Section>
   );
 }

@@ -40,10 +40,11 @@ export function Home() {
 function Mine({ user }: { user: string }) {
   const live = useQuery(jobsQuery({ ...anyJob, user: [user], state: ['Waiting', 'Active'], limit: 20 }));
   const jobs = live.data?.jobs ?? [];
-  const ending = jobs.filter((j) => j.outlook?.ends).sort((a, b) => (a.outlook?.ends ?? 0) - (b.outlook?.ends ?? 0));
+  const soon = useQuery(jobsQuery({ ...anyJob, user: [user], state: ['Active'], sort: 'left', limit: 5 }));
+  const ending = (soon.data?.jobs ?? []).filter((j) => j.outlook?.ends);
   return (
     <>
-      <Section title={text.mine} aside={<Link to="/jobs" search={{ user }}>{text.all}</Link>}>
+      <Section title={text.mine} aside={<Link to="/jobs" search={{ user }}>{live.data?.next ? text.more(jobs.length) : text.all}</Link>}>
         <States user={user} />
         {live.error && <Failed error={live.error} onRetry={() => void live.refetch()} />}
         {live.isPending && <Loading />}
@@ -52,7 +53,7 @@ function Mine({ user }: { user: string }) {
       </Section>
       {ending.length > 0 && (
         <Section title={text.ending} aside={text.endingWhy}>
-          <Table label={text.ending} columns={endings} rows={ending.slice(0, 5)} rowKey={(j) => String(j.id)} />
+          <Table label={text.ending} columns={endings} rows={ending} rowKey={(j) => String(j.id)} />
         </Section>
       )}
     </>

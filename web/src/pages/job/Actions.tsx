@@ -18,9 +18,11 @@ export function Actions({ job }: { job: Job }) {
   const stop = useMutation({ mutationFn: () => stopJob(String(job.id), key), onSuccess: () => setKey('') });
   return (
     <>
-      <LinkButton variant="default" to="/submit" search={{ from: String(job.id) }}>
-        {text.clone}
-      </LinkButton>
+      {mayWith(me.data, "read the job's file, logs and events", job) && (
+        <LinkButton variant="default" to="/submit" search={{ from: String(job.id) }}>
+          {text.clone}
+        </LinkButton>
+      )}
       {!hasEnded(job) && mayWith(me.data, 'stop or change the job', job) && <Wishes job={job} />}
       {!hasEnded(job) && mayWith(me.data, 'stop or change the job', job) && (
         <Button variant="default" disabled={!!job.stopping} onClick={() => setKey(newKey())}>
@@ -28,7 +30,7 @@ export function Actions({ job }: { job: Job }) {
         </Button>
       )}
       {key && (
-        <Ask title={text.stopTitle(job.ref)} act={stop.isPending ? text.stopping : text.stop} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => setKey('')}>
+        <Ask title={text.stopTitle(job.ref)} act={stop.isPending ? text.stopping : text.stop} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => (stop.reset(), setKey(''))}>
           <p>{text.stopWhy}</p>
         </Ask>
       )}

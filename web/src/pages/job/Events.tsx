@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { eventsQuery } from '../../api/jobs';
 import type { Event } from '../../api/wire';
-import { precise, stamp } from '../../format/time';
 import { text } from '../../text/job';
+import { Stamp } from '../../ui/Ago';
 import { Empty } from '../../ui/Empty';
 import { Failed } from '../../ui/Failed';
 import { Loading } from '../../ui/Loading';
@@ -19,7 +19,7 @@ function saysOf(e: Event): string {
 }
 
 const columns: Column<Event>[] = [
-  { key: 'time', head: text.time, cell: (e) => <span title={precise(e.time)}>{stamp(e.time)}</span> },
+  { key: 'time', head: text.time, cell: (e) => <Stamp at={e.time} /> },
   { key: 'kind', head: text.event, narrow: 'title', cell: (e) => e.kind },
   { key: 'data', head: text.data, grow: true, cell: (e) => <span title={saysOf(e)}>{saysOf(e)}</span> },
 ];
@@ -28,12 +28,13 @@ export function Events({ id }: { id: string }) {
   const events = useQuery(eventsQuery(id));
   if (events.error) return <Failed error={events.error} onRetry={() => void events.refetch()} />;
   if (!events.data) return <Loading />;
-  const rows = events.data.events ?? [];
+  const rows = events.data.events;
   if (rows.length === 0) return <Empty title={text.noEvents} />;
   return (
     <>
       <Table label={text.events} columns={columns} rows={[...rows].reverse()} rowKey={(e) => String(e.seq)} />
-      {events.data.next ? <p className="meta">{text.moreEvents(rows.length)}</p> : null}
+      <p className="meta">{text.progressLeft}</p>
+      {events.data.left > 0 && <p className="meta">{text.moreEvents(rows.length)}</p>}
     </>
   );
 }

@@ -8,6 +8,7 @@ import { WhyPanel } from '../../parts/WhyPanel';
 import { text, why } from '../../text/job';
 import { Ago } from '../../ui/Ago';
 import { Failed } from '../../ui/Failed';
+import { Loading } from '../../ui/Loading';
 import { Fact, Section } from '../../ui/Page';
 import { State } from '../../ui/State';
 import { type Column, Table } from '../../ui/Table';
@@ -39,6 +40,7 @@ export function Overview({ job }: { job: Job }) {
 function Waiting({ job }: { job: Job }) {
   const e = useQuery(explainQuery(String(job.id)));
   if (e.error) return <Failed error={e.error} onRetry={() => void e.refetch()} />;
+  if (e.isPending && job.phase === 'Waiting') return <Loading rows={6} />;
   if (!e.data || (e.data.gangs ?? []).length === 0) return null;
   return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} from={String(job.id)} />;
 }
@@ -73,7 +75,7 @@ function progressOf(t: Task): string {
 
 function tasks(job: Job): Column<Task>[] {
   return [
-    { key: 'task', head: text.task, narrow: 'title', cell: (t) => <Link to="/jobs/$job" params={{ job: String(job.id) }} search={{ tab: 'log' }}>{`${t.role}-${t.index}`}</Link> },
+    { key: 'task', head: text.task, narrow: 'title', cell: (t) => <Link to="/jobs/$job" params={{ job: String(job.id) }} search={{ tab: 'log', task: `${t.role}-${t.index}` }}>{`${t.role}-${t.index}`}</Link> },
     { key: 'state', head: text.state, cell: (t) => <State state={t.state} /> },
     { key: 'attempt', head: text.attempt, align: 'right', narrow: 'hidden', cell: (t) => (t.attempt ? t.attempt : '–') },
     { key: 'node', head: text.node, named: true, cell: (t) => t.node ?? '–' },
@@ -86,13 +88,15 @@ function tasks(job: Job): Column<Task>[] {
 
 // Attempts are all runs of the job's gangs: where and when each ran, why it ended, and what was lost with it.
 function Attempts({ job }: { job: Job }) {
-  const h = useQuery(historyQuery(String(job.id)));
+  const seen = [job.phase, ...(job.attempts ?? []).map((a) => `${a.id.gang}.${a.id.n} ${a.state}`)].join();
+  const h = useQuery(historyQuery(String(job.id), seen));
+  const gangs = new Set((h.data?.attempts ?? []).map((a) => a.id.gang)).size;
   const attempts = [...(h.data?.attempts ?? [])].reverse();
   if (h.error) return <Failed error={h.error} onRetry={() => void h.refetch()} />;
   if (attempts.length === 0) return null;
   return (
     <Section title={text.attempts} aside={count(attempts.length)}>
-      <Table label={text.attempts} columns={attemptColumns} rows={attempts} rowKey={(a) => `${a.id.gang} ${a.id.n}`} />
+      <Table label={text.attempts} columns={attemptColumns(gangs > 1)} rows={attempts} rowKey={(a) => `${a.id.gang} ${a.id.n}`} />
       {h.data?.left ? <p className="meta">{text.older(h.data.left)}</p> : null}
     </Section>
   );
@@ -107,8 +111,9 @@ function endOf(a: PastAttempt): string {
   return [a.cause, a.why ?? a.message ?? failed[0]].filter(Boolean).join(': ') || '–';
 }
 
-const attemptColumns: Column<PastAttempt>[] = [
-  { key: 'attempt', head: text.attempt, narrow: 'title', cell: (a) => `${a.id.gang}.${a.id.n}` },
+// attemptColumns tell an attempt by its number, and where a job has several gangs, by that of its gang before it.
+const attemptColumns = (gangs: boolean): Column<PastAttempt>[] => [
+  { key: 'attempt', head: text.attempt, narrow: 'title', cell: (a) => (gangs ? `${a.id.gang}.${a.id.n}` : a.id.n) },
   { key: 'nodes', head: text.nodes, named: true, cell: nodesOf },
   { key: 'gpus', head: text.gpus, align: 'right', narrow: 'hidden', cell: (a) => count(a.gpus) },
   { key: 'placed', head: text.placed, narrow: 'hidden', cell: (a) => <Ago at={a.placed} /> },

@@ -56,7 +56,7 @@ function One({ job, verb, idempotency, onClose }: Props) {
     <Ask title={w.title(job.ref)} act={act.isPending ? text.doing : w.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
       <p>{w.why}</p>
       {(verb === 'hold' || verb === 'requeue') && <TextInput label={text.reason} maxLength={1000} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />}
-      {verb === 'update' && <NumberInput label={text.newPriority} min={-1} max={1000} allowDecimal={false} value={priority} onChange={setPriority} data-autofocus />}
+      {verb === 'update' && <NumberInput label={text.newPriority} required withAsterisk={false} min={-1} max={1000} allowDecimal={false} value={priority} onChange={setPriority} data-autofocus />}
     </Ask>
   );
 }

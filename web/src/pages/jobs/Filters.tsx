@@ -1,6 +1,6 @@
 import { Button, SegmentedControl, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { vcsQuery } from '../../api/cluster';
 import { meQuery } from '../../api/people';
 import { text } from '../../text/jobs';
@@ -25,7 +25,6 @@ interface Props {
 export function Filters({ address, onGo }: Props) {
   const me = useQuery(meQuery);
   const vcs = useQuery(vcsQuery);
-  const [name, setName] = useState(address.name ?? '');
   const set = (change: JobsAddress) => onGo({ ...address, cursor: '', ...change });
   const mine = me.data?.name ?? '';
   return (
@@ -42,16 +41,7 @@ export function Filters({ address, onGo }: Props) {
       />
       <Select aria-label={text.state} placeholder={text.anyState} clearable clearButtonProps={{ 'aria-label': text.anyState }} data={phases} value={address.state ?? null} onChange={(v) => set({ state: v ?? '' })} />
       <Select aria-label={text.vc} placeholder={text.anyVC} clearable clearButtonProps={{ 'aria-label': text.anyVC }} searchable data={(vcs.data?.vcs ?? []).map((v) => v.name)} value={address.vc ?? null} onChange={(v) => set({ vc: v ?? '' })} />
-      <TextInput
-        aria-label={text.nameHas}
-        placeholder={text.nameHas}
-        maxLength={255}
-        value={name}
-        onChange={(e) => {
-          setName(e.currentTarget.value);
-          set({ name: e.currentTarget.value });
-        }}
-      />
+      <Name name={address.name ?? ''} onName={(name) => set({ name })} />
       {address.tag && (
         <Button size="xs" variant="default" aria-label={text.withoutTag(address.tag)} onClick={() => set({ tag: '' })}>
           {text.tag(address.tag)} ×
@@ -59,4 +49,34 @@ export function Filters({ address, onGo }: Props) {
       )}
     </div>
   );
+}
+
+const settles = 250; // ms after the last letter until the list is asked for
+
+// Name is a part of the names that are wanted. The address has it when nothing was typed for a moment; what the address gets
+// from elsewhere, such as filters that are cleared, is shown.
+function Name({ name, onName }: { name: string; onName: (name: string) => void }) {
+  const [typed, setTyped] = useState(name);
+  const [before, setBefore] = useState(name);
+  const told = useRef(onName);
+  useEffect(() => {
+    told.current = onName;
+  }, [onName]);
+  useEffect(() => {
+    if (typed === before) return;
+    const timer = window.setTimeout(() => {
+      setBefore(typed);
+      told.current(typed);
+    }, settles);
+    return () => window.clearTimeout(timer);
+  }, [typed, before]);
+  const [seen, setSeen] = useState(name);
+  if (seen !== name) {
+    setSeen(name);
+    if (name !== before) {
+      setBefore(name);
+      setTyped(name);
+    }
+  }
+  return <TextInput aria-label={text.nameHas} placeholder={text.nameHas} maxLength={255} value={typed} onChange={(e) => setTyped(e.currentTarget.value)} />;
 }

@@ -5,6 +5,7 @@ import { jobsQuery } from '../../api/jobs';
 import { meQuery } from '../../api/people';
 import { JobTable } from '../../parts/JobTable';
 import { mayWith } from '../../parts/rights';
+import { hasEnded } from '../../parts/state';
 import { text } from '../../text/jobs';
 import { Empty } from '../../ui/Empty';
 import { Failed } from '../../ui/Failed';
@@ -28,12 +29,13 @@ export function Jobs() {
     setChosen(next);
   };
   const rows = jobs.data?.jobs ?? [];
+  const picked = rows.filter((j) => chosen.has(String(j.id)) && !hasEnded(j)).map((j) => String(j.id)); // what is not seen is not stopped
   return (
     <Page
       title={text.title}
       actions={
         <>
-          {chosen.size > 0 && <StopMany refs={[...chosen]} onDone={() => setChosen(new Set())} />}
+          {picked.length > 0 && <StopMany refs={picked} onDone={() => setChosen(new Set())} />}
           <LinkButton to="/submit">
             {text.submit}
           </LinkButton>
@@ -45,10 +47,10 @@ export function Jobs() {
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {jobs.data && rows.length === 0 && <Nothing filtered={Object.keys(address).length > 0} onClear={() => go({})} />}
       {rows.length > 0 && (
-        <div className={css.list}>
+        <div className={css.list} data-old={jobs.isPlaceholderData || undefined} aria-busy={jobs.isPlaceholderData}>
           <JobTable jobs={rows} label={text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} sorted={address.sort ?? ''} onSort={(sort) => go({ ...address, sort })} />
           <div className={css.foot}>
-            <span className="meta">{text.page(rows.length, !!jobs.data?.next)}</span>
+            <span className="meta">{text.page(rows.length, !!jobs.data?.next || !!address.cursor)}{address.sort && (jobs.data?.next || address.cursor) ? ` · ${text.sortedPage}` : ''}</span>
             {address.cursor && (
               <Button size="xs" variant="default" onClick={() => go({ ...address, cursor: '' })}>
                 {text.first}

@@ -6,7 +6,7 @@ import { stopJob } from '../../api/jobs';
 import { text } from '../../text/jobs';
 import { Ask } from '../../ui/Ask';
 
-// StopMany stops jobs one after the other; one that has ended meanwhile does not keep the others.
+// StopMany stops several jobs; one that has ended meanwhile does not keep the others.
 export function StopMany({ refs, onDone }: { refs: string[]; onDone: () => void }) {
   const [key, setKey] = useState('');
   const stop = useMutation({
@@ -26,7 +26,7 @@ export function StopMany({ refs, onDone }: { refs: string[]; onDone: () => void 
         {text.stop(refs.length)}
       </Button>
       {key && (
-        <Ask title={text.stopTitle(refs.length)} act={stop.isPending ? text.stopping : text.stop(refs.length)} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => setKey('')}>
+        <Ask title={text.stopTitle(refs.length)} act={stop.isPending ? text.stopping : text.stop(refs.length)} busy={stop.isPending} error={stop.error} onAct={() => stop.mutate()} onClose={() => (stop.reset(), setKey(''))}>
           <p>{text.stopWhy}</p>
         </Ask>
       )}

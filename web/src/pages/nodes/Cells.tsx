@@ -1,6 +1,7 @@
-import type { Cell, CellList, Node } from '../../api/wire';
-import { boundTo, leavesOf, letters, paintOf } from '../../map/cells';
+import type { Cell, CellList, Node, VC } from '../../api/wire';
+import { type Bound, boundTo, leavesOf, letters, paintOf } from '../../map/cells';
 import { Map as CellMap, type Sign } from '../../map/Map';
+import { count } from '../../format/quantity';
 import { nodeState } from '../../parts/node';
 import { text } from '../../text/nodes';
 import { lookOf } from '../../theme/states';
@@ -9,20 +10,23 @@ import css from './nodes.module.css';
 interface Props {
   nodes: Node[];
   list: CellList;
+  vcs: VC[];
   by: string;
   virtual: boolean; // by the virtual clusters that the cells are bound to
   chosen: string;
   onChoose: (node: string) => void;
 }
 
-export function Cells({ nodes, list, by, virtual, chosen, onChoose }: Props) {
+export function Cells({ nodes, list, vcs, by, virtual, chosen, onChoose }: Props) {
   const tops = list.cells ?? [];
   const leaves = tops.flatMap(leavesOf);
   const names = new Map((list.names ?? []).map((n) => [n.id, n]));
   const vcOf = (l: Cell) => (l.job ? (names.get(l.job)?.vc ?? l.vc) : l.vc) ?? '';
   const jobOf = (l: Cell) => (l.job ? (names.get(l.job)?.ref ?? `${l.job}`) : '');
   const keyOf = (l: Cell) => (by === 'job' ? jobOf(l) : by === 'vc' ? vcOf(l) : by === 'priority' ? text.priority(l.priority) : '');
-  const signs = letters([...new Set(leaves.filter((l) => l.state !== 'Free').map(keyOf))].filter((k) => k !== ''));
+  // A virtual cluster keeps its colour whoever uses something at the moment.
+  const known = by === 'vc' ? vcs.map((v) => v.name) : [];
+  const signs = letters([...new Set([...known, ...leaves.filter((l) => l.state !== 'Free').map(keyOf)])].filter((k) => k !== ''));
   const states = new Map(nodes.map((n) => [n.name, nodeState(n)]));
   const sign = (l: Cell): Sign => (paintOf(l) === 'free' ? { letter: '', colour: '' } : (signs.get(keyOf(l)) ?? { letter: '', colour: 'var(--running)' }));
   const word = (name: string) => {
@@ -31,15 +35,29 @@ export function Cells({ nodes, list, by, virtual, chosen, onChoose }: Props) {
   };
   return (
     <div className={css.cells}>
-      <Legend signs={[...signs.entries()].slice(0, 24)} />
-      {(virtual ? boundTo(tops) : [{ vc: '', cells: tops }]).map((part) => (
+      <Legend signs={[...signs.entries()]} />
+      {(virtual ? virtualView(tops, vcs) : [{ vc: '', pieces: tops.map((cell) => ({ cell, within: false })) }]).map((part) => (
         <section key={part.vc} aria-label={virtual ? part.vc || text.unbound : text.map}>
           {virtual && <h2 className={css.boundTo}>{part.vc || text.unbound}</h2>}
-          <CellMap cells={part.cells} chosen={chosen} sign={sign} say={(l) => say(l, jobOf(l), vcOf(l))} state={word} onChoose={onChoose} />
+          {virtual && <Unbound vc={vcs.find((v) => v.name === part.vc)} />}
+          <CellMap pieces={part.pieces} chosen={chosen} sign={sign} say={(l) => say(l, jobOf(l), vcOf(l))} state={word} onChoose={onChoose} />
         </section>
       ))}
     </div>
   );
+}
+
+// virtualView has each virtual cluster, also one to which nothing is bound.
+function virtualView(tops: Cell[], vcs: VC[]): Bound[] {
+  const bound = boundTo(tops);
+  const idle = vcs.filter((v) => (v.cells ?? []).length > 0 && !bound.some((b) => b.vc === v.name)).map((v) => ({ vc: v.name, pieces: [] }));
+  return [...bound, ...idle].sort((a, b) => (a.vc === '' ? 1 : b.vc === '' ? -1 : a.vc < b.vc ? -1 : 1));
+}
+
+// Unbound says which cells a virtual cluster is guaranteed that are bound to none of the cluster's at the moment.
+function Unbound({ vc }: { vc: VC | undefined }) {
+  const left = (vc?.cells ?? []).filter((q) => q.total > q.bound).map((q) => `${count(q.total - q.bound)} × ${q.type}`);
+  return left.length === 0 ? null : <p className="meta">{text.notBound(left.join(', '))}</p>;
 }
 
 const paints = { free: text.free, used: text.inUse, borrowed: text.borrowed, reserved: text.reserved };
@@ -51,14 +69,17 @@ function say(l: Cell, job: string, vc: string): string {
   return parts.join(', ');
 }
 
+const most = 24; // names in the legend
+
 function Legend({ signs }: { signs: [string, Sign][] }) {
   return (
     <ul className={css.legend} aria-label={text.legend}>
-      {signs.map(([name, s]) => (
+      {signs.slice(0, most).map(([name, s]) => (
         <li key={name}>
           <span className={css.sign} style={{ background: s.colour }}>{s.letter}</span> {name}
         </li>
       ))}
+      {signs.length > most && <li>{text.moreSigns(signs.length - most)}</li>}
       <li>
         <span className={css.sign} data-paint="free" /> {text.free}
       </li>

@@ -33,7 +33,22 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
           </li>
         ))}
       </ul>
-      {jobs.length > 0 && <h3>{text.jobs}</h3>}
+      <Jobs title={text.jobs} jobs={jobs} />
+      {may(me.data, 'change the cluster') && <Change node={node} jobs={jobs} />}
+    </aside>
+  );
+}
+
+interface OnIt {
+  id: number | undefined;
+  ref: string | undefined; // none of one that its reader may not see
+}
+
+function Jobs({ title, jobs }: { title: string; jobs: OnIt[] }) {
+  if (jobs.length === 0) return null;
+  return (
+    <div>
+      <h3>{title}</h3>
       <ul className={css.skus}>
         {jobs.map((j) => (
           <li key={j.id}>
@@ -41,8 +56,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
           </li>
         ))}
       </ul>
-      {may(me.data, 'change the cluster') && <Change node={node} />}
-    </aside>
+    </div>
   );
 }
 
@@ -54,7 +68,7 @@ const asks = {
   uncordon: { act: text.uncordon, title: text.uncordonTitle, why: text.uncordonWhy },
 };
 
-function Change({ node }: { node: Node }) {
+function Change({ node, jobs }: { node: Node; jobs: OnIt[] }) {
   const [open, setOpen] = useState<{ verb: Verb; key: string } | null>(null);
   const verbs: Verb[] = node.cordoned ? ['uncordon'] : ['cordon', 'drain'];
   return (
@@ -64,12 +78,20 @@ function Change({ node }: { node: Node }) {
           {asks[verb].act}
         </Button>
       ))}
-      {open && <AskOne key={open.key} node={node} verb={open.verb} idempotency={open.key} onClose={() => setOpen(null)} />}
+      {open && <AskOne key={open.key} node={node} jobs={jobs} verb={open.verb} idempotency={open.key} onClose={() => setOpen(null)} />}
     </div>
   );
 }
 
-function AskOne({ node, verb, idempotency, onClose }: { node: Node; verb: Verb; idempotency: string; onClose: () => void }) {
+interface AskProps {
+  node: Node;
+  jobs: OnIt[];
+  verb: Verb;
+  idempotency: string;
+  onClose: () => void;
+}
+
+function AskOne({ node, jobs, verb, idempotency, onClose }: AskProps) {
   const [reason, setReason] = useState('');
   const [minutes, setMinutes] = useState<number | string>(60);
   const act = useMutation({
@@ -84,7 +106,8 @@ function AskOne({ node, verb, idempotency, onClose }: { node: Node; verb: Verb; 
   return (
     <Ask title={a.title(node.name)} act={act.isPending ? text.doing : a.act} busy={act.isPending} error={act.error} onAct={() => act.mutate()} onClose={onClose}>
       <p>{a.why}</p>
-      {verb === 'drain' && <NumberInput label={text.within} min={0} max={525_600} allowDecimal={false} value={minutes} onChange={setMinutes} />}
+      {verb === 'drain' && <NumberInput label={text.within} required withAsterisk={false} min={0} max={525_600} allowDecimal={false} value={minutes} onChange={setMinutes} />}
+      {verb === 'drain' && <Jobs title={text.hits} jobs={jobs} />}
       {verb !== 'uncordon' && <TextInput label={text.why} maxLength={1000} required withAsterisk={false} value={reason} onChange={(e) => setReason(e.currentTarget.value)} data-autofocus />}
     </Ask>
   );

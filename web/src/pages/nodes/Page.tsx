@@ -1,8 +1,8 @@
 import { SegmentedControl } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { cellsQuery, nodesQuery } from '../../api/cluster';
-import type { CellList, Node } from '../../api/wire';
+import { cellsQuery, nodesQuery, vcsQuery } from '../../api/cluster';
+import type { CellList, Node, VC } from '../../api/wire';
 import type { Address } from '../../routes';
 import { text } from '../../text/nodes';
 import { Empty } from '../../ui/Empty';
@@ -20,6 +20,7 @@ export function Nodes() {
   const navigate = useNavigate();
   const nodes = useQuery(nodesQuery);
   const cells = useQuery(cellsQuery);
+  const vcs = useQuery(vcsQuery).data?.vcs ?? [];
   const go = (change: Address) => void navigate({ to: '/nodes', search: { ...search, ...change }, replace: true, resetScroll: false });
   const rows = nodes.data?.nodes ?? [];
   const error = nodes.error ?? cells.error;
@@ -36,7 +37,7 @@ export function Nodes() {
       {error && <Failed error={error} onRetry={() => void Promise.all([nodes.refetch(), cells.refetch()])} />}
       {(nodes.isPending || cells.isPending) && <Loading rows={6} />}
       {nodes.data && rows.length === 0 && <Empty title={text.none}>{text.noneWhy}</Empty>}
-      {rows.length > 0 && cells.data && <Views rows={rows} cells={cells.data} search={search} onGo={go} />}
+      {rows.length > 0 && cells.data && <Views rows={rows} cells={cells.data} vcs={vcs} search={search} onGo={go} />}
     </Page>
   );
 }
@@ -44,11 +45,12 @@ export function Nodes() {
 interface ViewsProps {
   rows: Node[];
   cells: CellList;
+  vcs: VC[];
   search: Address;
   onGo: (change: Address) => void;
 }
 
-function Views({ rows, cells, search, onGo }: ViewsProps) {
+function Views({ rows, cells, vcs, search, onGo }: ViewsProps) {
   const chosen = rows.find((n) => n.name === search.node);
   const choose = (name: string) => onGo({ node: name === search.node ? '' : name });
   return (
@@ -56,7 +58,7 @@ function Views({ rows, cells, search, onGo }: ViewsProps) {
       {search.as === 'table' ? (
         <NodeTable nodes={rows} chosen={search.node ?? ''} onChoose={choose} />
       ) : (
-        <Cells nodes={rows} list={cells} by={search.by ?? 'vc'} virtual={search.as === 'virtual'} chosen={search.node ?? ''} onChoose={choose} />
+        <Cells nodes={rows} list={cells} vcs={vcs} by={search.by ?? 'vc'} virtual={search.as === 'virtual'} chosen={search.node ?? ''} onChoose={choose} />
       )}
       {chosen && <OneNode key={chosen.name} node={chosen} cells={cells} />}
     </div>

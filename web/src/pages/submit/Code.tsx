@@ -6,7 +6,7 @@ import { bytes } from '../../format/quantity';
 import { kept } from '../../parts/leftout';
 import { digest, type Packed, tar } from '../../parts/tar';
 import { text } from '../../text/submit';
-import { Failed } from '../../ui/Failed';
+import { Failed, Wrong } from '../../ui/Failed';
 import { type Draft, textAt } from './draft';
 import css from './submit.module.css';
 
@@ -20,14 +20,14 @@ export function Code({ draft }: { draft: Draft }) {
   const now = textAt(draft.read, path);
   const act = useMutation({
     mutationFn: async (files: Packed[]) => {
-      if (!window.isSecureContext) throw new Error(text.insecure); // it cannot sum bytes up there
+      if (!window.isSecureContext) throw new Wrong(text.insecure); // it cannot sum bytes up there
       setSaid(text.packing);
       const limits = await client.fetchQuery(uploadsQuery);
       const left = await kept(files);
       const size = left.reduce((n, f) => n + f.data.size, 0);
-      if (left.length === 0) throw new Error(text.emptyFolder);
-      if (left.length > limits.limit_files) throw new Error(text.tooMany(left.length, limits.limit_files));
-      if (size > limits.limit_bytes) throw new Error(text.tooLarge(bytes(size), bytes(limits.limit_bytes)));
+      if (left.length === 0) throw new Wrong(text.emptyFolder);
+      if (left.length > limits.limit_files) throw new Wrong(text.tooMany(left.length, limits.limit_files));
+      if (size > limits.limit_bytes) throw new Wrong(text.tooLarge(bytes(size), bytes(limits.limit_bytes)));
       const archive = tar(left);
       const name = await digest(archive);
       setSaid(text.sending(left.length, bytes(archive.size)));
@@ -58,7 +58,7 @@ export function Code({ draft }: { draft: Draft }) {
         </Button>
       )}
       <span className="meta" role="status">{act.isPending || (said !== '' && now !== '') ? said : now === '' ? text.noCode : `${now.slice(0, 19)}…`}</span>
-      {act.error && <Failed error={act.error} />}
+      {act.error && <Failed error={act.error} of="acting" />}
     </div>
   );
 }

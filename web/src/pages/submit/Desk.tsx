@@ -1,7 +1,7 @@
 import { Button, Select } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { Suspense, useState } from 'react';
+import { Suspense, useRef } from 'react';
 import { Failure, newKey } from '../../api/client';
 import { submitJob } from '../../api/jobs';
 import type { FieldError } from '../../api/wire';
@@ -26,15 +26,18 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
   const verdict = useVerdict(draft.text);
   const vc = useOwnVC();
   const navigate = useNavigate();
-  const [key, setKey] = useState(newKey);
+  const sent = useRef({ text: '', key: '' }); // the same text again is the same command, another one is not
   const submit = useMutation({
-    mutationFn: () => submitJob(draft.text, key),
+    mutationFn: () => {
+      if (sent.current.text !== draft.text) sent.current = { text: draft.text, key: newKey() };
+      return submitJob(draft.text, sent.current.key);
+    },
     onSuccess: (s) => {
-      forgetDraft();
+      forgetDraft('job');
       void navigate({ to: '/jobs/$job', params: { job: String(s.id) } });
     },
     onError: (e) => {
-      if (e instanceof Failure && e.status !== 0) setKey(newKey());
+      if (e instanceof Failure && e.status !== 0) sent.current = { text: '', key: '' };
     },
   });
   const marks = verdict.error instanceof Failure ? (verdict.error.problem?.errors ?? nothing) : nothing;

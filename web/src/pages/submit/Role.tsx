@@ -2,6 +2,7 @@ import { Button, NumberInput, Select, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react';
 import type { VC } from '../../api/wire';
 import { text } from '../../text/submit';
+import { commandsOf } from './commands';
 import { type Draft, listAt, textAt } from './draft';
 import { imageOf, withImage } from './image';
 import type { Path } from './patch';
@@ -40,7 +41,7 @@ export function Role({ name, draft, alone, vc }: Props) {
         maxRows={12}
         classNames={{ input: css.commands ?? '' }}
         value={listAt(draft.read, [...path, 'commands']).join('\n')}
-        onChange={(e) => draft.put([...path, 'commands'], e.currentTarget.value.split('\n'))}
+        onChange={(e) => draft.put([...path, 'commands'], commandsOf(e.currentTarget.value, listAt(draft.read, [...path, 'commands'])))}
       />
       {!alone && (
         <div>

@@ -35,7 +35,7 @@ export function Verdict({ verdict, failed }: Props) {
         error && <Failed error={error} />
       )}
       {data && <Told data={data} />}
-      {failed && failed.message !== error?.message && <Failed error={failed} />}
+      {failed && failed.message !== error?.message && <Failed error={failed} of="acting" />}
     </section>
   );
 }

@@ -12,10 +12,10 @@ export interface Draft {
 
 // useDraft begins with a text of its own, or goes on with what the user typed before in this tab.
 export function useDraft(user: string, begin: string, fresh: boolean): Draft {
-  const [text, setOwn] = useState(() => (fresh ? begin : draftOf(user) || begin));
+  const [text, setOwn] = useState(() => (fresh ? begin : draftOf(user, 'job') || begin));
   const setText = (next: string) => {
     const kept = withoutSecrets(next);
-    if (kept !== null) keepDraft(user, kept); // else what was kept before stays
+    if (kept !== null) keepDraft(user, 'job', kept); // else what was kept before stays
     setOwn(next);
   };
   return { text, read: data(text), setText, put: (path, value) => setText(set(text, path, value)) };

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { commandsOf } from './commands';
 import { addItem, data, set, withoutSecrets } from './patch';
 
 const file = `# keep me
@@ -83,4 +84,21 @@ test('what is kept has no secrets', () => {
   for (const unclear of ['secrets: hidden', 'secrets: [hidden]', 'secrets:\n  a: "hidden', 'a: 1\nsecrets: {a: 1}\nsecrets: {b: 2}', 'secrets: *x']) {
     expect(withoutSecrets(unclear) ?? '').not.toContain('hidden');
   }
+});
+
+test('a command of several lines stays one, and is written as it reads', () => {
+  const path = ['taskRoles', 'worker', 'commands'];
+  for (const script of ['python - <<X\nif True:\n    print(1)\nX\n', 'for i in 1 2\ndo\n\n  echo $i # "x"\ndone', 'tab:\n\tmake', ' indented\nfirst', 'two\n\n', 'a\r\nb', '# a comment\nb', 'Grüße\nau']) {
+    const changed = set(file, path, [script, 'echo end']);
+    expect(data(changed)).toMatchObject({ name: 'hello', taskRoles: { worker: { commands: [script, 'echo end'], unknown: [1, 2] } } });
+    expect(data(set('', ['a', 'b'], [script]))).toEqual({ a: { b: [script] } });
+    expect(data(set(changed, path, ['echo again']))).toMatchObject({ taskRoles: { worker: { commands: ['echo again'], unknown: [1, 2] } } });
+  }
+  expect(set(file, path, ['if x\nthen'])).toContain('    - |-\n      if x\n      then\n');
+});
+
+test('lines that are typed are commands of their own, but for those of one script', () => {
+  expect(commandsOf('a\nb', ['a'])).toEqual(['a', 'b']);
+  expect(commandsOf('python - <<X\nif x:\n    y\nX', ['python - <<X'])).toEqual(['python - <<X\nif x:\n    y\nX']);
+  expect(commandsOf('a\nb\nc', ['a\nb'])).toEqual(['a\nb\nc']);
 });

@@ -25,6 +25,15 @@ function scalar(v: string | number): string {
   return safe.test(v) && !words.has(v.toLowerCase()) ? v : JSON.stringify(v);
 }
 
+// item writes one of a list; a text of several lines as a block that keeps them, where a block can have it.
+function item(v: string, indent: string): string {
+  const plain = v.includes('\n') && !/^[\s#]|\n\n$|[^\n\t\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd]/.test(v);
+  if (!plain) return scalar(v);
+  const ends = v.endsWith('\n');
+  const lines = (ends ? v.slice(0, -1) : v).split('\n').map((l) => (l === '' ? '' : `${indent}  ${l}`));
+  return `|${ends ? '' : '-'}\n${lines.join('\n')}`;
+}
+
 // entry writes a key with its value, as a block at an indentation.
 function entry(path: Path, v: string | number | string[], indent: string): string {
   const [key = '', ...rest] = path;
@@ -32,7 +41,7 @@ function entry(path: Path, v: string | number | string[], indent: string): strin
   if (rest.length > 0) return `${head}\n${entry(rest, v, `${indent}  `)}`;
   if (!Array.isArray(v)) return `${head} ${scalar(v)}\n`;
   if (v.length === 0) return `${head} []\n`;
-  return `${head}\n${v.map((one) => `${indent}  - ${scalar(one)}\n`).join('')}`;
+  return `${head}\n${v.map((one) => `${indent}  - ${item(one, `${indent}  `)}\n`).join('')}`;
 }
 
 // inline writes the same inside of braces.
@@ -104,7 +113,7 @@ function replace(text: string, pair: Pair, v: string | number | string[]): strin
   if (!Array.isArray(v)) return splice(text, range, scalar(v) + (text[range[1] - 1] === '\n' ? '\n' : ''));
   if (v.length === 0 || (isSeq(pair.value) && pair.value.flow)) return splice(text, range, `[${v.map(scalar).join(', ')}]`);
   const indent = column(text, range[0]);
-  const lines = v.map((one) => `- ${scalar(one)}`).join(`\n${indent}`);
+  const lines = v.map((one) => `- ${item(one, indent)}`).join(`\n${indent}`);
   return splice(text, range, lines + (text[range[1] - 1] === '\n' ? '\n' : ''));
 }
 

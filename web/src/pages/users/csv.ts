@@ -1,5 +1,6 @@
 import type { NewUser } from '../../api/wire';
 import { users as text } from '../../text/people';
+import { Wrong } from '../../ui/Failed';
 
 const names = ['name', 'display', 'email', 'groups', 'admin'];
 
@@ -22,7 +23,7 @@ export function usersOf(lines: string, password: () => string): NewUser[] {
   for (const [i, fields] of rows.entries()) {
     if ((headed && i === 0) || fields.every((f) => f === '')) continue;
     const field = (name: string) => fields[head.indexOf(name)] ?? '';
-    if (field('name') === '') throw new Error(text.badLine(i + 1));
+    if (field('name') === '') throw new Wrong(text.badLine(i + 1));
     out.push({
       name: field('name'), display: field('display'), email: field('email'), administrator: field('admin') === 'true',
       groups: field('groups').split(';').map((g) => g.trim()).filter((g) => g !== ''), password: password(),

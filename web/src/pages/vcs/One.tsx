@@ -26,7 +26,7 @@ export function OneVC() {
       {vcs.error && <Failed error={vcs.error} onRetry={() => void vcs.refetch()} />}
       {vcs.isPending && <Loading />}
       {vcs.data && !vc && <Empty title={common.notFound} />}
-      {vc && <Parts vc={vc} />}
+      {vc && <Parts key={vc.name} vc={vc} />}
     </Page>
   );
 }
@@ -70,32 +70,36 @@ function Parts({ vc }: { vc: VC }) {
       <Section title={text.quota}>
         <Table label={text.quota} columns={quota} rows={vc.cells ?? []} rowKey={(q) => `${q.chain} ${q.level} ${q.pinned ?? ''}`} />
       </Section>
-      <Queue vc={vc.name} />
-      <Running vc={vc.name} />
+      <Queue vc={vc} />
+      <Running vc={vc.name} active={vc.active} />
     </>
   );
 }
 
+const shownInLine = 200;
+
 // Queue is what waits, in the order in which it is served.
-function Queue({ vc }: { vc: string }) {
-  const jobs = useQuery(jobsQuery({ ...anyJob, vc: [vc], state: ['Waiting'], limit: 1000 }));
-  const rows = [...(jobs.data?.jobs ?? [])].sort((a, b) => (a.position ?? Infinity) - (b.position ?? Infinity));
+function Queue({ vc }: { vc: VC }) {
+  const jobs = useQuery(jobsQuery({ ...anyJob, vc: [vc.name], sort: 'place', limit: shownInLine }));
+  const rows = jobs.data?.jobs ?? [];
   return (
-    <Section title={text.queue} aside={jobs.data?.next ? common.shown(rows.length) : undefined}>
+    <Section title={text.queue} aside={rows.length === shownInLine ? text.firstOf(rows.length, vc.waiting) : undefined}>
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
-      {jobs.data && rows.length === 0 && <p className="muted">{text.queueNone}</p>}
-      {rows.length > 0 && <JobTable jobs={rows.slice(0, 200)} label={text.queue} />}
+      {jobs.isPending && <Loading />}
+      {jobs.data && rows.length === 0 && <p className="muted">{vc.waiting > 0 ? text.queueHidden(vc.waiting) : text.queueNone}</p>}
+      {rows.length > 0 && <JobTable jobs={rows} label={text.queue} />}
     </Section>
   );
 }
 
-function Running({ vc }: { vc: string }) {
+function Running({ vc, active }: { vc: string; active: number }) {
   const jobs = useQuery(jobsQuery({ ...anyJob, vc: [vc], state: ['Active'] }));
   const rows = jobs.data?.jobs ?? [];
   return (
     <Section title={text.active} aside={jobs.data?.next ? common.shown(rows.length) : undefined}>
       {jobs.error && <Failed error={jobs.error} onRetry={() => void jobs.refetch()} />}
-      {jobs.data && rows.length === 0 && <p className="muted">{text.activeNone}</p>}
+      {jobs.isPending && <Loading />}
+      {jobs.data && rows.length === 0 && <p className="muted">{active > 0 ? text.activeHidden(active) : text.activeNone}</p>}
       {rows.length > 0 && <JobTable jobs={rows} label={text.active} />}
     </Section>
   );

@@ -1,0 +1,144 @@
+import { Button, Checkbox, TextInput } from '@mantine/core';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { memo, useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { log as text } from '../text/job';
+import { runsOf } from './ansi';
+import { Finder, type Lines as LogLines, nextOf } from './lines';
+import css from './parts.module.css';
+import type { LogState } from './useLog';
+
+const row = 20;
+
+interface Props {
+  log: LogState;
+  label: string;
+  follow: boolean;
+  onFollow: (on: boolean) => void;
+}
+
+// LogScroll shows the lines of a log, those in view alone, and finds a text in them.
+export function LogScroll({ log, label, follow, onFollow }: Props) {
+  const [find, setFind] = useState('');
+  const [only, setOnly] = useState(false); // the lines that were found, alone
+  const [at, setAt] = useState(-1); // the line that was jumped to, counted from the log's first
+  const wanted = useDeferredValue(find);
+  const { gone } = log.lines;
+  const found = useFound(log.lines, wanted, log.version);
+  const shown = wanted && only ? found : null;
+  const total = shown ? shown.length : log.lines.list.length;
+  const box = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({ count: total, getScrollElement: () => box.current, estimateSize: () => row, overscan: 20 });
+  const scroll = useScroll(box, { follow, onFollow, version: log.version, total, gone: shown ? 0 : gone });
+  const jump = (back: boolean) => {
+    const next = nextOf(found, at - gone, back);
+    const to = found[next];
+    if (to === undefined) return;
+    onFollow(false);
+    setAt(to + gone);
+    rows.scrollToIndex(shown ? next : to, { align: 'center' });
+  };
+  const hits = useMemo(() => new Set(found), [found]);
+  return (
+    <>
+      <Find find={find} found={found} at={at - gone} only={only} onFind={(t) => { setFind(t); setAt(-1); }} onOnly={setOnly} onJump={jump} />
+      <div ref={box} className={css.logBox} role="log" aria-label={label} aria-live="off" tabIndex={0} {...scroll}>
+        <div className={css.logInner} style={{ height: rows.getTotalSize() }}>
+          {rows.getVirtualItems().map((v) => {
+            const i = shown ? (shown[v.index] ?? 0) : v.index;
+            return <Line key={v.key} text={log.lines.list[i] ?? ''} top={v.start} mark={i === at - gone ? 'at' : !shown && hits.has(i) ? 'found' : ''} />;
+          })}
+        </div>
+      </div>
+      <p className="meta" role="status">
+        {statusOf(log)}
+        {log.cut && ` · ${text.cut(log.lines.list.length)}`}
+      </p>
+    </>
+  );
+}
+
+function statusOf(log: LogState): string {
+  if (log.version === 0) return text.loading;
+  if (log.lines.list.length === 0) return log.reading ? text.empty : text.none;
+  return log.reading ? text.live : text.ended;
+}
+
+interface Scrolling {
+  follow: boolean;
+  onFollow: (on: boolean) => void;
+  version: number;
+  total: number;
+  gone: number; // lines that were dropped before the first
+}
+
+// useScroll keeps the end in view while it is followed, and else the lines that are read, also when earlier ones are dropped.
+// Whoever scrolls up, by wheel, finger, key or bar, follows no more.
+function useScroll(box: React.RefObject<HTMLDivElement | null>, { follow, onFollow, version, total, gone }: Scrolling) {
+  const before = useRef({ top: 0, gone });
+  useLayoutEffect(() => {
+    const el = box.current;
+    if (!el) return;
+    if (follow) el.scrollTop = el.scrollHeight;
+    else if (gone > before.current.gone) el.scrollTop -= (gone - before.current.gone) * row;
+    before.current = { top: el.scrollTop, gone };
+  }, [box, follow, version, total, gone]);
+  return {
+    onScroll: (e: React.UIEvent<HTMLDivElement>) => {
+      const el = e.currentTarget;
+      if (follow && el.scrollTop < before.current.top && el.scrollTop + el.clientHeight < el.scrollHeight - row) onFollow(false);
+      before.current.top = el.scrollTop;
+    },
+    onKeyDown: (e: React.KeyboardEvent) => {
+      if (e.key === 'ArrowUp' || e.key === 'PageUp' || e.key === 'Home') onFollow(false);
+      if (e.key === 'End') onFollow(true);
+    },
+  };
+}
+
+interface FindProps {
+  find: string;
+  found: number[];
+  at: number;
+  only: boolean;
+  onFind: (text: string) => void;
+  onOnly: (on: boolean) => void;
+  onJump: (back: boolean) => void;
+}
+
+// Find counts the lines that have a text and goes from one to the next: Enter is the next one, Shift and Enter the one before.
+function Find({ find, found, at, only, onFind, onOnly, onJump }: FindProps) {
+  const none = found.length === 0;
+  return (
+    <div className={css.logFind} role="search" aria-label={text.finding}>
+      <TextInput label={text.search} value={find} onChange={(e) => onFind(e.currentTarget.value)}
+        onKeyDown={(e) => {
+          if (e.key === 'Enter') onJump(e.shiftKey);
+        }} />
+      <Button variant="default" disabled={none} onClick={() => onJump(true)}>{text.previous}</Button>
+      <Button variant="default" disabled={none} onClick={() => onJump(false)}>{text.next}</Button>
+      <Checkbox label={text.only} checked={only} onChange={(e) => onOnly(e.currentTarget.checked)} />
+      <span className="meta" role="status">{find ? text.found(found.length, found.indexOf(at) + 1) : ''}</span>
+    </div>
+  );
+}
+
+function useFound(lines: LogLines, find: string, version: number): number[] {
+  const finder = useMemo(() => ({ of: lines, finder: new Finder(find) }), [lines, find]);
+  return useMemo(() => (find && version >= 0 ? finder.finder.find(finder.of) : []), [finder, find, version]);
+}
+
+const Line = memo(function Line({ text: line, top, mark }: { text: string; top: number; mark: string }) {
+  return (
+    <div className={css.line} data-mark={mark || undefined} style={{ transform: `translateY(${top}px)` }}>
+      {runsOf(line).map((r, i) =>
+        r.colour || r.bold ? (
+          <span key={i} style={{ color: r.colour || undefined, fontWeight: r.bold ? 600 : undefined }}>
+            {r.text}
+          </span>
+        ) : (
+          r.text
+        ),
+      )}
+    </div>
+  );
+});
