@@ -144,6 +144,14 @@ func (d *daemon) checkNodes(c *sched.Config) error {
 	return err
 }
 
+// leavesOf are the leaves of a node in the present configuration.
+func (d *daemon) leavesOf(node cell.NodeName) (list []sched.LeafHealth) {
+	if r := d.replica.Load(); r != nil { // else nothing is configured yet
+		_ = r.Read(context.Background(), 0, func(s *sched.State) { list = s.LeavesOf(node) })
+	}
+	return list
+}
+
 // openKube makes the executor of a Kubernetes cluster, and answers its pods.
 func (d *daemon) openKube(ctx context.Context) error {
 	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, int64(d.flags.uploadLimit)<<20)
@@ -158,7 +166,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 		return f, d.uploads.Size(string(job.User), job.Upload), nil
 	}
 	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(), KeyFile: filepath.Join(d.flags.data, "pod-key"),
-		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Work: d.flags.kube.Work, Line: way, Code: code,
+		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Storage: d.storage, Leaves: d.leavesOf, Work: d.flags.kube.Work, Line: way, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods
 	if err == nil && listener != nil {

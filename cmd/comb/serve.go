@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -163,9 +164,10 @@ type daemon struct {
 	metrics  *telemetry.Metrics
 	keeper   *retention.Keeper
 	machine  local.Machine
-	kube     *api.Client    // nil: tasks run on this machine
-	pods     *kube.Executor // likewise
-	source   []byte         // of the cluster file
+	kube     *api.Client                    // nil: tasks run on this machine
+	pods     *kube.Executor                 // likewise
+	replica  atomic.Pointer[engine.Replica] // for what runs beside the start; nil until there is one
+	source   []byte                         // of the cluster file
 }
 
 func wallTime() sched.Time { return sched.Time(time.Now().UnixMicro()) }
@@ -277,6 +279,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		d.executor.Close()
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
+	d.replica.Store(d.engine.Replica())
 	return nil
 }
 

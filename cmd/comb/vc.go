@@ -197,6 +197,9 @@ func (a *app) drawNodes(t *table, list []rest.NodeStatus) {
 			if i > 0 {
 				name, state, reason = " ", " ", " "
 			}
+			if s.Fault != "" {
+				reason = strings.TrimSpace(reason + " " + s.Fault)
+			}
 			t.row(name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used), s.Number(s.Bad), reason)
 		}
 	}

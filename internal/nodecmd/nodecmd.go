@@ -62,6 +62,9 @@ func (k *Kit) draw(t draw.Table, n *rest.Node) {
 		text := fmt.Sprintf("%s of %s; %s used", s.Amount(s.Total), s.Full(1), s.Number(s.Used))
 		if s.Bad > 0 {
 			text += ", " + s.Number(s.Bad) + " bad"
+			if s.Fault != "" {
+				text += ": " + s.Fault
+			}
 		}
 		t.Row("cells", string(s.Chain)+": "+text)
 	}

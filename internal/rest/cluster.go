@@ -74,6 +74,7 @@ type NodeSKU struct {
 	Total int32          `json:"total"`
 	Used  int32          `json:"used"`
 	Bad   int32          `json:"bad"`
+	Fault string         `json:"fault,omitempty"` // why one of them is bad, where that is known
 }
 
 // CellStatus is one physical cell with its children.

@@ -37,8 +37,8 @@ func (s *State) drained(leaves []cell.LeafID) {
 
 // notedBad reports whether a leaf is bad by itself.
 func (s *State) notedBad(l cell.LeafID) bool {
-	f := s.cl.Forest()
-	return slices.ContainsFunc(s.leaves, func(n leafNote) bool { return f.FindPart(n.Node, n.SKU, n.Device, n.Part) == l })
+	_, noted := s.findLeafNote(s.leafOf(l))
+	return noted
 }
 
 // drains reports whether an attempt drains from a leaf that it does not hold.

@@ -342,8 +342,7 @@ func (s *State) Nodes() []NodeStatus {
 		b := s.cl.Blame(int32(i))
 		n := NodeStatus{Name: f.Nodes[i].Name, Up: b&cell.Down == 0, Cordoned: b&cell.Cordoned != 0}
 		note := s.noted(n.Name)
-		n.Suspect, n.Reason = note.Suspect, note.Reason
-		n.Drain, n.Dead, n.By, n.Since = note.Drain, note.Dead, note.By, note.Since
+		n.Suspect, n.Reason, n.Drain, n.Dead, n.By, n.Since = note.Suspect, note.Reason, note.Drain, note.Dead, note.By, note.Since
 		if n.Cordoned && note.Cordoned != "" {
 			n.Reason = strings.TrimSuffix(note.Cordoned+"; "+note.Reason, "; ")
 		}
@@ -361,16 +360,38 @@ func (s *State) nodeSKU(c cell.CellID) NodeSKU {
 	f := s.cl.Forest()
 	ch := &f.Chains[f.Cells[c].Chain]
 	out := NodeSKU{Carry: s.carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c)}
-	first := f.Cells[c].FirstLeaf
-	for l := first; l < first+cell.LeafID(out.Total); l++ {
+	for l := f.Cells[c].FirstLeaf; l < f.Cells[c].FirstLeaf+cell.LeafID(out.Total); l++ {
 		if h, _ := s.cl.Holder(l); h != cell.None {
 			out.Used++
 		}
 		if s.cl.LeafBad(l) {
 			out.Bad++
+			if i, noted := s.findLeafNote(s.leafOf(l)); noted {
+				out.Fault = cmp.Or(out.Fault, s.leaves[i].Reason)
+			}
 		}
 	}
 	return out
+}
+
+// leafOf names a leaf as facts do.
+func (s *State) leafOf(l cell.LeafID) LeafHealth {
+	f := s.cl.Forest()
+	return LeafHealth{Node: f.Nodes[f.Cells[f.Leaves[l]].Node].Name, SKU: f.ChainOf(l).SKU, Device: f.Device(l), Part: f.Part(l)}
+}
+
+// LeavesOf names the leaves of a node.
+func (s *State) LeavesOf(node cell.NodeName) (list []LeafHealth) {
+	if s.cl == nil || s.cl.Forest().NodeIndex(node) == cell.None {
+		return nil
+	}
+	f := s.cl.Forest()
+	for _, c := range f.Nodes[f.NodeIndex(node)].Cells {
+		for l := range cell.LeafID(f.NumLeaves(c)) {
+			list = append(list, s.leafOf(f.Cells[c].FirstLeaf+l))
+		}
+	}
+	return list
 }
 
 // Cells returns the physical cells, top level first.
@@ -379,9 +400,8 @@ func (s *State) Cells() []CellStatus {
 		return []CellStatus{}
 	}
 	out := []CellStatus{}
-	f := s.cl.Forest()
-	for ci := range f.Chains {
-		for _, top := range f.Chains[ci].Tops {
+	for _, chain := range s.cl.Forest().Chains {
+		for _, top := range chain.Tops {
 			out = append(out, s.cellStatus(top, ""))
 		}
 	}

@@ -45,6 +45,7 @@ type nodeSeen struct {
 	downs   []time.Time     // when it went down lately
 	lost    map[string]bool // pods that must be gone before it is up
 	again   *time.Timer     // it is looked at again then
+	fault   *fault          // of its leaves, as it was told; nil is never
 }
 
 // seenOf is what was seen of a node. e.mu is held.
@@ -84,10 +85,12 @@ func (h health) changed(name string) {
 			h.tellTasks(name)
 		}
 	}
-	if n == nil {
-		for _, key := range h.pods.ListKeys() {
-			h.queue.Add(baseOf(key))
-		}
+	if n != nil {
+		h.leaves(name, n)
+		return
+	}
+	for _, key := range h.pods.ListKeys() {
+		h.queue.Add(baseOf(key))
 	}
 }
 

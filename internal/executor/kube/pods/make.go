@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,7 +159,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		},
 		Spec: corev1.PodSpec{
 			Affinity:                      &corev1.Affinity{NodeAffinity: onNode(node)},
-			Tolerations:                   patience(),
+			Tolerations:                   tolerations(t.Resource),
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: &seconds,
 			AutomountServiceAccountToken:  &no,
@@ -298,12 +299,24 @@ func onNode(node string) *corev1.NodeAffinity {
 	}}}}
 }
 
-// patience keeps Kubernetes from deleting pods of a node of which nothing is heard: Comb decides what becomes of them.
-func patience() []corev1.Toleration {
-	return []corev1.Toleration{
+// tolerations keep Kubernetes from deleting pods of a node of which nothing is heard, since Comb decides what becomes of them; and let them
+// on nodes that a taint with the name of their GPUs keeps free of pods without GPUs.
+func tolerations(resource string) []corev1.Toleration {
+	list := []corev1.Toleration{
 		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	}
+	if resource != "" {
+		list = append(list, corev1.Toleration{Key: resource, Operator: corev1.TolerationOpExists})
+	}
+	return list
+}
+
+// Tolerates reports whether pods go on a node with a taint; resource is what its device plugin calls its GPUs.
+func Tolerates(t *corev1.Taint, resource string) bool {
+	return slices.ContainsFunc(tolerations(resource), func(o corev1.Toleration) bool {
+		return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect)
+	})
 }
 
 // limits are what a task may take, and what is set aside for it: the same.
