@@ -43,7 +43,7 @@ func (s *search) leaf(l LeafID) leafState {
 		return leafFree
 	case r.Lift == nil:
 		return leafNo
-	case c.allocs[h].mood == Leaving:
+	case c.allocs[h].mood == Leaving && (r.Spared == nil || !r.Spared(h)):
 		return leafFree
 	case r.allows(h, &c.allocs[h]):
 		return leafLiftable

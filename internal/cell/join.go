@@ -16,7 +16,7 @@ func (s *search) combines(ci int16, p *part) bool {
 // though nobody uses their guarantee: bad ones, or such as others hold or keep.
 func (s *search) holed(ci int16) bool {
 	ch := &s.c.f.Chains[ci]
-	return s.r.Keep != nil || s.c.stuck > 0 || s.anySick(ch) || s.r.Lift == nil && s.anyLent(ch)
+	return s.r.Keep != nil || s.r.Spared != nil || s.c.stuck > 0 || s.anySick(ch) || s.r.Lift == nil && s.anyLent(ch)
 }
 
 // anyLent reports whether anybody who could be lifted is in a chain.

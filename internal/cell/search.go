@@ -35,6 +35,9 @@ type Request struct {
 	// Lift says which holders may be made to leave; nil is none. Leaves that
 	// were promised to somebody are never taken.
 	Lift *Lift
+	// Spared names holders of which Lift may not make any leave, and whose leaves this gang may not have though they
+	// leave: they stand before it. nil is none.
+	Spared func(AllocID) bool
 	// Cost orders holders that may be lifted: the least is lifted first. nil is zero.
 	Cost func(AllocID) Cost
 	// Gone says which holders to leave out of the picture, as if they had ended.
@@ -62,6 +65,8 @@ func (r *Request) allows(id AllocID, a *Alloc) bool {
 	case r.Lift.Also != nil && r.Lift.Also(id):
 		return true
 	case a.mood == Stuck:
+		return false
+	case r.Spared != nil && r.Spared(id):
 		return false
 	case a.Opportunistic():
 		return r.Lift.Opportunistic
@@ -219,7 +224,7 @@ func (c *Cluster) search(r *Request) (Result, bool) {
 	s := &t.search
 	t.request = *r
 	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
-	s.plain = r.Keep == nil && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
+	s.plain = r.Keep == nil && (r.Lift == nil || r.Spared == nil) && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
 		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
 	c.blind = r.IgnoreHealth
 	s.picky = r.Allowed != nil || len(r.Avoided) > 0

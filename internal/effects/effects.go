@@ -125,9 +125,13 @@ func (p *ConfigPlan) Find(id jobs.AttemptID) *RunningEffect {
 // Demote says of an attempt that another one takes its guarantee.
 func (p *ConfigPlan) Demote(id jobs.AttemptID, by *JobCalled) {
 	if r := p.Find(id); r != nil {
-		if r.Guaranteed = false; r.Fate == Drains {
+		switch r.Guaranteed = false; {
+		case r.Lazy && r.Fate == Regains: // the configuration gave back what is taken at once
+			r.Fate = Keeps
+		case r.Lazy:
+		case r.Fate == Drains:
 			r.Fate = DrainsLazily
-		} else {
+		default:
 			r.Fate, r.For = Opportunistic, by
 		}
 	}

@@ -275,7 +275,7 @@ func (f *Fold) configured(e *sched.Configured) {
 	f.reopenAccounts(cl, e.Renamed)
 	for i := range e.Moves {
 		if g := f.liveGang(e.Moves[i].Attempt); g != nil {
-			g.lazy = g.lazy || e.Moves[i].Lazy
+			g.lazy = g.lazy && !e.Moves[i].Regained || e.Moves[i].Lazy
 			f.occupy(g, &e.Moves[i].Placement)
 		}
 	}

@@ -17,7 +17,7 @@ const (
 	space   = "internal/cell/space.go"
 	cluster = "internal/cell/cluster.go"
 	// how turns become time
-	rotation = "internal/sched/rotation.go"
+	rotation = "internal/turns/turns.go"
 )
 
 var faults = []fault{
@@ -139,8 +139,8 @@ var faults = []fault{
 		old: "return r.had(k, to) - r.had(k, from)",
 		new: "return r.had(0, to) - r.had(0, from)"},
 	{name: "a turn begins one too late", file: rotation,
-		old: "min(max(d%period-Duration(k)*r.Quantum, 0), r.Quantum)",
-		new: "min(max(d%period-Duration(k+1)*r.Quantum, 0), r.Quantum)"},
+		old: "min(max(d%period-jobs.Duration(k)*r.Quantum, 0), r.Quantum)",
+		new: "min(max(d%period-jobs.Duration(k+1)*r.Quantum, 0), r.Quantum)"},
 	{name: "a sharer that ends leaves another behind", file: "internal/sched/share.go",
 		old: "\t\ts.byAlloc[a.alloc] = a.mate\n\t\ts.attempts[a.mate].joined = false\n",
 		new: "\t\ts.byAlloc[a.alloc] = a.mate\n"},

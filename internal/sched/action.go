@@ -1,6 +1,9 @@
 package sched
 
-import "github.com/combsched/comb/internal/cell"
+import (
+	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/turns"
+)
 
 // Action is what the executor is asked to do. Actions are idempotent by
 // identity: the same start twice starts one set of processes.
@@ -31,16 +34,8 @@ type Start struct {
 	Rotation *Rotation
 }
 
-// Rotation says who runs when on leaves that several attempts share: in the round
-// (now - Epoch) / Quantum the attempts of the turn with that number, modulo the number
-// of turns, run, and all others are suspended. With one turn all run at once: they
-// are packed. Whoever carries it out goes by the clock alone, so a server that is dead
-// freezes nobody, and all tasks of a gang switch together.
-type Rotation struct {
-	Turns   [][]AttemptID `json:"turns"`
-	Quantum Duration      `json:"quantum,omitempty"` // more than 0 with several turns
-	Epoch   Time          `json:"epoch"`
-}
+// Rotation says what runs when on leaves that several attempts share.
+type Rotation = turns.Rotation
 
 // Ability is something that not every executor can do.
 type Ability string

@@ -386,7 +386,7 @@ func (s *State) move(m Move) {
 		panic(fmt.Sprintf("sched: attempt %v moves but does not live", m.Attempt))
 	}
 	j := &s.jobs[a.job]
-	lazy := (m.Lazy || a.lazy) && j.spec.Priority >= cell.MinGuaranteed
+	lazy := (m.Lazy || a.lazy && !m.Regained) && j.spec.Priority >= cell.MinGuaranteed
 	if !a.joined { // whom it shares its leaves with moves along, next
 		alloc := s.cl.Take(j.space, j.spec.Priority, m.Placement, false)
 		if lazy {

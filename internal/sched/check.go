@@ -31,7 +31,7 @@ func (s *State) Check(c Command, now Time) ([]Event, Answer, *Refusal) {
 	case Update:
 		return wishes{s}.checkUpdate(c)
 	case Reconfigure:
-		return s.checkReconfigure(c)
+		return s.checkReconfigure(c, now)
 	case Cordon:
 		return s.checkCordon(c)
 	case DeclareDead:

@@ -25,7 +25,7 @@ type planning struct{ *State }
 // PlanConfig says every effect that a command would have, and changes nothing: it is carried out
 // on a copy, and all is decided there that follows at once.
 func (s *State) PlanConfig(c Reconfigure) (*ConfigPlan, *Refusal) {
-	ch, no := s.change(&c)
+	ch, no := s.change(&c, s.now)
 	if no != nil {
 		return nil, no
 	}
@@ -60,7 +60,7 @@ func (s planning) effects(ch *change) (*ConfigPlan, *State) {
 // unmoved says of all attempts and reservations that they stay as they are.
 func (s planning) unmoved() []RunningEffect {
 	out := []RunningEffect{}
-	for _, slot := range s.carryOrder() {
+	for _, slot := range s.carryOrder(places{s.State}.mayReturn) {
 		a := &s.attempts[slot]
 		e := s.runningEffect(a)
 		if a.orphaned {
@@ -128,7 +128,7 @@ func (s planning) movedEffect(ch *change, after *State, m *Move) RunningEffect {
 		}
 	}
 	demoted := m.Lazy && !a.lazy
-	e.Guaranteed = e.Guaranteed && !demoted
+	e.Guaranteed = e.Guaranteed && !demoted || m.Regained
 	switch {
 	case m.Orphaned && demoted:
 		e.Fate = effects.DrainsLazily
@@ -138,6 +138,8 @@ func (s planning) movedEffect(ch *change, after *State, m *Move) RunningEffect {
 	case a.cause != 0:
 	case demoted:
 		e.Fate = effects.Opportunistic
+	case m.Regained:
+		e.Fate = effects.Regains
 	case a.orphaned:
 		e.Fate = effects.DrainsNoMore
 	}

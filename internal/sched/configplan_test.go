@@ -34,6 +34,8 @@ func TestPlanAgreesWithApply(t *testing.T) {
 				w.step(r, cfgs, step)
 				continue
 			}
+			w.thereAndBack(cfgs[0], randomConfig(r).Config)
+			w.sameEnd(randomConfig(r).Config, randomConfig(r).Config)
 			c := randomConfig(r)
 			plan := w.checkPlan(c)
 			for _, e := range plan.Running {
@@ -52,6 +54,9 @@ func TestPlanAgreesWithApply(t *testing.T) {
 		}
 		w.heal(cfgs[0])
 		w.replay()
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
 	}
 	for _, f := range []sched.Fate{effects.Keeps, effects.Opportunistic, effects.Regains, effects.Drains, effects.DrainsNoMore, effects.IsStopped, effects.Leaves, effects.WaitsAgain, effects.NeverStarts, effects.CanStart} {
 		if fates[f] == 0 && seeds.Modest() {
@@ -96,6 +101,61 @@ func (w *world) checkPlan(c sched.Reconfigure) *sched.ConfigPlan {
 		w.t.Errorf("the same file again: %+v, %v", again, no)
 	}
 	return plan
+}
+
+// through applies configurations one after the other to a copy, and decides nothing.
+func (w *world) through(all ...*sched.Config) *sched.State {
+	w.t.Helper()
+	s := w.s.At(w.now)
+	for _, c := range all {
+		events, _, no := s.Check(sched.Reconfigure{Config: c}, w.now)
+		if no != nil {
+			w.t.Fatalf("refused: %v", no)
+		}
+		for _, e := range events {
+			s.Apply(sched.Record{Seq: s.Seq() + 1, Time: w.now, Event: e})
+		}
+	}
+	if err := s.Verify(); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// sameEnd applies a configuration straight and by way of another one: what is guaranteed then is the same.
+func (w *world) sameEnd(by, to *sched.Config) {
+	w.t.Helper()
+	straight, around := living(w.through(to)), living(w.through(by, to))
+	for id, a := range straight {
+		if b := around[id]; a.Cause == 0 && a.State != sched.AttemptReserving && a.Lazy != b.Lazy {
+			w.t.Errorf("%v straight: %+v; by way of another configuration: %+v", id, a, b)
+		}
+	}
+}
+
+// thereAndBack applies another configuration and the present one again: guaranteed work is as it was, unless what
+// lost its guarantee before has it back, and stands before what has lost it.
+func (w *world) thereAndBack(present, other *sched.Config) {
+	w.t.Helper()
+	was, is := living(w.s), living(w.through(other, present))
+	var gained []sched.AttemptID
+	for id, a := range was {
+		if a.Lazy && !is[id].Lazy {
+			gained = append(gained, id)
+		}
+	}
+	for id, a := range was {
+		if a.State == sched.AttemptReserving || a.Cause != 0 || a.Opportunistic || !is[id].Opportunistic {
+			continue
+		}
+		lost, _ := w.s.Job(id.Job)
+		if !slices.ContainsFunc(gained, func(g sched.AttemptID) bool {
+			j, _ := w.s.Job(g.Job)
+			return j.VC == lost.VC && (j.Priority > lost.Priority || j.Priority == lost.Priority && g.Job <= lost.ID)
+		}) {
+			w.t.Errorf("%v lost its guarantee to another configuration and the present one again: %+v, then %+v; gained: %v", id, a, is[id], gained)
+		}
+	}
 }
 
 // living are the attempts and promises that hold cells, or are to have some.

@@ -56,8 +56,10 @@ type Configured struct {
 type Move struct {
 	Attempt   AttemptID      `json:"attempt"`
 	Placement cell.Placement `json:"placement"`
-	Lazy      bool           `json:"lazy,omitempty"`
-	Orphaned  bool           `json:"orphaned,omitempty"`
+	// Lazy and Regained say that it loses its guarantee, or has it back; else that is as it was.
+	Lazy     bool `json:"lazy,omitempty"`
+	Regained bool `json:"regained,omitempty"`
+	Orphaned bool `json:"orphaned,omitempty"`
 	// Drains are leaves of devices that are divided otherwise than when the attempt was
 	// started, maybe since an earlier configuration. Others hold some of them; they all
 	// count as bad until this one has ended, too.
@@ -186,78 +188,6 @@ type Spared struct {
 	VC        cell.VCName `json:"vc"`
 	Root      cell.RootID `json:"root"`
 	Container bool        `json:"container,omitempty"`
-}
-
-// EndCause says why an attempt ended, or is being ended; 0 is not yet. Its text is what
-// journals and interfaces hold.
-type EndCause int8
-
-// The causes of an attempt's end.
-const (
-	EndSucceeded  EndCause = 1 + iota
-	EndFailed              // a completion policy said so
-	EndCompleted           // its job's attempt completed; the rest is stopped
-	EndPreempted           // no retry counted
-	EndMigrated            // it runs again elsewhere; no retry counted
-	EndResized             // its policy gave its job another size, or paused it; no retry counted
-	EndStopped             // by its user
-	EndTimeLimit           // final
-	EndEarly               // its policy saw that it brings nothing more; final
-	EndRefused             // a start was refused; no retry counted
-	EndPlatform            // supervisor or node lost; no retry counted
-	EndNeverAlive          // stopped before any task started
-	EndRequeued            // a user wants it to wait again; no retry counted
-	EndDrained             // its node is drained; no retry counted
-)
-
-// Resumes reports whether who was told to stop for this cause goes on later, where it
-// was if it keeps checkpoints, without a retry counted.
-func (c EndCause) Resumes() bool {
-	return c == EndPreempted || c == EndMigrated || c == EndResized || c == EndRequeued || c == EndDrained
-}
-
-// String returns the cause in words; "" for none.
-func (c EndCause) String() string {
-	switch c {
-	case EndSucceeded:
-		return "succeeded"
-	case EndFailed:
-		return "failed"
-	case EndCompleted:
-		return "completed"
-	case EndPreempted:
-		return "preempted"
-	case EndMigrated:
-		return "migrated"
-	case EndResized:
-		return "resized"
-	case EndStopped:
-		return "stopped"
-	case EndTimeLimit:
-		return "time limit"
-	case EndEarly:
-		return "early"
-	case EndRefused:
-		return "refused"
-	case EndPlatform:
-		return "platform"
-	case EndNeverAlive:
-		return "withdrawn"
-	case EndRequeued:
-		return "requeued"
-	case EndDrained:
-		return "drained"
-	}
-	return ""
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (c EndCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (c *EndCause) UnmarshalText(text []byte) (err error) {
-	*c, err = named[EndCause](text, "cause of an attempt's end")
-	return err
 }
 
 // AttemptEnded frees the attempt's cells: every task is proven dead.

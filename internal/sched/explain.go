@@ -255,7 +255,13 @@ func (s *State) reason(j *job, g int32) Reason {
 		if why, ok := s.lentReason(r, j, g); ok {
 			return why
 		}
+		if why, ok := (places{s}).sparedReason(r, j, g); ok {
+			return why
+		}
 		return s.busyReason(r, j, int(g))
+	}
+	if why, ok := (places{s}).comesBackReason(r, j, g); ok {
+		return why
 	}
 	if q.Blocked = s.otherTypes(j, g); q.Blocked != nil {
 		if _, ok := s.cl.Place(&q); !ok {

@@ -377,17 +377,17 @@ func TestSuggestionsForOneOfManyGangs(t *testing.T) {
 		return j
 	}
 	w.start(w.submit(gangJob("full", "a", 0, 1, 4)))
-	w.start(w.submit(gangJob("back", "b", 10, 1, 2)))
-	borrows := w.submit(pair("borrows", "a", -1))
-	w.start(borrows)
+	back := w.submit(gangJob("back", "b", 10, 1, 2))
+	w.start(back)
+	w.start(w.submit(pair("borrows", "a", -1)))
 	whole := w.submit(gangJob("whole", "b", 100, 1, 4))
-	w.submit(pair("ahead", "b", 100))
+	ahead := w.submit(pair("ahead", "b", 100))
 	wait := w.submit(pair("wait", "b", 0))
 	got := w.explain(wait).Gangs[0].Suggestions
 	if !slices.ContainsFunc(got, func(s sched.Suggestion) bool {
-		return s.Kind == sched.WithoutAhead && slices.Equal(s.Jobs, []sched.JobID{whole}) && slices.Equal(s.Preempts, []sched.JobID{borrows})
+		return s.Kind == sched.WithoutAhead && slices.Equal(s.Jobs, []sched.JobID{whole, ahead}) && slices.Equal(s.Preempts, []sched.JobID{back})
 	}) {
-		t.Errorf("it does not help to withdraw whole: %+v", got)
+		t.Errorf("it does not help to withdraw whole and ahead: %+v", got)
 	}
 	w.proven(wait)
 }

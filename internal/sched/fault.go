@@ -191,7 +191,7 @@ func (s *State) fitsWithoutOwn(q *cell.Request) bool {
 	}
 	defer s.cl.Demoted(own)()
 	r := *q
-	r.Lift = &cell.Lift{Opportunistic: true}
+	r.Lift, r.Spared = &cell.Lift{Opportunistic: true}, nil
 	return s.cl.FitsLater(&r, promised)
 }
 

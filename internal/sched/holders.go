@@ -103,7 +103,7 @@ func (s *State) endable(j *job, g int) []JobID {
 			continue
 		}
 		al := s.cl.Alloc(a.alloc)
-		beside := guaranteed && (al.Opportunistic() || al.Space != space && !s.standsOn(j, g, a, its)) && a.state != AttemptUnknown
+		beside := guaranteed && (al.Opportunistic() && !(places{s}).standsBefore(a, j, g) || al.Space != space && !s.standsOn(j, g, a, its)) && a.state != AttemptUnknown
 		if (beside || !s.onUsableChain(j, g, a)) && !s.drainsFor(j, g, a, its) {
 			continue
 		}

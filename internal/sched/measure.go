@@ -59,6 +59,9 @@ func (s *State) assertBehind(by AttemptID, loser *attempt, over bool) {
 	opportunistic := al.Opportunistic() && !al.Promised
 	guaranteed := p.spec.Priority >= cell.MinGuaranteed
 	switch {
+	case guaranteed && opportunistic && !over && places{s}.standsBefore(loser, p, int(by.Gang)):
+		panic(fmt.Sprintf("sched: attempt %v (priority %d of %s) would be stopped for %v (priority %d), which stands behind it",
+			loser.id, l.spec.Priority, l.spec.VC, by, p.spec.Priority))
 	case guaranteed && opportunistic:
 	case guaranteed && p.spec.VC == l.spec.VC && l.spec.Priority < p.spec.Priority && (over || !p.spec.Gangs[by.Gang].Extra):
 	case guaranteed && p.spec.VC == l.spec.VC && l.spec.Priority == p.spec.Priority && over:

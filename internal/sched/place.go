@@ -31,6 +31,7 @@ func (s *State) request(j *job, g int) cell.Request {
 	if len(j.spec.PreferredNodes) == 0 {
 		r.Preferred = s.prefer
 	}
+	r.Spared = places{s}.spared(j, g)
 	r.Avoided = s.closed(j)
 	for _, a := range rare(j.gangs[g].odd).avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.now {
@@ -408,7 +409,7 @@ func (s *State) planLazyLifting(r cell.Request, lazies []cell.AllocID) (plan, bo
 	}
 	q := s.lifting(r, cell.MinGuaranteed)
 	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
-		return s.cl.Alloc(id).Opportunistic() && !s.stuck(id) && !slices.Contains(lazies, id)
+		return s.cl.Alloc(id).Opportunistic() && !s.stuck(id) && !slices.Contains(lazies, id) && (r.Spared == nil || !r.Spared(id))
 	}}
 	done, res, ok := s.cl.DemotedFits(&q, lazies, s.tied)
 	return plan{placement: res.Placement, lazies: done, victims: res.Victims}, ok

@@ -12,8 +12,8 @@ import (
 // checkReconfigure plans how everything that holds cells is carried over. It
 // changes nothing: the plan is in the event. A configuration that is in force
 // already gives no event.
-func (s *State) checkReconfigure(c Reconfigure) ([]Event, Answer, *Refusal) {
-	ch, no := s.change(&c)
+func (s *State) checkReconfigure(c Reconfigure, now Time) ([]Event, Answer, *Refusal) {
+	ch, no := s.change(&c, now)
 	if no != nil {
 		return nil, Answer{}, no
 	}
@@ -31,14 +31,19 @@ type change struct {
 	allocs []cell.AllocID // by move, what it holds in next
 	kept   []cell.AllocID // those that keep their guarantee
 	missed map[int32]int  // by scope of next, how often others' cells were sought anew in vain; looked up only
+	// back says of an attempt that lost its guarantee to an earlier configuration whether it may have it again.
+	back func(*attempt) bool
 }
 
 // rearrangedMost bounds how often that is tried in vain in one scope.
 const rearrangedMost = 16
 
-// change checks a command and decides what becomes of everything that holds
-// cells: guaranteed attempts first, by priority, then by age.
-func (s *State) change(c *Reconfigure) (*change, *Refusal) {
+// regretsMost bounds how often a change is planned anew because of what it gave back.
+const regretsMost = 4
+
+// change checks a command and decides what becomes of everything that holds cells: guaranteed attempts first,
+// with those that lost their guarantee to an earlier configuration, by priority, then by age.
+func (s *State) change(c *Reconfigure, now Time) (*change, *Refusal) {
 	if c.Config == nil {
 		return nil, refuse(Invalid, "there is no configuration")
 	}
@@ -54,15 +59,32 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 			return nil, refuse(Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
-	ch := &change{next: next, ev: Configured{Config: c.Config, Meta: c.Meta}, lent: map[JobID]bool{}, missed: map[int32]int{}}
+	ev := Configured{Config: c.Config, Meta: c.Meta}
 	var no *Refusal
-	if ch.ev.Renamed, ch.ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
+	if ev.Renamed, ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
 	}
-	if s.cfg != nil && len(s.failed)+len(s.unmade) == 0 && len(ch.ev.Renamed)+len(ch.ev.RenamedNodes) == 0 && sameConfig(s.cfg, c.Config) {
-		return ch, nil
+	if s.cfg != nil && len(s.failed)+len(s.unmade) == 0 && len(ev.Renamed)+len(ev.RenamedNodes) == 0 && sameConfig(s.cfg, c.Config) {
+		return &change{next: next, ev: ev}, nil
 	}
-	for _, slot := range s.carryOrder() {
+	var held []AttemptID
+	for range regretsMost {
+		ch := s.carryAll(next.Clone(), ev, held)
+		sorry := places{s}.regrets(ch, now)
+		if len(sorry) == 0 {
+			return ch, nil
+		}
+		held = append(held, sorry...)
+	}
+	return s.carryAll(next, ev, places{s}.lentBefore()), nil
+}
+
+// carryAll carries over everything that holds cells; those that are held get no guarantee back that an
+// earlier configuration took.
+func (s *State) carryAll(next *cell.Cluster, ev Configured, held []AttemptID) *change {
+	ch := &change{next: next, ev: ev, lent: map[JobID]bool{}, missed: map[int32]int{}}
+	ch.back = func(a *attempt) bool { return places{s}.mayReturn(a) && !slices.Contains(held, a.id) }
+	for _, slot := range s.carryOrder(ch.back) {
 		a := &s.attempts[slot]
 		if a.state == AttemptReserving {
 			ch.events = append(ch.events, Unreserved{Attempt: a.id, Reason: "the configuration changed"})
@@ -77,7 +99,55 @@ func (s *State) change(c *Reconfigure) (*change, *Refusal) {
 		}
 	}
 	ch.events = append(ch.events, ch.ev)
-	return ch, nil
+	return ch
+}
+
+// mayReturn reports whether the first attempt of an allocation lost its guarantee to a configuration, so that the
+// next one may give it back: what gave it up to another job has it back in its turn, by an upgrade.
+func (s places) mayReturn(host *attempt) bool {
+	if !host.lazy || host.by != nil || s.jobs[host.job].spec.Priority < cell.MinGuaranteed {
+		return false
+	}
+	return !slices.ContainsFunc(s.membersOf(host.alloc), func(m *attempt) bool { return m.cause != 0 })
+}
+
+// lentBefore are all attempts that lost their guarantee.
+func (s places) lentBefore() (out []AttemptID) {
+	for i := range s.attempts {
+		if a := &s.attempts[i]; a.job != none && a.lazy {
+			out = append(out, a.id)
+		}
+	}
+	return out
+}
+
+// regrets are the attempts to which a change gives their guarantee back and that are stopped for it at once: a gang
+// of higher priority waits in their virtual cluster, and had found other cells for the same guarantee.
+func (s places) regrets(ch *change, now Time) (out []AttemptID) {
+	var returned []AttemptID
+	for i := range ch.ev.Moves {
+		m := &ch.ev.Moves[i]
+		j := s.find(m.Attempt.Job)
+		waiting := s.queues[s.space(j.spec.VC)]
+		if m.Regained && len(waiting) > 0 && waiting[0].prio > j.spec.Priority {
+			returned = append(returned, m.Attempt)
+		}
+	}
+	if len(returned) == 0 {
+		return nil
+	}
+	defer func() {
+		if recover() != nil { // the decision itself will meet it, where it is answered
+			out = nil
+		}
+	}()
+	after := planning{s.At(now)}.following(ch)
+	for _, r := range after.Settle(after.now) {
+		if e, ok := r.Event.(StopSent); ok && e.Cause == EndPreempted && slices.Contains(returned, e.Attempt) {
+			out = append(out, e.Attempt)
+		}
+	}
+	return out
 }
 
 // sameConfig compares by content: an empty list is as good as none.
@@ -85,10 +155,10 @@ func sameConfig(a, b *Config) bool {
 	return a == b || reflect.DeepEqual(a, b) || string(appendLine(nil, a)) == string(appendLine(nil, b))
 }
 
-// carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones
-// first, those that leave anyway last of these; by priority, with members above a minimum
-// behind all full gangs of it, then by age. Who shares leaves follows whom they were given to.
-func (s *State) carryOrder() []int32 {
+// carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones and those that
+// may be again first, those that leave anyway last of these; by priority, with members above a minimum
+// behind all full gangs of it, then by age. What shares leaves follows what they were given to.
+func (s *State) carryOrder(back func(*attempt) bool) []int32 {
 	type place struct {
 		slot    int32
 		prio    cell.Priority
@@ -108,7 +178,7 @@ func (s *State) carryOrder() []int32 {
 		for _, m := range s.membersOf(a.alloc) {
 			p.leaves = p.leaves && (m.cause != 0 || s.isExtra(m) && !s.minimumLives(&s.jobs[m.job]))
 		}
-		if host.lazy || p.prio < cell.MinGuaranteed {
+		if host.lazy && !back(host) || p.prio < cell.MinGuaranteed {
 			p.prio, p.leaves = cell.Opportunistic, false
 		}
 		order = append(order, p)
@@ -160,18 +230,25 @@ func (s *State) planMove(ch *change, a *attempt) {
 	started := s.started(ch, a)
 	got := ch.next.Carry(s.cl, vc, s.cl.Alloc(a.alloc), started)
 	m := Move{Attempt: a.id, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
-	extra := s.isExtra(a) && !a.lazy && j.spec.Priority >= cell.MinGuaranteed
-	switch {
-	case extra && ch.lent[a.id.Job]:
-		m.Lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
-	case m.Lazy && !got.Other && vc != cell.None:
-		m.Placement.Binds, m.Lazy = ch.rearrange(vc, &m.Placement, started)
+	owed := j.spec.Priority >= cell.MinGuaranteed
+	back := a.lazy && owed && ch.back(a)
+	if back && vc != cell.None && !got.Other {
+		m.Placement.Binds, m.Regained = ch.next.Regain(vc, &m.Placement, started)
 	}
+	lazy := m.Lazy || back && !m.Regained
+	switch {
+	case s.isExtra(a) && owed && ch.lent[a.id.Job]:
+		lazy, m.Placement.Binds = true, nil // as everywhere, it goes with its minimum
+	case lazy && !got.Other && vc != cell.None:
+		m.Placement.Binds, lazy = ch.rearrange(vc, &m.Placement, started)
+	}
+	m.Lazy, m.Regained = lazy && !a.lazy, back && !lazy
+	lazy = lazy || a.lazy && !m.Regained
 	if a.id.Gang == 0 {
-		ch.lent[a.id.Job] = m.Lazy || a.lazy
+		ch.lent[a.id.Job] = lazy
 	}
 	alloc := ch.next.Take(max(vc, 0), j.spec.Priority, m.Placement, false)
-	if m.Lazy || a.lazy {
+	if lazy {
 		ch.next.Demote(alloc)
 	} else if j.spec.Priority >= cell.MinGuaranteed && len(m.Placement.Binds) > 0 {
 		ch.kept = append(ch.kept, alloc)
@@ -192,9 +269,8 @@ func (s *State) started(ch *change, a *attempt) []cell.Started {
 	return out
 }
 
-// makeWay takes other cells for those that keep their guarantee where somebody who lost his
-// before could then be guaranteed again. That is decided afterwards, as ever: an upgrade moves
-// nobody else.
+// makeWay takes other cells for those that keep their guarantee where one that gave its guarantee up
+// could then be guaranteed again. That is decided afterwards, as ever: an upgrade moves no other.
 func (s *State) makeWay(ch *change) {
 	var back []cell.AllocID
 	for i := range ch.ev.Moves {
@@ -202,7 +278,7 @@ func (s *State) makeWay(ch *change) {
 		a := s.live(m.Attempt)
 		j := &s.jobs[a.job]
 		vc := ch.next.SpaceOf(setting.VCNow(ch.ev.Renamed, j.spec.VC))
-		if !a.lazy || a.joined || m.Orphaned || vc == cell.None || s.isExtra(a) {
+		if !a.lazy || m.Regained || a.joined || m.Orphaned || vc == cell.None || s.isExtra(a) {
 			continue
 		}
 		binds, ok := ch.next.Upgradable(ch.allocs[i])

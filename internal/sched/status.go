@@ -1,10 +1,9 @@
 package sched
 
 import (
-	"fmt"
-
 	"github.com/combsched/comb/internal/amount"
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/life"
 	"github.com/combsched/comb/internal/why"
 )
 
@@ -24,117 +23,23 @@ const (
 // Ended reports whether the phase is final.
 func (p Phase) Ended() bool { return p == Succeeded || p == Failed || p == Stopped }
 
-// AttemptState is drawn in attempt.go. Its text is what journals and interfaces hold.
-type AttemptState int8
-
-// Attempt states. A reservation is not an attempt yet.
-const (
-	AttemptReserving AttemptState = 1 + iota // waits for its victims' death
-	AttemptStarting
-	AttemptRunning
-	AttemptSuspended
-	AttemptStopping
-	AttemptUnknown
-	AttemptOver
+// What attempts and tasks are and how they end is values of a package of their own (life).
+type (
+	AttemptState = life.AttemptState
+	TaskState    = life.TaskState
+	EndCause     = life.EndCause
 )
 
-// String returns the state's name; "" for none.
-func (s AttemptState) String() string {
-	switch s {
-	case AttemptReserving:
-		return "Reserving"
-	case AttemptStarting:
-		return "Starting"
-	case AttemptRunning:
-		return "Running"
-	case AttemptSuspended:
-		return "Suspended"
-	case AttemptStopping:
-		return "Stopping"
-	case AttemptUnknown:
-		return "Unknown"
-	case AttemptOver:
-		return "Ended"
-	}
-	return ""
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (s AttemptState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *AttemptState) UnmarshalText(text []byte) (err error) {
-	*s, err = named[AttemptState](text, "state of an attempt")
-	return err
-}
-
-// TaskState is one task's state as users see it; its text is what journals and
-// interfaces hold.
-type TaskState int8
-
-// Task states.
+// Their names. A reservation is not an attempt yet.
 const (
-	TaskWaiting TaskState = 1 + iota
-	TaskStarting
-	TaskRunning
-	TaskSuspended // others have their turn on its leaves; never stored
-	TaskStopping
-	TaskIsUnknown
-	TaskSucceeded
-	TaskFailed
-	TaskEnded // stopped or preempted, neither good nor bad
+	AttemptReserving, AttemptStarting, AttemptRunning, AttemptSuspended = life.AttemptReserving, life.AttemptStarting, life.AttemptRunning, life.AttemptSuspended
+	AttemptStopping, AttemptUnknown, AttemptOver                        = life.AttemptStopping, life.AttemptUnknown, life.AttemptOver
+	TaskWaiting, TaskStarting, TaskRunning, TaskSuspended, TaskStopping = life.TaskWaiting, life.TaskStarting, life.TaskRunning, life.TaskSuspended, life.TaskStopping
+	TaskIsUnknown, TaskSucceeded, TaskFailed, TaskEnded                 = life.TaskIsUnknown, life.TaskSucceeded, life.TaskFailed, life.TaskEnded
+	EndSucceeded, EndFailed, EndCompleted, EndPreempted, EndMigrated    = life.EndSucceeded, life.EndFailed, life.EndCompleted, life.EndPreempted, life.EndMigrated
+	EndResized, EndStopped, EndTimeLimit, EndEarly, EndRefused          = life.EndResized, life.EndStopped, life.EndTimeLimit, life.EndEarly, life.EndRefused
+	EndPlatform, EndNeverAlive, EndRequeued, EndDrained                 = life.EndPlatform, life.EndNeverAlive, life.EndRequeued, life.EndDrained
 )
-
-// String returns the state's name; "" for none.
-func (s TaskState) String() string {
-	switch s {
-	case TaskWaiting:
-		return "Waiting"
-	case TaskStarting:
-		return "Starting"
-	case TaskRunning:
-		return "Running"
-	case TaskSuspended:
-		return "Suspended"
-	case TaskStopping:
-		return "Stopping"
-	case TaskIsUnknown:
-		return "Unknown"
-	case TaskSucceeded:
-		return "Succeeded"
-	case TaskFailed:
-		return "Failed"
-	case TaskEnded:
-		return "Ended"
-	}
-	return ""
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (s TaskState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *TaskState) UnmarshalText(text []byte) (err error) {
-	*s, err = named[TaskState](text, "state of a task")
-	return err
-}
-
-// named returns the value of a name; no name is 0. Values are numbered from 1 without
-// a gap.
-func named[T interface {
-	~int8
-	String() string
-}](text []byte, what string) (T, error) {
-	if len(text) == 0 {
-		return 0, nil
-	}
-	for v := T(1); v.String() != ""; v++ {
-		if v.String() == string(text) {
-			return v, nil
-		}
-	}
-	return 0, fmt.Errorf("%q is no %s", text, what)
-}
 
 // JobStatus is a job as users see it: computed from State, and kept as it is in
 // the table of finished jobs.

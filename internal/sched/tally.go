@@ -25,6 +25,7 @@ type ranks struct {
 	all     int32
 	willing int32 // those whose jobs allow lazy preemption
 	leaves  int64 // without those of attempts that were told to stop: they may be promised already
+	back    int64 // those of attempts that were told to stop and wait again then
 }
 
 // count adds an attempt, with all that share its leaves, to its VC's tally, or with -1
@@ -63,6 +64,8 @@ func (s *State) count(a *attempt, sign int32) {
 	r.all += sign
 	if a.cause == 0 && !a.orphaned { // which has fewer leaves than it asked for
 		r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
+	} else if a.cause.Resumes() && !a.orphaned && !s.isExtra(a) {
+		r.back += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
 	}
 	if s.willing(a) {
 		r.willing += sign
@@ -141,13 +144,16 @@ func (v view) Free() int64 {
 }
 
 // unheld is how many leaves of a VC's guarantee no gang of a priority or above holds
-// or was promised, but for those that leave: more than that no gang of it can get
-// while they stay.
+// or was promised, but for those that leave: more than that no gang of it can get while they stay. What leaves
+// only to wait again counts for lower priorities: it would take the leaves back.
 func (s *State) unheld(space int32, p cell.Priority) int64 {
 	free := s.looks.owned[space]
 	for _, r := range s.tallies[space].ranks {
 		if r.prio >= p {
 			free -= r.leaves
+		}
+		if r.prio > p {
+			free -= r.back
 		}
 	}
 	return max(free, 0)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/cell"
+	"github.com/combsched/comb/internal/turns"
 )
 
 // What a policy may wish beside cells: that a gang joins others on their leaves, that
@@ -107,7 +108,7 @@ func (s *State) mayShare(host *attempt, wish *Wish) bool {
 			}
 		}
 	}
-	if len(wish.Turns) > maxTurns || n == 0 || len(wish.Turns) > 1 && (wish.Quantum <= 0 || wish.Quantum > maxQuantum) {
+	if len(wish.Turns) > turns.MaxTurns || n == 0 || len(wish.Turns) > 1 && (wish.Quantum <= 0 || wish.Quantum > turns.MaxQuantum) {
 		return false
 	}
 	return n == 1 || s.memoryFits(host, wish.Turns)

@@ -204,3 +204,99 @@ func (s *State) verifyLazy(add func(string, ...any)) {
 		add("%d lazily preempted attempts, listed %d", lazy, listed)
 	}
 }
+
+// What lost its guarantee keeps its place in the order of its VC: a gang that stands behind it there may not stop it,
+// though the cells are lent, nor be promised them while it is stopped for another VC. It would wait before that gang,
+// and take them back.
+
+// places judges by these.
+type places struct{ *State }
+
+// spared returns which holders a gang may not make leave though they use no guarantee; nil is none.
+func (s places) spared(j *job, g int) func(cell.AllocID) bool {
+	if !s.sparesSome(j) {
+		return nil
+	}
+	return func(id cell.AllocID) bool {
+		for at := s.byAlloc[id]; at != none; at = s.attempts[at].mate {
+			if s.standsBefore(&s.attempts[at], j, g) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// sparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one of the job's gangs.
+func (s places) sparesSome(j *job) bool {
+	if j.spec.Priority < cell.MinGuaranteed || j.space <= 0 || int(j.space) >= len(s.lazy) {
+		return false
+	}
+	q := s.lazy[j.space]
+	return len(q) > 0 && q[0].prio >= j.spec.Priority
+}
+
+// standsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it has a higher
+// priority, or lost it to a configuration and was submitted before. What gave its guarantee up within its priority did
+// so by its policy, which has another order.
+func (s places) standsBefore(a *attempt, j *job, g int) bool {
+	if !a.lazy || j.space <= 0 || a.cause != 0 && !a.cause.Resumes() || a.id.Job == j.id {
+		return false
+	}
+	o := &s.jobs[a.job]
+	switch {
+	case s.space(o.spec.VC) != j.space || o.spec.Priority < j.spec.Priority:
+		return false
+	case o.spec.Priority > j.spec.Priority:
+		return !s.isExtra(a)
+	}
+	return (a.by == nil || a.cause != 0) && !s.isExtra(a) && (j.spec.Gangs[g].Extra || compareAttempts(a.id, AttemptID{Job: j.id, Gang: int32(g)}) < 0)
+}
+
+// sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands before it.
+func (s places) sparedReason(r Reason, j *job, g int32) (Reason, bool) {
+	q := s.request(j, int(g))
+	spared := q.Spared
+	if spared == nil || r.Free < r.Need {
+		return r, false
+	}
+	q = s.lifting(q, j.spec.Priority)
+	q.Spared = nil
+	res, ok := s.cl.Place(&q)
+	if !ok {
+		return r, false
+	}
+	for _, id := range res.Victims {
+		if !spared(id) {
+			continue
+		}
+		for _, m := range s.membersOf(id) {
+			r.Jobs = append(r.Jobs, m.id.Job)
+		}
+	}
+	slices.Sort(r.Jobs)
+	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 || len(r.Jobs) > maxNamed {
+		return r, false
+	}
+	return r.Say(PriorityAhead, "it would fit on cells that are lent, but %s, which %s there, lost the guarantee and %s before it in %s",
+		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "runs", "run"), verb(r.Jobs, "stands", "stand"), j.spec.VC), true
+}
+
+// comesBackReason: there is room for a gang while others of its VC are being stopped that wait before it then.
+func (s places) comesBackReason(r Reason, j *job, g int32) (Reason, bool) {
+	if j.spec.Priority < cell.MinGuaranteed || j.spec.Gangs[g].Extra || int64(j.gangs[g].leaves) <= s.unheld(j.space, j.spec.Priority) {
+		return r, false
+	}
+	for _, slot := range s.holders[j.space] {
+		a := &s.attempts[slot]
+		if s.jobs[a.job].spec.Priority > j.spec.Priority && a.cause.Resumes() && !a.lazy && len(r.Jobs) < maxNamed {
+			r.Jobs = append(r.Jobs, a.id.Job)
+		}
+	}
+	slices.Sort(r.Jobs)
+	if r.Jobs = slices.Compact(r.Jobs); len(r.Jobs) == 0 {
+		return r, false
+	}
+	return r.Say(PriorityAhead, "it would fit, but %s, which %s being stopped, %s again then, before it in %s",
+		s.jobList(j.spec.User, r.Jobs), verb(r.Jobs, "is", "are"), verb(r.Jobs, "waits", "wait"), j.spec.VC), true
+}

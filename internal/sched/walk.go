@@ -273,7 +273,7 @@ func (w *walker) grant(wish Wish) {
 		return
 	}
 	shape := wish.shape(j.gangs[g].shape.text)
-	picky := j.gangs[g].avoids() || wish.Only != nil || wish.Free
+	picky := j.gangs[g].avoids() || wish.Only != nil || wish.Free || (places{s}).sparesSome(j)
 	if !picky && w.failed[shape] {
 		w.passes(j)
 		return // and what it blocks is blocked already

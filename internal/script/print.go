@@ -368,6 +368,9 @@ func (s *Session) configured(at sched.Time, e sched.Configured) {
 		if m.Lazy {
 			s.line(at, "%s becomes opportunistic", s.label(m.Attempt))
 		}
+		if m.Regained {
+			s.line(at, "%s is guaranteed again", s.label(m.Attempt))
+		}
 	}
 }
 

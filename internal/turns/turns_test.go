@@ -1,30 +1,33 @@
-package sched
+package turns
 
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/combsched/comb/internal/jobs"
+	"github.com/combsched/comb/internal/setting"
 )
 
 // Two jobs of one GPU, 100 s of work each, in turns of 60 s: the first runs 0-60 and
 // 120-160, the second 60-120 and 180-220.
 func TestRotationByHand(t *testing.T) {
-	a, b := AttemptID{Job: 1, N: 1}, AttemptID{Job: 2, N: 1}
-	r := Rotation{Turns: [][]AttemptID{{a}, {b}}, Quantum: Minute, Epoch: 1000}
-	at := func(s int) Time { return r.Epoch.Add(Duration(s) * Second) }
-	if got := r.After(a, at(0), 100*Second); got != at(160) {
+	a, b := jobs.AttemptID{Job: 1, N: 1}, jobs.AttemptID{Job: 2, N: 1}
+	r := Rotation{Turns: [][]jobs.AttemptID{{a}, {b}}, Quantum: setting.Minute, Epoch: 1000}
+	at := func(s int) jobs.Time { return r.Epoch.Add(jobs.Duration(s) * setting.Second) }
+	if got := r.After(a, at(0), 100*setting.Second); got != at(160) {
 		t.Errorf("the first ends at %d, want 160 s", got)
 	}
-	if got := r.After(b, at(0), 100*Second); got != at(220) {
+	if got := r.After(b, at(0), 100*setting.Second); got != at(220) {
 		t.Errorf("the second ends at %d, want 220 s", got)
 	}
-	if got := r.Ran(b, at(30), at(190)); got != 70*Second {
+	if got := r.Ran(b, at(30), at(190)); got != 70*setting.Second {
 		t.Errorf("the second ran for %d, want 70 s", got)
 	}
 	if !r.Runs(a, at(59)) || r.Runs(a, at(60)) || !r.Runs(b, at(119)) || r.Change(at(61)) != at(120) {
 		t.Error("the turns do not change at 60 and 120 s")
 	}
-	packed := Rotation{Turns: [][]AttemptID{{a, b}}, Epoch: 1000}
-	if packed.After(b, at(5), 10*Second) != at(15) || packed.Ran(a, at(5), at(9)) != 4*Second || packed.Change(at(5)) != 0 {
+	packed := Rotation{Turns: [][]jobs.AttemptID{{a, b}}, Epoch: 1000}
+	if packed.After(b, at(5), 10*setting.Second) != at(15) || packed.Ran(a, at(5), at(9)) != 4*setting.Second || packed.Change(at(5)) != 0 {
 		t.Error("who is packed does not run all the time")
 	}
 }
@@ -33,16 +36,16 @@ func TestRotationByHand(t *testing.T) {
 func TestRotationAgreesWithTicks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range 2000 {
-		r := Rotation{Quantum: Duration(1 + rng.IntN(5)), Epoch: Time(1 + rng.IntN(10))}
+		r := Rotation{Quantum: jobs.Duration(1 + rng.IntN(5)), Epoch: jobs.Time(1 + rng.IntN(10))}
 		for i := range 1 + rng.IntN(4) {
-			r.Turns = append(r.Turns, []AttemptID{{Job: JobID(i + 1), N: 1}})
+			r.Turns = append(r.Turns, []jobs.AttemptID{{Job: jobs.JobID(i + 1), N: 1}})
 		}
 		if err := r.Check(); err != nil {
 			t.Fatal(err)
 		}
-		id := AttemptID{Job: JobID(1 + rng.IntN(5)), N: 1} // one too many: it has no turn
-		from, to := Time(rng.IntN(30)), Time(rng.IntN(60))
-		var want Duration
+		id := jobs.AttemptID{Job: jobs.JobID(1 + rng.IntN(5)), N: 1} // one too many: it has no turn
+		from, to := jobs.Time(rng.IntN(30)), jobs.Time(rng.IntN(60))
+		var want jobs.Duration
 		for at := from; at < to; at++ {
 			if r.Runs(id, at) {
 				want++
@@ -60,8 +63,8 @@ func TestRotationAgreesWithTicks(t *testing.T) {
 		if got := r.Suspensions(id, from, to); got != ends {
 			t.Fatalf("%+v: %v is suspended %d times in (%d, %d], want %d", r, id, got, from, to, ends)
 		}
-		need := Duration(1 + rng.IntN(20))
-		at, had := from, Duration(0)
+		need := jobs.Duration(1 + rng.IntN(20))
+		at, had := from, jobs.Duration(0)
 		for ; had < need && at < 1000; at++ {
 			if r.Runs(id, at) {
 				had++
@@ -77,14 +80,14 @@ func TestRotationAgreesWithTicks(t *testing.T) {
 }
 
 func TestRotationCheck(t *testing.T) {
-	a, b := AttemptID{Job: 1, N: 1}, AttemptID{Job: 2, N: 1}
+	a, b := jobs.AttemptID{Job: 1, N: 1}, jobs.AttemptID{Job: 2, N: 1}
 	for _, r := range []Rotation{
 		{},
-		{Turns: [][]AttemptID{{}}},
-		{Turns: [][]AttemptID{{a}, {b}}},
-		{Turns: [][]AttemptID{{a}, {b}}, Quantum: maxQuantum + 1},
-		{Turns: [][]AttemptID{{a}, {b, a}}, Quantum: Minute},
-		{Turns: make([][]AttemptID, maxTurns+1), Quantum: Minute},
+		{Turns: [][]jobs.AttemptID{{}}},
+		{Turns: [][]jobs.AttemptID{{a}, {b}}},
+		{Turns: [][]jobs.AttemptID{{a}, {b}}, Quantum: MaxQuantum + 1},
+		{Turns: [][]jobs.AttemptID{{a}, {b, a}}, Quantum: setting.Minute},
+		{Turns: make([][]jobs.AttemptID, MaxTurns+1), Quantum: setting.Minute},
 	} {
 		if r.Check() == nil {
 			t.Errorf("%+v is taken for a rotation", r)
