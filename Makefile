@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-kube demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -162,6 +162,10 @@ hunt: ## looks for checks and decisions of many steps in random workloads; print
 
 bench-sim: build ## measures only simulations (ONLY=philly-las for a part, BENCH_FLAGS='-cpuprofile FILE')
 	@$(GO) run ./internal/lab/run sim -bin bin -only '$(ONLY)' $(BENCH_FLAGS)
+
+demo-kube: rig-kube ## runs the five experiments as pods of a real node, with a report (see test-kube)
+	$(GO) test -tags kube -c -o bin/comb-kube.test ./cmd/comb
+	./test/kube/run sh -ec 'cd cmd/comb; ../../bin/comb-kube.test -test.v -test.timeout 10m -test.run TestKubeDemo -kubeconfig $$KUBECONFIG'
 
 bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs (NODES=500; needs what make test-kube needs)
 	@$(GO) build -trimpath -o bin/kubebench ./internal/lab/kubebench

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/combsched/comb/internal/lab"
+	"github.com/combsched/comb/internal/lab/image"
 	"github.com/combsched/comb/internal/walk"
 )
 
@@ -39,30 +41,72 @@ func TestKubeWalk(t *testing.T) {
 		t.Fatal("no cluster is named: make test-kube makes one")
 	}
 	image := combImage(t)
+	folder := claim(t)
+	load(t, image)
+	const box = "local.test/busybox:1"
+	if err := walk.InPods(t.Context(), walk.Options{Bin: filepath.Dir(image), Out: t.Output(), Images: [2]string{box, box}, Pods: &walk.Pods{
+		Node: "real1", Claim: "walk", Folder: folder, Args: inPods,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inPods are the arguments of a server whose tasks become pods with the caretaker.
+var inPods = []string{"--executor", "kubernetes", "--checkpoint-claim", "walk", "--pod-image", "local.test/comb:test", "--pod-url", "https://10.215.0.1:18422", "--pod-listen", "10.215.0.1:18422"}
+
+// TestKubeDemo runs the five experiments on two GPUs of a real node.
+func TestKubeDemo(t *testing.T) {
+	if *kubeconfig == "" {
+		t.Fatal("no cluster is named: make test-kube makes one")
+	}
+	comb := combImage(t)
+	bin := filepath.Dir(comb)
+	claim(t)
+	command(t, "", "go", "build", "-trimpath", "-o", filepath.Join(bin, "train"), "../../examples/train")
+	train := filepath.Join(bin, "train.tar")
+	if err := image.Save(t.Context(), "local.test/train:test", train, filepath.Join(bin, "train")); err != nil {
+		t.Fatal(err)
+	}
+	load(t, comb)
+	load(t, train)
+	if err := lab.Demo(t.Context(), lab.Options{Bin: bin, Files: "../../testdata/lab", Evidence: t.TempDir(), Out: t.Output(),
+		Pods: &lab.Pods{Args: inPods, Image: "local.test/train:test"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command runs a program, which must succeed.
+func command(t *testing.T, in string, argv ...string) {
+	t.Helper()
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Stdin = strings.NewReader(in)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", argv, err, out)
+	}
+}
+
+// load gives an image to the real node.
+func load(t *testing.T, file string) {
+	t.Helper()
+	_, at, _ := strings.Cut(os.Getenv("CLUSTER_AT"), " ") // see test/kube/run
+	command(t, "", "ctr", "-a", filepath.Join(at, "cri/containerd.sock"), "-n", "k8s.io", "images", "import", file)
+}
+
+// claim makes the claim walk, whose volume is the folder that is returned.
+func claim(t *testing.T) string {
+	t.Helper()
+	t.Setenv("KUBECONFIG", *kubeconfig)
 	folder := t.TempDir()
 	for dir := folder; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o1777); err != nil { // the user of pods is not this one
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("KUBECONFIG", *kubeconfig)
-	tell := func(in string, argv ...string) {
-		t.Helper()
-		c := exec.Command(argv[0], argv[1:]...)
-		c.Stdin = strings.NewReader(in)
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", argv, err, out)
-		}
-	}
-	_, at, _ := strings.Cut(os.Getenv("CLUSTER_AT"), " ") // see test/kube/run
-	tell("", "ctr", "-a", filepath.Join(at, "cri/containerd.sock"), "-n", "k8s.io", "images", "import", image)
-	tell(strings.ReplaceAll(claimed, "FOLDER", folder), "kubectl", "apply", "-n", "comb", "-f", "-")
-	t.Cleanup(func() { clearPods(t) })
-	const box = "local.test/busybox:1"
-	if err := walk.InPods(t.Context(), walk.Options{Bin: filepath.Dir(image), Out: t.Output(), Images: [2]string{box, box}, Pods: &walk.Pods{
-		Node: "real1", Claim: "walk", Folder: folder,
-		Args: []string{"--executor", "kubernetes", "--checkpoint-claim", "walk", "--pod-image", "local.test/comb:test", "--pod-url", "https://10.215.0.1:18422", "--pod-listen", "10.215.0.1:18422"},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	command(t, strings.ReplaceAll(claimed, "FOLDER", folder), "kubectl", "apply", "-n", "comb", "-f", "-")
+	t.Cleanup(func() {
+		clearPods(t)
+		command(t, "", "kubectl", "delete", "-n", "comb", "pvc", "walk", "--ignore-not-found")
+		command(t, "", "kubectl", "delete", "pv", "comb-walk", "--ignore-not-found")
+	})
+	return folder
 }

@@ -49,7 +49,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	defer os.RemoveAll(o.Evidence)
 	out := o.Out
 	o.Out = io.Discard
-	l, err := open(ctx, o, "cluster-two-vcs.yaml")
+	l, err := open(ctx, o, "two-vcs.yaml")
 	if err != nil {
 		return err
 	}

@@ -135,8 +135,8 @@ func (l *Lab) checkIdle(f *finding, used []cell.NodeName) {
 				others++
 				continue
 			}
-			for _, task := range p.Placement.Tasks {
-				if len(used) == 0 || task.Node != used[0] {
+			for i := range p.Placement.Tasks {
+				if len(used) == 0 || machine(&p.Placement.Tasks[i]) != used[0] {
 					others++
 				}
 			}

@@ -31,8 +31,16 @@ type Options struct {
 	Listen   string    // of Portal: the address; "" is a free port of 127.0.0.1
 	Only     string    // of BenchCore: figures whose name contains it; "" is all
 
+	Pods *Pods // of Demo: tasks are pods of a Kubernetes cluster; nil: containers or processes of this machine
+
 	runtime string       // of comb serve; "" is process
 	image   *image.Image // of the tasks' containers; nil: they are processes
+}
+
+// Pods say how tasks become pods.
+type Pods struct {
+	Args  []string // of comb serve: the executor, a claim for checkpoints, the image of the caretaker
+	Image string   // of the tasks, with a shell and train, which the node has: see image.Save
 }
 
 // Lab is one server with everything that watches it.
@@ -60,10 +68,12 @@ func Demo(ctx context.Context, o Options) (err error) {
 	if err := os.MkdirAll(o.Evidence, 0o755); err != nil {
 		return err
 	}
-	if o.runtime, o.image, err = choose(ctx, o); err != nil {
+	if o.Pods != nil {
+		fmt.Fprintf(o.Out, "tasks run as pods, of the image %s\n", o.Pods.Image)
+	} else if o.runtime, o.image, err = choose(ctx, o); err != nil {
 		return err
 	}
-	l, err := open(ctx, o, "cluster-two-vcs.yaml")
+	l, err := open(ctx, o, "two-vcs.yaml")
 	if err != nil {
 		return errors.Join(err, o.forget())
 	}
@@ -100,8 +110,13 @@ func (o *Options) forget() error {
 
 // file is the path of a job file; of one for containers a copy, which names the image.
 func (l *Lab) file(name string) (string, error) {
-	path := filepath.Join(l.opts.Files, name)
-	if l.opts.image == nil {
+	path, image := filepath.Join(l.opts.Files, name), ""
+	switch {
+	case l.opts.Pods != nil:
+		image = l.opts.Pods.Image
+	case l.opts.image != nil:
+		image = l.opts.image.Name
+	default:
 		return path, nil
 	}
 	text, err := os.ReadFile(path)
@@ -109,7 +124,23 @@ func (l *Lab) file(name string) (string, error) {
 		return "", err
 	}
 	path = filepath.Join(l.dir, name)
-	return path, os.WriteFile(path, bytes.ReplaceAll(text, []byte("uri: example/train"), []byte("uri: "+l.opts.image.Name)), 0o600)
+	return path, os.WriteFile(path, bytes.ReplaceAll(text, []byte("uri: example/train"), []byte("uri: "+image)), 0o600)
+}
+
+// cluster is the path of a cluster file: of two nodes with a GPU each, or as pods of one node with two.
+func (o *Options) cluster(name string) string {
+	if o.Pods != nil {
+		return filepath.Join(o.Files, "pods-"+name)
+	}
+	return filepath.Join(o.Files, "cluster-"+name)
+}
+
+// within is how long an experiment may take.
+func (o *Options) within() time.Duration {
+	if o.Pods != nil {
+		return 3 * time.Minute
+	}
+	return time.Minute
 }
 
 // open starts a server on a throw-away data directory.
@@ -120,7 +151,10 @@ func open(ctx context.Context, o Options, cluster string) (*Lab, error) {
 	}
 	l := &Lab{opts: o, dir: dir, start: time.Now()}
 	l.server = &Server{Bin: o.Bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(o.Evidence, "server.log"),
-		Args: []string{"--virtual-gpus", "2", "--overcommit", "--runtime", cmp.Or(o.runtime, "process"), "--cluster", filepath.Join(o.Files, cluster)}}
+		Args: []string{"--virtual-gpus", "2", "--overcommit", "--runtime", cmp.Or(o.runtime, "process"), "--cluster", o.cluster(cluster)}}
+	if o.Pods != nil {
+		l.server.Args = append([]string{"--cluster", o.cluster(cluster)}, o.Pods.Args...)
+	}
 	if err := l.server.Start(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -148,7 +182,7 @@ func (l *Lab) close() error {
 
 // conduct runs one experiment and writes its evidence whatever comes of it.
 func (l *Lab) conduct(ctx context.Context, e experiment, r *report) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, l.opts.within())
 	defer cancel()
 	f := &finding{number: e.number, title: e.title, since: l.watch.seq()}
 	l.watch.heading(fmt.Sprintf("Experiment %d: %s", e.number, e.title))

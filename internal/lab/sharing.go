@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -68,7 +67,7 @@ func (l *Lab) submitted(id sched.JobID) (at sched.Time) {
 // start, then both together. The cluster file is changed first, on the running
 // server: both nodes now belong to default.
 func gang(ctx context.Context, l *Lab, f *finding) error {
-	file := filepath.Join(l.opts.Files, "cluster-one-vc.yaml")
+	file := l.opts.cluster("one-vc.yaml")
 	pid := l.server.PID()
 	out, errOut, code, err := l.server.CLI(ctx, "config", "apply", file)
 	if err != nil {

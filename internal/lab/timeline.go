@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -112,8 +113,16 @@ func (t *timeline) place(at sched.Time, p sched.Placed) {
 		role, index := taskName(j.spec, task)
 		place := p.Placement.Tasks[i]
 		j.runs = append(j.runs, &taskRun{attempt: p.Attempt, task: task, role: role, index: index,
-			node: place.Node, devices: place.Devices, placed: at})
+			node: machine(&place), devices: place.Devices, placed: at})
 	}
+}
+
+// machine is what the experiments take for a machine: a node, and of one with several GPUs the one that the task has.
+func machine(at *cell.Task) cell.NodeName {
+	if len(at.Devices) > 0 && at.Devices[0] > 0 {
+		return cell.NodeName(fmt.Sprintf("%s/%d", at.Node, at.Devices[0]))
+	}
+	return at.Node
 }
 
 func (t *timeline) run(a sched.AttemptID, task int32) *taskRun {

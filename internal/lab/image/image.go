@@ -12,8 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
+	reference "github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/moby/moby/client"
 
 	"github.com/combsched/comb/internal/executor/local/container"
@@ -73,6 +79,46 @@ func Make(ctx context.Context, name string, programs ...string) (*Image, error) 
 		return nil, errors.Join(fmt.Errorf("make the image %s: %v %s", name, err, text), c.Close())
 	}
 	return i, nil
+}
+
+// Save writes the same as a file, for nodes without an engine: ctr images import takes it.
+func Save(ctx context.Context, name, file string, programs ...string) error {
+	tag, err := reference.NewTag(name)
+	if err != nil {
+		return err
+	}
+	files, err := shell(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		files["bin/"+filepath.Base(p)] = p
+	}
+	packed, err := pack(files)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(packed)
+	if err != nil {
+		return err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil })
+	if err != nil {
+		return err
+	}
+	made, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return err
+	}
+	sums, err := made.ConfigFile()
+	if err != nil {
+		return err
+	}
+	made, err = mutate.ConfigFile(made, &v1.ConfigFile{Architecture: runtime.GOARCH, OS: "linux", RootFS: sums.RootFS, Config: v1.Config{Env: []string{"PATH=/bin"}}})
+	if err != nil {
+		return err
+	}
+	return tarball.WriteToFile(file, tag, made)
 }
 
 // Remove removes the image.
