@@ -114,7 +114,11 @@ func imageCommand(a *app) *cobra.Command {
 }
 
 func clusterCommand(a *app) *cobra.Command {
-	return noun("cluster", "Kubernetes clusters that jobs may run on", kubecmd.Verbs(&kubecmd.Kit{Out: a.out, Errs: a.errs, Clean: func(s string) string { return clean(s, false) }})...)
+	verbs := kubecmd.Verbs(&kubecmd.Kit{Out: a.out, Errs: a.errs, Show: a.drawn, Clean: func(s string) string { return clean(s, false) }})
+	for _, v := range verbs {
+		v.Args = args(v.Args)
+	}
+	return noun("cluster", "Kubernetes clusters that jobs may run on", verbs...)
 }
 
 func reportCommand(a *app) *cobra.Command {

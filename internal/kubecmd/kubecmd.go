@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/combsched/comb/internal/draw"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/connect"
 	"github.com/combsched/comb/internal/executor/kube/discover"
@@ -17,11 +18,12 @@ import (
 // Kit is what the commands need of their program.
 type Kit struct {
 	Out, Errs io.Writer
+	Show      func(v any, draw func(draw.Table)) error
 	Clean     func(string) string // makes text of strangers safe for a terminal
 }
 
 // Verbs are the commands.
-func Verbs(k *Kit) []*cobra.Command { return []*cobra.Command{k.discover()} }
+func Verbs(k *Kit) []*cobra.Command { return []*cobra.Command{k.discover(), k.check()} }
 
 // told is how many nodes that are left out are named.
 const told = 10
