@@ -75,6 +75,7 @@ type RunningEffect struct {
 	Devices int32            `json:"devices,omitempty"`
 
 	Lazy     bool        `json:"-"` // it was opportunistic before, with a priority that is guaranteed
+	Settled  bool        `json:"-"` // it drained before, and drains no more
 	Promised []cell.Task `json:"-"` // of a promise, where, with the nodes' new names
 }
 

@@ -49,6 +49,9 @@ func (p *ConfigPlan) runningSentences() []string {
 		if text := r.sentence(p.Reader); text != "" {
 			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.To(p.Reader, r.User), r.Attempt, text))
 		}
+		if r.Settled && r.Fate != DrainsNoMore {
+			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.To(p.Reader, r.User), r.Attempt, drainsNoMore))
+		}
 	}
 	said := map[jobs.JobID]bool{}
 	for _, r := range p.Running {
@@ -63,18 +66,23 @@ func (p *ConfigPlan) runningSentences() []string {
 	return out
 }
 
+const drainsNoMore = "drains no more: its devices are in the configuration again"
+
 // sentence says what becomes of an attempt or a promise; "" where nothing does.
 func (r *RunningEffect) sentence(reader jobs.Subject) string {
 	switch r.Fate {
 	case Drains:
-		if r.Already {
+		switch {
+		case r.Already && r.Lazy && r.Guaranteed:
+			return "is guaranteed again on the devices that the new configuration has"
+		case r.Already:
 			return ""
 		}
 		return fmt.Sprintf("runs on %s that the new configuration lacks: it drains there", lostText(r.Lost))
 	case DrainsLazily:
 		return fmt.Sprintf("runs on %s that the new configuration lacks: it drains there; the rest no longer fits the guarantee of %s and is opportunistic", lostText(r.Lost), r.VC)
 	case DrainsNoMore:
-		return "drains no more: its devices are in the configuration again"
+		return drainsNoMore
 	case Opportunistic:
 		if r.For != nil {
 			return fmt.Sprintf("gives its guarantee up for job %s: it runs on as opportunistic", r.For.to(reader))

@@ -128,6 +128,7 @@ func (s planning) movedEffect(ch *change, after *State, m *Move) RunningEffect {
 		}
 	}
 	demoted := m.Lazy && !a.lazy
+	e.Settled = a.orphaned && !m.Orphaned
 	e.Guaranteed = e.Guaranteed && !demoted || m.Regained
 	switch {
 	case m.Orphaned && demoted:

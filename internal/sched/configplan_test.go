@@ -100,6 +100,10 @@ func (w *world) checkPlan(c sched.Reconfigure) *sched.ConfigPlan {
 	if no != nil || again.Changed || len(again.Effects) > 0 {
 		w.t.Errorf("the same file again: %+v, %v", again, no)
 	}
+	c.Config = reversed(c.Config)
+	if again, no = after.PlanConfig(c); no != nil || again.Changed {
+		w.t.Errorf("the same file in another order: %+v, %v", again, no)
+	}
 	return plan
 }
 
@@ -156,6 +160,28 @@ func (w *world) thereAndBack(present, other *sched.Config) {
 			w.t.Errorf("%v lost its guarantee to another configuration and the present one again: %+v, then %+v; gained: %v", id, a, is[id], gained)
 		}
 	}
+}
+
+// reversed is a configuration with its quotas and cells in the opposite order.
+func reversed(c *sched.Config) *sched.Config {
+	var turn func([]cell.CellSpec) []cell.CellSpec
+	turn = func(cells []cell.CellSpec) []cell.CellSpec {
+		cells = slices.Clone(cells)
+		slices.Reverse(cells)
+		for i := range cells {
+			cells[i].Children = turn(cells[i].Children)
+		}
+		return cells
+	}
+	out := *c
+	out.Cluster.Cells = turn(c.Cluster.Cells)
+	out.Cluster.VCs = slices.Clone(c.Cluster.VCs)
+	for i := range out.Cluster.VCs {
+		v := &out.Cluster.VCs[i]
+		v.Quota = slices.Clone(v.Quota)
+		slices.Reverse(v.Quota)
+	}
+	return &out
 }
 
 // living are the attempts and promises that hold cells, or are to have some.

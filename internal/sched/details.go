@@ -30,7 +30,7 @@ func (s *State) Explain(id JobID) (Explanation, bool) {
 	for i := range e.Gangs {
 		r := &e.Gangs[i]
 		gg := &j.gangs[r.Gang]
-		r.ReservedAt, r.Bound, _ = s.startBound(j, r.Gang)
+		r.ReservedAt, r.Bound = places{s}.bookedBy(j, r.Gang)
 		if n := slices.Index(shapes, gg.shape.text); n >= 0 {
 			if addBesides(&r.Reason, besides[n]); r.Reason.Message == plain[n] {
 				r.Reason = e.Gangs[first[n]].Reason

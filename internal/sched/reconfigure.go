@@ -150,9 +150,10 @@ func (s places) regrets(ch *change, now Time) (out []AttemptID) {
 	return out
 }
 
-// sameConfig compares by content: an empty list is as good as none.
+// sameConfig compares by content: an empty list is as good as none, and the order of virtual clusters, cells and nodes
+// says nothing.
 func sameConfig(a, b *Config) bool {
-	return a == b || reflect.DeepEqual(a, b) || string(appendLine(nil, a)) == string(appendLine(nil, b))
+	return a == b || reflect.DeepEqual(a, b) || string(appendLine(nil, a.Ordered())) == string(appendLine(nil, b.Ordered()))
 }
 
 // carryOrder returns the attempt slots that hold or were promised cells: guaranteed ones and those that

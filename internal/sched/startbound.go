@@ -27,6 +27,27 @@ func (s *State) startBound(j *job, g int32) (Time, string, bool) {
 	return 0, fmt.Sprintf("cells are kept for it in the order of %s, after %s, which %s no time limit", j.spec.VC, s.jobList(j.spec.User, after), verb(after, "declares", "declare")), true
 }
 
+// bookedBy is the same for the page of a job. A booking knows when those end that use its cells: what starts again on
+// others, after it was stopped for a third one, may come before it on these. So it is tried on a copy, where all take as
+// long as they declare.
+func (s places) bookedBy(j *job, g int32) (Time, string) {
+	at, bound, _ := s.startBound(j, g)
+	if at == 0 {
+		return at, bound
+	}
+	f := forward{whatIf: &whatIf{State: s.Clone(), at: s.now}, pace: slow, most: estimateSteps, declared: true}
+	switch starts, ok := f.run(j.id, g); {
+	case !ok:
+		return 0, fmt.Sprintf("cells are kept for it in the order of %s; when it has them is not known, since others may come before it", j.spec.VC)
+	case starts > at+bookedSlack:
+		return starts, fmt.Sprintf("cells are kept for it in the order of %s, and others come before it that were stopped: by the time limits of all they are free by then", j.spec.VC)
+	}
+	return at, bound
+}
+
+// bookedSlack is how much later than its booking a gang may start, since decisions follow each other.
+const bookedSlack = 100
+
 // keptUntil is when the cells of a booking are free by what is known now: later than it was
 // told where those who use them, or are booked there before it, took a while to start.
 func (s *State) keptUntil(j *job, b *Booked) Time {

@@ -16,6 +16,7 @@ import (
 // truths counts what explanations said.
 type truths struct {
 	pages, named, more, inTurn int
+	booked, sooner, late       int
 	codes                      map[sched.ReasonCode]int
 }
 
@@ -39,6 +40,7 @@ func TestExplanationsAreTrue(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d bookings kept, %d of them later where jobs ended sooner", n.booked, n.late)
 	t.Logf("%d pages, %d that name what is in the way, %d not all of it, %d sentences of several jobs; %v", n.pages, n.named, n.more, n.inTurn, n.codes)
 	if seeds.Modest() && (n.named < 200 || n.inTurn < 20) {
 		t.Errorf("too little was tried: %+v", n)
@@ -95,6 +97,7 @@ func (w *world) tellsTruth(seed uint64, id sched.JobID, n *truths) {
 	n.pages++
 	n.codes[e.Gangs[0].Reason.Code]++
 	w.namesAll(seed, &e, n)
+	w.keepsTime(seed, &e, n)
 	for _, s := range e.Gangs[0].Suggestions {
 		if len(s.Jobs) < 2 {
 			continue
@@ -104,6 +107,31 @@ func (w *world) tellsTruth(seed uint64, id sched.JobID, n *truths) {
 		if !c.inTurn(id, s) {
 			w.t.Errorf("seed %d: %s waits for %s; after %q, one after the other, it still waits", seed, e.Name, e.Gangs[0].Reason.Message, s.Message)
 		}
+	}
+}
+
+// keepsTime checks until when a gang starts at the latest that was booked cells, with jobs that all run to their limits;
+// and counts how often it comes later where they end sooner, since others may pass then.
+func (w *world) keepsTime(seed uint64, e *sched.Explanation, n *truths) {
+	g := &e.Gangs[0]
+	if g.ReservedAt == 0 {
+		return
+	}
+	n.booked++
+	c := w.copyOf()
+	if c.runTo(g.ReservedAt.Add(sched.Second), nil); !c.started(e.Job, g.Gang, sched.AfterTime) {
+		est, _ := w.s.Estimate(e.Job, nil)
+		w.t.Errorf("seed %d: %s at %d should start by %d (%s) and does not; the estimate is %+v", seed, e.Name, w.now, g.ReservedAt, g.Bound, est)
+	}
+	c = w.copyOf()
+	runs := map[sched.JobName]sched.Duration{}
+	for i, j := range c.s.Jobs() {
+		spec, _ := c.s.Spec(j.ID)
+		runs[j.Name] = spec.TimeLimit * sched.Duration(60+(int(seed)+i*17)%40) / 100
+	}
+	n.sooner++
+	if c.runTo(g.ReservedAt.Add(sched.Second), runs); !c.started(e.Job, g.Gang, sched.AfterTime) {
+		n.late++
 	}
 }
 
