@@ -11,6 +11,9 @@ export default defineConfig({
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 700,
     modulePreload: { polyfill: false },
+    // What several pages have of the portal's own is one file: as two dozen small ones it would cost a first load more than all
+    // their bytes do.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'shared', test: /web\/src\//, minShareCount: 2 }] } } },
   },
   worker: { format: 'es' },
   server: { proxy: { '/api': 'http://127.0.0.1:8420' } },

@@ -412,11 +412,11 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	err := s.read(ctx, in.after(), func(st *sched.State) {
 		out.Seq = st.Seq()
 		f.knows(st, known)
-		st = st.AsOf(s.opts.Now())
-		if shown := veiledFor(st, f.sight); in.Sort == "place" {
-			out.Jobs = append(out.Jobs, inLine(st, shown, warden.Subject(ctx), f)...)
+		asOf, shown := st.AsOf(s.opts.Now()), veiledFor(st, f.sight)
+		if in.Sort == "place" { // not of asOf, for which a line that is known would be made anew
+			out.Jobs = append(out.Jobs, inLine(asOf, shown, warden.Subject(ctx), f)...)
 		} else {
-			out.Jobs = append(out.Jobs, endFirst(st, shown, warden.Subject(ctx), f)...)
+			out.Jobs = append(out.Jobs, endFirst(asOf, shown, warden.Subject(ctx), f)...)
 		}
 	})
 	if err != nil {
@@ -433,7 +433,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 
 // inLine returns up to a page of the jobs that wait in a virtual cluster, those that are served first before others.
 func inLine(st, shown *sched.State, reader sched.Subject, f *jobFilter) (out []rest.Job) {
-	for id := range st.InLine(cell.VCName(f.vcs[0])) {
+	for id := range shown.InLine(cell.VCName(f.vcs[0])) {
 		if spec, ok := st.Spec(id); !ok || !f.wants(id, spec, sched.Waiting) {
 			continue
 		}

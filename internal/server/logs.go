@@ -240,7 +240,7 @@ func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
 	l.w, l.rc = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Content-Disposition", `inline; filename="log.txt"`)
+	h.Set("Content-Disposition", "inline") // a page that saves it says under which name
 	if !l.begun {
 		l.head = l.offset
 	}

@@ -25,7 +25,7 @@ func TestSortedLists(t *testing.T) {
 		return out.ID
 	}
 	for _, j := range []struct{ name, limit string }{{"three-hours", "3h"}, {"endless", ""}, {"one-hour", "1h"}} {
-		w.until(j.name+" runs", w.running(submit(j.name, j.limit, "")))
+		w.until(j.name+" runs", w.running(submit(j.name, j.limit, "crit")))
 	}
 	submit("later", "", "oppo")
 	submit("second", "", "test")

@@ -29,6 +29,7 @@ import { RouterProvider } from '@tanstack/react-router';
 import { setNonce } from 'get-nonce';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
+import { meQuery } from './api/people';
 import { cache } from './live/live';
 import { router } from './routes';
 import { renew } from './shell/renew';
@@ -41,6 +42,8 @@ const scheme = localStorageColorSchemeManager({ key: 'comb-scheme' });
 const place = document.getElementById('root');
 
 window.addEventListener('vite:preloadError', () => void renew());
+
+void cache.prefetchQuery(meQuery); // while the page's own file is on its way
 
 if (place !== null) {
   createRoot(place).render(

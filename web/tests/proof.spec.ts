@@ -45,7 +45,7 @@ test('a log of 100 MB: its end, a search, and back to the middle', async ({ page
   await page.getByLabel('Find in the log').fill('line 1299998 of');
   await expect(page.getByRole('status').filter({ hasText: '1 line found' })).toBeVisible();
   await page.getByLabel('Find in the log').press('Enter');
-  await expect(page.getByRole('status').filter({ hasText: '1 of 1 lines found' })).toBeVisible();
+  await expect(page.getByRole('status').filter({ hasText: '1 of 1 found' })).toBeVisible();
   await expect(log).toContainText('line 1299998 of a log');
   await page.getByLabel('Find in the log').fill('');
   await log.focus();

@@ -78,7 +78,7 @@ export class Server {
   }
 
   private async live(): Promise<number[]> {
-    const list = (await this.api('GET', '/jobs?state=Waiting&state=Active')) as { jobs: { id: number }[] };
+    const list = (await this.api('GET', '/jobs?state=Waiting&state=Active&limit=1000')) as { jobs: { id: number }[] };
     return list.jobs.map((j) => j.id);
   }
 
@@ -92,6 +92,12 @@ export class Server {
     const text = await r.text();
     if (!r.ok) throw new Error(`${method} ${path}: ${r.status} ${text}`);
     return text === '' ? null : JSON.parse(text);
+  }
+
+  // file gives the cluster file that is in force.
+  async file(): Promise<string> {
+    const token = readFileSync(join(this.home, 'data', 'admin-token'), 'utf8').trim();
+    return (await fetch(`${this.url}/api/v1/config/file`, { headers: { Authorization: `Bearer ${token}` } })).text();
   }
 
   // people makes alice, who is in vision, bob, who is in speech, and carol, who administrates.

@@ -101,6 +101,10 @@ function hear(n: Notice): void {
       return;
     case 'state':
       become({ lost: n.state === 'lost' ? connection.lost || now() : 0, over: connection.over || n.state === 'over' });
+      if (n.state === 'live' && !heard) {
+        heard = true;
+        refresher.ask(ofConfiguration); // what happened between the first answers and its beginning was not told
+      }
       if (n.state === 'live' && connection.over) void back();
       return;
     default:
@@ -114,6 +118,7 @@ async function back(): Promise<void> {
   if (me !== null) signedIn(me.name);
 }
 
+let heard = false; // the stream, by this page
 let hurry = () => {};
 
 // listen begins to hear what happens. It is called once somebody is signed in.

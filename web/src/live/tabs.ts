@@ -44,12 +44,14 @@ export class Tabs {
   }
 }
 
+const held: (() => void)[] = [];
+
 // hold takes a lock for as long as the page lives, and then calls told.
 export function hold(locks: Locks | undefined, name: string, told: () => void): void {
   locks
     ?.request(name, () => {
       told();
-      return new Promise<void>(() => {});
+      return new Promise<void>((leave) => held.push(leave)); // which is never called: the page's end is
     })
     .catch(() => {}); // the page ends, or may not have locks: its port stays
 }

@@ -26,7 +26,7 @@ export const text = {
   take: 'Take up',
   takeVersion: (n: number) => `Take up version ${n}`,
   stale: 'Somebody changed the configuration since you began. Your text is kept, and the plan is against what is there now: applying replaces that.',
-  older: (n: number) => `The last ${count(n)} versions; comb config versions has all.`,
+  older: (n: number) => `The last ${count(n)} versions; comb config history has all.`,
   warnings: 'Accepted, but probably not meant',
   effects: 'In words',
   running: 'Jobs that run',

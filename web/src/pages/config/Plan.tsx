@@ -37,20 +37,25 @@ function Job({ id, name }: { id: number; name: string }) {
   return <Link to="/jobs/$job" params={{ job: String(id) }}>{name}</Link>;
 }
 
+// Cut is what may be longer than its column: in full on hover.
+function Cut({ words }: { words: string }) {
+  return <span title={words}>{words}</span>;
+}
+
 type Running = NonNullable<ConfigPlanned['running']>[number];
 type Waiting = NonNullable<ConfigPlanned['waiting']>[number];
 type Starting = NonNullable<ConfigPlanned['starting']>[number];
 
 const running: Column<Running>[] = [
   { key: 'job', head: text.running, narrow: 'title', cell: (r) => <Job id={r.attempt.job} name={r.name} /> },
-  { key: 'fate', head: text.fate, grow: true, cell: (r) => [r.fate, r.never].filter(Boolean).join(': ') },
+  { key: 'fate', head: text.fate, grow: true, cell: (r) => <Cut words={[r.fate, r.never].filter(Boolean).join(': ')} /> },
 ];
 
 const starting: Column<Starting>[] = [
   { key: 'job', head: text.starting, narrow: 'title', cell: (s) => <Job id={s.attempt.job} name={s.name} /> },
   { key: 'vc', head: text.vc, cell: (s) => s.vc },
   { key: 'where', head: text.where, named: true, cell: (s) => (s.nodes ?? []).join(', ') || '–' },
-  { key: 'how', head: text.how, grow: true, cell: howOf },
+  { key: 'how', head: text.how, grow: true, cell: (s) => <Cut words={howOf(s)} /> },
 ];
 
 function howOf(s: Starting): string {
@@ -60,7 +65,7 @@ function howOf(s: Starting): string {
 
 const waiting: Column<Waiting>[] = [
   { key: 'job', head: text.waiting, narrow: 'title', cell: (w) => <Job id={w.job} name={w.name} /> },
-  { key: 'fate', head: text.fate, grow: true, cell: (w) => w.fate },
+  { key: 'fate', head: text.fate, grow: true, cell: (w) => <Cut words={w.fate} /> },
 ];
 
 function Words({ title, lines, none }: { title: string; lines: string[]; none: string }) {

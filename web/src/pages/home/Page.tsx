@@ -21,6 +21,9 @@ import { States } from './States';
 export function Home() {
   const me = useQuery(meQuery);
   const user = me.data?.name ?? '';
+  // What stands below comes when what is above it has its height: nothing moves while the page loads.
+  const mine = [useQuery(liveQuery(user)).isPending, useQuery(soonQuery(user)).isPending].includes(true);
+  const vcs = useQuery(vcsQuery).isPending;
   return (
     <Page
       title={text.title}
@@ -31,25 +34,28 @@ export function Home() {
       }
     >
       <Mine user={user} />
-      <MyVCs />
-      <Bad />
+      {!mine && <MyVCs />}
+      {!mine && !vcs && <Bad />}
     </Page>
   );
 }
 
+const liveQuery = (user: string) => jobsQuery({ ...anyJob, user: [user], state: ['Waiting', 'Active'], limit: 20 });
+const soonQuery = (user: string) => jobsQuery({ ...anyJob, user: [user], state: ['Active'], sort: 'left', limit: 5 });
+
 function Mine({ user }: { user: string }) {
-  const live = useQuery(jobsQuery({ ...anyJob, user: [user], state: ['Waiting', 'Active'], limit: 20 }));
+  const live = useQuery(liveQuery(user));
   const jobs = live.data?.jobs ?? [];
-  const soon = useQuery(jobsQuery({ ...anyJob, user: [user], state: ['Active'], sort: 'left', limit: 5 }));
+  const soon = useQuery(soonQuery(user));
   const ending = (soon.data?.jobs ?? []).filter((j) => j.outlook?.ends);
   return (
     <>
       <Section title={text.mine} aside={<Link to="/jobs" search={{ user }}>{live.data?.next ? text.more(jobs.length) : text.all}</Link>}>
         <States user={user} />
         {live.error && <Failed error={live.error} onRetry={() => void live.refetch()} />}
-        {live.isPending && <Loading />}
-        {live.data && jobs.length === 0 && <Empty title={text.none}>{text.noneWhy}</Empty>}
-        {jobs.length > 0 && <JobTable jobs={jobs} label={text.mine} />}
+        {(live.isPending || soon.isPending) && <Loading />}
+        {live.data && !soon.isPending && jobs.length === 0 && <Empty title={text.none}>{text.noneWhy}</Empty>}
+        {jobs.length > 0 && !soon.isPending && <JobTable jobs={jobs} label={text.mine} />}
       </Section>
       {ending.length > 0 && (
         <Section title={text.ending} aside={text.endingWhy}>

@@ -14,6 +14,8 @@ import { State } from '../../ui/State';
 import { type Column, Table } from '../../ui/Table';
 import css from './job.module.css';
 
+const most = 500; // tasks in the list
+
 export function Overview({ job }: { job: Job }) {
   return (
     <>
@@ -29,7 +31,8 @@ export function Overview({ job }: { job: Job }) {
         </Section>
       )}
       <Section title={text.tasks} aside={count((job.tasks ?? []).length)}>
-        <Table label={text.tasks} columns={tasks(job)} rows={job.tasks ?? []} rowKey={(t) => `${t.role}-${t.index}`} />
+        <Table label={text.tasks} columns={tasks(job)} rows={(job.tasks ?? []).slice(0, most)} rowKey={(t) => `${t.role}-${t.index}`} />
+        {(job.tasks ?? []).length > most && <p className="meta">{text.moreTasks(most)}</p>}
       </Section>
       <Attempts job={job} />
     </>

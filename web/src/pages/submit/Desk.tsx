@@ -28,9 +28,9 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
   const navigate = useNavigate();
   const sent = useRef({ text: '', key: '' }); // the same text again is the same command, another one is not
   const submit = useMutation({
-    mutationFn: () => {
-      if (sent.current.text !== draft.text) sent.current = { text: draft.text, key: newKey() };
-      return submitJob(draft.text, sent.current.key);
+    mutationFn: (file: string) => {
+      if (sent.current.text !== file) sent.current = { text: file, key: newKey() };
+      return submitJob(file, sent.current.key);
     },
     onSuccess: (s) => {
       forgetDraft('job');
@@ -49,7 +49,7 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
         aria-label={text.form}
         onSubmit={(e) => {
           e.preventDefault();
-          submit.mutate();
+          submit.mutate(draft.text);
         }}
       >
         <Select label={text.template} placeholder={text.templates} data={groups} value={null}
@@ -57,7 +57,7 @@ export function Desk({ user, begin, fresh }: { user: string; begin: string; fres
         {masked && <p className={css.warn}>{text.masked}</p>}
         <Form draft={draft} />
         <div className={css.foot}>
-          <Verdict verdict={verdict} failed={submit.error} />
+          <Verdict verdict={verdict} failed={submit.variables === draft.text ? submit.error : null} />
           <Button type="submit" fullWidth disabled={submit.isPending}>
             {submit.isPending ? text.submitting : text.submit}
           </Button>

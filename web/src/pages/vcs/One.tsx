@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
-import { vcsQuery } from '../../api/cluster';
+import { configQuery, vcsQuery } from '../../api/cluster';
 import { anyJob, jobsQuery } from '../../api/jobs';
 import { meQuery } from '../../api/people';
 import type { VC } from '../../api/wire';
 import { count } from '../../format/quantity';
 import { JobTable } from '../../parts/JobTable';
+import { may } from '../../parts/rights';
 import { VCBar } from '../../parts/VCBar';
 import { text as common } from '../../text/common';
 import { text } from '../../text/vcs';
@@ -14,6 +15,7 @@ import { Failed } from '../../ui/Failed';
 import { Loading } from '../../ui/Loading';
 import { Fact, Page, Section } from '../../ui/Page';
 import { type Column, Table } from '../../ui/Table';
+import { Lent } from './Lent';
 
 export function OneVC() {
   const { vc: name } = useParams({ from: '/vcs/$vc' });
@@ -46,8 +48,18 @@ function Facts({ vc, role }: { vc: VC; role: string | undefined }) {
       <Fact name={text.running}>{count(vc.active)}</Fact>
       <Fact name={text.waiting}>{count(vc.waiting)}</Fact>
       {role && <Fact name={text.role}>{role}</Fact>}
+      <Members vc={vc.name} />
     </>
   );
+}
+
+// Members are the groups that the cluster file lets in, for those who may see it.
+function Members({ vc }: { vc: string }) {
+  const me = useQuery(meQuery);
+  const config = useQuery({ ...configQuery, enabled: may(me.data, 'see the cluster file') });
+  const grant = config.data?.config.access?.find((g) => g.vc === vc);
+  const kinds = [[text.members, grant?.members], [text.admins, grant?.administrators], [text.viewers, grant?.viewers]] as const;
+  return kinds.map(([name, groups]) => groups && groups.length > 0 && <Fact key={name} name={name}>{groups.join(', ')}</Fact>);
 }
 
 type Quota = NonNullable<VC['cells']>[number];
@@ -67,6 +79,7 @@ function Parts({ vc }: { vc: VC }) {
       <Section title={text.usage}>
         <VCBar vc={vc} />
       </Section>
+      <Lent vc={vc.name} />
       <Section title={text.quota}>
         <Table label={text.quota} columns={quota} rows={vc.cells ?? []} rowKey={(q) => `${q.chain} ${q.level} ${q.pinned ?? ''}`} />
       </Section>

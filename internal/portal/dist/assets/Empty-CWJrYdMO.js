@@ -1,1 +1,0 @@
-import{o as e}from"./Page-_stD5unD.js";import{t}from"./jsx-runtime-DyZJNswf.js";var n=t();function r({title:t,children:r}){return(0,n.jsxs)(`div`,{className:e.empty,children:[(0,n.jsx)(`strong`,{children:t}),r&&(0,n.jsx)(`div`,{children:r})]})}export{r as t};

@@ -1,1 +1,0 @@
-import{X as e}from"./Page-_stD5unD.js";import{n as t}from"./link-c8EYLUVf.js";import{i as n,n as r,t as i}from"./jsx-runtime-DyZJNswf.js";var a=n(r(),1),o=i(),s=t((0,a.forwardRef)(function(t,n){return(0,o.jsx)(e,{component:`a`,ref:n,...t})}));export{s as t};
