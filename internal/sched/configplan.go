@@ -164,7 +164,7 @@ func (s planning) waitingEffects(after *State) []WaitingEffect {
 		return out
 	}
 	for slot := range s.jobs {
-		if s.jobs[slot].spec == nil || s.jobs[slot].stop {
+		if s.jobs[slot].spec == nil || s.jobs[slot].stop || s.jobs[slot].completing != nil {
 			continue
 		}
 		if e, ok := s.waitingEffect(after, slot); ok {
