@@ -17,6 +17,8 @@ import css from './job.module.css';
 const most = 500; // tasks in the list
 
 export function Overview({ job }: { job: Job }) {
+  const why = useQuery({ ...explainQuery(String(job.id)), enabled: !hasEnded(job) });
+  if (job.phase === 'Waiting' && why.isPending) return <Loading rows={6} />; // what stands below would move when it comes
   return (
     <>
       {!hasEnded(job) && <Waiting job={job} />}
@@ -43,7 +45,6 @@ export function Overview({ job }: { job: Job }) {
 function Waiting({ job }: { job: Job }) {
   const e = useQuery(explainQuery(String(job.id)));
   if (e.error) return <Failed error={e.error} onRetry={() => void e.refetch()} />;
-  if (e.isPending && job.phase === 'Waiting') return <Loading rows={6} />;
   if (!e.data || (e.data.gangs ?? []).length === 0) return null;
   return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} from={String(job.id)} />;
 }
