@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/combsched/comb/internal/cell"
@@ -238,11 +239,11 @@ func preemption(ctx context.Context, l *Lab, f *finding) error {
 		return nil
 	}
 	l.checkStop(f, first, second)
-	f.observed = fmt.Sprintf("stopped after %d steps, resumed after the prod job on %s", l.steps(first, a[0].exited), b[0].node)
+	f.observed = fmt.Sprintf("stopped after %d steps, resumed after the prod job on %s", l.steps(first, a[0].exited), b[0].machine)
 	took := between(l.stopTime(first), a[0].exited)
-	f.check(took >= 0 && a[0].exit.Signal == 0, "it ends by itself within its grace", "%v after SIGTERM, exit code %d", took.Round(time.Millisecond), a[0].exit.Code)
+	f.check(took >= 0 && a[0].exit.Cause != sched.GraceOver && a[0].exit.Signal != int32(syscall.SIGKILL), "it ends by itself within its grace", "%v after SIGTERM, exit code %d", took.Round(time.Millisecond), a[0].exit.Code)
 	f.check(a[0].exited <= b[0].started && b[0].exited <= a[1].started, "the second runs in between, on the same node",
-		"%s runs %s-%s on %s", "urgent", clock(b[0].started), clock(b[0].exited), b[0].node)
+		"%s runs %s-%s on %s", "urgent", clock(b[0].started), clock(b[0].exited), b[0].machine)
 	l.checkResult(ctx, f, l.checkResume(ctx, f, a))
 	l.succeeded(f, first, second)
 	return nil

@@ -123,6 +123,9 @@ func (l *Lab) file(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if l.opts.Pods != nil && name == "vc1-prod.yaml" { // a pod needs seconds to start, and others start while this one runs
+		text = bytes.ReplaceAll(text, []byte("-step-time 50ms"), []byte("-step-time 200ms"))
+	}
 	path = filepath.Join(l.dir, name)
 	return path, os.WriteFile(path, bytes.ReplaceAll(text, []byte("uri: example/train"), []byte("uri: "+image)), 0o600)
 }

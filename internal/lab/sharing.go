@@ -37,13 +37,13 @@ func opportunistic(ctx context.Context, l *Lab, f *finding) error {
 		return nil
 	}
 	delay := between(l.submitted(oppo), o[0].started)
-	f.check(o[0].placed < p[0].exited && o[0].node != p[0].node, "the oppo job starts on the idle node while the prod job runs",
-		"%v after its submission, on %s; the prod job is on %s", delay.Round(time.Millisecond), o[0].node, p[0].node)
+	f.check(o[0].placed < p[0].exited && o[0].machine != p[0].machine, "the oppo job starts on the idle node while the prod job runs",
+		"%v after its submission, on %s; the prod job is on %s", delay.Round(time.Millisecond), o[0].machine, p[0].machine)
 	l.checkStop(f, oppo, test)
-	f.observed = fmt.Sprintf("borrowed %s, gave it back to its owner, ran again on %s", o[0].node, o[1].node)
-	f.check(d[0].node == o[0].node && o[0].exited <= d[0].started && d[0].started < p[0].exited,
-		"the test job gets default's node while the prod job runs on", "on %s at %s", d[0].node, clock(d[0].started))
-	f.check(o[1].started > d[0].started, "the oppo job runs later", "again at %s on %s", clock(o[1].started), o[1].node)
+	f.observed = fmt.Sprintf("borrowed %s, gave it back to its owner, ran again on %s", o[0].machine, o[1].machine)
+	f.check(d[0].machine == o[0].machine && o[0].exited <= d[0].started && d[0].started < p[0].exited,
+		"the test job gets default's node while the prod job runs on", "on %s at %s", d[0].machine, clock(d[0].started))
+	f.check(o[1].started > d[0].started, "the oppo job runs later", "again at %s on %s", clock(o[1].started), o[1].machine)
 	l.checkResume(ctx, f, o)
 	l.succeeded(f, prod, oppo, test)
 	return nil
@@ -95,8 +95,8 @@ func gang(ctx context.Context, l *Lab, f *finding) error {
 		clock(b[0].exited), clock(g[0].placed))
 	f.observed = "neither task before both nodes were free, then both at once"
 	apart := between(g[0].started, g[1].started)
-	f.check(g[0].placed == g[1].placed && g[0].node != g[1].node, "then both start, by one decision", "%v apart, on %s and %s",
-		apart.Round(time.Millisecond), g[0].node, g[1].node)
+	f.check(g[0].placed == g[1].placed && g[0].machine != g[1].machine, "then both start, by one decision", "%v apart, on %s and %s",
+		apart.Round(time.Millisecond), g[0].machine, g[1].machine)
 	own, err := l.ownIntervals(ctx, []*taskRun{&g[0], &g[1]})
 	f.check(err == nil && len(own) == 2 && !disjoint(own), "by their own clocks the processes run at the same time", "%s", spans(own, err))
 	waits := l.waits(two)
@@ -124,10 +124,10 @@ func incremental(ctx context.Context, l *Lab, f *finding) error {
 	f.check(len(b) == 1 && len(g) == 2, "one busy run, two incremental ones", "%d and %d runs", len(b), len(g))
 	if len(b) == 1 && len(g) == 2 {
 		delay := between(l.submitted(two), g[0].started)
-		f.check(g[0].placed < b[0].exited && g[0].node != b[0].node, "one task starts on the idle node while the other is busy",
-			"%v after its submission, on %s", delay.Round(time.Millisecond), g[0].node)
+		f.check(g[0].placed < b[0].exited && g[0].machine != b[0].machine, "one task starts on the idle node while the other is busy",
+			"%v after its submission, on %s", delay.Round(time.Millisecond), g[0].machine)
 		f.check(g[1].started >= min(b[0].exited, g[0].exited), "the other starts later", "%v later, on %s",
-			between(g[0].started, g[1].started).Round(time.Millisecond), g[1].node)
+			between(g[0].started, g[1].started).Round(time.Millisecond), g[1].machine)
 	}
 	four, err := l.submit(ctx, f, "incremental-four.yaml", "four")
 	if err != nil {

@@ -37,6 +37,7 @@ type taskRun struct {
 	role    string
 	index   int32
 	node    cell.NodeName
+	machine cell.NodeName // see machine
 	devices []int32
 	pid     int32
 	placed  sched.Time
@@ -113,7 +114,7 @@ func (t *timeline) place(at sched.Time, p sched.Placed) {
 		role, index := taskName(j.spec, task)
 		place := p.Placement.Tasks[i]
 		j.runs = append(j.runs, &taskRun{attempt: p.Attempt, task: task, role: role, index: index,
-			node: machine(&place), devices: place.Devices, placed: at})
+			node: place.Node, machine: machine(&place), devices: place.Devices, placed: at})
 	}
 }
 
@@ -157,11 +158,11 @@ func (j *jobLine) started() []*taskRun {
 	return out
 }
 
-// nodes returns the nodes that runs used, sorted, each once.
+// nodes returns the machines that runs used, sorted, each once.
 func nodes(runs []*taskRun) []cell.NodeName {
 	var out []cell.NodeName
 	for _, r := range runs {
-		out = append(out, r.node)
+		out = append(out, r.machine)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
