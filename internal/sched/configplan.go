@@ -60,7 +60,7 @@ func (s planning) effects(ch *change) (*ConfigPlan, *State) {
 // unmoved says of all attempts and reservations that they stay as they are.
 func (s planning) unmoved() []RunningEffect {
 	out := []RunningEffect{}
-	for _, slot := range s.carryOrder(places{s.State}.mayReturn) {
+	for _, slot := range s.carryOrder(places(s).mayReturn) {
 		a := &s.attempts[slot]
 		e := s.runningEffect(a)
 		if a.orphaned {
