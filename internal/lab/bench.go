@@ -23,6 +23,7 @@ const (
 	benchClients  = 64
 	benchHolder   = "holder"
 	benchTime     = 10 * time.Second
+	benchSome     = 10_000 // jobs that wait when it is first asked why, and submissions are measured
 	benchDeep     = 60_000 // jobs that wait when submissions are measured again
 	benchStarts   = 100    // submissions whose first instruction is waited for
 	idleTime      = 10 * time.Second
@@ -48,7 +49,7 @@ func Bench(ctx context.Context, o Options) (err error) {
 	}
 	defer os.RemoveAll(o.Evidence)
 	out := o.Out
-	o.Out = io.Discard
+	o.Out, o.trust = io.Discard, true
 	l, err := open(ctx, o, "two-vcs.yaml")
 	if err != nil {
 		return err
@@ -172,13 +173,19 @@ func (b *bench) untilEnded(ctx context.Context, ref string) error {
 	}
 }
 
-// submissions measures durable submissions by many clients at once. One job holds the GPU that
-// they want: the others wait, and no task takes the processors away.
+// submissions measures durable submissions by many clients at once, where some wait already, and how long it takes to say why. One job holds
+// the GPU that they want: the others wait, and no task takes the processors away.
 func (b *bench) submissions(ctx context.Context) error {
 	if _, err := b.client.Submit(ctx, rest.SubmitRequest{Source: fmt.Sprintf(benchJobLines, benchHolder, "sleep 1000000")}, ""); err != nil {
 		return err
 	}
-	if err := b.submitting(ctx, 0); err != nil {
+	if err := b.flood(ctx, func() bool { return b.sent.Load() >= benchSome }, func(time.Duration) {}); err != nil {
+		return err
+	}
+	if err := b.explains(ctx); err != nil {
+		return err
+	}
+	if err := b.submitting(ctx, benchSome); err != nil {
 		return err
 	}
 	return b.explains(ctx)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +19,8 @@ import (
 const (
 	benchAsks     = 300
 	benchExplains = 50
-	readStreams   = 500 // event streams that are read: one user may have so many
+	readStreams   = 1000 // event streams that are read,
+	userStreams   = 500  // of users with so many each, as many as one may have
 )
 
 // asks measures what people ask while very many jobs wait: the first page of a list with three filters, why a job waits, and
@@ -65,9 +65,25 @@ func (b *bench) explains(ctx context.Context) error {
 	return nil
 }
 
+// readers makes users, and returns a token of each: administrators, since they are told of every job.
+func (b *bench) readers(ctx context.Context) (tokens []string, err error) {
+	for i := range readStreams / userStreams {
+		name := fmt.Sprintf("reader-%d", i)
+		if _, err := b.client.People().CreateUsers(ctx, rest.NewUser{Name: name, Administrator: true}); err != nil {
+			return nil, err
+		}
+		made, err := b.client.People().CreateToken(ctx, rest.NewToken{Name: "streams"}, name)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, made.Secret)
+	}
+	return tokens, nil
+}
+
 // streams opens many that are read, has some events told to all of them, and measures what they add to the server's memory.
 func (b *bench) streams(ctx context.Context) error {
-	token, err := os.ReadFile(b.lab.server.tokenFile())
+	tokens, err := b.readers(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,12 +102,12 @@ func (b *bench) streams(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	for range readStreams {
+	for i := range readStreams {
 		q, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s%s/events?follow=true&after=%d", b.lab.server.URL, rest.Prefix, info.Seq), nil)
 		if err != nil {
 			return err
 		}
-		q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		q.Header.Set("Authorization", "Bearer "+tokens[i/userStreams])
 		r, err := client.Do(q)
 		if err != nil {
 			return err

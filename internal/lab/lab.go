@@ -33,6 +33,7 @@ type Options struct {
 
 	Pods *Pods // of Demo: tasks are pods of a Kubernetes cluster; nil: containers or processes of this machine
 
+	trust   bool         // several users may have processes
 	runtime string       // of comb serve; "" is process
 	image   *image.Image // of the tasks' containers; nil: they are processes
 }
@@ -155,6 +156,9 @@ func open(ctx context.Context, o Options, cluster string) (*Lab, error) {
 	l := &Lab{opts: o, dir: dir, start: time.Now()}
 	l.server = &Server{Bin: o.Bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(o.Evidence, "server.log"),
 		Args: []string{"--virtual-gpus", "2", "--overcommit", "--runtime", cmp.Or(o.runtime, "process"), "--cluster", o.cluster(cluster)}}
+	if o.trust {
+		l.server.Args = append(l.server.Args, "--trust-users")
+	}
 	if o.Pods != nil {
 		l.server.Args = append([]string{"--cluster", o.cluster(cluster)}, o.Pods.Args...)
 	}
