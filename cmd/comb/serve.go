@@ -280,6 +280,9 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("cannot recover from the journal in %s: %w", d.flags.data, err)
 	}
 	d.replica.Store(d.engine.Replica())
+	if d.pods != nil {
+		kube.LookAtLeaves(d.pods)
+	}
 	return nil
 }
 

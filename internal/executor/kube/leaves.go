@@ -130,6 +130,13 @@ func (h health) leaves(name string, n *corev1.Node) {
 	}
 }
 
+// LookAtLeaves tells which leaves are bad, once a configuration is known that has them: what was seen of nodes before named none.
+func LookAtLeaves(e *Executor) {
+	if e.synced() { // else all nodes are looked at when they are known
+		health{e}.leavesAgain()
+	}
+}
+
 // leavesAgain tells once more which leaves are bad.
 func (h health) leavesAgain() {
 	h.telling.Lock()
