@@ -69,7 +69,7 @@ func TestKubeDemo(t *testing.T) {
 	}
 	load(t, comb)
 	load(t, train)
-	if err := lab.Demo(t.Context(), lab.Options{Bin: bin, Files: "../../testdata/lab", Evidence: t.TempDir(), Out: t.Output(),
+	if err := lab.Demo(t.Context(), lab.Options{Bin: bin, Files: "../../testdata/lab", Evidence: "../../bin/demo-kube-evidence", Out: t.Output(),
 		Pods: &lab.Pods{Args: inPods, Image: "local.test/train:test"}}); err != nil {
 		t.Fatal(err)
 	}

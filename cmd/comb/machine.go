@@ -145,10 +145,22 @@ func (d *daemon) checkNodes(c *sched.Config) error {
 }
 
 // leavesOf are the leaves of a node in the present configuration.
-func (d *daemon) leavesOf(node cell.NodeName) (list []sched.LeafHealth) {
-	if r := d.replica.Load(); r != nil { // else nothing is configured yet
-		_ = r.Read(context.Background(), 0, func(s *sched.State) { list = s.LeavesOf(node) })
+func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
+	r := d.replica.Load()
+	if r == nil { // nothing is configured yet
+		return nil
 	}
+	_ = r.Read(context.Background(), 0, func(s *sched.State) {
+		gpus := map[cell.TypeName]int64{}
+		for _, sku := range skusOf(s) {
+			if sku.Device != cell.CPU {
+				gpus[sku.Name] = sku.GPU
+			}
+		}
+		for _, l := range s.LeavesOf(node) {
+			list = append(list, kube.Leaf{LeafHealth: l, GPUs: gpus[l.SKU]})
+		}
+	})
 	return list
 }
 
@@ -177,4 +189,12 @@ func (d *daemon) openKube(ctx context.Context) error {
 		}()
 	}
 	return err
+}
+
+// skusOf are those of the present configuration.
+func skusOf(s *sched.State) []cell.SKU {
+	if c := s.Config(); c != nil {
+		return c.Cluster.SKUs
+	}
+	return nil
 }

@@ -198,7 +198,7 @@ func (a *app) drawNodes(t *table, list []rest.NodeStatus) {
 				name, state, reason = " ", " ", " "
 			}
 			if s.Fault != "" {
-				reason = strings.TrimSpace(reason + " " + s.Fault)
+				reason = strings.TrimPrefix(strings.TrimSpace(reason)+"; "+s.Fault, "; ")
 			}
 			t.row(name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used), s.Number(s.Bad), reason)
 		}
@@ -215,7 +215,7 @@ func (a *app) nodeState(n *rest.NodeStatus) string {
 	switch {
 	case n.Dead:
 		parts = append(parts, "declared dead")
-	case n.Drain > 0 && !slices.ContainsFunc(n.SKUs, func(s rest.NodeSKU) bool { return s.Used > 0 }):
+	case n.Drain > 0 && n.Orphaned == 0 && !slices.ContainsFunc(n.SKUs, func(s rest.NodeSKU) bool { return s.Used > 0 }):
 		parts = append(parts, "drained")
 	case n.Drain > 0:
 		parts = append(parts, "draining")

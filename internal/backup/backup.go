@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -144,6 +145,9 @@ func workFolder(in, name string) (path string, done func() error, err error) {
 	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return "", nil, errors.Join(fmt.Errorf("another command writes in %s: wait for it", path), f.Close())
 	}
+	if err := ours(f, path); err != nil {
+		return "", nil, errors.Join(err, f.Close())
+	}
 	entries, err := os.ReadDir(path)
 	for _, e := range entries {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(path, e.Name())))
@@ -152,6 +156,22 @@ func workFolder(in, name string) (path string, done func() error, err error) {
 		return "", nil, errors.Join(err, f.Close())
 	}
 	return path, func() error { return errors.Join(os.RemoveAll(path), f.Close()) }, nil
+}
+
+// ours refuses a folder that another user made, can write to, or has replaced meanwhile: its name can be guessed.
+func ours(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || !os.SameFile(info, now) || int(s.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s is in the way, and open to other users: remove it, or write elsewhere", path)
+	}
+	return nil
 }
 
 func syncDir(path string) error {

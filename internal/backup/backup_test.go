@@ -209,7 +209,13 @@ func TestKilledRunsLeaveNothing(t *testing.T) {
 	if _, err := Restore(ctx, file, data, func(string) error { return nil }); err == nil || !strings.Contains(err.Error(), "another command writes in "+left) {
 		t.Errorf("beside another: %v", err)
 	}
-	if err := errors.Join(done(), os.MkdirAll(filepath.Join(left, "jobs"), 0o700), os.WriteFile(filepath.Join(left, "comb.db"), []byte("half"), 0o600)); err != nil {
+	if err := errors.Join(done(), os.Mkdir(left, 0o700), os.Chmod(left, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(ctx, file, data, func(string) error { return nil }); err == nil || !strings.Contains(err.Error(), "open to other users") {
+		t.Errorf("in a folder of others: %v", err)
+	}
+	if err := errors.Join(os.Remove(left), os.MkdirAll(filepath.Join(left, "jobs"), 0o700), os.WriteFile(filepath.Join(left, "comb.db"), []byte("half"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Restore(ctx, file, data, func(string) error { return nil }); err != nil {

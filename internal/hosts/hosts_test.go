@@ -2,12 +2,15 @@ package hosts
 
 import (
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/combsched/comb/internal/document"
 )
 
 func folder(t *testing.T, files map[string]string) string {
@@ -33,7 +36,7 @@ func TestLists(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	text := Inventory(l)
-	for _, want := range []string{"    m1: {ansible_host: \"10.0.0.1\", ip: \"10.0.0.1\"}\n", "  vars: {ansible_user: ops}\n", "    agent:\n      hosts:\n        gpu-01:\n"} {
+	for _, want := range []string{"    \"m1\": {ansible_host: \"10.0.0.1\", ip: \"10.0.0.1\"}\n", "  vars: {ansible_user: \"ops\"}\n", "    agent:\n      hosts:\n        \"gpu-01\":\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the inventory lacks %q:\n%s", want, text)
 		}
@@ -112,7 +115,7 @@ func TestVerdicts(t *testing.T) {
 	} {
 		text := strings.NewReplacer(append([]string{"TIME", stamp(now.Add(c.off))}, c.change...)...).Replace(well)
 		h := Host{Name: "gpu-01", IP: netip.MustParseAddr("10.0.0.2"), Worker: true}
-		v := Judge(&Lists{}, []Answer{parse(h, text, now.Add(-100*time.Millisecond))})[0]
+		v := Judge(&Lists{}, []Answer{parse(h, text, now.Add(-100*time.Millisecond), now.Add(100*time.Millisecond))})[0]
 		if wrong := strings.Join(v.Wrong, "; "); c.wrong == "" && wrong != "" || !strings.Contains(wrong, c.wrong) {
 			t.Errorf("%s: wrong: %s", name, wrong)
 		}
@@ -123,10 +126,36 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	}
-	one := parse(Host{Name: "a"}, strings.Replace(well, "TIME", stamp(now), 1), now)
-	two := parse(Host{Name: "b"}, strings.Replace(well, "TIME", stamp(now), 1), now)
+	one := parse(Host{Name: "a"}, strings.Replace(well, "TIME", stamp(now), 1), now, now.Add(time.Millisecond))
+	two := parse(Host{Name: "b"}, strings.Replace(well, "TIME", stamp(now), 1), now, now.Add(time.Millisecond))
 	if v := Judge(&Lists{}, []Answer{one, two}); !strings.Contains(strings.Join(v[1].Wrong, ";"), "machine-id of a") {
 		t.Errorf("a copy: %+v", v[1].Wrong)
+	}
+}
+
+// TestLongAnswers: a machine that never ends to talk fills no memory.
+func TestLongAnswers(t *testing.T) {
+	var l limited
+	if _, err := io.Copy(&l, io.LimitReader(endless{}, 4*maxAnswer)); err != nil || l.b.Len() != maxAnswer {
+		t.Errorf("%d bytes are kept, %v", l.b.Len(), err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestInventoryIsYAML: names that YAML takes for something else stay names.
+func TestInventoryIsYAML(t *testing.T) {
+	l := &Lists{User: "yes", Hosts: []Host{{Name: "123", IP: netip.MustParseAddr("10.0.0.1"), Master: true}, {Name: "null", IP: netip.MustParseAddr("fd00::1"), Worker: true}}}
+	n, problems := document.Parse("inventory.yaml", []byte(Inventory(l)), document.DefaultLimits())
+	if err := problems.Err(); err != nil {
+		t.Fatalf("%v:\n%s", err, Inventory(l))
+	}
+	all := n.Get("all")
+	if all.Get("hosts").Get("123") == nil || all.Get("vars").Get("ansible_user").Text != "yes" || all.Get("children").Get("k3s_cluster").Get("children").Get("agent") == nil ||
+		all.Get("children").Get("agent").Get("hosts").Get("null") == nil {
+		t.Errorf("it is read as something else:\n%s", Inventory(l))
 	}
 }
 

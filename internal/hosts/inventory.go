@@ -10,18 +10,18 @@ func Inventory(l *Lists) string {
 	var b strings.Builder
 	b.WriteString("# Written by comb cluster check. Groups of Kubespray, and server and agent for k3s-ansible.\nall:\n")
 	if l.User != "" {
-		fmt.Fprintf(&b, "  vars: {ansible_user: %s}\n", l.User)
+		fmt.Fprintf(&b, "  vars: {ansible_user: %q}\n", l.User)
 	}
 	b.WriteString("  hosts:\n")
 	for _, h := range l.Hosts {
-		fmt.Fprintf(&b, "    %s: {ansible_host: %q, ip: %q}\n", h.Name, h.IP, h.IP)
+		fmt.Fprintf(&b, "    %q: {ansible_host: %q, ip: %q}\n", h.Name, h.IP, h.IP)
 	}
 	b.WriteString("  children:\n")
 	group := func(name string, in func(*Host) bool) {
 		fmt.Fprintf(&b, "    %s:\n      hosts:\n", name)
 		for i := range l.Hosts {
 			if in(&l.Hosts[i]) {
-				fmt.Fprintf(&b, "        %s:\n", l.Hosts[i].Name)
+				fmt.Fprintf(&b, "        %q:\n", l.Hosts[i].Name)
 			}
 		}
 	}
@@ -33,5 +33,6 @@ func Inventory(l *Lists) string {
 	b.WriteString("    k8s_cluster:\n      children:\n        kube_control_plane:\n        kube_node:\n")
 	group("server", master)
 	group("agent", func(h *Host) bool { return h.Worker && !h.Master })
+	b.WriteString("    k3s_cluster:\n      children:\n        server:\n        agent:\n")
 	return b.String()
 }

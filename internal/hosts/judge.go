@@ -39,7 +39,12 @@ const (
 // Judge says what is wrong with each machine, and with all of them together.
 func Judge(l *Lists, answers []Answer) []Verdict {
 	out := make([]Verdict, len(answers))
-	machines := map[string]string{}
+	machines, masters := map[string]string{}, 0
+	for i := range l.Hosts {
+		if l.Hosts[i].Master {
+			masters++
+		}
+	}
 	for i := range answers {
 		a := &answers[i]
 		v := &out[i]
@@ -60,6 +65,9 @@ func Judge(l *Lists, answers []Answer) []Verdict {
 				v.wrong("it has the machine-id of %s: it is a copy; remove /etc/machine-id and run systemd-machine-id-setup", other)
 			}
 			machines[id] = a.Host.Name
+		}
+		if a.Host.Master && masters%2 == 0 {
+			v.note("there are %d masters: etcd wants an odd number, of which one less than half may fail", masters)
 		}
 	}
 	return out
@@ -140,7 +148,8 @@ func (v *Verdict) clock(a *Answer) {
 		v.wrong("its clock is %s: keep both by a time server (chrony, systemd-timesyncd)", v.Clock)
 		return
 	case 2*a.Half.Seconds() > longAnswer:
-		v.note("it took %v to answer", (2 * a.Half).Round(100*time.Millisecond))
+		v.note("it took %v until it answered: how right its clock is cannot be said", (2 * a.Half).Round(100*time.Millisecond))
+		return
 	}
 	v.Clock = "right"
 	if a.One("synced") == "no" {

@@ -50,7 +50,7 @@ type Answer struct {
 	Err   error
 	Said  map[string][]string
 	Ahead time.Duration // of its clock before this one's, within Half
-	Half  time.Duration // half the time that the question took
+	Half  time.Duration // half the time until the answer began
 }
 
 const (
@@ -75,18 +75,24 @@ func Ask(ctx context.Context, l *Lists, config string) []Answer {
 	return out
 }
 
-// limited keeps the first bytes of what is written.
-type limited struct{ bytes.Buffer }
+// limited keeps the first bytes of what is written, and when they came. The buffer is no embedded one: it could be filled past Write (ReadFrom).
+type limited struct {
+	b     bytes.Buffer
+	first time.Time
+}
 
 func (l *limited) Write(p []byte) (int, error) {
-	l.Buffer.Write(p[:min(len(p), max(maxAnswer-l.Len(), 0))])
+	if l.first.IsZero() {
+		l.first = time.Now()
+	}
+	l.b.Write(p[:min(len(p), max(maxAnswer-l.b.Len(), 0))])
 	return len(p), nil
 }
 
 func ask(ctx context.Context, h Host, user, config string) Answer {
 	ctx, cancel := context.WithTimeout(ctx, perHost)
 	defer cancel()
-	argv := []string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "StrictHostKeyChecking=accept-new", "-o", "LogLevel=ERROR"}
+	argv := []string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR"}
 	if config != "" {
 		argv = append(argv, "-F", config)
 	}
@@ -100,20 +106,23 @@ func ask(ctx context.Context, h Host, user, config string) Answer {
 	began := time.Now()
 	err := c.Run()
 	if err != nil {
-		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(errs.b.String()), "\n")
 		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
 			err = errors.New(last)
 		}
-		if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %v", perHost)
+		}
+		if strings.Contains(errs.b.String(), "Host key verification failed") {
+			err = fmt.Errorf("its key is not known: compare it, and ssh-keyscan %s >> ~/.ssh/known_hosts", h.IP)
 		}
 		return Answer{Host: h, Err: err}
 	}
-	return parse(h, said.String(), began)
+	return parse(h, said.b.String(), began, said.first)
 }
 
 // parse reads an answer; it is a stranger's.
-func parse(h Host, text string, began time.Time) Answer {
+func parse(h Host, text string, began, first time.Time) Answer {
 	a := Answer{Host: h, Said: map[string][]string{}}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
@@ -125,9 +134,9 @@ func parse(h Host, text string, began time.Time) Answer {
 		a.Err = errors.New("its answer is not whole")
 		return a
 	}
-	// The clock is read near the beginning: between the sign-in and the rest of the answer.
+	// The clock is the first thing that is said: it was read between the beginning and the first bytes.
 	if at, err := strconv.ParseFloat(a.One("time"), 64); err == nil && at > 0 && at < 1e11 {
-		a.Half = time.Since(began) / 2
+		a.Half = first.Sub(began) / 2
 		a.Ahead = time.UnixMicro(int64(at * 1e6)).Sub(began.Add(a.Half))
 	}
 	return a

@@ -20,7 +20,7 @@ func (k *Kit) check() *cobra.Command {
 		Long: `Look at bare machines over ssh before Kubernetes is installed on them: system, CPUs, memory, room on disk, swap, clock, GPUs
 with their driver, container runtime, and whether two are copies of one. DIR has the lists that OpenPAI's installation takes: master.csv
 and worker.csv with a line NAME,IP for each machine, and config.yaml with the user. Nothing is changed there, and passwords are not
-used: your ssh must get in by a key. --write makes an Ansible inventory for Kubespray and k3s-ansible.`,
+used: your ssh must get in by a key, and know the keys of the machines. --write makes an Ansible inventory for Kubespray and k3s-ansible.`,
 		Example: "  comb cluster check machines\n  comb cluster check machines --write inventory.yaml", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&write, "write", "", "write the inventory to this file, once nothing is wrong")
 	c.Flags().StringVar(&config, "ssh-config", "", "a configuration file of ssh instead of your own, with keys, ports and known hosts")
@@ -28,6 +28,9 @@ used: your ssh must get in by a key. --write makes an Ansible inventory for Kube
 		list, err := hosts.Read(args[0])
 		if err != nil {
 			return err
+		}
+		if _, err := os.Lstat(write); write != "" && err == nil {
+			return fmt.Errorf("%s is there already: give another name", write)
 		}
 		verdicts := hosts.Judge(list, hosts.Ask(c.Context(), list, config))
 		if err := k.Show(verdicts, func(t draw.Table) { k.drawHosts(t, verdicts) }); err != nil {

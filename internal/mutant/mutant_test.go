@@ -37,6 +37,7 @@ var detectors = []detector{
 	{"exhaustive", "", []string{"./internal/sched", "-run", "^TestExhaustive$", "-args", "-depth", "4"}, false},
 	{"cell", "internal/cell/", []string{"./internal/cell", "-skip", "^TestMachine$", "-short"}, false},
 	{"sched", "", []string{"./internal/sched", "-skip", "^TestExhaustive$", "-short"}, false},
+	{"turns", "internal/turns/turns.go", []string{"./internal/turns"}, false},
 	{"policy", "internal/policy/", []string{"./internal/policy/...", "-short"}, false},
 	{"recovery", "internal/sched/snapshot.go", []string{"./internal/engine", "-run", "^TestOriginsOutliveTheServer$"}, false},
 	{"engine", "internal/sched/failing.go", []string{"./internal/engine", "-run", "^TestPolicyUnmadeAtStart$"}, false},

@@ -69,7 +69,11 @@ func nodeAlerts(n *rest.NodeStatus) []alert {
 	}
 	for i := range n.SKUs {
 		if s := &n.SKUs[i]; s.Bad > 0 && n.Up {
-			add("BadDevices", "error", "node %s: %s of %s of %s are bad", n.Name, s.Number(s.Bad), s.Number(s.Total), s.SKU)
+			text := fmt.Sprintf("node %s: %s of %s of %s get no new work", n.Name, s.Number(s.Bad), s.Number(s.Total), s.SKU)
+			if s.Fault != "" {
+				text += ": " + s.Fault
+			}
+			add("BadDevices", "error", "%s", text)
 		}
 	}
 	return out

@@ -159,7 +159,7 @@ func (m *memory) Cells(context.Context, *identity.Principal) ([]rest.CellStatus,
 func (m *memory) Nodes(context.Context, *identity.Principal) ([]rest.NodeStatus, error) {
 	sku := rest.NodeSKU{Carry: amount.Carry{SKU: "gpu", GPU: 1, MilliCPU: 4000, MemoryMB: 1024}, Total: 4}
 	if m.broken {
-		sku.Bad = 1
+		sku.Bad, sku.Fault = 1, "its node is cordoned"
 		return []rest.NodeStatus{{Name: "node1", Up: true, SKUs: []rest.NodeSKU{sku}}, {Name: "node2", SKUs: []rest.NodeSKU{}}}, nil
 	}
 	return []rest.NodeStatus{{Name: "node1", Up: true, SKUs: []rest.NodeSKU{sku}}}, nil
@@ -585,7 +585,7 @@ func TestAlerts(t *testing.T) {
 	for _, a := range all {
 		told = append(told, a.Labels["alertname"]+" "+a.Labels["node_name"]+": "+a.Annotations["summary"])
 	}
-	want := []string{"BadDevices node1: node node1: 1 of 4 of gpu are bad", "NodeNotReady node2: node node2 does not answer: what runs there keeps its GPUs until it does"}
+	want := []string{"BadDevices node1: node node1: 1 of 4 of gpu get no new work: its node is cordoned", "NodeNotReady node2: node node2 does not answer: what runs there keeps its GPUs until it does"}
 	if !slices.Equal(told, want) {
 		t.Errorf("%q", told)
 	}

@@ -48,8 +48,8 @@ func (s *State) isNews(f Fact) bool {
 		if s.cl == nil || s.cl.Forest().FindPart(f.Node, f.SKU, f.Device, f.Part) == cell.None {
 			return false
 		}
-		_, bad := s.findLeafNote(f)
-		return bad == f.Good
+		i, bad := s.findLeafNote(f)
+		return bad == f.Good || bad && s.leaves[i].Reason != f.Reason
 	}
 	return false
 }
@@ -303,6 +303,8 @@ func (s *State) applyLeafHealth(e LeafHealth) {
 		s.leaves = slices.Delete(s.leaves, i, i+1)
 	} else if !e.Good && !bad {
 		s.leaves = slices.Insert(s.leaves, i, note)
+	} else if bad {
+		s.leaves[i].Reason = e.Reason // another fault of the same leaf
 	}
 	s.blameLeaf(&note, !e.Good)
 	s.lookAll()

@@ -23,6 +23,7 @@ const (
 	eventPage     = 1000             // events of one page of a history,
 	eventPageSize = 4 << 20          // and about the bytes of it
 	eventLooks    = 20_000           // events that a page passes over, since its reader may not see them
+	namedInPage   = 50               // other jobs whose names a page of a job's events looks up
 	pastWait      = time.Minute      // for the whole history of a job
 )
 
@@ -138,12 +139,16 @@ func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.Even
 		return rest.EventList{}, err
 	}
 	list, err := s.pageOf(ctx, seq, j.ID, nil)
+	looks := namedInPage
 	told := narrate.New(j, func(id sched.JobID) (string, error) {
-		spec, found, err := s.store.Spec(ctx, id)
-		if err != nil || !found || !sight.Sees(spec.VC, spec.User) {
+		if looks--; looks < 0 {
+			return "", nil
+		}
+		other, found, err := presentOf(ctx, s, id)
+		if err != nil || !found || !sight.Sees(other.VC, other.User) {
 			return "", err
 		}
-		return spec.Name.To(warden.Subject(ctx), spec.User), nil
+		return other.Name.To(warden.Subject(ctx), other.User), nil
 	})
 	for i := range list.Events {
 		list.Events[i].Says = told.Tell(&list.Events[i])
@@ -257,13 +262,26 @@ func fold(ctx context.Context, s *Server, id sched.JobID) (*history.Fold, error)
 
 // otherOf is another job as the asker may know it: without its name where it may not be seen.
 func otherOf(ctx context.Context, s *Server, id sched.JobID, sight *warden.Sight) (history.Other, error) {
-	spec, found, err := s.store.Spec(ctx, id)
+	j, found, err := presentOf(ctx, s, id)
 	if err != nil || !found {
 		return history.Other{Ref: rest.JobRef(id)}, err
 	}
-	out := history.Other{Ref: rest.JobRef(id), VC: spec.VC, Priority: spec.Priority}
-	if sight.Sees(spec.VC, spec.User) {
-		out.Ref += " (" + spec.Name.To(warden.Subject(ctx), spec.User) + ")"
+	out := history.Other{Ref: rest.JobRef(id), VC: j.VC, Priority: j.Priority}
+	if sight.Sees(j.VC, j.User) {
+		out.Ref += " (" + j.Name.To(warden.Subject(ctx), j.User) + ")"
 	}
 	return out, nil
+}
+
+// presentOf is a job as it is now: its virtual cluster may have another name than at its submission, which another team's has since.
+func presentOf(ctx context.Context, s *Server, id sched.JobID) (j sched.JobStatus, found bool, err error) {
+	err = s.read(ctx, 0, func(st *sched.State) {
+		if spec, live := st.Spec(id); live {
+			j, found = sched.JobStatus{ID: id, Name: spec.Name, User: spec.User, VC: spec.VC, Priority: spec.Priority}, true
+		}
+	})
+	if err != nil || found {
+		return j, found, err
+	}
+	return s.store.Job(ctx, id)
 }

@@ -39,9 +39,9 @@ type Options struct {
 	Secrets func(sched.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
 	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
 	Storage func(cell.VCName, string) (storage.Storage, bool)
-	Leaves  func(cell.NodeName) []sched.LeafHealth // of a node of the configuration now; nil: nothing is told of leaves
-	Work    string                                 // the claim in which checkpoints are kept; "" is that jobs can keep none
-	Line    *pods.Line                             // nil: nothing goes from pods to the server
+	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
+	Work    string                     // the claim in which checkpoints are kept; "" is that jobs can keep none
+	Line    *pods.Line                 // nil: nothing goes from pods to the server
 	// Code opens the code that a job brings, and says its size in bytes; nil has none.
 	Code   func(*sched.Job) (io.ReadCloser, int64, error)
 	Log    *slog.Logger

@@ -2,8 +2,7 @@ package kube
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -16,23 +15,27 @@ import (
 
 // fault is what keeps GPUs, or CPU slots, of a node from new work while the node itself is up.
 type fault struct {
-	all     string           // all of them, and why; "" is not all
-	devices map[int32]string // single ones by their index
+	node    string           // why all leaves are; "" is that not all are
+	gpus    string           // why all GPUs are
+	devices map[int64]string // why single GPUs are, by their index on the node
+}
+
+// Leaf is a leaf of a node: so many GPUs, with one index after the other; 0 is a slot of CPUs.
+type Leaf struct {
+	sched.LeafHealth
+	GPUs int64
 }
 
 // faultOf looks at a node as Kubernetes has it: cordoned, tainted, or with GPUs that a watcher found broken. What runs there goes on.
 func faultOf(n *corev1.Node) (f fault) {
-	if n == nil {
-		return f
-	}
 	if n.Spec.Unschedulable {
-		f.all = "its node is cordoned in Kubernetes, until kubectl uncordon " + n.Name
+		f.node = "its node is cordoned in Kubernetes, until kubectl uncordon " + n.Name
 		return f
 	}
 	resource := resourceOf(n)
 	for i := range n.Spec.Taints {
 		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !ownTaint(t.Key) && !pods.Tolerates(t, resource) {
-			f.all = fmt.Sprintf("its node has the taint %s in Kubernetes, which pods of Comb do not tolerate", t.ToString())
+			f.node = fmt.Sprintf("its node has the taint %s in Kubernetes, which pods of Comb do not tolerate", t.ToString())
 			return f
 		}
 	}
@@ -49,25 +52,25 @@ func ownTaint(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || key == corev1.TaintNodeUnschedulable
 }
 
-// gpuNamed is a GPU in the message of a condition of NVSentinel.
-var gpuNamed = regexp.MustCompile(`(?:^|[\s;])GPU:([0-9]{1,4})(?:$|[\s;])`)
-
 // add notes a condition as NVSentinel sets them: its type is the name of a check, its reason says IsNotHealthy behind that, and its message
 // has a part for each error, ended by ";", most with the GPU as GPU:0. An error that names none is of all.
 func (f *fault) add(c *corev1.NodeCondition) {
 	why := clipped(fmt.Sprintf("Kubernetes says %s: %s", c.Type, c.Message))
 	for part := range strings.SplitSeq(strings.Trim(c.Message, "; "), ";") {
-		named := gpuNamed.FindAllStringSubmatch(part, -1)
-		if len(named) == 0 {
-			f.all = why
-			return
-		}
-		for _, m := range named {
-			device, _ := strconv.ParseInt(m[1], 10, 32)
-			if f.devices == nil {
-				f.devices = map[int32]string{}
+		named := false
+		for _, word := range strings.Fields(part) {
+			index, of := strings.CutPrefix(word, "GPU:")
+			gpu, err := strconv.ParseUint(index, 10, 16)
+			if !of || err != nil {
+				continue
 			}
-			f.devices[int32(device)] = why
+			if f.devices == nil {
+				f.devices = map[int64]string{}
+			}
+			named, f.devices[int64(gpu)] = true, why
+		}
+		if !named {
+			f.gpus = why
 		}
 	}
 }
@@ -81,24 +84,26 @@ func clipped(text string) string {
 }
 
 // of says why a leaf is bad; "" is that it is not.
-func (f *fault) of(l *sched.LeafHealth) string {
-	if f.all != "" {
-		return f.all
+func (f *fault) of(l *Leaf) string {
+	if f.node != "" || l.GPUs == 0 {
+		return f.node
 	}
-	return f.devices[l.Device]
+	first := int64(l.Device) * l.GPUs
+	for gpu := first; gpu < first+min(l.GPUs, maxGPUs); gpu++ {
+		if why := f.devices[gpu]; why != "" {
+			return why
+		}
+	}
+	return f.gpus
 }
+
+const maxGPUs = 1 << 10 // of a leaf that are looked at
 
 func (f *fault) same(g *fault) bool {
-	return f.all == g.all && len(f.devices) == len(g.devices) && !slices.ContainsFunc(keys(f.devices), func(d int32) bool { return f.devices[d] != g.devices[d] })
+	return f.node == g.node && f.gpus == g.gpus && maps.Equal(f.devices, g.devices)
 }
 
-func keys(m map[int32]string) (list []int32) {
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
-}
+func (f *fault) none() bool { return f.node == "" && f.gpus == "" && len(f.devices) == 0 }
 
 // leaves tells which leaves of a node are bad: all of them when that has changed or was never told, else those that are, once more, since a
 // configuration may have named them meanwhile. h.telling is held.
@@ -112,7 +117,7 @@ func (h health) leaves(name string, n *corev1.Node) {
 	had := s.fault
 	h.mu.Unlock()
 	changed := had == nil || !had.same(&f)
-	if !changed && f.all == "" && len(f.devices) == 0 {
+	if !changed && f.none() {
 		return
 	}
 	list := h.o.Leaves(cell.NodeName(name))
@@ -120,7 +125,7 @@ func (h health) leaves(name string, n *corev1.Node) {
 		l := list[i]
 		l.Reason = f.of(&l)
 		if l.Good = l.Reason == ""; changed || !l.Good {
-			h.o.Tell(l)
+			h.o.Tell(l.LeafHealth)
 		}
 	}
 	if len(list) > 0 {
@@ -142,6 +147,8 @@ func (h health) leavesAgain() {
 	h.telling.Lock()
 	defer h.telling.Unlock()
 	for _, name := range h.nodes.ListKeys() {
-		h.leaves(name, h.node(name))
+		if n := h.node(name); n != nil {
+			h.leaves(name, n)
+		}
 	}
 }

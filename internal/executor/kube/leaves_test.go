@@ -30,6 +30,7 @@ func TestFaultsOfLeaves(t *testing.T) {
 		"a taint of GPUs":  {tainted("nvidia.com/gpu", corev1.TaintEffectNoSchedule), [2]string{}},
 		"what is told":     {tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), [2]string{}},
 		"one GPU":          {condition("GpuMemWatch", "GpuMemWatchIsNotHealthy", "ErrorCode:DCGM_FR_UNCONTAINED_ERROR GPU:1 PCI:0002:00:00 XID 95 Recommended Action=COMPONENT_RESET;"), [2]string{"", "Kubernetes says GpuMemWatch: ErrorCode:DCGM_FR_UNCONTAINED_ERROR GPU:1 PCI:0002:00:00 XID 95 Recommended Action=COMPONENT_RESET;"}},
+		"two GPUs":         {condition("GpuMemWatch", "GpuMemWatchIsNotHealthy", "ErrorCode:A GPU:0 GPU:1;"), [2]string{"Kubernetes says GpuMemWatch: ErrorCode:A GPU:0 GPU:1;", "Kubernetes says GpuMemWatch: ErrorCode:A GPU:0 GPU:1;"}},
 		"none named":       {condition("SysLogsXIDError", "SysLogsXIDErrorIsNotHealthy", "ErrorCode:79 PCI:0002:00:00;"), [2]string{"Kubernetes says SysLogsXIDError: ErrorCode:79 PCI:0002:00:00;", "Kubernetes says SysLogsXIDError: ErrorCode:79 PCI:0002:00:00;"}},
 		"another's":        {condition("MemoryPressure", "KubeletHasInsufficientMemory", "kubelet has insufficient memory"), [2]string{}},
 		"a healthy check":  {condition("GpuMemWatch", "GpuMemWatchIsHealthy", "No Health Failures"), [2]string{}},
@@ -41,12 +42,25 @@ func TestFaultsOfLeaves(t *testing.T) {
 		c.change(n)
 		f := faultOf(n)
 		for device, want := range c.want {
-			if got := f.of(&sched.LeafHealth{Device: int32(device)}); got != want {
+			if got := f.of(&Leaf{LeafHealth: sched.LeafHealth{Device: int32(device)}, GPUs: 1}); got != want {
 				t.Errorf("%s: GPU %d is %q, not %q", name, device, got, want)
 			}
 		}
+		if slot := (&Leaf{}); f.of(slot) != f.node {
+			t.Errorf("%s: a slot of CPUs is %q", name, f.of(slot))
+		}
 		if again := faultOf(n); !f.same(&again) {
 			t.Errorf("%s: it is not the same as itself", name)
+		}
+	}
+}
+
+// TestFaultsOfPairs: a leaf of two GPUs is bad when one of them is.
+func TestFaultsOfPairs(t *testing.T) {
+	f := fault{devices: map[int64]string{3: "broken"}}
+	for device, want := range []string{"", "broken", ""} {
+		if got := f.of(&Leaf{LeafHealth: sched.LeafHealth{Device: int32(device)}, GPUs: 2}); got != want {
+			t.Errorf("leaf %d is %q", device, got)
 		}
 	}
 }

@@ -55,14 +55,17 @@ func List(ctx context.Context, program string) ([]GPU, error) {
 
 func firstText(s string) string { return s[:min(len(s), 200)] }
 
-// limited keeps the first bytes that are written to it.
-type limited struct{ bytes.Buffer }
+// limited keeps the first bytes that are written to it. The buffer is no embedded one: it could be filled past Write (ReadFrom).
+type limited struct{ b bytes.Buffer }
 
 // Write takes everything and keeps maxOutput of it.
 func (l *limited) Write(p []byte) (int, error) {
-	l.Buffer.Write(p[:min(len(p), max(maxOutput-l.Len(), 0))])
+	l.b.Write(p[:min(len(p), max(maxOutput-l.b.Len(), 0))])
 	return len(p), nil
 }
+
+// String is what was kept.
+func (l *limited) String() string { return l.b.String() }
 
 // parseGPUs reads lines "index, name, MiB". Memory may be "[N/A]".
 func parseGPUs(text string) ([]GPU, error) {
@@ -123,7 +126,7 @@ func ask(ctx context.Context, program, query string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s %s: %w: %s", program, query, err, firstText(strings.TrimSpace(errs.String()+" "+out.String())))
 	}
-	if out.Len() >= maxOutput {
+	if out.b.Len() >= maxOutput {
 		return "", fmt.Errorf("%s %s: more than %d bytes of output", program, query, maxOutput)
 	}
 	return out.String(), nil
