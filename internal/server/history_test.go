@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,19 +29,14 @@ func TestHistoryCountsLeaves(t *testing.T) {
 // A number that no field can hold is refused in the words of its sender.
 func TestNumbersTooLarge(t *testing.T) {
 	w := newWorld(t, 1)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+rest.Prefix+"/jobs/train/update", strings.NewReader(`{"time_limit":1e30}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+w.token)
-	r.Header.Set("Content-Type", "application/json")
-	out, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Body.Close()
-	text, err := io.ReadAll(out.Body)
-	if want := `{"detail":"number 1e30 cannot stand here","pointer":"body.time_limit"}`; err != nil || out.StatusCode != 422 || !strings.Contains(string(text), want) {
-		t.Errorf("%d: %s, %v: want %s", out.StatusCode, text, err, want)
+	for _, c := range [][3]string{
+		{"/jobs/train/update", `{"priority":1e30}`, `"pointer":"body.priority"`},
+		{"/jobs/train/update", `{"time_limit":1e30}`, `"pointer":"body.time_limit"`},
+		{"/jobs", `{"quick":{"name":"large","gpus":1e30}}`, `{"detail":"number 1e30 cannot stand here","pointer":"quick.gpus"`},
+	} {
+		status, _, text := w.request(http.MethodPost, rest.Prefix+c[0], c[1], map[string]string{"Content-Type": "application/json"})
+		if status/100 != 4 || !strings.Contains(text, c[2]) || strings.Contains(text, "int64") {
+			t.Errorf("%s: %d: %s, want %s", c[1], status, text, c[2])
+		}
 	}
 }

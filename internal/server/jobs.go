@@ -117,7 +117,7 @@ func strictJSON(src []byte, v any) error {
 		offset = syntax.Offset
 	case errors.As(err, &kind):
 		offset, field.Pointer = kind.Offset, kind.Field
-		field.Detail = fmt.Sprintf("want a %s, have a %s", kind.Type, kind.Value)
+		field.Detail = fmt.Sprintf("%s cannot stand here", kind.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		offset, field.Detail = int64(len(src)), "the JSON ends too early"
 	}
