@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/combsched/comb/internal/executor/local/enginetest"
 	"github.com/combsched/comb/internal/lab"
 )
 
 // The five experiments run in containers where an engine answers, of an image that is made for them and gone at the end.
 func TestDemoInContainers(t *testing.T) {
+	machineDevices(t, unix.LOCK_SH)
 	e := enginetest.Start(t, "--live-restore")
 	t.Setenv("DOCKER_HOST", e.Host())
 	var said bytes.Buffer
