@@ -71,12 +71,12 @@ image: build ## writes bin/comb-image.tar, an image of Comb that engines and reg
 rig-kube: ## builds a Kubernetes cluster from the Go module proxy, for test-kube (cold under 10 minutes; kept in $$XDG_CACHE_HOME/comb/kube)
 	@nice -n 5 ./test/kube/build
 
-test-kube: rig-kube ## runs jobs as pods of a real Kubernetes cluster of this machine: needs root, and Debian's containerd, runc, containernetworking-plugins, busybox-static, iptables, openssh-server and kubernetes-client (under 8 minutes)
+test-kube: rig-kube ## runs jobs as pods of a real Kubernetes cluster of this machine: needs root, and Debian's containerd, runc, containernetworking-plugins, busybox-static, iptables, openssh-server and kubernetes-client (under 10 minutes)
 	$(GO) vet -tags kube ./cmd/comb ./internal/executor/kube
 	$(GO) test -tags kube -c -o bin/kube.test ./internal/executor/kube
 	$(GO) test -tags kube -c -o bin/comb-kube.test ./cmd/comb
 	./test/kube/run sh -ec 'root=$$PWD; cd internal/executor/kube; $$root/bin/kube.test -test.timeout 5m -kubeconfig $$KUBECONFIG; \
-	  cd $$root/cmd/comb; $$root/bin/comb-kube.test -test.timeout 10m -test.run TestKube -kubeconfig $$KUBECONFIG'
+	  cd $$root/cmd/comb; $$root/bin/comb-kube.test -test.timeout 15m -test.run TestKube -kubeconfig $$KUBECONFIG'
 
 # A file system with Debian's PyTorch, 1.3 GB.
 TORCH = $(CURDIR)/bin/torch.tar
