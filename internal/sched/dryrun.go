@@ -8,7 +8,8 @@ import "slices"
 // could never start, its gangs have the reasons, and the estimate is there. A
 // refusal comes with an explanation only when the job can never fit.
 func (s *State) DryRun(spec *Job, m Measured) (Explanation, *Refusal) {
-	w := s.whatIf()
+	w := &whatIf{State: s.cloneIn(&s.mem.copies().with), at: s.now}
+	w.mem.spare = s.mem.spare
 	events, ans, no := w.Check(Submit{Job: spec, Meta: Meta{Subject: spec.User}}, w.at)
 	id := ans.Job
 	if no != nil {
@@ -80,7 +81,12 @@ func (s *State) places(id JobID) []GangPlace {
 // At returns a copy of the state as of a later time, for explanations and
 // estimates that are asked for while nothing happens.
 func (s *State) At(now Time) *State {
-	c := s.Clone()
-	c.now = max(c.now, now)
+	return new(Spare).At(s, now)
+}
+
+// At is State.At in memory that copies of other states had: none of them may be used any more.
+func (spare *Spare) At(s *State, now Time) *State {
+	c := s.cloneIn(&spare.state)
+	c.now, c.mem.spare = max(c.now, now), spare
 	return c
 }

@@ -31,9 +31,8 @@ func (s *State) Estimate(id JobID, m Measured) (Estimate, bool) {
 	e := Estimate{}
 	var sure, likely, open bool
 	missed := false
-	room := copyRoom{state: &State{}} // one after the other
 	for _, p := range []pace{slow, prompt, quick} {
-		f := forward{whatIf: &whatIf{State: s.cloneIn(&room), at: s.now}, pace: p, most: estimateSteps, measured: m}
+		f := forward{whatIf: &whatIf{State: s.cloneIn(&s.mem.copies().tried), at: s.now}, pace: p, most: estimateSteps, measured: m}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.steps)
 		e.Bounded = e.Bounded || f.bounded

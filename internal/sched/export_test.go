@@ -37,6 +37,6 @@ func (s *State) Searches() int { return s.cl.Searches() }
 
 // Copies returns what makes copies in the same memory, one after the other.
 func (s *State) Copies() func() *State {
-	room := copyRoom{state: &State{}}
+	room := copyRoom{}
 	return func() *State { return s.cloneIn(&room) }
 }

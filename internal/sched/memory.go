@@ -20,6 +20,7 @@ type memory struct {
 	completing chunks.Of[JobCompleting]
 	digests    *strings.Builder
 	rooms      rooms
+	spare      *Spare          // for copies of this copy
 	walker     walker          // of the VC that is walked
 	moving     moving          // of charges
 	reading    bool            // a policy reads the lines of its VC

@@ -366,19 +366,31 @@ func (s *State) DropEnded() {
 
 // Clone returns a copy that shares only what never changes.
 func (s *State) Clone() *State {
-	return s.cloneIn(&copyRoom{state: &State{}})
+	return s.cloneIn(&copyRoom{})
+}
+
+// Spare is memory for a copy and for those that are made of it to see what comes of a change. It is
+// much, and taking it anew for each question is a third of what an answer costs.
+type Spare struct{ state, with, base, tried copyRoom }
+
+// copies is the memory of a copy for copies of it.
+func (m *memory) copies() *Spare {
+	if m.spare == nil {
+		m.spare = &Spare{}
+	}
+	return m.spare
 }
 
 // copyRoom is memory for one copy after the other: each is the end of the one before.
 type copyRoom struct {
-	state *State
+	state State
 	tasks []taskRun
 	gangs []gang
 }
 
 // cloneIn is Clone in memory that is used again.
 func (s *State) cloneIn(room *copyRoom) *State {
-	d, was := room.state, *room.state
+	d, was := &room.state, room.state
 	*d = *s
 	if s.cl != nil {
 		d.cl, d.empty, d.lonely = s.cl.Clone(), nil, nil

@@ -29,14 +29,12 @@ const (
 
 // suggester looks for changes that would let one gang start.
 type suggester struct {
-	s    *State // as it is; only read
-	base *State // the same after the job was withdrawn
-	j    *job
-	g    int32
-	left int // tries
-	// jobs is how many jobs may still be copied, into room.
-	jobs  int
-	room  copyRoom
+	s     *State // as it is; only read
+	base  *State // the same after the job was withdrawn
+	j     *job
+	g     int32
+	left  int   // tries
+	jobs  int   // how many may still be copied
 	steps int64 // that may still be taken
 	// anyway is set when the gang starts without any change, once those have left who are being
 	// stopped: then only what starts at once helps.
@@ -46,7 +44,7 @@ type suggester struct {
 }
 
 func newSuggester(s *State, j *job, g int32) *suggester {
-	return &suggester{s: s, j: j, g: g, jobs: copiedMost, steps: suggestSteps, room: copyRoom{state: &State{}}}
+	return &suggester{s: s, j: j, g: g, jobs: copiedMost, steps: suggestSteps}
 }
 
 // suggest tries one change after the other by deciding on a copy of the state.
@@ -61,7 +59,7 @@ func (t *suggester) suggest(why ReasonCode) ([]Suggestion, bool) {
 		_, t.anyway = t.changed(nil, nil)
 	}
 	if s.phase(j) == Waiting && !j.spec.Gangs[g].Extra && why != BackOff {
-		w := s.whatIf()
+		w := &whatIf{State: s.cloneIn(&s.mem.copies().base), at: s.now}
 		w.cl.Work().Within(trySteps)
 		w.finish(j.id)
 		w.decide()
@@ -97,7 +95,7 @@ func (t *suggester) copy(of *State) *whatIf {
 		t.cut = true
 		return nil
 	}
-	w := &whatIf{State: of.cloneIn(&t.room), at: of.now}
+	w := &whatIf{State: of.cloneIn(&t.s.mem.copies().tried), at: of.now}
 	if w.cl != nil {
 		w.cl.Work().Within(min(t.steps, trySteps))
 	}

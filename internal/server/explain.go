@@ -18,7 +18,7 @@ const (
 )
 
 // think calls f with a copy of the state as of now, which f may do with as it
-// likes: neither the loop nor other readers wait for it.
+// likes, but keep: neither the loop nor other readers wait for it.
 func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) error {
 	select {
 	case s.thinking <- struct{}{}:
@@ -27,7 +27,12 @@ func (s *Server) think(ctx context.Context, after uint64, f func(*sched.State)) 
 		return ctx.Err()
 	}
 	var copied *sched.State
-	if err := s.read(ctx, after, func(st *sched.State) { copied = st.At(s.opts.Now()) }); err != nil {
+	spare, _ := s.spares.Get().(*sched.Spare)
+	if spare == nil {
+		spare = &sched.Spare{}
+	}
+	defer s.spares.Put(spare)
+	if err := s.read(ctx, after, func(st *sched.State) { copied = spare.At(st, s.opts.Now()) }); err != nil {
 		return err
 	}
 	f(copied)

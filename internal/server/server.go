@@ -110,6 +110,7 @@ type Server struct {
 	closed   sync.Once
 	telling  sync.Map      // callers to whom the history of a job is being told
 	thinking chan struct{} // holds a token for each explanation that is being worked out
+	spares   sync.Pool     // of *sched.Spare, the memory of these
 	planning chan struct{} // holds a token while a cluster file is read and planned
 	warden   *warden.Warden
 	portal   *portal.Portal
