@@ -231,11 +231,11 @@ func (s *State) applyStopRequested(e StopRequested) {
 	if j == nil {
 		return
 	}
-	j.stop = true
+	slot := s.slots.of(e.Job)
+	places{s}.recounting(slot, func() { j.stop = true })
 	if e.Reason != "" {
 		alter(&j.odd).stopReason = e.Reason
 	}
-	slot := s.slots.of(e.Job)
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}

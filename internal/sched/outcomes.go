@@ -328,7 +328,7 @@ func (s *State) applyTaskRetried(e TaskRetried) {
 func (s *State) applyCompleting(e JobCompleting) {
 	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
-	j.completing = s.mem.completing.Keep(e)
+	places{s}.recounting(slot, func() { j.completing = s.mem.completing.Keep(e) })
 	for g := range j.gangs {
 		s.dequeue(slot, int32(g))
 	}
@@ -338,7 +338,7 @@ func (s *State) applyCompleting(e JobCompleting) {
 func (s *State) applyJobRetried(e JobRetried) {
 	slot := s.slots.of(e.Job)
 	j := &s.jobs[slot]
-	j.completing = nil
+	places{s}.recounting(slot, func() { j.completing = nil })
 	j.retry++
 	if e.Counted {
 		j.counted++

@@ -80,7 +80,7 @@ func (v view) Running() iter.Seq[GangView] { return v.holding(v.s.runs) }
 // Leaving implements View.
 func (v view) Leaving() iter.Seq[GangView] {
 	return v.holding(func(a *attempt) bool {
-		return !a.lazy && a.cause.Resumes() && a.state == AttemptStopping && !v.s.isExtra(a)
+		return !a.lazy && a.state == AttemptStopping && places{v.s}.waitsAgain(a)
 	})
 }
 

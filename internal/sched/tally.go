@@ -64,7 +64,7 @@ func (s *State) count(a *attempt, sign int32) {
 	r.all += sign
 	if a.cause == 0 && !a.orphaned { // which has fewer leaves than it asked for
 		r.leaves += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
-	} else if a.cause.Resumes() && !a.orphaned && !s.isExtra(a) {
+	} else if (places{s}).waitsAgain(a) {
 		r.back += int64(sign) * int64(j.gangs[a.id.Gang].leaves)
 	}
 	if s.willing(a) {

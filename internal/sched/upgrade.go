@@ -240,7 +240,7 @@ func (s places) sparesSome(j *job) bool {
 // priority, or lost it to a configuration and was submitted before. What gave its guarantee up within its priority did
 // so by its policy, which has another order.
 func (s places) standsBefore(a *attempt, j *job, g int) bool {
-	if !a.lazy || j.space <= 0 || a.cause != 0 && !a.cause.Resumes() || a.id.Job == j.id {
+	if !a.lazy || j.space <= 0 || a.cause != 0 && !s.waitsAgain(a) || a.id.Job == j.id {
 		return false
 	}
 	o := &s.jobs[a.job]
@@ -251,6 +251,36 @@ func (s places) standsBefore(a *attempt, j *job, g int) bool {
 		return !s.isExtra(a)
 	}
 	return (a.by == nil || a.cause != 0) && !s.isExtra(a) && (j.spec.Gangs[g].Extra || compareAttempts(a.id, AttemptID{Job: j.id, Gang: int32(g)}) < 0)
+}
+
+// waitsAgain reports whether an attempt is being stopped and its gang waits again then, at its place: nothing ends
+// its job meanwhile, and no user holds it.
+func (s places) waitsAgain(a *attempt) bool {
+	j := &s.jobs[a.job]
+	return a.cause.Resumes() && !j.stop && j.completing == nil && !j.held() && !a.orphaned && !s.isExtra(a)
+}
+
+// recounting changes what waitsAgain asks of a job, and counts what is being stopped of it anew. What waits no more
+// leaves its room to others.
+func (s places) recounting(slot int32, change func()) {
+	j := &s.jobs[slot]
+	var leaving []*attempt
+	for g := range j.gangs {
+		at := j.gangs[g].attempt
+		if at == none || !s.attempts[at].cause.Resumes() || s.shared(&s.attempts[at]) && s.counted(&s.attempts[at]).id != s.attempts[at].id {
+			continue
+		}
+		leaving = append(leaving, &s.attempts[at])
+		s.count(&s.attempts[at], -1)
+	}
+	if change(); len(leaving) == 0 {
+		return
+	}
+	for _, a := range leaving {
+		s.count(a, 1)
+	}
+	s.looks.freed++
+	s.lookIn(j.space, cell.MinGuaranteed)
 }
 
 // sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands before it.
@@ -289,7 +319,7 @@ func (s places) comesBackReason(r Reason, j *job, g int32) (Reason, bool) {
 	}
 	for _, slot := range s.holders[j.space] {
 		a := &s.attempts[slot]
-		if s.jobs[a.job].spec.Priority > j.spec.Priority && a.cause.Resumes() && !a.lazy && len(r.Jobs) < maxNamed {
+		if s.jobs[a.job].spec.Priority > j.spec.Priority && !a.lazy && s.waitsAgain(a) && len(r.Jobs) < maxNamed {
 			r.Jobs = append(r.Jobs, a.id.Job)
 		}
 	}

@@ -199,10 +199,12 @@ func (s wishes) applyHeld(e JobHeld) {
 // hold takes the gangs of a job out of their queues, or puts those back that would wait.
 func (s wishes) hold(slot int32, on bool, by Subject, reason string) {
 	j := &s.jobs[slot]
-	alter(&j.odd).held = nil
-	if on {
-		alter(&j.odd).held = &HoldStatus{By: by, Since: s.now, Reason: reason}
-	}
+	places{s.State}.recounting(slot, func() {
+		alter(&j.odd).held = nil
+		if on {
+			alter(&j.odd).held = &HoldStatus{By: by, Since: s.now, Reason: reason}
+		}
+	})
 	for g := range j.gangs {
 		if gg := &j.gangs[g]; on {
 			s.dequeue(slot, int32(g))
