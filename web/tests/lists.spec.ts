@@ -9,6 +9,8 @@ test.beforeAll(async () => {
   await server.people();
 });
 
+test.afterEach(() => server.clear());
+
 test.afterAll(() => server.stop());
 
 test('more jobs than a page has: it says so, for itself and for its order, and the older ones follow', async ({ page }) => {
@@ -30,4 +32,47 @@ test('more jobs than a page has: it says so, for itself and for its order, and t
   await accessible(page);
   await page.getByRole('button', { name: 'Newest' }).click();
   await expect(rows).toHaveCount(101);
+});
+
+test('several jobs are stopped at once, those alone that were chosen and are shown', async ({ page }) => {
+  const ids: number[] = [];
+  for (let i = 0; i < 6; i++) ids.push(((await server.submit(job(`many-${i}`, { gpus: i < 2 ? 1 : 2 }))) as { id: number }).id);
+  await server.signIn(page, 'carol', '/jobs?name=many-');
+  const row = (i: number) => page.getByRole('table').getByRole('row').filter({ has: page.getByRole('link', { name: `admin~many-${i}`, exact: true }) });
+  await expect(row(0)).toContainText('Running');
+  for (const i of [0, 2, 4, 5]) await page.getByLabel(`Select admin~many-${i}`).check();
+  // What a filter takes out of sight is not stopped with the rest.
+  await page.getByLabel('Name has').fill('many-5');
+  await expect(page.getByRole('button', { name: 'Stop 1 job' })).toBeVisible();
+  await page.getByLabel('Name has').fill('many-');
+  await page.getByLabel('Select admin~many-5').uncheck();
+  await page.getByRole('button', { name: 'Stop 3 jobs' }).click();
+  const ask = page.getByRole('dialog', { name: 'Stop these 3 jobs?' });
+  await accessible(page);
+  await ask.getByRole('button', { name: 'Cancel' }).click();
+  await expect(row(0)).toContainText('Running');
+  await page.getByRole('button', { name: 'Stop 3 jobs' }).click();
+  await ask.getByRole('button', { name: 'Stop 3 jobs' }).click();
+  await expect(ask).toHaveCount(0);
+  for (const i of [0, 2, 4]) {
+    await expect(row(i)).toContainText('Stopped');
+    await expect(page.getByLabel(`Select admin~many-${i}`)).toBeDisabled();
+  }
+  for (const i of [1, 3, 5]) await expect(row(i)).toContainText(/Running|Waiting/);
+  await expect(page.getByRole('button', { name: /^Stop \d/ })).toHaveCount(0);
+
+  // All of a page by one box; one that has ended meanwhile keeps the others from nothing.
+  await page.getByLabel('Select all jobs of this page').check();
+  await page.getByRole('button', { name: 'Stop 3 jobs' }).click();
+  await server.api('POST', `/jobs/${ids[3]}/stop`, {});
+  await page.getByRole('dialog').getByRole('button', { name: /^Stop/ }).click();
+  for (const i of [1, 3, 5]) await expect(row(i)).toContainText('Stopped');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+});
+
+test('jobs of others are no user’s to choose', async ({ page }) => {
+  await server.submit(job('of-admin'));
+  await server.signIn(page, 'alice', '/jobs');
+  await expect(page.getByRole('heading', { name: 'Jobs' })).toBeVisible();
+  await expect(page.getByLabel(/^Select admin~/)).toHaveCount(0);
 });

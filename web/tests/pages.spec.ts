@@ -48,6 +48,56 @@ test('an administrator makes users by clicking, and one of them signs in', async
   expect(said).toEqual([]);
 });
 
+test('an administrator gives a user a new password, and deletes a user', async ({ page, browser }) => {
+  const said = silent(page);
+  await server.api('POST', '/users', { users: [{ name: 'frank', groups: ['vision'], password: server.password }] });
+  const frank = await (await browser.newContext()).newPage();
+  await server.signIn(frank, 'frank', '/jobs');
+  await server.signIn(page, 'carol', '/users');
+  const users = page.getByRole('table', { name: 'Users' });
+  const groups = page.getByRole('table', { name: 'Groups' });
+
+  await page.getByRole('button', { name: 'New password: frank' }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('Its sessions and tokens end at once');
+  await accessible(page);
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await frank.reload();
+  await expect(frank.getByRole('heading', { name: 'Jobs' })).toBeVisible(); // nothing was done
+  await page.getByRole('button', { name: 'New password: frank' }).click();
+  await dialog.getByRole('button', { name: 'New password' }).click();
+  const password = (await dialog.getByLabel('New passwords').last().textContent()) ?? '';
+  expect(password).toMatch(/^[a-z2-9]{20}$/);
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await expect(dialog).toHaveCount(0);
+  expect(await page.locator('body').textContent()).not.toContain(password);
+
+  // The session ends, the old password is refused, the new one goes on where the page was.
+  const over = frank.getByRole('dialog', { name: 'Your session is over' });
+  await expect(over).toBeVisible();
+  await over.getByLabel('Password', { exact: true }).fill(server.password);
+  await over.getByRole('button', { name: 'Sign in' }).click();
+  await expect(over.getByRole('alert')).toContainText('password');
+  await over.getByLabel('Password', { exact: true }).fill(password);
+  await over.getByRole('button', { name: 'Sign in' }).click();
+  await expect(over).toBeHidden();
+  await expect(frank.getByRole('heading', { name: 'Jobs' })).toBeVisible();
+
+  // Deleted: gone from users and groups, its session ends, and it cannot sign in.
+  await page.getByRole('button', { name: 'Delete: frank' }).click();
+  await expect(dialog).toContainText('Its jobs stay');
+  await dialog.getByRole('button', { name: 'Delete' }).click();
+  await expect(users.getByRole('row').filter({ hasText: 'frank' })).toHaveCount(0);
+  await expect(users.getByRole('row').filter({ hasText: 'alice' })).toHaveCount(1);
+  await expect(groups).not.toContainText('frank');
+  await expect(over).toBeVisible();
+  await over.getByLabel('Password', { exact: true }).fill(password);
+  await over.getByRole('button', { name: 'Sign in' }).click();
+  await expect(over.getByRole('alert')).toBeVisible();
+  expect(said).toEqual([]);
+  await frank.context().close();
+});
+
 test('a token is shown once and ends', async ({ page }) => {
   await server.signIn(page, 'alice', '/tokens');
   await page.getByRole('button', { name: 'Create a token' }).click();

@@ -15,7 +15,7 @@ interface Props {
   label: string;
   may?: (job: Job) => boolean; // which can be chosen
   chosen?: ReadonlySet<string>; // of jobs that may be stopped; none: nothing can be chosen
-  onChoose?: (ref: string, on: boolean) => void;
+  onChoose?: (refs: string[], on: boolean) => void;
   sorted?: string;
   onSort?: (by: string) => void;
 }
@@ -49,14 +49,14 @@ const columns: Column<Job>[] = [
   {
     key: 'name', head: text.name, narrow: 'title', order: (a, b) => words.compare(a.ref, b.ref),
     cell: (j) => (
-      <Link to="/jobs/$job" params={{ job: String(j.id) }}>
+      <Link to="/jobs/$job" params={{ job: String(j.id) }} title={j.ref}>
         {j.ref}
       </Link>
     ),
   },
   { key: 'state', head: text.state, order: (a, b) => words.compare(stateOf(a), stateOf(b)) || (a.position ?? 0) - (b.position ?? 0), cell: (j) => <State state={stateOf(j)} detail={j.position ? text.position(j.position) : undefined} /> },
   { key: 'why', head: text.why, grow: true, cell: (j) => <Why job={j} /> },
-  { key: 'vc', head: text.vc, order: (a, b) => words.compare(a.vc, b.vc), cell: (j) => j.vc },
+  { key: 'vc', head: text.vc, order: (a, b) => words.compare(a.vc, b.vc), cell: (j) => <span title={j.vc}>{j.vc}</span> },
   { key: 'user', head: text.user, narrow: 'hidden', order: (a, b) => words.compare(a.user, b.user), cell: (j) => j.user },
   { key: 'gpus', head: text.gpus, align: 'right', order: (a, b) => a.gpus - b.gpus, cell: (j) => count(j.gpus) },
   { key: 'waited', head: text.waited, align: 'right', narrow: 'hidden', order: (a, b) => waited(a, now()) - waited(b, now()), cell: (j) => <Waited job={j} /> },
@@ -64,15 +64,22 @@ const columns: Column<Job>[] = [
   { key: 'submitted', head: text.submitted, align: 'right', narrow: 'hidden', order: (a, b) => a.submitted - b.submitted, cell: (j) => <Ago at={j.submitted} /> },
 ];
 
-export function JobTable({ jobs, label, may, chosen, onChoose, sorted, onSort }: Props) {
-  const choice: Column<Job>[] = chosen && onChoose
-    ? [{
-        key: 'choose', head: text.chosen, quiet: true, narrow: 'hidden',
-        cell: (j) => (
-          <Checkbox size="xs" aria-label={text.select(j.ref)} disabled={hasEnded(j) || !may?.(j)} checked={chosen.has(String(j.id))}
-            onChange={(e) => onChoose(String(j.id), e.currentTarget.checked)} />
-        ),
-      }]
-    : [];
-  return <Table label={label} columns={[...choice, ...columns]} rows={jobs} rowKey={(j) => String(j.id)} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
+// choiceOf is a column of boxes, and above it one for all of the page.
+function choiceOf({ jobs, may, chosen, onChoose }: Props): Column<Job>[] {
+  if (!chosen || !onChoose) return [];
+  const able = (j: Job) => !hasEnded(j) && !!may?.(j);
+  const all = jobs.filter(able).map((j) => String(j.id));
+  const on = all.filter((id) => chosen.has(id)).length;
+  return [{
+    key: 'choose', head: text.chosen, narrow: 'hidden',
+    top: <Checkbox size="xs" aria-label={text.selectAll} disabled={all.length === 0} checked={on > 0 && on === all.length} indeterminate={on > 0 && on < all.length} onChange={(e) => onChoose(all, e.currentTarget.checked)} />,
+    cell: (j) => (
+      <Checkbox size="xs" aria-label={text.select(j.ref)} disabled={!able(j)} checked={chosen.has(String(j.id))} onChange={(e) => onChoose([String(j.id)], e.currentTarget.checked)} />
+    ),
+  }];
+}
+
+export function JobTable(props: Props) {
+  const { jobs, label, sorted, onSort } = props;
+  return <Table label={label} columns={[...choiceOf(props), ...columns]} rows={jobs} rowKey={(j) => String(j.id)} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
 }

@@ -1,4 +1,5 @@
 import type { Node } from '../api/wire';
+import { text } from '../text/nodes';
 
 // nodeState is how a node stands, in one word.
 export function nodeState(n: Node): string {
@@ -11,4 +12,14 @@ export function nodeState(n: Node): string {
 
 export function badOf(n: Node): number {
   return (n.skus ?? []).reduce((sum, s) => sum + s.bad, 0);
+}
+
+// badWords says which of its devices are bad, "" for none.
+export function badWords(n: Node): string {
+  return (n.skus ?? []).filter((s) => s.bad > 0).map((s) => text.badOf(s.bad, s.total, s.sku)).join(', ');
+}
+
+// reasonOf says why it takes nothing new, and what its bad devices have.
+export function reasonOf(n: Node): string {
+  return [...new Set([n.reason, ...(n.skus ?? []).map((s) => s.fault)])].filter(Boolean).join('; ');
 }

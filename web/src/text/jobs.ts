@@ -17,6 +17,7 @@ export const text = {
   submitted: 'Submitted',
   chosen: 'Selected',
   select: (name: string) => `Select ${name}`,
+  selectAll: 'Select all jobs of this page',
   filters: 'Filters',
   anyState: 'Any state',
   anyVC: 'Any virtual cluster',

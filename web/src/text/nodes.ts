@@ -27,6 +27,7 @@ export const text = {
   borrowed: 'used by opportunistic jobs',
   reserved: 'kept for a job',
   bad: 'bad',
+  badOf: (n: number, of: number, sku: string) => `${count(n)} of ${count(of)} ${sku}`,
   off: 'of a node that takes nothing new',
   ofNobody: 'nobody’s',
   cells: (top: string) => `Cells of ${top}`,

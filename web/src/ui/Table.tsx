@@ -9,6 +9,7 @@ export interface Column<T> {
   narrow?: 'title' | 'hidden'; // on a phone: the first line of a row, or left out; else in its second line
   named?: boolean; // on a phone its head stands before it, as before numbers
   quiet?: boolean; // its head is for screen readers alone
+  top?: ReactNode; // what stands in its head instead of its name
   grow?: boolean; // takes what the others leave, and is cut with an ellipsis
   order?: (a: T, b: T) => number; // its head sorts the rows that are shown
 }
@@ -32,6 +33,7 @@ function inOrder<T>(rows: T[], columns: Column<T>[], sorted: string | undefined)
 
 // Head is a column's name; a button where it sorts: up, down, and as it was.
 function Head<T>({ column: c, sorted, onSort }: { column: Column<T>; sorted: string | undefined; onSort: ((by: string) => void) | undefined }) {
+  if (c.top) return c.top;
   if (c.quiet) return <span className="hidden">{c.head}</span>;
   if (!c.order || !onSort) return c.head;
   const up = sorted === c.key;
@@ -67,7 +69,7 @@ export function Table<T>({ label, columns, rows, rowKey, dim, sorted, onSort }: 
           {inOrder(rows, columns, sorted).map((row) => (
             <tr key={rowKey(row)} role="row" data-dim={dim?.(row) || undefined}>
               {columns.map((c) => (
-                <td key={c.key} role="cell" data-align={c.align} data-narrow={c.narrow} data-grow={c.grow} data-named={c.named || c.align === 'right' || undefined} data-head={c.head}>
+                <td key={c.key} role="cell" data-align={c.align} data-narrow={c.narrow} data-grow={c.grow} data-quiet={c.quiet || !!c.top || undefined} data-named={c.named || c.align === 'right' || undefined} data-head={c.head}>
                   {c.cell(row)}
                 </td>
               ))}

@@ -22,10 +22,12 @@ export function Jobs() {
   const jobs = useQuery(jobsQuery(filterOf(address)));
   const me = useQuery(meQuery);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const choose = (ref: string, on: boolean) => {
+  const choose = (refs: string[], on: boolean) => {
     const next = new Set(chosen);
-    if (on) next.add(ref);
-    else next.delete(ref);
+    for (const r of refs) {
+      if (on) next.add(r);
+      else next.delete(r);
+    }
     setChosen(next);
   };
   const rows = jobs.data?.jobs ?? [];

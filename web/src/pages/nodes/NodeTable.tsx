@@ -1,6 +1,6 @@
 import { UnstyledButton } from '@mantine/core';
 import type { Node } from '../../api/wire';
-import { badOf, nodeState } from '../../parts/node';
+import { badWords, nodeState, reasonOf } from '../../parts/node';
 import { text } from '../../text/nodes';
 import { State } from '../../ui/State';
 import { type Column, Table } from '../../ui/Table';
@@ -28,8 +28,8 @@ export function NodeTable({ nodes, chosen, onChoose }: Props) {
     },
     { key: 'state', head: text.state, cell: (n) => <State state={nodeState(n)} /> },
     { key: 'used', head: text.used, cell: used },
-    { key: 'bad', head: text.badDevices, align: 'right', cell: badOf },
-    { key: 'reason', head: text.reason, grow: true, cell: (n) => <span className="muted">{n.reason ?? ''}</span> },
+    { key: 'bad', head: text.badDevices, named: true, cell: (n) => badWords(n) || '–' },
+    { key: 'reason', head: text.reason, grow: true, cell: (n) => <span className="muted" title={reasonOf(n)}>{reasonOf(n)}</span> },
   ];
   return <Table label={text.title} columns={columns} rows={nodes} rowKey={(n) => n.name} />;
 }

@@ -23,13 +23,14 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
   return (
     <aside className={css.one} aria-label={node.name}>
       <h2>{node.name}</h2>
-      <State state={nodeState(node)} detail={node.reason} />
+      <State state={nodeState(node)} />
+      {node.reason && <p className="muted">{node.reason}</p>}
       {node.drain ? <p>{text.leaves} <Ago at={node.drain} /></p> : null}
       <ul className={css.skus}>
         {(node.skus ?? []).map((s) => (
           <li key={`${s.chain} ${s.sku}`}>
             {s.sku}: {text.onNode(s.used, s.total)}
-            {s.bad > 0 && `, ${s.bad} ${text.bad}`}
+            {s.bad > 0 && `, ${s.bad} ${text.bad}${s.fault ? `: ${s.fault}` : ''}`}
           </li>
         ))}
       </ul>

@@ -17,9 +17,9 @@ import { Groups } from './Groups';
 
 const columns: Column<User>[] = [
   { key: 'name', head: text.name, narrow: 'title', cell: (u) => u.name },
-  { key: 'display', head: text.display, narrow: 'hidden', cell: (u) => u.display || '–' },
-  { key: 'email', head: text.email, narrow: 'hidden', cell: (u) => u.email || '–' },
-  { key: 'groups', head: text.groups, named: true, grow: true, cell: (u) => (u.groups ?? []).join(', ') || '–' },
+  { key: 'display', head: text.display, narrow: 'hidden', cell: (u) => <span title={u.display}>{u.display || '–'}</span> },
+  { key: 'email', head: text.email, narrow: 'hidden', cell: (u) => <span title={u.email}>{u.email || '–'}</span> },
+  { key: 'groups', head: text.groups, named: true, grow: true, cell: (u) => <span title={(u.groups ?? []).join(', ')}>{(u.groups ?? []).join(', ') || '–'}</span> },
   { key: 'state', head: text.state, cell: stateOf },
   { key: 'created', head: text.created, narrow: 'hidden', cell: (u) => <Ago at={u.created} /> },
   { key: 'act', head: text.act, quiet: true, cell: (u) => <Change user={u} /> },

@@ -1,0 +1,115 @@
+import { expect, type Page, test } from '@playwright/test';
+import { accessible } from './axe';
+import { job, Server } from './server';
+
+// The server is killed under open pages, and comes back.
+
+const server = new Server();
+const within = 4000; // ms: 2 s are wanted, on a machine that does nothing else
+
+test.beforeAll(async () => {
+  await server.start();
+  await server.people();
+});
+
+test.afterAll(() => server.stop());
+
+const banner = (page: Page) => page.getByText('The server does not answer. What you see');
+
+// back starts the server, and gives the moment since which it answers.
+async function back(): Promise<number> {
+  const started = server.start();
+  for (;;) {
+    try {
+      if ((await fetch(`${server.url}/api/v1/health`)).ok) break;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+  const at = Date.now();
+  await started;
+  return at;
+}
+
+// live gives how long after a moment a page shows a new job, and is without its banner.
+async function live(page: Page, name: string, since: number): Promise<number> {
+  await page.waitForFunction((n) => document.body.innerText.includes(n) && !document.body.innerText.includes('The server does not answer'), name, { polling: 20 });
+  return Date.now() - since;
+}
+
+test('a killed server: a banner on each page, live again at once, nothing typed is lost', async ({ page, context }) => {
+  const waits = (await server.submit(job('holds', { gpus: 2 }))) as { id: number };
+  await server.submit(job('waits', { gpus: 2 }));
+  await server.signIn(page, 'carol', '/jobs');
+  const tab = async (path: string) => {
+    const p = await context.newPage();
+    await p.goto(server.url + path);
+    await expect(p.getByRole('navigation', { name: 'Pages' })).toBeVisible();
+    return p;
+  };
+  const submit = await tab('/submit');
+  await submit.getByLabel('Name', { exact: true }).fill('typed-in-the-form');
+  await submit.getByRole('textbox', { name: 'Job file (YAML)' }).click();
+  await submit.keyboard.press('Control+End');
+  await submit.keyboard.insertText('# typed in the file\n');
+  const config = await tab('/configuration');
+  const editor = config.getByRole('textbox', { name: 'Cluster file (YAML)' });
+  await expect(editor).toContainText('virtualClusters');
+  await editor.click();
+  await config.keyboard.press('Control+Home');
+  await config.keyboard.insertText('# typed in the configuration\n');
+  const users = await tab('/users');
+  await users.getByRole('button', { name: 'Create users' }).click();
+  await users.getByRole('dialog').getByLabel('Users', { exact: true }).fill('typed,In the dialog');
+  const one = await tab(`/jobs/${waits.id}`);
+  await one.getByRole('button', { name: 'Requeue' }).click();
+  await one.getByRole('dialog').getByLabel('Reason, which users see').fill('typed as a reason');
+  const home = await tab('/');
+  const nodes = await tab('/nodes');
+  await page.bringToFront();
+  const holds = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'admin~holds', exact: true }) });
+  await page.getByLabel('Name has').fill('s');
+  await expect(page).toHaveURL(/name=s$/);
+  await expect(holds).toBeVisible();
+  await expect(page.locator('[aria-busy=true]')).toHaveCount(0);
+
+  await server.kill();
+  for (const p of [page, submit, config, users, one, home, nodes]) await expect(banner(p)).toBeAttached();
+  await accessible(page);
+  await expect(holds).toBeVisible(); // what was there stays
+  await page.waitForTimeout(3000); // several tries fail
+  const since = await back();
+  await server.submit(job('is-back'));
+  const took = await live(page, 'is-back', since);
+  console.log(`live again after ${took} ms`);
+  expect(took).toBeLessThan(within);
+  for (const p of [submit, config, users, one, home, nodes]) await expect(banner(p)).toHaveCount(0);
+
+  await expect(submit.getByLabel('Name', { exact: true })).toHaveValue('typed-in-the-form');
+  await expect(submit.getByRole('textbox', { name: 'Job file (YAML)' })).toContainText('# typed in the file');
+  await expect(editor).toContainText('# typed in the configuration');
+  await expect(users.getByRole('dialog').getByLabel('Users', { exact: true })).toHaveValue('typed,In the dialog');
+  await expect(one.getByRole('dialog').getByLabel('Reason, which users see')).toHaveValue('typed as a reason');
+  await expect(page.getByLabel('Name has')).toHaveValue('s');
+  // What is asked for then is done.
+  await one.getByRole('dialog').getByRole('button', { name: 'Requeue' }).click();
+  await expect(one.getByRole('dialog')).toHaveCount(0);
+});
+
+test('a followed log goes on where it was when the server comes back', async ({ page }) => {
+  await server.clear();
+  const made = (await server.submit(job('counts', { command: `'i=0; while :; do i=$((i+1)); echo "line $i of many"; sleep 0.1; done'` }))) as { id: number };
+  await server.signIn(page, 'carol', `/jobs/${made.id}?tab=log`);
+  const log = page.getByRole('log');
+  await expect(log).toContainText('line 5 of many');
+  await server.kill();
+  await expect(banner(page)).toBeVisible();
+  await page.waitForTimeout(2000);
+  const since = await back();
+  const last = Number(/line (\d+) of many\D*$/.exec((await log.textContent()) ?? '')?.[1] ?? 0);
+  await page.waitForFunction((n) => document.querySelector('[role=log]')?.textContent?.includes(`line ${n} of many`), last + 20, { polling: 20 });
+  console.log(`the log goes on after ${Date.now() - since} ms`);
+  // Each line once.
+  await page.getByLabel('Find in the log').fill('line 5 of many');
+  await expect(page.getByRole('status').filter({ hasText: '1 line found' })).toBeVisible();
+});
