@@ -17,7 +17,7 @@ BENCH_ROUNDS     ?= 100
 
 export CGO_ENABLED = 0
 
-.PHONY: hunt build demo demo-kube demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build demo demo-kube demo-portal walk test test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web check race staticcheck bench bench-core bench-sim bench-container solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Packages of others that take most of the first build's time: the database.
 LIBRARIES = modernc.org/sqlite
@@ -90,6 +90,9 @@ image-torch: $(TORCH) ## makes the image local.test/torch:1 of Debian's PyTorch,
 test-torch: $(TORCH) ## trains with real PyTorch in a gang of two containers that is preempted, and compares its losses (what image-torch and test-container need)
 	$(GO) vet -tags container,torch ./internal/lab/containers
 	$(GO) test -count=1 -timeout 1h -v -tags container,torch -run TestTorch ./internal/lab/containers -torch $(TORCH)
+
+test-gpu: build ## checks Comb on a machine with one NVIDIA GPU: what tasks see, what is measured, a real training that is preempted, and two that take turns (needs python3 with PyTorch, curl; under 5 minutes)
+	test/gpu/check bin/comb
 
 # OpenPAI's own client, as its committed lock file names it.
 PAI_CLIENT = $(CURDIR)/bin/pai-client
