@@ -13,6 +13,7 @@ import (
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
 	"github.com/combsched/comb/internal/draw"
+	"github.com/combsched/comb/internal/jobs"
 	"github.com/combsched/comb/internal/jobspec"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -218,7 +219,7 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 		Example: "  comb job update train --priority prod\n  comb job update train --time-limit 12h"}
 	c.Flags().StringVar(&prio, "priority", "", "oppo, test, prod, crit, or a number from -1")
 	c.Flags().StringVar(&limit, "time-limit", "", "a time such as 90m or 1d12h; 0 is none")
-	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(jobspec.PriorityClasses(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(jobs.PriorityNames(), cobra.ShellCompDirectiveNoFileComp))
 	var in rest.UpdateRequest
 	out := k.wish(c, &wish{verb: "update", done: "updated",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
@@ -230,7 +231,7 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 			return k.Usage(c, "say what to change: --priority, --time-limit or both")
 		}
 		if prio != "" {
-			p, known := jobspec.ClassPriority(prio)
+			p, known := jobs.PriorityNamed(prio)
 			if n, err := strconv.ParseInt(prio, 10, 16); !known && (err != nil || n < int64(cell.Opportunistic) || n > int64(cell.MaxGuaranteed)) {
 				return k.Usage(c, "--priority %q: want oppo, test, prod, crit or a number from -1 to %d", prio, cell.MaxGuaranteed)
 			} else if !known {

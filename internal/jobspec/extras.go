@@ -6,6 +6,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/jobs"
 )
 
 // extras is what the open part of the protocol says about scheduling.
@@ -31,26 +32,6 @@ type placement struct {
 	groupNode  *document.Node
 }
 
-const defaultPriority = cell.Priority(10)
-
-// PriorityClasses returns OpenPAI's names of priorities, the highest first.
-func PriorityClasses() []string { return []string{"crit", "prod", "test", "oppo"} }
-
-// ClassPriority returns what a priority class stands for, and whether there is one of that name.
-func ClassPriority(class string) (cell.Priority, bool) {
-	switch class {
-	case "crit":
-		return 120, true
-	case "prod":
-		return 100, true
-	case "test":
-		return defaultPriority, true
-	case "oppo":
-		return cell.Opportunistic, true
-	}
-	return 0, false
-}
-
 // readExtras reads the extras that mean something here and warns of the others.
 func (p *parser) readExtras(top *document.MapReader) {
 	m := top.Map("extras", "extras")
@@ -67,8 +48,8 @@ func (p *parser) readExtras(top *document.MapReader) {
 
 func (p *parser) readHived(m *document.MapReader) {
 	class := m.Node("jobPriorityClass")
-	name := p.r.String(class, document.Text{Default: "test", OneOf: PriorityClasses()})
-	p.job.Priority, _ = ClassPriority(name)
+	name := p.r.String(class, document.Text{Default: "test", OneOf: jobs.PriorityNames()})
+	p.job.Priority, _ = jobs.PriorityNamed(name)
 	if class != nil && class.Kind != document.Null {
 		p.extras.priority = class
 	}

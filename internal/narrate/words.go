@@ -9,6 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/document"
+	"github.com/combsched/comb/internal/jobs"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -106,15 +107,8 @@ func Short(d time.Duration) string {
 
 // Priority shows OpenPAI's class where there is one.
 func Priority(p cell.Priority) string {
-	switch p {
-	case 120:
-		return "crit"
-	case 100:
-		return "prod"
-	case 10:
-		return "test"
-	case cell.Opportunistic:
-		return "oppo"
+	if name := jobs.PriorityName(p); name != "" {
+		return name
 	}
 	return fmt.Sprint(p)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/combsched/comb/internal/jobs"
 	"github.com/combsched/comb/internal/rest"
 )
 
@@ -55,7 +56,7 @@ func summaryOf(j *rest.Job) *summary {
 		DebugID: strconv.FormatInt(int64(j.ID), 10),
 	}
 	s.State, s.SubState = jobState(&j.JobStatus)
-	if class := priorityClass(j.Priority); class != "" {
+	if class := jobs.PriorityName(j.Priority); class != "" {
 		s.JobPriority = &class
 	}
 	return s

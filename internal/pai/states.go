@@ -1,7 +1,6 @@
 package pai
 
 import (
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
 )
@@ -90,19 +89,4 @@ func phasesOf(state string) []sched.Phase {
 		return []sched.Phase{sched.Waiting, sched.Active}
 	}
 	return nil
-}
-
-// priorityClass is a job's priority by its name in OpenPAI; "" has none.
-func priorityClass(p cell.Priority) string {
-	switch p {
-	case 120:
-		return "crit"
-	case 100:
-		return "prod"
-	case 10:
-		return "test"
-	case -1:
-		return "oppo"
-	}
-	return ""
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/combsched/comb/internal/cell"
-	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/jobs"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -448,12 +448,10 @@ func formatJob(j *sched.Job) string {
 	return out
 }
 
-// classes are OpenPAI's priority classes.
+// formatPriority shows OpenPAI's class where there is one.
 func formatPriority(p cell.Priority) string {
-	for _, name := range jobspec.PriorityClasses() {
-		if value, _ := jobspec.ClassPriority(name); value == p {
-			return name
-		}
+	if name := jobs.PriorityName(p); name != "" {
+		return name
 	}
 	return fmt.Sprintf("priority %d", p)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
-	"github.com/combsched/comb/internal/jobspec"
+	"github.com/combsched/comb/internal/jobs"
 	"github.com/combsched/comb/internal/sched"
 )
 
@@ -219,7 +219,7 @@ func (o owners) called(j *sched.Job) string {
 
 func priority(a *args) cell.Priority {
 	text := a.text("prio", "test")
-	if p, ok := jobspec.ClassPriority(text); ok {
+	if p, ok := jobs.PriorityNamed(text); ok {
 		return p
 	}
 	n, err := strconv.ParseInt(text, 10, 16)
