@@ -158,8 +158,24 @@ type Past struct {
 	Within *Within
 	// Before is the cursor: only jobs with a smaller id.
 	Before sched.JobID
+	// Order, if not nil, is another order than that of the latest submission first. It has a cursor of its own.
+	Order *PastOrder
 	// Limit is at most 1,000; 0 is 100.
 	Limit int
+}
+
+// PastOrder is an order of a list of ended jobs: by a name, and of several of one name by number.
+type PastOrder struct {
+	By   string // name, user or vc; "" is by number alone
+	Down bool
+	// After, if not nil, is the cursor: only jobs that come behind this one.
+	After *PastPlace
+}
+
+// PastPlace is where a job stands in an order.
+type PastPlace struct {
+	Key string // what it is ordered by; "" by number
+	Job sched.JobID
 }
 
 // Within bounds a list by what its reader may see.

@@ -168,7 +168,7 @@ type JobQuery struct {
 	Tag    string
 	Limit  int
 	Cursor string
-	Sort   string // left or place, without further pages
+	Sort   string // another order than the newest first: see the route
 }
 
 // StopRequest asks to end a job.

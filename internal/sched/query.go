@@ -178,6 +178,16 @@ func newest(s *State) iter.Seq[JobID] {
 	}
 }
 
+// Takes counts the GPUs of a job that has not ended.
+func Takes(s *State, id JobID) int64 {
+	j := s.find(id)
+	if j == nil {
+		return 0
+	}
+	_, gpus := s.takes(j)
+	return gpus
+}
+
 // Size is how many jobs there are that have not ended.
 func (s *State) Size() int { return s.slots.N }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/cell"
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
@@ -225,8 +224,8 @@ type listInput struct {
 	Name   string   `query:"name" maxLength:"255" doc:"A part of the name"`
 	Tag    string   `query:"tag" maxLength:"64" doc:"A tag that jobs have"`
 	Limit  int      `query:"limit" minimum:"1" maximum:"1000" doc:"Jobs of a page; 100 if not given"`
-	Cursor string   `query:"cursor" maxLength:"64" doc:"The field next of the page before"`
-	Sort   string   `query:"sort" enum:"left,place" doc:"Jobs that have not ended alone, without further pages: left, those that end first; place, those that wait in one virtual cluster, in the order in which it serves them"`
+	Cursor string   `query:"cursor" maxLength:"512" doc:"The field next of the page before, which was asked for in the same order"`
+	Sort   string   `query:"sort" enum:"left,place,gpus,-gpus,name,-name,user,-user,vc,-vc,submitted,-submitted" doc:"Another order than the newest first; with - the other way. name, user, vc and submitted are of all jobs. Of those that have not ended alone: gpus; left, those that end first; place, those that wait in one virtual cluster, in the order in which it serves them"`
 }
 
 // jobFilter is a list's question in the core's types.
@@ -251,7 +250,7 @@ func (in *listInput) filter() (jobFilter, error) {
 		}
 		f.states = append(f.states, phases()[i])
 	}
-	if in.Cursor != "" {
+	if in.Cursor != "" && in.Sort == "" {
 		n, err := strconv.ParseInt(in.Cursor, 10, 64)
 		if err != nil || n < 1 {
 			return f, invalid("query.cursor", "not a cursor: pass the field next of the page before")
@@ -323,7 +322,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	if err != nil {
 		return nil, err
 	}
-	finished, err := s.finishedJobs(ctx, &f)
+	finished, err := s.finishedJobs(ctx, &f, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -396,75 +395,4 @@ func withReason(st *sched.State, reader sched.Subject, j sched.JobStatus) rest.J
 		out.Reason, out.Position = rest.ReasonOf(&ex.Gangs[0].Reason), ex.Position
 	}
 	return out
-}
-
-// sortedJobs lists jobs that have not ended in an order that is not that of their numbers: the first ones, and no
-// further pages, since the order is another one when the next would be asked for.
-func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*body[rest.JobList], error) {
-	switch {
-	case in.Cursor != "":
-		return nil, invalid("query.cursor", "a list with sort has no further pages: ask without cursor, for a larger limit")
-	case in.Sort == "place" && len(f.vcs) != 1:
-		return nil, invalid("query.sort", "place is the order of one virtual cluster: name one as vc")
-	}
-	out := rest.JobList{Jobs: []rest.Job{}}
-	known := map[string]bool{}
-	err := s.read(ctx, in.after(), func(st *sched.State) {
-		out.Seq = st.Seq()
-		f.knows(st, known)
-		asOf, shown := st.AsOf(s.opts.Now()), veiledFor(st, f.sight)
-		if in.Sort == "place" { // not of asOf, for which a line that is known would be made anew
-			out.Jobs = append(out.Jobs, inLine(asOf, shown, warden.Subject(ctx), f)...)
-		} else {
-			out.Jobs = append(out.Jobs, endFirst(asOf, shown, warden.Subject(ctx), f)...)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.checkVCs(ctx, f.vcs, known); err != nil {
-		return nil, err
-	}
-	if err := (tags{s}).add(ctx, out.Jobs); err != nil {
-		return nil, err
-	}
-	return answer(out), nil
-}
-
-// inLine returns up to a page of the jobs that wait in a virtual cluster, those that are served first before others.
-func inLine(st, shown *sched.State, reader sched.Subject, f *jobFilter) (out []rest.Job) {
-	for id := range shown.InLine(cell.VCName(f.vcs[0])) {
-		if spec, ok := st.Spec(id); !ok || !f.wants(id, spec, sched.Waiting) {
-			continue
-		}
-		j, ok := st.Job(id)
-		if !ok || j.Phase != sched.Waiting {
-			continue
-		}
-		if out = append(out, withReason(shown, reader, j)); len(out) == f.limit {
-			break
-		}
-	}
-	return out
-}
-
-// endFirst returns up to a page of jobs, those that end first before others, and last those of which that is not known.
-func endFirst(st, shown *sched.State, reader sched.Subject, f *jobFilter) (out []rest.Job) {
-	var all []sched.JobStatus
-	for j := range sched.Newest(st, f.wants) {
-		all = append(all, j)
-	}
-	slices.SortStableFunc(all, func(a, b sched.JobStatus) int { return cmp.Compare(endOf(&a), endOf(&b)) })
-	for _, j := range all[:min(len(all), f.limit)] {
-		out = append(out, withReason(shown, reader, j))
-	}
-	return out
-}
-
-// endOf is when a job ends, as far as that is known.
-func endOf(j *sched.JobStatus) sched.Time {
-	if j.Outlook == nil || j.Outlook.Ends == 0 {
-		return 1<<63 - 1
-	}
-	return j.Outlook.Ends
 }

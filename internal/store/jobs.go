@@ -25,8 +25,11 @@ func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []sched.JobS
 		limit = defaultLimit
 	}
 	ids, args := found(&f)
-	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id IN ("+ids+" ORDER BY id DESC LIMIT ?) ORDER BY id DESC",
-		append(args, limit+1)...)
+	order := " ORDER BY id DESC"
+	if f.Order != nil {
+		ids, args, order = inOrder(&f)
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id IN ("+ids+order+" LIMIT ?)"+order, append(args, limit+1)...)
 	if err != nil {
 		return nil, 0, s.explain("cannot list jobs", err)
 	}
@@ -78,6 +81,30 @@ func found(f *engine.Past) (query string, args []any) {
 		return "SELECT id FROM jobs INDEXED BY jobs_list" + terms, more
 	}
 	return query, args
+}
+
+// inOrder selects the ids of jobs in an order of their own, by an index that has all that is asked for. Users and VCs lie there in
+// their order; of names the index is read to its end, and its first ones alone are kept.
+func inOrder(f *engine.Past) (query string, args []any, order string) {
+	index, way, behind := "jobs_list", "", ">"
+	switch f.Order.By {
+	case "user", "vc":
+		index = "jobs_" + f.Order.By
+	}
+	if f.Order.Down {
+		way, behind = " DESC", "<"
+	}
+	terms, args := where(f, "id > ?", 0)
+	order = " ORDER BY id" + way
+	if by := f.Order.By; by != "" {
+		order = " ORDER BY " + by + way + ", id" + way
+	}
+	if at := f.Order.After; at != nil && f.Order.By == "" {
+		terms, args = terms+" AND id "+behind+" ?", append(args, at.Job)
+	} else if at != nil {
+		terms, args = terms+" AND ("+f.Order.By+", id) "+behind+" (?, ?)", append(args, at.Key, at.Job)
+	}
+	return "SELECT id FROM jobs INDEXED BY " + index + terms, args, order
 }
 
 // where are the terms of a filter, behind a first one.

@@ -179,6 +179,10 @@ func BenchmarkFinished(b *testing.B) {
 		{"none passes", engine.Past{VCs: []string{"vc3", "vc4"}, Phases: []sched.Phase{sched.Failed}, Name: "test"}},
 		{"sees little", engine.Past{Within: &engine.Within{VCs: []string{"vc9"}, User: "stranger"}}},
 		{"sees one VC", engine.Past{Within: &engine.Within{VCs: []string{"vc2"}, User: "stranger"}, Phases: []sched.Phase{sched.Failed}}},
+		{"by name", engine.Past{Order: &engine.PastOrder{By: "name"}}},
+		{"by name, in the middle", engine.Past{Order: &engine.PastOrder{By: "name", Down: true, After: &engine.PastPlace{Key: "train-55", Job: 9}}}},
+		{"by user", engine.Past{Order: &engine.PastOrder{By: "user", After: &engine.PastPlace{Key: "u50", Job: 9}}}},
+		{"by VC of few", engine.Past{Order: &engine.PastOrder{By: "vc", Down: true}, Name: "train-777"}},
 	} {
 		b.Run(c.what, func(b *testing.B) {
 			var took []time.Duration

@@ -17,11 +17,11 @@ test('more jobs than a page has: it says so, for itself and for its order, and t
   await server.submit(job('holds', { gpus: 2, priority: 'crit' }));
   for (let i = 0; i < 104; i++) await server.submit(job(`waits-${i}`, { gpus: i < 4 ? 1 : 2 }));
   await server.signIn(page, 'carol', '/jobs');
-  const rows = page.getByRole('table', { name: 'Jobs, newest first' }).getByRole('row');
+  const rows = page.getByRole('table', { name: /^Jobs/ }).getByRole('row');
   await expect(rows).toHaveCount(101); // with the head
   await expect(page.getByText('100 jobs on this page, of more')).toBeVisible();
-  await page.getByRole('columnheader', { name: 'GPUs' }).getByRole('button').click();
-  await expect(page.getByText('100 jobs on this page, of more · sorted within this page')).toBeVisible();
+  await page.getByRole('columnheader', { name: 'Waited' }).getByRole('button').click();
+  await expect(page.getByText('100 jobs on this page, of more · sorted within this page alone')).toBeVisible();
   // Chosen jobs of a page that is left are not stopped with those of the next.
   await page.getByLabel('Select admin~waits-50').check();
   await expect(page.getByRole('button', { name: 'Stop 1 job' })).toBeVisible();
@@ -32,6 +32,32 @@ test('more jobs than a page has: it says so, for itself and for its order, and t
   await accessible(page);
   await page.getByRole('button', { name: 'Newest' }).click();
   await expect(rows).toHaveCount(101);
+});
+
+test('an order over all pages', async ({ page }) => {
+  await server.submit(job('a-first', { gpus: 2, priority: 'crit' }));
+  for (let i = 0; i < 102; i++) await server.submit(job(`m-${String(i).padStart(3, '0')}`, { gpus: 2 }));
+  await server.submit(job('z-last', { gpus: 1 }));
+  await server.signIn(page, 'carol', '/jobs?state=Waiting&name=-');
+  const rows = page.getByRole('table', { name: /^Jobs/ }).getByRole('row');
+  await expect(rows).toHaveCount(101);
+  const head = (name: string) => page.getByRole('columnheader', { name }).getByRole('button');
+  await head('Name').click();
+  await expect(page.getByText('in this order over all pages')).toBeVisible();
+  await expect(rows.nth(1)).toContainText('m-000');
+  await expect(rows.nth(100)).toContainText('m-099');
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await expect(rows.nth(1)).toContainText('m-100');
+  await expect(rows.last()).toContainText('z-last');
+  // The other way begins at the other end.
+  await head('Name').click();
+  await expect(rows.nth(1)).toContainText('z-last');
+  await expect(rows.nth(2)).toContainText('m-101');
+  await head('GPUs').click();
+  await expect(rows.nth(1)).toContainText('z-last');
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.getByRole('button', { name: 'First page' }).click();
+  await expect(rows.nth(1)).toContainText('z-last');
 });
 
 test('several jobs are stopped at once, those alone that were chosen and are shown', async ({ page }) => {

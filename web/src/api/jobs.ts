@@ -9,7 +9,7 @@ export interface JobFilter {
   name: string;
   tag: string;
   cursor: string;
-  sort: '' | 'left' | 'place'; // of those that have not ended: what ends first, or the line of one virtual cluster
+  sort: string; // another order than the newest first, over all pages; left and place are of those that have not ended
   limit: number;
 }
 

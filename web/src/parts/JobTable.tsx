@@ -17,6 +17,7 @@ interface Props {
   chosen?: ReadonlySet<string>; // of jobs that may be stopped; none: nothing can be chosen
   onChoose?: (refs: string[], on: boolean) => void;
   sorted?: string;
+  ordered?: boolean; // the jobs come in that order
   onSort?: (by: string) => void;
 }
 
@@ -80,6 +81,6 @@ function choiceOf({ jobs, may, chosen, onChoose }: Props): Column<Job>[] {
 }
 
 export function JobTable(props: Props) {
-  const { jobs, label, sorted, onSort } = props;
-  return <Table label={label} columns={[...choiceOf(props), ...columns]} rows={jobs} rowKey={(j) => String(j.id)} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
+  const { jobs, label, sorted, ordered = false, onSort } = props;
+  return <Table label={label} columns={[...choiceOf(props), ...columns]} rows={jobs} rowKey={(j) => String(j.id)} ordered={ordered} {...(sorted === undefined ? {} : { sorted })} {...(onSort === undefined ? {} : { onSort })} />;
 }

@@ -21,6 +21,7 @@ interface Props<T> {
   rowKey: (row: T) => string;
   dim?: (row: T) => boolean;
   sorted?: string; // the key of a column, with "-" before it for the other way; none: as the rows come
+  ordered?: boolean; // the rows come in that order
   onSort?: (by: string) => void;
 }
 
@@ -52,7 +53,7 @@ function way(key: string, sorted: string | undefined): 'ascending' | 'descending
 }
 
 // Table is the one table. Roles are written out, since on a phone its rows are no table rows to the style sheet.
-export function Table<T>({ label, columns, rows, rowKey, dim, sorted, onSort }: Props<T>) {
+export function Table<T>({ label, columns, rows, rowKey, dim, sorted, ordered = false, onSort }: Props<T>) {
   return (
     <div className={css.tableScroll} tabIndex={0}>
       <table className={css.table} role="table" aria-label={label}>
@@ -66,7 +67,7 @@ export function Table<T>({ label, columns, rows, rowKey, dim, sorted, onSort }: 
           </tr>
         </thead>
         <tbody role="rowgroup">
-          {inOrder(rows, columns, sorted).map((row) => (
+          {(ordered ? rows : inOrder(rows, columns, sorted)).map((row) => (
             <tr key={rowKey(row)} role="row" data-dim={dim?.(row) || undefined}>
               {columns.map((c) => (
                 <td key={c.key} role="cell" data-align={c.align} data-narrow={c.narrow} data-grow={c.grow} data-quiet={c.quiet || !!c.top || undefined} data-named={c.named || c.align === 'right' || undefined} data-head={c.head}>

@@ -12,7 +12,7 @@ import { Failed } from '../../ui/Failed';
 import { LinkButton } from '../../ui/LinkButton';
 import { Loading } from '../../ui/Loading';
 import { Page } from '../../ui/Page';
-import { filterOf, useAddress } from './address';
+import { filterOf, serverSort, useAddress } from './address';
 import { Filters } from './Filters';
 import css from './jobs.module.css';
 import { StopMany } from './StopMany';
@@ -31,6 +31,8 @@ export function Jobs() {
     setChosen(next);
   };
   const rows = jobs.data?.jobs ?? [];
+  const whole = serverSort(address) !== ''; // the order is one of all pages
+  const more = !!jobs.data?.next || !!address.cursor;
   const picked = rows.filter((j) => chosen.has(String(j.id)) && !hasEnded(j)).map((j) => String(j.id)); // what is not seen is not stopped
   return (
     <Page
@@ -50,17 +52,17 @@ export function Jobs() {
       {jobs.data && rows.length === 0 && <Nothing filtered={Object.keys(address).length > 0} onClear={() => go({})} />}
       {rows.length > 0 && (
         <div className={css.list} data-old={jobs.isPlaceholderData || undefined} aria-busy={jobs.isPlaceholderData}>
-          <JobTable jobs={rows} label={text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} sorted={address.sort ?? ''} onSort={(sort) => go({ ...address, sort })} />
+          <JobTable jobs={rows} label={address.sort ? text.title : text.list} may={(j) => mayWith(me.data, 'stop or change the job', j)} chosen={chosen} onChoose={choose} sorted={address.sort ?? ''} ordered={whole} onSort={(sort) => go({ ...address, sort, cursor: '' })} />
           <div className={css.foot}>
-            <span className="meta">{text.page(rows.length, !!jobs.data?.next || !!address.cursor)}{address.sort && (jobs.data?.next || address.cursor) ? ` · ${text.sortedPage}` : ''}</span>
+            <span className="meta">{text.page(rows.length, more)}{address.sort && more ? ` · ${whole ? text.sortedAll : text.sortedPage}` : ''}</span>
             {address.cursor && (
               <Button size="xs" variant="default" onClick={() => go({ ...address, cursor: '' })}>
-                {text.first}
+                {whole ? text.firstPage : text.first}
               </Button>
             )}
             {jobs.data?.next && (
               <Button size="xs" variant="default" onClick={() => go({ ...address, cursor: jobs.data.next ?? '' })}>
-                {text.next}
+                {whole ? text.nextPage : text.next}
               </Button>
             )}
           </div>

@@ -8,7 +8,7 @@ export interface JobsAddress {
   user?: string;
   name?: string;
   tag?: string;
-  sort?: string; // of the page that is shown
+  sort?: string;
   cursor?: string;
 }
 
@@ -25,6 +25,16 @@ export function useAddress() {
 
 const list = (text: string | undefined) => (text ? [text] : []);
 
+const ofAll = ['name', 'vc', 'user', 'submitted'];
+const ofLive = [...ofAll, 'gpus'];
+
+// serverSort is the order that the server keeps over all pages, "" where it has none: what changes with time, such as for how long a
+// job waited, is an order of the page that is shown. GPUs are one of jobs that have not ended.
+export function serverSort(a: JobsAddress): string {
+  const live = a.state === 'Waiting' || a.state === 'Active';
+  return (live ? ofLive : ofAll).includes(a.sort?.replace('-', '') ?? '') ? (a.sort ?? '') : '';
+}
+
 export function filterOf(a: JobsAddress): JobFilter {
-  return { ...anyJob, state: list(a.state), vc: list(a.vc), user: list(a.user), name: a.name ?? '', tag: a.tag ?? '', cursor: a.cursor ?? '' };
+  return { ...anyJob, state: list(a.state), vc: list(a.vc), user: list(a.user), name: a.name ?? '', tag: a.tag ?? '', cursor: a.cursor ?? '', sort: serverSort(a) };
 }
