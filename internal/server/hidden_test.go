@@ -1,0 +1,84 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/combsched/comb/internal/rest"
+)
+
+// TestHiddenAsAbsent: what a user may not see is answered as what is not there, word for word and in the same time: the medians
+// of 1,000 answers each, one asked after the other, are less than a millisecond apart.
+func TestHiddenAsAbsent(t *testing.T) {
+	answers := 1000
+	if testing.Short() {
+		answers = 100
+	}
+	w := teams(t)
+	alice, bob := w.user("alice", "red"), w.user("bob", "blue")
+	ended := w.submitAs(alice, "ended", "a", 1)
+	w.until("it runs", w.running(ended.ID))
+	w.exit(ended.ID, 1, 0)
+	w.until("it is in the history", func() bool {
+		status, text := w.as(alice, http.MethodGet, fmt.Sprintf(rest.Prefix+"/jobs/%d", ended.ID), "")
+		return status == http.StatusOK && strings.Contains(text, `"Succeeded"`)
+	})
+	runs := w.submitAs(alice, "runs", "a", 4)
+	w.until("it runs", w.running(runs.ID))
+	waits := w.submitAs(alice, "waits", "a", 4)
+	mine := w.submitAs(bob, "mine", "b", 1)
+	w.until("it runs", w.running(mine.ID))
+	answer := func(method, path string) (int, string) { // over one connection
+		q, err := http.NewRequest(method, w.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+bob)
+		a, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.StatusCode, string(text)
+	}
+	for _, ask := range []struct{ method, path, hidden, absent string }{
+		{http.MethodGet, "/jobs/%s", fmt.Sprint(runs.ID), "7777"},
+		{http.MethodGet, "/jobs/%s", fmt.Sprint(ended.ID), "7777"},
+		{http.MethodGet, "/jobs/%s", "alice~ended", "alice~gone"},
+		{http.MethodGet, "/jobs/%s/explain", fmt.Sprint(waits.ID), "7777"},
+		{http.MethodGet, "/jobs/%s/tasks/main/0/logs", fmt.Sprint(runs.ID), "7777"},
+		{http.MethodPost, "/jobs/%s/stop", fmt.Sprint(runs.ID), "7777"},
+	} {
+		var took [2][]time.Duration
+		for range answers {
+			var said [2]string
+			for i, ref := range []string{ask.hidden, ask.absent} {
+				began := time.Now()
+				status, text := answer(ask.method, fmt.Sprintf(rest.Prefix+ask.path, ref))
+				took[i] = append(took[i], time.Since(began))
+				_, name, _ := strings.Cut(ref, "~")
+				said[i] = fmt.Sprint(status, " ", strings.NewReplacer("\\\""+name+"\\\"", "IT", ref, "IT").Replace(text))
+			}
+			if said[0] != said[1] || !strings.HasPrefix(said[0], "404 ") {
+				t.Fatalf("%s %s of %s says %s, of %s %s", ask.method, ask.path, ask.hidden, said[0], ask.absent, said[1])
+			}
+		}
+		for i := range took {
+			slices.Sort(took[i])
+		}
+		hidden, absent := took[0][answers/2], took[1][answers/2]
+		t.Logf("%s %s: %s %v, %s %v", ask.method, ask.path, ask.hidden, hidden, ask.absent, absent)
+		if apart := (hidden - absent).Abs(); apart >= time.Millisecond {
+			t.Errorf("%s %s: the answers about %s and %s are %v apart", ask.method, ask.path, ask.hidden, ask.absent, apart)
+		}
+	}
+}
