@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,7 @@ type logFlags struct {
 	tail    *int64 // nil is all
 	offset  int64
 	follow  bool
+	zip     string // the file of an archive, "-" for standard output
 }
 
 func (a *app) jobLogs() *cobra.Command {
@@ -44,8 +46,10 @@ func (a *app) jobLogs() *cobra.Command {
 task's name. Standard output of tasks goes to standard output, their standard
 error to standard error. With --follow it goes on until the job has ended, also
 over attempts. A line that a task overwrites, such as a progress bar, changes in its place on
-a terminal; of several tasks in a file or a pipe each of its states is a line.`,
-		Example: "  comb job logs -f train --task worker-0"}
+a terminal; of several tasks in a file or a pipe each of its states is a line.
+With --zip the logs of all tasks, of the latest attempt of each, are written to
+a zip archive, a file for each task and stream.`,
+		Example: "  comb job logs -f train --task worker-0\n  comb job logs train --zip train.zip"}
 	f := c.Flags()
 	f.StringVar(&l.task, "task", "", "only this task, such as worker-0")
 	f.Int32Var(&l.attempt, "attempt", 0, "only this attempt of the task's gang (default: the latest)")
@@ -53,6 +57,10 @@ a terminal; of several tasks in a file or a pipe each of its states is a line.`,
 	tail := f.Int64("tail", -1, "only the last so many lines; -1 is all")
 	f.Int64Var(&l.offset, "offset", 0, "begin at this byte")
 	f.BoolVarP(&l.follow, "follow", "f", false, "go on until the end")
+	f.StringVar(&l.zip, "zip", "", "write the logs of all tasks to this zip archive; - is standard output")
+	for _, other := range []string{"task", "attempt", "stream", "tail", "offset", "follow"} {
+		c.MarkFlagsMutuallyExclusive("zip", other)
+	}
 	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions([]string{"stdout", "stderr"}, cobra.ShellCompDirectiveNoFileComp))
 	return a.withJob(c, func(ctx context.Context, client *rest.Client, ref string) error {
 		if l.stream != "" && l.stream != "stdout" && l.stream != "stderr" {
@@ -63,6 +71,9 @@ a terminal; of several tasks in a file or a pipe each of its states is a line.`,
 		}
 		if *tail >= 0 {
 			l.tail = tail
+		}
+		if l.zip != "" {
+			return a.zipLogs(ctx, client, ref, l.zip)
 		}
 		j, err := client.Job(ctx, ref)
 		if err != nil {
@@ -84,6 +95,26 @@ a terminal; of several tasks in a file or a pipe each of its states is a line.`,
 		}
 		return err
 	})
+}
+
+// zipLogs writes the logs of a job to an archive, which is there when it is whole.
+func (a *app) zipLogs(ctx context.Context, client *rest.Client, ref, name string) error {
+	if name == "-" {
+		if terminal(a.out) != nil {
+			return errors.New("an archive is not for a terminal: name a file, or put it into a pipe")
+		}
+		return client.JobLogs(ctx, ref, a.out)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
+	if err != nil {
+		return fmt.Errorf("cannot write the logs: %w", err)
+	}
+	defer os.Remove(f.Name()) // where it was not renamed
+	err = errors.Join(client.JobLogs(ctx, ref, f), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }
 
 // hasRun reports whether a task of the job has had an attempt.

@@ -229,6 +229,20 @@ func (c *Client) Logs(ctx context.Context, q LogQuery, w io.Writer) (int64, erro
 	return s.query.Offset, err
 }
 
+// JobLogs writes the logs of all tasks of a job to w, as a zip archive.
+func (c *Client) JobLogs(ctx context.Context, ref string, w io.Writer) error {
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: "/jobs/" + element(ref) + "/logs", accept: "application/zip"})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body := &readErrors{r: resp.Body}
+	if _, err = io.Copy(w, body); body.err != nil {
+		return &Unreachable{URL: c.URL(), Err: body.err}
+	}
+	return err
+}
+
 type logStream struct {
 	client *Client
 	query  LogQuery

@@ -49,6 +49,7 @@ func (s *Server) registerTasks(api huma.API) {
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: "string"}}},
 		}},
 	}, http.StatusTooManyRequests, http.StatusGone), s.taskLog)
+	registerBundle(s, api)
 }
 
 type logInput struct {
@@ -142,10 +143,11 @@ type logWriter struct {
 	head   int64 // the answer's header Comb-Log-Offset
 	gapEnd int64 // where the gap ends that it counts with
 	tail   int64 // last lines; -1 is all
+	until  int64 // no more once the offset is here; 0 is to the end
 	begun  bool  // offset is settled
 	follow bool
 
-	w  http.ResponseWriter
+	w  io.Writer
 	rc *http.ResponseController
 }
 
@@ -299,7 +301,7 @@ func (l *logWriter) copyRun() (total int64, err error) {
 			l.offset += int64(n)
 			total += int64(n)
 		}
-		if err == io.EOF {
+		if err == io.EOF || l.until > 0 && l.offset >= l.until {
 			return total, nil
 		}
 		if err != nil {

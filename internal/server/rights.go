@@ -30,6 +30,7 @@ var needs = map[string]need{
 	"list-job-events":         {verb: access.ReadJob, job: true},
 	"get-job-history":         {verb: access.ReadJob, job: true},
 	"get-job-usage":           {verb: access.ReadJob, job: true},
+	"get-job-logs":            {verb: access.ReadJob, job: true},
 	"get-task-log":            {verb: access.ReadJob, job: true},
 	"exec-in-task":            {verb: access.EnterJob, job: true},
 	"connect-to-task":         {verb: access.EnterJob, job: true},

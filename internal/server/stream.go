@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -16,8 +19,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/combsched/comb/internal/engine"
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/rest"
 	"github.com/combsched/comb/internal/sched"
+	"github.com/combsched/comb/internal/server/bundle"
 )
 
 // What one stream may hold in memory. A reader that is stuck holds its piece and no events;
@@ -361,4 +366,113 @@ func (b *budget) leave(t *turn) {
 	if at < 0 { // it came meanwhile
 		b.free(t.n)
 	}
+}
+
+// registerBundle has the logs of all tasks of a job as one archive.
+func registerBundle(s *Server, api huma.API) {
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "get-job-logs", Method: http.MethodGet, Path: "/jobs/{ref}/logs", Tags: []string{"jobs"},
+		Summary: "The logs of all tasks of a job, of the latest attempt of each, as a zip archive",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "A file for each task and stream that there is, such as main-0.stdout.log, with what had been printed when its turn came. One that cannot be read has the reason in its place",
+			Content:     map[string]*huma.MediaType{"application/zip": {Schema: &huma.Schema{Type: "string", Format: "binary"}}},
+		}},
+	}, http.StatusTooManyRequests, http.StatusGone), func(ctx context.Context, in *struct {
+		AfterSeq
+		Ref string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
+	}) (*huma.StreamResponse, error) {
+		j, err := s.find(ctx, in.Ref, in.after())
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Attempt > 0 }) {
+			return nil, notFound("no task of job %s has run yet: there are no logs; see comb job explain %s", j.Ref, j.Ref)
+		}
+		if gone, err := removedOf(ctx, s, j.ID); err == nil && gone != nil {
+			return nil, rest.NewProblem(http.StatusGone, rest.CodeGone, fmt.Sprintf("the logs of job %s are gone: its logs, work and checkpoints were %s", j.Ref, gone.Words()))
+		}
+		done, p := s.openStream(ctx)
+		if p != nil {
+			return nil, withHeaders(p)
+		}
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			defer done()
+			r, w := humago.Unwrap(c)
+			w.Header().Set("Content-Type", "application/zip")
+			w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%d-logs.zip"`, j.Name, j.ID))
+			rc := http.NewResponseController(w)
+			if err := bundle.Write(&pushed{w, rc}, time.Now(), s.logsOf(r.Context(), &j, rc)); err != nil {
+				s.log.Debug("logs could not be sent", "job", j.ID, "err", err)
+				panic(http.ErrAbortHandler) // else what was sent would look whole
+			}
+		}}, nil
+	})
+}
+
+// pushed gives each write its time.
+type pushed struct {
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (p *pushed) Write(b []byte) (int, error) {
+	_ = p.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return p.w.Write(b)
+}
+
+// logsOf goes through the logs of a job's tasks, for as long as their reader may.
+func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseController) iter.Seq[bundle.Log] {
+	checked := time.Now()
+	still := func() error {
+		if time.Since(checked) > logCheck {
+			checked = time.Now()
+			if p := s.warden.Still(ctx); p != nil {
+				return p
+			}
+		}
+		return ctx.Err()
+	}
+	return func(yield func(bundle.Log) bool) {
+		for n := range 2 * len(j.Tasks) {
+			t := &j.Tasks[n/2]
+			l := &logWriter{server: s, tail: -1, rc: rc, ref: executor.LogRef{Task: int32(n / 2), Stream: []string{"stdout", "stderr"}[n%2],
+				Attempt: sched.AttemptID{Job: j.ID, Gang: t.Gang, N: t.Attempt}}}
+			if t.Attempt > 0 && !yield(l.file(fmt.Sprintf("%s-%d", t.Role, t.Index), still)) {
+				return
+			}
+		}
+	}
+}
+
+// file is the log of a task as one of an archive.
+func (l *logWriter) file(task string, still func() error) bundle.Log {
+	return bundle.Log{Name: task + "." + l.ref.Stream + ".log",
+		Copy: func(w io.Writer) error {
+			if err := still(); err != nil {
+				return err
+			}
+			l.w = w
+			return l.whole()
+		},
+		Why: func(err error) error {
+			if !errors.Is(err, executor.ErrReplaced) && !errors.Is(err, fs.ErrPermission) {
+				return nil
+			}
+			return l.server.noLog(err, fmt.Sprintf("attempt %d of task %s", l.ref.Attempt.N, task))
+		}}
+}
+
+// whole sends the log up to where it ends now.
+func (l *logWriter) whole() error {
+	log, err := l.open(0)
+	if err != nil {
+		return err
+	}
+	_ = log.Close()
+	if l.until = log.End; l.until == 0 {
+		return nil
+	}
+	_, err = l.copy()
+	return err
 }

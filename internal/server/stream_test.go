@@ -1,12 +1,14 @@
 package server_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -165,6 +167,62 @@ func TestLogs(t *testing.T) {
 		if status, _, body := w.request("GET", full, "", nil); status != want {
 			t.Errorf("%s: %d %s; want %d", path, status, body, want)
 		}
+	}
+}
+
+// TestJobLogs wants the logs of all tasks in one archive, what rotation dropped told in its place, and no more than what its reader may.
+func TestJobLogs(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx := context.Background()
+	job := w.submit("chatty", 1)
+	waits := w.submit("silent", 1)
+	w.until("it runs", w.running(job.ID))
+	ref := executor.LogRef{Attempt: sched.AttemptID{Job: job.ID, N: 1}, Stream: "stdout"}
+	w.logs.print(ref, "one\ntwo\nthree\n")
+	ref.Stream = "stderr"
+	w.logs.print(ref, "a warning\n")
+	files := func() map[string]string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := w.client.JobLogs(ctx, "chatty", &out); err != nil {
+			t.Fatal(err)
+		}
+		z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]string{}
+		for _, f := range z.File {
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			have[f.Name] = string(text)
+		}
+		return have
+	}
+	if have, want := files(), map[string]string{"main-0.stdout.log": "one\ntwo\nthree\n", "main-0.stderr.log": "a warning\n"}; !maps.Equal(have, want) {
+		t.Errorf("the archive holds %q; want %q", have, want)
+	}
+	w.logs.cut(4, 8)
+	if have := files()["main-0.stdout.log"]; !strings.HasPrefix(have, "one\n\n[comb: 4 bytes of output are missing here") || !strings.HasSuffix(have, "three\n") {
+		t.Errorf("the log with a gap is %q", have)
+	}
+	w.logs.broken = fmt.Errorf("%w: a link", executor.ErrReplaced)
+	if have := files()["main-0.stdout.log.cannot-be-read.txt"]; !strings.Contains(have, "put back what was there") {
+		t.Errorf("what cannot be read is told by %q", have)
+	}
+	w.logs.broken = errors.New("disk error")
+	if err := w.client.JobLogs(ctx, "chatty", io.Discard); err == nil {
+		t.Error("an archive that breaks off looks whole")
+	}
+	status, header, _ := w.request("GET", "/api/v1/jobs/"+rest.JobRef(waits.ID)+"/logs", "", nil)
+	if status != 404 || header.Get("Content-Type") != rest.ProblemType {
+		t.Errorf("a job that has not run: %d %v", status, header)
 	}
 }
 

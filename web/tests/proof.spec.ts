@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { expect, test } from '@playwright/test';
 import { accessible } from './axe';
 import { job, Server } from './server';
@@ -75,6 +76,11 @@ test('the logs of all tasks in one view, each line behind the name of its task',
   await page.getByText('Only lines found').click();
   await expect(log).not.toContainText('line 3');
   await accessible(page);
+  // All of them as one archive, which is whole and has each stream of each task.
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'All logs' }).click()]);
+  expect(file.suggestedFilename()).toBe(`two-tasks-${made.id}-logs.zip`);
+  const listed = execFileSync('python3', ['-m', 'zipfile', '-l', await file.path()]).toString();
+  for (const name of ['main-0.stdout.log', 'main-0.stderr.log', 'main-1.stdout.log', 'main-1.stderr.log']) expect(listed).toContain(name);
 });
 
 test('by keyboard alone through all pages', async ({ page }) => {

@@ -152,6 +152,11 @@ export function logFile(p: LogPlace): string {
   return `/api/v1${logPath(p)}?${new URLSearchParams({ stream: p.stream, attempt: String(p.attempt) }).toString()}`;
 }
 
+// logsFile is where a browser gets the logs of all tasks, as one archive.
+export function logsFile(ref: string): string {
+  return `/api/v1/jobs/${part(ref)}/logs`;
+}
+
 // openLog opens a task's log from an offset on, or from its last lines; with follow the answer goes on while the task prints.
 export async function openLog(p: LogPlace, from: { offset: number } | { tail: number }, signal: AbortSignal, follow = true): Promise<Response> {
   const q = new URLSearchParams({ stream: p.stream, follow: String(follow) });

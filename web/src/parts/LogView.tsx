@@ -2,7 +2,7 @@ import { Button, Checkbox, Select } from '@mantine/core';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import { Failure } from '../api/client';
-import { logFile } from '../api/jobs';
+import { logFile, logsFile } from '../api/jobs';
 import type { Job, Task } from '../api/wire';
 import { log as text } from '../text/job';
 import { Empty } from '../ui/Empty';
@@ -53,6 +53,11 @@ export function LogView({ job }: { job: Job }) {
         {!together && attempt > 0 && (
           <Button component="a" variant="default" href={logFile({ ref: String(job.id), role: task.role, index: task.index, stream, attempt })} download={`${job.name}-${nameOf(task)}-${stream}.log`}>
             {text.download}
+          </Button>
+        )}
+        {tasks.length > 1 && tasks.some((t) => t.attempt > 0) && (
+          <Button component="a" variant="default" href={logsFile(String(job.id))} download title={text.downloadAllWhy}>
+            {text.downloadAll}
           </Button>
         )}
         <Checkbox className={css.logState} label={text.follow} checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} />

@@ -127,6 +127,8 @@ export const log = {
   only: 'Only lines found',
   found: (n: number, at: number) => (n === 0 ? 'No line has it' : at > 0 ? `${count(at)} of ${count(n)} found` : n === 1 ? '1 line found' : `${count(n)} lines found`),
   download: 'Download',
+  downloadAll: 'All logs',
+  downloadAllWhy: 'The logs of all tasks, of the latest attempt of each, as a zip archive',
   loading: 'Reading…',
   none: 'No output',
   label: (task: string) => `Log of ${task}`,

@@ -1,0 +1,94 @@
+// Package bundle writes several logs as one zip archive while it is being sent: nothing of a log is kept in memory, and none needs to be
+// known before. The package must not know where logs come from.
+package bundle
+
+import (
+	"archive/zip"
+	"compress/flate"
+	"errors"
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Log is one log of an archive.
+type Log struct {
+	Name string // of its file
+	// Copy writes what there is. fs.ErrNotExist says that there is none.
+	Copy func(io.Writer) error
+	// Why says why a log cannot be read, where that is no reason to end: it stands in the log's place. nil ends the archive with the error.
+	Why func(error) error
+}
+
+// Write writes an archive of logs to its end.
+func Write(w io.Writer, at time.Time, logs func(yield func(Log) bool)) error {
+	z := zip.NewWriter(w)
+	packer := &packer{}
+	z.RegisterCompressor(zip.Deflate, packer.of)
+	var failed error
+	for l := range logs {
+		if failed = one(z, at, &l); failed != nil {
+			return failed
+		}
+	}
+	return z.Close()
+}
+
+// one writes a log's file. It is begun with the first byte, so that what there is not leaves none.
+func one(z *zip.Writer, at time.Time, l *Log) error {
+	f := &file{z: z, at: at, name: l.Name}
+	err := l.Copy(f)
+	switch {
+	case f.err != nil:
+		return f.err // the connection's
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		why := l.Why(err)
+		if why == nil {
+			return err
+		}
+		f = &file{z: z, at: at, name: l.Name + ".cannot-be-read.txt"}
+		_, err = io.WriteString(f, why.Error()+"\n")
+		return err
+	}
+	return f.begin()
+}
+
+// file is a file of an archive.
+type file struct {
+	z    *zip.Writer
+	at   time.Time
+	name string
+	w    io.Writer
+	err  error
+}
+
+func (f *file) begin() error {
+	if f.w == nil && f.err == nil {
+		f.w, f.err = f.z.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: f.at})
+	}
+	return f.err
+}
+
+// Write implements io.Writer.
+func (f *file) Write(p []byte) (n int, err error) {
+	if err := f.begin(); err != nil {
+		return 0, err
+	}
+	n, f.err = f.w.Write(p)
+	return n, f.err
+}
+
+// packer packs one file after the other with the same memory.
+type packer struct{ w *flate.Writer }
+
+func (p *packer) of(w io.Writer) (io.WriteCloser, error) {
+	if p.w == nil {
+		var err error
+		p.w, err = flate.NewWriter(w, flate.BestSpeed)
+		return p.w, err
+	}
+	p.w.Reset(w)
+	return p.w, nil
+}
